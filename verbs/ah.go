@@ -26,7 +26,11 @@ func createAH(c *call, req []byte) error {
 		return err
 	}
 	a := new(ah)
-	a.object = x.add(kindAH, a, func() error { return nil }, nil, p.object)
+	a.object = x.add(kindAH, a, func() error {
+		x.releasePath(a.object)
+		return nil
+	}, nil, p.object)
+	x.holdForDatagrams(a.object, int(to[abi.AHAttrGRHSGIDIndex]), [gidSize]byte(to[abi.AHAttrGRHDGID:]))
 	c.put32(abi.AttrCoreOut, a.handle)
 	d := make([]byte, abi.MLX5CreateAHRespSize)
 	le.PutUint32(d[abi.MLX5CreateAHRespResponseLength:], uint32(len(d)))
@@ -39,6 +43,7 @@ func createAH(c *call, req []byte) error {
 // A peerAddress is what the address of a peer says, in a struct ib_uverbs_ah_attr or ib_uverbs_qp_dest.
 type peerAddress struct {
 	global, port, sourceGID uint8
+	class, hops             uint8
 	gid                     [gidSize]byte
 	lid                     uint16
 }
@@ -59,16 +64,21 @@ func (x *uctx) checkAddress(to peerAddress) error {
 	return nil
 }
 
-// checkPeer checks that the address of a connection leads to a device of this engine.
-func (x *uctx) checkPeer(to peerAddress) error {
-	const both = "both programs must be clients of one engine"
-	if x.device.lid != 0 && !x.s.hasLID(to.lid) {
-		return refuse(unix.EHOSTUNREACH, "peer with LID %#x: no InfiniBand device of this engine has that LID; %s", to.lid, both)
+// isHere reports whether the address of a connection leads to a device of this engine.
+func (x *uctx) isHere(to peerAddress) bool {
+	if x.device.lid != 0 {
+		return x.s.hasLID(to.lid)
 	}
-	if _, d := x.s.owner(x.net, to.gid); d == nil && x.device.lid == 0 {
-		return refuse(unix.EHOSTUNREACH, "peer %s: no device of this engine has that GID; %s", gidText(to.gid), both)
+	_, d := x.s.owner(x.net, to.gid)
+	return d != nil
+}
+
+// noPeer refuses an address to which nothing leads.
+func (x *uctx) noPeer(to peerAddress, why string) error {
+	if x.device.lid != 0 {
+		return refuse(unix.EHOSTUNREACH, "peer with LID %#x: no InfiniBand device of this engine has that LID; %s", to.lid, why)
 	}
-	return nil
+	return refuse(unix.EHOSTUNREACH, "peer %s: no device of this engine has that GID; %s", gidText(to.gid), why)
 }
 
 // macOf returns the Ethernet address for a GID. The address is never used if the GID is not

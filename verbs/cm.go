@@ -48,6 +48,9 @@ func (s *Server) managerConfig() cm.Config {
 	for _, d := range s.devices {
 		c.Devices = append(c.Devices, cm.Device{GUID: d.guid, AckDelay: ackDelay, MTU: activeMTU})
 	}
+	if s.fabric != nil {
+		c.Wire = &cmWire{s: s, fabric: s.fabric}
+	}
 	return c
 }
 

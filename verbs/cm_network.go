@@ -63,9 +63,18 @@ func (n cmNetwork) Owner(a cm.Name) (cm.Namespace, cm.PortAddress, bool) {
 		return ok
 	})
 	if owner == nil {
-		return nil, cm.PortAddress{}, false
+		return n.elsewhere(a)
 	}
 	return namespaceOf(owner), e.PortAddress, true
+}
+
+// elsewhere returns the port that has an address and is none of this server's devices.
+func (n cmNetwork) elsewhere(a cm.Name) (cm.Namespace, cm.PortAddress, bool) {
+	if n.s.fabric == nil || !a.IP.IsValid() || a.IP.IsUnspecified() || a.IP.IsMulticast() {
+		return nil, cm.PortAddress{}, false
+	}
+	to, ok := n.s.fabric.Find(a.IP)
+	return cm.Elsewhere, cm.PortAddress{GID: to.GID, LID: to.LID}, ok
 }
 
 // loopbackIP is an address that is the host's own in every namespace.

@@ -48,6 +48,7 @@ type uctx struct {
 	channels map[uint64]*channel // by the cookie of the program's end
 	asyncs   []*async
 	numbers  map[uint64]eventSource // by kind and number of the object (numberOf); not those in targets
+	held     map[*object]func()     // what ends the use of a path to another engine; nil: none
 	targets  map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
 	events   *os.File
 }
@@ -170,6 +171,7 @@ func (x *uctx) end() {
 	x.endUARs()
 	x.leaveDomains()
 	_ = x.client.Close()
+	x.releasePaths()
 	for e, r := range x.regions {
 		for range r.users {
 			e.m.letGo(e)

@@ -48,11 +48,16 @@
 //	clock.go           the clock page
 //	cm.go tokens.go cm_write.go cm_network.go
 //	                   channels of rdma_cm
+//	remote.go          queue pairs whose peers are on other engines and hosts
+//	paths.go           the paths that users hold, and what they are charged for them
+//	fabric.go gsi.go cm_wire.go
+//	                   to other engines and hosts: packets for queue pair 1
 //	lowport.go         who may take ports below 1024
 //	internal/cm        the connection manager
 //	netns.go           the addresses of a network namespace: its GID tables
 //	networks.go        all such namespaces: who may claim what, who owns an address
 //	addresses.go       the addresses that a process tells
+//	announce.go        the addresses that the fabric is told
 //	unserved.go        names of calls that are not served
 //	guess.go           what is likely if a program failed and nothing was refused
 //	tree.go pci.go tree_write.go

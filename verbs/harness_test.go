@@ -35,13 +35,19 @@ type rig struct {
 
 func newServing(t testing.TB) *Server {
 	t.Helper()
+	return newServingWith(t, Config{})
+}
+
+func newServingWith(t testing.TB, cfg Config) *Server {
+	t.Helper()
 	e, err := engine.New(engine.Config{})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- e.Run(ctx, func() { close(started) }) }()
 	<-started
-	s, err := newServer(nic.Of(e), Config{Devices: 2, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
+	cfg.Devices, cfg.Log = 2, slog.New(slog.NewTextHandler(testLog{t}, nil))
+	s, err := newServer(nic.Of(e), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		s.closeAll()

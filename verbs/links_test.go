@@ -66,7 +66,7 @@ func TestLinkLayers(t *testing.T) {
 			}
 			return refusalOf(err).errno
 		}
-		require.Equal(t, []unix.Errno{c.check, c.peer}, []unix.Errno{errno(c.x.checkAddress(c.to)), errno(c.x.checkPeer(c.to))}, name)
+		require.Equal(t, []unix.Errno{c.check, c.peer}, []unix.Errno{errno(c.x.checkAddress(c.to)), errno(c.x.connectElsewhere(&qp{object: &object{}}, c.to))}, name)
 	}
 
 	files := s.devices[0].files(r.p.net)

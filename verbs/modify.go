@@ -92,13 +92,18 @@ func modifyQP(c *call, b []byte) error {
 	}
 	dest := b[abi.ModifyQPDest:][:abi.QPDestSize] // struct ib_uverbs_qp_dest
 	if mask&control.AttrAV != 0 {
-		to := peerAddress{dest[abi.QPDestIsGlobal], dest[abi.QPDestPortNum], dest[abi.QPDestSGIDIndex],
-			[gidSize]byte(dest[abi.QPDestDGID:]), le.Uint16(dest[abi.QPDestDLID:])}
+		to := peerAddress{
+			global: dest[abi.QPDestIsGlobal], port: dest[abi.QPDestPortNum], sourceGID: dest[abi.QPDestSGIDIndex],
+			class: dest[abi.QPDestTrafficClass], hops: dest[abi.QPDestHopLimit],
+			gid: [gidSize]byte(dest[abi.QPDestDGID:]), lid: le.Uint16(dest[abi.QPDestDLID:]),
+		}
 		if err := c.x.checkAddress(to); err != nil {
 			return err
 		}
-		if !q.dynamic() { // there is no one peer: the address says how answers go back
-			if err := c.x.checkPeer(to); err != nil {
+		// A dynamic queue pair has no one peer: the address says how answers go back. A queue pair that
+		// is connected keeps its path.
+		if !q.dynamic() && mask&control.AttrState != 0 && a.State == control.StateRTR {
+			if err := c.x.connectElsewhere(q, to); err != nil {
 				return err
 			}
 		}
@@ -119,6 +124,7 @@ func modifyQP(c *call, b []byte) error {
 	}
 	if a.Mask&control.AttrState != 0 && a.State == control.StateRST {
 		q.dest.set(nil)
+		c.x.releasePath(q.object)
 	}
 	if mask&abi.QPEnSQDAsyncNotify != 0 {
 		q.tellsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0

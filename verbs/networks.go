@@ -129,6 +129,7 @@ func (s *Server) share(n *netns) *netns {
 // leave ends a use of a namespace. Namespaces that nobody uses are kept for a while, so that
 // the next program finds the same indices.
 func (s *Server) leave(n *netns) {
+	defer s.announce() // without the lock
 	w := &s.networks
 	w.mu.Lock()
 	defer w.mu.Unlock()

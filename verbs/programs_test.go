@@ -3,7 +3,6 @@ package verbs
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,7 +60,7 @@ func TestPrograms(t *testing.T) {
 		if p.args[0] == slow[0] {
 			t.Setenv("NICLESS_VERBS_SLOW", "1")
 		}
-		port := strconv.Itoa(freePort(t))
+		port := strconv.Itoa(freeport.TCP(t))
 		args := append([]string{"-g", "0", "-n", "200", "-p", port}, p.args...)
 		var said bytes.Buffer
 		server := command(p.name, append(args, "-d", "nicless0")...)
@@ -74,13 +74,6 @@ func TestPrograms(t *testing.T) {
 		require.NoError(t, server.Wait(), "%s %v: %s", p.name, p.args, said.String())
 		require.Contains(t, string(out), " iters", p.name)
 	}
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // listens reports whether the kernel's list has a process that listens at a port.

@@ -233,6 +233,7 @@ func (x *uctx) addQP(q *qp, held []*extent, uses ...*object) {
 			return err
 		}
 		delete(x.numbers, numberOf(kindQP, q.number))
+		x.releasePath(q.object)
 		return nil
 	}, held, uses...)
 	x.numbers[numberOf(kindQP, q.number)] = q

@@ -27,6 +27,7 @@ type Config struct {
 	Links   []Link       // link layers of the devices, in turn; none means Ethernet
 	Mode    fs.FileMode  // permission bits of the sockets, which decide which users may connect; 0 means 0600
 	Log     *slog.Logger // nil means that nothing is logged
+	Fabric  Fabric       // leads to other engines and hosts; nil means that there are none
 }
 
 // MaxDevices is the most devices that Serve serves.
@@ -50,6 +51,9 @@ type Server struct {
 	silent   *unixsock.Waiter
 	clogged  func(uid uint32) bool // nic.Device.Clogged, except in tests
 	manager  *cm.Manager
+	fabric   Fabric // nil: there is none
+	told     announcement
+	paths    pathUses
 	domains  sharedDomains
 
 	mu       sync.Mutex
@@ -117,7 +121,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("verbs: link layer %q; %s and %s are possible", l, Ethernet, InfiniBand)
 		}
 	}
-	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, contexts: make(map[uint64]*uctx),
+	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, fabric: cfg.Fabric, contexts: make(map[uint64]*uctx),
 		nowhere: newNetns(netnsKey{})}
 	s.nowhere.scan(nil)
 	if s.log == nil {
@@ -136,11 +140,19 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		s.silent.Close()
 		return nil, err
 	}
+	if w, ok := s.manager.Wire.(*cmWire); ok {
+		s.fabric.SetManagement(w.receive)
+		s.fabric.SetLocal(s.hasPort)
+		s.announce()
+	}
 	return s, nil
 }
 
 // close frees what newServer has made. No connection is served any more.
 func (s *Server) close() {
+	if s.fabric != nil {
+		s.fabric.SetManagement(nil)
+	}
 	s.clock.close()
 	s.silent.Close()
 }

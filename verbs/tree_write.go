@@ -86,6 +86,7 @@ func (s *Server) files(n *netns) map[string]string {
 
 // rescan brings the table and the tree of a namespace up to date.
 func (s *Server) rescan(n *netns, found []address) error {
+	defer s.announce() // without the tree's lock
 	t := &n.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()

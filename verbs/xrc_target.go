@@ -102,6 +102,7 @@ func (x *uctx) addTarget(q *qp, d *xrcd) {
 	q.target = x.s.domains.useTarget(q.number, d.number)
 	q.dest = &q.target.dest
 	q.object = x.add(kindQP, q, func() error {
+		x.releasePath(q.object)
 		mine := x.targets[q.number]
 		if len(mine) == 1 {
 			x.executeAnnounced()

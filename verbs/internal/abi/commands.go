@@ -249,12 +249,14 @@ const (
 
 // struct ib_uverbs_qp_dest.
 const (
-	QPDestSize      = 32 // sizeof(struct ib_uverbs_qp_dest)
-	QPDestDGID      = 0  // offsetof(struct ib_uverbs_qp_dest, dgid)
-	QPDestDLID      = 20 // offsetof(struct ib_uverbs_qp_dest, dlid)
-	QPDestSGIDIndex = 24 // offsetof(struct ib_uverbs_qp_dest, sgid_index)
-	QPDestIsGlobal  = 30 // offsetof(struct ib_uverbs_qp_dest, is_global)
-	QPDestPortNum   = 31 // offsetof(struct ib_uverbs_qp_dest, port_num)
+	QPDestSize         = 32 // sizeof(struct ib_uverbs_qp_dest)
+	QPDestDGID         = 0  // offsetof(struct ib_uverbs_qp_dest, dgid)
+	QPDestDLID         = 20 // offsetof(struct ib_uverbs_qp_dest, dlid)
+	QPDestSGIDIndex    = 24 // offsetof(struct ib_uverbs_qp_dest, sgid_index)
+	QPDestHopLimit     = 25 // offsetof(struct ib_uverbs_qp_dest, hop_limit)
+	QPDestTrafficClass = 26 // offsetof(struct ib_uverbs_qp_dest, traffic_class)
+	QPDestIsGlobal     = 30 // offsetof(struct ib_uverbs_qp_dest, is_global)
+	QPDestPortNum      = 31 // offsetof(struct ib_uverbs_qp_dest, port_num)
 )
 
 // struct ib_uverbs_query_qp.

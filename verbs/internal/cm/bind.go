@@ -114,6 +114,7 @@ func (m *Manager) listen(c *Call, req []byte) error {
 	if i.backlog <= 0 || i.backlog > maxBacklog {
 		i.backlog = maxBacklog
 	}
+	i.release = m.hold(i.self())
 	m.wake(*i.port)
 	return nil
 }

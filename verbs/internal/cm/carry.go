@@ -6,16 +6,36 @@ package cm
 // not call back; it returns an error if nobody can be reached there.
 type Carrier interface{ Carry(p Packet) error }
 
-// local is the carrier for the addresses of this node. It is used under the manager's lock.
-type local struct{ m *Manager }
+// A post is the carrier of a manager. It is used under the manager's lock. It delivers messages for
+// addresses of this engine itself, and gives the others to the wire.
+type post struct{ m *Manager }
 
-func (l local) Carry(p Packet) error {
+func (l post) Carry(p Packet) error {
+	if p.To.elsewhere() {
+		return l.m.transmit(p)
+	}
 	l.m.arrived = append(l.m.arrived, p)
 	return nil
 }
 
-// deliver delivers the messages that have been sent. It is called at the end of each command,
-// so a message never arrives in the middle of one.
+// unlock delivers the messages that have been sent, and gives up the lock. It is called at the end
+// of each command, so a message never arrives in the middle of one. Datagrams go to the wire
+// without the lock: that can take the time of a step of the device.
+func (m *Manager) unlock() {
+	m.deliver()
+	leaving := m.leaving
+	m.leaving = nil
+	m.mu.Unlock()
+	for _, o := range leaving {
+		if err := m.Wire.SendMAD(o.from, o.to, o.mad); err != nil {
+			m.mu.Lock()
+			m.unsent(o, err)
+			m.mu.Unlock()
+		}
+	}
+}
+
+// deliver delivers the messages for this engine.
 func (m *Manager) deliver() {
 	for len(m.arrived) > 0 {
 		p := m.arrived[0]
@@ -25,7 +45,7 @@ func (m *Manager) deliver() {
 	m.arrived = nil
 }
 
-// receive takes a message that has arrived for this node.
+// receive takes a message of a link of this engine.
 func (m *Manager) receive(p Packet) {
 	switch msg := p.Message.(type) {
 	case *REQ:
@@ -63,5 +83,8 @@ func (m *Manager) withdrawn(from remote, msg *REJ) {
 
 // answer sends an answer to a request that has no link here.
 func (m *Manager) answer(r *request, msg Message) {
-	_ = m.carrier.Carry(Packet{From: r.packet.To, To: r.packet.From, Message: msg})
+	if r.packet.From.elsewhere() {
+		m.counts.Sent++
+	}
+	_ = m.carrier.Carry(Packet{From: r.packet.To, To: r.packet.From, TID: r.packet.TID, Message: msg})
 }

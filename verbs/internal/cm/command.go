@@ -96,13 +96,11 @@ func (m *Manager) Serve(c *Call) error {
 		req = append(req[:len(req):len(req)], make([]byte, k.known-len(req))...)
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if !m.channels[c.Channel] {
 		return refuse(unix.EBADF, "%s: the channel has been closed", k.name)
 	}
-	err := k.run(m, c, req)
-	m.deliver()
-	return err
+	return k.run(m, c, req)
 }
 
 // Name returns the name of the command that was written, for the log.

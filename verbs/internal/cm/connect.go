@@ -50,23 +50,23 @@ func (m *Manager) connect(c *Call, req []byte) error {
 		return err
 	}
 	i.state = stepConnect.to
-	space, to, ok := i.program.Network.Owner(nameOf(i.dst.family, i.dst.ip()))
-	switch {
-	case !ok:
-		i.explain("address %v: no program that uses this engine has it (engines are not connected to each other)", i.dst.addr)
-	case to.infiniband() != i.local.infiniband():
-		i.explain("address %v: one end is a port of InfiniBand and the other one of Ethernet; no packet gets from one to the other", i.dst.addr)
-		ok = false
-	}
+	other, ok := i.reach()
 	if !ok {
 		i.tellStatus(unreachable, failed(unix.ETIMEDOUT))
 		return nil
 	}
-	l := i.newLink(Address{i.program.Namespace, i.local.PortAddress}, Address{space, to})
-	i.remote = to
+	l := i.newLink(i.self(), other)
+	i.remote = other.PortAddress
+	if other.elsewhere() {
+		l.tid = uint64(secret())<<32 | uint64(l.number)
+		l.answerTime, l.tries = timewait(responseTimeout), maxCMRetries
+		l.release = m.hold(l.self)
+	}
 	switch msg := msg.(type) {
 	case *REQ:
 		l.state, msg.From, msg.PSN = reqSent, l.number, l.psn
+		msg.MTU, msg.Path = i.mtu(), i.requestPath()
+		l.answerTime += 2 * timewait(lifetime) // there and back
 		l.qpn = msg.QPN
 		l.depth, l.resources, l.mtu, l.timeout = msg.Depth, msg.Resources, msg.MTU, msg.Timeout
 		l.retry, l.rnr = msg.Retry, msg.RNR
@@ -75,6 +75,26 @@ func (m *Manager) connect(c *Call, req []byte) error {
 	}
 	l.send(msg)
 	return nil
+}
+
+// self returns the address of this end.
+func (i *id) self() Address { return Address{i.program.Namespace, i.local.PortAddress} }
+
+// reach returns the address of the port that the id connects to, and reports whether packets get
+// there.
+func (i *id) reach() (other Address, ok bool) {
+	space, to, ok := i.program.Network.Owner(nameOf(i.dst.family, i.dst.ip()))
+	other = Address{space, to}
+	switch {
+	case !ok:
+		i.explain("address %v: no program that uses this engine has it, and no link leads there", i.dst.addr)
+	case to.infiniband() != i.local.infiniband():
+		i.explain("address %v: one end is a port of InfiniBand and the other one of Ethernet; no packet gets from one to the other", i.dst.addr)
+		return other, false
+	case other.elsewhere():
+		return other, i.findPath(to)
+	}
+	return other, ok
 }
 
 // ask makes the message by which an id asks for a connection. Its private data begins with the
@@ -89,15 +109,17 @@ func (i *id) ask(p param, ece ECE) (Message, error) {
 		return field[ipHeader:]
 	}
 	if i.datagram() {
-		msg := &SIDRREQ{Service: service}
+		msg := &SIDRREQ{Service: service, PKey: defaultPKey}
 		return msg, fill("CONNECT", header(msg.Data[:]), p.data())
 	}
+	d := &i.m.Devices[i.local.Device]
 	msg := &REQ{
 		Service: service, QPType: peerType(i.qpType), QPN: p.qpn() & 0xffffff,
 		Resources: p[abi.CMConnParamResponderResources], Depth: p[abi.CMConnParamInitiatorDepth],
 		FlowControl: p[abi.CMConnParamFlowControl], SRQ: min(p[abi.CMConnParamSRQ], 1),
 		Retry: min(p[abi.CMConnParamRetryCount], maxRetry), RNR: min(p[abi.CMConnParamRNRRetryCount], maxRetry),
-		MTU: i.m.Devices[i.local.Device].MTU, Timeout: i.ackTimeout(), TrafficClass: i.service, ECE: ece,
+		Timeout: i.ackTimeout(d.AckDelay), PKey: defaultPKey, ECE: ece,
+		GUID: d.GUID, CM: CMTimeouts{responseTimeout, responseTimeout, maxCMRetries},
 	}
 	return msg, fill("CONNECT", header(msg.Data[:]), p.data())
 }
@@ -125,7 +147,7 @@ func (m *Manager) accept(c *Call, req []byte) error {
 	l := i.link
 	switch {
 	case l != nil && l.state == repReceived && !valid:
-		l.state = connected
+		l.become(connected)
 		l.send(&RTU{l.number, l.peer})
 		return nil
 	case l != nil && l.state == sidrRequested:
@@ -152,11 +174,16 @@ func (l *link) accept(p param, ece ECE) error {
 		FlowControl: p[abi.CMConnParamFlowControl], RNR: min(p[abi.CMConnParamRNRRetryCount], maxRetry),
 		SRQ: min(p[abi.CMConnParamSRQ], 1), ECE: ece,
 	}
+	d := &l.id.m.Devices[l.id.local.Device]
+	msg.GUID, msg.AckDelay = d.GUID, d.AckDelay
+	if l.id.qpType == qptXRCRecv {
+		msg.QPN, msg.EECN, msg.SRQ = 0, msg.QPN, 1
+	}
 	if err := fill("ACCEPT", msg.Data[:], p.data()); err != nil {
 		return err
 	}
-	l.qpn, l.depth, l.resources = msg.QPN, msg.Depth, msg.Resources
-	l.state = repSent
+	l.qpn, l.depth, l.resources = p.qpn()&0xffffff, msg.Depth, msg.Resources
+	l.become(repSent)
 	l.send(msg)
 	return nil
 }
@@ -191,8 +218,8 @@ func (m *Manager) disconnect(c *Call, req []byte) error {
 	case i.link == nil:
 		return refuse(unix.EINVAL, "DISCONNECT: id %d has %v", i.handle, i.link)
 	case i.link.state == connected:
-		i.link.state = dreqSent
-		i.link.send(&DREQ{i.link.number, i.link.peer})
+		i.link.become(dreqSent)
+		i.link.send(i.link.dreq())
 	}
 	return nil
 }

@@ -3,169 +3,22 @@
 package cm
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/nicless/nicless/verbs/internal/abi"
-	"golang.org/x/sys/unix"
 )
-
-// A link is one end of a connection, from its first message until its id is destroyed. The
-// kernel calls it a CM ID.
-type link struct {
-	id          *id
-	number      linkNumber
-	peer        linkNumber // of the other end; 0: not known yet
-	state       linkState
-	self, other Address
-
-	psn, peerPSN     uint32 // with which the other end, and this end, begin to send
-	qpn, peerQPN     uint32
-	depth, resources uint8
-	retry, rnr       uint8
-	mtu, timeout     uint8
-
-	stop func() // ends the wait of timeWait; nil: there was none
-}
-
-// A linkState is how far a link has come. The first letters are as in enum ib_cm_state.
-type linkState uint8
-
-const (
-	over          linkState = iota // rejected, or its time has passed
-	reqSent                        // active: waits for the answer
-	repReceived                    // active: waits until the program is ready
-	requested                      // passive: waits until the program accepts
-	repSent                        // passive: waits for the RTU
-	connected                      //
-	dreqSent                       // waits for the answer to a DREQ
-	timeWait                       // waits until no packet of the connection can be on its way
-	sidrSent                       // the same for datagrams: active
-	sidrRequested                  // passive
-)
-
-var linkStates = [...]string{
-	"a connection that has ended", "a request that is not answered yet", "an answer that the program has not confirmed",
-	"a request from the other end", "an answer that the other end has not confirmed", "a connection", "a connection that is ending",
-	"a connection that has just ended", "a request that is not answered yet", "a request from the other end",
-}
-
-func (l *link) String() string {
-	if l == nil {
-		return "no connection"
-	}
-	return linkStates[l.state]
-}
-
-// An arrival is a message in a state.
-type arrival struct {
-	state linkState
-	kind  messageKind
-}
-
-// arrivals is the state machine. A message for which it has no entry is ignored: it is late, or
-// the sender is confused.
-var arrivals map[arrival]func(*link, Message)
-
-func init() { // not a literal, because the functions refer to it
-	arrivals = map[arrival]func(*link, Message){
-		{reqSent, kindREP}:      (*link).gotREP,
-		{reqSent, kindREJ}:      (*link).gotREJ,
-		{repReceived, kindREJ}:  (*link).gotREJ,
-		{requested, kindREJ}:    (*link).gotREJ,
-		{repSent, kindREJ}:      (*link).gotREJ,
-		{repSent, kindRTU}:      (*link).gotRTU,
-		{repSent, kindDREQ}:     (*link).gotDREQ,
-		{connected, kindDREQ}:   (*link).gotDREQ,
-		{dreqSent, kindDREQ}:    (*link).gotDREQ, // both ends have disconnected at once
-		{dreqSent, kindDREP}:    (*link).gotDREP,
-		{sidrSent, kindSIDRREP}: (*link).gotSIDRREP,
-	}
-}
-
-func (l *link) receive(msg Message) {
-	if f := arrivals[arrival{l.state, msg.kind()}]; f != nil {
-		f(l, msg)
-	}
-}
-
-func (l *link) send(msg Message) {
-	m := l.id.m
-	if err := m.carrier.Carry(Packet{From: l.self, To: l.other, Message: msg}); err != nil {
-		l.id.explain("the other end of id %d is out of reach: %v", l.id.handle, err)
-	}
-}
-
-// newLink gives an id a link.
-func (i *id) newLink(self, other Address) *link {
-	m := i.m
-	for m.nextLink == 0 || m.links[m.nextLink] != nil {
-		m.nextLink++
-	}
-	i.link = &link{id: i, number: m.nextLink, self: self, other: other, psn: rand.Uint32() & 0xffffff}
-	m.links[m.nextLink] = i
-	m.nextLink++
-	return i.link
-}
-
-// unlink ends the link of an id that is destroyed, and tells the other end.
-func (i *id) unlink() {
-	l := i.link
-	if l == nil {
-		return
-	}
-	switch l.state {
-	case reqSent:
-		l.send(&REJ{From: l.number, To: l.peer, Reason: rejTimeout})
-	case requested, repReceived, repSent:
-		l.send(&REJ{From: l.number, To: l.peer, Reason: rejConsumer})
-	case connected:
-		l.send(&DREQ{l.number, l.peer})
-	case sidrRequested:
-		l.send(&SIDRREP{To: l.peer, Status: sidrReject})
-	}
-	if l.stop != nil { // the time can be hours, and the id is not charged any more
-		l.stop()
-	}
-	delete(i.m.links, l.number)
-	delete(i.m.peers, remote{l.other, l.peer})
-	i.link = nil
-}
-
-// reject ends a link whose request or answer the program does not want.
-func (l *link) reject(reason rejectReason, data []byte) error {
-	if l.state == sidrRequested {
-		msg := &SIDRREP{To: l.peer, Status: sidrReject}
-		if err := fill("REJECT", msg.Data[:], data); err != nil {
-			return err
-		}
-		l.state = over
-		l.send(msg)
-		return nil
-	}
-	msg := &REJ{From: l.number, To: l.peer, Reason: reason}
-	if err := fill("REJECT", msg.Data[:], data); err != nil {
-		return err
-	}
-	switch l.state {
-	case reqSent, repReceived, requested:
-		l.state = over
-	case repSent:
-		l.wait()
-	default:
-		return refuse(unix.EINVAL, "REJECT: id %d has %v", l.id.handle, l)
-	}
-	l.send(msg)
-	return nil
-}
 
 func (l *link) gotREP(msg Message) {
 	r := msg.(*REP)
-	l.peer, l.state = r.From, repReceived
+	l.become(repReceived)
+	l.peer, l.timeout = r.From, l.id.ackTimeout(r.AckDelay)
 	l.peerQPN, l.peerPSN = r.QPN, r.PSN
+	if l.id.qpType == qptXRCSend {
+		l.peerQPN = r.EECN
+	}
 	l.depth, l.resources, l.rnr = r.Resources, r.Depth, r.RNR
 	e := newEvent(l.id, connectResponse, 0)
-	e.conn(r.QPN, r.Depth, r.Resources, r.FlowControl, 0, r.RNR, r.SRQ)
+	e.conn(l.peerQPN, r.Depth, r.Resources, r.FlowControl, 0, r.RNR, r.SRQ)
 	e.privateData(r.Data[:])
 	e.ece(r.ECE)
 	l.id.tell(e)
@@ -176,12 +29,14 @@ func (l *link) gotREJ(msg Message) {
 	if l.state == repReceived {
 		l.wait()
 	} else {
-		l.state = over
+		l.become(over)
 	}
-	switch r.Reason {
-	case rejService:
+	switch there := l.other.elsewhere(); {
+	case there && r.Reason != rejConsumer:
+		l.id.explain("the host of %v refuses the connection (service %#x): %v", &l.id.dst, l.id.dst.service(l.id.space), r.Reason)
+	case r.Reason == rejService:
 		l.id.explain("no program of this engine listens at %v (service %#x): the connection is rejected", &l.id.dst, l.id.dst.service(l.id.space))
-	case rejConsumer:
+	case r.Reason == rejConsumer:
 		l.id.explain("%v rejects the connection: its program called rdma_reject, or has ended, or its backlog is full", &l.id.dst)
 	}
 	e := newEvent(l.id, rejected, int32(r.Reason))
@@ -189,11 +44,18 @@ func (l *link) gotREJ(msg Message) {
 	l.id.tell(e)
 }
 
-func (l *link) gotRTU(Message) { l.establish() }
+func (l *link) gotRTU(Message) {
+	if l.id.orphan {
+		l.become(dreqSent)
+		l.send(l.dreq())
+		return
+	}
+	l.establish()
+}
 
 // establish makes the passive end's connection complete.
 func (l *link) establish() {
-	l.state = connected
+	l.become(connected)
 	l.id.tellStatus(established, 0)
 }
 
@@ -201,11 +63,11 @@ func (l *link) establish() {
 // answer is sent at once, so that the other program need not wait for this one.
 func (l *link) gotDREQ(Message) {
 	l.send(&DREP{l.number, l.peer})
-	if l.state == dreqSent || l.id.m.Unpolled == nil {
-		l.disconnected()
+	if l.state == dreqSent || l.id.m.Unpolled == nil || l.id.orphan {
+		l.disconnected(0)
 		return
 	}
-	l.state = timeWait
+	l.become(timeWait)
 	l.disconnectedAfter(0)
 }
 
@@ -229,18 +91,21 @@ func (l *link) disconnectedAfter(d time.Duration) {
 		case unpolled:
 			l.disconnectedAfter(max(2*d, time.Millisecond))
 		default:
-			l.disconnected()
+			l.disconnected(0)
 		}
 	})
 }
 
-func (l *link) gotDREP(Message) { l.disconnected() }
+// dreq returns the message that ends the connection.
+func (l *link) dreq() *DREQ { return &DREQ{l.number, l.peer, l.peerQPN} }
 
-func (l *link) disconnected() {
+func (l *link) gotDREP(Message) { l.disconnected(0) }
+
+func (l *link) disconnected(status int32) {
 	l.wait()
 	if l.id.state == connecting {
 		l.id.state = ended
-		l.id.tellStatus(disconnected, 0)
+		l.id.tellStatus(disconnected, status)
 	}
 }
 
@@ -248,42 +113,14 @@ func (l *link) disconnected() {
 // pair should not be used for another connection before its end. A program that waits for the
 // end gets an event.
 func (l *link) wait() {
-	l.state = timeWait
+	l.become(timeWait)
 	i := l.id
 	l.stop = i.m.later(timewait(l.timeout), func() {
 		if i.link == l {
-			l.state = over
+			l.become(over)
 			i.tellStatus(timewaitExit, 0)
 		}
 	})
-}
-
-// timewait returns how long the kernel waits (cm_convert_to_ms). The unit of the timeout is
-// 4.096 µs times a power of 2.
-func timewait(timeout uint8) time.Duration {
-	return time.Millisecond << max(int(timeout)-8, 0)
-}
-
-// lifetime is the time that a packet may be on its way on RoCE, as a power of 2
-// (CMA_IBOE_PACKET_LIFETIME).
-const lifetime = 16
-
-// ackTimeout returns the timeout of a connection's queue pairs (cm_ack_timeout): there and back,
-// and the time that the other device takes for the answer.
-func (i *id) ackTimeout() uint8 {
-	delay := i.m.Devices[i.local.Device].AckDelay
-	t := uint8(lifetime + 1)
-	if i.timeout != 0 {
-		t = i.timeout
-	}
-	if t >= delay {
-		if delay >= t-1 {
-			t++
-		}
-	} else if t, delay = delay, t; delay >= t-1 {
-		t++
-	}
-	return min(t, 31)
 }
 
 // conn puts the parameters of a connection into an event.

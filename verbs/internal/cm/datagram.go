@@ -29,11 +29,12 @@ func (l *link) acceptDatagram(p param, ece ECE) error {
 	if key := p.qkey(); key != 0 && l.id.src.family == afIB {
 		l.id.qkey = key
 	}
-	msg := &SIDRREP{To: l.peer, Status: sidrSuccess, QPN: p.qpn() & 0xffffff, QKey: l.id.theQKey(), ECE: ece}
+	msg := &SIDRREP{To: l.peer, Service: l.id.src.service(l.id.space), Status: sidrSuccess, QPN: p.qpn() & 0xffffff, QKey: l.id.theQKey(), ECE: ece}
 	if err := fill("ACCEPT", msg.Data[:], p.data()); err != nil {
 		return err
 	}
-	l.state = over
+	l.become(over)
+	l.answer = msg
 	l.send(msg)
 	return nil
 }
@@ -41,13 +42,13 @@ func (l *link) acceptDatagram(p param, ece ECE) error {
 // gotSIDRREP tells the program where the service is.
 func (l *link) gotSIDRREP(msg Message) {
 	r, i := msg.(*SIDRREP), l.id
-	l.state = over
+	l.become(over)
 	kind, status := established, int32(0)
 	if r.Status != sidrSuccess {
 		kind, status = unreachable, int32(r.Status)
 	}
 	if r.Status == sidrUnsupported {
-		i.explain("no program of this engine listens for datagrams at %v (service %#x)", &i.dst, i.dst.service(i.space))
+		i.explain("no program listens for datagrams at %v (service %#x)", &i.dst, i.dst.service(i.space))
 	}
 	e := newEvent(i, kind, status)
 	e.privateData(r.Data[:])

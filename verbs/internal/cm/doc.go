@@ -26,11 +26,20 @@
 //	bind.go        BIND and LISTEN
 //	resolve.go     RESOLVE_ADDR and RESOLVE_ROUTE
 //	message.go     the messages
+//	ipheader.go    the IP addresses in a request
 //	carry.go       how messages get to the other end
+//	link.go        one end of a connection: its states, and what arrives in which
 //	connect.go     CONNECT, ACCEPT, REJECT, DISCONNECT, NOTIFY
-//	connection.go  the state machine of a connection: what arrives in which state
+//	connection.go  what each message does
+//	timeouts.go    how long connections wait
 //	datagram.go    the same for datagram queue pairs
 //	service.go     finding the listener of a request
+//	wire.go        to other engines and hosts: the interface, and what comes from there
+//	mad.go         management datagrams: the header
+//	mad_request.go the messages that ask, as bytes
+//	mad_answer.go  the messages that answer, as bytes
+//	resend.go      what is sent again, and what has come again
+//	orphan.go      links that outlive their ids
 //	attributes.go  INIT_QP_ATTR
 //	query.go       QUERY and QUERY_ROUTE
 //	option.go      SET_OPTION
@@ -41,8 +50,13 @@
 // # Messages are values
 //
 // The two ends of a connection know each other only by messages (Packet), even if both are
-// here. A Carrier takes a message to the node that owns an address. The carrier of this
-// package delivers to the same Manager; another one could put the messages on a wire.
+// here. A Carrier takes a message to the node that owns an address: to the same Manager as a
+// value, and over a Wire as a management datagram.
+//
+// A message within the engine arrives, once, before the command that sent it is over. On a wire
+// it can be lost, doubled or overtaken, and its sender can be a stranger. So a link whose other
+// end is elsewhere sends again what is not answered, answers again what comes again, and
+// believes a message only if the numbers of both links are right.
 //
 // # Concurrency
 //

@@ -77,6 +77,7 @@ type id struct {
 	dst      sockaddr
 	local    Entry // of src, if attached
 	remote   PortAddress
+	path     Path // to remote, if that is elsewhere
 	attached bool // to a device: the address is of one
 
 	reuse, only bool // REUSEADDR, AFONLY
@@ -90,7 +91,9 @@ type id struct {
 	reported uint32 // events that the program has read
 	backlog  int
 	groups   []*group
-	link     *link // the connection, or its beginning
+	link     *link  // the connection, or its beginning
+	release  func() // of the wire's address; nil: it is not held
+	orphan   bool   // it has only a link, and no program
 }
 
 func (i *id) datagram() bool { return i.qpType == qptUD }
@@ -183,6 +186,9 @@ func (m *Manager) destroy(i *id) {
 	}
 	if i.state == listening && i.port != nil {
 		m.remember(*i.port)
+	}
+	if i.release != nil {
+		i.release()
 	}
 	i.leavePort()
 	for _, g := range i.groups {

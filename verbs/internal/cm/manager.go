@@ -4,7 +4,6 @@ package cm
 
 import (
 	"encoding/binary"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -38,6 +37,9 @@ type Config struct {
 	// Unpolled reports whether a queue pair of the user has completions that its program has
 	// not polled yet. nil: that is not known, and events do not wait for it.
 	Unpolled func(uid, qpn uint32) bool
+
+	// Wire leads to other engines and hosts. nil: nothing does.
+	Wire Wire
 }
 
 // A Manager is the connection manager of one engine. Safe for concurrent use.
@@ -56,11 +58,13 @@ type Manager struct {
 	peers    map[remote]*id                // ids that a request has made, by the link that sent it
 	carrier  Carrier                       // takes messages to where they belong
 	arrived  []Packet                      // messages that are delivered at the end of the command
+	leaving  []outgoing                    // datagrams that are sent then
 	nextID   uint32
 	nextMC   uint32
-	nextLink linkNumber
 	lastPort uint16
-	removed  bool // the device has gone
+	orphans  int       // links without a program
+	counts   WireStats // of datagrams
+	removed  bool      // the device has gone
 }
 
 // New returns a connection manager.
@@ -74,9 +78,8 @@ func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id), groups: make(map[uint32]*group),
 		ports: make(map[portKey]*portUse), waiting: make(map[remote]*request), awaited: make(map[portKey]map[*request]bool), recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
-		nextLink: linkNumber(rand.Uint32()),
 	}
-	m.carrier = local{m}
+	m.carrier = post{m}
 	return m
 }
 
@@ -85,9 +88,8 @@ func New(c Config) *Manager {
 func (m *Manager) later(d time.Duration, f func()) (stop func()) {
 	return m.After(d, func() {
 		m.mu.Lock()
-		defer m.mu.Unlock()
+		defer m.unlock()
 		f()
-		m.deliver()
 	})
 }
 

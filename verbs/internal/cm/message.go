@@ -2,7 +2,7 @@
 
 package cm
 
-import "net/netip"
+import "fmt"
 
 // The messages of connection managers: InfiniBand Architecture Specification, volume 1,
 // section 12.6 to 12.12, and annex A11 for the IP addresses in private data. They are values:
@@ -22,13 +22,17 @@ type Address struct {
 // A Packet is a message on its way.
 type Packet struct {
 	From, To Address
+	TID      uint64 // transaction id, which matters on a wire only
 	Message  Message
 }
 
 // A Message is one of the types below.
 type Message interface {
 	kind() messageKind
-	to() linkNumber // the link of the receiver; 0: it has none yet
+	from() linkNumber // the link of the sender; 0: it has none, or the message does not say
+	to() linkNumber   // the link of the receiver; 0: it has none yet
+	put(b *MAD)       // writes the message, but not the header
+	parse(b *MAD)
 }
 
 type messageKind uint8
@@ -42,6 +46,7 @@ const (
 	kindDREP
 	kindSIDRREQ
 	kindSIDRREP
+	kindMRA
 )
 
 // An ECE is what the senders' libraries say about themselves (enhanced connection
@@ -56,31 +61,60 @@ const (
 	sidrReqData = 216
 	sidrRepData = 136
 	ipHeader    = 36
+	rejInfo     = 72 // bytes of additional information in a REJ
 )
 
 // A REQ asks for a connection.
 type REQ struct {
 	From         linkNumber
 	Service      uint64
-	QPType       uint8 // of the receiver's queue pair
-	QPN, PSN     uint32
-	Resources    uint8 // responder resources of the sender
-	Depth        uint8 // initiator depth of the sender
+	GUID         uint64 // of the sender's device
+	QPType       uint8  // of the receiver's queue pair; 0: one that this package does not know
+	QPN          uint32
+	PSN          uint32 // with which the receiver of the REQ begins to send
+	Resources    uint8  // responder resources of the sender
+	Depth        uint8  // initiator depth of the sender
 	FlowControl  uint8
 	Retry, RNR   uint8
 	SRQ          uint8
-	MTU, Timeout uint8
-	TrafficClass uint8
+	MTU, Timeout uint8 // of acknowledgements
+	PKey         uint16
 	ECE          ECE
+	CM           CMTimeouts
+	Path         RequestPath
 	Data         [reqData]byte
+}
+
+// CMTimeouts are how long connection managers wait for each other: times are 4.096 µs times a
+// power of 2.
+type CMTimeouts struct {
+	Remote  uint8 // in which the receiver answers a REQ
+	Local   uint8 // in which the sender answers a REP
+	Retries uint8 // how often a message that is not answered is sent again
+}
+
+// A RequestPath is the path of a connection, as the sender of a REQ sees it.
+type RequestPath struct {
+	LocalLID, RemoteLID uint16 // 0xffff (permissive) between subnets, and on Ethernet
+	LocalGID, RemoteGID GID
+	FlowLabel           uint32
+	Rate                uint8
+	TrafficClass        uint8
+	HopLimit            uint8
+	SL                  uint8
+	SubnetLocal         bool
 }
 
 // A REP accepts a REQ.
 type REP struct {
 	From, To    linkNumber
-	QPN, PSN    uint32
+	GUID        uint64
+	QPN         uint32 // 0 if the queue pair is an XRC target
+	EECN        uint32 // the number of an XRC target (its field is that of EE contexts)
+	PSN         uint32 // with which the receiver of the REP begins to send
 	Resources   uint8
 	Depth       uint8
+	AckDelay    uint8 // of the sender's device
 	FlowControl uint8
 	RNR, SRQ    uint8
 	ECE         ECE
@@ -93,41 +127,84 @@ type RTU struct{ From, To linkNumber }
 // A REJ refuses a REQ or a REP.
 type REJ struct {
 	From, To linkNumber
+	Refused  refusedMessage
 	Reason   rejectReason
+	InfoSize uint8 // bytes of Info that mean something
+	Info     [rejInfo]byte
 	Data     [rejData]byte
 }
 
 // A DREQ ends a connection, and a DREP confirms that.
 type (
-	DREQ struct{ From, To linkNumber }
+	DREQ struct {
+		From, To linkNumber
+		QPN      uint32 // of the receiver
+	}
 	DREP struct{ From, To linkNumber }
 )
+
+// An MRA says that the program has a REQ or a REP, and needs time for the answer.
+type MRA struct {
+	From, To linkNumber
+	Received refusedMessage
+	Timeout  uint8 // 4.096 µs times a power of 2
+}
 
 // A SIDRREQ asks for the queue pair of a service for datagrams.
 type SIDRREQ struct {
 	From    linkNumber
 	Service uint64
+	PKey    uint16
 	Data    [sidrReqData]byte
 }
 
 // A SIDRREP answers a SIDRREQ.
 type SIDRREP struct {
 	To        linkNumber
+	Service   uint64
 	Status    sidrStatus
 	QPN, QKey uint32
 	ECE       ECE
 	Data      [sidrRepData]byte
 }
 
+// A refusedMessage says what a REJ or an MRA is about: enum cm_msg_response.
+type refusedMessage uint8
+
+const (
+	aboutREQ   refusedMessage = 0
+	aboutREP   refusedMessage = 1
+	aboutOther refusedMessage = 2
+)
+
 // A rejectReason says why: enum ib_cm_rej_reason.
 type rejectReason uint16
 
 const (
-	rejTimeout  rejectReason = 4
-	rejService  rejectReason = 8
-	rejConsumer rejectReason = 28
-	rejVendor   rejectReason = 35
+	rejTimeout   rejectReason = 4
+	rejNumber    rejectReason = 6 // no link has the number (invalid communication ID)
+	rejService   rejectReason = 8
+	rejTransport rejectReason = 9
+	rejStale     rejectReason = 10
+	rejGID       rejectReason = 12
+	rejMTU       rejectReason = 26
+	rejConsumer  rejectReason = 28
+	rejVendor    rejectReason = 35
 )
+
+var rejectReasons = map[rejectReason]string{
+	1: "it has no queue pair for it", 3: "it lacks resources", rejTimeout: "it has not got an answer in time", 5: "it does not support it",
+	rejNumber: "it does not know the connection", rejService: "no program listens there", rejTransport: "it does not know the type of the queue pair",
+	rejStale: "it has an older connection of the same queue pair", rejGID: "it cannot reach the address in the request", 13: "invalid LID",
+	rejMTU: "its MTU is smaller", 27: "it has not got as many responder resources", rejConsumer: "its program rejects it", rejVendor: "vendor's option",
+}
+
+func (r rejectReason) String() string {
+	if s := rejectReasons[r]; s != "" {
+		return s
+	}
+	return fmt.Sprintf("reason %d", uint16(r))
+}
 
 // A sidrStatus is enum ib_cm_sidr_status.
 type sidrStatus uint8
@@ -146,6 +223,17 @@ func (*DREQ) kind() messageKind    { return kindDREQ }
 func (*DREP) kind() messageKind    { return kindDREP }
 func (*SIDRREQ) kind() messageKind { return kindSIDRREQ }
 func (*SIDRREP) kind() messageKind { return kindSIDRREP }
+func (*MRA) kind() messageKind     { return kindMRA }
+
+func (m *REQ) from() linkNumber     { return m.From }
+func (m *REP) from() linkNumber     { return m.From }
+func (m *RTU) from() linkNumber     { return m.From }
+func (m *REJ) from() linkNumber     { return m.From }
+func (m *DREQ) from() linkNumber    { return m.From }
+func (m *DREP) from() linkNumber    { return m.From }
+func (m *SIDRREQ) from() linkNumber { return m.From }
+func (*SIDRREP) from() linkNumber   { return 0 }
+func (m *MRA) from() linkNumber     { return m.From }
 
 func (*REQ) to() linkNumber       { return 0 }
 func (m *REP) to() linkNumber     { return m.To }
@@ -155,40 +243,4 @@ func (m *DREQ) to() linkNumber    { return m.To }
 func (m *DREP) to() linkNumber    { return m.To }
 func (*SIDRREQ) to() linkNumber   { return 0 }
 func (m *SIDRREP) to() linkNumber { return m.To }
-
-// putIPHeader writes the header by which a request for an IP service begins (struct cma_hdr).
-func putIPHeader(b []byte, src, dst *sockaddr) {
-	b[1] = 6 << 4
-	if src.family == afINET {
-		b[1] = 4 << 4
-	}
-	be.PutUint16(b[2:], src.port)
-	put := func(b []byte, a *sockaddr) {
-		ip := a.addr.As16()
-		if a.family == afINET {
-			ip = [16]byte{12: ip[12], 13: ip[13], 14: ip[14], 15: ip[15]}
-		}
-		copy(b, ip[:])
-	}
-	put(b[4:], src)
-	put(b[20:], dst)
-}
-
-// parseIPHeader returns the addresses of the sender and of the receiver, whose port is that
-// of the service. The family of both is 0 if there is no such header.
-func parseIPHeader(b []byte, service uint64) (src, dst sockaddr) {
-	var at = 4
-	switch b[1] >> 4 {
-	case 4:
-		src.family, at = afINET, 16
-		src.addr, dst.addr = netip.AddrFrom4([4]byte(b[at:])), netip.AddrFrom4([4]byte(b[at+16:]))
-	case 6:
-		src.family = afINET6
-		src.addr, dst.addr = netip.AddrFrom16([16]byte(b[at:])), netip.AddrFrom16([16]byte(b[at+16:]))
-	default:
-		return src, dst
-	}
-	dst.family = src.family
-	src.port, dst.port = be.Uint16(b[2:]), uint16(service)
-	return src, dst
-}
+func (m *MRA) to() linkNumber     { return m.To }

@@ -48,7 +48,8 @@ type Network interface {
 	Local(a Name) (Entry, bool)
 
 	// Owner returns the namespace that gets what the program sends to an address, and the
-	// port that has the address there.
+	// port that has the address there. The namespace is Elsewhere if the port is none of this
+	// engine.
 	Owner(a Name) (Namespace, PortAddress, bool)
 }
 

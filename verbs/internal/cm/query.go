@@ -77,6 +77,23 @@ const (
 // hasPath reports whether the route is known.
 func (i *id) hasPath() bool { return i.state >= routeIsResolved && i.state != listening }
 
+// mtu returns the MTU of the id's path: no more than that of its device.
+func (i *id) mtu() uint8 {
+	own := i.m.Devices[i.local.Device].MTU
+	if i.path.MTU != 0 {
+		return min(own, i.path.MTU)
+	}
+	return own
+}
+
+// rate returns the rate of the id's path.
+func (i *id) rate() uint8 {
+	if i.path.Rate != 0 {
+		return i.path.Rate
+	}
+	return rate100
+}
+
 // paths returns a struct rdma_ucm_query_path_resp, with as many paths as fit: one or none.
 // A path is in the form of a management datagram (struct ibv_path_record).
 func (i *id) paths(room int) []byte {
@@ -100,8 +117,23 @@ func (i *id) paths(room int) []byte {
 	be.PutUint32(p[44:], uint32(hops))
 	p[48], p[49] = class, reversible<<7|1
 	be.PutUint16(p[50:], defaultPKey)
-	p[54], p[55], p[56] = exactly<<6|i.m.Devices[i.local.Device].MTU, exactly<<6|rate100, exactly<<6|lifetime
+	p[54], p[55], p[56] = exactly<<6|i.mtu(), exactly<<6|i.rate(), exactly<<6|lifetime
 	return append(b, d...)
+}
+
+// permissiveLID is a LID that says nothing.
+const permissiveLID = 0xffff
+
+// requestPath returns the path as it is in a REQ.
+func (i *id) requestPath() RequestPath {
+	p := RequestPath{LocalGID: i.local.GID, RemoteGID: i.remote.GID, LocalLID: i.local.LID, RemoteLID: i.remote.LID, SubnetLocal: i.local.infiniband()}
+	p.HopLimit, p.TrafficClass = i.routing()
+	if i.local.infiniband() {
+		p.Rate = i.rate()
+	} else {
+		p.LocalLID, p.RemoteLID = permissiveLID, permissiveLID
+	}
+	return p
 }
 
 // queryRoute serves QUERY_ROUTE, which is older. The response is struct
@@ -138,9 +170,9 @@ func (m *Manager) queryRoute(c *Call, req []byte) error {
 // pathRecord completes a struct ib_user_path_rec.
 func (i *id) pathRecord(p []byte) {
 	le.PutUint32(p[abi.UserPathRecReversible:], reversible)
-	le.PutUint32(p[abi.UserPathRecMTU:], uint32(i.m.Devices[i.local.Device].MTU))
+	le.PutUint32(p[abi.UserPathRecMTU:], uint32(i.mtu()))
 	p[abi.UserPathRecHopLimit], p[abi.UserPathRecTrafficClass] = i.routing()
 	p[abi.UserPathRecNumbPath] = 1
-	p[abi.UserPathRecMTUSelector], p[abi.UserPathRecRateSelector], p[abi.UserPathRecRate] = exactly, exactly, rate100
+	p[abi.UserPathRecMTUSelector], p[abi.UserPathRecRateSelector], p[abi.UserPathRecRate] = exactly, exactly, i.rate()
 	p[abi.UserPathRecPacketLifeTimeSelector], p[abi.UserPathRecPacketLifeTime] = exactly, lifetime
 }

@@ -6,9 +6,8 @@ package cm
 // are told.
 func (m *Manager) Close(ch *Channel) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	m.closeChannel(ch)
-	m.deliver()
 }
 
 func (m *Manager) closeChannel(ch *Channel) {

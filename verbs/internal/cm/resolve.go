@@ -140,6 +140,20 @@ func (m *Manager) source(c *Call, src, dst *sockaddr) (from netip.Addr, errno un
 	return answer.ip(), 0, nil
 }
 
+// findPath finds the path to a port elsewhere, and reports whether there is one.
+func (i *id) findPath(to PortAddress) (ok bool) {
+	if i.release == nil {
+		i.release = i.m.hold(i.self())
+	}
+	path, err := i.m.pathTo(i.self(), to)
+	if err != nil {
+		i.explain("address %v: no link leads there: %v", i.dst.addr, err)
+		return false
+	}
+	i.path = path
+	return true
+}
+
 // plain returns the IP address, as a socket address of its own family.
 func plain(of *sockaddr, ip netip.Addr) *sockaddr {
 	a := &sockaddr{family: afINET6, addr: ip}
@@ -155,7 +169,8 @@ func plain(of *sockaddr, ip netip.Addr) *sockaddr {
 	return a
 }
 
-// resolveRoute serves RESOLVE_ROUTE. There is one path to every port, so nothing is looked up.
+// resolveRoute serves RESOLVE_ROUTE. There is one path to every port. Only that to a port elsewhere
+// is looked up.
 func (m *Manager) resolveRoute(c *Call, req []byte) error {
 	i, err := m.find(c, le.Uint32(req[abi.CMResolveRouteID:]))
 	if err != nil {
@@ -163,6 +178,12 @@ func (m *Manager) resolveRoute(c *Call, req []byte) error {
 	}
 	if err := i.may(stepRoute); err != nil {
 		return err
+	}
+	if space, to, ok := i.program.Network.Owner(nameOf(i.dst.family, i.dst.ip())); ok && space == Elsewhere {
+		if !i.findPath(to) {
+			i.tellStatus(routeError, failed(unix.EHOSTUNREACH))
+			return nil
+		}
 	}
 	i.state = stepRoute.to
 	i.tellStatus(routeResolved, 0)

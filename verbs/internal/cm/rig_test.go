@@ -24,6 +24,8 @@ type rig struct {
 	limit  int // of memory; 0: none
 	hosts  map[netip.Addr]*host
 	said   []string
+
+	elsewhere func(a Name) (PortAddress, bool) // of a rig that is not alone
 }
 
 type timer struct {
@@ -148,6 +150,10 @@ func (h *host) Owner(a Name) (Namespace, PortAddress, bool) {
 		if e, ok := o.Local(a); ok {
 			return o, e.PortAddress, true
 		}
+	}
+	if h.elsewhere != nil {
+		to, ok := h.elsewhere(a)
+		return Elsewhere, to, ok
 	}
 	return nil, PortAddress{}, false
 }

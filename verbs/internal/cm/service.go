@@ -29,17 +29,26 @@ const (
 	afterEnding = 500 * time.Millisecond
 	memory      = time.Second
 	maxRecent   = 1024 // ports that are remembered
+	maxWaiting  = 1024 // requests that may wait when one more comes from elsewhere
 )
 
 // asked gives a request to its listener, or answers that there is none.
 func (m *Manager) asked(r *request) {
-	if m.peers[r.sender()] != nil || m.waiting[r.sender()] != nil {
-		return // sent twice
+	if i := m.peers[r.sender()]; i != nil {
+		i.link.again()
+		return
+	}
+	if m.waiting[r.sender()] != nil {
+		m.counts.Duplicates++
+		return
 	}
 	listener, soon := m.listener(r)
 	switch {
 	case listener != nil:
 		listener.offer(r)
+	case len(m.waiting) >= maxWaiting && r.packet.From.elsewhere(): // nobody is charged for it
+		m.counts.Refused++
+		m.unserved(r)
 	case soon:
 		m.wait(r, patience)
 	case m.recent[r.port()] != nil:
@@ -109,7 +118,7 @@ func (r *request) sender() remote { return remote{r.packet.From, r.from} }
 
 func (m *Manager) unserved(r *request) {
 	if r.connect == nil {
-		m.answer(r, &SIDRREP{To: r.from, Status: sidrUnsupported})
+		m.answer(r, &SIDRREP{To: r.from, Service: r.service, Status: sidrUnsupported})
 	} else {
 		m.answer(r, &REJ{To: r.from, Reason: rejService})
 	}
@@ -187,6 +196,12 @@ func (i *id) sidMask() uint64 {
 // offer makes an id for a request and tells the listener's program.
 func (i *id) offer(r *request) {
 	m := i.m
+	if why, reason := m.misfit(r); reason != 0 {
+		m.counts.Refused++
+		i.explain("a request for a connection from %v is rejected: %s", netip.AddrFrom16(r.packet.From.GID).Unmap(), why)
+		m.answer(r, &REJ{To: r.from, Reason: reason})
+		return
+	}
 	if r.connect != nil && i.qpType != 0 && i.qpType != r.connect.QPType {
 		i.explain("a request for a connection of queue pairs of type %d; id %d listens for type %d", r.connect.QPType, i.handle, i.qpType)
 		m.answer(r, &REJ{To: r.from, Reason: rejConsumer})
@@ -218,7 +233,7 @@ func (i *id) offer(r *request) {
 // refuse answers a request that its listener cannot take.
 func (m *Manager) refuse(r *request) {
 	if r.connect == nil {
-		m.answer(r, &SIDRREP{To: r.from, Status: sidrReject})
+		m.answer(r, &SIDRREP{To: r.from, Service: r.service, Status: sidrReject})
 	} else {
 		m.answer(r, &REJ{To: r.from, Reason: rejConsumer})
 	}
@@ -243,11 +258,20 @@ func (i *id) begin(listener *id, r *request) {
 	l := i.newLink(r.packet.To, r.packet.From)
 	l.peer = r.from
 	i.m.peers[remote{l.other, l.peer}] = i
+	if l.other.elsewhere() {
+		l.tid, l.answerTime, l.tries = r.packet.TID, timewait(responseTimeout), maxCMRetries
+		l.release = i.m.hold(l.self)
+		i.path, _ = i.m.pathTo(l.self, l.other.PortAddress) // misfit has looked
+	}
 	if q := r.connect; q != nil {
 		i.qpType = q.QPType
 		l.state = requested
 		l.peerQPN, l.peerPSN, l.mtu, l.timeout = q.QPN, q.PSN, q.MTU, q.Timeout
 		l.depth, l.resources, l.retry, l.rnr = q.Resources, q.Depth, q.Retry, q.RNR
+		if l.other.elsewhere() {
+			i.service = q.Path.TrafficClass
+			l.answerTime, l.tries = timewait(q.CM.Local), q.CM.Retries
+		}
 	} else {
 		l.state = sidrRequested
 	}

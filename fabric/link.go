@@ -1,0 +1,35 @@
+package fabric
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// A Link leads to other engines. Its methods are safe for concurrent use and do not wait for
+// peers.
+type Link interface {
+	// Name returns what the link is called in --link, in the log and in explanations.
+	Name() string
+
+	// Route returns the path to an address, and whether the link leads there. The path may be
+	// down at the moment. Route does not wait, because the engine's thread may call it.
+	Route(to nic.Address) (path nic.Path, ok bool)
+
+	// Peers returns what is known of the other engines.
+	Peers() []Peer
+
+	// Close ends the link and closes its ports.
+	Close() error
+}
+
+// A Peer is another engine, as a link sees it.
+type Peer struct {
+	Name  string        // of the peer: a node of a pool, or an address
+	GUID  uint64        // of the engine; 0 if it is not known yet
+	Up    bool          // packets can be exchanged
+	Why   string        // if not Up: why, as a sentence without a full stop
+	Since time.Time     // when Up or Why changed last
+	MTU   int           // most bytes of payload in a packet; 0 if there is no port yet
+	Stats nic.PortStats // of the port; zero if there is none
+}

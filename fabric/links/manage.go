@@ -1,0 +1,82 @@
+//go:build linux && (amd64 || arm64)
+
+package links
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/verbs"
+)
+
+const (
+	gsiHead = packet.BTHSize + packet.DETHSize
+	grhSize = 40
+)
+
+// SetManagement names who is given the packets for queue pair 1.
+func (t *Table) SetManagement(f func(packet []byte)) {
+	if f == nil {
+		t.management.Store(nil)
+		return
+	}
+	t.management.Store(&f)
+}
+
+// fromRoCE takes a packet for queue pair 1. The carrier has made its GRH from the addresses of
+// the datagram.
+func (t *Table) fromRoCE(_ uint32, b []byte) {
+	if f := t.management.Load(); f != nil {
+		(*f)(b)
+	}
+}
+
+// fromPeer takes a packet for queue pair 1 from a pool or from UCX. Its sender has written the GRH, so
+// the source must be an address of that engine.
+func (t *Table) fromPeer(from nic.Path, b []byte) {
+	f := t.management.Load()
+	if f == nil || len(b) < gsiHead+grhSize {
+		return
+	}
+	p, err := t.routeOnce(nic.Address{GID: sourceOf(b[gsiHead:][:grhSize])})
+	if err == nil && p.Port == from.Port && p.Number == from.Number {
+		(*f)(b)
+	}
+}
+
+// sourceOf returns the source in a GRH.
+func sourceOf(grh []byte) (gid [16]byte) {
+	if grh[0]>>4 == 6 {
+		return [16]byte(grh[8:24])
+	}
+	return netip.AddrFrom4([4]byte(grh[32:36])).As16()
+}
+
+// SendManagement sends a packet to queue pair 1 of a port. It opens the local address if it is not
+// open, but keeps none open: what programs connect or listen with holds its address itself, and what
+// strangers send, which is answered, must not keep an address open that nobody uses.
+func (t *Table) SendManagement(to verbs.RemotePort, head, grh, payload []byte) error {
+	a := address(to, 0, 0)
+	for _, l := range t.now.Load().links {
+		if p, ok := l.Route(a); ok {
+			return p.Port.SendManagement(p.Number, head, append(append(make([]byte, 0, len(grh)+len(payload)), grh...), payload...))
+		}
+	}
+	if own := netip.AddrFrom16(to.From).Unmap(); routable(own) && !t.lingers(own) {
+		free, err := t.hold(own, "a program connects to "+netip.AddrFrom16(to.GID).Unmap().String())
+		if err != nil {
+			return err
+		}
+		defer free()
+	}
+	p, err := t.routeOnce(a)
+	if err != nil {
+		return err
+	}
+	if p.Port == nil {
+		return errors.New("the address is of this engine")
+	}
+	return p.Port.SendManagement(p.Number, head, payload)
+}

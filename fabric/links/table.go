@@ -1,0 +1,161 @@
+//go:build linux && (amd64 || arm64)
+
+package links
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/pool"
+	"github.com/nicless/nicless/fabric/roce"
+	"github.com/nicless/nicless/fabric/ucx"
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// A Device is the part of an engine that links use; nic.Device has it.
+type Device interface {
+	GUID() uint64
+	AddPort(nic.PortConfig) (nic.Port, error)
+	SetRouter(nic.Router)
+}
+
+// A Table has the links of an engine. Its methods are safe for concurrent use.
+type Table struct {
+	dev     Device
+	log     *slog.Logger
+	options Options
+
+	now        atomic.Pointer[snapshot]
+	local      atomic.Pointer[func(gid [16]byte, lid uint16) bool]
+	management atomic.Pointer[func(packet []byte)]
+
+	mu     sync.Mutex // not held while the engine's thread is waited for, except to open RoCE
+	held   map[netip.Addr]*holding
+	own    netip.Addr // what Own has chosen
+	closed bool
+
+	opening sync.Mutex // held while RoCE, or a local address of it, is opened or closed
+}
+
+// A snapshot is what Route reads. It is replaced, never changed.
+type snapshot struct {
+	links []fabric.Link // without RoCE
+	roce  *roce.Carrier // nil: not open
+}
+
+// Open opens links. It waits for a pool that is not formatted yet. Close must be called before
+// the engine stops. log can be nil.
+func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	t := &Table{dev: dev, log: log, options: o, held: make(map[netip.Addr]*holding)}
+	t.now.Store(&snapshot{})
+	for _, c := range o.Pools {
+		c.Log, c.Management = log, t.fromPeer
+		p, err := pool.Open(ctx, dev, c)
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.add(p)
+	}
+	for _, c := range o.UCX {
+		c.Log, c.Management = log, t.fromPeer
+		u, err := ucx.Open(ctx, dev, c)
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.add(u)
+	}
+	for _, a := range o.Local {
+		if err := t.open(a, "it was asked for by --link"); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.held[a.Unmap()] = &holding{count: 1, uses: map[string]int{"it was asked for by --link": 1}}
+	}
+	t.announce()
+	return t, nil
+}
+
+var errStops = errors.New("the engine stops")
+
+// add puts a link into the table.
+func (t *Table) add(l fabric.Link) {
+	s := *t.now.Load()
+	s.links = append(s.links[:len(s.links):len(s.links)], l)
+	t.now.Store(&s)
+}
+
+// announce makes the engine ask for paths anew. An engine without links does not ask at all.
+func (t *Table) announce() {
+	if s := t.now.Load(); len(s.links) > 0 || s.roce != nil || t.options.Auto {
+		t.dev.SetRouter(t)
+	}
+}
+
+// Close closes all links. The queue pairs that use them fail.
+func (t *Table) Close() (err error) {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	t.dev.SetRouter(nil)
+	s := t.now.Swap(&snapshot{})
+	for _, l := range s.links {
+		err = errors.Join(err, l.Close())
+	}
+	if s.roce != nil {
+		err = errors.Join(err, s.roce.Close())
+	}
+	return err
+}
+
+// open opens a local address of RoCE, and RoCE itself if it is not open yet.
+func (t *Table) open(a netip.Addr, why string) error {
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	t.mu.Lock()
+	closed := t.closed
+	t.mu.Unlock()
+	if closed {
+		return errStops
+	}
+	c := t.now.Load().roce
+	if c == nil {
+		var err error
+		if c, err = t.openRoCE(); err != nil {
+			return err
+		}
+	}
+	if err := c.AddAddress(a); err != nil {
+		return err
+	}
+	t.log.Info("RoCE opened", "address", a.String(), "because", why)
+	t.announce()
+	return nil
+}
+
+func (t *Table) openRoCE() (*roce.Carrier, error) {
+	c, err := roce.New(roce.Config{Allowed: t.options.Peers, Management: t.fromRoCE, Log: t.log})
+	if err != nil {
+		return nil, err
+	}
+	port, err := t.dev.AddPort(c.PortConfig())
+	if err == nil {
+		err = c.Start(port)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("roce: %w", err), c.Close())
+	}
+	s := *t.now.Load()
+	s.roce = c
+	t.now.Store(&s)
+	return c, nil
+}

@@ -1,0 +1,64 @@
+// Package pool links engines through memory that all of them map: a CXL or PCIe memory pool of
+// several hosts, or a file of one host. The other end of each ring is the other engine itself.
+//
+// Terms: a node is an engine that uses the pool; it has a number, and node 0 formats the pool. A
+// life of a node is from one start of the engine to its end. A session is one use of the two rings
+// between two nodes, from empty rings on.
+//
+// What hosts share may have no atomic operations, no wake-ups and, with coherence=none, no
+// coherent caches. So every cache line in the pool is written by one node only, nothing is read
+// and then modified by different nodes, and the unit of publication is 8 bytes. The pool contains
+// offsets, no addresses. It is never assumed to be blank.
+//
+// # Layout, version 1
+//
+// All numbers are big-endian.
+//
+//	offset                 bytes   written by
+//	0                      64      node 0: the header (layout.go, header.put)
+//	4096 + 8192 n          8192    node n: its node block
+//	135168 + stride k      stride  ring k of package packetring; stride is its size, rounded up to 4096
+//
+// A node block:
+//
+//	0      heartbeat, 8 bytes: counts up every 20 ms
+//	8      epoch, 8 bytes: of this life; random, the low 32 bits are 0
+//	16     identity of the pool that the node has joined, from the header
+//	24     state, 8 bytes: 0 absent, 1 present, 2 left
+//	128    for each of 16 nodes a line of 64 bytes: what this node says to that one (link.go)
+//	4096   description (node.go, description.put): GUID, host, MTU, name, addresses
+//
+// There is a ring for each ordered pair of nodes: those of node 0 to nodes 1, 2 and so on, then those
+// of node 1 to nodes 0, 2 and so on. The sender is its producer, the receiver its consumer.
+//
+// # Life and death
+//
+// A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for alive
+// when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s).
+// A node that is started again has another epoch, which the others see with the next look, 20 ms
+// later. A link that was up goes down then (nic.Port.SetUp), and its port is closed if the
+// peer has another epoch: the peer's queue pairs are gone. session.go says how a link comes up.
+//
+// # Trust
+//
+// Who may write the pool can write every byte of it. What a node reads is copied, then judged. Wrong
+// contents keep links down, or end them, and harm nothing else. What other nodes say of
+// themselves is believed, their addresses too. A file that somebody makes shorter is
+// lost, which memfds prevent (the pool seals them).
+//
+// # Files
+//
+//	layout.go    the header, and where everything is
+//	plan.go      how node 0 divides the memory
+//	node.go      node blocks: life and description
+//	memory.go    loads and stores, with and without coherence
+//	options.go   Config, and the options of --link
+//	file_*.go    the memory: files and devices
+//	pool.go      Pool: Open, Route, Peers, Close
+//	join.go      formatting, waiting for that, and becoming a node
+//	wait.go      how long a node waits for node 0, and what it says meanwhile
+//	run.go       the loop: heartbeat, and looking at the others
+//	link.go      a link with another node: whether it lives, its port
+//	session.go   how two nodes agree that both ends of their rings are new
+//	wake.go      ending the sleep of an engine on the same host
+package pool

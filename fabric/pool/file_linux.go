@@ -1,0 +1,200 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// canFlush reports whether coherence=none is possible on this machine.
+var canFlush = cpu.CanFlushLines()
+
+// A file is memory that can be a pool.
+type file struct {
+	size uint64 // bytes of it
+	unit uint64 // mappings begin and end at multiples of this
+	kind string // for errors
+	grow bool   // an ordinary file, which can be made larger
+}
+
+// attach maps the pool's memory. Node 0 makes the file if it does not exist. The other nodes
+// wait for it, as for the header. cfg has its defaults.
+func attach(ctx context.Context, cfg *Config, w *waiting, t timer) (*shm.Region, error) {
+	for {
+		r, err := attachNow(cfg)
+		if err == nil || cfg.Node == 0 || !errors.Is(err, errNotYet) {
+			return r, err
+		}
+		if err := w.beat(ctx, cfg, t, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errNotYet says that node 0 may still make the file.
+var errNotYet = errors.New("the file is not there yet")
+
+func attachNow(cfg *Config) (*shm.Region, error) {
+	flags := os.O_RDWR
+	if cfg.Node == 0 && !isDevice(cfg.Path) {
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(cfg.Path, flags, 0o600)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && missing(filepath.Dir(cfg.Path)):
+		return nil, fmt.Errorf("the directory %s does not exist", filepath.Dir(cfg.Path))
+	case errors.Is(err, os.ErrNotExist) && cfg.Node != 0:
+		return nil, fmt.Errorf("%w: %w", errNotYet, err)
+	case err != nil:
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	what, err := examine(f)
+	if err != nil {
+		return nil, err
+	}
+	if want := cfg.Offset + cfg.Size; cfg.Node == 0 && what.grow && (what.size == 0 || what.size < want) {
+		if cfg.Size == 0 {
+			want = cfg.Offset + defaultSize
+		}
+		want = (want + what.unit - 1) &^ (what.unit - 1)
+		if _, err := plan(cfg, want-cfg.Offset); err != nil {
+			return nil, err // before a file is left that is too small for others
+		}
+		if err := f.Truncate(int64(want)); err != nil {
+			return nil, fmt.Errorf("make %s of %d bytes: %w", what.kind, want, err)
+		}
+		what.size = want
+	}
+	size, err := what.part(cfg)
+	if err != nil {
+		return nil, err
+	}
+	// A memfd that nobody can make shorter is better. Other files do not have seals.
+	_, _ = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
+	r, err := shm.AttachPart(f, int64(cfg.Offset), int(size))
+	if err != nil {
+		return nil, fmt.Errorf("map %d bytes of %s from %d on: %w", size, what.kind, cfg.Offset, err)
+	}
+	return r, nil
+}
+
+// missing reports whether there is certainly no file of this name.
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// isDevice reports whether a path must not be created.
+func isDevice(path string) bool {
+	path = filepath.Clean(path)
+	for _, dir := range []string{"/dev/", "/sys/", "/proc/"} {
+		if strings.HasPrefix(path, dir) && !strings.HasPrefix(path, "/dev/shm/") && !strings.HasPrefix(path, "/dev/hugepages/") {
+			return true
+		}
+	}
+	return false
+}
+
+// part returns how many bytes of the file the pool uses.
+func (w *file) part(cfg *Config) (uint64, error) {
+	switch {
+	case cfg.Offset%w.unit != 0:
+		return 0, fmt.Errorf("offset=%d; %s needs a multiple of %d", cfg.Offset, w.kind, w.unit)
+	case cfg.Offset >= w.size:
+		if w.grow {
+			return 0, fmt.Errorf("%w: offset=%d, and the file has %d bytes", errNotYet, cfg.Offset, w.size)
+		}
+		return 0, fmt.Errorf("offset=%d; %s has %d bytes", cfg.Offset, w.kind, w.size)
+	}
+	size := w.size - cfg.Offset
+	if cfg.Size != 0 {
+		if cfg.Size > size {
+			if w.grow {
+				return 0, fmt.Errorf("%w: size=%d, and the file has %d bytes from offset=%d on", errNotYet, cfg.Size, size, cfg.Offset)
+			}
+			return 0, fmt.Errorf("size=%d; %s has %d bytes from offset=%d on", cfg.Size, w.kind, size, cfg.Offset)
+		}
+		size = cfg.Size
+	}
+	if size = min(size, shm.MaxRegion) &^ (w.unit - 1); size == 0 {
+		return 0, fmt.Errorf("%s has less than %d bytes", w.kind, w.unit)
+	}
+	return size, nil
+}
+
+// examine finds out what a file is.
+func examine(f *os.File) (file, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return file{}, err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		w := file{size: uint64(st.Size), unit: shm.PageSize, kind: "the file", grow: true}
+		var fs unix.Statfs_t
+		if unix.Fstatfs(int(f.Fd()), &fs) == nil {
+			switch uint64(fs.Type) & 0xffffffff {
+			case unix.HUGETLBFS_MAGIC & 0xffffffff:
+				w.unit, w.kind = uint64(st.Blksize), "a file of hugetlbfs"
+			case unix.SYSFS_MAGIC:
+				w.kind, w.grow = "the PCI device's memory", false
+			}
+		}
+		return w, nil
+	case unix.S_IFCHR:
+		return examineDAX(fmt.Sprintf("/sys/dev/char/%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)))
+	}
+	return file{}, fmt.Errorf("it is neither a file nor a DAX device")
+}
+
+// examineDAX reads what the kernel says of a DAX device.
+func examineDAX(dir string) (file, error) {
+	size, err := sysfsNumber(dir + "/size")
+	if err != nil {
+		return file{}, fmt.Errorf("it is a character device, and not a DAX device: %w", err)
+	}
+	w := file{size: size, unit: 2 << 20, kind: "the DAX device"}
+	for _, name := range []string{"/align", "/device/align"} {
+		if align, err := sysfsNumber(dir + name); err == nil && align >= shm.PageSize && align&(align-1) == 0 {
+			w.unit = align
+			break
+		}
+	}
+	return w, nil
+}
+
+func sysfsNumber(path string) (uint64, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(string(b)), 0, 63)
+}
+
+// bootID returns a number of the running kernel, or 0.
+func bootID() uint64 {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return 0
+	}
+	digits := strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
+	if len(digits) != 32 {
+		return 0
+	}
+	high, err1 := strconv.ParseUint(digits[:16], 16, 64)
+	low, err2 := strconv.ParseUint(digits[16:], 16, 64)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return high ^ low
+}

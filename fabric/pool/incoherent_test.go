@@ -1,0 +1,177 @@
+package pool
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// everything is what three nodes do with each other: they meet, exchange packets, stop, restart,
+// change their addresses and leave, and node 0 formats the pool anew. It returns an error if
+// something does not come about in its time.
+func everything(w *world) (err error) {
+	defer func() { // a ring that a node cannot trust
+		if r := recover(); r != nil && err == nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	until := func(what string, f func() bool) {
+		for end := w.now.Add(1500 * time.Millisecond); err == nil && !f(); w.pass(beat) {
+			if !w.now.Before(end) {
+				err = fmt.Errorf("%s: it does not happen: %s", what, w.describe())
+			}
+		}
+		if problems := w.problems(); err == nil && len(problems) > 0 {
+			err = fmt.Errorf("%s: %q", what, problems)
+		}
+	}
+	start := func(cfg Config) *node {
+		n, e := w.start(cfg)
+		if e != nil && err == nil {
+			err = fmt.Errorf("start of node %d: %w", cfg.Node, e)
+		}
+		return n
+	}
+	linked := func(what string, a, b *node) {
+		until(what, func() bool { return a.up(b.number) && b.up(a.number) })
+		if err != nil {
+			return
+		}
+		port := func(n, to *node) *port { return n.link(to.number).port.(*port) }
+		pa, pb := port(a, b), port(b, a)
+		ga, gb := pa.got, pb.got
+		until(what+", packets", func() bool { return pa.got > ga+20 && pb.got > gb+20 })
+	}
+	a := start(Config{Node: 0, Wait: time.Second})
+	if err != nil {
+		return err
+	}
+	b := start(Config{Node: 1, Wait: time.Second})
+	if err != nil {
+		return err
+	}
+	linked("first meeting", a, b)
+	b.inside = true
+	e := b.pool.SetAddresses([]Address{{LID: 7}})
+	if b.inside = false; e != nil {
+		return e
+	}
+	until("new address", func() bool { _, ok := a.pool.Route(nic.Address{LID: 7}); return ok })
+	b.paused = true
+	until("node 1 stands still", func() bool { return !a.up(1) })
+	b.paused = false
+	linked("node 1 goes on", a, b)
+	if err != nil {
+		return err
+	}
+	if _, e := w.start(Config{Node: 1}); e == nil {
+		return fmt.Errorf("two nodes have one number")
+	}
+	w.kill(b)
+	b = start(Config{Node: 1, Wait: time.Second})
+	if err != nil {
+		return err
+	}
+	linked("node 1 has restarted", a, b)
+
+	// Garbage in a ring: the link rests for a second, which the other node sees.
+	b.paused = true
+	sent, slots := b.link(0).send.Sent(), a.pool.header.ring.Slots
+	var garbage [8]byte
+	be.PutUint64(garbage[:], (sent+1)<<32|255<<16)
+	w.mem.Write(int(a.pool.header.ringAt(1, 0))+256+int(sent)%slots*128, garbage[:])
+	for range 10 {
+		w.pass(beat)
+	}
+	if !a.link(1).restUntil.After(w.now) {
+		return fmt.Errorf("garbage is not found")
+	}
+	for _, p := range a.ports {
+		p.problems = nil
+	}
+	b.paused = false
+	w.pass(4 * beat)
+	if err == nil && (b.up(0) || a.up(1)) {
+		return fmt.Errorf("a link that rests is up")
+	}
+	linked("the link has rested", a, b)
+
+	// Somebody writes a node's line about another.
+	for range 10 {
+		w.mem.Write(int(linkAt(1, 0)+mineAt), garbage[:])
+		w.pass(beat)
+	}
+	linked("the line is written again", a, b)
+
+	c := start(Config{Node: 2, Wait: time.Second})
+	if err != nil {
+		return err
+	}
+	linked("a third node", c, b)
+	w.kill(c)
+	if e := c.pool.Close(); e != nil {
+		return e
+	}
+	until("node 2 leaves", func() bool { return a.link(2).why == "node 2 has left the pool" })
+	w.kill(a)
+	b.paused = true
+	a = start(Config{Node: 0, Nodes: 2, Slots: 8, Data: 8192, MTU: 512})
+	b.paused = false
+	if err != nil {
+		return err
+	}
+	w.mem.Reassign() // the rings are elsewhere
+	linked("another pool", a, b)
+
+	// An engine that stood still for long while another took its number.
+	b.paused = true
+	d := start(Config{Node: 1, Wait: time.Second})
+	b.paused = false
+	if err != nil {
+		return err
+	}
+	until("the old node 1 leaves", func() bool { return b.pool.lost != "" })
+	linked("the new node 1", a, d)
+	return err
+}
+
+// Everything works without coherence, whenever caches drop lines, and whatever other nodes do
+// in the middle.
+func TestIncoherent(t *testing.T) {
+	for seed := range uint64(12) {
+		w := newIncoherentWorld(t, seed)
+		w.interleave = seed%3 == 1
+		w.evict = seed%3 == 2
+		require.NoError(t, everything(w), "seed %d", seed)
+	}
+}
+
+// Without any one of the calls that write back or invalidate, something does not work. Package
+// packetring has such a test for its own calls.
+func TestEveryFlushIsNeeded(t *testing.T) {
+	run := func(skip func(string) bool) (*world, error) {
+		w := newIncoherentWorld(t, 1)
+		w.skip = skip
+		return w, everything(w)
+	}
+	w, err := run(nil)
+	require.NoError(t, err)
+	sites := w.mem.Sites()
+	require.Greater(t, len(sites), 12)
+	for _, site := range sites {
+		if strings.Contains(site, "producer.go") || strings.Contains(site, "consumer.go") {
+			continue
+		}
+		_, err := run(func(s string) bool { return s == site })
+		assert.Error(t, err, "without: %s", site)
+		if err != nil {
+			t.Logf("without %s: %v", site, err)
+		}
+	}
+}

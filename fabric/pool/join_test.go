@@ -1,0 +1,259 @@
+package pool
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Nodes that come before node 0 wait for it.
+func TestNodesWaitForNode0(t *testing.T) {
+	w := newWorld(t, 1)
+	began := w.now
+	_, err := w.start(Config{Node: 1, Wait: time.Second})
+	require.EqualError(t, err, "no pool after 1s: node 0 has not formatted it; is node 0 running, with the same file and offset=?")
+	require.Equal(t, time.Second, w.now.Sub(began))
+
+	late := w.make(Config{Node: 0})
+	done := false
+	w.nodes = []*node{{w: w, pool: late.pool, paused: true}}
+	b := w.make(Config{Node: 1})
+	b.pool.time = hookedTimer{worldTimer{w, b}, func() {
+		if !done {
+			done = true
+			require.NoError(t, late.pool.start(context.Background()))
+		}
+	}}
+	require.NoError(t, b.pool.start(context.Background()))
+}
+
+// A hookedTimer calls a function before each sleep.
+type hookedTimer struct {
+	worldTimer
+	f func()
+}
+
+func (t hookedTimer) Sleep(ctx context.Context, d time.Duration) error {
+	t.f()
+	return t.worldTimer.Sleep(ctx, d)
+}
+
+// What is not a pool, or another one, is refused with a sentence. Node 0 formats it, if nobody
+// uses it.
+func TestOtherHeaders(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(b []byte)
+		err    string
+	}{
+		{"blank", func(b []byte) { clear(b) }, "node 0 has not formatted it"},
+		{"another version", func(b []byte) { b[9] = 2 }, "it has another version: 2; this is version 1"},
+		{"one byte", func(b []byte) { b[20]++ }, "its header is damaged: wrong check sum"},
+		{"identity 0", func(b []byte) { clear(b[24:32]); sum(b) }, "its header is damaged: size"},
+		{"slots", func(b []byte) { b[35] = 3; sum(b) }, "its header is damaged: packetring: impossible size: 515 slots"},
+		{"largest data area", func(b []byte) { b[40] = 0xff; sum(b) }, "its header is damaged: packetring: impossible size: data area"},
+		{"data area", func(b []byte) { b[40] = 1; sum(b) }, "its header is damaged: packetring: impossible size: data area"},
+		{"nodes", func(b []byte) { b[11] = 17; sum(b) }, "its header is damaged: 17 nodes; 2 to 16 are possible"},
+		{"MTU", func(b []byte) { b[36] = 1; sum(b) }, "its header is damaged: MTU 167"},
+		{"flags", func(b []byte) { b[14] = 1; sum(b) }, "its header is damaged: unknown flags"},
+		{"size", func(b []byte) { b[17] = 1; sum(b) }, "its header is damaged: size 281"},
+	} {
+		w := newWorld(t, 1)
+		a := w.mustStart(Config{Node: 0})
+		w.kill(a)
+		row.change(w.heap.Bytes()[:headerSize])
+		_, err := w.start(Config{Node: 1, Wait: 20 * time.Millisecond})
+		require.ErrorContains(t, err, row.err, row.name)
+		w.mustStart(Config{Node: 0})
+		_, err = w.start(Config{Node: 1})
+		require.NoError(t, err, row.name)
+	}
+}
+
+// sum corrects the check sum of a header. The rows above write single bytes of it.
+func sum(b []byte) {
+	h := [headerSize]byte(b)
+	be.PutUint64(h[56:], headerSum(&h))
+	copy(b, h[:])
+}
+
+func TestPoolLargerThanMemory(t *testing.T) {
+	w := newWorld(t, 1)
+	w.mustStart(Config{Node: 0})
+	_, err := w.start(Config{Node: 1, Size: 1 << 20, Wait: time.Millisecond})
+	require.ErrorContains(t, err, "it is larger than the memory: 7704576 bytes; ")
+	require.ErrorContains(t, err, "1048576 are mapped here")
+}
+
+// A node's options must agree with the pool. Node 0 formats a pool anew, but not under the
+// feet of others.
+func TestOptionsAgree(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.mustStart(Config{Node: 0, Nodes: 3, Slots: 64, Data: 64 << 10})
+	b := w.mustStart(Config{Node: 1})
+	for _, row := range []struct {
+		cfg Config
+		err string
+	}{
+		{Config{Node: 3}, "it has 3 nodes, 0 to 2, and this is to be node 3"},
+		{Config{Node: 2, Nodes: 4}, "it has nodes=3, and nodes=4 is asked for"},
+		{Config{Node: 2, Slots: 128}, "it has slots=64, and slots=128 is asked for"},
+		{Config{Node: 2, Data: 128 << 10}, "it has data=65536, and data=131072 is asked for"},
+		{Config{Node: 2, Incoherent: true}, "node 0 needs coherence=none too"},
+	} {
+		row.cfg.Wait = time.Millisecond
+		_, err := w.start(row.cfg)
+		require.ErrorContains(t, err, row.err)
+	}
+	w.kill(a)
+	_, err := w.start(Config{Node: 0, Nodes: 4})
+	require.EqualError(t, err, "it has nodes=3, and nodes=4 is asked for, and it is in use by node 1; end these engines, or ask for what it is")
+	w.until(time.Second, func() bool { return !b.up(0) }, "node 0 is gone")
+	b.paused = true // it does not live now, but comes back
+	a = w.mustStart(Config{Node: 0, Nodes: 4, Slots: 128})
+	b.paused = false
+	w.until(time.Second, func() bool { return a.up(1) && b.up(0) }, "node 1 joins the new pool")
+	works(t, w, a, b)
+	require.Equal(t, 4, b.pool.header.nodes)
+}
+
+// A node that leaves room in its options finds it in the pool again after a restart of node 0.
+func TestRestartKeepsPool(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.mustStart(Config{Node: 0, Nodes: 3, Slots: 64, Data: 64 << 10})
+	identity := a.pool.header.identity
+	w.kill(a)
+	a = w.mustStart(Config{Node: 0})
+	require.Equal(t, identity, a.pool.header.identity)
+	require.Equal(t, 3, a.pool.header.nodes)
+}
+
+// Two engines cannot be one node, whether one starts later or both start together.
+func TestTwoNodesWithOneNumber(t *testing.T) {
+	w := newWorld(t, 1)
+	a, b := pair(t, w)
+	_, err := w.start(Config{Node: 1})
+	require.EqualError(t, err, `node 1 lives already: it is engine 000000000000abc1 "engine 1"; each engine needs a number of its own (node=)`)
+	works(t, w, a, b)
+
+	// Both look before either has written its block.
+	w = newWorld(t, 1)
+	w.mustStart(Config{Node: 0})
+	first, second := w.make(Config{Node: 1, Name: "first"}), w.make(Config{Node: 1, Name: "second"})
+	w.nodes = append(w.nodes, first, second)
+	first.paused, second.paused = true, true
+	started := false
+	first.pool.time = hookedTimer{worldTimer{w, first}, func() {
+		if !started {
+			started = true
+			assert.NoError(t, second.pool.start(context.Background()), "the one that wrote last")
+		}
+	}}
+	err = first.pool.start(context.Background())
+	require.EqualError(t, err, `another engine has become node 1: it is engine 000000000000abc1 "second"; each engine needs a number of its own (node=)`)
+}
+
+// A node that stood still for so long that another took its number leaves.
+func TestNumberIsTaken(t *testing.T) {
+	w := newWorld(t, 1)
+	a, b := pair(t, w)
+	b.paused = true
+	c := w.mustStart(Config{Node: 1, Name: "next"})
+	b.paused = false
+	w.until(time.Second, func() bool { return b.pool.lost != "" && a.up(1) }, "the old node leaves, the new one stays")
+	require.Contains(t, b.pool.lost, `another engine has become node 1: it is engine 000000000000abc1 "next"`)
+	require.Empty(t, b.open())
+	w.pass(time.Second)
+	require.True(t, c.up(0))
+	works(t, w, a, c)
+	require.NoError(t, b.pool.Close())
+	w.pass(time.Second)
+	require.True(t, c.up(0), "the old node's Close says nothing in the new one's name")
+}
+
+// If the header changes, links go down. Node 0 writes it again.
+func TestHeaderIsDamaged(t *testing.T) {
+	w := newWorld(t, 1)
+	a, b := pair(t, w)
+	good := [headerSize]byte(w.heap.Bytes())
+	a.paused = true
+	garbage(w.rng, w.heap.Bytes()[:headerSize])
+	w.pass(beat)
+	require.Equal(t, "the pool is not usable now: node 0 has not formatted it", b.pool.lost)
+	require.Empty(t, b.open())
+	a.paused = false
+	w.until(time.Second, func() bool { return a.up(1) && len(b.pool.links) > 0 && b.up(0) }, "the pool is as before")
+	require.Equal(t, good, [headerSize]byte(w.heap.Bytes()))
+	works(t, w, a, b)
+}
+
+// A node that lives, but in another pool that was here before, is no peer.
+func TestOldIdentity(t *testing.T) {
+	w := newWorld(t, 1)
+	a, _ := pair(t, w)
+	shm.BE64At(w.heap.Bytes(), nodeAt(1)+identityAt).Publish(5)
+	w.pass(2 * beat)
+	require.Equal(t, "node 1 has not joined the pool", a.pool.Peers()[0].Why)
+}
+
+// The two nodes of a link use the smaller MTU.
+func TestMTU(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.mustStart(Config{Node: 0, MTU: 4096})
+	b := w.mustStart(Config{Node: 1, MTU: 1024})
+	w.until(time.Second, func() bool { return a.up(1) && b.up(0) }, "both are up")
+	require.Equal(t, 1024, a.pool.Peers()[0].MTU)
+	require.Equal(t, 1024, b.pool.Peers()[0].MTU)
+	require.Equal(t, 4096, a.open()[0].cfg.MTU, "what the engine accepts")
+}
+
+// A node that says impossible things of itself has no link, and says so.
+func TestImpossibleDescriptions(t *testing.T) {
+	for _, row := range []struct {
+		change func(d *description)
+		err    string
+	}{
+		{func(d *description) { d.guid = 0 }, "node 1: its GUID is 0"},
+		{func(d *description) { d.guid = 0xabc0 }, "node 1: it says that it is this engine, 000000000000abc0"},
+		{func(d *description) { d.mtu = 255 }, "node 1: it accepts an MTU of 255 only; 256 are the least"},
+		{func(d *description) { d.mtu = 300 }, "node 1: it has changed what cannot change: GUID, MTU or host"},
+	} {
+		w := newWorld(t, 1)
+		a, b := pair(t, w)
+		row.change(&b.pool.description)
+		b.pool.view.describe(1, &b.pool.description)
+		w.pass(2 * beat)
+		require.Equal(t, row.err, a.pool.Peers()[0].Why)
+		require.False(t, a.open()[0].up)
+	}
+	w := newWorld(t, 1)
+	a, b := pair(t, w)
+	at := nodeAt(1) + describeAt
+	w.heap.Bytes()[at+70]++ // of the name
+	shm.BE64At(w.heap.Bytes(), at).Publish(100)
+	w.pass(2 * beat)
+	require.True(t, a.up(1), "as if it were being written")
+	b.pool.view.describe(1, &b.pool.description)
+	w.pass(2 * beat)
+	require.True(t, a.up(1))
+
+	shm.BE32At(w.heap.Bytes(), at+28).Publish(MaxAddresses + 1)
+	shm.BE64At(w.heap.Bytes(), at).Publish(200)
+	w.pass(2 * beat)
+	require.Equal(t, "node 1: it says that it has 129 addresses; 128 are possible", a.pool.Peers()[0].Why)
+}
+
+func TestEngineTakesNoPort(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.mustStart(Config{Node: 0})
+	a.refuse = 2
+	w.mustStart(Config{Node: 1})
+	w.pass(5 * beat)
+	require.Equal(t, "the engine takes no port: it is closed", a.pool.Peers()[0].Why)
+	w.until(3*time.Second, func() bool { return a.up(1) }, "it is tried again")
+}

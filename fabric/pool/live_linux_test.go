@@ -1,0 +1,295 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A liveEngine is a thread that sends a packet on each link and echoes what comes: the payload
+// is the number of the packet, the path whether it is an echo.
+type liveEngine struct {
+	guid  uint64
+	mu    sync.Mutex // the thread's
+	ports []*livePort
+	stop  atomic.Bool
+	ended chan struct{}
+}
+
+type livePort struct {
+	e       *liveEngine
+	cfg     nic.PortConfig
+	up      bool
+	asked   bool // a packet is on the way
+	echoes  atomic.Uint64
+	arrived atomic.Uint64
+	wrong   atomic.Uint64
+	poke    atomic.Bool // the thread sends a packet more
+}
+
+func newLiveEngine(guid uint64) *liveEngine {
+	e := &liveEngine{guid: guid, ended: make(chan struct{})}
+	go func() {
+		defer close(e.ended)
+		for !e.stop.Load() {
+			e.mu.Lock()
+			for _, p := range e.ports {
+				p.step()
+			}
+			e.mu.Unlock()
+			runtime.Gosched()
+		}
+	}()
+	return e
+}
+
+func (e *liveEngine) end() {
+	e.stop.Store(true)
+	<-e.ended
+}
+
+func (e *liveEngine) GUID() uint64 { return e.guid }
+
+func (e *liveEngine) AddPort(cfg nic.PortConfig) (nic.Port, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := &livePort{e: e, cfg: cfg}
+	e.ports = append(e.ports, p)
+	return p, nil
+}
+
+// step is what the engine's thread does for a port.
+func (p *livePort) step() {
+	if !p.up {
+		return
+	}
+	var k packetring.Packet
+	if ok, err := p.cfg.Receive.Next(&k); err != nil {
+		p.up = false
+		p.wrong.Add(1)
+		go p.cfg.Failed(err)
+		return
+	} else if ok {
+		number := be.Uint64(k.Payload)
+		p.cfg.Receive.Free()
+		switch {
+		case k.Path == 0:
+			p.send(1, number)
+		case number != p.echoes.Load():
+			p.wrong.Add(1)
+		default:
+			p.echoes.Add(1)
+			p.asked = false
+		}
+	}
+	if p.poke.CompareAndSwap(true, false) {
+		p.send(0, 0)
+	}
+	if !p.asked {
+		p.asked = p.send(0, p.echoes.Load())
+	}
+}
+
+func (p *livePort) send(path uint32, number uint64) bool {
+	_, payload, ok := p.cfg.Send.Reserve(0, 1000)
+	if ok {
+		be.PutUint64(payload, number)
+		p.cfg.Send.Publish(path)
+		if p.cfg.Wake != nil {
+			p.cfg.Wake()
+		}
+	}
+	return ok
+}
+
+func (p *livePort) Arrived() { p.arrived.Add(1) }
+
+func (p *livePort) SetUp(up bool) {
+	p.e.mu.Lock()
+	defer p.e.mu.Unlock()
+	p.up, p.asked = up, false
+}
+
+func (p *livePort) SendManagement(uint32, []byte, []byte) error {
+	return errors.New("not in this double")
+}
+func (p *livePort) Stats() nic.PortStats { return nic.PortStats{Received: p.echoes.Load()} }
+
+func (p *livePort) Close() error {
+	p.SetUp(false)
+	return nil
+}
+
+const liveDead = 500 * time.Millisecond
+
+const childNode = "NICLESS_POOL_CHILD"
+
+// The other process: node 1 of the pool whose path is in the environment. It ends when its standard
+// input does.
+func TestChildNode(t *testing.T) {
+	path := os.Getenv(childNode)
+	if path == "" {
+		t.Skip("runs as a child of TestProcesses")
+	}
+	guid, err := strconv.ParseUint(os.Getenv(childNode+"_GUID"), 10, 64)
+	require.NoError(t, err)
+	e := newLiveEngine(guid)
+	defer e.end()
+	p, err := Open(context.Background(), e, Config{Path: path, Node: 1, Dead: liveDead})
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	require.NoError(t, p.Close())
+}
+
+// child starts node 1 in a process of its own. end closes its standard input.
+func child(t *testing.T, path string, guid uint64) (cmd *exec.Cmd, end func()) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0], "-test.run=^TestChildNode$", "-test.v")
+	cmd.Env = append(os.Environ(), childNode+"="+path, childNode+"_GUID="+strconv.FormatUint(guid, 10))
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = in.Close() })
+	return cmd, func() { _ = in.Close() }
+}
+
+// Two processes exchange packets. One is killed, started again, stopped and continued, and ends.
+func TestProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	e := newLiveEngine(1)
+	defer e.end()
+	p, err := Open(context.Background(), e, Config{Path: path, Dead: liveDead, Nodes: 2})
+	require.NoError(t, err)
+	peer := func() (up bool, why string, guid, echoes uint64) {
+		s := p.Peers()
+		if len(s) == 0 {
+			return false, "", 0, 0
+		}
+		return s[0].Up, s[0].Why, s[0].GUID, s[0].Stats.Received
+	}
+	eventually := func(what string, f func() bool) time.Duration {
+		t.Helper()
+		began := time.Now()
+		require.Eventually(t, f, 30*time.Second, time.Millisecond, what)
+		return time.Since(began)
+	}
+	talks := func(guid uint64) {
+		t.Helper()
+		eventually("the link is up", func() bool { up, _, g, _ := peer(); return up && g == guid })
+		_, _, _, before := peer()
+		eventually("packets are echoed", func() bool { _, _, _, echoes := peer(); return echoes > before+50 })
+	}
+
+	first, _ := child(t, path, 11)
+	require.NoError(t, first.Start())
+	talks(11)
+
+	second, _ := child(t, path, 12)
+	out, err := second.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "node 1 lives already: it is engine 000000000000000b")
+	talks(11)
+
+	require.NoError(t, first.Process.Kill())
+	took := eventually("the link is down", func() bool { up, _, _, _ := peer(); return !up })
+	_ = first.Wait()
+	t.Logf("a killed node is seen after %v; the bound is %v and the time to be scheduled", took, liveDead+2*beat)
+
+	third, end := child(t, path, 13)
+	require.NoError(t, third.Start())
+	talks(13)
+
+	require.NoError(t, third.Process.Signal(unix.SIGSTOP))
+	eventually("the link is down", func() bool { up, _, _, _ := peer(); return !up })
+	require.NoError(t, third.Process.Signal(unix.SIGCONT))
+	talks(13)
+
+	end()
+	require.NoError(t, third.Wait())
+	eventually("node 1 has left", func() bool { _, why, _, _ := peer(); return why == "node 1 has left the pool" })
+	require.NoError(t, p.Close())
+	for _, port := range e.ports {
+		assert.Zero(t, port.wrong.Load())
+		assert.False(t, port.up)
+	}
+}
+
+// An engine that sleeps is woken through the pool, by one system call for each sleep.
+func TestWake(t *testing.T) {
+	if !shm.CanBarrier() {
+		t.Skip("this kernel has no membarrier: engines take naps")
+	}
+	path := filepath.Join(t.TempDir(), "pool")
+	var pools [2]*Pool
+	var engines [2]*liveEngine
+	for i := range pools {
+		engines[i] = newLiveEngine(uint64(i + 1))
+		defer engines[i].end()
+		p, err := Open(context.Background(), engines[i], Config{Path: path, Node: i, Nodes: 2})
+		require.NoError(t, err)
+		pools[i] = p
+	}
+	port := func(i int) *livePort {
+		path, ok := pools[i].Route(nic.Address{GUID: engines[1-i].guid})
+		require.True(t, ok)
+		return path.Port.(*livePort)
+	}
+	require.Eventually(t, func() bool {
+		return len(pools[0].Peers()) == 1 && pools[0].Peers()[0].Up && len(pools[1].Peers()) == 1 && pools[1].Peers()[0].Up
+	}, 30*time.Second, time.Millisecond)
+	sleeper, other := port(0), port(1)
+	require.NotNil(t, sleeper.cfg.Asleep)
+	for range 20 {
+		before := sleeper.arrived.Load()
+		engines[0].mu.Lock() // this goroutine is the engine's thread now
+		sleeper.cfg.Asleep(true)
+		require.NoError(t, shm.Barrier())
+		for sleeper.cfg.Receive.Ready() {
+			var k packetring.Packet
+			_, err := sleeper.cfg.Receive.Next(&k)
+			require.NoError(t, err)
+		}
+		sleeper.cfg.Receive.Free()
+		sleeper.asked = false
+		other.poke.Store(true)
+		require.Eventually(t, func() bool { return sleeper.arrived.Load() > before }, 30*time.Second, 100*time.Microsecond, "it is woken")
+		sleeper.cfg.Asleep(false)
+		engines[0].mu.Unlock()
+	}
+	for i := range pools {
+		require.NoError(t, pools[i].Close())
+	}
+}
+
+// If the pool's file is made shorter, the node leaves, and its process lives.
+func TestMemoryIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	w := newWorld(t, 1)
+	d := &node{w: w, guid: 1}
+	p, err := Open(context.Background(), d, Config{Path: path, Nodes: 2})
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(path, 0))
+	require.Eventually(t, func() bool {
+		s := p.Peers()
+		return len(s) == 1 && strings.Contains(s[0].Why, "the pool's memory is gone: has somebody made the file shorter?")
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, p.SetAddresses(nil))
+	require.NoError(t, p.Close())
+}

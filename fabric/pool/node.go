@@ -1,0 +1,160 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"strings"
+	"unicode/utf8"
+)
+
+// Offsets in the first line of a node block, which says whether the node lives.
+const (
+	heartbeatAt = 0  // counts up
+	epochAt     = 8  // of this life of the node: random, the low 32 bits are 0
+	identityAt  = 16 // of the pool that the node has joined
+	stateAt     = 24
+)
+
+// States of a node.
+const (
+	statePresent = 1
+	stateLeft    = 2 // the node has closed the pool
+)
+
+// A life is the first line of another node's block.
+type life struct {
+	heartbeat, epoch, identity, state uint64
+}
+
+// life reads the line. If the state is statePresent, the rest belongs together. What stops
+// or starts while it is read is found by the next read.
+//
+// Observe: state, published by Pool.join and Pool.leave; heartbeat, published by Pool.beat.
+func (v *view) life(node int) (l life) {
+	at := nodeAt(node) + lifeAt
+	v.invalidate(at, line)
+	l.state = v.word(at + stateAt)
+	l.epoch = v.word(at + epochAt)
+	l.identity = v.word(at + identityAt)
+	l.heartbeat = v.word(at + heartbeatAt)
+	return l
+}
+
+const (
+	// MaxAddresses is how many addresses of a node the others learn.
+	MaxAddresses = 128
+
+	nameSize     = 64
+	headSize     = 64 + nameSize // of a description
+	addressSize  = 24
+	describeSize = headSize + MaxAddresses*addressSize
+
+	flagWakes = 1 // in a description: the node keeps what shm.JoinBarrier promises
+)
+
+// A description is what a node says of itself.
+type description struct {
+	guid      uint64
+	host      uint64 // of the running kernel: two nodes with the same one can wake each other; 0: none
+	mtu       int    // most bytes of payload that the node accepts
+	wakes     bool   // its engine's threads take part in memory barriers of other processes
+	name      string
+	addresses []Address
+}
+
+// put writes everything but the sequence, which is the first word:
+//
+//	0    sequence: another one after each change
+//	8    GUID
+//	16   host
+//	24   MTU:32 | number of addresses:32
+//	32   flags
+//	40   0
+//	56   CRC-64/ECMA of bytes 8 to 55 and 64 to the end of the addresses
+//	64   name, UTF-8, 0 behind it
+//	128  addresses: GID, LID:16 | 0:48
+func (d *description) put(b *[describeSize]byte) (n int) {
+	clear(b[8:])
+	be.PutUint64(b[8:], d.guid)
+	be.PutUint64(b[16:], d.host)
+	be.PutUint32(b[24:], uint32(d.mtu))
+	be.PutUint32(b[28:], uint32(len(d.addresses)))
+	if d.wakes {
+		be.PutUint64(b[32:], flagWakes)
+	}
+	copy(b[64:headSize], d.name)
+	n = headSize
+	for _, a := range d.addresses {
+		copy(b[n:], a.GID[:])
+		be.PutUint16(b[n+16:], a.LID)
+		n += addressSize
+	}
+	be.PutUint64(b[56:], describeSum(b[:n]))
+	return n
+}
+
+func describeSum(b []byte) uint64 {
+	return crc64.Update(crc64.Checksum(b[8:56], table), table, b[headSize-nameSize:])
+}
+
+// errTorn says that a description is being written.
+var errTorn = errors.New("its description is being written")
+
+// addresses returns how many addresses a description says that it has. b is its head.
+func addresses(b []byte) (int, error) {
+	if n := be.Uint32(b[28:]); n <= MaxAddresses {
+		return int(n), nil
+	}
+	return 0, fmt.Errorf("it says that it has %d addresses; %d are possible", be.Uint32(b[28:]), MaxAddresses)
+}
+
+// parseDescription reads a private copy of a description, of the right length. It checks
+// everything.
+func parseDescription(b []byte) (description, error) {
+	if be.Uint64(b[56:]) != describeSum(b) {
+		return description{}, errTorn
+	}
+	d := description{
+		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])), wakes: be.Uint64(b[32:])&flagWakes != 0,
+		name: strings.TrimRight(string(b[64:headSize]), "\x00"),
+	}
+	switch {
+	case d.guid == 0:
+		return d, errors.New("its GUID is 0")
+	case d.mtu < MinMTU:
+		return d, fmt.Errorf("it accepts an MTU of %d only; %d are the least", d.mtu, MinMTU)
+	case !utf8.ValidString(d.name):
+		d.name = fmt.Sprintf("%q", d.name)
+	}
+	for at := headSize; at < len(b); at += addressSize {
+		d.addresses = append(d.addresses, Address{GID: [16]byte(b[at:]), LID: be.Uint16(b[at+16:])})
+	}
+	return d, nil
+}
+
+// describe publishes what this node says of itself. One goroutine calls it at a time.
+//
+// Publish: sequence of the description. Observed by link.learn.
+func (v *view) describe(node int, d *description) {
+	var b [describeSize]byte
+	at, n := nodeAt(node)+describeAt, d.put(&b)
+	v.write(at+8, b[8:n])
+	v.store(at, v.word(at)+1)
+}
+
+// described returns what another node says of itself, and the sequence of that, or an older one. It
+// returns errTorn if the node is writing it: the check sum is wrong then.
+func (v *view) described(node int) (d description, sequence uint64, err error) {
+	var b [describeSize]byte
+	at := nodeAt(node) + describeAt
+	v.read(at, b[:headSize])
+	n, err := addresses(b[:headSize])
+	if err != nil {
+		return d, be.Uint64(b[0:]), err
+	}
+	end := headSize + n*addressSize
+	v.read(at+headSize, b[headSize:end])
+	d, err = parseDescription(b[:end])
+	return d, be.Uint64(b[0:]), err
+}

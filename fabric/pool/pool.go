@@ -1,0 +1,210 @@
+package pool
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Times. A node's heartbeat counts up once per beat. A node that dies is found dead after
+// Config.Dead and one more beat.
+const (
+	beat        = 20 * time.Millisecond
+	defaultDead = 2 * time.Second
+	leastDead   = 100 * time.Millisecond
+	defaultWait = 30 * time.Second
+	settle      = 3 * beat // for two nodes with one number that start together
+)
+
+// A Device is the part of an engine that a pool uses; nic.Device has it.
+type Device interface {
+	GUID() uint64
+	AddPort(nic.PortConfig) (nic.Port, error)
+}
+
+// A Pool is this engine's part in a pool: one node, with a link to each other node. It implements
+// fabric.Link.
+type Pool struct {
+	cfg   Config
+	dev   Device
+	time  timer
+	draw  func() uint64 // random numbers
+	view  view
+	host  uint64
+	wakes bool
+	close func() error // unmaps the memory
+
+	waiting waiting // for node 0, until start has ended
+
+	// aside calls a function that may wait for the engine's thread.
+	aside func(func())
+
+	// The goroutine of watch owns these.
+	header  header
+	links   []*link
+	lost    string // why this node has no part in the pool at the moment; "" if it has
+	changed bool   // state must be replaced
+
+	epoch atomic.Uint64          // of this life
+	ended atomic.Pointer[string] // why this node has no part in the pool any more
+	gone  atomic.Bool            // the memory must not be touched
+
+	own         sync.Mutex // held while this node's block is written, except for its lines about other nodes
+	joined      bool       // the heartbeat beats
+	beats       uint64     // the heartbeat
+	description description
+
+	state atomic.Pointer[state]
+	stop  context.CancelFunc
+	loops sync.WaitGroup
+	once  sync.Once
+}
+
+// A state is what Route and Peers return. It is replaced, never changed.
+type state struct {
+	peers []peerState
+}
+
+type peerState struct {
+	fabric.Peer
+	path      nic.Path
+	addresses []Address
+}
+
+// A timer tells the time and lets it pass. Tests have one of their own.
+type timer interface {
+	Now() time.Time
+	Sleep(context.Context, time.Duration) error
+}
+
+// Open joins the pool. It waits until node 0 has formatted the pool, at most for cfg.Wait, and
+// for some tenths of a second to see that no other engine has this node's number. The other nodes
+// need not be there: links come up when they are. The caller closes the Pool before the device.
+func Open(ctx context.Context, dev Device, cfg Config) (*Pool, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	var w waiting
+	region, err := attach(ctx, &cfg, &w, systemTimer{})
+	if err != nil {
+		return nil, fmt.Errorf("pool %s: %w", cfg.Path, err)
+	}
+	p := newPool(dev, cfg, region.Bytes(), systemTimer{})
+	p.close, p.waiting = region.Close, w
+	p.host, p.wakes = bootID(), shm.JoinBarrier() == nil
+	if err := p.guard(func() error { return p.start(ctx) }); err != nil {
+		_ = region.Close()
+		return nil, fmt.Errorf("pool %s: %w", cfg.Path, err)
+	}
+	run, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.aside = p.beatDuring
+	p.loops.Go(func() { p.repeat(run, p.beat, p.watch) })
+	return p, nil
+}
+
+// newPool returns a pool in this memory that has not started.
+func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
+	cfg = cfg.withDefaults()
+	cfg.Log = fabric.LimitLog(cfg.Log)
+	p := &Pool{cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem}, close: func() error { return nil }, aside: func(f func()) { f() }}
+	if canFlush {
+		p.view.cache = flusher{} // until the header says whether it is needed
+	}
+	p.state.Store(&state{})
+	return p
+}
+
+// cache returns the Cache of the rings.
+func (p *Pool) cache() packetring.Cache {
+	if p.header.incoherent {
+		return p.view.cache
+	}
+	return nil
+}
+
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return be.Uint64(b[:])
+}
+
+var _ fabric.Link = (*Pool)(nil)
+
+// Name returns what the pool is called in the log.
+func (p *Pool) Name() string { return "pool:" + p.cfg.Path }
+
+// Route returns the path to a node with this address.
+func (p *Pool) Route(to nic.Address) (nic.Path, bool) {
+	for i := range p.state.Load().peers {
+		peer := &p.state.Load().peers[i]
+		if peer.path.Port == nil {
+			continue
+		}
+		if to.GUID != 0 {
+			if to.GUID == peer.GUID {
+				return peer.path, true
+			}
+			continue
+		}
+		for _, a := range peer.addresses {
+			if a.GID == to.GID && a.GID != [16]byte{} || to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+				return peer.path, true
+			}
+		}
+	}
+	return nic.Path{}, false
+}
+
+// Peers returns what is known of the other nodes.
+func (p *Pool) Peers() []fabric.Peer {
+	var peers []fabric.Peer
+	for _, s := range p.state.Load().peers {
+		if s.path.Port != nil {
+			s.Stats = s.path.Port.Stats()
+		}
+		peers = append(peers, s.Peer)
+	}
+	return peers
+}
+
+// SetAddresses tells the other nodes the addresses of this engine, in place of those before.
+func (p *Pool) SetAddresses(list []Address) error {
+	if len(list) > MaxAddresses {
+		return fmt.Errorf("pool %s: %d addresses; at most %d are possible", p.cfg.Path, len(list), MaxAddresses)
+	}
+	return p.guard(func() error {
+		p.own.Lock()
+		defer p.own.Unlock()
+		p.description.addresses = list
+		if p.joined {
+			p.view.describe(p.cfg.Node, &p.description)
+		}
+		return nil
+	})
+}
+
+// Close tells the other nodes that this one leaves, and closes all ports.
+func (p *Pool) Close() (err error) {
+	p.once.Do(func() {
+		if p.stop != nil {
+			p.stop()
+		}
+		p.loops.Wait()
+		_ = p.guard(func() error {
+			p.leave("the pool is closed here")
+			return nil
+		})
+		err = p.close()
+	})
+	return err
+}

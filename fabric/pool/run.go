@@ -1,0 +1,185 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/nicless/nicless/fabric"
+)
+
+// repeat calls the functions once per beat until ctx ends.
+func (p *Pool) repeat(ctx context.Context, functions ...func()) {
+	for ctx.Err() == nil {
+		for _, f := range functions {
+			if err := p.guard(func() error { f(); return nil }); err != nil {
+				p.end(err.Error())
+			}
+		}
+		_ = p.time.Sleep(ctx, beat)
+	}
+}
+
+// beatDuring calls f on a goroutine of its own, and moves the heartbeat until f has returned. A
+// node is not dead because its engine is busy.
+func (p *Pool) beatDuring(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	t := time.NewTicker(beat)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			p.beat()
+		}
+	}
+}
+
+// end ends this node's part in the pool. watch closes the links.
+func (p *Pool) end(why string) { p.ended.CompareAndSwap(nil, &why) }
+
+// guard calls f and returns an error if the pool's memory goes meanwhile, as when its file is made
+// shorter.
+func (p *Pool) guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(interface{ Addr() uintptr }); !ok {
+				panic(r)
+			}
+			p.gone.Store(true)
+			err = errors.New("the pool's memory is gone: has somebody made the file shorter?")
+		}
+	}()
+	return f()
+}
+
+// beat moves the heartbeat. It never waits for the engine or for other nodes.
+//
+// Publish: heartbeat. Observed by view.life of other nodes.
+func (p *Pool) beat() {
+	p.own.Lock()
+	defer p.own.Unlock()
+	if !p.joined || p.gone.Load() {
+		return
+	}
+	if why := p.fight(); why != "" {
+		p.joined = false
+		p.end(why)
+		return
+	}
+	p.beats++
+	p.view.store(nodeAt(p.cfg.Node)+heartbeatAt, p.beats)
+}
+
+// fight returns what is wrong if somebody else has written this node's block.
+func (p *Pool) fight() string {
+	if p.view.load(nodeAt(p.cfg.Node)+epochAt) == p.epoch.Load() {
+		return ""
+	}
+	return fmt.Sprintf("another engine has become node %d%s; each engine needs a number of its own (node=)", p.cfg.Node, p.who())
+}
+
+// watch looks at the header and at all nodes.
+func (p *Pool) watch() {
+	if why := p.ended.Load(); why != nil {
+		p.leave(*why)
+		p.publish()
+		return
+	}
+	h, err := p.readHeader()
+	switch {
+	case err == nil && h == p.header:
+		if p.lost != "" {
+			p.join(h) // it is as it was
+		}
+	case p.cfg.Node == 0:
+		p.cfg.Log.Warn("the header of the pool has changed; it is written again", "link", p.Name(), "error", err)
+		p.format(&p.header)
+	default:
+		if err == nil {
+			err = h.suits(&p.cfg)
+		}
+		if err == nil && h.incoherent && p.view.cache == nil && canFlush {
+			p.own.Lock()
+			p.view.cache = flusher{}
+			p.own.Unlock()
+		}
+		if err != nil {
+			p.leave(fmt.Sprintf("the pool is not usable now: %v", err))
+			break
+		}
+		p.leave("the pool was formatted anew")
+		p.join(h)
+	}
+	if p.lost == "" {
+		now := p.time.Now()
+		for _, l := range p.links {
+			l.step(now)
+		}
+	}
+	p.publish()
+}
+
+// leave closes all links and says to the other nodes that this one is not there.
+func (p *Pool) leave(why string) {
+	for _, l := range p.links {
+		l.closePort(why)
+	}
+	if p.lost != "" {
+		return
+	}
+	p.lost, p.changed = why, true
+	p.cfg.Log.Warn("this node leaves the pool", "link", p.Name(), "why", why)
+	p.own.Lock()
+	defer p.own.Unlock()
+	p.joined = false
+	if p.ended.Load() == nil {
+		p.view.store(nodeAt(p.cfg.Node)+stateAt, stateLeft)
+	}
+}
+
+// publish replaces the state that Route and Peers return, if it has changed.
+func (p *Pool) publish() {
+	if !p.changed {
+		return
+	}
+	p.changed = false
+	s := &state{}
+	for _, l := range p.links {
+		peer := peerState{Peer: fabric.Peer{
+			Name: fmt.Sprintf("node %d", l.peer), Up: l.up, Why: l.why, Since: l.since,
+		}}
+		if l.epoch != 0 {
+			peer.GUID, peer.addresses = l.desc.guid, l.desc.addresses
+		}
+		if path := l.path.Load(); path != nil {
+			peer.path, peer.MTU = *path, path.MTU
+		}
+		s.peers = append(s.peers, peer)
+	}
+	p.state.Store(s)
+}
+
+// systemTimer is the timer outside of tests.
+type systemTimer struct{}
+
+func (systemTimer) Now() time.Time { return time.Now() }
+
+func (systemTimer) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,42 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// patience is how long a node waits for node 0 before it warns of that.
+const patience = time.Second
+
+// A waiting is a node's wait for node 0, which makes the file and formats the pool. The zero value is
+// one that has not begun.
+type waiting struct {
+	began  time.Time
+	warned bool
+}
+
+// beat waits for one beat, and returns an error if the node has waited for cfg.Wait. The log tells of
+// the wait at once, for those who follow what happens, and warns of it after some patience. why says
+// what is missing.
+func (w *waiting) beat(ctx context.Context, cfg *Config, t timer, why error) error {
+	now := t.Now()
+	if w.began.IsZero() {
+		w.began = now
+		w.tell(ctx, slog.LevelInfo, cfg, why)
+	}
+	switch waited := now.Sub(w.began); {
+	case waited >= cfg.Wait:
+		return fmt.Errorf("no pool after %v: %w; is node 0 running, with the same file and offset=?", waited.Round(time.Millisecond), why)
+	case waited >= patience && !w.warned:
+		w.warned = true
+		w.tell(ctx, slog.LevelWarn, cfg, why)
+	}
+	return t.Sleep(ctx, beat)
+}
+
+func (w *waiting) tell(ctx context.Context, level slog.Level, cfg *Config, why error) {
+	cfg.Log.Log(ctx, level, "this node waits until node 0 has formatted the pool",
+		"node", cfg.Node, "file", cfg.Path, "why", why, "most", cfg.Wait)
+}

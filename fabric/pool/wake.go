@@ -1,0 +1,138 @@
+package pool
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A waker ends the sleep of an engine on the same host. Between hosts nothing can: there the
+// engine takes naps.
+//
+// Before an engine sleeps, it publishes the number of the sleep in its node's line about the
+// peer, executes a memory barrier on the peer's threads, and looks at its ring once more. The peer loads
+// that word after it has published packets. If it finds a number that it has not answered yet, it
+// stores the number in its own line and wakes those who wait for that word (futex): a goroutine
+// of the sleeper's process. The order of these steps is that of docs/ORDERING.md, number 16.
+type waker struct {
+	own  waking // this node's half: written by the engine's thread only
+	peer waking // the peer's half: only read
+
+	answered uint32 // the peer's sleep that bell has ended; the engine's thread owns it
+	sleeps   uint32 // of this node's engine; its thread owns it
+
+	sameHost bool // the two nodes run under one kernel, and the memory has futexes
+	keeps    bool // the peer looks at this node's sleep after it has published packets
+	guard    func(func() error) error
+	closed   atomic.Bool // the listener ends
+	done     chan struct{}
+}
+
+// waking is two words of a node's line about another.
+type waking struct {
+	bell, asleep *shm.BE32
+}
+
+func wakingAt(mem []byte, at uint64) waking {
+	return waking{shm.BE32At(mem, at+bellAt), shm.BE32At(mem, at+asleepAt)}
+}
+
+// listenAgain is after what time a listener looks again. Nothing depends on it.
+const listenAgain = time.Second
+
+func newWaker(l *link) *waker {
+	p := l.p
+	w := &waker{
+		own:  wakingAt(p.view.mem, linkAt(p.cfg.Node, l.peer)),
+		peer: wakingAt(p.view.mem, linkAt(l.peer, p.cfg.Node)),
+		// Another number than those of the waker before, some of which the peer has answered.
+		sleeps: uint32(p.draw()),
+		guard:  p.guard,
+	}
+	w.own.asleep.Publish(0)
+	if p.host != 0 && p.host == l.desc.host {
+		w.sameHost = w.peer.bell.Sleep(w.peer.bell.Observe()+1, time.Nanosecond) == nil
+		w.keeps = w.sameHost && l.desc.wakes
+	}
+	return w
+}
+
+// configure gives a port the functions that wake.
+func (w *waker) configure(cfg *nic.PortConfig) {
+	if w.sameHost {
+		cfg.Wake = w.wake
+	}
+	if w.keeps {
+		cfg.Asleep = w.setAsleep
+	}
+}
+
+// wake wakes the peer's engine if it sleeps. The engine's thread calls it after it has published
+// packets. There is one system call for each sleep of the peer's, and none while the peer is awake.
+//
+// Observe: asleep of the peer, published by waker.setAsleep. Publish: bell, observed by
+// waker.hear of the peer.
+func (w *waker) wake() {
+	sleep := w.peer.asleep.Observe()
+	if sleep == 0 || sleep == w.answered {
+		return
+	}
+	w.answered = sleep
+	w.own.bell.Publish(sleep)
+	_ = w.own.bell.Wake()
+}
+
+// setAsleep is PortConfig.Asleep.
+func (w *waker) setAsleep(asleep bool) {
+	if !asleep {
+		w.own.asleep.Publish(0)
+		return
+	}
+	w.sleeps = max(1, w.sleeps+1) // never 0
+	w.own.asleep.Publish(w.sleeps)
+}
+
+// listen starts the goroutine that waits for the peer's bell.
+func (w *waker) listen(port nic.Port) {
+	if !w.keeps {
+		return
+	}
+	w.done = make(chan struct{})
+	go func() {
+		defer close(w.done)
+		_ = w.guard(func() error { w.hear(port); return nil })
+	}()
+}
+
+// hear tells the device when the peer's bell has changed. It waits in the kernel, so it costs a
+// thread, and no time.
+func (w *waker) hear(port nic.Port) {
+	last := w.peer.bell.Observe()
+	for !w.closed.Load() {
+		if w.peer.bell.Sleep(last, listenAgain) != nil {
+			return // the memory is gone
+		}
+		if now := w.peer.bell.Observe(); now != last {
+			last = now
+			port.Arrived()
+		}
+	}
+}
+
+// close ends the listener. The device does not use the port any more.
+func (w *waker) close() {
+	if w.done == nil {
+		return
+	}
+	w.closed.Store(true)
+	for {
+		_ = w.peer.bell.Wake() // again if the listener was about to wait
+		select {
+		case <-w.done:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,369 @@
+package pool
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/incoherent"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A world is some nodes, their engines and a clock, in one goroutine. Each node runs its loops once
+// per beat.
+type world struct {
+	t     testing.TB
+	now   time.Time
+	rng   *rand.Rand
+	size  int
+	heap  *shm.Region        // the memory, if it is coherent
+	mem   *incoherent.Memory // the memory, if not
+	sides [MaxNodes]*incoherent.Side
+	skip  func(string) bool
+	nodes []*node
+
+	// interleave lets other nodes run while a node is in the middle of its loops, at any of its
+	// loads and stores.
+	interleave bool
+	depth      int
+	evict      bool // caches drop lines at any time
+	lazy       int  // engines send in one step of so many only, so that rings do not go round
+}
+
+// A node is an engine in a world, and its pool.
+type node struct {
+	w      *world
+	number int
+	pool   *Pool
+	ports  []*port
+	guid   uint64
+	paused bool // nothing of the process runs
+	inside bool // of its loops
+	refuse int  // how many ports the engine refuses
+}
+
+// A port is what an engine has of a link. It sends numbered packets and checks those that come.
+type port struct {
+	cfg      nic.PortConfig
+	node     *node
+	up       bool
+	closed   bool
+	arrived  int
+	run      uint64 // sessions so far
+	sent     uint64 // in this session
+	got      uint64 // packets in this session
+	from     uint64 // whose they are: the sender's GUID and run, as its packets say
+	problems []string
+}
+
+const worldSize = 8 << 20
+
+func newWorld(t testing.TB, seed uint64) *world {
+	heap, err := shm.Heap(worldSize)
+	require.NoError(t, err)
+	w := &world{t: t, now: time.Unix(1e9, 0), rng: rand.New(rand.NewPCG(seed, 0)), size: worldSize, heap: heap}
+	garbage(w.rng, heap.Bytes()[:ringsAt])
+	return w
+}
+
+// garbage fills memory, so that nobody relies on a blank pool.
+func garbage(rng *rand.Rand, b []byte) {
+	for i := 0; i < len(b); i += 8 {
+		binary.BigEndian.PutUint64(b[i:], rng.Uint64())
+	}
+}
+
+func newIncoherentWorld(t testing.TB, seed uint64) *world {
+	w := newWorld(t, seed)
+	w.heap, w.size = nil, 1<<20
+	w.mem = incoherent.New(w.size, seed)
+	w.mem.Helpers = []string{"memory.go", "world_test.go"}
+	return w
+}
+
+// make returns a node that has not started.
+func (w *world) make(cfg Config) *node {
+	n := &node{w: w, number: cfg.Node, guid: uint64(0xabc0 + cfg.Node)}
+	var mem []byte
+	if w.mem != nil {
+		cfg.Incoherent = true
+		if cfg.Nodes == 0 && cfg.Node == 0 {
+			cfg.Nodes, cfg.Slots, cfg.Data, cfg.MTU = 3, 8, 4096, 256
+		}
+		w.sides[cfg.Node] = w.mem.Side(fmt.Sprintf("node %d", cfg.Node), w.rng.Uint64())
+		w.sides[cfg.Node].Skip = w.skip
+		if w.evict {
+			w.sides[cfg.Node].Evict = rand.New(rand.NewPCG(w.rng.Uint64(), 0))
+		}
+		mem = w.sides[cfg.Node].Bytes()
+	} else {
+		mem = w.heap.Bytes()[cfg.Offset:]
+		if cfg.Size != 0 {
+			mem = mem[:cfg.Size]
+		}
+	}
+	cfg.Addresses = []Address{{GID: [16]byte{15: byte(cfg.Node + 1)}, LID: uint16(cfg.Node + 100)}}
+	if cfg.Name == "" {
+		cfg.Name = fmt.Sprintf("engine %d", cfg.Node)
+	}
+	n.pool = newPool(n, cfg, mem, worldTimer{w, n})
+	n.pool.draw = w.rng.Uint64
+	if w.mem != nil {
+		n.pool.view.cache = &worldCache{w, w.sides[cfg.Node]}
+	}
+	return n
+}
+
+// start makes a node and joins.
+func (w *world) start(cfg Config) (*node, error) {
+	if cfg.Dead == 0 {
+		cfg.Dead = soonDead
+	}
+	n := w.make(cfg)
+	if err := n.pool.start(context.Background()); err != nil {
+		return nil, err
+	}
+	w.nodes = append(w.nodes, n)
+	return n, nil
+}
+
+func (w *world) mustStart(cfg Config) *node {
+	w.t.Helper()
+	n, err := w.start(cfg)
+	require.NoError(w.t, err)
+	return n
+}
+
+// kill ends a node as kill -9 does.
+func (w *world) kill(n *node) {
+	w.nodes = slices.DeleteFunc(w.nodes, func(o *node) bool { return o == n })
+}
+
+// pass lets time pass: all nodes run their loops once per beat.
+func (w *world) pass(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(beat) {
+		w.round(nil)
+	}
+}
+
+// round lets all nodes but one run once.
+func (w *world) round(except *node) {
+	for _, i := range w.rng.Perm(len(w.nodes)) {
+		if i < len(w.nodes) && w.nodes[i] != except {
+			w.nodes[i].loops()
+		}
+	}
+}
+
+// until lets time pass until f is true, and fails after d.
+func (w *world) until(d time.Duration, f func() bool, what string) {
+	w.t.Helper()
+	for end := w.now.Add(d); !f(); {
+		require.True(w.t, w.now.Before(end), "%s: not after %v", what, d)
+		w.pass(beat)
+	}
+}
+
+// loops runs the loops of the node, and its engine.
+func (n *node) loops() {
+	if n.paused || n.inside {
+		return
+	}
+	n.inside = true
+	defer func() { n.inside = false }()
+	n.pool.beat()
+	n.pool.watch()
+	n.work()
+}
+
+// work is a step of the engine's thread.
+func (n *node) work() {
+	for _, p := range n.ports {
+		p.step()
+	}
+}
+
+// link returns a node's link with another.
+func (n *node) link(to int) *link {
+	for _, l := range n.pool.links {
+		if l.peer == to {
+			return l
+		}
+	}
+	return nil
+}
+
+func (n *node) up(to int) bool { return n.link(to).up }
+
+func (n *node) GUID() uint64 { return n.guid }
+
+func (n *node) AddPort(cfg nic.PortConfig) (nic.Port, error) {
+	if n.refuse > 0 {
+		n.refuse--
+		return nil, errors.New("it is closed")
+	}
+	p := &port{cfg: cfg, node: n}
+	n.ports = append(n.ports, p)
+	return p, nil
+}
+
+// open returns the ports that are not closed.
+func (n *node) open() (open []*port) {
+	for _, p := range n.ports {
+		if !p.closed {
+			open = append(open, p)
+		}
+	}
+	return open
+}
+
+// step sends some packets and takes those that are there. The first 24 bytes of each are the
+// sender's GUID, the number of its session, and the number of the packet in the session.
+func (p *port) step() {
+	if !p.up || p.closed {
+		return
+	}
+	w := p.node.w
+	for range w.rng.IntN(4) {
+		if w.lazy > 0 && w.rng.IntN(w.lazy) > 0 {
+			break
+		}
+		h, payload, ok := p.cfg.Send.Reserve(24, 8*w.rng.IntN(p.cfg.MTU/8))
+		if !ok {
+			break
+		}
+		be.PutUint64(h[0:], p.node.guid)
+		be.PutUint64(h[8:], p.run)
+		be.PutUint64(h[16:], p.sent)
+		for i := 0; i < len(payload); i += 8 {
+			be.PutUint64(payload[i:], p.sent<<16+uint64(i))
+		}
+		p.cfg.Send.Publish(0)
+		p.sent++
+	}
+	if p.cfg.Wake != nil {
+		p.cfg.Wake()
+	}
+	p.take()
+	p.cfg.Receive.Free()
+}
+
+func (p *port) take() {
+	var k packetring.Packet
+	for {
+		ok, err := p.cfg.Receive.Next(&k)
+		if err != nil {
+			p.problem("%v", err)
+			p.closed, p.up = true, false // as the engine does it
+			p.cfg.Failed(err)
+			return
+		}
+		if !ok {
+			return
+		}
+		from, number := be.Uint64(k.Head[0:])<<32|be.Uint64(k.Head[8:]), be.Uint64(k.Head[16:])
+		if p.got == 0 {
+			p.from = from
+		}
+		if from != p.from || number != p.got {
+			p.problem("packet %d of %x; packet %d of %x is next", number, from, p.got, p.from)
+		}
+		for i := 0; i < len(k.Payload); i += 8 {
+			if be.Uint64(k.Payload[i:]) != number<<16+uint64(i) {
+				p.problem("payload of packet %d, byte %d", number, i)
+				break
+			}
+		}
+		p.got++
+	}
+}
+
+func (p *port) problem(format string, args ...any) {
+	if len(p.problems) < 4 {
+		p.problems = append(p.problems, fmt.Sprintf("%v: %s", p.cfg.Name, fmt.Sprintf(format, args...)))
+	}
+}
+
+func (p *port) Arrived() { p.arrived++ }
+
+func (p *port) SetUp(up bool) {
+	if p.up == up {
+		return
+	}
+	if p.up = up; up {
+		p.run, p.sent, p.got = p.run+1, 0, 0
+	}
+}
+
+func (p *port) SendManagement(uint32, []byte, []byte) error { return errors.New("not in this double") }
+func (p *port) Stats() nic.PortStats                        { return nic.PortStats{Up: p.up, Sent: p.sent, Received: p.got} }
+func (p *port) Close() error                                { p.closed, p.up = true, false; return nil }
+
+// describe says what each node has to say of each other.
+func (w *world) describe() (s string) {
+	for _, n := range w.nodes {
+		s += fmt.Sprintf("[node %d, paused %v, lost %q:", n.number, n.paused, n.pool.lost)
+		for _, l := range n.pool.links {
+			s += fmt.Sprintf(" %d up %v %q %+v", l.peer, l.up, l.why, l.session)
+		}
+		for _, p := range n.open() {
+			s += fmt.Sprintf(" sent %d got %d", p.sent, p.got)
+		}
+		s += "] "
+	}
+	return s
+}
+
+// problems returns what the engines of the world have found wrong.
+func (w *world) problems() (all []string) {
+	for _, n := range w.nodes {
+		for _, p := range n.ports {
+			all = append(all, p.problems...)
+		}
+	}
+	if w.mem != nil {
+		all = append(all, w.mem.Faults()...)
+	}
+	return all
+}
+
+// worldTimer is the clock of a world. While a node sleeps, the others run.
+type worldTimer struct {
+	w *world
+	n *node
+}
+
+func (t worldTimer) Now() time.Time { return t.w.now }
+
+func (t worldTimer) Sleep(ctx context.Context, d time.Duration) error {
+	for end := t.w.now.Add(d); t.w.now.Before(end); t.w.now = t.w.now.Add(beat) {
+		t.w.round(t.n)
+	}
+	return ctx.Err()
+}
+
+// worldCache is the cache of a side, during whose operations other nodes may run.
+type worldCache struct {
+	w    *world
+	side *incoherent.Side
+}
+
+func (c *worldCache) WriteBack(b []byte)  { c.side.WriteBack(b); c.others() }
+func (c *worldCache) Invalidate(b []byte) { c.others(); c.side.Invalidate(b) }
+
+func (c *worldCache) others() {
+	if c.w.interleave && c.w.depth < 3 && c.w.rng.IntN(8) == 0 && len(c.w.nodes) > 0 {
+		c.w.depth++
+		c.w.nodes[c.w.rng.IntN(len(c.w.nodes))].loops()
+		c.w.depth--
+	}
+}

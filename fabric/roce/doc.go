@@ -1,0 +1,50 @@
+// Package roce is the carrier that connects an engine to IP networks: RoCEv2 over UDP sockets,
+// without privileges. Its peers are other engines, Linux's software RoCE (rdma_rxe), and
+// RoCE NICs.
+//
+// A [Carrier] is one port of an engine. It takes packets from the engine's ring Send, adds pad
+// bytes and the ICRC, and sends them from UDP sockets. It receives datagrams on port 4791,
+// judges them, and puts good packets into the engine's ring Receive.
+//
+//	engine -> ring Send -> sender: pad, ICRC, UDP_SEGMENT, sendmmsg -> UDP, port 4791
+//	engine <- ring Receive <- receiver: recvmmsg, UDP_GRO, judge, ICRC <- UDP, port 4791
+//
+// Terms: a local address is an IP address of this host on which the carrier has sockets. A path
+// is a local address, a remote address, a traffic class and a hop limit. A stranger is a
+// remote address from which a good packet has come, and to which nobody has asked for a path.
+//
+// # Packets in the rings
+//
+// The headers are the BTH and the extension headers, the payload has no pad bytes, and there is
+// no ICRC. The sender sets the pad count of the BTH. A packet received with a mark of
+// congestion (ECN CE) has the FECN bit in its BTH. The payload of a received UD packet begins
+// with the 40 bytes of the global routing header (GRH); one that is sent has no GRH.
+//
+// # Threads
+//
+// Two goroutines, the sender and the receiver, or one that does the work of both if there are
+// few processors. They allocate no memory for packets. A goroutine without work looks for work
+// for some microseconds and then sleeps in epoll_wait; see loop.go, and docs/ORDERING.md for
+// how the engine wakes it.
+//
+// # Files
+//
+//	config.go    what can be chosen
+//	carrier.go   making, starting and closing a carrier
+//	address.go   local addresses: adding and removing
+//	sockets.go   the sockets of a local address, and those made by somebody else
+//	options.go   socket options
+//	device.go    network devices: which has an address, and its MTU
+//	maintain.go  what changes while the carrier works: devices, addresses, MTUs
+//	table.go     the table of paths; strangers.go the part of it that strangers may use
+//	path.go      one path
+//	route.go     from GIDs to paths
+//	send.go      the sender: from the ring to datagrams; seal.go the bytes of one packet
+//	trouble.go   what to do when sending fails
+//	receive.go   the receiver: from datagrams to packets; judge.go what is a good packet
+//	grh.go       the GRH of received UD packets
+//	loop.go      the goroutines: when they look, sleep and wake
+//	stats.go     counts and states
+//
+// Source: InfiniBand Architecture Specification, volume 1, annex A17 (RoCEv2).
+package roce

@@ -1,0 +1,105 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import "github.com/nicless/nicless/packet"
+
+// A Reason says why a datagram was dropped.
+type Reason uint8
+
+// Reasons in the order in which they are checked, except that NotAllowed comes first.
+const (
+	BadLength     Reason = iota // too short or too long, no multiple of 4, or not the length of its opcode's headers
+	UnknownOpcode               // no packet that RC, UC, UD or XRC has, and no CNP
+	BadVersion                  // transport header version other than 0
+	BadPKey                     // partition other than the default one
+	BadICRC
+	NotAllowed // its address is not among Config.Allowed
+	TableFull  // a stranger, and all paths are held
+	Reasons    // how many reasons there are
+
+	good     Reason = 254 // in the ring
+	ringFull Reason = 255 // not judged: no room
+)
+
+var reasons = [Reasons]string{
+	BadLength: "no packet has this length", UnknownOpcode: "unknown opcode", BadVersion: "transport version is not 0",
+	BadPKey: "P_Key is not the default one", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
+}
+
+// String returns the reason in words.
+func (r Reason) String() string {
+	if r < Reasons {
+		return reasons[r]
+	}
+	return "no reason"
+}
+
+const (
+	defaultPKey = 0x7fff // without the bit for full membership
+	fecn        = 0x80   // in byte 4 of the BTH
+)
+
+// judge puts a packet into the ring if it is good. The bytes are private, so they cannot change
+// meanwhile.
+func (r *receiver) judge(b []byte) Reason {
+	if len(b) < packet.BTHSize+packet.ICRCSize || len(b)%4 != 0 || len(b) > packet.MaxPacket {
+		return BadLength
+	}
+	bth := packet.ParseBTH((*[packet.BTHSize]byte)(b))
+	info := bth.Opcode.Info()
+	n := len(b) - packet.ICRCSize - int(bth.Pad) - info.HeaderSize
+	switch {
+	case !info.Known:
+		return UnknownOpcode
+	case bth.Version != 0:
+		return BadVersion
+	case n < 0 || n > maxMTU || n > 0 && !info.Payload || n == 0 && bth.Pad != 0:
+		return BadLength
+	case bth.PKey&defaultPKey != defaultPKey:
+		return BadPKey
+	}
+	grh := 0
+	if info.DETH {
+		grh = grhSize
+	}
+	head, payload, ok := r.ring.Reserve(info.HeaderSize, grh+n)
+	if !ok {
+		return ringFull
+	}
+	// A device sends identification 0, or 0, 1, 2 ... if its kernel has cut a message.
+	guess := uint16(0)
+	if r.d.path != nil {
+		guess = r.d.path.nextID
+	}
+	bits, id := r.d.flow.Check(b, guess)
+	if bits == 0 {
+		return BadICRC
+	}
+	if r.d.path == nil {
+		p, err := r.c.paths.use(r.key(), r.from, stranger)
+		if err != nil {
+			return TableFull // or the local address has just ended
+		}
+		r.d.path = p
+		r.counts.strangers.Add(1)
+	}
+	copy(head, b)
+	if grh != 0 {
+		r.putGRH((*[grhSize]byte)(payload), len(b), id)
+	}
+	copy(payload[grh:], b[info.HeaderSize:])
+	if r.d.tos&ecnMask == ecnCE {
+		head[4] |= fecn
+		r.counts.marked.Add(1)
+	}
+	if bits < 32 && id != 0 {
+		r.counts.weak.Add(1)
+	}
+	r.d.path.nextID = id + 1
+	r.ring.Publish(r.d.path.source.number)
+	r.counts.bytes.Add(uint64(len(b)))
+	r.d.packets++
+	r.put++
+	return good
+}

@@ -1,0 +1,105 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// lookEvery is how often the network devices are looked at.
+	lookEvery = time.Second
+
+	// forgetEvery is how often the MTUs that sending has taught are forgotten, as the kernel
+	// forgets them after 10 minutes (net.ipv4.route.mtu_expires).
+	forgetEvery = 10 * time.Minute
+)
+
+// maintain notices that network devices or addresses have gone or come back, and that MTUs
+// have changed. It makes the state of the link known.
+func (c *Carrier) maintain() {
+	defer c.done.Done()
+	ticker := time.NewTicker(c.cfg.lookEvery)
+	defer ticker.Stop()
+	forget := time.NewTicker(forgetEvery)
+	defer forget.Stop()
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-c.changed:
+		case <-forget.C:
+			c.paths.each(func(p *path) { p.mtu.Store(0) })
+		case <-ticker.C:
+			for _, l := range *c.locals.Load() {
+				if l.here {
+					c.look(l)
+				}
+			}
+		}
+		c.mu.Lock()
+		if !c.closed {
+			c.updateUp()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// upChanged makes maintain look at the state of the link.
+func (c *Carrier) upChanged() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// look finds out whether the network device still has a local address.
+func (c *Carrier) look(l *local) {
+	d, err := deviceOf(l.addr)
+	reason := ""
+	switch {
+	case err != nil:
+		reason = fmt.Sprintf("no network device has the address %v any more", l.addr)
+	case !d.up:
+		reason = "network device " + d.name + " is down"
+	}
+	was := l.lost.Load()
+	switch {
+	case reason != "" && was == nil:
+		l.lost.Store(&lost{reason: reason, since: time.Now()})
+		c.log.Warn("local address does not work", "address", l.addr.String(), "reason", reason)
+	case reason == "" && was != nil:
+		l.lost.Store(nil)
+		c.log.Info("local address works again", "address", l.addr.String())
+	}
+	if err != nil {
+		c.reopen(l)
+		return
+	}
+	if d.mtu != int(l.deviceMTU.Load()) {
+		l.setDevice(d.name, d.mtu)
+		c.log.Info("MTU has changed", "address", l.addr.String(), "device", d.name, "device MTU", d.mtu, "mtu", l.mtu.Load())
+	}
+}
+
+// reopen opens new sockets for a link-local address whose network device was made again: the
+// sockets are bound to the index of the old device. Paths from the address end.
+func (c *Carrier) reopen(l *local) {
+	name := *l.device.Load()
+	if l.scope == 0 || name == "" {
+		return
+	}
+	a := l.plain.WithZone(name)
+	if _, err := deviceOf(a); err != nil {
+		return
+	}
+	s, err := OpenSockets(a, c.cfg.SourcePorts)
+	if err != nil {
+		return // tried again at the next look
+	}
+	s.here = true
+	if c.RemoveAddress(l.addr) != nil || c.AddSockets(s) != nil {
+		s.Close()
+	}
+}

@@ -1,0 +1,111 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/internal/mmsg"
+	"github.com/nicless/nicless/packet"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	defaultHops = 64 // TTL or hop limit if an address has 0
+	nameSize    = unix.SizeofSockaddrInet6
+	ecnMask     = 3
+	ecnECT0     = 2
+	ecnCE       = 3
+)
+
+// A key names a path.
+type key struct {
+	local       uint32 // number of the local address
+	remote      [16]byte
+	class, hops uint8
+}
+
+// A path is one way to a remote address. What is not atomic does not change after the path
+// was put into the table, except refs, routes, asker and the links, which the table's lock guards.
+type path struct {
+	key
+	number uint32
+	source *path // the path from which the carrier says that packets of this remote address come: class 0, default hop limit
+	from   *local
+	remote netip.Addr // without a zone
+
+	socket  int                       // which of the local address's sockets sends
+	send    packet.Flow               // from that socket to the remote address
+	receive packet.Flow               // from the remote address; the source port is still to be set
+	name    [nameSize]byte            // remote address for sendmsg
+	nameLen uint32                    // of name
+	control [2 * mmsg.ControlInt]byte // traffic class and hop limit for sendmsg
+	options int                       // bytes of control
+
+	mtu      atomic.Int32          // IB MTU, if it is smaller than that of the local address; 0: it is not
+	sent     atomic.Uint64         // packets
+	received atomic.Uint64         // packets; counted in source
+	fault    atomic.Pointer[fault] // why packets cannot be sent; nil: they can
+	refs     int                   // routes, and paths whose source this is
+	asker    asker                 // the table's: in which list it is without refs
+	routes   int                   // calls of Hold without Release
+	nextID   uint16                // the receiver's: the identification that the next packet may have
+	next     *path                 // among those without refs, from the least recently used
+	previous *path
+}
+
+// A fault says why packets cannot be sent, and when the next one is tried.
+type fault struct {
+	errno unix.Errno
+	since time.Time
+	again atomic.Int64 // nanoseconds since since
+}
+
+// newPath returns a path that is not in the table yet.
+func newPath(k key, from *local, ect bool) *path {
+	p := &path{key: k, from: from, remote: netip.AddrFrom16(k.remote).Unmap()}
+	p.socket = int(k.remote[15]^k.remote[14]) % len(from.senders)
+	there := netip.AddrPortFrom(p.remote, packet.Port)
+	p.send = packet.MakeFlow(netip.AddrPortFrom(from.plain, from.senders[p.socket].port), there)
+	p.receive = packet.MakeFlow(netip.AddrPortFrom(p.remote, 0), netip.AddrPortFrom(from.plain, packet.Port))
+
+	le, be := binary.LittleEndian, binary.BigEndian
+	be.PutUint16(p.name[2:], packet.Port)
+	class := k.class &^ ecnMask
+	if ect {
+		class |= ecnECT0
+	}
+	level, tos, ttl := int32(unix.IPPROTO_IP), int32(unix.IP_TOS), int32(unix.IP_TTL)
+	if p.remote.Is4() {
+		le.PutUint16(p.name[0:], unix.AF_INET)
+		copy(p.name[4:], p.remote.AsSlice())
+		p.nameLen = unix.SizeofSockaddrInet4
+	} else {
+		le.PutUint16(p.name[0:], unix.AF_INET6)
+		copy(p.name[8:], p.remote.AsSlice())
+		le.PutUint32(p.name[24:], from.scope)
+		p.nameLen = unix.SizeofSockaddrInet6
+		level, tos, ttl = unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT
+	}
+	control := p.control[:0]
+	if class != 0 {
+		control = mmsg.AppendInt(control, level, tos, 4, uint32(class))
+	}
+	if k.hops != defaultHops {
+		control = mmsg.AppendInt(control, level, ttl, 4, uint32(k.hops))
+	}
+	p.options = len(control)
+	return p
+}
+
+// MTU returns the IB MTU of the path.
+func (p *path) MTU() int {
+	n := int(p.from.mtu.Load())
+	if own := int(p.mtu.Load()); own != 0 {
+		n = min(n, own)
+	}
+	return n
+}

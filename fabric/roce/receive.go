@@ -1,0 +1,276 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/nicless/nicless/internal/mmsg"
+	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/packet"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	receiveBatch = 32
+	bufferSize   = 1 << 16 // more than the longest datagram, or several that the kernel has joined
+	controlSize  = 192
+	share        = 32 // datagrams that are judged in a step: meanwhile the engine's answers wait
+	polled       = 2  // so many local addresses are simply tried; with more, epoll says which to try
+)
+
+// A receiver takes datagrams from the sockets of all local addresses and puts packets into the
+// engine's ring. One goroutine uses it, because the ring has one producer.
+//
+// If the ring is full, the receiver keeps its place and goes on later. Meanwhile the sockets'
+// buffers fill up, and then the kernel drops datagrams and counts them.
+type receiver struct {
+	c    *Carrier
+	ring *packetring.Producer
+
+	messages [receiveBatch]mmsg.Message
+	vectors  [receiveBatch]unix.Iovec
+	names    [receiveBatch][nameSize]byte
+	control  [receiveBatch][controlSize]byte
+	buffers  []byte
+
+	// Messages that were received and are not in the ring yet.
+	from  *local
+	n, at int
+	begun bool   // d is that of message at
+	rest  []byte // of message at
+	d     datagram
+
+	last   memo
+	said   [Reasons]bool // reasons that were explained
+	put    int           // packets put into the ring in this step
+	judged int           // datagrams judged in this step
+	turn   uint          // local address from which was received last
+	counts receiveCounts
+}
+
+// A datagram is what is known of a message: one datagram, or several of the same length that
+// the kernel has joined.
+type datagram struct {
+	remote  netip.Addr
+	port    uint16
+	path    *path // nil: there is none yet
+	flow    packet.Flow
+	segment int // bytes of each datagram; the last may be shorter
+	tos     uint8
+	hops    uint8
+	label   uint32 // IPv6: flow label
+	packets int    // of them: in the ring
+}
+
+// A memo is the result of the last look into the table. Most messages come from where the
+// previous one came.
+type memo struct {
+	from  *local
+	name  [nameSize]byte
+	epoch uint64
+	d     datagram
+}
+
+func newReceiver(c *Carrier, ring *packetring.Producer) *receiver {
+	r := &receiver{c: c, ring: ring, buffers: make([]byte, receiveBatch*bufferSize)}
+	for i := range r.messages {
+		h := &r.messages[i].Header
+		set(&r.vectors[i], r.buffers[i*bufferSize:][:bufferSize])
+		h.Name, h.Iov, h.Iovlen, h.Control = &r.names[i][0], &r.vectors[i], 1, &r.control[i][0]
+		r.reset(i)
+	}
+	return r
+}
+
+// reset prepares a message for recvmmsg, which has overwritten the lengths.
+func (r *receiver) reset(i int) {
+	h := &r.messages[i].Header
+	h.Namelen, h.Controllen, h.Flags = nameSize, controlSize, 0
+}
+
+// step receives what has arrived. did is how many messages are done with. full is true if the
+// engine's ring is full: then step is called again later.
+func (r *receiver) step() (did int, full bool) {
+	r.put, r.judged = 0, 0
+	did, full = r.deliver()
+	locals := *r.c.locals.Load()
+	if len(locals) <= polled {
+		for i := 0; i < len(locals) && r.n == 0; i++ {
+			r.turn++ // so that all have their turns although the share is used up by one
+			var n int
+			n, full = r.receive(locals[r.turn%uint(len(locals))])
+			did += n
+		}
+	} else if r.n == 0 {
+		for _, e := range r.c.receiveWaiter.ready() {
+			for _, l := range locals {
+				if l.number == uint32(e.Fd) && r.n == 0 {
+					var n int
+					n, full = r.receive(l)
+					did += n
+				}
+			}
+		}
+	}
+	if r.put > 0 {
+		// Add is a full barrier between publishing the packets and finding out, in Arrived, whether
+		// the engine sleeps.
+		r.counts.packets.Add(uint64(r.put))
+		r.c.port().Arrived()
+	}
+	if full {
+		r.counts.full.Add(1)
+	}
+	return did, full
+}
+
+// receive receives a batch of messages from the socket of a local address.
+func (r *receiver) receive(l *local) (did int, full bool) {
+	l.use.RLock()
+	if l.closed {
+		l.use.RUnlock()
+		return 0, false
+	}
+	n, errno := mmsg.Receive(l.receiver, r.messages[:])
+	l.use.RUnlock()
+	r.counts.calls.Add(1)
+	if errno != 0 || n == 0 {
+		return 0, false
+	}
+	r.counts.messages.Add(uint64(n))
+	r.from, r.n, r.at, r.begun = l, n, 0, false
+	return r.deliver()
+}
+
+// deliver judges the messages that were received, and puts good packets into the ring. It stops
+// after a message if the step's share is used up.
+func (r *receiver) deliver() (did int, full bool) {
+	for ; r.at < r.n; r.at++ {
+		if r.judged >= share {
+			return did, false
+		}
+		if !r.begun {
+			r.begin()
+		}
+		for len(r.rest) > 0 {
+			b := r.rest[:min(r.d.segment, len(r.rest))]
+			why := r.judge(b)
+			if why == ringFull {
+				return did, true
+			}
+			r.judged++
+			if why != good {
+				r.drop(why)
+			}
+			r.rest = r.rest[len(b):]
+		}
+		if r.d.path != nil && r.d.packets > 0 {
+			r.d.path.source.received.Add(uint64(r.d.packets))
+		}
+		r.reset(r.at)
+		r.begun = false
+		did++
+	}
+	r.at, r.n = 0, 0
+	return did, false
+}
+
+// begin finds out about message at.
+func (r *receiver) begin() {
+	r.begun = true
+	m := &r.messages[r.at]
+	n := int(m.N)
+	r.rest = r.buffers[r.at*bufferSize:][:n]
+	r.from.counts.datagrams.Add(1)
+	r.from.counts.bytes.Add(uint64(n))
+	r.source(r.names[r.at][:min(m.Header.Namelen, nameSize)])
+	r.d.segment, r.d.packets = max(n, 1), 0
+	r.options(r.control[r.at][:min(m.Header.Controllen, controlSize)])
+	if r.d.segment < n {
+		r.counts.joined.Add(uint64((n + r.d.segment - 1) / r.d.segment))
+	}
+	switch {
+	case n == 0 || m.Header.Flags&unix.MSG_TRUNC != 0:
+		r.rest = nil
+		r.drop(BadLength)
+	case r.d.path == nil && !r.c.allowed(r.d.remote):
+		r.rest = nil
+		r.drop(NotAllowed)
+	}
+}
+
+// source finds out from whom a message comes, and on which path. It leaves path nil if there
+// is none yet.
+func (r *receiver) source(name []byte) {
+	epoch := r.c.paths.epoch.Load()
+	if r.last.from == r.from && r.last.epoch == epoch && string(r.last.name[:len(name)]) == string(name) && len(name) > 0 {
+		r.d = r.last.d
+		return
+	}
+	r.d = datagram{port: binary.BigEndian.Uint16(r.names[r.at][2:])}
+	if r.from.plain.Is4() {
+		r.d.remote = netip.AddrFrom4([4]byte(r.names[r.at][4:8]))
+	} else {
+		r.d.remote = netip.AddrFrom16([16]byte(r.names[r.at][8:24])).Unmap()
+	}
+	if r.d.remote.Is4() != r.from.plain.Is4() {
+		r.d.remote = r.from.plain // a mapped address cannot come on an IPv6 socket; the ICRC will be wrong
+	}
+	if r.d.path = r.c.paths.known(r.key()); r.d.path == nil {
+		r.d.flow = packet.MakeFlow(netip.AddrPortFrom(r.d.remote, r.d.port), netip.AddrPortFrom(r.from.plain, packet.Port))
+		r.last.from = nil
+		return
+	}
+	r.d.flow = r.d.path.receive.From(r.d.port)
+	r.last.from, r.last.epoch, r.last.d = r.from, epoch, r.d
+	copy(r.last.name[:], name)
+}
+
+// key returns the key of the path on which packets of message at come.
+func (r *receiver) key() key {
+	return key{local: r.from.number, remote: r.d.remote.As16(), hops: defaultHops}
+}
+
+// options reads the ancillary data of a message.
+func (r *receiver) options(control []byte) {
+	r.d.tos, r.d.hops, r.d.label = 0, 0, 0
+	for {
+		level, kind, data, rest, ok := mmsg.Control(control)
+		if !ok {
+			return
+		}
+		control = rest
+		value := mmsg.Int(data)
+		switch [2]int32{level, kind} {
+		case [2]int32{unix.IPPROTO_IP, unix.IP_TOS}, [2]int32{unix.IPPROTO_IPV6, unix.IPV6_TCLASS}:
+			r.d.tos = uint8(value)
+		case [2]int32{unix.IPPROTO_IP, unix.IP_TTL}, [2]int32{unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT}:
+			r.d.hops = uint8(value)
+		case [2]int32{unix.IPPROTO_IPV6, ipv6FlowInfo}:
+			if len(data) == 4 {
+				r.d.label = binary.BigEndian.Uint32(data) & 0xfffff
+			}
+		case [2]int32{unix.IPPROTO_UDP, udpGRO}:
+			if value > 0 && int(value) < r.d.segment {
+				r.d.segment = int(value)
+			}
+		case [2]int32{unix.SOL_SOCKET, unix.SO_RXQ_OVFL}:
+			dropped := value - r.from.dropped
+			r.from.dropped = value
+			r.from.counts.dropped.Add(uint64(dropped))
+			r.counts.kernel.Add(uint64(dropped))
+		}
+	}
+}
+
+// drop counts a datagram that was dropped, and explains the first one of each kind.
+func (r *receiver) drop(why Reason) {
+	r.counts.dropped[why].Add(1)
+	if !r.said[why] {
+		r.said[why] = true
+		r.c.log.Warn("datagram dropped; more of this kind are only counted", "reason", why.String(),
+			"from", r.d.remote.String(), "port", r.d.port, "to", r.from.addr.String())
+	}
+}

@@ -1,0 +1,49 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/packet"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	vectorsEach = 3   // parts of a packet: headers, payload, pad and ICRC
+	shortPacket = 320 // a packet up to this length is copied, so that it has one part
+
+	// bufferEach holds a packet that is copied: one that is short, or needs pad bytes.
+	bufferEach = (packet.MaxPacket + 63) &^ 63
+)
+
+// measure computes how long the packet is on the wire.
+func (o *outgoing) measure() { o.wire = o.N + (len(o.Payload)+3)&^3 + packet.ICRCSize }
+
+// seal makes the bytes of packet i for the wire: pad count, pad bytes and ICRC are added. v is
+// set to its parts, and seal returns how many there are. A long payload stays where it is.
+func (s *sender) seal(v []unix.Iovec, i int, flow packet.Flow, id uint16) int {
+	o := &s.packets[i]
+	pad := -len(o.Payload) & 3
+	head := o.Head[:o.N]
+	head[1] = head[1]&^0x30 | byte(pad)<<4
+	if o.wire > shortPacket && pad == 0 {
+		binary.LittleEndian.PutUint32(o.tail[:], flow.Sum(head, o.Payload, id))
+		set(&v[0], head)
+		set(&v[1], o.Payload)
+		set(&v[2], o.tail[:packet.ICRCSize])
+		return vectorsEach
+	}
+	b := s.buffers[i*bufferEach:][:o.wire]
+	n := copy(b, head)
+	n += copy(b[n:], o.Payload)
+	clear(b[n:])
+	flow.Seal(b, id)
+	set(&v[0], b)
+	return 1
+}
+
+func set(v *unix.Iovec, b []byte) {
+	v.Base = &b[0]
+	v.SetLen(len(b))
+}

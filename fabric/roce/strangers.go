@@ -1,0 +1,48 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+// An asker is who has made a path known first.
+type asker uint8
+
+const (
+	stranger asker = iota // a good packet came on it
+	wanted                // this engine has asked for it
+)
+
+// A list has paths that nobody holds, in order of use. There are two lists: the paths of
+// strangers, at most Config.Strangers, and the paths that were asked for. When a list is
+// full, the least recently used path in it ends. So strangers cannot fill the table, and cannot
+// end a path that this engine uses, however many addresses they forge.
+type list struct {
+	first, last *path
+	n           int
+}
+
+// add puts a path at the end: it was used now.
+func (l *list) add(p *path) {
+	p.previous, p.next = l.last, nil
+	if l.last != nil {
+		l.last.next = p
+	} else {
+		l.first = p
+	}
+	l.last = p
+	l.n++
+}
+
+// remove takes a path out.
+func (l *list) remove(p *path) {
+	if p.previous != nil {
+		p.previous.next = p.next
+	} else {
+		l.first = p.next
+	}
+	if p.next != nil {
+		p.next.previous = p.previous
+	} else {
+		l.last = p.previous
+	}
+	p.previous, p.next = nil, nil
+	l.n--
+}

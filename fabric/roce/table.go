@@ -1,0 +1,240 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// tableSize is how many paths a carrier can have.
+const tableSize = 4096
+
+// A table has all paths of a carrier. The number of a path is its place in the table in the
+// low 12 bits, and in the others how many paths have been at that place before. So a number of
+// a path that has ended leads nowhere.
+//
+// A path that somebody holds stays. The others are in two lists, from the least recently used,
+// and end when there are too many of them; see strangers.go.
+//
+// The sender finds paths by number without a lock. Everything else is under the lock, which
+// nobody holds during a system call.
+type table struct {
+	ect  bool
+	most [2]int // most paths in each of the lists
+
+	slots [tableSize]atomic.Pointer[path]
+	epoch atomic.Uint64 // counts paths that have ended
+
+	mu    sync.Mutex
+	paths map[key]*path
+	free  []uint32          // places that are free
+	lives [tableSize]uint32 // paths that have been at each place
+	idle  [2]list           // paths that nobody holds: of strangers, and those that somebody has asked for
+}
+
+const lifeShift = 12
+
+func newTable(c Config) *table {
+	t := &table{ect: c.ECT, most: [2]int{c.Strangers, tableSize - c.Strangers}, paths: make(map[key]*path)}
+	for i := range uint32(tableSize) {
+		t.free = append(t.free, tableSize-1-i)
+	}
+	return t
+}
+
+// find returns the path with a number; nil if there is none.
+func (t *table) find(number uint32) *path {
+	if p := t.slots[number%tableSize].Load(); p != nil && p.number == number {
+		return p
+	}
+	return nil
+}
+
+// hold returns the path with a key, which it makes if necessary, and holds it. k.class has no
+// ECN bits, and k.hops is not 0.
+func (t *table) hold(k key, from *local) (*path, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, err := t.get(k, from, wanted)
+	if err != nil {
+		return nil, err
+	}
+	t.take(p)
+	p.routes++
+	return p, nil
+}
+
+// use returns the path with a key, which it makes if necessary, without holding it.
+func (t *table) use(k key, from *local, who asker) (*path, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, err := t.get(k, from, who)
+	if err == nil {
+		t.touch(p)
+	}
+	return p, err
+}
+
+// known returns the path with a key for a caller that does not hold it; nil if there is none.
+func (t *table) known(k key) *path {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.paths[k]
+	if p != nil {
+		t.touch(p)
+	}
+	return p
+}
+
+// touch notes that a path is used now.
+func (t *table) touch(p *path) {
+	if p.refs == 0 {
+		t.idle[p.asker].remove(p)
+		t.idle[p.asker].add(p)
+	}
+}
+
+// get returns the path with a key. A new one is among those that nobody holds.
+func (t *table) get(k key, from *local, who asker) (*path, error) {
+	if p := t.paths[k]; p != nil {
+		t.want(p, who)
+		return p, nil
+	}
+	if from.removed {
+		return nil, errNoAddress(from.addr)
+	}
+	var source *path
+	if k.class != 0 || k.hops != defaultHops {
+		base := k
+		base.class, base.hops = 0, defaultHops
+		var err error
+		if source, err = t.get(base, from, who); err != nil {
+			return nil, err
+		}
+		t.take(source)
+	}
+	if !t.makeRoom(who) {
+		if source != nil {
+			t.drop(source)
+		}
+		return nil, fmt.Errorf("roce: all %d paths are in use", tableSize)
+	}
+	p := newPath(k, from, t.ect)
+	at := t.free[len(t.free)-1]
+	t.free = t.free[:len(t.free)-1]
+	p.asker = who
+	p.number = at | t.lives[at]<<lifeShift
+	t.lives[at]++
+	if p.source = source; source == nil {
+		p.source = p
+	}
+	t.paths[k] = p
+	t.idle[who].add(p)
+	t.slots[at].Store(p)
+	return p, nil
+}
+
+// want notes that somebody has asked for a path that may be a stranger's.
+func (t *table) want(p *path, who asker) {
+	if who <= p.asker {
+		return
+	}
+	if p.refs == 0 {
+		t.idle[p.asker].remove(p)
+		t.idle[who].add(p)
+	}
+	p.asker = who
+	t.trim(who)
+}
+
+// makeRoom ends paths until there is a free place for another one, and reports whether there is
+// one. A stranger's path ends only other strangers' paths.
+func (t *table) makeRoom(who asker) bool {
+	for t.idle[who].n >= t.most[who] {
+		t.end(t.idle[who].first)
+	}
+	for a := stranger; a <= who && len(t.free) == 0; a++ {
+		for t.idle[a].first != nil && len(t.free) == 0 {
+			t.end(t.idle[a].first)
+		}
+	}
+	return len(t.free) > 0
+}
+
+// trim ends paths that are too many in a list.
+func (t *table) trim(who asker) {
+	for t.idle[who].n > t.most[who] {
+		t.end(t.idle[who].first)
+	}
+}
+
+// take holds a path once more.
+func (t *table) take(p *path) {
+	if p.refs == 0 {
+		t.idle[p.asker].remove(p)
+	}
+	p.refs++
+}
+
+// drop ends one hold of a path.
+func (t *table) drop(p *path) {
+	if p.refs--; p.refs == 0 {
+		t.idle[p.asker].add(p)
+		t.trim(p.asker)
+	}
+}
+
+// release ends one hold of the path with a number.
+func (t *table) release(number uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.find(number); p != nil && p.routes > 0 {
+		p.routes--
+		t.drop(p)
+	}
+}
+
+// end takes a path that nobody holds out of the table.
+func (t *table) end(p *path) {
+	t.idle[p.asker].remove(p)
+	t.erase(p)
+	if p.source != p {
+		t.drop(p.source)
+	}
+}
+
+func (t *table) erase(p *path) {
+	at := p.number % tableSize
+	t.slots[at].Store(nil)
+	t.epoch.Add(1)
+	delete(t.paths, p.key)
+	t.free = append(t.free, at)
+}
+
+// endAll takes all paths of a local address out of the table, held or not, and keeps new ones
+// out.
+func (t *table) endAll(from *local) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	from.removed = true
+	for _, p := range t.paths {
+		if p.from == from {
+			if p.refs == 0 {
+				t.idle[p.asker].remove(p)
+			}
+			p.refs, p.routes = 0, 0
+			t.erase(p)
+		}
+	}
+}
+
+// each calls f for every path.
+func (t *table) each(f func(*path)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.paths {
+		f(p)
+	}
+}

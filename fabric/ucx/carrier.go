@@ -1,0 +1,260 @@
+//go:build linux && (amd64 || arm64)
+
+package ucx
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// A Device is the part of an engine that a carrier uses; nic.Device has it.
+type Device interface {
+	GUID() uint64
+	AddPort(nic.PortConfig) (nic.Port, error)
+}
+
+// A Carrier is one port of an engine, behind which are the engines that UCX reaches. It
+// implements fabric.Link.
+type Carrier struct {
+	cfg     Config
+	log     *slog.Logger
+	listen  string // resolved
+	program string // path
+	release func() // of the program
+	mem     *memory
+	port    nic.Port
+
+	mu      sync.Mutex
+	hello   hello
+	process *process // nil: there is none, or it is not ready
+	down    string   // why there is none
+	targets []*target
+	peers   map[uint64]*peer // by GUID
+	conns   map[uint32]*conn // of this process
+	numbers uint32           // path numbers given so far
+	up      bool             // of the port
+
+	state atomic.Pointer[state]
+	first chan error // result of the first start of the process
+	once  sync.Once  // for first
+	stop  chan struct{}
+	ends  sync.Once
+	loops sync.WaitGroup
+}
+
+// A state is what Route and Peers return. It is replaced, never changed.
+type state struct {
+	peers []peerState
+}
+
+type peerState struct {
+	fabric.Peer
+	path      nic.Path
+	addresses []Address
+	counts    *counts
+}
+
+var _ fabric.Link = (*Carrier)(nil)
+
+// Open starts the carrier's process and gives the device a port. It returns when UCX works, or an
+// error that says why it does not. Peers need not be there: they come up when they are. The
+// caller closes the Carrier before the device.
+func Open(ctx context.Context, dev Device, cfg Config) (*Carrier, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	c := &Carrier{
+		cfg: cfg, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
+		first: make(chan error, 1), stop: make(chan struct{}), release: func() {},
+		hello: hello{guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses},
+	}
+	c.log = fabric.LimitLog(cfg.Log).With("link", c.Name())
+	for i, to := range cfg.Connect {
+		c.targets = append(c.targets, &target{number: uint32(i + 1), to: to, why: "not connected yet", rest: firstRest})
+	}
+	c.changed()
+	err := c.prepare(ctx, dev)
+	if err == nil {
+		c.loops.Add(1)
+		go c.supervise()
+		select {
+		case err = <-c.first:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepare does everything before the first start of the process.
+func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
+	if c.cfg.Listen != "" {
+		a, err := net.ResolveTCPAddr("tcp", c.cfg.Listen)
+		if err != nil {
+			return fmt.Errorf("ucx: listen at %s: %w", c.cfg.Listen, err)
+		}
+		if a.IP == nil {
+			a.IP = net.IPv4zero
+		}
+		c.listen = a.String()
+	}
+	if c.program, c.release, err = findProgram(c.cfg.Program); err != nil {
+		return err
+	}
+	if c.mem, err = newMemory(c.cfg.geometry()); err != nil {
+		return err
+	}
+	cfg := nic.PortConfig{
+		Name: c.Name(), Send: c.mem.toProcess, Receive: c.mem.fromProcess, MTU: c.cfg.MTU, Jumbo: true, GRH: true,
+		Wake: c.mem.wake, Asleep: c.mem.setAsleep, Failed: c.engineFailed,
+	}
+	if c.cfg.Management != nil {
+		cfg.Management = func(number uint32, packet []byte) {
+			if path, ok := c.pathOf(number); ok {
+				c.cfg.Management(path, packet)
+			}
+		}
+	}
+	if c.port, err = dev.AddPort(cfg); err != nil {
+		return fmt.Errorf("ucx: the engine takes no port: %w", err)
+	}
+	go c.mem.hear(c.port)
+	return nil
+}
+
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return max(1, be.Uint64(b[:]))
+}
+
+// engineFailed is called when the engine has given up the port.
+func (c *Carrier) engineFailed(err error) {
+	c.log.Error("the engine has given up the port; the link is down until it is opened again", "error", err)
+}
+
+// Name returns what the carrier is called in the log.
+func (c *Carrier) Name() string {
+	names := c.cfg.Connect
+	if c.cfg.Listen != "" {
+		names = append([]string{"listen=" + c.cfg.Listen}, names...)
+	}
+	return "ucx:" + strings.Join(names, ",")
+}
+
+// Route returns the path to a peer with this address: one that is up, or else the newest. An engine
+// that has ended and the one in its place, which has another GUID, have the same addresses.
+func (c *Carrier) Route(to nic.Address) (path nic.Path, ok bool) {
+	peers := c.state.Load().peers
+	for i := range peers {
+		p := &peers[i]
+		if p.path.Port == nil || !p.has(to) {
+			continue
+		}
+		if p.Up {
+			return p.path, true
+		}
+		path, ok = p.path, true // the newest, if none is up: peers are in the order of their numbers
+	}
+	return path, ok
+}
+
+// has reports whether an address is the peer's.
+func (p *peerState) has(to nic.Address) bool {
+	if to.GUID != 0 {
+		return to.GUID == p.GUID
+	}
+	for _, a := range p.addresses {
+		if a.GID == to.GID && a.GID != [16]byte{} || to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+			return true
+		}
+	}
+	return false
+}
+
+// pathOf returns the path with this number.
+func (c *Carrier) pathOf(number uint32) (nic.Path, bool) {
+	for _, p := range c.state.Load().peers {
+		if p.path.Port != nil && p.path.Number == number {
+			return p.path, true
+		}
+	}
+	return nic.Path{}, false
+}
+
+// Peers returns what is known of the other engines, and of those to which no connection was made
+// yet. The counts of a peer are packets.
+func (c *Carrier) Peers() []fabric.Peer {
+	var peers []fabric.Peer
+	for _, s := range c.state.Load().peers {
+		if s.counts != nil {
+			s.Stats = nic.PortStats{Up: s.Up, Sent: s.counts.sent.Load(), Received: s.counts.received.Load()}
+		}
+		peers = append(peers, s.Peer)
+	}
+	return peers
+}
+
+// Dropped returns how many packets for a peer were dropped because it was not there or took none.
+func (c *Carrier) Dropped(guid uint64) uint64 {
+	for _, s := range c.state.Load().peers {
+		if s.GUID == guid && s.counts != nil {
+			return s.counts.dropped.Load()
+		}
+	}
+	return 0
+}
+
+// Process returns the process number of nicless-ucx, or 0 and why there is no process.
+func (c *Carrier) Process() (pid int, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return 0, c.down
+	}
+	return c.process.pid, ""
+}
+
+// SetAddresses tells the peers the addresses of this engine, in place of those before.
+func (c *Carrier) SetAddresses(list []Address) error {
+	if len(list) > MaxAddresses {
+		return fmt.Errorf("ucx: %d addresses; at most %d are possible", len(list), MaxAddresses)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hello.addresses = list
+	if c.process != nil {
+		_ = c.send(c.process, &message{kind: msgHello, body: c.hello.append(nil)}) // a process that does not listen is killed
+	}
+	return nil
+}
+
+// Close tells the peers that this engine leaves, ends the process and closes the port.
+func (c *Carrier) Close() (err error) {
+	c.ends.Do(func() {
+		close(c.stop)
+		c.loops.Wait()
+		if c.port != nil {
+			err = c.port.Close()
+		}
+		if c.mem != nil {
+			c.mem.close()
+		}
+		c.release()
+	})
+	return err
+}

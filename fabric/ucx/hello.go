@@ -1,0 +1,96 @@
+//go:build linux && (amd64 || arm64)
+
+package ucx
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+var be = binary.BigEndian
+
+const (
+	// MaxAddresses is how many addresses of an engine its peers learn.
+	MaxAddresses = 128
+
+	nameSize      = 64
+	helloHeadSize = 32 + nameSize
+	addressSize   = 24
+	maxHello      = helloHeadSize + MaxAddresses*addressSize
+
+	// leastHello is how long a hello is at least: UCX 1.13 sends no short message that asks for a
+	// reply endpoint over shared memory ("Invalid am_short_iov length").
+	leastHello = 1024
+)
+
+// A hello is what an engine tells its peers.
+type hello struct {
+	guid      uint64
+	life      uint64 // random number of this life of the engine
+	mtu       int    // most bytes of payload that it takes
+	name      string
+	addresses []Address
+}
+
+// append appends the hello to b:
+//
+//	0   GUID
+//	8   life
+//	16  MTU:32 | number of addresses:32
+//	24  0
+//	32  name, UTF-8, 0 behind it
+//	96  addresses: GID, LID:16 | 0:48
+//
+// It is filled up with 0 to leastHello.
+//
+// The version of the protocol is in the header of the message (carrier/greet.c).
+func (h *hello) append(b []byte) []byte {
+	begin := len(b)
+	b = be.AppendUint64(b, h.guid)
+	b = be.AppendUint64(b, h.life)
+	b = be.AppendUint32(b, uint32(h.mtu))
+	b = be.AppendUint32(b, uint32(len(h.addresses)))
+	b = be.AppendUint64(b, 0)
+	var name [nameSize]byte
+	copy(name[:], h.name)
+	b = append(b, name[:]...)
+	for _, a := range h.addresses {
+		b = append(b, a.GID[:]...)
+		b = be.AppendUint64(b, uint64(a.LID)<<48)
+	}
+	for len(b)-begin < leastHello {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// parseHello reads a hello. It checks everything.
+func parseHello(b []byte) (h hello, err error) {
+	if len(b) < leastHello {
+		return h, fmt.Errorf("a hello of %d bytes; %d are the least", len(b), leastHello)
+	}
+	n := be.Uint32(b[20:])
+	end := helloHeadSize + int(min(n, MaxAddresses+1))*addressSize
+	if n > MaxAddresses || len(b) != max(leastHello, end) {
+		return h, fmt.Errorf("a hello of %d bytes with %d addresses", len(b), n)
+	}
+	h = hello{guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])), name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00")}
+	switch {
+	case h.guid == 0:
+		return h, errors.New("its GUID is 0")
+	case h.life == 0:
+		return h, errors.New("the number of its life is 0")
+	case h.mtu < minMTU || h.mtu > maxMTU:
+		return h, fmt.Errorf("its MTU is %d; %d to %d are possible", h.mtu, minMTU, maxMTU)
+	}
+	if !utf8.ValidString(h.name) || strings.ContainsFunc(h.name, func(r rune) bool { return r < ' ' }) {
+		h.name = fmt.Sprintf("%q", h.name)
+	}
+	for at := helloHeadSize; at < end; at += addressSize {
+		h.addresses = append(h.addresses, Address{GID: [16]byte(b[at:]), LID: be.Uint16(b[at+16:])})
+	}
+	return h, nil
+}

@@ -1,0 +1,252 @@
+//go:build linux && (amd64 || arm64)
+
+package ucx
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process says something once a second. After so long a silence it is killed and started again.
+const (
+	silence   = 10 * time.Second
+	sendTime  = time.Second
+	firstRest = 20 * time.Millisecond
+	mostRest  = 10 * time.Second
+)
+
+// A process is one run of nicless-ucx.
+type process struct {
+	pid     int
+	control *os.File // SOCK_SEQPACKET
+	output  *os.File // what it writes to its standard output and error
+	fatal   string   // why it has ended, if it has said so
+	ready   bool
+}
+
+// start starts the program. The caller's goroutine must be locked to its thread, and stay so until
+// the process has ended: the kernel kills the process when the thread that has started it ends.
+func (c *Carrier) start() (*process, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("ucx: socket pair: %w", err)
+	}
+	defer unix.Close(pair[1])
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, err
+	}
+	control := os.NewFile(uintptr(pair[0]), "nicless:ucx control")
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		_ = control.Close()
+		return nil, fmt.Errorf("ucx: pipe: %w", err)
+	}
+	defer unix.Close(pipe[1])
+	_ = unix.SetNonblock(pipe[0], true)
+	output := os.NewFile(uintptr(pipe[0]), "nicless:ucx output")
+	host, port, _ := net.SplitHostPort(c.listen)
+	g := c.cfg.geometry()
+	args := []string{programName}
+	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, int(c.cfg.Dead.Milliseconds()), int(c.cfg.Spin.Microseconds())} {
+		args = append(args, strconv.Itoa(n))
+	}
+	args = append(args, c.cfg.Library, host, port)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err == nil {
+		defer null.Close()
+		var pid int
+		// syscall.ForkExec, because package os would make the descriptors blocking.
+		pid, err = syscall.ForkExec(c.program, args, &syscall.ProcAttr{
+			Env: append(os.Environ(), c.cfg.Env...),
+			Files: []uintptr{
+				null.Fd(), uintptr(pipe[1]), uintptr(pipe[1]),
+				uintptr(pair[1]), c.mem.region.File().Fd(), uintptr(c.mem.wakeFD), uintptr(c.mem.bellFD),
+			},
+			Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true},
+		})
+		if err == nil {
+			return &process{pid: pid, control: control, output: output}, nil
+		}
+	}
+	_, _ = control.Close(), output.Close()
+	return nil, fmt.Errorf("ucx: start %s: %w", c.program, err)
+}
+
+// supervise starts the process, and starts it again when it has ended.
+func (c *Carrier) supervise() {
+	defer c.loops.Done()
+	runtime.LockOSThread() // the thread ends with the goroutine
+	for rest := firstRest; ; rest = min(2*rest, mostRest) {
+		began := time.Now()
+		why := c.live()
+		c.ended(why)
+		if time.Since(began) > mostRest {
+			rest = firstRest
+		}
+		select {
+		case <-c.stop:
+			return
+		case <-time.After(rest):
+		}
+	}
+}
+
+const closedHere = "the link is closed here"
+
+// closing reports whether Close was called.
+func (c *Carrier) closing() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// live is one life of the process. It returns why it has ended, as a sentence without a full stop.
+func (c *Carrier) live() string {
+	if c.closing() {
+		return closedHere
+	}
+	c.mem.reset()
+	known := interfaces()
+	p, err := c.start()
+	if err != nil {
+		return err.Error()
+	}
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		c.relay(p.output)
+	}()
+	read := make(chan error, 1)
+	go func() { read <- c.read(p) }()
+	c.begin(p)
+	stop, look, fresh := c.stop, time.NewTicker(lookTime), ""
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			if stop != nil && c.waits() {
+				fresh = newInterface(known)
+			}
+			if fresh == "" {
+				continue
+			}
+		case <-stop:
+			stop = nil
+			if c.send(p, &message{kind: msgEnd}) == nil {
+				time.AfterFunc(sendTime, func() { _ = p.control.SetReadDeadline(time.Now()) })
+				continue
+			}
+		case err = <-read:
+		}
+		break
+	}
+	_ = unix.Kill(p.pid, unix.SIGKILL) // not waited for yet, so the number is its own
+	var status unix.WaitStatus
+	for {
+		if _, waited := unix.Wait4(p.pid, &status, 0, nil); !errors.Is(waited, unix.EINTR) {
+			break
+		}
+	}
+	_ = p.control.Close()
+	_ = p.output.Close() // a child of the process could hold the pipe open
+	<-said
+	switch {
+	case c.closing():
+		return closedHere
+	case fresh != "":
+		return fmt.Sprintf("%s has come up, and UCX knows only interfaces that were up at its start", fresh)
+	case p.fatal != "":
+		return p.fatal
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET):
+		return err.Error()
+	case status.Signaled() && status.Signal() != unix.SIGKILL:
+		return fmt.Sprintf("the process %s has ended: %v", programName, status.Signal())
+	case status.Exited():
+		return fmt.Sprintf("the process %s has ended with status %d", programName, status.ExitStatus())
+	}
+	return fmt.Sprintf("the process %s was killed", programName)
+}
+
+var errSilent = fmt.Errorf("ucx: the process %s has said nothing for %v, and was killed", programName, silence)
+
+// read reads messages of the process until it ends.
+func (c *Carrier) read(p *process) error {
+	b := make([]byte, maxMessage+1)
+	late, reset := false, false
+	for {
+		n, err := c.readOne(p, b, &late)
+		if errors.Is(err, unix.ECONNRESET) && !reset {
+			// The process has ended before it has read all. The kernel says so once, before
+			// it gives what the process has said, such as why it has ended.
+			reset = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		m, err := parseMessage(b[:n])
+		if err != nil {
+			return err
+		}
+		c.handle(p, &m)
+	}
+}
+
+// readOne reads one message; n is 0 if there is none although time is up. That is forgiven once,
+// because this process may have stood still itself.
+func (c *Carrier) readOne(p *process, b []byte, late *bool) (n int, err error) {
+	wait := silence
+	if *late {
+		wait = sendTime
+	}
+	_ = p.control.SetReadDeadline(time.Now().Add(wait))
+	if c.closing() {
+		_ = p.control.SetReadDeadline(time.Now().Add(sendTime))
+	}
+	n, err = p.control.Read(b)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && *late:
+		return 0, errSilent
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		*late = true
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	*late = false
+	return n, nil
+}
+
+// send sends a message to the process. It does not wait for long.
+func (c *Carrier) send(p *process, m *message) error {
+	_ = p.control.SetWriteDeadline(time.Now().Add(sendTime))
+	_, err := p.control.Write(m.append(make([]byte, 0, messageHead+len(m.body))))
+	return err
+}
+
+// relay gives what the process writes to its standard output and error to the log: messages of UCX.
+func (c *Carrier) relay(r io.Reader) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		c.log.Warn("UCX says", "line", text(lines.Bytes()))
+	}
+	_, _ = io.Copy(io.Discard, r) // after a line that is too long
+}

@@ -1,0 +1,39 @@
+//go:build linux && (amd64 || arm64)
+
+package cm
+
+import "time"
+
+// timewait returns how long the kernel waits (cm_convert_to_ms). The unit of the timeout is
+// 4.096 µs times a power of 2.
+func timewait(timeout uint8) time.Duration {
+	return time.Millisecond << max(int(timeout)-8, 0)
+}
+
+// lifetime is the time that a packet may be on its way on RoCE, as a power of 2
+// (CMA_IBOE_PACKET_LIFETIME).
+const lifetime = 16
+
+// What connection managers of Linux wait for each other, as a power of 2, and how often they send a
+// message again (CMA_CM_RESPONSE_TIMEOUT, CMA_MAX_CM_RETRIES).
+const (
+	responseTimeout = 20
+	maxCMRetries    = 15
+)
+
+// ackTimeout returns the timeout of a connection's queue pairs (cm_ack_timeout): there and back,
+// and the time that the other device takes for the answer.
+func (i *id) ackTimeout(delay uint8) uint8 {
+	t := uint8(lifetime + 1)
+	if i.timeout != 0 {
+		t = i.timeout
+	}
+	if t >= delay {
+		if delay >= t-1 {
+			t++
+		}
+	} else if t, delay = delay, t; delay >= t-1 {
+		t++
+	}
+	return min(t, 31)
+}

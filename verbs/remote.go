@@ -1,0 +1,101 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"errors"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// Queue pairs whose peers are elsewhere: on other engines, or on hosts with other devices. The
+// fabric finds the path, and the engine is told of it before the queue pair goes to RTR. As long as
+// the queue pair is connected, it holds the path, and with it the local address.
+
+// connectElsewhere gives the engine the path to a queue pair's peer, if the peer is not on this
+// engine. The path is held for the queue pair until the next call, or until x.releasePath.
+func (x *uctx) connectElsewhere(q *qp, to peerAddress) error {
+	if x.isHere(to) {
+		x.releasePath(q.object)
+		if x.s.fabric == nil {
+			return nil
+		}
+		return x.client.SetPath(q.number, nic.Path{})
+	}
+	if x.s.fabric == nil {
+		return x.noPeer(to, "both programs must be clients of one engine")
+	}
+	port := RemotePort{GID: to.gid, LID: to.lid, From: x.gidAt(int(to.sourceGID))}
+	if x.device.lid == 0 {
+		port.LID = 0
+	}
+	path, release, err := x.s.path(x.uid, port, to.class, to.hops)
+	if limit := (*control.Error)(nil); errors.As(err, &limit) {
+		return err // the user holds its share of paths
+	}
+	if err != nil {
+		return x.noPeer(to, err.Error())
+	}
+	x.holdPath(q.object, release)
+	return x.client.SetPath(q.number, path)
+}
+
+// gidAt returns an entry of the context's GID table.
+func (x *uctx) gidAt(index int) (gid [gidSize]byte) {
+	if e, ok := x.net.entry(x.device, index); ok {
+		gid = e.gid
+	}
+	return gid
+}
+
+// holdForDatagrams holds the path for datagrams to an address elsewhere, and the GID from which
+// they go, so that answers come back. If there is no path, that is explained when a datagram is sent.
+// An address beyond the user's share of paths is not held: its datagrams ask for a path that can end.
+func (x *uctx) holdForDatagrams(o *object, index int, to [gidSize]byte) {
+	if x.s.fabric == nil || x.device.lid != 0 {
+		return
+	}
+	if _, d := x.s.owner(x.net, to); d != nil || (&address{gid: to}).ip().IsMulticast() {
+		return
+	}
+	if _, release, err := x.s.path(x.uid, RemotePort{GID: to, From: x.gidAt(index)}, 0, 0); err == nil {
+		x.holdPath(o, release)
+	}
+}
+
+// holdPath keeps what ends an object's use of a path, in place of what was kept before.
+func (x *uctx) holdPath(o *object, release func()) {
+	x.releasePath(o)
+	if x.held == nil {
+		x.held = make(map[*object]func())
+	}
+	x.held[o] = release
+}
+
+// releasePath ends an object's use of a path, if it has one.
+func (x *uctx) releasePath(o *object) {
+	if f := x.held[o]; f != nil {
+		delete(x.held, o)
+		f()
+	}
+}
+
+// releasePaths ends the uses of all objects of the context.
+func (x *uctx) releasePaths() {
+	for o := range x.held {
+		x.releasePath(o)
+	}
+}
+
+// hasPort reports whether an address is one of a port of this server, in any namespace.
+func (s *Server) hasPort(gid [gidSize]byte, lid uint16) bool {
+	if lid != 0 {
+		return s.hasLID(lid) || lid == permissiveLID
+	}
+	if a := (address{gid: gid}); a.class() == classLoopback {
+		return true // it never leaves its namespace
+	}
+	_, d := s.owner(s.nowhere, gid)
+	return d != nil
+}

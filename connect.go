@@ -3,6 +3,7 @@ package nicless
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/nicless/nicless/internal/control"
 )
@@ -72,8 +73,9 @@ func (q *QP) toInit(qkey uint32) error {
 }
 
 // Connect connects the queue pair with the one that peer describes. The peer has to
-// connect back. Both queue pairs must have the same transport, RC or UC, and use the same
-// engine. On UC the argument o is ignored, because UC has no retries.
+// connect back. Both queue pairs must have the same transport, RC or UC. They use the same
+// engine, or engines with a link between them (Config.Links): first a pool or UCX that leads to
+// peer.Device, else RoCE to peer.Address. On UC the argument o is ignored, because UC has no retries.
 func (q *QP) Connect(peer Descriptor, o Connection) error {
 	const what = "connect"
 	if err := q.usable(); err != nil {
@@ -88,7 +90,10 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	if q.transport == UD {
 		return wrap(what, control.Errorf(control.CodeInvalid, "a UD queue pair has no peer; Activate it"))
 	}
-	if err := q.reachable(what, &peer); err != nil {
+	if err := q.reachable(what, &peer, true); err != nil {
+		return err
+	}
+	if err := q.setPeer(what, &peer); err != nil {
 		return err
 	}
 	most := q.c.limits.MaxRdAtomic
@@ -118,6 +123,38 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	return err
 }
 
+// setPeer tells the engine where the peer is, if it is on another engine or was on one before.
+func (q *QP) setPeer(what string, peer *Descriptor) error {
+	away := peer.Device != q.c.limits.GUID
+	if !away && !q.away.Load() || q.c.limits.Minor < minorPeer {
+		return nil
+	}
+	m := &control.Peer{QPN: q.qpn, GUID: peer.Device}
+	if peer.Address.IsValid() {
+		m.GID = peer.Address.As16()
+	}
+	if _, err := q.c.call(what, control.OpSetPeer, m, &control.Empty{}); err != nil {
+		return q.refusedIn(what, err)
+	}
+	q.away.Store(away)
+	return nil
+}
+
+// minorPeer is the minor version of the protocol that has OpAddress and OpSetPeer.
+const minorPeer = 2
+
+// address returns the IP address of the engine; the zero Addr if it has none.
+func (c *client) address() netip.Addr {
+	var a control.Address
+	if c.limits.Minor < minorPeer {
+		return netip.Addr{}
+	}
+	if _, err := c.call("address", control.OpAddress, &control.Empty{}, &a); err != nil || a == (control.Address{}) {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom16(a.GID).Unmap()
+}
+
 // refusedIn returns the error of a queue pair that could not go from INIT to RTR. The
 // error says in which state the queue pair is, and what to do about it.
 func (q *QP) refusedIn(what string, refusal error) error {
@@ -137,11 +174,12 @@ func (q *QP) refusedIn(what string, refusal error) error {
 	return wrap(what, control.Errorf(control.CodeState, "%v (%v) is %s; make another, or Modify it to RST and INIT", q, a.State, text))
 }
 
-// reachable returns why messages of q cannot go to peer, or nil.
-func (q *QP) reachable(what string, peer *Descriptor) error {
-	if mine := q.c.limits.GUID; peer.Device != mine {
+// reachable returns why messages of q cannot go to peer, or nil. If linked is true, the peer may be a
+// client of another engine; this one knows whether a link leads there.
+func (q *QP) reachable(what string, peer *Descriptor, linked bool) error {
+	if mine := q.c.limits.GUID; peer.Device != mine && !linked {
 		return wrap(what, control.Errorf(control.CodeInvalid,
-			"the peer is a client of engine %016x, this one of %016x; both must use one engine", peer.Device, mine))
+			"the peer is a client of engine %016x, this one of %016x; datagrams stay within an engine", peer.Device, mine))
 	}
 	if peer.Transport != q.transport {
 		return wrap(what, control.Errorf(control.CodeInvalid, "the peer is of transport %v, this one of %v; they must be equal", peer.Transport, q.transport))
@@ -149,8 +187,7 @@ func (q *QP) reachable(what string, peer *Descriptor) error {
 	return nil
 }
 
-// psn returns the first packet sequence number of this side. Any number will do, because
-// the device does not cut messages into packets.
+// psn returns the first packet sequence number of this side. Any number will do, because the peer is told it.
 func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
 
 // Pair connects two queue pairs of this program with each other.

@@ -295,8 +295,8 @@ func (c *Context) Done() <-chan struct{} {
 // noContext is the Done channel of a zero Context.
 var noContext = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Device returns the number of the engine that this context uses. Queue pairs can be
-// connected only if the numbers of their contexts are equal.
+// Device returns the number of the engine that this context uses. Queue pairs of contexts with
+// different numbers can be connected only if a link leads from one engine to the other.
 func (c *Context) Device() uint64 {
 	if c.client == nil {
 		return 0

@@ -48,7 +48,7 @@ func (q *QP) AddressOf(peer Descriptor) (*Address, error) {
 	if err := peer.check(); err != nil {
 		return nil, wrap(what, err)
 	}
-	if err := q.reachable(what, &peer); err != nil {
+	if err := q.reachable(what, &peer, false); err != nil {
 		return nil, err
 	}
 	return q.pd.ctx.Address(peer.QPN, peer.QKey), nil

@@ -5,12 +5,17 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"unicode/utf8"
 )
 
-// DescriptorVersion is the version of Descriptor's JSON and binary forms.
-const DescriptorVersion = 1
+// DescriptorVersion is the newest version of Descriptor's binary form. Only a Descriptor with an
+// Address has version 2; others have version 1, which older programs read too. The JSON form always
+// has version 1: older programs pass over its address.
+const DescriptorVersion = 2
+
+const jsonVersion = 1
 
 // A Descriptor is the data that a program sends its peer so that the two can connect. It
 // names a queue pair, the engine of the queue pair, and memory that the peer may use. The
@@ -18,10 +23,15 @@ const DescriptorVersion = 1
 type Descriptor struct {
 	Device    uint64    // the number of the engine: see Context.Device
 	Transport Transport // RC, UC or UD
-	QPN       uint32    // 24 bits
-	PSN       uint32    // RC and UC: the first packet number that the queue pair sends, 24 bits
-	QKey      uint32    // UD: the Q_Key that datagrams to the queue pair must carry
-	Memory    []RemoteMemory
+
+	// Address is an IP address of the engine. Engines of other hosts connect to it by RoCE, if
+	// no other link leads to the engine. The zero Addr means that RoCE cannot be used.
+	Address netip.Addr
+
+	QPN    uint32 // 24 bits
+	PSN    uint32 // RC and UC: the first packet number that the queue pair sends, 24 bits
+	QKey   uint32 // UD: the Q_Key that datagrams to the queue pair must carry
+	Memory []RemoteMemory
 }
 
 // RemoteMemory is memory of the peer that work requests may name.
@@ -39,7 +49,9 @@ var (
 	_ json.Unmarshaler           = (*Descriptor)(nil)
 )
 
-// Descriptor returns a description of the queue pair and of memory that its peer may use.
+// Descriptor returns a description of the queue pair and of memory that its peer may use. The
+// Address is one of the engine's host: the first that a link names (Config.Links), or the one from
+// which the host sends to the Internet, or its first. It is zero if the engine opens no RoCE.
 func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
 	if q.c == nil {
 		return Descriptor{Memory: memory}
@@ -49,6 +61,7 @@ func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
 		d.QKey = q.qkey.Load()
 	} else {
 		d.PSN = q.psn()
+		d.Address = q.c.address()
 	}
 	return d
 }
@@ -70,6 +83,9 @@ func (d *Descriptor) check() error {
 	if d.Transport > UD {
 		return fmt.Errorf("descriptor: transport %d; RC (%d), UC (%d) and UD (%d) are known", d.Transport, RC, UC, UD)
 	}
+	if a := d.Address; a.Zone() != "" || a.Unmap().IsUnspecified() {
+		return fmt.Errorf("descriptor: address %v; one without a zone, and not all zeros, is possible", a)
+	}
 	for _, m := range d.Memory {
 		if len(m.Name) > 255 {
 			return fmt.Errorf("descriptor: memory name of %d bytes; at most 255 are possible", len(m.Name))
@@ -82,6 +98,14 @@ func (d *Descriptor) check() error {
 		return fmt.Errorf("descriptor: %d pieces of memory; at most %d are possible", len(d.Memory), 0xffff)
 	}
 	return nil
+}
+
+// version returns the version of the binary form of d.
+func (d *Descriptor) version() int {
+	if d.Address.IsValid() {
+		return 2
+	}
+	return 1
 }
 
 // hex64 is a number written as a string, because some JSON readers keep only 53 bits of a
@@ -100,6 +124,7 @@ type jsonDescriptor struct {
 	Version   int          `json:"version"`
 	Device    hex64        `json:"device"`
 	Transport string       `json:"transport"`
+	Address   *netip.Addr  `json:"address,omitempty"`
 	QPN       uint32       `json:"qpn"`
 	PSN       uint32       `json:"psn"`
 	QKey      uint32       `json:"qkey"`
@@ -119,7 +144,10 @@ func (d Descriptor) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	j := jsonDescriptor{
-		Version: DescriptorVersion, Device: hex64(d.Device), Transport: d.Transport.String(), QPN: d.QPN, PSN: d.PSN, QKey: d.QKey,
+		Version: jsonVersion, Device: hex64(d.Device), Transport: d.Transport.String(), QPN: d.QPN, PSN: d.PSN, QKey: d.QKey,
+	}
+	if a := d.Address.Unmap(); a.IsValid() {
+		j.Address = &a
 	}
 	for _, m := range d.Memory {
 		j.Memory = append(j.Memory, jsonMemory{m.Name, hex64(m.Addr), m.Length, m.RKey})
@@ -127,17 +155,19 @@ func (d Descriptor) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses all versions except
-// DescriptorVersion.
+// UnmarshalJSON implements json.Unmarshaler. It refuses all versions except 1.
 func (d *Descriptor) UnmarshalJSON(b []byte) error {
 	var j jsonDescriptor
 	if err := json.Unmarshal(b, &j); err != nil {
 		return fmt.Errorf("descriptor: %w", err)
 	}
-	if j.Version != DescriptorVersion {
-		return fmt.Errorf("descriptor: version %d; this program knows %d", j.Version, DescriptorVersion)
+	if j.Version != jsonVersion {
+		return fmt.Errorf("descriptor: version %d; this program knows %d", j.Version, jsonVersion)
 	}
 	n := Descriptor{Device: uint64(j.Device), QPN: j.QPN, PSN: j.PSN, QKey: j.QKey}
+	if j.Address != nil {
+		n.Address = j.Address.Unmap()
+	}
 	for j.Transport != "" && n.Transport.String() != j.Transport { // no transport means RC
 		if n.Transport++; n.Transport > UD {
 			return fmt.Errorf("descriptor: transport %q; RC, UC and UD are known", j.Transport)
@@ -154,10 +184,12 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 }
 
 // The binary form, little-endian: u16 version, u16 number of pieces of memory, u32 QPN,
-// u32 PSN, u64 device, u32 qkey, u32 transport; then for each piece u64 address, u64
-// length, u32 rkey, u8 length of the name, and the name.
+// u32 PSN, u64 device, u32 qkey, u32 transport; in version 2 the 16 bytes of the IP address,
+// mapped if it is of IPv4; then for each piece u64 address, u64 length, u32 rkey, u8 length of the
+// name, and the name.
 const (
 	descriptorHead = 28
+	addressSize    = 16
 	memoryHead     = 21
 )
 
@@ -167,13 +199,16 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 		return nil, err
 	}
 	le := binary.LittleEndian
-	b := le.AppendUint16(nil, DescriptorVersion)
+	b := le.AppendUint16(nil, uint16(d.version()))
 	b = le.AppendUint16(b, uint16(len(d.Memory)))
 	b = le.AppendUint32(b, d.QPN)
 	b = le.AppendUint32(b, d.PSN)
 	b = le.AppendUint64(b, d.Device)
 	b = le.AppendUint32(b, d.QKey)
 	b = le.AppendUint32(b, uint32(d.Transport))
+	if a := d.Address.As16(); d.Address.IsValid() {
+		b = append(b, a[:]...)
+	}
 	for _, m := range d.Memory {
 		b = le.AppendUint64(b, m.Addr)
 		b = le.AppendUint64(b, m.Length)
@@ -184,15 +219,16 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary implements encoding.BinaryUnmarshaler. It refuses all versions except
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. It refuses versions above
 // DescriptorVersion, and bytes after the end of the descriptor.
 func (d *Descriptor) UnmarshalBinary(b []byte) error {
 	le := binary.LittleEndian
 	if len(b) < descriptorHead {
 		return fmt.Errorf("descriptor: %d bytes; at least %d are needed", len(b), descriptorHead)
 	}
-	if v := le.Uint16(b); v != DescriptorVersion {
-		return fmt.Errorf("descriptor: version %d; this program knows %d", v, DescriptorVersion)
+	version := le.Uint16(b)
+	if version < 1 || version > DescriptorVersion {
+		return fmt.Errorf("descriptor: version %d; this program knows 1 to %d", version, DescriptorVersion)
 	}
 	count := int(le.Uint16(b[2:]))
 	n := Descriptor{QPN: le.Uint32(b[4:]), PSN: le.Uint32(b[8:]), Device: le.Uint64(b[12:]), QKey: le.Uint32(b[20:])}
@@ -201,7 +237,14 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("descriptor: transport %d; RC (%d), UC (%d) and UD (%d) are known", tr, RC, UC, UD)
 	}
 	n.Transport = Transport(tr)
-	for b = b[descriptorHead:]; count > 0; count-- {
+	b = b[descriptorHead:]
+	if version > 1 {
+		if len(b) < addressSize {
+			return fmt.Errorf("descriptor: ends within the address")
+		}
+		n.Address, b = netip.AddrFrom16([addressSize]byte(b)).Unmap(), b[addressSize:]
+	}
+	for ; count > 0; count-- {
 		if len(b) < memoryHead || len(b) < memoryHead+int(b[20]) {
 			return fmt.Errorf("descriptor: ends within memory %d", len(n.Memory))
 		}

@@ -3,6 +3,7 @@ package nicless
 import (
 	"bytes"
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -38,6 +39,18 @@ func TestDescriptorForms(t *testing.T) {
 	require.ErrorContains(t, d.UnmarshalBinary(b), "transport 3")
 	b[24] = 1
 	require.NoError(t, d.UnmarshalBinary(b))
+	a := d
+	a.Address = netip.MustParseAddr("192.0.2.1")
+	j, err = json.Marshal(a)
+	require.NoError(t, err)
+	require.Contains(t, string(j), `"version":1`)
+	require.Contains(t, string(j), `"address":"192.0.2.1"`)
+	second, err := a.MarshalBinary()
+	require.NoError(t, err)
+	require.Equal(t, "\x02\x00"+string(b[2:28])+"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xc0\x00\x02\x01"+string(b[28:]), string(second))
+	require.ErrorContains(t, d.UnmarshalBinary(append(append(second[:28:28], make([]byte, 16)...), b[28:]...)), "address ::")
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"version":1,"address":"fe80::1%eth0"}`), &d), "without a zone")
+	require.Error(t, json.Unmarshal([]byte(`{"version":1,"address":"here"}`), &d))
 	m, err := d.Find("m")
 	require.NoError(t, err)
 	require.Equal(t, d.Memory[0], m)
@@ -45,8 +58,15 @@ func TestDescriptorForms(t *testing.T) {
 	require.ErrorContains(t, err, `"n"`)
 }
 
+// addressed is described, on an engine with an address.
+func addressed(a string) Descriptor {
+	d := described
+	d.Address = netip.MustParseAddr(a)
+	return d
+}
+
 func TestDescriptorRoundTrip(t *testing.T) {
-	for _, d := range []Descriptor{described, {}, {QPN: 1}} {
+	for _, d := range []Descriptor{described, {}, {QPN: 1}, addressed("192.0.2.1"), addressed("2001:db8::1")} {
 		j, err := json.Marshal(d)
 		require.NoError(t, err)
 		var fromJSON, fromBinary Descriptor
@@ -63,6 +83,7 @@ func TestDescriptorRoundTrip(t *testing.T) {
 // read.
 func TestDescriptorThatCannotBeWritten(t *testing.T) {
 	for name, d := range map[string]Descriptor{
+		"zone": {Address: netip.MustParseAddr("fe80::1%eth0")}, "zeros": {Address: netip.MustParseAddr("::ffff:0.0.0.0")},
 		"QPN": {QPN: 1 << 24}, "PSN": {PSN: 1 << 24}, "transport": {Transport: 3},
 		"256":   {Memory: []RemoteMemory{{Name: strings.Repeat("x", 256)}}},
 		"UTF-8": {Memory: []RemoteMemory{{Name: "\xff"}}}, // JSON could not carry it
@@ -92,14 +113,20 @@ func TestDescriptorRefused(t *testing.T) {
 	}
 	d := described
 	require.Error(t, d.UnmarshalBinary(append(bytes.Clone(b), 0)))
-	b[0] = 2
-	require.ErrorContains(t, d.UnmarshalBinary(b), "version 2")
+	b[0] = 3
+	require.ErrorContains(t, d.UnmarshalBinary(b), "version 3; this program knows 1 to 2")
+	b, err = addressed("192.0.2.1").MarshalBinary()
+	require.NoError(t, err)
+	for n := range b {
+		require.Error(t, d.UnmarshalBinary(b[:n]), "%d bytes", n)
+		require.Equal(t, described, d)
+	}
 }
 
 // FuzzDescriptor reads any bytes as a Descriptor, in both forms. The bytes are refused, or
 // the Descriptor is the same after it is written and read again.
 func FuzzDescriptor(f *testing.F) {
-	for _, d := range []Descriptor{described, {}} {
+	for _, d := range []Descriptor{described, {}, addressed("192.0.2.1")} {
 		b, _ := d.MarshalBinary()
 		f.Add(b)
 		j, _ := json.Marshal(d)

@@ -4,10 +4,12 @@ package nicless
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/fabric/links"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -23,6 +25,9 @@ func openEmbedded(cfg Config) (device, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.table, err = cfg.openLinks(context.Background(), d.engine); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return d, nil
 }
 
@@ -36,6 +41,7 @@ type embedded struct {
 	done   chan struct{} // closed when the engine has stopped
 	failed error         // the result of Run; readable once done is closed
 	once   sync.Once
+	table  *links.Table // links to other engines; nil until they are open
 }
 
 func newEmbedded(cfg engine.Config) (*embedded, error) {
@@ -102,6 +108,9 @@ func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32,
 func (d *embedded) Close() (err error) {
 	d.once.Do(func() {
 		err = d.client.Close()
+		if d.table != nil {
+			err = errors.Join(err, d.table.Close())
+		}
 		d.cancel()
 		<-d.done
 		d.engine.FlushLog(flushTime)

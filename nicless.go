@@ -60,6 +60,12 @@ type Config struct {
 	// directory PATH.verbs beside the socket. 0 means none. Open ignores it.
 	VerbsDevices int
 
+	// Links lead to other engines and hosts, as nicless engine --link says: "pool:PATH,node=N",
+	// "ucx:HOST:PORT", "roce:ADDRESS", "auto" or "none". With "auto", RoCE opens when a program
+	// connects to an address that is not of this engine. Nil means "auto" if VerbsDevices is not 0,
+	// otherwise "none".
+	Links []string
+
 	// VerbsLinks has the link layers of these devices, in turn: "ethernet" (RoCE) or
 	// "infiniband". None means Ethernet for all.
 	VerbsLinks []string

@@ -79,6 +79,7 @@ type QP struct {
 	access    Access
 	state     atomic.Uint32 // control.State*, as this side last set it
 	closed    atomic.Bool
+	away      atomic.Bool // the engine was told last that the peer is on another engine
 
 	changes sync.Mutex // held by Modify and Close
 

@@ -44,6 +44,10 @@ func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready f
 	return serveListener(ctx, l, path, cfg, ready)
 }
 
+// LinksSuffix, appended to the path of the socket, gives the socket at which nicless links asks for
+// the state of the links.
+const LinksSuffix = ".links"
+
 // VerbsSuffix, appended to the path of the socket, gives the directory of the devices for
 // programs that use rdma-core (see Config.VerbsDevices).
 const VerbsSuffix = ".verbs"

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"strings"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/fabric/links"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/server"
 	"github.com/nicless/nicless/verbs"
 )
@@ -55,12 +58,18 @@ func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, err
 	case err := <-ended:
 		return err
 	}
-	l, err := listen(e)
+	table, err := cfg.openLinks(ctx, e)
 	if err == nil {
-		err = serve(serving, disconnect, e, l, dir, mode, cfg, ready)
+		var l *server.Listener
+		if l, err = listen(e); err == nil {
+			err = serve(serving, disconnect, e, l, table, dir, mode, cfg, ready)
+		}
 	}
 	stop()
 	err = errors.Join(err, <-ended)
+	if table != nil {
+		err = errors.Join(err, table.Close())
+	}
 	if cfg.Log != nil {
 		s := e.Stats()
 		cfg.Log.Info("engine stopped", "wqes", s.WQEs, "failed", s.Failed, "bytes", s.Bytes)
@@ -71,25 +80,60 @@ func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, err
 
 // serve serves clients and, if cfg.VerbsDevices is not 0, programs that use rdma-core. It
 // ends when ctx ends or one of the two servers fails.
-func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, dir string, mode fs.FileMode, cfg Config, ready func()) error {
+func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, table *links.Table, dir string, mode fs.FileMode, cfg Config, ready func()) error {
+	closeReports, err := table.Serve(strings.TrimSuffix(dir, VerbsSuffix)+LinksSuffix, mode)
+	if err != nil {
+		return err
+	}
+	defer closeReports()
+	// The socket of reports goes before the listener gives the path to another engine.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, func() {
+		closeReports()
+		endServing()
+	})()
+	defer endServing()
 	if cfg.VerbsDevices == 0 {
 		if ready != nil {
 			ready()
 		}
-		return l.Serve(ctx)
+		return l.Serve(serving)
 	}
-	var links []verbs.Link
+	var layers []verbs.Link
 	for _, l := range cfg.VerbsLinks {
-		links = append(links, verbs.Link(l))
+		layers = append(layers, verbs.Link(l))
 	}
 	failed := make(chan error, 1)
 	go func() {
 		defer end()
-		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Links: links, Mode: mode, Log: cfg.Log}, ready)
+		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Links: layers, Mode: mode, Log: cfg.Log, Fabric: table}, ready)
 	}()
-	err := l.Serve(ctx)
+	err = l.Serve(serving)
 	end()
 	return errors.Join(err, <-failed)
+}
+
+// ErrLink is wrapped in the error of an engine that cannot open one of Config.Links.
+var ErrLink = errors.New("nicless: a link cannot be opened")
+
+// openLinks opens the links to other engines.
+func (c Config) openLinks(ctx context.Context, e *engine.Engine) (*links.Table, error) {
+	list := c.Links
+	if list == nil {
+		list = []string{"none"}
+		if c.VerbsDevices > 0 {
+			list = []string{"auto"}
+		}
+	}
+	o, err := links.Parse(list)
+	if err != nil {
+		return nil, fmt.Errorf("nicless: %w", err)
+	}
+	t, err := links.Open(ctx, nic.Of(e), o, c.Log)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLink, err)
+	}
+	return t, nil
 }
 
 // engine returns the configuration of the device.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/fabric/links"
 	"github.com/nicless/nicless/verbs"
 	"github.com/spf13/cobra"
 )
@@ -26,7 +27,8 @@ import (
 const engineUsage = `Runs an engine. An engine is a device for the processes that connect to its
 socket: it polls their queues and moves bytes between their registered memory.
 It needs no privileges. SIGINT or SIGTERM ends the engine; its clients then see
-that the device is gone, and the socket is removed.
+that the device is gone, and the socket is removed. A second signal kills the
+engine at once, and what it has made stays.
 
 Usage:
   nicless engine --socket PATH [flags]
@@ -60,6 +62,17 @@ Flags:
                       (default: 1)
   --link-layer LIST   link layers of these devices, in turn: ethernet (RoCE),
                       infiniband, or both with a comma (default: ethernet)
+  --link LINK         a link to other engines and hosts; may be repeated:
+                      pool:PATH,node=N   memory that several engines share
+                      roce:ADDRESS[,peer=PREFIX]
+                                         RoCE on a local address, UDP port 4791,
+                                         with these remote addresses
+                      ucx:HOST:PORT      UCX, to a peer that waits with
+                                         ucx:listen=ADDRESS:PORT
+                      auto               RoCE opens by itself (default with
+                                         --verbs)
+                      none               no links (default without --verbs)
+                      See docs/FABRIC.md
   --log-level LEVEL   debug, info, warn, error or off (default: warn)
 
 Example:
@@ -72,6 +85,7 @@ type engineFlags struct {
 	spin, verbs, populate                       bool
 	devices                                     int
 	links                                       []string
+	fabric                                      []string
 	users                                       string // a file; the engine ends when no process holds a lock on it; "": only a signal ends the engine
 	readyFD                                     int    // a descriptor to which the engine writes when it is ready; 0: none
 }
@@ -105,6 +119,7 @@ func newEngine() *cobra.Command {
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve unmodified programs of rdma-core too")
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that such programs see")
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of these devices")
+	c.Flags().StringArrayVar(&f.fabric, "link", nil, "a link to other engines and hosts")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "least level that is logged")
 	c.Flags().StringVar(&f.users, "users", "", "for nicless run")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "for nicless run")
@@ -163,6 +178,10 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
 		return err
 	}
+	if _, err := links.Parse(f.fabric); err != nil {
+		return usagef("pool:PATH,node=N, roce:ADDRESS, ucx:HOST:PORT, auto and none are possible; see docs/FABRIC.md", "engine: --link: %v", err)
+	}
+	cfg.Links = f.fabric
 	cfg.Populate = f.populate
 	if cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma); err != nil {
 		return err
@@ -234,6 +253,8 @@ func (f *engineFlags) hint(err error) string {
 		return "--cores takes cores that this process may run on, each once; taskset -p $$ shows them"
 	case errors.Is(err, engine.ErrCPUs):
 		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
+	case errors.Is(err, nicless.ErrLink):
+		return "nicless engine --help lists the links; docs/FABRIC.md explains them"
 	case errors.Is(err, fs.ErrPermission):
 		return "choose a directory of your own, such as $XDG_RUNTIME_DIR, or one that mktemp -d makes"
 	}

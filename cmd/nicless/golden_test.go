@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,5 +76,21 @@ func TestGoldenDecodeDoorbell(t *testing.T) {
 			kind = "uar"
 		}
 		require.Equal(t, want, decoded(t, kind, v.Bytes))
+	})
+}
+
+func TestGoldenDecodePacket(t *testing.T) {
+	vectors.Packets(t, "roce", func(t *testing.T, v vectors.Packet) {
+		var want map[string]any
+		require.NoError(t, json.Unmarshal(v.Fields, &want))
+		got := decoded(t, "packet", slices.Concat(v.IPHeader, v.UDPHeader, v.Bytes))
+		require.Equal(t, true, got["icrc_right"])
+		for _, name := range []string{"icrc_right", "ip", "udp"} {
+			delete(got, name)
+		}
+		require.Equal(t, want, got)
+
+		delete(want, "grh") // what the IP header makes
+		require.Equal(t, want, decoded(t, "packet", v.Bytes))
 	})
 }

@@ -5,7 +5,8 @@
 //	nicless engine   runs the device for processes that connect to a unix socket
 //	nicless run      runs a program of rdma-core on a device made of software
 //	nicless shell    runs a shell in which all programs of rdma-core find the device
-//	nicless decode   explains the bytes of WQEs, CQEs, doorbell records and registers
+//	nicless links    prints the links of an engine to other engines and hosts
+//	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets
 //	nicless bench    measures latency, rate and bandwidth beside their floors
 //	nicless torture  tests an engine while clients attack it and processes are killed
 //	nicless version  prints the version
@@ -51,6 +52,7 @@ Usage:
   nicless engine --socket PATH [flags]
   nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
+  nicless links [--engine PATH] [--json]
   nicless decode KIND [HEX|-] [--json]
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
   nicless bench all [--rows REGEXP] [--runs N] [--json]

@@ -118,7 +118,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 16, visited)
+	require.Equal(t, 17, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

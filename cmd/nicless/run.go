@@ -52,6 +52,10 @@ const runFlagsUsage = `Flags:
                   (default: 1)
   --link-layer LIST  link layers of these devices, in turn: ethernet (RoCE),
                   infiniband, or both with a comma (default: ethernet)
+  --link LINK     a link to other engines and hosts, if this command starts
+                  the engine; see nicless engine --help. Without it, RoCE opens
+                  by itself when the program connects to an address that is
+                  not of this engine
   --slow-memory   leave the memory that the program registers where it is; the
                   kernel copies the data. By default the pages are moved into
                   memory that the engine maps too, which is ten times as fast;
@@ -73,7 +77,7 @@ Usage:
 type runFlags struct {
 	engine                 string
 	devices                int
-	links                  []string
+	links, fabric          []string
 	private, slow, explain bool
 }
 
@@ -81,6 +85,7 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&f.engine, "engine", "", "socket of an engine that runs")
 	c.Flags().IntVar(&f.devices, "devices", 0, "devices of an engine to be started")
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of an engine to be started")
+	c.Flags().StringArrayVar(&f.fabric, "link", nil, "a link of an engine to be started")
 	c.Flags().BoolVar(&f.private, "private", false, "an engine for this program alone")
 	c.Flags().BoolVar(&f.slow, "slow-memory", false, "leave registered memory where it is")
 	c.Flags().Bool("fast-memory", true, "the default; accepted because it once had to be asked for")
@@ -197,6 +202,8 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine exclude each other: the number of devices of a running engine cannot be changed", c.Name())
 	case len(f.links) > 0 && f.engine != "":
 		return usagef("nicless engine --socket PATH --verbs --link-layer LIST", "%s: --link-layer and --engine exclude each other: the devices of a running engine cannot be changed", c.Name())
+	case len(f.fabric) > 0 && f.engine != "":
+		return usagef("nicless engine --socket PATH --verbs --link LINK", "%s: --link and --engine exclude each other: the links of a running engine cannot be changed", c.Name())
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}

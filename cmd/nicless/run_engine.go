@@ -3,9 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -121,11 +120,21 @@ func (f *runFlags) place() (p place, release func(), err error) {
 			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
 				"--link-layer %s: your engine runs already, with %s", strings.Join(f.links, ","), strings.Join(have, ","))
 		}
+		if asked, _ := os.ReadFile(filepath.Join(dir, linksFile)); len(f.fabric) > 0 && string(asked) != strings.Join(f.fabric, " ") {
+			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
+				"--link %s: your engine runs already, with --link %s", strings.Join(f.fabric, " "), cmp.Or(string(asked), "auto"))
+		}
 		return p, letGo, nil
 	}
-	p.engine, err = p.start(max(f.devices, len(f.links), 1), f.links, filepath.Join(dir, "users"))
+	if err := os.WriteFile(filepath.Join(dir, linksFile), []byte(strings.Join(f.fabric, " ")), 0o600); err != nil {
+		return p, nil, err
+	}
+	p.engine, err = p.start(max(f.devices, len(f.links), 1), f.links, f.fabric, filepath.Join(dir, "users"))
 	return p, letGo, err
 }
+
+// linksFile says, beside the socket of a user's engine, which --link it was started with.
+const linksFile = "links"
 
 // given returns the engine that --engine names.
 func (f *runFlags) given() (p place, release func(), err error) {
@@ -209,13 +218,10 @@ func lock(path string, how int) (*os.File, error) {
 	}
 }
 
-// startTime is how long an engine may take to start.
-const startTime = 20 * time.Second
-
 // start starts an engine that ends when no process holds a lock on the file users any more. The
 // engine runs in a new session, so that Ctrl-C in the terminal ends the program but not the
 // engine.
-func (p place) start(devices int, links []string, users string) (*exec.Cmd, error) {
+func (p place) start(devices int, links, fabric []string, users string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -236,6 +242,9 @@ func (p place) start(devices int, links []string, users string) (*exec.Cmd, erro
 	if len(links) > 0 {
 		c.Args = append(c.Args, "--link-layer", strings.Join(links, ","))
 	}
+	for _, l := range fabric {
+		c.Args = append(c.Args, "--link", l)
+	}
 	c.Stdout, c.Stderr = log, log
 	c.ExtraFiles = []*os.File{theirs}
 	c.Dir = "/" // with another current directory, the engine would keep that file system from being unmounted
@@ -246,9 +255,7 @@ func (p place) start(devices int, links []string, users string) (*exec.Cmd, erro
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	_ = ready.SetReadDeadline(time.Now().Add(startTime))
-	said, err := io.ReadAll(ready)
-	if err == nil && string(said) == readyWord {
+	if isReady(ready, logPath, os.Stderr, startTime+waitOf(fabric)) {
 		return c, nil
 	}
 	_ = c.Process.Kill()
@@ -258,8 +265,13 @@ func (p place) start(devices int, links []string, users string) (*exec.Cmd, erro
 }
 
 func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.TrimPrefix(lines[len(lines)-1], "nicless: error: ")
+	last := ""
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if !strings.HasPrefix(line, "nicless: hint: ") { // the error is in the line before
+			last = line
+		}
+	}
+	return strings.TrimPrefix(last, "nicless: error: ")
 }
 
 func without(env []string, name string) (out []string) {
@@ -269,18 +281,6 @@ func without(env []string, name string) (out []string) {
 		}
 	}
 	return out
-}
-
-const readyWord = "ready"
-
-// tellReady tells the process that started this engine that the engine is ready.
-func tellReady(fd int) {
-	f := os.NewFile(uintptr(fd), "ready")
-	if f == nil {
-		return
-	}
-	_, _ = io.WriteString(f, readyWord)
-	_ = f.Close()
 }
 
 // whenUnused calls the function end as soon as no other process holds a lock on a file. From

@@ -34,7 +34,7 @@ var errEngineGone = errors.New("the engine has stopped")
 
 // runEngine runs an engine in this process, as "nicless engine" does.
 func runEngine(ctx context.Context, o options) error {
-	return nicless.Serve(ctx, o.socket, 0o600, nicless.Config{}, func() {
+	return nicless.Serve(ctx, o.socket, 0o600, nicless.Config{Links: o.links}, func() {
 		fmt.Printf("engine, pid %d, at %s\n", os.Getpid(), o.socket)
 	})
 }

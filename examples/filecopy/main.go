@@ -11,6 +11,13 @@
 //	filecopy -role recv -socket /tmp/engine.sock -peer /tmp/copy.sock -out FILE
 //	filecopy -role send -socket /tmp/engine.sock -peer /tmp/copy.sock -in FILE
 //
+// Sender and receiver can have an engine each, with a link between the engines:
+//
+//	filecopy -role engine -socket /tmp/a.sock -link pool:/dev/shm/pool,node=0
+//	filecopy -role engine -socket /tmp/b.sock -link pool:/dev/shm/pool,node=1
+//
+// With -link auto, engines in two network namespaces reach each other by RoCE.
+//
 // The receiver registers a ring of slots. The sender reads the file into its own ring
 // of slots, and writes each chunk into the receiver's slot of the same number with
 // WRITE_IMM. The sender chooses where the data is written. The immediate wakes the
@@ -39,10 +46,12 @@ import (
 const usage = `usage:
   filecopy -in FILE -out FILE [-socket PATH]
         copy a file through an engine: the one at PATH, or one started for it
-  filecopy -role engine -socket PATH
+  filecopy -role engine -socket PATH [-link LINK]...
   filecopy -role recv   -socket PATH -peer PATH -out FILE [-chunk BYTES]
   filecopy -role send   -socket PATH -peer PATH -in FILE
-        the same as three programs; sender and receiver meet at the socket -peer
+        the same as three programs; sender and receiver meet at the socket -peer.
+        They can have an engine each, with links between these, such as
+        pool:/dev/shm/pool,node=0 and pool:/dev/shm/pool,node=1 (docs/FABRIC.md)
 
 example:
   filecopy -in big.iso -out /mnt/big.iso
@@ -55,6 +64,7 @@ type options struct {
 	socket string // path of the engine's socket
 	peer   string // path of the socket between sender and receiver
 	chunk  int
+	links  []string // of the engine to other engines
 }
 
 // A hint is an error with advice about what to do.
@@ -75,6 +85,7 @@ func main() {
 	flags.StringVar(&o.socket, "socket", "", "")
 	flags.StringVar(&o.peer, "peer", "", "")
 	flags.IntVar(&o.chunk, "chunk", 1<<20, "")
+	flags.Func("link", "", func(s string) error { o.links = append(o.links, s); return nil })
 	err := flags.Parse(os.Args[1:])
 	if err == nil {
 		err = o.check(flags.Args())
@@ -132,6 +143,9 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-role %s; engine, recv and send are possible", o.role)
 	case o.chunk < 1 || o.chunk > maxChunk:
 		return fmt.Errorf("-chunk %d; 1 to %d are possible", o.chunk, maxChunk)
+	}
+	if o.links != nil && o.role != "engine" {
+		return errors.New("-link means nothing here; it is for -role engine")
 	}
 	for _, n := range names {
 		if given[n] == "" {

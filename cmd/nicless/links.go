@@ -1,0 +1,149 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/links"
+	"github.com/spf13/cobra"
+)
+
+const linksUsage = `Prints the links of an engine to other engines and hosts: for each peer the
+state, the MTU, the packets sent and received, those sent again, and, if the
+link opened by itself or is down, why. Nodes that have not joined a pool share
+a row.
+
+Usage:
+  nicless links [--engine PATH] [--json]
+
+Flags:
+  --engine PATH   socket of the engine (default: that of nicless run)
+  --json          print JSON
+
+Example:
+  nicless links
+  nicless links --engine $XDG_RUNTIME_DIR/nicless.sock --json
+`
+
+func newLinks() *cobra.Command {
+	var socket string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "links",
+		Short: "print the links of an engine to other engines and hosts",
+		Long:  linksUsage,
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if socket == "" {
+				dir, err := userDirectory()
+				if err != nil {
+					return err
+				}
+				socket = filepath.Join(dir, "engine.sock")
+			}
+			return printLinks(c.OutOrStdout(), socket, asJSON)
+		},
+	}
+	c.Flags().StringVar(&socket, "engine", "", "socket of the engine")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	_ = c.MarkFlagFilename("engine")
+	return c
+}
+
+func printLinks(w io.Writer, socket string, asJSON bool) error {
+	conn, err := net.Dial("unix", socket+nicless.LinksSuffix)
+	if err != nil {
+		return hintf("name the engine's socket: nicless links --engine PATH", "links: no engine at %s: %w", socket, err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(startTime))
+	var list []links.Report
+	if err := json.NewDecoder(conn).Decode(&list); err != nil {
+		return fmt.Errorf("links: answer of the engine at %s: %w", socket, err)
+	}
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(w, "no links are open")
+		return nil
+	}
+	for _, l := range list {
+		fmt.Fprintln(w, l.Link)
+		if l.Why != "" {
+			fmt.Fprintf(w, "  open because: %s\n", l.Why)
+		}
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "  PEER\tSTATE\tMTU\tSENT\tRECEIVED\tRESENT\tTIMEOUTS")
+		for _, p := range foldAbsent(l.Peers) {
+			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.Name, stateOf(p), p.MTU, p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foldAbsent puts the nodes of a pool that have not joined it into one row. Most pools have room for more
+// nodes than there are.
+func foldAbsent(peers []fabric.Peer) (rows []fabric.Peer) {
+	var absent []int
+	row := 0 // of the first of them
+	for _, p := range peers {
+		var node int
+		if _, err := fmt.Sscanf(p.Name, "node %d", &node); err != nil || p.Up || p.Why != p.Name+" has not joined the pool" {
+			rows = append(rows, p)
+			continue
+		}
+		if absent = append(absent, node); len(absent) == 1 {
+			row, rows = len(rows), append(rows, p)
+		}
+	}
+	if len(absent) > 1 {
+		rows[row].Name, rows[row].Why = "nodes "+ranges(absent), "they have not joined the pool"
+	}
+	return rows
+}
+
+// ranges writes ascending numbers as in "1, 3 to 5, 7, 8".
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		end := i + 1
+		for end < len(numbers) && numbers[end] == numbers[end-1]+1 {
+			end++
+		}
+		part := strconv.Itoa(numbers[i])
+		if end-i > 2 {
+			part += " to " + strconv.Itoa(numbers[end-1])
+		} else {
+			end = i + 1
+		}
+		parts, i = append(parts, part), end
+	}
+	return strings.Join(parts, ", ")
+}
+
+func stateOf(p fabric.Peer) string {
+	switch {
+	case p.Up:
+		return "up"
+	case p.Why != "":
+		return "down: " + p.Why
+	}
+	return "down"
+}

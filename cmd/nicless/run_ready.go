@@ -1,0 +1,83 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nicless/nicless/fabric/links"
+)
+
+// This file is about the time between the start of an engine and the moment when it is ready.
+
+// startTime is how long an engine may take to start, besides what it waits for (waitOf).
+const startTime = 20 * time.Second
+
+// quietTime is how long an engine that starts may take before its log is shown.
+const quietTime = time.Second
+
+// waitOf returns how long an engine with these links may wait for others.
+func waitOf(fabric []string) time.Duration {
+	o, err := links.Parse(fabric)
+	if err != nil {
+		return 0 // the engine says what is wrong
+	}
+	return o.Wait()
+}
+
+// isReady waits until an engine has said that it is ready, and reports whether it has. Meanwhile, but not
+// in the first second, it prints what the engine has written to its log: what it waits for.
+func isReady(ready *os.File, logPath string, w io.Writer, most time.Duration) bool {
+	var said []byte
+	shown := 0
+	began := time.Now()
+	for wait := quietTime; time.Since(began) < most; wait = quietTime / 5 {
+		_ = ready.SetReadDeadline(time.Now().Add(wait))
+		more, err := io.ReadAll(ready)
+		said = append(said, more...)
+		ended := !errors.Is(err, os.ErrDeadlineExceeded)
+		if ended && err == nil && string(said) == readyWord {
+			return true
+		}
+		if time.Since(began) >= quietTime {
+			shown = showLog(logPath, w, shown)
+		}
+		if ended {
+			return false
+		}
+	}
+	return false
+}
+
+// showLog prints the whole lines of a log after the first shown bytes, and returns how many bytes it has
+// shown by now. It leaves out what is no line of the log: the reason why the engine ends, which comes last.
+func showLog(path string, w io.Writer, shown int) int {
+	text, _ := os.ReadFile(path)
+	for line := range bytes.Lines(text[min(shown, len(text)):]) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		shown += len(line)
+		if !bytes.HasPrefix(line, []byte("nicless: ")) {
+			fmt.Fprintf(w, "nicless: the engine is starting: %s", line)
+		}
+	}
+	return shown
+}
+
+const readyWord = "ready"
+
+// tellReady tells the process that started this engine that the engine is ready.
+func tellReady(fd int) {
+	f := os.NewFile(uintptr(fd), "ready")
+	if f == nil {
+		return
+	}
+	_, _ = io.WriteString(f, readyWord)
+	_ = f.Close()
+}

@@ -30,7 +30,7 @@ struct key show(struct end *e, const struct ibv_mr *mr) {
 	return e->active ? theirs : mine;
 }
 
-void end_open(struct end *e, int talk, int active, const char *device) {
+void end_open(struct end *e, int talk, int active, const char *device, uint8_t gid_index) {
 	struct ibv_srq_init_attr srq = {NULL, {DEPTH, PIECES, 0}};
 	memset(e, 0, sizeof *e);
 	e->talk = talk;
@@ -38,7 +38,11 @@ void end_open(struct end *e, int talk, int active, const char *device) {
 	e->context = open_device(device);
 	DO(ibv_query_port(e->context, 1, &e->port));
 	SAME(e->port.state, IBV_PORT_ACTIVE);
-	DO(ibv_query_gid(e->context, 1, 0, &e->gid));
+	e->gid_index = gid_index;
+	DO(ibv_query_gid(e->context, 1, gid_index, &e->gid));
+	swap(e, &e->port.active_mtu, &e->mtu, sizeof e->mtu);
+	if (e->mtu > e->port.active_mtu)
+		e->mtu = e->port.active_mtu;
 	MUST((e->pd = ibv_alloc_pd(e->context)));
 	MUST((e->cq = ibv_create_cq(e->context, 4 * DEPTH, e, NULL, 0)));
 	MUST((e->rcq = ibv_create_cq(e->context, 4 * DEPTH, e, NULL, 1)));
@@ -54,10 +58,11 @@ void end_close(struct end *e) {
 	close(e->talk);
 }
 
-static void grh(struct ibv_ah_attr *a, const union ibv_gid *gid) {
+static void grh(struct end *e, struct ibv_ah_attr *a, const union ibv_gid *gid) {
 	memset(a, 0, sizeof *a);
 	a->is_global = 1;
 	a->grh.dgid = *gid;
+	a->grh.sgid_index = e->gid_index;
 	a->grh.hop_limit = 1;
 	a->port_num = 1;
 }
@@ -68,12 +73,12 @@ static void to_rtr(struct end *e, struct link *l, const struct link_config *f, u
 	a.qp_state = IBV_QPS_RTR;
 	if (f->type == IBV_QPT_UD) {
 		struct ibv_ah_attr ah;
-		grh(&ah, gid);
+		grh(e, &ah, gid);
 		MUST((l->ah = ibv_create_ah(e->pd, &ah)));
 	} else {
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-		grh(&a.ah_attr, gid);
-		a.path_mtu = e->port.active_mtu;
+		grh(e, &a.ah_attr, gid);
+		a.path_mtu = e->mtu;
 		a.dest_qp_num = l->peer;
 		a.rq_psn = psn;
 	}

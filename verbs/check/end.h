@@ -11,6 +11,9 @@ enum { DEPTH = 64, PIECES = 4, INLINE = 64 };
 struct end {
 	int talk; /* socket to the other end */
 	int active;
+	int apart;           /* the ends are on different hosts */
+	int mixed;           /* with devices of different kinds */
+	int lossy;           /* the network loses packets, and so the NAK of a request that must fail */
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;   /* completions of sends */
@@ -18,6 +21,8 @@ struct end {
 	struct ibv_srq *srq;
 	struct ibv_port_attr port;
 	union ibv_gid gid;
+	uint8_t gid_index;
+	enum ibv_mtu mtu;    /* of connections: the smaller one of both ends */
 };
 
 /* A queue pair and its peer. */
@@ -33,7 +38,7 @@ struct key {
 	uint32_t zero;
 };
 
-void end_open(struct end *e, int talk, int active, const char *device);
+void end_open(struct end *e, int talk, int active, const char *device, uint8_t gid_index);
 void end_close(struct end *e);
 
 /* Sends mine to the other end and receives the same number of bytes. */

@@ -13,7 +13,7 @@ struct links {
 /* Returns how many bytes of memory transfer_all needs for messages of size bytes. */
 size_t transfer_room(size_t size);
 /* Runs every operation that moves a message, once, with size bytes. The bytes around the
- * message must not change. */
+ * message must not change. Operations on queue pairs that are not there are left out. */
 void transfer_all(struct end *e, struct links *l, const struct memory *m, const struct ibv_mr *mr, size_t size);
 
 /* Runs fetch-and-add and compare-and-swap, first from one end alone and then from both ends at
@@ -22,6 +22,8 @@ void atomics(struct end *e, struct link *l, const struct memory *m, const struct
 
 /* Checks memory windows of both types, local invalidate, and send with invalidate. */
 void windows(struct end *e);
+/* Checks send with invalidate alone. */
+void invalidations(struct end *e);
 
 /* Makes requests that must fail, each on a queue pair of its own. Returns how many requests
  * it made. */

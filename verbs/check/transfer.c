@@ -127,6 +127,19 @@ static void post_receive(struct end *e, const struct transfer *t, struct link *l
 		DO(ibv_post_recv(l->qp, &wr, &bad));
 }
 
+/* The header of a datagram names the destination: as IPv6 and InfiniBand have it in 40 bytes, or, if
+ * the GID is an IPv4 address, as IPv4 has it in the last 20, with zeros or anything before it. */
+static void grh_check(const uint8_t *grh, const union ibv_gid *gid) {
+	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	if (memcmp(gid->raw, mapped, sizeof mapped)) {
+		SAME(grh[0] >> 4, 6);
+		MUST(!memcmp(grh + 24, gid->raw, 16));
+	} else {
+		SAME(grh[20], 0x45);
+		MUST(!memcmp(grh + 36, gid->raw + 12, 4));
+	}
+}
+
 static void receive(struct end *e, const struct transfer *t, struct link *l, size_t size, size_t head,
                     const struct memory *m) {
 	struct ibv_wc wc;
@@ -142,7 +155,7 @@ static void receive(struct end *e, const struct transfer *t, struct link *l, siz
 	if (t->on == ON_UD) {
 		SAME(wc.src_qp, l->peer);
 		SAME(wc.wc_flags & IBV_WC_GRH, IBV_WC_GRH);
-		MUST(!memcmp(m->at + GUARD + 24, e->gid.raw, 16)); /* the destination's GID */
+		grh_check(m->at + GUARD, &e->gid);
 	}
 }
 
@@ -201,10 +214,12 @@ static void transfer(struct end *e, const struct transfer *t, struct link *l, co
 
 void transfer_all(struct end *e, struct links *l, const struct memory *m, const struct ibv_mr *mr, size_t size) {
 	struct link *links[] = {&l->rc, &l->srq, &l->uc, &l->ud};
-	size_t i, before = strlen(doing), mtu = (size_t)128 << e->port.active_mtu;
+	size_t i, before = strlen(doing), mtu = (size_t)128 << e->mtu;
 	for (i = 0; i < sizeof transfers / sizeof *transfers; i++) {
 		const struct transfer *t = &transfers[i];
-		if ((t->on == ON_UD && size > mtu) || (t->inlined && size > INLINE))
+		if (!links[t->on]->qp || (t->on == ON_UD && size > mtu) || (t->inlined && size > INLINE))
+			continue;
+		if (e->apart && t->on == ON_UC && one_sided(t)) /* nothing says when it has arrived */
 			continue;
 		transfer(e, t, links[t->on], m, mr, size);
 		doing[before] = 0;

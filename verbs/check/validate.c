@@ -2,8 +2,14 @@
  * memory, and fails when it has to.
  *
  *   validate threads [DEVICE]      two contexts in one process
- *   validate processes [DEVICE]    two processes */
+ *   validate processes [DEVICE]    two processes
+ *   validate serve PORT GID              one of two hosts; GID is an index of the port's table
+ *   validate connect ADDRESS PORT GID    the other one, which posts
+ *
+ * Between hosts there is no UC, whose messages may be lost, and no message of 64 MiB; datagrams have
+ * at most 1024 bytes, as in any Ethernet. */
 #include "steps.h"
+#include "talk.h"
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -16,8 +22,9 @@ enum { LARGEST = 64 << 20, STACK = LARGEST + (1 << 20) };
 static const char *device;
 
 struct party {
-	int talk, active;
-	int transfers, errors;
+	int talk, active, apart;
+	uint8_t gid;
+	int errors;
 };
 
 static void every_size(struct end *e, struct links *l, enum memory_kind kind, uint8_t *stack) {
@@ -32,7 +39,8 @@ static void every_size(struct end *e, struct links *l, enum memory_kind kind, ui
 	for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		snprintf(doing, sizeof doing, "%s, memory of kind %s, %zu bytes", e->active ? "active" : "passive",
 		         memory_names[kind], sizes[i]);
-		transfer_all(e, l, &m, mr, sizes[i]);
+		if (!e->apart || sizes[i] < LARGEST)
+			transfer_all(e, l, &m, mr, sizes[i]);
 	}
 	snprintf(doing, sizeof doing, "%s, memory of kind %s", e->active ? "active" : "passive", memory_names[kind]);
 	atomics(e, &l->rc, &m, mr);
@@ -48,16 +56,21 @@ static void *run(void *arg) {
 	struct links l;
 	int kind;
 	uint8_t stack[LARGEST + 4096]; /* this thread has a stack that is large enough */
-	end_open(&e, p->talk, p->active, device);
+	end_open(&e, p->talk, p->active, device, p->gid);
+	memset(&l, 0, sizeof l);
+	if ((e.apart = p->apart))
+		e.mtu = IBV_MTU_1024;
 	l.rc = link_open(&e, &rc);
 	l.srq = link_open(&e, &srq);
-	l.uc = link_open(&e, &uc);
+	if (!e.apart)
+		l.uc = link_open(&e, &uc);
 	l.ud = link_open(&e, &ud);
 	for (kind = 0; kind < MEMORY_KINDS; kind++)
 		every_size(&e, &l, (enum memory_kind)kind, stack);
 	link_close(&l.rc);
 	link_close(&l.srq);
-	link_close(&l.uc);
+	if (!e.apart)
+		link_close(&l.uc);
 	link_close(&l.ud);
 	snprintf(doing, sizeof doing, "%s, windows", p->active ? "active" : "passive");
 	windows(&e);
@@ -76,13 +89,29 @@ static pthread_t start(struct party *p) {
 	return t;
 }
 
+static int alone(struct party *p, const char *name) {
+	pthread_t t = start(p);
+	DO(pthread_join(t, NULL));
+	printf("validate: %s: %d kinds of memory, %zu sizes, %d errors: ok\n", name, MEMORY_KINDS,
+	       sizeof sizes / sizeof *sizes - 1, p->errors);
+	return 0;
+}
+
 int main(int argc, char **argv) {
 	struct party p[2];
 	pthread_t t[2];
 	int fds[2], i, status = 0;
 	pid_t child = 0;
+	if (argc == 4 && !strcmp(argv[1], "serve")) {
+		struct party server = {talk_accept(talk_listen(argv[2])), 0, 1, (uint8_t)atoi(argv[3]), 0};
+		return alone(&server, argv[1]);
+	}
+	if (argc == 5 && !strcmp(argv[1], "connect")) {
+		struct party client = {talk_connect(argv[2], argv[3]), 1, 1, (uint8_t)atoi(argv[4]), 0};
+		return alone(&client, argv[1]);
+	}
 	if (argc < 2 || (strcmp(argv[1], "threads") && strcmp(argv[1], "processes"))) {
-		fprintf(stderr, "usage: validate threads|processes [DEVICE]\n");
+		fprintf(stderr, "usage: validate threads|processes [DEVICE] | serve PORT GID | connect ADDRESS PORT GID\n");
 		return 2;
 	}
 	device = argc > 2 ? argv[2] : NULL;

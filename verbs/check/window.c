@@ -132,12 +132,14 @@ static void send_invalidate(struct end *e, const struct link_config *f, struct l
 		DO(ibv_post_send(l->qp, &wr, &bad));
 		wait_completion(e->cq, &wc);
 		SAME(wc.status, IBV_WC_SUCCESS);
-		SAME(write_to(e, l, mr, theirs.addr, theirs.rkey, 8), IBV_WC_REM_ACCESS_ERR);
+		if (!e->lossy)
+			SAME(write_to(e, l, mr, theirs.addr, theirs.rkey, 8), IBV_WC_REM_ACCESS_ERR);
 	} else {
 		wait_completion(e->rcq, &wc);
 		SAME(wc.status, IBV_WC_SUCCESS);
 		SAME(wc.byte_len, 16);
-		SAME(wc.wc_flags & IBV_WC_WITH_INV, IBV_WC_WITH_INV);
+		/* Soft-RoCE of Linux 6.1 has the kernel's flag here, whose value is that of another one of libibverbs. */
+		MUST(wc.wc_flags & (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK));
 		SAME(wc.invalidated_rkey, mine.rkey);
 	}
 	meet(e, "invalidated by send");
@@ -146,7 +148,8 @@ static void send_invalidate(struct end *e, const struct link_config *f, struct l
 	*l = link_open(e, f);
 }
 
-void windows(struct end *e) {
+/* Runs the steps, or only the last one, with a queue pair and memory that windows can be bound to. */
+static void with_link(struct end *e, int all) {
 	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 0, 0, 0};
 	struct link l = link_open(e, &f);
 	void *at = calloc(1, SIZE);
@@ -154,10 +157,16 @@ void windows(struct end *e) {
 	MUST(at);
 	MUST((mr = ibv_reg_mr(e->pd, at, SIZE,
 	                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)));
-	type1(e, &f, &l, mr);
-	local_invalidate(e, &f, &l, mr);
+	if (all) {
+		type1(e, &f, &l, mr);
+		local_invalidate(e, &f, &l, mr);
+	}
 	send_invalidate(e, &f, &l, mr);
 	link_close(&l);
 	DO(ibv_dereg_mr(mr));
 	free(at);
 }
+
+void windows(struct end *e) { with_link(e, 1); }
+
+void invalidations(struct end *e) { with_link(e, 0); }

@@ -11,7 +11,7 @@ import (
 func TestValidate(t *testing.T) {
 	long(t)
 	path := check(t, "validate")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		for _, ends := range []string{"threads", "processes"} {
 			t.Run(mode.name+"/"+ends, func(t *testing.T) {
 				said := newLab(t, mode.flags...).run(path, ends)
@@ -24,7 +24,7 @@ func TestValidate(t *testing.T) {
 // A program posts, without libmlx5, to queues that libmlx5 has made.
 func TestRawPost(t *testing.T) {
 	path := check(t, "rawpost")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			require.Contains(t, newLab(t, mode.flags...).run(path), "rawpost: 3393 WQEs into rings of 256 blocks: ok\n")
 		})
@@ -34,8 +34,9 @@ func TestRawPost(t *testing.T) {
 // Completions are compressed in CQs that ask for it, and a poller that expands them finds every
 // completion.
 func TestCompress(t *testing.T) {
+	long(t)
 	path := check(t, "compress")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			said := newLab(t, mode.flags...).run(path)
 			require.Contains(t, said, "compress: 3 formats, 3 rings, 2 sizes of entries, 4 kinds of work: ok\n")
@@ -46,8 +47,9 @@ func TestCompress(t *testing.T) {
 
 // What ibv_query_rt_values_ex reads, and the time stamps of completions, are of one clock.
 func TestClock(t *testing.T) {
+	long(t)
 	path := check(t, "clock")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			require.Contains(t, newLab(t, mode.flags...).run(path), "clock: 3 contexts, 40000 readings in order, rate, real time: ok\n")
 		})
@@ -57,8 +59,9 @@ func TestClock(t *testing.T) {
 // Keys of lists of memory, made and filled as libmlx5 and RDMaxcel do it, give access to these
 // lists and to nothing else.
 func TestMkey(t *testing.T) {
+	long(t)
 	path := check(t, "mkey")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			require.Contains(t, l.run(path), "mkey: 3 layouts, 8 mistakes: ok\n")
@@ -70,7 +73,7 @@ func TestMkey(t *testing.T) {
 // One queue pair reaches queue pairs of two other processes by DC, and what it does wrong fails.
 func TestDC(t *testing.T) {
 	path := check(t, "dc")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			require.Contains(t, l.run(path), "dc: 2 targets, 4 operations, 5 mistakes: ok\n")
@@ -86,7 +89,7 @@ func TestDC(t *testing.T) {
 // their queue pairs.
 func TestDatagrams(t *testing.T) {
 	path := check(t, "datagram")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			require.Regexp(t, `datagram: Ethernet: \d+ addresses, 2 groups: ok\n`, newLab(t, mode.flags...).run(path))
 		})
@@ -95,8 +98,9 @@ func TestDatagrams(t *testing.T) {
 
 // Device memory holds what is copied and moved to it, and is freed.
 func TestDM(t *testing.T) {
+	long(t)
 	path := check(t, "dm")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			require.Contains(t, l.run(path), "dm: transfers, imports, mistakes: ok\n")
@@ -107,8 +111,9 @@ func TestDM(t *testing.T) {
 
 // Memory of dma-bufs is reached in both directions, with any addresses.
 func TestDMABuf(t *testing.T) {
+	long(t)
 	path := check(t, "dmabuf")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			require.Regexp(t, `dmabuf: (udmabuf|memfd): transfers, processes, mistakes: ok\n`, l.run(path))
@@ -120,7 +125,7 @@ func TestDMABuf(t *testing.T) {
 // Several processes have a queue pair of type XRC_RECV, which ends with the last of them.
 func TestOpenQP(t *testing.T) {
 	path := check(t, "xrc")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			require.Contains(t, l.run(path), "xrc: 3 processes, 4 handles, 4 messages: ok\n")
@@ -131,8 +136,9 @@ func TestOpenQP(t *testing.T) {
 
 // Short data are in CQEs, for which libmlx5 asks, and libmlx5 copies them to memory.
 func TestInline(t *testing.T) {
+	long(t)
 	path := check(t, "inline")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			require.Contains(t, newLab(t, mode.flags...).run(path), "inline: 4 kinds of queue pairs, 2 sizes of entries, 6 operations, 12 lengths: ok\n")
 		})

@@ -3,6 +3,7 @@ package programs
 import (
 	"testing"
 
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,6 +46,6 @@ func TestFailuresBeforeTheDeviceIsUsed(t *testing.T) {
 	l := newLab(t, "--explain")
 	said := l.start("ib_write_bw", "-d", "mlx5_0").fails()
 	require.Contains(t, said, "it looked for devices and opened none of them; it could have opened nicless0")
-	said = l.start("ib_write_bw", "-d", "nicless0", "-p", itoa(freePort(t)), "127.0.0.1").fails()
+	said = l.start("ib_write_bw", "-d", "nicless0", "-p", itoa(freeport.TCP(t)), "127.0.0.1").fails()
 	require.Contains(t, said, "Likely: something outside of the device, such as a connection by TCP to a peer that is not running")
 }

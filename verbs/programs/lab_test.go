@@ -2,7 +2,6 @@ package programs
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/freeport"
+	vm "github.com/nicless/nicless/internal/lab"
 )
 
 // A lab is a fresh engine and the programs that a test runs on it.
@@ -26,15 +28,31 @@ type lab struct {
 	inside []string            // a command under which the engine and all programs run
 
 	engineFlags []string // flags for nicless engine
+
+	far *lab // another engine, on which the clients of rows run; nil: they run on this one
+
+	machine *vm.Machine       // has the programs, and another device than an engine; nil: they run here
+	words   *strings.Replacer // of words in command lines of rows that are not the same on all hosts; nil: none
+}
+
+// A mode is a way in which the engine reaches memory that programs registered.
+type mode struct {
+	name  string
+	flags []string
 }
 
 // modes are the ways in which the engine reaches memory that programs registered.
-var modes = []struct {
-	name  string
-	flags []string
-}{
+var modes = []mode{
 	{"fast", nil},
 	{"process_vm", []string{"--slow-memory"}},
+}
+
+// modesNow are the modes in which a test runs: without -programs only the first.
+func modesNow() []mode {
+	if *whole {
+		return modes
+	}
+	return modes[:1]
 }
 
 func newLab(t *testing.T, flags ...string) *lab {
@@ -87,6 +105,9 @@ func (l *lab) argv(program ...string) []string {
 // start starts a program.
 func (l *lab) start(program ...string) *process {
 	l.t.Helper()
+	if l.machine != nil {
+		return startIn(l.t, l.machine, program...)
+	}
 	return start(l.t, l.user, l.argv(program...)...)
 }
 
@@ -107,7 +128,7 @@ func (l *lab) pair(program ...string) (server, client string) {
 // startPair starts a server, and the client as soon as the server listens.
 func (l *lab) startPair(program ...string) (server, client *process) {
 	l.t.Helper()
-	port := freePort(l.t)
+	port := freeport.TCP(l.t)
 	argv := append(program[:len(program):len(program)], "-p", itoa(port))
 	server = l.start(argv...)
 	listens(server, port)
@@ -122,14 +143,6 @@ func (l *lab) works() {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // listens waits until a process listens on a TCP port. It reads the kernel's list for the
 // network namespace of the process and does not connect, because the program would take the

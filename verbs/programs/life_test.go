@@ -15,7 +15,7 @@ func TestLives(t *testing.T) {
 	long(t)
 	path := check(t, "life")
 	need(t, "ibv_devinfo")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		for _, line := range []string{"twice", "beside", "fork", "exec ibv_devinfo", "replace ibv_devinfo"} {
 			t.Run(mode.name+"/"+line, func(t *testing.T) {
 				l := newLab(t, mode.flags...)
@@ -39,7 +39,7 @@ func TestNobody(t *testing.T) {
 		t.Skip("needs root, to become the user nobody; the other tests have run without privileges")
 	}
 	need(t, "ibv_devinfo", "ib_write_bw")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := &lab{t: t, flags: mode.flags, user: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			l.open()
@@ -68,7 +68,7 @@ func (l *lab) endless() (server, client *process) {
 // releases what the killed program had.
 func TestClientKilled(t *testing.T) {
 	long(t)
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name+"/receiver", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			before := l.holds()
@@ -117,7 +117,7 @@ func TestHoldersKilled(t *testing.T) {
 // and other programs start cleanly on the next engine, at the same path.
 func TestEngineKilled(t *testing.T) {
 	long(t)
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			server, client := l.endless()

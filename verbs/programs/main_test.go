@@ -129,7 +129,9 @@ var built = map[string]string{}
 
 // checks has the sources of each program of verbs/check, by its name.
 var checks = map[string][]string{
-	"validate": {"validate.c", "transfer.c", "atomic.c", "window.c", "errors.c", "end.c", "memory.c", "check.c"},
+	"validate": {"validate.c", "transfer.c", "atomic.c", "window.c", "errors.c", "end.c", "talk.c", "memory.c", "check.c"},
+	"endure":   {"endure.c", "talk.c", "check.c"},
+	"across":   {"across.c", "transfer.c", "atomic.c", "window.c", "errors.c", "end.c", "talk.c", "memory.c", "check.c"},
 	"moved":    {"moved.c", "moved_fork.c", "moved_heap.c", "moved_map.c", "moved_limit.c", "device.c", "check.c"},
 	"rawpost":  {"rawpost.c", "check.c"},
 	"compress": {"compress.c", "check.c"},

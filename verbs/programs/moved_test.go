@@ -19,6 +19,7 @@ var movedModes = map[string]string{"fast": "fast", "process_vm": "slow"}
 // Whatever a program does with registered memory is as on hardware, in both modes: each row of
 // the table in docs/VERBS.md is a cell of the program.
 func TestMovedMemory(t *testing.T) {
+	long(t)
 	path := check(t, "moved")
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) { moved(newLab(t, mode.flags...), path, movedModes[mode.name]) })

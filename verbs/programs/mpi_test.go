@@ -41,6 +41,7 @@ func TestMPI(t *testing.T) {
 			rows = append(rows, row{
 				client: fmt.Sprintf("%s%s -n %d %s%s", m.before, run, n, m.arguments, path),
 				says:   []string{fmt.Sprintf("(?m)^mpi: %d ranks: ok$", n)},
+				long:   true,
 			})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,11 +47,11 @@ var pingpongs = []string{
 // queues of one domain.
 func TestXSRQPingpong(t *testing.T) {
 	need(t, "ibv_xsrq_pingpong")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		for _, more := range []string{"", "-e"} {
 			t.Run(mode.name+"/"+more, func(t *testing.T) {
 				l := newLab(t, mode.flags...)
-				port := freePort(t)
+				port := freeport.TCP(t)
 				argv := strings.Fields("ibv_xsrq_pingpong -g 0 -n 300 -p " + itoa(port) + " " + more)
 				server := l.start(append(argv, "-c", "2")...)
 				listens(server, port)
@@ -67,7 +68,7 @@ func TestPingpong(t *testing.T) {
 	if !*whole {
 		list = list[:4]
 	}
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		if mode.flags != nil && !*whole {
 			continue
 		}

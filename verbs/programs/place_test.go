@@ -53,5 +53,8 @@ func newNamespace(t *testing.T) []string {
 func (l *lab) with(t *testing.T) *lab {
 	other := *l
 	other.t = t
+	if l.far != nil {
+		other.far = l.far.with(t)
+	}
 	return &other
 }

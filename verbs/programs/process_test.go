@@ -24,7 +24,8 @@ type process struct {
 	done chan struct{} // closed when the process has ended
 	err  error         // the result of Wait
 
-	killed bool // the test has killed it
+	killed bool   // the test has killed it
+	stop   func() // kills a process that is not on this machine; nil: it is a process group here
 }
 
 // output is what a process has printed so far.
@@ -58,11 +59,18 @@ func (o *output) changed() <-chan struct{} {
 // test.
 func start(t *testing.T, user *syscall.Credential, argv ...string) *process {
 	t.Helper()
+	return startWith(t, user, func(*exec.Cmd) {}, argv...)
+}
+
+// startWith is start with more to be said about the command.
+func startWith(t *testing.T, user *syscall.Credential, more func(*exec.Cmd), argv ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.said.more = make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep its output open
+	more(p.cmd)
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
@@ -78,6 +86,10 @@ func start(t *testing.T, user *syscall.Credential, argv ...string) *process {
 // kill kills the process and the processes that it has started.
 func (p *process) kill() {
 	p.killed = true
+	if p.stop != nil {
+		p.stop()
+		return
+	}
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
@@ -108,6 +120,9 @@ func (p *process) waitFor(patience time.Duration) error {
 
 // stacks says where in the kernel the threads of a process wait. It is for processes that hang.
 func (p *process) stacks() string {
+	if p.stop != nil {
+		return ""
+	}
 	var b strings.Builder
 	files, _ := filepath.Glob("/proc/[0-9]*/task/*/stat")
 	for _, f := range files {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,6 +27,7 @@ type row struct {
 	race   string   // regular expression for a failure by a race of the program's own: the row runs again
 	stays  bool     // the server serves other clients too: it is killed when the client has ended
 	addr   string   // in place of 127.0.0.1
+	long   bool     // runs in the first place and the last, which differ in all respects
 	more   bool     // runs in the first place only: the program runs elsewhere by another row
 	quick  bool     // runs also without -programs, in the first place
 	then   func(t *testing.T, dir string)
@@ -90,12 +92,15 @@ const mostRaces = 3
 // run runs the row on an engine. It may fail by its program's own race this many times.
 func (r row) run(l *lab, races int) {
 	l.t.Helper()
-	port, dir, addr := freePort(l.t), l.t.TempDir(), r.addr
+	port, dir, addr := freeport.TCP(l.t), l.t.TempDir(), r.addr
 	if addr == "" {
 		addr = "127.0.0.1"
 	}
 	words := strings.NewReplacer("ADDR", addr, "PORT", itoa(port), "DIR", dir)
-	argv := func(line string) []string {
+	argv := func(at *lab, line string) []string {
+		if at.words != nil {
+			line = at.words.Replace(line)
+		}
 		if hasIP.MatchString(line) {
 			line = hasIP.ReplaceAllString(line, hostAddress(l.t))
 		}
@@ -112,12 +117,16 @@ func (r row) run(l *lab, races int) {
 	}
 	var server *process
 	if r.server != "" {
-		server = l.start(argv(r.server)...)
+		server = l.start(argv(l, r.server)...)
 		if r.ready != nil {
 			r.ready(l, server, port)
 		}
 	}
-	client := l.start(argv(r.client)...)
+	at := l
+	if l.far != nil {
+		at = l.far
+	}
+	client := at.start(argv(at, r.client)...)
 	select { // a server that fails is the reason why its client waits for ever
 	case <-client.done:
 	case <-done(server):
@@ -184,6 +193,11 @@ func (p *process) ends(server *process) string {
 	return p.said.String()
 }
 
+// runs reports whether the row runs in a place that is not the first, and that is not the last either.
+func (r *row) runs(later, between bool) bool {
+	return !(r.more && later || r.long && between) && (*whole || r.quick)
+}
+
 // matrix runs rows in all places, several side by side.
 func matrix(t *testing.T, rows []row, engineFlags ...string) {
 	t.Helper()
@@ -191,14 +205,19 @@ func matrix(t *testing.T, rows []row, engineFlags ...string) {
 	if !*whole && !slices.ContainsFunc(rows, quick) {
 		long(t)
 	}
-	for i, p := range places() {
+	all := places()
+	for i, p := range all {
 		if !*whole && i > 0 {
 			break
+		}
+		between := i > 0 && i < len(all)-1
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.runs(i > 0, between) }) {
+			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
 			l := newLabAt(t, p, engineFlags...)
 			for _, r := range rows {
-				if r.more && i > 0 || !*whole && !r.quick {
+				if !r.runs(i > 0, between) {
 					continue
 				}
 				t.Run(r.name(), func(t *testing.T) {

@@ -24,7 +24,7 @@ func TestSanitizers(t *testing.T) {
 			}
 			l := newLab(t)
 			for _, program := range [][]string{{path}, {"sh", "-c", path}, {"env", "LD_PRELOAD=" + preloaded(t, l) + ":libm.so.6", path}} {
-				for _, mode := range modes {
+				for _, mode := range modesNow() {
 					l.flags = mode.flags
 					require.Equal(t, "made nicless0\n", l.run(program...), "%v %v", program, mode.flags)
 				}

@@ -10,7 +10,7 @@ import (
 // kernel while the hole is punched.
 func TestNoHoles(t *testing.T) {
 	path := check(t, "trust")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			require.Contains(t, newLab(t, mode.flags...).run(path, "punch"), "trust: punch: ok")
 		})
@@ -22,7 +22,7 @@ func TestNoHoles(t *testing.T) {
 // have memory at the same address.
 func TestKeyAfterExec(t *testing.T) {
 	path := check(t, "trust")
-	for _, mode := range modes {
+	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			require.Contains(t, l.run(path, "exec"), "trust: exec: ok")

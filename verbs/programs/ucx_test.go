@@ -47,13 +47,13 @@ func TestUCXPerftest(t *testing.T) {
 	var rows []row
 	for _, transport := range ucxTransports {
 		line := fmt.Sprintf("env UCX_TLS=%s UCX_NET_DEVICES=nicless0:1 ucx_perftest -p PORT -b %s", transport, batch)
-		rows = append(rows, row{server: line, ready: listensTCP, client: line + " -f -v ADDR", says: says})
+		rows = append(rows, row{server: line, ready: listensTCP, client: line + " -f -v ADDR", says: says, long: true})
 	}
 	for _, line := range []string{ // what UCX chooses itself: among all, and among what uses the device
 		"ucx_perftest -p PORT -b " + batch,
 		"env UCX_TLS=ib ucx_perftest -p PORT -b " + batch,
 	} {
-		rows = append(rows, row{server: line, ready: listensTCP, client: line + " -f -v ADDR", says: says})
+		rows = append(rows, row{server: line, ready: listensTCP, client: line + " -f -v ADDR", says: says, long: true})
 	}
 	matrix(t, rows)
 }

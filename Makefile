@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 MANDIR ?= man
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
+.PHONY: help build verbs ucx onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,8 +15,12 @@ build: ## build the command into bin/nicless
 verbs: build ## build the command, and bin/libnicless_verbs.so, which verbs programs preload
 	$(MAKE) -C verbs/shim
 
-onefile: ## build bin/nicless with the library for verbs programs inside
+ucx: build ## build the command, and bin/nicless-ucx, which carries packets over UCX
+	$(MAKE) -C fabric/ucx/carrier
+
+onefile: ## build bin/nicless with the library for verbs programs, and the carrier for UCX, inside
 	$(MAKE) -C verbs/shim OUT=libnicless_verbs.so
+	$(MAKE) -C fabric/ucx/carrier OUT=nicless-ucx
 	$(GO) build -tags shim -o bin/nicless ./cmd/nicless
 
 demo: ## one RDMA write byte by byte, then 300,000 operations

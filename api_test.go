@@ -77,7 +77,7 @@ func publicPackages(t *testing.T) map[string]*types.Package {
 			require.NoError(t, err)
 		}
 		exports[p.ImportPath] = p.Export
-		if p.Module != nil && p.Module.Path == module && p.Name != "main" && p.Export != "" && !isInternal(p.ImportPath) {
+		if p.Module != nil && p.Module.Path == module && p.Name != "main" && p.Export != "" && !isInternal(p.ImportPath) && !isFabric(p.ImportPath) {
 			public = append(public, p.ImportPath)
 		}
 	}
@@ -94,11 +94,17 @@ func isInternal(path string) bool {
 	return strings.HasPrefix(path, module) && strings.Contains(path+"/", "/internal/")
 }
 
+// isFabric reports whether a package is package fabric or a carrier. They are for the programs
+// of this module, which connect them to the ports of an engine, so they name types of
+// internal/nic. Other modules get links by the configuration of an engine.
+func isFabric(path string) bool { return strings.HasPrefix(path+"/", module+"/fabric/") }
+
 // internalNames returns the exported names of a package that have internal types.
 func internalNames(pkg *types.Package) (found []string) {
 	for _, name := range pkg.Scope().Names() {
 		o := pkg.Scope().Lookup(name)
-		if !o.Exported() {
+		if !o.Exported() || pkg.Path() == module+"/verbs" && name == "Fabric" { // which is for package fabric/links
+
 			continue
 		}
 		tn, ok := o.(*types.TypeName)

@@ -27,23 +27,26 @@ var mayImport = map[string][]string{
 	"wqe":      {"field"},
 	"cqe":      {"field"},
 	"doorbell": {"field"},
+	"packet":   {"field"},
 
 	// Packages that host and device share.
-	"internal/platform":  {},
-	"internal/clock":     {},
-	"internal/cpu":       {},
-	"internal/procmem":   {},
-	"internal/shm":       {"internal/cpu", "internal/platform"},
-	"internal/mapholder": {},
-	"internal/unixsock":  {},
-	"internal/ring":      {},
-	"internal/control":   {"internal/shm"},
+	"internal/platform":   {},
+	"internal/clock":      {},
+	"internal/cpu":        {},
+	"internal/procmem":    {},
+	"internal/shm":        {"internal/cpu", "internal/platform"},
+	"internal/mapholder":  {},
+	"internal/unixsock":   {},
+	"internal/ring":       {},
+	"internal/packetring": {"internal/shm"},
+	"internal/mmsg":       {},
+	"internal/control":    {"internal/shm"},
 
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
 
 	// The device as its servers see it: interfaces that package engine implements.
-	"internal/nic": {"internal/shm", "internal/control"},
+	"internal/nic": {"internal/shm", "internal/control", "internal/packetring"},
 
 	// Leaves of the device: parts that do not use the rest of the device. Each can be
 	// understood and tested alone.
@@ -61,8 +64,15 @@ var mayImport = map[string][]string{
 	"engine/internal/usage":      {"internal/clock"},
 
 	// The device. It must never import hostpath.
-	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",
+	"engine": {"wqe", "cqe", "doorbell", "packet", "internal/packetring", "packet", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",
 		"engine/internal/*"},
+
+	// Links between engines. Carriers are below fabric's users and beside each other.
+	"fabric":       {"internal/nic"},
+	"fabric/roce":  {"fabric", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/shm", "internal/cpu"},
+	"fabric/links": {"fabric", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/nic", "internal/unixsock", "verbs"}, // for the server of verbs programs too
+	"fabric/pool":  {"fabric", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
+	"fabric/ucx":   {"fabric", "internal/nic", "internal/packetring", "internal/shm"},
 
 	// The socket server: a client of the engine. The engine does not know it.
 	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},
@@ -71,18 +81,18 @@ var mayImport = map[string][]string{
 	// engine does not know it.
 	"verbs/internal/abi": {},
 	"verbs/internal/cm":  {"internal/nic", "verbs/internal/abi"},
-	"verbs":              {"engine", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
+	"verbs":              {"engine", "packet", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
 
 	// Emulated accelerators: beside the host API, not above it.
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "server", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
+	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
 
 	// Programs, and the two features of the command that have separate packages.
 	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
 	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless": {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "engine", "verbs", "fabric", "fabric/links", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
 	"examples/*": {".", "cqe", "accel"},
 	"examples":   {},
@@ -91,15 +101,21 @@ var mayImport = map[string][]string{
 	"internal/opcodes": {"wqe", "cqe"},
 
 	// Tests only.
-	"internal/vectors": {},
-	"include":          {},
-	"verbs/programs":   {},
-	"verbs/shim/check": {},
+	"internal/incoherent": {"internal/shm"},
+	"internal/lab":        {},
+	"internal/freeport":   {},
+	"internal/lab/guest":  {"internal/lab"},
+	"internal/lab/cable":  {},
+	"internal/vectors":    {},
+	"include":             {},
+	"verbs/programs":      {},
+	"verbs/shim/check":    {},
+	"fabric/ucx/ucxtest":  {},
 }
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
 // unsafe, and .s files, which contain assembly.
-var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder"}
+var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg"}
 
 func TestLayering(t *testing.T) {
 	seen := make(map[string]bool)
@@ -147,14 +163,14 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-var needLinux = []string{"engine", "engine/internal/*", "server", "verbs", "internal/mapholder", "internal/unixsock",
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "internal/mmsg", "server", "verbs", "internal/mapholder", "internal/unixsock",
 	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.
 func TestFilesThatNeedLinux(t *testing.T) {
 	const constraint = "//go:build linux && (amd64 || arm64)\n"
-	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go"}
+	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go"}
 	files := 0
 	for _, pkg := range needLinux {
 		list, err := filepath.Glob(pkg + "/*.go")

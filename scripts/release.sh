@@ -73,8 +73,10 @@ build_command() {
 	if [ "${SHIM:-yes}" = yes ] && [ -e "$src/verbs/shim/Makefile" ] && cc=$(compiler "$1"); then
 		make -s -C "$src/verbs/shim" clean OUT=libnicless_verbs.so
 		make -s -C "$src/verbs/shim" CC="$cc" CFLAGS=-O2 OUT=libnicless_verbs.so
+		make -s -C "$src/fabric/ucx/carrier" clean OUT=nicless-ucx
+		make -s -C "$src/fabric/ucx/carrier" CC="$cc" CFLAGS=-O2 OUT=nicless-ucx
 		tags=shim
-		echo "release: $1: with the library for verbs programs, by $cc"
+		echo "release: $1: with the library for verbs programs and the carrier for UCX, by $cc"
 	else
 		echo "release: $1: without the library for verbs programs (no C compiler for it, or SHIM=no)"
 	fi

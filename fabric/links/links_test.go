@@ -119,6 +119,7 @@ type testLink struct {
 	lid    uint16
 	path   nic.Path
 	closed bool
+	misses int // so many times it does not know the address yet
 }
 
 func (l *testLink) Name() string { return l.name }
@@ -127,6 +128,10 @@ func (l *testLink) Peers() []fabric.Peer {
 }
 func (l *testLink) Close() error { l.closed = true; return nil }
 func (l *testLink) Route(to nic.Address) (nic.Path, bool) {
+	if l.misses > 0 {
+		l.misses--
+		return nic.Path{}, false
+	}
 	switch {
 	case to.GUID != 0:
 		return l.path, to.GUID == l.guid
@@ -177,6 +182,7 @@ func TestRoute(t *testing.T) {
 	a := &testLink{name: "a", guid: 5, gid: gid("192.0.2.5"), lid: 9, path: nic.Path{Port: &testPort{}, Number: 1, MTU: 1000}}
 	b := &testLink{name: "b", guid: 6, gid: gid("2001:db8::6"), lid: 9, path: nic.Path{Port: &testPort{}, Number: 2, MTU: 2000}}
 	table, _ := open(t, Options{}, a, b)
+	table.learnTime = 0
 	table.SetLocal(func(g [16]byte, lid uint16) bool { return g == gid("192.0.2.77") || lid == 7 })
 	for _, row := range []struct {
 		to   nic.Address
@@ -217,6 +223,18 @@ func TestRoute(t *testing.T) {
 	require.True(t, ok)
 	_, ok = table.Find(netip.MustParseAddr("192.0.2.8"))
 	require.False(t, ok, "RoCE does not open by itself")
+}
+
+// A queue pair may be connected to an address that its engine has not told the others yet.
+func TestPathWaitsForNews(t *testing.T) {
+	a := &testLink{name: "a", gid: gid("192.0.2.5"), path: nic.Path{Port: &testPort{}, Number: 1}, misses: 3}
+	table, _ := open(t, Options{}, a)
+	table.learnTime = time.Minute
+	path, release, err := table.Path(verbs.RemotePort{GID: a.gid}, 0, 1)
+	require.NoError(t, err)
+	require.Equal(t, a.path, path)
+	require.Zero(t, a.misses)
+	release()
 }
 
 // RoCE may go where --link says, and not to addresses of no network.

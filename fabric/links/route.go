@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/nicless/nicless/fabric/pool"
 	"github.com/nicless/nicless/fabric/roce"
@@ -212,10 +213,8 @@ func address(to verbs.RemotePort, class, hops uint8) nic.Address {
 // local address that the queue pair names are held until release is called.
 func (t *Table) Path(to verbs.RemotePort, class, hops uint8) (path nic.Path, release func(), err error) {
 	a := address(to, class, hops)
-	for _, l := range t.now.Load().links {
-		if p, ok := l.Route(a); ok {
-			return p, func() {}, nil
-		}
+	if p, ok := t.linkTo(a); ok {
+		return p, func() {}, nil
 	}
 	remote := netip.AddrFrom16(to.GID).Unmap()
 	if to.LID != 0 || !routable(remote) {
@@ -236,4 +235,28 @@ func (t *Table) Path(to verbs.RemotePort, class, hops uint8) (path nic.Path, rel
 		return path, nil, err
 	}
 	return p, func() { c.Release(p); free() }, nil
+}
+
+// learnTime is how long Path waits for an address that no link knows yet. An engine tells the others of a
+// pool, or over UCX, the addresses of its programs when these begin, and the news may come after what the
+// programs tell each other by TCP. Linux waits as long for a neighbour that it does not know.
+const (
+	learnTime  = time.Second
+	learnPause = 5 * time.Millisecond
+)
+
+// linkTo returns the path to an address over a pool or UCX. It waits for an address to which RoCE leads no
+// better.
+func (t *Table) linkTo(a nic.Address) (path nic.Path, ok bool) {
+	for end := time.Now().Add(t.learnTime); ; time.Sleep(learnPause) {
+		s := t.now.Load()
+		for _, l := range s.links {
+			if path, ok = l.Route(a); ok {
+				return path, true
+			}
+		}
+		if len(s.links) == 0 || t.options.Auto || s.roce != nil || time.Now().After(end) {
+			return path, false
+		}
+	}
 }

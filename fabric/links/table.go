@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/fabric/pool"
@@ -30,6 +31,8 @@ type Table struct {
 	dev     Device
 	log     *slog.Logger
 	options Options
+
+	learnTime time.Duration // as the constant, except in tests
 
 	now        atomic.Pointer[snapshot]
 	local      atomic.Pointer[func(gid [16]byte, lid uint16) bool]
@@ -55,7 +58,7 @@ func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table,
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	t := &Table{dev: dev, log: log, options: o, held: make(map[netip.Addr]*holding)}
+	t := &Table{dev: dev, log: log, options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding)}
 	t.now.Store(&snapshot{})
 	for _, c := range o.Pools {
 		c.Log, c.Management = log, t.fromPeer

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -42,7 +43,7 @@ func TestLinkedMPI(t *testing.T) {
 					before := l.sent()
 					argv := l.mpirun(p, m.of, m.arguments, "env "+m.environment+" UCX_NET_DEVICES=nicless0:1 UCX_IB_GID_INDEX="+p.gid, path)
 					require.Contains(t, start(t, nil, argv...).succeeds(), "mpi: 2 ranks: ok\n")
-					require.Greater(t, l.sent()-before, uint64(1000), "the data of the ranks did not cross the link")
+					l.sends(before+1000, "the data of the ranks did not cross the link")
 				})
 			}
 		})
@@ -57,6 +58,15 @@ func (l *lab) sent() (n uint64) {
 		}
 	}
 	return n
+}
+
+// sends requires that the engine has sent so many packets over its links. The counts of UCX are up to
+// a second old.
+func (l *lab) sends(least uint64, otherwise string) {
+	l.t.Helper()
+	for end := time.Now().Add(patience); l.sent() < least; {
+		require.True(l.t, time.Now().Before(end), "%s: %d packets; %d or more were expected", otherwise, l.sent(), least)
+	}
 }
 
 // mpirun returns a command line that runs a program with one rank on each engine.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -205,8 +206,8 @@ func (c *cable) deliver(i int) (n int) {
 	return n
 }
 
-// timeOut lets the timers of all queue pairs on the cable run out, and reports whether one was
-// running.
+// timeOut lets the timers of all queue pairs on the cable run out, in the order of their numbers, and
+// reports whether one was running.
 func (c *cable) timeOut() (any bool) {
 	sh := c.ports[0].sh
 	c.rounds++
@@ -226,16 +227,25 @@ func (c *cable) timeOut() (any bool) {
 			}
 		}
 	}
+	var out []*timer
 	for _, t := range sh.timers.buckets {
 		for ; t != nil; t = t.next {
 			if t.deadline != 0 && (c.rounds < most || !t.wire.out.paused && !c.hold) {
-				t.deadline, any = 1, true
+				out = append(out, t)
 			}
 		}
 	}
-	if any {
-		sh.timers.tick, sh.timers.due = sh.clock()/sh.timers.perTick()-wheelBuckets-1, 0
-		sh.sched.turn += -sh.sched.turn % timerTurns // the next step looks at the wheel
+	if len(out) == 0 {
+		return false
 	}
-	return any
+	w := &sh.timers
+	w.tick, w.due = sh.clock()/w.perTick()-wheelBuckets-1, 0
+	slices.SortFunc(out, func(a, b *timer) int { return int(b.wire.q.num) - int(a.wire.q.num) })
+	for _, t := range out {
+		w.unlink(t)
+		t.deadline = 1
+		w.link(t, w.tick+1) // before those with larger numbers
+	}
+	sh.sched.turn += -sh.sched.turn % timerTurns // the next step looks at the wheel
+	return true
 }

@@ -29,6 +29,18 @@ func (p *end) runOut() {
 	sh.sched.turn += -sh.sched.turn % timerTurns
 }
 
+// A deadline that comes earlier than it did moves its timer, also out of the bucket that was looked at last.
+func TestEarlierDeadline(t *testing.T) {
+	w := wheel{cycles: 16}
+	for _, first := range []uint64{wheelBuckets - 2, wheelBuckets - 1} {
+		var m timer
+		w.arm(&m, 0, 16*first)
+		w.arm(&m, 0, 16*3)
+		require.EqualValues(t, 4, m.bucket, "after tick %d", first)
+		w.disarm(&m)
+	}
+}
+
 const rnr = uint8(1<<5 | 30)
 
 // An RNR NAK that a link has repeated counts once, and so does the NAK of a gap that comes after it.

@@ -69,7 +69,7 @@ func (w *wheel) after(deadline uint64) uint64 { return deadline/w.perTick() + 1 
 
 // move puts a timer into an earlier bucket, if its deadline comes before the bucket it is in.
 func (w *wheel) move(t *timer, at uint64) {
-	in := w.tick + (uint64(t.bucket)-w.tick)%wheelBuckets
+	in := w.tick + 1 + (uint64(t.bucket)-w.tick-1)%wheelBuckets // when its bucket is looked at next
 	if at < in {
 		w.unlink(t)
 		w.link(t, at)

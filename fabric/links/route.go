@@ -33,10 +33,8 @@ func (t *Table) route(to nic.Address, find func(*roce.Carrier, nic.Address) (nic
 	case to.GUID == 0 && local != nil && (*local)(to.GID, to.LID):
 		return nic.Path{}, nil
 	}
-	for _, l := range s.links {
-		if p, ok := l.Route(to); ok {
-			return p, nil
-		}
+	if p, ok := s.find(to); ok {
+		return p, nil
 	}
 	switch {
 	case to.GUID != 0:
@@ -47,6 +45,16 @@ func (t *Table) route(to nic.Address, find func(*roce.Carrier, nic.Address) (nic
 		return find(s.roce, to)
 	}
 	return nic.Path{}, fmt.Errorf("no link leads to %v", netip.AddrFrom16(to.GID).Unmap())
+}
+
+// find returns the path to an address over a pool or UCX.
+func (s *snapshot) find(to nic.Address) (path nic.Path, ok bool) {
+	for _, l := range s.links {
+		if path, ok = l.Route(to); ok {
+			return path, true
+		}
+	}
+	return nic.Path{}, false
 }
 
 // HoldPath returns the path of a native client's queue pair to an address. It holds the path, and the own
@@ -152,10 +160,8 @@ func (t *Table) SetAddresses(list []verbs.RemotePort) {
 func (t *Table) Find(name netip.Addr) (to verbs.RemotePort, ok bool) {
 	to.GID = name.As16()
 	s := t.now.Load()
-	for _, l := range s.links {
-		if _, ok := l.Route(nic.Address{GID: to.GID}); ok {
-			return to, true
-		}
+	if _, ok := s.find(nic.Address{GID: to.GID}); ok {
+		return to, true
 	}
 	if !routable(name) || !t.options.Auto && s.roce == nil {
 		return to, false
@@ -245,18 +251,14 @@ const (
 	learnPause = 5 * time.Millisecond
 )
 
-// linkTo returns the path to an address over a pool or UCX. It waits for an address to which RoCE leads no
-// better.
+// linkTo returns the path to an address over a pool or UCX. If RoCE is not possible either, it waits for
+// the address.
 func (t *Table) linkTo(a nic.Address) (path nic.Path, ok bool) {
 	for end := time.Now().Add(t.learnTime); ; time.Sleep(learnPause) {
 		s := t.now.Load()
-		for _, l := range s.links {
-			if path, ok = l.Route(a); ok {
-				return path, true
-			}
-		}
-		if len(s.links) == 0 || t.options.Auto || s.roce != nil || time.Now().After(end) {
-			return path, false
+		path, ok = s.find(a)
+		if ok || len(s.links) == 0 || t.options.Auto || s.roce != nil || time.Now().After(end) {
+			return path, ok
 		}
 	}
 }

@@ -111,6 +111,7 @@ var mayImport = map[string][]string{
 	"verbs/programs":      {},
 	"verbs/shim/check":    {},
 	"fabric/ucx/ucxtest":  {},
+	"fabric/optiontest":   {},
 }
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bufio"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,7 +13,6 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
-	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,37 +83,13 @@ func TestUCXCableIsCut(t *testing.T) {
 	overCable = func(r *rig) *cable { return r.newUCX(&ends, cfg) }
 	defer func() { overCable = nil }()
 	r, p, q := duo(t, Config{})
-	p.q.attr.Timeout, p.q.attr.RetryCount = 17, 7 // 537 ms, so about 4 s
-	const size, cuts, between = 100000, 2, 20
-	src, dst := p.h.full(size, 1), q.h.full(size, 2)
-	counter, old := q.h.full(8, 0), p.h.full(8, 3)
-	clear(counter.mem)
-	r.start()
 	down := func(end *ucx.Carrier) bool { return !end.Peers()[0].Up }
-	total := uint64(0)
-	for cut := range cuts {
-		for i := range between {
-			copy(src.mem, pattern(size, byte(i+cut)))
-			if i == between/2 {
-				lo.set("down")
-			}
-			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
-			p.post(ctrl(wqe.OpAtomicFA), counter.raddr(0), wqe.Atomic{SwapAdd: 1}, old.data(0, 8))
-			if i == between/2 {
-				r.until("both ends notice it", func() bool { return down(ends[0]) && down(ends[1]) })
-				lo.set("up")
-			}
-			for range 2 {
-				require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
-			}
-			require.Equal(t, total, binary.NativeEndian.Uint64(old.mem))
-			total++
-			r.same(src.mem, dst.mem, "written")
-		}
-	}
-	require.Equal(t, total, binary.NativeEndian.Uint64(counter.mem))
+	write := r.survive(p, q, 2, func(int) { lo.set("down") }, func(int) {
+		r.until("both ends notice it", func() bool { return down(ends[0]) && down(ends[1]) })
+		lo.set("up")
+	})
 	r.e.Do(func() { p.q.attr.Timeout, p.q.attr.RetryCount = 14, 2 })
 	lo.set("down")
-	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+	write()
 	require.Equal(t, cqe.TransportRetry, p.scq.await().Syndrome)
 }

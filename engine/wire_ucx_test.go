@@ -117,30 +117,45 @@ func TestUCXProcessesAreKilled(t *testing.T) {
 	overCable = func(r *rig) *cable { return r.newUCX(&ends, ucxOver("tcp")) }
 	defer func() { overCable = nil }()
 	r, p, q := duo(t, Config{})
+	r.survive(p, q, 4, func(int) {}, func(n int) {
+		pid, why := ends[n%2].Process()
+		require.NotZero(t, pid, why)
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	})
+}
+
+// survive runs the engine and posts WRITEs and atomics from p to q, while harm is done to their link so
+// many times: before some work requests are posted, and behind them. Each time the queue pairs go on
+// where they were: nothing is lost, and each atomic is executed once. It returns a WRITE.
+func (r *rig) survive(p, q *end, harms int, before, behind func(n int)) (write func()) {
+	r.Helper()
 	p.q.attr.Timeout, p.q.attr.RetryCount = 17, 7 // 537 ms, so about 4 s
-	const size, kills, between = 100000, 4, 20
+	const size, between = 100000, 20
 	src, dst := p.h.full(size, 1), q.h.full(size, 2)
 	counter, old := q.h.full(8, 0), p.h.full(8, 3)
 	clear(counter.mem)
+	write = func() { p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size)) }
 	r.start()
 	total := uint64(0)
-	for kill := range kills {
+	for n := range harms {
 		for i := range between {
-			copy(src.mem, pattern(size, byte(i+kill)))
-			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+			copy(src.mem, pattern(size, byte(i+n)))
+			if i == between/2 {
+				before(n)
+			}
+			write()
 			p.post(ctrl(wqe.OpAtomicFA), counter.raddr(0), wqe.Atomic{SwapAdd: 1}, old.data(0, 8))
 			if i == between/2 {
-				pid, why := ends[kill%2].Process()
-				require.NotZero(t, pid, why)
-				require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+				behind(n)
 			}
 			for range 2 {
-				require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
+				require.Equal(r, cqe.StatusSuccess, p.scq.await().Status)
 			}
-			require.Equal(t, total, binary.NativeEndian.Uint64(old.mem))
+			require.Equal(r, total, binary.NativeEndian.Uint64(old.mem))
 			total++
 			r.same(src.mem, dst.mem, "written")
 		}
 	}
-	require.Equal(t, total, binary.NativeEndian.Uint64(counter.mem))
+	require.Equal(r, total, binary.NativeEndian.Uint64(counter.mem))
+	return write
 }

@@ -55,6 +55,15 @@ void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, con
 	}
 }
 
+int temporary_file(char name[], size_t room) {
+	const char *dir = getenv("TMPDIR");
+	int fd, n = snprintf(name, room, "%s/nicless-check-XXXXXX", dir ? dir : "/tmp");
+	MUST(n > 0 && (size_t)n < room);
+	fd = mkstemp(name);
+	MUST(fd >= 0);
+	return fd;
+}
+
 struct ibv_context *open_device(const char *name) {
 	int i, n = 0;
 	struct ibv_context *context = NULL;

@@ -40,6 +40,9 @@ uint8_t pattern_byte(uint64_t seed, size_t index);
 void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n);
 void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what);
 
+/* Makes a file in TMPDIR, or in /tmp, and returns its descriptor and its name. */
+int temporary_file(char name[], size_t room);
+
 /* Opens the named device; NULL: the first one. */
 struct ibv_context *open_device(const char *name);
 

@@ -23,12 +23,8 @@ static void *map(int fd, size_t size) {
 }
 
 static int temporary(void) {
-	const char *tmp = getenv("TMPDIR");
 	char path[4096];
-	int fd, n = snprintf(path, sizeof path, "%s/nicless-check-XXXXXX", tmp ? tmp : "/tmp");
-	MUST(n > 0 && (size_t)n < sizeof path);
-	fd = mkstemp(path);
-	MUST(fd >= 0);
+	int fd = temporary_file(path, sizeof path);
 	unlink(path);
 	return fd;
 }

@@ -256,9 +256,9 @@ static void heir(const char *path, int made, int sent) {
 }
 
 int main(void) {
-	char path[] = "/tmp/nicless-xrc-XXXXXX";
-	int made[2], sent[2], file = mkstemp(path), status, i;
-	MUST(file >= 0);
+	char path[4096];
+	int made[2], sent[2], status, i;
+	close(temporary_file(path, sizeof path));
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, made) == 0);
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sent) == 0);
 	switch (fork()) {

@@ -85,7 +85,8 @@
 //	ending.go, stream.go, memory.go, shared.go, ledger.go     correct clients
 //	visit.go                                                  the visitor
 //	engine.go, logs.go, resources.go                          the engine
-//	hostile.go, raw.go, scribble.go, fuzz.go and those above  hostile clients
+//	hostile.go, raw.go, objects.go, scribble.go, fuzz.go
+//	and those above                                           hostile clients
 //	stall.go, delay.go                                        waits, and delays that explain them
 //	result.go                                                 the result
 package torture

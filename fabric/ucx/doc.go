@@ -31,9 +31,9 @@
 // # Trust
 //
 // What peers say is judged here: the process checks lengths and credits, and passes hellos on as
-// they are. A peer's GUID and addresses are believed. Who can connect to the port that is listened on can
-// be a peer: UCX does not authenticate. Messages of the process are parsed strictly, too; the process
-// is a child of this one and ends with it.
+// they are. A peer's GUID and addresses are believed. UCX does not authenticate: everybody who reaches
+// the listening port can be a peer. Messages of the process are parsed strictly, too; the process is a
+// child of this one and ends with it.
 //
 // # Files
 //

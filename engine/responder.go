@@ -25,9 +25,9 @@ func (sh *shard) established(p *qp) {
 	p.event(control.EventEstablished)
 }
 
-// respond judges the request of j for the queue pair j.peer, which is connected with the
-// requester q. If the requester is on another device, q is nil. respond puts the memory that the request names into the list far. If the request
-// is an atomic, respond executes it and puts the old value into far.
+// respond judges the request of j for the queue pair j.peer, which is connected with the requester q. If the
+// requester is on another device, q is nil. respond puts the memory that the request names into the list
+// far. If the request is an atomic, respond executes it and puts the old value into far.
 func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	p := j.peer
 	if q != nil && q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {

@@ -154,7 +154,8 @@ func lines(name string, mem []byte, n, slots int) *pingPong {
 		}}
 }
 
-// rings uses the rings between two nodes. It sends packets with 28 bytes of headers and so much payload, which the receiver copies.
+// rings uses the rings between two nodes. It sends packets with 28 bytes of headers and so much payload,
+// which the receiver copies.
 func rings(b *testing.B, name string, h *header, mem []byte, node, payload int, cache packetring.Cache) *pingPong {
 	type end struct {
 		send    *packetring.Producer

@@ -70,9 +70,9 @@ func (p *Producer) PublishLines(path, size uint32, n int) {
 	}
 }
 
-// Peek returns the first line of the next packet's slot, and size as in PublishLine, if there is a
-// packet, its payload is in the slot, and the memory is coherent; otherwise nil. The producer can change the line at any time, so
-// the caller reads each word once, and checks the lengths. Skip takes the packet.
+// Peek returns the first line of the next packet's slot, and size as in PublishLine, if there is a packet,
+// its payload is in the slot, and the memory is coherent; otherwise nil. The producer can change the line at
+// any time, so the caller reads each word once, and checks the lengths. Skip takes the packet.
 //
 // Observe: word 0 of a slot. Published by Producer.Publish.
 func (c *Consumer) Peek() (first *shm.Block, size uint32) {

@@ -24,15 +24,17 @@ const (
 	EventLastWQE        = EventKind(control.EventLastWQE)        // a QP in ERR takes no more receives from its SRQ
 	EventSRQLimit       = EventKind(control.EventSRQLimit)       // an SRQ has fewer receives than its limit; the limit is off now
 	EventExplanation    = EventKind(control.EventExplanation)    // a description of a fault, in words
+	EventAnnouncements  = EventKind(control.EventAnnouncements)  // what others announce has changed; see Context.Announcements
 )
 
 // String returns the name.
 func (k EventKind) String() string { return control.EventKind(k).String() }
 
-// An Event says that something happened to an object of this context.
+// An Event says that something happened to an object of this context. An event of kind
+// EventAnnouncements is about no object.
 type Event struct {
 	Kind   EventKind
-	Number uint32 // the number of the object
+	Number uint32 // the number of the object; 0: none
 
 	// Of these three fields, the one for the kind of the object refers to the object, unless
 	// the object has been closed or the program no longer refers to it. The others are nil.
@@ -68,6 +70,8 @@ func (e Event) String() string {
 	switch {
 	case e.Kind == EventExplanation && e.Explanation != nil:
 		s = e.Explanation.String()
+	case e.Kind == EventAnnouncements:
+		s = e.Kind.String()
 	case e.Kind == EventCQError:
 		s = fmt.Sprintf("CQ %#06x: %v", e.Number, e.Kind)
 	case e.Kind == EventSRQLimit:
@@ -207,7 +211,7 @@ func (c *client) deliver(m *control.Event) {
 		w.cq = c.cqs[m.Number]
 	case control.EventSRQLimit:
 		w.srq = c.srqs[m.Number]
-	case control.EventExplanation:
+	case control.EventExplanation, control.EventAnnouncements:
 	default:
 		w.qp = c.qps[m.Number]
 	}
@@ -228,6 +232,11 @@ func (c *client) deliver(m *control.Event) {
 		}
 		w.Explanation = &x
 	}
+	c.put(w)
+}
+
+// put puts an event into the inbox, in place of the oldest one if the inbox is full.
+func (c *client) put(w waiting) {
 	for {
 		w.Lost = c.lost
 		select {
@@ -239,7 +248,13 @@ func (c *client) deliver(m *control.Event) {
 		}
 		select {
 		case old := <-c.inbox:
-			c.lost += 1 + old.Lost
+			c.lost += old.Lost
+			if old.Kind == EventAnnouncements && w.Kind != EventAnnouncements {
+				// It is never lost: no other comes before the program has called Announcements.
+				defer c.put(waiting{Event: Event{Kind: EventAnnouncements}})
+			} else {
+				c.lost++
+			}
 		default:
 		}
 	}

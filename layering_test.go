@@ -41,12 +41,13 @@ var mayImport = map[string][]string{
 	"internal/packetring": {"internal/shm"},
 	"internal/mmsg":       {},
 	"internal/control":    {"internal/shm"},
+	"internal/board":      {"internal/control"},
 
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
 
 	// The device as its servers see it: interfaces that package engine implements.
-	"internal/nic": {"internal/shm", "internal/control", "internal/packetring"},
+	"internal/nic": {"internal/board", "internal/shm", "internal/control", "internal/packetring"},
 
 	// Leaves of the device: parts that do not use the rest of the device. Each can be
 	// understood and tested alone.
@@ -64,15 +65,15 @@ var mayImport = map[string][]string{
 	"engine/internal/usage":      {"internal/clock"},
 
 	// The device. It must never import hostpath.
-	"engine": {"wqe", "cqe", "doorbell", "packet", "internal/packetring", "packet", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",
+	"engine": {"wqe", "cqe", "doorbell", "packet", "internal/packetring", "packet", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",
 		"engine/internal/*"},
 
 	// Links between engines. Carriers are below fabric's users and beside each other.
 	"fabric":       {"internal/nic"},
 	"fabric/roce":  {"fabric", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/shm", "internal/cpu"},
-	"fabric/links": {"fabric", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/nic", "internal/unixsock", "verbs"}, // for the server of verbs programs too
-	"fabric/pool":  {"fabric", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
-	"fabric/ucx":   {"fabric", "internal/nic", "internal/packetring", "internal/shm"},
+	"fabric/links": {"fabric", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/unixsock", "verbs"}, // for the server of verbs programs too
+	"fabric/pool":  {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
+	"fabric/ucx":   {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm"},
 
 	// The socket server: a client of the engine. The engine does not know it.
 	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},

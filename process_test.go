@@ -52,6 +52,9 @@ func TestMain(m *testing.M) {
 	case "holder":
 		fmt.Fprintln(os.Stderr, holder(os.Args[1]))
 		os.Exit(1)
+	case "announcer":
+		fmt.Fprintln(os.Stderr, announcer(os.Args[1]))
+		os.Exit(1)
 	case "writer":
 		if err := writer(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

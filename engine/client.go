@@ -31,6 +31,7 @@ type client struct {
 	hosted nic.Hosted    // what the server that hosts the client asks for
 	local  bool          // the client is part of this process, and makes its regions' memory itself
 	banks  []*shm.Region // banks of UAR pages in addition to uar
+	posted uint32        // its number in the announcements; 0: it has announced nothing yet. bulletin.mu guards it
 	paid   quota.Charge  // charge for the client itself
 
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
@@ -139,6 +140,7 @@ func (c *client) Close() error {
 		return nil
 	}
 	c.closed = true
+	c.e.leaveBoard(c)
 	var regions []*region
 	for more := true; more; {
 		c.do(makesWork, "end of the connection", func() { regions, more = c.destroySome() })

@@ -97,6 +97,7 @@
 //   - client.go: a client: attachLocal, Close
 //   - call.go: requests of a client: request
 //   - peer.go: requests that may wait for links: the device's address, the path to a peer
+//   - board.go: what clients announce to each other
 //   - limit.go: the limits of one client: take
 //   - pd.go: protection domains
 //   - access.go: names of access rights

@@ -74,6 +74,7 @@ type Engine struct {
 	router        nic.Router          // finds paths to other devices; nil: there are none
 	routes        uint64              // number of changes of the router's paths; at least 1
 	held          heldPaths           // by queue pairs of clients that have set their peers
+	bulletin      bulletin            // what clients announce
 }
 
 // hooks are for tests.

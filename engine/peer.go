@@ -18,6 +18,9 @@ import (
 var mayWait = map[control.Op]func(c *client, payload []byte) (control.Message, error){
 	control.OpAddress: (*client).address,
 	control.OpSetPeer: (*client).setPeer,
+
+	control.OpAnnounce:         (*client).announce,
+	control.OpNextAnnouncement: (*client).nextAnnouncement,
 }
 
 // address returns the address at which queue pairs of other hosts reach those of this device.

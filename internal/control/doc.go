@@ -26,6 +26,7 @@
 //	memory.go                protection domains, regions, keys
 //	cq.go qp.go peer.go srq.go xrc.go dc.go
 //	                         messages about queues
+//	announce.go              what clients announce to each other
 //	event.go status.go wake.go reply.go
 //	                         events and the status page; sleep; descriptors in answers
 package control

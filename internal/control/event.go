@@ -15,6 +15,7 @@ const (
 	EventLastWQE        EventKind = 0x13 // a QP in ERR takes no more receives from its SRQ
 	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer ready entries than its limit; the limit is now off
 	EventExplanation    EventKind = 0x100
+	EventAnnouncements  EventKind = 0x101 // the announcements of others have changed since the client last began to read them
 )
 
 // String returns the kind's name in docs/CONTROL.md.
@@ -36,6 +37,8 @@ func (k EventKind) String() string {
 		return "srq_limit"
 	case EventExplanation:
 		return "explanation"
+	case EventAnnouncements:
+		return "announcements"
 	}
 	return fmt.Sprintf("event %#x", uint32(k))
 }

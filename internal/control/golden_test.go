@@ -218,6 +218,18 @@ var golden = []struct {
 		`1900 0000 01000000 1100000000000000
 		 01`},
 
+	{"announce", OpAnnounce, 0, 25, &Announce{Value: "hello"},
+		`2300 0000 05000000 1900000000000000
+		 "hello"`},
+
+	{"next_announcement", OpNextAnnouncement, 0, 26, &AnnouncementPlace{Device: 0x0123456789abcdef, Client: 7},
+		`2400 0000 10000000 1a00000000000000
+		 efcdab8967452301 07000000 00000000`},
+
+	{"next_announcement answer", OpNextAnnouncement, FlagAnswer, 26, &Announcement{AnnouncementPlace{0x0123456789abcdef, 9}, "hello"},
+		`2400 0100 11000000 1a00000000000000
+		 efcdab8967452301 09000000 "hello"`},
+
 	{"event", OpOpenEvents, FlagAnswer, 0, &Event{Kind: EventDrained, Number: 0x102},
 		`1800 0100 68000000 0000000000000000
 		 03000000 02010000 0000 00 00 00000000

@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 2
+	Minor uint16 = 3
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -51,4 +51,7 @@ const (
 	OpCreateDCT      Op = 32 // DCT -> QPN
 	OpAddress        Op = 33 // Empty -> Address
 	OpSetPeer        Op = 34 // Peer -> Empty
+
+	OpAnnounce         Op = 35 // Announce -> Empty
+	OpNextAnnouncement Op = 36 // AnnouncementPlace -> Announcement
 )

@@ -46,6 +46,8 @@ var operations = []struct {
 	{OpCreateDCT, &DCT{}, &QPN{}},
 	{OpAddress, &Empty{}, &Address{}},
 	{OpSetPeer, &Peer{}, &Empty{}},
+	{OpAnnounce, &Announce{}, &Empty{}},
+	{OpNextAnnouncement, &AnnouncementPlace{}, &Announcement{}},
 }
 
 // messages returns one zero message of each type.
@@ -75,5 +77,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 35", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 37", Op(len(operations)+1).String())
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"syscall"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -108,6 +109,18 @@ type Device interface {
 	// SetRouter names who finds paths to other devices: nil for nobody. Call it again when
 	// paths have changed, because the device keeps those that datagrams use.
 	SetRouter(r Router)
+
+	// Announced returns what clients of this device announce, sorted by client.
+	Announced() []board.Entry
+
+	// OnAnnounce names a function that is called whenever Announced returns something new: nil
+	// for none. The function must not wait.
+	OnAnnounce(f func())
+
+	// SetAnnounced says what the clients of another device announce, in place of what the same
+	// link has said of that device before. An empty list is what a link says when it is down.
+	// The device keeps list. SetAnnounced may wait for the device's thread.
+	SetAnnounced(link any, guid uint64, list []board.Entry)
 
 	// Report writes a line into the device's log, unless there have been too many lines
 	// about the user, or about all users together. It does not wait for the log.

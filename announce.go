@@ -1,0 +1,77 @@
+package nicless
+
+import (
+	"fmt"
+
+	"github.com/nicless/nicless/internal/control"
+)
+
+// MaxAnnouncement is the most bytes of an announcement.
+const MaxAnnouncement = control.MaxAnnouncement
+
+// minorAnnounce is the minor version of the protocol that has OpAnnounce and OpNextAnnouncement.
+const minorAnnounce = 3
+
+// An Announcement is what a client of this engine or of a linked one has announced. Any client can
+// announce anything: only Device is certain, as far as the links to other engines are. An
+// announcement gives no rights.
+type Announcement struct {
+	Device uint64 // the engine, as in Descriptor.Device
+	Client uint32 // number of the client in its engine; not used again while the engine lives
+	Value  []byte
+}
+
+// Announce tells the other clients of this engine, and those of the engines to which pools and UCX
+// lead, up to MaxAnnouncement bytes, such as a Descriptor. A new announcement replaces the last; an
+// empty one withdraws it. It ends with the Context. RoCE carries no announcements.
+//
+// Announce does not wait for other engines. A link tells only as many announcements of an engine as
+// it has room for, about 8000 bytes; the engine's log names the rest.
+func (c *Context) Announce(value []byte) error {
+	const what = "announce"
+	if err := c.canAnnounce(what); err != nil {
+		return err
+	}
+	if len(value) > MaxAnnouncement {
+		return wrap(what, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), MaxAnnouncement))
+	}
+	_, err := c.call(what, control.OpAnnounce, &control.Announce{Value: string(value)}, &control.Empty{})
+	return err
+}
+
+// Announcements returns what all other clients announce now, sorted by Device and Client. When that
+// has changed, NextEvent returns one event of kind EventAnnouncements. The next such event comes only
+// after another call of Announcements.
+func (c *Context) Announcements() ([]Announcement, error) {
+	const what = "announcements"
+	if err := c.canAnnounce(what); err != nil {
+		return nil, err
+	}
+	var all []Announcement
+	var place control.AnnouncementPlace
+	for {
+		var a control.Announcement
+		if _, err := c.call(what, control.OpNextAnnouncement, &place, &a); err != nil {
+			return nil, err
+		}
+		switch next := a.AnnouncementPlace; {
+		case next.Client == 0:
+			return all, nil
+		case next.Device < place.Device || next.Device == place.Device && next.Client <= place.Client:
+			return nil, wrap(what, fmt.Errorf("the engine lists client %d of engine %016x after client %d of engine %016x", next.Client, next.Device, place.Client, place.Device))
+		}
+		place = a.AnnouncementPlace
+		all = append(all, Announcement{Device: a.Device, Client: a.Client, Value: []byte(a.Value)})
+	}
+}
+
+// canAnnounce returns why the engine has no announcements for this context, or nil.
+func (c *Context) canAnnounce(what string) error {
+	if err := c.err(); err != nil {
+		return wrap(what, err)
+	}
+	if c.limits.Minor < minorAnnounce {
+		return wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is %d.%d; announcements are since %d.%d", c.limits.Major, c.limits.Minor, control.Major, minorAnnounce))
+	}
+	return nil
+}

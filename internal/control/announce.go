@@ -1,0 +1,37 @@
+package control
+
+// MaxAnnouncement is the most bytes of an announcement: with its header, an answer that contains
+// one fits into a datagram.
+const MaxAnnouncement = 480
+
+// Announce replaces what the client announces. The value may be any bytes. If it is empty, the
+// client announces nothing any more.
+type Announce struct {
+	Value string
+}
+
+func (m *Announce) walk(w walker) { w.text("value", &m.Value) }
+
+// An AnnouncementPlace is a place in the list of all announcements, which is sorted by device
+// and client. The zero place is before the first announcement.
+type AnnouncementPlace struct {
+	Device uint64
+	Client uint32
+}
+
+func (m *AnnouncementPlace) walk(w walker) {
+	w.u64("device", &m.Device)
+	w.u32("client", &m.Client)
+}
+
+// Announcement is the first announcement of another client after a place. Client is 0 if there is
+// none.
+type Announcement struct {
+	AnnouncementPlace
+	Value string
+}
+
+func (m *Announcement) walk(w walker) {
+	m.AnnouncementPlace.walk(w)
+	w.text("value", &m.Value)
+}

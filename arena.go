@@ -60,7 +60,10 @@ func (a *arena) alloc(n int) (block, error) {
 		a.free[from] = append(a.free[from], block{mem: b.mem[half:], addr: b.addr + uint64(half)})
 		b.mem = b.mem[:half:half]
 	}
-	clear(b.mem) // this touches the pages too, so that no page fault comes later
+	if err := shm.Zero(b.mem); err != nil { // this touches the pages too, so that no page fault comes later
+		a.free[class] = append(a.free[class], b)
+		return block{}, wrap("queues", err)
+	}
 	return b, nil
 }
 

@@ -59,10 +59,10 @@ func TestCloseBeforeTheEndOfCreate(t *testing.T) {
 			require.Nil(t, mr.Bytes())
 		}
 		require.ErrorIs(t, c.err(), ErrClosed)
-		page, register := c.register()
+		page, at := c.register()
 		require.Zero(t, page)
-		require.NotEmpty(t, register)
-		_, _, register = c.blueFlame(0)
+		require.NotEmpty(t, c.registers[at:])
+		_, _, register := c.blueFlame(0)
 		require.NotEmpty(t, register)
 		_, err = c.Status()
 		require.ErrorIs(t, err, ErrClosed)

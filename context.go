@@ -338,15 +338,14 @@ func (c *client) failed(err error) error {
 // register returns the doorbell register for the next QP. It takes the registers in turn.
 // Queues can share a register, because a register is only a hint: the doorbell record says
 // what was posted.
-func (c *client) register() (page uint16, mem []byte) {
+func (c *client) register() (page uint16, at uint64) {
 	c.mu.Lock()
 	n := c.next
 	c.next++
 	c.mu.Unlock()
 	const perPage = 2
 	page = uint16(n / perPage % int(c.limits.UARPages))
-	off := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(n%perPage)*doorbell.BFRegSize
-	return page, c.registers[off : off+doorbell.BFRegSize]
+	return page, uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(n%perPage)*doorbell.BFRegSize
 }
 
 // armRegister returns the register of UAR page 0 to which arm commands of CQs are written.

@@ -105,6 +105,7 @@
 //	event.go, eventfd.go     events and explanations
 //	window.go                memory windows and lists of memory
 //	export.go, inspect.go    the shared memory of queues, for accelerators and dumps
+//	memory.go, layout.go     the same in a file, for posters that only map the file
 //	announce.go              what clients of engines announce to each other
 //	call.go                  control calls with a context.Context
 //	device.go, socket.go     the connection to the engine

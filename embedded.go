@@ -21,7 +21,11 @@ func openEmbedded(cfg Config) (device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := newEmbedded(ec)
+	f, err := cfg.Memory.open()
+	if err != nil {
+		return nil, err
+	}
+	d, err := newEmbedded(ec, f)
 	if err != nil {
 		return nil, err
 	}
@@ -42,15 +46,22 @@ type embedded struct {
 	failed error         // the result of Run; readable once done is closed
 	once   sync.Once
 	table  *links.Table // links to other engines; nil until they are open
+	file   *fileMemory  // memory of all regions; nil: each is a memfd
 }
 
-func newEmbedded(cfg engine.Config) (*embedded, error) {
+// newEmbedded starts an engine. The device owns f, which may be nil.
+func newEmbedded(cfg engine.Config, f *fileMemory) (_ *embedded, err error) {
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
 	e, err := engine.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &embedded{engine: e, cancel: cancel, done: make(chan struct{})}
+	d := &embedded{engine: e, cancel: cancel, done: make(chan struct{}), file: f}
 	started := make(chan struct{})
 	go func() {
 		defer close(d.done)
@@ -62,7 +73,11 @@ func newEmbedded(cfg engine.Config) (*embedded, error) {
 		cancel()
 		return nil, d.failed
 	}
-	if d.client, err = nic.Of(e).AttachLocal("embedded"); err != nil {
+	var registers func(size int) (*shm.Region, error)
+	if f != nil {
+		registers = f.registers
+	}
+	if d.client, err = nic.Of(e).AttachLocal("embedded", registers); err != nil {
 		cancel()
 		<-d.done
 		return nil, err
@@ -81,12 +96,18 @@ func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply,
 	if err != nil {
 		return r, err
 	}
+	if id, ok := req.(*control.RegionID); ok && op == control.OpDropRegion && d.file != nil {
+		d.file.drop(id.ID)
+	}
 	return r, control.Parse(op, control.Append(nil, op, control.FlagAnswer, 0, m)[control.HeaderSize:], ans)
 }
 
 // NewRegion makes memory that client and device use through one mapping. If the race
 // detector is on, the memory is on the heap, where the race detector can follow accesses.
 func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32, err error) {
+	if d.file != nil {
+		return d.newRegionInFile(size)
+	}
 	if shm.RaceEnabled {
 		mem, err = shm.Heap(size)
 	} else {
@@ -105,6 +126,23 @@ func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32,
 	return mem, id, nil
 }
 
+// newRegionInFile makes memory in the file that the program has given.
+func (d *embedded) newRegionInFile(size int) (mem *shm.Region, id uint32, err error) {
+	mem, at, err := d.file.take(size)
+	if err != nil {
+		return nil, 0, err
+	}
+	if id, err = d.client.AddRegion(mem.Addr(), mem); err != nil {
+		_ = mem.Close()
+		d.file.give(at)
+		return nil, 0, err
+	}
+	d.file.keep(id, at)
+	return mem, id, nil
+}
+
+func (d *embedded) memory() *fileMemory { return d.file }
+
 func (d *embedded) Close() (err error) {
 	d.once.Do(func() {
 		err = d.client.Close()
@@ -114,6 +152,7 @@ func (d *embedded) Close() (err error) {
 		d.cancel()
 		<-d.done
 		d.engine.FlushLog(flushTime)
+		d.file.close()
 	})
 	return err
 }

@@ -27,7 +27,7 @@ type idleRig struct {
 func newIdleRig(t testing.TB, knows bool) *idleRig {
 	ec, err := Config{}.engine()
 	require.NoError(t, err)
-	dev, err := newEmbedded(ec)
+	dev, err := newEmbedded(ec, nil)
 	require.NoError(t, err)
 	r := &idleRig{dev: dev}
 	r.ctx, err = newContext(dev, nil)

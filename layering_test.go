@@ -95,7 +95,7 @@ var mayImport = map[string][]string{
 	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
 	"cmd/nicless": {".", "engine", "verbs", "fabric", "fabric/links", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
-	"examples/*": {".", "cqe", "accel"},
+	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},
 
 	// A generator of documents that repeat the tables of the formats.

@@ -70,6 +70,10 @@ type Config struct {
 	// "infiniband". None means Ethernet for all.
 	VerbsLinks []string
 
+	// Memory is where Open places the memory of all objects, for posters that map a file and have
+	// no connection to the engine. Nil means memory of its own. Serve refuses it.
+	Memory *Memory
+
 	// Log receives the device's reports about faults, on a separate goroutine. The last
 	// reports come when the context is closed or Serve returns. They are lost if the
 	// program ends before that, for instance by os.Exit. Nil means no log.

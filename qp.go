@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -60,26 +61,27 @@ type QPConfig struct {
 
 // A QP is a queue pair: a send queue, and a receive queue of its own or an SRQ.
 type QP struct {
-	pd        *PD
-	c         *client // of pd's context
-	qpn       uint32
-	transport Transport
-	qkey      atomic.Uint32
-	index     uint32             // index of the queue pair in the context's table
-	sq        *hostpath.SQ       // nil if crowd is used
-	crowd     *hostpath.SharedSQ // of a Concurrent queue pair; nil if sq is used
-	sends     *hostpath.SendRing // the ring of sq or crowd
-	rq        *hostpath.RQ       // nil: receives come from srq
-	srq       *SRQ
-	cqs       [2]*CQ // SendCQ and RecvCQ, which may be the same
-	rings     block
-	rec       block
-	register  []byte // the UAR register, both halves
-	blueFlame int    // 1 + index of the queue pair's BlueFlame register; 0: none
-	access    Access
-	state     atomic.Uint32 // control.State*, as this side last set it
-	closed    atomic.Bool
-	away      atomic.Bool // the engine was told last that the peer is on another engine
+	pd         *PD
+	c          *client // of pd's context
+	qpn        uint32
+	transport  Transport
+	qkey       atomic.Uint32
+	index      uint32             // index of the queue pair in the context's table
+	sq         *hostpath.SQ       // nil if crowd is used
+	crowd      *hostpath.SharedSQ // of a Concurrent queue pair; nil if sq is used
+	sends      *hostpath.SendRing // the ring of sq or crowd
+	rq         *hostpath.RQ       // nil: receives come from srq
+	srq        *SRQ
+	cqs        [2]*CQ // SendCQ and RecvCQ, which may be the same
+	rings      block
+	rec        block
+	register   []byte // the UAR register, both halves
+	registerAt uint64 // its offset in the UAR pages
+	blueFlame  int    // 1 + index of the queue pair's BlueFlame register; 0: none
+	access     Access
+	state      atomic.Uint32 // control.State*, as this side last set it
+	closed     atomic.Bool
+	away       atomic.Bool // the engine was told last that the peer is on another engine
 
 	changes sync.Mutex // held by Modify and Close
 
@@ -209,8 +211,9 @@ func (q *QP) create(cfg QPConfig) error {
 		return wrap(what, err)
 	}
 	// The receive ring comes first and the send ring after it, as in rdma-core.
-	page, register := c.register()
-	q.register = register
+	page, at := c.register()
+	register := c.registers[at : at+doorbell.BFRegSize]
+	q.register, q.registerAt = register, at
 	req := &control.QP{
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
 		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),

@@ -18,6 +18,9 @@ import (
 // work that has been announced, and then disconnects the clients. Their calls return
 // ErrDeviceGone at once, and their polls return it after the last completions.
 func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
+	if cfg.Memory != nil {
+		return errMemory
+	}
 	return serveSocket(ctx, path, mode, cfg, ready)
 }
 
@@ -41,8 +44,14 @@ func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready f
 	if cfg.VerbsDevices > 0 && (path == "" || path[0] == '@') {
 		return fmt.Errorf("nicless: serve: VerbsDevices %d on a socket without a path", cfg.VerbsDevices)
 	}
+	if cfg.Memory != nil {
+		return errMemory
+	}
 	return serveListener(ctx, l, path, cfg, ready)
 }
+
+// errMemory refuses memory for clients, which have memory of their own.
+var errMemory = errors.New("nicless: serve: Memory is for Open: clients have memory of their own")
 
 // LinksSuffix, appended to the path of the socket, gives the socket at which nicless links asks for
 // the state of the links.

@@ -25,6 +25,11 @@ const (
 // SendWQE writes a send WQE and publishes its count (send_wqe).
 func SendWQE(p WQEParams) error { return hostpath.SendWQE(p) }
 
+// AtomicWQE is SendWQE for fetch-and-add (of swapAdd) and compare-and-swap of 8 bytes.
+func AtomicWQE(p WQEParams, swapAdd, compare uint64) error {
+	return hostpath.AtomicWQE(p, swapAdd, compare)
+}
+
 // RecvWQE writes a receive and publishes its count (recv_wqe).
 func RecvWQE(p WQEParams) error { return hostpath.RecvWQE(p) }
 

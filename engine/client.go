@@ -76,13 +76,20 @@ type clientWake struct {
 }
 
 // attachLocal returns a new client that is part of this process. The log uses name for it.
-func (e *Engine) attachLocal(name string) (*client, error) {
+func (e *Engine) attachLocal(name string) (*client, error) { return e.attachLocalWith(name, nil) }
+
+// attachLocalWith is attachLocal with UAR pages in memory that registers makes, if it is not nil.
+func (e *Engine) attachLocalWith(name string, registers func(size int) (*shm.Region, error)) (*client, error) {
 	create := shm.CreateSealed
 	if shm.RaceEnabled {
 		// The race detector does not watch mapped memory; see package shm.
 		create = func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
 	}
-	c, err := e.attach(name, uint32(os.Getuid()), nic.Hosted{}, create, create)
+	createUAR := create
+	if registers != nil {
+		createUAR = func(_ string, size int) (*shm.Region, error) { return registers(size) }
+	}
+	c, err := e.attach(name, uint32(os.Getuid()), nic.Hosted{}, createUAR, create)
 	if err == nil {
 		c.local = true
 	}

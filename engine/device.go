@@ -28,8 +28,8 @@ type nicDevice struct{ *Engine }
 
 var _ nic.Probe = nicDevice{}
 
-func (d nicDevice) AttachLocal(name string) (nic.Client, error) {
-	c, err := d.attachLocal(name)
+func (d nicDevice) AttachLocal(name string, registers func(size int) (*shm.Region, error)) (nic.Client, error) {
+	c, err := d.attachLocalWith(name, registers)
 	if err != nil {
 		return nil, err // not c: an interface that holds a nil pointer is not nil
 	}

@@ -58,15 +58,39 @@ func SendWQE(p WQEParams) error {
 		return err
 	}
 	b := p.Buf[p.WRID&uint64(p.WQECnt-1)*wqe.BlockSize:][:wqe.BlockSize]
-	c := wqe.Ctrl{Opcode: p.OpType, Index: uint16(p.WRID), QPN: p.QPNum & ring.Mask24, DS: 3}
-	if p.Signaled {
-		c.Flags = wqe.CEAlways | wqe.FlagSolicited
-	}
-	c.Put((*[wqe.CtrlSize]byte)(b))
+	p.ctrl(3).Put((*[wqe.CtrlSize]byte)(b))
 	wqe.Raddr{Addr: p.RAddr, RKey: p.RKey}.Put((*[wqe.RaddrSize]byte)(b[unit1:]))
 	wqe.Data{ByteCount: p.Length, LKey: p.LKey, Addr: p.LAddr}.Put((*[wqe.DataSize]byte)(b[unit2:]))
 	shm.BE32At(p.DBRec, 4*doorbell.SendWord).Publish(uint32(p.WRID+1) & ring.Mask24)
 	return nil
+}
+
+// AtomicWQE is SendWQE for atomics of 8 bytes, which RDMaxcel does not have. Its opcode is that of
+// fetch-and-add or compare-and-swap. swapAdd is the addend or the new value; compare is only for
+// compare-and-swap. The old value is written to the local memory, whose Length is 8.
+func AtomicWQE(p WQEParams, swapAdd, compare uint64) error {
+	if err := p.check(wqe.BlockSize); err != nil {
+		return err
+	}
+	if p.OpType != wqe.OpAtomicFA && p.OpType != wqe.OpAtomicCS {
+		return fmt.Errorf("hostpath: atomic of opcode %v; %v and %v are possible", p.OpType, wqe.OpAtomicFA, wqe.OpAtomicCS)
+	}
+	b := p.Buf[p.WRID&uint64(p.WQECnt-1)*wqe.BlockSize:][:wqe.BlockSize]
+	p.ctrl(4).Put((*[wqe.CtrlSize]byte)(b))
+	wqe.Raddr{Addr: p.RAddr, RKey: p.RKey}.Put((*[wqe.RaddrSize]byte)(b[unit1:]))
+	wqe.Atomic{SwapAdd: swapAdd, Compare: compare}.Put((*[wqe.AtomicSize]byte)(b[unit2:]))
+	wqe.Data{ByteCount: p.Length, LKey: p.LKey, Addr: p.LAddr}.Put((*[wqe.DataSize]byte)(b[unit3:]))
+	shm.BE32At(p.DBRec, 4*doorbell.SendWord).Publish(uint32(p.WRID+1) & ring.Mask24)
+	return nil
+}
+
+// ctrl returns the control segment of a WQE of so many units of 16 bytes.
+func (p *WQEParams) ctrl(units uint8) wqe.Ctrl {
+	c := wqe.Ctrl{Opcode: p.OpType, Index: uint16(p.WRID), QPN: p.QPNum & ring.Mask24, DS: units}
+	if p.Signaled {
+		c.Flags = wqe.CEAlways | wqe.FlagSolicited
+	}
+	return c
 }
 
 // RecvWQE (recv_wqe) writes a receive with one pointer into the ring and the count of the

@@ -24,8 +24,9 @@ type Device interface {
 	GUID() uint64
 
 	// AttachLocal returns a client in the device's own process. Such a client gives memory
-	// to the device with Client.AddRegion. name is for the log.
-	AttachLocal(name string) (Client, error)
+	// to the device with Client.AddRegion. name is for the log. registers makes the memory of the
+	// client's UAR pages, of so many bytes; nil leaves that to the device.
+	AttachLocal(name string, registers func(size int) (*shm.Region, error)) (Client, error)
 
 	// Attach returns a client for a program in another process. The client's UAR pages and
 	// status page are in memory that the program can map. What the client takes is charged

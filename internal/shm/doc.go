@@ -21,6 +21,7 @@
 //	region.go              what a region is
 //	memfd_linux.go         making, attaching and sealing a region
 //	hold_linux.go          keeping the kernel from making huge pages of a region
+//	zero.go                zeros, and an error if pages are missing
 //	pages_linux_unsafe.go  allocating and mapping pages before they are touched
 //	word_unsafe.go         words and blocks: Publish and Observe
 //	ring_unsafe.go         rings of blocks

@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"internal/ring":       {},
 	"internal/packetring": {"internal/shm"},
 	"internal/mmsg":       {},
+	"internal/tun":        {"internal/platform"},
 	"internal/control":    {"internal/shm"},
 	"internal/board":      {"internal/control"},
 
@@ -165,14 +166,15 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "internal/mmsg", "server", "verbs", "internal/mapholder", "internal/unixsock",
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "internal/mmsg", "internal/tun", "server", "verbs", "internal/mapholder", "internal/unixsock",
 	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.
 func TestFilesThatNeedLinux(t *testing.T) {
 	const constraint = "//go:build linux && (amd64 || arm64)\n"
-	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go"}
+	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go",
+		"internal/tun/config.go", "internal/tun/vnet.go", "internal/tun/check.go", "internal/tun/check_gso.go"}
 	files := 0
 	for _, pkg := range needLinux {
 		list, err := filepath.Glob(pkg + "/*.go")

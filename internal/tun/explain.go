@@ -1,0 +1,121 @@
+//go:build linux && (amd64 || arm64)
+
+package tun
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// explainDevice says why /dev/net/tun cannot be opened.
+func explainDevice(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
+		return fmt.Errorf("tun: there is no /dev/net/tun: run modprobe tun as root, or start the container with --device /dev/net/tun (%w)", err)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return fmt.Errorf("tun: /dev/net/tun may not be opened by this user: run chmod 666 /dev/net/tun as root, or start the container with --device /dev/net/tun (%w)", err)
+	}
+	return fmt.Errorf("tun: /dev/net/tun: %w", err)
+}
+
+// explainAttach says why the interface could not be made, or taken. before is the interface that
+// had the name.
+func explainAttach(c Config, before netlink.Link, err error) error {
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("tun: interface %s is used by another process (%w)", c.Name, err)
+	case errors.Is(err, unix.EINVAL) && before != nil && before.Type() != "tuntap" && before.Type() != "tun":
+		return fmt.Errorf("tun: interface %s exists, and is not a TUN but of type %s: choose another name (%w)", c.Name, before.Type(), err)
+	case errors.Is(err, unix.EINVAL) && before != nil:
+		return fmt.Errorf("tun: interface %s exists, and is not a TUN with one queue: make it with ip tuntap add dev %s mode tun, without multi_queue (%w)", c.Name, c.Name, err)
+	case errors.Is(err, unix.EPERM) && before != nil:
+		return fmt.Errorf("tun: interface %s exists and belongs to another user: run as root ip link delete %s, and then\n  %s (%w)", c.Name, c.Name, asRoot(c), err)
+	case errors.Is(err, unix.EPERM):
+		text := fmt.Sprintf("tun: interface %s: making it needs the capability CAP_NET_ADMIN. Either run this in a network namespace of your own, with\n"+
+			"  unshare --user --map-root-user --net COMMAND\nor let root make the interface for you once, with\n  %s", c.Name, asRoot(c))
+		if restricted := UserNamespaces(); restricted != nil {
+			text += "\n" + restricted.Error()
+		}
+		return fmt.Errorf("%s (%w)", text, err)
+	}
+	return fmt.Errorf("tun: interface %s: TUNSETIFF: %w", c.Name, err)
+}
+
+// asRoot returns the commands by which root makes the interface for this user.
+func asRoot(c Config) string {
+	all := []string{
+		fmt.Sprintf("ip tuntap add dev %s mode tun user %d", c.Name, os.Geteuid()),
+		fmt.Sprintf("ip link set dev %s mtu %d up", c.Name, c.MTU),
+	}
+	for _, p := range c.Addresses {
+		all = append(all, addressCommand(c, p))
+	}
+	return strings.Join(all, " && ")
+}
+
+func addressCommand(c Config, p netip.Prefix) string {
+	command := fmt.Sprintf("ip address add %v dev %s", p, c.Name)
+	if p.Addr().Is6() {
+		command += " nodad"
+	}
+	return command
+}
+
+// explainSetup names the command that root has to run, if this process may not change the interface.
+func explainSetup(c Config, is, command string, err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("tun: interface %s %s, and this process may not change it: run as root\n  %s (%w)", c.Name, is, command, err)
+	}
+	return fmt.Errorf("tun: interface %s %s: %s: %w", c.Name, is, command, err)
+}
+
+func explainAddress(c Config, p netip.Prefix, err error) error {
+	off := p.Addr().Is6() && off6(c.Name)
+	switch {
+	case off:
+		return fmt.Errorf("tun: address %v: IPv6 is turned off here: run sysctl -w net.ipv6.conf.default.disable_ipv6=0, or start the container with --sysctl net.ipv6.conf.default.disable_ipv6=0 (%w)", p, err)
+	case errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("tun: address %v is taken: the interface has it already (%w)", p, err)
+	}
+	return explainSetup(c, "lacks the address "+p.String(), addressCommand(c, p), err)
+}
+
+// off6 reports whether the interface can have no address of IPv6.
+func off6(name string) bool {
+	b, err := os.ReadFile("/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6")
+	return err != nil || strings.TrimSpace(string(b)) != "0"
+}
+
+// UserNamespaces returns an error that says which setting of this system keeps users from having
+// a network namespace of their own; nil if no known setting does.
+func UserNamespaces() error {
+	return restriction(func(name string) string {
+		b, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(b))
+	})
+}
+
+// restrictions are the settings that distributions have, with the value that restricts and the one that does not.
+var restrictions = []struct{ name, bad, good, who string }{
+	{"user.max_user_namespaces", "0", "10000", "Red Hat Enterprise Linux and others"},
+	{"kernel.unprivileged_userns_clone", "0", "1", "Debian"},
+	{"kernel.apparmor_restrict_unprivileged_userns", "1", "0", "Ubuntu 24.04"},
+}
+
+func restriction(value func(name string) string) error {
+	for _, r := range restrictions {
+		if value(r.name) == r.bad {
+			return fmt.Errorf("tun: this system restricts user namespaces: %s is %s. Run sysctl -w %s=%s as root (%s)", r.name, r.bad, r.name, r.good, r.who)
+		}
+	}
+	return nil
+}

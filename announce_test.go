@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,8 +78,8 @@ func changed(t *testing.T, c *Context) {
 	require.Equal(t, "announcements", ev.String())
 }
 
-// eventually waits until a context reads these announcements. Each look but the first follows an
-// event.
+// eventually waits until a context reads these announcements, in any order, because engines have random
+// numbers. Each look but the first follows an event.
 func eventually(t *testing.T, c *Context, want ...string) {
 	t.Helper()
 	for got := announced(t, c); !equal(got, want); got = announced(t, c) {
@@ -86,7 +87,9 @@ func eventually(t *testing.T, c *Context, want ...string) {
 	}
 }
 
-func equal(a, b []string) bool { return fmt.Sprintf("%q", a) == fmt.Sprintf("%q", b) }
+func equal(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
 
 // quiet checks that a context has no event. All events that the engine has sent before the call have
 // come: a new descriptor for events is one more request, and its predecessor ends after them.

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 			}
 			mode = 0o666
 		}
-		err := Serve(context.Background(), os.Args[1], mode, Config{}, func() { fmt.Println("ready") })
+		cfg := Config{Links: strings.Fields(os.Getenv("NICLESS_TEST_LINKS"))}
+		err := Serve(context.Background(), os.Args[1], mode, cfg, func() { fmt.Println("ready") })
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	case "once":

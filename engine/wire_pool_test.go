@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless/fabric/pool"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -85,6 +86,7 @@ type listener struct {
 
 func (l *listener) GUID() uint64                                 { return 99 }
 func (l *listener) AddPort(cfg nic.PortConfig) (nic.Port, error) { l.cfg = cfg; return l, nil }
+func (l *listener) SetAnnounced(any, uint64, []board.Entry)      {}
 func (l *listener) Arrived()                                     {}
 func (l *listener) SetUp(up bool)                                { l.up <- up }
 func (l *listener) SendManagement(uint32, []byte, []byte) error  { return nil }

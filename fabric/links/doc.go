@@ -10,6 +10,7 @@
 //	options.go  what --link says
 //	table.go    Open, Close
 //	route.go    from addresses to paths
+//	board.go    what clients announce, told to the links
 //	hold.go     local addresses that are in use; RoCE opens and closes with them
 //	manage.go   packets for queue pair 1
 //	report.go   what nicless links prints

@@ -10,11 +10,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs"
 	"github.com/stretchr/testify/require"
@@ -91,10 +93,24 @@ func TestParse(t *testing.T) {
 type testDevice struct {
 	router atomic.Pointer[nic.Router]
 	ports  atomic.Int32
+
+	announced atomic.Pointer[[]board.Entry]
+	news      atomic.Pointer[func()]
+	heard     sync.Map // what links have said last, by GUID
 }
 
 func (d *testDevice) GUID() uint64           { return 77 }
 func (d *testDevice) SetRouter(r nic.Router) { d.router.Store(&r) }
+func (d *testDevice) Announced() []board.Entry {
+	if list := d.announced.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+func (d *testDevice) OnAnnounce(f func()) { d.news.Store(&f) }
+func (d *testDevice) SetAnnounced(_ any, guid uint64, list []board.Entry) {
+	d.heard.Store(guid, list)
+}
 func (d *testDevice) AddPort(nic.PortConfig) (nic.Port, error) {
 	d.ports.Add(1)
 	return &testPort{}, nil

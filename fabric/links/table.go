@@ -16,6 +16,7 @@ import (
 	"github.com/nicless/nicless/fabric/pool"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/fabric/ucx"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -24,6 +25,9 @@ type Device interface {
 	GUID() uint64
 	AddPort(nic.PortConfig) (nic.Port, error)
 	SetRouter(nic.Router)
+	Announced() []board.Entry
+	OnAnnounce(func())
+	SetAnnounced(link any, guid uint64, list []board.Entry)
 }
 
 // A Table has the links of an engine. Its methods are safe for concurrent use.
@@ -43,6 +47,10 @@ type Table struct {
 	own    netip.Addr // what Own has chosen
 	closed bool
 
+	announcing sync.WaitGroup // the goroutine of startAnnouncing
+	ends       chan struct{}  // closed when it is to end
+	end        sync.Once      // for ends
+
 	opening sync.Mutex // held while RoCE, or a local address of it, is opened or closed
 }
 
@@ -58,7 +66,7 @@ func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table,
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	t := &Table{dev: dev, log: log, options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding)}
+	t := &Table{dev: dev, log: log, options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{})}
 	t.now.Store(&snapshot{})
 	for _, c := range o.Pools {
 		c.Log, c.Management = log, t.fromPeer
@@ -83,6 +91,7 @@ func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table,
 		t.held[a.Unmap()] = &holding{count: 1, uses: map[string]int{"it was asked for by --link": 1}}
 	}
 	t.announce()
+	t.startAnnouncing()
 	return t, nil
 }
 
@@ -109,6 +118,7 @@ func (t *Table) Close() (err error) {
 	t.mu.Unlock()
 	t.opening.Lock()
 	defer t.opening.Unlock()
+	t.stopAnnouncing()
 	t.dev.SetRouter(nil)
 	s := t.now.Swap(&snapshot{})
 	for _, l := range s.links {

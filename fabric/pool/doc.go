@@ -10,14 +10,15 @@
 // and then modified by different nodes, and the unit of publication is 8 bytes. The pool contains
 // offsets, no addresses. It is never assumed to be blank.
 //
-// # Layout, version 1
+// # Layout, version 2
 //
 // All numbers are big-endian.
 //
 //	offset                 bytes   written by
 //	0                      64      node 0: the header (layout.go, header.put)
 //	4096 + 8192 n          8192    node n: its node block
-//	135168 + stride k      stride  ring k of package packetring; stride is its size, rounded up to 4096
+//	135168 + 8192 n        8192    node n: its board, what clients of the engine announce (board.go, view.post)
+//	266240 + stride k      stride  ring k of package packetring; stride is its size, rounded up to 4096
 //
 // A node block:
 //
@@ -42,8 +43,9 @@
 // # Trust
 //
 // Who may write the pool can write every byte of it. What a node reads is copied, then judged. Wrong
-// contents keep links down, or end them, and harm nothing else. What other nodes say of
-// themselves is believed, their addresses too. A file that somebody makes shorter is
+// contents keep links down, or end them, and harm nothing else; a wrong board announces nothing. What
+// other nodes say of themselves is believed, their addresses too. They announce in the name of the GUID
+// that they have given themselves only. A file that somebody makes shorter is
 // lost, which memfds prevent (the pool seals them).
 //
 // # Files
@@ -51,6 +53,7 @@
 //	layout.go    the header, and where everything is
 //	plan.go      how node 0 divides the memory
 //	node.go      node blocks: life and description
+//	board.go     boards: what clients of the engines announce
 //	memory.go    loads and stores, with and without coherence
 //	options.go   Config, and the options of --link
 //	file_*.go    the memory: files and devices

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -63,6 +64,17 @@ func everything(w *world) (err error) {
 		return e
 	}
 	until("new address", func() bool { _, ok := a.pool.Route(nic.Address{LID: 7}); return ok })
+	for _, value := range []string{"hello", strings.Repeat("long", 100), "short"} {
+		b.inside = true
+		_, e := b.pool.Announce([]board.Entry{{Client: 1, Value: value}, {Client: 2, Value: value}})
+		if b.inside = false; e != nil {
+			return e
+		}
+		until("announcement", func() bool {
+			list := a.board[b.guid]
+			return len(list) == 2 && list[1].Value == value
+		})
+	}
 	b.paused = true
 	until("node 1 stands still", func() bool { return !a.up(1) })
 	b.paused = false
@@ -74,6 +86,7 @@ func everything(w *world) (err error) {
 		return fmt.Errorf("two nodes have one number")
 	}
 	w.kill(b)
+	until("the announcements of node 1 have gone with it", func() bool { return len(a.board) == 0 })
 	b = start(Config{Node: 1, Wait: time.Second})
 	if err != nil {
 		return err

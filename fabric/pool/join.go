@@ -144,7 +144,7 @@ func (p *Pool) who() string {
 
 // join makes this engine a node of the pool. All links begin down.
 //
-// Publish: state, which covers the description. Observed by view.life of other nodes. The lines about
+// Publish: state, which covers the description and the board. Observed by view.life of other nodes. The lines about
 // other nodes keep what they have: no session of an earlier life is one of this life.
 func (p *Pool) join(h header) {
 	p.own.Lock()
@@ -159,6 +159,7 @@ func (p *Pool) join(h header) {
 		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, name: p.cfg.Name, addresses: p.addressList(),
 	}
 	p.view.describe(p.cfg.Node, &p.description)
+	p.view.post(p.cfg.Node, p.board)
 	p.view.put(at+epochAt, epoch)
 	p.view.put(at+identityAt, h.identity)
 	p.view.put(at+heartbeatAt, p.beats)

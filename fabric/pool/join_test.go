@@ -52,7 +52,7 @@ func TestOtherHeaders(t *testing.T) {
 		err    string
 	}{
 		{"blank", func(b []byte) { clear(b) }, "node 0 has not formatted it"},
-		{"another version", func(b []byte) { b[9] = 2 }, "it has another version: 2; this is version 1"},
+		{"another version", func(b []byte) { b[9] = 1 }, "it has another version: 1; this is version 2"},
 		{"one byte", func(b []byte) { b[20]++ }, "its header is damaged: wrong check sum"},
 		{"identity 0", func(b []byte) { clear(b[24:32]); sum(b) }, "its header is damaged: size"},
 		{"slots", func(b []byte) { b[35] = 3; sum(b) }, "its header is damaged: packetring: impossible size: 515 slots"},
@@ -86,7 +86,7 @@ func TestPoolLargerThanMemory(t *testing.T) {
 	w := newWorld(t, 1)
 	w.mustStart(Config{Node: 0})
 	_, err := w.start(Config{Node: 1, Size: 1 << 20, Wait: time.Millisecond})
-	require.ErrorContains(t, err, "it is larger than the memory: 7704576 bytes; ")
+	require.ErrorContains(t, err, "it is larger than the memory: 7835648 bytes; ")
 	require.ErrorContains(t, err, "1048576 are mapped here")
 }
 

@@ -16,7 +16,9 @@ const (
 	headerSize = 64
 	nodesAt    = 4096
 	nodeSize   = 8192
-	ringsAt    = nodesAt + MaxNodes*nodeSize
+	boardsAt   = nodesAt + MaxNodes*nodeSize
+	boardSize  = 8192
+	ringsAt    = boardsAt + MaxNodes*boardSize
 
 	lifeAt     = 0    // in a node block
 	linksAt    = 128  // in a node block: one line for each node
@@ -34,7 +36,7 @@ const (
 
 const (
 	magic   = 0x6e69636c65737350 // "niclessP"
-	version = 1
+	version = 2
 
 	flagIncoherent = 1 // in the header: all nodes write back and invalidate
 )
@@ -154,6 +156,9 @@ func (h *header) ringAt(from, to int) uint64 {
 
 // nodeAt returns where the block of a node begins.
 func nodeAt(node int) uint64 { return nodesAt + uint64(node)*nodeSize }
+
+// boardAt returns where the board of a node begins.
+func boardAt(node int) uint64 { return boardsAt + uint64(node)*boardSize }
 
 // linkAt returns where a node's line about another node begins.
 func linkAt(node, about int) uint64 { return nodeAt(node) + linksAt + uint64(about)*line }

@@ -47,6 +47,8 @@ type link struct {
 
 	session session
 
+	heard uint64 // sequence of the peer's board, as last read; 0: not since the link has come up
+
 	up    bool
 	why   string // if not up
 	since time.Time
@@ -92,6 +94,9 @@ func (l *link) step(now time.Time) {
 		}
 	}
 	l.shake()
+	if l.up {
+		l.hear()
+	}
 }
 
 // judge returns why the other node cannot be used, or "".
@@ -181,7 +186,10 @@ func (l *link) openPort() (err error) {
 // down makes sure that the link is down, and says why.
 func (l *link) down(why string) {
 	if l.up {
-		l.p.aside(func() { l.port.SetUp(false) })
+		l.p.aside(func() {
+			l.port.SetUp(false)
+			l.forget()
+		})
 		l.p.cfg.Log.Warn("link down", "link", l.p.Name(), "node", l.peer, "why", why)
 	}
 	l.session.end(l)

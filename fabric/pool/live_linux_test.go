@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/shm"
@@ -67,6 +68,8 @@ func (e *liveEngine) end() {
 }
 
 func (e *liveEngine) GUID() uint64 { return e.guid }
+
+func (e *liveEngine) SetAnnounced(any, uint64, []board.Entry) {}
 
 func (e *liveEngine) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 	e.mu.Lock()

@@ -107,11 +107,13 @@ func TestHostilePool(t *testing.T) {
 		mem := w.heap.Bytes()[:a.pool.header.size]
 		for range 40 {
 			at := w.rng.IntN(len(mem))
-			switch w.rng.IntN(4) {
+			switch w.rng.IntN(5) {
 			case 0: // header, lives and lines about others
 				at = int(nodeAt(w.rng.IntN(3))) + w.rng.IntN(256)
 			case 1:
 				at = int(nodeAt(w.rng.IntN(3)) + describeAt + uint64(w.rng.IntN(256)))
+			case 3:
+				at = int(boardAt(w.rng.IntN(3))) + w.rng.IntN(128)
 			case 2:
 				at = int(a.pool.header.ringAt(w.rng.IntN(2), 2)) + w.rng.IntN(1024)
 			}

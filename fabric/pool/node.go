@@ -98,7 +98,7 @@ func describeSum(b []byte) uint64 {
 	return crc64.Update(crc64.Checksum(b[8:56], table), table, b[headSize-nameSize:])
 }
 
-// errTorn says that a description is being written.
+// errTorn says that a description, or a board, is being written.
 var errTorn = errors.New("its description is being written")
 
 // addresses returns how many addresses a description says that it has. b is its head.

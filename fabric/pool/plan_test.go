@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/packetring"
 )
 
@@ -18,13 +19,13 @@ func TestPlan(t *testing.T) {
 		want   header
 		err    string
 	}{
-		{memory: 64 << 20, want: header{nodes: 8, size: 62754816, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
-		{memory: 256 << 20, want: header{nodes: 8, size: 62754816, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
-		{memory: 16 << 20, want: header{nodes: 8, size: 11374592, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 128 << 10}}},
-		{memory: 16 << 20, cfg: Config{Nodes: 2}, want: header{nodes: 2, size: 2371584, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
-		{memory: 64 << 20, cfg: Config{Node: 11}, want: header{nodes: 12, size: 43929600, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 256 << 10}}},
-		{memory: 2 << 20, cfg: Config{Nodes: 2, Data: 512 << 10, MTU: 60000}, want: header{nodes: 2, size: 1323008, mtu: 60000, ring: packetring.Geometry{Slots: 512, Data: 512 << 10}}},
-		{memory: 1 << 20, err: "1048576 bytes are too few for 8 nodes with rings of 512 slots and 16384 bytes of data: 4952064 are needed; give it more (size=), or less to hold (nodes=, slots=, data=)"},
+		{memory: 64 << 20, want: header{nodes: 8, size: 62885888, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
+		{memory: 256 << 20, want: header{nodes: 8, size: 62885888, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
+		{memory: 16 << 20, want: header{nodes: 8, size: 11505664, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 128 << 10}}},
+		{memory: 16 << 20, cfg: Config{Nodes: 2}, want: header{nodes: 2, size: 2502656, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 1 << 20}}},
+		{memory: 64 << 20, cfg: Config{Node: 11}, want: header{nodes: 12, size: 44060672, mtu: 16 << 10, ring: packetring.Geometry{Slots: 512, Data: 256 << 10}}},
+		{memory: 2 << 20, cfg: Config{Nodes: 2, Data: 512 << 10, MTU: 60000}, want: header{nodes: 2, size: 1454080, mtu: 60000, ring: packetring.Geometry{Slots: 512, Data: 512 << 10}}},
+		{memory: 1 << 20, err: "1048576 bytes are too few for 8 nodes with rings of 512 slots and 16384 bytes of data: 5083136 are needed; give it more (size=), or less to hold (nodes=, slots=, data=)"},
 		{memory: 1 << 20, cfg: Config{Nodes: 2, Data: 4096, MTU: 4096}, err: "MTU 4096; a multiple of 4 from 256 to 2008 is possible with a data area of 4096 bytes"},
 		{memory: 64 << 20, cfg: Config{Nodes: 2, Data: 64}, err: "MTU 8; a multiple of 4 from 256 to -8 is"},
 	} {
@@ -62,6 +63,7 @@ func TestRings(t *testing.T) {
 	require.Len(t, seen, h.rings())
 	require.LessOrEqual(t, linkAt(0, MaxNodes)-nodeAt(0), uint64(describeAt))
 	require.LessOrEqual(t, describeAt+describeSize, nodeSize)
+	require.LessOrEqual(t, boardHead+words(board.Max), boardSize)
 }
 
 func TestParse(t *testing.T) {

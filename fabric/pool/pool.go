@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/shm"
@@ -28,6 +29,7 @@ const (
 type Device interface {
 	GUID() uint64
 	AddPort(nic.PortConfig) (nic.Port, error)
+	SetAnnounced(link any, guid uint64, list []board.Entry)
 }
 
 // A Pool is this engine's part in a pool: one node, with a link to each other node. It implements
@@ -61,6 +63,7 @@ type Pool struct {
 	joined      bool       // the heartbeat beats
 	beats       uint64     // the heartbeat
 	description description
+	board       []byte // the list that the other nodes read
 
 	state atomic.Pointer[state]
 	stop  context.CancelFunc
@@ -188,6 +191,21 @@ func (p *Pool) SetAddresses(list []Address) error {
 		p.description.addresses = list
 		if p.joined {
 			p.view.describe(p.cfg.Node, &p.description)
+		}
+		return nil
+	})
+}
+
+// Announce tells the other nodes what clients of this engine announce, in place of what it has told
+// before, and returns how many entries have no room.
+func (p *Pool) Announce(list []board.Entry) (left int, err error) {
+	b, left := board.Append(nil, list, board.Max)
+	return left, p.guard(func() error {
+		p.own.Lock()
+		defer p.own.Unlock()
+		p.board = b
+		if p.joined {
+			p.view.post(p.cfg.Node, b)
 		}
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/incoherent"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -46,9 +47,11 @@ type node struct {
 	pool   *Pool
 	ports  []*port
 	guid   uint64
-	paused bool // nothing of the process runs
-	inside bool // of its loops
-	refuse int  // how many ports the engine refuses
+	paused bool                     // nothing of the process runs
+	inside bool                     // of its loops
+	refuse int                      // how many ports the engine refuses
+	board  map[uint64][]board.Entry // what links have said of other engines
+	told   int                      // how often
 }
 
 // A port is what an engine has of a link. It sends numbered packets and checks those that come.
@@ -205,6 +208,17 @@ func (n *node) link(to int) *link {
 func (n *node) up(to int) bool { return n.link(to).up }
 
 func (n *node) GUID() uint64 { return n.guid }
+
+// SetAnnounced keeps what a link says, as an engine does.
+func (n *node) SetAnnounced(link any, guid uint64, list []board.Entry) {
+	n.told++
+	if n.board == nil {
+		n.board = make(map[uint64][]board.Entry)
+	}
+	if n.board[guid] = list; len(list) == 0 {
+		delete(n.board, guid)
+	}
+}
 
 func (n *node) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 	if n.refuse > 0 {

@@ -1,0 +1,85 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/board"
+)
+
+// boardHead is the first line of a board, which has what clients of the node's engine announce:
+//
+//	0   sequence: another one after each change
+//	8   bytes of the list
+//	16  0
+//	56  CRC-64/ECMA of bytes 8 to 55 and of the list
+//	64  list, as package internal/board writes it; 0 behind it up to a multiple of 8
+const boardHead = 64
+
+// words rounds up to whole words.
+func words(n int) int { return (n + 7) &^ 7 }
+
+// post publishes what clients of this node's engine announce. One goroutine calls it at a time.
+//
+// Publish: first line of the board, its sequence last. Observed by view.posted.
+func (v *view) post(node int, list []byte) {
+	b := make([]byte, boardHead+words(len(list)))
+	be.PutUint64(b[8:], uint64(len(list)))
+	copy(b[boardHead:], list)
+	be.PutUint64(b[56:], describeSum(b[:boardHead+len(list)]))
+	at := boardAt(node)
+	v.write(at+boardHead, b[boardHead:])
+	for i := 8; i < boardHead; i += 8 {
+		v.put(at+uint64(i), be.Uint64(b[i:]))
+	}
+	v.put(at, max(1, v.word(at)+1)) // link.heard is 0 if nothing has been read
+	v.writeBack(at, boardHead)
+}
+
+// errHeard says that a board is as it was when it was read last.
+var errHeard = errors.New("nothing new")
+
+// posted returns what clients of another node's engine announce, and the sequence of that, or an older
+// one. It returns errHeard if that is the sequence that is known, and errTorn if the node is writing
+// its board: the check sum is wrong then.
+//
+// Observe: first line of the board, its sequence first. Published by view.post.
+func (v *view) posted(node int, known uint64) (list []board.Entry, sequence uint64, err error) {
+	var b [boardSize]byte
+	at := boardAt(node)
+	v.read(at, b[:boardHead])
+	sequence = be.Uint64(b[0:])
+	n := be.Uint64(b[8:])
+	switch {
+	case sequence == known:
+		return nil, sequence, errHeard
+	case n > board.Max:
+		return nil, sequence, fmt.Errorf("its list has %d bytes; %d are possible", n, board.Max)
+	}
+	v.read(at+boardHead, b[boardHead:boardHead+words(int(n))])
+	if be.Uint64(b[56:]) != describeSum(b[:boardHead+n]) {
+		return nil, sequence, errTorn
+	}
+	list, err = board.Parse(b[boardHead : boardHead+n])
+	return list, sequence, err
+}
+
+// hear reads what clients of the other engine announce, if that has changed. If it is wrong, they
+// announce nothing. The link stays up.
+func (l *link) hear() {
+	list, sequence, err := l.p.view.posted(l.peer, l.heard)
+	switch {
+	case errors.Is(err, errHeard), errors.Is(err, errTorn):
+		return // what is known is good until something else can be read
+	case err != nil:
+		l.p.cfg.Log.Warn("announcements of a node are not understood", "link", l.p.Name(), "node", l.peer, "error", err.Error())
+	}
+	l.heard = sequence
+	l.p.aside(func() { l.p.dev.SetAnnounced(l, l.desc.guid, list) })
+}
+
+// forget withdraws what clients of the other engine have announced.
+func (l *link) forget() {
+	l.heard = 0
+	l.p.dev.SetAnnounced(l, l.desc.guid, nil)
+}

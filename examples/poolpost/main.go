@@ -1,0 +1,140 @@
+// Poolpost lets programs post work that have nothing of the engine but memory: two virtual
+// machines that share memory with the host (QEMU's ivshmem), or two processes that share a file.
+// They cannot connect to the engine. They map the memory, write WQEs and doorbell records into
+// it and poll CQEs, with the functions of RDMaxcel, as a GPU does.
+//
+//	poolpost engine -file /dev/shm/pool          on the host
+//	poolpost poster -file /dev/shm/pool -node 1  in another process
+//	poolpost poster -file ivshmem -node 2        in a virtual machine
+//
+// The engine connects queue pairs two by two, 1 with 2 and 3 with 4, and writes where they are
+// into the first page of the memory. Both posters of a pair run the same program, and check
+// every byte: WRITEs back and forth, long WRITEs, READs, and fetch-and-adds on one counter.
+// With -garbage, a poster destroys its own queue pair instead, and others go on.
+//
+//	board.go   the first page
+//	engine.go  what the host does
+//	pool.go    the memory as a poster maps it
+//	poster.go  posts, polls and waits
+//	play.go    the requests, and the checks
+//	garbage.go a poster that does not know what it does
+//	nap_*.go   short sleeps
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const usage = `usage:
+  poolpost engine -file PATH [-length BYTES] [-pairs N] [-bytes N] [-json PATH] [-spin]
+  poolpost poster -file PATH|ivshmem -node N [-nap 50us] [-n ROUNDS] [-rounds N] [-garbage]
+
+engine runs until it gets SIGINT or SIGTERM:
+  -file    the shared memory; made if it does not exist
+  -length  bytes of a file that is made (default 16 MiB)
+  -pairs   pairs of posters (default 2: nodes 1 and 2, nodes 3 and 4)
+  -bytes   of a long write (default 65536)
+  -json    also writes there where everything is in the memory
+  -spin    never sleeps
+
+poster connects queue pairs with those of its peer, which is another poster:
+  -file    the shared memory: a file, resource2 of a PCI device, or the word
+           ivshmem, which finds the PCI device
+  -length  bytes to map; needed for a device without a size
+  -node    its number, counted from 1
+  -nap     sleeps so long between polls; 0 polls all the time (default 50us)
+  -n       round trips, and fetch-and-adds (default 1000)
+  -rounds  long writes, and reads (default 20)
+  -timeout for everything (default 1m)
+  -garbage writes nonsense into its queues, and expects an error completion
+           for the first
+Node 1 or 3 decides -n and -rounds for both nodes of its pair.
+`
+
+// errUsage says that the arguments are wrong, after that was printed.
+var errUsage = errors.New("usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := run(ctx, os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "poolpost: error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	var role string
+	if len(args) > 0 {
+		role, args = args[0], args[1:]
+	}
+	f := flag.NewFlagSet("poolpost", flag.ContinueOnError)
+	f.Usage = func() {}
+	var e engineConfig
+	var p posterConfig
+	var file string
+	var length int64
+	f.StringVar(&file, "file", "", "")
+	f.Int64Var(&length, "length", 0, "")
+	switch role {
+	case "engine":
+		f.IntVar(&e.pairs, "pairs", 2, "")
+		f.IntVar(&e.bytes, "bytes", 64<<10, "")
+		f.StringVar(&e.json, "json", "", "")
+		f.BoolVar(&e.spin, "spin", false, "")
+	case "poster":
+		f.IntVar(&p.node, "node", 0, "")
+		f.DurationVar(&p.nap, "nap", 50*time.Microsecond, "")
+		f.IntVar(&p.n, "n", 1000, "")
+		f.IntVar(&p.rounds, "rounds", 20, "")
+		f.DurationVar(&p.timeout, "timeout", time.Minute, "")
+		f.BoolVar(&p.garbage, "garbage", false, "")
+	case "-h", "-help", "--help":
+		return flag.ErrHelp
+	default:
+		return wrong("the first argument is %q; engine and poster are possible", role)
+	}
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return err
+	} else if err != nil {
+		return errUsage // printed by Parse
+	}
+	switch {
+	case f.NArg() > 0:
+		return wrong("%q is not an option", f.Arg(0))
+	case file == "":
+		return wrong("-file is missing")
+	case length < 0:
+		return wrong("-length %d is negative", length)
+	case role == "engine" && (e.pairs < 1 || e.pairs > mostPairs):
+		return wrong("-pairs %d; 1 to %d are possible", e.pairs, mostPairs)
+	case role == "engine" && (e.bytes < 8 || e.bytes > mostBytes || e.bytes%8 != 0):
+		return wrong("-bytes %d; a multiple of 8 up to %d is possible", e.bytes, mostBytes)
+	case role == "engine":
+		e.file, e.length = file, length
+		return serve(ctx, e)
+	case p.node < 1:
+		return wrong("-node %d; numbers begin with 1", p.node)
+	case p.n < 1 || p.n > mostRounds || p.rounds < 1 || p.rounds > mostRounds:
+		return wrong("-n %d, -rounds %d; 1 to %d are possible", p.n, p.rounds, mostRounds)
+	}
+	p.file, p.length = file, length
+	return post(ctx, p)
+}
+
+func wrong(format string, args ...any) error {
+	fmt.Fprintf(os.Stderr, "poolpost: error: "+format+"\npoolpost: hint: poolpost -h lists the options\n", args...)
+	return errUsage
+}

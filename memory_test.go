@@ -4,6 +4,7 @@ package nicless
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -178,6 +179,35 @@ func TestForeignMemoryGoes(t *testing.T) {
 	require.EqualValues(t, 7, theirs.Load(0))
 	_, err = pd.RegisterMemory(1<<20, FullAccess)
 	require.ErrorContains(t, err, "the file was made shorter, or its file system is full")
+}
+
+// The engine outlives the loss of all its queues, registers and memory.
+func TestForeignMemoryIsGone(t *testing.T) {
+	f, all := poolFile(t)
+	c := openIn(t, f)
+	pd, err := c.AllocPD()
+	require.NoError(t, err)
+	x := foreignPair(t, pd, all[fileFrom:])
+	near, _ := registered(t, pd, all[fileFrom:])
+	require.Zero(t, x.do(wqe.OpRDMAWrite, near, near))
+	require.NoError(t, f.Truncate(0))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		e, err := c.NextEvent(ctx)
+		require.NoError(t, err)
+		if e.Explanation != nil && e.Explanation.Code == "memory-fault" {
+			break
+		}
+	}
+	_, err = pd.RegisterMemory(4096, FullAccess)
+	require.ErrorContains(t, err, "the file was made shorter")
+	other, err := Open(Config{}) // in memory of its own
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	s, err := c.Status()
+	require.NoError(t, err)
+	require.Equal(t, "running", s.State)
 }
 
 // Whatever a foreigner writes into its queue and its completion queue, others go on.

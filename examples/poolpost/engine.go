@@ -15,8 +15,8 @@ import (
 )
 
 type engineConfig struct {
-	file, json   string
-	length       int64
+	file         filePart
+	json         string
 	pairs, bytes int
 	spin         bool
 }
@@ -30,14 +30,14 @@ const (
 
 // serve runs an engine until ctx ends. All that posters need is in the file.
 func serve(ctx context.Context, cfg engineConfig) error {
-	f, err := openPool(cfg)
+	f, err := openPool(cfg.file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	first, err := mmap.MapRegion(f, boardSize, mmap.RDWR, 0, 0)
+	first, err := mmap.MapRegion(f, boardSize, mmap.RDWR, 0, cfg.file.offset)
 	if err != nil {
-		return fmt.Errorf("map %s: %w", cfg.file, err)
+		return fmt.Errorf("map %s: %w", cfg.file.path, err)
 	}
 	defer first.Unmap()
 	b, err := boardOf(first)
@@ -47,7 +47,7 @@ func serve(ctx context.Context, cfg engineConfig) error {
 	b.Store(magicAt, 0) // what is there may describe an engine that is gone
 
 	nic, err := nicless.Open(nicless.Config{
-		Memory: &nicless.Memory{File: f, Offset: boardSize},
+		Memory: &nicless.Memory{File: f, Offset: cfg.file.offset + boardSize},
 		Spin:   cfg.spin,
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
@@ -77,7 +77,7 @@ func serve(ctx context.Context, cfg engineConfig) error {
 		return err
 	}
 	defer b.Store(magicAt, 0)
-	fmt.Printf("engine %016x serves nodes 1 to %d in %s\n", id, len(d.Nodes), cfg.file)
+	fmt.Printf("engine %016x serves nodes 1 to %d in %s\n", id, len(d.Nodes), cfg.file.path)
 	for beats := uint64(1); ; beats++ {
 		b.Store(beatAt, beats)
 		select {
@@ -91,19 +91,19 @@ func serve(ctx context.Context, cfg engineConfig) error {
 }
 
 // openPool opens the file, and makes it longer if it has no bytes.
-func openPool(cfg engineConfig) (*os.File, error) {
-	f, err := os.OpenFile(cfg.file, os.O_RDWR|os.O_CREATE, 0o600)
+func openPool(p filePart) (*os.File, error) {
+	f, err := os.OpenFile(p.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	st, err := f.Stat()
 	if err == nil && st.Size() == 0 {
-		if cfg.length == 0 {
-			cfg.length = defaultLength
+		if p.length == 0 {
+			p.length = defaultLength
 		}
-		err = f.Truncate(cfg.length)
-	} else if err == nil && cfg.length > st.Size() {
-		err = fmt.Errorf("%s has %d bytes, not %d as -length says", cfg.file, st.Size(), cfg.length)
+		err = f.Truncate(p.offset + p.length)
+	} else if err == nil && p.length > st.Size()-p.offset {
+		err = fmt.Errorf("%s has %d bytes; -offset %d and -length %d need more", p.path, st.Size(), p.offset, p.length)
 	}
 	if err != nil {
 		_ = f.Close()

@@ -33,11 +33,14 @@ import (
 )
 
 const usage = `usage:
-  poolpost engine -file PATH [-length BYTES] [-pairs N] [-bytes N] [-json PATH] [-spin]
-  poolpost poster -file PATH|ivshmem -node N [-nap 50us] [-n ROUNDS] [-rounds N] [-garbage]
+  poolpost engine -file PATH [-offset BYTES] [-length BYTES] 
+                  [-pairs N] [-bytes N] [-json PATH] [-spin]
+  poolpost poster -file PATH|ivshmem -node N [-offset BYTES] [-length BYTES] [-nap 50us]
+                  [-n ROUNDS] [-rounds N] [-timeout 1m] [-garbage]
 
 engine runs until it gets SIGINT or SIGTERM:
   -file    the shared memory; made if it does not exist
+  -offset  where the memory begins in the file
   -length  bytes of a file that is made (default 16 MiB)
   -pairs   pairs of posters (default 2: nodes 1 and 2, nodes 3 and 4)
   -bytes   of a long write (default 65536)
@@ -47,7 +50,8 @@ engine runs until it gets SIGINT or SIGTERM:
 poster connects queue pairs with those of its peer, which is another poster:
   -file    the shared memory: a file, resource2 of a PCI device, or the word
            ivshmem, which finds the PCI device
-  -length  bytes to map; needed for a device without a size
+  -offset, -length
+           which part of the file is mapped; devices without a size need a length
   -node    its number, counted from 1
   -nap     sleeps so long between polls; 0 polls all the time (default 50us)
   -n       round trips, and fetch-and-adds (default 1000)
@@ -84,10 +88,10 @@ func run(ctx context.Context, args []string) error {
 	f.Usage = func() {}
 	var e engineConfig
 	var p posterConfig
-	var file string
-	var length int64
-	f.StringVar(&file, "file", "", "")
-	f.Int64Var(&length, "length", 0, "")
+	var part filePart
+	f.StringVar(&part.path, "file", "", "")
+	f.Int64Var(&part.offset, "offset", 0, "")
+	f.Int64Var(&part.length, "length", 0, "")
 	switch role {
 	case "engine":
 		f.IntVar(&e.pairs, "pairs", 2, "")
@@ -114,23 +118,23 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case f.NArg() > 0:
 		return wrong("%q is not an option", f.Arg(0))
-	case file == "":
+	case part.path == "":
 		return wrong("-file is missing")
-	case length < 0:
-		return wrong("-length %d is negative", length)
+	case part.offset < 0 || part.length < 0:
+		return wrong("-offset %d, -length %d; they are not negative", part.offset, part.length)
 	case role == "engine" && (e.pairs < 1 || e.pairs > mostPairs):
 		return wrong("-pairs %d; 1 to %d are possible", e.pairs, mostPairs)
 	case role == "engine" && (e.bytes < 8 || e.bytes > mostBytes || e.bytes%8 != 0):
 		return wrong("-bytes %d; a multiple of 8 up to %d is possible", e.bytes, mostBytes)
 	case role == "engine":
-		e.file, e.length = file, length
+		e.file = part
 		return serve(ctx, e)
 	case p.node < 1:
 		return wrong("-node %d; numbers begin with 1", p.node)
 	case p.n < 1 || p.n > mostRounds || p.rounds < 1 || p.rounds > mostRounds:
 		return wrong("-n %d, -rounds %d; 1 to %d are possible", p.n, p.rounds, mostRounds)
 	}
-	p.file, p.length = file, length
+	p.file = part
 	return post(ctx, p)
 }
 

@@ -110,7 +110,7 @@ func TestPoolpost(t *testing.T) {
 // waitForHello waits until node 1 has greeted node 2.
 func waitForHello(t *testing.T, pool string, d *description) {
 	t.Helper()
-	mem, err := mapPool(pool, 0)
+	mem, err := mapPool(filePart{path: pool})
 	require.NoError(t, err)
 	defer mem.Unmap()
 	w, err := wordsOf(mem[boardSize:], d.Nodes[1].Memory.Place)
@@ -124,7 +124,7 @@ func TestStale(t *testing.T) {
 	pool := filepath.Join(t.TempDir(), "pool")
 	e := start(t, "engine", "-file", pool, "-pairs", "1")
 	var mem mmap.MMap
-	require.Eventually(t, func() bool { m, err := mapPool(pool, 0); mem = m; return err == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { m, err := mapPool(filePart{path: pool}); mem = m; return err == nil }, 20*time.Second, time.Millisecond)
 	defer mem.Unmap()
 	b, err := boardOf(mem)
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestUsage(t *testing.T) {
 		{"engine", "-file is missing"}, {"poster -file x", "-node 0; numbers begin with 1"},
 		{"engine -file x y", `"y" is not an option`}, {"engine -file x -node 1", "not defined: -node"},
 		{"engine -file x -pairs 17", "-pairs 17; 1 to 16 are possible"}, {"engine -file x -bytes 12", "-bytes 12; a multiple of 8"},
-		{"engine -file x -length -1", "-length -1 is negative"}, {"poster -file x -node 1 -n 0", "-n 0, -rounds 20; 1 to 16777216"},
+		{"engine -file x -length -1", "-offset 0, -length -1; they are not negative"}, {"poster -file x -node 1 -n 0", "-n 0, -rounds 20; 1 to 16777216"},
 	} {
 		p := start(t, strings.Fields(c.args)...)
 		assert.Equal(t, 2, p.end(), c.args)

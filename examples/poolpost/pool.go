@@ -11,32 +11,38 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// mapPool maps the memory. A length of 0 means all of it.
-func mapPool(path string, length int64) (mmap.MMap, error) {
-	if path == "ivshmem" {
+// A filePart is a part of a file. A length of 0 means the rest of the file.
+type filePart struct {
+	path           string
+	offset, length int64
+}
+
+// mapPool maps the memory.
+func mapPool(p filePart) (mmap.MMap, error) {
+	if p.path == "ivshmem" {
 		var err error
-		if path, err = findIvshmem("/sys/bus/pci/devices"); err != nil {
+		if p.path, err = findIvshmem("/sys/bus/pci/devices"); err != nil {
 			return nil, err
 		}
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(p.path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // the mapping stays
-	if length == 0 {
+	if p.length == 0 {
 		st, err := f.Stat()
 		if err != nil {
 			return nil, err
 		}
-		length = st.Size()
+		p.length = st.Size() - p.offset
 	}
-	if length < boardSize {
-		return nil, fmt.Errorf("%s has %d bytes; more than %d are needed (-length, for a device without a size)", path, length, boardSize)
+	if p.length < boardSize {
+		return nil, fmt.Errorf("%s has %d bytes; more than %d are needed (-length, for a device without a size)", p.path, p.length, boardSize)
 	}
-	mem, err := mmap.MapRegion(f, int(length), mmap.RDWR, 0, 0)
+	mem, err := mmap.MapRegion(f, int(p.length), mmap.RDWR, 0, p.offset)
 	if err != nil {
-		return nil, fmt.Errorf("map %d bytes of %s: %w", length, path, err)
+		return nil, fmt.Errorf("map %d bytes of %s from %d on: %w", p.length, p.path, p.offset, err)
 	}
 	return mem, nil
 }

@@ -15,8 +15,7 @@ import (
 )
 
 type posterConfig struct {
-	file      string
-	length    int64
+	file      filePart
 	node      int
 	nap       time.Duration
 	n, rounds int
@@ -45,7 +44,7 @@ type poster struct {
 func post(ctx context.Context, cfg posterConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, cfg.timeout)
 	defer cancel()
-	mem, err := mapPool(cfg.file, cfg.length)
+	mem, err := mapPool(cfg.file)
 	if err != nil {
 		return err
 	}

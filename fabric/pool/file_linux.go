@@ -44,15 +44,41 @@ func attach(ctx context.Context, cfg *Config, w *waiting, t timer) (*shm.Region,
 var errNotYet = errors.New("the file is not there yet")
 
 func attachNow(cfg *Config) (*shm.Region, error) {
+	m := Memory{Path: cfg.Path, Offset: cfg.Offset, Size: cfg.Size}
+	if cfg.Node == 0 {
+		m.Make = defaultSize
+		if cfg.Size != 0 {
+			m.Make = cfg.Size
+		}
+		// Before a file is left that is too small for others.
+		m.fits = func(size uint64) error { _, err := plan(cfg, size); return err }
+	}
+	return m.Map()
+}
+
+// A Memory is a part of a file or device that hosts or programs share: a file of tmpfs or hugetlbfs, a DAX
+// device, or the resource file of a PCI device.
+type Memory struct {
+	Path   string
+	Offset uint64 // bytes; a multiple of the page size, or of what the device needs
+	Size   uint64 // bytes; 0: all behind Offset
+	Make   uint64 // an ordinary file that is shorter than Offset + Size, or empty, is made so much longer than Offset; 0: it is not
+
+	fits func(size uint64) error // judges the size before a file is made longer; can be nil
+}
+
+// Map maps the memory. The error wraps errNotYet if the file is missing or shorter than that, and somebody else may still
+// make it.
+func (m *Memory) Map() (*shm.Region, error) {
 	flags := os.O_RDWR
-	if cfg.Node == 0 && !isDevice(cfg.Path) {
+	if m.Make != 0 && !isDevice(m.Path) {
 		flags |= os.O_CREATE
 	}
-	f, err := os.OpenFile(cfg.Path, flags, 0o600)
+	f, err := os.OpenFile(m.Path, flags, 0o600)
 	switch {
-	case errors.Is(err, os.ErrNotExist) && missing(filepath.Dir(cfg.Path)):
-		return nil, fmt.Errorf("the directory %s does not exist", filepath.Dir(cfg.Path))
-	case errors.Is(err, os.ErrNotExist) && cfg.Node != 0:
+	case errors.Is(err, os.ErrNotExist) && missing(filepath.Dir(m.Path)):
+		return nil, fmt.Errorf("the directory %s does not exist", filepath.Dir(m.Path))
+	case errors.Is(err, os.ErrNotExist) && m.Make == 0:
 		return nil, fmt.Errorf("%w: %w", errNotYet, err)
 	case err != nil:
 		return nil, err
@@ -62,30 +88,37 @@ func attachNow(cfg *Config) (*shm.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := cfg.Offset + cfg.Size; cfg.Node == 0 && what.grow && (what.size == 0 || what.size < want) {
-		if cfg.Size == 0 {
-			want = cfg.Offset + defaultSize
+	if m.Make != 0 && what.grow && (what.size <= m.Offset || what.size < m.Offset+m.Size) {
+		if err := m.grow(f, &what); err != nil {
+			return nil, err
 		}
-		want = (want + what.unit - 1) &^ (what.unit - 1)
-		if _, err := plan(cfg, want-cfg.Offset); err != nil {
-			return nil, err // before a file is left that is too small for others
-		}
-		if err := f.Truncate(int64(want)); err != nil {
-			return nil, fmt.Errorf("make %s of %d bytes: %w", what.kind, want, err)
-		}
-		what.size = want
 	}
-	size, err := what.part(cfg)
+	size, err := what.part(m)
 	if err != nil {
 		return nil, err
 	}
 	// A memfd that nobody can make shorter is better. Other files do not have seals.
 	_, _ = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
-	r, err := shm.AttachPart(f, int64(cfg.Offset), int(size))
+	r, err := shm.AttachPart(f, int64(m.Offset), int(size))
 	if err != nil {
-		return nil, fmt.Errorf("map %d bytes of %s from %d on: %w", size, what.kind, cfg.Offset, err)
+		return nil, fmt.Errorf("map %d bytes of %s from %d on: %w", size, what.kind, m.Offset, err)
 	}
 	return r, nil
+}
+
+// grow makes the file longer.
+func (m *Memory) grow(f *os.File, what *file) error {
+	want := (m.Offset + m.Make + what.unit - 1) &^ (what.unit - 1)
+	if m.fits != nil {
+		if err := m.fits(want - m.Offset); err != nil {
+			return err
+		}
+	}
+	if err := f.Truncate(int64(want)); err != nil {
+		return fmt.Errorf("make %s of %d bytes: %w", what.kind, want, err)
+	}
+	what.size = want
+	return nil
 }
 
 // missing reports whether there is certainly no file of this name.
@@ -105,26 +138,26 @@ func isDevice(path string) bool {
 	return false
 }
 
-// part returns how many bytes of the file the pool uses.
-func (w *file) part(cfg *Config) (uint64, error) {
+// part returns how many bytes of the file are used.
+func (w *file) part(m *Memory) (uint64, error) {
 	switch {
-	case cfg.Offset%w.unit != 0:
-		return 0, fmt.Errorf("offset=%d; %s needs a multiple of %d", cfg.Offset, w.kind, w.unit)
-	case cfg.Offset >= w.size:
+	case m.Offset%w.unit != 0:
+		return 0, fmt.Errorf("offset=%d; %s needs a multiple of %d", m.Offset, w.kind, w.unit)
+	case m.Offset >= w.size:
 		if w.grow {
-			return 0, fmt.Errorf("%w: offset=%d, and the file has %d bytes", errNotYet, cfg.Offset, w.size)
+			return 0, fmt.Errorf("%w: offset=%d, and the file has %d bytes", errNotYet, m.Offset, w.size)
 		}
-		return 0, fmt.Errorf("offset=%d; %s has %d bytes", cfg.Offset, w.kind, w.size)
+		return 0, fmt.Errorf("offset=%d; %s has %d bytes", m.Offset, w.kind, w.size)
 	}
-	size := w.size - cfg.Offset
-	if cfg.Size != 0 {
-		if cfg.Size > size {
+	size := w.size - m.Offset
+	if m.Size != 0 {
+		if m.Size > size {
 			if w.grow {
-				return 0, fmt.Errorf("%w: size=%d, and the file has %d bytes from offset=%d on", errNotYet, cfg.Size, size, cfg.Offset)
+				return 0, fmt.Errorf("%w: size=%d, and the file has %d bytes from offset=%d on", errNotYet, m.Size, size, m.Offset)
 			}
-			return 0, fmt.Errorf("size=%d; %s has %d bytes from offset=%d on", cfg.Size, w.kind, size, cfg.Offset)
+			return 0, fmt.Errorf("size=%d; %s has %d bytes from offset=%d on", m.Size, w.kind, size, m.Offset)
 		}
-		size = cfg.Size
+		size = m.Size
 	}
 	if size = min(size, shm.MaxRegion) &^ (w.unit - 1); size == 0 {
 		return 0, fmt.Errorf("%s has less than %d bytes", w.kind, w.unit)

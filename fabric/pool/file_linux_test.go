@@ -128,14 +128,14 @@ func TestDAX(t *testing.T) {
 	require.EqualValues(t, 1<<30, w.unit)
 
 	w.unit = 2 << 20
-	size, err := w.part(&Config{Size: 5 << 20})
+	size, err := w.part(&Memory{Size: 5 << 20})
 	require.NoError(t, err)
 	require.EqualValues(t, 4<<20, size, "whole units")
-	_, err = w.part(&Config{Size: 1 << 20})
+	_, err = w.part(&Memory{Size: 1 << 20})
 	require.ErrorContains(t, err, "the DAX device has less than 2097152 bytes")
-	_, err = w.part(&Config{Offset: 1 << 30})
+	_, err = w.part(&Memory{Offset: 1 << 30})
 	require.ErrorContains(t, err, "offset=1073741824; the DAX device has 1073741824 bytes")
-	_, err = w.part(&Config{Offset: 2 << 20, Size: 1 << 30})
+	_, err = w.part(&Memory{Offset: 2 << 20, Size: 1 << 30})
 	require.ErrorContains(t, err, "size=1073741824; the DAX device has 1071644672 bytes from offset=2097152 on")
 }
 

@@ -85,12 +85,12 @@ func Parse(s string) (Config, error) {
 			err = number(value, &cfg.MTU)
 		case "data":
 			var n uint64
-			err = bytes(value, &n)
+			n, err = ParseSize(value)
 			cfg.Data = int(min(n, math.MaxInt64))
 		case "size":
-			err = bytes(value, &cfg.Size)
+			cfg.Size, err = ParseSize(value)
 		case "offset":
-			err = bytes(value, &cfg.Offset)
+			cfg.Offset, err = ParseSize(value)
 		case "dead":
 			cfg.Dead, err = time.ParseDuration(value)
 		case "wait":
@@ -121,7 +121,8 @@ func number(s string, to *int) error {
 	return nil
 }
 
-func bytes(s string, to *uint64) error {
+// ParseSize reads a number of bytes. K, M and G at its end stand for powers of 1024.
+func ParseSize(s string) (uint64, error) {
 	digits, shift := s, 0
 	if len(s) > 0 {
 		if shift = 10 * (1 + strings.IndexByte("KMG", s[len(s)-1]&^0x20)); shift > 0 {
@@ -130,10 +131,9 @@ func bytes(s string, to *uint64) error {
 	}
 	n, err := strconv.ParseUint(digits, 10, 63-shift)
 	if err != nil {
-		return fmt.Errorf("a number of bytes is needed, such as 64M")
+		return 0, fmt.Errorf("a number of bytes is needed, such as 64M")
 	}
-	*to = n << shift
-	return nil
+	return n << shift, nil
 }
 
 // Waits returns how long Open waits for node 0 to format the pool: Wait or its default.

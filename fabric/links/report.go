@@ -3,24 +3,20 @@
 package links
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
-// A Report is the state of one link.
+// A Report is the state of one link, or of a network interface over the links.
 type Report struct {
 	Link  string
 	Why   string `json:",omitempty"` // why a link that opens by itself is open
+	About string `json:",omitempty"` // of a network interface: what it is, and its counts
 	Peers []fabric.Peer
 }
 
@@ -59,32 +55,11 @@ func (t *Table) why() string {
 	return strings.Join(list, "; ")
 }
 
-// answerTime is how long Serve waits for a reader.
-const answerTime = time.Second
-
-// Serve listens at a unix socket and writes the Report, as JSON, to everybody who connects, until
-// stop is called. mode is the socket's permission bits. Serve returns when it listens. When stop
-// has returned, nothing is left at path.
+// Serve writes the Report, as JSON, to everybody who connects to a unix socket, until stop is called; see
+// unixsock.Tell.
 func (t *Table) Serve(path string, mode fs.FileMode) (stop func(), err error) {
-	_ = os.Remove(path) // of an engine that is gone: the caller owns the name before it
-	l, err := unixsock.ListenStream(path, mode)
-	if err != nil {
+	if stop, err = unixsock.Tell(path, mode, func() any { return t.Report() }); err != nil {
 		return nil, fmt.Errorf("links: %w", err)
 	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil {
-				time.Sleep(answerTime) // no descriptors are left
-				continue
-			}
-			_ = c.SetDeadline(time.Now().Add(answerTime))
-			_ = json.NewEncoder(c).Encode(t.Report())
-			_ = c.Close()
-		}
-	}()
-	return func() { _ = l.Close() }, nil
+	return stop, nil
 }

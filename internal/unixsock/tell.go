@@ -1,0 +1,54 @@
+//go:build linux && (amd64 || arm64)
+
+package unixsock
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+)
+
+// answerTime is how long Tell waits for a reader.
+const answerTime = time.Second
+
+// Tell listens at a path and writes what value returns, as JSON, to everybody who connects, until stop
+// is called. A socket that is there already is removed, so the caller must own the name. mode is the
+// socket's permission bits. Tell returns when it listens. When stop has returned, nothing is left at
+// path.
+func Tell(path string, mode fs.FileMode, value func() any) (stop func(), err error) {
+	_ = os.Remove(path)
+	l, err := ListenStream(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				time.Sleep(answerTime) // no descriptors are left
+				continue
+			}
+			_ = c.SetDeadline(time.Now().Add(answerTime))
+			_ = json.NewEncoder(c).Encode(value())
+			_ = c.Close()
+		}
+	}()
+	return func() { _ = l.Close() }, nil
+}
+
+// Ask connects to the path of a Tell and reads its answer into value.
+func Ask(path string, patience time.Duration, value any) error {
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return json.NewDecoder(c).Decode(value)
+}

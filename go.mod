@@ -13,8 +13,9 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1
 	github.com/wcharczuk/go-chart/v2 v2.1.2
+	golang.org/x/net v0.62.0
 	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.44.0
+	golang.org/x/term v0.47.0
 	pgregory.net/rapid v1.3.0
 )
 

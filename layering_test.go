@@ -91,10 +91,13 @@ var mayImport = map[string][]string{
 	// The host API, and the only place where device and host meet.
 	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
 
+	// A network interface over the fabric: a client of an engine, above the host API.
+	"netdev": {".", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu"},
+
 	// Programs, and the two features of the command that have separate packages.
 	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
 	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless": {".", "engine", "verbs", "fabric", "fabric/links", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/links", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},
@@ -166,7 +169,7 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "internal/mmsg", "internal/tun", "server", "verbs", "internal/mapholder", "internal/unixsock",
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
 	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
 
 // All packages must build on every system, because the formats and nicless decode work

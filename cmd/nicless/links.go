@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,18 +12,19 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/fabric/links"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/spf13/cobra"
 )
 
 const linksUsage = `Prints the links of an engine to other engines and hosts: for each peer the
 state, the MTU, the packets sent and received, those sent again, and, if the
 link opened by itself or is down, why. Nodes that have not joined a pool share
-a row.
+a row. The network interfaces of "nicless net up" are printed too, with their
+peers and counts.
 
 Usage:
   nicless links [--engine PATH] [--json]
@@ -62,16 +64,14 @@ func newLinks() *cobra.Command {
 }
 
 func printLinks(w io.Writer, socket string, asJSON bool) error {
-	conn, err := net.Dial("unix", socket+nicless.LinksSuffix)
-	if err != nil {
-		return hintf("name the engine's socket: nicless links --engine PATH", "links: no engine at %s: %w", socket, err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(startTime))
 	var list []links.Report
-	if err := json.NewDecoder(conn).Decode(&list); err != nil {
+	if err := unixsock.Ask(socket+nicless.LinksSuffix, startTime, &list); err != nil {
+		if errors.As(err, new(*net.OpError)) {
+			return hintf("name the engine's socket: nicless links --engine PATH", "links: no engine at %s: %w", socket, err)
+		}
 		return fmt.Errorf("links: answer of the engine at %s: %w", socket, err)
 	}
+	list = append(list, askInterfaces(socket)...)
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -85,6 +85,9 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 		fmt.Fprintln(w, l.Link)
 		if l.Why != "" {
 			fmt.Fprintf(w, "  open because: %s\n", l.Why)
+		}
+		if l.About != "" {
+			fmt.Fprintf(w, "  %s\n", l.About)
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "  PEER\tSTATE\tMTU\tSENT\tRECEIVED\tRESENT\tTIMEOUTS")

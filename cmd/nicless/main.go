@@ -6,6 +6,7 @@
 //	nicless run      runs a program of rdma-core on a device made of software
 //	nicless shell    runs a shell in which all programs of rdma-core find the device
 //	nicless links    prints the links of an engine to other engines and hosts
+//	nicless net      makes a network interface whose packets travel over an engine
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets
 //	nicless bench    measures latency, rate and bandwidth beside their floors
 //	nicless torture  tests an engine while clients attack it and processes are killed
@@ -53,6 +54,7 @@ Usage:
   nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
   nicless links [--engine PATH] [--json]
+  nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
   nicless decode KIND [HEX|-] [--json]
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
   nicless bench all [--rows REGEXP] [--runs N] [--json]

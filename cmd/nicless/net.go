@@ -1,0 +1,199 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/fabric/links"
+	"github.com/nicless/nicless/internal/tun"
+	"github.com/nicless/nicless/netdev"
+	"github.com/spf13/cobra"
+)
+
+const netUsage = `Makes networks of engines: "nicless net up" is a network interface of this host
+whose packets travel over an engine.
+
+Usage:
+  nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
+`
+
+const netUpUsage = `Makes a network interface (TUN) whose IP packets travel over an engine, and over
+its links to other engines: through memory, without a NIC. The interfaces of
+an engine, and of engines linked by a pool or UCX, find each other. The
+interface is there until SIGINT or SIGTERM ends the command.
+
+It works in a network namespace of your own, without root:
+  unshare --user --map-root-user --net nicless net up ...
+and also with CAP_NET_ADMIN, or with an interface that root has made for you
+with "ip tuntap add". See docs/NUPA.md.
+
+Usage:
+  nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
+
+Flags:
+  --addr ADDRESS/BITS  address of the interface, and how many of its bits are
+                       the network's; IPv4 or IPv6; may be repeated
+  --engine PATH        socket of the engine
+  --link LINK          in place of --engine: an engine in this process, with
+                       this link; may be repeated (see nicless engine --help)
+  --name NAME          name of the interface (default: nicless0n)
+  --mtu N              longest packet in bytes (default: 65520)
+  --slots PATH,node=N  memory in which packets travel without being copied by
+                       the engine: a file, PCI BAR or DAX device that the peers
+                       map too; no two interfaces may have the same node. Other
+                       options: nodes=8, offset=0, size=0, coherence=none
+  --plain              let the kernel cut packets to the MTU and sum them up
+                       (no offloads)
+  --log-level LEVEL    debug, info, warn, error or off (default: info)
+
+Example:
+  nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock
+  nicless net up --addr 192.168.8.100/24 --link pool:/dev/shm/pool,node=0
+`
+
+type netFlags struct {
+	addresses    []string
+	engine, name string
+	links        []string
+	mtu          int
+	slots        string
+	plain        bool
+	level        string
+}
+
+func newNet() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "net",
+		Short: "network interfaces over engines",
+		Long:  netUsage,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("nicless net up is possible", "net: command %q does not exist", args[0])
+			}
+			return usagef("nicless net up --help", "net: a command is missing")
+		},
+	}
+	c.AddCommand(newNetUp())
+	return c
+}
+
+func newNetUp() *cobra.Command {
+	var f netFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "make a network interface whose packets travel over an engine",
+		Long:  netUpUsage,
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal kills
+			return f.up(ctx, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	c.Flags().StringArrayVar(&f.addresses, "addr", nil, "address of the interface")
+	c.Flags().StringVar(&f.engine, "engine", "", "socket of the engine")
+	c.Flags().StringArrayVar(&f.links, "link", nil, "a link of an engine in this process")
+	c.Flags().StringVar(&f.name, "name", "nicless0n", "name of the interface")
+	c.Flags().IntVar(&f.mtu, "mtu", 65520, "longest packet")
+	c.Flags().StringVar(&f.slots, "slots", "", "memory for packets")
+	c.Flags().BoolVar(&f.plain, "plain", false, "no offloads")
+	c.Flags().StringVar(&f.level, "log-level", "info", "least level that is logged")
+	_ = c.MarkFlagFilename("engine")
+	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// up runs the interface until ctx ends.
+func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
+	const example = "nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock"
+	switch {
+	case len(f.addresses) == 0:
+		return usagef(example, "net up: --addr is missing")
+	case len(f.addresses) > netdev.MaxAddresses:
+		return usagef(example, "net up: %d addresses; at most %d are possible", len(f.addresses), netdev.MaxAddresses)
+	case f.engine == "" && len(f.links) == 0:
+		return usagef(example, "net up: --engine or --link is missing")
+	case f.engine != "" && len(f.links) > 0:
+		return usagef("--link starts an engine in this process; links of another engine are named when it starts", "net up: --engine %s and --link %s exclude each other", f.engine, f.links[0])
+	}
+	t := tun.Config{Name: f.name, MTU: f.mtu, Plain: f.plain}
+	cfg := netdev.Config{Name: f.name, MTU: f.mtu}
+	for _, a := range f.addresses {
+		p, err := netip.ParsePrefix(a)
+		if err != nil {
+			return usagef(example, "net up: --addr %q is not an address and the length of its network's prefix", a)
+		}
+		t.Addresses, cfg.Addresses = append(t.Addresses, p), append(cfg.Addresses, p.Addr())
+	}
+	if _, err := links.Parse(f.links); err != nil {
+		return usagef("pool:PATH,node=N, ucx:HOST:PORT and others are possible; see docs/FABRIC.md", "net up: --link: %v", err)
+	}
+	log, err := newLog(f.level, stderr)
+	if err != nil {
+		return err
+	}
+	cfg.Log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	if f.slots != "" {
+		c, err := netdev.ParseSlots(f.slots)
+		if err != nil {
+			return usagef("--slots PATH,node=N", "net up: --slots: %v", err)
+		}
+		if cfg.Slots, err = netdev.OpenSlots(c); err != nil {
+			return err
+		}
+		defer cfg.Slots.Close()
+	}
+	return f.run(ctx, t, cfg, stdout)
+}
+
+// run opens everything, and runs the interface.
+func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, stdout io.Writer) (err error) {
+	dev, err := tun.Open(t)
+	if err != nil {
+		return err
+	}
+	c, err := f.connect(ctx, cfg.Log)
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	in, err := netdev.Open(c, dev, cfg)
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	if f.engine != "" {
+		stop, err := tellInterface(f.engine, dev, in)
+		if err != nil {
+			cfg.Log.Info("nicless links will not show this interface", "why", err.Error())
+		} else {
+			defer stop()
+		}
+	}
+	fmt.Fprintf(stdout, "net ready: %s %v mtu %d, offloads: %v\n", dev.Name(), t.Addresses, t.MTU, dev.Offloads())
+	return in.Run(ctx)
+}
+
+// connect returns a client of the engine.
+func (f *netFlags) connect(ctx context.Context, log *slog.Logger) (*nicless.Context, error) {
+	if f.engine == "" {
+		return nicless.Open(nicless.Config{Links: f.links, Log: log})
+	}
+	c, err := nicless.DialContext(ctx, f.engine)
+	if err != nil {
+		return nil, hintf("start it first: nicless engine --socket "+f.engine, "net up: --engine %s: %w", f.engine, err)
+	}
+	return c, nil
+}

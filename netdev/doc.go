@@ -1,0 +1,62 @@
+//go:build linux && (amd64 || arm64)
+
+// Package netdev is a network interface over the fabric: IP packets travel in messages between queue
+// pairs, or stay in memory that two interfaces share while a message says where they are.
+//
+// Terms: an interface is one end, with a Device of the kernel's and a client of an engine. A peer is
+// another interface of the same engine, or of an engine to which a pool or UCX leads. A life of an
+// interface is from its start to its end. A session is one connection of two queue pairs.
+//
+// # Peers
+//
+// Interfaces find each other by announcements (nicless.Context.Announce). An announcement has the
+// interface's addresses, and for each peer a queue pair that is offered to it. No other message is needed
+// to connect: session.go says how. So the network needs no other network, and no broadcasts: a packet goes
+// to the peer that has announced its destination. The kernel gets an ICMP error if there is none.
+//
+// An interface has one RC queue pair for each peer, one SRQ and one CQ.
+//
+// # Packets
+//
+// Before each packet is a virtio header. It lets the kernel leave segmentation and checksums to the
+// receiver, whose kernel does not need them either: so a packet of TCP has up to 64 KiB, whatever the
+// MTU is.
+//
+//   - Without shared slots the kernel writes the packet into a registered buffer, which is sent. The engine
+//     copies it into a receive of the SRQ of the peer, whose kernel reads it there.
+//   - With shared slots the kernel writes the packet into a slot, a message of 16 bytes says which, and
+//     the peer's kernel reads the slot. Nobody else copies the packet. Short packets are sent as without slots.
+//
+// An interface that has no free buffer or slot does not read from the kernel. The kernel's queue becomes full
+// then, and senders wait. A peer may hold three quarters of the buffers. If it takes nothing for 100 ms,
+// packets for it are dropped until it does, so that the other peers do not wait.
+//
+// # Trust
+//
+// Who can announce can take any address that is free. An interface accepts a packet only from the addresses that
+// its sender has announced, only to its own addresses, and only if the virtio header and the packet's
+// headers fit (tun.Check). It copies these headers first, because those in slots can change. The rest of a packet
+// is as trustworthy as on any network, and the kernel treats it so. Shared slots can be read and written by
+// all who map them: do not share them with those who may not read all packets.
+//
+// # Threads
+//
+// Three goroutines: send.go reads the device, receive.go takes completions and keeps the sessions, and
+// watch in interface.go waits for news of the fabric. The fields of Interface and peer say whose they are;
+// peer.mu is for what the first two share.
+//
+// # Files
+//
+//	interface.go    Interface: Open, Run
+//	announce.go     announcements, as bytes
+//	message.go      messages, as bytes
+//	session.go      peers that come and go, and the connections to them
+//	peer.go         what is on the way to a peer
+//	send.go         from the kernel to peers
+//	receive.go      from peers to the kernel
+//	buffers.go      registered memory for messages
+//	memory.go       the options of --slots, and the memory of slots
+//	slots.go        slots: who writes and who reads what
+//	unreachable.go  what the kernel is told when nobody has an address
+//	stats.go        counts
+package netdev

@@ -1,0 +1,279 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless"
+)
+
+// A stranger is a client that says that it is an interface, and then sends what it likes.
+type stranger struct {
+	t      *testing.T
+	c      *nicless.Context
+	victim id
+	said   announcement
+	pd     *nicless.PD
+	cq     *nicless.CQ
+	qp     *nicless.QP
+	mr     *nicless.MR
+}
+
+// newStranger connects to the one interface of an engine.
+func newStranger(t *testing.T, socket string, said announcement) *stranger {
+	t.Helper()
+	c, err := nicless.Dial(socket)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	s := &stranger{t: t, c: c, said: said}
+	if s.said.life == 0 {
+		s.said.life = newLife()
+	}
+	s.pd, err = c.AllocPD()
+	require.NoError(t, err)
+	s.cq, err = c.CreateCQ(nicless.CQConfig{})
+	require.NoError(t, err)
+	s.mr, err = s.pd.RegisterMemory(1<<20, nicless.LocalWrite)
+	require.NoError(t, err)
+	s.connect()
+	return s
+}
+
+// hears returns what the interface announces, when enough says so.
+func (s *stranger) hears(enough func(a *announcement) bool) (a announcement) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		list, err := s.c.Announcements()
+		require.NoError(s.t, err)
+		for _, one := range list {
+			if a, err = parseAnnouncement(one.Value); err == nil && enough(&a) {
+				s.victim = id{one.Device, one.Client}
+				return true
+			}
+		}
+		return false
+	}, patience, 1e6)
+	return a
+}
+
+func (s *stranger) announce(offer, accepted uint32) {
+	s.t.Helper()
+	life := s.hears(func(*announcement) bool { return true }).life
+	d := s.qp.Descriptor()
+	a := s.said
+	a.sessions = []session{{life: life, offer: offer, accepted: accepted, qpn: d.QPN, psn: d.PSN, reads: true}}
+	require.NoError(s.t, s.c.Announce(a.put(nil)))
+}
+
+// connect connects another queue pair.
+func (s *stranger) connect() {
+	s.t.Helper()
+	var err error
+	s.qp, err = s.pd.CreateQP(nicless.QPConfig{SendCQ: s.cq, SignalAll: true, MaxSendWR: 200, MaxInline: messageSize})
+	require.NoError(s.t, err)
+	offer := rand.Uint32() | 1
+	s.announce(offer, 0)
+	var theirs session
+	s.hears(func(a *announcement) bool {
+		theirs = a.about(s.said.life)
+		return theirs.accepted == offer
+	})
+	require.NoError(s.t, s.qp.Connect(nicless.Descriptor{Device: s.victim.device, QPN: theirs.qpn, PSN: theirs.psn}, connection))
+	for i := range 100 {
+		require.NoError(s.t, s.qp.PostRecv(&nicless.RecvWR{ID: uint64(i), SGE: []nicless.SGE{s.mr.SGE(1<<19, 1<<17)}}))
+	}
+	s.announce(offer, theirs.offer)
+}
+
+// sends sends a message, and returns whether it arrived.
+func (s *stranger) sends(b []byte) bool {
+	s.t.Helper()
+	n := copy(s.mr.Bytes(), b)
+	require.NoError(s.t, s.qp.PostSend(&nicless.SendWR{Op: nicless.Send, SGE: []nicless.SGE{s.mr.SGE(0, n)}}))
+	var c [1]nicless.Completion
+	for {
+		_, err := s.cq.Wait(s.t.Context(), c[:])
+		require.NoError(s.t, err)
+		if c[0].QPN == s.qp.QPN() {
+			return c[0].Err() == nil
+		}
+	}
+}
+
+func text(m message, rest ...byte) []byte {
+	var head [messageSize]byte
+	m.put(&head)
+	return append(head[:], rest...)
+}
+
+// What a hostile peer sends is refused, and harms no other peer.
+func TestHostileMessages(t *testing.T) {
+	socket := serve(t)
+	slots := filepath.Join(filepath.Dir(socket), "slots")
+	a := start(t, socket, "10.1.0.1", slotsOf(t, slots, 0))
+	friend := start(t, socket, "10.1.0.2", slotsOf(t, slots, 1))
+	a.meets(friend)
+	friend.meets(a)
+
+	// The stranger maps the slots, too, and signs an area.
+	mem := &Config{}
+	slotsOf(t, slots, 2)(mem)
+	area, err := newSlots(mem.Slots.region, 4, 2, false)
+	require.NoError(t, err)
+	own := announcement{life: newLife(), mtu: 65520, area: 2, slots: area.count, name: "evil\n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
+	area.sign(own.life)
+	s := newStranger(t, socket, own)
+
+	good := packet(own.addresses[0], a.addr, 700, 1)
+	slot := area.slot(2, 0)
+	copy(slot[packetAt:], good)
+	area.publish(slot, 9, len(good))
+	with := func(change func(b []byte)) []byte {
+		b := packet(own.addresses[0], a.addr, 700, 1)
+		change(b)
+		return text(message{kind: kindPacket, length: uint32(len(b))}, b...)
+	}
+	for name, b := range map[string][]byte{
+		"empty":                 nil,
+		"short":                 make([]byte, messageSize-1),
+		"kind 0":                make([]byte, messageSize),
+		"kind 4":                text(message{kind: 4, length: 100}),
+		"length too small":      text(message{kind: kindPacket, length: HeaderSize}, make([]byte, HeaderSize)...),
+		"length too large":      text(message{kind: kindSlot, length: MaxPacket + 1, tag: 9}),
+		"length lies":           text(message{kind: kindPacket, length: 700}, make([]byte, 600)...),
+		"more behind freed":     text(message{kind: kindFreed}, 1),
+		"slot too large":        text(message{kind: kindSlot, slot: uint16(area.count), length: 700, tag: 9}),
+		"slot 65535":            text(message{kind: kindSlot, slot: 65535, length: 700, tag: 9}),
+		"another tag":           text(message{kind: kindSlot, slot: 0, length: uint32(len(good)), tag: 8}),
+		"slot never written":    text(message{kind: kindSlot, slot: 1, length: uint32(len(good)), tag: 9}),
+		"slot's length lies":    text(message{kind: kindSlot, slot: 0, length: uint32(len(good)) + 1, tag: 9}),
+		"no IP":                 with(func(b []byte) { b[HeaderSize] = 0x20 }),
+		"another's address":     with(func(b []byte) { copy(b[HeaderSize+12:], friend.addr.AsSlice()) }),
+		"the receiver's":        with(func(b []byte) { copy(b[HeaderSize+12:], a.addr.AsSlice()) }),
+		"to another":            with(func(b []byte) { copy(b[HeaderSize+16:], friend.addr.AsSlice()) }),
+		"IP length":             with(func(b []byte) { b[HeaderSize+2]++ }),
+		"checksum beyond":       with(func(b []byte) { b[0], b[6], b[7] = 1, 0xff, 0xff }),
+		"GSO without TCP":       with(func(b []byte) { b[1], b[4] = 1, 200 }),
+		"GSO of size 0":         with(func(b []byte) { b[1] = 5 }),
+		"GSO of an unknown way": with(func(b []byte) { b[1] = 77 }),
+	} {
+		before := a.refused(own.addresses[0])
+		require.True(t, s.sends(b), name)
+		a.until(func(Stats) bool { return a.refused(own.addresses[0]) == before+1 })
+	}
+	require.Empty(t, a.wire.out)
+
+	// What is right goes through, in a message and in a slot.
+	require.True(t, s.sends(with(func([]byte) {})))
+	require.Equal(t, good, a.gets())
+	require.True(t, s.sends(text(message{kind: kindSlot, length: uint32(len(good)), tag: 9})))
+	require.Equal(t, good, a.gets())
+
+	// A message that frees more than was sent ends the session. The next one is as good as new.
+	require.True(t, s.sends(text(message{kind: kindFreed, freed: 1})))
+	s.hears(func(x *announcement) bool { return x.about(own.life).accepted == 0 })
+	s.connect()
+	require.True(t, s.sends(with(func([]byte) {})))
+	require.Equal(t, good, a.gets())
+
+	// A message that fits into no receive is refused by the engine, and ends the session too.
+	require.False(t, s.sends(make([]byte, bufferSize+1)))
+	a.sends(friend.addr, 3000, 5)
+	require.Equal(t, packet(a.addr, friend.addr, 3000, 5), friend.gets())
+}
+
+func (n *node) refused(from netip.Addr) uint64 {
+	for _, p := range n.in.Stats().Peers {
+		if p.Addresses[0] == from {
+			return p.Refused
+		}
+	}
+	return 0
+}
+
+// Random messages are survived.
+func TestRandomMessages(t *testing.T) {
+	a := start(t, serve(t), "10.1.0.1")
+	s := newStranger(t, a.socket, announcement{mtu: 65520, area: -1, name: "random", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}})
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		b := packet(s.said.addresses[0], a.addr, random.IntN(300), 1)
+		b = text(message{kind: kindPacket, length: uint32(len(b))}, b...)
+		for range random.IntN(4) {
+			b[random.IntN(len(b))] = byte(random.Uint32())
+		}
+		if !s.sends(b) {
+			s.connect()
+		}
+		for len(a.wire.out) > 0 {
+			<-a.wire.out
+		}
+		if a.in.Stats().Peers[0].Up {
+			continue
+		}
+		s.connect()
+	}
+}
+
+// Announcements that cannot be right make no peer, and the log says why.
+func TestHostileAnnouncements(t *testing.T) {
+	a := start(t, serve(t), "10.1.0.1")
+	c, err := nicless.Dial(a.socket)
+	require.NoError(t, err)
+	defer c.Close()
+	base := announcement{life: 5, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.3")}}
+	for name, change := range map[string]func(x *announcement, b *[]byte){
+		"its address":   func(x *announcement, _ *[]byte) { x.addresses = []netip.Addr{a.addr} },
+		"no address":    func(x *announcement, _ *[]byte) { x.addresses = nil },
+		"version":       func(_ *announcement, b *[]byte) { (*b)[4]++ },
+		"life 0":        func(x *announcement, _ *[]byte) { x.life = 0 },
+		"length":        func(_ *announcement, b *[]byte) { *b = (*b)[:len(*b)-1] },
+		"sessions":      func(_ *announcement, b *[]byte) { (*b)[23] = 200 },
+		"addresses":     func(_ *announcement, b *[]byte) { (*b)[20] = 200 },
+		"area":          func(x *announcement, _ *[]byte) { x.area = maxAreas },
+		"another thing": func(_ *announcement, b *[]byte) { (*b)[0]++ },
+	} {
+		x := base
+		change(&x, new([]byte{1: 0, headSize: 0}))
+		b := x.put(nil)
+		change(new(base), &b)
+		require.NoError(t, c.Announce(b))
+		require.Empty(t, a.in.Stats().Peers, name)
+	}
+	require.NoError(t, c.Announce(base.put(nil)))
+	a.until(func(s Stats) bool { return len(s.Peers) == 1 })
+	require.False(t, a.in.Stats().Peers[0].Up)
+	require.NoError(t, c.Announce(nil))
+	a.until(func(s Stats) bool { return len(s.Peers) == 0 })
+}
+
+func FuzzAnnouncement(f *testing.F) {
+	f.Add([]byte{})
+	full := announcement{life: 1, mtu: 65520, area: 3, slots: 17, name: "nicless0n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}}
+	for i := range MaxPeers {
+		full.sessions = append(full.sessions, session{life: uint64(i + 1), offer: 2, accepted: 3, qpn: 0xabcdef, psn: 0x123456, reads: i&1 == 0})
+	}
+	f.Add(full.put(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := parseAnnouncement(b)
+		if err != nil {
+			return
+		}
+		again, err := parseAnnouncement(a.put(nil))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(a.sessions, a.addresses), fmt.Sprint(again.sessions, again.addresses))
+		require.Equal(t, a.life, again.life)
+	})
+}
+
+// The longest announcement fits.
+func TestAnnouncementFits(t *testing.T) {
+	require.LessOrEqual(t, announceSize, nicless.MaxAnnouncement)
+}

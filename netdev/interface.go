@@ -1,0 +1,238 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/tun"
+)
+
+// HeaderSize is the size of the virtio header before each packet, and MaxPacket the most bytes of both.
+const (
+	HeaderSize = tun.HeaderSize
+	MaxPacket  = HeaderSize + 1<<16 - 1
+)
+
+// A Device is a network interface of the kernel, such as a TUN device. Read and Write may be called at the
+// same time.
+type Device interface {
+	// Read reads the virtio header and the packet that the kernel sends next, and waits for them.
+	Read(b []byte) (int, error)
+
+	// Write gives the kernel one packet, in two pieces: a virtio header, and at least the packet's IP header,
+	// and what follows.
+	Write(head, rest []byte) error
+
+	// Close ends Read.
+	Close() error
+}
+
+// A Config says what an interface is. Addresses must be set.
+type Config struct {
+	Name      string       // for the log and for peers, at most 16 bytes
+	MTU       int          // of the Device; for peers
+	Addresses []netip.Addr // of the Device: 1 to MaxAddresses
+	Slots     *Slots       // shared memory for packets; nil: none
+	Log       *slog.Logger // told of peers that come and go; can be nil
+}
+
+// An Interface carries the packets of a Device to the peers of the fabric and back.
+type Interface struct {
+	c     *nicless.Context
+	dev   Device
+	cfg   Config
+	log   *slog.Logger
+	life  uint64
+	slots *slots // nil: none
+
+	pd            *nicless.PD
+	cq            *nicless.CQ
+	srq           *nicless.SRQ
+	send, receive buffers
+	free          freeList // buffers of send
+	freeSlots     freeList
+	mostHeld      int // by one peer
+
+	// The goroutine that sends owns these.
+	timer    *time.Timer
+	answered time.Time // when unreachable answered last
+
+	// The goroutine of Run owns these.
+	peers     map[id]*peer
+	ignored   map[id]string // announcements that are no peers, and why
+	announced []byte
+	head      [headLength]byte // of the packet that is being judged
+
+	routes  atomic.Pointer[routes]
+	changed atomic.Bool // announcements have changed, or a session has to
+	mu      sync.Mutex
+	wake    context.CancelFunc // ends the wait of the goroutine that receives
+	waiting context.Context    // of that wait; the goroutine that receives owns it
+
+	stats struct{ unreachable, dropped atomic.Uint64 }
+}
+
+// An id names the client behind an announcement.
+type id struct {
+	device uint64
+	client uint32
+}
+
+// routes say whose a packet is. They are replaced, never changed.
+type routes struct {
+	all       []route // by address
+	byAddress map[netip.Addr]*peer
+	byQPN     map[uint32]*peer
+}
+
+// A route is a peer, and what was known of it when the routes were made.
+type route struct {
+	*peer
+	said announcement
+	why  string
+}
+
+// Open makes an interface. The context must not have announced anything. Close the context after the interface.
+func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
+	if n := len(cfg.Addresses); n == 0 || n > MaxAddresses {
+		return nil, fmt.Errorf("netdev: %d addresses; 1 to %d are possible", n, MaxAddresses)
+	}
+	if len(cfg.Name) > maxName {
+		return nil, fmt.Errorf("netdev: name %q of %d bytes; %d are possible", cfg.Name, len(cfg.Name), maxName)
+	}
+	in := &Interface{
+		c: c, dev: dev, cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), life: newLife(),
+		free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour),
+		peers: make(map[id]*peer), ignored: make(map[id]string), wake: func() {}, mostHeld: sendBuffers * 3 / 4,
+	}
+	in.routes.Store(&routes{})
+	if cfg.Slots != nil {
+		if err := in.openSlots(cfg.Slots); err != nil {
+			return nil, err
+		}
+	}
+	if err := in.unclaimed(); err != nil {
+		return nil, err
+	}
+	if err := in.makeQueues(); err != nil {
+		return nil, fmt.Errorf("netdev: %w", err)
+	}
+	return in, nil
+}
+
+func newLife() (life uint64) {
+	for life == 0 {
+		var b [8]byte
+		_, _ = rand.Read(b[:])
+		life = binary.NativeEndian.Uint64(b[:])
+	}
+	return life
+}
+
+func (in *Interface) openSlots(s *Slots) (err error) {
+	if in.slots, err = newSlots(s.region, s.areas, s.own, s.incoherent); err != nil {
+		return err
+	}
+	in.freeSlots = newFreeList(in.slots.count)
+	in.mostHeld = min(in.mostHeld, max(1, in.slots.count*3/4))
+	return guard(func() error { in.slots.sign(in.life); return nil })
+}
+
+// unclaimed returns an error if an interface of the fabric has an address of this one.
+func (in *Interface) unclaimed() error {
+	list, err := in.c.Announcements()
+	if err != nil {
+		return fmt.Errorf("netdev: %w", err)
+	}
+	for _, a := range list {
+		said, err := parseAnnouncement(a.Value)
+		if err != nil {
+			continue
+		}
+		for _, ip := range said.addresses {
+			if slices.Contains(in.cfg.Addresses, ip) {
+				return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, said.name, a.Device)
+			}
+		}
+	}
+	return nil
+}
+
+// makeQueues makes what all peers share.
+func (in *Interface) makeQueues() (err error) {
+	if in.pd, err = in.c.AllocPD(); err != nil {
+		return err
+	}
+	if in.cq, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers + MaxPeers*2*sendQueue}); err != nil {
+		return err
+	}
+	if in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1}); err != nil {
+		return err
+	}
+	if in.send, err = newBuffers(in.pd, sendBuffers); err != nil {
+		return err
+	}
+	if in.receive, err = newBuffers(in.pd, receiveBuffers); err != nil {
+		return err
+	}
+	for n := range receiveBuffers {
+		if err := in.postReceive(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run carries packets until ctx ends, the device is closed or the engine is gone. It closes the device.
+func (in *Interface) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for _, f := range []func(context.Context) error{in.readDevice, in.readFabric, in.watch} {
+		all.Go(func() { cancel(guard(func() error { return f(ctx) })) })
+	}
+	<-ctx.Done()
+	in.again() // so that readFabric sees the end
+	err := errors.Join(in.dev.Close())
+	all.Wait()
+	_ = in.c.Announce(nil)
+	in.timer.Stop()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+// watch waits for news of the fabric.
+func (in *Interface) watch(ctx context.Context) error {
+	for {
+		ev, err := in.c.NextEvent(ctx)
+		if err != nil {
+			return err
+		}
+		if ev.Kind != nicless.EventExplanation {
+			in.again()
+		}
+	}
+}
+
+// again makes the goroutine of Run look at the announcements.
+func (in *Interface) again() {
+	in.changed.Store(true)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.wake()
+}

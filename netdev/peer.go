@@ -1,0 +1,212 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless"
+)
+
+// A peer is another interface. The goroutine of Run owns what is not under mu.
+type peer struct {
+	in     *Interface
+	said   announcement
+	device uint64 // its engine
+	client uint32 // in that engine
+	seen   bool   // in the announcements that are being looked at
+	why    string // if it cannot be used: why
+
+	// The session; membership.go
+	offer    uint32             // counts own queue pairs
+	accepted uint32             // the peer's offer to which the queue pair is connected; 0: none
+	reads    bool               // its slots can be read
+	broken   bool               // the queue pair has failed
+	rest     time.Time          // until when the peer is left alone
+	own      nicless.Descriptor // of the queue pair
+
+	warned bool // the log has told of a packet that was refused
+
+	// How many packets in its slots are done with, in this session. The goroutine of Run writes it.
+	consumed atomic.Uint32
+
+	mu      sync.Mutex
+	qp      *nicless.QP
+	up      bool              // both queue pairs are connected
+	shared  bool              // the peer reads the slots of this interface
+	held    int               // buffers and slots that are on the way to the peer
+	sent    [sendBuffers]bool // buffers among them
+	order   []uint16          // slots among them, oldest first
+	freed   uint32            // slots that the peer has done with, in this session
+	told    uint32            // consumed, as the peer was told
+	stalled bool              // the peer has taken nothing for stallTime, and packets for it are dropped
+	tag     uint32            // of the last message with a slot
+	post    nicless.SendWR    // reused
+	head    [messageSize]byte // reused
+	sge     [1]nicless.SGE    // reused
+
+	progress chan struct{} // gets a value when buffers or slots come back
+	stats    counters
+}
+
+// stallTime is how long a packet waits for a peer that holds as much as it may. A peer that is stopped
+// costs the others that time once.
+const stallTime = 100 * time.Millisecond
+
+func newPeer(in *Interface) *peer {
+	return &peer{in: in, progress: make(chan struct{}, 1)}
+}
+
+// reset begins a session: nothing is on the way. mu is held.
+func (p *peer) reset() {
+	for n := range p.sent {
+		if p.sent[n] {
+			p.in.free <- uint16(n)
+		}
+	}
+	p.sent = [sendBuffers]bool{}
+	for _, n := range p.order {
+		p.in.freeSlots <- n
+	}
+	p.order = p.order[:0]
+	p.held, p.freed, p.told = 0, 0, 0
+	p.consumed.Store(0)
+	p.up, p.shared, p.stalled = false, false, false
+	p.moved()
+}
+
+// moved tells a sender who waits that there is progress. mu is held.
+func (p *peer) moved() {
+	p.stalled = false
+	select {
+	case p.progress <- struct{}{}:
+	default:
+	}
+}
+
+// errDropped says that a packet was not sent. The caller has its buffer still.
+var errDropped = errors.New("dropped")
+
+// wait waits until the peer can take a packet, but not for a peer that is stalled. It returns with mu
+// held.
+func (p *peer) wait() error {
+	p.mu.Lock()
+	for p.up && p.held >= p.in.mostHeld && !p.stalled {
+		p.mu.Unlock()
+		p.in.timer.Reset(stallTime)
+		select {
+		case <-p.progress:
+			p.mu.Lock()
+		case <-p.in.timer.C:
+			p.mu.Lock()
+			p.stalled = p.held >= p.in.mostHeld
+		}
+	}
+	if !p.up || p.held >= p.in.mostHeld {
+		return errDropped
+	}
+	return nil
+}
+
+// sendBuffer sends the virtio header and the packet, together length bytes, that are in a buffer behind
+// the room for a message's head.
+func (p *peer) sendBuffer(n uint16, length int) error {
+	defer p.mu.Unlock()
+	if err := p.wait(); err != nil {
+		return err
+	}
+	m := message{kind: kindPacket, length: uint32(length), freed: p.consumed.Load()}
+	m.put((*[messageSize]byte)(p.in.send.at(int(n))))
+	p.sge[0] = p.in.send.sge(int(n), messageSize+length)
+	p.post = nicless.SendWR{ID: uint64(n), Op: nicless.Send, SGE: p.sge[:]}
+	if err := p.qp.PostSend(&p.post); err != nil {
+		return errDropped
+	}
+	p.sent[n] = true
+	p.held++
+	p.told = m.freed
+	p.stats.sent(length)
+	return nil
+}
+
+// sendSlot sends the packet in a slot.
+func (p *peer) sendSlot(n uint16, length int) error {
+	defer p.mu.Unlock()
+	if err := p.wait(); err != nil {
+		return err
+	}
+	p.tag = max(1, p.tag+1)
+	s := p.in.slots
+	s.publish(s.slot(s.own, int(n)), p.tag, length)
+	m := message{kind: kindSlot, slot: n, length: uint32(length), freed: p.consumed.Load(), tag: p.tag}
+	if err := p.postHead(m); err != nil {
+		return errDropped
+	}
+	p.order = append(p.order, n)
+	p.held++
+	p.stats.sent(length)
+	return nil
+}
+
+// noBuffer is the ID of a send that has no buffer.
+const noBuffer = 1 << 16
+
+// postHead posts a message of its head only. mu is held.
+func (p *peer) postHead(m message) error {
+	m.put(&p.head)
+	p.post = nicless.SendWR{ID: noBuffer, Op: nicless.Send, Data: p.head[:]}
+	err := p.qp.PostSend(&p.post)
+	if err == nil {
+		p.told = m.freed
+	}
+	return err
+}
+
+// tellFrom tells the peer which of its slots are done with, if there are at least n more than it was
+// told. If the queue has no room, later messages will tell.
+func (p *peer) tellFrom(n uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.consumed.Load(); p.up && now-p.told >= n {
+		_ = p.postHead(message{kind: kindFreed, freed: now})
+	}
+}
+
+// sendDone takes back the buffer of a send that has ended.
+func (p *peer) sendDone(id uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := uint16(id); id < sendBuffers && p.sent[n] {
+		p.sent[n] = false
+		p.held--
+		p.in.free <- n
+		p.moved()
+	}
+}
+
+var errFreed = errors.New("it says that it has done with more slots than it was sent")
+
+// slotsDone takes back the slots that the peer has done with: so many in this session.
+func (p *peer) slotsDone(freed uint32) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := freed - p.freed
+	if n == 0 {
+		return nil
+	}
+	if uint64(n) > uint64(len(p.order)) {
+		return errFreed
+	}
+	for _, slot := range p.order[:n] {
+		p.in.freeSlots <- slot
+	}
+	p.order = slices.Delete(p.order, 0, int(n))
+	p.held -= int(n)
+	p.freed = freed
+	p.moved()
+	return nil
+}

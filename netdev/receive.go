@@ -1,0 +1,174 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/tun"
+)
+
+// headLength is how many bytes of a packet are copied before they are judged: the virtio header and
+// the longest headers of IP and TCP.
+const headLength = HeaderSize + 120
+
+// readFabric gives the kernel what peers send, and keeps the sessions.
+func (in *Interface) readFabric(ctx context.Context) error {
+	in.changed.Store(true)
+	done := make([]nicless.Completion, 32)
+	for ctx.Err() == nil {
+		if in.changed.Swap(false) {
+			if err := in.look(); err != nil {
+				return err
+			}
+		}
+		n, err := in.cq.Poll(done)
+		if n == 0 && err == nil {
+			in.tellAll()
+			n, err = in.wait(ctx, done)
+		}
+		for i := range done[:n] {
+			if err := in.complete(&done[i]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits for completions, or until again is called. Then it returns 0.
+func (in *Interface) wait(ctx context.Context, done []nicless.Completion) (int, error) {
+	if in.waiting == nil || in.waiting.Err() != nil {
+		in.mu.Lock()
+		in.waiting, in.wake = context.WithCancel(ctx)
+		in.mu.Unlock()
+	}
+	if in.changed.Load() {
+		return 0, nil
+	}
+	n, err := in.cq.Wait(in.waiting, done)
+	if in.waiting.Err() != nil {
+		err = nil
+	}
+	return n, err
+}
+
+// firstReceive is the ID of the first receive; IDs of sends are smaller.
+const firstReceive = noBuffer + 1
+
+func (in *Interface) postReceive(n int) error {
+	sge := [1]nicless.SGE{in.receive.sge(n, bufferSize)}
+	return in.srq.PostRecv(&nicless.RecvWR{ID: firstReceive + uint64(n), SGE: sge[:]})
+}
+
+// complete takes one completion. That of a queue pair which is gone has no peer any more.
+func (in *Interface) complete(c *nicless.Completion) error {
+	p := in.routes.Load().byQPN[c.QPN]
+	switch {
+	case p != nil && c.Status != cqe.StatusSuccess:
+		p.fail(c.Err())
+	case c.ID < firstReceive && p != nil:
+		p.sendDone(c.ID)
+	case c.ID >= firstReceive && p != nil:
+		b := in.receive.at(int(c.ID - firstReceive))[:c.ByteLen]
+		if err := p.take(b); err != nil {
+			p.refuse(err)
+		}
+	}
+	if c.ID < firstReceive {
+		return nil
+	}
+	return in.postReceive(int(c.ID - firstReceive))
+}
+
+// take takes a message, which nobody can change.
+func (p *peer) take(b []byte) error {
+	var head [messageSize]byte
+	copy(head[:], b)
+	m, err := parseMessage(&head, len(b))
+	if err != nil {
+		return err
+	}
+	if err := p.slotsDone(m.freed); err != nil {
+		p.fail(err)
+		return err
+	}
+	switch m.kind {
+	case kindPacket:
+		return p.deliver(b[messageSize:])
+	case kindSlot:
+		err := p.takeSlot(m)
+		p.consumed.Add(1)
+		p.tellFrom(max(1, uint32(p.said.slots)/4))
+		return err
+	}
+	return nil
+}
+
+// takeSlot gives the kernel the packet in a slot of the peer.
+func (p *peer) takeSlot(m message) error {
+	s := p.in.slots
+	if !p.reads {
+		return errors.New("a packet in a slot; this interface does not read its slots")
+	}
+	if int(m.slot) >= min(s.count, p.said.slots) {
+		return fmt.Errorf("a packet in slot %d; it has %d slots", m.slot, min(s.count, p.said.slots))
+	}
+	b, ok := s.open(s.slot(p.said.area, int(m.slot)), m.tag, int(m.length))
+	if !ok {
+		return fmt.Errorf("a packet in slot %d, which does not belong to the message any more", m.slot)
+	}
+	return p.deliver(b)
+}
+
+// deliver gives the kernel a packet with its virtio header. The peer may change the bytes meanwhile, so
+// the headers are copied and the copy is judged, and the kernel gets the copy.
+func (p *peer) deliver(b []byte) error {
+	in := p.in
+	n := copy(in.head[:], b)
+	head := in.head[:n]
+	if err := tun.Check(head, len(b)-HeaderSize); err != nil {
+		return err
+	}
+	from, ok := tun.Source(head)
+	if !ok || !slices.Contains(p.said.addresses, from) {
+		return fmt.Errorf("a packet from %v, which is not its address", from)
+	}
+	to, ok := tun.Destination(head)
+	if !ok || !slices.Contains(in.cfg.Addresses, to) {
+		return fmt.Errorf("a packet to %v, which is not an address of this interface", to)
+	}
+	if err := in.dev.Write(head, b[n:]); err != nil {
+		if errors.Is(err, os.ErrClosed) {
+			return nil // the interface ends
+		}
+		return fmt.Errorf("the kernel refuses a packet of %d bytes: %w", len(b)-HeaderSize, err)
+	}
+	p.stats.received(len(b))
+	return nil
+}
+
+// refuse counts a message that was refused. The log tells of the first of a session.
+func (p *peer) refuse(err error) {
+	p.stats.refused.Add(1)
+	if !p.warned {
+		p.warned = true
+		p.in.log.Warn("message refused; others of this peer are only counted", "peer", p, "why", err.Error())
+	}
+}
+
+// tellAll tells all peers which of their slots are free.
+func (in *Interface) tellAll() {
+	for _, r := range in.routes.Load().all {
+		r.tellFrom(1)
+	}
+}

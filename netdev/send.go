@@ -1,0 +1,132 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/nicless/nicless/internal/tun"
+)
+
+// shortPacket is up to how many bytes a packet in a slot is copied into a message: that costs less than
+// telling the sender that its slot is free.
+const shortPacket = 512
+
+// readDevice sends what the kernel gives to the device.
+func (in *Interface) readDevice(ctx context.Context) error {
+	next := in.sendBuffers
+	if in.slots != nil {
+		next = in.sendSlots
+	}
+	err := next(ctx)
+	if errors.Is(err, os.ErrClosed) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// sendBuffers reads packets into buffers and sends them from there. While no buffer is free, it does not read:
+// that is what slows senders down.
+func (in *Interface) sendBuffers(ctx context.Context) error {
+	for {
+		var n uint16
+		select {
+		case n = <-in.free:
+		case <-ctx.Done():
+			return nil
+		}
+		for sent := false; !sent; {
+			b := in.send.at(int(n))[messageSize:]
+			length, err := in.read(b)
+			if err != nil {
+				return err
+			}
+			if p := in.route(b[:length]); p != nil {
+				sent = in.count(p.sendBuffer(n, length))
+			}
+		}
+	}
+}
+
+// sendSlots is sendBuffers with slots. Short packets are copied into buffers, and so are those for peers
+// that do not read the slots.
+func (in *Interface) sendSlots(ctx context.Context) error {
+	s := in.slots
+	for {
+		var n uint16
+		select {
+		case n = <-in.freeSlots:
+		case <-ctx.Done():
+			return nil
+		}
+		slot := s.slot(s.own, int(n))
+		s.claim(slot)
+		for sent := false; !sent; {
+			b := slot[packetAt:]
+			length, err := in.read(b)
+			if err != nil {
+				return err
+			}
+			b = b[:length]
+			p := in.route(b)
+			if p == nil {
+				continue
+			}
+			if length > shortPacket && p.readsSlots() {
+				sent = in.count(p.sendSlot(n, length))
+				continue
+			}
+			var copied uint16
+			select {
+			case copied = <-in.free:
+			case <-ctx.Done():
+				return nil
+			}
+			copy(in.send.at(int(copied))[messageSize:], b)
+			if !in.count(p.sendBuffer(copied, length)) {
+				in.free <- copied
+			}
+		}
+	}
+}
+
+func (in *Interface) read(b []byte) (int, error) {
+	n, err := in.dev.Read(b[:MaxPacket])
+	if err != nil {
+		return 0, fmt.Errorf("read the network interface: %w", err)
+	}
+	return n, nil
+}
+
+// route returns the peer for a packet, or nil. Then it counts the packet, and answers it.
+func (in *Interface) route(b []byte) *peer {
+	to, ok := tun.Destination(b)
+	if !ok {
+		in.stats.unreachable.Add(1)
+		return nil
+	}
+	p := in.routes.Load().byAddress[to]
+	if p == nil {
+		in.stats.unreachable.Add(1)
+		in.unreachable(b, to)
+	}
+	return p
+}
+
+// count reports whether a packet was sent.
+func (in *Interface) count(err error) bool {
+	if err != nil {
+		in.stats.dropped.Add(1)
+	}
+	return err == nil
+}
+
+// readsSlots reports whether the peer reads the slots of this interface.
+func (p *peer) readsSlots() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shared
+}

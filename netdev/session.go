@@ -1,0 +1,265 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nicless/nicless"
+)
+
+// sendQueue is the room of a queue pair: for packets, and for as many messages without one.
+const sendQueue = 2 * sendBuffers
+
+// restTime is after what time a peer that could not be reached is tried again.
+const restTime = 500 * time.Millisecond
+
+// connection waits for ever for a peer that has no receives left, and asks for short pauses.
+var connection = nicless.Connection{MinRNRTimer: 6}
+
+// look looks at what is announced, takes the next step of all sessions, and announces what has
+// changed. A session comes up in these steps, each of which one side announces:
+//
+//  1. Each side makes a queue pair, and offers it.
+//  2. A side with a queue pair that is not connected connects it to the other side's offer, unless the
+//     other side has accepted an earlier offer of this side: then it waits for another one.
+//  3. A side whose queue pair is connected, and whose offer is accepted, sends packets.
+//
+// A side that sees another offer than the one it has accepted, or whose queue pair has failed, makes
+// another queue pair and offers that.
+func (in *Interface) look() error {
+	list, err := in.c.Announcements()
+	if err != nil {
+		return fmt.Errorf("announcements: %w", err)
+	}
+	for _, p := range in.peers {
+		p.seen = false
+	}
+	said := make(map[id]string)
+	for _, a := range list {
+		in.hear(a, said)
+	}
+	in.ignored = said
+	for at, p := range in.peers {
+		if !p.seen {
+			in.drop(at, p, "it is gone")
+		}
+	}
+	for _, p := range in.peers {
+		if err := p.step(); err != nil {
+			return err
+		}
+	}
+	in.rebuild()
+	return in.announce()
+}
+
+// hear takes one announcement.
+func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) {
+	at := id{a.Device, a.Client}
+	said, err := parseAnnouncement(a.Value)
+	p := in.peers[at]
+	if err == nil && p != nil && p.said.life != said.life {
+		in.drop(at, p, "it has begun anew")
+		p = nil
+	}
+	if err == nil && p == nil && len(in.peers) == MaxPeers {
+		err = fmt.Errorf("there are %d peers already", MaxPeers)
+	}
+	if err == nil && p == nil {
+		err = in.judge(&said)
+	}
+	switch {
+	case errors.Is(err, errNotOurs):
+		return
+	case err != nil:
+		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
+			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", said.name, "why", err.Error())
+		}
+		return
+	case p == nil:
+		p = newPeer(in)
+		p.device, p.client = a.Device, a.Client
+		in.peers[at] = p
+		if said.mtu != in.cfg.MTU {
+			in.log.Warn("a peer has another MTU; TCP uses the smaller one, and longer datagrams may be lost",
+				"name", said.name, "its", said.mtu, "own", in.cfg.MTU)
+		}
+	}
+	p.said, p.seen = said, true
+}
+
+// judge returns why an interface cannot be a peer.
+func (in *Interface) judge(said *announcement) error {
+	if len(said.addresses) == 0 {
+		return errors.New("it has no address")
+	}
+	for _, ip := range said.addresses {
+		if slices.Contains(in.cfg.Addresses, ip) {
+			return fmt.Errorf("it says that it has %v, an address of this interface", ip)
+		}
+		for _, p := range in.peers {
+			if slices.Contains(p.said.addresses, ip) {
+				return fmt.Errorf("it says that it has %v, which interface %s had before it", ip, p.said.name)
+			}
+		}
+	}
+	return nil
+}
+
+// step takes the next step of a session.
+func (p *peer) step() error {
+	if time.Now().Before(p.rest) {
+		return nil
+	}
+	theirs := p.said.about(p.in.life)
+	anew := p.accepted != 0 && theirs.offer != p.accepted
+	if p.broken || anew || p.qp == nil {
+		why := "its queue pair has failed"
+		if anew {
+			why = "it begins the connection anew"
+		}
+		p.end(why)
+		if err := p.begin(); err != nil {
+			return err
+		}
+	}
+	if s := p.in.slots; s != nil {
+		p.reads = s.signedBy(p.said.area, p.said.life)
+	}
+	if p.accepted == 0 && theirs.offer != 0 && (theirs.accepted == 0 || theirs.accepted == p.offer) {
+		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn}, connection)
+		if err != nil {
+			p.say("peer cannot be reached", err.Error())
+			p.broken, p.rest = true, time.Now().Add(restTime)
+			time.AfterFunc(restTime, p.in.again)
+			return nil
+		}
+		p.accepted = theirs.offer
+	}
+	up := p.accepted != 0 && theirs.accepted == p.offer
+	p.mu.Lock()
+	news := up != p.up
+	p.up, p.shared = up, theirs.reads
+	p.mu.Unlock()
+	switch {
+	case up && news:
+		p.why = ""
+		p.in.log.Info("peer up", "peer", p, "slots", theirs.reads)
+	case !up && p.why == "":
+		p.why = "it has not answered yet"
+	}
+	return nil
+}
+
+// begin offers another queue pair.
+func (p *peer) begin() error {
+	qp, err := p.in.pd.CreateQP(nicless.QPConfig{
+		SendCQ: p.in.cq, SRQ: p.in.srq, MaxSendWR: sendQueue, MaxSendSGE: 1, MaxInline: messageSize, SignalAll: true,
+		Deny: nicless.RemoteWrite | nicless.RemoteRead | nicless.RemoteAtomic,
+	})
+	if err != nil {
+		return fmt.Errorf("queue pair for %v: %w", p, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.qp, p.own = qp, qp.Descriptor()
+	p.offer++
+	return nil
+}
+
+// end ends the session. What was on the way is lost.
+func (p *peer) end(why string) {
+	p.mu.Lock()
+	was := p.up
+	if p.qp != nil {
+		_ = p.qp.Close()
+		p.qp = nil
+	}
+	p.reset()
+	p.mu.Unlock()
+	p.accepted, p.broken, p.warned, p.reads = 0, false, false, false
+	if was {
+		p.say("peer down", why)
+	}
+}
+
+// fail ends the session soon.
+func (p *peer) fail(why error) {
+	if !p.broken {
+		p.broken = true
+		p.in.log.Info("queue pair failed", "peer", p, "why", why.Error())
+		p.in.changed.Store(true)
+	}
+}
+
+func (p *peer) say(what, why string) {
+	if p.why != what+why {
+		p.why = what + why
+		p.in.log.Warn(what, "peer", p, "why", why)
+	}
+}
+
+func (in *Interface) drop(at id, p *peer, why string) {
+	p.end(why)
+	delete(in.peers, at)
+}
+
+// rebuild makes the routes.
+func (in *Interface) rebuild() {
+	r := &routes{byAddress: make(map[netip.Addr]*peer), byQPN: make(map[uint32]*peer)}
+	for _, p := range in.peers {
+		r.all = append(r.all, route{p, p.said, p.why})
+		for _, ip := range p.said.addresses {
+			r.byAddress[ip] = p
+		}
+		if p.qp != nil {
+			r.byQPN[p.own.QPN] = p
+		}
+	}
+	slices.SortFunc(r.all, func(x, y route) int { return x.said.addresses[0].Compare(y.said.addresses[0]) })
+	in.routes.Store(r)
+}
+
+// announce tells the peers what has changed.
+func (in *Interface) announce() error {
+	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name, addresses: in.cfg.Addresses}
+	if in.slots != nil {
+		a.area, a.slots = in.slots.own, in.slots.count
+	}
+	for _, p := range in.peers {
+		if p.qp == nil {
+			continue
+		}
+		a.sessions = append(a.sessions, session{life: p.said.life, offer: p.offer, accepted: p.accepted, qpn: p.own.QPN, psn: p.own.PSN, reads: p.reads})
+	}
+	slices.SortFunc(a.sessions, func(x, y session) int { return cmp.Compare(x.life, y.life) })
+	b := a.put(make([]byte, 0, announceSize))
+	if bytes.Equal(b, in.announced) {
+		return nil
+	}
+	if err := in.c.Announce(b); err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	in.announced = b
+	return nil
+}
+
+// engine is the number of an engine for the log.
+func engine(device uint64) string { return fmt.Sprintf("%016x", device) }
+
+// LogValue describes the peer in the log.
+func (p *peer) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("name", p.said.name), slog.Any("addresses", p.said.addresses), slog.String("engine", engine(p.device)))
+}
+
+func (p *peer) String() string {
+	return fmt.Sprintf("interface %s %v of engine %016x", p.said.name, p.said.addresses, p.device)
+}

@@ -1,0 +1,68 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"net/netip"
+	"sync/atomic"
+)
+
+// counters are those of a peer.
+type counters struct {
+	packetsOut, bytesOut, packetsIn, bytesIn, refused atomic.Uint64
+}
+
+func (c *counters) sent(length int) {
+	c.packetsOut.Add(1)
+	c.bytesOut.Add(uint64(length - HeaderSize))
+}
+
+func (c *counters) received(length int) {
+	c.packetsIn.Add(1)
+	c.bytesIn.Add(uint64(length - HeaderSize))
+}
+
+// Stats are counts of an interface since it was opened. A packet may be longer than the MTU, because
+// the kernel gives segments of TCP and UDP together.
+type Stats struct {
+	Name        string
+	Addresses   []netip.Addr
+	MTU         int
+	Unreachable uint64 // packets to addresses that no peer has
+	Dropped     uint64 // packets for peers that were down, or that took nothing
+	Peers       []PeerStats
+}
+
+// PeerStats are counts of one peer, since it was seen first. Sessions of one life are counted together.
+type PeerStats struct {
+	Name            string
+	Addresses       []netip.Addr
+	Engine          uint64
+	MTU             int
+	Up              bool
+	Slots           bool   // packets to it travel in shared slots
+	Why             string `json:",omitempty"` // if not Up: why
+	Sent, Received  uint64 // packets
+	Bytes, GotBytes uint64
+	Refused         uint64 // messages that were refused
+}
+
+// Stats returns the counts. It is safe for concurrent use.
+func (in *Interface) Stats() Stats {
+	s := Stats{Name: in.cfg.Name, Addresses: in.cfg.Addresses, MTU: in.cfg.MTU, Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load()}
+	for _, r := range in.routes.Load().all {
+		r.mu.Lock()
+		up, slots := r.up, r.shared
+		r.mu.Unlock()
+		p := PeerStats{
+			Name: r.said.name, Addresses: r.said.addresses, Engine: r.device, MTU: r.said.mtu, Up: up, Slots: slots,
+			Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
+			Received: r.stats.packetsIn.Load(), GotBytes: r.stats.bytesIn.Load(), Refused: r.stats.refused.Load(),
+		}
+		if !up {
+			p.Why = r.why
+		}
+		s.Peers = append(s.Peers, p)
+	}
+	return s
+}

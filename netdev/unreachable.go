@@ -1,0 +1,110 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"net/netip"
+	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+)
+
+// unreachablePause is the least time between two answers of unreachable, and mostQuoted is how much of a
+// packet an answer repeats: all that the kernel needs, and no more than fits into 1280 bytes.
+const (
+	unreachablePause = 5 * time.Millisecond
+	mostQuoted       = 512
+)
+
+// unreachable tells the kernel that no peer has the address to which it has sent a packet, so that
+// programs get an error and do not wait. b begins with the virtio header.
+func (in *Interface) unreachable(b []byte, to netip.Addr) {
+	now := time.Now()
+	if to.IsMulticast() || now.Sub(in.answered) < unreachablePause || isICMPError(b[HeaderSize:], to) {
+		return
+	}
+	in.answered = now
+	var out []byte
+	if to.Is4() {
+		out = answer4(b[HeaderSize:], to)
+	} else {
+		out = answer6(b[HeaderSize:], to)
+	}
+	if out != nil {
+		_ = in.dev.Write(append(make([]byte, HeaderSize, HeaderSize+len(out)), out...), nil)
+	}
+}
+
+// The answers come from the address that is not there: the kernel drops packets that come from outside and say
+// that they are from this host.
+
+func answer4(packet []byte, to netip.Addr) []byte {
+	m := icmp.Message{Type: ipv4.ICMPTypeDestinationUnreachable, Code: hostUnreachable4, Body: &icmp.DstUnreach{Data: quoted(packet)}}
+	body, err := m.Marshal(nil)
+	if err != nil {
+		return nil
+	}
+	h := make([]byte, ipv4.HeaderLen, ipv4.HeaderLen+len(body))
+	h[0] = ipv4.Version<<4 | ipv4.HeaderLen/4
+	be.PutUint16(h[2:], uint16(ipv4.HeaderLen+len(body)))
+	h[8], h[9] = hopLimit, protocolICMP4
+	from := to.As4()
+	copy(h[12:], from[:])
+	copy(h[16:], packet[12:16])
+	be.PutUint16(h[10:], checksum(h))
+	return append(h, body...)
+}
+
+func answer6(packet []byte, to netip.Addr) []byte {
+	back, _ := netip.AddrFromSlice(packet[8:24])
+	m := icmp.Message{Type: ipv6.ICMPTypeDestinationUnreachable, Code: addressUnreachable6, Body: &icmp.DstUnreach{Data: quoted(packet)}}
+	body, err := m.Marshal(icmp.IPv6PseudoHeader(to.AsSlice(), back.AsSlice()))
+	if err != nil {
+		return nil
+	}
+	h := make([]byte, ipv6.HeaderLen, ipv6.HeaderLen+len(body))
+	h[0] = ipv6.Version << 4
+	be.PutUint16(h[4:], uint16(len(body)))
+	h[6], h[7] = protocolICMP6, hopLimit
+	copy(h[8:], to.AsSlice())
+	copy(h[24:], packet[8:24])
+	return append(h, body...)
+}
+
+// Numbers of RFC 792, RFC 4443 and of IANA's list of protocols.
+const (
+	hostUnreachable4    = 1
+	addressUnreachable6 = 3
+	protocolICMP4       = 1
+	protocolICMP6       = 58
+	hopLimit            = 64
+)
+
+func quoted(packet []byte) []byte { return packet[:min(len(packet), mostQuoted)] }
+
+// isICMPError reports whether a packet may be an ICMP error: those are not answered (RFC 1122, 3.2.2).
+func isICMPError(packet []byte, to netip.Addr) bool {
+	if to.Is4() {
+		at := int(packet[0]&15) * 4
+		if packet[9] != protocolICMP4 || len(packet) <= at {
+			return false
+		}
+		kind := ipv4.ICMPType(packet[at])
+		return kind != ipv4.ICMPTypeEcho && kind != ipv4.ICMPTypeEchoReply
+	}
+	return packet[6] == protocolICMP6 && len(packet) > ipv6.HeaderLen && packet[ipv6.HeaderLen] < firstInformational
+}
+
+const firstInformational = 128 // types of ICMPv6 below are errors
+
+// checksum is the Internet checksum of an even number of bytes (RFC 1071).
+func checksum(b []byte) uint16 {
+	var sum uint32
+	for i := 0; i < len(b); i += 2 {
+		sum += uint32(be.Uint16(b[i:]))
+	}
+	sum = sum>>16 + sum&0xffff
+	return ^uint16(sum + sum>>16)
+}

@@ -9,19 +9,34 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nicless/nicless/fabric/ucx/ucxtest"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
 
-// Clients of two engines that share a pool read each other's announcements.
-func TestAnnounceOverPool(t *testing.T) {
-	for _, coherence := range []string{"full", "none"} {
-		t.Run("coherence="+coherence, func(t *testing.T) {
-			link := fmt.Sprintf("pool:%s,coherence=%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"), coherence)
-			a, err := Open(Config{Links: []string{link + "0"}})
+// Clients of two engines that a link joins read each other's announcements.
+func TestAnnounceOverLinks(t *testing.T) {
+	pool := func(t *testing.T, coherence string) [2]string {
+		link := fmt.Sprintf("pool:%s,coherence=%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"), coherence)
+		return [2]string{link + "0", link + "1"}
+	}
+	for name, links := range map[string]func(t *testing.T) [2]string{
+		"pool":            func(t *testing.T) [2]string { return pool(t, "full") },
+		"incoherent pool": func(t *testing.T) [2]string { return pool(t, "none") },
+		"ucx": func(t *testing.T) [2]string {
+			ucxtest.NeedUCX(t)
+			t.Setenv("NICLESS_UCX", ucxtest.Program(t))
+			at := fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
+			return [2]string{"ucx:listen=" + at + ",tls=tcp+self,devices=lo", "ucx:" + at + ",tls=tcp+self,devices=lo"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			link := links(t)
+			a, err := Open(Config{Links: []string{link[0]}})
 			require.NoError(t, err)
 			defer a.Close()
 			require.NoError(t, a.Announce([]byte("a")))
-			path := inProcess(t, Config{Links: []string{link + "1"}})
+			path := inProcess(t, Config{Links: []string{link[1]}})
 			b, c := dialed(t, path), dialed(t, path)
 			eventually(t, b, "a")
 			require.Empty(t, announced(t, a))

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/pool"
+	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/internal/board"
 )
 
@@ -17,6 +19,11 @@ type announcer interface {
 	// told before, and returns how many entries have no room.
 	Announce(list []board.Entry) (left int, err error)
 }
+
+var (
+	_ announcer = (*pool.Pool)(nil)
+	_ announcer = (*ucx.Carrier)(nil)
+)
 
 // announcePause is the least time between two lists that the links are told, whatever clients do.
 // Nodes of a pool look for a new one as often.

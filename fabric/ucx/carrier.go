@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -20,12 +22,14 @@ import (
 type Device interface {
 	GUID() uint64
 	AddPort(nic.PortConfig) (nic.Port, error)
+	SetAnnounced(link any, guid uint64, list []board.Entry)
 }
 
 // A Carrier is one port of an engine, behind which are the engines that UCX reaches. It
 // implements fabric.Link.
 type Carrier struct {
 	cfg     Config
+	dev     Device
 	log     *slog.Logger
 	listen  string // resolved
 	program string // path
@@ -38,10 +42,11 @@ type Carrier struct {
 	process *process // nil: there is none, or it is not ready
 	down    string   // why there is none
 	targets []*target
-	peers   map[uint64]*peer // by GUID
-	conns   map[uint32]*conn // of this process
-	numbers uint32           // path numbers given so far
-	up      bool             // of the port
+	peers   map[uint64]*peer         // by GUID
+	conns   map[uint32]*conn         // of this process
+	numbers uint32                   // path numbers given so far
+	up      bool                     // of the port
+	told    map[uint64][]board.Entry // what the engine was told last of what peers announce
 
 	state atomic.Pointer[state]
 	first chan error // result of the first start of the process
@@ -74,7 +79,7 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Carrier, error) {
 	}
 	cfg = cfg.withDefaults()
 	c := &Carrier{
-		cfg: cfg, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
+		cfg: cfg, dev: dev, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
 		first: make(chan error, 1), stop: make(chan struct{}), release: func() {},
 		hello: hello{guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses},
 	}
@@ -237,10 +242,29 @@ func (c *Carrier) SetAddresses(list []Address) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hello.addresses = list
+	c.helloAgain()
+	return nil
+}
+
+// Announce tells the peers what clients of this engine announce, in place of what they were told before,
+// and returns how many entries have no room.
+func (c *Carrier) Announce(list []board.Entry) (left int, err error) {
+	_, left = board.Append(nil, list, board.Max)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(list, c.hello.announced) {
+		c.hello.announced = list
+		c.helloAgain()
+	}
+	return left, nil
+}
+
+// helloAgain tells the peers what has changed in the hello. The caller holds c.mu.
+func (c *Carrier) helloAgain() {
+	c.hello.sequence++
 	if c.process != nil {
 		_ = c.send(c.process, &message{kind: msgHello, body: c.hello.append(nil)}) // a process that does not listen is killed
 	}
-	return nil
 }
 
 // Close tells the peers that this engine leaves, ends the process and closes the port.

@@ -12,7 +12,8 @@
 //
 // # Connections
 //
-// Each side sends a hello (hello.go): GUID, life, MTU, addresses. Then it accepts the other side or
+// Each side sends a hello (hello.go): GUID, life, MTU, addresses, and what the
+// engine's clients announce. Then it accepts the other side or
 // refuses it. Packets follow when both have accepted. Each message has a token that the receiver has
 // chosen for this connection, so messages of earlier connections are dropped. A peer that has
 // said nothing for Config.Dead (1 s) is dead; a peer that lives says something five times in that time.

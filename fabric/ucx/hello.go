@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nicless/nicless/internal/board"
 )
 
 var be = binary.BigEndian
@@ -19,7 +21,7 @@ const (
 	nameSize      = 64
 	helloHeadSize = 32 + nameSize
 	addressSize   = 24
-	maxHello      = helloHeadSize + MaxAddresses*addressSize
+	maxHello      = helloHeadSize + MaxAddresses*addressSize + board.Max
 
 	// leastHello is how long a hello is at least: UCX 1.13 sends no short message that asks for a
 	// reply endpoint over shared memory ("Invalid am_short_iov length").
@@ -33,6 +35,8 @@ type hello struct {
 	mtu       int    // most bytes of payload that it takes
 	name      string
 	addresses []Address
+	sequence  uint32        // counts what this life of the engine has said
+	announced []board.Entry // by clients of the engine
 }
 
 // append appends the hello to b:
@@ -40,9 +44,10 @@ type hello struct {
 //	0   GUID
 //	8   life
 //	16  MTU:32 | number of addresses:32
-//	24  0
+//	24  sequence:32 | bytes of the announcements:32
 //	32  name, UTF-8, 0 behind it
 //	96  addresses: GID, LID:16 | 0:48
+//	    announcements, as package internal/board writes them: those that fit into board.Max bytes
 //
 // It is filled up with 0 to leastHello.
 //
@@ -53,7 +58,9 @@ func (h *hello) append(b []byte) []byte {
 	b = be.AppendUint64(b, h.life)
 	b = be.AppendUint32(b, uint32(h.mtu))
 	b = be.AppendUint32(b, uint32(len(h.addresses)))
-	b = be.AppendUint64(b, 0)
+	list, _ := board.Append(nil, h.announced, board.Max)
+	b = be.AppendUint32(b, h.sequence)
+	b = be.AppendUint32(b, uint32(len(list)))
 	var name [nameSize]byte
 	copy(name[:], h.name)
 	b = append(b, name[:]...)
@@ -61,6 +68,7 @@ func (h *hello) append(b []byte) []byte {
 		b = append(b, a.GID[:]...)
 		b = be.AppendUint64(b, uint64(a.LID)<<48)
 	}
+	b = append(b, list...)
 	for len(b)-begin < leastHello {
 		b = append(b, 0)
 	}
@@ -72,12 +80,12 @@ func parseHello(b []byte) (h hello, err error) {
 	if len(b) < leastHello {
 		return h, fmt.Errorf("a hello of %d bytes; %d are the least", len(b), leastHello)
 	}
-	n := be.Uint32(b[20:])
+	n, list := be.Uint32(b[20:]), be.Uint32(b[28:])
 	end := helloHeadSize + int(min(n, MaxAddresses+1))*addressSize
-	if n > MaxAddresses || len(b) != max(leastHello, end) {
-		return h, fmt.Errorf("a hello of %d bytes with %d addresses", len(b), n)
+	if n > MaxAddresses || list > board.Max || len(b) != max(leastHello, end+int(list)) {
+		return h, fmt.Errorf("a hello of %d bytes with %d addresses and %d bytes of announcements", len(b), n, list)
 	}
-	h = hello{guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])), name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00")}
+	h = hello{guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])), name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00"), sequence: be.Uint32(b[24:])}
 	switch {
 	case h.guid == 0:
 		return h, errors.New("its GUID is 0")
@@ -92,5 +100,6 @@ func parseHello(b []byte) (h hello, err error) {
 	for at := helloHeadSize; at < end; at += addressSize {
 		h.addresses = append(h.addresses, Address{GID: [16]byte(b[at:]), LID: be.Uint16(b[at+16:])})
 	}
-	return h, nil
+	h.announced, err = board.Parse(b[end : end+int(list)])
+	return h, err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/stretchr/testify/require"
 )
 
@@ -97,12 +98,20 @@ func words(v ...uint64) (b []byte) {
 // greet says a good hello, and waits for the carrier's and for its acceptance.
 func (s *stranger) greet(guid uint64) {
 	h := hello{guid: guid, life: 5, mtu: 4096}
-	s.send(amHello, replyFlag, words(magic, 1<<32, 77), h.append(nil))
+	s.send(amHello, replyFlag, words(magic, 2<<32, 77), h.append(nil))
 	b, err := hex.DecodeString(strings.TrimPrefix(s.await("21 "), "21 "))
 	require.NoError(s.t, err)
 	s.here = be.Uint64(b[16:])
 	s.await("22 ")
 	s.send(amSay, 0, words(s.here, 1000, 1<<30, 1<<32), nil)
+}
+
+// badList is a hello that says that it has so many bytes of announcements, behind its head.
+func badList(h hello, n uint32, list []byte) []byte {
+	b := h.append(nil)
+	be.PutUint32(b[28:], n)
+	copy(b[helloHeadSize:], list)
+	return b
 }
 
 // A record is a log.
@@ -171,23 +180,26 @@ func TestStrangers(t *testing.T) {
 		require.True(t, peerUp(a.Carrier, 2) && peerUp(b.Carrier, 1), "the others notice nothing")
 	})
 	for name, do := range map[string]step{
-		"another magic; does not speak as nicless does":    first(words(1, 1<<32, 77), good.append(nil)),
-		"another version; another version of the protocol": first(words(magic, 2<<32, 77), good.append(nil)),
+		"another magic; does not speak as nicless does":    first(words(1, 2<<32, 77), good.append(nil)),
+		"another version; another version of the protocol": first(words(magic, 1<<32, 77), good.append(nil)),
 		"a short header; does not speak":                   first(words(magic), nil),
-		"a long header; hello is not valid":                first(words(magic, 1<<32, 77, 0), good.append(nil)),
-		"no token; hello is not valid":                     first(words(magic, 1<<32, 0), good.append(nil)),
-		"no hello; refused":                                first(words(magic, 1<<32, 77), nil),
-		"a hello of megabytes; hello is not valid":         first(words(magic, 1<<32, 77), make([]byte, 4<<20)),
-		"many addresses; refused":                          first(words(magic, 1<<32, 77), bad(func(h *hello) { h.addresses = make([]Address, MaxAddresses+1) })),
-		"no GUID; refused":                                 first(words(magic, 1<<32, 77), bad(func(h *hello) { h.guid = 0 })),
-		"our GUID; refused":                                first(words(magic, 1<<32, 77), bad(func(h *hello) { h.guid = 1 })),
-		"a connected GUID; refused":                        first(words(magic, 1<<32, 77), bad(func(h *hello) { h.guid = 2 })),
-		"long headers; a packet that is not valid":         later(amPacket, func(s *stranger) []byte { return append(words(s.here, 9, 9), make([]byte, 49)...) }, nil),
-		"a long payload; a packet that is not valid":       later(amPacket, func(s *stranger) []byte { return append(words(s.here, 9, 9), make([]byte, 12)...) }, make([]byte, 65536)),
-		"a short message; a message that is not valid":     later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9) }, nil),
-		"another hello; hello is not valid":                later(amHello, func(s *stranger) []byte { return words(magic, 1<<32, 78) }, good.append(nil)),
-		"good-bye; go away":                                later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9, 3<<32) }, []byte("\x1b[31m\xff go away")),
-		"good-bye of no letters; the peer has closed":      later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9, 3<<32) }, []byte("\x00 go away")),
+		"a long header; hello is not valid":                first(words(magic, 2<<32, 77, 0), good.append(nil)),
+		"no token; hello is not valid":                     first(words(magic, 2<<32, 0), good.append(nil)),
+		"no hello; refused":                                first(words(magic, 2<<32, 77), nil),
+		"a hello of megabytes; hello is not valid":         first(words(magic, 2<<32, 77), make([]byte, 4<<20)),
+		"many addresses; refused":                          first(words(magic, 2<<32, 77), bad(func(h *hello) { h.addresses = make([]Address, MaxAddresses+1) })),
+		"a long list of announcements; hello of 1024 bytes with 0 addresses and 8001 bytes of announcements": first(words(magic, 2<<32, 77), badList(good, 8001, nil)),
+		"announcements behind the end; hello of 1024 bytes with 0 addresses and 929 bytes":                   first(words(magic, 2<<32, 77), badList(good, 929, nil)),
+		"wrong announcements; announcement of client 0 after":                                                first(words(magic, 2<<32, 77), badList(good, 9, []byte("\x00\x00\x00\x00\x00\x01xyz"))),
+		"no GUID; refused":                             first(words(magic, 2<<32, 77), bad(func(h *hello) { h.guid = 0 })),
+		"our GUID; refused":                            first(words(magic, 2<<32, 77), bad(func(h *hello) { h.guid = 1 })),
+		"a connected GUID; refused":                    first(words(magic, 2<<32, 77), bad(func(h *hello) { h.guid = 2 })),
+		"long headers; a packet that is not valid":     later(amPacket, func(s *stranger) []byte { return append(words(s.here, 9, 9), make([]byte, 49)...) }, nil),
+		"a long payload; a packet that is not valid":   later(amPacket, func(s *stranger) []byte { return append(words(s.here, 9, 9), make([]byte, 12)...) }, make([]byte, 65536)),
+		"a short message; a message that is not valid": later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9) }, nil),
+		"another hello; hello is not valid":            later(amHello, func(s *stranger) []byte { return words(magic, 2<<32, 78) }, good.append(nil)),
+		"good-bye; go away":                            later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9, 3<<32) }, []byte("\x1b[31m\xff go away")),
+		"good-bye of no letters; the peer has closed":  later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9, 3<<32) }, []byte("\x00 go away")),
 		"good-bye twice; go away": func(s *stranger) {
 			s.greet(77)
 			for _, why := range []string{"go away", "\x00"} {
@@ -244,7 +256,7 @@ func TestGarbageAtThePort(t *testing.T) {
 
 // What the process says is parsed strictly, and so is what peers say.
 func FuzzMessage(f *testing.F) {
-	h := hello{guid: 1, life: 2, mtu: 4096, name: "n", addresses: []Address{{LID: 3}}}
+	h := hello{guid: 1, life: 2, mtu: 4096, name: "n", addresses: []Address{{LID: 3}}, sequence: 4, announced: []board.Entry{{Client: 1, Value: "x"}}}
 	f.Add(h.append(nil))
 	for _, m := range []message{{kind: msgReady, a: 1}, {kind: msgUp, number: 1}, {kind: msgGone, body: []byte("x")}, {kind: msgMet, number: 1, b: 2, body: h.append([]byte("ab"))}} {
 		f.Add(m.append(nil))
@@ -261,14 +273,15 @@ func FuzzMessage(f *testing.F) {
 			again, err := parseHello(h.append(nil))
 			require.NoError(t, err)
 			require.Equal(t, h.addresses, again.addresses)
-			require.Equal(t, [3]uint64{h.guid, h.life, uint64(h.mtu)}, [3]uint64{again.guid, again.life, uint64(again.mtu)})
+			require.Equal(t, h.announced, again.announced)
+			require.Equal(t, [4]uint64{h.guid, h.life, uint64(h.mtu), uint64(h.sequence)}, [4]uint64{again.guid, again.life, uint64(again.mtu), uint64(again.sequence)})
 		}
 	})
 }
 
 // A process that says what it must not is killed, and started again.
 func TestHostileProcess(t *testing.T) {
-	c := &Carrier{peers: map[uint64]*peer{}, conns: map[uint32]*conn{}, cfg: Config{MTU: 4096}.withDefaults(), first: make(chan error, 1), stop: make(chan struct{}), hello: hello{guid: 1}}
+	c := &Carrier{peers: map[uint64]*peer{}, conns: map[uint32]*conn{}, cfg: Config{MTU: 4096}.withDefaults(), first: make(chan error, 1), stop: make(chan struct{}), hello: hello{guid: 1}, dev: &testDevice{guid: 1}}
 	c.log = c.cfg.Log
 	for i, b := range [][]byte{nil, make([]byte, 31), make([]byte, 32), make([]byte, maxMessage+1),
 		(&message{kind: msgUp}).append(nil), (&message{kind: msgUp, number: 1, body: []byte{1}}).append(nil),

@@ -27,7 +27,8 @@ const (
 
 	messageHead = 32
 	maxRemote   = 64 // bytes of a peer's network address
-	maxMessage  = messageHead + maxRemote + 4096
+	maxMessage  = messageHead + maxRemote + maxGreeting
+	maxGreeting = 12288 // GREETING of carrier/carrier.h: most bytes of a hello that the process passes on
 )
 
 // A message is one datagram on the socket between the two processes.

@@ -170,7 +170,9 @@ func (c *Carrier) met(p *process, m *message) {
 		_ = c.send(p, &message{kind: msgRefuse, number: m.number, body: []byte("refused: " + err.Error())})
 		return
 	}
-	q.hello = h
+	if q.hello.life != h.life || int32(h.sequence-q.hello.sequence) >= 0 { // UCX may deliver an older one later
+		q.hello = h
+	}
 	if known != nil {
 		c.changed()
 		return
@@ -310,4 +312,21 @@ func (c *Carrier) changed() {
 		c.port.SetUp(up) // first, so that a peer that is up can be sent to
 	}
 	c.state.Store(s)
+	c.tellEngine()
+}
+
+// tellEngine tells the engine what the clients of those peers announce that are up, as far as that is new.
+func (c *Carrier) tellEngine() {
+	for guid := range c.told {
+		if q := c.peers[guid]; q == nil || !q.up || len(q.hello.announced) == 0 {
+			delete(c.told, guid)
+			c.dev.SetAnnounced(c, guid, nil)
+		}
+	}
+	for guid, q := range c.peers {
+		if list := q.hello.announced; q.up && !slices.Equal(list, c.told[guid]) {
+			c.told[guid] = list
+			c.dev.SetAnnounced(c, guid, list)
+		}
+	}
 }

@@ -31,8 +31,8 @@ func TestConstantsOfC(t *testing.T) {
 	require.NoError(t, err)
 	g := packetring.Geometry{Slots: 2}
 	require.Equal(t, fmt.Sprintln(packetring.SlotSize, packetring.HeadSize, packetring.MaxHead, packetring.MaxPayload, packetring.Inline, g.Size()-2*packetring.SlotSize,
-		128, 64, uint32(1<<32-1), asleepAt, engineAsleepAt, ringsAt, pathSlots, 64, 4096), string(out))
-	require.LessOrEqual(t, maxHello, 4096)
+		128, 64, uint32(1<<32-1), asleepAt, engineAsleepAt, ringsAt, pathSlots, 64, maxGreeting), string(out))
+	require.LessOrEqual(t, maxHello, maxGreeting)
 	require.LessOrEqual(t, mostPeers, pathSlots/2)
 }
 

@@ -10,12 +10,14 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -30,7 +32,10 @@ type testDevice struct {
 	up     atomic.Bool
 	bell   chan bool
 	closed atomic.Bool
+	heard  sync.Map // what links have said last, by GUID
 }
+
+func (d *testDevice) SetAnnounced(_ any, guid uint64, list []board.Entry) { d.heard.Store(guid, list) }
 
 func (d *testDevice) GUID() uint64                                 { return d.guid }
 func (d *testDevice) AddPort(cfg nic.PortConfig) (nic.Port, error) { d.cfg = cfg; return d, nil }

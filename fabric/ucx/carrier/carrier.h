@@ -20,7 +20,7 @@
 enum {
 	CONNECTIONS = 64,
 	PATHS = 256, /* slots of the table of paths; a path's slot is its number modulo this */
-	GREETING = 4096, /* most bytes of a hello */
+	GREETING = 12288, /* most bytes of a hello */
 
 	/* What a peer may send before it hears that packets have left this process. */
 	WINDOW_PACKETS = 256,
@@ -57,6 +57,7 @@ struct connection {
 	uint64_t sent_packets, sent_bytes, may_packets, may_bytes;
 	uint64_t got_packets, got_bytes, granted_packets, granted_bytes, told_packets, told_bytes;
 	uint64_t dropped;  /* packets for the peer that were dropped, because it takes none */
+	uint64_t greeted;  /* carrier.greetings when the peer was greeted last */
 	uint64_t reported; /* sent + got + dropped, when the engine's process was told last */
 };
 
@@ -88,6 +89,7 @@ struct carrier {
 
 	unsigned char greeting[GREETING];
 	size_t greeting_length;
+	uint64_t greetings; /* how often it has changed */
 	uint64_t violations, strangers; /* messages that no nicless sends; messages of no connection */
 };
 

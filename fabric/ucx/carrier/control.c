@@ -79,6 +79,7 @@ static bool obey(unsigned char *m, size_t n) {
 			break;
 		memcpy(carrier.greeting, body, length);
 		carrier.greeting_length = length;
+		carrier.greetings++;
 		for (c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
 			if (c->state == UP)
 				greet(c);

@@ -36,7 +36,7 @@ enum {
 	                * Number 0, once a second: a: messages that no nicless sends; b: messages of no connection */
 };
 
-enum { MESSAGE_HEAD = 32, MESSAGE = MESSAGE_HEAD + 64 + 4096 };
+enum { MESSAGE_HEAD = 32, MESSAGE = MESSAGE_HEAD + 64 + 12288 }; /* with GREETING bytes of a hello */
 
 /* tell sends a message. */
 void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, const void *body, size_t length);

@@ -20,7 +20,7 @@
 
 #define MAGIC 0x4e49434c45535355u /* "NICLESSU" */
 
-enum { VERSION = 1, HELLO_HEADER = 24, SAY_HEADER = sizeof(struct prefix) + 8 };
+enum { VERSION = 2, HELLO_HEADER = 24, SAY_HEADER = sizeof(struct prefix) + 8 };
 
 /* A note is a message that is not a packet. It lives until it is sent. */
 struct note {
@@ -61,6 +61,7 @@ static void send_note(struct connection *c, unsigned id, unsigned flags, const v
 
 void greet(struct connection *c) {
 	uint64_t h[3] = {be64(MAGIC), be64((uint64_t)VERSION << 32), be64(c->here)};
+	c->greeted = carrier.greetings;
 	send_note(c, AM_HELLO, 1 | 2, h, HELLO_HEADER, carrier.greeting, carrier.greeting_length);
 }
 
@@ -79,6 +80,8 @@ static void both(struct connection *c) {
 	c->heard = carrier.now;
 	carrier.up++;
 	carrier.paths[c->path % PATHS] = c;
+	if (c->greeted != carrier.greetings)
+		greet(c); /* it has changed meanwhile */
 	tell(M_UP, c->number, 0, 0, 0, NULL, 0);
 }
 

@@ -1,0 +1,117 @@
+//go:build linux && (amd64 || arm64)
+
+package ucx
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nicless/nicless/internal/board"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// hears waits until an engine has heard exactly this of another.
+func (d *testDevice) hears(t testing.TB, guid uint64, list ...board.Entry) {
+	t.Helper()
+	heard := func() []board.Entry {
+		got, _ := d.heard.Load(guid)
+		entries, _ := got.([]board.Entry)
+		return entries
+	}
+	eventually(t, "announcements", func() bool { return slices.Equal(heard(), list) }, func() any { return len(heard()) })
+}
+
+func announce(t testing.TB, c *Carrier, list ...board.Entry) (left int) {
+	t.Helper()
+	left, err := c.Announce(list)
+	require.NoError(t, err)
+	return left
+}
+
+// full returns a list that leaves no room for another entry as long, and the addresses beside it.
+func full() (list []board.Entry, addresses []Address) {
+	for i := range board.Max / 486 {
+		list = append(list, board.Entry{Client: uint32(i + 1), Value: strings.Repeat(string(rune('a'+i)), 480)})
+	}
+	for i := range MaxAddresses {
+		addresses = append(addresses, Address{GID: [16]byte{15: byte(i + 1)}, LID: uint16(i + 1)})
+	}
+	return list, addresses
+}
+
+// Announcements travel in hellos: the first ones, and those of a link that is up. They go with their engine.
+func TestAnnounce(t *testing.T) {
+	for _, tls := range []string{"tcp,self", "posix,tcp,self"} {
+		t.Run(tls, func(t *testing.T) {
+			env := []string{"UCX_TLS=" + tls, "UCX_NET_DEVICES=lo"}
+			list, addresses := full()
+			address := freePort(t)
+			a, da := open(t, 1, Config{Listen: address, Env: env})
+			require.Zero(t, announce(t, a, list...))
+			require.NoError(t, a.SetAddresses(addresses))
+			b, db := open(t, 2, Config{Connect: []string{address}, Env: env})
+			require.Zero(t, announce(t, b, list[:3]...), "perhaps while the link is being made")
+			db.hears(t, 1, list...)
+			da.hears(t, 2, list[:3]...)
+			require.Equal(t, 1, announce(t, b, append(list[:len(list):len(list)], board.Entry{Client: 99, Value: strings.Repeat("z", 480)})...))
+			da.hears(t, 2, list...)
+			for n := range 20 { // the last one counts
+				announce(t, b, list[n%len(list)])
+			}
+			da.hears(t, 2, list[19%len(list)])
+			announce(t, b)
+			da.hears(t, 2)
+			announce(t, b, list[7])
+			da.hears(t, 2, list[7])
+
+			pid, why := b.Process()
+			require.NotZero(t, pid, why)
+			require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
+			da.hears(t, 2)
+			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+			da.hears(t, 2, list[7])
+			db.hears(t, 1, list...)
+			require.NoError(t, b.Close())
+			da.hears(t, 2)
+			db.hears(t, 1)
+		})
+	}
+}
+
+// A hello that is older than one that has come already says nothing. That of another life does.
+func TestOldHello(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(pair[1])
+	p := &process{control: os.NewFile(uintptr(pair[0]), "control")}
+	defer p.control.Close()
+	d := &testDevice{guid: 1}
+	c := &Carrier{dev: d, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{}, cfg: Config{MTU: 4096}.withDefaults(),
+		first: make(chan error, 1), stop: make(chan struct{}), hello: hello{guid: 1}}
+	c.log = c.cfg.Log
+	met := func(conn uint32, life uint64, sequence uint32, value string) {
+		h := hello{guid: 2, life: life, mtu: 4096, sequence: sequence, announced: []board.Entry{{Client: 1, Value: value}}}
+		c.handle(p, &message{kind: msgMet, number: conn, body: h.append(nil)})
+	}
+	met(7, 5, 1<<32-1, "first")
+	_, told := d.heard.Load(uint64(2))
+	require.False(t, told, "the link is not up yet")
+	c.handle(p, &message{kind: msgUp, number: 7})
+	d.hears(t, 2, board.Entry{Client: 1, Value: "first"})
+	met(7, 5, 1<<32-2, "old")
+	d.hears(t, 2, board.Entry{Client: 1, Value: "first"})
+	met(7, 5, 0, "next")
+	d.hears(t, 2, board.Entry{Client: 1, Value: "next"})
+	met(8, 5, 1<<32-1, "old, by another connection")
+	d.hears(t, 2, board.Entry{Client: 1, Value: "next"})
+	for _, conn := range []uint32{7, 8} {
+		c.handle(p, &message{kind: msgGone, number: conn, body: []byte("gone")})
+	}
+	d.hears(t, 2)
+	met(9, 6, 1<<32-1, "another life")
+	c.handle(p, &message{kind: msgUp, number: 9})
+	d.hears(t, 2, board.Entry{Client: 1, Value: "another life"})
+}

@@ -19,7 +19,7 @@ const (
 	MaxPayload = 1<<16 - 1
 
 	slotsAt    = 256
-	consumerAt = 128
+	ConsumerAt = 128 // the line that the consumer writes
 	line       = 64
 	lines      = SlotSize / line
 	inSlot     = 1<<32 - 1 // place of a payload that is in the slot

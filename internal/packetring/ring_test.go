@@ -240,11 +240,11 @@ func TestHostileConsumer(t *testing.T) {
 		for i := range 4 {
 			require.True(t, send(p, uint64(i), 8, 8))
 		}
-		shm.Word64At(mem, consumerAt).Publish(count)
+		shm.Word64At(mem, ConsumerAt).Publish(count)
 		assert.Zero(t, p.Free())
-		shm.Word64At(mem, consumerAt).Publish(1)
+		shm.Word64At(mem, ConsumerAt).Publish(1)
 		assert.Equal(t, 1, p.Free())
-		shm.Word64At(mem, consumerAt).Publish(0)
+		shm.Word64At(mem, ConsumerAt).Publish(0)
 		require.True(t, send(p, 4, 8, 8))
 		assert.Zero(t, p.Free(), "a count that goes back frees nothing")
 	}

@@ -109,7 +109,9 @@ var mayImport = map[string][]string{
 	"internal/incoherent": {"internal/shm"},
 	"internal/lab":        {},
 	"internal/freeport":   {},
-	"internal/lab/guest":  {"internal/lab"},
+	"internal/lab/guest":  {"internal/lab", "internal/lab/finder"},
+	"internal/lab/finder": {},
+	"internal/lab/nodes":  {"internal/lab"},
 	"internal/lab/cable":  {},
 	"internal/vectors":    {},
 	"include":             {},
@@ -117,6 +119,10 @@ var mayImport = map[string][]string{
 	"verbs/shim/check":    {},
 	"fabric/ucx/ucxtest":  {},
 	"fabric/optiontest":   {},
+	"lab":                 {},
+	"lab/build":           {"internal/lab", "internal/lab/nodes"},
+	"lab/raw":             {"fabric/pool", "internal/cpu", "internal/shm"},
+	"lab/poster":          {"."},
 }
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
@@ -169,7 +175,7 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "lab", "lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
 	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
 
 // All packages must build on every system, because the formats and nicless decode work

@@ -4,10 +4,12 @@ package lab
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -34,6 +36,16 @@ func (f Files) WriteTo(w io.Writer) (int64, error) {
 		out.err = out.w.Flush()
 	}
 	return out.n, out.err
+}
+
+// WriteFile writes the archive into a file.
+func (f Files) WriteFile(path string) error {
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteTo(out)
+	return errors.Join(err, out.Close())
 }
 
 // Types of entries, in the bits above the permissions.

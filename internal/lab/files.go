@@ -17,9 +17,10 @@ type Files map[string]File
 const moduleFolder, moduleOrder = "/modules/", "/modules/order"
 
 // Copy adds a file of this machine, under the name that it has here.
-func (f Files) Copy(path string) error { return f.copyAs(path, path) }
+func (f Files) Copy(path string) error { return f.CopyAs(path, path) }
 
-func (f Files) copyAs(name, path string) error {
+// CopyAs adds a file of this machine under another name.
+func (f Files) CopyAs(name, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -60,10 +61,18 @@ func (f Files) Program(name string) (string, error) {
 }
 
 // Init adds the machine's first program: a file that go build has made of package guest.
-func (f Files) Init(path string) error { return f.copyAs("/init", path) }
+func (f Files) Init(path string) error { return f.CopyAs("/init", path) }
 
 // Load adds modules of a kernel, and all that they need. The first program loads them.
-func (f Files) Load(k Kernel, names ...string) error {
+func (f Files) Load(k Kernel, names ...string) error { return f.load(moduleOrder, k, names) }
+
+// LoadFor adds modules for a kind of shared memory, as lab.pool= names it. The first program loads
+// them if it looks for memory of this kind.
+func (f Files) LoadFor(kind string, k Kernel, names ...string) error {
+	return f.load(moduleOrder+"."+kind, k, names)
+}
+
+func (f Files) load(file string, k Kernel, names []string) error {
 	list, err := k.modules(names...)
 	if err != nil {
 		return err
@@ -73,6 +82,6 @@ func (f Files) Load(k Kernel, names ...string) error {
 		f[moduleFolder+m.name] = File{0o644, m.file}
 		fmt.Fprintln(&order, m.name)
 	}
-	f[moduleOrder] = File{0o644, []byte(order.String())}
+	f[file] = File{0o644, []byte(order.String())}
 	return nil
 }

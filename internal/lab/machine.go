@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,10 +18,14 @@ import (
 	"time"
 )
 
-// A Config says what a machine is. Machines have the processor amd64, emulated, and 512 MiB of memory.
+// A Config says what a machine is. Machines have the processor amd64, emulated, and 512 MiB of memory,
+// unless Script says otherwise.
 type Config struct {
+	Script   string   // that starts QEMU, such as those in lab/vms; "": Start does
+	Set      []string // variables for the script, besides those for the fields here
 	Kernel   Kernel
 	Files    Files         // with an Init
+	Initrd   string        // a file that Files.WriteTo has made; it replaces Files
 	Seconds  int           // after which the machine switches itself off
 	Args     []string      // further arguments of QEMU
 	Inherit  []*os.File    // descriptors that Args name, from 3
@@ -45,28 +50,25 @@ type Machine struct {
 
 // Start starts a machine, and returns when it is ready for programs. The caller has to Close it.
 func Start(c Config) (*Machine, error) {
-	dir, err := os.MkdirTemp("", "nicless-lab")
-	if err != nil {
-		return nil, err
+	if c.Initrd == "" {
+		dir, err := os.MkdirTemp("", "nicless-lab")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.RemoveAll(dir) }() // QEMU has read the file when the machine is ready
+		c.Initrd = filepath.Join(dir, "files")
+		if err := c.Files.WriteFile(c.Initrd); err != nil {
+			return nil, err
+		}
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // QEMU has read the file when the machine is ready
-	initrd := filepath.Join(dir, "files")
-	if err := writeFiles(c.Files, initrd); err != nil {
-		return nil, err
-	}
-	// A host that is busy gives the machine no time while the kernel checks its timers and clock.
-	argv := append(append([]string{}, c.Under...), "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max",
-		"-smp", "1,maxcpus=2", // with one possible CPU, locked instructions are not atomic for other machines
-		"-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-kernel", c.Kernel.Image, "-initrd", initrd,
-		"-append", "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check lab.seconds="+strconv.Itoa(c.Seconds),
-		"-chardev", "stdio,id=orders,signal=off", "-chardev", "file,id=console,path=/dev/stderr",
-		"-serial", "chardev:console", "-serial", "chardev:orders")
+	argv := c.argv()
 	m := &Machine{programs: make(map[int]*Program), ready: make(chan error, 1), off: make(chan struct{})}
-	m.qemu = exec.Command(argv[0], append(argv[1:], c.Args...)...)
+	m.qemu = exec.Command(argv[0], argv[1:]...)
+	m.qemu.Env = append(os.Environ(), c.variables()...)
 	m.qemu.ExtraFiles = c.Inherit
 	m.qemu.Stderr = c.Console
 	m.qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var err error
 	if m.in, err = m.qemu.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -92,13 +94,32 @@ func Start(c Config) (*Machine, error) {
 	return m, nil
 }
 
-func writeFiles(f Files, path string) error {
-	out, err := os.Create(path)
-	if err != nil {
-		return err
+// serial are the machine's serial ports: the console, and orders.
+var serial = []string{"-chardev", "stdio,id=orders,signal=off", "-chardev", "file,id=console,path=/dev/stderr",
+	"-serial", "chardev:console", "-serial", "chardev:orders"}
+
+// argv returns the command line that starts QEMU.
+func (c *Config) argv() []string {
+	argv := slices.Clone(c.Under)
+	if c.Script != "" {
+		return append(append(argv, c.Script), c.Args...)
 	}
-	_, err = f.WriteTo(out)
-	return errors.Join(err, out.Close())
+	// A host that is busy gives the machine no time while the kernel checks its timers and clock.
+	argv = append(argv, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max",
+		"-smp", "1,maxcpus=2", // with one possible CPU, locked instructions are not atomic for other machines
+		"-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-kernel", c.Kernel.Image, "-initrd", c.Initrd,
+		"-append", "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check lab.seconds="+strconv.Itoa(c.Seconds))
+	return append(append(argv, serial...), c.Args...)
+}
+
+// variables returns what a script finds in its environment.
+func (c *Config) variables() []string {
+	if c.Script == "" {
+		return nil
+	}
+	return append([]string{"LAB_KERNEL=" + c.Kernel.Image, "LAB_INITRD=" + c.Initrd, "LAB_SECONDS=" + strconv.Itoa(c.Seconds),
+		"LAB_CMD=orders", "LAB_SERIAL=" + strings.Join(serial, " ")}, c.Set...)
 }
 
 // listen takes reports until the machine is off.
@@ -153,7 +174,7 @@ func (m *Machine) take(r Report) {
 	}
 }
 
-// Close switches the machine off. Its programs end.
+// Close switches the machine off, as if its power was cut. Its programs end.
 func (m *Machine) Close() {
 	_ = m.qemu.Process.Kill()
 	<-m.off
@@ -171,16 +192,26 @@ type Program struct {
 
 // Start starts a program. What it prints goes to output, in order.
 func (m *Machine) Start(output io.Writer, argv ...string) *Program {
+	return m.start(output, Order{Argv: argv})
+}
+
+// Talk is Start for a program to which Program.Write gives input.
+func (m *Machine) Talk(output io.Writer, argv ...string) *Program {
+	return m.start(output, Order{Argv: argv, Talks: true})
+}
+
+func (m *Machine) start(output io.Writer, o Order) *Program {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last++
-	p := &Program{m: m, argv: argv, number: m.last, output: output, done: make(chan struct{})}
+	p := &Program{m: m, argv: o.Argv, number: m.last, output: output, done: make(chan struct{})}
 	if m.over != nil {
 		p.end(m.over)
 		return p
 	}
 	m.programs[p.number] = p
-	m.order(Order{p.number, argv})
+	o.Number = p.number
+	m.order(o)
 	return p
 }
 
@@ -192,6 +223,9 @@ func (p *Program) end(err error) {
 	close(p.done)
 }
 
+// Off is closed when the machine is off.
+func (m *Machine) Off() <-chan struct{} { return m.off }
+
 // Done is closed when the program has ended.
 func (p *Program) Done() <-chan struct{} { return p.done }
 
@@ -199,6 +233,14 @@ func (p *Program) Done() <-chan struct{} { return p.done }
 func (p *Program) Wait() error {
 	<-p.done
 	return p.err
+}
+
+// Write gives the program input: lines, for which a pipe has room. It does not wait.
+func (p *Program) Write(b []byte) (int, error) {
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	p.m.order(Order{Number: p.number, Input: b})
+	return len(b), nil
 }
 
 // Kill kills the program and what it started.

@@ -24,20 +24,8 @@ type module struct {
 // the kernel has built in needs nothing. Kernels that are only unpacked have no list of
 // dependencies (depmod writes it), but each module has a list of its own.
 func (k Kernel) modules(names ...string) ([]module, error) {
-	builtin, err := os.ReadFile(filepath.Join(k.Modules, "modules.builtin"))
+	known, err := k.known()
 	if err != nil {
-		return nil, err
-	}
-	known := make(map[string]string) // files by name; none for what is built in
-	for _, path := range strings.Fields(string(builtin)) {
-		known[moduleName(path)] = ""
-	}
-	if err := filepath.WalkDir(k.Modules, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.Contains(d.Name(), ".ko") {
-			known[moduleName(path)] = path
-		}
-		return err
-	}); err != nil {
 		return nil, err
 	}
 	var list []module
@@ -75,6 +63,34 @@ func (k Kernel) modules(names ...string) ([]module, error) {
 		}
 	}
 	return list, nil
+}
+
+// Has reports whether the kernel has a module.
+func (k Kernel) Has(name string) bool {
+	known, err := k.known()
+	_, ok := known[moduleName(name)]
+	return err == nil && ok
+}
+
+// known returns the files of all modules, by name. What is built in has none.
+func (k Kernel) known() (map[string]string, error) {
+	builtin, err := os.ReadFile(filepath.Join(k.Modules, "modules.builtin"))
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]string)
+	for _, path := range strings.Fields(string(builtin)) {
+		known[moduleName(path)] = ""
+	}
+	if err := filepath.WalkDir(k.Modules, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(d.Name(), ".ko") {
+			known[moduleName(path)] = path
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return known, nil
 }
 
 // moduleName is the name of a module by its path. File names have dashes where names have

@@ -1,35 +1,49 @@
 //go:build linux && (amd64 || arm64)
 
-// The first program of a machine of package lab. It loads modules, and then starts and kills
-// programs as the host says through the second serial port. The machine is off when its time,
-// lab.seconds= on the kernel's command line, has passed.
+// The first program of a machine of package lab. It loads modules, finds the memory that the machine
+// shares with others, and starts an engine, as the kernel's command line says:
+//
+//	lab.seconds=N     the machine is off after this time; it must be there
+//	lab.pool=KIND     find shared memory: pcie or cxl
+//	lab.node=N        number of this machine among those that share the memory, from 0
+//	lab.address=A/N   address of this machine; commands see it
+//	lab.engine=yes    start nicless engine with a link over the memory, before lab.cmd
+//	lab.link=OPTIONS  more options of that link, such as nodes=4,dead=4s
+//	lab.cmd="..."     what sh runs; the lines that it prints begin with LAB; then the machine is off
+//
+// Without lab.cmd= the program starts and kills programs as the host says through the second serial
+// port. Programs find in their environment what is known of the memory: LAB_NODE, LAB_POOL, LAB_SIZE,
+// LAB_COHERENT, LAB_LINK, LAB_SOCKET and LAB_ADDRESS.
+//
+//   - main.go: the order of things
+//   - system.go: file systems, the time limit, the serial port, modules, the loopback device
+//   - share.go: the shared memory
+//   - engine.go: the engine
+//   - command.go: one command
+//   - orders.go: the host's orders
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
-	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nicless/nicless/internal/lab"
 )
 
 func main() {
 	os.Clearenv()
 	_ = os.Setenv("PATH", "/usr/bin:/usr/sbin:/bin:/sbin")
 	_ = os.Setenv("HOME", "/tmp")
-	err := run()
-	fmt.Println("lab: the first program ends:", err)
+	if err := run(); err != nil {
+		fmt.Println("lab: the first program ends:", err)
+		fmt.Println("LAB ended:", err)
+	} else {
+		fmt.Println("LAB ended: ok")
+	}
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
@@ -38,150 +52,62 @@ func run() error {
 	if err := mount(); err != nil {
 		return err
 	}
-	if err := expire(); err != nil {
-		return err
-	}
-	port, err := openPort("/dev/ttyS1")
-	if err != nil {
-		return err
-	}
-	g := &guest{out: json.NewEncoder(port), running: make(map[int]*exec.Cmd)}
-	ready := lab.Report{}
-	if err := loadModules(); err != nil {
-		ready.Error = err.Error()
-	}
-	g.report(ready)
-	for in := json.NewDecoder(port); ; {
-		var o lab.Order
-		if err := in.Decode(&o); err != nil {
-			return err
-		}
-		g.obey(o)
-	}
-}
-
-func mount() error {
-	if err := os.MkdirAll("/tmp", 0o777); err != nil {
-		return err
-	}
-	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/dev/shm"}} {
-		if err := os.MkdirAll(m[1], 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount(m[0], m[1], m[0], 0, ""); err != nil {
-			return fmt.Errorf("mount %s: %w", m[1], err)
-		}
-	}
-	return nil
-}
-
-// expire sees to it that the machine does not outlive its host for long.
-func expire() error {
 	line, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
 		return err
 	}
-	at := regexp.MustCompile(`\blab\.seconds=(\d+)`).FindSubmatch(line)
-	if at == nil {
-		return fmt.Errorf("no lab.seconds= in %q", line)
-	}
-	seconds, err := strconv.Atoi(string(at[1]))
-	time.AfterFunc(time.Duration(seconds)*time.Second, func() {
-		fmt.Println("lab: time is over")
-		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
-	})
-	return err
-}
-
-// openPort opens a serial port for bytes as they are.
-func openPort(name string) (*os.File, error) {
-	fd, err := unix.Open(name, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	raw := unix.Termios{Cflag: unix.CS8 | unix.CREAD | unix.CLOCAL | unix.B115200, Ispeed: unix.B115200, Ospeed: unix.B115200}
-	raw.Cc[unix.VMIN] = 1
-	return os.NewFile(uintptr(fd), name), unix.IoctlSetTermios(fd, unix.TCSETS, &raw)
-}
-
-func loadModules() error {
-	list, err := os.ReadFile("/modules/order")
-	if err != nil {
+	o := parse(string(line))
+	if err := expire(o["seconds"]); err != nil {
 		return err
 	}
-	for _, name := range strings.Fields(string(list)) {
-		f, err := os.Open("/modules/" + name)
-		if err != nil {
+	prepare := func() error {
+		if err := errors.Join(loopback(), loadModules("/modules/order")); err != nil {
 			return err
 		}
-		err = unix.FinitModule(int(f.Fd()), "", 0)
-		_ = f.Close()
-		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("module %s: %w", name, err)
+		return share(o)
+	}
+	command, ok := o["cmd"]
+	if !ok {
+		return takeOrders(prepare)
+	}
+	if err := prepare(); err != nil {
+		return err
+	}
+	stop := func() {}
+	if o["engine"] == "yes" {
+		if stop, err = startEngine(os.Getenv("LAB_LINK")); err != nil {
+			return err
 		}
 	}
+	defer stop()
+	return execute(command)
+}
+
+var option = regexp.MustCompile(`\blab\.(\w+)=("[^"]*"|\S+)`)
+
+// parse returns the options on the kernel's command line that begin with "lab.", without that.
+func parse(line string) map[string]string {
+	o := make(map[string]string)
+	for _, at := range option.FindAllStringSubmatch(line, -1) {
+		value := at[2]
+		if n := len(value); value[0] == '"' {
+			value = value[1 : n-1]
+		}
+		o[at[1]] = value
+	}
+	return o
+}
+
+// expire sees to it that the machine does not outlive its host for long.
+func expire(text string) error {
+	seconds, err := strconv.Atoi(text)
+	if err != nil || seconds < 1 {
+		return fmt.Errorf("lab.seconds=%q on the kernel's command line; a number of seconds from 1 on is needed", text)
+	}
+	time.AfterFunc(time.Duration(seconds)*time.Second, func() {
+		fmt.Println("lab: time is over")
+		fmt.Printf("LAB ended: time is over (%d s)\n", seconds)
+		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	})
 	return nil
-}
-
-// A guest runs the programs of a machine.
-type guest struct {
-	mu      sync.Mutex
-	out     *json.Encoder
-	running map[int]*exec.Cmd
-}
-
-func (g *guest) report(r lab.Report) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.out.Encode(r); err != nil {
-		fmt.Println("lab: no report:", err)
-	}
-}
-
-func (g *guest) obey(o lab.Order) {
-	if len(o.Argv) == 0 {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if cmd := g.running[o.Number]; cmd != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		}
-		return
-	}
-	cmd := exec.Command(o.Argv[0], o.Argv[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	said, err := cmd.StdoutPipe()
-	if err == nil {
-		cmd.Stderr = cmd.Stdout
-		err = cmd.Start()
-	}
-	if err != nil {
-		g.report(lab.Report{Number: o.Number, Ended: true, Error: err.Error()})
-		return
-	}
-	g.mu.Lock()
-	g.running[o.Number] = cmd
-	g.mu.Unlock()
-	go g.follow(o.Number, cmd, said)
-}
-
-// follow reports what a program prints, and its end.
-func (g *guest) follow(number int, cmd *exec.Cmd, said io.Reader) {
-	part := make([]byte, 2048)
-	for {
-		n, err := said.Read(part)
-		if n > 0 {
-			g.report(lab.Report{Number: number, Said: part[:n]})
-		}
-		if err != nil {
-			break
-		}
-	}
-	end := lab.Report{Number: number, Ended: true}
-	if err := cmd.Wait(); err != nil {
-		end.Error = err.Error()
-	}
-	g.mu.Lock()
-	delete(g.running, number)
-	g.mu.Unlock()
-	g.report(end)
 }

@@ -2,9 +2,10 @@
 GO ?= go
 FUZZTIME ?= 10s
 MANDIR ?= man
+LAB = $(GO) test ./lab -count=1 -v -lab -timeout 20m
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs ucx onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
+.PHONY: help build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-new lab-files race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,9 +19,11 @@ verbs: build ## build the command, and bin/libnicless_verbs.so, which verbs prog
 ucx: build ## build the command, and bin/nicless-ucx, which carries packets over UCX
 	$(MAKE) -C fabric/ucx/carrier
 
-onefile: ## build bin/nicless with the library for verbs programs, and the carrier for UCX, inside
+inside: # what -tags shim puts into the command
 	$(MAKE) -C verbs/shim OUT=libnicless_verbs.so
 	$(MAKE) -C fabric/ucx/carrier OUT=nicless-ucx
+
+onefile: inside ## build bin/nicless with the library for verbs programs, and the carrier for UCX, inside
 	$(GO) build -tags shim -o bin/nicless ./cmd/nicless
 
 demo: ## one RDMA write byte by byte, then 300,000 operations
@@ -34,6 +37,24 @@ check-c: ## compile the C headers as C99 and C++17, and run their self-test
 
 programs: ## run all real verbs programs in the list (takes minutes; needs the programs of Debian 12)
 	$(GO) test ./verbs/programs -count=1 -programs -timeout 30m
+
+lab: ## two virtual machines that share memory: all that follows (lab/README.md)
+	$(LAB) -run .
+
+lab-pcie: ## memory behind a PCI device: lines, posters, garbage, death
+	$(LAB) -run TestPCIe
+
+lab-cxl: ## the same with memory of a CXL device
+	$(LAB) -run TestCXL
+
+lab-verbs: ## unmodified verbs programs in the machines
+	$(LAB) -run TestVerbs
+
+lab-new: ## lab-cxl with QEMU 10 and Linux 6.12 from Debian's backports
+	$(LAB) -run TestNewerCXL -newer
+
+lab-files: ## what lab/vms/*/node*.sh start machines with, in bin/lab
+	$(GO) run ./lab/build bin/lab
 
 race: ## all tests under the race detector
 	$(GO) test -race ./...

@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	vm "github.com/nicless/nicless/internal/lab"
+	"github.com/nicless/nicless/internal/lab/finder"
+)
+
+// A pair is two machines that share memory.
+type pair struct {
+	t     *testing.T // now
+	whole *testing.T // at whose end everything ends
+	kind  string
+	made  made
+	set   []string // variables for the scripts
+	pool  string   // the file
+
+	nodes [2]*place
+}
+
+// options are those of all links. Few nodes and short rings take less time.
+const options = "nodes=4,data=256K,dead=2s,wait=1m"
+
+// newPair starts both machines.
+func newPair(t *testing.T, kind string, m made, set ...string) *pair {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "nicless-lab")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	p := &pair{t: t, whole: t, kind: kind, made: m, pool: filepath.Join(dir, "pool"), set: append([]string{"LAB_POOL=" + filepath.Join(dir, "pool")}, set...)}
+	var starts sync.WaitGroup
+	var errs [2]error
+	began := time.Now()
+	for i := range p.nodes {
+		starts.Go(func() { p.nodes[i], errs[i] = p.boot(i) })
+	}
+	starts.Wait()
+	for i, err := range errs {
+		require.NoError(t, err, "node %d", i)
+	}
+	t.Logf("both machines are up after %v", time.Since(began).Round(time.Second/10))
+	return p
+}
+
+// boot starts the machine of a node.
+func (p *pair) boot(node int) (*place, error) {
+	console := &output{}
+	p.whole.Cleanup(func() {
+		if p.whole.Failed() {
+			p.whole.Logf("console of node %d:\n%s", node, console)
+		}
+	})
+	m, err := vm.Start(vm.Config{
+		Script: fmt.Sprintf("vms/%s/node%d.sh", p.kind, node+1), Set: p.set,
+		Kernel: p.made.kernel, Initrd: p.made.initrd, Seconds: 300, Console: console, Patience: patience,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; it said:\n%s", err, console)
+	}
+	p.whole.Cleanup(m.Close)
+	at := &place{t: p.t, whole: p.whole, name: fmt.Sprintf("node %d", node), machine: m, socket: "/run/engine.sock"}
+	env, err := m.Run("sh", "-c", "echo $LAB_LINK")
+	at.link = strings.TrimSpace(env) + "," + options
+	return at, err
+}
+
+// startEngines starts an engine in each machine, and returns when they are linked.
+func (p *pair) startEngines() {
+	p.t.Helper()
+	began := time.Now()
+	for _, n := range p.nodes {
+		n.startEngine()
+	}
+	for i, n := range p.nodes {
+		n.engine.says(fmt.Sprintf("link up.* node=%d", 1-i))
+	}
+	p.t.Logf("both engines are linked after %v", time.Since(began).Round(time.Second/10))
+}
+
+// third starts an engine on this host, as node 2 of the same pool.
+func (p *pair) third() *place {
+	p.t.Helper()
+	offset := uint64(0)
+	if p.kind == finder.CXL && p.made.newer.Kernel.Image == "" {
+		offset = finder.InfoSize
+	}
+	h := host(p.t, fmt.Sprintf("pool:%s,node=2,offset=%d,%s", p.pool, offset, options))
+	h.startEngine()
+	for i := range p.nodes {
+		h.engine.says(fmt.Sprintf("link up.* node=%d", i))
+	}
+	return h
+}
+
+// connect starts two posters that know each other. flags are those of the one that asks.
+func connect(asks, answers *place, flags ...string) (ask, answer *program) {
+	asks.t.Helper()
+	answer = answers.start("poster", "answer", "--engine", answers.socket)
+	ask = asks.start(append([]string{"poster", "ask", "--engine", asks.socket}, flags...)...)
+	const descriptor = `(?m)^descriptor (.*)$`
+	answer.tell(ask.says(descriptor))
+	answer.says("(?m)^connected$")
+	ask.tell(answer.says(descriptor))
+	return ask, answer
+}
+
+// exchange lets posters exchange data, and checks that both are content.
+func exchange(asks, answers *place, rounds int) {
+	asks.t.Helper()
+	ask, answer := connect(asks, answers, "--rounds", fmt.Sprint(rounds))
+	said := ask.succeeds()
+	require.Contains(asks.t, said, "all as they should be")
+	require.Contains(asks.t, answer.succeeds(), "all as they should be")
+	asks.t.Logf("%s asks %s: %s", asks.name, answers.name, said[strings.LastIndex(strings.TrimSpace(said), "\n")+1:])
+}
+
+// use makes t the test in whose name all places fail.
+func (p *pair) use(t *testing.T) {
+	p.t = t
+	for _, n := range p.nodes {
+		n.t = t
+	}
+}

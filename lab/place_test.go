@@ -1,0 +1,181 @@
+package lab
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	vm "github.com/nicless/nicless/internal/lab"
+)
+
+// A place is where programs run: a machine, or this host.
+type place struct {
+	t       *testing.T // now
+	whole   *testing.T // at whose end programs are killed
+	name    string
+	machine *vm.Machine // nil: this host
+	engine  *program
+	socket  string
+	link    string
+}
+
+// A program runs somewhere.
+type program struct {
+	at   *place
+	name string
+	said output
+	in   io.Writer
+	stop func()
+	done chan struct{}
+	err  error // after done
+}
+
+// An output is what a program has printed.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+	more chan struct{} // closed when there is more
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(b)
+	if o.more != nil {
+		close(o.more)
+		o.more = nil
+	}
+	return len(b), nil
+}
+
+// now returns the text so far, and a channel that is closed when there is more.
+func (o *output) now() (string, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.more == nil {
+		o.more = make(chan struct{})
+	}
+	return o.text.String(), o.more
+}
+
+func (o *output) String() string {
+	text, _ := o.now()
+	return text
+}
+
+// start starts a program, which is killed at the end of the whole test.
+func (p *place) start(argv ...string) *program {
+	p.t.Helper()
+	r := &program{at: p, name: p.name + ": " + strings.Join(argv, " "), done: make(chan struct{})}
+	if p.machine != nil {
+		there := p.machine.Talk(&r.said, argv...)
+		r.in, r.stop = there, there.Kill
+		go func() {
+			r.err = there.Wait()
+			close(r.done)
+		}()
+	} else {
+		cmd := exec.Command(filepath.Join(scratch, argv[0]), argv[1:]...)
+		cmd.Stdout, cmd.Stderr = &r.said, &r.said
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		in, err := cmd.StdinPipe()
+		require.NoError(p.t, err)
+		require.NoError(p.t, cmd.Start())
+		r.in, r.stop = in, func() { _ = cmd.Process.Kill() }
+		go func() {
+			r.err = cmd.Wait()
+			close(r.done)
+		}()
+	}
+	p.whole.Cleanup(r.kill)
+	return r
+}
+
+// run runs a program that has to succeed, and returns what it printed.
+func (p *place) run(argv ...string) string {
+	p.t.Helper()
+	return p.start(argv...).succeeds()
+}
+
+func (r *program) kill() {
+	r.stop()
+	<-r.done
+}
+
+// ends waits for the end.
+func (r *program) ends() error {
+	r.at.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(patience):
+		require.FailNow(r.at.t, "too slow", "%s: runs after %v; it said:\n%s", r.name, patience, r.said.String())
+	}
+	return r.err
+}
+
+func (r *program) succeeds() string {
+	r.at.t.Helper()
+	require.NoError(r.at.t, r.ends(), "%s: it said:\n%s", r.name, r.said.String())
+	return r.said.String()
+}
+
+// fails waits for an end that is not one with status 0.
+func (r *program) fails() string {
+	r.at.t.Helper()
+	require.Error(r.at.t, r.ends(), "%s: it said:\n%s", r.name, r.said.String())
+	return r.said.String()
+}
+
+// says waits until the program has printed something that matches, and returns the first group.
+func (r *program) says(pattern string) string {
+	r.at.t.Helper()
+	want := regexp.MustCompile(pattern)
+	over := time.After(patience)
+	for {
+		text, more := r.said.now()
+		if found := want.FindStringSubmatch(text); found != nil {
+			return found[len(found)-1]
+		}
+		select {
+		case <-more:
+		case <-r.done:
+			if text := r.said.String(); want.MatchString(text) {
+				continue
+			}
+			require.FailNow(r.at.t, "ended", "%s: ended (%v) without %q; it said:\n%s", r.name, r.err, pattern, r.said.String())
+		case <-over:
+			require.FailNow(r.at.t, "too slow", "%s: no %q after %v; it said:\n%s", r.name, pattern, patience, text)
+		}
+	}
+}
+
+// tell gives the program a line.
+func (r *program) tell(line string) {
+	r.at.t.Helper()
+	_, err := io.WriteString(r.in, line+"\n")
+	require.NoError(r.at.t, err)
+}
+
+// startEngine starts an engine with a link over the pool. It returns when the engine is ready.
+func (p *place) startEngine() {
+	p.t.Helper()
+	p.engine = p.start("nicless", "engine", "--socket", p.socket, "--verbs", "--log-level", "info", "--link", p.link)
+	p.engine.says("engine ready")
+}
+
+// host returns this host as a place whose engine is a node of a pool.
+func host(t *testing.T, link string) *place {
+	dir, err := os.MkdirTemp("", "nl") // t.TempDir's names are too long for sockets
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return &place{t: t, whole: t, name: "host", socket: filepath.Join(dir, "e.sock"), link: link}
+}

@@ -120,14 +120,30 @@ func (b *bulletin) told(but *client) (told []*client) {
 }
 
 // tellAnnouncements sends events, on the engine's thread, because that opens and closes the
-// sockets. Other work has its turn after each portion.
+// sockets. Other work has its turn after each portion. A client whose socket is full is told of the
+// next change.
 func (e *Engine) tellAnnouncements(told []*client) {
 	for some := range slices.Chunk(told, portion) {
+		var missed []*client
 		e.doWith(noWork, func() {
 			for _, c := range some {
-				c.event(control.EventAnnouncements, 0)
+				if !c.send(&control.Event{Kind: control.EventAnnouncements}) {
+					missed = append(missed, c)
+				}
 			}
 		})
+		e.bulletin.tellLater(missed)
+	}
+}
+
+// tellLater makes the next change be told to clients that have not been told of one.
+func (b *bulletin) tellLater(missed []*client) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range missed {
+		if _, reads := b.waiting[c]; reads {
+			b.waiting[c] = true
+		}
 	}
 }
 

@@ -45,11 +45,15 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	want := []string{"40/2 z", "50/2 other", "60/1 x", "60/9 y"}
 	require.Equal(t, want, h.announcements())
 
+	events := h.events()
 	d.SetAnnounced("ucx", 0x60, []board.Entry{{Client: 1, Value: "by another way"}})
 	require.Equal(t, want, h.announcements(), "the first link counts")
-	require.True(t, r.e.bulletin.waiting[h.c], "nothing has changed")
+	require.Nil(t, events(), "nothing has changed")
 	d.SetAnnounced("pool", 0x60, nil)
-	require.False(t, r.e.bulletin.waiting[h.c], "something has changed")
+	require.Equal(t, &control.Event{Kind: control.EventAnnouncements}, events())
+	d.SetAnnounced("pool", 0x61, []board.Entry{{Client: 1, Value: "x"}})
+	d.SetAnnounced("pool", 0x61, nil)
+	require.Nil(t, events(), "not before the client has read again")
 	require.Equal(t, []string{"40/2 z", "50/2 other", "60/1 by another way"}, h.announcements())
 	d.SetAnnounced("ucx", 0x60, nil)
 	d.SetAnnounced("pool", 0x40, nil)
@@ -65,6 +69,24 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	require.Equal(t, 1, news)
 	require.Equal(t, []board.Entry{{Client: 1, Value: "own"}}, d.Announced())
 	require.NotContains(t, r.e.bulletin.waiting, other.c)
+}
+
+// A client whose event socket is full is told of a later change.
+func TestAnnouncementsAndAFullSocket(t *testing.T) {
+	r := newRig(t, Config{})
+	reader, writer := r.host("reader"), r.host("writer")
+	events := reader.events()
+	require.Empty(t, reader.announcements())
+	for reader.c.send(&control.Event{Kind: control.EventDrained}) {
+	}
+	writer.call(control.OpAnnounce, &control.Announce{Value: "first"}, &control.Empty{})
+	for ev := events(); ev != nil; ev = events() {
+		require.Equal(t, control.EventDrained, ev.Kind)
+	}
+	writer.call(control.OpAnnounce, &control.Announce{Value: "second"}, &control.Empty{})
+	require.Equal(t, &control.Event{Kind: control.EventAnnouncements}, events())
+	writer.call(control.OpAnnounce, &control.Announce{Value: "third"}, &control.Empty{})
+	require.Nil(t, events())
 }
 
 func TestAnnouncementsAreBounded(t *testing.T) {

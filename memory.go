@@ -30,9 +30,8 @@ type Memory struct {
 	File *os.File
 
 	// Offset and Size say which part of the file is used. Both are multiples of the page
-	// size, 4096. A Size of 0 means the rest of the file. The file has to be long enough, with
-	// about 2 MiB for small queues in addition to registered memory. What it held is
-	// overwritten with zeros as it is used.
+	// size, 4096. A Size of 0 means the rest of the file. Queues take the part in pieces of 1 MiB
+	// or more, registers take 16 KiB. What the file held is overwritten with zeros as it is used.
 	Offset, Size int64
 }
 

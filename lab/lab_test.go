@@ -38,6 +38,7 @@ func everything(t *testing.T, p *pair) {
 		run  func()
 	}{
 		{"a cache line goes to and fro", func() { pong(p) }},
+		{"posters without an engine in their machines", func() { onlyMemory(p) }},
 		{"posters exchange data", func() {
 			p.startEngines()
 			exchange(a, b, 2)

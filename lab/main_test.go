@@ -108,7 +108,7 @@ func (m *made) make(name string) {
 	if m.err = files.WriteFile(m.initrd); m.err != nil {
 		return
 	}
-	for _, name := range []string{"nicless", "poster", "raw"} { // for the host
+	for _, name := range []string{"nicless", "poster", "poolpost", "raw"} { // for the host
 		m.err = os.WriteFile(filepath.Join(scratch, name), files["/usr/bin/"+name].Data, 0o755)
 		if m.err != nil {
 			return

@@ -89,16 +89,20 @@ func (p *pair) startEngines() {
 // third starts an engine on this host, as node 2 of the same pool.
 func (p *pair) third() *place {
 	p.t.Helper()
-	offset := uint64(0)
-	if p.kind == finder.CXL && p.made.newer.Kernel.Image == "" {
-		offset = finder.InfoSize
-	}
-	h := host(p.t, fmt.Sprintf("pool:%s,node=2,offset=%d,%s", p.pool, offset, options))
+	h := host(p.t, fmt.Sprintf("pool:%s,node=2,offset=%d,%s", p.pool, p.offset(), options))
 	h.startEngine()
 	for i := range p.nodes {
 		h.engine.says(fmt.Sprintf("link up.* node=%d", i))
 	}
 	return h
+}
+
+// offset returns where the memory that the machines see begins in the file.
+func (p *pair) offset() uint64 {
+	if p.kind == finder.CXL && p.made.newer.Kernel.Image == "" {
+		return finder.InfoSize
+	}
+	return 0
 }
 
 // connect starts two posters that know each other. flags are those of the one that asks.

@@ -105,7 +105,9 @@ func build(f vm.Files, root string) error {
 	if err := do("make", "inside"); err != nil {
 		return err
 	}
-	for name, folder := range map[string]string{"guest": "internal/lab/guest", "nicless": "cmd/nicless", "raw": "lab/raw", "poster": "lab/poster"} {
+	for name, folder := range map[string]string{
+		"guest": "internal/lab/guest", "nicless": "cmd/nicless", "raw": "lab/raw", "poster": "lab/poster", "poolpost": "examples/poolpost",
+	} {
 		path := filepath.Join(dir, name)
 		if err := do("go", "build", "-tags", "shim", "-ldflags", "-s -w", "-o", path, "./"+folder); err != nil {
 			return err

@@ -35,8 +35,9 @@ test: ## all tests
 check-c: ## compile the C headers as C99 and C++17, and run their self-test
 	$(MAKE) -C include check
 
-programs: ## run all real verbs programs in the list (takes minutes; needs the programs of Debian 12)
+programs: ## run all real programs in the lists, on verbs and on networks (takes minutes; needs the programs of Debian 12)
 	$(GO) test ./verbs/programs -count=1 -programs -timeout 30m
+	$(GO) test ./netdev/programs -count=1 -programs -timeout 30m
 
 lab: ## two virtual machines that share memory: all that follows (lab/README.md)
 	$(LAB) -run .

@@ -116,6 +116,7 @@ var mayImport = map[string][]string{
 	"internal/vectors":    {},
 	"include":             {},
 	"verbs/programs":      {},
+	"netdev/programs":     {},
 	"verbs/shim/check":    {},
 	"fabric/ucx/ucxtest":  {},
 	"fabric/optiontest":   {},

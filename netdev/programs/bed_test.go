@@ -1,0 +1,180 @@
+//go:build linux && (amd64 || arm64)
+
+package programs
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A place says which engines carry the packets.
+type place struct {
+	name    string
+	engines string // "one": an engine for all; "linked": one for each, linked by a pool; "inside": these engines are in the interfaces' processes
+	slots   bool   // memory in which packets travel without being copied by the engine
+}
+
+var places = []place{
+	{"one engine", "one", false},
+	{"one engine, slots", "one", true},
+	{"linked engines", "linked", false},
+	{"linked engines, slots", "linked", true},
+	{"engines inside", "inside", false},
+	{"engines inside, slots", "inside", true},
+}
+
+// A bed has an interface of nicless in each node.
+type bed struct {
+	place
+	t       *testing.T
+	nodes   []*node
+	memory  string // directory of what nodes share
+	sockets string // directory of the engines' sockets
+	engines []*process
+	ups     []*up
+	dead    bool // an engine was killed
+}
+
+// An up is the process of an interface.
+type up struct {
+	*process
+	node  *node
+	ended bool // by the test
+}
+
+// newBed starts engines and interfaces, and waits until every interface has every other for a peer.
+func newBed(t *testing.T, p place, nodes []*node, flags ...string) *bed {
+	t.Helper()
+	b := newEngines(t, p, nodes)
+	for _, n := range b.nodes {
+		b.up(n, flags...)
+	}
+	b.joined()
+	return b
+}
+
+// newEngines starts the engines that are processes of their own.
+func newEngines(t *testing.T, p place, nodes []*node) *bed {
+	t.Helper()
+	b := &bed{place: p, t: t, nodes: with(t, nodes), memory: temporary(t, "/dev/shm"), sockets: temporary(t, "")}
+	b.ups = make([]*up, len(nodes))
+	if p.engines == "inside" {
+		return b
+	}
+	for i, n := range b.nodes {
+		argv := []string{command, "engine", "--socket", b.socket(n)}
+		if p.engines == "linked" {
+			argv = append(argv, "--link", b.link(n))
+		} else if i > 0 {
+			break
+		}
+		b.engines = append(b.engines, n.start(argv...))
+	}
+	for _, e := range b.engines {
+		e.says("engine ready")
+	}
+	t.Cleanup(func() {
+		for _, e := range b.engines {
+			if !b.dead {
+				b.ends(e)
+			}
+		}
+	})
+	return b
+}
+
+// socket is the path of a node's engine.
+func (b *bed) socket(n *node) string {
+	if b.place.engines == "one" {
+		n = b.nodes[0]
+	}
+	return filepath.Join(b.sockets, strconv.Itoa(n.number))
+}
+
+func (b *bed) link(n *node) string {
+	return fmt.Sprintf("pool:%s/pool,node=%d,nodes=%d", b.memory, n.number, max(2, len(b.nodes)))
+}
+
+// argv is the command line of a node's interface.
+func (b *bed) argv(n *node, flags ...string) []string {
+	argv := []string{command, "net", "up"}
+	for _, p := range n.prefixes() {
+		argv = append(argv, "--addr", p)
+	}
+	if b.place.engines == "inside" {
+		argv = append(argv, "--link", b.link(n))
+	} else {
+		argv = append(argv, "--engine", b.socket(n))
+	}
+	if b.slots {
+		argv = append(argv, "--slots", fmt.Sprintf("%s/slots,node=%d", b.memory, n.number))
+	}
+	return append(argv, flags...)
+}
+
+// up starts the interface of a node. In the end it has to end with status 0 when it is asked to.
+func (b *bed) up(n *node, flags ...string) *up {
+	b.t.Helper()
+	u := &up{process: n.start(b.argv(n, flags...)...), node: n}
+	b.ups[n.number] = u
+	b.t.Cleanup(func() {
+		if !u.ended {
+			b.ends(u.process)
+		}
+	})
+	return u
+}
+
+// ends asks a process to end, and requires that it does.
+func (b *bed) ends(p *process) {
+	b.t.Helper()
+	p.signal(syscall.SIGTERM)
+	said := p.succeeds()
+	require.NotContains(b.t, said, "panic")
+	require.NotContains(b.t, said, "level=ERROR")
+}
+
+// joined waits until every interface has every other for a peer.
+func (b *bed) joined() {
+	b.t.Helper()
+	for _, u := range b.ups {
+		u.says("net ready")
+		for _, other := range b.nodes {
+			if other.number != u.node.number {
+				u.hears("peer up", other, 1)
+			}
+		}
+	}
+	if !b.slots {
+		return
+	}
+	for _, u := range b.ups {
+		for _, other := range b.nodes {
+			if other.number != u.node.number {
+				require.Contains(b.t, u.told("peer up", other)[0], "slots=true")
+			}
+		}
+	}
+}
+
+// told returns the lines of the log that say something of a peer.
+func (u *up) told(what string, of *node) (list []string) {
+	for l := range strings.Lines(u.said.String()) {
+		if strings.Contains(l, `"`+what+`"`) && strings.Contains(l, of.address()) && strings.HasSuffix(l, "\n") {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// hears waits until the log has told something of a peer so often.
+func (u *up) hears(what string, of *node, times int) {
+	u.t.Helper()
+	u.until(fmt.Sprintf("%s %s, %d times", what, of.address(), times), func(string) bool { return len(u.told(what, of)) >= times })
+}

@@ -1,0 +1,94 @@
+//go:build linux && (amd64 || arm64)
+
+package programs
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What cannot be is refused with a sentence, and leaves nothing behind.
+func TestRefused(t *testing.T) {
+	need(t, "setpriv")
+	nodes := newNodes(t, 2)
+	b := newEngines(t, places[0], nodes)
+	b.up(b.nodes[0]).says("net ready")
+	other := b.nodes[1]
+	refused := func(says string, argv ...string) {
+		t.Helper()
+		said := other.start(argv...).fails()
+		require.Contains(t, said, says)
+		require.NotContains(t, said, "net ready")
+		require.NotContains(t, other.run("ip", "link"), "nicless0n")
+	}
+	up := []string{command, "net", "up", "--engine", b.socket(other)}
+	with := func(args ...string) []string { return append(up[:len(up):len(up)], args...) }
+
+	refused("address 192.168.8.100 is taken", with("--addr", "192.168.8.100/24")...)
+	refused("address fd08::100 is taken", with("--addr", "192.168.8.101/24", "--addr", "fd08::100/64")...)
+	refused("MTU 67; it is 68 to 65535", with("--addr", "192.168.8.101/24", "--mtu", "67")...)
+	refused("IPv6 needs at least 1280", with("--addr", "fd08::101/64", "--mtu", "1279")...)
+	refused("has 16 bytes; the limit is 15", with("--addr", "192.168.8.101/24", "--name", "0123456789abcdef")...)
+	refused("is not an address", with("--addr", "192.168.8.101")...)
+	refused("there is no /dev/net/tun: run modprobe tun", append([]string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs none /dev/net && exec "$@"`, "sh"}, with("--addr", "192.168.8.101/24")...)...)
+	refused("making it needs the capability CAP_NET_ADMIN", append([]string{"setpriv", "--bounding-set", "-all", "--inh-caps", "-all"}, with("--addr", "192.168.8.101/24")...)...)
+
+	// An address of this node that another interface has.
+	other.run("ip", "address", "add", "192.168.8.101/32", "dev", "lo")
+	refused("address 192.168.8.101: interface lo of this host has it already", with("--addr", "192.168.8.101/24")...)
+	other.run("ip", "address", "delete", "192.168.8.101/32", "dev", "lo")
+
+	// A second interface with the name of the first.
+	said := b.nodes[0].start(with("--addr", "192.168.8.105/24")...).fails()
+	require.Contains(t, said, "interface nicless0n is used by another process")
+}
+
+// A peer with another MTU is told in the log, and TCP works.
+func TestOtherMTU(t *testing.T) {
+	nodes := newNodes(t, 2)
+	b := newEngines(t, places[1], nodes)
+	b.up(b.nodes[0])
+	b.up(b.nodes[1], "--mtu", "1500")
+	b.joined()
+	for i, its := range []string{"its=1500 own=65520", "its=65520 own=1500"} {
+		warned := b.ups[i].said.String()
+		require.Contains(t, warned, "a peer has another MTU")
+		require.Contains(t, warned, its)
+	}
+	for _, k := range append(talksBothWays(b.nodes[0], b.nodes[1]), talksBothWays(b.nodes[1], b.nodes[0])...) {
+		k.copies(2 << 20)
+		k.pings(20)
+		k.asks("udp", 0, 1000, 1450)
+	}
+}
+
+func talksBothWays(a, b *node) []talk {
+	k := talks(a, b)
+	return k[:]
+}
+
+// An interface that root made for a user is used without privilege, and stays.
+func TestInterfaceOfRoot(t *testing.T) {
+	need(t, "setpriv")
+	nodes := newNodes(t, 2)
+	b := newEngines(t, places[1], nodes)
+	made := b.nodes[0]
+	for _, l := range []string{
+		"ip tuntap add dev nicless0n mode tun user 0", "ip link set dev nicless0n mtu 65520 up",
+		"ip address add 192.168.8.100/24 dev nicless0n", "ip address add fd08::100/64 dev nicless0n nodad",
+	} {
+		made.run(strings.Fields(l)...)
+	}
+	u := made.start(append([]string{"setpriv", "--bounding-set", "-all", "--inh-caps", "-all"}, b.argv(made)...)...)
+	b.ups[0] = &up{process: u, node: made}
+	b.up(b.nodes[1])
+	b.joined()
+	for _, k := range talks(b.nodes[1], made) {
+		k.pings(20)
+		k.copies(2 << 20)
+	}
+	b.ends(u)
+	require.Contains(t, made.run("ip", "link"), "nicless0n")
+}

@@ -2,10 +2,11 @@
 GO ?= go
 FUZZTIME ?= 10s
 MANDIR ?= man
-LAB = $(GO) test ./lab -count=1 -v -lab -timeout 20m
+# Each pair of machines gets two cores.
+LAB = $(GO) test ./lab -count=1 -v -lab -timeout 20m -parallel $$((($$(nproc) + 1) / 2))
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-new lab-files race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
+.PHONY: help build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ lab-cxl: ## the same with memory of a CXL device
 
 lab-verbs: ## unmodified verbs programs in the machines
 	$(LAB) -run TestVerbs
+
+lab-ip: ## IP between the machines: ping and iperf3
+	$(LAB) -run TestIP
 
 lab-new: ## lab-cxl with QEMU 10 and Linux 6.12 from Debian's backports
 	$(LAB) -run TestNewerCXL -newer

@@ -11,12 +11,14 @@ import (
 // Two machines share memory behind a PCI device.
 func TestPCIe(t *testing.T) {
 	long(t)
+	t.Parallel()
 	everything(t, newPair(t, "pcie", files(t, stock)))
 }
 
 // Two machines share a CXL memory device.
 func TestCXL(t *testing.T) {
 	long(t)
+	t.Parallel()
 	everything(t, newPair(t, "cxl", files(t, stock)))
 }
 
@@ -26,6 +28,7 @@ func TestNewerCXL(t *testing.T) {
 	if !*newer {
 		t.Skip("QEMU and kernel of backports are used with -newer")
 	}
+	t.Parallel()
 	m := files(t, ahead)
 	everything(t, newPair(t, "cxl", m, m.newer.Variables()...))
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/nicless/nicless/internal/lab/finder"
 )
 
+// kinds are the kinds of memory: there is a folder with scripts for each.
+var kinds = []string{finder.PCIe, finder.CXL}
+
 // A pair is two machines that share memory.
 type pair struct {
 	t     *testing.T // now
@@ -67,11 +70,26 @@ func (p *pair) boot(node int) (*place, error) {
 		return nil, fmt.Errorf("%w; it said:\n%s", err, console)
 	}
 	p.whole.Cleanup(m.Close)
-	at := &place{t: p.t, whole: p.whole, name: fmt.Sprintf("node %d", node), machine: m, socket: "/run/engine.sock"}
-	env, err := m.Run("sh", "-c", "echo $LAB_LINK")
-	at.link = strings.TrimSpace(env) + "," + options
-	return at, err
+	at := &place{t: p.t, whole: p.whole, name: fmt.Sprintf("node %d", node), machine: m, socket: "/run/engine.sock",
+		address: fmt.Sprintf("192.168.8.%d", 100+node)}
+	env, err := m.Run("sh", "-c", "echo $LAB_LINK $LAB_POOL $LAB_ADDRESS")
+	if err != nil {
+		return nil, err
+	}
+	var path, address string
+	if _, err := fmt.Sscan(env, &at.link, &path, &address); err != nil || address != at.address+"/24" {
+		return nil, fmt.Errorf("the machine's environment is %q: %v", env, err)
+	}
+	at.link += "," + options
+	at.slots = fmt.Sprintf("%s,node=%d,nodes=4,offset=%d,size=%d", path, node, slotsAt, slotsSize)
+	if p.kind == finder.CXL {
+		at.slots += ",coherence=none"
+	}
+	return at, nil
 }
+
+// Where slots for packets are in the pool's memory: behind the pool of the engines.
+const slotsAt, slotsSize = 64 << 20, 32 << 20
 
 // startEngines starts an engine in each machine, and returns when they are linked.
 func (p *pair) startEngines() {
@@ -84,6 +102,23 @@ func (p *pair) startEngines() {
 		n.engine.says(fmt.Sprintf("link up.* node=%d", 1-i))
 	}
 	p.t.Logf("both engines are linked after %v", time.Since(began).Round(time.Second/10))
+}
+
+// startNets makes a network of the two machines.
+func (p *pair) startNets(flags func(n *place) []string) (stop func()) {
+	p.t.Helper()
+	var nets []*program
+	for _, n := range p.nodes {
+		nets = append(nets, n.startNet(flags(n)...))
+	}
+	for _, r := range nets {
+		r.says("peer up")
+	}
+	return func() {
+		for _, r := range nets {
+			r.kill()
+		}
+	}
 }
 
 // third starts an engine on this host, as node 2 of the same pool.
@@ -124,7 +159,7 @@ func exchange(asks, answers *place, rounds int) {
 	said := ask.succeeds()
 	require.Contains(asks.t, said, "all as they should be")
 	require.Contains(asks.t, answer.succeeds(), "all as they should be")
-	asks.t.Logf("%s asks %s: %s", asks.name, answers.name, said[strings.LastIndex(strings.TrimSpace(said), "\n")+1:])
+	asks.t.Logf("%s asks %s: %s", asks.name, answers.name, lastLine(said))
 }
 
 // use makes t the test in whose name all places fail.
@@ -133,4 +168,10 @@ func (p *pair) use(t *testing.T) {
 	for _, n := range p.nodes {
 		n.t = t
 	}
+}
+
+// lastLine returns the last line of what a program has printed.
+func lastLine(said string) string {
+	said = strings.TrimSpace(said)
+	return said[strings.LastIndex(said, "\n")+1:]
 }

@@ -25,7 +25,10 @@ type place struct {
 	machine *vm.Machine // nil: this host
 	engine  *program
 	socket  string
-	link    string
+	link    string // option --link of the engine
+	slots   string // option --slots of the network interface
+	address string // of the network interface
+	gid     string // index of that address among the GIDs of the verbs device
 }
 
 // A program runs somewhere.
@@ -170,6 +173,14 @@ func (p *place) startEngine() {
 	p.t.Helper()
 	p.engine = p.start("nicless", "engine", "--socket", p.socket, "--verbs", "--log-level", "info", "--link", p.link)
 	p.engine.says("engine ready")
+}
+
+// startNet makes a network interface over the engine.
+func (p *place) startNet(flags ...string) *program {
+	p.t.Helper()
+	r := p.start(append([]string{"nicless", "net", "up", "--addr", p.address + "/24", "--engine", p.socket}, flags...)...)
+	r.says("net ready")
+	return r
 }
 
 // host returns this host as a place whose engine is a node of a pool.

@@ -3,27 +3,56 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"fmt"
 	"os/exec"
+	"syscall"
+	"time"
 )
 
-// execute runs one command, and prints what it prints.
+// farewell is how long programs that a command has left behind have to end.
+const farewell = 2 * time.Second
+
+// execute runs one command, and prints what it prints. What it leaves behind is asked to end.
 func execute(command string) error {
 	cmd := exec.Command("sh", "-c", command)
-	said, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	cmd.Stderr = cmd.Stdout
+	out := &lines{}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = farewell
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("sh: %w", err)
 	}
-	for lines := bufio.NewScanner(said); lines.Scan(); {
-		fmt.Println("LAB", lines.Text())
-	}
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("%s: %w", command, err)
+	status, err := cmd.Process.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	_ = cmd.Wait() // for the rest of the output; the status is known
+	out.end()
+	switch {
+	case err != nil:
+		return err
+	case !status.Success():
+		return fmt.Errorf("%s: %v", command, status)
 	}
 	return nil
+}
+
+// lines prints whole lines, each with LAB before it. The goroutine that copies a command's output owns it.
+type lines struct{ rest []byte }
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.rest = append(l.rest, b...)
+	for {
+		line, rest, ok := bytes.Cut(l.rest, []byte{'\n'})
+		if !ok {
+			return len(b), nil
+		}
+		fmt.Printf("LAB %s\n", line)
+		l.rest = rest
+	}
+}
+
+func (l *lines) end() {
+	if len(l.rest) > 0 {
+		fmt.Printf("LAB %s\n", l.rest)
+	}
 }

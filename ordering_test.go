@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	nameInOrdering = regexp.MustCompile("`((?:engine|hostpath|nicless|ticketlock|verbs|shm|packetring|roce|ucx)\\.[A-Za-z.]+)`")
+	nameInOrdering = regexp.MustCompile("`((?:engine|hostpath|nicless|ticketlock|verbs|shm|packetring|roce|ucx|pool|netdev)\\.[A-Za-z.]+)`")
 	sideInComment  = regexp.MustCompile(`(?:Observed|Published) by\s+(?://\s+)?([A-Za-z]+(?:\.[A-Za-z]+)+)`)
 )
 

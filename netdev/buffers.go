@@ -38,13 +38,3 @@ func newFreeList(n int) freeList {
 	}
 	return f
 }
-
-// try takes a number if there is one.
-func (f freeList) try() (n uint16, ok bool) {
-	select {
-	case n = <-f:
-		return n, true
-	default:
-		return 0, false
-	}
-}

@@ -45,6 +45,22 @@ func (in *Interface) readFabric(ctx context.Context) error {
 	return nil
 }
 
+// drain takes all completions that are there.
+func (in *Interface) drain() error {
+	var done [32]nicless.Completion
+	for {
+		n, err := in.cq.Poll(done[:])
+		for i := range done[:n] {
+			if err := in.complete(&done[i]); err != nil {
+				return err
+			}
+		}
+		if n == 0 || err != nil {
+			return err
+		}
+	}
+}
+
 // wait waits for completions, or until again is called. Then it returns 0.
 func (in *Interface) wait(ctx context.Context, done []nicless.Completion) (int, error) {
 	if in.waiting == nil || in.waiting.Err() != nil {

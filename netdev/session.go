@@ -44,12 +44,16 @@ func (in *Interface) look() error {
 	}
 	said := make(map[id]string)
 	for _, a := range list {
-		in.hear(a, said)
+		if err := in.hear(a, said); err != nil {
+			return err
+		}
 	}
 	in.ignored = said
 	for at, p := range in.peers {
 		if !p.seen {
-			in.drop(at, p, "it is gone")
+			if err := in.drop(at, p, "it is gone"); err != nil {
+				return err
+			}
 		}
 	}
 	for _, p := range in.peers {
@@ -62,12 +66,14 @@ func (in *Interface) look() error {
 }
 
 // hear takes one announcement.
-func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) {
+func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) error {
 	at := id{a.Device, a.Client}
 	said, err := parseAnnouncement(a.Value)
 	p := in.peers[at]
 	if err == nil && p != nil && p.said.life != said.life {
-		in.drop(at, p, "it has begun anew")
+		if err := in.drop(at, p, "it has begun anew"); err != nil {
+			return err
+		}
 		p = nil
 	}
 	if err == nil && p == nil && len(in.peers) == MaxPeers {
@@ -78,12 +84,12 @@ func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) {
 	}
 	switch {
 	case errors.Is(err, errNotOurs):
-		return
+		return nil
 	case err != nil:
 		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
 			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", said.name, "why", err.Error())
 		}
-		return
+		return nil
 	case p == nil:
 		p = newPeer(in)
 		p.device, p.client = a.Device, a.Client
@@ -94,6 +100,7 @@ func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) {
 		}
 	}
 	p.said, p.seen = said, true
+	return nil
 }
 
 // judge returns why an interface cannot be a peer.
@@ -126,7 +133,9 @@ func (p *peer) step() error {
 		if anew {
 			why = "it begins the connection anew"
 		}
-		p.end(why)
+		if err := p.end(why); err != nil {
+			return err
+		}
 		if err := p.begin(); err != nil {
 			return err
 		}
@@ -175,10 +184,22 @@ func (p *peer) begin() error {
 	return nil
 }
 
-// end ends the session. What was on the way is lost.
-func (p *peer) end(why string) {
+// end ends the session. What was on the way is lost. The completions of its receives are taken before the queue
+// pair is closed, or these receives would never be posted again.
+func (p *peer) end(why string) error {
 	p.mu.Lock()
 	was := p.up
+	p.up = false
+	p.mu.Unlock()
+	if p.qp != nil {
+		if err := p.qp.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateERR}); err != nil {
+			return fmt.Errorf("end the connection with %v: %w", p, err)
+		}
+		if err := p.in.drain(); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
 	if p.qp != nil {
 		_ = p.qp.Close()
 		p.qp = nil
@@ -189,6 +210,7 @@ func (p *peer) end(why string) {
 	if was {
 		p.say("peer down", why)
 	}
+	return nil
 }
 
 // fail ends the session soon.
@@ -207,9 +229,9 @@ func (p *peer) say(what, why string) {
 	}
 }
 
-func (in *Interface) drop(at id, p *peer, why string) {
-	p.end(why)
+func (in *Interface) drop(at id, p *peer, why string) error {
 	delete(in.peers, at)
+	return p.end(why)
 }
 
 // rebuild makes the routes.

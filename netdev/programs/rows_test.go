@@ -88,6 +88,20 @@ func talkAll(nodes []*node) {
 	back.copied(s2, c2)
 }
 
+// UDP datagrams of every size come back, one after the other. Those that are longer than the MTU travel in
+// fragments. Packets without a header behind that of IP are shorter than any datagram.
+func TestEverySize(t *testing.T) {
+	long(t)
+	for i, p := range []place{places[1], places[4]} {
+		t.Run(p.name, func(t *testing.T) {
+			nodes := newBed(t, p, newNodes(t, 2)).nodes
+			k := talks(nodes[0], nodes[1])[i]
+			k.asks("raw", "0-40")
+			k.asks("udp", "0-65507")
+		})
+	}
+}
+
 // iperf runs iperf3 for some seconds and returns Gbit/s, as the receiver counts.
 func (k talk) iperf(seconds int, flags ...string) float64 {
 	k.from.t.Helper()

@@ -272,8 +272,10 @@ func (q *CQ) open() error {
 }
 
 // spins is how often Wait polls before it sleeps. That takes a few microseconds, as long as
-// an engine that is awake needs to execute short work.
-const spins = 500
+// an engine that is awake needs to execute short work. On one core each poll lets others run
+// already, and what waits for a file or the network runs only when nobody is runnable. There,
+// spinning would only delay them.
+const spins, spinsOnOneCore = 500, 4
 
 // Wait is Poll, but waits until there is at least one completion. If ctx ends first, Wait
 // returns ctx.Err(). Wait spins for a few microseconds and then sleeps. When the queue has
@@ -284,7 +286,11 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 	if err := q.open(); err != nil || len(dst) == 0 {
 		return 0, err
 	}
-	for range spins {
+	tries := spins
+	if q.c.uniprocessor {
+		tries = spinsOnOneCore
+	}
+	for range tries {
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
 		}

@@ -18,15 +18,24 @@ type place struct {
 	name    string
 	engines string // "one": an engine for all; "linked": one for each, linked by a pool; "inside": these engines are in the interfaces' processes
 	slots   bool   // memory in which packets travel without being copied by the engine
+	core    string // all processes of nicless share this core; "": they have all cores
+}
+
+// pinned is the command line of a process of nicless.
+func (p place) pinned(argv ...string) []string {
+	if p.core != "" {
+		argv = append([]string{"taskset", "--cpu-list", p.core}, argv...)
+	}
+	return argv
 }
 
 var places = []place{
-	{"one engine", "one", false},
-	{"one engine, slots", "one", true},
-	{"linked engines", "linked", false},
-	{"linked engines, slots", "linked", true},
-	{"engines inside", "inside", false},
-	{"engines inside, slots", "inside", true},
+	{name: "one engine", engines: "one"},
+	{name: "one engine, slots", engines: "one", slots: true},
+	{name: "linked engines", engines: "linked"},
+	{name: "linked engines, slots", engines: "linked", slots: true},
+	{name: "engines inside", engines: "inside"},
+	{name: "engines inside, slots", engines: "inside", slots: true},
 }
 
 // A bed has an interface of nicless in each node.
@@ -74,7 +83,7 @@ func newEngines(t *testing.T, p place, nodes []*node) *bed {
 		} else if i > 0 {
 			break
 		}
-		b.engines = append(b.engines, n.start(argv...))
+		b.engines = append(b.engines, n.start(p.pinned(argv...)...))
 	}
 	for _, e := range b.engines {
 		e.says("engine ready")
@@ -115,7 +124,7 @@ func (b *bed) argv(n *node, flags ...string) []string {
 	if b.slots {
 		argv = append(argv, "--slots", fmt.Sprintf("%s/slots,node=%d", b.memory, n.number))
 	}
-	return append(argv, flags...)
+	return b.pinned(append(argv, flags...)...)
 }
 
 // up starts the interface of a node. In the end it has to end with status 0 when it is asked to.

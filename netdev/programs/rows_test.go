@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Packets of two nodes travel between interfaces of nicless, over every kind of engine.
@@ -29,7 +30,7 @@ func TestTwoNodes(t *testing.T) {
 	})
 	t.Run("coherence=none", func(t *testing.T) {
 		long(t)
-		b := newEngines(t, place{"", "inside", false}, newNodes(t, 2))
+		b := newEngines(t, place{engines: "inside"}, newNodes(t, 2))
 		for _, n := range b.nodes {
 			b.up(n, "--slots", fmt.Sprintf("%s/slots,node=%d,coherence=none", b.memory, n.number))
 		}
@@ -86,6 +87,30 @@ func talkAll(nodes []*node) {
 	s2, c2 := back.copying(8 << 20)
 	forth.copied(s1, c1)
 	back.copied(s2, c2)
+}
+
+// Engine and interfaces share one core, as in a small virtual machine.
+func TestOneCore(t *testing.T) {
+	long(t)
+	need(t, "taskset")
+	var cores unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &cores))
+	first := 0
+	for !cores.IsSet(first) {
+		first++
+	}
+	for _, p := range []place{places[1], places[4]} {
+		p.core = strconv.Itoa(first)
+		t.Run(p.name, func(t *testing.T) {
+			nodes := newBed(t, p, newNodes(t, 2)).nodes
+			for _, k := range talks(nodes[0], nodes[1]) {
+				t.Logf("ping: %.0f us", k.roundTrip(100))
+				k.pings(50)
+				k.copies(4 << 20)
+				k.asks("udp", 0, 1, 1000, 9000, 65507)
+			}
+		})
+	}
 }
 
 // UDP datagrams of every size come back, one after the other. Those that are longer than the MTU travel in

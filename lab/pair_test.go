@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,9 @@ func (p *pair) boot(node int) (*place, error) {
 	p.whole.Cleanup(func() {
 		if p.whole.Failed() {
 			p.whole.Logf("console of node %d:\n%s", node, console)
+			if n := p.nodes[node]; n != nil && n.engine != nil {
+				p.whole.Logf("log of its engine:\n%s", n.engine.said.String())
+			}
 		}
 	})
 	m, err := vm.Start(vm.Config{
@@ -140,15 +144,16 @@ func (p *pair) offset() uint64 {
 	return 0
 }
 
+// meetings counts posters that have met: each two have a name of their own.
+var meetings atomic.Uint64
+
 // connect starts two posters that know each other. flags are those of the one that asks.
 func connect(asks, answers *place, flags ...string) (ask, answer *program) {
 	asks.t.Helper()
-	answer = answers.start("poster", "answer", "--engine", answers.socket)
-	ask = asks.start(append([]string{"poster", "ask", "--engine", asks.socket}, flags...)...)
-	const descriptor = `(?m)^descriptor (.*)$`
-	answer.tell(ask.says(descriptor))
-	answer.says("(?m)^connected$")
-	ask.tell(answer.says(descriptor))
+	name := fmt.Sprint(meetings.Add(1))
+	answer = answers.start("poster", "answer", "--engine", answers.socket, "--name", name)
+	ask = asks.start(append([]string{"poster", "ask", "--engine", asks.socket, "--name", name}, flags...)...)
+	ask.says("(?m)^connected$")
 	return ask, answer
 }
 

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +35,6 @@ type program struct {
 	at   *place
 	name string
 	said output
-	in   io.Writer
 	stop func()
 	done chan struct{}
 	err  error // after done
@@ -80,8 +78,8 @@ func (p *place) start(argv ...string) *program {
 	p.t.Helper()
 	r := &program{at: p, name: p.name + ": " + strings.Join(argv, " "), done: make(chan struct{})}
 	if p.machine != nil {
-		there := p.machine.Talk(&r.said, argv...)
-		r.in, r.stop = there, there.Kill
+		there := p.machine.Start(&r.said, argv...)
+		r.stop = there.Kill
 		go func() {
 			r.err = there.Wait()
 			close(r.done)
@@ -90,10 +88,8 @@ func (p *place) start(argv ...string) *program {
 		cmd := exec.Command(filepath.Join(scratch, argv[0]), argv[1:]...)
 		cmd.Stdout, cmd.Stderr = &r.said, &r.said
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		in, err := cmd.StdinPipe()
-		require.NoError(p.t, err)
 		require.NoError(p.t, cmd.Start())
-		r.in, r.stop = in, func() { _ = cmd.Process.Kill() }
+		r.stop = func() { _ = cmd.Process.Kill() }
 		go func() {
 			r.err = cmd.Wait()
 			close(r.done)
@@ -159,13 +155,6 @@ func (r *program) says(pattern string) string {
 			require.FailNow(r.at.t, "too slow", "%s: no %q after %v; it said:\n%s", r.name, pattern, patience, text)
 		}
 	}
-}
-
-// tell gives the program a line.
-func (r *program) tell(line string) {
-	r.at.t.Helper()
-	_, err := io.WriteString(r.in, line+"\n")
-	require.NoError(r.at.t, err)
 }
 
 // startEngine starts an engine with a link over the pool. It returns when the engine is ready.

@@ -192,26 +192,16 @@ type Program struct {
 
 // Start starts a program. What it prints goes to output, in order.
 func (m *Machine) Start(output io.Writer, argv ...string) *Program {
-	return m.start(output, Order{Argv: argv})
-}
-
-// Talk is Start for a program to which Program.Write gives input.
-func (m *Machine) Talk(output io.Writer, argv ...string) *Program {
-	return m.start(output, Order{Argv: argv, Talks: true})
-}
-
-func (m *Machine) start(output io.Writer, o Order) *Program {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last++
-	p := &Program{m: m, argv: o.Argv, number: m.last, output: output, done: make(chan struct{})}
+	p := &Program{m: m, argv: argv, number: m.last, output: output, done: make(chan struct{})}
 	if m.over != nil {
 		p.end(m.over)
 		return p
 	}
 	m.programs[p.number] = p
-	o.Number = p.number
-	m.order(o)
+	m.order(Order{p.number, argv})
 	return p
 }
 
@@ -233,14 +223,6 @@ func (p *Program) Done() <-chan struct{} { return p.done }
 func (p *Program) Wait() error {
 	<-p.done
 	return p.err
-}
-
-// Write gives the program input: lines, for which a pipe has room. It does not wait.
-func (p *Program) Write(b []byte) (int, error) {
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	p.m.order(Order{Number: p.number, Input: b})
-	return len(b), nil
 }
 
 // Kill kills the program and what it started.

@@ -5,13 +5,11 @@ package lab
 // Host and machine exchange one JSON value a line through the machine's second serial port. The
 // first line is the machine's: a report of number 0.
 
-// An Order is what the host asks of the machine's first program: to start a program; if there is no
-// command line, to give it input; and if there is neither, to kill it.
+// An Order is what the host asks of the machine's first program: to start a program, or, if there
+// is no command line, to kill it.
 type Order struct {
 	Number int      // of the program, by the host, from 1
 	Argv   []string `json:",omitempty"`
-	Talks  bool     `json:",omitempty"` // the program gets input
-	Input  []byte   `json:",omitempty"`
 }
 
 // A Report is what a machine says of a program. The last one has Ended.

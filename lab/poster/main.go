@@ -5,13 +5,11 @@
 //	poster answer [flags]   connects, and does what the other one asks
 //	poster ask [flags]      connects, and works: WRITE, READ, atomics, SEND, of sizes from 8 bytes on
 //
-// Each prints a line "descriptor ..." and reads that of the other one, as JSON, from its input.
+// They find each other by announcements: those with the same --name belong together.
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -35,6 +33,8 @@ func run(args []string) error {
 	f := flag.NewFlagSet("poster "+args[0], flag.ContinueOnError)
 	socket := f.String("engine", os.Getenv("LAB_SOCKET"), "socket of the engine")
 	rounds := f.Int("rounds", 3, "ask: how often everything is done; 0: until it fails")
+	name := f.String("name", "poster", "what both posters are called")
+	patience := f.Duration("patience", time.Minute, "how long to wait for the other one")
 	timeout := f.Int("timeout", 17, "code of the time that one of eight tries waits for an answer: 4.096 us << code")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
@@ -44,9 +44,15 @@ func run(args []string) error {
 		return err
 	}
 	defer func() { _ = p.nic.Close() }()
-	if err := p.meet(*timeout); err != nil {
+	for i := range uint64(inboxes) {
+		if err := p.receive(i); err != nil {
+			return err
+		}
+	}
+	if err := p.meet(args[0], *name, *timeout, *patience); err != nil {
 		return err
 	}
+	fmt.Println("connected")
 	began := time.Now()
 	if args[0] == "answer" {
 		err = p.answer()
@@ -104,36 +110,6 @@ func open(socket string) (*poster, error) {
 	}
 	p.qp, err = pd.CreateQP(nicless.QPConfig{SendCQ: p.sends, RecvCQ: p.arrives, SignalAll: true})
 	return p, err
-}
-
-// meet exchanges descriptors and connects. Receives are posted before.
-func (p *poster) meet(timeout int) error {
-	for i := range uint64(inboxes) {
-		if err := p.receive(i); err != nil {
-			return err
-		}
-	}
-	text, err := json.Marshal(p.qp.Descriptor(p.mr.Remote("memory")))
-	if err != nil {
-		return err
-	}
-	fmt.Printf("descriptor %s\n", text)
-	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("descriptor of the other poster: %w", err)
-	}
-	var peer nicless.Descriptor
-	if err := json.Unmarshal(line, &peer); err != nil {
-		return fmt.Errorf("descriptor of the other poster: %w", err)
-	}
-	if p.theirs, err = peer.Find("memory"); err != nil {
-		return err
-	}
-	if err := p.qp.Connect(peer, nicless.Connection{Timeout: timeout}); err != nil {
-		return err
-	}
-	fmt.Println("connected")
-	return nil
 }
 
 // do posts a request and waits for its end.

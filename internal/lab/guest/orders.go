@@ -19,7 +19,7 @@ func takeOrders(prepare func() error) error {
 	if err != nil {
 		return err
 	}
-	g := &guest{out: json.NewEncoder(port), running: make(map[int]*program)}
+	g := &guest{out: json.NewEncoder(port), running: make(map[int]*exec.Cmd)}
 	ready := lab.Report{}
 	if err := prepare(); err != nil {
 		ready.Error = err.Error()
@@ -38,12 +38,7 @@ func takeOrders(prepare func() error) error {
 type guest struct {
 	mu      sync.Mutex
 	out     *json.Encoder
-	running map[int]*program
-}
-
-type program struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser // nil: it has no input
+	running map[int]*exec.Cmd
 }
 
 func (g *guest) report(r lab.Report) {
@@ -58,38 +53,30 @@ func (g *guest) obey(o lab.Order) {
 	if len(o.Argv) == 0 {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		p := g.running[o.Number]
-		switch {
-		case p == nil:
-		case len(o.Input) > 0 && p.in != nil:
-			_, _ = p.in.Write(o.Input) // a line or two, for which a pipe has room
-		case len(o.Input) == 0:
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		if cmd := g.running[o.Number]; cmd != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}
 		return
 	}
-	p := &program{cmd: exec.Command(o.Argv[0], o.Argv[1:]...)}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	said, err := p.cmd.StdoutPipe()
-	if err == nil && o.Talks {
-		p.in, err = p.cmd.StdinPipe()
-	}
+	cmd := exec.Command(o.Argv[0], o.Argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	said, err := cmd.StdoutPipe()
 	if err == nil {
-		p.cmd.Stderr = p.cmd.Stdout
-		err = p.cmd.Start()
+		cmd.Stderr = cmd.Stdout
+		err = cmd.Start()
 	}
 	if err != nil {
 		g.report(lab.Report{Number: o.Number, Ended: true, Error: err.Error()})
 		return
 	}
 	g.mu.Lock()
-	g.running[o.Number] = p
+	g.running[o.Number] = cmd
 	g.mu.Unlock()
-	go g.follow(o.Number, p, said)
+	go g.follow(o.Number, cmd, said)
 }
 
 // follow reports what a program prints, and its end.
-func (g *guest) follow(number int, p *program, said io.Reader) {
+func (g *guest) follow(number int, cmd *exec.Cmd, said io.Reader) {
 	part := make([]byte, 2048)
 	for {
 		n, err := said.Read(part)
@@ -101,7 +88,7 @@ func (g *guest) follow(number int, p *program, said io.Reader) {
 		}
 	}
 	end := lab.Report{Number: number, Ended: true}
-	if err := p.cmd.Wait(); err != nil {
+	if err := cmd.Wait(); err != nil {
 		end.Error = err.Error()
 	}
 	g.mu.Lock()

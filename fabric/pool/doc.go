@@ -51,6 +51,7 @@
 // # Files
 //
 //	layout.go    the header, and where everything is
+//	map.go       Map: where everything is, for tests and tools
 //	plan.go      how node 0 divides the memory
 //	node.go      node blocks: life and description
 //	board.go     boards: what clients of the engines announce

@@ -43,6 +43,9 @@ func (m Map) Block(node int) Part { return Part{nodeAt(node), nodeSize} }
 // Line is what a node writes about another one. It is part of the node's block.
 func (m Map) Line(node, about int) Part { return Part{linkAt(node, about), line} }
 
+// Board is what the clients of a node's engine announce.
+func (m Map) Board(node int) Part { return Part{boardsAt + uint64(node)*boardSize, boardSize} }
+
 // Ring has the packets from one node to another.
 func (m Map) Ring(from, to int) Part { return Part{m.h.ringAt(from, to), m.h.stride()} }
 

@@ -59,5 +59,5 @@ func (c *config) parts(m pool.Map, what string) (parts []pool.Part, err error) {
 	if what == "all" {
 		parts = append(parts, m.Gap())
 	}
-	return append(parts, m.Block(c.node)), nil
+	return append(parts, m.Board(c.node), m.Block(c.node)), nil
 }

@@ -54,6 +54,7 @@
 //	peer.go         what is on the way to a peer
 //	send.go         from the kernel to peers
 //	receive.go      from peers to the kernel
+//	linger.go       polling some more before sleeping
 //	buffers.go      registered memory for messages
 //	memory.go       the options of --slots, and the memory of slots
 //	slots.go        slots: who writes and who reads what

@@ -75,6 +75,7 @@ type Interface struct {
 	ignored   map[id]string // announcements that are no peers, and why
 	announced []byte
 	head      [headLength]byte // of the packet that is being judged
+	linger    lingerer
 
 	routes  atomic.Pointer[routes]
 	changed atomic.Bool // announcements have changed, or a session has to

@@ -71,7 +71,11 @@ func (in *Interface) wait(ctx context.Context, done []nicless.Completion) (int, 
 	if in.changed.Load() {
 		return 0, nil
 	}
-	n, err := in.cq.Wait(in.waiting, done)
+	n, err := in.linger.poll(in.cq, done, in.changed.Load)
+	if n > 0 || err != nil {
+		return n, err
+	}
+	n, err = in.cq.Wait(in.waiting, done)
 	if in.waiting.Err() != nil {
 		err = nil
 	}

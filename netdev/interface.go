@@ -58,17 +58,21 @@ type Interface struct {
 	life  uint64
 	slots *slots // nil: none
 
-	pd            *nicless.PD
-	cq            *nicless.CQ
-	srq           *nicless.SRQ
-	send, receive buffers
-	free          freeList // buffers of send
-	freeSlots     freeList
-	mostHeld      int // by one peer
+	pd             *nicless.PD
+	sendCQ, recvCQ *nicless.CQ
+	srq            *nicless.SRQ
+	send, receive  buffers
+	free           freeList // buffers of send
+	freeSlots      freeList
+	mostHeld       int // by one peer
 
 	// The goroutine that sends owns these.
-	timer    *time.Timer
-	answered time.Time // when unreachable answered last
+	timer        *time.Timer
+	answersSince time.Time // when the present span of answers began; unreachable.go
+	answers      int       // in this span
+
+	sending sync.Mutex             // held while completions of sends are taken, or their queue pair is closed; before peer.mu
+	ended   [32]nicless.Completion // of sends; reused
 
 	// The goroutine of Run owns these.
 	peers     map[id]*peer
@@ -177,7 +181,11 @@ func (in *Interface) makeQueues() (err error) {
 	if in.pd, err = in.c.AllocPD(); err != nil {
 		return err
 	}
-	if in.cq, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers + MaxPeers*2*sendQueue}); err != nil {
+	if in.recvCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers}); err != nil {
+		return err
+	}
+	// Nobody waits for sends: their completions cause no events, which would cost more than the sends.
+	if in.sendCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: MaxPeers * 2 * sendQueue, PollOnly: true}); err != nil {
 		return err
 	}
 	if in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1}); err != nil {
@@ -224,8 +232,24 @@ func (in *Interface) watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if ev.Kind != nicless.EventExplanation {
+		switch {
+		case ev.Kind == nicless.EventExplanation:
+		case ev.Kind == nicless.EventLastWQE && ev.QP != nil:
+			in.failed(ev.QP)
+		default:
 			in.again()
+		}
+	}
+}
+
+// failed ends the session of a queue pair that is in error, unless the session has ended already.
+func (in *Interface) failed(qp *nicless.QP) {
+	for _, r := range in.routes.Load().all {
+		r.mu.Lock()
+		its := r.qp == qp
+		r.mu.Unlock()
+		if its {
+			r.fail()
 		}
 	}
 }

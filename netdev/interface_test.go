@@ -84,6 +84,12 @@ func TestUnreachable(t *testing.T) {
 			require.Equal(t, quote, b[48:])
 		}
 		require.EqualValues(t, 1, n.in.Stats().Unreachable)
+		// There are not more answers than programs need.
+		for i := range 5 * mostAnswers {
+			n.sends(to, 0, uint32(i))
+		}
+		n.until(func(s Stats) bool { return s.Unreachable == 1+5*mostAnswers })
+		require.Less(t, len(n.wire.out), 3*mostAnswers)
 	}
 }
 
@@ -216,6 +222,7 @@ func TestPeerStands(t *testing.T) {
 
 // held returns how much a peer holds.
 func (in *Interface) held(to netip.Addr) int {
+	in.collect()
 	p := in.routes.Load().byAddress[to]
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,11 +25,12 @@ type peer struct {
 	offer    uint32             // counts own queue pairs
 	accepted uint32             // the peer's offer to which the queue pair is connected; 0: none
 	reads    bool               // its slots can be read
-	broken   bool               // the queue pair has failed
 	rest     time.Time          // until when the peer is left alone
 	own      nicless.Descriptor // of the queue pair
 
 	warned bool // the log has told of a packet that was refused
+
+	broken atomic.Bool // the session has failed
 
 	// How many packets in its slots are done with, in this session. The goroutine of Run writes it.
 	consumed atomic.Uint32
@@ -38,11 +39,13 @@ type peer struct {
 	qp      *nicless.QP
 	up      bool              // both queue pairs are connected
 	shared  bool              // the peer reads the slots of this interface
+	posted  int               // sends without a completion
 	held    int               // buffers and slots that are on the way to the peer
 	sent    [sendBuffers]bool // buffers among them
 	order   []uint16          // slots among them, oldest first
 	freed   uint32            // slots that the peer has done with, in this session
 	told    uint32            // consumed, as the peer was told
+	moves   uint64            // times that something came back
 	stalled bool              // the peer has taken nothing for stallTime, and packets for it are dropped
 	tag     uint32            // of the last message with a slot
 	post    nicless.SendWR    // reused
@@ -56,6 +59,9 @@ type peer struct {
 // stallTime is how long a packet waits for a peer that holds as much as it may. A peer that is stopped
 // costs the others that time once.
 const stallTime = 100 * time.Millisecond
+
+// collectTime is how often the completions of sends are looked at while one is waited for.
+const collectTime = 100 * time.Microsecond
 
 func newPeer(in *Interface) *peer {
 	return &peer{in: in, progress: make(chan struct{}, 1)}
@@ -73,7 +79,7 @@ func (p *peer) reset() {
 		p.in.freeSlots <- n
 	}
 	p.order = p.order[:0]
-	p.held, p.freed, p.told = 0, 0, 0
+	p.posted, p.held, p.freed, p.told = 0, 0, 0, 0
 	p.consumed.Store(0)
 	p.up, p.shared, p.stalled = false, false, false
 	p.moved()
@@ -81,6 +87,7 @@ func (p *peer) reset() {
 
 // moved tells a sender who waits that there is progress. mu is held.
 func (p *peer) moved() {
+	p.moves++
 	p.stalled = false
 	select {
 	case p.progress <- struct{}{}:
@@ -95,21 +102,37 @@ var errDropped = errors.New("dropped")
 // held.
 func (p *peer) wait() error {
 	p.mu.Lock()
-	for p.up && p.held >= p.in.mostHeld && !p.stalled {
+	for moves, since := p.moves, time.Now(); p.up && p.full() && !p.stalled; {
 		p.mu.Unlock()
-		p.in.timer.Reset(stallTime)
+		p.in.collect()
+		p.in.timer.Reset(collectTime)
 		select {
 		case <-p.progress:
-			p.mu.Lock()
 		case <-p.in.timer.C:
-			p.mu.Lock()
-			p.stalled = p.held >= p.in.mostHeld
 		}
+		p.mu.Lock()
+		if p.moves != moves {
+			moves, since = p.moves, time.Now()
+		}
+		p.stalled = p.full() && time.Since(since) > stallTime
 	}
-	if !p.up || p.held >= p.in.mostHeld {
+	if !p.up || p.full() {
 		return errDropped
 	}
 	return nil
+}
+
+// full reports whether the peer holds as much as it may, or its send queue has room only for messages
+// that tell of slots. mu is held.
+func (p *peer) full() bool { return p.held >= p.in.mostHeld || p.posted >= sendQueue/2 }
+
+// postSend posts p.post. mu is held.
+func (p *peer) postSend() error {
+	err := p.qp.PostSend(&p.post)
+	if err == nil {
+		p.posted++
+	}
+	return err
 }
 
 // sendBuffer sends the virtio header and the packet, together length bytes, that are in a buffer behind
@@ -123,7 +146,7 @@ func (p *peer) sendBuffer(n uint16, length int) error {
 	m.put((*[messageSize]byte)(p.in.send.at(int(n))))
 	p.sge[0] = p.in.send.sge(int(n), messageSize+length)
 	p.post = nicless.SendWR{ID: uint64(n), Op: nicless.Send, SGE: p.sge[:]}
-	if err := p.qp.PostSend(&p.post); err != nil {
+	if err := p.postSend(); err != nil {
 		return errDropped
 	}
 	p.sent[n] = true
@@ -159,7 +182,7 @@ const noBuffer = 1 << 16
 func (p *peer) postHead(m message) error {
 	m.put(&p.head)
 	p.post = nicless.SendWR{ID: noBuffer, Op: nicless.Send, Data: p.head[:]}
-	err := p.qp.PostSend(&p.post)
+	err := p.postSend()
 	if err == nil {
 		p.told = m.freed
 	}
@@ -169,22 +192,31 @@ func (p *peer) postHead(m message) error {
 // tellFrom tells the peer which of its slots are done with, if there are at least n more than it was
 // told. If the queue has no room, later messages will tell.
 func (p *peer) tellFrom(n uint32) {
+	if !p.tryTell(n) {
+		p.in.collect() // makes room
+		p.tryTell(n)
+	}
+}
+
+func (p *peer) tryTell(n uint32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := p.consumed.Load(); p.up && now-p.told >= n {
-		_ = p.postHead(message{kind: kindFreed, freed: now})
+		return p.postHead(message{kind: kindFreed, freed: now}) == nil
 	}
+	return true
 }
 
 // sendDone takes back the buffer of a send that has ended.
 func (p *peer) sendDone(id uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.posted--
+	p.moved()
 	if n := uint16(id); id < sendBuffers && p.sent[n] {
 		p.sent[n] = false
 		p.held--
 		p.in.free <- n
-		p.moved()
 	}
 }
 

@@ -28,7 +28,7 @@ func (in *Interface) readFabric(ctx context.Context) error {
 				return err
 			}
 		}
-		n, err := in.cq.Poll(done)
+		n, err := in.recvCQ.Poll(done)
 		if n == 0 && err == nil {
 			in.tellAll()
 			n, err = in.wait(ctx, done)
@@ -49,7 +49,7 @@ func (in *Interface) readFabric(ctx context.Context) error {
 func (in *Interface) drain() error {
 	var done [32]nicless.Completion
 	for {
-		n, err := in.cq.Poll(done[:])
+		n, err := in.recvCQ.Poll(done[:])
 		for i := range done[:n] {
 			if err := in.complete(&done[i]); err != nil {
 				return err
@@ -71,43 +71,31 @@ func (in *Interface) wait(ctx context.Context, done []nicless.Completion) (int, 
 	if in.changed.Load() {
 		return 0, nil
 	}
-	n, err := in.linger.poll(in.cq, done, in.changed.Load)
+	n, err := in.linger.poll(in.recvCQ, done, in.changed.Load)
 	if n > 0 || err != nil {
 		return n, err
 	}
-	n, err = in.cq.Wait(in.waiting, done)
+	n, err = in.recvCQ.Wait(in.waiting, done)
 	if in.waiting.Err() != nil {
 		err = nil
 	}
 	return n, err
 }
 
-// firstReceive is the ID of the first receive; IDs of sends are smaller.
-const firstReceive = noBuffer + 1
-
 func (in *Interface) postReceive(n int) error {
 	sge := [1]nicless.SGE{in.receive.sge(n, bufferSize)}
-	return in.srq.PostRecv(&nicless.RecvWR{ID: firstReceive + uint64(n), SGE: sge[:]})
+	return in.srq.PostRecv(&nicless.RecvWR{ID: uint64(n), SGE: sge[:]})
 }
 
-// complete takes one completion. That of a queue pair which is gone has no peer any more.
+// complete takes the completion of one receive. If it failed, so has the queue pair, which watch learns.
 func (in *Interface) complete(c *nicless.Completion) error {
 	p := in.routes.Load().byQPN[c.QPN]
-	switch {
-	case p != nil && c.Status != cqe.StatusSuccess:
-		p.fail(c.Err())
-	case c.ID < firstReceive && p != nil:
-		p.sendDone(c.ID)
-	case c.ID >= firstReceive && p != nil:
-		b := in.receive.at(int(c.ID - firstReceive))[:c.ByteLen]
-		if err := p.take(b); err != nil {
+	if p != nil && c.Status == cqe.StatusSuccess {
+		if err := p.take(in.receive.at(int(c.ID))[:c.ByteLen]); err != nil {
 			p.refuse(err)
 		}
 	}
-	if c.ID < firstReceive {
-		return nil
-	}
-	return in.postReceive(int(c.ID - firstReceive))
+	return in.postReceive(int(c.ID))
 }
 
 // take takes a message, which nobody can change.
@@ -119,7 +107,7 @@ func (p *peer) take(b []byte) error {
 		return err
 	}
 	if err := p.slotsDone(m.freed); err != nil {
-		p.fail(err)
+		p.fail()
 		return err
 	}
 	switch m.kind {

@@ -28,14 +28,50 @@ func (in *Interface) readDevice(ctx context.Context) error {
 	return err
 }
 
+// collect takes back the buffers of sends that have ended.
+func (in *Interface) collect() {
+	in.sending.Lock()
+	defer in.sending.Unlock()
+	for {
+		n, _ := in.sendCQ.Poll(in.ended[:]) // readFabric sees that the engine is gone
+		byQPN := in.routes.Load().byQPN
+		for i := range in.ended[:n] {
+			if p := byQPN[in.ended[i].QPN]; p != nil {
+				p.sendDone(in.ended[i].ID)
+			}
+		}
+		if n < len(in.ended) {
+			return
+		}
+	}
+}
+
+// take waits for a free buffer.
+func (in *Interface) take(ctx context.Context) (n uint16, ok bool) {
+	for {
+		in.collect()
+		select {
+		case n = <-in.free:
+			return n, true
+		default:
+		}
+		in.timer.Reset(collectTime)
+		select {
+		case n = <-in.free:
+			return n, true
+		case <-ctx.Done():
+			return 0, false
+		case <-in.timer.C:
+		}
+	}
+}
+
 // sendBuffers reads packets into buffers and sends them from there. While no buffer is free, it does not read:
 // that is what slows senders down.
 func (in *Interface) sendBuffers(ctx context.Context) error {
 	for {
-		var n uint16
-		select {
-		case n = <-in.free:
-		case <-ctx.Done():
+		n, ok := in.take(ctx)
+		if !ok {
 			return nil
 		}
 		for sent := false; !sent; {
@@ -76,13 +112,12 @@ func (in *Interface) sendSlots(ctx context.Context) error {
 				continue
 			}
 			if length > shortPacket && p.readsSlots() {
+				in.collect()
 				sent = in.count(p.sendSlot(n, length))
 				continue
 			}
-			var copied uint16
-			select {
-			case copied = <-in.free:
-			case <-ctx.Done():
+			copied, ok := in.take(ctx)
+			if !ok {
 				return nil
 			}
 			copy(in.send.at(int(copied))[messageSize:], b)

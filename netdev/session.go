@@ -128,7 +128,7 @@ func (p *peer) step() error {
 	}
 	theirs := p.said.about(p.in.life)
 	anew := p.accepted != 0 && theirs.offer != p.accepted
-	if p.broken || anew || p.qp == nil {
+	if p.broken.Load() || anew || p.qp == nil {
 		why := "its queue pair has failed"
 		if anew {
 			why = "it begins the connection anew"
@@ -147,7 +147,8 @@ func (p *peer) step() error {
 		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn}, connection)
 		if err != nil {
 			p.say("peer cannot be reached", err.Error())
-			p.broken, p.rest = true, time.Now().Add(restTime)
+			p.rest = time.Now().Add(restTime)
+			p.broken.Store(true)
 			time.AfterFunc(restTime, p.in.again)
 			return nil
 		}
@@ -171,7 +172,7 @@ func (p *peer) step() error {
 // begin offers another queue pair.
 func (p *peer) begin() error {
 	qp, err := p.in.pd.CreateQP(nicless.QPConfig{
-		SendCQ: p.in.cq, SRQ: p.in.srq, MaxSendWR: sendQueue, MaxSendSGE: 1, MaxInline: messageSize, SignalAll: true,
+		SendCQ: p.in.sendCQ, RecvCQ: p.in.recvCQ, SRQ: p.in.srq, MaxSendWR: sendQueue, MaxSendSGE: 1, MaxInline: messageSize, SignalAll: true,
 		Deny: nicless.RemoteWrite | nicless.RemoteRead | nicless.RemoteAtomic,
 	})
 	if err != nil {
@@ -199,6 +200,7 @@ func (p *peer) end(why string) error {
 			return err
 		}
 	}
+	p.in.sending.Lock()
 	p.mu.Lock()
 	if p.qp != nil {
 		_ = p.qp.Close()
@@ -206,19 +208,19 @@ func (p *peer) end(why string) error {
 	}
 	p.reset()
 	p.mu.Unlock()
-	p.accepted, p.broken, p.warned, p.reads = 0, false, false, false
+	p.in.sending.Unlock()
+	p.broken.Store(false)
+	p.accepted, p.warned, p.reads = 0, false, false
 	if was {
 		p.say("peer down", why)
 	}
 	return nil
 }
 
-// fail ends the session soon.
-func (p *peer) fail(why error) {
-	if !p.broken {
-		p.broken = true
-		p.in.log.Info("queue pair failed", "peer", p, "why", why.Error())
-		p.in.changed.Store(true)
+// fail ends the session soon. Any goroutine may call it.
+func (p *peer) fail() {
+	if !p.broken.Swap(true) {
+		p.in.again()
 	}
 }
 

@@ -11,21 +11,26 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// unreachablePause is the least time between two answers of unreachable, and mostQuoted is how much of a
-// packet an answer repeats: all that the kernel needs, and no more than fits into 1280 bytes.
+// In a span of time there are at most so many answers of unreachable. mostQuoted is how much of a packet an
+// answer repeats: all that the kernel needs, and no more than fits into 1280 bytes.
 const (
-	unreachablePause = 5 * time.Millisecond
-	mostQuoted       = 512
+	answerSpan  = 100 * time.Millisecond
+	mostAnswers = 20
+	mostQuoted  = 512
 )
 
 // unreachable tells the kernel that no peer has the address to which it has sent a packet, so that
 // programs get an error and do not wait. b begins with the virtio header.
 func (in *Interface) unreachable(b []byte, to netip.Addr) {
-	now := time.Now()
-	if to.IsMulticast() || now.Sub(in.answered) < unreachablePause || isICMPError(b[HeaderSize:], to) {
+	if to.IsMulticast() || isICMPError(b[HeaderSize:], to) {
 		return
 	}
-	in.answered = now
+	if now := time.Now(); now.Sub(in.answersSince) > answerSpan {
+		in.answersSince, in.answers = now, 0
+	}
+	if in.answers++; in.answers > mostAnswers {
+		return
+	}
 	var out []byte
 	if to.Is4() {
 		out = answer4(b[HeaderSize:], to)

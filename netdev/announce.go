@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,7 +50,7 @@ type announcement struct {
 // connects its own to it, and says in its own announcement which offer it has accepted.
 type session struct {
 	life     uint64 // of the peer
-	offer    uint32 // counts the queue pairs that were offered to this peer; not 0
+	offer    uint32 // number of the queue pair that is offered to this peer: another one for each in a life; not 0
 	accepted uint32 // the peer's offer to which the queue pair is connected; 0: none
 	qpn, psn uint32 // 24 bits each
 	reads    bool   // this interface can read the peer's slots
@@ -144,6 +145,13 @@ func (a *announcement) about(life uint64) session {
 		}
 	}
 	return session{}
+}
+
+// sameLife reports whether an interface says the same of itself as before, whatever it says of its sessions. What
+// was judged once does not change in a life.
+func (a *announcement) sameLife(b *announcement) bool {
+	return a.life == b.life && a.mtu == b.mtu && a.area == b.area && a.slots == b.slots && a.name == b.name &&
+		slices.Equal(a.addresses, b.addresses)
 }
 
 // printable returns a name for the log.

@@ -28,12 +28,14 @@
 //     the peer's kernel reads the slot. Nobody else copies the packet. Short packets are sent as without slots.
 //
 // An interface that has no free buffer or slot does not read from the kernel. The kernel's queue becomes full
-// then, and senders wait. A peer may hold three quarters of the buffers. If it takes nothing for 100 ms,
-// packets for it are dropped until it does, so that the other peers do not wait.
+// then, and senders wait. A peer may hold three quarters of the buffers, and less if others hold many:
+// peer.full says how much less. If it takes nothing for 100 ms, packets for it are dropped until it does, so
+// that the other peers do not wait.
 //
 // # Trust
 //
-// Who can announce can take any address that is free. An interface accepts a packet only from the addresses that
+// Who can announce can take any address that is free, and any place among the 15 peers. What an interface says of
+// itself is judged when it is new, and when it changes. An interface accepts a packet only from the addresses that
 // its sender has announced, only to its own addresses, and only if the virtio header and the packet's
 // headers fit (tun.Check). It copies these headers first, because those in slots can change. The rest of a packet
 // is as trustworthy as on any network, and the kernel treats it so. Shared slots can be read and written by
@@ -50,7 +52,8 @@
 //	interface.go    Interface: Open, Run
 //	announce.go     announcements, as bytes
 //	message.go      messages, as bytes
-//	session.go      peers that come and go, and the connections to them
+//	hear.go         what others announce, and who is a peer
+//	session.go      the connections to peers
 //	peer.go         what is on the way to a peer
 //	send.go         from the kernel to peers
 //	receive.go      from peers to the kernel

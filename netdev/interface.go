@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/internal/tun"
 )
 
@@ -64,7 +65,6 @@ type Interface struct {
 	send, receive  buffers
 	free           freeList // buffers of send
 	freeSlots      freeList
-	mostHeld       int // by one peer
 
 	// The goroutine that sends owns these.
 	timer        *time.Timer
@@ -77,6 +77,8 @@ type Interface struct {
 	// The goroutine of Run owns these.
 	peers     map[id]*peer
 	ignored   map[id]string // announcements that are no peers, and why
+	offers    uint32        // counts the queue pairs that were offered to peers
+	looked    time.Duration // what look took last
 	announced []byte
 	head      [headLength]byte // of the packet that is being judged
 	linger    lingerer
@@ -85,6 +87,8 @@ type Interface struct {
 	changed atomic.Bool // announcements have changed, or a session has to
 	mu      sync.Mutex
 	wake    context.CancelFunc // ends the wait of the goroutine that receives
+	soon    bool               // again will be called
+	next    time.Time          // when it may be, for news
 	waiting context.Context    // of that wait; the goroutine that receives owns it
 
 	stats struct{ unreachable, dropped atomic.Uint64 }
@@ -119,9 +123,9 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 		return nil, fmt.Errorf("netdev: name %q of %d bytes; %d are possible", cfg.Name, len(cfg.Name), maxName)
 	}
 	in := &Interface{
-		c: c, dev: dev, cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), life: newLife(),
+		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))), life: newLife(),
 		free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour),
-		peers: make(map[id]*peer), ignored: make(map[id]string), wake: func() {}, mostHeld: sendBuffers * 3 / 4,
+		peers: make(map[id]*peer), ignored: make(map[id]string), wake: func() {},
 	}
 	in.routes.Store(&routes{})
 	if cfg.Slots != nil {
@@ -131,6 +135,11 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 	}
 	if err := in.unclaimed(); err != nil {
 		return nil, err
+	}
+	if in.slots != nil {
+		if err := guard(func() error { in.slots.sign(in.life); return nil }); err != nil {
+			return nil, err
+		}
 	}
 	if err := in.makeQueues(); err != nil {
 		return nil, fmt.Errorf("netdev: %w", err)
@@ -152,11 +161,10 @@ func (in *Interface) openSlots(s *Slots) (err error) {
 		return err
 	}
 	in.freeSlots = newFreeList(in.slots.count)
-	in.mostHeld = min(in.mostHeld, max(1, in.slots.count*3/4))
-	return guard(func() error { in.slots.sign(in.life); return nil })
+	return nil
 }
 
-// unclaimed returns an error if an interface of the fabric has an address of this one.
+// unclaimed returns an error if an interface of the fabric has an address or the slots of this one.
 func (in *Interface) unclaimed() error {
 	list, err := in.c.Announcements()
 	if err != nil {
@@ -171,6 +179,13 @@ func (in *Interface) unclaimed() error {
 			if slices.Contains(in.cfg.Addresses, ip) {
 				return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, said.name, a.Device)
 			}
+		}
+		var taken bool
+		if err := guard(func() error { taken = in.slots != nil && in.slots.signed(in.slots.own, said.life); return nil }); err != nil {
+			return err
+		}
+		if taken {
+			return fmt.Errorf("netdev: slots: node %d is taken: interface %s of engine %016x has it", in.slots.own, said.name, a.Device)
 		}
 	}
 	return nil
@@ -237,7 +252,7 @@ func (in *Interface) watch(ctx context.Context) error {
 		case ev.Kind == nicless.EventLastWQE && ev.QP != nil:
 			in.failed(ev.QP)
 		default:
-			in.again()
+			in.news()
 		}
 	}
 }

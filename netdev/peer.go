@@ -21,8 +21,8 @@ type peer struct {
 	seen   bool   // in the announcements that are being looked at
 	why    string // if it cannot be used: why
 
-	// The session; membership.go
-	offer    uint32             // counts own queue pairs
+	// The session; session.go
+	offer    uint32             // number of the own queue pair
 	accepted uint32             // the peer's offer to which the queue pair is connected; 0: none
 	reads    bool               // its slots can be read
 	rest     time.Time          // until when the peer is left alone
@@ -98,11 +98,22 @@ func (p *peer) moved() {
 // errDropped says that a packet was not sent. The caller has its buffer still.
 var errDropped = errors.New("dropped")
 
-// wait waits until the peer can take a packet, but not for a peer that is stalled. It returns with mu
-// held.
-func (p *peer) wait() error {
+// mostHeld is how many buffers and slots a peer can hold. It is three quarters of the buffers.
+const mostHeld = sendBuffers * 3 / 4
+
+// full reports whether the peer holds as much as it may. The less is free, the less that is: three times as much
+// as is free beside one for each peer that can come. So some is left for peers that hold nothing, however many
+// others hold what they have got. The last half of the send queue is for messages that tell of slots. mu is held.
+func (p *peer) full(free freeList) bool {
+	left := len(free) - min(MaxPeers, cap(free)/4)
+	return p.held >= mostHeld || p.posted >= sendQueue/2 || p.held > 0 && p.held >= 3*left
+}
+
+// wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer that is
+// stalled. It returns with mu held.
+func (p *peer) wait(free freeList) error {
 	p.mu.Lock()
-	for moves, since := p.moves, time.Now(); p.up && p.full() && !p.stalled; {
+	for moves, since := p.moves, time.Now(); p.up && p.full(free) && !p.stalled; {
 		p.mu.Unlock()
 		p.in.collect()
 		p.in.timer.Reset(collectTime)
@@ -114,17 +125,13 @@ func (p *peer) wait() error {
 		if p.moves != moves {
 			moves, since = p.moves, time.Now()
 		}
-		p.stalled = p.full() && time.Since(since) > stallTime
+		p.stalled = p.full(free) && time.Since(since) > stallTime
 	}
-	if !p.up || p.full() {
+	if !p.up || p.full(free) {
 		return errDropped
 	}
 	return nil
 }
-
-// full reports whether the peer holds as much as it may, or its send queue has room only for messages
-// that tell of slots. mu is held.
-func (p *peer) full() bool { return p.held >= p.in.mostHeld || p.posted >= sendQueue/2 }
 
 // postSend posts p.post. mu is held.
 func (p *peer) postSend() error {
@@ -139,7 +146,7 @@ func (p *peer) postSend() error {
 // the room for a message's head.
 func (p *peer) sendBuffer(n uint16, length int) error {
 	defer p.mu.Unlock()
-	if err := p.wait(); err != nil {
+	if err := p.wait(p.in.free); err != nil {
 		return err
 	}
 	m := message{kind: kindPacket, length: uint32(length), freed: p.consumed.Load()}
@@ -159,7 +166,7 @@ func (p *peer) sendBuffer(n uint16, length int) error {
 // sendSlot sends the packet in a slot.
 func (p *peer) sendSlot(n uint16, length int) error {
 	defer p.mu.Unlock()
-	if err := p.wait(); err != nil {
+	if err := p.wait(p.in.freeSlots); err != nil {
 		return err
 	}
 	p.tag = max(1, p.tag+1)

@@ -104,6 +104,7 @@ func (in *Interface) sendSlots(ctx context.Context) error {
 			b := slot[packetAt:]
 			length, err := in.read(b)
 			if err != nil {
+				s.touch(slot) // the kernel cannot tell that its pages are gone
 				return err
 			}
 			b = b[:length]
@@ -111,7 +112,8 @@ func (in *Interface) sendSlots(ctx context.Context) error {
 			if p == nil {
 				continue
 			}
-			if length > shortPacket && p.readsSlots() {
+			// The last slot is not given away: a peer that holds it would stop all others.
+			if length > shortPacket && len(in.freeSlots) > 0 && p.readsSlots() {
 				in.collect()
 				sent = in.count(p.sendSlot(n, length))
 				continue

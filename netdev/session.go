@@ -5,7 +5,6 @@ package netdev
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -24,8 +23,7 @@ const restTime = 500 * time.Millisecond
 // connection waits for ever for a peer that has no receives left, and asks for short pauses.
 var connection = nicless.Connection{MinRNRTimer: 6}
 
-// look looks at what is announced, takes the next step of all sessions, and announces what has
-// changed. A session comes up in these steps, each of which one side announces:
+// step takes the next step of a session. A session comes up in these steps, each of which one side announces:
 //
 //  1. Each side makes a queue pair, and offers it.
 //  2. A side with a queue pair that is not connected connects it to the other side's offer, unless the
@@ -34,94 +32,6 @@ var connection = nicless.Connection{MinRNRTimer: 6}
 //
 // A side that sees another offer than the one it has accepted, or whose queue pair has failed, makes
 // another queue pair and offers that.
-func (in *Interface) look() error {
-	list, err := in.c.Announcements()
-	if err != nil {
-		return fmt.Errorf("announcements: %w", err)
-	}
-	for _, p := range in.peers {
-		p.seen = false
-	}
-	said := make(map[id]string)
-	for _, a := range list {
-		if err := in.hear(a, said); err != nil {
-			return err
-		}
-	}
-	in.ignored = said
-	for at, p := range in.peers {
-		if !p.seen {
-			if err := in.drop(at, p, "it is gone"); err != nil {
-				return err
-			}
-		}
-	}
-	for _, p := range in.peers {
-		if err := p.step(); err != nil {
-			return err
-		}
-	}
-	in.rebuild()
-	return in.announce()
-}
-
-// hear takes one announcement.
-func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) error {
-	at := id{a.Device, a.Client}
-	said, err := parseAnnouncement(a.Value)
-	p := in.peers[at]
-	if err == nil && p != nil && p.said.life != said.life {
-		if err := in.drop(at, p, "it has begun anew"); err != nil {
-			return err
-		}
-		p = nil
-	}
-	if err == nil && p == nil && len(in.peers) == MaxPeers {
-		err = fmt.Errorf("there are %d peers already", MaxPeers)
-	}
-	if err == nil && p == nil {
-		err = in.judge(&said)
-	}
-	switch {
-	case errors.Is(err, errNotOurs):
-		return nil
-	case err != nil:
-		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
-			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", said.name, "why", err.Error())
-		}
-		return nil
-	case p == nil:
-		p = newPeer(in)
-		p.device, p.client = a.Device, a.Client
-		in.peers[at] = p
-		if said.mtu != in.cfg.MTU {
-			in.log.Warn("a peer has another MTU; TCP uses the smaller one, and longer datagrams may be lost",
-				"name", said.name, "its", said.mtu, "own", in.cfg.MTU)
-		}
-	}
-	p.said, p.seen = said, true
-	return nil
-}
-
-// judge returns why an interface cannot be a peer.
-func (in *Interface) judge(said *announcement) error {
-	if len(said.addresses) == 0 {
-		return errors.New("it has no address")
-	}
-	for _, ip := range said.addresses {
-		if slices.Contains(in.cfg.Addresses, ip) {
-			return fmt.Errorf("it says that it has %v, an address of this interface", ip)
-		}
-		for _, p := range in.peers {
-			if slices.Contains(p.said.addresses, ip) {
-				return fmt.Errorf("it says that it has %v, which interface %s had before it", ip, p.said.name)
-			}
-		}
-	}
-	return nil
-}
-
-// step takes the next step of a session.
 func (p *peer) step() error {
 	if time.Now().Before(p.rest) {
 		return nil
@@ -141,7 +51,8 @@ func (p *peer) step() error {
 		}
 	}
 	if s := p.in.slots; s != nil {
-		p.reads = s.signedBy(p.said.area, p.said.life)
+		// Areas of another size are elsewhere, whatever is signed.
+		p.reads = p.said.slots == s.count && s.signedBy(p.said.area, p.said.life)
 	}
 	if p.accepted == 0 && theirs.offer != 0 && (theirs.accepted == 0 || theirs.accepted == p.offer) {
 		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn}, connection)
@@ -181,7 +92,8 @@ func (p *peer) begin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.qp, p.own = qp, qp.Descriptor()
-	p.offer++
+	p.in.offers++
+	p.offer = p.in.offers
 	return nil
 }
 
@@ -220,7 +132,7 @@ func (p *peer) end(why string) error {
 // fail ends the session soon. Any goroutine may call it.
 func (p *peer) fail() {
 	if !p.broken.Swap(true) {
-		p.in.again()
+		p.in.news()
 	}
 }
 

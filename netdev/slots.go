@@ -63,13 +63,15 @@ func (s *slots) sign(life uint64) {
 	s.writeBack(at[:line])
 }
 
-// signedBy reports whether an area is that of an interface: then both have the same memory.
+// signedBy reports whether an area is that of another interface: then both have the same memory.
+func (s *slots) signedBy(area int, life uint64) bool {
+	return area >= 0 && area != s.own && (area+1)*s.size <= s.region.Size() && s.signed(area, life)
+}
+
+// signed reports whether the signature of an area, which must exist, is that of a life.
 //
 // Observe: life, published by slots.sign.
-func (s *slots) signedBy(area int, life uint64) bool {
-	if area < 0 || area == s.own || (area+1)*s.size > s.region.Size() {
-		return false
-	}
+func (s *slots) signed(area int, life uint64) bool {
 	at := s.area(area)
 	s.invalidate(at[:line])
 	return shm.BE64At(at, 8).Observe() == life && shm.BE64At(at, 0).Observe() == areaMagic
@@ -105,6 +107,13 @@ func (s *slots) publish(slot []byte, tag uint32, length int) {
 func (s *slots) open(slot []byte, tag uint32, length int) ([]byte, bool) {
 	s.invalidate(slot[:packetAt+length])
 	return slot[packetAt:][:length], shm.BE32At(slot, 0).Observe() == tag
+}
+
+// touch reads from each page of a slot, so that guard sees whether they are there.
+func (s *slots) touch(slot []byte) {
+	for at := 0; at < len(slot); at += line {
+		shm.BE32At(slot, uint64(at)).Observe()
+	}
 }
 
 func (s *slots) writeBack(b []byte) {

@@ -1,0 +1,147 @@
+//go:build linux && (amd64 || arm64)
+
+package netdev
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nicless/nicless"
+)
+
+// Clients can announce something else all the time. lookPause is the least time between two looks because of such
+// news, and a look takes at most one part in lookShare of the time, so that packets are taken meanwhile.
+const (
+	lookPause = 2 * time.Millisecond
+	lookShare = 10
+)
+
+// news makes the goroutine of Run look at the announcements soon.
+func (in *Interface) news() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.soon {
+		in.soon = true
+		time.AfterFunc(time.Until(in.next), in.again)
+	}
+}
+
+// looks notes that a look begins, which sees all news that there have been.
+func (in *Interface) looks() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.soon, in.next = false, time.Now().Add(max(lookPause, lookShare*in.looked))
+}
+
+// look looks at what is announced, takes the next step of all sessions, and announces what has
+// changed.
+func (in *Interface) look() error {
+	in.looks()
+	defer func(begin time.Time) { in.looked = time.Since(begin) }(time.Now())
+	list, err := in.c.Announcements()
+	if err != nil {
+		return fmt.Errorf("announcements: %w", err)
+	}
+	present := make(map[id]bool)
+	for _, a := range list {
+		present[id{a.Device, a.Client}] = true
+	}
+	for at, p := range in.peers {
+		p.seen = false
+		if !present[at] { // before its addresses are asked for: it may be back as another client
+			if err := in.drop(at, p, "it is gone"); err != nil {
+				return err
+			}
+		}
+	}
+	said := make(map[id]string)
+	for _, a := range list {
+		if err := in.hear(a, said); err != nil {
+			return err
+		}
+	}
+	in.ignored = said
+	for at, p := range in.peers {
+		if !p.seen {
+			if err := in.drop(at, p, "it announces what is refused"); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range in.peers {
+		if err := p.step(); err != nil {
+			return err
+		}
+	}
+	in.rebuild()
+	return in.announce()
+}
+
+// hear takes one announcement.
+func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) error {
+	at := id{a.Device, a.Client}
+	said, err := parseAnnouncement(a.Value)
+	p := in.peers[at]
+	if err == nil && p != nil && !p.said.sameLife(&said) {
+		if err := in.drop(at, p, "it has begun anew"); err != nil {
+			return err
+		}
+		p = nil
+	}
+	if err == nil && p == nil && len(in.peers) == MaxPeers {
+		err = fmt.Errorf("there are %d peers already", MaxPeers)
+	}
+	if err == nil && p == nil {
+		err = in.judge(&said)
+	}
+	switch {
+	case errors.Is(err, errNotOurs):
+		return nil
+	case err != nil:
+		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
+			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", said.name, "why", err.Error())
+		}
+		return nil
+	case p == nil:
+		p = newPeer(in)
+		p.device, p.client = a.Device, a.Client
+		in.peers[at] = p
+		if said.mtu != in.cfg.MTU {
+			in.log.Warn("a peer has another MTU; TCP uses the smaller one, and longer datagrams may be lost",
+				"name", said.name, "its", said.mtu, "own", in.cfg.MTU)
+		}
+	}
+	p.said, p.seen = said, true
+	return nil
+}
+
+// judge returns why an interface cannot be a peer.
+func (in *Interface) judge(said *announcement) error {
+	if len(said.addresses) == 0 {
+		return errors.New("it has no address")
+	}
+	if said.life == in.life {
+		return errors.New("it says that it is in the life of this interface")
+	}
+	for _, p := range in.peers {
+		if p.said.life == said.life {
+			return fmt.Errorf("it says that it is in the life of interface %s", p.said.name)
+		}
+	}
+	for _, ip := range said.addresses {
+		if !ip.IsGlobalUnicast() && !ip.IsLinkLocalUnicast() {
+			return fmt.Errorf("it says that it has %v, which no interface can have", ip)
+		}
+		if slices.Contains(in.cfg.Addresses, ip) {
+			return fmt.Errorf("it says that it has %v, an address of this interface", ip)
+		}
+		for _, p := range in.peers {
+			if slices.Contains(p.said.addresses, ip) {
+				return fmt.Errorf("it says that it has %v, which interface %s had before it", ip, p.said.name)
+			}
+		}
+	}
+	return nil
+}

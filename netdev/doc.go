@@ -29,8 +29,8 @@
 //
 // An interface that has no free buffer or slot does not read from the kernel. The kernel's queue becomes full
 // then, and senders wait. A peer may hold three quarters of the buffers, and less if others hold many:
-// peer.full says how much less. If it takes nothing for 100 ms, packets for it are dropped until it does, so
-// that the other peers do not wait.
+// peer.full says how much less. If it takes nothing for 100 ms, or little for longer, packets for it are
+// dropped until it takes some, so that the other peers do not wait.
 //
 // # Trust
 //

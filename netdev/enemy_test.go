@@ -218,3 +218,33 @@ func TestSlotsAreCut(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, in.Run(t.Context()), errGone)
 }
+
+// A peer that takes a packet now and then does not make the others wait each time.
+func TestPeerIsSlow(t *testing.T) {
+	a, b := two(t, "messages", "10.1.0.1", "10.1.0.2")
+	p := a.in.routes.Load().byAddress[b.addr]
+	drop := func() {
+		for i, dropped := 0, a.in.Stats().Dropped; a.in.Stats().Dropped == dropped; i++ {
+			require.Less(t, i, 3000)
+			a.sends(b.addr, 600, uint32(i))
+		}
+	}
+	drop()
+	began := time.Now()
+	const rounds = 20
+	for range rounds {
+		held := a.in.held(b.addr)
+		b.gets()
+		require.Eventually(t, func() bool { a.in.collect(); return a.in.held(b.addr) < held }, patience, 1e5)
+		drop()
+	}
+	require.Less(t, time.Since(began), rounds*stallTime/2)
+	// Answers to its messages, of which it can cause any number, are not packets that it takes.
+	p.mu.Lock()
+	p.posted++
+	p.mu.Unlock()
+	p.sendDone(noBuffer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.True(t, p.stalled)
+}

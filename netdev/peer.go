@@ -45,8 +45,8 @@ type peer struct {
 	order   []uint16          // slots among them, oldest first
 	freed   uint32            // slots that the peer has done with, in this session
 	told    uint32            // consumed, as the peer was told
-	moves   uint64            // times that something came back
-	stalled bool              // the peer has taken nothing for stallTime, and packets for it are dropped
+	credit  time.Duration     // how long packets wait for the peer from now on
+	stalled bool              // the credit is used up, and packets for the peer are dropped
 	tag     uint32            // of the last message with a slot
 	post    nicless.SendWR    // reused
 	head    [messageSize]byte // reused
@@ -56,15 +56,19 @@ type peer struct {
 	stats    counters
 }
 
-// stallTime is how long a packet waits for a peer that holds as much as it may. A peer that is stopped
-// costs the others that time once.
-const stallTime = 100 * time.Millisecond
+// stallTime is how long packets wait for a peer that holds as much as it may, and packetTime how much of that comes
+// back with each packet that it takes. So a peer that is stopped costs the others stallTime once, and one that
+// takes few packets a small part of their time.
+const (
+	stallTime  = 100 * time.Millisecond
+	packetTime = 4 * time.Millisecond
+)
 
 // collectTime is how often the completions of sends are looked at while one is waited for.
 const collectTime = 100 * time.Microsecond
 
 func newPeer(in *Interface) *peer {
-	return &peer{in: in, progress: make(chan struct{}, 1)}
+	return &peer{in: in, credit: stallTime, progress: make(chan struct{}, 1)}
 }
 
 // reset begins a session: nothing is on the way. mu is held.
@@ -85,10 +89,15 @@ func (p *peer) reset() {
 	p.moved()
 }
 
+// back notes that the peer has taken n packets. mu is held.
+func (p *peer) back(n int) {
+	p.credit = min(stallTime, p.credit+time.Duration(n)*packetTime)
+	p.stalled = false
+	p.moved()
+}
+
 // moved tells a sender who waits that there is progress. mu is held.
 func (p *peer) moved() {
-	p.moves++
-	p.stalled = false
 	select {
 	case p.progress <- struct{}{}:
 	default:
@@ -113,7 +122,7 @@ func (p *peer) full(free freeList) bool {
 // stalled. It returns with mu held.
 func (p *peer) wait(free freeList) error {
 	p.mu.Lock()
-	for moves, since := p.moves, time.Now(); p.up && p.full(free) && !p.stalled; {
+	for since := time.Now(); p.up && p.full(free) && !p.stalled; {
 		p.mu.Unlock()
 		p.in.collect()
 		p.in.timer.Reset(collectTime)
@@ -122,10 +131,10 @@ func (p *peer) wait(free freeList) error {
 		case <-p.in.timer.C:
 		}
 		p.mu.Lock()
-		if p.moves != moves {
-			moves, since = p.moves, time.Now()
-		}
-		p.stalled = p.full(free) && time.Since(since) > stallTime
+		now := time.Now()
+		p.credit = max(0, p.credit-now.Sub(since))
+		p.stalled = p.full(free) && p.credit == 0
+		since = now
 	}
 	if !p.up || p.full(free) {
 		return errDropped
@@ -224,6 +233,7 @@ func (p *peer) sendDone(id uint64) {
 		p.sent[n] = false
 		p.held--
 		p.in.free <- n
+		p.back(1)
 	}
 }
 
@@ -246,6 +256,6 @@ func (p *peer) slotsDone(freed uint32) error {
 	p.order = slices.Delete(p.order, 0, int(n))
 	p.held -= int(n)
 	p.freed = freed
-	p.moved()
+	p.back(int(n))
 	return nil
 }

@@ -81,10 +81,10 @@ func (t *Table) tell(to []announcer, left []int) {
 	for i, l := range to {
 		n, err := l.Announce(list)
 		if err != nil {
-			t.log.Warn("announcements not told", "link", l.Name(), "error", err.Error())
+			t.boardLog.Warn("announcements not told", "link", l.Name(), "error", err.Error())
 		}
 		if n > left[i] {
-			t.log.Warn("some announcements not told: no room", "link", l.Name(), "left out", n, "announcements", len(list), "most bytes", board.Max)
+			t.boardLog.Warn("some announcements not told: no room", "link", l.Name(), "left out", n, "announcements", len(list), "most bytes", board.Max)
 		}
 		left[i] = n
 	}

@@ -36,6 +36,8 @@ type Table struct {
 	log     *slog.Logger
 	options Options
 
+	boardLog *slog.Logger // of announcements: clients cause its lines
+
 	learnTime time.Duration // as the constant, except in tests
 
 	now        atomic.Pointer[snapshot]
@@ -60,14 +62,19 @@ type snapshot struct {
 	roce  *roce.Carrier // nil: not open
 }
 
+func newTable(dev Device, o Options, log *slog.Logger) *Table {
+	t := &Table{dev: dev, log: log, boardLog: fabric.LimitLog(log), options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{})}
+	t.now.Store(&snapshot{})
+	return t
+}
+
 // Open opens links. It waits for a pool that is not formatted yet. Close must be called before
 // the engine stops. log can be nil.
 func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	t := &Table{dev: dev, log: log, options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{})}
-	t.now.Store(&snapshot{})
+	t := newTable(dev, o, log)
 	for _, c := range o.Pools {
 		c.Log, c.Management = log, t.fromPeer
 		p, err := pool.Open(ctx, dev, c)

@@ -189,7 +189,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if len(cfg.Cores) > 1 && cfg.DMACores != nil {
 		return usagef("--dma-cores helps an engine of one thread; see --cpu", "engine: --cores %s and --dma-cores %s exclude each other", f.cores, f.dma)
 	}
-	if cfg.Log, err = newLog(f.level, stderr); err != nil {
+	if cfg.Log, err = newLog("engine", f.level, stderr); err != nil {
 		return err
 	}
 	if f.users != "" {
@@ -301,13 +301,13 @@ func parseCores(command, flag, list string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-func newLog(level string, w io.Writer) (*slog.Logger, error) {
+func newLog(command, level string, w io.Writer) (*slog.Logger, error) {
 	if level == "off" {
 		return nil, nil
 	}
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, usagef("debug, info, warn, error or off", "engine: --log-level %q is not a level", level)
+		return nil, usagef("debug, info, warn, error or off", "%s: --log-level %q is not a level", command, level)
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
 }

@@ -118,7 +118,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 17, visited)
+	require.Equal(t, 19, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -26,6 +26,9 @@ whose packets travel over an engine.
 
 Usage:
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
+
+Example:
+  nicless net up --addr 192.168.8.100/24 --engine $XDG_RUNTIME_DIR/nicless.sock
 `
 
 const netUpUsage = `Makes a network interface (TUN) whose IP packets travel over an engine, and over
@@ -141,7 +144,7 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 	if _, err := links.Parse(f.links); err != nil {
 		return usagef("pool:PATH,node=N, ucx:HOST:PORT and others are possible; see docs/FABRIC.md", "net up: --link: %v", err)
 	}
-	log, err := newLog(f.level, stderr)
+	log, err := newLog("net up", f.level, stderr)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"strings"
 	"syscall"
 
@@ -58,14 +59,16 @@ func complain(w io.Writer, err error) (status int) {
 
 // hintFor returns a hint for an error from another package, or "".
 func hintFor(err error) string {
+	var dial *net.OpError
+	isDial := errors.As(err, &dial) && dial.Op == "dial" // not a file, or /dev/net/tun
 	switch {
 	case errors.Is(err, nicless.ErrDeviceGone):
 		return "the engine has ended or does not answer; its standard error may say why"
 	case errors.Is(err, nicless.ErrVersion):
 		return "the engine and this command are of different versions; see \"nicless version\""
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+	case isDial && (errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)):
 		return "start an engine: nicless engine --socket PATH"
-	case errors.Is(err, fs.ErrPermission):
+	case isDial && errors.Is(err, fs.ErrPermission):
 		return "the mode of the socket decides who may connect: nicless engine --mode"
 	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE):
 		return "ulimit -a shows the limits of this process"

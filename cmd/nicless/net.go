@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/nicless/nicless"
@@ -141,7 +142,8 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		t.Addresses, cfg.Addresses = append(t.Addresses, p), append(cfg.Addresses, p.Addr())
 	}
-	if _, err := links.Parse(f.links); err != nil {
+	opened, err := links.Parse(f.links)
+	if err != nil {
 		return usagef("pool:PATH,node=N, ucx:HOST:PORT and others are possible; see docs/FABRIC.md", "net up: --link: %v", err)
 	}
 	log, err := newLog("net up", f.level, stderr)
@@ -153,6 +155,9 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 		c, err := netdev.ParseSlots(f.slots)
 		if err != nil {
 			return usagef("--slots PATH,node=N", "net up: --slots: %v", err)
+		}
+		if err := apart(c, opened); err != nil {
+			return err
 		}
 		if cfg.Slots, err = netdev.OpenSlots(c); err != nil {
 			return err
@@ -189,6 +194,20 @@ func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, std
 	return in.Run(ctx)
 }
 
+// apart returns an error if the slots would lie over a pool that this process opens. The pool would write on
+// packets, and packets on the pool.
+func apart(s netdev.SlotsConfig, opened links.Options) error {
+	for _, p := range opened.Pools {
+		before := p.Size != 0 && p.Offset+p.Size <= s.Offset
+		after := s.Size != 0 && s.Offset+s.Size <= p.Offset
+		if filepath.Clean(p.Path) == filepath.Clean(s.Path) && !before && !after {
+			return usagef(fmt.Sprintf("for instance: --link pool:%s,node=%d,size=128M --slots %s,node=%d,offset=128M", p.Path, p.Node, s.Path, s.Node),
+				"net up: --slots %s is also a part of pool %s", s.Path, p.Path)
+		}
+	}
+	return nil
+}
+
 // connect returns a client of the engine.
 func (f *netFlags) connect(ctx context.Context, log *slog.Logger) (*nicless.Context, error) {
 	if f.engine == "" {
@@ -196,7 +215,10 @@ func (f *netFlags) connect(ctx context.Context, log *slog.Logger) (*nicless.Cont
 	}
 	c, err := nicless.DialContext(ctx, f.engine)
 	if err != nil {
-		return nil, hintf("start it first: nicless engine --socket "+f.engine, "net up: --engine %s: %w", f.engine, err)
+		if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, err
+		}
+		return nil, hintf("start it first: nicless engine --socket "+f.engine, "%w", err)
 	}
 	return c, nil
 }

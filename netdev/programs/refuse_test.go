@@ -21,6 +21,8 @@ func TestRefused(t *testing.T) {
 		said := other.start(argv...).fails()
 		require.Contains(t, said, says)
 		require.NotContains(t, said, "net ready")
+		require.NotContains(t, said, "hint: start an engine")    // it is not about
+		require.NotContains(t, said, "hint: the mode of the so") // the engine's socket
 		require.NotContains(t, other.run("ip", "link"), "nicless0n")
 	}
 	up := []string{command, "net", "up", "--engine", b.socket(other)}
@@ -33,6 +35,7 @@ func TestRefused(t *testing.T) {
 	refused("has 16 bytes; the limit is 15", with("--addr", "192.168.8.101/24", "--name", "0123456789abcdef")...)
 	refused("is not an address", with("--addr", "192.168.8.101")...)
 	refused("there is no /dev/net/tun: run modprobe tun", append([]string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs none /dev/net && exec "$@"`, "sh"}, with("--addr", "192.168.8.101/24")...)...)
+	refused("net up: --slots /dev/shm/x is also a part of pool /dev/shm/x", command, "net", "up", "--addr", "192.168.8.101/24", "--link", "pool:/dev/shm/x,node=0", "--slots", "/dev/shm/x,node=0,offset=128M")
 	refused("making it needs the capability CAP_NET_ADMIN", append([]string{"setpriv", "--bounding-set", "-all", "--inh-caps", "-all"}, with("--addr", "192.168.8.101/24")...)...)
 
 	// An address of this node that another interface has.

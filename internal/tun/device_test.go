@@ -219,13 +219,13 @@ func TestInterfaceOfRoot(t *testing.T) {
 		"  unshare --user --map-root-user --net COMMAND\nor let root make the interface for you once, with\n" +
 		"  ip tuntap add dev made0 mode tun user 0 && ip link set dev made0 mtu 9000 up && ip address add 10.77.9.1/24 dev made0 && ip address add fd77:9::1/64 dev made0 nodad")
 	ip("ip tuntap add dev made0 mode tun user 0")
-	fails("tun: interface made0 has MTU 1500, not 9000, and this process may not change it: run as root\n  ip link set dev made0 mtu 9000 (")
+	fails("tun: interface made0 has MTU 1500, not 9000, and this process may not change it: run as root (operation not permitted)\n  ip link set dev made0 mtu 9000")
 	ip("ip link set dev made0 mtu 9000")
-	fails("tun: interface made0 lacks the address 10.77.9.1/24, and this process may not change it: run as root\n  ip address add 10.77.9.1/24 dev made0 (")
+	fails("tun: interface made0 lacks the address 10.77.9.1/24, and this process may not change it: run as root (operation not permitted)\n  ip address add 10.77.9.1/24 dev made0")
 	ip("ip address add 10.77.9.1/24 dev made0")
-	fails("run as root\n  ip address add fd77:9::1/64 dev made0 nodad (")
+	fails("run as root (operation not permitted)\n  ip address add fd77:9::1/64 dev made0 nodad")
 	ip("ip address add fd77:9::1/64 dev made0 nodad")
-	fails("tun: interface made0 is down, and this process may not change it: run as root\n  ip link set dev made0 up (")
+	fails("tun: interface made0 is down, and this process may not change it: run as root (operation not permitted)\n  ip link set dev made0 up")
 	ip("ip link set dev made0 up")
 	unprivileged(func() {
 		d, err := Open(c)
@@ -243,7 +243,7 @@ func TestInterfaceOfRoot(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, link, "it stays")
 	err = explainAttach(c, link, unix.EPERM) // this namespace has no other user
-	require.ErrorContains(t, err, "tun: interface made0 exists and belongs to another user: run as root ip link delete made0, and then\n  ip tuntap add dev made0 mode tun user 0 && ")
+	require.ErrorContains(t, err, "tun: interface made0 exists and belongs to another user: run as root (operation not permitted)\n  ip link delete made0 && ip tuntap add dev made0 mode tun user 0 && ")
 	ip("ip link delete made0 && ip tuntap add dev made0 mode tun multi_queue user 0")
 	fails("tun: interface made0 exists, and is not a TUN with one queue")
 }
@@ -260,7 +260,7 @@ func TestOpenRefuses(t *testing.T) {
 		says string
 	}{
 		{Config{Name: "first", MTU: 1500}, "tun: interface first is used by another process"},
-		{Config{Name: "lo", MTU: 1500}, "tun: interface lo exists, and is not a TUN but of type device: choose another name"},
+		{Config{Name: "lo", MTU: 1500}, "tun: interface lo exists, and is not a TUN: choose another name"},
 		{Config{Name: "other", MTU: 1500, Addresses: prefixes("10.77.9.1/16")}, "tun: address 10.77.9.1: interface first of this host has it already"},
 		{Config{Name: "other", MTU: 1500, Addresses: prefixes("fd77:9::1/64")}, "tun: address fd77:9::1: interface first of this host has it already"},
 	} {

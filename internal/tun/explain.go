@@ -31,18 +31,18 @@ func explainAttach(c Config, before netlink.Link, err error) error {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("tun: interface %s is used by another process (%w)", c.Name, err)
 	case errors.Is(err, unix.EINVAL) && before != nil && before.Type() != "tuntap" && before.Type() != "tun":
-		return fmt.Errorf("tun: interface %s exists, and is not a TUN but of type %s: choose another name (%w)", c.Name, before.Type(), err)
+		return fmt.Errorf("tun: interface %s exists, and is not a TUN: choose another name (%w)", c.Name, err)
 	case errors.Is(err, unix.EINVAL) && before != nil:
 		return fmt.Errorf("tun: interface %s exists, and is not a TUN with one queue: make it with ip tuntap add dev %s mode tun, without multi_queue (%w)", c.Name, c.Name, err)
 	case errors.Is(err, unix.EPERM) && before != nil:
-		return fmt.Errorf("tun: interface %s exists and belongs to another user: run as root ip link delete %s, and then\n  %s (%w)", c.Name, c.Name, asRoot(c), err)
+		return fmt.Errorf("tun: interface %s exists and belongs to another user: run as root (%w)\n  ip link delete %s && %s", c.Name, err, c.Name, asRoot(c))
 	case errors.Is(err, unix.EPERM):
-		text := fmt.Sprintf("tun: interface %s: making it needs the capability CAP_NET_ADMIN. Either run this in a network namespace of your own, with\n"+
-			"  unshare --user --map-root-user --net COMMAND\nor let root make the interface for you once, with\n  %s", c.Name, asRoot(c))
+		explained := fmt.Errorf("tun: interface %s: making it needs the capability CAP_NET_ADMIN (%w). Either run this in a network namespace of your own, with\n"+
+			"  unshare --user --map-root-user --net COMMAND\nor let root make the interface for you once, with\n  %s", c.Name, err, asRoot(c))
 		if restricted := UserNamespaces(); restricted != nil {
-			text += "\n" + restricted.Error()
+			return fmt.Errorf("%w\n%w", explained, restricted)
 		}
-		return fmt.Errorf("%s (%w)", text, err)
+		return explained
 	}
 	return fmt.Errorf("tun: interface %s: TUNSETIFF: %w", c.Name, err)
 }
@@ -70,7 +70,7 @@ func addressCommand(c Config, p netip.Prefix) string {
 // explainSetup names the command that root has to run, if this process may not change the interface.
 func explainSetup(c Config, is, command string, err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		return fmt.Errorf("tun: interface %s %s, and this process may not change it: run as root\n  %s (%w)", c.Name, is, command, err)
+		return fmt.Errorf("tun: interface %s %s, and this process may not change it: run as root (%w)\n  %s", c.Name, is, err, command)
 	}
 	return fmt.Errorf("tun: interface %s %s: %s: %w", c.Name, is, command, err)
 }

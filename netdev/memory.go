@@ -47,9 +47,9 @@ func ParseSlots(s string) (c SlotsConfig, err error) {
 		switch name {
 		case "":
 		case "node":
-			c.Node, err = strconv.Atoi(value)
+			c.Node, err = number(value)
 		case "nodes":
-			c.Nodes, err = strconv.Atoi(value)
+			c.Nodes, err = number(value)
 		case "offset":
 			c.Offset, err = pool.ParseSize(value)
 		case "size":
@@ -74,6 +74,14 @@ func ParseSlots(s string) (c SlotsConfig, err error) {
 		return c, fmt.Errorf("slots: node %d of %d; 0 to %d are possible", c.Node, c.Nodes, c.Nodes-1)
 	}
 	return c, nil
+}
+
+func number(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, errors.New("a number is needed")
+	}
+	return n, nil
 }
 
 // Slots are mapped memory that several interfaces share.

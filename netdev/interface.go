@@ -70,6 +70,7 @@ type Interface struct {
 	timer        *time.Timer
 	answersSince time.Time // when the present span of answers began; unreachable.go
 	answers      int       // in this span
+	tag          uint32    // of the last message with a slot: no two peers have the same
 
 	sending sync.Mutex             // held while completions of sends are taken, or their queue pair is closed; before peer.mu
 	ended   [32]nicless.Completion // of sends; reused

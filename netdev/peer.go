@@ -47,7 +47,6 @@ type peer struct {
 	told    uint32            // consumed, as the peer was told
 	credit  time.Duration     // how long packets wait for the peer from now on
 	stalled bool              // the credit is used up, and packets for the peer are dropped
-	tag     uint32            // of the last message with a slot
 	post    nicless.SendWR    // reused
 	head    [messageSize]byte // reused
 	sge     [1]nicless.SGE    // reused
@@ -178,10 +177,10 @@ func (p *peer) sendSlot(n uint16, length int) error {
 	if err := p.wait(p.in.freeSlots); err != nil {
 		return err
 	}
-	p.tag = max(1, p.tag+1)
+	p.in.tag = max(1, p.in.tag+1)
 	s := p.in.slots
-	s.publish(s.slot(s.own, int(n)), p.tag, length)
-	m := message{kind: kindSlot, slot: n, length: uint32(length), freed: p.consumed.Load(), tag: p.tag}
+	s.publish(s.slot(s.own, int(n)), p.in.tag, length)
+	m := message{kind: kindSlot, slot: n, length: uint32(length), freed: p.consumed.Load(), tag: p.in.tag}
 	if err := p.postHead(m); err != nil {
 		return errDropped
 	}

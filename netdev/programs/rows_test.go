@@ -59,6 +59,20 @@ func TestTwoNodesOfTheKernel(t *testing.T) {
 	})
 }
 
+// 1 GiB arrives as it was sent: by a common engine, and by linked ones, with and without shared slots.
+func TestGigabyte(t *testing.T) {
+	long(t)
+	for _, p := range places {
+		if p.engines == "inside" {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			nodes := newBed(t, p, newNodes(t, 2)).nodes
+			talk{nodes[0], nodes[1], nodes[1].address()}.copies(1 << 30)
+		})
+	}
+}
+
 // talkAll has two nodes exchange packets of every kind. The nodes should be new: a flood leaves datagrams of
 // which fragments were lost, and for up to a minute they take room that other fragments would need.
 func talkAll(nodes []*node) {

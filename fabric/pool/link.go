@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -190,7 +191,7 @@ func (l *link) down(why string) {
 			l.port.SetUp(false)
 			l.forget()
 		})
-		l.p.cfg.Log.Warn("link down", "link", l.p.Name(), "node", l.peer, "why", why)
+		l.p.cfg.Log.Log(context.Background(), levelOf(why), "link down", "link", l.p.Name(), "node", l.peer, "why", why)
 	}
 	l.session.end(l)
 	if l.up || l.why != why {

@@ -219,7 +219,7 @@ func (p *Pool) Close() (err error) {
 		}
 		p.loops.Wait()
 		_ = p.guard(func() error {
-			p.leave("the pool is closed here")
+			p.leave(closedHere)
 			return nil
 		})
 		err = p.close()

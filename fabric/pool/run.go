@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -128,6 +129,17 @@ func (p *Pool) watch() {
 	p.publish()
 }
 
+// closedHere is why a pool ends in the normal way.
+const closedHere = "the pool is closed here"
+
+// levelOf is how loud the log tells that a link or the pool ends.
+func levelOf(why string) slog.Level {
+	if why == closedHere {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
 // leave closes all links and says to the other nodes that this one is not there.
 func (p *Pool) leave(why string) {
 	for _, l := range p.links {
@@ -137,7 +149,7 @@ func (p *Pool) leave(why string) {
 		return
 	}
 	p.lost, p.changed = why, true
-	p.cfg.Log.Warn("this node leaves the pool", "link", p.Name(), "why", why)
+	p.cfg.Log.Log(context.Background(), levelOf(why), "this node leaves the pool", "link", p.Name(), "why", why)
 	p.own.Lock()
 	defer p.own.Unlock()
 	p.joined = false

@@ -12,6 +12,10 @@
 : "${LAB_APPEND:=}"        # more for the kernel's command line
 : "${LAB_SERIAL:=-chardev stdio,id=console,signal=on -serial chardev:console}"
 
+if ! command -v "$LAB_QEMU" >/dev/null; then
+	echo "$0: no program $LAB_QEMU; on Debian: apt-get install qemu-system-x86" >&2
+	exit 1
+fi
 for file in "$LAB_KERNEL" "$LAB_INITRD"; do
 	if [ ! -r "$file" ]; then
 		echo "$0: no file $file; run: make lab-files" >&2

@@ -74,6 +74,10 @@ func (p *peer) step() error {
 	case up && news:
 		p.why = ""
 		p.in.log.Info("peer up", "peer", p, "slots", theirs.reads)
+		if s := p.in.slots; s != nil && p.said.area >= 0 && !p.reads {
+			p.in.log.Warn("the slots of a peer are not those of this interface, so packets are sent without: are the file, offset=, size= and nodes= the same?",
+				"peer", p, "its slots", p.said.slots, "own", s.count)
+		}
 	case !up && p.why == "":
 		p.why = "it has not answered yet"
 	}

@@ -146,6 +146,10 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return usagef("pool:PATH,node=N, ucx:HOST:PORT and others are possible; see docs/FABRIC.md", "net up: --link: %v", err)
 	}
+	if f.engine == "" && len(opened.Pools)+len(opened.UCX) == 0 {
+		return usagef("--link pool:PATH,node=N, or ucx:HOST:PORT; where RoCE leads there is an IP network already",
+			"net up: --link %s: interfaces find each other over pools and UCX only", f.links[0])
+	}
 	log, err := newLog("net up", f.level, stderr)
 	if err != nil {
 		return err
@@ -191,7 +195,11 @@ func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, std
 		}
 	}
 	fmt.Fprintf(stdout, "net ready: %s %v mtu %d, offloads: %v\n", dev.Name(), t.Addresses, t.MTU, dev.Offloads())
-	return in.Run(ctx)
+	err = in.Run(ctx)
+	if f.engine != "" && errors.Is(err, nicless.ErrDeviceGone) {
+		return hintf("start it again, and then this command", "net up: the engine at %s is gone", f.engine)
+	}
+	return err
 }
 
 // apart returns an error if the slots would lie over a pool that this process opens. The pool would write on

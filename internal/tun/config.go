@@ -1,6 +1,7 @@
 package tun
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -60,6 +61,8 @@ func (c Config) judge() error {
 			return fmt.Errorf("tun: address %v: write an address of IPv4 as such, and without a zone", p)
 		case a.IsUnspecified() || a.IsMulticast() || a.IsLoopback():
 			return fmt.Errorf("tun: address %v is not one that an interface can have", p)
+		case isNetworks(p):
+			return fmt.Errorf("tun: address %v is that of the network, or of all its hosts, not of one host", p)
 		case a.Is6() && c.MTU < minMTUIPv6:
 			return fmt.Errorf("tun: MTU %d with address %v; IPv6 needs at least %d", c.MTU, p, minMTUIPv6)
 		}
@@ -70,6 +73,17 @@ func (c Config) judge() error {
 		}
 	}
 	return nil
+}
+
+// isNetworks reports whether an address of IPv4 is the first or the last of its network: the network's own, and
+// the one for broadcasts. Networks of two addresses have neither (RFC 3021).
+func isNetworks(p netip.Prefix) bool {
+	if !p.Addr().Is4() || p.Bits() > 30 {
+		return false
+	}
+	a := p.Addr().As4()
+	host := binary.BigEndian.Uint32(a[:]) & (1<<(32-p.Bits()) - 1)
+	return host == 0 || host == 1<<(32-p.Bits())-1
 }
 
 // judgeName follows the kernel's dev_valid_name. A percent sign would make the kernel choose a number.

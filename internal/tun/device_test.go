@@ -215,7 +215,7 @@ func TestInterfaceOfRoot(t *testing.T) {
 			assert.ErrorContains(t, err, says)
 		})
 	}
-	fails("tun: interface made0: making it needs the capability CAP_NET_ADMIN. Either run this in a network namespace of your own, with\n" +
+	fails("tun: interface made0: making it needs the capability CAP_NET_ADMIN (operation not permitted). Either run this in a network namespace of your own, with\n" +
 		"  unshare --user --map-root-user --net COMMAND\nor let root make the interface for you once, with\n" +
 		"  ip tuntap add dev made0 mode tun user 0 && ip link set dev made0 mtu 9000 up && ip address add 10.77.9.1/24 dev made0 && ip address add fd77:9::1/64 dev made0 nodad")
 	ip("ip tuntap add dev made0 mode tun user 0")

@@ -113,6 +113,7 @@ var mayImport = map[string][]string{
 	"internal/lab/finder": {},
 	"internal/lab/nodes":  {"internal/lab"},
 	"internal/lab/cable":  {},
+	"internal/proctest":   {},
 	"internal/vectors":    {},
 	"include":             {},
 	"verbs/programs":      {},

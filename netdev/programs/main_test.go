@@ -54,24 +54,6 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// need skips the test if one of the programs is not installed. In CI the test fails instead.
-func need(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			missing(t, "%v (.ci/run has the list of Debian's packages)", err)
-		}
-	}
-}
-
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("in CI it has to be there: "+format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
 // long skips the test unless the flag -programs is given.
 func long(t *testing.T) {
 	t.Helper()

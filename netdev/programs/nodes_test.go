@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A node is a host: a network namespace.
@@ -20,9 +22,9 @@ type node struct {
 // newNodes makes nodes in a user namespace of their own. They have no network but lo.
 func newNodes(t *testing.T, n int) (all []*node) {
 	t.Helper()
-	need(t, "unshare", "nsenter", "ip")
+	proctest.Need(t, "unshare", "nsenter", "ip")
 	if said, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
-		missing(t, "needs user namespaces: %v %s", err, said)
+		proctest.Missing(t, "needs user namespaces: %v %s", err, said)
 	}
 	for i := range n {
 		// A namespace lives as long as a process in it.

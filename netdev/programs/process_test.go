@@ -3,59 +3,31 @@
 package programs
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A process was started by a test, which records its output.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	said output
+	said proctest.Output
 	done chan struct{} // closed when the process has ended
 	err  error         // the result of Wait
-}
-
-// output is what a process has printed so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	more chan struct{} // closed and replaced when there is more output
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.more)
-	o.more = make(chan struct{})
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-func (o *output) changed() <-chan struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.more
 }
 
 // start starts a process in a process group of its own, which is killed at the end of the test.
 func start(t *testing.T, argv ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
-	p.said.more = make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep its output open
@@ -124,7 +96,7 @@ func (p *process) until(what string, enough func(said string) bool) {
 	p.t.Helper()
 	end := time.After(patience)
 	for ended := false; ; {
-		more := p.said.changed()
+		more := p.said.Changed()
 		if enough(p.said.String()) {
 			return
 		}
@@ -147,7 +119,7 @@ func temporary(t *testing.T, in string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(in, "nicless-net")
 	if err != nil {
-		missing(t, "%v", err)
+		proctest.Missing(t, "%v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir

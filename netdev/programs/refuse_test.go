@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // What cannot be is refused with a sentence, and leaves nothing behind.
 func TestRefused(t *testing.T) {
-	need(t, "setpriv")
+	proctest.Need(t, "setpriv")
 	nodes := newNodes(t, 2)
 	b := newEngines(t, places[0], nodes)
 	b.up(b.nodes[0]).says("net ready")
@@ -33,6 +35,9 @@ func TestRefused(t *testing.T) {
 	refused("MTU 67; it is 68 to 65535", with("--addr", "192.168.8.101/24", "--mtu", "67")...)
 	refused("IPv6 needs at least 1280", with("--addr", "fd08::101/64", "--mtu", "1279")...)
 	refused("has 16 bytes; the limit is 15", with("--addr", "192.168.8.101/24", "--name", "0123456789abcdef")...)
+	refused("192.168.8.0/24 is that of the network", with("--addr", "192.168.8.0/24")...)
+	refused("192.168.8.255/24 is that of the network", with("--addr", "192.168.8.255/24")...)
+	refused("--link auto: interfaces find each other over pools and UCX only", command, "net", "up", "--addr", "192.168.8.101/24", "--link", "auto")
 	refused("is not an address", with("--addr", "192.168.8.101")...)
 	refused("there is no /dev/net/tun: run modprobe tun", append([]string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs none /dev/net && exec "$@"`, "sh"}, with("--addr", "192.168.8.101/24")...)...)
 	refused("net up: --slots /dev/shm/x is also a part of pool /dev/shm/x", command, "net", "up", "--addr", "192.168.8.101/24", "--link", "pool:/dev/shm/x,node=0", "--slots", "/dev/shm/x,node=0,offset=128M")
@@ -74,7 +79,7 @@ func talksBothWays(a, b *node) []talk {
 
 // An interface that root made for a user is used without privilege, and stays.
 func TestInterfaceOfRoot(t *testing.T) {
-	need(t, "setpriv")
+	proctest.Need(t, "setpriv")
 	nodes := newNodes(t, 2)
 	b := newEngines(t, places[1], nodes)
 	made := b.nodes[0]

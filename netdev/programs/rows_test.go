@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // Packets of two nodes travel between interfaces of nicless, over every kind of engine.
@@ -106,7 +108,7 @@ func talkAll(nodes []*node) {
 // Engine and interfaces share one core, as in a small virtual machine.
 func TestOneCore(t *testing.T) {
 	long(t)
-	need(t, "taskset")
+	proctest.Need(t, "taskset")
 	var cores unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &cores))
 	first := 0
@@ -144,7 +146,7 @@ func TestEverySize(t *testing.T) {
 // iperf runs iperf3 for some seconds and returns Gbit/s, as the receiver counts.
 func (k talk) iperf(seconds int, flags ...string) float64 {
 	k.from.t.Helper()
-	need(k.from.t, "iperf3")
+	proctest.Need(k.from.t, "iperf3")
 	server := k.to.start("iperf3", "--server", "--one-off", "--forceflush", "--bind", k.address)
 	server.says("Server listening")
 	argv := append([]string{"iperf3", "--json", "--time", strconv.Itoa(seconds), "--client", k.address}, flags...)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A column of the table: what carries packets between two nodes.
@@ -36,7 +38,7 @@ func TestSpeed(t *testing.T) {
 	if !*speed {
 		t.Skip("measures with -speed")
 	}
-	need(t, "iperf3", "ping")
+	proctest.Need(t, "iperf3", "ping")
 	var all []*column
 	add := func(name, to string, open func(nodes []*node)) {
 		c := &column{name: name, nodes: newNodes(t, 2), to: to}

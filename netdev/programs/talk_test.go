@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A talk is from one node to an address of another.
@@ -35,7 +37,7 @@ const lastPings = 50
 // pinging begins to send echo requests. In a user namespace their interval may be as short as for root.
 func (k talk) pinging(count int) *process {
 	k.from.t.Helper()
-	need(k.from.t, "ping")
+	proctest.Need(k.from.t, "ping")
 	return k.from.start("ping", "-n", "-i", "0.002", "-c", strconv.Itoa(count+lastPings), k.address)
 }
 
@@ -51,7 +53,7 @@ func (k talk) pinged(p *process, count int) {
 // roundTrip returns ping's middle round trip in microseconds.
 func (k talk) roundTrip(count int) float64 {
 	k.from.t.Helper()
-	need(k.from.t, "ping")
+	proctest.Need(k.from.t, "ping")
 	said := k.from.run("ping", "-n", "-i", "0.002", "-W", "20", "-c", strconv.Itoa(count), k.address)
 	var all []float64
 	for _, at := range regexpTime.FindAllStringSubmatch(said, -1) {

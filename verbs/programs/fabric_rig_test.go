@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A linked place is two engines, each with its own programs, and what is between them. Clients run
@@ -75,7 +77,7 @@ func poolFile(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "nicless-programs")
 	if err != nil {
-		missing(t, "a pool needs memory in /dev/shm: %v", err)
+		proctest.Missing(t, "a pool needs memory in /dev/shm: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir + "/pool"
@@ -86,7 +88,7 @@ func poolFile(t *testing.T) string {
 func ucxProgram(t *testing.T) string {
 	t.Helper()
 	if found, _ := filepath.Glob("/usr/lib/*-linux-gnu/libucp.so.0"); found == nil {
-		missing(t, "NOT TESTED: libucp.so.0 is not installed (Debian: apt install libucx0)")
+		proctest.Missing(t, "NOT TESTED: libucp.so.0 is not installed (Debian: apt install libucx0)")
 	}
 	out := filepath.Join(scratch, "nicless-ucx")
 	if built[out] == "" {
@@ -103,7 +105,7 @@ func newNamespaces(t *testing.T) (near, far []string) {
 	t.Helper()
 	need(t, "unshare", "nsenter", "ip")
 	if said, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
-		missing(t, "needs user namespaces: %v %s", err, said)
+		proctest.Missing(t, "needs user namespaces: %v %s", err, said)
 	}
 	// The second namespace lives as long as a process in it.
 	const setup = `set -e

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // Programs in other languages reach the device by libibverbs.
@@ -14,7 +16,7 @@ func TestLanguages(t *testing.T) {
 	long(t)
 	l := newLab(t)
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		missing(t, "the headers of libibverbs are not installed (Debian: apt install libibverbs-dev): %v", err)
+		proctest.Missing(t, "the headers of libibverbs are not installed (Debian: apt install libibverbs-dev): %v", err)
 	}
 	for _, v := range []struct {
 		name  string

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 var (
@@ -96,24 +98,12 @@ func build() error {
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	if lacking != nil {
-		missing(t, "%v", lacking)
+		proctest.Missing(t, "%v", lacking)
 	}
 	if found, _ := filepath.Glob("/usr/lib/*-linux-gnu/libibverbs/libmlx5-rdmav*.so"); found == nil {
-		missing(t, "libmlx5 is not installed (Debian: apt install ibverbs-providers)")
+		proctest.Missing(t, "libmlx5 is not installed (Debian: apt install ibverbs-providers)")
 	}
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			missing(t, "%v (.ci/run has the list of Debian's packages)", err)
-		}
-	}
-}
-
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("in CI it has to be there: "+format, args...)
-	}
-	t.Skipf(format, args...)
+	proctest.Need(t, programs...)
 }
 
 // long skips the test unless the flag -programs is given.
@@ -165,11 +155,11 @@ func check(t *testing.T, name string) string {
 	t.Helper()
 	need(t)
 	if _, err := os.Stat("/usr/include/infiniband/mlx5dv.h"); err != nil {
-		missing(t, "the headers of libmlx5 are not installed (Debian: apt install libibverbs-dev): %v", err)
+		proctest.Missing(t, "the headers of libmlx5 are not installed (Debian: apt install libibverbs-dev): %v", err)
 	}
 	if h, ok := headers[name]; ok {
 		if _, err := os.Stat(h[0]); err != nil {
-			missing(t, "%v (Debian: apt install %s)", err, h[1])
+			proctest.Missing(t, "%v (Debian: apt install %s)", err, h[1])
 		}
 	}
 	if built[name] != "" {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // mpis are ways to start a program of MPI with a number of processes: the implementation, what
@@ -53,7 +55,7 @@ func mpiProgram(t *testing.T, of string) string {
 	t.Helper()
 	compiler := "mpicc." + of
 	if _, err := exec.LookPath(compiler); err != nil {
-		missing(t, "%v (Debian: apt install lib%s-dev)", err, of)
+		proctest.Missing(t, "%v (Debian: apt install lib%s-dev)", err, of)
 	}
 	out := filepath.Join(scratch, "mpi."+of)
 	if built[out] != "" {

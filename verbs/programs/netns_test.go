@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // gids returns the GIDs that a program lists, with their versions.
@@ -28,7 +30,7 @@ func TestGIDsOfTheNamespace(t *testing.T) {
 	need(t, "ibv_devinfo")
 	isolated := []string{"unshare", "--user", "--map-root-user", "--net"}
 	if said, err := exec.Command(isolated[0], append(isolated[1:], "true")...).CombinedOutput(); err != nil {
-		missing(t, "needs user namespaces: %v %s", err, said)
+		proctest.Missing(t, "needs user namespaces: %v %s", err, said)
 	}
 	l := newLab(t)
 	listed, err := net.InterfaceAddrs()

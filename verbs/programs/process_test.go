@@ -8,51 +8,25 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A process was started by a test, which records its output.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	said output
+	said proctest.Output
 	done chan struct{} // closed when the process has ended
 	err  error         // the result of Wait
 
 	killed bool   // the test has killed it
 	stop   func() // kills a process that is not on this machine; nil: it is a process group here
-}
-
-// output is what a process has printed so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	more chan struct{} // closed and replaced when there is more output
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.more)
-	o.more = make(chan struct{})
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-func (o *output) changed() <-chan struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.more
 }
 
 // start starts a process in a process group of its own, which is killed at the end of the
@@ -66,7 +40,6 @@ func start(t *testing.T, user *syscall.Credential, argv ...string) *process {
 func startWith(t *testing.T, user *syscall.Credential, more func(*exec.Cmd), argv ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
-	p.said.more = make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep its output open
@@ -163,7 +136,7 @@ func (p *process) until(enough func(said string) bool) {
 	p.t.Helper()
 	end := time.After(patience)
 	for ended := false; ; {
-		more := p.said.changed()
+		more := p.said.Changed()
 		if enough(p.said.String()) {
 			return
 		}

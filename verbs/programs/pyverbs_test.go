@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // rdma-core's own tests are in the documentation of package python3-pyverbs of Debian 12.
@@ -59,7 +61,7 @@ func TestPyverbs(t *testing.T) {
 	need(t, "/usr/bin/python3")
 	version, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "python3-pyverbs").Output()
 	if err != nil || !strings.HasPrefix(string(version), "44.") {
-		missing(t, "python3-pyverbs 44, which has these tests: %q is installed", version)
+		proctest.Missing(t, "python3-pyverbs 44, which has these tests: %q is installed", version)
 	}
 	dir := unpackPyverbs(t)
 	for _, mode := range modes {
@@ -187,7 +189,7 @@ func unpackPyverbs(t *testing.T) string {
 	}
 	files, err := os.ReadDir(from)
 	if err != nil || !slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() == "base.py.gz" }) {
-		missing(t, "the tests of python3-pyverbs in %s: %v", from, err)
+		proctest.Missing(t, "the tests of python3-pyverbs in %s: %v", from, err)
 	}
 	to := t.TempDir()
 	for _, f := range files {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/freeport"
+	"github.com/nicless/nicless/internal/proctest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -104,7 +105,7 @@ func TestCM(t *testing.T) {
 func TestCMNamespaces(t *testing.T) {
 	need(t, "ucmatose", "udaddy", "ip", "nsenter", "unshare")
 	if said, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
-		missing(t, "needs user namespaces: %v %s", err, said)
+		proctest.Missing(t, "needs user namespaces: %v %s", err, said)
 	}
 	// One user namespace owns both network namespaces. The second one lives as long as a process in it.
 	const setup = `set -e

@@ -47,7 +47,7 @@ func calls(pattern string) readiness {
 		l.t.Helper()
 		end := time.After(patience)
 		for ended := false; ; {
-			more := l.engine.said.changed()
+			more := l.engine.said.Changed()
 			for _, m := range line.FindAllStringSubmatch(l.engine.said.String(), -1) {
 				pid, _ := strconv.Atoi(m[1])
 				if group, err := syscall.Getpgid(pid); err == nil && group == server.cmd.Process.Pid {

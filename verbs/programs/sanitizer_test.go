@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // Programs that were built with a sanitizer start, although a library is preloaded before the
@@ -20,7 +22,7 @@ func TestSanitizers(t *testing.T) {
 			path := filepath.Join(scratch, "sanitized-"+sanitizer)
 			args := append(slices.Clone(cc[1:]), "-g", "-O1", "-fsanitize="+sanitizer, "-o", path, "testdata/sanitized.c", "-libverbs")
 			if said, err := exec.Command(cc[0], args...).CombinedOutput(); err != nil {
-				missing(t, "-fsanitize=%s (Debian: apt install gcc libibverbs-dev): %v: %s", sanitizer, err, said)
+				proctest.Missing(t, "-fsanitize=%s (Debian: apt install gcc libibverbs-dev): %v: %s", sanitizer, err, said)
 			}
 			l := newLab(t)
 			for _, program := range [][]string{{path}, {"sh", "-c", path}, {"env", "LD_PRELOAD=" + preloaded(t, l) + ":libm.so.6", path}} {

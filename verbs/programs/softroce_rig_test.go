@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	vm "github.com/nicless/nicless/internal/lab"
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A softRoCE is a host of ours and a virtual machine with Linux's Soft-RoCE, with a cable between
@@ -48,16 +49,16 @@ func newSoftRoCE(t *testing.T, programs ...string) *softRoCE {
 	}
 	need(t, append(programs, "qemu-system-x86_64", "unshare", "nsenter", "ip", "rdma", "apt-get", "dpkg-deb", "xz", "ldd")...)
 	if f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0); err != nil {
-		missing(t, "needs TAP devices: %v", err)
+		proctest.Missing(t, "needs TAP devices: %v", err)
 	} else {
 		_ = f.Close()
 	}
 	if said, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
-		missing(t, "needs user namespaces: %v %s", err, said)
+		proctest.Missing(t, "needs user namespaces: %v %s", err, said)
 	}
 	kernel, err := vm.Fetch("linux-image-amd64")
 	if err != nil {
-		missing(t, "needs a kernel from Debian: %v", err)
+		proctest.Missing(t, "needs a kernel from Debian: %v", err)
 	}
 	s := &softRoCE{}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -148,7 +149,7 @@ func softMachine(t *testing.T, kernel vm.Kernel, end *os.File, programs []string
 		require.NoError(t, err)
 	}
 	require.NoError(t, files.Copy("/etc/libibverbs.d/rxe.driver"))
-	console := &output{more: make(chan struct{})}
+	console := &proctest.Output{}
 	m, err := vm.Start(vm.Config{Kernel: kernel, Files: files, Seconds: 900, Console: console, Patience: patience,
 		Args:    []string{"-netdev", "dgram,id=net,local.type=fd,local.str=3", "-device", "virtio-net-pci,netdev=net,host_mtu=9000,mac=" + softMAC},
 		Inherit: []*os.File{end}})
@@ -183,7 +184,6 @@ func buildGo(t *testing.T, folder string) string {
 func startIn(t *testing.T, m *vm.Machine, argv ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: &exec.Cmd{Path: argv[0], Args: argv}, done: make(chan struct{})}
-	p.said.more = make(chan struct{})
 	there := m.Start(&p.said, argv...)
 	p.stop = there.Kill
 	go func() {

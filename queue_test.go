@@ -177,7 +177,10 @@ func TestChannel(t *testing.T) {
 			case 0:
 				q, err = ch.Wait(t.Context())
 			default:
-				n, perr := unix.Poll([]unix.PollFd{{Fd: int32(ch.Fd()), Events: unix.POLLIN}}, 10_000)
+				n, perr := 0, error(unix.EINTR)
+				for perr == unix.EINTR { // the Go scheduler sends signals
+					n, perr = unix.Poll([]unix.PollFd{{Fd: int32(ch.Fd()), Events: unix.POLLIN}}, 10_000)
+				}
 				require.NoError(t, perr)
 				require.Equal(t, 1, n)
 				q, err = ch.Poll()

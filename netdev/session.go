@@ -47,7 +47,8 @@ func (p *peer) step() error {
 			return err
 		}
 		if err := p.begin(); err != nil {
-			return err
+			p.unreachable(err)
+			return nil
 		}
 	}
 	if s := p.in.slots; s != nil {
@@ -57,10 +58,8 @@ func (p *peer) step() error {
 	if p.accepted == 0 && theirs.offer != 0 && (theirs.accepted == 0 || theirs.accepted == p.offer) {
 		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn}, connection)
 		if err != nil {
-			p.say("peer cannot be reached", err.Error())
-			p.rest = time.Now().Add(restTime)
 			p.broken.Store(true)
-			time.AfterFunc(restTime, p.in.again)
+			p.unreachable(err)
 			return nil
 		}
 		p.accepted = theirs.offer
@@ -84,6 +83,13 @@ func (p *peer) step() error {
 	return nil
 }
 
+// unreachable leaves the peer alone for some time.
+func (p *peer) unreachable(err error) {
+	p.say("peer cannot be reached", err.Error())
+	p.rest = time.Now().Add(restTime)
+	time.AfterFunc(restTime, p.in.again)
+}
+
 // begin offers another queue pair.
 func (p *peer) begin() error {
 	qp, err := p.in.pd.CreateQP(nicless.QPConfig{
@@ -91,7 +97,7 @@ func (p *peer) begin() error {
 		Deny: nicless.RemoteWrite | nicless.RemoteRead | nicless.RemoteAtomic,
 	})
 	if err != nil {
-		return fmt.Errorf("queue pair for %v: %w", p, err)
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -85,7 +85,10 @@ func TestEventFd(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fd, again)
 	ready := func(timeout int) bool {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, timeout)
+		n, err := 0, error(unix.EINTR)
+		for err == unix.EINTR { // Go's scheduler sends signals
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, timeout)
+		}
 		require.NoError(t, err)
 		return n == 1
 	}

@@ -178,7 +178,7 @@ func TestChannel(t *testing.T) {
 				q, err = ch.Wait(t.Context())
 			default:
 				n, perr := 0, error(unix.EINTR)
-				for perr == unix.EINTR { // the Go scheduler sends signals
+				for perr == unix.EINTR { // Go's scheduler sends signals
 					n, perr = unix.Poll([]unix.PollFd{{Fd: int32(ch.Fd()), Events: unix.POLLIN}}, 10_000)
 				}
 				require.NoError(t, perr)

@@ -109,7 +109,9 @@ func TestTooManyDescriptors(t *testing.T) {
 		events := []unix.PollFd{{}}
 		require.NoError(t, unixsock.Control(r, func(fd int) (err error) {
 			events[0].Fd = int32(fd)
-			_, err = unix.Poll(events, within)
+			for err = unix.EINTR; err == unix.EINTR; { // Go's scheduler sends signals
+				_, err = unix.Poll(events, within)
+			}
 			return err
 		}))
 		return events[0].Revents&unix.POLLHUP != 0

@@ -218,7 +218,9 @@ func TestAnswersHaveToBeRead(t *testing.T) {
 		p := []unix.PollFd{{Events: events}}
 		require.NoError(t, unixsock.Control(conn, func(fd int) (err error) {
 			p[0].Fd = int32(fd)
-			_, err = unix.Poll(p, 10_000)
+			for err = unix.EINTR; err == unix.EINTR; { // Go's scheduler sends signals
+				_, err = unix.Poll(p, 10_000)
+			}
 			return err
 		}))
 		return p[0].Revents&(events|unix.POLLHUP) != 0

@@ -177,7 +177,10 @@ func (r *running) wait() result {
 	r.t.Helper()
 	_ = r.cmd.Wait()
 	for what, fd := range r.ended {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
+		n, err := 0, error(unix.EINTR)
+		for err == unix.EINTR { // Go's scheduler sends signals
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
+		}
 		require.NoError(r.t, err)
 		assert.Equal(r.t, 1, n, "%s is still there", what)
 	}

@@ -120,6 +120,7 @@ func (p *peer) full(free freeList) bool {
 // wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer that is
 // stalled. It returns with mu held.
 func (p *peer) wait(free freeList) error {
+	p.in.collect() // also for a peer that is stalled: this is how it ceases to be
 	p.mu.Lock()
 	for since := time.Now(); p.up && p.full(free) && !p.stalled; {
 		p.mu.Unlock()

@@ -114,7 +114,6 @@ func (in *Interface) sendSlots(ctx context.Context) error {
 			}
 			// The last slot is not given away: a peer that holds it would stop all others.
 			if length > shortPacket && len(in.freeSlots) > 0 && p.readsSlots() {
-				in.collect()
 				sent = in.count(p.sendSlot(n, length))
 				continue
 			}

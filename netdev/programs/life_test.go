@@ -65,7 +65,7 @@ func stopped(b *bed) {
 	k := talk{a, victim, victim.address()}
 	server, client := k.copying(256 << 20)
 	client.says("connected")
-	b.ups[1].signal(syscall.SIGSTOP)
+	b.ups[1].halts()
 	lost := a.start("ping", "-n", "-q", "-i", "0.002", "-s", "60000", "-w", "4", victim.address6())
 	for _, k := range []talk{{a, c, c.address()}, {c, a, a.address6()}} {
 		k.copies(4 << 20)

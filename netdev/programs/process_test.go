@@ -3,8 +3,10 @@
 package programs
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +47,24 @@ func start(t *testing.T, argv ...string) *process {
 
 // signal sends a signal to the process and to those that it has started.
 func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
+
+// halts stops the process, and waits until all of its threads stand still.
+func (p *process) halts() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	require.Eventually(p.t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		require.NoError(p.t, err)
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			_, after, _ := strings.Cut(string(stat), ") ")
+			if err != nil || !strings.HasPrefix(after, "T") {
+				return false
+			}
+		}
+		return len(threads) > 0
+	}, patience, time.Millisecond)
+}
 
 // patience is how long anything may take. It is long because machines can be loaded, and only
 // a process that hangs uses all of it.

@@ -14,7 +14,8 @@
 // to connect: session.go says how. So the network needs no other network, and no broadcasts: a packet goes
 // to the peer that has announced its destination. The kernel gets an ICMP error if there is none.
 //
-// An interface has one RC queue pair for each peer, one SRQ and one CQ.
+// An interface has one RC queue pair for each peer, one SRQ, and a CQ each for receives and for sends. Only receives
+// cause events: sends are looked at when their buffers are needed.
 //
 // # Packets
 //

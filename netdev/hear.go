@@ -18,7 +18,7 @@ const (
 	lookShare = 10
 )
 
-// news makes the goroutine of Run look at the announcements soon.
+// news makes the goroutine that receives look at the announcements soon.
 func (in *Interface) news() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -75,7 +75,7 @@ type Interface struct {
 	sending sync.Mutex             // held while completions of sends are taken, or their queue pair is closed; before peer.mu
 	ended   [32]nicless.Completion // of sends; reused
 
-	// The goroutine of Run owns these.
+	// The goroutine that receives owns these.
 	peers     map[id]*peer
 	ignored   map[id]string // announcements that are no peers, and why
 	offers    uint32        // counts the queue pairs that were offered to peers
@@ -88,9 +88,9 @@ type Interface struct {
 	changed atomic.Bool // announcements have changed, or a session has to
 	mu      sync.Mutex
 	wake    context.CancelFunc // ends the wait of the goroutine that receives
+	waiting context.Context    // of that wait; the goroutine that receives owns it
 	soon    bool               // again will be called
 	next    time.Time          // when it may be, for news
-	waiting context.Context    // of that wait; the goroutine that receives owns it
 
 	stats struct{ unreachable, dropped atomic.Uint64 }
 }
@@ -231,7 +231,7 @@ func (in *Interface) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	in.again() // so that readFabric sees the end
-	err := errors.Join(in.dev.Close())
+	err := in.dev.Close()
 	all.Wait()
 	_ = in.c.Announce(nil)
 	in.timer.Stop()
@@ -270,7 +270,7 @@ func (in *Interface) failed(qp *nicless.QP) {
 	}
 }
 
-// again makes the goroutine of Run look at the announcements.
+// again makes the goroutine that receives look at the announcements.
 func (in *Interface) again() {
 	in.changed.Store(true)
 	in.mu.Lock()

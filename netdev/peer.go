@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A peer is another interface. The goroutine of Run owns what is not under mu.
+// A peer is another interface. The goroutine that receives owns what is not under mu.
 type peer struct {
 	in     *Interface
 	said   announcement
@@ -32,7 +32,7 @@ type peer struct {
 
 	broken atomic.Bool // the session has failed
 
-	// How many packets in its slots are done with, in this session. The goroutine of Run writes it.
+	// How many packets in its slots are done with, in this session. The goroutine that receives writes it.
 	consumed atomic.Uint32
 
 	mu      sync.Mutex

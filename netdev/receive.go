@@ -33,12 +33,16 @@ func (in *Interface) readFabric(ctx context.Context) error {
 			in.tellAll()
 			n, err = in.wait(ctx, done)
 		}
-		for i := range done[:n] {
-			if err := in.complete(&done[i]); err != nil {
-				return err
-			}
+		if err := errors.Join(in.completeAll(done[:n]), err); err != nil {
+			return err
 		}
-		if err != nil {
+	}
+	return nil
+}
+
+func (in *Interface) completeAll(done []nicless.Completion) error {
+	for i := range done {
+		if err := in.complete(&done[i]); err != nil {
 			return err
 		}
 	}
@@ -50,12 +54,7 @@ func (in *Interface) drain() error {
 	var done [32]nicless.Completion
 	for {
 		n, err := in.recvCQ.Poll(done[:])
-		for i := range done[:n] {
-			if err := in.complete(&done[i]); err != nil {
-				return err
-			}
-		}
-		if n == 0 || err != nil {
+		if err := errors.Join(in.completeAll(done[:n]), err); n == 0 || err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func newSlots(r *shm.Region, areas, own int, incoherent bool) (*slots, error) {
 
 // sign says in the own area whose it is. The memory may have gone: call it under guard.
 //
-// Publish: life, which covers the magic number. Observed by slots.signedBy of other interfaces.
+// Publish: life, which covers the magic number. Observed by slots.signed of other interfaces.
 func (s *slots) sign(life uint64) {
 	at := s.area(s.own)
 	shm.BE64At(at, 0).Publish(areaMagic)

@@ -1,0 +1,2 @@
+// Package model prices cache-line traffic.
+package model

@@ -26,13 +26,15 @@ const (
 type Op uint8
 
 // The operations. A StoreNT does not fetch the line first (MOVNTI, MOVDIR64B). An RMW is an atomic
-// read-modify-write instruction. A Flush writes a dirty line back to its memory and drops it.
+// read-modify-write instruction. A Flush writes a dirty line back to its memory and drops it. Work is
+// no access: the agent computes.
 const (
 	Load Op = iota
 	Store
 	StoreNT
 	RMW
 	Flush
+	Work
 )
 
 // A Kind says what the line holds.
@@ -121,7 +123,7 @@ type Access struct {
 // The names of agents, operations, kinds and reasons, as in traces and reports.
 var (
 	agentNames = []string{"host", "peer", "dev"}
-	opNames    = []string{"load", "store", "store-nt", "rmw", "flush"}
+	opNames    = []string{"load", "store", "store-nt", "rmw", "flush", "work"}
 	kindNames  = []string{"record", "uar", "wqe", "rxwqe", "payload", "cqe", "ci", "key"}
 	whyNames   = []string{"poll", "signal", "once", "follow", "stream", "complete", "prefetch"}
 )

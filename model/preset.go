@@ -1,0 +1,388 @@
+package model
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// A Preset is a fabric with prices, and with the device's habits on it: where the structures are, and
+// which requests the device uses. Create presets by Builtin or Parse, and
+// change copies by With.
+type Preset struct {
+	Name   string
+	About  string // one sentence
+	Fabric *Fabric
+	Price  map[string]Quantity
+	Place  map[Structure]Home
+	Bias   Bias // of device memory
+
+	// Request maps keys such as "record.poll" or "payload.load" to requests: a kind and a reason, or
+	// a kind and an operation. The first is tried first.
+	Request map[string]Request
+
+	recipes map[string]recipe // what Price is computed from
+}
+
+// A recipe is a price as a file has it, and the file.
+type recipe struct {
+	filePrice
+	at *source
+}
+
+//go:embed presets/*.toml
+var presetFiles embed.FS
+
+// A file is a preset as its TOML file has it.
+type file struct {
+	About   string               `toml:"about"`
+	Base    string               `toml:"base"`
+	Fabric  string               `toml:"fabric"`
+	Bias    string               `toml:"bias"`
+	Price   map[string]filePrice `toml:"price"`
+	Place   map[string]string    `toml:"place"`
+	Request map[string]string    `toml:"request"`
+}
+
+// A filePrice is a price: a number, or a multiple of another price plus and minus others.
+type filePrice struct {
+	NS     *float64  `toml:"ns"`
+	Of     string    `toml:"of"`
+	Ratio  *float64  `toml:"ratio"`
+	Plus   []string  `toml:"plus"`
+	Minus  []string  `toml:"minus"`
+	Range  []float64 `toml:"range"` // of ns, or of ratio
+	Trust  string    `toml:"trust"`
+	Source string    `toml:"source"`
+}
+
+// A PresetError says what is wrong with a preset.
+type PresetError struct {
+	Preset string
+	Line   int    // line in the file, or 0
+	Key    string // such as "price.link.ns", or ""
+	Err    error
+}
+
+func (e *PresetError) Error() string {
+	s := "preset " + e.Preset
+	if e.Line > 0 {
+		s += fmt.Sprintf(": line %d", e.Line)
+	}
+	if e.Key != "" {
+		s += ": " + e.Key
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *PresetError) Unwrap() error { return e.Err }
+
+// Names returns the names of the presets that the package has, sorted.
+func Names() []string {
+	list, _ := fs.Glob(presetFiles, "presets/*.toml")
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = strings.TrimSuffix(strings.TrimPrefix(f, "presets/"), ".toml")
+	}
+	return names
+}
+
+// Builtin returns the preset of that name that the package has.
+func Builtin(name string) (*Preset, error) {
+	text, err := presetFiles.ReadFile("presets/" + name + ".toml")
+	if err != nil {
+		return nil, fmt.Errorf("preset %q does not exist; there are %s", name, strings.Join(Names(), ", "))
+	}
+	return Parse(name, text)
+}
+
+// Parse reads a preset from TOML. A preset may be based on one that the package has. Its errors
+// are PresetErrors.
+func Parse(name string, text []byte) (*Preset, error) { return parse(name, text, nil) }
+
+// parse is Parse for a preset that the presets in path are based on, the nearest last.
+func parse(name string, text []byte, path []string) (*Preset, error) {
+	at := source{name, text}
+	var f file
+	dec := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		return nil, at.decodeError(err)
+	}
+	p := &Preset{Place: map[Structure]Home{}, Request: map[string]Request{}, recipes: map[string]recipe{}}
+	if f.Base != "" {
+		if path = append(path, name); slices.Contains(path, f.Base) {
+			return nil, at.errorf("base", "a cycle: %s", strings.Join(append(path, f.Base), ", "))
+		}
+		base, err := presetFiles.ReadFile("presets/" + f.Base + ".toml")
+		if err != nil {
+			return nil, at.errorf("base", "preset %q does not exist", f.Base)
+		}
+		if p, err = parse(f.Base, base, path); err != nil {
+			return nil, err
+		}
+	}
+	p.Name, p.About = name, f.About
+	if f.About == "" {
+		return nil, at.errorf("about", "is missing: one sentence")
+	}
+	if f.Fabric != "" || p.Fabric == nil {
+		if p.Fabric = fabricNamed(f.Fabric); p.Fabric == nil {
+			return nil, at.errorf("fabric", "%q is none of %s", f.Fabric, fabricNames())
+		}
+	}
+	switch f.Bias {
+	case "":
+	case "host":
+		p.Bias = HostBias
+	case "device":
+		p.Bias = DeviceBias
+	default:
+		return nil, at.errorf("bias", "%q is neither host nor device", f.Bias)
+	}
+	for key, price := range f.Price {
+		p.recipes[key] = recipe{price, &at}
+	}
+	if err := p.resolve(); err != nil {
+		return nil, err
+	}
+	for key, home := range sorted(f.Place) {
+		if err := p.place(key, home); err != nil {
+			return nil, at.errorf("place."+key, "%w", err)
+		}
+	}
+	for key, req := range sorted(f.Request) {
+		if err := p.request(key, req); err != nil {
+			return nil, at.errorf("request."+key, "%w", err)
+		}
+	}
+	if err := p.complete(); err != nil {
+		return nil, at.errorf("price", "%w", err)
+	}
+	return p, nil
+}
+
+// complete returns an error if a price is missing that a rule of the fabric needs.
+func (p *Preset) complete() error {
+	for _, r := range p.Fabric.Rules {
+		for _, name := range slices.Concat(r.Path, r.Shown) {
+			if _, ok := p.Price[name]; !ok {
+				return fmt.Errorf("%s is missing, which a %v needs on fabric %s", name, r.Req, p.Fabric.Name)
+			}
+		}
+	}
+	for _, name := range always {
+		if _, ok := p.Price[name]; !ok {
+			return fmt.Errorf("%s is missing, which every preset needs", name)
+		}
+	}
+	return nil
+}
+
+// always are the quantities that a preset needs besides the prices of its fabric's rules. The lines that a core has in
+// flight divide the latency of the further lines of a block. A device that is no core reads and
+// writes one further line each next_read and next_write. What host and device compute themselves is
+// host_work and device_work, for each access of the operation Work.
+var always = prices("loads_in_flight", "stores_in_flight", "next_read", "next_write", "host_work", "device_work")
+
+// With returns a copy of p with other placements, requests and prices. The maps' keys are those of preset
+// files: "sq", "record.poll", and "price.link" or "link"; the values are "dev", "CO-read", and a number or a
+// range such as "300..750". Prices that are computed from others follow these.
+func (p *Preset) With(place, request, price map[string]string) (*Preset, error) {
+	c := *p
+	c.recipes, c.Place, c.Request = maps.Clone(p.recipes), maps.Clone(p.Place), maps.Clone(p.Request)
+	for key, v := range sorted(place) {
+		if err := c.place(key, v); err != nil {
+			return nil, &PresetError{Preset: p.Name, Key: "place." + key, Err: err}
+		}
+	}
+	for key, v := range sorted(request) {
+		if err := c.request(key, v); err != nil {
+			return nil, &PresetError{Preset: p.Name, Key: "request." + key, Err: err}
+		}
+	}
+	for key, v := range sorted(price) {
+		if err := c.set(strings.TrimPrefix(key, "price."), v); err != nil {
+			return nil, &PresetError{Preset: p.Name, Key: "price." + strings.TrimPrefix(key, "price."), Err: err}
+		}
+	}
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// place puts a structure into a memory.
+func (p *Preset) place(structure, home string) error {
+	s := slices.Index(structureNames, structure)
+	if s < 0 {
+		return fmt.Errorf("is no structure; there are %s", strings.Join(structureNames, ", "))
+	}
+	h := slices.Index(homeNames, home)
+	if h < 0 {
+		return fmt.Errorf("%q is none of %s", home, strings.Join(homeNames, ", "))
+	}
+	if !slices.Contains(p.Fabric.Homes, Home(h)) {
+		return fmt.Errorf("fabric %s has no %s memory, only %s", p.Fabric.Name, home, p.Fabric.homes())
+	}
+	p.Place[Structure(s)] = Home(h)
+	return nil
+}
+
+// home returns where a structure is. The device's tables of keys are its own, so no fabric matters.
+func (p *Preset) home(s Structure) Home {
+	if h, ok := p.Place[s]; ok {
+		return h
+	}
+	return p.Fabric.Homes[0]
+}
+
+// request sets the device's request for a kind of access.
+func (p *Preset) request(key, name string) error {
+	kind, what, ok := strings.Cut(key, ".")
+	if !ok || !slices.Contains(kindNames, kind) || !slices.Contains(whyNames, what) && !slices.Contains(opNames, what) {
+		return fmt.Errorf("is not a kind (%s), a dot, and a reason (%s) or an operation (%s)",
+			strings.Join(kindNames, ", "), strings.Join(whyNames, ", "), strings.Join(opNames, ", "))
+	}
+	r := slices.Index(requestNames, name)
+	if r < 0 || !slices.Contains(p.Fabric.Reads, Request(r)) && !slices.Contains(p.Fabric.Writes, Request(r)) {
+		return fmt.Errorf("%q is no request of a device on fabric %s%s", name, p.Fabric.Name, p.Fabric.deviceRequests())
+	}
+	p.Request[key] = Request(r)
+	return nil
+}
+
+// choose returns the request that an access becomes.
+func (p *Preset) choose(a *Access) (Request, error) {
+	f := p.Fabric
+	write := a.Op == Store || a.Op == StoreNT || a.Op == RMW
+	if a.Kind == Record && f.Bells && (a.Why == Signal || a.Why == Poll && a.Who == Dev) {
+		return Bell, nil
+	}
+	if a.Who != Dev || len(f.Reads) == 0 {
+		switch {
+		case a.Op == StoreNT:
+			return CoreStoreNT, nil
+		case a.Op == Flush:
+			return CoreFlush, nil
+		case write:
+			return CoreStore, nil
+		case a.Why == Once:
+			return CoreKnown, nil
+		}
+		return CoreLoad, nil
+	}
+	if a.Op == Flush {
+		return DevFlush, nil
+	}
+	fits := f.Reads
+	if write {
+		fits = f.Writes
+	}
+	for _, key := range [...]string{a.Kind.String() + "." + a.Why.String(), a.Kind.String() + "." + a.Op.String()} {
+		if r, ok := p.Request[key]; ok {
+			if !slices.Contains(fits, r) {
+				return 0, fmt.Errorf("preset %s: request.%s: %v does not do for a %v", p.Name, key, r, a.Op)
+			}
+			return r, nil
+		}
+	}
+	return fits[0], nil
+}
+
+func (f *Fabric) homes() string {
+	names := make([]string, len(f.Homes))
+	for i, h := range f.Homes {
+		names[i] = h.String()
+	}
+	return strings.Join(names, " and ")
+}
+
+func (f *Fabric) deviceRequests() string {
+	if len(f.Reads) == 0 {
+		return ", where the device is a core"
+	}
+	var names []string
+	for _, r := range slices.Concat(f.Reads, f.Writes) {
+		names = append(names, r.String())
+	}
+	return ": " + strings.Join(names, ", ")
+}
+
+func fabricNames() string {
+	var names []string
+	for _, f := range fabrics {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// A source is the text of a preset, for errors that name the line.
+type source struct {
+	name string
+	text []byte
+}
+
+func (s *source) errorf(key, format string, args ...any) error {
+	return &PresetError{s.name, s.line(key), key, fmt.Errorf(format, args...)}
+}
+
+// line returns the number of the line in which a key is set, or of its table, or 0.
+func (s *source) line(key string) (line int) {
+	table, n := "", 0
+	for text := range strings.Lines(string(s.text)) {
+		n++
+		text = strings.TrimSpace(text)
+		if name, ok := strings.CutPrefix(text, "["); ok {
+			name, _, _ = strings.Cut(name, "]")
+			if table = name; table == key || strings.HasPrefix(key, table+".") {
+				line = n
+			}
+			continue
+		}
+		name, _, ok := strings.Cut(text, "=")
+		if name = strings.Trim(strings.TrimSpace(name), `"`); !ok || strings.HasPrefix(text, "#") {
+			continue
+		}
+		if table != "" {
+			name = table + "." + name
+		}
+		if name == key {
+			return n
+		}
+	}
+	return line
+}
+
+// decodeError returns an error of the TOML reader with its position.
+func (s *source) decodeError(err error) error {
+	var missing *toml.StrictMissingError
+	if errors.As(err, &missing) {
+		e := missing.Errors[0]
+		row, _ := e.Position()
+		return &PresetError{s.name, row, strings.Join(e.Key(), "."), errors.New("is no key of a preset")}
+	}
+	var bad *toml.DecodeError
+	if errors.As(err, &bad) {
+		row, _ := bad.Position()
+		return &PresetError{s.name, row, strings.Join(bad.Key(), "."), errors.New(strings.TrimPrefix(bad.Error(), "toml: "))}
+	}
+	return &PresetError{s.name, 0, "", err}
+}
+
+// sorted ranges over a map in the order of its keys, so that errors do not depend on chance.
+func sorted[V any](m map[string]V) func(yield func(string, V) bool) {
+	return func(yield func(string, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package model
+
+// Lines of device memory. In host bias the host may cache them, so the device asks the host before each access:
+// its request on CXL.cache is answered by a forward on CXL.mem (MemRdFwd, MemWrFwd). With HDM-DB of
+// CXL 3 the device asks by a back-invalidation instead, which costs the same round trip. In device bias the
+// device asks nobody, and the host accesses the line without caching it.
+
+var (
+	askHost     = prices("device", "link", "agent", "device_dram")
+	askHostCore = prices("device", "link", "agent", "forward", "device_dram")
+	loadDev     = prices("agent", "link", "answer", "device_dram")
+)
+
+// deviceMemoryByDevice are the device's accesses to its own memory.
+var deviceMemoryByDevice = joinRules(
+	ownReads(NCRead, isS, same), ownReads(CSRead, isS, same), ownReads(CORead, isI, none),
+	ownWrites(NCWrite), ownWrites(COWrite),
+	[]Rule{
+		{Req: NCPush, Who: device, Home: DeviceMemory, Host: anyMESI, At: anyPlace, Dev: isI, Msgs: msgs("d2h_req_itomwr", "h2d_rsp_gowritepull", "cachedata_d2h_data"), Path: fromLLC, NextHost: isM, NextCores: none, Order: Awaited},
+		{Req: NCPush, Who: device, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Path: prices("device"), Order: Awaited},
+		{Req: DevFlush, Who: device, Home: DeviceMemory, Host: anyMESI, At: anyPlace, Dev: isI},
+		{Req: DevFlush, Who: device, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI},
+	})
+
+// ownReads returns the rules of a read. A modified line of the host is written back first. The argument left is
+// the state of a copy in the host afterwards, and stay says which cores keep it.
+func ownReads(req Request, left mesiSet, stay move) []Rule {
+	ask := msgs("d2h_req_rdcurr", "m2s_req_memrdfwd")
+	back := msgs("d2h_req_rdcurr", "m2s_rwd_memwr", "m2s_req_memrdfwd")
+	return []Rule{
+		{Req: req, Who: device, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Path: prices("device", "device_dram")},
+		{Req: req, Who: device, Home: DeviceMemory, Host: isI, Dev: isI, Msgs: ask, Path: askHost},
+		{Req: req, Who: device, Home: DeviceMemory, Host: isSE, At: anyPlace, Dev: isI, Msgs: ask, Path: askHost, NextHost: left, NextCores: stay},
+		{Req: req, Who: device, Home: DeviceMemory, Host: isM, At: llc, Dev: isI, Msgs: back, Path: askHost, NextHost: left, NextCores: stay},
+		{Req: req, Who: device, Home: DeviceMemory, Host: isM, At: theirs, Dev: isI, Msgs: back, Path: askHostCore, NextHost: left, NextCores: stay},
+	}
+}
+
+// ownWrites returns the rules of a write that is ordered weakly: the data cross the link never.
+func ownWrites(req Request) []Rule {
+	return []Rule{
+		{Req: req, Who: device, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Path: prices("device"), Order: Awaited},
+		{Req: req, Who: device, Home: DeviceMemory, Host: anyMESI, At: anyPlace, Dev: isI, Msgs: msgs("d2h_req_wowrinvf", "m2s_req_memwrfwd"), Path: fromLLC, NextHost: isI, NextCores: none, Order: Awaited},
+	}
+}
+
+// deviceMemoryByHost are the host's accesses to device memory.
+var deviceMemoryByHost = joinRules(farLoads(CoreLoad), farLoads(CoreKnown), []Rule{
+	{Req: CoreStore, Who: cores, Home: DeviceMemory, Host: isEM, At: mine, Dev: isI, Path: prices("hit"), NextHost: isM},
+	{Req: CoreStore, Who: cores, Home: DeviceMemory, Host: isE, At: lone, Dev: isI, Path: prices("agent"), NextHost: isM, NextCores: only},
+	{Req: CoreStore, Who: cores, Home: DeviceMemory, Host: isM, At: llc, Dev: isI, Path: prices("agent"), NextCores: only},
+	{Req: CoreStore, Who: cores, Home: DeviceMemory, Host: isM, At: theirs, Dev: isI, Path: prices("agent", "forward"), NextCores: only},
+	{Req: CoreStore, Who: cores, Home: DeviceMemory, Host: isS, At: anyPlace, Dev: isI, Msgs: msgs("m2s_req_meminv", "s2m_ndr_cmpe"), Path: askDev, NextHost: isM, NextCores: only},
+	{Req: CoreStore, Who: cores, Home: DeviceMemory, Host: isI, Dev: isI, Msgs: msgs("m2s_req_memrd", "s2m_ndr_cmpe", "s2m_drs_memdata"), Path: loadDev, NextHost: isM, NextCores: only},
+	{Req: CoreStoreNT, Who: cores, Home: DeviceMemory, Host: anyMESI, At: anyPlace, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: askDev, NextHost: isI, NextCores: none},
+	{Req: CoreFlush, Who: cores, Home: DeviceMemory, Host: isI, Dev: isI, Path: prices("hit")},
+	{Req: CoreFlush, Who: cores, Home: DeviceMemory, Host: isSE, At: anyPlace, Dev: isI, Path: prices("agent"), NextHost: isI, NextCores: none},
+	{Req: CoreFlush, Who: cores, Home: DeviceMemory, Host: isM, At: anyPlace, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Path: askDev, NextHost: isI, NextCores: none},
+
+	// Device bias: nothing stays in the host's caches.
+	{Req: CoreStore, Who: cores, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: askDev},
+	{Req: CoreStoreNT, Who: cores, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: askDev},
+	{Req: CoreFlush, Who: cores, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Path: prices("hit")},
+})
+
+func farLoads(req Request) []Rule {
+	fetch := msgs("m2s_req_memrd", "s2m_ndr_cmpe", "s2m_drs_memdata")
+	return joinRules(coreHits(req, DeviceMemory), []Rule{
+		{Req: req, Who: cores, Home: DeviceMemory, Host: isI, Dev: isI, Msgs: fetch, Path: loadDev, NextHost: isE, NextCores: only},
+		{Req: req, Who: cores, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Msgs: msgs("m2s_req_memrd", "s2m_drs_memdata"), Path: loadDev},
+	})
+}

@@ -1,0 +1,245 @@
+package traffic
+
+import (
+	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/wqe"
+)
+
+// The limits of the device; the names are those of package engine.
+const (
+	fastBytes       = 4096
+	fastCost        = 256
+	fastInlineWrite = wqe.BlockSize - wqe.CtrlSize - wqe.RaddrSize - wqe.InlineHead
+	fastInlineSend  = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
+	burst           = 32
+	slice           = 64 << 10
+)
+
+// idle adds the polls of a visit that finds nothing.
+func (x *Expander) idle() {
+	if !x.hot {
+		x.pollRecord(HostRecord)
+	}
+	if x.c.BlueFlame != 0 {
+		x.pollRegister(x.next)
+		if !x.hot {
+			x.pollRegister(x.next ^ 1)
+		}
+	}
+	x.pollRecord(PeerRecord, x.announce) // for what the peer sends
+}
+
+func (x *Expander) pollRecord(region string, after ...int) {
+	x.add(model.Dev, model.Load, model.Record, model.Poll, region, 0, 1, 4, after...)
+}
+
+func (x *Expander) pollRegister(half int, after ...int) {
+	x.add(model.Dev, model.Load, model.UAR, model.Poll, Registers, x.registerLine(half), 1, wqe.BlockSize, after...)
+}
+
+// prefetch adds the loads of the next receive on an idle visit.
+func (x *Expander) prefetch(works []*work) {
+	for _, w := range works {
+		if w.receive != nil && x.mayPrefetch() {
+			x.add(model.Dev, model.Load, model.Record, model.Prefetch, x.receiveRecord(), 0, 1, 4, x.announce)
+			x.entry(model.Dev, model.Load, model.Prefetch, w.entry, 0, wqe.DataSize)
+			w.prefetched = true
+			return
+		}
+	}
+}
+
+func (x *Expander) mayPrefetch() bool { return !x.c.SRQ && !x.c.SlowPath }
+
+// execute adds what the device does for requests that it learns of by n.
+func (x *Expander) execute(works []*work, n news) {
+	if x.c.BlueFlame != 0 && x.fromRegister(works, n) {
+		return
+	}
+	x.pollRecord(HostRecord, n.record)
+	done, cost := 0, 0
+	for len(works) > 0 {
+		if done >= burst || cost >= slice { // the next visit
+			x.pollRecord(HostRecord)
+			done, cost = 0, 0
+		}
+		k := 1
+		if w := works[0]; x.fast(w) {
+			k = x.fastPath(works, min(burst-done, (slice-cost)/max(int(w.total), fastCost)))
+		} else {
+			x.slowPath(w)
+		}
+		for _, w := range works[:k] {
+			cost += max(int(w.total), fastCost)
+		}
+		works, done = works[k:], done+k
+	}
+}
+
+// fromRegister adds the execution of a WQE from the BlueFlame register, if the device executes it
+// there. Otherwise it adds what the device reads of the register, and returns false.
+func (x *Expander) fromRegister(works []*work, n news) bool {
+	w := works[0]
+	executes := len(works) == 1 && w.blocks == 1 && x.fast(w)
+	if x.hot {
+		x.pollRegister(n.half, n.register)
+		x.hot = executes
+	} else if executes {
+		x.pollRecord(HostRecord) // the WQE is in the register before the record announces it
+		if x.next != n.half {
+			x.pollRegister(x.next)
+		}
+		x.pollRegister(n.half, n.register)
+		x.hot = true
+	}
+	if executes {
+		x.next = n.half ^ 1
+		x.perform(w, true)
+		x.finish(w)
+	}
+	return executes
+}
+
+// fast reports whether the fast path takes w.
+func (x *Expander) fast(w *work) bool {
+	if x.c.SlowPath || w.blocks != 1 || w.pieces != 1 || w.total == 0 || w.total > fastBytes {
+		return false
+	}
+	inline := uint64(fastBytes)
+	switch w.ctrl.Opcode {
+	case wqe.OpRDMAWrite:
+		inline = fastInlineWrite
+	case wqe.OpRDMARead:
+		return !x.c.InlineResults
+	case wqe.OpAtomicCS, wqe.OpAtomicFA:
+		return !x.c.InlineResults && w.ctrl.DS == wqe.BlockSize/wqe.UnitSize
+	case wqe.OpSend, wqe.OpSendImm:
+		inline = fastInlineSend
+		if x.c.SRQ || x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize]) || len(w.list) == 0 || w.list[0].n < w.total {
+			return false
+		}
+	default:
+		return false
+	}
+	return w.src[0].key != nil || w.total <= inline
+}
+
+// slowPath adds what the slow path does for w.
+func (x *Expander) slowPath(w *work) {
+	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
+	if more := w.blocks - 1; more > 0 {
+		x.wqe(model.Dev, model.Load, model.Follow, w.block+1, more, more*wqe.BlockSize)
+	}
+	x.perform(w, false)
+	x.finish(w)
+}
+
+// perform adds what the device does after it has read the WQE, up to its completions.
+func (x *Expander) perform(w *work, fast bool) {
+	x.judge(w, fast)
+	x.transfer(w)
+}
+
+// judge adds the reading of keys and of the receive.
+func (x *Expander) judge(w *work, fast bool) {
+	near := w.src
+	if w.info.Reads {
+		near = w.dst
+	}
+	for _, p := range near {
+		x.look(p)
+	}
+	if w.receive != nil && !w.prefetched {
+		x.add(model.Dev, model.Load, model.Record, model.Once, x.receiveRecord(), 0, 1, 4, x.announce)
+	}
+	if w.remote != nil && w.total > 0 {
+		x.look(*w.remote)
+	}
+	if w.receive != nil {
+		x.openReceive(w, fast)
+	}
+	if w.ctrl.Opcode == wqe.OpMMO {
+		x.look(w.dst[0])
+	}
+}
+
+// transfer adds the movement of the bytes.
+func (x *Expander) transfer(w *work) {
+	switch {
+	case w.atomic:
+		x.memory(model.Dev, model.RMW, model.Follow, *w.remote)
+		if !w.carried {
+			x.memory(model.Dev, model.Store, model.Stream, w.dst[0])
+		}
+	default:
+		x.move(w)
+	}
+}
+
+// openReceive adds the device's reading of a receive. A message of no bytes, and a WRITE, need no
+// memory of the receive, but the slow path reads the entry for them, too.
+func (x *Expander) openReceive(w *work, fast bool) {
+	switch {
+	case fast && w.prefetched:
+	case fast:
+		x.entry(model.Dev, model.Load, model.Once, w.entry, 0, wqe.DataSize)
+	default:
+		x.entry(model.Dev, model.Load, model.Once, w.entry, 0, x.c.Stride)
+	}
+	if w.remote != nil {
+		return
+	}
+	left := w.total
+	for _, p := range w.list {
+		if left == 0 {
+			break
+		}
+		x.look(p)
+		left -= min(left, p.n)
+	}
+}
+
+// move adds the movement of the bytes of w, piece by piece.
+func (x *Expander) move(w *work) {
+	dst, to := w.dst, piece{}
+	left := w.total
+	for _, from := range w.src {
+		for from.n = min(from.n, left); from.n > 0; {
+			n := from.n
+			if !w.carried {
+				if to.n == 0 {
+					to, dst = dst[0], dst[1:]
+				}
+				n = min(n, to.n)
+			}
+			if from.key != nil {
+				x.memory(model.Dev, model.Load, model.Stream, piece{from.key, from.off, n}, w.filled)
+			}
+			if !w.carried {
+				w.moved = x.memory(model.Dev, model.Store, model.Stream, piece{to.key, to.off, n})
+				to.off, to.n = to.off+n, to.n-n
+			}
+			from.off, from.n, left = from.off+n, from.n-n, left-n
+		}
+	}
+}
+
+// finish adds the completions of w: first that of the receive.
+func (x *Expander) finish(w *work) {
+	x.finishReceive(w)
+	x.finishSend(w)
+}
+
+func (x *Expander) finishReceive(w *work) {
+	if w.receive != nil {
+		x.recvs = append(x.recvs, x.complete(&x.recv, w))
+	} else if p, ok := w.arrives(); ok {
+		x.arrived = append(x.arrived, arrival{p, w.moved})
+	}
+}
+
+func (x *Expander) finishSend(w *work) {
+	if w.signaled {
+		x.sends = append(x.sends, x.complete(&x.send, w))
+	}
+}

@@ -1,0 +1,66 @@
+// Package traffic says which cache lines a work request touches, and who touches them, in the
+// order in which it happens. The result is a trace that package model can price.
+//
+// An Expander knows the queues of a connection: how large they are, and how far they are. It
+// expands requests that are given as the bytes of their WQEs and receives. Synth makes such
+// requests: steady traffic of one kind. Both describe what package hostpath and package engine do
+// on this machine. A test of package engine watches every access of the engine and compares it
+// with the expansion (TestTouches), so the two cannot drift.
+//
+// # Who does what
+//
+// The host (model.Host) posts to the send queue and polls its CQ. The peer (model.Peer) is the
+// thread behind the other queue pair: it posts receives, and polls their CQ, or the last line of a
+// payload that a WRITE brings. The device (model.Dev) polls, executes and completes.
+//
+// Each queue pair has one line for its doorbell record, which holds the counters of both its
+// queues. So a receive that is posted takes the line from the device, which polls the other
+// counter in it, and on its next idle visit the device fetches it again. The record of a shared
+// receive queue is a line of its own, which the device reads only when a message comes. The consumer index of a CQ and its arm word are in one line as well. Records,
+// rings and registers share no line with each other. The notes in which posters and pollers
+// remember their requests are not shared with the device and are left out.
+//
+// # What the device touches
+//
+// On an idle visit the device reads the doorbell record of each queue pair. If the queue pair has
+// a BlueFlame register, it also reads both halves of the register, or, if the last WQE came through
+// the register, only the half that comes next.
+//
+// For a WQE the device reads, in this order: the record (or the half of the register), the WQE, the
+// record of the receive queue and the entry there if the operation takes a receive, the source; and
+// it writes the target, the CQE of the receive, and the CQE of the WQE if that is signaled. Some of
+// this is not obvious:
+//
+//   - A WRITE with immediate reads the entry of the receive, although its list is not used.
+//   - The fast path reads 16 bytes of an entry, the slow path all of it. The slow path is taken by
+//     everything but short WRITEs, READs, SENDs and atomics with one piece of memory.
+//   - The device reads a consumer index only when the queue has no room according to the index
+//     that it read last: once for each time that it goes round a CQ.
+//   - CQEs of 128 bytes are two lines that the device writes, and only one that pollers read.
+//   - WQEs that differ only in their addresses, and are announced together, are a series: all
+//     their bytes are moved before their completions are written.
+//   - A WQE in a BlueFlame register is executed from there if the fast path takes it, and then the
+//     device does not read the ring. Otherwise the device reads register, record and ring.
+//   - A DUMP reads none of the memory that it names. NOP, WAIT, SEND_EN and UMR read only the WQE.
+//   - Key tables are memory of the device (region "keys", one line for each key).
+//
+// The host stores the doorbell also to a register of its UAR page, which the device does not read.
+//
+// # What is left out
+//
+// Once in 32 steps the device reads the arm register of each CQ that has a completion channel, and
+// in every 32nd of these rounds the line of its consumer index. Transfers of more than 64 KiB are
+// moved in several visits, each of which reads the record again. Also left out: transports other
+// than RC and UC, compressed and collapsed CQs, links to other devices, several threads of a
+// device, WQEs that fail.
+//
+// # Files
+//
+//   - traffic.go: Config, Memory, Request; New and Expand
+//   - parse.go: what a request asks for
+//   - host.go: what host and peer do before and after the device
+//   - device.go: what the device does for WQEs that were announced together
+//   - series.go: WQEs that the device executes together
+//   - lines.go: where things are, completion queues, adding accesses
+//   - synth.go, synth_build.go: steady traffic of one kind
+package traffic

@@ -1,0 +1,184 @@
+package traffic
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/nicless/nicless/wqe"
+)
+
+// A work is what a request asks for.
+type work struct {
+	*Request
+	ctrl     wqe.Ctrl
+	info     *wqe.Info
+	blocks   int
+	signaled bool
+	block    uint64 // count of its first block in the send ring
+
+	src, dst []piece // what is moved; dst of a message is the list of its receive
+	total    uint64
+	pieces   int    // data segments of the WQE
+	remote   *piece // nil if the WQE names no memory of the peer
+	atomic   bool
+	carried  bool // the bytes go into a CQE
+
+	receive []byte // nil if the request takes none
+	entry   uint64 // count of that receive
+	list    []piece
+
+	prefetched bool // the device has read the receive before
+	filled     int  // Seq of the store of the payload
+	moved      int  // Seq of the device's last store of the payload
+}
+
+// A piece is a range of bytes under one key. key is nil if the bytes are in the WQE.
+type piece struct {
+	key *key
+	off uint64
+	n   uint64
+}
+
+// parse parses a request.
+func (x *Expander) parse(r *Request) (*work, error) {
+	v, err := wqe.Parse(r.WQE, wqe.NoAddress)
+	if err != nil {
+		return nil, fmt.Errorf("traffic: %w", err)
+	}
+	w := &work{Request: r, ctrl: v.Ctrl, info: v.Ctrl.Opcode.Info(), blocks: v.Ctrl.Blocks()}
+	if !w.info.Transports.Has(wqe.RC) {
+		return nil, fmt.Errorf("traffic: %v is not executed on a reliable connection", v.Ctrl.Opcode)
+	}
+	if v.Ctrl.Completion() == wqe.CEEvent>>2 {
+		return nil, fmt.Errorf("traffic: %v asks for an event, which is no line of memory", v.Ctrl.Opcode)
+	}
+	w.signaled = v.Ctrl.Flags&wqe.CEMask >= wqe.CEAlways
+	w.atomic = w.info.Atomic()
+	var local []piece
+	for it := v.Segments(); ; {
+		s, ok := it.Next()
+		if !ok {
+			break
+		}
+		switch s.Kind {
+		case wqe.KindRaddr:
+			a := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(s.Bytes))
+			w.remote = &piece{off: a.Addr}
+			if k := x.keys[a.RKey]; k != nil {
+				w.remote.key = k
+			} else {
+				return nil, fmt.Errorf("traffic: %v names key %#x, which Config.Memory does not have", v.Ctrl.Opcode, a.RKey)
+			}
+		case wqe.KindData:
+			p, err := x.piece(s.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("traffic: %v: %w", v.Ctrl.Opcode, err)
+			}
+			local = append(local, p)
+		case wqe.KindInline:
+			local = append(local, piece{n: uint64(len(s.InlineData()))})
+		}
+	}
+	w.pieces = len(local)
+	return w, x.arrange(w, local)
+}
+
+// piece parses a data segment.
+func (x *Expander) piece(b []byte) (piece, error) {
+	d := wqe.ParseData((*[wqe.DataSize]byte)(b))
+	k := x.keys[d.LKey]
+	if k == nil {
+		return piece{}, fmt.Errorf("key %#x, which Config.Memory does not have", d.LKey)
+	}
+	p := piece{k, d.Addr - k.Addr, d.Length()}
+	return p, p.check()
+}
+
+func (p *piece) check() error {
+	if p.off > p.key.Size || p.n > p.key.Size-p.off {
+		return fmt.Errorf("%d bytes at offset %d of memory %q, which has %d", p.n, int64(p.off), p.key.Region, p.key.Size)
+	}
+	return nil
+}
+
+// arrange fills in source and target of w, whose data segments are local.
+func (x *Expander) arrange(w *work, local []piece) error {
+	switch w.ctrl.Opcode {
+	case wqe.OpNop, wqe.OpDump, wqe.OpUMR, wqe.OpWait, wqe.OpSendEn:
+		w.src = local // looked up, not read
+		return w.takeReceive(x)
+	case wqe.OpMMO:
+		w.src, w.dst, w.total = local[:1], local[1:], local[0].n
+		return w.takeReceive(x)
+	}
+	for _, p := range local {
+		w.total += p.n
+	}
+	if w.remote != nil {
+		w.remote.n = w.total
+		w.remote.off -= w.remote.key.Addr
+		if w.total > 0 {
+			if err := w.remote.check(); err != nil {
+				return fmt.Errorf("traffic: %v: %w", w.ctrl.Opcode, err)
+			}
+		}
+	}
+	if err := w.takeReceive(x); err != nil {
+		return err
+	}
+	limit := uint64(cqeInline[x.c.EntrySize])
+	switch {
+	case w.info.Reads:
+		w.src, w.dst = []piece{*w.remote}, local
+		w.carried = x.c.InlineResults && w.signaled && w.total > 0 && w.total <= limit
+	case w.remote != nil:
+		w.src, w.dst = local, []piece{*w.remote}
+	default:
+		w.src, w.dst = local, w.list
+		w.carried = x.c.InlineMessages && w.total > 0 && w.total <= limit
+	}
+	return nil
+}
+
+// takeReceive parses the receive that w takes.
+func (w *work) takeReceive(x *Expander) error {
+	if (w.Receive != nil) != w.info.Receive() {
+		return fmt.Errorf("traffic: %v takes a receive: %t; there is one: %t", w.ctrl.Opcode, w.info.Receive(), w.Receive != nil)
+	}
+	if w.Receive == nil {
+		return nil
+	}
+	if len(w.Receive) > x.c.Stride {
+		return fmt.Errorf("traffic: receive of %d bytes; entries have %d", len(w.Receive), x.c.Stride)
+	}
+	w.receive = w.Receive
+	list := wqe.RecvList(w.Receive)
+	if x.c.SRQ {
+		list = list[min(wqe.SRQNextSize, len(list)):]
+	}
+	room := uint64(0)
+	for rest := list; ; {
+		at := rest
+		if _, ok := rest.Next(); !ok {
+			break
+		}
+		p, err := x.piece(at[:wqe.DataSize])
+		if err != nil {
+			return fmt.Errorf("traffic: receive: %w", err)
+		}
+		w.list = append(w.list, p)
+		room += p.n
+	}
+	if w.remote == nil && room < w.total {
+		return fmt.Errorf("traffic: message of %d bytes; its receive has room for %d", w.total, room)
+	}
+	return nil
+}
+
+// firstPiece returns the first word of the first data segment of the receive, with size and key.
+func (w *work) firstPiece() uint64 {
+	if len(w.receive) < wqe.DataSize {
+		return 0
+	}
+	return binary.BigEndian.Uint64(w.receive)
+}

@@ -1,0 +1,208 @@
+package traffic
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/wqe"
+)
+
+// The names of the regions of a trace, apart from those of the payloads.
+const (
+	SendRing    = "sq"
+	RecvRing    = "rq" // also the ring of an SRQ
+	SendCQ      = "scq"
+	RecvCQ      = "rcq"
+	HostRecord  = "db.host"
+	PeerRecord  = "db.peer"
+	SRQRecord   = "db.srq"
+	SendCI      = "ci.host"
+	RecvCI      = "ci.peer"
+	Registers   = "uar"
+	KeyTable    = "keys"
+	DefaultRing = 128 // entries of a queue for which Config has 0
+)
+
+// A Memory is registered memory that requests name. Each is a region of the trace.
+type Memory struct {
+	Region    string
+	Structure model.Structure
+	Key       uint32 // lkey and rkey
+	Addr      uint64 // of the first byte, as requests give it; a multiple of 64
+	Size      uint64
+}
+
+// A Config describes two connected queue pairs: the host's, whose send queue is used, and the
+// peer's, whose receive queue is used. Numbers of entries are powers of two; 0 means DefaultRing.
+type Config struct {
+	SendBlocks int  // blocks of 64 bytes in the send ring
+	Receives   int  // entries in the receive ring
+	Stride     int  // bytes of such an entry, a power of two; 0 means 64
+	SRQ        bool // the receives are those of a shared receive queue
+
+	SendCQ, RecvCQ int  // entries of the CQs; they are two queues
+	EntrySize      int  // bytes of a CQE: 64 or 128; 0 means 64
+	InlineResults  bool // short results of READs and atomics are put into the CQE
+	InlineMessages bool // short messages are put into the CQE
+
+	BlueFlame int // number of the BlueFlame register of the host's queue pair, 1..4; 0: it has none
+
+	// Prefetched says that the device reads the next receive while it waits for the message.
+	Prefetched bool
+
+	// SlowPath says that the device has no fast path, as in tests.
+	SlowPath bool
+
+	Memory []Memory
+}
+
+// A Request is a work request as it is posted.
+type Request struct {
+	// WQE is the WQE. It need not contain more than the units that its control segment counts.
+	WQE []byte
+
+	// Receive is the entry of the receive ring that the request takes: in an SRQ with the segment
+	// that links it. It is nil if the request takes no receive.
+	Receive []byte
+
+	Fill bool // the host writes the payload before it posts, or the peer that of a READ
+	Use  bool // the payload is read when it has arrived: by the peer, or the host if it is a result
+}
+
+// An Expander expands the requests of two connected queue pairs. It is not safe for concurrent
+// use.
+type Expander struct {
+	c     Config
+	trace model.Trace
+	keys  map[uint32]*key
+
+	seq, req   int
+	sent       uint64 // blocks
+	received   uint64 // receives
+	send, recv cq
+
+	linked uint64 // entries of the SRQ that were completed and appended to its free list
+
+	half     int  // the half of the register that the host writes next
+	next     int  // the half in which the device expects the next WQE
+	hot      bool // the device reads only that half
+	announce int  // Seq of the last store of the record that counts receives
+
+	// What the last requests have left to be polled.
+	sends, recvs []completion
+	arrived      []arrival
+}
+
+// A key is a Memory and the index of its key in the key table.
+type key struct {
+	*Memory
+	index int
+}
+
+// New returns an Expander for queues that have just been made.
+func New(c Config) (*Expander, error) {
+	for _, n := range []*int{&c.SendBlocks, &c.Receives, &c.SendCQ, &c.RecvCQ} {
+		if *n == 0 {
+			*n = DefaultRing
+		}
+		if *n < 1 || bits.OnesCount(uint(*n)) != 1 {
+			return nil, fmt.Errorf("traffic: queue of %d entries; powers of two are possible", *n)
+		}
+	}
+	if c.Stride == 0 {
+		c.Stride = wqe.BlockSize
+	}
+	if c.EntrySize == 0 {
+		c.EntrySize = cqe.Size
+	}
+	switch {
+	case c.SendBlocks > doorbell.MaxRing || c.Receives > doorbell.MaxRing:
+		return nil, fmt.Errorf("traffic: rings of %d and %d entries; up to %d are possible", c.SendBlocks, c.Receives, doorbell.MaxRing)
+	case c.Stride < wqe.DataSize || bits.OnesCount(uint(c.Stride)) != 1 || c.SRQ && c.Stride < 2*wqe.DataSize:
+		return nil, fmt.Errorf("traffic: receives of %d bytes; a power of two from 16, or 32 in an SRQ, is possible", c.Stride)
+	case c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128:
+		return nil, fmt.Errorf("traffic: CQEs of %d bytes; 64 and 128 are possible", c.EntrySize)
+	case c.BlueFlame < 0 || c.BlueFlame > doorbell.BFRegs:
+		return nil, fmt.Errorf("traffic: BlueFlame register %d; 1 to %d are possible, or 0 for none", c.BlueFlame, doorbell.BFRegs)
+	}
+	x := &Expander{c: c, keys: make(map[uint32]*key), req: -1}
+	x.trace.Regions = map[string]model.Structure{
+		SendRing: model.SQ, SendCQ: model.CQ, HostRecord: model.Records, PeerRecord: model.Records,
+		SendCI: model.Records, Registers: model.UARs, KeyTable: model.Keys, RecvRing: model.RQ, RecvCQ: model.CQ, RecvCI: model.Records,
+	}
+	if c.SRQ {
+		x.trace.Regions[SRQRecord] = model.Records
+	}
+	for i := range c.Memory {
+		m := &c.Memory[i]
+		if _, ok := x.trace.Regions[m.Region]; ok || m.Region == "" || m.Addr%model.LineSize != 0 || x.keys[m.Key] != nil || m.Addr+m.Size < m.Addr {
+			return nil, fmt.Errorf("traffic: memory %q of %d bytes at %#x with key %#x; names and keys must differ, and addresses be multiples of %d",
+				m.Region, m.Size, m.Addr, m.Key, model.LineSize)
+		}
+		x.trace.Regions[m.Region] = m.Structure
+		x.keys[m.Key] = &key{m, i}
+	}
+	x.send = cq{region: SendCQ, ci: SendCI, entries: uint64(c.SendCQ), size: c.EntrySize}
+	x.recv = cq{region: RecvCQ, ci: RecvCI, entries: uint64(c.RecvCQ), size: c.EntrySize}
+	x.hot = c.BlueFlame != 0
+	return x, nil
+}
+
+// Expand adds the accesses for requests that one doorbell announces: what happens before they are
+// posted, the posting, the execution, and the polling of all their completions. The accesses of all
+// these requests have the number of the last one. After an error the Expander is no longer usable.
+func (x *Expander) Expand(list ...Request) error {
+	works := make([]*work, len(list))
+	blocks, signaled, receives := 0, 0, 0
+	for i := range list {
+		w, err := x.parse(&list[i])
+		if err != nil {
+			return err
+		}
+		works[i] = w
+		blocks += w.blocks
+		if w.signaled {
+			signaled++
+		}
+		if w.receive != nil {
+			receives++
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return nil
+	case blocks > x.c.SendBlocks:
+		return fmt.Errorf("traffic: requests of %d blocks together; the send ring has %d", blocks, x.c.SendBlocks)
+	case receives > x.mostReceives():
+		return fmt.Errorf("traffic: %d receives together; there is room for %d", receives, x.mostReceives())
+	case signaled > x.c.SendCQ || receives > x.c.RecvCQ:
+		return fmt.Errorf("traffic: %d and %d completions together; the CQs have %d and %d entries", signaled, receives, x.c.SendCQ, x.c.RecvCQ)
+	}
+	x.req += len(list)
+	x.postReceives(works)
+	x.idle()
+	x.lookInVain(works)
+	if x.c.Prefetched && receives > 0 {
+		x.prefetch(works)
+	}
+	x.fill(works)
+	news := x.post(works)
+	x.execute(works, news)
+	x.poll()
+	return nil
+}
+
+// mostReceives is how many receives can be posted at a time. The last free entry of an SRQ is never
+// used.
+func (x *Expander) mostReceives() int {
+	if x.c.SRQ {
+		return x.c.Receives - 1
+	}
+	return x.c.Receives
+}
+
+// Trace returns the accesses so far. The caller must not change it, and the next Expand may.
+func (x *Expander) Trace() model.Trace { return x.trace }

@@ -30,4 +30,6 @@
 //	pricer.go        when each access of a trace begins and ends
 //	report.go        the critical path, messages, bounds, what a report rests on
 //	loopback.go      the trace of CXL-NIC's experiment
+//	floors.go        exchanges of lines between two cores
+//	validate.go, bf3.go, validate_table.go   predictions beside what others measured
 package model

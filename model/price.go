@@ -105,8 +105,9 @@ func (r *resolver) compute(name string, f recipe) (q Quantity, err error) {
 		}
 		q.Value, q.Low, q.High, q.Trust = q.Value-o.Value, q.Low-o.Low, q.High-o.High, max(q.Trust, o.Trust)
 	}
+	q.Low, q.High = min(q.Low, q.Value, q.High), max(q.Low, q.Value, q.High)
 	if err := q.check(); err != nil {
-		return bad("", "is %w", err)
+		return bad("", "%w", err)
 	}
 	return q, nil
 }
@@ -133,4 +134,20 @@ func (p *Preset) set(name, text string) error {
 	p.recipes[name] = recipe{filePrice{NS: &q.Value, Range: []float64{lo, hi}, Trust: old.Trust.Letter(),
 		Source: fmt.Sprintf("chosen by the user; the preset has %.4g", old.Value)}, &source{name: p.Name}}
 	return nil
+}
+
+// atEnd returns a copy of p with one price at an end of its range, and those computed from it.
+func (p *Preset) atEnd(name string, end level) (*Preset, error) {
+	c := *p
+	c.recipes = maps.Clone(p.recipes)
+	from := c.recipes[name]
+	v := from.Range[end-low]
+	if from.Of != "" {
+		from.Ratio = &v
+	} else {
+		from.NS = &v
+	}
+	from.Range = nil
+	c.recipes[name] = from
+	return &c, c.resolve()
 }

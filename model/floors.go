@@ -1,0 +1,90 @@
+package model
+
+// The floors are the exchanges of lines between two cores that no device made of software can beat.
+// Each is a trace of round trips; programs measure the same exchanges.
+
+// A Floor is such an exchange.
+type Floor struct {
+	Name  string // the name of the measurement
+	About string
+	trip  func(b *tripBuilder)
+}
+
+// Floors lists the floors.
+var Floors = []Floor{
+	{"pp_line_each_way_rtt", "one line per direction", func(b *tripBuilder) {
+		b.send("req")
+		b.see("req")
+		b.reply("rsp")
+		b.back("rsp")
+	}},
+	{"pp_same_line_rtt", "one line, both write it", func(b *tripBuilder) {
+		b.send("req")
+		b.see("req")
+		b.reply("req")
+		b.back("req")
+	}},
+	{"pp_poll_wqe_cqe_rtt", "WQE polled, CQE back", func(b *tripBuilder) {
+		b.send("sq")
+		b.see("sq")
+		b.reply("cq")
+		b.back("cq")
+	}},
+	{"pp_wqe_doorbell_cqe_rtt", "WQE and doorbell line, CQE back", func(b *tripBuilder) {
+		b.add(Host, Store, WQE, Once, "sq")
+		b.send("req")
+		b.see("req")
+		b.add(Dev, Load, WQE, Once, "sq")
+		b.reply("cq")
+		b.back("cq")
+	}},
+	{"pp_two_lines_each_way_rtt", "two lines per direction", func(b *tripBuilder) {
+		b.add(Host, Store, WQE, Once, "sq")
+		b.send("req")
+		b.see("req")
+		b.add(Dev, Load, WQE, Once, "sq")
+		b.add(Dev, Store, CQE, Once, "cq")
+		b.reply("rsp")
+		b.back("rsp")
+		b.add(Host, Load, CQE, Once, "cq")
+	}},
+}
+
+// Trace returns the trace of some round trips of a floor.
+func (f Floor) Trace(trips int) Trace {
+	b := tripBuilder{Trace: Trace{Regions: map[string]Structure{"req": Records, "rsp": Records, "sq": SQ, "cq": CQ}}}
+	for range trips {
+		b.req++
+		f.trip(&b)
+	}
+	return b.Trace
+}
+
+// A tripBuilder builds the trace of a floor. Both sides poll the lines that they see news on, so
+// the first access of a side to such a line, before there is news, is an empty poll; later ones are the loads
+// that saw the news before.
+type tripBuilder struct {
+	Trace
+	seq, req int
+	sent     int // the store that the other side waits for
+}
+
+func (b *tripBuilder) add(who Agent, op Op, k Kind, w Why, region string, after ...int) int {
+	b.seq++
+	b.Accesses = append(b.Accesses, Access{Seq: b.seq, Who: who, Op: op, Kind: k, Why: w, Line: Line{region, 0}, N: 1, Req: b.req, After: after})
+	return b.seq
+}
+
+func (b *tripBuilder) send(region string)  { b.sent = b.add(Host, Store, Record, Signal, region) }
+func (b *tripBuilder) see(region string)   { b.add(Dev, Load, Record, Poll, region, b.sent) }
+func (b *tripBuilder) reply(region string) { b.sent = b.add(Dev, Store, CQE, Complete, region) }
+func (b *tripBuilder) back(region string)  { b.add(Host, Load, CQE, Poll, region, b.sent) }
+
+// Predict returns the round trip of a floor on a preset, in nanoseconds.
+func (f Floor) Predict(p *Preset) (Figure, error) {
+	r, err := Run(p, f.Trace(6), Options{Warm: 4, Until: Host})
+	if err != nil {
+		return Figure{}, err
+	}
+	return r.Latency, nil
+}

@@ -98,8 +98,9 @@ var mayImport = map[string][]string{
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
 
-	// Programs, and the two features of the command that have separate packages.
-	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
+	// Programs, and the features of the command that have separate packages.
+	"cmd/nicless/internal/cores":   {},
+	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
 	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
 	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/links", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
@@ -182,7 +183,7 @@ func TestAssemblyIsConfined(t *testing.T) {
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
 var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "lab", "lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
-	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
+	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture", "cmd/nicless/internal/cores"}
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/cores"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -131,8 +132,8 @@ func TestTable(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	const took = 100 * time.Millisecond
 	ms := uint64(time.Millisecond)
-	before := map[string]slice{"1": {50 * ms, 0}, "2": {0, 0}}
-	after := map[string]slice{"1": {100 * ms, 0}, "2": {95 * ms, 0}}
+	before := map[string]cores.Times{"1": {Ran: 50 * ms, Waited: 0}, "2": {Ran: 0, Waited: 0}}
+	after := map[string]cores.Times{"1": {Ran: 100 * ms, Waited: 0}, "2": {Ran: 95 * ms, Waited: 0}}
 	assert.InDelta(t, 0.4, absent(before, after, took, "1"), 1e-9)
 	assert.Zero(t, absent(before, after, took, "1", "2"))
 	assert.Zero(t, absent(nil, nil, took, "1"), "a kernel without schedstat")

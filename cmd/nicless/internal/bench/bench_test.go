@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/cores"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -166,8 +167,8 @@ func TestCompleteChecks(t *testing.T) {
 func TestLost(t *testing.T) {
 	const took = 100 * time.Millisecond
 	ms := uint64(time.Millisecond)
-	before := map[string]slice{"1": {50 * ms, 7 * ms}, "2": {0, 0}, "3": {0, 0}}
-	after := map[string]slice{"1": {145 * ms, 12 * ms}, "2": {99 * ms, 1 * ms}, "3": {5 * ms, 90 * ms}, "4": {1 * ms, 0}}
+	before := map[string]cores.Times{"1": {Ran: 50 * ms, Waited: 7 * ms}, "2": {Ran: 0, Waited: 0}, "3": {Ran: 0, Waited: 0}}
+	after := map[string]cores.Times{"1": {Ran: 145 * ms, Waited: 12 * ms}, "2": {Ran: 99 * ms, Waited: 1 * ms}, "3": {Ran: 5 * ms, Waited: 90 * ms}, "4": {Ran: 1 * ms, Waited: 0}}
 	assert.InDelta(t, 0.05, lost(before, after, took), 1e-9)
 	assert.Zero(t, lost(nil, nil, took), "a kernel without schedstat")
 }

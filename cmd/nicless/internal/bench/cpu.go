@@ -7,36 +7,22 @@ import (
 	"runtime"
 
 	"github.com/klauspost/cpuid/v2"
-	"golang.org/x/sys/unix"
+	"github.com/nicless/nicless/cmd/nicless/internal/cores"
 )
 
 // AllowedCPUs returns the cores that this process may run on, in order.
 func AllowedCPUs() ([]int, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("bench: read the allowed cores: %w", err)
-	}
-	var cpus []int
-	for cpu := 0; len(cpus) < set.Count(); cpu++ {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
+	cpus, err := cores.Allowed()
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
 	}
 	return cpus, nil
 }
 
-// pinForGood locks the calling goroutine to its thread and pins the thread to one core. If cpu
-// is negative it does not pin the thread. The thread ends with the goroutine, which must not
-// unlock it.
+// pinForGood is cores.PinForGood.
 func pinForGood(cpu int) error {
-	runtime.LockOSThread()
-	if cpu < 0 {
-		return nil
-	}
-	var set unix.CPUSet
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("bench: core %d: %w", cpu, err)
+	if err := cores.PinForGood(cpu); err != nil {
+		return fmt.Errorf("bench: %w", err)
 	}
 	return nil
 }
@@ -58,11 +44,9 @@ func ThisMachine() (m Machine, err error) {
 	if m.CPU == "" {
 		m.CPU = runtime.GOARCH
 	}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return m, fmt.Errorf("bench: uname: %w", err)
+	if m.Kernel, err = cores.Kernel(); err != nil {
+		return m, fmt.Errorf("bench: %w", err)
 	}
-	m.Kernel = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
 	m.Go = runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
 	return m, nil
 }

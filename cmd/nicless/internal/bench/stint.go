@@ -3,11 +3,10 @@
 package bench
 
 import (
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/nicless/nicless/cmd/nicless/internal/cores"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,14 +46,10 @@ func (s stint) megabytes(ops, size int) sample {
 	return sample{float64(ops) * float64(size) / float64(s.took.Nanoseconds()) * 1e3, s.lost}
 }
 
-// slice is how long a thread has been on a core and how long it has waited for
-// one, in nanoseconds.
-type slice struct{ ran, waited uint64 }
-
 // schedule returns the times of the threads of this process and of the processes whose ids are
 // in others, by the threads' ids. The map is empty if the kernel has no schedstat.
-func schedule(others ...int) map[string]slice {
-	m := make(map[string]slice)
+func schedule(others ...int) map[string]cores.Times {
+	m := make(map[string]cores.Times)
 	addThreads(m, "self")
 	for _, pid := range others {
 		addThreads(m, strconv.Itoa(pid))
@@ -63,28 +58,12 @@ func schedule(others ...int) map[string]slice {
 }
 
 // threadsOf returns the ids of a process's threads.
-func threadsOf(pid int) (ids []string) { return tasks(strconv.Itoa(pid)) }
+func threadsOf(pid int) (ids []string) { return cores.Threads(strconv.Itoa(pid)) }
 
-func tasks(process string) (ids []string) {
-	dir, err := os.Open("/proc/" + process + "/task")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	ids, _ = dir.Readdirnames(-1)
-	return ids
-}
-
-func addThreads(m map[string]slice, process string) {
-	for _, id := range tasks(process) {
-		text, err := os.ReadFile("/proc/" + process + "/task/" + id + "/schedstat")
-		if err != nil {
-			continue // the thread has ended
-		}
-		if f := strings.Fields(string(text)); len(f) >= 2 {
-			ran, _ := strconv.ParseUint(f[0], 10, 64)
-			waited, _ := strconv.ParseUint(f[1], 10, 64)
-			m[id] = slice{ran, waited}
+func addThreads(m map[string]cores.Times, process string) {
+	for _, id := range cores.Threads(process) {
+		if t, ok := cores.TimesOf(process, id); ok {
+			m[id] = t
 		}
 	}
 }
@@ -93,10 +72,10 @@ func addThreads(m map[string]slice, process string) {
 // lasted for the duration took. If several threads were busy, lost returns the part of the
 // thread that waited longest. Threads of the Go runtime do not count:
 // they mostly sleep, and when they wake they wait for the measured threads.
-func lost(before, after map[string]slice, took time.Duration) (part float64) {
+func lost(before, after map[string]cores.Times, took time.Duration) (part float64) {
 	for id, a := range after {
 		b := before[id]
-		ran, waited := float64(a.ran-b.ran), float64(a.waited-b.waited)
+		ran, waited := float64(a.Ran-b.Ran), float64(a.Waited-b.Waited)
 		if total := float64(took); ran+waited > total/2 && ran > total/10 {
 			part = max(part, waited/total)
 		}
@@ -107,11 +86,11 @@ func lost(before, after map[string]slice, took time.Duration) (part float64) {
 // absent returns for which part of a measurement the busiest of the threads did not run, although
 // it should have been busy all the time. The measurement lasted for the duration took. In that
 // part of it the thread was stopped, or slept because its partner did not run.
-func absent(before, after map[string]slice, took time.Duration, threads ...string) float64 {
+func absent(before, after map[string]cores.Times, took time.Duration, threads ...string) float64 {
 	most, known := 0.0, false
 	for _, id := range threads {
 		if a, ok := after[id]; ok {
-			most, known = max(most, float64(a.ran-before[id].ran)), true
+			most, known = max(most, float64(a.Ran-before[id].Ran)), true
 		}
 	}
 	if !known {

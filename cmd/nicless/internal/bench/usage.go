@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nicless/nicless/cmd/nicless/internal/cores"
 )
 
 // A usage is memory of a process, in bytes.
@@ -34,10 +36,10 @@ func (p *process) memory() (u usage) {
 
 // ran returns how long the engine's threads have run.
 func (p *process) ran() (sum time.Duration) {
-	m := make(map[string]slice)
+	m := make(map[string]cores.Times)
 	addThreads(m, strconv.Itoa(p.pid()))
-	for _, s := range m {
-		sum += time.Duration(s.ran)
+	for _, t := range m {
+		sum += time.Duration(t.Ran)
 	}
 	return sum
 }

@@ -99,9 +99,10 @@ var mayImport = map[string][]string{
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
 
 	// Programs, and the features of the command that have separate packages.
-	"cmd/nicless/internal/cores":   {},
-	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
-	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
+	"cmd/nicless/internal/cores":     {},
+	"cmd/nicless/internal/bench":     {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
+	"cmd/nicless/internal/calibrate": {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "cmd/nicless/internal/cores"},
+	"cmd/nicless/internal/torture":   {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
 	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/links", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
@@ -183,13 +184,14 @@ func TestAssemblyIsConfined(t *testing.T) {
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
 var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/ucx", "internal/lab", "internal/lab/*", "lab", "lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
-	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture", "cmd/nicless/internal/cores"}
+	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture", "cmd/nicless/internal/cores", "cmd/nicless/internal/calibrate"}
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.
 func TestFilesThatNeedLinux(t *testing.T) {
 	const constraint = "//go:build linux && (amd64 || arm64)\n"
 	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go",
+		"cmd/nicless/internal/calibrate/result.go",
 		"internal/tun/config.go", "internal/tun/vnet.go", "internal/tun/check.go", "internal/tun/check_gso.go"}
 	files := 0
 	for _, pkg := range needLinux {

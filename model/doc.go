@@ -17,6 +17,10 @@
 // Files, in reading order:
 //
 //	access.go        accesses and traces
+//	trace.go         the file form of a trace: format, limits, reader
+//	trace_json.go    strict JSON
+//	trace_line.go    the lines of the file
+//	trace_write.go   writer, and the checks that both share
 //	state.go         the state of a line
 //	rule.go          requests, rules, fabrics
 //	rules_mesi.go    cores of one host

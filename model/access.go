@@ -93,7 +93,7 @@ func ParseLine(s string) (Line, error) {
 }
 
 const (
-	maxIndex = 1<<40 - 1 // the largest index of a line
+	maxIndex = 1<<30 - 1 // the largest index of a line
 	maxLines = 1 << 24   // the longest block of lines: 1 GiB
 )
 

@@ -20,7 +20,7 @@ type Preset struct {
 	Name   string
 	About  string // one sentence
 	Fabric *Fabric
-	Price  map[string]Quantity
+	Price  map[string]Quantity // by name, or by name, a dot and the kind of line that it is for
 	Place  map[Structure]Home
 	Bias   Bias // of device memory
 
@@ -262,7 +262,7 @@ func (p *Preset) request(key, name string) error {
 func (p *Preset) choose(a *Access) (Request, error) {
 	f := p.Fabric
 	write := a.Op == Store || a.Op == StoreNT || a.Op == RMW
-	if a.Kind == Record && f.Bells && (a.Why == Signal || a.Why == Poll && a.Who == Dev) {
+	if f.Bells && (a.Kind == Record || a.Kind == UAR) && (a.Why == Signal || a.Why == Poll && a.Who == Dev) {
 		return Bell, nil
 	}
 	if a.Who != Dev || len(f.Reads) == 0 {

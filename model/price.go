@@ -151,3 +151,9 @@ func (p *Preset) atEnd(name string, end level) (*Preset, error) {
 	c.recipes[name] = from
 	return &c, c.resolve()
 }
+
+// has reports whether p has a price.
+func (p *Preset) has(name string) bool {
+	_, ok := p.Price[name]
+	return ok
+}

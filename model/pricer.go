@@ -9,7 +9,8 @@ import (
 // depend on how the trace is divided into calls of Add. A Pricer is not safe for concurrent use.
 //
 // Time passes as follows. Each agent makes its accesses in order, and waits for its loads; blocks of
-// lines are fetched in parallel, as far as the lines in flight allow. Stores of a core wait in its
+// lines are fetched in parallel, as far as the lines in flight allow, and so are loads that follow each other if the core knows
+// their addresses. Stores of a core wait in its
 // store buffer: the fetches of ownership overlap, and the stores become visible in order. Writes of a CXL device
 // overlap without order, and the write of a completion waits until all earlier ones are answered. Posted
 // writes on PCIe stay in order. An access that names others in After begins when they are visible.
@@ -25,6 +26,7 @@ type Pricer struct {
 	ready   [agents]moment // when the agent's next access may begin
 	stored  [agents]moment // when the agent's last store became visible
 	wrote   [agents]moment // when the last of all its stores became visible
+	knew    [agents]bool   // its last access was a load whose address it knew
 	visible map[int]moment // by Seq: when an access ended, or its store became visible
 	last    int            // Seq of the last access
 	any     bool           // whether there was an access
@@ -121,6 +123,7 @@ func (m *Pricer) add(a *Access) error {
 	m.count = m.reqs[len(m.reqs)-1].count
 	m.last, m.any = a.Seq, true
 
+	defer func() { m.knew[a.Who] = a.Op == Load && a.Why == Once }()
 	s := Span{Access: *a, Parts: map[string]float64{}, from: -1}
 	me := len(m.spans)
 	start := m.ready[a.Who]
@@ -216,6 +219,9 @@ func (m *Pricer) lookUp(a *Access, s *Span) (c cost, err error) {
 		c.path = m.charge(s, "hit", 1) // the device's own memory
 		return c, nil
 	}
+	if m.preset.Fabric.Bells && a.Kind == UAR && a.Why == Once && a.Op == Store {
+		return c, nil // the doorbell, which the signal before it stands for
+	}
 	for i := range a.N {
 		line := Line{a.Line.Region, a.Line.Index + i}
 		state, ok := m.lines[line]
@@ -231,8 +237,13 @@ func (m *Pricer) lookUp(a *Access, s *Span) (c cost, err error) {
 			m.count[name]++
 		}
 		if i == 0 {
+			factor := 1.0
+			if req == CoreKnown && m.knew[a.Who] {
+				s.flight = "loads_in_flight"
+				factor = 1 / m.inFlight(s.flight)
+			}
 			for _, name := range r.Path {
-				c.path += m.charge(s, name, 1)
+				c.path += m.charge(s, name, factor)
 			}
 			for _, name := range r.Shown {
 				c.shown += m.chargeShown(s, name)
@@ -261,17 +272,27 @@ func (m *Pricer) further(a *Access, s *Span, r *Rule) float64 {
 		flight = "stores_in_flight"
 	}
 	s.flight = flight
-	n := m.preset.Price[flight]
-	lines := n.at([...]level{nominal, high, low}[m.level]) // more lines in flight cost less
 	ns := 0.0
 	for _, name := range slices.Concat(r.Path, r.Shown) {
-		ns += m.charge(s, name, 1/max(lines, 1))
+		ns += m.charge(s, name, 1/m.inFlight(flight))
 	}
 	return ns
 }
 
-// charge adds a price, times factor, to a span, and returns it.
+// inFlight returns how many lines a core has in flight. More lines cost less, so the ends of the range are
+// the other way round.
+func (m *Pricer) inFlight(name string) float64 {
+	return max(m.preset.Price[name].at([...]level{nominal, high, low}[m.level]), 1)
+}
+
+// charge adds a price, times factor, to a span, and returns it. A price of the line's kind, such as "upgrade.cqe",
+// goes before the general one.
 func (m *Pricer) charge(s *Span, name string, factor float64) float64 {
+	if s.Op != Work {
+		if special := name + "." + s.Kind.String(); m.preset.has(special) {
+			name = special
+		}
+	}
 	ns := m.preset.Price[name].at(m.level) * factor
 	s.Parts[name] += ns
 	return ns

@@ -45,8 +45,8 @@ import (
 // A reader of another version, or of another size of lines, would be another reader: it refuses these too.
 //
 // The limits bound what a file from a stranger can cost. A line has at most 256 KiB, a header 4096 regions, an
-// access 1024 numbers in after, a trace 262,144 accesses. All numbers are below 2^53, the index of a line is
-// below 2^40. The sum of n over the trace is at most 2,097,152 lines (128 MiB), because a Pricer keeps the state
+// access 1024 numbers in after, a trace 262,144 accesses. All numbers are below 2^31, the index of a line is
+// below 2^30. The sum of n over the trace is at most 2,097,152 lines (128 MiB), because a Pricer keeps the state
 // of each line, and looks for a rule for each line of each access. All lists after together have at most
 // 4,194,304 numbers. To price a trace at the limits takes some seconds and 1.2 GB.
 const (
@@ -59,7 +59,7 @@ const (
 	maxAccesses   = 1 << 18
 	maxTouched    = 1 << 21   // the sum of n
 	maxAfters     = 1 << 22   // the numbers in all lists after
-	maxNumber     = 1<<53 - 1 // what readers that keep numbers as doubles can have
+	maxNumber     = 1<<31 - 1 // what an int has on all systems
 )
 
 // A TraceError says what is wrong with a trace.

@@ -81,6 +81,9 @@ var recorded = map[string]float64{
 	"pp_poll_wqe_cqe_rtt":       233,
 	"pp_wqe_doorbell_cqe_rtt":   279,
 	"pp_two_lines_each_way_rtt": 345,
+
+	"pp_wqe_doorbell_memcpy_cqe_rtt/8":  300,
+	"pp_wqe_doorbell_memcpy_cqe_rtt/64": 303,
 }
 
 func recordedFloors() ([]Row, error) {
@@ -117,7 +120,7 @@ func FloorRows(p *Preset, measured map[string]float64, tolerance float64) ([]Row
 		}
 		r := Row{ID: p.Name + " " + f.Name, What: f.About + ", round trip", Unit: "ns", Measured: ns,
 			Predicted: fig.NS, Low: fig.Low, High: fig.High, Tolerance: tolerance, Role: HeldOut}
-		if f.Name == "pp_line_each_way_rtt" {
+		if f.Name == "pp_line_each_way_rtt" || f.Name == "pp_same_line_rtt" && p.has("handover") {
 			r.Role = Calibration
 		}
 		r.judge()

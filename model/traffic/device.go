@@ -17,6 +17,7 @@ const (
 
 // idle adds the polls of a visit that finds nothing.
 func (x *Expander) idle() {
+	x.hot = x.hot && !x.c.Rested
 	if !x.hot {
 		x.pollRecord(HostRecord)
 	}
@@ -26,7 +27,7 @@ func (x *Expander) idle() {
 			x.pollRegister(x.next ^ 1)
 		}
 	}
-	x.pollRecord(PeerRecord, x.announce) // for what the peer sends
+	x.pollRecord(PeerRecord) // for what the peer sends
 }
 
 func (x *Expander) pollRecord(region string, after ...int) {
@@ -37,19 +38,25 @@ func (x *Expander) pollRegister(half int, after ...int) {
 	x.add(model.Dev, model.Load, model.UAR, model.Poll, Registers, x.registerLine(half), 1, wqe.BlockSize, after...)
 }
 
-// prefetch adds the loads of the next receive on an idle visit.
+// prefetch adds the loads of the next receive on an idle visit. The device fetches one receive after
+// each visit in which its fast path has looked at a message, but not while it looks for the next WQE
+// in a BlueFlame register only.
 func (x *Expander) prefetch(works []*work) {
+	if !x.c.Prefetched || !x.wants || x.hot {
+		return
+	}
 	for _, w := range works {
-		if w.receive != nil && x.mayPrefetch() {
+		if w.receive != nil {
 			x.add(model.Dev, model.Load, model.Record, model.Prefetch, x.receiveRecord(), 0, 1, 4, x.announce)
 			x.entry(model.Dev, model.Load, model.Prefetch, w.entry, 0, wqe.DataSize)
-			w.prefetched = true
+			if len(w.list) > 0 {
+				x.add(model.Dev, model.Load, model.Key, model.Prefetch, KeyTable, w.list[0].key.index, 1, line)
+			}
+			w.prefetched, x.wants = true, false
 			return
 		}
 	}
 }
-
-func (x *Expander) mayPrefetch() bool { return !x.c.SRQ && !x.c.SlowPath }
 
 // execute adds what the device does for requests that it learns of by n.
 func (x *Expander) execute(works []*work, n news) {
@@ -59,7 +66,8 @@ func (x *Expander) execute(works []*work, n news) {
 	x.pollRecord(HostRecord, n.record)
 	done, cost := 0, 0
 	for len(works) > 0 {
-		if done >= burst || cost >= slice { // the next visit
+		if done >= burst || cost >= slice { // the next visit; before it comes one to the other queue pair
+			x.pollRecord(PeerRecord)
 			x.pollRecord(HostRecord)
 			done, cost = 0, 0
 		}
@@ -94,6 +102,7 @@ func (x *Expander) fromRegister(works []*work, n news) bool {
 	}
 	if executes {
 		x.next = n.half ^ 1
+		x.meet(w, 1)
 		x.perform(w, true)
 		x.finish(w)
 	}
@@ -127,6 +136,7 @@ func (x *Expander) fast(w *work) bool {
 // slowPath adds what the slow path does for w.
 func (x *Expander) slowPath(w *work) {
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
+	x.meet(w, 1)
 	if more := w.blocks - 1; more > 0 {
 		x.wqe(model.Dev, model.Load, model.Follow, w.block+1, more, more*wqe.BlockSize)
 	}
@@ -140,7 +150,7 @@ func (x *Expander) perform(w *work, fast bool) {
 	x.transfer(w)
 }
 
-// judge adds the reading of keys and of the receive.
+// judge adds the reading of keys and of the receive. On the fast path meet comes before it.
 func (x *Expander) judge(w *work, fast bool) {
 	near := w.src
 	if w.info.Reads {
@@ -149,8 +159,8 @@ func (x *Expander) judge(w *work, fast bool) {
 	for _, p := range near {
 		x.look(p)
 	}
-	if w.receive != nil && !w.prefetched {
-		x.add(model.Dev, model.Load, model.Record, model.Once, x.receiveRecord(), 0, 1, 4, x.announce)
+	if !fast {
+		x.countReceives(w)
 	}
 	if w.remote != nil && w.total > 0 {
 		x.look(*w.remote)
@@ -176,11 +186,33 @@ func (x *Expander) transfer(w *work) {
 	}
 }
 
+// meet adds what the fast path does for a message before it decides whether to take it: it looks
+// how many receives there are, unless the only one that it needs has been fetched. announced is how
+// many WQEs are announced.
+func (x *Expander) meet(w *work, announced int) {
+	if x.c.SlowPath || x.c.SRQ || w.ctrl.Opcode != wqe.OpSend && w.ctrl.Opcode != wqe.OpSendImm {
+		return
+	}
+	x.wants = true
+	if !w.prefetched || announced > 1 {
+		x.countReceives(w)
+	}
+}
+
+// countReceives adds the device's look how many receives there are.
+func (x *Expander) countReceives(w *work) {
+	if w.receive != nil && !w.counted {
+		x.add(model.Dev, model.Load, model.Record, model.Once, x.receiveRecord(), 0, 1, 4, x.announce)
+		w.counted = true
+	}
+}
+
 // openReceive adds the device's reading of a receive. A message of no bytes, and a WRITE, need no
 // memory of the receive, but the slow path reads the entry for them, too.
 func (x *Expander) openReceive(w *work, fast bool) {
 	switch {
 	case fast && w.prefetched:
+		return
 	case fast:
 		x.entry(model.Dev, model.Load, model.Once, w.entry, 0, wqe.DataSize)
 	default:

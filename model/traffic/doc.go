@@ -41,6 +41,10 @@
 //     their bytes are moved before their completions are written.
 //   - A WQE in a BlueFlame register is executed from there if the fast path takes it, and then the
 //     device does not read the ring. Otherwise the device reads register, record and ring.
+//   - A SEND that the slow path executes has been seen by the fast path before, which has read the
+//     record of the receives after the first block of the WQE.
+//   - A compare-and-swap whose comparison fails only reads the word. The expansion is that of one
+//     that succeeds.
 //   - A DUMP reads none of the memory that it names. NOP, WAIT, SEND_EN and UMR read only the WQE.
 //   - Key tables are memory of the device (region "keys", one line for each key).
 //
@@ -49,7 +53,9 @@
 // # What is left out
 //
 // Once in 32 steps the device reads the arm register of each CQ that has a completion channel, and
-// in every 32nd of these rounds the line of its consumer index. Transfers of more than 64 KiB are
+// in every 32nd of these rounds the line of its consumer index. In the same step it looks for
+// mistakes of one queue pair, and if that queue pair has never sent anything, the device reads the
+// first block of its send ring. Transfers of more than 64 KiB are
 // moved in several visits, each of which reads the record again. Also left out: transports other
 // than RC and UC, compressed and collapsed CQs, links to other devices, several threads of a
 // device, WQEs that fail.
@@ -62,5 +68,5 @@
 //   - device.go: what the device does for WQEs that were announced together
 //   - series.go: WQEs that the device executes together
 //   - lines.go: where things are, completion queues, adding accesses
-//   - synth.go, synth_build.go: steady traffic of one kind
+//   - synth.go, source.go: steady traffic of one kind, and its requests
 package traffic

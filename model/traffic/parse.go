@@ -28,6 +28,7 @@ type work struct {
 	list    []piece
 
 	prefetched bool // the device has read the receive before
+	counted    bool // the device has seen that there is a receive
 	filled     int  // Seq of the store of the payload
 	moved      int  // Seq of the device's last store of the payload
 }

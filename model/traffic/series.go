@@ -18,6 +18,7 @@ const (
 func (x *Expander) fastPath(works []*work, most int) int {
 	w := works[0]
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
+	x.meet(w, len(works))
 	x.judge(w, true)
 	if k := x.series(works, most); k > 1 {
 		return x.executeSeries(works, k)
@@ -52,6 +53,9 @@ func (x *Expander) executeSeries(works []*work, k int) (n int) {
 	w := works[0]
 	for n = range works[:k] {
 		v := works[n]
+		if n == 0 && v.prefetched {
+			x.entry(model.Dev, model.Load, model.Once, v.entry, 0, wqe.DataSize) // a series reads all its receives
+		}
 		if n > 0 {
 			x.wqe(model.Dev, model.Load, model.Once, v.block, 1, wqe.BlockSize)
 			if !v.like(w) {
@@ -59,9 +63,7 @@ func (x *Expander) executeSeries(works []*work, k int) (n int) {
 				break
 			}
 			if v.receive != nil {
-				if !v.prefetched {
-					x.entry(model.Dev, model.Load, model.Once, v.entry, 0, wqe.DataSize)
-				}
+				x.entry(model.Dev, model.Load, model.Once, v.entry, 0, wqe.DataSize)
 				if v.firstPiece() != w.firstPiece() {
 					k = n
 					break

@@ -2,8 +2,6 @@ package traffic
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/model"
@@ -21,6 +19,7 @@ type Form struct {
 	Signaled  int  // every so many requests one asks for a completion; 0 means 1
 	Batch     int  // requests for one doorbell; 0 means 1
 	BlueFlame bool // the queue pair has a BlueFlame register
+	Rested    bool // as in Config
 
 	SRQ         bool // receives come from a shared receive queue
 	ReceiveSGEs int  // pieces of memory in each receive; 0 means 1
@@ -42,7 +41,7 @@ type kind struct {
 
 var kinds = []kind{
 	{"write", wqe.OpRDMAWrite}, {"write-imm", wqe.OpRDMAWriteImm}, {"read", wqe.OpRDMARead},
-	{"send", wqe.OpSend}, {"send-imm", wqe.OpSendImm}, {"send-inval", wqe.OpSendInval},
+	{"send", wqe.OpSend}, {"send-imm", wqe.OpSendImm},
 	{"fetch-add", wqe.OpAtomicFA}, {"cmp-swap", wqe.OpAtomicCS},
 	{"masked-fetch-add", wqe.OpAtomicMaskedFA}, {"masked-cmp-swap", wqe.OpAtomicMaskedCS},
 	{"nop", wqe.OpNop}, {"dump", wqe.OpDump}, {"copy", wqe.OpMMO},
@@ -63,31 +62,20 @@ func Ops() (names []string) {
 //
 // The first lap round the rings is a cold start: nobody has used their lines before.
 func Synth(op string, bytes int, f Form) (model.Trace, error) {
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == op })
-	if i < 0 {
-		return model.Trace{}, fmt.Errorf("traffic: operation %q; %s are possible", op, strings.Join(Ops(), ", "))
-	}
-	if err := f.complete(kinds[i].op, bytes); err != nil {
-		return model.Trace{}, err
-	}
-	b := newBuilder(kinds[i].op, bytes, &f)
-	x, err := New(b.config())
+	s, err := NewSource(op, bytes, f)
 	if err != nil {
 		return model.Trace{}, err
 	}
-	for n := 0; n < f.Requests; {
-		list := make([]Request, min(f.Batch, f.Requests-n))
-		for k := range list {
-			if list[k], err = b.request(k, (n+1)%f.Signaled == 0); err != nil {
-				return model.Trace{}, err
-			}
-			n++
+	x, err := New(s.Config())
+	for list := []Request(nil); err == nil; {
+		if list, err = s.Next(); len(list) == 0 && err == nil {
+			return x.Trace(), nil
 		}
-		if err := x.Expand(list...); err != nil {
-			return model.Trace{}, err
+		if err == nil {
+			err = x.Expand(list...)
 		}
 	}
-	return x.Trace(), nil
+	return model.Trace{}, err
 }
 
 // most is the most bytes that Synth moves in one request.

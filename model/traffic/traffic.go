@@ -50,7 +50,11 @@ type Config struct {
 
 	BlueFlame int // number of the BlueFlame register of the host's queue pair, 1..4; 0: it has none
 
-	// Prefetched says that the device reads the next receive while it waits for the message.
+	// Rested says that before each doorbell the device has had more than 64 idle visits. After so
+	// many it no longer expects the next WQE in the BlueFlame register only.
+	Rested bool
+
+	// Prefetched says that the device fetches the next receive while it waits for the message.
 	Prefetched bool
 
 	// SlowPath says that the device has no fast path, as in tests.
@@ -89,6 +93,7 @@ type Expander struct {
 	half     int  // the half of the register that the host writes next
 	next     int  // the half in which the device expects the next WQE
 	hot      bool // the device reads only that half
+	wants    bool // the device fetches the next receive when it is idle
 	announce int  // Seq of the last store of the record that counts receives
 
 	// What the last requests have left to be polled.
@@ -185,9 +190,7 @@ func (x *Expander) Expand(list ...Request) error {
 	x.postReceives(works)
 	x.idle()
 	x.lookInVain(works)
-	if x.c.Prefetched && receives > 0 {
-		x.prefetch(works)
-	}
+	x.prefetch(works)
 	x.fill(works)
 	news := x.post(works)
 	x.execute(works, news)

@@ -1,0 +1,319 @@
+package engine
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	cost "github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/model/traffic"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A watching is what the process that is watched says before it lets the engine work.
+type watching struct {
+	Name    string
+	TID     int
+	Watched []extent
+	Regions []located
+	Want    []touch
+	Error   string // in place of all that: what has gone wrong
+}
+
+// childEnv tells the test binary that it is the process that is watched.
+const childEnv = "NICLESS_TEST_TOUCHES"
+
+// A stepped is the process that is watched. It speaks to the test by pipes.
+type stepped struct {
+	t    *testing.T
+	says *json.Encoder
+	acks *bufio.Reader
+}
+
+// TestTouchesChild is no test, but the process that TestTouches watches.
+func TestTouchesChild(t *testing.T) {
+	if os.Getenv(childEnv) == "" {
+		t.Skip("TestTouches runs it")
+	}
+	runtime.LockOSThread()
+	c := &stepped{t, json.NewEncoder(os.NewFile(3, "windows")), bufio.NewReader(os.Stdin)}
+	for _, r := range touchRows(os.Getenv(childEnv) == "true") {
+		c.run(r)
+	}
+}
+
+// watched lets f run while the test watches the memory of w.
+func (c *stepped) watched(w watching, f func()) {
+	w.TID = unix.Gettid()
+	require.NoError(c.t, c.says.Encode(w))
+	_, err := c.acks.ReadByte() // now the test watches
+	require.NoError(c.t, err)
+	protect := func(prot int) {
+		for _, e := range w.Watched {
+			_, _, errno := unix.RawSyscall(unix.SYS_MPROTECT, uintptr(e.Addr), uintptr(e.Size), uintptr(prot))
+			if errno != 0 {
+				panic(errno)
+			}
+		}
+	}
+	mark := func() {
+		_, _, _ = unix.RawSyscall(unix.SYS_TGKILL, uintptr(unix.Getpid()), uintptr(w.TID), uintptr(unix.SIGSTOP))
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	protect(unix.PROT_NONE)
+	mark()
+	f()
+	mark()
+	protect(unix.PROT_READ | unix.PROT_WRITE)
+}
+
+// A stage is two connected queue pairs, whose memory can be watched.
+type stage struct {
+	*rig
+	c       *stepped
+	row     touchRow
+	a, b    *host
+	p, q    *end
+	srq     *srqEnd
+	source  *traffic.Source
+	x       *traffic.Expander
+	regions []located
+}
+
+// mappedHost is host with memory that can be protected.
+func (r *rig) mappedHost(name string) *host {
+	h := &host{rig: r, base: 0x7000_0000_0000}
+	var err error
+	h.c, err = r.e.attachLocal(name)
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = h.c.Close() })
+	h.mem, err = shm.CreateSealed(name, hostSize/8)
+	require.NoError(r, err)
+	h.region = h.addRegion(h.base, h.mem)
+	h.pd = h.allocPD()
+	return h
+}
+
+// run executes the traffic of one row, and has the last doorbell watched.
+func (c *stepped) run(r touchRow) {
+	if r.form.Ring == 0 {
+		r.form.Ring = 16
+	}
+	r.form.Requests = (r.warm + 1) * max(r.form.Batch, 1)
+	s := &stage{rig: newRig(c.t, Config{}), c: c, row: r}
+	s.e.hooks.noFastPath, s.e.hooks.stopTimers = r.form.SlowPath, true
+	var err error
+	s.source, err = traffic.NewSource(r.op, r.bytes, r.form)
+	require.NoError(c.t, err, r.name)
+	s.build()
+	for range r.warm {
+		s.doorbell(func(_ string, _ []cost.Access, step func()) { step() })
+	}
+	s.doorbell(s.watch)
+}
+
+// build makes the clients, the queues and the memory that the source needs.
+func (s *stage) build() {
+	s.a, s.b = s.mappedHost("a"), s.mappedHost("b")
+	c := s.source.Config()
+	cq := control.CQ{LogSize: log2of(c.SendCQ), LogCQE: log2of(c.EntrySize)}
+	ca, cb := s.a.cq(cq), s.b.cq(cq)
+	mine := control.QP{LogSQ: log2of(c.SendBlocks)}
+	if c.BlueFlame != 0 {
+		mine.UAR, mine.BlueFlame = 1, uint8(c.BlueFlame)
+	}
+	theirs := control.QP{LogRQ: log2of(c.Receives), LogRQStride: log2of(c.Stride)}
+	if c.InlineResults {
+		mine.Scatter, theirs.Scatter = control.ScatterRequester, control.ScatterResponder
+	}
+	s.p = s.a.qp(mine, ca, ca)
+	if c.SRQ {
+		s.srq = s.b.srq(control.SRQ{LogSize: log2of(c.Receives), LogStride: log2of(c.Stride)})
+		theirs = control.QP{NoReceive: 1, SRQN: s.srq.num, Scatter: theirs.Scatter}
+	}
+	s.q = s.b.qp(theirs, cb, cb)
+	s.p.up(s.q)
+	s.q.up(s.p)
+	s.p.q.conn.peer = s.q.q // so that the first WQE takes no other path than the others
+
+	rights := control.AccessAll &^ uint32(control.AccessZeroBased)
+	lay := func(m *traffic.Memory, h *host) {
+		mem, addr := h.take(int(m.Size))
+		m.Addr, m.Key = addr, h.reg(h.pd, addr, len(mem), rights)
+		s.locate(m.Region, h, mem, 0)
+	}
+	far := s.b
+	if s.row.op == "copy" {
+		far = s.a
+	}
+	lay(&s.source.Near, s.a)
+	lay(&s.source.Far, far)
+	s.source.QPN = s.p.num
+	var err error
+	s.x, err = traffic.New(s.source.Config())
+	require.NoError(s, err)
+
+	s.locate(traffic.SendRing, s.a, s.p.sq, 0)
+	s.locate(traffic.HostRecord, s.a, s.p.rec, 0)
+	s.locate(traffic.SendCQ, s.a, ca.ring, 0)
+	s.locate(traffic.SendCI, s.a, ca.rec, 0)
+	s.locate(traffic.PeerRecord, s.b, s.q.rec, 0)
+	s.locate(traffic.RecvCQ, s.b, cb.ring, 0)
+	s.locate(traffic.RecvCI, s.b, cb.rec, 0)
+	if s.srq != nil {
+		s.locate(traffic.RecvRing, s.b, s.srq.ring, 0)
+		s.locate(traffic.SRQRecord, s.b, s.srq.rec, 0)
+	} else {
+		s.locate(traffic.RecvRing, s.b, s.q.rq, 0)
+	}
+	s.regions = append(s.regions, located{traffic.Registers, extent{s.a.c.uar.Addr() + doorbell.UARPageSize, doorbell.UARPageSize}, 0})
+}
+
+// locate says where a region is. Its size is rounded up to whole lines.
+func (s *stage) locate(region string, h *host, mem []byte, first int) {
+	off, ok := h.mem.Offset(mem)
+	require.True(s, ok)
+	size := uint64(len(mem)+cost.LineSize-1) &^ (cost.LineSize - 1)
+	s.regions = append(s.regions, located{region, extent{h.mem.Addr() + off, size}, first})
+}
+
+func log2of(n int) (log uint8) {
+	for n > 1 {
+		n, log = n/2, log+1
+	}
+	return log
+}
+
+// doorbell lets the traffic go on by one doorbell. watch is called twice, with what the device is
+// expected to do while it is idle, and then when there is news, and with a function that does a step.
+func (s *stage) doorbell(watch func(what string, list []cost.Access, step func())) {
+	list, err := s.source.Next()
+	require.NoError(s, err)
+	if s.row.wqe != nil {
+		list[0].WQE = s.row.wqe(s)
+	}
+	before := len(s.x.Trace().Accesses)
+	require.NoError(s, s.x.Expand(list...), s.row.name)
+	idle, news := split(s.x.Trace().Accesses[before:])
+	steps := func() {
+		for range 8 { // enough for all that is announced
+			s.e.sched.turn = 0 // in every 32nd step the device does more
+			s.e.Step()
+			if s.p.q.sq.done == uint64(s.p.sent) {
+				break
+			}
+		}
+	}
+	for _, r := range list {
+		if r.Receive != nil {
+			s.postReceive(r.Receive)
+		}
+	}
+	s.e.Step() // sees the receives
+	watch("idle", idle, steps)
+
+	for _, r := range list {
+		copyIn(s.p.sq, int(s.p.sent)*wqe.BlockSize, r.WQE)
+		s.p.sent += uint16(len(r.WQE) / wqe.BlockSize)
+	}
+	flame := s.row.form.BlueFlame
+	if flame {
+		s.publishFlame(list)
+	}
+	if !flame || !s.fromRegister(news) {
+		s.p.ring()
+	}
+	watch("news", news, steps)
+	s.p.ring()
+	if s.row.form.Rested {
+		s.settle()
+	}
+	for _, c := range []*poller{s.p.scq, s.q.rcq} {
+		for _, w := range c.all() {
+			require.Equal(s, unharmed, w.Syndrome, "%s: %v", s.row.name, w)
+		}
+	}
+	require.Equal(s, uint64(s.p.sent), s.p.q.sq.done, s.row.name)
+}
+
+// split divides the accesses for a doorbell into those before and after the posting.
+func split(list []cost.Access) (idle, news []cost.Access) {
+	for i, a := range list {
+		if a.Who == cost.Host && a.Kind == cost.WQE {
+			return list[:i], list[i:]
+		}
+	}
+	return list, nil
+}
+
+// fromRegister reports whether the device is expected to execute a WQE from the register.
+func (s *stage) fromRegister(news []cost.Access) bool {
+	for _, a := range news {
+		if a.Who == cost.Dev && a.Kind == cost.WQE {
+			return false
+		}
+	}
+	return true
+}
+
+func copyIn(ring []byte, at int, b []byte) {
+	for len(b) > 0 {
+		at %= len(ring)
+		n := copy(ring[at:], b)
+		at, b = at+n, b[n:]
+	}
+}
+
+// publishFlame writes the register as hostpath.SQ does.
+func (s *stage) publishFlame(list []traffic.Request) {
+	half := s.p.q.sq.blueFlame.half[s.p.half&1]
+	s.p.half++
+	if b := list[0].WQE; len(list) == 1 && len(b) == wqe.BlockSize {
+		half.PublishHead((*[wqe.BlockSize]byte)(b))
+		return
+	}
+	half.PublishFirst(uint64(doorbell.MakeRing(s.p.sent, s.p.num)))
+}
+
+// cut returns the bytes of a WQE, which is not posted.
+func (s *stage) cut(c wqe.Ctrl, segments ...any) []byte {
+	index := s.p.sent
+	s.p.write(c, segments...)
+	b := make([]byte, int(s.p.sent-index)*wqe.BlockSize)
+	wqe.Unwrap(b, s.p.sq, index)
+	s.p.sent = index
+	return b
+}
+
+func (s *stage) postReceive(entry []byte) {
+	if s.srq == nil {
+		copy(s.q.rq[int(s.q.received)*s.q.stride%len(s.q.rq):], entry)
+		s.q.received++
+		shm.BE32At(s.q.rec, 0).Publish(uint32(s.q.received))
+		return
+	}
+	at := int(s.srq.posted) * s.srq.stride % len(s.srq.ring)
+	copy(s.srq.ring[at+wqe.SRQNextSize:], entry[wqe.SRQNextSize:])
+	s.srq.post(1)
+}
+
+// watch has a step watched. In the same step the device also visits the other queue pair.
+func (s *stage) watch(what string, list []cost.Access, step func()) {
+	w := watching{Name: fmt.Sprintf("%s, %s", s.row.name, what), Regions: s.regions, Want: expected(list)}
+	if what == "news" {
+		w.Want = append(w.Want, touch{Region: traffic.PeerRecord, N: 1})
+	}
+	for _, r := range []*shm.Region{s.a.mem, s.b.mem, s.a.c.uar, s.b.c.uar} {
+		w.Watched = append(w.Watched, extent{r.Addr(), uint64(r.Size())})
+	}
+	s.c.watched(w, step)
+}

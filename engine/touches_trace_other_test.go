@@ -1,0 +1,13 @@
+//go:build !amd64
+
+package engine
+
+import "errors"
+
+const canTrace = false
+
+type tracer struct{}
+
+func newTracer(int) (*tracer, error)             { return nil, errors.ErrUnsupported }
+func (*tracer) close()                           {}
+func (*tracer) watch(_ []extent) ([]seen, error) { return nil, errors.ErrUnsupported }

@@ -94,12 +94,13 @@ func report(at [3]*Pricer, o Options) (*Report, error) {
 	paths := m.paths(o)
 	steps := map[string]*Step{}
 	rests := map[string]bool{}
+	var order []string
 	for _, path := range paths {
+		var names []string
 		for _, s := range path {
 			name := s.name()
-			if steps[name] == nil {
+			if names = append(names, name); steps[name] == nil {
 				steps[name] = &Step{Name: name, Parts: map[string]float64{}}
-				r.Steps = append(r.Steps, Step{Name: name})
 			}
 			steps[name].NS += (s.End - s.Begin) * each
 			for price, ns := range s.Parts {
@@ -110,10 +111,11 @@ func report(at [3]*Pricer, o Options) (*Report, error) {
 				rests[s.flight] = true
 			}
 		}
+		order = mergeOrder(order, names)
 	}
-	for i := range r.Steps {
-		r.Steps[i] = *steps[r.Steps[i].Name]
-		r.Latency.NS += r.Steps[i].NS
+	for _, name := range order {
+		r.Steps = append(r.Steps, *steps[name])
+		r.Latency.NS += steps[name].NS
 	}
 	r.Latency.Low, r.Latency.High = at[low].mean(o), at[high].mean(o)
 	for _, req := range m.reqs[o.Warm:] {

@@ -103,7 +103,7 @@ var mayImport = map[string][]string{
 	"cmd/nicless/internal/bench":     {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
 	"cmd/nicless/internal/calibrate": {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "cmd/nicless/internal/cores"},
 	"cmd/nicless/internal/torture":   {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/links", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/links", "model", "model/traffic", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},

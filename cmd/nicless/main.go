@@ -8,6 +8,7 @@
 //	nicless links    prints the links of an engine to other engines and hosts
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets
+//	nicless model    prices the traffic of cache lines on fabrics that are not there
 //	nicless bench    measures latency, rate and bandwidth beside their floors
 //	nicless torture  tests an engine while clients attack it and processes are killed
 //	nicless version  prints the version
@@ -56,6 +57,8 @@ Usage:
   nicless links [--engine PATH] [--json]
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
   nicless decode KIND [HEX|-] [--json]
+  nicless model [--synth OP] [--bytes N] [--preset LIST] [flags]
+  nicless model presets|show|diff
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
   nicless bench all [--rows REGEXP] [--runs N] [--json]
   nicless torture [--seconds N] [--cores LIST] [--seed S] [--json]
@@ -96,7 +99,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces cobra's own command
 	root.AddCommand(deviceCommands()...)
-	root.AddCommand(newDecode(), newVersion(), newCompletion(), newMan())
+	root.AddCommand(newDecode(), newModel(), newVersion(), newCompletion(), newMan())
 	return root
 }
 

@@ -118,7 +118,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 19, visited)
+	require.Equal(t, 23, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nicless/nicless/model"
+)
+
+// load returns the presets, changed as the flags ask. Prices and requests that some of the presets do
+// not know are changed on the others, and stderr says so.
+func (f *modelFlags) load(names []string, stderr io.Writer) (list []*model.Preset, err error) {
+	if len(names) == 0 {
+		return nil, usagef("nicless model presets lists them", "model: --preset names no preset")
+	}
+	for _, name := range names {
+		p, err := loadPreset(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	place, err := parsePairs("place", f.place)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i], err = list[i].With(place, nil, nil); err != nil {
+			return nil, usagef("nicless model show "+names[i]+" prints its fabric and places", "model: --place: %w", err)
+		}
+	}
+	request, err := parsePairs("request", f.request)
+	if err != nil {
+		return nil, err
+	}
+	if f.changed("ncp") {
+		value := "NC-write"
+		if f.ncp {
+			value = "NC-P"
+		}
+		for _, key := range []string{"payload.store", "cqe.store"} {
+			if _, ok := request[key]; !ok {
+				request[key] = value
+			}
+		}
+	}
+	for key, v := range sortedPairs(request) {
+		one := map[string]string{requestKey(key): v}
+		err := changeSome(list, "request."+key+"="+v, "no such request", stderr,
+			func(p *model.Preset) bool { return p.Fabric.Has(v) },
+			func(p *model.Preset) (*model.Preset, error) { return p.With(nil, one, nil) })
+		if err != nil {
+			return nil, usagef("nicless model show PRESET prints the requests of its device", "model: --request: %w", err)
+		}
+	}
+	set, err := parsePairs("set", f.set)
+	if err != nil {
+		return nil, err
+	}
+	for key, v := range sortedPairs(set) {
+		one := map[string]string{key: v}
+		err := changeSome(list, key+"="+v, "no such price", stderr,
+			func(p *model.Preset) bool { _, ok := p.Price[strings.TrimPrefix(key, "price.")]; return ok },
+			func(p *model.Preset) (*model.Preset, error) { return p.With(nil, nil, one) })
+		if err != nil {
+			return nil, usagef("nicless model show PRESET prints its prices", "model: --set: %w", err)
+		}
+	}
+	return list, nil
+}
+
+// changeSome changes those presets of list that know what is to be changed. If none does, it returns the
+// error of one of them.
+func changeSome(list []*model.Preset, what, lack string, stderr io.Writer, knows func(*model.Preset) bool, change func(*model.Preset) (*model.Preset, error)) error {
+	var lacking []string
+	for i, p := range list {
+		if !knows(p) {
+			lacking = append(lacking, p.Name)
+			continue
+		}
+		changed, err := change(p)
+		if err != nil {
+			return err
+		}
+		list[i] = changed
+	}
+	if len(lacking) == len(list) {
+		_, err := change(list[0])
+		return err
+	}
+	if len(lacking) > 0 {
+		fmt.Fprintf(stderr, "nicless: note: %s: unchanged, having %s: %s\n", what, lack, strings.Join(lacking, ", "))
+	}
+	return nil
+}
+
+// loadPreset returns the preset that an element of --preset names: a built-in one or a file, followed by
+// changes such as +cq=dev, +record.poll=CO-read or +price.link=300.
+func loadPreset(text string) (*model.Preset, error) {
+	const hint = `"nicless model presets" lists the presets; files end with .toml`
+	parts := strings.Split(text, "+")
+	var changes []string
+	for len(parts) > 1 && strings.Contains(parts[len(parts)-1], "=") {
+		changes = append(changes, parts[len(parts)-1])
+		parts = parts[:len(parts)-1]
+	}
+	name := strings.Join(parts, "+")
+	var p *model.Preset
+	var err error
+	if strings.HasSuffix(name, ".toml") {
+		p, err = readPreset(name)
+	} else if !slices.Contains(model.Names(), name) {
+		_, err = model.Builtin(name)
+		return nil, usagef(hint, "model: %w", err)
+	} else {
+		p, err = model.Builtin(name)
+	}
+	if err != nil || len(changes) == 0 {
+		return p, err
+	}
+	place, request, price := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, c := range changes {
+		key, v, _ := strings.Cut(c, "=")
+		switch _, isStructure := model.ParseStructure(key); {
+		case strings.HasPrefix(key, "price."):
+			price[key] = v
+		case isStructure:
+			place[key] = v
+		default:
+			request[requestKey(key)] = v
+		}
+	}
+	if p, err = p.With(place, request, price); err != nil {
+		return nil, usagef(hint, "model: --preset %s: %w", text, err)
+	}
+	p.Name = strings.TrimSuffix(filepath.Base(name), ".toml") + strings.TrimPrefix(text, name)
+	return p, nil
+}
+
+// maxPreset is the most bytes of a preset's file.
+const maxPreset = 1 << 20
+
+// readPreset reads a preset from a file. Errors have its path, the preset has the file's name.
+func readPreset(path string) (*model.Preset, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("model: preset: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxPreset+1))
+	if err != nil {
+		return nil, fmt.Errorf("model: preset: %w", err)
+	}
+	if len(text) > maxPreset {
+		return nil, fmt.Errorf("model: preset %s: more than %d bytes", path, maxPreset)
+	}
+	p, err := model.Parse(path, text)
+	if err != nil {
+		var bad *model.PresetError
+		if errors.As(err, &bad) && bad.Preset != path { // the fault shows in a preset that it is based on
+			err = fmt.Errorf("preset %s: %w", path, err)
+		}
+		if bad != nil {
+			return nil, hintf("nicless model show cxl1-fpga --toml prints a preset to begin with", "model: %w", err)
+		}
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	p.Name = strings.TrimSuffix(filepath.Base(path), ".toml")
+	return p, nil
+}
+
+// requestKey lets users write dbrec, as in --place, for the kind record.
+func requestKey(key string) string {
+	if rest, ok := strings.CutPrefix(key, "dbrec."); ok {
+		return "record." + rest
+	}
+	return key
+}
+
+// parsePairs returns the keys and values of a flag such as --place sq=host,cq=dev.
+func parsePairs(flag string, list []string) (map[string]string, error) {
+	m := map[string]string{}
+	for _, text := range list {
+		key, v, ok := strings.Cut(strings.TrimSpace(text), "=")
+		if !ok || key == "" || v == "" {
+			return nil, usagef("for instance: --place cq=dev,rq=dev, --request record.poll=CO-read, --set price.link=300",
+				"model: --%s %q is not a key, = and a value", flag, text)
+		}
+		if old, ok := m[key]; ok && old != v {
+			return nil, usagef("give it once", "model: --%s: %s is both %s and %s", flag, key, old, v)
+		}
+		m[key] = v
+	}
+	return m, nil
+}
+
+// sortedPairs ranges over a map in the order of its keys.
+func sortedPairs(m map[string]string) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cmd/nicless/internal/bench"
@@ -128,4 +129,16 @@ func TestCompletionsOfDecode(t *testing.T) {
 		assert.Contains(t, out.String(), k+"\n")
 		assert.Contains(t, decodeUsage, "\n  "+k+" ")
 	}
+}
+
+// The help of nicless model lists the operations, and only these.
+func TestUsageNamesEveryOperation(t *testing.T) {
+	_, text, _ := strings.Cut(modelUsage, "  --synth OP ")
+	text, _, _ = strings.Cut(text, "(default: write)")
+	words := strings.FieldsFunc(text, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) })
+	for _, op := range synthOps() {
+		assert.Contains(t, words, op)
+	}
+	_, text, _ = strings.Cut(text, ", write,")
+	require.Len(t, strings.FieldsFunc("write,"+strings.ReplaceAll(text, " or ", ", "), func(r rune) bool { return r != '-' && !unicode.IsLetter(r) }), len(synthOps())-1)
 }

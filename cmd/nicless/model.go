@@ -28,8 +28,8 @@ Usage:
 Traffic:
   --synth OP        steady traffic of one operation: loopback (packets to a NIC
                     and back), write, write-imm, read, send, send-imm,
-                    send-inval, fetch-add, cmp-swap, masked-fetch-add,
-                    masked-cmp-swap, nop, dump or copy (default: write)
+                    fetch-add, cmp-swap, masked-fetch-add, masked-cmp-swap,
+                    nop, dump or copy (default: write)
   --bytes N         bytes of each operation (default: 64; atomics: 8)
   --inline          the payload is in the WQE
   --blueflame       the queue pair has a BlueFlame register

@@ -64,7 +64,7 @@ var cxlReads = []Rule{
 // cxlWrites are the writes of whole lines of host memory by the device. A write replaces the line, so
 // a modified copy of the host is dropped, not lost.
 var cxlWrites = []Rule{
-	{Req: NCWrite, Who: device, Host: anyMESI, At: anyPlace, Dev: anyMESI, Msgs: msgs("d2h_req_wowrinvf", "h2d_rsp_gowritepull", "cachedata_d2h_data"), Path: fromLLC, NextHost: isI, NextCores: none, NextDev: isI, Order: Awaited},
+	{Req: NCWrite, Who: device, Host: anyMESI, At: anyPlace, Dev: anyMESI, Msgs: msgs("d2h_req_wowrinvf", "h2d_rsp_fastgowritepull", "cachedata_d2h_data", "h2d_rsp_extcmp"), Path: fromLLC, NextHost: isI, NextCores: none, NextDev: isI, Order: Awaited},
 	{Req: NCPush, Who: device, Host: anyMESI, At: anyPlace, Dev: anyMESI, Msgs: msgs("d2h_req_itomwr", "h2d_rsp_gowritepull", "cachedata_d2h_data"), Path: fromLLC, NextHost: isM, NextCores: none, NextDev: isI, Order: Awaited},
 	{Req: COWrite, Who: device, Host: isI, Dev: isEM, Path: prices("device"), NextDev: isM, Order: Awaited},
 	{Req: COWrite, Who: device, Host: anyMESI, At: anyPlace, Dev: isI | isS, Msgs: msgs("d2h_req_rdownnodata", "h2d_rsp_go"), Path: fromLLC, NextHost: isI, NextCores: none, NextDev: isM, Order: Awaited},
@@ -88,7 +88,8 @@ var hostOfCXL = joinRules(hostLoads(CoreLoad), hostLoads(CoreKnown), []Rule{
 	{Req: CoreStore, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Path: askDev, NextHost: isM, NextCores: only, NextDev: isI},
 
 	{Req: CoreStoreNT, Who: cores, Host: anyMESI, At: anyPlace, Dev: isI, Shown: prices("agent"), NextHost: isI, NextCores: none},
-	{Req: CoreStoreNT, Who: cores, Host: isI | isS, At: anyPlace, Dev: isSEM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Shown: askDev, NextHost: isI, NextCores: none, NextDev: isI},
+	{Req: CoreStoreNT, Who: cores, Host: isI | isS, At: anyPlace, Dev: isSE, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Shown: askDev, NextHost: isI, NextCores: none, NextDev: isI},
+	{Req: CoreStoreNT, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Shown: askDev, NextDev: isI},
 
 	{Req: CoreFlush, Who: cores, Host: isI, Dev: isI, Path: prices("hit")},
 	{Req: CoreFlush, Who: cores, Host: isSE, At: anyPlace, Dev: isI, Path: prices("agent"), NextHost: isI, NextCores: none},
@@ -97,13 +98,18 @@ var hostOfCXL = joinRules(hostLoads(CoreLoad), hostLoads(CoreKnown), []Rule{
 	{Req: CoreFlush, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Path: askDev, NextDev: isI},
 })
 
-// coreHits are the loads that the host's own caches satisfy, whatever memory the line belongs to.
+// coreHits are the loads that the host's own caches satisfy, whatever memory the line belongs to. A modified
+// line that becomes shared is written back, behind the link if its memory is there; nobody waits for that.
 func coreHits(req Request, home Home) []Rule {
+	var back []string
+	if home != HostMemory {
+		back = msgs("m2s_rwd_memwr", "s2m_ndr_cmp")
+	}
 	return []Rule{
 		{Req: req, Who: cores, Home: home, Host: isSEM, At: held, Dev: isI | isS, Path: prices("hit")},
 		{Req: req, Who: cores, Home: home, Host: isS, At: lone, Dev: isI | isS, Path: prices("agent"), NextCores: join},
 		{Req: req, Who: cores, Home: home, Host: isE, At: theirs, Dev: isI, Path: prices("agent"), NextHost: isS, NextCores: join},
-		{Req: req, Who: cores, Home: home, Host: isM, At: theirs, Dev: isI, Path: prices("agent", "forward"), NextHost: isS, NextCores: join},
+		{Req: req, Who: cores, Home: home, Host: isM, At: theirs, Dev: isI, Msgs: back, Path: prices("agent", "forward"), NextHost: isS, NextCores: join},
 		{Req: req, Who: cores, Home: home, Host: isEM, At: llc, Dev: isI, Path: prices("agent"), NextCores: only},
 	}
 }

@@ -28,15 +28,21 @@ var deviceMemoryByDevice = joinRules(
 // the device's copy.
 func ownReads(req Request, left mesiSet, stay move, kept mesiSet) []Rule {
 	ask := msgs("d2h_req_rdcurr", "m2s_req_memrdfwd")
-	back := msgs("d2h_req_rdcurr", "m2s_rwd_memwr", "m2s_req_memrdfwd")
+	back := msgs("d2h_req_rdcurr", "m2s_rwd_memwr", "s2m_ndr_cmp", "m2s_req_memrdfwd")
 	if req == CORead {
 		ask[0], back[0] = "d2h_req_rdown", "d2h_req_rdown"
 	} else if req == CSRead {
 		ask[0], back[0] = "d2h_req_rdshared", "d2h_req_rdshared"
 	}
+	shared := Rule{Req: req, Who: device, Home: DeviceMemory, Host: isS, At: anyPlace, Dev: isS, Path: prices("device")}
+	if req == CORead { // it has the data, but not alone
+		shared.Msgs, shared.Path = msgs("d2h_req_rdownnodata", "m2s_req_memrdfwd"), fromLLC
+		shared.NextHost, shared.NextCores = left, stay
+	}
 	return []Rule{
+		shared,
 		{Req: req, Who: device, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isS, Path: prices("device")},
-		{Req: req, Who: device, Home: DeviceMemory, Host: anyMESI, At: anyPlace, Dev: isS, Path: prices("device")},
+		{Req: req, Who: device, Home: DeviceMemory, Host: isI, Dev: isS, Path: prices("device")},
 		{Req: req, Who: device, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI, Path: prices("device", "device_dram"), NextDev: kept},
 		{Req: req, Who: device, Home: DeviceMemory, Host: isI, Dev: isI, Msgs: ask, Path: askHost, NextDev: kept},
 		{Req: req, Who: device, Home: DeviceMemory, Host: isSE, At: anyPlace, Dev: isI, Msgs: ask, Path: askHost, NextHost: left, NextCores: stay, NextDev: kept},

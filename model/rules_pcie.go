@@ -22,7 +22,9 @@ var pcie = &Fabric{
 		{Req: CoreStore, Who: cores, Host: isS, At: anyPlace, Dev: isI, Path: prices("agent"), NextHost: isM, NextCores: only},
 		{Req: CoreStore, Who: cores, Host: isI, Dev: isI, Path: prices("agent", "dram"), NextHost: isM, NextCores: only},
 		{Req: CoreStoreNT, Who: cores, Host: anyMESI, At: anyPlace, Dev: isI, Shown: prices("agent"), NextHost: isI, NextCores: none},
-		{Req: CoreFlush, Who: cores, Host: anyMESI, At: anyPlace, Dev: isI, Path: prices("agent", "dram"), NextHost: isI, NextCores: none},
+		{Req: CoreFlush, Who: cores, Host: isI, Dev: isI, Path: prices("hit")},
+		{Req: CoreFlush, Who: cores, Host: isSE, At: anyPlace, Dev: isI, Path: prices("agent"), NextHost: isI, NextCores: none},
+		{Req: CoreFlush, Who: cores, Host: isM, At: anyPlace, Dev: isI, Path: prices("agent", "dram"), NextHost: isI, NextCores: none},
 
 		{Req: DMARead, Who: device, Home: DeviceMemory, Host: isI, Dev: isI, Path: prices("device")},
 		{Req: DMAWrite, Who: device, Home: DeviceMemory, Host: isI, Dev: isI, Path: prices("device"), Order: Posted},

@@ -67,6 +67,9 @@ func anyTrace(t *rapid.T, longest, requests int, wild bool) Trace {
 			Why: Why(rapid.IntRange(0, len(whyNames)-1).Draw(t, "why")),
 			N:   rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "n"),
 		}
+		if a.Op != Load && (a.Why == Poll || a.Why == Prefetch) {
+			a.Why = Signal // only loads poll and prefetch
+		}
 		is := Structure(rapid.IntRange(0, int(structures)-1).Draw(t, "structure"))
 		a.Kind = [...]Kind{SQ: WQE, RQ: RxWQE, CQ: CQE, Records: Record, UARs: UAR, TxPayload: Payload, RxPayload: Payload, Keys: Key}[is]
 		a.Line = Line{is.String(), rapid.IntRange(0, 2).Draw(t, "index")}

@@ -1,0 +1,74 @@
+package model
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestOracleOnTraces lets Pricer and oracle go through random traces on all presets. After each access, they agree about
+// the state of each line and about the messages that have been sent.
+func TestOracleOnTraces(t *testing.T) {
+	for _, preset := range builtins(t) {
+		rapid.Check(t, func(t *rapid.T) {
+			p := elsewhere(t, preset)
+			trace := anyTrace(t, 60, 1, false)
+			pricer := NewPricer(p, trace.Regions)
+			lines := map[Line]*machine{}
+			sent := map[string]float64{}
+			for _, a := range trace.Accesses {
+				if p.Fabric == pcie && a.Who == Dev && a.Op == Flush {
+					continue // it has no cache
+				}
+				require.NoError(t, pricer.Add(Access{Seq: a.Seq, Who: a.Who, Op: a.Op, Kind: a.Kind, Why: a.Why, Line: a.Line, N: a.N}))
+				if a.Op == Work || a.Kind == Key {
+					continue
+				}
+				req, err := p.choose(&a)
+				require.NoError(t, err)
+				for i := range a.N {
+					line := Line{a.Line.Region, a.Line.Index + i}
+					m := lines[line]
+					if m == nil {
+						s := pricer.fresh(trace.Regions[line.Region])
+						m = &machine{fabric: p.Fabric, home: s.Home, bias: s.Bias}
+						lines[line] = m
+					}
+					newest := m.newest
+					got := m.do(a.Who, req)
+					if got.read != -1 {
+						require.Equal(t, newest, got.read)
+					}
+					for _, name := range got.msgs {
+						sent[name]++
+					}
+					require.Equal(t, m.state(), pricer.lines[line], "%s: %v", p.Name, a)
+				}
+				require.Equal(t, sent, pricer.count, "%s: %v", p.Name, a)
+			}
+		})
+	}
+}
+
+// elsewhere draws other places for the structures, and other requests of the device.
+func elsewhere(t *rapid.T, p *Preset) *Preset {
+	place, request := map[string]string{}, map[string]string{}
+	for _, s := range structureNames {
+		place[s] = rapid.SampledFrom(p.Fabric.Homes).Draw(t, s).String()
+	}
+	if len(p.Fabric.Reads) > 0 {
+		for _, kind := range kindNames {
+			request[kind+".load"] = rapid.SampledFrom(p.Fabric.Reads).Draw(t, kind+".load").String()
+			request[kind+".store"] = rapid.SampledFrom(p.Fabric.Writes).Draw(t, kind+".store").String()
+		}
+	}
+	c, err := p.With(place, request, nil)
+	require.NoError(t, err)
+	for _, kind := range kindNames {
+		for _, why := range whyNames {
+			delete(c.Request, kind+"."+why) // which would come before those drawn
+		}
+	}
+	return c
+}

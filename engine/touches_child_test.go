@@ -44,10 +44,14 @@ func TestTouchesChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		t.Skip("TestTouches runs it")
 	}
-	runtime.LockOSThread()
 	c := &stepped{t, json.NewEncoder(os.NewFile(3, "windows")), bufio.NewReader(os.Stdin)}
 	for _, r := range touchRows(os.Getenv(childEnv) == "true") {
-		c.run(r)
+		t.Run(r.name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			c.t = t
+			c.run(r)
+		})
 	}
 }
 

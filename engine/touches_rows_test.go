@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"strings"
 
+	cost "github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/model/traffic"
 	"github.com/nicless/nicless/wqe"
 )
 
-var everyTouch = flag.Bool("touches", false, "TestTouches: all operations in all forms with all lengths (some minutes)")
+var everyTouch = flag.Bool("touches", false, "TestTouches: all operations in all forms with more lengths (a minute or two)")
 
 // A touchRow is traffic whose last doorbell is watched, after so many others.
 type touchRow struct {
@@ -55,9 +56,16 @@ var touchForms = []struct {
 	{"SRQ, 3 for a doorbell", traffic.Form{SRQ: true, Batch: 3}},
 }
 
-// touchLengths are the lengths of payloads. Copies of other lengths have accesses that begin in one
-// line and end in the next.
-var touchLengths = []int{0, 1, 4, 8, 28, 29, 32, 33, 44, 45, 60, 64, 128, 192, 300, 828, 4096, 5056}
+// touchLengths are lengths of payloads: those below which the fast path takes inline data, and
+// others.
+var touchLengths = []int{0, 8, 28, 29, 44, 45, 64, 128, 448, 4096}
+
+// visible reports whether all lines of a payload can be seen. Copies of pieces that are no whole lines
+// have accesses that begin in one line and end in the next.
+func visible(bytes int, f *traffic.Form) bool {
+	pieces := max(f.SGEs, f.ReceiveSGEs, 1)
+	return pieces == 1 || bytes <= cost.LineSize || bytes%cost.LineSize == 0 && bytes >= pieces*cost.LineSize
+}
 
 // touchRows returns the rows of TestTouches. The first doorbells differ from later ones, and so does
 // the first one after a lap round the queues, which have 16 entries.
@@ -82,6 +90,9 @@ func touchRows(all bool) (rows []touchRow) {
 		if all {
 			for _, n := range touchLengths {
 				for _, f := range touchForms {
+					if !visible(n, &f.form) || n*f.form.Batch > 16<<10 {
+						continue
+					}
 					both(op, n, f.form, f.name, 2)
 				}
 			}

@@ -39,7 +39,7 @@ func TestTouches(t *testing.T) {
 	windows, theirWindows, err := os.Pipe()
 	require.NoError(t, err)
 	defer windows.Close()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestTouchesChild$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestTouchesChild$", "-test.timeout=0")
 	// The scheduler must not send signals to the thread while it is stepped.
 	cmd.Env = append(os.Environ(), childEnv+"="+strconv.FormatBool(*everyTouch), "GODEBUG=asyncpreemptoff=1")
 	cmd.ExtraFiles = []*os.File{theirWindows}

@@ -55,8 +55,9 @@
 // Once in 32 steps the device reads the arm register of each CQ that has a completion channel, and
 // in every 32nd of these rounds the line of its consumer index. In the same step it looks for
 // mistakes of one queue pair, and if that queue pair has never sent anything, the device reads the
-// first block of its send ring. Transfers of more than 64 KiB are
-// moved in several visits, each of which reads the record again. Also left out: transports other
+// first block of its send ring. Requests that move
+// more than 64 KiB together are executed in several visits, each of which reads the record again; the
+// expansion lets a visit end with a request. Also left out: transports other
 // than RC and UC, compressed and collapsed CQs, links to other devices, several threads of a
 // device, WQEs that fail.
 //

@@ -37,7 +37,7 @@ func NewSource(op string, bytes int, f Form) (*Source, error) {
 		return nil, err
 	}
 	for _, pieces := range []int{s.f.SGEs, s.f.ReceiveSGEs} {
-		s.room = max(s.room, uint64(pieces)*lines((bytes+pieces-1)/pieces))
+		s.room = max(s.room, lines(bytes)+uint64(pieces-1)*line)
 	}
 	size := s.room * uint64(s.f.Batch)
 	s.Near = Memory{"tx", model.TxPayload, 0x1100, 1 << 32, size}
@@ -82,10 +82,17 @@ func (s *Source) Next() (list []Request, err error) {
 	return list, nil
 }
 
-// split returns the data segments of a payload in so many pieces. Each begins on a line of its own.
+// split returns the data segments of a payload in so many pieces. Each begins on a line of its own,
+// and ends with a line if there is one for each piece.
 func (s *Source) split(key uint32, addr uint64, pieces int) (list []wqe.Data) {
 	for left := s.bytes; left > 0; pieces-- {
 		n := (left + pieces - 1) / pieces
+		if left >= pieces*line {
+			n = left / line / pieces * line // whole lines
+			if pieces == 1 {
+				n = left
+			}
+		}
 		list = append(list, wqe.Data{ByteCount: uint32(n), LKey: key, Addr: addr})
 		addr += lines(n)
 		left -= n

@@ -10,6 +10,7 @@ import (
 const (
 	barHeight = 30.0
 	barGap    = 18.0
+	nameLine  = 16.0
 )
 
 // hues are the colors of the steps of each agent: blue for the host, green for the peer, orange
@@ -41,7 +42,9 @@ func (c *Comparison) SVG(w io.Writer) error {
 	most, left := 0.0, 120.0
 	for _, r := range c.Reports {
 		most = max(most, r.Latency.High)
-		left = max(left, textWidth(r.Preset))
+		for _, line := range nameLines(r.Preset) {
+			left = max(left, textWidth(line))
+		}
 	}
 	if most == 0 {
 		return fmt.Errorf("%s: all steps take no time; there is nothing to draw", c.Title)
@@ -54,18 +57,24 @@ func (c *Comparison) SVG(w io.Writer) error {
 	var d drawing
 	d.title(c.Title)
 	top := d.height + 14
-	bottom := top + float64(len(c.Reports))*(barHeight+barGap) + barGap/2
+	bottom := top + barGap
+	for _, r := range c.Reports {
+		bottom += rowHeight(r.Preset)
+	}
 	for _, t := range ticks(0, most/one) {
 		d.line("grid", x(t*one), top, x(t*one), bottom)
 		d.text(x(t*one), bottom+17, "small", "middle", digits(t, 4))
 	}
 	d.text(right+14, bottom+17, "small", "start", unit)
-	for i, r := range c.Reports {
-		y := top + barGap + float64(i)*(barHeight+barGap)
+	y := top + barGap
+	for _, r := range c.Reports {
 		n := r.precision()
 		total := Figure{r.Latency.NS / one, r.Latency.Low / one, r.Latency.High / one}
-		d.text(left-12, y+12, "name", "end", r.Preset)
-		d.text(left-12, y+barHeight-2, "small", "end", digits(total.NS, n)+" ("+digits(total.Low, n)+".."+digits(total.High, n)+") "+unit)
+		lines := nameLines(r.Preset)
+		for j, line := range lines {
+			d.text(left-12, y+12+float64(j)*nameLine, "name", "end", line)
+		}
+		d.text(left-12, y+12+float64(len(lines))*nameLine, "small", "end", digits(total.NS, n)+" ("+digits(total.Low, n)+".."+digits(total.High, n)+") "+unit)
 		at := 0.0
 		for _, name := range steps {
 			ns, _ := r.step(name)
@@ -80,17 +89,33 @@ func (c *Comparison) SVG(w io.Writer) error {
 		d.line("ink", x(r.Latency.Low), middle, x(r.Latency.High), middle)
 		d.line("ink", x(r.Latency.Low), middle-6, x(r.Latency.Low), middle+6)
 		d.line("ink", x(r.Latency.High), middle-6, x(r.Latency.High), middle+6)
+		y += rowHeight(r.Preset)
 	}
 	d.line("ink", left, top, left, bottom)
 	d.height = bottom + 28
 
-	const column, line = 215.0, 20.0
-	for i, name := range steps {
-		kx, ky := 20+float64(i%4)*column, d.height+float64(i/4)*line
-		d.add(`<rect x="%.1f" y="%.1f" width="14" height="14" fill="%s"/>`, kx, ky, color[name])
-		d.text(kx+21, ky+12, "key", "start", name)
-	}
-	d.height += float64((len(steps)+3)/4) * line
+	d.legend(steps, func(i int) string { return color[steps[i]] })
 	d.foot(c.Reports)
 	return d.write(w, c.Title)
+}
+
+// nameLines breaks the name of a preset with many changes, such as "cxl2-fpga+cq=dev+rq=dev", into lines.
+func nameLines(name string) (lines []string) {
+	const most = 24 // characters
+	for i, part := range strings.Split(name, "+") {
+		if i > 0 {
+			part = "+" + part
+		}
+		if i > 0 && len(lines[len(lines)-1])+len(part) <= most {
+			lines[len(lines)-1] += part
+		} else {
+			lines = append(lines, part)
+		}
+	}
+	return lines
+}
+
+// rowHeight is the height of a bar with its name beside it and the gap below it.
+func rowHeight(name string) float64 {
+	return max(barHeight, float64(len(nameLines(name)))*nameLine+14) + barGap
 }

@@ -60,13 +60,11 @@ func (s *Sweep) SVG(w io.Writer) error {
 	d.line("ink", left, top, left, bottom)
 	d.height = bottom + 50
 
-	const column, line = 290.0, 20.0
-	for i, row := range s.Reports {
-		kx, ky := 20+float64(i%3)*column, d.height+float64(i/3)*line
-		d.add(`<rect x="%.1f" y="%.1f" width="22" height="4" fill="%s"/>`, kx, ky+6, lineColors[i%len(lineColors)])
-		d.text(kx+30, ky+12, "key", "start", row[0].Preset)
+	var names []string
+	for _, row := range s.Reports {
+		names = append(names, row[0].Preset)
 	}
-	d.height += float64((len(s.Reports)+2)/3) * line
+	d.legend(names, func(i int) string { return lineColors[i%len(lineColors)] })
 	for _, text := range s.crossings() {
 		for line := range strings.Lines(fold(text, "")) {
 			d.height += 17

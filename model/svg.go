@@ -84,6 +84,21 @@ func (d *drawing) foot(reports []*Report) {
 	d.height += 15
 }
 
+// legend writes names, each behind a sample of its color, in as many columns as fit.
+func (d *drawing) legend(names []string, color func(i int) string) {
+	column := 0.0
+	for _, name := range names {
+		column = max(column, textWidth(name)+45)
+	}
+	columns := max(int((pictureWidth-40)/column), 1)
+	for i, name := range names {
+		x, y := 20+float64(i%columns)*column, d.height+float64(i/columns)*20
+		d.add(`<rect x="%.1f" y="%.1f" width="14" height="14" fill="%s"/>`, x, y, color(i))
+		d.text(x+21, y+12, "key", "start", name)
+	}
+	d.height += float64((len(names)+columns-1)/columns) * 20
+}
+
 // write writes the picture.
 func (d *drawing) write(w io.Writer, title string) error {
 	var name strings.Builder
@@ -97,7 +112,7 @@ func (d *drawing) write(w io.Writer, title string) error {
 }
 
 // textWidth is about how wide text of 13 pixels is.
-func textWidth(s string) float64 { return 7 * float64(utf8.RuneCountInString(s)) }
+func textWidth(s string) float64 { return 7.6 * float64(utf8.RuneCountInString(s)) }
 
 // ticks returns round numbers that divide low..high into four to ten parts.
 func ticks(low, high float64) (list []float64) {

@@ -170,3 +170,14 @@ func TestDigits(t *testing.T) {
 	require.Equal(t, []float64{0, 200, 400, 600, 800, 1000}, ticks(0, 1000))
 	require.Equal(t, []float64{0.2, 0.25, 0.3, 0.35, 0.4}, ticks(0.2, 0.4))
 }
+
+func TestNameLines(t *testing.T) {
+	for name, want := range map[string][]string{
+		"upi":                                    {"upi"},
+		"cxl1-fpga+all-cacheable":                {"cxl1-fpga+all-cacheable"},
+		"cxl2-fpga+cq=dev+rq=dev+payload.rx=dev": {"cxl2-fpga+cq=dev+rq=dev", "+payload.rx=dev"},
+		"":                                       {""},
+	} {
+		require.Equal(t, want, nameLines(name))
+	}
+}

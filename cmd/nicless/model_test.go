@@ -1,0 +1,47 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nicless/nicless/model"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Every preset prices every operation, and every form of the output ends with what each total rests on, its
+// weakest trust and its range.
+func TestModelEndsWithTrust(t *testing.T) {
+	for i, op := range synthOps() {
+		form := outputForms[i%3]
+		t.Run(op+" "+form, func(t *testing.T) {
+			t.Parallel()
+			var out, errs strings.Builder
+			args := []string{"model", "--synth", op, "--preset", strings.Join(model.Names(), ","), "--out", form}
+			require.Zero(t, run(args, strings.NewReader(""), &out, &errs), errs.String())
+			require.Empty(t, errs.String())
+			text := strings.Join(strings.Fields(out.String()), " ")
+			if form == "svg" { // a sentence takes several elements
+				text = strings.Join(strings.Fields(elements.ReplaceAllString(out.String(), " ")), " ")
+			}
+			at := 0
+			for _, name := range model.Names() {
+				n := strings.Index(text[at:], name+" rests on ")
+				if !assert.GreaterOrEqual(t, n, 0, "%s is missing or out of order", name) {
+					continue
+				}
+				at += n
+				require.Regexp(t, `^\S+ rests on [0-9]+ (measured|primary|secondary|recalled|inferred) numbers? \([a-z_0-9, ]+\)( and [0-9]+ better)?; `+
+					`weakest: (measured here|primary|secondary|recalled|inferred); range [0-9.]+\.\.[0-9.]+ ns`, text[at:])
+			}
+			if form != "json" {
+				require.NotContains(t, text[at:], "total")
+				require.Less(t, len(text)-at, 250, "nothing follows")
+			}
+		})
+	}
+}
+
+// Elements of XML.
+var elements = regexp.MustCompile(`<[^>]*>`)

@@ -8,6 +8,8 @@ type Floor struct {
 	Name  string // the name of the measurement
 	About string
 	trip  func(b *tripBuilder)
+
+	pauses float64 // pauses in a round trip, each after a poll that has found its value
 }
 
 // Floors lists the floors.
@@ -17,19 +19,19 @@ var Floors = []Floor{
 		b.see("req")
 		b.reply("rsp")
 		b.back("rsp")
-	}},
+	}, 0},
 	{"pp_same_line_rtt", "one line, both write it", func(b *tripBuilder) {
 		b.send("req")
 		b.see("req")
 		b.reply("req")
 		b.back("req")
-	}},
+	}, 0},
 	{"pp_poll_wqe_cqe_rtt", "WQE polled, CQE back", func(b *tripBuilder) {
 		b.send("sq")
 		b.see("sq")
 		b.reply("cq")
 		b.back("cq")
-	}},
+	}, 0},
 	{"pp_wqe_doorbell_cqe_rtt", "WQE and doorbell line, CQE back", func(b *tripBuilder) {
 		b.add(Host, Store, WQE, Once, "sq")
 		b.send("req")
@@ -37,19 +39,23 @@ var Floors = []Floor{
 		b.add(Dev, Load, WQE, Once, "sq")
 		b.reply("cq")
 		b.back("cq")
-	}},
-	{"pp_wqe_doorbell_memcpy_cqe_rtt/8", "the same, and 8 bytes that the poster has written are copied", copying},
-	{"pp_wqe_doorbell_memcpy_cqe_rtt/64", "the same with 64 bytes", copying},
-	{"pp_two_lines_each_way_rtt", "two lines per direction", func(b *tripBuilder) {
-		b.add(Host, Store, WQE, Once, "sq")
-		b.send("req")
-		b.see("req")
-		b.add(Dev, Load, WQE, Once, "sq")
-		b.add(Dev, Store, CQE, Once, "cq")
-		b.reply("rsp")
-		b.back("rsp")
-		b.add(Host, Load, CQE, Once, "cq")
-	}},
+	}, 0},
+	{"pp_wqe_doorbell_memcpy_cqe_rtt/8", "the same, and 8 bytes that the poster has written are copied", copying, 0},
+	{"pp_wqe_doorbell_memcpy_cqe_rtt/64", "the same with 64 bytes", copying, 0},
+	{"pp_two_lines_each_way_rtt", "two lines per direction", twoLines, 0},
+	{"pp_two_lines_each_way_rtt_calm", "the same with a pause after each poll that has found its value", twoLines, 2},
+}
+
+// twoLines is the trip of a floor with a polled line and another one in each direction.
+func twoLines(b *tripBuilder) {
+	b.add(Host, Store, WQE, Once, "sq")
+	b.send("req")
+	b.see("req")
+	b.add(Dev, Load, WQE, Once, "sq")
+	b.add(Dev, Store, CQE, Once, "cq")
+	b.reply("rsp")
+	b.back("rsp")
+	b.add(Host, Load, CQE, Once, "cq")
 }
 
 // copying is the trip of a floor whose device copies a line. It knows where the line is.
@@ -109,9 +115,11 @@ func (f Floor) Predict(p *Preset) (Figure, error) {
 	if q, ok := p.Price["handover"]; ok && f.Name == "pp_same_line_rtt" {
 		return Figure{2 * q.Value, 2 * q.Low, 2 * q.High}, nil
 	}
+	pause := p.Price["pause"]
 	r, err := Run(p, f.Trace(6), Options{Warm: 4, Until: Host})
 	if err != nil {
 		return Figure{}, err
 	}
-	return r.Latency, nil
+	l := r.Latency
+	return Figure{l.NS + f.pauses*pause.Value, l.Low + f.pauses*pause.Low, l.High + f.pauses*pause.High}, nil
 }

@@ -218,6 +218,21 @@ func (p *Preset) With(place, request, price map[string]string) (*Preset, error) 
 	return &c, nil
 }
 
+// WithPrices returns a copy of p named name, with measured prices instead of its own or in addition. Prices that p computes
+// from others follow these.
+func (p *Preset) WithPrices(name string, list map[string]Quantity) (*Preset, error) {
+	c := *p
+	c.Name, c.recipes = name, maps.Clone(p.recipes)
+	at := &source{name: name}
+	for key, q := range list {
+		c.recipes[key] = recipe{filePrice{NS: &q.Value, Range: []float64{q.Low, q.High}, Trust: q.Trust.Letter(), Source: q.Source}, at}
+	}
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
 // place puts a structure into a memory.
 func (p *Preset) place(structure, home string) error {
 	s := slices.Index(structureNames, structure)

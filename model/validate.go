@@ -39,8 +39,8 @@ const (
 	Arithmetic  = "arithmetic"
 )
 
-// judge sets the status.
-func (r *Row) judge() {
+// Judge sets the status from the figures, the tolerance and the role.
+func (r *Row) Judge() {
 	off := math.Abs(r.Predicted - r.Measured)
 	if r.Unit == "ns" {
 		off = off / r.Measured * 100
@@ -50,7 +50,7 @@ func (r *Row) judge() {
 		r.Status = NoValue
 	case off <= r.Tolerance:
 		r.Status = Reproduced
-	case r.Role == HeldOut && r.Predicted*r.Measured > 0:
+	case r.Unit == "%" && r.Role == HeldOut && r.Predicted*r.Measured > 0:
 		r.Status = DirectionOnly
 	default:
 		r.Status = NotReproduced
@@ -69,7 +69,7 @@ func Validate() ([]Row, error) {
 		all = append(all, rows...)
 	}
 	for i := range all {
-		all[i].judge()
+		all[i].Judge()
 	}
 	return all, nil
 }
@@ -123,7 +123,7 @@ func FloorRows(p *Preset, measured map[string]float64, tolerance float64) ([]Row
 		if f.Name == "pp_line_each_way_rtt" || f.Name == "pp_same_line_rtt" && p.has("handover") {
 			r.Role = Calibration
 		}
-		r.judge()
+		r.Judge()
 		rows = append(rows, r)
 	}
 	return rows, nil

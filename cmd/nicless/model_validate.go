@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
+	"github.com/nicless/nicless/model"
+	"github.com/spf13/cobra"
+)
+
+const modelValidateUsage = `Compares predictions of the model with what was measured: floors of two cores of
+this machine, measured now and priced round by round; floors recorded on another
+machine; and what notes of the paper on CXL-NIC (MICRO'25) report.
+
+Usage:
+  nicless model validate [flags]
+
+Flags:
+  --recorded      only the recorded values: nothing is measured
+  --cores A,B     the two cores (default: the first two that are allowed)
+  --json          print JSON
+
+Example:
+  nicless model validate
+  nicless model validate --recorded --json
+`
+
+func newModelValidate() *cobra.Command {
+	cores, recorded, asJSON := []int{-1, -1}, false, false
+	c := &cobra.Command{
+		Use:   "validate",
+		Short: "compare the model with measurements",
+		Long:  modelValidateUsage,
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var rows []model.Row
+			if !recorded {
+				o, err := calibrateOptions(cores)
+				if err != nil {
+					return err
+				}
+				if rows, err = localRows(c.Context(), o, 5); err != nil {
+					return err
+				}
+			}
+			known, err := model.Validate()
+			if err != nil {
+				return err
+			}
+			return printRows(c.OutOrStdout(), append(rows, known...), asJSON)
+		},
+	}
+	c.Flags().IntSliceVar(&cores, "cores", cores, "two cores")
+	c.Flags().BoolVar(&recorded, "recorded", false, "measure nothing")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printRows(w io.Writer, rows []model.Row, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(rows)
+	}
+	if err := model.WriteRows(w, rows); err != nil {
+		return err
+	}
+	count := map[string]int{}
+	for _, r := range rows {
+		count[r.Status]++
+	}
+	fmt.Fprintf(w, "\n%d rows: %d reproduced, %d direction only, %d not reproduced, %d without a value to compare\n",
+		len(rows), count[model.Reproduced], count[model.DirectionOnly], count[model.NotReproduced], count[model.NoValue])
+	return nil
+}
+
+// localRows measures the floors of this machine, and compares each with what the prices of the same round
+// predict. The tolerance is in percent.
+func localRows(ctx context.Context, o calibrate.Options, tolerance float64) ([]model.Row, error) {
+	r, err := calibrate.Run(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return compareFloors(&r, tolerance)
+}
+
+// compareFloors returns rows whose figures are medians over rounds. What is compared is the ratio of
+// prediction to measurement in each round, because a virtual machine's cores may be near each other in one
+// round and far in the next.
+func compareFloors(r *calibrate.Result, tolerance float64) ([]model.Row, error) {
+	base, err := model.Builtin("local-xeon")
+	if err != nil {
+		return nil, err
+	}
+	var rows []model.Row
+	ratios := map[string][]float64{}
+	for i := range r.Rounds {
+		p, err := base.WithPrices("here", modelPrices(func(name string) []float64 { return r.Values[name][i : i+1] }, ""))
+		if err != nil {
+			return nil, err
+		}
+		measured := map[string]float64{}
+		for _, f := range model.Floors {
+			measured[f.Name] = r.Values[f.Name][i]
+		}
+		if rows, err = model.FloorRows(p, measured, tolerance); err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			ratios[row.ID] = append(ratios[row.ID], row.Predicted/row.Measured)
+		}
+	}
+	for i := range rows {
+		row := &rows[i]
+		list := ratios[row.ID]
+		row.Measured = median(r.Values[strings.TrimPrefix(row.ID, "here ")])
+		row.Predicted = row.Measured * quantile(list, 0.5)
+		row.Low, row.High = row.Measured*quantile(list, 0.25), row.Measured*quantile(list, 0.75)
+		row.Judge()
+	}
+	return rows, nil
+}

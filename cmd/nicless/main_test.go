@@ -119,7 +119,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 23, visited)
+	require.Equal(t, 25, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

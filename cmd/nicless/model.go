@@ -24,6 +24,8 @@ Usage:
   nicless model presets [--json]
   nicless model show PRESET [--json|--toml]
   nicless model diff PRESET PRESET [flags]
+  nicless model validate [--recorded] [--json]
+  nicless model calibrate [--cores A,B]
 
 Traffic:
   --synth OP        steady traffic of one operation: loopback (packets to a NIC
@@ -113,7 +115,7 @@ func newModel() *cobra.Command {
 	c.Flags().StringSliceVar(&f.presets, "preset", defaultPresets, "presets")
 	c.Flags().StringVar(&f.sweep, "sweep", "", "values of a price")
 	_ = c.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(model.Names(), cobra.ShellCompDirectiveDefault))
-	c.AddCommand(newModelPresets(), newModelShow(), newModelDiff())
+	c.AddCommand(newModelPresets(), newModelShow(), newModelDiff(), newModelValidate(), newModelCalibrate())
 	return c
 }
 

@@ -39,7 +39,7 @@ func newModelCalibrate() *cobra.Command {
 		Use:   "calibrate",
 		Short: "measure the prices of this machine",
 		Long:  modelCalibrateUsage,
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := calibrateOptions(cores)
 			if err != nil {
@@ -105,6 +105,15 @@ func calibratedPath() (string, error) {
 }
 
 const localMeasured = "local-measured"
+
+// builtinPreset returns the preset of that name. For local-measured that is the one of this machine, if it has been
+// calibrated.
+func builtinPreset(name string) (*model.Preset, error) {
+	if name == localMeasured {
+		return localPreset()
+	}
+	return model.Builtin(name)
+}
 
 // localPreset returns the preset of this machine, if it has been calibrated, or that of the machine where the
 // package's preset was recorded.

@@ -119,7 +119,7 @@ func loadPreset(text string) (*model.Preset, error) {
 		_, err = model.Builtin(name)
 		return nil, usagef(hint, "model: %w", err)
 	} else {
-		p, err = model.Builtin(name)
+		p, err = builtinPreset(name)
 	}
 	if err != nil || len(changes) == 0 {
 		return p, err

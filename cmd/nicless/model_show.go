@@ -35,7 +35,7 @@ func newModelPresets() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			var list []*model.Listing
 			for _, name := range model.Names() {
-				p, err := model.Builtin(name)
+				p, err := builtinPreset(name)
 				if err != nil {
 					return fmt.Errorf("model: %w", err)
 				}

@@ -35,7 +35,7 @@ func newModelValidate() *cobra.Command {
 		Use:   "validate",
 		Short: "compare the model with measurements",
 		Long:  modelValidateUsage,
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var rows []model.Row
 			if !recorded {

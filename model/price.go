@@ -105,7 +105,8 @@ func (r *resolver) compute(name string, f recipe) (q Quantity, err error) {
 		}
 		q.Value, q.Low, q.High, q.Trust = q.Value-o.Value, q.Low-o.Low, q.High-o.High, max(q.Trust, o.Trust)
 	}
-	q.Low, q.High = min(q.Low, q.Value, q.High), max(q.Low, q.Value, q.High)
+	// At the least nothing is left.
+	q.Low, q.High = max(min(q.Low, q.Value, q.High), min(q.Value, 0)), max(q.Low, q.Value, q.High)
 	if err := q.check(); err != nil {
 		return bad("", "%w", err)
 	}

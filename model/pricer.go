@@ -11,8 +11,9 @@ import (
 // Time passes as follows. Each agent makes its accesses in order, and waits for its loads; blocks of
 // lines are fetched in parallel, as far as the lines in flight allow, and so are loads that follow each other if the core knows
 // their addresses. Stores of a core wait in its
-// store buffer: the fetches of ownership overlap, and the stores become visible in order. Writes of a CXL device
-// overlap without order, and the write of a completion waits until all earlier ones are answered. Posted
+// store buffer: the fetches of ownership overlap, and the stores become visible in order. Writes of a CXL device, and writes to a
+// pool without coherence, overlap without order, and the write of a signal or a completion waits until all
+// earlier ones are answered. Posted
 // writes on PCIe stay in order. An access that names others in After begins when they are visible.
 // A poll without After finds nothing and takes no time of the path: the agent has nothing else to do; but it
 // changes the state of the line, so that the next store to it has to take it away.
@@ -163,7 +164,7 @@ func (m *Pricer) add(a *Access) error {
 
 // store computes when a store becomes visible.
 func (m *Pricer) store(a *Access, s *Span, c cost, start moment, me int) {
-	if c.order == Awaited && a.Why == Complete {
+	if c.order == Awaited && (a.Why == Complete || a.Why == Signal) {
 		start = later(start, m.wrote[a.Who])
 	}
 	s.Begin, s.from = start.ns, start.span

@@ -75,8 +75,8 @@ const (
 type Order uint8
 
 // The orders. Buffered stores of a core overlap while they fetch ownership, and become visible in
-// order. Awaited writes overlap without any order, so the device waits for the answers (GO) to earlier writes
-// before it writes a completion. Posted writes become visible in order by themselves.
+// order. Awaited writes overlap without any order, so the agent waits for the answers to earlier writes (GO; of a
+// flush, a fence) before it writes a signal or a completion. Posted writes become visible in order by themselves.
 const (
 	Buffered Order = iota
 	Awaited

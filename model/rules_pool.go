@@ -13,8 +13,8 @@ var poolPlain = &Fabric{
 	Rules: []Rule{
 		{Req: CoreLoad, Who: all, Home: PoolMemory, Host: isI, Dev: isI, Msgs: msgs("m2s_req_memrd", "s2m_drs_memdata"), Path: prices("pool_load")},
 		{Req: CoreKnown, Who: all, Home: PoolMemory, Host: isI, Dev: isI, Msgs: msgs("m2s_req_memrd", "s2m_drs_memdata"), Path: prices("pool_known")},
-		{Req: CoreStore, Who: all, Home: PoolMemory, Host: isI, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: prices("pool_store")},
-		{Req: CoreStoreNT, Who: all, Home: PoolMemory, Host: isI, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: prices("pool_store")},
+		{Req: CoreStore, Who: all, Home: PoolMemory, Host: isI, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: prices("pool_store"), Order: Awaited},
+		{Req: CoreStoreNT, Who: all, Home: PoolMemory, Host: isI, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: prices("pool_store"), Order: Awaited},
 		{Req: CoreFlush, Who: all, Home: PoolMemory, Host: isI, Dev: isI, Path: prices("hit")},
 	},
 }

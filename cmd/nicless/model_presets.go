@@ -91,7 +91,8 @@ func changeSome(list []*model.Preset, what, lack string, stderr io.Writer, knows
 		list[i] = changed
 	}
 	if len(lacking) == len(list) {
-		_, err := change(list[0])
+		at := max(slices.IndexFunc(list, func(p *model.Preset) bool { return len(p.Fabric.Reads) > 0 }), 0) // the error lists more there
+		_, err := change(list[at])
 		return err
 	}
 	if len(lacking) > 0 {

@@ -93,13 +93,13 @@ func step(f *Fabric, m *machine, who Agent, req Request) (*Rule, error) {
 	return r, nil
 }
 
-// order is how stores become visible: D2H requests are not ordered among each other, PCIe writes are posted in
-// order, and cores keep the order of x86.
+// order is how stores become visible: D2H requests are not ordered among each other, nor the flushes of what has
+// been written to a pool without coherence; PCIe writes are posted in order, and cores keep the order of x86.
 func order(f *Fabric, who Agent, req Request) Order {
 	switch {
 	case req == DMAWrite:
 		return Posted
-	case req == NCWrite, req == COWrite, req == NCPush:
+	case req == NCWrite, req == COWrite, req == NCPush, f.Name == poolPlain.Name && (req == CoreStore || req == CoreStoreNT):
 		return Awaited
 	}
 	return Buffered

@@ -32,7 +32,7 @@ func TestModelEndsWithTrust(t *testing.T) {
 					continue
 				}
 				at += n
-				require.Regexp(t, `^\S+ rests on [0-9]+ (measured|primary|secondary|recalled|inferred) numbers? \([a-z_0-9, ]+\)( and [0-9]+ better)?; `+
+				require.Regexp(t, `^\S+ rests on [0-9]+ (measured|primary|secondary|recalled|inferred) numbers? \([a-z_0-9., ]+\)( and [0-9]+ better)?; `+
 					`weakest: (measured here|primary|secondary|recalled|inferred); range [0-9.]+\.\.[0-9.]+ ns`, text[at:])
 			}
 			if form != "json" {

@@ -37,6 +37,7 @@ var touchForms = []struct {
 	{"BlueFlame", traffic.Form{BlueFlame: true}},
 	{"BlueFlame, inline", traffic.Form{BlueFlame: true, Inline: true}},
 	{"BlueFlame, rested", traffic.Form{BlueFlame: true, Rested: true}},
+	{"CQs with channels", traffic.Form{Events: true}},
 	{"BlueFlame, 3 pieces", traffic.Form{BlueFlame: true, SGEs: 3}},
 	{"BlueFlame, 2 for a doorbell", traffic.Form{BlueFlame: true, Batch: 2}},
 	{"3 for a doorbell", traffic.Form{Batch: 3}},
@@ -109,6 +110,9 @@ func touchRows(all bool) (rows []touchRow) {
 		add(op, 8, traffic.Form{SGEs: 3, SRQ: true}, "3 pieces, SRQ", 16)
 		both(op, 8, traffic.Form{Batch: 3}, "3 for a doorbell", 5)
 		both(op, 64, traffic.Form{}, "plain", 17)
+	}
+	for _, warm := range []int{30, 31, 32} { // arm words are read in every 32nd round
+		add("send", 64, traffic.Form{Events: true}, "CQs with channels", warm)
 	}
 	for _, n := range []int{28, 29, 44, 45, 300, 4096, 5056} {
 		for _, op := range []string{"write", "read", "send"} {

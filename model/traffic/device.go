@@ -15,49 +15,6 @@ const (
 	slice           = 64 << 10
 )
 
-// idle adds the polls of a visit that finds nothing.
-func (x *Expander) idle() {
-	x.hot = x.hot && !x.c.Rested
-	if !x.hot {
-		x.pollRecord(HostRecord)
-	}
-	if x.c.BlueFlame != 0 {
-		x.pollRegister(x.next)
-		if !x.hot {
-			x.pollRegister(x.next ^ 1)
-		}
-	}
-	x.pollRecord(PeerRecord) // for what the peer sends
-}
-
-func (x *Expander) pollRecord(region string, after ...int) {
-	x.add(model.Dev, model.Load, model.Record, model.Poll, region, 0, 1, 4, after...)
-}
-
-func (x *Expander) pollRegister(half int, after ...int) {
-	x.add(model.Dev, model.Load, model.UAR, model.Poll, Registers, x.registerLine(half), 1, wqe.BlockSize, after...)
-}
-
-// prefetch adds the loads of the next receive on an idle visit. The device fetches one receive after
-// each visit in which its fast path has looked at a message, but not while it looks for the next WQE
-// in a BlueFlame register only.
-func (x *Expander) prefetch(works []*work) {
-	if !x.c.Prefetched || !x.wants || x.hot {
-		return
-	}
-	for _, w := range works {
-		if w.receive != nil {
-			x.add(model.Dev, model.Load, model.Record, model.Prefetch, x.receiveRecord(), 0, 1, 4, x.announce)
-			x.entry(model.Dev, model.Load, model.Prefetch, w.entry, 0, wqe.DataSize)
-			if len(w.list) > 0 {
-				x.add(model.Dev, model.Load, model.Key, model.Prefetch, KeyTable, w.list[0].key.index, 1, line)
-			}
-			w.prefetched, x.wants = true, false
-			return
-		}
-	}
-}
-
 // execute adds what the device does for requests that it learns of by n.
 func (x *Expander) execute(works []*work, n news) {
 	if x.c.BlueFlame != 0 && x.fromRegister(works, n) {

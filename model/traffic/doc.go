@@ -45,6 +45,8 @@
 //     record of the receives after the first block of the WQE.
 //   - A compare-and-swap whose comparison fails only reads the word. The expansion is that of one
 //     that succeeds.
+//   - Once in 32 steps the device reads the arm register of each CQ that has a completion channel, and
+//     in every 32nd of these rounds the line of its consumer index, which it so takes from the poller.
 //   - A DUMP reads none of the memory that it names. NOP, WAIT, SEND_EN and UMR read only the WQE.
 //   - Key tables are memory of the device (region "keys", one line for each key).
 //
@@ -52,10 +54,8 @@
 //
 // # What is left out
 //
-// Once in 32 steps the device reads the arm register of each CQ that has a completion channel, and
-// in every 32nd of these rounds the line of its consumer index. In the same step it looks for
-// mistakes of one queue pair, and if that queue pair has never sent anything, the device reads the
-// first block of its send ring. Requests that move
+// Once in 32 steps the device looks for mistakes of one queue pair. If that queue pair has never sent
+// anything, the device then reads the first block of its send ring. Requests that move
 // more than 64 KiB together are executed in several visits, each of which reads the record again; the
 // expansion lets a visit end with a request. Also left out: transports other
 // than RC and UC, compressed and collapsed CQs, links to other devices, several threads of a
@@ -66,6 +66,7 @@
 //   - traffic.go: Config, Memory, Request; New and Expand
 //   - parse.go: what a request asks for
 //   - host.go: what host and peer do before and after the device
+//   - idle.go: what the device polls
 //   - device.go: what the device does for WQEs that were announced together
 //   - series.go: WQEs that the device executes together
 //   - lines.go: where things are, completion queues, adding accesses

@@ -52,6 +52,7 @@ var rows = []row{
 	{"masked compare-and-swap of 8 bytes", "masked-cmp-swap", 8, traffic.Form{}},
 	{"masked fetch-and-add of 4 bytes", "masked-fetch-add", 4, traffic.Form{}},
 	{"NOP", "nop", 0, traffic.Form{}},
+	{"NOP, CQs with completion channels", "nop", 0, traffic.Form{Events: true}},
 	{"NOP, BlueFlame", "nop", 0, traffic.Form{BlueFlame: true}},
 	{"DUMP of 64 bytes", "dump", 64, traffic.Form{}},
 	{"copy of 64 bytes", "copy", 64, traffic.Form{}},

@@ -60,7 +60,7 @@ func (s *Source) Config() Config {
 	c := Config{
 		SendBlocks: f.Ring, Receives: f.Ring, Stride: f.Stride, SRQ: f.SRQ, SendCQ: f.Ring, RecvCQ: f.Ring,
 		EntrySize: f.EntrySize, InlineResults: f.InlineCQE, InlineMessages: f.InlineCQE,
-		Rested: f.Rested, Prefetched: f.Prefetched, SlowPath: f.SlowPath, Memory: []Memory{s.Near, s.Far},
+		Events: f.Events, Rested: f.Rested, Prefetched: f.Prefetched, SlowPath: f.SlowPath, Memory: []Memory{s.Near, s.Far},
 	}
 	if f.BlueFlame {
 		c.BlueFlame = 1

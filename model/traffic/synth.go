@@ -29,6 +29,7 @@ type Form struct {
 	EntrySize int  // bytes of a CQE; 0 means 64
 	InlineCQE bool // short messages and results are put into CQEs
 
+	Events    bool // as in Config
 	Untouched bool // nobody writes the payloads before they are sent, or reads them afterwards
 	SlowPath  bool // as in Config
 }

@@ -21,7 +21,8 @@ const (
 	SRQRecord   = "db.srq"
 	SendCI      = "ci.host"
 	RecvCI      = "ci.peer"
-	Registers   = "uar"
+	Registers   = "uar"      // the UAR page of the host's queues
+	PeerPage    = "uar.peer" // and of the peer's
 	KeyTable    = "keys"
 	DefaultRing = 128 // entries of a queue for which Config has 0
 )
@@ -49,6 +50,10 @@ type Config struct {
 	InlineMessages bool // short messages are put into the CQE
 
 	BlueFlame int // number of the BlueFlame register of the host's queue pair, 1..4; 0: it has none
+
+	// Events says that the CQs have completion channels. The device then looks whether they are armed,
+	// which nobody does here. The time between two doorbells is one round of that.
+	Events bool
 
 	// Rested says that before each doorbell the device has had more than 64 idle visits. After so
 	// many it no longer expects the next WQE in the BlueFlame register only.
@@ -89,6 +94,8 @@ type Expander struct {
 	send, recv cq
 
 	linked uint64 // entries of the SRQ that were completed and appended to its free list
+
+	rounds uint // looks whether CQs are armed
 
 	half     int  // the half of the register that the host writes next
 	next     int  // the half in which the device expects the next WQE
@@ -140,6 +147,9 @@ func New(c Config) (*Expander, error) {
 	}
 	if c.SRQ {
 		x.trace.Regions[SRQRecord] = model.Records
+	}
+	if c.Events {
+		x.trace.Regions[PeerPage] = model.UARs
 	}
 	for i := range c.Memory {
 		m := &c.Memory[i]

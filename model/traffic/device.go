@@ -59,7 +59,7 @@ func (x *Expander) fromRegister(works []*work, n news) bool {
 	}
 	if executes {
 		x.next = n.half ^ 1
-		x.meet(w, 1)
+		x.meet(w)
 		x.perform(w, true)
 		x.finish(w)
 	}
@@ -93,7 +93,7 @@ func (x *Expander) fast(w *work) bool {
 // slowPath adds what the slow path does for w.
 func (x *Expander) slowPath(w *work) {
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
-	x.meet(w, 1)
+	x.meet(w)
 	if more := w.blocks - 1; more > 0 {
 		x.wqe(model.Dev, model.Load, model.Follow, w.block+1, more, more*wqe.BlockSize)
 	}
@@ -144,16 +144,13 @@ func (x *Expander) transfer(w *work) {
 }
 
 // meet adds what the fast path does for a message before it decides whether to take it: it looks
-// how many receives there are, unless the only one that it needs has been fetched. announced is how
-// many WQEs are announced.
-func (x *Expander) meet(w *work, announced int) {
+// how many receives there are.
+func (x *Expander) meet(w *work) {
 	if x.c.SlowPath || x.c.SRQ || w.ctrl.Opcode != wqe.OpSend && w.ctrl.Opcode != wqe.OpSendImm {
 		return
 	}
+	x.countReceives(w)
 	x.wants = true
-	if !w.prefetched || announced > 1 {
-		x.countReceives(w)
-	}
 }
 
 // countReceives adds the device's look how many receives there are.

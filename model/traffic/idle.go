@@ -48,7 +48,7 @@ func (x *Expander) pollRegister(half int, after ...int) {
 
 // prefetch adds the loads of the next receive on an idle visit. The device fetches one receive after
 // each visit in which its fast path has looked at a message, but not while it looks for the next WQE
-// in a BlueFlame register only.
+// in a BlueFlame register only. The message does not read the receive again, but counts the receives.
 func (x *Expander) prefetch(works []*work) {
 	if !x.c.Prefetched || !x.wants || x.hot {
 		return

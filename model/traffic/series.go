@@ -18,7 +18,7 @@ const (
 func (x *Expander) fastPath(works []*work, most int) int {
 	w := works[0]
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
-	x.meet(w, len(works))
+	x.meet(w)
 	x.judge(w, true)
 	if k := x.series(works, most); k > 1 {
 		return x.executeSeries(works, k)

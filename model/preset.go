@@ -91,6 +91,7 @@ func Names() []string {
 	for i, f := range list {
 		names[i] = strings.TrimSuffix(strings.TrimPrefix(f, "presets/"), ".toml")
 	}
+	slices.Sort(names) // a name goes before itself with a suffix
 	return names
 }
 

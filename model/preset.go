@@ -357,7 +357,7 @@ func (s *source) line(key string) (line int) {
 		text = strings.TrimSpace(text)
 		if name, ok := strings.CutPrefix(text, "["); ok {
 			name, _, _ = strings.Cut(name, "]")
-			if table = name; table == key || strings.HasPrefix(key, table+".") {
+			if table = strings.ReplaceAll(name, `"`, ""); table == key || strings.HasPrefix(key, table+".") {
 				line = n
 			}
 			continue

@@ -67,8 +67,11 @@ func anyTrace(t *rapid.T, longest, requests int, wild bool) Trace {
 			Why: Why(rapid.IntRange(0, len(whyNames)-1).Draw(t, "why")),
 			N:   rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "n"),
 		}
-		if a.Op != Load && (a.Why == Poll || a.Why == Prefetch) {
+		switch load := a.Op == Load; {
+		case !load && (a.Why == Poll || a.Why == Prefetch):
 			a.Why = Signal // only loads poll and prefetch
+		case load && (a.Why == Signal || a.Why == Complete):
+			a.Why = Follow // only stores signal and complete
 		}
 		is := Structure(rapid.IntRange(0, int(structures)-1).Draw(t, "structure"))
 		a.Kind = [...]Kind{SQ: WQE, RQ: RxWQE, CQ: CQE, Records: Record, UARs: UAR, TxPayload: Payload, RxPayload: Payload, Keys: Key}[is]

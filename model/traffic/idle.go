@@ -9,8 +9,9 @@ import (
 // armLaps is in how many rounds of looks at arm registers the device reads the arm words once.
 const armLaps = 32
 
-// idle adds the polls of a visit that finds nothing.
-func (x *Expander) idle() {
+// idle adds a step that finds nothing: a visit to each queue pair, and more. Receives for works have
+// been posted.
+func (x *Expander) idle(works []*work) {
 	x.hot = x.hot && !x.c.Rested
 	if !x.hot {
 		x.pollRecord(HostRecord)
@@ -21,6 +22,7 @@ func (x *Expander) idle() {
 			x.pollRegister(x.next ^ 1)
 		}
 	}
+	x.prefetch(works)
 	x.pollRecord(PeerRecord) // for what the peer sends
 	if x.c.Events {
 		x.lookForArms(Registers, SendCI)

@@ -198,9 +198,8 @@ func (x *Expander) Expand(list ...Request) error {
 	}
 	x.req += len(list)
 	x.postReceives(works)
-	x.idle()
+	x.idle(works)
 	x.lookInVain(works)
-	x.prefetch(works)
 	x.fill(works)
 	news := x.post(works)
 	x.execute(works, news)

@@ -32,7 +32,7 @@ func (m *machine) state() State {
 
 // key returns what distinguishes machines: the states, and which versions are the newest.
 func (m *machine) key() string {
-	copies := []heldLine{m.core[0], m.core[1], m.llc, m.dev, {M, m.memory}, {M, m.register}}
+	copies := []heldLine{m.core[0], m.core[1], m.llc, m.dev, {M, m.memory}, {M, m.register}, m.node[0], m.node[1]}
 	var b strings.Builder
 	fmt.Fprint(&b, m.state())
 	for i, c := range copies {
@@ -141,13 +141,15 @@ type explored struct {
 
 // explore lets machine and table answer every request in every state that sequences of requests and evictions reach. It
 // stops at the first difference if told so.
-func explore(f *Fabric, first bool) explored {
+func explore(f *Fabric, first bool) explored { return exploreFrom(f, first, careless{}) }
+
+func exploreFrom(f *Fabric, first bool, c careless) explored {
 	x := explored{uses: map[*Rule][]use{}}
 	seen := map[string]bool{}
 	real := fabricNamed(f.Name)
 	var todo []machine
 	for _, home := range f.Homes {
-		todo = append(todo, machine{fabric: real, home: home})
+		todo = append(todo, machine{fabric: real, home: home, careless: c})
 		if real == cxlType2 && home == DeviceMemory {
 			todo = append(todo, machine{fabric: real, home: home, bias: DeviceBias})
 		}
@@ -209,5 +211,16 @@ func TestOracle(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d states of the machine, %d requests, %d of %d rules used", f.Name, x.states, n, len(x.uses), len(f.Rules))
+	}
+}
+
+// A pool without coherence loses stores of programs that do not flush, and shows old data to those that do not drop their
+// copy. So the oracle can tell.
+func TestCarelessProgramsReadOldData(t *testing.T) {
+	for _, c := range []careless{{flush: true}, {drop: true}} {
+		found := slices.ContainsFunc(exploreFrom(poolPlain, false, c).differ, func(err error) bool {
+			return strings.Contains(err.Error(), "the oracle reads version 0, and the newest is 1")
+		})
+		require.True(t, found, "%+v", c)
 	}
 }

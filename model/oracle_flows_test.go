@@ -199,19 +199,36 @@ func (m *machine) dma(req Request) {
 	}
 }
 
-// plainPool is a request to a pool without coherence. A load drops the copy first; a store is flushed. So
-// caches hold nothing between requests.
-func (m *machine) plainPool(req Request) {
+// A careless program forgets what a pool without coherence demands of it.
+type careless struct {
+	flush bool // it does not flush what it has stored
+	drop  bool // it loads what its cache has
+}
+
+// plainPool is a request to a pool without coherence. A load drops the copy first and fetches the line; a store is
+// flushed. What is left in the caches is clean and not used again, so the tables do not have it.
+func (m *machine) plainPool(who Agent, req Request) {
+	cache := &m.node[0]
+	if who == Dev {
+		cache = &m.node[1]
+	}
 	switch req {
 	case CoreLoad, CoreKnown:
 		m.wait(pool)
 		m.send("m2s_req_memrd", "s2m_drs_memdata")
-		m.out.read = m.memory
+		if !m.careless.drop && cache.MESI != M || cache.MESI == I {
+			*cache = heldLine{S, m.memory}
+		}
+		m.out.read = cache.v
 	case CoreStore, CoreStoreNT:
 		m.out.posted = true
 		m.wait(pool)
 		m.send("m2s_rwd_memwr", "s2m_ndr_cmp")
-		m.memory = m.write()
+		*cache = heldLine{M, m.write()}
+		if !m.careless.flush || req == CoreStoreNT {
+			m.memory = cache.v
+			*cache = heldLine{}
+		}
 	case CoreFlush:
 		m.wait(own)
 	}

@@ -57,6 +57,8 @@ type machine struct {
 	core     [2]heldLine // of Host and Peer
 	llc      heldLine    // exclusive here and in no core: the LLC itself owns the line
 	dev      heldLine
+	node     [2]heldLine // what the caches of the two hosts of a pool without coherence have
+	careless careless
 	register int // what the last ring of the doorbell said (PCIe)
 	rung     int // the version of the last ring
 
@@ -70,7 +72,7 @@ func (m *machine) do(who Agent, req Request) outcome {
 	case m.fabric == mesi:
 		m.mesi(who, req)
 	case m.fabric == poolPlain:
-		m.plainPool(req)
+		m.plainPool(who, req)
 	case who == Dev && m.fabric == poolCoherent:
 		m.otherHost(req)
 	case who == Dev && m.fabric == pcie:

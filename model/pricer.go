@@ -286,17 +286,23 @@ func (m *Pricer) inFlight(name string) float64 {
 	return max(m.preset.Price[name].at([...]level{nominal, high, low}[m.level]), 1)
 }
 
-// charge adds a price, times factor, to a span, and returns it. A price of the line's kind, such as "upgrade.cqe",
-// goes before the general one.
+// charge adds a price, times factor, to a span, and returns it.
 func (m *Pricer) charge(s *Span, name string, factor float64) float64 {
-	if s.Op != Work {
-		if special := name + "." + s.Kind.String(); m.preset.has(special) {
-			name = special
-		}
-	}
+	name = m.special(s, name)
 	ns := m.preset.Price[name].at(m.level) * factor
 	s.Parts[name] += ns
 	return ns
+}
+
+// special returns the name of the price that a span pays: a price of the line's kind, such as "upgrade.cqe", goes before the
+// general one.
+func (m *Pricer) special(s *Span, name string) string {
+	if s.Op != Work {
+		if special := name + "." + s.Kind.String(); m.preset.has(special) {
+			return special
+		}
+	}
+	return name
 }
 
 // chargeShown is charge for a price after a store has left its agent.
@@ -305,7 +311,7 @@ func (m *Pricer) chargeShown(s *Span, name string) float64 {
 	if s.shown == nil {
 		s.shown = map[string]float64{}
 	}
-	s.shown[name] += ns
+	s.shown[m.special(s, name)] += ns
 	return ns
 }
 

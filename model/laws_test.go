@@ -144,6 +144,9 @@ func TestStepsSumToLatency(t *testing.T) {
 				begin = spans[s.from].End
 			}
 			require.InDelta(t, begin, s.Begin, tiny, "%s: %v", p.Name, s.Access)
+			for name := range s.Parts {
+				require.True(t, s.Op == Work || !p.has(name+"."+s.Kind.String()), "%s: %v pays the general price %s", p.Name, s.Access, name)
+			}
 			require.InDelta(t, s.End-s.Begin, sum(s.Parts), tiny*(1+s.End), "%s: %v has %v", p.Name, s.Access, s.Parts)
 		}
 		r, err := Run(p, trace, Options{Until: Agent(rapid.IntRange(0, 2).Draw(t, "until"))})

@@ -1,6 +1,9 @@
 package model
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,7 +57,8 @@ func TestOracleOnTraces(t *testing.T) {
 	}
 }
 
-// elsewhere draws other places for the structures, and other requests of the device.
+// elsewhere draws other places for the structures, other requests of the device, and prices that only lines of one kind
+// have.
 func elsewhere(t *rapid.T, p *Preset) *Preset {
 	place, request := map[string]string{}, map[string]string{}
 	for _, s := range structureNames {
@@ -73,5 +77,15 @@ func elsewhere(t *rapid.T, p *Preset) *Preset {
 			delete(c.Request, kind+"."+why) // which would come before those drawn
 		}
 	}
+	special := map[string]Quantity{}
+	for range rapid.IntRange(0, 4).Draw(t, "prices of a kind") {
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(c.Price))).Draw(t, "price")
+		if !strings.Contains(name, ".") && !slices.Contains(always, name) {
+			v := rapid.Float64Range(0, 900).Draw(t, "ns")
+			special[name+"."+rapid.SampledFrom(kindNames).Draw(t, "kind")] = Quantity{Value: v, Low: v / 2, High: v * 2, Trust: Inferred, Source: "drawn"}
+		}
+	}
+	c, err = c.WithPrices(c.Name, special)
+	require.NoError(t, err)
 	return c
 }

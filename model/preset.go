@@ -278,7 +278,7 @@ func (p *Preset) request(key, name string) error {
 func (p *Preset) choose(a *Access) (Request, error) {
 	f := p.Fabric
 	write := a.Op == Store || a.Op == StoreNT || a.Op == RMW
-	if f.Bells && (a.Kind == Record || a.Kind == UAR) && (a.Why == Signal || a.Why == Poll && a.Who == Dev) {
+	if f.Bells && (a.Kind == Record || a.Kind == UAR) && (write && a.Why == Signal || a.Op == Load && a.Why == Poll && a.Who == Dev) {
 		return Bell, nil
 	}
 	if a.Who != Dev || len(f.Reads) == 0 {

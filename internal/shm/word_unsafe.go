@@ -59,19 +59,22 @@ func Blocks(b []byte) []Block {
 func (p *BE32) Observe() uint32 { return bits.ReverseBytes32(atomic.LoadUint32(&p.w)) }
 
 // Publish stores v after everything stored before. Each word has one writer.
-func (p *BE32) Publish(v uint32) { storeRel32(&p.w, bits.ReverseBytes32(v)) }
+//
+// All methods Publish convert p. To check &p.w, the compiler would load a byte of the word first, and so
+// fetch a line that is about to be stored to.
+func (p *BE32) Publish(v uint32) { storeRel32((*uint32)(unsafe.Pointer(p)), bits.ReverseBytes32(v)) }
 
 // Observe returns the word's value, as BE32.Observe does.
 func (p *BE64) Observe() uint64 { return bits.ReverseBytes64(atomic.LoadUint64(&p.w)) }
 
 // Publish stores v after everything stored before. Each word has one writer.
-func (p *BE64) Publish(v uint64) { storeRel64(&p.w, bits.ReverseBytes64(v)) }
+func (p *BE64) Publish(v uint64) { storeRel64((*uint64)(unsafe.Pointer(p)), bits.ReverseBytes64(v)) }
 
 // Observe returns the word's value, as BE32.Observe does.
 func (p *Word64) Observe() uint64 { return atomic.LoadUint64(&p.w) }
 
 // Publish stores v after everything stored before. Each word has one writer.
-func (p *Word64) Publish(v uint64) { storeRel64(&p.w, v) }
+func (p *Word64) Publish(v uint64) { storeRel64((*uint64)(unsafe.Pointer(p)), v) }
 
 // Publish stores the 64 bytes of src. The last eight become visible together, after the
 // others: a reader that observes them, or a word of them, finds all 64 bytes.
@@ -85,7 +88,7 @@ func (p *Block) PublishHead(src *[64]byte) { publishHead((*[64]byte)(p), src) }
 
 // PublishFirst stores the first eight bytes, big-endian, after everything stored before.
 func (p *Block) PublishFirst(v uint64) {
-	storeRel64((*uint64)(unsafe.Pointer(&p[0])), bits.ReverseBytes64(v))
+	storeRel64((*uint64)(unsafe.Pointer(p)), bits.ReverseBytes64(v))
 }
 
 // Snapshot copies the block to dst. The argument first is the value of the block's first word, a

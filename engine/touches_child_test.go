@@ -27,8 +27,12 @@ type watching struct {
 	Error   string // in place of all that: what has gone wrong
 }
 
-// childEnv tells the test binary that it is the process that is watched.
-const childEnv = "NICLESS_TEST_TOUCHES"
+// One of these variables tells the test binary that it is the process that is watched: the engine
+// in it, or a program that posts and polls.
+const (
+	childEnv    = "NICLESS_TEST_TOUCHES"
+	programsEnv = "NICLESS_TEST_TOUCHES_OF_PROGRAMS"
+)
 
 // A stepped is the process that is watched. It speaks to the test by pipes.
 type stepped struct {
@@ -39,16 +43,22 @@ type stepped struct {
 
 // TestTouchesChild is no test, but the process that TestTouches watches.
 func TestTouchesChild(t *testing.T) {
-	if os.Getenv(childEnv) == "" {
+	rows, run := touchRows, (*stepped).run
+	all := os.Getenv(childEnv)
+	if all == "" {
+		rows, run = programRows, (*stepped).runPrograms
+		all = os.Getenv(programsEnv)
+	}
+	if all == "" {
 		t.Skip("TestTouches runs it")
 	}
 	c := &stepped{t, json.NewEncoder(os.NewFile(3, "windows")), bufio.NewReader(os.Stdin)}
-	for _, r := range touchRows(os.Getenv(childEnv) == "true") {
+	for _, r := range rows(all == "true") {
 		t.Run(r.name, func(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			c.t = t
-			c.run(r)
+			run(c, r)
 		})
 	}
 }
@@ -105,8 +115,8 @@ func (r *rig) mappedHost(name string) *host {
 	return h
 }
 
-// run executes the traffic of one row, and has the last doorbell watched.
-func (c *stepped) run(r touchRow) {
+// stage makes a stage for a row.
+func (c *stepped) stage(r touchRow) *stage {
 	if r.form.Ring == 0 {
 		r.form.Ring = 16
 	}
@@ -117,6 +127,12 @@ func (c *stepped) run(r touchRow) {
 	s.source, err = traffic.NewSource(r.op, r.bytes, r.form)
 	require.NoError(c.t, err, r.name)
 	s.build()
+	return s
+}
+
+// run executes the traffic of one row, and has the last doorbell watched.
+func (c *stepped) run(r touchRow) {
+	s := c.stage(r)
 	for range r.warm {
 		s.doorbell(func(_ string, _ []cost.Access, step func()) { step() })
 	}

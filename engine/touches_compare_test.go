@@ -49,11 +49,11 @@ func (t touch) String() string {
 	return s
 }
 
-// expected returns what the device touches according to these accesses. The key tables are private
+// expected returns what an agent touches according to these accesses. The key tables are private
 // memory of the device, and its searches cannot be seen.
-func expected(list []cost.Access) (touches []touch) {
+func expected(list []cost.Access, who cost.Agent) (touches []touch) {
 	for _, a := range list {
-		if a.Who == cost.Dev && a.Kind != cost.Key {
+		if a.Who == who && a.Kind != cost.Key {
 			touches = append(touches, touch{a.Op != cost.Load, a.Line.Region, a.Line.Index, a.N})
 		}
 	}

@@ -131,14 +131,22 @@ func (s *stage) postReceive(entry []byte) {
 	s.srq.post(1)
 }
 
+// deviceWindows is how many times run has something watched.
+const deviceWindows = 2
+
 // watch has a step watched. In the same step the device also visits the other queue pair.
 func (s *stage) watch(what string, list []cost.Access, step func()) {
-	w := watching{Name: fmt.Sprintf("%s, %s", s.row.name, what), Regions: s.regions, Want: expected(list)}
+	want := expected(list, cost.Dev)
 	if what == "news" {
-		w.Want = append(w.Want, touch{Region: traffic.PeerRecord, N: 1})
+		want = append(want, touch{Region: traffic.PeerRecord, N: 1})
 	}
+	s.watchFor(what, want, step)
+}
+
+func (s *stage) watchFor(what string, want []touch, f func()) {
+	w := watching{Name: fmt.Sprintf("%s, %s", s.row.name, what), Regions: s.regions, Want: want}
 	for _, r := range []*shm.Region{s.a.mem, s.b.mem, s.a.c.uar, s.b.c.uar} {
 		w.Watched = append(w.Watched, extent{r.Addr(), uint64(r.Size())})
 	}
-	s.c.watched(w, step)
+	s.c.watched(w, f)
 }

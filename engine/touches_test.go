@@ -27,6 +27,18 @@ import (
 // It does not see what the processor fetches ahead, nor which accesses overlap. Key tables are memory
 // of the engine and are not watched.
 func TestTouches(t *testing.T) {
+	require.Equal(t, deviceWindows*len(touchRows(*everyTouch)), watchChild(t, childEnv))
+}
+
+// Programs that post and poll by package hostpath touch the lines that package traffic expects of
+// the host and the peer. What they do with payloads is their own business.
+func TestTouchesOfPrograms(t *testing.T) {
+	require.Equal(t, programWindows*len(programRows(*everyTouch)), watchChild(t, programsEnv))
+}
+
+// watchChild watches what another process does if it is started with this variable in its
+// environment, and returns how many times it was watched.
+func watchChild(t *testing.T, variable string) (n int) {
 	if !canTrace {
 		t.Skip("single accesses can be watched on amd64 only")
 	}
@@ -41,7 +53,7 @@ func TestTouches(t *testing.T) {
 	defer windows.Close()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestTouchesChild$", "-test.timeout=0")
 	// The scheduler must not send signals to the thread while it is stepped.
-	cmd.Env = append(os.Environ(), childEnv+"="+strconv.FormatBool(*everyTouch), "GODEBUG=asyncpreemptoff=1")
+	cmd.Env = append(os.Environ(), variable+"="+strconv.FormatBool(*everyTouch), "GODEBUG=asyncpreemptoff=1")
 	cmd.ExtraFiles = []*os.File{theirWindows}
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -52,7 +64,6 @@ func TestTouches(t *testing.T) {
 	limit := time.AfterFunc(9*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 
-	n := 0
 	for in := json.NewDecoder(bufio.NewReader(windows)); ; n++ {
 		var w watching
 		if err := in.Decode(&w); errors.Is(err, io.EOF) {
@@ -85,7 +96,7 @@ func TestTouches(t *testing.T) {
 		requireSensitive(t, &w, got)
 	}
 	require.NoError(t, cmd.Wait(), output.String())
-	require.Equal(t, 2*len(touchRows(*everyTouch)), n)
+	return n
 }
 
 // requireSensitive plants differences: each touch that is left out, or turned from a load into a

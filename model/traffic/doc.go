@@ -50,6 +50,8 @@
 //   - A DUMP reads none of the memory that it names. NOP, WAIT, SEND_EN and UMR read only the WQE.
 //   - Key tables are memory of the device (region "keys", one line for each key).
 //
+// Pollers that find data in a CQE read the work request again, to learn where the data belong.
+//
 // The host stores the doorbell also to a register of its UAR page, which the device does not read.
 //
 // # What is left out

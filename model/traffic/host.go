@@ -165,6 +165,7 @@ func (x *Expander) take(who model.Agent, q *cq, list []completion) {
 		if !c.brings(who) || !c.carried {
 			continue
 		}
+		x.readBack(who, c.work)
 		if q.size == cqe.Size128 {
 			x.add(who, model.Load, model.CQE, model.Once, q.region, q.last(c.index)-1, 1, int(c.total))
 		}
@@ -177,6 +178,22 @@ func (x *Expander) take(who model.Agent, q *cq, list []completion) {
 			c.eachTarget(func(p piece) { x.memory(who, model.Load, model.Stream, p) })
 		}
 	}
+}
+
+// readBack adds the poller's reading of the work request, which says where the data in a CQE belong.
+func (x *Expander) readBack(who model.Agent, w *work) {
+	bytes := 0 // of the list
+	w.eachTarget(func(piece) { bytes += wqe.DataSize })
+	if who == model.Peer {
+		at := 0
+		if x.c.SRQ {
+			at = wqe.SRQNextSize
+		}
+		x.entry(who, model.Load, model.Follow, w.entry, at, bytes)
+		return
+	}
+	bytes += int(w.info.Units-w.info.DataLeast) * wqe.UnitSize
+	x.wqe(who, model.Load, model.Follow, w.block, (bytes+wqe.BlockSize-1)/wqe.BlockSize, bytes)
 }
 
 // brings reports whether a completion tells who that the payload of w has arrived.

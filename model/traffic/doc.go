@@ -4,8 +4,9 @@
 // An Expander knows the queues of a connection: how large they are, and how far they are. It
 // expands requests that are given as the bytes of their WQEs and receives. Synth makes such
 // requests: steady traffic of one kind. Both describe what package hostpath and package engine do
-// on this machine. A test of package engine watches every access of the engine and compares it
-// with the expansion (TestTouches), so the two cannot drift.
+// on this machine. Tests of package engine watch every access of the engine, and of programs that
+// post and poll, and compare them with the expansion (TestTouches, TestTouchesOfPrograms). So they
+// cannot drift.
 //
 // # Who does what
 //
@@ -16,9 +17,10 @@
 // Each queue pair has one line for its doorbell record, which holds the counters of both its
 // queues. So a receive that is posted takes the line from the device, which polls the other
 // counter in it, and on its next idle visit the device fetches it again. The record of a shared
-// receive queue is a line of its own, which the device reads only when a message comes. The consumer index of a CQ and its arm word are in one line as well. Records,
-// rings and registers share no line with each other. The notes in which posters and pollers
-// remember their requests are not shared with the device and are left out.
+// receive queue is a line of its own, which the device reads only when a message comes. The consumer
+// index of a CQ and its arm word are in one line as well. Records, rings and registers share no line
+// with each other. The notes in which posters and pollers remember their requests are not shared with
+// the device and are left out.
 //
 // # What the device touches
 //

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -77,7 +78,7 @@ func (e *PresetError) Error() string {
 		s += fmt.Sprintf(": line %d", e.Line)
 	}
 	if e.Key != "" {
-		s += ": " + e.Key
+		s += ": " + shorten(e.Key)
 	}
 	return s + ": " + e.Err.Error()
 }
@@ -147,6 +148,9 @@ func parse(name string, text []byte, path []string) (*Preset, error) {
 	default:
 		return nil, at.errorf("bias", "%q is neither host nor device", f.Bias)
 	}
+	if err := at.checkTexts(&f); err != nil {
+		return nil, err
+	}
 	for key, price := range f.Price {
 		p.recipes[key] = recipe{price, &at}
 	}
@@ -167,6 +171,30 @@ func parse(name string, text []byte, path []string) (*Preset, error) {
 		return nil, at.errorf("price", "%w", err)
 	}
 	return p, nil
+}
+
+// maxPrices is the most prices in a file, because a price may be computed from a chain of all others.
+const maxPrices = 1000
+
+// checkTexts returns an error if there are too many prices, or if a text that is printed later has characters
+// that a terminal would obey.
+func (s *source) checkTexts(f *file) error {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(f.Price) > maxPrices {
+		return s.errorf("price", "there are %d prices, more than %d", len(f.Price), maxPrices)
+	}
+	if strings.ContainsFunc(f.About, odd) {
+		return s.errorf("about", "%q has characters that cannot be printed", f.About)
+	}
+	for key, price := range sorted(f.Price) {
+		if strings.ContainsFunc(key, odd) {
+			return s.errorf("price", "the name %q has characters that cannot be printed", key)
+		}
+		if strings.ContainsFunc(price.Source, odd) {
+			return s.errorf("price."+key+".source", "%q has characters that cannot be printed", price.Source)
+		}
+	}
+	return nil
 }
 
 // complete returns an error if a price is missing that a rule of the fabric needs.

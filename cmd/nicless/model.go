@@ -173,6 +173,9 @@ func (f *modelFlags) run(stdin io.Reader, stdout, stderr io.Writer) error {
 		return err
 	}
 	if form == "trace" {
+		if f.sweep != "" {
+			return usagef("a trace has no prices", "model: --sweep and --out trace exclude each other")
+		}
 		return f.print(stdout, func(w io.Writer) error { return model.WriteTrace(w, t) })
 	}
 	if f.sweep != "" {
@@ -196,6 +199,11 @@ func (f *modelFlags) runSweep(title string, presets []*model.Preset, t model.Tra
 	price, low, high, step, err := model.ParseSweep(f.sweep)
 	if err != nil {
 		return nil, usagef(hint, "model: --sweep: %w", err)
+	}
+	for _, change := range f.set {
+		if name, _, _ := strings.Cut(change, "="); strings.TrimPrefix(name, "price.") == price {
+			return nil, usagef("the sweep sets it", "model: --sweep and --set are both for price.%s", price)
+		}
 	}
 	s, err := model.RunSweep(title, presets, t, o, price, low, high, step)
 	if err != nil {

@@ -112,14 +112,23 @@ var kindOf = map[string]Kind{"req": Record, "rsp": Record, "sq": WQE, "cq": CQE}
 // (price handover) follows from no other price on all processors, so it is a price of its own where it has
 // been measured.
 func (f Floor) Predict(p *Preset) (Figure, error) {
+	fig, _, err := f.predict(p)
+	return fig, err
+}
+
+// predict is Predict, with the weakest trust of the prices.
+func (f Floor) predict(p *Preset) (fig Figure, trust string, err error) {
 	if q, ok := p.Price["handover"]; ok && f.Name == "pp_same_line_rtt" {
-		return Figure{2 * q.Value, 2 * q.Low, 2 * q.High}, nil
+		return Figure{2 * q.Value, 2 * q.Low, 2 * q.High}, q.Trust.String(), nil
 	}
-	pause := p.Price["pause"]
 	r, err := Run(p, f.Trace(6), Options{Warm: 4, Until: Host})
 	if err != nil {
-		return Figure{}, err
+		return Figure{}, "", err
 	}
-	l := r.Latency
-	return Figure{l.NS + f.pauses*pause.Value, l.Low + f.pauses*pause.Low, l.High + f.pauses*pause.High}, nil
+	l, trust := r.Latency, r.Trust
+	if pause := p.Price["pause"]; f.pauses > 0 {
+		trust = weaker(trust, pause.Trust.String())
+		l = Figure{l.NS + f.pauses*pause.Value, l.Low + f.pauses*pause.Low, l.High + f.pauses*pause.High}
+	}
+	return l, trust, nil
 }

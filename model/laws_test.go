@@ -193,12 +193,12 @@ func TestRangeContainsLatency(t *testing.T) {
 // differ only in accesses that follow each other on the path.
 func TestLayoutsAdd(t *testing.T) {
 	for _, bytes := range []int{64, 1500, 4096} {
-		l1, err := design{preset: "cxl2-fpga"}.latency(bytes, "", nominal)
+		l1, err := design{preset: "cxl2-fpga"}.loop(bytes, "", nominal)
 		require.NoError(t, err)
 		extra := func(place map[string]string) float64 {
-			ns, err := design{preset: "cxl2-fpga", place: place}.latency(bytes, "", nominal)
+			r, err := design{preset: "cxl2-fpga", place: place}.loop(bytes, "", nominal)
 			require.NoError(t, err)
-			return (ns/l1 - 1) * 100
+			return (r.Latency.NS/l1.Latency.NS - 1) * 100
 		}
 		rx, tx, both := extra(rxInNIC), extra(txInNIC), extra(inNIC)
 		t.Logf("%d B: %+.2f and %+.2f %%, together %+.2f %%", bytes, rx, tx, both)

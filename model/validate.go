@@ -18,6 +18,7 @@ type Row struct {
 	Tolerance float64 `json:"tolerance"` // percent of Measured for ns, points for %
 	Role      string  `json:"role"`      // calibration, held out, or arithmetic
 	Status    string  `json:"status"`
+	Trust     string  `json:"trust"` // the weakest of what the prediction rests on, in words
 	Note      string  `json:"note,omitempty"`
 }
 
@@ -114,12 +115,12 @@ func FloorRows(p *Preset, measured map[string]float64, tolerance float64) ([]Row
 		if !ok {
 			continue
 		}
-		fig, err := f.Predict(p)
+		fig, trust, err := f.predict(p)
 		if err != nil {
 			return nil, err
 		}
 		r := Row{ID: p.Name + " " + f.Name, What: f.About + ", round trip", Unit: "ns", Measured: ns,
-			Predicted: fig.NS, Low: fig.Low, High: fig.High, Tolerance: tolerance, Role: HeldOut}
+			Predicted: fig.NS, Low: fig.Low, High: fig.High, Tolerance: tolerance, Role: HeldOut, Trust: trust}
 		if f.Name == "pp_line_each_way_rtt" || f.Name == "pp_same_line_rtt" && p.has("handover") {
 			r.Role = Calibration
 		}
@@ -191,7 +192,7 @@ func paperRows() ([]Row, error) {
 		}
 		p := ((1+gain.Predicted/100)/(1+sum/100) - 1) * 100
 		rows = append(rows, Row{ID: fmt.Sprintf("cc sum %d B", bytes), What: "the same, from the paper's three penalties and the model's gain by NC-P", Unit: "%",
-			Measured: -37, Predicted: p, Low: p, High: p, Tolerance: 7.5, Role: Arithmetic})
+			Measured: -37, Predicted: p, Low: p, High: p, Tolerance: 7.5, Role: Arithmetic, Trust: weaker(gain.Trust, Secondary.String())})
 	}
 	return rows, nil
 }
@@ -202,45 +203,52 @@ type design struct {
 	place, request map[string]string
 }
 
-// latency returns the loopback latency of packets of some bytes. The argument ends puts the named price at an
-// end of its range; if it is "", all prices are nominal.
-func (d design) latency(bytes int, price string, end level) (float64, error) {
+// loop prices a loopback of packets of some bytes. The named price is at an end of its range; if it is "", all
+// prices are nominal.
+func (d design) loop(bytes int, price string, end level) (*Report, error) {
 	p, err := Builtin(d.preset)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var set map[string]string
 	if price != "" {
 		if from, ok := p.recipes[price]; ok && len(from.Range) == 2 {
 			if p, err = p.atEnd(price, end); err != nil {
-				return 0, err
+				return nil, err
 			}
 		}
 	}
-	if p, err = p.With(d.place, d.request, set); err != nil {
-		return 0, err
+	if p, err = p.With(d.place, d.request, nil); err != nil {
+		return nil, err
 	}
 	t, err := Loopback(bytes, 6)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	r, err := Run(p, t, Options{Warm: 4, Until: Dev})
-	if err != nil {
-		return 0, err
+	return Run(p, t, Options{Warm: 4, Until: Dev})
+}
+
+// weaker returns the weaker of two marks in words.
+func weaker(a, b string) string {
+	if slices.Index(trustNames, a) > slices.Index(trustNames, b) {
+		return a
 	}
-	return r.Latency.NS, nil
+	return b
 }
 
 // compare predicts how much longer packets take with design d than with base, in percent, and how far that moves if one price
 // after the other goes to an end of its range, in both designs.
 func (r *Row) compare(d, base design, bytes int) error {
 	percent := func(price string, end level) (float64, error) {
-		a, err := d.latency(bytes, price, end)
+		a, err := d.loop(bytes, price, end)
 		if err != nil {
 			return 0, err
 		}
-		b, err := base.latency(bytes, price, end)
-		return (a/b - 1) * 100, err
+		b, err := base.loop(bytes, price, end)
+		if err != nil {
+			return 0, err
+		}
+		r.Trust = weaker(a.Trust, b.Trust)
+		return (a.Latency.NS/b.Latency.NS - 1) * 100, nil
 	}
 	var err error
 	if r.Predicted, err = percent("", nominal); err != nil {

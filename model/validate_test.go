@@ -16,6 +16,9 @@ var update = flag.Bool("update", false, "write testdata/validate.txt anew")
 func TestValidate(t *testing.T) {
 	rows, err := Validate()
 	require.NoError(t, err)
+	for _, r := range rows {
+		require.Contains(t, trustNames, r.Trust, r.ID)
+	}
 	var got bytes.Buffer
 	require.NoError(t, WriteRows(&got, rows))
 	if *update {

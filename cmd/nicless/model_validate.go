@@ -69,13 +69,24 @@ func printRows(w io.Writer, rows []model.Row, asJSON bool) error {
 	if err := model.WriteRows(w, rows); err != nil {
 		return err
 	}
-	count := map[string]int{}
+	count, trusts := map[string]int{}, map[string]int{}
 	for _, r := range rows {
 		count[r.Status]++
+		trusts[r.Trust]++
 	}
 	fmt.Fprintf(w, "\n%d rows: %d reproduced, %d direction only, %d not reproduced, %d without a value to compare\n",
 		len(rows), count[model.Reproduced], count[model.DirectionOnly], count[model.NotReproduced], count[model.NoValue])
-	return nil
+	var list []string
+	for t := model.Inferred; ; t-- { // the weakest first
+		if n := trusts[t.String()]; n > 0 {
+			list = append(list, fmt.Sprintf("%v in %d", t, n))
+		}
+		if t == 0 {
+			break
+		}
+	}
+	_, err := fmt.Fprintf(w, "weakest trust of the predictions: %s\n", strings.Join(list, ", "))
+	return err
 }
 
 // localRows measures the floors of this machine, and compares each with what the prices of the same round

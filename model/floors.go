@@ -8,8 +8,6 @@ type Floor struct {
 	Name  string // the name of the measurement
 	About string
 	trip  func(b *tripBuilder)
-
-	pauses float64 // pauses in a round trip, each after a poll that has found its value
 }
 
 // Floors lists the floors.
@@ -19,19 +17,19 @@ var Floors = []Floor{
 		b.see("req")
 		b.reply("rsp")
 		b.back("rsp")
-	}, 0},
+	}},
 	{"pp_same_line_rtt", "one line, both write it", func(b *tripBuilder) {
 		b.send("req")
 		b.see("req")
 		b.reply("req")
 		b.back("req")
-	}, 0},
+	}},
 	{"pp_poll_wqe_cqe_rtt", "WQE polled, CQE back", func(b *tripBuilder) {
 		b.send("sq")
 		b.see("sq")
 		b.reply("cq")
 		b.back("cq")
-	}, 0},
+	}},
 	{"pp_wqe_doorbell_cqe_rtt", "WQE and doorbell line, CQE back", func(b *tripBuilder) {
 		b.add(Host, Store, WQE, Once, "sq")
 		b.send("req")
@@ -39,11 +37,10 @@ var Floors = []Floor{
 		b.add(Dev, Load, WQE, Once, "sq")
 		b.reply("cq")
 		b.back("cq")
-	}, 0},
-	{"pp_wqe_doorbell_memcpy_cqe_rtt/8", "the same, and 8 bytes that the poster has written are copied", copying, 0},
-	{"pp_wqe_doorbell_memcpy_cqe_rtt/64", "the same with 64 bytes", copying, 0},
-	{"pp_two_lines_each_way_rtt", "two lines per direction", twoLines, 0},
-	{"pp_two_lines_each_way_rtt_calm", "the same with a pause after each poll that has found its value", twoLines, 2},
+	}},
+	{"pp_wqe_doorbell_memcpy_cqe_rtt/8", "the same, and 8 bytes that the poster has written are copied", copying},
+	{"pp_wqe_doorbell_memcpy_cqe_rtt/64", "the same with 64 bytes", copying},
+	{"pp_two_lines_each_way_rtt", "two lines per direction", twoLines},
 }
 
 // twoLines is the trip of a floor with a polled line and another one in each direction.
@@ -125,10 +122,5 @@ func (f Floor) predict(p *Preset) (fig Figure, trust string, err error) {
 	if err != nil {
 		return Figure{}, "", err
 	}
-	l, trust := r.Latency, r.Trust
-	if pause := p.Price["pause"]; f.pauses > 0 {
-		trust = weaker(trust, pause.Trust.String())
-		l = Figure{l.NS + f.pauses*pause.Value, l.Low + f.pauses*pause.Low, l.High + f.pauses*pause.High}
-	}
-	return l, trust, nil
+	return r.Latency, r.Trust, nil
 }

@@ -178,7 +178,6 @@ func modelPrices(values func(name string) []float64, text string) map[string]mod
 		"upgrade.wqe":      {name: calibrate.Post, less: calibrate.Chase},
 		"data":             {name: calibrate.Data},
 		"handover":         {name: calibrate.Handover},
-		"pause":            {name: calibrate.Pause},
 		"hit":              {name: calibrate.Hit},
 		"llc_load":         {name: calibrate.LLCLoad},
 		"dram_load":        {name: calibrate.DRAMLoad},

@@ -14,9 +14,7 @@ import (
 var floorsFlag = flag.Bool("floors", false, "measure the floors of this machine, and compare them with the model")
 
 // TestFloorsOfThisMachine measures prices and floors, and compares them: the model predicts each floor that
-// is held out within 10 %. The floor of two lines each way is predicted with pauses only, because without
-// them processors load the second line before they know that there is news, if they like
-// (docs/design/0043). Other programs disturb measurements, so there are five attempts.
+// is held out within 10 %. Other programs disturb measurements, so there are five attempts.
 func TestFloorsOfThisMachine(t *testing.T) {
 	if !*floorsFlag {
 		t.Skip("measures for some seconds; -floors runs it")
@@ -32,7 +30,7 @@ func TestFloorsOfThisMachine(t *testing.T) {
 		for _, r := range rows {
 			off := (r.Predicted/r.Measured - 1) * 100
 			t.Logf("%-40s measured %4.0f ns, predicted %+.1f %%, %s", r.ID, r.Measured, off, r.Role)
-			if r.Role == model.HeldOut && r.ID != "here "+calibrate.TwoLines {
+			if r.Role == model.HeldOut {
 				worst, held = max(worst, math.Abs(off)), held+1
 			}
 		}

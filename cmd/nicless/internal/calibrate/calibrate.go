@@ -149,7 +149,7 @@ func (r *Result) fill(all []round, floors []row) {
 			r.Values[f.name] = append(r.Values[f.name], round.first[f.name])
 		}
 	}
-	for _, name := range []string{Signal, Handover, Post, Data, Chase, Next, WriteNext, Atomic, Copy, Pause, Hit, LLCLoad, DRAMLoad, LinesInFlight} {
+	for _, name := range []string{Signal, Handover, Post, Data, Chase, Next, WriteNext, Atomic, Copy, Hit, LLCLoad, DRAMLoad, LinesInFlight} {
 		r.Prices = append(r.Prices, sample(name, notes[name], r.Values[name]))
 	}
 	for _, f := range floors {

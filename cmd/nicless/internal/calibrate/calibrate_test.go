@@ -40,10 +40,10 @@ func TestRunMeasuresEverything(t *testing.T) {
 	for _, s := range r.Floors {
 		floors = append(floors, s.Name)
 	}
-	assert.Equal(t, []string{"signal", "handover", "post", "data", "chase", "next", "write_next", "atomic", "copy", "pause",
+	assert.Equal(t, []string{"signal", "handover", "post", "data", "chase", "next", "write_next", "atomic", "copy",
 		"hit", "llc_load", "dram_load", "lines_in_flight"}, prices)
 	assert.Equal(t, []string{"pp_line_each_way_rtt", "pp_same_line_rtt", "pp_poll_wqe_cqe_rtt", "pp_wqe_doorbell_cqe_rtt",
-		"pp_two_lines_each_way_rtt", "pp_two_lines_each_way_rtt_calm", "pp_wqe_doorbell_memcpy_cqe_rtt/8",
+		"pp_two_lines_each_way_rtt", "pp_wqe_doorbell_memcpy_cqe_rtt/8",
 		"pp_wqe_doorbell_memcpy_cqe_rtt/64", "pp_wqe_doorbell_memcpy_cqe_rtt/256", "pp_wqe_doorbell_memcpy_cqe_rtt/4096"}, floors)
 	assert.Len(t, r.Values, len(prices)+len(floors))
 	require.Positive(t, r.Rounds)
@@ -113,14 +113,14 @@ func TestChooseCores(t *testing.T) {
 func TestPricesOfARound(t *testing.T) {
 	r := round{
 		first: map[string]float64{
-			firstRow: 190, lastRow: 210, Handover: 120, "word out, line back": 170, "calm": 250, "calm, line ahead": 257,
-			"calm, copy of 1": 252, "calm, copy of 64": 283.5, "block of 16": 100, "block of 64": 340, "adding together": 350,
+			firstRow: 190, lastRow: 210, Handover: 120, "word out, line back": 170, "line ahead": 207,
+			"copy of 1": 252, "copy of 64": 283.5, "block of 16": 100, "block of 64": 340, "adding together": 350,
 			"adding apart": 300, Hit: 2, LLCLoad: 15, DRAMLoad: 150,
 		},
 		second: map[string]float64{"chain of 2": 250, "chain of 6": 350, "block of 16": 300, "block of 64": 396},
 	}
 	want := map[string]float64{
-		Signal: 100, Handover: 60, Post: 70, Data: 7, Chase: 25, Next: 2, WriteNext: 5, Atomic: 25, Copy: 0.5, Pause: 25,
+		Signal: 100, Handover: 60, Post: 70, Data: 7, Chase: 25, Next: 2, WriteNext: 5, Atomic: 25, Copy: 0.5,
 		Hit: 2, LLCLoad: 15, DRAMLoad: 150, LinesInFlight: 12.5,
 	}
 	have := r.derive()

@@ -11,10 +11,8 @@
 //
 // While a processor polls, it guesses what comes next and fetches lines for it, or takes them away
 // from the other core. Whether it does depends on the machine code. So all shapes poll with the
-// same code, and prices that are differences of shapes are measured with a pause after each poll
-// that has found its value: see awaitCalmly. The floors have no pauses, as in C. One of them,
-// pp_two_lines_each_way_rtt, gains from the guesses on some machines and at some times, by up to a
-// fifth; the floor with the suffix _calm is the same with pauses.
+// same code, and prices that are differences of long exchanges are measured with a pause after each
+// poll that has found its value: see awaitCalmly. The floors have no pauses, as in C.
 //
 // No held-out floor is a shape of a price. Two prices, signal and handover, have the shapes of
 // the floors pp_line_each_way_rtt and pp_same_line_rtt, but are measured in rows of their own.

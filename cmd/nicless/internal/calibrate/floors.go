@@ -78,30 +78,6 @@ var twoLines = shape{
 	},
 }
 
-// twoLinesCalm is twoLines with awaitCalmly.
-var twoLinesCalm = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
-		d, c := m.descriptor(0), m.completion(0)
-		for ; i < end; i++ {
-			put(d, i)
-			m.request.Publish(i)
-			awaitCalmly(m.response, i)
-			sum += get(c)
-		}
-		return sum
-	},
-	answer: func(m *memory, i, end uint64) (sum uint64) {
-		d, c := m.descriptor(0), m.completion(0)
-		for ; i < end; i++ {
-			awaitCalmly(m.request, i)
-			sum += get(d)
-			put(c, i)
-			m.response.Publish(i)
-		}
-		return sum
-	},
-}
-
 // pollWQE is a descriptor that the other side polls, and a completion.
 var pollWQE = shape{
 	ask: func(m *memory, i, end uint64) (sum uint64) {
@@ -178,9 +154,8 @@ func floors() []row {
 	list := []row{
 		{name: EachWay, shape: eachWay}, {name: SameLine, shape: sameLine}, {name: PollWQE, shape: pollWQE},
 		{name: Doorbell, shape: doorbell}, {name: TwoLines, shape: twoLines},
-		{name: TwoLinesCalm, shape: twoLinesCalm},
 	}
-	for _, n := range copies {
+	for _, n := range lengths {
 		list = append(list, row{name: Memcpy + "/" + strconv.Itoa(n), shape: copying(n)})
 	}
 	return list

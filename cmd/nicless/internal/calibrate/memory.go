@@ -113,13 +113,11 @@ func await(w *shm.Word64, v uint64) {
 	}
 }
 
-// awaitCalmly is await for shapes whose differences are prices. While a processor polls, it
-// guesses now and then that the value has come, and begins with what the thread does next: it
-// fetches lines that will be read, and takes lines that will be written from the core that is
-// using them. Whether that happens depends on the machine code, not on the lines: on a Zen 5 a
-// round trip with one more line was up to 20 ns faster than without. On amd64 nothing begins
-// before the PAUSE ends, and the processor knows by then. All of a difference's shapes contain as
-// many pauses.
+// awaitCalmly is await for shapes with much work between two polls, whose differences are prices. While a
+// processor polls, it guesses now and then that the value has come, and begins with what the thread
+// does next: it fetches lines that will be read, and takes lines that will be written from the
+// core that is using them. On amd64 nothing begins before the PAUSE ends, and the processor knows by
+// then. All of a difference's shapes contain as many pauses.
 //
 //go:noinline
 func awaitCalmly(w *shm.Word64, v uint64) {

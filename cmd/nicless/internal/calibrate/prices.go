@@ -24,15 +24,32 @@ var wordOutLineBack = shape{
 	},
 }
 
-// calm is a word in each direction. Before the first word, ahead lines of 64 bytes are written, which
-// the other side reads; then it copies bytes that only it uses.
-func calm(ahead uint64, bytes int) shape {
+// lineAhead is a word in each direction. Before the first word, a line of 64 bytes of a ring is written, which the other side
+// reads.
+var lineAhead = shape{
+	ask: func(m *memory, i, end uint64) (sum uint64) {
+		for ; i < end; i++ {
+			put(m.descriptor(i), i)
+			m.request.Publish(i)
+			await(m.response, i)
+		}
+		return sum
+	},
+	answer: func(m *memory, i, end uint64) (sum uint64) {
+		for ; i < end; i++ {
+			await(m.request, i)
+			sum += get(m.descriptor(i))
+			m.response.Publish(i)
+		}
+		return sum
+	},
+}
+
+// copies is a word in each direction. Between them the other side copies bytes that only it uses.
+func copies(bytes int) shape {
 	return shape{
 		ask: func(m *memory, i, end uint64) (sum uint64) {
 			for ; i < end; i++ {
-				for k := range ahead {
-					put(m.descriptor(i+k*slots/2), i)
-				}
 				m.request.Publish(i)
 				awaitCalmly(m.response, i)
 			}
@@ -41,9 +58,6 @@ func calm(ahead uint64, bytes int) shape {
 		answer: func(m *memory, i, end uint64) (sum uint64) {
 			for ; i < end; i++ {
 				awaitCalmly(m.request, i)
-				for k := range ahead {
-					sum += get(m.descriptor(i + k*slots/2))
-				}
 				copy(m.target[:bytes], m.source[:bytes])
 				m.response.Publish(i)
 			}

@@ -50,7 +50,6 @@ const (
 	WriteNext     = "write_next"
 	Atomic        = "atomic"
 	Copy          = "copy"
-	Pause         = "pause"
 	Hit           = "hit"
 	LLCLoad       = "llc_load"
 	DRAMLoad      = "dram_load"
@@ -62,13 +61,12 @@ var notes = map[string]string{
 	Signal:        "one way of a word that the other core polls: half of one line per direction",
 	Handover:      "one way of a line that both cores write: half of its round trip",
 	Post:          "one way of a line of 64 bytes in a ring whose last word the other core polls: a word there and a line back, less a signal",
-	Data:          "one more line, written before a signal and read after it: a line and a word there and a word back, less one line per direction, both with pauses",
+	Data:          "one more line, written before a signal and read after it: a line and a word there and a word back, less one line per direction",
 	Chase:         "one more line that the other core has written and whose address is in the line before: slope from 2 to 6 lines",
 	Next:          "reading one more line of a block that the other core has written: slope from 1 KiB to 4 KiB",
 	WriteNext:     "writing one more line of a block that the other core has read: slope from 1 KiB to 4 KiB",
 	Atomic:        "a locked addition to a line that the other core has changed, less one to an own line",
 	Copy:          "copying one more line within the core's own cache, between signals: slope from 64 B to 4 KiB",
-	Pause:         "a pause after a poll that has found its value: half of one line per direction with such pauses, less a signal",
 	Hit:           "a load from the core's first cache that waits for the load before",
 	LLCLoad:       "a load from the last cache that waits for the load before",
 	DRAMLoad:      "a load from memory that waits for the load before",
@@ -82,15 +80,12 @@ const (
 	PollWQE  = "pp_poll_wqe_cqe_rtt"
 	Doorbell = "pp_wqe_doorbell_cqe_rtt"
 	TwoLines = "pp_two_lines_each_way_rtt"
-	// TwoLinesCalm is TwoLines with a pause after each poll that has found its value. The floors in
-	// C have no such row.
-	TwoLinesCalm = "pp_two_lines_each_way_rtt_calm"
 
 	Memcpy = "pp_wqe_doorbell_memcpy_cqe_rtt" // followed by a slash and the number of bytes
 )
 
-// copies are the numbers of bytes that the floors with Memcpy copy.
-var copies = []int{8, 64, 256, 4096}
+// lengths are the numbers of bytes that the floors with Memcpy copy.
+var lengths = []int{8, 64, 256, 4096}
 
 // defaultBudget is the Budget that zero means.
 const defaultBudget = 2 * time.Second

@@ -68,8 +68,11 @@ func calibrateModel(ctx context.Context, stdout io.Writer, o calibrate.Options, 
 		return err
 	}
 	text, err := calibrated(&r, time.Now())
+	if err == nil {
+		_, err = model.Parse(localMeasured, text) // a measurement may give what no price can be
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("calibrate: %w; repeat it", err)
 	}
 	if output == "" {
 		if output, err = calibratedPath(); err == nil {
@@ -77,7 +80,7 @@ func calibrateModel(ctx context.Context, stdout io.Writer, o calibrate.Options, 
 		}
 	}
 	if err == nil {
-		err = os.WriteFile(output, text, 0o644)
+		err = replaceFile(output, text)
 	}
 	if err != nil {
 		return fmt.Errorf("calibrate: %w", err)
@@ -96,6 +99,27 @@ func calibrateModel(ctx context.Context, stdout io.Writer, o calibrate.Options, 
 	}
 	fmt.Fprintf(stdout, "# preset local-measured is in %s\n", output)
 	return nil
+}
+
+// replaceFile writes a file so that readers see the old text or the new one. What is no ordinary file is written
+// where it is.
+func replaceFile(path string, text []byte) error {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, text, 0o644)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".calibrate-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // calibratedPath returns where the preset of this machine is kept.

@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -40,4 +42,29 @@ func TestFloorsOfThisMachine(t *testing.T) {
 		}
 	}
 	t.Errorf("five times, a floor was not within %d %% of its prediction", tolerance)
+}
+
+// A reader never sees half of a preset, and a file that cannot be replaced leaves nothing behind.
+func TestReplaceFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.toml")
+	for _, text := range []string{"first, and longer", "second"} {
+		require.NoError(t, replaceFile(path, []byte(text)))
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, text, string(got))
+	}
+	before, err := os.Open(path)
+	require.NoError(t, err)
+	defer before.Close()
+	require.NoError(t, replaceFile(path, []byte("third")))
+	old := make([]byte, 100)
+	n, _ := before.Read(old)
+	require.Equal(t, "second", string(old[:n]), "an open file keeps all of its text")
+
+	folder := filepath.Join(filepath.Dir(path), "folder")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	require.Error(t, replaceFile(folder, nil))
+	list, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, list, 2)
 }

@@ -105,8 +105,40 @@ func Builtin(name string) (*Preset, error) {
 	return Parse(name, text)
 }
 
-// Parse reads a preset from TOML. A preset may be based on one that the package has. Its errors
-// are PresetErrors.
+// Parse reads a preset from TOML. Its errors are PresetErrors. For example:
+//
+//	about = "cxl2-fpga with half the latency, and completions in its own memory"
+//	base = "cxl2-fpga"
+//
+//	[price.d2h_read_dram]
+//	ns = 250
+//	range = [200, 400]
+//	trust = "I"
+//	source = "a guess: half of the FPGA's"
+//
+//	[place]
+//	cq = "dev"
+//
+// At the top level there are these keys, of which one of base and fabric is needed:
+//
+//	about   one sentence
+//	base    the name of a preset that the package has; what the file does not say is as there
+//	fabric  mesi, cxl.cache, cxl.cache+mem, pcie, pool or pool-bi
+//	bias    of device memory: host or device; if missing, as in base, or host
+//
+// A table [price.NAME] is a price, which is used for all kinds of lines. [price."NAME.KIND"] is its value for one kind
+// of line. It has either a number or a recipe, and always trust and source:
+//
+//	ns      nanoseconds, or a count of lines for loads_in_flight and stores_in_flight
+//	of      the name of another price; this one is ratio times that
+//	ratio   if missing, 1
+//	plus    a list of prices to add; minus is a list of prices to subtract
+//	range   the least and the most of ns, or of ratio, as a list of two numbers
+//	trust   a letter: M, P, S, R or I (see Trust)
+//	source  where the number comes from, in words
+//
+// The table [place] has structures as keys (see Structure), and the values host, dev and pool. The
+// table [request] has keys such as "record.poll" (see Preset), and the requests of the device as values.
 func Parse(name string, text []byte) (*Preset, error) { return parse(name, text, nil) }
 
 // parse is Parse for a preset that the presets in path are based on, the nearest last.
@@ -222,7 +254,8 @@ var always = prices("loads_in_flight", "stores_in_flight", "next_read", "next_wr
 
 // With returns a copy of p with other placements, requests and prices. The maps' keys are those of preset
 // files: "sq", "record.poll", and "price.link" or "link"; the values are "dev", "CO-read", and a number or a
-// range such as "300..750". Prices that are computed from others follow these.
+// range such as "300..750". Prices that are computed from others follow these. The name stays the same; to
+// tell the two apart in a Comparison, change Name of the copy.
 func (p *Preset) With(place, request, price map[string]string) (*Preset, error) {
 	c := *p
 	c.recipes, c.Place, c.Request = maps.Clone(p.recipes), maps.Clone(p.Place), maps.Clone(p.Request)

@@ -126,7 +126,10 @@ func (p *Preset) set(name, text string) error {
 		hi, err = strconv.ParseFloat(highText, 64)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is neither a number nor a range such as 300..750", text)
+		return fmt.Errorf("%q is neither a number nor a range such as 300..750; units are not written: prices are in ns", text)
+	}
+	if lo > hi {
+		return fmt.Errorf("%s is a range that goes from high to low; the lower end comes first", text)
 	}
 	q := Quantity{Value: (lo + hi) / 2, Low: lo, High: hi}
 	if err := q.check(); err != nil {

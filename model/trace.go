@@ -7,7 +7,40 @@ import (
 	"io"
 )
 
-// The file form of a trace is JSON Lines: one JSON object a line. The first line is the header, each
+// The words and the limits of the file form, which ReadTrace describes.
+const (
+	traceName     = "nicless-lines"
+	traceVersion  = 1
+	maxTraceLine  = 256 << 10 // bytes in a line of the file
+	maxRegions    = 1 << 12
+	maxRegionName = 40
+	maxAfter      = 1 << 10
+	maxAccesses   = 1 << 18
+	maxTouched    = 1 << 21   // the sum of n
+	maxAfters     = 1 << 22   // the numbers in all lists after
+	maxNumber     = 1<<31 - 1 // what an int has on all systems
+)
+
+// A TraceError says what is wrong with a trace.
+type TraceError struct {
+	Line int    // line in the file, the header's is 1
+	Key  string // such as "after", or ""
+	Err  error
+}
+
+func (e *TraceError) Error() string {
+	s := fmt.Sprintf("trace: line %d: ", e.Line)
+	if e.Key != "" {
+		s += e.Key + ": "
+	}
+	return s + e.Err.Error()
+}
+
+func (e *TraceError) Unwrap() error { return e.Err }
+
+// ReadTrace reads a whole trace from a file. Errors in what it reads are TraceErrors.
+//
+// The form of the file is JSON Lines: one JSON object a line. The first line is the header, each
 // further line an access, in the order of the accesses. Addresses do not occur in it.
 //
 //	{"trace":"nicless-lines","version":1,"line":64,"regions":{"db":{"is":"dbrec"},"sq3":{"is":"sq"}}}
@@ -49,37 +82,9 @@ import (
 // below 2^30. The sum of n over the trace is at most 2,097,152 lines (128 MiB), because a Pricer keeps the state
 // of each line, and looks for a rule for each line of each access. All lists after together have at most
 // 4,194,304 numbers. To price a trace at the limits takes about ten seconds for each preset, and 2 GB.
-const (
-	traceName     = "nicless-lines"
-	traceVersion  = 1
-	maxTraceLine  = 256 << 10 // bytes in a line of the file
-	maxRegions    = 1 << 12
-	maxRegionName = 40
-	maxAfter      = 1 << 10
-	maxAccesses   = 1 << 18
-	maxTouched    = 1 << 21   // the sum of n
-	maxAfters     = 1 << 22   // the numbers in all lists after
-	maxNumber     = 1<<31 - 1 // what an int has on all systems
-)
-
-// A TraceError says what is wrong with a trace.
-type TraceError struct {
-	Line int    // line in the file, the header's is 1
-	Key  string // such as "after", or ""
-	Err  error
-}
-
-func (e *TraceError) Error() string {
-	s := fmt.Sprintf("trace: line %d: ", e.Line)
-	if e.Key != "" {
-		s += e.Key + ": "
-	}
-	return s + e.Err.Error()
-}
-
-func (e *TraceError) Unwrap() error { return e.Err }
-
-// ReadTrace reads a whole trace. Errors in what it reads are TraceErrors.
+//
+// A load with why poll and without after finds nothing: it is an idle look. The poll that finds
+// something names in after the store that it sees.
 func ReadTrace(r io.Reader) (Trace, error) {
 	tr, err := NewTraceReader(r)
 	if err != nil {

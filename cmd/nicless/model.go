@@ -17,7 +17,8 @@ const modelUsage = `Says what the cache-line traffic of a request costs on fabri
 there: cores of one host, CXL, PCIe, a pool. It prices the accesses of a trace,
 follows the critical path, and counts messages. Every output ends with how far
 the numbers can be trusted: the weakest price, and the range of the total.
-Numbers that rest on recalled or inferred prices have two digits.
+Numbers that rest on recalled or inferred prices have two digits. docs/CXL.md
+explains the output.
 
 Usage:
   nicless model [--synth OP] [--bytes N] [--preset LIST] [flags]
@@ -43,11 +44,14 @@ Traffic:
   --prefetch        the device reads a receive before its message comes
                     (default: for loopback yes, otherwise no)
   --trace FILE      in place of all these: a trace of the form that --out trace
-                    writes; "-" is standard input
+                    writes; "-" is standard input. For the form, run
+                    go doc github.com/nicless/nicless/model ReadTrace
 
 Presets:
   --preset LIST     names, or paths of .toml files. A name may be followed by
-                    what is different: cxl2-fpga+cq=dev+price.link=300
+                    what is different: cxl2-fpga+cq=dev+price.link=300.
+                    For the form of files, run
+                    go doc github.com/nicless/nicless/model Parse
                     (default: local-measured,cxl1-fpga,pcie-asic,pool-750)
   --place LIST      where structures are: sq, rq, cq, dbrec, uar, payload.tx,
                     payload.rx = host, dev or pool

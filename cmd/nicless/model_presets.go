@@ -168,7 +168,7 @@ func readPreset(path string) (*model.Preset, error) {
 			err = fmt.Errorf("preset %s: %w", path, err)
 		}
 		if bad != nil {
-			return nil, hintf("nicless model show cxl1-fpga --toml prints a preset to begin with", "model: %w", err)
+			return nil, hintf("go doc github.com/nicless/nicless/model Parse describes the form, and nicless model show cxl1-fpga --toml prints an example", "model: %w", err)
 		}
 		return nil, fmt.Errorf("model: %w", err)
 	}

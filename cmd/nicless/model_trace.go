@@ -82,7 +82,13 @@ func (f *modelFlags) synthetic() (t model.Trace, warm int, title string, err err
 	form.Requests = 3*form.Ring + f.warm*form.Batch
 	title = fmt.Sprintf("%s of %d bytes", f.synth, bytes)
 	if t, err = traffic.Synth(f.synth, bytes, form); err != nil {
-		err = usagef(`"nicless model --help" lists the flags`, "model: --synth %s --bytes %d: %w", f.synth, bytes, err)
+		flags := fmt.Sprintf("--synth %s --bytes %d", f.synth, bytes)
+		for _, name := range formFlags {
+			if f.changed(name) {
+				flags += fmt.Sprintf(" --%s=%s", name, f.cmd.Flags().Lookup(name).Value)
+			}
+		}
+		err = usagef(`"nicless model --help" lists the flags`, "model: %s: %w", flags, err)
 	}
 	return t, form.Ring / form.Batch, title, err
 }
@@ -122,7 +128,7 @@ func (f *modelFlags) read(stdin io.Reader) (t model.Trace, err error) {
 		in = file
 	}
 	if t, err = model.ReadTrace(in); err != nil {
-		return t, hintf("nicless model --out trace prints an example", "model: %s: %w", f.file, err)
+		return t, hintf("go doc github.com/nicless/nicless/model ReadTrace describes the form, and nicless model --out trace prints an example", "model: %s: %w", f.file, err)
 	}
 	return t, nil
 }

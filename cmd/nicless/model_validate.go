@@ -14,7 +14,8 @@ import (
 
 const modelValidateUsage = `Compares predictions of the model with what was measured: floors of two cores of
 this machine, measured now and priced round by round; floors recorded on another
-machine; and what notes of the paper on CXL-NIC (MICRO'25) report.
+machine; and what notes of the paper on CXL-NIC (MICRO'25) report. docs/CXL.md
+explains the rows and columns.
 
 Usage:
   nicless model validate [flags]

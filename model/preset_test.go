@@ -37,3 +37,57 @@ func TestHostileTexts(t *testing.T) {
 		require.NotContains(t, err.Error(), "\x1b")
 	}
 }
+
+// A signal waits for a flush of its own request, not for one of the request before that ends at the same time: the
+// latency has both flushes.
+func TestFlushesBeforeASignal(t *testing.T) {
+	p, err := Builtin("pool-750")
+	require.NoError(t, err)
+	tr := Trace{Regions: map[string]Structure{"sq": SQ, "db": Records, "ci": Records, "cq": CQ}}
+	add := func(req int, who Agent, op Op, kind Kind, why Why, region string, after ...int) {
+		tr.Accesses = append(tr.Accesses, Access{Seq: len(tr.Accesses) + 1, Who: who, Op: op, Kind: kind, Why: why, Line: Line{region, 0}, N: 1, Req: req, After: after})
+	}
+	for req := range 3 {
+		add(req, Host, Store, WQE, Once, "sq")
+		add(req, Host, Store, Record, Signal, "db")
+		add(req, Dev, Load, Record, Poll, "db", len(tr.Accesses))
+		add(req, Dev, Store, CQE, Complete, "cq")
+		add(req, Host, Load, CQE, Poll, "cq", len(tr.Accesses))
+		add(req, Host, Store, CI, Once, "ci")
+	}
+	r, err := Run(p, tr, Options{Warm: 2, Until: Host})
+	require.NoError(t, err)
+	flush, load := p.Price["pool_store"].Value, p.Price["pool_load"].Value
+	require.InDelta(t, 3*flush+2*load, r.Latency.NS, 1e-6)
+}
+
+// What is computed from a price has no better trust than that price, and a range that is not below nothing.
+func TestComputedPrices(t *testing.T) {
+	p, err := Parse("x", []byte(`about = "a"
+base = "local-xeon"
+[price.a]
+ns = 10
+range = [0, 20]
+trust = "P"
+source = "s"
+[price.guess]
+ns = 5
+range = [5, 5]
+trust = "I"
+source = "s"
+[price.b]
+of = "a"
+minus = ["guess"]
+trust = "P"
+source = "s"
+[price.c]
+of = "guess"
+trust = "P"
+source = "s"
+`))
+	require.NoError(t, err)
+	require.Equal(t, Quantity{Value: 5, Low: 0, High: 15, Trust: Inferred, Source: "s"}, p.Price["b"])
+	require.Equal(t, Inferred, p.Price["c"].Trust)
+	_, err = Parse("x", []byte(`base = "local-xeon"`))
+	require.ErrorContains(t, err, "about: is missing: one sentence")
+}

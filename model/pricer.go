@@ -181,7 +181,9 @@ func (m *Pricer) store(a *Access, s *Span, c cost, start moment, me int) {
 	}
 	s.End = end
 	m.visible[a.Seq] = moment{end, me}
-	m.wrote[a.Who] = later(m.wrote[a.Who], moment{end, me})
+	if end >= m.wrote[a.Who].ns { // of two that end together the newer one, which belongs to the request at hand
+		m.wrote[a.Who] = moment{end, me}
+	}
 	if a.Op == RMW || a.Op == Flush {
 		m.ready[a.Who] = moment{end, me}
 	}

@@ -120,7 +120,7 @@ func offered(f *Fabric, who Agent, req Request) bool {
 	case req == Bell:
 		return f.Bells
 	case who == Dev && len(f.Reads) > 0:
-		return slices.Contains(f.Reads, req) || slices.Contains(f.Writes, req) || req == DevFlush && f != pcie
+		return slices.Contains(f.Reads, req) || slices.Contains(f.Writes, req) || req == DevFlush
 	}
 	return req <= CoreFlush
 }

@@ -176,6 +176,9 @@ func (m *machine) uncached(req Request) {
 // dma is a request of a PCIe device.
 func (m *machine) dma(req Request) {
 	local := m.home == DeviceMemory
+	if req == DevFlush {
+		return // it has no cache
+	}
 	if req != Bell && local {
 		m.wait(pipe)
 	} else if req != Bell {

@@ -335,28 +335,32 @@ func (p *Preset) request(key, name string) error {
 	return nil
 }
 
-// choose returns the request that an access becomes.
-func (p *Preset) choose(a *Access) (Request, error) {
+// choose returns the requests that an access becomes, for each of its lines: one, or two for an atomic of a device
+// that is no core.
+func (p *Preset) choose(a *Access) ([]Request, error) {
 	f := p.Fabric
 	write := a.Op == Store || a.Op == StoreNT || a.Op == RMW
 	if f.Bells && (a.Kind == Record || a.Kind == UAR) && (write && a.Why == Signal || a.Op == Load && a.Why == Poll && a.Who == Dev) {
-		return Bell, nil
+		return []Request{Bell}, nil
 	}
 	if a.Who != Dev || len(f.Reads) == 0 {
 		switch {
 		case a.Op == StoreNT:
-			return CoreStoreNT, nil
+			return []Request{CoreStoreNT}, nil
 		case a.Op == Flush:
-			return CoreFlush, nil
+			return []Request{CoreFlush}, nil
 		case write:
-			return CoreStore, nil
+			return []Request{CoreStore}, nil
 		case a.Why == Once:
-			return CoreKnown, nil
+			return []Request{CoreKnown}, nil
 		}
-		return CoreLoad, nil
+		return []Request{CoreLoad}, nil
 	}
 	if a.Op == Flush {
-		return DevFlush, nil
+		return []Request{DevFlush}, nil
+	}
+	if a.Op == RMW {
+		return f.atomic(), nil
 	}
 	fits := f.Reads
 	if write {
@@ -365,12 +369,21 @@ func (p *Preset) choose(a *Access) (Request, error) {
 	for _, key := range [...]string{a.Kind.String() + "." + a.Why.String(), a.Kind.String() + "." + a.Op.String()} {
 		if r, ok := p.Request[key]; ok {
 			if !slices.Contains(fits, r) {
-				return 0, fmt.Errorf("preset %s: request.%s: %v does not do for a %v", p.Name, key, r, a.Op)
+				return nil, fmt.Errorf("preset %s: request.%s: %v does not do for a %v", p.Name, key, r, a.Op)
 			}
-			return r, nil
+			return []Request{r}, nil
 		}
 	}
-	return fits[0], nil
+	return fits[:1], nil
+}
+
+// atomic returns the requests of a device's read-modify-write: it reads the line, owning it if it can, and
+// writes it.
+func (f *Fabric) atomic() []Request {
+	if slices.Contains(f.Reads, CORead) {
+		return []Request{CORead, COWrite}
+	}
+	return []Request{f.Reads[0], f.Writes[0]}
 }
 
 func (f *Fabric) homes() string {

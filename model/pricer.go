@@ -209,11 +209,11 @@ type cost struct {
 // lookUp finds the rule for each line of an access, changes the lines' states, counts messages, and
 // returns the cost.
 func (m *Pricer) lookUp(a *Access, s *Span) (c cost, err error) {
-	req, err := m.preset.choose(a)
+	reqs, err := m.preset.choose(a)
 	if err != nil {
 		return c, err
 	}
-	s.Request = req
+	s.Request = reqs[len(reqs)-1]
 	structure, ok := m.regions[a.Line.Region]
 	if !ok {
 		return c, fmt.Errorf("line %v: region %q has no place: the trace does not say which structure it is", a.Line, a.Line.Region)
@@ -227,36 +227,46 @@ func (m *Pricer) lookUp(a *Access, s *Span) (c cost, err error) {
 	}
 	for i := range a.N {
 		line := Line{a.Line.Region, a.Line.Index + i}
-		state, ok := m.lines[line]
-		if !ok {
-			state = m.fresh(structure)
+		if _, ok := m.lines[line]; !ok {
+			m.lines[line] = m.fresh(structure)
 		}
-		r, err := m.preset.Fabric.find(a.Who, req, state)
-		if err != nil {
-			return c, err
-		}
-		m.lines[line] = r.next(a.Who, state)
-		for _, name := range r.Msgs {
-			m.count[name]++
-		}
-		if i == 0 {
-			factor := 1.0
-			if req == CoreKnown && m.knew[a.Who] {
-				s.flight = "loads_in_flight"
-				factor = 1 / m.inFlight(s.flight)
+		for _, req := range reqs {
+			if err := m.request(a, s, req, line, i > 0, &c); err != nil {
+				return c, err
 			}
-			for _, name := range r.Path {
-				c.path += m.charge(s, name, factor)
-			}
-			for _, name := range r.Shown {
-				c.shown += m.chargeShown(s, name)
-			}
-			c.order = r.Order
-		} else {
-			c.path += m.further(a, s, r)
 		}
 	}
 	return c, nil
+}
+
+// request makes one request for one line, and adds its price to c. The argument further says that it is not the first line
+// of the access.
+func (m *Pricer) request(a *Access, s *Span, req Request, line Line, further bool, c *cost) error {
+	r, err := m.preset.Fabric.find(a.Who, req, m.lines[line])
+	if err != nil {
+		return err
+	}
+	m.lines[line] = r.next(a.Who, m.lines[line])
+	for _, name := range r.Msgs {
+		m.count[name]++
+	}
+	if further {
+		c.path += m.further(a, s, r)
+		return nil
+	}
+	factor := 1.0
+	if req == CoreKnown && m.knew[a.Who] {
+		s.flight = "loads_in_flight"
+		factor = 1 / m.inFlight(s.flight)
+	}
+	for _, name := range r.Path {
+		c.path += m.charge(s, name, factor)
+	}
+	for _, name := range r.Shown {
+		c.shown += m.chargeShown(s, name)
+	}
+	c.order = r.Order
+	return nil
 }
 
 // further returns what one more line of a block costs.

@@ -12,6 +12,7 @@ var pcie = &Fabric{
 	Rules: joinRules(pcieLoads(CoreLoad), pcieLoads(CoreKnown), []Rule{
 		{Req: DMARead, Who: device, Host: anyMESI, At: anyPlace, Dev: isI, Msgs: msgs("tlp_mrd", "tlp_cpld"), Path: prices("dma_read")},
 		{Req: DMAWrite, Who: device, Host: anyMESI, At: anyPlace, Dev: isI, Msgs: msgs("tlp_mwr"), Path: prices("dma_write"), NextHost: isM, NextCores: none, Order: Posted},
+		{Req: DevFlush, Who: device, Host: anyMESI, At: anyPlace, Dev: isI}, // it has no cache
 		{Req: Bell, Who: device, Host: anyMESI, At: anyPlace, Dev: isI},
 		{Req: Bell, Who: cores, Host: anyMESI, At: anyPlace, Dev: isI, Msgs: msgs("tlp_mwr"), Shown: prices("doorbell"), NextHost: isM, NextCores: only},
 
@@ -28,6 +29,7 @@ var pcie = &Fabric{
 
 		{Req: DMARead, Who: device, Home: DeviceMemory, Host: isI, Dev: isI, Path: prices("device")},
 		{Req: DMAWrite, Who: device, Home: DeviceMemory, Host: isI, Dev: isI, Path: prices("device"), Order: Posted},
+		{Req: DevFlush, Who: device, Home: DeviceMemory, Host: isI, Dev: isI},
 		{Req: Bell, Who: device, Home: DeviceMemory, Host: isI, Dev: isI},
 		{Req: Bell, Who: cores, Home: DeviceMemory, Host: isI, Dev: isI, Msgs: msgs("tlp_mwr"), Shown: prices("doorbell")},
 		{Req: CoreStore, Who: cores, Home: DeviceMemory, Host: isI, Dev: isI, Msgs: msgs("tlp_mwr"), Shown: prices("doorbell")},

@@ -14,7 +14,7 @@ func usable(f *Fabric, who Agent, req Request, s State) bool {
 		return false
 	case !core && req != DevFlush && req != Bell && !contains(f.Reads, req) && !contains(f.Writes, req):
 		return false
-	case req == DevFlush && f == pcie, req == Bell && !f.Bells:
+	case req == Bell && !f.Bells:
 		return false
 	}
 	return reachable(f)[s]

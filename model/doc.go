@@ -30,8 +30,11 @@
 //	rules_pool.go    a pool that hosts share
 //	quantity.go      numbers with range, trust and source
 //	preset.go        presets, read from TOML
+//	preset_error.go  lines and keys for errors about presets
+//	placement.go     where structures are, and which requests an access becomes
 //	price.go         prices that are computed from others
 //	pricer.go        when each access of a trace begins and ends
+//	cost.go          what an access costs in the states of its lines
 //	report.go        the critical path, messages, bounds, what a report rests on
 //	loopback.go      the trace of CXL-NIC's experiment
 //	floors.go        exchanges of lines between two cores

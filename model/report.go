@@ -174,7 +174,7 @@ func (m *Pricer) paths(o Options) (all [][]*Span) {
 			end = m.reqs[i+1].first
 		}
 		var path []*Span
-		for at := m.last1(first, end, o.Until); at >= first; at = m.spans[at].from {
+		for at := m.ending(first, end, o.Until); at >= first; at = m.spans[at].from {
 			path = append(path, &m.spans[at])
 		}
 		slices.Reverse(path)
@@ -183,8 +183,8 @@ func (m *Pricer) paths(o Options) (all [][]*Span) {
 	return all
 }
 
-// last1 returns the span that ends the request whose spans are first..end-1.
-func (m *Pricer) last1(first, end int, until Agent) int {
+// ending returns the span that ends the request whose spans are first..end-1.
+func (m *Pricer) ending(first, end int, until Agent) int {
 	for i := end - 1; i >= first; i-- {
 		if s := &m.spans[i]; s.Who == until && s.Op == Load && !s.idle {
 			return i

@@ -135,10 +135,10 @@ func place(who Agent, c Cores) placeSet {
 // next returns the state after the request of agent who.
 func (r *Rule) next(who Agent, s State) State {
 	if r.NextHost != 0 {
-		s.Host = only1(r.NextHost)
+		s.Host = one(r.NextHost)
 	}
 	if r.NextDev != 0 {
-		s.Dev = only1(r.NextDev)
+		s.Dev = one(r.NextDev)
 	}
 	own := Cores(1) << who & AllCores
 	switch r.NextCores {
@@ -152,7 +152,7 @@ func (r *Rule) next(who Agent, s State) State {
 	return s
 }
 
-func only1(set mesiSet) MESI {
+func one(set mesiSet) MESI {
 	for m := I; m <= M; m++ {
 		if set == 1<<m {
 			return m
@@ -201,7 +201,7 @@ func fabricNamed(name string) *Fabric {
 // prices is a list of names of prices.
 func prices(names ...string) []string { return names }
 
-// join2 concatenates tables of rules.
+// joinRules concatenates tables of rules.
 func joinRules(tables ...[]Rule) (all []Rule) {
 	for _, t := range tables {
 		all = append(all, t...)

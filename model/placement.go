@@ -1,0 +1,125 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// place puts a structure into a memory.
+func (p *Preset) place(structure, home string) error {
+	s := slices.Index(structureNames, structure)
+	if s < 0 {
+		return fmt.Errorf("is no structure; there are %s", strings.Join(structureNames, ", "))
+	}
+	h := slices.Index(homeNames, home)
+	if h < 0 {
+		return fmt.Errorf("%q is none of %s", home, strings.Join(homeNames, ", "))
+	}
+	if !slices.Contains(p.Fabric.Homes, Home(h)) {
+		return fmt.Errorf("fabric %s has no %s memory, only %s", p.Fabric.Name, home, p.Fabric.homes())
+	}
+	p.Place[Structure(s)] = Home(h)
+	return nil
+}
+
+// home returns where a structure is. The device's tables of keys are its own, so no fabric matters.
+func (p *Preset) home(s Structure) Home {
+	if h, ok := p.Place[s]; ok {
+		return h
+	}
+	return p.Fabric.Homes[0]
+}
+
+// request sets the device's request for a kind of access.
+func (p *Preset) request(key, name string) error {
+	kind, what, ok := strings.Cut(key, ".")
+	if !ok || !slices.Contains(kindNames, kind) || !slices.Contains(whyNames, what) && !slices.Contains(opNames, what) {
+		return fmt.Errorf("is not a kind (%s), a dot, and a reason (%s) or an operation (%s)",
+			strings.Join(kindNames, ", "), strings.Join(whyNames, ", "), strings.Join(opNames, ", "))
+	}
+	r := slices.Index(requestNames, name)
+	if r < 0 || !slices.Contains(p.Fabric.Reads, Request(r)) && !slices.Contains(p.Fabric.Writes, Request(r)) {
+		return fmt.Errorf("%q is no request of a device on fabric %s%s", name, p.Fabric.Name, p.Fabric.deviceRequests())
+	}
+	p.Request[key] = Request(r)
+	return nil
+}
+
+// choose returns the requests that an access becomes, for each of its lines: one, or two for an atomic of a device
+// that is no core.
+func (p *Preset) choose(a *Access) ([]Request, error) {
+	f := p.Fabric
+	write := a.Op == Store || a.Op == StoreNT || a.Op == RMW
+	if f.Bells && (a.Kind == Record || a.Kind == UAR) && (write && a.Why == Signal || a.Op == Load && a.Why == Poll && a.Who == Dev) {
+		return []Request{Bell}, nil
+	}
+	if a.Who != Dev || len(f.Reads) == 0 {
+		switch {
+		case a.Op == StoreNT:
+			return []Request{CoreStoreNT}, nil
+		case a.Op == Flush:
+			return []Request{CoreFlush}, nil
+		case write:
+			return []Request{CoreStore}, nil
+		case a.Why == Once:
+			return []Request{CoreKnown}, nil
+		}
+		return []Request{CoreLoad}, nil
+	}
+	if a.Op == Flush {
+		return []Request{DevFlush}, nil
+	}
+	if a.Op == RMW {
+		return f.atomic(), nil
+	}
+	fits := f.Reads
+	if write {
+		fits = f.Writes
+	}
+	for _, key := range [...]string{a.Kind.String() + "." + a.Why.String(), a.Kind.String() + "." + a.Op.String()} {
+		if r, ok := p.Request[key]; ok {
+			if !slices.Contains(fits, r) {
+				return nil, fmt.Errorf("preset %s: request.%s: %v does not do for a %v", p.Name, key, r, a.Op)
+			}
+			return []Request{r}, nil
+		}
+	}
+	return fits[:1], nil
+}
+
+// atomic returns the requests of a device's read-modify-write: it reads the line, owning it if it can, and
+// writes it.
+func (f *Fabric) atomic() []Request {
+	if slices.Contains(f.Reads, CORead) {
+		return []Request{CORead, COWrite}
+	}
+	return []Request{f.Reads[0], f.Writes[0]}
+}
+
+func (f *Fabric) homes() string {
+	names := make([]string, len(f.Homes))
+	for i, h := range f.Homes {
+		names[i] = h.String()
+	}
+	return strings.Join(names, " and ")
+}
+
+func (f *Fabric) deviceRequests() string {
+	if len(f.Reads) == 0 {
+		return ", where the device is a core"
+	}
+	var names []string
+	for _, r := range slices.Concat(f.Reads, f.Writes) {
+		names = append(names, r.String())
+	}
+	return ": " + strings.Join(names, ", ")
+}
+
+func fabricNames() string {
+	var names []string
+	for _, f := range fabrics {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}

@@ -198,6 +198,11 @@ func parse(name string, text []byte, path []string) (*Preset, error) {
 			return nil, at.errorf("request."+key, "%w", err)
 		}
 	}
+	for key := range sorted(f.Price) {
+		if !p.uses(key) {
+			return nil, at.errorf("price."+key, "no rule needs this price, and no other price is computed from it")
+		}
+	}
 	if err := p.complete(); err != nil {
 		return nil, at.errorf("price", "%w", err)
 	}
@@ -243,6 +248,27 @@ func (p *Preset) complete() error {
 		}
 	}
 	return nil
+}
+
+// uses reports whether a rule of some fabric, or another price, needs a price. What a price is called after a dot is the kind of line
+// that it is for.
+func (p *Preset) uses(name string) bool {
+	if general, kind, ok := strings.Cut(name, "."); ok {
+		return slices.Contains(kindNames, kind) && p.uses(general)
+	}
+	for _, f := range fabrics {
+		for _, r := range f.Rules {
+			if slices.Contains(r.Path, name) || slices.Contains(r.Shown, name) {
+				return true
+			}
+		}
+	}
+	for _, from := range p.recipes {
+		if from.Of == name || slices.Contains(from.Plus, name) || slices.Contains(from.Minus, name) {
+			return true
+		}
+	}
+	return name == "handover" || slices.Contains(always, name)
 }
 
 // always are the quantities that a preset needs besides the prices of its fabric's rules. The lines that a core has in

@@ -75,19 +75,29 @@ ns = 5
 range = [5, 5]
 trust = "I"
 source = "s"
-[price.b]
+[price.miss]
 of = "a"
 minus = ["guess"]
 trust = "P"
 source = "s"
-[price.c]
+[price.data]
 of = "guess"
 trust = "P"
 source = "s"
 `))
 	require.NoError(t, err)
-	require.Equal(t, Quantity{Value: 5, Low: 0, High: 15, Trust: Inferred, Source: "s"}, p.Price["b"])
-	require.Equal(t, Inferred, p.Price["c"].Trust)
+	require.Equal(t, Quantity{Value: 5, Low: 0, High: 15, Trust: Inferred, Source: "s"}, p.Price["miss"])
+	require.Equal(t, Inferred, p.Price["data"].Trust)
 	_, err = Parse("x", []byte(`base = "local-xeon"`))
 	require.ErrorContains(t, err, "about: is missing: one sentence")
+}
+
+// A misspelt price is refused, and not kept beside the one that was meant.
+func TestMisspeltPrice(t *testing.T) {
+	_, err := Parse("x", []byte("about = \"a\"\nbase = \"cxl1-fpga\"\n[price.lnik]\nns = 10\ntrust = \"P\"\nsource = \"s\"\n"))
+	require.EqualError(t, err, "preset x: line 3: price.lnik: no rule needs this price, and no other price is computed from it")
+	_, err = Parse("x", []byte("about = \"a\"\nbase = \"cxl1-fpga\"\n[price.\"link.cqes\"]\nns = 10\ntrust = \"P\"\nsource = \"s\"\n"))
+	require.ErrorContains(t, err, "line 3: price.link.cqes: no rule needs this price")
+	_, err = Parse("x", []byte("about = \"a\"\nbase = \"cxl1-fpga\"\n[price.\"link.cqe\"]\nns = 10\ntrust = \"P\"\nsource = \"s\"\n"))
+	require.NoError(t, err)
 }

@@ -78,9 +78,8 @@ func (f Floor) Trace(trips int) Trace {
 	return b.Trace
 }
 
-// A tripBuilder builds the trace of a floor. Both sides poll the lines that they see news on, so
-// the first access of a side to such a line, before there is news, is an empty poll; later ones are the loads
-// that saw the news before.
+// A tripBuilder builds the trace of a floor. The load that sees the news is also the poll that the next store to
+// the line has to disturb, so there are no empty polls.
 type tripBuilder struct {
 	Trace
 	seq, req int

@@ -207,7 +207,7 @@ func TestOracle(t *testing.T) {
 		require.Positive(t, n)
 		for i := range f.Rules {
 			if r := &f.Rules[i]; x.uses[r] == nil {
-				t.Logf("%s: no request in a state that can be reached uses %+v", f.Name, *r)
+				t.Errorf("%s: no request in a state that can be reached uses %+v", f.Name, *r)
 			}
 		}
 		t.Logf("%s: %d states of the machine, %d requests, %d of %d rules used", f.Name, x.states, n, len(x.uses), len(f.Rules))

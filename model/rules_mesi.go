@@ -3,6 +3,7 @@ package model
 // mesi is the fabric of the cores of one host, or of several sockets: the device is a core too. A store
 // to a line that others share costs an upgrade. A load of a line that another core has
 // modified costs a miss. A load whose address the core knew before costs less, because loads overlap.
+// Caches do not evict, so a line that a core has had is in some core until it is flushed.
 var mesi = &Fabric{
 	Name:  "mesi",
 	Homes: []Home{HostMemory},
@@ -13,13 +14,9 @@ var mesi = &Fabric{
 var mesiCores = joinRules(mesiLoad(CoreLoad, "miss"), mesiLoad(CoreKnown, "data"), []Rule{
 	{Req: CoreStore, Who: cores, Host: isEM, At: mine, Dev: isI, Path: prices("hit"), NextHost: isM},
 	{Req: CoreStore, Who: cores, Host: isEM, At: theirs, Dev: isI, Path: prices("miss"), NextHost: isM, NextCores: only},
-	{Req: CoreStore, Who: cores, Host: isEM, At: llc, Dev: isI, Path: prices("llc_load"), NextHost: isM, NextCores: only},
-	{Req: CoreStore, Who: cores, Host: isS, At: mine, Dev: isI, Path: prices("hit"), NextHost: isM, NextCores: only},
 	{Req: CoreStore, Who: cores, Host: isS, At: both, Dev: anyMESI, Path: prices("upgrade"), NextHost: isM, NextCores: only, NextDev: isI},
 	{Req: CoreStore, Who: cores, Host: isS, At: mine, Dev: isS, Path: prices("upgrade"), NextHost: isM, NextCores: only, NextDev: isI},
 	{Req: CoreStore, Who: cores, Host: isS, At: theirs, Dev: anyMESI, Path: prices("miss"), NextHost: isM, NextCores: only, NextDev: isI},
-	{Req: CoreStore, Who: cores, Host: isS, At: llc, Dev: isI, Path: prices("llc_load"), NextHost: isM, NextCores: only},
-	{Req: CoreStore, Who: cores, Host: isS, At: llc, Dev: isS, Path: prices("miss"), NextHost: isM, NextCores: only, NextDev: isI},
 	{Req: CoreStore, Who: cores, Host: isI, Dev: isI, Path: prices("dram_load"), NextHost: isM, NextCores: only},
 	{Req: CoreStore, Who: cores, Host: isI, Dev: isSEM, Path: prices("miss"), NextHost: isM, NextCores: only, NextDev: isI},
 
@@ -34,9 +31,7 @@ func mesiLoad(req Request, far string) []Rule {
 		{Req: req, Who: cores, Host: isSEM, At: held, Dev: anyMESI, Path: prices("hit")},
 		{Req: req, Who: cores, Host: isEM, At: theirs, Dev: isI, Path: prices(far), NextHost: isS, NextCores: join},
 		{Req: req, Who: cores, Host: isS, At: lone, Dev: isI | isS, Path: prices("llc_load"), NextCores: join},
-		{Req: req, Who: cores, Host: isEM, At: llc, Dev: isI, Path: prices("llc_load"), NextCores: only},
 		{Req: req, Who: cores, Host: isI, Dev: isI, Path: prices("dram_load"), NextHost: isE, NextCores: only},
-		{Req: req, Who: cores, Host: isI, Dev: isS, Path: prices("llc_load"), NextHost: isS, NextCores: only},
 		{Req: req, Who: cores, Host: isI, Dev: isEM, Path: prices(far), NextHost: isS, NextCores: only, NextDev: isS},
 	}
 }
@@ -46,7 +41,6 @@ var mesiDevice = joinRules(mesiDevLoad(CoreLoad, "miss"), mesiDevLoad(CoreKnown,
 	{Req: CoreStore, Who: device, Host: isI, Dev: isSEM, Path: prices("hit"), NextDev: isM},
 	{Req: CoreStore, Who: device, Host: isS, At: anyPlace, Dev: isS, Path: prices("upgrade"), NextHost: isI, NextCores: none, NextDev: isM},
 	{Req: CoreStore, Who: device, Host: isI, Dev: isI, Path: prices("dram_load"), NextDev: isM},
-	{Req: CoreStore, Who: device, Host: isSEM, At: llc, Dev: isI, Path: prices("llc_load"), NextHost: isI, NextDev: isM},
 	{Req: CoreStore, Who: device, Host: isSEM, At: theirs, Dev: isI, Path: prices("miss"), NextHost: isI, NextCores: none, NextDev: isM},
 	{Req: CoreStoreNT, Who: device, Host: anyMESI, At: anyPlace, Dev: anyMESI, Shown: prices("dram_load"), NextHost: isI, NextCores: none, NextDev: isI},
 })
@@ -55,7 +49,6 @@ func mesiDevLoad(req Request, far string) []Rule {
 	return []Rule{
 		{Req: req, Who: device, Host: anyMESI, At: anyPlace, Dev: isSEM, Path: prices("hit")},
 		{Req: req, Who: device, Host: isEM, At: theirs, Dev: isI, Path: prices(far), NextHost: isS, NextDev: isS},
-		{Req: req, Who: device, Host: isEM, At: llc, Dev: isI, Path: prices("llc_load"), NextHost: isS, NextDev: isS},
 		{Req: req, Who: device, Host: isS, At: anyPlace, Dev: isI, Path: prices("llc_load"), NextDev: isS},
 		{Req: req, Who: device, Host: isI, Dev: isI, Path: prices("dram_load"), NextDev: isE},
 	}

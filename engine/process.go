@@ -5,6 +5,7 @@ package engine
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/engine/internal/quota"
@@ -153,5 +154,6 @@ func (p *process) checkRange(addr, n uint64) error {
 			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.pid, at, p.why(errno, false))
 		}
 	}
+	runtime.KeepAlive(b)
 	return nil
 }

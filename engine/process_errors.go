@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -77,5 +78,6 @@ func whyNoTrace(scope string) string {
 func works(call func(pid int, here, there []procmem.Vec) (int, syscall.Errno)) bool {
 	b := make([]byte, 2)
 	n, errno := call(os.Getpid(), []procmem.Vec{procmem.VecOf(b[:1])}, []procmem.Vec{procmem.VecOf(b[1:])})
+	runtime.KeepAlive(b)
 	return errno == 0 && n == 1
 }

@@ -40,6 +40,7 @@ func forbid(t *testing.T, call uint32, errno unix.Errno) {
 	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(procmem.VecOf(fprog).Addr))
 	runtime.KeepAlive(program)
+	runtime.KeepAlive(fprog)
 	require.Zero(t, e)
 }
 

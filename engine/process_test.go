@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -290,7 +291,9 @@ func TestChildMemory(t *testing.T) {
 		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
 	require.Zero(t, errno)
 	mem := []procmem.Vec{{Addr: childMemory, Len: uint64(n)}}
-	_, errno = procmem.Write(os.Getpid(), []procmem.Vec{procmem.VecOf(pattern(n, 42))}, mem)
+	content := pattern(n, 42)
+	_, errno = procmem.Write(os.Getpid(), []procmem.Vec{procmem.VecOf(content)}, mem)
+	runtime.KeepAlive(content)
 	require.Zero(t, errno)
 	guard := ownGuard()
 	fmt.Println("guard", guard.Addr, guard.Cookie)
@@ -421,7 +424,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	require.NoError(t, h.c.Close())
 	require.Equal(t, taken-clientCharge[quota.Descriptors], r.e.ledger.Taken()[quota.Descriptors])
 	require.ErrorIs(t, h.c.ShareProcess(os.Getpid(), ownGuard()), errClosed)
-	_ = mem
+	runtime.KeepAlive(mem)
 }
 
 // A process may have mapped other memory over its region; requestMemory.inProcess says so.

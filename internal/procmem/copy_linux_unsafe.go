@@ -10,13 +10,24 @@ import (
 )
 
 // A Vec is a run of bytes at an address in this process or in another process; the kernel
-// calls it an iovec. A Vec does not keep memory of Go's heap alive.
+// calls it an iovec. A Vec does not keep memory of Go's heap alive: a caller that does not use
+// the bytes after the call needs runtime.KeepAlive.
 type Vec struct{ Addr, Len uint64 }
 
-// VecOf returns the Vec of b. It stays valid because Go's heap does not move objects.
+// VecOf returns the Vec of b. It is valid as long as b is reachable: Go's heap does not move
+// objects, and b cannot be on a goroutine's stack, which moves when it grows, because VecOf
+// makes the compiler put b on the heap.
 func VecOf(b []byte) Vec {
-	return Vec{uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b))}
+	at := unsafe.SliceData(b)
+	if keep != nil {
+		keep(at)
+	}
+	return Vec{uint64(uintptr(unsafe.Pointer(at))), uint64(len(b))}
 }
+
+// keep is always nil. The compiler does not know that, so bytes that keep might keep have to be
+// on the heap.
+var keep func(*byte)
 
 // Read copies bytes from the process pid to this process. The vectors of from say where the
 // bytes are in the process pid; the vectors of to say where they go in this process. Read

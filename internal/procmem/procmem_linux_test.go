@@ -2,6 +2,7 @@ package procmem
 
 import (
 	"os"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,29 @@ func TestReadAndWrite(t *testing.T) {
 	require.Equal(t, string(src[13:])+string(src[:13]), string(halves))
 }
 
+// A goroutine's stack is moved when it grows. Each goroutine here calls Read with more of its
+// stack used than the one before, so that for some the stack grows in Read itself.
+func TestReadToAStackThatGrows(t *testing.T) {
+	src := []byte("8 bytes.")
+	for depth := range 400 {
+		done := make(chan string)
+		go func() { done <- readAtDepth(depth, src) }()
+		require.Equal(t, "8 bytes.", <-done, "depth %d", depth)
+	}
+}
+
+//go:noinline
+func readAtDepth(depth int, src []byte) string {
+	if depth > 0 {
+		return readAtDepth(depth-1, src)
+	}
+	var dst [8]byte
+	if n, errno := Read(os.Getpid(), []Vec{VecOf(dst[:])}, []Vec{VecOf(src)}); n != len(dst) {
+		return errno.Error()
+	}
+	return string(dst[:])
+}
+
 func TestReadStopsAtMemoryThatIsNotThere(t *testing.T) {
 	page := os.Getpagesize()
 	mem, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -30,10 +54,12 @@ func TestReadStopsAtMemoryThatIsNotThere(t *testing.T) {
 	defer func() { require.NoError(t, unix.Munmap(mem)) }()
 	require.NoError(t, unix.Mprotect(mem[page:], unix.PROT_NONE))
 
-	n, errno := Read(os.Getpid(), []Vec{VecOf(make([]byte, 2*page))}, []Vec{VecOf(mem)})
+	to := make([]byte, 2*page)
+	defer runtime.KeepAlive(to)
+	n, errno := Read(os.Getpid(), []Vec{VecOf(to)}, []Vec{VecOf(mem)})
 	require.Zero(t, errno)
 	require.Equal(t, page, n)
-	_, errno = Read(os.Getpid(), []Vec{VecOf(make([]byte, 8))}, []Vec{VecOf(mem[page:])})
+	_, errno = Read(os.Getpid(), []Vec{VecOf(to[:8])}, []Vec{VecOf(mem[page:])})
 	require.Equal(t, unix.EFAULT, errno)
 }
 

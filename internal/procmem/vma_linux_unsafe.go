@@ -48,9 +48,10 @@ const procmapQueryCall = 3<<30 | unsafe.Sizeof(procmapQuery{})<<16 | 'f'<<8 | 17
 // QueryVMA writes the VMA's name to buf. The errors are ENOENT if nothing is mapped at addr,
 // ENOTTY from a kernel before 6.11, and ENAMETOOLONG if the name is longer than buf.
 func QueryVMA(maps uintptr, addr uint64, buf []byte) (v VMA, err error) {
-	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: addr, nameSize: uint32(len(buf))}
-	if len(buf) > 0 {
-		q.nameAddr = uint64(uintptr(unsafe.Pointer(&buf[0])))
+	name := VecOf(buf)
+	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: addr, nameSize: uint32(name.Len)}
+	if name.Len > 0 {
+		q.nameAddr = name.Addr
 	}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, maps, procmapQueryCall, uintptr(unsafe.Pointer(&q)))
 	if errno != 0 {

@@ -68,7 +68,7 @@ func serve(ctx context.Context, cfg engineConfig) error {
 		return err
 	}
 	if cfg.json != "" {
-		if err := os.WriteFile(cfg.json, text, 0o644); err != nil {
+		if err := writeWhole(cfg.json, text); err != nil {
 			return err
 		}
 	}
@@ -88,6 +88,23 @@ func serve(ctx context.Context, cfg engineConfig) error {
 		case <-time.After(beat):
 		}
 	}
+}
+
+// writeWhole writes a file that others find with all its bytes or do not find. What is no ordinary
+// file, such as /dev/stdout, is written to.
+func writeWhole(path string, text []byte) error {
+	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() {
+		return os.WriteFile(path, text, 0o644)
+	}
+	part := path + ".part"
+	err := os.WriteFile(part, text, 0o644)
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+	}
+	return err
 }
 
 // openPool opens the file, and makes it longer if it has no bytes.

@@ -48,7 +48,7 @@ var cmAcross = []row{
 		says: []string{"data transfers complete", "return status 0"}, hears: []string{"return status 0"}},
 	{server: "rdma_server -p PORT", client: "rdma_client -s ADDR -p PORT", says: []string{"rdma_client: end 0"}, hears: []string{"rdma_server: end 0"}},
 	{server: "rstream -T v -S 1024 -I 5 -p PORT", client: "rstream -T v -S 1024 -I 5 -p PORT -s ADDR", says: []string{`(?m)^custom .*\d`}},
-	{server: "ib_write_bw -R -n 300 -F -p PORT", client: "ib_write_bw -R -n 300 -F -p PORT ADDR", says: []string{`(?m)^ +\d+ +\d+ +[0-9.naif-]+`}},
+	{server: "ib_write_bw -R -n 300 -F -p PORT", client: "ib_write_bw -R -n 300 -F -p PORT ADDR", says: []string{`(?m)^ +\d+ +\d+ +[0-9.naif-]+`}, race: perftestRace},
 }
 
 // checkedAcross are programs of verbs/check that check every byte. They move data by every

@@ -135,6 +135,15 @@ func TestInlineResults(t *testing.T) {
 		require.Equal(t, old, data)
 		require.Equal(t, make([]byte, 8), dst.mem[64:72])
 		require.NotEqual(t, old, src.mem[8:16])
+
+		// libmlx5 and hostpath refuse a result of a masked atomic in a CQE.
+		old = bytes.Clone(src.mem[8:16])
+		p.post(wqe.Ctrl{Opcode: wqe.OpAtomicMaskedFA, OpMod: wqe.OpMod8, Flags: wqe.CEAlways}, src.raddr(8), wqe.MaskedFA8{Add: 5}, dst.data(64, 8))
+		p.h.settle()
+		data, w = p.scq.carried()
+		require.Equal(t, cqe.StatusSuccess, w.Status)
+		require.Empty(t, data)
+		require.Equal(t, old, dst.mem[64:72])
 	}
 }
 

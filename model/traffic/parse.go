@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -131,7 +132,8 @@ func (x *Expander) arrange(w *work, local []piece) error {
 	switch {
 	case w.info.Reads:
 		w.src, w.dst = []piece{*w.remote}, local
-		w.carried = x.c.InlineResults && w.signaled && w.total > 0 && w.total <= limit
+		known := cqe.WCOpcode(w.info.WC) != cqe.WCFromPost // results of masked atomics are not put into CQEs
+		w.carried = x.c.InlineResults && known && w.signaled && w.total > 0 && w.total <= limit
 	case w.remote != nil:
 		w.src, w.dst = local, []piece{*w.remote}
 	default:

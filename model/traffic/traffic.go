@@ -46,7 +46,7 @@ type Config struct {
 
 	SendCQ, RecvCQ int  // entries of the CQs; they are two queues
 	EntrySize      int  // bytes of a CQE: 64 or 128; 0 means 64
-	InlineResults  bool // short results of READs and atomics are put into the CQE
+	InlineResults  bool // short results of READs, and of atomics without masks, are put into the CQE
 	InlineMessages bool // short messages are put into the CQE
 
 	BlueFlame int // number of the BlueFlame register of the host's queue pair, 1..4; 0: it has none

@@ -49,43 +49,68 @@ func (p *Preset) request(key, name string) error {
 // choose returns the requests that an access becomes, for each of its lines: one, or two for an atomic of a device
 // that is no core.
 func (p *Preset) choose(a *Access) ([]Request, error) {
+	if r := p.fixed(a); r != nil {
+		return r, nil
+	}
+	fits := p.Fabric.Reads
+	if a.writes() {
+		fits = p.Fabric.Writes
+	}
+	key, ok := p.requestKey(a)
+	if !ok {
+		return fits[:1], nil
+	}
+	r := p.Request[key]
+	if !slices.Contains(fits, r) {
+		return nil, fmt.Errorf("preset %s: request.%s: %v does not do for a %v", p.Name, key, r, a.Op)
+	}
+	return []Request{r}, nil
+}
+
+// fixed returns the requests of an access for which presets have no choice, or nil.
+func (p *Preset) fixed(a *Access) []Request {
 	f := p.Fabric
-	write := a.Op == Store || a.Op == StoreNT || a.Op == RMW
-	if f.Bells && (a.Kind == Record || a.Kind == UAR) && (write && a.Why == Signal || a.Op == Load && a.Why == Poll && a.Who == Dev) {
-		return []Request{Bell}, nil
+	switch rings := f.Bells && (a.Kind == Record || a.Kind == UAR); {
+	case rings && (a.writes() && a.Why == Signal || a.Op == Load && a.Why == Poll && a.Who == Dev):
+		return []Request{Bell}
+	case a.Who == Dev && len(f.Reads) > 0 && a.Op == Flush:
+		return []Request{DevFlush}
+	case a.Who == Dev && len(f.Reads) > 0 && a.Op == RMW:
+		return f.atomic()
+	case a.Who == Dev && len(f.Reads) > 0:
+		return nil
+	case a.Op == StoreNT:
+		return []Request{CoreStoreNT}
+	case a.Op == Flush:
+		return []Request{CoreFlush}
+	case a.writes():
+		return []Request{CoreStore}
+	case a.Why == Once:
+		return []Request{CoreKnown}
 	}
-	if a.Who != Dev || len(f.Reads) == 0 {
-		switch {
-		case a.Op == StoreNT:
-			return []Request{CoreStoreNT}, nil
-		case a.Op == Flush:
-			return []Request{CoreFlush}, nil
-		case write:
-			return []Request{CoreStore}, nil
-		case a.Why == Once:
-			return []Request{CoreKnown}, nil
-		}
-		return []Request{CoreLoad}, nil
-	}
-	if a.Op == Flush {
-		return []Request{DevFlush}, nil
-	}
-	if a.Op == RMW {
-		return f.atomic(), nil
-	}
-	fits := f.Reads
-	if write {
-		fits = f.Writes
-	}
+	return []Request{CoreLoad}
+}
+
+func (a *Access) writes() bool { return a.Op == Store || a.Op == StoreNT || a.Op == RMW }
+
+// Uses reports whether some access of t becomes the request that the preset has under a key, such as
+// "record.poll".
+func (p *Preset) Uses(t Trace, key string) bool {
+	return slices.ContainsFunc(t.Accesses, func(a Access) bool {
+		used, ok := p.requestKey(&a)
+		return ok && used == key && p.fixed(&a) == nil
+	})
+}
+
+// requestKey returns the key under which the preset has the request for an access: one with the reason
+// precedes one with the operation.
+func (p *Preset) requestKey(a *Access) (key string, ok bool) {
 	for _, key := range [...]string{a.Kind.String() + "." + a.Why.String(), a.Kind.String() + "." + a.Op.String()} {
-		if r, ok := p.Request[key]; ok {
-			if !slices.Contains(fits, r) {
-				return nil, fmt.Errorf("preset %s: request.%s: %v does not do for a %v", p.Name, key, r, a.Op)
-			}
-			return []Request{r}, nil
+		if _, ok := p.Request[key]; ok {
+			return key, true
 		}
 	}
-	return fits[:1], nil
+	return "", false
 }
 
 // atomic returns the requests of a device's read-modify-write: it reads the line, owning it if it can, and

@@ -68,8 +68,9 @@ Output:
                     many as fill the rings; with --trace: 0)
   --sweep PRICE=LOW:HIGH:STEP   the total for each value of a price, and where
                     two presets cross
-  --out FORM        table, json or svg (default: by the name of the file;
-                    otherwise table); trace: the trace itself, as JSON Lines
+  --out FORM        table, json or svg (default: by the ending of FILE,
+                    which is .txt, .json or .svg, or none; otherwise table);
+                    trace: the trace itself, as JSON Lines
   --output FILE     write to FILE (default: standard output)
 
 The lists have commas. Prices and requests that only some of the presets know
@@ -176,6 +177,7 @@ func (f *modelFlags) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	f.noteUnused(presets, t, stderr)
 	if form == "trace" {
 		if f.sweep != "" {
 			return usagef("a trace has no prices", "model: --sweep and --out trace exclude each other")
@@ -219,8 +221,14 @@ func (f *modelFlags) runSweep(title string, presets []*model.Preset, t model.Tra
 // outputForm returns the form of the output.
 func (f *modelFlags) outputForm() (string, error) {
 	form := f.out
-	if ext := strings.TrimPrefix(filepath.Ext(f.output), "."); !f.changed("out") && (ext == "json" || ext == "svg") {
-		form = ext
+	if !f.changed("out") {
+		switch ext := filepath.Ext(f.output); ext {
+		case "", ".txt":
+		case ".json", ".svg":
+			form = ext[1:]
+		default:
+			return "", usagef("write .txt, .json or .svg, or say the form: --out table", "model: --output %s: %s is not a form of output", f.output, ext)
+		}
 	}
 	for _, known := range outputForms {
 		if form == known {

@@ -67,6 +67,7 @@ func (f *modelFlags) diff(names []string, stdin io.Reader, stdout, stderr io.Wri
 		if err != nil {
 			return err
 		}
+		f.noteUnused(presets, t, stderr)
 		if both.costs, err = model.Compare(title, presets, t, o); err != nil {
 			return fmt.Errorf("model: %w", err)
 		}

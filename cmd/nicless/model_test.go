@@ -45,3 +45,24 @@ func TestModelEndsWithTrust(t *testing.T) {
 
 // Elements of XML.
 var elements = regexp.MustCompile(`<[^>]*>`)
+
+// The user is told of requests that change nothing: the device makes no such access, or only accesses for which the
+// preset has a request that precedes it. Others are not mentioned.
+func TestModelNamesRequestsWithoutUse(t *testing.T) {
+	var out, errs strings.Builder
+	list := "dbrec.poll=CO-read, payload.prefetch=NC-read, payload.load=NC-read, record.load=NC-read"
+	require.Zero(t, run([]string{"model", "--preset", "cxl1-fpga", "--request", list}, strings.NewReader(""), &out, &errs), errs.String())
+	require.Equal(t, "nicless: note: --request payload.prefetch=NC-read: no access of the device uses it here\n"+
+		"nicless: note: --request record.load=NC-read: no access of the device uses it here\n", errs.String())
+}
+
+// The name of the output says its form, and a name that says none we know is refused before anything is written.
+func TestModelRefusesUnknownForms(t *testing.T) {
+	path := t.TempDir() + "/plot.png"
+	var out, errs strings.Builder
+	require.Equal(t, 2, run([]string{"model", "--preset", "cxl1-fpga", "--output", path}, strings.NewReader(""), &out, &errs))
+	require.Contains(t, errs.String(), "plot.png: .png is not a form of output")
+	require.NoFileExists(t, path)
+	require.Zero(t, run([]string{"model", "--preset", "cxl1-fpga", "--out", "table", "--output", path}, strings.NewReader(""), &out, &errs), errs.String())
+	require.FileExists(t, path)
+}

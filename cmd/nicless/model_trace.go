@@ -133,6 +133,18 @@ func (f *modelFlags) read(stdin io.Reader) (t model.Trace, err error) {
 	return t, nil
 }
 
+// noteUnused tells about requests of --request that change nothing: the device makes no such access, or all
+// presets have a request for the access that precedes it.
+func (f *modelFlags) noteUnused(presets []*model.Preset, t model.Trace, stderr io.Writer) {
+	for _, pair := range f.request {
+		pair = strings.TrimSpace(pair)
+		key, _, _ := strings.Cut(pair, "=")
+		if !slices.ContainsFunc(presets, func(p *model.Preset) bool { return p.Uses(t, requestKey(key)) }) {
+			fmt.Fprintf(stderr, "nicless: note: --request %s: no access of the device uses it here\n", pair)
+		}
+	}
+}
+
 // how returns the flags that change the requests or the presets, for the title.
 func (f *modelFlags) how() (s string) {
 	for _, name := range append(slices.Clone(formFlags), "ncp", "place", "request", "set") {

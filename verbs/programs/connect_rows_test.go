@@ -2,6 +2,7 @@ package programs
 
 import (
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -51,6 +52,10 @@ const rpingRace = "rdma_get_cm_event: Bad file descriptor"
 
 func TestRdmacmUtils(t *testing.T) { matrix(t, cmRows()) }
 
+// udaddyPort is the port 7174, on which udaddy always listens. A server that listens on it at all
+// addresses excludes servers at single ones.
+var udaddyPort sync.Mutex
+
 // cmRows returns rdmacmRows, each with its readiness and its race.
 func cmRows() []row {
 	rows := append([]row{}, rdmacmRows...)
@@ -60,6 +65,9 @@ func cmRows() []row {
 		}
 		if strings.HasPrefix(rows[i].client, "rping") {
 			rows[i].race = rpingRace
+		}
+		if strings.HasPrefix(rows[i].client, "udaddy") {
+			rows[i].alone = &udaddyPort
 		}
 	}
 	return rows

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,14 +23,15 @@ type row struct {
 	server string    // none if a program works alone
 	ready  readiness // when the client may start; nil: at once
 	client string
-	says   []string // regular expressions for what the client prints
-	hears  []string // the same for the server
-	race   string   // regular expression for a failure by a race of the program's own: the row runs again
-	stays  bool     // the server serves other clients too: it is killed when the client has ended
-	addr   string   // in place of 127.0.0.1
-	long   bool     // runs in the first place and the last, which differ in all respects
-	more   bool     // runs in the first place only: the program runs elsewhere by another row
-	quick  bool     // runs also without -programs, in the first place
+	says   []string    // regular expressions for what the client prints
+	hears  []string    // the same for the server
+	race   string      // regular expression for a failure by a race of the program's own: the row runs again
+	alone  *sync.Mutex // held while the row runs: others use the same port
+	stays  bool        // the server serves other clients too: it is killed when the client has ended
+	addr   string      // in place of 127.0.0.1
+	long   bool        // runs in the first place and the last, which differ in all respects
+	more   bool        // runs in the first place only: the program runs elsewhere by another row
+	quick  bool        // runs also without -programs, in the first place
 	then   func(t *testing.T, dir string)
 }
 
@@ -222,6 +224,10 @@ func matrix(t *testing.T, rows []row, engineFlags ...string) {
 				}
 				t.Run(r.name(), func(t *testing.T) {
 					t.Parallel()
+					if r.alone != nil {
+						r.alone.Lock()
+						t.Cleanup(r.alone.Unlock) // after the server has been killed, if the row fails
+					}
 					r.run(l.with(t), mostRaces)
 				})
 			}

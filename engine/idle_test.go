@@ -42,6 +42,18 @@ func (h *host) wakes() (rouse func()) {
 
 func (h *host) asleep() bool { return h.c.page.asleep.Observe() != 0 }
 
+// slept returns the number of the device's sleep, once the visit to all queues that precedes it is over.
+// Otherwise it returns 0.
+func (h *host) slept() uint64 {
+	sleep := h.c.page.asleep.Observe()
+	h.e.mail.mu.Lock()
+	defer h.e.mail.mu.Unlock()
+	if !h.e.mail.callersRun {
+		return 0
+	}
+	return sleep
+}
+
 // A sleep that is bounded by the constant never ends only by a wakeup.
 const never = time.Hour
 

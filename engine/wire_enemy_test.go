@@ -538,11 +538,11 @@ func TestRoomEndsASleep(t *testing.T) {
 	side := p.side()
 	r.cable.block(side)
 	r.start()
-	r.until("asleep", p.h.asleep)
-	first := p.h.c.page.asleep.Observe()
+	var first uint64
+	r.until("asleep", func() bool { first = p.h.slept(); return first != 0 })
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
 	rouse()
-	r.until("asleep again", func() bool { now := p.h.c.page.asleep.Observe(); return now != 0 && now != first })
+	r.until("asleep again, with the packet", func() bool { now := p.h.slept(); return now != 0 && now != first })
 	var k packetring.Packet
 	for until := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
 		require.True(t, time.Now().Before(until), "the packet is not sent")

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -108,13 +109,20 @@ func (m *made) make(name string) {
 	if m.err = files.WriteFile(m.initrd); m.err != nil {
 		return
 	}
-	for _, name := range []string{"nicless", "poster", "poolpost", "raw"} { // for the host
-		m.err = os.WriteFile(filepath.Join(scratch, name), files["/usr/bin/"+name].Data, 0o755)
-		if m.err != nil {
-			return
+	forHost.Do(func() {
+		for _, name := range []string{"nicless", "poster", "poolpost", "raw"} {
+			err := os.WriteFile(filepath.Join(scratch, name), files["/usr/bin/"+name].Data, 0o755)
+			errForHost = errors.Join(errForHost, err)
 		}
-	}
+	})
+	m.err = errForHost
 }
+
+// The programs that run on the host are the same for all machines.
+var (
+	forHost    sync.Once
+	errForHost error
+)
 
 // files returns what machines start with.
 func files(t *testing.T, get func() made) made {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +136,7 @@ func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
 			_, _, errno := unix.Syscall(unix.SYS_SENDMSG, fd, reflect.ValueOf(&m).Pointer(), 0)
 			require.Zero(t, errno)
 		}))
+		runtime.KeepAlive(&m)
 		c.ended()
 		c.close()
 		r.settled(before)

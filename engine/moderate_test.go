@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -84,13 +85,15 @@ func TestSleepEndsForModeration(t *testing.T) {
 	p := h.qp(control.QP{NoReceive: 1}, c, c)
 	p.up(p)
 	require.NoError(t, h.c.Moderate(c.num, 100, 4095))
+	q := h.c.cqs[c.num]
+	q.moderation.period = clock.Cycles(time.Hour) // so that it has not passed yet, however slow the machine is
 	c.arm(1, false)
-	r.e.observeArm(h.c.cqs[c.num])
+	r.e.observeArm(q)
 	p.post(ctrl(wqe.OpNop))
 	r.settle()
 	_, next := r.e.visitEverything(true)
-	require.LessOrEqual(t, next, clock.Cycles(4095*1000))
-	h.c.cqs[c.num].moderation.period = 0
+	require.LessOrEqual(t, next, q.moderation.period)
+	q.moderation.period = 0
 	done, _ := r.e.visitEverything(true)
 	require.Equal(t, 1, done)
 	_, got := event()

@@ -231,6 +231,7 @@ func TestAnnouncementsChangeWhileTheyAreRead(t *testing.T) {
 	first := next(control.AnnouncementPlace{})
 	require.Equal(t, "0", first.Value)
 	require.NoError(t, others[0].Close())
+	until(t, "the engine has seen the end of client 0", func() bool { return next(control.AnnouncementPlace{}).Value != "0" })
 	require.NoError(t, others[1].Announce(nil))
 	third := next(first.AnnouncementPlace)
 	require.Equal(t, "2", third.Value)

@@ -93,9 +93,9 @@ func (p *Preset) fixed(a *Access) []Request {
 
 func (a *Access) writes() bool { return a.Op == Store || a.Op == StoreNT || a.Op == RMW }
 
-// Uses reports whether some access of t becomes the request that the preset has under a key, such as
+// UsesRequest reports whether some access of t becomes the request that the preset has under a key, such as
 // "record.poll".
-func (p *Preset) Uses(t Trace, key string) bool {
+func (p *Preset) UsesRequest(t Trace, key string) bool {
 	return slices.ContainsFunc(t.Accesses, func(a Access) bool {
 		used, ok := p.requestKey(&a)
 		return ok && used == key && p.fixed(&a) == nil

@@ -139,7 +139,7 @@ func (f *modelFlags) noteUnused(presets []*model.Preset, t model.Trace, stderr i
 	for _, pair := range f.request {
 		pair = strings.TrimSpace(pair)
 		key, _, _ := strings.Cut(pair, "=")
-		if !slices.ContainsFunc(presets, func(p *model.Preset) bool { return p.Uses(t, requestKey(key)) }) {
+		if !slices.ContainsFunc(presets, func(p *model.Preset) bool { return p.UsesRequest(t, requestKey(key)) }) {
 			fmt.Fprintf(stderr, "nicless: note: --request %s: no access of the device uses it here\n", pair)
 		}
 	}

@@ -1,0 +1,221 @@
+//go:build linux && (amd64 || arm64)
+
+package auth
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// mostLines is how many lines of keys a file of peers may have. A rack has some dozen engines; a path
+	// table of RoCE has 4096 places.
+	mostLines = 4096
+	mostBytes = mostLines * 256
+)
+
+// Peers are the keys that an engine accepts, each from a prefix of addresses. They are read from a
+// file, whose lines are
+//
+//	ADDRESS-OR-PREFIX nicless-public-1 BASE64 [# comment]
+//
+// An address that lines cover is that of the keys in these lines only. The methods are safe for
+// concurrent use.
+type Peers struct {
+	path  string
+	trust bool // keys that are seen first are pinned
+	log   *slog.Logger
+
+	now atomic.Pointer[accepted]
+	mu  sync.Mutex // guards what follows, and the file between the goroutines of this process
+	was stamp      // of the file, when it was read
+	bad stamp      // of the file, when it could not be read
+}
+
+// accepted is what the file says. It is replaced, never changed.
+type accepted struct{ lines []line }
+
+// A line is a key, and the addresses from which it is accepted.
+type line struct {
+	from netip.Prefix
+	key  PublicKey
+}
+
+// A stamp tells contents of a file apart.
+type stamp struct {
+	inode, size int64
+	changed     time.Time
+	mode        fs.FileMode
+}
+
+// OpenPeers reads a file of peers. A file that does not exist has no lines. If trustFirst is true, Check
+// adds keys to it. log is told of keys that are added or refused; nil means nobody.
+func OpenPeers(path string, trustFirst bool, log *slog.Logger) (*Peers, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	p := &Peers{path: path, trust: trustFirst, log: log}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p, p.read(stampOf(path))
+}
+
+// Covers reports whether a line has this address. Such an address is never without keys.
+func (p *Peers) Covers(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	for _, l := range p.now.Load().lines {
+		if l.from.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Trusts reports whether a key that is seen first is accepted.
+func (p *Peers) Trusts() bool { return p.trust }
+
+// Known returns nil if a line accepts the key from the address; it changes nothing.
+func (p *Peers) Known(a netip.Addr, key PublicKey) error {
+	return p.now.Load().check(a.Unmap().WithZone(""), key, p.path)
+}
+
+var errUncovered = errors.New("no line")
+
+// check returns nil if a line accepts the key from the address, and an error that wraps errUncovered if no
+// line has the address.
+func (s *accepted) check(a netip.Addr, key PublicKey, path string) error {
+	var pinned *line
+	for i := range s.lines {
+		if l := &s.lines[i]; l.from.Contains(a) {
+			if l.key == key {
+				return nil
+			}
+			pinned = l
+		}
+	}
+	if pinned == nil {
+		return fmt.Errorf("%w of %s covers %v; to accept its key, add the line \"%v %v\"", errUncovered, path, a, a, key)
+	}
+	return fmt.Errorf("%v has another key (%s, fingerprint %s) than %s says (fingerprint %s). Either somebody else uses this address, "+
+		"or the engine there has got a new key: then replace the line of %v in that file", a, key, key.Fingerprint(), path, pinned.key.Fingerprint(), pinned.from)
+}
+
+// Check returns nil if the key is accepted from the address. With trustFirst it accepts and adds a key for an
+// address that no line covers; this writes to the file. The caller must know that the other end has
+// the private key.
+func (p *Peers) Check(a netip.Addr, key PublicKey) error {
+	a = a.Unmap().WithZone("")
+	err := p.Known(a, key)
+	if err == nil {
+		return nil
+	}
+	p.Refresh() // it may just have been added
+	if err = p.Known(a, key); errors.Is(err, errUncovered) && p.trust {
+		err = p.pin(a, key)
+	}
+	if err != nil {
+		p.log.Warn("a peer's key is refused", "address", a.String(), "key", key.String(), "reason", err.Error())
+	}
+	return err
+}
+
+// Refresh reads the file again if it has changed, and reports whether it has. A file that cannot be
+// read, or has a line that is wrong, changes nothing; the log says why, once.
+func (p *Peers) Refresh() (changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refresh()
+}
+
+func (p *Peers) refresh() bool {
+	now := stampOf(p.path)
+	if now == p.was || now == p.bad {
+		return false
+	}
+	if err := p.read(now); err != nil {
+		p.bad = now
+		p.log.Warn("the file of peers has changed and cannot be used; the keys are those from before", "error", err.Error())
+		return false
+	}
+	p.log.Info("the file of peers was read again", "file", p.path, "lines", len(p.now.Load().lines))
+	return true
+}
+
+// read reads the file, which has this stamp. The caller holds the lock.
+func (p *Peers) read(now stamp) error {
+	text, err := readGuarded(p.path, 0o022, mostBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = nil, nil
+	}
+	if err != nil {
+		return fmt.Errorf("auth: file of peers: %w", err)
+	}
+	lines, err := parsePeers(text)
+	if err != nil {
+		return fmt.Errorf("auth: file of peers %s: %w", p.path, err)
+	}
+	p.now.Store(&accepted{lines})
+	p.was = now
+	return nil
+}
+
+// parsePeers reads the lines of a file of peers.
+func parsePeers(text []byte) (list []line, err error) {
+	for i, row := range bytes.Split(text, []byte("\n")) {
+		words, _, _ := strings.Cut(string(row), "#")
+		if strings.TrimSpace(words) == "" {
+			continue
+		}
+		l, err := parseLine(words)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		if len(list) == mostLines {
+			return nil, fmt.Errorf("line %d: more than %d keys", i+1, mostLines)
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+func parseLine(s string) (l line, err error) {
+	words := strings.Fields(s)
+	if l.from, err = parsePrefix(words[0]); err != nil {
+		return l, err
+	}
+	l.key, err = ParsePublicKey(strings.Join(words[1:], " "))
+	return l, err
+}
+
+// parsePrefix reads an address or a prefix, without zone. IPv4-mapped addresses become IPv4.
+func parsePrefix(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil || p.Addr().Is4In6() {
+		return p, fmt.Errorf("%q is no address, and no prefix such as 10.0.0.0/8", s)
+	}
+	return p.Masked(), nil
+}
+
+// stampOf returns the stamp of a file; the zero value if there is none.
+func stampOf(path string) (s stamp) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return s
+	}
+	s.size, s.changed, s.mode = st.Size(), st.ModTime(), st.Mode()
+	s.inode = inodeOf(st)
+	return s
+}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,13 +42,12 @@ type Peers struct {
 	bad stamp      // of the file, when it could not be read
 }
 
-// accepted is what the file says. It is replaced, never changed.
-type accepted struct{ lines []line }
-
-// A line is a key, and the addresses from which it is accepted.
-type line struct {
-	from netip.Prefix
-	key  PublicKey
+// accepted is what the file says. It is replaced, never changed. A lookup costs as much as there are
+// different lengths of prefixes, not lines: carriers look up the addresses of strangers.
+type accepted struct {
+	keys    map[netip.Prefix][]PublicKey
+	lengths []int // of the prefixes, longest first
+	lines   int
 }
 
 // A stamp tells contents of a file apart.
@@ -69,11 +69,12 @@ func OpenPeers(path string, trustFirst bool, log *slog.Logger) (*Peers, error) {
 	return p, p.read(stampOf(path))
 }
 
-// Covers reports whether a line has this address. Such an address is never without keys.
+// Covers reports whether a line has this address. Such an address is never without keys. It allocates nothing.
 func (p *Peers) Covers(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	for _, l := range p.now.Load().lines {
-		if l.from.Contains(a) {
+	now := p.now.Load()
+	for _, n := range now.lengths {
+		if prefix, err := a.Prefix(n); err == nil && len(now.keys[prefix]) > 0 {
 			return true
 		}
 	}
@@ -93,20 +94,26 @@ var errUncovered = errors.New("no line")
 // check returns nil if a line accepts the key from the address, and an error that wraps errUncovered if no
 // line has the address.
 func (s *accepted) check(a netip.Addr, key PublicKey, path string) error {
-	var pinned *line
-	for i := range s.lines {
-		if l := &s.lines[i]; l.from.Contains(a) {
-			if l.key == key {
-				return nil
-			}
-			pinned = l
+	var other PublicKey
+	var of netip.Prefix // of the most specific line with another key
+	for _, n := range s.lengths {
+		prefix, err := a.Prefix(n)
+		if err != nil {
+			continue // of the other version of IP
+		}
+		keys := s.keys[prefix]
+		if slices.Contains(keys, key) {
+			return nil
+		}
+		if len(keys) > 0 && !of.IsValid() {
+			other, of = keys[0], prefix
 		}
 	}
-	if pinned == nil {
+	if !of.IsValid() {
 		return fmt.Errorf("%w of %s covers %v; to accept its key, add the line \"%v %v\"", errUncovered, path, a, a, key)
 	}
 	return fmt.Errorf("%v has another key (%s, fingerprint %s) than %s says (fingerprint %s). Either somebody else uses this address, "+
-		"or the engine there has got a new key: then replace the line of %v in that file", a, key, key.Fingerprint(), path, pinned.key.Fingerprint(), pinned.from)
+		"or the engine there has got a new key: then replace the line of %v in that file", a, key, key.Fingerprint(), path, other.Fingerprint(), of)
 }
 
 // Check returns nil if the key is accepted from the address. With trustFirst it accepts and adds a key for an
@@ -146,12 +153,12 @@ func (p *Peers) refresh() bool {
 		p.log.Warn("the file of peers has changed and cannot be used; the keys are those from before", "error", err.Error())
 		return false
 	}
-	p.log.Info("the file of peers was read again", "file", p.path, "lines", len(p.now.Load().lines))
+	p.log.Info("the file of peers was read again", "file", p.path, "lines", p.now.Load().lines)
 	return true
 }
 
 // read reads the file, which has this stamp. The caller holds the lock.
-func (p *Peers) read(now stamp) error {
+func (p *Peers) read(at stamp) error {
 	text, err := readGuarded(p.path, 0o022, mostBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = nil, nil
@@ -159,41 +166,45 @@ func (p *Peers) read(now stamp) error {
 	if err != nil {
 		return fmt.Errorf("auth: file of peers: %w", err)
 	}
-	lines, err := parsePeers(text)
+	now, err := parsePeers(text)
 	if err != nil {
 		return fmt.Errorf("auth: file of peers %s: %w", p.path, err)
 	}
-	p.now.Store(&accepted{lines})
-	p.was = now
+	p.now.Store(now)
+	p.was = at
 	return nil
 }
 
 // parsePeers reads the lines of a file of peers.
-func parsePeers(text []byte) (list []line, err error) {
+func parsePeers(text []byte) (*accepted, error) {
+	s := &accepted{keys: make(map[netip.Prefix][]PublicKey)}
 	for i, row := range bytes.Split(text, []byte("\n")) {
 		words, _, _ := strings.Cut(string(row), "#")
 		if strings.TrimSpace(words) == "" {
 			continue
 		}
-		l, err := parseLine(words)
+		from, key, err := parseLine(strings.Fields(words))
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
-		if len(list) == mostLines {
+		if s.lines++; s.lines > mostLines {
 			return nil, fmt.Errorf("line %d: more than %d keys", i+1, mostLines)
 		}
-		list = append(list, l)
+		s.keys[from] = append(s.keys[from], key)
+		if !slices.Contains(s.lengths, from.Bits()) {
+			s.lengths = append(s.lengths, from.Bits())
+		}
 	}
-	return list, nil
+	slices.Sort(s.lengths)
+	slices.Reverse(s.lengths)
+	return s, nil
 }
 
-func parseLine(s string) (l line, err error) {
-	words := strings.Fields(s)
-	if l.from, err = parsePrefix(words[0]); err != nil {
-		return l, err
+func parseLine(words []string) (from netip.Prefix, key PublicKey, err error) {
+	if from, err = parsePrefix(words[0]); err == nil {
+		key, err = ParsePublicKey(strings.Join(words[1:], " "))
 	}
-	l.key, err = ParsePublicKey(strings.Join(words[1:], " "))
-	return l, err
+	return from, key, err
 }
 
 // parsePrefix reads an address or a prefix, without zone. IPv4-mapped addresses become IPv4.

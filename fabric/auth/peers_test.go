@@ -117,6 +117,17 @@ func TestTrustFirst(t *testing.T) {
 	require.ErrorContains(t, e.Peers.Check(there, keyNumber(1)), "chmod 0644")
 }
 
+// To look up a stranger costs no memory.
+func TestCoversDoesNotAllocate(t *testing.T) {
+	e := newEnd(t, false, "10.0.0.0/8 "+keyNumber(1).String(), "192.0.2.0/24 "+keyNumber(2).String(), "2001:db8::/32 "+keyNumber(4).String())
+	v6 := netip.MustParseAddr("2001:db9::1")
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if !e.Peers.Covers(here) || e.Peers.Covers(v6) {
+			panic("wrong")
+		}
+	}))
+}
+
 // Engines that share a file pin one key for an address, whoever is first, and lose no line.
 func TestPinTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "peers")
@@ -136,7 +147,7 @@ func TestPinTogether(t *testing.T) {
 	all.Wait()
 	p, err := OpenPeers(path, false, nil)
 	require.NoError(t, err)
-	require.Len(t, p.now.Load().lines, addresses)
+	require.Equal(t, addresses, p.now.Load().lines)
 	for n := range addresses {
 		winners := 0
 		for i := range engines {

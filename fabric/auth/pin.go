@@ -37,7 +37,7 @@ func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 	switch err := now.check(a, key, p.path); {
 	case err == nil || !errors.Is(err, errUncovered):
 		return err
-	case len(now.lines) == mostLines:
+	case now.lines == mostLines:
 		return fmt.Errorf("auth: %s has %d keys, which are all that are possible; the key of %v is not added", p.path, mostLines, a)
 	}
 	row := fmt.Sprintf("%v %v # seen first at %s\n", a, key, time.Now().UTC().Format(time.RFC3339))

@@ -48,6 +48,7 @@ var (
 	ErrState       error = &control.Error{Code: control.CodeState}
 	ErrVersion     error = &control.Error{Code: control.CodeVersion}
 	ErrUnsupported error = &control.Error{Code: control.CodeUnsupported}
+	ErrDenied      error = &control.Error{Code: control.CodeDenied} // of the user, not of the client
 )
 
 // An opError says what was being done when something failed.

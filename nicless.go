@@ -66,6 +66,12 @@ type Config struct {
 	// otherwise "none".
 	Links []string
 
+	// LinkUsers are the users, by name or uid, for whose programs the link "auto" opens RoCE and carries
+	// packets. ["all"] means all users. Nil means root and the user who runs the engine; a list names
+	// that user too to include it. Links that have an address of their own ("roce:ADDRESS", pools, UCX)
+	// serve all clients.
+	LinkUsers []string
+
 	// VerbsLinks has the link layers of these devices, in turn: "ethernet" (RoCE) or
 	// "infiniband". None means Ethernet for all.
 	VerbsLinks []string

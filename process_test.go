@@ -53,6 +53,9 @@ func TestMain(m *testing.M) {
 	case "holder":
 		fmt.Fprintln(os.Stderr, holder(os.Args[1]))
 		os.Exit(1)
+	case "connector":
+		fmt.Println(connector(os.Args[1]))
+		os.Exit(0)
 	case "announcer":
 		fmt.Fprintln(os.Stderr, announcer(os.Args[1]))
 		os.Exit(1)

@@ -129,6 +129,9 @@ func (c Config) openLinks(ctx context.Context, e *engine.Engine) (*links.Table, 
 	if err != nil {
 		return nil, fmt.Errorf("nicless: %w", err)
 	}
+	if o.Users, err = links.ParseUsers(c.LinkUsers); err != nil {
+		return nil, fmt.Errorf("nicless: LinkUsers: %w", err)
+	}
 	t, err := links.Open(ctx, nic.Of(e), o, c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLink, err)

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/nicless/nicless/engine/internal/quota"
@@ -123,9 +124,12 @@ func (c *client) findPeer(m *control.Peer) (*setPeer, error) {
 	if err := c.e.held.take(c.e.ledger, h); err != nil {
 		return nil, err
 	}
-	path, free, err := r.HoldPath(nic.Address{GID: m.GID})
+	path, free, err := r.HoldPath(nic.Address{GID: m.GID}, nic.User{UID: c.uid, Name: c.name})
 	if err != nil {
 		c.e.held.drop(c.e.ledger, h)
+		if errors.Is(err, nic.ErrDenied) {
+			return nil, control.Errorf(control.CodeDenied, "QP %#06x: %v", m.QPN, err)
+		}
 		return nil, c.e.noPath(m.QPN, m.GUID, err.Error())
 	}
 	return &setPeer{m.GUID, path, func() {

@@ -21,7 +21,7 @@ type holder struct {
 
 func (h *holder) Route(nic.Address) (nic.Path, error) { return nic.Path{}, errors.New("no link") }
 func (h *holder) Own() [16]byte                       { return address(1) }
-func (h *holder) HoldPath(to nic.Address) (nic.Path, func(), error) {
+func (h *holder) HoldPath(to nic.Address, _ nic.User) (nic.Path, func(), error) {
 	if to.GID == ([16]byte{}) {
 		return nic.Path{}, nil, errors.New("no address")
 	}

@@ -86,7 +86,7 @@ type nowhere struct{}
 func (nowhere) Route(nic.Address) (nic.Path, error) {
 	return nic.Path{}, errors.New("no way to fe80::9")
 }
-func (nowhere) HoldPath(nic.Address) (nic.Path, func(), error) {
+func (nowhere) HoldPath(nic.Address, nic.User) (nic.Path, func(), error) {
 	return nic.Path{}, nil, errors.New("no way at all")
 }
 func (nowhere) Own() (gid [16]byte) { return gid }

@@ -3,6 +3,8 @@
 package verbs
 
 import (
+	"errors"
+
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +21,9 @@ func createAH(c *call, req []byte) error {
 		return err
 	}
 	to := req[abi.CreateAHAttr:] // struct ib_uverbs_ah_attr
-	if err := x.checkAddress(peerAddress{global: to[abi.AHAttrIsGlobal], port: to[abi.AHAttrPortNum], sourceGID: to[abi.AHAttrGRHSGIDIndex]}); err != nil {
+	peer := peerAddress{global: to[abi.AHAttrIsGlobal], port: to[abi.AHAttrPortNum], sourceGID: to[abi.AHAttrGRHSGIDIndex],
+		gid: [gidSize]byte(to[abi.AHAttrGRHDGID:]), lid: le.Uint16(to[abi.AHAttrDLID:])}
+	if err := x.checkAddress(peer); err != nil {
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
@@ -30,7 +34,9 @@ func createAH(c *call, req []byte) error {
 		x.releasePath(a.object)
 		return nil
 	}, nil, p.object)
-	x.holdForDatagrams(a.object, int(to[abi.AHAttrGRHSGIDIndex]), [gidSize]byte(to[abi.AHAttrGRHDGID:]))
+	if err := x.holdForDatagrams(a.object, peer); err != nil {
+		return errors.Join(err, x.remove(a.object))
+	}
 	c.put32(abi.AttrCoreOut, a.handle)
 	d := make([]byte, abi.MLX5CreateAHRespSize)
 	le.PutUint32(d[abi.MLX5CreateAHRespResponseLength:], uint32(len(d)))

@@ -204,7 +204,7 @@ func (p *process) cmProgram() *cm.Program {
 		said := new(budget) // used under the manager's lock only
 		s, lineage, uid, name, pid := p.s, p.lineage, p.uid, p.name, p.pid
 		p.program = &cm.Program{
-			UID: uid, Namespace: ns, Network: cmNetwork{p.s, p.net}, LowPorts: func() bool { return mayBindLow(pid, uid) },
+			Owner: p, UID: uid, Namespace: ns, Network: cmNetwork{p.s, p.net}, LowPorts: func() bool { return mayBindLow(pid, uid) },
 			Explain: func(text string) {
 				if said.spend() {
 					s.watched.tell(lineage, uid, "rdma_cm: %s", text)

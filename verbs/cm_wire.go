@@ -5,6 +5,7 @@ package verbs
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -23,7 +24,10 @@ func remotePort(from, to cm.PortAddress) RemotePort {
 	return RemotePort{GID: to.GID, From: from.GID, LID: to.LID}
 }
 
-func (w *cmWire) Path(from cm.Address, to cm.PortAddress) (cm.Path, error) {
+func (w *cmWire) Path(from cm.Address, to cm.PortAddress, p *cm.Program) (cm.Path, error) {
+	if _, err := w.fabric.May(remotePort(from.PortAddress, to), p.Owner.(*process).user()); err != nil {
+		return cm.Path{}, err
+	}
 	bytes, err := w.fabric.MTU(remotePort(from.PortAddress, to))
 	switch {
 	case err != nil:
@@ -74,10 +78,53 @@ func (w *cmWire) Home(to cm.PortAddress, ip netip.Addr) (cm.Namespace, bool) {
 	return namespaceOf(n), true
 }
 
-func (w *cmWire) Hold(at cm.Address) (release func()) { return w.fabric.Hold(at.GID) }
+// Hold opens the address if the way is RoCE.
+func (w *cmWire) Hold(at cm.Address, to cm.PortAddress, p *cm.Program) *cm.Held {
+	user := p.Owner.(*process).user()
+	reach := Reach{Release: func() {}}
+	network, err := true, error(nil)
+	if to != (cm.PortAddress{}) {
+		network, err = w.fabric.May(remotePort(at.PortAddress, to), user)
+	}
+	switch {
+	case err != nil: // Path says so
+		return &cm.Held{Release: reach.Release, Covers: func(cm.GID) bool { return false }}
+	case network:
+		list, all, why := [][gidSize]byte{at.GID}, at.GID == cm.GID{}, "a program waits for connections"
+		switch {
+		case to != (cm.PortAddress{}):
+			why = "rdma_cm connects to " + netip.AddrFrom16(to.GID).Unmap().String()
+		case all:
+			list, why = w.gidsOf(p), why+" on all addresses"
+		}
+		reach = w.fabric.Hold(list, all, why, user)
+	}
+	h := &cm.Held{
+		Release: reach.Release,
+		Covers:  func(gid cm.GID) bool { return slices.Contains(reach.GIDs, [gidSize]byte(gid)) },
+	}
+	if reach.Missing != nil {
+		h.Missing = reach.Missing.Error()
+	}
+	return h
+}
+
+// gidsOf returns the addresses of a program's namespace that are those of a RoCE device.
+func (w *cmWire) gidsOf(p *cm.Program) (list [][gidSize]byte) {
+	n, ok := p.Network.(cmNetwork)
+	if !ok || !slices.ContainsFunc(w.s.devices, func(d *device) bool { return d.lid == 0 }) {
+		return nil
+	}
+	for _, x := range n.net.present() {
+		if !x.made && !slices.Contains(list, x.gid) {
+			list = append(list, x.gid)
+		}
+	}
+	return list
+}
 
 // receive takes a packet that has come for queue pair 1.
-func (w *cmWire) receive(packet []byte) {
+func (w *cmWire) receive(packet []byte, network bool) {
 	from, to, mad, err := parseGSI(packet)
 	if err != nil {
 		w.s.manager.CountMalformed()
@@ -92,5 +139,5 @@ func (w *cmWire) receive(packet []byte) {
 			}
 		}
 	}
-	w.s.manager.ReceiveMAD(theirs, at, mad)
+	w.s.manager.ReceiveMAD(theirs, at, mad, network)
 }

@@ -28,7 +28,8 @@ type cableEnd struct {
 	*cable
 	s       *Server
 	gids    map[[gidSize]byte]bool
-	receive func([]byte)
+	receive func([]byte, bool)
+	denied  error // of May
 	packets chan []byte
 	told    [][]RemotePort // by SetAddresses
 }
@@ -47,7 +48,7 @@ func (c *cable) server(t *testing.T) *cableEnd {
 			f := e.receive
 			e.mu.Unlock()
 			if f != nil {
-				f(b)
+				f(b, true)
 			}
 		}
 		close(done)
@@ -75,7 +76,7 @@ func (e *cableEnd) MTU(to RemotePort) (int, error) {
 	return e.mtu, nil
 }
 
-func (e *cableEnd) Path(to RemotePort, _, _ uint8) (nic.Path, func(), error) {
+func (e *cableEnd) Path(to RemotePort, _, _ uint8, _ nic.User) (nic.Path, func(), error) {
 	return nic.Path{}, func() {}, nil // the queue pairs of these tests send nothing
 }
 
@@ -97,15 +98,17 @@ func (e *cableEnd) Find(name netip.Addr) (RemotePort, bool) {
 	return RemotePort{GID: name.As16()}, e.far(name.As16()) != nil
 }
 
-func (e *cableEnd) Hold([gidSize]byte) (release func()) {
+func (e *cableEnd) May(to RemotePort, who nic.User) (network bool, err error) { return true, e.denied }
+
+func (e *cableEnd) Hold(gids [][gidSize]byte, _ bool, _ string, _ nic.User) Reach {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held++
-	return func() {
+	return Reach{GIDs: gids, Release: func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.held--
-	}
+	}}
 }
 
 func (e *cableEnd) SendManagement(to RemotePort, head, grh, payload []byte) error {
@@ -117,7 +120,7 @@ func (e *cableEnd) SendManagement(to RemotePort, head, grh, payload []byte) erro
 	return nil
 }
 
-func (e *cableEnd) SetManagement(f func([]byte)) {
+func (e *cableEnd) SetManagement(f func([]byte, bool)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.receive = f
@@ -142,7 +145,7 @@ func (e *cableEnd) client(t *testing.T, ip string) *cmClient {
 	e.mu.Lock()
 	e.gids[c.ip.As16()] = true
 	e.mu.Unlock()
-	c.program = &cm.Program{UID: uint32(os.Getuid()), Namespace: namespaceOf(n), Network: cmNetwork{e.s, n}, Explain: func(text string) { t.Log(text) }}
+	c.program = &cm.Program{Owner: &process{uid: uint32(os.Getuid())}, UID: uint32(os.Getuid()), Namespace: namespaceOf(n), Network: cmNetwork{e.s, n}, Explain: func(text string) { t.Log(text) }}
 	c.channel, err = e.s.manager.Open(c.program, c)
 	require.NoError(t, err)
 	return c
@@ -288,15 +291,19 @@ func TestGarbageForQueuePair1(t *testing.T) {
 	a := wires.server(t)
 	c := a.client(t, "192.0.2.1")
 	theirs := netip.MustParseAddr("192.0.2.9").As16()
-	a.receive(nil)
-	a.receive(gsiBytes(theirs, c.ip.As16(), make([]byte, cm.MADSize)))
+	a.receive(nil, true)
+	a.receive(gsiBytes(theirs, c.ip.As16(), make([]byte, cm.MADSize)), true)
 	require.Equal(t, cm.WireStats{Received: 2, Malformed: 2}, a.s.manager.WireStats())
 
 	_, _, known := cmNetwork{a.s, a.s.nowhere}.Owner(cm.Name{IP: netip.MustParseAddr("192.0.2.9")})
 	require.False(t, known)
 	w := &cmWire{s: a.s, fabric: a}
-	_, err := w.Path(cm.Address{}, cm.PortAddress{GID: theirs})
+	_, err := w.Path(cm.Address{}, cm.PortAddress{GID: theirs}, c.program)
 	require.ErrorIs(t, err, errUnplugged)
+	a.denied = nic.ErrDenied
+	_, err = w.Path(cm.Address{}, cm.PortAddress{GID: theirs}, c.program)
+	require.ErrorIs(t, err, nic.ErrDenied)
+	a.denied = nil
 	for _, to := range []struct {
 		ip   string
 		home bool

@@ -111,6 +111,9 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	return x, theirs, nil
 }
 
+// user returns the context's program as a user of links.
+func (x *uctx) user() nic.User { return nic.User{UID: x.uid, Name: x.name} }
+
 func inodeOf(f nic.File) (uint64, error) {
 	var st unix.Stat_t
 	err := unixsock.Control(f, func(fd int) error { return unix.Fstat(fd, &st) })

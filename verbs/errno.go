@@ -14,6 +14,7 @@ import (
 const pageSize = 4096
 
 const (
+	ePERM           = unix.EPERM
 	eINVAL          = unix.EINVAL
 	eFAULT          = unix.EFAULT
 	eNOMEM          = unix.ENOMEM
@@ -87,4 +88,5 @@ var errnos = map[control.Code]unix.Errno{
 	control.CodeVersion:     eINVAL,
 	control.CodeUnsupported: eOPNOTSUPP,
 	control.CodeMemory:      eNOMEM,
+	control.CodeDenied:      ePERM,
 }

@@ -19,9 +19,15 @@ type Fabric interface {
 	// error says why there is no path.
 	MTU(to RemotePort) (bytes int, err error)
 
-	// Hold says that programs expect packets at a GID of this server's devices, until release is
-	// called. A zero GID means all of them.
-	Hold(gid [16]byte) (release func())
+	// Hold says that a program expects packets at GIDs of this server's devices. wildcard says that
+	// the program has named none: it listens on all addresses, and the list has those of its
+	// namespace. why is for people.
+	Hold(gids [][16]byte, wildcard bool, why string, who nic.User) Reach
+
+	// May says whether a program may send to a port, and take packets at to.From. network says that
+	// the way is RoCE, by which strangers can send to that address, too. The error wraps
+	// nic.ErrDenied if the user may not.
+	May(to RemotePort, who nic.User) (network bool, err error)
 
 	// SendManagement sends a packet to queue pair 1 of a port. head is its BTH and DETH, payload
 	// a management datagram, and grh the GRH, for links that do not make one. The slices are not
@@ -30,8 +36,8 @@ type Fabric interface {
 
 	// Path returns the path to a port for a queue pair. class and hops are those of the address
 	// vector. The path, and the GID from which the queue pair sends, are held until release is
-	// called. Path may wait.
-	Path(to RemotePort, class, hops uint8) (path nic.Path, release func(), err error)
+	// called. The error wraps nic.ErrDenied if the user may not have it. Path may wait.
+	Path(to RemotePort, class, hops uint8, who nic.User) (path nic.Path, release func(), err error)
 
 	// SetLocal names who knows the GIDs and LIDs of this server's ports. f takes locks of the
 	// server's tables of addresses and does not wait.
@@ -44,8 +50,15 @@ type Fabric interface {
 
 	// SetManagement names who is given the packets for queue pair 1: from the BTH on, and with
 	// the 40 bytes of the GRH before the payload. The source in the GRH is the address from which
-	// the packet has come: the fabric has compared it with the path. nil means nobody.
-	SetManagement(f func(packet []byte))
+	// the packet has come: the fabric has compared it with the path. network says that the packet has come by RoCE. nil means nobody.
+	SetManagement(f func(packet []byte, network bool))
+}
+
+// A Reach is what Hold has reached.
+type Reach struct {
+	Release func()     // ends what Hold has said
+	GIDs    [][16]byte // at which packets come to the program by RoCE
+	Missing error      // which other addresses the program may mean, and why RoCE is not open there; nil: none
 }
 
 // A RemotePort is a port elsewhere.

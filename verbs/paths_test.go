@@ -21,7 +21,7 @@ type smallPort struct {
 
 const portPaths = 4096
 
-func (p *smallPort) Path(to RemotePort, class, hops uint8) (nic.Path, func(), error) {
+func (p *smallPort) Path(to RemotePort, class, hops uint8, _ nic.User) (nic.Path, func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := fmt.Sprint(to.GID, class, hops)

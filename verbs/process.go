@@ -113,6 +113,9 @@ func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 	}
 }
 
+// user returns the program as a user of links.
+func (p *process) user() nic.User { return nic.User{UID: p.uid, Name: p.name} }
+
 func (p *process) end() {
 	p.ended()
 	p.forget()

@@ -30,9 +30,12 @@ func (x *uctx) connectElsewhere(q *qp, to peerAddress) error {
 	if x.device.lid == 0 {
 		port.LID = 0
 	}
-	path, release, err := x.s.path(x.uid, port, to.class, to.hops)
+	path, release, err := x.s.path(x.user(), port, to.class, to.hops)
 	if limit := (*control.Error)(nil); errors.As(err, &limit) {
 		return err // the user holds its share of paths
+	}
+	if errors.Is(err, nic.ErrDenied) {
+		return refuse(ePERM, "peer %s: %v", gidText(to.gid), err)
 	}
 	if err != nil {
 		return x.noPeer(to, err.Error())
@@ -49,19 +52,29 @@ func (x *uctx) gidAt(index int) (gid [gidSize]byte) {
 	return gid
 }
 
-// holdForDatagrams holds the path for datagrams to an address elsewhere, and the GID from which
-// they go, so that answers come back. If there is no path, that is explained when a datagram is sent.
-// An address beyond the user's share of paths is not held: its datagrams ask for a path that can end.
-func (x *uctx) holdForDatagrams(o *object, index int, to [gidSize]byte) {
-	if x.s.fabric == nil || x.device.lid != 0 {
-		return
+// holdForDatagrams holds the path for datagrams to an address elsewhere, and the GID from which they go, so
+// that answers come back. If there is no path, that is explained when a datagram
+// is sent. An address beyond the user's share of paths is not held: its datagrams ask for a path that can
+// end. The error says that the user may not send there.
+func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
+	if x.s.fabric == nil || x.isHere(to) {
+		return nil
 	}
-	if _, d := x.s.owner(x.net, to); d != nil || (&address{gid: to}).ip().IsMulticast() {
-		return
+	if x.device.lid != 0 || (&address{gid: to.gid}).ip().IsMulticast() {
+		return nil
 	}
-	if _, release, err := x.s.path(x.uid, RemotePort{GID: to, From: x.gidAt(index)}, 0, 0); err == nil {
+	port := RemotePort{GID: to.gid, From: x.gidAt(int(to.sourceGID))}
+	_, err := x.s.fabric.May(port, x.user())
+	switch {
+	case errors.Is(err, nic.ErrDenied):
+		return refuse(ePERM, "address %s: %v", gidText(to.gid), err)
+	case err != nil:
+		return nil
+	}
+	if _, release, err := x.s.path(x.user(), port, 0, 0); err == nil {
 		x.holdPath(o, release)
 	}
+	return nil
 }
 
 // holdPath keeps what ends an object's use of a path, in place of what was kept before.

@@ -69,10 +69,18 @@ Flags:
                                          with these remote addresses
                       ucx:HOST:PORT      UCX, to a peer that waits with
                                          ucx:listen=ADDRESS:PORT
-                      auto               RoCE opens by itself (default with
-                                         --verbs)
+                      auto[,address=PREFIX][,peer=PREFIX]
+                                         RoCE opens by itself, on the address
+                                         of a path or a listener: only on these
+                                         local addresses, with these remote
+                                         ones (auto: default with --verbs). For
+                                         a listener on all addresses it opens
+                                         on private ones and on those that
+                                         address= names
                       none               no links (default without --verbs)
-                      See docs/FABRIC.md
+                      peer= and address= may be repeated. See docs/FABRIC.md
+  --link-users LIST   users, by name or uid, for whose programs auto opens RoCE,
+                      or all (default: root and the engine's user)
   --log-level LEVEL   debug, info, warn, error or off (default: warn)
 
 Example:
@@ -86,6 +94,7 @@ type engineFlags struct {
 	devices                                     int
 	links                                       []string
 	fabric                                      []string
+	linkUsers                                   []string
 	users                                       string // a file; the engine ends when no process holds a lock on it; "": only a signal ends the engine
 	readyFD                                     int    // a descriptor to which the engine writes when it is ready; 0: none
 }
@@ -120,6 +129,7 @@ func newEngine() *cobra.Command {
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that such programs see")
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of these devices")
 	c.Flags().StringArrayVar(&f.fabric, "link", nil, "a link to other engines and hosts")
+	c.Flags().StringSliceVar(&f.linkUsers, "link-users", nil, "users for whom RoCE opens by itself")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "least level that is logged")
 	c.Flags().StringVar(&f.users, "users", "", "for nicless run")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "for nicless run")
@@ -127,9 +137,13 @@ func newEngine() *cobra.Command {
 	_ = c.Flags().MarkHidden("ready-fd")
 	_ = c.MarkFlagFilename("socket")
 	_ = c.RegisterFlagCompletionFunc("idle", cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("link", completeLink)
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
+
+// completeLink completes the beginnings of links.
+var completeLink = cobra.FixedCompletions([]string{"auto", "auto,address=", "auto,peer=", "none", "roce:", "pool:", "ucx:"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 
 // serve runs the engine until ctx ends.
 func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
@@ -182,6 +196,10 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return usagef("pool:PATH,node=N, roce:ADDRESS, ucx:HOST:PORT, auto and none are possible; see docs/FABRIC.md", "engine: --link: %v", err)
 	}
 	cfg.Links = f.fabric
+	if _, err := links.ParseUsers(f.linkUsers); err != nil {
+		return usagef("names of users and uids, with commas between, or all", "engine: --link-users: %v", err)
+	}
+	cfg.LinkUsers = f.linkUsers
 	cfg.Populate = f.populate
 	if cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma); err != nil {
 		return err

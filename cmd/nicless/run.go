@@ -55,7 +55,8 @@ const runFlagsUsage = `Flags:
   --link LINK     a link to other engines and hosts, if this command starts
                   the engine; see nicless engine --help. Without it, RoCE opens
                   by itself when the program connects to an address that is
-                  not of this engine
+                  not of this engine, or waits for connections of rdma_cm. The
+                  engine's log says which address opens, and why
   --slow-memory   leave the memory that the program registers where it is; the
                   kernel copies the data. By default the pages are moved into
                   memory that the engine maps too, which is ten times as fast;
@@ -93,6 +94,7 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("fast-memory", "slow-memory")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
 	_ = c.MarkFlagFilename("engine")
+	_ = c.RegisterFlagCompletionFunc("link", completeLink)
 	return c
 }
 

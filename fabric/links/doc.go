@@ -8,6 +8,7 @@
 // Files, in reading order:
 //
 //	options.go  what --link says
+//	users.go    for whom RoCE opens by itself
 //	table.go    Open, Close
 //	route.go    from addresses to paths
 //	board.go    what clients announce, told to the links

@@ -32,6 +32,9 @@ func TestParse(t *testing.T) {
 		{nil, Options{Auto: true}},
 		{[]string{"auto"}, Options{Auto: true}},
 		{[]string{"none"}, Options{}},
+		{[]string{"auto,address=10.0.0.0/8,peer=192.0.2.9,address=2001:db8::1", "auto,peer=fd00::/8"}, Options{Auto: true,
+			Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
+			Peers:     []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32"), netip.MustParsePrefix("fd00::/8")}}},
 		{[]string{"roce:192.0.2.1"}, Options{Local: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
 		{[]string{"roce:192.0.2.1,peer=10.0.0.0/8,peer=192.0.2.9", "auto", "roce:2001:db8::1"}, Options{
 			Local: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")},
@@ -61,6 +64,14 @@ func TestParse(t *testing.T) {
 	}{
 		{[]string{"none", "auto"}, "link none excludes other links"},
 		{[]string{""}, `link ""; none, auto, roce:ADDRESS, pool:PATH,node=N and ucx:HOST:PORT are possible`},
+		{[]string{"auto,"}, `link auto: part 2, "": address=PREFIX or peer=PREFIX is needed`},
+		{[]string{"auto,peer=10.0.0.0/8,192.0.2.1"}, `link auto: part 3, "192.0.2.1": address=PREFIX or peer=PREFIX is needed`},
+		{[]string{"auto,address=10.0.0.0/33"}, "link auto: address=10.0.0.0/33: an address or a prefix such as 10.0.0.0/8 is needed"},
+		{[]string{"auto,address=127.0.0.1"}, "link auto: address=127.0.0.1: a loopback address leads to no other host"},
+		{[]string{"auto,peer="}, "link auto: peer=: an address or a prefix"},
+		{[]string{"auto:10.0.0.1"}, "the options of auto follow a comma: auto,address=PREFIX,peer=PREFIX"},
+		{[]string{"none", "auto,peer=10.0.0.0/8"}, "link none excludes other links"},
+		{[]string{"roce:192.0.2.1,address=10.0.0.0/8"}, `part 2, "address=10.0.0.0/8"`},
 		{[]string{"rdma:1"}, `link "rdma:1"; none, auto`},
 		{[]string{"roce:"}, `link roce: part 1, "": a local IP address or peer=PREFIX is needed`},
 		{[]string{"roce:peer=10.0.0.0/8"}, "link roce:peer=10.0.0.0/8: no local address"},
@@ -223,7 +234,7 @@ func TestRoute(t *testing.T) {
 	require.Equal(t, 2000, mtu)
 	_, err = table.MTU(verbs.RemotePort{GID: gid("192.0.2.77")})
 	require.ErrorContains(t, err, "the address is of this engine")
-	path, release, err := table.Path(verbs.RemotePort{GID: a.gid}, 0, 1)
+	path, release, err := table.Path(verbs.RemotePort{GID: a.gid}, 0, 1, nic.User{})
 	require.NoError(t, err)
 	require.Equal(t, a.path, path)
 	release()
@@ -232,7 +243,7 @@ func TestRoute(t *testing.T) {
 		{GID: gid("192.0.2.8"), From: gid("192.0.2.77")}: "RoCE does not open by itself here (--link)",
 		{GID: gid("192.0.2.8"), From: gid("fe80::1")}:    "is of no network",
 	} {
-		_, _, err := table.Path(to, 0, 1)
+		_, _, err := table.Path(to, 0, 1, nic.User{})
 		require.ErrorContains(t, err, want)
 	}
 	_, ok := table.Find(netip.MustParseAddr("192.0.2.5"))
@@ -246,7 +257,7 @@ func TestPathWaitsForNews(t *testing.T) {
 	a := &testLink{name: "a", gid: gid("192.0.2.5"), path: nic.Path{Port: &testPort{}, Number: 1}, misses: 3}
 	table, _ := open(t, Options{}, a)
 	table.learnTime = time.Minute
-	path, release, err := table.Path(verbs.RemotePort{GID: a.gid}, 0, 1)
+	path, release, err := table.Path(verbs.RemotePort{GID: a.gid}, 0, 1, nic.User{})
 	require.NoError(t, err)
 	require.Equal(t, a.path, path)
 	require.Zero(t, a.misses)
@@ -288,11 +299,11 @@ func own(t *testing.T) netip.Addr {
 func TestHold(t *testing.T) {
 	a := own(t)
 	table, d := open(t, Options{Auto: true})
-	release, err := table.hold(a, "one")
+	release, err := table.hold(a, "one", nic.User{})
 	if err != nil {
 		t.Skipf("RoCE cannot be opened on %v here: %v", a, err)
 	}
-	again, err := table.hold(a, "two")
+	again, err := table.hold(a, "two", nic.User{})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, d.ports.Load())
 	require.Equal(t, a.String()+": one; "+a.String()+": two", table.why())
@@ -300,7 +311,7 @@ func TestHold(t *testing.T) {
 	require.Equal(t, a.String()+": two", table.why())
 	again()
 	require.Contains(t, table.why(), "in use less than 5s ago")
-	third, err := table.hold(a, "three")
+	third, err := table.hold(a, "three", nic.User{})
 	require.NoError(t, err, "before it has closed")
 	h := table.held[a]
 	table.expire(a, h)
@@ -309,11 +320,11 @@ func TestHold(t *testing.T) {
 	table.expire(a, h)
 	require.Empty(t, table.held)
 	require.Empty(t, table.why())
-	_, err = table.hold(netip.MustParseAddr("203.0.113.77"), "it is not of this host")
+	_, err = table.hold(netip.MustParseAddr("203.0.113.77"), "it is not of this host", nic.User{})
 	require.ErrorContains(t, err, "another network namespace")
 	require.Empty(t, table.held)
 	require.NoError(t, table.Close())
-	_, err = table.hold(a, "late")
+	_, err = table.hold(a, "late", nic.User{})
 	require.ErrorContains(t, err, "the engine stops")
 }
 
@@ -321,7 +332,7 @@ func TestHold(t *testing.T) {
 func TestAnswersKeepNothingOpen(t *testing.T) {
 	a := own(t)
 	table, _ := open(t, Options{Auto: true})
-	release, err := table.hold(a, "one")
+	release, err := table.hold(a, "one", nic.User{})
 	if err != nil {
 		t.Skipf("RoCE cannot be opened on %v here: %v", a, err)
 	}
@@ -341,9 +352,8 @@ func TestAnswersKeepNothingOpen(t *testing.T) {
 	require.Zero(t, h.count)
 	table.expire(a, h)
 	require.Empty(t, table.held)
-	require.NoError(t, answer(), "what opens the address, such as a late DREQ, is sent")
-	require.NotNil(t, table.held[a].timer)
-	table.expire(a, table.held[a])
+	require.ErrorContains(t, answer(), "no program has opened RoCE on "+a.String())
+	require.Empty(t, table.held)
 }
 
 // Packets for queue pair 1 that come from a pool or from UCX must come from an address of that peer.
@@ -352,7 +362,7 @@ func TestManagementFromPeers(t *testing.T) {
 	b := &testLink{name: "b", gid: gid("2001:db8::6"), path: nic.Path{Port: &testPort{}, Number: 2}}
 	table, _ := open(t, Options{}, a, b)
 	var got int
-	table.SetManagement(func([]byte) { got++ })
+	table.SetManagement(func(_ []byte, network bool) { require.False(t, network); got++ })
 	from4 := make([]byte, gsiHead+grhSize+256)
 	copy(from4[gsiHead+20:], []byte{0x45})
 	copy(from4[gsiHead+32:], []byte{192, 0, 2, 5})
@@ -469,7 +479,7 @@ func TestHoldPath(t *testing.T) {
 	table, _ := open(t, Options{}, a)
 	table.options.Local = []netip.Addr{netip.MustParseAddr("127.88.3.9"), netip.MustParseAddr("fe80::1"), netip.MustParseAddr("192.0.2.77")}
 	require.Equal(t, gid("192.0.2.77"), table.Own(), "the others lead to no other host")
-	path, release, err := table.HoldPath(nic.Address{GID: a.gid})
+	path, release, err := table.HoldPath(nic.Address{GID: a.gid}, nic.User{})
 	require.NoError(t, err)
 	require.Equal(t, a.path, path)
 	release()
@@ -479,12 +489,12 @@ func TestHoldPath(t *testing.T) {
 		gid("2001:db8::1"): "this engine is 192.0.2.77 and the peer's is 2001:db8::1; name local addresses of one version of IP",
 		gid("224.0.0.1"):   "no link leads to 224.0.0.1",
 	} {
-		_, _, err := table.HoldPath(nic.Address{GID: to})
+		_, _, err := table.HoldPath(nic.Address{GID: to}, nic.User{})
 		require.ErrorContains(t, err, want)
 	}
 	table.options.Local = nil
 	require.Zero(t, table.Own())
-	_, _, err = table.HoldPath(nic.Address{GID: peer})
+	_, _, err = table.HoldPath(nic.Address{GID: peer}, nic.User{})
 	require.ErrorContains(t, err, "not by RoCE to 198.51.100.1, because this engine has no IP address for it (--link")
 
 	own := own(t)
@@ -493,7 +503,7 @@ func TestHoldPath(t *testing.T) {
 	if auto.Own() != own.As16() || !own.Is4() {
 		t.Skipf("RoCE is tried on %v, which is not the first address", own)
 	}
-	_, release, err = auto.HoldPath(nic.Address{GID: peer})
+	_, release, err = auto.HoldPath(nic.Address{GID: peer}, nic.User{})
 	if err != nil {
 		t.Skipf("RoCE cannot be opened on %v here: %v", own, err)
 	}

@@ -16,8 +16,9 @@ const (
 	grhSize = 40
 )
 
-// SetManagement names who is given the packets for queue pair 1.
-func (t *Table) SetManagement(f func(packet []byte)) {
+// SetManagement names who is given the packets for queue pair 1. network says that a packet has come by
+// RoCE, over which strangers can send.
+func (t *Table) SetManagement(f func(packet []byte, network bool)) {
 	if f == nil {
 		t.management.Store(nil)
 		return
@@ -29,7 +30,7 @@ func (t *Table) SetManagement(f func(packet []byte)) {
 // the datagram.
 func (t *Table) fromRoCE(_ uint32, b []byte) {
 	if f := t.management.Load(); f != nil {
-		(*f)(b)
+		(*f)(b, true)
 	}
 }
 
@@ -42,7 +43,7 @@ func (t *Table) fromPeer(from nic.Path, b []byte) {
 	}
 	p, err := t.routeOnce(nic.Address{GID: sourceOf(b[gsiHead:][:grhSize])})
 	if err == nil && p.Port == from.Port && p.Number == from.Number {
-		(*f)(b)
+		(*f)(b, false)
 	}
 }
 
@@ -54,9 +55,9 @@ func sourceOf(grh []byte) (gid [16]byte) {
 	return netip.AddrFrom4([4]byte(grh[32:36])).As16()
 }
 
-// SendManagement sends a packet to queue pair 1 of a port. It opens the local address if it is not
-// open, but keeps none open: what programs connect or listen with holds its address itself, and what
-// strangers send, which is answered, must not keep an address open that nobody uses.
+// SendManagement sends a packet to queue pair 1 of a port. It waits for a local address that is being
+// opened for a program that connects or listens, but opens none and keeps none open: what strangers send
+// is answered, and must not do that.
 func (t *Table) SendManagement(to verbs.RemotePort, head, grh, payload []byte) error {
 	a := address(to, 0, 0)
 	for _, l := range t.now.Load().links {
@@ -64,12 +65,10 @@ func (t *Table) SendManagement(to verbs.RemotePort, head, grh, payload []byte) e
 			return p.Port.SendManagement(p.Number, head, append(append(make([]byte, 0, len(grh)+len(payload)), grh...), payload...))
 		}
 	}
-	if own := netip.AddrFrom16(to.From).Unmap(); routable(own) && !t.lingers(own) {
-		free, err := t.hold(own, "a program connects to "+netip.AddrFrom16(to.GID).Unmap().String())
-		if err != nil {
+	if own := netip.AddrFrom16(to.From).Unmap(); routable(own) {
+		if err := t.await(own); err != nil {
 			return err
 		}
-		defer free()
 	}
 	p, err := t.routeOnce(a)
 	if err != nil {

@@ -21,12 +21,21 @@ type Options struct {
 	Local []netip.Addr   // local addresses of RoCE that are open all the time
 	Peers []netip.Prefix // the only remote addresses with which RoCE exchanges packets; nil: all
 	Auto  bool           // RoCE opens by itself
+
+	// Addresses are the only local addresses on which RoCE opens by itself. nil: the one that a path or a
+	// listener names, and for a listener on all addresses those that are not public.
+	Addresses []netip.Prefix
+
+	// Users are those for whom RoCE opens by itself. Links that have a name of their own serve all clients.
+	Users Users
 }
 
-// Parse reads the arguments of --link.
+// Parse reads the arguments of --link. peer= names the only remote addresses with which RoCE exchanges
+// packets, all of RoCE, in whichever argument it stands. address= names the only local addresses on which
+// RoCE opens by itself. Both can be repeated; a PREFIX is an address or a prefix such as 10.0.0.0/8.
 //
 //	none                                  no links
-//	auto                                  RoCE opens by itself; this is what happens without --link
+//	auto[,address=PREFIX][,peer=PREFIX]...  RoCE opens by itself; this is what happens without --link
 //	roce:ADDRESS[,peer=PREFIX]...         RoCE on a local address
 //	pool:PATH,node=N[,...]                memory that several engines share; see pool.Parse
 //	ucx:HOST:PORT, ucx:listen=HOST:PORT   UCX, over what it finds; see ucx.Parse
@@ -35,14 +44,18 @@ func Parse(list []string) (o Options, err error) {
 		return Options{Auto: true}, nil
 	}
 	for _, s := range list {
-		kind, rest, _ := strings.Cut(s, ":")
+		kind, rest, named := strings.Cut(s, ":")
+		if kind, _, _ := strings.Cut(s, ","); kind == "auto" { // its options may have colons
+			if err := o.parseAuto(s); err != nil {
+				return o, err
+			}
+			continue
+		}
 		switch kind {
 		case "none":
 			if len(list) > 1 {
 				return o, fmt.Errorf("link none excludes other links")
 			}
-		case "auto":
-			o.Auto = true
 		case "pool":
 			c, err := pool.Parse(rest)
 			if err != nil {
@@ -63,6 +76,9 @@ func Parse(list []string) (o Options, err error) {
 				return o, err
 			}
 		default:
+			if named && kind == "auto" {
+				return o, fmt.Errorf("link %q; the options of auto follow a comma: auto,address=PREFIX,peer=PREFIX", s)
+			}
 			return o, fmt.Errorf("link %q; none, auto, roce:ADDRESS, pool:PATH,node=N and ucx:HOST:PORT are possible", s)
 		}
 	}
@@ -79,14 +95,52 @@ func (o *Options) Wait() (most time.Duration) {
 	return most
 }
 
+// parseAuto reads auto and its options.
+func (o *Options) parseAuto(s string) error {
+	o.Auto = true
+	for i, part := range strings.Split(s, ",")[1:] {
+		if text, ok := strings.CutPrefix(part, "address="); ok {
+			p, err := parsePrefix("address", text)
+			if err != nil {
+				return fmt.Errorf("link auto: %w", err)
+			}
+			if p.IsSingleIP() {
+				if err := usable(p.Addr()); err != nil {
+					return fmt.Errorf("link auto: address=%s: %w", text, err)
+				}
+			}
+			o.Addresses = append(o.Addresses, p)
+			continue
+		}
+		if known, err := o.option(part); err != nil {
+			return fmt.Errorf("link auto: %w", err)
+		} else if !known {
+			return fmt.Errorf("link auto: part %d, %q: address=PREFIX or peer=PREFIX is needed", i+2, part)
+		}
+	}
+	return nil
+}
+
+// option reads one of the options that auto and roce:ADDRESS share, and reports whether it is one.
+func (o *Options) option(part string) (known bool, err error) {
+	name, value, _ := strings.Cut(part, "=")
+	switch name {
+	case "peer":
+		p, err := parsePrefix(name, value)
+		if err != nil {
+			return true, err
+		}
+		o.Peers = append(o.Peers, p)
+		return true, nil
+	}
+	return false, nil
+}
+
 func (o *Options) parseRoCE(s string) error {
 	for i, part := range strings.Split(s, ",") {
-		if prefix, ok := strings.CutPrefix(part, "peer="); ok {
-			p, err := parsePrefix(prefix)
-			if err != nil {
-				return fmt.Errorf("link roce: %w", err)
-			}
-			o.Peers = append(o.Peers, p)
+		if known, err := o.option(part); err != nil {
+			return fmt.Errorf("link roce: %w", err)
+		} else if known {
 			continue
 		}
 		a, err := netip.ParseAddr(part)
@@ -132,14 +186,21 @@ func usable(a netip.Addr) error {
 	return nil
 }
 
-// parsePrefix reads an address or a prefix.
-func parsePrefix(s string) (netip.Prefix, error) {
+// parsePrefix reads an address or a prefix, the value of an option.
+func parsePrefix(option, s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
-		return netip.PrefixFrom(a, a.BitLen()), nil
+		a = a.Unmap()
+		return netip.PrefixFrom(a.WithZone(""), a.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return p, fmt.Errorf("peer=%s: an address or a prefix such as 10.0.0.0/8 is needed", s)
+		return p, fmt.Errorf("%s=%s: an address or a prefix such as 10.0.0.0/8 is needed", option, s)
 	}
 	return p, nil
+}
+
+// within reports whether an address is in one of the prefixes.
+func within(list []netip.Prefix, a netip.Addr) bool {
+	a = a.Unmap()
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -59,7 +59,7 @@ func (s *snapshot) find(to nic.Address) (path nic.Path, ok bool) {
 
 // HoldPath returns the path of a native client's queue pair to an address. It holds the path, and the own
 // address, until release is called.
-func (t *Table) HoldPath(to nic.Address) (path nic.Path, release func(), err error) {
+func (t *Table) HoldPath(to nic.Address, who nic.User) (path nic.Path, release func(), err error) {
 	if to.GID == ([16]byte{}) {
 		return path, nil, errors.New("no link leads there, and the peer's engine has no IP address for RoCE (--link auto or roce:ADDRESS at that engine)")
 	}
@@ -73,12 +73,12 @@ func (t *Table) HoldPath(to nic.Address) (path nic.Path, release func(), err err
 	case own.Is4() != remote.Is4():
 		return path, nil, fmt.Errorf("no link leads there, and not by RoCE, because this engine is %v and the peer's is %v; name local addresses of one version of IP (--link roce:ADDRESS)", own, remote)
 	}
-	return t.Path(verbs.RemotePort{GID: to.GID, From: to.From}, 0, 0)
+	return t.Path(verbs.RemotePort{GID: to.GID, From: to.From}, 0, 0, who)
 }
 
 // Own returns the address of this host that native clients tell their peers: the first that --link
 // names. If RoCE opens by itself, that is the address from which the kernel sends to the Internet, or
-// else the host's first. It stays the same while the host has it, because both ends of a connection
+// else the host's first, among those that auto,address= names. It stays the same while the host has it, because both ends of a connection
 // have to mean the same one.
 func (t *Table) Own() (gid [16]byte) {
 	for _, a := range t.options.Local {
@@ -92,6 +92,9 @@ func (t *Table) Own() (gid [16]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := hostAddresses()
+	if t.options.Addresses != nil {
+		list = slices.DeleteFunc(list, func(a netip.Addr) bool { return !within(t.options.Addresses, a) })
+	}
 	if !slices.Contains(list, t.own) {
 		t.own = choose(list)
 	}
@@ -177,15 +180,7 @@ func routable(a netip.Addr) bool {
 
 // allowed reports whether the address is among the peers that --link names.
 func (t *Table) allowed(a netip.Addr) bool {
-	if t.options.Peers == nil {
-		return true
-	}
-	for _, p := range t.options.Peers {
-		if p.Contains(a.Unmap()) {
-			return true
-		}
-	}
-	return false
+	return t.options.Peers == nil || within(t.options.Peers, a)
 }
 
 // sourceFor returns the local address from which the kernel would send to another one, nil if there
@@ -215,18 +210,35 @@ func address(to verbs.RemotePort, class, hops uint8) nic.Address {
 	return nic.Address{GID: to.GID, From: to.From, LID: to.LID, Class: class, HopLimit: hops}
 }
 
+// May says whether a user may send to a port and take packets at to.From, and whether RoCE leads there:
+// then strangers can send to that address, too.
+func (t *Table) May(to verbs.RemotePort, who nic.User) (network bool, err error) {
+	if _, ok := t.now.Load().find(address(to, 0, 0)); ok {
+		return false, nil
+	}
+	remote := netip.AddrFrom16(to.GID).Unmap()
+	switch {
+	case to.LID != 0 || !routable(remote):
+		return false, fmt.Errorf("no link leads to %v (LID %#x)", remote, to.LID)
+	case !t.allowed(remote):
+		return true, fmt.Errorf("%v is not among the peers of RoCE (--link auto,peer= or roce:ADDRESS,peer=)", remote)
+	}
+	return true, t.may(netip.AddrFrom16(to.From).Unmap(), who)
+}
+
 // Path returns the path to a port of another engine or host for a queue pair. The path and the
-// local address that the queue pair names are held until release is called.
-func (t *Table) Path(to verbs.RemotePort, class, hops uint8) (path nic.Path, release func(), err error) {
+// local address that the queue pair names are held until release is called. The error wraps
+// nic.ErrDenied if the user may not have it.
+func (t *Table) Path(to verbs.RemotePort, class, hops uint8, who nic.User) (path nic.Path, release func(), err error) {
 	a := address(to, class, hops)
 	if p, ok := t.linkTo(a); ok {
 		return p, func() {}, nil
 	}
-	remote := netip.AddrFrom16(to.GID).Unmap()
-	if to.LID != 0 || !routable(remote) {
-		return path, nil, fmt.Errorf("no link leads to %v (LID %#x)", remote, to.LID)
+	if _, err := t.May(to, who); err != nil {
+		return path, nil, err
 	}
-	free, err := t.hold(netip.AddrFrom16(to.From).Unmap(), fmt.Sprintf("a queue pair is connected to %v", remote))
+	remote := netip.AddrFrom16(to.GID).Unmap()
+	free, err := t.hold(netip.AddrFrom16(to.From).Unmap(), fmt.Sprintf("a queue pair is connected to %v", remote), who)
 	if err != nil {
 		return path, nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/packet"
 )
 
 // A Device is the part of an engine that links use; nic.Device has it.
@@ -37,12 +38,13 @@ type Table struct {
 	options Options
 
 	boardLog *slog.Logger // of announcements: clients cause its lines
+	openLog  *slog.Logger // of addresses that open: clients cause its lines
 
 	learnTime time.Duration // as the constant, except in tests
 
 	now        atomic.Pointer[snapshot]
 	local      atomic.Pointer[func(gid [16]byte, lid uint16) bool]
-	management atomic.Pointer[func(packet []byte)]
+	management atomic.Pointer[func(packet []byte, network bool)]
 
 	mu     sync.Mutex // not held while the engine's thread is waited for, except to open RoCE
 	held   map[netip.Addr]*holding
@@ -63,7 +65,7 @@ type snapshot struct {
 }
 
 func newTable(dev Device, o Options, log *slog.Logger) *Table {
-	t := &Table{dev: dev, log: log, boardLog: fabric.LimitLog(log), options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{})}
+	t := &Table{dev: dev, log: log, boardLog: fabric.LimitLog(log), openLog: fabric.LimitLog(log), options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{})}
 	t.now.Store(&snapshot{})
 	return t
 }
@@ -92,15 +94,18 @@ func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table,
 		t.add(u)
 	}
 	for _, a := range o.Local {
-		if err := t.open(a, "it was asked for by --link"); err != nil {
+		if err := t.open(a, byName, "all clients"); err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
-		t.held[a.Unmap()] = &holding{count: 1, uses: map[string]int{"it was asked for by --link": 1}}
+		t.held[a.Unmap()] = &holding{count: 1, uses: map[string]int{byName: 1}, named: true}
 	}
 	t.announce()
 	t.startAnnouncing()
 	return t, nil
 }
+
+// byName is why an address is open that --link names.
+const byName = "it was asked for by --link"
 
 var errStops = errors.New("the engine stops")
 
@@ -138,7 +143,7 @@ func (t *Table) Close() (err error) {
 }
 
 // open opens a local address of RoCE, and RoCE itself if it is not open yet.
-func (t *Table) open(a netip.Addr, why string) error {
+func (t *Table) open(a netip.Addr, why, who string) error {
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	t.mu.Lock()
@@ -157,9 +162,18 @@ func (t *Table) open(a netip.Addr, why string) error {
 	if err := c.AddAddress(a); err != nil {
 		return err
 	}
-	t.log.Info("RoCE opened", "address", a.String(), "because", why)
+	// At the level that is logged by default: from now on the network reaches this engine.
+	t.openLog.Warn("RoCE opened", "address", a.String(), "port", packet.Port, "peers", t.peers(), "because", why, "for", who)
 	t.announce()
 	return nil
+}
+
+// peers says which remote addresses RoCE exchanges packets with.
+func (t *Table) peers() string {
+	if t.options.Peers == nil {
+		return "all"
+	}
+	return fmt.Sprint(t.options.Peers)
 }
 
 func (t *Table) openRoCE() (*roce.Carrier, error) {

@@ -14,11 +14,12 @@ const (
 	CodeVersion     Code = 6 // wrong protocol version or magic
 	CodeUnsupported Code = 7 // unknown operation, type or feature
 	CodeMemory      Code = 8 // memory could not be allocated or may not be used
+	CodeDenied      Code = 9 // the client's user may not do this
 )
 
 var codeNames = map[Code]string{
 	CodeInvalid: "invalid", CodeNotFound: "not found", CodeBusy: "busy", CodeLimit: "limit",
-	CodeState: "state", CodeVersion: "version", CodeUnsupported: "unsupported", CodeMemory: "memory",
+	CodeState: "state", CodeVersion: "version", CodeUnsupported: "unsupported", CodeMemory: "memory", CodeDenied: "denied",
 }
 
 // String returns the code's name in docs/CONTROL.md.

@@ -99,8 +99,9 @@ type Router interface {
 	Route(to Address) (Path, error)
 
 	// HoldPath returns the path to the address to.GID, from the device's own (Own). The path is kept
-	// until release is called. HoldPath may wait. The device does not call it on its thread.
-	HoldPath(to Address) (path Path, release func(), err error)
+	// until release is called. The error wraps ErrDenied if the user may not have it. HoldPath may wait. The
+	// device does not call it on its thread.
+	HoldPath(to Address, who User) (path Path, release func(), err error)
 
 	// Own returns the address from which packets on paths of HoldPath come: zero if there is none.
 	// Own may ask the kernel. The device does not call it on its thread.

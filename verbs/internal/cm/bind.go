@@ -114,7 +114,10 @@ func (m *Manager) listen(c *Call, req []byte) error {
 	if i.backlog <= 0 || i.backlog > maxBacklog {
 		i.backlog = maxBacklog
 	}
-	i.release = m.hold(i.self())
+	i.held = i.hold(i.self(), PortAddress{})
+	if i.held.Missing != "" {
+		i.explain("id %d listens for programs of this engine; for other hosts not everywhere: %s", i.handle, i.held.Missing)
+	}
 	m.wake(*i.port)
 	return nil
 }

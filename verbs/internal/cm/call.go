@@ -17,6 +17,7 @@ type Program struct {
 	Network   Network
 	LowPorts  func() bool       // whether it may take ports below 1024
 	Explain   func(text string) // tells its user why a connection failed
+	Owner     any               // the program, as the Wire knows it
 }
 
 // A Call is one write of a program to a channel.

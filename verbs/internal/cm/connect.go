@@ -60,7 +60,7 @@ func (m *Manager) connect(c *Call, req []byte) error {
 	if other.elsewhere() {
 		l.tid = uint64(secret())<<32 | uint64(l.number)
 		l.answerTime, l.tries = timewait(responseTimeout), maxCMRetries
-		l.release = m.hold(l.self)
+		l.held = i.hold(l.self, l.other.PortAddress)
 	}
 	switch msg := msg.(type) {
 	case *REQ:

@@ -236,6 +236,66 @@ func TestListenersHoldTheirAddress(t *testing.T) {
 	w.ends(f)
 }
 
+// A program that listens on one address is not reached by another, nor one that listens on all addresses
+// by those that are not open for it. The sender of a request cannot choose another address in its data.
+func TestListenersAreReachedWhereTheyListen(t *testing.T) {
+	w := newWorld(t, 2)
+	h := w.rigs[1].host("10.0.0.2")
+	public := netip.MustParseAddr("203.0.113.2")
+	w.rigs[1].hosts[public] = h // the address is open for another program
+	w.public = []GID{gidOf(public)}
+	w.missing = "not open on 203.0.113.2"
+	server := h.open()
+	server.listens("10.0.0.2", 7000)
+	server.listens("0.0.0.0", 7001)
+	require.Contains(t, strings.Join(w.said(), "\n"), "listens for programs of this engine; for other hosts not everywhere: not open on 203.0.113.2")
+	number := linkNumber(0)
+	ask := func(at, says netip.Addr, port uint16, network bool) uint64 {
+		number++
+		from := netip.MustParseAddr("10.0.0.1")
+		q := &REQ{From: number, QPType: qptRC, MTU: 3, Service: serviceOfTCP | uint64(port), Path: RequestPath{LocalGID: gidOf(from), RemoteGID: gidOf(at)}}
+		putIPHeader(q.Data[:], &sockaddr{family: afINET, addr: from, port: 9}, &sockaddr{family: afINET, addr: says, port: port})
+		before := len(server.ch.events)
+		server.m.ReceiveMAD(PortAddress{GID: gidOf(from)}, PortAddress{GID: gidOf(at)}, newMAD(1, q)[:], network)
+		return uint64(len(server.ch.events) - before)
+	}
+	for _, row := range []struct {
+		name     string
+		at, says netip.Addr
+		port     uint16
+		network  bool
+		want     uint64
+	}{
+		{"at its address", h.ip, h.ip, 7000, true, 1},
+		{"at another address", public, h.ip, 7000, true, 0},
+		{"at another address, in a pool", public, h.ip, 7000, false, 0},
+		{"on all addresses", h.ip, h.ip, 7001, true, 1},
+		{"on all addresses, at one that is not open for it", public, public, 7001, true, 0},
+		{"on all addresses, with another address in the data", public, h.ip, 7001, true, 0},
+		{"on all addresses, with the other address in the data", h.ip, public, 7001, true, 0},
+		{"on all addresses, in a pool", public, public, 7001, false, 1},
+	} {
+		require.Equal(t, row.want, ask(row.at, row.says, row.port, row.network), row.name)
+	}
+	w.ends(server)
+}
+
+// A message for a connection counts only at the address of the connection.
+func TestMessageAtAnotherAddress(t *testing.T) {
+	w := newWorld(t, 2)
+	client, server, active, passive := w.farPair()
+	there := w.rigs[0].m.ids[active].link
+	here := server.m.ids[passive].link
+	public := netip.MustParseAddr("203.0.113.2")
+	w.rigs[1].hosts[public] = w.rigs[1].hosts[server.ip]
+	bye := newMAD(1, &DREQ{there.number, here.number, here.qpn})[:]
+	before := server.m.WireStats().Strangers
+	server.m.ReceiveMAD(here.other.PortAddress, PortAddress{GID: gidOf(public)}, bye, true)
+	require.Equal(t, before+1, server.m.WireStats().Strangers)
+	require.Equal(t, connected, here.state)
+	w.ends(client, server)
+}
+
 // Without a path there is no connection.
 func TestNoPath(t *testing.T) {
 	w := newWorld(t, 2)
@@ -287,7 +347,7 @@ func TestFarInfiniBand(t *testing.T) {
 	q := *messages[*REQ](w)[0] // one that would send its data to somebody else
 	q.From++
 	q.Path.LocalLID = 9
-	server.m.ReceiveMAD(client.port, server.port, newMAD(1, &q)[:])
+	server.m.ReceiveMAD(client.port, server.port, newMAD(1, &q)[:], true)
 	require.Equal(t, rejGID, messages[*REJ](w)[0].Reason)
 	w.ends(client, server)
 }

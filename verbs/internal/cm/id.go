@@ -91,9 +91,9 @@ type id struct {
 	reported uint32 // events that the program has read
 	backlog  int
 	groups   []*group
-	link     *link  // the connection, or its beginning
-	release  func() // of the wire's address; nil: it is not held
-	orphan   bool   // it has only a link, and no program
+	link     *link // the connection, or its beginning
+	held     *Held // the wire's address; nil: it is not held
+	orphan   bool  // it has only a link, and no program
 }
 
 func (i *id) datagram() bool { return i.qpType == qptUD }
@@ -187,8 +187,8 @@ func (m *Manager) destroy(i *id) {
 	if i.state == listening && i.port != nil {
 		m.remember(*i.port)
 	}
-	if i.release != nil {
-		i.release()
+	if i.held != nil {
+		i.held.Release()
 	}
 	i.leavePort()
 	for _, g := range i.groups {

@@ -32,7 +32,7 @@ type link struct {
 	tries      uint8         // how often it then sends again what is not answered
 	pending    *resend       // what it sends again; nil: nothing
 	answer     Message       // with which it has refused or served a request; nil: it has not
-	release    func()        // of the wire's address
+	held       *Held         // the wire's address
 	mute       bool          // the user was told that the wire does not take its messages
 }
 

@@ -56,8 +56,8 @@ func (l *link) drop() {
 	if from := (remote{l.other, l.peer}); i.m.peers[from] == i {
 		delete(i.m.peers, from)
 	}
-	if l.release != nil {
-		l.release()
+	if l.held != nil {
+		l.held.Release()
 	}
 	if i.orphan {
 		i.m.orphans--

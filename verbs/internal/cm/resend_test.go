@@ -151,8 +151,8 @@ func TestSlowPrograms(t *testing.T) {
 	passive = idOf(w.next(server, connectRequest, 100, 0))
 	w.eat = func(Message) bool { return true }
 	q := messages[*REQ](w)[0]
-	client.m.ReceiveMAD(w.sent[0].to, w.sent[0].from, newMAD(1, &MRA{From: 9, To: q.From, Received: aboutREP, Timeout: 31})[:])
-	client.m.ReceiveMAD(w.sent[0].to, w.sent[0].from, newMAD(1, &MRA{From: 9, To: q.From, Timeout: 31})[:])
+	client.m.ReceiveMAD(w.sent[0].to, w.sent[0].from, newMAD(1, &MRA{From: 9, To: q.From, Received: aboutREP, Timeout: 31})[:], true)
+	client.m.ReceiveMAD(w.sent[0].to, w.sent[0].from, newMAD(1, &MRA{From: 9, To: q.From, Timeout: 31})[:], true)
 	w.next(client, unreachable, 1, failed(unix.ETIMEDOUT))
 	require.Less(t, w.now, 18*time.Minute)
 	require.Zero(t, server.accept(passive, 2, params(1, "")))

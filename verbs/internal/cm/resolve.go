@@ -142,10 +142,10 @@ func (m *Manager) source(c *Call, src, dst *sockaddr) (from netip.Addr, errno un
 
 // findPath finds the path to a port elsewhere, and reports whether there is one.
 func (i *id) findPath(to PortAddress) (ok bool) {
-	if i.release == nil {
-		i.release = i.m.hold(i.self())
+	if i.held == nil {
+		i.held = i.hold(i.self(), to)
 	}
-	path, err := i.m.pathTo(i.self(), to)
+	path, err := i.pathTo(i.self(), to)
 	if err != nil {
 		i.explain("address %v: no link leads there: %v", i.dst.addr, err)
 		return false

@@ -14,6 +14,7 @@ type request struct {
 	service uint64
 	data    []byte
 	connect *REQ   // nil: it is about datagrams
+	network bool   // it has come over a network
 	stop    func() // ends the time for which it waits
 }
 
@@ -171,7 +172,7 @@ func (m *Manager) listener(r *request) (found *id, soon bool) {
 
 // serves reports whether a request is for what an id is bound to.
 func (i *id) serves(r *request, dst *sockaddr) bool {
-	if i.src.service(i.port.space)&i.sidMask() != r.service&i.sidMask() || i.datagram() != (r.connect == nil) {
+	if i.src.service(i.port.space)&i.sidMask() != r.service&i.sidMask() || i.datagram() != (r.connect == nil) || !i.reachable(r, dst) {
 		return false
 	}
 	switch {
@@ -196,7 +197,7 @@ func (i *id) sidMask() uint64 {
 // offer makes an id for a request and tells the listener's program.
 func (i *id) offer(r *request) {
 	m := i.m
-	if why, reason := m.misfit(r); reason != 0 {
+	if why, reason := i.misfit(r); reason != 0 {
 		m.counts.Refused++
 		i.explain("a request for a connection from %v is rejected: %s", netip.AddrFrom16(r.packet.From.GID).Unmap(), why)
 		m.answer(r, &REJ{To: r.from, Reason: reason})
@@ -260,8 +261,8 @@ func (i *id) begin(listener *id, r *request) {
 	i.m.peers[remote{l.other, l.peer}] = i
 	if l.other.elsewhere() {
 		l.tid, l.answerTime, l.tries = r.packet.TID, timewait(responseTimeout), maxCMRetries
-		l.release = i.m.hold(l.self)
-		i.path, _ = i.m.pathTo(l.self, l.other.PortAddress) // misfit has looked
+		l.held = i.hold(l.self, l.other.PortAddress)
+		i.path, _ = i.pathTo(l.self, l.other.PortAddress) // misfit has looked
 	}
 	if q := r.connect; q != nil {
 		i.qpType = q.QPType

@@ -29,7 +29,7 @@ func TestRecordedRequest(t *testing.T) {
 	server.listens("0.0.0.0", 7171)
 	from, to := PortAddress{GID: gidOf(p.IP.Src)}, PortAddress{GID: gidOf(p.IP.Dst)}
 	mad := recordedMAD(p)
-	server.m.ReceiveMAD(from, to, mad[:])
+	server.m.ReceiveMAD(from, to, mad[:], true)
 	e := w.next(server, connectRequest, 100, 0)
 	require.Equal(t, uint32(0x1f), le.Uint32(e[abi.CMEventRespParam:][abi.CMConnParamQPNum:]))
 	passive := idOf(e)
@@ -37,7 +37,7 @@ func TestRecordedRequest(t *testing.T) {
 	src, dst := parseSockaddr(b[abi.CMQueryAddrRespSrcAddr:]), parseSockaddr(b[abi.CMQueryAddrRespDstAddr:])
 	require.Equal(t, []netip.Addr{p.IP.Dst, p.IP.Src}, []netip.Addr{src.addr, dst.addr})
 
-	server.m.ReceiveMAD(from, to, mad[:]) // rxe has not got an answer yet
+	server.m.ReceiveMAD(from, to, mad[:], true) // rxe has not got an answer yet
 	require.Len(t, messages[*MRA](w), 1)
 	require.Zero(t, server.accept(passive, 2, params(0x222, "")))
 	a := server.attributes(passive, qpRTS)
@@ -55,9 +55,9 @@ func TestRecordedRequest(t *testing.T) {
 	require.Equal(t, le.Uint32(a[abi.UQPAttrRQPSN:]), messages[*REP](w)[0].PSN)
 
 	rtu := &RTU{messages[*REP](w)[0].To, messages[*REP](w)[0].From}
-	server.m.ReceiveMAD(from, to, newMAD(7, rtu)[:])
+	server.m.ReceiveMAD(from, to, newMAD(7, rtu)[:], true)
 	w.next(server, established, 2, 0)
-	server.m.ReceiveMAD(from, to, newMAD(8, &DREQ{rtu.From, rtu.To, 0x222})[:])
+	server.m.ReceiveMAD(from, to, newMAD(8, &DREQ{rtu.From, rtu.To, 0x222})[:], true)
 	w.next(server, disconnected, 2, 0)
 	drep := w.sent[len(w.sent)-1]
 	require.Equal(t, &DREP{rtu.To, rtu.From}, drep.message)
@@ -78,7 +78,7 @@ func TestStrangers(t *testing.T) {
 	received := 0
 	take := func(from PortAddress, b []byte) {
 		received++
-		server.m.ReceiveMAD(from, to, b)
+		server.m.ReceiveMAD(from, to, b, true)
 	}
 	good := newMAD(1, &DREQ{there.number, here.number, here.qpn})
 	take(from, nil)
@@ -107,7 +107,7 @@ func TestStrangers(t *testing.T) {
 	}
 	require.Equal(t, before.Strangers+8, server.m.WireStats().Strangers)
 	require.Len(t, w.sent, sent, "no answer to them")
-	server.m.ReceiveMAD(from, other, newMAD(1, &REQ{From: 1, QPType: qptRC, MTU: 1, Service: serviceOfTCP | 7000})[:]) // no address of ours
+	server.m.ReceiveMAD(from, other, newMAD(1, &REQ{From: 1, QPType: qptRC, MTU: 1, Service: serviceOfTCP | 7000})[:], true) // no address of ours
 	take(from, newMAD(1, &SIDRREP{To: here.number, Status: sidrReject})[:])
 	take(from, newMAD(1, &REP{From: there.number, To: here.number})[:]) // in a state in which there is none
 	require.Equal(t, before.Received+uint64(received)+1, server.m.WireStats().Received)
@@ -138,7 +138,7 @@ func TestMisfits(t *testing.T) {
 		q.From = number
 		b := newMAD(1, &q)
 		spoil(b)
-		server.m.ReceiveMAD(from, to, b[:])
+		server.m.ReceiveMAD(from, to, b[:], true)
 		if rejs := messages[*REJ](w); len(rejs) > 0 && rejs[len(rejs)-1].To == number {
 			return rejs[len(rejs)-1].Reason
 		}
@@ -167,7 +167,7 @@ func TestMisfits(t *testing.T) {
 	require.Zero(t, ask(good, nothing))
 	w.next(server, connectRequest, 100, 0)
 
-	server.m.ReceiveMAD(from, to, newMAD(1, &REJ{From: number, Reason: rejTimeout})[:]) // it is taken back
+	server.m.ReceiveMAD(from, to, newMAD(1, &REJ{From: number, Reason: rejTimeout})[:], true) // it is taken back
 	w.ends(client, server)
 	require.Empty(t, messages[*REP](w))
 }
@@ -184,7 +184,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 		q := &REQ{From: 1, Service: serviceOfTCP | 7002, QPType: qptRC, MTU: 3, Path: RequestPath{LocalGID: from.GID, RemoteGID: to.GID}}
 		putIPHeader(q.Data[:], &sockaddr{family: afINET, addr: netip.MustParseAddr("10.9.9.9"), port: 9}, &sockaddr{family: afINET, addr: server.ip})
 		for range 2 {
-			server.m.ReceiveMAD(from, to, newMAD(1, q)[:])
+			server.m.ReceiveMAD(from, to, newMAD(1, q)[:], true)
 		}
 	}
 	require.Len(t, server.m.waiting, maxWaiting)
@@ -205,8 +205,8 @@ func TestNoWire(t *testing.T) {
 	client.expect(addrResolved, 1, 0)
 	client.ok(abi.CMCmdResolveRoute, 0, words(h, 2000))
 	client.expect(routeError, 1, -113)
-	r.m.ReceiveMAD(PortAddress{GID: GID{15: 9}}, PortAddress{GID: gidOf(server.ip)}, newMAD(1, &REQ{From: 1, Service: serviceOfTCP | 7000})[:])
-	r.m.ReceiveMAD(PortAddress{GID: GID{15: 9}}, PortAddress{GID: gidOf(server.ip)}, newMAD(1, &DREQ{1, 2, 3})[:])
+	r.m.ReceiveMAD(PortAddress{GID: GID{15: 9}}, PortAddress{GID: gidOf(server.ip)}, newMAD(1, &REQ{From: 1, Service: serviceOfTCP | 7000})[:], true)
+	r.m.ReceiveMAD(PortAddress{GID: GID{15: 9}}, PortAddress{GID: gidOf(server.ip)}, newMAD(1, &DREQ{1, 2, 3})[:], true)
 	require.Equal(t, uint64(2), r.m.WireStats().Strangers)
 	client.close()
 	server.close()
@@ -237,7 +237,7 @@ func FuzzReceiveMAD(f *testing.F) {
 			old := w.sent[int(what)%len(w.sent)]
 			b := *old.bytes
 			copy(b[at:], change)
-			w.rigs[int(what>>6)%2].m.ReceiveMAD(old.from, old.to, b[:])
+			w.rigs[int(what>>6)%2].m.ReceiveMAD(old.from, old.to, b[:], true)
 			if what&0x20 != 0 {
 				w.run(time.Duration(at) * 100 * time.Millisecond)
 			}

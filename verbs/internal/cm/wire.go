@@ -13,9 +13,9 @@ import (
 // overtake each other. Implementations are safe for concurrent use. All methods but SendMAD are
 // called under the manager's lock: they do not wait, and do not call the manager.
 type Wire interface {
-	// Path returns the path from an address of this engine to a port elsewhere. The error says
-	// why there is none.
-	Path(from Address, to PortAddress) (Path, error)
+	// Path returns the path from an address of this engine to a port elsewhere, for a program. The
+	// error says why there is none.
+	Path(from Address, to PortAddress, p *Program) (Path, error)
 
 	// SendMAD sends a datagram: as a UD packet from queue pair 1 to queue pair 1 with the
 	// Q_Key 0x80010000. It may wait a little: a program waits for it. The caller does not change
@@ -27,11 +27,18 @@ type Wire interface {
 	// on InfiniBand, where all namespaces have one GID, the only difference between them.
 	Home(to PortAddress, ip netip.Addr) (Namespace, bool)
 
-	// Hold says that datagrams are expected at an address of this engine, until release is
-	// called: by a listener, or by an id that is about to connect, or is connected, to a port
-	// elsewhere. A GID that is zero means every address of the namespace. Path is asked after
-	// that.
-	Hold(at Address) (release func())
+	// Hold says that a program expects datagrams at an address of this engine, until Release of the
+	// result is called: with a listener, for which to is zero, or with an id that is about to connect,
+	// or is connected, to the port to elsewhere. A GID that is zero means every address of the
+	// namespace. Path is asked after that.
+	Hold(at Address, to PortAddress, p *Program) *Held
+}
+
+// A Held is an address at which a program expects datagrams.
+type Held struct {
+	Release func()
+	Covers  func(GID) bool // whether datagrams that come to an address over a network are for it
+	Missing string         // why the program is not reached over a network at an address that it may mean; "": it is
 }
 
 // A Path is what is known of the way to a port elsewhere.
@@ -70,19 +77,19 @@ func (m *Manager) WireStats() WireStats {
 
 // hold tells the wire that datagrams are expected at an address. Nobody else reaches a loopback
 // address.
-func (m *Manager) hold(at Address) (release func()) {
-	if m.Wire == nil || netip.AddrFrom16(at.GID).Unmap().IsLoopback() {
-		return func() {}
+func (i *id) hold(at Address, to PortAddress) *Held {
+	if i.m.Wire == nil || netip.AddrFrom16(at.GID).Unmap().IsLoopback() {
+		return &Held{Release: func() {}, Covers: func(GID) bool { return false }}
 	}
-	return m.Wire.Hold(at)
+	return i.m.Wire.Hold(at, to, i.program)
 }
 
 // pathTo returns the path to a port elsewhere.
-func (m *Manager) pathTo(from Address, to PortAddress) (Path, error) {
-	if m.Wire == nil {
+func (i *id) pathTo(from Address, to PortAddress) (Path, error) {
+	if i.m.Wire == nil {
 		return Path{}, fmt.Errorf("no link leads to other engines")
 	}
-	return m.Wire.Path(from, to)
+	return i.m.Wire.Path(from, to, i.program)
 }
 
 // transmit sends a message over the wire.
@@ -112,8 +119,9 @@ func (m *Manager) unsent(o outgoing, err error) {
 
 // ReceiveMAD takes a datagram that has arrived at queue pair 1 of a port of this engine, from queue
 // pair 1 of a port elsewhere, which is named as Network.Owner names it. b can have any contents; it
-// is read once, and not kept. ReceiveMAD sends answers before it returns.
-func (m *Manager) ReceiveMAD(from, to PortAddress, b []byte) {
+// is read once, and not kept. network says that it has come over a network, from which anybody can send.
+// ReceiveMAD sends answers before it returns.
+func (m *Manager) ReceiveMAD(from, to PortAddress, b []byte, network bool) {
 	var tid uint64
 	var msg Message
 	err := fmt.Errorf("%d bytes", len(b))
@@ -128,7 +136,21 @@ func (m *Manager) ReceiveMAD(from, to PortAddress, b []byte) {
 		m.counts.Malformed++
 		return
 	}
-	m.receiveFar(Packet{From: Address{Elsewhere, from}, To: Address{nil, to}, TID: tid, Message: msg})
+	m.receiveFar(Packet{From: Address{Elsewhere, from}, To: Address{nil, to}, TID: tid, Message: msg}, network)
+}
+
+// reachable reports whether a request from elsewhere may be for an id. A listener is reached at the addresses
+// on which it listens only, wherever else packets come in because of other programs, and a request names
+// the address to which it was sent.
+func (i *id) reachable(r *request, dst *sockaddr) bool {
+	to := r.packet.To.PortAddress
+	switch {
+	case !r.packet.From.elsewhere():
+		return true
+	case i.state == listening && r.network && !i.held.Covers(to.GID):
+		return false
+	}
+	return i.src.family == afIB || dst.family == 0 || to.infiniband() || gidOf(dst.addr) == to.GID
 }
 
 // CountMalformed counts a packet that was no datagram.
@@ -140,13 +162,13 @@ func (m *Manager) CountMalformed() {
 }
 
 // receiveFar takes a message from elsewhere.
-func (m *Manager) receiveFar(p Packet) {
+func (m *Manager) receiveFar(p Packet, network bool) {
 	switch msg := p.Message.(type) {
 	case *REQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg})
+		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg, network: network})
 		return
 	case *SIDRREQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:]})
+		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], network: network})
 		return
 	case *REJ:
 		if msg.To == 0 {
@@ -155,7 +177,7 @@ func (m *Manager) receiveFar(p Packet) {
 		}
 	}
 	i := m.links[p.Message.to()]
-	if i == nil || i.link.other != p.From {
+	if i == nil || i.link.other != p.From || i.link.self.PortAddress != p.To.PortAddress {
 		m.unknown(p)
 		return
 	}
@@ -198,14 +220,14 @@ func (m *Manager) askedFar(r *request) {
 // maxMTU is the largest MTU of a path: 4096 bytes (enum ib_mtu).
 const maxMTU = 5
 
-// misfit returns why a connection that is asked for from elsewhere cannot be, and the reason for
+// misfit returns why a connection of a listener that is asked for from elsewhere cannot be, and the reason for
 // the sender; "" if it can be.
-func (m *Manager) misfit(r *request) (why string, reason rejectReason) {
+func (i *id) misfit(r *request) (why string, reason rejectReason) {
 	q, from, to := r.connect, r.packet.From.PortAddress, r.packet.To.PortAddress
 	if q == nil || !r.packet.From.elsewhere() {
 		return "", 0
 	}
-	path, err := m.pathTo(r.packet.To, from)
+	path, err := i.pathTo(r.packet.To, from)
 	switch {
 	case q.QPType == 0:
 		return "it is for a transport that is not known here", rejTransport

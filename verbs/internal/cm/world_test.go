@@ -26,7 +26,9 @@ type world struct {
 	delay         time.Duration // most time that a datagram takes
 	eat           func(msg Message) bool
 	path          Path
-	broken        error // there is no path
+	broken        error  // there is no path
+	public        []GID  // at which listeners on all addresses are not reached
+	missing       string // what Hold says of addresses that are not open
 	held          int
 	sent          []sentMAD
 }
@@ -178,18 +180,22 @@ type wire struct {
 	own *rig
 }
 
-func (w wire) Path(Address, PortAddress) (Path, error) {
+func (w wire) Path(Address, PortAddress, *Program) (Path, error) {
 	require.NotZero(w, w.held)
 	return w.path, w.broken
 }
 
-func (w wire) Hold(Address) (release func()) {
+func (w wire) Hold(at Address, to PortAddress, p *Program) *Held {
 	w.held++
 	released := false
-	return func() {
-		require.False(w, released, "released twice")
-		released = true
-		w.held--
+	return &Held{
+		Release: func() {
+			require.False(w, released, "released twice")
+			released = true
+			w.held--
+		},
+		Covers:  func(g GID) bool { return !slices.Contains(w.public, g) || at.GID == g },
+		Missing: w.missing,
 	}
 }
 
@@ -222,7 +228,7 @@ func (w wire) SendMAD(from, to PortAddress, mad *MAD) error {
 			for _, r := range w.rigs {
 				for _, h := range r.hosts {
 					if e, ok := h.Local(Name{IP: netip.AddrFrom16(to.GID).Unmap(), IsGID: to.LID != 0}); ok && e.PortAddress == to {
-						r.m.ReceiveMAD(from, to, mad[:])
+						r.m.ReceiveMAD(from, to, mad[:], true)
 						return
 					}
 				}

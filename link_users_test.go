@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/nicless/nicless/fabric/links"
+	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/packet"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 )
@@ -138,4 +144,84 @@ func TestOnlyNamedUsersOpenLinks(t *testing.T) {
 	}
 	_, err = Open(Config{LinkUsers: []string{"no such user"}})
 	require.ErrorContains(t, err, `nicless: LinkUsers: user "no such user"`)
+}
+
+// packetsFrom returns how many packets of a peer the engine's links have taken.
+func packetsFrom(t *testing.T, path, peer string) (n uint64) {
+	t.Helper()
+	var reports []links.Report
+	require.NoError(t, unixsock.Ask(path+LinksSuffix, time.Minute, &reports))
+	for _, r := range reports {
+		for _, p := range r.Peers {
+			if p.Name == peer {
+				n += p.Stats.Received
+			}
+		}
+	}
+	return n
+}
+
+// A UD queue pair of a program that has no peers elsewhere is not reached from the network when another program
+// opens the port, although the sender knows its number and its Q_Key. The port and the sender's socket are real.
+func TestBystanderIsNotReached(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	lo, err := netlink.LinkByName("lo")
+	require.NoError(t, err)
+	addr, err := netlink.ParseAddr("10.66.0.9/24")
+	require.NoError(t, err)
+	require.NoError(t, netlink.AddrAdd(lo, addr))
+	path := inProcess(t, Config{Links: []string{"auto"}})
+	bystander, err := newPeer(path)
+	require.NoError(t, err)
+	defer bystander.ctx.Close()
+	sends, err := bystander.ctx.CreateCQ(CQConfig{})
+	require.NoError(t, err)
+	ud, err := bystander.pd.CreateQP(QPConfig{SendCQ: sends, RecvCQ: bystander.cq, Type: UD})
+	require.NoError(t, err)
+	require.NoError(t, ud.Activate())
+	receive := func() {
+		require.NoError(t, ud.PostRecv(&RecvWR{ID: 1, SGE: []SGE{bystander.mr.SGE(0, 256)}}))
+	}
+	receive()
+	opener, err := newPeer(path)
+	require.NoError(t, err)
+	defer opener.ctx.Close()
+	require.NoError(t, opener.qp.Connect(Descriptor{Device: 9, Transport: RC, Address: netip.MustParseAddr("10.66.0.9"), QPN: 77}, Connection{}))
+
+	from, to := netip.MustParseAddr("10.66.0.9"), netip.AddrPortFrom(netip.MustParseAddr("10.66.0.1"), packet.Port)
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
+	require.NoError(t, err)
+	defer conn.Close()
+	op := packet.MakeOpcode(packet.UD, packet.SendOnly)
+	b := make([]byte, op.Info().HeaderSize+8+packet.ICRCSize)
+	packet.BTH{Opcode: op, Migrated: true, PKey: 0xffff, DestQP: ud.QPN()}.Put((*[packet.BTHSize]byte)(b))
+	packet.DETH{QKey: ud.Descriptor().QKey, SrcQP: 9}.Put((*[packet.DETHSize]byte)(b[op.Info().OffDETH:]))
+	packet.MakeFlow(conn.LocalAddr().(*net.UDPAddr).AddrPort(), to).Seal(b, 0)
+	before := packetsFrom(t, path, "10.66.0.9")
+	const datagrams = 20
+	for range datagrams {
+		_, err = conn.WriteToUDPAddrPort(b, to)
+		require.NoError(t, err)
+	}
+	for end := time.Now().Add(time.Minute); packetsFrom(t, path, "10.66.0.9") < before+datagrams; runtime.Gosched() {
+		require.True(t, time.Now().Before(end), "the datagrams do not arrive")
+	}
+
+	// Meanwhile, and afterwards, the queue pair takes the datagrams of its own engine, and only these.
+	self := bystander.ctx.Address(ud.QPN(), ud.Descriptor().QKey)
+	var list [4]Completion
+	for range 500 {
+		require.NoError(t, ud.PostSend(&SendWR{Op: Send, Flags: Signaled, SGE: []SGE{bystander.mr.SGE(512, 8)}, To: self}))
+		_, err = sends.Wait(t.Context(), list[:])
+		require.NoError(t, err)
+		n, err := bystander.cq.Wait(t.Context(), list[:])
+		require.NoError(t, err)
+		for _, c := range list[:n] {
+			require.NoError(t, c.Err())
+			require.Equal(t, ud.QPN(), c.SrcQP)
+			receive()
+		}
+	}
 }

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 
+	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/internal/shm"
@@ -26,6 +28,8 @@ type cable struct {
 	// These are of a cable of carriers: the paths of packets that the ports send, and what waits for
 	// packets that are on the way and returns how many have arrived.
 	paths [2]nic.Path
+	addrs [2]netip.Addr
+	ends  [2]*roce.Carrier
 	await func() int
 
 	patient []*qp // queue pairs that retry more often

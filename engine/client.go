@@ -60,6 +60,7 @@ type client struct {
 	nextID    uint32         // for the next region, PD or channel; each client has ids of its own
 	linked    int            // queue pairs whose peer is on another device
 	gids      []nic.GID      // GID table; nil: the client has only hosted.GID
+	sources   []nic.Source   // of its datagrams that go over links and come over them
 }
 
 // A clientSchedule says which of a client's queues a step visits; see active.go.

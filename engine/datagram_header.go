@@ -4,6 +4,8 @@ package engine
 
 import (
 	"encoding/binary"
+	"fmt"
+	"slices"
 
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -99,6 +101,42 @@ func putIPv4(b []byte, av *wqe.AV, size uint64, from, to []byte) {
 
 // mapped reports whether a GID is an IPv4 address (RFC 4291, section 2.5.5.2).
 func mapped(g *[16]byte) bool { return [12]byte(g[:12]) == [12]byte{10: 0xff, 11: 0xff} }
+
+var errManySources = fmt.Errorf("engine: more than %d sources of datagrams", nic.MaxSources)
+
+// SetSources sets from which addresses the client's datagrams go over links, and at which they come.
+func (c *client) SetSources(list []nic.Source) error {
+	if len(list) > nic.MaxSources {
+		return errManySources
+	}
+	own := slices.Clone(list)
+	c.e.Do(func() { c.sources = own })
+	return nil
+}
+
+// hasSource reports whether a datagram of the client goes over a link from this address, or comes there.
+// network says that the link is RoCE. It is called for each datagram that comes: lists are short.
+func (c *client) hasSource(gid *[16]byte, network bool) bool {
+	for i := range c.sources {
+		if s := &c.sources[i]; s.GID == *gid && (s.Network || !network) {
+			return true
+		}
+	}
+	return false
+}
+
+// destination returns the destination in the header of a datagram that has come over a link: zero if the
+// datagram has none.
+func destination(h *[grhSize]byte) (gid [16]byte) {
+	switch {
+	case h[0]>>4 == 6:
+		return [16]byte(h[24:40])
+	case h[ipv4At]>>4 == 4:
+		gid[10], gid[11] = 0xff, 0xff
+		copy(gid[12:], h[ipv4At+16:])
+	}
+	return gid
+}
 
 // SetGIDs sets the client's GID table.
 func (c *client) SetGIDs(table []nic.GID) error {

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"github.com/nicless/nicless/cqe"
@@ -58,15 +59,35 @@ func (sh *shard) leaves(q *qp, av *wqe.AV) bool {
 	if i := int(av.GRH >> avIndexAt & 0xff); i < len(c.gids) {
 		to.From = c.gids[i].Addr
 	}
+	if len(c.sources) == 0 && c.gids == nil {
+		return false // the datagrams of native clients stay on this device
+	}
 	a := &q.away
 	if a.routes != sh.routes || a.asked != to || a.old(sh.clock()) {
 		a.asked, a.routes = to, sh.routes
 		a.path, a.err = sh.router.Route(to)
+		if p := a.path.Port; a.err == nil && p != nil && !c.maySend(av, &to.From, p.(*port)) {
+			a.err = errNotAsked
+		}
 		a.when = sh.clock()
 	}
 	// A client without a GID table need not write addresses into its WQEs.
 	return a.path.Port != nil || a.err != nil && c.gids != nil
 }
+
+var errNotAsked = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
+
+// maySend reports whether a datagram of the client may leave by a port, with from as its source.
+func (c *client) maySend(av *wqe.AV, from *[16]byte, p *port) bool {
+	if c.hosted.LID != 0 && av.GRH&avGlobal == 0 {
+		from = new([16]byte)
+	}
+	return c.hasSource(from, p.network())
+}
+
+// network reports whether strangers can send packets to this port: RoCE makes the GRH of its datagrams
+// itself. The peers of other ports are engines that trust each other with addresses.
+func (p *port) network() bool { return !p.cfg.GRH }
 
 // sendDatagram sends the datagram of j to another device.
 func (sh *shard) sendDatagram(q *qp, j *job, av *wqe.AV) verdict {
@@ -139,6 +160,12 @@ func (sh *shard) receiveDatagram(p *port, q *qp, info *packet.Info) {
 		p.stats.Strangers++
 		return
 	}
+	var header [grhSize]byte // a copy: the sender can change the packet in a pool
+	copy(header[:], k.Payload)
+	if to := destination(&header); !q.client.hasSource(&to, p.network()) {
+		p.stats.Strangers++ // the program has not asked for packets from elsewhere at that address
+		return
+	}
 	d := packet.ParseDETH((*[packet.DETHSize]byte)(k.Head[info.OffDETH:]))
 	j := sh.scratch.job
 	j.reset(head{})
@@ -162,8 +189,6 @@ func (sh *shard) receiveDatagram(p *port, q *qp, info *packet.Info) {
 		sh.putBack(j)
 		return
 	}
-	var header [grhSize]byte
-	copy(header[:], k.Payload)
 	source := j.request.fromQPN | cqe.GRHInBuffer
 	source = cqe.FlagsRQPN(source, levelOf(&header), source)
 	attention := quietly

@@ -502,6 +502,7 @@ func TestDatagramWithoutRoom(t *testing.T) {
 	r := newRig(t, Config{})
 	c := r.newCable(nic.PortConfig{MTU: 256}, nil)
 	h := r.host("h")
+	require.NoError(t, h.c.SetSources([]nic.Source{{}}))
 	s := h.srq(control.SRQ{})
 	cq := h.cq(control.CQ{LogSize: 1})
 	cq.lazy = true

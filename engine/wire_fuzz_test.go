@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
 )
 
 // A wireTarget is a target whose queue pairs are connected over a cable, of which the fuzzer is a
@@ -38,6 +39,7 @@ func newWireTargetOn(f testing.TB, r *rig) *wireTarget {
 	x.srq = x.b.xsrq(control.XSRQ{XRCDN: domain}, x.cqB)
 	x.pairs[2] = [2]*end{x.a.qp(control.QP{Type: control.QPTypeXRC, NoReceive: 1}, x.cqA, x.cqA), x.b.target(domain)}
 	x.ud = x.b.qp(control.QP{Type: control.QPTypeUD}, x.cqB, x.cqB)
+	require.NoError(f, x.b.c.SetSources([]nic.Source{{}, {GID: gid("192.0.2.1")}}))
 	for i := range uint16(8) {
 		x.srq.put(i, x.far.data(0, 512))
 	}

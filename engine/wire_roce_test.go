@@ -37,6 +37,8 @@ func (r *rig) newRoCE(cfg roce.Config) *cable {
 		require.NoError(r, err)
 		c.paths[i] = path
 	}
+	c.ends = ends
+	c.addrs = [2]netip.Addr{addr(0), addr(1)}
 	seen := uint64(0)
 	c.await = func() (n int) {
 		arrived := uint64(0)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/nicless/nicless/verbs/internal/cm"
 )
@@ -78,9 +79,10 @@ func (w *cmWire) Home(to cm.PortAddress, ip netip.Addr) (cm.Namespace, bool) {
 	return namespaceOf(n), true
 }
 
-// Hold opens the address if the way is RoCE.
+// Hold opens the address if the way is RoCE, and asks for datagrams there.
 func (w *cmWire) Hold(at cm.Address, to cm.PortAddress, p *cm.Program) *cm.Held {
-	user := p.Owner.(*process).user()
+	owner := p.Owner.(*process)
+	a, user := owner.asker, owner.user()
 	reach := Reach{Release: func() {}}
 	network, err := true, error(nil)
 	if to != (cm.PortAddress{}) {
@@ -99,9 +101,23 @@ func (w *cmWire) Hold(at cm.Address, to cm.PortAddress, p *cm.Program) *cm.Held 
 		}
 		reach = w.fabric.Hold(list, all, why, user)
 	}
+	drops := []func(){reach.Release}
+	for _, gid := range reach.GIDs {
+		drops = append(drops, a.ask(nic.Source{GID: gid, Network: true}))
+	}
+	if at.GID != (cm.GID{}) {
+		drops = append(drops, a.ask(nic.Source{GID: at.GID})) // from pools and UCX
+	}
+	if at.LID != 0 {
+		drops = append(drops, a.ask(nic.Source{}))
+	}
 	h := &cm.Held{
-		Release: reach.Release,
-		Covers:  func(gid cm.GID) bool { return slices.Contains(reach.GIDs, [gidSize]byte(gid)) },
+		Release: func() {
+			for _, f := range drops {
+				f()
+			}
+		},
+		Covers: func(gid cm.GID) bool { return slices.Contains(reach.GIDs, [gidSize]byte(gid)) },
 	}
 	if reach.Missing != nil {
 		h.Missing = reach.Missing.Error()

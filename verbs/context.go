@@ -30,6 +30,9 @@ type uctx struct {
 	lineage string
 	name    string
 
+	askers    []*asker // the processes that opened and adopted it; Server.asking guards it and forgotten
+	forgotten bool     // the context has ended
+
 	mu       sync.Mutex // one call at a time
 	ended    bool
 	cost     nic.Cost // charged and not refunded
@@ -50,6 +53,7 @@ type uctx struct {
 	numbers  map[uint64]eventSource // by kind and number of the object (numberOf); not those in targets
 	held     map[*object]func()     // what ends the use of a path to another engine; nil: none
 	targets  map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
+	asker    *asker                 // of the process that opened the device
 	events   *os.File
 }
 
@@ -57,7 +61,7 @@ type uctx struct {
 // socket.
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
-		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
+		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory, asker: p.asker,
 		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource), targets: make(map[uint32][]*qp),
 	}
@@ -173,6 +177,7 @@ func (x *uctx) end() {
 	x.s.mu.Unlock()
 	x.endUARs()
 	x.leaveDomains()
+	x.forgetAskers()
 	_ = x.client.Close()
 	x.releasePaths()
 	for e, r := range x.regions {

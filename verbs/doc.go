@@ -49,6 +49,7 @@
 //	cm.go tokens.go cm_write.go cm_network.go
 //	                   channels of rdma_cm
 //	remote.go          queue pairs whose peers are on other engines and hosts
+//	asked.go           at which addresses programs take datagrams of other engines and hosts
 //	paths.go           the paths that users hold, and what they are charged for them
 //	fabric.go gsi.go cm_wire.go
 //	                   to other engines and hosts: packets for queue pair 1

@@ -34,6 +34,7 @@ type process struct {
 	key      netnsKey
 	net      *netns // the server's nowhere until the process has told its addresses
 	memory   *memory
+	asker    *asker
 	contexts map[uint64]*uctx      // opened or adopted, by the inode of their socket
 	pending  map[uint64]*extent    // extents that it was asked to map, by address
 	managers map[uint64]*cmChannel // channels of rdma_cm that it has opened or adopted, by the inode of their pipe
@@ -109,6 +110,7 @@ func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)), name: fmt.Sprintf("pid %d uid %d", pid, uid),
 		key: netnsKey{uid: uid, pid: pid}, net: s.share(s.nowhere),
 		memory:   &memory{engine: s.engine, uid: uid, maps: m},
+		asker:    &asker{s: s, counts: make(map[nic.Source]int)},
 		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent), managers: make(map[uint64]*cmChannel),
 	}
 }
@@ -119,6 +121,7 @@ func (p *process) user() nic.User { return nic.User{UID: p.uid, Name: p.name} }
 func (p *process) end() {
 	p.ended()
 	p.forget()
+	p.asker.end()
 	p.s.leave(p.net)
 	p.memory.end()
 }
@@ -268,6 +271,7 @@ func (p *process) open(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 		return nil, nil, err
 	}
 	p.contexts[x.inode] = x
+	p.asker.serve(x)
 	x.net.tree.mu.Lock()
 	_ = x.setGIDs() // from now on a change of the table reaches the context; fails only if it has ended
 	x.net.tree.mu.Unlock()
@@ -323,6 +327,7 @@ func (p *process) adopt(h wireHeader, _ []byte, files []nic.File) ([]byte, []*os
 		return nil, nil, expected(unix.ENOTTY, "adopt: socket %d is no context", inode)
 	}
 	p.contexts[x.inode] = x
+	p.asker.serve(x)
 	return x.opened(h), nil, nil
 }
 

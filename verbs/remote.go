@@ -52,29 +52,51 @@ func (x *uctx) gidAt(index int) (gid [gidSize]byte) {
 	return gid
 }
 
-// holdForDatagrams holds the path for datagrams to an address elsewhere, and the GID from which they go, so
-// that answers come back. If there is no path, that is explained when a datagram
+// holdForDatagrams holds the path for datagrams to an address elsewhere, and asks for datagrams at the GID
+// from which they go, so that answers come back. If there is no path, that is explained when a datagram
 // is sent. An address beyond the user's share of paths is not held: its datagrams ask for a path that can
 // end. The error says that the user may not send there.
 func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	if x.s.fabric == nil || x.isHere(to) {
 		return nil
 	}
-	if x.device.lid != 0 || (&address{gid: to.gid}).ip().IsMulticast() {
+	if x.device.lid != 0 {
+		if to.lid < multicastLID {
+			x.holdPath(o, x.askInside(x.device.local, [gidSize]byte{}))
+		}
+		return nil
+	}
+	if (&address{gid: to.gid}).ip().IsMulticast() {
 		return nil
 	}
 	port := RemotePort{GID: to.gid, From: x.gidAt(int(to.sourceGID))}
-	_, err := x.s.fabric.May(port, x.user())
+	network, err := x.s.fabric.May(port, x.user())
 	switch {
 	case errors.Is(err, nic.ErrDenied):
 		return refuse(ePERM, "address %s: %v", gidText(to.gid), err)
 	case err != nil:
 		return nil
 	}
+	drop := x.asker.ask(nic.Source{GID: port.From, Network: network})
+	free := func() {}
 	if _, release, err := x.s.path(x.user(), port, 0, 0); err == nil {
-		x.holdPath(o, release)
+		free = release
 	}
+	x.holdPath(o, func() { free(); drop() })
 	return nil
+}
+
+// askInside asks for datagrams at addresses, from engines in pools and over UCX.
+func (x *uctx) askInside(list ...[gidSize]byte) (drop func()) {
+	var drops []func()
+	for _, gid := range list {
+		drops = append(drops, x.asker.ask(nic.Source{GID: gid}))
+	}
+	return func() {
+		for _, f := range drops {
+			f()
+		}
+	}
 }
 
 // holdPath keeps what ends an object's use of a path, in place of what was kept before.

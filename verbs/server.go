@@ -54,6 +54,7 @@ type Server struct {
 	fabric   Fabric // nil: there is none
 	told     announcement
 	paths    pathUses
+	asking   asking
 	domains  sharedDomains
 
 	mu       sync.Mutex

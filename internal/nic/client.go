@@ -84,6 +84,11 @@ type Client interface {
 	// source by an index into this table. The client keeps no reference to table.
 	SetGIDs(table []GID) error
 
+	// SetSources says from which addresses the client's datagrams go over links, and at which they come:
+	// up to MaxSources, in place of those before. A client has none until then. SetSources does not wait
+	// for calls of the client. The client keeps no reference to list.
+	SetSources(list []Source) error
+
 	// SetPath says that the peer with which a queue pair is connected next is on another device,
 	// and which path leads there. It counts for the next transition to RTR. The zero path means
 	// that the peer is on this device.

@@ -10,3 +10,13 @@ type User struct {
 
 // ErrDenied is wrapped in the error for a User who may not use a link.
 var ErrDenied = errors.New("permission denied")
+
+// A Source is an address of this device's host from which a client sends datagrams, and at which it
+// takes those that come over links.
+type Source struct {
+	GID     [16]byte // zero: the datagrams have no GRH, which is possible on InfiniBand
+	Network bool     // also those that come over a network, by RoCE; not only those of pools and UCX
+}
+
+// MaxSources is the most sources that a client has.
+const MaxSources = 2 * MaxGIDs

@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 	"engine/internal/journal":    {},
 	"engine/internal/numbers":    {},
 	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
+	"engine/internal/scan":       {"internal/clock"},
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
 	"engine/internal/sleep":      {},
 	"engine/internal/ticketlock": {"internal/cpu"},

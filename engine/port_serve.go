@@ -118,7 +118,11 @@ func (p *port) arrived() {
 		return
 	}
 	q := p.find(p.bth.DestQP)
-	if q == nil || q.wire == nil && q.transport != control.QPTypeUD {
+	if q == nil {
+		p.stats.UnknownQPs++
+		return
+	}
+	if q.wire == nil && q.transport != control.QPTypeUD {
 		p.stats.Strangers++
 		return
 	}

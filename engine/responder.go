@@ -222,7 +222,10 @@ func (q *qp) nak(a answer) answer {
 // refuseRequest answers with a NAK. On a reliable connection it raises an event and puts
 // the responder into error. A DCT has many peers, and one of them cannot do that to it.
 func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
-	if a = p.nak(a); a != answerDrop && p.transport != control.QPTypeDCT {
+	if a = p.nak(a); a == answerDrop || sh.doubted(p) {
+		return answerDrop
+	}
+	if p.transport != control.QPTypeDCT {
 		p.event(kind)
 		sh.setError(p)
 	}

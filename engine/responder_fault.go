@@ -42,6 +42,9 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 
 func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 	p, r := j.peer, &j.request
+	if p.wire != nil {
+		p.wire.port.stats.WrongKeys++
+	}
 	why := sh.whyNoAccess(use{name: "rkey", key: r.rkey, addr: r.addr, n: r.length, need: need, client: j.owner(), pd: j.domain(), qp: p})
 	if q == nil || j.owner() != q.client && why.code != codes.KeyByteOrder {
 		// A client that learned which keys are stale, and how large their memory is, could
@@ -86,8 +89,9 @@ func (sh *shard) receiveTooShort(j *job, entry []byte, left uint64) answer {
 // endReceive answers a message whose bytes cannot be put into the receive that j has
 // opened. On a reliable connection the receive fails, and its queue pair with it.
 func (sh *shard) endReceive(j *job, s cqe.Syndrome, a answer) answer {
-	if a = j.peer.nak(a); a != answerDrop {
-		sh.failReceive(j, s)
+	if a = j.peer.nak(a); a == answerDrop || sh.doubted(j.peer) {
+		return answerDrop
 	}
+	sh.failReceive(j, s)
 	return a
 }

@@ -125,6 +125,7 @@ type shardHooks struct {
 	uncontended bool          // cores never count as contended
 	explainAll  bool          // no explanation is held back
 	stopTimers  bool          // the timers of stalls do not run, a test ends them; and no suspicion lasts long enough to be explained
+	guardTime   uint64        // the time for guards; 0: the device clock
 	sleepBound  time.Duration // longest sleep without a wakeup; 0: sleepTime
 }
 

@@ -24,6 +24,7 @@ import (
 //	wire_responder.go  requests in order, again, or too early
 //	wire_message.go    packets become messages
 //	wire_reads.go      answers to READs and atomics
+//	wire_guard.go      packets of somebody who tries PSNs
 //	wire_datagram.go   UD, whose queue pairs are on no wire: each datagram has its own path
 //
 // While a queue pair is on a wire, sq.done counts the blocks whose WQEs have become messages.
@@ -33,11 +34,18 @@ type wire struct {
 	q      *qp
 	port   *port
 	path   uint32 // of packets that are sent
-	source uint32 // path of packets that come from the peer
+	from   uint32 // path of packets that come from the peer
+	source uint32 // path from which packets are taken without further ado: from, or noPath; see pathGuard
 	mtu    uint32 // payload of a full packet, in bytes
 	out    requester
 	in     responder
 	timer  timer
+
+	guard       *pathGuard // of the path
+	guarded     int        // index in its list
+	strays      uint64     // packets with PSNs that the peer would not use
+	nearRequest uint64     // time until which a request with the expected PSN counts as part of a scan; 0: none
+	nearAnswer  uint64     // the same for answers
 
 	timeout  uint8  // the attribute
 	patience uint64 // and its time on the device clock
@@ -47,7 +55,7 @@ type wire struct {
 // wireCost.
 func (sh *shard) connectWire(q *qp, to nic.Path) {
 	p := to.Port.(*port)
-	w := &wire{q: q, port: p, path: to.Number, source: to.Source, mtu: p.mtuOf(q.attr.PathMTU, to.MTU)}
+	w := &wire{q: q, port: p, path: to.Number, from: to.Source, mtu: p.mtuOf(q.attr.PathMTU, to.MTU)}
 	w.timer.wire = w
 	w.in.psn, w.in.data = q.attr.RQPSN, packet.AddPSN(q.attr.RQPSN, 1<<24-1)
 	w.in.reads = make([]answerDue, mostAnswers)
@@ -61,6 +69,7 @@ func (sh *shard) connectWire(q *qp, to nic.Path) {
 	q.client.follow(p.sh) // only this shard's thread may use the rings of the port
 	q.client.linked++
 	p.users++
+	p.guard(w)
 	p.acks = slices.Grow(p.acks, p.users)
 }
 
@@ -68,7 +77,7 @@ func (sh *shard) connectWire(q *qp, to nic.Path) {
 func (w *wire) beginSending() {
 	r := &w.out
 	*r = requester{messages: r.messages, full: r.full, window: r.full}
-	r.psn, r.una, r.most = w.q.attr.SQPSN, w.q.attr.SQPSN, w.q.attr.SQPSN
+	r.psn, r.una, r.most, r.calm = w.q.attr.SQPSN, w.q.attr.SQPSN, w.q.attr.SQPSN, w.q.attr.SQPSN
 }
 
 // hasReceives reports whether q can take messages with receives.
@@ -118,6 +127,7 @@ func (sh *shard) leaveWire(q *qp) {
 	q.client.refund(wireCost)
 	q.client.linked--
 	w.port.users--
+	w.port.unguard(w)
 }
 
 // rewindQueue makes sq.done the count of blocks that have completed, and forgets all messages.

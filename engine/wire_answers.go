@@ -3,6 +3,8 @@
 package engine
 
 import (
+	"fmt"
+
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/packet"
@@ -18,7 +20,16 @@ func (sh *shard) takeAnswer(p *port, q *qp, info *packet.Info) {
 	r := &w.out
 	psn := p.bth.PSN
 	if packet.DiffPSN(psn, r.una) < 0 || packet.DiffPSN(psn, r.most) >= 0 {
-		p.stats.Duplicates++
+		far := packet.DiffPSN(psn, r.una) < -pathReach || packet.DiffPSN(psn, r.most) > 0
+		if far {
+			p.stats.StrayAnswers++
+		} else {
+			p.stats.Duplicates++
+		}
+		sh.strays(p, q, far, true)
+		return
+	}
+	if sh.crowded(p, q, true) {
 		return
 	}
 	if p.bth.Opcode.Operation() != packet.Acknowledge {
@@ -129,6 +140,16 @@ func (r *requester) grow(n uint32) {
 		r.grown = 0
 		r.window = min(r.window+1+r.window/8, r.full)
 	}
+}
+
+// marked shrinks the window because the network marks packets: once, until something was acknowledged that
+// was sent later. So CNPs without number, whoever sends them, slow a queue pair down and do not stop it.
+func (r *requester) marked() {
+	if packet.DiffPSN(r.una, r.calm) < 0 && packet.DiffPSN(r.calm, r.most) <= 1 {
+		return
+	}
+	r.calm = packet.AddPSN(r.most, 1)
+	r.shrink()
 }
 
 // shrink makes the window smaller, because packets were lost.
@@ -255,7 +276,12 @@ func (sh *shard) refusedByPeer(q *qp, a answer) {
 		return
 	}
 	j := sh.scratch.job
-	sh.explain(q, codes.LinkRefused, "%v: peer QP %#06x on link %s refused it (%s); why is said to its owner",
-		j.head.opcode(), q.attr.DestQPN, q.wire.port.cfg.Name, a)
+	who := "why is said to its owner"
+	if w := q.wire; w.guard.answers.Doubtful(sh.guardClock()) {
+		n, _ := w.guard.answers.Counted(sh.guardClock())
+		who = fmt.Sprintf("perhaps it did not: %d answers with impossible PSNs have come from its address, so this one may be forged, too", n)
+	}
+	sh.explain(q, codes.LinkRefused, "%v: peer QP %#06x on link %s refused it (%s); %s",
+		j.head.opcode(), q.attr.DestQPN, q.wire.port.cfg.Name, a, who)
 	sh.fail(q, j, a.syndrome())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/scan"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -59,6 +60,18 @@ var recognisedOverLinks = []struct {
 	{"a masked atomic", codes.LinkAtomic, func(s *scene) {
 		s.p.post(ctrl(wqe.OpAtomicMaskedCS), s.far.raddr(8), wqe.MaskedCS8{}, s.local.data(0, 8))
 	}, true, "has no packet on a link", cqe.LocalQPOp},
+	{"packets of somebody who tries PSNs", codes.LinkScan, func(s *scene) {
+		w := s.p.q.wire
+		for i := range uint32(2 * scan.Burst) {
+			h, _, ok := w.port.cfg.Send.Reserve(rc(packet.WriteOnly).Info().HeaderSize, 0)
+			require.True(s, ok)
+			w.putBTH(h, rc(packet.WriteOnly), w.out.psn+1_000_000+i, false, false)
+			w.port.cfg.Send.Publish(0)
+			if i%16 == 15 {
+				s.step()
+			}
+		}
+	}, false, "somebody tries PSNs", 0},
 	{"a WQE that changes", codes.WQEChanged, func(s *scene) {
 		s.cable.ports[0].SetUp(false)
 		s.cable.ports[1].SetUp(false)

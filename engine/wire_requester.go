@@ -41,6 +41,7 @@ type requester struct {
 	answerJob   *job   // of the oldest of them, if it is a READ of which some packets have come
 	window      uint32 // packets that may be on the way
 	full        uint32 // the window that the port allows
+	calm        uint32 // PSN up to which packets must be acknowledged before another CNP counts
 	grown       uint32 // packets acknowledged since the window grew
 	retries     uint8  // retries without progress
 	rnrRetries  uint8

@@ -24,6 +24,7 @@ type responder struct {
 	fatal    uint8 // the NAK with which the queue pair went to error; 0: none. psn is the PSN that it refuses
 	unsaid   bool  // that NAK is still to be sent, after the answers that are owed
 	refusing bool  // a request is being executed: if the queue pair goes to error, the answers stay owed
+	missed   bool  // a packet was dropped that may have been expected, because the path was closed
 	silent   bool  // a NAK was sent, and later packets are dropped until the expected one comes
 	owed     bool  // an acknowledgement is owed, and the wire is among port.acks
 	met      bool  // a request has come, and the client was told so
@@ -46,15 +47,16 @@ func (sh *shard) receive(p *port, q *qp, info *packet.Info) {
 	}
 	w := q.wire
 	switch {
-	case p.packet.Path != w.source:
+	case p.packet.Path != w.from:
 		p.stats.Strangers++
+	case w.source != w.from && q.reliable() && p.bth.Opcode != packet.OpCNP && sh.shutOut(p, q, info):
 	case !q.listens():
 		if info.Request && p.bth.PSN == w.in.psn && w.in.fatal != 0 && !w.in.unsaid {
 			sh.sendNAK(q, w.in.fatal) // the first one was lost
 		}
 	case p.bth.Opcode == packet.OpCNP:
 		p.stats.Marks++
-		w.out.shrink()
+		w.out.marked()
 	case p.bth.Opcode.Service() != q.service():
 		p.stats.Strangers++
 	case info.Response:
@@ -70,16 +72,29 @@ func (sh *shard) receive(p *port, q *qp, info *packet.Info) {
 
 // takeRequest serves a packet of a request on a reliable connection.
 func (sh *shard) takeRequest(p *port, q *qp, info *packet.Info) {
-	sh.established(q)
 	in := &q.wire.in
-	switch d := packet.DiffPSN(p.bth.PSN, in.psn); {
+	d := packet.DiffPSN(p.bth.PSN, in.psn)
+	far := d > pathReach || d < -pathReach
+	if far {
+		p.stats.OutOfWindow++
+	} else {
+		sh.established(q)
+	}
+	if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.crowded(p, q, false) {
+		return
+	}
+	switch {
 	case d > 0:
-		p.stats.Gaps++
+		if !far {
+			p.stats.Gaps++
+		}
 		if !in.silent {
 			in.silent = sh.sendNAK(q, packet.NAKSequence)
 		}
 	case d < 0:
-		p.stats.Duplicates++
+		if !far {
+			p.stats.Duplicates++
+		}
 		sh.repeat(p, q, info)
 	default:
 		in.silent = false

@@ -222,7 +222,8 @@ func (sh *shard) timedOut(q *qp) {
 		return
 	}
 	w.port.stats.Timeouts++
-	if r.retries >= q.attr.RetryCount {
+	deaf := w.guard.answers.Closed(sh.guardClock()) // the peer may have answered
+	if r.retries >= q.attr.RetryCount && !deaf {
 		why := q.whyNoAnswer()
 		sh.rewindQueue(q)
 		if sh.snapshotHead(q) {
@@ -231,7 +232,9 @@ func (sh *shard) timedOut(q *qp) {
 		}
 		return
 	}
-	r.retries++
+	if !deaf {
+		r.retries++
+	}
 	r.rewound = false
 	r.shrink()
 	sh.goBack(q)

@@ -87,6 +87,7 @@ const (
 	LinkPlace
 	LinkLength
 	LinkAtomic
+	LinkScan
 	WQEChanged
 
 	CQOverrun
@@ -417,6 +418,11 @@ var meanings = [Count]meaning{
 		"The InfiniBand transport has packets for FETCH_ADD and COMPARE_SWAP of 8 bytes only. Two mlx5 devices would use packets of their own. Local QP operation error, 0x02",
 		"The program uses extended atomics",
 		"Use 8-byte FETCH_ADD or COMPARE_SWAP, or connect the queue pairs within one engine"},
+	LinkScan: {"", "link-scan",
+		"Many packets have come from the address of a peer on another device whose PSNs the peer would not use: thousands in a few seconds, or 512 a second for long",
+		"A NIC drops or repeats each of them and counts it at most. One that guesses the PSN is executed, if its key is right, or ends the connection. The device drops most of what comes by this path as long as that lasts, so that all PSNs take 9 hours, and no request that fails ends the connection. The queue pair stays; its peer may wait, and its retries may run out",
+		"Another user on the peer's host, or somebody who forges the peer's address, tries to find the PSN and knows the number of the queue pair and a key. Or the two sides were connected with different PSNs: sq_psn of one must be rq_psn of the other",
+		"Find out who sends from the peer's address. Use a link with keys, where packets of others are dropped. Give keys only to those who need them"},
 	WQEChanged: {"", "wqe-changed",
 		"A WQE has other bytes than when the device began to send it",
 		"A NIC reads a WQE again when it has to send packets again, so its bytes must stay until it has completed. Local QP operation error, 0x02",

@@ -1,0 +1,392 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/scan"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// What somebody reaches who can send from the address of a peer, and knows the number of a queue pair and a
+// key, but no PSN.
+
+// A scanner sends packets to a queue pair from its peer's address, at a rate in virtual time.
+type scanner struct {
+	r    *rig
+	to   *end
+	rate int
+	sh   *shard
+}
+
+// scanned returns two connected queue pairs and a scanner of the second one.
+func scanned(t *testing.T, rate int) (p, q *end, s *scanner) {
+	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
+	r, p, q := duo(t, Config{})
+	s = &scanner{r, q, rate, r.e.shards[0]}
+	s.sh.hooks.guardTime = 1 << 40
+	return p, q, s
+}
+
+// send sends one packet with the path on which q's peer sends.
+func (s *scanner) send(q *end, op packet.Opcode, psn uint32, more, payload []byte) {
+	w := q.q.wire
+	ring := s.r.cable.to[q.side()]
+	head := make([]byte, op.Info().HeaderSize)
+	packet.BTH{Opcode: op, PKey: defaultPKey, DestQP: q.num, PSN: psn & 0xffffff, AckReq: true}.Put((*[packet.BTHSize]byte)(head))
+	copy(head[packet.BTHSize:], more)
+	h, b, ok := ring.Reserve(len(head), len(payload))
+	require.True(s.r, ok)
+	copy(h, head)
+	copy(b, payload)
+	ring.Publish(w.from)
+	s.sh.hooks.guardTime += clock.Cycles(time.Second) / uint64(s.rate)
+}
+
+// writes tries all PSNs from first on, n of them, with WRITEs.
+func (s *scanner) writes(first uint32, n int, to *key, value byte) {
+	more := readHeader(to, 0, 8)
+	for i := range n {
+		s.send(s.to, rc(packet.WriteOnly), first+uint32(i), more, []byte{value, 0, 0, 0, 0, 0, 0, 0})
+		if i%32 == 31 || i == n-1 {
+			s.r.e.Step()
+			s.r.e.Step()
+		}
+		if i%4096 == 0 {
+			s.lose() // the answers go to the peer
+		}
+	}
+}
+
+// lose loses what the victim has sent.
+func (s *scanner) lose() { s.to.sentBy() }
+
+func (s *scanner) wait(d time.Duration) { s.sh.hooks.guardTime += clock.Cycles(d) }
+
+// explained returns the texts of the explanations with a code.
+func explained(next func() *control.Event, code codes.Code) (texts []string) {
+	for ev := next(); ev != nil; ev = next() {
+		if name, _, _ := strings.Cut(string(ev.Code[:]), "\x00"); ev.Kind == control.EventExplanation && name == code.String() {
+			texts = append(texts, ev.Text)
+		}
+	}
+	return texts
+}
+
+// Somebody who tries PSNs one after another, at the rates of a careful scan and of one at full speed, passes
+// the right one and nothing is written. It is explained once.
+func TestScanOfPSNsDoesNotHit(t *testing.T) {
+	for _, rate := range []int{5000, 100_000, 1_400_000} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			_, q, s := scanned(t, rate)
+			ev, to := q.h.events(), q.h.full(64, 7)
+			was := append([]byte(nil), to.mem...)
+			before := pathReach + 20_000
+			s.writes(firstPSN-uint32(before), before+5000, to, 0xbd)
+			s.r.same(was, to.mem, "memory")
+			require.Equal(t, control.StateRTS, q.state())
+			require.Equal(t, firstPSN, q.q.wire.in.psn)
+			stats := q.q.wire.port.stats
+			looked := stats.OutOfWindow + stats.Gaps + stats.Duplicates
+			require.LessOrEqual(t, looked, uint64(scan.Burst+scan.Door+scan.Rate*(before+5000)/rate))
+			require.Equal(t, uint64(before+5000), looked+stats.ShutOut)
+			require.Equal(t, uint64(1), stats.Scans)
+			texts := explained(ev, codes.LinkScan)
+			require.Len(t, texts, 1)
+			require.Contains(t, texts[0], " packets with requests have come within ")
+			require.Contains(t, texts[0], "somebody tries PSNs")
+		})
+	}
+}
+
+// Somebody who guesses at many queue pairs of a path in turn has no more guesses than at one.
+func TestScanOfManyQueuePairs(t *testing.T) {
+	_, q, s := scanned(t, 1_000_000)
+	more := []*end{q}
+	for range 7 {
+		a, b := pair(q.h.rig.host("p"), q.h)
+		_ = a
+		more = append(more, b)
+	}
+	to := q.h.full(64, 7)
+	header := readHeader(to, 0, 8)
+	for i := range 40_000 {
+		s.send(more[i%len(more)], rc(packet.WriteOnly), firstPSN+100_000+uint32(i), header, make([]byte, 8))
+		if i%32 == 31 {
+			s.r.e.Step()
+			s.r.e.Step()
+		}
+	}
+	out := uint64(0)
+	for _, p := range s.r.cable.ports {
+		out += p.stats.OutOfWindow
+	}
+	require.LessOrEqual(t, out, uint64(2*(scan.Burst+scan.Rate/25+scan.Door)))
+}
+
+// A connection goes on during a scan: when the path opens, the peer is asked for what it has sent in vain, and
+// nothing is lost. Afterwards it is as before, on the fast path.
+func TestConnectionOutlivesAScan(t *testing.T) {
+	p, q, s := scanned(t, 20_000)
+	from, to, other := p.h.full(256, 1), q.h.full(256, 7), q.h.full(64, 3)
+	s.writes(firstPSN+1_000_000, 3000, other, 0xbd)
+	for i := range 12 {
+		copy(from.mem, pattern(64, byte(i)))
+		p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
+		for rounds := 0; len(p.scq.all()) == 0; rounds++ {
+			require.Less(t, rounds, 400, "WRITE %d ends", i)
+			s.writes(firstPSN+1_000_000+uint32(rounds*64), 32, other, 0xbd)
+			s.r.carried(2, p, q)
+		}
+		s.r.same(from.mem[:64], to.mem[:64], "what was written")
+	}
+	require.Equal(t, control.StateRTS, p.state())
+	require.Equal(t, control.StateRTS, q.state())
+	require.Equal(t, uint64(1), q.q.wire.port.stats.Scans)
+
+	s.wait(10 * time.Second)
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(64, 64))
+	s.r.settle()
+	p.good()
+	w := q.q.wire
+	require.Equal(t, w.from, w.source, "the fast path is taken")
+	s.writes(firstPSN+1_000_000, 100, to, 0xbd)
+	require.False(t, w.guard.requests.Shut())
+}
+
+// A peer that sends again what has been executed, and then the expected packet, looks like a scan. It is asked for
+// the packet, and its next one is taken, whatever it has sent behind it.
+func TestPeerThatGoesBackDuringAScan(t *testing.T) {
+	_, q, s := scanned(t, 1_000_000)
+	to, other := q.h.full(64, 7), q.h.full(64, 3)
+	in := &q.q.wire.in
+	s.writes(firstPSN, 10, other, 1)
+	s.writes(firstPSN+1_000_000, 3000, other, 0xbd)
+	require.True(t, q.q.wire.guard.requests.Shut())
+	s.wait((scan.Door + 2) * time.Second / scan.Rate)
+	s.lose()
+	s.writes(firstPSN+8, 6, to, 1) // two duplicates, the expected one, and three behind it
+	require.Equal(t, firstPSN+10, in.psn)
+	require.Equal(t, []uint8{packet.SyndromeACK, packet.NAKSequence, packet.SyndromeACK}, q.sentBy())
+	s.writes(firstPSN+10, 4, to, 1)
+	require.Equal(t, firstPSN+14, in.psn)
+	require.Equal(t, control.StateRTS, q.state())
+}
+
+// One guess that hits while a scan is under way and has another mistake does not end the connection.
+func TestGuessWithAWrongKey(t *testing.T) {
+	for name, doubt := range map[string]bool{"during a scan": true, "without a scan": false} {
+		t.Run(name, func(t *testing.T) {
+			p, q, s := scanned(t, 1_000_000)
+			from, to := p.h.full(64, 1), q.h.full(64, 7)
+			q.recv(to.data(0, 8)) // too short for the SEND below
+			if doubt {
+				s.writes(firstPSN+1_000_000, scan.Doubt+10, to, 0xbd)
+			}
+			stats := &q.q.wire.port.stats
+			wrong := *to
+			wrong.key ^= 0xff
+			s.writes(firstPSN, 1, &wrong, 0xbd)
+			require.Equal(t, uint64(1), stats.WrongKeys)
+			if !doubt {
+				require.Equal(t, control.StateERR, q.state())
+				require.Equal(t, uint64(1), stats.Refused)
+				return
+			}
+			s.send(q, rc(packet.WriteMiddle), firstPSN, nil, make([]byte, 256))
+			s.send(q, rc(packet.SendOnly), firstPSN, nil, make([]byte, 16))
+			s.r.e.Step()
+			require.Equal(t, uint64(3), stats.Doubted)
+			require.Zero(t, stats.Refused)
+			require.Equal(t, control.StateRTS, q.state())
+			s.wait(10 * time.Second)
+			s.lose()
+			p.post(ctrl(wqe.OpSend), from.data(0, 8))
+			s.r.settle()
+			p.good()
+			s.r.same(from.mem[:8], to.mem[:8], "what was sent")
+			require.Equal(t, unharmed, q.rcq.one().Syndrome)
+		})
+	}
+}
+
+// Forged answers outside of what is on the way are counted, limited, and end nothing. The queue pair does not
+// give up while the peer's answers are dropped, and does when the scan is over.
+func TestScanWithForgedAnswers(t *testing.T) {
+	p, q, s := scanned(t, 1_000_000)
+	ev := p.h.events()
+	from, to := p.h.full(64, 1), q.h.full(64, 7)
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8))
+	s.r.carried(2)
+	require.Equal(t, firstPSN+1, p.q.wire.out.most)
+	forge := func(first uint32, n int) {
+		var b [packet.AETHSize]byte
+		packet.AETH{Syndrome: packet.NAKRemoteAccess}.Put(&b)
+		for i := range n {
+			s.send(p, rc(packet.Acknowledge), first+uint32(i), b[:], nil)
+			if i%32 == 31 || i == n-1 {
+				s.r.e.Step()
+				s.r.e.Step()
+			}
+		}
+	}
+	forge(firstPSN-50_000, 60_000)
+	stats := &p.q.wire.port.stats
+	require.Equal(t, uint64(60_000), stats.StrayAnswers+stats.Duplicates+stats.ShutOut)
+	require.LessOrEqual(t, stats.StrayAnswers+stats.Duplicates, uint64(scan.Burst+scan.Door+scan.Rate))
+	require.Equal(t, control.StateRTS, p.state())
+	require.Len(t, explained(ev, codes.LinkScan), 1)
+
+	// Requests of the same path are served: they are another half.
+	s.send(p, rc(packet.WriteOnly), firstPSN, readHeader(p.h.full(64, 3), 0, 8), make([]byte, 8))
+	s.r.e.Step()
+	require.Equal(t, firstPSN+1, p.q.wire.in.psn)
+
+	s.r.cable.patient = nil
+	for range 20 {
+		p.runOut()
+		s.r.e.Step()
+		s.r.e.Step()
+	}
+	require.Equal(t, control.StateRTS, p.state(), "it does not give up while it cannot hear")
+	s.wait(time.Second)
+	p.runOut()
+	s.r.e.Step()
+	require.Equal(t, control.StateRTS, p.state(), "those retries count for nothing")
+	s.r.settle()
+	p.good()
+	s.r.same(from.mem[:8], to.mem[:8], "what was written")
+}
+
+// A NAK that a scan forges and that hits ends the connection, as on any NIC. It is explained what may
+// have happened.
+func TestForgedNAKIsExplained(t *testing.T) {
+	p, q, s := scanned(t, 1_000_000)
+	ev := p.h.events()
+	from, to := p.h.full(64, 1), q.h.full(64, 7)
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8))
+	s.r.carried(2)
+	var b [packet.AETHSize]byte
+	packet.AETH{Syndrome: packet.NAKRemoteAccess}.Put(&b)
+	for i := range uint32(scan.Doubt + 5) {
+		s.send(p, rc(packet.Acknowledge), firstPSN+100+i, b[:], nil)
+		s.r.e.Step()
+	}
+	s.send(p, rc(packet.Acknowledge), firstPSN, b[:], nil)
+	s.r.e.Step()
+	require.Equal(t, cqe.RemoteAccess, p.scq.one().Syndrome)
+	texts := explained(ev, codes.LinkRefused)
+	require.Len(t, texts, 1)
+	require.Contains(t, texts[0], "517 answers with impossible PSNs have come from its address")
+}
+
+// Any number of congestion notifications slows a queue pair down once for each window, and stops it never.
+func TestFloodOfCNPs(t *testing.T) {
+	p, q, s := scanned(t, 1_000_000)
+	from, to := p.h.full(8192, 1), q.h.full(8192, 7)
+	r := &p.q.wire.out
+	full := r.window
+	flood := func() {
+		for range 40 {
+			s.send(p, packet.OpCNP, 0, make([]byte, 16), nil)
+		}
+		s.r.e.Step()
+	}
+	flood()
+	require.Equal(t, max(full/2, leastWindow), r.window, "once, while nothing is acknowledged")
+	for i := range 20 {
+		flood()
+		p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8192))
+		s.r.settle()
+		p.good()
+		require.GreaterOrEqual(t, r.window, uint32(leastWindow), i)
+	}
+	s.r.same(from.mem, to.mem, "what was written")
+	require.Equal(t, uint64(21*40), p.q.wire.port.stats.Marks)
+	require.Zero(t, p.q.wire.port.stats.ShutOut)
+}
+
+// An atomic that somebody has recorded is executed once, however often and late it is sent again.
+func TestReplayedAtomics(t *testing.T) {
+	p, q, s := scanned(t, 1_000_000)
+	from, to := p.h.full(64, 1), q.h.full(16, 0)
+	clear(to.mem)
+	var recorded []heldPacket
+	s.r.cable.seen = func(k *heldPacket) {
+		if packet.Opcode(k.head[0]) == rc(packet.FetchAdd) {
+			recorded = append(recorded, *k)
+		}
+	}
+	const n = 2 * mostResults
+	for range n {
+		p.post(ctrl(wqe.OpAtomicFA), to.raddr(8), wqe.Atomic{SwapAdd: 1}, from.data(0, 8))
+		s.r.settle()
+		p.good()
+	}
+	s.r.cable.seen = nil
+	require.Len(t, recorded, n)
+	for range 100 {
+		for _, k := range recorded {
+			s.send(q, rc(packet.FetchAdd), binary.BigEndian.Uint32(k.head[8:])&0xffffff, k.head[packet.BTHSize:], nil)
+		}
+		s.r.e.Step()
+		s.r.e.Step()
+		s.lose()
+	}
+	require.Equal(t, uint64(n), binary.LittleEndian.Uint64(to.mem[8:]))
+	require.Equal(t, control.StateRTS, q.state())
+}
+
+// Packets to queue pairs that do not exist are counted by themselves.
+func TestUnknownQueuePairsAreCounted(t *testing.T) {
+	_, q, s := scanned(t, 1_000_000)
+	num := q.num
+	q.num = 0x800000 ^ num
+	w := q.q.wire
+	s.send(q, rc(packet.WriteOnly), firstPSN, make([]byte, 16), make([]byte, 8))
+	q.num = num
+	s.r.e.Step()
+	require.Equal(t, uint64(1), w.port.stats.UnknownQPs)
+	require.Zero(t, w.port.stats.Strangers)
+}
+
+// Wherever a queue pair loses packets without end, and however a link orders and repeats them, no path
+// closes.
+func TestBadLinksAreNoScans(t *testing.T) {
+	for seed := range uint64(6) {
+		overCableOf(t, nic.PortConfig{MTU: 256, Window: 1 << 20}, &fates{seed: seed, lose: 0.05, repeat: 0.1, reorder: 0.3})
+		r, p, q := duo(t, Config{})
+		from, to := p.h.full(100_000, 1), q.h.full(100_000, 7)
+		for i := range 4 {
+			op := []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead}[i%2]
+			p.post(ctrl(op), to.raddr(0), from.data(0, 100_000))
+			r.settle()
+			p.good()
+		}
+		r.same(from.mem, to.mem, "what was written and read")
+		for _, c := range r.cable.ports {
+			s := c.stats
+			require.Zero(t, s.OutOfWindow+s.StrayAnswers+s.Scans+s.ShutOut, "seed %d", seed)
+			require.NotZero(t, s.Gaps+s.Duplicates)
+		}
+	}
+}
+
+// What a guard costs when queue pairs begin and end.
+func TestGuardsEndWithTheirQueuePairs(t *testing.T) {
+	_, q, s := scanned(t, 1_000_000)
+	p := q.q.wire.port
+	q.toState(control.StateRST)
+	require.Empty(t, p.guards)
+	_ = s
+}

@@ -22,7 +22,8 @@ import (
 
 const linksUsage = `Prints the links of an engine to other engines and hosts: for each peer the
 state, the MTU, the packets sent and received, those sent again, and, if the
-link opened by itself or is down, why. Nodes that have not joined a pool share
+link opened by itself or is down, why; below, packets that no good peer sends,
+such as those of somebody who tries packet numbers (PSNs) or keys. Nodes that have not joined a pool share
 a row. The network interfaces of "nicless net up" are printed too, with their
 peers and counts.
 
@@ -96,6 +97,9 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 		}
 		if err := t.Flush(); err != nil {
 			return err
+		}
+		for _, p := range l.Peers {
+			printOddities(w, p)
 		}
 	}
 	return nil

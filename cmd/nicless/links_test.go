@@ -3,9 +3,11 @@
 package main
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,4 +25,17 @@ func TestFoldAbsent(t *testing.T) {
 	require.Equal(t, kept, all)
 	require.Equal(t, []fabric.Peer{up, absent("node 7")}, foldAbsent([]fabric.Peer{up, absent("node 7")}))
 	require.Empty(t, foldAbsent(nil))
+}
+
+// What no good peer sends is said in words, and a good link says nothing.
+func TestOddities(t *testing.T) {
+	var b bytes.Buffer
+	printOddities(&b, fabric.Peer{Name: "192.0.2.1", Stats: nic.PortStats{Sent: 5, Received: 9, Gaps: 3, Duplicates: 8, Resent: 4}})
+	require.Empty(t, b.String())
+	printOddities(&b, fabric.Peer{Name: "192.0.2.1", Stats: nic.PortStats{OutOfWindow: 2101, WrongKeys: 1, Scans: 1, ShutOut: 16000000}})
+	require.Equal(t, `  192.0.2.1: 1 request with a key that does not give access to the memory
+  192.0.2.1: 2101 requests with a packet number (PSN) far from the expected one
+  192.0.2.1: 1 scan: so many of these that somebody seems to try packet numbers; the path was limited
+  192.0.2.1: 16000000 packets dropped while a path was limited
+`, b.String())
 }

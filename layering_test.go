@@ -69,6 +69,7 @@ var mayImport = map[string][]string{
 	"engine/internal/sleep":      {},
 	"engine/internal/ticketlock": {"internal/cpu"},
 	"engine/internal/usage":      {"internal/clock"},
+	"engine/internal/userns":     {},
 
 	// The device. It must never import hostpath.
 	"engine": {"wqe", "cqe", "doorbell", "packet", "internal/packetring", "packet", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",

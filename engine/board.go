@@ -16,17 +16,25 @@ import (
 // use it, on goroutines of their own. The engine's thread only sends the events.
 type bulletin struct {
 	mu      sync.Mutex
-	last    uint32           // number that the last client got
-	own     []posted         // of this device, sorted by client
-	linked  []posted         // of other devices, sorted by device and client
-	sources []source         // what links have said, in the order in which they have said something first
-	waiting map[*client]bool // clients that have read the list. True: nothing has changed since
-	changed func()           // own has changed; nil: nobody wants to know
+	last    uint32   // number that the last client got
+	own     []posted // of this device, sorted by client
+	linked  []posted // of other devices, sorted by device and client
+	sources []source // what links have said, in the order in which they have said something first
+	waiting map[*client]*reader
+	changed func() // own has changed; nil: nobody wants to know
+	users   users
+}
+
+// A reader is a client that has read the list.
+type reader struct {
+	user  uint32 // whose announcements it reads, beside those for everybody
+	waits bool   // nothing that it may read has changed since
 }
 
 // A posted announcement is one in a list.
 type posted struct {
 	control.Announcement
+	to uint32  // whose clients may read it: a user, or board.Everybody
 	by *client // nil: of another device
 }
 
@@ -44,53 +52,42 @@ func (p posted) compare(to control.AnnouncementPlace) int {
 	return cmp.Or(cmp.Compare(p.Device, to.Device), cmp.Compare(p.Client, to.Client))
 }
 
-// announce replaces what this client announces.
-func (c *client) announce(payload []byte) (control.Message, error) {
-	var m control.Announce
-	if err := control.Parse(control.OpAnnounce, payload, &m); err != nil {
-		return nil, control.Errorf(control.CodeInvalid, "%v", err)
-	}
-	if len(m.Value) > control.MaxAnnouncement {
-		return nil, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(m.Value), control.MaxAnnouncement)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, errClosed
-	}
-	told, err := c.e.bulletin.post(c, m.Value)
-	if err != nil {
-		return nil, err
-	}
-	c.e.tellAnnouncements(told)
-	return &control.Empty{}, nil
-}
-
-// post replaces what a client announces, and returns the clients that are to be told.
-func (b *bulletin) post(c *client, value string) (told []*client, err error) {
+// post replaces what a client announces, and to whom, and returns the clients that are to be told.
+func (b *bulletin) post(c *client, to uint32, value string) (told []*client, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.own, func(p posted) bool { return p.by == c })
+	var before, after posted
 	switch {
-	case i >= 0 && b.own[i].Value == value, i < 0 && value == "":
+	case i >= 0 && value != "" && b.own[i].Value == value && b.own[i].to == to, i < 0 && value == "":
 		return nil, nil
-	case value == "":
-		b.own = slices.Delete(b.own, i, i+1)
 	case i >= 0:
-		b.own[i].Value = value
+		before = b.own[i]
+		if value == "" {
+			b.own = slices.Delete(b.own, i, i+1)
+			break
+		}
+		b.own[i].Value, b.own[i].to = value, to
+		after = b.own[i]
 	default:
 		if err := b.number(c); err != nil {
 			return nil, err
 		}
-		p := posted{by: c}
-		p.Device, p.Client, p.Value = c.e.guid, c.posted, value
-		i, _ = slices.BinarySearchFunc(b.own, p.AnnouncementPlace, posted.compare)
-		b.own = slices.Insert(b.own, i, p)
+		after = posted{by: c, to: to}
+		after.Device, after.Client, after.Value = c.e.guid, c.posted, value
+		i, _ = slices.BinarySearchFunc(b.own, after.AnnouncementPlace, posted.compare)
+		b.own = slices.Insert(b.own, i, after)
 	}
 	if b.changed != nil {
 		b.changed()
 	}
-	return b.told(c), nil
+	var changed []posted
+	for _, p := range []posted{before, after} {
+		if p.by != nil {
+			changed = append(changed, p)
+		}
+	}
+	return b.told(c, changed), nil
 }
 
 // number makes sure that a client that begins to announce has a number.
@@ -108,11 +105,12 @@ func (b *bulletin) number(c *client) error {
 	return nil
 }
 
-// told returns the clients that are to be told of a change, all but one, and notes that they are.
-func (b *bulletin) told(but *client) (told []*client) {
-	for c, waits := range b.waiting {
-		if waits && c != but {
-			b.waiting[c] = false
+// told returns the clients that are to be told of a change, all but one, and notes that they are. A client
+// is not told of what it may not read.
+func (b *bulletin) told(but *client, changed []posted) (told []*client) {
+	for c, r := range b.waiting {
+		if r.waits && c != but && slices.ContainsFunc(changed, func(p posted) bool { return p.isFor(r.user) }) {
+			r.waits = false
 			told = append(told, c)
 		}
 	}
@@ -141,13 +139,13 @@ func (b *bulletin) tellLater(missed []*client) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range missed {
-		if _, reads := b.waiting[c]; reads {
-			b.waiting[c] = true
+		if r := b.waiting[c]; r != nil {
+			r.waits = true
 		}
 	}
 }
 
-// nextAnnouncement returns the first announcement of another client after a place.
+// nextAnnouncement returns the first announcement of another client after a place that this one may read.
 func (c *client) nextAnnouncement(payload []byte) (control.Message, error) {
 	var m control.AnnouncementPlace
 	if err := control.Parse(control.OpNextAnnouncement, payload, &m); err != nil {
@@ -164,11 +162,12 @@ func (c *client) nextAnnouncement(payload []byte) (control.Message, error) {
 func (b *bulletin) next(c *client, after control.AnnouncementPlace) *control.Announcement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	user := b.users.of(c.uid)
 	if after == (control.AnnouncementPlace{}) {
 		if b.waiting == nil {
-			b.waiting = make(map[*client]bool)
+			b.waiting = make(map[*client]*reader)
 		}
-		b.waiting[c] = true
+		b.waiting[c] = &reader{user: user, waits: true}
 	}
 	var first *posted
 	for _, list := range [2][]posted{b.own, b.linked} {
@@ -176,7 +175,7 @@ func (b *bulletin) next(c *client, after control.AnnouncementPlace) *control.Ann
 		if found {
 			i++
 		}
-		if i < len(list) && list[i].by == c {
+		for i < len(list) && (list[i].by == c || !list[i].isFor(user)) {
 			i++
 		}
 		if i < len(list) && (first == nil || list[i].compare(first.AnnouncementPlace) < 0) {
@@ -195,7 +194,7 @@ func (e *Engine) leaveBoard(c *client) {
 	e.bulletin.mu.Lock()
 	delete(e.bulletin.waiting, c)
 	e.bulletin.mu.Unlock()
-	told, _ := e.bulletin.post(c, "") // nothing new is made, so nothing is refused
+	told, _ := e.bulletin.post(c, board.Everybody, "") // nothing new is made, so nothing is refused
 	e.tellAnnouncements(told)
 }
 
@@ -206,7 +205,7 @@ func (d nicDevice) Announced() []board.Entry {
 	defer b.mu.Unlock()
 	list := make([]board.Entry, len(b.own))
 	for i, p := range b.own {
-		list[i] = board.Entry{Client: p.Client, Value: p.Value}
+		list[i] = board.Entry{Client: p.Client, User: p.to, Value: p.Value}
 	}
 	return list
 }
@@ -242,10 +241,7 @@ func (b *bulletin) set(link any, guid uint64, list []board.Entry) (told []*clien
 	}
 	before := b.linked
 	b.linked = merge(b.sources)
-	if slices.Equal(before, b.linked) {
-		return nil
-	}
-	return b.told(nil)
+	return b.told(nil, difference(before, b.linked))
 }
 
 // merge returns the announcements of all sources, sorted. If several links lead to a device, the
@@ -258,7 +254,7 @@ func merge(sources []source) (all []posted) {
 		}
 		seen[s.guid] = true
 		for _, e := range s.list {
-			p := posted{}
+			p := posted{to: e.User}
 			p.Device, p.Client, p.Value = s.guid, e.Client, e.Value
 			all = append(all, p)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/engine/internal/userns"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
@@ -115,6 +116,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		spoken:    connectionLines(),
 		explained: explanationLines(),
 	}
+	e.bulletin.users = users{e.ledger.Payer, userns.Read()}
 	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), cgroup.CPUQuota(os.DirFS("/")), e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))

@@ -22,6 +22,7 @@ var mayWait = map[control.Op]func(c *client, payload []byte) (control.Message, e
 
 	control.OpAnnounce:         (*client).announce,
 	control.OpNextAnnouncement: (*client).nextAnnouncement,
+	control.OpAnnounceTo:       (*client).announceTo,
 }
 
 // address returns the address at which queue pairs of other hosts reach those of this device.

@@ -45,7 +45,7 @@ func TestAnnounce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, w)
 			require.Empty(t, a.board, "no news from a pool of garbage")
-			first, second := board.Entry{Client: 1, Value: "first"}, board.Entry{Client: 7, Value: strings.Repeat("second", 80)}
+			first, second := board.Entry{Client: 1, User: 1000, Value: "first"}, board.Entry{Client: 7, User: board.Everybody, Value: strings.Repeat("second", 80)}
 			b.announce(t, first)
 			a.hears(b, first)
 			told := a.told
@@ -136,13 +136,15 @@ func TestWrongBoards(t *testing.T) {
 	var log strings.Builder
 	a := w.mustStart(Config{Node: 0, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	b, c := w.mustStart(Config{Node: 1}), w.mustStart(Config{Node: 2})
-	good := board.Entry{Client: 1, Value: "good"}
+	const v2, user = "\x00\x00\x00\x00\x00\x00\x00\x02", "\x00\x00\x03\xe8"
+	good := board.Entry{Client: 1, User: 1000, Value: "good"}
 	c.announce(t, good)
 	a.hears(c, good)
 	for _, row := range []struct{ list, why string }{
-		{"\x00\x00\x00\x01\x00", "5 bytes at the end of the announcements"},
-		{"\x00\x00\x00\x02\x00\x01x\x00\x00\x00\x01\x00\x01x", "client 1 after that of client 2"},
-		{"\x00\x00\x00\x02\xff\xffx", "client 2 announces 65535 bytes; 1 to 480 are possible"},
+		{v2 + "\x00\x00\x00\x01\x00", "5 bytes at the end of the announcements"},
+		{v2 + "\x00\x00\x00\x02" + user + "\x00\x01x\x00\x00\x00\x01" + user + "\x00\x01x", "client 1 after that of client 2"},
+		{v2 + "\x00\x00\x00\x02" + user + "\xff\xffx", "client 2 announces 65535 bytes; 1 to 480 are possible"},
+		{"\x00\x00\x00\x01\x00\x01x", "announcements of another version"}, // as older engines write them
 	} {
 		b.announce(t, good)
 		a.hears(b, good)

@@ -256,7 +256,7 @@ func TestGarbageAtThePort(t *testing.T) {
 
 // What the process says is parsed strictly, and so is what peers say.
 func FuzzMessage(f *testing.F) {
-	h := hello{guid: 1, life: 2, mtu: 4096, name: "n", addresses: []Address{{LID: 3}}, sequence: 4, announced: []board.Entry{{Client: 1, Value: "x"}}}
+	h := hello{guid: 1, life: 2, mtu: 4096, name: "n", addresses: []Address{{LID: 3}}, sequence: 4, announced: []board.Entry{{Client: 1, User: 1000, Value: "x"}}}
 	f.Add(h.append(nil))
 	for _, m := range []message{{kind: msgReady, a: 1}, {kind: msgUp, number: 1}, {kind: msgGone, body: []byte("x")}, {kind: msgMet, number: 1, b: 2, body: h.append([]byte("ab"))}} {
 		f.Add(m.append(nil))

@@ -2,6 +2,7 @@ package board
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/nicless/nicless/internal/control"
@@ -10,13 +11,24 @@ import (
 // Max is the most bytes of a list.
 const Max = 8000
 
-const headSize = 6
+// Everybody is the user of an entry that all may read. It is no uid.
+const Everybody = ^uint32(0)
+
+const (
+	version   = 2
+	beginSize = 8
+	headSize  = 10
+)
+
+// ErrVersion says that a list is of another version.
+var ErrVersion = errors.New("announcements of another version")
 
 var be = binary.BigEndian
 
 // An Entry is what one client announces.
 type Entry struct {
 	Client uint32
+	User   uint32 // whose clients may read it: a uid, or Everybody
 	Value  string
 }
 
@@ -25,10 +37,20 @@ type Entry struct {
 func Append(dst []byte, list []Entry, most int) (b []byte, left int) {
 	start := len(dst)
 	for i, e := range list {
+		if i == 0 {
+			if beginSize > most {
+				return dst, len(list)
+			}
+			dst = be.AppendUint64(dst, version)
+		}
 		if len(dst)-start+headSize+len(e.Value) > most {
+			if i == 0 {
+				dst = dst[:start]
+			}
 			return dst, len(list) - i
 		}
 		dst = be.AppendUint32(dst, e.Client)
+		dst = be.AppendUint32(dst, e.User)
 		dst = be.AppendUint16(dst, uint16(len(e.Value)))
 		dst = append(dst, e.Value...)
 	}
@@ -40,13 +62,22 @@ func Parse(b []byte) (list []Entry, err error) {
 	if len(b) > Max {
 		return nil, fmt.Errorf("announcements of %d bytes; at most %d are possible", len(b), Max)
 	}
+	if len(b) == 0 {
+		return nil, nil
+	}
+	if len(b) < beginSize || be.Uint64(b) != version {
+		return nil, fmt.Errorf("%w: they begin with %x, those of version %d with %016x", ErrVersion, b[:min(len(b), beginSize)], version, version)
+	}
+	if len(b) == beginSize {
+		return nil, errors.New("announcements without an entry")
+	}
 	last := uint32(0)
-	for at := 0; at < len(b); {
+	for at := beginSize; at < len(b); {
 		if len(b)-at < headSize {
 			return nil, fmt.Errorf("%d bytes at the end of the announcements; an entry has at least %d", len(b)-at, headSize)
 		}
-		e := Entry{Client: be.Uint32(b[at:])}
-		n := int(be.Uint16(b[at+4:]))
+		e := Entry{Client: be.Uint32(b[at:]), User: be.Uint32(b[at+4:])}
+		n := int(be.Uint16(b[at+8:]))
 		at += headSize
 		switch {
 		case e.Client <= last:

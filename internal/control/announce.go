@@ -12,6 +12,23 @@ type Announce struct {
 
 func (m *Announce) walk(w walker) { w.text("value", &m.Value) }
 
+// Audiences of an announcement.
+const (
+	AudienceUser uint32 = iota // clients of the user of the client that announces, as the device knows it
+	AudienceAll                // all clients
+)
+
+// AnnounceTo is Announce with an audience. Announce has AudienceUser.
+type AnnounceTo struct {
+	Audience uint32
+	Value    string
+}
+
+func (m *AnnounceTo) walk(w walker) {
+	w.u32("audience", &m.Audience)
+	w.text("value", &m.Value)
+}
+
 // An AnnouncementPlace is a place in the list of all announcements, which is sorted by device
 // and client. The zero place is before the first announcement.
 type AnnouncementPlace struct {
@@ -24,7 +41,7 @@ func (m *AnnouncementPlace) walk(w walker) {
 	w.u32("client", &m.Client)
 }
 
-// Announcement is the first announcement of another client after a place. Client is 0 if there is
+// Announcement is the first announcement after a place of another client that this client may read. Client is 0 if there is
 // none.
 type Announcement struct {
 	AnnouncementPlace

@@ -66,7 +66,7 @@ var opNames = map[Op]string{
 	OpResizeCQ: "resize_cq", OpAllocMW: "alloc_mw", OpCreateMkey: "create_mkey", OpReregMR: "rereg_mr", OpOpenEvents: "open_events",
 	OpWake:     "wake",
 	OpOpenXRCD: "open_xrcd", OpCloseXRCD: "close_xrcd", OpCreateXSRQ: "create_xsrq", OpCreateTarget: "create_target", OpOpenTarget: "open_target",
-	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce", OpNextAnnouncement: "next_announcement",
+	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce", OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

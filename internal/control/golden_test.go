@@ -222,6 +222,10 @@ var golden = []struct {
 		`2300 0000 05000000 1900000000000000
 		 "hello"`},
 
+	{"announce_to", OpAnnounceTo, 0, 27, &AnnounceTo{Audience: AudienceAll, Value: "hello"},
+		`2500 0000 09000000 1b00000000000000
+		 01000000 "hello"`},
+
 	{"next_announcement", OpNextAnnouncement, 0, 26, &AnnouncementPlace{Device: 0x0123456789abcdef, Client: 7},
 		`2400 0000 10000000 1a00000000000000
 		 efcdab8967452301 07000000 00000000`},

@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 3
+	Minor uint16 = 4
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -54,4 +54,5 @@ const (
 
 	OpAnnounce         Op = 35 // Announce -> Empty
 	OpNextAnnouncement Op = 36 // AnnouncementPlace -> Announcement
+	OpAnnounceTo       Op = 37 // AnnounceTo -> Empty
 )

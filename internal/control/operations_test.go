@@ -48,6 +48,7 @@ var operations = []struct {
 	{OpSetPeer, &Peer{}, &Empty{}},
 	{OpAnnounce, &Announce{}, &Empty{}},
 	{OpNextAnnouncement, &AnnouncementPlace{}, &Announcement{}},
+	{OpAnnounceTo, &AnnounceTo{}, &Empty{}},
 }
 
 // messages returns one zero message of each type.
@@ -77,5 +78,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 37", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 38", Op(len(operations)+1).String())
 }

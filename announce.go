@@ -12,34 +12,62 @@ const MaxAnnouncement = control.MaxAnnouncement
 // minorAnnounce is the minor version of the protocol that has OpAnnounce and OpNextAnnouncement.
 const minorAnnounce = 3
 
+// minorAudience is the minor version that has OpAnnounceTo. Before it, announcements were for everybody.
+const minorAudience = 4
+
 // An Announcement is what a client of this engine or of a linked one has announced. Any client can
 // announce anything: only Device is certain, as far as the links to other engines are. An
-// announcement gives no rights.
+// announcement gives no rights, but it may contain what does, such as a key of memory.
 type Announcement struct {
 	Device uint64 // the engine, as in Descriptor.Device
 	Client uint32 // number of the client in its engine; not used again while the engine lives
 	Value  []byte
 }
 
-// Announce tells the other clients of this engine, and those of the engines to which pools and UCX
-// lead, up to MaxAnnouncement bytes, such as a Descriptor. A new announcement replaces the last; an
-// empty one withdraws it. It ends with the Context. RoCE carries no announcements.
+// Announce tells the other clients of the same user up to MaxAnnouncement bytes, such as a Descriptor:
+// clients of this engine, and of the engines to which pools and UCX lead. A new announcement replaces
+// the last; an empty one withdraws it. It ends with the Context. RoCE carries no announcements.
+//
+// The user is the one that the kernel has named to the engine when the program connected. A uid in a range of
+// /etc/subuid counts as the user who owns the range. On other hosts it is the user with the same uid.
+// Announce returns an error if the program's uid has no number in the engine's user namespace.
+//
+// Other engines read all announcements, and choose who is told of them: announce no keys over a link to an
+// engine that you do not trust.
 //
 // Announce does not wait for other engines. A link tells only as many announcements of an engine as
 // it has room for, about 8000 bytes; the engine's log names the rest.
 func (c *Context) Announce(value []byte) error {
+	return c.announce(control.AudienceUser, value)
+}
+
+// AnnounceToAll is Announce for clients of all users, on all those engines. Everybody who may connect to one
+// of them reads the value: do not put keys of memory into it that are not for everybody.
+func (c *Context) AnnounceToAll(value []byte) error {
+	return c.announce(control.AudienceAll, value)
+}
+
+func (c *Context) announce(audience uint32, value []byte) error {
 	const what = "announce"
 	if err := c.canAnnounce(what); err != nil {
 		return err
 	}
+	old := c.limits.Minor < minorAudience
+	if old && audience != control.AudienceAll && len(value) > 0 {
+		return wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is %d.%d, whose announcements are for everybody; those for one user are since %d.%d", c.limits.Major, c.limits.Minor, control.Major, minorAudience))
+	}
 	if len(value) > MaxAnnouncement {
 		return wrap(what, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), MaxAnnouncement))
 	}
-	_, err := c.call(what, control.OpAnnounce, &control.Announce{Value: string(value)}, &control.Empty{})
+	if old {
+		_, err := c.call(what, control.OpAnnounce, &control.Announce{Value: string(value)}, &control.Empty{})
+		return err
+	}
+	_, err := c.call(what, control.OpAnnounceTo, &control.AnnounceTo{Audience: audience, Value: string(value)}, &control.Empty{})
 	return err
 }
 
-// Announcements returns what all other clients announce now, sorted by Device and Client. When that
+// Announcements returns what other clients announce now to this client's user or to all, sorted by Device and Client. When that
 // has changed, NextEvent returns one event of kind EventAnnouncements. The next such event comes only
 // after another call of Announcements.
 func (c *Context) Announcements() ([]Announcement, error) {

@@ -1,12 +1,18 @@
 package nicless
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +31,49 @@ func announcer(path string) error {
 	}
 	fmt.Println("announced")
 	select {}
+}
+
+// announcesAs becomes the user of NICLESS_TEST_UID and obeys lines of its standard input: it announces "+value" to
+// its user and "*value" to all, and prints for "?" what it reads.
+func announcesAs(path string) error {
+	uid, err := strconv.Atoi(os.Getenv("NICLESS_TEST_UID"))
+	if err != nil {
+		return err
+	}
+	if uid != 0 {
+		if err := syscall.Setresuid(uid, uid, uid); err != nil {
+			return err
+		}
+	}
+	c, err := Dial(path)
+	if err != nil {
+		return err
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		value := []byte(in.Text()[1:])
+		switch in.Text()[0] {
+		case '+':
+			err = c.Announce(value)
+		case '*':
+			err = c.AnnounceToAll(value)
+		}
+		if err != nil {
+			fmt.Println("error:", err)
+			err = nil
+			continue
+		}
+		all, err := c.Announcements()
+		if err != nil {
+			return err
+		}
+		var values []string
+		for _, a := range all {
+			values = append(values, string(a.Value))
+		}
+		slices.Sort(values)
+		fmt.Println(strings.Join(values, " "))
+	}
+	return nil
 }
 
 // inProcess runs an engine in this process and returns its socket.
@@ -210,6 +259,10 @@ func TestAnnouncementLimits(t *testing.T) {
 	require.ErrorIs(t, zero.Announce(nil), errZero)
 	_, err = zero.Announcements()
 	require.ErrorIs(t, err, errZero)
+	b.limits.Minor = 3
+	require.ErrorContains(t, b.Announce([]byte("x")), "the engine's protocol is 2.3, whose announcements are for everybody; those for one user are since 2.4")
+	require.NoError(t, b.AnnounceToAll([]byte("x")))
+	require.NoError(t, b.Announce(nil), "that is withdrawn")
 	b.limits.Minor = 2
 	require.ErrorContains(t, b.Announce(nil), "the engine's protocol is 2.2; announcements are since 2.3")
 }
@@ -273,4 +326,81 @@ func (d repeating) Call(op control.Op, req, ans control.Message) (control.Reply,
 		return control.Reply{}, nil
 	}
 	return d.device.Call(op, req, ans)
+}
+
+// user starts a process of a user that obeys lines; see announcesAs.
+func user(t *testing.T, path string, uid int, attr *syscall.SysProcAttr) (ask func(line string) string) {
+	t.Setenv("NICLESS_TEST_UID", strconv.Itoa(uid))
+	p := &process{Cmd: exec.Command("/proc/self/exe", path)} // other users cannot reach the directory of the binary
+	p.Env = append(os.Environ(), "NICLESS_TEST_ROLE=user")
+	p.Stderr, p.SysProcAttr = &p.err, attr
+	in, err := p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	p.in, p.out = in, bufio.NewReader(out)
+	require.NoError(t, p.Start())
+	t.Cleanup(p.kill)
+	return func(line string) string {
+		_, err := io.WriteString(in, line+"\n")
+		require.NoError(t, err)
+		return p.line(t)
+	}
+}
+
+// A key that a program announces is read by programs of its user only, on its engine and on one that a pool leads
+// to, also if they act as root of a user namespace, and by all only if it is announced to all.
+func TestAnnouncementsOfUsers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to have programs of other users")
+	}
+	link := fmt.Sprintf("pool:%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
+	open := func(node string) string {
+		dir, err := os.MkdirTemp("", "nicless-users")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		require.NoError(t, os.Chmod(dir, 0o755))
+		path := filepath.Join(dir, "s")
+		ctx, cancel := context.WithCancel(context.Background())
+		ready, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- Serve(ctx, path, 0o666, Config{Links: []string{link + node}}, func() { close(ready) })
+		}()
+		select {
+		case <-ready:
+		case err := <-ended:
+			require.NoError(t, err)
+		}
+		t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
+		return path
+	}
+	here, there := open("0"), open("1")
+	const alice, bob = 54321, 54322
+	first, second := user(t, here, alice, nil), user(t, here, alice, nil)
+	stranger, far, farStranger := user(t, here, bob, nil), user(t, there, alice, nil), user(t, there, bob, nil)
+	container := user(t, here, 0, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: alice, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: alice, Size: 1}},
+		Credential:  &syscall.Credential{NoSetGroups: true}})
+	nobody := user(t, here, 65534, nil)
+
+	require.Empty(t, first("+rkey"))
+	require.Equal(t, "rkey", second("?"))
+	require.Equal(t, "rkey", container("?"), "the kernel knows who it is")
+	until(t, "the link tells it", func() bool { return far("?") == "rkey" })
+	for _, ask := range []func(string) string{stranger, farStranger, nobody} {
+		require.Empty(t, ask("?"))
+	}
+	require.Contains(t, nobody("+mine"), "error: nicless: announce: ")
+	require.Empty(t, stranger("*hello"))
+	require.Equal(t, "hello rkey", second("?"))
+	require.Equal(t, "hello", nobody("?"))
+	until(t, "the link tells it", func() bool { return farStranger("?") == "hello" })
+	require.Equal(t, "hello rkey", far("?"))
+	require.Equal(t, "hello rkey", container("+inside"))
+	require.Equal(t, "hello inside", first("?"))
+	require.Empty(t, stranger("?"), "it does not read its own, nor those of alice")
+	require.Empty(t, stranger("+secret"))
+	until(t, "the link tells it", func() bool { return farStranger("?") == "secret" })
+	require.Empty(t, nobody("?"))
 }

@@ -56,6 +56,9 @@ func TestMain(m *testing.M) {
 	case "connector":
 		fmt.Println(connector(os.Args[1]))
 		os.Exit(0)
+	case "user":
+		fmt.Fprintln(os.Stderr, announcesAs(os.Args[1]))
+		os.Exit(1)
 	case "announcer":
 		fmt.Fprintln(os.Stderr, announcer(os.Args[1]))
 		os.Exit(1)

@@ -47,7 +47,13 @@ type Config struct {
 	MTU       int          // of the Device; for peers
 	Addresses []netip.Addr // of the Device: 1 to MaxAddresses
 	Slots     *Slots       // shared memory for packets; nil: none
-	Log       *slog.Logger // told of peers that come and go; can be nil
+
+	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do, as
+	// nicless.Context.Announce has it. What an interface announces has the number and the first PSN of each
+	// of its queue pairs, but no keys.
+	AllUsers bool
+
+	Log *slog.Logger // told of peers that come and go; can be nil
 }
 
 // An Interface carries the packets of a Device to the peers of the fabric and back.

@@ -191,7 +191,11 @@ func (in *Interface) announce() error {
 	if bytes.Equal(b, in.announced) {
 		return nil
 	}
-	if err := in.c.Announce(b); err != nil {
+	announce := in.c.Announce
+	if in.cfg.AllUsers {
+		announce = in.c.AnnounceToAll
+	}
+	if err := announce(b); err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
 	in.announced = b

@@ -34,8 +34,8 @@ Example:
 
 const netUpUsage = `Makes a network interface (TUN) whose IP packets travel over an engine, and over
 its links to other engines: through memory, without a NIC. The interfaces of
-an engine, and of engines linked by a pool or UCX, find each other. The
-interface is there until SIGINT or SIGTERM ends the command.
+one user on an engine, and on engines linked by a pool or UCX, find each
+other. The interface is there until SIGINT or SIGTERM ends the command.
 
 It works in a network namespace of your own, without root:
   unshare --user --map-root-user --net nicless net up ...
@@ -59,6 +59,9 @@ Flags:
                        options: nodes=8, offset=0, size=0, coherence=none
   --plain              let the kernel cut packets to the MTU and sum them up
                        (no offloads)
+  --all-users          find interfaces of other users that have this flag, too;
+                       without it, those of the same uid (in a user namespace:
+                       the uid outside)
   --log-level LEVEL    debug, info, warn, error or off (default: info)
 
 Example:
@@ -73,6 +76,7 @@ type netFlags struct {
 	mtu          int
 	slots        string
 	plain        bool
+	allUsers     bool
 	level        string
 }
 
@@ -114,6 +118,7 @@ func newNetUp() *cobra.Command {
 	c.Flags().IntVar(&f.mtu, "mtu", 65520, "longest packet")
 	c.Flags().StringVar(&f.slots, "slots", "", "memory for packets")
 	c.Flags().BoolVar(&f.plain, "plain", false, "no offloads")
+	c.Flags().BoolVar(&f.allUsers, "all-users", false, "find interfaces of other users too")
 	c.Flags().StringVar(&f.level, "log-level", "info", "least level that is logged")
 	_ = c.MarkFlagFilename("engine")
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
@@ -134,7 +139,7 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 		return usagef("--link starts an engine in this process; links of another engine are named when it starts", "net up: --engine %s and --link %s exclude each other", f.engine, f.links[0])
 	}
 	t := tun.Config{Name: f.name, MTU: f.mtu, Plain: f.plain}
-	cfg := netdev.Config{Name: f.name, MTU: f.mtu}
+	cfg := netdev.Config{Name: f.name, MTU: f.mtu, AllUsers: f.allUsers}
 	for _, a := range f.addresses {
 		p, err := netip.ParsePrefix(a)
 		if err != nil {

@@ -98,6 +98,7 @@
 //   - call.go: requests of a client: request
 //   - peer.go: requests that may wait for links: the device's address, the path to a peer
 //   - board.go: what clients announce to each other
+//   - audience.go: which of them may read it
 //   - limit.go: the limits of one client: take
 //   - pd.go: protection domains
 //   - access.go: names of access rights
@@ -161,6 +162,7 @@
 //   - wire_fast.go, wire_line.go: short WRITEs and READs of these queue pairs
 //   - wire_timer.go: timers of these queue pairs
 //   - wire_responder.go, wire_message.go, wire_reads.go: packets become requests; the answers
+//   - wire_guard.go: packets of somebody who tries PSNs
 //   - wire_datagram.go: datagrams to and from other devices
 //   - blueflame.go: WQEs in BlueFlame registers
 //   - unmapped.go: transfers of memory of a process

@@ -19,14 +19,20 @@ const boardHead = 64
 // words rounds up to whole words.
 func words(n int) int { return (n + 7) &^ 7 }
 
-// post publishes what clients of this node's engine announce. One goroutine calls it at a time.
-//
-// Publish: first line of the board, its sequence last. Observed by view.posted.
-func (v *view) post(node int, list []byte) {
+// boardOf returns a board, but for its sequence.
+func boardOf(list []byte) []byte {
 	b := make([]byte, boardHead+words(len(list)))
 	be.PutUint64(b[8:], uint64(len(list)))
 	copy(b[boardHead:], list)
 	be.PutUint64(b[56:], describeSum(b[:boardHead+len(list)]))
+	return b
+}
+
+// post publishes what clients of this node's engine announce. One goroutine calls it at a time.
+//
+// Publish: first line of the board, its sequence last. Observed by view.posted.
+func (v *view) post(node int, list []byte) {
+	b := boardOf(list)
 	at := boardAt(node)
 	v.write(at+boardHead, b[boardHead:])
 	for i := 8; i < boardHead; i += 8 {

@@ -43,7 +43,10 @@
 // # Trust
 //
 // Who may write the pool can write every byte of it. What a node reads is copied, then judged. Wrong
-// contents keep links down, or end them, and harm nothing else; a wrong board announces nothing. What
+// contents keep links down, or end them, and harm nothing else; a wrong board announces nothing. A node
+// writes its own block again where others have overwritten it (repair.go), and a ring that others have
+// brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests for a second
+// before it is made anew, then for two, up to a minute. What
 // other nodes say of themselves is believed, their addresses too. They announce in the name of the GUID
 // that they have given themselves only. A file that somebody makes shorter is
 // lost, which memfds prevent (the pool seals them).
@@ -63,6 +66,8 @@
 //	wait.go      how long a node waits for node 0, and what it says meanwhile
 //	run.go       the loop: heartbeat, and looking at the others
 //	link.go      a link with another node: whether it lives, its port
+//	repair.go    this node's block, when others write it
+//	flow.go      rings that stand still
 //	session.go   how two nodes agree that both ends of their rings are new
 //	wake.go      ending the sleep of an engine on the same host
 package pool

@@ -23,7 +23,10 @@ func (p *Pool) start(ctx context.Context) error {
 	if err := p.time.Sleep(ctx, settle); err != nil {
 		return err
 	}
+	p.own.Lock()
+	defer p.own.Unlock()
 	if why := p.fight(); why != "" {
+		p.joined = false
 		return errors.New(why)
 	}
 	return nil
@@ -149,14 +152,15 @@ func (p *Pool) who() string {
 func (p *Pool) join(h header) {
 	p.own.Lock()
 	defer p.own.Unlock()
-	p.header, p.lost, p.changed = h, "", true
+	p.header, p.lost, p.changed, p.damaged = h, "", true, false
+	p.ousted.Store(false)
 	if !h.incoherent {
 		p.view.cache = nil
 	}
 	epoch := p.draw()&^(1<<32-1) | 1<<32
 	at := nodeAt(p.cfg.Node)
 	p.description = description{
-		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, name: p.cfg.Name, addresses: p.addressList(),
+		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, epoch: epoch, name: p.cfg.Name, addresses: p.addressList(),
 	}
 	p.view.describe(p.cfg.Node, &p.description)
 	p.view.post(p.cfg.Node, p.board)

@@ -26,6 +26,10 @@ const (
 	mostRest  = time.Minute
 )
 
+// No engine restarts within this time. A link whose peer seems to do so rests, so a node that changes its
+// epoch in each beat does not have a port made in each.
+const livesApart = 10 * beat
+
 // A link is the connection with one other node. The goroutine of watch owns it.
 type link struct {
 	p    *Pool
@@ -36,8 +40,9 @@ type link struct {
 	alive     bool   // heartbeat has moved
 	moved     time.Time
 
-	epoch    uint64 // the peer's life that the link is for; 0: none
-	sequence uint64 // of desc
+	epoch    uint64    // the peer's life that the link is for; 0: none
+	born     time.Time // when that life was seen first
+	sequence uint64    // of desc
 	desc     description
 
 	port    nic.Port // nil: the device has none
@@ -47,6 +52,7 @@ type link struct {
 	waker   *waker
 
 	session session
+	flow    flow
 
 	heard uint64 // sequence of the peer's board, as last read; 0: not since the link has come up
 
@@ -57,6 +63,7 @@ type link struct {
 	failed    atomic.Pointer[error] // the device has given the port up
 	rest      time.Duration
 	restUntil time.Time
+	faults    uint64 // how often the peer has written garbage
 }
 
 func newLink(p *Pool, peer int) *link {
@@ -80,9 +87,8 @@ func (l *link) step(now time.Time) {
 		return
 	}
 	if failed := l.failed.Swap(nil); failed != nil {
+		l.suspect(now)
 		l.closePort(fmt.Sprintf("node %d has written garbage into its ring: %v", l.peer, *failed))
-		l.restUntil = now.Add(l.rest)
-		l.rest = min(2*l.rest, mostRest)
 	}
 	if now.Before(l.restUntil) {
 		return
@@ -97,7 +103,23 @@ func (l *link) step(now time.Time) {
 	l.shake()
 	if l.up {
 		l.hear()
+		if why := l.stands(now); why != "" {
+			l.suspect(now)
+			l.down(why)
+		}
 	}
+}
+
+// suspect counts that the peer, or somebody in its name, has written what cannot be. The link rests
+// before it is made anew, longer each time.
+func (l *link) suspect(now time.Time) {
+	if l.up && now.Sub(l.since) > mostRest {
+		l.rest = firstRest // it was good for long
+	}
+	l.faults++
+	l.p.changed = true
+	l.restUntil = now.Add(l.rest)
+	l.rest = min(2*l.rest, mostRest)
 }
 
 // judge returns why the other node cannot be used, or "".
@@ -142,7 +164,13 @@ func (l *link) learn(epoch uint64) error {
 		return fmt.Errorf("it has changed what cannot change: GUID, MTU or host")
 	}
 	if l.epoch != epoch {
-		l.rest, l.restUntil = firstRest, time.Time{}
+		now := l.p.time.Now()
+		if now.Sub(l.born) < livesApart {
+			l.restUntil = now.Add(firstRest)
+		} else {
+			l.rest, l.restUntil = firstRest, time.Time{}
+		}
+		l.born = now
 	}
 	l.epoch, l.sequence, l.desc = epoch, sequence, d
 	l.p.changed = true
@@ -157,6 +185,9 @@ func (l *link) openPort() (err error) {
 		return err
 	}
 	if l.receive, err = packetring.NewConsumer(ring(l.peer, me), p.header.ring, p.cache()); err != nil {
+		return err
+	}
+	if err := l.flow.open(p, ring(me, l.peer), ring(l.peer, me)); err != nil {
 		return err
 	}
 	l.waker = newWaker(l)
@@ -227,6 +258,7 @@ func (l *link) closePort(why string) {
 func (l *link) setUp() {
 	l.up, l.why, l.since = true, "", l.p.time.Now()
 	l.p.changed = true
+	l.flow.begin(l.since)
 	l.p.cfg.Log.Info("link up", "link", l.p.Name(), "node", l.peer, "engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", l.path.Load().MTU)
 	l.p.aside(func() { l.port.SetUp(true) })
 }

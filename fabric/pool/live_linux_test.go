@@ -296,3 +296,60 @@ func TestMemoryIsGone(t *testing.T) {
 	require.NoError(t, p.SetAddresses(nil))
 	require.NoError(t, p.Close())
 }
+
+// Another process, which has mapped the pool's file, writes wrong words into the block of a node, into
+// its line about the other node, and into a ring. Each time the two nodes come back by themselves.
+func TestRealFileIsOverwritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	var pools [2]*Pool
+	var engines [2]*liveEngine
+	for i := range pools {
+		engines[i] = newLiveEngine(uint64(i + 1))
+		defer engines[i].end()
+		p, err := Open(context.Background(), engines[i], Config{Path: path, Node: i, Nodes: 2, Dead: liveDead})
+		require.NoError(t, err)
+		pools[i] = p
+	}
+	talk := func(what string) {
+		t.Helper()
+		for i := range pools {
+			echoes := func() uint64 {
+				s := pools[i].Peers()
+				if len(s) != 1 || !s[0].Up {
+					return 0
+				}
+				return s[0].Stats.Received
+			}
+			var before uint64
+			require.Eventually(t, func() bool { before = echoes(); return before > 0 }, 30*time.Second, time.Millisecond, what)
+			require.Eventually(t, func() bool { return echoes() > before+50 }, 30*time.Second, time.Millisecond, what)
+		}
+	}
+	talk("at first")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	m, err := unix.Mmap(int(f.Fd()), 0, int(pools[0].header.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Munmap(m)) }()
+	ring := pools[0].header.ringAt(1, 0)
+	for _, row := range []struct {
+		name string
+		at   uint64
+		n    int
+	}{
+		{"the epoch of node 1", nodeAt(1) + epochAt, 8},
+		{"the state of node 1", nodeAt(1) + stateAt, 8},
+		{"what node 1 says of node 0", linkAt(1, 0), 16},
+		{"the description of node 1", nodeAt(1) + describeAt, 64},
+		{"the ring from node 1 to node 0", ring, 4096},
+	} {
+		for i := range row.n / 8 {
+			shm.BE64At(m, row.at+uint64(8*i)).Publish(0x1234567800000000 + uint64(i))
+		}
+		talk(row.name)
+	}
+	for i := range pools {
+		require.NoError(t, pools[i].Close())
+	}
+}

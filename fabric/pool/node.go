@@ -59,6 +59,7 @@ type description struct {
 	host      uint64 // of the running kernel: two nodes with the same one can wake each other; 0: none
 	mtu       int    // most bytes of payload that the node accepts
 	wakes     bool   // its engine's threads take part in memory barriers of other processes
+	epoch     uint64 // of the life that the node is in
 	name      string
 	addresses []Address
 }
@@ -70,7 +71,8 @@ type description struct {
 //	16   host
 //	24   MTU:32 | number of addresses:32
 //	32   flags
-//	40   0
+//	40   epoch of the life that the node is in
+//	48   0
 //	56   CRC-64/ECMA of bytes 8 to 55 and 64 to the end of the addresses
 //	64   name, UTF-8, 0 behind it
 //	128  addresses: GID, LID:16 | 0:48
@@ -83,6 +85,7 @@ func (d *description) put(b *[describeSize]byte) (n int) {
 	if d.wakes {
 		be.PutUint64(b[32:], flagWakes)
 	}
+	be.PutUint64(b[40:], d.epoch)
 	copy(b[64:headSize], d.name)
 	n = headSize
 	for _, a := range d.addresses {
@@ -117,7 +120,8 @@ func parseDescription(b []byte) (description, error) {
 	}
 	d := description{
 		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])), wakes: be.Uint64(b[32:])&flagWakes != 0,
-		name: strings.TrimRight(string(b[64:headSize]), "\x00"),
+		epoch: be.Uint64(b[40:]),
+		name:  strings.TrimRight(string(b[64:headSize]), "\x00"),
 	}
 	switch {
 	case d.guid == 0:

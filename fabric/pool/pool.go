@@ -54,14 +54,19 @@ type Pool struct {
 	links   []*link
 	lost    string // why this node has no part in the pool at the moment; "" if it has
 	changed bool   // state must be replaced
+	damaged bool   // the header is, and the log says so
+	rival   rival
 
 	epoch atomic.Uint64          // of this life
 	ended atomic.Pointer[string] // why this node has no part in the pool any more
 	gone  atomic.Bool            // the memory must not be touched
 
+	ousted atomic.Bool // another engine is this node now: nothing of its block is written
+
 	own         sync.Mutex // held while this node's block is written, except for its lines about other nodes
 	joined      bool       // the heartbeat beats
 	beats       uint64     // the heartbeat
+	repairs     uint64     // how often others had overwritten this node's block
 	description description
 	board       []byte // the list that the other nodes read
 

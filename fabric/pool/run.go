@@ -73,19 +73,14 @@ func (p *Pool) beat() {
 	}
 	if why := p.fight(); why != "" {
 		p.joined = false
-		p.end(why)
+		p.meet(why)
 		return
 	}
 	p.beats++
 	p.view.store(nodeAt(p.cfg.Node)+heartbeatAt, p.beats)
-}
-
-// fight returns what is wrong if somebody else has written this node's block.
-func (p *Pool) fight() string {
-	if p.view.load(nodeAt(p.cfg.Node)+epochAt) == p.epoch.Load() {
-		return ""
+	if p.beats%uint64(ownPeriod/beat) == 0 {
+		p.mend()
 	}
-	return fmt.Sprintf("another engine has become node %d%s; each engine needs a number of its own (node=)", p.cfg.Node, p.who())
 }
 
 // watch looks at the header and at all nodes.
@@ -94,6 +89,13 @@ func (p *Pool) watch() {
 		p.leave(*why)
 		p.publish()
 		return
+	}
+	if p.rival.why != "" {
+		p.leave(p.rival.why)
+		if !p.gaveWay(p.time.Now()) {
+			p.publish()
+			return
+		}
 	}
 	h, err := p.readHeader()
 	switch {
@@ -104,6 +106,16 @@ func (p *Pool) watch() {
 	case p.cfg.Node == 0:
 		p.cfg.Log.Warn("the header of the pool has changed; it is written again", "link", p.Name(), "error", err)
 		p.format(&p.header)
+	case errors.Is(err, errBlank), errors.Is(err, errDamaged):
+		// Somebody has overwritten it. Node 0 writes it again. As long as nobody has formatted the
+		// pool anew, the rings are where they were.
+		if p.lost != "" {
+			break
+		}
+		if !p.damaged {
+			p.cfg.Log.Warn("the header of the pool is damaged; node 0 writes it again", "link", p.Name(), "error", err)
+		}
+		p.damaged = true
 	default:
 		if err == nil {
 			err = h.suits(&p.cfg)
@@ -153,7 +165,7 @@ func (p *Pool) leave(why string) {
 	p.own.Lock()
 	defer p.own.Unlock()
 	p.joined = false
-	if p.ended.Load() == nil {
+	if p.ended.Load() == nil && !p.ousted.Load() {
 		p.view.store(nodeAt(p.cfg.Node)+stateAt, stateLeft)
 	}
 }
@@ -167,7 +179,7 @@ func (p *Pool) publish() {
 	s := &state{}
 	for _, l := range p.links {
 		peer := peerState{Peer: fabric.Peer{
-			Name: fmt.Sprintf("node %d", l.peer), Up: l.up, Why: l.why, Since: l.since,
+			Name: fmt.Sprintf("node %d", l.peer), Up: l.up, Why: l.why, Since: l.since, Faults: l.faults,
 		}}
 		if l.epoch != 0 {
 			peer.GUID, peer.addresses = l.desc.guid, l.desc.addresses

@@ -24,7 +24,7 @@ func (s *session) end(l *link) {
 		return
 	}
 	s.mine, s.yours = 0, 0
-	if l.p.gone.Load() || l.p.ended.Load() != nil {
+	if l.p.gone.Load() || l.p.ended.Load() != nil || l.p.ousted.Load() {
 		return // the line may be another engine's now
 	}
 	l.p.view.store(linkAt(l.p.cfg.Node, l.peer)+yoursAt, 0)

@@ -291,7 +291,7 @@ func (p *port) take() {
 		if from != p.from || number != p.got {
 			p.problem("packet %d of %x; packet %d of %x is next", number, from, p.got, p.from)
 		}
-		for i := 0; i < len(k.Payload); i += 8 {
+		for i := 0; i+8 <= len(k.Payload); i += 8 {
 			if be.Uint64(k.Payload[i:]) != number<<16+uint64(i) {
 				p.problem("payload of packet %d, byte %d", number, i)
 				break

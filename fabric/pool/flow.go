@@ -1,0 +1,58 @@
+package pool
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nicless/nicless/internal/packetring"
+)
+
+// A flow finds rings of a link that stand still, although both nodes live. One wrong word can do that:
+// the consumer waits for a packet whose slot was overwritten, or the producer for room that the
+// consumer has given. Nothing in the ring ends that. The link begins anew then, with empty rings.
+type flow struct {
+	rings [2]struct {
+		w     *packetring.Witness
+		moved time.Time // when it was last seen to move, or empty
+	}
+	next time.Time // of the next look
+}
+
+// open makes the flow of a link, from the ring that this node sends into and the one that it receives from.
+func (f *flow) open(p *Pool, send, receive []byte) (err error) {
+	if f.rings[0].w, err = packetring.NewWitness(send, p.header.ring, p.cache(), true); err != nil {
+		return err
+	}
+	f.rings[1].w, err = packetring.NewWitness(receive, p.header.ring, p.cache(), false)
+	return err
+}
+
+// begin says that the link has come up.
+func (f *flow) begin(now time.Time) {
+	f.rings[0].moved, f.rings[1].moved, f.next = now, now, now
+}
+
+// stands returns why the link must begin anew, or "". Packets may wait for as long as a node may
+// give no sign of life. An engine for which packets wait is woken: perhaps the word that says that it
+// sleeps was overwritten.
+func (l *link) stands(now time.Time) string {
+	f := &l.flow
+	if now.Before(f.next) {
+		return ""
+	}
+	f.next = now.Add(min(ownPeriod, l.p.cfg.Dead/4))
+	for i := range f.rings {
+		r := &f.rings[i]
+		if !r.w.Waits() {
+			r.moved = now
+			continue
+		}
+		if i == 1 {
+			l.port.Arrived()
+		}
+		if now.Sub(r.moved) > l.p.cfg.Dead {
+			return fmt.Sprintf("the ring %s node %d stands still, with packets in it", [2]string{"to", "from"}[i], l.peer)
+		}
+	}
+	return ""
+}

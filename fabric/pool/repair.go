@@ -1,0 +1,108 @@
+package pool
+
+import (
+	"fmt"
+	"time"
+)
+
+// Others can write this node's block, by mistake or to harm: an engine with the same number, a
+// program that writes where it should not, a hostile node. An engine with the same number is told apart
+// from the rest by the description, which has the epoch of its life and a check sum: if it is complete
+// and of another life, another engine is this node now, and this one leaves and says nothing more
+// there (rival). Everything else is written again, because this node is the only writer of its block.
+
+// ownPeriod is how often a node looks at its description and its board. It looks at the line that says
+// that it lives before each beat. What others wrote there wrong ends a link for this long.
+const ownPeriod = 500 * time.Millisecond
+
+// A rival is another engine that has become this node. The zero value: there is none.
+type rival struct {
+	why       string // what this node says of it; "": there is none
+	heartbeat uint64 // the rival's, as last seen
+	moved     time.Time
+	rest      time.Duration // how long its heartbeat must stand still
+	back      time.Time     // when this node came back from the last one
+}
+
+// fight returns what is wrong if another engine has become this node. It writes again what somebody
+// else has overwritten in the line that says that this node lives. The caller holds p.own.
+//
+// Publish: epoch, identity and state. Observed by view.life of other nodes.
+func (p *Pool) fight() string {
+	seen := p.view.life(p.cfg.Node)
+	mine := life{epoch: p.epoch.Load(), identity: p.header.identity, state: statePresent, heartbeat: seen.heartbeat}
+	if seen == mine {
+		return ""
+	}
+	if seen.epoch != mine.epoch {
+		if d, _, err := p.view.described(p.cfg.Node); err == nil && d.epoch != mine.epoch {
+			return fmt.Sprintf("another engine has become node %d%s; each engine needs a number of its own (node=)", p.cfg.Node, p.who())
+		}
+	}
+	at := nodeAt(p.cfg.Node)
+	p.view.put(at+epochAt, mine.epoch)
+	p.view.put(at+identityAt, mine.identity)
+	p.view.put(at+stateAt, mine.state)
+	p.view.writeBack(at, line)
+	p.repaired("life")
+	return ""
+}
+
+// mend writes the description and the board again if they are not what this node wrote. The caller
+// holds p.own.
+func (p *Pool) mend() {
+	var want [describeSize]byte
+	n := p.description.put(&want)
+	if p.overwritten(nodeAt(p.cfg.Node)+describeAt, want[:n]) {
+		p.view.describe(p.cfg.Node, &p.description)
+		p.repaired("description")
+	}
+	if b := boardOf(p.board); p.overwritten(boardAt(p.cfg.Node), b) {
+		p.view.post(p.cfg.Node, p.board)
+		p.repaired("board")
+	}
+}
+
+// overwritten reports whether the memory is not what this node wrote there, but for the first word,
+// which is a sequence. It looks at that too: others know what they have read by it.
+func (p *Pool) overwritten(at uint64, want []byte) bool {
+	p.view.invalidate(at, len(want))
+	for i := 8; i < len(want); i += 8 {
+		if p.view.word(at+uint64(i)) != be.Uint64(want[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// repaired counts and logs a repair. A hostile node can cause one in each beat; the log has a budget.
+func (p *Pool) repaired(what string) {
+	p.repairs++
+	p.cfg.Log.Warn("somebody has overwritten the block of this node; it is written again", "link", p.Name(), "part", what, "times", p.repairs)
+}
+
+// meet begins to watch the engine that has become this node.
+func (p *Pool) meet(why string) {
+	r, now := &p.rival, p.time.Now()
+	if r.rest == 0 || now.Sub(r.back) > mostRest {
+		r.rest = max(firstRest, p.cfg.Dead)
+	}
+	r.why, r.moved = why, now
+	p.ousted.Store(true)
+}
+
+// gaveWay reports whether the rival has ended: it has said so, or its heartbeat has stood still for
+// the rest. Each time the rest doubles, so two engines that stop and continue in turn do not take the
+// number from each other for ever.
+func (p *Pool) gaveWay(now time.Time) bool {
+	r := &p.rival
+	seen := p.view.life(p.cfg.Node)
+	if seen.state == statePresent && seen.heartbeat != r.heartbeat {
+		r.heartbeat, r.moved = seen.heartbeat, now
+	}
+	if now.Sub(r.moved) <= r.rest {
+		return false
+	}
+	r.why, r.back, r.rest = "", now, min(2*r.rest, max(mostRest, p.cfg.Dead))
+	return true
+}

@@ -1,0 +1,61 @@
+package packetring
+
+import "github.com/nicless/nicless/internal/shm"
+
+// A Witness looks at a ring from outside, to find one that stands still: one wrong word, of a slot or of
+// the count, can make the consumer wait for a packet that never comes, or the producer for room. It
+// belongs to one side of the ring, but uses none of its state, so it may run beside it on another
+// thread. It is not safe for concurrent use itself.
+type Witness struct {
+	slots        []shm.Block
+	consumed     *shm.Word64
+	consumerLine []byte
+	mem          []byte
+	cache        Cache
+	producer     bool
+	mask         uint64
+	count        uint64
+}
+
+// NewWitness returns a witness of the ring in mem for its producer or for its consumer.
+func NewWitness(mem []byte, g Geometry, cache Cache, producer bool) (*Witness, error) {
+	if err := g.check(mem); err != nil {
+		return nil, err
+	}
+	slots := mem[slotsAt:][:g.Slots*SlotSize]
+	return &Witness{
+		slots: shm.Blocks(slots), mem: slots, consumed: shm.Word64At(mem, ConsumerAt), consumerLine: mem[ConsumerAt:][:line],
+		cache: cache, producer: producer, mask: uint64(g.Slots) - 1,
+	}, nil
+}
+
+// Waits reports whether the ring looks as if packets were waiting in it, and its consumer has taken
+// none since the call before. A ring that is used costs one load. The slots of a ring whose count has
+// not changed are loaded one by one.
+func (w *Witness) Waits() bool {
+	if w.cache != nil && w.producer {
+		w.cache.Invalidate(w.consumerLine)
+	}
+	last := w.count
+	if w.count = w.consumed.Observe(); w.count != last {
+		return false
+	}
+	if w.cache != nil && !w.producer {
+		w.cache.Invalidate(w.mem)
+	}
+	for i := range w.mask + 1 {
+		if uint32(w.slots[i*lines].Word(0)>>32) != w.empty(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// empty returns the sequence that a slot has if its last packet has been consumed.
+func (w *Witness) empty(slot uint64) uint32 {
+	back := (w.count - 1 - slot) & w.mask // so many packets were consumed after the slot's last one
+	if back >= w.count {
+		return 0 // there was none: the ring is in its first lap
+	}
+	return uint32(w.count - back)
+}

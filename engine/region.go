@@ -31,7 +31,7 @@ type region struct {
 // limits hold for that user anyway.
 func regionCharge(uid uint32, size int) quota.Charge {
 	fds, pages := shm.HoldCost(size)
-	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: regionCost, quota.Descriptors: fds, quota.PipePages: pages}
+	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: regionCost, quota.Descriptors: fds, quota.PipePages: pages, quota.HeldBytes: shm.HoldBytes(size)}
 	if uid != uint32(os.Getuid()) {
 		b[quota.RegionBytes] = size
 	}
@@ -68,8 +68,12 @@ func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 	return requestMemory{region: r}, nil
 }
 
-// makeMemory makes memory for another process to map.
+// makeMemory makes memory for another process to map. It refuses what could never be filled: a page of
+// each 2 MiB is allocated at once, so a region of 1 TiB takes 4 GiB and seconds.
 func (e *Engine) makeMemory(name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
+	if most, why := quota.MostRegion(); size > most {
+		return nil, control.Errorf(control.CodeLimit, "region of %d bytes; at most %d are possible: %s", size, most, why)
+	}
 	r, err := create(name, size)
 	if err == nil && e.cfg.Populate {
 		if err = r.Populate(r.Bytes()); err != nil {

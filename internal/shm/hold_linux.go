@@ -54,6 +54,10 @@ func HoldCost(size int) (descriptors, pipePages int) {
 	return descriptors, pipePages
 }
 
+// HoldBytes returns how many bytes of memory the protection against huge pages takes for an open region
+// of this size that nobody has touched: one page of each piece, and a page for the page table that has it.
+func HoldBytes(size int) int { return size / hugePage * 2 * PageSize }
+
 // slotsFor returns how many slots a pipe for n references gets. If n is larger than pipeSlots,
 // the pipe gets slots for pipeSlots references.
 func slotsFor(n int) int { return max(16, 1<<bits.Len(uint(min(n, pipeSlots)-1))) }

@@ -19,6 +19,20 @@ func TestHoldCost(t *testing.T) {
 	}
 }
 
+// Memory that nobody has touched takes what HoldBytes says.
+func TestHoldBytes(t *testing.T) {
+	if !collapses() {
+		t.Skip("this kernel makes no huge pages of shared memory, or denies it: nothing is held")
+	}
+	const size = 8 << 30
+	r, err := Create("sparse", size)
+	require.NoError(t, err)
+	defer r.Close()
+	var st unix.Stat_t
+	require.NoError(t, unix.Fstat(int(r.File().Fd()), &st))
+	assert.EqualValues(t, HoldBytes(size)/2, st.Blocks*512, "the other half is page tables")
+}
+
 // While the kernel makes a huge page of shared memory for one process, all others that touch
 // the memory wait.
 func TestNobodyMakesHugePages(t *testing.T) {

@@ -49,6 +49,9 @@ func (hold) release() {}
 // HoldCost returns zeros on this system.
 func HoldCost(int) (descriptors, pipePages int) { return 0, 0 }
 
+// HoldBytes returns 0 on this system.
+func HoldBytes(int) int { return 0 }
+
 // CanBarrier returns false on this system.
 func CanBarrier() bool { return false }
 

@@ -54,6 +54,8 @@ func systemLimits() (limits Charge, source [numResources]string) {
 	limits[Unread] = limits[Descriptors]
 	source[Unread] = source[Descriptors]
 	limits[PipePages], source[PipePages] = maxPipePages()
+	machine, said := machineMemory(os.DirFS("/"))
+	limits[HeldBytes], source[HeldBytes] = machine/heldPart, said+fmt.Sprintf(", of which 1/%d may be held", heldPart)
 	limits[Paths], source[Paths] = maxPaths, fmt.Sprintf("a device holds %d for clients", maxPaths)
 	return limits, source
 }
@@ -95,6 +97,39 @@ func maxRegionBytes(root fs.FS) (limit int, source string) {
 	}
 	return int(min(least, maxAddressSpace)) / 4 * 3, source
 }
+
+// heldPart is the part of the machine's memory that may be taken by holding pages of regions. With half
+// of it a user can have regions of eight times the machine's memory, which a program that reserves
+// address space for later does not reach.
+const heldPart = 16
+
+// machineMemory returns how many bytes of memory and swap the machine has, at most maxAddressSpace.
+// Control groups are left out: a limit there can be raised while the device runs.
+func machineMemory(root fs.FS) (bytes int, source string) {
+	text, _ := fs.ReadFile(root, "proc/meminfo")
+	var memory, swap int
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		n, _ := strconv.Atoi(f[1])
+		switch f[0] {
+		case "MemTotal:":
+			memory = n
+		case "SwapTotal:":
+			swap = n
+		}
+	}
+	if memory <= 0 {
+		return maxAddressSpace, "the system does not say how much memory it has"
+	}
+	return min(memory+max(swap, 0), maxAddressSpace>>10) << 10, fmt.Sprintf("the system has %d kB of memory and %d kB of swap", memory, swap)
+}
+
+// MostRegion returns how many bytes one region can have, and why. A larger one could never be
+// filled, but costs memory all the same: see HeldBytes.
+func MostRegion() (bytes int, source string) { return machineMemory(os.DirFS("/")) }
 
 // maxPipePages returns how many pages of pipes the device may have because of its clients. The
 // kernel limits these pages for the device's own user, in all its processes together. A

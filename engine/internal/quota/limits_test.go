@@ -22,6 +22,25 @@ func TestMaxRegionBytes(t *testing.T) {
 	require.Equal(t, maxAddressSpace/4*3, limit)
 }
 
+// A region cannot have more bytes than the machine has memory and swap.
+func TestMachineMemory(t *testing.T) {
+	for _, row := range []struct {
+		text   string
+		bytes  int
+		source string
+	}{
+		{"MemTotal:        4096 kB\nMemFree: 1 kB\nSwapTotal: 1024 kB\n", 5 << 20, "the system has 4096 kB of memory and 1024 kB of swap"},
+		{"MemTotal: 4096 kB\n", 4 << 20, "the system has 4096 kB of memory and 0 kB of swap"},
+		{"MemTotal: 9223372036854775807 kB\n", maxAddressSpace, "the system has 9223372036854775807 kB of memory and 0 kB of swap"},
+		{"MemTotal:\n", maxAddressSpace, "the system does not say how much memory it has"},
+		{"", maxAddressSpace, "the system does not say how much memory it has"},
+	} {
+		bytes, source := machineMemory(fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte(row.text)}})
+		require.Equal(t, row.bytes, bytes, row.text)
+		require.Equal(t, row.source, source, row.text)
+	}
+}
+
 // Every resource has a limit, a name, and a text that says what the limit comes from.
 func TestSystemLimits(t *testing.T) {
 	l := New()

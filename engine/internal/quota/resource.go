@@ -15,13 +15,14 @@ const (
 	Memory                       // bytes of the device's own memory
 	Unread                       // descriptors in answers that have not been read
 	PipePages                    // pages of pipes that hold pages of regions, see shm.HoldCost
+	HeldBytes                    // bytes of memory that holding pages of regions takes, see shm.HoldBytes
 	Paths                        // paths to ports elsewhere that objects hold
 	numResources
 )
 
 // names are the names of the resources in the text of a refusal, where they follow a number.
 var names = [numResources]string{"mappings", "descriptors", "bytes of address space", "bytes of regions",
-	"connections", "bytes of memory", "descriptors in unread answers", "pages of pipes", "paths"}
+	"connections", "bytes of memory", "descriptors in unread answers", "pages of pipes", "bytes of memory for pages that are held", "paths"}
 
 // A Charge is an amount of each resource.
 type Charge [numResources]int

@@ -102,12 +102,13 @@ var mayImport = map[string][]string{
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
 
 	// Programs, and the features of the command that have separate packages.
-	"cmd/nicless/internal/cores":     {},
-	"cmd/nicless/internal/bench":     {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
-	"cmd/nicless/internal/calibrate": {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "cmd/nicless/internal/cores"},
-	"cmd/nicless/internal/torture":   {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
+	"cmd/nicless/internal/cores":       {},
+	"cmd/nicless/internal/bench":       {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
+	"cmd/nicless/internal/calibrate":   {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "cmd/nicless/internal/cores"},
+	"cmd/nicless/internal/torture":     {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
+	"cmd/nicless/internal/linktorture": {".", "packet", "fabric/pool", "internal/nic", "internal/shm", "internal/unixsock"},
 	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/links", "model", "model/traffic", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
-		"cmd/nicless/internal/bench", "cmd/nicless/internal/calibrate", "cmd/nicless/internal/torture"},
+		"cmd/nicless/internal/bench", "cmd/nicless/internal/calibrate", "cmd/nicless/internal/torture", "cmd/nicless/internal/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},
 

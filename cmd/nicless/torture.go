@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nicless/nicless/cmd/nicless/internal/linktorture"
 	"github.com/nicless/nicless/cmd/nicless/internal/torture"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -31,6 +32,14 @@ client or the engine may have been ready to run but without a core. The kernel
 counts that time (/proc/PID/task/TID/schedstat), and it is subtracted. The stall
 is an error if the rest is more than 100 ms.
 
+With --links, engines that are joined by RoCE and by a pool are tested instead,
+in a user and network namespace of their own, without root. Correct clients move
+data over the links and check each byte. Hostile processes flood the RoCE port,
+scan for packet numbers in the peer's name, forge answers and send copies of
+packets, write wrong words as a node of the pool, and connect to the UCX port
+(if nicless-ucx is installed). An attack that succeeds because RoCE without keys
+cannot refuse it is printed as a FINDING, and is no error.
+
 Usage:
   nicless torture [flags]
 
@@ -42,10 +51,12 @@ Flags:
   --seed S      seed of the schedule, which says which clients run, which are
                 stopped, which are killed, and in which order (default:
                 random)
+  --links       test links between engines
   --json        print one JSON object
 
 Example:
   nicless torture --seconds 60
+  nicless torture --seconds 60 --links
   nicless torture --seconds 10 --seed 42 --json
 `
 
@@ -58,6 +69,15 @@ Example:
   nicless torture
 `
 
+const linkProcessUsage = `Runs one process of "nicless torture --links". Only that command uses it.
+
+Usage:
+  nicless torture link-process
+
+Example:
+  nicless torture --links
+`
+
 // mostSeconds is the longest test in seconds: a day.
 const mostSeconds = 86400
 
@@ -65,12 +85,13 @@ func newTorture() *cobra.Command {
 	var seconds int
 	var cores string
 	var seed uint64
-	var asJSON bool
+	var asJSON, overLinks bool
 	c := &cobra.Command{Use: "torture", Short: "test an engine with hostile clients, kills and stops", Long: tortureUsage, Args: noArguments}
 	f := c.Flags()
 	f.IntVar(&seconds, "seconds", 10, "how long")
 	f.StringVar(&cores, "cores", "", "cores that each run a thread of the engine")
 	f.Uint64Var(&seed, "seed", 0, "seed of the schedule")
+	f.BoolVar(&overLinks, "links", false, "test links between engines")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if seconds < 1 || seconds > mostSeconds {
@@ -78,6 +99,12 @@ func newTorture() *cobra.Command {
 		}
 		if !c.Flags().Changed("seed") {
 			seed = uint64(rand.Uint32())
+		}
+		if overLinks && cores != "" {
+			return usagef("nicless torture --links", "torture: --links has several engines, and --cores is for one")
+		}
+		if overLinks {
+			return tortureLinks(c, seed, seconds, asJSON)
 		}
 		cfg := torture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second, Argv: []string{os.Args[0], "torture", "process"}}
 		var err error
@@ -114,7 +141,34 @@ func newTorture() *cobra.Command {
 		Use: "process", Short: "run one of the processes", Long: processUsage, Args: noArguments, Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error { return torture.Process(c.InOrStdin(), c.OutOrStdout()) },
 	})
+	c.AddCommand(&cobra.Command{
+		Use: "link-process", Short: "run one of the processes of --links", Long: linkProcessUsage, Args: noArguments, Hidden: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return linktorture.Process(c.InOrStdin(), c.OutOrStdout())
+		},
+	})
 	return c
+}
+
+// tortureLinks is nicless torture --links.
+func tortureLinks(c *cobra.Command, seed uint64, seconds int, asJSON bool) error {
+	cfg := linktorture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second, Argv: []string{os.Args[0], "torture", "link-process"}}
+	r, err := linktorture.Run(c.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	show := r.Print
+	if asJSON {
+		show = r.PrintJSON
+	}
+	if err := show(c.OutOrStdout()); err != nil {
+		return err
+	}
+	if !r.OK() {
+		return hintf(fmt.Sprintf("to repeat the schedule: nicless torture --links --seconds %d --seed %d", seconds, seed),
+			"torture: %d faults over links, %d of %d attacks made", len(r.Faults), r.Attacks, r.Planned)
+	}
+	return nil
 }
 
 // mayRunOn returns an error if this process may not run on one of the cores. It is called

@@ -83,17 +83,17 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 		return nil
 	}
 	for _, l := range list {
-		fmt.Fprintln(w, l.Link)
+		fmt.Fprintln(w, plain(l.Link))
 		if l.Why != "" {
-			fmt.Fprintf(w, "  open because: %s\n", l.Why)
+			fmt.Fprintf(w, "  open because: %s\n", plain(l.Why))
 		}
 		if l.About != "" {
-			fmt.Fprintf(w, "  %s\n", l.About)
+			fmt.Fprintf(w, "  %s\n", plain(l.About))
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "  PEER\tSTATE\tMTU\tSENT\tRECEIVED\tRESENT\tTIMEOUTS")
 		for _, p := range foldAbsent(l.Peers) {
-			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.Name, stateOf(p), p.MTU, p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts)
+			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\n", plain(p.Name), plain(stateOf(p)), p.MTU, p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -147,6 +147,8 @@ func ranges(numbers []int) string {
 
 func stateOf(p fabric.Peer) string {
 	switch {
+	case p.Up && p.Faults > 0:
+		return fmt.Sprintf("up, made anew after %d faults", p.Faults)
 	case p.Up:
 		return "up"
 	case p.Why != "":

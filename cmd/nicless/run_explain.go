@@ -41,7 +41,7 @@ func printExplanations(socket string, w io.Writer) (stop func(error), err error)
 				return
 			}
 			if pid, text, ok := ourExplanation(string(b[:n])); ok && !g.keep(pid, text) {
-				fmt.Fprintf(w, "nicless: explanation: pid %s: %s\n", pid, text)
+				fmt.Fprintf(w, "nicless: explanation: pid %s: %s\n", plain(pid), plain(text))
 			}
 		}
 	}()
@@ -100,7 +100,7 @@ func (g *guesses) print(w io.Writer) {
 	n := 0
 	for _, l := range g.likely {
 		if !g.explained[l.pid] && n < mostGuesses {
-			fmt.Fprintf(w, "nicless: likely: pid %s: %s\n", l.pid, l.text)
+			fmt.Fprintf(w, "nicless: likely: pid %s: %s\n", plain(l.pid), plain(l.text))
 			n++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -264,4 +265,17 @@ func TestEngineTakesNoPort(t *testing.T) {
 	w.pass(5 * beat)
 	require.Equal(t, "the engine takes no port: it is closed", a.pool.Peers()[0].Why)
 	w.until(3*time.Second, func() bool { return a.up(1) }, "it is tried again")
+}
+
+// The name of a node is clean in errors and in the log, whatever bytes it has.
+func TestNamesAreClean(t *testing.T) {
+	for _, name := range []string{"\x1b[31mred", "two\nlines", "\u202egnp.exe", "\xff\xfe", "\u2066x\u2069", "a\x00b\x07"} {
+		d := description{guid: 1, mtu: MinMTU, name: name}
+		var b [describeSize]byte
+		got, err := parseDescription(b[:d.put(&b)])
+		require.NoError(t, err)
+		for _, r := range got.name {
+			require.True(t, unicode.IsPrint(r), "%q in the name %q", r, got.name)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc64"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -128,7 +129,7 @@ func parseDescription(b []byte) (description, error) {
 		return d, errors.New("its GUID is 0")
 	case d.mtu < MinMTU:
 		return d, fmt.Errorf("it accepts an MTU of %d only; %d are the least", d.mtu, MinMTU)
-	case !utf8.ValidString(d.name):
+	case !utf8.ValidString(d.name), strings.ContainsFunc(d.name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		d.name = fmt.Sprintf("%q", d.name)
 	}
 	for at := headSize; at < len(b); at += addressSize {

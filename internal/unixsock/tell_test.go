@@ -1,0 +1,48 @@
+//go:build linux && (amd64 || arm64)
+
+package unixsock
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Whoever asks a Tell can send it no descriptor: neither while it answers another one, nor while it
+// answers this one. So none is there whose close could hold it up.
+func TestTellRefusesDescriptors(t *testing.T) {
+	if l, _ := listening(t); PassesRights(l) {
+		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
+	}
+	path := filepath.Join(t.TempDir(), "tell")
+	asked, answer := make(chan struct{}), make(chan struct{})
+	stop, err := Tell(path, 0o600, func() any {
+		asked <- struct{}{}
+		<-answer
+		return "here"
+	})
+	require.NoError(t, err)
+	defer stop()
+	probe, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	<-asked
+	send := func(c net.Conn) error {
+		return Control(c.(*net.UnixConn), func(fd int) error { return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(fd), nil, 0) })
+	}
+	require.ErrorIs(t, send(probe), unix.EPERM, "it is being answered")
+	waits, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	defer waits.Close()
+	require.ErrorIs(t, send(waits), unix.EPERM, "it waits")
+	answer <- struct{}{}
+	require.NoError(t, probe.Close())
+	<-asked
+	close(answer)
+	b := make([]byte, 64)
+	n, err := waits.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "\"here\"\n", string(b[:n]))
+}

@@ -3,50 +3,52 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
 
+// armBoth arms as clients do that write the register too.
+func (c *poller) armBoth(sn uint32) {
+	c.arm(sn, false)
+	r := c.h.c.cqs[c.num].armReg
+	r.word.Publish(uint64(doorbell.MakeArmRegister(doorbell.Arm{SN: uint8(sn), CI: uint32(c.ci)}, c.num)))
+}
+
+// readies makes n CQs of h with an event each that is due once they are armed.
+func (h *host) readies(n int, first uint64) (list []*poller, event func() (uint64, bool)) {
+	id, event := h.channel()
+	for i := range n {
+		c := h.cq(control.CQ{Channel: id, Handle: first + uint64(i)})
+		p := h.qp(control.QP{NoReceive: 1}, c, c)
+		p.up(p)
+		p.post(ctrl(wqe.OpNop))
+		list = append(list, c)
+	}
+	h.settle()
+	return list, event
+}
+
 // If all queues are armed at once, a step answers a few of them and polls a few more. The
-// others follow in later steps. Each queue sends exactly one event.
+// others follow in later steps. Each queue sends exactly one event, also if the register, which
+// they all share, shows one arm only.
 func TestArmsAreAnsweredInTurn(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	id, event := a.channel()
-	list := make([]*poller, 3*armPolls)
-	for i := range list {
-		list[i] = a.cq(control.CQ{Channel: id, Handle: uint64(i)})
-		p := a.qp(control.QP{NoReceive: 1}, list[i], list[i])
-		p.up(p)
-		p.post(ctrl(wqe.OpNop))
+	list, event := a.readies(192, 0)
+	for range 2 * armLaps {
+		require.Zero(t, r.e.observeArms(armPolls), "no queue is armed")
 	}
-	r.settle()
-	looked := func() (n int) {
-		for _, q := range r.e.arm.cqs {
-			if q.armRegSeen == 7 {
-				n++
-			}
-		}
-		return n
-	}
-	for _, q := range r.e.arm.cqs {
-		q.armReg.Publish(7) // all queues share one register; no queue is armed
-	}
-	require.Zero(t, r.e.observeArms())
-	require.Equal(t, armPolls, looked())
-
 	for _, c := range list {
-		c.arm(1, false)
-	}
-	for _, q := range r.e.arm.cqs {
-		q.armReg.Publish(8)
+		c.armBoth(1)
 	}
 	seen := make(map[uint64]bool)
-	for len(seen) < len(list) {
-		n := r.e.observeArms()
+	for calls := 0; len(seen) < len(list); calls++ {
+		n := r.e.observeArms(armPolls)
 		require.LessOrEqual(t, n, armAnswers)
-		require.Positive(t, n)
+		require.Less(t, calls, len(list)/armAnswers+len(list)/armTurn+1)
 		for range n {
 			handle, ok := event()
 			require.True(t, ok)
@@ -56,4 +58,132 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 	}
 	_, ok := event()
 	require.False(t, ok)
+}
+
+// hoard makes n CQs with channels in each of so many clients.
+func (r *rig) hoard(clients, n int) (hosts []*host) {
+	for range clients {
+		h := r.host("hoarder")
+		id, _ := h.channel()
+		for range n {
+			h.cq(control.CQ{Channel: id})
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts
+}
+
+// shake changes the registers of hosts, as if they armed all the time, and arms one of their CQs.
+func shake(hosts []*host, i int) {
+	for _, h := range hosts {
+		for _, r := range h.c.arms.registers {
+			r.word.Publish(uint64(i)<<32 | uint64(r.cqs[0].num))
+		}
+	}
+}
+
+// An arm of one client is found within a number of calls that depends on how many other clients arm
+// all the time, and not on how many CQs they have.
+func TestArmIsFoundBesideAHoard(t *testing.T) {
+	n := 2000
+	if testing.Short() || shm.RaceEnabled {
+		n = 300
+	}
+	const hoarders = 20
+	r := newRig(t, Config{})
+	hoard := r.hoard(hoarders, n)
+	h := r.host("h")
+	list, event := h.readies(3, 7)
+	shaken := 1
+	for i, c := range list {
+		for _, register := range []bool{true, false} {
+			most := hoarders/2 + 2 // each hoarder uses up half of armPolls, at most
+			if !register {
+				most *= armLaps
+			}
+			if register {
+				c.armBoth(1)
+			} else {
+				c.arm(2, false)
+			}
+			calls := 0
+			for ok := false; !ok; calls++ {
+				require.Less(t, calls, most, "CQ %d, register %v", i, register)
+				shake(hoard, shaken)
+				shaken++
+				r.e.observeArms(armPolls)
+				var handle uint64
+				if handle, ok = event(); ok {
+					require.EqualValues(t, 7+i, handle)
+				}
+			}
+			h.c.cqs[c.num].told = 0 // so that there is news for the next arm
+		}
+	}
+}
+
+// A call polls only as many registers and arm words as it is allowed to, and all CQs are polled in turn
+// though no register changes.
+func TestUnchangedArmWordsAreRead(t *testing.T) {
+	r := newRig(t, Config{})
+	const n = 600
+	hosts := r.hoard(2, n)
+	for _, q := range r.e.armable() {
+		q.armWord.Publish(5) // armed, without the register
+	}
+	left := func() (n int) {
+		for _, q := range r.e.armable() {
+			if q.armSeen != 5 {
+				n++
+			}
+		}
+		return n
+	}
+	for _, h := range hosts {
+		require.Len(t, h.c.arms.registers, 1)
+		h.c.arms.registers[0].unread = 0 // as if they had been read since the queues were made
+	}
+	before := left()
+	for calls := 0; before > 0; calls++ {
+		r.e.observeArms(armPolls)
+		now := left()
+		require.LessOrEqual(t, before-now, armPolls)
+		require.Less(t, calls, 2*n/armAnswers+1)
+		before = now
+	}
+}
+
+// Whichever queues end while arm words are still to be read, the others are read.
+func TestQueuesEndWhileArmsAreRead(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	id, _ := a.channel()
+	var list []*poller
+	for range 100 {
+		list = append(list, a.cq(control.CQ{Channel: id}))
+	}
+	for range 2 * armLaps {
+		r.e.observeArms(armPolls)
+	}
+	for _, c := range list {
+		c.armBoth(1)
+	}
+	r.e.observeArms(armPolls)
+	for i, c := range list {
+		if i%3 == 0 {
+			a.call(control.OpDestroyCQ, &control.CQN{CQN: c.num}, &control.Empty{})
+		}
+	}
+	a.c.arms.turns = 1 // so that no arm word is read without its register
+	for a.c.arms.registers[0].unread > 0 {
+		a.c.arms.turns = 1
+		r.e.observeArms(armPolls)
+	}
+	for _, q := range r.e.armable() {
+		require.True(t, q.armed)
+	}
+	require.Equal(t, 66, r.e.arm.cqs)
+	require.NoError(t, a.c.Close())
+	require.Zero(t, r.e.arm.cqs)
+	require.Empty(t, r.e.arm.armers.clients)
 }

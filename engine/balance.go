@@ -28,6 +28,16 @@ func (e *Engine) leastLoaded() *shard {
 func (sh *shard) addClient(c *client) {
 	c.shard = sh
 	sh.clients[c] = struct{}{}
+	c.pass = clientPass{}
+	sh.everyone.add(c)
+	sh.stallers.grow(len(sh.clients)) // because a step adds to this roster
+}
+
+// forgetClient removes a client that has no queues from the shard.
+func (sh *shard) forgetClient(c *client) {
+	delete(sh.clients, c)
+	sh.pass.leave(c)
+	sh.everyone.remove(c)
 }
 
 // bringTogether brings the clients of two queue pairs that are being connected into one
@@ -82,9 +92,14 @@ func (c *client) move(to *shard) {
 		}
 	}
 	var armable []*cq
+	var held []uint64
 	for _, q := range c.cqs {
-		if q.at < len(from.arm.cqs) && from.arm.cqs[q.at] == q {
-			armable = append(armable, q)
+		if c.arms.has(q) {
+			since := uint64(0)
+			if q.moderation != nil {
+				since = q.moderation.since
+			}
+			armable, held = append(armable, q), append(held, since)
 			from.disarm(q)
 		}
 	}
@@ -97,8 +112,12 @@ func (c *client) move(to *shard) {
 		}
 		to.markWarm(q)
 	}
-	for _, q := range armable {
+	for i, q := range armable {
 		to.canArm(q)
+		if held[i] != 0 {
+			q.moderation.since = held[i]
+			to.hold(q)
+		}
 	}
 	if c.wake.fd == nil {
 		return
@@ -117,7 +136,7 @@ func (c *client) move(to *shard) {
 // removeClient removes a client from the shard, after its queues have been taken off the
 // running, stalled and armable lists.
 func (sh *shard) removeClient(c *client) {
-	delete(sh.clients, c)
+	sh.forgetClient(c)
 	if sh.sched.lastWorker == c {
 		sh.sched.lastWorker = nil
 	}

@@ -57,95 +57,11 @@ func (c *client) closeChannel(ch *channel) {
 	c.closeSocket(ch.fd)
 }
 
-// An arm word shares a cache line with a consumer index, which the client writes all the
-// time. If the device reads an arm word, it takes the line from the client and costs the
-// client 50 ns. So the device polls the arm registers instead, in every hintTurns-th step. A
-// register changes only when a client arms a queue. Many queues share a register, so a value
-// may be overwritten before the device reads it; but the device only needs to see that the
-// register has changed. A lap is one round through all queues that can be armed. In every
-// armLaps-th lap the device reads the arm words even if the registers have not changed, because
-// only the arm words are authoritative. While there are few queues, the device does so about
-// every 25 us. A client that does not write the register waits that long.
-const (
-	hintTurns = 32
-	armTurns  = 1024
-	armLaps   = armTurns / hintTurns
-)
-
-// One step polls at most armPolls queues and answers at most armAnswers arms. An answer may
-// be an event, which costs a system call. The other queues follow in later steps.
-const (
-	armPolls   = 64
-	armAnswers = 8
-)
-
-// observeArms polls the next queues that can be armed.
-func (sh *shard) observeArms() (done int) {
-	for range min(armPolls, len(sh.arm.cqs)) {
-		if sh.arm.next >= len(sh.arm.cqs) {
-			sh.arm.next = 0
-		}
-		c := sh.arm.cqs[sh.arm.next]
-		if sh.timedUntil != 0 {
-			sh.timePoll()
-		}
-		sh.enterCQ(c)
-		if v := c.armReg.Observe(); v != c.armRegSeen || sh.arm.lap%armLaps == armLaps-1 {
-			c.armRegSeen = v
-			done += sh.observeArm(c)
-		}
-		done += sh.observeHeld(c)
-		if sh.arm.next++; sh.arm.next >= len(sh.arm.cqs) {
-			sh.arm.lap++
-		}
-		if done >= armAnswers {
-			break
-		}
-	}
-	sh.fault.cq = nil
-	return done
-}
-
-// observeArm reads the arm word of q to see whether the client has asked for an event. An
-// event is due at once if there is a completion that the client had not consumed when it
-// armed and that no event has announced. So a completion that is written at the same time
-// as the client arms is not missed. A completion that an event has already announced causes
-// no other event. This is because programs arm before they poll the completions they were
-// woken for, and expect a completion for each event (perftest with -e polls once for each
-// event). observeArm returns 1 if the client has armed q, otherwise 0.
-//
-// Observe: arm word. Published by hostpath.CQ.Arm.
-func (sh *shard) observeArm(q *cq) int {
-	word := q.armWord.Observe()
-	if word == q.armSeen {
-		return 0
-	}
-	q.armSeen = word
-	q.armed, q.solicited = true, word>>24&1 != 0
-	unread := (uint32(q.next) - word) & 0xffffff
-	if unread == 0 || unread > 1<<23 {
-		if q.moderation != nil && q.moderation.since == 0 {
-			q.moderation.first = q.next
-		}
-		return 1 // no completion yet, or an index that the client cannot have reached
-	}
-	news := min(uint64(unread), q.next-q.told)
-	if q.moderation != nil && q.moderation.since == 0 {
-		q.moderation.first = q.next - news
-	}
-	if news > 0 && (!q.solicited || q.next-q.lastSolicited < news) {
-		sh.announce(q)
-	}
-	return 1
-}
-
 // fire sends the event that the client has asked for, and disarms q.
 func (sh *shard) fire(q *cq) {
 	q.armed = false
 	q.told = q.next
-	if q.moderation != nil {
-		q.moderation.since = 0
-	}
+	sh.unhold(q)
 	sh.send(q, q.handle)
 }
 

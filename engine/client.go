@@ -46,6 +46,9 @@ type client struct {
 	xrcds     map[uint32]*xrcd
 	channels  map[uint32]*channel
 	sched     clientSchedule
+	seats     [rosterKinds]int // its places on the rosters of its shard, plus 1; 0: it is not on that roster
+	pass      clientPass       // what the shard's looks have still to look at; see look.go
+	arms      clientArms       // its CQs that can be armed
 	greeted   bool
 	events    int // descriptor for events and explanations; -1: none is open
 	wake      clientWake
@@ -65,9 +68,13 @@ type client struct {
 
 // A clientSchedule says which of a client's queues a step visits; see active.go.
 type clientSchedule struct {
-	warm   []*qp // queues that have had work lately
-	next   int   // index in warm of the queue to visit next
-	active bool  // the client is in shard.sched.active
+	warm      []*qp   // queues that have had work lately
+	next      int     // index in warm of the queue to visit next
+	active    bool    // the client is in shard.sched.active
+	watches   []watch // one for each of its queue pairs that is not in RST
+	patrolled int     // index in watches of the watch that patrol polled last
+	stalled   []*qp   // its queue pairs whose next WQE waits; see stall.go
+	retried   int     // index in stalled of the queue pair that was retried last
 }
 
 // A clientWake is how a client wakes the device; see wake.go.
@@ -196,7 +203,7 @@ func (c *client) destroySome() (regions []*region, more bool) {
 	clear(c.unplaced)
 	clear(c.pds)
 	c.e.past.add(&c.count)
-	delete(c.shard.clients, c)
+	c.shard.forgetClient(c)
 	return regions, false
 }
 

@@ -32,23 +32,24 @@ type cq struct {
 	held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
 	session   *session // what is collected for a compressed queue; nil: the queue is not compressed
 
-	// These fields are for arming; see observeArm.
-	channel    *channel
-	sent       uint32 // number of events sent
-	armWord    *shm.BE32
-	armSeen    uint32
-	armReg     *shm.BE64 // arm register of the UAR page; a hint, shared with other queues
-	armRegSeen uint64
-	armed      bool
-	solicited  bool   // armed for solicited completions only
-	told       uint64 // value of next when the last event was sent; last_notified_index in mlx5
+	// These fields are for arming; see arm.go.
+	channel   *channel
+	sent      uint32 // number of events sent
+	armWord   *shm.BE32
+	armSeen   uint32
+	armWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
+	armReg    *armRegister // what the device knows of that register
+	armed     bool
+	solicited bool   // armed for solicited completions only
+	told      uint64 // value of next when the last event was sent; last_notified_index in mlx5
 	// lastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries, whose bytes
 	// the client may change.
 	lastSolicited uint64
 
 	users      int // number of QPs that use this queue
-	at         int // index in shard.arm.cqs
+	at         int // index in client.arms.cqs
+	atReg      int // index in armReg.cqs
 	gone       bool
 	moderation *moderation // holds events back; nil: events are sent at once
 }
@@ -117,7 +118,7 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 	c.e.cqs[q.num], c.cqs[q.num] = q, q
 	countUser(1, region, records)
 	if ch != nil {
-		q.armReg = shm.BE64At(registers, page+doorbell.CQArmOffset)
+		q.armWrites = shm.BE64At(registers, page+doorbell.CQArmOffset)
 		ch.users++
 		c.shard.canArm(q)
 	}
@@ -149,26 +150,6 @@ func (sh *shard) removeCQ(q *cq) {
 		q.channel.users--
 		sh.disarm(q)
 	}
-}
-
-// canArm adds q to the queues that can be armed.
-func (sh *shard) canArm(q *cq) {
-	q.at = len(sh.arm.cqs)
-	sh.arm.cqs = append(sh.arm.cqs, q)
-}
-
-// disarm removes q from the queues that can be armed, if it is one of them. The last of
-// these queues is moved to the place of q.
-func (sh *shard) disarm(q *cq) {
-	own := q.client.shard
-	if q.at >= len(own.arm.cqs) || own.arm.cqs[q.at] != q {
-		return
-	}
-	last := len(own.arm.cqs) - 1
-	own.arm.cqs[q.at] = own.arm.cqs[last]
-	own.arm.cqs[q.at].at = q.at
-	own.arm.cqs[last] = nil
-	own.arm.cqs = own.arm.cqs[:last]
 }
 
 // An attention says which kinds of arm a completion fires.

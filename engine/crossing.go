@@ -250,7 +250,7 @@ func (sh *shard) unlockPeerShard() {
 		return
 	}
 	sh.peerShard = nil
-	if m.gotWork || len(m.stalled) > 0 {
+	if m.gotWork || m.stalled > 0 {
 		m.gotWork = false
 		m.wake()
 	}
@@ -321,13 +321,21 @@ func (e *Engine) unpause() {
 	}
 }
 
+// crossLook is among how many stalled queues crossesShards searches. With more, it returns true.
+const crossLook = 256
+
 // crossesShards reports whether a queue of this shard waits for a peer in another shard.
 // Then this shard must not rely on being woken, because the peer's client wakes the other
 // shard only.
 func (sh *shard) crossesShards() bool {
-	for _, q := range sh.stalled {
-		if q.stall.kind != behindCQ && sh.shardOfPeer(q) != nil {
-			return true
+	if sh.stalled > crossLook {
+		return true // perhaps
+	}
+	for _, c := range sh.stallers.clients {
+		for _, q := range c.sched.stalled {
+			if q.stall.kind != behindCQ && sh.shardOfPeer(q) != nil {
+				return true
+			}
 		}
 	}
 	return false

@@ -86,12 +86,18 @@ func (m *delaySite) foreign() bool { return len(m.regions) > 0 || m.inProcess }
 func (sh *shard) pollsForeignMemory() bool {
 	m := delaySite{}
 	for _, q := range sh.running {
-		m.addRegions(q.regions[:]...)
+		if m.addRegions(q.regions[:]...); m.foreign() {
+			return true
+		}
 	}
-	for _, q := range sh.arm.cqs {
-		m.addRegions(q.region, q.records)
+	for _, c := range sh.arm.armers.clients {
+		for _, q := range c.arms.cqs {
+			if m.addRegions(q.region, q.records); m.foreign() {
+				return true
+			}
+		}
 	}
-	return m.foreign()
+	return false
 }
 
 // sayDelay explains a delay to one of the clients whose memory may have been the cause.

@@ -80,10 +80,12 @@
 //   - run.go: Run, batches of steps, recovery from faults of memory
 //   - cut.go: a step that a fault ends early: in which part, and where the next step continues
 //   - thread.go: start and end of the shards' threads
+//   - roster.go: clients that have objects of one kind, and take turns
 //   - active.go: warm and cold queues, the patrol, budgets of clients
 //   - crossing.go: several shards: their ticket locks, work requests between two shards
 //   - balance.go: assignment of clients to shards
 //   - idle.go: spin, yield, nap or sleep while there is no work
+//   - look.go: the bounded looks before a nap or sleep
 //   - monitor.go: waiting by UMWAIT, which lets the core rest
 //   - internal/sleep: what a thread sleeps on
 //   - mailbox.go: functions that run between two steps: Do
@@ -114,7 +116,8 @@
 //   - inline.go: short data in completions
 //   - overrun.go, resize.go: full completion queues; changing the size of a completion queue
 //   - moderate.go: events that are held back (completion moderation)
-//   - channel.go: arming, completion channels and their events
+//   - channel.go: completion channels and their events
+//   - arm.go: arming: which CQs the device polls for arms, and when
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs
 //   - record.go: doorbell records: what they announce, byte order, values that cannot be right

@@ -53,7 +53,7 @@ func newTargetOn(f testing.TB, r *rig) *target {
 func (x *target) run() {
 	for range 64 {
 		x.e.Step()
-		for _, w := range x.e.stalled {
+		for _, w := range x.e.stalledQueues() {
 			w.stall.deadline = 0
 		}
 	}

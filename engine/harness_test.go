@@ -79,9 +79,36 @@ func (r *rig) stepShard(n int) int {
 // stalled returns the stalled queues of all shards.
 func (r *rig) stalled() (list []*qp) {
 	for _, l := range r.e.shards {
-		list = append(list, l.stalled...)
+		list = append(list, l.stalledQueues()...)
 	}
 	return list
+}
+
+// stalledQueues returns the stalled queues of a shard.
+func (sh *shard) stalledQueues() (list []*qp) {
+	for _, c := range sh.everyone.clients {
+		list = append(list, c.sched.stalled...)
+	}
+	return list
+}
+
+// armable returns the CQs of a shard that can be armed.
+func (sh *shard) armable() (list []*cq) {
+	for _, c := range sh.everyone.clients {
+		list = append(list, c.arms.cqs...)
+	}
+	return list
+}
+
+// visitEverything looks until a pass has ended or something is found. It returns how much there was
+// to do, and in how many cycles the next timer runs out.
+func (sh *shard) visitEverything(long bool) (done int, next uint64) {
+	sh.beginPass()
+	for {
+		if f := sh.look(lookPolls, long); f.done > 0 || f.ended {
+			return f.done, f.next
+		}
+	}
 }
 
 // workers gives the engine workers without threads. A worker does one task each time that

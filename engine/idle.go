@@ -40,26 +40,23 @@ const (
 )
 
 // While some client with queues does not wake the device, the device takes naps instead of
-// longer sleeps. In the first second after work, naps are short: new work is found within
-// 100 us, and the naps cost a fifth of a core on a virtual machine (16 us for each timer).
+// longer sleeps. In the first second after work, naps are short: new work of a warm queue is found
+// within 100 us, and the naps cost a fifth of a core on a virtual machine (16 us for each timer).
 // After that, naps are long and cost a hundredth of a core. While all clients wake the
-// device, it sleeps for sleepTime at a time. It misses no work then. (Nobody wakes it when there is
+// device, it sleeps for sleepTime at a time. It misses no work then. Before the first such sleep it
+// has to look at everything that can be announced (look.go). If that takes several looks, it takes
+// naps of passNap between them, which a client that wakes the device ends. (Nobody wakes it when there is
 // room again in a full ring of a port. As long as a packet waits for that, the device takes naps.)
+// How long a nap is depends on no client's queues: a look is bounded, so it need not be longer if
+// there are many.
 // sleepTime is bounded because the device also checks some things that no client announces; diagnose,
 // for example, does so.
 const (
 	napTime   = 50 * time.Microsecond
 	soonTime  = time.Second
 	lateNap   = 2 * time.Millisecond
+	passNap   = time.Millisecond
 	sleepTime = 50 * time.Millisecond
-)
-
-// Before each sleep all queues are visited. A nap lasts at least napShare times as long as
-// these visits took, and a longer sleep at least sleepShare times as long. So sleeps are
-// longer when there are many queues.
-const (
-	napShare   = 10
-	sleepShare = 200
 )
 
 // diagnosesPerSleep is how many queue pairs are diagnosed before each long sleep. Before a
@@ -180,8 +177,8 @@ func (i *idler) countClients() {
 
 // sleep sleeps until the device is woken or there is something to do.
 //
-// Publish: asleep, then a barrier on all posters, then a last visit to all queues. Work
-// announced before the barrier is found by that visit. A poster that announces work after
+// Publish: asleep, then a barrier on all posters, then a pass through all queues (look.go). Work
+// announced before the barrier is found by that pass. A poster that announces work after
 // the barrier loads asleep after its announcement, sees that the device sleeps, and wakes it
 // (docs/ORDERING.md, number 16).
 func (i *idler) sleep(ctx context.Context) {
@@ -192,27 +189,34 @@ func (i *idler) sleep(ctx context.Context) {
 	sh.asleep.Store(true)
 	i.publishAsleep(i.sleeps)
 	all := i.allWake && !(sh.several && sh.crossesShards())
+	sh.beginPass()
 	sh.release()
 	all = all && shm.Barrier() == nil
 	if all {
 		sh.published = 0 // publish the counters now, because they do not change during a sleep
 	}
+	passed := false // a whole pass has been made since the barrier
 	for ctx.Err() == nil && !(sh.number == 0 && sh.mail.waiting.Load()) {
 		sh.publish()
-		began := clock.Now()
-		done, next := sh.visitEverything(all)
-		if done > 0 {
+		polls := lookPolls
+		if !all && clock.Duration(clock.Now()-i.worked) <= soonTime {
+			polls = soonPolls
+		}
+		f := sh.look(polls, all)
+		if f.done > 0 {
 			i.worked = 0
 			break
 		}
 		if i.sharesCore {
 			cpu.Yield()
 		}
-		now := clock.Now()
-		if sh.number == 0 && !sh.mail.allowCallers(!all) {
+		// All timers are known at the end of a pass, or if there are none.
+		passed = passed || f.ended
+		long := all && passed && (f.ended || sh.stalled+sh.arm.held == 0) && !sh.ringFull
+		if sh.number == 0 && !sh.mail.allowCallers(!long) {
 			break
 		}
-		woken := sh.sleeper.Load().Sleep(i.sleepFor(all && !sh.ringFull, now-began, now-i.worked, next))
+		woken := sh.sleeper.Load().Sleep(i.sleepFor(all && !sh.ringFull, long, clock.Now()-i.worked, f.next))
 		if sh.number == 0 {
 			sh.mail.stopCallers()
 		}
@@ -240,93 +244,19 @@ func (i *idler) publishAsleep(sleep uint64) {
 	}
 }
 
-// sleepFor returns how long to sleep. all means that all clients wake the device. The other
-// arguments are in cycles: look is the time that the visit to all queues took, idle is the
-// time since the last work, and next is the time until the next timer.
-func (i *idler) sleepFor(all bool, look, idle, next uint64) time.Duration {
-	d, share := napTime, time.Duration(napShare)
+// sleepFor returns how long to sleep. It depends on no client's queues or memory. all means that
+// all clients wake the device, and safe that everything announced before the barrier has been
+// found. The other arguments are in cycles: idle is the time since the last work, and next is the
+// time until the next timer.
+func (i *idler) sleepFor(all, safe bool, idle, next uint64) time.Duration {
+	d := napTime
 	switch {
+	case all && safe:
+		d = i.bound
 	case all:
-		d, share = i.bound, sleepShare
+		d = passNap
 	case clock.Duration(idle) > soonTime:
 		d = lateNap
 	}
-	return min(max(d, share*clock.Duration(look)), clock.Duration(next))
-}
-
-// visitEverything does what Step does, but for all queues at once: it polls every record
-// and every arm word, and retries all stalled queues. It returns how much there was to do,
-// and in how many cycles the next timer runs out. If a fault of memory ends it early, it
-// returns 1 for done. long means that a long sleep follows, not a nap.
-func (sh *shard) visitEverything(long bool) (done int, next uint64) {
-	done = 1 // the result if a fault of memory ends this function early
-	defer sh.recoverFault()
-	defer sh.passed()
-	sh.acquire()
-	sh.restart()
-	sh.ticks = 0
-	sh.ringFull = false
-	n := sh.sched.unswept
-	for _, q := range sh.running {
-		if q.sq.blueFlame != nil {
-			q.sq.blueFlame.hot = 0 // so that the visit reads the record too
-		}
-		if k := sh.visit(q); k > 0 {
-			sh.visited(q)
-			n += k
-			sh.markWarm(q)
-		}
-	}
-	sh.fault.qp = nil
-	sh.fault.part = cutRetry
-	for looked := 0; looked < len(sh.stalled); looked += retriesPerStep {
-		n += sh.retry()
-	}
-	sh.fault.part = cutLast
-	for _, c := range sh.arm.cqs {
-		if sh.timedUntil != 0 {
-			sh.timePoll()
-		}
-		sh.enterCQ(c)
-		if n += sh.observeArm(c) + sh.observeHeld(c); n >= armAnswers {
-			break
-		}
-	}
-	sh.fault.cq = nil
-	looks := 1
-	if long {
-		looks = diagnosesPerSleep
-	}
-	for range looks {
-		sh.diagnose()
-	}
-	sh.fault.part = cutVisits
-	if len(sh.ports)+sh.timers.armed > 0 {
-		sh.clock() // timers are looked at, too
-		n += sh.servePorts(true)
-	}
-	if sh.several {
-		n += sh.visitPostponed(true)
-	}
-	next = sh.nextTimer()
-	sh.release()
-	return n, next
-}
-
-// nextTimer returns in how many cycles the first timer of a stalled queue, of a queue pair on a
-// link, or of an event that waits, runs out.
-func (sh *shard) nextTimer() uint64 {
-	next, now := ^uint64(0), clock.Now()
-	for _, q := range sh.stalled {
-		if s := &q.stall; !s.forever {
-			next = min(next, max(s.deadline, now)-now)
-		}
-	}
-	for _, c := range sh.arm.cqs {
-		next = min(next, c.left(now))
-	}
-	if d := sh.nextDeadline(); d != ^uint64(0) {
-		next = min(next, max(d, now)-now)
-	}
-	return next
+	return min(d, clock.Duration(next))
 }

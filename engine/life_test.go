@@ -90,7 +90,7 @@ func TestDeathAtAnyPoint(t *testing.T) {
 		was := append([]byte(nil), h.mem.Bytes()[:h.used]...)
 		r.settle()
 		r.same(was, h.mem.Bytes()[:h.used], "memory of a client that is gone")
-		for _, q := range r.e.stalled {
+		for _, q := range r.e.stalledQueues() {
 			require.NotEqual(t, behindCQ, q.stall.kind)
 		}
 		r.expire()

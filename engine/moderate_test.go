@@ -48,7 +48,7 @@ func TestModeration(t *testing.T) {
 	arm()
 	work(3)
 	is(false, "3 completions")
-	require.Greater(t, q.left(clock.Now()), uint64(1)<<62)
+	require.Greater(t, q.heldUntil()-clock.Now(), uint64(1)<<62)
 	work(1)
 	is(true, "4 completions")
 	require.False(t, q.armed)
@@ -59,10 +59,10 @@ func TestModeration(t *testing.T) {
 	require.Zero(t, r.e.observeHeld(q))
 	is(false, "1 completion")
 	q.moderation.since, q.moderation.period = 1, 2
-	require.Zero(t, q.left(clock.Now()))
+	require.EqualValues(t, 3, q.heldUntil())
 	require.Equal(t, 1, r.e.observeHeld(q))
 	is(true, "time has passed")
-	require.Equal(t, ^uint64(0), q.left(clock.Now()), "no event waits")
+	require.Equal(t, ^uint64(0), q.heldUntil(), "no event waits")
 
 	require.NoError(t, h.c.Moderate(c.num, 4, 4000))
 	q.moderation.period = ^uint64(0)

@@ -25,9 +25,9 @@ func TestOverrunWhileOthersWait(t *testing.T) {
 		p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
 	}
 	r.settle()
-	require.Len(t, r.e.stalled, 3)
+	require.Len(t, r.e.stalledQueues(), 3)
 	r.expire()
-	require.Empty(t, r.e.stalled)
+	require.Empty(t, r.e.stalledQueues())
 }
 
 // A CQ that has overrun is dead: what the client consumes later makes no room.

@@ -185,7 +185,7 @@ func (sh *shard) slowPolls(now uint64) {
 	}
 	at := sh.at.Observe()
 	q, c := sh.qps[uint32(at)], sh.cqs[uint32(at)]
-	one := sh.timedUntil != 0 || len(sh.running)+len(sh.arm.cqs) == 1
+	one := sh.timedUntil != 0 || len(sh.running)+sh.arm.cqs == 1
 	sh.timedUntil = now + clock.Cycles(timedTime)
 	switch {
 	case one && at&atCQ != 0 && c != nil:

@@ -103,7 +103,8 @@ type rnrTries struct {
 
 // A qpSchedule is what the scheduler knows of a queue pair; see active.go.
 type qpSchedule struct {
-	at         int    // index in shard.running and shard.sched.watches
+	at         int    // index in shard.running
+	watch      int    // index in client.sched.watches
 	warm       int    // index in client.sched.warm, plus 1; 0: cold
 	idleVisits uint32 // idle visits since the last visit that found work
 	postponed  bool   // the visit is postponed to the end of the step

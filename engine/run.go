@@ -97,7 +97,7 @@ func (sh *shard) steps(untilIdle bool) (done int) {
 			continue
 		}
 		if untilIdle {
-			done += sh.patrolAll() // the caller yields or naps next, and must miss no queue
+			done += sh.patrolMany() // the caller yields or naps next; most engines have fewer queues than this polls
 			break
 		}
 		cpu.Relax(1)

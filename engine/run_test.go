@@ -270,7 +270,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 				p.q.attr.Timeout = 1
 				p.post(ctrl(wqe.OpSend))
 				r.settle()
-				require.Len(t, r.e.stalled, 1)
+				require.Len(t, r.e.stalledQueues(), 1)
 			case "peer's receive queue":
 				k := far.full(64, 1)
 				q.recv(k.data(0, 64))
@@ -290,7 +290,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 				want = control.StateERR
 			case "arm word":
 				r.until("given up", func() (gone bool) {
-					r.e.Do(func() { gone = len(r.e.arm.cqs) == 0 })
+					r.e.Do(func() { gone = r.e.arm.cqs == 0 })
 					return gone
 				})
 				want = control.StateRTS
@@ -382,7 +382,7 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	waits, peer := pair(g, g)
 	waits.post(ctrl(wqe.OpSend))
 	r.settle()
-	require.Len(t, r.e.stalled, 1)
+	require.Len(t, r.e.stalledQueues(), 1)
 	shrink(0)
 	p.post(ctrl(wqe.OpNop))
 	peer.recv()
@@ -395,7 +395,7 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 		require.Positive(t, r.e.Step())
 		require.Equal(t, turn+i+1, r.e.sched.turn)
 		p.good()
-		require.Empty(t, r.e.stalled)
+		require.Empty(t, r.e.stalledQueues())
 		p.post(ctrl(wqe.OpNop))
 	}
 	require.Equal(t, control.StateRTS, q.state())

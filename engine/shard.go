@@ -25,12 +25,14 @@ type shard struct {
 	crossing
 
 	clients     map[*client]struct{}
-	running     []*qp // QPs that are not in RST
-	stalled     []*qp // QPs whose next WQE waits: see stall.go
-	nextStalled int   // index in stalled of the QP that was retried last
-	diagnosed   int   // index in running of the QP that was diagnosed last
+	everyone    roster // all clients
+	running     []*qp  // QPs that are not in RST
+	stallers    roster // clients with stalled QPs
+	stalled     int    // number of QPs whose next WQE waits: see stall.go
+	diagnosed   int    // index in running of the QP that was diagnosed last
 	sched       schedule
 	arm         arming
+	pass        pass
 	fault       faultPoint
 	scratch     scratch
 	null        nullKeys
@@ -53,17 +55,16 @@ type shard struct {
 
 // A schedule says which queues a step visits; see active.go.
 type schedule struct {
-	active    []*client // clients that have warm queues, or had some a step ago
-	from      int       // index in active of the client to visit next; 0 between whole steps
-	warm      int       // number of warm queues
-	patience  uint32    // idle visits after which a queue turns cold
-	few       int       // a shard with at most this many queues keeps all warm: fewQueues, except in tests
-	watches   []watch   // one for each QP in running, at the same index
-	patrolled int       // index in watches of the watch that patrol polled last
-	quiet     int       // steps since there was work
-	worked    uint64    // device clock of the last step that worked
-	unswept   int       // number of QPs in running that sweep has still to check
-	swept     int       // index in running of the QP that sweep checked last
+	active   []*client // clients that have warm queues, or had some a step ago
+	from     int       // index in active of the client to visit next; 0 between whole steps
+	warm     int       // number of warm queues
+	patience uint32    // idle visits after which a queue turns cold
+	few      int       // a shard with at most this many queues keeps all warm: fewQueues, except in tests
+	watchers roster    // clients that have watches; there is a watch for each QP in running
+	quiet    int       // steps since there was work
+	worked   uint64    // device clock of the last step that worked
+	unswept  int       // number of QPs in running that sweep has still to check
+	swept    int       // index in running of the QP that sweep checked last
 
 	alone       struct{ wqes, bytes int } // budget of a client in one step while no other client works
 	lastWorker  *client                   // client that worked last
@@ -74,12 +75,11 @@ type schedule struct {
 	effort      int                       // budget that this visit has used for work other than moving bytes
 }
 
-// An arming holds the CQs that can be armed, which the shard polls one after another; see
-// channel.go.
+// An arming says which CQs the shard polls for arms; see arm.go.
 type arming struct {
-	cqs  []*cq // CQs with a completion channel
-	next int   // index in cqs of the CQ to poll next
-	lap  uint  // number of rounds through all of them
+	armers roster // clients with CQs that have a completion channel
+	cqs    int    // number of these CQs
+	held   int    // number of events that wait; see moderate.go
 }
 
 // A faultPoint records which queue's memory is being touched, and in which part of a step.
@@ -135,12 +135,16 @@ func newShard(e *Engine, number int) *shard {
 		number:  number,
 		several: len(e.cfg.Cores) > 1,
 		clients: make(map[*client]struct{}),
-		sched:   schedule{few: fewQueues},
+		sched:   schedule{few: fewQueues, watchers: roster{kind: ofWatches}},
 		fault:   faultPoint{part: cutVisits},
 		scratch: scratch{job: new(job), block: new(shm.Block)[:]},
 		null:    newNullKeys(),
 		dma:     dma{sizes: usualOffloadSizes, beyond: copying.Threshold(cpu.CacheSize())},
 		pace:    pace{bound: math.MaxUint64},
+
+		everyone: roster{kind: ofClients},
+		stallers: roster{kind: ofStalls},
+		arm:      arming{armers: roster{kind: ofArms}},
 	}
 	sh.sched.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare
 	sh.sched.alone.bytes = min(e.cfg.Slice, math.MaxInt/aloneShare) * aloneShare
@@ -162,7 +166,7 @@ func (sh *shard) Step() (done int) {
 		done = sh.visitClients()
 	}
 	sh.fault.qp = nil
-	if len(sh.stalled) > 0 && sh.fault.cut <= cutVisits {
+	if sh.stalled > 0 && sh.fault.cut <= cutVisits {
 		sh.fault.part = cutRetry
 		done += sh.retry()
 		sh.fault.part = cutVisits
@@ -173,13 +177,13 @@ func (sh *shard) Step() (done int) {
 	if sh.sched.unswept > 0 {
 		done += sh.sweep()
 	}
-	if sh.sched.warm < len(sh.sched.watches) {
+	if sh.sched.warm < len(sh.running) {
 		done += sh.patrol(sh.patrolBudget(done))
 	}
 	if sh.sched.turn++; sh.sched.turn%hintTurns == 0 {
 		done += sh.serveColdPorts()
 		sh.fault.part = cutLast
-		done += sh.observeArms()
+		done += sh.observeArms(armPolls)
 		sh.diagnose()
 		sh.fault.part = cutVisits
 	}

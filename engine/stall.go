@@ -24,7 +24,7 @@ type stall struct {
 	deadline uint64 // end of this try, on the device clock
 	cq       *cq    // if kind is behindCQ: the completion queue whose producer index must reach index
 	index    uint32
-	at       int    // index of the queue in shard.stalled
+	at       int    // index of the queue in client.sched.stalled
 	again    uint64 // device clock at which a peer in another shard is tried again
 	srq      *srq   // if kind is notReady, on XRC: the XSRQ that has no receive
 }
@@ -73,10 +73,12 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 
 // stallFor puts q on the list of stalled queues.
 func (sh *shard) stallFor(q *qp, s stall) {
-	own := q.client.shard
-	s.at = len(own.stalled)
+	c := q.client
+	s.at = len(c.sched.stalled)
 	q.stall = s
-	own.stalled = append(own.stalled, q)
+	c.sched.stalled = append(c.sched.stalled, q)
+	c.shard.stalled++
+	c.shard.stallers.add(c)
 }
 
 // unstall ends the stall of q, if q has one. The last queue of the list takes the place of
@@ -85,17 +87,20 @@ func (sh *shard) unstall(q *qp) {
 	if q.stall.kind == noStall {
 		return
 	}
-	own := q.client.shard
-	last := len(own.stalled) - 1
-	other := own.stalled[last]
-	own.stalled[q.stall.at], other.stall.at = other, q.stall.at
-	own.stalled[last], own.stalled = nil, own.stalled[:last]
+	c := q.client
+	last := len(c.sched.stalled) - 1
+	other := c.sched.stalled[last]
+	c.sched.stalled[q.stall.at], other.stall.at = other, q.stall.at
+	c.sched.stalled[last], c.sched.stalled = nil, c.sched.stalled[:last]
+	if c.shard.stalled--; last == 0 {
+		c.shard.stallers.remove(c)
+	}
 	q.stall = stall{}
 	sh.markWarm(q)
 }
 
-// retriesPerStep is how many stalled queues one step tries. Stalled queues take turns. So
-// thousands of them slow the working queues down no more than retriesPerStep of them would,
+// retriesPerStep is how many stalled queues one step tries. Clients take turns, and so do the
+// stalled queues of each client. So thousands of them slow the working queues down no more than retriesPerStep of them would,
 // and each is tried some microseconds late. A timer wheel would find expired timers without
 // trying. But a queue may go on as soon as its reason to wait is gone, and only a try shows
 // that.
@@ -104,15 +109,17 @@ const retriesPerStep = 8
 // retry tries the next stalled queues, and returns how many of their stalls have ended.
 // When a queue gives up and its completion queue overruns, other queues may leave the list.
 func (sh *shard) retry() (done int) {
-	for range min(retriesPerStep, len(sh.stalled)) {
-		if len(sh.stalled) == 0 {
-			break
-		}
-		if sh.nextStalled--; sh.nextStalled < 0 || sh.nextStalled >= len(sh.stalled) {
-			sh.nextStalled = len(sh.stalled) - 1
-		}
-		if sh.try(sh.stalled[sh.nextStalled]) {
-			done++
+	for tries := min(retriesPerStep, sh.stalled); tries > 0 && sh.stalled > 0; {
+		s := &sh.stallers.current().sched
+		n := sh.stallers.use(turnOf(len(s.stalled), 1), tries)
+		tries -= n
+		for ; n > 0 && len(s.stalled) > 0; n-- {
+			if s.retried--; s.retried < 0 || s.retried >= len(s.stalled) {
+				s.retried = len(s.stalled) - 1
+			}
+			if sh.try(s.stalled[s.retried]) {
+				done++
+			}
 		}
 	}
 	sh.fault.qp = nil

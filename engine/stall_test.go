@@ -151,10 +151,10 @@ func TestEndOfAWait(t *testing.T) {
 			s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 			s.p.post(ctrl(wqe.OpNop))
 			s.settle()
-			require.Len(t, s.e.stalled, 1)
+			require.Len(t, s.e.stalledQueues(), 1)
 			f.end(s)
 			s.settle()
-			require.Empty(t, s.e.stalled)
+			require.Empty(t, s.e.stalledQueues())
 			require.Len(t, s.p.scq.all(), f.flushed)
 		})
 	}
@@ -174,7 +174,7 @@ func TestManyWait(t *testing.T) {
 		p.post(ctrl(wqe.OpSend))
 	}
 	r.settle()
-	require.Len(t, r.e.stalled, 200)
+	require.Len(t, r.e.stalledQueues(), 200)
 	for _, p := range ends {
 		p.q.stall.left, p.q.stall.forever, p.q.stall.deadline = 200, false, 0
 		p.q.stall.interval = 0
@@ -199,14 +199,14 @@ func TestManyWait(t *testing.T) {
 		}
 	}
 	r.settle()
-	require.Len(t, r.e.stalled, 100)
+	require.Len(t, r.e.stalledQueues(), 100)
 	require.Len(t, c.all(), 200)
-	for i, q := range r.e.stalled {
+	for i, q := range r.e.stalledQueues() {
 		require.Equal(t, i, q.stall.at)
 		q.stall.forever, q.stall.left, q.stall.deadline = false, 0, 0
 	}
 	r.settle()
-	require.Empty(t, r.e.stalled)
+	require.Empty(t, r.e.stalledQueues())
 	list := c.all()
 	require.Len(t, list, 100)
 	for _, w := range list {

@@ -65,7 +65,10 @@ func (e *Engine) stepsPerLap() (steps int) {
 }
 
 func (sh *shard) stepsPerLap() int {
-	return len(sh.stalled)/retriesPerStep + sh.sched.unswept/sweepPortion + len(sh.sched.watches)/patrolPolls + sh.sched.warm/rivalVisits + hotVisits + 1
+	stalled := func(c *client) int { return len(c.sched.stalled) }
+	watched := func(c *client) int { return len(c.sched.watches) }
+	return sh.stallers.round(stalled, 1)/retriesPerStep + sh.sched.unswept/sweepPortion + sh.sched.watchers.round(watched, patrolPolls)/patrolPolls +
+		sh.sched.warm/rivalVisits + hotVisits + 1
 }
 
 // publishGone tells every client, on its status page, that nothing more will be executed.

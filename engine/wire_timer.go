@@ -151,15 +151,19 @@ func (sh *shard) expireTimers(now uint64) (done int) {
 }
 
 // nextDeadline returns the earliest deadline of a queue pair of this shard, or the largest number.
-func (sh *shard) nextDeadline() uint64 {
+func (sh *shard) nextDeadline(now uint64) uint64 {
 	next := ^uint64(0)
 	if sh.timers.armed == 0 {
 		return next
 	}
-	for _, t := range sh.timers.buckets {
-		for ; t != nil; t = t.next {
+	left := lookPolls
+	for i := range uint64(wheelBuckets) {
+		for t := sh.timers.buckets[(sh.timers.tick+1+i)%wheelBuckets]; t != nil; t = t.next {
 			if t.deadline != 0 {
 				next = min(next, t.deadline)
+			}
+			if left--; left == 0 {
+				return min(next, now+clock.Cycles(passNap))
 			}
 		}
 	}

@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// left returns how much of c is left to look at in this pass.
+func (sh *shard) left(c *client) int {
+	if p := &c.pass; p.number == sh.pass.number {
+		return p.queues + p.stalled + p.arms
+	}
+	return len(c.sched.watches) + len(c.sched.stalled) + len(c.arms.cqs)
+}
+
+func (sh *shard) leftOfAll() (n int) {
+	for c := range sh.clients {
+		n += sh.left(c)
+	}
+	return n
+}
+
+// However many CQs some clients have, one look polls a bounded number of them, a client with few
+// queues is looked at within a few looks, and the pass ends within a bounded number of looks.
+func TestLookIsBounded(t *testing.T) {
+	n := 4000
+	if testing.Short() || shm.RaceEnabled {
+		n = 1000
+	}
+	const hoarders = 5
+	r := newRig(t, Config{})
+	r.hoard(hoarders, n)
+	h := r.host("h")
+	id, _ := h.channel()
+	c := h.cq(control.CQ{Channel: id})
+	p := h.qp(control.QP{NoReceive: 1}, c, c)
+	p.up(p)
+	r.settle()
+	for _, polls := range []int{soonPolls, lookPolls} {
+		r.e.beginPass()
+		all := r.e.leftOfAll()
+		require.Greater(t, all, hoarders*n)
+		fair, looks := 0, 0
+		for before := all; ; looks++ {
+			f := r.e.look(polls, false)
+			require.Zero(t, f.done)
+			left := r.e.leftOfAll()
+			require.LessOrEqual(t, before-left, polls)
+			require.Less(t, left, before, "each look continues the pass, however long it takes")
+			if before = left; r.e.left(h.c) > 0 {
+				fair = looks + 1
+			}
+			if f.ended {
+				require.Zero(t, left)
+				break
+			}
+			require.Positive(t, left)
+		}
+		// A look that other programs interrupt ends early, but not before one client has had its turn.
+		turn := max(lookTurn, n/turnShare)
+		require.LessOrEqual(t, fair, hoarders+1, "each of the others has one turn before, of %d", turn)
+		require.LessOrEqual(t, looks, all/lookTurn+hoarders+1)
+	}
+}
+
+// A stalled queue of one client is tried within some steps and looks, although other clients have
+// thousands of stalled queues.
+func TestRetriesAreFair(t *testing.T) {
+	n := 1500
+	if testing.Short() || shm.RaceEnabled {
+		n = 300
+	}
+	r := newRig(t, Config{})
+	for range 3 {
+		h := r.host("hoarder")
+		c := h.cq(control.CQ{LogSize: 2})
+		for range n {
+			p := h.qp(control.QP{LogSQ: 1, LogRQ: 1}, c, c)
+			p.up(p)
+			p.post(ctrl(wqe.OpSend)) // waits for a receive
+		}
+	}
+	r.settle()
+	a := r.host("a")
+	p, q := pair(a, a)
+	for range 4 {
+		p.post(ctrl(wqe.OpSend))
+		r.stepsUntil(200, func() bool { return len(a.c.sched.stalled) == 1 })
+		q.recv()
+		turn := turnOf(n, 1)
+		steps := r.stepsUntil(3*turn/retriesPerStep+8, func() bool { return len(a.c.sched.stalled) == 0 })
+		t.Logf("%d steps", steps)
+		r.stepsUntil(200, func() bool { return p.q.sq.done == uint64(p.sent) })
+		require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)
+		q.rcq.one()
+	}
+}
+
+// A cold queue of one client is found within some steps although other clients have thousands.
+func TestPatrolIsFair(t *testing.T) {
+	n := 1500
+	if testing.Short() || shm.RaceEnabled {
+		n = 300
+	}
+	r := newRig(t, Config{})
+	const hoarders = 4
+	r.crowd(hoarders*n, hoarders)
+	p := r.crowd(1, 1)[0]
+	r.cold()
+	for range 10 {
+		p.post(ctrl(wqe.OpNop))
+		r.stepsUntil(hoarders*max(n/turnShare, patrolPolls)/patrolPolls+3, func() bool { return p.q.sq.done == uint64(p.sent) })
+		p.scq.one()
+		r.cold()
+	}
+}
+
+// If queues, stalled queues and CQs end in the middle of a pass, or clients come and go, the pass still
+// looks at all others, and ends.
+func TestPassSurvivesRemoval(t *testing.T) {
+	r := newRig(t, Config{})
+	hosts := r.hoard(4, 100)
+	var ends []*end
+	var armed []*poller
+	for _, h := range hosts {
+		id, _ := h.channel()
+		c := h.cq(control.CQ{LogSize: 6, Channel: id})
+		for range 40 {
+			p := h.qp(control.QP{NoReceive: 1}, c, c)
+			p.up(p)
+			ends = append(ends, p)
+		}
+		armed = append(armed, c)
+	}
+	r.cold()
+	r.e.beginPass()
+	f := r.e.look(60, false)
+	require.Zero(t, f.done)
+	require.False(t, f.ended)
+	require.NoError(t, hosts[3].c.Close())
+	late := r.host("late")
+	for i, p := range ends[:60] {
+		if i%3 == 0 {
+			p.destroy()
+		}
+	}
+	for i, p := range ends[:120] {
+		if i%3 != 0 || i >= 60 {
+			p.post(ctrl(wqe.OpNop))
+		}
+	}
+	for _, c := range armed[:3] {
+		c.arm(1, false)
+	}
+	require.Contains(t, r.e.clients, late.c)
+	// The pass may have looked at a queue before its work was announced. The next pass finds it.
+	for passes, looks := 0, 0; passes < 2; looks++ {
+		require.Less(t, looks, 1000)
+		if f := r.e.look(60, false); f.ended {
+			passes++
+		}
+	}
+	for i, p := range ends[:120] {
+		if i%3 != 0 || i >= 60 {
+			require.EqualValues(t, 1, p.q.sq.done, "%d", i)
+		}
+	}
+	for _, c := range armed[:3] {
+		require.EqualValues(t, 1<<28, hostCQ(c).armSeen)
+	}
+}
+
+func hostCQ(c *poller) *cq { return c.h.c.cqs[c.num] }
+
+// How long a nap is depends neither on the number of queues nor on how long the last look took.
+func TestNapsAreBounded(t *testing.T) {
+	r := newRig(t, Config{})
+	i := newIdler(r.e.shards[0], false)
+	none, second := ^uint64(0), clock.Cycles(time.Second)
+	require.Equal(t, napTime, i.sleepFor(false, false, 0, none))
+	require.LessOrEqual(t, i.sleepFor(false, true, second-1, none), time.Millisecond)
+	require.Equal(t, lateNap, i.sleepFor(false, false, 2*second, none))
+	require.LessOrEqual(t, i.sleepFor(true, false, second-1, none), time.Millisecond)
+	require.Equal(t, sleepTime, i.sleepFor(true, true, 0, none))
+	require.LessOrEqual(t, i.sleepFor(true, true, 0, clock.Cycles(time.Microsecond)), 2*time.Microsecond)
+	require.Zero(t, i.sleepFor(true, true, 2*second, 0))
+}

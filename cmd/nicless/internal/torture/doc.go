@@ -33,6 +33,7 @@
 //	impostor.go   gets a queue pair number that another queue pair still names as its peer
 //	linger.go     sends descriptors whose close blocks
 //	logflood.go   connects and disconnects to fill the log
+//	cqhoard.go    holds very many CQs with events, which the engine polls
 //
 // Two kinds of attack concern only verbs programs, whose memory the engine accesses by process
 // id: processes that execute another program, and process ids that are reused. Package verbs

@@ -29,13 +29,14 @@ const (
 	Impostor                 // gets queue pair numbers that queue pairs of others name as their peers
 	Lingerer                 // sends descriptors whose close blocks
 	LogFlooder               // connects and disconnects, to fill the log
+	CQHoarder                // holds as many CQs with events as it can, and arms them all the time
 	attackKinds
 )
 
 // String returns the name of the attack's client, for progress and failures.
 func (a Attack) String() string {
 	return [attackKinds]string{"scribbler", "fuzzer", "silent client", "truncator", "abandoner", "hog", "thief",
-		"puncher", "hoarder", "impostor", "lingerer", "log flooder"}[a]
+		"puncher", "hoarder", "impostor", "lingerer", "log flooder", "cq-hoard"}[a]
 }
 
 // exhausts reports whether the attack uses up the resources that one user may have. If possible,
@@ -76,7 +77,7 @@ func runHostile(w *wire, spec Spec) error {
 		os.Exit(1) // the supervisor is gone
 	}()
 	attack := [attackKinds]func() error{v.scribble, v.fuzz, v.silent, v.truncate, v.abandon, v.hog, v.scribble,
-		v.punch, v.hoard, v.impersonate, v.linger, v.floodLog}[spec.Attack]
+		v.punch, v.hoard, v.impersonate, v.linger, v.floodLog, v.hoardCQs}[spec.Attack]
 	for {
 		v.count.HostileConnections++
 		err := attack()

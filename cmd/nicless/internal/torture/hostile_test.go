@@ -104,7 +104,7 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 		v := clientOf(kind, 9) // a lingerer of this seed does not wait at the end
 		v.spec.Orphans = []Orphan{{QPN: 2, Peer: 3}}
 		attack := map[Attack]func() error{
-			Puncher: v.punch, Hoarder: v.hoard, Impostor: v.impersonate, Lingerer: v.linger, LogFlooder: v.floodLog,
+			Puncher: v.punch, Hoarder: v.hoard, Impostor: v.impersonate, Lingerer: v.linger, LogFlooder: v.floodLog, CQHoarder: v.hoardCQs,
 		}[kind]
 		long.Go(func() {
 			assert.NoError(t, attack(), "%v", kind)

@@ -36,6 +36,7 @@ var groups = []group{
 	activeGroup,
 	besideGroup,
 	idleGroup,
+	hoardGroup,
 	startGroup,
 	controlGroup,
 	memoryGroup,

@@ -192,3 +192,36 @@ func TestNapsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, i.sleepFor(true, true, 0, clock.Cycles(time.Microsecond)), 2*time.Microsecond)
 	require.Zero(t, i.sleepFor(true, true, 2*second, 0))
 }
+
+// Looks and polls for arms allocate nothing, also if queues stall and events are sent.
+func TestLookAllocatesNothing(t *testing.T) {
+	if shm.RaceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	r := newRig(t, Config{})
+	a := r.host("a")
+	list, event := a.readies(4, 0) // so few that all events fit into the socket
+	r.hoard(3, 300)
+	c := a.cq(control.CQ{LogSize: 4})
+	p := a.qp(control.QP{LogSQ: 1, LogRQ: 1}, c, c)
+	p.up(p)
+	p.post(ctrl(wqe.OpSend)) // waits for a receive
+	r.settle()
+	sn := uint32(0)
+	require.Zero(t, testing.AllocsPerRun(20, func() {
+		sn++
+		for _, c := range list {
+			a.c.cqs[c.num].told = 0 // so that there is news for the arm
+			c.armBoth(sn)
+		}
+		for range 40 {
+			r.e.Step()
+			r.e.look(soonPolls, false)
+		}
+	}))
+	n := 0
+	for _, ok := event(); ok; _, ok = event() {
+		n++
+	}
+	require.Greater(t, n, 20)
+}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
-	"golang.org/x/sys/unix"
 )
 
 // A channel is a completion channel. It tells a client of completions, so that the client
@@ -18,7 +17,7 @@ import (
 // the device.
 type channel struct {
 	id    uint32
-	fd    int // the device's end
+	out   *notifier
 	users int // number of CQs that use this channel
 }
 
@@ -30,12 +29,12 @@ func (c *client) createChannel(_ *control.Empty, _ requestMemory, r *control.Rep
 	if err := c.e.ledger.Take(c.uid, socketCharge); err != nil {
 		return nil, err
 	}
-	mine, yours, err := eventSocket()
+	out, yours, err := c.newNotifier()
 	if err != nil {
 		c.e.ledger.Refund(c.uid, socketCharge)
 		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
 	}
-	c.channels[id] = &channel{id: id, fd: mine}
+	c.channels[id] = &channel{id: id, out: out}
 	r.Events = yours
 	return &control.Channel{ID: id}, nil
 }
@@ -54,7 +53,7 @@ func (c *client) destroyChannel(m *control.Channel, _ requestMemory, _ *control.
 
 func (c *client) closeChannel(ch *channel) {
 	delete(c.channels, ch.id)
-	c.closeSocket(ch.fd)
+	c.closeSocket(ch.out)
 }
 
 // fire sends the event that the client has asked for, and disarms q.
@@ -69,16 +68,22 @@ func (sh *shard) fire(q *cq) {
 // fill up, it loses the event, and the loss is explained to it. A client that has closed its
 // end of the socket wants no events.
 func (sh *shard) send(q *cq, value uint64) {
-	var record [8]byte
-	binary.LittleEndian.PutUint64(record[:], value)
-	switch err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err {
-	case nil:
-		q.sent++
+	out := q.channel.out
+	switch err := out.send(notice{record: value, cq: q}); {
+	case err == nil:
 		q.client.count[control.CounterEvents]++
-	case unix.EPIPE, unix.ECONNRESET:
-	default:
+	case !hungUp(err):
 		sh.explainCQ(q, codes.EventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
 	}
+	if out.lost.Load() != 0 {
+		sh.explainCQ(q, codes.EventLost, "CQ %#06x: %d completion events of its channel were not delivered: the socket was full", q.num, out.lost.Swap(0))
+	}
+}
+
+// recordOf returns the record that holds a value.
+func recordOf(value uint64) (record [8]byte) {
+	binary.LittleEndian.PutUint64(record[:], value)
+	return record
 }
 
 // handleOf returns the handle of the CQ that a record is about.

@@ -50,7 +50,7 @@ type client struct {
 	pass      clientPass       // what the shard's looks have still to look at; see look.go
 	arms      clientArms       // its CQs that can be armed
 	greeted   bool
-	events    int // descriptor for events and explanations; -1: none is open
+	events    *notifier // of events and explanations; nil: none is open
 	wake      clientWake
 	quiet     explainer
 	said      nic.Speaker // counts the client's explanations in the log
@@ -116,7 +116,7 @@ func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, crea
 		regions: make(map[uint32]*region), unplaced: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
-		srqs: make(map[uint32]*srq), xrcds: make(map[uint32]*xrcd), events: -1,
+		srqs: make(map[uint32]*srq), xrcds: make(map[uint32]*xrcd),
 		nextID: 1,
 	}
 	err := c.makePages(create, createReadOnly)

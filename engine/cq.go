@@ -3,6 +3,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/numbers"
@@ -34,7 +36,7 @@ type cq struct {
 
 	// These fields are for arming; see arm.go.
 	channel   *channel
-	sent      uint32 // number of events sent
+	sent      uint32 // number of events that the device's thread has sent; closers count in sentAside
 	armWord   *shm.BE32
 	armSeen   uint32
 	armWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
@@ -52,6 +54,9 @@ type cq struct {
 	atReg      int // index in armReg.cqs
 	gone       bool
 	moderation *moderation // holds events back; nil: events are sent at once
+
+	sentAside atomic.Uint32 // number of events that closers have sent (notifier)
+	retracted atomic.Bool   // closers send no more events of this queue
 }
 
 // neverArmed is a value that no client writes into an arm word, because bits 31..25 of an

@@ -118,6 +118,7 @@
 //   - moderate.go: events that are held back (completion moderation)
 //   - channel.go: completion channels and their events
 //   - arm.go: arming: which CQs the device polls for arms, and when
+//   - notifier.go: who sends events: the thread itself, or a closer if many wait for the socket
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs
 //   - record.go: doorbell records: what they announce, byte order, values that cannot be right

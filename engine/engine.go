@@ -81,6 +81,7 @@ type Engine struct {
 // hooks are for tests.
 type hooks struct {
 	unpinned  bool          // no thread is pinned to its core
+	sendsNow  bool          // events of users who may stop the device's thread are never sent by closers
 	stopBound time.Duration // longest time of each of the two parts of a stop; 0: stopTime
 }
 

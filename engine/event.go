@@ -16,20 +16,20 @@ func (c *client) openEvents(_ *control.Empty, _ requestMemory, r *control.Reply)
 	if err := c.e.ledger.Take(c.uid, socketCharge); err != nil {
 		return nil, err
 	}
-	mine, yours, err := eventSocket()
+	out, yours, err := c.newNotifier()
 	if err != nil {
 		c.e.ledger.Refund(c.uid, socketCharge)
 		return nil, control.Errorf(control.CodeMemory, "events: %v", err)
 	}
 	c.closeEvents()
-	c.events, r.Events = mine, yours
+	c.events, r.Events = out, yours
 	return &control.Empty{}, nil
 }
 
 func (c *client) closeEvents() {
-	if c.events >= 0 {
+	if c.events != nil {
 		c.closeSocket(c.events)
-		c.events = -1
+		c.events = nil
 	}
 }
 
@@ -49,9 +49,9 @@ func eventSocket() (mine int, yours *os.File, err error) {
 }
 
 // closeSocket closes an event socket of this client, off the engine's thread.
-func (c *client) closeSocket(fd int) {
+func (c *client) closeSocket(n *notifier) {
 	c.after = append(c.after, func() {
-		_ = unix.Close(fd)
+		n.close()
 		c.e.ledger.Refund(c.uid, socketCharge)
 	})
 }
@@ -62,13 +62,13 @@ func (c *client) event(kind control.EventKind, number uint32) {
 	c.send(&control.Event{Kind: kind, Number: number})
 }
 
-// send sends an event, and reports whether the socket accepted it.
+// send sends an event, and reports whether there was room for it.
 func (c *client) send(ev *control.Event) bool {
-	if c.events < 0 {
+	if c.events == nil {
 		return false
 	}
 	b := control.Append(nil, control.OpOpenEvents, control.FlagAnswer, 0, ev)
-	if unix.Send(c.events, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) != nil {
+	if c.events.send(notice{message: b}) != nil {
 		return false
 	}
 	c.count[control.CounterEvents]++

@@ -43,10 +43,10 @@ func TestEventSocketsAreClosedElsewhere(t *testing.T) {
 	fds := []int{}
 	h.socket(control.OpCreateChannel)
 	for _, ch := range h.c.channels {
-		fds = append(fds, ch.fd)
+		fds = append(fds, ch.out.fd)
 	}
 	h.socket(control.OpOpenEvents)
-	fds = append(fds, h.c.events)
+	fds = append(fds, h.c.events.fd)
 	r.e.Do(func() { h.c.destroySome() })
 	open := func(fd int) bool {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)

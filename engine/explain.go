@@ -109,7 +109,7 @@ func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 	}
 	c := s.client
 	c.count[control.CounterExplained]++
-	if sh.journal.Discards() && c.events < 0 {
+	if sh.journal.Discards() && c.events == nil {
 		return
 	}
 	sh.sched.effort += sayCost
@@ -126,7 +126,7 @@ func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 		ev.HasWQE = 1
 		copy(ev.WQE[:], s.bytes)
 	}
-	if c.events >= 0 && !c.send(&ev) {
+	if c.events != nil && !c.send(&ev) {
 		c.quiet[code].held++
 	}
 	sh.logExplanation(c, &ev, code)

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/nic"
 	"golang.org/x/sys/unix"
@@ -22,6 +23,8 @@ func (c *client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	c.mu.Lock()
 	var sent uint32
 	var handle uint64
+	var aside *atomic.Uint32
+	var out *notifier
 	var ends [2]int // the device's end and the program's end: duplicates for this call
 	var err error
 	c.e.doWith(noWork, func() {
@@ -32,13 +35,15 @@ func (c *client) Retract(cqn uint32, reader nic.File) (read uint32) {
 		}
 		c.shard.disarm(q)
 		q.armed = false
-		sent, handle = q.sent, q.handle
-		ends[0], err = unix.FcntlInt(uintptr(q.channel.fd), unix.F_DUPFD_CLOEXEC, 0)
+		q.retracted.Store(true)
+		sent, handle, aside, out = q.sent, q.handle, &q.sentAside, q.channel.out
+		ends[0], err = unix.FcntlInt(uintptr(out.fd), unix.F_DUPFD_CLOEXEC, 0)
 	})
 	c.mu.Unlock()
 	if err != nil {
 		return sent
 	}
+	all := func() uint32 { return sent + aside.Load() }
 	conn, err := reader.SyscallConn() // Fd would change whether the program's reads block
 	if err == nil {
 		inner := conn.Control(func(fd uintptr) { ends[1], err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
@@ -46,17 +51,19 @@ func (c *client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	}
 	if err != nil {
 		_ = unix.Close(ends[0])
-		return sent
+		return all()
 	}
 	var taken uint32
 	if !c.e.aside(c.uid, func() {
-		taken = unsend(ends[0], ends[1], handle, sent)
+		out.mu.Lock() // no closer is in the middle of sending an event
+		defer out.mu.Unlock()
+		taken = unsend(ends[0], ends[1], handle, all())
 		_ = unix.Close(ends[0])
 		_ = unix.Close(ends[1])
 	}) {
-		return sent // not sent - taken: the closer may still be writing to the variable taken
+		return all() // not less taken: the closer may still be writing to the variable taken
 	}
-	return sent - taken
+	return all() - taken
 }
 
 // unsend takes the events of one queue out of its channel, and returns how many there were.
@@ -91,7 +98,7 @@ func (c *client) Forsaken() (ids []uint32) {
 			if ch.users > 0 {
 				continue
 			}
-			p := []unix.PollFd{{Fd: int32(ch.fd)}}
+			p := []unix.PollFd{{Fd: int32(ch.out.fd)}}
 			if n, err := unix.Poll(p, 0); err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0 {
 				ids = append(ids, ch.id)
 			}

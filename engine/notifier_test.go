@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A crowd is a client that has its completion channel watched.
+type crowd struct {
+	*host
+	id     uint32
+	out    *notifier
+	events *os.File
+	c      *poller
+	p      *end
+}
+
+// newCrowd returns a client of another user than the device's: as far as its channel is concerned.
+func newCrowd(t *testing.T) *crowd {
+	w := &crowd{host: newRig(t, Config{}).host("crowd")}
+	f, ans := w.socketAnd(control.OpCreateChannel)
+	w.events, w.id = f, ans.(*control.Channel).ID
+	w.out = w.host.c.channels[w.id].out
+	require.True(t, w.out.kin)
+	w.out.kin, w.out.seen = false, 0
+	w.c = w.cq(control.CQ{LogSize: 8, Channel: w.id, Handle: 0x77})
+	w.p = w.qp(control.QP{}, w.c, w.c)
+	w.p.up(w.p)
+	return w
+}
+
+// complete makes a completion for which the client has armed.
+func (w *crowd) complete() {
+	w.Helper()
+	w.c.arm(uint32(w.c.ci), false)
+	w.e.observeArm(w.e.cqs[w.c.num])
+	w.p.post(ctrl(wqe.OpNop))
+	w.settle()
+	w.c.one()
+}
+
+// event waits for an event.
+func (w *crowd) event() uint64 {
+	w.Helper()
+	var b [8]byte
+	require.NoError(w, w.events.SetReadDeadline(time.Now().Add(20*time.Second)))
+	n, err := w.events.Read(b[:])
+	require.NoError(w, err)
+	require.Equal(w, 8, n)
+	return handleOf(b)
+}
+
+// watch has the channel watched by n watchers.
+func (w *crowd) watch(n int) {
+	w.Helper()
+	const each = 200 // duplicates of the descriptor, each of which every epoll instance watches
+	var copies []int
+	for range each {
+		fd, err := unix.FcntlInt(w.events.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		require.NoError(w, err)
+		w.Cleanup(func() { _ = unix.Close(fd) })
+		copies = append(copies, fd)
+	}
+	for range n / each {
+		ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+		require.NoError(w, err)
+		w.Cleanup(func() { _ = unix.Close(ep) })
+		for _, fd := range copies {
+			require.NoError(w, unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}))
+		}
+	}
+	require.NoError(w, unix.SetNonblock(int(w.events.Fd()), true)) // Fd has changed that
+}
+
+// threadTime returns the processor time of this thread.
+func threadTime(t testing.TB) time.Duration {
+	var u unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// However many watchers a client has for its event socket, the device's thread does not spend its
+// time on them.
+func TestWatchersDelayTheirClientOnly(t *testing.T) {
+	w := newCrowd(t)
+	w.watch(50_000)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	one := time.Hour // what a send costs
+	for range 3 {
+		start := threadTime(t)
+		require.NoError(t, unix.Send(w.out.fd, make([]byte, 8), unix.MSG_DONTWAIT))
+		one = min(one, threadTime(t)-start)
+		w.event()
+	}
+	require.Greater(t, one, time.Millisecond)
+
+	const events = 20
+	start := threadTime(t)
+	for range events {
+		w.complete()
+		require.Equal(t, uint64(0x77), w.event())
+	}
+	require.Less(t, threadTime(t)-start, events*one/4)
+	w.until("the closer is ready", func() bool { return !w.out.queued.Load() })
+	q := w.e.cqs[w.c.num]
+	require.Zero(t, q.sent)
+	require.EqualValues(t, events, q.sentAside.Load())
+}
+
+// The device's thread sends while a quick send shows that few wait, and only then.
+func TestWhoSends(t *testing.T) {
+	w := newCrowd(t)
+	q := w.e.cqs[w.c.num]
+	by := func(sent, aside uint32, why string) {
+		t.Helper()
+		w.complete()
+		w.event()
+		w.until("the closer is ready", func() bool { return !w.out.queued.Load() })
+		require.Equal(t, [2]uint32{sent, aside}, [2]uint32{q.sent, q.sentAside.Load()}, why)
+	}
+	by(0, 1, "nothing is known")
+	hour := clock.Cycles(time.Hour)
+	w.out.shown.Store(clock.Now() + hour)
+	by(1, 1, "a closer's send was quick")
+	w.out.shown.Store(0)
+	w.out.seen = clock.Now() + hour
+	by(2, 1, "a send was quick")
+	w.out.shown.Store(0)
+	w.out.seen = clock.Now() - clock.Cycles(quickCounts)
+	by(2, 2, "that was long ago")
+	w.out.shown.Store(clock.Now() + hour)
+	w.out.judge(clock.Now() - 2*clock.Cycles(quickSend))
+	by(2, 3, "the last one was slow")
+
+	w.out.kin = true // who may stop the device is believed for longer
+	w.out.shown.Store(0)
+	w.out.seen = clock.Now() - hour
+	by(3, 3, "it is one of the device's user")
+	w.e.Engine.hooks.sendsNow = false
+	w.out.judge(clock.Now() - 2*clock.Cycles(quickSend))
+	by(3, 4, "the last one was slow, and counts here too")
+}
+
+// Clients of another user are not trusted.
+func TestWhoIsKin(t *testing.T) {
+	r := newRig(t, Config{})
+	me := uint32(os.Geteuid())
+	for _, row := range []struct {
+		uid uint32
+		kin bool
+	}{{me, true}, {0, true}, {me + 1, false}} {
+		c, err := r.e.attachHosted("c", row.uid, nic.Hosted{})
+		require.NoError(t, err)
+		n, yours, err := c.newNotifier()
+		require.NoError(t, err)
+		require.Equal(t, row.kin, n.kin)
+		require.Equal(t, row.kin, n.quick(clock.Now()))
+		n.close()
+		require.NoError(t, yours.Close())
+		require.NoError(t, c.Close())
+	}
+}
+
+// While a send takes long, further events wait in order; what does not fit is lost, and the client
+// is told. Events of a queue that is taken back do not arrive, and do not count.
+func TestEventsWaitForTheirSocket(t *testing.T) {
+	w := newCrowd(t)
+	q := w.e.cqs[w.c.num]
+	other := w.cq(control.CQ{LogSize: 4, Channel: w.id, Handle: 0x78})
+	w.out.mu.Lock() // as a closer in the middle of a send
+	for range noticesQueued + 3 {
+		w.complete()
+	}
+	w.until("a closer waits", func() bool { return w.out.queued.Load() })
+	require.EqualValues(t, noticesQueued, w.host.c.count[control.CounterEvents])
+	require.EqualValues(t, 3, w.host.c.count[control.CounterExplained])
+
+	q.retracted.Store(true)
+	w.out.mu.Unlock()
+	w.until("the queue is empty", func() bool { return !w.out.queued.Load() })
+	require.Zero(t, q.sentAside.Load())
+	w.e.send(w.e.cqs[other.num], 0x78)
+	require.Equal(t, uint64(0x78), w.event(), "nothing before it")
+
+	reader, err := unix.Dup(int(w.events.Fd()))
+	require.NoError(t, err)
+	file := os.NewFile(uintptr(reader), "reader")
+	defer file.Close()
+	w.e.send(w.e.cqs[other.num], 0x78)
+	w.until("it is in the socket", func() bool { return w.e.cqs[other.num].sentAside.Load()+w.e.cqs[other.num].sent == 2 })
+	require.Equal(t, uint32(1), w.host.c.Retract(other.num, file), "one was read, and one taken back")
+	require.Equal(t, uint32(0), w.host.c.Retract(w.c.num, file))
+
+	// Losses that a closer found are told with the next event.
+	w.out.lost.Store(5)
+	before := w.host.c.count[control.CounterExplained]
+	w.e.send(w.e.cqs[other.num], 0x78)
+	require.Equal(t, before+1, w.host.c.count[control.CounterExplained])
+	require.Zero(t, w.out.lost.Load())
+}
+
+// Without watchers, the device's thread sends without allocating.
+func TestSendingAllocatesNothing(t *testing.T) {
+	w := newCrowd(t)
+	q := w.e.cqs[w.c.num]
+	var b [8]byte
+	w.out.kin, w.out.seen = true, 1
+	fd := int(w.events.Fd())
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		w.e.send(q, 0x77)
+		_, _ = unix.Read(fd, b[:])
+	}))
+}

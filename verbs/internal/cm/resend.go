@@ -136,18 +136,24 @@ func (l *link) gotDREQAgain(Message) {
 }
 
 // receiveFar takes a message from the host of the other end. It returns false if that end cannot
-// have sent it. A link number of 32 random bits is all that keeps strangers with a forged address
-// out, so both numbers and, in a DREQ, the queue pair have to be right.
+// have sent it. Random numbers are all that keeps strangers with a forged address out, so both link
+// numbers have to be right. A DREQ begins a transaction, and has to name the queue pair. All other
+// messages belong to the transaction of the request or of the link's DREQ, and have its id. So an
+// answer to a request, whose sender's number is not known yet, takes a guess of 64 bits and not of 32.
 func (l *link) receiveFar(p Packet) bool {
 	msg := p.Message
 	if from := msg.from(); l.peer != 0 && from != l.peer && msg.kind() != kindSIDRREP {
 		return false
 	}
 	if d, ok := msg.(*DREQ); ok {
-		if d.QPN != l.qpn {
+		switch {
+		case d.QPN != l.qpn:
 			return false
+		case arrivals[arrival{l.state, kindDREQ}] != nil:
+			l.tid = p.TID // of the answer
 		}
-		l.tid = p.TID // of the answer
+	} else if p.TID != l.tid {
+		return false
 	}
 	l.receive(msg)
 	return true

@@ -55,7 +55,7 @@ func TestRecordedRequest(t *testing.T) {
 	require.Equal(t, le.Uint32(a[abi.UQPAttrRQPSN:]), messages[*REP](w)[0].PSN)
 
 	rtu := &RTU{messages[*REP](w)[0].To, messages[*REP](w)[0].From}
-	server.m.ReceiveMAD(from, to, newMAD(7, rtu)[:], true)
+	server.m.ReceiveMAD(from, to, newMAD(be.Uint64(mad[8:16]), rtu)[:], true)
 	w.next(server, established, 2, 0)
 	server.m.ReceiveMAD(from, to, newMAD(8, &DREQ{rtu.From, rtu.To, 0x222})[:], true)
 	w.next(server, disconnected, 2, 0)
@@ -122,6 +122,93 @@ func TestStrangers(t *testing.T) {
 	require.Equal(t, other, w.sent[len(w.sent)-1].to)
 	take(from, good[:])
 	w.next(server, disconnected, 2, 0)
+	w.ends(client, server)
+}
+
+// In the recordings of Linux, all messages between the same two links but DREQ and DREP have the
+// transaction of the request.
+func TestRecordedTransactions(t *testing.T) {
+	type pair struct{ a, b uint32 }
+	requests, transactions := make(map[uint32]uint64), make(map[pair]uint64)
+	later := 0
+	vectors.Packets(t, "roce", func(t *testing.T, p vectors.Packet) {
+		b := recordedMAD(p)
+		if b == nil {
+			return
+		}
+		tid, from, to := be.Uint64(b[8:16]), be.Uint32(b.body()[0:4]), be.Uint32(b.body()[4:8])
+		switch be.Uint16(b[16:]) {
+		case attributeIDs[kindREQ]:
+			requests[from] = tid
+		case attributeIDs[kindREP], attributeIDs[kindRTU], attributeIDs[kindMRA], attributeIDs[kindREJ]:
+			key := pair{min(from, to), max(from, to)}
+			if old, ok := transactions[key]; ok {
+				require.Equal(t, old, tid, p.Name)
+				later++
+			}
+			transactions[key] = tid
+			if asked, ok := requests[to]; ok {
+				require.Equal(t, asked, tid, p.Name)
+				later++
+			}
+		}
+	})
+	require.Positive(t, later)
+}
+
+// A stranger on the other end's host, or one that forges its address, and that has learnt all but the
+// transaction: nothing of it is believed, neither for the end that asks nor for the one that is asked.
+func TestWrongTransactions(t *testing.T) {
+	w := newWorld(t, 2)
+	client, server, _ := w.pair()
+	w.eat = func(msg Message) bool { return msg.kind() != kindREQ } // nothing else arrives by itself
+	active := client.resolved(abi.CMPSTCP, 1, inet("10.0.0.2", 7000))
+	require.Zero(t, client.connect(active, ""))
+	passive := idOf(w.next(server, connectRequest, 100, 0))
+	a, p := client.m.ids[active].link, server.m.ids[passive].link
+	here, there := a.self.PortAddress, p.self.PortAddress
+	require.Equal(t, a.tid, p.tid)
+	toActive := func(tid uint64, m Message) { client.m.ReceiveMAD(there, here, newMAD(tid, m)[:], true) }
+	toPassive := func(tid uint64, m Message) { server.m.ReceiveMAD(here, there, newMAD(tid, m)[:], true) }
+	wrong := a.tid ^ 1<<63
+
+	toActive(wrong, &REP{From: 4711, To: a.number, QPN: 0x666})
+	toActive(wrong, &REJ{From: 4711, To: a.number, Reason: rejConsumer})
+	toActive(wrong, &MRA{From: 4711, To: a.number, Received: aboutREQ, Timeout: 24})
+	require.Equal(t, reqSent, a.state)
+	require.Zero(t, a.peer)
+	toPassive(wrong, &REJ{From: a.number, Reason: rejTimeout}) // a request is taken back without the receiver's number
+	toPassive(wrong, &REJ{From: a.number, To: p.number, Reason: rejConsumer})
+	require.Equal(t, requested, p.state)
+	require.Zero(t, server.accept(passive, 2, params(0x222, "")))
+	toPassive(wrong, &RTU{a.number, p.number})
+	require.Equal(t, repSent, p.state)
+	require.Equal(t, uint64(3), client.m.WireStats().Strangers)
+	require.Equal(t, uint64(3), server.m.WireStats().Strangers)
+
+	toActive(a.tid, messages[*REP](w)[0])
+	require.Equal(t, repReceived, a.state)
+	toPassive(p.tid, &RTU{a.number, p.number})
+	require.Equal(t, connected, p.state)
+	w.eat = nil
+	w.ends(client, server)
+}
+
+// A request that waits is taken back by its sender only.
+func TestWaitingRequestIsTakenBack(t *testing.T) {
+	w := newWorld(t, 2)
+	client, server, _ := w.pair()
+	late := server.create(abi.CMPSTCP, 101)
+	require.Zero(t, server.bind(late, inet("10.0.0.2", 7002)))
+	from, to := PortAddress{GID: gidOf(client.ip)}, PortAddress{GID: gidOf(server.ip)}
+	q := &REQ{From: 5, Service: serviceOfTCP | 7002, QPType: qptRC, MTU: 3, Path: RequestPath{LocalGID: from.GID, RemoteGID: to.GID}}
+	putIPHeader(q.Data[:], &sockaddr{family: afINET, addr: client.ip, port: 9}, &sockaddr{family: afINET, addr: server.ip})
+	server.m.ReceiveMAD(from, to, newMAD(77, q)[:], true)
+	require.Len(t, server.m.waiting, 1)
+	server.m.ReceiveMAD(from, to, newMAD(78, &REJ{From: 5, Reason: rejTimeout})[:], true)
+	require.Len(t, server.m.waiting, 1)
+	server.m.ReceiveMAD(from, to, newMAD(77, &REJ{From: 5, Reason: rejTimeout})[:], true)
+	require.Empty(t, server.m.waiting)
 	w.ends(client, server)
 }
 

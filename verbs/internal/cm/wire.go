@@ -172,7 +172,7 @@ func (m *Manager) receiveFar(p Packet, network bool) {
 		return
 	case *REJ:
 		if msg.To == 0 {
-			m.withdrawn(remote{p.From, msg.From}, msg)
+			m.withdrawnFar(p, msg)
 			return
 		}
 	}
@@ -184,6 +184,17 @@ func (m *Manager) receiveFar(p Packet, network bool) {
 	if !i.link.receiveFar(p) {
 		m.counts.Strangers++
 	}
+}
+
+// withdrawnFar takes a request back for its sender, who knows the id of its transaction.
+func (m *Manager) withdrawnFar(p Packet, msg *REJ) {
+	from := remote{p.From, msg.From}
+	i, r := m.peers[from], m.waiting[from]
+	if i != nil && i.link.tid != p.TID || i == nil && r != nil && r.packet.TID != p.TID {
+		m.counts.Strangers++
+		return
+	}
+	m.withdrawn(from, msg)
 }
 
 // unknown answers a message for a link that is not here any more, or never was: so that the sender

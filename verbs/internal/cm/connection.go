@@ -115,7 +115,11 @@ func (l *link) disconnected(status int32) {
 func (l *link) wait() {
 	l.become(timeWait)
 	i := l.id
-	l.stop = i.m.later(timewait(l.timeout), func() {
+	timeout := l.timeout
+	if i.orphan {
+		timeout = min(timeout, longestTimewait)
+	}
+	l.stop = i.m.later(timewait(timeout), func() {
 		if i.link == l {
 			l.become(over)
 			i.tellStatus(timewaitExit, 0)

@@ -271,7 +271,7 @@ func (i *id) begin(listener *id, r *request) {
 		l.depth, l.resources, l.retry, l.rnr = q.Resources, q.Depth, q.Retry, q.RNR
 		if l.other.elsewhere() {
 			i.service = q.Path.TrafficClass
-			l.answerTime, l.tries = timewait(q.CM.Local), q.CM.Retries
+			l.answerTime, l.tries = timewait(min(q.CM.Local, longestAnswer)), q.CM.Retries
 		}
 	} else {
 		l.state = sidrRequested

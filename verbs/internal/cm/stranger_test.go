@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The requests that a Linux host with Soft-RoCE sent, once it had been recorded, are served: the
@@ -210,6 +211,37 @@ func TestWaitingRequestIsTakenBack(t *testing.T) {
 	server.m.ReceiveMAD(from, to, newMAD(77, &REJ{From: 5, Reason: rejTimeout})[:], true)
 	require.Empty(t, server.m.waiting)
 	w.ends(client, server)
+}
+
+// A stranger asks with the longest times that fit into a request, and is never heard of again: its links
+// are gone after minutes, not after days.
+func TestLinksOfStrangersEnd(t *testing.T) {
+	w := newWorld(t, 2)
+	client, server, _ := w.pair()
+	from, to := PortAddress{GID: gidOf(netip.MustParseAddr("10.9.9.9"))}, PortAddress{GID: gidOf(server.ip)}
+	ask := func(n linkNumber) (id uint32) {
+		q := &REQ{From: n, Service: serviceOfTCP | 7000, QPType: qptRC, MTU: 3, Timeout: 31, CM: CMTimeouts{31, 31, 15},
+			Path: RequestPath{LocalGID: from.GID, RemoteGID: to.GID}}
+		putIPHeader(q.Data[:], &sockaddr{family: afINET, addr: netip.MustParseAddr("10.9.9.9"), port: 9}, &sockaddr{family: afINET, addr: server.ip})
+		server.m.ReceiveMAD(from, to, newMAD(uint64(n), q)[:], true)
+		return idOf(w.next(server, connectRequest, 100, 0))
+	}
+	first := ask(1)
+	require.Zero(t, server.accept(first, 2, params(0x222, "")))
+	begin := w.now
+	w.next(server, unreachable, 2, failed(unix.ETIMEDOUT)) // no RTU
+	require.Less(t, w.now-begin, 5*time.Minute)
+
+	second := ask(2)
+	require.Zero(t, server.accept(second, 3, params(0x223, "")))
+	l := server.m.ids[second].link
+	server.m.ReceiveMAD(from, to, newMAD(2, &RTU{2, l.number})[:], true)
+	w.next(server, established, 3, 0)
+	begin = w.now
+	server.m.ReceiveMAD(from, to, newMAD(9, &DREQ{2, l.number, 0x223})[:], true)
+	w.next(server, disconnected, 3, 0)
+	w.ends(client, server)
+	require.Less(t, w.now-begin, 5*time.Minute)
 }
 
 // Requests for what cannot be are rejected with the reason.

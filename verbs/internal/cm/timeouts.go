@@ -21,6 +21,15 @@ const (
 	maxCMRetries    = 15
 )
 
+// A sender of requests says itself how long one waits for its answers, and for its last packets. These
+// are the longest times, as powers of 2, so that nobody keeps a link here for days: 17 s for an answer,
+// more than connection managers of Linux ask for; and 8 s for a link without a program. The numbers of
+// queue pairs are used again so late that no packet of a link is on its way then.
+const (
+	longestAnswer   = 22
+	longestTimewait = 21
+)
+
 // ackTimeout returns the timeout of a connection's queue pairs (cm_ack_timeout): there and back,
 // and the time that the other device takes for the answer.
 func (i *id) ackTimeout(delay uint8) uint8 {

@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"internal/unixsock":   {},
 	"internal/ring":       {},
 	"internal/packetring": {"internal/shm"},
+	"internal/budget":     {},
 	"internal/mmsg":       {},
 	"internal/tun":        {"internal/platform"},
 	"internal/control":    {"internal/shm"},
@@ -78,10 +79,12 @@ var mayImport = map[string][]string{
 	// Links between engines. Carriers are below fabric's users and beside each other.
 	"fabric":       {"internal/nic"},
 	"fabric/auth":  {"fabric"},
-	"fabric/roce":  {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/shm", "internal/cpu"},
+	"fabric/roce":  {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/budget", "internal/shm", "internal/cpu"},
 	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/unixsock", "verbs"}, // for the server of verbs programs too
 	"fabric/pool":  {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
 	"fabric/ucx":   {"fabric", "fabric/auth", "internal/board", "internal/nic", "internal/packetring", "internal/shm"},
+
+	"fabric/roce/flood": {"packet", "internal/mmsg"}, // what tests and torture flood ports with
 
 	// The socket server: a client of the engine. The engine does not know it.
 	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},

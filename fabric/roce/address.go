@@ -24,7 +24,8 @@ type local struct {
 
 	use      sync.RWMutex // held for reading during system calls on the sockets
 	closed   bool         // guarded by use
-	receiver int
+	receiver int          // of those who are known; of everybody if there is no group
+	group    group
 	senders  []sendSocket
 
 	removed bool // guarded by the table's lock: no path may begin
@@ -37,10 +38,9 @@ type local struct {
 	join      bool         // the kernel joins datagrams (UDP_GRO)
 	buffers   [2]int       // sizes of the buffers for sending and receiving
 
-	fault   atomic.Pointer[fault] // why the sender cannot send from this address
-	lost    atomic.Pointer[lost]  // what is wrong with the device
-	counts  addressCounts
-	dropped uint32 // the receiver's: the kernel's count of dropped datagrams
+	fault  atomic.Pointer[fault] // why the sender cannot send from this address
+	lost   atomic.Pointer[lost]  // what is wrong with the device
+	counts addressCounts
 }
 
 // A sendSocket is a socket that sends.
@@ -90,7 +90,8 @@ func (c *Carrier) AddSockets(s *Sockets) error {
 	}
 	c.numbers++
 	l.number = c.numbers
-	if err := c.receiveWaiter.watch(l.receiver, l.number); err != nil {
+	c.startScreen(l)
+	if err := c.watch(l); err != nil {
 		l.close()
 		return fmt.Errorf("roce: watch a socket: %w", err)
 	}
@@ -129,6 +130,10 @@ func (c *Carrier) remove(l *local) {
 	c.locals.Store(&all)
 	c.paths.endAll(l)
 	c.receiveWaiter.forget(l.receiver)
+	if l.group.strangers >= 0 {
+		c.receiveWaiter.forget(l.group.strangers)
+	}
+	l.countDropped(&c.receiver.counts)
 	l.close()
 }
 
@@ -146,7 +151,7 @@ func (c *Carrier) newLocal(s *Sockets) (*local, error) {
 	l.scope, _ = zoneOf(a)
 	l.here = s.here || c.namespace != 0 && namespaceOf(s.Receive) == c.namespace
 	l.segment.Store(len(s.Send) > 0 && canSegment(s.Send[0]))
-	if l.buffers[1], l.join, err = prepareReceive(s.Receive, a.Is6()); err != nil {
+	if l.buffers[1], l.join, err = prepareReceive(s.Receive, a.Is6(), bufferWanted); err != nil {
 		return nil, fmt.Errorf("roce: socket of %v: %w", a, err)
 	}
 	for _, fd := range s.Send {
@@ -165,7 +170,12 @@ func (c *Carrier) newLocal(s *Sockets) (*local, error) {
 	if len(l.senders) == 0 {
 		return nil, fmt.Errorf("roce: no socket to send from %v", a)
 	}
-	return l, l.findMTU(s)
+	if err := l.findMTU(s); err != nil {
+		return nil, err
+	}
+	l.joinGroup(s.Group)
+	s.Group = nil // l closes them
+	return l, nil
 }
 
 // findMTU finds out the MTU of the network device.
@@ -204,6 +214,7 @@ func (l *local) close() {
 	}
 	l.closed = true
 	_ = unix.Close(l.receiver)
+	l.leaveGroup()
 	for _, s := range l.senders {
 		_ = unix.Close(s.fd)
 	}

@@ -215,7 +215,7 @@ func streamSockets(b *testing.B, w wire) {
 	defer sy.Close()
 	_, err := prepareSend(sx.Send[0], false)
 	require.NoError(b, err)
-	_, _, err = prepareReceive(sy.Receive, false)
+	_, _, err = prepareReceive(sy.Receive, false, bufferWanted)
 	require.NoError(b, err)
 	require.NoError(b, unix.SetNonblock(sy.Receive, false))
 	const size, wireSize, each = 4096, 4096 + packet.BTHSize + packet.ICRCSize, 15

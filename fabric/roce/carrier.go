@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,11 @@ type Carrier struct {
 	done    sync.WaitGroup
 	stop    chan struct{} // closed by Close
 	changed chan struct{} // the state of a local address has changed
+	peers   chan struct{} // addresses have become known, or are not any more
+	secret  [4]uint32     // of screens
+
+	screens  sync.Mutex // held while the kernel is given new programs
+	screened uint64     // table.newcomers, when it was given them last
 
 	mu      sync.Mutex
 	started bool
@@ -49,7 +55,11 @@ var errClosed = errors.New("roce: the carrier is closed")
 // [Carrier.PortConfig]; then Start begins.
 func New(cfg Config) (*Carrier, error) {
 	cfg = cfg.withDefaults()
-	c := &Carrier{cfg: cfg, log: cfg.Log.With("link", cfg.Name), paths: newTable(cfg), stop: make(chan struct{}), changed: make(chan struct{}, 1)}
+	c := &Carrier{cfg: cfg, log: cfg.Log.With("link", cfg.Name), paths: newTable(cfg), stop: make(chan struct{}), changed: make(chan struct{}, 1), peers: make(chan struct{}, 1)}
+	for i := range c.secret {
+		c.secret[i] = rand.Uint32() | 1
+	}
+	c.paths.changed = c.peersChanged
 	c.locals.Store(&[]*local{})
 	c.config = nic.PortConfig{
 		Name: cfg.Name, MTU: maxMTU, Window: cfg.Window, Wakes: true,
@@ -123,7 +133,7 @@ func (c *Carrier) probe() (buffer int, err error) {
 	s := Sockets{Receive: fd}
 	defer s.Close()
 	c.namespace = namespaceOf(fd)
-	buffer, _, err = prepareReceive(fd, false)
+	buffer, _, err = prepareReceive(fd, false, bufferWanted)
 	return buffer, err
 }
 

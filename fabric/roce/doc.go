@@ -11,7 +11,8 @@
 //
 // Terms: a local address is an IP address of this host on which the carrier has sockets. A path
 // is a local address, a remote address, a traffic class and a hop limit. A stranger is a
-// remote address from which a good packet has come, and to which nobody has asked for a path.
+// remote address to which nobody has asked for a path. The addresses to which somebody has are
+// known.
 //
 // # Packets in the rings
 //
@@ -34,6 +35,8 @@
 //	address.go   local addresses: adding and removing
 //	sockets.go   the sockets of a local address, and those made by somebody else
 //	options.go   socket options
+//	group.go     sockets for peers, for strangers, and for what is no packet
+//	screen.go    the kernel's program that sorts datagrams; known.go which addresses are known to it
 //	device.go    network devices: which has an address, and its MTU
 //	maintain.go  what changes while the carrier works: devices, addresses, MTUs
 //	table.go     the table of paths; strangers.go the part of it that strangers may use
@@ -42,6 +45,7 @@
 //	send.go      the sender: from the ring to datagrams; seal.go the bytes of one packet
 //	trouble.go   what to do when sending fails
 //	receive.go   the receiver: from datagrams to packets; judge.go what is a good packet
+//	limits.go    what strangers may cost
 //	grh.go       the GRH of received UD packets
 //	loop.go      the goroutines: when they look, sleep and wake
 //	stats.go     counts and states

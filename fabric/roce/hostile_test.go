@@ -53,7 +53,7 @@ func (s *foreigner) seal(head, payload []byte) []byte {
 // Each way of being no packet is counted, and a good packet after it arrives.
 func TestHostileDatagrams(t *testing.T) {
 	addr := loopback(3)
-	h := startHost(t, Config{Allowed: []netip.Prefix{netip.PrefixFrom(addr[1], 32)}}, addr[0])
+	h := startHost(t, Config{Allowed: []netip.Prefix{netip.PrefixFrom(addr[1], 32)}, unscreened: true}, addr[0])
 	s, foreign := newForeigner(t, addr[1], addr[0]), newForeigner(t, addr[2], addr[0])
 	good := s.seal(head(writeOnly, 1), content(100, 1))
 	with := func(change func(b []byte) []byte) []byte {
@@ -120,7 +120,7 @@ func TestPartialMembership(t *testing.T) {
 // neither.
 func TestEveryLength(t *testing.T) {
 	addr := loopback(2)
-	h := startHost(t, Config{}, addr[0])
+	h := startHost(t, Config{unscreened: true}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
 	rng := rand.New(rand.NewPCG(1, 2))
 	known := opcodes()
@@ -239,7 +239,7 @@ func TestStrangersAreBounded(t *testing.T) {
 // Whatever a datagram holds, the carrier goes on, and takes it only if it is a packet.
 func FuzzDatagram(f *testing.F) {
 	addr := loopback(2)
-	h := startHost(f, Config{}, addr[0])
+	h := startHost(f, Config{unscreened: true}, addr[0])
 	s := newForeigner(f, addr[1], addr[0])
 	marker := s.seal(head(acknowledge, 0x777777), nil)
 	f.Add(marker, false)

@@ -16,6 +16,8 @@ const (
 	BadICRC
 	NotAllowed // its address is not among Config.Allowed
 	TableFull  // a stranger, and all paths are held
+	OverBudget // for queue pair 1, or of a manufacturer's opcode, and more than an address may send
+	WrongPort  // its source port is not that of the peer's queue pair
 	Reasons    // how many reasons there are
 
 	good     Reason = 254 // in the ring
@@ -25,6 +27,7 @@ const (
 var reasons = [Reasons]string{
 	BadLength: "no packet has this length", UnknownOpcode: "unknown opcode", BadVersion: "transport version is not 0",
 	BadPKey: "P_Key is not the default one", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
+	OverBudget: "more management datagrams than an address may send", WrongPort: "not the source port of the peer's queue pair",
 }
 
 // String returns the reason in words.
@@ -38,12 +41,19 @@ func (r Reason) String() string {
 const (
 	defaultPKey = 0x7fff // without the bit for full membership
 	fecn        = 0x80   // in byte 4 of the BTH
+
+	managementQPN = 1
 )
 
 // judge puts a packet into the ring if it is good. The bytes are private, so they cannot change
 // meanwhile.
 func (r *receiver) judge(b []byte) Reason {
-	if len(b) < packet.BTHSize+packet.ICRCSize || len(b)%4 != 0 || len(b) > packet.MaxPacket {
+	switch {
+	case len(b) < packet.BTHSize+packet.ICRCSize:
+		return BadLength
+	case b[0] >= vendorOpcodes:
+		return r.vendor(b)
+	case len(b)%4 != 0 || len(b) > packet.MaxPacket:
 		return BadLength
 	}
 	bth := packet.ParseBTH((*[packet.BTHSize]byte)(b))
@@ -66,6 +76,9 @@ func (r *receiver) judge(b []byte) Reason {
 	head, payload, ok := r.ring.Reserve(info.HeaderSize, grh+n)
 	if !ok {
 		return ringFull
+	}
+	if bth.DestQP == managementQPN && !r.admits(r.limits.management) {
+		return OverBudget
 	}
 	// A device sends identification 0, or 0, 1, 2 ... if its kernel has cut a message.
 	guess := uint16(0)

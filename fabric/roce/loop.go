@@ -73,17 +73,23 @@ func shortenSlice() {
 type waiter struct {
 	asleep atomic.Uint32 // 1 while the loop sleeps, or is about to
 	epoll  int
+	timer  int      // timerfd, which ends a sleep for wakeAfter
 	event  int      // eventfd; it is written to, and never read: epoll reports each write once
 	file   *os.File // epoll as a file, if the goroutine must give up its P while it sleeps; otherwise nil
 	events [16]unix.EpollEvent
 }
 
 func newWaiter() (*waiter, error) {
-	w := &waiter{epoll: -1, event: -1}
+	w := &waiter{epoll: -1, event: -1, timer: -1}
 	var err error
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
 		if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
 			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.event, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
+		}
+	}
+	if err == nil {
+		if w.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err == nil {
+			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.timer, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 		}
 	}
 	if err != nil {
@@ -102,6 +108,21 @@ func newWaiter() (*waiter, error) {
 // watch makes datagrams on a socket end the sleep.
 func (w *waiter) watch(fd int, number uint32) error {
 	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
+}
+
+// mute ends or begins that datagrams on a socket end the sleep.
+func (w *waiter) mute(fd int, number uint32, mute bool) {
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
+	if mute {
+		e.Events = 0
+	}
+	_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, fd, &e)
+}
+
+// wakeAfter ends a sleep after a time. A second call replaces the first.
+func (w *waiter) wakeAfter(d time.Duration) {
+	t := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
+	_ = unix.TimerfdSettime(w.timer, 0, &t, nil)
 }
 
 // forget undoes watch. Closing the socket would not suffice if another process has it too.
@@ -166,10 +187,10 @@ func (w *waiter) close() {
 		_ = w.file.Close()
 		w.epoll = -1
 	}
-	for _, fd := range []int{w.epoll, w.event} {
+	for _, fd := range []int{w.epoll, w.event, w.timer} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
-	w.epoll, w.event = -1, -1
+	w.epoll, w.event, w.timer = -1, -1, -1
 }

@@ -24,10 +24,26 @@ func (c *Carrier) maintain() {
 	defer ticker.Stop()
 	forget := time.NewTicker(forgetEvery)
 	defer forget.Stop()
+	var soon <-chan time.Time // before that, the kernel is given no new programs
+	again := false            // it has to be given some then
 	for {
 		select {
 		case <-c.stop:
 			return
+		case <-c.peers:
+			if soon == nil {
+				c.screenNow()
+				soon = time.After(screenEvery)
+				again = false
+			} else {
+				again = true
+			}
+			continue
+		case <-soon:
+			if soon = nil; again {
+				c.peersChanged()
+			}
+			continue
 		case <-c.changed:
 		case <-forget.C:
 			c.paths.each(func(p *path) { p.mtu.Store(0) })
@@ -37,6 +53,7 @@ func (c *Carrier) maintain() {
 					c.look(l)
 				}
 			}
+			c.countDropped()
 		}
 		c.mu.Lock()
 		if !c.closed {

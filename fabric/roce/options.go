@@ -16,11 +16,15 @@ const (
 	ipv6FlowInfo = 11  // IPV6_FLOWINFO (linux/in6.h)
 	bufferWanted = 8 << 20
 	bufferSmall  = 4 << 10
+
+	// bufferStrangers is less than that for peers: what waits there when strangers flood the
+	// port is mostly what nobody wants. It holds a window of UD packets.
+	bufferStrangers = 1 << 20
 )
 
-// prepareReceive sets the options of a socket that receives. It returns the size of its
-// receive buffer as the kernel counts, and whether the kernel joins datagrams (UDP_GRO).
-func prepareReceive(fd int, v6 bool) (buffer int, gro bool, err error) {
+// prepareReceive sets the options of a socket that receives, whose buffer should have wanted
+// bytes. It returns the size of its buffer as the kernel counts, and whether the kernel joins datagrams (UDP_GRO).
+func prepareReceive(fd int, v6 bool, wanted int) (buffer int, gro bool, err error) {
 	type option struct {
 		level, name int
 		what        string
@@ -42,9 +46,8 @@ func prepareReceive(fd int, v6 bool) (buffer int, gro bool, err error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return 0, false, err
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
 	gro = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, udpGRO, 1) == nil // Linux 5.0
-	return setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE), gro, nil
+	return setBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, wanted), gro, nil
 }
 
 // prepareSend sets the options of a socket that sends. All packets have DF set, and the
@@ -66,7 +69,7 @@ func prepareSend(fd int, v6 bool) (buffer int, err error) {
 	}
 	// Nobody reads from this socket.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferSmall)
-	return setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE), nil
+	return setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, bufferWanted), nil
 }
 
 // canSegment reports whether the kernel cuts messages of this socket into datagrams
@@ -78,9 +81,9 @@ func canSegment(fd int) bool {
 
 // setBuffer makes a buffer of the socket as large as the kernel allows, and returns its size as
 // the kernel counts: twice what was asked for.
-func setBuffer(fd, option, force int) int {
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, bufferWanted) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, bufferWanted)
+func setBuffer(fd, option, force, wanted int) int {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, wanted) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, wanted)
 	}
 	n, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
 	return n

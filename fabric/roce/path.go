@@ -49,6 +49,7 @@ type path struct {
 	sent     atomic.Uint64         // packets
 	received atomic.Uint64         // packets; counted in source
 	fault    atomic.Pointer[fault] // why packets cannot be sent; nil: they can
+	asked    atomic.Bool           // this engine has asked for the path: asker is wanted
 	refs     int                   // routes, and paths whose source this is
 	asker    asker                 // the table's: in which list it is without refs
 	routes   int                   // calls of Hold without Release

@@ -18,6 +18,12 @@ const (
 	controlSize  = 192
 	share        = 32 // datagrams that are judged in a step: meanwhile the engine's answers wait
 	polled       = 2  // so many local addresses are simply tried; with more, epoll says which to try
+
+	// Strangers are served if there is nothing of those who are known, and every strangersTurn
+	// steps in any case. Few of their messages are taken at a time, because those who are known
+	// wait meanwhile.
+	strangersTurn  = 16
+	strangersBatch = 8
 )
 
 // A receiver takes datagrams from the sockets of all local addresses and puts packets into the
@@ -47,6 +53,8 @@ type receiver struct {
 	put    int           // packets put into the ring in this step
 	judged int           // datagrams judged in this step
 	turn   uint          // local address from which was received last
+	steps  uint          // for strangersTurn
+	limits limits        // of what strangers may cost
 	counts receiveCounts
 }
 
@@ -74,7 +82,7 @@ type memo struct {
 }
 
 func newReceiver(c *Carrier, ring *packetring.Producer) *receiver {
-	r := &receiver{c: c, ring: ring, buffers: make([]byte, receiveBatch*bufferSize)}
+	r := &receiver{c: c, ring: ring, limits: newLimits(), buffers: make([]byte, receiveBatch*bufferSize)}
 	for i := range r.messages {
 		h := &r.messages[i].Header
 		set(&r.vectors[i], r.buffers[i*bufferSize:][:bufferSize])
@@ -95,24 +103,10 @@ func (r *receiver) reset(i int) {
 func (r *receiver) step() (did int, full bool) {
 	r.put, r.judged = 0, 0
 	did, full = r.deliver()
-	locals := *r.c.locals.Load()
-	if len(locals) <= polled {
-		for i := 0; i < len(locals) && r.n == 0; i++ {
-			r.turn++ // so that all have their turns although the share is used up by one
-			var n int
-			n, full = r.receive(locals[r.turn%uint(len(locals))])
-			did += n
-		}
-	} else if r.n == 0 {
-		for _, e := range r.c.receiveWaiter.ready() {
-			for _, l := range locals {
-				if l.number == uint32(e.Fd) && r.n == 0 {
-					var n int
-					n, full = r.receive(l)
-					did += n
-				}
-			}
-		}
+	if r.n == 0 {
+		var n int
+		n, full = r.look()
+		did += n
 	}
 	if r.put > 0 {
 		// Add is a full barrier between publishing the packets and finding out, in Arrived, whether
@@ -126,14 +120,69 @@ func (r *receiver) step() (did int, full bool) {
 	return did, full
 }
 
-// receive receives a batch of messages from the socket of a local address.
-func (r *receiver) receive(l *local) (did int, full bool) {
+// look receives from the sockets of all local addresses, until one has had datagrams that are not
+// done with: first from those for addresses that are known, then from those for strangers.
+func (r *receiver) look() (did int, full bool) {
+	locals := *r.c.locals.Load()
+	r.turn++ // so that all have their turns although the share is used up by one
+	r.steps++
+	strangers := r.mayServeStrangers()
+	first := strangers && r.steps%strangersTurn == 0
+	if len(locals) > polled {
+		return r.lookAtReady(locals, strangers, first)
+	}
+	for _, class := range [2]class{fromKnown, fromStranger} {
+		if first {
+			class = fromKnown + fromStranger - class
+		}
+		if class == fromStranger && (!strangers || did > 0) {
+			continue
+		}
+		for i := 0; i < len(locals) && r.n == 0; i++ {
+			var n int
+			n, full = r.receive(locals[(r.turn+uint(i))%uint(len(locals))], class)
+			did += n
+		}
+	}
+	return did, full
+}
+
+// lookAtReady is look for many local addresses: it tries only those of which epoll says that
+// they have datagrams.
+func (r *receiver) lookAtReady(locals []*local, strangers, first bool) (did int, full bool) {
+	ready := r.c.receiveWaiter.ready()
+	for _, class := range [2]class{fromKnown, fromStranger} {
+		if first {
+			class = fromKnown + fromStranger - class
+		}
+		for _, e := range ready {
+			if number := uint32(e.Fd); class == fromStranger != (number&strangersBit != 0) || class == fromStranger && (!strangers || did > 0) {
+				continue
+			}
+			for _, l := range locals {
+				if l.number == uint32(e.Fd)&^strangersBit && r.n == 0 {
+					var n int
+					n, full = r.receive(l, class)
+					did += n
+				}
+			}
+		}
+	}
+	return did, full
+}
+
+// receive receives a batch of messages from a socket of a local address.
+func (r *receiver) receive(l *local, from class) (did int, full bool) {
+	fd, most := l.receiver, receiveBatch
 	l.use.RLock()
-	if l.closed {
+	if from == fromStranger {
+		fd, most = l.group.strangers, strangersBatch
+	}
+	if l.closed || fd < 0 {
 		l.use.RUnlock()
 		return 0, false
 	}
-	n, errno := mmsg.Receive(l.receiver, r.messages[:])
+	n, errno := mmsg.Receive(fd, r.messages[:most])
 	l.use.RUnlock()
 	r.counts.calls.Add(1)
 	if errno != 0 || n == 0 {
@@ -162,7 +211,7 @@ func (r *receiver) deliver() (did int, full bool) {
 			}
 			r.judged++
 			if why != good {
-				r.drop(why)
+				r.drop(why, r.known())
 			}
 			r.rest = r.rest[len(b):]
 		}
@@ -194,10 +243,10 @@ func (r *receiver) begin() {
 	switch {
 	case n == 0 || m.Header.Flags&unix.MSG_TRUNC != 0:
 		r.rest = nil
-		r.drop(BadLength)
+		r.drop(BadLength, r.known())
 	case r.d.path == nil && !r.c.allowed(r.d.remote):
 		r.rest = nil
-		r.drop(NotAllowed)
+		r.drop(NotAllowed, false)
 	}
 }
 
@@ -256,18 +305,20 @@ func (r *receiver) options(control []byte) {
 			if value > 0 && int(value) < r.d.segment {
 				r.d.segment = int(value)
 			}
-		case [2]int32{unix.SOL_SOCKET, unix.SO_RXQ_OVFL}:
-			dropped := value - r.from.dropped
-			r.from.dropped = value
-			r.from.counts.dropped.Add(uint64(dropped))
-			r.counts.kernel.Add(uint64(dropped))
 		}
 	}
 }
 
+// known reports whether this engine has asked for a path to the sender of the message.
+func (r *receiver) known() bool { return r.d.path != nil && r.d.path.asked.Load() }
+
 // drop counts a datagram that was dropped, and explains the first one of each kind.
-func (r *receiver) drop(why Reason) {
+func (r *receiver) drop(why Reason, known bool) {
 	r.counts.dropped[why].Add(1)
+	if !known {
+		r.counts.droppedStrangers[why].Add(1)
+		r.limits.wasted(r.d.remote)
+	}
 	if !r.said[why] {
 		r.said[why] = true
 		r.c.log.Warn("datagram dropped; more of this kind are only counted", "reason", why.String(),

@@ -15,7 +15,15 @@ import (
 // called as often as Hold. An address is a GID: an IPv4-mapped or an IPv6 address. From is a
 // local address of the carrier; if it is zero, the carrier takes its first local address of the
 // same family.
-func (c *Carrier) Hold(to nic.Address) (nic.Path, error) { return c.route(to, c.paths.hold) }
+// When Hold has returned, the kernel knows the address too: its packets do not wait among those of
+// strangers.
+func (c *Carrier) Hold(to nic.Address) (nic.Path, error) {
+	p, err := c.route(to, c.paths.hold)
+	if err == nil {
+		c.screenNow()
+	}
+	return p, err
+}
 
 // Find is Hold without holding the path. Such a path ends when some thousand other paths
 // that nobody holds were used after it; then packets on it are dropped, and Find returns

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/nicless/nicless/packet"
@@ -21,6 +22,11 @@ import (
 type Sockets struct {
 	Receive int   // descriptor of the socket that is bound to the address and to port 4791
 	Send    []int // descriptors of sockets that are bound to the address and to other ports; at least one
+
+	// Group are the descriptors of further sockets of Receive's address and port, in the order in
+	// which they were bound: for strangers, and for what is no packet. It can be empty; then
+	// strangers share the buffer of those who are known. See group.go.
+	Group []int
 
 	// MTU is that of the network device that has the address. If it is 0, the carrier takes
 	// the smallest MTU of all devices that are up in the namespace of the sockets.
@@ -53,6 +59,7 @@ func OpenSockets(a netip.Addr, senders int) (*Sockets, error) {
 		s.Close()
 		return nil, explainBind(a, err)
 	}
+	s.Group = openGroup(s.Receive, a, bound)
 	for range min(max(senders, 1), maxSourcePorts) {
 		fd, err := openSender(a)
 		if err != nil {
@@ -69,12 +76,12 @@ func OpenSockets(a netip.Addr, senders int) (*Sockets, error) {
 
 // Close closes the sockets.
 func (s *Sockets) Close() {
-	for _, fd := range append(s.Send, s.Receive) {
+	for _, fd := range slices.Concat(s.Send, s.Group, []int{s.Receive}) {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
-	s.Send, s.Receive = nil, -1
+	s.Send, s.Group, s.Receive = nil, nil, -1
 }
 
 func newSocket(a netip.Addr) (int, error) {

@@ -50,8 +50,14 @@ type ReceiveStats struct {
 	Marked         uint64 // packets with a mark of congestion (ECN CE)
 	Strangers      uint64 // remote addresses that have begun to send without being asked for
 
-	KernelDropped uint64          // datagrams that the kernel dropped because the socket's buffer was full
-	Dropped       [Reasons]uint64 // datagrams that the carrier dropped, by reason
+	Dropped          [Reasons]uint64 // datagrams that the carrier dropped, by reason
+	DroppedStrangers [Reasons]uint64 // of these: from addresses that this engine has not asked for
+	Rests            uint64          // times that strangers were not served, because they had sent too much that is useless
+
+	// Datagrams that the kernel dropped: from addresses that are known, and from strangers,
+	// because the buffer for them was full; and those that are no packets or come from addresses
+	// that are not allowed. If strangers have no buffer of their own, KernelDropped is all of these.
+	KernelDropped, KernelDroppedStrangers, KernelUnfit uint64
 }
 
 // An AddressState is the state of a local address.
@@ -87,14 +93,17 @@ type sendCounts struct {
 }
 
 type receiveCounts struct {
-	packets, bytes, messages, joined, calls, full, weak, marked, strangers, kernel atomic.Uint64
-	dropped                                                                        [Reasons]atomic.Uint64
+	packets, bytes, messages, joined, calls, full, weak, marked, strangers, rests atomic.Uint64
+
+	dropped, droppedStrangers [Reasons]atomic.Uint64
+	kernel                    [classes]atomic.Uint64
 }
 
 type addressCounts struct{ datagrams, bytes, dropped atomic.Uint64 }
 
 // Stats returns the counts of the carrier.
 func (c *Carrier) Stats() Stats {
+	c.countDropped()
 	s, r := &c.sender.counts, &c.receiver.counts
 	stats := Stats{
 		Sent: SendStats{
@@ -105,11 +114,13 @@ func (c *Carrier) Stats() Stats {
 		Received: ReceiveStats{
 			Packets: r.packets.Load(), Bytes: r.bytes.Load(), Messages: r.messages.Load(), Joined: r.joined.Load(),
 			Calls: r.calls.Load(), Full: r.full.Load(), Weak: r.weak.Load(), Marked: r.marked.Load(),
-			Strangers: r.strangers.Load(), KernelDropped: r.kernel.Load(),
+			Strangers: r.strangers.Load(), Rests: r.rests.Load(),
+			KernelDropped: r.kernel[fromKnown].Load(), KernelDroppedStrangers: r.kernel[fromStranger].Load(), KernelUnfit: r.kernel[unfit].Load(),
 		},
 	}
 	for i := range stats.Received.Dropped {
 		stats.Received.Dropped[i] = r.dropped[i].Load()
+		stats.Received.DroppedStrangers[i] = r.droppedStrangers[i].Load()
 	}
 	c.paths.each(func(p *path) {
 		stats.Paths++
@@ -122,6 +133,7 @@ func (c *Carrier) Stats() Stats {
 
 // Addresses returns the states of the local addresses.
 func (c *Carrier) Addresses() []AddressState {
+	c.countDropped()
 	var states []AddressState
 	for _, l := range *c.locals.Load() {
 		s := AddressState{

@@ -27,6 +27,9 @@ type table struct {
 	slots [tableSize]atomic.Pointer[path]
 	epoch atomic.Uint64 // counts paths that have ended
 
+	changed   func()        // called, under the lock, when an address becomes known; does not wait
+	newcomers atomic.Uint64 // counts addresses that have become known
+
 	mu    sync.Mutex
 	paths map[key]*path
 	free  []uint32          // places that are free
@@ -130,6 +133,7 @@ func (t *table) get(k key, from *local, who asker) (*path, error) {
 	if p.source = source; source == nil {
 		p.source = p
 	}
+	t.asked(p)
 	t.paths[k] = p
 	t.idle[who].add(p)
 	t.slots[at].Store(p)
@@ -146,7 +150,18 @@ func (t *table) want(p *path, who asker) {
 		t.idle[who].add(p)
 	}
 	p.asker = who
+	t.asked(p)
 	t.trim(who)
+}
+
+// asked notes that this engine has asked for a path: its remote address is known from now on.
+func (t *table) asked(p *path) {
+	if p.asker == wanted && !p.asked.Swap(true) && p.source == p {
+		t.newcomers.Add(1)
+		if t.changed != nil {
+			t.changed()
+		}
+	}
 }
 
 // makeRoom ends paths until there is a free place for another one, and reports whether there is

@@ -124,3 +124,26 @@ func FuzzControl(f *testing.F) {
 		}
 	})
 }
+
+// Datagrams for which a socket has no room are counted.
+func TestDropped(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096))
+	name, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	n, ok := Dropped(fd)
+	require.True(t, ok)
+	require.Zero(t, n)
+	for range 100 {
+		require.NoError(t, unix.Sendto(fd, make([]byte, 100), 0, name))
+	}
+	n, ok = Dropped(fd)
+	require.True(t, ok)
+	require.Greater(t, n, uint32(50))
+	require.Less(t, n, uint32(100))
+	_, ok = Dropped(-1)
+	require.False(t, ok)
+}

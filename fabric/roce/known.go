@@ -1,0 +1,99 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"net/netip"
+	"time"
+)
+
+// screenEvery is the least time between two programs for the kernel: making one takes some
+// tens of microseconds. Until then, an address that has become known is served as a stranger.
+const screenEvery = 10 * time.Millisecond
+
+// peersChanged makes maintain give the kernel new programs. It does not wait.
+func (c *Carrier) peersChanged() {
+	select {
+	case c.peers <- struct{}{}:
+	default:
+	}
+}
+
+// startScreen gives the kernel the first program for a local address. If the kernel chooses no
+// sockets of a group, the address has one socket, with a filter if there are filters.
+func (c *Carrier) startScreen(l *local) {
+	if c.cfg.unscreened {
+		l.leaveGroup()
+		return
+	}
+	err := l.applyScreen(c.cfg.Allowed, c.knownTo(l))
+	if err != nil && l.group.strangers >= 0 {
+		c.log.Info("strangers share the buffer of peers: the kernel does not choose sockets", "address", l.addr.String(), "error", err.Error())
+		l.leaveGroup()
+		err = l.applyScreen(c.cfg.Allowed, known{})
+	}
+	if l.group.screened = err == nil; err != nil {
+		c.log.Info("the kernel takes no filter; every datagram is judged by the carrier", "address", l.addr.String(), "error", err.Error())
+	}
+}
+
+// screenNow gives the kernel new programs if addresses have become known since the last ones.
+func (c *Carrier) screenNow() {
+	c.screens.Lock()
+	defer c.screens.Unlock()
+	if n := c.paths.newcomers.Load(); n != c.screened {
+		c.screened = n
+		c.screenAll()
+	}
+}
+
+// screenAll gives the kernel new programs for all local addresses that have strangers apart.
+func (c *Carrier) screenAll() {
+	for _, l := range *c.locals.Load() {
+		if l.group.strangers < 0 {
+			continue
+		}
+		k := c.knownTo(l)
+		for l.applyScreen(c.cfg.Allowed, k) != nil && len(k.words) > 0 {
+			k.words = k.words[:len(k.words)/2] // net.core.optmem_max is small; the others are served as strangers
+		}
+	}
+}
+
+// knownTo returns the addresses that are known to a local address: those that this engine has
+// asked for a path to. If there are too many, those that nobody holds now are left out.
+func (c *Carrier) knownTo(l *local) known {
+	var held, other []netip.Addr
+	c.paths.each(func(p *path) {
+		switch {
+		case p.from != l || p.asker != wanted || p.source != p:
+		case p.refs > 0:
+			held = append(held, p.remote)
+		default:
+			other = append(other, p.remote)
+		}
+	})
+	if len(held)+len(other) <= maxKnown {
+		held = append(held, other...)
+	}
+	return makeKnown(held, l.plain.Is6(), c.secret)
+}
+
+// watch makes datagrams of a local address wake the receiver. Strangers' have the highest bit of
+// the number set.
+func (c *Carrier) watch(l *local) error {
+	err := c.receiveWaiter.watch(l.receiver, l.number)
+	if err == nil && l.group.strangers >= 0 {
+		err = c.receiveWaiter.watch(l.group.strangers, l.number|strangersBit)
+	}
+	return err
+}
+
+const strangersBit = 1 << 31
+
+// countDropped counts what the kernel has dropped.
+func (c *Carrier) countDropped() {
+	for _, l := range *c.locals.Load() {
+		l.countDropped(&c.receiver.counts)
+	}
+}

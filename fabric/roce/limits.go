@@ -1,0 +1,152 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/internal/budget"
+)
+
+// What strangers may cost.
+var (
+	// wasteRate is how many datagrams of strangers may turn out to be useless. Judging one takes
+	// about a microsecond, with its part of the system call: so this is about two hundredths of
+	// a processor. Strangers whose datagrams are good are not slowed down.
+	wasteRate = budget.Rate{PerSecond: 20_000, Burst: 2_000}
+
+	// Management datagrams for queue pair 1, of each address and of all strangers together. A
+	// connection takes three, and the connection manager has a budget of its own for requests. A
+	// thousand hosts that start at once send one or two each; what is lost they send again.
+	managementEach = budget.Rate{PerSecond: 2_000, Burst: 2_000}
+	managementAll  = budget.Rate{PerSecond: 8_000, Burst: 8_000}
+
+	// Datagrams of manufacturers' opcodes, by which strangers begin what needs keys.
+	vendorEach = budget.Rate{PerSecond: 50, Burst: 50}
+	vendorAll  = budget.Rate{PerSecond: 1_000, Burst: 1_000}
+)
+
+// restTime is how long strangers are not served after they have wasted what they may.
+const restTime = time.Millisecond
+
+// limits bound what strangers cost the receiver, which owns them.
+type limits struct {
+	waste      budget.Bucket
+	management *budget.Sources
+	vendor     *budget.Sources
+
+	resting bool
+	until   time.Time
+
+	useless int // datagrams of strangers that were dropped and are not charged yet
+	crowd   crowd
+}
+
+func newLimits() limits {
+	return limits{
+		waste:      budget.NewBucket(wasteRate),
+		management: budget.NewSources(managementEach, managementAll),
+		vendor:     budget.NewSources(vendorEach, vendorAll),
+		crowd:      crowd{seed: maphash.MakeSeed()},
+	}
+}
+
+// wasted notes that a stranger's datagram was dropped.
+func (m *limits) wasted(from netip.Addr) {
+	m.useless++
+	m.crowd.add(from)
+}
+
+// mayServeStrangers reports whether strangers have a turn. While they have none, their sockets do
+// not wake the receiver, and the kernel drops what does not fit into the buffer.
+func (r *receiver) mayServeStrangers() bool {
+	m := &r.limits
+	if m.useless == 0 && !m.resting {
+		return true
+	}
+	now := time.Now()
+	if m.resting {
+		if now.Before(m.until) {
+			return false
+		}
+		m.resting = false
+		r.c.rest(false, 0)
+	}
+	n := float64(m.useless)
+	m.useless = 0
+	if m.waste.Take(now, min(n, wasteRate.Burst)) {
+		return true
+	}
+	wait := max(restTime, m.waste.Wait(now, min(n, wasteRate.Burst)))
+	m.resting, m.until = true, now.Add(wait)
+	m.useless = int(n) // still to be paid
+	r.counts.rests.Add(1)
+	r.c.rest(true, wait)
+	return false
+}
+
+// rest ends or begins that strangers' sockets wake the receiver. A rest of a time ends by a timer.
+func (c *Carrier) rest(begin bool, d time.Duration) {
+	for _, l := range *c.locals.Load() {
+		l.use.RLock()
+		if !l.closed && l.group.strangers >= 0 {
+			c.receiveWaiter.mute(l.group.strangers, l.number|strangersBit, begin)
+		}
+		l.use.RUnlock()
+	}
+	if begin {
+		c.receiveWaiter.wakeAfter(d)
+	}
+}
+
+// admits is the budget for what costs more than judging: packets to queue pair 1, which a
+// goroutine of the engine takes, and datagrams of a manufacturer's opcode. Both are checked
+// before the ICRC.
+func (r *receiver) admits(s *budget.Sources) bool {
+	source, now := r.d.remote.As16(), time.Now()
+	if r.known() {
+		return s.Alone(source, now)
+	}
+	return s.Take(source, now)
+}
+
+// vendor takes a datagram whose opcode is one of those that the specification leaves to
+// manufacturers: 0xc0 to 0xff. It may come from anybody, and has at least the length of the
+// shortest packet; nothing else was checked. The screen lets such datagrams through. This
+// carrier uses none of the opcodes. A kind of link that does begins here: what it accepts
+// becomes a packet, and the budget for strangers has been taken already.
+func (r *receiver) vendor([]byte) Reason {
+	if !r.known() && !r.admits(r.limits.vendor) {
+		return OverBudget
+	}
+	return UnknownOpcode
+}
+
+// A crowd estimates how many addresses there are in a time, by a bit for each hash.
+type crowd struct {
+	seed maphash.Seed
+	bits [16]atomic.Uint64 // the receiver sets, and maintain takes them
+}
+
+func (c *crowd) add(a netip.Addr) {
+	b := a.As16()
+	h := maphash.Bytes(c.seed, b[:])
+	if w, bit := &c.bits[h/64%uint64(len(c.bits))], uint64(1)<<(h%64); w.Load()&bit == 0 {
+		w.Or(bit)
+	}
+}
+
+// take returns about how many addresses were added since the last time, and forgets them. It
+// counts up to some thousand.
+func (c *crowd) take() int {
+	size, zero := 64*len(c.bits), 0
+	for i := range c.bits {
+		zero += 64 - bits.OnesCount64(c.bits[i].Swap(0))
+	}
+	return int(math.Round(float64(size) * math.Log(float64(size)/float64(max(zero, 1)))))
+}

@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	// Emulation of the kernel for programs that use rdma-core: a client of the engine. The
 	// engine does not know it.
 	"verbs/internal/abi": {},
-	"verbs/internal/cm":  {"internal/nic", "verbs/internal/abi"},
+	"verbs/internal/cm":  {"internal/budget", "internal/nic", "verbs/internal/abi"},
 	"verbs":              {"engine", "packet", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
 
 	// Emulated accelerators: beside the host API, not above it.

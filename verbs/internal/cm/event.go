@@ -81,6 +81,7 @@ func (e *event) read() {
 	e.id.reported++
 	if e.kind == connectRequest {
 		e.id.backlog++
+		e.id.readRequest(e.made)
 	}
 	if e.group != nil {
 		e.group.reported++

@@ -90,6 +90,8 @@ type id struct {
 
 	reported uint32 // events that the program has read
 	backlog  int
+	pace     pace // of a listener
+	listener *id  // whose request the id is for, until the program has used it
 	groups   []*group
 	link     *link // the connection, or its beginning
 	held     *Held // the wire's address; nil: it is not held
@@ -148,8 +150,17 @@ func (m *Manager) newID(ch *Channel, p *Program, space portSpace, qpType uint8) 
 	return i, nil
 }
 
-// find returns the id that a command names.
+// find returns the id that a command names, which the program uses so.
 func (m *Manager) find(c *Call, handle uint32) (*id, error) {
+	i, err := m.look(c, handle)
+	if err == nil {
+		i.used()
+	}
+	return i, err
+}
+
+// look is find for a command by which librdmacm asks before its program knows the id.
+func (m *Manager) look(c *Call, handle uint32) (*id, error) {
 	i := m.ids[handle]
 	switch {
 	case i == nil:
@@ -179,6 +190,7 @@ func (m *Manager) destroy(i *id) {
 	}
 	delete(m.ids, i.handle)
 	i.unlink()
+	i.used()
 	for _, e := range i.channel.drop(func(e *event) bool { return e.id == i }) {
 		if e.made != nil {
 			m.destroy(e.made) // rejects the request
@@ -191,6 +203,7 @@ func (m *Manager) destroy(i *id) {
 		i.held.Release()
 	}
 	i.leavePort()
+	i.endPace()
 	for _, g := range i.groups {
 		m.forget(g)
 	}

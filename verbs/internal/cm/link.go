@@ -33,6 +33,7 @@ type link struct {
 	pending    *resend       // what it sends again; nil: nothing
 	answer     Message       // with which it has refused or served a request; nil: it has not
 	held       *Held         // the wire's address
+	half       bool          // it counts as half open
 	mute       bool          // the user was told that the wire does not take its messages
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nicless/nicless/internal/budget"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	// not polled yet. nil: that is not known, and events do not wait for it.
 	Unpolled func(uid, qpn uint32) bool
 
+	Now func() time.Time // nil means time.Now
+
 	// Wire leads to other engines and hosts. nil: nothing does.
 	Wire Wire
 }
@@ -62,9 +65,11 @@ type Manager struct {
 	nextID   uint32
 	nextMC   uint32
 	lastPort uint16
-	orphans  int       // links without a program
-	counts   WireStats // of datagrams
-	removed  bool      // the device has gone
+	halfOpen map[PortAddress]int // connections that others have asked for and that are not complete, by their address
+	requests *budget.Sources     // of requests from elsewhere
+	orphans  int                 // links without a program
+	counts   WireStats           // of datagrams
+	removed  bool                // the device has gone
 }
 
 // New returns a connection manager.
@@ -75,7 +80,11 @@ func New(c Config) *Manager {
 			return func() { t.Stop() }
 		}
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	m := &Manager{
+		halfOpen: make(map[PortAddress]int), requests: budget.NewSources(requestsEach, requestsAll),
 		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id), groups: make(map[uint32]*group),
 		ports: make(map[portKey]*portUse), waiting: make(map[remote]*request), awaited: make(map[portKey]map[*request]bool), recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
 	}

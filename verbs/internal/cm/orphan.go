@@ -48,6 +48,7 @@ func (l *link) outlives() bool {
 // drop forgets the link.
 func (l *link) drop() {
 	i := l.id
+	l.ends()
 	l.settle()
 	if l.stop != nil { // the time can be hours, and the id is not charged any more
 		l.stop()

@@ -28,6 +28,9 @@ const serviceTimeout = 24
 // become changes the state of the link. Nothing is sent again that belongs to the last state.
 func (l *link) become(s linkState) {
 	l.state = s
+	if s != requested && s != repSent {
+		l.ends()
+	}
 	l.settle()
 	if s == over && l.id.orphan {
 		l.drop()

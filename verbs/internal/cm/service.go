@@ -45,6 +45,8 @@ func (m *Manager) asked(r *request) {
 	}
 	listener, soon := m.listener(r)
 	switch {
+	case listener != nil && r.packet.From.elsewhere():
+		listener.offerFar(r)
 	case listener != nil:
 		listener.offer(r)
 	case len(m.waiting) >= maxWaiting && r.packet.From.elsewhere(): // nobody is charged for it
@@ -130,7 +132,11 @@ func (m *Manager) wake(port portKey) {
 	for r := range m.awaited[port] {
 		if listener, _ := m.listener(r); listener != nil {
 			m.waitsNoMore(r)
-			listener.offer(r)
+			if r.packet.From.elsewhere() {
+				listener.offerFar(r)
+			} else {
+				listener.offer(r)
+			}
 		}
 	}
 }
@@ -209,8 +215,7 @@ func (i *id) offer(r *request) {
 		return
 	}
 	if i.backlog == 0 {
-		i.explain("a request for a connection is rejected: as many requests as the backlog allows wait to be read")
-		m.refuse(r)
+		i.rejectFull(r)
 		return
 	}
 	made, err := m.newID(i.channel, i.program, i.space, i.qpType)
@@ -228,7 +233,18 @@ func (i *id) offer(r *request) {
 	if i.uid == 0 || !i.channel.put(e) {
 		i.backlog++
 		m.destroy(made)
+		return
 	}
+	if r.packet.From.elsewhere() {
+		i.pace.gave(made)
+		made.listener = i
+	}
+}
+
+// rejectFull rejects a request because of the listener's backlog.
+func (i *id) rejectFull(r *request) {
+	i.explain("a request for a connection is rejected: as many requests as the backlog allows wait to be read")
+	i.m.refuse(r)
 }
 
 // refuse answers a request that its listener cannot take.
@@ -259,6 +275,7 @@ func (i *id) begin(listener *id, r *request) {
 	l := i.newLink(r.packet.To, r.packet.From)
 	l.peer = r.from
 	i.m.peers[remote{l.other, l.peer}] = i
+	l.begins()
 	if l.other.elsewhere() {
 		l.tid, l.answerTime, l.tries = r.packet.TID, timewait(responseTimeout), maxCMRetries
 		l.held = i.hold(l.self, l.other.PortAddress)

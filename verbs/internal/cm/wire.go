@@ -65,6 +65,7 @@ type WireStats struct {
 	Malformed  uint64 // that are no messages
 	Strangers  uint64 // from a sender, or for a receiver, that nothing here knows
 	Duplicates uint64 // that had come before
+	OverBudget uint64 // requests that were dropped, because their address has sent too many, or too many wait for one listener
 	Refused    uint64 // requests that asked for what cannot be, or came when too many waited
 }
 
@@ -216,6 +217,10 @@ func (m *Manager) unknown(p Packet) {
 
 // askedFar finds the namespace that a request from elsewhere is for.
 func (m *Manager) askedFar(r *request) {
+	if m.peers[r.sender()] == nil && m.waiting[r.sender()] == nil && !m.admit(r.packet.From.PortAddress) {
+		m.counts.OverBudget++
+		return
+	}
 	_, dst := parseIPHeader(r.data, r.service)
 	home := m.Wire != nil
 	if home {

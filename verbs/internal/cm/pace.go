@@ -67,15 +67,17 @@ func (l *link) ends() {
 type pace struct {
 	made  *id           // whose event is not read, or whose id is not used
 	queue []*request    // from elsewhere, oldest first
-	time  time.Duration // how long after the event's reading the next request comes; 0: paceTime
+	late  int           // times in a row that the program has not used an id in time
 	stop  func()        // ends that time; nil: the event is not read
 }
 
-// How long a program has to use an id. A program that takes several requests before it uses the first one
-// is not held up for long: its time is halved each time that it has let it pass.
+// How long a program has to use an id. On a busy host a thread may wait for a processor for most of
+// paceTime. A program that takes several requests before it uses the first one is soon known by
+// that, and gets the others at shortPaceTime.
 const (
-	paceTime    = 20 * time.Millisecond
-	minPaceTime = time.Millisecond
+	paceTime      = 200 * time.Millisecond
+	shortPaceTime = 5 * time.Millisecond
+	mostLate      = 3
 )
 
 // offerFar gives a listener a request from elsewhere, when it is its turn.
@@ -116,12 +118,13 @@ func (i *id) readRequest(made *id) {
 	if p.made != made || p.stop != nil {
 		return
 	}
-	if p.time == 0 {
-		p.time = paceTime
+	d := paceTime
+	if p.late >= mostLate {
+		d = shortPaceTime
 	}
-	p.stop = i.m.later(p.time, func() {
+	p.stop = i.m.later(d, func() {
 		if p.made == made {
-			p.time = max(p.time/2, minPaceTime)
+			p.late++
 			i.nextRequest()
 		}
 	})
@@ -133,7 +136,7 @@ func (i *id) used() {
 	if i.listener = nil; l == nil || l.pace.made != i {
 		return
 	}
-	l.pace.time = paceTime
+	l.pace.late = 0
 	l.nextRequest()
 }
 

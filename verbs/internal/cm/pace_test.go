@@ -51,11 +51,24 @@ func TestRequestsComeOneAfterTheOther(t *testing.T) {
 	w.run(time.Microsecond)
 	fourth := server.event()
 	require.NotNil(t, fourth, "a program that does not use its ids gets the next one after a while")
-	w.run(paceTime / 2)
+	server.destroy(idOf(fourth))
 	fifth := server.event()
-	require.NotNil(t, fifth, "and then sooner")
-	server.destroy(idOf(fifth))
-	require.Nil(t, server.event())
+	require.NotNil(t, fifth)
+
+	for n := range linkNumber(8) { // the program takes them all before it uses one
+		w.asks(server, "10.9.9.9", 150+n)
+	}
+	for range mostLate {
+		require.Nil(t, server.event())
+		w.run(paceTime)
+		require.NotNil(t, server.event())
+	}
+	for range 8 - mostLate {
+		require.Nil(t, server.event())
+		w.run(shortPaceTime)
+		require.NotNil(t, server.event())
+	}
+	w.run(shortPaceTime)
 
 	for n := range linkNumber(5) {
 		w.asks(server, "10.9.9.9", 200+n)

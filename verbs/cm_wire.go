@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -156,4 +157,16 @@ func (w *cmWire) receive(packet []byte, network bool) {
 		}
 	}
 	w.s.manager.ReceiveMAD(theirs, at, mad, network)
+}
+
+// notes says in sentences what was not done for strangers.
+func (w *cmWire) notes() (notes []string) {
+	s := w.s.manager.WireStats()
+	if s.OverBudget > 0 {
+		notes = append(notes, fmt.Sprintf("requests for connections that were dropped, because their address has sent too many: %d", s.OverBudget))
+	}
+	if n := s.Strangers + s.Malformed; n > 0 {
+		notes = append(notes, fmt.Sprintf("management datagrams of nobody who is known to the connection manager: %d", n))
+	}
+	return notes
 }

@@ -120,6 +120,8 @@ func (e *cableEnd) SendManagement(to RemotePort, head, grh, payload []byte) erro
 	return nil
 }
 
+func (e *cableEnd) SetNotes(func() []string) {}
+
 func (e *cableEnd) SetManagement(f func([]byte, bool)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -52,6 +52,10 @@ type Fabric interface {
 	// the 40 bytes of the GRH before the payload. The source in the GRH is the address from which
 	// the packet has come: the fabric has compared it with the path. network says that the packet has come by RoCE. nil means nobody.
 	SetManagement(f func(packet []byte, network bool))
+
+	// SetNotes names who adds sentences to the report about links: what this server has not done for
+	// strangers. nil means nobody.
+	SetNotes(f func() []string)
 }
 
 // A Reach is what Hold has reached.

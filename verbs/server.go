@@ -143,6 +143,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	}
 	if w, ok := s.manager.Wire.(*cmWire); ok {
 		s.fabric.SetManagement(w.receive)
+		s.fabric.SetNotes(w.notes)
 		s.fabric.SetLocal(s.hasPort)
 		s.announce()
 	}
@@ -153,6 +154,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 func (s *Server) close() {
 	if s.fabric != nil {
 		s.fabric.SetManagement(nil)
+		s.fabric.SetNotes(nil)
 	}
 	s.clock.close()
 	s.silent.Close()

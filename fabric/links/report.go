@@ -15,8 +15,9 @@ import (
 // A Report is the state of one link, or of a network interface over the links.
 type Report struct {
 	Link  string
-	Why   string `json:",omitempty"` // why a link that opens by itself is open
-	About string `json:",omitempty"` // of a network interface: what it is, and its counts
+	Why   string   `json:",omitempty"` // why a link that opens by itself is open
+	About string   `json:",omitempty"` // of a network interface: what it is, and its counts
+	Notes []string `json:",omitempty"` // what was dropped, and why, in sentences
 	Peers []fabric.Peer
 }
 
@@ -27,9 +28,22 @@ func (t *Table) Report() (list []Report) {
 		list = append(list, Report{Link: l.Name(), Peers: l.Peers()})
 	}
 	if s.roce != nil {
-		list = append(list, Report{Link: s.roce.Name(), Why: t.why(), Peers: s.roce.Peers()})
+		list = append(list, Report{Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers()})
+		if f := t.notes.Load(); f != nil {
+			last := &list[len(list)-1]
+			last.Notes = append(last.Notes, (*f)()...)
+		}
 	}
 	return list
+}
+
+// SetNotes names who adds sentences to the report about RoCE: what was not done for strangers.
+func (t *Table) SetNotes(f func() []string) {
+	if f == nil {
+		t.notes.Store(nil)
+		return
+	}
+	t.notes.Store(&f)
 }
 
 // mostReasons is how many reasons the report has at most.

@@ -45,6 +45,7 @@ type Table struct {
 	now        atomic.Pointer[snapshot]
 	local      atomic.Pointer[func(gid [16]byte, lid uint16) bool]
 	management atomic.Pointer[func(packet []byte, network bool)]
+	notes      atomic.Pointer[func() []string]
 
 	mu     sync.Mutex // not held while the engine's thread is waited for, except to open RoCE
 	held   map[netip.Addr]*holding

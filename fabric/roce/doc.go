@@ -48,7 +48,7 @@
 //	limits.go    what strangers may cost
 //	grh.go       the GRH of received UD packets
 //	loop.go      the goroutines: when they look, sleep and wake
-//	stats.go     counts and states
+//	stats.go     counts and states; notes.go the same in words, and floods in the log
 //
 // Source: InfiniBand Architecture Specification, volume 1, annex A17 (RoCEv2).
 package roce

@@ -25,7 +25,8 @@ func (c *Carrier) maintain() {
 	forget := time.NewTicker(forgetEvery)
 	defer forget.Stop()
 	var soon <-chan time.Time // before that, the kernel is given no new programs
-	again := false            // it has to be given some then
+	var floods floodWatch
+	again := false // it has to be given some then
 	for {
 		select {
 		case <-c.stop:
@@ -53,7 +54,7 @@ func (c *Carrier) maintain() {
 					c.look(l)
 				}
 			}
-			c.countDropped()
+			floods.look(c, time.Now(), c.droppedSoFar(), c.receiver.limits.crowd.take)
 		}
 		c.mu.Lock()
 		if !c.closed {

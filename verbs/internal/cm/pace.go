@@ -65,10 +65,10 @@ func (l *link) ends() {
 // threads get the second id: rdma_create_qp fails with EINVAL for one of them, and the program
 // ends. Over a network two clients hardly ask within some microseconds, a flood does.
 type pace struct {
-	made  *id           // whose event is not read, or whose id is not used
-	queue []*request    // from elsewhere, oldest first
-	late  int           // times in a row that the program has not used an id in time
-	stop  func()        // ends that time; nil: the event is not read
+	made  *id        // whose event is not read, or whose id is not used
+	queue []*request // from elsewhere, oldest first
+	late  int        // times in a row that the program has not used an id in time
+	stop  func()     // ends that time; nil: the event is not read
 }
 
 // How long a program has to use an id. On a busy host a thread may wait for a processor for most of

@@ -23,11 +23,11 @@ import (
 const linksUsage = `Prints the links of an engine to other engines and hosts: for each peer the
 state, the MTU, the packets sent and received, those sent again, and, if the
 link opened by itself or is down, why; below, packets that no good peer sends,
-such as those of somebody who tries packet numbers (PSNs) or keys. For RoCE, also what
-was dropped: packets of peers, and of strangers, which are addresses that nobody here
-has asked for. Nodes that have not joined a pool share
-a row. The network interfaces of "nicless net up" are printed too, with their
-peers and counts.
+such as those of somebody who tries packet numbers (PSNs) or keys. For RoCE,
+also what was dropped: packets of peers, and of strangers, which are addresses
+that nobody here has asked for. Nodes that have not joined a pool share a row.
+The network interfaces of "nicless net up" are printed too, with their peers
+and counts.
 
 Usage:
   nicless links [--engine PATH] [--json]
@@ -93,7 +93,7 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 			fmt.Fprintf(w, "  %s\n", plain(l.About))
 		}
 		for _, n := range l.Notes {
-			fmt.Fprintf(w, "  %s\n", n)
+			fmt.Fprintf(w, "  %s\n", plain(n))
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "  PEER\tSTATE\tMTU\tSENT\tRECEIVED\tRESENT\tTIMEOUTS")

@@ -122,7 +122,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 25, visited)
+	require.Equal(t, 26, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

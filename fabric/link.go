@@ -31,6 +31,7 @@ type Peer struct {
 	Why    string        // if not Up: why, as a sentence without a full stop
 	Since  time.Time     // when Up or Why changed last
 	Faults uint64        `json:",omitempty"` // how often the link was given up, and made anew later, because the peer had written what cannot be
+	Keys   string        `json:",omitempty"` // on links with keys: which key the peer has, or that it has none
 	MTU    int           // most bytes of payload in a packet; 0 if there is no port yet
 	Stats  nic.PortStats // of the port; zero if there is none
 }

@@ -36,10 +36,11 @@ type Peers struct {
 	trust bool // keys that are seen first are pinned
 	log   *slog.Logger
 
-	now atomic.Pointer[accepted]
-	mu  sync.Mutex // guards what follows, and the file between the goroutines of this process
-	was stamp      // of the file, when it was read
-	bad stamp      // of the file, when it could not be read
+	now   atomic.Pointer[accepted]
+	times atomic.Uint64 // that the file was read
+	mu    sync.Mutex    // guards what follows, and the file between the goroutines of this process
+	was   stamp         // of the file, when it was read
+	bad   stamp         // of the file, when it could not be read
 }
 
 // accepted is what the file says. It is replaced, never changed. A lookup costs as much as there are
@@ -83,6 +84,10 @@ func (p *Peers) Covers(a netip.Addr) bool {
 
 // Trusts reports whether a key that is seen first is accepted.
 func (p *Peers) Trusts() bool { return p.trust }
+
+// Changes returns how many times the file was read: whoever remembers a decision makes it anew when the
+// number changes. Refresh and Check look whether the file has changed.
+func (p *Peers) Changes() uint64 { return p.times.Load() }
 
 // Known returns nil if a line accepts the key from the address; it changes nothing.
 func (p *Peers) Known(a netip.Addr, key PublicKey) error {
@@ -171,6 +176,7 @@ func (p *Peers) read(at stamp) error {
 		return fmt.Errorf("auth: file of peers %s: %w", p.path, err)
 	}
 	p.now.Store(now)
+	p.times.Add(1)
 	p.was = at
 	return nil
 }

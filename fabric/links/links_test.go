@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs"
@@ -43,6 +44,15 @@ func TestParse(t *testing.T) {
 		got, err := Parse(row.list)
 		require.NoError(t, err, "%q", row.list)
 		require.Equal(t, row.want, got, "%q", row.list)
+	}
+	keys := auth.Options{Key: "k", Peers: "p", Trust: true, Encrypt: true}
+	for _, list := range [][]string{
+		{"auto,key=k,peers=p,trust=first,encrypt"}, {"auto", "roce:192.0.2.1,key=k,peers=p,trust=first,encrypt"}, {"auto,key=k,encrypt", "roce:192.0.2.1,peers=p,trust=first"},
+	} {
+		o, err := Parse(list)
+		require.NoError(t, err, "%q", list)
+		require.Equal(t, keys, o.Auth, "%q: all RoCE has one key", list)
+		require.True(t, o.Auto)
 	}
 	o, err := Parse([]string{"pool:/dev/shm/p,node=3", "ucx:listen=0.0.0.0:7000"})
 	require.NoError(t, err)
@@ -73,6 +83,10 @@ func TestParse(t *testing.T) {
 		{[]string{"none", "auto,peer=10.0.0.0/8"}, "link none excludes other links"},
 		{[]string{"roce:192.0.2.1,address=10.0.0.0/8"}, `part 2, "address=10.0.0.0/8"`},
 		{[]string{"rdma:1"}, `link "rdma:1"; none, auto`},
+		{[]string{"auto,x"}, `link auto: part 2, "x": address=PREFIX or peer=PREFIX is needed, or for keys one of key=FILE, peers=FILE, trust=first, auth=required, auth=offered and encrypt`},
+		{[]string{"auto,encrypt"}, "need key=FILE"},
+		{[]string{"roce:192.0.2.1,auth=required"}, "need key=FILE"},
+		{[]string{"auto,key=a", "roce:192.0.2.1,key=b"}, "a link has one"},
 		{[]string{"roce:"}, `link roce: part 1, "": a local IP address or peer=PREFIX is needed`},
 		{[]string{"roce:peer=10.0.0.0/8"}, "link roce:peer=10.0.0.0/8: no local address"},
 		{[]string{"roce:192.0.2.1,peer=10.0.0.0/33"}, "peer=10.0.0.0/33: an address or a prefix such as 10.0.0.0/8 is needed"},

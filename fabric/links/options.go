@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/fabric/pool"
 	"github.com/nicless/nicless/fabric/ucx"
 )
@@ -28,6 +29,9 @@ type Options struct {
 
 	// Users are those for whom RoCE opens by itself. Links that have a name of their own serve all clients.
 	Users Users
+
+	// Auth has the keys of RoCE, whoever opens it.
+	Auth auth.Options
 }
 
 // Parse reads the arguments of --link. peer= names the only remote addresses with which RoCE exchanges
@@ -37,6 +41,7 @@ type Options struct {
 //	none                                  no links
 //	auto[,address=PREFIX][,peer=PREFIX]...  RoCE opens by itself; this is what happens without --link
 //	roce:ADDRESS[,peer=PREFIX]...         RoCE on a local address
+//	auto,key=FILE..., roce:...,key=FILE   the same with keys; see auth.Options.Set. All RoCE has one key
 //	pool:PATH,node=N[,...]                memory that several engines share; see pool.Parse
 //	ucx:HOST:PORT, ucx:listen=HOST:PORT   UCX, over what it finds; see ucx.Parse
 func Parse(list []string) (o Options, err error) {
@@ -82,6 +87,9 @@ func Parse(list []string) (o Options, err error) {
 			return o, fmt.Errorf("link %q; none, auto, roce:ADDRESS, pool:PATH,node=N and ucx:HOST:PORT are possible", s)
 		}
 	}
+	if err := o.Auth.Check(); err != nil {
+		return o, fmt.Errorf("link roce, auto: %w", err)
+	}
 	return o, nil
 }
 
@@ -115,7 +123,7 @@ func (o *Options) parseAuto(s string) error {
 		if known, err := o.option(part); err != nil {
 			return fmt.Errorf("link auto: %w", err)
 		} else if !known {
-			return fmt.Errorf("link auto: part %d, %q: address=PREFIX or peer=PREFIX is needed", i+2, part)
+			return fmt.Errorf("link auto: part %d, %q: address=PREFIX or peer=PREFIX is needed, or for keys one of %s", i+2, part, auth.Words)
 		}
 	}
 	return nil
@@ -133,7 +141,7 @@ func (o *Options) option(part string) (known bool, err error) {
 		o.Peers = append(o.Peers, p)
 		return true, nil
 	}
-	return false, nil
+	return o.Auth.Set(part)
 }
 
 func (o *Options) parseRoCE(s string) error {

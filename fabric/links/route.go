@@ -201,7 +201,7 @@ func (t *Table) MTU(to verbs.RemotePort) (bytes int, err error) {
 	case err == nil && p.Port == nil:
 		return 0, errors.New("the address is of this engine")
 	case err != nil && t.options.Auto && to.LID == 0 && routable(own):
-		return roce.MTU(own) // RoCE will be open when packets are sent
+		return roce.MTU(own, t.options.Auth.Key != "") // RoCE will be open when packets are sent
 	}
 	return p.MTU, err
 }

@@ -178,7 +178,11 @@ func (t *Table) peers() string {
 }
 
 func (t *Table) openRoCE() (*roce.Carrier, error) {
-	c, err := roce.New(roce.Config{Allowed: t.options.Peers, Management: t.fromRoCE, Log: t.log})
+	party, err := t.options.Auth.Open(t.log)
+	if err != nil {
+		return nil, fmt.Errorf("roce: %w", err)
+	}
+	c, err := roce.New(roce.Config{Allowed: t.options.Peers, Auth: party, Management: t.fromRoCE, Log: t.log})
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ type local struct {
 	group    group
 	senders  []sendSocket
 
+	more    int  // bytes that a packet has besides those of a plain one
 	removed bool // guarded by the table's lock: no path may begin
 
 	device    atomic.Pointer[string] // name of the network device; empty if not known
@@ -42,6 +43,9 @@ type local struct {
 	lost   atomic.Pointer[lost]  // what is wrong with the device
 	counts addressCounts
 }
+
+// socketFor returns which of the sockets sends to a remote address.
+func (l *local) socketFor(remote [16]byte) int { return int(remote[15]^remote[14]) % len(l.senders) }
 
 // A sendSocket is a socket that sends.
 type sendSocket struct {
@@ -148,6 +152,9 @@ func (c *Carrier) newLocal(s *Sockets) (*local, error) {
 	}
 	a := bound.Addr()
 	l := &local{addr: a, plain: a.WithZone(""), receiver: s.Receive}
+	if c.guard != nil {
+		l.more = sealedMore
+	}
 	l.scope, _ = zoneOf(a)
 	l.here = s.here || c.namespace != 0 && namespaceOf(s.Receive) == c.namespace
 	l.segment.Store(len(s.Send) > 0 && canSegment(s.Send[0]))
@@ -202,7 +209,7 @@ func (l *local) findMTU(s *Sockets) error {
 func (l *local) setDevice(name string, mtu int) {
 	l.device.Store(&name)
 	l.deviceMTU.Store(int32(mtu))
-	l.mtu.Store(int32(pathMTU(mtu)))
+	l.mtu.Store(int32(pathMTU(mtu - l.more)))
 }
 
 // close closes the sockets. The loops use them only while they hold use.

@@ -61,8 +61,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 	for _, w := range wires(b) {
 		for _, size := range []int{8, 4096} {
 			b.Run(fmt.Sprintf("%s/%d/sockets", w.name, size), func(b *testing.B) { pingSockets(b, w, size) })
-			b.Run(fmt.Sprintf("%s/%d/carriers", w.name, size), func(b *testing.B) { pingCarriers(b, w, size, Config{Spin: -1}) })
-			b.Run(fmt.Sprintf("%s/%d/carriers that spin", w.name, size), func(b *testing.B) { pingCarriers(b, w, size, Config{}) })
+			for _, m := range modes {
+				b.Run(fmt.Sprintf("%s/%d/carriers, %s", w.name, size, m.name), func(b *testing.B) { pingCarriers(b, w, size, Config{Spin: -1}, m) })
+			}
+			b.Run(fmt.Sprintf("%s/%d/carriers that spin", w.name, size), func(b *testing.B) { pingCarriers(b, w, size, Config{}, modes[0]) })
 		}
 	}
 }
@@ -96,27 +98,56 @@ func (h *host) post(header []byte, path uint32, n int) bool {
 	return ok
 }
 
+// A mode is what a benchmark's packets have against strangers.
+type mode struct {
+	name  string
+	keys  bool
+	items []string // options of the keys
+}
+
+var modes = []mode{{"plain", false, nil}, {"authenticated", true, nil}, {"encrypted", true, []string{"encrypt"}}}
+
+// hosts returns the carriers at the ends of a wire.
+func (w wire) hosts(b *testing.B, cfg Config, m mode) (x, y *host) {
+	if !m.keys {
+		return newHost(b, cfg), newHost(b, cfg)
+	}
+	p, pFile := keys(b, m.items...)
+	q, qFile := keys(b, m.items...)
+	accept(b, p, pFile, w.to, q)
+	accept(b, q, qFile, w.from, p)
+	cfg.Auth = p
+	x = newHost(b, cfg)
+	cfg.Auth = q
+	return x, newHost(b, cfg)
+}
+
 // between starts two carriers at the ends of a wire, with engines that answer at once.
-func (w wire) between(b *testing.B, cfg Config, atX, atY func(x, y *host, p *packetring.Packet)) (x *host, path uint32, end func()) {
+func (w wire) between(b *testing.B, cfg Config, m mode, atX, atY func(x, y *host, p *packetring.Packet)) (x *host, path uint32, end func()) {
 	cfg.Threads = 1
-	x, y := newHost(b, cfg), newHost(b, cfg)
+	x, y := w.hosts(b, cfg, m)
 	require.NoError(b, y.Start(&quickPort{enginePort: enginePort{y}, answer: func(p *packetring.Packet) { atY(x, y, p) }}))
 	require.NoError(b, x.Start(&quickPort{enginePort: enginePort{x}, answer: func(p *packetring.Packet) { atX(x, y, p) }}))
 	require.NoError(b, x.AddSockets(w.open(w.from)))
 	require.NoError(b, y.AddSockets(w.open(w.to)))
 	y.to(w.to, w.from)
-	return x, x.to(w.from, w.to).Number, func() {
+	path = x.to(w.from, w.to).Number
+	if m.keys {
+		x.session(w.to)
+		y.session(w.from)
+	}
+	return x, path, func() {
 		b.StopTimer()
 		require.NoError(b, x.Close())
 		require.NoError(b, y.Close())
 	}
 }
 
-func pingCarriers(b *testing.B, w wire, size int, cfg Config) {
+func pingCarriers(b *testing.B, w wire, size int, cfg Config, m mode) {
 	header := head(writeOnly, 1)
 	left := b.N
 	done := make(chan bool, 1)
-	x, path, end := w.between(b, cfg, func(x, _ *host, p *packetring.Packet) {
+	x, path, end := w.between(b, cfg, m, func(x, _ *host, p *packetring.Packet) {
 		if left--; left > 0 {
 			x.post(header, p.Path, len(p.Payload))
 		} else {
@@ -168,11 +199,13 @@ const benchWindow = 1 << 20
 func BenchmarkStream(b *testing.B) {
 	for _, w := range wires(b) {
 		b.Run(w.name+"/sockets", func(b *testing.B) { streamSockets(b, w) })
-		b.Run(w.name+"/carriers", func(b *testing.B) { streamCarriers(b, w) })
+		for _, m := range modes {
+			b.Run(w.name+"/carriers, "+m.name, func(b *testing.B) { streamCarriers(b, w, m) })
+		}
 	}
 }
 
-func streamCarriers(b *testing.B, w wire) {
+func streamCarriers(b *testing.B, w wire, m mode) {
 	const size, each = 4096, 16 // an acknowledgement for so many packets
 	data, ack := head(writeMiddle, 1), head(acknowledge, 1)
 	taken, sent, acknowledged := 0, 0, 0
@@ -185,7 +218,7 @@ func streamCarriers(b *testing.B, w wire) {
 			}
 		}
 	}
-	x, path, end := w.between(b, Config{Send: packetring.Geometry{Slots: 512, Data: 2 * benchWindow}}, func(x, _ *host, p *packetring.Packet) {
+	x, path, end := w.between(b, Config{Send: packetring.Geometry{Slots: 512, Data: 2 * benchWindow}}, m, func(x, _ *host, p *packetring.Packet) {
 		acknowledged += each
 		for sent < b.N && sent-acknowledged < benchWindow/size {
 			more(x, p.Path)

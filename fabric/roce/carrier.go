@@ -29,6 +29,7 @@ type Carrier struct {
 	sender        *sender
 	receiver      *receiver
 	sendWaiter    *waiter
+	guard         *guard  // nil: no keys
 	receiveWaiter *waiter // the same as sendWaiter if there is one goroutine
 
 	engine  atomic.Pointer[nic.Port] // nil before Start
@@ -61,6 +62,8 @@ func New(cfg Config) (*Carrier, error) {
 	}
 	c.paths.changed = c.peersChanged
 	c.locals.Store(&[]*local{})
+	c.guard = newGuard(c)
+	c.paths.guard = c.guard
 	c.config = nic.PortConfig{
 		Name: cfg.Name, MTU: maxMTU, Window: cfg.Window, Wakes: true,
 		Failed: c.engineFailed, Management: cfg.Management,
@@ -162,6 +165,10 @@ func (c *Carrier) Start(port nic.Port) error {
 		go c.run(c.sendWaiter, c.sender, c.receiver)
 	}
 	go c.maintain()
+	if c.guard != nil {
+		c.done.Add(1)
+		go c.guard.run()
+	}
 	c.updateUp()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/internal/packetring"
 )
 
@@ -46,6 +47,9 @@ type Config struct {
 	// Spin is how long a goroutine looks for work before it sleeps. 0 means 20 µs, or no time
 	// if there are less than four processors. Below 0 means no time.
 	Spin time.Duration
+
+	// Auth authenticates the packets. Nil means that they are not authenticated.
+	Auth *auth.Party
 
 	// Management is given the packets for QP 1; see nic.PortConfig.
 	Management func(path uint32, packet []byte)

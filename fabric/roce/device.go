@@ -30,11 +30,15 @@ func pathMTU(device int) int {
 	return n
 }
 
-// MTU returns the MTU of InfiniBand of packets that are sent from an address of this host.
-func MTU(local netip.Addr) (int, error) {
+// MTU returns the MTU of InfiniBand of packets that are sent from an address of this host, on a link with
+// keys or without.
+func MTU(local netip.Addr, keys bool) (int, error) {
 	d, err := deviceOf(local)
 	if err != nil {
 		return 0, err
+	}
+	if keys {
+		d.mtu -= sealedMore
 	}
 	return pathMTU(d.mtu), nil
 }

@@ -83,7 +83,7 @@ func writeBesideFlood(b *testing.B, kind flood.Kind, rate int) {
 		return s
 	}}
 	answers := make(chan uint32, 1024)
-	x, path, end := w.between(b, Config{}, func(_, _ *host, p *packetring.Packet) {
+	x, path, end := w.between(b, Config{}, modes[0], func(_, _ *host, p *packetring.Packet) {
 		select {
 		case answers <- 0:
 		default:

@@ -16,9 +16,19 @@ const (
 	BadICRC
 	NotAllowed // its address is not among Config.Allowed
 	TableFull  // a stranger, and all paths are held
-	OverBudget // for queue pair 1, or of a manufacturer's opcode, and more than an address may send
+	OverBudget // for queue pair 1, and more than an address may send
 	WrongPort  // its source port is not that of the peer's queue pair
-	Reasons    // how many reasons there are
+
+	// On links with keys. These are checked before all others.
+	NotAuthenticated // a packet without a tag, although its address needs one
+	NoSession        // of a session or handshake that this end does not have (any more)
+	WrongAddress     // of a session of another address
+	Replayed         // its counter has come before, or is too old
+	Forged           // its tag is wrong
+	UnknownPeer      // a handshake of an address that no line covers
+	HandshakeFlood   // a handshake for which there is no room
+
+	Reasons // how many reasons there are
 
 	good     Reason = 254 // in the ring
 	ringFull Reason = 255 // not judged: no room
@@ -28,6 +38,9 @@ var reasons = [Reasons]string{
 	BadLength: "no packet has this length", UnknownOpcode: "unknown opcode", BadVersion: "transport version is not 0",
 	BadPKey: "P_Key is not the default one", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
 	OverBudget: "more management datagrams than an address may send", WrongPort: "not the source port of the peer's queue pair",
+	NotAuthenticated: "no tag, and its address needs one", NoSession: "of no session", WrongAddress: "of a session of another address",
+	Replayed: "it has come before, or is too old", Forged: "wrong tag",
+	UnknownPeer: "a handshake of an address that no line of the file of peers covers", HandshakeFlood: "too many handshakes",
 }
 
 // String returns the reason in words.
@@ -45,15 +58,10 @@ const (
 	managementQPN = 1
 )
 
-// judge puts a packet into the ring if it is good. The bytes are private, so they cannot change
-// meanwhile.
-func (r *receiver) judge(b []byte) Reason {
-	switch {
-	case len(b) < packet.BTHSize+packet.ICRCSize:
-		return BadLength
-	case b[0] >= vendorOpcodes:
-		return r.vendor(b)
-	case len(b)%4 != 0 || len(b) > packet.MaxPacket:
+// judgePacket puts a packet into the ring if it is good. The bytes are private, so they cannot change
+// meanwhile. If it was sealed, its tag was right, and what stands in the place of the ICRC is not one.
+func (r *receiver) judgePacket(b []byte, sealed bool) Reason {
+	if len(b) < packet.BTHSize+packet.ICRCSize || len(b)%4 != 0 || len(b) > packet.MaxPacket {
 		return BadLength
 	}
 	bth := packet.ParseBTH((*[packet.BTHSize]byte)(b))
@@ -85,7 +93,10 @@ func (r *receiver) judge(b []byte) Reason {
 	if r.d.path != nil {
 		guess = r.d.path.nextID
 	}
-	bits, id := r.d.flow.Check(b, guess)
+	bits, id := 32, uint16(0)
+	if !sealed {
+		bits, id = r.d.flow.Check(b, guess)
+	}
 	if bits == 0 {
 		return BadICRC
 	}

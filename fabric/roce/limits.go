@@ -25,10 +25,6 @@ var (
 	// thousand hosts that start at once send one or two each; what is lost they send again.
 	managementEach = budget.Rate{PerSecond: 2_000, Burst: 2_000}
 	managementAll  = budget.Rate{PerSecond: 8_000, Burst: 8_000}
-
-	// Datagrams of manufacturers' opcodes, by which strangers begin what needs keys.
-	vendorEach = budget.Rate{PerSecond: 50, Burst: 50}
-	vendorAll  = budget.Rate{PerSecond: 1_000, Burst: 1_000}
 )
 
 // restTime is how long strangers are not served after they have wasted what they may.
@@ -38,7 +34,6 @@ const restTime = time.Millisecond
 type limits struct {
 	waste      budget.Bucket
 	management *budget.Sources
-	vendor     *budget.Sources
 
 	resting bool
 	until   time.Time
@@ -51,7 +46,6 @@ func newLimits() limits {
 	return limits{
 		waste:      budget.NewBucket(wasteRate),
 		management: budget.NewSources(managementEach, managementAll),
-		vendor:     budget.NewSources(vendorEach, vendorAll),
 		crowd:      crowd{seed: maphash.MakeSeed()},
 	}
 }
@@ -105,26 +99,13 @@ func (c *Carrier) rest(begin bool, d time.Duration) {
 }
 
 // admits is the budget for what costs more than judging: packets to queue pair 1, which a
-// goroutine of the engine takes, and datagrams of a manufacturer's opcode. Both are checked
-// before the ICRC.
+// goroutine of the engine takes. It is checked before the ICRC.
 func (r *receiver) admits(s *budget.Sources) bool {
 	source, now := r.d.remote.As16(), time.Now()
 	if r.known() {
 		return s.Alone(source, now)
 	}
 	return s.Take(source, now)
-}
-
-// vendor takes a datagram whose opcode is one of those that the specification leaves to
-// manufacturers: 0xc0 to 0xff. It may come from anybody, and has at least the length of the
-// shortest packet; nothing else was checked. The screen lets such datagrams through. This
-// carrier uses none of the opcodes. A kind of link that does begins here: what it accepts
-// becomes a packet, and the budget for strangers has been taken already.
-func (r *receiver) vendor([]byte) Reason {
-	if !r.known() && !r.admits(r.limits.vendor) {
-		return OverBudget
-	}
-	return UnknownOpcode
 }
 
 // A crowd estimates how many addresses there are in a time, by a bit for each hash.

@@ -36,6 +36,7 @@ type path struct {
 	source *path // the path from which the carrier says that packets of this remote address come: class 0, default hop limit
 	from   *local
 	remote netip.Addr // without a zone
+	peer   *remote    // on links with keys; otherwise nil
 
 	socket  int                       // which of the local address's sockets sends
 	send    packet.Flow               // from that socket to the remote address
@@ -68,7 +69,7 @@ type fault struct {
 // newPath returns a path that is not in the table yet.
 func newPath(k key, from *local, ect bool) *path {
 	p := &path{key: k, from: from, remote: netip.AddrFrom16(k.remote).Unmap()}
-	p.socket = int(k.remote[15]^k.remote[14]) % len(from.senders)
+	p.socket = from.socketFor(k.remote)
 	there := netip.AddrPortFrom(p.remote, packet.Port)
 	p.send = packet.MakeFlow(netip.AddrPortFrom(from.plain, from.senders[p.socket].port), there)
 	p.receive = packet.MakeFlow(netip.AddrPortFrom(p.remote, 0), netip.AddrPortFrom(from.plain, packet.Port))

@@ -42,11 +42,12 @@ type receiver struct {
 	buffers  []byte
 
 	// Messages that were received and are not in the ring yet.
-	from  *local
-	n, at int
-	begun bool   // d is that of message at
-	rest  []byte // of message at
-	d     datagram
+	from   *local
+	n, at  int
+	begun  bool   // d is that of message at
+	opened bool   // the next datagram was sealed, and is open already
+	rest   []byte // of message at
+	d      datagram
 
 	last   memo
 	said   [Reasons]bool // reasons that were explained

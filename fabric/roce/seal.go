@@ -13,12 +13,17 @@ const (
 	vectorsEach = 3   // parts of a packet: headers, payload, pad and ICRC
 	shortPacket = 320 // a packet up to this length is copied, so that it has one part
 
-	// bufferEach holds a packet that is copied: one that is short, or needs pad bytes.
-	bufferEach = (packet.MaxPacket + 63) &^ 63
+	// bufferEach holds a packet that is copied: one that is short, needs pad bytes, or has a tag.
+	bufferEach = (packet.MaxPacket + sealedMore + 63) &^ 63
 )
 
 // measure computes how long the packet is on the wire.
-func (o *outgoing) measure() { o.wire = o.N + (len(o.Payload)+3)&^3 + packet.ICRCSize }
+func (o *outgoing) measure(with *session) {
+	o.wire = o.N + (len(o.Payload)+3)&^3 + packet.ICRCSize
+	if with != nil {
+		o.wire += sealedMore
+	}
+}
 
 // seal makes the bytes of packet i for the wire: pad count, pad bytes and ICRC are added. v is
 // set to its parts, and seal returns how many there are. A long payload stays where it is.

@@ -52,7 +52,8 @@ type outgoing struct {
 // A run is the packets of a message.
 type run struct {
 	path     *path
-	first, n int // packets of the batch
+	with     *session // nil: as they are
+	first, n int      // packets of the batch
 	bytes    int
 }
 
@@ -119,7 +120,12 @@ func (s *sender) make(from int) {
 			i++
 			continue
 		}
-		r := s.extend(p, i)
+		with, ok := s.sessionFor(p)
+		if !ok {
+			i++
+			continue
+		}
+		r := s.extend(p, i, with)
 		s.message(r)
 		i += r.n
 	}
@@ -127,10 +133,10 @@ func (s *sender) make(from int) {
 
 // extend returns the longest run of packets of a path that can be one message: all have the
 // same length, but the last may be shorter.
-func (s *sender) extend(p *path, i int) run {
+func (s *sender) extend(p *path, i int, with *session) run {
 	first := &s.packets[i]
-	first.measure()
-	r := run{path: p, first: i, n: 1, bytes: first.wire}
+	first.measure(with)
+	r := run{path: p, with: with, first: i, n: 1, bytes: first.wire}
 	if s.single || !p.from.segment.Load() {
 		return r
 	}
@@ -139,7 +145,7 @@ func (s *sender) extend(p *path, i int) run {
 		if next.Path != first.Path {
 			break
 		}
-		next.measure()
+		next.measure(with)
 		if next.wire > first.wire || r.bytes+next.wire > maxMessage {
 			break
 		}
@@ -165,7 +171,11 @@ func (s *sender) message(r run) {
 	flow := p.send
 	for i := range r.n {
 		// The kernel gives segment i the identification i, and a single datagram 0.
-		vectors += s.seal(v[vectors:], r.first+i, flow, uint16(i))
+		if r.with == nil {
+			vectors += s.seal(v[vectors:], r.first+i, flow, uint16(i))
+		} else {
+			vectors += s.sealAuth(v[vectors:], r.first+i, r.with)
+		}
 	}
 	h.Name, h.Namelen = &p.name[0], p.nameLen
 	h.Iov, h.Iovlen = &v[0], uint64(vectors)
@@ -222,6 +232,9 @@ func (s *sender) sent(n int) {
 			segmented += r.n
 		}
 		r.path.sent.Add(uint64(r.n))
+		if r.with != nil {
+			r.with.remote.sent.Add(uint64(r.n))
+		}
 		r.path.works(s.c)
 	}
 	s.at += n

@@ -18,6 +18,7 @@ import (
 type Stats struct {
 	Sent     SendStats
 	Received ReceiveStats
+	Auth     AuthStats
 	Paths    int // in the table
 	Held     int // of these: held by Hold
 }
@@ -33,6 +34,7 @@ type SendStats struct {
 
 	// Packets that were dropped.
 	NoPath     uint64 // the path has ended
+	NoSession  uint64 // there is no session with the peer yet
 	NoWay      uint64 // the path or the local address cannot send
 	TooLong    uint64 // longer than the network allows
 	Busy       uint64 // the kernel had no memory or room
@@ -58,6 +60,18 @@ type ReceiveStats struct {
 	// because the buffer for them was full; and those that are no packets or come from addresses
 	// that are not allowed. If strangers have no buffer of their own, KernelDropped is all of these.
 	KernelDropped, KernelDroppedStrangers, KernelUnfit uint64
+}
+
+// AuthStats are counts of handshakes. All are 0 on links without keys.
+type AuthStats struct {
+	Asked      uint64 // messages 1 that have come
+	Cookies    uint64 // of these: answered with a cookie
+	Answered   uint64 // of these: answered with message 2
+	OverBudget uint64 // of these: not answered, because others have used up what there is for their kind
+	Begun      uint64 // handshakes that this end has begun
+	Done       uint64 // sessions
+	Refused    uint64 // handshakes that one of the ends has refused
+	Failed     uint64 // handshakes without an answer, and messages that were none
 }
 
 // An AddressState is the state of a local address.
@@ -89,7 +103,7 @@ type PathState struct {
 
 type sendCounts struct {
 	packets, bytes, messages, segmented, calls, waits, refused atomic.Uint64
-	noPath, noWay, tooLong, busy, impossible                   atomic.Uint64
+	noPath, noWay, tooLong, busy, impossible, noSession        atomic.Uint64
 }
 
 type receiveCounts struct {
@@ -109,7 +123,7 @@ func (c *Carrier) Stats() Stats {
 		Sent: SendStats{
 			Packets: s.packets.Load(), Bytes: s.bytes.Load(), Messages: s.messages.Load(), Segmented: s.segmented.Load(),
 			Calls: s.calls.Load(), Waits: s.waits.Load(), Refused: s.refused.Load(),
-			NoPath: s.noPath.Load(), NoWay: s.noWay.Load(), TooLong: s.tooLong.Load(), Busy: s.busy.Load(), Impossible: s.impossible.Load(),
+			NoPath: s.noPath.Load(), NoSession: s.noSession.Load(), NoWay: s.noWay.Load(), TooLong: s.tooLong.Load(), Busy: s.busy.Load(), Impossible: s.impossible.Load(),
 		},
 		Received: ReceiveStats{
 			Packets: r.packets.Load(), Bytes: r.bytes.Load(), Messages: r.messages.Load(), Joined: r.joined.Load(),
@@ -117,6 +131,9 @@ func (c *Carrier) Stats() Stats {
 			Strangers: r.strangers.Load(), Rests: r.rests.Load(),
 			KernelDropped: r.kernel[fromKnown].Load(), KernelDroppedStrangers: r.kernel[fromStranger].Load(), KernelUnfit: r.kernel[unfit].Load(),
 		},
+	}
+	if c.guard != nil {
+		stats.Auth = c.guard.counts.stats()
 	}
 	for i := range stats.Received.Dropped {
 		stats.Received.Dropped[i] = r.dropped[i].Load()
@@ -178,6 +195,7 @@ func (c *Carrier) Peers() []fabric.Peer {
 				peer.Up, peer.Why, peer.Since = false, fmt.Sprintf("cannot send from %v: %v", p.from.addr, f.errno), f.since
 			}
 		}
+		p.peer.report(&peer)
 		peer.Stats = nic.PortStats{Up: peer.Up, Sent: sent[p], Received: p.received.Load()}
 		peers = append(peers, peer)
 	})

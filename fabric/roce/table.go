@@ -21,8 +21,9 @@ const tableSize = 4096
 // The sender finds paths by number without a lock. Everything else is under the lock, which
 // nobody holds during a system call.
 type table struct {
-	ect  bool
-	most [2]int // most paths in each of the lists
+	ect   bool
+	guard *guard // nil: no keys
+	most  [2]int // most paths in each of the lists
 
 	slots [tableSize]atomic.Pointer[path]
 	epoch atomic.Uint64 // counts paths that have ended
@@ -125,6 +126,7 @@ func (t *table) get(k key, from *local, who asker) (*path, error) {
 		return nil, fmt.Errorf("roce: all %d paths are in use", tableSize)
 	}
 	p := newPath(k, from, t.ect)
+	p.peer = t.guard.remote(k, from)
 	at := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
 	p.asker = who

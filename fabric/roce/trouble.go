@@ -125,7 +125,7 @@ func (p *path) shrink(c *Carrier, n int) {
 		return // of a connection that was made before
 	}
 	if network := p.networkMTU(); network != 0 {
-		mtu = min(mtu, pathMTU(network))
+		mtu = min(mtu, pathMTU(network-p.from.more))
 	}
 	for mtu > minMTU && mtu >= n {
 		mtu /= 2

@@ -1,0 +1,44 @@
+//go:build linux && (amd64 || arm64)
+
+package roce
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nicless/nicless/fabric"
+)
+
+func (c *authCounts) stats() AuthStats {
+	return AuthStats{
+		Asked: c.asked.Load(), Cookies: c.cookies.Load(), Answered: c.answered.Load(), OverBudget: c.overBudget.Load(),
+		Begun: c.begun.Load(), Done: c.done.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
+	}
+}
+
+// report adds to a peer what is known of its key. r is nil on links without keys.
+func (r *remote) report(peer *fabric.Peer) {
+	if r == nil {
+		return
+	}
+	if s := r.send.Load(); s != nil {
+		how := "authenticated"
+		if s.Encrypted {
+			how = "encrypted"
+		}
+		peer.Keys = fmt.Sprintf("%s with key %s (%s) since %s", how, s.Remote.Fingerprint(), s.Cipher, s.since.UTC().Format(time.RFC3339))
+		return
+	}
+	if r.plain.Load() {
+		peer.Keys = "not authenticated (auth=offered)"
+		return
+	}
+	peer.Keys = "none yet"
+	if !peer.Up {
+		return
+	}
+	peer.Up, peer.Why = false, "no handshake yet"
+	if state := r.state.Load(); state != nil {
+		peer.Why, peer.Since = state.why, state.since
+	}
+}

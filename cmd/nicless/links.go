@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -25,9 +26,10 @@ state, the MTU, the packets sent and received, those sent again, and, if the
 link opened by itself or is down, why; below, packets that no good peer sends,
 such as those of somebody who tries packet numbers (PSNs) or keys. For RoCE,
 also what was dropped: packets of peers, and of strangers, which are addresses
-that nobody here has asked for. Nodes that have not joined a pool share a row.
-The network interfaces of "nicless net up" are printed too, with their peers
-and counts.
+that nobody here has asked for. On links with keys a column says which key each
+peer has, since when, and whether packets are encrypted. Nodes that have not
+joined a pool share a row. The network interfaces of "nicless net up" are
+printed too, with their peers and counts.
 
 Usage:
   nicless links [--engine PATH] [--json]
@@ -96,9 +98,17 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 			fmt.Fprintf(w, "  %s\n", plain(n))
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "  PEER\tSTATE\tMTU\tSENT\tRECEIVED\tRESENT\tTIMEOUTS")
+		keys := slices.ContainsFunc(l.Peers, func(p fabric.Peer) bool { return p.Keys != "" })
+		title, last := "  PEER\tSTATE\tMTU\tSENT\tRECEIVED\tRESENT\tTIMEOUTS", ""
+		if keys {
+			title += "\tKEYS"
+		}
+		fmt.Fprintln(t, title)
 		for _, p := range foldAbsent(l.Peers) {
-			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\n", plain(p.Name), plain(stateOf(p)), p.MTU, p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts)
+			if keys {
+				last = "\t" + plain(p.Keys)
+			}
+			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d%s\n", plain(p.Name), plain(stateOf(p)), p.MTU, p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts, last)
 		}
 		if err := t.Flush(); err != nil {
 			return err

@@ -6,6 +6,7 @@
 //	nicless run      runs a program of rdma-core on a device made of software
 //	nicless shell    runs a shell in which all programs of rdma-core find the device
 //	nicless links    prints the links of an engine to other engines and hosts
+//	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets
 //	nicless model    prices the traffic of cache lines on fabrics that are not there
@@ -55,6 +56,7 @@ Usage:
   nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
   nicless links [--engine PATH] [--json]
+  nicless key new|show FILE
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
   nicless decode KIND [HEX|-] [--json]
   nicless model [--synth OP] [--bytes N] [--preset LIST] [flags]

@@ -122,7 +122,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 26, visited)
+	require.Equal(t, 29, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -4,16 +4,45 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 )
 
-// newRoCE joins two new ports of the rig's engine by two carriers, over the loopback device.
-func (r *rig) newRoCE(cfg roce.Config) *cable {
+// parties returns what two carriers need to authenticate each other: each accepts the other's key from anywhere.
+func (r *rig) parties(items ...string) []*auth.Party {
+	r.Helper()
+	list := make([]*auth.Party, 2)
+	var o [2]auth.Options
+	var lines [2]string
+	for i := range o {
+		o[i].Key = filepath.Join(r.TempDir(), "key")
+		for _, item := range items {
+			_, err := o[i].Set(item)
+			require.NoError(r, err)
+		}
+		id, err := auth.NewIdentity(o[i].Key)
+		require.NoError(r, err)
+		lines[i] = "127.0.0.0/8 " + id.Public().String()
+	}
+	for i := range o {
+		require.NoError(r, os.WriteFile(o[i].Key+".peers", []byte(lines[1-i]), 0o600))
+		var err error
+		list[i], err = o[i].Open(nil)
+		require.NoError(r, err)
+	}
+	return list
+}
+
+// newRoCE joins two new ports of the rig's engine by two carriers, over the loopback device. keys are the
+// parties of both carriers, or none.
+func (r *rig) newRoCE(cfg roce.Config, keys ...*auth.Party) *cable {
 	r.Helper()
 	c := &cable{}
 	net := [2]byte{byte(rand.IntN(250) + 1), byte(rand.IntN(250) + 1)}
@@ -22,6 +51,9 @@ func (r *rig) newRoCE(cfg roce.Config) *cable {
 	var ports [2]nic.PortConfig
 	for i := range ends {
 		cfg.Name = fmt.Sprint("roce ", i)
+		if len(keys) == 2 {
+			cfg.Auth = keys[i]
+		}
 		carrier, err := roce.New(cfg)
 		require.NoError(r, err)
 		ends[i], ports[i] = carrier, carrier.PortConfig()
@@ -39,6 +71,11 @@ func (r *rig) newRoCE(cfg roce.Config) *cable {
 	}
 	c.ends = ends
 	c.addrs = [2]netip.Addr{addr(0), addr(1)}
+	for _, carrier := range ends {
+		for until := time.Now().Add(10 * time.Second); len(keys) == 2 && !carrier.Peers()[0].Up; time.Sleep(time.Millisecond) {
+			require.True(r, time.Now().Before(until), "no session: %+v", carrier.Peers())
+		}
+	}
 	seen := uint64(0)
 	c.await = func() (n int) {
 		arrived := uint64(0)
@@ -62,13 +99,20 @@ func (r *rig) newRoCE(cfg roce.Config) *cable {
 	return c
 }
 
-// The operations over RoCE: from one port of the engine to another by real sockets.
+// The operations over RoCE: from one port of the engine to another by real sockets; without keys, and with
+// packets that are authenticated or encrypted.
 func TestOverRoCE(t *testing.T) {
+	defer func() { overCable = nil }()
 	for _, threads := range []int{1, 2} {
 		overCable = func(r *rig) *cable { return r.newRoCE(roce.Config{Threads: threads, Spin: -1}) }
-		defer func() { overCable = nil }()
 		for name, test := range overCarriers() {
 			t.Run(fmt.Sprintf("%s, %d threads", name, threads), test)
+		}
+	}
+	for _, items := range [][]string{nil, {"encrypt"}} {
+		overCable = func(r *rig) *cable { return r.newRoCE(roce.Config{Threads: 1, Spin: -1}, r.parties(items...)...) }
+		for name, test := range overCarriers() {
+			t.Run(fmt.Sprintf("%s, with keys %v", name, items), test)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 type linkedPlace struct {
 	name  string
 	link  string // what --link names; "": RoCE, which opens by itself and is closed otherwise
+	keys  bool   // RoCE with keys, encrypted
 	apart bool   // each engine in a network namespace of its own, with a virtual cable between them
 	gid   string // index of the GID by which programs without rdma_cm connect
 }
@@ -29,6 +30,7 @@ type linkedPlace struct {
 // own GIDs lead from one to the other.
 var linkedPlaces = []linkedPlace{
 	{name: "roce", apart: true, gid: "3"},
+	{name: "roce with keys", keys: true, apart: true, gid: "3"},
 	{name: "pool", link: "pool", gid: "1"},
 	{name: "pool, apart", link: "pool", apart: true, gid: "3"},
 	{name: "ucx", link: "ucx", apart: true, gid: "3"},
@@ -47,6 +49,13 @@ func newLinked(t *testing.T, p linkedPlace) *lab {
 		near.inside, near.far.inside = newNamespaces(t)
 	}
 	links := [2]string{}
+	if p.keys { // each engine pins the key that it sees first
+		for i := range links {
+			key := filepath.Join(t.TempDir(), "key")
+			start(t, nil, binary, "key", "new", key).succeeds()
+			links[i] = "auto,key=" + key + ",trust=first,encrypt"
+		}
+	}
 	switch p.link {
 	case "pool":
 		memory := poolFile(t)
@@ -141,6 +150,7 @@ type linkPeer struct {
 	Name  string
 	Up    bool
 	Why   string
+	Keys  string
 	MTU   int
 	Stats struct{ Sent, Received uint64 }
 }

@@ -156,6 +156,7 @@ func (l *lab) crosses(t *testing.T, p linkedPlace, r row) {
 				require.Empty(t, r.Why)
 			}
 			require.GreaterOrEqual(t, now.MTU, 1024)
+			require.Equal(t, p.keys, strings.HasPrefix(now.Keys, "encrypted with key "), "%+v", now)
 			if before == nil {
 				before = &now
 			}

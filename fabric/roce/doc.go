@@ -21,6 +21,11 @@
 // congestion (ECN CE) has the FECN bit in its BTH. The payload of a received UD packet begins
 // with the 40 bytes of the global routing header (GRH); one that is sent has no GRH.
 //
+// # Links with keys
+//
+// With Config.Auth, packets go to a remote address only in a session, which package fabric/auth makes by a
+// handshake, and packets without a tag of a session are dropped. A third goroutine does the handshakes.
+//
 // # Threads
 //
 // Two goroutines, the sender and the receiver, or one that does the work of both if there are
@@ -46,6 +51,9 @@
 //	trouble.go   what to do when sending fails
 //	receive.go   the receiver: from datagrams to packets; judge.go what is a good packet
 //	limits.go    what strangers may cost
+//	sealed.go    packets with a tag: sealing, opening, the layout of datagrams
+//	guard.go     sessions, and who has one; handshake.go makes, renews and ends them
+//	authreport.go  reports of keys
 //	grh.go       the GRH of received UD packets
 //	loop.go      the goroutines: when they look, sleep and wake
 //	stats.go     counts and states; notes.go the same in words, and floods in the log

@@ -53,6 +53,7 @@
 //	limits.go    what strangers may cost
 //	sealed.go    packets with a tag: sealing, opening, the layout of datagrams
 //	guard.go     sessions, and who has one; handshake.go makes, renews and ends them
+//	held.go      packets that wait for a session
 //	authreport.go  reports of keys
 //	grh.go       the GRH of received UD packets
 //	loop.go      the goroutines: when they look, sleep and wake

@@ -66,6 +66,7 @@ type remote struct {
 	got    atomic.Uint64             // packets, by the receiver
 	state  atomic.Pointer[authState] // for reports
 	seen   uint64                    // guarded by the guard's lock: sweeps when somebody asked for it last
+	held   held                      // packets that wait for a session
 	p      peerState                 // the goroutine's
 }
 

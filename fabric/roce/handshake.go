@@ -458,6 +458,7 @@ func (h *handshakes) use(r *remote, s *session, now time.Time) {
 	r.demand.Store(false)
 	r.state.Store(nil)
 	h.g.counts.done.Add(1)
+	h.sendHeld(r, s, now)
 	h.log.Info("peer authenticated", "address", r.addr.String(), "fingerprint", s.Remote.Fingerprint(), "cipher", s.Cipher, "encrypted", s.Encrypted)
 }
 

@@ -69,9 +69,9 @@ func (s *sender) sealAuth(v []unix.Iovec, i int, with *session) int {
 	return 1
 }
 
-// sessionFor returns the session in which packets of a path are sent; nil if they are sent as they are.
-// ok is false if they must not be sent now.
-func (s *sender) sessionFor(p *path) (with *session, ok bool) {
+// sessionFor returns the session in which packet i, of this path, is sent; nil if it is sent as it is.
+// ok is false if it must not be sent now.
+func (s *sender) sessionFor(p *path, i int) (with *session, ok bool) {
 	g := s.c.guard
 	if g == nil {
 		return nil, true
@@ -80,7 +80,9 @@ func (s *sender) sessionFor(p *path) (with *session, ok bool) {
 	if with != nil && with.Sealed() < auth.MostSealed-2*sendBatch || with == nil && p.peer.plain.Load() {
 		return with, true
 	}
-	s.counts.noSession.Add(1)
+	if !p.peer.held.add(&s.packets[i], s.now) {
+		s.counts.noSession.Add(1)
+	}
 	g.want(p.peer)
 	return nil, false
 }

@@ -221,6 +221,33 @@ func TestSealedDatagramsOfOthers(t *testing.T) {
 	}
 }
 
+// The first short packets wait for the handshake, and arrive once; what is long or too much is dropped.
+func TestPacketsWaitForASession(t *testing.T) {
+	at := loopback(2)
+	x, xFile := keys(t, "encrypt")
+	y, yFile := keys(t, "encrypt")
+	accept(t, x, xFile, at[1], y)
+	accept(t, y, yFile, at[0], x)
+	a := startHost(t, Config{Auth: x}, at[0])
+	path := a.to(at[0], at[1])
+	a.send(path.Number, head(writeOnly, 99), content(2000, 1))
+	for i := range uint32(mostHeld + 2) {
+		a.send(path.Number, head(writeOnly, i), content(254+int(i), i))
+	}
+	eventually(t, "all were taken", func() bool { return a.Stats().Sent.NoSession == 3 })
+	b := startHost(t, Config{Auth: y}, at[1])
+	for i := range uint32(mostHeld) {
+		got := b.next()
+		want := head(writeOnly, i)
+		want[1] |= byte(-(254+i)&3) << 4
+		require.Equal(t, want, got.head)
+		require.Equal(t, content(254+int(i), i), got.payload)
+	}
+	a.send(path.Number, head(writeOnly, 50), nil)
+	require.Equal(t, head(writeOnly, 50), b.next().head)
+	require.EqualValues(t, 3, a.Stats().Sent.NoSession)
+}
+
 // The ring is full: a packet that was opened waits, and is not taken for a replay.
 func TestSealedFullRing(t *testing.T) {
 	a, b, at := keyedHosts(t, Config{}, "encrypt")
@@ -296,7 +323,7 @@ func TestOffered(t *testing.T) {
 
 	covered.send(covered.to(at[2], at[0]).Number, head(writeOnly, 3), nil)
 	eventually(t, "dropped", func() bool { return a.Stats().Received.Dropped[NotAuthenticated] == 1 })
-	a.send(a.to(at[0], at[2]).Number, head(writeOnly, 4), nil)
+	a.send(a.to(at[0], at[2]).Number, head(writeOnly, 4), content(4000, 4))
 	eventually(t, "dropped", func() bool { return a.Stats().Sent.NoSession > 0 })
 	eventually(t, "reported", func() bool {
 		for _, p := range a.Peers() {

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package scan limits how many packets with impossible numbers are looked at.
 //
 // A packet of a reliable connection must have the packet sequence number (PSN) that its receiver

@@ -27,7 +27,7 @@
 //	options.go    what --link says about keys
 //	offer.go      the offer and the verdict
 //	handshake.go  the four messages
-//	session.go    the result of a handshake
+//	session.go    the result of a handshake; export.go derives keys for other uses
 //	seal.go       sealing and opening messages; window.go keeps counters that have come
 //	cookie.go     proof that an initiator receives at its address
 //	meet.go       a handshake over a stream

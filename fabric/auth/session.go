@@ -28,13 +28,14 @@ type Session struct {
 	Cipher    string // "AES-256-GCM" or "ChaCha20-Poly1305"
 
 	send     [keySize]byte
+	receive  [keySize]byte
 	makeAEAD func(key []byte) (cipher.AEAD, error)
 	opener   *Opener
 	sealed   atomic.Uint64 // counter that was used last
 }
 
 func newSession(send, receive [keySize]byte, own, theirs offer) (*Session, error) {
-	s := &Session{Number: theirs.number, Own: own.number, Encrypted: own.encrypt, send: send}
+	s := &Session{Number: theirs.number, Own: own.number, Encrypted: own.encrypt, send: send, receive: receive}
 	s.Cipher, s.makeAEAD = "ChaCha20-Poly1305", chacha20poly1305.New
 	if own.aes && theirs.aes {
 		s.Cipher, s.makeAEAD = "AES-256-GCM", func(key []byte) (cipher.AEAD, error) {

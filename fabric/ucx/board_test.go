@@ -3,6 +3,7 @@
 package ucx
 
 import (
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -83,35 +84,54 @@ func TestAnnounce(t *testing.T) {
 
 // A hello that is older than one that has come already says nothing. That of another life does.
 func TestOldHello(t *testing.T) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	defer unix.Close(pair[1])
-	p := &process{control: os.NewFile(uintptr(pair[0]), "control")}
-	defer p.control.Close()
-	d := &testDevice{guid: 1}
-	c := &Carrier{dev: d, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{}, cfg: Config{MTU: 4096}.withDefaults(),
-		first: make(chan error, 1), stop: make(chan struct{}), hello: hello{guid: 1}}
-	c.log = c.cfg.Log
-	met := func(conn uint32, life uint64, sequence uint32, value string) {
+	c, d := bare(t)
+	join := func(life uint64, sequence uint32, value string) *conn {
+		one, two := net.Pipe()
+		t.Cleanup(func() { one.Close(); two.Close() })
+		k := &conn{process: c.process, wire: &wire{conn: one}}
 		h := hello{guid: 2, life: life, mtu: 4096, sequence: sequence, announced: []board.Entry{{Client: 1, Value: value}}}
-		c.handle(p, &message{kind: msgMet, number: conn, body: h.append(nil)})
+		require.NoError(t, c.join(k, &offer{hello: h}, false))
+		return k
 	}
-	met(7, 5, 1<<32-1, "first")
+	renewed := func(k *conn, sequence uint32, value string) {
+		h := k.peer.hello
+		h.sequence, h.announced = sequence, []board.Entry{{Client: 1, Value: value}}
+		require.NoError(t, c.renewed(k, h))
+	}
+	first := join(5, 1<<32-1, "first")
 	_, told := d.heard.Load(uint64(2))
 	require.False(t, told, "the link is not up yet")
-	c.handle(p, &message{kind: msgUp, number: 7})
+	c.handle(c.process, &message{kind: msgUp, number: first.number})
 	d.hears(t, 2, board.Entry{Client: 1, Value: "first"})
-	met(7, 5, 1<<32-2, "old")
+	renewed(first, 1<<32-2, "old")
 	d.hears(t, 2, board.Entry{Client: 1, Value: "first"})
-	met(7, 5, 0, "next")
+	renewed(first, 0, "next")
 	d.hears(t, 2, board.Entry{Client: 1, Value: "next"})
-	met(8, 5, 1<<32-1, "old, by another connection")
+	second := join(5, 1<<32-1, "old, by another connection")
 	d.hears(t, 2, board.Entry{Client: 1, Value: "next"})
-	for _, conn := range []uint32{7, 8} {
-		c.handle(p, &message{kind: msgGone, number: conn, body: []byte("gone")})
+	other := first.peer.hello
+	other.life = 6
+	require.ErrorContains(t, c.renewed(first, other), "another engine now")
+	for _, k := range []*conn{first, second} {
+		c.handle(c.process, &message{kind: msgGone, number: k.number, body: []byte("gone")})
 	}
 	d.hears(t, 2)
-	met(9, 6, 1<<32-1, "another life")
-	c.handle(p, &message{kind: msgUp, number: 9})
+	third := join(6, 1<<32-1, "another life")
+	c.handle(c.process, &message{kind: msgUp, number: third.number})
 	d.hears(t, 2, board.Entry{Client: 1, Value: "another life"})
+}
+
+// bare returns a carrier whose process is only a socket.
+func bare(t *testing.T) (*Carrier, *testDevice) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	p := &process{control: os.NewFile(uintptr(pair[0]), "control")}
+	t.Cleanup(func() {
+		_ = unix.Close(pair[1])
+		_ = p.control.Close()
+	})
+	d := &testDevice{guid: 1}
+	c := newCarrier(d, Config{MTU: 4096}.withDefaults())
+	c.process = p
+	return c, d
 }

@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/nic"
 )
@@ -28,25 +31,38 @@ type Device interface {
 // A Carrier is one port of an engine, behind which are the engines that UCX reaches. It
 // implements fabric.Link.
 type Carrier struct {
-	cfg     Config
-	dev     Device
-	log     *slog.Logger
-	listen  string // resolved
-	program string // path
-	release func() // of the program
-	mem     *memory
-	port    nic.Port
+	cfg         Config
+	dev         Device
+	log         *slog.Logger
+	strangerLog *slog.Logger    // of what strangers cause; it has its own limit
+	life        context.Context // of the carrier
+	cancel      context.CancelFunc
+	party       *auth.Party   // nil: there are no keys
+	keyTime     time.Duration // as the constant, except in tests
+	program     string        // path
+	release     func()        // of the program
+	mem         *memory
+	port        nic.Port
 
-	mu      sync.Mutex
-	hello   hello
-	process *process // nil: there is none, or it is not ready
-	down    string   // why there is none
-	targets []*target
-	peers   map[uint64]*peer         // by GUID
-	conns   map[uint32]*conn         // of this process
-	numbers uint32                   // path numbers given so far
-	up      bool                     // of the port
-	told    map[uint64][]board.Entry // what the engine was told last of what peers announce
+	crowd    crowd                  // of those who have not met yet
+	restarts [endings]atomic.Uint64 // of the process
+
+	mu          sync.Mutex
+	listening   *port                // at which peers may connect; nil: nowhere
+	ports       map[netip.Addr]*port // of libucx's connections only, by local address
+	ready       chan struct{}        // closed when there is a process
+	tickets     map[[ticketSize]byte]struct{}
+	bans        bans
+	connNumbers uint32 // numbers given to connections so far
+	hello       hello
+	process     *process // nil: there is none, or it is not ready
+	down        string   // why there is none
+	targets     []*target
+	peers       map[uint64]*peer         // by GUID
+	conns       map[uint32]*conn         // of this process
+	numbers     uint32                   // path numbers given so far
+	up          bool                     // of the port
+	told        map[uint64][]board.Entry // what the engine was told last of what peers announce
 
 	state atomic.Pointer[state]
 	first chan error // result of the first start of the process
@@ -78,15 +94,7 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Carrier, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	c := &Carrier{
-		cfg: cfg, dev: dev, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
-		first: make(chan error, 1), stop: make(chan struct{}), release: func() {},
-		hello: hello{guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses},
-	}
-	c.log = fabric.LimitLog(cfg.Log).With("link", c.Name())
-	for i, to := range cfg.Connect {
-		c.targets = append(c.targets, &target{number: uint32(i + 1), to: to, why: "not connected yet", rest: firstRest})
-	}
+	c := newCarrier(dev, cfg)
 	c.changed()
 	err := c.prepare(ctx, dev)
 	if err == nil {
@@ -102,20 +110,44 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Carrier, error) {
 		_ = c.Close()
 		return nil, err
 	}
+	for _, t := range c.targets {
+		c.loops.Add(1)
+		go c.pursue(t)
+	}
 	return c, nil
+}
+
+// newCarrier returns a carrier that is not open. cfg has its defaults.
+func newCarrier(dev Device, cfg Config) *Carrier {
+	c := &Carrier{
+		cfg: cfg, dev: dev, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
+		first: make(chan error, 1), stop: make(chan struct{}), release: func() {}, ready: make(chan struct{}),
+		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{}, keyTime: keyTime,
+		crowd: crowd{sources: map[netip.Addr]*bucket{}},
+		hello: hello{guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses},
+	}
+	c.life, c.cancel = context.WithCancel(context.Background())
+	c.log = fabric.LimitLog(cfg.Log).With("link", c.Name())
+	c.strangerLog = fabric.LimitLog(cfg.Log).With("link", c.Name())
+	for _, to := range cfg.Connect {
+		c.targets = append(c.targets, &target{to: to, why: "not connected yet", since: time.Now(), rest: firstRest, resting: true, again: make(chan struct{}, 1)})
+	}
+	return c
 }
 
 // prepare does everything before the first start of the process.
 func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
+	if c.party, err = c.cfg.Auth.Open(c.cfg.Log); err != nil {
+		return fmt.Errorf("ucx: %w", err)
+	}
 	if c.cfg.Listen != "" {
 		a, err := net.ResolveTCPAddr("tcp", c.cfg.Listen)
 		if err != nil {
 			return fmt.Errorf("ucx: listen at %s: %w", c.cfg.Listen, err)
 		}
-		if a.IP == nil {
-			a.IP = net.IPv4zero
+		if c.listening, err = c.listenAt(a, true); err != nil {
+			return err
 		}
-		c.listen = a.String()
 	}
 	if c.program, c.release, err = findProgram(c.cfg.Program); err != nil {
 		return err
@@ -262,8 +294,11 @@ func (c *Carrier) Announce(list []board.Entry) (left int, err error) {
 // helloAgain tells the peers what has changed in the hello. The caller holds c.mu.
 func (c *Carrier) helloAgain() {
 	c.hello.sequence++
-	if c.process != nil {
-		_ = c.send(c.process, &message{kind: msgHello, body: c.hello.append(nil)}) // a process that does not listen is killed
+	for _, k := range c.conns {
+		select {
+		case k.news <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -271,6 +306,16 @@ func (c *Carrier) helloAgain() {
 func (c *Carrier) Close() (err error) {
 	c.ends.Do(func() {
 		close(c.stop)
+		c.cancel()
+		c.mu.Lock()
+		for _, p := range c.ports {
+			_ = p.listener.Close()
+		}
+		if c.listening != nil {
+			_ = c.listening.listener.Close()
+		}
+		c.mu.Unlock()
+		c.crowd.disperse()
 		c.loops.Wait()
 		if c.port != nil {
 			err = c.port.Close()
@@ -281,4 +326,25 @@ func (c *Carrier) Close() (err error) {
 		c.release()
 	})
 	return err
+}
+
+// leave tells the peers that this engine leaves, and waits a moment until they have heard it.
+func (c *Carrier) leave() {
+	c.mu.Lock()
+	var all []*conn
+	for _, k := range c.conns {
+		all = append(all, k)
+	}
+	c.mu.Unlock()
+	late := time.After(leaveTime)
+	for _, k := range all {
+		k.wire.leave()
+	}
+	for _, k := range all {
+		select {
+		case <-k.gone:
+		case <-late:
+			return
+		}
+	}
 }

@@ -22,10 +22,6 @@ const (
 	helloHeadSize = 32 + nameSize
 	addressSize   = 24
 	maxHello      = helloHeadSize + MaxAddresses*addressSize + board.Max
-
-	// leastHello is how long a hello is at least: UCX 1.13 sends no short message that asks for a
-	// reply endpoint over shared memory ("Invalid am_short_iov length").
-	leastHello = 1024
 )
 
 // A hello is what an engine tells its peers.
@@ -48,12 +44,7 @@ type hello struct {
 //	32  name, UTF-8, 0 behind it
 //	96  addresses: GID, LID:16 | 0:48
 //	    announcements, as package internal/board writes them: those that fit into board.Max bytes
-//
-// It is filled up with 0 to leastHello.
-//
-// The version of the protocol is in the header of the message (carrier/greet.c).
 func (h *hello) append(b []byte) []byte {
-	begin := len(b)
 	b = be.AppendUint64(b, h.guid)
 	b = be.AppendUint64(b, h.life)
 	b = be.AppendUint32(b, uint32(h.mtu))
@@ -68,21 +59,17 @@ func (h *hello) append(b []byte) []byte {
 		b = append(b, a.GID[:]...)
 		b = be.AppendUint64(b, uint64(a.LID)<<48)
 	}
-	b = append(b, list...)
-	for len(b)-begin < leastHello {
-		b = append(b, 0)
-	}
-	return b
+	return append(b, list...)
 }
 
 // parseHello reads a hello. It checks everything.
 func parseHello(b []byte) (h hello, err error) {
-	if len(b) < leastHello {
-		return h, fmt.Errorf("a hello of %d bytes; %d are the least", len(b), leastHello)
+	if len(b) < helloHeadSize {
+		return h, fmt.Errorf("a hello of %d bytes; %d are the least", len(b), helloHeadSize)
 	}
 	n, list := be.Uint32(b[20:]), be.Uint32(b[28:])
 	end := helloHeadSize + int(min(n, MaxAddresses+1))*addressSize
-	if n > MaxAddresses || list > board.Max || len(b) != max(leastHello, end+int(list)) {
+	if n > MaxAddresses || list > board.Max || len(b) != end+int(list) {
 		return h, fmt.Errorf("a hello of %d bytes with %d addresses and %d bytes of announcements", len(b), n, list)
 	}
 	h = hello{guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])), name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00"), sequence: be.Uint32(b[24:])}

@@ -4,6 +4,7 @@ package ucx
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -22,17 +23,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stranger speaks UCX, and whatever a test wants (carrier/check/stranger.c).
+// A stranger meets a carrier as a test wants, and speaks UCX as it wants (carrier/check/stranger.c).
 type stranger struct {
-	t    *testing.T
-	in   io.WriteCloser
-	out  chan string
-	here uint64 // token that the carrier wants
+	t      *testing.T
+	in     io.WriteCloser
+	out    chan string
+	own    offer // what it offers
+	theirs offer
+	wire   *wire
 }
 
-func newStranger(t *testing.T, program, address string) *stranger {
-	host, port, _ := net.SplitHostPort(address)
-	c := exec.Command(program, host, port)
+// newStranger starts the program. Its offer has its own worker address and doors.
+func newStranger(t *testing.T) *stranger {
+	_, program, _ := ucxtest.Checks(t)
+	c := exec.Command(program)
 	c.Env = []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"}
 	in, err := c.StdinPipe()
 	require.NoError(t, err)
@@ -50,7 +54,81 @@ func newStranger(t *testing.T, program, address string) *stranger {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
+	s.own = goodOffer()
+	s.own.doors = nil
+	for b := s.bytes("doors "); len(b) >= doorSize; b = b[doorSize:] {
+		s.own.doors = append(s.own.doors, doorName(b))
+	}
+	s.own.worker = s.bytes("worker ")
 	return s
+}
+
+// goodOffer is an offer that is accepted. libucp would not take its worker address.
+func goodOffer() offer {
+	return offer{token: [tokenSize]byte{7}, port: 1, worker: make([]byte, 40), hello: hello{guid: 77, life: 5, mtu: 4096}}
+}
+
+func (s *stranger) bytes(prefix string) []byte {
+	b, err := hex.DecodeString(strings.TrimPrefix(s.await(prefix), prefix))
+	require.NoError(s.t, err)
+	return b
+}
+
+// dial connects to a carrier's port and sends bytes.
+func dial(t testing.TB, address string, b []byte) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_, err = c.Write(b)
+	require.NoError(t, err)
+	return c
+}
+
+var greeting = preamble{protocol, kindMeeting, 0}.append(nil)
+
+// greet meets a carrier without keys, up to the offers.
+func greet(t testing.TB, address string) *wire {
+	t.Helper()
+	c := dial(t, address, greeting)
+	answer := make([]byte, preambleSize)
+	_, err := io.ReadFull(c, answer)
+	require.NoError(t, err)
+	require.Equal(t, greeting, answer)
+	return &wire{conn: c, read: c}
+}
+
+// meet offers what it has, and makes an endpoint with what it gets.
+func (s *stranger) meet(address string) {
+	s.t.Helper()
+	s.wire = greet(s.t, address)
+	require.NoError(s.t, s.wire.send(frameOffer, s.own.append(nil)))
+	var err error
+	s.theirs, err = s.wire.readOffer()
+	require.NoError(s.t, err)
+	s.reach(address)
+}
+
+// reach tells the program where the carrier is. It makes an endpoint.
+func (s *stranger) reach(address string) {
+	s.t.Helper()
+	a, err := net.ResolveTCPAddr("tcp", address)
+	require.NoError(s.t, err)
+	var b []byte
+	for _, n := range []int{len(s.theirs.doors), len(s.theirs.tickets), len(s.theirs.worker), 0} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	to := nameOf(a.AddrPort())
+	b = append(b, to[:]...)
+	for _, d := range s.theirs.doors {
+		b = append(b, d[:]...)
+	}
+	for _, t := range s.theirs.tickets {
+		b = append(b, t[:]...)
+	}
+	_, err = s.in.Write(append(b, s.theirs.worker...))
+	require.NoError(s.t, err)
 }
 
 // send sends an active message.
@@ -82,36 +160,24 @@ func (s *stranger) await(prefix string) string {
 	}
 }
 
-const (
-	amHello, amSay, amPacket = 21, 22, 23
-	replyFlag                = 1
-	magic                    = 0x4e49434c45535355
-)
+const amSay, amPacket = 22, 23
 
-func words(v ...uint64) (b []byte) {
-	for _, w := range v {
+// prefix is what precedes each message to the carrier, with credits that it may use.
+func (s *stranger) prefix(more ...uint64) []byte {
+	b := append([]byte(nil), s.theirs.token[:]...)
+	for _, w := range append([]uint64{1000, 1 << 30}, more...) {
 		b = be.AppendUint64(b, w)
 	}
 	return b
 }
 
-// greet says a good hello, and waits for the carrier's and for its acceptance.
-func (s *stranger) greet(guid uint64) {
-	h := hello{guid: guid, life: 5, mtu: 4096}
-	s.send(amHello, replyFlag, words(magic, 2<<32, 77), h.append(nil))
-	b, err := hex.DecodeString(strings.TrimPrefix(s.await("21 "), "21 "))
-	require.NoError(s.t, err)
-	s.here = be.Uint64(b[16:])
+// up makes the connection complete.
+func (s *stranger) up(a *Carrier, address string) {
+	s.t.Helper()
+	s.meet(address)
+	s.send(amSay, 0, s.prefix(1<<32), nil)
 	s.await("22 ")
-	s.send(amSay, 0, words(s.here, 1000, 1<<30, 1<<32), nil)
-}
-
-// badList is a hello that says that it has so many bytes of announcements, behind its head.
-func badList(h hello, n uint32, list []byte) []byte {
-	b := h.append(nil)
-	be.PutUint32(b[28:], n)
-	copy(b[helloHeadSize:], list)
-	return b
+	eventually(s.t, "the stranger is a peer", func() bool { return peerUp(a, s.own.hello.guid) }, func() any { return a.Peers() })
 }
 
 // A record is a log.
@@ -139,135 +205,365 @@ func (r *record) clear() {
 	r.b = nil
 }
 
-// Peers that are not nicless, or do not keep to what was agreed on: they are disconnected, it is said
-// why, and the other peers notice nothing.
-func TestStrangers(t *testing.T) {
-	ucxtest.NeedUCX(t)
-	_, program := ucxtest.Checks(t)
+// dropsOf returns how many connections were dropped because of something.
+func (c *Carrier) dropsOf(why cause) uint64 { return c.crowd.counts[why].Load() }
+
+// closed waits until the carrier closes a connection.
+func closed(t testing.TB, c net.Conn) {
+	t.Helper()
+	_, err := io.Copy(io.Discard, c)
+	if e, ok := err.(net.Error); ok {
+		require.False(t, e.Timeout(), "the carrier has not closed the connection")
+	}
+}
+
+// Those who meet, and say what is not valid or not possible: they hear why, and nobody else notices anything.
+func TestStrangersOffer(t *testing.T) {
 	said := &record{}
 	a, b, address := pair(t, Config{Log: slog.New(slog.NewTextHandler(said, nil))}, Config{})
-	good := hello{guid: 77, life: 5, mtu: 4096}
-	bad := func(change func(h *hello)) []byte {
-		h := good
-		change(&h)
-		return h.append(nil)
+	pid, _ := a.Process()
+	bad := func(change func(o *offer)) []byte {
+		o := goodOffer()
+		change(&o)
+		return o.append(nil)
 	}
+	good := goodOffer()
+	cut := func(n int) []byte { return good.append(nil)[:n] }
+	badList := func(n uint32, list []byte) []byte {
+		h := good.append(nil)
+		be.PutUint32(h[offerHead+len(good.worker)+28:], n)
+		return append(h, list...)
+	}
+	unsorted, _ := board.Append(nil, []board.Entry{{Client: 0, Value: "x"}}, board.Max)
+	with := func(at int, b ...byte) []byte {
+		o := good.append(nil)
+		copy(o[at:], b)
+		return o
+	}
+	for name, body := range map[string][]byte{
+		"nothing; offer of 0 bytes":                     {},
+		"half an offer; an offer of 20 bytes":           cut(20),
+		"no hello; hello of 0 bytes":                    cut(offerHead + 40),
+		"half a hello; hello of 50 bytes":               cut(offerHead + 90),
+		"no token; without a token":                     with(0, 0),
+		"no port; without a token or a port":            with(16, 0, 0),
+		"many doors; with 255 doors":                    with(19, 255),
+		"many tickets; 33 tickets":                      with(20, 33),
+		"no worker address; worker address of 0":        bad(func(o *offer) { o.worker = nil }),
+		"a long worker address; of 65535":               with(22, 0xff, 0xff),
+		"a worker address behind the end; of 16384":     with(22, 0x40, 0),
+		"many addresses; with 129 addresses":            bad(func(o *offer) { o.hello.addresses = make([]Address, MaxAddresses+1) }),
+		"a long list; 8001 bytes of announcements":      badList(8001, nil),
+		"announcements behind the end; 929 bytes":       badList(929, nil),
+		"wrong announcements; announcement of client 0": badList(19, unsorted),
+		"no GUID; GUID is 0":                            bad(func(o *offer) { o.hello.guid = 0 }),
+		"no life; life is 0":                            bad(func(o *offer) { o.hello.life = 0 }),
+		"a small MTU; MTU is 255":                       bad(func(o *offer) { o.hello.mtu = 255 }),
+		"our GUID; of this engine":                      bad(func(o *offer) { o.hello.guid = 1 }),
+		"a connected GUID; is connected":                bad(func(o *offer) { o.hello.guid = 2 }),
+	} {
+		name, why, _ := strings.Cut(name, "; ")
+		t.Run(name, func(t *testing.T) {
+			said.clear()
+			before := a.dropsOf(causeRefused)
+			w := greet(t, address)
+			require.NoError(t, w.send(frameOffer, body))
+			_, err := w.readOffer()
+			require.ErrorContains(t, err, "the peer says: refused: ")
+			require.ErrorContains(t, err, why)
+			closed(t, w.conn)
+			eventually(t, "it is counted and said", func() bool { return a.dropsOf(causeRefused) == before+1 && strings.Contains(said.String(), why) }, func() any { return said.String() })
+		})
+	}
+	require.True(t, peerUp(a.Carrier, 2) && peerUp(b.Carrier, 1), "the others notice nothing")
+	exchange(t, a, b, 1)
+	after, why := a.Process()
+	require.Equal(t, pid, after, why)
+}
+
+// Peers that have met, and do not keep to what was agreed on: they are disconnected, it is said why, and
+// the other peers notice nothing.
+func TestStrangersOverUCX(t *testing.T) {
+	ucxtest.NeedUCX(t)
+	said := &record{}
+	a, b, address := pair(t, Config{Log: slog.New(slog.NewTextHandler(said, nil))}, Config{})
 	type step = func(s *stranger)
-	first := func(header, data []byte) step {
-		return func(s *stranger) { s.send(amHello, replyFlag, header, data) }
-	}
-	later := func(id uint32, header func(s *stranger) []byte, data []byte) step {
+	sends := func(id uint32, header func(s *stranger) []byte, data []byte) step {
 		return func(s *stranger) {
-			s.greet(77)
-			s.send(id, replyFlag, header(s), data)
+			s.up(a.Carrier, address)
+			s.send(id, 0, header(s), data)
 		}
 	}
-	t.Run("no hello at all", func(t *testing.T) {
-		var all []*stranger
-		for _, do := range []step{
-			func(*stranger) {},
-			func(s *stranger) { s.send(amPacket, 0, make([]byte, 80), make([]byte, 1000)) },
-			func(s *stranger) { s.send(7, 0, make([]byte, 80), make([]byte, 1000)) },
-		} {
-			s := newStranger(t, program, address)
-			do(s)
-			all = append(all, s)
-		}
-		for _, s := range all {
-			s.await("error")
-		}
-		eventually(t, "it is said why", func() bool { return strings.Count(said.String(), "does not speak as nicless does") == len(all) }, func() any { return said.String() })
-		require.True(t, peerUp(a.Carrier, 2) && peerUp(b.Carrier, 1), "the others notice nothing")
-	})
 	for name, do := range map[string]step{
-		"another magic; does not speak as nicless does":    first(words(1, 2<<32, 77), good.append(nil)),
-		"another version; another version of the protocol": first(words(magic, 1<<32, 77), good.append(nil)),
-		"a short header; does not speak":                   first(words(magic), nil),
-		"a long header; hello is not valid":                first(words(magic, 2<<32, 77, 0), good.append(nil)),
-		"no token; hello is not valid":                     first(words(magic, 2<<32, 0), good.append(nil)),
-		"no hello; refused":                                first(words(magic, 2<<32, 77), nil),
-		"a hello of megabytes; hello is not valid":         first(words(magic, 2<<32, 77), make([]byte, 4<<20)),
-		"many addresses; refused":                          first(words(magic, 2<<32, 77), bad(func(h *hello) { h.addresses = make([]Address, MaxAddresses+1) })),
-		"a long list of announcements; hello of 1024 bytes with 0 addresses and 8001 bytes of announcements": first(words(magic, 2<<32, 77), badList(good, 8001, nil)),
-		"announcements behind the end; hello of 1024 bytes with 0 addresses and 929 bytes":                   first(words(magic, 2<<32, 77), badList(good, 929, nil)),
-		"wrong announcements; announcement of client 0 after":                                                first(words(magic, 2<<32, 77), badList(good, 9, []byte("\x00\x00\x00\x00\x00\x01xyz"))),
-		"no GUID; refused":                             first(words(magic, 2<<32, 77), bad(func(h *hello) { h.guid = 0 })),
-		"our GUID; refused":                            first(words(magic, 2<<32, 77), bad(func(h *hello) { h.guid = 1 })),
-		"a connected GUID; refused":                    first(words(magic, 2<<32, 77), bad(func(h *hello) { h.guid = 2 })),
-		"long headers; a packet that is not valid":     later(amPacket, func(s *stranger) []byte { return append(words(s.here, 9, 9), make([]byte, 49)...) }, nil),
-		"a long payload; a packet that is not valid":   later(amPacket, func(s *stranger) []byte { return append(words(s.here, 9, 9), make([]byte, 12)...) }, make([]byte, 65536)),
-		"a short message; a message that is not valid": later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9) }, nil),
-		"another hello; hello is not valid":            later(amHello, func(s *stranger) []byte { return words(magic, 2<<32, 78) }, good.append(nil)),
-		"good-bye; go away":                            later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9, 3<<32) }, []byte("\x1b[31m\xff go away")),
-		"good-bye of no letters; the peer has closed":  later(amSay, func(s *stranger) []byte { return words(s.here, 9, 9, 3<<32) }, []byte("\x00 go away")),
-		"good-bye twice; go away": func(s *stranger) {
-			s.greet(77)
-			for _, why := range []string{"go away", "\x00"} {
-				s.send(amSay, replyFlag, words(s.here, 9, 9, 3<<32), []byte(why))
-			}
+		"nothing over UCX; nothing has come from the peer over UCX": func(s *stranger) { s.meet(address) },
+		"another token; nothing has come from the peer": func(s *stranger) {
+			s.meet(address)
+			s.theirs.token[3]++
+			s.send(amSay, 0, s.prefix(1<<32), nil)
+			s.send(amPacket, 0, append(s.prefix(), make([]byte, 12)...), nil)
+			s.send(7, 0, make([]byte, 80), make([]byte, 1000))
+		},
+		"long headers; a message that is not valid":    sends(amPacket, func(s *stranger) []byte { return append(s.prefix(), make([]byte, 49)...) }, nil),
+		"a long payload; a message that is not valid":  sends(amPacket, func(s *stranger) []byte { return append(s.prefix(), make([]byte, 12)...) }, make([]byte, 65536)),
+		"megabytes; a message that is not valid":       sends(amPacket, func(s *stranger) []byte { return append(s.prefix(), make([]byte, 12)...) }, make([]byte, 4<<20)),
+		"a short message; a message that is not valid": sends(amSay, func(s *stranger) []byte { return s.prefix() }, nil),
+		"good-bye; go away": func(s *stranger) {
+			s.up(a.Carrier, address)
+			require.NoError(t, s.wire.send(frameBye, []byte("\x1b[31m\xff go away")))
+		},
+		"good-bye of no letters; the peer has closed the link": func(s *stranger) {
+			s.up(a.Carrier, address)
+			require.NoError(t, s.wire.send(frameBye, nil))
+		},
+		"another engine; it says that it is another engine now": func(s *stranger) {
+			s.up(a.Carrier, address)
+			h := s.own.hello
+			h.guid++
+			require.NoError(t, s.wire.send(frameHello, h.append(nil)))
+		},
+		"a wrong hello; MTU is 1": func(s *stranger) {
+			s.up(a.Carrier, address)
+			h := s.own.hello
+			h.mtu = 1
+			require.NoError(t, s.wire.send(frameHello, h.append(nil)))
+		},
+		"a frame of no kind; a frame of kind 9": func(s *stranger) {
+			s.up(a.Carrier, address)
+			require.NoError(t, s.wire.send(9, nil))
+		},
+		"a frame that is too long; a frame of 65535 bytes": func(s *stranger) {
+			s.up(a.Carrier, address)
+			_, err := s.wire.conn.Write([]byte{0xff, 0xff})
+			require.NoError(t, err)
 		},
 		"too many packets; more than it was allowed to": func(s *stranger) {
 			// Nobody empties the ring of engine 1 meanwhile, so no new credits come.
-			s.greet(77)
+			s.up(a.Carrier, address)
 			for range 1024 + 256 + 1 {
-				s.send(amPacket, 0, append(words(s.here, 9, 9), make([]byte, 12)...), nil)
+				s.send(amPacket, 0, append(s.prefix(), make([]byte, 12)...), nil)
 			}
 		},
 	} {
 		name, why, _ := strings.Cut(name, "; ")
 		t.Run(name, func(t *testing.T) {
 			said.clear()
-			s := newStranger(t, program, address)
+			s := newStranger(t)
 			do(s)
-			s.await("error")
-			eventually(t, "it is down, and it is said why", func() bool { return !peerUp(a.Carrier, 77) && strings.Contains(said.String(), why) }, func() any { return said.String() })
+			closed(t, s.wire.conn)
+			down := func() bool {
+				for _, p := range a.Peers() {
+					if p.GUID == 77 {
+						return !p.Up && strings.Contains(p.Why, why)
+					}
+				}
+				return false
+			}
+			eventually(t, "it is down, and it is known why", func() bool { return down() || strings.Contains(said.String(), why) }, func() any { return a.Peers() })
 			require.True(t, peerUp(a.Carrier, 2) && peerUp(b.Carrier, 1), "the others notice nothing")
+			require.NotContains(t, said.String(), "\x1b")
 		})
 	}
 	drain(a)
 	exchange(t, a, b, 1)
-	pid, why := a.Process()
-	require.NotZero(t, pid, why)
+	require.Zero(t, a.Restarts(), a.About())
 }
 
-// Bytes of no protocol at the port, and connections that do nothing.
+// Whatever comes to the port: the process does not even see it, and packets travel on.
 func TestGarbageAtThePort(t *testing.T) {
-	a, b, address := pair(t, Config{}, Config{})
+	said := &record{}
+	a, b, address := pair(t, Config{Log: slog.New(slog.NewTextHandler(said, nil))}, Config{})
 	before, _ := a.Process()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for i := range 40 {
+	garbage := [][]byte{
+		bytes.Repeat([]byte{0xff}, 64), nil, []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+		{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0},                                                     // TLS
+		words(0x12345678cafebabe, 1, 2, 3, 4, 5, 6, 7), words(0xcafebabe12345678, 1, 2, 3, 4, 5, 6, 7), // libuct's TCP
+		preamble{protocol, 9, 0}.append(nil), preamble{2, kindMeeting, 0}.append(nil),
+		append(preamble{protocol, kindSocket, 0}.append(nil), make([]byte, ticketSize+doorSize+100)...),
+		append(greeting[:len(greeting):len(greeting)], 0xff, 0xff), append(greeting[:len(greeting):len(greeting)], 0, 0),
+	}
+	for i := range 150 {
+		junk := garbage[i%len(garbage)]
+		if i >= 100 {
+			junk = make([]byte, rng.IntN(1+1<<(i%14)))
+			for j := range junk {
+				junk[j] = byte(rng.Uint32())
+			}
+		}
 		c, err := net.Dial("tcp", address)
 		require.NoError(t, err)
-		garbage := make([]byte, rng.IntN(1+1<<(i%14)))
-		for i := range garbage {
-			garbage[i] = byte(rng.Uint32())
-		}
-		_, _ = c.Write(garbage)
+		_, _ = c.Write(junk)
 		if i%2 == 0 {
 			require.NoError(t, c.Close())
 		} else {
 			defer c.Close()
 		}
+		if i%10 == 0 {
+			exchange(t, a, b, byte(i))
+		}
+	}
+	eventually(t, "each is counted", func() bool {
+		return a.dropsOf(causeJunk)+a.dropsOf(causeSlow)+a.dropsOf(causeCrowd)+a.dropsOf(causeVersion)+a.dropsOf(causeTicket)+a.dropsOf(causeRefused) >= 150
+	}, func() any { return a.About() })
+	for why := range causes {
+		require.LessOrEqual(t, strings.Count(said.String(), "so far"), int(causes), "the log has one line for each cause: %d", why)
 	}
 	exchange(t, a, b, 1)
 	after, why := a.Process()
 	require.Equal(t, before, after, why)
+	require.Contains(t, a.About(), "no greeting")
+	require.Zero(t, a.Restarts())
+}
+
+func words(v ...uint64) (b []byte) {
+	for _, w := range v {
+		b = be.AppendUint64(b, w)
+	}
+	return b
+}
+
+// Somebody fills all places of those who have not met yet, and sends nothing: others meet all the same.
+func TestManyWhoSayNothing(t *testing.T) {
+	address := freePort(t)
+	a, _ := open(t, 1, Config{Listen: address})
+	for range 3 * mostHalf {
+		dial(t, address, greeting[:4])
+	}
+	b, _ := open(t, 2, Config{Connect: []string{address}})
+	upTo(t, a, 2)
+	upTo(t, b, 1)
+	require.Positive(t, a.dropsOf(causeCrowd))
+	eventually(t, "the rest is dropped", func() bool { return a.dropsOf(causeCrowd)+a.dropsOf(causeSlow) >= 3*mostHalf }, func() any { return a.About() })
+}
+
+// An address that peer= does not allow cannot even begin.
+func TestPeersOnly(t *testing.T) {
+	cfg, err := Parse("listen=" + freePort(t) + ",peer=10.0.0.0/8,peer=fd00::/8,peer=127.0.0.2")
+	require.NoError(t, err)
+	a, _ := open(t, 1, cfg)
+	for range 3 {
+		if c, err := net.Dial("tcp", cfg.Listen); err == nil { // else it was reset at once
+			closed(t, c)
+			_ = c.Close()
+		}
+	}
+	eventually(t, "they are counted", func() bool { return a.dropsOf(causeAddress) == 3 })
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c, err := d.Dial("tcp", cfg.Listen)
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write(greeting)
+	require.NoError(t, err)
+	_, err = io.ReadFull(c, make([]byte, preambleSize))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, a.dropsOf(causeAddress))
+	for _, s := range []string{"10.0.0.1/8", "10.0.0.0/33", "x", "", "fe80::1%lo"} {
+		_, err := Parse("h:1,peer=" + s)
+		require.ErrorContains(t, err, "prefix", s)
+	}
+}
+
+// A connection for libucx needs a ticket of somebody whom the engine has met, and each ticket admits one.
+func TestTickets(t *testing.T) {
+	a, b, address := pair(t, Config{}, Config{})
+	var ticket [ticketSize]byte
+	a.mu.Lock()
+	for ticket = range a.tickets {
+		break
+	}
+	door := a.process.doors[0]
+	a.mu.Unlock()
+	socket := func(ticket [ticketSize]byte, door doorName) net.Conn {
+		return dial(t, address, append(append(preamble{protocol, kindSocket, 0}.append(nil), ticket[:]...), door[:]...))
+	}
+	wrong, other := ticket, door
+	wrong[0]++
+	other[2]++
+	for i, c := range []net.Conn{socket(wrong, door), socket(ticket, other)} {
+		closed(t, c)
+		eventually(t, "it is counted", func() bool { return a.dropsOf(causeTicket) >= uint64(i+1) })
+	}
+	first := socket(ticket, door)
+	eventually(t, "it is admitted", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		_, there := a.tickets[ticket]
+		return !there
+	})
+	closed(t, socket(ticket, door))
+	eventually(t, "it is counted", func() bool { return a.dropsOf(causeTicket) == 3 })
+	require.NoError(t, first.Close())
+	exchange(t, a, b, 1)
+	require.NoError(t, b.Close())
+	eventually(t, "no ticket outlives its connection", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.tickets) == 0
+	})
+}
+
+// A peer's worker address is none. libucp may crash when it reads it: that costs one restart, the other peers come
+// back at once, and the one is refused for a while.
+func TestGarbageWorkerAddress(t *testing.T) {
+	a, b, address := pair(t, Config{}, Config{})
+	rng := rand.New(rand.NewPCG(5, 6))
+	crashed := false
+	for i := range 20 {
+		s := newStranger(t)
+		worker := append([]byte(nil), s.own.worker...)
+		switch {
+		case i == 0:
+			worker = bytes.Repeat([]byte{0xff}, 200)
+		case i%2 == 0:
+			worker = worker[:leastWorker+rng.IntN(len(worker)-leastWorker)]
+		default:
+			for range 1 + i/3 {
+				worker[rng.IntN(len(worker))] = byte(rng.Uint32())
+			}
+		}
+		real := s.own.worker
+		s.own.worker = worker
+		before := a.Restarts()
+		s.own.hello.guid = uint64(100 + i)
+		s.wire = greet(t, address)
+		require.NoError(t, s.wire.send(frameOffer, s.own.append(nil)))
+		theirs, err := s.wire.readOffer()
+		if crashed {
+			require.ErrorContains(t, err, errBanned.Error())
+			break
+		}
+		require.NoError(t, err)
+		s.theirs, s.own.worker = theirs, real
+		s.reach(address)
+		s.send(amSay, 0, s.prefix(1<<32), nil)
+		closed(t, s.wire.conn)
+		if a.Restarts() > before {
+			crashed = true
+			began := time.Now()
+			upTo(t, b.Carrier, 1)
+			require.Less(t, time.Since(began), firstBan/2, "a peer that was there before is not refused with the one at its address")
+		}
+	}
+	require.True(t, crashed, "libucp has read all of them; then this test shows nothing")
+	exchange(t, a, b, 1)
+	require.Contains(t, a.About(), "restarts: 1 (1 ")
+	eventually(t, "it is counted", func() bool { return a.dropsOf(causeBanned) == 1 })
 }
 
 // What the process says is parsed strictly, and so is what peers say.
 func FuzzMessage(f *testing.F) {
 	h := hello{guid: 1, life: 2, mtu: 4096, name: "n", addresses: []Address{{LID: 3}}, sequence: 4, announced: []board.Entry{{Client: 1, User: 1000, Value: "x"}}}
 	f.Add(h.append(nil))
-	for _, m := range []message{{kind: msgReady, a: 1}, {kind: msgUp, number: 1}, {kind: msgGone, body: []byte("x")}, {kind: msgMet, number: 1, b: 2, body: h.append([]byte("ab"))}} {
+	o := goodOffer()
+	o.doors, o.tickets, o.hello = []doorName{{1: 4}}, [][ticketSize]byte{{1}, {2}}, h
+	f.Add(o.append(nil))
+	f.Add(greeting)
+	for _, m := range []message{{kind: msgReady, b: 1, body: make([]byte, doorSize+leastWorker)}, {kind: msgUp, number: 1}, {kind: msgGone, number: 1, body: []byte("x")}} {
 		f.Add(m.append(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if m, err := parseMessage(b); err == nil {
 			require.Equal(t, b, m.append(nil))
-			if m.kind == msgMet {
-				_ = text(m.body[:m.b])
-				_, _ = parseHello(m.body[m.b:])
-			}
 		}
 		if h, err := parseHello(b); err == nil {
 			again, err := parseHello(h.append(nil))
@@ -276,24 +572,38 @@ func FuzzMessage(f *testing.F) {
 			require.Equal(t, h.announced, again.announced)
 			require.Equal(t, [4]uint64{h.guid, h.life, uint64(h.mtu), uint64(h.sequence)}, [4]uint64{again.guid, again.life, uint64(again.mtu), uint64(again.sequence)})
 		}
+		if o, err := parseOffer(b); err == nil {
+			again, err := parseOffer(o.append(nil))
+			require.NoError(t, err)
+			again.hello.name = o.hello.name // it is quoted if it is not plain
+			require.Equal(t, o, again)
+		}
+		if len(b) == preambleSize {
+			if p, err := parsePreamble(b); err == nil {
+				require.Equal(t, b, p.append(nil))
+			}
+		}
 	})
 }
 
 // A process that says what it must not is killed, and started again.
 func TestHostileProcess(t *testing.T) {
-	c := &Carrier{peers: map[uint64]*peer{}, conns: map[uint32]*conn{}, cfg: Config{MTU: 4096}.withDefaults(), first: make(chan error, 1), stop: make(chan struct{}), hello: hello{guid: 1}, dev: &testDevice{guid: 1}}
-	c.log = c.cfg.Log
+	c, _ := bare(t)
 	for i, b := range [][]byte{nil, make([]byte, 31), make([]byte, 32), make([]byte, maxMessage+1),
 		(&message{kind: msgUp}).append(nil), (&message{kind: msgUp, number: 1, body: []byte{1}}).append(nil),
-		(&message{kind: msgMet, number: 1, b: 1 << 63}).append(nil), (&message{kind: msgGone}).append(nil), (&message{kind: 99}).append(nil)} {
+		(&message{kind: msgReady, b: 1 << 60, body: make([]byte, 100)}).append(nil), (&message{kind: msgReady, b: 2, body: make([]byte, 2*doorSize)}).append(nil),
+		(&message{kind: msgReady, body: make([]byte, maxWorker+1)}).append(nil),
+		(&message{kind: msgGone}).append(nil), (&message{kind: msgGone, body: []byte("x")}).append(nil), (&message{kind: 99}).append(nil)} {
 		_, err := parseMessage(b)
 		require.ErrorIs(t, err, errMessage, "%d", i)
 	}
-	// Numbers of connections and targets that do not exist.
-	for _, m := range []message{{kind: msgUp, number: 9}, {kind: msgGone, number: 9, a: 1 << 40, body: []byte("x")}, {kind: msgCounts, number: 9, a: 1}} {
-		c.handle(&process{}, &m)
+	// Numbers of connections that do not exist.
+	for _, m := range []message{{kind: msgUp, number: 9}, {kind: msgGone, number: 9, body: []byte("x")}, {kind: msgCounts, number: 9, a: 1}, {kind: msgTry, number: 9}} {
+		c.handle(c.process, &m)
 	}
+	c.blame(c.process, true)
 	require.Empty(t, c.Peers())
+	require.Empty(t, c.bans)
 }
 
 func TestParse(t *testing.T) {
@@ -302,7 +612,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, Config{Listen: "0.0.0.0:7471", Connect: []string{"node7:7471", "[::1]:9"}, MTU: 4096, Slots: 64, Data: 65536,
 		Dead: 500 * time.Millisecond, Spin: time.Microsecond, Library: "/x", Env: []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"}}, cfg)
 	for _, s := range []string{"", "node7", ":7471", "node7:", "listen=x", "listen=1.2.3.4:x", "a:1,mtu=255", "a:1,mtu=258", "a:1,mtu=70000", "a:1,mtu=x", "a:1,slots=3", "a:1,data=100",
-		"a:1,dead=1ms", "a:1,dead=x", "a:1,what=1", "a:1,data=65536,mtu=65400" + strings.Repeat(",a:1", maxTargets)} {
+		"a:1,dead=1ms", "a:1,dead=x", "a:1,what=1", "a:1,data=65536,mtu=65400" + strings.Repeat(",a:1", maxTargets), "a:1,encrypt", "a:1,auth=required", "a:1,trust=first"} {
 		_, err := Parse(s)
 		require.Error(t, err, s)
 		require.True(t, strings.HasPrefix(err.Error(), "ucx: "), fmt.Sprint(err))

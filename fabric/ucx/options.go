@@ -3,13 +3,16 @@
 package ucx
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 )
@@ -19,6 +22,9 @@ import (
 type Config struct {
 	Listen  string   // ADDRESS:PORT at which peers may connect; "": nowhere
 	Connect []string // HOST:PORT of peers, at most 32
+
+	Peers []netip.Prefix // addresses from which peers may connect; nil: all
+	Auth  auth.Options   // keys; the zero value means none: peers are not authenticated
 
 	MTU   int           // most bytes of payload in a packet; 0 means 32 KiB. Two peers use the smaller one
 	Slots int           // packets in a ring, a power of two; 0 means 1024
@@ -65,7 +71,17 @@ const (
 //	HOST:PORT            connect to this peer; may be given several times
 //	listen=ADDRESS:PORT  let peers connect
 //
-// One of these is needed. These are the other options, with their defaults:
+// One of these is needed. Engines meet at this port, and all TCP connections of UCX begin there: a firewall must
+// let it through, and no other. These options say who may be a peer:
+//
+//	peer=PREFIX          only these addresses may connect; may be given several times
+//	key=FILE             this engine's private key: peers are authenticated, and what they send is
+//	peers=FILE           the keys that are accepted; FILE.peers of the key without it
+//	trust=first          accept and pin a key that is seen first from an address that no line covers
+//	auth=required        refuse engines without keys; key= means this, auth=offered means otherwise
+//	encrypt              encrypt what is sent, too; both ends must say it
+//
+// Without key= everybody who may connect is believed; see docs/SECURITY.md. These are the other options, with their defaults:
 //
 //	mtu=32768            most bytes of payload in a packet; two peers use the smaller one
 //	slots=1024           packets in a ring, a power of two
@@ -76,14 +92,14 @@ const (
 //	tls=all              UCX_TLS, with + in place of commas: tls=tcp+self
 //	devices=all          UCX_NET_DEVICES, with + in place of commas
 //
-// The defaults of the last two are those of the engine's environment, if it sets these variables.
+// The defaults of tls and devices are those of the engine's environment, if it sets these variables.
 func Parse(s string) (Config, error) {
 	var cfg Config
 	for _, item := range strings.Split(s, ",") {
 		name, value, isOption := strings.Cut(item, "=")
-		var err error
+		mine, err := cfg.Auth.Set(item)
 		switch {
-		case item == "":
+		case item == "" || mine:
 		case !isOption:
 			cfg.Connect = append(cfg.Connect, item)
 		default:
@@ -101,6 +117,12 @@ func (c *Config) option(name, value string) (err error) {
 	switch name {
 	case "listen":
 		c.Listen = value
+	case "peer":
+		p, err := parsePrefix(value)
+		if err != nil {
+			return err
+		}
+		c.Peers = append(c.Peers, p)
 	case "mtu":
 		c.MTU, err = strconv.Atoi(value)
 	case "slots":
@@ -118,7 +140,7 @@ func (c *Config) option(name, value string) (err error) {
 	case "devices":
 		c.Env = append(c.Env, "UCX_NET_DEVICES="+strings.ReplaceAll(value, "+", ","))
 	default:
-		return fmt.Errorf("listen, mtu, slots, data, dead, spin, library, tls and devices are options")
+		return errors.New("listen and peer, mtu, slots, data, dead, spin, library, tls and devices are options; for keys key= peers= trust= auth= and encrypt are")
 	}
 	return err
 }
@@ -137,6 +159,9 @@ func (c *Config) check() error {
 		if host, port, err := net.SplitHostPort(peer); err != nil || host == "" || port == "" {
 			return fmt.Errorf("ucx: %q is no peer; HOST:PORT is needed", peer)
 		}
+	}
+	if err := c.Auth.Check(); err != nil {
+		return fmt.Errorf("ucx: %w", err)
 	}
 	switch {
 	case len(c.Connect) > maxTargets:
@@ -158,6 +183,18 @@ func (c *Config) check() error {
 		return fmt.Errorf("ucx: data=%d does not hold two packets of %d bytes", d.Data, d.MTU)
 	}
 	return nil
+}
+
+// parsePrefix reads an address or a prefix.
+func parsePrefix(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+		return p, fmt.Errorf("%q; an address, or a prefix such as 10.0.0.0/8, is needed", s)
+	}
+	return p, nil
 }
 
 // withDefaults returns the configuration with all zero values replaced.

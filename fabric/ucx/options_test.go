@@ -13,7 +13,7 @@ import (
 // devices are UCX's own.
 func TestDefaultsInTheComment(t *testing.T) {
 	_, err := Parse("h:1,nothing=1")
-	got, err := Parse("h:1," + optiontest.Defaults(t, err, "listen"))
+	got, err := Parse("h:1," + optiontest.Defaults(t, err, "listen", "peer", "key", "peers", "trust", "auth"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"UCX_TLS=all", "UCX_NET_DEVICES=all"}, got.Env)
 	require.Equal(t, "libucp.so.0", got.Library)

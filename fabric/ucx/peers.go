@@ -3,8 +3,9 @@
 package ucx
 
 import (
+	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,21 +17,32 @@ import (
 
 // A target is an address to which the carrier connects.
 type target struct {
-	number uint32
-	to     string
-	conn   uint32 // number of its connection; 0: none
-	peer   *peer  // the engine that has answered there last; nil: none
-	why    string // if conn is 0: why
-	since  time.Time
-	rest   time.Duration // before the next attempt
+	to      string
+	conn    uint32 // number of its newest connection; 0: none
+	peer    *peer  // the engine that has answered there last; nil: none
+	why     string // if conn is 0: why
+	since   time.Time
+	rest    time.Duration // before the next attempt
+	resting bool          // no attempt is under way
+	again   chan struct{} // an attempt is made at once: the process is ready, or keys have to be renewed
 }
 
-// A conn is a connection of the process that has said hello.
+// A conn is a connection of the process with a peer that was met.
 type conn struct {
-	peer   *peer
-	target *target // nil: the peer has connected
-	up     bool
-	counts [3]uint64 // as the process has told last
+	number  uint32
+	process *process
+	wire    *wire
+	token   [tokenSize]byte
+	tickets [][ticketSize]byte // those that admit connections of libucx to the process
+	peer    *peer
+	target  *target // nil: the peer has connected
+	up      bool
+	counts  [3]uint64     // as the process has told last
+	news    chan struct{} // the hello has changed
+	said    uint32        // sequence of the hello that was sent last; Carrier.mu
+	renewed bool          // a newer connection was asked for, with new keys
+	gone    chan struct{} // closed when it has ended, because of why
+	why     string
 }
 
 // A peer is one life of another engine.
@@ -38,6 +50,8 @@ type peer struct {
 	hello  hello
 	number uint32 // of the path
 	remote string
+	key    string // of the engine; "": none was asked for
+	proven bool   // it was up
 	up     bool
 	why    string
 	since  time.Time
@@ -46,18 +60,14 @@ type peer struct {
 
 type counts struct{ sent, received, dropped atomic.Uint64 }
 
+// mostConns is CONNECTIONS of carrier/carrier.h.
+const mostConns = 64
+
 // mostPeers is how many engines are remembered. The program's table of paths is twice as large.
 const mostPeers = 128
 
 // pathSlots is PATHS of carrier/carrier.h: no two peers have path numbers that are equal modulo it.
 const pathSlots = 256
-
-// begin tells a new process what it must know.
-func (c *Carrier) begin(p *process) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_ = c.send(p, &message{kind: msgHello, body: c.hello.append(nil)})
-}
 
 // ended notes that there is no process now.
 func (c *Carrier) ended(why string) {
@@ -66,12 +76,12 @@ func (c *Carrier) ended(why string) {
 	if c.process != nil && !c.closing() {
 		c.log.Warn("the carrier's process has ended", "why", why)
 	}
+	if c.process != nil {
+		c.ready = make(chan struct{})
+	}
 	c.process, c.down = nil, why
 	for number := range c.conns {
-		c.drop(number, why)
-	}
-	for _, t := range c.targets {
-		t.conn, t.why, t.since = 0, why, time.Now()
+		c.lost(number, why)
 	}
 	c.changed()
 	c.once.Do(func() { c.first <- fmt.Errorf("ucx: %s", strings.TrimPrefix(why, "ucx: ")) })
@@ -87,116 +97,223 @@ func (c *Carrier) handle(p *process, m *message) {
 			return
 		}
 		p.ready = true
+		for i := range int(m.b) {
+			p.doors = append(p.doors, doorName(m.body[i*doorSize:]))
+		}
+		p.worker = append([]byte(nil), m.body[int(m.b)*doorSize:]...)
+		p.version = fmt.Sprintf("%d.%d.%d", m.a>>32, m.a>>16&0xffff, m.a&0xffff)
 		c.process, c.down = p, ""
-		c.log.Info("UCX works", "version", fmt.Sprintf("%d.%d.%d", m.a>>32, m.a>>16&0xffff, m.a&0xffff), "process", p.pid)
+		c.log.Info("UCX works", "version", p.version, "process", p.pid)
+		close(c.ready)
 		for _, t := range c.targets {
-			c.connect(p, t)
+			t.hurry()
 		}
 		c.once.Do(func() { c.first <- nil })
 	case msgFatal:
 		p.fatal = text(m.body)
-	case msgMet:
-		c.met(p, m)
+	case msgTry:
+		p.trying = m.number
 	case msgUp:
 		if k := c.conns[m.number]; k != nil {
 			k.up = true
 			c.raise(k)
 		}
 	case msgGone:
-		c.gone(p, m)
+		c.lost(m.number, text(m.body))
+		c.changed()
 	case msgCounts:
-		if k := c.conns[m.number]; k != nil {
-			now := [3]uint64{m.a, m.b, m.c}
-			for i, sum := range []*atomic.Uint64{&k.peer.counts.sent, &k.peer.counts.received, &k.peer.counts.dropped} {
-				sum.Add(now[i] - k.counts[i])
+		c.counted(p, m)
+	}
+}
+
+// counted notes what the process has counted.
+func (c *Carrier) counted(p *process, m *message) {
+	if m.number == 0 {
+		p.unknown = [3]uint64{m.a, m.b, m.c}
+		return
+	}
+	k := c.conns[m.number]
+	if k == nil {
+		return
+	}
+	now := [3]uint64{m.a, m.b, m.c}
+	for i, sum := range []*atomic.Uint64{&k.peer.counts.sent, &k.peer.counts.received, &k.peer.counts.dropped} {
+		sum.Add(now[i] - k.counts[i])
+	}
+	k.counts = now
+	if max(m.a, m.b) > mostPackets {
+		c.renew(k)
+	}
+}
+
+// hurry ends the pause before the next attempt.
+func (t *target) hurry() {
+	select {
+	case t.again <- struct{}{}:
+	default:
+	}
+}
+
+// pursue connects to a target, and again when the connection is lost, until Close.
+func (c *Carrier) pursue(t *target) {
+	defer c.loops.Done()
+	type end struct {
+		call int
+		err  error
+	}
+	ended := make(chan end)
+	call, running := 0, 0
+	begin := func() {
+		c.mu.Lock()
+		t.resting = false
+		c.mu.Unlock()
+		call++
+		running++
+		this := call
+		go func() { ended <- end{this, c.call(t)} }()
+	}
+	defer func() {
+		for ; running > 0; running-- {
+			<-ended
+		}
+	}()
+	begin()
+	var pause <-chan time.Time
+	for {
+		select {
+		case e := <-ended:
+			running--
+			switch {
+			case e.call != call || c.closing():
+			case running > 0: // the connection whose keys were to be renewed is still there
+				call--
+				c.notRenewed(t, e.err.Error())
+			default:
+				pause = time.After(c.failed(t, e.err.Error()))
 			}
-			k.counts = now
+		case <-pause:
+			pause = nil
+			begin()
+		case <-t.again:
+			if c.wants(t) {
+				pause = nil
+				begin()
+			}
+		case <-c.stop:
+			return
 		}
 	}
 }
 
-// connect asks the process to connect to a target. Names are looked up on a goroutine, because
-// that can take long.
-func (c *Carrier) connect(p *process, t *target) {
-	to := t.to
-	go func() {
-		a, err := net.ResolveTCPAddr("tcp", to)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.process != p || t.conn != 0 {
-			return
-		}
-		if err != nil {
-			c.retry(p, t, err.Error())
-			return
-		}
-		host := a.IP.String()
-		if a.Zone != "" {
-			host += "%" + a.Zone
-		}
-		_ = c.send(p, &message{kind: msgConnect, number: t.number, body: fmt.Appendf(nil, "%s\x00%d\x00", host, a.Port)})
-	}()
+// wants reports whether an attempt that was asked for is needed: no attempt is under way, or the keys of the
+// connection have to be renewed.
+func (c *Carrier) wants(t *target) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.conns[t.conn]
+	return t.resting || k != nil && k.renewed
 }
 
-// retry connects to a target again after a pause.
-func (c *Carrier) retry(p *process, t *target, why string) {
+// failed notes that there is no connection to a target, and returns how long to wait before the next attempt.
+func (c *Carrier) failed(t *target, why string) (rest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if t.why != why || t.conn != 0 {
 		c.log.Warn("not connected; it is tried again", "peer", t.to, "why", why, "within", mostRest)
 		t.why, t.since = why, time.Now()
 	}
-	t.conn = 0
-	time.AfterFunc(t.rest, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.process == p && t.conn == 0 {
-			c.connect(p, t)
-		}
-	})
+	t.conn, t.resting = 0, true
+	rest = t.rest
 	t.rest = min(2*t.rest, mostRest)
 	c.changed()
+	return rest
 }
 
-// met judges a hello: the first of a connection, or a new one.
-func (c *Carrier) met(p *process, m *message) {
-	remote := text(m.body[:m.b])
-	h, err := parseHello(m.body[m.b:])
-	known := c.conns[m.number]
-	var q *peer
-	if err == nil {
-		q, err = c.judge(h, known)
+// join makes a connection with an engine that was met: it is judged, and the process is told how to reach the
+// other's.
+func (c *Carrier) join(k *conn, o *offer, active bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := k.wire
+	switch {
+	case c.closing():
+		return errors.New(closedHere)
+	case c.process != k.process:
+		return errNoProcess
+	case len(c.conns) >= mostConns:
+		return fmt.Errorf("%d connections are there already", len(c.conns))
+	case c.banned(w, &o.hello):
+		return errBanned
 	}
+	q, err := c.judge(o.hello, w.key)
 	if err != nil {
-		c.log.Warn("peer refused", "peer", remote, "why", err)
-		_ = c.send(p, &message{kind: msgRefuse, number: m.number, body: []byte("refused: " + err.Error())})
-		return
+		return err
 	}
-	if q.hello.life != h.life || int32(h.sequence-q.hello.sequence) >= 0 { // UCX may deliver an older one later
+	c.renewHello(q, o.hello)
+	q.remote = w.conn.RemoteAddr().String()
+	c.connNumbers++
+	k.number, k.peer, k.gone = c.connNumbers, q, make(chan struct{})
+	if k.target != nil {
+		k.target.conn, k.target.peer, k.target.resting = k.number, q, false
+	}
+	c.conns[k.number] = k
+	for _, t := range k.tickets {
+		c.tickets[t] = struct{}{}
+	}
+	open := opening{
+		number: k.number, path: q.number, here: k.token, there: o.token, active: active,
+		to: nameOf(netip.AddrPortFrom(w.remote, o.port)), any: o.anywhere, doors: o.doors, tickets: o.tickets, worker: o.worker,
+	}
+	w.keys(&open)
+	if err := c.send(k.process, open.message()); err != nil {
+		c.lost(k.number, err.Error())
+		return errNoProcess
+	}
+	c.changed()
+	return nil
+}
+
+// renewHello notes what a peer says of itself, if it is not older than what it has said: a peer may have two
+// connections.
+func (c *Carrier) renewHello(q *peer, h hello) {
+	if q.hello.life != h.life || int32(h.sequence-q.hello.sequence) >= 0 {
 		q.hello = h
 	}
-	if known != nil {
-		c.changed()
-		return
-	}
-	q.remote = remote
-	k := &conn{peer: q}
-	if i := int(m.a) - 1; i >= 0 && i < len(c.targets) {
-		k.target = c.targets[i]
-		k.target.conn, k.target.peer = m.number, q
-	}
-	c.conns[m.number] = k
-	_ = c.send(p, &message{kind: msgAccept, number: m.number, a: uint64(q.number)})
-	c.changed()
 }
 
-// judge returns the peer that says this hello, or an error that says why it is refused.
-func (c *Carrier) judge(h hello, known *conn) (*peer, error) {
+// renewed notes a hello that has come over a connection.
+func (c *Carrier) renewed(k *conn, h hello) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.guid != k.peer.hello.guid || h.life != k.peer.hello.life {
+		return errors.New("it says that it is another engine now")
+	}
+	c.renewHello(k.peer, h)
+	c.changed()
+	return nil
+}
+
+// hangUp ends a connection. It waits until the process has ended it, and returns why it has ended.
+func (c *Carrier) hangUp(k *conn, why string) error {
+	c.mu.Lock()
+	if c.conns[k.number] == k {
+		_ = c.send(k.process, &message{kind: msgClose, number: k.number, body: []byte(why)})
+	}
+	c.mu.Unlock()
+	<-k.gone
+	return errors.New(k.why)
+}
+
+// judge returns the peer that says this hello, or an error that says why it is refused. key is the one that it
+// has proved to have.
+func (c *Carrier) judge(h hello, key string) (*peer, error) {
 	if h.guid == c.hello.guid {
 		return nil, fmt.Errorf("its GUID %016x is that of this engine", h.guid)
 	}
 	q := c.peers[h.guid]
 	switch {
-	case known != nil && (q != known.peer || q.hello.life != h.life):
-		return nil, fmt.Errorf("it says that it is another engine now")
+	case q != nil && q.key != "" && q.key != key:
+		return nil, fmt.Errorf("the GUID %016x belongs to an engine with another key", h.guid)
 	case q != nil && q.hello.life == h.life:
 		return q, nil
 	case q != nil && q.up:
@@ -207,7 +324,7 @@ func (c *Carrier) judge(h hello, known *conn) (*peer, error) {
 	if q != nil {
 		c.log.Info("a peer has restarted; its queue pairs are gone", "engine", fmt.Sprintf("%016x", h.guid))
 	}
-	q = &peer{hello: h, why: "not connected yet", since: time.Now(), counts: &counts{}}
+	q = &peer{hello: h, key: key, why: "not connected yet", since: time.Now(), counts: &counts{}}
 	for taken := true; taken; {
 		c.numbers = max(1, c.numbers+1)
 		taken = false
@@ -239,33 +356,31 @@ func (c *Carrier) raise(k *conn) {
 	if k.target != nil {
 		k.target.rest = firstRest
 	}
+	c.age(k)
 	if q := k.peer; !q.up {
-		q.up, q.why, q.since = true, "", time.Now()
+		q.up, q.proven, q.why, q.since = true, true, "", time.Now()
 		c.log.Info("peer up", "peer", q.remote, "engine", fmt.Sprintf("%016x", q.hello.guid), "name", q.hello.name, "mtu", c.mtu(q))
 	}
 	c.changed()
 }
 
-// gone notes that a connection has ended, or was never made.
-func (c *Carrier) gone(p *process, m *message) {
-	why := text(m.body)
-	if c.conns[m.number] == nil && m.a == 0 {
-		c.log.Warn("a connection has ended before it was accepted", "why", why)
-	}
-	c.drop(m.number, why)
-	if i := int(m.a) - 1; i >= 0 && i < len(c.targets) {
-		c.retry(p, c.targets[i], why)
-	}
-	c.changed()
-}
-
-// drop forgets a connection.
-func (c *Carrier) drop(number uint32, why string) {
+// lost forgets a connection that has ended.
+func (c *Carrier) lost(number uint32, why string) {
 	k := c.conns[number]
 	if k == nil {
 		return
 	}
 	delete(c.conns, number)
+	for _, t := range k.tickets {
+		delete(c.tickets, t)
+	}
+	k.why = why
+	close(k.gone)
+	c.loops.Add(1)
+	go func() {
+		defer c.loops.Done()
+		k.wire.bye(why)
+	}()
 	q := k.peer
 	for _, o := range c.conns {
 		if o.peer == q && o.up {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -32,6 +31,12 @@ type process struct {
 	output  *os.File // what it writes to its standard output and error
 	fatal   string   // why it has ended, if it has said so
 	ready   bool
+
+	worker  []byte     // worker address of UCX
+	doors   []doorName // of libucx
+	version string     // of UCX
+	trying  uint32     // number of the connection whose worker address libucp is given now; 0: none
+	unknown [3]uint64  // messages that were dropped: not nicless's, of no connection, forged
 }
 
 // start starts the program. The caller's goroutine must be locked to its thread, and stay so until
@@ -54,13 +59,12 @@ func (c *Carrier) start() (*process, error) {
 	defer unix.Close(pipe[1])
 	_ = unix.SetNonblock(pipe[0], true)
 	output := os.NewFile(uintptr(pipe[0]), "nicless:ucx output")
-	host, port, _ := net.SplitHostPort(c.listen)
 	g := c.cfg.geometry()
 	args := []string{programName}
 	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, int(c.cfg.Dead.Milliseconds()), int(c.cfg.Spin.Microseconds())} {
 		args = append(args, strconv.Itoa(n))
 	}
-	args = append(args, c.cfg.Library, host, port)
+	args = append(args, c.cfg.Library, c.keysWord())
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err == nil {
 		defer null.Close()
@@ -82,21 +86,25 @@ func (c *Carrier) start() (*process, error) {
 	return nil, fmt.Errorf("ucx: start %s: %w", c.program, err)
 }
 
-// supervise starts the process, and starts it again when it has ended.
+// supervise starts the process, and starts it again when it has ended: at once, because that costs
+// little and peers wait for it; but later and later if it cannot even start.
 func (c *Carrier) supervise() {
 	defer c.loops.Done()
 	runtime.LockOSThread() // the thread ends with the goroutine
-	for rest := firstRest; ; rest = min(2*rest, mostRest) {
-		began := time.Now()
-		why := c.live()
+	for rest := firstRest; ; {
+		why, cause, worked := c.live()
 		c.ended(why)
-		if time.Since(began) > mostRest {
-			rest = firstRest
+		if c.closing() {
+			return
 		}
+		c.restarts[cause].Add(1)
 		select {
 		case <-c.stop:
 			return
 		case <-time.After(rest):
+		}
+		if rest = min(2*rest, mostRest); worked {
+			rest = firstRest
 		}
 	}
 }
@@ -113,16 +121,17 @@ func (c *Carrier) closing() bool {
 	}
 }
 
-// live is one life of the process. It returns why it has ended, as a sentence without a full stop.
-func (c *Carrier) live() string {
+// live is one life of the process. It returns why it has ended, as a sentence without a full stop, and whether
+// UCX had worked.
+func (c *Carrier) live() (why string, cause ending, worked bool) {
 	if c.closing() {
-		return closedHere
+		return closedHere, endedByExit, false
 	}
 	c.mem.reset()
 	known := interfaces()
 	p, err := c.start()
 	if err != nil {
-		return err.Error()
+		return err.Error(), endedBeforeStart, false
 	}
 	said := make(chan struct{})
 	go func() {
@@ -131,7 +140,6 @@ func (c *Carrier) live() string {
 	}()
 	read := make(chan error, 1)
 	go func() { read <- c.read(p) }()
-	c.begin(p)
 	stop, look, fresh := c.stop, time.NewTicker(lookTime), ""
 	defer look.Stop()
 	for {
@@ -145,6 +153,7 @@ func (c *Carrier) live() string {
 			}
 		case <-stop:
 			stop = nil
+			c.leave()
 			if c.send(p, &message{kind: msgEnd}) == nil {
 				time.AfterFunc(sendTime, func() { _ = p.control.SetReadDeadline(time.Now()) })
 				continue
@@ -163,21 +172,27 @@ func (c *Carrier) live() string {
 	_ = p.control.Close()
 	_ = p.output.Close() // a child of the process could hold the pipe open
 	<-said
+	c.blame(p, status.Signaled() && status.Signal() != unix.SIGKILL)
+	worked = p.ready
 	switch {
 	case c.closing():
-		return closedHere
+		return closedHere, endedByExit, worked
 	case fresh != "":
-		return fmt.Sprintf("%s has come up, and UCX knows only interfaces that were up at its start", fresh)
+		return fmt.Sprintf("%s has come up, and UCX knows only interfaces that were up at its start", fresh), endedForInterface, worked
 	case p.fatal != "":
-		return p.fatal
+		return p.fatal, endedByExit, worked
+	case errors.Is(err, errSilent):
+		return err.Error(), endedBySilence, worked
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET):
-		return err.Error()
+		return err.Error(), endedByExit, worked
+	case status.Signaled() && status.Signal() == unix.SIGABRT:
+		return fmt.Sprintf("the process %s has ended itself: an assertion of UCX has failed", programName), endedByAssertion, worked
 	case status.Signaled() && status.Signal() != unix.SIGKILL:
-		return fmt.Sprintf("the process %s has ended: %v", programName, status.Signal())
+		return fmt.Sprintf("the process %s has ended: %v", programName, status.Signal()), endedBySignal, worked
 	case status.Exited():
-		return fmt.Sprintf("the process %s has ended with status %d", programName, status.ExitStatus())
+		return fmt.Sprintf("the process %s has ended with status %d", programName, status.ExitStatus()), endedByExit, worked
 	}
-	return fmt.Sprintf("the process %s was killed", programName)
+	return fmt.Sprintf("the process %s was killed", programName), endedByKill, worked
 }
 
 var errSilent = fmt.Errorf("ucx: the process %s has said nothing for %v, and was killed", programName, silence)

@@ -13,7 +13,7 @@
 typedef signed char ucs_status; /* the enum has one byte: only the low 8 bits of a status count */
 
 enum {
-	OK = 0, IN_PROGRESS = 1, NO_RESOURCE = -2, BUSY = -15, REJECTED = -23,
+	OK = 0, IN_PROGRESS = 1, NO_RESOURCE = -2, BUSY = -15,
 };
 
 /* A request, NULL if the operation is done, or an error from -100 to -1. */
@@ -56,28 +56,13 @@ typedef struct {
 } ucp_am_handler_param;
 
 typedef struct {
-	uint64_t mask; /* 1 address, 4 conn */
-	const void *address;
-	uint32_t address_length;
-	void *accept[2];
-	void (*conn)(void *conn_request, void *arg);
-	void *conn_arg;
-	uint64_t spare[24];
-} ucp_listener_params;
-
-typedef struct {
-	uint64_t mask; /* 2 err_mode, 4 err_handler, 0x10 sockaddr, 0x20 flags, 0x40 conn_request */
+	uint64_t mask; /* 1 worker_address, 2 err_mode, 4 err_handler */
 	const void *worker_address;
 	uint32_t err_mode; /* 1: UCP_ERR_HANDLING_MODE_PEER */
 	void (*err_callback)(void *arg, void *ep, ucs_status);
 	void *err_arg;
 	void *user_data;
-	uint32_t flags; /* 1: client of a sockaddr connection */
-	const void *address;
-	uint32_t address_length;
-	void *conn_request;
-	const char *name;
-	uint64_t spare[24];
+	uint64_t spare[32];
 } ucp_ep_params;
 
 typedef struct {
@@ -90,26 +75,15 @@ typedef struct {
 	uint64_t spare[26];
 } ucp_request_param;
 
-typedef struct {
-	uint64_t mask; /* 1: client_address */
-	unsigned char client_address[128];
-	uint64_t spare[24];
-} ucp_conn_request_attr;
-
 #define AT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #type "." #field)
 AT(ucp_worker_params, thread_mode, 8);
 AT(ucp_worker_attr, max_am_header, 32);
 AT(ucp_am_handler_param, callback, 16);
 AT(ucp_am_handler_param, arg, 24);
-AT(ucp_listener_params, address, 8);
-AT(ucp_listener_params, conn, 40);
-AT(ucp_listener_params, conn_arg, 48);
+AT(ucp_ep_params, worker_address, 8);
 AT(ucp_ep_params, err_mode, 16);
 AT(ucp_ep_params, err_callback, 24);
 AT(ucp_ep_params, user_data, 40);
-AT(ucp_ep_params, flags, 48);
-AT(ucp_ep_params, address, 56);
-AT(ucp_ep_params, conn_request, 72);
 AT(ucp_request_param, callback, 16);
 AT(ucp_request_param, datatype, 24);
 AT(ucp_request_param, user_data, 32);
@@ -122,14 +96,13 @@ AT(ucp_request_param, user_data, 32);
 	F(void, ucp_config_release, (void *)) \
 	F(ucs_status, ucp_init_version, (unsigned, unsigned, const ucp_params *, void *, void **)) \
 	F(ucs_status, ucp_worker_create, (void *, const ucp_worker_params *, void **)) \
+	F(ucs_status, ucp_worker_get_address, (void *, void **, size_t *)) \
+	F(void, ucp_worker_release_address, (void *, void *)) \
 	F(ucs_status, ucp_worker_query, (void *, ucp_worker_attr *)) \
 	F(unsigned, ucp_worker_progress, (void *)) \
 	F(ucs_status, ucp_worker_get_efd, (void *, int *)) \
 	F(ucs_status, ucp_worker_arm, (void *)) \
 	F(ucs_status, ucp_worker_set_am_recv_handler, (void *, const ucp_am_handler_param *)) \
-	F(ucs_status, ucp_listener_create, (void *, const ucp_listener_params *, void **)) \
-	F(ucs_status, ucp_listener_reject, (void *, void *)) \
-	F(ucs_status, ucp_conn_request_query, (void *, ucp_conn_request_attr *)) \
 	F(ucs_status, ucp_ep_create, (void *, const ucp_ep_params *, void **)) \
 	F(request, ucp_ep_close_nbx, (void *, const ucp_request_param *)) \
 	F(request, ucp_am_send_nbx, (void *, unsigned, const void *, size_t, const void *, size_t, const ucp_request_param *)) \

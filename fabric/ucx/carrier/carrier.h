@@ -5,8 +5,10 @@
  *
  *	library.c    finding libucp
  *	ring.c       rings of packets
- *	connect.c    listening, connecting, closing
- *	greet.c      what two carriers say to each other besides packets
+ *	gate.c       sockets: libucx listens nowhere, and connects only to peers that were met
+ *	connect.c    connections with peers: opening, seeing that a peer is dead, closing
+ *	say.c        what two carriers say to each other besides packets; what precedes each message
+ *	seal.c       tags and encryption, with libcrypto
  *	packets.c    packets: from the ring to peers, and from peers to the ring
  *	control.c    messages from and to the engine's process
  *	main.c       the loop: when it looks, sleeps and wakes
@@ -15,12 +17,15 @@
 #define NICLESS_UCX_CARRIER_H
 
 #include "abi.h"
+#include "gate.h"
 #include "ring.h"
+#include "seal.h"
 
 enum {
 	CONNECTIONS = 64,
 	PATHS = 256, /* slots of the table of paths; a path's slot is its number modulo this */
-	GREETING = 12288, /* most bytes of a hello */
+	TOKEN = 16,
+	WORKER_ADDRESS = 16384, /* most bytes of a worker address of UCX */
 
 	/* What a peer may send before it hears that packets have left this process. */
 	WINDOW_PACKETS = 256,
@@ -35,29 +40,28 @@ enum state { FREE, SHAKING, UP, CLOSING };
 /* A connection with a peer: one endpoint of UCX. */
 struct connection {
 	enum state state;
-	uint32_t number;   /* for the engine's process; a new one for each connection */
-	uint32_t target;   /* of the engine's process, if this side connects; else 0 */
-	uint32_t path;     /* path number of the peer; 0: not accepted yet */
-	uint32_t agreed;   /* bit 0: this side has accepted the connection; bit 1: the peer has */
-	uint64_t here;     /* token in messages from the peer; never used again */
-	uint64_t there;    /* token in messages to the peer; 0: its hello has not come */
+	uint32_t number;   /* given by the engine's process; never used again */
+	uint32_t path;     /* path number of the peer */
+	bool active;       /* this side begins; the other one waits for its first message */
+	bool called;       /* the peer has sent its SAY_ACCEPT */
+	unsigned char here[TOKEN];  /* in messages from the peer; never used again */
+	unsigned char there[TOKEN]; /* in messages to the peer */
+	struct seal seal;
+	void *worker_address; /* of the peer; NULL when the endpoint was made */
 	void *ep;
 	request closing;   /* of ucp_ep_close_nbx */
 	const char *fault; /* it has to be closed, because of this; NULL: it has not */
-	uint64_t linger;   /* it is closed after this time, so that the peer hears why */
+	char why[200];     /* what fault points at, if the engine's process has said why */
 	bool mute;         /* the endpoint has failed: nothing can be said any more */
 	unsigned flying;   /* sends that are not complete */
 	uint64_t since, heard, spoken; /* times: when it began; of the last message each way */
 	uint64_t stuck;    /* since when a packet waits for credits; 0: none does */
-	char remote[64];
-	char bye[200];     /* why the peer has closed the connection, as it says */
 
 	/* Credits, counted since the connection began. What this side has sent is at most what the
 	 * peer has granted, and the other way round. */
 	uint64_t sent_packets, sent_bytes, may_packets, may_bytes;
 	uint64_t got_packets, got_bytes, granted_packets, granted_bytes, told_packets, told_bytes;
 	uint64_t dropped;  /* packets for the peer that were dropped, because it takes none */
-	uint64_t greeted;  /* carrier.greetings when the peer was greeted last */
 	uint64_t reported; /* sent + got + dropped, when the engine's process was told last */
 };
 
@@ -72,12 +76,11 @@ struct carrier {
 	struct connection connections[CONNECTIONS];
 	struct connection *paths[PATHS];
 	unsigned up;        /* connections whose state is UP */
-	uint32_t numbers;   /* of connections, given so far */
 	uint64_t now;       /* in nanoseconds */
 	uint64_t deadline;  /* after so long a silence a peer is dead */
 	bool attention;     /* a connection has a fault, or has to be told something */
 
-	void *worker, *listener;
+	void *worker;
 	int efd;
 	unsigned char *memory;
 	struct ring out, in; /* from the engine, to the engine */
@@ -87,22 +90,19 @@ struct carrier {
 	bool put;            /* packets were put into the ring to the engine */
 	uint32_t answered;   /* sleep of the engine that was ended */
 
-	unsigned char greeting[GREETING];
-	size_t greeting_length;
-	uint64_t greetings; /* how often it has changed */
-	uint64_t violations, strangers; /* messages that no nicless sends; messages of no connection */
+	/* Messages that no nicless sends; of no connection; with a wrong tag, or that came before. */
+	uint64_t violations, strangers, forged;
 };
 
 extern struct carrier carrier;
 
 /* connect.c */
-const char *listen_at(const char *host, const char *port);
-void connect_to(uint32_t target, const char *host, const char *port);
-void connections_accept(void);
+struct opening; /* control.h */
+void connection_open(const struct opening *);
+void connection_close(uint32_t number, const char *why);
 void connections_serve(void);
 void connection_fault(struct connection *, const char *why);
-struct connection *connection_of(uint64_t token);
-struct connection *connection_numbered(uint32_t number);
+struct connection *connection_of(const unsigned char token[TOKEN]);
 uint64_t random64(void);
 
 /* untold reports whether the peer should hear how much more it may send. */
@@ -110,13 +110,38 @@ static inline bool untold(const struct connection *c) {
 	return c->granted_packets - c->told_packets >= WINDOW_PACKETS / 4 || c->granted_bytes - c->told_bytes >= WINDOW_BYTES / 4;
 }
 
-/* greet.c */
-void greet(struct connection *);
-void say(struct connection *, uint32_t what, const char *why);
-void agree(struct connection *, uint32_t path);
-void disagree(struct connection *, const char *why);
-const char *greet_handlers(void);
-enum { SAY_ACCEPT = 1, SAY_BEAT = 2, SAY_BYE = 3 };
+/* say.c */
+void say(struct connection *, uint32_t what);
+const char *say_handler(void);
+enum { SAY_ACCEPT = 1, SAY_BEAT = 2 };
+
+/*
+ * What precedes the headers in each message. All numbers are big-endian. Without keys the message begins
+ * at what follows bytes; with keys there are a count and a tag.
+ */
+struct prefix {
+	unsigned char token[TOKEN];
+	uint64_t packets, bytes; /* how much the peer may send */
+	uint64_t count;
+	unsigned char tag[TAG];
+};
+enum { PREFIX_PLAIN = 32, PREFIX_SEALED = 56 };
+_Static_assert(sizeof(struct prefix) == PREFIX_SEALED && offsetof(struct prefix, count) == PREFIX_PLAIN, "prefix");
+
+/* A body is a message without its prefix: headers, and data. */
+struct body {
+	unsigned char *head, *data;
+	size_t head_length, data_length;
+};
+
+/* prefix_for writes the prefix of a message, and returns its length, or 0 if the message cannot be sent.
+ * If the connection encrypts packets, a packet's body is encrypted: the head in its place, the data to
+ * instead, which has room for it. */
+size_t prefix_for(struct connection *, uint32_t id, struct prefix *, const struct body *, unsigned char *instead);
+
+/* prefix_from judges a message that has come. It returns the connection, or NULL if there is none that
+ * has to do with it. body is the message's; what was encrypted is decrypted to memory of this function. */
+struct connection *prefix_from(uint32_t id, const void *header, size_t header_length, void *data, size_t length, struct body *);
 
 /* packets.c */
 const char *packets_start(void);
@@ -125,13 +150,6 @@ unsigned packets_receive(void);
 void packets_forget(struct connection *);
 void grant(struct connection *, uint64_t packets, uint64_t bytes);
 
-/* What precedes the headers in each message: the peer's token, and how much the peer may send. */
-struct prefix {
-	uint64_t token, packets, bytes;
-};
-struct prefix prefix_for(struct connection *);
-struct connection *prefix_from(const void *header, size_t length);
-
-enum { AM_HELLO = 21, AM_SAY = 22, AM_PACKET = 23 };
+enum { AM_SAY = 22, AM_PACKET = 23 };
 
 #endif

@@ -1,20 +1,15 @@
-/* Connections: listening, connecting, seeing that a peer is dead, closing. */
+/* Connections with peers: opening, seeing that a peer is dead, closing. */
 #define _GNU_SOURCE
 #include "carrier.h"
 #include "control.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 
-/* How long a new connection may take until both sides have accepted it. */
+/* How long a new connection may take until both sides have heard each other. */
 #define SHAKE_TIME (3 * SECOND)
-
-static void *requests[CONNECTIONS]; /* connection requests that wait for connections_accept */
-static unsigned requested;
 
 uint64_t random64(void) {
 	uint64_t v = 0;
@@ -23,32 +18,15 @@ uint64_t random64(void) {
 	return v;
 }
 
-static struct connection *begin(uint32_t target) {
+struct connection *connection_of(const unsigned char token[TOKEN]) {
+	static unsigned last; /* most messages come over the connection of the one before */
 	for (unsigned i = 0; i < CONNECTIONS; i++) {
-		struct connection *c = &carrier.connections[i];
-		if (c->state != FREE)
-			continue;
-		memset(c, 0, sizeof *c);
-		c->number = ++carrier.numbers;
-		c->target = target;
-		c->here = (random64() & ~(uint64_t)0xff) | i;
-		c->since = c->heard = c->spoken = carrier.now;
-		c->granted_packets = c->told_packets = WINDOW_PACKETS;
-		c->granted_bytes = c->told_bytes = WINDOW_BYTES;
-		return c;
-	}
-	return NULL;
-}
-
-struct connection *connection_of(uint64_t token) {
-	struct connection *c = &carrier.connections[(token & 0xff) % CONNECTIONS];
-	return c->state != FREE && c->here == token ? c : NULL;
-}
-
-struct connection *connection_numbered(uint32_t number) {
-	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
-		if (c->state != FREE && c->state != CLOSING && c->number == number)
+		struct connection *c = &carrier.connections[(last + i) % CONNECTIONS];
+		if ((c->state == SHAKING || c->state == UP) && !memcmp(c->here, token, TOKEN)) {
+			last = (last + i) % CONNECTIONS;
 			return c;
+		}
+	}
 	return NULL;
 }
 
@@ -63,90 +41,70 @@ static void broken(void *arg, void *ep, ucs_status status) {
 	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
 		if (c == arg && c->ep == ep && (c->state == SHAKING || c->state == UP)) {
 			c->mute = true;
-			connection_fault(c, status == REJECTED ? "the peer has refused the connection" : ucp.ucs_status_string(status));
+			connection_fault(c, ucp.ucs_status_string(status));
 		}
 }
 
-static struct addrinfo *parse(const char *host, const char *port) {
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *list;
-	return getaddrinfo(host, port, &hints, &list) ? NULL : list;
-}
-
-/* requested_by is UCX's callback for a connection request. */
-static void requested_by(void *request, void *arg) {
-	(void)arg;
-	if (requested < CONNECTIONS)
-		requests[requested++] = request;
-	else
-		ucp.ucp_listener_reject(carrier.listener, request);
-}
-
-const char *listen_at(const char *host, const char *port) {
-	static char why[200];
-	struct addrinfo *a = parse(host, port);
-	if (!a)
-		return "this is no address";
-	ucp_listener_params p = {.mask = 1 | 4, .address = a->ai_addr, .address_length = a->ai_addrlen, .conn = requested_by};
-	ucs_status s = ucp.ucp_listener_create(carrier.worker, &p, &carrier.listener);
-	freeaddrinfo(a);
-	if (s == OK)
-		return NULL;
-	snprintf(why, sizeof why, "%s", ucp.ucs_status_string(s));
-	return why;
-}
-
-static void name_of(struct connection *c, const void *address) {
-	char host[48] = "", port[8] = "";
-	const struct sockaddr *a = address;
-	socklen_t n = a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	if (!getnameinfo(a, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV))
-		snprintf(c->remote, sizeof c->remote, a->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-}
-
-void connect_to(uint32_t target, const char *host, const char *port) {
-	struct connection *c = begin(target);
-	struct addrinfo *a = parse(host, port);
-	const char *why = !c ? "too many connections" : !a ? "this is no address" : NULL;
-	if (!why) {
-		name_of(c, a->ai_addr);
-		ucp_ep_params p = {
-			.mask = 2 | 4 | 0x10 | 0x20, .err_mode = 1, .err_callback = broken, .err_arg = c,
-			.flags = 1, .address = a->ai_addr, .address_length = a->ai_addrlen,
-		};
-		ucs_status s = ucp.ucp_ep_create(carrier.worker, &p, &c->ep);
-		if (s == OK) {
-			c->state = SHAKING;
-			greet(c);
-		} else {
-			why = ucp.ucs_status_string(s);
-		}
+/* reach makes the endpoint of a connection. libucp may end this process if the peer's worker address is
+ * none: so the engine's process hears before whose it is. */
+static void reach(struct connection *c) {
+	ucp_ep_params p = {.mask = 1 | 2 | 4, .worker_address = c->worker_address, .err_mode = 1, .err_callback = broken, .err_arg = c};
+	tell(M_TRY, c->number, 0, 0, 0, NULL, 0);
+	ucs_status s = ucp.ucp_ep_create(carrier.worker, &p, &c->ep);
+	tell(M_TRY, 0, 0, 0, 0, NULL, 0);
+	free(c->worker_address);
+	c->worker_address = NULL;
+	if (s != OK) {
+		c->ep = NULL;
+		c->mute = true;
+		connection_fault(c, ucp.ucs_status_string(s));
+		return;
 	}
-	if (why)
-		tell(M_GONE, 0, target, 0, 0, why, strlen(why));
-	if (a)
-		freeaddrinfo(a);
+	say(c, SAY_ACCEPT);
 }
 
-/* connections_accept makes connections of the requests that have come. */
-void connections_accept(void) {
-	while (requested) {
-		void *r = requests[--requested];
-		ucp_conn_request_attr from = {.mask = 1};
-		bool known = ucp.ucp_conn_request_query(r, &from) == OK;
-		struct connection *c = begin(0);
-		if (!c) {
-			ucp.ucp_listener_reject(carrier.listener, r);
-			continue;
-		}
-		if (known)
-			name_of(c, from.client_address);
-		ucp_ep_params p = {.mask = 2 | 4 | 0x40, .err_mode = 1, .err_callback = broken, .err_arg = c, .conn_request = r};
-		if (ucp.ucp_ep_create(carrier.worker, &p, &c->ep) != OK)
-			continue;
-		/* It says hello when the peer's has come: UCX 1.13 may choose a way of sending for a message
-		 * before the endpoint is complete, and find it impossible later. */
-		c->state = SHAKING;
+void connection_open(const struct opening *o) {
+	struct connection *c = NULL;
+	const char *why = "too many connections";
+	for (struct connection *i = carrier.connections; i < carrier.connections + CONNECTIONS && !c; i++)
+		if (i->state == FREE)
+			c = i;
+	if (c) {
+		memset(c, 0, sizeof *c);
+		c->number = o->number;
+		c->path = o->path;
+		c->active = o->active;
+		memcpy(c->here, o->here, TOKEN);
+		memcpy(c->there, o->there, TOKEN);
+		c->since = c->heard = c->spoken = carrier.now;
+		c->granted_packets = c->told_packets = WINDOW_PACKETS;
+		c->granted_bytes = c->told_bytes = WINDOW_BYTES;
+		why = seal_begin(&c->seal, o->cipher, o->key_out, o->key_in, o->encrypts);
 	}
+	if (!why && !(c->worker_address = malloc(o->worker_address_length)))
+		why = "no memory";
+	if (!why && !gate_route(&o->route))
+		why = "too many connections";
+	if (why) {
+		if (c)
+			seal_end(&c->seal);
+		if (c)
+			free(c->worker_address);
+		tell(M_GONE, o->number, 0, 0, 0, why, strlen(why));
+		return;
+	}
+	memcpy(c->worker_address, o->worker_address, o->worker_address_length);
+	c->state = SHAKING;
+	if (c->active)
+		reach(c);
+}
+
+void connection_close(uint32_t number, const char *why) {
+	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
+		if ((c->state == SHAKING || c->state == UP) && c->number == number) {
+			snprintf(c->why, sizeof c->why, "%s", why);
+			connection_fault(c, c->why);
+		}
 }
 
 /* close_now begins to close a connection by force, and says so. */
@@ -154,9 +112,12 @@ static void close_now(struct connection *c) {
 	if (c->state == UP)
 		carrier.up--;
 	tell(M_COUNTS, c->number, c->sent_packets, c->got_packets, c->dropped, NULL, 0);
-	tell(M_GONE, c->number, c->target, 0, 0, c->fault, strlen(c->fault));
+	tell(M_GONE, c->number, 0, 0, 0, c->fault, strlen(c->fault));
 	c->state = CLOSING;
+	gate_forget(c->number);
 	packets_forget(c);
+	free(c->worker_address);
+	c->worker_address = NULL;
 	for (unsigned i = 0; i < PATHS; i++)
 		if (carrier.paths[i] == c) {
 			carrier.paths[i] = NULL;
@@ -165,11 +126,22 @@ static void close_now(struct connection *c) {
 				if (o->state == UP && o->path == c->path)
 					carrier.paths[i] = o;
 		}
+	if (!c->ep)
+		return;
 	ucp_request_param force = {.mask = 0x10, .flags = 1};
 	c->closing = ucp.ucp_ep_close_nbx(c->ep, &force);
 	c->ep = NULL;
 	if (failed(c->closing))
 		c->closing = NULL;
+}
+
+/* risen notes that both sides have heard each other. */
+static void risen(struct connection *c) {
+	c->state = UP;
+	c->heard = carrier.now;
+	carrier.up++;
+	carrier.paths[c->path % PATHS] = c;
+	tell(M_UP, c->number, 0, 0, 0, NULL, 0);
 }
 
 /* serve looks after one connection. */
@@ -183,12 +155,20 @@ static void serve(struct connection *c) {
 			ucp.ucp_request_free(c->closing);
 			c->closing = NULL;
 		}
-		if (!c->closing && !c->flying)
+		if (!c->closing && !c->flying) {
+			seal_end(&c->seal);
 			c->state = FREE;
+		}
 		return;
 	case SHAKING:
-		if (!c->fault && now - c->since > SHAKE_TIME)
-			connection_fault(c, c->there ? "the connection was not accepted in time" : "the other side does not speak as nicless does");
+		/* The passive side makes its endpoint when the peer's first message is there: then UCX gives
+		 * the one that it has already, and makes no connections the other way. */
+		if (!c->fault && c->called && !c->active)
+			reach(c);
+		if (!c->fault && c->called)
+			risen(c);
+		else if (!c->fault && now - c->since > SHAKE_TIME)
+			connection_fault(c, c->active ? "the peer does not answer over UCX" : "nothing has come from the peer over UCX");
 		break;
 	case UP:
 		if (!c->fault && now - c->heard > carrier.deadline)
@@ -196,15 +176,13 @@ static void serve(struct connection *c) {
 		break;
 	}
 	if (c->fault) {
-		if (!c->mute && now < c->linger)
-			return;
 		close_now(c);
 		return;
 	}
 	if (c->state != UP)
 		return;
 	if (now - c->spoken > carrier.deadline / 5 || untold(c))
-		say(c, SAY_BEAT, NULL);
+		say(c, SAY_BEAT);
 	uint64_t sum = c->sent_packets + c->got_packets + c->dropped;
 	if (sum != c->reported) {
 		c->reported = sum;

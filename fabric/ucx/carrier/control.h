@@ -18,31 +18,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gate.h"
+#include "seal.h"
+
 enum {
 	/* from the engine's process */
-	M_HELLO = 1,   /* body: what peers are told from now on */
-	M_CONNECT = 2, /* number: of the target; body: host, 0, port, 0 */
-	M_ACCEPT = 3,  /* number: of the connection; a: its path number */
-	M_REFUSE = 4,  /* number: of the connection; body: why */
-	M_END = 5,     /* say good-bye and exit */
+	M_OPEN = 1,   /* number: of a new connection; a: its path number; body: struct opening, see parse in control.c */
+	M_CLOSE = 2,  /* number: of the connection; body: why */
+	M_SOCKET = 3, /* body: name of a door; with a descriptor: a connection for libucx */
+	M_END = 5,    /* exit */
 
 	/* to the engine's process */
-	M_READY = 16, /* a: version of UCX: major:32 | minor:16 | release:16; b: port that is listened on */
+	M_READY = 16, /* a: version of UCX: major:32 | minor:16 | release:16; b: number of doors; body: their names, and the worker address */
 	M_FATAL = 17, /* body: why this process ends */
-	M_MET = 18,   /* number: of the connection; a: target, or 0; b: length of the peer's address; body: that, and the peer's hello */
+	M_TRY = 18,   /* number: of the connection whose worker address libucp is given now; 0: it has taken it */
 	M_UP = 19,    /* number: of the connection */
-	M_GONE = 20,  /* number: of the connection, or 0; a: target, or 0; body: why */
+	M_GONE = 20,  /* number: of the connection; body: why */
 	M_COUNTS = 21, /* number: of the connection; a: packets sent; b: received; c: dropped.
-	                * Number 0, once a second: a: messages that no nicless sends; b: messages of no connection */
+	                * Number 0, once a second: a: messages that no nicless sends; b: of no connection;
+	                * c: with a wrong tag, or that came before */
 };
 
-enum { MESSAGE_HEAD = 32, MESSAGE = MESSAGE_HEAD + 64 + 12288 }; /* with GREETING bytes of a hello */
+enum { MESSAGE_HEAD = 32, MESSAGE = MESSAGE_HEAD + 20480 }; /* with room for a worker address */
+
+/* An opening is what M_OPEN says. */
+struct opening {
+	uint32_t number, path;
+	bool active, encrypts;
+	enum cipher cipher;
+	unsigned char here[16], there[16], key_out[KEY], key_in[KEY];
+	const unsigned char *worker_address;
+	size_t worker_address_length;
+	struct route route;
+};
 
 /* tell sends a message. */
 void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, const void *body, size_t length);
-
-/* tell2 is tell with a body of two parts. */
-void tell2(uint16_t type, uint32_t number, uint64_t a, uint64_t b, const void *first, size_t length, const void *second, size_t more);
 
 /* hear takes and obeys all messages that have come. It returns false if this process has to end. */
 bool hear(void);

@@ -8,11 +8,11 @@
 
 struct ucp ucp;
 
-/* UCX installs no signal handlers and hooks no memory functions; TCP listens again at once after a
- * restart; shared memory is used although errors of peers are handled. */
+/* UCX installs no signal handlers and hooks no memory functions; shared memory is used although errors of
+ * peers are handled. */
 static const char *const environment[][2] = {
 	{"UCX_HANDLE_ERRORS", "none"}, {"UCX_ERROR_SIGNALS", ""}, {"UCX_DEBUG_SIGNO", "0"}, {"UCX_MEM_EVENTS", "n"},
-	{"UCX_VFS_ENABLE", "n"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}, {"UCX_LOG_LEVEL", "error"}, {"UCX_TCP_CM_REUSEADDR", "y"},
+	{"UCX_VFS_ENABLE", "n"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}, {"UCX_LOG_LEVEL", "error"},
 	{"UCX_POSIX_ERROR_HANDLING", "y"}, {"UCX_SYSV_ERROR_HANDLING", "y"},
 };
 

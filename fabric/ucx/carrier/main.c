@@ -52,9 +52,11 @@ static void need(const char *what, ucs_status s) {
 }
 
 /* start starts UCX. */
-static void start(const char *library, const char *host, const char *port) {
+static void start(const char *library, bool keys) {
 	const char *why = library_load(library);
 	if (why)
+		fatal("%s", why);
+	if (keys && (why = seal_library()))
 		fatal("%s", why);
 	void *config, *context;
 	need("ucp_config_read", ucp.ucp_config_read(NULL, NULL, &config));
@@ -65,15 +67,23 @@ static void start(const char *library, const char *host, const char *port) {
 	need("ucp_worker_create", ucp.ucp_worker_create(context, &wp, &carrier.worker));
 	ucp_worker_attr attr = {.mask = 8};
 	need("ucp_worker_query", ucp.ucp_worker_query(carrier.worker, &attr));
-	if (attr.max_am_header < sizeof(struct prefix) + RING_MAX_HEAD)
-		fatal("UCX: headers of active messages have %llu bytes at most; %zu are needed", (unsigned long long)attr.max_am_header, sizeof(struct prefix) + RING_MAX_HEAD);
+	if (attr.max_am_header < PREFIX_SEALED + RING_MAX_HEAD)
+		fatal("UCX: headers of active messages have %llu bytes at most; %zu are needed", (unsigned long long)attr.max_am_header, (size_t)PREFIX_SEALED + RING_MAX_HEAD);
 	need("ucp_worker_get_efd", ucp.ucp_worker_get_efd(carrier.worker, &carrier.efd));
-	if ((why = greet_handlers()) || (why = packets_start()))
+	if ((why = say_handler()) || (why = packets_start()))
 		fatal("UCX: ucp_worker_set_am_recv_handler: %s", why);
-	if (*port && (why = listen_at(host, port)))
-		fatal("UCX cannot listen at %s port %s: %s", host, port, why);
+	void *address;
+	size_t length;
+	need("ucp_worker_get_address", ucp.ucp_worker_get_address(carrier.worker, &address, &length));
+	if (length > WORKER_ADDRESS)
+		fatal("UCX: a worker address of %zu bytes; %d are the most", length, WORKER_ADDRESS);
+	unsigned char body[DOORS * DOOR_NAME + WORKER_ADDRESS], names[DOORS][DOOR_NAME];
+	unsigned doors = gate_doors(names);
+	memcpy(body, names, doors * DOOR_NAME);
+	memcpy(body + doors * DOOR_NAME, address, length);
+	ucp.ucp_worker_release_address(carrier.worker, address);
 	uint64_t version = (uint64_t)ucp.version[0] << 32 | (uint64_t)ucp.version[1] << 16 | ucp.version[2];
-	tell(M_READY, 0, version, strtoull(port, NULL, 10), 0, NULL, 0);
+	tell(M_READY, 0, version, doors, 0, body, doors * DOOR_NAME + length);
 }
 
 /*
@@ -112,7 +122,9 @@ static bool rest(bool waiting) {
 		ucs_status s = ucp.ucp_worker_arm(carrier.worker);
 		if (s == OK) {
 			struct pollfd fds[3] = {{carrier.efd, POLLIN, 0}, {WAKE_FD, POLLIN, 0}, {CONTROL_FD, POLLIN, 0}};
-			int timeout = waiting ? 1 : (int)(carrier.deadline / 5 / MILLISECOND);
+			/* The engine's process wants to hear something once a second. */
+			uint64_t longest = carrier.deadline / 5 < SECOND ? carrier.deadline / 5 : SECOND;
+			int timeout = waiting ? 1 : (int)(longest / MILLISECOND);
 			int n = poll(fds, 3, timeout);
 			if (n > 0 && fds[1].revents) {
 				uint64_t v;
@@ -157,7 +169,6 @@ static void loop(uint64_t spin) {
 		did += packets_receive();
 		bell();
 		did += packets_send();
-		connections_accept();
 		bool tick = carrier.now - served > carrier.deadline / 10;
 		if (carrier.attention || tick) {
 			connections_serve();
@@ -166,7 +177,7 @@ static void loop(uint64_t spin) {
 		}
 		if (carrier.now - told > SECOND) {
 			told = carrier.now;
-			tell(M_COUNTS, 0, carrier.violations, carrier.strangers, 0, NULL, 0);
+			tell(M_COUNTS, 0, carrier.violations, carrier.strangers, carrier.forged, NULL, 0);
 		}
 		if ((said || turn % 64 == 0) && !hear())
 			return;
@@ -186,11 +197,8 @@ static void loop(uint64_t spin) {
 	}
 }
 
-/* good_bye tells the peers that this side closes, and waits a moment until they know. */
-static void good_bye(void) {
-	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
-		if (c->state == UP)
-			say(c, SAY_BYE, "the peer has closed the link");
+/* flush waits a moment until what was sent has left this process. */
+static void flush(void) {
 	for (uint64_t until = clock_now() + 100 * MILLISECOND; clock_now() < until;) {
 		bool flying = false;
 		ucp.ucp_worker_progress(carrier.worker);
@@ -205,15 +213,15 @@ int main(int argc, char **argv) {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "nicless-ucx");
 	signal(SIGPIPE, SIG_IGN);
-	if (argc != 10) {
+	if (argc != 9) {
 		fprintf(stderr, "nicless-ucx is started by nicless\n");
 		return 2;
 	}
 	carrier.now = clock_now();
 	carrier.deadline = argument(argv, 5) * MILLISECOND;
 	map(argv);
-	start(argv[7], argv[8], argv[9]);
+	start(argv[7], argument(argv, 8));
 	loop(argument(argv, 6) * 1000);
-	good_bye();
+	flush();
 	return 0;
 }

@@ -19,10 +19,8 @@ enum { BATCH = 64 };
 struct op {
 	struct connection *c;
 	bool done;
-	struct {
-		struct prefix prefix;
-		unsigned char head[RING_MAX_HEAD];
-	} header;
+	unsigned char *copy; /* the payload, if it is encrypted; else NULL */
+	unsigned char header[PREFIX_SEALED + RING_MAX_HEAD];
 };
 
 /* A held packet waits for room in the ring to the engine. */
@@ -41,6 +39,8 @@ static void sent(void *request, ucs_status status, void *user_data) {
 	struct op *o = user_data;
 	o->c->flying--;
 	o->done = true;
+	free(o->copy);
+	o->copy = NULL;
 	if (request)
 		ucp.ucp_request_free(request);
 }
@@ -60,17 +60,31 @@ static bool blocked(struct connection *c, const struct packet *p, bool *drop) {
 }
 
 /* transmit sends a packet. */
-static void transmit(struct connection *c, struct op *o, const struct packet *p) {
+static void transmit(struct connection *c, struct op *o, struct packet *p) {
+	struct prefix prefix;
+	const unsigned char *payload = p->payload;
 	o->c = c;
+	o->done = true;
+	if (c->seal.encrypts && p->length && !(o->copy = malloc(p->length)))
+		return; /* the packet is lost, and the engine repeats it */
+	struct body body = {.head = p->head, .data = (unsigned char *)(uintptr_t)p->payload, .head_length = p->head_length, .data_length = p->length};
+	size_t length = prefix_for(c, AM_PACKET, &prefix, &body, o->copy);
+	if (!length) {
+		free(o->copy);
+		o->copy = NULL;
+		return;
+	}
+	memcpy(o->header, &prefix, length);
+	memcpy(o->header + length, p->head, p->head_length);
+	if (o->copy)
+		payload = o->copy;
 	o->done = false;
-	o->header.prefix = prefix_for(c);
-	memcpy(o->header.head, p->head, sizeof o->header.head);
 	c->sent_packets++;
 	c->sent_bytes += cost(p->length);
 	c->flying++;
 	c->spoken = carrier.now;
 	ucp_request_param param = {.mask = 2 | 4 | 0x10, .flags = 2, .callback = sent, .user_data = o};
-	request r = ucp.ucp_am_send_nbx(c->ep, AM_PACKET, &o->header, sizeof(struct prefix) + p->head_length, p->payload, p->length, &param);
+	request r = ucp.ucp_am_send_nbx(c->ep, AM_PACKET, o->header, length + p->head_length, payload, p->length, &param);
 	if (!r || failed(r))
 		sent(NULL, OK, o);
 	if (failed(r)) {
@@ -123,12 +137,13 @@ void grant(struct connection *c, uint64_t packets, uint64_t bytes) {
 
 static ucs_status arrived(void *arg, const void *header, size_t header_length, void *data, size_t length, const ucp_am_recv_param *param) {
 	(void)arg;
-	struct connection *c = prefix_from(header, header_length);
-	if (!c || !c->path)
+	struct body b;
+	/* A descriptor in place of the data is no packet: it is judged as one that is too long. */
+	struct connection *c = prefix_from(AM_PACKET, header, header_length, data, param->recv_attr & 0x20000 ? RING_MAX_PAYLOAD + 1 : length, &b);
+	if (!c)
 		return OK;
-	size_t head = header_length - sizeof(struct prefix);
-	const unsigned char *h = (const unsigned char *)header + sizeof(struct prefix);
-	if (head > RING_MAX_HEAD || length > RING_MAX_PAYLOAD || (head + length > RING_INLINE && length > carrier.in.size / 2) || param->recv_attr & 0x20000) {
+	size_t head = b.head_length;
+	if (head + length > RING_INLINE && length > carrier.in.size / 2) {
 		connection_fault(c, "the peer has sent a packet that is not valid");
 		return OK;
 	}
@@ -138,7 +153,7 @@ static ucs_status arrived(void *arg, const void *header, size_t header_length, v
 	}
 	c->got_packets++;
 	c->got_bytes += cost((unsigned)length);
-	if (!carrier.held && ring_put(&carrier.in, c->path, h, (unsigned)head, data, (unsigned)length)) {
+	if (!carrier.held && ring_put(&carrier.in, c->path, b.head, (unsigned)head, b.data, (unsigned)length)) {
 		carrier.put = true;
 		grant(c, 1, cost((unsigned)length));
 		return OK;
@@ -149,9 +164,9 @@ static ucs_status arrived(void *arg, const void *header, size_t header_length, v
 		return OK; /* the packet is lost, and the peer's engine repeats it */
 	}
 	*k = (struct held){.c = c, .head_length = (unsigned)head, .length = (unsigned)length};
-	memcpy(k->bytes, h, head);
+	memcpy(k->bytes, b.head, head);
 	if (length)
-		memcpy(k->bytes + head, data, length);
+		memcpy(k->bytes + head, b.data, length);
 	*carrier.held_end = k;
 	carrier.held_end = &k->next;
 	return OK;

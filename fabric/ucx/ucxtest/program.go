@@ -40,7 +40,7 @@ func build(in, out string, programs ...string) (paths []string, err error) {
 var carrier = sync.OnceValues(func() ([]string, error) { return build(Sources(), "nicless-ucx", "nicless-ucx") })
 
 var checks = sync.OnceValues(func() ([]string, error) {
-	return build(filepath.Join(Sources(), "check"), "", "ring", "stranger")
+	return build(filepath.Join(Sources(), "check"), "", "ring", "stranger", "seal")
 })
 
 // Sources returns the directory of the program's sources.
@@ -60,13 +60,13 @@ func Program(t testing.TB) string {
 }
 
 // Checks builds the programs of carrier/check, once, and returns their paths.
-func Checks(t testing.TB) (ring, stranger string) {
+func Checks(t testing.TB) (ring, stranger, seal string) {
 	t.Helper()
 	paths, err := checks()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return paths[0], paths[1]
+	return paths[0], paths[1], paths[2]
 }
 
 // NeedUCX skips the test if libucp is not installed. In continuous integration it fails then.

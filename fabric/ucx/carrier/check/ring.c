@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "../carrier.h"
+#include "../control.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -64,8 +65,8 @@ int main(int argc, char **argv) {
 	for (int i = 2; i < argc && i < 5; i++)
 		v[i - 2] = strtoull(argv[i], NULL, 10);
 	if (argc == 2) {
-		printf("%d %d %d %d %d %d %d %d %u %d %d %d %d %d %d\n", RING_SLOT, RING_HEAD, RING_MAX_HEAD, RING_MAX_PAYLOAD, RING_INLINE, RING_SLOTS_AT,
-		       RING_CONSUMER_AT, RING_LINE, RING_IN_SLOT, ASLEEP_AT, ENGINE_ASLEEP_AT, RINGS_AT, PATHS, CONNECTIONS, GREETING);
+		printf("%d %d %d %d %d %d %d %d %u %d %d %d %d %d %d %d %d %d\n", RING_SLOT, RING_HEAD, RING_MAX_HEAD, RING_MAX_PAYLOAD, RING_INLINE, RING_SLOTS_AT,
+		       RING_CONSUMER_AT, RING_LINE, RING_IN_SLOT, ASLEEP_AT, ENGINE_ASLEEP_AT, RINGS_AT, PATHS, CONNECTIONS, WORKER_ADDRESS, DOORS, TICKETS, MESSAGE);
 		return 0;
 	}
 	return argc == 5 ? echo(v[0], v[1], v[2]) : judge(v[0], v[1]);

@@ -1,0 +1,200 @@
+//go:build linux && (amd64 || arm64)
+
+package ucx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A port is a TCP port of the carrier. Engines meet there, and the connections of libucx begin there.
+type port struct {
+	listener *net.TCPListener
+	meets    bool // else only connections of libucx with a ticket are accepted
+}
+
+// listenAt opens a port.
+func (c *Carrier) listenAt(a *net.TCPAddr, meets bool) (*port, error) {
+	l, err := net.ListenTCP("tcp", a)
+	if err != nil {
+		return nil, fmt.Errorf("ucx: cannot listen at %v: %w", a, errors.Unwrap(err))
+	}
+	p := &port{listener: l, meets: meets}
+	c.loops.Add(1)
+	go c.accept(p)
+	return p, nil
+}
+
+func (p *port) address() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) }
+
+// anywhere reports whether the port is one of all addresses of the host.
+func (p *port) anywhere() bool { return p.address().IP.IsUnspecified() }
+
+// portFor returns the port that a peer is told to which this engine has connected from a local address: the one at
+// which it listens, or one that is opened at this address, for connections of libucx only.
+func (c *Carrier) portFor(local *net.TCPAddr) (*port, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listening != nil {
+		return c.listening, nil
+	}
+	key := local.AddrPort().Addr()
+	if p := c.ports[key]; p != nil {
+		return p, nil
+	}
+	if c.closing() {
+		return nil, net.ErrClosed
+	}
+	p, err := c.listenAt(&net.TCPAddr{IP: local.IP, Zone: local.Zone}, false)
+	if err == nil {
+		c.ports[key] = p
+	}
+	return p, err
+}
+
+// accept accepts connections until the port is closed.
+func (c *Carrier) accept(p *port) {
+	defer c.loops.Done()
+	for {
+		conn, err := p.listener.AcceptTCP()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Too many descriptors, for example.
+			select {
+			case <-c.stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			continue
+		}
+		from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		if p.meets && len(c.cfg.Peers) > 0 && !slices.ContainsFunc(c.cfg.Peers, func(p netip.Prefix) bool { return p.Contains(from.WithZone("")) }) {
+			c.drop(conn, from, causeAddress, errors.New("peer= does not allow its address"))
+			continue
+		}
+		h, closed := c.crowd.enter(conn, from)
+		if closed {
+			c.dropped(from, causeCrowd, fmt.Errorf("%d connections have sent too little", mostHalfEach))
+		}
+		c.loops.Add(1)
+		go func() {
+			defer c.loops.Done()
+			c.greeted(p, h, conn, from)
+		}()
+	}
+}
+
+// drop closes a connection of a stranger at once, without a state that waits in the kernel.
+func (c *Carrier) drop(conn *net.TCPConn, from netip.Addr, why cause, err error) {
+	_ = conn.SetLinger(0)
+	_ = conn.Close()
+	c.dropped(from, why, err)
+}
+
+// dropped counts a stranger, and tells the log now and then.
+func (c *Carrier) dropped(from netip.Addr, why cause, err error) {
+	if c.crowd.dropped(why) {
+		c.strangerLog.Warn("a connection to the link's port was dropped", "from", from.String(), "why", err, "so far", c.crowd.counts[why].Load())
+	}
+}
+
+// greeted reads the first bytes of a connection, and does what they say.
+func (c *Carrier) greeted(p *port, h *half, conn *net.TCPConn, from netip.Addr) {
+	until := time.Now().Add(greetTime)
+	_ = conn.SetDeadline(until)
+	var b [preambleSize]byte
+	_, err := io.ReadFull(conn, b[:])
+	var theirs preamble
+	if err == nil {
+		theirs, err = parsePreamble(b[:])
+	}
+	switch {
+	case err == nil && theirs.kind == kindSocket:
+		err = c.admit(conn)
+		if c.crowd.leave(h) && err != nil {
+			c.drop(conn, from, causeOf(err, causeTicket), err)
+		}
+	case theirs.kind == kindMeeting && p.meets && !c.crowd.mayMeet(from, time.Now()):
+		c.crowd.leave(h)
+		c.drop(conn, from, causeOften, fmt.Errorf("its address has met this engine more than %d times a second", meetingsRate))
+	case theirs.kind == kindMeeting && p.meets && (err == nil || errors.As(err, new(errVersion))):
+		c.called(p, h, conn, from, theirs, err)
+	default:
+		if err == nil {
+			err = errJunk
+		}
+		if c.crowd.leave(h) {
+			c.drop(conn, from, causeOf(err, causeJunk), err)
+		}
+	}
+}
+
+// causeOf returns why a connection was dropped, which is otherwise unless the error says more.
+func causeOf(err error, otherwise cause) cause {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return causeSlow
+	case errors.As(err, new(errVersion)):
+		return causeVersion
+	case errors.Is(err, errBanned):
+		return causeBanned
+	case errors.Is(err, errKeys):
+		return causeKeys
+	}
+	return otherwise
+}
+
+var errTicket = errors.New("a connection for UCX without a ticket of this engine")
+
+// admit gives a connection to the process, for libucx, if it has brought a ticket. A ticket admits one.
+func (c *Carrier) admit(conn *net.TCPConn) error {
+	var b [ticketSize + doorSize]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		return err
+	}
+	ticket, door := [ticketSize]byte(b[:]), doorName(b[ticketSize:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.tickets[ticket]
+	if !ok || c.process == nil || !slices.Contains(c.process.doors, door) {
+		return errTicket
+	}
+	delete(c.tickets, ticket)
+	_ = conn.SetDeadline(time.Time{})
+	_ = c.sendSocket(c.process, &message{kind: msgSocket, body: door[:]}, conn)
+	return conn.Close() // of this process's descriptor
+}
+
+// sendSocket sends a message with a connection to the process.
+func (c *Carrier) sendSocket(p *process, m *message, conn *net.TCPConn) error {
+	inner, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	control, err := p.control.SyscallConn()
+	if err != nil {
+		return err
+	}
+	_ = p.control.SetWriteDeadline(time.Now().Add(sendTime))
+	sent := errors.New("ucx: the connection is closed")
+	err = inner.Control(func(fd uintptr) {
+		err := control.Write(func(to uintptr) bool {
+			sent = unix.Sendmsg(int(to), m.append(nil), unix.UnixRights(int(fd)), nil, unix.MSG_NOSIGNAL)
+			return !errors.Is(sent, unix.EAGAIN)
+		})
+		if err != nil {
+			sent = err
+		}
+	})
+	return errors.Join(err, sent)
+}

@@ -1,0 +1,192 @@
+//go:build linux && (amd64 || arm64)
+
+package ucx
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A cause is why a connection to a port of the carrier was dropped.
+type cause int
+
+const (
+	causeAddress cause = iota // peer= does not allow its address
+	causeJunk                 // its first bytes are none that an engine sends
+	causeSlow                 // it has sent too little in time
+	causeCrowd                // too many others of its address were there, or too many at all
+	causeOften                // its address has met too often
+	causeVersion              // it speaks another version
+	causeKeys                 // it has not proved that it has a key that is accepted
+	causeTicket               // a connection for libucx without a valid ticket
+	causeRefused              // what it has said of itself is not valid, or not possible
+	causeBanned               // its worker address has ended the process
+	causes
+)
+
+var causeNames = [causes]string{"address not allowed", "no greeting", "too slow", "too many at once", "too many meetings", "another version", "wrong key", "no ticket", "refused", "banned"}
+
+var errJunk = errors.New("what it sends is no greeting of an engine")
+
+// Limits for those who are not peers yet. A rack has some tens of engines, which may all connect when one
+// of them starts; and several may be behind one address.
+const (
+	greetTime    = time.Second // for the first bytes
+	mostHalf     = 128         // connections that have not met yet, at once
+	mostHalfEach = 16          // of them from one address
+	meetings     = 128         // of one address at once; an X25519 handshake takes some 0.2 ms of processor time
+	meetingsRate = 32          // and so many more in each second
+	mostSources  = 4096        // addresses whose meetings are counted; all further ones share one count
+)
+
+// A half is a connection that has not met yet.
+type half struct {
+	source netip.Addr
+	conn   net.Conn
+}
+
+// A crowd has the connections that have not met yet, and counts meetings. Those of one address cannot keep out
+// others: the oldest of the address with the most makes room.
+type crowd struct {
+	mu      sync.Mutex
+	halves  []*half // the oldest first
+	sources map[netip.Addr]*bucket
+
+	counts [causes]atomic.Uint64
+	said   [causes]time.Time // when the log was told
+}
+
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+// sourceOf returns what counts as one source: an IPv4 address, or the half of an IPv6 address that a network has.
+func sourceOf(a netip.Addr) netip.Addr {
+	if a = a.Unmap(); a.Is4() {
+		return a
+	}
+	p, _ := a.WithZone("").Prefix(64)
+	return p.Addr()
+}
+
+// enter adds a connection. It closes another one if there are too many, and returns true then.
+func (c *crowd) enter(conn net.Conn, from netip.Addr) (h *half, closed bool) {
+	h = &half{sourceOf(from), conn}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	each := map[netip.Addr]int{h.source: 1}
+	most := h.source
+	for _, o := range c.halves {
+		if each[o.source]++; each[o.source] > each[most] {
+			most = o.source
+		}
+	}
+	if each[h.source] > mostHalfEach {
+		most = h.source
+	}
+	if each[h.source] > mostHalfEach || len(c.halves) >= mostHalf {
+		for i, o := range c.halves {
+			if o.source == most {
+				_ = o.conn.Close()
+				c.halves = append(c.halves[:i], c.halves[i+1:]...)
+				closed = true
+				break
+			}
+		}
+	}
+	c.halves = append(c.halves, h)
+	return h, closed
+}
+
+// leave removes a connection. It returns false if the connection was closed to make room.
+func (c *crowd) leave(h *half) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, o := range c.halves {
+		if o == h {
+			c.halves = append(c.halves[:i], c.halves[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// disperse closes all connections that have not met yet.
+func (c *crowd) disperse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.halves {
+		_ = h.conn.Close()
+	}
+}
+
+// mayMeet counts a meeting, and reports whether the address has one left.
+func (c *crowd) mayMeet(from netip.Addr, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	source := sourceOf(from)
+	b := c.sources[source]
+	if b == nil {
+		if len(c.sources) >= mostSources {
+			for s, o := range c.sources {
+				if o.after(now) >= meetings {
+					delete(c.sources, s)
+				}
+			}
+		}
+		if len(c.sources) >= mostSources {
+			source = netip.Addr{}
+		}
+		if b = c.sources[source]; b == nil {
+			b = &bucket{meetings, now}
+			c.sources[source] = b
+		}
+	}
+	b.left, b.at = b.after(now), now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+func (b *bucket) after(now time.Time) float64 {
+	return min(meetings, b.left+meetingsRate*now.Sub(b.at).Seconds())
+}
+
+// dropped counts a connection that was dropped. It reports whether the log is told: once a minute for
+// each cause.
+func (c *crowd) dropped(why cause) bool {
+	c.counts[why].Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if last := c.said[why]; !last.IsZero() && now.Sub(last) < time.Minute {
+		return false
+	}
+	c.said[why] = now
+	return true
+}
+
+// String lists the counts that are not 0.
+func (c *crowd) String() string {
+	var parts []string
+	total := uint64(0)
+	for i := range c.counts {
+		if n := c.counts[i].Load(); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, causeNames[i]))
+			total += n
+		}
+	}
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d connections of strangers dropped (%s)", total, strings.Join(parts, ", "))
+}

@@ -1,0 +1,113 @@
+//go:build linux && (amd64 || arm64)
+
+package ucx
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Who has not met yet: each source has some places, and one that floods keeps out only its own.
+func TestCrowd(t *testing.T) {
+	c := &crowd{sources: map[netip.Addr]*bucket{}}
+	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }
+	var conns []net.Conn
+	enter := func(from netip.Addr) (*half, bool) {
+		one, two := net.Pipe()
+		t.Cleanup(func() { one.Close(); two.Close() })
+		conns = append(conns, one)
+		return c.enter(one, from)
+	}
+	honest, _ := enter(address(1))
+	for n := range 3 * mostHalfEach {
+		_, closed := enter(address(2))
+		require.Equal(t, n >= mostHalfEach, closed)
+	}
+	require.Len(t, c.halves, 1+mostHalfEach)
+	for n := range 3 * mostHalf {
+		enter(netip.AddrFrom16([16]byte{0x20, 1, 15: byte(n), 14: byte(n >> 8)})) // one network of IPv6
+	}
+	require.Len(t, c.halves, 1+2*mostHalfEach)
+	for n := range mostHalf - len(c.halves) + 2*mostHalfEach - 2 {
+		_, _ = enter(address(1000 + n)) // each from another: those with many make room
+	}
+	require.Len(t, c.halves, mostHalf)
+	require.True(t, c.leave(honest), "it was not displaced")
+	require.False(t, c.leave(honest))
+	c.disperse()
+	_, err := conns[len(conns)-1].Write([]byte{0})
+	require.ErrorIs(t, err, io.ErrClosedPipe, "who is still there is closed")
+}
+
+// Meetings of one source have a budget that is filled again. Others have their own, up to a bound.
+func TestMeetingsHaveABudget(t *testing.T) {
+	c := &crowd{sources: map[netip.Addr]*bucket{}}
+	now := time.Now()
+	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.2")
+	spend := func(a netip.Addr) (n int) {
+		for c.mayMeet(a, now) {
+			n++
+		}
+		return n
+	}
+	require.Equal(t, meetings, spend(one))
+	require.Equal(t, meetings, spend(two))
+	require.Zero(t, spend(netip.MustParseAddr("10.0.0.2")), "the same address")
+	now = now.Add(time.Second)
+	require.Equal(t, meetingsRate, spend(one))
+	now = now.Add(time.Hour)
+	require.Equal(t, meetings, spend(one))
+	for n := range 2 * mostSources {
+		c.mayMeet(netip.AddrFrom4([4]byte{11, byte(n >> 16), byte(n >> 8), byte(n)}), now)
+	}
+	require.LessOrEqual(t, len(c.sources), mostSources+1)
+	now = now.Add(time.Hour)
+	require.True(t, c.mayMeet(netip.MustParseAddr("12.0.0.1"), now))
+	require.LessOrEqual(t, len(c.sources), 3, "those who have not met for long are forgotten")
+}
+
+// However often the process ends, it starts again at once, and peers are back.
+func TestRestartsDoNotBackOff(t *testing.T) {
+	a, b, _ := pair(t, Config{}, Config{})
+	const rounds = 12 // the pauses of a back-off from 20 ms would be 82 s by now
+	began := time.Now()
+	for n := range rounds {
+		pid, why := a.Process()
+		require.NotZero(t, pid, why)
+		require.NoError(t, unix.Kill(pid, []unix.Signal{unix.SIGKILL, unix.SIGABRT, unix.SIGSEGV}[n%3]))
+		eventually(t, "another process", func() bool { now, _ := a.Process(); return now != 0 && now != pid })
+		upTo(t, a.Carrier, 2)
+		upTo(t, b.Carrier, 1)
+	}
+	require.Less(t, time.Since(began), 40*time.Second)
+	t.Logf("%d restarts with all peers up again: %v each", rounds, time.Since(began)/rounds)
+	require.Contains(t, a.About(), fmt.Sprintf("restarts: %d (4 assertion, 4 signal, 4 killed)", rounds))
+	require.Empty(t, a.bans)
+	exchange(t, a, b, 1)
+}
+
+// Nobody is refused twice as long without end, and nobody for ever.
+func TestBans(t *testing.T) {
+	b, now := bans{}, time.Now()
+	for _, want := range []time.Duration{firstBan, 2 * firstBan, 4 * firstBan} {
+		require.Equal(t, want, b.add("x", now))
+	}
+	for range 100 {
+		require.LessOrEqual(t, b.add("x", now), mostBan)
+	}
+	require.True(t, b.has("x", now.Add(mostBan-1)))
+	require.False(t, b.has("x", now.Add(mostBan)))
+	for n := range 2 * mostBans {
+		b.add(fmt.Sprint(n), now)
+	}
+	require.LessOrEqual(t, len(b), mostBans)
+	now = now.Add(time.Hour)
+	require.Equal(t, firstBan, b.add("y", now))
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
@@ -16,7 +17,7 @@ import (
 type Report struct {
 	Link  string
 	Why   string   `json:",omitempty"` // why a link that opens by itself is open
-	About string   `json:",omitempty"` // of a network interface: what it is, and its counts
+	About string   `json:",omitempty"` // of a network interface or UCX: what it is, and its counts
 	Notes []string `json:",omitempty"` // what was dropped, and why, in sentences
 	Peers []fabric.Peer
 }
@@ -25,7 +26,11 @@ type Report struct {
 func (t *Table) Report() (list []Report) {
 	s := t.now.Load()
 	for _, l := range s.links {
-		list = append(list, Report{Link: l.Name(), Peers: l.Peers()})
+		r := Report{Link: l.Name(), Peers: l.Peers()}
+		if u, ok := l.(*ucx.Carrier); ok {
+			r.About = u.About()
+		}
+		list = append(list, r)
 	}
 	if s.roce != nil {
 		list = append(list, Report{Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers()})

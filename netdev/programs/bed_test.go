@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,6 +19,7 @@ type place struct {
 	name    string
 	engines string // "one": an engine for all; "linked": one for each, linked by a pool; "inside": these engines are in the interfaces' processes
 	slots   bool   // memory in which packets travel without being copied by the engine
+	ucx     bool   // UCX links the engines, with keys, in place of a pool; node 0 is the host of all
 	core    string // all processes of nicless share this core; "": they have all cores
 }
 
@@ -80,6 +82,9 @@ func newEngines(t *testing.T, p place, nodes []*node) *bed {
 		argv := []string{command, "engine", "--socket", b.socket(n)}
 		if p.engines == "linked" {
 			argv = append(argv, "--link", b.link(n))
+			if p.ucx {
+				n = b.nodes[0]
+			}
 		} else if i > 0 {
 			break
 		}
@@ -107,6 +112,12 @@ func (b *bed) socket(n *node) string {
 }
 
 func (b *bed) link(n *node) string {
+	if b.place.ucx {
+		key := filepath.Join(b.sockets, fmt.Sprint("key", n.number))
+		_, err := auth.NewIdentity(key)
+		require.NoError(b.t, err)
+		return fmt.Sprintf("ucx:%s127.0.0.1:9999,tls=tcp+self,devices=lo,trust=first,encrypt,key=%s", map[bool]string{true: "listen="}[n.number == 0], key)
+	}
 	return fmt.Sprintf("pool:%s/pool,node=%d,nodes=%d", b.memory, n.number, max(2, len(b.nodes)))
 }
 

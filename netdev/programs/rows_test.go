@@ -5,6 +5,8 @@ package programs
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -30,6 +32,10 @@ func TestTwoNodes(t *testing.T) {
 		long(t)
 		talkAll(newBed(t, places[1], newNodes(t, 2), "--plain", "--mtu", "9000").nodes)
 	})
+	t.Run("UCX with keys", func(t *testing.T) {
+		buildUCX(t)
+		talkAll(newBed(t, place{engines: "linked", ucx: true}, newNodes(t, 2), "--mtu", "9000").nodes)
+	})
 	t.Run("coherence=none", func(t *testing.T) {
 		long(t)
 		b := newEngines(t, place{engines: "inside"}, newNodes(t, 2))
@@ -39,6 +45,16 @@ func TestTwoNodes(t *testing.T) {
 		b.joined()
 		talkAll(b.nodes)
 	})
+}
+
+// buildUCX builds the program that carries packets over UCX, beside the command.
+func buildUCX(t *testing.T) {
+	t.Helper()
+	if found, _ := filepath.Glob("/usr/lib/*-linux-gnu/libucp.so.0"); found == nil {
+		proctest.Missing(t, "NOT TESTED: libucp.so.0 is not installed (Debian: apt install libucx0)")
+	}
+	said, err := exec.Command("make", "-s", "-C", repository+"/fabric/ucx/carrier", "OUT="+filepath.Join(filepath.Dir(command), "nicless-ucx")).CombinedOutput()
+	require.NoError(t, err, "%s", said)
 }
 
 // The same without nicless: what the tests ask for is right.

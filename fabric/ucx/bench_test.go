@@ -25,81 +25,95 @@ var transports = map[string][]string{
 	"posix": {"UCX_TLS=posix,tcp,self", "UCX_NET_DEVICES=lo"},
 }
 
-func benchPair(b *testing.B, env []string) (one, two side) {
-	one, two, _ = pair(b, Config{Env: env}, Config{Env: env})
+// securities are the kinds of links that stand side by side in one run.
+var securities = []string{"plain", "keys", "encrypted"}
+
+func benchPair(b *testing.B, env []string, security string) (one, two side) {
+	x, y := Config{Env: env}, Config{Env: env}
+	if security != "plain" {
+		x.Auth, y.Auth = keyedPair(b)
+		x.Auth.Encrypt, y.Auth.Encrypt = security == "encrypted", security == "encrypted"
+	}
+	one, two, _ = pair(b, x, y)
 	return one, two
+}
+
+// eachKind runs a benchmark over each transport, and each kind of link.
+func eachKind(b *testing.B, run func(b *testing.B, one, two side)) {
+	for _, name := range []string{"tcp", "posix"} {
+		for _, security := range securities {
+			b.Run(name+" "+security, func(b *testing.B) {
+				one, two := benchPair(b, transports[name], security)
+				run(b, one, two)
+			})
+		}
+	}
 }
 
 // A packet of 8 bytes there and one back.
 func BenchmarkRoundTrip(b *testing.B) {
-	for name, env := range transports {
-		b.Run(name, func(b *testing.B) {
-			one, two := benchPair(b, env)
-			done := make(chan bool)
-			n := b.N
-			go func() {
-				defer close(done)
-				var p packetring.Packet
-				for range n {
-					two.d.sleep(b, &p)
-					two.d.send(b, two.path, p.Head[:12], p.Payload)
-				}
-			}()
-			head, payload := make([]byte, 12), make([]byte, 8)
+	eachKind(b, func(b *testing.B, one, two side) {
+		done := make(chan bool)
+		n := b.N
+		go func() {
+			defer close(done)
 			var p packetring.Packet
-			b.ResetTimer()
 			for range n {
-				one.d.send(b, one.path, head, payload)
-				one.d.sleep(b, &p)
+				two.d.sleep(b, &p)
+				two.d.send(b, two.path, p.Head[:12], p.Payload)
 			}
-			b.StopTimer()
-			<-done
-		})
-	}
+		}()
+		head, payload := make([]byte, 12), make([]byte, 8)
+		var p packetring.Packet
+		b.ResetTimer()
+		for range n {
+			one.d.send(b, one.path, head, payload)
+			one.d.sleep(b, &p)
+		}
+		b.StopTimer()
+		<-done
+	})
 }
 
 // Packets one way, as long as the MTU allows. One operation is 1 MiB.
 func BenchmarkBandwidth(b *testing.B) {
-	for name, env := range transports {
-		b.Run(name, func(b *testing.B) {
-			one, two := benchPair(b, env)
-			const each = (1 << 20) / defaultMTU
-			head, payload := make([]byte, 12), make([]byte, defaultMTU)
-			n := b.N
-			b.SetBytes(1 << 20)
-			b.ResetTimer()
-			sent, got := 0, 0
-			var p packetring.Packet
-			// One thread is both engines: the two processes need the cores.
-			for got < n*each {
-				moved := false
-				for sent < n*each {
-					h, to, ok := one.d.cfg.Send.Reserve(len(head), len(payload))
-					if !ok {
-						break
-					}
-					copy(h, head)
-					to[0] = payload[0]
-					one.d.cfg.Send.Publish(one.path)
-					sent, moved = sent+1, true
+	eachKind(b, func(b *testing.B, one, two side) {
+		const each = (1 << 20) / defaultMTU
+		head, payload := make([]byte, 12), make([]byte, defaultMTU)
+		n := b.N
+		b.SetBytes(1 << 20)
+		b.ResetTimer()
+		sent, got := 0, 0
+		var p packetring.Packet
+		// One thread is both engines: the two processes need the cores.
+		for got < n*each {
+			moved := false
+			for sent < n*each {
+				h, to, ok := one.d.cfg.Send.Reserve(len(head), len(payload))
+				if !ok {
+					break
 				}
-				one.d.cfg.Wake()
-				for {
-					ok, err := two.d.cfg.Receive.Next(&p)
-					require.NoError(b, err)
-					if !ok {
-						break
-					}
-					got, moved = got+1, true
-				}
-				two.d.cfg.Receive.Free()
-				if !moved {
-					time.Sleep(20 * time.Microsecond)
-					runtime.Gosched()
-				}
+				copy(h, head)
+				to[0] = payload[0]
+				one.d.cfg.Send.Publish(one.path)
+				sent, moved = sent+1, true
 			}
-		})
-	}
+			one.d.cfg.Wake()
+			for {
+				ok, err := two.d.cfg.Receive.Next(&p)
+				require.NoError(b, err)
+				if !ok {
+					break
+				}
+				got, moved = got+1, true
+			}
+			two.d.cfg.Receive.Free()
+			if !moved {
+				time.Sleep(20 * time.Microsecond)
+				runtime.Gosched()
+			}
+		}
+	})
 }
 
 // UCX's own benchmark of active messages, by two processes.

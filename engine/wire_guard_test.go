@@ -259,6 +259,13 @@ func TestScanWithForgedAnswers(t *testing.T) {
 		s.r.e.Step()
 	}
 	require.Equal(t, control.StateRTS, p.state(), "it does not give up while it cannot hear")
+	s.wait(200 * time.Millisecond) // by now the path may open, for the first few packets that come
+	for range 20 {
+		p.runOut()
+		s.r.e.Step()
+		s.r.e.Step()
+	}
+	require.Equal(t, control.StateRTS, p.state(), "nor while it hears little")
 	s.wait(time.Second)
 	p.runOut()
 	s.r.e.Step()

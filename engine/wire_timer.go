@@ -226,7 +226,7 @@ func (sh *shard) timedOut(q *qp) {
 		return
 	}
 	w.port.stats.Timeouts++
-	deaf := w.guard.answers.Closed(sh.guardClock()) // the peer may have answered
+	deaf := w.guard.answers.Doubtful(sh.guardClock()) // the peer may have answered, while the path was closed
 	if r.retries >= q.attr.RetryCount && !deaf {
 		why := q.whyNoAnswer()
 		sh.rewindQueue(q)

@@ -61,6 +61,7 @@ func newTwin(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *twi
 	e, err := newEngine(Config{}, rand.NewChaCha8([32]byte{1}))
 	require.NoError(t, err)
 	w := &twin{rig: &rig{TB: t, e: e.shards[0]}}
+	e.hooks.sendsNow = true // as in newRig
 	w.e.hooks.noFastPath = slow
 	w.e.hooks.stopTimers = true
 	w.e.hooks.explainAll = true

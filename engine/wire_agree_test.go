@@ -20,6 +20,7 @@ func newWireTwins(t testing.TB) (w wireTwins) {
 		e, err := newEngine(Config{Slice: 2048, Burst: 4}, rand.NewChaCha8([32]byte{1}))
 		require.NoError(t, err)
 		r := &rig{TB: t, e: e.shards[0]}
+		e.hooks.sendsNow = true // as in newRig
 		r.e.hooks.noFastPath, r.e.hooks.explainAll = i == 1, true
 		w[i] = newWireTargetOn(t, r)
 		w[i].again()

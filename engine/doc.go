@@ -166,7 +166,7 @@
 //   - wire_fast.go, wire_line.go: short WRITEs and READs of these queue pairs
 //   - wire_timer.go: timers of these queue pairs
 //   - wire_responder.go, wire_message.go, wire_reads.go: packets become requests; the answers
-//   - wire_guard.go: packets of somebody who tries PSNs
+//   - wire_guard.go, internal/scan: packets of somebody who tries PSNs; how many are looked at
 //   - wire_datagram.go: datagrams to and from other devices
 //   - blueflame.go: WQEs in BlueFlame registers
 //   - unmapped.go: transfers of memory of a process
@@ -185,6 +185,7 @@
 // Shares of the process's resources:
 //
 //   - internal/quota, heap.go: how much each user may take
+//   - internal/userns: which user a uid is outside of a user namespace
 //   - discard.go, engine/internal/closers: closing descriptors in the background
 //   - helpers.go, engine/internal/sealer: helper processes that seal memory
 //

@@ -212,11 +212,12 @@ func (i *idler) sleep(ctx context.Context) {
 		}
 		// All timers are known at the end of a pass, or if there are none.
 		passed = passed || f.ended
-		long := all && passed && (f.ended || sh.stalled+sh.arm.held == 0) && !sh.ringFull
+		wakes := all && !sh.ringFull // whoever has work for the device wakes it
+		long := wakes && passed && (f.ended || sh.stalled+sh.arm.held == 0)
 		if sh.number == 0 && !sh.mail.allowCallers(!long) {
 			break
 		}
-		woken := sh.sleeper.Load().Sleep(i.sleepFor(all && !sh.ringFull, long, clock.Now()-i.worked, f.next))
+		woken := sh.sleeper.Load().Sleep(i.sleepFor(wakes, long, clock.Now()-i.worked, f.next))
 		if sh.number == 0 {
 			sh.mail.stopCallers()
 		}

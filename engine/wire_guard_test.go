@@ -266,7 +266,7 @@ func TestScanWithForgedAnswers(t *testing.T) {
 		s.r.e.Step()
 	}
 	require.Equal(t, control.StateRTS, p.state(), "nor while it hears little")
-	s.wait(time.Second)
+	s.wait(5 * time.Second) // the scan is over
 	p.runOut()
 	s.r.e.Step()
 	require.Equal(t, control.StateRTS, p.state(), "those retries count for nothing")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,28 +82,39 @@ func (c *crowd) enter(conn net.Conn, from netip.Addr) (h *half, closed bool) {
 	h = &half{sourceOf(from), conn}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	each := map[netip.Addr]int{h.source: 1}
-	most := h.source
-	for _, o := range c.halves {
-		if each[o.source]++; each[o.source] > each[most] {
-			most = o.source
+	own, sources := 1, make([]netip.Addr, len(c.halves))
+	for i, o := range c.halves {
+		if sources[i] = o.source; o.source == h.source {
+			own++
 		}
 	}
-	if each[h.source] > mostHalfEach {
-		most = h.source
+	i := -1
+	if own > mostHalfEach {
+		i = slices.Index(sources, h.source)
+	} else if len(c.halves) >= mostHalf {
+		i = giver(sources)
 	}
-	if each[h.source] > mostHalfEach || len(c.halves) >= mostHalf {
-		for i, o := range c.halves {
-			if o.source == most {
-				_ = o.conn.Close()
-				c.halves = append(c.halves[:i], c.halves[i+1:]...)
-				closed = true
-				break
-			}
-		}
+	if closed = i >= 0; closed {
+		_ = c.halves[i].conn.Close()
+		c.halves = slices.Delete(c.halves, i, i+1)
 	}
 	c.halves = append(c.halves, h)
 	return h, closed
+}
+
+// giver returns which of these makes room for another one, of whatever source: the oldest of the source with the most.
+// They are sorted by age, the oldest first; there is at least one.
+func giver[S comparable](sources []S) (at int) {
+	each := map[S]int{}
+	for _, s := range sources {
+		each[s]++
+	}
+	for i, s := range sources {
+		if each[s] > each[sources[at]] {
+			at = i
+		}
+	}
+	return at
 }
 
 // leave removes a connection. It returns false if the connection was closed to make room.

@@ -46,6 +46,24 @@ func TestCrowd(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe, "who is still there is closed")
 }
 
+// Very many sources with one connection each have no more places than few with many: the oldest makes room.
+func TestCrowdOfStrangers(t *testing.T) {
+	c := &crowd{sources: map[netip.Addr]*bucket{}}
+	var first net.Conn
+	for n := range 4 * mostHalf {
+		one, two := net.Pipe()
+		t.Cleanup(func() { one.Close(); two.Close() })
+		if n == 0 {
+			first = one
+		}
+		_, closed := c.enter(one, netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}))
+		require.Equal(t, n >= mostHalf, closed, n)
+	}
+	require.Len(t, c.halves, mostHalf)
+	_, err := first.Write([]byte{0})
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+}
+
 // Meetings of one source have a budget that is filled again. Others have their own, up to a bound.
 func TestMeetingsHaveABudget(t *testing.T) {
 	c := &crowd{sources: map[netip.Addr]*bucket{}}

@@ -436,6 +436,32 @@ func TestManyWhoSayNothing(t *testing.T) {
 	eventually(t, "the rest is dropped", func() bool { return a.dropsOf(causeCrowd)+a.dropsOf(causeSlow) >= 3*mostHalf }, func() any { return a.About() })
 }
 
+// Somebody meets again and again, and says nothing over UCX: others find a place all the same.
+func TestManyWhoMeet(t *testing.T) {
+	address := freePort(t)
+	a, _ := open(t, 1, Config{Listen: address})
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}
+	good := goodOffer()
+	for range meetings - 28 {
+		c, err := d.Dial("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_, err = c.Write(greeting)
+		require.NoError(t, err)
+		_, err = io.ReadFull(c, make([]byte, preambleSize))
+		require.NoError(t, err)
+		w := &wire{conn: c, read: c}
+		require.NoError(t, w.send(frameOffer, good.append(nil)))
+		_, _ = w.readOffer() // with no place left, it is refused
+	}
+	b, _ := open(t, 2, Config{Connect: []string{address}})
+	begun := time.Now()
+	upTo(t, a, 2)
+	upTo(t, b, 1)
+	require.Less(t, time.Since(begun), 1500*time.Millisecond)
+}
+
 // An address that peer= does not allow cannot even begin.
 func TestPeersOnly(t *testing.T) {
 	cfg, err := Parse("listen=" + freePort(t) + ",peer=10.0.0.0/8,peer=fd00::/8,peer=127.0.0.2")

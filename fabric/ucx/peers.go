@@ -3,6 +3,7 @@
 package ucx
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -41,6 +42,7 @@ type conn struct {
 	news    chan struct{} // the hello has changed
 	said    uint32        // sequence of the hello that was sent last; Carrier.mu
 	renewed bool          // a newer connection was asked for, with new keys
+	ousted  bool          // it makes room for others
 	gone    chan struct{} // closed when it has ended, because of why
 	why     string
 }
@@ -62,6 +64,10 @@ type counts struct{ sent, received, dropped atomic.Uint64 }
 
 // mostConns is CONNECTIONS of carrier/carrier.h.
 const mostConns = 64
+
+// mostSilent is how many connections that others have begun may be without a word over UCX. One takes a place until
+// it has spoken, or its time is over; so who calls and says nothing, again and again, leaves the other places free.
+const mostSilent = mostConns / 2
 
 // mostPeers is how many engines are remembered. The program's table of paths is twice as large.
 const mostPeers = 128
@@ -256,6 +262,9 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	if k.target != nil {
 		k.target.conn, k.target.peer, k.target.resting = k.number, q, false
 	}
+	if k.target == nil {
+		c.makeRoom()
+	}
 	c.conns[k.number] = k
 	for _, t := range k.tickets {
 		c.tickets[t] = struct{}{}
@@ -271,6 +280,27 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	}
 	c.changed()
 	return nil
+}
+
+// makeRoom ends a connection that is silent, if there are too many: the oldest of the source with the most. c.mu is held.
+func (c *Carrier) makeRoom() {
+	var silent []*conn
+	for _, k := range c.conns {
+		if k.target == nil && !k.up && !k.ousted {
+			silent = append(silent, k)
+		}
+	}
+	if len(silent) < mostSilent {
+		return
+	}
+	slices.SortFunc(silent, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
+	sources := make([]string, len(silent))
+	for i, k := range silent {
+		sources[i] = k.wire.source()
+	}
+	k := silent[giver(sources)]
+	k.ousted = true
+	_ = c.send(k.process, &message{kind: msgClose, number: k.number, body: []byte("others have called, and it says nothing over UCX")})
 }
 
 // renewHello notes what a peer says of itself, if it is not older than what it has said: a peer may have two
@@ -337,11 +367,12 @@ func (c *Carrier) judge(h hello, key string) (*peer, error) {
 	return q, nil
 }
 
-// forget forgets the peer that has been down for the longest time. It returns false if there is none.
+// forget forgets the peer that has been down for the longest time, one that has never been up if there is one. So the
+// GUID of an engine that was up stays that of its key. It returns false if there is none.
 func (c *Carrier) forget() bool {
 	var oldest *peer
 	for _, q := range c.peers {
-		if !q.up && (oldest == nil || q.since.Before(oldest.since)) {
+		if !q.up && (oldest == nil || oldest.proven && !q.proven || oldest.proven == q.proven && q.since.Before(oldest.since)) {
 			oldest = q
 		}
 	}

@@ -5,6 +5,7 @@ package ucx
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
@@ -62,6 +63,21 @@ func TestCrowdOfStrangers(t *testing.T) {
 	require.Len(t, c.halves, mostHalf)
 	_, err := first.Write([]byte{0})
 	require.ErrorIs(t, err, io.ErrClosedPipe)
+}
+
+// The key to which the GUID of an engine that was up belongs is not forgotten because of engines that never were.
+func TestProvenPeersAreRemembered(t *testing.T) {
+	c := &Carrier{peers: map[uint64]*peer{}, log: slog.New(slog.DiscardHandler)}
+	q, err := c.judge(hello{guid: 7, life: 1}, "its key")
+	require.NoError(t, err)
+	q.proven = true
+	for n := range uint64(2 * mostPeers) {
+		_, err := c.judge(hello{guid: 100 + n, life: 1}, "another key")
+		require.NoError(t, err)
+	}
+	require.Len(t, c.peers, mostPeers)
+	_, err = c.judge(hello{guid: 7, life: 2}, "another key")
+	require.ErrorContains(t, err, "another key")
 }
 
 // Meetings of one source have a budget that is filled again. Others have their own, up to a bound.

@@ -54,6 +54,14 @@ type wire struct {
 	closed bool
 }
 
+// source returns what counts as one source of connections: a key, or without keys what crowd counts.
+func (w *wire) source() string {
+	if w.key != "" {
+		return w.key
+	}
+	return sourceOf(w.remote).String()
+}
+
 // nonce returns the nonce of a frame.
 func nonce(n uint64) []byte { return be.AppendUint64(make([]byte, 4, 12), n) }
 

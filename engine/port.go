@@ -25,12 +25,12 @@ import (
 type port struct {
 	cfg     nic.PortConfig
 	sh      *shard
-	packet  packetring.Packet     // the packet that is being served
-	bth     packet.BTH            // its header
-	known   [portCache]*qp        // queue pairs that packets have named lately, by the low bits of their numbers
-	acks    []*wire               // of queue pairs that owe an acknowledgement at the end of this batch; each at most once
-	users   int                   // queue pairs that use the port
-	guards  map[uint32]*pathGuard // of the paths by which packets come to them
+	packet  packetring.Packet       // the packet that is being served
+	bth     packet.BTH              // its header
+	known   [portCache]*qp          // queue pairs that packets have named lately, by the low bits of their numbers
+	acks    []*wire                 // of queue pairs that owe an acknowledgement at the end of this batch; each at most once
+	users   int                     // queue pairs that use the port
+	guards  map[guardKey]*pathGuard // of the paths by which packets come to them
 	up      bool
 	dead    bool   // closed, or the other side has written what cannot be right
 	left    int    // bytes that are left of the budget of this batch

@@ -14,8 +14,9 @@ import (
 // A pathGuard watches a path by which packets come to reliable connections. A stranger who can send by
 // that path and does not know the PSN that a queue pair expects tries all of them. The guard counts
 // packets whose PSNs are far from what is expected, and when there are too many closes the path for
-// most of the time, so that such a scan takes hours (package scan). All queue pairs on the path have one guard
-// together: somebody who guesses at a thousand of them has no more guesses.
+// most of the time, so that such a scan takes hours (package scan). All queue pairs of a user on the path have one
+// guard together: somebody who guesses at a thousand of them has no more guesses. Each user has another one, because
+// a client makes its own queue pairs send with any PSNs, and so closes the path for those at the other end of them.
 //
 // While a path is closed, its packets are dropped before their PSNs are judged, whatever they are:
 // one with the expected PSN may be a guess. So a scan delays the connection. The queue pair stays
@@ -39,6 +40,11 @@ type half struct {
 	told bool // this scan has been counted and explained
 }
 
+// A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.
+type guardKey struct{ path, uid uint32 }
+
+func (w *wire) guardKey() guardKey { return guardKey{w.from, w.q.client.uid} }
+
 // noPath is the number of no path. A carrier that uses it does not limit itself.
 const noPath = ^uint32(0)
 
@@ -49,13 +55,14 @@ const pathReach = 1 << 15
 
 // guard puts a queue pair that begins to use a path under the guard of the path.
 func (p *port) guard(w *wire) {
-	g := p.guards[w.from]
+	at := w.guardKey()
+	g := p.guards[at]
 	if g == nil {
 		if p.guards == nil {
-			p.guards = make(map[uint32]*pathGuard)
+			p.guards = make(map[guardKey]*pathGuard)
 		}
 		g = new(pathGuard)
-		p.guards[w.from] = g
+		p.guards[at] = g
 	}
 	w.guard, w.guarded = g, len(g.wires)
 	g.wires = append(g.wires, w)
@@ -70,7 +77,7 @@ func (p *port) unguard(w *wire) {
 	g.wires[w.guarded].guarded = w.guarded
 	g.wires[last] = nil
 	if g.wires = g.wires[:last]; last == 0 {
-		delete(p.guards, w.from)
+		delete(p.guards, w.guardKey())
 	}
 }
 

@@ -134,6 +134,38 @@ func TestScanOfManyQueuePairs(t *testing.T) {
 	require.LessOrEqual(t, out, uint64(2*(scan.Burst+scan.Rate/25+scan.Door)))
 }
 
+// A client whose own queue pairs use wrong PSNs closes the path for queue pairs of its user only. Those of other
+// users between the same engines go on at once.
+func TestScanOfAnotherUser(t *testing.T) {
+	p, q, s := scanned(t, 1_000_000)
+	from, to := p.h.full(256, 1), q.h.full(256, 7)
+	a, b := pair(s.r.host("a").asUser(2000), s.r.host("b").asUser(2000))
+	if a.side() != p.side() {
+		a, b = b, a
+	}
+	require.Equal(t, q.q.wire.from, b.q.wire.from, "on one path")
+	attr := a.toRTS()
+	attr.SQPSN += 1_000_000
+	a.toState(control.StateRST)
+	a.modify(a.toInit())
+	a.overLink(b)
+	a.modify(a.toRTR(b.num))
+	a.modify(attr)
+	junk, there := a.h.full(1<<20, 3), b.h.full(1<<20, 5)
+	a.post(ctrl(wqe.OpRDMAWrite), there.raddr(0), junk.data(0, 1<<20)) // 4096 packets
+	for range 400 {
+		s.r.carried(2, a, b)
+	}
+	require.True(t, b.q.wire.guard.requests.Shut(), "%+v", b.q.wire.port.stats)
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
+	for range 4 {
+		s.r.carried(2, p, q)
+	}
+	p.good()
+	s.r.same(from.mem[:64], to.mem[:64], "what was written")
+	require.Equal(t, q.q.wire.from, q.q.wire.source, "the fast path is taken")
+}
+
 // A connection goes on during a scan: when the path opens, the peer is asked for what it has sent in vain, and
 // nothing is lost. Afterwards it is as before, on the fast path.
 func TestConnectionOutlivesAScan(t *testing.T) {

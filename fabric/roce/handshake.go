@@ -75,6 +75,7 @@ type handshakes struct {
 	given   [2]int // cookies
 
 	peersAt, sweptAt, lookedAt time.Time
+	nextLook                   time.Time
 	changes                    uint64 // of the file of peers, at the last look
 }
 
@@ -127,6 +128,9 @@ func (g *guard) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		if now := time.Now(); !now.Before(h.nextLook) { // however many letters come
+			h.look(now)
+		}
 		// Answers first, then known addresses, then strangers.
 		select {
 		case l := <-g.answers:
@@ -140,6 +144,7 @@ func (g *guard) run() {
 			continue
 		default:
 		}
+		timer.Reset(time.Until(h.nextLook))
 		select {
 		case <-g.c.stop:
 			return
@@ -153,11 +158,6 @@ func (g *guard) run() {
 			h.look(time.Now())
 		case <-timer.C:
 		}
-		now := time.Now()
-		if now.Sub(h.lookedAt) >= h.pause() {
-			h.look(now)
-		}
-		timer.Reset(h.pause())
 	}
 }
 
@@ -510,6 +510,7 @@ func (h *handshakes) end(a *attempt) {
 
 // look does what is due: messages that are sent again, attempts that end, sessions that are renewed.
 func (h *handshakes) look(now time.Time) {
+	defer func() { h.nextLook = now.Add(h.pause()) }()
 	h.newSecond(now)
 	for _, a := range h.numbers {
 		h.lookAttempt(a, now)
@@ -542,7 +543,7 @@ func (h *handshakes) look(now time.Time) {
 		}
 		h.lookDemand(r, now)
 	}
-	if now.Sub(h.sweptAt) >= sweepEvery {
+	if crowded := len(list) > mostRemotes; now.Sub(h.sweptAt) >= sweepEvery || crowded && now.Sub(h.sweptAt) >= lookRemotes {
 		h.sweptAt = now
 		h.sweep(now)
 	}
@@ -698,7 +699,8 @@ func (h *handshakes) peersChanged(r *remote, now time.Time) {
 	}
 }
 
-// sweep removes remotes that have no paths and no packets any more.
+// sweep removes remotes that have no paths and no packets any more. Each address that somebody forges, or that a program
+// names, makes one, so it is done at once if there are too many.
 func (h *handshakes) sweep(now time.Time) {
 	g := h.g
 	g.mu.Lock()

@@ -479,3 +479,25 @@ func TestSealedDoesNotAllocate(t *testing.T) {
 		require.NotZero(t, b.Stats().Received.Dropped[NotAuthenticated])
 	}
 }
+
+// Plain packets from very many forged addresses do not make the guard remember them all.
+func TestStrangersAreForgotten(t *testing.T) {
+	at := loopback(2)
+	x, _ := keys(t, "auth=offered")
+	a := startHost(t, Config{Auth: x}, at[0])
+	from := (*a.locals.Load())[0]
+	remotes := func() int {
+		a.guard.mu.Lock()
+		defer a.guard.mu.Unlock()
+		return len(a.guard.remotes)
+	}
+	for i := range uint32(100_000) {
+		forged := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		_, err := a.paths.use(key{local: from.number, remote: forged.As16(), hops: defaultHops}, from, stranger)
+		require.NoError(t, err)
+	}
+	t.Logf("%d remotes", remotes())
+	begun := time.Now()
+	eventually(t, "they are forgotten", func() bool { return remotes() <= mostRemotes })
+	require.Less(t, time.Since(begun), sweepEvery/4)
+}

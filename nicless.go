@@ -61,9 +61,10 @@ type Config struct {
 	VerbsDevices int
 
 	// Links lead to other engines and hosts, as nicless engine --link says: "pool:PATH,node=N",
-	// "ucx:HOST:PORT", "roce:ADDRESS", "auto" or "none". With "auto", RoCE opens when a program
-	// connects to an address that is not of this engine. Nil means "auto" if VerbsDevices is not 0,
-	// otherwise "none".
+	// "ucx:HOST:PORT", "roce:ADDRESS", "auto" or "none". Each but "none" may have options, such as
+	// "auto,peer=10.0.0.0/8" or "roce:ADDRESS,key=FILE"; see docs/FABRIC.md. With "auto", RoCE opens when
+	// a program connects to an address that is not of this engine. Nil means "auto" if VerbsDevices is
+	// not 0, otherwise "none".
 	Links []string
 
 	// LinkUsers are the users, by name or uid, for whose programs the link "auto" opens RoCE and carries

@@ -68,7 +68,7 @@ Flags:
                                          RoCE on a local address, UDP port 4791,
                                          with these remote addresses
                       ucx:HOST:PORT      UCX, to a peer that waits with
-                                         ucx:listen=ADDRESS:PORT
+                                         ucx:listen=ADDRESS:PORT[,peer=PREFIX]
                       auto[,address=PREFIX][,peer=PREFIX]
                                          RoCE opens by itself, on the address
                                          of a path or a listener: only on these
@@ -78,7 +78,10 @@ Flags:
                                          on private ones and on those that
                                          address= names
                       none               no links (default without --verbs)
-                      peer= and address= may be repeated. See docs/FABRIC.md
+                      peer= and address= may be repeated. With
+                      ,key=FILE[,peers=FILE][,trust=first][,auth=offered]
+                      [,encrypt] after roce:, auto or ucx:, peers prove that
+                      they have keys (nicless key --help). See docs/FABRIC.md
   --link-users LIST   users, by name or uid, for whose programs auto opens RoCE,
                       or all (default: root and the engine's user)
   --log-level LEVEL   debug, info, warn, error or off (default: warn)

@@ -22,10 +22,12 @@ Usage:
   nicless key new FILE
   nicless key show FILE
 
-An engine gets its key by --link roce:ADDRESS,key=FILE or --link auto,key=FILE.
-It accepts the keys in FILE.peers, or in the file that peers= names, whose
-lines are an address or a prefix and a public key. With trust=first it adds
-the key that it sees first from an address.
+An engine gets its key by key=FILE in --link: roce:ADDRESS,key=FILE,
+auto,key=FILE or ucx:HOST:PORT,key=FILE. It accepts the keys in FILE.peers, or
+in the file that peers= names, whose lines are an address or a prefix and a
+public key. Only the owner of this file may be able to write it (mode 0644 at
+most). With trust=first the engine adds the key that it sees first from an
+address.
 
 Example:
   nicless key new node1.key

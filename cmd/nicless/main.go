@@ -63,7 +63,7 @@ Usage:
   nicless model presets|show|diff
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
   nicless bench all [--rows REGEXP] [--runs N] [--json]
-  nicless torture [--seconds N] [--cores LIST] [--seed S] [--json]
+  nicless torture [--seconds N] [--cores LIST | --links] [--seed S] [--json]
   nicless version, nicless --version
   nicless completion bash|zsh|fish|powershell
 

@@ -28,11 +28,11 @@ const Words = "key=FILE, peers=FILE, trust=first, auth=required, auth=offered an
 // Set takes one item of a link. It returns false if the item is about something else.
 //
 //	key=FILE       the file of this engine's private key (nicless key new)
-//	peers=FILE     the file of the keys that are accepted; FILE.peers of the key without it
+//	peers=FILE     the file of accepted keys (default: the name of the key file and ".peers")
 //	trust=first    accept and pin a key that is seen first from an address that no line covers
-//	auth=required  drop what is not authenticated; this is what key= means without auth=
-//	auth=offered   addresses that no line covers may stay without keys
-//	encrypt        encrypt what is sealed; the other end must say the same
+//	auth=required  refuse engines without keys (the default with key=)
+//	auth=offered   accept engines without keys from addresses that no line covers
+//	encrypt        encrypt what is sealed, also written encrypt=yes; the other end must say the same
 func (o *Options) Set(item string) (mine bool, err error) {
 	name, value, has := strings.Cut(item, "=")
 	switch name {

@@ -38,12 +38,13 @@ type Options struct {
 // packets, all of RoCE, in whichever argument it stands. address= names the only local addresses on which
 // RoCE opens by itself. Both can be repeated; a PREFIX is an address or a prefix such as 10.0.0.0/8.
 //
-//	none                                  no links
-//	auto[,address=PREFIX][,peer=PREFIX]...  RoCE opens by itself; this is what happens without --link
-//	roce:ADDRESS[,peer=PREFIX]...         RoCE on a local address
-//	auto,key=FILE..., roce:...,key=FILE   the same with keys; see auth.Options.Set. All RoCE has one key
-//	pool:PATH,node=N[,...]                memory that several engines share; see pool.Parse
-//	ucx:HOST:PORT, ucx:listen=HOST:PORT   UCX, over what it finds; see ucx.Parse
+//	none                                     no links
+//	auto[,address=PREFIX][,peer=PREFIX]...   RoCE opens by itself; the default of nicless run and of nicless
+//	                                         engine --verbs, and of an empty list here
+//	roce:ADDRESS[,peer=PREFIX]...            RoCE on a local address
+//	auto,key=FILE..., roce:...,key=FILE      the same with keys; see auth.Options.Set. All RoCE has one key
+//	pool:PATH,node=N[,...]                   memory that several engines share; see pool.Parse
+//	ucx:HOST:PORT, ucx:listen=ADDRESS:PORT   UCX, over what it finds; see ucx.Parse
 func Parse(list []string) (o Options, err error) {
 	if len(list) == 0 {
 		return Options{Auto: true}, nil

@@ -76,10 +76,11 @@ const (
 //
 //	peer=PREFIX          only these addresses may connect; may be given several times
 //	key=FILE             this engine's private key: peers are authenticated, and what they send is
-//	peers=FILE           the keys that are accepted; FILE.peers of the key without it
+//	peers=FILE           the file of accepted keys (default: the name of the key file and ".peers")
 //	trust=first          accept and pin a key that is seen first from an address that no line covers
-//	auth=required        refuse engines without keys; key= means this, auth=offered means otherwise
-//	encrypt              encrypt what is sent, too; both ends must say it
+//	auth=required        refuse engines without keys (the default with key=)
+//	auth=offered         accept engines without keys from addresses that no line covers
+//	encrypt              encrypt what is sent, too, also written encrypt=yes; both ends must say it
 //
 // Without key= everybody who may connect is believed; see docs/SECURITY.md. These are the other options, with their defaults:
 //

@@ -21,7 +21,7 @@ const beatTime = 200 * time.Microsecond
 
 var hoardGroup = group{
 	rows: []spec{
-		{name: "hoard-p50", what: "median of an 8-byte WRITE each 0.2 ms, post to completion, by a poster that wakes nobody, " +
+		{name: "hoard-p50", what: "median of an 8-byte WRITE every 0.2 ms, post to completion, by a poster that wakes nobody, " +
 			"beside 20 clients of the same user that hold 320,000 CQs with events", unit: "us",
 			floor: "the same in an engine without these clients"},
 		{name: "hoard-p99", what: "99th percentile of the same", unit: "us", floor: "the same", most: 1000, absolute: true},

@@ -66,7 +66,7 @@ const indivisible = 8
 // datagramBudget is enough for the longest datagram, even for one of single bytes. A datagram
 // is moved in one visit: the next datagram, from whatever sender, uses the receive after it,
 // and receives complete in the order in which they were posted.
-const datagramBudget = (grhSize + maxDatagram) * pieceCost
+const datagramBudget = (grhSize + maxDatagram) * dearest
 
 // burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, or the next WQE has to wait. n is the number of blocks that are announced.

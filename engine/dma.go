@@ -32,6 +32,7 @@ func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 		sh.keepJob(q)
 	}
 	sh.collectTasks()
+	var at footing
 	for used < budget && j.moved < j.total && j.fault == 0 {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		dst, src := j.dst.next(most), j.src.next(most)
@@ -44,7 +45,7 @@ func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 		j.src.advance(n)
 		j.dst.advance(n)
 		j.moved += uint64(n)
-		used += max(n, pieceCost)
+		used += at.cost(dst, src, n)
 	}
 	return used
 }

@@ -147,6 +147,7 @@
 //   - xrc_respond.go: requests that name a shared receive queue
 //   - dc_request.go, dc_stream.go: WQEs that name the queue pair that receives; their streams
 //   - job.go: a WQE that has been judged, and the pieces of memory that it moves
+//   - cost.go: what pieces of memory cost of the budget of a visit
 //   - stall.go: queues that wait: retries and timers
 //   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN
 //   - atomic.go: atomics

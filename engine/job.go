@@ -136,10 +136,6 @@ func (l *list) advance(n int) {
 	}
 }
 
-// pieceCost is the least number of bytes that a piece costs of a budget. Judging one entry
-// of a list costs the same. Each takes about the time of copying this many bytes.
-const pieceCost = 64
-
 // move copies within a budget of bytes, and returns how much of the budget it used. It may
 // use one piece more than the budget. Both lists hold at least total bytes. If c is not
 // nil, c does the copying.
@@ -153,6 +149,7 @@ func (j *job) move(budget int, c *copying.Copier) (used int) {
 		j.moved = j.total
 		return int(j.total)
 	}
+	var at footing
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		dst, src := j.dst.next(most), j.src.next(most)
@@ -165,7 +162,7 @@ func (j *job) move(budget int, c *copying.Copier) (used int) {
 		j.src.advance(n)
 		j.dst.advance(n)
 		j.moved += uint64(n)
-		used += max(n, pieceCost)
+		used += at.cost(dst, src, n)
 	}
 	return used
 }

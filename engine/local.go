@@ -19,6 +19,7 @@ func (sh *shard) judgeDump(q *qp, j *job) verdict {
 		return v
 	}
 	j.total = 0
+	sh.sched.effort += j.src.n * pieceCost // no bytes are moved, so the pieces cost nothing later
 	return accepted
 }
 

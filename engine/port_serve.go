@@ -71,6 +71,7 @@ func (sh *shard) servePorts(cold bool) (done int) {
 func (p *port) serve() (done int) {
 	sh := p.sh
 	sh.fault.port = p
+	sh.sched.effort = 0
 	for p.left = sh.cfg.Slice; done < portBatch && p.left > 0; {
 		if !p.fastPacket() {
 			ok, err := p.cfg.Receive.Next(&p.packet)
@@ -83,6 +84,7 @@ func (p *port) serve() (done int) {
 			}
 			p.left -= len(p.packet.Payload) + pieceCost
 			p.arrived()
+			p.left -= sh.takeEffort()
 		}
 		done++
 		// The first acknowledgement does not wait until the ring has been looked at again: the line

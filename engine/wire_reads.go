@@ -249,7 +249,7 @@ func (sh *shard) sendReadAnswer(q *qp, d *answerDue, bytes *int) (ok, over bool)
 		packet.AETH{Syndrome: packet.SyndromeACK, MSN: d.msn}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
 	}
 	w.port.publish(w.path, n)
-	*bytes -= n + pieceCost
+	*bytes -= n + pieceCost + sh.takeEffort()
 	d.sent++
 	return true, last
 }

@@ -130,6 +130,7 @@ func (sh *shard) sendRequests(q *qp, bytes int) (done int) {
 	if q.stall.kind != noStall {
 		return 0
 	}
+	sh.sched.effort = 0
 	for done < sh.cfg.Burst && bytes > 0 {
 		if q.job != nil { // a local operation that takes several visits
 			if !sh.continueLocal(q, &bytes) {
@@ -144,6 +145,7 @@ func (sh *shard) sendRequests(q *qp, bytes int) (done int) {
 			}
 			n, all := sh.sendMessage(q, &bytes)
 			done += n
+			bytes -= sh.takeEffort()
 			if !all {
 				break
 			}
@@ -163,7 +165,9 @@ func (sh *shard) sendRequests(q *qp, bytes int) (done int) {
 			done += k
 			continue
 		}
-		if v := sh.fetch(q, n, &bytes); v != accepted {
+		v := sh.fetch(q, n, &bytes)
+		bytes -= sh.takeEffort()
+		if v != accepted {
 			if v == failed {
 				done++
 			}

@@ -150,7 +150,7 @@ func (sh *shard) sendData(q *qp, m *message, bytes *int) bool {
 	w.putBTH(h, op, psn, last || closes || i%ackEvery == ackEvery-1, last && m.head.solicited() && info.Last)
 	w.putExtensions(h, info, m, j, off)
 	w.port.publish(w.path, n)
-	*bytes -= n + pieceCost
+	*bytes -= n + pieceCost + sh.takeEffort()
 	return true
 }
 
@@ -244,14 +244,20 @@ func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
 	return base + packet.SendMiddle
 }
 
-// transfer moves the next n bytes of j. If some memory cannot be reached, it returns false, and
+// transfer moves the next n bytes of j. It adds to sched.effort what pieces cost besides their
+// bytes, because a packet can have thousands of pieces. If some memory cannot be reached, it returns false, and
 // sh.scratch.gap says which.
 func (sh *shard) transfer(j *job, n uint64) bool {
 	end := j.moved + n
 	if !j.src.unmapped && !j.dst.unmapped {
-		for j.moved < end {
+		var at footing
+		for begin := j.moved; j.moved < end; {
 			dst := j.dst.next(end - j.moved)
-			k := copy(dst, j.src.next(uint64(len(dst))))
+			src := j.src.next(uint64(len(dst)))
+			k := copy(dst, src)
+			if cost := at.cost(dst, src, k); j.moved != begin { // the caller counts the first piece
+				sh.sched.effort += cost - k
+			}
 			j.src.advance(k)
 			j.dst.advance(k)
 			j.moved += uint64(k)

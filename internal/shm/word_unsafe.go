@@ -126,6 +126,10 @@ func (p *Block) Word(i uint) uint64 {
 // to the device; it is never converted back into a pointer.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
+// Page returns the number of the page of 4 KiB in which b begins. Numbers are only compared with
+// each other.
+func Page(b []byte) uint64 { return address(b) >> 12 }
+
 // aligned returns p. It panics if p is not a multiple of size. To get p, callers convert a slice
 // to an array pointer. The conversion checks the length of the slice; slicing would only check
 // its capacity.

@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// How much work one step can do for one client, counted in what takes time: pieces, pages, WQEs.
+
+const page = 4096
+
+// strewn returns a list of n bytes, each in another page of new memory, and the WQE that fills it.
+func (h *host) strewn(n int) (key uint32, fill []any) {
+	mem := h.full(n*page, 1)
+	key = h.mkey(1)
+	return key, interleaved(key, mkeyAll, n, uint32(n), wqe.RepeatEntry{ByteCount: 1, MKey: mem.key, Addr: mem.addr, Stride: page})
+}
+
+// bystander returns a function that posts a WRITE of 8 bytes, and one that requires that it
+// has been executed.
+func (r *rig) bystander() (post, served func()) {
+	h := r.host("bystander")
+	p, q := pair(h, h)
+	near, far := h.full(8, 1), h.full(8, 2)
+	return func() { p.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), near.data(0, 8)); q.rcq.none() }, func() {
+		r.Helper()
+		require.Equal(r, uint64(p.sent), p.q.sq.done, "the bystander waits")
+		require.Equal(r, unharmed, p.scq.one().Syndrome)
+	}
+}
+
+// Each byte of a list can be in a page that nobody has touched. A turn of a client touches a bounded number of
+// such pages, and a bystander waits for one turn only.
+func TestPiecesInManyPages(t *testing.T) {
+	const queues, bytes, slice = 10, 128, 16 << 10
+	const turn = slice/dearest + 1 // pieces of one visit; the first costs less
+	r := newRig(t, Config{Slice: slice})
+	a, b := r.host("a"), r.host("b")
+	from, fillFrom := a.strewn(bytes)
+	to, fillTo := b.strewn(bytes)
+	var list []*end
+	for i := range queues {
+		p, q := pair(a, b)
+		if list = append(list, p); i == 0 {
+			p.post(umr(from), fillFrom...)
+			q.post(umr(to), fillTo...)
+			r.settle()
+			p.good()
+			q.good()
+		}
+	}
+	moved := func() (n int) {
+		for _, p := range list {
+			if j := p.q.job; j != nil {
+				n += int(j.moved)
+			} else {
+				n += bytes * int(p.q.client.count[control.CounterBytes]) / bytes / queues
+			}
+		}
+		return n
+	}
+	for range rivalryTurns {
+		r.e.Step()
+	}
+	for _, p := range list {
+		p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: to}, at(from, 0, bytes))
+	}
+	r.e.Step()
+	require.Positive(t, moved())
+	require.LessOrEqual(t, moved(), aloneShare*turn, "while no other client works")
+	post, served := r.bystander()
+	for i := range 5 {
+		before := moved()
+		post()
+		r.e.Step()
+		served()
+		if i > 0 { // from the second WRITE on, the bystander is known
+			require.LessOrEqual(t, moved()-before, turn, "beside another client")
+		}
+		require.Greater(t, moved(), before)
+	}
+	r.settle()
+	for _, p := range list {
+		p.good()
+	}
+}
+
+// Datagrams are moved in one visit, however many pages they touch, and then the visit ends.
+func TestDatagramInManyPages(t *testing.T) {
+	const bytes = 256
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	p, q := pairOf(control.QPTypeUD, a, b)
+	owner, _ := pair(a, a)
+	from, fill := a.strewn(bytes)
+	owner.post(umr(from), fill...)
+	r.settle()
+	owner.good()
+	into := b.full(bytes+grhSize, 9)
+	for range 4 {
+		q.recv(into.data(0, bytes+grhSize))
+		p.write(ctrl(wqe.OpSend), q.to(), at(from, 0, bytes))
+	}
+	p.ring()
+	for range 4 {
+		done := p.q.sq.done
+		for range 8 { // other visits of the step may be idle
+			if r.e.Step(); p.q.sq.done != done {
+				break
+			}
+		}
+		q.rcq.one()
+		require.Nil(t, p.q.job)
+	}
+	require.Len(t, p.scq.all(), 4)
+}
+
+// A packet can have thousands of pieces, too: at the sender, at the receiver, and at the responder of a READ.
+func TestPacketsInManyPages(t *testing.T) {
+	const mtu, bytes = 256, 512
+	const slice = mtu * pageCost / 2 // half of what one packet costs
+	for _, row := range []string{"sender", "receiver", "responder"} {
+		t.Run(row, func(t *testing.T) {
+			r := newRig(t, Config{Slice: slice})
+			r.newCable(nic.PortConfig{MTU: mtu}, nil)
+			a, b := r.host("a"), r.host("b")
+			p, q := pair(a, b)
+			h, owner := b, q
+			if row == "sender" {
+				h, owner = a, p
+			}
+			list, fill := h.strewn(bytes)
+			owner.post(umr(list), fill...)
+			r.settle()
+			owner.good()
+			near, far := at(list, 0, bytes), wqe.Raddr{RKey: list}
+			if row == "sender" {
+				far = b.full(bytes, 2).raddr(0)
+			} else {
+				near = a.full(bytes, 2).data(0, bytes)
+			}
+			op := wqe.OpRDMAWrite
+			if row == "responder" {
+				op = wqe.OpRDMARead
+			}
+			p.post(ctrl(op), far, near)
+			require.EqualValues(t, mtu, p.q.wire.mtu)
+			count := func() uint64 {
+				switch row {
+				case "sender":
+					return p.q.wire.port.stats.Sent
+				case "receiver":
+					return q.q.wire.port.stats.Received
+				}
+				return q.q.wire.port.stats.Sent
+			}
+			first := count()
+			for n, steps := first, 0; n < first+bytes/mtu; steps++ {
+				require.Less(t, steps, 1000, "%d of %d packets", n-first, bytes/mtu)
+				r.e.Step()
+				require.LessOrEqual(t, count(), n+1, "one packet in a step")
+				n = count()
+			}
+			r.settle()
+			p.good()
+		})
+	}
+}
+
+// DUMPs move nothing, but their keys are judged.
+func TestDumpsCostTheirKeys(t *testing.T) {
+	const pieces = 30
+	s := newScene(t, Config{Slice: 4 * pieces * pieceCost})
+	var list []any
+	for i := range pieces {
+		list = append(list, s.local.data(i, 1))
+	}
+	p := s.p.h.qp(control.QP{LogSQ: 8}, s.p.scq, s.p.rcq)
+	p.up(p)
+	for range 20 {
+		p.write(ctrl(wqe.OpDump), list...)
+	}
+	p.ring()
+	blocks := uint64(p.sent) / 20
+	for p.q.sq.done != uint64(p.sent) {
+		before := p.q.sq.done
+		s.e.Step()
+		require.LessOrEqual(t, p.q.sq.done-before, 4*blocks)
+		s.p.scq.all()
+	}
+}
+
+// Rings full of WAITs that are over, and of SEND_ENs that each enable a whole ring, are executed Burst by
+// Burst. A bystander waits for one turn only.
+func TestRingsOfWaits(t *testing.T) {
+	const logSize, queues = 12, 6
+	for _, op := range []wqe.Opcode{wqe.OpWait, wqe.OpSendEn} {
+		t.Run(op.String(), func(t *testing.T) {
+			r := newRig(t, Config{})
+			a := r.host("a")
+			c := a.cq(control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun})
+			var list []*end
+			for range queues {
+				managed := a.qp(control.QP{NoReceive: 1, Managed: 1, LogSQ: logSize}, c, c)
+				managed.up(managed)
+				p := a.qp(control.QP{NoReceive: 1, LogSQ: logSize}, c, c)
+				p.up(p)
+				for i := range uint32(1) << logSize {
+					managed.write(silent(wqe.OpNop))
+					w := wqe.Wait{Number: c.num}
+					if op == wqe.OpSendEn {
+						w = wqe.Wait{Number: managed.num, Index: i + 1}
+					}
+					p.write(silent(op), w)
+				}
+				managed.ring()
+				p.ring()
+				list = append(list, p, managed)
+			}
+			executed := func() (n int) {
+				for _, p := range list {
+					n += int(p.q.sq.done)
+				}
+				return n
+			}
+			post, served := r.bystander()
+			alone, burst := r.e.shards[0].sched.alone.wqes, r.e.cfg.Burst
+			r.e.Step()
+			require.Positive(t, executed())
+			require.Less(t, executed(), alone+burst)
+			for i := range 50 {
+				before := executed()
+				post()
+				r.e.Step()
+				served()
+				if i > 0 {
+					require.Less(t, executed()-before, 2*burst, "a turn ends with the visit that uses up its budget")
+				}
+			}
+			all := queues << logSize
+			if op == wqe.OpSendEn {
+				all *= 2
+			}
+			steps := r.stepsUntil(2*all/burst, func() bool { return executed() == all })
+			t.Logf("%d steps", steps)
+		})
+	}
+}

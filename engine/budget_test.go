@@ -73,3 +73,41 @@ func TestUMRsCostTheirTime(t *testing.T) {
 	require.Len(t, s.p.scq.all(), 1)
 	require.Equal(t, control.StateRTS, s.p.state())
 }
+
+// Messages that continue in the middle of a list do not go through all the runs before.
+func TestSkipInAList(t *testing.T) {
+	s := newScene(t, Config{})
+	mem := s.p.h.full(4096, 1)
+	m := s.p.h.mkey(2)
+	const rounds = 1 << 30
+	s.umr(s.p, unharmed, m, interleaved(m, mkeyAll, 3*rounds, rounds,
+		wqe.RepeatEntry{ByteCount: 1, MKey: mem.key, Addr: mem.addr}, wqe.RepeatEntry{ByteCount: 2, MKey: mem.key, Addr: mem.addr + 9}))
+	k := s.e.keys.find(m)
+	require.True(t, s.e.sound(k, 0))
+	l := new(list)
+	fresh := func() *list {
+		l.reset()
+		l.add(mem.mem[:5], nil, 0, 5)
+		l.add(nil, k, 4, 3*rounds-8)
+		l.add(mem.mem[:7], nil, 0, 7)
+		return l
+	}
+	where := func() []any { n := len(l.next(100)); return []any{n, l.at, l.off, l.spot} }
+	for n := range uint64(40) { // the same place as piece by piece
+		fresh().skip(n)
+		want := where()
+		for fresh(); n > 0; {
+			k := uint64(len(l.next(n)))
+			l.advance(int(k))
+			n -= k
+		}
+		require.Equal(t, where(), want)
+	}
+	fresh().skip(5 + 3*rounds - 8 + 2)
+	require.Equal(t, []any{5, 2, uint64(2), l.spot}, where())
+	for range 1 << 10 { // run by run, this takes hours
+		fresh().skip(5 + 3*rounds - 9)
+		require.Equal(t, uint64(3*rounds-9), l.off)
+		require.Equal(t, k.seek(4+3*rounds-9), l.spot)
+	}
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -224,4 +225,66 @@ func TestLookAllocatesNothing(t *testing.T) {
 		n++
 	}
 	require.Greater(t, n, 20)
+}
+
+// If the records and arm words of a client have lost their pages, each fault ends one look. Every queue faults at most once,
+// so the passes end; the queues of another client are looked at; and no fault makes a nap longer.
+func TestLooksThatFault(t *testing.T) {
+	const n = 60
+	r := newRig(t, Config{})
+	bad, good := r.host("bad"), r.host("good")
+	mem, base, shrink := bad.trusted(1 << 20)
+	bad.mem, bad.base, bad.used = mem, base, 0
+	id, _ := bad.channel()
+	var faulty []*end
+	for range n {
+		c := bad.cq(control.CQ{Channel: id})
+		p := bad.qp(control.QP{NoReceive: 1}, c, c)
+		p.up(p)
+		faulty = append(faulty, p)
+	}
+	c := good.cq(control.CQ{LogSize: 8})
+	var sound []*end
+	for range n {
+		p := good.qp(control.QP{NoReceive: 1}, c, c)
+		p.up(p)
+		sound = append(sound, p)
+	}
+	r.cold()
+	shrink(0)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	r.e.beginPass()
+	for _, p := range sound {
+		p.post(ctrl(wqe.OpNop))
+	}
+	busy, looks := 0, 0
+	for passes := 0; passes < 2; looks++ {
+		require.Less(t, looks, 20*n, "the passes end")
+		f := r.e.look(soonPolls, false)
+		if f.done > 0 {
+			busy++
+		}
+		if f.ended {
+			passes++
+		}
+	}
+	t.Logf("%d looks, %d with work or faults", looks, busy)
+	// A queue pair faults in RTS and again when it is flushed, a CQ once. Work is found once and executed once.
+	require.LessOrEqual(t, busy, 5*n)
+	for quiet := 0; quiet < 2; { // and then never again
+		f := r.e.look(soonPolls, false)
+		require.Zero(t, f.done)
+		if f.ended {
+			quiet++
+		}
+	}
+	for i, p := range sound {
+		require.EqualValues(t, 1, p.q.sq.done, "queue %d of the other client", i)
+		require.Equal(t, control.StateRTS, p.state())
+	}
+	for _, p := range faulty {
+		require.NotEqual(t, control.StateRTS, p.state())
+	}
+	i := newIdler(r.e.shards[0], false)
+	require.Equal(t, napTime, i.sleepFor(false, false, 0, ^uint64(0)))
 }

@@ -14,9 +14,9 @@ const pieceCost = 64
 
 // pageCost is the least number of bytes that a piece costs for each side on which it is in another
 // page than the piece before it. If the processor knows the page, that is a miss in the caches and
-// in the TLB, some 50 ns. If nobody has touched the page yet, the kernel makes it, in 0.5 to 2 us. So a
+// in the TLB, some 50 ns. If nobody has touched the page yet, the kernel makes it, in 0.5 to 4 us. So a
 // turn of a client touches 128 pages of short pieces, and aloneShare times as many if no other client works:
-// 1 or 2 ms at most. With pieceCost alone it was 16 times as many.
+// 4 ms at most (BenchmarkWorstStep). With pieceCost alone it was 16 times as many, and 33 ms.
 const pageCost = 512
 
 // dearest is the most that a piece of one byte costs.

@@ -194,33 +194,38 @@ func TestDumpsCostTheirKeys(t *testing.T) {
 	}
 }
 
-// Rings full of WAITs that are over, and of SEND_ENs that each enable a whole ring, are executed Burst by
+// waits makes queue pairs whose rings are full of WAITs that are over, or of SEND_ENs each of which enables a
+// WQE of another ring.
+func (h *host) waits(op wqe.Opcode, queues, logSize int) (list []*end) {
+	c := h.cq(control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun})
+	for range queues {
+		managed := h.qp(control.QP{NoReceive: 1, Managed: 1, LogSQ: uint8(logSize)}, c, c)
+		managed.up(managed)
+		p := h.qp(control.QP{NoReceive: 1, LogSQ: uint8(logSize)}, c, c)
+		p.up(p)
+		for i := range uint32(1) << logSize {
+			w := wqe.Wait{Number: c.num}
+			if op == wqe.OpSendEn {
+				managed.write(silent(wqe.OpNop))
+				w = wqe.Wait{Number: managed.num, Index: i + 1}
+			}
+			p.write(silent(op), w)
+		}
+		managed.ring()
+		p.ring()
+		list = append(list, p, managed)
+	}
+	return list
+}
+
+// Rings full of WAITs that are over, and of SEND_ENs, are executed Burst by
 // Burst. A bystander waits for one turn only.
 func TestRingsOfWaits(t *testing.T) {
 	const logSize, queues = 12, 6
 	for _, op := range []wqe.Opcode{wqe.OpWait, wqe.OpSendEn} {
 		t.Run(op.String(), func(t *testing.T) {
 			r := newRig(t, Config{})
-			a := r.host("a")
-			c := a.cq(control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun})
-			var list []*end
-			for range queues {
-				managed := a.qp(control.QP{NoReceive: 1, Managed: 1, LogSQ: logSize}, c, c)
-				managed.up(managed)
-				p := a.qp(control.QP{NoReceive: 1, LogSQ: logSize}, c, c)
-				p.up(p)
-				for i := range uint32(1) << logSize {
-					managed.write(silent(wqe.OpNop))
-					w := wqe.Wait{Number: c.num}
-					if op == wqe.OpSendEn {
-						w = wqe.Wait{Number: managed.num, Index: i + 1}
-					}
-					p.write(silent(op), w)
-				}
-				managed.ring()
-				p.ring()
-				list = append(list, p, managed)
-			}
+			list := r.host("a").waits(op, queues, logSize)
 			executed := func() (n int) {
 				for _, p := range list {
 					n += int(p.q.sq.done)

@@ -161,6 +161,8 @@ func TestConnectionHasTwoAddresses(t *testing.T) {
 		}
 		path, err := c.ends[1].Hold(nic.Address{GID: to.As16(), From: from.As16()})
 		require.NoError(t, err)
+		_, err = c.ends[0].Hold(nic.Address{GID: from.As16(), From: to.As16()}) // another queue pair is connected there
+		require.NoError(t, err)
 		before := c.ports[0].stats.Strangers
 		op := packet.MakeOpcode(packet.RC, packet.WriteOnly)
 		info := op.Info()

@@ -58,6 +58,7 @@ func TestBurst(t *testing.T) {
 	a, b := newHost(t, Config{}), startHost(t, Config{}, addr[1])
 	require.NoError(t, a.AddAddress(addr[0]))
 	stopped(t, a)
+	b.to(addr[1], addr[0])
 	path := a.to(addr[0], addr[1])
 	const packets = 200
 	sizes := []int{1024, 1024, 1024, 5, 1021, 0, 0, 4096, 4096, 17, 16, 15}
@@ -88,12 +89,12 @@ func TestPathsOfStrangers(t *testing.T) {
 		client := startHost(t, Config{}, own)
 		for i, there := range addr[:3] {
 			path := client.to(own, there)
-			client.send(path.Number, head(writeOnly, uint32(i)), nil)
+			client.send(path.Number, head(udSend, uint32(i)), nil)
 			got := server.next()
-			server.send(got.path, head(acknowledge, uint32(i)), nil)
+			server.send(got.path, head(udSend, uint32(i)), nil)
 			answer := client.next()
 			assert.Equal(t, path.Source, answer.path)
-			assert.Equal(t, head(acknowledge, uint32(i)), answer.head)
+			assert.Equal(t, head(udSend, uint32(i)), answer.head)
 		}
 	}
 	assert.Equal(t, uint64(9), server.Stats().Received.Strangers)
@@ -217,6 +218,8 @@ func TestRemoveAddress(t *testing.T) {
 	addr := loopback(3)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])
 	require.True(t, a.nextUp())
+	b.to(addr[1], addr[0])
+	b.to(addr[1], addr[2])
 	old := a.to(addr[0], addr[1])
 	a.send(old.Number, head(writeOnly, 1), nil)
 	b.next()
@@ -243,6 +246,9 @@ func TestRemoveAddress(t *testing.T) {
 func TestManyAddresses(t *testing.T) {
 	addr := loopback(41)
 	a, b := startHost(t, Config{}, addr[40]), startHost(t, Config{}, addr[:40]...)
+	for _, there := range addr[:40] {
+		b.to(there, addr[40])
+	}
 	for round := range uint32(3) {
 		for i, there := range addr[:40] {
 			number := round*100 + uint32(i)
@@ -269,6 +275,7 @@ func TestManyAddresses(t *testing.T) {
 func TestFullRing(t *testing.T) {
 	addr := loopback(2)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])
+	b.to(addr[1], addr[0])
 	path := a.to(addr[0], addr[1])
 	const packets = defaultSlots + 40
 	for i := range uint32(packets) {

@@ -45,6 +45,7 @@ func TestGoldenReceived(t *testing.T) {
 	h := goldenHost(t)
 	vectors.Packets(t, "roce", func(t *testing.T, v vectors.Packet) {
 		h.t = t
+		h.to(v.IP.Dst, v.IP.Src)
 		from, err := sockaddr(v.IP.Src, v.UDP.SrcPort)
 		require.NoError(t, err)
 		to, err := sockaddr(v.IP.Dst, packet.Port)
@@ -90,6 +91,7 @@ func TestGoldenSent(t *testing.T) {
 	var again []vectors.Packet
 	vectors.Packets(t, "roce", func(t *testing.T, v vectors.Packet) {
 		h.t = t
+		h.to(v.IP.Dst, v.IP.Src)
 		path, err := h.Hold(nic.Address{GID: gid(v.IP.Dst), From: gid(v.IP.Src)})
 		require.NoError(t, err)
 		head, payload := split(v)

@@ -55,6 +55,7 @@ func TestHostileDatagrams(t *testing.T) {
 	addr := loopback(3)
 	h := startHost(t, Config{Allowed: []netip.Prefix{netip.PrefixFrom(addr[1], 32)}, unscreened: true}, addr[0])
 	s, foreign := newForeigner(t, addr[1], addr[0]), newForeigner(t, addr[2], addr[0])
+	h.to(addr[0], addr[1])
 	good := s.seal(head(writeOnly, 1), content(100, 1))
 	with := func(change func(b []byte) []byte) []byte {
 		b := change(append([]byte(nil), good...))
@@ -104,11 +105,53 @@ func TestHostileDatagrams(t *testing.T) {
 	}
 }
 
+// Packets of connections come from addresses that this engine has asked for, because a connected
+// queue pair holds its path. What a stranger sends reaches no queue pair but as a datagram.
+func TestStrangersHaveNoConnections(t *testing.T) {
+	for _, unscreened := range []bool{true, false} {
+		addr := loopback(2)
+		h := startHost(t, Config{unscreened: unscreened}, addr[0])
+		s := newForeigner(t, addr[1], addr[0])
+		var connected uint64
+		sendAll := func() {
+			for _, o := range opcodes() {
+				if o.Service() != packet.UD {
+					s.send(s.seal(head(o, 1), nil))
+					connected++
+				}
+			}
+			s.send(s.seal(head(udSend, 2), nil))
+		}
+		sendAll()
+		require.Equal(t, head(udSend, 2), h.next().head)
+		dropped := func() uint64 {
+			r := h.Stats().Received
+			return r.DroppedStrangers[NotAsked] + r.KernelUnfit
+		}
+		eventually(t, "all are counted", func() bool { return dropped() == connected })
+		// The answer to a stranger is no connection, whatever its traffic class is.
+		_, err := h.FindOnce(addressOf(addr[1], 0x20, 9))
+		require.NoError(t, err)
+		sendAll()
+		require.Equal(t, head(udSend, 2), h.next().head)
+		eventually(t, "all are counted", func() bool { return dropped() == connected })
+
+		_, err = h.Hold(addressOf(addr[1], 0x20, 9))
+		require.NoError(t, err)
+		for _, o := range opcodes() {
+			s.send(s.seal(head(o, 1), nil))
+			require.Equal(t, head(o, 1), h.next().head, "%v", o)
+		}
+		require.Equal(t, connected, dropped())
+	}
+}
+
 // The membership bit of the P_Key does not count.
 func TestPartialMembership(t *testing.T) {
 	addr := loopback(2)
 	h := startHost(t, Config{}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
+	h.to(addr[0], addr[1])
 	b := s.seal(head(writeOnly, 1), nil)
 	b[2] = 0x7f
 	s.flow.Seal(b, 0)
@@ -122,6 +165,7 @@ func TestEveryLength(t *testing.T) {
 	addr := loopback(2)
 	h := startHost(t, Config{unscreened: true}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
+	h.to(addr[0], addr[1])
 	rng := rand.New(rand.NewPCG(1, 2))
 	known := opcodes()
 	sealed := uint64(0)
@@ -163,6 +207,7 @@ func TestMarks(t *testing.T) {
 	addr := loopback(2)
 	h := startHost(t, Config{}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
+	h.to(addr[0], addr[1])
 	raw, err := s.SyscallConn()
 	require.NoError(t, err)
 	tos := func(v int) {
@@ -224,7 +269,7 @@ func TestStrangersAreBounded(t *testing.T) {
 			from = netip.AddrFrom4([4]byte{127, addr[0].As4()[1], 251, byte(i)})
 		}
 		s := newForeigner(t, from, addr[0])
-		s.send(s.seal(head(writeOnly, uint32(i)), nil))
+		s.send(s.seal(head(udSend, uint32(i)), nil))
 		h.next()
 		require.NoError(t, s.Close())
 		require.LessOrEqual(t, h.Stats().Paths, 51)
@@ -241,6 +286,7 @@ func FuzzDatagram(f *testing.F) {
 	addr := loopback(2)
 	h := startHost(f, Config{unscreened: true}, addr[0])
 	s := newForeigner(f, addr[1], addr[0])
+	h.to(addr[0], addr[1])
 	marker := s.seal(head(acknowledge, 0x777777), nil)
 	f.Add(marker, false)
 	f.Add(s.seal(head(writeOnly, 1), content(40, 1)), true)

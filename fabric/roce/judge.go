@@ -13,11 +13,11 @@ const (
 	UnknownOpcode               // no packet that RC, UC, UD or XRC has, and no CNP
 	BadVersion                  // transport header version other than 0
 	BadPKey                     // partition other than the default one
+	NotAsked                    // a connection's, and this engine has asked for no path to its address
 	BadICRC
 	NotAllowed // its address is not among Config.Allowed
 	TableFull  // a stranger, and all paths are held
 	OverBudget // for queue pair 1, and more than an address may send
-	WrongPort  // its source port is not that of the peer's queue pair
 
 	// On links with keys. These are checked before all others.
 	NotAuthenticated // a packet without a tag, although its address needs one
@@ -36,8 +36,8 @@ const (
 
 var reasons = [Reasons]string{
 	BadLength: "no packet has this length", UnknownOpcode: "unknown opcode", BadVersion: "transport version is not 0",
-	BadPKey: "P_Key is not the default one", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
-	OverBudget: "more management datagrams than an address may send", WrongPort: "not the source port of the peer's queue pair",
+	BadPKey: "P_Key is not the default one", NotAsked: "of a connection, and nothing here is connected to its address", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
+	OverBudget:       "more management datagrams than an address may send",
 	NotAuthenticated: "no tag, and its address needs one", NoSession: "of no session", WrongAddress: "of a session of another address",
 	Replayed: "it has come before, or is too old", Forged: "wrong tag",
 	UnknownPeer: "a handshake of an address that no line of the file of peers covers", HandshakeFlood: "too many handshakes",
@@ -76,6 +76,9 @@ func (r *receiver) judgePacket(b []byte, sealed bool) Reason {
 		return BadLength
 	case bth.PKey&defaultPKey != defaultPKey:
 		return BadPKey
+	case !sealed && bth.Opcode.Service() != packet.UD && !r.known():
+		// A connected queue pair holds the path to its peer before the peer can send.
+		return NotAsked
 	}
 	grh := 0
 	if info.DETH {

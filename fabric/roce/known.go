@@ -55,7 +55,7 @@ func (c *Carrier) screenAll() {
 		}
 		k := c.knownTo(l)
 		for l.applyScreen(c.cfg.Allowed, k) != nil && len(k.words) > 0 {
-			k.words = k.words[:len(k.words)/2] // net.core.optmem_max is small; the others are served as strangers
+			k.words, k.part = k.words[:len(k.words)/2], true // net.core.optmem_max is small; the others are served as strangers
 		}
 	}
 }
@@ -74,9 +74,11 @@ func (c *Carrier) knownTo(l *local) known {
 		}
 	})
 	if len(held)+len(other) <= maxKnown {
-		held = append(held, other...)
+		held, other = append(held, other...), nil
 	}
-	return makeKnown(held, l.plain.Is6(), c.secret)
+	k := makeKnown(held, l.plain.Is6(), c.secret)
+	k.part = k.part || len(other) > 0
+	return k
 }
 
 // watch makes datagrams of a local address wake the receiver. Strangers' have the highest bit of

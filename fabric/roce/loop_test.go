@@ -72,6 +72,7 @@ func TestNoSegmentation(t *testing.T) {
 		a, b := newHost(t, Config{}), startHost(t, Config{}, addr[1])
 		stopped(t, a)
 		require.NoError(t, a.AddAddress(addr[0]))
+		b.to(addr[1], addr[0])
 		path := a.to(addr[0], addr[1])
 		s := a.sender
 		for round := range uint32(maxRefused) {
@@ -127,6 +128,7 @@ func TestNoLostWake(t *testing.T) {
 func TestImpossiblePackets(t *testing.T) {
 	addr := loopback(2)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])
+	b.to(addr[1], addr[0])
 	path := a.to(addr[0], addr[1])
 	a.send(path.Number, head(writeOnly, 1)[:8], nil)
 	a.send(path.Number, head(writeMiddle, 1), make([]byte, maxMTU+4))

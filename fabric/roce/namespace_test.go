@@ -135,6 +135,7 @@ func TestSegmentsOnTheWire(t *testing.T) {
 	defer unix.Close(wire)
 	require.NoError(t, unix.SetsockoptTimeval(wire, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}))
 	for _, addresses := range [][2]netip.Addr{{a4, b4}, {a6, b6}} {
+		p.b.to(addresses[1], addresses[0])
 		path := p.a.to(addresses[0], addresses[1])
 		const packets = 40
 		highest := uint16(0)

@@ -37,7 +37,7 @@ func (c *Carrier) Notes() (notes []string) {
 		notes = append(notes, "dropped datagrams of strangers: "+strings.Join(strangers, ", "))
 	}
 	if r.KernelUnfit > 0 {
-		notes = append(notes, fmt.Sprintf("dropped by the kernel's filter: %d datagrams that are no packets, or come from addresses that are not allowed", r.KernelUnfit))
+		notes = append(notes, fmt.Sprintf("dropped by the kernel's filter: %d datagrams that are no packets, are of connections that nothing here has, or come from addresses that are not allowed", r.KernelUnfit))
 	}
 	return notes
 }

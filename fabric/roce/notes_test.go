@@ -20,7 +20,7 @@ func TestNotes(t *testing.T) {
 	h.to(addr[0], addr[1])
 	peer, stranger := newForeigner(t, addr[1], addr[0]), newForeigner(t, addr[2], addr[0])
 	spoil := func(s *foreigner) []byte {
-		b := s.seal(head(writeOnly, 1), nil)
+		b := s.seal(head(udSend, 1), nil)
 		b[len(b)-1] ^= 1
 		return b
 	}
@@ -30,7 +30,7 @@ func TestNotes(t *testing.T) {
 		stranger.send(make([]byte, 5))
 	}
 	want := []string{"dropped datagrams of peers: 1 (wrong ICRC)", "dropped datagrams of strangers: 2 (wrong ICRC)"}
-	last := "dropped by the kernel's filter: 2 datagrams that are no packets, or come from addresses that are not allowed"
+	last := "dropped by the kernel's filter: 2 datagrams that are no packets, are of connections that nothing here has, or come from addresses that are not allowed"
 	if (*h.locals.Load())[0].group.strangers < 0 {
 		t.Skip("the kernel does not choose among sockets")
 	}

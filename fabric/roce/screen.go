@@ -21,7 +21,8 @@ import (
 //
 // Datagrams that the kernel has joined (UDP_GRO) are seen as one: with the headers of the
 // first, and the sum of the lengths. So a screen may let something through that is no
-// packet, and judge sees every datagram by itself. It never drops a packet.
+// packet, and judge sees every datagram by itself. It drops no packet that somebody waits for,
+// except a datagram that a stranger has sent in one message behind a packet of a connection.
 type screen struct {
 	v6      bool
 	at      uint32 // offset of the datagram's first byte: behind the UDP header, or at it
@@ -36,7 +37,7 @@ type class uint8
 const (
 	fromKnown    class = iota // from an address that this engine has asked for
 	fromStranger              // from another one
-	unfit                     // no packet, or from an address that is not allowed
+	unfit                     // no packet, of a connection that cannot be, or from an address that is not allowed
 	classes
 )
 
@@ -55,6 +56,7 @@ const vendorOpcodes = 0xc0
 // known is a set of addresses of one family, or of their prefixes.
 type known struct {
 	bits   int      // of the prefixes
+	part   bool     // some are missing
 	words  []uint32 // sorted: IPv4 addresses, or the keyed sums of IPv6 addresses
 	secret [4]uint32
 }
@@ -85,7 +87,7 @@ func makeKnown(addresses []netip.Addr, v6 bool, secret [4]uint32) known {
 			return k
 		}
 	}
-	k.words = k.words[:maxKnown] // the others are strangers to the kernel
+	k.words, k.part = k.words[:maxKnown], true // the others are strangers to the kernel
 	return k
 }
 
@@ -217,22 +219,46 @@ func (s *screen) peer() (p []bpf.Instruction) {
 				bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.StoreScratch{Src: bpf.RegA})
 		}
 	}
-	return append(p, s.search(s.known.words)...)
+	stranger := []bpf.Instruction{s.ret(fromStranger)}
+	if s.class[fromStranger] != s.class[fromKnown] && !s.known.part {
+		p = append(s.uninvited(), p...)
+		stranger = []bpf.Instruction{bpf.LoadScratch{Dst: bpf.RegA, N: strangersAt}, bpf.RetA{}}
+	}
+	return append(p, s.search(s.known.words, stranger)...)
 }
 
-// search returns a binary search for A.
-func (s *screen) search(words []uint32) (p []bpf.Instruction) {
+// strangersAt is the place of the program's memory that has what it returns for strangers.
+const strangersAt = 1
+
+// uninvited notes what the program returns if the sender is a stranger: unfit for packets of a
+// connection, because nothing here is connected to a stranger. Datagrams and the opcodes of
+// manufacturers may come from everybody.
+func (s *screen) uninvited() []bpf.Instruction {
+	return []bpf.Instruction{
+		bpf.LoadAbsolute{Off: s.at, Size: 1},
+		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: vendorOpcodes, SkipTrue: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 5},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(packet.UD), SkipTrue: 2},
+		bpf.LoadConstant{Dst: bpf.RegA, Val: s.class[unfit]},
+		bpf.Jump{Skip: 1},
+		bpf.LoadConstant{Dst: bpf.RegA, Val: s.class[fromStranger]},
+		bpf.StoreScratch{Src: bpf.RegA, N: strangersAt},
+	}
+}
+
+// search returns a binary search for A; stranger is what is done if it is not there.
+func (s *screen) search(words []uint32, stranger []bpf.Instruction) (p []bpf.Instruction) {
 	const few = 4
 	if len(words) > few {
 		middle := len(words) / 2
-		left, right := s.search(words[:middle]), s.search(words[middle:])
+		left, right := s.search(words[:middle], stranger), s.search(words[middle:], stranger)
 		p = append(p, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: words[middle], SkipFalse: 1}, bpf.Jump{Skip: uint32(len(left))})
 		return append(append(p, left...), right...)
 	}
 	for _, w := range words {
 		p = append(p, bpf.JumpIf{Cond: bpf.JumpEqual, Val: w, SkipFalse: 1}, s.ret(fromKnown))
 	}
-	return append(p, s.ret(fromStranger))
+	return append(p, stranger...)
 }
 
 // attach gives a program to a socket: as its filter (SO_ATTACH_FILTER), or as what chooses among

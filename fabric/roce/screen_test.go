@@ -76,7 +76,10 @@ func TestScreenSorts(t *testing.T) {
 		to   class
 	}{
 		"a packet of a peer":               {good, peer, fromKnown},
-		"of a stranger":                    {good, other, fromStranger},
+		"of a stranger":                    {good, other, unfit},
+		"a stranger's acknowledgement":     {other.seal(head(acknowledge, 1), nil), other, unfit},
+		"a stranger's notification":        {other.seal(head(packet.OpCNP, 1), content(16, 0)), other, unfit},
+		"a stranger's datagram":            {other.seal(head(udSend, 1), nil), other, fromStranger},
 		"of one that is not allowed":       {good, refused, unfit},
 		"an acknowledgement":               {peer.seal(head(acknowledge, 1), nil), peer, fromKnown},
 		"a wrong ICRC, which is not seen":  {with(func(b []byte) { b[len(b)-1] ^= 1 }), peer, fromKnown},
@@ -115,7 +118,7 @@ func TestScreenOfManyPeers(t *testing.T) {
 		binary.BigEndian.PutUint32(b[:], uint32(own.As4()[1])<<16|0x7f000000|uint32(n)*2+0x2)
 		return netip.AddrFrom4(b)
 	}
-	good := head(acknowledge, 1)
+	good := head(udSend, 1)
 	from := func(a netip.Addr) class {
 		s := newForeigner(t, a, own)
 		s.send(s.seal(good, nil))
@@ -137,6 +140,17 @@ func TestScreenOfManyPeers(t *testing.T) {
 	h.knows(l, peer(maxKnown))
 	require.Equal(t, fromKnown, from(all[0].Next()), "of a known prefix of 24 bits")
 	require.Equal(t, fromStranger, from(peer(maxKnown+300)))
+
+	// Only a program that knows all drops packets of connections.
+	good = head(acknowledge, 1)
+	far := newForeigner(t, peer(maxKnown+300), own)
+	far.send(far.seal(good, nil))
+	require.Equal(t, [classes]int{unfit: 1}, arrivals(t, l))
+	_, err := h.paths.use(key{local: l.number, remote: peer(maxKnown + 300).As16(), hops: defaultHops}, l, wanted)
+	require.NoError(t, err)
+	h.screenAll()
+	far.send(far.seal(good, nil))
+	require.Equal(t, [classes]int{fromStranger: 1}, arrivals(t, l), "known, and not held")
 }
 
 // The same over IPv6, whose addresses are found by sums; prefixes that are allowed have any length.
@@ -151,7 +165,7 @@ func TestScreenOfIPv6(t *testing.T) {
 	h.knows(l, all[1], all[2], all[20])
 	for i, a := range all[1:] {
 		s := newForeigner(t, a, all[0])
-		s.send(s.seal(head(acknowledge, 1), nil))
+		s.send(s.seal(head(udSend, 1), nil))
 		require.NoError(t, s.Close())
 		want := fromStranger
 		switch at := i + 1; {
@@ -176,6 +190,7 @@ func TestScreenSeesJoinedDatagrams(t *testing.T) {
 	addr := loopback(2)
 	h := startHost(t, Config{}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
+	h.to(addr[0], addr[1])
 	good := s.seal(head(writeOnly, 1), content(100, 1))
 	bad := append([]byte(nil), good...)
 	bad[0] = 0x15
@@ -202,7 +217,7 @@ func TestPeersAreServedBesideAFlood(t *testing.T) {
 	h, l := screened(t, Config{}, addr[0])
 	h.knows(l, addr[1])
 	flood, peer := newForeigner(t, addr[2], addr[0]), newForeigner(t, addr[1], addr[0])
-	bad := flood.seal(head(writeOnly, 1), content(100, 1))
+	bad := flood.seal(head(udSend, 1), content(100, 1))
 	bad[len(bad)-1] ^= 1
 	until := time.Now().Add(deadline)
 	for full := false; !full; {
@@ -236,7 +251,7 @@ func TestStrangersThatWasteTimeRest(t *testing.T) {
 	h, _ := screened(t, Config{}, addr[0])
 	h.receiver.limits.waste = budget.NewBucket(budget.Rate{PerSecond: 1000, Burst: 20})
 	flood := newForeigner(t, addr[1], addr[0])
-	good := flood.seal(head(writeOnly, 9), content(8, 1))
+	good := flood.seal(head(udSend, 9), content(8, 1))
 	bad := append([]byte(nil), good...)
 	bad[len(bad)-1] ^= 1
 	for range 100 {
@@ -271,9 +286,9 @@ func TestManagementHasABudget(t *testing.T) {
 		for i := range n {
 			s.send(toQP1(s, uint32(i)))
 		}
-		s.send(s.seal(head(writeOnly, 0x777), nil))
+		s.send(s.seal(head(udSend, 0x777), nil))
 		for {
-			if got := h.next(); got.head[0] == byte(writeOnly) {
+			if got := h.next(); string(got.head) == string(head(udSend, 0x777)) {
 				return taken
 			}
 			taken++
@@ -316,6 +331,7 @@ func TestNoGroup(t *testing.T) {
 	for n := range 64 {
 		f.send(make([]byte, n)) // the filter of the socket drops these
 	}
+	h.to(addr[0], addr[1])
 	f.send(f.seal(head(writeOnly, 1), content(3, 1)))
 	require.Equal(t, content(3, 1), h.next().payload)
 	require.Equal(t, uint64(64), h.Stats().Received.KernelDropped)

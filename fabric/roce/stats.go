@@ -57,8 +57,8 @@ type ReceiveStats struct {
 	Rests            uint64          // times that strangers were not served, because they had sent too much that is useless
 
 	// Datagrams that the kernel dropped: from addresses that are known, and from strangers,
-	// because the buffer for them was full; and those that are no packets or come from addresses
-	// that are not allowed. If strangers have no buffer of their own, KernelDropped is all of these.
+	// because the buffer for them was full; and those that are no packets, of connections with
+	// strangers, or from addresses that are not allowed. If strangers have no buffer of their own, KernelDropped is all of these.
 	KernelDropped, KernelDroppedStrangers, KernelUnfit uint64
 }
 

@@ -153,6 +153,7 @@ func (t *table) want(p *path, who asker) {
 	}
 	p.asker = who
 	t.asked(p)
+	t.want(p.source, who)
 	t.trim(who)
 }
 

@@ -165,6 +165,7 @@ func TestPathIsAskedForAgain(t *testing.T) {
 	sh := r.e.shards[0]
 	router := &changing{port: &port{}}
 	sh.router = router
+	p.h.c.sources = []nic.Source{{GID: p.h.c.hosted.GID, Network: true}}
 	av := &wqe.AV{RGID: [16]byte{0xfe, 0x80, 15: 9}}
 	for range 3 {
 		require.True(t, sh.leaves(p.q, av))

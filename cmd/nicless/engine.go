@@ -195,12 +195,16 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
 		return err
 	}
-	if _, err := links.Parse(f.fabric); err != nil {
+	named, err := links.Parse(f.fabric)
+	if err != nil {
 		return usagef("pool:PATH,node=N, roce:ADDRESS, ucx:HOST:PORT, auto and none are possible; see docs/FABRIC.md", "engine: --link: %v", err)
 	}
 	cfg.Links = f.fabric
 	if _, err := links.ParseUsers(f.linkUsers); err != nil {
 		return usagef("names of users and uids, with commas between, or all", "engine: --link-users: %v", err)
+	}
+	if len(f.linkUsers) > 0 && (!named.Auto || len(f.fabric) == 0 && !f.verbs) {
+		return usagef("add --link auto", "engine: --link-users: only the link auto asks for users; --link auto is missing")
 	}
 	cfg.LinkUsers = f.linkUsers
 	cfg.Populate = f.populate

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -84,8 +85,15 @@ func NewIdentity(path string) (*Identity, error) {
 		return nil, fmt.Errorf("auth: make a key: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, existsError(path)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("auth: make a key file, which never replaces another: %w", err)
+		var named *fs.PathError
+		if errors.As(err, &named) {
+			err = named.Err
+		}
+		return nil, fmt.Errorf("auth: make key file %s: %w", path, err)
 	}
 	_, err = f.WriteString(privatePrefix + " " + base64.StdEncoding.EncodeToString(pair.Private) + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
@@ -93,6 +101,15 @@ func NewIdentity(path string) (*Identity, error) {
 	}
 	return &Identity{pair}, nil
 }
+
+// An existsError says that a key file, which has this name, is there already.
+type existsError string
+
+func (e existsError) Error() string {
+	return fmt.Sprintf("auth: key file %s exists, and is not replaced; name another file, or remove it", string(e))
+}
+
+func (e existsError) Unwrap() error { return fs.ErrExist }
 
 // LoadIdentity reads a file that NewIdentity has written. It refuses a file that others than its user
 // can read or write, or that belongs to a user other than the process's and root.

@@ -80,8 +80,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Open reads the files. It returns nil if there is no key. log is told of keys that are added or refused, with
-// a limit, because strangers can cause these lines; it may be nil.
+// Open reads the files. It returns nil if there is no key. log is told of keys that are added, with a limit,
+// because strangers can cause these lines, and whether none is accepted; it may be nil.
 func (o *Options) Open(log *slog.Logger) (*Party, error) {
 	if err := o.Check(); err != nil || o.Key == "" {
 		return nil, err
@@ -100,6 +100,9 @@ func (o *Options) Open(log *slog.Logger) (*Party, error) {
 	peers, err := OpenPeers(file, o.Trust, log)
 	if err != nil {
 		return nil, err
+	}
+	if log != nil && !o.Trust && peers.now.Load().lines == 0 {
+		log.Warn(`no keys are accepted: the file of peers does not exist or has no lines; add a line "ADDRESS nicless-public-1 ..." or say trust=first`, "file", file)
 	}
 	return &Party{Identity: id, Peers: peers, Required: !o.Offered, Encrypt: o.Encrypt}, nil
 }

@@ -4,6 +4,7 @@ package auth
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -169,6 +170,30 @@ func TestPinIsBounded(t *testing.T) {
 	e := newEnd(t, true, lines...)
 	require.ErrorContains(t, e.Peers.Check(here, keyNumber(1)), "has 4096 keys")
 	require.False(t, e.Peers.Covers(here))
+}
+
+// A key of an engine that accepts no other keys is a mistake, of which the log tells at the start.
+func TestNobodyIsAccepted(t *testing.T) {
+	e := newEnd(t, false, "# nobody")
+	for _, row := range []struct {
+		o     Options
+		lines []string
+		said  bool
+	}{
+		{Options{}, nil, true}, {Options{Peers: e.key + ".none"}, nil, true}, {Options{Offered: true}, nil, true},
+		{Options{Trust: true}, nil, false}, {Options{}, []string{"192.0.2.1 " + keyNumber(1).String()}, false},
+	} {
+		write(t, e.file, row.lines...)
+		var log strings.Builder
+		row.o.Key = e.key
+		_, err := row.o.Open(slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		require.Equal(t, row.said, strings.Contains(log.String(), "no keys are accepted"), "%+v", row)
+		if row.said {
+			require.Contains(t, log.String(), "level=WARN")
+			require.Contains(t, log.String(), e.key+".")
+		}
+	}
 }
 
 func TestOptions(t *testing.T) {

@@ -88,6 +88,7 @@ func TestParse(t *testing.T) {
 		{[]string{"roce:192.0.2.1,auth=required"}, "need key=FILE"},
 		{[]string{"auto,key=a", "roce:192.0.2.1,key=b"}, "a link has one"},
 		{[]string{"roce:"}, `link roce: part 1, "": a local IP address or peer=PREFIX is needed`},
+		{[]string{"roce:192.0.2.1,foo=1"}, `link roce: part 2, "foo=1": a local IP address or peer=PREFIX is needed, or for keys one of key=FILE, peers=FILE, trust=first, auth=required, auth=offered and encrypt`},
 		{[]string{"roce:peer=10.0.0.0/8"}, "link roce:peer=10.0.0.0/8: no local address"},
 		{[]string{"roce:192.0.2.1,peer=10.0.0.0/33"}, "peer=10.0.0.0/33: an address or a prefix such as 10.0.0.0/8 is needed"},
 		{[]string{"roce:192.0.2.1,192.0.2"}, `part 2, "192.0.2"`},
@@ -106,6 +107,8 @@ func TestParse(t *testing.T) {
 		{[]string{"pool:/dev/shm/p"}, "a path and a node are needed"},
 		{[]string{"pool:/dev/shm/p,node=16"}, "node 16; 0 to 15 are possible"},
 		{[]string{"pool:/dev/shm/p,node=-1"}, `option "node=-1"`},
+		{[]string{"ucx:127.0.0.1:99999"}, `ucx: "127.0.0.1:99999": port 99999; 1 to 65535 are possible`},
+		{[]string{"ucx:127.0.0.1:0"}, `port 0; 1 to 65535 are possible`},
 		{[]string{"ucx:here"}, `"here" is no peer; HOST:PORT is needed`},
 		{[]string{"ucx:listen=127.0.0.1:1,mtu=3"}, "mtu=3; a multiple of 4 from 256"},
 	} {
@@ -525,4 +528,28 @@ func TestHoldPath(t *testing.T) {
 	require.Equal(t, own.String()+": a queue pair is connected to 198.51.100.1", auto.why())
 	release()
 	require.Contains(t, auto.why(), "in use less than 5s ago")
+}
+
+// The files of keys are read when the links open, also if RoCE opens later: a mistake in them is told to whoever
+// starts the engine.
+func TestKeysAreReadAtTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	start := func() error {
+		o, err := Parse([]string{"auto,key=" + file})
+		require.NoError(t, err)
+		table, err := Open(t.Context(), &testDevice{}, o, nil)
+		if err == nil {
+			require.NoError(t, table.Close())
+		}
+		return err
+	}
+	require.ErrorContains(t, start(), "roce: auth: key file: open "+file+": no such file")
+	_, err := auth.NewIdentity(file)
+	require.NoError(t, err)
+	require.NoError(t, start())
+	require.NoError(t, os.WriteFile(file+".peers", []byte("# one\n192.0.2.1 x\n"), 0o600))
+	require.ErrorContains(t, start(), "file of peers "+file+".peers: line 2: ")
+	require.NoError(t, os.Remove(file+".peers"))
+	require.NoError(t, os.Chmod(file, 0o644))
+	require.ErrorContains(t, start(), "chmod 0600")
 }

@@ -154,7 +154,7 @@ func (o *Options) parseRoCE(s string) error {
 		}
 		a, err := netip.ParseAddr(part)
 		if err != nil {
-			return fmt.Errorf("link roce: part %d, %q: a local IP address or peer=PREFIX is needed", i+1, part)
+			return fmt.Errorf("link roce: part %d, %q: a local IP address or peer=PREFIX is needed, or for keys one of %s", i+1, part, auth.Words)
 		}
 		if err := usable(a); err != nil {
 			return fmt.Errorf("link roce:%s: %w", part, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/fabric/pool"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/fabric/ucx"
@@ -36,6 +37,7 @@ type Table struct {
 	dev     Device
 	log     *slog.Logger
 	options Options
+	party   *auth.Party // keys of RoCE; nil: none. Set by Open
 
 	boardLog *slog.Logger // of announcements: clients cause its lines
 	openLog  *slog.Logger // of addresses that open: clients cause its lines
@@ -71,13 +73,19 @@ func newTable(dev Device, o Options, log *slog.Logger) *Table {
 	return t
 }
 
-// Open opens links. It waits for a pool that is not formatted yet. Close must be called before
+// Open opens links, and reads the files of keys of RoCE, even if it opens later. It waits for a pool that is
+// not formatted yet. Close must be called before
 // the engine stops. log can be nil.
 func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	t := newTable(dev, o, log)
+	// Even if RoCE opens later: whoever starts the engine can mend the files, and the programs that connect cannot.
+	var err error
+	if t.party, err = o.Auth.Open(log); err != nil {
+		return nil, errors.Join(fmt.Errorf("roce: %w", err), t.Close())
+	}
 	for _, c := range o.Pools {
 		c.Log, c.Management = log, t.fromPeer
 		p, err := pool.Open(ctx, dev, c)
@@ -178,11 +186,10 @@ func (t *Table) peers() string {
 }
 
 func (t *Table) openRoCE() (*roce.Carrier, error) {
-	party, err := t.options.Auth.Open(t.log)
-	if err != nil {
-		return nil, fmt.Errorf("roce: %w", err)
+	if t.party != nil {
+		t.party.Peers.Refresh() // the file was read when the engine started
 	}
-	c, err := roce.New(roce.Config{Allowed: t.options.Peers, Auth: party, Management: t.fromRoCE, Log: t.log})
+	c, err := roce.New(roce.Config{Allowed: t.options.Peers, Auth: t.party, Management: t.fromRoCE, Log: t.log})
 	if err != nil {
 		return nil, err
 	}

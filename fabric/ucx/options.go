@@ -157,8 +157,12 @@ func (c *Config) check() error {
 		}
 	}
 	for _, peer := range c.Connect {
-		if host, port, err := net.SplitHostPort(peer); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(peer)
+		if err != nil || host == "" || port == "" {
 			return fmt.Errorf("ucx: %q is no peer; HOST:PORT is needed", peer)
+		}
+		if n, err := net.LookupPort("tcp", port); err != nil || n == 0 { // it may be the name of a service
+			return fmt.Errorf("ucx: %q: port %s; 1 to 65535 are possible", peer, port)
 		}
 	}
 	if err := c.Auth.Check(); err != nil {

@@ -59,7 +59,7 @@ type stamp struct {
 }
 
 // OpenPeers reads a file of peers. A file that does not exist has no lines. If trustFirst is true, Check
-// adds keys to it. log is told of keys that are added or refused; nil means nobody.
+// adds keys to it. log is told of keys that are added, and of changes of the file; nil means nobody.
 func OpenPeers(path string, trustFirst bool, log *slog.Logger) (*Peers, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -134,10 +134,7 @@ func (p *Peers) Check(a netip.Addr, key PublicKey) error {
 	if err = p.Known(a, key); errors.Is(err, errUncovered) && p.trust {
 		err = p.pin(a, key)
 	}
-	if err != nil {
-		p.log.Warn("a peer's key is refused", "address", a.String(), "key", key.String(), "reason", err.Error())
-	}
-	return err
+	return err // the carrier says so in the log
 }
 
 // Refresh reads the file again if it has changed, and reports whether it has. A file that cannot be

@@ -35,6 +35,7 @@ type Carrier struct {
 	dev         Device
 	log         *slog.Logger
 	strangerLog *slog.Logger    // of what strangers cause; it has its own limit
+	keysLog     *slog.Logger    // of keys that are refused, which strangers cause as well
 	life        context.Context // of the carrier
 	cancel      context.CancelFunc
 	party       *auth.Party   // nil: there are no keys
@@ -128,6 +129,7 @@ func newCarrier(dev Device, cfg Config) *Carrier {
 	}
 	c.life, c.cancel = context.WithCancel(context.Background())
 	c.log = fabric.LimitLog(cfg.Log).With("link", c.Name())
+	c.keysLog = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	c.strangerLog = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	for _, to := range cfg.Connect {
 		c.targets = append(c.targets, &target{to: to, why: "not connected yet", since: time.Now(), rest: firstRest, resting: true, again: make(chan struct{}, 1)})

@@ -101,9 +101,14 @@ func (c *Carrier) drop(conn *net.TCPConn, from netip.Addr, why cause, err error)
 	c.dropped(from, why, err)
 }
 
-// dropped counts a stranger, and tells the log now and then.
+// dropped counts a stranger, and tells the log now and then, but of all refused keys, within the limit of that log.
 func (c *Carrier) dropped(from netip.Addr, why cause, err error) {
-	if c.crowd.dropped(why) {
+	told := c.crowd.dropped(why)
+	if why == causeKeys { // each names another key that the owner may want to accept
+		c.keysLog.Warn("peer refused", "from", from.String(), "why", err)
+		return
+	}
+	if told {
 		c.strangerLog.Warn("a connection to the link's port was dropped", "from", from.String(), "why", err, "so far", c.crowd.counts[why].Load())
 	}
 }

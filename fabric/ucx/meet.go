@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -70,11 +71,7 @@ func (c *Carrier) call(t *target) error {
 	defer cancel()
 	dialled, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.to)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) && op.Err != nil {
-			err = op.Err
-		}
-		return err
+		return portless(err)
 	}
 	tcp := dialled.(*net.TCPConn)
 	defer tcp.Close()
@@ -102,8 +99,10 @@ func (c *Carrier) call(t *target) error {
 		return err
 	}
 	w, err := c.shake(tcp, from, theirs, mine, true, until)
-	if err != nil {
+	if errors.Is(err, errKeys) {
 		return err
+	} else if err != nil {
+		return noAnswer(err)
 	}
 	k, own := c.newConn(p, w, at)
 	k.target = t
@@ -124,12 +123,29 @@ func (c *Carrier) call(t *target) error {
 	return noAnswer(err)
 }
 
-// noAnswer says more of an error that says nothing.
+// portless returns the cause of an error of a connection without its addresses: the port on this side is another one
+// each time, and the log and reports say what is new. A reset is one, whether a read or a write has noticed it.
+func portless(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		err = op.Err
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		err = syscall.ECONNRESET
+	}
+	return err
+}
+
+// noAnswer says more of an error that says nothing, and less of one that names ports.
 func noAnswer(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the other side has closed the connection without a word")
 	}
-	return err
+	return portless(err)
 }
 
 // called meets an engine that has connected, and has sent a preamble, which may be of another version.
@@ -217,7 +233,7 @@ func (c *Carrier) attend(k *conn) error {
 		case err != nil:
 			why := "the peer has gone"
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				why = text([]byte(err.Error()))
+				why = text([]byte(portless(err).Error()))
 			}
 			return c.hangUp(k, why)
 		case kind == frameBye:

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,4 +146,50 @@ func TestBans(t *testing.T) {
 	require.LessOrEqual(t, len(b), mostBans)
 	now = now.Add(time.Hour)
 	require.Equal(t, firstBan, b.add("y", now))
+}
+
+// lines is a log that a test reads while a carrier writes to it.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// count returns how many lines have a text.
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// The log has each key that is refused, because its owner may be meant to be a peer; of other strangers it has
+// one a minute.
+func TestLogOfRefusedKeys(t *testing.T) {
+	log := new(lines)
+	c := newCarrier(&testDevice{}, Config{Log: slog.New(slog.NewTextHandler(log, nil))}.withDefaults())
+	from := netip.MustParseAddr("192.0.2.1")
+	for range 3 {
+		c.dropped(from, causeJunk, errJunk)
+		c.dropped(from, causeKeys, fmt.Errorf("%w: refused", errKeys))
+	}
+	require.Equal(t, 1, log.count(errJunk.Error()))
+	require.Equal(t, 3, log.count("keys: refused"))
+	require.EqualValues(t, 3, c.dropsOf(causeKeys))
+}
+
+// A peer that does not allow this address is one line of the log, however often it is tried: the port from
+// which it is tried changes each time.
+func TestExcludedPeerIsSaidOnce(t *testing.T) {
+	log := new(lines)
+	address := freePort(t)
+	a, _ := open(t, 1, Config{Listen: address, Peers: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	b, _ := open(t, 2, Config{Connect: []string{address}, Log: slog.New(slog.NewTextHandler(log, nil))})
+	eventually(t, "it has tried several times", func() bool { return a.dropsOf(causeAddress) > 4 }, func() any { return b.Peers() })
+	require.Equal(t, 1, log.count("not connected"))
+	require.Equal(t, "connection reset by peer", b.Peers()[0].Why)
 }

@@ -28,6 +28,7 @@
 //	offer.go      the offer and the verdict
 //	handshake.go  the four messages
 //	session.go    the result of a handshake; export.go derives keys for other uses
+//	report.go     what nicless links says of it
 //	seal.go       sealing and opening messages; window.go keeps counters that have come
 //	cookie.go     proof that an initiator receives at its address
 //	meet.go       a handshake over a stream

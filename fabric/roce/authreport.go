@@ -3,10 +3,8 @@
 package roce
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/fabric/auth"
 )
 
 func (c *authCounts) stats() AuthStats {
@@ -22,18 +20,14 @@ func (r *remote) report(peer *fabric.Peer) {
 		return
 	}
 	if s := r.send.Load(); s != nil {
-		how := "authenticated"
-		if s.Encrypted {
-			how = "encrypted"
-		}
-		peer.Keys = fmt.Sprintf("%s with key %s (%s) since %s", how, s.Remote.Fingerprint(), s.Cipher, s.since.UTC().Format(time.RFC3339))
+		peer.Keys = s.Report(s.since)
 		return
 	}
 	if r.plain.Load() {
-		peer.Keys = "not authenticated (auth=offered)"
+		peer.Keys = auth.ReportPlain
 		return
 	}
-	peer.Keys = "none yet"
+	peer.Keys = auth.ReportNone
 	if !peer.Up {
 		return
 	}

@@ -18,6 +18,7 @@ const (
 	NotAllowed // its address is not among Config.Allowed
 	TableFull  // a stranger, and all paths are held
 	OverBudget // for queue pair 1, and more than an address may send
+	OnlyKeys   // a handshake, or what is sealed; and this end has no keys
 
 	// On links with keys. These are checked before all others.
 	NotAuthenticated // a packet without a tag, although its address needs one
@@ -38,6 +39,7 @@ var reasons = [Reasons]string{
 	BadLength: "no packet has this length", UnknownOpcode: "unknown opcode", BadVersion: "transport version is not 0",
 	BadPKey: "P_Key is not the default one", NotAsked: "of a connection, and nothing here is connected to its address", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
 	OverBudget:       "more management datagrams than an address may send",
+	OnlyKeys:         "a handshake of a peer with keys; this engine has none",
 	NotAuthenticated: "no tag, and its address needs one", NoSession: "of no session", WrongAddress: "of a session of another address",
 	Replayed: "it has come before, or is too old", Forged: "wrong tag",
 	UnknownPeer: "a handshake of an address that no line of the file of peers covers", HandshakeFlood: "too many handshakes",

@@ -108,7 +108,9 @@ func (r *receiver) vendor(b []byte) Reason {
 	switch {
 	case len(b) < authHead:
 		return BadLength
-	case g == nil || b[0] != authOpcode:
+	case g == nil && b[0] == authOpcode:
+		return OnlyKeys
+	case b[0] != authOpcode:
 		return UnknownOpcode
 	case b[1] == kindPacket || b[1] == kindWord:
 		return r.judgeSealed(g, b)

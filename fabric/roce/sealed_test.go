@@ -509,3 +509,16 @@ func TestStrangersAreForgotten(t *testing.T) {
 	eventually(t, "they are forgotten", func() bool { return remotes() <= mostRemotes })
 	require.Less(t, time.Since(begun), sweepEvery/4)
 }
+
+// An engine without keys says that a peer has keys, and not that its packets are unknown.
+func TestPeerWithKeysOfOneWithout(t *testing.T) {
+	at := loopback(2)
+	b := startHost(t, Config{}, at[1])
+	from := newForeigner(t, at[0], at[1])
+	first := make([]byte, firstSize)
+	putAuthHead(first, kindFirst, 0, 1<<32)
+	from.send(first)
+	eventually(t, "counted", func() bool { return b.Stats().Received.Dropped[OnlyKeys] > 0 })
+	require.Zero(t, b.Stats().Received.Dropped[UnknownOpcode])
+	require.Contains(t, OnlyKeys.String(), "a handshake of a peer with keys; this engine has none")
+}

@@ -61,6 +61,20 @@ func (c *Carrier) flags(to netip.Addr) (flags byte) {
 	return flags
 }
 
+// keysOf returns what nicless links says of a peer's key. report is that of its connection; "" if it has none
+// with keys. c.mu is held.
+func (c *Carrier) keysOf(up bool, report string) string {
+	switch {
+	case c.party == nil:
+		return ""
+	case !up:
+		return auth.ReportNone
+	case report == "":
+		return auth.ReportPlain
+	}
+	return report
+}
+
 // shake authenticates the other engine if both have keys, and returns the wire to it. theirs and mine are the
 // preambles. An error wraps errKeys if it is about keys.
 func (c *Carrier) shake(conn *net.TCPConn, from netip.Addr, theirs, mine preamble, initiator bool, until time.Time) (*wire, error) {
@@ -83,7 +97,7 @@ func (c *Carrier) shake(conn *net.TCPConn, from netip.Addr, theirs, mine preambl
 	}
 	_ = conn.SetDeadline(until)
 	w.key = s.Remote.String()
-	w.who = w.key
+	w.who, w.report = w.key, s.Report(time.Now())
 	send, receive := s.Export("ucx meeting")
 	if w.sealer, err = chacha20poly1305.New(send[:]); err == nil {
 		w.opener, err = chacha20poly1305.New(receive[:])

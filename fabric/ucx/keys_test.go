@@ -90,6 +90,9 @@ func TestKeysRefused(t *testing.T) {
 				return a.dropsOf(causeKeys) > 0 || a.dropsOf(causeJunk) > 0 || a.dropsOf(causeRefused) > 0
 			}, func() any { return a.About() })
 			require.Empty(t, a.Peers())
+			if row.connects.Key != "" {
+				require.Equal(t, auth.ReportNone, b.Peers()[0].Keys)
+			}
 			require.False(t, b.d().up.Load())
 		})
 	}
@@ -102,10 +105,15 @@ func (c *Carrier) d() *testDevice { return c.dev.(*testDevice) }
 func TestOfferedKeys(t *testing.T) {
 	one, _ := newKey(t)
 	one.Offered = true
-	pair(t, Config{Auth: one}, Config{})
+	a, plain, _ := pair(t, Config{Auth: one}, Config{})
+	require.Equal(t, auth.ReportPlain, a.Peers()[0].Keys)
+	require.Empty(t, plain.Peers()[0].Keys, "it has no keys")
 	two, _ := newKey(t)
 	two.Trust, one.Trust = true, true
-	_, b, _ := pair(t, Config{Auth: one}, Config{Auth: two})
+	a, b, _ := pair(t, Config{Auth: one}, Config{Auth: two})
+	key, err := auth.LoadIdentity(two.Key)
+	require.NoError(t, err)
+	require.Regexp(t, `^authenticated with key `+key.Public().Fingerprint()+` \(\S+\) since 20\S+Z$`, a.Peers()[0].Keys)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	require.NotEmpty(t, b.peers[1].key, "where both have keys, keys are used")

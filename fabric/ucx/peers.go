@@ -53,6 +53,7 @@ type peer struct {
 	number uint32 // of the path
 	remote string
 	key    string // of the engine; "": none was asked for
+	report string // of the key, by its newest connection
 	proven bool   // it was up
 	up     bool
 	why    string
@@ -388,7 +389,9 @@ func (c *Carrier) raise(k *conn) {
 		k.target.rest = firstRest
 	}
 	c.age(k)
-	if q := k.peer; !q.up {
+	q := k.peer
+	q.report = k.wire.report
+	if !q.up {
 		q.up, q.proven, q.why, q.since = true, true, "", time.Now()
 		c.log.Info("peer up", "peer", q.remote, "engine", fmt.Sprintf("%016x", q.hello.guid), "name", q.hello.name, "mtu", c.mtu(q))
 	}
@@ -442,7 +445,7 @@ func (c *Carrier) changed() {
 			name = q.remote
 		}
 		s.peers = append(s.peers, peerState{
-			Peer:      fabric.Peer{Name: name, GUID: q.hello.guid, Up: q.up, Why: q.why, Since: q.since, MTU: c.mtu(q)},
+			Peer:      fabric.Peer{Name: name, GUID: q.hello.guid, Up: q.up, Why: q.why, Since: q.since, MTU: c.mtu(q), Keys: c.keysOf(q.up, q.report)},
 			path:      nic.Path{Port: c.port, Number: q.number, Source: q.number, MTU: c.mtu(q)},
 			addresses: q.hello.addresses, counts: q.counts,
 		})
@@ -450,7 +453,7 @@ func (c *Carrier) changed() {
 	slices.SortFunc(s.peers, func(a, b peerState) int { return int(int64(a.path.Number) - int64(b.path.Number)) })
 	for _, t := range c.targets {
 		if t.conn == 0 && (t.peer == nil || c.peers[t.peer.hello.guid] != t.peer) { // else it is among the peers
-			s.peers = append(s.peers, peerState{Peer: fabric.Peer{Name: t.to, Why: t.why, Since: t.since}})
+			s.peers = append(s.peers, peerState{Peer: fabric.Peer{Name: t.to, Why: t.why, Since: t.since, Keys: c.keysOf(false, "")}})
 		}
 	}
 	if c.port != nil && up != c.up {

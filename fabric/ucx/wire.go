@@ -43,6 +43,7 @@ type wire struct {
 	who    string // whom to blame: the key, or the address
 	key    string // that the other engine has proved to have; "": none
 	keyed  keyed  // keys of the process
+	report string // of the key, as nicless links says it; "": none was asked for
 
 	read   io.Reader
 	opener cipher.AEAD // nil: frames are not sealed

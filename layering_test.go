@@ -109,7 +109,7 @@ var mayImport = map[string][]string{
 	"cmd/nicless/internal/bench":       {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
 	"cmd/nicless/internal/calibrate":   {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "cmd/nicless/internal/cores"},
 	"cmd/nicless/internal/torture":     {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless/internal/linktorture": {".", "packet", "fabric/pool", "internal/nic", "internal/shm", "internal/unixsock"},
+	"cmd/nicless/internal/linktorture": {".", "packet", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
 	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/calibrate", "cmd/nicless/internal/torture", "cmd/nicless/internal/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},

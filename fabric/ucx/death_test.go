@@ -207,3 +207,19 @@ func TestEmbeddedProgram(t *testing.T) {
 	require.Contains(t, path, "/fd/")
 	open(t, 1, Config{Listen: freePort(t), Program: path})
 }
+
+// The program is found as an engine of this command finds it.
+func TestHasProgram(t *testing.T) {
+	t.Setenv("NICLESS_UCX", filepath.Join(t.TempDir(), "none"))
+	require.ErrorContains(t, HasProgram(), "no such file")
+	t.Setenv("NICLESS_UCX", "")
+	if len(program) == 0 {
+		require.ErrorContains(t, HasProgram(), "beside this command")
+	}
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	beside := filepath.Join(filepath.Dir(exe), programName)
+	require.NoError(t, os.WriteFile(beside, nil, 0o700))
+	defer os.Remove(beside)
+	require.NoError(t, HasProgram())
+}

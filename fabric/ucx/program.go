@@ -12,6 +12,14 @@ import (
 
 const programName = "nicless-ucx"
 
+// HasProgram returns nil if an engine of this command finds the program nicless-ucx, without which no link of
+// UCX opens. libucp may be missing.
+func HasProgram() error {
+	_, release, err := findProgram("")
+	release()
+	return err
+}
+
 // findProgram finds the program: what the configuration or NICLESS_UCX names, a file beside
 // this command or in ../lib, or what is inside this command. close is called when no process
 // will be started any more.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 )
@@ -117,7 +117,7 @@ func network() error {
 func (v *supervisor) startCorrect(gone <-chan struct{}) error {
 	node := func(n int) string { return fmt.Sprintf("pool:%s,size=16M,nodes=3,node=%d", v.pool(), n) }
 	links := [][]string{{node(0), "roce:" + addresses[0]}, {"roce:" + addresses[1]}, {node(1)}}
-	if _, err := exec.LookPath("nicless-ucx"); err == nil || os.Getenv("NICLESS_UCX") != "" {
+	if ucx.HasProgram() == nil {
 		v.result.UCX = true
 		links[0] = append(links[0], "ucx:listen="+ucxAddress+",tls=tcp+self,devices=lo")
 	}

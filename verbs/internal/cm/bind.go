@@ -116,7 +116,7 @@ func (m *Manager) listen(c *Call, req []byte) error {
 	}
 	i.held = i.hold(i.self(), PortAddress{})
 	if i.held.Missing != "" {
-		i.explain("id %d listens for programs of this engine; for other hosts not everywhere: %s", i.handle, i.held.Missing)
+		i.explain("id %d is reached by programs of this engine, but not by other hosts at all addresses: %s", i.handle, i.held.Missing)
 	}
 	m.wake(*i.port)
 	return nil

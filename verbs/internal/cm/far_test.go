@@ -248,7 +248,7 @@ func TestListenersAreReachedWhereTheyListen(t *testing.T) {
 	server := h.open()
 	server.listens("10.0.0.2", 7000)
 	server.listens("0.0.0.0", 7001)
-	require.Contains(t, strings.Join(w.said(), "\n"), "listens for programs of this engine; for other hosts not everywhere: not open on 203.0.113.2")
+	require.Contains(t, strings.Join(w.said(), "\n"), "is reached by programs of this engine, but not by other hosts at all addresses: not open on 203.0.113.2")
 	number := linkNumber(0)
 	ask := func(at, says netip.Addr, port uint16, network bool) uint64 {
 		number++

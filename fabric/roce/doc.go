@@ -52,7 +52,7 @@
 //	receive.go   the receiver: from datagrams to packets; judge.go what is a good packet
 //	limits.go    what strangers may cost
 //	sealed.go    packets with a tag: sealing, opening, the layout of datagrams
-//	guard.go     sessions, and who has one; handshake.go makes, renews and ends them
+//	guard.go     sessions, and who has one; handshake.go makes them, renew.go renews and ends them
 //	held.go      packets that wait for a session
 //	authreport.go  reports of keys
 //	grh.go       the GRH of received UD packets

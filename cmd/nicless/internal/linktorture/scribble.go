@@ -24,8 +24,8 @@ type scribbler struct {
 	polls int // how often it has written
 }
 
-// open maps the pool. The scribbler writes only where its node may write: its block, its board, its half
-// of the rings. What it writes elsewhere would be in the name of others, against which a pool has nothing.
+// openPool maps the pool. The scribbler writes only where its node may write: its block, its board, its half
+// of the rings. Each node of a pool can also write in the name of others, and a pool does not prevent that.
 func (h *hostile) openPool() (*scribbler, error) {
 	f, err := os.OpenFile(h.s.Pool, os.O_RDWR, 0)
 	if err != nil {
@@ -89,8 +89,8 @@ func (h *hostile) scribble() (err error) {
 	return nil
 }
 
-// join writes the block of a node that lives, and takes every offer of a session. What the scribbler says
-// of itself is a copy of what node 1 says.
+// join writes the block of a node that lives, and takes every offer of a session. The scribbler
+// describes itself with a copy of node 1's description.
 func (s *scribbler) join(anew bool, life uint64) {
 	const heartbeat, epoch, mine, yours = 0, 8, 0, 8 // the words of a block and of a line, see package pool
 	own := s.m.Block(scribbled)

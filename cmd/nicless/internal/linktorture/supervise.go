@@ -238,8 +238,8 @@ func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 	return peers, nil
 }
 
-// look asks the engines of the RoCE link what they have counted. What a has received in the name of b, and b
-// has not sent, was forged. The clients go on meanwhile, so b is asked last.
+// look asks the engines of the RoCE link for their counts. Packets that a has received in the name of b, and
+// that b has not sent, were forged. The clients go on meanwhile, so b is asked last.
 func (v *supervisor) look() error {
 	a, err := v.linksOf(0)
 	if err != nil {

@@ -1,0 +1,111 @@
+package verdict
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nicless/nicless/internal/schedstat"
+)
+
+// A blockage counts for how long threads were in uninterruptible sleep. The kernel does not count that,
+// so threads are sampled. A thread that was in this state at two samples, and has not run in between, has been
+// in it for the whole time: to leave it, a thread must run. So the count is a lower bound, which at each end of
+// a sleep misses less than the time between two samples.
+type blockage struct {
+	mu    sync.Mutex
+	last  map[int]sample // by thread
+	sum   map[int]time.Duration
+	where map[string]time.Duration // when a thread was last seen in this function of the kernel
+}
+
+// A sample is a thread in uninterruptible sleep.
+type sample struct {
+	at  time.Duration
+	ran time.Duration
+}
+
+func newBlockage() *blockage {
+	return &blockage{last: make(map[int]sample), sum: make(map[int]time.Duration), where: make(map[string]time.Duration)}
+}
+
+// look samples the threads of processes.
+func (b *blockage) look(pids []int) {
+	for _, pid := range pids {
+		list, _ := os.ReadDir(taskDir(pid))
+		for _, entry := range list {
+			tid, _ := strconv.Atoi(entry.Name())
+			b.thread(tid, filepath.Join(taskDir(pid), entry.Name()))
+		}
+	}
+}
+
+func taskDir(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/task" }
+
+func (b *blockage) thread(tid int, dir string) {
+	before := Now()
+	stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+	times, err := schedstat.Thread(dir)
+	if state(stat) != 'D' || err != nil {
+		b.mu.Lock()
+		delete(b.last, tid)
+		b.mu.Unlock()
+		return
+	}
+	where := "a function that this user may not know"
+	if text, err := os.ReadFile(filepath.Join(dir, "wchan")); err == nil && len(text) > 1 { // 0: it runs again
+		where = string(text)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s, ok := b.last[tid]; ok && s.ran == times.Ran {
+		b.sum[tid] += before - s.at
+	}
+	b.last[tid] = sample{at: Now(), ran: times.Ran}
+	b.where[where] = Now()
+}
+
+// state returns the third field of a text from /proc/PID/task/TID/stat. The second is a name in
+// parentheses, which may contain anything.
+func state(stat []byte) byte {
+	at := bytes.LastIndex(stat, []byte(") "))
+	if at < 0 || at+2 >= len(stat) {
+		return 0
+	}
+	return stat[at+2]
+}
+
+// sums returns for how long each thread has been blocked until now.
+func (b *blockage) sums() map[int]time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.sum)
+}
+
+// since returns in which functions of the kernel threads were seen since a time.
+func (b *blockage) since(t time.Duration) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []string
+	for name, at := range b.where {
+		if at >= t {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// BlockedIn returns the functions of the kernel in which threads of a process are in uninterruptible sleep
+// at present.
+func BlockedIn(pid int) string {
+	b := newBlockage()
+	b.look([]int{pid})
+	return b.since(0)
+}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,14 +22,12 @@ func TestCanMonitorAsTheKernelSays(t *testing.T) {
 // On a processor without the instructions, executing one would end the program.
 func TestWaitsEnd(t *testing.T) {
 	var word uint32
-	begin := time.Now()
 	for range 100 {
 		Monitor(&word)
 		MonitorWait(10_000)
 		TimedPause(10_000)
 		Relax(1)
 	}
-	require.Less(t, time.Since(begin), 5*time.Second)
 }
 
 func TestCacheSize(t *testing.T) { require.GreaterOrEqual(t, CacheSize(), 64<<10) }

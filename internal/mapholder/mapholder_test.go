@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -127,10 +127,10 @@ func status(pid int) map[string]string {
 
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	await.Until(t, "the process is gone", func() bool {
 		s := status(pid)["State"]
 		return s == "" || strings.HasPrefix(s, "Z") || strings.HasPrefix(s, "X")
-	}, 10*time.Second, time.Millisecond)
+	})
 }
 
 // The holder shares only the memory map of its process. It has no descriptor that would keep a
@@ -193,10 +193,10 @@ func TestHolderIsReplaced(t *testing.T) {
 	require.NoError(t, Start())
 	require.Equal(t, was, holder)
 	require.NoError(t, unix.Kill(was, unix.SIGKILL))
-	require.Eventually(t, func() bool {
+	await.Until(t, "there is a new holder", func() bool {
 		require.NoError(t, Start())
 		return holder != was
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.Empty(t, status(was), "not even a zombie")
 	require.Equal(t, []int{holder}, holdersOf(t, os.Getpid()))
 }
@@ -220,10 +220,6 @@ func TestProcessEndsBeforeItsMemory(t *testing.T) {
 	require.NoError(t, c.Process.Kill())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	select {
-	case <-ended: // while the holder is stopped
-	case <-time.After(10 * time.Second):
-		t.Error("the process has not ended")
-	}
-	stuck()
+	defer stuck()
+	_ = await.Receive(t, "the process ends while the holder is stopped", ended)
 }

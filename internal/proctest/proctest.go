@@ -34,6 +34,13 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
+// Len returns how many bytes the output has.
+func (o *Output) Len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Len()
+}
+
 // Changed returns a channel that is closed when there is more output.
 func (o *Output) Changed() <-chan struct{} {
 	o.mu.Lock()

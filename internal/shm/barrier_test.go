@@ -22,7 +22,7 @@ func TestBarrier(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for n := uint64(1); n <= rounds; n++ {
-			await(func() bool { return round.Load() == n })
+			waitFor(func() bool { return round.Load() == n })
 			Word64At(theirs, 0).Publish(n)
 			saw = Word64At(theirs, 64).Observe()
 			answered.Store(n)
@@ -34,7 +34,7 @@ func TestBarrier(t *testing.T) {
 		Word64At(mine, 64).Publish(n)
 		require.NoError(t, Barrier())
 		looked := Word64At(mine, 0).Observe()
-		await(func() bool { return answered.Load() == n })
+		waitFor(func() bool { return answered.Load() == n })
 		if looked != n && saw != n {
 			missed++
 		}

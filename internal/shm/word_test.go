@@ -109,13 +109,13 @@ func many() uint64 {
 }
 
 // enough reports whether a test of an order, after n tries, has taken so long that it should
-// stop. If the machine's cores are busy, each try waits for the scheduler.
+// stop. If the machine's cores are busy, each try waits for the scheduler. Nothing fails by it.
 func enough(begin time.Time, n uint64) bool {
 	return n%1024 == 0 && time.Since(begin) > 2*time.Second
 }
 
-// await polls like a device, but lets others run from time to time.
-func await(ready func() bool) {
+// waitFor polls like a device, but lets others run from time to time.
+func waitFor(ready func() bool) {
 	for n := 1; !ready(); n++ {
 		if n%200 == 0 {
 			runtime.Gosched()
@@ -139,7 +139,7 @@ func TestWhoeverObservesATailSeesTheBlock(t *testing.T) {
 	begin := time.Now()
 	done.Go(func() {
 		for n := uint64(1); n <= blocks.Load(); n++ {
-			await(func() bool { return Word64At(writer, credit).Observe()+ring >= n })
+			waitFor(func() bool { return Word64At(writer, credit).Observe()+ring >= n })
 			BlockAt(writer, n%ring*64).Publish(numbered(n))
 			if enough(begin, n) {
 				blocks.Store(n)
@@ -150,7 +150,7 @@ func TestWhoeverObservesATailSeesTheBlock(t *testing.T) {
 	torn := 0
 	for n := uint64(1); n <= blocks.Load(); n++ {
 		b := BlockAt(reader, n%ring*64)
-		await(func() bool { return b.ObserveTail() == n || n > blocks.Load() })
+		waitFor(func() bool { return b.ObserveTail() == n || n > blocks.Load() })
 		if n > blocks.Load() {
 			break
 		}
@@ -185,7 +185,7 @@ func TestWhoeverObservesAWordSeesWhatWasStoredBefore(t *testing.T) {
 		for n := uint32(1); uint64(n) <= rounds.Load(); n++ {
 			binary.LittleEndian.PutUint32(writer[payload:], n) // a plain store
 			BE32At(writer, record).Publish(n)
-			await(func() bool { return BE64At(writer, answer).Observe() == uint64(n) })
+			waitFor(func() bool { return BE64At(writer, answer).Observe() == uint64(n) })
 			if enough(begin, uint64(n)) {
 				rounds.Store(uint64(n))
 			}
@@ -194,7 +194,7 @@ func TestWhoeverObservesAWordSeesWhatWasStoredBefore(t *testing.T) {
 
 	stale := 0
 	for n := uint32(1); uint64(n) <= rounds.Load(); n++ {
-		await(func() bool { return BE32At(reader, record).Observe() == n || uint64(n) > rounds.Load() })
+		waitFor(func() bool { return BE32At(reader, record).Observe() == n || uint64(n) > rounds.Load() })
 		if uint64(n) > rounds.Load() {
 			break
 		}

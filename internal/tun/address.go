@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -27,12 +28,12 @@ func find(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-// configure sets up the interface, and returns its index. What is right already is not touched,
-// so an interface that was set up for this user needs no privilege.
-func configure(c Config, existed bool) (index int, err error) {
+// configure sets up the interface to which fd is attached, and returns its index. It leaves settings that
+// are right already, so an interface that was set up for this user needs no privilege.
+func configure(c Config, fd int, existed bool) (index int, err error) {
 	link, err := find(c.Name)
 	if err == nil && link == nil {
-		err = fmt.Errorf("tun: interface %s is gone", c.Name)
+		err = fmt.Errorf("tun: interface %s is not there: somebody has deleted, renamed or moved it", c.Name)
 	}
 	if err != nil {
 		return 0, err
@@ -57,7 +58,39 @@ func configure(c Config, existed bool) (index int, err error) {
 			return 0, explainSetup(c, "is down", "ip link set dev "+c.Name+" up", err)
 		}
 	}
-	return is.Index, nil
+	return is.Index, awaitAddresses(c, fd)
+}
+
+// addressTime is how long the kernel may take for the addresses of IPv6. On a busy machine it took up to a
+// second.
+const addressTime = time.Minute
+
+// awaitAddresses waits until the kernel takes packets for the addresses. For those of IPv6 it makes the routes that
+// do it later, in a work queue (addrconf_dad_work), also if nothing has to be detected. Before, it drops packets,
+// so peers must not be told of the address yet. That it has the address without the flag tentative is too early.
+func awaitAddresses(c Config, fd int) error {
+	end := time.Now().Add(addressTime)
+	for _, p := range c.Addresses {
+		if !p.Addr().Is6() {
+			continue
+		}
+		for !isLocal(p.Addr()) {
+			if deleted(fd) {
+				return unix.ENODEV
+			}
+			if time.Now().After(end) {
+				return fmt.Errorf("tun: address %v: interface %s has it, but the kernel takes no packets for it (after %v)", p.Addr(), c.Name, addressTime)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// isLocal reports whether the kernel takes packets for an address.
+func isLocal(a netip.Addr) bool {
+	routes, err := netlink.RouteGet(a.AsSlice())
+	return err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL
 }
 
 // addAddresses gives the interface the addresses that it does not have. The kernel would let two

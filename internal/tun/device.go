@@ -40,6 +40,9 @@ func (d *Device) Read(b []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
+	if !errors.As(err, new(unix.Errno)) && d.deleted() {
+		err = unix.EBADFD // Go's poller was told first, and has an error of its own: not pollable
+	}
 	return 0, d.explain("read", err)
 }
 
@@ -69,13 +72,28 @@ func (d *Device) explain(what string, err error) error {
 	case errors.Is(err, os.ErrClosed):
 		return os.ErrClosed
 	case errors.Is(err, unix.EBADFD), errors.Is(err, unix.EFAULT) && what == "read":
-		return fmt.Errorf("tun: interface %s is gone: somebody has deleted it (%w)", d.name, err)
+		return explainGone(d.name, err)
 	case errors.Is(err, unix.EIO):
 		return fmt.Errorf("tun: interface %s is down (%w)", d.name, err)
 	case errors.Is(err, unix.EINVAL) && what == "write":
 		return fmt.Errorf("tun: interface %s: the kernel refuses a packet, or its header (%w)", d.name, err)
 	}
 	return fmt.Errorf("tun: interface %s: %s: %w", d.name, what, err)
+}
+
+// deleted reports whether somebody has deleted the interface.
+func (d *Device) deleted() bool {
+	d.writers.RLock()
+	defer d.writers.RUnlock()
+	return !d.closed && deleted(d.fd)
+}
+
+// deleted reports whether the interface to which a descriptor was attached has been deleted. Nothing else
+// is an error to poll(2).
+func deleted(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&unix.POLLERR != 0
 }
 
 // Counters asks the kernel for the interface's counters.

@@ -11,9 +11,10 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -93,10 +94,10 @@ func TestReadAndWrite(t *testing.T) {
 			assert.ErrorIs(t, err, os.ErrClosed)
 		})
 	}
-	require.Eventually(t, func() bool {
+	await.Until(t, "1000 packets are received", func() bool {
 		k, err := d.Counters()
 		return err == nil && k.ReceivedPackets > 1000
-	}, patience, time.Millisecond)
+	})
 	require.NoError(t, d.Close())
 	users.Wait()
 	_, err = d.Read(b)
@@ -144,6 +145,53 @@ func TestGone(t *testing.T) {
 	require.ErrorContains(t, d.Write(echo(), nil), "is gone")
 	_, err = d.Counters()
 	require.Error(t, err)
+
+	isGone := func(err error) {
+		t.Helper()
+		require.ErrorContains(t, err, "tun: interface gone0 is gone: somebody has deleted it")
+		require.ErrorIs(t, err, unix.EBADFD)
+	}
+	for range 20 { // before and after Go's poller was told
+		_, err = d.Read(make([]byte, 2000))
+		isGone(err)
+		fd, err := unix.Dup(d.fd)
+		require.NoError(t, err)
+		late := &Device{name: d.name, fd: fd, file: os.NewFile(uintptr(fd), "/dev/net/tun")}
+		_, err = late.Read(make([]byte, 2000))
+		isGone(err)
+		isGone(late.Write(echo(), nil))
+		require.NoError(t, late.Close())
+	}
+	require.NoError(t, d.Close())
+	_, err = d.Read(make([]byte, 2000))
+	require.Equal(t, os.ErrClosed, err)
+}
+
+// Somebody deletes each interface as soon as it is there: Open says so, or the first Read.
+func TestGoneWhileItOpens(t *testing.T) {
+	needDevice(t)
+	if !inside(t) {
+		return
+	}
+	var end atomic.Bool
+	var deleter sync.WaitGroup
+	deleter.Go(func() {
+		for !end.Load() {
+			if link, err := find("gone1"); err == nil && link != nil {
+				_ = netlink.LinkDel(link)
+			}
+		}
+	})
+	defer deleter.Wait()
+	defer end.Store(true)
+	for range 20 {
+		d, err := Open(Config{Name: "gone1", MTU: 1400, Addresses: prefixes("10.77.9.1/24", "fd77:9::1/64")})
+		if err == nil {
+			_, err = d.Read(make([]byte, 2000))
+			require.NoError(t, d.Close())
+		}
+		require.ErrorContains(t, err, "tun: interface gone1 is gone: somebody has deleted it")
+	}
 }
 
 // What Check accepts, the kernel does not refuse. The packets are real ones with random changes.

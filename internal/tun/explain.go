@@ -47,6 +47,11 @@ func explainAttach(c Config, before netlink.Link, err error) error {
 	return fmt.Errorf("tun: interface %s: TUNSETIFF: %w", c.Name, err)
 }
 
+// explainGone says that the interface was deleted.
+func explainGone(name string, err error) error {
+	return fmt.Errorf("tun: interface %s is gone: somebody has deleted it (%w)", name, err)
+}
+
 // asRoot returns the commands by which root makes the interface for this user.
 func asRoot(c Config) string {
 	all := []string{

@@ -39,9 +39,12 @@ func Open(c Config) (*Device, error) {
 	if err = unix.IoctlSetPointerInt(fd, unix.TUNSETVNETHDRSZ, HeaderSize); err != nil {
 		err = fmt.Errorf("tun: interface %s: the kernel refuses headers of %d bytes: %w", c.Name, HeaderSize, err)
 	} else if d.offloads, err = setOffloads(fd, c); err == nil {
-		d.index, err = configure(c, before != nil)
+		d.index, err = configure(c, fd, before != nil)
 	}
 	if err != nil {
+		if deleted(fd) {
+			err = explainGone(c.Name, err)
+		}
 		unix.Close(fd)
 		return nil, err
 	}

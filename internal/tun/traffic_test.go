@@ -14,15 +14,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
-
-// patience is how long a test waits for what has to happen.
-const patience = 20 * time.Second
 
 // seen counts the packets of a cable by what their headers say.
 type seen struct {
@@ -142,18 +139,17 @@ func (c *cable) stream(t *testing.T, address string, size int) {
 			return
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(patience))
 		all, err := io.ReadAll(conn)
 		assert.NoError(t, err)
 		got <- all
 	}()
-	conn, err := net.DialTimeout("tcp", l.Addr().String(), patience)
+	conn, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	await.Deadline(t, conn)
 	_, err = conn.Write(data)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	require.True(t, bytes.Equal(data, <-got), "%d bytes by TCP to %s arrive as they were sent", size, address)
+	require.True(t, bytes.Equal(data, await.Receive(t, "all bytes arrive", got)), "%d bytes by TCP to %s arrive as they were sent", size, address)
 }
 
 // datagrams sends one datagram of each size by UDP, each after the one before has arrived. With
@@ -165,7 +161,7 @@ func (c *cable) datagrams(t *testing.T, address string, segment int, sizes ...in
 	c.beyond(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
 	require.NoError(t, err)
 	defer server.Close()
-	_ = server.SetDeadline(time.Now().Add(patience))
+	await.Deadline(t, server)
 	conn, err := net.Dial("udp", server.LocalAddr().String())
 	require.NoError(t, err)
 	defer conn.Close()

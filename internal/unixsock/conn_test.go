@@ -2,8 +2,8 @@ package unixsock
 
 import (
 	"net"
+	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -33,11 +33,7 @@ func TestConnectionThatIsSilentAtTimes(t *testing.T) {
 	w := newWaiter(t)
 	c, theirs := taken(t, w, 7)
 	in, oob := make([]byte, 16), make([]byte, 64)
-	watched := func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.total == 0
-	}
+	watched := w.idle
 	ask := func() {
 		t.Helper()
 		_, err := theirs.Write([]byte("request"))
@@ -47,7 +43,7 @@ func TestConnectionThatIsSilentAtTimes(t *testing.T) {
 		if silent {
 			go func() {
 				for !watched() {
-					time.Sleep(time.Millisecond)
+					runtime.Gosched()
 				}
 				_, _ = theirs.Write([]byte("request"))
 			}()
@@ -66,7 +62,12 @@ func TestConnectionThatIsSilentAtTimes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "answer", string(in[:n]))
 	}
-	time.AfterFunc(2*hotTime, func() { HangUp(c) })
+	go func() {
+		for !watched() {
+			runtime.Gosched()
+		}
+		HangUp(c)
+	}()
 	n, _, _, err := c.Peek(in, oob)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -102,7 +103,7 @@ func TestConnectionWithoutThread(t *testing.T) {
 	c, theirs := taken(t, w, 7)
 	in := make([]byte, 16)
 	for range 3 {
-		time.AfterFunc(time.Millisecond, func() { _, _ = theirs.Write([]byte{1}) })
+		go func() { _, _ = theirs.Write([]byte{1}) }()
 		n, _, _, err := c.Peek(in, nil)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
@@ -111,12 +112,24 @@ func TestConnectionWithoutThread(t *testing.T) {
 	}
 }
 
+// idle reports whether no connection has a thread of its own.
+func (w *Waiter) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total == 0
+}
+
 // When the Waiter is closed, waiting ends.
 func TestWaiterEnds(t *testing.T) {
 	w, err := NewWaiter()
 	require.NoError(t, err)
 	c, _ := taken(t, w, 7)
-	time.AfterFunc(2*hotTime, w.Close)
+	go func() {
+		for !w.idle() { // until no thread waits for a request any more
+			runtime.Gosched()
+		}
+		w.Close()
+	}()
 	for err == nil {
 		_, _, _, err = c.Peek(make([]byte, 1), nil)
 	}

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -190,5 +190,5 @@ func TestMakeDirectory(t *testing.T) {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	require.Eventually(t, done, 10*time.Second, time.Millisecond, what)
+	await.Until(t, what, done)
 }

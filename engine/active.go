@@ -79,7 +79,7 @@ const unknownWord = 1 << 32
 func (sh *shard) addRunning(q *qp) {
 	own := q.client.shard
 	s := &q.client.sched
-	q.sched.at, q.sched.watch = len(own.running), len(s.watches)
+	q.sched.at, q.sched.watch = int32(len(own.running)), int32(len(s.watches))
 	own.running = append(own.running, q)
 	s.watches = append(s.watches, watch{rec: q.sq.record, q: q, num: q.num, word: unknownWord})
 	own.sched.watchers.add(q.client)
@@ -98,7 +98,7 @@ func (sh *shard) addRunning(q *qp) {
 // isRunning reports whether q is among the running queues of this shard. A queue in RST
 // is not.
 func (sh *shard) isRunning(q *qp) bool {
-	return q.sched.at < len(sh.running) && sh.running[q.sched.at] == q
+	return int(q.sched.at) < len(sh.running) && sh.running[q.sched.at] == q
 }
 
 // removeRunning removes q from the running queues and moves the last running queue to the
@@ -139,7 +139,7 @@ func (sh *shard) markWarm(q *qp) {
 		return
 	}
 	c.sched.warm = append(c.sched.warm, q)
-	q.sched.warm = len(c.sched.warm)
+	q.sched.warm = int32(len(c.sched.warm))
 	c.sched.watches[q.sched.watch].rec = nil
 	if !c.sched.active {
 		c.sched.active = true
@@ -154,7 +154,7 @@ func (sh *shard) unmarkWarm(q *qp) {
 	if q.sched.warm == 0 {
 		return
 	}
-	c, at := q.client, q.sched.warm-1
+	c, at := q.client, int(q.sched.warm)-1
 	last := len(c.sched.warm) - 1
 	c.sched.warm[at] = c.sched.warm[last]
 	c.sched.warm[at].sched.warm = q.sched.warm
@@ -351,7 +351,7 @@ func (sh *shard) patrolBudget(done int) int {
 			polls += min(len(sh.running)/patrolQuiet, patrolQuietPolls)
 		}
 		return polls
-	case sh.sched.quiet == 0 && sh.ticks != 0 && sh.sched.worked != 0:
+	case sh.sched.quiet == 0 && sh.ticks != 0 && sh.sched.worked != 0 && sh.hooks.heldClock == 0:
 		polls = int(min(max((sh.ticks-sh.sched.worked)/patrolCycles, patrolPolls), patrolMostPolls))
 	}
 	sh.sched.quiet, sh.sched.worked = 0, sh.ticks

@@ -95,10 +95,8 @@ func TestColdQueueIsNoticed(t *testing.T) {
 // A step polls as many records of cold queues when there are 10,000 of them as when there are
 // 100.
 func TestStepLooksAtAsManyRecords(t *testing.T) {
-	most := 10_000
-	if testing.Short() || shm.RaceEnabled {
-		most = 1_000
-	}
+	roomy(t)
+	most := rounds(1_000, 10_000)
 	for _, n := range []int{100, most} {
 		r := newRig(t, Config{})
 		p := r.crowd(n, min(n/20, 100))[0]
@@ -368,6 +366,7 @@ func TestWarmingAllocatesNothing(t *testing.T) {
 
 // An idle queue pair takes less than 2 KiB of the device's memory.
 func TestIdleQueueIsSmall(t *testing.T) {
+	roomy(t)
 	if shm.RaceEnabled {
 		t.Skip("the detector counts too")
 	}
@@ -382,7 +381,7 @@ func TestIdleQueueIsSmall(t *testing.T) {
 	r.crowd(1, 1)
 	before := heap()
 	r.crowd(n, 1)
-	each := int(heap()-before-hostSize) / n
+	each := int(heap()-before-roomySize) / n
 	t.Logf("%d bytes each, with what the test keeps", each)
 	require.Less(t, each, 2048)
 	runtime.KeepAlive(r)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -85,10 +84,8 @@ func shake(hosts []*host, i int) {
 // An arm of one client is found within a number of calls that depends on how many other clients arm
 // all the time, and not on how many CQs they have.
 func TestArmIsFoundBesideAHoard(t *testing.T) {
-	n := 2000
-	if testing.Short() || shm.RaceEnabled {
-		n = 300
-	}
+	roomy(t)
+	n := rounds(300, 2000)
 	const hoarders = 20
 	r := newRig(t, Config{})
 	hoard := r.hoard(hoarders, n)

@@ -175,7 +175,7 @@ func TestAtomicsAreAtomic(t *testing.T) {
 			local, far := p.h.full(64, 1), q.h.full(64, 2)
 			clear(far.mem)
 			r.start()
-			const n = 3000
+			n := rounds(500, 3000)
 			word := far.mem[8:16]
 			done := make(chan struct{})
 			go func() {

@@ -149,7 +149,7 @@ func (sh *shard) removeClient(c *client) {
 	for _, list := range [][]*qp{sh.postponed, sh.visiting} {
 		for i, q := range list {
 			if q != nil && q.client == c {
-				list[i], q.sched.postponed = nil, false
+				list[i], q.postponed = nil, false
 			}
 		}
 	}

@@ -25,7 +25,7 @@ type blueFlame struct {
 // in its bank. number is the number of the register in that page, counted from 1.
 func (q *qp) attachBlueFlame(page uint64, number uint8) {
 	at := page + doorbell.BFOffset + uint64(number-1)*doorbell.BFRegSize
-	q.sq.blueFlame = &blueFlame{half: [2]*shm.Block{shm.BlockAt(q.sq.registers, at), shm.BlockAt(q.sq.registers, at+doorbell.BFHalf)}}
+	q.sq.blueFlame = &blueFlame{half: [2]*shm.Block{shm.BlockAt(q.sq.registers.Bytes(), at), shm.BlockAt(q.sq.registers.Bytes(), at+doorbell.BFHalf)}}
 }
 
 // observe marks the present contents of the register as read, because they are WQEs from

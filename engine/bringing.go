@@ -21,9 +21,9 @@ func (b bringing) wakes(naps bool) bool { return b == makesWork || b == changesW
 
 // brings has what each control request brings; requests that are not listed make work.
 //
-// The first queue of a client that does not wake the device turns sleeps into naps, so
-// requests that make queues are among those that end a sleep but no nap. A request that
-// destroys something can make waiting work fail.
+// The first CQ of a client that does not wake the device turns sleeps into naps, so create_cq is
+// among those that end a sleep but no nap. A queue pair that is made has no work yet, and its client
+// has a CQ already. A request that destroys something can make waiting work fail.
 var brings = map[control.Op]bringing{
 	control.OpAllocPD:        noWork,
 	control.OpDeallocPD:      noWork,
@@ -33,12 +33,12 @@ var brings = map[control.Op]bringing{
 	control.OpAllocMW:        noWork,
 	control.OpCreateChannel:  noWork,
 	control.OpDestroyChannel: noWork,
+	control.OpCreateQP:       noWork,
 	control.OpQueryQP:        noWork,
 	control.OpQuerySRQ:       noWork,
 	control.OpOpenEvents:     noWork,
 	control.OpCreateSRQ:      changesWork,
 	control.OpCreateCQ:       changesWork,
-	control.OpCreateQP:       changesWork,
 	control.OpCreateMkey:     changesWork,
 	control.OpReregMR:        changesWork,
 	control.OpDeregMR:        changesWork,
@@ -46,4 +46,13 @@ var brings = map[control.Op]bringing{
 	control.OpDestroyCQ:      changesWork,
 	control.OpDestroyQP:      changesWork,
 	control.OpDestroySRQ:     changesWork,
+}
+
+// bringingOf returns what a request brings. A queue pair in INIT neither sends nor takes messages.
+func bringingOf(op control.Op, payload []byte) bringing {
+	var m control.QPAttr
+	if op == control.OpModifyQP && control.Parse(op, payload, &m) == nil && m.Mask&control.AttrState != 0 && m.State == control.StateINIT {
+		return noWork
+	}
+	return brings[op]
 }

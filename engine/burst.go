@@ -160,7 +160,7 @@ func (sh *shard) finish(q *qp, j *job) bool {
 		}
 	}
 	if j.cast != 0 {
-		q.cast.after, q.cast.served = j.cast, true
+		q.datagrams.cast.after, q.datagrams.cast.served = j.cast, true
 		return true // the same WQE is executed again, for the next queue pair of the group
 	}
 	count := &q.client.count

@@ -243,7 +243,7 @@ func (c *cable) timeOut() (any bool) {
 		return false
 	}
 	w := &sh.timers
-	w.tick, w.due = sh.clock()/w.perTick()-wheelBuckets-1, 0
+	w.tick, w.due = sh.now()/w.perTick()-wheelBuckets-1, 0
 	slices.SortFunc(out, func(a, b *timer) int { return int(b.wire.q.num) - int(a.wire.q.num) })
 	for _, t := range out {
 		w.unlink(t)

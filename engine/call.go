@@ -45,7 +45,7 @@ func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans 
 	if (mem.region != nil) != (op == control.OpCreateRegion) {
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
-	c.do(brings[op], op.String(), func() {
+	c.do(bringingOf(op, payload), op.String(), func() {
 		c.shard.ticks = 0 // the clock was read in the last step, which may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)

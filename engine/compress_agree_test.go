@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/explore"
 )
 
 // With compressed CQs the fast path has the same results: its sessions, once expanded, are
@@ -13,7 +14,7 @@ import (
 func TestCompressedAgrees(t *testing.T) {
 	cqsCompressed = true
 	defer func() { cqsCompressed, cqsFormat = false, control.MiniHash }()
-	for _, cqsFormat = range []uint8{control.MiniHash, control.MiniChecksumStride} {
+	for _, cqsFormat = range []uint8{control.MiniHash, control.MiniChecksumStride}[:explore.Rounds(1, 2)] {
 		t.Run(fmt.Sprintf("format %d", cqsFormat), func(t *testing.T) {
 			t.Run("rows", TestFastPathAgrees)
 			t.Run("one CQ", TestFastPathAgreesOnOneCQ)

@@ -463,7 +463,7 @@ func TestSessionIsPublishedByItsTitle(t *testing.T) {
 		}
 	}()
 	var want []uint16
-	for i := 0; i < 4000; i++ {
+	for i := range rounds(400, 4000) {
 		for k := 0; k <= i%20; k++ {
 			want = append(want, p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8)))
 		}
@@ -531,10 +531,11 @@ func TestCompressedSendsAndReceives(t *testing.T) {
 			p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
 			connect(p, q)
 			src, dst := a.full(256, 1), b.full(256, 2)
-			const rounds, each = 3000, 9
+			const each = 9
+			rounds := rounds(300, 3000)
 			polled := make(chan string, 1)
 			go func() {
-				for n := uint16(0); n < rounds*each; {
+				for n := uint16(0); int(n) < rounds*each; {
 					w, _, ok := ca.next()
 					if !ok {
 						runtime.Gosched()

@@ -123,7 +123,7 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 	c.e.cqs[q.num], c.cqs[q.num] = q, q
 	countUser(1, region, records)
 	if ch != nil {
-		q.armWrites = shm.BE64At(registers, page+doorbell.CQArmOffset)
+		q.armWrites = shm.BE64At(registers.Bytes(), page+doorbell.CQArmOffset)
 		ch.users++
 		c.shard.canArm(q)
 	}

@@ -133,11 +133,11 @@ func (sh *shard) burstCrossing(q *qp, n uint16) (done int) {
 	} else {
 		done = sh.burst(q, n)
 	}
-	if q.sched.postponed && done == 0 {
+	if q.postponed && done == 0 {
 		sh.crossed++
 		done = 1
 	}
-	if q.sched.postponed {
+	if q.postponed {
 		sh.sched.spent = sh.cfg.Slice
 	}
 	return done
@@ -147,8 +147,8 @@ func (sh *shard) burstCrossing(q *qp, n uint16) (done int) {
 // the lock of m too.
 func (sh *shard) postpone(q *qp, m *shard) {
 	q.sched.with = m
-	if !q.sched.postponed {
-		q.sched.postponed = true
+	if !q.postponed {
+		q.postponed = true
 		sh.postponed = append(sh.postponed, q)
 	}
 }
@@ -181,7 +181,7 @@ func (sh *shard) visitPostponed(urgent bool) (done int) {
 		if q = sh.visiting[i]; q == nil {
 			continue // the queue's client has moved while this shard waited for the lock
 		}
-		sh.visiting[i], q.sched.postponed = nil, false
+		sh.visiting[i], q.postponed = nil, false
 		visits++
 		done += sh.visitCrossing(q)
 	}

@@ -245,10 +245,7 @@ func TestShardsInParallel(t *testing.T) {
 		stay  bool
 	}{{"two", []int{0, 1}, true}, {"three", []int{0, 1, 2}, true}, {"clients that move", []int{0, 1, 2}, false}} {
 		t.Run(row.name, func(t *testing.T) {
-			b := &brawl{rig: newShards(t, Config{Slice: 4096, Cores: row.cores}), rounds: 400}
-			if testing.Short() || shm.RaceEnabled {
-				b.rounds = 200
-			}
+			b := &brawl{rig: newShards(t, Config{Slice: 4096, Cores: row.cores}), rounds: rounds(200, 400)}
 			b.e.cfg.Stay = row.stay
 			h := []*host{b.host("a"), b.host("b"), b.host("c"), b.host("d")}
 			b.start()

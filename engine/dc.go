@@ -43,9 +43,9 @@ func (c *client) createDCT(m *control.DCT, _ requestMemory, _ *control.Reply) (c
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
-	ring, rec := make([]byte, wqe.BlockSize), make([]byte, 8)
-	q := &qp{client: c, pd: p, uidx: m.UserIndex, transport: control.QPTypeDCT, dc: dynamic{key: m.Key},
-		sq: sendQueue{ring: ring, cq: new(cq), record: shm.BE32At(rec, 4)},
+	rec := make([]byte, 8)
+	q := &qp{client: c, pd: p, uidx: m.UserIndex, transport: control.QPTypeDCT, dc: &dynamic{key: m.Key},
+		sq: sendQueue{blocks: oneBlock(), cq: new(cq), record: shm.BE32At(rec, 4)},
 		rq: receiveQueue{cq: into, srq: s, record: shm.BE32At(rec, 0)},
 	}
 	c.addQP(q)

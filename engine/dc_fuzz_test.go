@@ -9,6 +9,29 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
+// A dcTarget is a target with a DCI and two DCTs, whose keys are dcKeys.
+type dcTarget struct {
+	*target
+	dci     *end
+	srq     *srqEnd
+	targets []*end
+}
+
+var dcKeys = []uint64{dcKey, 0x5623ceaf}
+
+func newDCTarget(t testing.TB) *dcTarget {
+	x := &dcTarget{target: newTarget(t)}
+	x.dci = x.a.qp(control.QP{Type: control.QPTypeDCI, NoReceive: 1, Streams: 1}, x.cqA, x.cqA)
+	x.srq = x.b.srq(control.SRQ{})
+	for _, k := range dcKeys {
+		d := x.b.dctOf(control.DCT{PDN: x.b.pd, SRQN: x.srq.num, CQN: x.cqB.num, Key: k})
+		d.modify(d.toInit())
+		d.modify(d.toRTR(0))
+		x.targets = append(x.targets, d)
+	}
+	return x
+}
+
 // FuzzEngineDC writes any bytes into the ring of a DCI and any value into its record.
 //
 // The first bytes of an input are a patch, the DCT that is to be addressed, the record, and how
@@ -16,17 +39,8 @@ import (
 // vector, 2 a key in the remote address segment, 4 in the data segment after it; 8 makes the
 // vector compact.
 func FuzzEngineDC(f *testing.F) {
-	x := newTarget(f)
-	p := x.a.qp(control.QP{Type: control.QPTypeDCI, NoReceive: 1, Streams: 1}, x.cqA, x.cqA)
-	s := x.b.srq(control.SRQ{})
-	key := []uint64{dcKey, 0x5623ceaf}
-	var targets []*end
-	for _, k := range key {
-		d := x.b.dctOf(control.DCT{PDN: x.b.pd, SRQN: s.num, CQN: x.cqB.num, Key: k})
-		d.modify(d.toInit())
-		d.modify(d.toRTR(0))
-		targets = append(targets, d)
-	}
+	x := newDCTarget(f)
+	p := x.dci
 	add := func(patch, target byte, receives byte, c wqe.Ctrl, segments ...any) {
 		p.sent = 0
 		clear(p.sq)
@@ -48,20 +62,16 @@ func FuzzEngineDC(f *testing.F) {
 		if len(in) < 5 {
 			t.Skip()
 		}
-		x.TB = t
-		defer func() { x.TB = f }()
+		x := newDCTarget(t)
+		p, s, targets := x.dci, x.srq, x.targets
 		patch, n, ring := in[0], int(in[1]&1), in[5:]
-		p.toState(control.StateRST)
-		p.sent = 0
-		shm.BE32At(p.rec, 4).Publish(0)
 		p.dciUp()
-		clear(p.sq)
 		copy(p.sq, ring)
 		be := binary.BigEndian
 		for at := 0; at < len(p.sq); at += 64 {
 			b, next := p.sq[at:], 64
 			if patch&1 != 0 {
-				be.PutUint64(b[16:], key[n])
+				be.PutUint64(b[16:], dcKeys[n])
 				be.PutUint32(b[24:], 1<<31|targets[n].num)
 			}
 			if patch&8 != 0 {

@@ -20,7 +20,7 @@ func (h head) stream() uint16 { return uint16(h.second >> 40) }
 // failStream is called when a WQE of q has failed. It returns true if only the stream of the WQE
 // has failed, and q goes on.
 func (q *qp) failStream(h head) bool {
-	if q.dc.tolerance <= 1 || q.attr.State != control.StateRTS {
+	if q.dc == nil || q.dc.tolerance <= 1 || q.attr.State != control.StateRTS {
 		return false
 	}
 	if !slices.Contains(q.dc.errored, h.stream()) {

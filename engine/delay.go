@@ -150,11 +150,11 @@ func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 		if sh.first >= q.sq.done {
 			return
 		}
-		reread(b[:wqe.BlockSize], q.sq.ring[sh.first&q.sq.mask*wqe.BlockSize:])
+		reread(b[:wqe.BlockSize], q.sq.blocks.At(sh.first)[:])
 		h := parseHead((*[wqe.CtrlSize]byte)(b[:]))
 		n := min(max(h.blocks(), 1), len(b)/wqe.BlockSize)
 		for i := 1; i < n; i++ {
-			reread(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.ring[(sh.first+uint64(i))&q.sq.mask*wqe.BlockSize:])
+			reread(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.blocks.At(sh.first + uint64(i))[:])
 		}
 		sh.first += uint64(n)
 		// The kind of segment is not known, so each unit is read as a data segment and as a

@@ -7,9 +7,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
@@ -376,12 +376,12 @@ func TestWorkersLeaveNothingBehind(t *testing.T) {
 // Worker threads sleep while they have no tasks, are woken by tasks, and end with Run, even in
 // the middle of a transfer.
 func TestWorkersRun(t *testing.T) {
+	roomy(t)
 	if runtime.NumCPU() < 2 {
 		t.Skip("a worker needs a core that is not the engine's")
 	}
 	const size = 1 << 20
 	r, p, q := duo(t, Config{CPUs: []int{1}, DMACores: []int{0}})
-	r.e.Engine.hooks.stopBound = 10 * time.Second // the worker's core may be busy with others
 	src, dst := p.h.full(size, 1), q.h.full(size, 2)
 	for run := range 2 {
 		stop := r.start()
@@ -413,6 +413,7 @@ func TestWorkersRun(t *testing.T) {
 // Keys are destroyed while workers copy: each request succeeds or fails, and the memory of a
 // destroyed key is not written.
 func TestKeysGoAwayUnderRunningWorkers(t *testing.T) {
+	roomy(t)
 	if runtime.NumCPU() < 2 {
 		t.Skip("a worker needs a core that is not the engine's")
 	}
@@ -458,9 +459,6 @@ func TestCoresOfWorkers(t *testing.T) {
 func TestHiredWorkersEnd(t *testing.T) {
 	workers, end, err := startWorkers([]int{0, 0})
 	require.NoError(t, err)
-	for end := time.Now().Add(10 * time.Second); !workers[0].asleep.Load(); {
-		require.True(t, time.Now().Before(end), "it never sleeps")
-		runtime.Gosched()
-	}
+	await.Until(t, "it sleeps", workers[0].asleep.Load)
 	end()
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,10 @@ type hooks struct {
 // out of range.
 func New(cfg Config) (*Engine, error) { return newEngine(cfg, rand.Reader) }
 
+// systemRoot has the files of the kernel that say what this process may use. Tests, which make thousands of
+// engines, read each file once.
+var systemRoot fs.FS = os.DirFS("/")
+
 // newEngine is New, but takes keys and numbers from the source random. Two engines whose
 // sources are equal give out the same keys and numbers for the same requests.
 func newEngine(cfg Config, random io.Reader) (*Engine, error) {
@@ -112,13 +117,13 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		xrcds:   make(map[uint32]*xrcd),
 		journal: journal.New(cfg.Log),
-		ledger:  quota.New(),
+		ledger:  quota.New(systemRoot),
 
 		spoken:    connectionLines(),
 		explained: explanationLines(),
 	}
 	e.bulletin.users = users{e.ledger.Payer, userns.Read()}
-	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), cgroup.CPUQuota(os.DirFS("/")), e.journal)
+	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), cgroup.CPUQuota(systemRoot), e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))
 	}

@@ -27,11 +27,10 @@ type explainer [codes.Count]struct {
 // explained to a client.
 const quietTime = 100 * time.Millisecond
 
-// due reports whether a code may be explained now, and how many explanations of it were
+// due reports whether a code may be explained at now, on the device clock, and how many explanations of it were
 // held back since the last one.
-func (x *explainer) due(code codes.Code) (held uint32, ok bool) {
+func (x *explainer) due(code codes.Code, now uint64) (held uint32, ok bool) {
 	k := &x[code]
-	now := clock.Now()
 	if now < k.until {
 		k.held++
 		return 0, false
@@ -115,7 +114,7 @@ func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 	sh.sched.effort += sayCost
 	held, ok := uint32(0), sh.hooks.explainAll
 	if !ok {
-		held, ok = c.quiet.due(code)
+		held, ok = c.quiet.due(code, sh.hooks.hold(clock.Now()))
 	}
 	if !ok {
 		return

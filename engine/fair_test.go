@@ -11,6 +11,7 @@ import (
 
 // A WRITE of eight bytes never waits for more than one slice of another queue's long transfer.
 func TestLongTransferHoldsNobodyUp(t *testing.T) {
+	roomy(t)
 	r := newRig(t, Config{Slice: 4096})
 	a, b := r.host("a"), r.host("b")
 	long, far := pair(a, b)

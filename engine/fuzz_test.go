@@ -3,6 +3,8 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
@@ -16,7 +18,6 @@ import (
 // canaries before and after their memory.
 type target struct {
 	*rig
-	f         testing.TB
 	a, b      *host
 	s         *end // the bystander's queue pair
 	others    *key
@@ -27,14 +28,22 @@ type target struct {
 	neighbour *key // memory of b that the bystander uses
 }
 
-var targetConfig = Config{Slice: 64, Burst: 4}
+// A region of a target has at most 16 MiB, because making a larger one takes time.
+var targetConfig = Config{Slice: 64, Burst: 4, Limits: Limits{Bytes: 16 << 20}}
 
-func newTarget(f testing.TB) *target { return newTargetOn(f, newRig(f, targetConfig)) }
+// mostActs is how many requests, records or work requests of an input are carried out. Go's fuzzer takes an
+// input for hung after 10 s, which on a busy machine may be a tenth of a second of a core: 4 KB of work requests
+// took longer, while 40 threads wanted two cores. 32 acts of that input took 20 to 50 ms there.
+const mostActs = 32
 
-func newTargetOn(f testing.TB, r *rig) *target {
+// newTarget makes a target. The fuzzer makes a new one for each input, so that whatever happens depends
+// on that input alone.
+func newTarget(t testing.TB) *target { return newTargetOn(newRepeatable(t, targetConfig)) }
+
+func newTargetOn(r *rig) *target {
 	r.workers(1)
 	r.e.dma.sizes.transfer = 128 // so that the device also copies some transfers of several slices
-	x := &target{rig: r, f: f, a: r.host("a"), b: r.host("b")}
+	x := &target{rig: r, a: r.host("a"), b: r.host("b")}
 	c := r.host("bystander")
 	m := control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun}
 	id, _ := x.a.channel()
@@ -80,23 +89,22 @@ func (x *target) check() {
 	clear(x.neighbour.mem)
 }
 
-// FuzzEngineWQE writes any bytes into the rings of live queue pairs and any
-// values into their records, on every transport.
-//
-// The first bytes of an input choose the records, the transport and a patch. The patch puts
-// valid values into the WQE, so that the fuzzer need not guess keys. These are its bits: 1
-// sets a valid key in the remote address segment, 2 in the local data segments, 4 in the
-// receive; 8 sets the address vector; 16 sets a key in the control segment; 32 sets the
-// numbers of WAIT and SEND_EN. The higher bits choose the kind of key.
-func FuzzEngineWQE(f *testing.F) {
-	x := newTarget(f)
-	var ps, qs [3]*end
+// A wqeTarget is a target with queue pairs of three transports, and with keys of each kind on both sides:
+// memory, windows, a list, an interleaved list.
+type wqeTarget struct {
+	*target
+	ps, qs       [3]*end // by transport
+	enabled      *end
+	keysA, keysB []uint32
+}
+
+func newWQETarget(t testing.TB) *wqeTarget {
+	x := &wqeTarget{target: newTarget(t)}
 	for transport := range uint8(3) {
-		ps[transport] = x.a.qp(control.QP{Type: transport}, x.cqA, x.cqA)
-		qs[transport] = x.b.qp(control.QP{Type: transport}, x.cqB, x.cqB)
+		x.ps[transport] = x.a.qp(control.QP{Type: transport}, x.cqA, x.cqA)
+		x.qs[transport] = x.b.qp(control.QP{Type: transport}, x.cqB, x.cqB)
 	}
-	enabled := x.a.qp(control.QP{Managed: 1}, x.cqA, x.cqA)
-	// Each side has keys of each kind: memory, windows, a list, an interleaved list.
+	x.enabled = x.a.qp(control.QP{Managed: 1}, x.cqA, x.cqA)
 	keys := func(h *host, k *key, p *end) []uint32 {
 		w1, w2, l, i := h.window(1), h.window(2), h.mkey(52), h.mkey(4)
 		p.up(p)
@@ -107,8 +115,21 @@ func FuzzEngineWQE(f *testing.F) {
 		p.scq.all()
 		return []uint32{k.key, w1, l, i, w2}
 	}
-	keysA, keysB := keys(x.a, x.local, ps[0]), keys(x.b, x.far, qs[0])
+	x.keysA, x.keysB = keys(x.a, x.local, x.ps[0]), keys(x.b, x.far, x.qs[0])
+	return x
+}
 
+// FuzzEngineWQE writes any bytes into the rings of live queue pairs and any
+// values into their records, on every transport.
+//
+// The first bytes of an input choose the records, the transport and a patch. The patch puts
+// valid values into the WQE, so that the fuzzer need not guess keys. These are its bits: 1
+// sets a valid key in the remote address segment, 2 in the local data segments, 4 in the
+// receive; 8 sets the address vector; 16 sets a key in the control segment; 32 sets the
+// numbers of WAIT and SEND_EN. The higher bits choose the kind of key.
+func FuzzEngineWQE(f *testing.F) {
+	x := newWQETarget(f)
+	ps, qs := x.ps, x.qs
 	add := func(patch byte, transport uint8, kind byte, receives uint16, c wqe.Ctrl, segments ...any) {
 		p := ps[0]
 		p.sent = 0
@@ -143,9 +164,9 @@ func FuzzEngineWQE(f *testing.F) {
 		if len(in) < 7 {
 			t.Skip()
 		}
-		x.TB = t // so that a failure is one of t; f still cleans up
-		defer func() { x.TB = f }()
-		patch, p, q, ring := in[0], ps[in[1]%3], qs[in[1]%3], in[7:]
+		x := newWQETarget(t)
+		keysA, keysB, enabled := x.keysA, x.keysB, x.enabled
+		patch, p, q, ring := in[0], x.ps[in[1]%3], x.qs[in[1]%3], in[7:]
 		kind := int(in[2]) % len(keysA)
 		sends, receives := binary.BigEndian.Uint16(in[3:]), binary.BigEndian.Uint16(in[5:])
 		p.reset(q)
@@ -208,10 +229,9 @@ func (x *target) run2(ends ...*end) {
 }
 
 // FuzzEngineControl makes any control requests of any client to an engine that has work.
-// Small numbers in requests stand for the client's objects, in no particular order.
+// Small numbers in requests stand for the client's objects.
 func FuzzEngineControl(f *testing.F) {
 	x := newTarget(f)
-	p, q := pair(x.a, x.b)
 	add := func(op control.Op, m control.Message) {
 		payload := control.Append(nil, op, 0, 1, m)[control.HeaderSize:]
 		f.Add(append([]byte{byte(op), byte(len(payload))}, payload...))
@@ -242,8 +262,8 @@ func FuzzEngineControl(f *testing.F) {
 		add(m.op, m.m)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		x.TB = t
-		defer func() { x.TB = f }()
+		x := newTarget(t)
+		p, q := pair(x.a, x.b)
 		c, err := x.e.attachLocal("fuzzer")
 		if err != nil {
 			t.Fatal(err)
@@ -256,7 +276,7 @@ func FuzzEngineControl(f *testing.F) {
 		}
 		h.addRegion(h.base, big)
 		h.allocPD()
-		for len(in) >= 2 {
+		for requests := 0; len(in) >= 2 && requests < mostActs; requests++ {
 			op, n := control.Op(in[0]), min(int(in[1]), len(in)-2)
 			payload := append([]byte(nil), in[2:2+n]...)
 			in = in[2+n:]
@@ -291,22 +311,13 @@ func FuzzEngineControl(f *testing.F) {
 }
 
 // rename replaces small numbers in a request by numbers of the client's own objects, so that
-// the request names objects that exist.
+// the request names objects that exist. The same request names the same objects in each run.
 func (c *client) rename(payload []byte) {
 	var numbers []uint32
-	for n := range c.pds {
-		numbers = append(numbers, n)
+	for _, list := range [][]uint32{slices.Sorted(maps.Keys(c.pds)), slices.Sorted(maps.Keys(c.cqs)), slices.Sorted(maps.Keys(c.qps)), slices.Sorted(maps.Keys(c.srqs))} {
+		numbers = append(numbers, list...)
 	}
-	for n := range c.cqs {
-		numbers = append(numbers, n)
-	}
-	for n := range c.qps {
-		numbers = append(numbers, n)
-	}
-	for n := range c.srqs {
-		numbers = append(numbers, n)
-	}
-	for _, k := range c.mrs {
+	for _, k := range sorted(c.mrs) {
 		numbers = append(numbers, k.key)
 	}
 	le := binary.LittleEndian
@@ -321,7 +332,15 @@ func (c *client) rename(payload []byte) {
 // doorbell records of queue pairs, of a shared receive queue and of a CQ, arm words, and
 // registers.
 func FuzzEngineRecords(f *testing.F) {
-	x := newTarget(f)
+	f.Add([]byte{0, 0, 0, 4, 2, 0, 0, 3, 3, 0, 0, 9, 5, 0, 0, 2, 7, 16, 0, 1, 8, 0, 0, 1})
+	f.Add([]byte{0, 0, 0, 16, 0, 0, 0, 1, 2, 0, 255, 255, 10, 0, 0, 8, 2, 0, 0, 7})
+	f.Add([]byte{4, 0, 0, 8, 3, 0, 0, 1, 11, 0, 0, 1, 11, 0, 0, 18, 3, 0, 0, 3, 11, 1, 0, 3, 11, 1, 9, 3})
+	f.Add([]byte{3, 0, 0, 5, 6, 255, 255, 255, 5, 0, 0, 255, 4, 0, 0, 2, 1, 0, 0, 9})
+	f.Fuzz(publishRecords)
+}
+
+func publishRecords(t *testing.T, in []byte) {
+	x := newTarget(t)
 	s := x.b.srq(control.SRQ{})
 	p, q := x.a.qp(control.QP{}, x.cqA, x.cqA), s.on(control.QPTypeRC, x.cqB)
 	small := x.a.cq(control.CQ{LogSize: 2})
@@ -340,36 +359,26 @@ func FuzzEngineRecords(f *testing.F) {
 			d.q.sq.blueFlame.half[v>>4&1].PublishHead(&b)
 		},
 	}
-	f.Add([]byte{0, 0, 0, 4, 2, 0, 0, 3, 3, 0, 0, 9, 5, 0, 0, 2, 7, 16, 0, 1, 8, 0, 0, 1})
-	f.Add([]byte{0, 0, 0, 16, 0, 0, 0, 1, 2, 0, 255, 255, 10, 0, 0, 8, 2, 0, 0, 7})
-	f.Add([]byte{4, 0, 0, 8, 3, 0, 0, 1, 11, 0, 0, 1, 11, 0, 0, 18, 3, 0, 0, 3, 11, 1, 0, 3, 11, 1, 9, 3})
-	f.Add([]byte{3, 0, 0, 5, 6, 255, 255, 255, 5, 0, 0, 255, 4, 0, 0, 2, 1, 0, 0, 9})
-	f.Fuzz(func(t *testing.T, in []byte) {
-		x.TB = t
-		defer func() { x.TB = f }()
-		for _, c := range x.a.e.cqs {
-			c.dead = false // a dead CQ could not be used again
-		}
-		for _, ends := range [][2]*end{{p, q}, {d, e}} {
-			ends[0].reset(ends[1])
-			ends[1].reset(ends[0])
-		}
-		for i := range uint16(8) {
-			s.put(i, x.far.data(int(i)*64, 64))
-			s.link(i, i+1)
-		}
-		for range 5 { // WQEs in the rings, which the input may announce
-			p.write(ctrl(wqe.OpSend), x.local.data(0, 60))
-			p.write(wqe.Ctrl{Opcode: wqe.OpRDMAWriteImm, Flags: wqe.CEEvent | wqe.FlagSolicited}, x.far.raddr(0), x.local.data(0, 300))
-			p.write(ctrl(wqe.OpRDMARead), x.far.raddr(0), x.local.data(0, 300))
-			d.write(ctrl(wqe.OpSend), x.local.data(0, 100))
-			d.write(ctrl(wqe.OpRDMAWrite), x.far.raddr(0), x.local.data(0, 60))
-		}
-		for ; len(in) >= 4; in = in[4:] {
-			places[int(in[0])%len(places)](uint32(in[0])<<24 | uint32(in[1])<<16 | uint32(in[2])<<8 | uint32(in[3]))
-			x.e.Step()
-		}
-		x.run2(p, q, d, e)
-		x.check()
-	})
+	for _, ends := range [][2]*end{{p, q}, {d, e}} {
+		ends[0].up(ends[1])
+		ends[1].up(ends[0])
+	}
+	for i := range uint16(8) {
+		s.put(i, x.far.data(int(i)*64, 64))
+		s.link(i, i+1)
+	}
+	for range 5 { // WQEs in the rings, which the input may announce
+		p.write(ctrl(wqe.OpSend), x.local.data(0, 60))
+		p.write(wqe.Ctrl{Opcode: wqe.OpRDMAWriteImm, Flags: wqe.CEEvent | wqe.FlagSolicited}, x.far.raddr(0), x.local.data(0, 300))
+		p.write(ctrl(wqe.OpRDMARead), x.far.raddr(0), x.local.data(0, 300))
+		d.write(ctrl(wqe.OpSend), x.local.data(0, 100))
+		d.write(ctrl(wqe.OpRDMAWrite), x.far.raddr(0), x.local.data(0, 60))
+	}
+	for acts := 0; len(in) >= 4 && acts < mostActs; acts++ {
+		places[int(in[0])%len(places)](uint32(in[0])<<24 | uint32(in[1])<<16 | uint32(in[2])<<8 | uint32(in[3]))
+		x.e.Step()
+		in = in[4:]
+	}
+	x.run2(p, q, d, e)
+	x.check()
 }

@@ -2,6 +2,9 @@ package engine
 
 import (
 	"bytes"
+	cryptorand "crypto/rand"
+	"io"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -24,12 +27,32 @@ type rig struct {
 
 func newRig(t testing.TB, cfg Config) *rig {
 	t.Helper()
+	return newRigOf(t, cfg, cryptorand.Reader)
+}
+
+func newRigOf(t testing.TB, cfg Config, random io.Reader) *rig {
+	t.Helper()
 	_ = startHelpers() // before a test counts descriptors
-	e, err := New(cfg)
+	e, err := newEngine(cfg, random)
 	require.NoError(t, err)
-	e.hooks.sendsNow = true // a test's thread can lose its core in the middle of a send
+	e.hooks.sendsNow = true         // a test's thread can lose its core in the middle of a send
+	e.hooks.stopBound = time.Minute // and in the middle of a stop
 	return &rig{TB: t, e: e.shards[0]}
 }
+
+// newRepeatable returns a rig whose engine does the same whenever it is given the same: its clock is
+// held, and its keys and numbers are always the same.
+func newRepeatable(t testing.TB, cfg Config) *rig {
+	t.Helper()
+	r := newRigOf(t, cfg, rand.NewChaCha8([32]byte{1}))
+	r.e.holdClock()
+	return r
+}
+
+// holdClock holds the clock of the shard where it is, so that no timer runs out, nothing is suspected for
+// long, and no explanation is held back for a while only. So what the shard does depends on its input alone,
+// however busy the machine is. A test that needs time to pass adds to hooks.heldClock.
+func (sh *shard) holdClock() { sh.hooks.heldClock = 1 << 40 }
 
 // settle steps until there is nothing to do. It makes enough steps to poll everything, also
 // what is polled rarely.
@@ -39,7 +62,8 @@ func (r *rig) settle() {
 	if r.cable != nil {
 		r.cable.rounds = 0
 	}
-	for range 100_000 {
+	const most = 100_000
+	for range most {
 		worked := false
 		for _, w := range r.e.dma.workers {
 			worked = w.work() || worked
@@ -49,11 +73,11 @@ func (r *rig) settle() {
 		} else if r.cable != nil && idle >= armTurns && r.cable.timeOut() {
 			idle = 0
 		} else if idle++; idle > armTurns*(2*len(r.e.shards)-1) {
-			r.e.journal.Flush(10 * time.Second)
+			r.e.journal.Flush(time.Minute)
 			return
 		}
 	}
-	r.Fatal("the engine does not come to rest")
+	r.Fatalf("no answer: the engine has not come to rest in %d steps", most)
 }
 
 // step steps one shard: the shard that pick chooses, or the next in turn.
@@ -162,7 +186,21 @@ type host struct {
 	pollers []*poller // of all its CQs
 }
 
-const hostSize = 4 << 20
+// hostSize is the size of a host's region, which is cleared for each host. Tests with long messages or
+// many queue pairs call roomy before they make their hosts.
+const (
+	hostSize  = 1 << 20
+	roomySize = 4 << 20
+)
+
+// regionSize is the size of the region of the next host.
+var regionSize = hostSize
+
+// roomy gives the hosts of a test more memory.
+func roomy(t testing.TB) {
+	regionSize = roomySize
+	t.Cleanup(func() { regionSize = hostSize })
+}
 
 func (r *rig) host(name string) *host {
 	r.Helper()
@@ -171,7 +209,11 @@ func (r *rig) host(name string) *host {
 	h.c, err = r.e.attachLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
-	h.mem, err = shm.Heap(hostSize)
+	size := regionSize
+	if _, ok := r.TB.(*testing.B); ok {
+		size = roomySize
+	}
+	h.mem, err = shm.Heap(size)
 	require.NoError(r, err)
 	h.region = h.addRegion(h.base, h.mem)
 	h.pd = h.allocPD()
@@ -218,7 +260,7 @@ func (h *host) take(n int) (mem []byte, addr uint64) {
 	h.Helper()
 	at := h.used
 	h.used += uint64(n+127) &^ 127
-	require.LessOrEqual(h, h.used, uint64(hostSize), "the host has no memory left")
+	require.LessOrEqual(h, h.used, uint64(h.mem.Size()), "the host has no memory left")
 	return h.mem.Bytes()[at : at+uint64(n) : at+uint64(n)], h.base + at
 }
 

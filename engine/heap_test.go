@@ -49,7 +49,7 @@ func TestObjectsCostMemory(t *testing.T) {
 // because a free number is found by trying.
 func TestNumbersDoNotRunShort(t *testing.T) {
 	for _, cost := range []int{keyCost, cqCost, srqCost, qpCost} {
-		require.LessOrEqual(t, quota.New().Limit(quota.Memory)/cost, 1<<24/8)
+		require.LessOrEqual(t, quota.New(systemRoot).Limit(quota.Memory)/cost, 1<<24/8)
 	}
 }
 

@@ -69,10 +69,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 		}
 	}
 	r.start()
-	rounds := 5000
-	if testing.Short() || shm.RaceEnabled {
-		rounds = 500
-	}
+	rounds := rounds(500, 5000)
 	slept := 0
 	for range rounds {
 		p.post(ctrl(wqe.OpNop))

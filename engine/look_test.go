@@ -31,10 +31,8 @@ func (sh *shard) leftOfAll() (n int) {
 // However many CQs some clients have, one look polls a bounded number of them, a client with few
 // queues is looked at within a few looks, and the pass ends within a bounded number of looks.
 func TestLookIsBounded(t *testing.T) {
-	n := 4000
-	if testing.Short() || shm.RaceEnabled {
-		n = 1000
-	}
+	roomy(t)
+	n := rounds(1000, 4000)
 	const hoarders = 5
 	r := newRig(t, Config{})
 	r.hoard(hoarders, n)
@@ -74,10 +72,8 @@ func TestLookIsBounded(t *testing.T) {
 // A stalled queue of one client is tried within some steps and looks, although other clients have
 // thousands of stalled queues.
 func TestRetriesAreFair(t *testing.T) {
-	n := 1500
-	if testing.Short() || shm.RaceEnabled {
-		n = 300
-	}
+	roomy(t)
+	n := rounds(300, 1500)
 	r := newRig(t, Config{})
 	for range 3 {
 		h := r.host("hoarder")
@@ -106,10 +102,8 @@ func TestRetriesAreFair(t *testing.T) {
 
 // A cold queue of one client is found within some steps although other clients have thousands.
 func TestPatrolIsFair(t *testing.T) {
-	n := 1500
-	if testing.Short() || shm.RaceEnabled {
-		n = 300
-	}
+	roomy(t)
+	n := rounds(300, 1500)
 	r := newRig(t, Config{})
 	const hoarders = 4
 	r.crowd(hoarders*n, hoarders)

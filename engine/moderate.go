@@ -58,7 +58,7 @@ func (c *client) Moderate(cqn uint32, count, period uint16) (err error) {
 // announce sends the event of an armed queue that has become due, or lets it wait.
 func (sh *shard) announce(q *cq) {
 	if p := q.moderation; p != nil && p.since == 0 {
-		p.since = max(sh.clock(), 1)
+		p.since = max(sh.now(), 1)
 		sh.hold(q)
 	}
 	sh.fireDue(q)
@@ -89,7 +89,7 @@ func (sh *shard) unhold(q *cq) {
 // fireDue sends the event of q that waits, if it has waited long enough, and reports whether it
 // sent one. If q has no moderation, it sends the event at once.
 func (sh *shard) fireDue(q *cq) bool {
-	if p := q.moderation; p != nil && (p.since == 0 || q.next-p.first < p.count && sh.clock()-p.since < p.period) {
+	if p := q.moderation; p != nil && (p.since == 0 || q.next-p.first < p.count && sh.now()-p.since < p.period) {
 		return false
 	}
 	sh.fire(q)

@@ -88,7 +88,7 @@ func (c *client) join(qpn uint32, gid [16]byte, how nic.Membership) error {
 	}
 	e.joined++
 	g.members = append(g.members, member{e.joined, q, how})
-	q.groups = append(q.groups, g)
+	q.datagrams.groups = append(q.datagrams.groups, g)
 	return nil
 }
 
@@ -100,10 +100,10 @@ func (c *client) Leave(qpn uint32, gid [16]byte) error {
 		return errClosed
 	}
 	c.e.Do(func() {
-		if q := c.qps[qpn]; q != nil {
-			if i := slices.IndexFunc(q.groups, func(g *group) bool { return g.gid == gid }); i >= 0 {
-				c.e.leave(q, q.groups[i])
-				q.groups = slices.Delete(q.groups, i, i+1)
+		if q := c.qps[qpn]; q != nil && q.datagrams != nil {
+			if i := slices.IndexFunc(q.datagrams.groups, func(g *group) bool { return g.gid == gid }); i >= 0 {
+				c.e.leave(q, q.datagrams.groups[i])
+				q.datagrams.groups = slices.Delete(q.datagrams.groups, i, i+1)
 			}
 		}
 	})
@@ -121,16 +121,19 @@ func (e *Engine) leave(q *qp, g *group) {
 
 // leaveAll takes a queue pair that ends out of its groups.
 func (e *Engine) leaveAll(q *qp) {
-	for _, g := range q.groups {
+	if q.datagrams == nil {
+		return
+	}
+	for _, g := range q.datagrams.groups {
 		e.leave(q, g)
 	}
-	q.groups = nil
+	q.datagrams.groups = nil
 }
 
 // addressGroup finds the next queue pair of a group that takes the datagram of j. If there is
 // none, the WQE completes.
 func (sh *shard) addressGroup(q *qp, j *job, av *wqe.AV) verdict {
-	at, point := &q.cast, q.sq.done+1
+	at, point := &q.datagrams.cast, q.sq.done+1
 	if at.wqe != point {
 		*at = castPoint{wqe: point}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -51,7 +52,7 @@ func (w *crowd) complete() {
 func (w *crowd) event() uint64 {
 	w.Helper()
 	var b [8]byte
-	require.NoError(w, w.events.SetReadDeadline(time.Now().Add(20*time.Second)))
+	await.Deadline(w, w.events)
 	n, err := w.events.Read(b[:])
 	require.NoError(w, err)
 	require.Equal(w, 8, n)

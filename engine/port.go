@@ -101,7 +101,7 @@ func (c *client) SetPath(qpn uint32, to nic.Path) (err error) {
 	}
 	c.e.Do(func() {
 		if q := c.qps[qpn]; q != nil {
-			q.conn.path = to
+			q.conn.path = &to
 		} else {
 			err = notFound("QP", qpn)
 		}

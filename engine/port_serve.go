@@ -60,7 +60,7 @@ func (sh *shard) servePorts(cold bool) (done int) {
 	sh.unlockPeerShard()
 	// Timers are looked at in some of the steps only, because that reads the clock.
 	if sh.timers.armed > 0 && (sh.ticks != 0 || sh.sched.turn%timerTurns == 0) {
-		done += sh.expireTimers(sh.clock())
+		done += sh.expireTimers(sh.now())
 		sh.fault.qp = nil
 	}
 	sh.fault.part = cutVisits

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -14,22 +15,39 @@ import (
 	"pgregory.net/rapid"
 )
 
-var programs = flag.Int("programs", 500, "random programs to run against the model")
+var programs = flag.Int("programs", 0, "random programs to run against the model; 0: 100, or 500 with -explore")
 
-// many returns how often a test of one thread does its work: a fifth of n under the race detector,
-// which finds nothing in it.
+// many returns how often a search by one thread does its work: n with the flag -explore, or else a fifth of
+// it. The race detector finds nothing in one thread, so it never runs more than that.
 func many(n int) int {
 	if shm.RaceEnabled {
 		return (n + 4) / 5
 	}
-	return n
+	return explore.Rounds((n+4)/5, n)
+}
+
+// howMany returns the number of random programs.
+func howMany() int {
+	if *programs > 0 {
+		return *programs
+	}
+	return many(500)
+}
+
+// rounds returns how often a test with several threads repeats: n with the flag -explore, and few without it
+// and under the race detector, where each takes ten times as long.
+func rounds(few, n int) int {
+	if testing.Short() || shm.RaceEnabled {
+		return few
+	}
+	return explore.Rounds(few, n)
 }
 
 // Random programs of control requests, posts and faults run over several queue pairs of three
 // clients, RC and XRC. After each command, completions, states and every byte of memory are the same on
 // the engine and in the model.
 func TestProgramsAgreeWithTheModel(t *testing.T) {
-	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(many(*programs))))
+	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(howMany())))
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rt)
 		rt.Repeat(map[string]func(*rapid.T){
@@ -47,13 +65,23 @@ func TestProgramsAgreeWithTheModel(t *testing.T) {
 	})
 }
 
+// A failure says which kind of difference it is.
+func TestHowCompletionsDiffer(t *testing.T) {
+	a, b, c := modelWC{index: 1}, modelWC{index: 2}, modelWC{index: 2, syndrome: 1}
+	for want, got := range map[string][]modelWC{
+		"lost": {a}, "repeated": {a, b, b}, "out of order": {b, a}, "wrong bytes": {a, c},
+	} {
+		require.Equal(t, want, howWCsDiffer([]modelWC{a, b}, got))
+	}
+}
+
 // The same over cables, with and without a carrier, and over one that loses, repeats and reorders packets,
 // and stalls. What differs: queue pairs are always connected with their usual peers, because packets do not
 // say from whom they come, and both at a time, because their PSNs begin anew together. Each work request has
 // a fence, because else it would not wait for READs. The memory of a work request that waits for its peer is
 // judged each time that it is sent again.
 func TestProgramsOverACable(t *testing.T) {
-	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(many(max(*programs/50, 1)))))
+	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(max(howMany()/50, 1))))
 	for kind, f := range map[string]*fates{"no carrier": nil, "carrier": {seed: 1}, "bad": {seed: 1, lose: 0.1, repeat: 0.1, reorder: 0.1, stall: 0.1}} {
 		overCable = func(r *rig) *cable {
 			c := r.newCable(nic.PortConfig{MTU: 256, Window: 4096}, f)
@@ -137,7 +165,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	slow := rapid.Bool().Draw(rt, "slow path")
 	for _, l := range w.e.shards {
 		l.hooks.noFastPath = slow
-		l.hooks.stopTimers = overCable == nil
+		l.holdClock()
 	}
 	w.model.wire = overCable != nil
 	if shards == 1 {
@@ -506,7 +534,7 @@ func (w *world) check(rt *rapid.T) {
 	for i, m := range w.model.qps {
 		p := w.ends[i]
 		if got := p.state(); got != m.state {
-			rt.Fatalf("queue pair %d: state %s, the model says %s", i, stateName(got), stateName(m.state))
+			rt.Fatalf("failed: queue pair %d: state %s, the model says %s", i, stateName(got), stateName(m.state))
 		}
 		if i == worldTarget {
 			continue // it has no completions
@@ -528,7 +556,7 @@ func (w *world) check(rt *rapid.T) {
 	for i, k := range w.keys {
 		for j := range k.model.mem {
 			if k.model.mem[j] != k.real.mem[j] {
-				rt.Fatalf("key %d, byte %d: %#02x, the model says %#02x", i, j, k.real.mem[j], k.model.mem[j])
+				rt.Fatalf("wrong bytes: key %d, byte %d: %#02x, the model says %#02x", i, j, k.real.mem[j], k.model.mem[j])
 			}
 		}
 	}
@@ -555,7 +583,31 @@ func compareWCs(want []modelWC, got []cqe.WC) string {
 			return ""
 		}
 	}
-	return "completions " + show(list) + ", the model says " + show(want)
+	return howWCsDiffer(want, list) + ": completions " + show(list) + ", the model says " + show(want)
+}
+
+// howWCsDiffer returns the kind of the difference of two lists of completions.
+func howWCsDiffer(want, got []modelWC) string {
+	missing := make(map[modelWC]int)
+	for _, w := range want {
+		missing[w]++
+	}
+	for _, g := range got {
+		missing[g]--
+	}
+	lost, more := false, false
+	for _, n := range missing {
+		lost, more = lost || n > 0, more || n < 0
+	}
+	switch {
+	case lost && more:
+		return "wrong bytes"
+	case lost:
+		return "lost"
+	case more:
+		return "repeated"
+	}
+	return "out of order"
 }
 
 func show(list []modelWC) (s string) {

@@ -12,102 +12,99 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A qp is the device's side of a queue pair.
+// A qp is the device's side of a queue pair. Thousands of queue pairs may be idle, so its size has a
+// bound: memory-qp in docs/figures.txt. State that only some kinds of queue pair have is behind
+// pointers, which are set when the queue pair is made.
 type qp struct {
-	num      uint32
-	uidx     uint32
-	client   *client
-	pd       *pd
-	attr     control.QPAttr // state and all attributes
-	signed   bool           // WQEs carry a signature
-	fastPath bool           // WQEs may take the fast path
-	fastOps  uint64         // bit n: opcode n may be executed, and may take the fast path
+	num       uint32
+	uidx      uint32
+	client    *client
+	pd        *pd
+	attr      control.QPAttr // state and all attributes
+	signed    bool           // WQEs carry a signature
+	fastPath  bool           // WQEs may take the fast path
+	transport uint8          // control.QPType*
+	dead      bool           // destroyed; pointers to it may remain
+	failed    bool           // a WQE has failed since RST: error completions of later WQEs with ce 1 are suppressed
+	faulted   cqe.Syndrome   // syndrome of the WQE at the head, if its work met a fault of memory
+	rnrLeft   uint8          // see rnrIndex
+	postponed bool           // the visit is postponed to the end of the step
+	fastOps   uint64         // bit n: opcode n may be executed, and may take the fast path
+	allowed   uint64         // bit n: opcode n may be executed
 
-	transport uint8  // control.QPType*
-	allowed   uint64 // bit n: opcode n may be executed
-	dead      bool   // destroyed; pointers to it may remain
-	sched     qpSchedule
-	sq        sendQueue
-	job       *job // a transfer that is being done slice by slice, or nil
-	rq        receiveQueue
+	sched qpSchedule
+	life  uint32 // grows whenever q ends transfers of its peers
+	sq    sendQueue
+	job   *job // a transfer that is being done slice by slice, or nil
+	rq    receiveQueue
 
 	serial uint64 // never given to another queue pair; the first is 1
 	conn   connection
-	wire   *wire    // if the peer is on another device: how q reaches it
-	away   awayPath // on UD: how the last datagram left the device
-	life   uint32   // grows whenever q ends transfers of its peers
+	wire   *wire // if the peer is on another device: how q reaches it
 	stall  stall
-	rnr    rnrTries
 
-	failed    bool         // a WQE has failed since RST: error completions of later WQEs with ce 1 are suppressed
-	faulted   cqe.Syndrome // syndrome of the WQE at the head, if its work met a fault of memory
+	// While the WQE at block rnrIndex-1 does not wait, it has rnrLeft RNR retries left. It has
+	// stopped waiting because a receive was posted, but another queue pair may take this receive
+	// first. Then it waits again, with the retries that it had left.
+	rnrIndex uint64
+
 	suspicion suspicion
+	regions   [3]*region // those that hold the send queue, the receive queue and the records
 
-	xrcd   *xrcd     // if q is a target: its XRC domain
-	others []*client // if q is a target: the clients that have it, besides client
+	xrcd      *xrcd      // if q is a target: its XRC domain
+	xrc       *extended  // on XRC
+	dc        *dynamic   // if q is a DCI or a DCT
+	datagrams *datagrams // on UD
+}
 
-	regions [3]*region // those that hold the send queue, the receive queue and the records
-
-	groups []*group  // multicast groups of a UD queue pair
-	cast   castPoint // the datagram to a group that is being delivered
-
-	dc dynamic // if q is a DCI or a DCT
+// An extended is what a queue pair has for XRC.
+type extended struct {
+	others []*client // if it is a target: the clients that have it, besides client
+	srq    *srq      // if it sends: the XSRQ that the last request has named; looked up again if gone
 }
 
 // A sendQueue is the send queue of a queue pair. Counts have 64 bits here and are cut to 16
 // bits where they are compared with a record or a WQE.
 type sendQueue struct {
-	ring      []byte
-	blocks    shm.Ring // the same memory as ring
-	mask      uint64   // blocks - 1
-	done      uint64   // blocks executed
-	managed   bool     // executes only what a SEND_EN has enabled
-	enabled   uint64   // if managed: the queue may execute blocks until the count done reaches this count
+	blocks    shm.Ring
+	mask      uint64 // number of blocks - 1
+	done      uint64 // blocks executed
+	enabled   uint64 // if managed: the queue may execute blocks until the count done reaches this count
 	record    *shm.BE32
 	cq        *cq
-	registers []byte     // the bank that holds the UAR page of the queue
-	blueFlame *blueFlame // the queue's own BlueFlame register, or nil
-	ahead     uint16     // blocks executed from that register that the record has not announced yet
-	inline    uint8      // results of READs and atomics of at most this many bytes are put into the CQE
+	registers *shm.Region // the bank that holds the UAR page of the queue
+	blueFlame *blueFlame  // the queue's own BlueFlame register, or nil
+	ahead     uint16      // blocks executed from that register that the record has not announced yet
+	inline    uint8       // results of READs and atomics of at most this many bytes are put into the CQE
+	managed   bool        // executes only what a SEND_EN has enabled
 }
 
 // A receiveQueue is the receive queue of a queue pair.
 type receiveQueue struct {
 	ring   []byte
 	mask   uint64 // entries - 1
-	stride uint   // log2 of the bytes of one entry
 	done   uint64 // entries consumed
 	record *shm.BE32
 	cq     *cq
 	srq    *srq  // the shared receive queue in place of ring, or nil
+	stride uint8 // log2 of the bytes of one entry
 	inline uint8 // messages of at most this many bytes are put into the CQE
 }
 
 // A connection names the peer of a queue pair.
 type connection struct {
-	path  nic.Path // if its port is not nil: the peer is on another device
-	set   *setPeer // what the client has set by set_peer; nil: nothing
-	bound uint64   // serial of the peer that the connection was made with; 0: none
-	peer  *qp      // found at first use; looked up again if dead
-	srq   *srq     // the XSRQ that the last request has named; looked up again if gone
-}
-
-// An rnrTries keeps how many RNR retries the WQE at block index-1 has left, while that WQE
-// does not wait. The WQE has stopped waiting because a receive was posted, but another
-// queue pair may take this receive first. Then the WQE waits again, with the retries that
-// it had left.
-type rnrTries struct {
-	index uint64
-	left  uint8
+	path  *nic.Path // how to reach the peer on another device; nil: it is on this one
+	set   *setPeer  // what the client has set by set_peer; nil: nothing
+	bound uint64    // serial of the peer that the connection was made with; 0: none
+	peer  *qp       // found at first use; looked up again if dead
 }
 
 // A qpSchedule is what the scheduler knows of a queue pair; see active.go.
 type qpSchedule struct {
-	at         int    // index in shard.running
-	watch      int    // index in client.sched.watches
-	warm       int    // index in client.sched.warm, plus 1; 0: cold
+	at         int32  // index in shard.running
+	watch      int32  // index in client.sched.watches
+	warm       int32  // index in client.sched.warm, plus 1; 0: cold
 	idleVisits uint32 // idle visits since the last visit that found work
-	postponed  bool   // the visit is postponed to the end of the step
 	with       *shard // the other shard whose lock the postponed visit needs
 }
 
@@ -166,17 +163,23 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1,
 		transport: m.Type, allowed: transports[m.Type].opcodes,
 		sq: sendQueue{mask: 1<<m.LogSQ - 1, managed: m.Managed == 1, cq: sendCQ, registers: registers},
-		rq: receiveQueue{mask: 1<<m.LogRQ - 1, stride: uint(m.LogRQStride), cq: recvCQ},
+		rq: receiveQueue{mask: 1<<m.LogRQ - 1, stride: m.LogRQStride, cq: recvCQ},
+	}
+	switch m.Type {
+	case control.QPTypeXRC:
+		q.xrc = new(extended)
+	case control.QPTypeDCI:
+		q.dc = &dynamic{tolerance: 1 << m.Streams}
+	case control.QPTypeUD:
+		q.datagrams = new(datagrams)
 	}
 	q.fastPath = !q.signed && q.transport < control.QPTypeUD
 	q.carryInline(m.Scatter)
-	if m.Type == control.QPTypeDCI {
-		q.dc.tolerance = 1 << m.Streams
-	}
 	if m.BlueFlame != 0 {
 		q.attachBlueFlame(page, m.BlueFlame)
 	}
-	if q.regions[0], q.sq.ring, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
+	var sq, rec []byte
+	if q.regions[0], sq, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
 		return nil, err
 	}
 	if m.NoReceive == 0 {
@@ -184,7 +187,6 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 			return nil, err
 		}
 	}
-	var rec []byte
 	if q.regions[2], rec, err = c.at("QP doorbell record", m.DBRec, 8); err != nil {
 		return nil, err
 	}
@@ -207,8 +209,8 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 	if q.rq.srq != nil {
 		q.rq.srq.users++
 	}
-	q.sq.blocks = shm.RingOf(q.sq.ring)
-	for i, b := range [...][]byte{q.sq.ring, q.rq.ring, rec} {
+	q.sq.blocks = shm.RingOf(sq)
+	for i, b := range [...][]byte{sq, q.rq.ring, rec} {
 		if b != nil {
 			c.prefault(q.regions[i], b)
 		}

@@ -257,7 +257,7 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
 		return unknownRights(fmt.Sprintf("QP %#06x", q.num), m.Access)
 	}
-	path := q.conn.path
+	path := q.setPath()
 	if given&control.AttrAV != 0 {
 		var err error
 		if path, err = sh.route(q, m.GUID); err != nil {
@@ -286,7 +286,7 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	}
 	sh.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
 	if wired {
-		q.conn.path = path
+		q.conn.path = &path
 		sh.connectWire(q, path)
 	} else if to == control.StateRTR && q.hasPeer() {
 		sh.bind(q)
@@ -308,10 +308,14 @@ func (sh *shard) setState(q *qp, to uint8) {
 		sh.drop(q)
 		q.sq.cq.forget(q.num)
 		q.rq.cq.forget(q.num)
-		q.sq.done, q.sq.ahead, q.sq.enabled, q.rq.done, q.failed, q.faulted, q.conn.bound, q.rnr.index = 0, 0, 0, 0, false, 0, 0, 0
-		q.cast = castPoint{}
-		q.dc.errored = nil
-		q.conn.path = nic.Path{}
+		q.sq.done, q.sq.ahead, q.sq.enabled, q.rq.done, q.failed, q.faulted, q.conn.bound, q.rnrIndex = 0, 0, 0, 0, false, 0, 0, 0
+		if q.datagrams != nil {
+			q.datagrams.cast = castPoint{}
+		}
+		if q.dc != nil {
+			q.dc.errored = nil
+		}
+		q.conn.path = nil
 		q.suspicion = suspicion{reborn: q.suspicion.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
@@ -351,6 +355,14 @@ func (sh *shard) setState(q *qp, to uint8) {
 	}
 }
 
+// setPath returns the path that q.conn has, or the zero path.
+func (q *qp) setPath() nic.Path {
+	if q.conn.path == nil {
+		return nic.Path{}
+	}
+	return *q.conn.path
+}
+
 // route returns the path to the device guid for the next transition of q to RTR: the path that the client
 // has set before, or one that a link knows. The zero path leads to this device.
 func (sh *shard) route(q *qp, guid uint64) (nic.Path, error) {
@@ -360,7 +372,7 @@ func (sh *shard) route(q *qp, guid uint64) (nic.Path, error) {
 	case q.conn.set != nil:
 		return q.conn.set.path, nil
 	case guid == sh.guid, q.transport == control.QPTypeUD:
-		return q.conn.path, nil // as SetPath has said
+		return q.setPath(), nil // as SetPath has said
 	}
 	why := noLinks
 	if sh.router != nil {

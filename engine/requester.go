@@ -5,6 +5,7 @@ package engine
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -17,8 +18,7 @@ const dataOffset = wqe.CtrlSize + wqe.RaddrSize
 // snapshot copies the first block of the next WQE to private memory. From then on only the
 // copy is read, because the client could change the ring.
 func (sh *shard) snapshot(q *qp) {
-	slot := q.sq.done & q.sq.mask
-	*(*[wqe.BlockSize]byte)(sh.scratch.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq.ring[slot*wqe.BlockSize:])
+	*(*shm.Block)(sh.scratch.wqe[:]) = *q.sq.blocks.At(q.sq.done)
 }
 
 // judge judges the WQE of the snapshot and fills sh.scratch.job with the work to do. n is
@@ -34,8 +34,7 @@ func (sh *shard) judge(q *qp, n uint16) verdict {
 			return sh.badSize(q, j, n)
 		}
 		for i := 1; i < j.blocks; i++ {
-			from := (q.sq.done + uint64(i)) & q.sq.mask * wqe.BlockSize
-			copy(sh.scratch.wqe[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.ring[from:])
+			*(*shm.Block)(sh.scratch.wqe[i*wqe.BlockSize:]) = *q.sq.blocks.At(q.sq.done + uint64(i))
 		}
 	}
 	if q.signed && wqe.Sign(sh.scratch.wqe[:h.ds()*wqe.UnitSize]) != h.signature() {

@@ -12,10 +12,10 @@ var plantedRules = []plantedChange{
 	{"XRC: remote keys of every domain", "xrc_respond.go", "k.domain() == j.srq.pd &&", "", "TestXRC"},
 	{"XRC: receives name keys of the target's domain", "xrc_respond.go", "if j.srq != nil {\n\t\treturn j.srq.pd", "if j.srq == nil {\n\t\treturn j.srq.pd", "TestXRC"},
 	{"XRC: the target's user index", "xrc_respond.go", "return j.srq.cq, j.srq.uidx", "return j.srq.cq, j.peer.uidx", "TestXRCOperations"},
-	{"XRC: a target ends with its maker", "xrc.go", "if len(q.others) == 0 {", "if q.client == c || len(q.others) == 0 {", "TestXRCDomains"},
+	{"XRC: a target ends with its maker", "xrc.go", "if len(q.xrc.others) == 0 {", "if q.client == c || len(q.xrc.others) == 0 {", "TestXRCDomains"},
 	{"XRC: the first close ends the domain", "xrc.go", "d.members[c].opened > 0 {", "d.members[c].opened > 1 {", "TestXRCDomains"},
 	{"XRC: a domain in use is closed", "xrc.go", "mine.opened == 1 && mine.used > 0", "mine.opened == 1 && mine.used > 2", "TestXRCDomains"},
-	{"XRC: events only for one client", "xrc.go", "for _, c := range q.others {", "for _, c := range q.others[:0] {", "TestXRCDomains"},
+	{"XRC: events only for one client", "xrc.go", "for _, c := range q.xrc.others {", "for _, c := range q.xrc.others[:0] {", "TestXRCDomains"},
 	{"XRC: a target of another domain is opened", "xrc.go", "q == nil || q.xrcd != d", "q == nil", "TestXRCDomains"},
 
 	{"inline: results of WQEs without a CQE", "inline.go", " && j.head.ce() >= wqe.CEAlways", "", "TestInline"},
@@ -27,7 +27,7 @@ var plantedRules = []plantedChange{
 	{"inline: in the second half of an entry of 128 bytes", "inline.go", "q.buf[slot<<7:]", "q.buf[slot<<7+64:]", "TestInline"},
 
 	{"moderation: one completion late", "moderate.go", "q.next-p.first < p.count", "q.next-p.first <= p.count", "TestModeration"},
-	{"moderation: the period is never over", "moderate.go", "&& sh.clock()-p.since < p.period", "", "TestModeration"},
+	{"moderation: the period is never over", "moderate.go", "&& sh.now()-p.since < p.period", "", "TestModeration"},
 	{"moderation: the count is never reached", "moderate.go", "q.next-p.first < p.count && ", "", "TestModeration"},
 	{"moderation: what waits stays when it ends", "moderate.go", "if waits && q.armed {", "if waits && !q.armed {", "TestModeration"},
 	{"moderation: the device oversleeps", "moderate.go", "return p.since + p.period", "return ^uint64(0)", "TestSleepEndsForModeration|TestModeration"},

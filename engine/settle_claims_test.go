@@ -87,6 +87,7 @@ func TestSettleMeetsAFault(t *testing.T) {
 
 // Other clients have their turns while Settle asks many queue pairs what they announce.
 func TestSettleTakesTurns(t *testing.T) {
+	roomy(t)
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
 	for range portion + 1 {

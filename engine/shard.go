@@ -124,8 +124,7 @@ type shardHooks struct {
 	noFastPath  bool          // no WQE takes the fast path
 	uncontended bool          // cores never count as contended
 	explainAll  bool          // no explanation is held back
-	stopTimers  bool          // the timers of stalls do not run, a test ends them; and no suspicion lasts long enough to be explained
-	guardTime   uint64        // the time for guards; 0: the device clock
+	heldClock   uint64        // the device clock, which a test holds here, for all that depends on time; 0: it runs
 	sleepBound  time.Duration // longest sleep without a wakeup; 0: sleepTime
 }
 
@@ -204,4 +203,15 @@ func (sh *shard) clock() uint64 {
 		sh.ticks = clock.Now()
 	}
 	return sh.ticks
+}
+
+// now is clock for all that depends on time. It differs from clock only if a test holds the clock.
+func (sh *shard) now() uint64 { return sh.hooks.hold(sh.clock()) }
+
+// hold returns where a test holds the device clock, or now.
+func (h *shardHooks) hold(now uint64) uint64 {
+	if h.heldClock != 0 {
+		return h.heldClock
+	}
+	return now
 }

@@ -17,16 +17,16 @@ import (
 // sees at once when the reason is gone, and the timer only counts the tries.
 type stall struct {
 	kind     stallKind
-	since    uint64 // device clock when the wait began
 	left     uint8  // remaining tries
 	forever  bool   // tries are not counted
+	index    uint32 // if kind is behindCQ: the producer index that cq must reach
+	since    uint64 // device clock when the wait began
 	interval uint64 // time between tries, in cycles
 	deadline uint64 // end of this try, on the device clock
 	cq       *cq    // if kind is behindCQ: the completion queue whose producer index must reach index
-	index    uint32
-	at       int    // index of the queue in client.sched.stalled
 	again    uint64 // device clock at which a peer in another shard is tried again
 	srq      *srq   // if kind is notReady, on XRC: the XSRQ that has no receive
+	at       int32  // index of the queue in client.sched.stalled
 }
 
 type stallKind uint8
@@ -41,7 +41,7 @@ const (
 // wait stalls q, so that its next WQE waits. If the WQE waits for a receive, timer is the
 // code of the responder's min_rnr_timer. If no try is left, the WQE fails.
 func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
-	s := stall{kind: kind, since: sh.clock()}
+	s := stall{kind: kind, since: sh.now()}
 	switch kind {
 	case noPeer:
 		// There is a first try, and then there are retry_cnt more. Each takes 4.096 us << timeout.
@@ -52,8 +52,8 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 		s.left = q.attr.RNRRetry
 		s.forever = s.left == 7
 		s.interval = clock.Cycles(packet.RNRTimer(timer))
-		if !s.forever && q.rnr.index == q.sq.done+1 {
-			s.left = q.rnr.left // another queue took the receive that this WQE waited for
+		if !s.forever && q.rnrIndex == q.sq.done+1 {
+			s.left = q.rnrLeft // another queue took the receive that this WQE waited for
 		}
 		if s.left == 0 {
 			return sh.failRetries(q, kind)
@@ -64,9 +64,6 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 		}
 	}
 	s.deadline = s.since + s.interval
-	if sh.hooks.stopTimers {
-		s.deadline = ^uint64(0)
-	}
 	sh.stallFor(q, s)
 	return waiting
 }
@@ -74,7 +71,7 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 // stallFor puts q on the list of stalled queues.
 func (sh *shard) stallFor(q *qp, s stall) {
 	c := q.client
-	s.at = len(c.sched.stalled)
+	s.at = int32(len(c.sched.stalled))
 	q.stall = s
 	c.sched.stalled = append(c.sched.stalled, q)
 	c.shard.stalled++
@@ -145,14 +142,14 @@ func (sh *shard) try(q *qp) bool {
 	switch {
 	case sh.cleared(q):
 		if s.kind == notReady && q.reaches(q.conn.peer) { // there is a receive, but another queue may take it
-			q.rnr.index, q.rnr.left = q.sq.done+1, s.left
+			q.rnrIndex, q.rnrLeft = q.sq.done+1, s.left
 		}
 		sh.unstall(q)
 		return true
 	case s.forever:
 		sh.explainWait(q)
 		return false
-	case sh.clock() < s.deadline:
+	case sh.now() < s.deadline:
 		return false
 	case s.left == 0:
 		sh.failWaiting(q, s.kind)
@@ -184,7 +181,7 @@ func (sh *shard) cleared(q *qp) bool {
 // Nothing else would tell a programmer who forgot to post receives.
 func (sh *shard) explainWait(q *qp) {
 	s := &q.stall
-	if q.suspicion.waits || s.kind == behindCQ || sh.clock()-s.since < clock.Cycles(suspicionTime) {
+	if q.suspicion.waits || s.kind == behindCQ || sh.now()-s.since < clock.Cycles(suspicionTime) {
 		return
 	}
 	q.suspicion.waits = true

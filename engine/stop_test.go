@@ -94,6 +94,7 @@ func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 // the stop.
 func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	r := newRig(t, Config{})
+	r.e.Engine.hooks.stopBound = 0
 	a := r.host("a")
 	c := a.cq(control.CQ{Flags: control.CQIgnoreOverrun})
 	p := a.qp(control.QP{}, c, c)

@@ -73,13 +73,13 @@ func (sh *shard) diagnoseQP(q *qp) {
 		return
 	}
 	code, why := sh.suspect(q, send, receive)
-	now := clock.Now()
+	now := sh.hooks.hold(clock.Now())
 	switch o := &q.suspicion; {
 	case why == "":
 		o.since = 0
 	case o.since == 0 || o.suspected != code:
 		o.suspected, o.since = code, now
-	case now-o.since > clock.Cycles(suspicionTime) && !sh.hooks.stopTimers:
+	case now-o.since > clock.Cycles(suspicionTime):
 		o.said = true
 		sh.explainQueue(q, code, "%s", why)
 	}
@@ -114,7 +114,7 @@ func (sh *shard) suspect(q *qp, send, receive uint32) (codes.Code, string) {
 // right index and QPN is there.
 func (q *qp) blocksAt(index uint64) int {
 	var b [wqe.CtrlSize]byte
-	copy(b[:], q.sq.ring[index&q.sq.mask*wqe.BlockSize:])
+	copy(b[:], q.sq.blocks.At(index)[:])
 	if h := parseHead(&b); h.place() == place(q.num, index) && h.opcode() < 64 && q.allowed>>h.opcode()&1 != 0 {
 		return h.blocks()
 	}
@@ -173,7 +173,7 @@ func (q *qp) endsAt(n uint64) bool {
 
 // rung reports whether a register in the bank of q's UAR page names q.
 func (sh *shard) rung(q *qp) bool {
-	mem := q.sq.registers
+	mem := q.sq.registers.Bytes()
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
 			if uint32(shm.BE64At(mem, at).Observe())>>8 == q.num {

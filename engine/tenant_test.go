@@ -5,11 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -115,7 +115,7 @@ func TestChargesAreRefunded(t *testing.T) {
 	want[quota.Memory] += regionCost + socketCost
 	require.Equal(t, want, r.e.ledger.Has(7))
 	require.NoError(t, c.Close()) // this seals the UAR pages first, off this goroutine
-	require.Eventually(t, func() bool { return r.e.ledger.Has(7) == quota.Charge{} }, 10*time.Second, time.Millisecond)
+	await.Until(t, "all charges are refunded", func() bool { return r.e.ledger.Has(7) == quota.Charge{} })
 }
 
 // A client with many objects is closed in portions, and other clients wait for one portion

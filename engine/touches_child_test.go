@@ -108,7 +108,7 @@ func (r *rig) mappedHost(name string) *host {
 	h.c, err = r.e.attachLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
-	h.mem, err = shm.CreateSealed(name, hostSize/8)
+	h.mem, err = shm.CreateSealed(name, hostSize/2)
 	require.NoError(r, err)
 	h.region = h.addRegion(h.base, h.mem)
 	h.pd = h.allocPD()
@@ -122,7 +122,8 @@ func (c *stepped) stage(r touchRow) *stage {
 	}
 	r.form.Requests = (r.warm + 1) * max(r.form.Batch, 1)
 	s := &stage{rig: newRig(c.t, Config{}), c: c, row: r}
-	s.e.hooks.noFastPath, s.e.hooks.stopTimers = r.form.SlowPath, true
+	s.e.hooks.noFastPath = r.form.SlowPath
+	s.e.holdClock()
 	var err error
 	s.source, err = traffic.NewSource(r.op, r.bytes, r.form)
 	require.NoError(c.t, err, r.name)

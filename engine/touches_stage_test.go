@@ -38,8 +38,8 @@ func (s *stage) doorbell(watch func(what string, list []cost.Access, step func()
 	}
 	watch("idle", idle, func() {
 		if s.row.form.Events {
-			s.e.sched.turn = hintTurns - 1 // the step in which the device looks whether CQs are armed
-			s.e.diagnosed = s.q.q.sched.at // in the same step, the next queue pair after this is diagnosed
+			s.e.sched.turn = hintTurns - 1      // the step in which the device looks whether CQs are armed
+			s.e.diagnosed = int(s.q.q.sched.at) // in the same step, the next queue pair after this is diagnosed
 			s.e.Step()
 			return
 		}

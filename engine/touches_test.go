@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
@@ -55,14 +55,13 @@ func watchChild(t *testing.T, variable string) (n int) {
 	// The scheduler must not send signals to the thread while it is stepped.
 	cmd.Env = append(os.Environ(), variable+"="+strconv.FormatBool(*everyTouch), "GODEBUG=asyncpreemptoff=1")
 	cmd.ExtraFiles = []*os.File{theirWindows}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // if this test ends in the middle
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	acks, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	_ = theirWindows.Close()
-	limit := time.AfterFunc(9*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
 
 	for in := json.NewDecoder(bufio.NewReader(windows)); ; n++ {
 		var w watching

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -32,6 +31,10 @@ type twin struct {
 	inRegister        int // blocks that were executed from the BlueFlame register
 }
 
+// twinSize is the size of the region of a twin's client. There are thousands of twins, and all of their memory is
+// cleared and compared.
+const twinSize = 256 << 10
+
 // newTwins makes both engines. prepare makes the queue pairs; nil means reliable
 // connections.
 func newTwins(t testing.TB, prepare func(a, b *host) (p, q *end)) *twins {
@@ -58,14 +61,12 @@ func withCQs(m control.QP, logA, logB uint8) func(a, b *host) (p, q *end) {
 
 func newTwin(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *twin {
 	t.Helper()
-	e, err := newEngine(Config{}, rand.NewChaCha8([32]byte{1}))
-	require.NoError(t, err)
-	w := &twin{rig: &rig{TB: t, e: e.shards[0]}}
-	e.hooks.sendsNow = true // as in newRig
-	w.e.hooks.noFastPath = slow
-	w.e.hooks.stopTimers = true
-	w.e.hooks.explainAll = true
+	w := &twin{rig: newRepeatable(t, Config{})}
+	w.e.hooks.noFastPath, w.e.hooks.explainAll = slow, true
+	size := regionSize
+	regionSize = min(size, twinSize)
 	w.a, w.b = w.host("a"), w.host("b")
+	regionSize = size
 	w.events = [2]func() *control.Event{w.a.events(), w.b.events()}
 	w.local, w.far, w.inbox = w.a.full(8192, 1), w.b.full(8192, 2), w.b.full(8192, 3)
 	w.p, w.q = prepare(w.a, w.b)
@@ -208,8 +209,8 @@ func (t *twins) compare() {
 // and -1 otherwise. What q.rnr says of an earlier WQE has no effect: one engine may have
 // executed that WQE from the BlueFlame register, before the other engine's WQE waited.
 func (q *qp) triesLeft() int {
-	if q.rnr.index != q.sq.done+1 {
+	if q.rnrIndex != q.sq.done+1 {
 		return -1
 	}
-	return int(q.rnr.left)
+	return int(q.rnrLeft)
 }

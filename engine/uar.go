@@ -44,7 +44,7 @@ func (c *client) uarPages() int {
 
 // uarPage returns the bank of a UAR page, and the offset of the page in the bank. The
 // device will read the bank, so uarPage refuses a bank that can still lose pages.
-func (c *client) uarPage(what string, page uint16) (bank []byte, at uint64, err error) {
+func (c *client) uarPage(what string, page uint16) (bank *shm.Region, at uint64, err error) {
 	n, all := int(page), append([]*shm.Region{c.uar}, c.banks...)
 	for _, r := range all {
 		k := r.Size() / doorbell.UARPageSize
@@ -56,7 +56,7 @@ func (c *client) uarPage(what string, page uint16) (bank []byte, at uint64, err 
 			return nil, 0, control.Errorf(control.CodeMemory,
 				"%s: the UAR pages can still lose pages; map them, then add F_SEAL_FUTURE_WRITE, before queues are made", what)
 		}
-		return r.Bytes(), uint64(n) * doorbell.UARPageSize, nil
+		return r, uint64(n) * doorbell.UARPageSize, nil
 	}
 	return nil, 0, control.Errorf(control.CodeInvalid, "%s: UAR page %d; there are %d", what, page, c.uarPages())
 }

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -38,7 +38,7 @@ func TestAddRegisters(t *testing.T) {
 		bank, at, err := c.uarPage("QP", page)
 		require.NoError(t, err)
 		require.Equal(t, want.at, at, "page %d", page)
-		require.Same(t, &want.bank[0], &bank[0], "page %d", page)
+		require.Same(t, &want.bank[0], &bank.Bytes()[0], "page %d", page)
 	}
 	_, _, err = c.request(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], requestMemory{})
 	require.ErrorContains(t, err, "CQ: UAR page 9; there are 9")
@@ -58,7 +58,7 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	r.e.releaseMemory(7, mem)
-	require.Eventually(t, func() bool { return r.e.ledger.Has(7) == quota.Charge{} }, 10*time.Second, time.Millisecond)
+	await.Until(t, "all charges are refunded", func() bool { return r.e.ledger.Has(7) == quota.Charge{} })
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	require.NoError(t, err)
 	require.NotZero(t, seals&unix.F_SEAL_FUTURE_WRITE)

@@ -17,10 +17,7 @@ type wireTwins [2]*wireTarget
 
 func newWireTwins(t testing.TB) (w wireTwins) {
 	for i := range w {
-		e, err := newEngine(Config{Slice: 2048, Burst: 4}, rand.NewChaCha8([32]byte{1}))
-		require.NoError(t, err)
-		r := &rig{TB: t, e: e.shards[0]}
-		e.hooks.sendsNow = true // as in newRig
+		r := newRepeatable(t, Config{Slice: 2048, Burst: 4})
 		r.e.hooks.noFastPath, r.e.hooks.explainAll = i == 1, true
 		w[i] = newWireTargetOn(t, r)
 		w[i].again()
@@ -86,36 +83,9 @@ func firstDifference(a, b []byte) int {
 	return len(a)
 }
 
-// letTimersRunOut lets the timers run out that timeOut has chosen, and no others, however long the
-// test takes.
-func (x *wireTarget) letTimersRunOut() {
-	x.e.expireTimers(x.e.clock())
-	for _, t := range x.e.timers.buckets {
-		for ; t != nil; t = t.next {
-			if t.deadline > 1 {
-				t.deadline = 1 << 62
-			}
-		}
-	}
-}
-
-// rest is settle, but no timer runs out because the test takes long.
-func (x *wireTarget) rest() {
-	x.c.rounds = 0
-	for idle := 0; idle <= armTurns; idle++ {
-		if x.c.carry()+x.e.Step() > 0 || idle == armTurns && x.c.timeOut() {
-			idle = 0
-		}
-		x.letTimersRunOut()
-	}
-}
-
 // play gives both twins the acts in, one after another. Each act has time to be carried out: of WQEs
 // that are sent together, the fast path asks for fewer acknowledgements.
 func (w wireTwins) play(t *testing.T, in []byte) {
-	for _, x := range w {
-		x.TB, x.rig.TB = t, t
-	}
 	for ; len(in) >= 8; in = in[8:] {
 		for _, x := range w {
 			if in[7]&0x80 != 0 {
@@ -130,7 +100,7 @@ func (w wireTwins) play(t *testing.T, in []byte) {
 					}
 				}
 				x.e.Step()
-				x.letTimersRunOut()
+				x.e.expireTimers(x.e.now()) // those that timeOut has chosen; a step looks at them only sometimes
 			}
 		}
 		w.compare(t, in[:8])
@@ -139,19 +109,17 @@ func (w wireTwins) play(t *testing.T, in []byte) {
 		for i := range x.c.ports {
 			x.c.ports[i].SetUp(true)
 		}
-		x.rest()
+		x.settle()
 	}
 	w.compare(t, nil)
 	for _, x := range w {
 		x.check()
-		x.again()
 	}
 }
 
 // Whatever a peer sends and whatever clients do meanwhile, the fast path does what the general path
 // does. Most packets and WQEs are of the kinds that take the fast path, or nearly.
 func TestWireFastPathAgreesAtRandom(t *testing.T) {
-	w := newWireTwins(t)
 	fast := []packet.Operation{packet.WriteOnly, packet.ReadRequest, packet.ReadResponseOnly, packet.WriteOnly, packet.ReadRequest, packet.Acknowledge, packet.SendOnly, packet.WriteFirst}
 	for seed := range seeds() {
 		rng := rand.New(rand.NewPCG(seed, 6))
@@ -177,7 +145,7 @@ func TestWireFastPathAgreesAtRandom(t *testing.T) {
 				a[1] = byte(rng.IntN(2))
 			}
 		}
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { w.play(t, in) })
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { newWireTwins(t).play(t, in) })
 		if t.Failed() {
 			return
 		}

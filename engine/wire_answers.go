@@ -277,8 +277,8 @@ func (sh *shard) refusedByPeer(q *qp, a answer) {
 	}
 	j := sh.scratch.job
 	who := "why is said to its owner"
-	if w := q.wire; w.guard.answers.Doubtful(sh.guardClock()) {
-		n, _ := w.guard.answers.Counted(sh.guardClock())
+	if w := q.wire; w.guard.answers.Doubtful(sh.now()) {
+		n, _ := w.guard.answers.Counted(sh.now())
 		who = fmt.Sprintf("perhaps it did not: %d answers with impossible PSNs have come from its address, so this one may be forged, too", n)
 	}
 	sh.explain(q, codes.LinkRefused, "%v: peer QP %#06x on link %s refused it (%s); %s",

@@ -25,7 +25,7 @@ func (p *end) runOut() {
 	sh := p.h.e
 	require.True(p.h, p.q.wire.timer.running())
 	p.q.wire.timer.deadline = 1
-	sh.timers.tick, sh.timers.due = sh.clock()/sh.timers.perTick()-wheelBuckets-1, 0
+	sh.timers.tick, sh.timers.due = sh.now()/sh.timers.perTick()-wheelBuckets-1, 0
 	sh.sched.turn += -sh.sched.turn % timerTurns
 }
 

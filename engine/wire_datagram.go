@@ -19,6 +19,13 @@ import (
 // port takes from a carrier have the 40 bytes of the GRH before the payload. Packets that the
 // device gives to a port have them only if the port says so.
 
+// A datagrams is what a UD queue pair has besides that which every queue pair has.
+type datagrams struct {
+	away   awayPath  // how the last datagram left the device
+	groups []*group  // its multicast groups
+	cast   castPoint // the datagram to a group that is being delivered
+}
+
 // An awayPath is the path to which the address vectors of a UD queue pair have led last.
 type awayPath struct {
 	asked  nic.Address
@@ -62,14 +69,14 @@ func (sh *shard) leaves(q *qp, av *wqe.AV) bool {
 	if len(c.sources) == 0 && c.gids == nil {
 		return false // the datagrams of native clients stay on this device
 	}
-	a := &q.away
-	if a.routes != sh.routes || a.asked != to || a.old(sh.clock()) {
+	a := &q.datagrams.away
+	if a.routes != sh.routes || a.asked != to || a.old(sh.now()) {
 		a.asked, a.routes = to, sh.routes
 		a.path, a.err = sh.router.Route(to)
 		if p := a.path.Port; a.err == nil && p != nil && !c.maySend(av, &to.From, p.(*port)) {
 			a.err = errNotAsked
 		}
-		a.when = sh.clock()
+		a.when = sh.now()
 	}
 	// A client without a GID table need not write addresses into its WQEs.
 	return a.path.Port != nil || a.err != nil && c.gids != nil
@@ -91,7 +98,7 @@ func (p *port) network() bool { return !p.cfg.GRH }
 
 // sendDatagram sends the datagram of j to another device.
 func (sh *shard) sendDatagram(q *qp, j *job, av *wqe.AV) verdict {
-	a := &q.away
+	a := &q.datagrams.away
 	if a.err != nil {
 		sh.explain(q, codes.LinkNone, "datagram to QP %#06x: %s; it is dropped", av.DQP, a.err)
 		return sh.loseMessage(j)

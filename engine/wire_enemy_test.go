@@ -4,13 +4,12 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -298,6 +297,31 @@ func TestPSNsOfACKs(t *testing.T) {
 	}
 }
 
+// A responder tells packets before and after the one that it expects apart, where PSNs begin anew.
+func TestPSNsOfRequests(t *testing.T) {
+	defer func() { firstPSN = 7 }()
+	firstPSN = 0xffffff
+	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
+	r, _, q := duo(t, Config{})
+	to := q.h.full(64, 7)
+	stats := &q.q.wire.port.stats
+	give := func(psn uint32) {
+		q.give(rc(packet.WriteOnly), psn, readHeader(to, 0, 8), make([]byte, 8))
+		r.carried(1)
+	}
+	give(1)
+	require.Equal(t, uint64(1), stats.Gaps)
+	give(0xffffff)
+	give(0)
+	require.Equal(t, uint32(1), q.q.wire.in.psn)
+	require.Zero(t, stats.Duplicates)
+	give(0xffffff)
+	require.Equal(t, uint64(1), stats.Duplicates)
+	require.Equal(t, uint64(1), stats.Gaps)
+	require.Zero(t, stats.OutOfWindow)
+	require.Equal(t, uint32(1), q.q.wire.in.psn)
+}
+
 // Atomics are executed once, whatever a cable does.
 func TestAtomicsOnce(t *testing.T) {
 	const each, seeds = 100, 24
@@ -488,8 +512,8 @@ func TestLinkedClients(t *testing.T) {
 	r.e.Do(func() { d.c.move(second) })
 	other := d.openXRCD()
 	require.NoError(t, a.c.JoinXRCD(other))
-	require.Equal(t, first, a.c.shard, "its queue pair is on a wire")
-	require.Equal(t, first, d.c.shard)
+	require.Same(t, first, a.c.shard, "its queue pair is on a wire")
+	require.Same(t, first, d.c.shard)
 
 	p.toState(control.StateRST)
 	require.NoError(t, c.c.Close())
@@ -545,17 +569,14 @@ func TestRoomEndsASleep(t *testing.T) {
 	rouse()
 	r.until("asleep again, with the packet", func() bool { now := p.h.slept(); return now != 0 && now != first })
 	var k packetring.Packet
-	for until := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
-		require.True(t, time.Now().Before(until), "the packet is not sent")
+	r.until("the packet is sent", func() bool {
 		ok, err := r.cable.from[side].Next(&k)
 		require.NoError(t, err)
-		if ok && len(k.Payload) == 64 {
-			break
-		}
 		if !ok {
 			r.cable.from[side].Free()
 		}
-	}
+		return ok && len(k.Payload) == 64
+	})
 }
 
 // A link that is given up by the thread of one shard does not touch what other shards read.
@@ -573,11 +594,7 @@ func TestLinkGivenUpAmongShards(t *testing.T) {
 		// Headers of 200 bytes are longer than a slot.
 		shm.BlockAt(c.ports[0].cfg.Receive.Memory(), 2*packetring.SlotSize).PublishFirst(1<<32 | 200<<16)
 		c.ports[0].Arrived()
-		select {
-		case <-gone:
-		case <-time.After(time.Minute):
-			t.Fatal("the link is not given up")
-		}
+		await.Receive(t, "the link is given up", gone)
 		require.False(t, c.ports[0].Stats().Up)
 		require.True(t, c.ports[1].Stats().Up)
 	}

@@ -166,14 +166,15 @@ func TestPathIsAskedForAgain(t *testing.T) {
 	router := &changing{port: &port{}}
 	sh.router = router
 	p.h.c.sources = []nic.Source{{GID: p.h.c.hosted.GID, Network: true}}
+	p.q.datagrams = new(datagrams)
 	av := &wqe.AV{RGID: [16]byte{0xfe, 0x80, 15: 9}}
 	for range 3 {
 		require.True(t, sh.leaves(p.q, av))
-		require.EqualValues(t, 1, p.q.away.path.Number)
+		require.EqualValues(t, 1, p.q.datagrams.away.path.Number)
 	}
 	sh.ticks = sh.clock() + clock.Cycles(pathTime) + 1
 	for range 3 {
 		require.True(t, sh.leaves(p.q, av))
-		require.EqualValues(t, 2, p.q.away.path.Number)
+		require.EqualValues(t, 2, p.q.datagrams.away.path.Number)
 	}
 }

@@ -313,7 +313,7 @@ func TestWireFastPathRules(t *testing.T) {
 			}
 			then(func(x *wireTarget) { scene(x, x.pairs[0][0], x.pairs[0][1]) })
 			then(func(x *wireTarget) { x.e.Step(); x.c.carry() })
-			then((*wireTarget).rest)
+			then((*wireTarget).settle)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/packet"
@@ -26,10 +27,14 @@ type wireTarget struct {
 	ud    *end
 }
 
-func newWireTarget(f testing.TB) *wireTarget { return newWireTargetOn(f, newRig(f, targetConfig)) }
+func newWireTarget(t testing.TB) *wireTarget {
+	x := newWireTargetOn(t, newRepeatable(t, targetConfig))
+	x.again()
+	return x
+}
 
-func newWireTargetOn(f testing.TB, r *rig) *wireTarget {
-	x := &wireTarget{target: newTargetOn(f, r)}
+func newWireTargetOn(t testing.TB, r *rig) *wireTarget {
+	x := &wireTarget{target: newTargetOn(r)}
 	x.cqA, x.cqB = x.a.cq(control.CQ{LogSize: 10}), x.b.cq(control.CQ{LogSize: 10})
 	x.c = x.newCable(nic.PortConfig{MTU: 256, Window: 2048}, &fates{})
 	for i, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
@@ -39,7 +44,7 @@ func newWireTargetOn(f testing.TB, r *rig) *wireTarget {
 	x.srq = x.b.xsrq(control.XSRQ{XRCDN: domain}, x.cqB)
 	x.pairs[2] = [2]*end{x.a.qp(control.QP{Type: control.QPTypeXRC, NoReceive: 1}, x.cqA, x.cqA), x.b.target(domain)}
 	x.ud = x.b.qp(control.QP{Type: control.QPTypeUD}, x.cqB, x.cqB)
-	require.NoError(f, x.b.c.SetSources([]nic.Source{{}, {GID: gid("192.0.2.1")}}))
+	require.NoError(t, x.b.c.SetSources([]nic.Source{{}, {GID: gid("192.0.2.1")}}))
 	for i := range uint16(8) {
 		x.srq.put(i, x.far.data(0, 512))
 	}
@@ -298,8 +303,6 @@ func (x *wireTarget) act(in []byte) {
 // and which packet or which act of a client; bit 7 of the last decides. Bits 0 and 1 of the last
 // choose how many steps follow, bits 2 and 3 from which ports packets are carried.
 func FuzzWire(f *testing.F) {
-	x := newWireTarget(f)
-	x.again()
 	for op := range 256 {
 		if packet.Opcode(op).Info().Known {
 			for q := range byte(8) {
@@ -311,12 +314,11 @@ func FuzzWire(f *testing.F) {
 		f.Add([]byte{0, a, 0, 0, 0, 200, 0, 1, 1, a, 0, 0, 0, 200, 0, 1, 2, a, 1, 0, 0, 200, 0, 0x0f})
 		f.Add([]byte{0, 1, 0, 0, 0, 200, 0, 5, 0, a, 1, 1, 1, 1, 1, 5, 4, 17, 0, 0, 0, 0, 0x1f, 0x81, 4, 17, 1, 0, 0, 0, 0x62, 0x81})
 	}
-	f.Fuzz(x.play)
+	f.Fuzz(func(t *testing.T, in []byte) { newWireTarget(t).play(in[:min(len(in), 8*mostActs)]) })
 }
 
-// play lets the acts in happen, checks what must hold after each step, and connects everything anew.
-func (x *wireTarget) play(t *testing.T, in []byte) {
-	x.TB, x.rig.TB = t, t
+// play lets the acts in happen, and checks what must hold after each step.
+func (x *wireTarget) play(in []byte) {
 	last := map[uint32]int{}
 	for len(in) >= 8 && len(in) < 1024 {
 		if in[7]&0x80 != 0 {
@@ -343,23 +345,25 @@ func (x *wireTarget) play(t *testing.T, in []byte) {
 	x.counts()
 	x.orderly(last)
 	x.check()
-	x.again()
 }
 
-var wireSeeds = flag.Int("wireseeds", 400, "random sequences of acts in TestWireAtRandom and TestWireFastPathAgreesAtRandom; an eighth under the race detector")
+var wireSeeds = flag.Int("wireseeds", 0, "random sequences of acts in TestWireAtRandom and TestWireFastPathAgreesAtRandom; 0: 100, or 400 with -explore; an eighth under the race detector")
 
-// seeds returns how many random sequences are run.
+// seeds returns how many random sequences are run. A sequence is a subtest with the name of its seed, and
+// does the same when it is run alone.
 func seeds() uint64 {
-	if shm.RaceEnabled {
-		return uint64(*wireSeeds+7) / 8
+	n := *wireSeeds
+	if n == 0 {
+		n = explore.Rounds(100, 400)
 	}
-	return uint64(*wireSeeds)
+	if shm.RaceEnabled {
+		n = (n + 7) / 8
+	}
+	return uint64(n)
 }
 
 // Random acts, more of them one after another than a fuzzer begins with.
 func TestWireAtRandom(t *testing.T) {
-	x := newWireTarget(t)
-	x.again()
 	var known []byte
 	for op := range 256 {
 		if packet.Opcode(op).Info().Known {
@@ -389,7 +393,7 @@ func TestWireAtRandom(t *testing.T) {
 				a[1] = byte(rng.IntN(6)) // errors of its own end a queue pair too soon
 			}
 		}
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { x.play(t, in) })
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { newWireTarget(t).play(in) })
 		if t.Failed() {
 			return
 		}

@@ -105,19 +105,11 @@ func (g *pathGuard) half(answers bool) *half {
 	return &g.requests
 }
 
-// guardClock returns the time for guards.
-func (sh *shard) guardClock() uint64 {
-	if sh.hooks.guardTime != 0 {
-		return sh.hooks.guardTime
-	}
-	return sh.clock()
-}
-
 // shutOut is called for each packet that has come for q during an alarm, and reports whether it is dropped,
 // because the path is closed. With the packet the path may open, or the alarm end.
 func (sh *shard) shutOut(p *port, q *qp, info *packet.Info) bool {
 	w := q.wire
-	g, now := w.guard, sh.guardClock()
+	g, now := w.guard, sh.now()
 	if !g.requests.Doubtful(now) && !g.answers.Doubtful(now) {
 		g.setAlarm(false)
 		g.open(sh, false)
@@ -171,7 +163,7 @@ func (w *wire) near(answers bool) *uint64 {
 func (sh *shard) crowded(p *port, q *qp, answers bool) bool {
 	w := q.wire
 	near := w.near(answers)
-	if !w.guard.alarm || sh.guardClock() >= *near {
+	if !w.guard.alarm || sh.now() >= *near {
 		return false
 	}
 	*near = 0
@@ -187,7 +179,7 @@ func (sh *shard) crowded(p *port, q *qp, answers bool) bool {
 // count. While there is one, all do: they may be those of the scan that come shortly before it hits.
 func (sh *shard) strays(p *port, q *qp, far, answers bool) bool {
 	w := q.wire
-	h, now := w.guard.half(answers), sh.guardClock()
+	h, now := w.guard.half(answers), sh.now()
 	if !far && !h.Doubtful(now) {
 		return false
 	}
@@ -231,7 +223,7 @@ func perSecond(n uint64, d time.Duration) uint64 {
 // many guesses have come that it may be one of them. A NAK would end the connection. If it was the
 // peer's, the peer gets no answer, and its retries run out.
 func (sh *shard) doubted(q *qp) bool {
-	if q.wire == nil || !q.reliable() || !q.wire.guard.requests.Doubtful(sh.guardClock()) {
+	if q.wire == nil || !q.reliable() || !q.wire.guard.requests.Doubtful(sh.now()) {
 		return false
 	}
 	q.wire.port.stats.Doubted++

@@ -34,7 +34,7 @@ func scanned(t *testing.T, rate int) (p, q *end, s *scanner) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
 	s = &scanner{r, q, rate, r.e.shards[0]}
-	s.sh.hooks.guardTime = 1 << 40
+	s.sh.holdClock()
 	return p, q, s
 }
 
@@ -50,7 +50,7 @@ func (s *scanner) send(q *end, op packet.Opcode, psn uint32, more, payload []byt
 	copy(h, head)
 	copy(b, payload)
 	ring.Publish(w.from)
-	s.sh.hooks.guardTime += clock.Cycles(time.Second) / uint64(s.rate)
+	s.sh.hooks.heldClock += clock.Cycles(time.Second) / uint64(s.rate)
 }
 
 // writes tries all PSNs from first on, n of them, with WRITEs.
@@ -68,10 +68,22 @@ func (s *scanner) writes(first uint32, n int, to *key, value byte) {
 	}
 }
 
+// untilClosed goes on with PSNs far from the right one until the next n packets of the scan find the path closed. It
+// returns how many it has sent. The path is open to one packet of 200 at 100,000 a second, and which these are
+// depends on the frequency of the clock.
+func (s *scanner) untilClosed(n int, to *key, value byte) (sent int) {
+	d := uint64(n) * (clock.Cycles(time.Second) / uint64(s.rate))
+	for !s.to.q.wire.guard.requests.Closed(s.sh.hooks.heldClock + d) {
+		s.writes(firstPSN+1<<20, 32, to, value)
+		sent += 32
+	}
+	return sent
+}
+
 // lose loses what the victim has sent.
 func (s *scanner) lose() { s.to.sentBy() }
 
-func (s *scanner) wait(d time.Duration) { s.sh.hooks.guardTime += clock.Cycles(d) }
+func (s *scanner) wait(d time.Duration) { s.sh.hooks.heldClock += clock.Cycles(d) }
 
 // explained returns the texts of the explanations with a code.
 func explained(next func() *control.Event, code codes.Code) (texts []string) {
@@ -92,7 +104,9 @@ func TestScanOfPSNsDoesNotHit(t *testing.T) {
 			ev, to := q.h.events(), q.h.full(64, 7)
 			was := append([]byte(nil), to.mem...)
 			before := pathReach + 20_000
-			s.writes(firstPSN-uint32(before), before+5000, to, 0xbd)
+			s.writes(firstPSN-uint32(before), before-100, to, 0xbd)
+			before += s.untilClosed(200, to, 0xbd)
+			s.writes(firstPSN-100, 100+5000, to, 0xbd)
 			s.r.same(was, to.mem, "memory")
 			require.Equal(t, control.StateRTS, q.state())
 			require.Equal(t, firstPSN, q.q.wire.in.psn)
@@ -137,6 +151,7 @@ func TestScanOfManyQueuePairs(t *testing.T) {
 // A client whose own queue pairs use wrong PSNs closes the path for queue pairs of its user only. Those of other
 // users between the same engines go on at once.
 func TestScanOfAnotherUser(t *testing.T) {
+	roomy(t)
 	p, q, s := scanned(t, 1_000_000)
 	from, to := p.h.full(256, 1), q.h.full(256, 7)
 	a, b := pair(s.r.host("a").asUser(2000), s.r.host("b").asUser(2000))

@@ -2,15 +2,15 @@ package engine
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/fabric/roce"
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 )
@@ -45,8 +45,7 @@ func (r *rig) parties(items ...string) []*auth.Party {
 func (r *rig) newRoCE(cfg roce.Config, keys ...*auth.Party) *cable {
 	r.Helper()
 	c := &cable{}
-	net := [2]byte{byte(rand.IntN(250) + 1), byte(rand.IntN(250) + 1)}
-	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, net[0], net[1], byte(i + 1)}) }
+	c.addrs = [2]netip.Addr(freeport.Loopback(r, 2))
 	var ends [2]*roce.Carrier
 	var ports [2]nic.PortConfig
 	for i := range ends {
@@ -62,35 +61,34 @@ func (r *rig) newRoCE(cfg roce.Config, keys ...*auth.Party) *cable {
 		c.ports[i] = p.(*port)
 		r.Cleanup(func() { require.NoError(r, carrier.Close()) })
 		require.NoError(r, carrier.Start(p))
-		require.NoError(r, carrier.AddAddress(addr(i)))
+		require.NoError(r, carrier.AddAddress(c.addrs[i]))
 	}
 	for i, carrier := range ends {
-		path, err := carrier.Hold(nic.Address{GID: addr(1 - i).As16(), From: addr(i).As16()})
+		path, err := carrier.Hold(nic.Address{GID: c.addrs[1-i].As16(), From: c.addrs[i].As16()})
 		require.NoError(r, err)
 		c.paths[i] = path
 	}
 	c.ends = ends
-	c.addrs = [2]netip.Addr{addr(0), addr(1)}
 	for _, carrier := range ends {
-		for until := time.Now().Add(10 * time.Second); len(keys) == 2 && !carrier.Peers()[0].Up; time.Sleep(time.Millisecond) {
-			require.True(r, time.Now().Before(until), "no session: %+v", carrier.Peers())
+		if len(keys) == 2 {
+			await.Until(r, "there is a session", func() bool { return carrier.Peers()[0].Up }, func() any { return carrier.Peers() })
 		}
 	}
 	seen := uint64(0)
 	c.await = func() (n int) {
 		arrived := uint64(0)
-		for until := time.Now().Add(10 * time.Second); ; {
+		r.until("all packets have arrived", func() bool {
 			sent := ports[0].Send.Sent() + ports[1].Send.Sent()
 			arrived = ends[0].Stats().Received.Packets + ends[1].Stats().Received.Packets
 			// The rings to the device may be full; then it takes packets first.
 			if arrived == sent || ports[0].Receive.Ready() || ports[1].Receive.Ready() {
-				break
+				return true
 			}
-			require.True(r, time.Now().Before(until), "%d packets of %d have arrived: %+v, %+v", arrived, sent, ends[0].Stats(), ends[1].Stats())
 			for i := range ports {
 				ports[i].Wake()
 			}
-		}
+			return false
+		}, func() any { return fmt.Sprintf("%+v, %+v", ends[0].Stats(), ends[1].Stats()) })
 		n = int(arrived - seen)
 		seen = arrived
 		return n

@@ -7,13 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/fabric/pool"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -169,7 +167,7 @@ func (b *linkBrawl) mourn(a *host) {
 
 // killed posts and takes completions until the death of p's peer has ended the connection.
 func (b *linkBrawl) killed(p *end, src, dst, word *key, rng *rand.Rand) {
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); {
+	for range 1_000_000 {
 		p.write(ctrl(wqe.OpAtomicFA), word.raddr(0), wqe.Atomic{SwapAdd: 1}, src.data(0, 8))
 		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1+rng.IntN(3000)))
 		p.write(ctrl(wqe.OpRDMARead), dst.raddr(0), src.data(0, 1+rng.IntN(3000)))
@@ -192,22 +190,17 @@ func (b *linkBrawl) killed(p *end, src, dst, word *key, rng *rand.Rand) {
 // cut takes the link down and up again, until all else has ended.
 func (b *linkBrawl) cut(over *atomic.Bool) {
 	ports := b.cable.ports
-	until := func(f func() bool) {
-		for end := time.Now().Add(time.Minute); !f() && !over.Load(); runtime.Gosched() {
-			if time.Now().After(end) {
-				b.Error("nothing happens")
-				return
-			}
-		}
+	until := func(what string, f func() bool) {
+		b.until(what, func() bool { return f() || over.Load() })
 	}
 	for i := 0; !over.Load(); i++ {
 		p := ports[i%2]
 		sent := p.Stats().Sent
-		until(func() bool { return p.Stats().Sent > sent+300 })
+		until("packets are sent", func() bool { return p.Stats().Sent > sent+300 })
 		lost := ports[1-i%2].Stats().Timeouts + p.Stats().Timeouts
 		p.SetUp(false)
 		b.cuts++
-		until(func() bool { return ports[1-i%2].Stats().Timeouts+p.Stats().Timeouts > lost+uint64(i*17%80) })
+		until("timers run out", func() bool { return ports[1-i%2].Stats().Timeouts+p.Stats().Timeouts > lost+uint64(i*17%80) })
 		p.SetUp(true)
 	}
 	for _, p := range ports {
@@ -226,10 +219,7 @@ func TestLinksInParallel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newShards(t, Config{Cores: []int{0, 1, 2}})
-			rounds := 200
-			if testing.Short() || shm.RaceEnabled {
-				rounds = 60
-			}
+			rounds := rounds(60, 200)
 			b := &linkBrawl{brawl: &brawl{rig: r, rounds: rounds}}
 			s, u := pair(r.host("e"), r.host("f")) // within the engine
 			c := link(r)

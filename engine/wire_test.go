@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -22,11 +23,14 @@ var testsOverLinks = map[string]func(*testing.T){
 var everyOperation = flag.Bool("links", false, "TestOverAPool, TestOverRoCE, TestOverUCX: run all tests of operations")
 
 // overCarriers returns the tests that run over links of carriers. Links are opened for each queue
-// pair of a test, so tests with many queue pairs run only with -links.
+// pair of a test, which takes a tenth of a second, so tests with many queue pairs run only with -links.
 func overCarriers() map[string]func(*testing.T) {
 	tests := maps.Clone(testsOverLinks)
 	if !*everyOperation {
-		for _, name := range []string{"Wrap", "List", "Inline", "Pieces", "SRQFollowsLinks", "CompletionModes"} {
+		for _, name := range []string{
+			"Wrap", "List", "Inline", "Pieces", "SRQFollowsLinks", "CompletionModes", "SendInval", "Interleaved",
+			"InlineMessages", "InlineBetweenPointers", "SRQLimit",
+		} {
 			delete(tests, name)
 		}
 	}
@@ -34,7 +38,7 @@ func overCarriers() map[string]func(*testing.T) {
 }
 
 func TestOverALink(t *testing.T) {
-	for _, mtu := range []int{256, 1024, 16 << 10} {
+	for _, mtu := range []int{256, 16 << 10, 1024}[:explore.Rounds(2, 3)] {
 		overCable = func(r *rig) *cable { return r.newCable(nic.PortConfig{MTU: mtu, Jumbo: true}, nil) }
 		defer func() { overCable = nil }()
 		for name, test := range testsOverLinks {
@@ -45,7 +49,7 @@ func TestOverALink(t *testing.T) {
 
 // The same with a cable that loses, repeats and reorders packets.
 func TestOverABadLink(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(explore.Rounds(1, 4)) {
 		f := &fates{seed: seed, lose: 0.05, repeat: 0.05, reorder: 0.05}
 		overCable = func(r *rig) *cable { return r.newCable(nic.PortConfig{MTU: 256, Window: 8 << 10}, f) }
 		defer func() { overCable = nil }()
@@ -61,7 +65,7 @@ func TestOverABadLink(t *testing.T) {
 // The faults of every kind have the same outcome over cables that lose, repeat and reorder packets, and that
 // stop to carry packets now and then.
 func TestFaultsOverABadLink(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(explore.Rounds(1, 3)) {
 		f := &fates{seed: seed, lose: 0.08, repeat: 0.08, reorder: 0.08, stall: 0.3}
 		overCable = func(r *rig) *cable {
 			c := r.newCable(nic.PortConfig{MTU: 256, Jumbo: true, Window: 4 << 10}, f)

@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,7 +30,7 @@ func alone(t *testing.T) bool {
 	if out, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
 		unavailable(t, fmt.Sprintf("no network namespaces: %s", out))
 	}
-	c := exec.Command("unshare", "--user", "--map-root-user", "--net", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	c := exec.CommandContext(await.Context(t), "unshare", "--user", "--map-root-user", "--net", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=0")
 	c.Env = append(os.Environ(), inside+"="+t.Name())
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)

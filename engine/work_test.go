@@ -91,6 +91,7 @@ func TestPiecesInManyPages(t *testing.T) {
 
 // Datagrams are moved in one visit, however many pages they touch, and then the visit ends.
 func TestDatagramInManyPages(t *testing.T) {
+	roomy(t)
 	const bytes = 256
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -121,6 +122,7 @@ func TestDatagramInManyPages(t *testing.T) {
 
 // A packet can have thousands of pieces, too: at the sender, at the receiver, and at the responder of a READ.
 func TestPacketsInManyPages(t *testing.T) {
+	roomy(t)
 	const mtu, bytes = 256, 512
 	const slice = mtu * pageCost / 2 // half of what one packet costs
 	for _, row := range []string{"sender", "receiver", "responder"} {
@@ -221,6 +223,7 @@ func (h *host) waits(op wqe.Opcode, queues, logSize int) (list []*end) {
 // Rings full of WAITs that are over, and of SEND_ENs, are executed Burst by
 // Burst. A bystander waits for one turn only.
 func TestRingsOfWaits(t *testing.T) {
+	roomy(t)
 	const logSize, queues = 12, 6
 	for _, op := range []wqe.Opcode{wqe.OpWait, wqe.OpSendEn} {
 		t.Run(op.String(), func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
-	"github.com/nicless/nicless/wqe"
 )
 
 // Extended reliable connections (XRC): domains, their shared receive queues (XSRQs), and their
@@ -167,15 +166,18 @@ func (c *client) createTarget(m *control.XRCD, _ requestMemory, _ *control.Reply
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
-	ring, rec, none := make([]byte, wqe.BlockSize), make([]byte, 8), new(cq)
-	q := &qp{client: c, pd: new(pd), transport: control.QPTypeXRC, xrcd: d,
-		sq: sendQueue{ring: ring, cq: none, record: shm.BE32At(rec, 4)},
+	rec, none := make([]byte, 8), new(cq)
+	q := &qp{client: c, pd: new(pd), transport: control.QPTypeXRC, xrcd: d, xrc: new(extended),
+		sq: sendQueue{blocks: oneBlock(), cq: none, record: shm.BE32At(rec, 4)},
 		rq: receiveQueue{cq: none, record: shm.BE32At(rec, 0)},
 	}
 	c.addQP(q)
 	d.members[c].used++
 	return &control.QPN{QPN: q.num}, nil
 }
+
+// oneBlock is the ring of a queue pair that sends nothing.
+func oneBlock() shm.Ring { return shm.RingOf(new(shm.Block)[:]) }
 
 // openTarget lets c use a target of another client. Each client that has a target is charged
 // for it, because each may be the last one.
@@ -193,7 +195,7 @@ func (c *client) openTarget(m *control.Target, _ requestMemory, _ *control.Reply
 		return nil, err
 	}
 	c.qps[q.num] = q
-	q.others = append(q.others, c)
+	q.xrc.others = append(q.xrc.others, c)
 	d.members[c].used++
 	return &control.Empty{}, nil
 }
@@ -206,23 +208,23 @@ func (sh *shard) leaveTarget(q *qp, c *client) bool {
 		return false
 	}
 	q.xrcd.members[c].used--
-	if len(q.others) == 0 {
+	if len(q.xrc.others) == 0 {
 		return false
 	}
 	c.refund(qpCost)
-	if i := slices.Index(q.others, c); i >= 0 {
-		q.others = slices.Delete(q.others, i, i+1)
+	if i := slices.Index(q.xrc.others, c); i >= 0 {
+		q.xrc.others = slices.Delete(q.xrc.others, i, i+1)
 		return true
 	}
 	running := q.client.shard.isRunning(q)
 	sh.removeRunning(q)
 	if q.wire != nil {
 		q.client.linked--
-		q.others[0].linked++
+		q.xrc.others[0].linked++
 		c.refund(wireCost)
-		_ = sh.ledger.Incur(q.others[0].uid, quota.Charge{quota.Memory: wireCost}) // memory that is in use already
+		_ = sh.ledger.Incur(q.xrc.others[0].uid, quota.Charge{quota.Memory: wireCost}) // memory that is in use already
 	}
-	q.client, q.others = q.others[0], q.others[1:]
+	q.client, q.xrc.others = q.xrc.others[0], q.xrc.others[1:]
 	sh.watchdog.owners.put(uint64(q.num), q.client.name)
 	if running {
 		sh.addRunning(q)
@@ -234,7 +236,10 @@ func (sh *shard) leaveTarget(q *qp, c *client) bool {
 // event sends an event about q to all clients that have q.
 func (q *qp) event(kind control.EventKind) {
 	q.client.event(kind, q.num)
-	for _, c := range q.others {
+	if q.xrc == nil {
+		return
+	}
+	for _, c := range q.xrc.others {
 		c.event(kind, q.num)
 	}
 }

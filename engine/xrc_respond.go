@@ -20,7 +20,7 @@ func (sh *shard) nameSRQ(q *qp, j *job) answer {
 	}
 	var s *srq
 	if q != nil {
-		s = q.conn.srq
+		s = q.xrc.srq
 	}
 	if s == nil || s.num != n || s.gone {
 		s = sh.srqs[n]
@@ -30,7 +30,7 @@ func (sh *shard) nameSRQ(q *qp, j *job) answer {
 		return sh.refuseRequest(p, control.EventInvalidRequest, answerInvalidRequest)
 	}
 	if j.srq = s; q != nil {
-		q.conn.srq = s
+		q.xrc.srq = s
 	}
 	return answerACK
 }

@@ -2,26 +2,25 @@ package closers
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
 // Each user has closers of its own, whatever the uids are.
 func TestClosersDoNotCollide(t *testing.T) {
 	var c Closers
-	stuck, done := make(chan struct{}), make(chan struct{})
+	stuck := make(chan struct{})
+	defer close(stuck)
 	c.Add(1, func() { <-stuck })
-	for uid := uint32(2); uid <= 3000; uid++ {
-		c.Add(uid, func() { done <- struct{}{} })
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("uid %d waits behind uid 1", uid)
-		}
+	var done atomic.Int32
+	const users = 3000
+	for uid := range uint32(users) {
+		c.Add(2+uid, func() { done.Add(1) })
 	}
-	close(stuck)
+	await.Until(t, "nobody waits behind uid 1", func() bool { return done.Load() == users }, func() any { return done.Load() })
 }
 
 // The closers of one user are bounded. Users whose closers are stuck leave half of all closers
@@ -48,7 +47,7 @@ func TestClosersAreBounded(t *testing.T) {
 	for user := range uint32(greedy) {
 		stick(user, Each+4)
 	}
-	until(t, "half of them are stuck", func() bool {
+	await.Until(t, "half of them are stuck", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.busy >= Most/2
@@ -68,14 +67,9 @@ func TestClosersAreBounded(t *testing.T) {
 	c.mu.Unlock()
 	close(release)
 	all.Wait()
-	until(t, "all are done", func() bool {
+	await.Until(t, "all are done", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.busy == 0 && len(c.users) == 0 && len(c.starved) == 0 && c.waiting == 0
 	})
-}
-
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	require.Eventually(t, f, 10*time.Second, time.Millisecond, what)
 }

@@ -2,9 +2,12 @@ package cores
 
 import (
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -92,6 +95,8 @@ func TestKernelCountsPreemptions(t *testing.T) {
 	for !allowed.IsSet(core) {
 		core++
 	}
+	// One P would take turns between the goroutines, and the kernel would see only one thread.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(3, runtime.GOMAXPROCS(0))))
 	spin := func(done func() bool) {
 		runtime.LockOSThread() // not unlocked, so the thread ends with its goroutine
 		if PinWorker(core) != nil {
@@ -100,24 +105,21 @@ func TestKernelCountsPreemptions(t *testing.T) {
 		for !done() {
 		}
 	}
-	before, end := int64(0), time.Now().Add(20*time.Second)
-	over := make(chan struct{})
-	found := make(chan bool)
-	go spin(func() bool {
-		select {
-		case <-over:
-			return true
-		default:
-			return false
-		}
-	})
-	go func() {
+	var over, found atomic.Bool
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer over.Store(true)
+	all.Go(func() { spin(over.Load) })
+	all.Go(func() {
 		runtime.LockOSThread()
 		defer ShortenSlice()()
-		before = preemptions()
-		spin(func() bool { return preemptions() > before || time.Now().After(end) })
-		found <- preemptions() > before
-	}()
-	require.True(t, <-found)
-	close(over)
+		before := preemptions()
+		spin(func() bool {
+			if preemptions() > before {
+				found.Store(true)
+			}
+			return found.Load() || over.Load()
+		})
+	})
+	await.Until(t, "one preempts the other", found.Load)
 }

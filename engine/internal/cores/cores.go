@@ -7,6 +7,7 @@
 //
 //	cores.go       the cores that a thread may run on
 //	slice.go       how long a thread runs at a time
+//	realtime.go    what an engine with a real-time policy leaves to its other threads
 //	contention.go  whether other threads want the engine's cores, and what the engine does then
 //
 // A core is what Linux calls a CPU, and is named by its number. The cores that are allowed to

@@ -13,7 +13,7 @@ var refused = &control.Error{Code: control.CodeLimit}
 // A user gets no more than it leaves free: the first user gets half of everything, the second
 // half of the rest, and so on.
 func TestUserLeavesAsMuchAsItHas(t *testing.T) {
-	l := New()
+	l := New(os.DirFS("/"))
 	l.limits = Charge{Mappings: 20, Descriptors: 6, Connections: 8, Memory: 8 << 10}
 	client := Charge{Mappings: 2, Descriptors: 2, Connections: 1, Memory: 1 << 10}
 
@@ -44,7 +44,7 @@ func TestUserLeavesAsMuchAsItHas(t *testing.T) {
 // A user that has used up its part can still send a message with a descriptor. What the user
 // has beyond its part is a debt, which does not reduce what others may have.
 func TestDebts(t *testing.T) {
-	l := New()
+	l := New(os.DirFS("/"))
 	l.limits[Descriptors] = 64
 	require.NoError(t, l.Take(1, Charge{Descriptors: 32}))
 	require.NoError(t, l.Incur(1, Charge{Descriptors: 4}))
@@ -63,7 +63,7 @@ func TestDebts(t *testing.T) {
 // Refunds for a uid go to the user that paid for it, even if the ranges have changed in
 // between.
 func TestRangesChangeWhileInUse(t *testing.T) {
-	l := New()
+	l := New(os.DirFS("/"))
 	l.owners = ownersOf(t, "alice:100000:10\n")
 	l.limits[Descriptors] = 32
 	require.NoError(t, l.Take(100_001, Charge{Descriptors: 8}))

@@ -33,7 +33,7 @@ const maxPaths = 3 << 10
 
 // systemLimits returns the limits of this process, without the part that is kept for the
 // device itself, and what each limit comes from.
-func systemLimits() (limits Charge, source [numResources]string) {
+func systemLimits(root fs.FS) (limits Charge, source [numResources]string) {
 	maps := maxMappings()
 	limits[Mappings] = maps / 4 * 3
 	source[Mappings] = fmt.Sprintf("vm.max_map_count is %d", maps)
@@ -46,7 +46,7 @@ func systemLimits() (limits Charge, source [numResources]string) {
 		limits[AddressSpace] = space / 2
 		source[AddressSpace] = fmt.Sprintf("ulimit -v, RLIMIT_AS, is %d bytes", space)
 	}
-	limits[RegionBytes], source[RegionBytes] = maxRegionBytes(os.DirFS("/"))
+	limits[RegionBytes], source[RegionBytes] = maxRegionBytes(root)
 	limits[Connections] = maxConnections
 	source[Connections] = fmt.Sprintf("a device serves %d", maxConnections)
 	limits[Memory] = maxMemory
@@ -54,7 +54,7 @@ func systemLimits() (limits Charge, source [numResources]string) {
 	limits[Unread] = limits[Descriptors]
 	source[Unread] = source[Descriptors]
 	limits[PipePages], source[PipePages] = maxPipePages()
-	machine, said := machineMemory(os.DirFS("/"))
+	machine, said := machineMemory(root)
 	limits[HeldBytes], source[HeldBytes] = machine/heldPart, said+fmt.Sprintf(", of which 1/%d may be held", heldPart)
 	limits[Paths], source[Paths] = maxPaths, fmt.Sprintf("a device holds %d for clients", maxPaths)
 	return limits, source

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"os"
 	"testing"
 	"testing/fstest"
 
@@ -43,7 +44,7 @@ func TestMachineMemory(t *testing.T) {
 
 // Every resource has a limit, a name, and a text that says what the limit comes from.
 func TestSystemLimits(t *testing.T) {
-	l := New()
+	l := New(os.DirFS("/"))
 	for r := range Resource(numResources) {
 		require.Positive(t, l.Limit(r))
 		require.NotEmpty(t, names[r])

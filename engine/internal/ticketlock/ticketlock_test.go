@@ -1,9 +1,10 @@
 package ticketlock
 
 import (
+	"fmt"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +23,7 @@ func TestLockIsFair(t *testing.T) {
 			l.Unlock()
 			done <- struct{}{}
 		}()
-		require.Eventually(t, func() bool { return l.next.Load() == uint32(i+2) }, 10*time.Second, time.Microsecond, "goroutine %d waits", i)
+		await.Until(t, fmt.Sprintf("goroutine %d waits", i), func() bool { return l.next.Load() == uint32(i+2) })
 	}
 	require.False(t, l.TryLock(), "TryLock does not pass those that wait")
 	l.Unlock()

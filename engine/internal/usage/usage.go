@@ -130,8 +130,8 @@ func (m *Meter) waited() time.Duration {
 	if m.schedstat == nil {
 		return 0
 	}
-	n, err := m.schedstat.ReadAt(m.text[:], 0)
-	if n == 0 && err != nil {
+	n, err := unix.Pread(int(m.schedstat.Fd()), m.text[:], 0) // ReadAt would read again, up to the end of the file
+	if err != nil {
 		return 0
 	}
 	return parseWaited(m.text[:n])

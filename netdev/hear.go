@@ -32,7 +32,7 @@ func (in *Interface) news() {
 func (in *Interface) looks() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.soon, in.next = false, time.Now().Add(max(lookPause, lookShare*in.looked))
+	in.soon, in.next = false, time.Now().Add(max(lookPause, in.lookShare*in.looked))
 }
 
 // look looks at what is announced, takes the next step of all sessions, and announces what has

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/await"
 )
 
 // A stranger is a client that says that it is an interface, and then sends what it likes.
@@ -49,7 +50,7 @@ func newStranger(t *testing.T, socket string, said announcement) *stranger {
 // hears returns what the interface announces, when enough says so.
 func (s *stranger) hears(enough func(a *announcement) bool) (a announcement) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool {
+	await.Until(s.t, "the interface announces it", func() bool {
 		list, err := s.c.Announcements()
 		require.NoError(s.t, err)
 		for _, one := range list {
@@ -59,7 +60,7 @@ func (s *stranger) hears(enough func(a *announcement) bool) (a announcement) {
 			}
 		}
 		return false
-	}, patience, 1e6)
+	}, func() any { return a })
 	return a
 }
 
@@ -166,7 +167,7 @@ func TestHostileMessages(t *testing.T) {
 	} {
 		before := a.refused(own.addresses[0])
 		require.True(t, s.sends(b), name)
-		a.until(func(Stats) bool { return a.refused(own.addresses[0]) == before+1 })
+		a.until("it refuses "+name, func(Stats) bool { return a.refused(own.addresses[0]) == before+1 })
 	}
 	require.Empty(t, a.wire.out)
 
@@ -248,10 +249,10 @@ func TestHostileAnnouncements(t *testing.T) {
 		require.Empty(t, a.in.Stats().Peers, name)
 	}
 	require.NoError(t, c.Announce(base.put(nil)))
-	a.until(func(s Stats) bool { return len(s.Peers) == 1 })
+	a.until("there is one peer", func(s Stats) bool { return len(s.Peers) == 1 })
 	require.False(t, a.in.Stats().Peers[0].Up)
 	require.NoError(t, c.Announce(nil))
-	a.until(func(s Stats) bool { return len(s.Peers) == 0 })
+	a.until("there is no peer", func(s Stats) bool { return len(s.Peers) == 0 })
 }
 
 func FuzzAnnouncement(f *testing.F) {

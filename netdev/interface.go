@@ -86,6 +86,7 @@ type Interface struct {
 	ignored   map[id]string // announcements that are no peers, and why
 	offers    uint32        // counts the queue pairs that were offered to peers
 	looked    time.Duration // what look took last
+	lookShare time.Duration // as the constant, except in tests
 	announced []byte
 	head      [headLength]byte // of the packet that is being judged
 	linger    lingerer
@@ -132,7 +133,7 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 	in := &Interface{
 		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))), life: newLife(),
 		free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour),
-		peers: make(map[id]*peer), ignored: make(map[id]string), wake: func() {},
+		peers: make(map[id]*peer), ignored: make(map[id]string), wake: func() {}, lookShare: lookShare,
 	}
 	in.routes.Store(&routes{})
 	if cfg.Slots != nil {

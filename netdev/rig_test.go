@@ -8,17 +8,30 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/await"
 )
 
-// patience is how long a test waits for what has to happen.
-const patience = 30 * time.Second
+// looks is how often poll looks without a pause: for longer than an interface needs that has a core.
+const looks = 1000
+
+// poll waits for what comes at once on a machine that is not busy.
+func poll(t *testing.T, what string, done func() bool, state ...func() any) {
+	t.Helper()
+	for range looks {
+		if done() {
+			return
+		}
+		runtime.Gosched()
+	}
+	await.Until(t, what, done, state...)
+}
 
 // A wire stands for the kernel: packets that it sends, and packets that it is given.
 type wire struct {
@@ -117,6 +130,7 @@ func startOn(t *testing.T, c *nicless.Context, address string, change ...func(*C
 	var err error
 	n.in, err = Open(c, n.wire, cfg)
 	require.NoError(t, err)
+	n.in.lookShare = 0 // tests have nothing else to do
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.in.Run(ctx) }()
@@ -141,7 +155,7 @@ func slotsOf(t *testing.T, path string, node int) func(*Config) {
 // meets waits until other is a peer that is up.
 func (n *node) meets(other *node) {
 	n.t.Helper()
-	n.until(func(s Stats) bool {
+	n.until("it meets "+other.addr.String(), func(s Stats) bool {
 		for _, p := range s.Peers {
 			if p.Up && p.Addresses[0] == other.addr {
 				return true
@@ -151,31 +165,37 @@ func (n *node) meets(other *node) {
 	})
 }
 
-func (n *node) until(enough func(s Stats) bool) {
+func (n *node) until(what string, enough func(s Stats) bool) {
 	n.t.Helper()
-	require.Eventually(n.t, func() bool { return enough(n.in.Stats()) }, patience, time.Millisecond, "%+v", n.in)
+	await.Until(n.t, n.addr.String()+": "+what, func() bool { return enough(n.in.Stats()) }, func() any { return n.in.Stats() })
 }
 
 // sends has the kernel send a packet with size bytes of payload.
 func (n *node) sends(to netip.Addr, size int, number uint32) {
 	n.t.Helper()
-	select {
-	case n.wire.in <- packet(n.addr, to, size, number):
-	case <-time.After(patience):
-		require.FailNow(n.t, "the interface does not read")
-	}
+	p := packet(n.addr, to, size, number)
+	poll(n.t, "the interface reads", func() bool {
+		select {
+		case n.wire.in <- p:
+			return true
+		default:
+			return false
+		}
+	}, func() any { return n.in.Stats() })
 }
 
 // gets waits for the next packet for the kernel, and returns it.
-func (n *node) gets() []byte {
+func (n *node) gets() (b []byte) {
 	n.t.Helper()
-	select {
-	case b := <-n.wire.out:
-		return b
-	case <-time.After(patience):
-		require.FailNow(n.t, "no packet")
-		return nil
-	}
+	poll(n.t, "a packet has come", func() bool {
+		select {
+		case b = <-n.wire.out:
+			return true
+		default:
+			return false
+		}
+	}, func() any { return n.in.Stats() })
+	return b
 }
 
 // packet returns a virtio header and a packet of UDP whose payload repeats a number.

@@ -17,7 +17,9 @@ import (
 
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/fabric/auth"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs"
 	"github.com/stretchr/testify/require"
@@ -203,7 +205,7 @@ func open(t *testing.T, o Options, list ...*testLink) (*Table, *testDevice) {
 // Answers to very many strangers, who may have forged their addresses, end no path that this engine has
 // asked for, and fill only a part of the table of RoCE.
 func TestAnswersToStrangers(t *testing.T) {
-	own := netip.MustParseAddr("127.88.3.7")
+	own := freeport.Loopback(t, 1)[0]
 	table, _ := open(t, Options{Local: []netip.Addr{own}})
 	c := table.now.Load().roce
 	asked := nic.Address{GID: gid("198.51.100.1"), From: own.As16(), HopLimit: 9}
@@ -422,7 +424,7 @@ func TestServe(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 		_, _ = c.Write(send) // the other side may have closed already
-		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		await.Deadline(t, c)
 		var list []Report
 		require.NoError(t, json.NewDecoder(c).Decode(&list))
 		_, err = io.ReadAll(c)

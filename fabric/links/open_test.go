@@ -9,13 +9,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/verbs"
@@ -131,9 +130,7 @@ func isOpen(t *testing.T, s string) bool {
 // opens waits until these addresses are open, and checks that the others of the host are not.
 func (l *logged) opens(t *testing.T, list ...string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); len(l.with("RoCE opened")) < len(list); runtime.Gosched() {
-		require.True(t, time.Now().Before(end), "opened: %q", l.lines())
-	}
+	await.Until(t, "all are opened", func() bool { return len(l.with("RoCE opened")) >= len(list) }, func() any { return l.lines() })
 	for _, a := range everywhere {
 		s := netip.AddrFrom16(a).Unmap().String()
 		want := false

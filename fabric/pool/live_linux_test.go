@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -187,11 +188,9 @@ func TestProcesses(t *testing.T) {
 		}
 		return s[0].Up, s[0].Why, s[0].GUID, s[0].Stats.Received
 	}
-	eventually := func(what string, f func() bool) time.Duration {
+	eventually := func(what string, f func() bool) {
 		t.Helper()
-		began := time.Now()
-		require.Eventually(t, f, 30*time.Second, time.Millisecond, what)
-		return time.Since(began)
+		await.Until(t, what, f, func() any { return p.Peers() })
 	}
 	talks := func(guid uint64) {
 		t.Helper()
@@ -211,9 +210,8 @@ func TestProcesses(t *testing.T) {
 	talks(11)
 
 	require.NoError(t, first.Process.Kill())
-	took := eventually("the link is down", func() bool { up, _, _, _ := peer(); return !up })
+	eventually("the link is down", func() bool { up, _, _, _ := peer(); return !up })
 	_ = first.Wait()
-	t.Logf("a killed node is seen after %v; the bound is %v and the time to be scheduled", took, liveDead+2*beat)
 
 	third, end := child(t, path, 13)
 	require.NoError(t, third.Start())
@@ -254,9 +252,9 @@ func TestWake(t *testing.T) {
 		require.True(t, ok)
 		return path.Port.(*livePort)
 	}
-	require.Eventually(t, func() bool {
+	await.Until(t, "both links are up", func() bool {
 		return len(pools[0].Peers()) == 1 && pools[0].Peers()[0].Up && len(pools[1].Peers()) == 1 && pools[1].Peers()[0].Up
-	}, 30*time.Second, time.Millisecond)
+	})
 	sleeper, other := port(0), port(1)
 	require.NotNil(t, sleeper.cfg.Asleep)
 	for range 20 {
@@ -272,7 +270,7 @@ func TestWake(t *testing.T) {
 		sleeper.cfg.Receive.Free()
 		sleeper.asked = false
 		other.poke.Store(true)
-		require.Eventually(t, func() bool { return sleeper.arrived.Load() > before }, 30*time.Second, 100*time.Microsecond, "it is woken")
+		await.Until(t, "it is woken", func() bool { return sleeper.arrived.Load() > before })
 		sleeper.cfg.Asleep(false)
 		engines[0].mu.Unlock()
 	}
@@ -289,10 +287,10 @@ func TestMemoryIsGone(t *testing.T) {
 	p, err := Open(context.Background(), d, Config{Path: path, Nodes: 2})
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(path, 0))
-	require.Eventually(t, func() bool {
+	await.Until(t, "it is said that the memory is gone", func() bool {
 		s := p.Peers()
 		return len(s) == 1 && strings.Contains(s[0].Why, "the pool's memory is gone: has somebody made the file shorter?")
-	}, 30*time.Second, time.Millisecond)
+	}, func() any { return p.Peers() })
 	require.NoError(t, p.SetAddresses(nil))
 	require.NoError(t, p.Close())
 }
@@ -321,8 +319,9 @@ func TestRealFileIsOverwritten(t *testing.T) {
 				return s[0].Stats.Received
 			}
 			var before uint64
-			require.Eventually(t, func() bool { before = echoes(); return before > 0 }, 30*time.Second, time.Millisecond, what)
-			require.Eventually(t, func() bool { return echoes() > before+50 }, 30*time.Second, time.Millisecond, what)
+			state := func() any { return pools[i].Peers() }
+			await.Until(t, what+": the link is up", func() bool { before = echoes(); return before > 0 }, state)
+			await.Until(t, what+": packets are echoed", func() bool { return echoes() > before+50 }, state)
 		}
 	}
 	talk("at first")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,10 +13,7 @@ import (
 // others may run. No packet is lost, repeated, changed or taken from an earlier session while
 // a link is up, and at the end all links are up.
 func TestNodesComeAndGo(t *testing.T) {
-	seeds := uint64(30)
-	if testing.Short() {
-		seeds = 6
-	}
+	seeds := uint64(explore.Rounds(6, 30))
 	for seed := range seeds {
 		w := newIncoherentWorld(t, seed)
 		w.interleave, w.evict = true, seed%2 == 0
@@ -76,6 +74,7 @@ func FuzzHostilePool(f *testing.F) {
 		require.NoError(t, err)
 		w.pass(10 * beat)
 		mem := w.heap.Bytes()[:a.pool.header.size]
+		changes = changes[:min(len(changes), 5*32)] // each may take 7 beats, and no input may take long
 		for len(changes) >= 5 {
 			at := int(be.Uint32(changes)) % len(mem)
 			mem[at] = changes[4]

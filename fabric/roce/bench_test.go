@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/mmsg"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/packet"
@@ -28,7 +30,7 @@ type wire struct {
 // wires returns the loopback device, and a pair of veth devices between two network namespaces
 // if they can be made: by root, or under unshare -rn.
 func wires(b *testing.B) []wire {
-	addr := loopback(2)
+	addr := freeport.Loopback(b, 2)
 	open := func(a netip.Addr) *Sockets {
 		s, err := OpenSockets(a, 1)
 		require.NoError(b, err)
@@ -235,11 +237,7 @@ func streamCarriers(b *testing.B, w wire, m mode) {
 	b.SetBytes(size)
 	b.ResetTimer()
 	more(x, path)
-	select {
-	case <-done:
-	case <-time.After(10*time.Second + time.Duration(b.N)*50*time.Microsecond):
-		b.Fatalf("%d of %d are acknowledged", acknowledged, sent)
-	}
+	await.Receive(b, "all are acknowledged", done, func() any { return x.Stats() })
 }
 
 func streamSockets(b *testing.B, w wire) {
@@ -270,11 +268,13 @@ func streamSockets(b *testing.B, w wire) {
 	b.SetBytes(size)
 	sent, due := int64(0), int64(0)
 	wait := func(below int64) {
-		for until := time.Now().Add(deadline); sent-taken.Load() >= below; runtime.Gosched() {
-			if time.Now().After(until) {
-				b.Fatal("datagrams are lost")
+		for range looks {
+			if sent-taken.Load() < below {
+				return
 			}
+			runtime.Gosched()
 		}
+		await.Until(b, "datagrams arrive", func() bool { return sent-taken.Load() < below })
 	}
 	for b.Loop() {
 		if due++; due%each == 0 {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 	"github.com/stretchr/testify/assert"
@@ -19,7 +21,7 @@ import (
 // the pad count is set.
 func TestPacketsCross(t *testing.T) {
 	for _, threads := range []int{1, 2} {
-		addr := loopback(2)
+		addr := freeport.Loopback(t, 2)
 		a, b := startHost(t, Config{Threads: threads}, addr[0]), startHost(t, Config{Threads: threads}, addr[1])
 		ab, ba := a.to(addr[0], addr[1]), b.to(addr[1], addr[0])
 		assert.Equal(t, maxMTU, ab.MTU)
@@ -47,14 +49,14 @@ func TestPacketsCross(t *testing.T) {
 		stats := b.Stats()
 		assert.Equal(t, uint64(psn), stats.Received.Packets)
 		assert.Zero(t, stats.Received.Dropped)
-		eventually(t, "all are counted", func() bool { return a.Stats().Sent.Packets == uint64(psn) })
+		await.Until(t, "all are counted", func() bool { return a.Stats().Sent.Packets == uint64(psn) })
 		assert.Zero(t, stats.Received.Strangers)
 	}
 }
 
 // A burst on one path goes in messages that the kernel cuts. All packets arrive, in order.
 func TestBurst(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	a, b := newHost(t, Config{}), startHost(t, Config{}, addr[1])
 	require.NoError(t, a.AddAddress(addr[0]))
 	stopped(t, a)
@@ -83,7 +85,7 @@ func TestBurst(t *testing.T) {
 // Each packet says on which path it comes, and answers on that path arrive, also if nobody has
 // asked for a path.
 func TestPathsOfStrangers(t *testing.T) {
-	addr := loopback(6)
+	addr := freeport.Loopback(t, 6)
 	server := startHost(t, Config{}, addr[0], addr[1], addr[2])
 	for _, own := range addr[3:] {
 		client := startHost(t, Config{}, own)
@@ -102,13 +104,13 @@ func TestPathsOfStrangers(t *testing.T) {
 	assert.Zero(t, server.Stats().Held)
 	// The carrier counts a datagram after it has sent it: the client may have it already.
 	for i := range server.Paths() {
-		require.Eventually(t, func() bool { p := server.Paths()[i]; return p.Sent == 1 && p.Received == 1 }, 10*time.Second, time.Millisecond)
+		await.Until(t, "both are counted", func() bool { p := server.Paths()[i]; return p.Sent == 1 && p.Received == 1 })
 	}
 }
 
 // Traffic class and hop limit are part of a path; the paths of one address have one source.
 func TestRoute(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	h := startHost(t, Config{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, addr[0])
 	route := func(a nic.Address) nic.Path {
 		t.Helper()
@@ -168,7 +170,7 @@ func TestRoute(t *testing.T) {
 
 // The port 4791 can have one owner for each address. The error says who it may be.
 func TestPortIsTaken(t *testing.T) {
-	addr := loopback(1)
+	addr := freeport.Loopback(t, 1)
 	h := startHost(t, Config{}, addr[0])
 	assert.ErrorContains(t, h.AddAddress(addr[0]), "UDP port 4791 of "+addr[0].String()+" is taken by ")
 	err := newHost(t, Config{}).AddAddress(addr[0])
@@ -196,7 +198,7 @@ func TestAddressMistakes(t *testing.T) {
 		require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: network.Addr().As4(), Port: int(network.Port())}))
 		return fd
 	}
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	at := func(i int, port uint16) netip.AddrPort { return netip.AddrPortFrom(addr[i], port) }
 	for text, s := range map[string]*Sockets{
 		"is no UDP socket":                {Receive: fds(at(0, 0), unix.SOCK_STREAM)},
@@ -215,7 +217,7 @@ func TestAddressMistakes(t *testing.T) {
 // After RemoveAddress, packets on its paths are dropped, and its number leads nowhere even if a
 // new path has its place. The address can come back.
 func TestRemoveAddress(t *testing.T) {
-	addr := loopback(3)
+	addr := freeport.Loopback(t, 3)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])
 	require.True(t, a.nextUp())
 	b.to(addr[1], addr[0])
@@ -244,7 +246,7 @@ func TestRemoveAddress(t *testing.T) {
 
 // Many local addresses: epoll says which of them have datagrams.
 func TestManyAddresses(t *testing.T) {
-	addr := loopback(41)
+	addr := freeport.Loopback(t, 41)
 	a, b := startHost(t, Config{}, addr[40]), startHost(t, Config{}, addr[:40]...)
 	for _, there := range addr[:40] {
 		b.to(there, addr[40])
@@ -273,7 +275,7 @@ func TestManyAddresses(t *testing.T) {
 // The engine's ring is full: the carrier waits and loses nothing that the socket's buffer
 // holds.
 func TestFullRing(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])
 	b.to(addr[1], addr[0])
 	path := a.to(addr[0], addr[1])
@@ -281,7 +283,7 @@ func TestFullRing(t *testing.T) {
 	for i := range uint32(packets) {
 		a.send(path.Number, head(writeMiddle, i), content(64, i))
 	}
-	eventually(t, "the ring is full", func() bool { return b.Stats().Received.Full > 0 })
+	await.Until(t, "the ring is full", func() bool { return b.Stats().Received.Full > 0 })
 	for i := range uint32(packets) {
 		require.Equal(t, content(64, i), b.next().payload)
 	}
@@ -290,7 +292,7 @@ func TestFullRing(t *testing.T) {
 
 // Close closes the engine's port and can be called again; nothing starts after it.
 func TestClose(t *testing.T) {
-	addr := loopback(1)
+	addr := freeport.Loopback(t, 1)
 	h := startHost(t, Config{}, addr[0])
 	require.Error(t, h.Start(enginePort{h}), "started already")
 	require.NoError(t, h.Close())
@@ -314,4 +316,28 @@ func TestClose(t *testing.T) {
 	_, err = New(Config{Send: small})
 	require.Error(t, err)
 	require.False(t, errors.Is(err, errClosed))
+}
+
+// When a network device is back, the next packet is tried: the engine hears that the link is up, and packets that it sends
+// then must not be dropped because one from before had failed.
+func TestPacketsAreTriedOnceTheDeviceIsBack(t *testing.T) {
+	a := freeport.Loopback(t, 1)[0]
+	h := startHost(t, Config{lookEvery: time.Hour}, a)
+	path := h.to(a, a)
+	failed := func() *fault {
+		f := &fault{errno: unix.ENETUNREACH, since: time.Now()}
+		f.again.Store(int64(time.Hour))
+		return f
+	}
+	p := h.paths.find(path.Number)
+	p.fault.Store(failed())
+	p.from.fault.Store(failed())
+	p.from.lost.Store(&lost{reason: "down", since: time.Now()})
+	h.send(path.Number, head(writeOnly, 1), nil)
+	await.Until(t, "a packet is dropped", func() bool { return h.Stats().Sent.NoWay == 1 })
+	h.look(p.from)
+	h.send(path.Number, head(writeOnly, 2), content(10, 2))
+	require.Equal(t, content(10, 2), h.next().payload)
+	require.Equal(t, uint64(1), h.Stats().Sent.NoWay)
+	require.True(t, p.from.up())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/nicless/nicless/fabric/roce/flood"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/stretchr/testify/require"
 )
@@ -75,7 +76,7 @@ const (
 )
 
 func writeBesideFlood(b *testing.B, kind flood.Kind, rate int) {
-	addr := loopback(3)
+	addr := freeport.Loopback(b, 3)
 	request, answer := head(writeOnly, 1), head(acknowledge, 1)
 	w := wire{"loopback", addr[0], addr[1], func(a netip.Addr) *Sockets {
 		s, err := OpenSockets(a, 1)

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/nicless/nicless/packet"
@@ -25,6 +26,9 @@ func goldenHost(t *testing.T) *host {
 	}
 	for _, a := range addresses {
 		setAddress(t, true, "lo", netip.PrefixFrom(a, a.BitLen()).String())
+	}
+	for _, a := range addresses {
+		await.Until(t, "the kernel takes packets for "+a.String(), func() bool { return isLocal(a) })
 	}
 	return startHost(t, Config{}, addresses...)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric/auth"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
 
@@ -122,7 +123,7 @@ func (r *room) works(a, b netip.Addr) bool {
 
 // two returns a room with two hosts that accept each other.
 func two(t testing.TB) (r *room, a, b *host, at []netip.Addr) {
-	at = loopback(3)
+	at = freeport.Loopback(t, 3)
 	x, xFile := keys(t)
 	y, yFile := keys(t)
 	accept(t, x, xFile, at[1], y)
@@ -321,7 +322,7 @@ func TestGuardQueues(t *testing.T) {
 // the time. When the file of peers changes, it is tried again.
 func TestGuardRefuses(t *testing.T) {
 	for _, refuses := range []int{0, 1} {
-		at := loopback(2)
+		at := freeport.Loopback(t, 2)
 		x, xFile := keys(t)
 		y, yFile := keys(t)
 		other, _ := keys(t)
@@ -421,7 +422,7 @@ func TestGuardOneWay(t *testing.T) {
 	send := func() {
 		require.Equal(t, good, r.take(mail{at[0], at[1], sealedBy(r.session(at[0], at[1]), h, nil)}))
 		r.session(at[0], at[1]).remote.sent.Add(1)
-		b.within(0)
+		b.took()
 	}
 	for range 100 {
 		send()

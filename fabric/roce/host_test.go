@@ -6,19 +6,22 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/packet"
 	"github.com/stretchr/testify/require"
 )
 
-const deadline = 10 * time.Second
+const (
+	looks     = 1000 // without a pause: for longer than a packet takes between threads that have cores
+	sendAgain = 20   // looks, about a millisecond each
+)
 
 // A host is a carrier, and a stand-in for its engine: the test itself is at the other ends of the
 // rings.
@@ -75,25 +78,10 @@ func startHost(t testing.TB, cfg Config, addresses ...netip.Addr) *host {
 	return h
 }
 
-// loopback returns n addresses of the loopback device that hardly anybody else has.
-func loopback(n int) (list []netip.Addr) {
-	x, y := byte(rand.IntN(250)+1), byte(rand.IntN(250))
-	for i := range n {
-		list = append(list, netip.AddrFrom4([4]byte{127, x, y, byte(i + 1)}))
-	}
-	return list
-}
-
 // nextUp returns the next state that the engine was told.
 func (h *host) nextUp() bool {
 	h.t.Helper()
-	select {
-	case up := <-h.ups:
-		return up
-	case <-time.After(deadline):
-		require.Fail(h.t, "the engine is not told the state of the link")
-		return false
-	}
+	return await.Receive(h.t, "the engine is told the state of the link", h.ups)
 }
 
 func gid(a netip.Addr) [16]byte { return a.As16() }
@@ -109,20 +97,16 @@ func (h *host) to(from, to netip.Addr) nic.Path {
 // send puts a packet into the engine's ring, and waits for room.
 func (h *host) send(path uint32, head, payload []byte) {
 	h.t.Helper()
-	until := time.Now().Add(deadline)
-	for {
+	await.Until(h.t, "the carrier takes packets", func() bool {
 		b, p, ok := h.port.Send.Reserve(len(head), len(payload))
 		if ok {
 			copy(b, head)
 			copy(p, payload)
 			h.port.Send.Publish(path)
-			h.port.Wake()
-			return
 		}
-		require.True(h.t, time.Now().Before(until), "the carrier takes no packets")
 		h.port.Wake()
-		time.Sleep(10 * time.Microsecond)
-	}
+		return ok
+	}, func() any { return h.Stats() })
 }
 
 // A received packet is a copy of what was in the engine's ring.
@@ -135,31 +119,41 @@ type received struct {
 // next waits for the next packet.
 func (h *host) next() received {
 	h.t.Helper()
-	p, ok := h.within(deadline)
-	require.True(h.t, ok, "no packet comes: %+v", h.Stats())
-	return p
+	for range looks { // most come at once
+		if p, ok := h.took(); ok {
+			return p
+		}
+		runtime.Gosched()
+	}
+	return h.comes(func() {})
 }
 
-// within waits for the next packet for a limited time.
-func (h *host) within(d time.Duration) (received, bool) {
+// comes waits for the next packet, and does again what may bring it.
+func (h *host) comes(again func()) (r received) {
 	h.t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		var p packetring.Packet
-		ok, err := h.port.Receive.Next(&p)
-		require.NoError(h.t, err)
-		if ok {
-			r := received{p.Path, bytes.Clone(p.Head[:p.N]), bytes.Clone(p.Payload)}
-			h.port.Receive.Free()
-			return r, true
+	looked := 0
+	await.Until(h.t, "a packet arrives", func() (ok bool) {
+		if looked%sendAgain == 0 {
+			again()
 		}
-		select {
-		case <-h.arrived:
-		case <-timer.C:
-			return received{}, false
-		}
+		looked++
+		r, ok = h.took()
+		return ok
+	}, func() any { return h.Stats() })
+	return r
+}
+
+// took returns the next packet if it is there.
+func (h *host) took() (r received, ok bool) {
+	h.t.Helper()
+	var p packetring.Packet
+	ok, err := h.port.Receive.Next(&p)
+	require.NoError(h.t, err)
+	if ok {
+		r = received{p.Path, bytes.Clone(p.Head[:p.N]), bytes.Clone(p.Payload)}
+		h.port.Receive.Free()
 	}
+	return r, ok
 }
 
 // head returns headers of an opcode that hardly have zeros.
@@ -179,14 +173,6 @@ func content(n int, number uint32) []byte {
 		b[i] = byte(uint32(i)*3 + number*5 + 1)
 	}
 	return b
-}
-
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for until := time.Now().Add(deadline); !condition(); time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(until), "%s", what)
-	}
 }
 
 var (

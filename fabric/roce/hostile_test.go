@@ -7,8 +7,9 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/packet"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,7 +53,7 @@ func (s *foreigner) seal(head, payload []byte) []byte {
 
 // Each way of being no packet is counted, and a good packet after it arrives.
 func TestHostileDatagrams(t *testing.T) {
-	addr := loopback(3)
+	addr := freeport.Loopback(t, 3)
 	h := startHost(t, Config{Allowed: []netip.Prefix{netip.PrefixFrom(addr[1], 32)}, unscreened: true}, addr[0])
 	s, foreign := newForeigner(t, addr[1], addr[0]), newForeigner(t, addr[2], addr[0])
 	h.to(addr[0], addr[1])
@@ -109,7 +110,7 @@ func TestHostileDatagrams(t *testing.T) {
 // queue pair holds its path. What a stranger sends reaches no queue pair but as a datagram.
 func TestStrangersHaveNoConnections(t *testing.T) {
 	for _, unscreened := range []bool{true, false} {
-		addr := loopback(2)
+		addr := freeport.Loopback(t, 2)
 		h := startHost(t, Config{unscreened: unscreened}, addr[0])
 		s := newForeigner(t, addr[1], addr[0])
 		var connected uint64
@@ -128,13 +129,13 @@ func TestStrangersHaveNoConnections(t *testing.T) {
 			r := h.Stats().Received
 			return r.DroppedStrangers[NotAsked] + r.KernelUnfit
 		}
-		eventually(t, "all are counted", func() bool { return dropped() == connected })
+		await.Until(t, "all are counted", func() bool { return dropped() == connected })
 		// The answer to a stranger is no connection, whatever its traffic class is.
 		_, err := h.FindOnce(addressOf(addr[1], 0x20, 9))
 		require.NoError(t, err)
 		sendAll()
 		require.Equal(t, head(udSend, 2), h.next().head)
-		eventually(t, "all are counted", func() bool { return dropped() == connected })
+		await.Until(t, "all are counted", func() bool { return dropped() == connected })
 
 		_, err = h.Hold(addressOf(addr[1], 0x20, 9))
 		require.NoError(t, err)
@@ -148,7 +149,7 @@ func TestStrangersHaveNoConnections(t *testing.T) {
 
 // The membership bit of the P_Key does not count.
 func TestPartialMembership(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	h := startHost(t, Config{}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
 	h.to(addr[0], addr[1])
@@ -162,7 +163,7 @@ func TestPartialMembership(t *testing.T) {
 // Datagrams of every length with random bytes do no harm; those that begin like packets
 // neither.
 func TestEveryLength(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	h := startHost(t, Config{unscreened: true}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
 	h.to(addr[0], addr[1])
@@ -183,15 +184,15 @@ func TestEveryLength(t *testing.T) {
 		}
 		s.send(b)
 		if n%64 == 63 { // so that the socket's buffer is never full
-			eventually(t, "all are received", func() bool { return h.Addresses()[0].Received == uint64(n+1) })
+			await.Until(t, "all are received", func() bool { return h.Addresses()[0].Received == uint64(n+1) })
 			for {
-				if _, ok := h.within(0); !ok {
+				if _, ok := h.took(); !ok {
 					break
 				}
 			}
 		}
 	}
-	eventually(t, "all are received", func() bool { return h.Addresses()[0].Received == packet.MaxPacket+40 })
+	await.Until(t, "all are received", func() bool { return h.Addresses()[0].Received == packet.MaxPacket+40 })
 	r := h.Stats().Received
 	dropped := uint64(0)
 	for _, n := range r.Dropped {
@@ -204,7 +205,7 @@ func TestEveryLength(t *testing.T) {
 
 // A mark of congestion becomes FECN. Bits that others have set stay.
 func TestMarks(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	h := startHost(t, Config{}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
 	h.to(addr[0], addr[1])
@@ -225,7 +226,7 @@ func TestMarks(t *testing.T) {
 
 // A carrier with Config.ECT sends ECT(0), and the traffic class and hop limit of the path.
 func TestTypeOfService(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	for _, ect := range []bool{false, true} {
 		a, b := startHost(t, Config{ECT: ect}, addr[0]), startHost(t, Config{}, addr[1])
 		path, err := a.Hold(addressOf(addr[1], 0x6b, 9))
@@ -246,7 +247,7 @@ func TestTypeOfService(t *testing.T) {
 
 // A packet with another identification than 0 is accepted, and counted as weak.
 func TestIdentification(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	h := startHost(t, Config{}, addr[0])
 	s := newForeigner(t, addr[1], addr[0])
 	b := s.seal(head(udSend, 1), content(8, 1))
@@ -260,14 +261,10 @@ func TestIdentification(t *testing.T) {
 
 // Good packets from very many addresses end no path that somebody holds, and fill only a part of the table.
 func TestStrangersAreBounded(t *testing.T) {
-	addr := loopback(3)
+	addr := freeport.Loopback(t, 3)
 	h := startHost(t, Config{Strangers: 50}, addr[0])
 	held := h.to(addr[0], addr[1])
-	for i := range 300 {
-		from := netip.AddrFrom4([4]byte{127, addr[0].As4()[1], 250, byte(i)})
-		if i >= 250 {
-			from = netip.AddrFrom4([4]byte{127, addr[0].As4()[1], 251, byte(i)})
-		}
+	for i, from := range append(freeport.Loopback(t, 150), freeport.Loopback(t, 150)...) {
 		s := newForeigner(t, from, addr[0])
 		s.send(s.seal(head(udSend, uint32(i)), nil))
 		h.next()
@@ -283,7 +280,7 @@ func TestStrangersAreBounded(t *testing.T) {
 
 // Whatever a datagram holds, the carrier goes on, and takes it only if it is a packet.
 func FuzzDatagram(f *testing.F) {
-	addr := loopback(2)
+	addr := freeport.Loopback(f, 2)
 	h := startHost(f, Config{unscreened: true}, addr[0])
 	s := newForeigner(f, addr[1], addr[0])
 	h.to(addr[0], addr[1])
@@ -302,11 +299,10 @@ func FuzzDatagram(f *testing.F) {
 		s.send(b)
 		s.send(marker)
 		for range 2 {
-			got, ok := h.within(time.Second)
-			require.True(t, ok, "the marker is lost")
+			got := h.next()
 			require.Len(t, got.head, packet.Opcode(got.head[0]).Info().HeaderSize)
 			if string(got.head) == string(marker[:len(marker)-4]) {
-				_, _ = h.within(0)
+				_, _ = h.took()
 				return
 			}
 			require.True(t, packet.Opcode(got.head[0]).Info().Known)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/stretchr/testify/assert"
@@ -24,7 +25,7 @@ func stopped(t testing.TB, h *host) {
 
 // Neither sending nor receiving allocates memory, whatever the length of the packets.
 func TestNoAllocation(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	a, b := newHost(t, Config{}), newHost(t, Config{})
 	stopped(t, a)
 	stopped(t, b)
@@ -68,7 +69,7 @@ func TestNoAllocation(t *testing.T) {
 // anew, and from then on all are single. EIO is the error of a device without checksums.
 func TestNoSegmentation(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EIO, unix.EINVAL} {
-		addr := loopback(2)
+		addr := freeport.Loopback(t, 2)
 		a, b := newHost(t, Config{}), startHost(t, Config{}, addr[1])
 		stopped(t, a)
 		require.NoError(t, a.AddAddress(addr[0]))
@@ -107,7 +108,7 @@ func TestNoSegmentation(t *testing.T) {
 // only after it has arrived.
 func TestNoLostWake(t *testing.T) {
 	for _, cfg := range []Config{{Spin: -1, Threads: 1}, {Spin: -1, Threads: 2}, {Spin: 5 * time.Microsecond, Threads: 1}} {
-		addr := loopback(2)
+		addr := freeport.Loopback(t, 2)
 		a, b := startHost(t, cfg, addr[0]), startHost(t, cfg, addr[1])
 		path := a.to(addr[0], addr[1])
 		b.to(addr[1], addr[0])
@@ -126,7 +127,7 @@ func TestNoLostWake(t *testing.T) {
 
 // Packets of the engine that cannot be sent are counted, and the others go on.
 func TestImpossiblePackets(t *testing.T) {
-	addr := loopback(2)
+	addr := freeport.Loopback(t, 2)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])
 	b.to(addr[1], addr[0])
 	path := a.to(addr[0], addr[1])

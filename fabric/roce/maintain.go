@@ -88,6 +88,7 @@ func (c *Carrier) look(l *local) {
 		l.lost.Store(&lost{reason: reason, since: time.Now()})
 		c.log.Warn("local address does not work", "address", l.addr.String(), "reason", reason)
 	case reason == "" && was != nil:
+		l.tryAgain(c)
 		l.lost.Store(nil)
 		c.log.Info("local address works again", "address", l.addr.String())
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -215,4 +216,11 @@ func limitRoute(t testing.TB, name string, to netip.Addr, mtu int) {
 	b := []byte{family, byte(to.BitLen()), 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST, 0, 0, 0, 0}
 	rtnetlink(t, unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, join(b, attr(unix.RTA_DST, to.AsSlice()),
 		attr32(unix.RTA_OIF, uint32(indexOf(t, name))), attr(unix.RTA_METRICS, attr32(unix.RTAX_MTU, uint32(mtu)))))
+}
+
+// isLocal reports whether the kernel takes packets for an address, in the namespace of the calling thread. It makes the
+// route for an IPv6 address in a work queue, after the address is there, and drops packets until then.
+func isLocal(a netip.Addr) bool {
+	routes, err := netlink.RouteGet(a.AsSlice())
+	return err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL
 }

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
 
 // What was dropped is said in words, peers apart from strangers.
 func TestNotes(t *testing.T) {
-	addr := loopback(3)
+	addr := freeport.Loopback(t, 3)
 	h := startHost(t, Config{}, addr[0])
 	require.Empty(t, h.Notes())
 	h.to(addr[0], addr[1])
@@ -34,7 +36,7 @@ func TestNotes(t *testing.T) {
 	if (*h.locals.Load())[0].group.strangers < 0 {
 		t.Skip("the kernel does not choose among sockets")
 	}
-	eventually(t, "the notes have all", func() bool { return len(h.Notes()) == 3 && strings.HasSuffix(h.Notes()[1], want[1][len(want[1])-14:]) })
+	await.Until(t, "the notes have all", func() bool { return len(h.Notes()) == 3 && strings.HasSuffix(h.Notes()[1], want[1][len(want[1])-14:]) })
 	require.Equal(t, append(want, last), h.Notes())
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric/auth"
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/packet"
 	"github.com/stretchr/testify/assert"
@@ -47,7 +49,7 @@ func accept(t testing.TB, p *auth.Party, file string, lines ...any) {
 // keyedHosts returns two hosts that accept each other's keys.
 func keyedHosts(t testing.TB, cfg Config, items ...string) (a, b *host, at []netip.Addr) {
 	t.Helper()
-	at = loopback(3)
+	at = freeport.Loopback(t, 3)
 	x, xFile := keys(t, items...)
 	y, yFile := keys(t, items...)
 	accept(t, x, xFile, at[1], y)
@@ -63,7 +65,7 @@ func keyedHosts(t testing.TB, cfg Config, items ...string) (a, b *host, at []net
 func (h *host) session(to netip.Addr) *session {
 	h.t.Helper()
 	var s *session
-	eventually(h.t, "a session with "+to.String(), func() bool {
+	await.Until(h.t, "a session with "+to.String(), func() bool {
 		h.guard.mu.Lock()
 		defer h.guard.mu.Unlock()
 		for _, r := range h.guard.remotes {
@@ -144,7 +146,7 @@ func strangerWrites(t *testing.T, victim *host, from, to netip.Addr) {
 // Without keys, packets of a stranger on the peer's host reach the engine; with keys none does, also not those
 // for queue pair 1, while the peer's own do.
 func TestStrangerOnThePeersHost(t *testing.T) {
-	at := loopback(2)
+	at := freeport.Loopback(t, 2)
 	plain := startHost(t, Config{}, at[1])
 	plain.to(at[1], at[0])
 	strangerWrites(t, plain, at[0], at[1])
@@ -163,11 +165,11 @@ func TestStrangerOnThePeersHost(t *testing.T) {
 		}
 		before := dropped()
 		strangerWrites(t, b, from, at[1])
-		eventually(t, "all are dropped", func() bool { return dropped() == before+600 })
+		await.Until(t, "all are dropped", func() bool { return dropped() == before+600 })
 	}
 	a.send(path.Number, head(writeOnly, 7), content(8, 7))
 	require.Equal(t, content(8, 7), b.next().payload)
-	_, more := b.within(0)
+	_, more := b.took()
 	require.False(t, more)
 	require.EqualValues(t, 1, b.Stats().Received.Packets)
 }
@@ -196,7 +198,7 @@ func TestSealedDatagramsOfOthers(t *testing.T) {
 			before := b.Stats().Received.Dropped
 			from.send(b2)
 			before[why]++
-			eventually(t, why.String(), func() bool { return b.Stats().Received.Dropped == before })
+			await.Until(t, why.String(), func() bool { return b.Stats().Received.Dropped == before })
 		}
 		drop(elsewhere, datagram, WrongAddress)
 		for _, i := range []int{8, 15, 16, 20, 30, len(datagram) - 1} {
@@ -228,7 +230,7 @@ func TestSealedDatagramsOfOthers(t *testing.T) {
 
 // The first short packets wait for the handshake, and arrive once; what is long or too much is dropped.
 func TestPacketsWaitForASession(t *testing.T) {
-	at := loopback(2)
+	at := freeport.Loopback(t, 2)
 	x, xFile := keys(t, "encrypt")
 	y, yFile := keys(t, "encrypt")
 	accept(t, x, xFile, at[1], y)
@@ -239,7 +241,7 @@ func TestPacketsWaitForASession(t *testing.T) {
 	for i := range uint32(mostHeld + 2) {
 		a.send(path.Number, head(writeOnly, i), content(254+int(i), i))
 	}
-	eventually(t, "all were taken", func() bool { return a.Stats().Sent.NoSession == 3 })
+	await.Until(t, "all were taken", func() bool { return a.Stats().Sent.NoSession == 3 })
 	b := startHost(t, Config{Auth: y}, at[1])
 	for i := range uint32(mostHeld) {
 		got := b.next()
@@ -262,7 +264,7 @@ func TestSealedFullRing(t *testing.T) {
 	for i := range uint32(packets) {
 		a.send(path.Number, head(writeMiddle, i), content(64, i))
 	}
-	eventually(t, "the ring is full", func() bool { return b.Stats().Received.Full > 0 })
+	await.Until(t, "the ring is full", func() bool { return b.Stats().Received.Full > 0 })
 	for i := range uint32(packets) {
 		require.Equal(t, content(64, i), b.next().payload)
 	}
@@ -280,19 +282,12 @@ func TestSealedAfterRestart(t *testing.T) {
 		party := b.guard.party
 		require.NoError(t, b.Close())
 		b = startHost(t, Config{Auth: party}, at[1])
-		began := time.Now()
 		from, to, number := a, b, path.Number
 		if restarted {
 			from, to, number = b, a, b.to(at[1], at[0]).Number
 		}
-		for psn := uint32(2); ; psn++ { // as a requester does
-			from.send(number, head(writeOnly, psn), nil)
-			if _, ok := to.within(20 * time.Millisecond); ok {
-				break
-			}
-			require.Less(t, time.Since(began), deadline)
-		}
-		t.Logf("restarted end sends: %v, understood after %v", restarted, time.Since(began))
+		psn := uint32(2)
+		to.comes(func() { from.send(number, head(writeOnly, psn), nil); psn++ }) // as a requester does
 		require.NotEqual(t, old, a.session(at[1]))
 	}
 }
@@ -305,17 +300,13 @@ func TestSealedAfterReopening(t *testing.T) {
 	require.NoError(t, a.RemoveAddress(at[0]))
 	require.NoError(t, a.AddAddress(at[0]))
 	path := a.to(at[0], at[1])
-	for psn := uint32(2); ; psn++ {
-		a.send(path.Number, head(writeOnly, psn), nil)
-		if _, ok := b.within(20 * time.Millisecond); ok {
-			break
-		}
-	}
+	psn := uint32(2)
+	b.comes(func() { a.send(path.Number, head(writeOnly, psn), nil); psn++ })
 }
 
 // auth=offered: a peer that no line covers is reached without keys; one with a line never.
 func TestOffered(t *testing.T) {
-	at := loopback(4)
+	at := freeport.Loopback(t, 4)
 	x, file := keys(t, "auth=offered")
 	other, _ := keys(t)
 	accept(t, x, file, at[2], other)
@@ -328,10 +319,10 @@ func TestOffered(t *testing.T) {
 	require.Equal(t, head(writeOnly, 2), a.next().head)
 
 	covered.send(covered.to(at[2], at[0]).Number, head(udSend, 3), nil)
-	eventually(t, "dropped", func() bool { return a.Stats().Received.Dropped[NotAuthenticated] == 1 })
+	await.Until(t, "dropped", func() bool { return a.Stats().Received.Dropped[NotAuthenticated] == 1 })
 	a.send(a.to(at[0], at[2]).Number, head(writeOnly, 4), content(4000, 4))
-	eventually(t, "dropped", func() bool { return a.Stats().Sent.NoSession > 0 })
-	eventually(t, "reported", func() bool {
+	await.Until(t, "dropped", func() bool { return a.Stats().Sent.NoSession > 0 })
+	await.Until(t, "reported", func() bool {
 		for _, p := range a.Peers() {
 			if p.Name == at[2].String() {
 				return !p.Up && strings.Contains(p.Why, "does not answer")
@@ -344,9 +335,9 @@ func TestOffered(t *testing.T) {
 
 	// Later a line covers it: then no more without keys.
 	accept(t, x, file, at[2], other, at[1], other)
-	eventually(t, "no more plain packets", func() bool {
+	await.Until(t, "no more plain packets", func() bool {
 		plain.send(plain.to(at[1], at[0]).Number, head(writeOnly, 5), nil)
-		a.within(time.Millisecond)
+		a.took()
 		return a.Stats().Received.Dropped[NotAuthenticated] > 1
 	})
 }
@@ -354,7 +345,7 @@ func TestOffered(t *testing.T) {
 // trust=first with auth=offered: two such engines pin each other's keys and use them; one without keys is reached
 // after the handshake was tried.
 func TestOfferedTrust(t *testing.T) {
-	at := loopback(3)
+	at := freeport.Loopback(t, 3)
 	x, _ := keys(t, "auth=offered", "trust=first")
 	y, _ := keys(t, "auth=offered", "trust=first")
 	a, b, plain := startHost(t, Config{Auth: x}, at[0]), startHost(t, Config{Auth: y}, at[1]), startHost(t, Config{}, at[2])
@@ -364,17 +355,13 @@ func TestOfferedTrust(t *testing.T) {
 	require.NoError(t, x.Peers.Known(at[1], y.Identity.Public()))
 	plain.to(at[2], at[0])
 	path := a.to(at[0], at[2])
-	for psn := uint32(1); ; psn++ {
-		a.send(path.Number, head(writeOnly, psn), nil)
-		if _, ok := plain.within(20 * time.Millisecond); ok {
-			break
-		}
-	}
+	psn := uint32(1)
+	plain.comes(func() { a.send(path.Number, head(writeOnly, psn), nil); psn++ })
 }
 
 // A key that is taken out of the file of peers ends its session.
 func TestKeyIsTakenBack(t *testing.T) {
-	at := loopback(2)
+	at := freeport.Loopback(t, 2)
 	x, xFile := keys(t)
 	y, file := keys(t)
 	accept(t, x, xFile, at[1], y)
@@ -387,11 +374,11 @@ func TestKeyIsTakenBack(t *testing.T) {
 	b.next()
 	other, _ := keys(t)
 	accept(t, b.guard.party, file, at[0], other)
-	eventually(t, "it has ended", func() bool { return b.Peers()[0].Keys == "none yet" })
+	await.Until(t, "it has ended", func() bool { return b.Peers()[0].Keys == "none yet" })
 	require.Contains(t, b.Peers()[0].Why, "has another key")
 	before := b.Stats().Received.Packets
 	a.send(path.Number, head(writeOnly, 2), nil)
-	eventually(t, "dropped", func() bool { return b.Stats().Received.Dropped[NoSession] > 0 })
+	await.Until(t, "dropped", func() bool { return b.Stats().Received.Dropped[NoSession] > 0 })
 	require.Equal(t, before, b.Stats().Received.Packets)
 }
 
@@ -411,8 +398,7 @@ func TestSealedMTU(t *testing.T) {
 // byHand makes the guards of two hosts that are not started do a handshake.
 func byHand(t testing.TB, a, b *host) {
 	t.Helper()
-	for now := time.Now(); a.guard.first().send.Load() == nil || b.guard.first() == nil; {
-		require.Less(t, time.Since(now), deadline)
+	await.Until(t, "the handshake is done", func() bool {
 		for _, h := range []*host{a, b} {
 			h.guard.h.look(time.Now())
 			h.receiver.step()
@@ -423,7 +409,8 @@ func byHand(t testing.TB, a, b *host) {
 				}
 			}
 		}
-	}
+		return a.guard.first().send.Load() != nil && b.guard.first() != nil
+	})
 }
 
 // first returns a remote; nil if there is none.
@@ -439,7 +426,7 @@ func (g *guard) first() *remote {
 // Sender and receiver allocate nothing for packets on links with keys.
 func TestSealedDoesNotAllocate(t *testing.T) {
 	for _, items := range [][]string{nil, {"encrypt"}} {
-		at := loopback(2)
+		at := freeport.Loopback(t, 2)
 		x, xFile := keys(t, items...)
 		y, yFile := keys(t, items...)
 		accept(t, x, xFile, at[1], y)
@@ -490,7 +477,7 @@ func TestSealedDoesNotAllocate(t *testing.T) {
 
 // Plain packets from very many forged addresses do not make the guard remember them all.
 func TestStrangersAreForgotten(t *testing.T) {
-	at := loopback(2)
+	at := freeport.Loopback(t, 2)
 	x, _ := keys(t, "auth=offered")
 	a := startHost(t, Config{Auth: x}, at[0])
 	from := (*a.locals.Load())[0]
@@ -505,20 +492,18 @@ func TestStrangersAreForgotten(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Logf("%d remotes", remotes())
-	begun := time.Now()
-	eventually(t, "they are forgotten", func() bool { return remotes() <= mostRemotes })
-	require.Less(t, time.Since(begun), sweepEvery/4)
+	await.Until(t, "they are forgotten", func() bool { return remotes() <= mostRemotes })
 }
 
 // An engine without keys says that a peer has keys, and not that its packets are unknown.
 func TestPeerWithKeysOfOneWithout(t *testing.T) {
-	at := loopback(2)
+	at := freeport.Loopback(t, 2)
 	b := startHost(t, Config{}, at[1])
 	from := newForeigner(t, at[0], at[1])
 	first := make([]byte, firstSize)
 	putAuthHead(first, kindFirst, 0, 1<<32)
 	from.send(first)
-	eventually(t, "counted", func() bool { return b.Stats().Received.Dropped[OnlyKeys] > 0 })
+	await.Until(t, "counted", func() bool { return b.Stats().Received.Dropped[OnlyKeys] > 0 })
 	require.Zero(t, b.Stats().Received.Dropped[UnknownOpcode])
 	require.Contains(t, OnlyKeys.String(), "a handshake of a peer with keys; this engine has none")
 }

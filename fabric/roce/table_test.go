@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,7 +63,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	held := map[uint32]int{}
 	keys := map[uint32]key{}
-	for range 50_000 {
+	for range explore.Rounds(8_000, 50_000) {
 		k := keyOf(rng.Uint32N(60), []uint8{0, 0, 0x20}[rng.IntN(3)], defaultHops)
 		switch rng.IntN(3) {
 		case 0:

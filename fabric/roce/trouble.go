@@ -105,6 +105,24 @@ func (l *local) fails(c *Carrier, errno unix.Errno, now time.Time) {
 	}
 }
 
+// tryAgain lets the next packet of each path be tried, because the network device has come back. Without this,
+// packets would be dropped for up to retryAfter after the engine has heard that the link is up.
+func (l *local) tryAgain(c *Carrier) {
+	l.fault.Load().tryAgain()
+	c.paths.each(func(p *path) {
+		if p.from == l {
+			p.fault.Load().tryAgain()
+		}
+	})
+}
+
+// tryAgain ends that packets are dropped without a try. The fault stays until one was sent.
+func (f *fault) tryAgain() {
+	if f != nil {
+		f.again.Store(0)
+	}
+}
+
 // works notes that a packet was sent.
 func (p *path) works(c *Carrier) {
 	if p.fault.Load() != nil {

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Benchmarks of what the carrier adds to UCX. BenchmarkPeer runs UCX's own benchmark with the same
@@ -134,7 +136,7 @@ func BenchmarkPeer(b *testing.B) {
 					server.Env = env
 					require.NoError(b, server.Start())
 					var out []byte
-					eventually(b, "ucx_perftest runs", func() bool {
+					await.Until(b, "ucx_perftest runs", func() bool {
 						c := exec.Command(program, "localhost", "-p", p, "-t", test.name, "-s", test.size, "-n", test.count, "-f")
 						c.Env = env
 						out, err = c.CombinedOutput()
@@ -146,5 +148,21 @@ func BenchmarkPeer(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// How long a peer that stands still is one that is up: Config.Dead and what is added to it.
+func BenchmarkSilentPeer(b *testing.B) {
+	const dead = 300 * time.Millisecond
+	for b.Loop() {
+		one, two, _ := pair(b, Config{Dead: dead}, Config{Dead: dead})
+		pid, _ := two.Process()
+		require.NoError(b, unix.Kill(pid, unix.SIGSTOP))
+		began := time.Now()
+		await.Until(b, "the peer is down", func() bool { return !peerUp(one.Carrier, 2) })
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/down")
+		require.NoError(b, unix.Kill(pid, unix.SIGCONT))
+		require.NoError(b, two.Close())
+		require.NoError(b, one.Close())
 	}
 }

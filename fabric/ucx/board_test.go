@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -22,7 +24,7 @@ func (d *testDevice) hears(t testing.TB, guid uint64, list ...board.Entry) {
 		entries, _ := got.([]board.Entry)
 		return entries
 	}
-	eventually(t, "announcements", func() bool { return slices.Equal(heard(), list) }, func() any { return len(heard()) })
+	await.Until(t, "announcements", func() bool { return slices.Equal(heard(), list) }, func() any { return len(heard()) })
 }
 
 func announce(t testing.TB, c *Carrier, list ...board.Entry) (left int) {
@@ -47,13 +49,13 @@ func full() (list []board.Entry, addresses []Address) {
 func TestAnnounce(t *testing.T) {
 	for _, tls := range []string{"tcp,self", "posix,tcp,self"} {
 		t.Run(tls, func(t *testing.T) {
-			env := []string{"UCX_TLS=" + tls, "UCX_NET_DEVICES=lo"}
+			env, dead := []string{"UCX_TLS=" + tls, "UCX_NET_DEVICES=lo"}, 500*time.Millisecond
 			list, addresses := full()
 			address := freePort(t)
-			a, da := open(t, 1, Config{Listen: address, Env: env})
+			a, da := open(t, 1, Config{Listen: address, Env: env, Dead: dead})
 			require.Zero(t, announce(t, a, list...))
 			require.NoError(t, a.SetAddresses(addresses))
-			b, db := open(t, 2, Config{Connect: []string{address}, Env: env})
+			b, db := open(t, 2, Config{Connect: []string{address}, Env: env, Dead: dead})
 			require.Zero(t, announce(t, b, list[:3]...), "perhaps while the link is being made")
 			db.hears(t, 1, list...)
 			da.hears(t, 2, list[:3]...)

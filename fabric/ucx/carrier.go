@@ -39,9 +39,10 @@ type Carrier struct {
 	life        context.Context // of the carrier
 	cancel      context.CancelFunc
 	party       *auth.Party   // nil: there are no keys
-	keyTime     time.Duration // as the constant, except in tests
-	program     string        // path
-	release     func()        // of the program
+	keyTime     time.Duration // as the constants, except in tests
+	overlap     time.Duration
+	program     string // path
+	release     func() // of the program
 	mem         *memory
 	port        nic.Port
 
@@ -56,8 +57,9 @@ type Carrier struct {
 	bans        bans
 	connNumbers uint32 // numbers given to connections so far
 	hello       hello
-	process     *process // nil: there is none, or it is not ready
-	down        string   // why there is none
+	process     *process      // nil: there is none, or it is not ready
+	down        string        // why there is none
+	rest        time.Duration // before it was started again
 	targets     []*target
 	peers       map[uint64]*peer         // by GUID
 	conns       map[uint32]*conn         // of this process
@@ -123,7 +125,7 @@ func newCarrier(dev Device, cfg Config) *Carrier {
 	c := &Carrier{
 		cfg: cfg, dev: dev, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
 		first: make(chan error, 1), stop: make(chan struct{}), release: func() {}, ready: make(chan struct{}),
-		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{}, keyTime: keyTime,
+		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{}, keyTime: keyTime, overlap: overlap,
 		crowd: crowd{sources: map[netip.Addr]*bucket{}},
 		hello: hello{guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses},
 	}

@@ -6,9 +6,10 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/fabric"
+	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/stretchr/testify/assert"
@@ -25,13 +26,9 @@ func TestPackets(t *testing.T) {
 func testPackets(t *testing.T, one, two Config) {
 	one.Slots, one.Data = 64, 256<<10
 	two.Slots, two.Data, two.Name = 128, 512<<10, "two"
-	one.Dead, two.Dead = 10*time.Second, 10*time.Second // a busy machine is no reason to lose a packet
 	a, b, _ := pair(t, one, two)
 	require.True(t, a.d.up.Load() && b.d.up.Load())
-	rounds := 3000
-	if testing.Short() {
-		rounds = 300
-	}
+	rounds := explore.Rounds(600, 3000)
 	sizes := []int{0, 1, 63, 64, 99, 100, 101, 112, 256, 1000, 4096, 8000, 8192, 16384, 32767, defaultMTU, defaultMTU + headroom}
 	make := func(seed uint64, n int) (head, payload []byte) {
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -77,7 +74,7 @@ func testPackets(t *testing.T, one, two Config) {
 	for _, d := range done {
 		<-d
 	}
-	eventually(t, "both are counted", func() bool {
+	await.Until(t, "both are counted", func() bool {
 		return a.Peers()[0].Stats.Sent == uint64(rounds) && b.Peers()[0].Stats.Received == uint64(rounds)
 	}, func() any { return a.About() }, func() any { return b.About() })
 	assert.Equal(t, "two", a.Peers()[0].Name)
@@ -100,7 +97,7 @@ func TestRoute(t *testing.T) {
 		require.False(t, ok, "%+v", to)
 	}
 	require.NoError(t, b.SetAddresses([]Address{{GID: later}}))
-	eventually(t, "the new address leads to it", func() bool {
+	await.Until(t, "the new address leads to it", func() bool {
 		_, ok := a.Route(nic.Address{GID: later})
 		return ok
 	})

@@ -3,7 +3,7 @@
 package ucx
 
 import (
-	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,32 +12,42 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
+// againAfter is after how many looks for a packet it is sent again.
+const againAfter = 100
+
 // exchange sends a packet each way. Packets may be lost when a link begins, so it tries until both
 // have come.
 func exchange(t *testing.T, a, b side, mark byte) {
 	t.Helper()
 	for _, s := range [][2]side{{a, b}, {b, a}} {
-		until := time.Now().Add(20 * time.Second)
-		for arrived := false; !arrived; {
-			require.True(t, time.Now().Before(until), "no packet with the mark %d has come", mark)
-			s[0].d.send(t, s[0].path, make([]byte, 12), []byte{mark})
-			for try := time.Now().Add(200 * time.Millisecond); !arrived && time.Now().Before(try); {
+		looked := 0
+		await.Until(t, fmt.Sprintf("a packet with the mark %d has come", mark), func() bool {
+			if looked%againAfter == 0 {
+				s[0].d.send(t, s[0].path, make([]byte, 12), []byte{mark})
+			}
+			looked++
+			for {
 				var p packetring.Packet
 				ok, err := s[1].d.cfg.Receive.Next(&p)
 				require.NoError(t, err)
-				if ok {
-					require.Equal(t, s[1].path, p.Path)
-					arrived = len(p.Payload) == 1 && p.Payload[0] == mark
-					s[1].d.cfg.Receive.Free()
+				if !ok {
+					return false
+				}
+				require.Equal(t, s[1].path, p.Path)
+				arrived := len(p.Payload) == 1 && p.Payload[0] == mark
+				s[1].d.cfg.Receive.Free()
+				if arrived {
+					return true
 				}
 			}
-		}
+		}, func() any { return s[0].About() }, func() any { return s[1].About() })
 	}
 }
 
@@ -61,7 +71,7 @@ func TestKilledProcess(t *testing.T) {
 		require.NotZero(t, pid, why)
 		s.d.send(t, s.path, make([]byte, 12), make([]byte, 20000)) // perhaps on the way
 		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
-		eventually(t, "another process", func() bool { now, _ := s.Process(); return now != 0 && now != pid })
+		await.Until(t, "another process", func() bool { now, _ := s.Process(); return now != 0 && now != pid })
 		require.Equal(t, s.path, upTo(t, s.Carrier, other.d.guid))
 		require.Equal(t, other.path, upTo(t, other.Carrier, s.d.guid))
 		exchange(t, a, b, byte(i+2))
@@ -78,8 +88,8 @@ func TestProcessThatIsGone(t *testing.T) {
 	require.NoError(t, os.Remove(program))
 	pid, _ := a.Process()
 	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
-	eventually(t, "both ports are down", func() bool { return !a.d.up.Load() && !b.d.up.Load() })
-	eventually(t, "why is known", func() bool { _, why := a.Process(); return why != "" && why != "the process nicless-ucx was killed" })
+	await.Until(t, "both ports are down", func() bool { return !a.d.up.Load() && !b.d.up.Load() })
+	await.Until(t, "why is known", func() bool { _, why := a.Process(); return why != "" && why != "the process nicless-ucx was killed" })
 	_, why := a.Process()
 	require.Contains(t, why, "no such file")
 	path, ok := a.Route(nic.Address{GUID: 2})
@@ -96,13 +106,11 @@ func TestSilentPeer(t *testing.T) {
 	a, b, _ := pair(t, Config{Dead: 300 * time.Millisecond}, Config{Dead: 300 * time.Millisecond})
 	pid, _ := b.Process()
 	require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
-	began := time.Now()
-	eventually(t, "the peer is down", func() bool { return !peerUp(a.Carrier, 2) })
-	require.Less(t, time.Since(began), 5*time.Second)
+	await.Until(t, "the peer is down", func() bool { return !peerUp(a.Carrier, 2) })
 	require.Equal(t, "the peer is silent", a.Peers()[0].Why)
 	require.False(t, a.d.up.Load())
 	require.NoError(t, unix.Kill(pid, unix.SIGCONT))
-	eventually(t, "both are up", func() bool { return peerUp(a.Carrier, 2) && peerUp(b.Carrier, 1) }, func() any { return a.Peers() }, func() any { return b.Peers() })
+	await.Until(t, "both are up", func() bool { return peerUp(a.Carrier, 2) && peerUp(b.Carrier, 1) }, func() any { return a.Peers() }, func() any { return b.Peers() })
 	exchange(t, a, b, 1)
 }
 
@@ -112,7 +120,7 @@ func TestRestartedEngine(t *testing.T) {
 	old := a.path
 	require.NoError(t, b.Close())
 	require.True(t, b.d.closed.Load())
-	eventually(t, "the peer is down", func() bool { return !peerUp(a.Carrier, 2) })
+	await.Until(t, "the peer is down", func() bool { return !peerUp(a.Carrier, 2) })
 	require.Equal(t, "the peer has closed the link", a.Peers()[0].Why)
 	c := side{}
 	c.Carrier, c.d = open(t, 2, Config{Connect: []string{address}})
@@ -127,7 +135,7 @@ func TestRestartedEngine(t *testing.T) {
 func TestPeerThatIsGoneIsOne(t *testing.T) {
 	a, b, address := pair(t, Config{Name: "one"}, Config{})
 	require.NoError(t, a.Close())
-	eventually(t, "an attempt to connect again has failed", func() bool {
+	await.Until(t, "an attempt to connect again has failed", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.targets[0].conn == 0 && b.targets[0].rest > 2*firstRest
@@ -140,7 +148,7 @@ func TestPeerThatIsGoneIsOne(t *testing.T) {
 	peers = b.Peers()
 	require.Len(t, peers, 2, "two engines: %+v", peers)
 	require.NoError(t, c.Close())
-	eventually(t, "both are down", func() bool { return !peerUp(b.Carrier, 3) })
+	await.Until(t, "both are down", func() bool { return !peerUp(b.Carrier, 3) })
 	require.Len(t, b.Peers(), 2)
 }
 
@@ -149,7 +157,7 @@ func TestNotConnectedIsTriedAgain(t *testing.T) {
 	said, address := &record{}, freePort(t)
 	c, _ := open(t, 1, Config{Connect: []string{address}, Log: slog.New(slog.NewTextHandler(said, nil))})
 	line := regexp.MustCompile(`level=WARN msg="not connected; it is tried again" link=ucx:` + address + " peer=" + address + ` why=".+" within=10s\n`)
-	eventually(t, "it is said", func() bool { return line.MatchString(said.String()) }, func() any { return said.String() })
+	await.Until(t, "it is said", func() bool { return line.MatchString(said.String()) }, func() any { return said.String() })
 	open(t, 2, Config{Listen: address})
 	upTo(t, c, 2)
 }
@@ -166,7 +174,7 @@ func TestNoOrphan(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RDWR) }))
 	require.NoError(t, err)
-	eventually(t, "it has ended", func() bool { now, _ := c.Process(); return now != pid })
+	await.Until(t, "it has ended", func() bool { now, _ := c.Process(); return now != pid })
 }
 
 // What is missing is said in one sentence.
@@ -184,10 +192,8 @@ func TestMissing(t *testing.T) {
 			if test.cfg.Listen == "" {
 				test.cfg.Listen = freePort(t)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
 			d := &testDevice{guid: 1}
-			_, err := Open(ctx, d, testConfig(t, test.cfg))
+			_, err := Open(await.Context(t), d, testConfig(t, test.cfg))
 			require.ErrorContains(t, err, test.want)
 			require.NotContains(t, err.Error(), "\n")
 		})

@@ -133,7 +133,7 @@ func (c *Carrier) age(k *conn) {
 	})
 	for _, o := range c.conns {
 		if o.target == k.target && o.renewed {
-			time.AfterFunc(overlap, func() { _ = c.hangUp(o, "there is a connection with new keys") })
+			time.AfterFunc(c.overlap, func() { _ = c.hangUp(o, "there is a connection with new keys") })
 		}
 	}
 }

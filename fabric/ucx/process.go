@@ -98,6 +98,9 @@ func (c *Carrier) supervise() {
 			return
 		}
 		c.restarts[cause].Add(1)
+		c.mu.Lock()
+		c.rest = rest
+		c.mu.Unlock()
 		select {
 		case <-c.stop:
 			return

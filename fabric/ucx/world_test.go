@@ -3,7 +3,6 @@
 package ucx
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/nic"
@@ -50,43 +50,51 @@ func (d *testDevice) SendManagement(uint32, []byte, []byte) error { return nil }
 func (d *testDevice) Stats() nic.PortStats                        { return nic.PortStats{Up: d.up.Load()} }
 func (d *testDevice) Close() error                                { d.closed.Store(true); return nil }
 
+// looks is how often poll looks without a pause: for longer than a packet takes to a process that has a core.
+const looks = 5000
+
+// poll waits as an engine that is awake: at first it looks again and again.
+func poll(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for range looks {
+		if done() {
+			return
+		}
+		runtime.Gosched()
+	}
+	await.Until(t, what, done)
+}
+
 // send puts a packet into the ring to the carrier, and waits for room.
 func (d *testDevice) send(t testing.TB, path uint32, head, payload []byte) {
-	for until := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+	t.Helper()
+	poll(t, "the ring to the carrier has room", func() bool {
 		h, p, ok := d.cfg.Send.Reserve(len(head), len(payload))
 		if ok {
 			copy(h, head)
 			copy(p, payload)
 			d.cfg.Send.Publish(path)
 			d.cfg.Wake()
-			return
 		}
-		if time.Now().After(until) {
-			require.Fail(t, "the ring to the carrier is full for ever")
-		}
-	}
+		return ok
+	})
 }
 
-// receive takes a packet from the ring. It polls, as an engine that is awake.
+// receive takes a packet from the ring.
 func (d *testDevice) receive(t testing.TB, p *packetring.Packet) {
-	for until := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+	t.Helper()
+	poll(t, "a packet has come", func() bool {
 		ok, err := d.cfg.Receive.Next(p)
 		if err != nil {
 			require.NoError(t, err)
 		}
-		if ok {
-			return
-		}
-		if time.Now().After(until) {
-			require.Fail(t, "no packet has come")
-		}
-	}
+		return ok
+	})
 }
 
 // sleep takes a packet from the ring, and sleeps until there is one, as an engine without work.
 func (d *testDevice) sleep(t testing.TB, p *packetring.Packet) {
 	d.cfg.Asleep(true)
-	late := time.After(20 * time.Second)
 	for {
 		require.NoError(t, shm.Barrier())
 		ok, err := d.cfg.Receive.Next(p)
@@ -94,29 +102,11 @@ func (d *testDevice) sleep(t testing.TB, p *packetring.Packet) {
 		if ok {
 			break
 		}
-		select {
-		case <-d.bell:
-			d.cfg.Asleep(true) // the process answers each number once
-		case <-late:
-			require.Fail(t, "no packet has come")
-			return
-		}
+		await.Receive(t, "the process has rung", d.bell)
+		d.cfg.Asleep(true) // the process answers each number once
 	}
 	d.cfg.Asleep(false)
 	d.cfg.Receive.Free()
-}
-
-// eventually waits until ok returns true.
-func eventually(t testing.TB, what string, ok func() bool, state ...func() any) {
-	t.Helper()
-	for until := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			for _, s := range state {
-				t.Logf("%+v", s())
-			}
-			require.FailNow(t, "this has not happened: "+what)
-		}
-	}
 }
 
 // freePort returns an address at which nobody listens.
@@ -130,6 +120,9 @@ func testConfig(t testing.TB, cfg Config) Config {
 	if cfg.Program == "" {
 		cfg.Program = ucxtest.Program(t)
 	}
+	if cfg.Dead == 0 {
+		cfg.Dead = time.Minute // a machine may be busy for longer than the usual second
+	}
 	if cfg.Env == nil {
 		cfg.Env = []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"}
 	}
@@ -142,9 +135,7 @@ func testConfig(t testing.TB, cfg Config) Config {
 func open(t testing.TB, guid uint64, cfg Config) (*Carrier, *testDevice) {
 	t.Helper()
 	d := &testDevice{guid: guid, bell: make(chan bool, 1)}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	c, err := Open(ctx, d, testConfig(t, cfg))
+	c, err := Open(await.Context(t), d, testConfig(t, cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c, d
@@ -162,7 +153,7 @@ func peerUp(c *Carrier, guid uint64) bool {
 
 func upTo(t testing.TB, c *Carrier, guid uint64) uint32 {
 	t.Helper()
-	eventually(t, fmt.Sprintf("engine %d is up", guid), func() bool { return peerUp(c, guid) }, func() any { return c.Peers() })
+	await.Until(t, fmt.Sprintf("engine %d is up", guid), func() bool { return peerUp(c, guid) }, func() any { return c.Peers() })
 	path, ok := c.Route(nic.Address{GUID: guid})
 	require.True(t, ok)
 	return path.Number

@@ -79,6 +79,7 @@ func newEngines(t *testing.T, p place, nodes []*node) *bed {
 		return b
 	}
 	for i, n := range b.nodes {
+		n.socket = b.socket(n)
 		argv := []string{command, "engine", "--socket", b.socket(n)}
 		if p.engines == "linked" {
 			argv = append(argv, "--link", b.link(n))
@@ -86,7 +87,7 @@ func newEngines(t *testing.T, p place, nodes []*node) *bed {
 				n = b.nodes[0]
 			}
 		} else if i > 0 {
-			break
+			continue // that of node 0 is for all
 		}
 		b.engines = append(b.engines, n.start(p.pinned(argv...)...))
 	}

@@ -11,19 +11,20 @@ import (
 
 // TestLife kills and stops interfaces and engines.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	for _, p := range places {
 		if !*whole && p.name != "one engine, slots" {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			t.Run("killed", func(t *testing.T) { killed(newBed(t, p, newNodes(t, 3))) })
+			t.Run("killed", func(t *testing.T) { t.Parallel(); killed(newBed(t, p, newNodes(t, 3))) })
 			if !*whole {
 				return
 			}
-			t.Run("stopped", func(t *testing.T) { stopped(newBed(t, p, newNodes(t, 3))) })
-			t.Run("ended", func(t *testing.T) { ended(newBed(t, p, newNodes(t, 3))) })
+			t.Run("stopped", func(t *testing.T) { t.Parallel(); stopped(newBed(t, p, newNodes(t, 3))) })
+			t.Run("ended", func(t *testing.T) { t.Parallel(); ended(newBed(t, p, newNodes(t, 3))) })
 			if p.engines != "inside" {
-				t.Run("engine killed", func(t *testing.T) { engineKilled(newBed(t, p, newNodes(t, 3))) })
+				t.Run("engine killed", func(t *testing.T) { t.Parallel(); engineKilled(newBed(t, p, newNodes(t, 3))) })
 			}
 		})
 	}

@@ -16,7 +16,8 @@ import (
 type node struct {
 	t      *testing.T
 	number int
-	pid    int // of a process in it
+	pid    int    // of a process in it
+	socket string // of the engine of its interface; "": that is inside the interface's process
 }
 
 // newNodes makes nodes in a user namespace of their own. They have no network but lo.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/proctest"
 )
 
@@ -24,6 +24,7 @@ type process struct {
 	said proctest.Output
 	done chan struct{} // closed when the process has ended
 	err  error         // the result of Wait
+	with []*process    // processes with which it exchanges data
 }
 
 // start starts a process in a process group of its own, which is killed at the end of the test.
@@ -32,8 +33,9 @@ func start(t *testing.T, argv ...string) *process {
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.WaitDelay = 5 * time.Second // for children that keep its output open
+	p.cmd.WaitDelay = outputDelay
 	require.NoError(t, p.cmd.Start())
+	proctest.Keep(t, p.cmd.Process.Pid)
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.done)
@@ -45,6 +47,10 @@ func start(t *testing.T, argv ...string) *process {
 	return p
 }
 
+// outputDelay is how long children that a process leaves behind may keep its output open. The process counts
+// as failed then.
+const outputDelay = await.Patience
+
 // signal sends a signal to the process and to those that it has started.
 func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
@@ -52,7 +58,7 @@ func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid
 func (p *process) halts() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
-	require.Eventually(p.t, func() bool {
+	await.Until(p.t, "all threads stand still", func() bool {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 		require.NoError(p.t, err)
 		for _, thread := range threads {
@@ -63,25 +69,45 @@ func (p *process) halts() {
 			}
 		}
 		return len(threads) > 0
-	}, patience, time.Millisecond)
+	})
 }
 
-// patience is how long anything may take. It is long because machines can be loaded, and only
-// a process that hangs uses all of it.
-const patience = time.Minute
+// job is the process as package proctest waits for it.
+func (p *process) job() proctest.Job {
+	return proctest.Job{Name: p.cmd.String(), PID: p.cmd.Process.Pid, Said: &p.said}
+}
+
+// awaits waits until done returns true. If it never does, the test fails with what the process and
+// those with which it exchanges data have said.
+func (p *process) awaits(what string, done func() bool) {
+	p.t.Helper()
+	jobs := []proctest.Job{p.job()}
+	for _, other := range p.with {
+		jobs = append(jobs, other.job())
+	}
+	proctest.Until(p.t, what, done, jobs...)
+}
+
+// together notes that two processes exchange data.
+func together(a, b *process) {
+	a.with, b.with = append(a.with, b), append(b.with, a)
+}
+
+// ended reports whether the process has ended.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // wait waits for the end of the process.
 func (p *process) wait() error {
 	p.t.Helper()
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(patience):
-	}
-	p.signal(syscall.SIGKILL)
-	<-p.done
-	require.FailNow(p.t, "hangs", "%s: not ended after %v; it said:\n%s", p.cmd, patience, p.said.String())
-	return nil
+	p.awaits("it ends", p.ended)
+	return p.err
 }
 
 // succeeds waits for the end of the process, requires status 0, and returns the output.
@@ -114,23 +140,20 @@ func (p *process) says(what string) (after string) {
 // until waits until enough returns true for the output.
 func (p *process) until(what string, enough func(said string) bool) {
 	p.t.Helper()
-	end := time.After(patience)
-	for ended := false; ; {
-		more := p.said.Changed()
-		if enough(p.said.String()) {
-			return
+	looked := -1 // how much output enough has seen
+	p.awaits(what, func() bool {
+		ended := p.ended()
+		if n := p.said.Len(); n != looked {
+			looked = n
+			if enough(p.said.String()) {
+				return true
+			}
 		}
-		if ended {
-			require.FailNow(p.t, "ended", "%s: ended (%v) before %q; it said:\n%s", p.cmd, p.err, what, p.said.String())
+		if ended && p.said.Len() == looked {
+			require.FailNow(p.t, "ended", "ended (%v) before %q: %v", p.err, what, p.job())
 		}
-		select {
-		case <-more:
-		case <-p.done:
-			ended = true
-		case <-end:
-			require.FailNow(p.t, "silent", "%s: after %v there is no %q; it said:\n%s", p.cmd, patience, what, p.said.String())
-		}
-	}
+		return false
+	})
 }
 
 // temporary returns a directory whose name is short enough for sockets. It is in /dev/shm if memory is

@@ -59,6 +59,7 @@ func content(b []byte, seed uint64) {
 
 // Programs are checked without a network interface of ours too: over lo they have to work.
 func TestProgramsOverLo(t *testing.T) {
+	t.Parallel()
 	nodes := newNodes(t, 1)
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		talk{nodes[0], nodes[0], address}.copies(1 << 20)

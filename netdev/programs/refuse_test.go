@@ -13,6 +13,7 @@ import (
 
 // What cannot be is refused with a sentence, and leaves nothing behind.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	proctest.Need(t, "setpriv")
 	nodes := newNodes(t, 2)
 	b := newEngines(t, places[0], nodes)
@@ -55,6 +56,7 @@ func TestRefused(t *testing.T) {
 
 // A peer with another MTU is told in the log, and TCP works.
 func TestOtherMTU(t *testing.T) {
+	t.Parallel()
 	nodes := newNodes(t, 2)
 	b := newEngines(t, places[1], nodes)
 	b.up(b.nodes[0])
@@ -79,6 +81,7 @@ func talksBothWays(a, b *node) []talk {
 
 // An interface that root made for a user is used without privilege, and stays.
 func TestInterfaceOfRoot(t *testing.T) {
+	t.Parallel()
 	proctest.Need(t, "setpriv")
 	nodes := newNodes(t, 2)
 	b := newEngines(t, places[1], nodes)

@@ -18,25 +18,30 @@ import (
 
 // Packets of two nodes travel between interfaces of nicless, over every kind of engine.
 func TestTwoNodes(t *testing.T) {
+	t.Parallel()
 	for _, p := range places {
 		for _, mtu := range []int{65520, 1500} {
 			if !*whole && (p.slots != (p.engines == "one") || p.engines == "linked" || mtu == 1500) {
 				continue // one engine with slots, and engines inside without
 			}
 			t.Run(fmt.Sprintf("%s, MTU %d", p.name, mtu), func(t *testing.T) {
+				t.Parallel()
 				talkAll(newBed(t, p, newNodes(t, 2), "--mtu", strconv.Itoa(mtu)).nodes)
 			})
 		}
 	}
 	t.Run("plain", func(t *testing.T) {
+		t.Parallel()
 		long(t)
 		talkAll(newBed(t, places[1], newNodes(t, 2), "--plain", "--mtu", "9000").nodes)
 	})
 	t.Run("UCX with keys", func(t *testing.T) {
+		t.Parallel()
 		buildUCX(t)
 		talkAll(newBed(t, place{engines: "linked", ucx: true}, newNodes(t, 2), "--mtu", "9000").nodes)
 	})
 	t.Run("coherence=none", func(t *testing.T) {
+		t.Parallel()
 		long(t)
 		b := newEngines(t, place{engines: "inside"}, newNodes(t, 2))
 		for _, n := range b.nodes {
@@ -59,8 +64,10 @@ func buildUCX(t *testing.T) {
 
 // The same without nicless: what the tests ask for is right.
 func TestTwoNodesOfTheKernel(t *testing.T) {
+	t.Parallel()
 	for _, mtu := range []int{1500, 65520} {
 		t.Run(fmt.Sprintf("direct, MTU %d", mtu), func(t *testing.T) {
+			t.Parallel()
 			if mtu != 1500 {
 				long(t)
 			}
@@ -70,6 +77,7 @@ func TestTwoNodesOfTheKernel(t *testing.T) {
 		})
 	}
 	t.Run("cable", func(t *testing.T) {
+		t.Parallel()
 		long(t)
 		nodes := newNodes(t, 2)
 		cable(nodes, 1500)
@@ -79,6 +87,7 @@ func TestTwoNodesOfTheKernel(t *testing.T) {
 
 // 1 GiB arrives as it was sent: by a common engine, and by linked ones, with and without shared slots.
 func TestGigabyte(t *testing.T) {
+	t.Parallel()
 	long(t)
 	for _, p := range places {
 		if p.engines == "inside" {
@@ -148,6 +157,7 @@ func TestOneCore(t *testing.T) {
 // UDP datagrams of every size come back, one after the other. Those that are longer than the MTU travel in
 // fragments. Packets without a header behind that of IP are shorter than any datagram.
 func TestEverySize(t *testing.T) {
+	t.Parallel()
 	long(t)
 	for i, p := range []place{places[1], places[4]} {
 		t.Run(p.name, func(t *testing.T) {
@@ -166,7 +176,9 @@ func (k talk) iperf(seconds int, flags ...string) float64 {
 	server := k.to.start("iperf3", "--server", "--one-off", "--forceflush", "--bind", k.address)
 	server.says("Server listening")
 	argv := append([]string{"iperf3", "--json", "--time", strconv.Itoa(seconds), "--client", k.address}, flags...)
-	said := k.from.run(argv...)
+	client := k.from.start(argv...)
+	together(server, client)
+	said := client.succeeds()
 	server.succeeds()
 	var r struct {
 		End struct {
@@ -192,6 +204,7 @@ func (k talk) iperf(seconds int, flags ...string) float64 {
 
 // Three nodes all talk at once.
 func TestThreeNodes(t *testing.T) {
+	t.Parallel()
 	nodes := newNodes(t, 3)
 	for _, p := range places {
 		if !*whole && p.name != "one engine, slots" {
@@ -211,7 +224,7 @@ func TestThreeNodes(t *testing.T) {
 					}
 					for _, k := range talks(from, to) {
 						server, client := k.copying(size)
-						ping := k.pinging(20)
+						ping := k.pinging("0.01")
 						checks = append(checks, func() { k.copied(server, client) }, func() { k.pinged(ping, 20) })
 					}
 				}

@@ -44,7 +44,7 @@ func sendTCP(args []string) error {
 		return err
 	}
 	began := time.Now()
-	c, err := net.DialTimeout("tcp", args[0], patience)
+	c, err := net.Dial("tcp", args[0])
 	if err != nil {
 		return err
 	}

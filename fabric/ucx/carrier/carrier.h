@@ -101,6 +101,7 @@ struct opening; /* control.h */
 void connection_open(const struct opening *);
 void connection_close(uint32_t number, const char *why);
 void connections_serve(void);
+void connections_held(uint64_t time);
 void connection_fault(struct connection *, const char *why);
 struct connection *connection_of(const unsigned char token[TOKEN]);
 uint64_t random64(void);

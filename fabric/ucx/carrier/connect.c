@@ -8,8 +8,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* How long a new connection may take until both sides have heard each other. */
-#define SHAKE_TIME (3 * SECOND)
+/* How long a new connection may take until both sides have heard each other: not less than a peer that is up may
+ * be silent, because a machine that is busy is so from the first word on. */
+static uint64_t shake_time(void) { return carrier.deadline > 3 * SECOND ? carrier.deadline : 3 * SECOND; }
 
 uint64_t random64(void) {
 	uint64_t v = 0;
@@ -167,7 +168,7 @@ static void serve(struct connection *c) {
 			reach(c);
 		if (!c->fault && c->called)
 			risen(c);
-		else if (!c->fault && now - c->since > SHAKE_TIME)
+		else if (!c->fault && now - c->since > shake_time())
 			connection_fault(c, c->active ? "the peer does not answer over UCX" : "nothing has come from the peer over UCX");
 		break;
 	case UP:
@@ -187,6 +188,18 @@ static void serve(struct connection *c) {
 	if (sum != c->reported) {
 		c->reported = sum;
 		tell(M_COUNTS, c->number, c->sent_packets, c->got_packets, c->dropped, NULL, 0);
+	}
+}
+
+/*
+ * connections_held notes that this process was held up for so long: it had no core, or the machine stood still.
+ * Then peers may have been held up as well, and what they have said may not have been read yet. So this time is
+ * no part of their silence.
+ */
+void connections_held(uint64_t time) {
+	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++) {
+		c->heard += time;
+		c->since += time;
 	}
 }
 

@@ -163,13 +163,16 @@ static void loop(uint64_t spin) {
 	bool said = true;
 	for (unsigned turn = 0;; turn++) {
 		unsigned did = 0;
+		uint64_t before = carrier.now;
 		carrier.now = clock_now();
+		if (carrier.now - before > carrier.deadline / 2) /* a turn rests for a fifth at most */
+			connections_held(carrier.now - before);
 		for (int i = 0; i < 16 && ucp.ucp_worker_progress(carrier.worker); i++)
 			did++;
 		did += packets_receive();
 		bell();
 		did += packets_send();
-		bool tick = carrier.now - served > carrier.deadline / 10;
+		bool tick = carrier.now - served > (carrier.deadline < SECOND ? carrier.deadline : SECOND) / 10;
 		if (carrier.attention || tick) {
 			connections_serve();
 			if (tick)

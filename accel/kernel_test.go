@@ -3,13 +3,14 @@ package accel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/bits"
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/accel"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -330,7 +331,6 @@ func TestCloseLeavesNothing(t *testing.T) {
 		require.NoError(t, launch(t, s, 4, 64, func(th *accel.Thread) { th.Sync() }))
 		require.NoError(t, d.Close())
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
-		require.True(t, time.Now().Before(deadline), "%d goroutines, %d before", runtime.NumGoroutine(), before)
-	}
+	await.Until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before },
+		func() any { return fmt.Sprintf("%d goroutines, %d before", runtime.NumGoroutine(), before) })
 }

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless"
@@ -148,8 +148,7 @@ func serve(t *testing.T) (socket string) {
 // run runs a program to its end and returns what it printed.
 func run(t *testing.T, path string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := await.Context(t)
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	return string(out), err
 }

@@ -27,9 +27,6 @@ var (
 // repository is the root of the module.
 const repository = ".."
 
-// patience is how long anything may take.
-const patience = time.Minute
-
 // scratch is the directory for what the tests build.
 var scratch string
 

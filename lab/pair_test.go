@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	vm "github.com/nicless/nicless/internal/lab"
 	"github.com/nicless/nicless/internal/lab/finder"
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // kinds are the kinds of memory: there is a folder with scripts for each.
@@ -31,8 +31,13 @@ type pair struct {
 	nodes [2]*place
 }
 
-// options are those of all links. Few nodes and short rings take less time.
-const options = "nodes=4,data=256K,dead=2s,wait=1m"
+// options are those of all links. Few nodes and short rings take less time. A machine on a busy host may stand
+// still for some seconds and is not dead; node 0 may be that much later than the others.
+const options = "nodes=4,data=256K,dead=5s,wait=5m"
+
+// life is when a machine switches itself off, in seconds: as long as the whole package may take (-timeout 20m). It ends
+// machines whose host has gone, and no test.
+const life = 20 * 60
 
 // newPair starts both machines.
 func newPair(t *testing.T, kind string, m made, set ...string) *pair {
@@ -41,23 +46,34 @@ func newPair(t *testing.T, kind string, m made, set ...string) *pair {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &pair{t: t, whole: t, kind: kind, made: m, pool: filepath.Join(dir, "pool"), set: append([]string{"LAB_POOL=" + filepath.Join(dir, "pool")}, set...)}
-	var starts sync.WaitGroup
-	var errs [2]error
 	began := time.Now()
-	for i := range p.nodes {
-		starts.Go(func() { p.nodes[i], errs[i] = p.boot(i) })
-	}
-	starts.Wait()
-	for i, err := range errs {
-		require.NoError(t, err, "node %d", i)
-	}
+	p.boots(0, 1)
 	t.Logf("both machines are up after %v", time.Since(began).Round(time.Second/10))
 	return p
 }
 
+// boots starts the machines of nodes, and waits until they are ready.
+func (p *pair) boots(nodes ...int) {
+	p.t.Helper()
+	var errs [2]error
+	var consoles []proctest.Job
+	var started atomic.Int32
+	for _, i := range nodes {
+		console := &proctest.Output{}
+		consoles = append(consoles, proctest.Job{Name: fmt.Sprintf("console of node %d", i), Said: console})
+		go func() {
+			p.nodes[i], errs[i] = p.boot(i, console)
+			started.Add(1)
+		}()
+	}
+	proctest.Until(p.t, "the machines are ready", func() bool { return int(started.Load()) == len(nodes) }, consoles...)
+	for _, i := range nodes {
+		require.NoError(p.t, errs[i], "node %d", i)
+	}
+}
+
 // boot starts the machine of a node.
-func (p *pair) boot(node int) (*place, error) {
-	console := &output{}
+func (p *pair) boot(node int, console *proctest.Output) (*place, error) {
 	p.whole.Cleanup(func() {
 		if p.whole.Failed() {
 			p.whole.Logf("console of node %d:\n%s", node, console)
@@ -66,9 +82,9 @@ func (p *pair) boot(node int) (*place, error) {
 			}
 		}
 	})
-	m, err := vm.Start(vm.Config{
+	m, err := vm.Start(p.whole.Context(), vm.Config{
 		Script: fmt.Sprintf("vms/%s/node%d.sh", p.kind, node+1), Set: p.set,
-		Kernel: p.made.kernel, Initrd: p.made.initrd, Seconds: 300, Console: console, Patience: patience,
+		Kernel: p.made.kernel, Initrd: p.made.initrd, Seconds: life, Console: console,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w; it said:\n%s", err, console)

@@ -6,14 +6,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	vm "github.com/nicless/nicless/internal/lab"
+	"github.com/nicless/nicless/internal/proctest"
 )
 
 // A place is where programs run: a machine, or this host.
@@ -34,43 +33,12 @@ type place struct {
 type program struct {
 	at   *place
 	name string
-	said output
+	said proctest.Output
 	stop func()
 	done chan struct{}
-	err  error // after done
-}
-
-// An output is what a program has printed.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-	more chan struct{} // closed when there is more
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text.Write(b)
-	if o.more != nil {
-		close(o.more)
-		o.more = nil
-	}
-	return len(b), nil
-}
-
-// now returns the text so far, and a channel that is closed when there is more.
-func (o *output) now() (string, <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.more == nil {
-		o.more = make(chan struct{})
-	}
-	return o.text.String(), o.more
-}
-
-func (o *output) String() string {
-	text, _ := o.now()
-	return text
+	err  error      // after done
+	pid  int        // 0: it runs in a machine
+	with []*program // with which it exchanges data
 }
 
 // start starts a program, which is killed at the end of the whole test.
@@ -89,6 +57,7 @@ func (p *place) start(argv ...string) *program {
 		cmd.Stdout, cmd.Stderr = &r.said, &r.said
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		require.NoError(p.t, cmd.Start())
+		r.pid = cmd.Process.Pid
 		r.stop = func() { _ = cmd.Process.Kill() }
 		go func() {
 			r.err = cmd.Wait()
@@ -110,14 +79,36 @@ func (r *program) kill() {
 	<-r.done
 }
 
+// job is the program as package proctest waits for it.
+func (r *program) job() proctest.Job { return proctest.Job{Name: r.name, PID: r.pid, Said: &r.said} }
+
+// awaits waits until done returns true. If it never does, the test fails with what the program, its
+// engine and its peers have said.
+func (r *program) awaits(what string, done func() bool) {
+	r.at.t.Helper()
+	jobs := []proctest.Job{r.job()}
+	for _, other := range r.with {
+		jobs = append(jobs, other.job())
+	}
+	if r.at.engine != nil && r.at.engine != r {
+		jobs = append(jobs, r.at.engine.job())
+	}
+	proctest.Until(r.at.t, what, done, jobs...)
+}
+
+func (r *program) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // ends waits for the end.
 func (r *program) ends() error {
 	r.at.t.Helper()
-	select {
-	case <-r.done:
-	case <-time.After(patience):
-		require.FailNow(r.at.t, "too slow", "%s: runs after %v; it said:\n%s", r.name, patience, r.said.String())
-	}
+	r.awaits("it ends", r.ended)
 	return r.err
 }
 
@@ -138,23 +129,22 @@ func (r *program) fails() string {
 func (r *program) says(pattern string) string {
 	r.at.t.Helper()
 	want := regexp.MustCompile(pattern)
-	over := time.After(patience)
-	for {
-		text, more := r.said.now()
-		if found := want.FindStringSubmatch(text); found != nil {
-			return found[len(found)-1]
-		}
-		select {
-		case <-more:
-		case <-r.done:
-			if text := r.said.String(); want.MatchString(text) {
-				continue
+	said, looked := "", -1
+	r.awaits("it says "+pattern, func() bool {
+		ended := r.ended()
+		if n := r.said.Len(); n != looked {
+			looked = n
+			if found := want.FindStringSubmatch(r.said.String()); found != nil {
+				said = found[len(found)-1]
+				return true
 			}
-			require.FailNow(r.at.t, "ended", "%s: ended (%v) without %q; it said:\n%s", r.name, r.err, pattern, r.said.String())
-		case <-over:
-			require.FailNow(r.at.t, "too slow", "%s: no %q after %v; it said:\n%s", r.name, pattern, patience, text)
 		}
-	}
+		if ended && r.said.Len() == looked {
+			require.FailNow(r.at.t, "ended", "ended (%v) without %q: %v", r.err, pattern, r.job())
+		}
+		return false
+	})
+	return said
 }
 
 // startEngine starts an engine with a link over the pool. It returns when the engine is ready.

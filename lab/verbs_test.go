@@ -88,23 +88,12 @@ func verbsPair(servers, clients *place, address string, argv ...string) {
 		return append(line, "-p", fmt.Sprint(port))
 	}
 	began := time.Now()
-	var said string
-	for tries := 2; ; tries-- {
-		server := servers.start(verbs(servers)...)
-		listens(server, port)
-		client := clients.start(append(verbs(clients), address)...)
-		err := client.ends()
-		said = client.said.String()
-		// Requests of ibv_rc_pingpong give up after half a second. A busy host can stop a machine for longer.
-		if tries > 1 && err != nil && strings.Contains(said, "transport retry counter exceeded") {
-			servers.t.Logf("%s: %v; again. It said:\n%s\nthe engine's log:\n%s", client.name, err, said, clients.engine.said.String())
-			server.kill()
-			continue
-		}
-		client.succeeds()
-		server.succeeds()
-		break
-	}
+	server := servers.start(verbs(servers)...)
+	listens(server, port)
+	client := clients.start(append(verbs(clients), address)...)
+	client.with, server.with = []*program{server}, []*program{client}
+	said := client.succeeds()
+	server.succeeds()
 	result := regexp.MustCompile(`(?m)^ *(\d+ bytes in .*|\d+[ \t]+\d+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]*)$`).FindString(said)
 	require.NotEmpty(servers.t, result, said)
 	servers.t.Logf("%s, %s to %s, %v: %s", strings.Join(argv, " "), clients.name, servers.name, time.Since(began).Round(time.Second/10), strings.TrimSpace(result))
@@ -114,15 +103,13 @@ func verbsPair(servers, clients *place, address string, argv ...string) {
 func listens(r *program, port int) {
 	r.at.t.Helper()
 	line := regexp.MustCompile(fmt.Sprintf(`(?m)^.*:%04X .* 0A .*$`, port))
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	r.awaits(fmt.Sprintf("it listens on port %d", port), func() bool {
 		if line.MatchString(r.at.run("cat", "/proc/net/tcp", "/proc/net/tcp6")) {
-			return
+			return true
 		}
-		select {
-		case <-r.done:
-			require.FailNow(r.at.t, "ended", "%s: ended (%v); it said:\n%s", r.name, r.err, r.said.String())
-		default:
+		if r.ended() {
+			require.FailNow(r.at.t, "ended", "ended (%v) and does not listen: %v", r.err, r.job())
 		}
-	}
-	require.FailNow(r.at.t, "too slow", "%s: does not listen after %v; it said:\n%s", r.name, patience, r.said.String())
+		return false
+	})
 }

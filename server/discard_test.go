@@ -5,9 +5,9 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -71,12 +71,7 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 
 	cancel()
 	within := func(what string) {
-		select {
-		case err := <-done:
-			require.NoError(t, err)
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s: not in ten seconds", what)
-		}
+		require.NoError(t, await.Receive(t, what, done))
 	}
 	within("end of Serve")
 

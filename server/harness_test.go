@@ -6,12 +6,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -23,15 +23,16 @@ import (
 // A rig is an engine with servers.
 type rig struct {
 	testing.TB
-	e *engine.Engine
-	d nic.Device
+	e        *engine.Engine
+	d        nic.Device
+	patience context.Context // ends when the test has waited too long; one for all connections, because each looks at all processes
 }
 
 func newRig(t testing.TB, cfg engine.Config) *rig {
 	t.Helper()
 	e, err := engine.New(cfg)
 	require.NoError(t, err)
-	r := &rig{TB: t, e: e, d: nic.Of(e)}
+	r := &rig{TB: t, e: e, d: nic.Of(e), patience: await.Context(t)}
 	_ = r.d.Prepare() // must come before a test counts descriptors
 	return r
 }
@@ -52,12 +53,7 @@ func (r *rig) start() {
 // until calls f again and again until it reports true.
 func (r *rig) until(what string, f func() bool) {
 	r.Helper()
-	for end := time.Now().Add(10 * time.Second); !f(); {
-		if time.Now().After(end) {
-			r.Fatalf("%s: not in ten seconds", what)
-		}
-		runtime.Gosched()
-	}
+	await.Until(r, what, f)
 }
 
 func (r *rig) held() nic.Holdings { return r.d.(nic.Probe).Held() }
@@ -131,7 +127,7 @@ func (r *rig) dial(path string) *caller {
 	r.Helper()
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	require.NoError(r, err)
-	require.NoError(r, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	context.AfterFunc(r.patience, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	c := &caller{rig: r, conn: conn}
 	r.Cleanup(c.close)
 	return c

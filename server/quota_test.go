@@ -66,14 +66,14 @@ func TestListenerRefusesDescriptors(t *testing.T) {
 	}
 }
 
-// A close that lingers is interrupted.
+// A close that would linger for an hour is interrupted. (The signals of Go's own scheduler can do that
+// before the closer does.)
 func TestLingeringCloseIsInterrupted(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	fd := lingering(t)
 	cost := nic.Cost{Descriptors: 1}
 	require.NoError(t, r.d.Incur(7, cost))
 	r.d.Discard(7, []nic.File{os.NewFile(uintptr(fd), "lingering")})
-	require.True(t, r.charged(cost), "it lingers")
 	r.until("it is closed", func() bool { return r.charged(nic.Cost{}) })
 }
 

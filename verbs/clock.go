@@ -72,11 +72,31 @@ func (c *clockPage) write() {
 	sign := uint32(word(abi.MLX5ClockInfoSign).Observe())
 	updating := sign | abi.MLX5ClockInfoKernelUpdating
 	word(abi.MLX5ClockInfoSign).Publish(uint64(updating)) // the upper half is resv, which is 0
-	word(abi.MLX5ClockInfoNsec).Publish(uint64(time.Now().UnixNano()))
-	word(abi.MLX5ClockInfoCycles).Publish(clock.Now())
+	nanos, cycles := readClocks()
+	word(abi.MLX5ClockInfoNsec).Publish(nanos)
+	word(abi.MLX5ClockInfoCycles).Publish(cycles)
 	word(abi.MLX5ClockInfoFrac).Publish(0)
 	mult := uint64(float64(uint64(1)<<clockShift) * 1e9 / float64(clock.Hz()))
 	word(abi.MLX5ClockInfoMult).Publish(mult | clockShift<<32) // the upper half is shift
 	word(abi.MLX5ClockInfoMask).Publish(^uint64(0))
 	word(abi.MLX5ClockInfoSign).Publish(uint64(updating + 1))
+}
+
+// readClocks returns real time and the cycles at that time. A thread that loses its core between the two readings
+// would make the page wrong for as long, until it is written again. So it is read a few times, if necessary, and the
+// readings that are nearest to each other count.
+func readClocks() (nanos, cycles uint64) {
+	least := ^uint64(0)
+	for range 10 {
+		before := clock.Now()
+		now := time.Now()
+		between := clock.Now() - before
+		if between < least {
+			least, nanos, cycles = between, uint64(now.UnixNano()), before+between/2
+		}
+		if least < clock.Cycles(time.Microsecond) {
+			break
+		}
+	}
+	return nanos, cycles
 }

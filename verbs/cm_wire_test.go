@@ -6,8 +6,8 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/nicless/nicless/verbs/internal/cm"
@@ -179,11 +179,7 @@ func (c *cmClient) call(number uint32, room int, req []byte) []byte {
 			case cm.NeedRoute:
 				r.Bytes = append(c.sockaddr(c.ip, 0), make([]byte, 16)...)
 			case cm.NeedToken:
-				select {
-				case <-c.tokens:
-				case <-time.After(10 * time.Second):
-					c.Fatal("no event")
-				}
+				await.Receive(c, "an event", c.tokens)
 			}
 			call.Results = append(call.Results, r)
 		}
@@ -282,8 +278,8 @@ func TestConnectionOverFabric(t *testing.T) {
 	server.next(10)                   // DISCONNECTED
 	b.s.manager.Close(server.channel)
 	empty := func() bool { return a.s.manager.Leftovers()+b.s.manager.Leftovers() == 0 }
-	require.Eventually(t, empty, 20*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { wires.mu.Lock(); defer wires.mu.Unlock(); return wires.held == 0 }, time.Second, time.Millisecond)
+	await.Until(t, "nothing is left", empty)
+	await.Until(t, "no wire is held", func() bool { wires.mu.Lock(); defer wires.mu.Unlock(); return wires.held == 0 })
 	require.Equal(t, cm.WireStats{Sent: 3, Received: 2}, a.s.manager.WireStats())
 }
 

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
@@ -31,11 +31,11 @@ func TestContextLivesAsLongAsItsSocket(t *testing.T) {
 	_ = p.socket.Close()
 	b.ok(b.queryPort(p.ctx))
 	_ = socket.Close()
-	require.Eventually(t, func() bool {
+	await.Until(t, "the context ends", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.contexts) == 0
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.Equal(t, unix.EIO, b.queryPort(p.ctx).errno)
 	require.Empty(t, a.p.memory.extents)
 }

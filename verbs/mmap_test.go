@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -122,6 +123,6 @@ func TestMemoryAskedForTwice(t *testing.T) {
 		h, _, give := p.request(opIoctl, p.ctx, body)
 		require.Equal(t, uint16(flagAgain), h.flags&flagAgain)
 		_ = closeFiles(give...)
-		require.Eventually(t, func() bool { return lent() == 2 }, 10*time.Second, time.Millisecond, "the ring and the record")
+		await.Until(t, "only the ring and the record are lent", func() bool { return lent() == 2 })
 	}
 }

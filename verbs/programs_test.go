@@ -2,14 +2,13 @@ package verbs
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/freeport"
 	"github.com/stretchr/testify/require"
 )
@@ -38,9 +37,7 @@ func TestPrograms(t *testing.T) {
 	}
 	dir, _ := serving(t, 2)
 	command := func(name string, args ...string) *exec.Cmd {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		t.Cleanup(cancel)
-		c := exec.CommandContext(ctx, name, args...)
+		c := exec.CommandContext(await.Context(t), name, args...)
 		c.Env = append(os.Environ(), "LD_PRELOAD="+shim, "NICLESS_VERBS="+dir)
 		return c
 	}
@@ -68,7 +65,7 @@ func TestPrograms(t *testing.T) {
 		require.NoError(t, server.Start())
 		// Waits until the server listens. The test does not connect, because the server would
 		// take the connection for its client's.
-		require.Eventually(t, func() bool { return listens(port) }, 30*time.Second, 5*time.Millisecond)
+		await.Until(t, "the server listens", func() bool { return listens(port) })
 		out, err := command(p.name, append(args, "-d", "nicless1", "localhost")...).CombinedOutput()
 		require.NoError(t, err, "%s %v: %s", p.name, p.args, out)
 		require.NoError(t, server.Wait(), "%s %v: %s", p.name, p.args, said.String())

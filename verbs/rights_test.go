@@ -2,69 +2,52 @@ package verbs
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-// lingering returns a socket. Closing its last descriptor blocks until the test ends.
-func lingering(t *testing.T) *os.File {
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	require.NoError(t, err)
-	defer l.Close()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	to := l.Addr().(*net.TCPAddr)
-	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}))
-	peer, err := l.Accept()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = peer.Close() }) // peer has unread bytes, so closing it resets the other side
-	require.NoError(t, unix.SetNonblock(fd, true))
-	for b := make([]byte, 1<<16); err == nil; {
-		_, err = unix.Write(fd, b)
-	}
-	require.Equal(t, unix.EAGAIN, err)
-	require.NoError(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600}))
-	return os.NewFile(uintptr(fd), "lingering")
-}
-
-// An unread descriptor that blocks in close does not hold up the server, and its user is
-// charged for the connection until it is closed.
-func TestLingeringDescriptor(t *testing.T) {
+// Descriptors that nobody has read can block the close of a connection. The server does not wait for
+// that, and the connection's user is charged for it until it is closed.
+func TestUnreadDescriptorBlocksClose(t *testing.T) {
 	s := newServing(t)
 	conn, theirs := connected(t)
 	hello := helloDatagram()
-	fd := lingering(t)
-	_, err := theirs.Write(hello)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = theirs.Write(hello)
 	require.NoError(t, err)
 	_, err = theirs.Write(hello) // the first answer is not read yet, which ends the connection
 	require.NoError(t, err)
 	require.NoError(t, unixsock.Control(theirs, func(to int) error {
-		return unixsock.Control(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
+		return unixsock.Control(w, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
 	}))
-	_ = fd.Close()                        // not the last copy: another one is in the connection
+	require.NoError(t, w.Close())         // not the last copy: another one is in the connection
 	all := nic.Cost{Connections: 1 << 11} // one user's limit: half of all
 	uid := uint32(os.Getuid())
 	require.NoError(t, s.engine.Charge(uid, all))
 	s.engine.Refund(uid, all)
+	release := s.engine.(nic.Probe).StickClosers(uid) // as a close that blocks holds them up
 	ended := make(chan struct{})
 	go func() {
 		s.serve(t.Context(), conn)
 		close(ended)
 	}()
-	select {
-	case <-ended:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the server waits for it")
-	}
+	await.Receive(t, "the server does not wait for it", ended)
 	require.Error(t, s.engine.Charge(uid, all), "it is not closed yet")
+	release()
+	_, err = r.Read(make([]byte, 1)) // until the unread descriptor is closed too
+	require.Equal(t, io.EOF, err)
+	await.Until(t, "the user is not charged any more", func() bool { return s.engine.Charge(uid, all) == nil })
 }
 
 // Descriptors cannot be sent before hello. Over a connection of a watcher they cannot be sent

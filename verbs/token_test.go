@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
@@ -51,10 +51,10 @@ func TestNobodyWaitsForAChannel(t *testing.T) {
 		thread.Store(int64(unix.Gettid()))
 		_ = unixsock.Control(theirs, func(fd int) error { _, err := unix.Read(fd, page[:1]); return err })
 	}()
-	require.Eventually(t, func() bool { // it reads
+	await.Until(t, "it reads", func() bool {
 		b, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(int(thread.Load())) + "/wchan")
 		return err == nil && strings.Contains(string(b), "userfault")
-	}, 10*time.Second, time.Millisecond)
+	})
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -63,18 +63,13 @@ func TestNobodyWaitsForAChannel(t *testing.T) {
 		}
 		hostile.Take(3)
 	}()
-	select {
-	case <-told:
-	case <-time.After(5 * time.Second):
-		t.Error("it waits for the program")
-	}
+	await.Receive(t, "it does not wait for the program", told)
 	arrive()
 	<-read
-	<-told
-	require.Eventually(t, func() bool {
+	await.Until(t, "the bytes are there", func() bool {
 		n := 0
 		require.NoError(t, unixsock.Control(theirs, func(fd int) (err error) { n, err = unix.IoctlGetInt(fd, unix.TIOCINQ); return err }))
 		return n == 97 || n == 98 // the reader gets a byte, or EFAULT
-	}, 10*time.Second, time.Millisecond)
+	})
 	_ = theirs.Close()
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -31,9 +31,7 @@ func TestWatchers(t *testing.T) {
 		return len(w.all)
 	}
 	wait := func(n int) {
-		for end := time.Now().Add(10 * time.Second); watched() != n; time.Sleep(time.Millisecond) {
-			require.True(t, time.Now().Before(end), "%d watch", watched())
-		}
+		await.Until(t, "as many watch as should", func() bool { return watched() == n }, func() any { return watched() })
 	}
 	wait(1)
 	uid := uint32(unix.Getuid())

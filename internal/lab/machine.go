@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,23 +16,21 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // A Config says what a machine is. Machines have the processor amd64, emulated, and 512 MiB of memory,
 // unless Script says otherwise.
 type Config struct {
-	Script   string   // that starts QEMU, such as those in lab/vms; "": Start does
-	Set      []string // variables for the script, besides those for the fields here
-	Kernel   Kernel
-	Files    Files         // with an Init
-	Initrd   string        // a file that Files.WriteTo has made; it replaces Files
-	Seconds  int           // after which the machine switches itself off
-	Args     []string      // further arguments of QEMU
-	Inherit  []*os.File    // descriptors that Args name, from 3
-	Under    []string      // a command under which QEMU runs
-	Console  io.Writer     // gets what the kernel prints
-	Patience time.Duration // how long the machine may take to start
+	Script  string   // that starts QEMU, such as those in lab/vms; "": Start does
+	Set     []string // variables for the script, besides those for the fields here
+	Kernel  Kernel
+	Files   Files      // with an Init
+	Initrd  string     // a file that Files.WriteTo has made; it replaces Files
+	Seconds int        // after which the machine switches itself off
+	Args    []string   // further arguments of QEMU
+	Inherit []*os.File // descriptors that Args name, from 3
+	Under   []string   // a command under which QEMU runs
+	Console io.Writer  // gets what the kernel prints
 }
 
 // A Machine is a virtual machine that runs programs. Its methods are safe for concurrent use.
@@ -48,8 +47,9 @@ type Machine struct {
 	over     error            // why no more programs can run
 }
 
-// Start starts a machine, and returns when it is ready for programs. The caller has to Close it.
-func Start(c Config) (*Machine, error) {
+// Start starts a machine, and returns when it is ready for programs, or with an error when ctx is done. The
+// caller has to Close it.
+func Start(ctx context.Context, c Config) (*Machine, error) {
 	if c.Initrd == "" {
 		dir, err := os.MkdirTemp("", "nicless-lab")
 		if err != nil {
@@ -84,8 +84,8 @@ func Start(c Config) (*Machine, error) {
 	case err = <-m.ready:
 	case <-m.off:
 		err = errors.New("the machine is off before it was ready")
-	case <-time.After(c.Patience):
-		err = fmt.Errorf("the machine is not ready after %v", c.Patience)
+	case <-ctx.Done():
+		err = fmt.Errorf("the machine is not ready: %w", context.Cause(ctx))
 	}
 	if err != nil {
 		m.Close()

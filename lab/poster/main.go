@@ -34,8 +34,11 @@ func run(args []string) error {
 	socket := f.String("engine", os.Getenv("LAB_SOCKET"), "socket of the engine")
 	rounds := f.Int("rounds", 3, "ask: how often everything is done; 0: until it fails")
 	name := f.String("name", "poster", "what both posters are called")
-	patience := f.Duration("patience", time.Minute, "how long to wait for the other one")
-	timeout := f.Int("timeout", 17, "code of the time that one of eight tries waits for an answer: 4.096 us << code")
+	// The other one may run on an emulated processor of a busy host. A test that starts posters sees that nothing
+	// moves long before this.
+	patience := f.Duration("patience", 10*time.Minute, "how long to wait for the other one")
+	// Eight tries last for 34 s, in which such an engine gets a core.
+	timeout := f.Int("timeout", 20, "code of the time that one of eight tries waits for an answer: 4.096 us << code")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}

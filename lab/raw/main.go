@@ -56,7 +56,7 @@ func run(args []string) error {
 	f.IntVar(&c.rounds, "rounds", 20000, "pong: how often to and fro")
 	f.IntVar(&c.passes, "passes", 3, "scribble: how often over everything")
 	f.Uint64Var(&c.seed, "seed", 1, "scribble: of the garbage")
-	f.DurationVar(&c.patience, "patience", time.Minute, "pong: how long to wait for the other node")
+	f.DurationVar(&c.patience, "patience", time.Minute, "pong: how long to wait for the other node, each time; without a processor, no time passes")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}

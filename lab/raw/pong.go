@@ -5,7 +5,6 @@ package main
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -43,7 +42,7 @@ func (c *config) pong() error {
 	if err := c.meet(mem, mine, theirs); err != nil {
 		return err
 	}
-	w := waiter{end: time.Now().Add(c.patience)}
+	w := waiter{c.patience}
 	if c.node == 1 {
 		for i := uint64(1); i <= uint64(c.rounds); i++ {
 			if err := w.until(func() bool { return c.load(mem, theirs+countAt) >= i }); err != nil {
@@ -85,7 +84,7 @@ func (c *config) meet(mem []byte, mine, theirs uint64) error {
 	c.store(mem, mine+countAt, 0)
 	c.store(mem, mine+otherAt, 0)
 	c.store(mem, mine+selfAt, self)
-	w := waiter{end: time.Now().Add(c.patience)}
+	w := waiter{c.patience}
 	if err := w.until(func() bool {
 		seen := c.load(mem, theirs+otherAt) == self
 		c.store(mem, mine+otherAt, c.load(mem, theirs+selfAt))
@@ -96,20 +95,22 @@ func (c *config) meet(mem []byte, mine, theirs uint64) error {
 	return nil
 }
 
-// A waiter spins for a while, then naps: there may be fewer processors than nodes that wait.
-type waiter struct{ end time.Time }
+// A waiter spins for a while, then naps: there may be fewer processors than nodes that wait. It counts naps, not
+// time: a node to which a busy host gives no processor does not nap.
+type waiter struct{ patience time.Duration }
 
 func (w waiter) until(done func() bool) error {
 	const spins, nap = 20000, 50 * time.Microsecond
+	naps := int(w.patience / nap)
 	for n := 0; !done(); n++ {
-		if n < spins {
+		switch {
+		case n < spins:
 			cpu.Relax(1)
-			continue
+		case n < spins+naps:
+			time.Sleep(nap)
+		default:
+			return fmt.Errorf("nothing has come in %d naps of %v", naps, nap)
 		}
-		if time.Now().After(w.end) {
-			return errors.New("time is over")
-		}
-		time.Sleep(nap)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n) {
 		to[i] = pattern_byte(seed, first + i);
 }
 
-void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what) {
+size_t pattern_differs(const uint8_t *at, uint64_t seed, size_t first, size_t n) {
 	size_t i = 0;
 	for (; i < n; i++) {
 		if ((first + i) % 8 == 0)
@@ -51,8 +51,15 @@ void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, con
 					break;
 			}
 		if (i < n && at[i] != pattern_byte(seed, first + i))
-			FAIL("%s: byte %zu of %zu is %#x, not %#x", what, first + i, first + n, at[i], pattern_byte(seed, first + i));
+			return i;
 	}
+	return n;
+}
+
+void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what) {
+	size_t i = pattern_differs(at, seed, first, n);
+	if (i < n)
+		FAIL("%s: byte %zu of %zu is %#x, not %#x", what, first + i, first + n, at[i], pattern_byte(seed, first + i));
 }
 
 int temporary_file(char name[], size_t room) {

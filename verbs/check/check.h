@@ -36,6 +36,9 @@ extern __thread char doing[160];
 
 /* Each seed gives another pattern of bytes. Returns the byte of that pattern at an index. */
 uint8_t pattern_byte(uint64_t seed, size_t index);
+/* Returns the index of the first byte of memory that differs from the pattern, from its byte at index
+ * `first` onwards, or n. */
+size_t pattern_differs(const uint8_t *at, uint64_t seed, size_t first, size_t n);
 /* Write the pattern, from its byte at index `first` onwards, to memory, or check that it is there. */
 void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n);
 void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what);

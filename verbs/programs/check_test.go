@@ -9,6 +9,7 @@ import (
 
 // Every operation moves the right bytes, in every kind of memory, and fails when it has to.
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "validate")
 	for _, mode := range modesNow() {
@@ -23,6 +24,7 @@ func TestValidate(t *testing.T) {
 
 // A program posts, without libmlx5, to queues that libmlx5 has made.
 func TestRawPost(t *testing.T) {
+	t.Parallel()
 	path := check(t, "rawpost")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -34,6 +36,7 @@ func TestRawPost(t *testing.T) {
 // Completions are compressed in CQs that ask for it, and a poller that expands them finds every
 // completion.
 func TestCompress(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "compress")
 	for _, mode := range modesNow() {
@@ -47,6 +50,7 @@ func TestCompress(t *testing.T) {
 
 // What ibv_query_rt_values_ex reads, and the time stamps of completions, are of one clock.
 func TestClock(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "clock")
 	for _, mode := range modesNow() {
@@ -59,6 +63,7 @@ func TestClock(t *testing.T) {
 // Keys of lists of memory, made and filled as libmlx5 and RDMaxcel do it, give access to these
 // lists and to nothing else.
 func TestMkey(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "mkey")
 	for _, mode := range modesNow() {
@@ -72,6 +77,7 @@ func TestMkey(t *testing.T) {
 
 // One queue pair reaches queue pairs of two other processes by DC, and what it does wrong fails.
 func TestDC(t *testing.T) {
+	t.Parallel()
 	path := check(t, "dc")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -88,6 +94,7 @@ func TestDC(t *testing.T) {
 // A datagram's header leads back to its sender, with every GID, and groups deliver to each of
 // their queue pairs.
 func TestDatagrams(t *testing.T) {
+	t.Parallel()
 	path := check(t, "datagram")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -98,6 +105,7 @@ func TestDatagrams(t *testing.T) {
 
 // Device memory holds what is copied and moved to it, and is freed.
 func TestDM(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "dm")
 	for _, mode := range modesNow() {
@@ -111,6 +119,7 @@ func TestDM(t *testing.T) {
 
 // Memory of dma-bufs is reached in both directions, with any addresses.
 func TestDMABuf(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "dmabuf")
 	for _, mode := range modesNow() {
@@ -124,6 +133,7 @@ func TestDMABuf(t *testing.T) {
 
 // Several processes have a queue pair of type XRC_RECV, which ends with the last of them.
 func TestOpenQP(t *testing.T) {
+	t.Parallel()
 	path := check(t, "xrc")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -136,6 +146,7 @@ func TestOpenQP(t *testing.T) {
 
 // Short data are in CQEs, for which libmlx5 asks, and libmlx5 copies them to memory.
 func TestInline(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "inline")
 	for _, mode := range modesNow() {
@@ -147,6 +158,7 @@ func TestInline(t *testing.T) {
 
 // Ioctls that no library would send are answered, and the server keeps running.
 func TestMisuse(t *testing.T) {
+	t.Parallel()
 	path := check(t, "misuse")
 	n := 500
 	if *whole {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -79,7 +78,5 @@ func (l *lab) holds() (h holdings) {
 // eventually waits for something that the engine does in the background.
 func (l *lab) eventually(what string, is func() bool) {
 	l.t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		require.True(l.t, time.Now().Before(end), "not in time: %s; the engine has %+v", what, l.holds())
-	}
+	l.engine.awaits(what, is)
 }

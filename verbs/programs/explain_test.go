@@ -10,6 +10,7 @@ import (
 // A program that makes a mistake is told what is wrong, whether this module refuses the call or
 // libmlx5 does. What libmlx5 refuses is only likely, and is said only if the program fails.
 func TestMistakesAreExplained(t *testing.T) {
+	t.Parallel()
 	path := check(t, "mistake")
 	l := newLab(t, "--explain")
 	const explained, likely = "nicless: explanation: ", "nicless: likely: "
@@ -42,6 +43,7 @@ func TestMistakesAreExplained(t *testing.T) {
 
 // Programs that fail before they use the device are told what nicless has seen of them.
 func TestFailuresBeforeTheDeviceIsUsed(t *testing.T) {
+	t.Parallel()
 	need(t, "ib_write_bw")
 	l := newLab(t, "--explain")
 	said := l.start("ib_write_bw", "-d", "mlx5_0").fails()

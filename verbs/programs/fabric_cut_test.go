@@ -20,8 +20,8 @@ type endurance struct {
 	stop           string // a file: when it exists, the client ends
 }
 
-// Timeouts of queue pairs, as codes: eight tries last for 0.5 s, 8.6 s and 34 s.
-const brief, long8s, long34s = "14", "18", "20"
+// Timeouts of queue pairs, as codes: eight tries last for 2 s, 8 s and 33 s.
+const brief, long8s, long33s = "14", "16", "18"
 
 // endure starts both ends and waits until they have begun.
 func (l *lab) endure(p linkedPlace, timeout string) endurance {
@@ -82,6 +82,7 @@ func (e endurance) ends(t *testing.T) {
 func silent(t *testing.T, p *process) {
 	t.Helper()
 	require.Regexp(t, `endure: status 12 \(transport retry counter exceeded\) after \d+ rounds\n$`, p.fails())
+	require.Equal(t, 6, p.cmd.ProcessState.ExitCode(), "no answer")
 }
 
 // again checks that new connections work.
@@ -94,6 +95,7 @@ func (l *lab) again(p linkedPlace) {
 // or there twice; connections go on if the link is back in time, and end with retry errors if not;
 // and the engines that are left serve new connections.
 func TestLinkedDeaths(t *testing.T) {
+	t.Parallel()
 	long(t)
 	for _, p := range linkedPlaces {
 		if p.name == "pool, apart" {
@@ -154,7 +156,7 @@ func engineDies(l *lab, p linkedPlace) {
 
 // The cable is cut, and comes back: the first time before the retries run out, the second time after.
 func cableIsCut(l *lab, p linkedPlace) {
-	e := l.endure(p, long34s)
+	e := l.endure(p, long33s)
 	for range 2 {
 		l.cable("down")
 		e.stops()
@@ -189,7 +191,7 @@ func carrierDies(l *lab, p linkedPlace) {
 // UCX is started while the network interface is down. It reads the list of interfaces only once.
 func carrierBeginsWithoutACable(l *lab, p linkedPlace) {
 	for _, end := range []*lab{l, l.far} {
-		e := l.endure(p, long34s)
+		e := l.endure(p, long33s)
 		l.cable("down")
 		end.killCarrier()
 		l.cable("up")

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,6 +24,7 @@ var mpisAcross = []struct{ of, environment, arguments string }{
 // A program of MPI has one rank on each of two engines, and gets its data right. For mpirun the two
 // engines are two hosts: it starts the second rank by a remote shell, which is a script.
 func TestLinkedMPI(t *testing.T) {
+	t.Parallel()
 	long(t)
 	for _, p := range linkedPlaces {
 		if p.name == "pool, apart" {
@@ -64,9 +64,7 @@ func (l *lab) sent() (n uint64) {
 // a second old.
 func (l *lab) sends(least uint64, otherwise string) {
 	l.t.Helper()
-	for end := time.Now().Add(patience); l.sent() < least; {
-		require.True(l.t, time.Now().Before(end), "%s: %d packets; %d or more were expected", otherwise, l.sent(), least)
-	}
+	l.engine.awaits(fmt.Sprintf("it has sent %d packets or more; otherwise %s", least, otherwise), func() bool { return l.sent() >= least })
 }
 
 // mpirun returns a command line that runs a program with one rank on each engine.

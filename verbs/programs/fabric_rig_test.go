@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,13 +98,10 @@ func ucxProgram(t *testing.T) string {
 	if found, _ := filepath.Glob("/usr/lib/*-linux-gnu/libucp.so.0"); found == nil {
 		proctest.Missing(t, "NOT TESTED: libucp.so.0 is not installed (Debian: apt install libucx0)")
 	}
-	out := filepath.Join(scratch, "nicless-ucx")
-	if built[out] == "" {
-		said, err := exec.Command("make", "-s", "-C", repository+"/fabric/ucx/carrier", "OUT="+out).CombinedOutput()
+	return builtOnce("nicless-ucx", func(path string) {
+		said, err := exec.Command("make", "-s", "-C", repository+"/fabric/ucx/carrier", "OUT="+path).CombinedOutput()
 		require.NoError(t, err, "%s", said)
-		built[out] = out
-	}
-	return out
+	})
 }
 
 // newNamespaces makes a user namespace with two network namespaces and a virtual cable between
@@ -172,17 +168,16 @@ func (l *lab) linked() {
 // peer waits until nicless links prints a peer of which enough is true.
 func (l *lab) peer(enough func(linkReport, linkPeer) bool) {
 	l.t.Helper()
-	for end := time.Now().Add(patience); ; {
-		list := l.reports()
-		for _, r := range list {
+	l.engine.awaits("nicless links prints what is expected of a peer", func() bool {
+		for _, r := range l.reports() {
 			for _, p := range r.Peers {
 				if enough(r, p) {
-					return
+					return true
 				}
 			}
 		}
-		require.True(l.t, time.Now().Before(end), "after %v, nicless links prints:\n%+v\nthe engine's log:\n%s", patience, list, tail(l.engine.said.String()))
-	}
+		return false
+	})
 }
 
 // tail returns the last lines of a text.

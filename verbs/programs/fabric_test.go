@@ -39,8 +39,8 @@ var perftestsAcross = []string{
 
 // cmAcross are programs of rdma_cm; ADDR is an address in the servers' namespace.
 var cmAcross = []row{
-	{server: "rping -s -C 10 -V -a ADDR -p PORT", client: "rping -c -C 10 -v -V -a ADDR -p PORT", says: []string{"ping data: rdma-ping-9: "}, race: rpingRace},
-	{server: "rping -s -C 3 -V -S 65000 -p PORT", client: "rping -c -C 3 -V -S 65000 -a ADDR -p PORT", race: rpingRace},
+	{server: "rping -s -C 10 -V -a ADDR -p PORT", client: "rping -c -C 10 -v -V -a ADDR -p PORT", says: []string{"ping data: rdma-ping-9: "}},
+	{server: "rping -s -C 3 -V -S 65000 -p PORT", client: "rping -c -C 3 -V -S 65000 -a ADDR -p PORT"},
 	{server: "ucmatose -c 2 -C 10 -S 1000 -p PORT", client: "ucmatose -c 2 -C 10 -S 1000 -p PORT -s ADDR",
 		says: []string{"data transfers complete", "return status 0"}, hears: []string{"return status 0"}},
 	{server: "ucmatose -c 20 -p PORT", client: "ucmatose -c 20 -p PORT -s ADDR", says: []string{"return status 0"}},
@@ -48,7 +48,7 @@ var cmAcross = []row{
 		says: []string{"data transfers complete", "return status 0"}, hears: []string{"return status 0"}},
 	{server: "rdma_server -p PORT", client: "rdma_client -s ADDR -p PORT", says: []string{"rdma_client: end 0"}, hears: []string{"rdma_server: end 0"}},
 	{server: "rstream -T v -S 1024 -I 5 -p PORT", client: "rstream -T v -S 1024 -I 5 -p PORT -s ADDR", says: []string{`(?m)^custom .*\d`}},
-	{server: "ib_write_bw -R -n 300 -F -p PORT", client: "ib_write_bw -R -n 300 -F -p PORT ADDR", says: []string{`(?m)^ +\d+ +\d+ +[0-9.naif-]+`}, race: perftestRace},
+	{server: "ib_write_bw -R -n 300 -F -p PORT", client: "ib_write_bw -R -n 300 -F -p PORT ADDR", says: []string{`(?m)^ +\d+ +\d+ +[0-9.naif-]+`}},
 }
 
 // checkedAcross are programs of verbs/check that check every byte. They move data by every
@@ -98,6 +98,7 @@ func linkedRows(p linkedPlace) (rows []row) {
 // Two engines reach each other: over RoCE between two unprivileged network namespaces, without a
 // flag, over a pool, and over UCX. The server of each program runs on one engine, the client on the other.
 func TestLinkedEngines(t *testing.T) {
+	t.Parallel()
 	for _, p := range linkedPlaces {
 		rows := linkedRows(p)
 		if !*whole {
@@ -117,12 +118,12 @@ func TestLinkedEngines(t *testing.T) {
 			}
 			// The engines learn each other's addresses with their first programs, for which a queue pair
 			// waits, but a connection of rdma_cm does not.
-			t.Run(rows[0].name(), func(t *testing.T) { rows[0].run(l.with(t), mostRaces) })
+			t.Run(rows[0].name(), func(t *testing.T) { rows[0].run(l.with(t)) })
 			t.Run("programs", func(t *testing.T) {
 				for _, r := range rows[1:] {
 					t.Run(r.name(), func(t *testing.T) {
 						t.Parallel()
-						r.run(l.with(t), mostRaces)
+						r.run(l.with(t))
 					})
 				}
 			})

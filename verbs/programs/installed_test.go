@@ -12,6 +12,7 @@ import (
 // The command nicless that go install has made has no library beside it, but runs programs
 // from any directory: it builds the library on its first run and finds it on the second.
 func TestInstalledCommand(t *testing.T) {
+	t.Parallel()
 	need(t, "ibv_devinfo")
 	home := t.TempDir()
 	command := filepath.Join(home, "go/bin/nicless")

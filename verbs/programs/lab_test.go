@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -132,7 +131,9 @@ func (l *lab) startPair(program ...string) (server, client *process) {
 	argv := append(program[:len(program):len(program)], "-p", itoa(port))
 	server = l.start(argv...)
 	listens(server, port)
-	return server, l.start(append(argv, "127.0.0.1")...)
+	client = l.start(append(argv, "127.0.0.1")...)
+	together(server, client)
+	return server, client
 }
 
 // works checks that other programs, which a test has not disturbed, still work.
@@ -150,8 +151,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func listens(p *process, port int) {
 	p.t.Helper()
 	const listen = "0A"
-	end := time.Now().Add(patience)
-	for {
+	p.awaits(fmt.Sprintf("it listens on port %d", port), func() bool {
 		for _, list := range []string{"tcp", "tcp6"} {
 			text, err := os.ReadFile(filepath.Join("/proc", itoa(p.cmd.Process.Pid), "net", list))
 			if err != nil {
@@ -160,15 +160,13 @@ func listens(p *process, port int) {
 			for _, line := range lines(string(text)) {
 				f := strings.Fields(line)
 				if len(f) > 3 && f[3] == listen && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
-					return
+					return true
 				}
 			}
 		}
-		select {
-		case <-p.done:
-			require.FailNow(p.t, "ended", "%s: ended (%v) and does not listen; it said:\n%s", p.cmd, p.err, p.said.String())
-		case <-time.After(5 * time.Millisecond):
+		if p.ended() {
+			require.FailNow(p.t, "ended", "ended (%v) and does not listen: %v", p.err, p.job())
 		}
-		require.True(p.t, time.Now().Before(end), "%s: does not listen; it said:\n%s", p.cmd, p.said.String())
-	}
+		return false
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 // Programs in other languages reach the device by libibverbs.
 func TestLanguages(t *testing.T) {
+	t.Parallel()
 	long(t)
 	l := newLab(t)
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {

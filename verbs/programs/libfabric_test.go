@@ -17,9 +17,13 @@ func fabricRow(provider, endpoint, more string) row {
 		says: []string{`(?m)^64 .*\n256 .*\n1k .*\n4k .*\n64k .*\n1m .*$`}}
 }
 
-func TestLibfabric(t *testing.T) { matrix(t, libfabricRows) }
+func TestLibfabric(t *testing.T) {
+	t.Parallel()
+	matrix(t, libfabricRows)
+}
 
 // fi_info finds the device with connections and with datagrams.
 func TestLibfabricInfo(t *testing.T) {
+	t.Parallel()
 	matrix(t, []row{{client: "fi_info -p verbs", says: []string{"domain: nicless0\n", "type: FI_EP_MSG", "type: FI_EP_DGRAM"}}})
 }

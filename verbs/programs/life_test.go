@@ -12,6 +12,7 @@ import (
 // Programs open the device twice, fork, and execute another program, in a child or in their
 // own process.
 func TestLives(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "life")
 	need(t, "ibv_devinfo")
@@ -34,6 +35,7 @@ func TestLives(t *testing.T) {
 
 // The user nobody needs no privilege to run an engine and programs on it.
 func TestNobody(t *testing.T) {
+	t.Parallel()
 	long(t)
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to become the user nobody; the other tests have run without privileges")
@@ -67,6 +69,7 @@ func (l *lab) endless() (server, client *process) {
 // error. If its peer receives from it, the peer keeps waiting, as with hardware. The engine
 // releases what the killed program had.
 func TestClientKilled(t *testing.T) {
+	t.Parallel()
 	long(t)
 	for _, mode := range modesNow() {
 		t.Run(mode.name+"/receiver", func(t *testing.T) {
@@ -99,6 +102,7 @@ func TestClientKilled(t *testing.T) {
 
 // A program that has objects is killed, again and again.
 func TestHoldersKilled(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "life")
 	l := newLab(t)
@@ -116,6 +120,7 @@ func TestHoldersKilled(t *testing.T) {
 // The engine is killed while programs use it. The programs end with an error and do not hang,
 // and other programs start cleanly on the next engine, at the same path.
 func TestEngineKilled(t *testing.T) {
+	t.Parallel()
 	long(t)
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -133,6 +138,7 @@ func TestEngineKilled(t *testing.T) {
 
 // The engine is asked to end while programs use it.
 func TestEngineStopped(t *testing.T) {
+	t.Parallel()
 	long(t)
 	l := newLab(t)
 	server, client := l.endless()

@@ -1,17 +1,21 @@
 package programs
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless/internal/proctest"
+	"github.com/nicless/nicless/internal/races"
 )
 
 var (
@@ -50,6 +54,7 @@ func runTests(m *testing.M) int {
 			return 1
 		}
 	}
+	defer races.Summary("verbs/programs")
 	return m.Run()
 }
 
@@ -74,23 +79,45 @@ func compiler() []string {
 	return []string{"cc"}
 }
 
-// build makes the command and the library.
+// build makes the command and the library, both at the same time. The compiler for C takes longer, so two of them
+// have a half of the sources each.
 func build() error {
 	binary = filepath.Join(scratch, "nicless")
 	sources, err := filepath.Glob("../shim/*.c")
 	if err != nil {
 		return err
 	}
-	library := append(compiler(), "-O2", "-g", "@../shim/flags", "-o", filepath.Join(scratch, "libnicless_verbs.so"))
-	for _, argv := range [][]string{
-		{"go", "build", "-o", binary, repository + "/cmd/nicless"},
-		append(append(library, sources...), "-ldl"),
-	} {
-		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+	for i, s := range sources {
+		sources[i], _ = filepath.Abs(s)
+	}
+	flags, err := filepath.Abs("../shim/flags")
+	if err != nil {
+		return err
+	}
+	run := func(dir string, argv ...string) error {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out)
 		}
+		return nil
 	}
-	return nil
+	cc := append(compiler(), "-O2", "-g", "@"+flags)
+	var all sync.WaitGroup
+	errs := make([]error, 3)
+	for i, half := range [][]string{sources[:len(sources)/2], sources[len(sources)/2:]} {
+		all.Go(func() { errs[i] = run(scratch, slices.Concat(cc, []string{"-c"}, half)...) })
+	}
+	all.Go(func() { errs[2] = run("", "go", "build", "-o", binary, repository+"/cmd/nicless") })
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	objects, err := filepath.Glob(filepath.Join(scratch, "*.o"))
+	if err != nil {
+		return err
+	}
+	return run(scratch, slices.Concat(cc, []string{"-o", "libnicless_verbs.so"}, objects, []string{"-ldl"})...)
 }
 
 // need skips the test if one of the programs is not installed, or if something is missing that
@@ -114,13 +141,31 @@ func long(t *testing.T) {
 	}
 }
 
-// built has the paths of the programs of verbs/check that were compiled, by name.
-var built = map[string]string{}
+// builds has a lock for each program that tests build, by its name in scratch, and built those that are there.
+var (
+	builds sync.Map
+	built  sync.Map
+)
+
+// builtOnce returns the path of a program that build makes there, which is called once.
+func builtOnce(name string, build func(path string)) string {
+	path := filepath.Join(scratch, name)
+	of, _ := builds.LoadOrStore(name, new(sync.Mutex))
+	lock := of.(*sync.Mutex)
+	lock.Lock()
+	defer lock.Unlock()
+	if _, ok := built.Load(name); !ok {
+		build(path)
+		built.Store(name, true)
+	}
+	return path
+}
 
 // checks has the sources of each program of verbs/check, by its name.
 var checks = map[string][]string{
 	"validate": {"validate.c", "transfer.c", "atomic.c", "window.c", "errors.c", "end.c", "talk.c", "memory.c", "check.c"},
 	"endure":   {"endure.c", "talk.c", "check.c"},
+	"planted":  {"endure_planted.c", "talk.c", "check.c"},
 	"across":   {"across.c", "transfer.c", "atomic.c", "window.c", "errors.c", "end.c", "talk.c", "memory.c", "check.c"},
 	"moved":    {"moved.c", "moved_fork.c", "moved_heap.c", "moved_map.c", "moved_limit.c", "device.c", "check.c"},
 	"rawpost":  {"rawpost.c", "check.c"},
@@ -162,19 +207,15 @@ func check(t *testing.T, name string) string {
 			proctest.Missing(t, "%v (Debian: apt install %s)", err, h[1])
 		}
 	}
-	if built[name] != "" {
-		return built[name]
-	}
-	out := filepath.Join(scratch, name)
-	args := append(compiler()[1:], "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2", "-g",
-		"-I", filepath.Join(repository, "include"), "-o", out)
-	for _, source := range checks[name] {
-		args = append(args, filepath.Join("..", "check", source))
-	}
-	args = append(args, libraries[name]...)
-	args = append(args, "-lmlx5", "-libverbs", "-pthread", "-ldl")
-	said, err := exec.Command(compiler()[0], args...).CombinedOutput()
-	require.NoError(t, err, "%s %s:\n%s", compiler()[0], args, said)
-	built[name] = out
-	return out
+	return builtOnce(name, func(path string) {
+		args := append(compiler()[1:], "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2", "-g",
+			"-I", filepath.Join(repository, "include"), "-o", path)
+		for _, source := range checks[name] {
+			args = append(args, filepath.Join("..", "check", source))
+		}
+		args = append(args, libraries[name]...)
+		args = append(args, "-lmlx5", "-libverbs", "-pthread", "-ldl")
+		said, err := exec.Command(compiler()[0], args...).CombinedOutput()
+		require.NoError(t, err, "%s %s:\n%s", compiler()[0], args, said)
+	})
 }

@@ -19,6 +19,7 @@ var movedModes = map[string]string{"fast": "fast", "process_vm": "slow"}
 // Whatever a program does with registered memory is as on hardware, in both modes: each row of
 // the table in docs/VERBS.md is a cell of the program.
 func TestMovedMemory(t *testing.T) {
+	t.Parallel()
 	long(t)
 	path := check(t, "moved")
 	for _, mode := range modes {
@@ -28,6 +29,7 @@ func TestMovedMemory(t *testing.T) {
 
 // Without privileges a userfaultfd holds up only a program's own code.
 func TestMovedMemoryOfNobody(t *testing.T) {
+	t.Parallel()
 	long(t)
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to become the user nobody; TestMovedMemory has run without privileges")
@@ -41,6 +43,7 @@ func TestMovedMemoryOfNobody(t *testing.T) {
 
 // In namespaces of its own, as in a container, a program's memory is moved too.
 func TestMovedMemoryInNamespaces(t *testing.T) {
+	t.Parallel()
 	long(t)
 	need(t, "unshare")
 	path := check(t, "moved")

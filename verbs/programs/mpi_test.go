@@ -3,7 +3,6 @@ package programs
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +30,7 @@ var mpis = []struct{ of, before, arguments string }{
 
 // Programs of MPI get their data right with 2 and with 4 processes.
 func TestMPI(t *testing.T) {
+	t.Parallel()
 	long(t)
 	var rows []row
 	for _, m := range mpis {
@@ -57,13 +57,9 @@ func mpiProgram(t *testing.T, of string) string {
 	if _, err := exec.LookPath(compiler); err != nil {
 		proctest.Missing(t, "%v (Debian: apt install lib%s-dev)", err, of)
 	}
-	out := filepath.Join(scratch, "mpi."+of)
-	if built[out] != "" {
-		return out
-	}
-	said, err := exec.Command(compiler, "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-O2", "-g", "-o", out,
-		"../check/mpi.c", "../check/check.c", "-libverbs").CombinedOutput()
-	require.NoError(t, err, "%s:\n%s", compiler, said)
-	built[out] = out
-	return out
+	return builtOnce("mpi."+of, func(path string) {
+		said, err := exec.Command(compiler, "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-O2", "-g", "-o", path,
+			"../check/mpi.c", "../check/check.c", "-libverbs").CombinedOutput()
+		require.NoError(t, err, "%s:\n%s", compiler, said)
+	})
 }

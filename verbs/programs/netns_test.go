@@ -27,6 +27,7 @@ func (l *lab) gids(under ...string) (all []string) {
 // A program sees the addresses of its network namespace. A namespace in which lo is down has a
 // global GID all the same, and data moves in it.
 func TestGIDsOfTheNamespace(t *testing.T) {
+	t.Parallel()
 	need(t, "ibv_devinfo")
 	isolated := []string{"unshare", "--user", "--map-root-user", "--net"}
 	if said, err := exec.Command(isolated[0], append(isolated[1:], "true")...).CombinedOutput(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 // ibv_devices lists all devices of an engine, one or several, and ibv_devinfo describes them.
 func TestDevinfo(t *testing.T) {
+	t.Parallel()
 	need(t, "ibv_devices", "ibv_devinfo")
 	l := newLab(t)
 	require.Contains(t, l.run("ibv_devices"), "nicless0")
@@ -46,6 +47,7 @@ var pingpongs = []string{
 // ibv_xsrq_pingpong has a server for several clients, which all send by XRC to shared receive
 // queues of one domain.
 func TestXSRQPingpong(t *testing.T) {
+	t.Parallel()
 	need(t, "ibv_xsrq_pingpong")
 	for _, mode := range modesNow() {
 		for _, more := range []string{"", "-e"} {
@@ -64,6 +66,7 @@ func TestXSRQPingpong(t *testing.T) {
 }
 
 func TestPingpong(t *testing.T) {
+	t.Parallel()
 	list := pingpongs
 	if !*whole {
 		list = list[:4]

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/proctest"
 )
 
@@ -24,6 +24,7 @@ type process struct {
 	said proctest.Output
 	done chan struct{} // closed when the process has ended
 	err  error         // the result of Wait
+	with []*process    // processes with which it exchanges data
 
 	killed bool   // the test has killed it
 	stop   func() // kills a process that is not on this machine; nil: it is a process group here
@@ -42,9 +43,10 @@ func startWith(t *testing.T, user *syscall.Credential, more func(*exec.Cmd), arg
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
-	p.cmd.WaitDelay = 5 * time.Second // for children that keep its output open
+	p.cmd.WaitDelay = outputDelay
 	more(p.cmd)
 	require.NoError(t, p.cmd.Start())
+	proctest.Keep(t, p.cmd.Process.Pid)
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.done)
@@ -66,29 +68,58 @@ func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// patience is how long anything may take. It is long because machines can be loaded, and only
-// a process that hangs uses all of it.
-const patience = 2 * time.Minute
+// outputDelay is how long children that a process leaves behind may keep its output open. The process counts
+// as failed then.
+const outputDelay = await.Patience
+
+// job is the process as package proctest waits for it.
+func (p *process) job() proctest.Job {
+	j := proctest.Job{Name: p.cmd.String(), Said: &p.said}
+	if p.stop == nil {
+		j.PID = p.cmd.Process.Pid
+	}
+	return j
+}
+
+// together notes that two processes exchange data.
+func together(a, b *process) {
+	a.with, b.with = append(a.with, b), append(b.with, a)
+}
+
+// awaits waits until done returns true. If it never does, the test fails with what the process and
+// those with which it exchanges data have said, and where in the kernel they wait.
+func (p *process) awaits(what string, done func() bool) {
+	p.t.Helper()
+	jobs, came := []proctest.Job{p.job()}, false
+	for _, other := range p.with {
+		jobs = append(jobs, other.job())
+	}
+	defer func() {
+		if p.t.Helper(); !came {
+			p.t.Logf("in the kernel:\n%s", p.stacks())
+		}
+	}()
+	proctest.Until(p.t, what, done, jobs...)
+	came = true
+}
+
+// ended reports whether the process has ended.
+func (p *process) ended() bool { return closed(p.done) }
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
 
 // wait waits for the end of the process.
 func (p *process) wait() error {
 	p.t.Helper()
-	return p.waitFor(patience)
-}
-
-// waitFor is wait for a process that runs many programs' worth of tests, and may take longer.
-func (p *process) waitFor(patience time.Duration) error {
-	p.t.Helper()
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(patience):
-	}
-	stacks := p.stacks()
-	p.kill()
-	<-p.done
-	require.FailNow(p.t, "hangs", "%s: not ended after %v; in the kernel:\n%s\nit said:\n%s", p.cmd, patience, stacks, p.said.String())
-	return nil
+	p.awaits("it ends", p.ended)
+	return p.err
 }
 
 // stacks says where in the kernel the threads of a process wait. It is for processes that hang.
@@ -134,23 +165,20 @@ func (p *process) says(what string) {
 // until waits until enough returns true for the output.
 func (p *process) until(enough func(said string) bool) {
 	p.t.Helper()
-	end := time.After(patience)
-	for ended := false; ; {
-		more := p.said.Changed()
-		if enough(p.said.String()) {
-			return
+	looked := -1 // how much output enough has seen
+	p.awaits("it says enough", func() bool {
+		ended := p.ended()
+		if n := p.said.Len(); n != looked {
+			looked = n
+			if enough(p.said.String()) {
+				return true
+			}
 		}
-		if ended {
-			require.FailNow(p.t, "ended", "%s: ended (%v); it said:\n%s", p.cmd, p.err, p.said.String())
+		if ended && p.said.Len() == looked {
+			require.FailNow(p.t, "ended", "ended (%v) before it has said enough: %v", p.err, p.job())
 		}
-		select {
-		case <-more:
-		case <-p.done:
-			ended = true
-		case <-end:
-			require.FailNow(p.t, "silent", "%s: after %v it has only said:\n%s", p.cmd, patience, p.said.String())
-		}
-	}
+		return false
+	})
 }
 
 // lines returns the lines of text without blanks around them.

@@ -57,6 +57,7 @@ var skipped = []struct {
 // None of rdma-core's own tests fails or hangs. At least pyverbsPass of them pass, and the
 // others are skipped for reasons that docs/VERBS.md lists.
 func TestPyverbs(t *testing.T) {
+	t.Parallel()
 	long(t)
 	need(t, "/usr/bin/python3")
 	version, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "python3-pyverbs").Output()
@@ -66,11 +67,14 @@ func TestPyverbs(t *testing.T) {
 	dir := unpackPyverbs(t)
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
-			l := newLab(t, mode.flags...)
+			l := newLab(t, append([]string{"--explain"}, mode.flags...)...)
 			p := l.start("/usr/bin/python3", "testdata/suite.py", dir, pyverbsSeconds, "--dev", "nicless0")
-			err := p.waitFor(5 * patience) // a test that hangs ends the program earlier, by itself
+			err := p.wait()
 			require.NoError(t, err, "%s", p.said.String())
 			judgePyverbs(t, pyverbsOutcomes(t, p.said.String()))
+			if t.Failed() {
+				t.Logf("all that the tests and the device said:\n%s", p.said.String())
+			}
 			l.works()
 		})
 	}

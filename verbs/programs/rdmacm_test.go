@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/proctest"
@@ -21,21 +20,24 @@ func (l *lab) fields(line string) []string {
 // is rejected, and the server does not see it.
 func (l *lab) connects(server *process, client ...string) string {
 	l.t.Helper()
-	for end := time.Now().Add(patience); ; {
+	var said string
+	server.awaits("a client connects", func() bool {
 		c := l.start(client...)
+		together(server, c)
 		err := c.wait()
-		said := c.said.String()
-		if err == nil {
-			return said
-		}
+		server.with = nil
+		said = c.said.String()
 		early := strings.Contains(said, "REJECTED") || strings.Contains(said, "Unexpected CM event bl blka 8") ||
 			strings.Contains(said, "UNREACHABLE") || strings.Contains(said, "Connection refused")
-		require.True(l.t, early && time.Now().Before(end), "%s: %v\n%s\nserver:\n%s", c.cmd, err, said, server.said.String())
-	}
+		require.True(l.t, err == nil || early, "%s: %v\n%s\nserver:\n%s", c.cmd, err, said, server.said.String())
+		return err == nil
+	})
+	return said
 }
 
 // Datagrams to a multicast group that was joined by rdma_cm arrive.
 func TestMulticastCM(t *testing.T) {
+	t.Parallel()
 	need(t, "mckey", "stdbuf")
 	l := newLab(t)
 	argv := l.fields("stdbuf -oL mckey -m 239.1.1.1 -b IP -c 3")
@@ -48,6 +50,7 @@ func TestMulticastCM(t *testing.T) {
 // The client of qperf connects as soon as it knows the port, which the server tells before it
 // listens.
 func TestQPerfCM(t *testing.T) {
+	t.Parallel()
 	long(t)
 	need(t, "qperf")
 	l := newLab(t)
@@ -62,6 +65,7 @@ func TestQPerfCM(t *testing.T) {
 
 // A file arrives whole by stream sockets.
 func TestRCopy(t *testing.T) {
+	t.Parallel()
 	long(t)
 	need(t, "rcopy")
 	l := newLab(t)
@@ -78,6 +82,7 @@ func TestRCopy(t *testing.T) {
 
 // The user is told why a connection fails.
 func TestExplainedConnection(t *testing.T) {
+	t.Parallel()
 	need(t, "rping")
 	l := newLab(t, "--explain")
 	said := l.start("rping", "-c", "-a", "127.0.0.1", "-p", "7999").fails()
@@ -91,6 +96,7 @@ func TestExplainedConnection(t *testing.T) {
 
 // The rules of rdma_cm, and what goes around librdmacm.
 func TestCM(t *testing.T) {
+	t.Parallel()
 	path := check(t, "cm")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -103,6 +109,7 @@ func TestCM(t *testing.T) {
 // Two network namespaces, with a link between them: two servers listen on one port, and each
 // client reaches the one that has the address. The clients are in the first namespace.
 func TestCMNamespaces(t *testing.T) {
+	t.Parallel()
 	need(t, "ucmatose", "udaddy", "ip", "nsenter", "unshare")
 	if said, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
 		proctest.Missing(t, "needs user namespaces: %v %s", err, said)

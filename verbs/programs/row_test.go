@@ -10,9 +10,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/internal/freeport"
+	"github.com/nicless/nicless/internal/races"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +25,6 @@ type row struct {
 	client string
 	says   []string    // regular expressions for what the client prints
 	hears  []string    // the same for the server
-	race   string      // regular expression for a failure by a race of the program's own: the row runs again
 	alone  *sync.Mutex // held while the row runs: others use the same port
 	stays  bool        // the server serves other clients too: it is killed when the client has ended
 	addr   string      // in place of 127.0.0.1
@@ -47,26 +46,23 @@ func calls(pattern string) readiness {
 	line := regexp.MustCompile(`program="pid (\d+) .*` + pattern)
 	return func(l *lab, server *process, _ int) {
 		l.t.Helper()
-		end := time.After(patience)
-		for ended := false; ; {
-			more := l.engine.said.Changed()
-			for _, m := range line.FindAllStringSubmatch(l.engine.said.String(), -1) {
-				pid, _ := strconv.Atoi(m[1])
-				if group, err := syscall.Getpgid(pid); err == nil && group == server.cmd.Process.Pid {
-					return
+		looked := -1
+		server.awaits("it makes the call "+pattern, func() bool {
+			ended := server.ended()
+			if n := l.engine.said.Len(); n != looked {
+				looked = n
+				for _, m := range line.FindAllStringSubmatch(l.engine.said.String(), -1) {
+					pid, _ := strconv.Atoi(m[1])
+					if group, err := syscall.Getpgid(pid); err == nil && group == server.cmd.Process.Pid {
+						return true
+					}
 				}
 			}
-			if ended {
-				require.FailNow(l.t, "does not make the call", "%s: ended (%v) without the call %s; it said:\n%s", server.cmd, server.err, pattern, server.said.String())
+			if ended && l.engine.said.Len() == looked {
+				require.FailNow(l.t, "does not make the call", "ended (%v) without the call %s: %v", server.err, pattern, server.job())
 			}
-			select {
-			case <-more:
-			case <-server.done:
-				ended = true
-			case <-end:
-				require.FailNow(l.t, "does not make the call", "%s: after %v; it said:\n%s", server.cmd, patience, server.said.String())
-			}
-		}
+			return false
+		})
 	}
 }
 
@@ -88,11 +84,8 @@ func (r row) name() string {
 
 var hasIP = regexp.MustCompile(`\bIP\b`)
 
-// mostRaces is how many times a row may fail by its program's own race, and run again.
-const mostRaces = 3
-
-// run runs the row on an engine. It may fail by its program's own race this many times.
-func (r row) run(l *lab, races int) {
+// run runs the row on an engine, and again if it fails by a race in the table of package races.
+func (r row) run(l *lab) {
 	l.t.Helper()
 	port, dir, addr := freeport.TCP(l.t), l.t.TempDir(), r.addr
 	if addr == "" {
@@ -117,6 +110,13 @@ func (r row) run(l *lab, races int) {
 		}
 		return list
 	}
+	l.t.Cleanup(func() {
+		for _, at := range []*lab{l, l.far} {
+			if l.t.Failed() && l.far != nil && at.engine != nil {
+				l.t.Logf("the engine at %s says:\n%s", at.socket, tail(at.engine.said.String()))
+			}
+		}
+	})
 	var server *process
 	if r.server != "" {
 		server = l.start(argv(l, r.server)...)
@@ -129,17 +129,13 @@ func (r row) run(l *lab, races int) {
 		at = l.far
 	}
 	client := at.start(argv(at, r.client)...)
-	select { // a server that fails is the reason why its client waits for ever
-	case <-client.done:
-	case <-done(server):
-		if server.err != nil {
-			time.AfterFunc(10*time.Second, client.kill)
-		}
+	if server != nil {
+		together(server, client)
 	}
-	if races > 0 && (r.raced(client) || server != nil && !r.stays && r.raced(server)) {
+	if r.raced(client, server) {
 		client.kill()
 		server.kill()
-		r.run(l, races-1)
+		r.run(l)
 		return
 	}
 	said := client.ends(server)
@@ -165,21 +161,21 @@ func (r row) run(l *lab, races int) {
 	}
 }
 
-// raced waits for the end of a process, and reports whether it has failed by the race.
-func (r row) raced(p *process) bool {
-	if r.race == "" || p.wait() == nil || !regexp.MustCompile(r.race).MatchString(p.said.String()) {
-		return false
+// raced waits until the client has ended, or the server has failed, and reports whether one of them has failed by a
+// race of the program's own.
+func (r row) raced(client, server *process) bool {
+	ends := []*process{client}
+	if server != nil && !r.stays {
+		ends = append(ends, server)
 	}
-	p.t.Logf("%s: %v, a race of the program's own; again:\n%s", p.cmd, p.err, p.said.String())
-	return true
-}
-
-// done is the end of a process, or never if there is none.
-func done(p *process) <-chan struct{} {
-	if p == nil {
-		return nil
+	failed := func(p *process) bool { return p.ended() && p.err != nil }
+	client.awaits("it ends", func() bool { return client.ended() || slices.ContainsFunc(ends, failed) })
+	if client.ended() && client.err == nil && len(ends) > 1 {
+		server.awaits("it ends", server.ended)
 	}
-	return p.done
+	return slices.ContainsFunc(ends, func(p *process) bool {
+		return failed(p) && races.Found(p.t, p.cmd.Args, p.said.String())
+	})
 }
 
 // ends waits for the end of a client, requires status 0 and returns the output. A failure
@@ -228,7 +224,7 @@ func matrix(t *testing.T, rows []row, engineFlags ...string) {
 						r.alone.Lock()
 						t.Cleanup(r.alone.Unlock) // after the server has been killed, if the row fails
 					}
-					r.run(l.with(t), mostRaces)
+					r.run(l.with(t))
 				})
 			}
 		})

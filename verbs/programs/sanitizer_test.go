@@ -15,6 +15,7 @@ import (
 // Programs that were built with a sanitizer start, although a library is preloaded before the
 // sanitizer's, and the sanitizer finds no fault in that library.
 func TestSanitizers(t *testing.T) {
+	t.Parallel()
 	need(t)
 	cc := compiler()
 	for _, sanitizer := range []string{"address", "thread", "undefined"} {

@@ -150,9 +150,18 @@ func softMachine(t *testing.T, kernel vm.Kernel, end *os.File, programs []string
 	}
 	require.NoError(t, files.Copy("/etc/libibverbs.d/rxe.driver"))
 	console := &proctest.Output{}
-	m, err := vm.Start(vm.Config{Kernel: kernel, Files: files, Seconds: 900, Console: console, Patience: patience,
+	// The machine lives as long as the whole package may take (-timeout 30m).
+	config := vm.Config{Kernel: kernel, Files: files, Seconds: 30 * 60, Console: console,
 		Args:    []string{"-netdev", "dgram,id=net,local.type=fd,local.str=3", "-device", "virtio-net-pci,netdev=net,host_mtu=9000,mac=" + softMAC},
-		Inherit: []*os.File{end}})
+		Inherit: []*os.File{end}}
+	var m *vm.Machine
+	var err error
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		m, err = vm.Start(t.Context(), config)
+	}()
+	proctest.Until(t, "the machine is ready", func() bool { return closed(started) }, proctest.Job{Name: "the machine's console", Said: console})
 	require.NoError(t, err, "%s", console)
 	t.Cleanup(func() {
 		m.Close()
@@ -172,12 +181,12 @@ func softMachine(t *testing.T, kernel vm.Kernel, end *os.File, programs []string
 // buildGo builds a program of this repository, without C.
 func buildGo(t *testing.T, folder string) string {
 	t.Helper()
-	out := filepath.Join(scratch, filepath.Base(folder))
-	cmd := exec.Command("go", "build", "-o", out, repository+"/"+folder)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	said, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", said)
-	return out
+	return builtOnce(filepath.Base(folder), func(path string) {
+		cmd := exec.Command("go", "build", "-o", path, repository+"/"+folder)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		said, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	})
 }
 
 // startIn starts a program in a machine.
@@ -212,17 +221,10 @@ func (l *lab) wordsOf(t *testing.T, device, address4, address6, devinfo string) 
 // shows waits until a program in the machine prints what enough says.
 func (l *lab) shows(server *process, enough func(said string) bool, argv ...string) {
 	l.t.Helper()
-	for end := time.Now().Add(patience); ; {
-		said, err := l.machine.Run(argv...)
-		require.NoError(l.t, err)
-		if enough(said) {
-			return
+	server.awaits("it listens in the machine", func() bool {
+		if server.ended() {
+			require.FailNow(l.t, "ended", "ended (%v) and does not listen: %v", server.err, server.job())
 		}
-		select {
-		case <-server.done:
-			require.FailNow(l.t, "ended", "%s: ended (%v); it said:\n%s", server.cmd, server.err, server.said.String())
-		default:
-		}
-		require.True(l.t, time.Now().Before(end), "%s: does not listen; it said:\n%s", server.cmd, server.said.String())
-	}
+		return enough(startIn(l.t, l.machine, argv...).succeeds())
+	})
 }

@@ -9,6 +9,7 @@ import (
 
 // Programs and scripts that look for devices in /sys find what the kernel would have there.
 func TestSysfs(t *testing.T) {
+	t.Parallel()
 	need(t, "ibstat", "ibstatus")
 	l := newLab(t)
 	require.Contains(t, l.run("ibstat"), "CA 'nicless0'")
@@ -30,6 +31,7 @@ func TestSysfs(t *testing.T) {
 
 // Libraries with memory hooks of their own map the device too (docs/design/0026-mmap-hooks.md).
 func TestMemoryHooks(t *testing.T) {
+	t.Parallel()
 	need(t, "ucx_info")
 	for _, mode := range []string{"bistro", "none"} {
 		t.Run(mode, func(t *testing.T) {

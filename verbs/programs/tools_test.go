@@ -4,6 +4,7 @@ import "testing"
 
 // ibstat and ibstatus, a shell script, describe the port.
 func TestPortTools(t *testing.T) {
+	t.Parallel()
 	matrix(t, []row{
 		{client: "ibstat", says: []string{"CA 'nicless0'", "State: Active", "Physical state: LinkUp", "Link layer: Ethernet"}},
 		{client: "ibstatus", says: []string{"Infiniband device 'nicless0' port 1 status:", `state:\s+4: ACTIVE`, `phys state:\s+5: LinkUp`, `link_layer:\s+Ethernet`}},
@@ -13,6 +14,7 @@ func TestPortTools(t *testing.T) {
 
 // ibv_xsrq_pingpong receives what several clients send in one shared receive queue.
 func TestXSRQPlaces(t *testing.T) {
+	t.Parallel()
 	line := "ibv_xsrq_pingpong -d nicless0 -g 0 -p PORT"
 	says := []string{"success"}
 	matrix(t, []row{
@@ -26,6 +28,7 @@ func TestXSRQPlaces(t *testing.T) {
 // posts as many receives as there are blocks: fio connects with an RNR retry count of 0, so that a
 // send without a receive fails, and then waits for ever.
 func TestFio(t *testing.T) {
+	t.Parallel()
 	var rows []row
 	for _, verb := range []string{"write", "read", "send"} {
 		common := "--port=PORT --bs=64k --size=4m --thread" // processes of fio would leave the group that is killed if a test fails

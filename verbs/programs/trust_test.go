@@ -9,6 +9,7 @@ import (
 // No program can punch a hole into memory that the engine uses. The engine would wait in the
 // kernel while the hole is punched.
 func TestNoHoles(t *testing.T) {
+	t.Parallel()
 	path := check(t, "trust")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -21,6 +22,7 @@ func TestNoHoles(t *testing.T) {
 // access to the memory of the second. The second program has the same process number and may
 // have memory at the same address.
 func TestKeyAfterExec(t *testing.T) {
+	t.Parallel()
 	path := check(t, "trust")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
@@ -36,6 +38,7 @@ func TestKeyAfterExec(t *testing.T) {
 // A program gets as many queues as the device promises, even if the engine's process may
 // have few descriptors.
 func TestQueuesWithFewDescriptors(t *testing.T) {
+	t.Parallel()
 	path := check(t, "trust")
 	l := &lab{t: t, under: []string{"sh", "-c", `ulimit -n 1024 && exec "$@"`, "sh"}}
 	l.open()
@@ -45,6 +48,7 @@ func TestQueuesWithFewDescriptors(t *testing.T) {
 // The explanation of a program's last mistake is printed although the program, and the shell
 // that started it, may have ended before nicless run reads the explanation.
 func TestExplanationOfAnEndedProgram(t *testing.T) {
+	t.Parallel()
 	path := check(t, "trust")
 	l := newLab(t, "--explain")
 	for range 5 {

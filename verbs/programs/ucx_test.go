@@ -37,6 +37,7 @@ stream_bw -t stream_bw -s 8388608 -n 2 -w 1
 `
 
 func TestUCXPerftest(t *testing.T) {
+	t.Parallel()
 	batch := filepath.Join(t.TempDir(), "batch")
 	require.NoError(t, os.WriteFile(batch, []byte(ucxTests), 0o600))
 	var says []string
@@ -61,6 +62,7 @@ func TestUCXPerftest(t *testing.T) {
 // Each operation of UCX moves the right bytes, by each transport, and by those that UCX
 // chooses itself.
 func TestUCXData(t *testing.T) {
+	t.Parallel()
 	long(t)
 	rows := []row{{client: check(t, "ucp"), says: []string{"(?m)^ucp: .*: ok$"}}}
 	matrix(t, append(rows, ucxRows(t)...))
@@ -68,6 +70,7 @@ func TestUCXData(t *testing.T) {
 
 // The same is true on InfiniBand, where addresses are LIDs.
 func TestInfiniBandUCX(t *testing.T) {
+	t.Parallel()
 	rows := ucxRows(t)
 	for i := range rows {
 		rows[i].more = true
@@ -91,6 +94,7 @@ func ucxRows(t *testing.T) (rows []row) {
 
 // ucx_info lists the transports of the device and can open them.
 func TestUCXInfo(t *testing.T) {
+	t.Parallel()
 	var says []string
 	for _, transport := range []string{"rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5", "dc_mlx5"} {
 		says = append(says, `(?m)^#\s+Transport: `+transport+`\n#\s+Device: nicless0:1\n(#.*\n){2}#\n#\s+capabilities:$`)

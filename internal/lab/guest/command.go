@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// farewell is how long programs that a command has left behind have to end.
-const farewell = 2 * time.Second
+// farewell is how long programs that a command has left behind have to end: as long as tests wait for
+// something on a busy host.
+const farewell = 30 * time.Second
 
 // execute runs one command, and prints what it prints. What it leaves behind is asked to end.
 func execute(command string) error {

@@ -348,7 +348,10 @@ func FuzzReceiveMAD(f *testing.F) {
 		a := client.resolved(abi.CMPSTCP, 1, inet("10.0.0.2", 7000))
 		require.Zero(t, client.connect(a, ""))
 		peers := []*peer{{file: client, uids: make(map[uint64]*fate)}, {file: server, uids: make(map[uint64]*fate)}}
-		for len(input) >= 3 {
+		for range mostCalls {
+			if len(input) < 3 {
+				break
+			}
 			what, n, at := input[0], int(input[1]), int(input[2])
 			input = input[3:]
 			change := input[:min(n, len(input))]

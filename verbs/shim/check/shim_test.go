@@ -5,7 +5,6 @@ package check
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"net/netip"
 	"os"
@@ -15,8 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -95,9 +94,7 @@ func program(t *testing.T, name string) string {
 // run runs a program with the library preloaded and with variables added to its environment.
 func run(t *testing.T, dir string, variables []string, name string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program(t, name), args...)
+	cmd := exec.CommandContext(await.Context(t), program(t, name), args...)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+shim(t))
 	if dir != "" {
 		cmd.Env = append(cmd.Env, "NICLESS_VERBS="+dir)

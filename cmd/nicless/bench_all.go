@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -119,6 +120,8 @@ func newBenchAll() *cobra.Command {
 			err = draw(t, strings.TrimSuffix(plot, ".svg"))
 		}
 		switch {
+		case errors.Is(err, bench.ErrRealtime):
+			return hintf("chrt -o 0 nicless bench all; or, for the rows with an engine in this process, --rows '^(write|read|send|fetch|rate|bw)'", "%w", err)
 		case err != nil:
 			return err
 		case before != nil:

@@ -3,17 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cmd/nicless/internal/bench"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,8 +29,9 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"until": until,
+			"exits":    exits,
+			"until":    until,
+			"tortured": tortured,
 		},
 		Condition: condition,
 		Setup: func(env *testscript.Env) error {
@@ -92,15 +91,20 @@ func condition(name string) (bool, error) {
 // until waits for an engine to answer at a socket: until PATH.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[0])
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if c, err := nicless.Dial(path); err == nil {
-			ts.Check(c.Close())
-			return
-		}
-	}
-	_, err := os.Stat(path)
-	ts.Fatalf("no engine answers at %s (exists: %v)", path, !errors.Is(err, fs.ErrNotExist))
+	await.Until(waits{ts: ts}, "an engine answers at "+path, func() bool {
+		c, err := nicless.Dial(path)
+		return err == nil && c.Close() == nil
+	})
 }
+
+// waits lets await fail the script that waits. It has no other methods of testing.TB.
+type waits struct {
+	testing.TB
+	ts *testscript.TestScript
+}
+
+func (s waits) Helper()             {}
+func (s waits) Fatal(values ...any) { s.ts.Fatalf("%s", fmt.Sprint(values...)) }
 
 // The help texts are written by hand. They must name every flag and fit a terminal.
 func TestUsageNamesEveryFlag(t *testing.T) {

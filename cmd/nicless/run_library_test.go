@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -92,6 +93,7 @@ func unhex(t *testing.T, digits string) (b []byte) {
 
 // Several commands that start at the same time can build the library at the same time.
 func TestLibraryIsBuiltAtTheSameTime(t *testing.T) {
+	explore.Only(t) // it compiles the library twice
 	needCompiler(t)
 	noLibrary(t)
 	const commands = 2

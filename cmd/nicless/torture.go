@@ -7,10 +7,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nicless/nicless/cmd/nicless/internal/linktorture"
 	"github.com/nicless/nicless/cmd/nicless/internal/torture"
+	"github.com/nicless/nicless/internal/verdict"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -23,14 +25,26 @@ overwrite their queues, send garbage, remove pages from shared memory and use up
 resources. Under load, clients are stopped and all processes are killed, the
 engine too.
 
-These are errors: wrong bytes; completions that are lost, repeated or out of
-order; resources that the engine keeps for clients that are gone; a log that
-grows too fast; and stalls. The exit status is 1 if there was an error.
+Each fault is told by its kind, with what was expected and what was found, and
+with the processor time that engine and client had meanwhile. The worst one is
+the verdict and decides the exit status:
 
-A correct client stalls if it waits more than 100 ms. For some of this time the
-client or the engine may have been ready to run but without a core. The kernel
-counts that time (/proc/PID/task/TID/schedstat), and it is subtracted. The stall
-is an error if the rest is more than 100 ms.
+  3  corruption: wrong bytes; completions that are lost, or repeated or out of
+     order; resources that the engine leaks
+  4  another failure: a process has ended, a rule was broken, the log flooded
+  5  stall: a correct client has waited more than 100 ms
+  6  no answer: a deadline has passed
+  7  not judged: this machine was too busy to tell
+
+As for all commands, 0 is OK, 1 says that the test could not be carried out, and
+2 that the command line is wrong.
+
+From a wait, the time is subtracted in which the engine or the client was ready
+to run but had no core (the kernel counts it, /proc/PID/task/TID/schedstat), or
+was blocked in the kernel. A wait or a deadline is not judged if the machine
+gave engine or client a core for less than 5 % of it, or was suspended. A run
+is not judged if the share over its whole time is less. Then repeat it with less
+load. A corruption stays one, however busy the machine is.
 
 With --links, engines that are joined by RoCE and by a pool are tested instead,
 in a user and network namespace of their own, without root. Correct clients move
@@ -132,8 +146,7 @@ func newTorture() *cobra.Command {
 			if cores != "" {
 				again += " --cores " + cores
 			}
-			return hintf("to repeat the schedule: "+again,
-				"torture: %d data corruptions; %d lost, %d repeated, %d reordered completions; %d faults", r.Corruptions, r.Lost, r.Duplicated, r.Reordered, len(r.Faults))
+			return verdictError(r.Verdict, r.Faults, again)
 		}
 		return nil
 	}
@@ -165,10 +178,26 @@ func tortureLinks(c *cobra.Command, seed uint64, seconds int, asJSON bool) error
 		return err
 	}
 	if !r.OK() {
-		return hintf(fmt.Sprintf("to repeat the schedule: nicless torture --links --seconds %d --seed %d", seconds, seed),
-			"torture: %d faults over links, %d of %d attacks made", len(r.Faults), r.Attacks, r.Planned)
+		return verdictError(r.Verdict, r.Faults, fmt.Sprintf("nicless torture --links --seconds %d --seed %d", seconds, seed))
 	}
 	return nil
+}
+
+// verdictError returns the error of a test that did not end well. Its exit status tells the verdict.
+func verdictError(k verdict.Kind, faults []*verdict.Fault, again string) error {
+	var worst string
+	for _, f := range faults {
+		if f.Kind == k {
+			worst = f.Error()
+			break
+		}
+	}
+	worst, _, _ = strings.Cut(worst, "\n")
+	hint := "to repeat the schedule: " + again
+	if k == verdict.NotJudged {
+		hint = "repeat it when this machine has less to do: " + again
+	}
+	return &hinted{err: fmt.Errorf("torture: %s (%d faults)", worst, len(faults)), hint: hint, status: k.Status()}
 }
 
 // mayRunOn returns an error if this process may not run on one of the cores. It is called

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +39,7 @@ func copyFile(ctx context.Context, o options) (err error) {
 	}
 	dir, err := os.MkdirTemp("", "filecopy-")
 	if err != nil {
-		return err
+		return hint{err, "set TMPDIR to a folder for the sockets of this copy"}
 	}
 	defer os.RemoveAll(dir)
 	o.peer = filepath.Join(dir, "peer.sock")
@@ -125,13 +124,18 @@ func start(ctx context.Context, name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// wait waits until the process has ended by itself. If that takes longer than the constant
+// wait waits until the process, whose work is done, has ended by itself. If that takes longer than the constant
 // patience says, wait stops the process.
 func (c *child) wait() error {
+	who := parties{c.name: c.cmd.Process.Pid}
+	begun := who.mark()
 	select {
 	case <-c.done:
 	case <-time.After(patience):
-		_ = c.stop()
+		late := who.judge(timeout(fmt.Sprintf("the copy is complete, but the %s has not ended in %v", c.name, patience)), begun)
+		if _ = c.stop(); c.died() {
+			return late
+		}
 	}
 	if c.err != nil {
 		return c.failure()
@@ -147,11 +151,11 @@ func (c *child) stop() error {
 	return c.err
 }
 
-// died reports whether the process ended in another way than with exit status 0 or 1, for
-// instance by a signal.
+// died reports whether the process ended by a signal or a panic, which has exit status 2, and not with an
+// error of its own.
 func (c *child) died() bool {
 	code := c.cmd.ProcessState.ExitCode()
-	return code != 0 && code != 1
+	return code < 0 || code == 2
 }
 
 // failure returns the error that the process has printed, or how it ended if it has printed
@@ -161,7 +165,7 @@ func (c *child) failure() error {
 	if text == "" {
 		return fmt.Errorf("%s: %w", c.name, c.err)
 	}
-	err := errors.New(strings.TrimSpace(strings.TrimPrefix(text, "filecopy: error: ")))
+	err := told("", strings.TrimSpace(strings.TrimPrefix(text, "filecopy: error: ")))
 	if hinted {
 		return hint{err, strings.TrimSpace(advice)}
 	}

@@ -5,9 +5,9 @@ import (
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -16,17 +16,15 @@ import (
 // linked waits until the engine at a socket says that its link to the other engine is up.
 func linked(t *testing.T, socket string) {
 	t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+	var links []struct{ Peers []struct{ Up bool } }
+	await.Until(t, socket+" has a link", func() bool {
 		conn, err := net.Dial("unix", socket+nicless.LinksSuffix)
 		require.NoError(t, err)
-		var links []struct{ Peers []struct{ Up bool } }
+		links = nil
 		require.NoError(t, json.NewDecoder(conn).Decode(&links))
 		require.NoError(t, conn.Close())
-		if len(links) == 1 && len(links[0].Peers) > 0 && links[0].Peers[0].Up {
-			return
-		}
-		require.True(t, time.Now().Before(end), "%s has no link: %+v", socket, links)
-	}
+		return len(links) == 1 && len(links[0].Peers) > 0 && links[0].Peers[0].Up
+	}, func() any { return links })
 }
 
 // The receiver and the sender have an engine each, and the engines share a pool.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -29,9 +29,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-// limit is how long a process may take before it counts as hanging.
-const limit = 30 * time.Second
 
 // A place is a folder for the files of one test, and a folder for temporary files. At the
 // end of the test no temporary file may be left.
@@ -80,8 +77,7 @@ func list(t *testing.T, dir string) (names []string) {
 
 func (p place) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
+	ctx := await.Context(t)
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0", "TMPDIR="+p.tmp)
@@ -177,12 +173,13 @@ func (r *running) wait() result {
 	r.t.Helper()
 	_ = r.cmd.Wait()
 	for what, fd := range r.ended {
-		n, err := 0, error(unix.EINTR)
-		for err == unix.EINTR { // Go's scheduler sends signals
-			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
-		}
-		require.NoError(r.t, err)
-		assert.Equal(r.t, 1, n, "%s is still there", what)
+		await.Until(r.t, what+" has ended", func() bool {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			if err != unix.EINTR { // Go's scheduler sends signals
+				require.NoError(r.t, err)
+			}
+			return n == 1
+		})
 	}
 	_ = r.in.Close()
 	return result{r.cmd.ProcessState.ExitCode(), "", r.stderr.String()}

@@ -45,18 +45,24 @@ type nic struct {
 	pd *nicless.PD
 	cq *nicless.CQ
 	qp *nicless.QP
+
+	who   parties // whom an answer needs
+	begun mark    // when connecting began
 }
 
-func dialEngine(socket string) (n nic, err error) {
+func dialEngine(socket, role string) (n nic, err error) {
+	n.who = parties{"engine": listenerAt(socket + nicless.LinksSuffix), role: os.Getpid()}
+	n.begun = n.who.mark()
 	if n.Context, err = nicless.Dial(socket); err != nil {
 		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
 			err = hint{err, "start one: filecopy -role engine -socket " + socket}
 		}
-		return n, err
+		return n, n.who.judge(err, n.begun)
 	}
 	defer func() {
 		if err != nil {
 			_ = n.Close()
+			err = n.who.judge(err, n.begun)
 		}
 	}()
 	if n.pd, err = n.AllocPD(); err != nil {
@@ -111,13 +117,13 @@ func (l *link) hear() (m message, err error) {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET):
 		return m, fmt.Errorf("the %s has gone away", l.peer)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return m, fmt.Errorf("the %s has said nothing for %v; is it filecopy?", l.peer, handshake)
+		return m, timeout(fmt.Sprintf("the %s has said nothing for %v; is it filecopy?", l.peer, handshake))
 	case err != nil:
 		return m, fmt.Errorf("the %s does not speak as filecopy does: %w", l.peer, err)
 	case m.Version != version:
 		return m, fmt.Errorf("the %s speaks version %d of filecopy; this is version %d", l.peer, m.Version, version)
 	case m.Error != "":
-		return m, fmt.Errorf("%s: %s", l.peer, m.Error)
+		return m, told(l.peer+": ", m.Error)
 	}
 	return m, nil
 }

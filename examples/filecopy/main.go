@@ -27,6 +27,9 @@
 // of bytes and their SHA-256 into a trailer. The file gets its name only if the receiver
 // has computed the same values. An incomplete file never has that name.
 //
+// The exit status tells wrong bytes, lost and repeated chunks or completions (3) from a deadline that passed although
+// everybody had a core (6), and from one that passed on a machine too busy to tell (7).
+//
 // Filecopy copies regular files and pipes, to their end. It refuses directories, sockets
 // and devices, which may have no end. Like cp, filecopy lets the system decide when the
 // data is written to the disk.
@@ -41,6 +44,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 const usage = `usage:
@@ -53,6 +57,13 @@ const usage = `usage:
         They can have an engine each, with links between these, such as
         pool:/dev/shm/pool,node=0 and pool:/dev/shm/pool,node=1 (docs/FABRIC.md)
 
+-timeout DURATION is how long the sender waits for receiver and engine while they
+owe it something. It is for all roles that send.
+
+exit status: 0 copied; 1 a file or a process failed; 2 wrong options;
+3 wrong bytes, lost or repeated; 6 no answer; 7 not judged: no answer, because the
+machine is too busy
+
 example:
   filecopy -in big.iso -out /mnt/big.iso
 `
@@ -64,7 +75,8 @@ type options struct {
 	socket string // path of the engine's socket
 	peer   string // path of the socket between sender and receiver
 	chunk  int
-	links  []string // of the engine to other engines
+	answer time.Duration // of receiver and engine to the sender: the longest that it waits for one
+	links  []string      // of the engine to other engines
 }
 
 // A hint is an error with advice about what to do.
@@ -85,6 +97,7 @@ func main() {
 	flags.StringVar(&o.socket, "socket", "", "")
 	flags.StringVar(&o.peer, "peer", "", "")
 	flags.IntVar(&o.chunk, "chunk", 1<<20, "")
+	flags.DurationVar(&o.answer, "timeout", time.Minute, "") // a disk that must write much first takes seconds
 	flags.Func("link", "", func(s string) error { o.links = append(o.links, s); return nil })
 	err := flags.Parse(os.Args[1:])
 	if err == nil {
@@ -123,7 +136,7 @@ func main() {
 	if errors.As(err, &h) {
 		fmt.Fprintf(os.Stderr, "filecopy: hint: %s\n", h.text)
 	}
-	os.Exit(1)
+	os.Exit(exitStatus(err))
 }
 
 // check checks that the options that the role needs are given, and no others.
@@ -143,6 +156,9 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-role %s; engine, recv and send are possible", o.role)
 	case o.chunk < 1 || o.chunk > maxChunk:
 		return fmt.Errorf("-chunk %d; 1 to %d are possible", o.chunk, maxChunk)
+	}
+	if o.answer <= 0 {
+		return fmt.Errorf("-timeout %v; it must be positive", o.answer)
 	}
 	if o.links != nil && o.role != "engine" {
 		return errors.New("-link means nothing here; it is for -role engine")

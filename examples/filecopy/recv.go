@@ -87,7 +87,7 @@ func receive(ctx context.Context, o options) error {
 		return err
 	}
 	defer t.drop()
-	n, err := dialEngine(o.socket)
+	n, err := dialEngine(o.socket, "receiver")
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,11 @@ func receive(ctx context.Context, o options) error {
 		return err
 	}
 	defer l.conn.Close()
+	n.who["sender"] = peerOf(l.conn)
+	n.begun = n.who.mark()
 	sum, err := takeFile(ctx, t, n, l, o.chunk)
 	if err != nil {
+		err = n.who.judge(err, n.begun)
 		_ = l.say(message{Error: err.Error()})
 		return err
 	}
@@ -208,8 +211,11 @@ func (r *receiver) drain(ctx context.Context, t *target) error {
 				continue
 			case c.Imm == trailer:
 				return nil
-			case c.Imm != uint32(r.taken%trailer) || int(c.ByteLen) > r.chunk:
-				return fmt.Errorf("the sender wrote %d bytes as chunk %d; chunk %d was next", c.ByteLen, c.Imm, r.taken)
+			case int(c.ByteLen) > r.chunk:
+				return newFault(wrongBytes, "the sender wrote %d bytes as chunk %d; a slot has %d", c.ByteLen, c.Imm, r.chunk)
+			}
+			if err := outOfOrder("chunk", uint64(c.Imm), r.taken, trailer); err != nil {
+				return err
 			}
 			if err := r.take(t, int(c.ByteLen)); err != nil {
 				return err
@@ -238,10 +244,14 @@ func (r *receiver) take(t *target, n int) error {
 func (r *receiver) verify() error {
 	said := r.trailer.Bytes()
 	if size := binary.BigEndian.Uint64(said); size != uint64(r.total) {
-		return fmt.Errorf("the sender sent %d bytes, %d arrived", size, r.total)
+		kind := lost
+		if size < uint64(r.total) {
+			kind = repeated
+		}
+		return newFault(kind, "the sender sent %d bytes, %d arrived", size, r.total)
 	}
 	if got, want := r.sum.Sum(nil), said[8:trailerSize]; !bytes.Equal(got, want) {
-		return fmt.Errorf("SHA-256 is %x here and %x at the sender: the copy is not kept", got, want)
+		return newFault(wrongBytes, "SHA-256 is %x here and %x at the sender: the copy is not kept", got, want)
 	}
 	return nil
 }

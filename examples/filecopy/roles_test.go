@@ -180,26 +180,32 @@ func TestLies(t *testing.T) {
 		name string
 		lie  func(s *sender, end nicless.RemoteMemory) error
 		err  string
+		code int
 	}{
-		{"none", func(s *sender, end nicless.RemoteMemory) error { return s.finish(end, 100_000, sum[:]) }, ""},
-		{"hash", func(s *sender, end nicless.RemoteMemory) error { return s.finish(end, 100_000, wrong[:]) }, "SHA-256 is "},
+		{"none", func(s *sender, end nicless.RemoteMemory) error { return s.finish(end, 100_000, sum[:]) }, "", 0},
+		{"hash", func(s *sender, end nicless.RemoteMemory) error { return s.finish(end, 100_000, wrong[:]) }, "wrong bytes: %sSHA-256 is ", 3},
 		{"length", func(s *sender, end nicless.RemoteMemory) error { return s.finish(end, 99_999, sum[:]) },
-			"the sender sent 99999 bytes, 100000 arrived"},
+			"repeated: %sthe sender sent 99999 bytes, 100000 arrived", 3},
+		{"greater length", func(s *sender, end nicless.RemoteMemory) error { return s.finish(end, 100_001, sum[:]) },
+			"lost: %sthe sender sent 100001 bytes, 100000 arrived", 3},
 		{"order", func(s *sender, end nicless.RemoteMemory) error {
 			return s.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Imm: 99})
-		}, "the sender wrote 0 bytes as chunk 99; chunk 25 was next"},
+		}, "lost: %schunk 99 came, 25 was next", 3},
+		{"twice", func(s *sender, end nicless.RemoteMemory) error {
+			return s.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Imm: 24})
+		}, "repeated: %schunk 24 came, 25 was next", 3},
 		{"size", func(s *sender, end nicless.RemoteMemory) error {
 			return s.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Imm: 25, RemoteAddr: s.remote.Addr, RKey: s.remote.RKey,
 				SGE: []nicless.SGE{s.ring.SGE(0, 4097)}})
-		}, "the sender wrote 4097 bytes as chunk 25; chunk 25 was next"},
+		}, "wrong bytes: %sthe sender wrote 4097 bytes as chunk 25; a slot has 4096", 3},
 		{"overrun", func(s *sender, end nicless.RemoteMemory) error {
 			return s.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Imm: 25, RemoteAddr: s.remote.Addr + 1, RKey: s.remote.RKey,
 				SGE: []nicless.SGE{s.ring.SGE(0, s.ring.Len())}})
-		}, "the sender has gone away"},
+		}, "the sender has gone away", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			recv := p.receiver(t)
-			n, err := dialEngine(p.path("engine.sock"))
+			n, err := dialEngine(p.path("engine.sock"), "sender")
 			require.NoError(t, err)
 			defer n.Close()
 			conn, err := net.Dial("unix", p.path("peer.sock"))
@@ -225,10 +231,10 @@ func TestLies(t *testing.T) {
 				require.NoError(t, os.Remove(p.path("out")))
 				return
 			}
-			assert.Equal(t, 1, got.code)
-			assert.Contains(t, got.stderr, "filecopy: error: "+c.err)
+			assert.Equal(t, c.code, got.code)
+			assert.Contains(t, got.stderr, "filecopy: error: "+strings.ReplaceAll(c.err, "%s", ""))
 			if c.name != "overrun" {
-				assert.ErrorContains(t, err, "receiver: "+c.err, "what the sender is told")
+				assert.ErrorContains(t, err, strings.ReplaceAll(c.err, "%s", "receiver: "), "what the sender is told")
 			}
 			assert.NoFileExists(t, p.path("out"))
 		})
@@ -241,7 +247,7 @@ func TestLyingReceiver(t *testing.T) {
 	p := newPlace(t)
 	p.input(t, 100_000)
 	engine := p.engine(t)
-	n, err := dialEngine(p.path("engine.sock"))
+	n, err := dialEngine(p.path("engine.sock"), "sender")
 	require.NoError(t, err)
 	defer n.Close()
 	ln, err := net.Listen("unix", p.path("peer.sock"))
@@ -270,7 +276,7 @@ func TestLyingReceiver(t *testing.T) {
 	}()
 	r := p.run(t, "-role", "send", "-socket", "engine.sock", "-peer", "peer.sock", "-in", "in")
 	require.NoError(t, <-told)
-	assert.Equal(t, 1, r.code)
-	assert.Regexp(t, `^filecopy: error: SHA-256 is [0-9a-f]{64} here and 0{64} at the receiver\n$`, r.stderr)
+	assert.Equal(t, 3, r.code)
+	assert.Regexp(t, `^filecopy: error: wrong bytes: SHA-256 is [0-9a-f]{64} here and 0{64} at the receiver\n$`, r.stderr)
 	engine.end(t)
 }

@@ -76,13 +76,14 @@ type sender struct {
 	ring    *nicless.MR
 	remote  nicless.RemoteMemory // the receiver's ring
 	sent    uint64               // chunks posted
+	answer  time.Duration        // how long to wait for any completion
 	granted uint64               // chunks whose slots the receiver has given back
 	acked   uint64               // writes completed
 }
 
 // sendFile connects to the receiver at o.peer and sends it the whole input file.
 func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
-	n, err := dialEngine(o.socket)
+	n, err := dialEngine(o.socket, "sender")
 	if err != nil {
 		return err
 	}
@@ -96,21 +97,24 @@ func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
 	}
 	defer conn.Close()
 	l := newLink(conn, "receiver")
-	err = transfer(ctx, in, size, n, l)
+	n.who["receiver"] = peerOf(conn)
+	n.begun = n.who.mark()
+	err = transfer(ctx, in, size, o.answer, n, l)
 	if err != nil {
+		err = n.who.judge(err, n.begun)
 		_ = l.say(message{Error: err.Error()})
 	}
 	return err
 }
 
 // transfer sends the whole input file, waits for the receiver's result, and prints it.
-func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) error {
+func transfer(parent context.Context, in *os.File, size int64, answer time.Duration, n nic, l *link) error {
 	s, end, err := join(parent, n, l)
 	if err != nil {
 		return err
 	}
 	ctx, last := watch(parent, n, l)
-	s.ctx = ctx
+	s.ctx, s.answer = ctx, answer
 	// When ctx ends, a read from a pipe whose writer pauses must end too.
 	defer context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })()
 	start := time.Now()
@@ -132,7 +136,7 @@ func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) e
 	}
 	took := time.Since(start)
 	if mine := hex.EncodeToString(sum.Sum(nil)); mine != m.SHA256 {
-		return fmt.Errorf("SHA-256 is %s here and %s at the receiver", mine, m.SHA256)
+		return newFault(wrongBytes, "SHA-256 is %s here and %s at the receiver", mine, m.SHA256)
 	}
 	fmt.Printf("copied %d bytes in %d writes of at most %d: %.3f s, %.0f MB/s\n",
 		total, s.sent, s.chunk, took.Seconds(), float64(total)/1e6/took.Seconds())
@@ -151,7 +155,7 @@ func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMem
 	if err != nil {
 		return nil, end, err
 	}
-	s = &sender{nic: n, ctx: ctx, chunk: m.Chunk}
+	s = &sender{nic: n, ctx: ctx, chunk: m.Chunk, answer: time.Minute}
 	if s.remote, err = m.QP.Find("ring"); err != nil {
 		return nil, end, err
 	}
@@ -191,6 +195,7 @@ func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBa
 		}
 		if n > 0 {
 			if err := s.qp.PostSend(&nicless.SendWR{
+				ID:         s.sent,
 				Op:         nicless.WriteImm,
 				Flags:      nicless.Signaled,
 				SGE:        []nicless.SGE{s.ring.SGE(at, n)},
@@ -214,6 +219,7 @@ func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBa
 // finish writes the trailer and waits until every write has completed.
 func (s *sender) finish(end nicless.RemoteMemory, total int64, sum []byte) error {
 	if err := s.qp.PostSend(&nicless.SendWR{
+		ID:         s.sent,
 		Op:         nicless.WriteImm,
 		Flags:      nicless.Signaled,
 		Data:       append(binary.BigEndian.AppendUint64(nil, uint64(total)), sum...),
@@ -234,30 +240,62 @@ func (s *sender) finish(end nicless.RemoteMemory, total int64, sum []byte) error
 // wait waits for completions of writes, and of receives that carry a credit.
 func (s *sender) wait() error {
 	var done [2 * slots]nicless.Completion
-	n, err := s.cq.Wait(s.ctx, done[:])
+	n, err := s.poll(done[:])
 	if err != nil {
 		return err
 	}
 	for i := range done[:n] {
-		c := &done[i]
-		if err := c.Err(); err != nil {
-			return err
-		}
-		if c.Opcode != cqe.WCRecv {
-			s.acked++
-			continue
-		}
-		// The immediate is the low 32 bits of the receiver's count of chunks. The count never
-		// shrinks, and must not be greater than sent.
-		s.granted += uint64(c.Imm - uint32(s.granted))
-		if s.granted > s.sent {
-			return fmt.Errorf("the receiver is done with %d chunks of %d sent", s.granted, s.sent)
-		}
-		if err := s.qp.PostRecv(&nicless.RecvWR{}); err != nil {
+		if err := s.take(&done[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// take takes the completion of a write, or of a receive that carries a credit.
+func (s *sender) take(c *nicless.Completion) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	if c.Opcode != cqe.WCRecv {
+		if err := outOfOrder("the completion of write", c.ID, s.acked, 1<<63); err != nil {
+			return err
+		}
+		s.acked++
+		return nil
+	}
+	// The immediate is the low 32 bits of the receiver's count of chunks, which grows by one each time.
+	if err := outOfOrder("the credit for chunk", uint64(c.Imm-1), s.granted, 1<<32); err != nil {
+		return err
+	}
+	if s.granted++; s.granted > s.sent {
+		return newFault(repeated, "the receiver is done with %d chunks of %d sent", s.granted, s.sent)
+	}
+	return s.qp.PostRecv(&nicless.RecvWR{})
+}
+
+// poll waits for completions. The sender waits only for what the receiver and the engine owe it, so there is a
+// deadline. Only a wait that is not short is measured.
+func (s *sender) poll(done []nicless.Completion) (n int, err error) {
+	const short = 100 * time.Millisecond
+	var begun mark
+	for i, d := range []time.Duration{short, s.answer} {
+		if i > 0 {
+			begun = s.who.mark()
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, d)
+		n, err = s.cq.Wait(ctx, done)
+		cancel()
+		if s.ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return n, err
+		}
+	}
+	// The engine and the receiver may have answered just when the deadline passed.
+	if n, err = s.cq.Poll(done); n > 0 || err != nil {
+		return n, err
+	}
+	return 0, s.who.judge(timeout(fmt.Sprintf("of %d writes %d have completed, and %d chunks have a credit; nothing came for %v",
+		s.sent, s.acked, s.granted, s.answer)), begun)
 }
 
 // newBar returns a progress bar, which is drawn only on a terminal. A size of -1 means that

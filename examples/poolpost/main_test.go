@@ -11,9 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/edsrzf/mmap-go"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +37,7 @@ type process struct {
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithCancel(await.Context(t))
 	p := &process{Cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	p.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.out, &p.err
@@ -72,7 +72,7 @@ func TestPoolpost(t *testing.T) {
 	require.Contains(t, early.err.String(), "no such file")
 
 	e := start(t, "engine", "-file", pool, "-json", text, "-bytes", "20008")
-	require.Eventually(t, func() bool { _, err := os.Stat(text); return err == nil }, 20*time.Second, time.Millisecond)
+	await.Until(t, "the engine has written the description", func() bool { _, err := os.Stat(text); return err == nil })
 	alone := startPoster(t, pool, "1") // waits for its peer, and is killed
 	b, err := os.ReadFile(text)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func waitForHello(t *testing.T, pool string, d *description) {
 	defer mem.Unmap()
 	w, err := wordsOf(mem[boardSize:], d.Nodes[1].Memory.Place)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.Load(helloAt) != 0 }, 20*time.Second, time.Millisecond)
+	await.Until(t, "node 1 has greeted node 2", func() bool { return w.Load(helloAt) != 0 })
 }
 
 // What a killed engine has left behind is not taken for an engine, and a new engine takes its
@@ -123,7 +123,7 @@ func TestStale(t *testing.T) {
 	pool := filepath.Join(t.TempDir(), "pool")
 	e := start(t, "engine", "-file", pool, "-pairs", "1")
 	var mem mmap.MMap
-	require.Eventually(t, func() bool { m, err := mapPool(filePart{path: pool}); mem = m; return err == nil }, 20*time.Second, time.Millisecond)
+	await.Until(t, "the engine has made the pool", func() bool { m, err := mapPool(filePart{path: pool}); mem = m; return err == nil })
 	defer mem.Unmap()
 	b, err := boardOf(mem)
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestStale(t *testing.T) {
 	start(t, "engine", "-file", pool, "-pairs", "1")
 	require.Equal(t, 1, lonely.end())
 	require.Contains(t, lonely.err.String(), "the engine has ended, or another one has begun")
-	require.Eventually(t, func() bool { id, _, err := b.get(); return err == nil && id != first }, 20*time.Second, time.Millisecond)
+	await.Until(t, "the new engine has its board", func() bool { id, _, err := b.get(); return err == nil && id != first })
 	var wg sync.WaitGroup
 	for _, p := range []*process{startPoster(t, pool, "1", "-n", "50"), startPoster(t, pool, "2")} {
 		wg.Go(func() { assert.Zero(t, p.end(), "%s", &p.err) })

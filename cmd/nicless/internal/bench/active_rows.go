@@ -12,7 +12,8 @@ import (
 const activeBatch = 16
 
 var activeGroup = group{
-	busy: true,
+	process: true,
+	busy:    true,
 	rows: []spec{
 		{
 			name: "active-db1", what: "8-byte WRITEs on 1,000 queue pairs in turn, one in flight on each, all signaled",

@@ -76,11 +76,21 @@ func (c *AllConfig) Complete() error {
 
 func (c *AllConfig) wants(name string) bool { return c.Rows == nil || c.Rows.MatchString(name) }
 
+// wanted returns the groups that have a row of interest.
+func (c *AllConfig) wanted() []group {
+	return slices.DeleteFunc(slices.Clone(c.groups()), func(g group) bool {
+		return !slices.ContainsFunc(g.rows, func(r spec) bool { return c.wants(r.name) })
+	})
+}
+
 // All measures the rows of the table. An engine that serves several clients, or that may
 // sleep, is a separate process. The process runs this program with the arguments "engine
 // --socket PATH --cpu N" and, if the engine must not sleep, "--spin".
 func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if err := c.Complete(); err != nil {
+		return nil, err
+	}
+	if err := checkPolicy(c.wanted()); err != nil {
 		return nil, err
 	}
 	machine, err := ThisMachine()
@@ -157,17 +167,16 @@ var fullCounts = counts{
 
 // A group is rows that are measured together. Its function take returns a sample of each row.
 type group struct {
-	rows []spec
-	once bool // take only one sample of each row, because further samples would be the same
-	busy bool // both cores are busy in a run, so that busy siblings disturb it
-	open func(s *suite) (take func() ([]pairOf, error), close func() error, err error)
+	rows    []spec
+	once    bool // take only one sample of each row, because further samples would be the same
+	process bool // an engine process of its own is needed
+	busy    bool // both cores are busy in a run, so that busy siblings disturb it
+	open    func(s *suite) (take func() ([]pairOf, error), close func() error, err error)
 }
 
 // measure takes the samples of each group that has a row of interest.
 func (s *suite) measure() error {
-	groups := slices.DeleteFunc(slices.Clone(s.groups()), func(g group) bool {
-		return !slices.ContainsFunc(g.rows, func(r spec) bool { return s.wants(r.name) })
-	})
+	groups := s.wanted()
 	for _, g := range groups {
 		s.patience += patienceForQuiet / time.Duration(len(groups))
 		if err := s.group(g); err != nil {

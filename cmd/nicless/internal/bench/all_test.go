@@ -16,6 +16,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cmd/nicless/internal/cores"
+	"github.com/nicless/nicless/internal/explore"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -41,13 +42,37 @@ var fewCounts = counts{
 	large: 1 << 20, registered: 1 << 20, pauses: 2, connects: 2,
 }
 
-// Every row is measured, and all checks in its measurement run. The figures are not checked.
-func TestAll(t *testing.T) {
+// Some rows, with an engine in this process and with one in another, are measured, and all checks in
+// their measurement run. The figures are not checked, and no run is repeated.
+func TestSomeRows(t *testing.T) {
+	cpus := twoCores(t)
+	table, err := All(t.Context(), AllConfig{
+		Rows: regexp.MustCompile("^(write-8|connect|memory-engine)$"), Runs: 1, ClientCPU: cpus[0], EngineCPU: cpus[1], counts: &fewCounts,
+	})
+	require.NoError(t, err)
+	var names []string
+	for _, r := range table.Rows {
+		names = append(names, r.Name)
+		assert.Positive(t, r.Values.Median, r.Name)
+	}
+	assert.Equal(t, []string{"write-8", "connect", "memory-engine"}, names)
+}
+
+func twoCores(t *testing.T) []int {
+	t.Helper()
 	cpus, err := AllowedCPUs()
 	require.NoError(t, err)
 	if len(cpus) < 2 {
-		t.Skip("one core")
+		t.Skip("one core: client and engine need one each")
 	}
+	return cpus
+}
+
+// Every row is measured, and all checks in its measurement run. Beside other work this takes minutes,
+// because client and engine each wait for their core again and again.
+func TestAll(t *testing.T) {
+	explore.Only(t)
+	cpus := twoCores(t)
 	runs := 0
 	table, err := All(t.Context(), AllConfig{
 		Runs: 2, ClientCPU: cpus[0], EngineCPU: cpus[1], counts: &fewCounts,

@@ -17,7 +17,8 @@ import (
 const engineSlice = 64 << 10
 
 var besideGroup = group{
-	busy: true,
+	process: true,
+	busy:    true,
 	rows: []spec{{
 		name: "beside-1G", what: fmt.Sprintf("p99 of 8-byte WRITEs, post to completion, while a WRITE of 1 GiB is executed on another queue pair; a slice is %d KiB", engineSlice>>10),
 		unit: "ns", floor: "p99 of the copy of one slice of a large buffer, plus a round trip", most: 1,

@@ -11,7 +11,8 @@ import (
 )
 
 var startGroup = group{
-	rows: []spec{{name: "engine-start", what: "from the start of an engine process until its first client is connected", unit: "ms", most: 50}},
+	process: true,
+	rows:    []spec{{name: "engine-start", what: "from the start of an engine process until its first client is connected", unit: "ms", most: 50}},
 	open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
 		return func() ([]pairOf, error) {
 			begin := time.Now()
@@ -26,6 +27,7 @@ var startGroup = group{
 }
 
 var controlGroup = group{
+	process: true,
 	rows: []spec{
 		{name: "connect", what: "a client connects to an engine process", unit: "us", most: 1000},
 		{name: "qp-connect", what: "half of the time in which two queue pairs are made and connected", unit: "us", most: 200},

@@ -121,7 +121,8 @@ func (s *suite) ping(p *Pair, engine *process, i *uint64, n int) (sample, error)
 }
 
 var crowdGroup = group{
-	busy: true,
+	process: true,
+	busy:    true,
 	rows: []spec{{
 		name: "crowd-write-8", what: "8-byte WRITE, post to completion, on one queue pair beside 10,000 connected idle ones of 100 clients",
 		unit: "ns", floor: "the same in an engine with that queue pair alone", most: 1.2,
@@ -164,7 +165,8 @@ var crowdGroup = group{
 }
 
 var memoryGroup = group{
-	once: true,
+	process: true,
+	once:    true,
 	rows: []spec{
 		{name: "memory-engine", what: "resident memory of an engine process with one client and no queue", unit: "MiB", most: 32},
 		{name: "memory-qp", what: "anonymous memory of the engine process for each idle queue pair, of 10,000", unit: "B", most: 2048},

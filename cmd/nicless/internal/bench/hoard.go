@@ -20,6 +20,7 @@ import (
 const beatTime = 200 * time.Microsecond
 
 var hoardGroup = group{
+	process: true,
 	rows: []spec{
 		{name: "hoard-p50", what: "median of an 8-byte WRITE every 0.2 ms, post to completion, by a poster that wakes nobody, " +
 			"beside 20 clients of the same user that hold 320,000 CQs with events", unit: "us",

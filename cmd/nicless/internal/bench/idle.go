@@ -17,6 +17,7 @@ const (
 )
 
 var idleGroup = group{
+	process: true,
 	rows: []spec{
 		{name: "idle-cpu", what: "time on cores of an engine process that may sleep, with one client and no work", unit: "% of a core", most: 1},
 		{name: "first-write-8", what: "first 8-byte WRITE after 10 ms without work, post to completion", unit: "us",

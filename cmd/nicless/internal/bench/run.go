@@ -64,6 +64,15 @@ const (
 )
 
 func (m *measurement) runs() error {
+	if m.Socket != "" { // an engine that is not there is told before anything is measured
+		c, err := m.open()
+		if err != nil {
+			return err
+		}
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
 	var f *floor
 	if m.ClientCPU != m.EngineCPU {
 		var err error

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 const (
@@ -17,6 +18,9 @@ const (
 	hangTime = 30 * time.Second
 	// countTime is the time between two reports of counts.
 	countTime = 50 * time.Millisecond
+	// turns is how many threads of an engine an answer may need, one after another: the one that polls, and one of
+	// a carrier or of the control socket.
+	turns = 2
 	// pauseMost is the longest pause between two batches, so that engines also have to wake up.
 	pauseMost = 2 * time.Millisecond
 )
@@ -30,6 +34,7 @@ var errScanned = errors.New("a stranger's WRITE was executed: it had the PSN of 
 type client struct {
 	w       *wire
 	r       *rand.Rand
+	witness *verdict.Witness
 	sides   [2]*side
 	count   Count
 	counted time.Time
@@ -37,10 +42,11 @@ type client struct {
 
 // runClient moves data between two engines and checks all of it, until gone is closed.
 func runClient(w *wire, s spec, gone <-chan struct{}) error {
-	c := &client{w: w, r: rand.New(rand.NewPCG(s.Seed, 0x636c69656e74))}
+	witness := verdict.NewWitness(turns, func() []int { return s.Engines })
+	c := &client{w: w, r: rand.New(rand.NewPCG(s.Seed, 0x636c69656e74)), witness: witness}
 	for i := range c.sides {
 		var err error
-		if c.sides[i], err = newSide([2]string{"the first side", "the second side"}[i], s.Sockets[i]); err != nil {
+		if c.sides[i], err = newSide([2]string{"the first side", "the second side"}[i], s.Sockets[i], witness); err != nil {
 			return err
 		}
 	}
@@ -54,6 +60,7 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 			return nil
 		default:
 		}
+		m := c.witness.Begin()
 		err := c.round()
 		if err != nil {
 			if c.sides[0].scanned() || c.sides[1].scanned() {
@@ -61,7 +68,7 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 				// no fault of its own.
 				w.say(report{Finding: fmt.Sprintf("%v: %v", errScanned, err)})
 			} else {
-				w.say(report{Fault: err.Error()})
+				w.say(report{Fault: verdict.FromError(err, c.witness.Since(m))})
 			}
 			for _, s := range c.sides {
 				if err := s.reopen(); err != nil {
@@ -89,13 +96,13 @@ func (c *client) tell(age time.Duration) {
 // connect connects the two sides, when the link is up, and reports their queue pairs.
 func (c *client) connect() error {
 	a, b := c.sides[0], c.sides[1]
-	for end := time.Now().Add(hangTime); ; time.Sleep(10 * time.Millisecond) {
+	for m := c.witness.Begin(); ; time.Sleep(10 * time.Millisecond) {
 		err := errors.Join(a.qp.Connect(b.describe(), nicless.Connection{}), b.qp.Connect(a.describe(), nicless.Connection{}))
 		if err == nil {
 			break
 		}
-		if time.Now().After(end) {
-			return fmt.Errorf("connect: %w", err)
+		if verdict.Now()-m.At > hangTime {
+			return verdict.Late(verdict.NoAnswer, c.witness.Since(m), fmt.Sprintf("a connection within %v", hangTime), "%v", err)
 		}
 		if err := errors.Join(a.reopen(), b.reopen()); err != nil {
 			return err

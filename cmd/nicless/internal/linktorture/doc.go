@@ -25,10 +25,10 @@
 //
 // # Verdict
 //
-// A fault is: a byte of a correct client that is not as it must be; a completion that is lost,
-// repeated, wrong or out of order; a queue pair that fails; an engine or a client that ends. The longest wait of
-// the correct clients is reported and not judged, because schedulers cause such waits too. An operation
-// that has not completed after hangTime is a fault.
+// Each fault has a kind and its evidence, and the worst one is the verdict (package internal/verdict,
+// docs/design/0052-verdicts.md). The longest wait of the correct clients for a batch is reported and is no stall, because
+// packets are lost and sent again. A batch that has not completed after hangTime, and an operation whose retries had no answer,
+// are judged as deadlines that have passed.
 //
 // # What is repeatable
 //

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // A spec is what a process reads first: what it is to be.
@@ -25,6 +26,7 @@ type spec struct {
 	Socket   string        `json:",omitempty"` // engine
 	Links    []string      `json:",omitempty"` // engine
 	Sockets  [2]string     // client: those of its two engines
+	Engines  []int         `json:",omitempty"` // client: their process ids
 	Kind     Kind          // hostile
 	Pool     string        `json:",omitempty"` // hostile: the pool's file
 	UCX      string        `json:",omitempty"` // hostile: the UCX port of engine a; "": it has none
@@ -43,7 +45,7 @@ type report struct {
 	Ready   bool                 `json:",omitempty"` // engine: it serves; client: its queue pairs are connected
 	Victims []nicless.Descriptor `json:",omitempty"` // client: its queue pairs
 	Count   *Count               `json:",omitempty"`
-	Fault   string               `json:",omitempty"`
+	Fault   *verdict.Fault       `json:",omitempty"`
 	Finding string               `json:",omitempty"`
 	Result  *Result              `json:",omitempty"` // supervisor
 	Error   string               `json:",omitempty"` // supervisor: why the plan could not be carried out
@@ -98,7 +100,7 @@ func Process(in io.Reader, out io.Writer) error {
 		err = fmt.Errorf("torture: role %q", s.Role)
 	}
 	if err != nil {
-		w.say(report{Fault: err.Error()})
+		w.say(report{Fault: verdict.FromError(err, verdict.Evidence{})})
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // Config configures Run.
@@ -33,7 +35,13 @@ type Result struct {
 	Hostile  map[string]uint64 `json:"hostile_actions"` // by kind
 	Seen     Seen              `json:"seen_by_engine_a"`
 	Findings []string          `json:"findings"` // attacks that succeed by design; see the package comment
-	Faults   []string          `json:"faults"`
+	// EngineShare and ClientShare are the parts of the time in which threads of the engines and of the correct
+	// clients wanted a core that they had one.
+	EngineShare float64              `json:"engine_share_of_a_core"`
+	ClientShare float64              `json:"client_share_of_a_core"`
+	Faults      []*verdict.Fault     `json:"faults"`
+	Kinds       map[verdict.Kind]int `json:"faults_by_kind"`
+	Verdict     verdict.Kind         `json:"verdict"` // the worst kind
 }
 
 // Seen is what engine a, which all attacks reach, has counted: they have reached it.
@@ -45,7 +53,17 @@ type Seen struct {
 
 // OK reports whether the run was complete, moved data over both links, and found no fault.
 func (r *Result) OK() bool {
-	return len(r.Faults) == 0 && r.Attacks == r.Planned && r.RoCE.Operations > 0 && r.Pool.Operations > 0
+	return r.Verdict == verdict.OK && r.Attacks == r.Planned && r.RoCE.Operations > 0 && r.Pool.Operations > 0
+}
+
+// decide sets the verdict.
+func (r *Result) decide() {
+	if len(r.Faults) == 0 && (r.Attacks != r.Planned || r.RoCE.Operations == 0 || r.Pool.Operations == 0) {
+		r.Faults = append(r.Faults, verdict.New(verdict.Failed, "all attacks, and operations over both links",
+			"%d of %d attacks, %d operations over RoCE, %d over the pool", r.Attacks, r.Planned, r.RoCE.Operations, r.Pool.Operations))
+	}
+	r.Verdict = verdict.Worst(r.Faults)
+	r.Kinds = verdict.Counts(r.Faults)
 }
 
 // Run carries out the plan that the seed determines. The error says why that was not possible.
@@ -70,8 +88,10 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 			if e.report.Result != nil {
 				result = e.report.Result
 			}
-			if text := e.report.Error + e.report.Fault; text != "" {
-				failed = fmt.Errorf("torture: %s", text)
+			if e.report.Error != "" {
+				failed = fmt.Errorf("torture: %s", e.report.Error)
+			} else if e.report.Fault != nil {
+				failed = fmt.Errorf("torture: %w", e.report.Fault)
 			}
 			switch {
 			case e.exit != nil && result != nil:
@@ -121,9 +141,15 @@ func (r *Result) Print(w io.Writer) (err error) {
 	for _, f := range r.Findings {
 		row("FINDING", "%s", f)
 	}
+	row("share of a core", "engines %.0f%%, correct clients %.0f%%, when they wanted one", 100*r.EngineShare, 100*r.ClientShare)
+	for k := verdict.WrongBytes; k > verdict.OK; k-- {
+		if k != verdict.Stall { // links lose packets, so no wait for a batch is one
+			row(k.String(), "%d", r.Kinds[k])
+		}
+	}
 	for _, f := range r.Faults {
 		row("FAULT", "%s", f)
 	}
-	row("verdict", "%s", map[bool]string{true: "OK", false: "NOT OK"}[r.OK()])
+	row("verdict", "%s", verdict.Title(r.Verdict))
 	return err
 }

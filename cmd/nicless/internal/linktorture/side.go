@@ -5,10 +5,13 @@ package linktorture
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // The memory of a side. Each operation of a batch has a slot of its own in each area.
@@ -25,26 +28,27 @@ const (
 
 // A side is one end of a connection: a client of one engine.
 type side struct {
-	name string
-	ctx  *nicless.Context
-	pd   *nicless.PD
-	mr   *nicless.MR
-	send *nicless.CQ
-	recv *nicless.CQ
-	qp   *nicless.QP
-	want []byte // what the memory must be
-	next uint64 // ID of the next completion of the send queue
-	got  uint64 // ID of the next completion of the receive queue
+	name    string
+	witness *verdict.Witness
+	ctx     *nicless.Context
+	pd      *nicless.PD
+	mr      *nicless.MR
+	send    *nicless.CQ
+	recv    *nicless.CQ
+	qp      *nicless.QP
+	want    []byte // what the memory must be
+	next    uint64 // ID of the next completion of the send queue
+	got     uint64 // ID of the next completion of the receive queue
 }
 
-func newSide(name, socket string) (s *side, err error) {
-	s = &side{name: name}
-	for end := time.Now().Add(hangTime); ; time.Sleep(5 * time.Millisecond) {
+func newSide(name, socket string, witness *verdict.Witness) (s *side, err error) {
+	s = &side{name: name, witness: witness}
+	for m := witness.Begin(); ; time.Sleep(5 * time.Millisecond) {
 		if s.ctx, err = nicless.Dial(socket); err == nil {
 			break
 		}
-		if time.Now().After(end) {
-			return nil, err
+		if verdict.Now()-m.At > hangTime {
+			return nil, verdict.Late(verdict.NoAnswer, witness.Since(m), fmt.Sprintf("%s is served within %v", name, hangTime), "%v", err)
 		}
 	}
 	if s.pd, err = s.ctx.AllocPD(); err != nil {
@@ -86,19 +90,30 @@ func (s *side) describe() nicless.Descriptor { return s.qp.Descriptor(s.mr.Remot
 func (s *side) take(cq *nicless.CQ, next *uint64, n int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), hangTime)
 	defer cancel()
+	m := s.witness.Begin()
+	defer s.witness.Rest()
 	var list [batch]nicless.Completion
 	for n > 0 {
 		got, err := cq.Wait(ctx, list[:min(n, batch)])
+		if errors.Is(err, context.DeadlineExceeded) {
+			return verdict.Late(verdict.NoAnswer, s.witness.Since(m), fmt.Sprintf("all completions of a batch within %v", hangTime), "%s: %d are missing", s.name, n)
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %d completions are missing after %v: %w", s.name, n, hangTime, err)
+			return verdict.New(verdict.Failed, "completions", "%s: %d are missing: %v", s.name, n, err).With(s.witness.Since(m))
 		}
 		for i := range list[:got] {
 			c := &list[i]
-			if err := c.Err(); err != nil {
-				return fmt.Errorf("%s: operation %d has failed: %w", s.name, c.ID, err)
+			if err := c.Err(); errors.Is(err, cqe.TransportRetry) { // the other engine has not answered any of the retries
+				return verdict.Late(verdict.NoAnswer, s.witness.Since(m), "an answer of the other engine to one of the retries", "%s: operation %d has failed: %v", s.name, c.ID, err)
+			} else if err != nil {
+				return verdict.New(verdict.Failed, "success", "%s: operation %d has failed: %v", s.name, c.ID, err).With(s.witness.Since(m))
 			}
 			if c.ID != *next {
-				return fmt.Errorf("%s: completion %d; %d is next: completions are lost, repeated or out of order", s.name, c.ID, *next)
+				k := verdict.Repeated
+				if c.ID > *next && c.ID-*next <= uint64(n) {
+					k = verdict.Lost
+				}
+				return verdict.New(k, fmt.Sprintf("completion %d", *next), "%s: completion %d", s.name, c.ID).With(s.witness.Since(m))
 			}
 			*next++
 		}
@@ -112,7 +127,10 @@ func (s *side) quiet() error {
 	var list [1]nicless.Completion
 	for _, cq := range []*nicless.CQ{s.send, s.recv} {
 		if n, err := cq.Poll(list[:]); n != 0 || err != nil {
-			return fmt.Errorf("%s: %d more completions (%v), %v: one is repeated", s.name, n, &list[0], err)
+			if err != nil {
+				return verdict.New(verdict.Failed, "no error of a poll", "%s: %v", s.name, err)
+			}
+			return verdict.New(verdict.Repeated, "no completion after those of all work", "%s: one more completion (%v)", s.name, &list[0])
 		}
 	}
 	return nil
@@ -133,7 +151,7 @@ func (s *side) check() error {
 	for i := range mem {
 		if mem[i] != s.want[i] {
 			end := min(i+16, len(mem))
-			return fmt.Errorf("%s: byte %d of the memory is wrong: %x in place of %x", s.name, i, mem[i:end], s.want[i:end])
+			return verdict.New(verdict.WrongBytes, fmt.Sprintf("%x", s.want[i:end]), "%s: byte %d of the memory is wrong: %x", s.name, i, mem[i:end])
 		}
 	}
 	return nil

@@ -3,19 +3,24 @@
 package linktorture
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cmd/nicless/internal/scratch"
 	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // Addresses of engines a and b, and of strangers. All are of one device, so packets between them go
@@ -28,7 +33,7 @@ const ucxAddress = "127.0.0.1:7471"
 const (
 	// stepLimit is how long a process may take to start.
 	stepLimit = 30 * time.Second
-	// mostFaults is how many faults are kept.
+	// mostFaults is how many faults are kept, unless a later one is worse.
 	mostFaults = 20
 )
 
@@ -36,12 +41,16 @@ const (
 type supervisor struct {
 	s       spec
 	dir     string
+	remove  func() // removes dir
 	events  chan event
 	all     map[*process]bool
 	ready   map[*process]bool
 	kindOf  map[*process]Kind
 	victims []nicless.Descriptor
 	clients [2]*process // of the RoCE link, of the pool
+	pids    pids
+	witness *verdict.Witness
+	loads   struct{ engines, clients verdict.Load }
 	result  Result
 }
 
@@ -49,15 +58,24 @@ type supervisor struct {
 func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	v := &supervisor{
 		s: s, events: make(chan event, 256), all: map[*process]bool{}, ready: map[*process]bool{}, kindOf: map[*process]Kind{},
-		result: Result{Seed: s.Seed, Hostile: map[string]uint64{}, Findings: []string{}, Faults: []string{}},
+		result: Result{Seed: s.Seed, Hostile: map[string]uint64{}, Findings: []string{}, Faults: []*verdict.Fault{}},
 	}
+	v.witness = verdict.NewWitnessOf(turns, func() []int { return v.pids.of(roleEngine) }, func() []int { return v.pids.of(roleClient) })
+	defer v.witness.Close()
 	began := time.Now()
 	err := v.run(gone)
 	if err == nil {
 		err = v.look()
 	}
+	if errors.Is(err, errFault) {
+		err = nil
+	}
+	v.measureLoad()
 	v.end()
-	_ = os.RemoveAll(v.dir)
+	v.judge()
+	if v.remove != nil {
+		v.remove()
+	}
 	v.result.Seconds = time.Since(began).Seconds()
 	r := report{Result: &v.result}
 	if err != nil {
@@ -68,7 +86,7 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 }
 
 func (v *supervisor) run(gone <-chan struct{}) (err error) {
-	if v.dir, err = os.MkdirTemp("", "nicless-torture-"); err != nil {
+	if v.dir, v.remove, err = scratch.Make(os.TempDir()); err != nil {
 		return err
 	}
 	if err := network(); err != nil {
@@ -127,7 +145,8 @@ func (v *supervisor) startCorrect(gone <-chan struct{}) error {
 		}
 	}
 	for i, name := range []string{"the client over RoCE", "the client over the pool"} {
-		s := spec{Role: roleClient, Seed: v.s.Seed + uint64(i), Sockets: [2]string{v.socket(0), v.socket(1 + i)}}
+		engines := v.pids.of(roleEngine)
+		s := spec{Role: roleClient, Seed: v.s.Seed + uint64(i), Sockets: [2]string{v.socket(0), v.socket(1 + i)}, Engines: []int{engines[0], engines[1+i]}}
 		if err := v.started(s, name, gone); err != nil {
 			return err
 		}
@@ -144,8 +163,47 @@ func (v *supervisor) start(s spec, name string) (*process, error) {
 	p, err := launch(v.s.Argv, s, name, &syscall.SysProcAttr{}, v.events)
 	if err == nil {
 		v.all[p] = true
+		v.pids.add(s.Role, p.cmd.Process.Pid)
 	}
 	return p, err
+}
+
+// pids are the process ids of what was started, by role.
+type pids struct {
+	mu   sync.Mutex
+	list map[string][]int
+}
+
+func (p *pids) add(role string, pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.list == nil {
+		p.list = make(map[string][]int)
+	}
+	p.list[role] = append(p.list[role], pid)
+}
+
+func (p *pids) of(role string) []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.list[role])
+}
+
+// measureLoad adds up how much of their cores the engines and the correct clients had.
+func (v *supervisor) measureLoad() {
+	v.loads.engines.Look(v.pids.of(roleEngine))
+	v.loads.clients.Look(v.pids.of(roleClient))
+}
+
+// judge adds the faults that only the whole run shows, and the verdict.
+func (v *supervisor) judge() {
+	v.result.EngineShare, v.result.ClientShare = v.loads.engines.Share(), v.loads.clients.Share()
+	for who, l := range map[string]*verdict.Load{"the engines": &v.loads.engines, "the correct clients": &v.loads.clients} {
+		if f := l.Judge(who); f != nil {
+			v.result.Faults = append(v.result.Faults, f)
+		}
+	}
+	v.result.decide()
 }
 
 // started starts a process and waits until it is ready.
@@ -162,9 +220,15 @@ func (v *supervisor) started(s spec, name string, gone <-chan struct{}) error {
 			}
 		}
 	}
-	for end := time.Now().Add(stepLimit); !v.ready[p]; {
-		if !v.all[p] || time.Now().After(end) {
+	m := v.witness.Begin()
+	defer v.witness.Rest()
+	for !v.ready[p] {
+		if !v.all[p] {
 			return fmt.Errorf("%s does not start: %v: %s", name, v.result.Faults, &p.stderr)
+		}
+		if verdict.Now()-m.At > stepLimit {
+			v.late(m, name, "it is ready", "it is not: %s", &p.stderr)
+			return errFault
 		}
 		if err := v.wait(100*time.Millisecond, gone); err != nil {
 			return err
@@ -180,6 +244,7 @@ func (v *supervisor) attack(plan *Plan, gone <-chan struct{}) error {
 		next int
 		end  time.Time
 	}
+	looked := time.Now()
 	for {
 		left := false
 		for i := range slot {
@@ -216,6 +281,10 @@ func (v *supervisor) attack(plan *Plan, gone <-chan struct{}) error {
 		if err := v.wait(20*time.Millisecond, gone); err != nil {
 			return err
 		}
+		if time.Since(looked) > time.Second {
+			looked = time.Now()
+			v.measureLoad()
+		}
 	}
 }
 
@@ -229,8 +298,14 @@ type linkPeer struct {
 // linksOf asks an engine for its links.
 func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 	var links []struct{ Peers []linkPeer }
-	if err := unixsock.Ask(v.socket(engine)+nicless.LinksSuffix, stepLimit, &links); err != nil {
-		return nil, fmt.Errorf("the links of an engine: %w", err)
+	m := v.witness.Begin()
+	err = unixsock.Ask(v.socket(engine)+nicless.LinksSuffix, stepLimit, &links)
+	v.witness.Rest()
+	if err != nil {
+		f := verdict.FromError(err, v.witness.Since(m))
+		f.Who = "the supervisor, for the links of an engine"
+		v.note(f)
+		return nil, errFault
 	}
 	for _, l := range links {
 		peers = append(peers, l.Peers...)
@@ -290,7 +365,9 @@ func (v *supervisor) handle(e event) {
 	if e.exit != nil {
 		delete(v.all, p)
 		if !p.ending {
-			v.fault("%s has ended: %v: %s", p.name, e.exit, &p.stderr)
+			f := verdict.New(verdict.Failed, "it runs until it is told to end", "it has ended: %v: %s", e.exit, &p.stderr)
+			f.Who = p.name
+			v.note(f)
 		}
 	}
 	if r.Ready {
@@ -302,8 +379,9 @@ func (v *supervisor) handle(e event) {
 	if r.Count != nil {
 		p.count = *r.Count
 	}
-	if r.Fault != "" && !p.ending {
-		v.fault("%s: %s", p.name, r.Fault)
+	if r.Fault != nil && !p.ending {
+		r.Fault.Who = p.name
+		v.note(r.Fault)
 	}
 	if r.Finding != "" && len(v.result.Findings) < mostFaults {
 		v.result.Findings = append(v.result.Findings, fmt.Sprintf("%s: %s", p.name, r.Finding))
@@ -313,10 +391,20 @@ func (v *supervisor) handle(e event) {
 	}
 }
 
-func (v *supervisor) fault(format string, args ...any) {
-	if len(v.result.Faults) < mostFaults {
-		v.result.Faults = append(v.result.Faults, fmt.Sprintf(format, args...))
+// errFault ends a run that cannot go on after a fault. The fault is in the result.
+var errFault = errors.New("torture: fault")
+
+func (v *supervisor) note(f *verdict.Fault) {
+	if len(v.result.Faults) < mostFaults || f.Kind > verdict.Worst(v.result.Faults) {
+		v.result.Faults = append(v.result.Faults, f)
 	}
+}
+
+// late notes that something has not happened within stepLimit.
+func (v *supervisor) late(m verdict.Mark, who, expected, format string, args ...any) {
+	f := verdict.Late(verdict.NoAnswer, v.witness.Between(m, v.pids.of(roleEngine), v.pids.of(roleClient)), fmt.Sprintf("%s within %v", expected, stepLimit), format, args...)
+	f.Who = who
+	v.note(f)
 }
 
 // end ends all processes, clients before engines, and collects what they have done.
@@ -333,17 +421,16 @@ func (v *supervisor) end() {
 				_ = p.in.Close()
 			}
 		}
-		for end := time.Now().Add(stepLimit); len(list) > 0; {
+		for m := v.witness.Begin(); len(list) > 0; {
 			p := list[0]
 			if !v.all[p] {
 				list = list[1:]
 				continue
 			}
-			if time.Now().After(end) {
-				v.fault("%s does not end", p.name)
+			if verdict.Now()-m.At > stepLimit && !p.ending {
+				v.late(m, p.name, "its end", "it runs on")
 				p.ending = true
 				_ = p.cmd.Process.Kill()
-				end = end.Add(stepLimit)
 			}
 			select {
 			case e := <-v.events:

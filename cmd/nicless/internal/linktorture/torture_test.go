@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 const processArgument = "link-process"
@@ -45,25 +45,42 @@ func needNamespaces(t *testing.T) {
 }
 
 // Correct clients over RoCE and over a pool lose nothing and see no wrong byte beside all attacks, and
-// all attacks reach an engine.
+// all attacks reach an engine. A machine that is too busy to judge the time does not excuse any of that. It may
+// need more time until all attacks have had their turn.
 func TestLinksUnderAttack(t *testing.T) {
 	needNamespaces(t)
-	d := 10 * time.Second
-	if testing.Short() {
-		d = 3 * time.Second
+	const tries = 3
+	for d := 4 * time.Second; ; d *= 2 {
+		r, err := Run(t.Context(), Config{Seed: 7, Duration: d, Argv: []string{os.Args[0], processArgument}})
+		require.NoError(t, err)
+		var text strings.Builder
+		require.NoError(t, r.Print(&text))
+		t.Log("\n" + text.String())
+		require.Contains(t, []verdict.Kind{verdict.OK, verdict.NotJudged}, r.Verdict)
+		missing := ""
+		for k := range kinds {
+			if r.Hostile[k.String()] == 0 {
+				missing += fmt.Sprintf("; actions of the %v", k)
+			}
+		}
+		for what, n := range map[string]uint64{
+			"operations over RoCE":                      r.RoCE.Operations,
+			"operations over the pool":                  r.Pool.Operations,
+			"junk that has reached the engine":          r.Seen.Strangers,
+			"packets in the peer's name":                r.Seen.Forged,
+			"words of the scribbler, found to be wrong": r.Seen.Faults,
+		} {
+			if n == 0 {
+				missing += "; " + what
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if d >= 4*time.Second<<(tries-1) {
+			t.Fatalf("missing after %v: %s", d, missing)
+		}
 	}
-	r, err := Run(t.Context(), Config{Seed: 7, Duration: d, Argv: []string{os.Args[0], processArgument}})
-	require.NoError(t, err)
-	var text strings.Builder
-	require.NoError(t, r.Print(&text))
-	t.Log("\n" + text.String())
-	require.True(t, r.OK())
-	for k := range kinds {
-		assert.Positive(t, r.Hostile[k.String()], "actions of the %v", k)
-	}
-	assert.Positive(t, r.Seen.Strangers, "junk has reached the engine")
-	assert.Positive(t, r.Seen.Forged, "packets in the peer's name have")
-	assert.Positive(t, r.Seen.Faults, "the scribbler was taken for a node, and its words for wrong")
 }
 
 // The plan is determined by the seed, and every kind has its turn, however short the run is.
@@ -100,10 +117,12 @@ func pairOf(t *testing.T) *client {
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	c := &client{w: &wire{out: json.NewEncoder(io.Discard)}, r: rand.New(rand.NewPCG(1, 1))}
+	witness := verdict.NewWitness(turns, func() []int { return []int{os.Getpid()} })
+	t.Cleanup(witness.Close)
+	c := &client{w: &wire{out: json.NewEncoder(io.Discard)}, r: rand.New(rand.NewPCG(1, 1)), witness: witness}
 	for i := range c.sides {
 		var err error
-		c.sides[i], err = newSide(fmt.Sprint("side ", i), socket)
+		c.sides[i], err = newSide(fmt.Sprint("side ", i), socket, witness)
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() {
@@ -122,28 +141,29 @@ func pairOf(t *testing.T) *client {
 func TestClientFindsFaults(t *testing.T) {
 	for name, row := range map[string]struct {
 		spoil func(*client)
+		kind  verdict.Kind
 		err   string
 	}{
-		"a wrong byte":       {func(c *client) { c.sides[0].mr.Bytes()[atWords-1]++ }, "side 0: byte 524287 of the memory is wrong"},
-		"a stranger's bytes": {func(c *client) { copy(c.sides[1].mr.Bytes()[atInbox:], scanMark) }, errScanned.Error()},
+		"a wrong byte":       {func(c *client) { c.sides[0].mr.Bytes()[atWords-1]++ }, verdict.WrongBytes, "side 0: byte 524287 of the memory is wrong"},
+		"a stranger's bytes": {func(c *client) { copy(c.sides[1].mr.Bytes()[atInbox:], scanMark) }, verdict.OK, errScanned.Error()},
 		"an atomic executed twice": {func(c *client) {
 			c.sides[1].mr.Add64(atWords+8, 1)
-		}, "of the memory is wrong"},
+		}, verdict.WrongBytes, "of the memory is wrong"},
 		"one more completion": {func(c *client) {
 			require.NoError(t, c.sides[0].qp.PostSend(&nicless.SendWR{Op: nicless.Nop, Flags: nicless.Signaled, ID: 1 << 40}))
 			require.NoError(t, c.sides[1].qp.PostSend(&nicless.SendWR{Op: nicless.Nop, Flags: nicless.Signaled, ID: 1 << 40}))
-		}, "completion 1099511627776"},
+		}, verdict.Repeated, "completion 1099511627776"},
 		"a completion that is lost": {func(c *client) {
 			for _, s := range c.sides {
-				s.next++ // the client has seen one more than there were
-				require.NoError(t, s.qp.PostSend(&nicless.SendWR{Op: nicless.Nop, Flags: nicless.Signaled, ID: s.next}))
+				// The completion of one work request of the next batch is taken away: the next one comes in its place.
+				require.NoError(t, s.qp.PostSend(&nicless.SendWR{Op: nicless.Nop, Flags: nicless.Signaled, ID: s.next + 1}))
 			}
-		}, "is next: completions are lost"},
+		}, verdict.Lost, "expected: completion "},
 		"a queue pair that has failed": {func(c *client) {
 			for _, s := range c.sides {
 				require.NoError(t, s.qp.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateERR}))
 			}
-		}, "has failed"},
+		}, verdict.Failed, "has failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := pairOf(t)
@@ -155,6 +175,9 @@ func TestClientFindsFaults(t *testing.T) {
 				}
 			}
 			require.ErrorContains(t, err, row.err)
+			if row.kind != verdict.OK {
+				require.Equal(t, row.kind, verdict.Of(err).Kind, err)
+			}
 			for _, s := range c.sides {
 				require.NoError(t, s.reopen())
 			}

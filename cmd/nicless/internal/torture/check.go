@@ -9,15 +9,17 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
-// A corruption is data or a completion that is not what it must be.
-type corruption struct{ text string }
-
-func (c *corruption) Error() string { return c.text }
-
-func corrupt(format string, args ...any) error {
-	return &corruption{fmt.Sprintf(format, args...)}
+// wrong returns the fault of wrong bytes. An error of compare says what was expected.
+func wrong(format string, args ...any) error {
+	for _, a := range args {
+		if m, ok := a.(*mismatch); ok {
+			return verdict.New(verdict.WrongBytes, m.want, format, args...)
+		}
+	}
+	return verdict.New(verdict.WrongBytes, "bytes as they were before, or as an operation has written them", format, args...)
 }
 
 // complete accounts for a completion and checks its operation.
@@ -29,7 +31,7 @@ func (l *flow) complete(c *nicless.Completion) error {
 		if errors.Is(err, cqe.Flush) {
 			outcome = Flushed
 		} else if !errors.Is(err, cqe.TransportRetry) || !c.Requester() {
-			return corrupt("flow %d: %v", l.i, err)
+			return verdict.New(verdict.Failed, "success, or an error that the end of the peer explains", "flow %d: completion %d: %v", l.i, c.ID, err)
 		}
 		if !l.failed {
 			l.failed, l.failure = true, fmt.Sprintf("flow %d (%v): %v", l.i, l.transport, err)
@@ -38,7 +40,7 @@ func (l *flow) complete(c *nicless.Completion) error {
 	if !c.Requester() && l.recvs == nil {
 		if !l.c.shared.complete(c.ID) {
 			l.c.count.Duplicated++
-			return corrupt("flow %d: completion of shared receive %d, which was not posted", l.i, c.ID)
+			return verdict.New(verdict.Repeated, "completions of receives that are posted", "flow %d: a completion of shared receive %d, which is not posted", l.i, c.ID)
 		}
 		if outcome != Done {
 			return nil
@@ -52,10 +54,16 @@ func (l *flow) complete(c *nicless.Completion) error {
 	if c.Requester() {
 		ledger, kind = l.sends, "send"
 	}
-	before := ledger.Wrong
+	before, oldest := ledger.Wrong, ledger.Oldest()
 	first, ok := ledger.Complete(c.ID, outcome)
 	if ledger.Wrong != before {
-		return corrupt("flow %d: completion of %s %d (%v) after %d had ended: %+v", l.i, kind, c.ID, c.WC, first, ledger.Wrong)
+		k := verdict.Repeated
+		if ledger.Lost > before.Lost {
+			k = verdict.Lost
+		}
+		return verdict.New(k, fmt.Sprintf("one completion of each %s, in the order of posting; the oldest that was outstanding was %d", kind, oldest),
+			"flow %d: a completion of %s %d (%v): %d lost, %d repeated, %d out of order", l.i, kind, c.ID, c.WC,
+			ledger.Lost-before.Lost, ledger.Duplicated-before.Duplicated, ledger.Reordered-before.Reordered)
 	}
 	if !ok {
 		return nil
@@ -98,7 +106,8 @@ func (l *flow) sent(p *posted, c *nicless.Completion) error {
 	}
 	o := &p.op
 	if c != nil && o.Op != nicless.Copy && (c.Opcode != sendOpcodes[o.Op] || c.HasByteLen() && int(c.ByteLen) != o.Len) {
-		return corrupt("flow %d: %v %d of %d bytes completed as %v with %d bytes", l.i, o.Op, o.N, o.Len, c.Opcode, c.ByteLen)
+		return verdict.New(verdict.WrongBytes, fmt.Sprintf("opcode %v and %d bytes in the completion", sendOpcodes[o.Op], o.Len),
+			"flow %d: %v %d has completed as %v with %d bytes", l.i, o.Op, o.N, c.Opcode, c.ByteLen)
 	}
 	l.c.done(o)
 	if o.Pieces == nil {
@@ -117,7 +126,7 @@ func (l *flow) sent(p *posted, c *nicless.Completion) error {
 		b := l.scratch[:o.At-from+o.Len]
 		pattern(b, key, from)
 		if err := compare(local, l.spans, b[o.At-from:]); err != nil {
-			return corrupt("flow %d: %v %d of %d bytes: %v", l.i, o.Op, o.N, o.Len, err)
+			return wrong("flow %d: %v %d of %d bytes: %v", l.i, o.Op, o.N, o.Len, err)
 		}
 	case nicless.FetchAdd, nicless.CompareSwap, nicless.MaskedFetchAdd, nicless.MaskedCompareSwap:
 		want := binary.LittleEndian.AppendUint64(nil, p.old)
@@ -125,11 +134,11 @@ func (l *flow) sent(p *posted, c *nicless.Completion) error {
 			want = binary.BigEndian.AppendUint32(nil, uint32(p.old))
 		}
 		if err := compare(local, l.spans, want); err != nil {
-			return corrupt("flow %d: %v %d of word %d, %d bytes: %v", l.i, o.Op, o.N, o.At, o.Len, err)
+			return wrong("flow %d: %v %d of word %d, %d bytes: %v", l.i, o.Op, o.N, o.At, o.Len, err)
 		}
 	default:
 		if err := compare(local, l.spans, l.payload(l.mine, o)); err != nil {
-			return corrupt("flow %d: local memory after %v %d: %v", l.i, o.Op, o.N, err)
+			return wrong("flow %d: local memory after %v %d: %v", l.i, o.Op, o.N, err)
 		}
 	}
 	l.c.count.Checked += uint64(o.Len)
@@ -149,7 +158,8 @@ func (l *flow) received(c *nicless.Completion, mr *nicless.MR, buffer uint64) er
 	if c.Flags == cqe.WCWithImm|l.grh() && c.Imm&ackBit != 0 {
 		n := uint64((c.Imm - uint32(l.acked)) & (ackBit - 1))
 		if n == 0 || l.acked+n > l.next {
-			return corrupt("flow %d: acknowledgement %#x after %d of %d operations", l.i, c.Imm, l.acked, l.next)
+			return verdict.New(verdict.WrongBytes, fmt.Sprintf("an acknowledgement of more than %d and at most %d operations", l.acked, l.next),
+				"flow %d: the immediate %#x", l.i, c.Imm)
 		}
 		l.acked += n
 		return l.empty(c, mr, buffer, nil)
@@ -193,12 +203,16 @@ func (l *flow) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buff
 	if l.transport == nicless.UD {
 		size += nicless.GRHSize
 		if c.SrcQP != l.peerInfo.QP.QPN {
-			return corrupt("flow %d: datagram of QP %#x, not of the peer %#x", l.i, c.SrcQP, l.peerInfo.QP.QPN)
+			return verdict.New(verdict.WrongBytes, fmt.Sprintf("datagrams of the peer, QP %#x", l.peerInfo.QP.QPN), "flow %d: a datagram of QP %#x", l.i, c.SrcQP)
 		}
 	}
 	if c.Opcode != opcode || c.Flags != flags || c.Imm != imm || int(c.ByteLen) != size {
-		return corrupt("flow %d: receive %d is %v, flags %d, immediate %#x, %d bytes; operation %d of the peer is %v, %d, %#x, %d",
-			l.i, c.ID, c.Opcode, c.Flags, c.Imm, c.ByteLen, o.N, opcode, flags, imm, size)
+		k := verdict.WrongBytes
+		if later := uint64(c.Imm) - o.N&(ackBit-1); c.Flags&cqe.WCWithImm != 0 && c.Imm != imm && later < window {
+			k = verdict.Lost // it is a later message of the peer
+		}
+		return verdict.New(k, fmt.Sprintf("operation %d of the peer: %v, flags %d, immediate %#x, %d bytes", o.N, opcode, flags, imm, size),
+			"flow %d: receive %d is %v, flags %d, immediate %#x, %d bytes", l.i, c.ID, c.Opcode, c.Flags, c.Imm, c.ByteLen)
 	}
 	if o.Op == nicless.WriteImm {
 		if err := l.written(o); err != nil {
@@ -214,7 +228,7 @@ func (l *flow) written(o *Operation) error {
 	s := remoteSpan(o)
 	target := l.mem.target.Bytes()
 	if err := compare(target, []span{s}, l.payload(l.peer, o)); err != nil {
-		return corrupt("flow %d: %v %d of %d bytes by the peer: %v", l.i, o.Op, o.N, o.Len, err)
+		return wrong("flow %d: %v %d of %d bytes by the peer: %v", l.i, o.Op, o.N, o.Len, err)
 	}
 	poisonAll(target[s.off : s.off+s.n])
 	l.c.count.Checked += uint64(s.n)
@@ -236,7 +250,7 @@ func (l *flow) empty(c *nicless.Completion, mr *nicless.MR, buffer uint64, want 
 		first.n -= nicless.GRHSize
 	}
 	if err := compare(b, l.spans, want); err != nil {
-		return corrupt("flow %d: receive %d: %v", l.i, c.ID, err)
+		return wrong("flow %d: receive %d: %v", l.i, c.ID, err)
 	}
 	for _, s := range l.spans {
 		poisonAll(b[s.off : s.off+s.n])

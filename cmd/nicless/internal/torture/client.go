@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // completions is the size of the completion queue, which all flows share. It has room for the
@@ -17,7 +18,7 @@ import (
 const completions = 1024
 
 const (
-	// hangTime is how long posted work may take while the peer is alive.
+	// hangTime is how long posted work may take while the peer is alive, unless a Spec says otherwise.
 	hangTime = 10 * time.Second
 	// probeTime is how long a client waits before it checks that its peer is alive.
 	probeTime = 20 * time.Millisecond
@@ -72,15 +73,21 @@ func runClient(w *wire, spec Spec) error {
 	for {
 		err := c.session()
 		switch {
+		case verdict.IsTimeout(err):
+			c.report()
+			return c.fault(err)
 		case errors.Is(err, errClose):
-			return c.leave(before)
+			if err := c.leave(before); err != nil {
+				return c.fault(err)
+			}
+			return nil
 		case errors.Is(err, nicless.ErrDeviceGone):
 			if err := c.deviceGone(); err != nil {
-				return err
+				return c.fault(err)
 			}
 		default:
 			c.report() // the last counts
-			return err
+			return c.fault(err)
 		}
 	}
 }
@@ -93,14 +100,14 @@ func (c *client) session() error {
 	}
 	for {
 		err := c.connection()
-		if err != nil && gone(c.ctx) {
+		if err != nil && !verdict.IsTimeout(err) && gone(c.ctx) {
 			return nicless.ErrDeviceGone
 		}
 		switch {
 		case errors.Is(err, errPeerLost):
 			c.count.PeersLost++
 		case errors.Is(err, errAgain):
-		case err != nil && !errors.Is(err, errClose) && endsSoon(c.ctx):
+		case err != nil && !errors.Is(err, errClose) && !verdict.IsTimeout(err) && endsSoon(c.ctx):
 			return nicless.ErrDeviceGone
 		default:
 			return err
@@ -132,6 +139,7 @@ func (c *client) measure() (Resources, error) {
 // enter connects as soon as an engine serves. The supervisor checks how long that takes,
 // because only the supervisor knows the state of the previous engine.
 func (c *client) enter() (err error) {
+	c.mark()
 	for end := time.Now().Add(3 * waitLimit); ; time.Sleep(2 * time.Millisecond) {
 		if c.ctx, err = nicless.Dial(c.spec.Socket); err == nil || time.Now().After(end) {
 			return err
@@ -175,6 +183,7 @@ func (c *client) dial() (err error) {
 // connection makes one connection with the peer and uses it until the connection ends.
 func (c *client) connection() error {
 	c.ready++
+	c.mark()
 	ready := Report{Is: isReady, Ready: c.ready}
 	if err := c.shared.open(c.pd); err != nil {
 		return err
@@ -186,7 +195,9 @@ func (c *client) connection() error {
 		ready.Flows = append(ready.Flows, l.describe())
 	}
 	c.w.say(ready)
+	c.Rest()
 	o, err := c.order()
+	c.mark()
 	if err != nil {
 		return err
 	}

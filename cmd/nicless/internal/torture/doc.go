@@ -1,5 +1,5 @@
 // Package torture tests an engine while clients attack it. It runs the engine and its clients
-// as real processes, and stops and kills them. It counts errors: wrong bytes; completions that
+// as real processes, and stops and kills them. It tells faults by their kind: wrong bytes; completions that
 // are lost, repeated or out of order; resources that leak; and correct clients that have to
 // wait.
 //
@@ -46,31 +46,33 @@
 // the offset. So the receiver of message n knows which operations came before, where they
 // wrote, and every bit that they wrote. All bytes around these must be unchanged.
 //
-// # How stalls are distinguished from delays by the scheduler
+// # Verdicts
+//
+// Each fault has a kind and its evidence (package internal/verdict, docs/design/0052-verdicts.md). The worst
+// one is the verdict.
 //
 // A stall is a wait of more than 100 ms by a correct client or the visitor, for a completion
 // or for the answer to a request. (After 20 ms without a completion a client posts work that
 // needs no peer, so a paused peer causes no stall.) On a loaded machine the scheduler causes
-// such waits too. The kernel counts for each thread how long it was ready to run and had no
-// core: the second field of /proc/PID/task/TID/schedstat. Three times are subtracted from a
-// wait:
+// such waits too. These times are subtracted from a wait:
 //
-//   - the growth of that field during the wait, for the most delayed thread of the client and
-//     for the most delayed threads of the engine. The number of these threads of the engine is
+//   - the time for which threads were ready to run and had no core: of the most delayed thread of the client, and
+//     of the most delayed threads of the engine. The number of these threads of the engine is
 //     the number of threads that poll (one, or one for each of --cores), plus one for the thread
 //     that serves requests;
+//   - the time for which these threads were seen blocked in the kernel, up to 1 s;
 //   - the time for which the hypervisor gave this machine's cores to others;
 //   - the time for which the supervisor had stopped the client.
 //
-// A thread that waits in the kernel, for a page or a lock, is not ready to run. A thread that
-// works for another client is running. So neither time is subtracted. If more than 100 ms are
-// left, the stall is unexplained and the verdict is NOT OK. The subtracted time may be too
-// long, because the three delays can overlap and the first reading can be up to 20 ms older
+// A thread that works for another client is running, so that is not subtracted. If more than 100 ms are
+// left, the wait is a stall. A wait of which engine or client had a core for less than a twentieth is not judged. The
+// subtracted time may be too long, because the delays can overlap and the first reading can be up to 20 ms older
 // than the wait.
 //
 // When the engine ends, a wait ends too. How soon clients notice the end of an engine is
-// checked separately. If the kernel has no schedstat, stalls are counted but not judged, and
-// the result says so.
+// checked separately. If the kernel has no schedstat, waits of more than 100 ms are not judged.
+//
+// Deadlines are judged in the same way. One that cannot be judged does not end the run.
 //
 // # What is repeatable
 //
@@ -88,6 +90,6 @@
 //	engine.go, logs.go, resources.go                          the engine
 //	hostile.go, raw.go, objects.go, scribble.go, fuzz.go
 //	and those above                                           hostile clients
-//	stall.go, delay.go                                        waits, and delays that explain them
+//	stall.go                                                  waits
 //	result.go                                                 the result
 package torture

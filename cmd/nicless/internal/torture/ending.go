@@ -5,10 +5,12 @@ package torture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // drain puts all queue pairs into the error state and waits until all posted work has
@@ -31,7 +33,7 @@ func (c *client) drain() error {
 	if n, err := c.cq.Poll(c.list[:]); n > 0 || err != nil {
 		c.count.Duplicated += uint64(n)
 		if err == nil {
-			err = corrupt("%d more completions than work requests", n)
+			err = verdict.New(verdict.Repeated, "one completion of each work request", "%d more completions than work requests", n)
 		}
 		return err
 	}
@@ -40,17 +42,20 @@ func (c *client) drain() error {
 	}
 	for _, l := range c.flows {
 		if err := l.mem.intact(); err != nil {
-			return corrupt("flow %d: after the end of its peer: %v", l.i, err)
+			return wrong("flow %d: after the end of its peer: %v", l.i, err)
 		}
 	}
-	return edgesIntact(c.shared.mr.Bytes())
+	if err := edgesIntact(c.shared.mr.Bytes()); err != nil {
+		return wrong("shared receives after the end of the peer: %v", err)
+	}
+	return nil
 }
 
 // audit compares the device's count of completions with that of this client, after all have
 // come. So it finds completions that Poll drops because they match no work, such as a second
 // completion of the same work.
 func (c *client) audit() error {
-	for end := c.now().Add(goneTime); ; time.Sleep(time.Millisecond) { // the device publishes its count at intervals
+	for m := c.mark(); ; time.Sleep(time.Millisecond) { // the device publishes its count at intervals
 		s, err := c.ctx.Status()
 		switch {
 		case err != nil:
@@ -59,11 +64,12 @@ func (c *client) audit() error {
 			return nil
 		case s.CQEs > c.polled:
 			c.count.Duplicated += s.CQEs - c.polled
-			return corrupt("the device has written %d completions, but only %d were for posted work", s.CQEs, c.polled)
+			return verdict.New(verdict.Repeated, fmt.Sprintf("%d completions, for the work that was posted", c.polled), "the device has written %d", s.CQEs)
 		case gone(c.ctx):
 			return nicless.ErrDeviceGone
-		case c.now().After(end):
-			return corrupt("%d completions were polled, but the device counts only %d", c.polled, s.CQEs)
+		case c.passed(m) > goneTime:
+			return c.late(verdict.NoAnswer, m, fmt.Sprintf("the device's count of completions is that of those polled, %d, within %v", c.polled, goneTime),
+				"it is %d", s.CQEs)
 		}
 	}
 }
@@ -82,19 +88,23 @@ func (c *client) outstanding(receives bool) (n int) {
 
 // settle accounts for completions until the function left returns 0.
 func (c *client) settle(left func() int) error {
-	for end := time.Now().Add(hangTime); left() > 0; {
-		ctx, cancel := context.WithDeadline(context.Background(), end)
+	m := c.mark()
+	defer c.Rest()
+	for left() > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), max(0, c.spec.hang()-c.passed(m)))
 		n, err := c.cq.Wait(ctx, c.list[:])
 		cancel()
+		if errors.Is(err, context.DeadlineExceeded) && c.passed(m) < c.spec.hang() {
+			continue // this process was stopped meanwhile
+		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = c.hang()
-			for _, l := range c.flows {
-				l.sends.End()
-				if l.recvs != nil {
-					l.recvs.End()
-				}
+			f := c.missing(m)
+			if f.Kind != verdict.NotJudged {
+				return f
 			}
-			c.report()
+			c.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
+			m = c.mark()
+			continue
 		}
 		if err != nil {
 			return err
@@ -106,13 +116,43 @@ func (c *client) settle(left func() int) error {
 	return nil
 }
 
+// missing returns the fault of work that needs no peer and has not completed in c.spec.hang(). If the engine answers
+// a request meanwhile, it works, and the completions are lost.
+func (c *client) missing(m mark) *verdict.Fault {
+	k, text := verdict.Lost, ""
+	for _, l := range c.flows {
+		if _, err := l.qp.Query(); err != nil {
+			k = verdict.NoAnswer
+		}
+		text += "; " + l.progress()
+	}
+	f := verdict.Late(k, c.evidence(m), fmt.Sprintf("completions of all work that is posted, within %v", c.spec.hang()), "some are missing%s", text)
+	if f.Kind != verdict.Lost {
+		return f
+	}
+	for _, l := range c.flows {
+		l.sends.End()
+		if l.recvs != nil {
+			l.recvs.End()
+		}
+	}
+	c.report()
+	return f
+}
+
 // deviceGone checks that all calls report that the device is gone, then closes everything.
 func (c *client) deviceGone() error {
 	c.count.DevicesGone++
-	begin := c.now()
+	begin := c.mark()
+	defer c.Rest()
+	tooLate := func(format string, args ...any) error {
+		e := c.Alone(begin.Mark)
+		e.Stopped = c.stopped(c.slot) - begin.stopped
+		return verdict.Late(verdict.NoAnswer, e, fmt.Sprintf("all calls tell within %v that the device is gone", goneTime), format, args...)
+	}
 	for !gone(c.ctx) { // a call on another descriptor can notice the end just before the context does
-		if c.now().Sub(begin) > goneTime {
-			return corrupt("a call reported that the device is gone, but its context is not done")
+		if c.passed(begin) > goneTime {
+			return tooLate("a call has, but its context is not done")
 		}
 		select {
 		case <-c.ctx.Done():
@@ -124,10 +164,10 @@ func (c *client) deviceGone() error {
 			continue
 		}
 		if err := l.qp.PostSend(&nicless.SendWR{Op: nicless.Write}); !errors.Is(err, nicless.ErrDeviceGone) {
-			return corrupt("the device is gone, but a post returned %v", err)
+			return verdict.New(verdict.Failed, nicless.ErrDeviceGone.Error(), "the device is gone, but a post returned %v", err)
 		}
 		if err := l.receive(&nicless.RecvWR{}); !errors.Is(err, nicless.ErrDeviceGone) {
-			return corrupt("the device is gone, but posting a receive returned %v", err)
+			return verdict.New(verdict.Failed, nicless.ErrDeviceGone.Error(), "the device is gone, but posting a receive returned %v", err)
 		}
 		l.sends.Abandon()
 		if l.recvs != nil {
@@ -142,12 +182,12 @@ func (c *client) deviceGone() error {
 				break
 			}
 			if err != nil || n == 0 || left < 0 {
-				return corrupt("the device is gone, but waiting returned %d completions, %v", n, err)
+				return verdict.New(verdict.Failed, nicless.ErrDeviceGone.Error(), "the device is gone, but waiting returned %d completions, %v", n, err)
 			}
 		}
 	}
-	if d := c.now().Sub(begin); d > goneTime {
-		return corrupt("noticing that the device is gone took %v", d)
+	if d := c.passed(begin); d > goneTime {
+		return tooLate("that took %v", d)
 	}
 	c.w.say(Report{Is: isGone, Ready: c.ready})
 	for _, l := range c.flows {
@@ -155,7 +195,7 @@ func (c *client) deviceGone() error {
 			continue // the memory of this flow was not prepared
 		}
 		if err := l.mem.intact(); err != nil {
-			return corrupt("flow %d: after the end of the device: %v", l.i, err)
+			return wrong("flow %d: after the end of the device: %v", l.i, err)
 		}
 	}
 	c.flows, c.cq, c.shared = nil, nil, nil
@@ -169,7 +209,7 @@ func (c *client) leave(before Resources) error {
 	}
 	for _, l := range c.flows {
 		if err := l.mem.untouched(); err != nil {
-			return corrupt("flow %d: at the end: %v", l.i, err)
+			return wrong("flow %d: at the end: %v", l.i, err)
 		}
 		if err := l.close(); err != nil {
 			return err
@@ -180,7 +220,7 @@ func (c *client) leave(before Resources) error {
 	}
 	c.flows = nil
 	if !isPoison(c.shared.mr.Bytes()) {
-		return corrupt("shared receive buffers were written outside of messages")
+		return wrong("shared receive buffers were written outside of messages")
 	}
 	if err := errors.Join(c.shared.srq.Close(), c.shared.mr.Close()); err != nil {
 		return err
@@ -189,13 +229,14 @@ func (c *client) leave(before Resources) error {
 		return err
 	}
 	var after Resources
-	for end := time.Now().Add(goneTime); ; time.Sleep(time.Millisecond) {
+	for m := c.mark(); ; time.Sleep(time.Millisecond) {
 		if after = takeResources(); after.leaked(before) == "" {
 			break
 		}
-		if time.Now().After(end) {
+		if c.passed(m) > goneTime {
 			stacks := make([]byte, 1<<14)
-			return corrupt("a client that closed everything still has %s\n%s", after.leaked(before), stacks[:runtime.Stack(stacks, true)])
+			return verdict.Late(verdict.Leaked, c.Alone(m.Mark), fmt.Sprintf("what it had at the start, within %v", goneTime),
+				"a client that closed everything still has %s\n%s", after.leaked(before), stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 	c.report()

@@ -12,10 +12,16 @@ import (
 	"github.com/nicless/nicless"
 )
 
+// plantInEngine, in tests of this package only, is called when an engine starts.
+var plantInEngine func()
+
 // runEngine serves clients until SIGTERM, and reports its resources when asked.
 func runEngine(w *wire, spec Spec) error {
 	if err := errors.Join(limitFiles(engineFiles), become(spec.User)); err != nil {
 		return err
+	}
+	if plantInEngine != nil {
+		plantInEngine()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -4,9 +4,12 @@ package torture
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // during handles events for the time d.
@@ -27,18 +30,30 @@ func (r *run) during(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// mostTries is how often a step of the supervisor may take its limit again, if the machine was too busy to judge. So a run
+// goes on beside load, and finds what is wrong in spite of it.
+const mostTries = 5
+
 // until handles events until f returns true. If that takes longer than d, it is a fault.
 func (r *run) until(ctx context.Context, what string, d time.Duration, f func() bool) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
-	for !f() {
+	m := r.witness.Begin()
+	defer r.witness.Rest()
+	for tries := 1; !f(); {
 		select {
 		case e := <-r.events:
 			if err := r.handle(e); err != nil {
 				return err
 			}
 		case <-t.C:
-			return r.fault("waited %v for %s", d, what)
+			r.measureLoad()
+			if e := r.between(m); e.Judge(verdict.NoAnswer) == verdict.NotJudged && tries < mostTries {
+				tries++
+				t.Reset(d)
+				continue
+			}
+			return r.late(verdict.NoAnswer, m, fmt.Sprintf("%s within %v", what, d), "that has not happened")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -62,21 +77,32 @@ func (r *run) handle(e event) error {
 		if p.ending && p.spec.Role != roleClient {
 			return nil
 		}
-		return r.fault("%s: %s", p.name, e.report.Text)
+		f := e.report.Fault
+		f.Who = p.name
+		if !e.report.Last { // it could not be judged, and the process goes on
+			r.note(f)
+			return nil
+		}
+		return r.fault(f)
 	case isResources:
 		r.lastResources = e.report.Resources
 		return nil
 	case isStall:
-		s := *e.report.Stall
+		s := e.report.Stall
 		s.Client = p.name
-		s.Stop = p.stops.during(time.Unix(0, s.Begin), time.Unix(0, s.End))
-		if s.Length() > stallBound {
+		s.Stopped = p.stops.during(s.Begin, s.Begin+s.Took)
+		if s.Took-s.Stopped > stallBound {
 			r.result.Stalls.add(s)
+			if f := s.fault(); f != nil {
+				r.note(f)
+			}
 		}
 		return nil
 	case isRefused:
-		if r.serving && time.Unix(0, e.report.Begin).After(r.servingSince) {
-			return r.fault("the engine did not serve a correct client that connected: %s", e.report.Text)
+		if r.serving && time.Duration(e.report.Begin) > r.servingSince {
+			f := e.report.Fault
+			f.Who = p.name
+			return r.fault(f)
 		}
 		return nil
 	case isOrphans:
@@ -89,8 +115,8 @@ func (r *run) handle(e event) error {
 		return nil
 	}
 	if p == r.engine && e.report.Is == isReady {
-		r.serving, r.servingSince = true, time.Unix(0, e.report.At)
-		r.result.Start = max(r.result.Start, r.servingSince.Sub(r.startAt))
+		r.serving, r.servingSince = true, time.Duration(e.report.At)
+		r.result.Start = max(r.result.Start, r.servingSince-r.startAt)
 	}
 	if p.spec.Role == roleClient {
 		return r.client(p, e.report)
@@ -103,14 +129,14 @@ func (r *run) ended(p *process, s *os.ProcessState) error {
 	delete(r.all, p)
 	r.keep(p)
 	if !p.ending {
-		return r.fault("%s ended by itself: %v\n%s", p.name, s, tail(p.stderr.String()))
+		return r.broken(p.name, "it runs until it is told to end", "it has ended by itself: %v\n%s", s, tail(p.stderr.String()))
 	}
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && !(w.Signaled() && w.Signal() == syscall.SIGKILL) && !s.Success() {
-		return r.fault("%s: %v\n%s", p.name, s, tail(p.stderr.String()))
+		return r.broken(p.name, "exit status 0", "%v\n%s", s, tail(p.stderr.String()))
 	}
 	if p == r.engine && !r.closing {
 		if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-			r.result.Ending = max(r.result.Ending, time.Since(r.endedAt))
+			r.result.Ending = max(r.result.Ending, verdict.Now()-r.endedAt)
 		}
 		return r.startEngine()
 	}

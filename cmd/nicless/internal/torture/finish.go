@@ -3,10 +3,14 @@
 package torture
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // finish stops all clients in order, then checks the engine.
@@ -17,7 +21,7 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.until(ctx, "all clients to move data", waitLimit, func() bool { return r.each(inTraffic) }); err != nil {
 		return err
 	}
-	if err := r.during(ctx, max(mostPause, time.Until(r.resumed))); err != nil {
+	if err := r.during(ctx, max(mostPause, r.resumed-verdict.Now())); err != nil {
 		return err
 	}
 	r.visitor.ending = true
@@ -49,7 +53,8 @@ func (r *run) finish(ctx context.Context) error {
 
 // stop checks the resources of the engine without clients, then stops it.
 func (r *run) stop(ctx context.Context) error {
-	for end := time.Now().Add(settleTime); ; {
+	settle := cmp.Or(r.cfg.settle, settleTime)
+	for m, tries := r.witness.Begin(), 1; ; {
 		h, err := r.askResources(ctx)
 		if err != nil {
 			return err
@@ -59,9 +64,18 @@ func (r *run) stop(ctx context.Context) error {
 		if left == "" {
 			break
 		}
-		if time.Now().After(end) {
-			r.result.Leaked = left
-			return r.fault("%v after the last client ended, the engine still has %s", settleTime, left)
+		if verdict.Now()-m.At > settle {
+			f := verdict.Late(verdict.Leaked, r.witness.Between(m, []int{r.engine.cmd.Process.Pid}, nil),
+				fmt.Sprintf("what it had without clients, within %v of the end of the last one", settle), "the engine still has %s", left)
+			if f.Kind == verdict.NotJudged && tries < mostTries {
+				tries++
+				m = r.witness.Begin()
+				continue
+			}
+			if f.Kind == verdict.Leaked {
+				r.result.Leaked = left
+			}
+			return r.fault(f)
 		}
 		if err := r.during(ctx, 50*time.Millisecond); err != nil {
 			return err
@@ -73,7 +87,7 @@ func (r *run) stop(ctx context.Context) error {
 		return err
 	}
 	if _, err := os.Lstat(r.socket()); err == nil {
-		return r.fault("the engine's socket still exists after the engine has ended")
+		return r.broken("the supervisor", "no socket", "the engine's socket still exists after the engine has ended")
 	}
 	return nil
 }
@@ -93,7 +107,7 @@ func (r *run) end() {
 				delete(r.all, e.p)
 				r.keep(e.p)
 				if e.p == r.engine && e.p.stderr.Len() > 0 { // its standard error may say why clients found it gone
-					_ = r.fault("%s: %v\n%s", e.p.name, e.exit, tail(e.p.stderr.String()))
+					_ = r.broken(e.p.name, "nothing on standard error", "%v\n%s", e.exit, tail(e.p.stderr.String()))
 				}
 			case e.report.Count != nil:
 				e.p.count = *e.report.Count

@@ -119,9 +119,9 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	return err
 }
 
-// waitFor waits for completions, at most hangTime.
-func waitFor(cq *nicless.CQ, list []nicless.Completion) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), hangTime)
+// waitFor waits for completions, at most for the time d.
+func waitFor(cq *nicless.CQ, list []nicless.Completion, d time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	return cq.Wait(ctx, list)
 }

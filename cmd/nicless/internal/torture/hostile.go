@@ -3,13 +3,13 @@
 package torture
 
 import (
-	"errors"
 	"math/rand/v2"
 	"os"
 	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // An Attack is what a hostile client does.
@@ -46,6 +46,7 @@ func (a Attack) exhausts() bool { return a >= Puncher }
 // A hostile is a hostile client.
 type hostile struct {
 	w       *wire
+	meter   *waitMeter // nil: a test without a supervisor
 	spec    Spec
 	r       *rand.Rand
 	count   Count
@@ -61,6 +62,10 @@ func newHostile(w *wire, spec Spec) *hostile {
 // answer or if an attack succeeds.
 func runHostile(w *wire, spec Spec) error {
 	v := newHostile(w, spec)
+	var err error
+	if v.meter, err = newWaitMeter(&spec); err != nil {
+		return err
+	}
 	if err := become(spec.User); err != nil {
 		return err
 	}
@@ -80,21 +85,19 @@ func runHostile(w *wire, spec Spec) error {
 		v.punch, v.hoard, v.impersonate, v.linger, v.floodLog, v.hoardCQs}[spec.Attack]
 	for {
 		v.count.HostileConnections++
+		v.meter.mark()
 		err := attack()
-		switch fault := (*corruption)(nil); {
-		case errors.As(err, &fault):
-			return err
-		case isTimeout(err):
-			return corrupt("the engine does not answer the %v: %v", spec.Attack, err)
+		v.meter.Rest()
+		if verdict.Of(err) != nil || verdict.IsTimeout(err) {
+			f := v.meter.fault(err)
+			if f.Kind != verdict.NotJudged {
+				return f
+			}
+			v.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
 		}
 		v.did(0)
 		v.pause(3 * time.Millisecond)
 	}
-}
-
-func isTimeout(err error) bool {
-	var e interface{ Timeout() bool }
-	return errors.As(err, &e) && e.Timeout()
 }
 
 // did counts n hostile actions, and reports the count at intervals.
@@ -264,7 +267,7 @@ func (v *hostile) hog() error {
 			}
 		}
 		for got := 0; got < 2; {
-			n, err := waitFor(cq, list[:])
+			n, err := waitFor(cq, list[:], v.spec.hang())
 			if err != nil {
 				return err
 			}

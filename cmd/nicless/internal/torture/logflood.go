@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // floodLog connects and disconnects as fast as it can, in every way that the engine might log.
@@ -28,7 +29,7 @@ func (v *hostile) floodLog() error {
 			err = c.call(control.OpHello, &control.Hello{Magic: control.Magic, Major: 99, Name: "flood"}, new(control.Welcome))
 		}
 		c.close()
-		if isTimeout(err) {
+		if verdict.IsTimeout(err) {
 			return err
 		}
 		v.did(1)

@@ -30,7 +30,8 @@ func (l *Log) add(o Log) {
 type logMeter struct {
 	mu     sync.Mutex
 	log    Log
-	second int64 // unix time
+	second int64        // unix time
+	clock  func() int64 // unix time; nil: that of this machine
 	bytes  uint64
 }
 
@@ -41,7 +42,11 @@ func (m *logMeter) logger() *slog.Logger { return slog.New(slog.NewTextHandler(m
 func (m *logMeter) Write(b []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now := time.Now().Unix(); now != m.second {
+	now := time.Now().Unix()
+	if m.clock != nil {
+		now = m.clock()
+	}
+	if now != m.second {
 		m.second, m.bytes = now, 0
 	}
 	n := uint64(len(b))

@@ -128,7 +128,7 @@ func localSpans(dst []span, o *Operation) []span {
 func compare(b []byte, spans []span, want []byte) error {
 	for _, s := range spans {
 		if i := differ(b[s.off:s.off+s.n], want[:s.n]); i >= 0 {
-			return fmt.Errorf("byte %d of %d at offset %d is %#02x, want %#02x", i, s.n, s.off, b[s.off+i], want[i])
+			return &mismatch{fmt.Sprintf("byte %d of %d at offset %d is %#02x", i, s.n, s.off, b[s.off+i]), fmt.Sprintf("%#02x there", want[i])}
 		}
 		want = want[s.n:]
 	}
@@ -140,6 +140,11 @@ func compare(b []byte, spans []span, want []byte) error {
 	}
 	return nil
 }
+
+// A mismatch is a byte that is not as it must be.
+type mismatch struct{ found, want string }
+
+func (m *mismatch) Error() string { return m.found }
 
 // differ returns the index of the first difference between a and b, or -1 if there is none.
 func differ(a, b []byte) int {
@@ -201,7 +206,7 @@ func (m *memory) sourceIntact() error {
 	for off := 0; off < len(b); off += len(want) {
 		pattern(want[:], m.key, off)
 		if i := differ(b[off:off+len(want)], want[:]); i >= 0 {
-			return fmt.Errorf("source memory: byte %d is %#02x, want %#02x", off+i, b[off+i], want[i])
+			return &mismatch{fmt.Sprintf("source memory: byte %d is %#02x", off+i, b[off+i]), fmt.Sprintf("%#02x there", want[i])}
 		}
 	}
 	return nil

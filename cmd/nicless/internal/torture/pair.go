@@ -5,6 +5,8 @@ package torture
 import (
 	"fmt"
 	"time"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // A phase is the state of one end of a connection.
@@ -100,17 +102,21 @@ func (r *run) client(p *process, rep Report) error {
 		}
 	case isPeerLost:
 		if rep.Epoch > pr.broken {
-			return r.fault("%s lost its peer, which is alive (connection %d): %s", p.name, rep.Epoch, rep.Text)
+			return r.broken(p.name, "a connection, as long as the peer lives", "it lost its peer, which is alive (connection %d): %s", rep.Epoch, rep.Text)
 		}
 		e.phase = starting
 	case isGone:
-		at := time.Unix(0, rep.At)
-		late := at.Sub(r.endedAt) - p.stops.during(r.endedAt, at)
+		at := time.Duration(rep.At)
+		late := at - r.endedAt - p.stops.during(r.endedAt, at)
 		if p.goneReports++; p.goneReports > r.enginesEnded()-p.enginesBefore {
-			return r.fault("%s was told that the engine is gone, but the engine runs", p.name)
+			return r.broken(p.name, "the engine is gone only if it has ended", "it was told that the engine is gone, but the engine runs")
 		}
 		if r.result.Notice = max(r.result.Notice, late); late > noticeTime {
-			return r.fault("%s noticed only after %v that the engine is gone", p.name, late)
+			e := r.witness.Between(r.endMark, nil, []int{p.cmd.Process.Pid})
+			e.Stopped = p.stops.during(r.endedAt, at)
+			f := verdict.Late(verdict.NoAnswer, e, fmt.Sprintf("notice of the engine's end within %v", noticeTime), "that took %v", late)
+			f.Who = p.name
+			return r.fault(f)
 		}
 		e.phase = starting
 	case isQuiet:

@@ -9,7 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"sync"
 	"syscall"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // Process is the main function of all processes except the supervisor. It reads its Spec from
@@ -32,7 +36,7 @@ func Process(in io.Reader, out io.Writer) error {
 		err = fmt.Errorf("torture: role %q", spec.Role)
 	}
 	if err != nil {
-		w.say(Report{Is: isFault, Text: err.Error()})
+		w.say(Report{Is: isFault, Fault: verdict.FromError(err, verdict.Evidence{}), Last: true})
 	}
 	return err
 }
@@ -87,7 +91,7 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := startFromLastingThread(p.cmd); err != nil {
 		return nil, err
 	}
 	p.orders = json.NewEncoder(in)
@@ -106,6 +110,25 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 		events <- event{p: p, exit: p.cmd.ProcessState}
 	}()
 	return p, nil
+}
+
+// starter is a goroutine on a thread that never ends. The kernel sends Pdeathsig when the thread ends that has
+// started the process, and other threads of this process may end: those to which goroutines were locked.
+var starter = sync.OnceValue(func() chan<- func() {
+	calls := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for call := range calls {
+			call()
+		}
+	}()
+	return calls
+})
+
+func startFromLastingThread(cmd *exec.Cmd) error {
+	done := make(chan error)
+	starter() <- func() { done <- cmd.Start() }
+	return <-done
 }
 
 // tell sends an order. It is lost if the process has ended.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/verdict"
 	"github.com/nicless/nicless/wqe"
 	"golang.org/x/sys/unix"
 )
@@ -65,13 +66,13 @@ func (v *hostile) beforeSeal(w *objects, id uint32) error {
 	for end := time.Now().Add(burst(v)); time.Now().Before(end); v.pause(5 * time.Millisecond) {
 		err := w.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: w.mem.Addr()}, &control.Empty{})
 		if err == nil {
-			return corrupt("the engine accepted memory that can still lose pages")
+			return verdict.New(verdict.Failed, "a refusal", "the engine accepted memory that can still lose pages")
 		} else if !refused(err) {
 			return err
 		}
 		key := &control.MR{PDN: pd.PDN, Access: control.AccessLocalWrite, Addr: w.mem.Addr(), Length: 4096, IOVA: w.mem.Addr()}
 		if err := w.call(control.OpRegMR, key, &control.Key{}); err == nil {
-			return corrupt("the engine registered memory that can still lose pages")
+			return verdict.New(verdict.Failed, "a refusal", "the engine registered memory that can still lose pages")
 		} else if !refused(err) {
 			return err
 		}
@@ -193,11 +194,10 @@ func (p *punching) stopAll() {
 	p.ended.Wait()
 }
 
-// wrong returns a corruption if pages were removed. The corruption names the call that removed
-// them.
+// wrong returns a fault if pages were removed. It names the call that removed them.
 func (p *punching) wrong() error {
 	if way := p.hole.Load(); way != nil {
-		return corrupt("pages of memory that the engine uses were removed by %s", *way)
+		return verdict.New(verdict.Failed, "the kernel refuses", "pages of memory that the engine uses were removed by %s", *way)
 	}
 	return nil
 }

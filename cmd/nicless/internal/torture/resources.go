@@ -9,10 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 )
-
-func now() int64 { return time.Now().UnixNano() }
 
 // takeResources returns the resources of this process.
 func takeResources() (h Resources) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // A Result is the outcome of a run.
@@ -45,30 +47,55 @@ type Result struct {
 	Baseline Resources     `json:"engine_at_first"`
 	Final    Resources     `json:"engine_at_last"`
 	Stalls   Stalls        `json:"stalls"` // waits of correct clients that were longer than 100 ms
-	Faults   []string      `json:"faults"`
+	// EngineShare and ClientShare are the parts of the time in which threads of the engine and of correct
+	// clients wanted a core that they had one.
+	EngineShare float64              `json:"engine_share_of_a_core"`
+	ClientShare float64              `json:"client_share_of_a_core"`
+	Faults      []*verdict.Fault     `json:"faults"`
+	Kinds       map[verdict.Kind]int `json:"faults_by_kind"`
+	Verdict     verdict.Kind         `json:"verdict"` // the worst kind
 
 	past Count // sum of the counts of processes that have ended
 }
 
 func newResult(p *Plan, d time.Duration) Result {
-	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Asked: d.Seconds(), Planned: len(p.Actions), Faults: []string{}}
+	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Asked: d.Seconds(), Planned: len(p.Actions), Faults: []*verdict.Fault{}}
 }
 
-// judge adds a fault if the log was flooded. If there are faults but no counts of errors, it
-// counts them as corruptions.
-func (r *Result) judge() {
-	if r.Log.Most > logBound {
-		r.Faults = append(r.Faults, fmt.Sprintf("an engine wrote %d bytes to its log within a second; at most %d are allowed", r.Log.Most, logBound))
+// judge adds the faults that only the whole run shows, and the verdict.
+func (r *run) judge() {
+	if most := r.result.Log.Most; most > logBound {
+		_ = r.broken("an engine", fmt.Sprintf("at most %d bytes of log within a second", logBound), "%d bytes", most)
 	}
-	if len(r.Faults) > 0 && r.Wrong == (Wrong{}) && r.Leaked == "" {
-		r.Corruptions = max(r.Corruptions, 1)
+	r.result.EngineShare, r.result.ClientShare = r.loads.engine.Share(), r.loads.clients.Share()
+	for who, l := range map[string]*verdict.Load{"the engine": &r.loads.engine, "the correct clients": &r.loads.clients} {
+		if f := l.Judge(who); f != nil {
+			r.note(f)
+		}
 	}
+	r.result.decide()
 }
 
-// OK reports whether the run was complete and without errors.
-func (r *Result) OK() bool {
-	return len(r.Faults) == 0 && r.Corruptions == 0 && r.Wrong == (Wrong{}) && r.Leaked == "" && r.Actions == r.Planned && r.Stalls.Unexplained == 0
+// decide sets the verdict. Counts without a fault of their kind become faults, so that none is missed.
+func (r *Result) decide() {
+	has := verdict.Counts(r.Faults)
+	for _, c := range []struct {
+		kind verdict.Kind
+		n    uint64
+	}{{verdict.Lost, r.Lost}, {verdict.Repeated, r.Duplicated + r.Reordered}} {
+		if c.n > 0 && has[c.kind] == 0 {
+			r.Faults = append(r.Faults, verdict.New(c.kind, "one completion of each work request, in order", "%d completions, counted by clients that have ended", c.n))
+		}
+	}
+	if len(r.Faults) == 0 && r.Actions != r.Planned {
+		r.Faults = append(r.Faults, verdict.New(verdict.Failed, fmt.Sprintf("%d actions", r.Planned), "%d actions", r.Actions))
+	}
+	r.Verdict = verdict.Worst(r.Faults)
+	r.Kinds = verdict.Counts(r.Faults)
 }
+
+// OK reports whether the run was complete and without faults, on a machine that allowed to tell.
+func (r *Result) OK() bool { return r.Verdict == verdict.OK && r.Actions == r.Planned }
 
 // PrintJSON writes the result as one JSON object.
 func (r *Result) PrintJSON(w io.Writer) error {
@@ -94,7 +121,7 @@ func (r *Result) Print(w io.Writer) error {
 	row("operations", "%d (%s)", r.Operations, list(r.ByOp))
 	row("bytes", "%d moved, %d checked", r.Bytes, r.Checked)
 	row("completions", "%d", r.Completions)
-	row("data corruptions", "%d", r.Corruptions)
+	row("wrong bytes", "%d", r.Kinds[verdict.WrongBytes])
 	row("lost completions", "%d", r.Lost)
 	row("repeated completions", "%d", r.Duplicated)
 	row("reordered completions", "%d", r.Reordered)
@@ -108,11 +135,9 @@ func (r *Result) Print(w io.Writer) error {
 	row("hostile actions", "%d by hostile clients, on %d connections", r.HostileActions, r.HostileConnections)
 	row("explanations", "to correct clients: %s", list(r.Explained))
 	row("longest wait", "%v, of a correct client for the engine", time.Duration(r.Stall).Round(10*time.Microsecond))
-	row("stalls", "%d waits above %v; without delays by the scheduler %d are above %v, the longest is %v",
+	row("stalls", "%d waits above %v; without delays that the kernel counts %d are above %v, the longest is %v",
 		r.Stalls.Above, stallBound, r.Stalls.Unexplained, stallBound, r.Stalls.Longest.Round(10*time.Microsecond))
-	if r.Stalls.Unjudged > 0 {
-		row("", "%d cannot be told from delays by the scheduler: %v", r.Stalls.Unjudged, errNoDelays)
-	}
+	row("", "%d are explained only by threads that the kernel blocked; %d are not judged", r.Stalls.Blocked, r.Stalls.NotJudged)
 	for i := range r.Stalls.Worst {
 		row("", "%v", &r.Stalls.Worst[i])
 	}
@@ -121,10 +146,15 @@ func (r *Result) Print(w io.Writer) error {
 	row("engine resources", "at the end %d descriptors, %d mappings, %d goroutines, %d bytes of heap, %d bytes resident (at the start %d, %d, %d, %d, %d)",
 		r.Final.Descriptors, r.Final.Mappings, r.Final.Goroutines, r.Final.Heap, r.Final.Resident,
 		r.Baseline.Descriptors, r.Baseline.Mappings, r.Baseline.Goroutines, r.Baseline.Heap, r.Baseline.Resident)
+	row("share of a core", "engine %.0f%%, correct clients %.0f%%, of the time in which they wanted one (%.0f%% is enough)",
+		100*r.EngineShare, 100*r.ClientShare, 100*verdict.LeastShare)
+	row("no answer", "%d", r.Kinds[verdict.NoAnswer])
+	row("other failures", "%d", r.Kinds[verdict.Failed])
+	row("not judged", "%d", r.Kinds[verdict.NotJudged])
 	for _, f := range r.Faults {
-		row("FAULT", "%s", f)
+		row("FAULT", "%s", f.String()) // not Error, which has no evidence
 	}
-	row("verdict", "%s", map[bool]string{true: "OK", false: "NOT OK"}[r.OK()])
+	row("verdict", "%s", verdict.Title(r.Verdict))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

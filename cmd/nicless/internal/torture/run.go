@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // Config configures Run.
@@ -24,8 +25,15 @@ type Config struct {
 	Cores []int
 	// Argv is the command line that runs this program so that it calls Process.
 	Argv []string
+	// Hang, unless 0, is how long posted work of correct clients may take in place of 10 s.
+	Hang time.Duration
 	// Progress, unless nil, is called after each action.
 	Progress func(done, of time.Duration, r *Result)
+
+	// For tests:
+	started func(p *process) // unless nil, called for each process that was started
+	change  func(p *Plan)    // unless nil, changes the plan
+	settle  time.Duration    // unless 0, replaces settleTime
 }
 
 const (
@@ -44,10 +52,10 @@ type run struct {
 	result Result
 
 	engine        *process
-	startAt       time.Time // when the engine was started
-	serving       bool      // the engine accepts clients
-	servingSince  time.Time // since when it accepts clients
-	endedAt       time.Time // when this engine or the previous one was killed or stopped
+	startAt       time.Duration // when the engine was started
+	serving       bool          // the engine accepts clients
+	servingSince  time.Duration // since when it accepts clients
+	endedAt       time.Duration // when this engine or the previous one was killed or stopped
 	baseline      *Resources
 	lastResources *Resources // the last report of the engine's resources
 	pairs         [pairs]pair
@@ -58,18 +66,21 @@ type run struct {
 	closing       bool                  // the run is in its last phase, in which the engine ends
 
 	board    board
+	witness  *verdict.Witness // of the engine and the correct clients
+	endMark  verdict.Mark     // when the engine was told to end
+	loads    struct{ engine, clients verdict.Load }
 	resuming sync.WaitGroup // one for each stopped process
-	resumed  time.Time      // when the last stopped process continues
+	resumed  time.Duration  // when the last stopped process continues
 }
 
 // Run carries out the plan that the seed determines. The Result has everything that the engine
 // or a client did wrong. The error says why the plan could not be carried out.
 func Run(ctx context.Context, cfg Config) (Result, error) {
-	dir, apart, err := makeDir()
+	dir, remove, apart, err := makeDir()
 	if err != nil {
 		return Result{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	b, err := newBoard()
 	if err != nil {
 		return Result{}, err
@@ -80,6 +91,11 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		cfg:   cfg, plan: NewPlan(cfg.Seed, cfg.Duration), dir: dir,
 		events: make(chan event, 256), all: make(map[*process]struct{}),
 	}
+	if cfg.change != nil {
+		cfg.change(&r.plan)
+	}
+	r.witness = verdict.NewWitnessOf(turns(cfg.Cores), b.engines, b.correct)
+	defer r.witness.Close()
 	r.result = newResult(&r.plan, cfg.Duration)
 	r.result.SeparateUsers = apart
 	begin := time.Now()
@@ -87,7 +103,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	r.end()
 	r.resuming.Wait()
 	r.result.Seconds = time.Since(begin).Seconds()
-	r.result.judge()
+	r.judge()
 	if errors.Is(err, errFault) {
 		err = nil
 	}
@@ -97,18 +113,54 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 // errFault ends a run that has found a fault. The fault is in the result.
 var errFault = errors.New("torture: fault")
 
-func (r *run) fault(format string, args ...any) error {
-	r.result.Faults = append(r.result.Faults, fmt.Sprintf(format, args...))
+// fault notes a fault and returns errFault.
+func (r *run) fault(f *verdict.Fault) error {
+	r.note(f)
 	return errFault
+}
+
+// note notes a fault after which the run goes on.
+func (r *run) note(f *verdict.Fault) {
+	if len(r.result.Faults) < mostFaults || f.Kind > verdict.Worst(r.result.Faults) {
+		r.result.Faults = append(r.result.Faults, f)
+	}
+}
+
+// broken notes that a rule was broken which no load of the machine excuses.
+func (r *run) broken(who, expected, format string, args ...any) error {
+	f := verdict.New(verdict.Failed, expected, format, args...)
+	f.Who = who
+	return r.fault(f)
+}
+
+// late notes that a deadline of the supervisor has passed.
+func (r *run) late(k verdict.Kind, m verdict.Mark, expected, format string, args ...any) error {
+	f := verdict.Late(k, r.between(m), expected, format, args...)
+	f.Who = "the supervisor"
+	return r.fault(f)
+}
+
+// between returns the evidence of a wait of the supervisor.
+func (r *run) between(m verdict.Mark) verdict.Evidence {
+	return r.witness.Between(m, r.board.engines(), r.board.correct())
+}
+
+// mostFaults is how many faults after which a run goes on are kept, unless a later one is worse.
+const mostFaults = 20
+
+// measureLoad adds up how much of their cores the engine and the correct clients had.
+func (r *run) measureLoad() {
+	r.loads.engine.Look(r.board.engines())
+	r.loads.clients.Look(r.board.correct())
 }
 
 func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 
 func (r *run) start(spec Spec, name string) (*process, error) {
-	spec.Socket, spec.Cores = r.socket(), r.cfg.Cores
+	spec.Socket, spec.Cores, spec.Hang = r.socket(), r.cfg.Cores, r.cfg.Hang
 	spec.Stay = r.enginesEnded()%2 == 0 // true for half of the engines: these do not move clients between their threads
 	var files []*os.File
-	if spec.Role == roleClient || spec.Role == roleVisitor {
+	if spec.Role != roleEngine {
 		files = append(files, r.board.mem.File()) // it becomes the descriptor boardFile
 	}
 	p, err := start(r.cfg.Argv, spec, name, files, r.events)
@@ -116,6 +168,12 @@ func (r *run) start(spec Spec, name string) (*process, error) {
 		p.enginesBefore = r.enginesEnded()
 		r.all[p] = struct{}{}
 		r.result.Processes++
+		if spec.Role != roleEngine {
+			r.board.setPID(spec.slot(), p.cmd.Process.Pid)
+		}
+		if r.cfg.started != nil {
+			r.cfg.started(p)
+		}
 	}
 	return p, err
 }
@@ -165,6 +223,7 @@ func (r *run) do(ctx context.Context) error {
 		if err := r.nextEngine(ctx); err != nil {
 			return err
 		}
+		r.measureLoad()
 		if err := r.act(a); err != nil {
 			return err
 		}
@@ -197,7 +256,9 @@ func (r *run) act(a *Action) error {
 	for i := range r.pairs {
 		r.pairs[i].broken = r.pairs[i].epoch
 	}
-	r.endedAt, r.serving = time.Now(), false
+	r.endMark = r.witness.Begin()
+	r.witness.Rest()
+	r.endedAt, r.serving = r.endMark.At, false
 	r.engine.ending = true
 	if a.Kind == KillEngine {
 		r.result.EngineKills++
@@ -214,7 +275,7 @@ func (r *run) startEngine() (err error) {
 	if r.result.SeparateUsers {
 		spec.User = engineUser
 	}
-	r.startAt = time.Now()
+	r.startAt = verdict.Now()
 	if r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.enginesEnded())); err == nil {
 		r.board.setEngine(r.engine.cmd.Process.Pid)
 	}
@@ -225,15 +286,15 @@ func (r *run) startEngine() (err error) {
 // holds something for which threads of that engine wait in the kernel.
 func (r *run) nextEngine(ctx context.Context) error {
 	err := r.until(ctx, "the next engine to serve", waitLimit, func() bool { return r.serving })
-	if errors.Is(err, errFault) && r.engine.ending && time.Since(r.endedAt) > waitLimit {
-		return r.fault("%s was told to end %v ago but still runs: its threads are blocked in %s",
-			r.engine.name, time.Since(r.endedAt).Round(time.Millisecond), blockedIn(r.engine.cmd.Process.Pid))
+	if ago := verdict.Now() - r.endedAt; errors.Is(err, errFault) && r.engine.ending && ago > waitLimit {
+		return r.late(verdict.NoAnswer, r.endMark, fmt.Sprintf("its end within %v", waitLimit), "%s was told to end %v ago but still runs: its threads are blocked in %s",
+			r.engine.name, ago.Round(time.Millisecond), verdict.BlockedIn(r.engine.cmd.Process.Pid))
 	}
 	return err
 }
 
 func (r *run) startHostile(a *Action) (err error) {
-	spec := Spec{Role: roleHostile, Seed: a.Seed, Attack: a.Attack}
+	spec := Spec{Role: roleHostile, Seed: a.Seed, Slot: a.Slot, Attack: a.Attack}
 	if a.Attack == Impostor {
 		spec.Orphans = r.orphans
 	}

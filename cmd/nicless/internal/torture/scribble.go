@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/verdict"
 	"github.com/nicless/nicless/wqe"
 	"golang.org/x/sys/unix"
 )
@@ -259,7 +260,7 @@ func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 			if o, ok := v.other(); ok {
 				err = w.call(control.OpOpenTarget, &control.Target{XRCDN: w.xrcd, QPN: o.QP.QPN}, &control.Empty{})
 				if err == nil {
-					return corrupt("the engine opened QP %#x of another client", o.QP.QPN)
+					return verdict.New(verdict.Failed, "a refusal", "the engine opened QP %#x of another client", o.QP.QPN)
 				}
 			}
 		}
@@ -267,7 +268,7 @@ func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 		if o, ok := v.other(); ok {
 			err = w.call(control.OpDestroyQP, &control.QPN{QPN: o.QP.QPN}, &control.Empty{})
 			if err == nil {
-				return corrupt("the engine destroyed QP %#x of another client", o.QP.QPN)
+				return verdict.New(verdict.Failed, "a refusal", "the engine destroyed QP %#x of another client", o.QP.QPN)
 			}
 		}
 	}

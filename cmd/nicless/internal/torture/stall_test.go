@@ -3,72 +3,42 @@ package torture
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 	"github.com/stretchr/testify/require"
 )
 
-// A thread that is ready but has no core is distinguished from a thread that waits.
-func TestDelaysAreOfTheScheduler(t *testing.T) {
-	before, err := takeDelays(os.Getpid())
-	if err != nil {
-		t.Skip("/proc/self/task/*/schedstat: ", err)
-	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	core := anyCore(func(int) int { return 0 })
-	var stop atomic.Bool
-	var ended sync.WaitGroup
-	for range 2 { // both threads are ready all the time
-		ended.Go(func() {
-			runtime.LockOSThread()
-			pin(core)
-			for !stop.Load() {
-			}
-		})
-	}
-	enough := func() bool {
-		now, err := takeDelays(os.Getpid())
-		require.NoError(t, err)
-		return now.own.since(before.own, 2) > 50*time.Millisecond && now.engine.since(before.engine, 1) > 10*time.Millisecond
-	}
-	require.Eventually(t, enough, 20*time.Second, 10*time.Millisecond)
-	stop.Store(true)
-	ended.Wait()
-
-	_, err = takeDelays(1 << 30)
-	require.Error(t, err, "there is no such process")
-}
-
-// A wait that neither the scheduler nor the supervisor explains is the engine's fault.
+// A wait that no evidence explains is the engine's fault. One that the kernel blocked is none, and is counted.
 func TestStallsAreToldApart(t *testing.T) {
 	const ms = time.Millisecond
-	s := Stall{Begin: 0, End: int64(400 * ms), Judged: true, Engine: 100 * ms, Own: 50 * ms, Steal: 20 * ms, Stop: 30 * ms}
-	require.Equal(t, 370*ms, s.Length())
-	require.Equal(t, 200*ms, s.Unexplained())
-	s.Engine = time.Second
-	require.Zero(t, s.Unexplained())
-	s.Judged = false
-	require.Zero(t, s.Unexplained())
-
+	wait := func(took time.Duration, engine verdict.Times) *Stall {
+		return &Stall{For: "an answer", Evidence: verdict.Evidence{Took: took, Engine: engine, Known: true}}
+	}
 	var all Stalls
 	for i := range 2 * mostWorst {
-		all.add(Stall{End: int64(time.Duration(100+10*i) * ms), Judged: i != 3, Own: 50 * ms})
+		all.add(wait(time.Duration(100+10*i)*ms, verdict.Times{Waited: 50 * ms}))
 	}
 	require.Equal(t, 2*mostWorst, all.Above)
-	require.Equal(t, 1, all.Unjudged)
 	require.Equal(t, 10, all.Unexplained)
 	require.Equal(t, 200*ms, all.Longest)
 	require.Len(t, all.Worst, mostWorst)
-	require.EqualValues(t, 250*ms, all.Worst[0].End)
-	require.True(t, (&Result{}).OK())
-	require.False(t, (&Result{Stalls: all}).OK())
+	require.Equal(t, 250*ms, all.Worst[0].Took)
+
+	late, blocked, busy := wait(200*ms, verdict.Times{}), wait(200*ms, verdict.Times{Blocked: 168 * ms}), wait(3000*ms, verdict.Times{Waited: 2860 * ms})
+	all = Stalls{}
+	for _, s := range []*Stall{late, blocked, busy} {
+		all.add(s)
+	}
+	require.Equal(t, verdict.Stall, late.fault().Kind)
+	require.Nil(t, blocked.fault())
+	require.Equal(t, 1, all.Blocked)
+	require.Equal(t, verdict.NotJudged, busy.fault().Kind)
+	require.Equal(t, 1, all.NotJudged)
 }
 
 // A waitMeter does not count the time for which its process was stopped, and the supervisor
@@ -81,24 +51,26 @@ func TestStoppedTimeIsNoWait(t *testing.T) {
 	p := &process{spec: Spec{Role: roleClient, Pair: 1}, cmd: exec.Command("sleep", "60")}
 	require.NoError(t, p.cmd.Start())
 	defer func() { p.kill(); _ = p.cmd.Wait() }()
-	g := &waitMeter{board: b, slot: p.spec.slot(), threads: 2}
 	b.setEngine(os.Getpid())
+	g := &waitMeter{board: b, slot: p.spec.slot(), Witness: verdict.NewWitness(2, b.engines)}
+	defer g.Close()
 
+	begin := verdict.Now()
 	m, lived := g.mark(), g.now()
-	begin := time.Now()
 	r.pause(p, 150*time.Millisecond)
 	r.pause(p, time.Hour) // does nothing, because the process is stopped already
 	require.Equal(t, 1, r.result.Stopped)
 	r.resuming.Wait()
-	end := time.Now()
+	end := verdict.Now()
 	stopped := p.stops.during(begin, end)
 	require.GreaterOrEqual(t, stopped, 150*time.Millisecond)
-	require.LessOrEqual(t, stopped, end.Sub(begin))
-	require.Zero(t, p.stops.during(end, end.Add(time.Hour)))
-	require.InDelta(t, float64(stopped), float64(b.stopped(g.slot)), float64(50*time.Millisecond))
+	require.LessOrEqual(t, stopped, end-begin)
+	require.Zero(t, p.stops.during(end, end+time.Hour))
+	require.LessOrEqual(t, b.stopped(g.slot), stopped)
+	require.GreaterOrEqual(t, b.stopped(g.slot), 150*time.Millisecond)
 	g.since(m, "")
-	require.LessOrEqual(t, g.longest, end.Sub(begin)-b.stopped(g.slot)+50*time.Millisecond)
-	require.Less(t, g.now().Sub(lived), time.Since(begin))
+	require.LessOrEqual(t, g.longest, verdict.Now()-begin-b.stopped(g.slot))
+	require.Less(t, g.now()-lived, verdict.Now()-begin)
 
 	p.kill()
 	r.pause(p, time.Hour)
@@ -119,9 +91,12 @@ func TestResultFitsATerminal(t *testing.T) {
 	r.Baseline = Resources{most, most, most, most, most}
 	r.Final = r.Baseline
 	for range mostWorst {
-		r.Stalls.add(Stall{Client: "client 1 of pair 1", For: "the completion of a WRITE", End: 3e14, Engine: 1e14, Blocked: "folio_wait_bit_common, do_exit"})
+		s := &Stall{Client: "client 1 of pair 1", For: "the completion of a WRITE", Evidence: verdict.Evidence{Took: 3e14, Known: true}}
+		s.Engine = verdict.Times{Ran: 1e14, Waited: 1e14, Blocked: 1e14, In: "folio_wait_bit_common, do_exit"}
+		r.Stalls.add(s)
+		r.Faults = append(r.Faults, s.fault())
 	}
-	r.Faults = []string{"client 1 of pair 1 lost its peer, which is alive (connection 123456789): flow 0 (RC): transport retry counter exceeded"}
+	r.decide()
 	for _, r.SeparateUsers = range []bool{false, true} {
 		var out strings.Builder
 		require.NoError(t, r.Print(&out))

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // stops has the intervals for which the supervisor has stopped a process with SIGSTOP. A stopped
@@ -18,24 +20,24 @@ type stops struct {
 
 // An interval is a time for which a process was stopped. While its end is zero, the process is
 // still stopped.
-type interval struct{ begin, end time.Time }
+type interval struct{ begin, end time.Duration }
 
 // pause stops a process for the time d, unless it is stopped already.
 func (r *run) pause(p *process, d time.Duration) {
 	s := &p.stops
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.list); s.dead || n > 0 && s.list[n-1].end.IsZero() {
+	if n := len(s.list); s.dead || n > 0 && s.list[n-1].end == 0 {
 		return
 	}
-	now := time.Now()
+	now := verdict.Now()
 	s.list = append(s.list, interval{begin: now})
 	if p.cmd.Process.Signal(syscall.SIGSTOP) != nil {
 		s.list = s.list[:len(s.list)-1] // the process has ended
 		return
 	}
 	r.result.Stopped++
-	r.resumed = later(r.resumed, now.Add(d))
+	r.resumed = max(r.resumed, now+d)
 	r.resuming.Add(1)
 	time.AfterFunc(d, func() {
 		defer r.resuming.Done()
@@ -50,31 +52,24 @@ func (r *run) resume(p *process) {
 	if s.dead {
 		return
 	}
-	if p.spec.Role == roleClient { // write how long it was stopped to the board before it continues
+	if p.spec.Role != roleEngine { // write how long it was stopped to the board before it continues
 		slot := p.spec.slot()
-		r.board.setStopped(slot, r.board.stopped(slot)+time.Since(s.list[len(s.list)-1].begin))
+		r.board.setStopped(slot, r.board.stopped(slot)+verdict.Now()-s.list[len(s.list)-1].begin)
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
-	s.list[len(s.list)-1].end = time.Now()
+	s.list[len(s.list)-1].end = verdict.Now()
 }
 
 // during returns how long the process was stopped between two times.
-func (s *stops) during(begin, end time.Time) (d time.Duration) {
+func (s *stops) during(begin, end time.Duration) (d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range s.list {
-		from, to := later(i.begin, begin), end
-		if !i.end.IsZero() && i.end.Before(end) {
-			to = i.end
+		from, to := max(i.begin, begin), end
+		if i.end != 0 {
+			to = min(i.end, end)
 		}
-		d += max(0, to.Sub(from))
+		d += max(0, to-from)
 	}
 	return d
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

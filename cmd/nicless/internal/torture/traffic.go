@@ -10,13 +10,19 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
+
+// plantInClient, in tests of this package only, changes the n completions of c.list, or the memory. It
+// returns how many there are then.
+var plantInClient func(c *client, n int) int
 
 // traffic moves data until the peer is lost, the device is gone or the client is told to
 // close.
 func (c *client) traffic() error {
 	last := c.mark() // time of the last completion, or a later time at which no completion was expected
-	moved, progress := c.now(), uint64(0)
+	moved, progress := last, uint64(0)
+	defer c.Rest()
 	quiet := false
 	for {
 		select {
@@ -50,6 +56,9 @@ func (c *client) traffic() error {
 		if n == 0 && err == nil && !posted {
 			n, err = c.wait(!quiet) // when quiet the peer may have closed
 		}
+		if plantInClient != nil {
+			n = plantInClient(c, n)
+		}
 		if err != nil {
 			return err
 		}
@@ -61,14 +70,17 @@ func (c *client) traffic() error {
 			last = c.mark()
 		case quiet: // no completion is expected
 			last = c.mark()
-		default:
-			c.peek(last)
 		}
 		// Completions of probes do not count as progress.
 		if p := c.progress(); p != progress || quiet {
-			moved, progress = c.now(), p
-		} else if c.now().Sub(moved) > hangTime {
-			return c.hang()
+			moved, progress = last, p
+		} else if c.passed(moved) > c.spec.hang() {
+			f := c.hang(moved)
+			if f.Kind != verdict.NotJudged {
+				return f
+			}
+			c.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
+			moved = c.mark()
 		}
 		if err := c.account(c.list[:n]); err != nil {
 			return err
@@ -108,7 +120,7 @@ func (c *client) account(list []nicless.Completion) error {
 		l := c.flowOf(list[i].QPN)
 		if l == nil {
 			c.count.Duplicated++
-			return corrupt("a completion of QP %#x, which does not belong to this connection", list[i].QPN)
+			return verdict.New(verdict.Repeated, "completions of this connection", "a completion of QP %#x, which does not belong to it", list[i].QPN)
 		}
 		if err := l.complete(&list[i]); err != nil {
 			return err
@@ -126,17 +138,23 @@ func (c *client) flowOf(qpn uint32) *flow {
 	return nil
 }
 
-// hang returns an error that describes the operations that make no progress.
-func (c *client) hang() error {
+// hang returns the fault of operations that make no progress. They may wait for the peer too.
+func (c *client) hang(m mark) *verdict.Fault {
 	text := ""
 	for _, l := range c.flows {
-		text += fmt.Sprintf("; flow %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, acknowledged %d of these, unbound %d, stopping %v, pending %v",
-			l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.ackSent, l.unbound, l.stopping, l.pending)
-		if a, err := l.qp.Query(); err == nil {
-			text += fmt.Sprintf(", state %d", a.State)
-		}
+		text += "; " + l.progress()
 	}
-	return corrupt("no progress for %v%s", hangTime, text)
+	return verdict.Late(verdict.NoAnswer, c.evidence(m), fmt.Sprintf("progress within %v", c.spec.hang()), "none%s", text)
+}
+
+// progress says how far a flow is.
+func (l *flow) progress() string {
+	text := fmt.Sprintf("flow %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, acknowledged %d of these, unbound %d, stopping %v, pending %v",
+		l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.ackSent, l.unbound, l.stopping, l.pending)
+	if a, err := l.qp.Query(); err == nil {
+		text += fmt.Sprintf(", state %d", a.State)
+	}
+	return text
 }
 
 func (c *client) quiet() bool {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/nicless/nicless/cmd/nicless/internal/scratch"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +29,7 @@ const engineFiles = 1024
 
 // makeDir makes the directory of a run. apart is true if the supervisor can run processes as
 // other users, the engine's user may listen in the directory, and all users may connect.
-func makeDir() (dir string, apart bool, err error) {
+func makeDir() (dir string, remove func(), apart bool, err error) {
 	in := os.TempDir()
 	if os.Geteuid() == 0 {
 		for _, d := range []string{in, "/tmp"} {
@@ -38,10 +39,12 @@ func makeDir() (dir string, apart bool, err error) {
 			}
 		}
 	}
-	if dir, err = os.MkdirTemp(in, "nicless-torture-"); err == nil && apart {
-		err = errors.Join(os.Chown(dir, engineUser, engineUser), os.Chmod(dir, 0o711))
+	if dir, remove, err = scratch.Make(in); err == nil && apart {
+		if err = errors.Join(os.Chown(dir, engineUser, engineUser), os.Chmod(dir, 0o711)); err != nil {
+			remove()
+		}
 	}
-	return dir, apart, err
+	return dir, remove, apart, err
 }
 
 // reachable reports whether all users may search a directory.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // A visitor is a correct client that connects, moves a few messages and disconnects, again and
@@ -19,7 +20,7 @@ type visitor struct {
 	w     *wire
 	spec  Spec
 	count Count
-	begin time.Time // when the present connection began
+	begin time.Duration // when the present connection began
 
 	orphanSet
 }
@@ -32,7 +33,7 @@ type orphanSet struct {
 	cq          *nicless.CQ
 	mr          *nicless.MR
 	orphans     []Orphan
-	connectedAt time.Time
+	connectedAt time.Duration
 }
 
 // An Orphan is a queue pair whose peer has been destroyed. It still names the number of that
@@ -68,14 +69,13 @@ func runVisitor(w *wire, spec Spec) error {
 	v.count.ByOp = make(map[string]uint64)
 	for {
 		err := v.visit()
-		fault := (*corruption)(nil)
 		switch {
-		case errors.As(err, &fault):
-			return err
+		case verdict.Of(err) != nil:
+			return v.fault(err)
 		case err != nil:
 			// The engine may be gone, or another engine may serve by now. The supervisor
 			// knows which.
-			w.say(Report{Is: isRefused, Begin: v.begin.UnixNano(), Text: err.Error()})
+			w.say(Report{Is: isRefused, Begin: int64(v.begin), Fault: v.fault(err)})
 			v.leave()
 		}
 		v.count.Stall = int64(v.longest)
@@ -107,6 +107,7 @@ func (v *visitor) leave() {
 func (v *visitor) step(what string, call func() error) error {
 	m := v.mark()
 	err := call()
+	v.Rest()
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -121,7 +122,7 @@ func (v *visitor) visit() error {
 	if err := v.addOrphans(); err != nil {
 		return err
 	}
-	v.begin = time.Now()
+	v.begin = verdict.Now()
 	var ctx *nicless.Context
 	err := v.step("a connection", func() (err error) {
 		ctx, err = nicless.Dial(v.spec.Socket)
@@ -188,10 +189,10 @@ func (v *visitor) write(p visitObjects, value byte) error {
 			RemoteAddr: p.mr.Addr() + visitSize, RKey: p.mr.RKey(),
 		})
 		if err == nil {
-			n, err = waitFor(p.cq, list[:])
+			n, err = waitFor(p.cq, list[:], v.spec.hang())
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return corrupt("a WRITE of a visitor did not complete within %v", hangTime)
+			return v.late(verdict.NoAnswer, v.current, fmt.Sprintf("the completion of a WRITE within %v", v.spec.hang()), "none has come")
 		}
 		return err
 	})
@@ -200,11 +201,13 @@ func (v *visitor) write(p visitObjects, value byte) error {
 		return err
 	case n == 1 && errors.Is(list[0].Err(), cqe.Flush):
 		return list[0].Err() // an engine that is being stopped flushes; the supervisor knows about that
-	case n != 1 || list[0].Err() != nil:
-		return corrupt("a WRITE of a visitor: %d completions, %v", n, list[0].Err())
+	case n != 1:
+		return verdict.New(verdict.Repeated, "one completion of a WRITE", "%d completions", n)
+	case list[0].Err() != nil:
+		return verdict.New(verdict.Failed, "success", "a WRITE of a visitor: %v", list[0].Err())
 	}
 	if i := differ(to, from); i >= 0 {
-		return corrupt("a WRITE of a visitor: byte %d is %#02x, want %#02x", i, to[i], from[i])
+		return verdict.New(verdict.WrongBytes, fmt.Sprintf("%#02x there", from[i]), "a WRITE of a visitor: byte %d is %#02x", i, to[i])
 	}
 	v.count.Operations++
 	v.count.Bytes += visitSize
@@ -217,7 +220,7 @@ func (v *visitor) write(p visitObjects, value byte) error {
 // addOrphans makes more orphans. Their peers belong to a connection that is about to end.
 func (v *visitor) addOrphans() error {
 	if v.ctx == nil {
-		v.connectedAt = time.Now()
+		v.connectedAt = verdict.Now()
 		v.begin = v.connectedAt
 		if err := v.createOrphanSet(); err != nil {
 			return err
@@ -306,11 +309,11 @@ func (v *visitor) watch() error {
 	}
 	for _, c := range list[:n] {
 		if o := v.orphans[c.ID]; c.Err() == nil {
-			return corrupt("QP %#x, whose peer %#x is gone, has received %d bytes", o.QPN, o.Peer, c.ByteLen)
+			return verdict.New(verdict.WrongBytes, "nothing", "QP %#x, whose peer %#x is gone, has received %d bytes", o.QPN, o.Peer, c.ByteLen)
 		}
 	}
 	if !isPoison(v.mr.Bytes()) {
-		return corrupt("a receive buffer of a queue pair whose peer is gone was overwritten")
+		return wrong("a receive buffer of a queue pair whose peer is gone was overwritten")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,7 +36,9 @@ func newVisitor(t *testing.T, socket string) *visitor {
 	t.Cleanup(func() { _ = b.mem.Close() })
 	b.setEngine(os.Getpid())
 	spec := Spec{Role: roleVisitor, Socket: socket}
-	v := &visitor{waitMeter: &waitMeter{board: b, slot: spec.slot(), threads: 2}, w: &wire{out: json.NewEncoder(io.Discard)}, spec: spec}
+	witness := verdict.NewWitness(2, b.engines)
+	t.Cleanup(witness.Close)
+	v := &visitor{waitMeter: &waitMeter{board: b, slot: spec.slot(), Witness: witness}, w: &wire{out: json.NewEncoder(io.Discard)}, spec: spec}
 	v.count.ByOp = make(map[string]uint64)
 	t.Cleanup(v.leave)
 	return v
@@ -66,7 +69,7 @@ func TestOrphansReceiveNothing(t *testing.T) {
 		require.NoError(t, v.watch())
 		require.NoError(t, peer.PostSend(&nicless.SendWR{Op: nicless.Send, Flags: nicless.Signaled, Data: []byte("x")}))
 		var list [1]nicless.Completion
-		n, err := waitFor(cq, list[:])
+		n, err := waitFor(cq, list[:], hangTime)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.NoError(t, list[0].Err())

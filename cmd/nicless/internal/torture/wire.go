@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // A Spec is the first line that a process reads. It says what the process does. Where the comment
@@ -19,6 +21,7 @@ type Spec struct {
 	Seed    uint64
 	Pair    int        // client: number of its pair
 	End     int        // client: which end of the pair it is, 0 or 1
+	Slot    int        // hostile: number of its slot
 	Attack  Attack     // hostile: the attack that it makes
 	Victims []FlowInfo // hostile: flows of correct clients
 	Cores   []int      // engine: the cores that each run a thread; nil: one thread on any core
@@ -26,6 +29,16 @@ type Spec struct {
 	User    int        // engine, hostile: the user to run as; 0: the supervisor's user
 
 	Orphans []Orphan // hostile: the visitor's orphans
+
+	Hang time.Duration // how long posted work may take; 0: hangTime
+}
+
+// hang returns how long posted work may take.
+func (s *Spec) hang() time.Duration {
+	if s.Hang != 0 {
+		return s.Hang
+	}
+	return hangTime
 }
 
 // An Order is a line that a process reads after its Spec. Where the comment of a field begins with
@@ -62,15 +75,17 @@ type FlowInfo struct {
 // A Report is a line that a process writes.
 type Report struct {
 	Is        string
-	At        int64      // unix time in nanoseconds
-	Ready     int        `json:",omitempty"`
-	Epoch     int        `json:",omitempty"`
-	Flows     []FlowInfo `json:",omitempty"`
-	Text      string     `json:",omitempty"`
-	Count     *Count     `json:",omitempty"`
-	Resources *Resources `json:",omitempty"`
-	Begin     int64      `json:",omitempty"` // only in a "refused" report: unix time in nanoseconds at which the visit began
-	Stall     *Stall     `json:",omitempty"`
+	At        int64          // time of verdict.Now
+	Ready     int            `json:",omitempty"`
+	Epoch     int            `json:",omitempty"`
+	Flows     []FlowInfo     `json:",omitempty"`
+	Text      string         `json:",omitempty"`
+	Fault     *verdict.Fault `json:",omitempty"`
+	Last      bool           `json:",omitempty"` // only in a "fault" report: the process ends because of it
+	Count     *Count         `json:",omitempty"`
+	Resources *Resources     `json:",omitempty"`
+	Begin     int64          `json:",omitempty"` // only in a "refused" report: time of verdict.Now at which the visit began
+	Stall     *Stall         `json:",omitempty"`
 
 	Orphans []Orphan `json:",omitempty"`
 }
@@ -97,7 +112,6 @@ type Count struct {
 	Bytes       uint64 `json:"bytes"`
 	Completions uint64 `json:"completions"`
 	Checked     uint64 `json:"bytes_checked"`
-	Corruptions uint64 `json:"corruptions"`
 	Wrong
 	PeersLost          uint64            `json:"peers_lost"`
 	DevicesGone        uint64            `json:"devices_gone"`
@@ -114,7 +128,6 @@ func (c *Count) add(o *Count) {
 	c.Bytes += o.Bytes
 	c.Completions += o.Completions
 	c.Checked += o.Checked
-	c.Corruptions += o.Corruptions
 	c.Wrong.add(o.Wrong)
 	c.PeersLost += o.PeersLost
 	c.DevicesGone += o.DevicesGone
@@ -176,6 +189,6 @@ func open(in io.Reader, out io.Writer) (*wire, Spec, error) {
 func (w *wire) say(r Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.At = now()
+	r.At = int64(verdict.Now())
 	_ = w.out.Encode(&r)
 }

@@ -1,0 +1,91 @@
+//go:build linux
+
+package steady
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tries is how often a failing input may fail alone. One failure shows that it is the input.
+const tries = 3
+
+// DidNotRepeat begins the output of a fuzz target that failed with an input that does not fail alone.
+const DidNotRepeat = "did not repeat: "
+
+var written = regexp.MustCompile(`Failing input written to (testdata/fuzz/\S+)`)
+
+// fuzz runs each fuzz target of a binary for a time. A failing input is run alone, while the load
+// stands still. If it fails again it is an error of the code, and stays where Go has put it, in
+// testdata. If not, the target is not steady. Then the input is removed, and is in the output. Both
+// are failures.
+//
+// With few cores Go's fuzzer may report the end of its own time as a failure without an input. That
+// is no failure.
+func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, load *running) (list []Failure, err error) {
+	names, ended, err := b.start(ctx, procs, []string{"-test.list=^Fuzz"})
+	if err != nil || ctx.Err() != nil {
+		return nil, err
+	}
+	if ended != "" {
+		return nil, fmt.Errorf("%s does not list its fuzz targets: %s\n%s", b.pkg, ended, names)
+	}
+	for _, target := range strings.Fields(string(names)) {
+		if !strings.HasPrefix(target, "Fuzz") {
+			continue
+		}
+		cache, err := os.MkdirTemp("", "steady-fuzz")
+		if err != nil {
+			return nil, err
+		}
+		text, ended, err := b.start(ctx, procs, []string{"-test.run=^$", "-test.fuzz=^" + target + "$", "-test.fuzztime=" + each.String(),
+			"-test.fuzzminimizetime=1x", "-test.fuzzcachedir=" + cache, "-test.timeout=0"})
+		_ = os.RemoveAll(cache)
+		if err != nil || ctx.Err() != nil {
+			return list, err
+		}
+		input := written.FindSubmatch(text)
+		if ended == "" || input == nil && strings.Contains(string(text), "context deadline exceeded") {
+			continue
+		}
+		f := Failure{b.suite.Name, b.pkg, target, run, procs, 0, b.repeat(target, procs), end(string(text))}
+		if input == nil {
+			f.Output = DidNotRepeat + "it failed without an input: " + ended + "\n" + f.Output
+		} else if err := b.again(ctx, &f, string(input[1]), load); err != nil {
+			return list, err
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// again runs a failing input alone.
+func (b binary) again(ctx context.Context, f *Failure, input string, load *running) error {
+	load.signal(syscall.SIGSTOP)
+	defer load.signal(syscall.SIGCONT)
+	name := f.Test + "/" + filepath.Base(input)
+	f.Repeat = b.repeat(name, f.Procs)
+	for range tries {
+		_, ended, err := b.start(ctx, f.Procs, []string{"-test.run=^" + strings.ReplaceAll(name, "/", "$/^") + "$", "-test.timeout=5m"})
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		if ended != "" {
+			f.Output = "repeats, with " + filepath.Join(b.dir, input) + "\n" + f.Output
+			return nil
+		}
+	}
+	path := filepath.Join(b.dir, input)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	f.Output = fmt.Sprintf("%sits input passes %d times alone:\n%s\n%s", DidNotRepeat, tries, text, f.Output)
+	return os.Remove(path)
+}

@@ -6,7 +6,7 @@ MANDIR ?= man
 LAB = $(GO) test ./lab -count=1 -v -lab -timeout 20m -parallel $$((($$(nproc) + 1) / 2))
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
+.PHONY: help check hook steady build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,16 @@ onefile: inside ## build bin/nicless with the library for verbs programs, and th
 
 demo: ## one RDMA write byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo
+
+check: ## format, vet, staticcheck of what has changed, and the quick tests: before each commit
+	@GO=$(GO) .ci/check
+
+hook: ## let git run `make check` before each commit
+	git config core.hooksPath scripts/hooks
+
+steady: ## the suites beside a load, N times; ARGS has options (-h lists them)
+	@$(GO) build -o bin/steady ./internal/steady/run
+	@exec bin/steady $(ARGS) # not go run, which a signal ends and its program not
 
 test: ## all tests
 	$(GO) test ./...
@@ -61,8 +71,8 @@ lab-new: ## lab-cxl with QEMU 10 and Linux 6.12 from Debian's backports
 lab-files: ## what lab/vms/*/node*.sh start machines with, in bin/lab
 	$(GO) run ./lab/build bin/lab
 
-race: ## all tests under the race detector
-	$(GO) test -race ./...
+race: ## all tests under the race detector, except those of programs
+	.ci/race
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) sh .ci/fuzz
@@ -71,7 +81,10 @@ bench: ## Go benchmarks of formats, posting and the engine
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 bench-diff: ## benchmarks of the previous commit and of this one, and what has changed
-	.ci/bench
+	.ci/bench-diff
+
+figures: ## write docs/figures.txt, with which CI compares counts of instructions and bytes
+	.ci/bench --update
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
@@ -79,7 +92,7 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) tool staticcheck ./...
 
 vectors: ## tests of golden vectors, with the number of vectors checked
-	$(GO) test ./... -count=1 -run Golden -v | grep -E 'vectors checked|^(ok|FAIL)'
+	@GO=$(GO) .ci/golden
 
 cross: ## build for other processors and systems
 	GOARCH=arm64 $(GO) build ./...
@@ -92,8 +105,8 @@ arm64-test: ## formats, posting and the engine's steps as arm64 programs (needs 
 man: ## manual pages of the command, in MANDIR (man)
 	@$(GO) run ./cmd/nicless man $(MANDIR)
 
-ci: ## what continuous integration runs
-	bash .ci/run
+ci: ## what continuous integration runs; STAGE is quick, race, programs, networks or release, or nothing for all
+	bash .ci/run $(STAGE)
 
 clean: ## remove what was built
 	rm -rf bin man

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/require"
 )
@@ -119,8 +119,7 @@ func announced(t *testing.T, c *Context) (values []string) {
 // changed waits for the event that the announcements have changed.
 func changed(t *testing.T, c *Context) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	ev, err := c.NextEvent(ctx)
 	require.NoError(t, err)
 	require.Equal(t, Event{Kind: EventAnnouncements}, ev)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
@@ -158,7 +159,7 @@ func TestAbandonedCallsLeaveNothing(t *testing.T) {
 		cancel()
 	}
 	t.Log(made, "made,", left, "abandoned")
-	require.Eventually(t, func() bool { return pd.Close() == nil && cq.Close() == nil }, 10*time.Second, time.Millisecond)
+	await.Until(t, "what abandoned calls have made is gone", func() bool { return pd.Close() == nil && cq.Close() == nil })
 }
 
 // DialContext can be given up while no process accepts the connection, and while no
@@ -170,10 +171,8 @@ func TestDialContext(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	begin := time.Now()
 	_, err = DialContext(ctx, path)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(begin), answerTime/2)
+	require.ErrorIs(t, err, context.DeadlineExceeded) // the end of the time for answers is another error
 
 	_, err = DialContext(t.Context(), filepath.Join(t.TempDir(), "nobody"))
 	require.ErrorIs(t, err, unix.ENOENT)

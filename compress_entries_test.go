@@ -2,8 +2,8 @@ package nicless
 
 import (
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless/cqe"
@@ -33,7 +33,7 @@ func TestCompressedEntries(t *testing.T) {
 		}
 		_, err = qp.PostSendList(list)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { s, err := ctx.Status(); return err == nil && s.CQEs == 16 }, 5*time.Second, time.Millisecond)
+		await.Until(t, "16 completions are written", func() bool { s, err := ctx.Status(); return err == nil && s.CQEs == 16 })
 		titles := 0
 		for slot := range 64 {
 			if o := cqe.OpOwn(cq.buf.mem[slot*64+63]); o < 0xf0 && o.Format() == cqe.FormatCompressed {

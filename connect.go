@@ -20,7 +20,9 @@ type Connection struct {
 
 	// Timeout is the code of the time that one try waits for the peer's answer, 1 to 31.
 	// The time is 4.096 us << Timeout. Zero means 14, which is 67 ms: a send to a peer that
-	// does not connect fails after half a second, after the first try and seven retries.
+	// does not connect fails after half a second, after the first try and seven retries. To a
+	// peer on another device the second try waits twice as long, and the others four times, so
+	// that it fails after 1.8 s (27 times 67 ms).
 	Timeout int
 
 	// MinRNRTimer is the code of a time, 1 to 31. While this side has no receive posted, it
@@ -195,8 +197,12 @@ func Pair(a, b *QP, o Connection) error {
 	if a == nil || b == nil {
 		return wrap("pair", control.Errorf(control.CodeInvalid, "no queue pair (nil)"))
 	}
-	if err := a.Connect(b.Descriptor(), o); err != nil {
+	describe := (*QP).local
+	if a.c != nil && b.c != nil && a.c.limits.GUID != b.c.limits.GUID {
+		describe = func(q *QP) Descriptor { return q.Descriptor() }
+	}
+	if err := a.Connect(describe(b), o); err != nil {
 		return err
 	}
-	return b.Connect(a.Descriptor(), o)
+	return b.Connect(describe(a), o)
 }

@@ -53,15 +53,25 @@ var (
 // Address is one of the engine's host: the first that a link names (Config.Links), or the one from
 // which the host sends to the Internet, or its first. It is zero if the engine opens no RoCE.
 func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
-	if q.c == nil {
-		return Descriptor{Memory: memory}
+	d := q.local()
+	d.Memory = memory
+	if q.c != nil && q.transport != UD {
+		d.Address = q.c.address()
 	}
-	d := Descriptor{Device: q.c.limits.GUID, Transport: q.transport, QPN: q.qpn, Memory: memory}
+	return d
+}
+
+// local is Descriptor for a peer that uses the same engine: without an Address, for which the engine
+// would have to be asked.
+func (q *QP) local() Descriptor {
+	if q.c == nil {
+		return Descriptor{}
+	}
+	d := Descriptor{Device: q.c.limits.GUID, Transport: q.transport, QPN: q.qpn}
 	if q.transport == UD {
 		d.QKey = q.qkey.Load()
 	} else {
 		d.PSN = q.psn()
-		d.Address = q.c.address()
 	}
 	return d
 }

@@ -3,8 +3,8 @@ package nicless
 import (
 	"runtime"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -26,7 +26,7 @@ func dropped(t *testing.T, use func(*Context)) (*client, device) {
 // requireCollected checks that the garbage collector finds the Context of dev.
 func requireCollected(t *testing.T, dev device) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	await.Until(t, "the collector finds the Context", func() bool {
 		runtime.GC()
 		select {
 		case <-dev.Done():
@@ -34,7 +34,7 @@ func requireCollected(t *testing.T, dev device) {
 		default:
 			return false
 		}
-	}, 10*time.Second, time.Millisecond)
+	})
 }
 
 // An event that nobody takes does not keep a dropped Context from being collected.
@@ -42,7 +42,7 @@ func TestDroppedContextWithEvent(t *testing.T) {
 	_, dev := dropped(t, func(c *Context) {
 		_, _, a := connected(t, c)
 		require.NoError(t, a.Modify(&Attr{Mask: AttrState, State: StateSQD}))
-		require.Eventually(t, func() bool { return len(c.inbox) == 1 }, 10*time.Second, time.Millisecond, "an event that waits")
+		await.Until(t, "an event waits", func() bool { return len(c.inbox) == 1 })
 	})
 	requireCollected(t, dev)
 }
@@ -76,7 +76,7 @@ func TestHeldContext(t *testing.T) {
 
 			require.NoError(t, c.close())
 			<-dev.Done()
-			require.Eventually(t, func() bool {
+			await.Until(t, "Close lets go of the Context", func() bool {
 				runtime.GC()
 				select {
 				case <-found:
@@ -84,7 +84,7 @@ func TestHeldContext(t *testing.T) {
 				default:
 					return false
 				}
-			}, 10*time.Second, time.Millisecond, "Close lets go")
+			})
 		})
 	}
 }
@@ -109,11 +109,11 @@ func TestSliceOfDroppedContext(t *testing.T) {
 		})
 		requireCollected(t, dev)
 		<-released
-		require.Eventually(t, func() bool { // close closes the arena after the memory
+		await.Until(t, "the arena is closed", func() bool { // close closes the arena after the memory
 			c.arena.mu.Lock()
 			defer c.arena.mu.Unlock()
 			return c.arena.closed
-		}, 10*time.Second, time.Millisecond)
+		})
 		require.NoError(t, unix.Msync(late, unix.MS_ASYNC), "mapped")
 		require.Zero(t, late[0])
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -44,7 +45,7 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, b.b.QPN(), ev.Number)
 		require.Same(t, b.b, ev.QP)
 		require.Equal(t, "access_error", ev.Kind.String())
-		require.Eventually(t, func() bool { s, err := ctx.Status(); return err == nil && s.Events >= 2 && s.Explained >= 1 }, 5*time.Second, time.Millisecond)
+		await.Until(t, "two events and an explanation are counted", func() bool { s, err := ctx.Status(); return err == nil && s.Events >= 2 && s.Explained >= 1 })
 	})
 }
 
@@ -199,9 +200,7 @@ func TestDeviceGone(t *testing.T) {
 		"AllocWindow":    func() error { _, err := b.pd.AllocWindow(2); return err },
 		"CreateListKey":  func() error { _, err := b.pd.CreateListKey(1); return err },
 	} {
-		start := time.Now()
 		require.ErrorIs(t, f(), nicless.ErrDeviceGone, name)
-		require.Less(t, time.Since(start), 5*time.Second, name)
 	}
 	require.Len(t, b.mr.Bytes(), mrSize, "memory stays")
 	for _, f := range []func() error{w.Close, srq.Close, ch.Close, b.a.Close, b.cq.Close, b.mr.Close, b.pd.Close} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
@@ -72,7 +71,7 @@ func ExampleServe() {
 func ExampleCall() {
 	c := must(nicless.Open(nicless.Config{}))
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
 	pd, err := nicless.Call(ctx, c.AllocPD)
 	fmt.Println(err)
 	cancel()

@@ -33,6 +33,8 @@ var mayImport = map[string][]string{
 	"internal/platform":   {},
 	"internal/clock":      {},
 	"internal/cpu":        {},
+	"internal/schedstat":  {},
+	"internal/verdict":    {"internal/schedstat"},
 	"internal/procmem":    {},
 	"internal/shm":        {"internal/cpu", "internal/platform"},
 	"internal/mapholder":  {},
@@ -108,9 +110,10 @@ var mayImport = map[string][]string{
 	"cmd/nicless/internal/cores":       {},
 	"cmd/nicless/internal/bench":       {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
 	"cmd/nicless/internal/calibrate":   {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "cmd/nicless/internal/cores"},
-	"cmd/nicless/internal/torture":     {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless/internal/linktorture": {".", "packet", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless/internal/scratch":     {},
+	"cmd/nicless/internal/torture":     {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "cmd/nicless/internal/scratch"},
+	"cmd/nicless/internal/linktorture": {".", "cqe", "packet", "internal/verdict", "cmd/nicless/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
+	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/calibrate", "cmd/nicless/internal/torture", "cmd/nicless/internal/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},
@@ -126,7 +129,13 @@ var mayImport = map[string][]string{
 	"internal/lab/finder": {},
 	"internal/lab/nodes":  {"internal/lab"},
 	"internal/lab/cable":  {},
-	"internal/proctest":   {},
+	"internal/await":      {"internal/schedstat"},
+	"internal/explore":    {},
+	"internal/steady":     {},
+	"internal/steady/run": {"internal/steady"},
+	"internal/races":      {},
+	"internal/slowest":    {},
+	"internal/proctest":   {"internal/await", "internal/schedstat"},
 	"internal/vectors":    {},
 	"include":             {},
 	"verbs/programs":      {},
@@ -191,7 +200,7 @@ func TestAssemblyIsConfined(t *testing.T) {
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
 var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "lab", "lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
-	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture", "cmd/nicless/internal/cores", "cmd/nicless/internal/calibrate"}
+	"cmd/nicless/internal/bench", "cmd/nicless/internal/scratch", "cmd/nicless/internal/torture", "cmd/nicless/internal/cores", "cmd/nicless/internal/calibrate"}
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.

@@ -4,16 +4,15 @@ package nicless
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/accel"
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -94,16 +93,15 @@ func (x *foreigner) do(op wqe.Opcode, local, remote MemoryLayout) int32 {
 		require.NoError(x.t, accel.SendWQE(p))
 	}
 	accel.RingDB(x.raw.Register, x.raw.Send[64*(x.next%uint64(p.WQECnt)):])
-	for late := time.Now().Add(20 * time.Second); time.Now().Before(late); {
-		n, err := accel.PollCQE(x.raw.SendCQ.PollParams(uint32(x.next)))
+	n := int32(accel.CQENone)
+	await.Until(x.t, "the completion comes", func() bool {
+		var err error
+		n, err = accel.PollCQE(x.raw.SendCQ.PollParams(uint32(x.next)))
 		require.NoError(x.t, err)
-		if n != accel.CQENone {
-			x.next++
-			return n
-		}
-	}
-	x.t.Fatal("no completion in 20 seconds")
-	return 0
+		return n != accel.CQENone
+	})
+	x.next++
+	return n
 }
 
 // registered returns registered memory of one page, as a foreigner sees it.
@@ -191,8 +189,7 @@ func TestForeignMemoryIsGone(t *testing.T) {
 	near, _ := registered(t, pd, all[fileFrom:])
 	require.Zero(t, x.do(wqe.OpRDMAWrite, near, near))
 	require.NoError(t, f.Truncate(0))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	for {
 		e, err := c.NextEvent(ctx)
 		require.NoError(t, err)

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/accel"
 	"github.com/nicless/nicless/hostpath"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,11 +76,7 @@ func callAll(t *testing.T, object any) (calls []*call) {
 			defer func() { c.panics = recover() }()
 			c.results = m.Call(args)
 		}()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s does not return", c.name)
-		}
+		await.Receive(t, c.name+" returns", done)
 		calls = append(calls, c)
 	}
 	return calls
@@ -308,11 +304,11 @@ func TestDroppedContext(t *testing.T) {
 	require.NotContains(t, said.String(), "dropped")
 	require.Equal(t, before+1, engines())
 	qp = nil
-	require.Eventually(t, func() bool {
+	await.Until(t, "the log says that the Context was dropped", func() bool {
 		runtime.GC()
 		return strings.Contains(said.String(), "a Context was dropped without Close")
-	}, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return engines() == before }, 10*time.Second, time.Millisecond)
+	})
+	await.Until(t, "the engine of the dropped Context ends", func() bool { return engines() == before })
 }
 
 // engines counts goroutines that run an engine.

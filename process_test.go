@@ -10,13 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/mapholder"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -186,9 +185,7 @@ func startEngine(t *testing.T) (*process, string) {
 
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !f(); runtime.Gosched() {
-		require.True(t, time.Now().Before(end), "%s: not in ten seconds", what)
-	}
+	await.Until(t, what, f)
 }
 
 // holdings counts what an engine process has open and mapped.
@@ -287,12 +284,7 @@ func TestEngineIsKilled(t *testing.T) {
 		waiting <- err
 	}()
 	e.kill()
-	select {
-	case err := <-waiting:
-		require.ErrorIs(t, err, ErrDeviceGone)
-	case <-time.After(10 * time.Second):
-		t.Fatal("Wait hangs")
-	}
+	require.ErrorIs(t, await.Receive(t, "Wait returns", waiting), ErrDeviceGone)
 	<-p.ctx.Done()
 	require.ErrorIs(t, p.qp.PostSend(&SendWR{Op: Nop}), ErrDeviceGone)
 	require.ErrorIs(t, p.qp.PostRecv(&RecvWR{}), ErrDeviceGone)

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,7 +69,7 @@ func TestListenersThatAreRefused(t *testing.T) {
 		l, err := net.ListenUnix(c.network, &net.UnixAddr{Name: path, Net: c.network})
 		require.NoError(t, err)
 		require.ErrorContains(t, ServeListener(t.Context(), l, c.cfg, nil), c.says)
-		_ = l.SetDeadline(time.Now().Add(10 * time.Second))
+		await.Deadline(t, l)
 		_, err = l.AcceptUnix()
 		require.ErrorIs(t, err, net.ErrClosed)
 		if path != "" {

@@ -3,8 +3,8 @@ package nicless
 import (
 	"context"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
@@ -48,12 +48,7 @@ func TestEngineThatKeepsDescriptors(t *testing.T) {
 	_, err = c.AllocPD()
 	require.ErrorIs(t, err, ErrDeviceGone)
 	for range 2 {
-		select {
-		case err := <-ended:
-			require.ErrorIs(t, err, ErrDeviceGone)
-		case <-time.After(5 * time.Second):
-			t.Fatal("waits for ever")
-		}
+		require.ErrorIs(t, await.Receive(t, "a wait ends", ended), ErrDeviceGone)
 	}
 	_, err = ch.Wait(context.Background())
 	require.ErrorIs(t, err, ErrDeviceGone)

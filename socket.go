@@ -234,9 +234,16 @@ func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 
 // timedOut returns the error of a request without an answer. The engine may or may not have
 // executed the request.
-func (s *socket) timedOut(op control.Op) error {
-	return fmt.Errorf("no answer to %v in %v", op, answerTime)
+func (s *socket) timedOut(op control.Op) error { return noAnswer(op) }
+
+// noAnswer is the error of a request that had no answer in answerTime. Callers tell it from other ends of a
+// connection by its method Timeout.
+type noAnswer control.Op
+
+func (n noAnswer) Error() string {
+	return fmt.Sprintf("no answer to %v in %v", control.Op(n), answerTime)
 }
+func (n noAnswer) Timeout() bool { return true }
 
 // end ends the connection. why is the reason that this call and all later calls return.
 func (s *socket) end(why error) error {
@@ -245,7 +252,12 @@ func (s *socket) end(why error) error {
 	return s.gone(why)
 }
 
-func (s *socket) gone(err error) error { return fmt.Errorf("%w: %v", ErrDeviceGone, err) }
+func (s *socket) gone(err error) error {
+	if no := noAnswer(0); errors.As(err, &no) {
+		return fmt.Errorf("%w: %w", ErrDeviceGone, err)
+	}
+	return fmt.Errorf("%w: %v", ErrDeviceGone, err)
+}
 
 // take unpacks an answer.
 func take(op control.Op, a answer, ans control.Message) (r control.Reply, err error) {

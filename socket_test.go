@@ -1,12 +1,13 @@
 package nicless
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
@@ -97,9 +98,8 @@ func TestDialSomethingElse(t *testing.T) {
 			before := openFiles(t)
 			_, err := Dial(path)
 			require.ErrorContains(t, err, row.text)
-			for end := time.Now().Add(5 * time.Second); openFiles(t) != before; {
-				require.True(t, time.Now().Before(end), "descriptors stay open: %d, before %d", openFiles(t), before)
-			}
+			await.Until(t, "all descriptors are closed", func() bool { return openFiles(t) == before },
+				func() any { return fmt.Sprintf("%d open, before %d", openFiles(t), before) })
 		})
 	}
 	stream := filepath.Join(t.TempDir(), "stream")

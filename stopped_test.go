@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/require"
 )
@@ -114,7 +115,7 @@ func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)
 	h := rerun(t, "holder", path)
-	defer time.AfterFunc(20*time.Second, func() { _ = h.Process.Kill() }).Stop() // in case the engine waits for the client
+	context.AfterFunc(await.Context(t), func() { _ = h.Process.Kill() }) // in case the engine waits for the client
 	require.Contains(t, []string{"full", "refused"}, h.line(t))
 	require.Equal(t, "busy", h.line(t))
 	require.NoError(t, h.Process.Signal(syscall.SIGSTOP))
@@ -125,8 +126,7 @@ func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 		return strings.HasPrefix(state, "T")
 	})
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	for range 3 {
 		a, err := newPeer(path)
 		require.NoError(t, err)

@@ -2,15 +2,14 @@ package nicless
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -62,18 +61,16 @@ func TestNobodyFillsTheEngineWithUnreadAnswers(t *testing.T) {
 			require.NoError(t, unix.Send(fd, events, 0))
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); ; { // until the engine has taken all requests
-		left := 0
+	left := 0 // bytes of requests that the engine has not taken
+	await.Until(t, "the engine has taken all requests", func() bool {
+		left = 0
 		for _, fd := range greedy {
 			n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
 			require.NoError(t, err)
 			left += n
 		}
-		if left == 0 {
-			break
-		}
-		require.True(t, time.Now().Before(end), "%d bytes of requests are not taken", left)
-	}
+		return left == 0
+	}, func() any { return left })
 
 	// The correct client of the same user still works. It may be refused resources that its
 	// user has used up.
@@ -87,8 +84,7 @@ func TestNobodyFillsTheEngineWithUnreadAnswers(t *testing.T) {
 	require.NoError(t, pd.Close())
 
 	// A client of another user is not affected.
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	other := exec.CommandContext(ctx, exe, path)
 	other.Env = append(os.Environ(), "NICLESS_TEST_ROLE=once")
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4242, Gid: 4242}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 )
@@ -81,8 +82,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	if shm.RaceEnabled {
 		rounds = 500
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := await.Context(t)
 	next := make(chan int)
 	go func() {
 		defer close(next)
@@ -208,10 +208,10 @@ func TestWaitOnAnOverrunQueue(t *testing.T) {
 	b := open(t, nicless.CQConfig{Entries: 2}, nicless.QPConfig{})
 	_, err := b.a.PostSendList([]nicless.SendWR{nop, nop, nop, nop})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	await.Until(t, "the queue pair is in the error state", func() bool {
 		a, err := b.a.Query()
 		return err == nil && a.State == 6 // ERR: the third completion found no room
-	}, 5*time.Second, time.Millisecond)
+	})
 	require.Equal(t, waited{2, nil}, <-b.wait(t.Context()))
 	require.ErrorIs(t, (<-b.wait(t.Context())).err, nicless.ErrOverrun)
 	require.ErrorIs(t, (<-b.wait(t.Context())).err, nicless.ErrOverrun)

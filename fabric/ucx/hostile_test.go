@@ -315,7 +315,8 @@ func TestStrangersWhoAreSilent(t *testing.T) {
 func TestStrangersOverUCX(t *testing.T) {
 	ucxtest.NeedUCX(t)
 	said := &record{}
-	a, b, address := pair(t, Config{Log: slog.New(slog.NewTextHandler(said, nil))}, Config{})
+	// A stranger that waits for a core is not silent: it says nothing but what the test tells it to.
+	a, b, address := pair(t, Config{Dead: mostDead, Log: slog.New(slog.NewTextHandler(said, nil))}, Config{Dead: mostDead})
 	type step = func(s *stranger)
 	sends := func(id uint32, header func(s *stranger) []byte, data []byte) step {
 		return func(s *stranger) {

@@ -151,16 +151,22 @@ func (m made) has(t *testing.T, names ...string) {
 	}
 }
 
-// The scripts are shell, and refuse to start without files, with one sentence.
+// The scripts are shell, and refuse to start without the program that runs machines, and without files, with one
+// sentence.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("vms/*/node?.sh")
 	require.NoError(t, err)
 	require.Len(t, scripts, 4)
 	for _, path := range scripts {
-		cmd := exec.Command("sh", path)
-		cmd.Env = append(os.Environ(), "LAB_DIR=/nonexistent")
-		said, err := cmd.CombinedOutput()
-		require.Error(t, err)
-		require.Equal(t, path+": no file /nonexistent/vmlinux; run: make lab-files\n", string(said))
+		for program, why := range map[string]string{
+			"sh":           "no file /nonexistent/vmlinux; run: make lab-files",
+			"/nonexistent": "no program /nonexistent; on Debian: apt-get install qemu-system-x86",
+		} {
+			cmd := exec.Command("sh", path)
+			cmd.Env = append(os.Environ(), "LAB_DIR=/nonexistent", "LAB_QEMU="+program)
+			said, err := cmd.CombinedOutput()
+			require.Error(t, err)
+			require.Equal(t, path+": "+why+"\n", string(said))
+		}
 	}
 }

@@ -54,6 +54,7 @@ func TestRealtimeEngineStaysInControl(t *testing.T) {
 // the engine has to answer a request, and to end.
 const inControl = `
 ulimit -t 30 # seconds of a core for each program; an engine that spins on is killed, which the status tells
+: >$5.log # which grep reads before the engine has begun
 taskset -c $3,$4 chrt $1 $2 nicless engine --socket $5 --spin --cpu $4 2>$5.log & engine=$!
 until grep -q "engine ready" $5.log; do sleep 0.01; done
 taskset -c $3 chrt $1 $2 sh -c 'while :; do :; done' & spins=$!

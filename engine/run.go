@@ -76,6 +76,7 @@ func (sh *shard) loop(ctx context.Context) {
 		if sharesCore {
 			cpu.Yield() // posters need this core, or this P
 		}
+		sh.pauser.Pause()
 		if done > 0 {
 			idle.reset()
 		} else {

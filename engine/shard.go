@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
@@ -50,6 +51,7 @@ type shard struct {
 	published uint64                        // device clock when the status pages were written last
 	sleeper   atomic.Pointer[sleep.Sleeper] // what the shard's thread sleeps on; nil while no thread runs the shard. Carriers read it, too
 	asleep    atomic.Bool                   // the thread sleeps or is about to
+	pauser    cores.Pauser                  // lets other threads have the core, if the thread has a real-time policy
 	hooks     shardHooks
 }
 

@@ -18,12 +18,11 @@ import (
 // A thread is the locked OS thread that runs a shard. It holds the thread's earlier settings,
 // which restore puts back.
 type thread struct {
-	shard        *shard
-	sleeper      *sleep.Sleeper
-	unpin        func()
-	undoSlice    func() // restores the thread's time slice
-	undoPriority func() // restores the thread's real-time priority
-	faults       bool   // whether faults of memory were panics before occupyThread
+	shard     *shard
+	sleeper   *sleep.Sleeper
+	unpin     func()
+	undoSlice func() // restores the thread's time slice
+	faults    bool   // whether faults of memory were panics before occupyThread
 }
 
 // occupyThread locks the calling goroutine to its OS thread, and makes that OS thread the
@@ -40,7 +39,7 @@ func (sh *shard) occupyThread() (t *thread, err error) {
 		t.undoSlice = cores.ShortenSlice()
 	}
 	var warning, cure string
-	if t.undoPriority, warning, cure = cores.LetHelpersRun(sh.shareCore()); warning != "" {
+	if sh.pauser, warning, cure = cores.NewPauser(sh.shareCore()); warning != "" {
 		sh.journal.Log(slog.LevelWarn, warning, "cure", cure)
 	}
 	// A region can lose its pages although it is sealed (a full tmpfs, a trusted file that
@@ -61,7 +60,6 @@ func (t *thread) restore() {
 		t.sleeper.Close()
 	}
 	debug.SetPanicOnFault(t.faults)
-	t.undoPriority()
 	t.undoSlice()
 	t.unpin()
 	runtime.UnlockOSThread()

@@ -3,12 +3,13 @@
 package cores
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/nicless/nicless/internal/clock"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,57 +17,47 @@ import (
 // until a thread of higher priority wants the core. An engine's thread that always has work, or
 // spins, never sleeps. The engine's other threads, which take signals and serve control requests,
 // have the same priority, because they inherit it. If another spinning thread has the other cores,
-// such as that of a client, they wait for ever.
+// such as that of a client, they wait for ever. So the engine's thread sleeps now and then.
 
-// LetHelpersRun gives the calling thread a lower priority than the other threads of this process, if it
-// has a real-time policy: it lowers the priority by one. From the lowest priority it raises that of
-// the others instead, which needs a privilege (RLIMIT_RTPRIO). It does nothing if the thread yields
-// now and then. undo restores the thread's priority, on the same thread, as far as that limit allows.
+const (
+	// pauseEvery is how often a thread pauses. A request or a signal for which threads have to get a core
+	// several times takes some tenths of a second then.
+	pauseEvery = 20 * time.Millisecond
+
+	// pauseTime is for how long a thread pauses at least. A core that has nothing to run asks the others for the
+	// threads that they cannot run, which takes a few microseconds. The pause is 0.3 % of the thread's time.
+	pauseTime = 20 * time.Microsecond
+)
+
+// A Pauser lets the other threads of the process have the core of an engine's thread now and then. The
+// zero value never does. Only the engine's thread uses it.
+type Pauser struct {
+	realtime bool
+	next     uint64 // device clock of the next pause
+}
+
+// NewPauser returns a Pauser for the calling thread. It pauses only if the thread has a real-time policy, and does
+// not yield anyway.
 //
 // warning says whom the thread may starve nevertheless, and cure how to avoid that. Both are empty
 // if there is nobody.
-func LetHelpersRun(yields bool) (undo func(), warning, cure string) {
-	undo = func() {}
+func NewPauser(yields bool) (p Pauser, warning, cure string) {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil || !realtime(attr) {
-		return undo, "", ""
+		return Pauser{}, "", ""
 	}
-	turns := yields
-	switch {
-	case yields:
-	case attr.Priority == 1:
-		turns = raiseOthers()
-	default:
-		was := *attr
-		attr.Priority--
-		if turns = unix.SchedSetAttr(0, attr, 0) == nil; turns {
-			undo = func() { _ = unix.SchedSetAttr(0, &was, 0) }
-		}
-	}
-	warning, cure = starved(turns, helpersAreRealtime(), otherCores(), reserve(os.DirFS("/")))
-	return undo, warning, cure
+	warning, cure = starved(helpersAreRealtime(), otherCores(), reserve(os.DirFS("/")))
+	return Pauser{realtime: !yields}, warning, cure
 }
 
-// raiseOthers raises the real-time priorities of the other threads of this process from 1 to 2. Threads
-// that are made later inherit it. It returns false if that is not allowed.
-func raiseOthers() bool {
-	own := unix.Gettid()
-	for changed := true; changed; { // a thread may have been made by one that had the old priority
-		changed = false
-		for _, id := range threads() {
-			attr, err := unix.SchedGetAttr(id, 0)
-			if id == own || err != nil || !realtime(attr) || attr.Priority != 1 {
-				continue
-			}
-			attr.Priority = 2
-			if err := unix.SchedSetAttr(id, attr, 0); err == nil {
-				changed = true
-			} else if !errors.Is(err, unix.ESRCH) {
-				return false
-			}
-		}
+// Pause sleeps for a moment if a pause is due.
+func (p *Pauser) Pause() {
+	if !p.realtime || clock.Now() < p.next {
+		return
 	}
-	return true
+	// A signal ends it early, which does no harm.
+	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: int64(pauseTime)}, nil)
+	p.next = clock.Now() + clock.Cycles(pauseEvery)
 }
 
 // threads returns the numbers of the threads of this process.
@@ -80,14 +71,11 @@ func threads() (ids []int) {
 	return ids
 }
 
-// starved says whom a thread with a real-time policy may starve. turns means that threads of this
-// process which have that policy, too, get their turns; helpers, that they have it; others, that this process
+// starved says whom a thread with a real-time policy may starve. helpers means that the other threads of this process
+// have that policy, too, so that they get the core in its pauses; others, that this process
 // may run on cores that are not the thread's; reserve, that the kernel keeps time for threads of other policies.
-func starved(turns, helpers, others, reserve bool) (warning, cure string) {
+func starved(helpers, others, reserve bool) (warning, cure string) {
 	switch {
-	case !turns:
-		return "the engine's thread has the lowest real-time priority, and so have the threads that help it: if others spin too, requests and signals wait for ever",
-			"a priority of 2 or more (chrt -f 2), or RLIMIT_RTPRIO"
 	case !helpers && !others:
 		return "the engine's thread has a real-time policy, and the threads that help it have not, and no core of their own: requests and signals wait while it works or spins",
 			"one policy for the whole process (chrt without -R), or more cores for the process"

@@ -72,6 +72,10 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	}
 	v.measureLoad()
 	v.end()
+	if err != nil && verdict.Worst(v.result.Faults).Corruption() {
+		v.note(verdict.New(verdict.Failed, "the run goes on to its end", "%v", err)) // what was found is to be told all the same
+		err = nil
+	}
 	v.judge()
 	if v.remove != nil {
 		v.remove()
@@ -181,6 +185,14 @@ func (p *pids) add(role string, pid int) {
 		p.list = make(map[string][]int)
 	}
 	p.list[role] = append(p.list[role], pid)
+}
+
+func (p *pids) remove(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for role := range p.list {
+		p.list[role] = slices.DeleteFunc(p.list[role], func(is int) bool { return is == pid })
+	}
 }
 
 func (p *pids) of(role string) []int {
@@ -434,6 +446,9 @@ func (v *supervisor) end() {
 			}
 			select {
 			case e := <-v.events:
+				if e.exit != nil {
+					v.pids.remove(e.p.cmd.Process.Pid) // nobody waits for it any more
+				}
 				if e.exit != nil && e.exit.Success() {
 					e.p.ending = true
 				}

@@ -44,12 +44,13 @@ func Make(in string) (dir string, remove func(), err error) {
 func removeOld(in string) {
 	list, _ := filepath.Glob(filepath.Join(in, prefix+"*"))
 	for _, dir := range list {
-		f, err := os.Open(dir)
+		// Anybody may make something of that name: opening a FIFO would wait for its writer.
+		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 		if err != nil {
-			continue // it is another user's
+			continue // it is another user's, or no directory
 		}
 		st, err := f.Stat()
-		if err == nil && st.IsDir() && time.Since(st.ModTime()) > young && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if err == nil && time.Since(st.ModTime()) > young && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		_ = f.Close()

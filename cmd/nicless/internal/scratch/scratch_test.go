@@ -4,10 +4,12 @@ package scratch
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // A directory stays as long as the one who made it lives, however old it is. After that the next run removes it.
@@ -20,6 +22,7 @@ func TestOldDirectoriesAreRemoved(t *testing.T) {
 	fresh, err := os.MkdirTemp(in, prefix)
 	require.NoError(t, err)
 	old := time.Now().Add(-2 * young)
+	require.NoError(t, unix.Mkfifo(filepath.Join(in, prefix+"fifo"), 0o600)) // which is not waited for
 	require.NoError(t, os.Chtimes(mine, old, old))
 	require.NoError(t, os.Chtimes(killed, old, old))
 

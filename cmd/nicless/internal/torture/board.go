@@ -21,6 +21,13 @@ const boardFile = 3
 // setPID notes which process has a slot.
 func (b board) setPID(slot, pid int) { b.word(1 + allSlots + slot).Publish(uint64(pid)) }
 
+// clearPID notes that no process has the slot any more, unless another one than pid has it.
+func (b board) clearPID(slot, pid int) {
+	if w := b.word(1 + allSlots + slot); w.Observe() == uint64(pid) {
+		w.Publish(0)
+	}
+}
+
 // pids returns the process ids of the clients with these slots.
 func (b board) pids(slots ...int) (list []int) {
 	for _, slot := range slots {

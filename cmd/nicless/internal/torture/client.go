@@ -100,14 +100,14 @@ func (c *client) session() error {
 	}
 	for {
 		err := c.connection()
-		if err != nil && !verdict.IsTimeout(err) && gone(c.ctx) {
+		if err != nil && !outlives(err) && gone(c.ctx) {
 			return nicless.ErrDeviceGone
 		}
 		switch {
 		case errors.Is(err, errPeerLost):
 			c.count.PeersLost++
 		case errors.Is(err, errAgain):
-		case err != nil && !errors.Is(err, errClose) && !verdict.IsTimeout(err) && endsSoon(c.ctx):
+		case err != nil && !errors.Is(err, errClose) && !outlives(err) && endsSoon(c.ctx):
 			return nicless.ErrDeviceGone
 		default:
 			return err
@@ -121,6 +121,13 @@ func (c *client) session() error {
 			return err
 		}
 	}
+}
+
+// outlives reports whether an error counts although the engine has ended by now: no answer came while it was there,
+// or bytes are wrong, which arrive whole, or the completion says that they did not.
+func outlives(err error) bool {
+	f := verdict.Of(err)
+	return verdict.IsTimeout(err) || f != nil && f.Kind == verdict.WrongBytes
 }
 
 // measure returns the resources of this process without a connection. It first connects once

@@ -74,10 +74,10 @@ func (r *run) handle(e event) error {
 		}
 		return nil
 	case isFault:
-		if p.ending && p.spec.Role != roleClient {
+		f := e.report.Fault
+		if p.ending && p.spec.Role != roleClient && !f.Kind.Corruption() {
 			return nil
 		}
-		f := e.report.Fault
 		f.Who = p.name
 		if !e.report.Last { // it could not be judged, and the process goes on
 			r.note(f)
@@ -128,6 +128,9 @@ func (r *run) handle(e event) error {
 func (r *run) ended(p *process, s *os.ProcessState) error {
 	delete(r.all, p)
 	r.keep(p)
+	if r.leaving && p.spec.Role != roleEngine {
+		r.board.clearPID(p.spec.slot(), p.cmd.Process.Pid) // nobody waits for it, or takes its place
+	}
 	if !p.ending {
 		return r.broken(p.name, "it runs until it is told to end", "it has ended by itself: %v\n%s", s, tail(p.stderr.String()))
 	}

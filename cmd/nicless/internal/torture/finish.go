@@ -24,7 +24,7 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.during(ctx, max(mostPause, r.resumed-verdict.Now())); err != nil {
 		return err
 	}
-	r.visitor.ending = true
+	r.leaving, r.visitor.ending = true, true
 	r.visitor.tell(Order{Do: doClose})
 	for _, do := range []struct {
 		order, what string
@@ -109,6 +109,9 @@ func (r *run) end() {
 				if e.p == r.engine && e.p.stderr.Len() > 0 { // its standard error may say why clients found it gone
 					_ = r.broken(e.p.name, "nothing on standard error", "%v\n%s", e.exit, tail(e.p.stderr.String()))
 				}
+			case e.report.Fault != nil && e.report.Fault.Kind.Corruption():
+				e.report.Fault.Who = e.p.name
+				r.note(e.report.Fault) // the run ends for another reason, which does not excuse it
 			case e.report.Count != nil:
 				e.p.count = *e.report.Count
 			}

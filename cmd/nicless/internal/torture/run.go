@@ -63,6 +63,7 @@ type run struct {
 	orphans       []Orphan // the visitor's orphans
 	hostile       [hostileSlots]*process
 	all           map[*process]struct{} // all processes that have not ended
+	leaving       bool                  // clients have been told to end, and are not started again
 	closing       bool                  // the run is in its last phase, in which the engine ends
 
 	board    board
@@ -103,6 +104,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	r.end()
 	r.resuming.Wait()
 	r.result.Seconds = time.Since(begin).Seconds()
+	if err != nil && !errors.Is(err, errFault) && verdict.Worst(r.result.Faults).Corruption() {
+		err = r.broken("the supervisor", "the run goes on to its end", "%v", err) // what was found is to be told all the same
+	}
 	r.judge()
 	if errors.Is(err, errFault) {
 		err = nil

@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -66,8 +68,16 @@ func TestNoAnswer(t *testing.T) {
 	if len(withoutCore(os.Getpid())) == 0 {
 		t.Skip("this kernel does not count how long threads wait for a core")
 	}
-	for _, what := range []string{"engine", "receiver"} {
-		t.Run(what, func(t *testing.T) {
+	const onTheWay = `of \d+ writes \d+ have completed, and \d+ chunks have a credit; nothing came for 2s`
+	for _, c := range []struct {
+		what, why string
+		chunks    int // that come after it stands still
+	}{
+		{"engine", onTheWay, 256},
+		{"receiver", onTheWay, 256},
+		{"receiver", `the receiver has all \d+ bytes, and has not told their SHA-256 in 2s`, 0},
+	} {
+		t.Run(fmt.Sprintf("%s, %d chunks before the end", c.what, c.chunks), func(t *testing.T) {
 			for {
 				p := newPlace(t)
 				p.input(t, 1<<20)
@@ -78,19 +88,32 @@ func TestNoAnswer(t *testing.T) {
 				require.NoError(t, err)
 				ended := make(chan result, 1)
 				go func() { ended <- finish(t, send) }()
-				_, err = in.Write(content(1<<20 + 2*slots*4096)) // the copy is under way then
+				const first = 1<<20 + 2*slots*4096
+				_, err = in.Write(content(first)) // the copy is under way then
 				require.NoError(t, err)
-				stopped := map[string]*role{"engine": engine, "receiver": recv}[what].cmd.Process
+				if c.chunks == 0 {
+					await.Until(t, "the receiver has all chunks", func() bool {
+						st, err := os.Stat(partPath(p.path("out"), recv.cmd.Process.Pid))
+						return err == nil && st.Size() == first
+					})
+				}
+				stopped := map[string]*role{"engine": engine, "receiver": recv}[c.what].cmd.Process
 				require.NoError(t, stopped.Signal(unix.SIGSTOP))
-				go func() { _, _ = in.Write(content(1 << 20)) }()
+				go func() {
+					_, _ = in.Write(content(c.chunks * 4096))
+					if c.chunks == 0 {
+						_ = in.Close()
+					}
+				}()
 				r := <-ended
 				require.NoError(t, stopped.Signal(unix.SIGCONT))
 				in.Close()
 				recv.wait()
 				engine.end(t)
-				assert.NoFileExists(t, p.path("out"))
-				assert.Regexp(t, `^filecopy: error: (no answer|not judged): of \d+ writes \d+ have completed, and \d+ chunks have a credit; `+
-					`nothing came for 2s \(of .* s: engine without a core .* s, sender .* s, receiver .* s\)\n$`, r.stderr)
+				if c.chunks > 0 { // otherwise the receiver has all it needs when it goes on
+					assert.NoFileExists(t, p.path("out"))
+				}
+				assert.Regexp(t, `^filecopy: error: (no answer|not judged): `+c.why+` \(of .* s: engine without a core .* s, sender .* s, receiver .* s\)\n$`, r.stderr)
 				if r.code != 7 {
 					assert.Equal(t, 6, r.code)
 					return

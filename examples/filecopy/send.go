@@ -125,10 +125,13 @@ func transfer(parent context.Context, in *os.File, size int64, answer time.Durat
 	}
 	var m message
 	if err == nil {
+		begun := n.who.mark()
 		select {
 		case m = <-last:
 		case <-ctx.Done():
 			err = ctx.Err()
+		case <-time.After(answer):
+			err = n.who.judge(timeout(fmt.Sprintf("the receiver has all %d bytes, and has not told their SHA-256 in %v", total, answer)), begun)
 		}
 	}
 	if err != nil {

@@ -25,20 +25,27 @@ func (k talk) pings(count int) {
 // pinging begins to send echo requests, one in so many seconds. pinged ends it: with a count of its own, ping
 // would wait for the last answers only for two round trips. In a user namespace the interval may be as short as
 // for root.
-func (k talk) pinging(every string) *process {
+func (k talk) pinging(every string) pings {
 	k.from.t.Helper()
 	proctest.Need(k.from.t, "ping")
-	return k.from.start("ping", "-n", "-i", every, k.address)
+	dropped := k.from.dropped() + k.to.dropped()
+	return pings{k.from.start("ping", "-n", "-i", every, k.address), dropped}
+}
+
+// pings is a process that sends echo requests, and how many packets both nodes had dropped before.
+type pings struct {
+	*process
+	dropped int
 }
 
 // laterAnswers is how many later requests have to be answered before one without an answer counts as lost: packets
 // are not overtaken by as many.
 const laterAnswers = 100
 
-// pinged waits until the first so many requests of pinging are answered. One may be lost, as in every network, if
-// the interfaces say that they have dropped packets: they do that if a peer takes nothing for 100 ms, which
+// pinged waits until the first so many requests of pinging are answered. Some may be lost, as in every network, if
+// the interfaces say that they have dropped as many packets meanwhile: they do that if a peer takes nothing for 100 ms, which
 // happens when its process gets no core. Then later requests have to be answered.
-func (k talk) pinged(p *process, count int) {
+func (k talk) pinged(p pings, count int) {
 	k.from.t.Helper()
 	var lost []int
 	p.until(fmt.Sprintf("answers to the requests 1 to %d, or to %d later ones", count, laterAnswers), func(said string) bool {
@@ -60,8 +67,8 @@ func (k talk) pinged(p *process, count int) {
 	if len(lost) == 0 {
 		return
 	}
-	if dropped := k.from.dropped() + k.to.dropped(); dropped < len(lost) {
-		require.Fail(k.from.t, "packets vanished", "requests %v of %s to %s were not answered, and %d packets were dropped.\n%s\n%s",
+	if dropped := k.from.dropped() + k.to.dropped() - p.dropped; dropped < len(lost) {
+		require.Fail(k.from.t, "packets vanished", "requests %v of %s to %s were not answered, and %d packets were dropped meanwhile.\n%s\n%s",
 			lost, k.from.address(), k.address, dropped, k.from.counts(), k.to.counts())
 	}
 	k.from.t.Logf("requests %v of %s to %s were lost: the interfaces have dropped packets", lost, k.from.address(), k.address)

@@ -6,9 +6,10 @@
 //
 //   - Time in which a thread of this process, or of a process that descends from it, was ready to
 //     run and had no core does not count (package schedstat), nor does time that the hypervisor
-//     gave to others. But at least a tenth of all time counts, so that a wait ends on any machine.
+//     gave to others. But at least a tenth of the time counts in which the waiting thread could look.
 //   - Time in which the waiting thread itself was held up counts only in part, so a machine that
-//     was suspended, or a kernel that does not count delays, does no harm.
+//     was suspended, or a kernel that does not count delays, does no harm. If it hardly ever runs,
+//     the limit of go test comes first.
 //   - Where a wait says how far the awaited work is, patience begins anew whenever that changes.
 //
 // Patience is 30 s: what a test waits for takes at most a second or two on a machine with nothing

@@ -1,0 +1,63 @@
+//go:build linux
+
+package steady
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fuzzScript runs .ci/fuzz in a module that has a package with a target, one without, and one that does
+// not compile.
+func fuzzScript(t *testing.T, env ...string) (said string, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	script, err := os.ReadFile("../../.ci/fuzz")
+	require.NoError(t, err)
+	for name, text := range map[string]string{
+		".ci/fuzz":              string(script),
+		"go.mod":                "module planted\n\ngo 1.26\n",
+		"target/a_test.go":      "package target\n\nimport \"testing\"\n\nfunc FuzzNothing(f *testing.F) { f.Fuzz(func(*testing.T, byte) {}) }\n",
+		"deadline/a_test.go":    "package deadline\n\nimport (\n\t\"context\"\n\t\"testing\"\n)\n\nfunc FuzzFails(f *testing.F) { f.Fatal(context.DeadlineExceeded) }\n",
+		"none/a_test.go":        "package none\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n",
+		"broken/broken_test.go": "package broken\n\nfunc FuzzBroken(f *testing.F) {}\n",
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	cmd := exec.Command("sh", ".ci/fuzz")
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GO=go", "FUZZ=.", "FUZZTIME=1x"), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestFuzzScriptNeedsATarget(t *testing.T) {
+	said, err := fuzzScript(t, "PACKAGES=./none ./target")
+	require.NoError(t, err, said)
+	require.Contains(t, said, "FuzzNothing: ")
+
+	for env, why := range map[string]string{
+		"PACKAGES=./none":   "no fuzz target matches . in ./none",
+		"PACKAGES=./nosuch": "nosuch",
+		"PACKAGES=./broken": "planted/broken does not list its fuzz targets",
+	} {
+		said, err := fuzzScript(t, env)
+		require.Error(t, err, "%s: %s", env, said)
+		require.Contains(t, said, why)
+	}
+	said, err = fuzzScript(t, "PACKAGES=./target", "FUZZ=NoSuch")
+	require.Error(t, err, said)
+}
+
+// A target that fails with the words with which Go's fuzzer ends its own time has failed.
+func TestFuzzScriptKnowsGosOwnDeadline(t *testing.T) {
+	said, err := fuzzScript(t, "PACKAGES=./deadline")
+	require.Error(t, err, said)
+	require.Contains(t, said, "FAIL: FuzzFails")
+}

@@ -64,3 +64,16 @@ func TestStageOfCIFails(t *testing.T) {
 	require.Contains(t, said, "races of foreign programs: 2 runs repeated\n")
 	require.NotContains(t, said, "another")
 }
+
+// A stage that starts something beside its steps and does not wait for it fails, because nobody would see how
+// that ends.
+func TestStageOfCIWaitsForAll(t *testing.T) {
+	said, err := plant(t, map[string]string{"one": "beside lost false\nstep first true"}, "one")
+	require.Error(t, err, said)
+	require.Contains(t, said, "FAILED: one: the stage ends without together, so nobody has waited for: lost")
+	said, err = plant(t, map[string]string{"one": "beside lost false\nstep first true\ntogether"}, "one")
+	require.Error(t, err, said)
+	require.Contains(t, said, "FAILED (status 1)")
+	said, err = plant(t, map[string]string{"one": "beside found true\nstep first true\ntogether"}, "one")
+	require.NoError(t, err, said)
+}

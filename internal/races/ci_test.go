@@ -77,3 +77,23 @@ func TestStageOfCIWaitsForAll(t *testing.T) {
 	said, err = plant(t, map[string]string{"one": "beside found true\nstep first true\ntogether"}, "one")
 	require.NoError(t, err, said)
 }
+
+// A commit that does not exist is no reason to compare with nothing.
+func TestQuickCheckNeedsItsBase(t *testing.T) {
+	for _, program := range []string{"bash", "git"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	text, err := os.ReadFile("../../.ci/check")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".ci"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".ci", "check"), text, 0o755))
+	cmd := exec.Command("bash", ".ci/check")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "BASE=nosuch", "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), ".ci/check: BASE=nosuch is no commit")
+}

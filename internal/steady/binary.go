@@ -54,15 +54,16 @@ func (b binary) run(ctx context.Context, run, procs int, more []string) ([]Failu
 	return list, nil
 }
 
-// start runs the binary in the directory of its package, as go test does. It returns what the
-// binary printed, and how it ended, "" for status 0. Processes that it leaves behind are killed.
+// start runs the binary in the directory of its package, as go test does, and like go test lets os.Exit(0) panic
+// in the middle of a test. It returns what the binary printed, and how it ended, "" for status 0. Processes that
+// it leaves behind are killed.
 func (b binary) start(ctx context.Context, procs int, args []string) (text []byte, ended string, err error) {
 	out, err := os.CreateTemp("", "steady-output") // no pipe, which a process left behind would hold open
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { _, _ = out.Close(), os.Remove(out.Name()) }()
-	c := exec.CommandContext(ctx, b.path, args...)
+	c := exec.CommandContext(ctx, b.path, append([]string{"-test.paniconexit0"}, args...)...)
 	c.Dir = b.dir
 	c.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", procs), "PWD="+b.dir)
 	c.Stdout, c.Stderr = out, out

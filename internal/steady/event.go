@@ -5,6 +5,7 @@ package steady
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"slices"
@@ -22,8 +23,8 @@ type event struct{ Action, Test, Output string }
 type verdict struct{ test, output string }
 
 // parse reads the events of one test binary and returns what failed. A test whose subtest failed is
-// left out. ended says how the process ended, "" if with status 0: then tests that have begun and not
-// ended failed too, because the process ended in the middle of them.
+// left out. ended says how the process ended, "" if with status 0. Whatever it says, tests that have begun and
+// not ended failed too, because the process ended in the middle of them: a test that calls exit may do so with 0.
 func parse(r io.Reader, ended string) (failed []verdict, err error) {
 	output := make(map[string]*bytes.Buffer)
 	open := make(map[string]bool) // tests that have begun and not ended
@@ -60,13 +61,10 @@ func parse(r io.Reader, ended string) (failed []verdict, err error) {
 			return nil, err
 		}
 	}
-	if ended == "" {
-		return nil, nil
-	}
 	for test := range open {
 		if test != "" {
 			bad[test] = true
-			output[test].WriteString("\nthe process ended while this test ran: " + ended + "\n")
+			output[test].WriteString("\nthe process ended while this test ran: " + cmp.Or(ended, "status 0") + "\n")
 		}
 	}
 	delete(bad, "") // the package fails whenever a test does
@@ -75,7 +73,7 @@ func parse(r io.Reader, ended string) (failed []verdict, err error) {
 			failed = append(failed, verdict{test, end(output[test].String())})
 		}
 	}
-	if len(failed) == 0 {
+	if len(failed) == 0 && ended != "" {
 		var all string
 		if output[""] != nil {
 			all = output[""].String()

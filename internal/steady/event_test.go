@@ -44,8 +44,20 @@ func TestFailureOutsideTests(t *testing.T) {
 	require.Equal(t, []verdict{{"", "\nsignal: killed\n"}}, failed)
 }
 
-func TestNothingFails(t *testing.T) {
+// A status of 0 does not tell that all went well.
+func TestStatusZeroInTheMiddle(t *testing.T) {
 	failed, err := parse(strings.NewReader(`{"Action":"run","Test":"TestA"}`), "")
+	require.NoError(t, err)
+	require.Equal(t, []verdict{{"TestA", "\nthe process ended while this test ran: status 0\n"}}, failed)
+	failed, err = parse(strings.NewReader(events), "")
+	require.NoError(t, err)
+	require.Equal(t, []verdict{{"TestA/b", "said b\n"}}, failed)
+}
+
+func TestNothingFails(t *testing.T) {
+	failed, err := parse(strings.NewReader(`{"Action":"run","Test":"TestA"}
+{"Action":"pass","Test":"TestA"}
+{"Action":"pass"}`), "")
 	require.NoError(t, err)
 	require.Empty(t, failed)
 }

@@ -37,7 +37,7 @@ func TestPlantedFailuresAreFound(t *testing.T) {
 		tests[f.Test]++
 		require.NotZero(t, f.Seed)
 	}
-	require.Equal(t, map[string]int{"TestFirstFails/part": 1, "TestFirstIsKilled": 1}, tests, log.String())
+	require.Equal(t, map[string]int{"TestFirstFails/part": 1, "TestFirstIsKilled": 1, "TestFirstExits": 1}, tests, log.String())
 	var text bytes.Buffer
 	r.Print(&text)
 	require.Contains(t, text.String(), "tests planted/tests TestFirstFails/part: failed once\n")

@@ -19,12 +19,30 @@ const tries = 3
 // DidNotRepeat begins the output of a fuzz target that failed with an input that does not fail alone.
 const DidNotRepeat = "did not repeat: "
 
-var written = regexp.MustCompile(`Failing input written to (testdata/fuzz/\S+)`)
+var (
+	written = regexp.MustCompile(`Failing input written to testdata/fuzz/(\S+)`)
+	seed    = regexp.MustCompile(`(?m)^failure while testing seed corpus entry: (\S+)`)
+	// The line that Go's fuzzer writes at the end of its time. A test that fails with these words has a file
+	// and a line before them.
+	timeOver = regexp.MustCompile(`(?m)^    context deadline exceeded$`)
+)
+
+// failing returns the name of the input, TARGET/NAME, with which a target has failed, "" if the output names
+// none, and whether the input is new.
+func failing(text []byte) (name string, isNew bool) {
+	if m := written.FindSubmatch(text); m != nil {
+		return string(m[1]), true
+	}
+	if m := seed.FindSubmatch(text); m != nil {
+		return string(m[1]), false
+	}
+	return "", false
+}
 
 // fuzz runs each fuzz target of a binary for a time. A failing input is run alone, while the load
 // stands still. If it fails again it is an error of the code, and stays where Go has put it, in
-// testdata. If not, the target is not steady. Then the input is removed, and is in the output. Both
-// are failures.
+// testdata. If not, the target is not steady. Then the input is removed, unless it is a seed, and is in the
+// output. Both are failures.
 //
 // With few cores Go's fuzzer may report the end of its own time as a failure without an input. That
 // is no failure.
@@ -50,14 +68,14 @@ func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, lo
 		if err != nil || ctx.Err() != nil {
 			return list, err
 		}
-		input := written.FindSubmatch(text)
-		if ended == "" || input == nil && strings.Contains(string(text), "context deadline exceeded") {
+		input, isNew := failing(text)
+		if ended == "" || input == "" && timeOver.Match(text) {
 			continue
 		}
 		f := Failure{b.suite.Name, b.pkg, target, run, procs, 0, b.repeat(target, procs), end(string(text))}
-		if input == nil {
+		if input == "" {
 			f.Output = DidNotRepeat + "it failed without an input: " + ended + "\n" + f.Output
-		} else if err := b.again(ctx, &f, string(input[1]), load); err != nil {
+		} else if err := b.again(ctx, &f, input, isNew, load); err != nil {
 			return list, err
 		}
 		list = append(list, f)
@@ -66,22 +84,29 @@ func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, lo
 }
 
 // again runs a failing input alone.
-func (b binary) again(ctx context.Context, f *Failure, input string, load *running) error {
+func (b binary) again(ctx context.Context, f *Failure, input string, isNew bool, load *running) error {
 	load.signal(syscall.SIGSTOP)
 	defer load.signal(syscall.SIGCONT)
-	name := f.Test + "/" + filepath.Base(input)
-	f.Repeat = b.repeat(name, f.Procs)
+	f.Repeat = b.repeat(input, f.Procs)
+	path := filepath.Join(b.dir, "testdata", "fuzz", input)
+	what := path
+	if !isNew {
+		what = "the seed " + input // a file or an argument of Add
+	}
 	for range tries {
-		_, ended, err := b.start(ctx, f.Procs, []string{"-test.run=^" + strings.ReplaceAll(name, "/", "$/^") + "$", "-test.timeout=5m"})
+		_, ended, err := b.start(ctx, f.Procs, []string{"-test.run=^" + strings.ReplaceAll(input, "/", "$/^") + "$", "-test.timeout=5m"})
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 		if ended != "" {
-			f.Output = "repeats, with " + filepath.Join(b.dir, input) + "\n" + f.Output
+			f.Output = "repeats, with " + what + "\n" + f.Output
 			return nil
 		}
 	}
-	path := filepath.Join(b.dir, input)
+	if !isNew {
+		f.Output = fmt.Sprintf("%s%s passes %d times alone\n%s", DidNotRepeat, what, tries, f.Output)
+		return nil
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err

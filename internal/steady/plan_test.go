@@ -49,18 +49,22 @@ func TestPlantedInputs(t *testing.T) {
 	planted(t)
 	var log bytes.Buffer
 	p := Plan{Suites: []Suite{{Name: "fuzz", Packages: []string{"./fuzz"}, Fuzz: true}}, Runs: 1, Procs: []int{2},
-		FuzzTime: 10 * time.Minute, Log: &log} // both fail long before
+		FuzzTime: 10 * time.Minute, Log: &log} // all fail long before
 	r, err := p.Run(t.Context())
 	require.NoError(t, err, log.String())
-	require.Len(t, r.Failures, 2, log.String())
-	chance, wrong := r.Failures[0], r.Failures[1]
+	require.Len(t, r.Failures, 4, log.String())
+	chance, seed, once, wrong := r.Failures[0], r.Failures[1], r.Failures[2], r.Failures[3]
 	require.Equal(t, "FuzzChance", chance.Test)
 	require.True(t, strings.HasPrefix(chance.Output, DidNotRepeat), chance.Output)
 	require.Contains(t, chance.Output, "go test fuzz v1") // the input
 	require.True(t, strings.HasPrefix(wrong.Output, "repeats, with "), wrong.Output)
+	require.True(t, strings.HasPrefix(seed.Output, "repeats, with the seed FuzzSeed/seed#0\n"), seed.Output)
+	require.Contains(t, seed.Repeat, "-run '^FuzzSeed$/^seed#0$'")
+	require.True(t, strings.HasPrefix(once.Output, DidNotRepeat+"the seed FuzzSeedOnce/file passes 3 times alone\n"), once.Output)
 	left, err := filepath.Glob("fuzz/testdata/fuzz/*/*")
 	require.NoError(t, err)
-	require.Len(t, left, 1, "the input that repeats stays")
+	require.Len(t, left, 2, "the input that repeats stays, and so does a seed")
+	require.Contains(t, left, "fuzz/testdata/fuzz/FuzzSeedOnce/file")
 }
 
 func TestTimeLimit(t *testing.T) {

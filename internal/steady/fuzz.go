@@ -19,6 +19,13 @@ const tries = 3
 // DidNotRepeat begins the output of a fuzz target that failed with an input that does not fail alone.
 const DidNotRepeat = "did not repeat: "
 
+// hungAfter is the time after which Go's fuzzer calls an execution hung. If its own time ends
+// before, it stops an input that hangs, and passes.
+const hungAfter = 10 * time.Second
+
+// DefaultFuzzTime finds an input that begins to hang in the first 20 s.
+const DefaultFuzzTime = 30 * time.Second
+
 var (
 	written = regexp.MustCompile(`Failing input written to testdata/fuzz/(\S+)`)
 	seed    = regexp.MustCompile(`(?m)^failure while testing seed corpus entry: (\S+)`)

@@ -3,7 +3,9 @@
 package steady
 
 import (
+	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,4 +23,12 @@ func TestWhatFuzzersSay(t *testing.T) {
 	require.True(t, timeOver.MatchString("--- FAIL: FuzzA (10.01s)\n    context deadline exceeded\nFAIL\n"))
 	require.False(t, timeOver.MatchString("--- FAIL: FuzzA (0.01s)\n    a_test.go:12: context deadline exceeded\n"))
 	require.False(t, timeOver.MatchString("--- FAIL: FuzzA (0.01s)\n    --- FAIL: FuzzA (0.00s)\n        context deadline exceeded\n"))
+}
+
+// With less time than Go's fuzzer needs to call an input hung, it would pass.
+func TestFuzzTimeFindsHangs(t *testing.T) {
+	p := Plan{Suites: []Suite{{Name: "fuzz", Fuzz: true}}, Runs: 1, Procs: []int{1}, FuzzTime: 10 * time.Second, Log: io.Discard}
+	_, err := p.Run(t.Context())
+	require.ErrorContains(t, err, "10s for each fuzz target")
+	require.Greater(t, DefaultFuzzTime, 2*hungAfter)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,7 +21,7 @@ type Plan struct {
 	Procs    []int // numbers for GOMAXPROCS
 	Load     Load
 	Limit    time.Duration // no limit if 0: then what runs is stopped, and does not count
-	FuzzTime time.Duration // of each fuzz target
+	FuzzTime time.Duration // of each fuzz target, more than 10 s
 	More     []string      // further arguments of test binaries
 	Log      io.Writer     // a line for each run, and for each failure
 }
@@ -32,6 +33,9 @@ var ErrLimit = errors.New("the time limit is over")
 // end, ErrLimit, or a load that has ended.
 func (p Plan) Run(ctx context.Context) (report *Report, err error) {
 	report = &Report{}
+	if slices.ContainsFunc(p.Suites, func(s Suite) bool { return s.Fuzz }) && p.FuzzTime <= hungAfter {
+		return report, fmt.Errorf("%v for each fuzz target: Go's fuzzer calls an input hung after %v, so it needs more", p.FuzzTime, hungAfter)
+	}
 	dir, err := os.MkdirTemp("", "steady")
 	if err != nil {
 		return report, err

@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/nicless/nicless/internal/steady"
 )
@@ -51,7 +50,7 @@ func run() (failures bool, err error) {
 	l := flags.String("load", "", "changes of the load as a `list` of busy=N, memory=MIB and disk=MIB; 0 leaves a part out")
 	limit := flags.Duration("for", 0, "end all runs after this `time`; the suite that runs then does not count")
 	file := flags.String("o", "", "write the failures with their outputs into a `file`, as JSON")
-	fuzzTime := flags.Duration("fuzztime", 10*time.Second, "the `time` for each fuzz target")
+	fuzzTime := flags.Duration("fuzztime", steady.DefaultFuzzTime, "the `time` for each fuzz target, more than 10 s; an input that begins to hang in the last 10 s is not found")
 	packages := flags.String("packages", "", "a `list` of packages, in place of those of the suites")
 	only := flags.String("run", "", "only tests that match a `pattern`, as with go test")
 	explore := flags.Bool("explore", false, "with -explore, for -packages whose tests have that flag")

@@ -30,28 +30,27 @@ const longest = "90m"
 
 // run runs all tests of a binary in a new order. It returns nothing if ctx has ended meanwhile,
 // because then the tests have been killed.
-func (b binary) run(ctx context.Context, run, procs int, more []string) ([]Failure, error) {
+func (b binary) run(ctx context.Context, run, procs int, more []string) (list []Failure, n tally, err error) {
 	seed := rand.Uint64N(1 << 53)
 	args := append([]string{"-test.v=test2json", fmt.Sprintf("-test.shuffle=%d", seed), "-test.timeout=" + longest}, b.suite.Args...)
 	text, ended, err := b.start(ctx, procs, append(args, more...))
 	if err != nil || ctx.Err() != nil {
-		return nil, err
+		return nil, n, err
 	}
 	c := exec.Command(b.converter, "-t", "-p", b.pkg)
 	c.Stdin = bytes.NewReader(text)
 	events, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf("test2json: %w", err)
+		return nil, n, fmt.Errorf("test2json: %w", err)
 	}
-	verdicts, err := parse(bytes.NewReader(events), ended)
+	verdicts, n, err := parse(bytes.NewReader(events), ended)
 	if err != nil {
-		return nil, err
+		return nil, n, err
 	}
-	var list []Failure
 	for _, v := range verdicts {
 		list = append(list, Failure{b.suite.Name, b.pkg, v.test, run, procs, seed, b.repeat(v.test, procs), v.output})
 	}
-	return list, nil
+	return list, n, nil
 }
 
 // start runs the binary in the directory of its package, as go test does, and like go test lets os.Exit(0) panic
@@ -87,6 +86,9 @@ func (b binary) start(ctx context.Context, procs int, args []string) (text []byt
 // repeat returns the command that runs one test, or all if there is no name.
 func (b binary) repeat(test string, procs int) string {
 	command := fmt.Sprintf("GOMAXPROCS=%d go test", procs)
+	if os.Getenv("CI") == "true" {
+		command = "CI=true " + command
+	}
 	if b.suite.Race {
 		command += " -race"
 	}

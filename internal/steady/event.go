@@ -22,10 +22,24 @@ type event struct{ Action, Test, Output string }
 // printed outside tests.
 type verdict struct{ test, output string }
 
-// parse reads the events of one test binary and returns what failed. A test whose subtest failed is
-// left out. ended says how the process ended, "" if with status 0. Whatever it says, tests that have begun and
-// not ended failed too, because the process ended in the middle of them: a test that calls exit may do so with 0.
-func parse(r io.Reader, ended string) (failed []verdict, err error) {
+// A tally counts tests, with their subtests. Those that skip have not run.
+type tally struct{ ran, skipped int }
+
+func (n *tally) count(e event) {
+	switch {
+	case e.Test == "": // the package
+	case e.Action == "skip":
+		n.skipped++
+	case e.Action == "pass" || e.Action == "fail":
+		n.ran++
+	}
+}
+
+// parse reads the events of one test binary and returns what failed, and how many tests ran. A test whose
+// subtest failed is left out. ended says how the process ended, "" if with status 0. Whatever it says, tests that
+// have begun and not ended failed too, because the process ended in the middle of them: a test that calls exit
+// may do so with 0.
+func parse(r io.Reader, ended string) (failed []verdict, n tally, err error) {
 	output := make(map[string]*bytes.Buffer)
 	open := make(map[string]bool) // tests that have begun and not ended
 	bad := make(map[string]bool)
@@ -42,6 +56,7 @@ func parse(r io.Reader, ended string) (failed []verdict, err error) {
 				output[e.Test] = new(bytes.Buffer)
 				order = append(order, e.Test)
 			}
+			n.count(e)
 			switch e.Action {
 			case "output":
 				output[e.Test].WriteString(e.Output)
@@ -58,7 +73,7 @@ func parse(r io.Reader, ended string) (failed []verdict, err error) {
 			break
 		}
 		if err != nil {
-			return nil, err
+			return nil, n, err
 		}
 	}
 	for test := range open {
@@ -80,7 +95,7 @@ func parse(r io.Reader, ended string) (failed []verdict, err error) {
 		}
 		failed = append(failed, verdict{"", end(all + "\n" + ended + "\n")})
 	}
-	return failed, nil
+	return failed, n, nil
 }
 
 func end(s string) string {

@@ -53,13 +53,13 @@ func failing(text []byte) (name string, isNew bool) {
 //
 // With few cores Go's fuzzer may report the end of its own time as a failure without an input. That
 // is no failure.
-func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, load *running) (list []Failure, err error) {
+func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, load *running) (list []Failure, n tally, err error) {
 	names, ended, err := b.start(ctx, procs, []string{"-test.list=^Fuzz"})
 	if err != nil || ctx.Err() != nil {
-		return nil, err
+		return nil, n, err
 	}
 	if ended != "" {
-		return nil, fmt.Errorf("%s does not list its fuzz targets: %s\n%s", b.pkg, ended, names)
+		return nil, n, fmt.Errorf("%s does not list its fuzz targets: %s\n%s", b.pkg, ended, names)
 	}
 	for _, target := range strings.Fields(string(names)) {
 		if !strings.HasPrefix(target, "Fuzz") {
@@ -67,14 +67,15 @@ func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, lo
 		}
 		cache, err := os.MkdirTemp("", "steady-fuzz")
 		if err != nil {
-			return nil, err
+			return nil, n, err
 		}
 		text, ended, err := b.start(ctx, procs, []string{"-test.run=^$", "-test.fuzz=^" + target + "$", "-test.fuzztime=" + each.String(),
 			"-test.fuzzminimizetime=1x", "-test.fuzzcachedir=" + cache, "-test.timeout=0"})
 		_ = os.RemoveAll(cache)
 		if err != nil || ctx.Err() != nil {
-			return list, err
+			return list, n, err
 		}
+		n.ran++
 		input, isNew := failing(text)
 		if ended == "" || input == "" && timeOver.Match(text) {
 			continue
@@ -83,11 +84,11 @@ func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, lo
 		if input == "" {
 			f.Output = DidNotRepeat + "it failed without an input: " + ended + "\n" + f.Output
 		} else if err := b.again(ctx, &f, input, isNew, load); err != nil {
-			return list, err
+			return list, n, err
 		}
 		list = append(list, f)
 	}
-	return list, nil
+	return list, n, nil
 }
 
 // again runs a failing input alone.

@@ -88,19 +88,22 @@ func (p Plan) runSuite(ctx context.Context, s *SuiteReport, binaries []binary, p
 		mu     sync.Mutex
 		wg     sync.WaitGroup
 		failed int
+		all    tally
 		first  error
 	)
 	next := make(chan binary)
 	for range beside {
 		wg.Go(func() {
 			for b := range next {
-				list, err := p.runBinary(ctx, b, run, procs, load)
+				list, n, err := p.runBinary(ctx, b, run, procs, load)
 				mu.Lock()
 				for _, f := range list {
 					_, _ = fmt.Fprintf(p.Log, "FAIL %s %s %s (GOMAXPROCS %d, seed %d)\n", f.Suite, f.Package, f.Test, f.Procs, f.Seed)
 				}
 				report.Failures = append(report.Failures, list...)
 				failed += len(list)
+				all.ran += n.ran
+				all.skipped += n.skipped
 				if first == nil {
 					first = err
 				}
@@ -119,16 +122,18 @@ func (p Plan) runSuite(ctx context.Context, s *SuiteReport, binaries []binary, p
 		return context.Cause(ctx)
 	}
 	s.Runs++
+	s.Ran += all.ran
+	s.Skipped += all.skipped
 	if failed > 0 {
 		s.Failed++
 	}
 	took := time.Since(begun)
 	s.Times = append(s.Times, took)
-	_, _ = fmt.Fprintf(p.Log, "%s: run %d with GOMAXPROCS %d: %d failed, %v\n", s.Name, run, procs, failed, took.Round(time.Second))
+	_, _ = fmt.Fprintf(p.Log, "%s: run %d with GOMAXPROCS %d: %d failed, %d skipped, %v\n", s.Name, run, procs, failed, all.skipped, took.Round(time.Second))
 	return first
 }
 
-func (p Plan) runBinary(ctx context.Context, b binary, run, procs int, load *running) ([]Failure, error) {
+func (p Plan) runBinary(ctx context.Context, b binary, run, procs int, load *running) ([]Failure, tally, error) {
 	if b.suite.Fuzz {
 		return b.fuzz(ctx, run, procs, p.FuzzTime, load)
 	}

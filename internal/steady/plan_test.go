@@ -21,6 +21,7 @@ func planted(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/planted")))
 	t.Setenv("STEADY_PLANTED", t.TempDir())
+	t.Setenv("CI", "")
 	t.Chdir(dir)
 }
 
@@ -32,6 +33,8 @@ func TestPlantedFailuresAreFound(t *testing.T) {
 	r, err := p.Run(t.Context())
 	require.NoError(t, err, log.String())
 	require.Equal(t, 4, r.Suites[0].Runs)
+	require.NotZero(t, r.Suites[0].Skipped)
+	require.NoError(t, r.Nothing())
 	tests := make(map[string]int)
 	for _, f := range r.Failures {
 		tests[f.Test]++
@@ -73,6 +76,26 @@ func TestTimeLimit(t *testing.T) {
 	r, err := p.Run(t.Context())
 	require.ErrorIs(t, err, ErrLimit)
 	require.Empty(t, r.Failures, "a test that was stopped has not failed")
+	require.EqualError(t, r.Nothing(), "suite tests has no whole run")
+}
+
+func TestNothingRuns(t *testing.T) {
+	planted(t)
+	for pattern, why := range map[string]string{"NoSuch": "no test of suite tests ran (0 skipped)", "TestSkips": "no test of suite tests ran (1 skipped)"} {
+		p := Plan{Suites: []Suite{{Name: "tests", Packages: []string{"./tests"}}}, Runs: 1, Procs: []int{1}, More: []string{"-test.run=" + pattern}, Log: new(bytes.Buffer)}
+		r, err := p.Run(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, r.Failures)
+		require.EqualError(t, r.Nothing(), why)
+	}
+}
+
+func TestCommandsHaveTheEnvironment(t *testing.T) {
+	b := binary{suite: &Suite{}, pkg: "a/b"}
+	t.Setenv("CI", "")
+	require.Equal(t, "GOMAXPROCS=1 go test a/b -count=1 -run '^TestA$'", b.repeat("TestA", 1))
+	t.Setenv("CI", "true")
+	require.Equal(t, "CI=true GOMAXPROCS=1 go test a/b -count=1 -run '^TestA$'", b.repeat("TestA", 1))
 }
 
 func TestStopped(t *testing.T) {

@@ -19,23 +19,39 @@ type Report struct {
 
 // A SuiteReport counts the whole runs of a suite.
 type SuiteReport struct {
-	Name   string
-	Runs   int
-	Failed int // runs in which a test failed
-	Times  []time.Duration
+	Name    string
+	Runs    int
+	Failed  int // runs in which a test failed
+	Ran     int // tests in all runs, without those that skipped
+	Skipped int
+	Times   []time.Duration
+}
+
+// Nothing returns an error if a suite has no whole run, or neither a test nor a failure in its runs: then the
+// report says nothing of that suite.
+func (r *Report) Nothing() error {
+	for _, s := range r.Suites {
+		switch {
+		case s.Runs == 0:
+			return fmt.Errorf("suite %s has no whole run", s.Name)
+		case s.Ran == 0 && s.Failed == 0:
+			return fmt.Errorf("no test of suite %s ran (%d skipped)", s.Name, s.Skipped)
+		}
+	}
+	return nil
 }
 
 // Print writes a line for each suite, and for each test that failed: how often, with which seeds,
 // and how to repeat it.
 func (r *Report) Print(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "\n%-10s %6s %7s %10s %10s\n", "suite", "runs", "failed", "median", "longest")
+	_, _ = fmt.Fprintf(w, "\n%-10s %6s %7s %8s %10s %10s\n", "suite", "runs", "failed", "skipped", "median", "longest")
 	for _, s := range r.Suites {
 		times := slices.Sorted(slices.Values(s.Times))
 		median, longest := "-", "-"
 		if n := len(times); n > 0 {
 			median, longest = times[n/2].Round(time.Second).String(), times[n-1].Round(time.Second).String()
 		}
-		_, _ = fmt.Fprintf(w, "%-10s %6d %7d %10s %10s\n", s.Name, s.Runs, s.Failed, median, longest)
+		_, _ = fmt.Fprintf(w, "%-10s %6d %7d %8d %10s %10s\n", s.Name, s.Runs, s.Failed, s.Skipped, median, longest)
 	}
 	for _, group := range r.groups() {
 		f := group[0]

@@ -2,7 +2,7 @@
 
 // Command run runs suites of tests beside a load that it makes, and prints which tests failed how
 // often. Its exit status is 0 if none failed, 1 if one did, and 2 if it could not do what it was
-// asked for: no room, a load that ended, a signal. A fuzz target whose input does not fail again alone
+// asked for: no room, a load that ended, a signal, a suite of which nothing ran. A fuzz target whose input does not fail again alone
 // counts as a failure too.
 package main
 
@@ -54,6 +54,7 @@ func run() (failures bool, err error) {
 	packages := flags.String("packages", "", "a `list` of packages, in place of those of the suites")
 	only := flags.String("run", "", "only tests that match a `pattern`, as with go test")
 	explore := flags.Bool("explore", false, "with -explore, for -packages whose tests have that flag")
+	ci := flags.Bool("ci", false, "with CI=true, as in .ci/run: tests whose programs are missing fail; without, they skip, and count as skipped")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return false, err
 	}
@@ -72,6 +73,9 @@ func run() (failures bool, err error) {
 	}
 	if *only != "" {
 		p.More = append(p.More, "-test.run="+*only)
+	}
+	if *ci {
+		_ = os.Setenv("CI", "true") // the test binaries have this process's environment
 	}
 	if *explore {
 		p.More = append(p.More, "-explore")
@@ -102,6 +106,12 @@ func run() (failures bool, err error) {
 	if errors.Is(err, steady.ErrLimit) {
 		fmt.Println("ended after", *limit)
 		err = nil
+	}
+	if nothing := report.Nothing(); err == nil && nothing != nil {
+		if len(report.Failures) == 0 {
+			return false, nothing
+		}
+		fmt.Println("note:", nothing) // the failures say more
 	}
 	return len(report.Failures) > 0, err
 }

@@ -1,6 +1,8 @@
 package await
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -85,7 +87,8 @@ func (w *watch) run(clock *watchClock) {
 	}
 }
 
-// expired removes the waits whose patience is over, and returns them.
+// expired removes the waits whose patience is over, and returns them, the oldest first. After a long look there may
+// be several.
 func (w *watch) expired(clock *watchClock) (list []*wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,5 +105,6 @@ func (w *watch) expired(clock *watchClock) (list []*wait) {
 			list = append(list, one)
 		}
 	}
+	slices.SortFunc(list, func(a, b *wait) int { return cmp.Compare(a.from, b.from) })
 	return list
 }

@@ -44,6 +44,7 @@ func TestPatienceEnds(t *testing.T) {
 func TestPatienceBeginsAnewWhenSomethingMoves(t *testing.T) {
 	moved := 0
 	p := begin(2 * period)
+	p.most = period
 	began := p.begun
 	err := until(p, "the end", func() bool { return false }, []func() any{func() any { moved = min(moved+1, 8); return moved }})
 	require.Error(t, err)
@@ -52,7 +53,7 @@ func TestPatienceBeginsAnewWhenSomethingMoves(t *testing.T) {
 }
 
 func TestWhatCounts(t *testing.T) {
-	for _, c := range []struct{ elapsed, delayed, want time.Duration }{
+	for _, c := range []struct{ elapsed, delayed, want time.Duration }{ // due after a period
 		{period, 0, period},
 		{period, period / 5, period * 4 / 5},
 		{period, period, period / 10},
@@ -60,8 +61,21 @@ func TestWhatCounts(t *testing.T) {
 		{100 * period, 0, 2 * period}, // a machine that was suspended
 		{100 * period, 100 * period, period / 5},
 	} {
-		require.InDelta(t, c.want, count(c.elapsed, c.delayed), 10, "%+v", c)
+		require.InDelta(t, c.want, count(c.elapsed, c.delayed, period), 10, "%+v", c)
 	}
+}
+
+// Readings become rarer.
+func TestLongWaitsReadSeldom(t *testing.T) {
+	p := begin(Patience)
+	var due []time.Duration
+	for range 5 {
+		due = append(due, p.next)
+		p.looked = p.looked.Add(-p.next)
+		require.True(t, p.look())
+		require.False(t, p.look())
+	}
+	require.Equal(t, []time.Duration{period, 2 * period, 4 * period, 8 * period, 8 * period}, due)
 }
 
 // Two shells that share a core delay each other, and so the end of patience.

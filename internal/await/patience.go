@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// period is the time between two readings of the delays of threads. A reading takes about
-	// a millisecond for a hundred threads.
-	period = 250 * time.Millisecond
+	// period is the time until the first reading of the delays of threads. Then each takes twice as long, up to
+	// longestPeriod: a reading goes through all of /proc, and when a process ends, the kernel goes through all that
+	// was read of it. With a reading each 250 ms, tests that run programs spent a third of their cores on that.
+	period        = 250 * time.Millisecond
+	longestPeriod = 8 * period
 
 	// leastShare is the part of the time that counts however long threads have waited for a
 	// core. So on the busiest machine a wait for what never comes takes ten times the patience,
@@ -24,6 +26,8 @@ type patience struct {
 	limit   time.Duration
 	begun   time.Time
 	looked  time.Time
+	next    time.Duration             // from looked to the next reading
+	most    time.Duration             // longest next
 	before  map[int]schedstat.Threads // by process
 	stolen  time.Duration
 	counted time.Duration
@@ -31,17 +35,16 @@ type patience struct {
 
 func begin(limit time.Duration) *patience {
 	now := time.Now()
-	return &patience{limit: limit, begun: now, looked: now}
+	return &patience{limit: limit, begun: now, looked: now, next: period, most: longestPeriod}
 }
 
 // renew begins anew, because something has moved.
 func (p *patience) renew() { p.begun, p.counted = p.looked, 0 }
 
-// look counts the time since the last look. It returns false, and has done nothing, if that was
-// less than a period ago.
+// look counts the time since the last look. It returns false, and has done nothing, if it is too early.
 func (p *patience) look() bool {
 	elapsed := time.Since(p.looked)
-	if elapsed < period {
+	if elapsed < p.next {
 		return false
 	}
 	p.looked = p.looked.Add(elapsed)
@@ -55,14 +58,15 @@ func (p *patience) look() bool {
 		}
 	}
 	p.before, p.stolen = now, stolen
-	p.counted += count(elapsed, delayed)
+	p.counted += count(elapsed, delayed, p.next)
+	p.next = min(2*p.next, p.most)
 	return true
 }
 
 // count returns how much of the time since the last look counts if the threads together were
-// delayed this long. A look that came late by more than a period was itself held up.
-func count(elapsed, delayed time.Duration) time.Duration {
-	elapsed = min(elapsed, 2*period)
+// delayed this long. It should have been the time due; a look that came later by more than that was itself held up.
+func count(elapsed, delayed, due time.Duration) time.Duration {
+	elapsed = min(elapsed, 2*due)
 	return max(elapsed-delayed, time.Duration(leastShare*float64(elapsed)))
 }
 

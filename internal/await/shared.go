@@ -44,7 +44,9 @@ func (w *watch) begin(over func()) (end func()) {
 	one := &wait{over: over}
 	if w.members++; w.members == 1 {
 		w.waits = make(map[*wait]struct{})
-		w.now = &watchClock{begin(w.limit), make(chan struct{}), make(chan struct{})}
+		p := begin(w.limit)
+		p.most = period // there is only one
+		w.now = &watchClock{p, make(chan struct{}), make(chan struct{})}
 		go w.run(w.now)
 	}
 	w.waits[one] = struct{}{}

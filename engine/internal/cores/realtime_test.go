@@ -49,23 +49,21 @@ func TestPauses(t *testing.T) {
 	require.Equal(t, Pauser{}, p)
 	require.Empty(t, warning)
 	var yielding Pauser
-	var slept [2]int64
+	var slept int64
 	var notDue, later bool
 	asRealtime(t, func() {
 		yielding, _, _ = NewPauser(true)
 		p, _, _ = NewPauser(false)
 		before, began := sleeps(), clock.Now()
 		p.Pause()
-		slept[0] = sleeps() - before
+		slept = sleeps() - before
 		later = p.next >= began+clock.Cycles(pauseTime+pauseEvery)
 		p.next = math.MaxUint64
-		before = sleeps()
 		p.Pause()
-		slept[1] = sleeps() - before
 		notDue = p.next == math.MaxUint64
 	})
 	require.False(t, yielding.realtime)
-	require.Equal(t, [2]int64{1, 0}, slept)
+	require.Positive(t, slept) // Go's runtime may wait, too
 	require.True(t, later && notDue)
 }
 

@@ -13,7 +13,7 @@ const (
 	// lookTime is the time between two readings. So what explains a wait may include delays from up
 	// to lookTime before it.
 	lookTime = 20 * time.Millisecond
-	// sampleAfter is the age of a wait from which on threads are sampled. What the kernel blocked before is not seen, and less
+	// sampleAfter is how old a wait is when its threads are first sampled. Time in the kernel before that is not seen, and less
 	// than the bound of a stall.
 	sampleAfter = 30 * time.Millisecond
 	// sampleTime is the time between two samples.
@@ -49,7 +49,7 @@ func NewWitnessOf(turns int, engines, clients func() []int) *Witness {
 	return w
 }
 
-// WithPeers adds processes that the client may wait for. What they had counts only where a deadline is judged.
+// WithPeers adds processes for which the client may wait. Their times are used only to judge a deadline.
 func (w *Witness) WithPeers(peers func() []int) *Witness {
 	w.peers = peers
 	return w

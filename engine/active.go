@@ -180,7 +180,7 @@ func (sh *shard) countWarm(more int) {
 //
 // coolDown reads the record before hasWork reads it. Work that is announced between the two
 // reads changes the record from the value in the watch, and patrol notices the change.
-func (sh *shard) coolDown(q *qp) {
+func (sh *threadLoop) coolDown(q *qp) {
 	word := uint64(q.sq.record.Observe())
 	if sh.hasWork(q) {
 		q.sched.idleVisits = 0
@@ -202,7 +202,7 @@ func (q *qp) flushes() bool {
 
 // hasWork reports whether a visit to q would find work. A stalled queue has no work until
 // its stall ends, even if WQEs are announced.
-func (sh *shard) hasWork(q *qp) bool {
+func (sh *threadLoop) hasWork(q *qp) bool {
 	if w := q.wire; w != nil && (!q.flushes() || w.in.owes()) {
 		return sh.wireHasWork(q)
 	}
@@ -221,7 +221,7 @@ func (sh *shard) hasWork(q *qp) bool {
 
 // visitClients gives each client that has warm queues its turn. If a fault of memory ends
 // the turn of a client, the next step continues with the client after it.
-func (sh *shard) visitClients() (done int) {
+func (sh *threadLoop) visitClients() (done int) {
 	for sh.sched.from < len(sh.sched.active) {
 		c := sh.sched.active[sh.sched.from]
 		sh.sched.from++
@@ -240,7 +240,7 @@ func (sh *shard) visitClients() (done int) {
 
 // visitClient visits warm queues of c one after another, until each has been visited or the
 // budget of c in this step is used up.
-func (sh *shard) visitClient(c *client) (done int) {
+func (sh *threadLoop) visitClient(c *client) (done int) {
 	visits, wqes, bytes := aloneVisits, sh.sched.alone.wqes, sh.sched.alone.bytes
 	if int32(sh.sched.rivalsUntil-sh.sched.turn) > 0 {
 		visits, wqes, bytes = rivalVisits, sh.cfg.Burst, sh.cfg.Slice
@@ -279,7 +279,7 @@ func (sh *shard) visitClient(c *client) (done int) {
 
 // patrol polls the records of the next cold queues and marks the queues that have work
 // warm. It returns how many queues it has marked. Clients take turns.
-func (sh *shard) patrol(polls int) (found int) {
+func (sh *threadLoop) patrol(polls int) (found int) {
 	sh.fault.part = cutLast
 	for polls = min(polls, len(sh.running)); polls > 0; {
 		s := &sh.sched.watchers.current().sched
@@ -302,7 +302,7 @@ func (sh *shard) patrol(polls int) (found int) {
 
 // pollWatch polls the record of the cold queue of w, and returns 1 if it has marked the queue
 // warm, otherwise 0.
-func (sh *shard) pollWatch(w *watch) int {
+func (sh *threadLoop) pollWatch(w *watch) int {
 	if sh.timedUntil != 0 {
 		sh.timePoll()
 	}
@@ -316,7 +316,7 @@ func (sh *shard) pollWatch(w *watch) int {
 
 // patrolMany polls the records of the next patrolMostPolls cold queues, and the ports that are
 // not hot.
-func (sh *shard) patrolMany() (found int) {
+func (sh *threadLoop) patrolMany() (found int) {
 	sh.acquire()
 	if sh.sched.warm < len(sh.running) {
 		found = sh.patrol(patrolMostPolls)
@@ -328,7 +328,7 @@ func (sh *shard) patrolMany() (found int) {
 
 // examine marks the cold queue of w warm if it has work, and returns how many queues it
 // marked. Otherwise it stores word in w. word is the value of the queue's record.
-func (sh *shard) examine(w *watch, word uint64) int {
+func (sh *threadLoop) examine(w *watch, word uint64) int {
 	if sh.hasWork(w.q) {
 		sh.markWarm(w.q)
 		return 1
@@ -343,7 +343,7 @@ func (sh *shard) examine(w *watch, word uint64) int {
 // patrolBudget returns how many cold queues this step polls. The length of this step is
 // known if this step and the step before both had work, because steps that have work read
 // the clock.
-func (sh *shard) patrolBudget(done int) int {
+func (sh *threadLoop) patrolBudget(done int) int {
 	polls := patrolPolls
 	switch {
 	case done == 0:

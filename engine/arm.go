@@ -70,7 +70,7 @@ func (a *clientArms) register(word *shm.BE64) *armRegister {
 }
 
 // canArm adds q to the queues that can be armed.
-func (sh *shard) canArm(q *cq) {
+func (sh *completer) canArm(q *cq) {
 	a := &q.client.arms
 	q.at = len(a.cqs)
 	a.cqs = append(a.cqs, q)
@@ -84,12 +84,12 @@ func (sh *shard) canArm(q *cq) {
 
 // disarm removes q from the queues that can be armed, if it is one of them. The last of
 // these queues is moved to the place of q.
-func (sh *shard) disarm(q *cq) {
+func (sh *completer) disarm(q *cq) {
 	own, a := q.client.shard, &q.client.arms
 	if !a.has(q) {
 		return
 	}
-	own.unhold(q)
+	sh.unhold(q)
 	last := len(a.cqs) - 1
 	a.cqs[q.at] = a.cqs[last]
 	a.cqs[q.at].at = q.at
@@ -124,7 +124,7 @@ func (a *clientArms) removeRegister(r *armRegister) {
 
 // observeArms gives clients their turns, until it has polled about as many registers and arm
 // words as polls says, or each client has had a turn. It returns how many arms it has answered.
-func (sh *shard) observeArms(polls int) (done int) {
+func (sh *completer) observeArms(polls int) (done int) {
 	for turns := len(sh.arm.armers.clients); turns > 0 && polls > 0 && done < armAnswers; turns-- {
 		if len(sh.arm.armers.clients) == 0 {
 			break
@@ -143,7 +143,7 @@ func (sh *shard) observeArms(polls int) (done int) {
 
 // observeRegisters polls the next registers of c, and arm words behind those that have changed. It
 // answers at most about as many arms as most says.
-func (sh *shard) observeRegisters(c *client, most int) (done, used int) {
+func (sh *completer) observeRegisters(c *client, most int) (done, used int) {
 	a := &c.arms
 	for range a.registers {
 		if a.next >= len(a.registers) {
@@ -178,7 +178,7 @@ func (sh *shard) observeRegisters(c *client, most int) (done, used int) {
 // observeUnchanged reads the next arm words of c, whether or not their registers have changed.
 // In armLaps turns it reads each once, but it reads at most armTurn in one turn. It reads few arm
 // words all in the same turn, so that it has the client's lines only then.
-func (sh *shard) observeUnchanged(c *client) (done, used int) {
+func (sh *completer) observeUnchanged(c *client) (done, used int) {
 	a := &c.arms
 	turn, n := a.turns%armLaps, len(a.cqs)
 	a.turns++
@@ -199,7 +199,7 @@ func (sh *shard) observeUnchanged(c *client) (done, used int) {
 }
 
 // observeHeldOf looks at the next events of c that wait, and returns how many it has sent.
-func (sh *shard) observeHeldOf(c *client) (done int) {
+func (sh *completer) observeHeldOf(c *client) (done int) {
 	a := &c.arms
 	for range min(armTurn, len(a.held)) {
 		if len(a.held) == 0 {
@@ -214,7 +214,7 @@ func (sh *shard) observeHeldOf(c *client) (done int) {
 }
 
 // pollCQ records that memory of q is about to be polled.
-func (sh *shard) pollCQ(q *cq) {
+func (sh *completer) pollCQ(q *cq) {
 	if sh.timedUntil != 0 {
 		sh.timePoll()
 	}
@@ -230,7 +230,7 @@ func (sh *shard) pollCQ(q *cq) {
 // event). observeArm returns 1 if the client has armed q, otherwise 0.
 //
 // Observe: arm word. Published by hostpath.CQ.Arm.
-func (sh *shard) observeArm(q *cq) int {
+func (sh *completer) observeArm(q *cq) int {
 	word := q.armWord.Observe()
 	if word == q.armSeen {
 		return 0

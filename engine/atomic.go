@@ -19,7 +19,7 @@ import (
 // The operands are big-endian in the WQE. The target is a word in host order. An old value
 // of 8 bytes is delivered in host order, and one of 4 bytes in big-endian order, as clients
 // of hardware expect.
-func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
+func (sh *requester) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	size := ctrl.OperandSize()
 	if size == 0 {
@@ -62,7 +62,7 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 
 // executeAtomic executes the atomic of j on the word in the list far. Afterwards the list
 // holds the old value instead, which is in the shard's scratch.
-func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
+func (sh *requester) executeAtomic(q *qp, j *job, far *list) answer {
 	r := &j.request
 	size := int(r.length)
 	target := far.peek(r.length)
@@ -96,7 +96,7 @@ func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 
 // update executes one atomic on the word in target and returns the old value. ok is false
 // if other programs changed the word at each attempt; then nothing was done.
-func (sh *shard) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
+func (sh *requester) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
 	switch {
 	case op == wqe.OpAtomicFA:
 		return shm.Add(target, wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand)).SwapAdd), true

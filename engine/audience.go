@@ -36,7 +36,7 @@ func (u users) of(uid uint32) uint32 {
 }
 
 // announce replaces what this client announces to clients of its user.
-func (c *client) announce(payload []byte) (control.Message, error) {
+func (c *caller) announce(payload []byte) (control.Message, error) {
 	var m control.Announce
 	if err := control.Parse(control.OpAnnounce, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -45,7 +45,7 @@ func (c *client) announce(payload []byte) (control.Message, error) {
 }
 
 // announceTo replaces what this client announces to an audience.
-func (c *client) announceTo(payload []byte) (control.Message, error) {
+func (c *caller) announceTo(payload []byte) (control.Message, error) {
 	var m control.AnnounceTo
 	if err := control.Parse(control.OpAnnounceTo, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -53,7 +53,7 @@ func (c *client) announceTo(payload []byte) (control.Message, error) {
 	return c.postFor(m.Audience, m.Value)
 }
 
-func (c *client) postFor(audience uint32, value string) (control.Message, error) {
+func (c *caller) postFor(audience uint32, value string) (control.Message, error) {
 	if len(value) > control.MaxAnnouncement {
 		return nil, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), control.MaxAnnouncement)
 	}
@@ -72,7 +72,7 @@ func (c *client) postFor(audience uint32, value string) (control.Message, error)
 			return nil, control.Errorf(control.CodeInvalid, "uid %d stands for all users that have no uid here, so these are not one user; announce to all clients, or connect as a user that has one", c.uid)
 		}
 	}
-	told, err := c.e.bulletin.post(c, to, value)
+	told, err := c.e.bulletin.post(c.client, to, value)
 	if err != nil {
 		return nil, err
 	}

@@ -20,13 +20,13 @@ func (sh *shard) load() int { return len(sh.running) + len(sh.clients) }
 
 // leastLoaded returns the shard with the least load. If several have the least load, it
 // returns the first of them.
-func (e *Engine) leastLoaded() *shard {
+func (e *device) leastLoaded() *shard {
 	return slices.MinFunc(e.shards, func(a, b *shard) int { return a.load() - b.load() })
 }
 
 // addClient makes c one of the shard's clients.
-func (sh *shard) addClient(c *client) {
-	c.shard = sh
+func (sh *threadLoop) addClient(c *client) {
+	c.shard = &sh.shard
 	sh.clients[c] = struct{}{}
 	c.pass = clientPass{}
 	sh.everyone.add(c)
@@ -34,7 +34,7 @@ func (sh *shard) addClient(c *client) {
 }
 
 // forgetClient removes a client that has no queues from the shard.
-func (sh *shard) forgetClient(c *client) {
+func (sh *threadLoop) forgetClient(c *client) {
 	delete(sh.clients, c)
 	sh.pass.leave(c)
 	sh.everyone.remove(c)
@@ -43,24 +43,24 @@ func (sh *shard) forgetClient(c *client) {
 // bringTogether brings the clients of two queue pairs that are being connected into one
 // shard, if one of the clients is free to move. If both are free to move, the client in
 // the shard with more load moves to the shard with less load.
-func (e *Engine) bringTogether(q, p *qp) {
+func (e *runner) bringTogether(q, p *qp) {
 	a, b := q.client, p.client
 	from, to := a.shard, b.shard
 	if from == to || e.cfg.Stay {
 		return
 	}
-	aMoves, bMoves := !a.tied(to), !b.tied(from)
+	aMoves, bMoves := !e.tied(a, to), !e.tied(b, from)
 	switch {
 	case bMoves && (!aMoves || from.load() < to.load()):
-		b.move(from)
+		e.move(b, from)
 	case aMoves:
-		a.move(to)
+		e.move(a, to)
 	}
 }
 
 // tied reports whether c is connected to another client that is outside the given shard, or
 // has to be in one shard with another client, or in the shard that serves the ports.
-func (c *client) tied(to *shard) bool {
+func (e *runner) tied(c *client, to *shard) bool {
 	if c.shares() || c.linked > 0 {
 		return true
 	}
@@ -68,7 +68,7 @@ func (c *client) tied(to *shard) bool {
 		if q.transport == control.QPTypeUD || !q.listens() {
 			continue
 		}
-		p := c.e.boundPeer(q)
+		p := e.boundPeer(q)
 		if p != nil && p.client != c && p.client.shard != to {
 			return true
 		}
@@ -77,11 +77,11 @@ func (c *client) tied(to *shard) bool {
 }
 
 // move moves a client with all its queues to another shard.
-func (c *client) move(to *shard) {
-	from := c.shard
-	if from == to {
+func (e *runner) move(c *client, shard *shard) {
+	if c.shard == shard {
 		return
 	}
+	from, to := e.loops[c.shard.number], e.loops[shard.number]
 	var running []*qp
 	var waits []stall
 	for _, q := range c.qps {
@@ -135,7 +135,7 @@ func (c *client) move(to *shard) {
 
 // removeClient removes a client from the shard, after its queues have been taken off the
 // running, stalled and armable lists.
-func (sh *shard) removeClient(c *client) {
+func (sh *threadLoop) removeClient(c *client) {
 	sh.forgetClient(c)
 	if sh.sched.lastWorker == c {
 		sh.sched.lastWorker = nil

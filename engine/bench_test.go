@@ -84,7 +84,7 @@ func BenchmarkManyQueues(b *testing.B) {
 			r.cold()
 			ctx, stop := context.WithCancel(context.Background())
 			gone := make(chan error)
-			go func() { gone <- r.e.Run(ctx, nil) }()
+			go func() { gone <- r.d.Run(ctx, nil) }()
 			trip := func() {
 				p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
 				for _, _, ok := p.scq.next(); !ok; _, _, ok = p.scq.next() {
@@ -94,7 +94,7 @@ func BenchmarkManyQueues(b *testing.B) {
 			require.NoError(b, err)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			unpin, err := poster.shards[0].pin()
+			unpin, err := poster.loops[0].pin()
 			require.NoError(b, err)
 			defer unpin()
 			for range 10_000 {

@@ -59,7 +59,7 @@ func (q *qp) hot() bool {
 
 // pollBlueFlame executes q's next WQE if the WQE is in either half of the register. It is
 // called when the record announces nothing.
-func (sh *shard) pollBlueFlame(q *qp) int {
+func (sh *executor) pollBlueFlame(q *qp) int {
 	if done := sh.pollBlueFlameHalf(q, q.sq.blueFlame.next); done > 0 {
 		return done
 	}
@@ -70,7 +70,7 @@ func (sh *shard) pollBlueFlame(q *qp) int {
 // WQE and the WQE can take the fast path.
 //
 // Observe: BlueFlame register. Published by hostpath.SQ.publishBlueFlame.
-func (sh *shard) pollBlueFlameHalf(q *qp, half uint8) (done int) {
+func (sh *executor) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 	f := q.sq.blueFlame
 	b, seen := f.half[half&1], &f.seen[half&1]
 	first := b.Word(0)

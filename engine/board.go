@@ -120,7 +120,7 @@ func (b *bulletin) told(but *client, changed []posted) (told []*client) {
 // tellAnnouncements sends events, on the engine's thread, because that opens and closes the
 // sockets. Other work has its turn after each portion. A client whose socket is full is told of the
 // next change.
-func (e *Engine) tellAnnouncements(told []*client) {
+func (e *device) tellAnnouncements(told []*client) {
 	for some := range slices.Chunk(told, portion) {
 		var missed []*client
 		e.doWith(noWork, func() {
@@ -146,7 +146,7 @@ func (b *bulletin) tellLater(missed []*client) {
 }
 
 // nextAnnouncement returns the first announcement of another client after a place that this one may read.
-func (c *client) nextAnnouncement(payload []byte) (control.Message, error) {
+func (c *caller) nextAnnouncement(payload []byte) (control.Message, error) {
 	var m control.AnnouncementPlace
 	if err := control.Parse(control.OpNextAnnouncement, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -156,7 +156,7 @@ func (c *client) nextAnnouncement(payload []byte) (control.Message, error) {
 	if c.closed {
 		return nil, errClosed
 	}
-	return c.e.bulletin.next(c, m), nil
+	return c.e.bulletin.next(c.client, m), nil
 }
 
 func (b *bulletin) next(c *client, after control.AnnouncementPlace) *control.Announcement {
@@ -190,7 +190,7 @@ func (b *bulletin) next(c *client, after control.AnnouncementPlace) *control.Ann
 }
 
 // leaveBoard withdraws what a client announces. The client is told nothing any more.
-func (e *Engine) leaveBoard(c *client) {
+func (e *device) leaveBoard(c *client) {
 	e.bulletin.mu.Lock()
 	delete(e.bulletin.waiting, c)
 	e.bulletin.mu.Unlock()

@@ -33,7 +33,7 @@ func (h *host) announcements() (got []string) {
 func TestAnnouncementsOfLinks(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("a")
-	d := nic.Of(r.e.Engine)
+	d := nic.Of(r.d)
 	r.e.guid = 0x50
 	me := r.e.bulletin.users.of(h.c.uid)
 	h.call(control.OpAnnounce, &control.Announce{Value: "own"}, &control.Empty{})
@@ -99,7 +99,7 @@ func TestAnnouncementsAreBounded(t *testing.T) {
 	h.refused(control.CodeLimit, "4294967295 clients have announced something; there are no more numbers", control.OpAnnounce, &control.Announce{Value: "x"}, nil)
 	b.last = 0
 	for range maxAnnounced {
-		_, err := b.post(&client{e: r.e.Engine}, 7, "x")
+		_, err := b.post(&client{e: r.d.device}, 7, "x")
 		require.NoError(t, err)
 	}
 	h.refused(control.CodeLimit, "4096 clients announce something already; that is the most", control.OpAnnounce, &control.Announce{Value: "x"}, nil)
@@ -123,7 +123,7 @@ func (h *host) asUser(uid uint32) *host {
 // learns that it has changed.
 func TestAudiences(t *testing.T) {
 	r := newRig(t, Config{})
-	d := nic.Of(r.e.Engine)
+	d := nic.Of(r.d)
 	r.e.guid = 0x50
 	owner := map[uint32]uint32{100007: 1000} // alice has a range in /etc/subuid
 	r.e.bulletin.users.payer = func(uid uint32) uint32 {

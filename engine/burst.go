@@ -10,7 +10,7 @@ import (
 
 // visit executes the new WQEs of one queue pair, within its budget, and returns how many
 // WQEs it completed or advanced.
-func (sh *shard) visit(q *qp) int {
+func (sh *threadLoop) visit(q *qp) int {
 	if sh.timedUntil != 0 {
 		sh.timePoll()
 	}
@@ -70,7 +70,7 @@ const datagramBudget = (grhSize + maxDatagram) * dearest
 
 // burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, or the next WQE has to wait. n is the number of blocks that are announced.
-func (sh *shard) burst(q *qp, n uint16) (done int) {
+func (sh *executor) burst(q *qp, n uint16) (done int) {
 	bytes := sh.cfg.Slice
 	sh.sched.effort = 0
 	for done < sh.cfg.Burst && n > 0 && bytes > 0 {
@@ -139,7 +139,7 @@ func (sh *shard) burst(q *qp, n uint16) (done int) {
 
 // move continues a job of q within a budget of bytes, and returns how much of the budget
 // it has used.
-func (sh *shard) move(q *qp, j *job, budget int) (used int) {
+func (sh *executor) move(q *qp, j *job, budget int) (used int) {
 	switch {
 	case len(sh.dma.workers) > 0 && j.total >= sh.dma.sizes.transfer && q.transport != control.QPTypeUD:
 		return sh.offload(q, j, budget)
@@ -153,7 +153,7 @@ func (sh *shard) move(q *qp, j *job, budget int) (used int) {
 // peer, the receive is completed first, and then the WQE itself. finish returns false if
 // the queue is in error afterwards, because a completion queue had no room or because the
 // responder refused.
-func (sh *shard) finish(q *qp, j *job) bool {
+func (sh *executor) finish(q *qp, j *job) bool {
 	if j.recv {
 		if a := sh.deliver(q, j); a != answerACK && sh.answered(q, j, a) > lost {
 			return false

@@ -16,7 +16,7 @@ import (
 // A cable joins two ports of one engine. So two queue pairs of one engine can be connected over a
 // link, and tests of queue pairs that are connected within the engine also run over a link.
 type cable struct {
-	ports [2]*port
+	ports [2]*portHandle
 	fates *fates
 
 	// These are between the ports, if the cable does harm to packets.
@@ -95,10 +95,10 @@ func (r *rig) newCable(cfg nic.PortConfig, f *fates) *cable {
 		if cfg.MTU == 0 {
 			cfg.MTU = 4096
 		}
-		p, err := nicDevice{r.e.Engine}.AddPort(cfg)
+		p, err := nicDevice{r.d}.AddPort(cfg)
 		require.NoError(r, err)
 		p.SetUp(true)
-		c.ports[i] = p.(*port)
+		c.ports[i] = p.(*portHandle)
 		r.Cleanup(func() { _ = p.Close() })
 	}
 	r.cable = c
@@ -111,7 +111,7 @@ func (p *end) overLink(dest *end) {
 	if r.cable == nil && overCable != nil {
 		overCable(r)
 	}
-	if r.cable == nil || dest == p || dest.h.rig.e.Engine != r.e.Engine || !p.q.hasPeer() {
+	if r.cable == nil || dest == p || dest.h.rig.d != r.d || !p.q.hasPeer() {
 		return
 	}
 	side := 0

@@ -28,7 +28,7 @@ type requestMemory struct {
 
 // request serves one control request of this client and returns the answer. A refusal is a
 // *control.Error. After a refusal mem.region still belongs to the caller.
-func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans control.Message, r control.Reply, err error) {
+func (c *caller) request(op control.Op, payload []byte, mem requestMemory) (ans control.Message, r control.Reply, err error) {
 	if serve := mayWait[op]; serve != nil {
 		ans, err = serve(c, payload)
 		return ans, r, err
@@ -46,7 +46,7 @@ func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans 
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
 	c.do(bringingOf(op, payload), op.String(), func() {
-		c.shard.ticks = 0 // the clock was read in the last step, which may be long ago
+		c.loop().ticks = 0 // the clock was read in the last step, which may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)
@@ -57,7 +57,7 @@ func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans 
 
 // finish does the work that a request has left for later, because it must not be done on
 // the engine's thread.
-func (c *client) finish() {
+func (c *caller) finish() {
 	for _, f := range c.after {
 		f()
 	}
@@ -80,14 +80,14 @@ func refuseFault(err *error) {
 }
 
 // A handler serves one kind of control request. It runs on the engine's thread.
-type handler func(c *client, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error)
+type handler func(c *caller, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error)
 
 // on makes a handler from a function that takes the parsed request.
 func on[T any, M interface {
 	*T
 	control.Message
-}](op control.Op, f func(c *client, m M, mem requestMemory, r *control.Reply) (control.Message, error)) (control.Op, handler) {
-	return op, func(c *client, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error) {
+}](op control.Op, f func(c *caller, m M, mem requestMemory, r *control.Reply) (control.Message, error)) (control.Op, handler) {
+	return op, func(c *caller, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error) {
 		m := M(new(T))
 		if err := control.Parse(op, payload, m); err != nil {
 			return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -99,42 +99,42 @@ func on[T any, M interface {
 var handlers = func() map[control.Op]handler {
 	t := make(map[control.Op]handler)
 	add := func(op control.Op, h handler) { t[op] = h }
-	add(on(control.OpHello, (*client).hello))
-	add(on(control.OpAllocPD, (*client).allocPD))
-	add(on(control.OpDeallocPD, (*client).deallocPD))
-	add(on(control.OpCreateRegion, (*client).createRegion))
-	add(on(control.OpPlaceRegion, (*client).placeRegion))
-	add(on(control.OpDropRegion, (*client).dropRegion))
-	add(on(control.OpRegMR, (*client).regMR))
-	add(on(control.OpDeregMR, (*client).deregMR))
-	add(on(control.OpCreateChannel, (*client).createChannel))
-	add(on(control.OpDestroyChannel, (*client).destroyChannel))
-	add(on(control.OpCreateCQ, (*client).createCQ))
-	add(on(control.OpDestroyCQ, (*client).destroyCQ))
-	add(on(control.OpCreateQP, (*client).createQP))
-	add(on(control.OpModifyQP, (*client).modifyQP))
-	add(on(control.OpQueryQP, (*client).queryQP))
-	add(on(control.OpDestroyQP, (*client).destroyQP))
-	add(on(control.OpCreateSRQ, (*client).createSRQ))
-	add(on(control.OpModifySRQ, (*client).modifySRQ))
-	add(on(control.OpQuerySRQ, (*client).querySRQ))
-	add(on(control.OpDestroySRQ, (*client).destroySRQ))
-	add(on(control.OpResizeCQ, (*client).resizeCQ))
-	add(on(control.OpAllocMW, (*client).allocMW))
-	add(on(control.OpCreateMkey, (*client).createMkey))
-	add(on(control.OpReregMR, (*client).reregMR))
-	add(on(control.OpOpenEvents, (*client).openEvents))
-	add(on(control.OpWake, (*client).setWake))
-	add(on(control.OpOpenXRCD, (*client).openXRCD))
-	add(on(control.OpCloseXRCD, (*client).closeXRCD))
-	add(on(control.OpCreateXSRQ, (*client).createXSRQ))
-	add(on(control.OpCreateTarget, (*client).createTarget))
-	add(on(control.OpOpenTarget, (*client).openTarget))
-	add(on(control.OpCreateDCT, (*client).createDCT))
+	add(on(control.OpHello, (*caller).hello))
+	add(on(control.OpAllocPD, (*caller).allocPD))
+	add(on(control.OpDeallocPD, (*caller).deallocPD))
+	add(on(control.OpCreateRegion, (*caller).createRegion))
+	add(on(control.OpPlaceRegion, (*caller).placeRegion))
+	add(on(control.OpDropRegion, (*caller).dropRegion))
+	add(on(control.OpRegMR, (*caller).regMR))
+	add(on(control.OpDeregMR, (*caller).deregMR))
+	add(on(control.OpCreateChannel, (*caller).createChannel))
+	add(on(control.OpDestroyChannel, (*caller).destroyChannel))
+	add(on(control.OpCreateCQ, (*caller).createCQ))
+	add(on(control.OpDestroyCQ, (*caller).destroyCQ))
+	add(on(control.OpCreateQP, (*caller).createQP))
+	add(on(control.OpModifyQP, (*caller).modifyQP))
+	add(on(control.OpQueryQP, (*caller).queryQP))
+	add(on(control.OpDestroyQP, (*caller).destroyQP))
+	add(on(control.OpCreateSRQ, (*caller).createSRQ))
+	add(on(control.OpModifySRQ, (*caller).modifySRQ))
+	add(on(control.OpQuerySRQ, (*caller).querySRQ))
+	add(on(control.OpDestroySRQ, (*caller).destroySRQ))
+	add(on(control.OpResizeCQ, (*caller).resizeCQ))
+	add(on(control.OpAllocMW, (*caller).allocMW))
+	add(on(control.OpCreateMkey, (*caller).createMkey))
+	add(on(control.OpReregMR, (*caller).reregMR))
+	add(on(control.OpOpenEvents, (*caller).openEvents))
+	add(on(control.OpWake, (*caller).setWake))
+	add(on(control.OpOpenXRCD, (*caller).openXRCD))
+	add(on(control.OpCloseXRCD, (*caller).closeXRCD))
+	add(on(control.OpCreateXSRQ, (*caller).createXSRQ))
+	add(on(control.OpCreateTarget, (*caller).createTarget))
+	add(on(control.OpOpenTarget, (*caller).openTarget))
+	add(on(control.OpCreateDCT, (*caller).createDCT))
 	return t
 }()
 
-func (c *client) hello(m *control.Hello, _ requestMemory, r *control.Reply) (control.Message, error) {
+func (c *caller) hello(m *control.Hello, _ requestMemory, r *control.Reply) (control.Message, error) {
 	if m.Magic != control.Magic {
 		return nil, control.Errorf(control.CodeVersion, "hello: magic %#08x, a nicless client sends %#08x", m.Magic, control.Magic)
 	}
@@ -150,7 +150,7 @@ func (c *client) hello(m *control.Hello, _ requestMemory, r *control.Reply) (con
 		c.name = fmt.Sprintf("%s %q", c.name, printable(m.Name))
 	}
 	r.UAR, r.Status = c.uar, c.status
-	w := c.e.welcome(c.grant(m.Features))
+	w := c.r.welcome(c.grant(m.Features))
 	w.UARPages = uint32(c.hosted.UARPages)
 	return w, nil
 }

@@ -21,7 +21,7 @@ type channel struct {
 	users int // number of CQs that use this channel
 }
 
-func (c *client) createChannel(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
+func (c *caller) createChannel(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
 	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels, 0)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (c *client) createChannel(_ *control.Empty, _ requestMemory, r *control.Rep
 	return &control.Channel{ID: id}, nil
 }
 
-func (c *client) destroyChannel(m *control.Channel, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) destroyChannel(m *control.Channel, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	ch, ok := c.channels[m.ID]
 	switch {
 	case !ok:
@@ -51,13 +51,13 @@ func (c *client) destroyChannel(m *control.Channel, _ requestMemory, _ *control.
 	return &control.Empty{}, nil
 }
 
-func (c *client) closeChannel(ch *channel) {
+func (c *caller) closeChannel(ch *channel) {
 	delete(c.channels, ch.id)
 	c.closeSocket(ch.out)
 }
 
 // fire sends the event that the client has asked for, and disarms q.
-func (sh *shard) fire(q *cq) {
+func (sh *completer) fire(q *cq) {
 	q.armed = false
 	q.told = q.next
 	sh.unhold(q)
@@ -67,7 +67,7 @@ func (sh *shard) fire(q *cq) {
 // send sends a record that holds value to the channel of q. If the client lets its socket
 // fill up, it loses the event, and the loss is explained to it. A client that has closed its
 // end of the socket wants no events.
-func (sh *shard) send(q *cq, value uint64) {
+func (sh *completer) send(q *cq, value uint64) {
 	out := q.channel.out
 	switch err := out.send(notice{record: value, cq: q}); {
 	case err == nil:

@@ -18,7 +18,7 @@ import (
 // are destroyed with the client. Call and Close are safe for concurrent use; they run one
 // at a time.
 type client struct {
-	e     *Engine
+	e     *device
 	shard *shard // changes only while all shards are stopped
 	name  string // for the log: what the kernel says of the client, then its name from hello in quotes
 	uid   uint32 // the user that its resources are charged to
@@ -84,10 +84,10 @@ type clientWake struct {
 }
 
 // attachLocal returns a new client that is part of this process. The log uses name for it.
-func (e *Engine) attachLocal(name string) (*client, error) { return e.attachLocalWith(name, nil) }
+func (e *runner) attachLocal(name string) (*caller, error) { return e.attachLocalWith(name, nil) }
 
 // attachLocalWith is attachLocal with UAR pages in memory that registers makes, if it is not nil.
-func (e *Engine) attachLocalWith(name string, registers func(size int) (*shm.Region, error)) (*client, error) {
+func (e *runner) attachLocalWith(name string, registers func(size int) (*shm.Region, error)) (*caller, error) {
 	create := shm.CreateSealed
 	if shm.RaceEnabled {
 		// The race detector does not watch mapped memory; see package shm.
@@ -106,29 +106,29 @@ func (e *Engine) attachLocalWith(name string, registers func(size int) (*shm.Reg
 
 // attach returns a new client. create makes the client's UAR pages, and createReadOnly makes
 // its status page. If the client is in another process, it must be able to map these pages.
-func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*client, error) {
+func (e *runner) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*caller, error) {
 	e.fillHosted(&hosted)
 	if err := e.ledger.Take(uid, clientCharge); err != nil {
 		return nil, err
 	}
-	c := &client{
-		e: e, name: name, uid: uid, hosted: hosted, paid: clientCharge,
+	c := &caller{r: e, client: &client{
+		e: e.device, name: name, uid: uid, hosted: hosted, paid: clientCharge,
 		regions: make(map[uint32]*region), unplaced: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
 		srqs: make(map[uint32]*srq), xrcds: make(map[uint32]*xrcd),
 		nextID: 1,
-	}
+	}}
 	err := c.makePages(create, createReadOnly)
 	if err != nil {
 		e.ledger.Refund(uid, clientCharge)
 		return nil, err
 	}
-	e.Do(func() { e.leastLoaded().addClient(c) })
+	e.Do(func() { e.loops[e.leastLoaded().number].addClient(c.client) })
 	return c, nil
 }
 
-func (c *client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
+func (c *caller) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
 	if c.uar, err = create("uar", c.hosted.UARPages*shm.PageSize); err != nil {
 		return err
 	}
@@ -148,14 +148,14 @@ func (c *client) makePages(create, createReadOnly func(string, int) (*shm.Region
 
 // Close destroys all objects of the client. The client's peers see transport errors; other
 // clients do not notice. A second call does nothing.
-func (c *client) Close() error {
+func (c *caller) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil
 	}
 	c.closed = true
-	c.e.leaveBoard(c)
+	c.e.leaveBoard(c.client)
 	var regions []*region
 	for more := true; more; {
 		c.do(makesWork, "end of the connection", func() { regions, more = c.destroySome() })
@@ -173,12 +173,12 @@ const portion = 64
 // destroySome destroys a portion of this client's objects, and reports whether there are
 // more. With the last portion it returns the client's regions. No object refers to them
 // any more.
-func (c *client) destroySome() (regions []*region, more bool) {
+func (c *caller) destroySome() (regions []*region, more bool) {
 	left := portion
-	destroy(c.qps, func(q *qp) { c.shard.leaveQP(q, c) }, &left)
-	destroy(c.mrs, c.shard.removeKey, &left)
-	destroy(c.srqs, c.shard.removeSRQ, &left)
-	destroy(c.cqs, c.shard.removeCQ, &left)
+	destroy(c.qps, func(q *qp) { c.loop().leaveQP(q, c.client) }, &left)
+	destroy(c.mrs, c.loop().removeKey, &left)
+	destroy(c.srqs, c.loop().removeSRQ, &left)
+	destroy(c.cqs, c.loop().removeCQ, &left)
 	if left == 0 {
 		return nil, true
 	}
@@ -195,7 +195,7 @@ func (c *client) destroySome() (regions []*region, more bool) {
 	c.closeProcess()
 	c.refund(len(c.pds) * pdCost)
 	for _, d := range c.xrcds {
-		for d.members[c] != nil {
+		for d.members[c.client] != nil {
 			c.leaveXRCD(d)
 		}
 	}
@@ -203,7 +203,7 @@ func (c *client) destroySome() (regions []*region, more bool) {
 	clear(c.unplaced)
 	clear(c.pds)
 	c.e.past.add(&c.count)
-	c.shard.forgetClient(c)
+	c.loop().forgetClient(c.client)
 	return regions, false
 }
 
@@ -220,14 +220,14 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 }
 
 // unmap releases the memory of regions, and the client's own pages.
-func (c *client) unmap(regions []*region) {
+func (c *caller) unmap(regions []*region) {
 	for _, r := range regions {
 		if r.owned {
-			c.e.releaseMemory(c.uid, r.mem)
+			c.r.releaseMemory(c.uid, r.mem)
 		}
 	}
 	for _, m := range c.banks {
-		c.e.releaseMemory(c.uid, m)
+		c.r.releaseMemory(c.uid, m)
 	}
 	_ = c.status.Close()
 	held := quota.Charge{quota.Mappings: 1}
@@ -235,11 +235,11 @@ func (c *client) unmap(regions []*region) {
 		held[quota.Descriptors] = 1
 	}
 	c.paid = c.paid.Minus(held)
-	c.e.unmap(c.uid, c.uar, held)
+	c.r.unmap(c.uid, c.uar, held)
 }
 
 // names reports whether an object of this client has the id.
-func (c *client) names(id uint32) bool {
+func (c *caller) names(id uint32) bool {
 	return c.regions[id] != nil || c.unplaced[id] != nil || c.pds[id] != nil || c.channels[id] != nil
 }
 

@@ -70,7 +70,7 @@ func (s *session) fits(rqpn, uidx, imm uint32, time uint64, tail cqe.Tail) bool 
 // fast path ends. collect reports whether there is room for the completion. n is the byte
 // count. If the completion does not belong to the session that is being collected, that
 // session is written first.
-func (sh *shard) collect(q *cq, rqpn, uidx, imm, n uint32, tail cqe.Tail) bool {
+func (sh *completer) collect(q *cq, rqpn, uidx, imm, n uint32, tail cqe.Tail) bool {
 	s, time := q.session, sh.clock()
 	if s.n > 0 && !s.fits(rqpn, uidx, imm, time, tail) {
 		sh.writeSession(q)
@@ -87,7 +87,7 @@ func (sh *shard) collect(q *cq, rqpn, uidx, imm, n uint32, tail cqe.Tail) bool {
 }
 
 // collectAll is completeAll for a compressed queue. It collects the completions.
-func (sh *shard) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Tail) {
+func (sh *executor) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Tail) {
 	s := c.session
 	for left := x.count(); left > 0; {
 		if x>>(left-1)&1 != 0 {
@@ -119,7 +119,7 @@ func (sh *shard) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Ta
 // writeReceives writes the completions of receives that n SENDs of q to p have used, if those of
 // the SENDs could be written first: because they are not collected, or because they do not all
 // fit into their session. The receives are completed before the SENDs.
-func (sh *shard) writeReceives(q, p *qp, n int) {
+func (sh *completer) writeReceives(q, p *qp, n int) {
 	if p.rq.cq.session == nil {
 		return
 	}
@@ -130,7 +130,7 @@ func (sh *shard) writeReceives(q, p *qp, n int) {
 
 // collectSend collects the completion of a WQE of q. If q's session is full, the receives
 // that its WQEs have used are completed before it is written, as without compression.
-func (sh *shard) collectSend(q *qp, n uint32, tail cqe.Tail) bool {
+func (sh *completer) collectSend(q *qp, n uint32, tail cqe.Tail) bool {
 	if s := q.sq.cq.session; s.n > 0 && s.n >= s.most {
 		sh.writeSession(q.conn.peer.rq.cq)
 	}
@@ -139,7 +139,7 @@ func (sh *shard) collectSend(q *qp, n uint32, tail cqe.Tail) bool {
 
 // roomTogether reports whether q has room for one completion more than are collected. It
 // writes the session if no completion can be added to it.
-func (sh *shard) roomTogether(q *cq) bool {
+func (sh *completer) roomTogether(q *cq) bool {
 	s, entries := q.session, uint64(1)<<(q.log&63)
 	if s.n >= q.mostTogether() {
 		sh.writeSession(q)
@@ -165,7 +165,7 @@ func (q *cq) mostTogether() int {
 
 // writeSession writes what is collected for q. A single completion is written as an
 // ordinary CQE, because the mini of a session of one would take the entry after it.
-func (sh *shard) writeSession(q *cq) {
+func (sh *completer) writeSession(q *cq) {
 	s := q.session
 	if s == nil || s.n == 0 {
 		return
@@ -190,7 +190,7 @@ func (sh *shard) writeSession(q *cq) {
 //
 // Publish: title. Observed by hostpath.CQ.Poll, like the tail of any CQE. The minis are
 // stored before it, so that a poller that sees the title sees the whole session.
-func (sh *shard) completeCompressed(q *cq, rqpn, uidx, imm uint32, time uint64, tail cqe.Tail, minis []uint64) {
+func (sh *completer) completeCompressed(q *cq, rqpn, uidx, imm uint32, time uint64, tail cqe.Tail, minis []uint64) {
 	mask := uint64(1)<<(q.log&63) - 1
 	index, n := q.next, len(minis)
 	for i := 0; i < n; i += cqe.ArrayMinis {
@@ -212,7 +212,7 @@ func (sh *shard) completeCompressed(q *cq, rqpn, uidx, imm uint32, time uint64, 
 
 // writeCollected writes what was collected before a fault of memory has ended the work of q. The
 // receives are completed before the SENDs that have used them.
-func (sh *shard) writeCollected(q *qp) {
+func (sh *completer) writeCollected(q *qp) {
 	if p := q.conn.peer; p != nil && sh.holds(p.client.shard) {
 		sh.writeOrDrop(p.rq.cq)
 	}
@@ -221,7 +221,7 @@ func (sh *shard) writeCollected(q *qp) {
 
 // writeOrDrop writes what is collected for q. If the memory of q has no page, the collected
 // completions are lost, as an ordinary completion would be.
-func (sh *shard) writeOrDrop(q *cq) {
+func (sh *completer) writeOrDrop(q *cq) {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := faultOf(r); !ok {

@@ -41,7 +41,7 @@ func (f *footing) cost(dst, src []byte, n int) int {
 
 // takeEffort returns what judging and moving has cost, besides bytes and packets, and
 // begins to count anew.
-func (sh *shard) takeEffort() (cost int) {
+func (sh *mover) takeEffort() (cost int) {
 	cost, sh.sched.effort = sh.sched.effort, 0
 	return cost
 }

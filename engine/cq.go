@@ -63,7 +63,7 @@ type cq struct {
 // arm word are never all set.
 const neverArmed = 0xffffffff
 
-func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
 	case m.LogSize > maxLogCQ:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogCQ)
@@ -110,7 +110,7 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 		return nil, err
 	}
 	q := &cq{
-		client: c, region: region, records: records, handle: m.Handle, channel: ch,
+		client: c.client, region: region, records: records, handle: m.Handle, channel: ch,
 		buf: buf, log: uint(m.LogSize), logCQE: uint(m.LogCQE),
 		collapsed: m.Flags&control.CQCollapsed != 0, ignore: m.Flags&control.CQIgnoreOverrun != 0,
 		consumer: shm.BE32At(rec, 0), armWord: armWord, armSeen: neverArmed,
@@ -125,14 +125,14 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 	if ch != nil {
 		q.armWrites = shm.BE64At(registers.Bytes(), page+doorbell.CQArmOffset)
 		ch.users++
-		c.shard.canArm(q)
+		c.loop().canArm(q)
 	}
 	c.prefault(region, buf)
 	c.prefault(records, rec)
 	return &control.CQN{CQN: q.num}, nil
 }
 
-func (c *client) destroyCQ(m *control.CQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) destroyCQ(m *control.CQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.cqs[m.CQN]
 	switch {
 	case !ok:
@@ -141,11 +141,11 @@ func (c *client) destroyCQ(m *control.CQN, _ requestMemory, _ *control.Reply) (c
 		return nil, busy("CQ", m.CQN, q.users, "queue pair", "queue pairs")
 	}
 	delete(c.cqs, m.CQN)
-	c.shard.removeCQ(q)
+	c.loop().removeCQ(q)
 	return &control.Empty{}, nil
 }
 
-func (sh *shard) removeCQ(q *cq) {
+func (sh *threadLoop) removeCQ(q *cq) {
 	delete(sh.cqs, q.num)
 	sh.watchdog.owners.drop(uint64(q.num) | atCQ)
 	q.client.refund(cqCost)
@@ -175,7 +175,7 @@ const (
 // complete takes words rather than a struct, for the reason given at type head (job.go).
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
-func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a attention) bool {
+func (sh *completer) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a attention) bool {
 	entries := uint64(1) << (q.log & 63)
 	if q.next-q.seen >= entries && !q.ignore && !q.room(entries) {
 		return false
@@ -247,7 +247,7 @@ func (q *cq) completeRun(n int, rqpn, uidx uint32, bytes, time uint64, tail cqe.
 }
 
 // tell fires the arm of q if the client has armed q for completions of attention a.
-func (sh *shard) tell(q *cq, a attention) {
+func (sh *completer) tell(q *cq, a attention) {
 	if a != quietly {
 		q.lastSolicited = q.next
 	}
@@ -265,7 +265,7 @@ func (q *cq) entry(slot uint64) *shm.Block {
 // completeError writes one error CQE. Errors count as solicited. In a collapsed queue the
 // first error stays until its queue pair is reset. Otherwise a client that reads only
 // wqe_counter would believe that flushed work has been done.
-func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
+func (sh *completer) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
 	ok := sh.complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, vendor[s]), tail, event)
 	if q.collapsed && q.held == 0 {
 		q.held = tail.QPN()

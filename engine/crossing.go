@@ -79,7 +79,7 @@ func (c *Config) checkCores() error {
 
 // acquire takes this shard's ticket lock before the shard works, and release gives the lock
 // back. In an engine with one shard both do nothing.
-func (sh *shard) acquire() {
+func (sh *reporter) acquire() {
 	if sh.several {
 		if !sh.ticket.TryLock() {
 			now := clock.Now()
@@ -105,7 +105,7 @@ func (sh *shard) holds(m *shard) bool { return m == sh || m == sh.peerShard || s
 // shardOfPeer returns the shard whose lock is needed for the peer of q and not held yet. It
 // returns nil if no further lock is needed, or if no peer is known. The peer of a datagram,
 // or of a WQE of a DCI, is not known before the WQE has been judged.
-func (sh *shard) shardOfPeer(q *qp) *shard {
+func (sh *queues) shardOfPeer(q *qp) *shard {
 	p := q.conn.peer
 	switch {
 	case q.transport == control.QPTypeUD:
@@ -127,7 +127,7 @@ func (sh *shard) shardOfPeer(q *qp) *shard {
 // burstCrossing is burst for an engine of several shards. It postpones the queue if the
 // queue needs the lock of another shard. A postponed queue is charged its whole budget in
 // advance.
-func (sh *shard) burstCrossing(q *qp, n uint16) (done int) {
+func (sh *threadLoop) burstCrossing(q *qp, n uint16) (done int) {
 	if m := sh.shardOfPeer(q); m != nil {
 		sh.postpone(q, m)
 	} else {
@@ -157,7 +157,7 @@ func (sh *shard) postpone(q *qp, m *shard) {
 // lock of the peer's shard is taken, the queue is left for the next step, until
 // crossPatience has passed; then visitPostponed waits for the lock. If urgent is true, this
 // shard has nothing else to do, and visitPostponed waits at once.
-func (sh *shard) visitPostponed(urgent bool) (done int) {
+func (sh *threadLoop) visitPostponed(urgent bool) (done int) {
 	if len(sh.owed) > 0 {
 		done += sh.returnReceives(urgent)
 	}
@@ -191,7 +191,7 @@ func (sh *shard) visitPostponed(urgent bool) (done int) {
 }
 
 // visitCrossing visits a queue under the lock of its peer's shard.
-func (sh *shard) visitCrossing(q *qp) (done int) {
+func (sh *threadLoop) visitCrossing(q *qp) (done int) {
 	switch {
 	case !sh.isRunning(q):
 	case q.stall.kind == noStall:
@@ -208,7 +208,7 @@ func (sh *shard) visitCrossing(q *qp) (done int) {
 // lockPeerShard takes the ticket lock of m in addition to that of sh, and reports whether
 // this shard holds the lock of m now. lockPeerShard waits for the lock only if urgent is true
 // or crossPatience has passed.
-func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
+func (sh *reporter) lockPeerShard(m *shard, urgent bool) bool {
 	switch {
 	case sh.holds(m):
 		return true
@@ -244,7 +244,7 @@ func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 // shard if that shard has or may have new work. A shard with stalled queues may have new
 // work because a WAIT of one of them may wait for a completion that was written under the
 // lock.
-func (sh *shard) unlockPeerShard() {
+func (sh *reporter) unlockPeerShard() {
 	m := sh.peerShard
 	if m == nil {
 		return
@@ -267,7 +267,7 @@ func (sh *shard) wake() {
 }
 
 // returnReceives puts back shared receives of clients of other shards.
-func (sh *shard) returnReceives(urgent bool) (done int) {
+func (sh *threadLoop) returnReceives(urgent bool) (done int) {
 	owed := sh.owed
 	sh.owed = nil
 	for _, d := range owed {
@@ -284,7 +284,7 @@ func (sh *shard) returnReceives(urgent bool) (done int) {
 
 // releaseAfterFault releases the locks of a step that a fault of memory has ended. The
 // postponed queues that the step has not visited are visited in the next step.
-func (sh *shard) releaseAfterFault() {
+func (sh *threadLoop) releaseAfterFault() {
 	if !sh.acquired {
 		return
 	}
@@ -300,7 +300,7 @@ func (sh *shard) releaseAfterFault() {
 
 // pause takes the ticket locks of all shards, so that no shard works while a control
 // request is served.
-func (e *Engine) pause() {
+func (e *device) pause() {
 	if len(e.shards) > 1 {
 		for _, sh := range e.shards {
 			sh.ticket.Lock()
@@ -311,7 +311,7 @@ func (e *Engine) pause() {
 }
 
 // unpause gives the ticket locks back.
-func (e *Engine) unpause() {
+func (e *device) unpause() {
 	e.stopped = false
 	if len(e.shards) > 1 {
 		for _, sh := range e.shards {
@@ -327,7 +327,7 @@ const crossLook = 256
 // crossesShards reports whether a queue of this shard waits for a peer in another shard.
 // Then this shard must not rely on being woken, because the peer's client wakes the other
 // shard only.
-func (sh *shard) crossesShards() bool {
+func (sh *threadLoop) crossesShards() bool {
 	if sh.stalled > crossLook {
 		return true // perhaps
 	}

@@ -56,7 +56,7 @@ func BenchmarkShards(b *testing.B) {
 				all.Go(func() {
 					runtime.LockOSThread()
 					defer runtime.UnlockOSThread()
-					send, l := shm.BE32At(p.rec, 4), p.h.c.shard
+					send, l := shm.BE32At(p.rec, 4), p.h.c.loop()
 					for n := uint32(16); n <= uint32(b.N+15); n += 16 {
 						send.Publish(n)
 						for p.q.sq.done < uint64(n) {

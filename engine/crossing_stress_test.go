@@ -224,7 +224,7 @@ func (b *brawl) churn(h *host) {
 		if i%10 != 0 {
 			return
 		}
-		c, err := b.e.attachLocal(fmt.Sprintf("passer-by %d", i))
+		c, err := b.d.attachLocal(fmt.Sprintf("passer-by %d", i))
 		require.NoError(b, err)
 		mem, err := shm.Heap(1 << 16)
 		require.NoError(b, err)

@@ -23,7 +23,7 @@ func newShards(t testing.TB, cfg Config) *rig {
 	}
 	cfg.Stay = true
 	r := newRig(t, cfg)
-	r.e.Engine.hooks.unpinned = true
+	r.d.hooks.unpinned = true
 	return r
 }
 
@@ -31,9 +31,9 @@ func newShards(t testing.TB, cfg Config) *rig {
 // Half of the times that a shard needs the lock of another shard, it finds the lock taken.
 func (r *rig) shuffle(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	r.pick = func() int { return rng.IntN(len(r.e.shards)) }
+	r.pick = func() int { return rng.IntN(len(r.d.loops)) }
 	r.e.cfg.Stay = true
-	for _, l := range r.e.shards {
+	for _, l := range r.d.loops {
 		l.refuse = func() bool { return rng.IntN(2) == 0 }
 	}
 }
@@ -76,7 +76,7 @@ func TestShardsRunAndEnd(t *testing.T) {
 	r := newShards(t, Config{Cores: []int{0, 1, 2}})
 	for range 3 { // an engine can be run several times
 		ctx, cancel := context.WithCancel(t.Context())
-		require.NoError(t, r.e.Run(ctx, cancel))
+		require.NoError(t, r.d.Run(ctx, cancel))
 	}
 }
 
@@ -102,7 +102,7 @@ func TestClientsComeTogether(t *testing.T) {
 	for _, x := range []*end{p, q, s, u, v, w} {
 		x.good()
 	}
-	for _, l := range r.e.shards {
+	for _, l := range r.d.loops {
 		require.Equal(t, 3, len(l.running))
 		require.Len(t, l.clients, 2)
 	}
@@ -121,7 +121,7 @@ func TestClientsComeTogether(t *testing.T) {
 // with it.
 func TestMoveInTheMiddle(t *testing.T) {
 	r := newShards(t, Config{Slice: 64})
-	r.e.shards[0].sched.few, r.e.shards[1].sched.few = 0, 0
+	r.d.loops[0].sched.few, r.d.loops[1].sched.few = 0, 0
 	a, b := r.host("a"), r.host("b")
 	p, q := pair(a, b)
 	s, u := pair(a, b)
@@ -131,11 +131,11 @@ func TestMoveInTheMiddle(t *testing.T) {
 	w := a.qp(control.QP{}, armed, c)
 	w.up(w)
 	src, dst := a.full(1000, 1), b.full(1000, 2)
-	move := func(h *host, to int) { r.e.Do(func() { h.c.move(r.e.shards[to]) }) }
+	move := func(h *host, to int) { r.e.Do(func() { r.d.move(h.c.client, r.d.shards[to]) }) }
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
 	s.post(ctrl(wqe.OpSend), src.data(0, 8)) // waits for a receive
 	for range 3 {
-		r.e.Engine.Step()
+		r.d.Step()
 	}
 	require.NotNil(t, p.q.job)
 	require.Len(t, r.stalled(), 1)
@@ -143,7 +143,7 @@ func TestMoveInTheMiddle(t *testing.T) {
 	for i := range 6 {
 		move(a, i%3/2)
 		move(b, i%2)
-		r.e.Engine.Step()
+		r.d.Step()
 	}
 	r.settle()
 	p.good()
@@ -204,22 +204,22 @@ func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 	other := a.qp(control.QP{}, full, full)
 	other.up(other)
 	p.post(ctrl(wqe.OpSend), a.full(1000, 2).data(0, 1000))
-	r.e.Engine.Step()
+	r.d.Step()
 	require.NotNil(t, p.q.job)
 	require.Zero(t, s.s.ready())
-	a.c.shard.refuse = func() bool { return true } // as if b's shard held its lock
+	a.c.loop().refuse = func() bool { return true } // as if b's shard held its lock
 	other.post(ctrl(wqe.OpNop))
 	other.post(ctrl(wqe.OpNop)) // finds no room, so all queue pairs of the CQ go to error
 	for i := 0; p.state() != control.StateERR; i++ {
 		require.Less(t, i, 100)
-		a.c.shard.Step()
+		a.c.loop().Step()
 	}
 	require.Zero(t, s.s.ready())
-	require.Len(t, a.c.shard.owed, 1)
-	a.c.shard.refuse = nil
+	require.Len(t, a.c.loop().owed, 1)
+	a.c.loop().refuse = nil
 	r.settle()
 	require.Equal(t, uint16(1), s.s.ready())
-	require.Empty(t, a.c.shard.owed)
+	require.Empty(t, a.c.loop().owed)
 }
 
 // A shard that always finds the other shard's lock taken continues with its own work for some
@@ -228,7 +228,7 @@ func TestPatienceWithAnotherShardEnds(t *testing.T) {
 	r := newShards(t, Config{})
 	p, _ := pair(r.host("a"), r.host("b"))
 	own, _ := pair(p.h, p.h)
-	l := p.h.c.shard
+	l := p.h.c.loop()
 	asked := 0
 	l.refuse = func() bool { asked++; return true }
 	p.post(ctrl(wqe.OpNop))
@@ -247,7 +247,7 @@ func TestPatienceWithAnotherShardEnds(t *testing.T) {
 // a peer in another shard is tried again, although no poster wakes the queue's own shard.
 func TestShardsWakeEachOther(t *testing.T) {
 	r := newShards(t, Config{})
-	for _, l := range r.e.shards {
+	for _, l := range r.d.loops {
 		l.hooks.sleepBound, l.hooks.uncontended = never, true
 	}
 	a, b := r.host("a"), r.host("b")
@@ -305,7 +305,7 @@ func TestShardsWakeEachOther(t *testing.T) {
 // error, even if their own shard sleeps.
 func TestOverrunFromAnotherShard(t *testing.T) {
 	r := newShards(t, Config{})
-	for _, l := range r.e.shards {
+	for _, l := range r.d.loops {
 		l.hooks.sleepBound, l.hooks.uncontended = never, true
 	}
 	a, b := r.host("a"), r.host("b")
@@ -385,7 +385,7 @@ func TestFlameAcrossShards(t *testing.T) {
 	for i := range 40 {
 		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(8*i), src.data(8*i, 8))
 		p.postBlueFlame()
-		r.e.Engine.Step()
+		r.d.Step()
 		p.ring()
 		r.settle()
 		require.Equal(t, uint16(i), c.one().Counter)

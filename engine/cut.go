@@ -16,7 +16,7 @@ const (
 )
 
 // cutOff notes that a fault ends the current step in the part fault.part.
-func (sh *shard) cutOff() {
+func (sh *threadLoop) cutOff() {
 	sh.fault.cut = sh.fault.part
 	if sh.fault.part == cutLast {
 		sh.fault.cut = whole // little of the step was left, and the next step polls another queue

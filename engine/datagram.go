@@ -21,7 +21,7 @@ const (
 
 // addressDatagram finds the queue pair that is to receive a datagram, puts it into the
 // request, and writes the GRH of the datagram.
-func (sh *shard) addressDatagram(q *qp, j *job) verdict {
+func (sh *requester) addressDatagram(q *qp, j *job) verdict {
 	if j.total > maxDatagram {
 		return sh.tooLong(q, j, j.total, maxDatagram)
 	}
@@ -34,8 +34,8 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	if av.DQP == multicastQPN {
 		return sh.addressGroup(q, j, &av)
 	}
-	if sh.router != nil && sh.leaves(q, &av) {
-		return sh.sendDatagram(q, j, &av)
+	if sh.router != nil && sh.links.leaves(q, &av) {
+		return sh.links.sendDatagram(q, j, &av)
 	}
 	p := q.conn.peer
 	if p == nil || p.dead || p.num != av.DQP {
@@ -54,7 +54,7 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 
 // takesDatagram reports whether the receiving queue pair of j's datagram exists and has the
 // qkey of the datagram. If so, takesDatagram puts the GRH before the datagram's bytes.
-func (sh *shard) takesDatagram(q *qp, j *job) bool {
+func (sh *requester) takesDatagram(q *qp, j *job) bool {
 	p, r := j.peer, &j.request
 	switch {
 	case p == nil || p.transport != control.QPTypeUD || !p.listens() || !sh.scratch.reaches:
@@ -74,7 +74,7 @@ func (sh *shard) takesDatagram(q *qp, j *job) bool {
 }
 
 // completeDatagram completes the receive of a datagram of q.
-func (sh *shard) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a attention) bool {
+func (sh *requester) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a attention) bool {
 	p, c, source := j.peer, j.peer.rq.cq, j.request.fromQPN
 	if !j.local {
 		source |= cqe.GRHInBuffer
@@ -87,7 +87,7 @@ func (sh *shard) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a at
 // also has the sender's LID, by which UCX answers; on Ethernet slid is 0. complete has no argument
 // for it, because nothing else needs it. So this writes the entry itself, in the same order: the
 // tail last.
-func (sh *shard) completeFrom(slid uint16, c *cq, source, uidx, imm, n uint32, tail cqe.Tail, a attention) bool {
+func (sh *requester) completeFrom(slid uint16, c *cq, source, uidx, imm, n uint32, tail cqe.Tail, a attention) bool {
 	if slid == 0 || c.collapsed {
 		return sh.complete(c, source, uidx, imm, n, sh.clock(), tail, a)
 	}
@@ -114,7 +114,7 @@ func (sh *shard) completeFrom(slid uint16, c *cq, source, uidx, imm, n uint32, t
 }
 
 // gid returns the device's address. It is link-local and made from the GUID.
-func (e *Engine) gid() (g [16]byte) {
+func (e *device) gid() (g [16]byte) {
 	g[0], g[1] = 0xfe, 0x80
 	binary.BigEndian.PutUint64(g[8:], e.guid)
 	return g
@@ -122,7 +122,7 @@ func (e *Engine) gid() (g [16]byte) {
 
 // sendError puts q into error because of q's own work request. A UD queue pair goes to
 // SQE instead, in which it still receives.
-func (sh *shard) sendError(q *qp) {
+func (sh *queues) sendError(q *qp) {
 	if q.transport == control.QPTypeUD && q.attr.State == control.StateRTS {
 		sh.setState(q, control.StateSQE)
 		return

@@ -42,7 +42,7 @@ const (
 // putHeader writes the header of a datagram of n bytes into the scratch, from client c to a
 // queue pair of client to. It says which service level the receiver's completion has, whether there is a GRH, and whether the address leads to
 // the client's port.
-func (sh *shard) putHeader(av *wqe.AV, c, to *client, n uint64) {
+func (sh *requester) putHeader(av *wqe.AV, c, to *client, n uint64) {
 	s := &sh.scratch
 	s.reaches, s.global, s.level = true, true, 0
 	from := nic.GID{Addr: c.hosted.GID}
@@ -105,7 +105,7 @@ func mapped(g *[16]byte) bool { return [12]byte(g[:12]) == [12]byte{10: 0xff, 11
 var errManySources = fmt.Errorf("engine: more than %d sources of datagrams", nic.MaxSources)
 
 // SetSources sets from which addresses the client's datagrams go over links, and at which they come.
-func (c *client) SetSources(list []nic.Source) error {
+func (c *caller) SetSources(list []nic.Source) error {
 	if len(list) > nic.MaxSources {
 		return errManySources
 	}
@@ -139,7 +139,7 @@ func destination(h *[grhSize]byte) (gid [16]byte) {
 }
 
 // SetGIDs sets the client's GID table.
-func (c *client) SetGIDs(table []nic.GID) error {
+func (c *caller) SetGIDs(table []nic.GID) error {
 	if len(table) > nic.MaxGIDs {
 		return errManyGIDs
 	}

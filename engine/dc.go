@@ -24,7 +24,7 @@ type dynamic struct {
 // createDCT makes a queue pair that has a PD, an SRQ and a CQ, and no rings: as for a target of
 // XRC, the queues that the device needs of every queue pair are empty and in the device's own
 // memory, and no completion goes to the CQ of the send queue.
-func (c *client) createDCT(m *control.DCT, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) createDCT(m *control.DCT, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	p, s, into := c.pds[m.PDN], c.srqs[m.SRQN], c.cqs[m.CQN]
 	switch {
 	case p == nil:
@@ -44,7 +44,7 @@ func (c *client) createDCT(m *control.DCT, _ requestMemory, _ *control.Reply) (c
 		return nil, err
 	}
 	rec := make([]byte, 8)
-	q := &qp{client: c, pd: p, uidx: m.UserIndex, transport: control.QPTypeDCT, dc: &dynamic{key: m.Key},
+	q := &qp{client: c.client, pd: p, uidx: m.UserIndex, transport: control.QPTypeDCT, dc: &dynamic{key: m.Key},
 		sq: sendQueue{blocks: oneBlock(), cq: new(cq), record: shm.BE32At(rec, 4)},
 		rq: receiveQueue{cq: into, srq: s, record: shm.BE32At(rec, 0)},
 	}

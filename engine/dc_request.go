@@ -20,7 +20,7 @@ import (
 // readAddress reads the address vector of a WQE, and returns where the segments after it begin.
 // The vector has 48 bytes, or 16 if it is compact. The least WQE has a compact one. A WQE of a
 // stream that has failed is flushed.
-func (sh *shard) readAddress(q *qp, j *job, info *wqe.Info) (data int, v verdict) {
+func (sh *requester) readAddress(q *qp, j *job, info *wqe.Info) (data int, v verdict) {
 	if v := sh.flushStream(q, j); v != accepted {
 		return 0, v
 	}
@@ -39,7 +39,7 @@ func (sh *shard) readAddress(q *qp, j *job, info *wqe.Info) (data int, v verdict
 
 // addressTarget makes the DCT that a WQE of q names the peer of j. If there is none that answers,
 // q waits.
-func (sh *shard) addressTarget(q *qp, j *job) verdict {
+func (sh *requester) addressTarget(q *qp, j *job) verdict {
 	j.request.toQPN = q.dc.to.DQP
 	p := sh.targetOf(q)
 	if p != nil && sh.several && !sh.holds(p.client.shard) {
@@ -112,7 +112,7 @@ func leadsTo(av *wqe.AV, from, to *client) bool {
 
 // whyNoTarget returns why nobody answers q's WQE. Without its key, nobody learns more of a DCT than
 // that it exists.
-func (sh *shard) whyNoTarget(q *qp) reason {
+func (sh *reporter) whyNoTarget(q *qp) reason {
 	to, p := &q.dc.to, sh.targetOf(q)
 	switch {
 	case p == nil:

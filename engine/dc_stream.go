@@ -30,7 +30,7 @@ func (q *qp) failStream(h head) bool {
 }
 
 // flushStream flushes the WQE of j if its stream has failed.
-func (sh *shard) flushStream(q *qp, j *job) verdict {
+func (sh *requester) flushStream(q *qp, j *job) verdict {
 	if len(q.dc.errored) == 0 || !slices.Contains(q.dc.errored, j.head.stream()) {
 		return accepted
 	}
@@ -41,7 +41,7 @@ func (sh *shard) flushStream(q *qp, j *job) verdict {
 }
 
 // ResetStream ends the failure of a stream of a DCI, which is in RTS.
-func (c *client) ResetStream(qpn uint32, stream uint16) (err error) {
+func (c *caller) ResetStream(qpn uint32, stream uint16) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

@@ -26,7 +26,7 @@ type delaySite struct {
 // explainDelay explains a delay that was caused by memory that the execution of q's WQEs
 // has touched. It is not known which part of that memory was the cause. So each of the clients
 // is told of its own part.
-func (sh *shard) explainDelay(q *qp, h usage.Delay) {
+func (sh *reporter) explainDelay(q *qp, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(sh.first)}}
 	own.addRegions(q.regions[:]...)
 	own.addRegions(q.sq.cq.region, q.sq.cq.records, q.rq.cq.region, q.rq.cq.records)
@@ -52,7 +52,7 @@ func (sh *shard) explainDelay(q *qp, h usage.Delay) {
 }
 
 // explainCQDelay explains a delay that the memory of a completion queue has caused.
-func (sh *shard) explainCQDelay(q *cq, h usage.Delay) {
+func (sh *reporter) explainCQDelay(q *cq, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
 	own.addRegions(q.region, q.records)
 	sh.sayDelay(own, h, false)
@@ -83,7 +83,7 @@ func (m *delaySite) foreign() bool { return len(m.regions) > 0 || m.inProcess }
 
 // pollsForeignMemory reports whether one of the records or arm words that the shard polls
 // is memory of a client in another process.
-func (sh *shard) pollsForeignMemory() bool {
+func (sh *reporter) pollsForeignMemory() bool {
 	m := delaySite{}
 	for _, q := range sh.running {
 		if m.addRegions(q.regions[:]...); m.foreign() {
@@ -102,7 +102,7 @@ func (sh *shard) pollsForeignMemory() bool {
 
 // sayDelay explains a delay to one of the clients whose memory may have been the cause.
 // others says that memory of the peer may have been the cause as well.
-func (sh *shard) sayDelay(m delaySite, h usage.Delay, others bool) {
+func (sh *reporter) sayDelay(m delaySite, h usage.Delay, others bool) {
 	if !m.foreign() {
 		return
 	}
@@ -136,7 +136,7 @@ const rereadWQEs = 8
 // calls f for the keys of the WQEs that the device has executed for q in this visit. It reads
 // these WQEs again from the ring. The client may have overwritten them since then, and may
 // have put any key there, even a key of another client's memory.
-func (sh *shard) eachKey(q *qp, f func(*mkey)) {
+func (sh *reporter) eachKey(q *qp, f func(*mkey)) {
 	if j := q.job; j != nil {
 		for _, l := range []*list{&j.src, &j.dst} {
 			for i := range l.n {
@@ -181,7 +181,7 @@ func reread(to, from []byte) {
 
 // eachMemory calls f for k and for the keys in k's list. If k is a window, eachMemory does
 // that for the window's parent instead.
-func (sh *shard) eachMemory(k *mkey, f func(*mkey)) {
+func (sh *reporter) eachMemory(k *mkey, f func(*mkey)) {
 	if k == nil {
 		return
 	}

@@ -79,7 +79,7 @@ func (d nicDevice) Aside(uid uint32, f func()) bool { return d.aside(uid, f) }
 
 // aside calls f on a goroutine that closes descriptors for user uid (a closer; see
 // discard.go), and reports whether f has returned within asideTime.
-func (e *Engine) aside(uid uint32, f func()) bool {
+func (e *device) aside(uid uint32, f func()) bool {
 	done := make(chan struct{})
 	e.discard(uid, 0, func() {
 		defer close(done)
@@ -133,7 +133,7 @@ func (d nicDevice) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	return d.maySay(uid, who)
 }
 
-func (c *client) Name() string {
+func (c *caller) Name() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.name
@@ -141,7 +141,7 @@ func (c *client) Name() string {
 
 // Call serves one control request. It makes the memory of a new region off the engine's
 // thread, because that can take long, and releases the memory if the request is refused.
-func (c *client) Call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
+func (c *caller) Call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
 	if op != control.OpCreateRegion || c.local {
 		return c.request(op, payload, requestMemory{})
 	}
@@ -151,12 +151,12 @@ func (c *client) Call(op control.Op, payload []byte) (ans control.Message, r con
 	}
 	ans, r, err = c.request(op, payload, mem)
 	if err != nil {
-		c.e.releaseMemory(c.uid, mem.region)
+		c.r.releaseMemory(c.uid, mem.region)
 	}
 	return ans, r, err
 }
 
 // CallUnmapped is Call for requests that register memory of the client's process.
-func (c *client) CallUnmapped(op control.Op, payload []byte, onDemand bool) (control.Message, control.Reply, error) {
+func (c *caller) CallUnmapped(op control.Op, payload []byte, onDemand bool) (control.Message, control.Reply, error) {
 	return c.request(op, payload, requestMemory{inProcess: true, onDemand: onDemand})
 }

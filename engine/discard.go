@@ -35,7 +35,7 @@ type discards struct{ files, connections closers.Closers }
 
 // discard makes a closer of user uid call closeAll, which closes n descriptors. The closer
 // then refunds these descriptors to the user.
-func (e *Engine) discard(uid uint32, n int, closeAll func()) {
+func (e *device) discard(uid uint32, n int, closeAll func()) {
 	e.discarded.files.Add(e.ledger.Payer(uid), func() {
 		closeAll()
 		e.ledger.Refund(uid, quota.Charge{quota.Descriptors: n})
@@ -46,7 +46,7 @@ func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 // refunded when the connection is closed. If no descriptor could be sent over the connection,
 // it is closed at once and does not wait behind others, so that a refused connection costs
 // nothing.
-func (e *Engine) discardConnection(uid uint32, conn nic.Connection, held quota.Charge) {
+func (e *device) discardConnection(uid uint32, conn nic.Connection, held quota.Charge) {
 	shut := func() {
 		_ = conn.Close()
 		e.ledger.Refund(uid, held)
@@ -60,13 +60,13 @@ func (e *Engine) discardConnection(uid uint32, conn nic.Connection, held quota.C
 
 // clogged reports whether all the closers that a user may have for connections are stuck.
 // The user's next connections would then have to wait for these closers.
-func (e *Engine) clogged(uid uint32) bool {
+func (e *device) clogged(uid uint32) bool {
 	return e.discarded.connections.Clogged(e.ledger.Payer(uid))
 }
 
 // backlogged reports whether so many connections wait to be closed that the process could
 // run short of descriptors for other connections.
-func (e *Engine) backlogged() bool {
+func (e *device) backlogged() bool {
 	most := e.ledger.Limit(quota.Descriptors) / 8
 	return e.discarded.connections.Waiting() > most
 }

@@ -27,7 +27,7 @@ const clientTasks = workerRing / 2
 // A scattered destination is written in order, because its pieces may overlap. So all pieces
 // of such a job that are offloaded go to the same worker. While this worker still has pieces
 // of the job, it gets the short pieces too.
-func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
+func (sh *executor) offload(q *qp, j *job, budget int) (used int) {
 	if q.job == nil {
 		sh.keepJob(q)
 	}
@@ -53,7 +53,7 @@ func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 // assign gives a piece of a job to a worker: to the worker that has the other pieces of the
 // job if the job's destination is scattered, otherwise to the worker with the fewest tasks.
 // assign returns false if the worker has no room or the client has too many tasks.
-func (sh *shard) assign(j *job, c *client, dst, src []byte) bool {
+func (sh *mover) assign(j *job, c *client, dst, src []byte) bool {
 	if c.offloaded >= clientTasks*len(sh.dma.workers) {
 		return false
 	}
@@ -97,7 +97,7 @@ func (l *list) touched() (k, within *mkey) {
 }
 
 // collectTasks takes back, in order, the tasks that workers have finished.
-func (sh *shard) collectTasks() {
+func (sh *mover) collectTasks() {
 	for _, w := range sh.dma.workers {
 		for w.seen < w.given {
 			r := &w.ring[w.seen%workerRing]
@@ -123,7 +123,7 @@ func (sh *shard) collectTasks() {
 // recallTasks waits until the task is done, which takes some microseconds. It goes from the
 // last task to the first, because workers begin tasks in the opposite order. A job with a
 // recalled task is judged again, and moved again from its first byte.
-func (sh *shard) recallTasks(j *job, k *mkey, p *qp) {
+func (sh *mover) recallTasks(j *job, k *mkey, p *qp) {
 	for _, w := range sh.dma.workers {
 		for i := w.given; i > w.seen; i-- {
 			r := &w.ring[(i-1)%workerRing]
@@ -165,7 +165,7 @@ func (r *copyTask) waitDone() {
 }
 
 // useWorkers starts workers on the DMA cores; end stops them.
-func (sh *shard) useWorkers() (end func(), err error) {
+func (sh *mover) useWorkers() (end func(), err error) {
 	workers, stop, err := startWorkers(sh.cfg.DMACores)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (sh *shard) useWorkers() (end func(), err error) {
 // releaseWorkers recalls the tasks of the workers and stops the workers. If the engine is
 // stepped again, the jobs are judged again. A worker may have ended before it came to a
 // recalled task; releaseWorkers marks such a task done.
-func (sh *shard) releaseWorkers(stop func()) {
+func (sh *mover) releaseWorkers(stop func()) {
 	for _, q := range sh.running {
 		if q.job != nil {
 			sh.recallTasks(q.job, nil, nil)

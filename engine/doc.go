@@ -76,6 +76,7 @@
 //
 //   - config.go, engine.go: Config and Limits; Engine, New, Step
 //   - engine_other.go: New where there is no device
+//   - layers.go: the layers of a thread, each of which knows only those below it
 //   - shard.go: a shard, which is one thread of the device and its clients; its Step
 //   - run.go: Run, batches of steps, recovery from faults of memory
 //   - cut.go: a step that a fault ends early: in which part, and where the next step continues

@@ -41,10 +41,11 @@ const (
 
 // An Engine is one device. Step and Run may be called only on the thread that owns the engine.
 // The other methods may be called from any goroutine.
-//
-// Its fields belong to the device as a whole. They change only between steps, while no
+type Engine struct{ *runner }
+
+// A device is the state that all threads share. It changes only between steps, while no
 // shard works; see crossing.go.
-type Engine struct {
+type device struct {
 	cfg    Config
 	guid   uint64
 	shards []*shard // one or more; the first serves the mailbox
@@ -107,7 +108,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return nil, err
 	}
-	e := &Engine{
+	e := &device{
 		cfg:     cfg,
 		guid:    binary.LittleEndian.Uint64(b[:]),
 		keys:    newKeyTable(random),
@@ -124,12 +125,14 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	}
 	e.bulletin.users = users{e.ledger.Payer, userns.Read()}
 	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), cgroup.CPUQuota(systemRoot), e.journal)
+	r := &runner{device: e}
 	for n := range max(1, len(cfg.Cores)) {
-		e.shards = append(e.shards, newShard(e, n))
+		sh := newLoop(r, n)
+		r.loops, e.shards = append(r.loops, sh), append(e.shards, &sh.shard)
 	}
 	e.numbers.qp, e.numbers.cq, e.numbers.srq = numbers.New(random), numbers.New(random), numbers.New(random)
 	e.publishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step
-	return e, nil
+	return &Engine{r}, nil
 }
 
 // fill sets each number that is 0 to its default, and refuses one that is too small.
@@ -165,7 +168,7 @@ func (c *Config) fill() error {
 //
 // Not safe for concurrent use: one thread owns an engine.
 func (e *Engine) Step() (done int) {
-	for _, sh := range e.shards {
+	for _, sh := range e.loops {
 		done += sh.Step()
 	}
 	return done
@@ -175,7 +178,7 @@ func (e *Engine) Step() (done int) {
 func (e *Engine) GUID() uint64 { return e.guid }
 
 // welcome returns the answer to a hello: the device's identity and limits.
-func (e *Engine) welcome(features uint64) *control.Welcome {
+func (e *runner) welcome(features uint64) *control.Welcome {
 	l := e.cfg.Limits
 	return &control.Welcome{
 		Major: control.Major, Minor: control.Minor,

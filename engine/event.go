@@ -12,7 +12,7 @@ import (
 
 // openEvents gives the client a descriptor from which it receives explanations, and events
 // about its objects. The descriptor replaces that of an earlier call.
-func (c *client) openEvents(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
+func (c *caller) openEvents(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
 	if err := c.e.ledger.Take(c.uid, socketCharge); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (c *client) openEvents(_ *control.Empty, _ requestMemory, r *control.Reply)
 	return &control.Empty{}, nil
 }
 
-func (c *client) closeEvents() {
+func (c *caller) closeEvents() {
 	if c.events != nil {
 		c.closeSocket(c.events)
 		c.events = nil

@@ -52,7 +52,7 @@ type subject struct {
 // explain explains what is wrong with the WQE at the head of q. The explanation contains the
 // beginning of the WQE from the snapshot. It has no bytes if the WQE is a long transfer that
 // has become the queue's job, because its snapshot has been overwritten since.
-func (sh *shard) explain(q *qp, code codes.Code, format string, args ...any) {
+func (sh *reporter) explain(q *qp, code codes.Code, format string, args ...any) {
 	s := subject{client: q.client, number: q.num, index: uint16(q.sq.done)}
 	if q.job == nil {
 		s.bytes = sh.scratch.wqe[:wqe.BlockSize]
@@ -62,7 +62,7 @@ func (sh *shard) explain(q *qp, code codes.Code, format string, args ...any) {
 
 // explainReceive explains what is wrong with the receive that j has opened. If j has opened
 // none, entry is nil, and the explanation is about the peer's next receive.
-func (sh *shard) explainReceive(j *job, entry []byte, code codes.Code, format string, args ...any) {
+func (sh *reporter) explainReceive(j *job, entry []byte, code codes.Code, format string, args ...any) {
 	p := j.peer
 	s := subject{j.owner(), p.num, j.index, control.OfReceive, entry}
 	if entry == nil {
@@ -73,13 +73,13 @@ func (sh *shard) explainReceive(j *job, entry []byte, code codes.Code, format st
 
 // explainResponder explains to the owner of the memory that j's request names what is wrong
 // with the request.
-func (sh *shard) explainResponder(j *job, code codes.Code, format string, args ...any) {
+func (sh *reporter) explainResponder(j *job, code codes.Code, format string, args ...any) {
 	sh.say(subject{client: j.owner(), number: j.peer.num, index: uint16(j.peer.sq.done)}, code, format, args)
 }
 
 // explainRequester explains to the requester q what is wrong with j's request. If q is nil, the
 // requester is on another device, and the responder's client is told.
-func (sh *shard) explainRequester(q *qp, j *job, code codes.Code, format string, args ...any) {
+func (sh *reporter) explainRequester(q *qp, j *job, code codes.Code, format string, args ...any) {
 	if q == nil {
 		sh.explainResponder(j, code, format, args...)
 		return
@@ -89,12 +89,12 @@ func (sh *shard) explainRequester(q *qp, j *job, code codes.Code, format string,
 
 // explainQueue explains what is wrong with a queue pair. The explanation names the index of
 // the next WQE.
-func (sh *shard) explainQueue(q *qp, code codes.Code, format string, args ...any) {
+func (sh *reporter) explainQueue(q *qp, code codes.Code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.sq.done)}, code, format, args)
 }
 
 // explainCQ explains what is wrong with a completion queue.
-func (sh *shard) explainCQ(q *cq, code codes.Code, format string, args ...any) {
+func (sh *reporter) explainCQ(q *cq, code codes.Code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
 }
 
@@ -102,7 +102,7 @@ func (sh *shard) explainCQ(q *cq, code codes.Code, format string, args ...any) {
 const sayCost = 1024
 
 // say sends an explanation to the client and writes it to the log, if the code is due.
-func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
+func (sh *reporter) say(s subject, code codes.Code, format string, args []any) {
 	if sh.trial {
 		return
 	}
@@ -138,7 +138,7 @@ const logBudget = 100
 
 // logExplanation writes an explanation to the log, unless there have been too many. It shows
 // only the control segment of a WQE, because the bytes after it may be a program's data.
-func (sh *shard) logExplanation(c *client, ev *control.Event, code codes.Code) {
+func (sh *reporter) logExplanation(c *client, ev *control.Event, code codes.Code) {
 	if sh.journal.Discards() {
 		return
 	}

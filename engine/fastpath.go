@@ -29,13 +29,13 @@ const (
 // fault are missing in the client's counters, except those of the series that the fault has cut off.
 //
 // TestFastPathAgrees and FuzzFastPathAgrees compare the fast path with the slow path.
-func (sh *shard) fastPath(q *qp, most, budget int) (done, cost int) {
+func (sh *executor) fastPath(q *qp, most, budget int) (done, cost int) {
 	return sh.fastPathFrom(q, q.sq.blocks, most, budget)
 }
 
 // fastPathFrom is fastPath for WQEs in any memory. It is q's ring, or a snapshot of one block, in
 // which every index means that one block.
-func (sh *shard) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, cost int) {
+func (sh *executor) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, cost int) {
 	p := q.conn.peer
 	if !q.fastPath || sh.hooks.noFastPath || !q.connected(p) {
 		return 0, 0
@@ -74,7 +74,7 @@ func (q *qp) ordinary(h head) bool {
 // completeFast ends q's next WQE. If the WQE asks for a completion, completeFast writes one,
 // whose byte count is the parameter bytes. If there is no room for the completion, it puts q
 // into error and returns false.
-func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
+func (sh *executor) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++
 	if h.ce() != wqe.CEAlways {

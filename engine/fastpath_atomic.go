@@ -19,7 +19,7 @@ const (
 
 // fastAtomic is fastPath for fetch-and-add and compare-and-swap on 8 bytes of p's memory,
 // with the result in one piece. The byte orders are the same as in judgeAtomic.
-func (sh *shard) fastAtomic(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
+func (sh *executor) fastAtomic(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
 	if q.fastOps>>wqe.OpAtomicFA&1 == 0 || p.attr.MaxDestRdAtomic == 0 || p.attr.Access&control.AccessRemoteAtomic == 0 {
 		return 0, 0, 0
 	}

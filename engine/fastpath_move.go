@@ -12,7 +12,7 @@ import (
 const fastInlineWrite = wqe.BlockSize - dataOffset - wqe.InlineHead
 
 // fastMove is fastPath for WRITEs and READs between q and its peer p.
-func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
+func (sh *executor) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
 	var local, remote *mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {

@@ -14,7 +14,7 @@ const fastInlineSend = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
 // fastSend is fastPath for SENDs, with or without an immediate, to peers that have a
 // receive queue of their own. The message must fit into the first piece of p's next receive.
-func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
+func (sh *executor) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
 	if p.rq.srq != nil || p.signed {
 		return 0, 0, 0
 	}
@@ -88,7 +88,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 
 // completeReceive completes p's next receive with a message of n bytes from q. It reports
 // whether there was room for the completion.
-func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
+func (sh *executor) completeReceive(q, p *qp, h head, imm, n uint32) bool {
 	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response))
 	attention := quietly
 	if h.solicited() {

@@ -90,7 +90,7 @@ func move(dst, src []byte) {
 
 // endSeries completes the WQEs of the shard's series, which are the next WQEs of q, and returns how
 // many they are.
-func (sh *shard) endSeries(q *qp) (n int) {
+func (sh *executor) endSeries(q *qp) (n int) {
 	s := sh.series
 	sh.series.executed = 0
 	if n = s.executed.count(); n == 0 {
@@ -117,7 +117,7 @@ func (sh *shard) endSeries(q *qp) (n int) {
 // endCutSeries completes the WQEs that were executed before a fault of memory cut their series
 // off. If the memory of the completion queue faults too, the completions are lost: the queue pair
 // goes to error, and the flush meets that fault again.
-func (sh *shard) endCutSeries(q *qp) {
+func (sh *executor) endCutSeries(q *qp) {
 	if sh.series.executed == 0 {
 		return
 	}
@@ -137,7 +137,7 @@ func (sh *shard) endCutSeries(q *qp) {
 // completeAll writes a completion for each WQE in x that is signaled. The tails differ in
 // wqe_counter, which grows by one from WQE to WQE; tail is that of the first WQE. The method free
 // has found room for all completions.
-func (sh *shard) completeAll(c *cq, x executed, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
+func (sh *executor) completeAll(c *cq, x executed, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
 	n := x.count()
 	if c.session != nil {
 		sh.collectAll(c, x, rqpn, uidx, uint32(bytes), tail)

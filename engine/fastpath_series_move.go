@@ -22,7 +22,7 @@ type moveShape struct {
 //
 // The loop changes few variables, so that they stay in registers: first holds the index of the
 // next WQE, and x how many WQEs have been executed.
-func (sh *shard) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
+func (sh *executor) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
 	n := m.length >> 32 &^ wqe.InlineFlag
 	near, nearBase, nearLast, differs := m.local.payloads(n)
 	far, farBase := m.remote.mem, m.remote.base

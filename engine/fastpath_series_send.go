@@ -20,7 +20,7 @@ type sendShape struct {
 // shape m. There is room for the completions of all, and q's peer p has receives for them. It
 // returns how many it executed. fastSend has judged the first WQE, but if the client has changed it
 // or its receive since, the result is 0.
-func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (done int) {
+func (sh *executor) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (done int) {
 	n := m.length >> 32 &^ wqe.InlineFlag
 	near, nearBase, nearLast, differs := m.local.payloads(n)
 	// The whole piece of a receive must be in memory of the key, as for the slow path.

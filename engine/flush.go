@@ -15,7 +15,7 @@ var vendor = [256]uint8{
 }
 
 // requesterError writes the error completion of the WQE at the head of q.
-func (sh *shard) requesterError(q *qp, h head, s cqe.Syndrome) {
+func (sh *queues) requesterError(q *qp, h head, s cqe.Syndrome) {
 	if h.ce() == wqe.CEFirstError && q.failed {
 		return
 	}
@@ -26,7 +26,7 @@ func (sh *shard) requesterError(q *qp, h head, s cqe.Syndrome) {
 }
 
 // receiveError completes the next receive of p's own receive queue with syndrome s.
-func (sh *shard) receiveError(p *qp, s cqe.Syndrome) {
+func (sh *queues) receiveError(p *qp, s cqe.Syndrome) {
 	ok := sh.completeError(p.rq.cq, p.uidx, s, responderTail(p.num, uint16(p.rq.done), cqe.RespErr))
 	p.rq.done++
 	if !ok {
@@ -37,7 +37,7 @@ func (sh *shard) receiveError(p *qp, s cqe.Syndrome) {
 // flush completes the WQEs of a QP in error with error completions, in order and within the
 // budget of a step. It flushes WQEs that were announced before the error and WQEs announced
 // since, and also unsignaled WQEs.
-func (sh *shard) flush(q *qp) (done int) {
+func (sh *queues) flush(q *qp) (done int) {
 	for n := sh.pending(q); n > 0 && done < sh.cfg.Burst; done++ {
 		if !sh.snapshotHead(q) {
 			break
@@ -63,7 +63,7 @@ func (sh *shard) flush(q *qp) (done int) {
 
 // snapshotHead copies the next WQE and puts its control segment into the scratch job, so
 // that an error can be reported for it. It returns false when there is no next WQE.
-func (sh *shard) snapshotHead(q *qp) bool {
+func (sh *queues) snapshotHead(q *qp) bool {
 	if sh.pending(q) == 0 {
 		return false
 	}

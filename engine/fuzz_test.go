@@ -264,7 +264,7 @@ func FuzzEngineControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		x := newTarget(t)
 		p, q := pair(x.a, x.b)
-		c, err := x.e.attachLocal("fuzzer")
+		c, err := x.d.attachLocal("fuzzer")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func FuzzEngineControl(f *testing.F) {
 			}
 			_, reply, err := c.request(op, payload, m)
 			if err != nil && m.region != nil {
-				c.e.releaseMemory(c.uid, m.region)
+				c.r.releaseMemory(c.uid, m.region)
 			}
 			if reply.Events != nil {
 				_ = reply.Events.Close()
@@ -312,7 +312,7 @@ func FuzzEngineControl(f *testing.F) {
 
 // rename replaces small numbers in a request by numbers of the client's own objects, so that
 // the request names objects that exist. The same request names the same objects in each run.
-func (c *client) rename(payload []byte) {
+func (c *caller) rename(payload []byte) {
 	var numbers []uint32
 	for _, list := range [][]uint32{slices.Sorted(maps.Keys(c.pds)), slices.Sorted(maps.Keys(c.cqs)), slices.Sorted(maps.Keys(c.qps)), slices.Sorted(maps.Keys(c.srqs))} {
 		numbers = append(numbers, list...)

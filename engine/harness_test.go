@@ -18,9 +18,10 @@ import (
 // A rig is an engine that the test steps.
 type rig struct {
 	testing.TB
-	e    *shard     // the first shard
-	pick func() int // chooses the shard that is stepped next; nil: the shards take turns
-	turn int        // counts steps, if the shards take turns
+	d    *Engine
+	e    *threadLoop // its first thread
+	pick func() int  // chooses the shard that is stepped next; nil: the shards take turns
+	turn int         // counts steps, if the shards take turns
 
 	cable *cable // if queue pairs are connected over a link
 }
@@ -37,7 +38,7 @@ func newRigOf(t testing.TB, cfg Config, random io.Reader) *rig {
 	require.NoError(t, err)
 	e.hooks.sendsNow = true         // a test's thread can lose its core in the middle of a send
 	e.hooks.stopBound = time.Minute // and in the middle of a stop
-	return &rig{TB: t, e: e.shards[0]}
+	return &rig{TB: t, d: e, e: e.loops[0]}
 }
 
 // newRepeatable returns a rig whose engine does the same whenever it is given the same: its clock is
@@ -52,7 +53,10 @@ func newRepeatable(t testing.TB, cfg Config) *rig {
 // holdClock holds the clock of the shard where it is, so that no timer runs out, nothing is suspected for
 // long, and no explanation is held back for a while only. So what the shard does depends on its input alone,
 // however busy the machine is. A test that needs time to pass adds to hooks.heldClock.
-func (sh *shard) holdClock() { sh.hooks.heldClock = 1 << 40 }
+func (sh *threadLoop) holdClock() { sh.hooks.heldClock = 1 << 40 }
+
+// handle returns a port as its carrier sees it.
+func (r *rig) handle(p *port) *portHandle { return &portHandle{p, &r.d.loops[0].portServer} }
 
 // settle steps until there is nothing to do. It makes enough steps to poll everything, also
 // what is polled rarely.
@@ -72,7 +76,7 @@ func (r *rig) settle() {
 			idle = 0
 		} else if r.cable != nil && idle >= armTurns && r.cable.timeOut() {
 			idle = 0
-		} else if idle++; idle > armTurns*(2*len(r.e.shards)-1) {
+		} else if idle++; idle > armTurns*(2*len(r.d.loops)-1) {
 			r.e.journal.Flush(time.Minute)
 			return
 		}
@@ -90,7 +94,7 @@ func (r *rig) step() int {
 		return carried + r.stepShard(r.pick())
 	}
 	r.turn++
-	return carried + r.stepShard(r.turn%len(r.e.shards))
+	return carried + r.stepShard(r.turn%len(r.d.loops))
 }
 
 // stepShard steps one shard. No thread runs the engine, so functions that other goroutines give to Do,
@@ -98,19 +102,19 @@ func (r *rig) step() int {
 func (r *rig) stepShard(n int) int {
 	r.e.mail.mu.Lock()
 	defer r.e.mail.mu.Unlock()
-	return r.e.shards[n].Step()
+	return r.d.loops[n].Step()
 }
 
 // stalled returns the stalled queues of all shards.
 func (r *rig) stalled() (list []*qp) {
-	for _, l := range r.e.shards {
+	for _, l := range r.d.loops {
 		list = append(list, l.stalledQueues()...)
 	}
 	return list
 }
 
 // stalledQueues returns the stalled queues of a shard.
-func (sh *shard) stalledQueues() (list []*qp) {
+func (sh *threadLoop) stalledQueues() (list []*qp) {
 	for _, c := range sh.everyone.clients {
 		list = append(list, c.sched.stalled...)
 	}
@@ -118,7 +122,7 @@ func (sh *shard) stalledQueues() (list []*qp) {
 }
 
 // armable returns the CQs of a shard that can be armed.
-func (sh *shard) armable() (list []*cq) {
+func (sh *threadLoop) armable() (list []*cq) {
 	for _, c := range sh.everyone.clients {
 		list = append(list, c.arms.cqs...)
 	}
@@ -127,7 +131,7 @@ func (sh *shard) armable() (list []*cq) {
 
 // visitEverything looks until a pass has ended or something is found. It returns how much there was
 // to do, and in how many cycles the next timer runs out.
-func (sh *shard) visitEverything(long bool) (done int, next uint64) {
+func (sh *threadLoop) visitEverything(long bool) (done int, next uint64) {
 	sh.beginPass()
 	for {
 		if f := sh.look(lookPolls, long); f.done > 0 || f.ended {
@@ -162,7 +166,7 @@ func (r *rig) expire() {
 }
 
 // underWay returns the number of unfinished long transfers.
-func (sh *shard) underWay() (n int) {
+func (sh *threadLoop) underWay() (n int) {
 	for _, q := range sh.running {
 		if q.job != nil {
 			n++
@@ -176,7 +180,7 @@ func (sh *shard) underWay() (n int) {
 // device's address of it.
 type host struct {
 	*rig
-	c      *client
+	c      *caller
 	mem    *shm.Region
 	region uint32
 	base   uint64
@@ -206,7 +210,7 @@ func (r *rig) host(name string) *host {
 	r.Helper()
 	h := &host{rig: r, base: 0x7000_0000_0000}
 	var err error
-	h.c, err = r.e.attachLocal(name)
+	h.c, err = r.d.attachLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
 	size := regionSize

@@ -65,7 +65,7 @@ const diagnosesPerSleep = 16
 
 // An idler passes the time of a shard that has no work: it spins, yields or sleeps.
 type idler struct {
-	sh         *shard
+	sh         *threadLoop
 	policy     Idle
 	sharesCore bool
 	bound      time.Duration // longest sleep
@@ -78,7 +78,7 @@ type idler struct {
 	cores      cores.Contention
 }
 
-func newIdler(sh *shard, sharesCore bool) *idler {
+func newIdler(sh *threadLoop, sharesCore bool) *idler {
 	i := &idler{sh: sh, policy: sh.cfg.Idle, sharesCore: sharesCore, bound: sleepTime, cores: cores.NewContention()}
 	if sh.hooks.sleepBound > 0 {
 		i.bound = sh.hooks.sleepBound

@@ -64,7 +64,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	rouse := p.h.wakes()
 	for c := range r.e.clients {
-		if c != p.h.c {
+		if c != p.h.c.client {
 			c.wake.always = true // the other client posts nothing
 		}
 	}
@@ -173,7 +173,7 @@ func TestBellsGoWithTheirClients(t *testing.T) {
 	wakeFD := h.c.wake.fd
 	for range 2 { // the client's eventfd works in the second Run too
 		ctx, cancel := context.WithCancel(t.Context())
-		require.NoError(t, r.e.Run(ctx, cancel))
+		require.NoError(t, r.d.Run(ctx, cancel))
 	}
 	require.NoError(t, h.c.Close())
 	require.Error(t, wakeFD.Close(), "closed already")

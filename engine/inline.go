@@ -72,7 +72,7 @@ func (j *job) carry(to *list, c *cq) {
 // that are there.
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
-func (sh *shard) completeInline(q *cq, data []byte, rqpn, uidx, imm uint32, tail cqe.Tail, a attention) bool {
+func (sh *completer) completeInline(q *cq, data []byte, rqpn, uidx, imm uint32, tail cqe.Tail, a attention) bool {
 	entries := uint64(1) << (q.log & 63)
 	if q.next-q.seen >= entries && !q.ignore && !q.room(entries) {
 		return false

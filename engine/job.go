@@ -170,7 +170,7 @@ func (j *job) move(budget int, c *copying.Copier) (used int) {
 // keepJob leaves the scratch job with q, for later steps, and takes another job as the
 // scratch job. It allocates that job only when more long transfers are in progress than
 // ever before.
-func (sh *shard) keepJob(q *qp) {
+func (sh *mover) keepJob(q *qp) {
 	q.job = sh.scratch.job
 	q.job.settle()
 	q.job.epoch = sh.epoch.Load()
@@ -198,7 +198,7 @@ func (j *job) settle() {
 // parkJob takes q's job from q, if q has one. Either the job is over, or its WQE will be
 // judged again and start from its first byte. If q is in SQD, q has drained once it has no job.
 // A WQE that is not done then waits until q is in RTS again.
-func (sh *shard) parkJob(q *qp) {
+func (sh *mover) parkJob(q *qp) {
 	if q.job == nil {
 		return
 	}
@@ -218,7 +218,7 @@ func (sh *shard) parkJob(q *qp) {
 //
 // It is called before each slice. So a request that changes a key need not search the
 // transfers of all clients for those that use the key.
-func (sh *shard) resumeJob(q *qp) bool {
+func (sh *mover) resumeJob(q *qp) bool {
 	j, now := q.job, sh.epoch.Load()
 	if j.offloaded > 0 {
 		sh.collectTasks()
@@ -232,7 +232,7 @@ func (sh *shard) resumeJob(q *qp) bool {
 }
 
 // changedSince reports whether a key of the job has changed since its epoch.
-func (sh *shard) changedSince(j *job) bool {
+func (sh *mover) changedSince(j *job) bool {
 	for _, l := range []*list{&j.src, &j.dst} {
 		for i := l.at; i < l.n; i++ {
 			if k := l.piece[i].key; k != nil && sh.lastChange(k) > j.epoch {

@@ -6,7 +6,7 @@ import "github.com/nicless/nicless/internal/control"
 
 // lastChange returns the epoch in which k last changed. A change of an entry of a list
 // counts as a change of the list. lastChange reads the entries once in each epoch.
-func (sh *shard) lastChange(k *mkey) uint64 {
+func (sh *mover) lastChange(k *mkey) uint64 {
 	if k.client == nil {
 		return 0 // a null key
 	}
@@ -25,7 +25,7 @@ func (sh *shard) lastChange(k *mkey) uint64 {
 // admit adds to the list l the n bytes of k that begin at addr, and reports whether they are
 // inside k. need is the right that the access needs. The caller has checked that k gives this
 // right.
-func (sh *shard) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
+func (sh *mover) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.span(addr, n); ok {
 		l.add(mem, k, 0, n)
 		return true
@@ -38,7 +38,7 @@ func (sh *shard) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	return len(k.list) > 0 && sh.admitList(l, k, addr, n, need)
 }
 
-func (sh *shard) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
+func (sh *mover) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	off := addr - k.base
 	if off > k.size || n > k.size-off || !sh.sound(k, need) {
 		return false
@@ -52,7 +52,7 @@ func (sh *shard) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 // domain and, if need is a right to write, whether that memory's key gives local write. sound
 // is called for each work request, because the keys of the entries may be destroyed between
 // two work requests.
-func (sh *shard) sound(k *mkey, need uint32) bool {
+func (sh *mover) sound(k *mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		local = control.AccessLocalWrite

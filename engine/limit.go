@@ -10,7 +10,7 @@ import (
 // take returns an id for a new object of a kind. It returns an error if the client has
 // reached its limit, or if the client's user has reached its share of memory. When the
 // object is destroyed, the caller refunds the cost.
-func (c *client) take(kind string, have, limit, cost int) (uint32, error) {
+func (c *caller) take(kind string, have, limit, cost int) (uint32, error) {
 	if have >= limit {
 		return 0, tooMany(kind, limit)
 	}

@@ -13,7 +13,7 @@ import (
 
 // judgeDump judges a DUMP: a local read whose bytes go nowhere. Its completion says that
 // everything before it in the queue is done.
-func (sh *shard) judgeDump(q *qp, j *job) verdict {
+func (sh *requester) judgeDump(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
 	if v := sh.gather(q, j, &j.src, wqe.CtrlSize, end, 0); v != accepted {
 		return v
@@ -24,7 +24,7 @@ func (sh *shard) judgeDump(q *qp, j *job) verdict {
 }
 
 // judgeMMO judges a memory-to-memory copy between two local keys.
-func (sh *shard) judgeMMO(q *qp, j *job) verdict {
+func (sh *requester) judgeMMO(q *qp, j *job) verdict {
 	const source = wqe.CtrlSize + wqe.MMOMetaSize
 	const target = source + wqe.DataSize
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
@@ -50,7 +50,7 @@ func (sh *shard) judgeMMO(q *qp, j *job) verdict {
 
 // judgeWait judges a WAIT. It makes the queue wait until a completion queue of this client
 // has reached the index that the WQE names. WAIT on memory and WAIT on time are not executed.
-func (sh *shard) judgeWait(q *qp, j *job) verdict {
+func (sh *requester) judgeWait(q *qp, j *job) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	if ctrl.OpMod != wqe.OpModWaitCQ {
 		return sh.badOpcode(q, j)
@@ -77,7 +77,7 @@ func (c *cq) reached(index uint32) bool { return int32(uint32(c.next)-index) >= 
 
 // judgeSendEnable judges a SEND_EN. It lets a managed send queue of this client execute its
 // blocks up to the producer counter that the WQE names.
-func (sh *shard) judgeSendEnable(q *qp, j *job) verdict {
+func (sh *requester) judgeSendEnable(q *qp, j *job) verdict {
 	if q.tooShort(j, wqe.OpSendEn.Info()) {
 		return sh.badSize(q, j, 0)
 	}

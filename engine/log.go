@@ -24,12 +24,12 @@ func connectionLines() *journal.Budget { return journal.NewBudget(256, 10*time.S
 func explanationLines() *journal.Budget { return journal.NewBudget(logBudget, time.Second) }
 
 // maySay implements MaySay of nic.Device. All servers of the device share one budget.
-func (e *Engine) maySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
+func (e *device) maySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	return e.spoken.Take(e.ledger.Payer(uid), (*journal.Speaker)(who))
 }
 
 // report writes a line about a user's connection to the log, unless the budget is used up.
-func (e *Engine) report(uid uint32, level slog.Level, text string, attrs ...any) {
+func (e *device) report(uid uint32, level slog.Level, text string, attrs ...any) {
 	if !e.journal.Enabled(level) {
 		return
 	}
@@ -45,4 +45,4 @@ func (e *Engine) report(uid uint32, level slog.Level, text string, attrs ...any)
 
 // FlushLog waits, for at most d, until every line that the device has written so far is in
 // the log. Safe for concurrent use.
-func (e *Engine) FlushLog(d time.Duration) { e.journal.Flush(d) }
+func (e *device) FlushLog(d time.Duration) { e.journal.Flush(d) }

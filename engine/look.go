@@ -47,10 +47,10 @@ type clientPass struct {
 }
 
 // beginPass begins a new pass.
-func (sh *shard) beginPass() { sh.pass = pass{number: sh.pass.number + 1, deadline: ^uint64(0)} }
+func (sh *threadLoop) beginPass() { sh.pass = pass{number: sh.pass.number + 1, deadline: ^uint64(0)} }
 
 // passEnded reports whether the pass has looked at everything of all clients.
-func (sh *shard) passEnded() bool { return sh.pass.finished == len(sh.everyone.clients) }
+func (sh *threadLoop) passEnded() bool { return sh.pass.finished == len(sh.everyone.clients) }
 
 // leave notes that c leaves the shard.
 func (p *pass) leave(c *client) {
@@ -68,7 +68,7 @@ type lookResult struct {
 
 // look looks for work once, and executes some of what it finds. It polls at most so many records,
 // arm words and stalled queues of cold queues. long means that a long sleep follows, not a nap.
-func (sh *shard) look(polls int, long bool) (f lookResult) {
+func (sh *threadLoop) look(polls int, long bool) (f lookResult) {
 	f.done = 1 // the result if a fault of memory ends this function early
 	defer sh.recoverFault()
 	defer sh.passed()
@@ -114,7 +114,7 @@ func (sh *shard) look(polls int, long bool) (f lookResult) {
 
 // continuePass gives clients turns in the pass until something is found, nothing is left, or the
 // look has polled or lasted enough. It returns how much there was to do.
-func (sh *shard) continuePass(polls int) (done int) {
+func (sh *threadLoop) continuePass(polls int) (done int) {
 	end := clock.Now() + clock.Cycles(lookTime)
 	for !sh.passEnded() && polls > 0 && done == 0 {
 		c := sh.everyone.current()
@@ -150,7 +150,7 @@ func (sh *shard) continuePass(polls int) (done int) {
 
 // passQueues looks at the next queue pairs of c in the pass, at most *left of them, and counts *left
 // down.
-func (sh *shard) passQueues(c *client, left *int) (done int) {
+func (sh *threadLoop) passQueues(c *client, left *int) (done int) {
 	p := &c.pass
 	sh.fault.part = cutLast
 	for *left > 0 && done == 0 {
@@ -180,7 +180,7 @@ func (sh *shard) passQueues(c *client, left *int) (done int) {
 }
 
 // passStalled tries the next stalled queues of c in the pass.
-func (sh *shard) passStalled(c *client, left *int) (done int) {
+func (sh *threadLoop) passStalled(c *client, left *int) (done int) {
 	p := &c.pass
 	sh.fault.part = cutRetry
 	for *left > 0 && done < armAnswers {
@@ -202,7 +202,7 @@ func (sh *shard) passStalled(c *client, left *int) (done int) {
 }
 
 // passArms reads the next arm words of c in the pass, and looks at events that wait.
-func (sh *shard) passArms(c *client, left *int) (done int) {
+func (sh *threadLoop) passArms(c *client, left *int) (done int) {
 	p := &c.pass
 	sh.fault.part = cutLast
 	for *left > 0 && done < armAnswers {

@@ -14,14 +14,14 @@ import (
 )
 
 // left returns how much of c is left to look at in this pass.
-func (sh *shard) left(c *client) int {
+func (sh *threadLoop) left(c *client) int {
 	if p := &c.pass; p.number == sh.pass.number {
 		return p.queues + p.stalled + p.arms
 	}
 	return len(c.sched.watches) + len(c.sched.stalled) + len(c.arms.cqs)
 }
 
-func (sh *shard) leftOfAll() (n int) {
+func (sh *threadLoop) leftOfAll() (n int) {
 	for c := range sh.clients {
 		n += sh.left(c)
 	}
@@ -53,7 +53,7 @@ func TestLookIsBounded(t *testing.T) {
 			left := r.e.leftOfAll()
 			require.LessOrEqual(t, before-left, polls)
 			require.Less(t, left, before, "each look continues the pass, however long it takes")
-			if before = left; r.e.left(h.c) > 0 {
+			if before = left; r.e.left(h.c.client) > 0 {
 				fair = looks + 1
 			}
 			if f.ended {
@@ -154,7 +154,7 @@ func TestPassSurvivesRemoval(t *testing.T) {
 	for _, c := range armed[:3] {
 		c.arm(1, false)
 	}
-	require.Contains(t, r.e.clients, late.c)
+	require.Contains(t, r.e.clients, late.c.client)
 	// The pass may have looked at a queue before its work was announced. The next pass finds it.
 	for passes, looks := 0, 0; passes < 2; looks++ {
 		require.Less(t, looks, 1000)
@@ -177,7 +177,7 @@ func hostCQ(c *poller) *cq { return c.h.c.cqs[c.num] }
 // How long a nap is depends neither on the number of queues nor on how long the last look took.
 func TestNapsAreBounded(t *testing.T) {
 	r := newRig(t, Config{})
-	i := newIdler(r.e.shards[0], false)
+	i := newIdler(r.d.loops[0], false)
 	none, second := ^uint64(0), clock.Cycles(time.Second)
 	require.Equal(t, napTime, i.sleepFor(false, false, 0, none))
 	require.LessOrEqual(t, i.sleepFor(false, true, second-1, none), time.Millisecond)
@@ -279,6 +279,6 @@ func TestLooksThatFault(t *testing.T) {
 	for _, p := range faulty {
 		require.NotEqual(t, control.StateRTS, p.state())
 	}
-	i := newIdler(r.e.shards[0], false)
+	i := newIdler(r.d.loops[0], false)
 	require.Equal(t, napTime, i.sleepFor(false, false, 0, ^uint64(0)))
 }

@@ -14,10 +14,10 @@ import (
 // Do runs f between two steps and returns when f has returned. While the engine sleeps or
 // is not run, f runs on the caller's goroutine; during that time the caller must not let
 // another goroutine step the engine. Do is safe for concurrent use, but f must not call it.
-func (e *Engine) Do(f func()) { e.doWith(makesWork, f) }
+func (e *device) Do(f func()) { e.doWith(makesWork, f) }
 
 // doWith is Do for a function of which the caller knows what it brings.
-func (e *Engine) doWith(b bringing, f func()) {
+func (e *device) doWith(b bringing, f func()) {
 	e.mail.do(b, func() {
 		e.pause()
 		defer e.unpause()

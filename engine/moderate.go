@@ -24,7 +24,7 @@ type moderation struct {
 
 // Moderate holds events of a CQ back: count completions or period microseconds. If either is 0,
 // events are sent at once.
-func (c *client) Moderate(cqn uint32, count, period uint16) (err error) {
+func (c *caller) Moderate(cqn uint32, count, period uint16) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -39,10 +39,10 @@ func (c *client) Moderate(cqn uint32, count, period uint16) (err error) {
 		waits := q.moderation != nil && q.moderation.since != 0
 		switch {
 		case count == 0 || period == 0:
-			c.shard.unhold(q)
+			c.loop().unhold(q)
 			q.moderation = nil
 			if waits && q.armed {
-				c.shard.fire(q)
+				c.loop().fire(q)
 			}
 		case q.moderation == nil:
 			q.moderation = &moderation{first: q.next}
@@ -56,7 +56,7 @@ func (c *client) Moderate(cqn uint32, count, period uint16) (err error) {
 }
 
 // announce sends the event of an armed queue that has become due, or lets it wait.
-func (sh *shard) announce(q *cq) {
+func (sh *completer) announce(q *cq) {
 	if p := q.moderation; p != nil && p.since == 0 {
 		p.since = max(sh.now(), 1)
 		sh.hold(q)
@@ -65,7 +65,7 @@ func (sh *shard) announce(q *cq) {
 }
 
 // hold puts q on the list of CQs with an event that waits.
-func (sh *shard) hold(q *cq) {
+func (sh *completer) hold(q *cq) {
 	a := &q.client.arms
 	a.held = append(a.held, q)
 	q.moderation.at = len(a.held)
@@ -73,7 +73,7 @@ func (sh *shard) hold(q *cq) {
 }
 
 // unhold notes that no event of q waits, and takes q off the list.
-func (sh *shard) unhold(q *cq) {
+func (sh *completer) unhold(q *cq) {
 	if q.moderation == nil || q.moderation.since == 0 {
 		return
 	}
@@ -88,7 +88,7 @@ func (sh *shard) unhold(q *cq) {
 
 // fireDue sends the event of q that waits, if it has waited long enough, and reports whether it
 // sent one. If q has no moderation, it sends the event at once.
-func (sh *shard) fireDue(q *cq) bool {
+func (sh *completer) fireDue(q *cq) bool {
 	if p := q.moderation; p != nil && (p.since == 0 || q.next-p.first < p.count && sh.now()-p.since < p.period) {
 		return false
 	}
@@ -98,7 +98,7 @@ func (sh *shard) fireDue(q *cq) bool {
 
 // observeHeld sends the event of q that waits, if there is one and it has waited long enough. It
 // returns 1 if it sent one, otherwise 0.
-func (sh *shard) observeHeld(q *cq) int {
+func (sh *completer) observeHeld(q *cq) int {
 	if q.moderation == nil || !q.armed || q.moderation.since == 0 || !sh.fireDue(q) {
 		return 0
 	}

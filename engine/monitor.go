@@ -24,7 +24,7 @@ const (
 //
 // Each round arms the monitor first and then steps. So the step finds work that was
 // announced before the monitor was armed, and a later announcement ends the rest.
-func (sh *shard) monitorWait() (done int) {
+func (sh *threadLoop) monitorWait() (done int) {
 	defer sh.recoverFault()
 	defer sh.endBatch()
 	sh.restart()
@@ -55,7 +55,7 @@ func (sh *shard) monitorWait() (done int) {
 }
 
 // pollColdPorts is serveColdPorts between two steps.
-func (sh *shard) pollColdPorts() int {
+func (sh *threadLoop) pollColdPorts() int {
 	sh.acquire()
 	defer sh.release()
 	return sh.serveColdPorts()
@@ -66,7 +66,7 @@ const latestAmong = 16
 
 // latest searches the first latestAmong running queues and returns the one that has had work
 // most recently.
-func (sh *shard) latest() (latest *qp) {
+func (sh *threadLoop) latest() (latest *qp) {
 	for _, q := range sh.running[:min(len(sh.running), latestAmong)] {
 		if latest == nil || q.sched.idleVisits < latest.sched.idleVisits {
 			latest = q

@@ -9,12 +9,12 @@ import (
 // Requests that make and destroy keys: of registered memory, of windows and of lists. What
 // a UMR does with keys is in umr.go.
 
-func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	if !ok {
 		return nil, notFound("PD", m.PDN)
 	}
-	k := &mkey{access: m.Access, pd: p, client: c}
+	k := &mkey{access: m.Access, pd: p, client: c.client}
 	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside); err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (c
 // requests the addresses of these bytes begin at iova. beside says whether the memory is in the
 // client's process and the device has not mapped it. place also checks the rights in
 // k.access. If it returns an error, k is unusable.
-func (c *client) place(k *mkey, addr, n, iova uint64, beside requestMemory) error {
+func (c *caller) place(k *mkey, addr, n, iova uint64, beside requestMemory) error {
 	if n == 0 {
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
 	}
@@ -71,7 +71,7 @@ func (k *mkey) checkRights() error {
 }
 
 // addKey gives k a key and adds it to the tables.
-func (c *client) addKey(k *mkey) error {
+func (c *caller) addKey(k *mkey) error {
 	if _, err := c.take("keys", len(c.mrs), c.e.cfg.Limits.MRs, k.cost()); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (c *client) addKey(k *mkey) error {
 	return nil
 }
 
-func (c *client) allocMW(m *control.MW, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) allocMW(m *control.MW, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	switch {
 	case !ok:
@@ -89,7 +89,7 @@ func (c *client) allocMW(m *control.MW, _ requestMemory, _ *control.Reply) (cont
 	case m.Kind != 1 && m.Kind != 2:
 		return nil, control.Errorf(control.CodeInvalid, "memory window of type %d; 1 and 2 are possible", m.Kind)
 	}
-	k := &mkey{client: c, free: true, window: &window{kind: m.Kind, pd: p}}
+	k := &mkey{client: c.client, free: true, window: &window{kind: m.Kind, pd: p}}
 	if err := c.addKey(k); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *client) allocMW(m *control.MW, _ requestMemory, _ *control.Reply) (cont
 // maxListEntries is the number of list entries that fit into the largest WQE.
 const maxListEntries = 52
 
-func (c *client) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	switch {
 	case !ok:
@@ -107,7 +107,7 @@ func (c *client) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) 
 	case m.Entries < 1 || m.Entries > maxListEntries:
 		return nil, control.Errorf(control.CodeInvalid, "key for a list of %d entries; 1 to %d are possible", m.Entries, maxListEntries)
 	}
-	k := &mkey{client: c, pd: p, free: true, room: int(m.Entries)}
+	k := &mkey{client: c.client, pd: p, free: true, room: int(m.Entries)}
 	if err := c.addKey(k); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (c *client) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) 
 }
 
 // LetInvalidate lets a peer empty a list key by a SEND with invalidate.
-func (c *client) LetInvalidate(key uint32) (err error) {
+func (c *caller) LetInvalidate(key uint32) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -139,7 +139,7 @@ func (c *client) LetInvalidate(key uint32) (err error) {
 // variant must match too. For windows and lists it need not, because work requests change
 // their variant, and a program that destroys a window or a list may not know its present
 // variant.
-func (c *client) key(key uint32) (*mkey, error) {
+func (c *caller) key(key uint32) (*mkey, error) {
 	k := c.mrs[key>>8]
 	if k == nil || k.region != nil && k.key != key {
 		return nil, notFound("key", key)
@@ -147,7 +147,7 @@ func (c *client) key(key uint32) (*mkey, error) {
 	return k, nil
 }
 
-func (c *client) deregMR(m *control.Key, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) deregMR(m *control.Key, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	if err != nil {
 		return nil, err
@@ -155,14 +155,14 @@ func (c *client) deregMR(m *control.Key, _ requestMemory, _ *control.Reply) (con
 	if k.windows > 0 {
 		return nil, busy("memory region with key", m.Key, k.windows, "bound memory window", "bound memory windows")
 	}
-	c.shard.removeKey(k)
+	c.loop().removeKey(k)
 	return &control.Empty{}, nil
 }
 
 // removeKey removes a key from the device. A transfer that has moved part of the key's
 // memory is judged again and then finds no such key. No transfer touches the memory
 // afterwards.
-func (sh *shard) removeKey(k *mkey) {
+func (sh *threadLoop) removeKey(k *mkey) {
 	sh.invalidateJobs(k)
 	if k.window != nil {
 		k.window.attach(nil)
@@ -176,7 +176,7 @@ func (sh *shard) removeKey(k *mkey) {
 	}
 }
 
-func (c *client) reregMR(m *control.ReregMR, beside requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) reregMR(m *control.ReregMR, beside requestMemory, _ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	switch {
 	case err != nil:
@@ -211,7 +211,7 @@ func (c *client) reregMR(m *control.ReregMR, beside requestMemory, _ *control.Re
 	if err != nil {
 		return nil, err
 	}
-	c.shard.invalidateJobs(k)
+	c.loop().invalidateJobs(k)
 	k.pd.users--
 	k.region.users--
 	next.pd.users++

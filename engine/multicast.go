@@ -52,7 +52,7 @@ var (
 )
 
 // Join adds a queue pair to a group.
-func (c *client) Join(qpn uint32, gid [16]byte, how nic.Membership) (err error) {
+func (c *caller) Join(qpn uint32, gid [16]byte, how nic.Membership) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -62,7 +62,7 @@ func (c *client) Join(qpn uint32, gid [16]byte, how nic.Membership) (err error) 
 	return err
 }
 
-func (c *client) join(qpn uint32, gid [16]byte, how nic.Membership) error {
+func (c *caller) join(qpn uint32, gid [16]byte, how nic.Membership) error {
 	e, q := c.e, c.qps[qpn]
 	switch {
 	case q == nil:
@@ -93,7 +93,7 @@ func (c *client) join(qpn uint32, gid [16]byte, how nic.Membership) error {
 }
 
 // Leave takes a queue pair out of a group.
-func (c *client) Leave(qpn uint32, gid [16]byte) error {
+func (c *caller) Leave(qpn uint32, gid [16]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -111,7 +111,7 @@ func (c *client) Leave(qpn uint32, gid [16]byte) error {
 }
 
 // leave takes a queue pair out of a group, and refunds what it cost.
-func (e *Engine) leave(q *qp, g *group) {
+func (e *device) leave(q *qp, g *group) {
 	g.members = slices.DeleteFunc(g.members, func(m member) bool { return m.qp == q })
 	if len(g.members) == 0 {
 		delete(e.groups, g.gid)
@@ -120,7 +120,7 @@ func (e *Engine) leave(q *qp, g *group) {
 }
 
 // leaveAll takes a queue pair that ends out of its groups.
-func (e *Engine) leaveAll(q *qp) {
+func (e *device) leaveAll(q *qp) {
 	if q.datagrams == nil {
 		return
 	}
@@ -132,7 +132,7 @@ func (e *Engine) leaveAll(q *qp) {
 
 // addressGroup finds the next queue pair of a group that takes the datagram of j. If there is
 // none, the WQE completes.
-func (sh *shard) addressGroup(q *qp, j *job, av *wqe.AV) verdict {
+func (sh *requester) addressGroup(q *qp, j *job, av *wqe.AV) verdict {
 	at, point := &q.datagrams.cast, q.sq.done+1
 	if at.wqe != point {
 		*at = castPoint{wqe: point}

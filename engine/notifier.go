@@ -18,7 +18,7 @@ import (
 // quick has lately shown that few wait. Otherwise it queues the event, and a closer of the client's
 // user sends it (package closers). Events of one socket stay in order.
 type notifier struct {
-	e    *Engine
+	e    *device
 	uid  uint32
 	fd   int
 	kin  bool   // the client's user may stop the device's thread anyway: a quick send is shown until one is slow

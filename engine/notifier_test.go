@@ -126,7 +126,7 @@ func TestWhoSends(t *testing.T) {
 	w.out.shown.Store(0)
 	w.out.seen = clock.Now() - hour
 	by(3, 3, "it is one of the device's user")
-	w.e.Engine.hooks.sendsNow = false
+	w.d.hooks.sendsNow = false
 	w.out.judge(clock.Now() - 2*clock.Cycles(quickSend))
 	by(3, 4, "the last one was slow, and counts here too")
 }
@@ -139,7 +139,7 @@ func TestWhoIsKin(t *testing.T) {
 		uid uint32
 		kin bool
 	}{{me, true}, {0, true}, {me + 1, false}} {
-		c, err := r.e.attachHosted("c", row.uid, nic.Hosted{})
+		c, err := r.d.attachHosted("c", row.uid, nic.Hosted{})
 		require.NoError(t, err)
 		n, yours, err := c.newNotifier()
 		require.NoError(t, err)

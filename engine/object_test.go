@@ -315,7 +315,7 @@ func TestHello(t *testing.T) {
 	good := control.Hello{Magic: control.Magic, Major: control.Major, Minor: 9, Features: 3, Name: "tester"}
 	var w control.Welcome
 	h.call(control.OpHello, &good, &w)
-	require.Equal(t, h.e.GUID(), w.GUID)
+	require.Equal(t, h.d.GUID(), w.GUID)
 	require.Equal(t, []uint64{uint64(control.Major), control.FeatureWake, 7}, []uint64{uint64(w.Major), w.Features, uint64(w.MaxQPs)})
 	require.Contains(t, h.c.String(), "tester")
 	bad := good

@@ -9,7 +9,7 @@ import (
 
 // overrun ends a completion queue that has no room for a completion. Every QP that uses the
 // queue goes to error with its next completion, or when sweep checks that QP.
-func (sh *shard) overrun(q *cq) {
+func (sh *completer) overrun(q *cq) {
 	if q.dead {
 		return
 	}
@@ -35,7 +35,7 @@ const sweepPortion = 64
 
 // sweep puts queue pairs whose completion queue has overrun into error, and returns how
 // many queue pairs it has put there.
-func (sh *shard) sweep() (done int) {
+func (sh *queues) sweep() (done int) {
 	for range min(sweepPortion, sh.sched.unswept) {
 		if sh.sched.unswept--; sh.sched.swept == 0 || sh.sched.swept > len(sh.running) {
 			sh.sched.swept = len(sh.running)

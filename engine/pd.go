@@ -11,7 +11,7 @@ type pd struct {
 	users int
 }
 
-func (c *client) allocPD(_ *control.Empty, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) allocPD(_ *control.Empty, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs, pdCost)
 	if err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func (c *client) allocPD(_ *control.Empty, _ requestMemory, _ *control.Reply) (c
 	return &control.PD{PDN: id}, nil
 }
 
-func (c *client) deallocPD(m *control.PD, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) deallocPD(m *control.PD, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	switch {
 	case !ok:

@@ -16,17 +16,17 @@ import (
 // kernel, and opens sockets.
 
 // mayWait has the requests that are not served by the engine's thread.
-var mayWait = map[control.Op]func(c *client, payload []byte) (control.Message, error){
-	control.OpAddress: (*client).address,
-	control.OpSetPeer: (*client).setPeer,
+var mayWait = map[control.Op]func(c *caller, payload []byte) (control.Message, error){
+	control.OpAddress: (*caller).address,
+	control.OpSetPeer: (*caller).setPeer,
 
-	control.OpAnnounce:         (*client).announce,
-	control.OpNextAnnouncement: (*client).nextAnnouncement,
-	control.OpAnnounceTo:       (*client).announceTo,
+	control.OpAnnounce:         (*caller).announce,
+	control.OpNextAnnouncement: (*caller).nextAnnouncement,
+	control.OpAnnounceTo:       (*caller).announceTo,
 }
 
 // address returns the address at which queue pairs of other hosts reach those of this device.
-func (c *client) address(payload []byte) (control.Message, error) {
+func (c *caller) address(payload []byte) (control.Message, error) {
 	if err := control.Parse(control.OpAddress, payload, &control.Empty{}); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
 	}
@@ -37,7 +37,7 @@ func (c *client) address(payload []byte) (control.Message, error) {
 	return &a, nil
 }
 
-func (c *client) router() (r nic.Router) {
+func (c *caller) router() (r nic.Router) {
 	c.e.doWith(noWork, func() { r = c.e.router })
 	return r
 }
@@ -51,7 +51,7 @@ type setPeer struct {
 
 // setPeer finds the path to the device that a queue pair is connected with next. A path to an address
 // is held. It counts for the next transition to RTR.
-func (c *client) setPeer(payload []byte) (control.Message, error) {
+func (c *caller) setPeer(payload []byte) (control.Message, error) {
 	var m control.Peer
 	if err := control.Parse(control.OpSetPeer, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -77,7 +77,7 @@ func (c *client) setPeer(payload []byte) (control.Message, error) {
 	return &control.Empty{}, nil
 }
 
-func (c *client) checkPeer(m *control.Peer) (err error) {
+func (c *caller) checkPeer(m *control.Peer) (err error) {
 	c.e.doWith(noWork, func() {
 		switch q, ok := c.qps[m.QPN]; {
 		case !ok:
@@ -108,13 +108,13 @@ type heldPath struct {
 
 // findPeer returns the path to a peer on another device: nil if the transition to RTR finds the path by
 // the device's GUID alone, or needs none.
-func (c *client) findPeer(m *control.Peer) (*setPeer, error) {
+func (c *caller) findPeer(m *control.Peer) (*setPeer, error) {
 	if m.GUID == c.e.guid {
 		return nil, nil
 	}
 	r := c.router()
 	if r == nil {
-		return nil, c.e.noPath(m.QPN, m.GUID, noLinks)
+		return nil, c.r.noPath(m.QPN, m.GUID, noLinks)
 	}
 	if m.GUID != 0 {
 		if _, err := r.Route(nic.Address{GUID: m.GUID}); err == nil {
@@ -131,7 +131,7 @@ func (c *client) findPeer(m *control.Peer) (*setPeer, error) {
 		if errors.Is(err, nic.ErrDenied) {
 			return nil, control.Errorf(control.CodeDenied, "QP %#06x: %v", m.QPN, err)
 		}
-		return nil, c.e.noPath(m.QPN, m.GUID, err.Error())
+		return nil, c.r.noPath(m.QPN, m.GUID, err.Error())
 	}
 	return &setPeer{m.GUID, path, func() {
 		free()
@@ -142,7 +142,7 @@ func (c *client) findPeer(m *control.Peer) (*setPeer, error) {
 const noLinks = "no link leads there; both QPs must belong to clients of one engine, or both engines need a link (--link)"
 
 // noPath refuses a connection of a queue pair with a queue pair of another device.
-func (e *Engine) noPath(qpn uint32, guid uint64, why string) error {
+func (e *runner) noPath(qpn uint32, guid uint64, why string) error {
 	return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; %s", qpn, guid, e.guid, why)
 }
 

@@ -64,7 +64,7 @@ func unchangeable(mask uint64) string {
 
 // plan fills c with the change of k that the UMR asks for. If the change cannot be made,
 // plan returns the reason.
-func (sh *shard) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
+func (sh *requester) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {
 		return "its mask asks to change " + what + ", which this device does not"
@@ -115,7 +115,7 @@ func (sh *shard) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyC
 }
 
 // planWindow plans the binding of a window to the memory of one list entry.
-func (sh *shard) planWindow(q *qp, c *change, list []byte) string {
+func (sh *requester) planWindow(q *qp, c *change, list []byte) string {
 	if len(list) < wqe.KLMSize {
 		return "a window needs one list entry"
 	}
@@ -140,7 +140,7 @@ func (sh *shard) planWindow(q *qp, c *change, list []byte) string {
 }
 
 // planList plans the runs of a list key, plain or interleaved.
-func (sh *shard) planList(k *mkey, c *change, list []byte) string {
+func (sh *requester) planList(k *mkey, c *change, list []byte) string {
 	c.rounds = 1
 	if len(list) >= wqe.RepeatBlockSize {
 		if b := wqe.ParseRepeatBlock((*[wqe.RepeatBlockSize]byte)(list)); b.Op == wqe.RepeatOp {

@@ -81,7 +81,7 @@ func (d nicDevice) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 		p.acks = slices.Grow(p.acks, portBatch)
 		p.sh.portChanges++
 	})
-	return p, nil
+	return &portHandle{p, &d.loops[0].portServer}, nil
 }
 
 // SetRouter names who finds paths to other devices, and forgets the paths that it has found.
@@ -93,7 +93,7 @@ func (d nicDevice) SetRouter(r nic.Router) {
 }
 
 // SetPath names the path to the peer that a queue pair is connected with next.
-func (c *client) SetPath(qpn uint32, to nic.Path) (err error) {
+func (c *caller) SetPath(qpn uint32, to nic.Path) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -109,10 +109,17 @@ func (c *client) SetPath(qpn uint32, to nic.Path) (err error) {
 	return err
 }
 
-// Arrived wakes the device's thread if it sleeps.
-func (p *port) Arrived() { p.sh.wake() }
+// A portHandle is a port as its carrier and the device's router see it.
+type portHandle struct {
+	*port
+	sh *portServer
+}
 
-func (p *port) SetUp(up bool) {
+// Arrived wakes the device's thread if it sleeps.
+func (h *portHandle) Arrived() { h.sh.wake() }
+
+func (h *portHandle) SetUp(up bool) {
+	p := h.port
 	p.sh.Do(func() {
 		if p.up == up || p.dead {
 			return
@@ -122,12 +129,13 @@ func (p *port) SetUp(up bool) {
 		p.setHot(up)
 		p.sh.portChanges++
 		if up {
-			p.sh.resumeWires(p)
+			h.sh.resumeWires(p)
 		}
 	})
 }
 
-func (p *port) Stats() (s nic.PortStats) {
+func (h *portHandle) Stats() (s nic.PortStats) {
+	p := h.port
 	p.sh.Do(func() {
 		s = p.stats
 		s.QueuePairs = p.users
@@ -135,7 +143,8 @@ func (p *port) Stats() (s nic.PortStats) {
 	return s
 }
 
-func (p *port) Close() error {
+func (h *portHandle) Close() error {
+	p := h.port
 	p.sh.Do(p.retire)
 	p.stopped.Do(func() { close(p.inbox) })
 	return nil
@@ -160,7 +169,7 @@ func (p *port) fail(err error) {
 
 // portAt returns the port that has an address in its rings: nil if none has, or if this shard may
 // not touch ports now.
-func (sh *shard) portAt(addr uintptr) *port {
+func (sh *portServer) portAt(addr uintptr) *port {
 	first := sh.shards[0]
 	if !sh.holds(first) {
 		return nil
@@ -205,7 +214,8 @@ func (p *port) manage() {
 	}
 }
 
-func (p *port) SendManagement(path uint32, head, payload []byte) (err error) {
+func (h *portHandle) SendManagement(path uint32, head, payload []byte) (err error) {
+	p := h.port
 	p.sh.Do(func() {
 		if !p.up {
 			err = errPortDown

@@ -29,7 +29,7 @@ func (p *port) wakeCarrier() {
 }
 
 // tellAsleep calls PortConfig.Asleep of all ports.
-func (sh *shard) tellAsleep(asleep bool) {
+func (sh *portServer) tellAsleep(asleep bool) {
 	for i := 0; i < len(sh.ports); {
 		p := sh.ports[i]
 		p.tellAsleep(asleep)
@@ -47,7 +47,7 @@ func (p *port) tellAsleep(asleep bool) {
 }
 
 // freePackets gives the memory of packets back that were taken before a fault cut their batch off.
-func (sh *shard) freePackets() {
+func (sh *portServer) freePackets() {
 	if first := sh.shards[0]; sh.holds(first) {
 		for _, p := range slices.Clone(first.ports) {
 			if p.up {

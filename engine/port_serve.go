@@ -25,7 +25,7 @@ func (p *port) setHot(hot bool) {
 }
 
 // serveColdPorts serves the ports that are not hot, and the others, too. It returns how much there was to do.
-func (sh *shard) serveColdPorts() (done int) {
+func (sh *portServer) serveColdPorts() (done int) {
 	if sh.hotPorts < len(sh.ports) {
 		return sh.servePorts(true)
 	}
@@ -34,7 +34,7 @@ func (sh *shard) serveColdPorts() (done int) {
 
 // servePorts takes packets from ports, answers them, and lets timers run out. It returns how much
 // there was to do. cold says whether it looks at the ports that are not hot, too.
-func (sh *shard) servePorts(cold bool) (done int) {
+func (sh *portServer) servePorts(cold bool) (done int) {
 	sh.fault.part = cutRetry
 	for i := 0; i < len(sh.ports); i++ {
 		p := sh.ports[i]
@@ -43,10 +43,10 @@ func (sh *shard) servePorts(cold bool) (done int) {
 		}
 		if p.cfg.Receive.Ready() {
 			p.setHot(true)
-			done += p.serve()
+			done += sh.servePort(p)
 		}
 		if len(p.acks) > 0 {
-			p.acknowledgeAll()
+			sh.acknowledgeAll(p)
 		}
 		if n := p.cfg.Send.Sent(); n != p.woken && p.up {
 			if p.woken = n; p.cfg.Wake != nil {
@@ -68,12 +68,11 @@ func (sh *shard) servePorts(cold bool) (done int) {
 }
 
 // serve takes packets from the port, up to a batch.
-func (p *port) serve() (done int) {
-	sh := p.sh
+func (sh *portServer) servePort(p *port) (done int) {
 	sh.fault.port = p
 	sh.sched.effort = 0
 	for p.left = sh.cfg.Slice; done < portBatch && p.left > 0; {
-		if !p.fastPacket() {
+		if !sh.fastPacket(p) {
 			ok, err := p.cfg.Receive.Next(&p.packet)
 			if err != nil {
 				p.fail(err)
@@ -83,14 +82,14 @@ func (p *port) serve() (done int) {
 				break
 			}
 			p.left -= len(p.packet.Payload) + pieceCost
-			p.arrived()
+			sh.arrived(p)
 			p.left -= sh.takeEffort()
 		}
 		done++
 		// The first acknowledgement does not wait until the ring has been looked at again: the line
 		// of the next slot may be on its way to the other side.
 		if done == 1 && len(p.acks) > 0 {
-			p.acknowledgeAll()
+			sh.acknowledgeAll(p)
 		}
 	}
 	p.cfg.Receive.Free()
@@ -98,11 +97,11 @@ func (p *port) serve() (done int) {
 }
 
 // arrived serves one packet.
-func (p *port) arrived() {
+func (sh *portServer) arrived(p *port) {
 	k := &p.packet
 	p.stats.Received++
 	p.stats.GotBytes += uint64(len(k.Payload))
-	if k.N == rethEnd && p.sh.fastRequest(p) {
+	if k.N == rethEnd && sh.fastRequest(p) {
 		return
 	}
 	if k.N < packet.BTHSize {
@@ -129,7 +128,7 @@ func (p *port) arrived() {
 		return
 	}
 	// Queue pairs of connections belong to this shard; those for datagrams may belong to another.
-	if sh := p.sh; sh.several && !sh.holds(q.client.shard) {
+	if sh.several && !sh.holds(q.client.shard) {
 		sh.unlockPeerShard()
 		if !sh.lockPeerShard(q.client.shard, true) {
 			p.stats.Strangers++
@@ -140,11 +139,11 @@ func (p *port) arrived() {
 		p.stats.Strangers++
 		return
 	}
-	p.sh.enter(q)
-	if p.bth.Opcode == readOnly && q.wire != nil && p.sh.fastResult(p, q, p.packet.Path, p.bth.PSN, p.packet.Payload, false) {
+	sh.enter(q)
+	if p.bth.Opcode == readOnly && q.wire != nil && sh.fastResult(p, q, p.packet.Path, p.bth.PSN, p.packet.Payload, false) {
 		return
 	}
-	p.sh.receive(p, q, info)
+	sh.receive(p, q, info)
 }
 
 // asks reports whether the packet that is being served is a request, not an answer.

@@ -49,7 +49,7 @@ var processCharge = quota.Charge{quota.Descriptors: 1}
 // have ended, so that such a program could get its pid.
 //
 // The guard identifies the program whose memory it is. A pid alone does not identify it.
-func (c *client) ShareProcess(pid int, g nic.Guard) error {
+func (c *caller) ShareProcess(pid int, g nic.Guard) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -132,7 +132,7 @@ func (p *process) watch() {
 }
 
 // closeProcess releases the client's process. No key refers to the process any more.
-func (c *client) closeProcess() {
+func (c *caller) closeProcess() {
 	p := c.process
 	if p == nil {
 		return

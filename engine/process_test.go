@@ -270,7 +270,7 @@ func TestMappedHoleBesideProcessMemory(t *testing.T) {
 func (r *rig) guardedSteps() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.NoError(r, r.e.Run(ctx, nil)) // executes what has been announced
+	require.NoError(r, r.d.Run(ctx, nil)) // executes what has been announced
 	r.e.journal.Flush(time.Minute)
 }
 
@@ -453,7 +453,7 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	r := newRig(t, Config{})
 	other := uint32(os.Geteuid() + 1)
-	c, err := r.e.attachHosted("other", other, nic.Hosted{})
+	c, err := r.d.attachHosted("other", other, nic.Hosted{})
 	require.NoError(t, err)
 	defer c.Close()
 	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client runs as user %d,", other))

@@ -163,7 +163,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
 	w.shuffle(rapid.Uint64().Draw(rt, "order of shards"))
 	slow := rapid.Bool().Draw(rt, "slow path")
-	for _, l := range w.e.shards {
+	for _, l := range w.d.loops {
 		l.hooks.noFastPath = slow
 		l.holdClock()
 	}
@@ -499,12 +499,12 @@ func (w *world) move(rt *rapid.T) {
 	if !w.e.several {
 		rt.Skip("one shard")
 	}
-	to := w.e.shards[rapid.IntRange(0, len(w.e.shards)-1).Draw(rt, "shard")]
+	to := w.d.shards[rapid.IntRange(0, len(w.d.loops)-1).Draw(rt, "shard")]
 	h := w.hosts[rapid.IntRange(0, 2).Draw(rt, "client")]
 	if h.c.shares() {
 		rt.Skip("the clients of a domain stay in one shard")
 	}
-	w.e.Do(func() { h.c.move(to) })
+	w.e.Do(func() { w.d.move(h.c.client, to) })
 }
 
 func (w *world) register(rt *rapid.T) {

@@ -59,19 +59,19 @@ type pace struct {
 }
 
 // enter records that memory of q is about to be touched.
-func (sh *shard) enter(q *qp) {
+func (sh *reporter) enter(q *qp) {
 	sh.fault.qp = q
 	sh.at.Publish(uint64(q.num))
 }
 
 // enterCQ records that memory of q is about to be touched.
-func (sh *shard) enterCQ(q *cq) {
+func (sh *reporter) enterCQ(q *cq) {
 	sh.fault.cq = q
 	sh.at.Publish(uint64(q.num) | atCQ)
 }
 
 // started begins the measurement of a visit to q that has found work in its record.
-func (sh *shard) started(q *qp) {
+func (sh *reporter) started(q *qp) {
 	now := clock.Now()
 	if now-sh.mark.Observe() > sh.bound {
 		sh.slowPolls(now)
@@ -80,7 +80,7 @@ func (sh *shard) started(q *qp) {
 }
 
 // visited ends the measurement of a visit to q that did something.
-func (sh *shard) visited(q *qp) {
+func (sh *reporter) visited(q *qp) {
 	now := clock.Now()
 	if began := max(sh.ticks, sh.mark.Observe()); now-began > sh.bound {
 		if sh.working() {
@@ -93,17 +93,17 @@ func (sh *shard) visited(q *qp) {
 }
 
 // working reports whether a visit has found work and has not ended yet.
-func (sh *shard) working() bool { return sh.ticks > sh.mark.Observe() }
+func (sh *reporter) working() bool { return sh.ticks > sh.mark.Observe() }
 
 // measure begins to measure the calling thread, which runs the shard. unmeasure ends this.
-func (sh *shard) measure() {
+func (sh *reporter) measure() {
 	sh.thread.Publish(uint64(unix.Gettid()))
 	sh.mark.Publish(clock.Now())
 	sh.usage.Begin(sh.mark.Observe())
 	sh.bound = clock.Cycles(slowTime)
 }
 
-func (sh *shard) unmeasure() {
+func (sh *reporter) unmeasure() {
 	sh.bound = math.MaxUint64
 	sh.busy.Publish(0)
 	sh.thread.Publish(0)
@@ -111,7 +111,7 @@ func (sh *shard) unmeasure() {
 }
 
 // restart begins to measure again after the thread has done something that is not measured.
-func (sh *shard) restart() {
+func (sh *reporter) restart() {
 	now := clock.Now()
 	if sh.usage.Exclude(now-sh.mark.Observe()) > sh.bound {
 		sh.usage.Sample(now, true) // what the thread waited for while it was not measured does not count
@@ -121,7 +121,7 @@ func (sh *shard) restart() {
 }
 
 // passed ends the measurement since the last mark, and returns the device clock.
-func (sh *shard) passed() (now uint64) {
+func (sh *reporter) passed() (now uint64) {
 	now = clock.Now()
 	sh.busy.Publish(0)
 	if sh.several && !sh.acquired { // requests and other shards may be touching this shard
@@ -135,7 +135,7 @@ func (sh *shard) passed() (now uint64) {
 
 // passedAt does what passed does after taking the lock. now is the device clock as the caller
 // has read it, and may be earlier than the last mark.
-func (sh *shard) passedAt(now uint64) {
+func (sh *reporter) passedAt(now uint64) {
 	if now-sh.mark.Observe() > sh.bound && int64(now-sh.mark.Observe()) > 0 {
 		if sh.working() && sh.fault.qp != nil {
 			sh.slowVisit(sh.fault.qp, now) // a fault of memory has cut the visit off
@@ -147,7 +147,7 @@ func (sh *shard) passedAt(now uint64) {
 }
 
 // timePoll ends the measurement of one poll, while each poll is timed separately.
-func (sh *shard) timePoll() {
+func (sh *reporter) timePoll() {
 	now := clock.Now()
 	if now-sh.mark.Observe() > sh.bound {
 		sh.slowPolls(now)
@@ -161,7 +161,7 @@ func (sh *shard) timePoll() {
 // delayByMemory reports whether memory of clients delayed the shard between since and now.
 // It returns false during a request, because client.do measures requests, perhaps on
 // another thread.
-func (sh *shard) delayByMemory(since, now uint64) (usage.Delay, bool) {
+func (sh *reporter) delayByMemory(since, now uint64) (usage.Delay, bool) {
 	if sh.stopped || sh.bound == math.MaxUint64 {
 		return usage.Delay{}, false
 	}
@@ -169,7 +169,7 @@ func (sh *shard) delayByMemory(since, now uint64) (usage.Delay, bool) {
 }
 
 // slowVisit explains a visit to q that took too long, if memory was the cause.
-func (sh *shard) slowVisit(q *qp, now uint64) {
+func (sh *reporter) slowVisit(q *qp, now uint64) {
 	if h, ok := sh.delayByMemory(sh.ticks, now); ok {
 		sh.explainDelay(q, h)
 	}
@@ -178,7 +178,7 @@ func (sh *shard) slowVisit(q *qp, now uint64) {
 // slowPolls explains polls that took too long, if memory was the cause. It knows which poll
 // took too long only if polls are timed separately, or if the shard has only one queue to
 // poll. From now on, for timedTime, polls are timed separately.
-func (sh *shard) slowPolls(now uint64) {
+func (sh *reporter) slowPolls(now uint64) {
 	h, ok := sh.delayByMemory(sh.mark.Observe(), now)
 	if !ok || !sh.pollsForeignMemory() {
 		return
@@ -203,7 +203,7 @@ func (sh *shard) slowPolls(now uint64) {
 // memory of the client has delayed the request, that is explained. The request runs on a
 // shard's thread or on the caller's thread, so the usage of that thread is sampled before
 // and after.
-func (c *client) do(b bringing, what string, f func()) {
+func (c *caller) do(b bringing, what string, f func()) {
 	c.e.doWith(b, func() {
 		runtime.LockOSThread() // the page faults of this one thread are counted
 		defer runtime.UnlockOSThread()
@@ -218,11 +218,11 @@ func (c *client) do(b bringing, what string, f func()) {
 				return
 			}
 			if d, ok := u.Judge(r.since, now, slowTime); ok {
-				m := delaySite{subject: subject{client: c}, what: "request " + what + ": ", inProcess: c.process != nil}
+				m := delaySite{subject: subject{client: c.client}, what: "request " + what + ": ", inProcess: c.process != nil}
 				for _, r := range c.regions {
 					m.addRegions(r)
 				}
-				c.shard.sayDelay(m, d, false)
+				c.loop().sayDelay(m, d, false)
 			}
 		}()
 		f()

@@ -108,7 +108,7 @@ type qpSchedule struct {
 	with       *shard // the other shard whose lock the postponed visit needs
 }
 
-func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
 	case int(m.Type) >= len(transports) || transports[m.Type].opcodes == 0:
 		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1), UD (2), XRC (3) and DCI (5)", m.Type)
@@ -160,7 +160,7 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeState, "QP: CQ %#06x or %#06x has overrun; nothing is written to it any more", sendCQ.num, recvCQ.num)
 	}
 	q := &qp{
-		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1,
+		uidx: m.UserIndex, client: c.client, pd: p, signed: m.SignatureOn == 1,
 		transport: m.Type, allowed: transports[m.Type].opcodes,
 		sq: sendQueue{mask: 1<<m.LogSQ - 1, managed: m.Managed == 1, cq: sendCQ, registers: registers},
 		rq: receiveQueue{mask: 1<<m.LogRQ - 1, stride: m.LogRQStride, cq: recvCQ},
@@ -218,18 +218,18 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 	return &control.QPN{QPN: q.num}, nil
 }
 
-func (c *client) destroyQP(m *control.QPN, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) destroyQP(m *control.QPN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.qps[m.QPN]
 	if !ok {
 		return nil, notFound("QP", m.QPN)
 	}
 	delete(c.qps, m.QPN)
-	c.shard.leaveQP(q, c)
+	c.loop().leaveQP(q, c.client)
 	return &control.Empty{}, nil
 }
 
 // leaveQP ends c's use of a QP. It removes the QP unless that is a target of other clients too.
-func (sh *shard) leaveQP(q *qp, c *client) {
+func (sh *threadLoop) leaveQP(q *qp, c *client) {
 	if !sh.leaveTarget(q, c) {
 		sh.removeQP(q)
 	}
@@ -237,7 +237,7 @@ func (sh *shard) leaveQP(q *qp, c *client) {
 
 // removeQP removes a QP from the device. Transfers of its peers end as if the QP had
 // stopped answering.
-func (sh *shard) removeQP(q *qp) {
+func (sh *threadLoop) removeQP(q *qp) {
 	delete(sh.qps, q.num)
 	sh.watchdog.owners.drop(uint64(q.num))
 	sh.setState(q, control.StateRST)
@@ -275,7 +275,7 @@ func (q *qp) listens() bool {
 // bind is called when q goes to RTR. It connects q with the queue pair that now has the
 // number attr.DestQPN. Numbers are given out again, so a queue pair that gets the number later
 // is not the peer. If no queue pair has the number now, q has no peer.
-func (sh *shard) bind(q *qp) {
+func (sh *threadLoop) bind(q *qp) {
 	p := sh.qps[q.attr.DestQPN]
 	if p == nil {
 		sh.explainQueue(q, codes.PeerMissing, "%s", sh.whyNoPeer(q))
@@ -283,7 +283,7 @@ func (sh *shard) bind(q *qp) {
 	}
 	q.conn.bound = p.serial
 	if sh.several {
-		sh.bringTogether(q, p)
+		sh.r.bringTogether(q, p)
 	}
 }
 
@@ -308,7 +308,7 @@ func sendsOnly(transport uint8) bool {
 
 // boundPeer returns the queue pair that bind has connected q with. It returns nil if there
 // was none or if that queue pair has ended.
-func (e *Engine) boundPeer(q *qp) *qp {
+func (e *device) boundPeer(q *qp) *qp {
 	if p := e.qps[q.attr.DestQPN]; p != nil && p.serial == q.conn.bound {
 		return p
 	}

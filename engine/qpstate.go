@@ -211,12 +211,12 @@ func attributeNames(mask uint32) (names []string) {
 	return names
 }
 
-func (c *client) modifyQP(m *control.QPAttr, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) modifyQP(m *control.QPAttr, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.qps[m.QPN]
 	if !ok {
 		return nil, notFound("QP", m.QPN)
 	}
-	if err := c.shard.modify(q, m); err != nil {
+	if err := c.loop().modify(q, m); err != nil {
 		return nil, err
 	}
 	return &control.Empty{}, nil
@@ -224,7 +224,7 @@ func (c *client) modifyQP(m *control.QPAttr, _ requestMemory, _ *control.Reply) 
 
 // modify changes the state and the attributes of a QP. If it returns an error, it has
 // changed nothing.
-func (sh *shard) modify(q *qp, m *control.QPAttr) error {
+func (sh *threadLoop) modify(q *qp, m *control.QPAttr) error {
 	from, to := q.attr.State, q.attr.State
 	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
 		return control.Errorf(control.CodeState, "QP %#06x: cur_state says %s, but the state is %s", q.num, stateName(m.CurState), stateName(from))
@@ -287,6 +287,7 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	sh.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
 	if wired {
 		q.conn.path = &path
+		sh.r.follow(q.client, path.Port.(*portHandle).port.sh) // only that shard's thread may use the rings of the port
 		sh.connectWire(q, path)
 	} else if to == control.StateRTR && q.hasPeer() {
 		sh.bind(q)
@@ -295,7 +296,7 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 }
 
 // setState moves a QP to a state, and does to its queues what follows from the new state.
-func (sh *shard) setState(q *qp, to uint8) {
+func (sh *queues) setState(q *qp, to uint8) {
 	from := q.attr.State
 	q.attr.State, q.attr.CurState = to, to
 	q.conn.peer = nil
@@ -303,7 +304,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 	case to == control.StateRST:
 		// Everything is forgotten, without completions. The client sets its records to 0
 		// itself.
-		sh.leaveWire(q)
+		sh.links.leaveWire(q)
 		sh.removeRunning(q)
 		sh.drop(q)
 		q.sq.cq.forget(q.num)
@@ -319,13 +320,13 @@ func (sh *shard) setState(q *qp, to uint8) {
 		q.suspicion = suspicion{reborn: q.suspicion.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
-		sh.stopWire(q)
+		sh.links.stopWire(q)
 		sh.drop(q)
 		if q.rq.srq != nil {
 			q.event(control.EventLastWQE)
 		}
 	case to == control.StateSQE:
-		sh.stopWire(q)
+		sh.links.stopWire(q)
 		sh.unstall(q)
 		sh.parkJob(q)
 	case to == control.StateSQD:
@@ -365,7 +366,7 @@ func (q *qp) setPath() nic.Path {
 
 // route returns the path to the device guid for the next transition of q to RTR: the path that the client
 // has set before, or one that a link knows. The zero path leads to this device.
-func (sh *shard) route(q *qp, guid uint64) (nic.Path, error) {
+func (sh *threadLoop) route(q *qp, guid uint64) (nic.Path, error) {
 	switch {
 	case q.conn.set != nil && guid != q.conn.set.guid:
 		return nic.Path{}, control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, but set_peer has named %016x", q.num, guid, q.conn.set.guid)
@@ -384,15 +385,15 @@ func (sh *shard) route(q *qp, guid uint64) (nic.Path, error) {
 			why = err.Error()
 		}
 	}
-	return nic.Path{}, sh.noPath(q.num, guid, why)
+	return nic.Path{}, sh.r.noPath(q.num, guid, why)
 }
 
 // drained raises the event which says that a send queue in SQD has stopped.
-func (sh *shard) drained(q *qp) { q.event(control.EventDrained) }
+func (sh *mover) drained(q *qp) { q.event(control.EventDrained) }
 
 // drop ends the work that q is in the middle of. Jobs of other queue pairs that have q as
 // their peer see that q.life has changed. They are judged again, according to q's new state.
-func (sh *shard) drop(q *qp) {
+func (sh *queues) drop(q *qp) {
 	sh.unstall(q)
 	sh.parkJob(q)
 	sh.recallTasks(nil, nil, q)
@@ -400,13 +401,13 @@ func (sh *shard) drop(q *qp) {
 }
 
 // setError moves a QP to ERR. From the next step on its queues are flushed, in order.
-func (sh *shard) setError(q *qp) {
+func (sh *queues) setError(q *qp) {
 	if q.attr.State != control.StateERR && q.attr.State != control.StateRST {
 		sh.setState(q, control.StateERR)
 	}
 }
 
-func (c *client) queryQP(m *control.QPN, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) queryQP(m *control.QPN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.qps[m.QPN]
 	if !ok {
 		return nil, notFound("QP", m.QPN)

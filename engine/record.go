@@ -17,7 +17,7 @@ import (
 // explained once, and the record counts as announcing nothing.
 //
 // Observe: send record. Published by hostpath.SQ.Ring.
-func (sh *shard) pending(q *qp) uint16 {
+func (sh *reporter) pending(q *qp) uint16 {
 	word := q.sq.record.Observe()
 	n := uint16(word) - uint16(q.sq.done)
 	if uint64(n) > q.sq.mask+1 {
@@ -54,7 +54,7 @@ func (q *qp) posted() uint16 {
 
 // badRecord explains a send record that announces more than the ring holds. It explains
 // each such value once.
-func (sh *shard) badRecord(q *qp, word uint32) {
+func (sh *reporter) badRecord(q *qp, word uint32) {
 	if q.suspicion.record == word+1 {
 		return
 	}

@@ -45,7 +45,7 @@ var regionFile = quota.Charge{quota.Descriptors: 1}
 // makeMemory makes the memory of a region, off the engine's thread. It checks the limits
 // first. Otherwise a client could make the device do that work by requests that will be
 // refused, which cost the client nothing.
-func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
+func (c *caller) makeMemory(payload []byte) (mem requestMemory, err error) {
 	var m control.RegionSize
 	if err := control.Parse(control.OpCreateRegion, payload, &m); err != nil {
 		return mem, control.Errorf(control.CodeInvalid, "%v", err)
@@ -70,7 +70,7 @@ func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 
 // makeMemory makes memory for another process to map. It refuses what could never be filled: a page of
 // each 2 MiB is allocated at once, so a region of 1 TiB takes 4 GiB and seconds.
-func (e *Engine) makeMemory(name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
+func (e *device) makeMemory(name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
 	if most, why := quota.MostRegion(); size > most {
 		return nil, control.Errorf(control.CodeLimit, "region of %d bytes; at most %d are possible: %s", size, most, why)
 	}
@@ -89,7 +89,7 @@ func (e *Engine) makeMemory(name string, size int, create func(string, int) (*sh
 func wholePages(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSize - 1) }
 
 // mayHave refuses another region of size bytes if that is over a limit.
-func (c *client) mayHave(size uint64) error {
+func (c *caller) mayHave(size uint64) error {
 	l := &c.e.cfg.Limits
 	switch {
 	case size == 0 || size > shm.MaxRegion:
@@ -102,7 +102,7 @@ func (c *client) mayHave(size uint64) error {
 	return nil
 }
 
-func (c *client) createRegion(m *control.RegionSize, mem requestMemory, r *control.Reply) (control.Message, error) {
+func (c *caller) createRegion(m *control.RegionSize, mem requestMemory, r *control.Reply) (control.Message, error) {
 	if err := c.mayHave(m.Size); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *client) createRegion(m *control.RegionSize, mem requestMemory, r *contr
 	return &control.RegionID{ID: id}, nil
 }
 
-func (c *client) placeRegion(m *control.Placement, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) placeRegion(m *control.Placement, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	r, ok := c.unplaced[m.ID]
 	if !ok {
 		return nil, notFound("region without a place", m.ID)
@@ -140,7 +140,7 @@ func (c *client) placeRegion(m *control.Placement, _ requestMemory, _ *control.R
 //
 // The region may overlap earlier ones: a client may unmap memory while keys still have it, and
 // map other memory there. The keys keep what they have.
-func (c *client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
+func (c *caller) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -150,7 +150,7 @@ func (c *client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	return id, err
 }
 
-func (c *client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
+func (c *caller) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	n := &region{size: uint64(mem.Size()), mem: mem}
 	if err := c.mayHave(n.size); err != nil {
 		return 0, err
@@ -200,7 +200,7 @@ func countUser(n int, regions ...*region) {
 	}
 }
 
-func (c *client) dropRegion(m *control.RegionID, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) dropRegion(m *control.RegionID, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	r := c.regions[m.ID]
 	if r == nil {
 		r = c.unplaced[m.ID]
@@ -215,7 +215,7 @@ func (c *client) dropRegion(m *control.RegionID, _ requestMemory, _ *control.Rep
 	delete(c.unplaced, m.ID)
 	c.bytes -= r.size
 	if r.owned {
-		c.after = append(c.after, func() { c.e.releaseMemory(c.uid, r.mem) })
+		c.after = append(c.after, func() { c.r.releaseMemory(c.uid, r.mem) })
 	}
 	return &control.Empty{}, nil
 }

@@ -17,7 +17,7 @@ const dataOffset = wqe.CtrlSize + wqe.RaddrSize
 
 // snapshot copies the first block of the next WQE to private memory. From then on only the
 // copy is read, because the client could change the ring.
-func (sh *shard) snapshot(q *qp) {
+func (sh *queues) snapshot(q *qp) {
 	*(*shm.Block)(sh.scratch.wqe[:]) = *q.sq.blocks.At(q.sq.done)
 }
 
@@ -25,7 +25,7 @@ func (sh *shard) snapshot(q *qp) {
 // the number of blocks that are announced.
 //
 // Local keys are judged before the peer is asked, because a NIC gathers before it sends.
-func (sh *shard) judge(q *qp, n uint16) verdict {
+func (sh *requester) judge(q *qp, n uint16) verdict {
 	j := sh.scratch.job
 	h := parseHead((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	j.reset(h)
@@ -75,7 +75,7 @@ func (q *qp) tooShort(j *job, info *wqe.Info) bool {
 }
 
 // judgeTransfer judges a SEND, a WRITE or a READ.
-func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
+func (sh *requester) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 	if q.tooShort(j, info) {
 		return sh.badSize(q, j, 0)
 	}
@@ -109,7 +109,7 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 
 // addressed returns where the segments after the address segment begin. It puts the address
 // segment of an XRC message into the request, and reads that of a DC message.
-func (sh *shard) addressed(q *qp, j *job, info *wqe.Info) (data int, v verdict) {
+func (sh *requester) addressed(q *qp, j *job, info *wqe.Info) (data int, v verdict) {
 	switch q.transport {
 	case control.QPTypeUD:
 		return wqe.CtrlSize + wqe.AVSize, accepted
@@ -123,7 +123,7 @@ func (sh *shard) addressed(q *qp, j *job, info *wqe.Info) (data int, v verdict) 
 }
 
 // parseRaddr puts the remote address segment at the offset at into the request.
-func (sh *shard) parseRaddr(j *job, at int) {
+func (sh *requester) parseRaddr(j *job, at int) {
 	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(sh.scratch.wqe[at:]))
 	j.request.addr, j.request.rkey = r.Addr, r.RKey
 }
@@ -131,7 +131,7 @@ func (sh *shard) parseRaddr(j *job, at int) {
 // gather turns data segments of the WQE into pieces of the list l, and adds up their
 // lengths. The segments are those from byte off of the WQE to byte end. need is the right
 // that each key must give.
-func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdict {
+func (sh *requester) gather(q *qp, j *job, l *list, off, end int, need uint32) verdict {
 	total := uint64(0)
 	for off < end {
 		d := wqe.ParseData((*[wqe.UnitSize]byte)(sh.scratch.wqe[off:]))
@@ -168,7 +168,7 @@ func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdi
 
 // ask sends the request to the responder. The responder puts the memory that the request
 // names into the list far.
-func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
+func (sh *requester) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 	r := &j.request
 	r.op, r.fromQPN, r.length = j.head.opcode(), q.num, j.total
 	if j.recv = info.Receive(); j.recv {
@@ -203,7 +203,7 @@ func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 
 // find looks for the queue pair that q is connected to, and reports whether q may send to
 // that queue pair.
-func (sh *shard) find(q *qp) bool {
+func (sh *queues) find(q *qp) bool {
 	if q.transport == control.QPTypeDCI {
 		return sh.findTarget(q)
 	}
@@ -216,7 +216,7 @@ func (sh *shard) find(q *qp) bool {
 }
 
 // answered acts on an answer other than answerACK.
-func (sh *shard) answered(q *qp, j *job, a answer) verdict {
+func (sh *requester) answered(q *qp, j *job, a answer) verdict {
 	timer, rnr := a.rnr()
 	switch {
 	case a == answerAgain:
@@ -248,7 +248,7 @@ func (a answer) syndrome() cqe.Syndrome {
 
 // loseMessage ends a message that the responder does not take. On an unreliable transport
 // the requester is not told of this, and continues as if the message had arrived.
-func (sh *shard) loseMessage(j *job) verdict {
+func (sh *requester) loseMessage(j *job) verdict {
 	j.src.reset()
 	j.dst.reset()
 	j.total, j.recv = 0, false
@@ -259,12 +259,12 @@ func (sh *shard) loseMessage(j *job) verdict {
 // fail completes the WQE at the head of q with an error, even if the WQE asks for no
 // completion, and puts q into error (see sendError), or only the stream of the WQE (see
 // failStream).
-func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
+func (sh *queues) fail(q *qp, j *job, s cqe.Syndrome) verdict {
 	if sh.trial {
 		return waiting
 	}
 	if q.wire != nil {
-		sh.rewindQueue(q) // later messages are flushed
+		sh.links.rewindQueue(q) // later messages are flushed
 	}
 	q.client.count[control.CounterWQEs]++
 	q.client.count[control.CounterFailed]++

@@ -10,7 +10,7 @@ import (
 
 // Each of these functions explains a fault of a WQE, fails the WQE, and returns failed.
 
-func (sh *shard) badSize(q *qp, j *job, n uint16) verdict {
+func (sh *requester) badSize(q *qp, j *job, n uint16) verdict {
 	switch {
 	case j.blocks == 0:
 		sh.explain(q, codes.DSZero, "ds is 0; a WQE has at least its control segment, ds 1")
@@ -22,17 +22,17 @@ func (sh *shard) badSize(q *qp, j *job, n uint16) verdict {
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) badSignature(q *qp, j *job) verdict {
+func (sh *requester) badSignature(q *qp, j *job) verdict {
 	sh.explain(q, codes.Signature, "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(sh.scratch.wqe[:j.head.ds()*wqe.UnitSize]))
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) badOpcode(q *qp, j *job) verdict {
+func (sh *requester) badOpcode(q *qp, j *job) verdict {
 	sh.explain(q, codes.Opcode, "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) badInline(q *qp, j *job, size, off, end int) verdict {
+func (sh *requester) badInline(q *qp, j *job, size, off, end int) verdict {
 	if off > end {
 		sh.explain(q, codes.InlineRange, "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
 	} else {
@@ -41,12 +41,12 @@ func (sh *shard) badInline(q *qp, j *job, size, off, end int) verdict {
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) tooLong(q *qp, j *job, total, most uint64) verdict {
+func (sh *requester) tooLong(q *qp, j *job, total, most uint64) verdict {
 	sh.explain(q, codes.MessageSize, "message of %d bytes; at most %d are possible", total, most)
 	return sh.fail(q, j, cqe.LocalLength)
 }
 
-func (sh *shard) badLocal(q *qp, j *job, d wqe.Data, need uint32) verdict {
+func (sh *requester) badLocal(q *qp, j *job, d wqe.Data, need uint32) verdict {
 	if j.tooManyUnits(d) {
 		sh.explain(q, codes.DSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.head.opcode(), j.head.ds(), d.ByteCount, d.LKey)
 	} else {

@@ -8,7 +8,7 @@ import (
 )
 
 // resizeCQ moves a completion queue to another buffer.
-func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.cqs[m.CQN]
 	switch {
 	case !ok:
@@ -41,7 +41,7 @@ func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply
 	// The last entry of the old buffer tells the client of the resize. This entry takes an
 	// index like any other. The client copies each unpolled entry to the new buffer at an
 	// index one higher, so that the copies end directly before the device's next entry.
-	c.shard.complete(q, 0, 0, 0, 0, 0, responderTail(0, 0, cqe.ResizeCQ), quietly)
+	c.loop().complete(q, 0, 0, 0, 0, 0, responderTail(0, 0, cqe.ResizeCQ), quietly)
 	q.floor = q.next - unread
 	countUser(-1, q.region, q.records)
 	countUser(1, region, q.records)

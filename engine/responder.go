@@ -15,7 +15,7 @@ import (
 
 // established tells the client of a queue pair in RTR that its first request has come. On a wire it is
 // called for each packet, and tells so once.
-func (sh *shard) established(p *qp) {
+func (sh *responder) established(p *qp) {
 	if p.attr.State != control.StateRTR || p.wire != nil && p.wire.in.met {
 		return
 	}
@@ -28,7 +28,7 @@ func (sh *shard) established(p *qp) {
 // respond judges the request of j for the queue pair j.peer, which is connected with the requester q. If the
 // requester is on another device, q is nil. respond puts the memory that the request names into the list
 // far. If the request is an atomic, respond executes it and puts the old value into far.
-func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
+func (sh *requester) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	p := j.peer
 	if q != nil && q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
 		return answerDrop
@@ -60,7 +60,7 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 }
 
 // nameReceives finds out where the receives for the message of j are.
-func (sh *shard) nameReceives(q *qp, j *job) answer {
+func (sh *responder) nameReceives(q *qp, j *job) answer {
 	if p := j.peer; p.transport == control.QPTypeXRC {
 		return sh.nameSRQ(q, j)
 	} else if j.recv {
@@ -70,7 +70,7 @@ func (sh *shard) nameReceives(q *qp, j *job) answer {
 }
 
 // translate finds the memory at the request's key and address, and adds it to far.
-func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
+func (sh *responder) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 	p, r, need := j.peer, &j.request, uint32(info.Remote)
 	if p.attr.Access&need == 0 {
 		return sh.refused(q, j, nil)
@@ -86,7 +86,7 @@ func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 // An entry of a shared queue is taken off the queue at once, because other queue pairs take
 // entries from that queue too. An entry of the queue pair's own queue is consumed when the
 // message is complete.
-func (sh *shard) openReceive(j *job) (list []byte) {
+func (sh *responder) openReceive(j *job) (list []byte) {
 	p := j.peer
 	if s := j.srq; s != nil {
 		entry := sh.scratch.recv[:1<<s.stride]
@@ -104,7 +104,7 @@ func (sh *shard) openReceive(j *job) (list []byte) {
 }
 
 // scatter turns a receive's list into pieces, up to the length of the message.
-func (sh *shard) scatter(j *job, entry []byte) answer {
+func (sh *responder) scatter(j *job, entry []byte) answer {
 	left := j.total
 	for off := 0; left > 0; off += wqe.UnitSize {
 		n, a := sh.scatterUnit(j, entry, off)
@@ -123,7 +123,7 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 // scatterUnit turns the data segment at byte off of a receive's list into pieces, and returns
 // how many bytes they have: 0 at the end of the list. All bytes of the segment must be valid,
 // even if the message ends within them.
-func (sh *shard) scatterUnit(j *job, entry []byte, off int) (n uint64, a answer) {
+func (sh *responder) scatterUnit(j *job, entry []byte, off int) (n uint64, a answer) {
 	if off >= len(entry) {
 		return 0, answerACK
 	}
@@ -144,7 +144,7 @@ func (sh *shard) scatterUnit(j *job, entry []byte, off int) (n uint64, a answer)
 }
 
 // deliver completes the receive of a message whose bytes have all been moved.
-func (sh *shard) deliver(q *qp, j *job) answer {
+func (sh *requester) deliver(q *qp, j *job) answer {
 	p, r := j.peer, &j.request
 	info := r.op.Info()
 	imm := uint32(0)
@@ -188,7 +188,7 @@ func responderTail(qpn uint32, index uint16, op cqe.Opcode) cqe.Tail {
 }
 
 // consume ends the receive that a message has used.
-func (sh *shard) consume(j *job) {
+func (sh *responder) consume(j *job) {
 	if j.shared != nil {
 		j.shared = nil
 	} else {
@@ -198,7 +198,7 @@ func (sh *shard) consume(j *job) {
 }
 
 // putBack returns a shared receive that was opened and not used.
-func (sh *shard) putBack(j *job) {
+func (sh *mover) putBack(j *job) {
 	s := j.shared
 	if s == nil {
 		return
@@ -221,8 +221,8 @@ func (q *qp) nak(a answer) answer {
 
 // refuseRequest answers with a NAK. On a reliable connection it raises an event and puts
 // the responder into error. A DCT has many peers, and one of them cannot do that to it.
-func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
-	if a = p.nak(a); a == answerDrop || sh.doubted(p) {
+func (sh *responder) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
+	if a = p.nak(a); a == answerDrop || sh.links.doubted(p) {
 		return answerDrop
 	}
 	if p.transport != control.QPTypeDCT {
@@ -234,7 +234,7 @@ func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
 
 // failReceive completes, with an error, the receive that j has opened. It also puts the
 // queue pair of that receive into error, unless it is a DCT (see refuseRequest).
-func (sh *shard) failReceive(j *job, s cqe.Syndrome) {
+func (sh *responder) failReceive(j *job, s cqe.Syndrome) {
 	p := j.peer
 	into, uidx := j.completion()
 	ok := sh.completeError(into, uidx, s, responderTail(p.num, j.index, cqe.RespErr))

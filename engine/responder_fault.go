@@ -13,7 +13,7 @@ import (
 // responder's answer.
 
 // noReceive answers a message for which no receive is posted.
-func (sh *shard) noReceive(j *job) answer {
+func (sh *responder) noReceive(j *job) answer {
 	p := j.peer
 	if p.reliable() {
 		return answerRNR | answer(p.attr.MinRNRTimer)
@@ -26,7 +26,7 @@ func (sh *shard) noReceive(j *job) answer {
 // reason is that the queue pair allows neither READs nor atomics (max_dest_rd_atomic 0). If
 // info is nil, the reason is that the queue pair's access lacks the right that the request
 // needs.
-func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
+func (sh *responder) refused(q *qp, j *job, info *wqe.Info) answer {
 	what := "this operation"
 	switch {
 	case info == nil:
@@ -40,7 +40,7 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 }
 
-func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
+func (sh *responder) badRemote(q *qp, j *job, need uint32) answer {
 	p, r := j.peer, &j.request
 	if p.wire != nil {
 		p.wire.port.stats.WrongKeys++
@@ -59,7 +59,7 @@ func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 	return sh.refuseRequest(p, control.EventAccessError, answerRemoteAccess)
 }
 
-func (sh *shard) badInvalidate(q *qp, j *job) answer {
+func (sh *responder) badInvalidate(q *qp, j *job) answer {
 	sh.explainRequester(q, j, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.request.imm, j.peer.num)
 	sh.putBack(j)
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
@@ -67,7 +67,7 @@ func (sh *shard) badInvalidate(q *qp, j *job) answer {
 
 // badReceive answers a message for which an entry of the receive's list gives no access to
 // memory.
-func (sh *shard) badReceive(j *job, entry []byte, unit int, d wqe.Data) answer {
+func (sh *responder) badReceive(j *job, entry []byte, unit int, d wqe.Data) answer {
 	u := localUse(d, control.AccessLocalWrite, j.peer, j.receiveDomain())
 	u.client = j.owner()
 	why := sh.whyNoAccess(u)
@@ -81,15 +81,15 @@ func (sh *shard) badReceive(j *job, entry []byte, unit int, d wqe.Data) answer {
 	return sh.endReceive(j, cqe.LocalProtection, answerOperation)
 }
 
-func (sh *shard) receiveTooShort(j *job, entry []byte, left uint64) answer {
+func (sh *responder) receiveTooShort(j *job, entry []byte, left uint64) answer {
 	sh.explainReceive(j, entry, codes.ReceiveShort, "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
 	return sh.endReceive(j, cqe.LocalLength, answerInvalidRequest)
 }
 
 // endReceive answers a message whose bytes cannot be put into the receive that j has
 // opened. On a reliable connection the receive fails, and its queue pair with it.
-func (sh *shard) endReceive(j *job, s cqe.Syndrome, a answer) answer {
-	if a = j.peer.nak(a); a == answerDrop || sh.doubted(j.peer) {
+func (sh *responder) endReceive(j *job, s cqe.Syndrome, a answer) answer {
+	if a = j.peer.nak(a); a == answerDrop || sh.links.doubted(j.peer) {
 		return answerDrop
 	}
 	sh.failReceive(j, s)

@@ -19,7 +19,7 @@ import (
 // then holds the lock that every reader of the channel needs. So neither the device's thread
 // nor the caller reads the channel; a closer does. If the closer cannot read the events soon,
 // they count as read by the program.
-func (c *client) Retract(cqn uint32, reader nic.File) (read uint32) {
+func (c *caller) Retract(cqn uint32, reader nic.File) (read uint32) {
 	c.mu.Lock()
 	var sent uint32
 	var handle uint64
@@ -33,7 +33,7 @@ func (c *client) Retract(cqn uint32, reader nic.File) (read uint32) {
 			err = errClosed
 			return
 		}
-		c.shard.disarm(q)
+		c.loop().disarm(q)
 		q.armed = false
 		q.retracted.Store(true)
 		sent, handle, aside, out = q.sent, q.handle, &q.sentAside, q.channel.out
@@ -90,7 +90,7 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 
 // Forsaken returns the completion channels that no CQ uses and that nobody can read any
 // more.
-func (c *client) Forsaken() (ids []uint32) {
+func (c *caller) Forsaken() (ids []uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.e.doWith(noWork, func() {

@@ -13,7 +13,7 @@ var plantedRules = []plantedChange{
 	{"XRC: receives name keys of the target's domain", "xrc_respond.go", "if j.srq != nil {\n\t\treturn j.srq.pd", "if j.srq == nil {\n\t\treturn j.srq.pd", "TestXRC"},
 	{"XRC: the target's user index", "xrc_respond.go", "return j.srq.cq, j.srq.uidx", "return j.srq.cq, j.peer.uidx", "TestXRCOperations"},
 	{"XRC: a target ends with its maker", "xrc.go", "if len(q.xrc.others) == 0 {", "if q.client == c || len(q.xrc.others) == 0 {", "TestXRCDomains"},
-	{"XRC: the first close ends the domain", "xrc.go", "d.members[c].opened > 0 {", "d.members[c].opened > 1 {", "TestXRCDomains"},
+	{"XRC: the first close ends the domain", "xrc.go", "d.members[c.client].opened > 0 {", "d.members[c.client].opened > 1 {", "TestXRCDomains"},
 	{"XRC: a domain in use is closed", "xrc.go", "mine.opened == 1 && mine.used > 0", "mine.opened == 1 && mine.used > 2", "TestXRCDomains"},
 	{"XRC: events only for one client", "xrc.go", "for _, c := range q.xrc.others {", "for _, c := range q.xrc.others[:0] {", "TestXRCDomains"},
 	{"XRC: a target of another domain is opened", "xrc.go", "q == nil || q.xrcd != d", "q == nil", "TestXRCDomains"},

@@ -28,8 +28,8 @@ const stepsPerBatch = 256
 //
 // The goroutine spins and so holds its P: GOMAXPROCS should be one more than the rest of
 // the program needs. The goroutine can be preempted like any other.
-func (e *Engine) Run(ctx context.Context, started func()) error {
-	first := e.shards[0]
+func (e *runner) Run(ctx context.Context, started func()) error {
+	first := e.loops[0]
 	t, err := first.occupyThread()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 }
 
 // loop steps a shard until ctx ends.
-func (sh *shard) loop(ctx context.Context) {
+func (sh *threadLoop) loop(ctx context.Context) {
 	sharesCore := sh.shareCore()
 	idle := newIdler(sh, sharesCore)
 	for ctx.Err() == nil {
@@ -87,7 +87,7 @@ func (sh *shard) loop(ctx context.Context) {
 
 // steps runs a batch of steps and returns how much work they did. If untilIdle is true, the
 // batch ends at the first step that finds nothing to do.
-func (sh *shard) steps(untilIdle bool) (done int) {
+func (sh *threadLoop) steps(untilIdle bool) (done int) {
 	defer sh.recoverFault()
 	defer sh.endBatch() // also if a fault cuts the batch off
 	sh.restart()
@@ -108,13 +108,13 @@ func (sh *shard) steps(untilIdle bool) (done int) {
 
 // endBatch ends the measurement of progress that steps began, and publishes the status
 // pages.
-func (sh *shard) endBatch() {
+func (sh *threadLoop) endBatch() {
 	sh.publishAt(sh.passed())
 }
 
 // recoverFault turns a fault of memory into an error of the queue whose memory was being
 // touched. Any other panic is a bug of the engine, and recoverFault panics again with it.
-func (sh *shard) recoverFault() {
+func (sh *threadLoop) recoverFault() {
 	r := recover()
 	if r == nil {
 		return
@@ -129,7 +129,7 @@ func (sh *shard) recoverFault() {
 		sh.cutOff()
 		sh.putBack(sh.scratch.job)
 		if q := sh.fault.qp; q != nil && q.wire != nil {
-			q.wire.out.dropJob(sh) // part of a packet was moved, perhaps with the scratch job
+			sh.dropJob(&q.wire.out) // part of a packet was moved, perhaps with the scratch job
 			q.wire.in.refusing = false
 		}
 		sh.fault.qp = nil
@@ -159,7 +159,7 @@ func (sh *shard) recoverFault() {
 }
 
 // memoryFault turns a fault of memory during the work of q into an error of q.
-func (sh *shard) memoryFault(q *qp, addr uintptr) {
+func (sh *queues) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// The flush of q has met the fault, so no completion can report it.
 		sh.explainQueue(q, codes.MemoryFault, noPage+"; the queue pair is given up", addr)
@@ -188,7 +188,7 @@ func (sh *shard) memoryFault(q *qp, addr uintptr) {
 
 // receivesInto reports whether addr is in the completion queue of the receives that q's work
 // request has used at its peer p.
-func (sh *shard) receivesInto(q, p *qp, addr uintptr) bool {
+func (sh *queues) receivesInto(q, p *qp, addr uintptr) bool {
 	if p.xrcd == nil {
 		return p.rq.cq.has(addr)
 	}
@@ -200,7 +200,7 @@ func (sh *shard) receivesInto(q, p *qp, addr uintptr) bool {
 }
 
 // peerOf returns the peer that q was sending to when a fault of memory happened.
-func (sh *shard) peerOf(q *qp) *qp {
+func (sh *queues) peerOf(q *qp) *qp {
 	if q.job != nil {
 		return q.job.peer
 	}

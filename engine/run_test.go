@@ -24,7 +24,7 @@ func (r *rig) start() (stop func()) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	started, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- r.e.Run(ctx, func() { close(started) }) }()
+	go func() { done <- r.d.Run(ctx, func() { close(started) }) }()
 	<-started
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -133,7 +133,7 @@ func TestDoIsExclusive(t *testing.T) {
 	go func() { all.Wait(); close(finished) }()
 	for running := true; running; {
 		ctx, cancel := context.WithCancel(context.Background())
-		require.NoError(t, r.e.Run(ctx, cancel))
+		require.NoError(t, r.d.Run(ctx, cancel))
 		select {
 		case <-finished:
 			running = false
@@ -341,7 +341,7 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			require.Len(t, r.stalled(), 1)
 			shrink(0)
 			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-			shards := []*shard{r.e.shards[row.first], r.e.shards[1-row.first]}
+			shards := []*threadLoop{r.d.loops[row.first], r.d.loops[1-row.first]}
 			for _, l := range shards {
 				for range 2 * hintTurns { // each batch ends at a step that finds nothing, or at a fault
 					l.steps(true)

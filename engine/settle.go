@@ -20,7 +20,7 @@ const mostVisits = 1 << 12
 // client's queue pairs and on queue pairs connected to them. It executes all of it that can
 // be executed within a few thousand visits (see mostVisits). Other clients have their turns
 // meanwhile.
-func (c *client) Settle() {
+func (c *caller) Settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -34,7 +34,7 @@ func (c *client) Settle() {
 	}
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), portion)
-		c.do(makesWork, "settle", func() { due = settleSome(due) })
+		c.do(makesWork, "settle", func() { due = c.r.settleSome(due) })
 	}
 }
 
@@ -47,9 +47,9 @@ type claim struct {
 
 // announced returns due with more claims: one for each queue pair in some, all of which are
 // the client's, and one for each of their peers that belong to other clients.
-func (c *client) announced(due []claim, some []*qp) []claim {
+func (c *caller) announced(due []claim, some []*qp) []claim {
 	add := func(q *qp) {
-		e := q.client.shard
+		e := c.r.loops[q.client.shard.number]
 		defer e.restoreFaultPoint(e.fault.cut, debug.SetPanicOnFault(true))
 		defer e.recoverFault()
 		if e.fault.qp = q; e.isRunning(q) {
@@ -59,7 +59,7 @@ func (c *client) announced(due []claim, some []*qp) []claim {
 	}
 	for _, q := range some {
 		add(q)
-		if p := c.e.boundPeer(q); p != nil && p.client != c && p.conn.bound == q.serial {
+		if p := c.e.boundPeer(q); p != nil && p.client != c.client && p.conn.bound == q.serial {
 			add(p)
 		}
 	}
@@ -69,11 +69,11 @@ func (c *client) announced(due []claim, some []*qp) []claim {
 // settleSome visits the first queue pairs in due, each once and at most as many as the
 // constant portion says. It returns the claims of the queue pairs that it has not visited, and
 // of those that have more to execute.
-func settleSome(due []claim) []claim {
+func (e *runner) settleSome(due []claim) []claim {
 	n := min(len(due), portion)
 	rest := due[n:]
 	for _, d := range due[:n] {
-		if d.q.client.shard.settleOne(d) {
+		if e.loops[d.q.client.shard.number].settleOne(d) {
 			rest = append(rest, d)
 		}
 	}
@@ -81,7 +81,7 @@ func settleSome(due []claim) []claim {
 }
 
 // settleOne visits the queue pair of d, and reports whether it has more to execute.
-func (sh *shard) settleOne(d claim) (more bool) {
+func (sh *threadLoop) settleOne(d claim) (more bool) {
 	defer sh.restoreFaultPoint(sh.fault.cut, debug.SetPanicOnFault(true))
 	defer sh.recoverFault()
 	q := d.q
@@ -104,7 +104,7 @@ func (sh *shard) settleOne(d claim) (more bool) {
 // restoreFaultPoint restores two things that Settle, which runs between two steps, may have
 // changed. cut says where the next step begins; a fault of memory during Settle must not
 // change that. panics says whether faults of memory are panics on this thread.
-func (sh *shard) restoreFaultPoint(cut part, panics bool) {
+func (sh *threadLoop) restoreFaultPoint(cut part, panics bool) {
 	sh.fault.cut = cut
 	debug.SetPanicOnFault(panics)
 }

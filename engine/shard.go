@@ -20,7 +20,7 @@ import (
 // Each client belongs to one shard, and a client's queues are only on the lists of its
 // shard. Usually there is one shard. How several shards share the device is in crossing.go.
 type shard struct {
-	*Engine
+	*device
 	number  int
 	several bool // there are other shards
 	crossing
@@ -130,30 +130,24 @@ type shardHooks struct {
 	sleepBound  time.Duration // longest sleep without a wakeup; 0: sleepTime
 }
 
-func newShard(e *Engine, number int) *shard {
-	sh := &shard{
-		Engine:  e,
-		number:  number,
-		several: len(e.cfg.Cores) > 1,
-		clients: make(map[*client]struct{}),
-		sched:   schedule{few: fewQueues, watchers: roster{kind: ofWatches}},
-		fault:   faultPoint{part: cutVisits},
-		scratch: scratch{job: new(job), block: new(shm.Block)[:]},
-		null:    newNullKeys(),
-		dma:     dma{sizes: usualOffloadSizes, beyond: copying.Threshold(cpu.CacheSize())},
-		pace:    pace{bound: math.MaxUint64},
-
-		everyone: roster{kind: ofClients},
-		stallers: roster{kind: ofStalls},
-		arm:      arming{armers: roster{kind: ofArms}},
-	}
+// init makes a shard of a new device.
+func (sh *shard) init(e *device, number int) {
+	sh.device, sh.number, sh.several = e, number, len(e.cfg.Cores) > 1
+	sh.clients = make(map[*client]struct{})
+	sh.everyone, sh.stallers = roster{kind: ofClients}, roster{kind: ofStalls}
+	sh.sched = schedule{few: fewQueues, watchers: roster{kind: ofWatches}}
 	sh.sched.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare
 	sh.sched.alone.bytes = min(e.cfg.Slice, math.MaxInt/aloneShare) * aloneShare
-	return sh
+	sh.arm = arming{armers: roster{kind: ofArms}}
+	sh.fault = faultPoint{part: cutVisits}
+	sh.scratch = scratch{job: new(job), block: new(shm.Block)[:]}
+	sh.null = newNullKeys()
+	sh.dma = dma{sizes: usualOffloadSizes, beyond: copying.Threshold(cpu.CacheSize())}
+	sh.pace.bound = math.MaxUint64
 }
 
 // Step is Engine.Step for this shard.
-func (sh *shard) Step() (done int) {
+func (sh *threadLoop) Step() (done int) {
 	if sh.mail.waiting.Load() && sh.number == 0 {
 		sh.passed()
 		sh.mail.serve()

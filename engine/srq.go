@@ -34,7 +34,7 @@ type srq struct {
 	gone bool // destroyed; pointers to it may remain
 }
 
-func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	s, err := c.newSRQ(m)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (c
 	return &control.SRQN{SRQN: s.num}, nil
 }
 
-func (c *client) newSRQ(m *control.SRQ) (*srq, error) {
+func (c *caller) newSRQ(m *control.SRQ) (*srq, error) {
 	switch {
 	case m.LogSize > maxLogRQ:
 		return nil, control.Errorf(control.CodeInvalid, "SRQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogRQ)
@@ -66,7 +66,7 @@ func (c *client) newSRQ(m *control.SRQ) (*srq, error) {
 		return nil, err
 	}
 	s := &srq{
-		client: c, pd: p, ring: ring, mask: 1<<m.LogSize - 1, stride: uint(m.LogStride),
+		client: c.client, pd: p, ring: ring, mask: 1<<m.LogSize - 1, stride: uint(m.LogStride),
 		record: shm.BE32At(rec, 0), regions: [2]*region{ringRegion, recRegion}, limit: m.Limit,
 	}
 	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.Limits.QPs, s.cost()); err != nil {
@@ -79,7 +79,7 @@ func (c *client) newSRQ(m *control.SRQ) (*srq, error) {
 	return s, nil
 }
 
-func (c *client) modifySRQ(m *control.SRQLimit, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) modifySRQ(m *control.SRQLimit, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.srqs[m.SRQN]
 	switch {
 	case !ok:
@@ -92,7 +92,7 @@ func (c *client) modifySRQ(m *control.SRQLimit, _ requestMemory, _ *control.Repl
 	return &control.Empty{}, nil
 }
 
-func (c *client) querySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) querySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.srqs[m.SRQN]
 	if !ok {
 		return nil, notFound("SRQ", m.SRQN)
@@ -100,7 +100,7 @@ func (c *client) querySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) (c
 	return &control.SRQLimit{SRQN: s.num, Limit: s.limit}, nil
 }
 
-func (c *client) destroySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) destroySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.srqs[m.SRQN]
 	switch {
 	case !ok:
@@ -109,11 +109,11 @@ func (c *client) destroySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) 
 		return nil, busy("SRQ", m.SRQN, s.users, "queue pair", "queue pairs")
 	}
 	delete(c.srqs, m.SRQN)
-	c.shard.removeSRQ(s)
+	c.loop().removeSRQ(s)
 	return &control.Empty{}, nil
 }
 
-func (sh *shard) removeSRQ(s *srq) {
+func (sh *threadLoop) removeSRQ(s *srq) {
 	delete(sh.srqs, s.num)
 	s.client.refund(s.cost())
 	s.pd.users--

@@ -40,7 +40,7 @@ const (
 
 // wait stalls q, so that its next WQE waits. If the WQE waits for a receive, timer is the
 // code of the responder's min_rnr_timer. If no try is left, the WQE fails.
-func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
+func (sh *queues) wait(q *qp, kind stallKind, timer uint8) verdict {
 	s := stall{kind: kind, since: sh.now()}
 	switch kind {
 	case noPeer:
@@ -69,7 +69,7 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 }
 
 // stallFor puts q on the list of stalled queues.
-func (sh *shard) stallFor(q *qp, s stall) {
+func (sh *queues) stallFor(q *qp, s stall) {
 	c := q.client
 	s.at = int32(len(c.sched.stalled))
 	q.stall = s
@@ -80,7 +80,7 @@ func (sh *shard) stallFor(q *qp, s stall) {
 
 // unstall ends the stall of q, if q has one. The last queue of the list takes the place of
 // q.
-func (sh *shard) unstall(q *qp) {
+func (sh *queues) unstall(q *qp) {
 	if q.stall.kind == noStall {
 		return
 	}
@@ -105,7 +105,7 @@ const retriesPerStep = 8
 
 // retry tries the next stalled queues, and returns how many of their stalls have ended.
 // When a queue gives up and its completion queue overruns, other queues may leave the list.
-func (sh *shard) retry() (done int) {
+func (sh *queues) retry() (done int) {
 	for tries := min(retriesPerStep, sh.stalled); tries > 0 && sh.stalled > 0; {
 		s := &sh.stallers.current().sched
 		n := sh.stallers.use(turnOf(len(s.stalled), 1), tries)
@@ -124,7 +124,7 @@ func (sh *shard) retry() (done int) {
 }
 
 // try tries a stalled queue, and reports whether its stall has ended.
-func (sh *shard) try(q *qp) bool {
+func (sh *queues) try(q *qp) bool {
 	if sh.timedUntil != 0 {
 		sh.timePoll()
 	}
@@ -161,7 +161,7 @@ func (sh *shard) try(q *qp) bool {
 }
 
 // cleared reports whether the reason of the stall is gone or has changed.
-func (sh *shard) cleared(q *qp) bool {
+func (sh *queues) cleared(q *qp) bool {
 	if q.stall.kind == behindCQ {
 		return q.stall.cq.gone || q.stall.cq.reached(q.stall.index)
 	}
@@ -179,7 +179,7 @@ func (sh *shard) cleared(q *qp) bool {
 
 // explainWait explains, once, that a queue pair waits for its peer and will wait for ever.
 // Nothing else would tell a programmer who forgot to post receives.
-func (sh *shard) explainWait(q *qp) {
+func (sh *queues) explainWait(q *qp) {
 	s := &q.stall
 	if q.suspicion.waits || s.kind == behindCQ || sh.now()-s.since < clock.Cycles(suspicionTime) {
 		return
@@ -194,7 +194,7 @@ func (sh *shard) explainWait(q *qp) {
 }
 
 // failWaiting fails the WQE at the head of a stalled queue.
-func (sh *shard) failWaiting(q *qp, kind stallKind) {
+func (sh *queues) failWaiting(q *qp, kind stallKind) {
 	sh.unstall(q)
 	if sh.snapshotHead(q) {
 		sh.failRetries(q, kind)
@@ -202,7 +202,7 @@ func (sh *shard) failWaiting(q *qp, kind stallKind) {
 }
 
 // failRetries fails the WQE of the snapshot, because its retries have run out.
-func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
+func (sh *queues) failRetries(q *qp, kind stallKind) verdict {
 	if kind == notReady {
 		sh.explain(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
 			"Post receives first, or set rnr_retry to 7 (for ever)", q.peerNumber(), q.attr.RNRRetry)

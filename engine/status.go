@@ -54,9 +54,9 @@ const publishTime = 200 * time.Microsecond
 
 // publish updates the status pages of the shard's clients if they are older than
 // publishTime.
-func (sh *shard) publish() { sh.publishAt(clock.Now()) }
+func (sh *reporter) publish() { sh.publishAt(clock.Now()) }
 
-func (sh *shard) publishAt(now uint64) {
+func (sh *reporter) publishAt(now uint64) {
 	if now-sh.published < sh.publishCycles {
 		return
 	}
@@ -82,7 +82,7 @@ func (c *client) publish(now uint64) {
 }
 
 // Stats returns what the engine has done so far. Safe for concurrent use.
-func (e *Engine) Stats() Stats {
+func (e *device) Stats() Stats {
 	var n counts
 	e.Do(func() {
 		n = e.past

@@ -19,14 +19,14 @@ const stopTime = 100 * time.Millisecond
 // late. So each work request has its completion before the device is gone.
 //
 // It steps all shards itself; their own threads have stopped stepping.
-func (e *Engine) stopQueues() {
+func (e *runner) stopQueues() {
 	for _, sh := range e.shards {
 		for c := range sh.clients {
 			c.page.state.Publish(uint64(control.EngineStopping))
 		}
 	}
 	e.stepUntilIdle()
-	for _, sh := range e.shards {
+	for _, sh := range e.loops {
 		for _, q := range sh.running {
 			sh.setError(q)
 		}
@@ -35,14 +35,14 @@ func (e *Engine) stopQueues() {
 }
 
 // stepUntilIdle steps until there is nothing more to do, or stopTime has passed.
-func (e *Engine) stepUntilIdle() {
+func (e *runner) stepUntilIdle() {
 	alone, bound := cpu.Uniprocessor(), stopTime
 	if e.hooks.stopBound > 0 {
 		bound = e.hooks.stopBound
 	}
 	end := clock.Now() + clock.Cycles(bound)
 	for idle := 0; idle <= e.stepsPerLap() && clock.Now() < end; idle++ {
-		for _, sh := range e.shards {
+		for _, sh := range e.loops {
 			if sh.steps(true) > 0 {
 				idle = -1
 			}
@@ -57,14 +57,14 @@ func (e *Engine) stepUntilIdle() {
 // In that many steps it retries all stalled queues, sweeps all queue pairs if a CQ has
 // overrun, polls all cold queues, visits all warm queues, and polls the hot BlueFlame
 // registers.
-func (e *Engine) stepsPerLap() (steps int) {
-	for _, sh := range e.shards {
+func (e *runner) stepsPerLap() (steps int) {
+	for _, sh := range e.loops {
 		steps = max(steps, sh.stepsPerLap())
 	}
 	return steps
 }
 
-func (sh *shard) stepsPerLap() int {
+func (sh *threadLoop) stepsPerLap() int {
 	stalled := func(c *client) int { return len(c.sched.stalled) }
 	watched := func(c *client) int { return len(c.sched.watches) }
 	return sh.stallers.round(stalled, 1)/retriesPerStep + sh.sched.unswept/sweepPortion + sh.sched.watchers.round(watched, patrolPolls)/patrolPolls +
@@ -72,7 +72,7 @@ func (sh *shard) stepsPerLap() int {
 }
 
 // publishGone tells every client, on its status page, that nothing more will be executed.
-func (e *Engine) publishGone() {
+func (e *runner) publishGone() {
 	now := clock.Now()
 	for _, sh := range e.shards {
 		for c := range sh.clients {

@@ -15,7 +15,7 @@ func (r *rig) stopped() {
 	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.NoError(r, r.e.Run(ctx, nil))
+	require.NoError(r, r.d.Run(ctx, nil))
 }
 
 // An orderly stop executes all that has been announced, even if it is too much for one
@@ -94,7 +94,7 @@ func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 // the stop.
 func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.Engine.hooks.stopBound = 0
+	r.d.hooks.stopBound = 0
 	a := r.host("a")
 	c := a.cq(control.CQ{Flags: control.CQIgnoreOverrun})
 	p := a.qp(control.QP{}, c, c)
@@ -121,6 +121,6 @@ func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.NoError(t, r.e.Run(ctx, next))
+	require.NoError(t, r.d.Run(ctx, next))
 	require.Positive(t, posted)
 }

@@ -43,7 +43,7 @@ type suspicion struct {
 const blindToRings = shm.RaceEnabled
 
 // diagnose diagnoses the next queue pair.
-func (sh *shard) diagnose() {
+func (sh *reporter) diagnose() {
 	if len(sh.running) == 0 {
 		return
 	}
@@ -59,7 +59,7 @@ func (sh *shard) diagnose() {
 
 // diagnoseQP explains what looks wrong with q. It explains a record in host byte order at
 // once, and other suspicions after suspicionTime.
-func (sh *shard) diagnoseQP(q *qp) {
+func (sh *reporter) diagnoseQP(q *qp) {
 	send, receive := q.sq.record.Observe(), q.rq.record.Observe()
 	if q.attr.State == control.StateRTS && q.suspicion.record != send+1 && swapped(send, q.sq.done, q.sq.mask+1) {
 		sh.badRecord(q, send) // the function pending does not notice this: the low half of the record announces nothing
@@ -88,7 +88,7 @@ func (sh *shard) diagnoseQP(q *qp) {
 // suspect returns a code and a text for something that looks wrong with q. A queue pair of a
 // correct client can look the same, but not for long. If nothing looks wrong, the text is
 // empty.
-func (sh *shard) suspect(q *qp, send, receive uint32) (codes.Code, string) {
+func (sh *reporter) suspect(q *qp, send, receive uint32) (codes.Code, string) {
 	switch q.attr.State {
 	case control.StateINIT, control.StateRTR:
 		if n := uint16(send) - uint16(q.sq.done); n != 0 && uint64(n) <= q.sq.mask+1 {
@@ -172,7 +172,7 @@ func (q *qp) endsAt(n uint64) bool {
 }
 
 // rung reports whether a register in the bank of q's UAR page names q.
-func (sh *shard) rung(q *qp) bool {
+func (sh *reporter) rung(q *qp) bool {
 	mem := q.sq.registers.Bytes()
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
@@ -194,7 +194,7 @@ func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
 // and queue. If they differ, the slot and the queue decide, and the difference is explained
 // once. Managed queues may execute the same WQEs round after round, so they are not
 // checked.
-func (sh *shard) checkPlace(q *qp, h head) {
+func (sh *reporter) checkPlace(q *qp, h head) {
 	if h.place() != place(q.num, q.sq.done) {
 		sh.misplaced(q, h)
 	}
@@ -207,7 +207,7 @@ func (q *qp) misplacedNews(h head) bool {
 		(uint16(h.first>>40) != uint16(q.sq.done) && !q.suspicion.index || uint32(h.first>>8)&0xffffff != q.num && !q.suspicion.qpn)
 }
 
-func (sh *shard) misplaced(q *qp, h head) {
+func (sh *reporter) misplaced(q *qp, h head) {
 	if !q.misplacedNews(h) {
 		return
 	}

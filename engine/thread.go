@@ -18,7 +18,7 @@ import (
 // A thread is the locked OS thread that runs a shard. It holds the thread's earlier settings,
 // which restore puts back.
 type thread struct {
-	shard     *shard
+	shard     *threadLoop
 	sleeper   *sleep.Sleeper
 	unpin     func()
 	undoSlice func() // restores the thread's time slice
@@ -27,7 +27,7 @@ type thread struct {
 
 // occupyThread locks the calling goroutine to its OS thread, and makes that OS thread the
 // shard's thread until restore.
-func (sh *shard) occupyThread() (t *thread, err error) {
+func (sh *threadLoop) occupyThread() (t *thread, err error) {
 	runtime.LockOSThread()
 	t = &thread{shard: sh}
 	if t.unpin, err = sh.pin(); err != nil {
@@ -70,8 +70,8 @@ var ErrCPUs = cores.ErrUnavailable
 
 // pin puts the calling thread on the shard's cores. The caller calls unpin when the thread
 // stops running the shard, because the thread then belongs to the program again.
-func (sh *shard) pin() (unpin func(), err error) {
-	if sh.Engine.hooks.unpinned {
+func (sh *threadLoop) pin() (unpin func(), err error) {
+	if sh.device.hooks.unpinned {
 		return func() {}, nil
 	}
 	own := sh.cfg.CPUs
@@ -105,7 +105,7 @@ func (t *thread) attachSleeper() error {
 
 // detachSleepers takes the sleepers from all shards, because no thread runs the shards any
 // more.
-func (e *Engine) detachSleepers() {
+func (e *runner) detachSleepers() {
 	for _, sh := range e.shards {
 		sh.sleeper.Store(nil)
 	}
@@ -121,14 +121,14 @@ type threads struct {
 
 // startThreads starts the threads of all shards except the first. It returns an error if
 // one of them cannot be put on its core. The caller ends the threads, also after an error.
-func (e *Engine) startThreads(ctx context.Context) (*threads, error) {
+func (e *runner) startThreads(ctx context.Context) (*threads, error) {
 	t := &threads{mayEnd: make(chan struct{})}
 	ctx, t.stop = context.WithCancel(ctx)
-	if first := e.shards[0]; first.several && first.shareCore() {
+	if first := e.loops[0]; first.several && first.shareCore() {
 		e.journal.Log(slog.LevelWarn, "there are as many engine threads as cores, so each thread yields after each batch of steps, which is slower",
 			"threads", len(e.shards), "cores", runtime.NumCPU(), "GOMAXPROCS", runtime.GOMAXPROCS(0))
 	}
-	for _, sh := range e.shards[1:] {
+	for _, sh := range e.loops[1:] {
 		placed := make(chan error)
 		t.working.Add(1)
 		t.alive.Go(func() { t.run(ctx, sh, placed) })
@@ -141,7 +141,7 @@ func (e *Engine) startThreads(ctx context.Context) (*threads, error) {
 
 // run is the whole life of the thread of one shard. The thread keeps its sleeper until
 // mayEnd is closed, because other threads may wake it until then.
-func (all *threads) run(ctx context.Context, sh *shard, placed chan<- error) {
+func (all *threads) run(ctx context.Context, sh *threadLoop, placed chan<- error) {
 	t, err := sh.occupyThread()
 	if err == nil {
 		defer t.restore()
@@ -172,7 +172,7 @@ func (t *threads) end() {
 
 // shareCore reports whether a shard must yield its core or its P now and then, because
 // posters have no other core or P to run on.
-func (sh *shard) shareCore() bool {
+func (sh *threadLoop) shareCore() bool {
 	if cpu.Uniprocessor() {
 		return true
 	}

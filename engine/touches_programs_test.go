@@ -92,7 +92,7 @@ func (p *posters) openCQ(c *poller, config traffic.Config, qp *hostpath.QP) *hos
 		Ring: c.ring, EntrySize: int(c.entry), Record: c.rec, CQN: c.num, Table: t,
 		Memory: func(key uint32, addr uint64, n int) []byte {
 			for _, h := range []*host{p.a, p.b} {
-				if m := p.e.keys.find(key); m != nil && m.client == h.c {
+				if m := p.e.keys.find(key); m != nil && m.client == h.c.client {
 					return h.mem.Bytes()[addr-h.base:][:n]
 				}
 			}

@@ -15,17 +15,17 @@ import (
 // AddRegisters adds a bank of UAR pages to a hosted client, and returns the number of the
 // bank's first page. The bank is charged to the client's user and released with the client.
 // A queue may use one of the pages once the bank's memory is sealed.
-func (c *client) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
+func (c *caller) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return 0, nil, errClosed
 	}
-	if mem, err = c.e.createMemory(c.uid, "uar", pages*doorbell.UARPageSize, shm.Create); err != nil {
+	if mem, err = c.r.createMemory(c.uid, "uar", pages*doorbell.UARPageSize, shm.Create); err != nil {
 		return 0, nil, err
 	}
 	if err = mem.Populate(mem.Bytes()); err != nil {
-		c.e.releaseMemory(c.uid, mem)
+		c.r.releaseMemory(c.uid, mem)
 		return 0, nil, control.Errorf(control.CodeMemory, "%v", err)
 	}
 	first = c.uarPages()

@@ -18,7 +18,7 @@ const (
 // judgeUMR judges a user-mode registration and performs it: it binds or closes a window, or
 // fills or empties a list. All earlier work requests of the queue have been executed, so
 // fences need not wait. Transfers of other queues that use the key are judged again.
-func (sh *shard) judgeUMR(q *qp, j *job) verdict {
+func (sh *requester) judgeUMR(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
 	if q.tooShort(j, wqe.OpUMR.Info()) {
 		return sh.badSize(q, j, 0)
@@ -47,7 +47,7 @@ func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 const umrCost = 2048
 
 // umrTarget returns why a UMR may not change k, or an empty string.
-func (sh *shard) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
+func (sh *requester) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
 	switch {
 	case k == nil || k.client != q.client:
 		return "no such key"
@@ -75,7 +75,7 @@ func (k *mkey) domain() *pd {
 }
 
 // apply makes the change. Transfers of other queues that use the key are judged again.
-func (sh *shard) apply(k *mkey, c *change) {
+func (sh *requester) apply(k *mkey, c *change) {
 	sh.invalidateJobs(k)
 	sh.keys.rekey(k, c.key)
 	k.access, k.base, k.size, k.free = c.access, c.base, c.size, c.free
@@ -111,12 +111,12 @@ func (k *mkey) release() {
 
 // invalidateJobs makes every transfer that uses k's memory be judged again before the
 // transfer touches another byte.
-func (sh *shard) invalidateJobs(k *mkey) {
+func (sh *mover) invalidateJobs(k *mkey) {
 	sh.recallTasks(nil, k, nil)
 	k.changed = sh.epoch.Add(1)
 }
 
-func (sh *shard) badBind(q *qp, j *job, why string) verdict {
+func (sh *requester) badBind(q *qp, j *job, why string) verdict {
 	sh.explain(q, codes.Bind, "UMR of key %#08x: %s", j.head.imm(), why)
 	return sh.fail(q, j, cqe.MWBind)
 }
@@ -124,7 +124,7 @@ func (sh *shard) badBind(q *qp, j *job, why string) verdict {
 // invalidate closes the window or empties the list that a SEND_INVAL names, and reports
 // whether the sender may do so. A window must be of type 2 and belong to the responder p; a
 // list must allow it. Both must be of the protection domain d.
-func (sh *shard) invalidate(p *qp, d *pd, key uint32) bool {
+func (sh *requester) invalidate(p *qp, d *pd, key uint32) bool {
 	k := sh.keys.find(key)
 	if k == nil || k.free || k.domain() != d || !k.inval && (k.window == nil || k.window.kind != 2 || k.window.serial != p.serial) {
 		return false

@@ -166,7 +166,7 @@ type gap struct {
 
 // moveUnmapped is job.move for a job with unmapped memory. If such memory could not be
 // reached, the verdict is failed or lost.
-func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
+func (sh *executor) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := uint64(max(budget-used, indivisible))
 		if most >= unmappedBytes/2 {
@@ -187,7 +187,7 @@ func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
 // copyUnmapped copies up to n bytes of a job, and returns how many it has copied. A missing
 // page cuts the copy short. The next copy begins with that page, so it copies nothing and
 // returns the page as g.
-func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap) {
+func (sh *mover) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap) {
 	a := &sh.scratch.unmapped
 	src, from, n := j.src.collect(a.from[1:], n)
 	dst, to, n := j.dst.collect(a.to[1:], n)
@@ -225,7 +225,7 @@ func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap)
 // updateUnmapped is update for an unmapped word: it reads, changes and writes the word.
 // This is atomic with respect to all accesses through this device, and to no other
 // accesses, as IBV_ATOMIC_HCA says.
-func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
+func (sh *requester) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
 	a := &sh.scratch.unmapped
 	sh.sched.effort += 2 * callCost
 	word := a.between[:at.n]
@@ -242,7 +242,7 @@ func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old 
 
 // unreachable ends a WQE whose memory could not be reached. If the memory is local, the WQE
 // fails as with a bad local key.
-func (sh *shard) unreachable(q *qp, j *job, g gap) verdict {
+func (sh *requester) unreachable(q *qp, j *job, g gap) verdict {
 	if j.peer != nil && g.source == j.reads() {
 		return sh.answered(q, j, sh.unreachableHere(q, j, g))
 	}
@@ -253,7 +253,7 @@ func (sh *shard) unreachable(q *qp, j *job, g gap) verdict {
 
 // unreachableHere returns the answer for memory of the responder that could not be reached.
 // It is the answer for a bad remote key or for a bad receive.
-func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
+func (sh *responder) unreachableHere(q *qp, j *job, g gap) answer {
 	why := g.why()
 	p, r := j.peer, &j.request
 	taken := j.recv && !r.op.Info().Raddr

@@ -13,7 +13,7 @@ import (
 var wakeCharge = quota.Charge{quota.Descriptors: 1}
 
 // grant returns those of the wanted features that the client gets.
-func (c *client) grant(want uint64) uint64 {
+func (c *caller) grant(want uint64) uint64 {
 	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
 	}
@@ -22,7 +22,7 @@ func (c *client) grant(want uint64) uint64 {
 
 // setWake records whether all posters of the client wake the device. If they do, it gives
 // the client a descriptor by which they wake it.
-func (c *client) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (control.Message, error) {
+func (c *caller) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (control.Message, error) {
 	switch {
 	case m.Wakes > 1:
 		return nil, control.Errorf(control.CodeInvalid, "wake: wakes %d; 0 and 1 are possible", m.Wakes)
@@ -41,7 +41,7 @@ func (c *client) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (co
 }
 
 // makeWakeFD makes the eventfd by which the client wakes the device, and charges for it.
-func (c *client) makeWakeFD() error {
+func (c *caller) makeWakeFD() error {
 	if err := c.e.ledger.Take(c.uid, wakeCharge); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *client) makeWakeFD() error {
 }
 
 // closeWakeFD closes the client's eventfd.
-func (c *client) closeWakeFD() {
+func (c *caller) closeWakeFD() {
 	if c.wake.fd == nil {
 		return
 	}

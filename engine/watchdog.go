@@ -47,7 +47,7 @@ type Stuck struct {
 
 // Stuck returns where threads of the engine are stuck, as the watchdog's last check found
 // it. Safe for concurrent use.
-func (e *Engine) Stuck() []Stuck {
+func (e *device) Stuck() []Stuck {
 	e.watchdog.mu.Lock()
 	defer e.watchdog.mu.Unlock()
 	return slices.Clone(e.watchdog.stuck)
@@ -122,7 +122,7 @@ func (o *queueOwners) find(at uint64) (s Stuck) {
 
 // startWatchdog starts the watchdog; end stops it. The watchdog sleeps in the kernel,
 // because a timer of the Go runtime may belong to the P that the stuck thread holds.
-func (e *Engine) startWatchdog() (end func(), err error) {
+func (e *device) startWatchdog() (end func(), err error) {
 	stop, err := sleep.NewEventFD()
 	if err != nil {
 		return nil, fmt.Errorf("engine: eventfd of the watchdog: %w", err)
@@ -159,7 +159,7 @@ type stuckCase struct {
 
 // checkShards checks all shards, and the request that is being served, once. It returns the
 // time until the next check.
-func (e *Engine) checkShards(cases []stuckCase) (next time.Duration) {
+func (e *device) checkShards(cases []stuckCase) (next time.Duration) {
 	next = watchSleep
 	var all []Stuck
 	now := clock.Now()
@@ -198,7 +198,7 @@ func (e *Engine) checkShards(cases []stuckCase) (next time.Duration) {
 
 // isStuck reports whether a shard that last advanced at mark is stuck. If a shard that was
 // reported as stuck has advanced, isStuck writes that to the log.
-func (c *stuckCase) isStuck(e *Engine, mark uint64, busy bool, now uint64) bool {
+func (c *stuckCase) isStuck(e *device, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
 		if c.told {
 			c.reportResumed(e, now)
@@ -248,7 +248,7 @@ func (c *stuckCase) askKernel(s *Stuck, thread int) bool {
 }
 
 // report writes to the log that a shard is stuck, if a report is due.
-func (c *stuckCase) report(e *Engine, s Stuck, now uint64) {
+func (c *stuckCase) report(e *device, s Stuck, now uint64) {
 	s.For = clock.Duration(now - c.mark)
 	begins := c.nextReport == 0
 	c.last = s
@@ -277,7 +277,7 @@ func (c *stuckCase) report(e *Engine, s Stuck, now uint64) {
 }
 
 // reportResumed writes to the log that a shard is no longer stuck.
-func (c *stuckCase) reportResumed(e *Engine, now uint64) {
+func (c *stuckCase) reportResumed(e *device, now uint64) {
 	e.journal.Log(slog.LevelWarn, "the engine's thread goes on", append(c.last.attrs(),
 		slog.String("after", fmt.Sprintf("%v to %v", c.last.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)
 }

@@ -47,7 +47,7 @@ func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
 }
 
 // whyNoAccess returns why a key does not give access.
-func (sh *shard) whyNoAccess(u use) reason {
+func (sh *reporter) whyNoAccess(u use) reason {
 	k, swapped, other := sh.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), sh.keys.findIndex(u.key)
 	switch {
 	case k == nil && sh.keyOf(u.client, swapped) != nil:
@@ -76,7 +76,7 @@ func (sh *shard) whyNoAccess(u use) reason {
 
 // keyOf returns the mkey that a key names, if that mkey belongs to this client; otherwise
 // nil.
-func (sh *shard) keyOf(c *client, key uint32) *mkey {
+func (sh *reporter) keyOf(c *client, key uint32) *mkey {
 	if k := sh.keys.find(key); k != nil && k.client == c {
 		return k
 	}
@@ -86,7 +86,7 @@ func (sh *shard) keyOf(c *client, key uint32) *mkey {
 // whyNoPeer returns why q cannot reach its peer. If the peer belongs to another client and is
 // not connected back to q, the reason tells only that the peer exists. If q is not connected
 // to the queue pair that has its peer's number now, the reason does not tell even that.
-func (sh *shard) whyNoPeer(q *qp) reason {
+func (sh *reporter) whyNoPeer(q *qp) reason {
 	if q.transport == control.QPTypeDCI {
 		return sh.whyNoTarget(q)
 	}

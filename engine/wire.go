@@ -37,8 +37,8 @@ type wire struct {
 	from   uint32 // path of packets that come from the peer
 	source uint32 // path from which packets are taken without further ado: from, or noPath; see pathGuard
 	mtu    uint32 // payload of a full packet, in bytes
-	out    requester
-	in     responder
+	out    outbound
+	in     inbound
 	timer  timer
 
 	guard       *pathGuard // of the path
@@ -53,8 +53,8 @@ type wire struct {
 
 // connectWire is called when q goes to RTR and its peer is on another device. Its client has paid
 // wireCost.
-func (sh *shard) connectWire(q *qp, to nic.Path) {
-	p := to.Port.(*port)
+func (sh *threadLoop) connectWire(q *qp, to nic.Path) {
+	p := to.Port.(*portHandle).port
 	w := &wire{q: q, port: p, path: to.Number, from: to.Source, mtu: p.mtuOf(q.attr.PathMTU, to.MTU)}
 	w.timer.wire = w
 	w.in.psn, w.in.data = q.attr.RQPSN, packet.AddPSN(q.attr.RQPSN, 1<<24-1)
@@ -66,7 +66,6 @@ func (sh *shard) connectWire(q *qp, to nic.Path) {
 	w.out.messages = make([]message, min(q.sq.mask+1, mostMessages))
 	w.out.full = p.window(w.mtu)
 	q.wire = w
-	q.client.follow(p.sh) // only this shard's thread may use the rings of the port
 	q.client.linked++
 	p.users++
 	p.guard(w)
@@ -76,7 +75,7 @@ func (sh *shard) connectWire(q *qp, to nic.Path) {
 // beginSending is called when q goes to RTS, which names its first PSN.
 func (w *wire) beginSending() {
 	r := &w.out
-	*r = requester{messages: r.messages, full: r.full, window: r.full}
+	*r = outbound{messages: r.messages, full: r.full, window: r.full}
 	r.psn, r.una, r.most, r.calm = w.q.attr.SQPSN, w.q.attr.SQPSN, w.q.attr.SQPSN, w.q.attr.SQPSN
 }
 
@@ -115,14 +114,14 @@ const (
 )
 
 // leaveWire ends q's use of its wire.
-func (sh *shard) leaveWire(q *qp) {
+func (sh *wires) leaveWire(q *qp) {
 	w := q.wire
 	if w == nil {
 		return
 	}
 	sh.rewindQueue(q)
 	w.port.sh.timers.disarm(&w.timer)
-	w.in.dropMessage(sh)
+	sh.dropMessage(&w.in)
 	q.wire = nil
 	q.client.refund(wireCost)
 	q.client.linked--
@@ -131,10 +130,10 @@ func (sh *shard) leaveWire(q *qp) {
 }
 
 // rewindQueue makes sq.done the count of blocks that have completed, and forgets all messages.
-func (sh *shard) rewindQueue(q *qp) {
+func (sh *wires) rewindQueue(q *qp) {
 	out := &q.wire.out
-	out.dropJob(sh)
-	out.dropAnswerJob(sh)
+	sh.dropJob(out)
+	sh.dropAnswerJob(out)
 	if out.first != out.last {
 		q.sq.done = out.oldest().index
 		out.first = out.last
@@ -148,14 +147,14 @@ func (sh *shard) rewindQueue(q *qp) {
 }
 
 // stopWire is called when q stops sending: in ERR, SQE.
-func (sh *shard) stopWire(q *qp) {
+func (sh *wires) stopWire(q *qp) {
 	if q.wire == nil {
 		return
 	}
 	sh.rewindQueue(q)
 	q.wire.port.sh.timers.disarm(&q.wire.timer)
 	if q.attr.State == control.StateERR {
-		q.wire.in.dropMessage(sh)
+		sh.dropMessage(&q.wire.in)
 		if !q.wire.in.refusing {
 			q.wire.in.forgetAnswers()
 			q.wire.in.owed = false
@@ -164,7 +163,7 @@ func (sh *shard) stopWire(q *qp) {
 }
 
 // visitWire is visit for a queue pair on a wire.
-func (sh *shard) visitWire(q *qp) (done int) {
+func (sh *sender) visitWire(q *qp) (done int) {
 	w := q.wire
 	if q.attr.State == control.StateRTS && !w.in.owes() && w.out.at == w.out.last && q.job == nil && sh.pending(q) == 0 {
 		return 0 // nothing to send
@@ -188,7 +187,7 @@ func (sh *shard) visitWire(q *qp) (done int) {
 }
 
 // wireHasWork is hasWork for a queue pair on a wire.
-func (sh *shard) wireHasWork(q *qp) bool {
+func (sh *wires) wireHasWork(q *qp) bool {
 	w := q.wire
 	if w.in.owes() {
 		return true
@@ -203,7 +202,7 @@ func (sh *shard) wireHasWork(q *qp) bool {
 }
 
 // resumeWires marks the queue pairs of a port warm, because its link works again.
-func (sh *shard) resumeWires(p *port) {
+func (sh *wires) resumeWires(p *port) {
 	for _, q := range sh.running {
 		if q.wire != nil && q.wire.port == p {
 			sh.markWarm(q)

@@ -15,7 +15,7 @@ import (
 // before that answer, the answer was lost (an implied NAK), and the requester asks again.
 
 // answer serves a packet that answers a request of q.
-func (sh *shard) takeAnswer(p *port, q *qp, info *packet.Info) {
+func (sh *sender) takeAnswer(p *port, q *qp, info *packet.Info) {
 	w := q.wire
 	r := &w.out
 	psn := p.bth.PSN
@@ -61,7 +61,7 @@ func (sh *shard) takeAnswer(p *port, q *qp, info *packet.Info) {
 
 // acknowledged completes the messages whose PSNs are all before psn. It returns false if the
 // queue has stopped, or if an answer is missing, for which it asks again.
-func (sh *shard) acknowledged(q *qp, psn uint32) bool {
+func (sh *sender) acknowledged(q *qp, psn uint32) bool {
 	w := q.wire
 	r := &w.out
 	before := r.una
@@ -91,7 +91,7 @@ func (sh *shard) acknowledged(q *qp, psn uint32) bool {
 			r.reading--
 		}
 		if r.at == r.first { // its last packets were going to be sent again
-			r.dropJob(sh)
+			sh.dropJob(r)
 			r.at, r.sent = r.at+1, 0
 		}
 		r.first++
@@ -105,7 +105,7 @@ func (sh *shard) acknowledged(q *qp, psn uint32) bool {
 
 // progressed is called when packets may have been acknowledged; before is the oldest PSN that was
 // not.
-func (sh *shard) progressed(q *qp, before uint32) {
+func (sh *sender) progressed(q *qp, before uint32) {
 	w := q.wire
 	r := &w.out
 	n := packet.DiffPSN(r.una, before)
@@ -115,7 +115,7 @@ func (sh *shard) progressed(q *qp, before uint32) {
 	// The packet that is sent next may be one of those.
 	if r.at == r.first && r.first != r.last {
 		if m := r.oldest(); packet.DiffPSN(r.una, packet.AddPSN(m.psn, r.sent)) > 0 {
-			r.dropJob(sh)
+			sh.dropJob(r)
 			r.sent = uint32(packet.DiffPSN(r.una, m.psn))
 		}
 	}
@@ -132,7 +132,7 @@ func (sh *shard) progressed(q *qp, before uint32) {
 
 // grow makes a window that was too large once grow again: by one packet for each window of
 // packets that is acknowledged.
-func (r *requester) grow(n uint32) {
+func (r *outbound) grow(n uint32) {
 	if r.window == r.full {
 		return
 	}
@@ -144,7 +144,7 @@ func (r *requester) grow(n uint32) {
 
 // marked shrinks the window because the network marks packets: once, until something was acknowledged that
 // was sent later. So CNPs without number, whoever sends them, slow a queue pair down and do not stop it.
-func (r *requester) marked() {
+func (r *outbound) marked() {
 	if packet.DiffPSN(r.una, r.calm) < 0 && packet.DiffPSN(r.calm, r.most) <= 1 {
 		return
 	}
@@ -153,16 +153,16 @@ func (r *requester) marked() {
 }
 
 // shrink makes the window smaller, because packets were lost.
-func (r *requester) shrink() {
+func (r *outbound) shrink() {
 	r.window, r.grown = max(r.window/2, leastWindow), 0
 }
 
 // goBack begins to send again with the oldest packet that is not acknowledged. It does not move the
 // deadline of a timer that runs: a peer that answers with NAKs only would keep it from running out.
-func (sh *shard) goBack(q *qp) {
+func (sh *wires) goBack(q *qp) {
 	r := &q.wire.out
-	r.dropJob(sh)
-	r.dropAnswerJob(sh)
+	sh.dropJob(r)
+	sh.dropAnswerJob(r)
 	if r.at = r.first; r.first != r.last {
 		m := r.oldest()
 		r.sent = uint32(max(packet.DiffPSN(r.una, m.psn), 0))
@@ -177,7 +177,7 @@ func (sh *shard) goBack(q *qp) {
 // askAgain goes back because an answer is missing: once, until something is acknowledged or the
 // timer runs out. If it went back for each packet that shows the same gap, the answers to
 // requests sent in vain would fill the link.
-func (sh *shard) askAgain(q *qp) {
+func (sh *sender) askAgain(q *qp) {
 	r := &q.wire.out
 	if r.rewound {
 		return
@@ -189,7 +189,7 @@ func (sh *shard) askAgain(q *qp) {
 }
 
 // takeResult serves a packet of the answer of a READ, or the answer of an atomic.
-func (sh *shard) takeResult(p *port, q *qp, info *packet.Info) {
+func (sh *sender) takeResult(p *port, q *qp, info *packet.Info) {
 	w := q.wire
 	r := &w.out
 	psn := p.bth.PSN
@@ -216,7 +216,7 @@ func (sh *shard) takeResult(p *port, q *qp, info *packet.Info) {
 	}
 	j := r.answerJob
 	if j != nil && !sh.current(j) {
-		r.dropAnswerJob(sh)
+		sh.dropAnswerJob(r)
 		j = nil
 	}
 	if j == nil {
@@ -235,7 +235,7 @@ func (sh *shard) takeResult(p *port, q *qp, info *packet.Info) {
 	j.src.reset()
 	j.src.add(source, nil, 0, n)
 	if n > 0 && !sh.transfer(j, n) {
-		r.dropAnswerJob(sh)
+		sh.dropAnswerJob(r)
 		sh.localGap(q, j, m)
 		return
 	}
@@ -244,14 +244,14 @@ func (sh *shard) takeResult(p *port, q *qp, info *packet.Info) {
 		j.src.reset()
 		r.answerJob = sh.retainJob()
 	} else if m.answered == m.psns {
-		r.dropAnswerJob(sh)
+		sh.dropAnswerJob(r)
 	}
 	sh.acknowledged(q, packet.AddPSN(psn, 1))
 }
 
 // atomicResult returns the value in the answer of an atomic as the bytes of a word in host order,
 // as mlx5 delivers it.
-func (sh *shard) atomicResult(p *port, info *packet.Info) []byte {
+func (sh *sender) atomicResult(p *port, info *packet.Info) []byte {
 	v := packet.ParseAtomicAckETH((*[packet.AtomicAckETHSize]byte)(p.packet.Head[info.OffAtomicAck:])).Original
 	for i := range sh.scratch.old {
 		sh.scratch.old[i] = byte(v >> (8 * i))
@@ -260,7 +260,7 @@ func (sh *shard) atomicResult(p *port, info *packet.Info) []byte {
 }
 
 // badResponse fails the oldest message, because its answer does not fit it.
-func (sh *shard) badResponse(q *qp, p *port, m *message, n uint64) {
+func (sh *sender) badResponse(q *qp, p *port, m *message, n uint64) {
 	op := m.head.opcode()
 	sh.rewindQueue(q)
 	if sh.snapshotHead(q) {
@@ -270,7 +270,7 @@ func (sh *shard) badResponse(q *qp, p *port, m *message, n uint64) {
 }
 
 // refusedByPeer fails the oldest message, because the responder has answered it with a NAK.
-func (sh *shard) refusedByPeer(q *qp, a answer) {
+func (sh *sender) refusedByPeer(q *qp, a answer) {
 	sh.rewindQueue(q)
 	if !sh.snapshotHead(q) {
 		return

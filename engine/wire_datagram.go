@@ -54,7 +54,7 @@ func (a *awayPath) old(now uint64) bool {
 
 // leaves reports whether a datagram with the address vector av leaves this device. It asks the
 // router when the address is another than that of the datagram before.
-func (sh *shard) leaves(q *qp, av *wqe.AV) bool {
+func (sh *sender) leaves(q *qp, av *wqe.AV) bool {
 	c := q.client
 	to := nic.Address{GID: av.RGID, LID: av.RLID, Class: av.TClass, HopLimit: av.HopLimit, FlowLabel: av.GRH & 0xfffff, From: c.hosted.GID}
 	if to.GID == ([16]byte{}) && c.hosted.LID == 0 {
@@ -73,7 +73,7 @@ func (sh *shard) leaves(q *qp, av *wqe.AV) bool {
 	if a.routes != sh.routes || a.asked != to || a.old(sh.now()) {
 		a.asked, a.routes = to, sh.routes
 		a.path, a.err = sh.router.Route(to)
-		if p := a.path.Port; a.err == nil && p != nil && !c.maySend(av, &to.From, p.(*port)) {
+		if p := a.path.Port; a.err == nil && p != nil && !c.maySend(av, &to.From, p.(*portHandle).port) {
 			a.err = errNotAsked
 		}
 		a.when = sh.now()
@@ -97,13 +97,13 @@ func (c *client) maySend(av *wqe.AV, from *[16]byte, p *port) bool {
 func (p *port) network() bool { return !p.cfg.GRH }
 
 // sendDatagram sends the datagram of j to another device.
-func (sh *shard) sendDatagram(q *qp, j *job, av *wqe.AV) verdict {
+func (sh *sender) sendDatagram(q *qp, j *job, av *wqe.AV) verdict {
 	a := &q.datagrams.away
 	if a.err != nil {
 		sh.explain(q, codes.LinkNone, "datagram to QP %#06x: %s; it is dropped", av.DQP, a.err)
 		return sh.loseMessage(j)
 	}
-	p := a.path.Port.(*port)
+	p := a.path.Port.(*portHandle).port
 	if p.dead || !p.up {
 		sh.explain(q, codes.LinkDown, "datagram to QP %#06x: link %s is down; it is dropped", av.DQP, p.cfg.Name)
 		return sh.loseMessage(j)
@@ -153,7 +153,7 @@ func (sh *shard) sendDatagram(q *qp, j *job, av *wqe.AV) verdict {
 	}
 	a.psn = packet.AddPSN(a.psn, 1)
 	p.publish(a.path.Number, len(payload))
-	if sh != p.sh {
+	if &sh.shard != p.sh {
 		p.sh.gotWork = true // the port's thread wakes the carrier
 	}
 	q.client.count[control.CounterBytes] += n
@@ -161,7 +161,7 @@ func (sh *shard) sendDatagram(q *qp, j *job, av *wqe.AV) verdict {
 }
 
 // receiveDatagram serves a datagram of another device.
-func (sh *shard) receiveDatagram(p *port, q *qp, info *packet.Info) {
+func (sh *sender) receiveDatagram(p *port, q *qp, info *packet.Info) {
 	k := &p.packet
 	if !info.DETH || len(k.Payload) < grhSize {
 		p.stats.Strangers++

@@ -29,7 +29,7 @@ func overCableOf(t *testing.T, cfg nic.PortConfig, f *fates) {
 
 // side returns the number of the port that p uses.
 func (p *end) side() int {
-	if p.q.wire.port == p.h.cable.ports[1] {
+	if p.q.wire.port == p.h.cable.ports[1].port {
 		return 1
 	}
 	return 0
@@ -95,7 +95,7 @@ func TestDownLinkTakesItsTime(t *testing.T) {
 	a, b := r.host("a"), r.host("b")
 	p, _ := pairOf(control.QPTypeUC, a, b)
 	from, to := a.full(200_000, 1), b.full(200_000, 2)
-	p.q.wire.port.SetUp(false)
+	p.h.rig.handle(p.q.wire.port).SetUp(false)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 200_000))
 	steps := 0
 	for ; len(p.scq.all()) == 0; steps++ {
@@ -420,7 +420,7 @@ func TestManagementIntoALostRing(t *testing.T) {
 	require.NoError(t, err)
 	r := newRig(t, Config{})
 	failed := make(chan error, 1)
-	p, err := nicDevice{r.e.Engine}.AddPort(nic.PortConfig{MTU: 256, Send: send, Receive: receive, Failed: func(err error) { failed <- err }})
+	p, err := nicDevice{r.d}.AddPort(nic.PortConfig{MTU: 256, Send: send, Receive: receive, Failed: func(err error) { failed <- err }})
 	require.NoError(t, err)
 	p.SetUp(true)
 	require.NoError(t, p.SendManagement(0, make([]byte, 20), nil))
@@ -480,7 +480,7 @@ func TestPortNeedsRoom(t *testing.T) {
 	receive, err := packetring.NewConsumer(mem.Bytes(), g, nil)
 	require.NoError(t, err)
 	for mtu, ok := range map[int]bool{4096: false, 4056: true, 4060: false, 256: true, 252: false, 258: false, 65536: false} {
-		p, err := nicDevice{r.e.Engine}.AddPort(nic.PortConfig{Send: send, Receive: receive, MTU: mtu})
+		p, err := nicDevice{r.d}.AddPort(nic.PortConfig{Send: send, Receive: receive, MTU: mtu})
 		require.Equal(t, ok, err == nil, "MTU %d: %v", mtu, err)
 		if err == nil {
 			require.NoError(t, p.Close())
@@ -507,9 +507,9 @@ func TestLinkedClients(t *testing.T) {
 	require.NoError(t, b.c.Close())
 	require.Equal(t, []int{1, 0, 1}, []int{a.c.linked, b.c.linked, c.c.linked})
 
-	first, second := r.e.shards[0], r.e.shards[1]
+	first, second := r.d.shards[0], r.d.shards[1]
 	d := r.host("d")
-	r.e.Do(func() { d.c.move(second) })
+	r.e.Do(func() { r.d.move(d.c.client, second) })
 	other := d.openXRCD()
 	require.NoError(t, a.c.JoinXRCD(other))
 	require.Same(t, first, a.c.shard, "its queue pair is on a wire")

@@ -82,7 +82,7 @@ var recognisedOverLinks = []struct {
 		s.cable.ports[1].SetUp(true)
 	}, true, "was changed while it was being sent", cqe.LocalQPOp},
 	{"a datagram that no link takes", codes.LinkNone, func(s *scene) {
-		nicDevice{s.e.Engine}.SetRouter(nowhere{})
+		nicDevice{s.d}.SetRouter(nowhere{})
 		require.NoError(s, s.p.h.c.SetGIDs([]nic.GID{{Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}}})) // without a table, addresses are not judged
 		c := s.p.h.cq(control.CQ{LogSize: 4})
 		u := s.p.h.qp(control.QP{Type: control.QPTypeUD}, c, c)
@@ -162,8 +162,8 @@ func (c *changing) Route(nic.Address) (nic.Path, error) {
 // each datagram.
 func TestPathIsAskedForAgain(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	sh := r.e.shards[0]
-	router := &changing{port: &port{}}
+	sh := r.d.loops[0]
+	router := &changing{port: &portHandle{port: &port{}}}
 	sh.router = router
 	p.h.c.sources = []nic.Source{{GID: p.h.c.hosted.GID, Network: true}}
 	p.q.datagrams = new(datagrams)

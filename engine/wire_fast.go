@@ -29,7 +29,7 @@ const (
 )
 
 // fast reports whether packets and WQEs of a queue pair on a wire may take the fast path.
-func (sh *shard) fast(q *qp) bool {
+func (sh *sender) fast(q *qp) bool {
 	return q.fastPath && q.transport == control.QPTypeRC && q.attr.State == control.StateRTS && !sh.hooks.noFastPath
 }
 
@@ -39,7 +39,7 @@ type foundKey struct {
 	m   *mkey
 }
 
-func (f *foundKey) find(sh *shard, key uint32) *mkey {
+func (f *foundKey) find(sh *sender, key uint32) *mkey {
 	if f.m == nil || f.key != key {
 		f.m, f.key = sh.keys.find(key), key
 	}
@@ -54,7 +54,7 @@ func (f *foundKey) find(sh *shard, key uint32) *mkey {
 // ackEvery. So a WRITE is held back until the next one has been judged, and has room.
 //
 // If a fault of memory ends it early, sq.done counts each message that was made.
-func (sh *shard) fastRequests(q *qp, most int, bytes *int) (done int) {
+func (sh *sender) fastRequests(q *qp, most int, bytes *int) (done int) {
 	w := q.wire
 	r := &w.out
 	if !sh.fast(q) || !w.port.up {
@@ -139,7 +139,7 @@ func (sh *shard) fastRequests(q *qp, most int, bytes *int) (done int) {
 // WRITE or a READ of one piece of at most the parameter most bytes. k is the key of that memory, nil if the
 // bytes are in the WQE. Its client can change the block at any time, so nobody looks there a second time
 // which of the two it is.
-func (sh *shard) shortPiece(q *qp, b *shm.Block, h head, most uint64, local *foundKey) (near []byte, k *mkey, ok bool) {
+func (sh *sender) shortPiece(q *qp, b *shm.Block, h head, most uint64, local *foundKey) (near []byte, k *mkey, ok bool) {
 	op := h.opcode()
 	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.fastOps>>op&1 == 0 {
 		return nil, nil, false
@@ -166,16 +166,16 @@ func (sh *shard) shortPiece(q *qp, b *shm.Block, h head, most uint64, local *fou
 
 // fastRequest executes the packet in p if it is a WRITE or a READ of one packet, which its queue
 // pair expects, and reports whether it was. Its headers have rethEnd bytes.
-func (sh *shard) fastRequest(p *port) bool {
+func (sh *sender) fastRequest(p *port) bool {
 	k, be := &p.packet, binary.BigEndian
 	w3 := be.Uint64(k.Head[8:])
-	q, mem := p.judgeFast(k.Path, be.Uint64(k.Head[0:]), w3, be.Uint64(k.Head[16:]), be.Uint32(k.Head[24:]), len(k.Payload))
+	q, mem := sh.judgeFast(p, k.Path, be.Uint64(k.Head[0:]), w3, be.Uint64(k.Head[16:]), be.Uint32(k.Head[24:]), len(k.Payload))
 	if q == nil {
 		return false
 	}
 	sh.enter(q)
 	if len(k.Payload) == 0 {
-		return p.fastAnswer(q.wire, mem, false)
+		return sh.fastAnswer(p, q.wire, mem, false)
 	}
 	move(mem, k.Payload)
 	p.executed(q, w3>>63 != 0)
@@ -185,8 +185,7 @@ func (sh *shard) fastRequest(p *port) bool {
 // judgeFast returns the queue pair of a request, and the memory that it names, if the request may take the
 // fast path: nil if not. w2, w3, w4 and last are its headers BTH and RETH, n is the length of its
 // payload: 0 if it is a READ.
-func (p *port) judgeFast(path uint32, w2, w3, w4 uint64, last uint32, n int) (q *qp, mem []byte) {
-	sh := p.sh
+func (sh *sender) judgeFast(p *port, path uint32, w2, w3, w4 uint64, last uint32, n int) (q *qp, mem []byte) {
 	op, qpn, ok := packet.ParsePlainWord(w2)
 	if !ok || op != writeOnly && op != readAsk {
 		return nil, nil
@@ -235,7 +234,7 @@ func (p *port) executed(q *qp, ask bool) {
 }
 
 // advance expects the packet after a whole message of one packet.
-func (in *responder) advance() {
+func (in *inbound) advance() {
 	in.silent = false
 	in.psn = packet.AddPSN(in.psn, 1)
 	in.msn++
@@ -244,7 +243,7 @@ func (in *responder) advance() {
 // fastAnswer sends the answer to the READ in p, and reports whether there was room. The queue pair
 // owes no other answer, and the port is up, because it serves packets. The budget of the batch pays for
 // the answer. If line is true, the request is still in the ring.
-func (p *port) fastAnswer(w *wire, mem []byte, line bool) bool {
+func (sh *sender) fastAnswer(p *port, w *wire, mem []byte, line bool) bool {
 	h, payload, ok := p.cfg.Send.Reserve(aethEnd, len(mem))
 	if !ok {
 		return false
@@ -264,7 +263,7 @@ func (p *port) fastAnswer(w *wire, mem []byte, line bool) bool {
 // fastResult delivers payload if it is the whole answer of q's oldest message, a READ of one
 // short piece, and reports whether it was. The packet came through the port of q. If line is true, it
 // is still in the ring.
-func (sh *shard) fastResult(p *port, q *qp, path, psn uint32, payload []byte, line bool) bool {
+func (sh *sender) fastResult(p *port, q *qp, path, psn uint32, payload []byte, line bool) bool {
 	w := q.wire
 	r := &w.out
 	if r.first == r.at || path != w.source || !sh.fast(q) {
@@ -293,7 +292,7 @@ func (sh *shard) fastResult(p *port, q *qp, path, psn uint32, payload []byte, li
 
 // finishWrites completes the oldest messages of q together, if they are WRITEs or SENDs whose PSNs
 // are all before psn, and of one opcode, one block, and signaled. It returns how many they were.
-func (sh *shard) finishWrites(q *qp, psn uint32) (n int) {
+func (sh *sender) finishWrites(q *qp, psn uint32) (n int) {
 	r := &q.wire.out
 	c := q.sq.cq
 	if r.at-r.first < 2 || c.session != nil || sh.hooks.noFastPath {

@@ -155,13 +155,13 @@ func (x *wireTarget) counts() {
 		}
 	}
 	for _, p := range x.c.ports {
-		if p.users != users[p] {
-			x.Fatalf("%d queue pairs use a port, %d are counted", users[p], p.users)
+		if p.users != users[p.port] {
+			x.Fatalf("%d queue pairs use a port, %d are counted", users[p.port], p.users)
 		}
 	}
 	for _, h := range []*host{x.a, x.b} {
-		if h.c.linked != linked[h.c] {
-			x.Fatalf("%d queue pairs are linked, %d are counted", linked[h.c], h.c.linked)
+		if h.c.client.linked != linked[h.c.client] {
+			x.Fatalf("%d queue pairs are linked, %d are counted", linked[h.c.client], h.c.linked)
 		}
 	}
 	if armed > sh.timers.armed {

@@ -107,13 +107,13 @@ func (g *pathGuard) half(answers bool) *half {
 
 // shutOut is called for each packet that has come for q during an alarm, and reports whether it is dropped,
 // because the path is closed. With the packet the path may open, or the alarm end.
-func (sh *shard) shutOut(p *port, q *qp, info *packet.Info) bool {
+func (sh *receiver) shutOut(p *port, q *qp, info *packet.Info) bool {
 	w := q.wire
 	g, now := w.guard, sh.now()
 	if !g.requests.Doubtful(now) && !g.answers.Doubtful(now) {
 		g.setAlarm(false)
-		g.open(sh, false)
-		g.open(sh, true)
+		sh.openPath(g, false)
+		sh.openPath(g, true)
 		return false
 	}
 	h := g.half(info.Response)
@@ -121,7 +121,7 @@ func (sh *shard) shutOut(p *port, q *qp, info *packet.Info) bool {
 		return false
 	}
 	if !h.Closed(now) {
-		g.open(sh, info.Response)
+		sh.openPath(g, info.Response)
 		return false
 	}
 	p.stats.ShutOut++
@@ -133,7 +133,7 @@ func (sh *shard) shutOut(p *port, q *qp, info *packet.Info) bool {
 
 // open opens a half of the path. If requests were dropped that may have been those of peers, the peers are asked for
 // the packets that are expected. A peer that has sent none takes no notice: nothing of it is on the way.
-func (g *pathGuard) open(sh *shard, answers bool) {
+func (sh *receiver) openPath(g *pathGuard, answers bool) {
 	g.half(answers).Open()
 	if answers {
 		return
@@ -160,7 +160,7 @@ func (w *wire) near(answers bool) *uint64 {
 
 // crowded reports whether a packet with the expected PSN is dropped, because during an alarm others with PSNs near
 // it came just before. The peer is asked for the packet, and sends it first then.
-func (sh *shard) crowded(p *port, q *qp, answers bool) bool {
+func (sh *receiver) crowded(p *port, q *qp, answers bool) bool {
 	w := q.wire
 	near := w.near(answers)
 	if !w.guard.alarm || sh.now() >= *near {
@@ -177,7 +177,7 @@ func (sh *shard) crowded(p *port, q *qp, answers bool) bool {
 // strays counts a packet that does not have the expected PSN. It reports whether the packet is
 // dropped, because the path closes with it. Without a scan, only packets that are far from the expected PSN
 // count. While there is one, all do: they may be those of the scan that come shortly before it hits.
-func (sh *shard) strays(p *port, q *qp, far, answers bool) bool {
+func (sh *receiver) strays(p *port, q *qp, far, answers bool) bool {
 	w := q.wire
 	h, now := w.guard.half(answers), sh.now()
 	if !far && !h.Doubtful(now) {
@@ -222,7 +222,7 @@ func perSecond(n uint64, d time.Duration) uint64 {
 // doubted reports whether a request that q cannot execute is dropped, as if it had been lost, because so
 // many guesses have come that it may be one of them. A NAK would end the connection. If it was the
 // peer's, the peer gets no answer, and its retries run out.
-func (sh *shard) doubted(q *qp) bool {
+func (sh *receiver) doubted(q *qp) bool {
 	if q.wire == nil || !q.reliable() || !q.wire.guard.requests.Doubtful(sh.now()) {
 		return false
 	}

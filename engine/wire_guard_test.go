@@ -26,14 +26,14 @@ type scanner struct {
 	r    *rig
 	to   *end
 	rate int
-	sh   *shard
+	sh   *threadLoop
 }
 
 // scanned returns two connected queue pairs and a scanner of the second one.
 func scanned(t *testing.T, rate int) (p, q *end, s *scanner) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
-	s = &scanner{r, q, rate, r.e.shards[0]}
+	s = &scanner{r, q, rate, r.d.loops[0]}
 	s.sh.holdClock()
 	return p, q, s
 }

@@ -22,13 +22,12 @@ const ackOnly = packet.Opcode(packet.Acknowledge)
 
 // fastPacket serves the next packet if it is one line and may take the fast path, and reports whether
 // it has.
-func (p *port) fastPacket() bool {
+func (sh *sender) fastPacket(p *port) bool {
 	b, size := p.cfg.Receive.Peek()
 	n := int(size & 0xffff)
 	if b == nil || n > packetring.LineRoom {
 		return false
 	}
-	sh := p.sh
 	path, w2, w3 := uint32(b.Word(1)>>32), b.Word(2), b.Word(3)
 	p.packet.N, p.packet.Head[0] = int(size>>16), byte(w2>>56) // for asks
 	switch size >> 16 {
@@ -37,7 +36,7 @@ func (p *port) fastPacket() bool {
 			return false
 		}
 		p.left -= n + pieceCost
-		q, mem := p.judgeFast(path, w2, w3, b.Word(4), uint32(b.Word(5)>>32), n)
+		q, mem := sh.judgeFast(p, path, w2, w3, b.Word(4), uint32(b.Word(5)>>32), n)
 		if q == nil {
 			p.left += n + pieceCost
 			return false
@@ -47,7 +46,7 @@ func (p *port) fastPacket() bool {
 			p.took(n)
 			move(mem, b[packetring.HeadSize+rethEnd:][:n])
 			p.executed(q, w3>>63 != 0)
-		} else if !p.fastAnswer(q.wire, mem, true) {
+		} else if !sh.fastAnswer(p, q.wire, mem, true) {
 			p.left += pieceCost
 			return false
 		}
@@ -85,7 +84,7 @@ func (p *port) took(n int) {
 }
 
 // fastACK serves an acknowledgement that is no NAK and that q waits for, and reports whether it was one.
-func (sh *shard) fastACK(p *port, q *qp, path, psn uint32, syndrome uint8) bool {
+func (sh *sender) fastACK(p *port, q *qp, path, psn uint32, syndrome uint8) bool {
 	w := q.wire
 	r := &w.out
 	if path != w.source || packet.DiffPSN(psn, r.una) < 0 || packet.DiffPSN(psn, r.most) >= 0 || !(packet.AETH{Syndrome: syndrome}).ACK() {
@@ -97,10 +96,10 @@ func (sh *shard) fastACK(p *port, q *qp, path, psn uint32, syndrome uint8) bool 
 }
 
 // sendACK is sendAETH for the acknowledgement of a PSN.
-func (w *wire) sendACK(psn uint32) bool {
+func (sh *wires) sendACK(w *wire, psn uint32) bool {
 	q, p := w.q, w.port
 	if !p.up || q.service() != packet.RC {
-		return p.sh.sendAETH(q, packet.SyndromeACK, psn)
+		return sh.sendAETH(q, packet.SyndromeACK, psn)
 	}
 	if !p.cfg.Send.PublishLine(w.path, aethEnd<<16, packet.PlainWord(ackOnly, q.attr.DestQPN),
 		uint64(psn)<<32|packet.SyndromeACK<<24|uint64(w.in.msn&0xffffff), 0, 0, 0, 0) {
@@ -119,7 +118,7 @@ func (w *wire) sendACK(psn uint32) bool {
 // The packets are made in private memory first and stored in the ring one after another. So while the
 // ring's lines come from the other side's core, no other stores are between those of packets. If a fault of
 // memory ends it early, nothing was sent.
-func (sh *shard) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, most int) (done int) {
+func (sh *sender) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, most int) (done int) {
 	w := q.wire
 	r := &w.out
 	n := uint64(len(near))

@@ -10,7 +10,7 @@ import (
 )
 
 // takeData executes a packet of a SEND or a WRITE that is in its place.
-func (sh *shard) takeData(p *port, q *qp, info *packet.Info) answer {
+func (sh *receiver) takeData(p *port, q *qp, info *packet.Info) answer {
 	w := q.wire
 	in := &w.in
 	n, mtu := uint64(len(p.packet.Payload)), uint64(w.mtu)
@@ -65,7 +65,7 @@ func (sh *shard) takeData(p *port, q *qp, info *packet.Info) answer {
 			return a
 		}
 	}
-	in.dropMessage(sh)
+	sh.dropMessage(in)
 	return answerACK
 }
 
@@ -74,14 +74,14 @@ func isWrite(op packet.Operation) bool { return op >= packet.WriteFirst && op <=
 
 // unfit and outOfMessage answer packets that break the rules of messages. On an unreliable
 // connection the message is lost.
-func (sh *shard) unfit(p *port, q *qp, want uint64) answer {
+func (sh *receiver) unfit(p *port, q *qp, want uint64) answer {
 	if !q.reliable() {
 		return answerDrop
 	}
 	return sh.badLength(p, q, want)
 }
 
-func (sh *shard) outOfMessage(p *port, q *qp) answer {
+func (sh *receiver) outOfMessage(p *port, q *qp) answer {
 	if !q.reliable() {
 		return answerDrop
 	}
@@ -95,7 +95,7 @@ var onlyOpcodes = [32]wqe.Opcode{
 }
 
 // takeOnly executes a message of one packet.
-func (sh *shard) takeOnly(p *port, q *qp, info *packet.Info) answer {
+func (sh *receiver) takeOnly(p *port, q *qp, info *packet.Info) answer {
 	n := uint64(len(p.packet.Payload))
 	op := onlyOpcodes[p.bth.Opcode.Operation()]
 	j := sh.begin(p, q, info, op)
@@ -122,7 +122,7 @@ func (sh *shard) takeOnly(p *port, q *qp, info *packet.Info) answer {
 }
 
 // putPayload moves the payload of a packet to where the message's next bytes belong.
-func (sh *shard) putPayload(p *port, j *job, n uint64) answer {
+func (sh *receiver) putPayload(p *port, j *job, n uint64) answer {
 	if n == 0 {
 		return answerACK
 	}
@@ -135,7 +135,7 @@ func (sh *shard) putPayload(p *port, j *job, n uint64) answer {
 }
 
 // openMessage judges the first packet of a message of several, and keeps its job.
-func (sh *shard) openMessage(p *port, q *qp, info *packet.Info) answer {
+func (sh *receiver) openMessage(p *port, q *qp, info *packet.Info) answer {
 	in := &q.wire.in
 	in.writes = info.RETH
 	in.unit, in.room = 0, 0
@@ -166,7 +166,7 @@ func (sh *shard) openMessage(p *port, q *qp, info *packet.Info) answer {
 }
 
 // openForImmediate opens the receive that the last packet of a WRITE with immediate uses.
-func (sh *shard) openForImmediate(j *job) answer {
+func (sh *receiver) openForImmediate(j *job) answer {
 	j.recv = true
 	a := sh.nameReceives(nil, j)
 	if a == answerACK && j.receives() == 0 {
@@ -182,7 +182,7 @@ func (sh *shard) openForImmediate(j *job) answer {
 }
 
 // extend makes room for n more bytes of a SEND in the receive that it has opened.
-func (sh *shard) extend(j *job, in *responder, n uint64) answer {
+func (sh *receiver) extend(j *job, in *inbound, n uint64) answer {
 	j.total = j.moved + n
 	if j.total > wqe.MaxMessage {
 		return sh.receiveTooShort(j, in.entry, j.total-in.room)
@@ -202,7 +202,7 @@ func (sh *shard) extend(j *job, in *responder, n uint64) answer {
 }
 
 // renew judges the memory of the message under way again, because keys have changed.
-func (sh *shard) renew(q *qp, j *job) answer {
+func (sh *receiver) renew(q *qp, j *job) answer {
 	in := &q.wire.in
 	j.dst.reset()
 	j.epoch = sh.epoch.Load()

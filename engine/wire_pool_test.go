@@ -43,7 +43,7 @@ func (r *rig) newPool(cfg pool.Config) *cable {
 			cfg := cfg
 			cfg.Node = i
 			var err error
-			if pools[i], err = pool.Open(context.Background(), poolNode{nicDevice{r.e.Engine}, uint64(i + 1)}, cfg); err != nil {
+			if pools[i], err = pool.Open(context.Background(), poolNode{nicDevice{r.d}, uint64(i + 1)}, cfg); err != nil {
 				r.Error(err)
 			}
 		})
@@ -60,7 +60,7 @@ func (r *rig) newPool(cfg pool.Config) *cable {
 		})
 		path, ok := p.Route(to)
 		require.True(r, ok)
-		c.ports[i], c.paths[i] = path.Port.(*port), path
+		c.ports[i], c.paths[i] = path.Port.(*portHandle), path
 	}
 	c.await = func() int { return 0 } // the other end of each ring is the other port
 	r.cable = c
@@ -107,15 +107,15 @@ func TestPoolLosesItsFile(t *testing.T) {
 			var pools []*pool.Pool
 			for i, r := range []*rig{a, b} {
 				r.start()
-				p, err := pool.Open(context.Background(), nicDevice{r.e.Engine}, pool.Config{Path: path, Nodes: 2, Node: i, Dead: neverDead})
+				p, err := pool.Open(context.Background(), nicDevice{r.d}, pool.Config{Path: path, Nodes: 2, Node: i, Dead: neverDead})
 				require.NoError(t, err)
 				pools = append(pools, p)
 			}
 			a.until("the links are up", func() bool { return pools[0].Peers()[0].Up && pools[1].Peers()[0].Up })
-			to, ok := pools[0].Route(nic.Address{GUID: nicDevice{b.e.Engine}.GUID()})
+			to, ok := pools[0].Route(nic.Address{GUID: nicDevice{b.d}.GUID()})
 			require.True(t, ok)
 			for _, r := range []*rig{a, b} {
-				r.until("the engine sleeps", r.e.shards[0].asleep.Load)
+				r.until("the engine sleeps", r.d.loops[0].asleep.Load)
 			}
 			require.NoError(t, os.Truncate(path, size))
 			for range 100 { // each of them wakes the engine
@@ -128,7 +128,7 @@ func TestPoolLosesItsFile(t *testing.T) {
 				require.NoError(t, p.Close())
 			}
 			for _, r := range []*rig{a, b} {
-				r.e.Do(func() { require.Empty(t, r.e.shards[0].ports) })
+				r.e.Do(func() { require.Empty(t, r.d.loops[0].ports) })
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestPoolWakesTheEngine(t *testing.T) {
 	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	r.start()
 	path := filepath.Join(t.TempDir(), "pool")
-	p, err := pool.Open(context.Background(), nicDevice{r.e.Engine}, pool.Config{Path: path, Nodes: 2, Dead: neverDead})
+	p, err := pool.Open(context.Background(), nicDevice{r.d}, pool.Config{Path: path, Nodes: 2, Dead: neverDead})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	l := &listener{up: make(chan bool, 8)}
@@ -159,9 +159,9 @@ func TestPoolWakesTheEngine(t *testing.T) {
 	slept := 0
 	for i := range rounds {
 		if i%10 == 0 {
-			r.until("the engine sleeps", r.e.shards[0].asleep.Load)
+			r.until("the engine sleeps", r.d.loops[0].asleep.Load)
 		}
-		if r.e.shards[0].asleep.Load() {
+		if r.d.loops[0].asleep.Load() {
 			slept++
 		}
 		_, _, ok := l.cfg.Send.Reserve(8, 0) // shorter than a BTH: counted, and dropped
@@ -169,7 +169,7 @@ func TestPoolWakesTheEngine(t *testing.T) {
 		l.cfg.Send.Publish(0)
 		l.cfg.Wake()
 		// The engine takes it without being asked: Stats would wake it.
-		r.until("the packet is taken", func() bool { return l.cfg.Send.Free() > 0 && !to.Port.(*port).cfg.Receive.Waiting() })
+		r.until("the packet is taken", func() bool { return l.cfg.Send.Free() > 0 && !to.Port.(*portHandle).cfg.Receive.Waiting() })
 	}
 	require.EqualValues(t, rounds, received())
 	require.Greater(t, slept, rounds/20)

@@ -188,7 +188,7 @@ func TestConnectionHasTwoAddresses(t *testing.T) {
 func TestDatagramsLeaveForThoseWhoAsked(t *testing.T) {
 	r := newRig(t, Config{})
 	c := r.newCable(nic.PortConfig{MTU: 256}, nil)
-	nicDevice{r.e.Engine}.SetRouter(oneWay{c.ports[0]})
+	nicDevice{r.d}.SetRouter(oneWay{c.ports[0]})
 	sent := func(table []nic.GID, list ...nic.Source) uint64 {
 		h := r.host("a")
 		require.NoError(t, h.c.SetGIDs(table))
@@ -215,7 +215,7 @@ func TestDatagramsLeaveForThoseWhoAsked(t *testing.T) {
 }
 
 // oneWay is a router to one port.
-type oneWay struct{ p *port }
+type oneWay struct{ p *portHandle }
 
 func (w oneWay) Route(nic.Address) (nic.Path, error) { return nic.Path{Port: w.p}, nil }
 func (w oneWay) HoldPath(nic.Address, nic.User) (path nic.Path, f func(), _ error) {

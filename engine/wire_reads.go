@@ -31,7 +31,7 @@ type result struct {
 }
 
 // takeRead serves the request of a READ.
-func (sh *shard) takeRead(p *port, q *qp, info *packet.Info) answer {
+func (sh *receiver) takeRead(p *port, q *qp, info *packet.Info) answer {
 	in := &q.wire.in
 	j := sh.begin(p, q, info, wqe.OpRDMARead)
 	switch {
@@ -52,7 +52,7 @@ func (sh *shard) takeRead(p *port, q *qp, info *packet.Info) answer {
 }
 
 // mostDue returns how many answers q's peer may ask for at a time.
-func (in *responder) mostDue(q *qp) int {
+func (in *inbound) mostDue(q *qp) int {
 	if n := int(q.attr.MaxDestRdAtomic); n > 0 {
 		return min(n, mostAnswers)
 	}
@@ -67,7 +67,7 @@ func (w *wire) packets(n uint32) uint32 {
 	return uint32((uint64(n) + uint64(w.mtu) - 1) / uint64(w.mtu))
 }
 
-func (in *responder) oweAnswer(a answerDue) {
+func (in *inbound) oweAnswer(a answerDue) {
 	in.reads[(in.firstDue+in.due)%len(in.reads)] = a
 	in.due++
 	if !a.again {
@@ -76,13 +76,13 @@ func (in *responder) oweAnswer(a answerDue) {
 }
 
 // owes reports whether there are answers to send, or a NAK after them.
-func (in *responder) owes() bool { return in.due > 0 || in.unsaid }
+func (in *inbound) owes() bool { return in.due > 0 || in.unsaid }
 
 // forgetAnswers forgets the answers that are owed.
-func (in *responder) forgetAnswers() { in.due, in.fresh = 0, 0 }
+func (in *inbound) forgetAnswers() { in.due, in.fresh = 0, 0 }
 
 // takeAtomic serves an atomic.
-func (sh *shard) takeAtomic(p *port, q *qp, info *packet.Info) answer {
+func (sh *receiver) takeAtomic(p *port, q *qp, info *packet.Info) answer {
 	in := &q.wire.in
 	op := wqe.OpAtomicFA
 	if p.bth.Opcode.Operation() == packet.CompareSwap {
@@ -117,7 +117,7 @@ func (sh *shard) takeAtomic(p *port, q *qp, info *packet.Info) answer {
 }
 
 // repeat serves a request packet that was executed before. Only a READ is executed again.
-func (sh *shard) repeat(p *port, q *qp, info *packet.Info) {
+func (sh *receiver) repeat(p *port, q *qp, info *packet.Info) {
 	in := &q.wire.in
 	switch {
 	case info.AtomicETH:
@@ -150,7 +150,7 @@ func (sh *shard) repeat(p *port, q *qp, info *packet.Info) {
 
 // sendAnswers sends answers that q owes, as far as there is room and budget; bytes is what is left of
 // the budget. It returns how many packets it has sent.
-func (sh *shard) sendAnswers(q *qp, bytes *int) (done int) {
+func (sh *receiver) sendAnswers(q *qp, bytes *int) (done int) {
 	w := q.wire
 	in := &w.in
 	for in.due > 0 && *bytes > 0 && w.port.up {
@@ -196,7 +196,7 @@ func (sh *shard) sendAnswers(q *qp, bytes *int) (done int) {
 }
 
 // sendAtomicAnswer sends the answer of an atomic, and reports whether there was room.
-func (sh *shard) sendAtomicAnswer(q *qp, d *answerDue) bool {
+func (sh *receiver) sendAtomicAnswer(q *qp, d *answerDue) bool {
 	w := q.wire
 	op := packet.MakeOpcode(q.service(), packet.AtomicAcknowledge)
 	info := op.Info()
@@ -212,7 +212,7 @@ func (sh *shard) sendAtomicAnswer(q *qp, d *answerDue) bool {
 }
 
 // sendReadAnswer sends one packet of the answer of a READ. over says that it was the last.
-func (sh *shard) sendReadAnswer(q *qp, d *answerDue, bytes *int) (ok, over bool) {
+func (sh *receiver) sendReadAnswer(q *qp, d *answerDue, bytes *int) (ok, over bool) {
 	w := q.wire
 	in := &w.in
 	all := w.packets(d.length)
@@ -256,7 +256,7 @@ func (sh *shard) sendReadAnswer(q *qp, d *answerDue, bytes *int) (ok, over bool)
 
 // readJob returns the job of the READ answer d, from its byte off on. It returns nil if the memory
 // may not be read any more; the request is refused then.
-func (sh *shard) readJob(q *qp, d *answerDue, off uint64) *job {
+func (sh *receiver) readJob(q *qp, d *answerDue, off uint64) *job {
 	in := &q.wire.in
 	if j := in.answerJob; j != nil {
 		if sh.current(j) {
@@ -279,7 +279,7 @@ func (sh *shard) readJob(q *qp, d *answerDue, off uint64) *job {
 }
 
 // refuseAnswer sends a NAK in place of the rest of an answer.
-func (sh *shard) refuseAnswer(q *qp, d *answerDue, a answer) {
+func (sh *receiver) refuseAnswer(q *qp, d *answerDue, a answer) {
 	in := &q.wire.in
 	in.psn = packet.AddPSN(d.psn, d.sent)
 	in.forgetAnswers()

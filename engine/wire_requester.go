@@ -26,10 +26,10 @@ type message struct {
 // end returns the PSN after those of m.
 func (m *message) end() uint32 { return packet.AddPSN(m.psn, m.psns) }
 
-// A requester is the sending half of a queue pair on a wire. Messages are numbered; those from
+// An outbound is the sending half of a queue pair on a wire. Messages are numbered; those from
 // first to last, without last, are on the way. The requester sends packet number sent of message
 // number at next. If that is not a packet that was never sent, it sends packets again.
-type requester struct {
+type outbound struct {
 	messages    []message // by number, modulo their count, a power of two
 	first, last uint32
 	at, sent    uint32
@@ -51,11 +51,11 @@ type requester struct {
 }
 
 // message returns the message with a number.
-func (r *requester) message(n uint32) *message { return &r.messages[n&uint32(len(r.messages)-1)] }
-func (r *requester) oldest() *message          { return r.message(r.first) }
+func (r *outbound) message(n uint32) *message { return &r.messages[n&uint32(len(r.messages)-1)] }
+func (r *outbound) oldest() *message          { return r.message(r.first) }
 
 // next returns the PSN of the packet that is sent next.
-func (r *requester) next() uint32 {
+func (r *outbound) next() uint32 {
 	if r.at == r.last {
 		return r.psn
 	}
@@ -74,19 +74,19 @@ func (w *wire) canFetch() bool {
 }
 
 // closed reports whether the window is closed.
-func (r *requester) closed() bool {
+func (r *outbound) closed() bool {
 	return packet.DiffPSN(r.next(), r.una) >= int32(r.window)
 }
 
 // dropJob forgets the job of the message that is being sent.
-func (r *requester) dropJob(sh *shard) {
+func (sh *mover) dropJob(r *outbound) {
 	if r.job != nil && r.job != sh.scratch.job {
 		sh.dismissJob(r.job)
 	}
 	r.job = nil
 }
 
-func (r *requester) dropAnswerJob(sh *shard) {
+func (sh *mover) dropAnswerJob(r *outbound) {
 	if r.answerJob != nil {
 		sh.dismissJob(r.answerJob)
 		r.answerJob = nil
@@ -94,7 +94,7 @@ func (r *requester) dropAnswerJob(sh *shard) {
 }
 
 // retainJob keeps the scratch job beyond this visit, and takes another as the scratch job.
-func (sh *shard) retainJob() *job {
+func (sh *mover) retainJob() *job {
 	j := sh.scratch.job
 	j.settle()
 	j.epoch = sh.epoch.Load()
@@ -107,13 +107,13 @@ func (sh *shard) retainJob() *job {
 }
 
 // dismissJob ends a job that retainJob has kept.
-func (sh *shard) dismissJob(j *job) {
+func (sh *mover) dismissJob(j *job) {
 	sh.putBack(j)
 	sh.scratch.spare = append(sh.scratch.spare, j)
 }
 
 // current reports whether the keys of a job that was kept are still the same.
-func (sh *shard) current(j *job) bool {
+func (sh *mover) current(j *job) bool {
 	now := sh.epoch.Load()
 	if j.epoch != now && sh.changedSince(j) {
 		return false
@@ -124,7 +124,7 @@ func (sh *shard) current(j *job) bool {
 
 // sendRequests sends packets of q within the budget of a visit, of which bytes are left, and returns
 // how many WQEs or packets it has advanced.
-func (sh *shard) sendRequests(q *qp, bytes int) (done int) {
+func (sh *sender) sendRequests(q *qp, bytes int) (done int) {
 	w := q.wire
 	sh.sched.spent = sh.cfg.Slice - bytes
 	if q.stall.kind != noStall {
@@ -186,7 +186,7 @@ func (sh *shard) sendRequests(q *qp, bytes int) (done int) {
 // fetch makes a message of the next WQE and sends as much of it as may be sent. An operation
 // without packets is executed when all earlier messages have completed. n is the number of
 // blocks that are announced.
-func (sh *shard) fetch(q *qp, n uint16, bytes *int) verdict {
+func (sh *sender) fetch(q *qp, n uint16, bytes *int) verdict {
 	r := &q.wire.out
 	idle := r.first == r.last
 	sh.snapshot(q)
@@ -224,13 +224,13 @@ func (sh *shard) fetch(q *qp, n uint16, bytes *int) verdict {
 	r.job = j
 	_, all := sh.sendPackets(q, m, bytes)
 	if !all {
-		r.keepScratch(sh, m)
+		sh.keepScratch(r, m)
 	}
 	return accepted
 }
 
 // push makes a message of q's next WQE. It stores field by field, for the reason given at head.
-func (r *requester) push(q *qp, h head, total uint64, psns uint32, answers bool) *message {
+func (r *outbound) push(q *qp, h head, total uint64, psns uint32, answers bool) *message {
 	m := r.message(r.last)
 	m.head, m.index, m.total, m.psn, m.psns, m.blocks = h, q.sq.done, total, r.psn, psns, uint8(h.blocks())
 	m.answers, m.answered, m.part = answers, 0, max(r.window, min(r.full, leastPart))
@@ -244,7 +244,7 @@ func (r *requester) push(q *qp, h head, total uint64, psns uint32, answers bool)
 
 // keepScratch keeps the job of message at beyond this visit, if it is the scratch job. The operand
 // of an atomic is in the snapshot, which the next WQE overwrites, so an atomic is judged again.
-func (r *requester) keepScratch(sh *shard, m *message) {
+func (sh *mover) keepScratch(r *outbound, m *message) {
 	switch {
 	case r.job != sh.scratch.job:
 	case m.head.opcode().Info().Atomic():
@@ -256,7 +256,7 @@ func (r *requester) keepScratch(sh *shard, m *message) {
 
 // noSuchPacket fails an atomic that only mlx5 devices know: the InfiniBand transport has no
 // packet for it.
-func (sh *shard) noSuchPacket(q *qp, h head) verdict {
+func (sh *sender) noSuchPacket(q *qp, h head) verdict {
 	j := sh.scratch.job
 	j.reset(h)
 	sh.explain(q, codes.LinkAtomic, "%v has no packet on a link; only FETCH_ADD and COMPARE_SWAP of 8 bytes reach other devices", h.opcode())
@@ -264,7 +264,7 @@ func (sh *shard) noSuchPacket(q *qp, h head) verdict {
 }
 
 // mayFollow reports whether a WQE may become a message while earlier ones are on the way.
-func (r *requester) mayFollow(h head, info *wqe.Info, most uint8) bool {
+func (r *outbound) mayFollow(h head, info *wqe.Info, most uint8) bool {
 	if (info.Reads || info.Atomic()) && r.reading >= uint32(max(most, 1)) {
 		return false
 	}
@@ -281,7 +281,7 @@ func (r *requester) mayFollow(h head, info *wqe.Info, most uint8) bool {
 func (h head) fence() uint8 { return uint8(h.second>>32) & wqe.FenceMask }
 
 // executeLocal executes a WQE that sends nothing.
-func (sh *shard) executeLocal(q *qp, j *job, bytes *int) verdict {
+func (sh *sender) executeLocal(q *qp, j *job, bytes *int) verdict {
 	*bytes -= sh.move(q, j, max(*bytes, indivisible))
 	if !j.over() {
 		sh.keepJob(q)
@@ -294,7 +294,7 @@ func (sh *shard) executeLocal(q *qp, j *job, bytes *int) verdict {
 }
 
 // continueLocal continues such a WQE, and reports whether it has ended.
-func (sh *shard) continueLocal(q *qp, bytes *int) bool {
+func (sh *sender) continueLocal(q *qp, bytes *int) bool {
 	if !sh.resumeJob(q) {
 		return false
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A responder is the receiving half of a queue pair on a wire.
-type responder struct {
+// An inbound is the receiving half of a queue pair on a wire.
+type inbound struct {
 	psn  uint32 // the PSN that is expected
 	data uint32 // the PSN of the latest SEND or WRITE packet before it, which acknowledgements name
 	msn  uint32 // number of messages so far
@@ -40,7 +40,7 @@ type responder struct {
 }
 
 // receive serves a packet that has come for q.
-func (sh *shard) receive(p *port, q *qp, info *packet.Info) {
+func (sh *sender) receive(p *port, q *qp, info *packet.Info) {
 	if q.transport == control.QPTypeUD {
 		sh.receiveDatagram(p, q, info)
 		return
@@ -71,7 +71,7 @@ func (sh *shard) receive(p *port, q *qp, info *packet.Info) {
 }
 
 // takeRequest serves a packet of a request on a reliable connection.
-func (sh *shard) takeRequest(p *port, q *qp, info *packet.Info) {
+func (sh *receiver) takeRequest(p *port, q *qp, info *packet.Info) {
 	in := &q.wire.in
 	d := packet.DiffPSN(p.bth.PSN, in.psn)
 	far := d > pathReach || d < -pathReach
@@ -108,7 +108,7 @@ func (sh *shard) takeRequest(p *port, q *qp, info *packet.Info) {
 }
 
 // refusePacket answers the expected packet with a NAK.
-func (sh *shard) refusePacket(p *port, q *qp, a answer) {
+func (sh *receiver) refusePacket(p *port, q *qp, a answer) {
 	in := &q.wire.in
 	if _, rnr := a.rnr(); rnr {
 		p.stats.NotReady++
@@ -125,7 +125,7 @@ func (sh *shard) refusePacket(p *port, q *qp, a answer) {
 
 // oweNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
 // when the answers to requests before it have been sent: it would fail them.
-func (sh *shard) oweNAK(q *qp, a answer) {
+func (sh *receiver) oweNAK(q *qp, a answer) {
 	w := q.wire
 	w.port.stats.Refused++
 	w.in.fatal, w.in.unsaid = uint8(a), true
@@ -136,7 +136,7 @@ func (sh *shard) oweNAK(q *qp, a answer) {
 // faultOfRequest is called when memory of q or of its client has lost its page while q was serving
 // its peer. On a reliable connection the peer's request fails, and the queue pair with it; on others,
 // as within the device, only the queue pair. Nothing is sent here: the ring may be without pages, too.
-func (sh *shard) faultOfRequest(q *qp, addr uintptr) {
+func (sh *receiver) faultOfRequest(q *qp, addr uintptr) {
 	sh.explainQueue(q, codes.MemoryFault, noPage+"; the request of its peer fails, and the queue pair is in error", addr)
 	w := q.wire
 	if w == nil || !q.reliable() {
@@ -156,7 +156,7 @@ func (sh *shard) faultOfRequest(q *qp, addr uintptr) {
 }
 
 // executePacket executes the packet that is expected. If it is refused, the PSN stays expected.
-func (sh *shard) executePacket(p *port, q *qp, info *packet.Info) answer {
+func (sh *receiver) executePacket(p *port, q *qp, info *packet.Info) answer {
 	in := &q.wire.in
 	if info.First == (in.job != nil) {
 		return sh.outOfPlace(p, q)
@@ -182,7 +182,7 @@ func (sh *shard) executePacket(p *port, q *qp, info *packet.Info) answer {
 }
 
 // outOfPlace refuses a packet that does not fit its place in a message.
-func (sh *shard) outOfPlace(p *port, q *qp) answer {
+func (sh *receiver) outOfPlace(p *port, q *qp) answer {
 	j := sh.scratch.job
 	j.reset(head{})
 	j.peer = q
@@ -191,7 +191,7 @@ func (sh *shard) outOfPlace(p *port, q *qp) answer {
 }
 
 // badLength refuses a packet whose payload is longer or shorter than its place in a message allows.
-func (sh *shard) badLength(p *port, q *qp, want uint64) answer {
+func (sh *receiver) badLength(p *port, q *qp, want uint64) answer {
 	j := sh.scratch.job
 	j.reset(head{})
 	j.peer = q
@@ -210,12 +210,12 @@ func (p *port) owe(q *qp) {
 // acknowledgeAll sends the acknowledgements that are owed, as far as the ring has room. One
 // acknowledges all packets before it. It must not overtake an answer, nor name the PSN of one: a
 // requester may take it for an answer that was lost. Soft-RoCE seems to.
-func (p *port) acknowledgeAll() {
+func (sh *wires) acknowledgeAll(p *port) {
 	kept := p.acks[:0]
 	for _, w := range p.acks {
 		switch {
 		case w.q.wire != w || !w.in.owed: // q was reset, or is in error
-		case w.in.due > 0 || !w.sendACK(w.in.data):
+		case w.in.due > 0 || !sh.sendACK(w, w.in.data):
 			kept = append(kept, w)
 		default:
 			w.in.owed = false
@@ -226,10 +226,12 @@ func (p *port) acknowledgeAll() {
 }
 
 // sendNAK sends a NAK for the packet that is expected, and reports whether there was room.
-func (sh *shard) sendNAK(q *qp, syndrome uint8) bool { return sh.sendAETH(q, syndrome, q.wire.in.psn) }
+func (sh *receiver) sendNAK(q *qp, syndrome uint8) bool {
+	return sh.sendAETH(q, syndrome, q.wire.in.psn)
+}
 
 // sendAETH sends an acknowledgement.
-func (sh *shard) sendAETH(q *qp, syndrome uint8, psn uint32) bool {
+func (sh *wires) sendAETH(q *qp, syndrome uint8, psn uint32) bool {
 	w := q.wire
 	op := packet.MakeOpcode(q.service(), packet.Acknowledge)
 	info := op.Info()
@@ -248,26 +250,26 @@ func (sh *shard) sendAETH(q *qp, syndrome uint8, psn uint32) bool {
 
 // takeUnreliable serves a packet on an unreliable connection. A gap loses the message under way,
 // and everything up to the next message.
-func (sh *shard) takeUnreliable(p *port, q *qp, info *packet.Info) {
+func (sh *receiver) takeUnreliable(p *port, q *qp, info *packet.Info) {
 	sh.established(q)
 	in := &q.wire.in
 	if p.bth.PSN != in.psn {
 		p.stats.Gaps++
-		in.dropMessage(sh)
+		sh.dropMessage(in)
 	}
 	in.psn = packet.AddPSN(p.bth.PSN, 1)
 	if info.First {
-		in.dropMessage(sh)
+		sh.dropMessage(in)
 	} else if in.job == nil {
 		return
 	}
 	if !info.Payload || sh.takeData(p, q, info) != answerACK {
-		in.dropMessage(sh)
+		sh.dropMessage(in)
 	}
 }
 
 // dropMessage forgets the message under way.
-func (in *responder) dropMessage(sh *shard) {
+func (sh *mover) dropMessage(in *inbound) {
 	if in.job != nil {
 		sh.dismissJob(in.job)
 		in.job = nil
@@ -279,7 +281,7 @@ func (in *responder) dropMessage(sh *shard) {
 }
 
 // begin fills the scratch job with the request of a packet that begins a message.
-func (sh *shard) begin(p *port, q *qp, info *packet.Info, op wqe.Opcode) *job {
+func (sh *receiver) begin(p *port, q *qp, info *packet.Info, op wqe.Opcode) *job {
 	j := sh.scratch.job
 	j.reset(head{})
 	j.peer = q

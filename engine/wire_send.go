@@ -11,11 +11,11 @@ import (
 )
 
 // sendMessage continues to send message at, and reports whether all its packets were sent.
-func (sh *shard) sendMessage(q *qp, bytes *int) (done int, all bool) {
+func (sh *sender) sendMessage(q *qp, bytes *int) (done int, all bool) {
 	r := &q.wire.out
 	m := r.message(r.at)
 	if r.job != nil && !sh.current(r.job) {
-		r.dropJob(sh)
+		sh.dropJob(r)
 	}
 	if r.job == nil {
 		j := sh.judgeAgain(q, m, r.at == r.first)
@@ -29,7 +29,7 @@ func (sh *shard) sendMessage(q *qp, bytes *int) (done int, all bool) {
 	}
 	done, all = sh.sendPackets(q, m, bytes)
 	if !all {
-		r.keepScratch(sh, m)
+		sh.keepScratch(r, m)
 	}
 	return done, all
 }
@@ -45,7 +45,7 @@ func (j *job) skip(n uint64) {
 // judgeAgain judges the WQE of a message again, because a packet of it is to be sent again or
 // its answer has come. It returns nil if that is not possible. If the message is the oldest, its
 // WQE has failed then.
-func (sh *shard) judgeAgain(q *qp, m *message, oldest bool) *job {
+func (sh *sender) judgeAgain(q *qp, m *message, oldest bool) *job {
 	done := q.sq.done
 	q.sq.done = m.index
 	sh.snapshot(q)
@@ -74,7 +74,7 @@ func (sh *shard) judgeAgain(q *qp, m *message, oldest bool) *job {
 
 // sendPackets sends packets of a message from number sent on, while there is room and budget, and
 // reports whether the last one was sent.
-func (sh *shard) sendPackets(q *qp, m *message, bytes *int) (done int, all bool) {
+func (sh *sender) sendPackets(q *qp, m *message, bytes *int) (done int, all bool) {
 	w := q.wire
 	r := &w.out
 	for r.sent < m.psns {
@@ -109,7 +109,7 @@ func (sh *shard) sendPackets(q *qp, m *message, bytes *int) (done int, all bool)
 	}
 	r.at++
 	r.sent = 0
-	r.dropJob(sh)
+	sh.dropJob(r)
 	if !q.reliable() {
 		r.first++
 		return done, sh.finishMessage(q, m)
@@ -118,7 +118,7 @@ func (sh *shard) sendPackets(q *qp, m *message, bytes *int) (done int, all bool)
 }
 
 // sendData sends one packet of a SEND or a WRITE.
-func (sh *shard) sendData(q *qp, m *message, bytes *int) bool {
+func (sh *sender) sendData(q *qp, m *message, bytes *int) bool {
 	w := q.wire
 	i := w.out.sent
 	j := w.out.job
@@ -176,7 +176,7 @@ func (w *wire) putExtensions(h []byte, info *packet.Info, m *message, j *job, of
 // responder counts each as a READ, and allows max_rd_atomic of them. When a part is asked for
 // again, the request ends where the part ends: a responder takes no request of which it has
 // executed one half before.
-func (sh *shard) sendAsk(q *qp, m *message) (n uint32, ok bool) {
+func (sh *sender) sendAsk(q *qp, m *message) (n uint32, ok bool) {
 	w := q.wire
 	r := &w.out
 	op := packet.MakeOpcode(q.service(), operationOf(m.head.opcode(), true, true))
@@ -247,7 +247,7 @@ func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
 // transfer moves the next n bytes of j. It adds to sched.effort what pieces cost besides their
 // bytes, because a packet can have thousands of pieces. If some memory cannot be reached, it returns false, and
 // sh.scratch.gap says which.
-func (sh *shard) transfer(j *job, n uint64) bool {
+func (sh *mover) transfer(j *job, n uint64) bool {
 	end := j.moved + n
 	if !j.src.unmapped && !j.dst.unmapped {
 		var at footing
@@ -280,9 +280,9 @@ func (sh *shard) transfer(j *job, n uint64) bool {
 
 // localGap is called when local memory of a message cannot be reached. The message fails when all
 // earlier ones have completed; until then the queue waits.
-func (sh *shard) localGap(q *qp, j *job, m *message) {
+func (sh *sender) localGap(q *qp, j *job, m *message) {
 	r := &q.wire.out
-	r.dropJob(sh)
+	sh.dropJob(r)
 	if r.message(r.first) != m {
 		return
 	}
@@ -295,7 +295,7 @@ func (sh *shard) localGap(q *qp, j *job, m *message) {
 }
 
 // finishMessage completes a message. It returns false if the queue is in error afterwards.
-func (sh *shard) finishMessage(q *qp, m *message) bool {
+func (sh *sender) finishMessage(q *qp, m *message) bool {
 	count := &q.client.count
 	count[control.CounterWQEs]++
 	count[control.CounterBytes] += m.total

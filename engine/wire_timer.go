@@ -114,7 +114,7 @@ func (w *wheel) disarm(t *timer) {
 }
 
 // expireTimers lets the timers run out whose deadlines have passed, and returns how many did.
-func (sh *shard) expireTimers(now uint64) (done int) {
+func (sh *wires) expireTimers(now uint64) (done int) {
 	w := &sh.timers
 	if now < w.due {
 		return 0
@@ -151,7 +151,7 @@ func (sh *shard) expireTimers(now uint64) (done int) {
 }
 
 // nextDeadline returns the earliest deadline of a queue pair of this shard, or the largest number.
-func (sh *shard) nextDeadline(now uint64) uint64 {
+func (sh *threadLoop) nextDeadline(now uint64) uint64 {
 	next := ^uint64(0)
 	if sh.timers.armed == 0 {
 		return next
@@ -171,7 +171,7 @@ func (sh *shard) nextDeadline(now uint64) uint64 {
 }
 
 // startTimer starts q's timer anew, because packets are on the way.
-func (sh *shard) startTimer(w *wire) {
+func (sh *wires) startTimer(w *wire) {
 	if t := w.q.attr.Timeout; t != 0 {
 		if w.timeout != t {
 			w.timeout, w.patience = t, clock.Cycles(4096*time.Nanosecond<<t)
@@ -190,7 +190,7 @@ const longerTries = 2
 
 // notReady waits before the oldest message is sent again, because its responder has no receive. While it
 // waits, another RNR NAK is the answer of a packet that the link has repeated, and counts for nothing.
-func (sh *shard) notReady(q *qp, code uint8) {
+func (sh *wires) notReady(q *qp, code uint8) {
 	w := q.wire
 	r := &w.out
 	if r.first == r.last || r.paused {
@@ -215,7 +215,7 @@ func (sh *shard) notReady(q *qp, code uint8) {
 }
 
 // timedOut is called when q's timer has run out.
-func (sh *shard) timedOut(q *qp) {
+func (sh *wires) timedOut(q *qp) {
 	w := q.wire
 	r := &w.out
 	if r.paused {

@@ -72,7 +72,7 @@ func BenchmarkUCX(b *testing.B) {
 					c.bytes = 0
 				}
 				c.run(b)
-				b.ReportMetric(float64(p.q.wire.port.Stats().Resent), "resent")
+				b.ReportMetric(float64(p.h.rig.handle(p.q.wire.port).Stats().Resent), "resent")
 			})
 		}
 	}

@@ -42,7 +42,7 @@ func (r *rig) newUCX(ends *[2]*ucx.Carrier, common ucx.Config) *cable {
 			} else {
 				cfg.Connect = []string{address}
 			}
-			dev := &portKeeper{poolNode: poolNode{nicDevice{r.e.Engine}, uint64(i + 1)}, cfg: &ports[i]}
+			dev := &portKeeper{poolNode: poolNode{nicDevice{r.d}, uint64(i + 1)}, cfg: &ports[i]}
 			var err error
 			if ends[i], err = ucx.Open(context.Background(), dev, cfg); err != nil {
 				r.Error(err)
@@ -60,7 +60,7 @@ func (r *rig) newUCX(ends *[2]*ucx.Carrier, common ucx.Config) *cable {
 		})
 		path, ok := carrier.Route(nic.Address{GUID: uint64(2 - i)})
 		require.True(r, ok)
-		c.ports[i], c.paths[i] = path.Port.(*port), path
+		c.ports[i], c.paths[i] = path.Port.(*portHandle), path
 	}
 	seen := uint64(0)
 	c.await = func() (n int) {

@@ -29,7 +29,7 @@ type membership struct {
 	used   int // its XSRQs and targets in the domain
 }
 
-func (c *client) openXRCD(_ *control.Empty, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) openXRCD(_ *control.Empty, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	c.e.lastXRCD++
 	d := &xrcd{num: c.e.lastXRCD, members: make(map[*client]*membership)}
 	if err := c.joinXRCD(d); err != nil {
@@ -40,7 +40,7 @@ func (c *client) openXRCD(_ *control.Empty, _ requestMemory, _ *control.Reply) (
 }
 
 // JoinXRCD opens a domain that another client has opened.
-func (c *client) JoinXRCD(n uint32) (err error) {
+func (c *caller) JoinXRCD(n uint32) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -57,35 +57,35 @@ func (c *client) JoinXRCD(n uint32) (err error) {
 	return err
 }
 
-func (c *client) joinXRCD(d *xrcd) error {
+func (c *caller) joinXRCD(d *xrcd) error {
 	if _, err := c.take("XRC domains", len(c.xrcds), c.e.cfg.Limits.PDs, pdCost); err != nil {
 		return err
 	}
-	if d.members[c] == nil {
+	if d.members[c.client] == nil {
 		for other := range d.members {
 			if c.linked > 0 {
-				other.follow(c.shard) // c has to stay where the ports are
+				c.r.follow(other, c.shard) // c has to stay where the ports are
 			} else {
-				c.follow(other.shard)
+				c.r.follow(c.client, other.shard)
 			}
 			break
 		}
-		d.members[c] = new(membership)
+		d.members[c.client] = new(membership)
 		c.xrcds[d.num] = d
 	}
-	d.members[c].opened++
+	d.members[c.client].opened++
 	return nil
 }
 
 // follow moves c to a shard, and with it all clients that it shares a domain with.
-func (c *client) follow(to *shard) {
+func (e *runner) follow(c *client, to *shard) {
 	if c.shard == to {
 		return
 	}
-	c.move(to)
+	e.move(c, to)
 	for _, d := range c.xrcds {
 		for other := range d.members {
-			other.follow(to)
+			e.follow(other, to)
 		}
 	}
 }
@@ -100,31 +100,31 @@ func (c *client) shares() bool {
 	return false
 }
 
-func (c *client) closeXRCD(m *control.XRCD, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) closeXRCD(m *control.XRCD, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	d := c.xrcds[m.XRCDN]
 	if d == nil {
 		return nil, notFound("XRC domain", m.XRCDN)
 	}
-	if mine := d.members[c]; mine.opened == 1 && mine.used > 0 {
+	if mine := d.members[c.client]; mine.opened == 1 && mine.used > 0 {
 		return nil, busy("XRC domain", m.XRCDN, mine.used, "queue", "queues")
 	}
 	c.leaveXRCD(d)
 	return &control.Empty{}, nil
 }
 
-func (c *client) leaveXRCD(d *xrcd) {
+func (c *caller) leaveXRCD(d *xrcd) {
 	c.refund(pdCost)
-	if d.members[c].opened--; d.members[c].opened > 0 {
+	if d.members[c.client].opened--; d.members[c.client].opened > 0 {
 		return
 	}
-	delete(d.members, c)
+	delete(d.members, c.client)
 	delete(c.xrcds, d.num)
 	if len(d.members) == 0 {
 		delete(c.e.xrcds, d.num)
 	}
 }
 
-func (c *client) createXSRQ(m *control.XSRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) createXSRQ(m *control.XSRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	d, q := c.xrcds[m.XRCDN], c.cqs[m.CQN]
 	switch {
 	case d == nil:
@@ -142,7 +142,7 @@ func (c *client) createXSRQ(m *control.XSRQ, _ requestMemory, _ *control.Reply) 
 	}
 	s.xrcd, s.cq, s.uidx = d, q, m.UserIndex
 	q.users++
-	d.members[c].used++
+	d.members[c.client].used++
 	return &control.SRQN{SRQN: s.num}, nil
 }
 
@@ -158,7 +158,7 @@ func (s *srq) leaveDomain() {
 // createTarget makes a queue pair that has only what the device needs of every queue pair:
 // empty queues in the device's own memory. Its PD is one that no key has, and its CQs get no
 // completions.
-func (c *client) createTarget(m *control.XRCD, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) createTarget(m *control.XRCD, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	d := c.xrcds[m.XRCDN]
 	if d == nil {
 		return nil, notFound("XRC domain", m.XRCDN)
@@ -167,12 +167,12 @@ func (c *client) createTarget(m *control.XRCD, _ requestMemory, _ *control.Reply
 		return nil, err
 	}
 	rec, none := make([]byte, 8), new(cq)
-	q := &qp{client: c, pd: new(pd), transport: control.QPTypeXRC, xrcd: d, xrc: new(extended),
+	q := &qp{client: c.client, pd: new(pd), transport: control.QPTypeXRC, xrcd: d, xrc: new(extended),
 		sq: sendQueue{blocks: oneBlock(), cq: none, record: shm.BE32At(rec, 4)},
 		rq: receiveQueue{cq: none, record: shm.BE32At(rec, 0)},
 	}
 	c.addQP(q)
-	d.members[c].used++
+	d.members[c.client].used++
 	return &control.QPN{QPN: q.num}, nil
 }
 
@@ -181,7 +181,7 @@ func oneBlock() shm.Ring { return shm.RingOf(new(shm.Block)[:]) }
 
 // openTarget lets c use a target of another client. Each client that has a target is charged
 // for it, because each may be the last one.
-func (c *client) openTarget(m *control.Target, _ requestMemory, _ *control.Reply) (control.Message, error) {
+func (c *caller) openTarget(m *control.Target, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	d, q := c.xrcds[m.XRCDN], c.e.qps[m.QPN]
 	switch {
 	case d == nil:
@@ -195,8 +195,8 @@ func (c *client) openTarget(m *control.Target, _ requestMemory, _ *control.Reply
 		return nil, err
 	}
 	c.qps[q.num] = q
-	q.xrc.others = append(q.xrc.others, c)
-	d.members[c].used++
+	q.xrc.others = append(q.xrc.others, c.client)
+	d.members[c.client].used++
 	return &control.Empty{}, nil
 }
 
@@ -245,7 +245,7 @@ func (q *qp) event(kind control.EventKind) {
 }
 
 // addQP gives a new queue pair its number, and adds it to its client and to the device.
-func (c *client) addQP(q *qp) {
+func (c *caller) addQP(q *qp) {
 	q.num = numbers.Next(c.e.numbers.qp, c.e.qps)
 	c.e.serial++
 	q.serial = c.e.serial

@@ -12,7 +12,7 @@ import (
 
 // nameSRQ finds the XSRQ that a request to a target names, and makes it the one from which j
 // takes receives.
-func (sh *shard) nameSRQ(q *qp, j *job) answer {
+func (sh *responder) nameSRQ(q *qp, j *job) answer {
 	p, n := j.peer, j.request.srqn
 	if p.xrcd == nil {
 		sh.explainRequester(q, j, codes.PeerTransport, "peer QP %#06x is an XRC queue pair that sends; one that receives (XRC_RECV) is needed", p.num)

@@ -391,7 +391,7 @@ func TestXRCDomains(t *testing.T) {
 
 			// The target outlives the client that has made it, and works for the others.
 			_ = b.c.Close()
-			require.Same(t, c.c, x.q.q.client)
+			require.Same(t, c.c.client, x.q.q.client)
 			own.toState(control.StateRST)
 			x.p.toState(control.StateRST)
 			x.p.sent = 0
@@ -406,7 +406,7 @@ func TestXRCDomains(t *testing.T) {
 			require.Equal(t, cqe.StatusSuccess, x.p.scq.all()[1].Status)
 			last := d.openTarget(x.domain, own)
 			own.destroy()
-			require.Same(t, d.c, last.q.client)
+			require.Same(t, d.c.client, last.q.client)
 			c.refused(control.CodeNotFound, "QP", control.OpQueryQP, &control.QPN{QPN: own.num}, nil)
 			last.destroy()
 			require.Nil(t, r.e.qps[own.num])

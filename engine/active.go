@@ -243,7 +243,7 @@ func (sh *threadLoop) visitClients() (done int) {
 func (sh *threadLoop) visitClient(c *client) (done int) {
 	visits, wqes, bytes := aloneVisits, sh.sched.alone.wqes, sh.sched.alone.bytes
 	if int32(sh.sched.rivalsUntil-sh.sched.turn) > 0 {
-		visits, wqes, bytes = rivalVisits, sh.cfg.Burst, sh.cfg.Slice
+		visits, wqes, bytes = rivalVisits, sh.cfg.burst, sh.cfg.slice
 	}
 	for visits = min(visits, len(c.sched.warm)); visits > 0 && c.sched.next < len(c.sched.warm); visits-- {
 		q := c.sched.warm[c.sched.next]

@@ -46,7 +46,7 @@ func (sh *threadLoop) forgetClient(c *client) {
 func (e *runner) bringTogether(q, p *qp) {
 	a, b := q.client, p.client
 	from, to := a.shard, b.shard
-	if from == to || e.cfg.Stay {
+	if from == to || e.cfg.stay {
 		return
 	}
 	aMoves, bMoves := !e.tied(a, to), !e.tied(b, from)

@@ -87,7 +87,7 @@ func (sh *executor) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 		return 0 // the register is being overwritten; the record will announce the WQE
 	}
 	*seen = first
-	if done, sh.sched.spent = sh.fastPathFrom(q, shm.RingOf(sh.scratch.block), 1, sh.cfg.Slice); done > 0 {
+	if done, sh.sched.spent = sh.fastPathFrom(q, shm.RingOf(sh.scratch.block), 1, sh.cfg.slice); done > 0 {
 		q.sq.ahead++
 		f.next, f.hot = half^1, hotVisits
 	}

@@ -71,9 +71,9 @@ const datagramBudget = (grhSize + maxDatagram) * dearest
 // burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, or the next WQE has to wait. n is the number of blocks that are announced.
 func (sh *executor) burst(q *qp, n uint16) (done int) {
-	bytes := sh.cfg.Slice
+	bytes := sh.cfg.slice
 	sh.sched.effort = 0
-	for done < sh.cfg.Burst && n > 0 && bytes > 0 {
+	for done < sh.cfg.burst && n > 0 && bytes > 0 {
 		j := q.job
 		if j != nil && !sh.resumeJob(q) {
 			done++
@@ -83,7 +83,7 @@ func (sh *executor) burst(q *qp, n uint16) (done int) {
 			j = nil
 		}
 		if j == nil {
-			if k, cost := sh.fastPath(q, min(int(n), sh.cfg.Burst-done), bytes); k > 0 {
+			if k, cost := sh.fastPath(q, min(int(n), sh.cfg.burst-done), bytes); k > 0 {
 				done += k
 				n -= uint16(k)
 				bytes -= cost
@@ -133,7 +133,7 @@ func (sh *executor) burst(q *qp, n uint16) (done int) {
 			break
 		}
 	}
-	sh.sched.spent = sh.cfg.Slice - bytes
+	sh.sched.spent = sh.cfg.slice - bytes
 	return done
 }
 
@@ -144,9 +144,9 @@ func (sh *executor) move(q *qp, j *job, budget int) (used int) {
 	case len(sh.dma.workers) > 0 && j.total >= sh.dma.sizes.transfer && q.transport != control.QPTypeUD:
 		return sh.offload(q, j, budget)
 	case j.total >= sh.dma.beyond:
-		return j.move(budget, &q.client.copier)
+		return moveJob(j, budget, &q.client.copier)
 	}
-	return j.move(budget, nil)
+	return moveJob(j, budget, nil)
 }
 
 // finish completes a WQE whose bytes have all been moved. If the WQE used a receive of the

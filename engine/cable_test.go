@@ -95,7 +95,7 @@ func (r *rig) newCable(cfg nic.PortConfig, f *fates) *cable {
 		if cfg.MTU == 0 {
 			cfg.MTU = 4096
 		}
-		p, err := nicDevice{r.d}.AddPort(cfg)
+		p, err := r.d.nic().AddPort(cfg)
 		require.NoError(r, err)
 		p.SetUp(true)
 		c.ports[i] = p.(*portHandle)

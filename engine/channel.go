@@ -22,7 +22,7 @@ type channel struct {
 }
 
 func (c *caller) createChannel(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
-	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels, 0)
+	id, err := c.take("completion channels", len(c.channels), c.e.cfg.limits.Channels, 0)
 	if err != nil {
 		return nil, err
 	}

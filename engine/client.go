@@ -84,10 +84,10 @@ type clientWake struct {
 }
 
 // attachLocal returns a new client that is part of this process. The log uses name for it.
-func (e *runner) attachLocal(name string) (*caller, error) { return e.attachLocalWith(name, nil) }
+func (e nicDevice) attachLocal(name string) (*caller, error) { return e.attachLocalWith(name, nil) }
 
 // attachLocalWith is attachLocal with UAR pages in memory that registers makes, if it is not nil.
-func (e *runner) attachLocalWith(name string, registers func(size int) (*shm.Region, error)) (*caller, error) {
+func (e nicDevice) attachLocalWith(name string, registers func(size int) (*shm.Region, error)) (*caller, error) {
 	create := shm.CreateSealed
 	if shm.RaceEnabled {
 		// The race detector does not watch mapped memory; see package shm.
@@ -106,7 +106,7 @@ func (e *runner) attachLocalWith(name string, registers func(size int) (*shm.Reg
 
 // attach returns a new client. create makes the client's UAR pages, and createReadOnly makes
 // its status page. If the client is in another process, it must be able to map these pages.
-func (e *runner) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*caller, error) {
+func (e nicDevice) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*caller, error) {
 	e.fillHosted(&hosted)
 	if err := e.ledger.Take(uid, clientCharge); err != nil {
 		return nil, err
@@ -175,10 +175,10 @@ const portion = 64
 // any more.
 func (c *caller) destroySome() (regions []*region, more bool) {
 	left := portion
-	destroy(c.qps, func(q *qp) { c.loop().leaveQP(q, c.client) }, &left)
-	destroy(c.mrs, c.loop().removeKey, &left)
-	destroy(c.srqs, c.loop().removeSRQ, &left)
-	destroy(c.cqs, c.loop().removeCQ, &left)
+	destroy(c.qps, c.leaveQP, &left)
+	destroy(c.mrs, c.removeKey, &left)
+	destroy(c.srqs, c.removeSRQ, &left)
+	destroy(c.cqs, c.removeCQ, &left)
 	if left == 0 {
 		return nil, true
 	}

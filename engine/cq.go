@@ -106,7 +106,7 @@ func (c *caller) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 		// if the memory has no page, and the request is then refused.
 		armWord.Publish(neverArmed)
 	}
-	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs, cqCost); err != nil {
+	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.limits.CQs, cqCost); err != nil {
 		return nil, err
 	}
 	q := &cq{
@@ -141,11 +141,12 @@ func (c *caller) destroyCQ(m *control.CQN, _ requestMemory, _ *control.Reply) (c
 		return nil, busy("CQ", m.CQN, q.users, "queue pair", "queue pairs")
 	}
 	delete(c.cqs, m.CQN)
-	c.loop().removeCQ(q)
+	c.removeCQ(q)
 	return &control.Empty{}, nil
 }
 
-func (sh *threadLoop) removeCQ(q *cq) {
+func (c *caller) removeCQ(q *cq) {
+	sh := c.loop()
 	delete(sh.cqs, q.num)
 	sh.watchdog.owners.drop(uint64(q.num) | atCQ)
 	q.client.refund(cqCost)

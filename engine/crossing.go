@@ -3,8 +3,6 @@
 package engine
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/ticketlock"
@@ -57,25 +55,6 @@ const (
 	crossPause    = 2 * time.Microsecond
 	crossVisits   = 4
 )
-
-// checkCores refuses cores that the shards cannot run on.
-func (c *Config) checkCores() error {
-	if c.CPUs != nil && c.Cores != nil {
-		return fmt.Errorf("%w: CPUs %v and Cores %v; CPUs is for an engine with one thread", ErrCPUs, c.CPUs, c.Cores)
-	}
-	if c.DMACores != nil && len(c.Cores) > 1 {
-		return fmt.Errorf("%w: Cores %v and DMACores %v; DMA cores help one thread only", ErrCPUs, c.Cores, c.DMACores)
-	}
-	for i, core := range c.Cores {
-		if slices.Contains(c.Cores[:i], core) {
-			return fmt.Errorf("%w: core %d is named twice in %v; each gets one thread", ErrCPUs, core, c.Cores)
-		}
-	}
-	if c.Cores != nil && len(c.Cores) == 0 {
-		return fmt.Errorf("%w: Cores is empty; at least one is needed", ErrCPUs)
-	}
-	return nil
-}
 
 // acquire takes this shard's ticket lock before the shard works, and release gives the lock
 // back. In an engine with one shard both do nothing.
@@ -138,7 +117,7 @@ func (sh *threadLoop) burstCrossing(q *qp, n uint16) (done int) {
 		done = 1
 	}
 	if q.postponed {
-		sh.sched.spent = sh.cfg.Slice
+		sh.sched.spent = sh.cfg.slice
 	}
 	return done
 }

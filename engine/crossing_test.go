@@ -32,7 +32,7 @@ func newShards(t testing.TB, cfg Config) *rig {
 func (r *rig) shuffle(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	r.pick = func() int { return rng.IntN(len(r.d.loops)) }
-	r.e.cfg.Stay = true
+	r.e.cfg.stay = true
 	for _, l := range r.d.loops {
 		l.refuse = func() bool { return rng.IntN(2) == 0 }
 	}
@@ -84,7 +84,7 @@ func TestShardsRunAndEnd(t *testing.T) {
 // peer in another shard moves to that shard, unless another connection ties it.
 func TestClientsComeTogether(t *testing.T) {
 	r := newShards(t, Config{})
-	r.e.cfg.Stay = false
+	r.e.cfg.stay = false
 	a, b, c, d := r.host("a"), r.host("b"), r.host("c"), r.host("d")
 	shard := func(h *host) int { return h.c.shard.number }
 	require.Equal(t, []int{0, 1, 0, 1}, []int{shard(a), shard(b), shard(c), shard(d)})

@@ -40,7 +40,7 @@ func (c *caller) createDCT(m *control.DCT, _ requestMemory, _ *control.Reply) (c
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "DCT: user index %#x; 24 bits are possible", m.UserIndex)
 	}
-	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
 	rec := make([]byte, 8)

@@ -20,13 +20,19 @@ import (
 // charged. So a user has one share, whichever protocols its programs use.
 
 func init() {
-	nic.Register(func(e any) nic.Device { return nicDevice{e.(*Engine)} })
+	nic.Register(func(e any) nic.Device { return e.(*Engine).nic() })
 }
 
 // nicDevice implements nic.Device and nic.Probe.
-type nicDevice struct{ *Engine }
+type nicDevice struct{ *runner }
 
 var _ nic.Probe = nicDevice{}
+
+// nic returns the device as servers see it.
+func (e *Engine) nic() nicDevice { return nicDevice{e.runner} }
+
+// GUID returns the number that identifies this device.
+func (d nicDevice) GUID() uint64 { return d.guid }
 
 func (d nicDevice) AttachLocal(name string, registers func(size int) (*shm.Region, error)) (nic.Client, error) {
 	c, err := d.attachLocalWith(name, registers)

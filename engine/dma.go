@@ -21,7 +21,7 @@ var usualOffloadSizes = offloadSizes{transfer: 256 << 10, piece: 4 << 10}
 // ring is for other clients.
 const clientTasks = workerRing / 2
 
-// offload is job.move with workers. A piece that was given to a worker counts as moved.
+// offload is moveJob with workers. A piece that was given to a worker counts as moved.
 // offload copies short pieces itself. From now on the job stays with q.
 //
 // A scattered destination is written in order, because its pieces may overlap. So all pieces
@@ -57,15 +57,16 @@ func (sh *mover) assign(j *job, c *client, dst, src []byte) bool {
 	if c.offloaded >= clientTasks*len(sh.dma.workers) {
 		return false
 	}
-	w := sh.dma.workers[0]
-	for _, other := range sh.dma.workers[1:] {
-		if other.given-other.seen < w.given-w.seen {
-			w = other
+	n := 0
+	for i, other := range sh.dma.workers {
+		if w := sh.dma.workers[n]; other.given-other.seen < w.given-w.seen {
+			n = i
 		}
 	}
 	if j.offloaded > 0 && j.dst.scattered() {
-		w = j.lastWorker
+		n = j.lastWorker
 	}
+	w := sh.dma.workers[n]
 	if w.given-w.seen == workerRing {
 		return false
 	}
@@ -74,7 +75,7 @@ func (sh *mover) assign(j *job, c *client, dst, src []byte) bool {
 	r.keys[0], r.keys[1] = j.dst.touched()
 	r.keys[2], r.keys[3] = j.src.touched()
 	w.given++
-	j.lastWorker = w
+	j.lastWorker = n
 	j.offloaded++
 	c.offloaded++
 	r.state.Store(taskGiven)
@@ -166,7 +167,7 @@ func (r *copyTask) waitDone() {
 
 // useWorkers starts workers on the DMA cores; end stops them.
 func (sh *mover) useWorkers() (end func(), err error) {
-	workers, stop, err := startWorkers(sh.cfg.DMACores)
+	workers, stop, err := startWorkers(sh.cfg.dmaCores)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@
 //     chooses the NAK: badRemote (responder_fault.go). The requester turns the NAK into a
 //     syndrome: answered (requester.go). If the peer is not ready, the queue stalls: wait,
 //     retry (stall.go).
-//  6. The bytes are moved: by move (burst.go, job.go), by offload (dma.go) if workers copy
+//  6. The bytes are moved: by move (burst.go), moveJob (job.go), by offload (dma.go) if workers copy
 //     them, or by moveUnmapped (unmapped.go) if some of the memory is not mapped by the
 //     device. A transfer that is longer than the budget is kept as a job of the queue and
 //     continued in later visits: keepJob, resumeJob (job.go).
@@ -74,7 +74,8 @@
 //
 // The device and its threads:
 //
-//   - config.go, engine.go: Config and Limits; Engine, New, Step
+//   - config.go, config_check.go, engine.go: Config and Limits; Engine, New, Step
+//   - settings.go: what the device keeps of its configuration
 //   - engine_other.go: New where there is no device
 //   - layers.go: the layers of a thread, each of which knows only those below it
 //   - shard.go: a shard, which is one thread of the device and its clients; its Step

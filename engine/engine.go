@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -46,7 +45,7 @@ type Engine struct{ *runner }
 // A device is the state that all threads share. It changes only between steps, while no
 // shard works; see crossing.go.
 type device struct {
-	cfg    Config
+	cfg    settings
 	guid   uint64
 	shards []*shard // one or more; the first serves the mailbox
 
@@ -109,7 +108,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		return nil, err
 	}
 	e := &device{
-		cfg:     cfg,
+		cfg:     cfg.settings(),
 		guid:    binary.LittleEndian.Uint64(b[:]),
 		keys:    newKeyTable(random),
 		qps:     make(map[uint32]*qp),
@@ -124,7 +123,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		explained: explanationLines(),
 	}
 	e.bulletin.users = users{e.ledger.Payer, userns.Read()}
-	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), cgroup.CPUQuota(systemRoot), e.journal)
+	e.cfg.idle = idlePolicy(idle(cfg.Idle), cpu.CanMonitor(), cgroup.CPUQuota(systemRoot), e.journal)
 	r := &runner{device: e}
 	for n := range max(1, len(cfg.Cores)) {
 		sh := newLoop(r, n)
@@ -133,31 +132,6 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	e.numbers.qp, e.numbers.cq, e.numbers.srq = numbers.New(random), numbers.New(random), numbers.New(random)
 	e.publishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step
 	return &Engine{r}, nil
-}
-
-// fill sets each number that is 0 to its default, and refuses one that is too small.
-func (c *Config) fill() error {
-	l, d := &c.Limits, &DefaultLimits
-	for _, f := range []struct {
-		name       string
-		value      *int
-		least, def int
-	}{
-		{"Burst", &c.Burst, 1, 32}, {"Slice", &c.Slice, wqe.BlockSize, 64 << 10},
-		{"Limits.Regions", &l.Regions, 1, d.Regions}, {"Limits.PDs", &l.PDs, 1, d.PDs}, {"Limits.MRs", &l.MRs, 1, d.MRs},
-		{"Limits.CQs", &l.CQs, 1, d.CQs}, {"Limits.QPs", &l.QPs, 1, d.QPs}, {"Limits.Channels", &l.Channels, 1, d.Channels},
-	} {
-		switch {
-		case *f.value == 0:
-			*f.value = f.def
-		case *f.value < f.least:
-			return fmt.Errorf("engine: %s %d; at least %d, or 0 for %d", f.name, *f.value, f.least, f.def)
-		}
-	}
-	if l.Bytes == 0 {
-		l.Bytes = d.Bytes
-	}
-	return nil
 }
 
 // Step visits the queues that have had work lately, one after another. For each of them it
@@ -178,8 +152,8 @@ func (e *Engine) Step() (done int) {
 func (e *Engine) GUID() uint64 { return e.guid }
 
 // welcome returns the answer to a hello: the device's identity and limits.
-func (e *runner) welcome(features uint64) *control.Welcome {
-	l := e.cfg.Limits
+func (e nicDevice) welcome(features uint64) *control.Welcome {
+	l := e.cfg.limits
 	return &control.Welcome{
 		Major: control.Major, Minor: control.Minor,
 		UARPages: uarPages, Features: features, GUID: e.guid,

@@ -38,7 +38,7 @@ func (sh *queues) receiveError(p *qp, s cqe.Syndrome) {
 // budget of a step. It flushes WQEs that were announced before the error and WQEs announced
 // since, and also unsignaled WQEs.
 func (sh *queues) flush(q *qp) (done int) {
-	for n := sh.pending(q); n > 0 && done < sh.cfg.Burst; done++ {
+	for n := sh.pending(q); n > 0 && done < sh.cfg.burst; done++ {
 		if !sh.snapshotHead(q) {
 			break
 		}
@@ -54,7 +54,7 @@ func (sh *queues) flush(q *qp) (done int) {
 	if q.rq.srq != nil || q.attr.State == control.StateSQE {
 		return done // receives of an SRQ stay in it, and SQE stops the send queue only
 	}
-	for n := q.posted(); n > 0 && done < sh.cfg.Burst; done++ {
+	for n := q.posted(); n > 0 && done < sh.cfg.burst; done++ {
 		sh.receiveError(q, cqe.Flush)
 		n--
 	}

@@ -264,7 +264,7 @@ func FuzzEngineControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		x := newTarget(t)
 		p, q := pair(x.a, x.b)
-		c, err := x.d.attachLocal("fuzzer")
+		c, err := x.d.nic().attachLocal("fuzzer")
 		if err != nil {
 			t.Fatal(err)
 		}

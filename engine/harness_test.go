@@ -210,7 +210,7 @@ func (r *rig) host(name string) *host {
 	r.Helper()
 	h := &host{rig: r, base: 0x7000_0000_0000}
 	var err error
-	h.c, err = r.d.attachLocal(name)
+	h.c, err = r.d.nic().attachLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
 	size := regionSize

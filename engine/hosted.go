@@ -17,7 +17,7 @@ import (
 // requests on their behalf (internal/nic).
 
 // fillHosted sets the fields of h whose zero value leaves the choice to the engine.
-func (e *runner) fillHosted(h *nic.Hosted) {
+func (e nicDevice) fillHosted(h *nic.Hosted) {
 	if h.UARPages == 0 {
 		h.UARPages = uarPages
 	}
@@ -28,13 +28,13 @@ func (e *runner) fillHosted(h *nic.Hosted) {
 
 // attachHosted returns a new hosted client. Another process can map the client's pages, and
 // the client's resources are charged to user uid.
-func (e *runner) attachHosted(name string, uid uint32, h nic.Hosted) (*caller, error) {
+func (e nicDevice) attachHosted(name string, uid uint32, h nic.Hosted) (*caller, error) {
 	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
 
 // createMemory makes memory for a hosted client's program to map. The memory is charged to
 // user uid until releaseMemory. create is shm.Create or shm.CreateSparse.
-func (e *runner) createMemory(uid uint32, name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
+func (e nicDevice) createMemory(uid uint32, name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
 	_ = startHelpers()
 	b := regionCharge(uid, size).Plus(regionFile)
 	if err := e.ledger.Take(uid, b); err != nil {
@@ -54,7 +54,7 @@ func (e *runner) createMemory(uid uint32, name string, size int, create func(str
 // The device maps no such memory of other users: they could remove its pages while the device
 // touches them (docs/design/0021). Programs of the device's own user can hold up the device
 // anyway (see ShareProcess).
-func (e *runner) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.Region, error) {
+func (e nicDevice) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.Region, error) {
 	if me := os.Geteuid(); int(uid) != me {
 		return nil, control.Errorf(control.CodeUnsupported, "memory of a program of user %d; the device runs as user %d and maps only memory of that user", uid, me)
 	}
@@ -73,7 +73,7 @@ func (e *runner) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm
 // forgetMemory closes the descriptor of memory that createMemory has made. It is called
 // once the program has mapped the memory. The user is then no longer charged for the
 // descriptor. A second call does nothing.
-func (e *runner) forgetMemory(uid uint32, r *shm.Region) {
+func (e nicDevice) forgetMemory(uid uint32, r *shm.Region) {
 	if r.File() != nil {
 		_ = r.Forget()
 		e.ledger.Refund(uid, quota.Charge{quota.Descriptors: 1})
@@ -96,7 +96,7 @@ func (c *caller) ForgetPages() {
 }
 
 // releaseMemory undoes createMemory or mapMemory. The memory must not be a region of any client.
-func (e *runner) releaseMemory(uid uint32, r *shm.Region) {
+func (e nicDevice) releaseMemory(uid uint32, r *shm.Region) {
 	held := regionCharge(uid, r.Size())
 	if r.File() != nil {
 		held = held.Plus(regionFile)
@@ -108,7 +108,7 @@ func (e *runner) releaseMemory(uid uint32, r *shm.Region) {
 // Memory that is not sealed is first sealed by another process (package sealer). If the
 // memory's user has forbidden sealing or prevents it, the memory stays mapped, and its user
 // stays charged for it.
-func (e *runner) unmap(uid uint32, r *shm.Region, held quota.Charge) {
+func (e nicDevice) unmap(uid uint32, r *shm.Region, held quota.Charge) {
 	shut := func() {
 		_ = r.Close()
 		e.ledger.Refund(uid, held)

@@ -14,7 +14,7 @@ import (
 
 // hosted makes a host's client a hosted client, with the options x.
 func (h *host) hosted(x nic.Hosted) *host {
-	h.d.fillHosted(&x)
+	h.d.nic().fillHosted(&x)
 	h.c.hosted = x
 	return h
 }
@@ -96,32 +96,32 @@ func TestSameKeys(t *testing.T) {
 // charged to its user.
 func TestHostedClient(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.d.attachHosted("x", 7, nic.Hosted{UARPages: 9, GID: [16]byte{1}})
+	c, err := r.d.nic().attachHosted("x", 7, nic.Hosted{UARPages: 9, GID: [16]byte{1}})
 	require.NoError(t, err)
 	m, reply, err := c.request(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], requestMemory{})
 	require.NoError(t, err)
 	require.Equal(t, uint32(9), m.(*control.Welcome).UARPages)
 	require.Equal(t, 9*4096, reply.UAR.Size())
 	require.NotNil(t, reply.UAR.File())
-	mem, err := r.d.createMemory(7, "x", 4096, shm.Create)
+	mem, err := r.d.nic().createMemory(7, "x", 4096, shm.Create)
 	require.NoError(t, err)
-	require.NoError(t, nicDevice{r.d}.Charge(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1}))
-	nicDevice{r.d}.Refund(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1})
+	require.NoError(t, r.d.nic().Charge(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1}))
+	r.d.nic().Refund(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1})
 	require.NoError(t, reply.UAR.Seal())
 	require.NoError(t, mem.Seal())
-	other, err := r.d.createMemory(7, "y", 4096, shm.Create)
+	other, err := r.d.nic().createMemory(7, "y", 4096, shm.Create)
 	require.NoError(t, err)
 	require.NoError(t, mem.Seal())
 	require.NoError(t, other.Seal())
 	require.Equal(t, 4, r.e.ledger.Has(7)[quota.Descriptors])
 	for range 2 { // the second time there is nothing to close
 		c.ForgetPages()
-		r.d.forgetMemory(7, other)
+		r.d.nic().forgetMemory(7, other)
 		require.Equal(t, 1, r.e.ledger.Has(7)[quota.Descriptors])
 	}
 	require.Nil(t, other.File())
-	r.d.releaseMemory(7, other)
-	r.d.releaseMemory(7, mem)
+	r.d.nic().releaseMemory(7, other)
+	r.d.nic().releaseMemory(7, mem)
 	require.NoError(t, c.Close())
 	require.Zero(t, r.e.ledger.Users(), "all of it has come back")
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// policy returns the policy want if it suits this machine. Otherwise it returns another policy
+// idlePolicy returns the policy want if it suits this machine. Otherwise it returns another policy
 // and writes the reason to the log.
-func (want Idle) policy(canMonitor bool, quota float64, j *journal.Journal) Idle {
+func idlePolicy(want idle, canMonitor bool, quota float64, j *journal.Journal) idle {
 	if quota < 1 {
 		// A spinning engine would use up its quota, and the kernel would then stop it during work.
 		j.Log(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
 			"cores", fmt.Sprintf("%.2f", quota), "cure", "a whole core: cpuset in place of cpu.max")
-		return IdleNap
+		return idleNap
 	}
-	if want != IdleMonitor || canMonitor {
+	if want != idleMonitor || canMonitor {
 		return want
 	}
 	j.Log(slog.LevelWarn, "IdleMonitor needs UMWAIT: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins instead",
 		"processor", cpu.Name())
-	return IdleSpin
+	return idleSpin
 }
 
 // After spinTime without work the idler begins to yield, and after yieldTime to sleep.
@@ -66,7 +66,7 @@ const diagnosesPerSleep = 16
 // An idler passes the time of a shard that has no work: it spins, yields or sleeps.
 type idler struct {
 	sh         *threadLoop
-	policy     Idle
+	policy     idle
 	sharesCore bool
 	bound      time.Duration // longest sleep
 	since      uint64        // device clock when the idler began to spin; 0: not spinning
@@ -79,7 +79,7 @@ type idler struct {
 }
 
 func newIdler(sh *threadLoop, sharesCore bool) *idler {
-	i := &idler{sh: sh, policy: sh.cfg.Idle, sharesCore: sharesCore, bound: sleepTime, cores: cores.NewContention()}
+	i := &idler{sh: sh, policy: sh.cfg.idle, sharesCore: sharesCore, bound: sleepTime, cores: cores.NewContention()}
 	if sh.hooks.sleepBound > 0 {
 		i.bound = sh.hooks.sleepBound
 	}
@@ -102,9 +102,9 @@ func (i *idler) afterEachStep() bool { return i.sharesCore || i.cores.Contended(
 // wait passes some time after steps that found no work.
 func (i *idler) wait(ctx context.Context) {
 	switch i.policy {
-	case IdleSpin:
+	case idleSpin:
 		return
-	case IdleMonitor:
+	case idleMonitor:
 		i.sh.monitorWait()
 		return
 	}

@@ -26,8 +26,8 @@ type job struct {
 	life  uint32 // value of peer.life when the job was kept
 
 	// These fields are for pieces that workers copy; see dma.go.
-	offloaded  int     // number of pieces that workers have
-	lastWorker *worker // the worker that was given the last piece
+	offloaded  int // number of pieces that workers have
+	lastWorker int // index of the worker that was given the last piece
 
 	inline  [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 	carried [cqe.MaxInline64]byte
@@ -136,13 +136,13 @@ func (l *list) advance(n int) {
 	}
 }
 
-// move copies within a budget of bytes, and returns how much of the budget it used. It may
+// moveJob copies bytes of a job within a budget of bytes, and returns how much of the budget it used. It may
 // use one piece more than the budget. Both lists hold at least total bytes. If c is not
 // nil, c does the copying.
 //
 // No single copy is longer than a slice, because from 1 MiB up Go's copy would bypass the
 // caches.
-func (j *job) move(budget int, c *copying.Copier) (used int) {
+func moveJob(j *job, budget int, c *copying.Copier) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
 		copy(dst[:j.total], src)

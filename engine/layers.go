@@ -2,19 +2,36 @@
 
 package engine
 
-import "github.com/nicless/nicless/wqe"
+import (
+	"math"
+
+	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/engine/internal/cores"
+	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/wqe"
+)
 
 // A thread of the device is built of layers. Each type has the one before it inside and knows nothing of
 // those after it. So an import of a later layer cannot be needed, and each layer can become a package.
 
 // A reporter explains faults and delays.
-type reporter struct{ shard }
+type reporter struct {
+	shard
+	pace             // how the thread measures its own progress; see progress.go
+	trial     bool   // a WQE is judged whose mistakes must not show yet; see fetch
+	diagnosed int    // index in running of the QP that was diagnosed last
+	published uint64 // device clock when the status pages were written last
+}
 
 // A completer writes completions and sends their events.
 type completer struct{ reporter }
 
 // A mover finds memory by keys and moves bytes.
-type mover struct{ completer }
+type mover struct {
+	completer
+	null nullKeys
+	dma  dma
+}
 
 // links is the transport over links, as the execution of work requests sees it.
 type links interface {
@@ -56,7 +73,9 @@ type portServer struct{ sender }
 // A threadLoop is all of them, and visits queues.
 type threadLoop struct {
 	portServer
-	r *runner
+	r      *runner
+	pass   pass
+	pauser cores.Pauser // lets other threads have the core, if the thread has a real-time policy
 }
 
 // A runner has the loops of all threads.
@@ -68,12 +87,15 @@ type runner struct {
 // A caller is a client with what its requests need.
 type caller struct {
 	*client
-	r *runner
+	r nicDevice
 }
 
 func newLoop(r *runner, number int) *threadLoop {
 	sh := &threadLoop{r: r}
 	sh.shard.init(r.device, number)
+	sh.pace.bound = math.MaxUint64
+	sh.null = newNullKeys()
+	sh.dma = dma{sizes: usualOffloadSizes, beyond: copying.Threshold(cpu.CacheSize())}
 	sh.links = sh
 	return sh
 }

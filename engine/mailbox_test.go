@@ -56,7 +56,7 @@ func TestClientLeavesDuringSleep(t *testing.T) {
 	var leaving []*caller
 	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)})
 	for range 20 {
-		c, err := r.d.attach("leaves", 0, nic.Hosted{}, shm.Create, shm.CreateSealed)
+		c, err := r.d.nic().attach("leaves", 0, nic.Hosted{}, shm.Create, shm.CreateSealed)
 		require.NoError(t, err)
 		_, _, err = c.request(control.OpHello, hello[control.HeaderSize:], requestMemory{})
 		require.NoError(t, err)

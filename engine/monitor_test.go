@@ -20,11 +20,11 @@ import (
 func TestMonitorWithoutWaitPKG(t *testing.T) {
 	var log bytes.Buffer
 	j := journal.New(slog.New(slog.NewTextHandler(&log, nil)))
-	require.Equal(t, IdleMonitor, IdleMonitor.policy(true, 2, j))
-	require.Equal(t, IdleNap, IdleNap.policy(false, 1, j))
+	require.Equal(t, idleMonitor, idlePolicy(idleMonitor, true, 2, j))
+	require.Equal(t, idleNap, idlePolicy(idleNap, false, 1, j))
 	j.Flush(time.Minute)
 	require.Empty(t, log.String())
-	require.Equal(t, IdleSpin, IdleMonitor.policy(false, 1, j))
+	require.Equal(t, idleSpin, idlePolicy(idleMonitor, false, 1, j))
 	j.Flush(time.Minute)
 	require.Contains(t, log.String(), "WAITPKG")
 	require.Contains(t, log.String(), cpu.Name())
@@ -34,14 +34,14 @@ func TestMonitorWithoutWaitPKG(t *testing.T) {
 	}
 	e, err := New(Config{Idle: IdleMonitor})
 	require.NoError(t, err)
-	require.Equal(t, cpu.CanMonitor(), e.cfg.Idle == IdleMonitor)
+	require.Equal(t, cpu.CanMonitor(), e.cfg.idle == idleMonitor)
 }
 
 // A resting device finds work of the queue that it watches, work of other queues, and
 // requests. It watches the queue that worked last.
 func TestDozing(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.cfg.Idle = IdleMonitor // even if this processor has no WAITPKG
+	r.e.cfg.idle = idleMonitor // even if this processor has no WAITPKG
 	require.Zero(t, r.e.monitorWait())
 	for _, x := range []*end{p, q, p} {
 		x.post(ctrl(wqe.OpNop))

@@ -72,7 +72,7 @@ func (k *mkey) checkRights() error {
 
 // addKey gives k a key and adds it to the tables.
 func (c *caller) addKey(k *mkey) error {
-	if _, err := c.take("keys", len(c.mrs), c.e.cfg.Limits.MRs, k.cost()); err != nil {
+	if _, err := c.take("keys", len(c.mrs), c.e.cfg.limits.MRs, k.cost()); err != nil {
 		return err
 	}
 	c.e.keys.add(k)
@@ -155,14 +155,15 @@ func (c *caller) deregMR(m *control.Key, _ requestMemory, _ *control.Reply) (con
 	if k.windows > 0 {
 		return nil, busy("memory region with key", m.Key, k.windows, "bound memory window", "bound memory windows")
 	}
-	c.loop().removeKey(k)
+	c.removeKey(k)
 	return &control.Empty{}, nil
 }
 
 // removeKey removes a key from the device. A transfer that has moved part of the key's
 // memory is judged again and then finds no such key. No transfer touches the memory
 // afterwards.
-func (sh *threadLoop) removeKey(k *mkey) {
+func (c *caller) removeKey(k *mkey) {
+	sh := c.loop()
 	sh.invalidateJobs(k)
 	if k.window != nil {
 		k.window.attach(nil)

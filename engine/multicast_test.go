@@ -174,7 +174,7 @@ func TestMemberships(t *testing.T) {
 	require.ErrorIs(t, a.c.Join(p.num, gid("ff0f::1"), 0), errManyGroups)
 	require.NoError(t, a.c.Join(q.num, gid("ff0e::1"), 0))
 	r.e.Do(func() { require.Len(t, r.e.groups, nic.MaxGroups) })
-	r.e.Do(func() { a.c.loop().removeQP(p.q); delete(a.c.qps, p.num) })
+	r.e.Do(func() { a.c.removeQP(p.q); delete(a.c.qps, p.num) })
 	r.e.Do(func() { require.Len(t, r.e.groups, 1) })
 	b := r.host("b")
 	for i := range nic.MaxMembers {

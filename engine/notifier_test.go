@@ -139,7 +139,7 @@ func TestWhoIsKin(t *testing.T) {
 		uid uint32
 		kin bool
 	}{{me, true}, {0, true}, {me + 1, false}} {
-		c, err := r.d.attachHosted("c", row.uid, nic.Hosted{})
+		c, err := r.d.nic().attachHosted("c", row.uid, nic.Hosted{})
 		require.NoError(t, err)
 		n, yours, err := c.newNotifier()
 		require.NoError(t, err)

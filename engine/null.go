@@ -28,7 +28,7 @@ func newNullKeys() nullKeys {
 }
 
 // admitNull adds n bytes of the null key to the list l. need is the right that the access needs.
-func (sh *shard) admitNull(l *list, n uint64, need uint32) {
+func (sh *mover) admitNull(l *list, n uint64, need uint32) {
 	k := &sh.null.zeros
 	if need != 0 {
 		k = &sh.null.sink

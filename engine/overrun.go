@@ -14,7 +14,7 @@ func (sh *completer) overrun(q *cq) {
 		return
 	}
 	q.dead = true
-	why, advice := q.whyNoRoom(), ""
+	why, advice := whyNoRoom(q), ""
 	if why.code == codes.CQOverrun {
 		advice = "; poll before posting more, or make the CQ larger"
 	}

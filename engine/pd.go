@@ -12,7 +12,7 @@ type pd struct {
 }
 
 func (c *caller) allocPD(_ *control.Empty, _ requestMemory, _ *control.Reply) (control.Message, error) {
-	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs, pdCost)
+	id, err := c.take("protection domains", len(c.pds), c.e.cfg.limits.PDs, pdCost)
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func (c *caller) findPeer(m *control.Peer) (*setPeer, error) {
 const noLinks = "no link leads there; both QPs must belong to clients of one engine, or both engines need a link (--link)"
 
 // noPath refuses a connection of a queue pair with a queue pair of another device.
-func (e *runner) noPath(qpn uint32, guid uint64, why string) error {
+func (e nicDevice) noPath(qpn uint32, guid uint64, why string) error {
 	return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; %s", qpn, guid, e.guid, why)
 }
 

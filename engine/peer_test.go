@@ -46,7 +46,7 @@ func TestAddress(t *testing.T) {
 	var a control.Address
 	h.call(control.OpAddress, &control.Empty{}, &a)
 	require.Zero(t, a, "without links")
-	nicDevice{r.d}.SetRouter(&holder{})
+	r.d.nic().SetRouter(&holder{})
 	h.call(control.OpAddress, &control.Empty{}, &a)
 	require.Equal(t, address(1), a.GID)
 }
@@ -58,7 +58,7 @@ func TestSetPeer(t *testing.T) {
 	p, q := duoOf(r)
 	c := p.scq
 	router := &holder{port: r.newCable(nic.PortConfig{MTU: 256}, nil).ports[0], held: make(map[[16]byte]int)}
-	nicDevice{r.d}.SetRouter(router)
+	r.d.nic().SetRouter(router)
 	paths := func() int { return r.owed()[quota.Paths] }
 
 	one, two := p.h.in(control.StateINIT, c), p.h.in(control.StateRST, c)
@@ -103,7 +103,7 @@ func TestSetPeer(t *testing.T) {
 func TestSetPeerBeforeAFault(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	router := &holder{port: r.newCable(nic.PortConfig{MTU: 256}, nil).ports[0], held: make(map[[16]byte]int)}
-	nicDevice{r.d}.SetRouter(router)
+	r.d.nic().SetRouter(router)
 	x := p.h.in(control.StateINIT, p.scq)
 	require.NoError(t, x.setPeer(address(2)))
 	x.toState(control.StateERR)
@@ -124,7 +124,7 @@ func TestSetPeerBeforeAFault(t *testing.T) {
 func TestRefusedTransitionSetsNoPath(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	router := &linkTo{port: r.newCable(nic.PortConfig{MTU: 256}, nil).ports[0], guid: 9}
-	nicDevice{r.d}.SetRouter(router)
+	r.d.nic().SetRouter(router)
 	x := p.h.in(control.StateINIT, p.scq)
 	require.NoError(t, x.setPeer(address(2)))
 	require.Zero(t, r.owed()[quota.Paths], "a link that knows the device needs no path of RoCE")
@@ -159,7 +159,7 @@ func (l *linkTo) Route(to nic.Address) (nic.Path, error) {
 func TestSetPeerHere(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	router := &holder{port: &portHandle{port: &port{}}, held: make(map[[16]byte]int)}
-	nicDevice{r.d}.SetRouter(router)
+	r.d.nic().SetRouter(router)
 	x := p.h.in(control.StateINIT, p.scq)
 	require.NoError(t, x.setPeer(address(2)))
 	p.h.call(control.OpSetPeer, &control.Peer{QPN: x.num, GUID: r.e.guid, GID: address(3)}, &control.Empty{})
@@ -178,7 +178,7 @@ func TestSetPeerRefused(t *testing.T) {
 	}
 	refused(control.CodeInvalid, "the peer's device is 0000000000000009, this one is", control.Peer{QPN: x.num, GUID: 9, GID: address(2)})
 	router := &holder{port: &portHandle{port: &port{}}, held: make(map[[16]byte]int)}
-	nicDevice{r.d}.SetRouter(router)
+	r.d.nic().SetRouter(router)
 	refused(control.CodeNotFound, "none with that number", control.Peer{QPN: 0xabcdef, GUID: 9, GID: address(2)})
 	refused(control.CodeInvalid, "only queue pairs of type RC or UC", control.Peer{QPN: u.num, GUID: 9, GID: address(2)})
 	refused(control.CodeInvalid, "; no address", control.Peer{QPN: x.num, GUID: 9})

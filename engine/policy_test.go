@@ -13,12 +13,12 @@ import (
 // With a quota of less than one core the engine sleeps, whatever policy is asked for, and the
 // log says so.
 func TestQuotaBelowACore(t *testing.T) {
-	for _, want := range []Idle{IdleNap, IdleSpin, IdleMonitor} {
+	for _, want := range []idle{idleNap, idleSpin, idleMonitor} {
 		var log bytes.Buffer
 		j := journal.New(slog.New(slog.NewTextHandler(&log, nil)))
-		require.Equal(t, IdleNap, want.policy(true, 0.5, j))
+		require.Equal(t, idleNap, idlePolicy(want, true, 0.5, j))
 		j.Flush(time.Minute)
 		require.Contains(t, log.String(), "cores=0.50")
-		require.Equal(t, want, want.policy(true, 1, j))
+		require.Equal(t, want, idlePolicy(want, true, 1, j))
 	}
 }

@@ -74,7 +74,7 @@ func (d nicDevice) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 	}
 	p := &port{cfg: cfg, sh: d.shards[0], inbox: make(chan [managementSize]byte, inboxSize)}
 	if cfg.Management != nil {
-		go p.manage()
+		go manage(p)
 	}
 	d.Do(func() {
 		p.sh.ports = append(p.sh.ports, p)
@@ -191,7 +191,7 @@ const (
 
 // deliverManagement gives a packet for QP 1 to the function of the port. If too many wait, the
 // packet is lost, as on any network.
-func (p *port) deliverManagement() {
+func (sh *portServer) deliverManagement(p *port) {
 	k := &p.packet
 	if p.cfg.Management == nil || k.N+len(k.Payload) > managementSize-8 {
 		p.stats.ManagementMissed++
@@ -207,7 +207,7 @@ func (p *port) deliverManagement() {
 }
 
 // manage calls the port's function for packets for QP 1.
-func (p *port) manage() {
+func manage(p *port) {
 	for b := range p.inbox {
 		path, packet := getManagement(&b)
 		p.cfg.Management(path, packet)

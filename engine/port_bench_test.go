@@ -23,7 +23,7 @@ func (r *rig) idlePorts(n int) {
 		require.NoError(r, err)
 		receive, err := packetring.NewConsumer(rings[1].Bytes(), poolRings, nil)
 		require.NoError(r, err)
-		p, err := nicDevice{r.d}.AddPort(nic.PortConfig{Name: "idle", Send: send, Receive: receive, MTU: poolMTU, Jumbo: true})
+		p, err := r.d.nic().AddPort(nic.PortConfig{Name: "idle", Send: send, Receive: receive, MTU: poolMTU, Jumbo: true})
 		require.NoError(r, err)
 		p.SetUp(true)
 		r.Cleanup(func() { _ = p.Close() })

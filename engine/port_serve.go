@@ -71,7 +71,7 @@ func (sh *portServer) servePorts(cold bool) (done int) {
 func (sh *portServer) servePort(p *port) (done int) {
 	sh.fault.port = p
 	sh.sched.effort = 0
-	for p.left = sh.cfg.Slice; done < portBatch && p.left > 0; {
+	for p.left = sh.cfg.slice; done < portBatch && p.left > 0; {
 		if !sh.fastPacket(p) {
 			ok, err := p.cfg.Receive.Next(&p.packet)
 			if err != nil {
@@ -115,7 +115,7 @@ func (sh *portServer) arrived(p *port) {
 		return
 	}
 	if p.bth.DestQP == managementQPN {
-		p.deliverManagement()
+		sh.deliverManagement(p)
 		return
 	}
 	q := p.find(p.bth.DestQP)

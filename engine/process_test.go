@@ -453,7 +453,7 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	r := newRig(t, Config{})
 	other := uint32(os.Geteuid() + 1)
-	c, err := r.d.attachHosted("other", other, nic.Hosted{})
+	c, err := r.d.nic().attachHosted("other", other, nic.Hosted{})
 	require.NoError(t, err)
 	defer c.Close()
 	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client runs as user %d,", other))
@@ -496,7 +496,7 @@ func TestProcessMemoryCostsItsTime(t *testing.T) {
 		p.write(silent(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
 	}
 	p.ring()
-	calls := int(r.e.cfg.Slice / (2 * callCost))
+	calls := int(r.e.cfg.slice / (2 * callCost))
 	require.Equal(t, calls, r.e.visit(p.q), "from process to process")
-	require.GreaterOrEqual(t, r.e.sched.spent, r.e.cfg.Slice-8)
+	require.GreaterOrEqual(t, r.e.sched.spent, r.e.cfg.slice-8)
 }

@@ -51,7 +51,6 @@ const atCQ = 1 << 32
 
 // A pace is how a shard measures its own progress.
 type pace struct {
-	progress
 	bound      uint64 // slowTime in cycles; the largest uint64 while no thread runs the shard
 	first      uint64 // sq.done of the visited queue at the time shard.ticks, when the visit began to work
 	timedUntil uint64 // device clock until which each poll is timed separately; 0: polls are timed together

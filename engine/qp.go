@@ -199,7 +199,7 @@ func (c *caller) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		}
 	}
 	q.rq.record, q.sq.record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
-	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
 	c.addQP(q)
@@ -224,20 +224,21 @@ func (c *caller) destroyQP(m *control.QPN, _ requestMemory, _ *control.Reply) (c
 		return nil, notFound("QP", m.QPN)
 	}
 	delete(c.qps, m.QPN)
-	c.loop().leaveQP(q, c.client)
+	c.leaveQP(q)
 	return &control.Empty{}, nil
 }
 
 // leaveQP ends c's use of a QP. It removes the QP unless that is a target of other clients too.
-func (sh *threadLoop) leaveQP(q *qp, c *client) {
-	if !sh.leaveTarget(q, c) {
-		sh.removeQP(q)
+func (c *caller) leaveQP(q *qp) {
+	if !c.shard.leaveTarget(q, c.client) {
+		c.removeQP(q)
 	}
 }
 
 // removeQP removes a QP from the device. Transfers of its peers end as if the QP had
 // stopped answering.
-func (sh *threadLoop) removeQP(q *qp) {
+func (c *caller) removeQP(q *qp) {
+	sh := c.loop()
 	delete(sh.qps, q.num)
 	sh.watchdog.owners.drop(uint64(q.num))
 	sh.setState(q, control.StateRST)
@@ -275,7 +276,8 @@ func (q *qp) listens() bool {
 // bind is called when q goes to RTR. It connects q with the queue pair that now has the
 // number attr.DestQPN. Numbers are given out again, so a queue pair that gets the number later
 // is not the peer. If no queue pair has the number now, q has no peer.
-func (sh *threadLoop) bind(q *qp) {
+func (c *caller) bind(q *qp) {
+	sh := c.loop()
 	p := sh.qps[q.attr.DestQPN]
 	if p == nil {
 		sh.explainQueue(q, codes.PeerMissing, "%s", sh.whyNoPeer(q))
@@ -283,7 +285,7 @@ func (sh *threadLoop) bind(q *qp) {
 	}
 	q.conn.bound = p.serial
 	if sh.several {
-		sh.r.bringTogether(q, p)
+		c.r.bringTogether(q, p)
 	}
 }
 

@@ -216,15 +216,16 @@ func (c *caller) modifyQP(m *control.QPAttr, _ requestMemory, _ *control.Reply) 
 	if !ok {
 		return nil, notFound("QP", m.QPN)
 	}
-	if err := c.loop().modify(q, m); err != nil {
+	if err := c.change(q, m); err != nil {
 		return nil, err
 	}
 	return &control.Empty{}, nil
 }
 
-// modify changes the state and the attributes of a QP. If it returns an error, it has
+// change changes the state and the attributes of a QP. If it returns an error, it has
 // changed nothing.
-func (sh *threadLoop) modify(q *qp, m *control.QPAttr) error {
+func (c *caller) change(q *qp, m *control.QPAttr) error {
+	sh := c.loop()
 	from, to := q.attr.State, q.attr.State
 	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
 		return control.Errorf(control.CodeState, "QP %#06x: cur_state says %s, but the state is %s", q.num, stateName(m.CurState), stateName(from))
@@ -260,7 +261,7 @@ func (sh *threadLoop) modify(q *qp, m *control.QPAttr) error {
 	path := q.setPath()
 	if given&control.AttrAV != 0 {
 		var err error
-		if path, err = sh.route(q, m.GUID); err != nil {
+		if path, err = c.route(q, m.GUID); err != nil {
 			return err
 		}
 	}
@@ -287,10 +288,10 @@ func (sh *threadLoop) modify(q *qp, m *control.QPAttr) error {
 	sh.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
 	if wired {
 		q.conn.path = &path
-		sh.r.follow(q.client, path.Port.(*portHandle).port.sh) // only that shard's thread may use the rings of the port
+		c.r.follow(q.client, path.Port.(*portHandle).port.sh) // only that shard's thread may use the rings of the port
 		sh.connectWire(q, path)
 	} else if to == control.StateRTR && q.hasPeer() {
-		sh.bind(q)
+		c.bind(q)
 	}
 	return nil
 }
@@ -366,18 +367,18 @@ func (q *qp) setPath() nic.Path {
 
 // route returns the path to the device guid for the next transition of q to RTR: the path that the client
 // has set before, or one that a link knows. The zero path leads to this device.
-func (sh *threadLoop) route(q *qp, guid uint64) (nic.Path, error) {
+func (c *caller) route(q *qp, guid uint64) (nic.Path, error) {
 	switch {
 	case q.conn.set != nil && guid != q.conn.set.guid:
 		return nic.Path{}, control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, but set_peer has named %016x", q.num, guid, q.conn.set.guid)
 	case q.conn.set != nil:
 		return q.conn.set.path, nil
-	case guid == sh.guid, q.transport == control.QPTypeUD:
+	case guid == c.e.guid, q.transport == control.QPTypeUD:
 		return q.setPath(), nil // as SetPath has said
 	}
 	why := noLinks
-	if sh.router != nil {
-		path, err := sh.router.Route(nic.Address{GUID: guid})
+	if c.e.router != nil {
+		path, err := c.e.router.Route(nic.Address{GUID: guid})
 		if err == nil && path.Port != nil {
 			return path, nil
 		}
@@ -385,7 +386,7 @@ func (sh *threadLoop) route(q *qp, guid uint64) (nic.Path, error) {
 			why = err.Error()
 		}
 	}
-	return nic.Path{}, sh.r.noPath(q.num, guid, why)
+	return nic.Path{}, c.r.noPath(q.num, guid, why)
 }
 
 // drained raises the event which says that a send queue in SQD has stopped.

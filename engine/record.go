@@ -59,7 +59,7 @@ func (sh *reporter) badRecord(q *qp, word uint32) {
 		return
 	}
 	q.suspicion.record = word + 1
-	why := q.whyNoRecord(word)
+	why := whyNoRecord(q, word)
 	sh.explainQueue(q, why.code, "%s", why)
 }
 
@@ -79,7 +79,7 @@ func swapped(word uint32, consumed, ring uint64) bool {
 }
 
 // whyNoRecord returns what is wrong with a send record that is out of range.
-func (q *qp) whyNoRecord(word uint32) reason {
+func whyNoRecord(q *qp, word uint32) reason {
 	ring := q.sq.mask + 1
 	ahead := uint16(word) - uint16(q.sq.done)
 	switch {

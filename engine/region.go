@@ -75,7 +75,7 @@ func (e *device) makeMemory(name string, size int, create func(string, int) (*sh
 		return nil, control.Errorf(control.CodeLimit, "region of %d bytes; at most %d are possible: %s", size, most, why)
 	}
 	r, err := create(name, size)
-	if err == nil && e.cfg.Populate {
+	if err == nil && e.cfg.populate {
 		if err = r.Populate(r.Bytes()); err != nil {
 			_ = r.Close()
 		}
@@ -90,7 +90,7 @@ func wholePages(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSiz
 
 // mayHave refuses another region of size bytes if that is over a limit.
 func (c *caller) mayHave(size uint64) error {
-	l := &c.e.cfg.Limits
+	l := &c.e.cfg.limits
 	switch {
 	case size == 0 || size > shm.MaxRegion:
 		return control.Errorf(control.CodeInvalid, "region of %d bytes; 1 to %d are possible", size, uint64(shm.MaxRegion))
@@ -106,7 +106,7 @@ func (c *caller) createRegion(m *control.RegionSize, mem requestMemory, r *contr
 	if err := c.mayHave(m.Size); err != nil {
 		return nil, err
 	}
-	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions, 0) // makeMemory has paid
+	id, err := c.take("regions", len(c.regions), c.e.cfg.limits.Regions, 0) // makeMemory has paid
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (c *caller) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	if err := c.mayHave(n.size); err != nil {
 		return 0, err
 	}
-	if n.id, err = c.take("regions", len(c.regions), c.e.cfg.Limits.Regions, 0); err != nil {
+	if n.id, err = c.take("regions", len(c.regions), c.e.cfg.limits.Regions, 0); err != nil {
 		return 0, err
 	}
 	c.added++

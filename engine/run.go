@@ -52,7 +52,7 @@ func (e *runner) Run(ctx context.Context, started func()) error {
 		return err
 	}
 	defer e.publishGone()
-	stop, err := e.startWatchdog()
+	stop, err := startWatchdog(e.device)
 	if err != nil {
 		return err
 	}

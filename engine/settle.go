@@ -34,7 +34,7 @@ func (c *caller) Settle() {
 	}
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), portion)
-		c.do(makesWork, "settle", func() { due = c.r.settleSome(due) })
+		c.do(makesWork, "settle", func() { due = c.settleSome(due) })
 	}
 }
 
@@ -69,11 +69,11 @@ func (c *caller) announced(due []claim, some []*qp) []claim {
 // settleSome visits the first queue pairs in due, each once and at most as many as the
 // constant portion says. It returns the claims of the queue pairs that it has not visited, and
 // of those that have more to execute.
-func (e *runner) settleSome(due []claim) []claim {
+func (c *caller) settleSome(due []claim) []claim {
 	n := min(len(due), portion)
 	rest := due[n:]
 	for _, d := range due[:n] {
-		if e.loops[d.q.client.shard.number].settleOne(d) {
+		if settleOne(c.r.loops[d.q.client.shard.number], d) {
 			rest = append(rest, d)
 		}
 	}
@@ -81,7 +81,7 @@ func (e *runner) settleSome(due []claim) []claim {
 }
 
 // settleOne visits the queue pair of d, and reports whether it has more to execute.
-func (sh *threadLoop) settleOne(d claim) (more bool) {
+func settleOne(sh *threadLoop, d claim) (more bool) {
 	defer sh.restoreFaultPoint(sh.fault.cut, debug.SetPanicOnFault(true))
 	defer sh.recoverFault()
 	q := d.q

@@ -7,11 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nicless/nicless/engine/internal/copying"
-	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -24,35 +21,28 @@ type shard struct {
 	number  int
 	several bool // there are other shards
 	crossing
+	progress
 
 	clients     map[*client]struct{}
 	everyone    roster // all clients
 	running     []*qp  // QPs that are not in RST
 	stallers    roster // clients with stalled QPs
 	stalled     int    // number of QPs whose next WQE waits: see stall.go
-	diagnosed   int    // index in running of the QP that was diagnosed last
 	sched       schedule
 	arm         arming
-	pass        pass
 	fault       faultPoint
 	scratch     scratch
-	null        nullKeys
 	series      series
-	dma         dma
 	ticks       uint64  // device clock, as last read in this step; 0: not yet read in this step
 	ports       []*port // ports to other devices; the first shard serves them
 	hotPorts    int     // how many of them are polled in each step
 	portChanges uint64  // how often ports were added, removed, or their links changed
 	ringFull    bool    // a packet has found no room in the ring of a port since the idler looked last
 	timers      wheel
-	trial       bool // a WQE is judged whose mistakes must not show yet; see fetch
-	pace             // how the shard measures its own progress; see progress.go
 
-	published uint64                        // device clock when the status pages were written last
-	sleeper   atomic.Pointer[sleep.Sleeper] // what the shard's thread sleeps on; nil while no thread runs the shard. Carriers read it, too
-	asleep    atomic.Bool                   // the thread sleeps or is about to
-	pauser    cores.Pauser                  // lets other threads have the core, if the thread has a real-time policy
-	hooks     shardHooks
+	sleeper atomic.Pointer[sleep.Sleeper] // what the shard's thread sleeps on; nil while no thread runs the shard. Carriers read it, too
+	asleep  atomic.Bool                   // the thread sleeps or is about to
+	hooks   shardHooks
 }
 
 // A schedule says which queues a step visits; see active.go.
@@ -132,18 +122,15 @@ type shardHooks struct {
 
 // init makes a shard of a new device.
 func (sh *shard) init(e *device, number int) {
-	sh.device, sh.number, sh.several = e, number, len(e.cfg.Cores) > 1
+	sh.device, sh.number, sh.several = e, number, len(e.cfg.cores) > 1
 	sh.clients = make(map[*client]struct{})
 	sh.everyone, sh.stallers = roster{kind: ofClients}, roster{kind: ofStalls}
 	sh.sched = schedule{few: fewQueues, watchers: roster{kind: ofWatches}}
-	sh.sched.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare
-	sh.sched.alone.bytes = min(e.cfg.Slice, math.MaxInt/aloneShare) * aloneShare
+	sh.sched.alone.wqes = min(e.cfg.burst, math.MaxInt/aloneShare) * aloneShare
+	sh.sched.alone.bytes = min(e.cfg.slice, math.MaxInt/aloneShare) * aloneShare
 	sh.arm = arming{armers: roster{kind: ofArms}}
 	sh.fault = faultPoint{part: cutVisits}
 	sh.scratch = scratch{job: new(job), block: new(shm.Block)[:]}
-	sh.null = newNullKeys()
-	sh.dma = dma{sizes: usualOffloadSizes, beyond: copying.Threshold(cpu.CacheSize())}
-	sh.pace.bound = math.MaxUint64
 }
 
 // Step is Engine.Step for this shard.

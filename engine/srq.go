@@ -69,7 +69,7 @@ func (c *caller) newSRQ(m *control.SRQ) (*srq, error) {
 		client: c.client, pd: p, ring: ring, mask: 1<<m.LogSize - 1, stride: uint(m.LogStride),
 		record: shm.BE32At(rec, 0), regions: [2]*region{ringRegion, recRegion}, limit: m.Limit,
 	}
-	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.Limits.QPs, s.cost()); err != nil {
+	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.limits.QPs, s.cost()); err != nil {
 		return nil, err
 	}
 	s.num = numbers.Next(c.e.numbers.srq, c.e.srqs)
@@ -109,11 +109,12 @@ func (c *caller) destroySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) 
 		return nil, busy("SRQ", m.SRQN, s.users, "queue pair", "queue pairs")
 	}
 	delete(c.srqs, m.SRQN)
-	c.loop().removeSRQ(s)
+	c.removeSRQ(s)
 	return &control.Empty{}, nil
 }
 
-func (sh *threadLoop) removeSRQ(s *srq) {
+func (c *caller) removeSRQ(s *srq) {
+	sh := c.loop()
 	delete(sh.srqs, s.num)
 	s.client.refund(s.cost())
 	s.pd.users--

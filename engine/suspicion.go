@@ -100,7 +100,7 @@ func (sh *reporter) suspect(q *qp, send, receive uint32) (codes.Code, string) {
 		}
 		// The first WQE is there, and the send record has never changed.
 		switch {
-		case q.countsBlocks(receive):
+		case countsBlocks(q, receive):
 			return codes.RecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
 				"it counts receives. The send counter is word 1, at offset 4, and is 0", receive)
 		case sh.rung(q):
@@ -130,7 +130,7 @@ const walkEntries = 16
 // have exactly as many blocks as the value says, and the queue pair has no receive queue, or
 // one with fewer entries, or one whose entries were never written. If there are many entries,
 // countsBlocks reads only the first and the last ones.
-func (q *qp) countsBlocks(word uint32) bool {
+func countsBlocks(q *qp, word uint32) bool {
 	n := uint64(word)
 	if n == 0 || n > q.sq.mask+1 || q.rq.done != 0 {
 		return false

@@ -78,7 +78,7 @@ func TestLongestReceiveList(t *testing.T) {
 // refunded.
 func TestChargesAreRefunded(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.d.attach("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
+	c, err := r.d.nic().attach("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
 	require.NoError(t, err)
 	call := func(op control.Op, req control.Message, mem requestMemory) (control.Message, error) {
 		m, reply, err := c.request(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)

@@ -35,7 +35,7 @@ func (sh *threadLoop) occupyThread() (t *thread, err error) {
 		return nil, err
 	}
 	t.undoSlice = func() {}
-	if sh.cfg.Idle != IdleSpin {
+	if sh.cfg.idle != idleSpin {
 		t.undoSlice = cores.ShortenSlice()
 	}
 	var warning, cure string
@@ -65,20 +65,17 @@ func (t *thread) restore() {
 	runtime.UnlockOSThread()
 }
 
-// ErrCPUs reports cores in Config.CPUs, Cores or DMACores that a thread cannot be put on.
-var ErrCPUs = cores.ErrUnavailable
-
 // pin puts the calling thread on the shard's cores. The caller calls unpin when the thread
 // stops running the shard, because the thread then belongs to the program again.
 func (sh *threadLoop) pin() (unpin func(), err error) {
 	if sh.device.hooks.unpinned {
 		return func() {}, nil
 	}
-	own := sh.cfg.CPUs
-	if sh.cfg.Cores != nil {
-		own = sh.cfg.Cores[sh.number : sh.number+1]
+	own := sh.cfg.cpus
+	if sh.cfg.cores != nil {
+		own = sh.cfg.cores[sh.number : sh.number+1]
 	}
-	return cores.Pin(own, sh.cfg.DMACores)
+	return cores.Pin(own, sh.cfg.dmaCores)
 }
 
 // wake wakes the shard if it sleeps.

@@ -105,7 +105,7 @@ type stage struct {
 func (r *rig) mappedHost(name string) *host {
 	h := &host{rig: r, base: 0x7000_0000_0000}
 	var err error
-	h.c, err = r.d.attachLocal(name)
+	h.c, err = r.d.nic().attachLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
 	h.mem, err = shm.CreateSealed(name, hostSize/2)

@@ -94,7 +94,7 @@ func (t *twins) fastPath() (taken int) {
 	t.Helper()
 	t.both(func(w *twin) {
 		w.e.fault.qp = w.p.q
-		n, _ := w.e.fastPath(w.p.q, int(w.e.pending(w.p.q)), w.e.cfg.Slice)
+		n, _ := w.e.fastPath(w.p.q, int(w.e.pending(w.p.q)), w.e.cfg.slice)
 		w.e.fault.qp = nil
 		if w == t.fast {
 			taken = n

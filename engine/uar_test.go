@@ -16,7 +16,7 @@ import (
 // until the client ends.
 func TestAddRegisters(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.d.attachHosted("x", 7, nic.Hosted{UARPages: 4})
+	c, err := r.d.nic().attachHosted("x", 7, nic.Hosted{UARPages: 4})
 	require.NoError(t, err)
 	before := r.e.ledger.Has(7)
 	first, one, err := c.AddRegisters(2)
@@ -52,12 +52,12 @@ func TestAddRegisters(t *testing.T) {
 // waits for a hole that is being made, and the whole process waits with it.
 func TestUnsealedMemoryIsReleased(t *testing.T) {
 	r := newRig(t, Config{})
-	mem, err := r.d.createMemory(7, "x", 1<<16, shm.Create)
+	mem, err := r.d.nic().createMemory(7, "x", 1<<16, shm.Create)
 	require.NoError(t, err)
 	fd, err := unix.FcntlInt(mem.File().Fd(), unix.F_DUPFD_CLOEXEC, 0) // the user's descriptor
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	r.d.releaseMemory(7, mem)
+	r.d.nic().releaseMemory(7, mem)
 	await.Until(t, "all charges are refunded", func() bool { return r.e.ledger.Has(7) == quota.Charge{} })
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	require.NoError(t, err)
@@ -68,12 +68,12 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 // on the user's charge.
 func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r := newRig(t, Config{})
-	mem, err := r.d.createMemory(7, "x", 1<<16, shm.Create)
+	mem, err := r.d.nic().createMemory(7, "x", 1<<16, shm.Create)
 	require.NoError(t, err)
 	_, err = unix.FcntlInt(mem.File().Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL)
 	require.NoError(t, err)
 	addr := mem.Addr()
-	r.d.releaseMemory(7, mem)
+	r.d.nic().releaseMemory(7, mem)
 	closed := make(chan struct{})
 	r.e.discard(7, 0, func() { close(closed) }) // is discarded after the memory
 	<-closed

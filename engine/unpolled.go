@@ -7,7 +7,7 @@ import "runtime/debug"
 // unpolled reports whether a queue pair of the user has completion queues with entries that the
 // client has not consumed yet, as far as its consumer indices say so. Entries of other queue
 // pairs that share a completion queue count too.
-func (e *runner) unpolled(uid, qpn uint32) (some bool) {
+func (e nicDevice) unpolled(uid, qpn uint32) (some bool) {
 	e.doWith(noWork, func() {
 		q := e.qps[qpn]
 		if q == nil || q.client.uid != uid {

@@ -14,7 +14,7 @@ var wakeCharge = quota.Charge{quota.Descriptors: 1}
 
 // grant returns those of the wanted features that the client gets.
 func (c *caller) grant(want uint64) uint64 {
-	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
+	if want&control.FeatureWake == 0 || c.e.cfg.idle != idleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
 	}
 	return control.FeatureWake

@@ -122,7 +122,7 @@ func (o *queueOwners) find(at uint64) (s Stuck) {
 
 // startWatchdog starts the watchdog; end stops it. The watchdog sleeps in the kernel,
 // because a timer of the Go runtime may belong to the P that the stuck thread holds.
-func (e *device) startWatchdog() (end func(), err error) {
+func startWatchdog(e *device) (end func(), err error) {
 	stop, err := sleep.NewEventFD()
 	if err != nil {
 		return nil, fmt.Errorf("engine: eventfd of the watchdog: %w", err)
@@ -132,7 +132,7 @@ func (e *device) startWatchdog() (end func(), err error) {
 		defer close(gone)
 		cases := make([]stuckCase, len(e.shards)+1)
 		fds := []unix.PollFd{{Fd: int32(stop.Fd()), Events: unix.POLLIN}}
-		for next := watchTime; ; next = e.checkShards(cases) {
+		for next := watchTime; ; next = checkShards(e, cases) {
 			if n, _ := unix.Poll(fds, int(next.Milliseconds())); n > 0 {
 				return
 			}
@@ -159,7 +159,7 @@ type stuckCase struct {
 
 // checkShards checks all shards, and the request that is being served, once. It returns the
 // time until the next check.
-func (e *device) checkShards(cases []stuckCase) (next time.Duration) {
+func checkShards(e *device, cases []stuckCase) (next time.Duration) {
 	next = watchSleep
 	var all []Stuck
 	now := clock.Now()

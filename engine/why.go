@@ -109,7 +109,7 @@ func (sh *reporter) whyNoPeer(q *qp) reason {
 }
 
 // whyNoRoom returns why a completion queue has no room.
-func (q *cq) whyNoRoom() reason {
+func whyNoRoom(q *cq) reason {
 	word := q.consumer.Observe()
 	n := uint64(1) << q.log
 	unread := q.next - q.seen // according to the last valid consumer index

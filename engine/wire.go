@@ -168,10 +168,10 @@ func (sh *sender) visitWire(q *qp) (done int) {
 	if q.attr.State == control.StateRTS && !w.in.owes() && w.out.at == w.out.last && q.job == nil && sh.pending(q) == 0 {
 		return 0 // nothing to send
 	}
-	bytes := sh.cfg.Slice
+	bytes := sh.cfg.slice
 	if w.in.owes() {
 		done += sh.sendAnswers(q, &bytes)
-		sh.sched.spent = sh.cfg.Slice - bytes
+		sh.sched.spent = sh.cfg.slice - bytes
 	}
 	switch q.attr.State {
 	case control.StateERR, control.StateSQE:

@@ -47,7 +47,7 @@ func engines(t testing.TB, rings packetring.Geometry, mtu int) (p, q *end) {
 	var paths [2]nic.Path
 	for i := range ends {
 		r := newRig(t, Config{})
-		port, err := nicDevice{r.d}.AddPort(nic.PortConfig{Name: "bench", Send: send[i], Receive: receive[i], MTU: mtu, Jumbo: true, GRH: true})
+		port, err := r.d.nic().AddPort(nic.PortConfig{Name: "bench", Send: send[i], Receive: receive[i], MTU: mtu, Jumbo: true, GRH: true})
 		require.NoError(t, err)
 		port.SetUp(true)
 		t.Cleanup(func() { _ = port.Close() })

@@ -43,8 +43,8 @@ const (
 	pathTime     = 100 * time.Millisecond
 )
 
-// old reports whether the address is to be asked for again.
-func (a *awayPath) old(now uint64) bool {
+// stale reports whether the address is to be asked for again.
+func stale(a *awayPath, now uint64) bool {
 	after := pathTime
 	if a.err != nil {
 		after = askAgainTime
@@ -70,10 +70,10 @@ func (sh *sender) leaves(q *qp, av *wqe.AV) bool {
 		return false // the datagrams of native clients stay on this device
 	}
 	a := &q.datagrams.away
-	if a.routes != sh.routes || a.asked != to || a.old(sh.now()) {
+	if a.routes != sh.routes || a.asked != to || stale(a, sh.now()) {
 		a.asked, a.routes = to, sh.routes
 		a.path, a.err = sh.router.Route(to)
-		if p := a.path.Port; a.err == nil && p != nil && !c.maySend(av, &to.From, p.(*portHandle).port) {
+		if p := a.path.Port; a.err == nil && p != nil && !maySend(c, av, &to.From, p.(*portHandle).port) {
 			a.err = errNotAsked
 		}
 		a.when = sh.now()
@@ -85,7 +85,7 @@ func (sh *sender) leaves(q *qp, av *wqe.AV) bool {
 var errNotAsked = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
 
 // maySend reports whether a datagram of the client may leave by a port, with from as its source.
-func (c *client) maySend(av *wqe.AV, from *[16]byte, p *port) bool {
+func maySend(c *client, av *wqe.AV, from *[16]byte, p *port) bool {
 	if c.hosted.LID != 0 && av.GRH&avGlobal == 0 {
 		from = new([16]byte)
 	}

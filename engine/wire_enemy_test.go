@@ -420,7 +420,7 @@ func TestManagementIntoALostRing(t *testing.T) {
 	require.NoError(t, err)
 	r := newRig(t, Config{})
 	failed := make(chan error, 1)
-	p, err := nicDevice{r.d}.AddPort(nic.PortConfig{MTU: 256, Send: send, Receive: receive, Failed: func(err error) { failed <- err }})
+	p, err := r.d.nic().AddPort(nic.PortConfig{MTU: 256, Send: send, Receive: receive, Failed: func(err error) { failed <- err }})
 	require.NoError(t, err)
 	p.SetUp(true)
 	require.NoError(t, p.SendManagement(0, make([]byte, 20), nil))
@@ -480,7 +480,7 @@ func TestPortNeedsRoom(t *testing.T) {
 	receive, err := packetring.NewConsumer(mem.Bytes(), g, nil)
 	require.NoError(t, err)
 	for mtu, ok := range map[int]bool{4096: false, 4056: true, 4060: false, 256: true, 252: false, 258: false, 65536: false} {
-		p, err := nicDevice{r.d}.AddPort(nic.PortConfig{Send: send, Receive: receive, MTU: mtu})
+		p, err := r.d.nic().AddPort(nic.PortConfig{Send: send, Receive: receive, MTU: mtu})
 		require.Equal(t, ok, err == nil, "MTU %d: %v", mtu, err)
 		if err == nil {
 			require.NoError(t, p.Close())

@@ -82,7 +82,7 @@ var recognisedOverLinks = []struct {
 		s.cable.ports[1].SetUp(true)
 	}, true, "was changed while it was being sent", cqe.LocalQPOp},
 	{"a datagram that no link takes", codes.LinkNone, func(s *scene) {
-		nicDevice{s.d}.SetRouter(nowhere{})
+		s.d.nic().SetRouter(nowhere{})
 		require.NoError(s, s.p.h.c.SetGIDs([]nic.GID{{Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}}})) // without a table, addresses are not judged
 		c := s.p.h.cq(control.CQ{LogSize: 4})
 		u := s.p.h.qp(control.QP{Type: control.QPTypeUD}, c, c)

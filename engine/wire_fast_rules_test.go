@@ -121,7 +121,7 @@ var fastRuleScenes = map[string]func(x *wireTarget, p, q *end){
 		x.e.servePorts(true)
 	},
 	"a READ at the end of the budget": func(x *wireTarget, p, q *end) {
-		left, psn := x.e.cfg.Slice, uint32(0)
+		left, psn := x.e.cfg.slice, uint32(0)
 		write := func(n int) {
 			x.arrive(q, crafted{op: packet.WriteOnly, psn: psn, more: readHeader(x.far, 0, n), payload: make([]byte, n)})
 			left -= n + pieceCost

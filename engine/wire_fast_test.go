@@ -53,7 +53,7 @@ func TestWireFastPathAgrees(t *testing.T) {
 func (t *twins) overWire(tb testing.TB) (taken int) {
 	t.both(func(w *twin) {
 		q := w.p.q
-		n, bytes := w.e.pending(q), w.e.cfg.Slice
+		n, bytes := w.e.pending(q), w.e.cfg.slice
 		if n == 0 || !q.wire.canFetch() || q.wire.out.at != q.wire.out.last {
 			return
 		}

@@ -43,7 +43,7 @@ func (r *rig) newPool(cfg pool.Config) *cable {
 			cfg := cfg
 			cfg.Node = i
 			var err error
-			if pools[i], err = pool.Open(context.Background(), poolNode{nicDevice{r.d}, uint64(i + 1)}, cfg); err != nil {
+			if pools[i], err = pool.Open(context.Background(), poolNode{r.d.nic(), uint64(i + 1)}, cfg); err != nil {
 				r.Error(err)
 			}
 		})
@@ -107,12 +107,12 @@ func TestPoolLosesItsFile(t *testing.T) {
 			var pools []*pool.Pool
 			for i, r := range []*rig{a, b} {
 				r.start()
-				p, err := pool.Open(context.Background(), nicDevice{r.d}, pool.Config{Path: path, Nodes: 2, Node: i, Dead: neverDead})
+				p, err := pool.Open(context.Background(), r.d.nic(), pool.Config{Path: path, Nodes: 2, Node: i, Dead: neverDead})
 				require.NoError(t, err)
 				pools = append(pools, p)
 			}
 			a.until("the links are up", func() bool { return pools[0].Peers()[0].Up && pools[1].Peers()[0].Up })
-			to, ok := pools[0].Route(nic.Address{GUID: nicDevice{b.d}.GUID()})
+			to, ok := pools[0].Route(nic.Address{GUID: b.d.nic().GUID()})
 			require.True(t, ok)
 			for _, r := range []*rig{a, b} {
 				r.until("the engine sleeps", r.d.loops[0].asleep.Load)
@@ -143,7 +143,7 @@ func TestPoolWakesTheEngine(t *testing.T) {
 	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	r.start()
 	path := filepath.Join(t.TempDir(), "pool")
-	p, err := pool.Open(context.Background(), nicDevice{r.d}, pool.Config{Path: path, Nodes: 2, Dead: neverDead})
+	p, err := pool.Open(context.Background(), r.d.nic(), pool.Config{Path: path, Nodes: 2, Dead: neverDead})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	l := &listener{up: make(chan bool, 8)}

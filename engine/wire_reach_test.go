@@ -188,7 +188,7 @@ func TestConnectionHasTwoAddresses(t *testing.T) {
 func TestDatagramsLeaveForThoseWhoAsked(t *testing.T) {
 	r := newRig(t, Config{})
 	c := r.newCable(nic.PortConfig{MTU: 256}, nil)
-	nicDevice{r.d}.SetRouter(oneWay{c.ports[0]})
+	r.d.nic().SetRouter(oneWay{c.ports[0]})
 	sent := func(table []nic.GID, list ...nic.Source) uint64 {
 		h := r.host("a")
 		require.NoError(t, h.c.SetGIDs(table))

@@ -126,12 +126,12 @@ func (sh *mover) current(j *job) bool {
 // how many WQEs or packets it has advanced.
 func (sh *sender) sendRequests(q *qp, bytes int) (done int) {
 	w := q.wire
-	sh.sched.spent = sh.cfg.Slice - bytes
+	sh.sched.spent = sh.cfg.slice - bytes
 	if q.stall.kind != noStall {
 		return 0
 	}
 	sh.sched.effort = 0
-	for done < sh.cfg.Burst && bytes > 0 {
+	for done < sh.cfg.burst && bytes > 0 {
 		if q.job != nil { // a local operation that takes several visits
 			if !sh.continueLocal(q, &bytes) {
 				break
@@ -161,7 +161,7 @@ func (sh *sender) sendRequests(q *qp, bytes int) (done int) {
 		if done == 0 {
 			sh.started(q)
 		}
-		if k := sh.fastRequests(q, min(int(n), sh.cfg.Burst-done), &bytes); k > 0 {
+		if k := sh.fastRequests(q, min(int(n), sh.cfg.burst-done), &bytes); k > 0 {
 			done += k
 			continue
 		}
@@ -175,7 +175,7 @@ func (sh *sender) sendRequests(q *qp, bytes int) (done int) {
 		}
 		done++
 	}
-	sh.sched.spent = sh.cfg.Slice - bytes
+	sh.sched.spent = sh.cfg.slice - bytes
 	if q.wire != nil && q.attr.State == control.StateSQD && w.out.first == w.out.last && q.job == nil && w.out.draining {
 		w.out.draining = false
 		sh.drained(q)

@@ -56,7 +56,7 @@ func (r *rig) newRoCE(cfg roce.Config, keys ...*auth.Party) *cable {
 		carrier, err := roce.New(cfg)
 		require.NoError(r, err)
 		ends[i], ports[i] = carrier, carrier.PortConfig()
-		p, err := nicDevice{r.d}.AddPort(ports[i])
+		p, err := r.d.nic().AddPort(ports[i])
 		require.NoError(r, err)
 		c.ports[i] = p.(*portHandle)
 		r.Cleanup(func() { require.NoError(r, carrier.Close()) })

@@ -42,7 +42,7 @@ func (r *rig) newUCX(ends *[2]*ucx.Carrier, common ucx.Config) *cable {
 			} else {
 				cfg.Connect = []string{address}
 			}
-			dev := &portKeeper{poolNode: poolNode{nicDevice{r.d}, uint64(i + 1)}, cfg: &ports[i]}
+			dev := &portKeeper{poolNode: poolNode{r.d.nic(), uint64(i + 1)}, cfg: &ports[i]}
 			var err error
 			if ends[i], err = ucx.Open(context.Background(), dev, cfg); err != nil {
 				r.Error(err)

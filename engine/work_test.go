@@ -236,7 +236,7 @@ func TestRingsOfWaits(t *testing.T) {
 				return n
 			}
 			post, served := r.bystander()
-			alone, burst := r.d.loops[0].sched.alone.wqes, r.e.cfg.Burst
+			alone, burst := r.d.loops[0].sched.alone.wqes, r.e.cfg.burst
 			r.e.Step()
 			require.Positive(t, executed())
 			require.Less(t, executed(), alone+burst)

@@ -58,7 +58,7 @@ func (c *caller) JoinXRCD(n uint32) (err error) {
 }
 
 func (c *caller) joinXRCD(d *xrcd) error {
-	if _, err := c.take("XRC domains", len(c.xrcds), c.e.cfg.Limits.PDs, pdCost); err != nil {
+	if _, err := c.take("XRC domains", len(c.xrcds), c.e.cfg.limits.PDs, pdCost); err != nil {
 		return err
 	}
 	if d.members[c.client] == nil {
@@ -163,7 +163,7 @@ func (c *caller) createTarget(m *control.XRCD, _ requestMemory, _ *control.Reply
 	if d == nil {
 		return nil, notFound("XRC domain", m.XRCDN)
 	}
-	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
 	rec, none := make([]byte, 8), new(cq)
@@ -191,7 +191,7 @@ func (c *caller) openTarget(m *control.Target, _ requestMemory, _ *control.Reply
 	case c.qps[m.QPN] != nil:
 		return nil, control.Errorf(control.CodeBusy, "QP %#06x: this client has it already", m.QPN)
 	}
-	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
 	c.qps[q.num] = q

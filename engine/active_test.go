@@ -229,7 +229,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 		s := setup(t)
 		s.p.post(ctrl(wqe.OpSend))
 		s.cold()
-		require.Len(t, s.e.stalledQueues(), 1)
+		require.Len(t, stalledQueues(s.e), 1)
 		s.q.recv()
 		s.e.Step() // ends the wait
 		s.e.Step()
@@ -264,7 +264,7 @@ func TestNonsenseStaysCold(t *testing.T) {
 	s.p.record(4, 0)
 	s.p.post(ctrl(wqe.OpSend))
 	s.settle()
-	require.Len(t, s.e.stalledQueues(), 1)
+	require.Len(t, stalledQueues(s.e), 1)
 	s.p.post(ctrl(wqe.OpNop))
 	for range 10 {
 		s.e.Step()

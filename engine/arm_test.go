@@ -125,11 +125,11 @@ func TestUnchangedArmWordsAreRead(t *testing.T) {
 	r := newRig(t, Config{})
 	const n = 600
 	hosts := r.hoard(2, n)
-	for _, q := range r.e.armable() {
+	for _, q := range armable(r.e) {
 		q.armWord.Publish(5) // armed, without the register
 	}
 	left := func() (n int) {
-		for _, q := range r.e.armable() {
+		for _, q := range armable(r.e) {
 			if q.armSeen != 5 {
 				n++
 			}
@@ -176,7 +176,7 @@ func TestQueuesEndWhileArmsAreRead(t *testing.T) {
 		a.c.arms.turns = 1
 		r.e.observeArms(armPolls)
 	}
-	for _, q := range r.e.armable() {
+	for _, q := range armable(r.e) {
 		require.True(t, q.armed)
 	}
 	require.Equal(t, 66, r.e.arm.cqs)

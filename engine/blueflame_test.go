@@ -247,7 +247,7 @@ func TestFlameIsNotAllThereIs(t *testing.T) {
 	s.p.scq.all()
 	s.lay(16)
 	s.p.ring()
-	n, _ := s.e.visitEverything(true)
+	n, _ := visitEverything(s.e, true)
 	require.Equal(t, 1, n)
 	s.p.good()
 }

@@ -23,10 +23,10 @@ func TestDCStreamEndsATransfer(t *testing.T) {
 	d.s.post(1)
 	p.post(wqe.Ctrl{Opcode: wqe.OpSend, Flags: wqe.CEAlways, Stream: 1}, d.at(), hole.data(0, len(hole.mem)))
 	r.step()
-	require.Equal(t, 1, r.e.underWay(), "the transfer is a long one")
+	require.Equal(t, 1, underWay(r.e), "the transfer is a long one")
 	r.settle()
 	require.Equal(t, cqe.LocalProtection, p.scq.one().Syndrome, "one completion for one WQE")
-	require.Zero(t, r.e.underWay())
+	require.Zero(t, underWay(r.e))
 	require.Equal(t, uint64(p.sent), p.q.sq.done, "nothing is executed that was not announced")
 
 	other := c.dci(0)
@@ -57,7 +57,7 @@ func TestDCStreamFlushIsWork(t *testing.T) {
 		p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Flags: wqe.CEAlways, Stream: 1}, d.at(), far.raddr(0), data)
 	}
 	for r.e.pending(p.q) > 0 {
-		done, _ := r.e.visitEverything(true)
+		done, _ := visitEverything(r.e, true)
 		require.Positive(t, done, "the device would sleep with %d blocks announced", r.e.pending(p.q))
 	}
 	require.Len(t, p.scq.all(), n)

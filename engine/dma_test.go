@@ -55,7 +55,7 @@ func TestWorkersCopyBesideTheDevice(t *testing.T) {
 		require.Equal(t, src.mem[8:16], dst.mem[:8], "the second came behind the first")
 		require.Equal(t, src.mem[8:], dst.mem[8:])
 		require.Zero(t, p.h.c.offloaded)
-		require.Zero(t, r.e.underWay())
+		require.Zero(t, underWay(r.e))
 	}
 }
 

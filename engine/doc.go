@@ -124,7 +124,8 @@
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs
 //   - record.go: doorbell records: what they announce, byte order, values that cannot be right
-//   - qpstate.go: states of queue pairs, and their transitions
+//   - states.go: the table of their states
+//   - qpstate.go: what follows from a new state; attributes
 //   - transport.go: RC, UC and UD
 //   - srq.go: shared receive queues
 //   - xrc.go: XRC domains, their shared receive queues and targets

@@ -27,7 +27,7 @@ func TestFaultsAreExplained(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			c, said := logged()
 			s := newScene(t, c)
-			s.e.holdClock() // a fault that comes twice is explained once, however long the second takes
+			holdClock(s.e) // a fault that comes twice is explained once, however long the second takes
 			f.run(s)
 			text := said.String()
 			require.Equal(t, 1, strings.Count(text, "code=")-strings.Count(text, "code=key-refused "), text) // key-refused gives no reason

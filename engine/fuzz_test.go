@@ -62,7 +62,7 @@ func newTargetOn(r *rig) *target {
 func (x *target) run() {
 	for range 64 {
 		x.e.Step()
-		for _, w := range x.e.stalledQueues() {
+		for _, w := range stalledQueues(x.e) {
 			w.stall.deadline = 0
 		}
 	}
@@ -280,7 +280,7 @@ func FuzzEngineControl(f *testing.F) {
 			op, n := control.Op(in[0]), min(int(in[1]), len(in)-2)
 			payload := append([]byte(nil), in[2:2+n]...)
 			in = in[2+n:]
-			c.rename(payload)
+			rename(c, payload)
 			var m requestMemory
 			if op == control.OpCreateRegion {
 				if m, err = c.makeMemory(payload); err != nil {
@@ -312,7 +312,7 @@ func FuzzEngineControl(f *testing.F) {
 
 // rename replaces small numbers in a request by numbers of the client's own objects, so that
 // the request names objects that exist. The same request names the same objects in each run.
-func (c *caller) rename(payload []byte) {
+func rename(c *caller, payload []byte) {
 	var numbers []uint32
 	for _, list := range [][]uint32{slices.Sorted(maps.Keys(c.pds)), slices.Sorted(maps.Keys(c.cqs)), slices.Sorted(maps.Keys(c.qps)), slices.Sorted(maps.Keys(c.srqs))} {
 		numbers = append(numbers, list...)

@@ -46,14 +46,14 @@ func newRigOf(t testing.TB, cfg Config, random io.Reader) *rig {
 func newRepeatable(t testing.TB, cfg Config) *rig {
 	t.Helper()
 	r := newRigOf(t, cfg, rand.NewChaCha8([32]byte{1}))
-	r.e.holdClock()
+	holdClock(r.e)
 	return r
 }
 
 // holdClock holds the clock of the shard where it is, so that no timer runs out, nothing is suspected for
 // long, and no explanation is held back for a while only. So what the shard does depends on its input alone,
 // however busy the machine is. A test that needs time to pass adds to hooks.heldClock.
-func (sh *threadLoop) holdClock() { sh.hooks.heldClock = 1 << 40 }
+func holdClock(sh *threadLoop) { sh.hooks.heldClock = 1 << 40 }
 
 // handle returns a port as its carrier sees it.
 func (r *rig) handle(p *port) *portHandle { return &portHandle{p, &r.d.loops[0].portServer} }
@@ -108,13 +108,13 @@ func (r *rig) stepShard(n int) int {
 // stalled returns the stalled queues of all shards.
 func (r *rig) stalled() (list []*qp) {
 	for _, l := range r.d.loops {
-		list = append(list, l.stalledQueues()...)
+		list = append(list, stalledQueues(l)...)
 	}
 	return list
 }
 
 // stalledQueues returns the stalled queues of a shard.
-func (sh *threadLoop) stalledQueues() (list []*qp) {
+func stalledQueues(sh *threadLoop) (list []*qp) {
 	for _, c := range sh.everyone.clients {
 		list = append(list, c.sched.stalled...)
 	}
@@ -122,7 +122,7 @@ func (sh *threadLoop) stalledQueues() (list []*qp) {
 }
 
 // armable returns the CQs of a shard that can be armed.
-func (sh *threadLoop) armable() (list []*cq) {
+func armable(sh *threadLoop) (list []*cq) {
 	for _, c := range sh.everyone.clients {
 		list = append(list, c.arms.cqs...)
 	}
@@ -131,7 +131,7 @@ func (sh *threadLoop) armable() (list []*cq) {
 
 // visitEverything looks until a pass has ended or something is found. It returns how much there was
 // to do, and in how many cycles the next timer runs out.
-func (sh *threadLoop) visitEverything(long bool) (done int, next uint64) {
+func visitEverything(sh *threadLoop, long bool) (done int, next uint64) {
 	sh.beginPass()
 	for {
 		if f := sh.look(lookPolls, long); f.done > 0 || f.ended {
@@ -166,7 +166,7 @@ func (r *rig) expire() {
 }
 
 // underWay returns the number of unfinished long transfers.
-func (sh *threadLoop) underWay() (n int) {
+func underWay(sh *threadLoop) (n int) {
 	for _, q := range sh.running {
 		if q.job != nil {
 			n++

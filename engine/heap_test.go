@@ -73,7 +73,7 @@ func TestSpareJobsGo(t *testing.T) {
 		p.post(ctrl(wqe.OpRDMAWrite), k.raddr(0), k.data(0, 4096))
 	}
 	r.e.Step()
-	require.Equal(t, 8, r.e.underWay())
+	require.Equal(t, 8, underWay(r.e))
 	r.settle()
 	require.Len(t, r.e.scratch.spare, 8)
 	for n := range r.e.qps {

@@ -90,11 +90,11 @@ func TestDeathAtAnyPoint(t *testing.T) {
 		was := append([]byte(nil), h.mem.Bytes()[:h.used]...)
 		r.settle()
 		r.same(was, h.mem.Bytes()[:h.used], "memory of a client that is gone")
-		for _, q := range r.e.stalledQueues() {
+		for _, q := range stalledQueues(r.e) {
 			require.NotEqual(t, behindCQ, q.stall.kind)
 		}
 		r.expire()
-		require.Zero(t, r.e.underWay())
+		require.Zero(t, underWay(r.e))
 		by.post(ctrl(wqe.OpNop))
 		r.settle()
 		by.good()

@@ -112,12 +112,12 @@ func TestWait(t *testing.T) {
 	}
 	s.settle()
 	s.p.scq.none()
-	require.Len(t, s.e.stalledQueues(), 1)
+	require.Len(t, stalledQueues(s.e), 1)
 	s.idle1.post(ctrl(wqe.OpNop))
 	s.settle()
 	list := s.p.scq.all()
 	require.Equal(t, []uint16{first, first + 1}, indices(list))
-	require.Empty(t, s.e.stalledQueues())
+	require.Empty(t, stalledQueues(s.e))
 	// The passing of time does not end a WAIT.
 	s.p.post(ctrl(wqe.OpWait), wait(s.idle1.scq, 4))
 	s.settle()
@@ -127,7 +127,7 @@ func TestWait(t *testing.T) {
 	s.p.toState(control.StateERR)
 	s.settle()
 	require.Equal(t, cqe.Flush, s.p.scq.one().Syndrome)
-	require.Empty(t, s.e.stalledQueues())
+	require.Empty(t, stalledQueues(s.e))
 }
 
 // The producer index of a CQ wraps at 2^32.
@@ -181,10 +181,10 @@ func TestWaitForADestroyedCQ(t *testing.T) {
 	c := s.p.h.cq(control.CQ{LogSize: 2})
 	index := s.p.post(ctrl(wqe.OpWait), wait(c, 1))
 	s.settle()
-	require.Len(t, s.e.stalledQueues(), 1)
+	require.Len(t, stalledQueues(s.e), 1)
 	s.p.h.call(control.OpDestroyCQ, &control.CQN{CQN: c.num}, &control.Empty{})
 	s.settle()
-	require.Empty(t, s.e.stalledQueues())
+	require.Empty(t, stalledQueues(s.e))
 	s.failed(s.p.scq.one(), cqe.LocalQPOp, index)
 }
 

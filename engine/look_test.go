@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// left returns how much of c is left to look at in this pass.
-func (sh *threadLoop) left(c *client) int {
+// leftIn returns how much of c is left to look at in this pass.
+func leftIn(sh *threadLoop, c *client) int {
 	if p := &c.pass; p.number == sh.pass.number {
 		return p.queues + p.stalled + p.arms
 	}
 	return len(c.sched.watches) + len(c.sched.stalled) + len(c.arms.cqs)
 }
 
-func (sh *threadLoop) leftOfAll() (n int) {
+func leftOfAll(sh *threadLoop) (n int) {
 	for c := range sh.clients {
-		n += sh.left(c)
+		n += leftIn(sh, c)
 	}
 	return n
 }
@@ -44,16 +44,16 @@ func TestLookIsBounded(t *testing.T) {
 	r.settle()
 	for _, polls := range []int{soonPolls, lookPolls} {
 		r.e.beginPass()
-		all := r.e.leftOfAll()
+		all := leftOfAll(r.e)
 		require.Greater(t, all, hoarders*n)
 		fair, looks := 0, 0
 		for before := all; ; looks++ {
 			f := r.e.look(polls, false)
 			require.Zero(t, f.done)
-			left := r.e.leftOfAll()
+			left := leftOfAll(r.e)
 			require.LessOrEqual(t, before-left, polls)
 			require.Less(t, left, before, "each look continues the pass, however long it takes")
-			if before = left; r.e.left(h.c.client) > 0 {
+			if before = left; leftIn(r.e, h.c.client) > 0 {
 				fair = looks + 1
 			}
 			if f.ended {

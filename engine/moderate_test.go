@@ -91,10 +91,10 @@ func TestSleepEndsForModeration(t *testing.T) {
 	r.e.observeArm(q)
 	p.post(ctrl(wqe.OpNop))
 	r.settle()
-	_, next := r.e.visitEverything(true)
+	_, next := visitEverything(r.e, true)
 	require.LessOrEqual(t, next, q.moderation.period)
 	q.moderation.period = 0
-	done, _ := r.e.visitEverything(true)
+	done, _ := visitEverything(r.e, true)
 	require.Equal(t, 1, done)
 	_, got := event()
 	require.True(t, got)

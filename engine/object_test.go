@@ -26,7 +26,7 @@ func (h *host) population() map[string]int {
 		"keys": e.keys.used, "qps": len(e.qps), "cqs": len(e.cqs), "running": len(e.running), "stalled": e.stalled,
 		"armable": e.arm.cqs, "clients": len(e.clients), "client regions": len(c.regions), "client pds": len(c.pds),
 		"client mrs": len(c.mrs), "client cqs": len(c.cqs), "client qps": len(c.qps), "client channels": len(c.channels),
-		"bytes": int(c.bytes), "srqs": len(e.srqs), "client srqs": len(c.srqs), "moving": e.underWay(),
+		"bytes": int(c.bytes), "srqs": len(e.srqs), "client srqs": len(c.srqs), "moving": underWay(e),
 		"engine xrcds": len(e.xrcds), "client xrcds": len(c.xrcds),
 	}
 	for _, s := range c.srqs {

@@ -25,9 +25,9 @@ func TestOverrunWhileOthersWait(t *testing.T) {
 		p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
 	}
 	r.settle()
-	require.Len(t, r.e.stalledQueues(), 3)
+	require.Len(t, stalledQueues(r.e), 3)
 	r.expire()
-	require.Empty(t, r.e.stalledQueues())
+	require.Empty(t, stalledQueues(r.e))
 }
 
 // A CQ that has overrun is dead: what the client consumes later makes no room.

@@ -165,7 +165,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	slow := rapid.Bool().Draw(rt, "slow path")
 	for _, l := range w.d.loops {
 		l.hooks.noFastPath = slow
-		l.holdClock()
+		holdClock(l)
 	}
 	w.model.wire = overCable != nil
 	if shards == 1 {

@@ -10,153 +10,6 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A transition says which attributes a modify request must set, and which it may set, when
-// it moves a QP from one state to another. All other attributes are refused (InfiniBand
-// Architecture Specification 11.2.5.2, as verbs implements it).
-type transition struct {
-	required, optional uint32
-}
-
-var stateNames = [...]string{"RST", "INIT", "RTR", "RTS", "SQE", "SQD", "ERR"}
-
-func stateName(s uint8) string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return "unknown"
-}
-
-// rcTransitions is indexed by the old and the new state. Every state may also go to RST and
-// to ERR without attributes; these transitions are not listed.
-var rcTransitions = map[[2]uint8]transition{
-	{control.StateRST, control.StateINIT}: {
-		required: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
-	},
-	{control.StateINIT, control.StateINIT}: {
-		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
-	},
-	{control.StateINIT, control.StateRTR}: {
-		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN |
-			control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-		optional: control.AttrAccess | control.AttrPKeyIndex,
-	},
-	{control.StateRTR, control.StateRTS}: {
-		required: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
-			control.AttrSQPSN | control.AttrMaxRdAtomic,
-		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
-	},
-	{control.StateRTS, control.StateRTS}: {
-		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
-	},
-	{control.StateRTS, control.StateSQD}: {},
-	{control.StateSQD, control.StateRTS}: {
-		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
-	},
-	{control.StateSQD, control.StateSQD}: {
-		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV | control.AttrTimeout |
-			control.AttrRetryCount | control.AttrRNRRetry | control.AttrMaxRdAtomic | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-	},
-}
-
-const initial = control.AttrPKeyIndex | control.AttrPort
-
-// ucTransitions are the transitions of unreliable connections, which have no retries.
-var ucTransitions = map[[2]uint8]transition{
-	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
-	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
-	{control.StateINIT, control.StateRTR}: {
-		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN,
-		optional: control.AttrAccess | control.AttrPKeyIndex,
-	},
-	{control.StateRTR, control.StateRTS}: {required: control.AttrSQPSN, optional: control.AttrCurState | control.AttrAccess},
-	{control.StateRTS, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
-	{control.StateRTS, control.StateSQD}: {},
-	{control.StateSQD, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
-	{control.StateSQD, control.StateSQD}: {optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrAV},
-	{control.StateSQE, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
-}
-
-// udTransitions are the transitions of datagram queues, which have no peer.
-var udTransitions = map[[2]uint8]transition{
-	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrQKey},
-	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrQKey},
-	{control.StateINIT, control.StateRTR}:  {optional: control.AttrPKeyIndex | control.AttrQKey},
-	{control.StateRTR, control.StateRTS}:   {required: control.AttrSQPSN, optional: control.AttrCurState | control.AttrQKey},
-	{control.StateRTS, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
-	{control.StateRTS, control.StateSQD}:   {},
-	{control.StateSQD, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
-	{control.StateSQD, control.StateSQD}:   {optional: control.AttrPKeyIndex | control.AttrQKey},
-	{control.StateSQE, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
-}
-
-// xrcTransitions are the transitions of XRC queue pairs that send, and targetTransitions those
-// of targets: each side has the attributes of its half of a reliable connection.
-var xrcTransitions = map[[2]uint8]transition{
-	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
-	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
-	{control.StateINIT, control.StateRTR}: {
-		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN,
-		optional: control.AttrAccess | control.AttrPKeyIndex,
-	},
-	{control.StateRTR, control.StateRTS}: {
-		required: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry | control.AttrSQPSN | control.AttrMaxRdAtomic,
-		optional: control.AttrCurState | control.AttrAccess,
-	},
-	{control.StateRTS, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
-	{control.StateRTS, control.StateSQD}: {},
-	{control.StateSQD, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
-	{control.StateSQD, control.StateSQD}: {
-		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV | control.AttrTimeout |
-			control.AttrRetryCount | control.AttrRNRRetry | control.AttrMaxRdAtomic,
-	},
-}
-
-var targetTransitions = map[[2]uint8]transition{
-	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
-	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
-	{control.StateINIT, control.StateRTR}: {
-		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-		optional: control.AttrAccess | control.AttrPKeyIndex,
-	},
-	{control.StateRTR, control.StateRTS}: {
-		required: control.AttrTimeout | control.AttrSQPSN,
-		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
-	},
-	{control.StateRTS, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer},
-	{control.StateRTS, control.StateSQD}: {},
-	{control.StateSQD, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer},
-	{control.StateSQD, control.StateSQD}: {
-		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV | control.AttrTimeout |
-			control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-	},
-}
-
-// dciTransitions and dctTransitions are those of the two sides of DC. Neither has a peer, and a
-// DCT gets no further than RTR (modify_dci_qp_is_ok and mlx5_ib_modify_dct in the kernel's driver,
-// drivers/infiniband/hw/mlx5/qp.c).
-var dciTransitions = map[[2]uint8]transition{
-	{control.StateRST, control.StateINIT}:  {required: initial},
-	{control.StateINIT, control.StateINIT}: {optional: initial},
-	{control.StateINIT, control.StateRTR}:  {required: control.AttrPathMTU, optional: control.AttrPKeyIndex},
-	{control.StateRTR, control.StateRTS}: {
-		required: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry | control.AttrSQPSN | control.AttrMaxRdAtomic,
-		optional: control.AttrMinRNRTimer,
-	},
-	{control.StateRTS, control.StateRTS}: {optional: control.AttrMinRNRTimer},
-}
-
-var dctTransitions = map[[2]uint8]transition{
-	{control.StateRST, control.StateINIT}: {required: initial | control.AttrAccess},
-	{control.StateINIT, control.StateRTR}: {required: control.AttrPathMTU | control.AttrMinRNRTimer},
-}
-
-func (q *qp) transitions() map[[2]uint8]transition {
-	if q.xrcd != nil {
-		return targetTransitions
-	}
-	return transports[q.transport].transitions
-}
-
 // attributes lists what a modify request can set besides the state. Each row has the
 // attribute's bit in the mask, its name, how it is read, its bounds, and how it is stored.
 var attributes = []struct {
@@ -233,18 +86,15 @@ func (c *caller) change(q *qp, m *control.QPAttr) error {
 	if m.Mask&control.AttrState != 0 {
 		to = m.State
 	}
-	var t transition
-	if to != control.StateRST && to != control.StateERR {
-		var ok bool
-		if t, ok = q.transitions()[[2]uint8{from, to}]; !ok {
-			return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.num, stateName(from), stateName(to))
-		}
+	required, optional, ok := q.transition(from, to)
+	if !ok {
+		return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.num, stateName(from), stateName(to))
 	}
 	given := m.Mask &^ control.AttrState
-	if missing := t.required &^ given; missing != 0 {
+	if missing := required &^ given; missing != 0 {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s needs %v", q.num, stateName(from), stateName(to), attributeNames(missing))
 	}
-	if extra := given &^ (t.required | t.optional | control.AttrCurState); extra != 0 {
+	if extra := given &^ (required | optional | control.AttrCurState); extra != 0 {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s does not take %v (mask %#x)", q.num, stateName(from), stateName(to), attributeNames(extra), extra)
 	}
 	for _, a := range attributes {

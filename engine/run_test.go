@@ -276,7 +276,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 				p.q.attr.Timeout = 1
 				p.post(ctrl(wqe.OpSend))
 				r.settle()
-				require.Len(t, r.e.stalledQueues(), 1)
+				require.Len(t, stalledQueues(r.e), 1)
 			case "peer's receive queue":
 				k := far.full(64, 1)
 				q.recv(k.data(0, 64))
@@ -388,7 +388,7 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	waits, peer := pair(g, g)
 	waits.post(ctrl(wqe.OpSend))
 	r.settle()
-	require.Len(t, r.e.stalledQueues(), 1)
+	require.Len(t, stalledQueues(r.e), 1)
 	shrink(0)
 	p.post(ctrl(wqe.OpNop))
 	peer.recv()
@@ -401,7 +401,7 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 		require.Positive(t, r.e.Step())
 		require.Equal(t, turn+i+1, r.e.sched.turn)
 		p.good()
-		require.Empty(t, r.e.stalledQueues())
+		require.Empty(t, stalledQueues(r.e))
 		p.post(ctrl(wqe.OpNop))
 	}
 	require.Equal(t, control.StateRTS, q.state())

@@ -17,7 +17,7 @@ import (
 // often the timer ran out.
 func (s *scene) timeouts(p *end, limit int) (n int) {
 	s.Helper()
-	s.e.holdClock() // a slow machine lets none run out before the test does
+	holdClock(s.e) // a slow machine lets none run out before the test does
 	for s.settle(); n < limit && p.state() == control.StateRTS; n++ {
 		p.q.stall.deadline = 0
 		s.e.Step()
@@ -151,10 +151,10 @@ func TestEndOfAWait(t *testing.T) {
 			s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 			s.p.post(ctrl(wqe.OpNop))
 			s.settle()
-			require.Len(t, s.e.stalledQueues(), 1)
+			require.Len(t, stalledQueues(s.e), 1)
 			f.end(s)
 			s.settle()
-			require.Empty(t, s.e.stalledQueues())
+			require.Empty(t, stalledQueues(s.e))
 			require.Len(t, s.p.scq.all(), f.flushed)
 		})
 	}
@@ -174,7 +174,7 @@ func TestManyWait(t *testing.T) {
 		p.post(ctrl(wqe.OpSend))
 	}
 	r.settle()
-	require.Len(t, r.e.stalledQueues(), 200)
+	require.Len(t, stalledQueues(r.e), 200)
 	for _, p := range ends {
 		p.q.stall.left, p.q.stall.forever, p.q.stall.deadline = 200, false, 0
 		p.q.stall.interval = 0
@@ -199,14 +199,14 @@ func TestManyWait(t *testing.T) {
 		}
 	}
 	r.settle()
-	require.Len(t, r.e.stalledQueues(), 100)
+	require.Len(t, stalledQueues(r.e), 100)
 	require.Len(t, c.all(), 200)
-	for i, q := range r.e.stalledQueues() {
+	for i, q := range stalledQueues(r.e) {
 		require.EqualValues(t, i, q.stall.at)
 		q.stall.forever, q.stall.left, q.stall.deadline = false, 0, 0
 	}
 	r.settle()
-	require.Empty(t, r.e.stalledQueues())
+	require.Empty(t, stalledQueues(r.e))
 	list := c.all()
 	require.Len(t, list, 100)
 	for _, w := range list {

@@ -46,7 +46,7 @@ func TestStopFlushes(t *testing.T) {
 	waits := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // no receive is posted
 	s.p.post(silent(wqe.OpNop))
 	s.settle()
-	require.Len(t, s.e.stalledQueues(), 1)
+	require.Len(t, stalledQueues(s.e), 1)
 	s.p.recv(s.local.data(0, 8))
 	s.stopped()
 	list := s.p.scq.all()
@@ -76,7 +76,7 @@ func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 		senders, receivers = append(senders, p), append(receivers, q)
 	}
 	r.settle()
-	require.Len(t, r.e.stalledQueues(), len(senders))
+	require.Len(t, stalledQueues(r.e), len(senders))
 	for _, q := range receivers {
 		q.recv()
 	}

@@ -123,7 +123,7 @@ func (c *stepped) stage(r touchRow) *stage {
 	r.form.Requests = (r.warm + 1) * max(r.form.Batch, 1)
 	s := &stage{rig: newRig(c.t, Config{}), c: c, row: r}
 	s.e.hooks.noFastPath = r.form.SlowPath
-	s.e.holdClock()
+	holdClock(s.e)
 	var err error
 	s.source, err = traffic.NewSource(r.op, r.bytes, r.form)
 	require.NoError(c.t, err, r.name)

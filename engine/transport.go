@@ -7,17 +7,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// transports says which opcodes each kind of queue pair may execute (bit n: opcode n), and
-// which transitions between states it has.
-var transports = [...]struct {
-	name        string
-	opcodes     uint64
-	transitions map[[2]uint8]transition
-}{
-	control.QPTypeRC:  {"RC", wqe.OpcodesOn(wqe.RC), rcTransitions},
-	control.QPTypeUC:  {"UC", wqe.OpcodesOn(wqe.UC), ucTransitions},
-	control.QPTypeUD:  {"UD", wqe.OpcodesOn(wqe.UD), udTransitions},
-	control.QPTypeXRC: {"XRC", wqe.OpcodesOn(wqe.TransportXRC), xrcTransitions},
-	control.QPTypeDCI: {"DCI", wqe.OpcodesOn(wqe.DC), dciTransitions},
-	control.QPTypeDCT: {"DCT", 0, dctTransitions},
+// A transport is what is the same for all queue pairs of a kind.
+type transport struct {
+	name    string
+	opcodes uint64 // bit n: opcode n may be executed
+	kind    kind   // column of the table of states
+}
+
+// transports is indexed by control.QPType*.
+var transports = [...]transport{
+	control.QPTypeRC:  {"RC", wqe.OpcodesOn(wqe.RC), kindRC},
+	control.QPTypeUC:  {"UC", wqe.OpcodesOn(wqe.UC), kindUC},
+	control.QPTypeUD:  {"UD", wqe.OpcodesOn(wqe.UD), kindUD},
+	control.QPTypeXRC: {"XRC", wqe.OpcodesOn(wqe.TransportXRC), kindXRC},
+	control.QPTypeDCI: {"DCI", wqe.OpcodesOn(wqe.DC), kindDCI},
+	control.QPTypeDCT: {"DCT", 0, kindDCT},
 }

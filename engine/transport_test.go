@@ -165,7 +165,7 @@ func TestLostMessages(t *testing.T) {
 				r.settle()
 				p.good()
 				require.Equal(t, control.StateRTS, p.state())
-				require.Empty(t, r.e.stalledQueues())
+				require.Empty(t, stalledQueues(r.e))
 				require.Equal(t, before, q.q.rq.done)
 				if row.received == 0 {
 					return

@@ -125,13 +125,13 @@ func (w *twin) see() (s sight) {
 			c.expandAll()
 		}
 		for _, c := range sorted(h.c.cqs) {
-			c.eraseTime()
+			eraseTime(c)
 			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, dead %t, held %#x, events %d, armed %t, solicited %t, last solicited %d",
 				c.num, i, c.next, c.dead, c.held, c.sent, c.armed, c.solicited, c.lastSolicited))
 		}
 		for _, q := range sorted(h.c.qps) {
 			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, tries left %d, suspicion %+v, fault %v",
-				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, q.triesLeft(), q.suspicion.seen(), q.faulted))
+				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, triesLeft(q), q.suspicion.seen(), q.faulted))
 		}
 		for _, r := range sorted(h.c.srqs) {
 			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.num, i, r.head, r.taken, r.back, r.limit))
@@ -152,7 +152,7 @@ func (s suspicion) seen() suspicion {
 }
 
 // eraseTime clears the timestamps of completions, which differ between any two engines.
-func (q *cq) eraseTime() {
+func eraseTime(q *cq) {
 	for slot := range min(q.next, 1<<q.log) {
 		b := (*[cqe.Size]byte)(q.entry(slot))
 		switch cqe.OpOwn(b[cqe.Size-1]).Opcode() {
@@ -208,7 +208,7 @@ func (t *twins) compare() {
 // triesLeft returns how many RNR retries the next WQE of q has left if it has waited already,
 // and -1 otherwise. What q.rnr says of an earlier WQE has no effect: one engine may have
 // executed that WQE from the BlueFlame register, before the other engine's WQE waited.
-func (q *qp) triesLeft() int {
+func triesLeft(q *qp) int {
 	if q.rnrIndex != q.sq.done+1 {
 		return -1
 	}

@@ -61,7 +61,7 @@ func (w wireTwins) compare(t *testing.T, after []byte) {
 		require.True(t, h.c.count == slow.c.count, "counters of client %d: %v and %v", i, h.c.count, slow.c.count)
 		for _, x := range w {
 			for _, c := range []*poller{x.cqA, x.cqB} {
-				x.e.cqs[c.num].eraseTime()
+				eraseTime(x.e.cqs[c.num])
 			}
 		}
 		fast := h.mem.Bytes()[:h.used]

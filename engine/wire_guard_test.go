@@ -34,7 +34,7 @@ func scanned(t *testing.T, rate int) (p, q *end, s *scanner) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
 	s = &scanner{r, q, rate, r.d.loops[0]}
-	s.sh.holdClock()
+	holdClock(s.sh)
 	return p, q, s
 }
 

@@ -89,7 +89,7 @@ func TestNotReadyOverALink(t *testing.T) {
 func TestAClosedWindowAsksForAnAcknowledgement(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
-	r.e.holdClock()
+	holdClock(r.e)
 	const packets = 3*ackEvery + 1
 	from, to := p.h.full(packets*256, 1), q.h.full(packets*256, 7)
 	for window := uint32(leastWindow); window <= packets; window++ {

@@ -346,11 +346,11 @@ func TestXRCEndsUnderWay(t *testing.T) {
 			x.p.post(ctrl(wqe.OpSend), x.to(), local.data(0, 8192))
 			r.step()
 			r.step()
-			require.Equal(t, 1, r.e.underWay())
+			require.Equal(t, 1, underWay(r.e))
 			end(x, c)
 			r.settle()
 			require.Equal(t, cqe.RemoteInvalidRequest, x.p.scq.one().Syndrome)
-			require.Equal(t, 0, r.e.underWay())
+			require.Equal(t, 0, underWay(r.e))
 		})
 	}
 }

@@ -68,6 +68,9 @@ const indivisible = 8
 // and receives complete in the order in which they were posted.
 const datagramBudget = (grhSize + maxDatagram) * dearest
 
+// An executor executes WQEs.
+type executor struct{ requester }
+
 // burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, or the next WQE has to wait. n is the number of blocks that are announced.
 func (sh *executor) burst(q *qp, n uint16) (done int) {

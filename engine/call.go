@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
 )
 
 // requestMemory is the memory that a request is about, if any.
@@ -25,6 +26,15 @@ type requestMemory struct {
 	// process need not have mapped anything at the addresses yet.
 	onDemand bool
 }
+
+// A caller is a client with what its requests need.
+type caller struct {
+	*client
+	r nicDevice
+}
+
+// loop returns the thread to which the client belongs.
+func (c *caller) loop() *threadLoop { return c.r.loops[c.shard.number] }
 
 // request serves one control request of this client and returns the answer. A refusal is a
 // *control.Error. After a refusal mem.region still belongs to the caller.
@@ -167,4 +177,18 @@ func printable(name string) string {
 		}
 		return r
 	}, name[:min(len(name), nameBytes)])
+}
+
+// welcome returns the answer to a hello: the device's identity and limits.
+func (e nicDevice) welcome(features uint64) *control.Welcome {
+	l := e.cfg.limits
+	return &control.Welcome{
+		Major: control.Major, Minor: control.Minor,
+		UARPages: uarPages, Features: features, GUID: e.guid,
+		MaxRegions: uint32(l.Regions), MaxPDs: uint32(l.PDs), MaxMRs: uint32(l.MRs),
+		MaxCQs: uint32(l.CQs), MaxQPs: uint32(l.QPs), MaxChannels: uint32(l.Channels),
+		MaxBytes: l.Bytes,
+		MaxLogSQ: maxLogSQ, MaxLogRQ: maxLogRQ, MaxLogCQ: maxLogCQ,
+		MaxRdAtomic: maxRdAtomic, MaxMessageLog: wqe.MaxMessageLog,
+	}
 }

@@ -167,6 +167,9 @@ const (
 	solicited                  // fires the same arms as event; the CQE is marked as solicited
 )
 
+// A completer writes completions and sends their events.
+type completer struct{ reporter }
+
 // complete writes one CQE and reports whether there was room for it. n is the byte count
 // of the CQE. time is the device clock; for an error it is cqe.ErrWord instead. The owner
 // and solicited bits of tail are 0. The last eight bytes are stored last, with release

@@ -75,9 +75,9 @@
 // The device and its threads:
 //
 //   - config.go, config_check.go, engine.go: Config and Limits; Engine, New, Step
-//   - settings.go: what the device keeps of its configuration
+//   - settings.go, device_state.go: what the device keeps of its configuration; its state
+//   - runner.go: the loops of all threads
 //   - engine_other.go: New where there is no device
-//   - layers.go: the layers of a thread, each of which knows only those below it
 //   - shard.go: a shard, which is one thread of the device and its clients; its Step
 //   - run.go: Run, batches of steps, recovery from faults of memory
 //   - cut.go: a step that a fault ends early: in which part, and where the next step continues

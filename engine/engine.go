@@ -3,96 +3,19 @@
 package engine
 
 import (
+	"context"
 	"crypto/rand"
-	"encoding/binary"
-	"errors"
 	"io"
-	"io/fs"
-	"os"
-	"sync/atomic"
 	"time"
-
-	"github.com/nicless/nicless/engine/internal/cgroup"
-	"github.com/nicless/nicless/engine/internal/journal"
-	"github.com/nicless/nicless/engine/internal/numbers"
-	"github.com/nicless/nicless/engine/internal/quota"
-	"github.com/nicless/nicless/engine/internal/userns"
-	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/cpu"
-	"github.com/nicless/nicless/internal/nic"
-	"github.com/nicless/nicless/wqe"
-)
-
-// errClosed is the error of a request of a client that has been closed.
-var errClosed = errors.New("engine: client is closed")
-
-// These are limits of the formats and of this device. The first four are logarithms to the
-// base 2.
-const (
-	maxLogSQ       = 15 // blocks in a send queue; this is half of the 16-bit index space
-	maxLogRQ       = 15 // entries in a receive queue
-	maxLogRQStride = 9  // bytes in an entry of a receive queue; these hold 32 scatter entries
-	maxLogCQ       = 22 // entries in a completion queue
-	maxRdAtomic    = 16
-	uarPages       = 4
 )
 
 // An Engine is one device. Step and Run may be called only on the thread that owns the engine.
 // The other methods may be called from any goroutine.
 type Engine struct{ *runner }
 
-// A device is the state that all threads share. It changes only between steps, while no
-// shard works; see crossing.go.
-type device struct {
-	cfg    settings
-	guid   uint64
-	shards []*shard // one or more; the first serves the mailbox
-
-	keys     keyTable
-	qps      map[uint32]*qp // by number; not read for a WQE whose peer is known
-	cqs      map[uint32]*cq // by number
-	srqs     map[uint32]*srq
-	xrcds    map[uint32]*xrcd
-	numbers  struct{ qp, cq, srq *numbers.Sequence }
-	serial   uint64 // serial number of the newest queue pair
-	lastXRCD uint32 // number of the newest XRC domain
-	served   uint64 // number of requests so far
-	stopped  bool   // no shard works: a request is being served
-
-	epoch         atomic.Uint64 // number of changes of keys so far
-	past          counts        // the counters of closed clients
-	publishCycles uint64
-	journal       *journal.Journal
-	spoken        *journal.Budget // limits log lines about connections
-	explained     *journal.Budget // limits explanations in the log
-	ledger        *quota.Ledger
-	discarded     discards
-	mail          mailbox
-	watchdog      watchdog
-	hooks         hooks
-	groups        map[[16]byte]*group // multicast groups, by GID
-	joined        uint64              // number of the newest membership
-	router        nic.Router          // finds paths to other devices; nil: there are none
-	routes        uint64              // number of changes of the router's paths; at least 1
-	held          heldPaths           // by queue pairs of clients that have set their peers
-	bulletin      bulletin            // what clients announce
-}
-
-// hooks are for tests.
-type hooks struct {
-	unpinned  bool          // no thread is pinned to its core
-	sendsNow  bool          // events of users who may stop the device's thread are never sent by closers
-	stopBound time.Duration // longest time of each of the two parts of a stop; 0: stopTime
-}
-
 // New returns an engine, which the caller steps or runs. It refuses values in cfg that are
 // out of range.
 func New(cfg Config) (*Engine, error) { return newEngine(cfg, rand.Reader) }
-
-// systemRoot has the files of the kernel that say what this process may use. Tests, which make thousands of
-// engines, read each file once.
-var systemRoot fs.FS = os.DirFS("/")
 
 // newEngine is New, but takes keys and numbers from the source random. Two engines whose
 // sources are equal give out the same keys and numbers for the same requests.
@@ -103,34 +26,10 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if err := cfg.checkCores(); err != nil {
 		return nil, err
 	}
-	var b [8]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
+	r, err := newRunner(cfg.settings(), cfg.Log, random)
+	if err != nil {
 		return nil, err
 	}
-	e := &device{
-		cfg:     cfg.settings(),
-		guid:    binary.LittleEndian.Uint64(b[:]),
-		keys:    newKeyTable(random),
-		qps:     make(map[uint32]*qp),
-		groups:  make(map[[16]byte]*group),
-		cqs:     make(map[uint32]*cq),
-		srqs:    make(map[uint32]*srq),
-		xrcds:   make(map[uint32]*xrcd),
-		journal: journal.New(cfg.Log),
-		ledger:  quota.New(systemRoot),
-
-		spoken:    connectionLines(),
-		explained: explanationLines(),
-	}
-	e.bulletin.users = users{e.ledger.Payer, userns.Read()}
-	e.cfg.idle = idlePolicy(idle(cfg.Idle), cpu.CanMonitor(), cgroup.CPUQuota(systemRoot), e.journal)
-	r := &runner{device: e}
-	for n := range max(1, len(cfg.Cores)) {
-		sh := newLoop(r, n)
-		r.loops, e.shards = append(r.loops, sh), append(e.shards, &sh.shard)
-	}
-	e.numbers.qp, e.numbers.cq, e.numbers.srq = numbers.New(random), numbers.New(random), numbers.New(random)
-	e.publishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step
 	return &Engine{r}, nil
 }
 
@@ -141,26 +40,33 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 // faults.
 //
 // Not safe for concurrent use: one thread owns an engine.
-func (e *Engine) Step() (done int) {
-	for _, sh := range e.loops {
-		done += sh.Step()
-	}
-	return done
-}
+func (e *Engine) Step() (done int) { return e.runner.Step() }
+
+// Run steps the engine on a thread of its own until ctx ends. Then it executes the work
+// that has been announced, flushes the work that cannot be executed, and returns nil. It
+// returns an error if the thread cannot be put on the cores asked for. Only one Run at a
+// time is allowed. Run calls started, unless started is nil, once the thread is on its core
+// and serves requests. With several Config.Cores there is a thread for each core; these
+// threads start and stop together.
+//
+// The goroutine spins and so holds its P: GOMAXPROCS should be one more than the rest of
+// the program needs. The goroutine can be preempted like any other.
+func (e *Engine) Run(ctx context.Context, started func()) error { return e.runner.Run(ctx, started) }
+
+// Do runs f between two steps and returns when f has returned. While the engine sleeps or
+// is not run, f runs on the caller's goroutine; during that time the caller must not let
+// another goroutine step the engine. Do is safe for concurrent use, but f must not call it.
+func (e *Engine) Do(f func()) { e.runner.Do(f) }
 
 // GUID returns the number that identifies this engine.
-func (e *Engine) GUID() uint64 { return e.guid }
+func (e *Engine) GUID() uint64 { return e.runner.guid }
 
-// welcome returns the answer to a hello: the device's identity and limits.
-func (e nicDevice) welcome(features uint64) *control.Welcome {
-	l := e.cfg.limits
-	return &control.Welcome{
-		Major: control.Major, Minor: control.Minor,
-		UARPages: uarPages, Features: features, GUID: e.guid,
-		MaxRegions: uint32(l.Regions), MaxPDs: uint32(l.PDs), MaxMRs: uint32(l.MRs),
-		MaxCQs: uint32(l.CQs), MaxQPs: uint32(l.QPs), MaxChannels: uint32(l.Channels),
-		MaxBytes: l.Bytes,
-		MaxLogSQ: maxLogSQ, MaxLogRQ: maxLogRQ, MaxLogCQ: maxLogCQ,
-		MaxRdAtomic: maxRdAtomic, MaxMessageLog: wqe.MaxMessageLog,
-	}
-}
+// Stats returns the counters of the device. Safe for concurrent use.
+func (e *Engine) Stats() Stats { return e.runner.Stats() }
+
+// Stuck returns what the watchdog has found at its last check. Safe for concurrent use.
+func (e *Engine) Stuck() []Stuck { return e.runner.Stuck() }
+
+// FlushLog waits, for at most d, until every line that the device has written so far is in
+// the log. Safe for concurrent use.
+func (e *Engine) FlushLog(d time.Duration) { e.runner.FlushLog(d) }

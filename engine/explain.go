@@ -49,6 +49,15 @@ type subject struct {
 	bytes  []byte // first bytes of the entry, as they were judged; nil: none
 }
 
+// A reporter explains faults and delays.
+type reporter struct {
+	shard
+	pace             // how the thread measures its own progress; see progress.go
+	trial     bool   // a WQE is judged whose mistakes must not show yet; see fetch
+	diagnosed int    // index in running of the QP that was diagnosed last
+	published uint64 // device clock when the status pages were written last
+}
+
 // explain explains what is wrong with the WQE at the head of q. The explanation contains the
 // beginning of the WQE from the snapshot. It has no bytes if the WQE is a long transfer that
 // has become the queue's job, because its snapshot has been overwritten since.

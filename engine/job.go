@@ -167,6 +167,13 @@ func moveJob(j *job, budget int, c *copying.Copier) (used int) {
 	return used
 }
 
+// A mover finds memory by keys and moves bytes.
+type mover struct {
+	completer
+	null nullKeys
+	dma  dma
+}
+
 // keepJob leaves the scratch job with q, for later steps, and takes another job as the
 // scratch job. It allocates that job only when more long transfers are in progress than
 // ever before.

@@ -24,6 +24,9 @@ func (p *port) setHot(hot bool) {
 	p.hot = hot
 }
 
+// A portServer serves ports.
+type portServer struct{ sender }
+
 // serveColdPorts serves the ports that are not hot, and the others, too. It returns how much there was to do.
 func (sh *portServer) serveColdPorts() (done int) {
 	if sh.hotPorts < len(sh.ports) {

@@ -8,17 +8,19 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/wqe"
 )
 
-// attributes lists what a modify request can set besides the state. Each row has the
-// attribute's bit in the mask, its name, how it is read, its bounds, and how it is stored.
-var attributes = []struct {
-	bit      uint32
+// An attribute is what a modify request can set besides the state.
+type attribute struct {
+	bit      uint32 // in the mask
 	name     string
 	value    func(*control.QPAttr) uint64
 	min, max uint64
 	set      func(dst, src *control.QPAttr)
-}{
+}
+
+var attributes = []attribute{
 	{control.AttrAccess, "access", func(a *control.QPAttr) uint64 { return uint64(a.Access) },
 		0, 0xffffffff, func(d, s *control.QPAttr) { d.Access = s.Access }},
 	{control.AttrPKeyIndex, "pkey_index", func(a *control.QPAttr) uint64 { return uint64(a.PKeyIndex) },
@@ -144,6 +146,22 @@ func (c *caller) change(q *qp, m *control.QPAttr) error {
 		c.bind(q)
 	}
 	return nil
+}
+
+// links is the transport over links, as the execution of work requests sees it.
+type links interface {
+	leaveWire(q *qp)
+	stopWire(q *qp)
+	rewindQueue(q *qp)
+	doubted(q *qp) bool
+	leaves(q *qp, av *wqe.AV) bool
+	sendDatagram(q *qp, j *job, av *wqe.AV) verdict
+}
+
+// A queues keeps the states of queue pairs: transitions, stalls, flushes.
+type queues struct {
+	mover
+	links links
 }
 
 // setState moves a QP to a state, and does to its queues what follows from the new state.

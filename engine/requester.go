@@ -21,6 +21,9 @@ func (sh *queues) snapshot(q *qp) {
 	*(*shm.Block)(sh.scratch.wqe[:]) = *q.sq.blocks.At(q.sq.done)
 }
 
+// A requester judges WQEs.
+type requester struct{ responder }
+
 // judge judges the WQE of the snapshot and fills sh.scratch.job with the work to do. n is
 // the number of blocks that are announced.
 //

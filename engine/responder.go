@@ -13,6 +13,9 @@ import (
 // messages have used. On a reliable connection, a fault that the responder finds puts
 // both queue pairs into error. On other transports only the message is lost.
 
+// A responder serves the requests of peers on this device.
+type responder struct{ queues }
+
 // established tells the client of a queue pair in RTR that its first request has come. On a wire it is
 // called for each packet, and tells so once.
 func (sh *responder) established(p *qp) {

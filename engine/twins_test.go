@@ -131,7 +131,7 @@ func (w *twin) see() (s sight) {
 		}
 		for _, q := range sorted(h.c.qps) {
 			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, tries left %d, suspicion %+v, fault %v",
-				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, triesLeft(q), q.suspicion.seen(), q.faulted))
+				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, triesLeft(q), withoutTimes(q.suspicion), q.faulted))
 		}
 		for _, r := range sorted(h.c.srqs) {
 			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.num, i, r.head, r.taken, r.back, r.limit))
@@ -145,8 +145,8 @@ func (w *twin) see() (s sight) {
 	return s
 }
 
-// seen returns what has been explained, without the time at which something was suspected.
-func (s suspicion) seen() suspicion {
+// withoutTimes returns what has been explained, without the time at which something was suspected.
+func withoutTimes(s suspicion) suspicion {
 	s.suspected, s.since = 0, 0
 	return s
 }

@@ -113,6 +113,9 @@ const (
 	ackEvery       = 16      // a packet in so many asks for an acknowledgement
 )
 
+// A wires keeps the timers and the state of queue pairs whose peers are on other devices.
+type wires struct{ executor }
+
 // leaveWire ends q's use of its wire.
 func (sh *wires) leaveWire(q *qp) {
 	w := q.wire

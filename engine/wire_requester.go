@@ -122,6 +122,9 @@ func (sh *mover) current(j *job) bool {
 	return true
 }
 
+// A sender turns their WQEs into packets.
+type sender struct{ receiver }
+
 // sendRequests sends packets of q within the budget of a visit, of which bytes are left, and returns
 // how many WQEs or packets it has advanced.
 func (sh *sender) sendRequests(q *qp, bytes int) (done int) {

@@ -70,6 +70,9 @@ func (sh *sender) receive(p *port, q *qp, info *packet.Info) {
 	}
 }
 
+// A receiver serves their packets.
+type receiver struct{ wires }
+
 // takeRequest serves a packet of a request on a reliable connection.
 func (sh *receiver) takeRequest(p *port, q *qp, info *packet.Info) {
 	in := &q.wire.in

@@ -12,13 +12,29 @@ import (
 )
 
 var (
-	linkInText = regexp.MustCompile(`\]\(([^)#\s]+)`)
-	fileInText = regexp.MustCompile("`([a-z][a-z0-9_]*(?:/[A-Za-z0-9_.-]+)+\\.(?:go|h|c|cu|s|sh))`")
-	testInText = regexp.MustCompile(`\bTest[A-Z][A-Za-z]+`)
-	testInCode = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
+	linkInText  = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?\)`)
+	fileInText  = regexp.MustCompile("`([a-z][a-z0-9_]*(?:/[A-Za-z0-9_.-]+)+\\.(?:go|h|c|cu|s|sh))`")
+	testInText  = regexp.MustCompile(`\bTest[A-Z][A-Za-z]+`)
+	fenceInText = regexp.MustCompile("(?ms)^```.*?^```")
+	heading     = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	testInCode  = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
 )
 
-// The files that pages link to or name exist, and so do the tests that pages give as proof.
+// anchors returns the names by which links reach the headings of a page, as GitHub makes them.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	require.NoError(t, err)
+	all := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(fenceInText.ReplaceAllString(string(b), ""), -1) {
+		all[strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return all
+}
+
+// The files and headings that pages link to exist, and so do the files that they name, and the tests that they
+// give as proof.
 func TestDocsNameWhatExists(t *testing.T) {
 	var pages []string
 	tests := map[string]bool{}
@@ -51,8 +67,15 @@ func TestDocsNameWhatExists(t *testing.T) {
 		require.NoError(t, err)
 		text := string(b)
 		for _, m := range linkInText.FindAllStringSubmatch(text, -1) {
-			if !strings.Contains(m[1], "://") {
-				assert.True(t, exists(filepath.Join(filepath.Dir(page), m[1])), "%s links to %s, which does not exist", page, m[1])
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if assert.True(t, exists(to), "%s links to %s, which does not exist", page, m[1]) && m[2] != "" {
+				assert.True(t, anchors(t, to)[m[2]], "%s links to %s, which has no heading #%s", page, to, m[2])
 			}
 		}
 		for _, m := range fileInText.FindAllStringSubmatch(text, -1) {

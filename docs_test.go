@@ -33,6 +33,39 @@ func anchors(t *testing.T, page string) map[string]bool {
 	return all
 }
 
+// The first page is short, shows nothing that is not there, and names the two commands that do everything on a
+// fresh machine, which CI runs.
+func TestFirstPage(t *testing.T) {
+	b, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	text := string(b)
+	require.LessOrEqual(t, len(strings.Fields(text)), 900, "words; what is more belongs into docs/guide")
+	for stage, command := range map[string]string{"release": "go run ./cmd/nicless demo", "quick": "go test ./..."} {
+		require.Regexp(t, `(?m)^    `+regexp.QuoteMeta(command)+` `, text)
+		steps, err := os.ReadFile(filepath.Join(".ci/stages", stage))
+		require.NoError(t, err)
+		require.Regexp(t, `(?m)^step .*the README's command" `+regexp.QuoteMeta(command)+`$`, string(steps))
+	}
+	require.Contains(t, text, "](docs/picture.svg)")
+	picture, err := os.ReadFile("docs/picture.svg")
+	require.NoError(t, err)
+	require.Contains(t, string(picture), "prefers-color-scheme:dark", "the picture can be read on a dark page")
+}
+
+// The index of docs/guide lists its pages.
+func TestGuideListsItsPages(t *testing.T) {
+	index, err := os.ReadFile("docs/guide/README.md")
+	require.NoError(t, err)
+	pages, err := filepath.Glob("docs/guide/*.md")
+	require.NoError(t, err)
+	require.Greater(t, len(pages), 10)
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" {
+			assert.Contains(t, string(index), "| ["+name+"]("+name+") |")
+		}
+	}
+}
+
 // The files and headings that pages link to exist, and so do the files that they name, and the tests that they
 // give as proof.
 func TestDocsNameWhatExists(t *testing.T) {

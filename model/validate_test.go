@@ -26,5 +26,5 @@ func TestValidate(t *testing.T) {
 	}
 	want, err := os.ReadFile("testdata/validate.txt")
 	require.NoError(t, err)
-	require.Equal(t, string(want), got.String(), "if the change is right, say why in docs/CXL.md, and run go test ./model -update")
+	require.Equal(t, string(want), got.String(), "if the change is right, say why in docs/reference/cxl-validation.md, and run go test ./model -update")
 }

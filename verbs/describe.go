@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/verbs/internal/cm"
 )
 
-// Markdown lists what is served, for docs/VERBS.md.
+// Markdown lists what is served, for docs/reference/verbs-calls.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("### Methods\n\nAttributes in `[]` are optional. The number after `in`, `out` or `flags` is a size in bytes.\n\n| method | object.id | attributes |\n| --- | --- | --- |\n")

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/VERBS.md has the tables that Markdown returns. With UPDATE_DOCS=1 the test writes them
+// docs/reference/verbs-calls.md has the tables that Markdown returns. With UPDATE_DOCS=1 the test writes them
 // there.
 func TestDocsListTheTables(t *testing.T) {
-	const path, begin, end = "../docs/VERBS.md", "<!-- begin: verbs.Markdown -->\n", "<!-- end -->\n"
+	const path, begin, end = "../docs/reference/verbs-calls.md", "<!-- begin: verbs.Markdown -->\n", "<!-- end -->\n"
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(b), begin)

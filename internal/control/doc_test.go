@@ -212,15 +212,6 @@ func TestPageListsTheStatusPage(t *testing.T) {
 	assert.Equal(t, "counter 8", Counters.String())
 }
 
-func TestPageShowsTheGoldenDatagrams(t *testing.T) {
-	p := readPage(t)
-	for _, g := range golden {
-		assert.Equal(t, unhex(t, g.bytes), unhex(t, p.examples[g.name]), g.name)
-		delete(p.examples, g.name)
-	}
-	assert.Empty(t, p.examples, "examples that are no golden datagram")
-}
-
 func TestPageSaysVersionAndSizes(t *testing.T) {
 	p := readPage(t)
 	assert.Contains(t, p.text["The control protocol"], fmt.Sprintf("Protocol version %d.%d.", Major, Minor))

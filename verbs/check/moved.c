@@ -1,6 +1,6 @@
 /* moved MODE: what a program may do with registered memory, in both modes: fast, in which the
  * pages are moved into memory that the engine maps, and slow, in which the kernel copies. Each
- * cell is a row of the table in docs/VERBS.md, by its name. */
+ * cell is a row of the table in docs/reference/registered-memory.md, by its name. */
 #include "moved.h"
 
 #include <pthread.h>

@@ -17,7 +17,7 @@ import (
 var movedModes = map[string]string{"fast": "fast", "process_vm": "slow"}
 
 // Whatever a program does with registered memory is as on hardware, in both modes: each row of
-// the table in docs/VERBS.md is a cell of the program.
+// the table in docs/reference/registered-memory.md is a cell of the program.
 func TestMovedMemory(t *testing.T) {
 	t.Parallel()
 	long(t)
@@ -87,9 +87,9 @@ func cellNames(t *testing.T) (names []string) {
 	return names
 }
 
-// The table in docs/VERBS.md has the cells of the program, and the program has those of the table.
+// The table in docs/reference/registered-memory.md has the cells of the program, and the reverse.
 func TestMovedMemoryTable(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(repository, "docs/VERBS.md"))
+	doc, err := os.ReadFile(filepath.Join(repository, "docs/reference/registered-memory.md"))
 	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(doc), "| what | on hardware | moved memory (default) |")
 	require.True(t, ok)

@@ -36,7 +36,7 @@ const (
 )
 
 // skipped has the reasons for which tests are skipped, in groups. For each group it says how
-// many tests are skipped on a machine without GPU and huge pages. docs/VERBS.md has the same
+// many tests are skipped on a machine without GPU and huge pages. docs/reference/verbs-tested.md has the same
 // table.
 var skipped = []struct {
 	tests int
@@ -55,7 +55,7 @@ var skipped = []struct {
 }
 
 // None of rdma-core's own tests fails or hangs. At least pyverbsPass of them pass, and the
-// others are skipped for reasons that docs/VERBS.md lists.
+// others are skipped for reasons that docs/reference/verbs-tested.md lists.
 func TestPyverbs(t *testing.T) {
 	t.Parallel()
 	long(t)
@@ -120,7 +120,7 @@ func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 		}
 	}
 	t.Logf("%d tests: %v", len(all), count)
-	doc, err := os.ReadFile(filepath.Join(repository, "docs/VERBS.md"))
+	doc, err := os.ReadFile(filepath.Join(repository, "docs/reference/verbs-tested.md"))
 	require.NoError(t, err)
 	for _, group := range skipped {
 		n := 0
@@ -136,7 +136,7 @@ func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 		}
 		require.Contains(t, string(doc), fmt.Sprintf("| %d | %s", group.tests, group.why))
 	}
-	require.Empty(t, why, "reasons that docs/VERBS.md does not have")
+	require.Empty(t, why, "reasons that docs/reference/verbs-tested.md does not have")
 	require.Len(t, all, pyverbsCount)
 	require.GreaterOrEqual(t, count["passed"], pyverbsPass)
 	require.Equal(t, pyverbsCount, count["passed"]+count["skipped"])

@@ -113,7 +113,7 @@ func (c *Call) Name() string {
 	return "unknown"
 }
 
-// Markdown lists the commands, for docs/VERBS.md.
+// Markdown lists the commands, for docs/reference/verbs-calls.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| command | number | request | response |\n| --- | --- | --- | --- |\n")

@@ -169,7 +169,7 @@
 //     the answers to them
 //   - wire_fast.go, wire_line.go: short WRITEs and READs of these queue pairs
 //   - wire_timer.go: timers of these queue pairs
-//   - wire_responder.go, wire_message.go, wire_reads.go: packets become requests; the answers
+//   - wire_responder.go, wire_request.go, wire_message.go, wire_reads.go: packets become requests; the answers
 //   - wire_guard.go, internal/scan: packets of somebody who tries PSNs; how many are looked at
 //   - wire_datagram.go: datagrams to and from other devices
 //   - blueflame.go: WQEs in BlueFlame registers

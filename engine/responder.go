@@ -32,16 +32,18 @@ func (sh *responder) established(p *qp) {
 // requester is on another device, q is nil. respond puts the memory that the request names into the list
 // far. If the request is an atomic, respond executes it and puts the old value into far.
 func (sh *requester) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
-	p := j.peer
 	if q != nil && q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
 		return answerDrop
 	}
-	if a := sh.nameReceives(q, j); a != answerACK {
+	if a := sh.checkReceive(q, j); a != answerACK {
 		return a
 	}
-	if j.recv && j.receives() == 0 {
-		return sh.noReceive(j)
-	}
+	return sh.grant(q, j, info, far)
+}
+
+// grant is the second half of respond, for a request whose receive, if it needs one, is there.
+func (sh *requester) grant(q *qp, j *job, info *wqe.Info, far *list) answer {
+	p := j.peer
 	if info.Reads && p.attr.MaxDestRdAtomic == 0 && p.transport != control.QPTypeDCT {
 		return sh.refused(q, j, info)
 	}
@@ -58,6 +60,17 @@ func (sh *requester) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 		return sh.scatter(j, sh.openReceive(j))
 	case j.recv:
 		sh.openReceive(j) // the message needs the receive, but not its list
+	}
+	return answerACK
+}
+
+// checkReceive checks that there is a receive for the message of j, if it needs one.
+func (sh *responder) checkReceive(q *qp, j *job) answer {
+	if a := sh.nameReceives(q, j); a != answerACK {
+		return a
+	}
+	if j.recv && j.receives() == 0 {
+		return sh.noReceive(j)
 	}
 	return answerACK
 }

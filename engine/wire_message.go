@@ -5,174 +5,27 @@ package engine
 import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 )
 
-// takeData executes a packet of a SEND or a WRITE that is in its place.
-func (sh *receiver) takeData(p *port, q *qp, info *packet.Info) answer {
-	w := q.wire
-	in := &w.in
-	n, mtu := uint64(len(p.packet.Payload)), uint64(w.mtu)
-	switch {
-	case info.First && info.Last:
-		return sh.takeOnly(p, q, info)
-	case !info.Last && n != mtu, n == 0:
-		return sh.unfit(p, q, mtu)
-	case n > mtu:
-		return sh.unfit(p, q, mtu)
-	}
-	if info.First {
-		if a := sh.openMessage(p, q, info); a != answerACK {
-			return a
-		}
-	} else if in.writes != (info.Known && isWrite(p.bth.Opcode.Operation())) {
-		return sh.outOfMessage(p, q)
-	}
-	j := in.job
-	if !sh.current(j) || j.srq != nil && j.srq.gone {
-		if a := sh.renew(q, j); a != answerACK {
-			return a
-		}
-	}
-	if in.writes {
-		if left := j.total - j.moved; n > left || (n == left) != info.Last {
-			return sh.unfit(p, q, left)
-		}
-		if info.Imm {
-			if a := sh.openForImmediate(j); a != answerACK {
-				return a
-			}
-		}
-	} else if a := sh.extend(j, in, n); a != answerACK {
-		return a
-	}
-	if a := sh.putPayload(p, j, n); a != answerACK {
-		return a
-	}
-	if !info.Last {
-		return answerACK
-	}
-	j.request.imm, j.request.solicited = immediate(p, info), p.bth.Solicited
-	if info.IETH {
-		j.request.op = wqe.OpSendInval
-	} else if info.Imm && !in.writes {
-		j.request.op = wqe.OpSendImm
-	}
-	if j.recv {
-		j.total = j.moved
-		if a := sh.deliver(nil, j); a != answerACK {
-			return a
-		}
-	}
-	sh.dropMessage(in)
-	return answerACK
-}
+// A message of a SEND comes in packets, and the receive that it has opened is read as far as the packets
+// that have come need it. Keys may change while a message is under way.
 
-// isWrite reports whether a packet with data is one of a WRITE.
-func isWrite(op packet.Operation) bool { return op >= packet.WriteFirst && op <= packet.WriteOnlyImm }
-
-// unfit and outOfMessage answer packets that break the rules of messages. On an unreliable
-// connection the message is lost.
-func (sh *receiver) unfit(p *port, q *qp, want uint64) answer {
-	if !q.reliable() {
-		return answerDrop
-	}
-	return sh.badLength(p, q, want)
-}
-
-func (sh *receiver) outOfMessage(p *port, q *qp) answer {
-	if !q.reliable() {
-		return answerDrop
-	}
-	return sh.outOfPlace(p, q)
-}
-
-// onlyOpcodes are the opcodes of WQEs whose message is one packet with this operation.
-var onlyOpcodes = [32]wqe.Opcode{
-	packet.SendOnly: wqe.OpSend, packet.SendOnlyImm: wqe.OpSendImm, packet.SendOnlyInv: wqe.OpSendInval,
-	packet.WriteOnly: wqe.OpRDMAWrite, packet.WriteOnlyImm: wqe.OpRDMAWriteImm,
-}
-
-// takeOnly executes a message of one packet.
-func (sh *receiver) takeOnly(p *port, q *qp, info *packet.Info) answer {
-	n := uint64(len(p.packet.Payload))
-	op := onlyOpcodes[p.bth.Opcode.Operation()]
-	j := sh.begin(p, q, info, op)
-	if n > uint64(q.wire.mtu) || info.RETH && j.request.length != n {
-		return sh.unfit(p, q, min(j.request.length, uint64(q.wire.mtu)))
-	}
-	j.request.imm = immediate(p, info)
-	j.request.length, j.total = n, n
-	if a := sh.respond(nil, j, op.Info(), &j.dst); a != answerACK {
-		sh.putBack(j)
-		return a
-	}
-	if a := sh.putPayload(p, j, n); a != answerACK {
-		sh.putBack(j)
-		return a
-	}
-	if j.recv {
-		if a := sh.deliver(nil, j); a != answerACK {
-			sh.putBack(j)
-			return a
-		}
-	}
-	return answerACK
-}
-
-// putPayload moves the payload of a packet to where the message's next bytes belong.
-func (sh *receiver) putPayload(p *port, j *job, n uint64) answer {
-	if n == 0 {
-		return answerACK
-	}
-	j.src.reset()
-	j.src.add(p.packet.Payload, nil, 0, n)
-	if !sh.transfer(j, n) {
-		return sh.unreachableHere(nil, j, sh.scratch.gap)
-	}
-	return answerACK
-}
-
-// openMessage judges the first packet of a message of several, and keeps its job.
-func (sh *receiver) openMessage(p *port, q *qp, info *packet.Info) answer {
-	in := &q.wire.in
-	in.writes = info.RETH
-	in.unit, in.room = 0, 0
-	if in.writes {
-		j := sh.begin(p, q, info, wqe.OpRDMAWrite)
-		if j.request.length <= uint64(q.wire.mtu) {
-			return sh.unfit(p, q, j.request.length)
-		}
-		if j.request.length > wqe.MaxMessage {
-			return sh.unfit(p, q, wqe.MaxMessage)
-		}
-		j.total = j.request.length
-		if a := sh.respond(nil, j, wqe.OpRDMAWrite.Info(), &j.dst); a != answerACK {
-			return a
-		}
-	} else {
-		j := sh.begin(p, q, info, wqe.OpSend)
-		if a := sh.nameReceives(nil, j); a != answerACK {
-			return a
-		}
-		if j.receives() == 0 {
-			return sh.noReceive(j)
-		}
-		in.entry = in.entry[:copy(in.entry[:cap(in.entry)], sh.openReceive(j))]
+// openMessage keeps the job of the first packet of a message of several.
+func (sh *receiver) openMessage(x *arrival) {
+	in := x.in
+	in.writes, in.unit, in.room = x.writes, 0, 0
+	if !x.writes {
+		in.entry = in.entry[:copy(in.entry[:cap(in.entry)], sh.openReceive(x.j))]
 	}
 	in.job = sh.retainJob()
-	return answerACK
+	x.j = in.job
 }
 
 // openForImmediate opens the receive that the last packet of a WRITE with immediate uses.
 func (sh *receiver) openForImmediate(j *job) answer {
 	j.recv = true
-	a := sh.nameReceives(nil, j)
-	if a == answerACK && j.receives() == 0 {
-		a = sh.noReceive(j)
-	}
-	if a != answerACK {
+	if a := sh.checkReceive(nil, j); a != answerACK {
 		j.recv = false // until the packet comes again
 		return a
 	}

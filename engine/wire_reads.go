@@ -30,27 +30,6 @@ type result struct {
 	value uint64
 }
 
-// takeRead serves the request of a READ.
-func (sh *receiver) takeRead(p *port, q *qp, info *packet.Info) answer {
-	in := &q.wire.in
-	j := sh.begin(p, q, info, wqe.OpRDMARead)
-	switch {
-	case in.fresh >= in.mostDue(q) || j.request.length > wqe.MaxMessage:
-		return sh.outOfPlace(p, q)
-	case in.due == len(in.reads):
-		return answerNone // answers that were asked for again wait, too
-	}
-	j.total = j.request.length
-	if a := sh.respond(nil, j, wqe.OpRDMARead.Info(), &j.src); a != answerACK {
-		return a
-	}
-	in.oweAnswer(answerDue{psn: p.bth.PSN, msn: in.msn + 1, addr: j.request.addr, length: uint32(j.request.length), rkey: j.request.rkey, srqn: j.request.srqn})
-	in.psn = packet.AddPSN(in.psn, q.wire.packets(uint32(j.request.length)))
-	in.msn++
-	sh.sendAnswers(q, &p.left)
-	return answerACK
-}
-
 // mostDue returns how many answers q's peer may ask for at a time.
 func (in *inbound) mostDue(q *qp) int {
 	if n := int(q.attr.MaxDestRdAtomic); n > 0 {
@@ -80,41 +59,6 @@ func (in *inbound) owes() bool { return in.due > 0 || in.unsaid }
 
 // forgetAnswers forgets the answers that are owed.
 func (in *inbound) forgetAnswers() { in.due, in.fresh = 0, 0 }
-
-// takeAtomic serves an atomic.
-func (sh *receiver) takeAtomic(p *port, q *qp, info *packet.Info) answer {
-	in := &q.wire.in
-	op := wqe.OpAtomicFA
-	if p.bth.Opcode.Operation() == packet.CompareSwap {
-		op = wqe.OpAtomicCS
-	}
-	j := sh.begin(p, q, info, op)
-	switch {
-	case in.fresh >= in.mostDue(q):
-		return sh.outOfPlace(p, q)
-	case in.due == len(in.reads):
-		return answerNone
-	}
-	a := packet.ParseAtomicETH((*[packet.AtomicETHSize]byte)(p.packet.Head[info.OffAtomicETH:]))
-	wqe.Atomic{SwapAdd: a.SwapAdd, Compare: a.Compare}.Put((*[wqe.AtomicSize]byte)(sh.scratch.wqe[:]))
-	j.request.addr, j.request.rkey, j.request.length = a.Addr, a.RKey, 8
-	j.request.operand = sh.scratch.wqe[:wqe.AtomicSize]
-	j.total = 8
-	if a := sh.respond(nil, j, op.Info(), &j.src); a != answerACK {
-		return a
-	}
-	value := uint64(0)
-	for i := range sh.scratch.old {
-		value |= uint64(sh.scratch.old[i]) << (8 * i)
-	}
-	in.lastResult = (in.lastResult + 1) % len(in.results)
-	in.results[in.lastResult] = result{p.bth.PSN, true, value}
-	in.psn = packet.AddPSN(in.psn, 1)
-	in.msn++
-	in.oweAnswer(answerDue{psn: p.bth.PSN, msn: in.msn, atomic: true, value: value})
-	sh.sendAnswers(q, &p.left)
-	return answerACK
-}
 
 // repeat serves a request packet that was executed before. Only a READ is executed again.
 func (sh *receiver) repeat(p *port, q *qp, info *packet.Info) {

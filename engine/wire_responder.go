@@ -6,7 +6,6 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
-	"github.com/nicless/nicless/wqe"
 )
 
 // An inbound is the receiving half of a queue pair on a wire.
@@ -66,7 +65,7 @@ func (sh *sender) receive(p *port, q *qp, info *packet.Info) {
 	case q.reliable():
 		sh.takeRequest(p, q, info)
 	default:
-		sh.takeUnreliable(p, q, info)
+		sh.serveUnreliable(p, q, info)
 	}
 }
 
@@ -102,7 +101,7 @@ func (sh *receiver) takeRequest(p *port, q *qp, info *packet.Info) {
 	default:
 		in.silent = false
 		in.refusing = true
-		a := sh.executePacket(p, q, info)
+		a := sh.serveRequest(p, q, info)
 		in.refusing = false
 		if a != answerACK {
 			sh.refusePacket(p, q, a)
@@ -156,32 +155,6 @@ func (sh *receiver) faultOfRequest(q *qp, addr uintptr) {
 	sh.setError(q)
 	in.refusing = false
 	sh.oweNAK(q, answerOperation)
-}
-
-// executePacket executes the packet that is expected. If it is refused, the PSN stays expected.
-func (sh *receiver) executePacket(p *port, q *qp, info *packet.Info) answer {
-	in := &q.wire.in
-	if info.First == (in.job != nil) {
-		return sh.outOfPlace(p, q)
-	}
-	switch op := p.bth.Opcode.Operation(); {
-	case info.RETH && op == packet.ReadRequest:
-		return sh.takeRead(p, q, info)
-	case info.AtomicETH:
-		return sh.takeAtomic(p, q, info)
-	}
-	if a := sh.takeData(p, q, info); a != answerACK {
-		return a
-	}
-	in.data = in.psn
-	in.psn = packet.AddPSN(in.psn, 1)
-	if info.Last {
-		in.msn++
-	}
-	if p.bth.AckReq {
-		p.owe(q)
-	}
-	return answerACK
 }
 
 // outOfPlace refuses a packet that does not fit its place in a message.
@@ -251,26 +224,6 @@ func (sh *wires) sendAETH(q *qp, syndrome uint8, psn uint32) bool {
 	return true
 }
 
-// takeUnreliable serves a packet on an unreliable connection. A gap loses the message under way,
-// and everything up to the next message.
-func (sh *receiver) takeUnreliable(p *port, q *qp, info *packet.Info) {
-	sh.established(q)
-	in := &q.wire.in
-	if p.bth.PSN != in.psn {
-		p.stats.Gaps++
-		sh.dropMessage(in)
-	}
-	in.psn = packet.AddPSN(p.bth.PSN, 1)
-	if info.First {
-		sh.dropMessage(in)
-	} else if in.job == nil {
-		return
-	}
-	if !info.Payload || sh.takeData(p, q, info) != answerACK {
-		sh.dropMessage(in)
-	}
-}
-
 // dropMessage forgets the message under way.
 func (sh *mover) dropMessage(in *inbound) {
 	if in.job != nil {
@@ -281,35 +234,4 @@ func (sh *mover) dropMessage(in *inbound) {
 		sh.dismissJob(in.answerJob)
 		in.answerJob = nil
 	}
-}
-
-// begin fills the scratch job with the request of a packet that begins a message.
-func (sh *receiver) begin(p *port, q *qp, info *packet.Info, op wqe.Opcode) *job {
-	j := sh.scratch.job
-	j.reset(head{})
-	j.peer = q
-	r := &j.request
-	*r = request{op: op, solicited: p.bth.Solicited, fromQPN: q.attr.DestQPN, toQPN: q.num}
-	h := p.packet.Head[:]
-	if info.XRCETH {
-		r.srqn = packet.ParseXRCETH((*[packet.XRCETHSize]byte)(h[info.OffXRCETH:])).SRQN
-	}
-	if info.RETH {
-		t := packet.ParseRETH((*[packet.RETHSize]byte)(h[info.OffRETH:]))
-		r.addr, r.rkey, r.length = t.Addr, t.RKey, uint64(t.Length)
-	}
-	j.recv = op.Info().Receive()
-	return j
-}
-
-// immediate returns the immediate, or the key to invalidate, of a packet that has one.
-func immediate(p *port, info *packet.Info) uint32 {
-	h := p.packet.Head[:]
-	switch {
-	case info.Imm:
-		return uint32(packet.ParseImmDt((*[packet.ImmDtSize]byte)(h[info.OffImm:])))
-	case info.IETH:
-		return packet.ParseIETH((*[packet.IETHSize]byte)(h[info.OffIETH:])).RKey
-	}
-	return 0
 }

@@ -42,8 +42,8 @@ func (sh *shard) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, cos
 	}
 	moved := uint64(0)
 	// This read only chooses the function. The function reads the WQE again.
-	first := head{first: from.At(q.sq.done).Word(0)}
-	switch first.opcode() {
+	first := wqe.OpWord(from.At(q.sq.done).Word(wqe.WordOp))
+	switch first.Opcode() {
 	case wqe.OpRDMAWrite, wqe.OpRDMARead:
 		done, cost, moved = sh.fastMove(q, p, from, most, budget)
 	case wqe.OpSend, wqe.OpSendImm:
@@ -63,6 +63,11 @@ func (sh *shard) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, cos
 		count[control.CounterBytes] += moved
 	}
 	return done, cost
+}
+
+// headOf loads the control segment of a WQE that its client can change.
+func headOf(b *shm.Block) head {
+	return head{wqe.OpWord(b.Word(wqe.WordOp)), wqe.FlagWord(b.Word(wqe.WordFlag))}
 }
 
 // ordinary reports whether the fast path can handle the control segment of q's next WQE:

@@ -47,33 +47,25 @@ func all(n int) executed { return noneExecuted<<(n+1) - 1 }
 // count returns how many WQEs have been executed.
 func (x executed) count() int { return max(bits.Len64(uint64(x)), 1) - 1 }
 
-// asksForCompletion is the second word of the control segment of a WQE that is signaled. In a
-// series the second word is this or 0.
-const asksForCompletion = uint64(wqe.CEAlways) << 32
-
 // series returns how many WQEs may be executed as a series whose first WQE is q's next WQE, with
 // the control segment h and a payload of n bytes, at least 1. The result is at most the parameter
 // most, and there is room for the completions of so many. If it is less than 2, there is no
-// series. The highest 8 bits of the first word must be 0 because nextFirst makes them 0.
+// series. The opmod must be 0 because OpWord.Next makes it 0.
 func (q *qp) series(h head, n uint64, most int) int {
-	if most < 2 || h.second&^asksForCompletion != 0 || h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
+	if most < 2 || !h.second.Plain() || h.first.OpMod() != 0 || h.place() != place(q.num, q.sq.done) {
 		return 0
 	}
 	return q.sq.cq.free(min(most, mostSeries, seriesBytes/int(n)))
 }
 
-// nextFirst returns the first word of the control segment that the next WQE of a series has. It
-// is first with the index of the next block; the index has 16 bits.
-func nextFirst(first uint64) uint64 { return (first + 1<<40) & (1<<56 - 1) }
-
 // payloads returns where the local payloads of a series are: memory, the address of its first byte,
-// and the last offset at which a payload of n bytes fits. differs has the bits in which the first
-// words of the data segments must not differ. k is nil if the payloads are inline.
-func (k *mkey) payloads(n uint64) (mem []byte, base, last, differs uint64) {
+// and the last offset at which a payload of n bytes fits. same has the bits in which the first words
+// of the data segments must not differ. k is nil if the payloads are inline.
+func (k *mkey) payloads(n uint64) (mem []byte, base, last uint64, same wqe.DataWord) {
 	if k == nil {
-		return nil, 0, 0, (1<<32 - 1) << 32 // the low half is payload
+		return nil, 0, 0, ^wqe.MayDifferInline
 	}
-	return k.mem, k.base, uint64(len(k.mem)) - n, 1<<64 - 1
+	return k.mem, k.base, uint64(len(k.mem)) - n, ^wqe.MayDifferPointer
 }
 
 // move is copy, without a call for 8 to 16 bytes. dst is as long as src.

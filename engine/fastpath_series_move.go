@@ -9,8 +9,8 @@ import (
 
 // A moveShape is what the WRITEs or READs of a series have in common.
 type moveShape struct {
-	first  uint64 // first word of the control segment of the first WQE
-	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is the first 4 bytes of data
+	first  wqe.OpWord // of the first WQE
+	data   wqe.DataWord
 	rkey   uint32
 	local  *mkey // nil if the data are inline
 	remote *mkey
@@ -23,28 +23,29 @@ type moveShape struct {
 // The loop changes few variables, so that they stay in registers: first holds the index of the
 // next WQE, and x how many WQEs have been executed.
 func (sh *shard) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
-	n := m.length >> 32 &^ wqe.InlineFlag
-	near, nearBase, nearLast, differs := m.local.payloads(n)
+	n := m.data.ByteCount()
+	near, nearBase, nearLast, same := m.local.payloads(n)
 	far, farBase := m.remote.mem, m.remote.base
 	farLast := uint64(len(far)) - n
-	length, rkey := m.length, uint64(m.rkey)<<32
-	op := wqe.Opcode(m.first >> 32)
+	data, rkey := m.data, m.rkey
+	op := m.first.Opcode()
 	sh.series = series{noneExecuted, op, n}
 	first, x := m.first, noneExecuted
-	for end := noneExecuted << most; x < end; first = nextFirst(first) {
-		b := from.At(first >> 40)
-		second := b.Word(1)
-		if (b.Word(0)^first)|second&^asksForCompletion|(b.Word(4)^length)&differs|(b.Word(3)^rkey)>>32 != 0 {
+	for end := noneExecuted << most; x < end; first = first.Next() {
+		b := from.At(uint64(first.Index()))
+		h := headOf(b)
+		if wqe.Unlike(h.first, first, h.second, wqe.DataWord(b.Word(wqe.WordMoveData)), data, same) != 0 ||
+			wqe.KeyWord(b.Word(wqe.WordRKey)).RKey() != rkey {
 			break
 		}
-		to := b.Word(2) - farBase
+		to := b.Word(wqe.WordRAddr) - farBase
 		if to > farLast {
 			break
 		}
 		if m.local == nil {
-			move(far[to:to+n], b[dataOffset+wqe.InlineHead:][:n])
+			move(far[to:to+n], b[wqe.MoveInlineAt:][:n])
 		} else {
-			at := b.Word(5) - nearBase
+			at := b.Word(wqe.WordMoveLAddr) - nearBase
 			if at > nearLast {
 				break
 			}
@@ -54,7 +55,7 @@ func (sh *shard) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done 
 				move(far[to:to+n], near[at:at+n])
 			}
 		}
-		x = x<<1 | executed(second/asksForCompletion)
+		x = x<<1 | executed(h.second/wqe.MayDifferFlag)
 		sh.series.executed = x // if moving the bytes of the next WQE faults, these have been executed
 	}
 	return sh.endSeries(q)

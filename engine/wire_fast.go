@@ -67,10 +67,10 @@ func (sh *shard) fastRequests(q *qp, most int, bytes *int) (done int) {
 	held, size := []byte(nil), 0 // the headers of the WRITE that is held back, and its bytes
 	for done < most && budget > 0 {
 		b := q.sq.blocks.At(q.sq.done)
-		h := head{b.Word(0), b.Word(1)}
+		h := headOf(b)
 		near, key, ok := sh.shortPiece(q, b, h, uint64(w.mtu), &local)
 		// Flags other than that of a completion are left to the slow path: fences, events.
-		if !ok || h.second&^asksForCompletion != 0 || !q.ordinary(h) {
+		if !ok || !h.second.Plain() || !q.ordinary(h) {
 			break
 		}
 		n, op, reads := len(near), writeOnly, h.opcode() == wqe.OpRDMARead
@@ -110,7 +110,8 @@ func (sh *shard) fastRequests(q *qp, most int, bytes *int) (done int) {
 		}
 		ask := reads || r.psn%ackEvery == ackEvery-1
 		w.putBTH(head, op, r.psn, ask, false)
-		packet.RETH{Addr: b.Word(2), RKey: uint32(b.Word(3) >> 32), Length: uint32(len(near))}.Put((*[packet.RETHSize]byte)(head[packet.BTHSize:]))
+		reth := packet.RETH{Addr: b.Word(wqe.WordRAddr), RKey: wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(), Length: uint32(len(near))}
+		reth.Put((*[packet.RETHSize]byte)(head[packet.BTHSize:]))
 		if ask {
 			w.port.publish(w.path, n)
 		} else {
@@ -144,23 +145,19 @@ func (sh *shard) shortPiece(q *qp, b *shm.Block, h head, most uint64, local *fou
 	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.fastOps>>op&1 == 0 {
 		return nil, nil, false
 	}
-	length := b.Word(4) // byte_count:32 lkey:32
-	n := length >> 32
-	if n&wqe.InlineFlag != 0 {
-		n &^= wqe.InlineFlag
-		if n == 0 || n > fastInlineWrite || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
-			return nil, nil, false
-		}
-		return b[dataOffset+wqe.InlineHead:][:n], nil, true
-	}
-	if n == 0 || n > min(fastBytes, most) || h.ds() != 3 {
+	data := wqe.DataWord(b.Word(wqe.WordMoveData))
+	n, ok := wqe.AdmitShort(h.first, data, wqe.UnitsBeforeMove, min(fastBytes, most))
+	if !ok {
 		return nil, nil, false
 	}
-	k = local.find(sh, uint32(length))
+	if data.Inline() {
+		return b[wqe.MoveInlineAt:][:n], nil, true
+	}
+	k = local.find(sh, data.LKey())
 	if k == nil || k.pd != q.pd || op == wqe.OpRDMARead && k.access&control.AccessLocalWrite == 0 {
 		return nil, nil, false
 	}
-	near, ok = k.span(b.Word(5), n)
+	near, ok = k.span(b.Word(wqe.WordMoveLAddr), n)
 	return near, k, ok
 }
 
@@ -275,7 +272,7 @@ func (sh *shard) fastResult(p *port, q *qp, path, psn uint32, payload []byte, li
 		return false
 	}
 	b := q.sq.blocks.At(m.index)
-	if h := (head{b.Word(0), b.Word(1)}); h != m.head || h.opcode() != wqe.OpRDMARead {
+	if h := headOf(b); h != m.head || h.opcode() != wqe.OpRDMARead {
 		return false
 	}
 	near, _, ok := sh.shortPiece(q, b, m.head, uint64(w.mtu), new(foundKey))

@@ -73,7 +73,7 @@ func headOf(b *shm.Block) head {
 // ordinary reports whether the fast path can handle the control segment of q's next WQE:
 // it asks for no event, and nothing about it has to be explained.
 func (q *qp) ordinary(h head) bool {
-	return h.ce() != wqe.CEEvent && (h.place() == place(q.num, q.sq.done) || !q.misplacedNews(h))
+	return h.second.CE() != wqe.CEEvent && (h.first.Place() == place(q.num, q.sq.done) || !q.misplacedNews(h))
 }
 
 // completeFast ends q's next WQE. If the WQE asks for a completion, completeFast writes one,
@@ -82,10 +82,10 @@ func (q *qp) ordinary(h head) bool {
 func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++
-	if h.ce() != wqe.CEAlways {
+	if h.second.CE() != wqe.CEAlways {
 		return true
 	}
-	tail := requesterTail(h.opcode(), q.num, counter)
+	tail := requesterTail(h.first.Opcode(), q.num, counter)
 	if q.sq.cq.session != nil {
 		if sh.collectSend(q, uint32(bytes), tail) {
 			return true

@@ -59,8 +59,8 @@ func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		if !ok {
 			break
 		}
-		if k := q.series(h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
-			if k = sh.moveSeries(q, from, &moveShape{h.first, data, rkey, local, remote}, k); k == 0 {
+		if k := q.seriesLength(h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
+			if k = sh.executeMoves(q, from, &moveShape{h.first, data, rkey, local, remote}, k); k == 0 {
 				break // the WQE has been changed
 			}
 			done += k

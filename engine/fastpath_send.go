@@ -25,7 +25,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		switch h.first.Opcode() {
 		case wqe.OpSend:
 		case wqe.OpSendImm:
-			imm = h.imm()
+			imm = h.second.Imm()
 		default:
 			return done, cost, moved
 		}
@@ -53,8 +53,8 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		if remote == nil {
 			break
 		}
-		if k := q.sendSeries(p, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
-			if k = sh.sendSeries(q, p, from, &sendShape{h.first, data, local, piece, remote}, k); k == 0 {
+		if k := q.sendSeriesLength(p, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
+			if k = sh.executeSends(q, p, from, &sendShape{h.first, data, local, piece, remote}, k); k == 0 {
 				break // the WQE or the receive has been changed
 			}
 			done += k
@@ -81,7 +81,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 // completeReceive completes p's next receive with a message of n bytes from q. It reports
 // whether there was room for the completion.
 func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
-	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response))
+	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.first.Opcode().Info().Response))
 	attention := quietly
 	if h.solicited() {
 		attention = solicited
@@ -89,7 +89,7 @@ func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
 	if p.rq.cq.session != nil {
 		if attention == quietly {
 			ok := sh.collect(p.rq.cq, q.num, p.uidx, imm, n, tail)
-			if h.ce() == wqe.CEAlways && q.sq.cq.session == nil {
+			if h.second.CE() == wqe.CEAlways && q.sq.cq.session == nil {
 				sh.writeSession(p.rq.cq) // before the completion of the WQE
 			}
 			return ok
@@ -120,13 +120,13 @@ func (q *qp) fastReceive(keys *keyTable, n uint64) (mem []byte, piece wqe.DataWo
 	return nil, 0, nil
 }
 
-// sendSeries is series for SENDs to p. The completions of a series of SENDs are written to two
+// sendSeriesLength is seriesLength for SENDs to p. The completions of a series of SENDs are written to two
 // completion queues, one after the other.
-func (q *qp) sendSeries(p *qp, h head, n uint64, most int) int {
-	if h.opcode() != wqe.OpSend || p.rq.cq == q.sq.cq {
+func (q *qp) sendSeriesLength(p *qp, h head, n uint64, most int) int {
+	if h.first.Opcode() != wqe.OpSend || p.rq.cq == q.sq.cq {
 		return 0
 	}
-	if most = q.series(h, n, most); most < 2 {
+	if most = q.seriesLength(h, n, most); most < 2 {
 		return 0
 	}
 	return p.rq.cq.free(most)

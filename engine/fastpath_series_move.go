@@ -16,26 +16,28 @@ type moveShape struct {
 	remote *mkey
 }
 
-// moveSeries executes the next WQEs of q, at most the parameter most, as long as they have
+// executeMoves executes the next WQEs of q, at most the parameter most, as long as they have
 // the shape m. There is room for the completions of all. It returns how many it executed. fastMove
 // has judged the first WQE, but if the client has changed it since, the result is 0.
 //
-// The loop changes few variables, so that they stay in registers: first holds the index of the
-// next WQE, and x how many WQEs have been executed.
-func (sh *shard) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
+// The loop counts in sh.series, because it has more variables than there are registers. If moving
+// the bytes of a WQE faults, the series has the WQEs before it.
+func (sh *shard) executeMoves(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
 	n := m.data.ByteCount()
 	near, nearBase, nearLast, same := m.local.payloads(n)
 	far, farBase := m.remote.mem, m.remote.base
 	farLast := uint64(len(far)) - n
 	data, rkey := m.data, m.rkey
 	op := m.first.Opcode()
-	sh.series = series{noneExecuted, op, n}
-	first, x := m.first, noneExecuted
-	for end := noneExecuted << most; x < end; first = first.Next() {
+	s := &sh.series
+	*s = series{0, 0, op, n}
+	for first := m.first; s.done < most; first = first.Next() {
 		b := from.At(uint64(first.Index()))
 		h := headOf(b)
-		if wqe.Unlike(h.first, first, h.second, wqe.DataWord(b.Word(wqe.WordMoveData)), data, same) != 0 ||
-			wqe.KeyWord(b.Word(wqe.WordRKey)).RKey() != rkey {
+		if wqe.Unlike(h.first, first, h.second, wqe.DataWord(b.Word(wqe.WordMoveData)), data, same) != 0 {
+			break
+		}
+		if wqe.KeyWord(b.Word(wqe.WordRKey)).RKey() != rkey {
 			break
 		}
 		to := b.Word(wqe.WordRAddr) - farBase
@@ -55,8 +57,8 @@ func (sh *shard) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done 
 				move(far[to:to+n], near[at:at+n])
 			}
 		}
-		x = x<<1 | executed(h.second/wqe.MayDifferFlag)
-		sh.series.executed = x // if moving the bytes of the next WQE faults, these have been executed
+		s.done++
+		s.signaled = s.signaled<<1 | uint64(h.second/wqe.MayDifferFlag)
 	}
-	return sh.endSeries(q)
+	return sh.completeSeries(q)
 }

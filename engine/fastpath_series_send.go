@@ -16,25 +16,27 @@ type sendShape struct {
 	remote *mkey
 }
 
-// sendSeries executes the next WQEs of q, at most the parameter most, as long as they have the
+// executeSends executes the next WQEs of q, at most the parameter most, as long as they have the
 // shape m. There is room for the completions of all, and q's peer p has receives for them. It
 // returns how many it executed. fastSend has judged the first WQE, but if the client has changed it
-// or its receive since, the result is 0.
-func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (done int) {
+// or its receive since, the result is 0. It counts as executeMoves does.
+func (sh *shard) executeSends(q, p *qp, from shm.Ring, m *sendShape, most int) (done int) {
 	n := m.data.ByteCount()
 	near, nearBase, nearLast, same := m.local.payloads(n)
 	// The whole piece of a receive must be in memory of the key, as for the slow path.
 	far, farBase := m.remote.mem, m.remote.base
 	farLast := uint64(len(far)) - m.piece.ByteCount()
 	data, piece := m.data, uint64(m.piece)
-	sh.series = series{noneExecuted, wqe.OpSend, n}
-	first, x, receive := m.first, noneExecuted, p.rq.done
-	for end := noneExecuted << most; x < end; first = first.Next() {
+	s, receive := &sh.series, p.rq.done
+	*s = series{0, 0, wqe.OpSend, n}
+	for first := m.first; s.done < most; first = first.Next() {
 		b := from.At(uint64(first.Index()))
 		h := headOf(b)
 		entry := receive & p.rq.mask << p.rq.stride
-		if wqe.Unlike(h.first, first, h.second, wqe.DataWord(b.Word(wqe.WordSendData)), data, same) != 0 ||
-			shm.BE64At(p.rq.ring, entry).Observe() != piece {
+		if wqe.Unlike(h.first, first, h.second, wqe.DataWord(b.Word(wqe.WordSendData)), data, same) != 0 {
+			break
+		}
+		if shm.BE64At(p.rq.ring, entry).Observe() != piece {
 			break
 		}
 		to := shm.BE64At(p.rq.ring, entry+wqe.DataAddr).Observe() - farBase
@@ -51,8 +53,8 @@ func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (do
 			move(far[to:to+n], near[at:at+n])
 		}
 		receive++
-		x = x<<1 | executed(h.second/wqe.MayDifferFlag)
-		sh.series.executed = x // if moving the bytes of the next WQE faults, these have been executed
+		s.done++
+		s.signaled = s.signaled<<1 | uint64(h.second/wqe.MayDifferFlag)
 	}
-	return sh.endSeries(q)
+	return sh.completeSeries(q)
 }

@@ -64,7 +64,7 @@ func (h head) opcode() wqe.Opcode { return h.first.Opcode() }
 func (h head) ds() int            { return h.first.DS() }
 func (h head) blocks() int        { return (h.ds() + 3) / 4 }
 func (h head) signature() uint8   { return h.second.Sig() }
-func (h head) ce() uint8          { return h.second.Flags() & wqe.CEMask }
+func (h head) ce() uint8          { return h.second.CE() }
 func (h head) solicited() bool    { return h.second.Flags()&wqe.FlagSolicited != 0 }
 func (h head) imm() uint32        { return h.second.Imm() }
 

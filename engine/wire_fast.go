@@ -313,6 +313,6 @@ func (sh *shard) finishWrites(q *qp, psn uint32) (n int) {
 	r.first += uint32(n)
 	q.client.count[control.CounterWQEs] += uint64(n)
 	q.client.count[control.CounterBytes] += bytes
-	sh.completeAll(c, all(n), 0, q.uidx, 0, requesterTail(op, q.num, uint16(first.index)))
+	sh.completeAll(c, n, allSignaled(n), 0, q.uidx, 0, requesterTail(op, q.num, uint16(first.index)))
 	return n
 }

@@ -60,7 +60,7 @@ func (sh *shard) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, cos
 	if done > 0 {
 		count := &q.client.count
 		count[control.CounterWQEs] += uint64(done)
-		count[control.CounterBytes] += moved
+		count[control.CounterBytes] += moved // rule: bytes are counted
 	}
 	return done, cost
 }
@@ -73,7 +73,8 @@ func headOf(b *shm.Block) head {
 // ordinary reports whether the fast path can handle the control segment of q's next WQE:
 // it asks for no event, and nothing about it has to be explained.
 func (q *qp) ordinary(h head) bool {
-	return h.second.CE() != wqe.CEEvent && (h.first.Place() == place(q.num, q.sq.done) || !q.misplacedNews(h))
+	return h.second.CE() != wqe.CEEvent && (h.first.Place() == place(q.num, q.sq.done) ||
+		!q.misplacedNews(h)) // rule: a wrong index is explained
 }
 
 // completeFast ends q's next WQE. If the WQE asks for a completion, completeFast writes one,
@@ -82,7 +83,7 @@ func (q *qp) ordinary(h head) bool {
 func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++
-	if h.second.CE() != wqe.CEAlways {
+	if h.second.CE() != wqe.CEAlways { // rule: only signaled WQEs complete
 		return true
 	}
 	tail := requesterTail(h.first.Opcode(), q.num, counter)
@@ -90,7 +91,8 @@ func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 		if sh.collectSend(q, uint32(bytes), tail) {
 			return true
 		}
-	} else if sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(bytes), sh.clock(), tail, quietly) {
+	} else if sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(bytes), sh.clock(), tail,
+		quietly) { // rule: completions of the fast path raise no event
 		return true
 	}
 	sh.overrun(q.sq.cq)

@@ -36,7 +36,9 @@ func (sh *shard) fastAtomic(q, p *qp, from shm.Ring, most, budget int) (done, co
 			break
 		}
 		local := keys.find(data.LKey())
-		if local == nil || local.pd != q.pd || local.access&control.AccessLocalWrite == 0 {
+		if local == nil ||
+			local.pd != q.pd || // rule: the result goes to memory of the domain
+			local.access&control.AccessLocalWrite == 0 {
 			break
 		}
 		near, ok := local.span(b.Word(wqe.WordAtomicLAddr), fastAtomicBytes)
@@ -44,7 +46,9 @@ func (sh *shard) fastAtomic(q, p *qp, from shm.Ring, most, budget int) (done, co
 			break
 		}
 		remote := keys.find(wqe.KeyWord(b.Word(wqe.WordRKey)).RKey())
-		if remote == nil || !remote.serves(p) || remote.access&control.AccessRemoteAtomic == 0 {
+		if remote == nil ||
+			!remote.serves(p) || // rule: the remote key of an atomic is one of the peer
+			remote.access&control.AccessRemoteAtomic == 0 { // rule: the remote key allows atomics
 			break
 		}
 		addr := b.Word(wqe.WordRAddr)
@@ -54,11 +58,14 @@ func (sh *shard) fastAtomic(q, p *qp, from shm.Ring, most, budget int) (done, co
 		}
 		operand, old := b.Word(wqe.WordSwapAdd), uint64(0)
 		if op == wqe.OpAtomicFA {
-			old = shm.Add(far, operand)
-		} else if old, ok = shm.CompareAndSwap(far, b.Word(wqe.WordCompare), operand); !ok {
-			break // other programs have changed the word at each attempt
+			old = shm.Add(far, operand) // rule: FETCH_ADD adds its operand
+		} else {
+			old, ok = shm.CompareAndSwap(far, b.Word(wqe.WordCompare), operand) // rule: CMP_SWAP compares first
+			if !ok {
+				break // other programs have changed the word at each attempt
+			}
 		}
-		binary.LittleEndian.PutUint64(near, old)
+		binary.LittleEndian.PutUint64(near, old) // rule: the old value is in the order of the host
 		done++
 		cost += fastCost
 		moved += fastAtomicBytes

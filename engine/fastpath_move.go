@@ -29,7 +29,7 @@ func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		}
 		var near []byte
 		if data.Inline() {
-			near = b[wqe.MoveInlineAt:][:n]
+			near = b[wqe.MoveInlineAt:][:n] // rule: inline data of a WRITE begin after their length
 			local = nil
 		} else {
 			if k := data.LKey(); local == nil || lkey != k {
@@ -37,7 +37,8 @@ func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost
 					break
 				}
 			}
-			if local.pd != q.pd || op == wqe.OpRDMARead && local.access&control.AccessLocalWrite == 0 {
+			if local.pd != q.pd ||
+				op == wqe.OpRDMARead && local.access&control.AccessLocalWrite == 0 { // rule: READs may write to their memory
 				break
 			}
 			if near, ok = local.span(b.Word(wqe.WordMoveLAddr), n); !ok {
@@ -52,7 +53,8 @@ func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost
 				break
 			}
 		}
-		if !remote.serves(p) || remote.access&need == 0 {
+		if !remote.serves(p) || // rule: the remote key of a WRITE or READ is one of the peer
+			remote.access&need == 0 { // rule: the remote key gives the right
 			break
 		}
 		far, ok := remote.span(b.Word(wqe.WordRAddr), n)
@@ -71,9 +73,9 @@ func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		bytes := uint64(0) // byte count of the completion
 		if op == wqe.OpRDMARead {
 			copy(near, far)
-			bytes = n
+			bytes = n // rule: a READ reports its bytes
 		} else {
-			copy(far, near)
+			copy(far, near) // rule: a WRITE moves all bytes
 		}
 		done++
 		cost += max(int(n), fastCost)
@@ -93,5 +95,6 @@ func (q *qp) fastRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
 	}
 	info := op.Info()
 	need = uint32(info.Remote)
-	return need, p.attr.Access&need != 0 && (!info.Reads || p.attr.MaxDestRdAtomic != 0)
+	return need, p.attr.Access&need != 0 && // rule: the peer gives the right
+		(!info.Reads || p.attr.MaxDestRdAtomic != 0) // rule: the peer takes READs
 }

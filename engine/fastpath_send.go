@@ -25,7 +25,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		switch h.first.Opcode() {
 		case wqe.OpSend:
 		case wqe.OpSendImm:
-			imm = h.second.Imm()
+			imm = h.second.Imm() // rule: SEND_IMM delivers its immediate
 		default:
 			return done, cost, moved
 		}
@@ -40,7 +40,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		var local *mkey // nil if the data are inline
 		var near []byte
 		if data.Inline() {
-			near = b[wqe.SendInlineAt:][:n]
+			near = b[wqe.SendInlineAt:][:n] // rule: inline data of a SEND begin after their length
 		} else {
 			if local = keys.find(data.LKey()); local == nil || local.pd != q.pd {
 				break
@@ -67,7 +67,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 			break // no room: the slow path completes the WQE with an error
 		}
 		p.rq.done++
-		p.client.count[control.CounterReceives]++
+		p.client.count[control.CounterReceives]++ // rule: receives are counted
 		done++
 		cost += max(int(n), fastCost)
 		moved += n
@@ -81,14 +81,15 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 // completeReceive completes p's next receive with a message of n bytes from q. It reports
 // whether there was room for the completion.
 func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
+	uidx := p.uidx // rule: a receive completes with the user index of the receiver
 	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.first.Opcode().Info().Response))
-	attention := quietly
+	attention := quietly // rule: a SEND raises no event
 	if h.solicited() {
-		attention = solicited
+		attention = solicited // rule: a SEND can be solicited
 	}
 	if p.rq.cq.session != nil {
 		if attention == quietly {
-			ok := sh.collect(p.rq.cq, q.num, p.uidx, imm, n, tail)
+			ok := sh.collect(p.rq.cq, q.num, uidx, imm, n, tail)
 			if h.second.CE() == wqe.CEAlways && q.sq.cq.session == nil {
 				sh.writeSession(p.rq.cq) // before the completion of the WQE
 			}
@@ -96,7 +97,7 @@ func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
 		}
 		sh.writeSession(p.rq.cq) // a session has no solicited completions
 	}
-	return sh.complete(p.rq.cq, q.num, p.uidx, imm, n, sh.clock(), tail, attention)
+	return sh.complete(p.rq.cq, q.num, uidx, imm, n, sh.clock(), tail, attention)
 }
 
 // fastReceive returns the first piece of q's next receive: its memory, the first word of its data
@@ -106,7 +107,8 @@ func (q *qp) fastReceive(keys *keyTable, n uint64) (mem []byte, piece wqe.DataWo
 	at := q.rq.done & q.rq.mask << q.rq.stride
 	piece = wqe.DataWord(shm.BE64At(q.rq.ring, at).Observe())
 	room := piece.ByteCount()
-	if room < n || piece.Inline() {
+	if room < n || // rule: the receive has room
+		piece.Inline() {
 		return nil, 0, nil
 	}
 	k = keys.find(piece.LKey())

@@ -41,7 +41,8 @@ func allSignaled(n int) uint64 { return 1<<n - 1 }
 // most, and there is room for the completions of so many. If it is less than 2, there is no
 // series. The opmod must be 0 because OpWord.Next makes it 0.
 func (q *qp) seriesLength(h head, n uint64, most int) int {
-	if most < 2 || !h.second.Plain() || h.first.OpMod() != 0 || h.place() != place(q.num, q.sq.done) {
+	if most < 2 || !h.second.Plain() || h.first.OpMod() != 0 ||
+		h.place() != place(q.num, q.sq.done) { // rule: a series begins at its place
 		return 0
 	}
 	return q.sq.cq.free(min(most, mostSeries, seriesBytes/int(n)))
@@ -64,7 +65,7 @@ func move(dst, src []byte) {
 		return
 	}
 	le := binary.LittleEndian
-	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:])
+	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:]) // rule: both halves of a payload are moved
 	le.PutUint64(dst, head)
 	le.PutUint64(dst[len(dst)-8:], tail)
 }
@@ -83,11 +84,11 @@ func (sh *shard) completeSeries(q *qp) (n int) {
 		p := q.conn.peer
 		tail := responderTail(p.num, uint16(p.rq.done), cqe.RespSend)
 		p.rq.done += uint64(n)
-		p.client.count[control.CounterReceives] += uint64(n)
+		p.client.count[control.CounterReceives] += uint64(n) // rule: the receives of a series are counted
 		sh.completeAll(p.rq.cq, n, allSignaled(n), q.num, p.uidx, s.bytes, tail)
 		sh.writeReceives(q, p, n)
 	case wqe.OpRDMARead:
-		bytes = s.bytes
+		bytes = s.bytes // rule: the READs of a series report their bytes
 	}
 	tail := requesterTail(s.op, q.num, uint16(q.sq.done))
 	q.sq.done += uint64(n)
@@ -132,7 +133,7 @@ func (sh *shard) completeAll(c *cq, n int, signaled uint64, rqpn, uidx uint32, b
 		return
 	}
 	for i := n - 1; i >= 0; i-- {
-		if signaled>>i&1 != 0 {
+		if signaled>>i&1 != 0 { // rule: only signaled WQEs of a series complete
 			sh.complete(c, rqpn, uidx, 0, uint32(bytes), sh.clock(), tail, quietly)
 		}
 		tail = tail.Later(1)

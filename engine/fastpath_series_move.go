@@ -34,21 +34,22 @@ func (sh *shard) executeMoves(q *qp, from shm.Ring, m *moveShape, most int) (don
 	for first := m.first; s.done < most; first = first.Next() {
 		b := from.At(uint64(first.Index()))
 		h := headOf(b)
-		if wqe.Unlike(h.first, first, h.second, wqe.DataWord(b.Word(wqe.WordMoveData)), data, same) != 0 {
+		d := wqe.DataWord(b.Word(wqe.WordMoveData))
+		if wqe.Unlike(h.first, first, h.second, d, data, same) != 0 { // rule: WQEs of a series are alike
 			break
 		}
-		if wqe.KeyWord(b.Word(wqe.WordRKey)).RKey() != rkey {
+		if wqe.KeyWord(b.Word(wqe.WordRKey)).RKey() != rkey { // rule: a series has one remote key
 			break
 		}
 		to := b.Word(wqe.WordRAddr) - farBase
-		if to > farLast {
+		if to > farLast { // rule: a series stays in the remote memory
 			break
 		}
 		if m.local == nil {
 			move(far[to:to+n], b[wqe.MoveInlineAt:][:n])
 		} else {
 			at := b.Word(wqe.WordMoveLAddr) - nearBase
-			if at > nearLast {
+			if at > nearLast { // rule: a series stays in the local memory
 				break
 			}
 			if op == wqe.OpRDMARead {

@@ -25,7 +25,7 @@ func (sh *shard) executeSends(q, p *qp, from shm.Ring, m *sendShape, most int) (
 	near, nearBase, nearLast, same := m.local.payloads(n)
 	// The whole piece of a receive must be in memory of the key, as for the slow path.
 	far, farBase := m.remote.mem, m.remote.base
-	farLast := uint64(len(far)) - m.piece.ByteCount()
+	farLast := uint64(len(far)) - m.piece.ByteCount() // rule: all of a receive is memory of its key
 	data, piece := m.data, uint64(m.piece)
 	s, receive := &sh.series, p.rq.done
 	*s = series{0, 0, wqe.OpSend, n}
@@ -36,7 +36,7 @@ func (sh *shard) executeSends(q, p *qp, from shm.Ring, m *sendShape, most int) (
 		if wqe.Unlike(h.first, first, h.second, wqe.DataWord(b.Word(wqe.WordSendData)), data, same) != 0 {
 			break
 		}
-		if shm.BE64At(p.rq.ring, entry).Observe() != piece {
+		if shm.BE64At(p.rq.ring, entry).Observe() != piece { // rule: the receives of a series are alike
 			break
 		}
 		to := shm.BE64At(p.rq.ring, entry+wqe.DataAddr).Observe() - farBase

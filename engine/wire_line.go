@@ -18,8 +18,8 @@ import (
 // lineBytes is the longest payload of a WRITE whose packet is one line.
 const lineBytes = packetring.LineRoom - rethEnd
 
-// The words of a line that have headers, in the packet's order of bytes. The word lineNext has the second half of
-// the BTH, and then the first four bytes of a RETH or an AETH.
+// The words of a line that have headers, in the packet's order of bytes. The word lineNext has the last four
+// bytes of the BTH, and then the first four bytes of a RETH or an AETH.
 const (
 	linePath = 1 // in the upper half
 	lineBTH  = 2
@@ -69,13 +69,16 @@ func (p *port) fastPacket() bool {
 			return false
 		}
 		q := p.find(qpn)
-		if q == nil || q.wire == nil || q.wire.port != p || !sh.fast(q) {
+		if q == nil || q.wire == nil ||
+			q.wire.port != p || // rule: an ACK comes through the port of its queue pair
+			!sh.fast(q) {
 			return false
 		}
 		sh.enter(q)
 		taken := false
 		if op == ackOnly {
-			taken = n == 0 && sh.fastACK(p, q, path, psn, uint8(w3>>24))
+			taken = n == 0 && // rule: an ACK has no payload
+				sh.fastACK(p, q, path, psn, uint8(w3>>24))
 		} else {
 			taken = sh.fastResult(p, q, path, psn, b[packetring.HeadSize+aethEnd:][:n], true)
 		}
@@ -98,7 +101,10 @@ func (p *port) took(n int) {
 func (sh *shard) fastACK(p *port, q *qp, path, psn uint32, syndrome uint8) bool {
 	w := q.wire
 	r := &w.out
-	if path != w.source || packet.DiffPSN(psn, r.una) < 0 || packet.DiffPSN(psn, r.most) >= 0 || !(packet.AETH{Syndrome: syndrome}).ACK() {
+	if path != w.source || // rule: an ACK comes from the peer
+		packet.DiffPSN(psn, r.una) < 0 || // rule: an ACK is not of the past
+		packet.DiffPSN(psn, r.most) >= 0 || // rule: an ACK is not of the future
+		!(packet.AETH{Syndrome: syndrome}).ACK() { // rule: a NAK takes the slow path
 		return false
 	}
 	p.took(0)
@@ -171,7 +177,8 @@ func (sh *shard) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, mo
 		b = q.sq.blocks.At(index)
 		h = headOf(b)
 		first, second = first.Next(), h.second
-		if wqe.Unlike(h.first, first, second, wqe.DataWord(b.Word(wqe.WordMoveData)), data, same) != 0 {
+		d := wqe.DataWord(b.Word(wqe.WordMoveData))
+		if wqe.Unlike(h.first, first, second, d, data, same) != 0 { // rule: WRITEs of a series of lines are alike
 			break
 		}
 		if k == nil {
@@ -182,7 +189,7 @@ func (sh *shard) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, mo
 			break
 		}
 	}
-	packet.AskForAck(packets[done-1][packetring.HeadSize:])
+	packet.AskForAck(packets[done-1][packetring.HeadSize:]) // rule: the last line asks for an acknowledgement
 	w.port.cfg.Send.PublishLines(w.path, uint32(rethEnd<<16|n), done)
 	w.port.sent(done, done*int(n))
 	r.psn, r.last, q.sq.done = psn, r.last+uint32(done), index

@@ -33,7 +33,7 @@ func (q *qp) attachBlueFlame(page uint64, number uint8) {
 func (f *blueFlame) observe() {
 	f.hot = 0
 	for i, b := range f.half {
-		f.seen[i] = b.Word(0)
+		f.seen[i] = b.Word(wqe.WordOp)
 	}
 }
 
@@ -73,12 +73,12 @@ func (sh *executor) pollBlueFlame(q *qp) int {
 func (sh *executor) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 	f := q.sq.blueFlame
 	b, seen := f.half[half&1], &f.seen[half&1]
-	first := b.Word(0)
+	first := b.Word(wqe.WordOp)
 	if first == *seen {
 		return 0
 	}
 	f.hot = 0 // if the register does not hold the next WQE, the record announces something
-	h := head{first: first}
+	h := head{first: wqe.OpWord(first)}
 	if h.place() != place(q.num, q.sq.done) || q.sq.ahead >= mostAhead || sh.several && sh.shardOfPeer(q) != nil {
 		*seen = first
 		return 0

@@ -87,15 +87,15 @@ func (sh *completer) collect(q *cq, rqpn, uidx, imm, n uint32, tail cqe.Tail) bo
 }
 
 // collectAll is completeAll for a compressed queue. It collects the completions.
-func (sh *executor) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Tail) {
+func (sh *completer) collectAll(c *cq, left int, signaled uint64, rqpn, uidx, n uint32, tail cqe.Tail) {
 	s := c.session
-	for left := x.count(); left > 0; {
-		if x>>(left-1)&1 != 0 {
-			sh.collect(c, rqpn, uidx, 0, n, tail) // there is room, see series
+	for left > 0 {
+		if signaled>>(left-1)&1 != 0 {
+			sh.collect(c, rqpn, uidx, 0, n, tail) // there is room, see seriesLength
 		}
 		left--
 		tail = tail.Later(1)
-		if x&all(left) != all(left) || s.n == 0 {
+		if signaled&allSignaled(left) != allSignaled(left) || s.n == 0 {
 			continue
 		}
 		// A session is open, all WQEs from here on are signaled, and they fit: they differ in

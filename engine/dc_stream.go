@@ -15,7 +15,7 @@ import (
 // streams tolerates one.
 
 // stream returns the stream of a WQE (dci_stream_channel_id).
-func (h head) stream() uint16 { return uint16(h.second >> 40) }
+func (h head) stream() uint16 { return h.second.Stream() }
 
 // failStream is called when a WQE of q has failed. It returns true if only the stream of the WQE
 // has failed, and q goes on.

@@ -48,8 +48,8 @@
 //  3. The visit executes WQEs within its budget: burst (burst.go). It first tries
 //     fastPath (fastpath.go), which executes a short WRITE entirely in fastMove
 //     (fastpath_move.go) and leaves everything unusual to the slow path. Several WRITEs
-//     that differ in their addresses only are a series: moveSeries
-//     (fastpath_series_move.go), endSeries (fastpath_series.go).
+//     that differ in their addresses only are a series: seriesLength (fastpath_series.go),
+//     executeMoves (fastpath_series_move.go), completeSeries (fastpath_series.go).
 //  4. The slow path copies the WQE and judges the copy: snapshot, judge, judgeTransfer,
 //     gather (requester.go). A local key is looked up, and its range checked: find
 //     (key.go), admit (keylist.go).

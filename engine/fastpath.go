@@ -42,8 +42,8 @@ func (sh *executor) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, 
 	}
 	moved := uint64(0)
 	// This read only chooses the function. The function reads the WQE again.
-	first := head{first: from.At(q.sq.done).Word(0)}
-	switch first.opcode() {
+	first := wqe.OpWord(from.At(q.sq.done).Word(wqe.WordOp))
+	switch first.Opcode() {
 	case wqe.OpRDMAWrite, wqe.OpRDMARead:
 		done, cost, moved = sh.fastMove(q, p, from, most, budget)
 	case wqe.OpSend, wqe.OpSendImm:
@@ -60,15 +60,21 @@ func (sh *executor) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, 
 	if done > 0 {
 		count := &q.client.count
 		count[control.CounterWQEs] += uint64(done)
-		count[control.CounterBytes] += moved
+		count[control.CounterBytes] += moved // rule: bytes are counted
 	}
 	return done, cost
+}
+
+// headOf loads the control segment of a WQE that its client can change.
+func headOf(b *shm.Block) head {
+	return head{wqe.OpWord(b.Word(wqe.WordOp)), wqe.FlagWord(b.Word(wqe.WordFlag))}
 }
 
 // ordinary reports whether the fast path can handle the control segment of q's next WQE:
 // it asks for no event, and nothing about it has to be explained.
 func (q *qp) ordinary(h head) bool {
-	return h.ce() != wqe.CEEvent && (h.place() == place(q.num, q.sq.done) || !q.misplacedNews(h))
+	return h.second.CE() != wqe.CEEvent && (h.first.Place() == place(q.num, q.sq.done) ||
+		!q.misplacedNews(h)) // rule: a wrong index is explained
 }
 
 // completeFast ends q's next WQE. If the WQE asks for a completion, completeFast writes one,
@@ -77,15 +83,16 @@ func (q *qp) ordinary(h head) bool {
 func (sh *executor) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++
-	if h.ce() != wqe.CEAlways {
+	if h.second.CE() != wqe.CEAlways { // rule: only signaled WQEs complete
 		return true
 	}
-	tail := requesterTail(h.opcode(), q.num, counter)
+	tail := requesterTail(h.first.Opcode(), q.num, counter)
 	if q.sq.cq.session != nil {
 		if sh.collectSend(q, uint32(bytes), tail) {
 			return true
 		}
-	} else if sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(bytes), sh.clock(), tail, quietly) {
+	} else if sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(bytes), sh.clock(), tail,
+		quietly) { // rule: completions of the fast path raise no event
 		return true
 	}
 	sh.overrun(q.sq.cq)

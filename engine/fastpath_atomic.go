@@ -10,12 +10,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The WQE of an atomic that takes the fast path is one block: a control segment, a remote
-// address segment, the operands, and a data segment for the result.
-const (
-	fastAtomicUnits = wqe.BlockSize / wqe.UnitSize
-	fastAtomicBytes = 8
-)
+// fastAtomicBytes is how many bytes an atomic works on that takes the fast path.
+const fastAtomicBytes = 8
 
 // fastAtomic is fastPath for fetch-and-add and compare-and-swap on 8 bytes of p's memory,
 // with the result in one piece. The byte orders are the same as in judgeAtomic.
@@ -26,37 +22,50 @@ func (sh *executor) fastAtomic(q, p *qp, from shm.Ring, most, budget int) (done,
 	keys := &sh.keys
 	for done < most && cost < budget {
 		b := from.At(q.sq.done)
-		h := head{b.Word(0), b.Word(1)}
-		op := h.opcode()
-		length := b.Word(6) // byte_count:32 lkey:32
-		if op != wqe.OpAtomicFA && op != wqe.OpAtomicCS || h.ds() != fastAtomicUnits ||
-			length>>32 != fastAtomicBytes || !q.ordinary(h) {
+		h := headOf(b)
+		op := h.first.Opcode()
+		if op != wqe.OpAtomicFA && op != wqe.OpAtomicCS {
 			break
 		}
-		local := keys.find(uint32(length))
-		if local == nil || local.pd != q.pd || local.access&control.AccessLocalWrite == 0 {
+		data := wqe.DataWord(b.Word(wqe.WordAtomicData))
+		n, ok := wqe.AdmitShort(h.first, data, wqe.UnitsBeforeAtomic, fastAtomicBytes)
+		if !ok || n != fastAtomicBytes {
 			break
 		}
-		near, ok := local.span(b.Word(7), fastAtomicBytes)
+		if !q.ordinary(h) {
+			break
+		}
+		local := keys.find(data.LKey())
+		if local == nil ||
+			local.pd != q.pd || // rule: the result goes to memory of the domain
+			local.access&control.AccessLocalWrite == 0 {
+			break
+		}
+		near, ok := local.span(b.Word(wqe.WordAtomicLAddr), fastAtomicBytes)
 		if !ok {
 			break
 		}
-		remote := keys.find(uint32(b.Word(3) >> 32))
-		if remote == nil || !remote.serves(p) || remote.access&control.AccessRemoteAtomic == 0 {
+		remote := keys.find(wqe.KeyWord(b.Word(wqe.WordRKey)).RKey())
+		if remote == nil ||
+			!remote.serves(p) || // rule: the remote key of an atomic is one of the peer
+			remote.access&control.AccessRemoteAtomic == 0 { // rule: the remote key allows atomics
 			break
 		}
-		addr := b.Word(2)
+		addr := b.Word(wqe.WordRAddr)
 		far, ok := remote.span(addr, fastAtomicBytes)
 		if !ok || addr%fastAtomicBytes != 0 || !shm.Aligned(far) {
 			break
 		}
-		operand, old := b.Word(4), uint64(0)
+		operand, old := b.Word(wqe.WordSwapAdd), uint64(0)
 		if op == wqe.OpAtomicFA {
-			old = shm.Add(far, operand)
-		} else if old, ok = shm.CompareAndSwap(far, b.Word(5), operand); !ok {
-			break // other programs have changed the word at each attempt
+			old = shm.Add(far, operand) // rule: FETCH_ADD adds its operand
+		} else {
+			old, ok = shm.CompareAndSwap(far, b.Word(wqe.WordCompare), operand) // rule: CMP_SWAP compares first
+			if !ok {
+				break // other programs have changed the word at each attempt
+			}
 		}
-		binary.LittleEndian.PutUint64(near, old)
+		binary.LittleEndian.PutUint64(near, old) // rule: the old value is in the order of the host
 		done++
 		cost += fastCost
 		moved += fastAtomicBytes

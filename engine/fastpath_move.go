@@ -8,66 +8,61 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastInlineWrite is how many bytes of inline data a WRITE of one block can have.
-const fastInlineWrite = wqe.BlockSize - dataOffset - wqe.InlineHead
-
 // fastMove is fastPath for WRITEs and READs between q and its peer p.
 func (sh *executor) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
 	var local, remote *mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {
 		b := from.At(q.sq.done)
-		h := head{b.Word(0), b.Word(1)}
-		op := h.opcode()
+		h := headOf(b)
+		op := h.first.Opcode()
 		need, ok := q.fastRight(p, op)
 		if !ok {
 			break
 		}
 		// The data segment is checked first, because a WQE with more than one data segment
 		// is the most frequent reason to leave the fast path.
-		length := b.Word(4) // byte_count:32 lkey:32
-		n := length >> 32
+		data := wqe.DataWord(b.Word(wqe.WordMoveData))
+		n, ok := wqe.AdmitShort(h.first, data, wqe.UnitsBeforeMove, fastBytes)
+		if !ok || n > fastCost && n > uint64(budget-cost) {
+			break
+		}
 		var near []byte
-		if n&wqe.InlineFlag != 0 {
-			n &^= wqe.InlineFlag
-			if n == 0 || n > fastInlineWrite || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
-				break
-			}
-			near = b[dataOffset+wqe.InlineHead:][:n]
+		if data.Inline() {
+			near = b[wqe.MoveInlineAt:][:n] // rule: inline data of a WRITE begin after their length
 			local = nil
 		} else {
-			if n == 0 || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 3 {
-				break
-			}
-			if k := uint32(length); local == nil || lkey != k {
+			if k := data.LKey(); local == nil || lkey != k {
 				if local, lkey = sh.keys.find(k), k; local == nil {
 					break
 				}
 			}
-			if local.pd != q.pd || op == wqe.OpRDMARead && local.access&control.AccessLocalWrite == 0 {
+			if local.pd != q.pd ||
+				op == wqe.OpRDMARead && local.access&control.AccessLocalWrite == 0 { // rule: READs may write to their memory
 				break
 			}
-			if near, ok = local.span(b.Word(5), n); !ok {
+			if near, ok = local.span(b.Word(wqe.WordMoveLAddr), n); !ok {
 				break
 			}
 		}
 		if !q.ordinary(h) {
 			break
 		}
-		if k := uint32(b.Word(3) >> 32); remote == nil || rkey != k {
+		if k := wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(); remote == nil || rkey != k {
 			if remote, rkey = sh.keys.find(k), k; remote == nil {
 				break
 			}
 		}
-		if !remote.serves(p) || remote.access&need == 0 {
+		if !remote.serves(p) || // rule: the remote key of a WRITE or READ is one of the peer
+			remote.access&need == 0 { // rule: the remote key gives the right
 			break
 		}
-		far, ok := remote.span(b.Word(2), n)
+		far, ok := remote.span(b.Word(wqe.WordRAddr), n)
 		if !ok {
 			break
 		}
-		if k := q.series(h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
-			if k = sh.moveSeries(q, from, &moveShape{h.first, length, rkey, local, remote}, k); k == 0 {
+		if k := q.seriesLength(h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
+			if k = sh.executeMoves(q, from, &moveShape{h.first, data, rkey, local, remote}, k); k == 0 {
 				break // the WQE has been changed
 			}
 			done += k
@@ -78,9 +73,9 @@ func (sh *executor) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, c
 		bytes := uint64(0) // byte count of the completion
 		if op == wqe.OpRDMARead {
 			copy(near, far)
-			bytes = n
+			bytes = n // rule: a READ reports its bytes
 		} else {
-			copy(far, near)
+			copy(far, near) // rule: a WRITE moves all bytes
 		}
 		done++
 		cost += max(int(n), fastCost)
@@ -100,5 +95,6 @@ func (q *qp) fastRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
 	}
 	info := op.Info()
 	need = uint32(info.Remote)
-	return need, p.attr.Access&need != 0 && (!info.Reads || p.attr.MaxDestRdAtomic != 0)
+	return need, p.attr.Access&need != 0 && // rule: the peer gives the right
+		(!info.Reads || p.attr.MaxDestRdAtomic != 0) // rule: the peer takes READs
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastInlineSend is how many bytes of inline data a SEND of one block can have.
-const fastInlineSend = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
-
 // fastSend is fastPath for SENDs, with or without an immediate, to peers that have a
 // receive queue of their own. The message must fit into the first piece of p's next receive.
 func (sh *executor) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
@@ -23,46 +20,41 @@ func (sh *executor) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, c
 	keys := &sh.keys
 	for done < most && cost < budget {
 		b := from.At(q.sq.done)
-		h := head{b.Word(0), b.Word(1)}
+		h := headOf(b)
 		imm := uint32(0)
-		switch h.opcode() {
+		switch h.first.Opcode() {
 		case wqe.OpSend:
 		case wqe.OpSendImm:
-			imm = h.imm()
+			imm = h.second.Imm() // rule: SEND_IMM delivers its immediate
 		default:
 			return done, cost, moved
 		}
 		if !q.ordinary(h) {
 			break
 		}
-		length := b.Word(2) // byte_count:32 lkey:32
-		n := length >> 32
+		data := wqe.DataWord(b.Word(wqe.WordSendData))
+		n, ok := wqe.AdmitShort(h.first, data, wqe.UnitsBeforeSend, fastBytes)
+		if !ok || n <= inline || n > fastCost && n > uint64(budget-cost) {
+			break
+		}
 		var local *mkey // nil if the data are inline
 		var near []byte
-		if n&wqe.InlineFlag != 0 {
-			n &^= wqe.InlineFlag
-			if n <= inline || n > fastInlineSend || h.ds() != 1+wqe.InlineUnits(int(n)) {
-				break
-			}
-			near = b[wqe.CtrlSize+wqe.InlineHead:][:n]
+		if data.Inline() {
+			near = b[wqe.SendInlineAt:][:n] // rule: inline data of a SEND begin after their length
 		} else {
-			if n <= inline || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 2 {
+			if local = keys.find(data.LKey()); local == nil || local.pd != q.pd {
 				break
 			}
-			ok := false
-			if local = keys.find(uint32(length)); local == nil || local.pd != q.pd {
-				break
-			}
-			if near, ok = local.span(b.Word(3), n); !ok {
+			if near, ok = local.span(b.Word(wqe.WordSendLAddr), n); !ok {
 				break
 			}
 		}
-		far, room, remote := p.fastReceive(keys, n)
+		far, piece, remote := p.fastReceive(keys, n)
 		if remote == nil {
 			break
 		}
-		if k := q.sendSeries(p, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
-			if k = sh.sendSeries(q, p, from, &sendShape{h.first, length, local, room, remote}, k); k == 0 {
+		if k := q.sendSeriesLength(p, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
+			if k = sh.executeSends(q, p, from, &sendShape{h.first, data, local, piece, remote}, k); k == 0 {
 				break // the WQE or the receive has been changed
 			}
 			done += k
@@ -75,7 +67,7 @@ func (sh *executor) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, c
 			break // no room: the slow path completes the WQE with an error
 		}
 		p.rq.done++
-		p.client.count[control.CounterReceives]++
+		p.client.count[control.CounterReceives]++ // rule: receives are counted
 		done++
 		cost += max(int(n), fastCost)
 		moved += n
@@ -89,52 +81,54 @@ func (sh *executor) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, c
 // completeReceive completes p's next receive with a message of n bytes from q. It reports
 // whether there was room for the completion.
 func (sh *executor) completeReceive(q, p *qp, h head, imm, n uint32) bool {
-	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response))
-	attention := quietly
+	uidx := p.uidx // rule: a receive completes with the user index of the receiver
+	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.first.Opcode().Info().Response))
+	attention := quietly // rule: a SEND raises no event
 	if h.solicited() {
-		attention = solicited
+		attention = solicited // rule: a SEND can be solicited
 	}
 	if p.rq.cq.session != nil {
 		if attention == quietly {
-			ok := sh.collect(p.rq.cq, q.num, p.uidx, imm, n, tail)
-			if h.ce() == wqe.CEAlways && q.sq.cq.session == nil {
+			ok := sh.collect(p.rq.cq, q.num, uidx, imm, n, tail)
+			if h.second.CE() == wqe.CEAlways && q.sq.cq.session == nil {
 				sh.writeSession(p.rq.cq) // before the completion of the WQE
 			}
 			return ok
 		}
 		sh.writeSession(p.rq.cq) // a session has no solicited completions
 	}
-	return sh.complete(p.rq.cq, q.num, p.uidx, imm, n, sh.clock(), tail, attention)
+	return sh.complete(p.rq.cq, q.num, uidx, imm, n, sh.clock(), tail, attention)
 }
 
 // fastReceive returns the first piece of q's next receive: its memory, the first word of its data
 // segment, and its key. The key is nil if a message of n bytes cannot take the fast path into this
 // piece. fastReceive does not read the other pieces of the receive.
-func (q *qp) fastReceive(keys *keyTable, n uint64) (mem []byte, length uint64, k *mkey) {
+func (q *qp) fastReceive(keys *keyTable, n uint64) (mem []byte, piece wqe.DataWord, k *mkey) {
 	at := q.rq.done & q.rq.mask << q.rq.stride
-	length = shm.BE64At(q.rq.ring, at).Observe() // byte_count:32 lkey:32
-	room := length >> 32
-	if room < n || room&wqe.InlineFlag != 0 {
+	piece = wqe.DataWord(shm.BE64At(q.rq.ring, at).Observe())
+	room := piece.ByteCount()
+	if room < n || // rule: the receive has room
+		piece.Inline() {
 		return nil, 0, nil
 	}
-	k = keys.find(uint32(length))
+	k = keys.find(piece.LKey())
 	if k == nil || k.pd != q.pd || k.access&control.AccessLocalWrite == 0 {
 		return nil, 0, nil
 	}
 	// The whole piece is checked, as by the slow path.
-	if mem, ok := k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room); ok {
-		return mem, length, k
+	if mem, ok := k.span(shm.BE64At(q.rq.ring, at+wqe.DataAddr).Observe(), room); ok {
+		return mem, piece, k
 	}
 	return nil, 0, nil
 }
 
-// sendSeries is series for SENDs to p. The completions of a series of SENDs are written to two
+// sendSeriesLength is seriesLength for SENDs to p. The completions of a series of SENDs are written to two
 // completion queues, one after the other.
-func (q *qp) sendSeries(p *qp, h head, n uint64, most int) int {
-	if h.opcode() != wqe.OpSend || p.rq.cq == q.sq.cq {
+func (q *qp) sendSeriesLength(p *qp, h head, n uint64, most int) int {
+	if h.first.Opcode() != wqe.OpSend || p.rq.cq == q.sq.cq {
 		return 0
 	}
-	if most = q.series(h, n, most); most < 2 {
+	if most = q.seriesLength(h, n, most); most < 2 {
 		return 0
 	}
 	return p.rq.cq.free(most)

@@ -4,7 +4,6 @@ package engine
 
 import (
 	"encoding/binary"
-	"math/bits"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
@@ -28,52 +27,35 @@ const (
 
 // A series is what the shard knows of the WQEs that it is executing together.
 type series struct {
-	executed executed // 0: there is no series
+	done     int    // WQEs that have been executed; 0: there is no series
+	signaled uint64 // one bit for each of them: it is signaled. The lowest bit is that of the last one
 	op       wqe.Opcode
 	bytes    uint64 // payload of each WQE
 }
 
-// An executed says which WQEs of a series have been executed: below its highest set bit there is
-// one bit for each WQE, the first WQE's is the highest of them, and it is set if the WQE is
-// signaled. So 0b1101 means three WQEs, of which the second is unsignaled.
-type executed uint64
+// allSignaled is the field signaled of a series of n WQEs that are all signaled.
+func allSignaled(n int) uint64 { return 1<<n - 1 }
 
-// noneExecuted is the executed of a series of which no WQE has been executed yet.
-const noneExecuted executed = 1
-
-// all returns the bits of n WQEs that are all signaled.
-func all(n int) executed { return noneExecuted<<(n+1) - 1 }
-
-// count returns how many WQEs have been executed.
-func (x executed) count() int { return max(bits.Len64(uint64(x)), 1) - 1 }
-
-// asksForCompletion is the second word of the control segment of a WQE that is signaled. In a
-// series the second word is this or 0.
-const asksForCompletion = uint64(wqe.CEAlways) << 32
-
-// series returns how many WQEs may be executed as a series whose first WQE is q's next WQE, with
+// seriesLength returns how many WQEs may be executed as a series whose first WQE is q's next WQE, with
 // the control segment h and a payload of n bytes, at least 1. The result is at most the parameter
 // most, and there is room for the completions of so many. If it is less than 2, there is no
-// series. The highest 8 bits of the first word must be 0 because nextFirst makes them 0.
-func (q *qp) series(h head, n uint64, most int) int {
-	if most < 2 || h.second&^asksForCompletion != 0 || h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
+// series. The opmod must be 0 because OpWord.Next makes it 0.
+func (q *qp) seriesLength(h head, n uint64, most int) int {
+	if most < 2 || !h.second.Plain() || h.first.OpMod() != 0 ||
+		h.place() != place(q.num, q.sq.done) { // rule: a series begins at its place
 		return 0
 	}
 	return q.sq.cq.free(min(most, mostSeries, seriesBytes/int(n)))
 }
 
-// nextFirst returns the first word of the control segment that the next WQE of a series has. It
-// is first with the index of the next block; the index has 16 bits.
-func nextFirst(first uint64) uint64 { return (first + 1<<40) & (1<<56 - 1) }
-
 // payloads returns where the local payloads of a series are: memory, the address of its first byte,
-// and the last offset at which a payload of n bytes fits. differs has the bits in which the first
-// words of the data segments must not differ. k is nil if the payloads are inline.
-func (k *mkey) payloads(n uint64) (mem []byte, base, last, differs uint64) {
+// and the last offset at which a payload of n bytes fits. same has the bits in which the first words
+// of the data segments must not differ. k is nil if the payloads are inline.
+func (k *mkey) payloads(n uint64) (mem []byte, base, last uint64, same wqe.DataWord) {
 	if k == nil {
-		return nil, 0, 0, (1<<32 - 1) << 32 // the low half is payload
+		return nil, 0, 0, ^wqe.MayDifferInline
 	}
-	return k.mem, k.base, uint64(len(k.mem)) - n, 1<<64 - 1
+	return k.mem, k.base, uint64(len(k.mem)) - n, ^wqe.MayDifferPointer
 }
 
 // move is copy, without a call for 8 to 16 bytes. dst is as long as src.
@@ -83,17 +65,17 @@ func move(dst, src []byte) {
 		return
 	}
 	le := binary.LittleEndian
-	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:])
+	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:]) // rule: both halves of a payload are moved
 	le.PutUint64(dst, head)
 	le.PutUint64(dst[len(dst)-8:], tail)
 }
 
-// endSeries completes the WQEs of the shard's series, which are the next WQEs of q, and returns how
+// completeSeries completes the WQEs of the shard's series, which are the next WQEs of q, and returns how
 // many they are.
-func (sh *executor) endSeries(q *qp) (n int) {
+func (sh *executor) completeSeries(q *qp) (n int) {
 	s := sh.series
-	sh.series.executed = 0
-	if n = s.executed.count(); n == 0 {
+	sh.series.done = 0
+	if n = s.done; n == 0 {
 		return 0
 	}
 	bytes := uint64(0) // byte count of the requester's completions
@@ -102,23 +84,23 @@ func (sh *executor) endSeries(q *qp) (n int) {
 		p := q.conn.peer
 		tail := responderTail(p.num, uint16(p.rq.done), cqe.RespSend)
 		p.rq.done += uint64(n)
-		p.client.count[control.CounterReceives] += uint64(n)
-		sh.completeAll(p.rq.cq, all(n), q.num, p.uidx, s.bytes, tail)
+		p.client.count[control.CounterReceives] += uint64(n) // rule: the receives of a series are counted
+		sh.completeAll(p.rq.cq, n, allSignaled(n), q.num, p.uidx, s.bytes, tail)
 		sh.writeReceives(q, p, n)
 	case wqe.OpRDMARead:
-		bytes = s.bytes
+		bytes = s.bytes // rule: the READs of a series report their bytes
 	}
 	tail := requesterTail(s.op, q.num, uint16(q.sq.done))
 	q.sq.done += uint64(n)
-	sh.completeAll(q.sq.cq, s.executed, 0, q.uidx, bytes, tail)
+	sh.completeAll(q.sq.cq, n, s.signaled, 0, q.uidx, bytes, tail)
 	return n
 }
 
-// endCutSeries completes the WQEs that were executed before a fault of memory cut their series
+// completeCutSeries completes the WQEs that were executed before a fault of memory cut their series
 // off. If the memory of the completion queue faults too, the completions are lost: the queue pair
 // goes to error, and the flush meets that fault again.
-func (sh *executor) endCutSeries(q *qp) {
-	if sh.series.executed == 0 {
+func (sh *executor) completeCutSeries(q *qp) {
+	if sh.series.done == 0 {
 		return
 	}
 	count, bytes := &q.client.count, sh.series.bytes
@@ -129,21 +111,20 @@ func (sh *executor) endCutSeries(q *qp) {
 			}
 		}
 	}()
-	n := uint64(sh.endSeries(q))
+	n := uint64(sh.completeSeries(q))
 	count[control.CounterWQEs] += n
 	count[control.CounterBytes] += n * bytes
 }
 
-// completeAll writes a completion for each WQE in x that is signaled. The tails differ in
-// wqe_counter, which grows by one from WQE to WQE; tail is that of the first WQE. The method free
-// has found room for all completions.
-func (sh *executor) completeAll(c *cq, x executed, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
-	n := x.count()
+// completeAll writes a completion for each of n WQEs that is signaled; signaled has a bit for each, as in a
+// series. The tails differ in wqe_counter, which grows by one from WQE to WQE; tail is that of the first
+// WQE. The method free has found room for all completions.
+func (sh *executor) completeAll(c *cq, n int, signaled uint64, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
 	if c.session != nil {
-		sh.collectAll(c, x, rqpn, uidx, uint32(bytes), tail)
+		sh.collectAll(c, n, signaled, rqpn, uidx, uint32(bytes), tail)
 		return
 	}
-	if x == all(n) && c.plain() {
+	if signaled == allSignaled(n) && c.plain() {
 		for n > 0 {
 			k := c.completeRun(n, rqpn, uidx, bytes, sh.clock(), tail)
 			tail = tail.Later(k)
@@ -152,7 +133,7 @@ func (sh *executor) completeAll(c *cq, x executed, rqpn, uidx uint32, bytes uint
 		return
 	}
 	for i := n - 1; i >= 0; i-- {
-		if x>>i&1 != 0 {
+		if signaled>>i&1 != 0 { // rule: only signaled WQEs of a series complete
 			sh.complete(c, rqpn, uidx, 0, uint32(bytes), sh.clock(), tail, quietly)
 		}
 		tail = tail.Later(1)

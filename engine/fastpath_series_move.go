@@ -9,43 +9,47 @@ import (
 
 // A moveShape is what the WRITEs or READs of a series have in common.
 type moveShape struct {
-	first  uint64 // first word of the control segment of the first WQE
-	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is the first 4 bytes of data
+	first  wqe.OpWord // of the first WQE
+	data   wqe.DataWord
 	rkey   uint32
 	local  *mkey // nil if the data are inline
 	remote *mkey
 }
 
-// moveSeries executes the next WQEs of q, at most the parameter most, as long as they have
+// executeMoves executes the next WQEs of q, at most the parameter most, as long as they have
 // the shape m. There is room for the completions of all. It returns how many it executed. fastMove
 // has judged the first WQE, but if the client has changed it since, the result is 0.
 //
-// The loop changes few variables, so that they stay in registers: first holds the index of the
-// next WQE, and x how many WQEs have been executed.
-func (sh *executor) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
-	n := m.length >> 32 &^ wqe.InlineFlag
-	near, nearBase, nearLast, differs := m.local.payloads(n)
+// The loop counts in sh.series, because it has more variables than there are registers. If moving
+// the bytes of a WQE faults, the series has the WQEs before it.
+func (sh *executor) executeMoves(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
+	n := m.data.ByteCount()
+	near, nearBase, nearLast, same := m.local.payloads(n)
 	far, farBase := m.remote.mem, m.remote.base
 	farLast := uint64(len(far)) - n
-	length, rkey := m.length, uint64(m.rkey)<<32
-	op := wqe.Opcode(m.first >> 32)
-	sh.series = series{noneExecuted, op, n}
-	first, x := m.first, noneExecuted
-	for end := noneExecuted << most; x < end; first = nextFirst(first) {
-		b := from.At(first >> 40)
-		second := b.Word(1)
-		if (b.Word(0)^first)|second&^asksForCompletion|(b.Word(4)^length)&differs|(b.Word(3)^rkey)>>32 != 0 {
+	data, rkey := m.data, m.rkey
+	op := m.first.Opcode()
+	s := &sh.series
+	*s = series{0, 0, op, n}
+	for first := m.first; s.done < most; first = first.Next() {
+		b := from.At(uint64(first.Index()))
+		h := headOf(b)
+		d := wqe.DataWord(b.Word(wqe.WordMoveData))
+		if wqe.Unlike(h.first, first, h.second, d, data, same) != 0 { // rule: WQEs of a series are alike
 			break
 		}
-		to := b.Word(2) - farBase
-		if to > farLast {
+		if wqe.KeyWord(b.Word(wqe.WordRKey)).RKey() != rkey { // rule: a series has one remote key
+			break
+		}
+		to := b.Word(wqe.WordRAddr) - farBase
+		if to > farLast { // rule: a series stays in the remote memory
 			break
 		}
 		if m.local == nil {
-			move(far[to:to+n], b[dataOffset+wqe.InlineHead:][:n])
+			move(far[to:to+n], b[wqe.MoveInlineAt:][:n])
 		} else {
-			at := b.Word(5) - nearBase
-			if at > nearLast {
+			at := b.Word(wqe.WordMoveLAddr) - nearBase
+			if at > nearLast { // rule: a series stays in the local memory
 				break
 			}
 			if op == wqe.OpRDMARead {
@@ -54,8 +58,8 @@ func (sh *executor) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (do
 				move(far[to:to+n], near[at:at+n])
 			}
 		}
-		x = x<<1 | executed(second/asksForCompletion)
-		sh.series.executed = x // if moving the bytes of the next WQE faults, these have been executed
+		s.done++
+		s.signaled = s.signaled<<1 | uint64(h.second/wqe.MayDifferFlag)
 	}
-	return sh.endSeries(q)
+	return sh.completeSeries(q)
 }

@@ -52,21 +52,21 @@ type findings struct {
 // fields out of these words where they are needed. A struct of small fields would be stored
 // in parts and loaded as a whole, and such a load waits for all the stores.
 type head struct {
-	first  uint64 // opmod:8 index:16 opcode:8 qpn:24 ds:8
-	second uint64 // signature:8 stream:16 fm_ce_se:8 imm:32
+	first  wqe.OpWord
+	second wqe.FlagWord
 }
 
 func parseHead(b *[wqe.CtrlSize]byte) head {
-	return head{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
+	return head{wqe.OpWord(binary.BigEndian.Uint64(b[:8])), wqe.FlagWord(binary.BigEndian.Uint64(b[8:]))}
 }
 
-func (h head) opcode() wqe.Opcode { return wqe.Opcode(h.first >> 32) }
-func (h head) ds() int            { return int(h.first & wqe.MaxUnits) }
+func (h head) opcode() wqe.Opcode { return h.first.Opcode() }
+func (h head) ds() int            { return h.first.DS() }
 func (h head) blocks() int        { return (h.ds() + 3) / 4 }
-func (h head) signature() uint8   { return uint8(h.second >> 56) }
-func (h head) ce() uint8          { return uint8(h.second>>32) & wqe.CEMask }
-func (h head) solicited() bool    { return h.second>>32&wqe.FlagSolicited != 0 }
-func (h head) imm() uint32        { return uint32(h.second) }
+func (h head) signature() uint8   { return h.second.Sig() }
+func (h head) ce() uint8          { return h.second.CE() }
+func (h head) solicited() bool    { return h.second.Flags()&wqe.FlagSolicited != 0 }
+func (h head) imm() uint32        { return h.second.Imm() }
 
 // over reports whether nothing is left to be moved. A job that has met a fault is never
 // over, so that the next visit handles the fault.

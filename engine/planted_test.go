@@ -29,16 +29,90 @@ var mutations = flag.Bool("mutations", false, "TestPlanted*: runs the tests with
 // whose names begin with by has to fail then.
 type plantedChange struct{ name, file, old, new, by string }
 
+// A plantedRule breaks a rule whose name is at the end of the line of code that keeps it, after ruleMark. The
+// code of that line becomes broken. If broken is empty, the rule is left out: see leftOut.
+type plantedRule struct{ rule, broken, by string }
+
+const ruleMark = " // rule: "
+
 // plantable returns all changes.
-func plantable() (list []plantedChange) {
-	for _, m := range planted {
-		list = append(list, plantedChange{m.name, m.file, m.old, m.new, "TestFastPathAgrees"})
+var plantable = sync.OnceValue(func() []plantedChange {
+	lines := findRules()
+	var list []plantedChange
+	for _, r := range slices.Concat(plantedFastPath, plantedWireFast) {
+		at := lines[r.rule]
+		if len(at) != 1 { // TestDifferencesCanBePlanted says so
+			at = []ruleLine{{}}
+		}
+		if r.broken == "" {
+			r.broken = leftOut(at[0].code)
+		}
+		list = append(list, plantedChange{r.rule, at[0].file, at[0].code + at[0].mark, r.broken, r.by})
 	}
-	return slices.Concat(list, plantedRules, plantedWireRules, plantedWireFast)
+	return slices.Concat(list, plantedBeside, plantedRules, plantedWireRules)
+})
+
+// A ruleLine is a line of code that keeps a rule, and the comment that says so.
+type ruleLine struct{ file, code, mark string }
+
+// findRules returns the lines of the engine's source that keep rules, by the rule's name.
+func findRules() map[string][]ruleLine {
+	lines := make(map[string][]ruleLine)
+	files, _ := filepath.Glob("*.go")
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(source)) {
+			if code, rule, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ruleMark); ok {
+				mark := code[len(strings.TrimRight(code, " ")):] + ruleMark + rule
+				lines[rule] = append(lines[rule], ruleLine{file, strings.TrimSpace(code), mark})
+			}
+		}
+	}
+	return lines
 }
 
-// The texts that changes replace are in the source. This test needs no build.
+// leftOut returns a line of code without its rule: a condition, which ends in || or in {, is never true, and a
+// statement is left out.
+func leftOut(code string) string {
+	for _, end := range []string{" ||", " {"} {
+		if cond, ok := strings.CutSuffix(code, end); ok {
+			at := max(strings.LastIndex(cond, "if ")+len("if "), strings.LastIndex(cond, "; ")+len("; "))
+			if !strings.Contains(cond, "if ") {
+				at = 0
+			}
+			return cond[:at] + "false && (" + cond[at:] + ")" + end
+		}
+	}
+	return ""
+}
+
+func TestLeftOut(t *testing.T) {
+	for code, want := range map[string]string{
+		"p.owe(q)":                    "",
+		"if n < 2 {":                  "if false && (n < 2) {",
+		"} else if n != m {":          "} else if false && (n != m) {",
+		"if a == b ||":                "if false && (a == b) ||",
+		"c != d ||":                   "false && (c != d) ||",
+		"a && !b {":                   "false && (a && !b) {",
+		"if n = 1; m == 0 || n < 2 {": "if n = 1; false && (m == 0 || n < 2) {",
+	} {
+		require.Equal(t, want, leftOut(code))
+	}
+}
+
+// The lines that changes replace are in the source, and each rule that has a name there is broken. This test
+// needs no build.
 func TestDifferencesCanBePlanted(t *testing.T) {
+	lines := findRules()
+	for _, r := range slices.Concat(plantedFastPath, plantedWireFast) {
+		require.Len(t, lines[r.rule], 1, "rule: %s", r.rule)
+	}
+	for rule := range lines {
+		require.True(t, slices.ContainsFunc(plantable(), func(c plantedChange) bool { return c.name == rule }), "rule: %s", rule)
+	}
 	for _, c := range plantable() {
 		source, err := os.ReadFile(c.file)
 		require.NoError(t, err)

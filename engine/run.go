@@ -148,7 +148,7 @@ func (sh *threadLoop) recoverFault() {
 	}
 	q := sh.fault.qp
 	sh.fault.qp = nil
-	sh.endCutSeries(q)
+	sh.completeCutSeries(q)
 	sh.writeCollected(q)
 	sh.putBack(sh.scratch.job) // the shared receive that the job has taken
 	if asked && (q.attr.State != control.StateERR || sh.fault.answers) {

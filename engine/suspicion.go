@@ -186,9 +186,9 @@ func (sh *reporter) rung(q *qp) bool {
 
 // place returns the QPN and the index of a WQE at the bit positions that they have in the
 // first word of a control segment.
-func place(qpn uint32, index uint64) uint64 { return uint64(uint16(index))<<40 | uint64(qpn)<<8 }
+func place(qpn uint32, index uint64) wqe.OpWord { return wqe.MakeOpWord(0, uint16(index), qpn, 0) }
 
-func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
+func (h head) place() wqe.OpWord { return h.first.Place() }
 
 // checkPlace compares the index and the QPN in a WQE's control segment with the WQE's slot
 // and queue. If they differ, the slot and the queue decide, and the difference is explained
@@ -204,18 +204,18 @@ func (sh *reporter) checkPlace(q *qp, h head) {
 // that has not been explained yet.
 func (q *qp) misplacedNews(h head) bool {
 	return !q.sq.managed && h.ds() != 0 &&
-		(uint16(h.first>>40) != uint16(q.sq.done) && !q.suspicion.index || uint32(h.first>>8)&0xffffff != q.num && !q.suspicion.qpn)
+		(h.first.Index() != uint16(q.sq.done) && !q.suspicion.index || h.first.QPN() != q.num && !q.suspicion.qpn)
 }
 
 func (sh *reporter) misplaced(q *qp, h head) {
 	if !q.misplacedNews(h) {
 		return
 	}
-	if index := uint16(h.first >> 40); index != uint16(q.sq.done) && !q.suspicion.index {
+	if index := h.first.Index(); index != uint16(q.sq.done) && !q.suspicion.index {
 		q.suspicion.index = true
 		sh.explain(q, codes.IndexMismatch, "index %#04x in the control segment of block %#04x; it counts blocks of 64 bytes. The WQE is executed", index, uint16(q.sq.done))
 	}
-	if qpn := uint32(h.first>>8) & 0xffffff; qpn != q.num && !q.suspicion.qpn {
+	if qpn := h.first.QPN(); qpn != q.num && !q.suspicion.qpn {
 		q.suspicion.qpn = true
 		why := ""
 		if binary.BigEndian.Uint32(sh.scratch.wqe[4:]) == q.num {

@@ -57,25 +57,29 @@ func (f *foundKey) find(sh *sender, key uint32) *mkey {
 func (sh *sender) fastRequests(q *qp, most int, bytes *int) (done int) {
 	w := q.wire
 	r := &w.out
-	if !sh.fast(q) || !w.port.up {
+	if !sh.fast(q) ||
+		!w.port.up { // rule: requests need a link that is up
 		return 0
 	}
 	ring := w.port.cfg.Send
-	most = min(most, len(r.messages)-int(r.last-r.first), int(r.window)-int(packet.DiffPSN(r.psn, r.una)))
+	most = min(most, len(r.messages)-int(r.last-r.first))
+	most = min(most, int(r.window)-int(packet.DiffPSN(r.psn, r.una))) // rule: requests fit into the window
 	budget := *bytes
 	var local foundKey
 	held, size := []byte(nil), 0 // the headers of the WRITE that is held back, and its bytes
 	for done < most && budget > 0 {
 		b := q.sq.blocks.At(q.sq.done)
-		h := head{b.Word(0), b.Word(1)}
+		h := headOf(b)
 		near, key, ok := sh.shortPiece(q, b, h, uint64(w.mtu), &local)
 		// Flags other than that of a completion are left to the slow path: fences, events.
-		if !ok || h.second&^asksForCompletion != 0 || !q.ordinary(h) {
+		if !ok ||
+			!h.second.Plain() || // rule: fences and events take the slow path
+			!q.ordinary(h) {
 			break
 		}
 		n, op, reads := len(near), writeOnly, h.opcode() == wqe.OpRDMARead
 		if reads {
-			if r.reading >= uint32(max(q.attr.MaxRdAtomic, 1)) {
+			if r.reading >= uint32(max(q.attr.MaxRdAtomic, 1)) { // rule: the requester has its READs at a time
 				break
 			}
 			n, op = 0, readAsk
@@ -110,7 +114,8 @@ func (sh *sender) fastRequests(q *qp, most int, bytes *int) (done int) {
 		}
 		ask := reads || r.psn%ackEvery == ackEvery-1
 		w.putBTH(head, op, r.psn, ask, false)
-		packet.RETH{Addr: b.Word(2), RKey: uint32(b.Word(3) >> 32), Length: uint32(len(near))}.Put((*[packet.RETHSize]byte)(head[packet.BTHSize:]))
+		reth := packet.RETH{Addr: b.Word(wqe.WordRAddr), RKey: wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(), Length: uint32(len(near))}
+		reth.Put((*[packet.RETHSize]byte)(head[packet.BTHSize:]))
 		if ask {
 			w.port.publish(w.path, n)
 		} else {
@@ -122,12 +127,12 @@ func (sh *sender) fastRequests(q *qp, most int, bytes *int) (done int) {
 		budget -= n + pieceCost
 	}
 	if held != nil {
-		packet.AskForAck(held)
+		packet.AskForAck(held) // rule: the last WRITE asks for an acknowledgement
 		w.port.publish(w.path, size)
 	}
 	if done > 0 {
 		r.at, r.most = r.last, r.psn
-		if !w.timer.running() {
+		if !w.timer.running() { // rule: a timer runs while messages wait
 			sh.startTimer(w)
 		}
 	}
@@ -144,23 +149,19 @@ func (sh *sender) shortPiece(q *qp, b *shm.Block, h head, most uint64, local *fo
 	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.fastOps>>op&1 == 0 {
 		return nil, nil, false
 	}
-	length := b.Word(4) // byte_count:32 lkey:32
-	n := length >> 32
-	if n&wqe.InlineFlag != 0 {
-		n &^= wqe.InlineFlag
-		if n == 0 || n > fastInlineWrite || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
-			return nil, nil, false
-		}
-		return b[dataOffset+wqe.InlineHead:][:n], nil, true
-	}
-	if n == 0 || n > min(fastBytes, most) || h.ds() != 3 {
+	data := wqe.DataWord(b.Word(wqe.WordMoveData))
+	n, ok := wqe.AdmitShort(h.first, data, wqe.UnitsBeforeMove, min(fastBytes, most))
+	if !ok {
 		return nil, nil, false
 	}
-	k = local.find(sh, uint32(length))
+	if data.Inline() {
+		return b[wqe.MoveInlineAt:][:n], nil, true
+	}
+	k = local.find(sh, data.LKey())
 	if k == nil || k.pd != q.pd || op == wqe.OpRDMARead && k.access&control.AccessLocalWrite == 0 {
 		return nil, nil, false
 	}
-	near, ok = k.span(b.Word(5), n)
+	near, ok = k.span(b.Word(wqe.WordMoveLAddr), n)
 	return near, k, ok
 }
 
@@ -196,22 +197,33 @@ func (sh *sender) judgeFast(p *port, path uint32, w2, w3, w4 uint64, last uint32
 	}
 	w := q.wire
 	in := &w.in
-	if uint32(w3>>32)&^askBit != in.psn || in.job != nil || in.due > 0 || w.port != p || path != w.source {
+	if uint32(w3>>32)&^askBit != in.psn || // rule: a request has the expected PSN
+		in.job != nil || // rule: a request is not in the middle of a message
+		in.due > 0 || // rule: a request waits for the answers before it
+		w.port != p || // rule: a request comes through the port of its queue pair
+		path != w.source { // rule: a request comes from the peer
 		return nil, nil
 	}
 	length, need := uint64(last), uint32(control.AccessRemoteWrite)
 	if op == readAsk {
-		if need = control.AccessRemoteRead; q.attr.MaxDestRdAtomic == 0 || n > 0 || p.left <= 0 {
+		if need = control.AccessRemoteRead; q.attr.MaxDestRdAtomic == 0 ||
+			n > 0 || // rule: a request of a READ has no payload
+			p.left <= 0 { // rule: the budget pays for answers
 			return nil, nil
 		}
-	} else if length != uint64(n) {
+	} else if length != uint64(n) { // rule: a WRITE has the length that it says
 		return nil, nil
 	}
-	if length == 0 || length > uint64(w.mtu) || length > fastBytes || q.attr.Access&need == 0 {
+	if length == 0 ||
+		length > uint64(w.mtu) || // rule: a WRITE of one packet fits into the MTU
+		length > fastBytes ||
+		q.attr.Access&need == 0 { // rule: the queue pair gives the right to packets
 		return nil, nil
 	}
 	k := sh.keys.find(uint32(w4))
-	if k == nil || !k.serves(q) || k.access&need == 0 {
+	if k == nil ||
+		!k.serves(q) || // rule: the key serves the queue pair
+		k.access&need == 0 { // rule: the key gives the right to packets
 		return nil, nil
 	}
 	if mem, ok = k.span(w3<<32|w4>>32, length); !ok {
@@ -227,7 +239,7 @@ const askBit = 1 << 31
 func (p *port) executed(q *qp, ask bool) {
 	in := &q.wire.in
 	if ask {
-		p.owe(q)
+		p.owe(q) // rule: a WRITE that asks is acknowledged
 	}
 	in.data = in.psn
 	in.advance()
@@ -235,7 +247,7 @@ func (p *port) executed(q *qp, ask bool) {
 
 // advance expects the packet after a whole message of one packet.
 func (in *inbound) advance() {
-	in.silent = false
+	in.silent = false // rule: an expected packet ends silence
 	in.psn = packet.AddPSN(in.psn, 1)
 	in.msn++
 }
@@ -255,7 +267,7 @@ func (sh *sender) fastAnswer(p *port, w *wire, mem []byte, line bool) bool {
 	w.putBTH(h, readOnly, w.in.psn, false, false)
 	packet.AETH{Syndrome: packet.SyndromeACK, MSN: w.in.msn + 1}.Put((*[packet.AETHSize]byte)(h[packet.BTHSize:]))
 	p.publish(w.path, len(mem))
-	p.left -= len(mem) + pieceCost
+	p.left -= len(mem) + pieceCost // rule: an answer has its cost
 	w.in.advance()
 	return true
 }
@@ -266,15 +278,20 @@ func (sh *sender) fastAnswer(p *port, w *wire, mem []byte, line bool) bool {
 func (sh *sender) fastResult(p *port, q *qp, path, psn uint32, payload []byte, line bool) bool {
 	w := q.wire
 	r := &w.out
-	if r.first == r.at || path != w.source || !sh.fast(q) {
+	if r.first == r.at ||
+		path != w.source || // rule: an answer comes from the peer
+		!sh.fast(q) {
 		return false
 	}
 	m := r.oldest()
-	if psn != m.psn || m.psns != 1 || !m.answers || m.answered != 0 || uint64(len(payload)) != m.total {
+	if psn != m.psn || // rule: an answer is of the oldest message
+		m.psns != 1 || !m.answers || m.answered != 0 ||
+		uint64(len(payload)) != m.total { // rule: an answer is whole
 		return false
 	}
 	b := q.sq.blocks.At(m.index)
-	if h := (head{b.Word(0), b.Word(1)}); h != m.head || h.opcode() != wqe.OpRDMARead {
+	if h := headOf(b); h != m.head || // rule: the WQE of an answer has not changed
+		h.opcode() != wqe.OpRDMARead {
 		return false
 	}
 	near, _, ok := sh.shortPiece(q, b, m.head, uint64(w.mtu), new(foundKey))
@@ -295,26 +312,32 @@ func (sh *sender) fastResult(p *port, q *qp, path, psn uint32, payload []byte, l
 func (sh *sender) finishWrites(q *qp, psn uint32) (n int) {
 	r := &q.wire.out
 	c := q.sq.cq
-	if r.at-r.first < 2 || c.session != nil || sh.hooks.noFastPath {
+	if r.at-r.first < 2 ||
+		c.session != nil || // rule: compressed completions are collected
+		sh.hooks.noFastPath {
 		return 0
 	}
 	first := r.oldest()
 	bytes, op := uint64(0), first.head.opcode()
 	for most := min(int(r.at-r.first), mostSeries); n < most; n++ {
 		m := r.message(r.first + uint32(n))
-		if m.answers || packet.DiffPSN(psn, m.end()) < 0 || m.head.opcode() != op || m.head.ce() != wqe.CEAlways ||
+		if m.answers || // rule: a READ completes with its answer
+			packet.DiffPSN(psn, m.end()) < 0 || // rule: a message completes when it is acknowledged
+			m.head.opcode() != op ||
+			m.head.ce() != wqe.CEAlways || // rule: only signaled messages complete
 			m.index != first.index+uint64(n) {
 			break
 		}
 		bytes += m.total
 	}
-	if n < 2 || c.free(n) < n {
+	if n < 2 ||
+		c.free(n) < n { // rule: completions of messages have room
 		return 0
 	}
 	r.una = r.message(r.first + uint32(n) - 1).end()
 	r.first += uint32(n)
 	q.client.count[control.CounterWQEs] += uint64(n)
 	q.client.count[control.CounterBytes] += bytes
-	sh.completeAll(c, all(n), 0, q.uidx, 0, requesterTail(op, q.num, uint16(first.index)))
+	sh.completeAll(c, n, allSignaled(n), 0, q.uidx, 0, requesterTail(op, q.num, uint16(first.index)))
 	return n
 }

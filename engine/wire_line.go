@@ -18,6 +18,16 @@ import (
 // lineBytes is the longest payload of a WRITE whose packet is one line.
 const lineBytes = packetring.LineRoom - rethEnd
 
+// The words of a line that have headers, in the packet's order of bytes. The word lineNext has the last four
+// bytes of the BTH, and then the first four bytes of a RETH or an AETH.
+const (
+	linePath = 1 // in the upper half
+	lineBTH  = 2
+	lineNext = 3
+	lineKey  = 4 // of a RETH: the lower half of the address, the key
+	lineEnd  = 5 // of a RETH: the length; then payload
+)
+
 const ackOnly = packet.Opcode(packet.Acknowledge)
 
 // fastPacket serves the next packet if it is one line and may take the fast path, and reports whether
@@ -28,7 +38,7 @@ func (sh *sender) fastPacket(p *port) bool {
 	if b == nil || n > packetring.LineRoom {
 		return false
 	}
-	path, w2, w3 := uint32(b.Word(1)>>32), b.Word(2), b.Word(3)
+	path, w2, w3 := uint32(b.Word(linePath)>>32), b.Word(lineBTH), b.Word(lineNext)
 	p.packet.N, p.packet.Head[0] = int(size>>16), byte(w2>>56) // for asks
 	switch size >> 16 {
 	case rethEnd:
@@ -36,7 +46,7 @@ func (sh *sender) fastPacket(p *port) bool {
 			return false
 		}
 		p.left -= n + pieceCost
-		q, mem := sh.judgeFast(p, path, w2, w3, b.Word(4), uint32(b.Word(5)>>32), n)
+		q, mem := sh.judgeFast(p, path, w2, w3, b.Word(lineKey), uint32(b.Word(lineEnd)>>32), n)
 		if q == nil {
 			p.left += n + pieceCost
 			return false
@@ -58,13 +68,16 @@ func (sh *sender) fastPacket(p *port) bool {
 			return false
 		}
 		q := p.find(qpn)
-		if q == nil || q.wire == nil || q.wire.port != p || !sh.fast(q) {
+		if q == nil || q.wire == nil ||
+			q.wire.port != p || // rule: an ACK comes through the port of its queue pair
+			!sh.fast(q) {
 			return false
 		}
 		sh.enter(q)
 		taken := false
 		if op == ackOnly {
-			taken = n == 0 && sh.fastACK(p, q, path, psn, uint8(w3>>24))
+			taken = n == 0 && // rule: an ACK has no payload
+				sh.fastACK(p, q, path, psn, uint8(w3>>24))
 		} else {
 			taken = sh.fastResult(p, q, path, psn, b[packetring.HeadSize+aethEnd:][:n], true)
 		}
@@ -87,7 +100,10 @@ func (p *port) took(n int) {
 func (sh *sender) fastACK(p *port, q *qp, path, psn uint32, syndrome uint8) bool {
 	w := q.wire
 	r := &w.out
-	if path != w.source || packet.DiffPSN(psn, r.una) < 0 || packet.DiffPSN(psn, r.most) >= 0 || !(packet.AETH{Syndrome: syndrome}).ACK() {
+	if path != w.source || // rule: an ACK comes from the peer
+		packet.DiffPSN(psn, r.una) < 0 || // rule: an ACK is not of the past
+		packet.DiffPSN(psn, r.most) >= 0 || // rule: an ACK is not of the future
+		!(packet.AETH{Syndrome: syndrome}).ACK() { // rule: a NAK takes the slow path
 		return false
 	}
 	p.took(0)
@@ -122,9 +138,9 @@ func (sh *sender) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, m
 	w := q.wire
 	r := &w.out
 	n := uint64(len(near))
-	length := b.Word(4)
-	mem, base, last, differs := k.payloads(n)
-	if h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
+	data := wqe.DataWord(b.Word(wqe.WordMoveData))
+	mem, base, last, same := k.payloads(n)
+	if h.first.OpMod() != 0 || h.place() != place(q.num, q.sq.done) {
 		most = 1
 	}
 	packets := w.port.cfg.Send.Lines(most)
@@ -139,18 +155,18 @@ func (sh *sender) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, m
 		m.head.first, m.head.second = first, second
 		m.index, m.total, m.psn, m.psns, m.blocks = index, n, psn, 1, 1
 		m.answers, m.answered = false, 0
-		addr, line := b.Word(2), &packets[done]
+		addr, rkey, line := b.Word(wqe.WordRAddr), wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(), &packets[done]
 		w5, w6, w7 := lineWords(near)
 		word := uint64(psn)
 		if psn%ackEvery == ackEvery-1 {
 			word |= askBit
 		}
-		be.PutUint64(line[16:], bth)
-		be.PutUint64(line[24:], word<<32|addr>>32)
-		be.PutUint64(line[32:], addr<<32|b.Word(3)>>32)
-		be.PutUint64(line[40:], n<<32|w5)
-		be.PutUint64(line[48:], w6)
-		be.PutUint64(line[56:], w7)
+		be.PutUint64(line[8*lineBTH:], bth)
+		be.PutUint64(line[8*lineNext:], word<<32|addr>>32)
+		be.PutUint64(line[8*lineKey:], addr<<32|uint64(rkey))
+		be.PutUint64(line[8*lineEnd:], n<<32|w5)
+		be.PutUint64(line[8*lineEnd+8:], w6)
+		be.PutUint64(line[8*lineEnd+16:], w7)
 		done++
 		index++
 		psn = packet.AddPSN(psn, 1)
@@ -158,19 +174,21 @@ func (sh *sender) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, m
 			break
 		}
 		b = q.sq.blocks.At(index)
-		first, second = nextFirst(first), b.Word(1)
-		if b.Word(0)^first|second&^asksForCompletion|(b.Word(4)^length)&differs != 0 {
+		h = headOf(b)
+		first, second = first.Next(), h.second
+		d := wqe.DataWord(b.Word(wqe.WordMoveData))
+		if wqe.Unlike(h.first, first, second, d, data, same) != 0 { // rule: WRITEs of a series of lines are alike
 			break
 		}
 		if k == nil {
-			near = b[dataOffset+wqe.InlineHead:][:n]
-		} else if at := b.Word(5) - base; at <= last {
+			near = b[wqe.MoveInlineAt:][:n]
+		} else if at := b.Word(wqe.WordMoveLAddr) - base; at <= last {
 			near = mem[at : at+n]
 		} else {
 			break
 		}
 	}
-	packet.AskForAck(packets[done-1][packetring.HeadSize:])
+	packet.AskForAck(packets[done-1][packetring.HeadSize:]) // rule: the last line asks for an acknowledgement
 	w.port.cfg.Send.PublishLines(w.path, uint32(rethEnd<<16|n), done)
 	w.port.sent(done, done*int(n))
 	r.psn, r.last, q.sq.done = psn, r.last+uint32(done), index

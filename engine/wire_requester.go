@@ -281,7 +281,7 @@ func (r *outbound) mayFollow(h head, info *wqe.Info, most uint8) bool {
 }
 
 // fence returns the fence mode of a WQE.
-func (h head) fence() uint8 { return uint8(h.second>>32) & wqe.FenceMask }
+func (h head) fence() uint8 { return h.second.Flags() & wqe.FenceMask }
 
 // executeLocal executes a WQE that sends nothing.
 func (sh *sender) executeLocal(q *qp, j *job, bytes *int) verdict {

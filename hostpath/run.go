@@ -1,9 +1,5 @@
 package hostpath
 
-import (
-	"github.com/nicless/nicless/wqe"
-)
-
 // The loop in this file posts the commonest requests, many at a time. It keeps its variables
 // in CPU registers, so that there are no other stores between the stores to the ring. More
 // cache lines of the ring are then in flight between poster and device at once.
@@ -28,10 +24,8 @@ func (q *SQ) layRun(wrs []SendWR) int {
 			break
 		}
 		// The same as layPointer.
-		b, sge := q.block(next), &wr.SGE[0]
-		wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), q.base|uint64(uint16(next))<<40|uint64(op.code)<<32|3, uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
-		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
-		wqe.Data{ByteCount: sge.Length &^ wqe.InlineFlag, LKey: sge.LKey, Addr: sge.Addr}.Put((*[16]byte)(b[unit2:]))
+		b, sge, second := q.block(next), &wr.SGE[0], q.secondWord(wr, op, fence)
+		putMove(b, q.firstWord(next, op), second, &wr.RemoteAddr, &wr.RKey, sge)
 		q.slots[next&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 		fence = 0
 		next++

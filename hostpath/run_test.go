@@ -217,7 +217,7 @@ func TestInPlaceIsTheSame(t *testing.T) {
 	wipe(place.dev.ring)
 	wipe(builder.dev.ring)
 	r := rand.New(rand.NewPCG(5, 6))
-	data := make([]byte, shortInline)
+	data := make([]byte, wqe.MoveInlineMost)
 	built := make(map[form]int)
 	for id := range uint64(5000) {
 		op := []Op{OpWrite, OpWriteImm, OpRead, OpSend, OpSendImm, OpFetchAdd, OpCompareSwap}[r.UintN(7)]
@@ -227,7 +227,7 @@ func TestInPlaceIsTheSame(t *testing.T) {
 		case ops[op].atomic:
 			wr.SGE[0].Length = uint32(6 + 2*r.UintN(3)) // 8 is right
 		case ops[op].inline && r.UintN(2) == 0:
-			wr.SGE, wr.Data = nil, data[:1+r.UintN(shortInline)]
+			wr.SGE, wr.Data = nil, data[:1+r.UintN(wqe.MoveInlineMost)]
 		}
 		built[place.sq.form(&wr, &ops[op])]++
 		err := place.sq.Post(&wr)

@@ -48,7 +48,7 @@ type SendRing struct {
 	record    *shm.BE32
 	reg       [2]*shm.BE64
 	qpn       uint32
-	base      uint64 // the first 8 bytes of every WQE, with only the QPN filled in
+	base      wqe.OpWord // the first word of every WQE, with only the QPN filled in
 	transport Transport
 	short     wqe.Transports // the queue's transport, or none if no WQE may be built in place
 	signed    bool           //
@@ -94,8 +94,8 @@ func (q *SendRing) setUp(c SQConfig) error {
 	}
 	q.ring, q.slots, q.size = c.Ring, make([]slot, size), size
 	q.qpn, q.transport, q.signed = c.QPN, c.Transport, c.Signature
-	q.base = uint64(doorbell.MakeRing(0, c.QPN))
-	q.shortMax, q.maxInline, q.maxSGE = min(c.MaxInline, shortInline), c.MaxInline, c.MaxSGE
+	q.base = wqe.MakeOpWord(0, 0, c.QPN, 0)
+	q.shortMax, q.maxInline, q.maxSGE = min(c.MaxInline, wqe.MoveInlineMost), c.MaxInline, c.MaxSGE
 	if c.Transport != UD && !c.Signature {
 		q.short = 1 << c.Transport
 	}

@@ -1,6 +1,9 @@
 package hostpath
 
 import (
+	"encoding/binary"
+	"math/bits"
+
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -11,24 +14,17 @@ const (
 	unit3 = 3 * wqe.UnitSize
 )
 
-// shortInline is the size of the longest inline data of a WRITE of one block, in bytes.
-const shortInline = wqe.BlockSize - unit2 - wqe.InlineHead
-
 // layPointer builds, in place, a WQE of one block for a connected transport, with one SGE
 // whose length is not 0.
 func (q *SendRing) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8) {
-	b := q.block(count)
-	sge := &wr.SGE[0]
-	data := wqe.Data{ByteCount: sge.Length &^ wqe.InlineFlag, LKey: sge.LKey, Addr: sge.Addr}
-	ds := uint64(2)
+	b, sge := q.block(count), &wr.SGE[0]
+	second := q.secondWord(wr, op, fence)
+	first := q.firstWord(count, op)
 	if op.raddr {
-		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
-		data.Put((*[16]byte)(b[unit2:]))
-		ds = 3
+		putMove(b, first, second, &wr.RemoteAddr, &wr.RKey, sge)
 	} else {
-		data.Put((*[16]byte)(b[unit1:]))
+		putSend(b, first, second, sge)
 	}
-	q.putControl(b, count, wr, op, ds, fence)
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
@@ -39,12 +35,13 @@ func (q *SendRing) layAtomic(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 	wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
 	wqe.Atomic{SwapAdd: wr.SwapAdd, Compare: wr.Compare & op.compare}.Put((*[16]byte)(b[unit2:]))
 	wqe.Data{ByteCount: atomicSize, LKey: sge.LKey, Addr: sge.Addr}.Put((*[16]byte)(b[unit3:]))
-	q.putControl(b, count, wr, op, 4, fence)
+	second := q.secondWord(wr, op, fence)
+	putControl(b, q.firstWord(count, op)|4, second)
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
 // layInline builds, in place, a WQE of one block for a connected transport, with 1 to
-// shortInline bytes of inline data.
+// wqe.MoveInlineMost bytes of inline data.
 func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := q.block(count)
 	at := unit1
@@ -55,13 +52,45 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 	n := len(wr.Data)
 	be.PutUint32(b[at:], wqe.InlineFlag|uint32(n))
 	copy(b[at+wqe.InlineHead:], wr.Data)
-	q.putControl(b, count, wr, op, uint64(at/wqe.UnitSize+wqe.InlineUnits(n)), fence)
+	second := q.secondWord(wr, op, fence)
+	putControl(b, q.firstWord(count, op)|wqe.OpWord(at/wqe.UnitSize+wqe.InlineUnits(n)), second)
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
-// putControl writes the control segment of a WQE of ds units that is built in place. It
-// writes the same bytes as wqe.Ctrl.Put, but in two stores. A wqe.Ctrl has too many fields
-// for registers and would first be assembled in memory, byte by byte.
-func (q *SendRing) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
-	wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), q.base|uint64(uint16(count))<<40|uint64(op.code)<<32|ds, uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
+// putControl writes a control segment. It writes the same bytes as wqe.Ctrl.Put, but in two stores. A wqe.Ctrl
+// has too many fields for registers and would first be assembled in memory, byte by byte.
+func putControl(b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord) {
+	wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), uint64(first), uint64(second))
+}
+
+// firstWord returns the first word of a control segment, without DS.
+func (q *SendRing) firstWord(count uint64, op *opInfo) wqe.OpWord {
+	return q.base | wqe.MakeOpWord(op.code, uint16(count), 0, 0)
+}
+
+// secondWord returns the second word of a control segment.
+func (q *SendRing) secondWord(wr *SendWR, op *opInfo, fence uint8) wqe.FlagWord {
+	return wqe.MakeFlagWord(q.flags(wr.Flags, fence), wr.Imm&op.imm)
+}
+
+// putMove writes a WQE with a remote address and one pointer, to sge. It takes pointers, so that each field is
+// loaded right before it is stored. The loops that call putMove keep their variables in registers, and have
+// no room for all fields at once.
+func putMove(b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord, raddr *uint64, rkey *uint32, sge *SGE) {
+	le := binary.LittleEndian
+	le.PutUint64(b[8*wqe.WordOp:], bits.ReverseBytes64(uint64(first|(wqe.UnitsBeforeMove+1))))
+	le.PutUint64(b[8*wqe.WordFlag:], bits.ReverseBytes64(uint64(second)))
+	le.PutUint64(b[8*wqe.WordRAddr:], bits.ReverseBytes64(*raddr))
+	le.PutUint64(b[8*wqe.WordRKey:], bits.ReverseBytes64(uint64(*rkey)<<32))
+	le.PutUint64(b[8*wqe.WordMoveData:], bits.ReverseBytes64(uint64(sge.Length&^wqe.InlineFlag)<<32|uint64(sge.LKey)))
+	le.PutUint64(b[8*wqe.WordMoveLAddr:], bits.ReverseBytes64(sge.Addr))
+}
+
+// putSend is putMove for a message.
+func putSend(b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord, sge *SGE) {
+	le := binary.LittleEndian
+	le.PutUint64(b[8*wqe.WordOp:], bits.ReverseBytes64(uint64(first|(wqe.UnitsBeforeSend+1))))
+	le.PutUint64(b[8*wqe.WordFlag:], bits.ReverseBytes64(uint64(second)))
+	le.PutUint64(b[8*wqe.WordSendData:], bits.ReverseBytes64(uint64(sge.Length&^wqe.InlineFlag)<<32|uint64(sge.LKey)))
+	le.PutUint64(b[8*wqe.WordSendLAddr:], bits.ReverseBytes64(sge.Addr))
 }

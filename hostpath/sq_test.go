@@ -209,7 +209,7 @@ func TestShortIsLong(t *testing.T) {
 			RemoteAddr: rapid.Uint64().Draw(rt, "raddr"), RKey: rapid.Uint32().Draw(rt, "rkey"), Imm: rapid.Uint32().Draw(rt, "imm"),
 		}
 		if wr.Op != OpRead && rapid.Bool().Draw(rt, "inline") {
-			wr.Data = rapid.SliceOfN(rapid.Byte(), 1, shortInline).Draw(rt, "data")
+			wr.Data = rapid.SliceOfN(rapid.Byte(), 1, wqe.MoveInlineMost).Draw(rt, "data")
 		} else {
 			wr.SGE = []SGE{{rapid.Uint64().Draw(rt, "addr"), rapid.Uint32Range(1, 1<<31).Draw(rt, "length"), rapid.Uint32().Draw(rt, "lkey")}}
 		}

@@ -32,7 +32,6 @@ func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 		return ErrFull
 	}
 	op := &ops[OpWrite]
-	head := q.base | uint64(op.code)<<32 | 3
 	flags, last := q.flags(first, fenceAfter(left)), q.flags(Signaled, 0)
 	for i := range list {
 		// The same as layPointer, but in one loop, for the reason given in run.go.
@@ -41,9 +40,7 @@ func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 		if i == len(list)-1 {
 			flags |= last
 		}
-		wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), head|uint64(uint16(at))<<40, uint64(flags)<<32)
-		wqe.Raddr{Addr: w.RemoteAddr, RKey: w.RKey}.Put((*[16]byte)(b[unit1:]))
-		wqe.Data{ByteCount: w.SGE.Length &^ wqe.InlineFlag, LKey: w.SGE.LKey, Addr: w.SGE.Addr}.Put((*[16]byte)(b[unit2:]))
+		putMove(b, q.firstWord(at, op), wqe.MakeFlagWord(flags, 0), &w.RemoteAddr, &w.RKey, &w.SGE)
 		q.slots[at&(q.size-1)] = noted(0, 1, OpWrite)
 		flags = q.flags(0, 0)
 	}

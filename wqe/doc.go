@@ -50,6 +50,7 @@
 //	segment.go   remote address, data, atomics; address.go where a message goes;
 //	             umr.go changes of keys; special.go the segments of single opcodes
 //	build.go     writes a WQE into a ring
+//	short.go     the words of a WQE of one block, for the fast paths of posters and device
 //	view.go      divides a WQE into segments; kind.go names the kinds of segment;
 //	             guess.go guesses the address of a WQE in a dump
 //	recv.go      receive entries

@@ -7,12 +7,10 @@ import (
 
 // The limits of the device; the names are those of package engine.
 const (
-	fastBytes       = 4096
-	fastCost        = 256
-	fastInlineWrite = wqe.BlockSize - wqe.CtrlSize - wqe.RaddrSize - wqe.InlineHead
-	fastInlineSend  = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
-	burst           = 32
-	slice           = 64 << 10
+	fastBytes = 4096
+	fastCost  = 256
+	burst     = 32
+	slice     = 64 << 10
 )
 
 // execute adds what the device does for requests that it learns of by n.
@@ -74,13 +72,13 @@ func (x *Expander) fast(w *work) bool {
 	inline := uint64(fastBytes)
 	switch w.ctrl.Opcode {
 	case wqe.OpRDMAWrite:
-		inline = fastInlineWrite
+		inline = wqe.MoveInlineMost
 	case wqe.OpRDMARead:
 		return !x.c.InlineResults
 	case wqe.OpAtomicCS, wqe.OpAtomicFA:
 		return !x.c.InlineResults && w.ctrl.DS == wqe.BlockSize/wqe.UnitSize
 	case wqe.OpSend, wqe.OpSendImm:
-		inline = fastInlineSend
+		inline = wqe.SendInlineMost
 		if x.c.SRQ || x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize]) || len(w.list) == 0 || w.list[0].n < w.total {
 			return false
 		}

@@ -69,7 +69,10 @@ const indivisible = 8
 const datagramBudget = (grhSize + maxDatagram) * dearest
 
 // An executor executes WQEs.
-type executor struct{ requester }
+type executor struct {
+	requester
+	series series // that the fast path is executing
+}
 
 // burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, or the next WQE has to wait. n is the number of blocks that are announced.

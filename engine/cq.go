@@ -198,7 +198,7 @@ func (sh *completer) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tai
 	if a == solicited {
 		tail |= cqe.Tail(cqe.SolicitedBit)
 	}
-	block := q.entry(slot)
+	var block *shm.Block = q.entry(slot) // with its type: methods are inlined only from packages that are imported
 	if q.logCQE == 7 {
 		clear(q.buf[slot<<7:][:cqe.Size])
 	}

@@ -56,11 +56,14 @@ const (
 	crossVisits   = 4
 )
 
+// tryLock takes the ticket lock of the shard if it is free.
+func (sh *shard) tryLock() bool { return sh.ticket.TryLock() }
+
 // acquire takes this shard's ticket lock before the shard works, and release gives the lock
 // back. In an engine with one shard both do nothing.
 func (sh *reporter) acquire() {
 	if sh.several {
-		if !sh.ticket.TryLock() {
+		if !sh.tryLock() {
 			now := clock.Now()
 			sh.busy.Publish(0)
 			sh.ticket.Lock()
@@ -192,7 +195,7 @@ func (sh *reporter) lockPeerShard(m *shard, urgent bool) bool {
 	case sh.holds(m):
 		return true
 	case sh.refuse != nil && sh.refuse():
-	case m.ticket.TryLock():
+	case m.tryLock():
 		sh.peerShard, sh.deniedSince = m, 0
 		return true
 	}

@@ -61,7 +61,7 @@ func (sh *executor) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, c
 		if !ok {
 			break
 		}
-		if k := q.seriesLength(h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
+		if k := seriesLength(q, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
 			if k = sh.executeMoves(q, from, &moveShape{h.first, data, rkey, local, remote}, k); k == 0 {
 				break // the WQE has been changed
 			}

@@ -53,7 +53,7 @@ func (sh *executor) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, c
 		if remote == nil {
 			break
 		}
-		if k := q.sendSeriesLength(p, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
+		if k := sendSeriesLength(q, p, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
 			if k = sh.executeSends(q, p, from, &sendShape{h.first, data, local, piece, remote}, k); k == 0 {
 				break // the WQE or the receive has been changed
 			}
@@ -124,11 +124,11 @@ func (q *qp) fastReceive(keys *keyTable, n uint64) (mem []byte, piece wqe.DataWo
 
 // sendSeriesLength is seriesLength for SENDs to p. The completions of a series of SENDs are written to two
 // completion queues, one after the other.
-func (q *qp) sendSeriesLength(p *qp, h head, n uint64, most int) int {
+func sendSeriesLength(q *qp, p *qp, h head, n uint64, most int) int {
 	if h.first.Opcode() != wqe.OpSend || p.rq.cq == q.sq.cq {
 		return 0
 	}
-	if most = q.seriesLength(h, n, most); most < 2 {
+	if most = seriesLength(q, h, n, most); most < 2 {
 		return 0
 	}
 	return p.rq.cq.free(most)

@@ -40,7 +40,7 @@ func allSignaled(n int) uint64 { return 1<<n - 1 }
 // the control segment h and a payload of n bytes, at least 1. The result is at most the parameter
 // most, and there is room for the completions of so many. If it is less than 2, there is no
 // series. The opmod must be 0 because OpWord.Next makes it 0.
-func (q *qp) seriesLength(h head, n uint64, most int) int {
+func seriesLength(q *qp, h head, n uint64, most int) int {
 	if most < 2 || !h.second.Plain() || h.first.OpMod() != 0 ||
 		h.place() != place(q.num, q.sq.done) { // rule: a series begins at its place
 		return 0

@@ -32,7 +32,6 @@ type shard struct {
 	arm         arming
 	fault       faultPoint
 	scratch     scratch
-	series      series
 	ticks       uint64  // device clock, as last read in this step; 0: not yet read in this step
 	ports       []*port // ports to other devices; the first shard serves them
 	hotPorts    int     // how many of them are polled in each step

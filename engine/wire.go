@@ -53,7 +53,7 @@ type wire struct {
 
 // connectWire is called when q goes to RTR and its peer is on another device. Its client has paid
 // wireCost.
-func (sh *threadLoop) connectWire(q *qp, to nic.Path) {
+func (sh *wires) connectWire(q *qp, to nic.Path) {
 	p := to.Port.(*portHandle).port
 	w := &wire{q: q, port: p, path: to.Number, from: to.Source, mtu: p.mtuOf(q.attr.PathMTU, to.MTU)}
 	w.timer.wire = w

@@ -200,7 +200,8 @@ func TestLongestPointer(t *testing.T) {
 	}
 }
 
-// A WQE has the same bytes whether it is built in place or by the builder.
+// A WQE has the same bytes whether it is built in place or by the builder, and it is what package wqe calls
+// a short WQE.
 func TestShortIsLong(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		wr := SendWR{
@@ -223,6 +224,17 @@ func TestShortIsLong(t *testing.T) {
 		require.Equal(t, long.dev.ring, short.dev.ring)
 		require.Equal(t, long.record, short.record)
 		require.Equal(t, long.uar, short.uar)
+
+		// The device finds that it is short.
+		before, block := uint64(wqe.UnitsBeforeSend), short.dev.ring[2*wqe.BlockSize:]
+		if ops[wr.Op].raddr {
+			before = wqe.UnitsBeforeMove
+		}
+		d := wqe.DataWord(be.Uint64(block[before*wqe.UnitSize:]))
+		n, ok := wqe.AdmitShort(wqe.OpWord(be.Uint64(block)), d, before, maxLength)
+		require.Equal(t, len(wr.Data) > 0, d.Inline())
+		require.Equal(t, (uint64(len(wr.Data))+length(wr.SGE))%maxLength, n)
+		require.Equal(t, n != 0, ok, "the byte count of 2^31 bytes is 0")
 	})
 }
 

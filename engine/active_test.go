@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -30,11 +32,11 @@ func (r *rig) crowd(n, clients int) (ends []*end) {
 }
 
 // patrolled returns which watch of each client that has some was polled last.
-func (r *rig) patrolled() map[*client]int {
-	at := make(map[*client]int)
-	for c := range r.e.clients {
-		if len(c.sched.watches) > 0 {
-			at[c] = c.sched.patrolled
+func (r *rig) patrolled() map[*object.Client]int {
+	at := make(map[*object.Client]int)
+	for c := range r.e.Clients {
+		if len(c.Sched.Watches) > 0 {
+			at[c] = c.Sched.Patrolled
 		}
 	}
 	return at
@@ -43,13 +45,13 @@ func (r *rig) patrolled() map[*client]int {
 // cold steps until every queue is cold.
 func (r *rig) cold() {
 	r.Helper()
-	for range 3 * mostIdleVisits {
-		if r.e.sched.warm == 0 {
+	for range 3 * object.MostIdleVisits {
+		if r.e.Sched.Warm == 0 {
 			return
 		}
 		r.e.Step()
 	}
-	r.Fatalf("%d queues are still warm", r.e.sched.warm)
+	r.Fatalf("%d queues are still warm", r.e.Sched.Warm)
 }
 
 // stepsUntil steps until done returns true, and returns the number of steps. The parameter
@@ -75,13 +77,13 @@ func TestColdQueueIsNoticed(t *testing.T) {
 	ends := r.crowd(n, 4)
 	for range 2 {
 		r.cold()
-		require.Empty(t, r.e.sched.active)
+		require.Empty(t, r.e.Sched.Active)
 		for i := range 10 {
 			p := ends[i*37]
 			p.post(ctrl(wqe.OpNop))
-			steps := r.stepsUntil(n/patrolPolls+2, func() bool { return p.q.sq.done == uint64(p.sent) })
+			steps := r.stepsUntil(n/loop.PatrolPolls+2, func() bool { return p.q.SQ.Done == uint64(p.sent) })
 			p.scq.one()
-			require.Equal(t, i+1, r.e.sched.warm)
+			require.Equal(t, i+1, r.e.Sched.Warm)
 			for range 3 {
 				p.post(ctrl(wqe.OpNop))
 				r.e.Step()
@@ -102,36 +104,36 @@ func TestStepLooksAtAsManyRecords(t *testing.T) {
 		p := r.crowd(n, min(n/20, 100))[0]
 		r.cold()
 		p.post(ctrl(wqe.OpNop))
-		r.stepsUntil(n, func() bool { return r.e.sched.warm == 1 })
+		r.stepsUntil(n, func() bool { return r.e.Sched.Warm == 1 })
 		for range 100 {
 			p.post(ctrl(wqe.OpNop))
 			before := r.patrolled()
-			r.e.sched.worked = 0 // so that the length of the last step is not known
+			r.e.Sched.Worked = 0 // so that the length of the last step is not known
 			r.e.Step()
 			p.scq.all()
 			polls := 0
 			for c, at := range r.patrolled() {
-				polls += (before[c] - at + len(c.sched.watches)) % len(c.sched.watches)
+				polls += (before[c] - at + len(c.Sched.Watches)) % len(c.Sched.Watches)
 			}
-			require.Equal(t, min(patrolPolls, polls), polls)
+			require.Equal(t, min(loop.PatrolPolls, polls), polls)
 			require.Positive(t, polls)
-			require.Equal(t, 1, r.e.sched.warm)
+			require.Equal(t, 1, r.e.Sched.Warm)
 		}
 	}
 }
 
-// After patrolQuiet steps without work the patrol polls all queues within another patrolQuiet
+// After PatrolQuiet steps without work the patrol polls all queues within another PatrolQuiet
 // steps.
 func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
-	const n = 20 * patrolQuiet
+	const n = 20 * loop.PatrolQuiet
 	r := newRig(t, Config{})
 	p := r.crowd(n, 20)[7]
 	r.cold()
-	for range patrolQuiet + 1 {
+	for range loop.PatrolQuiet + 1 {
 		r.e.Step()
 	}
 	p.post(ctrl(wqe.OpNop))
-	r.stepsUntil(patrolQuiet+1, func() bool { return p.q.sq.done == 1 })
+	r.stepsUntil(loop.PatrolQuiet+1, func() bool { return p.q.SQ.Done == 1 })
 }
 
 // A batch of steps that ends when there is nothing to do polls every queue at its end.
@@ -142,8 +144,8 @@ func TestHastyStepsLookAtAll(t *testing.T) {
 	for _, p := range ends {
 		p.post(ctrl(wqe.OpNop))
 	}
-	require.Positive(t, r.e.steps(true))
-	require.Equal(t, len(ends), r.e.sched.warm)
+	require.Positive(t, r.e.Steps(true))
+	require.Equal(t, len(ends), r.e.Sched.Warm)
 }
 
 // If queues are removed in the middle of a lap of the patrol, the patrol still polls all
@@ -155,8 +157,8 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 			r := newRig(t, Config{})
 			ends := r.crowd(n, 4)
 			r.cold()
-			for c := range r.e.clients {
-				c.sched.patrolled = 0
+			for c := range r.e.Clients {
+				c.Sched.Patrolled = 0
 			}
 			for _, p := range ends {
 				p.post(ctrl(wqe.OpNop))
@@ -167,12 +169,12 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 			also := (gone + at) % n
 			ends[gone].destroy()
 			ends[also].toState(control.StateRST)
-			for range n/patrolPolls - at {
+			for range n/loop.PatrolPolls - at {
 				r.e.Step()
 			}
 			for i, p := range ends {
 				if i != gone && i != also {
-					require.True(t, p.q.sched.warm != 0 || p.q.sq.done == 1, "%d", i)
+					require.True(t, p.q.Sched.Warm != 0 || p.q.SQ.Done == 1, "%d", i)
 				}
 			}
 		}
@@ -196,11 +198,11 @@ func TestWorkWithoutARecord(t *testing.T) {
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
 		s.q.recv() // announces work by the receive record
-		s.stepsUntil(204/patrolPolls+2, func() bool { return s.q.q.rq.done == 2 })
+		s.stepsUntil(204/loop.PatrolPolls+2, func() bool { return s.q.q.RQ.Done == 2 })
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
 		s.q.post(ctrl(wqe.OpNop))
-		s.stepsUntil(204/patrolPolls+2, func() bool { return s.q.q.sq.done == 1 })
+		s.stepsUntil(204/loop.PatrolPolls+2, func() bool { return s.q.q.SQ.Done == 1 })
 		require.Len(t, s.q.scq.all(), 1)
 	})
 	t.Run("announced before RTS", func(t *testing.T) {
@@ -244,7 +246,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 		s.cold()
 		s.p.post(ctrl(wqe.OpSendEn), wqe.Wait{Number: p.num, Index: 1})
-		s.stepsUntil(204/patrolPolls+2, func() bool { return p.q.sq.enabled == 1 })
+		s.stepsUntil(204/loop.PatrolPolls+2, func() bool { return p.q.SQ.Enabled == 1 })
 		s.e.Step()
 		c.one()
 	})
@@ -254,12 +256,12 @@ func TestWorkWithoutARecord(t *testing.T) {
 // stalled or not.
 func TestNonsenseStaysCold(t *testing.T) {
 	s := newScene(t, Config{})
-	s.e.sched.few = 0
+	s.e.Sched.Few = 0
 	s.cold()
 	s.p.record(4, 0x1234)
 	for range 100 {
 		s.e.Step()
-		require.Zero(t, s.e.sched.warm)
+		require.Zero(t, s.e.Sched.Warm)
 	}
 	s.p.record(4, 0)
 	s.p.post(ctrl(wqe.OpSend))
@@ -268,7 +270,7 @@ func TestNonsenseStaysCold(t *testing.T) {
 	s.p.post(ctrl(wqe.OpNop))
 	for range 10 {
 		s.e.Step()
-		require.Zero(t, s.p.q.sched.warm)
+		require.Zero(t, s.p.q.Sched.Warm)
 	}
 	s.q.recv()
 	s.settle()
@@ -283,14 +285,14 @@ func TestFairBetweenClients(t *testing.T) {
 	many := r.crowd(n, 1)
 	one := r.crowd(1, 1)[0]
 	fill := func(p *end) {
-		for p.sent-uint16(p.q.sq.done) < 8 {
+		for p.sent-uint16(p.q.SQ.Done) < 8 {
 			p.write(silent(wqe.OpNop))
 		}
 		p.ring()
 	}
 	all := func() (sum int) {
 		for _, p := range many {
-			sum += int(p.q.sq.done)
+			sum += int(p.q.SQ.Done)
 		}
 		return sum
 	}
@@ -304,16 +306,16 @@ func TestFairBetweenClients(t *testing.T) {
 	for range n {
 		round()
 	}
-	mine, others := int(one.q.sq.done), all()
+	mine, others := int(one.q.SQ.Done), all()
 	for range 10 * n {
 		round()
 	}
-	mine, others = int(one.q.sq.done)-mine, all()-others
+	mine, others = int(one.q.SQ.Done)-mine, all()-others
 	require.Equal(t, 4*10*n, mine, "its burst in each step")
 	require.InDelta(t, mine, others, 4*16, "and the others together have as much")
-	least, most := many[0].q.sq.done, many[0].q.sq.done
+	least, most := many[0].q.SQ.Done, many[0].q.SQ.Done
 	for _, p := range many {
-		least, most = min(least, p.q.sq.done), max(most, p.q.sq.done)
+		least, most = min(least, p.q.SQ.Done), max(most, p.q.SQ.Done)
 	}
 	require.LessOrEqual(t, most-least, uint64(8*4))
 }
@@ -333,14 +335,14 @@ func TestWarmCrowdIsLookedAtInPortions(t *testing.T) {
 		r.e.Step()
 		one.scq.one()
 		if i > 10 {
-			require.LessOrEqual(t, r.vain(many)-before, rivalVisits)
+			require.LessOrEqual(t, r.vain(many)-before, loop.RivalVisits)
 		}
 	}
 }
 
 func (r *rig) vain(ends []*end) (n int) {
 	for _, p := range ends {
-		n += int(p.q.sched.idleVisits)
+		n += int(p.q.Sched.IdleVisits)
 	}
 	return n
 }
@@ -390,7 +392,7 @@ func TestIdleQueueIsSmall(t *testing.T) {
 // A few queues are visited in every step, however long they have been idle.
 func TestFewQueuesStayWarm(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	for range 2 * mostIdleVisits {
+	for range 2 * object.MostIdleVisits {
 		r.e.Step()
 	}
 	p.post(ctrl(wqe.OpNop))

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -12,8 +13,8 @@ import (
 // armBoth arms as clients do that write the register too.
 func (c *poller) armBoth(sn uint32) {
 	c.arm(sn, false)
-	r := c.h.c.cqs[c.num].armReg
-	r.word.Publish(uint64(doorbell.MakeArmRegister(doorbell.Arm{SN: uint8(sn), CI: uint32(c.ci)}, c.num)))
+	r := c.h.c.CQs[c.num].ArmReg
+	r.Word.Publish(uint64(doorbell.MakeArmRegister(doorbell.Arm{SN: uint8(sn), CI: uint32(c.ci)}, c.num)))
 }
 
 // readies makes n CQs of h with an event each that is due once they are armed.
@@ -37,17 +38,17 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
 	list, event := a.readies(192, 0)
-	for range 2 * armLaps {
-		require.Zero(t, r.e.observeArms(armPolls), "no queue is armed")
+	for range 2 * completion.ArmLaps {
+		require.Zero(t, r.e.ObserveArms(completion.ArmPolls), "no queue is armed")
 	}
 	for _, c := range list {
 		c.armBoth(1)
 	}
 	seen := make(map[uint64]bool)
 	for calls := 0; len(seen) < len(list); calls++ {
-		n := r.e.observeArms(armPolls)
-		require.LessOrEqual(t, n, armAnswers)
-		require.Less(t, calls, len(list)/armAnswers+len(list)/armTurn+1)
+		n := r.e.ObserveArms(completion.ArmPolls)
+		require.LessOrEqual(t, n, completion.ArmAnswers)
+		require.Less(t, calls, len(list)/completion.ArmAnswers+len(list)/completion.ArmTurn+1)
 		for range n {
 			handle, ok := event()
 			require.True(t, ok)
@@ -75,8 +76,8 @@ func (r *rig) hoard(clients, n int) (hosts []*host) {
 // shake changes the registers of hosts, as if they armed all the time, and arms one of their CQs.
 func shake(hosts []*host, i int) {
 	for _, h := range hosts {
-		for _, r := range h.c.arms.registers {
-			r.word.Publish(uint64(i)<<32 | uint64(r.cqs[0].num))
+		for _, r := range h.c.Arms.Registers {
+			r.Word.Publish(uint64(i)<<32 | uint64(r.CQs[0].Num))
 		}
 	}
 }
@@ -94,9 +95,9 @@ func TestArmIsFoundBesideAHoard(t *testing.T) {
 	shaken := 1
 	for i, c := range list {
 		for _, register := range []bool{true, false} {
-			most := hoarders/2 + 2 // each hoarder uses up half of armPolls, at most
+			most := hoarders/2 + 2 // each hoarder uses up half of ArmPolls, at most
 			if !register {
-				most *= armLaps
+				most *= completion.ArmLaps
 			}
 			if register {
 				c.armBoth(1)
@@ -108,13 +109,13 @@ func TestArmIsFoundBesideAHoard(t *testing.T) {
 				require.Less(t, calls, most, "CQ %d, register %v", i, register)
 				shake(hoard, shaken)
 				shaken++
-				r.e.observeArms(armPolls)
+				r.e.ObserveArms(completion.ArmPolls)
 				var handle uint64
 				if handle, ok = event(); ok {
 					require.EqualValues(t, 7+i, handle)
 				}
 			}
-			h.c.cqs[c.num].told = 0 // so that there is news for the next arm
+			h.c.CQs[c.num].Told = 0 // so that there is news for the next arm
 		}
 	}
 }
@@ -126,26 +127,26 @@ func TestUnchangedArmWordsAreRead(t *testing.T) {
 	const n = 600
 	hosts := r.hoard(2, n)
 	for _, q := range armable(r.e) {
-		q.armWord.Publish(5) // armed, without the register
+		q.ArmWord.Publish(5) // armed, without the register
 	}
 	left := func() (n int) {
 		for _, q := range armable(r.e) {
-			if q.armSeen != 5 {
+			if q.ArmSeen != 5 {
 				n++
 			}
 		}
 		return n
 	}
 	for _, h := range hosts {
-		require.Len(t, h.c.arms.registers, 1)
-		h.c.arms.registers[0].unread = 0 // as if they had been read since the queues were made
+		require.Len(t, h.c.Arms.Registers, 1)
+		h.c.Arms.Registers[0].Unread = 0 // as if they had been read since the queues were made
 	}
 	before := left()
 	for calls := 0; before > 0; calls++ {
-		r.e.observeArms(armPolls)
+		r.e.ObserveArms(completion.ArmPolls)
 		now := left()
-		require.LessOrEqual(t, before-now, armPolls)
-		require.Less(t, calls, 2*n/armAnswers+1)
+		require.LessOrEqual(t, before-now, completion.ArmPolls)
+		require.Less(t, calls, 2*n/completion.ArmAnswers+1)
 		before = now
 	}
 }
@@ -159,28 +160,28 @@ func TestQueuesEndWhileArmsAreRead(t *testing.T) {
 	for range 100 {
 		list = append(list, a.cq(control.CQ{Channel: id}))
 	}
-	for range 2 * armLaps {
-		r.e.observeArms(armPolls)
+	for range 2 * completion.ArmLaps {
+		r.e.ObserveArms(completion.ArmPolls)
 	}
 	for _, c := range list {
 		c.armBoth(1)
 	}
-	r.e.observeArms(armPolls)
+	r.e.ObserveArms(completion.ArmPolls)
 	for i, c := range list {
 		if i%3 == 0 {
 			a.call(control.OpDestroyCQ, &control.CQN{CQN: c.num}, &control.Empty{})
 		}
 	}
-	a.c.arms.turns = 1 // so that no arm word is read without its register
-	for a.c.arms.registers[0].unread > 0 {
-		a.c.arms.turns = 1
-		r.e.observeArms(armPolls)
+	a.c.Arms.Turns = 1 // so that no arm word is read without its register
+	for a.c.Arms.Registers[0].Unread > 0 {
+		a.c.Arms.Turns = 1
+		r.e.ObserveArms(completion.ArmPolls)
 	}
 	for _, q := range armable(r.e) {
-		require.True(t, q.armed)
+		require.True(t, q.Armed)
 	}
-	require.Equal(t, 66, r.e.arm.cqs)
+	require.Equal(t, 66, r.e.Arm.CQs)
 	require.NoError(t, a.c.Close())
-	require.Zero(t, r.e.arm.cqs)
-	require.Empty(t, r.e.arm.armers.clients)
+	require.Zero(t, r.e.Arm.CQs)
+	require.Empty(t, r.e.Arm.Armers.Clients)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -88,7 +89,7 @@ func TestAtomicResult(t *testing.T) {
 		p.post(silent(wqe.OpRDMAWrite), far.raddr(100), pattern(61, 1))
 		p.post(ctrl(wqe.OpAtomicFA), far.raddr(0), wqe.Atomic{SwapAdd: 1}, local.data(1, 3), local.data(10, 5))
 		r.e.Step()
-		require.Nil(t, p.q.job)
+		require.Nil(t, p.q.Job)
 		p.good()
 		got := append(append([]byte{}, local.mem[1:4]...), local.mem[10:15]...)
 		require.Equal(t, i, binary.LittleEndian.Uint64(got))
@@ -125,7 +126,7 @@ func TestAtomicFaults(t *testing.T) {
 				s.q.modify(control.QPAttr{QPN: s.q.num, Mask: control.AttrAccess, Access: control.AccessRemoteWrite | control.AccessRemoteRead})
 			}, cqe.RemoteInvalidRequest, control.EventInvalidRequest, true},
 		{"a depth of 0 at the responder", wqe.OpAtomicFA, 0, func(s *scene) []any { return []any{s.far.raddr(0), fa, s.local.data(0, 8)} },
-			func(s *scene) { s.q.q.attr.MaxDestRdAtomic = 0 }, cqe.RemoteInvalidRequest, control.EventInvalidRequest, true},
+			func(s *scene) { s.q.q.Attr.MaxDestRdAtomic = 0 }, cqe.RemoteInvalidRequest, control.EventInvalidRequest, true},
 		{"result of 4 bytes", wqe.OpAtomicFA, 0, func(s *scene) []any { return []any{s.far.raddr(0), fa, s.local.data(0, 4)} }, nil, cqe.LocalLength, 0, false},
 		{"result of 16 bytes", wqe.OpAtomicCS, 0, func(s *scene) []any { return []any{s.far.raddr(0), fa, s.local.data(0, 16)} }, nil, cqe.LocalLength, 0, false},
 		{"result of 8 bytes for 4", wqe.OpAtomicMaskedFA, 8, func(s *scene) []any { return []any{s.far.raddr(0), wqe.MaskedFA4{}, s.local.data(0, 8)} }, nil, cqe.LocalLength, 0, false},
@@ -204,7 +205,7 @@ func TestAtomicsAreAtomic(t *testing.T) {
 	}
 }
 
-// maskedAdd gives the same sums as an addition of one field after another.
+// MaskedAdd gives the same sums as an addition of one field after another.
 func TestMaskedAdd(t *testing.T) {
 	fields := func(old, add, boundary uint64) (sum uint64) {
 		from := 0
@@ -225,7 +226,7 @@ func TestMaskedAdd(t *testing.T) {
 	for range 10_000 {
 		old, add, boundary := random(), random(), random()
 		boundary &= random() // so that there are fewer and longer fields
-		require.Equal(t, fields(old, add, boundary), maskedAdd(old, add, boundary), fmt.Sprintf("%#x + %#x at %#x", old, add, boundary))
+		require.Equal(t, fields(old, add, boundary), execution.MaskedAdd(old, add, boundary), fmt.Sprintf("%#x + %#x at %#x", old, add, boundary))
 	}
 }
 

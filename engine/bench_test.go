@@ -62,7 +62,7 @@ func BenchmarkStep(b *testing.B) {
 					shm.BE32At(p.scq.rec, 0).Publish(n & 0xffffff)
 					shm.BE32At(q.rcq.rec, 0).Publish(n & 0xffffff)
 				}
-				if uint32(p.q.sq.done) != uint32(uint32((b.N+15)/16)*blocks) {
+				if uint32(p.q.SQ.Done) != uint32(uint32((b.N+15)/16)*blocks) {
 					b.Fatal("not all was executed")
 				}
 			})
@@ -94,7 +94,7 @@ func BenchmarkManyQueues(b *testing.B) {
 			require.NoError(b, err)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			unpin, err := poster.loops[0].pin()
+			unpin, err := poster.runner.Loops[0].Pin()
 			require.NoError(b, err)
 			defer unpin()
 			for range 10_000 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -17,9 +18,9 @@ import (
 func (p *end) postBlueFlame() {
 	last := p.sent - 1
 	block := (*[wqe.BlockSize]byte)(p.sq[int(last)*wqe.BlockSize%len(p.sq):])
-	half := p.q.sq.blueFlame.half[p.half&1]
+	half := p.q.SQ.BlueFlame.Half[p.half&1]
 	p.half++
-	if h := parseHead((*[wqe.CtrlSize]byte)(block[:])); h.place() != place(p.num, uint64(last)) || h.blocks() != 1 {
+	if h := object.ParseHead((*[wqe.CtrlSize]byte)(block[:])); h.Place() != object.Place(p.num, uint64(last)) || h.Blocks() != 1 {
 		half.PublishFirst(uint64(doorbell.MakeRing(p.sent, p.num)))
 		return
 	}
@@ -66,7 +67,7 @@ func TestFlame(t *testing.T) {
 			s.p.scq.none()
 		}
 	}
-	require.Equal(t, uint64(s.p.sent), s.p.q.sq.done)
+	require.Equal(t, uint64(s.p.sent), s.p.q.SQ.Done)
 	require.Empty(t, said.String())
 }
 
@@ -87,17 +88,17 @@ func TestFlameThatIsNone(t *testing.T) {
 		{"an unknown key", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[38]++; half.PublishHead(b) }},
 		{"an unknown opcode", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[3] = 0x3f; half.PublishHead(b) }},
 		{"nothing in the other half too", func(s *scene, half *shm.Block, b *[wqe.BlockSize]byte) {
-			s.p.q.sq.blueFlame.half[1].PublishFirst(7)
+			s.p.q.SQ.BlueFlame.Half[1].PublishFirst(7)
 			half.PublishFirst(9)
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := burning(t, Config{})
-			s.p.q.suspicion.index, s.p.q.suspicion.qpn = true, true // so that index and QPN are not explained
+			s.p.q.Suspicion.Index, s.p.q.Suspicion.QPN = true, true // so that index and QPN are not explained
 			was := append([]byte(nil), s.far.mem...)
 			s.lay(64)
 			b := *(*[wqe.BlockSize]byte)(s.p.sq[wqe.BlockSize:])
-			row.put(s, s.p.q.sq.blueFlame.half[0], &b)
+			row.put(s, s.p.q.SQ.BlueFlame.Half[0], &b)
 			s.settle()
 			s.p.scq.none()
 			s.same(was, s.far.mem, "the target")
@@ -126,7 +127,7 @@ func TestFlameOfAnEarlierRound(t *testing.T) {
 		}
 		s.settle()
 		s.p.good()
-		s.p.q.sq.done, s.p.sent = s.p.q.sq.done-1+1<<16, s.p.sent-1
+		s.p.q.SQ.Done, s.p.sent = s.p.q.SQ.Done-1+1<<16, s.p.sent-1
 		s.p.ring()
 		s.settle()
 		s.p.scq.none()
@@ -147,7 +148,7 @@ func TestFlameOfAnEarlierLife(t *testing.T) {
 	s.p.ring()
 	s.settle()
 	s.p.good()
-	require.Equal(t, uint64(1), s.p.q.sq.done)
+	require.Equal(t, uint64(1), s.p.q.SQ.Done)
 }
 
 // A register that was hot before a reset is not hot after it: the first visit reads the
@@ -159,7 +160,7 @@ func TestFlameIsColdAtFirst(t *testing.T) {
 	for s.e.Step() == 0 {
 	}
 	s.p.scq.all()
-	require.NotZero(t, s.p.q.sq.blueFlame.hot)
+	require.NotZero(t, s.p.q.SQ.BlueFlame.Hot)
 	s.p.toState(control.StateRST)
 	s.p.sent = 0
 	s.p.ring()
@@ -202,7 +203,7 @@ func TestFlameThatOverruns(t *testing.T) {
 	require.Equal(t, control.StateERR, s.p.state())
 	s.p.ring()
 	s.settle()
-	require.Equal(t, uint64(s.p.sent), s.p.q.sq.done)
+	require.Equal(t, uint64(s.p.sent), s.p.q.SQ.Done)
 	list := s.p.scq.all()
 	require.Len(t, list, 16)
 	for _, w := range list {
@@ -210,13 +211,13 @@ func TestFlameThatOverruns(t *testing.T) {
 	}
 }
 
-// If a client does not write its record, the device executes at most mostAhead WQEs from the
+// If a client does not write its record, the device executes at most MostAhead WQEs from the
 // register, and the rest when the client writes the record. A record that then goes back is
 // explained as for other queues.
 func TestFlameWithoutRecord(t *testing.T) {
 	c, said := logged()
 	s := burning(t, c)
-	for range mostAhead + 3 {
+	for range object.MostAhead + 3 {
 		s.lay(8)
 		s.p.postBlueFlame()
 		for range 4 {
@@ -224,7 +225,7 @@ func TestFlameWithoutRecord(t *testing.T) {
 		}
 		s.p.scq.all()
 	}
-	require.Equal(t, uint64(1+mostAhead), s.p.q.sq.done)
+	require.Equal(t, uint64(1+object.MostAhead), s.p.q.SQ.Done)
 	require.Empty(t, said.String())
 	s.p.ring()
 	s.settle()
@@ -275,12 +276,12 @@ func TestFlameAllocates(t *testing.T) {
 	s.p.sent--
 	require.Zero(t, testing.AllocsPerRun(200, func() {
 		binary.BigEndian.PutUint16(b[1:], s.p.sent)
-		s.p.q.sq.blueFlame.half[s.p.sent&1].PublishHead(&b)
+		s.p.q.SQ.BlueFlame.Half[s.p.sent&1].PublishHead(&b)
 		s.p.sent++
 		s.e.Step()
 		s.p.ring()
 		s.e.Step()
 		s.p.scq.next()
 	}))
-	require.Equal(t, uint64(s.p.sent), s.p.q.sq.done)
+	require.Equal(t, uint64(s.p.sent), s.p.q.SQ.Done)
 }

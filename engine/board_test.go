@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -34,8 +35,8 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("a")
 	d := nic.Of(r.d)
-	r.e.guid = 0x50
-	me := r.e.bulletin.users.of(h.c.uid)
+	r.e.GUID = 0x50
+	me := r.e.Bulletin.Users.Of(h.c.UID)
 	h.call(control.OpAnnounce, &control.Announce{Value: "own"}, &control.Empty{})
 	require.Equal(t, []board.Entry{{Client: 1, User: me, Value: "own"}}, d.Announced())
 	other := r.host("b")
@@ -60,7 +61,7 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	d.SetAnnounced("ucx", 0x60, nil)
 	d.SetAnnounced("pool", 0x40, nil)
 	d.SetAnnounced("pool", 0x30, nil)
-	require.Empty(t, r.e.bulletin.sources)
+	require.Empty(t, r.e.Bulletin.Sources)
 	require.Equal(t, []string{"50/2 other"}, h.announcements())
 
 	news := 0
@@ -70,7 +71,7 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	require.NoError(t, other.c.Close())
 	require.Equal(t, 1, news)
 	require.Equal(t, []board.Entry{{Client: 1, User: me, Value: "own"}}, d.Announced())
-	require.NotContains(t, r.e.bulletin.waiting, other.c)
+	require.NotContains(t, r.e.Bulletin.Waiting, other.c)
 }
 
 // A client whose event socket is full is told of a later change.
@@ -79,7 +80,7 @@ func TestAnnouncementsAndAFullSocket(t *testing.T) {
 	reader, writer := r.host("reader"), r.host("writer")
 	events := reader.events()
 	require.Empty(t, reader.announcements())
-	for reader.c.send(&control.Event{Kind: control.EventDrained}) {
+	for reader.c.Send(&control.Event{Kind: control.EventDrained}) {
 	}
 	writer.call(control.OpAnnounce, &control.Announce{Value: "first"}, &control.Empty{})
 	for ev := events(); ev != nil; ev = events() {
@@ -94,28 +95,28 @@ func TestAnnouncementsAndAFullSocket(t *testing.T) {
 func TestAnnouncementsAreBounded(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("a")
-	b := &r.e.bulletin
-	b.last = math.MaxUint32
+	b := &r.e.Bulletin
+	b.Last = math.MaxUint32
 	h.refused(control.CodeLimit, "4294967295 clients have announced something; there are no more numbers", control.OpAnnounce, &control.Announce{Value: "x"}, nil)
-	b.last = 0
-	for range maxAnnounced {
-		_, err := b.post(&client{e: r.d.device}, 7, "x")
+	b.Last = 0
+	for range object.MaxAnnounced {
+		_, err := b.Post(&object.Client{Device: r.d.runner.Device}, 7, "x")
 		require.NoError(t, err)
 	}
 	h.refused(control.CodeLimit, "4096 clients announce something already; that is the most", control.OpAnnounce, &control.Announce{Value: "x"}, nil)
 	h.call(control.OpAnnounce, &control.Announce{}, &control.Empty{})
 	require.Empty(t, h.announcements(), "they are of another user")
-	require.Len(t, b.own, maxAnnounced)
+	require.Len(t, b.Own, object.MaxAnnounced)
 	require.NoError(t, h.c.Close())
 	_, _, err := h.c.Call(control.OpNextAnnouncement, make([]byte, 16))
-	require.ErrorIs(t, err, errClosed)
+	require.ErrorIs(t, err, object.ErrClosed)
 	_, _, err = h.c.Call(control.OpAnnounce, nil)
-	require.ErrorIs(t, err, errClosed)
+	require.ErrorIs(t, err, object.ErrClosed)
 }
 
 // asUser makes a client one of another uid.
 func (h *host) asUser(uid uint32) *host {
-	h.c.uid = uid
+	h.c.UID = uid
 	return h
 }
 
@@ -124,9 +125,9 @@ func (h *host) asUser(uid uint32) *host {
 func TestAudiences(t *testing.T) {
 	r := newRig(t, Config{})
 	d := nic.Of(r.d)
-	r.e.guid = 0x50
+	r.e.GUID = 0x50
 	owner := map[uint32]uint32{100007: 1000} // alice has a range in /etc/subuid
-	r.e.bulletin.users.payer = func(uid uint32) uint32 {
+	r.e.Bulletin.Users.Payer = func(uid uint32) uint32 {
 		if o, ok := owner[uid]; ok {
 			return o
 		}

@@ -3,12 +3,14 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
 
-// The budget of a visit bounds work, not only bytes: each piece costs pieceCost. So a visit
+// The budget of a visit bounds work, not only bytes: each piece costs PieceCost. So a visit
 // moves far fewer bytes of a list if each piece of the list is one byte.
 func TestShortPiecesCostTheirTime(t *testing.T) {
 	const slice, total, long = 8192, 4096, 8192
@@ -24,11 +26,11 @@ func TestShortPiecesCostTheirTime(t *testing.T) {
 		s.umr(s.p, unharmed, m, interleaved(m, mkeyAll, int(rounds)*entries, rounds, list...))
 		s.p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), at(m, 0, total))
 		s.e.Step()
-		require.NotNil(t, s.p.q.job)
-		require.Equal(t, (slice-entries*pieceCost)/pieceCost, int(s.p.q.job.moved))
-		before := s.p.q.job.moved
+		require.NotNil(t, s.p.q.Job)
+		require.Equal(t, (slice-entries*object.PieceCost)/object.PieceCost, int(s.p.q.Job.Moved))
+		before := s.p.q.Job.Moved
 		s.e.Step()
-		require.Equal(t, slice/pieceCost, int(s.p.q.job.moved-before))
+		require.Equal(t, slice/object.PieceCost, int(s.p.q.Job.Moved-before))
 		s.settle()
 		s.p.good()
 		s.same(src.mem[:total], dst.mem[:total], "byte by byte")
@@ -44,14 +46,14 @@ func TestPlaceInAList(t *testing.T) {
 		wqe.RepeatEntry{ByteCount: 7, MKey: src.key, Addr: src.addr, Stride: 40},
 		wqe.RepeatEntry{ByteCount: 13, MKey: src.key, Addr: src.addr + 1000, Stride: 30},
 		wqe.RepeatEntry{ByteCount: 10, MKey: src.key, Addr: src.addr + 2000, Stride: 1}))
-	k := s.e.keys.find(m)
-	require.True(t, s.e.sound(k, 0))
+	k := s.e.Keys.Find(m)
+	require.True(t, s.e.Sound(k, 0))
 	for step := range uint64(9) {
-		at := k.seek(0)
+		at := k.Seek(0)
 		for off := uint64(0); off < 590; {
-			require.Equal(t, k.seek(off), at, "byte %d", off)
-			n := uint64(len(k.bytes(at, step+1)))
-			k.advance(&at, n)
+			require.Equal(t, k.Seek(off), at, "byte %d", off)
+			n := uint64(len(k.Bytes(at, step+1)))
+			k.Advance(&at, n)
 			off += n
 		}
 	}
@@ -59,7 +61,7 @@ func TestPlaceInAList(t *testing.T) {
 
 // UMRs use up the budget too: a visit executes only as many as its budget allows.
 func TestUMRsCostTheirTime(t *testing.T) {
-	s := newScene(t, Config{Slice: 4 * umrCost})
+	s := newScene(t, Config{Slice: 4 * execution.UMRCost})
 	m := s.p.h.mkey(1)
 	for range 4 {
 		c := umr(m)
@@ -82,32 +84,32 @@ func TestSkipInAList(t *testing.T) {
 	const rounds = 1 << 30
 	s.umr(s.p, unharmed, m, interleaved(m, mkeyAll, 3*rounds, rounds,
 		wqe.RepeatEntry{ByteCount: 1, MKey: mem.key, Addr: mem.addr}, wqe.RepeatEntry{ByteCount: 2, MKey: mem.key, Addr: mem.addr + 9}))
-	k := s.e.keys.find(m)
-	require.True(t, s.e.sound(k, 0))
-	l := new(list)
-	fresh := func() *list {
-		l.reset()
-		l.add(mem.mem[:5], nil, 0, 5)
-		l.add(nil, k, 4, 3*rounds-8)
-		l.add(mem.mem[:7], nil, 0, 7)
+	k := s.e.Keys.Find(m)
+	require.True(t, s.e.Sound(k, 0))
+	l := new(object.List)
+	fresh := func() *object.List {
+		l.Reset()
+		l.Add(mem.mem[:5], nil, 0, 5)
+		l.Add(nil, k, 4, 3*rounds-8)
+		l.Add(mem.mem[:7], nil, 0, 7)
 		return l
 	}
-	where := func() []any { n := len(l.next(100)); return []any{n, l.at, l.off, l.spot} }
+	where := func() []any { n := len(l.Next(100)); return []any{n, l.At, l.Off, l.Spot} }
 	for n := range uint64(40) { // the same place as piece by piece
-		fresh().skip(n)
+		fresh().Skip(n)
 		want := where()
 		for fresh(); n > 0; {
-			k := uint64(len(l.next(n)))
-			l.advance(int(k))
+			k := uint64(len(l.Next(n)))
+			l.Advance(int(k))
 			n -= k
 		}
 		require.Equal(t, where(), want)
 	}
-	fresh().skip(5 + 3*rounds - 8 + 2)
-	require.Equal(t, []any{5, 2, uint64(2), l.spot}, where())
+	fresh().Skip(5 + 3*rounds - 8 + 2)
+	require.Equal(t, []any{5, 2, uint64(2), l.Spot}, where())
 	for range 1 << 10 { // run by run, this takes hours
-		fresh().skip(5 + 3*rounds - 9)
-		require.Equal(t, uint64(3*rounds-9), l.off)
-		require.Equal(t, k.seek(4+3*rounds-9), l.spot)
+		fresh().Skip(5 + 3*rounds - 9)
+		require.Equal(t, uint64(3*rounds-9), l.Off)
+		require.Equal(t, k.Seek(4+3*rounds-9), l.Spot)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -16,7 +18,7 @@ import (
 // A cable joins two ports of one engine. So two queue pairs of one engine can be connected over a
 // link, and tests of queue pairs that are connected within the engine also run over a link.
 type cable struct {
-	ports [2]*portHandle
+	ports [2]*transport.PortHandle
 	fates *fates
 
 	// These are between the ports, if the cable does harm to packets.
@@ -32,8 +34,8 @@ type cable struct {
 	ends  [2]*roce.Carrier
 	await func() int
 
-	patient []*qp // queue pairs that retry more often
-	limit   int   // rounds of timers after which they do not any more; 0: they retry for ever
+	patient []*object.QP // queue pairs that retry more often
+	limit   int          // rounds of timers after which they do not any more; 0: they retry for ever
 
 	rounds int  // how often timers ran out since the rig began to settle
 	hold   bool // timers run out, but retries do not: what waits goes on waiting
@@ -98,7 +100,7 @@ func (r *rig) newCable(cfg nic.PortConfig, f *fates) *cable {
 		p, err := r.d.nic().AddPort(cfg)
 		require.NoError(r, err)
 		p.SetUp(true)
-		c.ports[i] = p.(*portHandle)
+		c.ports[i] = p.(*transport.PortHandle)
 		r.Cleanup(func() { _ = p.Close() })
 	}
 	r.cable = c
@@ -111,7 +113,7 @@ func (p *end) overLink(dest *end) {
 	if r.cable == nil && overCable != nil {
 		overCable(r)
 	}
-	if r.cable == nil || dest == p || dest.h.rig.d != r.d || !p.q.hasPeer() {
+	if r.cable == nil || dest == p || dest.h.rig.d != r.d || !p.q.HasPeer() {
 		return
 	}
 	side := 0
@@ -161,10 +163,10 @@ func (c *cable) carryFrom(i int) (n int) {
 // block fills the ring of port i, so that the port can send nothing until the cable carries again.
 func (c *cable) block(i int) {
 	for {
-		if _, _, ok := c.ports[i].cfg.Send.Reserve(packet.BTHSize, 0); !ok {
+		if _, _, ok := c.ports[i].Settings.Send.Reserve(packet.BTHSize, 0); !ok {
 			return
 		}
-		c.ports[i].cfg.Send.Publish(0) // no packet: its destination is QP 0
+		c.ports[i].Settings.Send.Publish(0) // no packet: its destination is QP 0
 	}
 }
 
@@ -213,11 +215,11 @@ func (c *cable) deliver(i int) (n int) {
 // timeOut lets the timers of all queue pairs on the cable run out, in the order of their numbers, and
 // reports whether one was running.
 func (c *cable) timeOut() (any bool) {
-	sh := c.ports[0].sh
+	sh := c.ports[0].Shard
 	c.rounds++
 	for _, q := range c.patient {
-		if q.wire != nil && (c.limit == 0 || c.rounds < c.limit) {
-			q.wire.out.retries = 0
+		if q.Wire != nil && (c.limit == 0 || c.rounds < c.limit) {
+			q.Wire.Out.Retries = 0
 		}
 	}
 	most := max(mostRounds, 2*c.limit)
@@ -225,16 +227,16 @@ func (c *cable) timeOut() (any bool) {
 		if c.fates != nil {
 			most *= 8
 		}
-		for _, q := range sh.qps {
-			if q.wire != nil {
-				q.wire.out.retries, q.wire.out.rnrRetries = 0, 0
+		for _, q := range sh.QPs {
+			if q.Wire != nil {
+				q.Wire.Out.Retries, q.Wire.Out.RnrRetries = 0, 0
 			}
 		}
 	}
-	var out []*timer
-	for _, t := range sh.timers.buckets {
-		for ; t != nil; t = t.next {
-			if t.deadline != 0 && (c.rounds < most || !t.wire.out.paused && !c.hold) {
+	var out []*object.Timer
+	for _, t := range sh.Timers.Buckets {
+		for ; t != nil; t = t.Next {
+			if t.Deadline != 0 && (c.rounds < most || !t.Wire.Out.Paused && !c.hold) {
 				out = append(out, t)
 			}
 		}
@@ -242,14 +244,14 @@ func (c *cable) timeOut() (any bool) {
 	if len(out) == 0 {
 		return false
 	}
-	w := &sh.timers
-	w.tick, w.due = sh.now()/w.perTick()-wheelBuckets-1, 0
-	slices.SortFunc(out, func(a, b *timer) int { return int(b.wire.q.num) - int(a.wire.q.num) })
+	w := &sh.Timers
+	w.Tick, w.Due = sh.Now()/w.PerTick()-object.WheelBuckets-1, 0
+	slices.SortFunc(out, func(a, b *object.Timer) int { return int(b.Wire.Q.Num) - int(a.Wire.Q.Num) })
 	for _, t := range out {
-		w.unlink(t)
-		t.deadline = 1
-		w.link(t, w.tick+1) // before those with larger numbers
+		w.Unlink(t)
+		t.Deadline = 1
+		w.Link(t, w.Tick+1) // before those with larger numbers
 	}
-	sh.sched.turn += -sh.sched.turn % timerTurns // the next step looks at the wheel
+	sh.Sched.Turn += -sh.Sched.Turn % transport.TimerTurns // the next step looks at the wheel
 	return true
 }

@@ -14,16 +14,16 @@ import (
 func TestRegionsOfOthersFitIntoMemory(t *testing.T) {
 	const most, behind = 3 << 18, "the memory of the device's control group is limited to 1048576 bytes"
 	r := newRig(t, Config{})
-	r.e.ledger.SetLimit(quota.RegionBytes, most, behind)
+	r.e.Ledger.SetLimit(quota.RegionBytes, most, behind)
 	own := uint32(os.Getuid())
-	_, err := r.d.nic().createMemory(own+1, "test", most/2+shm.PageSize, shm.Create)
+	_, err := r.d.nic().NewMemory(own+1, "test", most/2+shm.PageSize, shm.Create)
 	require.ErrorContains(t, err, "bytes of regions")
 	require.ErrorContains(t, err, behind)
 	for uid, size := range map[uint32]int{own: 2 * most, own + 1: most / 2} {
-		m, err := r.d.nic().createMemory(uid, "test", size, shm.Create)
+		m, err := r.d.nic().NewMemory(uid, "test", size, shm.Create)
 		require.NoError(t, err)
 		require.NoError(t, m.Seal())
-		r.d.nic().releaseMemory(uid, m)
+		r.d.nic().FreeMemory(uid, m)
 	}
 	r.until("charges are refunded", func() bool { return r.owed() == quota.Charge{} })
 }
@@ -44,22 +44,22 @@ func TestRegionLargerThanTheMachine(t *testing.T) {
 		return shm.Create(name, size)
 	}
 	over := most&^(shm.PageSize-1) + shm.PageSize
-	_, err := r.d.nic().createMemory(own, "test", over, create)
+	_, err := r.d.nic().NewMemory(own, "test", over, create)
 	require.ErrorContains(t, err, fmt.Sprintf("region of %d bytes; at most %d are possible: %s", over, most, why))
-	_, err = r.d.nic().createMemory(own, "test", shm.MaxRegion, create)
+	_, err = r.d.nic().NewMemory(own, "test", shm.MaxRegion, create)
 	require.ErrorContains(t, err, why)
 	require.Zero(t, made, "nothing is made, mapped or held")
 	require.Equal(t, quota.Charge{}, r.owed())
 
 	size := most / 4 &^ (shm.PageSize - 1)
-	m, err := r.d.nic().createMemory(own, "test", size, create)
+	m, err := r.d.nic().NewMemory(own, "test", size, create)
 	require.NoError(t, err, "a sparse region that fits")
 	require.Equal(t, shm.HoldBytes(size), r.owed()[quota.HeldBytes])
 	require.NoError(t, m.Seal())
-	r.e.ledger.SetLimit(quota.HeldBytes, 3*shm.HoldBytes(size)-1, "this test allows no more")
-	_, err = r.d.nic().createMemory(own, "test", size, create)
+	r.e.Ledger.SetLimit(quota.HeldBytes, 3*shm.HoldBytes(size)-1, "this test allows no more")
+	_, err = r.d.nic().NewMemory(own, "test", size, create)
 	require.ErrorContains(t, err, "bytes of memory for pages that are held")
 	require.Equal(t, 1, made)
-	r.d.nic().releaseMemory(own, m)
+	r.d.nic().FreeMemory(own, m)
 	r.until("charges are refunded", func() bool { return r.owed() == quota.Charge{} })
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +17,7 @@ func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	list := s.q.h.mkey(2)
 	s.umr(s.q, unharmed, list, fill(list, mkeyAll, 4096, dst.klm(0, 2048), dst.klm(2048, 2048)))
 	by, _ := pair(s.p.h, s.q.h)
-	for range rivalryTurns { // until only one client counts as working
+	for range loop.RivalryTurns { // until only one client counts as working
 		s.e.Step()
 	}
 	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: list}, src.data(0, 4096))
@@ -23,10 +25,10 @@ func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	for range 4 {
 		s.e.Step()
 	}
-	s.e.invalidateJobs(s.e.keys.find(list))
-	require.Equal(t, []uint64{1920, 2048}, []uint64{s.p.q.job.moved, by.q.job.moved}, "nobody has been looked for")
+	s.e.InvalidateJobs(s.e.Keys.Find(list))
+	require.Equal(t, []uint64{1920, 2048}, []uint64{s.p.q.Job.Moved, by.q.Job.Moved}, "nobody has been looked for")
 	s.e.Step()
-	require.Equal(t, []uint64{512 - 2*pieceCost - 2*pieceCost/4, 2560}, []uint64{s.p.q.job.moved, by.q.job.moved})
+	require.Equal(t, []uint64{512 - 2*object.PieceCost - 2*object.PieceCost/4, 2560}, []uint64{s.p.q.Job.Moved, by.q.Job.Moved})
 	s.settle()
 	s.p.good()
 	by.good()
@@ -41,14 +43,14 @@ func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	s.umr(s.q, unharmed, list, fill(list, mkeyAll, 4096, dst.klm(0, 4096)))
 	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: list}, src.data(0, 4096))
 	s.e.Step()
-	k := s.e.keys.find(list)
-	s.e.invalidateJobs(s.e.keys.find(other))
-	require.NotEqual(t, s.e.epoch.Load(), k.looked)
+	k := s.e.Keys.Find(list)
+	s.e.InvalidateJobs(s.e.Keys.Find(other))
+	require.NotEqual(t, s.e.Epoch.Load(), k.Looked)
 	s.e.Step()
-	require.Equal(t, s.e.epoch.Load(), k.looked)
-	require.Equal(t, uint64(448+512-pieceCost/4), s.p.q.job.moved, "it goes on")
-	s.e.invalidateJobs(k.list[0].found)
-	require.Equal(t, s.e.epoch.Load(), s.e.lastChange(k), "a change of an entry is one of the list")
+	require.Equal(t, s.e.Epoch.Load(), k.Looked)
+	require.Equal(t, uint64(448+512-object.PieceCost/4), s.p.q.Job.Moved, "it goes on")
+	s.e.InvalidateJobs(k.List[0].Found)
+	require.Equal(t, s.e.Epoch.Load(), s.e.LastChange(k), "a change of an entry is one of the list")
 }
 
 // If the key of an entry names other memory than before, the next use of the list detects this
@@ -57,14 +59,14 @@ func TestListIsJudgedAnewWhenItsEntryIsAnother(t *testing.T) {
 	s := newScene(t, Config{})
 	m := s.q.h.mkey(1)
 	s.umr(s.q, unharmed, m, fill(m, mkeyAll, 64, s.far.klm(0, 64)))
-	k := s.e.keys.find(m)
-	require.True(t, s.e.sound(k, 0))
-	before := s.e.epoch.Load()
-	require.True(t, s.e.sound(k, 0))
-	require.Equal(t, before, s.e.epoch.Load())
-	other := *k.list[0].found
-	k.list[0].found = &other
-	require.True(t, s.e.sound(k, 0))
-	require.Equal(t, s.e.epoch.Load(), k.changed)
-	require.Greater(t, s.e.epoch.Load(), before)
+	k := s.e.Keys.Find(m)
+	require.True(t, s.e.Sound(k, 0))
+	before := s.e.Epoch.Load()
+	require.True(t, s.e.Sound(k, 0))
+	require.Equal(t, before, s.e.Epoch.Load())
+	other := *k.List[0].Found
+	k.List[0].Found = &other
+	require.True(t, s.e.Sound(k, 0))
+	require.Equal(t, s.e.Epoch.Load(), k.Changed)
+	require.Greater(t, s.e.Epoch.Load(), before)
 }

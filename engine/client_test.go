@@ -14,12 +14,12 @@ func TestIDsGoRound(t *testing.T) {
 	_, ans := h.socketAnd(control.OpCreateChannel)
 	ids[ans.(*control.Channel).ID] = true
 	have := len(ids)
-	h.c.nextID = 1<<32 - 2
+	h.c.NextID = 1<<32 - 2
 	for range 8 {
 		id := h.allocPD()
 		require.False(t, ids[id], "id %d", id)
 		ids[id] = true
 	}
 	require.Len(t, ids, have+8)
-	require.Less(t, h.c.nextID, uint32(16))
+	require.Less(t, h.c.NextID, uint32(16))
 }

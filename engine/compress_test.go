@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -41,7 +42,7 @@ func connect(p, q *end) {
 	if q != p {
 		q.up(p)
 	}
-	p.q.conn.peer = p.q.client.shard.boundPeer(p.q)
+	p.q.Conn.Peer = p.q.Client.Shard.BoundPeer(p.q)
 }
 
 // The bytes of a session of ten, from a layout written by hand: in lap 1 of a ring of 16, the
@@ -93,13 +94,13 @@ func testSessionBytes(t *testing.T, logCQE uint8) {
 			require.Equal(t, byte(0x5a), b, "byte %d of entry %d", i%size, slot)
 		}
 	}
-	require.EqualValues(t, 28, r.e.cqs[c.num].next)
-	require.EqualValues(t, 28, p.h.c.count[control.CounterCQEs])
+	require.EqualValues(t, 28, r.e.CQs[c.num].Next)
+	require.EqualValues(t, 28, p.h.c.Count[control.CounterCQEs])
 }
 
 // Completions of runs of all lengths arrive, in order, over many laps of rings of all sizes.
 // Some of the WQEs are not signaled, and some are READs. A run of one is an ordinary CQE, and
-// the other runs are as few sessions as mostMinis and the end of the ring allow.
+// the other runs are as few sessions as MostMinis and the end of the ring allow.
 func TestCompressedRuns(t *testing.T) {
 	for _, log := range []uint8{0, 1, 2, 3, 5, 6, 7} {
 		t.Run(fmt.Sprintf("%d entries", 1<<log), func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestCompressedRuns(t *testing.T) {
 				c.sessions = nil
 				var sessions []int
 				for left, at := run, c.ci; left > 0; {
-					n := min(left, mostMinis, 1<<log-int(at&(1<<log-1)))
+					n := min(left, object.MostMinis, 1<<log-int(at&(1<<log-1)))
 					if n > 1 {
 						sessions = append(sessions, n)
 					}
@@ -278,7 +279,7 @@ func TestCompressedOverrun(t *testing.T) {
 	}
 	require.Equal(t, []int{3, 5}, p.scq.sessions)
 	require.Equal(t, control.StateERR, p.state())
-	require.EqualValues(t, 8, r.e.cqs[p.scq.num].next)
+	require.EqualValues(t, 8, r.e.CQs[p.scq.num].Next)
 }
 
 // With ignore_overrun a session is not longer than the ring.
@@ -294,7 +295,7 @@ func TestCompressedIgnoresOverrun(t *testing.T) {
 	}
 	p.ring()
 	r.settle()
-	require.EqualValues(t, 12, r.e.cqs[c.num].next)
+	require.EqualValues(t, 12, r.e.CQs[c.num].Next)
 	c.ci = 8
 	require.Len(t, c.all(), 4)
 	require.Equal(t, []int{4}, c.sessions)
@@ -317,7 +318,7 @@ func TestCompressedEvent(t *testing.T) {
 		}
 		p.ring()
 		r.settle()
-		require.EqualValues(t, round+1, r.e.cqs[c.num].sent)
+		require.EqualValues(t, round+1, r.e.CQs[c.num].Sent)
 		require.Len(t, c.all(), 5)
 	}
 	require.Equal(t, []int{5, 5, 5}, c.sessions)
@@ -363,8 +364,8 @@ func TestCompressedBeforeAFault(t *testing.T) {
 		}
 	}
 	p.ring()
-	r.e.steps(false)
-	r.e.steps(false)
+	r.e.Steps(false)
+	r.e.Steps(false)
 	sent := p.scq.all()
 	require.Len(t, sent, 5)
 	for i, w := range sent[:4] {
@@ -398,10 +399,10 @@ func TestCompressedQueueGoesAway(t *testing.T) {
 	p.ring()
 	shrink(0)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	r.e.steps(false)
-	r.e.steps(false)
-	require.Zero(t, r.e.cqs[cb.num].next)
-	require.Zero(t, b.c.count[control.CounterCQEs])
+	r.e.Steps(false)
+	r.e.Steps(false)
+	require.Zero(t, r.e.CQs[cb.num].Next)
+	require.Zero(t, b.c.Count[control.CounterCQEs])
 	sent := ca.all()
 	require.Len(t, sent, 4)
 	for i, w := range sent {
@@ -412,7 +413,7 @@ func TestCompressedQueueGoesAway(t *testing.T) {
 	loop.write(ctrl(wqe.OpRDMAWrite), src.raddr(0), src.data(8, 8))
 	loop.write(ctrl(wqe.OpRDMAWrite), src.raddr(0), src.data(8, 8))
 	loop.ring()
-	r.e.steps(false)
+	r.e.Steps(false)
 	require.Len(t, ca.all(), 2)
 }
 
@@ -469,7 +470,7 @@ func TestSessionIsPublishedByItsTitle(t *testing.T) {
 		}
 		p.ring()
 		r.e.Step()
-		for c := r.e.cqs[p.scq.num]; c.next-uint64(shm.BE32At(p.scq.rec, 0).Observe()) > 40; {
+		for c := r.e.CQs[p.scq.num]; c.Next-uint64(shm.BE32At(p.scq.rec, 0).Observe()) > 40; {
 			runtime.Gosched()
 		}
 	}
@@ -482,22 +483,22 @@ func TestSessionIsPublishedByItsTitle(t *testing.T) {
 // A completion that differs from the title in anything that its mini does not hold is not in
 // the same session.
 func TestSessionFits(t *testing.T) {
-	send := requesterTail(wqe.OpRDMAWrite, 7, 100)
-	s := session{n: 3, rqpn: 1, uidx: 2, imm: 3, time: 4, tail: send}
-	require.True(t, s.fits(1, 2, 3, 4, send))
-	require.True(t, s.fits(1, 2, 3, 4, requesterTail(wqe.OpRDMARead, 7, 9)), "opcode and counter of a send are in its mini")
+	send := object.RequesterTail(wqe.OpRDMAWrite, 7, 100)
+	s := object.Session{N: 3, Rqpn: 1, UIDX: 2, Imm: 3, Time: 4, Tail: send}
+	require.True(t, s.Fits(1, 2, 3, 4, send))
+	require.True(t, s.Fits(1, 2, 3, 4, object.RequesterTail(wqe.OpRDMARead, 7, 9)), "opcode and counter of a send are in its mini")
 	for what, fits := range map[string]bool{
-		"source": s.fits(9, 2, 3, 4, send), "user index": s.fits(1, 9, 3, 4, send), "immediate": s.fits(1, 2, 9, 4, send),
-		"time": s.fits(1, 2, 3, 9, send), "queue pair": s.fits(1, 2, 3, 4, requesterTail(wqe.OpRDMAWrite, 8, 101)),
-		"kind": s.fits(1, 2, 3, 4, responderTail(7, 103, cqe.RespSend)),
+		"source": s.Fits(9, 2, 3, 4, send), "user index": s.Fits(1, 9, 3, 4, send), "immediate": s.Fits(1, 2, 9, 4, send),
+		"time": s.Fits(1, 2, 3, 9, send), "queue pair": s.Fits(1, 2, 3, 4, object.RequesterTail(wqe.OpRDMAWrite, 8, 101)),
+		"kind": s.Fits(1, 2, 3, 4, object.ResponderTail(7, 103, cqe.RespSend)),
 	} {
 		require.False(t, fits, what)
 	}
-	s.tail = responderTail(7, 0xfffe, cqe.RespSend)
-	require.True(t, s.fits(1, 2, 3, 4, responderTail(7, 1, cqe.RespSend)), "the fourth")
-	require.False(t, s.fits(1, 2, 3, 4, responderTail(7, 2, cqe.RespSend)), "a receive was skipped")
-	require.False(t, s.fits(1, 2, 3, 4, responderTail(7, 1, cqe.RespSendImm)), "another opcode")
-	require.False(t, s.fits(1, 2, 3, 4, responderTail(8, 1, cqe.RespSend)), "another queue pair")
+	s.Tail = object.ResponderTail(7, 0xfffe, cqe.RespSend)
+	require.True(t, s.Fits(1, 2, 3, 4, object.ResponderTail(7, 1, cqe.RespSend)), "the fourth")
+	require.False(t, s.Fits(1, 2, 3, 4, object.ResponderTail(7, 2, cqe.RespSend)), "a receive was skipped")
+	require.False(t, s.Fits(1, 2, 3, 4, object.ResponderTail(7, 1, cqe.RespSendImm)), "another opcode")
+	require.False(t, s.Fits(1, 2, 3, 4, object.ResponderTail(8, 1, cqe.RespSend)), "another queue pair")
 }
 
 // If the session of SENDs is full, the receives that they have used are completed before it is
@@ -509,15 +510,15 @@ func TestReceivesAreCompletedBeforeSends(t *testing.T) {
 	cb := b.cq(control.CQ{LogSize: 5, Flags: control.CQCompressed})
 	p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
 	connect(p, q)
-	sends, receives := p.q.sq.cq, q.q.rq.cq
+	sends, receives := p.q.SQ.CQ, q.q.RQ.CQ
 	for i := range uint16(5) {
-		require.True(t, r.e.collect(receives, p.num, uidx, 0, 8, responderTail(q.num, i, cqe.RespSend)))
-		require.Zero(t, receives.next)
-		require.Zero(t, sends.next)
-		require.True(t, r.e.collectSend(p.q, 0, requesterTail(wqe.OpSend, p.num, i)))
+		require.True(t, r.e.Collect(receives, p.num, uidx, 0, 8, object.ResponderTail(q.num, i, cqe.RespSend)))
+		require.Zero(t, receives.Next)
+		require.Zero(t, sends.Next)
+		require.True(t, r.e.CollectSend(p.q, 0, object.RequesterTail(wqe.OpSend, p.num, i)))
 	}
-	require.EqualValues(t, 5, receives.next)
-	require.EqualValues(t, 4, sends.next)
+	require.EqualValues(t, 5, receives.Next)
+	require.EqualValues(t, 4, sends.Next)
 }
 
 // Whoever sees the completion of a SEND finds the completion of the receive that it has used,
@@ -611,7 +612,7 @@ func TestCompressedReceivesBeforeSendsAtAFault(t *testing.T) {
 			p.ring()
 			func() {
 				defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-				r.e.steps(false)
+				r.e.Steps(false)
 			}()
 			for _, want := range []uint64{2, 1} {
 				got, ok := event()

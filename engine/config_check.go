@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/cores"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -58,9 +59,9 @@ func (c *Config) checkCores() error {
 }
 
 // settings returns what the device keeps of the configuration, which is filled.
-func (c *Config) settings() settings {
-	return settings{
-		cpus: c.CPUs, cores: c.Cores, stay: c.Stay, dmaCores: c.DMACores, populate: c.Populate,
-		idle: idle(c.Idle), burst: c.Burst, slice: c.Slice, limits: limits(c.Limits),
+func (c *Config) settings() object.Settings {
+	return object.Settings{
+		CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Populate: c.Populate,
+		Idle: object.Idle(c.Idle), Burst: c.Burst, Slice: c.Slice, Limits: object.Limits(c.Limits),
 	}
 }

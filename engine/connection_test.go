@@ -8,6 +8,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,7 @@ func newTakeover(r *rig, transport uint8, history func(r *rig, victim, peer *end
 	r.Helper()
 	a, b, c := r.host("victim"), r.host("peer"), r.host("stranger")
 	victim := a.qp(control.QP{Type: transport}, a.cq(control.CQ{LogSize: 6}), a.cq(control.CQ{LogSize: 6}))
-	place, d := r.e.numbers.qp.Place(), b.cq(control.CQ{LogSize: 6})
+	place, d := r.e.Numbers.QP.Place(), b.cq(control.CQ{LogSize: 6})
 	peer := b.qp(control.QP{Type: transport}, d, d)
 	victim.up(peer)
 	peer.up(victim)
@@ -58,7 +59,7 @@ func newTakeover(r *rig, transport uint8, history func(r *rig, victim, peer *end
 // numbers are given out. It requires that this is the given number.
 func (h *host) next(r *rig, place, number uint32, transport uint8) *end {
 	r.Helper()
-	r.e.numbers.qp.SetPlace(place)
+	r.e.Numbers.QP.SetPlace(place)
 	c := h.cq(control.CQ{LogSize: 6})
 	p := h.qp(control.QP{Type: transport}, c, h.cq(control.CQ{LogSize: 6}))
 	require.Equal(r, number, p.num, "the number is to be given out again")
@@ -71,7 +72,7 @@ func (t *takeover) ended(p *end) {
 	t.Helper()
 	t.expire()
 	want := unharmed
-	if p.q.transport == control.QPTypeRC {
+	if p.q.Transport == control.QPTypeRC {
 		want = cqe.TransportRetry
 	}
 	require.Equal(t, want, p.scq.one().Syndrome)
@@ -83,7 +84,7 @@ func TestANumberIsNoConnection(t *testing.T) {
 	for name, history := range histories {
 		for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 			for shards := 1; shards <= 3; shards += 2 {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, transports[transport].name, shards), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, object.Transports[transport].Name, shards), func(t *testing.T) {
 					var r *rig
 					if shards == 1 {
 						r = newRig(t, Config{})
@@ -109,7 +110,7 @@ func (t *takeover) fails() {
 		"WRITE":      func() { t.stranger.post(ctrl(wqe.OpRDMAWrite), t.theirs.raddr(0), t.ours.data(0, 64)) },
 		"WRITE_IMM":  func() { t.stranger.post(ctrl(wqe.OpRDMAWriteImm), t.theirs.raddr(0), t.ours.data(0, 64)) },
 	}
-	if t.victim.q.transport == control.QPTypeRC {
+	if t.victim.q.Transport == control.QPTypeRC {
 		requests["READ"] = func() { t.stranger.post(ctrl(wqe.OpRDMARead), t.theirs.raddr(0), t.ours.data(0, 64)) }
 		requests["FETCH_ADD"] = func() {
 			t.stranger.post(ctrl(wqe.OpAtomicFA), t.theirs.raddr(0), wqe.Atomic{SwapAdd: 1}, t.ours.data(0, 8))
@@ -121,7 +122,7 @@ func (t *takeover) fails() {
 		t.same(theirs, t.theirs.mem, name+": the victim's memory")
 		t.same(ours, t.ours.mem, name+": the stranger's memory")
 		t.victim.rcq.none()
-		require.Zero(t, t.victim.q.rq.done, "%s: the victim's receives", name)
+		require.Zero(t, t.victim.q.RQ.Done, "%s: the victim's receives", name)
 		t.stranger.reset(t.victim)
 	}
 	require.Equal(t, control.StateRTS, t.victim.state())
@@ -131,8 +132,8 @@ func (t *takeover) fails() {
 	t.ended(t.victim)
 	t.same(ours, t.ours.mem, "the stranger's receive")
 	t.stranger.rcq.none()
-	require.Zero(t, t.stranger.q.rq.done)
-	if t.victim.q.transport == control.QPTypeRC {
+	require.Zero(t, t.stranger.q.RQ.Done)
+	if t.victim.q.Transport == control.QPTypeRC {
 		require.Equal(t, control.StateERR, t.victim.state())
 	}
 }
@@ -146,13 +147,13 @@ func TestWhatWaitsDoesNotGoToAStranger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{Slice: 64})
-			place := r.e.numbers.qp.Place() + 1
+			place := r.e.Numbers.QP.Place() + 1
 			p, q := pair(r.host("victim"), r.host("peer"))
 			s := &scene{rig: r, p: p, q: q, local: p.h.full(256, 1), far: q.h.full(256, 7)}
 			post(s)
 			r.step()
 			r.step()
-			require.True(t, p.q.job != nil || p.q.stall.kind == notReady, "nothing is under way")
+			require.True(t, p.q.Job != nil || p.q.Stall.Kind == object.NotReady, "nothing is under way")
 			require.NoError(t, q.h.c.Close())
 			c := r.host("stranger")
 			box := c.full(64, 9)
@@ -194,8 +195,8 @@ func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 		h := r.host("h")
 		next := h.events()
 		p := h.qp(control.QP{Type: transport}, h.cq(control.CQ{LogSize: 4}), h.cq(control.CQ{LogSize: 4}))
-		place := r.e.numbers.qp.Place()
-		late := r.e.numbers.qp.At(place)
+		place := r.e.Numbers.QP.Place()
+		late := r.e.Numbers.QP.At(place)
 		p.modify(p.toInit())
 		require.Nil(t, next())
 		p.modify(p.toRTR(late))
@@ -304,7 +305,7 @@ func duoOf(r *rig) (p, q *end) { return pair(r.host("p"), r.host("q")) }
 // the same protection domain that gets the number later.
 func TestAWindowEndsWithItsQueuePair(t *testing.T) {
 	s := newScene(t, Config{})
-	place := s.e.numbers.qp.Place() - 1 // the place of idle's number
+	place := s.e.Numbers.QP.Place() - 1 // the place of idle's number
 	h := s.q.h
 	w := h.window(2)
 	s.umr(s.idle, unharmed, w, s.idle.bind(2, uint8(w), s.far, 0, 64, mkeyWrite))

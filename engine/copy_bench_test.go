@@ -26,7 +26,7 @@ func BenchmarkCopy(b *testing.B) {
 			b.ResetTimer()
 			for i := uint32(1); i <= uint32(b.N); i++ {
 				send.Publish(i * blocks)
-				for p.q.sq.done != uint64(i*blocks) || p.q.job != nil {
+				for p.q.SQ.Done != uint64(i*blocks) || p.q.Job != nil {
 					r.e.Step()
 				}
 				polled.Publish(i & 0xffffff)

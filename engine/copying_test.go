@@ -27,14 +27,14 @@ func TestLongTransfersUseCopier(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r, p, q := duo(t, Config{Slice: 4096})
-			r.e.dma.beyond = size
+			r.e.DMA.Beyond = size
 			local, far := p.h.full(size+8, 1), q.h.full(size+8, 2)
 			from, to := local, far
 			if row.op == wqe.OpRDMARead {
 				from, to = far, local
 			}
 			for _, nonTemporal := range []bool{false, true} {
-				p.h.c.copier = copying.Fixed(nonTemporal, size+1)
+				p.h.c.Copier = copying.Fixed(nonTemporal, size+1)
 				for i := range to.mem {
 					to.mem[i] = 0
 				}
@@ -42,13 +42,13 @@ func TestLongTransfersUseCopier(t *testing.T) {
 				r.settle()
 				p.good()
 				require.Equal(t, from.mem[3:3+size], to.mem[1:1+size])
-				require.Equal(t, 1, p.h.c.copier.Left(), "the copier has copied all but one of its bytes")
+				require.Equal(t, 1, p.h.c.Copier.Left(), "the copier has copied all but one of its bytes")
 			}
 			p.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), local.data(0, size-1))
 			r.settle()
 			p.good()
-			require.Equal(t, 1, p.h.c.copier.Left())
-			require.Zero(t, q.h.c.copier)
+			require.Equal(t, 1, p.h.c.Copier.Left())
+			require.Zero(t, q.h.c.Copier)
 		})
 	}
 }
@@ -60,8 +60,8 @@ func TestMemoryGoesAwayUnderCopier(t *testing.T) {
 	for _, nonTemporal := range []bool{false, true} {
 		for _, near := range []bool{false, true} {
 			r, p, q := duo(t, Config{Slice: 4096})
-			r.e.dma.beyond = size
-			p.h.c.copier = copying.Fixed(nonTemporal, 1<<30)
+			r.e.DMA.Beyond = size
+			p.h.c.Copier = copying.Fixed(nonTemporal, 1<<30)
 			h, want := q.h, cqe.RemoteOperation
 			if near {
 				h, want = p.h, cqe.LocalProtection

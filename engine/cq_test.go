@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -176,7 +178,7 @@ func TestOddConsumerIndex(t *testing.T) {
 func (h *host) channel() (id uint32, event func() (handle uint64, ok bool)) {
 	h.Helper()
 	payload := control.Append(nil, control.OpCreateChannel, 0, 1, &control.Empty{})[control.HeaderSize:]
-	m, reply, err := h.c.request(control.OpCreateChannel, payload, requestMemory{})
+	m, reply, err := h.c.Request(control.OpCreateChannel, payload, object.RequestMemory{})
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = reply.Events.Close() })
 	return m.(*control.Channel).ID, func() (uint64, bool) {
@@ -285,7 +287,7 @@ func TestEventsThatNobodyReads(t *testing.T) {
 	p.up(p)
 	for i := range uint32(5000) {
 		c.arm(i, false)
-		for range armTurns {
+		for range completion.ArmTurns {
 			r.e.Step()
 		}
 		p.post(ctrl(wqe.OpNop))

@@ -56,10 +56,10 @@ func BenchmarkShards(b *testing.B) {
 				all.Go(func() {
 					runtime.LockOSThread()
 					defer runtime.UnlockOSThread()
-					send, l := shm.BE32At(p.rec, 4), p.h.c.loop()
+					send, l := shm.BE32At(p.rec, 4), p.h.c.Loop()
 					for n := uint32(16); n <= uint32(b.N+15); n += 16 {
 						send.Publish(n)
-						for p.q.sq.done < uint64(n) {
+						for p.q.SQ.Done < uint64(n) {
 							l.Step()
 						}
 						shm.BE32At(p.scq.rec, 0).Publish(n & 0xffffff)

@@ -224,7 +224,7 @@ func (b *brawl) churn(h *host) {
 		if i%10 != 0 {
 			return
 		}
-		c, err := b.d.nic().attachLocal(fmt.Sprintf("passer-by %d", i))
+		c, err := b.d.nic().NewLocal(fmt.Sprintf("passer-by %d", i))
 		require.NoError(b, err)
 		mem, err := shm.Heap(1 << 16)
 		require.NoError(b, err)
@@ -246,7 +246,7 @@ func TestShardsInParallel(t *testing.T) {
 	}{{"two", []int{0, 1}, true}, {"three", []int{0, 1, 2}, true}, {"clients that move", []int{0, 1, 2}, false}} {
 		t.Run(row.name, func(t *testing.T) {
 			b := &brawl{rig: newShards(t, Config{Slice: 4096, Cores: row.cores}), rounds: rounds(200, 400)}
-			b.e.cfg.stay = row.stay
+			b.e.Settings.Stay = row.stay
 			h := []*host{b.host("a"), b.host("b"), b.host("c"), b.host("d")}
 			b.start()
 			link := func(i, j int) (*end, *end) { return pair(h[i], h[j]) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func newShards(t testing.TB, cfg Config) *rig {
 	}
 	cfg.Stay = true
 	r := newRig(t, cfg)
-	r.d.hooks.unpinned = true
+	r.d.runner.Hooks.Unpinned = true
 	return r
 }
 
@@ -31,10 +32,10 @@ func newShards(t testing.TB, cfg Config) *rig {
 // Half of the times that a shard needs the lock of another shard, it finds the lock taken.
 func (r *rig) shuffle(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	r.pick = func() int { return rng.IntN(len(r.d.loops)) }
-	r.e.cfg.stay = true
-	for _, l := range r.d.loops {
-		l.refuse = func() bool { return rng.IntN(2) == 0 }
+	r.pick = func() int { return rng.IntN(len(r.d.runner.Loops)) }
+	r.e.Settings.Stay = true
+	for _, l := range r.d.runner.Loops {
+		l.Refuse = func() bool { return rng.IntN(2) == 0 }
 	}
 }
 
@@ -84,9 +85,9 @@ func TestShardsRunAndEnd(t *testing.T) {
 // peer in another shard moves to that shard, unless another connection ties it.
 func TestClientsComeTogether(t *testing.T) {
 	r := newShards(t, Config{})
-	r.e.cfg.stay = false
+	r.e.Settings.Stay = false
 	a, b, c, d := r.host("a"), r.host("b"), r.host("c"), r.host("d")
-	shard := func(h *host) int { return h.c.shard.number }
+	shard := func(h *host) int { return h.c.Shard.Number }
 	require.Equal(t, []int{0, 1, 0, 1}, []int{shard(a), shard(b), shard(c), shard(d)})
 	p, q := pair(a, b)
 	require.Equal(t, shard(a), shard(b))
@@ -102,9 +103,9 @@ func TestClientsComeTogether(t *testing.T) {
 	for _, x := range []*end{p, q, s, u, v, w} {
 		x.good()
 	}
-	for _, l := range r.d.loops {
-		require.Equal(t, 3, len(l.running))
-		require.Len(t, l.clients, 2)
+	for _, l := range r.d.runner.Loops {
+		require.Equal(t, 3, len(l.Running))
+		require.Len(t, l.Clients, 2)
 	}
 	// A client without other connections may move again.
 	v.destroy()
@@ -121,7 +122,7 @@ func TestClientsComeTogether(t *testing.T) {
 // with it.
 func TestMoveInTheMiddle(t *testing.T) {
 	r := newShards(t, Config{Slice: 64})
-	r.d.loops[0].sched.few, r.d.loops[1].sched.few = 0, 0
+	r.d.runner.Loops[0].Sched.Few, r.d.runner.Loops[1].Sched.Few = 0, 0
 	a, b := r.host("a"), r.host("b")
 	p, q := pair(a, b)
 	s, u := pair(a, b)
@@ -131,13 +132,13 @@ func TestMoveInTheMiddle(t *testing.T) {
 	w := a.qp(control.QP{}, armed, c)
 	w.up(w)
 	src, dst := a.full(1000, 1), b.full(1000, 2)
-	move := func(h *host, to int) { r.e.Do(func() { r.d.move(h.c.client, r.d.shards[to]) }) }
+	move := func(h *host, to int) { r.e.Do(func() { r.d.runner.Move(h.c.Client, r.d.runner.Shards[to]) }) }
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
 	s.post(ctrl(wqe.OpSend), src.data(0, 8)) // waits for a receive
 	for range 3 {
 		r.d.Step()
 	}
-	require.NotNil(t, p.q.job)
+	require.NotNil(t, p.q.Job)
 	require.Len(t, r.stalled(), 1)
 	armed.arm(0, false)
 	for i := range 6 {
@@ -181,7 +182,7 @@ func TestDatagramsAcrossShards(t *testing.T) {
 	r.settle()
 	require.Len(t, ends[0].scq.all(), 15)
 	for i := range 15 {
-		r.same(src.mem[i*150:][:150], boxes[i%3].mem[i*256+grhSize:][:150], "datagram")
+		r.same(src.mem[i*150:][:150], boxes[i%3].mem[i*256+object.GRHSize:][:150], "datagram")
 	}
 	for _, p := range ends {
 		require.Len(t, p.rcq.all(), 5)
@@ -205,21 +206,21 @@ func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 	other.up(other)
 	p.post(ctrl(wqe.OpSend), a.full(1000, 2).data(0, 1000))
 	r.d.Step()
-	require.NotNil(t, p.q.job)
-	require.Zero(t, s.s.ready())
-	a.c.loop().refuse = func() bool { return true } // as if b's shard held its lock
+	require.NotNil(t, p.q.Job)
+	require.Zero(t, s.s.Ready())
+	a.c.Loop().Refuse = func() bool { return true } // as if b's shard held its lock
 	other.post(ctrl(wqe.OpNop))
 	other.post(ctrl(wqe.OpNop)) // finds no room, so all queue pairs of the CQ go to error
 	for i := 0; p.state() != control.StateERR; i++ {
 		require.Less(t, i, 100)
-		a.c.loop().Step()
+		a.c.Loop().Step()
 	}
-	require.Zero(t, s.s.ready())
-	require.Len(t, a.c.loop().owed, 1)
-	a.c.loop().refuse = nil
+	require.Zero(t, s.s.Ready())
+	require.Len(t, a.c.Loop().Owed, 1)
+	a.c.Loop().Refuse = nil
 	r.settle()
-	require.Equal(t, uint16(1), s.s.ready())
-	require.Empty(t, a.c.loop().owed)
+	require.Equal(t, uint16(1), s.s.Ready())
+	require.Empty(t, a.c.Loop().Owed)
 }
 
 // A shard that always finds the other shard's lock taken continues with its own work for some
@@ -228,9 +229,9 @@ func TestPatienceWithAnotherShardEnds(t *testing.T) {
 	r := newShards(t, Config{})
 	p, _ := pair(r.host("a"), r.host("b"))
 	own, _ := pair(p.h, p.h)
-	l := p.h.c.loop()
+	l := p.h.c.Loop()
 	asked := 0
-	l.refuse = func() bool { asked++; return true }
+	l.Refuse = func() bool { asked++; return true }
 	p.post(ctrl(wqe.OpNop))
 	own.post(ctrl(wqe.OpNop))
 	l.Step()
@@ -247,8 +248,8 @@ func TestPatienceWithAnotherShardEnds(t *testing.T) {
 // a peer in another shard is tried again, although no poster wakes the queue's own shard.
 func TestShardsWakeEachOther(t *testing.T) {
 	r := newShards(t, Config{})
-	for _, l := range r.d.loops {
-		l.hooks.sleepBound, l.hooks.uncontended = never, true
+	for _, l := range r.d.runner.Loops {
+		l.Hooks.SleepBound, l.Hooks.Uncontended = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	p, q := pair(a, b)
@@ -270,7 +271,7 @@ func TestShardsWakeEachOther(t *testing.T) {
 	s.post(ctrl(wqe.OpSend))
 	wakeA()
 	r.until("it waits", func() (ok bool) {
-		r.e.Do(func() { ok = s.q.stall.kind != noStall })
+		r.e.Do(func() { ok = s.q.Stall.Kind != object.NoStall })
 		return ok
 	})
 	u.recv()
@@ -305,8 +306,8 @@ func TestShardsWakeEachOther(t *testing.T) {
 // error, even if their own shard sleeps.
 func TestOverrunFromAnotherShard(t *testing.T) {
 	r := newShards(t, Config{})
-	for _, l := range r.d.loops {
-		l.hooks.sleepBound, l.hooks.uncontended = never, true
+	for _, l := range r.d.runner.Loops {
+		l.Hooks.SleepBound, l.Hooks.Uncontended = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	small := b.cq(control.CQ{LogSize: 0})
@@ -363,7 +364,7 @@ func TestStopAcrossShards(t *testing.T) {
 		}
 		r.same(src[i].mem, dst[i].mem, "the long transfer")
 		require.Equal(t, cqe.Flush, waiters[i].scq.one().Syndrome)
-		require.Equal(t, uint64(control.EngineGone), hosts[i].c.page.state.Observe())
+		require.Equal(t, uint64(control.EngineGone), hosts[i].c.Page.State.Observe())
 	}
 	r.stopped()
 	for i := range movers {

@@ -27,7 +27,7 @@ func TestDCStreamEndsATransfer(t *testing.T) {
 	r.settle()
 	require.Equal(t, cqe.LocalProtection, p.scq.one().Syndrome, "one completion for one WQE")
 	require.Zero(t, underWay(r.e))
-	require.Equal(t, uint64(p.sent), p.q.sq.done, "nothing is executed that was not announced")
+	require.Equal(t, uint64(p.sent), p.q.SQ.Done, "nothing is executed that was not announced")
 
 	other := c.dci(0)
 	other.post(ctrl(wqe.OpSend), d.at(), pattern(100, 3))
@@ -56,9 +56,9 @@ func TestDCStreamFlushIsWork(t *testing.T) {
 		}
 		p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Flags: wqe.CEAlways, Stream: 1}, d.at(), far.raddr(0), data)
 	}
-	for r.e.pending(p.q) > 0 {
+	for r.e.Pending(p.q) > 0 {
 		done, _ := visitEverything(r.e, true)
-		require.Positive(t, done, "the device would sleep with %d blocks announced", r.e.pending(p.q))
+		require.Positive(t, done, "the device would sleep with %d blocks announced", r.e.Pending(p.q))
 	}
 	require.Len(t, p.scq.all(), n)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -37,7 +39,7 @@ func (h *host) dctOf(m control.DCT) *end {
 	h.Helper()
 	var ans control.QPN
 	h.call(control.OpCreateDCT, &m, &ans)
-	return &end{h: h, num: ans.QPN, q: h.e.qps[ans.QPN]}
+	return &end{h: h, num: ans.QPN, q: h.e.QPs[ans.QPN]}
 }
 
 // dci makes a DCI in RTS.
@@ -201,7 +203,7 @@ func TestDCNobodyAnswers(t *testing.T) {
 				p.post(ctrl(wqe.OpRDMAWrite), row.to(d), far.raddr(0), pattern(8, 1))
 				p.post(ctrl(wqe.OpRDMAWrite), d.at(), far.raddr(0), pattern(8, 1))
 				a.settle()
-				require.Equal(t, noPeer, p.q.stall.kind)
+				require.Equal(t, object.NoPeer, p.q.Stall.Kind)
 				p.scq.none()
 				a.expire()
 				list := p.scq.all()
@@ -228,11 +230,11 @@ func TestDCWaits(t *testing.T) {
 		d.end = b.dctOf(control.DCT{PDN: b.pd, SRQN: d.s.num, CQN: d.cq.num, Key: dcKey})
 		p.post(ctrl(wqe.OpSend), d.at(), pattern(9, 1))
 		a.settle()
-		require.Equal(t, noPeer, p.q.stall.kind)
+		require.Equal(t, object.NoPeer, p.q.Stall.Kind)
 		d.modify(d.toInit())
 		d.modify(d.toRTR(0))
 		a.settle()
-		require.Equal(t, notReady, p.q.stall.kind)
+		require.Equal(t, object.NotReady, p.q.Stall.Kind)
 		far := b.full(64, 7)
 		d.s.put(0, far.data(0, 64))
 		d.s.post(1)
@@ -244,10 +246,10 @@ func TestDCWaits(t *testing.T) {
 		// The DCT goes while a message waits for a receive: then there is nobody.
 		p.post(ctrl(wqe.OpSend), d.at(), pattern(9, 1))
 		a.settle()
-		require.Equal(t, notReady, p.q.stall.kind)
+		require.Equal(t, object.NotReady, p.q.Stall.Kind)
 		d.destroy()
 		a.settle()
-		require.Equal(t, noPeer, p.q.stall.kind)
+		require.Equal(t, object.NoPeer, p.q.Stall.Kind)
 		a.expire()
 		require.Equal(t, cqe.TransportRetry, p.scq.one().Syndrome)
 	})
@@ -435,7 +437,7 @@ func TestDCOnInfiniBand(t *testing.T) {
 	for name, row := range map[string]struct {
 		lid  uint16
 		want cqe.Syndrome
-	}{"its LID": {0x12, 0}, "another": {0x13, cqe.TransportRetry}, "none": {0, cqe.TransportRetry}, "permissive": {permissive, cqe.TransportRetry}} {
+	}{"its LID": {0x12, 0}, "another": {0x13, cqe.TransportRetry}, "none": {0, cqe.TransportRetry}, "permissive": {execution.Permissive, cqe.TransportRetry}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{})
 			a := r.host("a").hosted(nic.Hosted{LID: 0x11})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/engine/internal/closers"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -16,18 +17,18 @@ import (
 
 // owed returns what is charged to all users together.
 func (r *rig) owed() quota.Charge {
-	return r.e.ledger.Taken()
+	return r.e.Ledger.Taken()
 }
 
 // A descriptor that takes long to close delays only descriptors of its user. Descriptors that
 // wait to be closed stay charged.
 func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.ledger.SetLimit(quota.Descriptors, 8, "a test")
+	r.e.Ledger.SetLimit(quota.Descriptors, 8, "a test")
 	stuck, closed := make(chan struct{}), make(chan uint32, 8)
 	discard := func(uid uint32, wait <-chan struct{}) error {
-		over := r.e.ledger.Incur(uid, quota.Charge{quota.Descriptors: 3})
-		r.e.discard(uid, 3, func() {
+		over := r.e.Ledger.Incur(uid, quota.Charge{quota.Descriptors: 3})
+		r.e.Discard(uid, 3, func() {
 			if wait != nil {
 				<-wait
 			}
@@ -37,7 +38,7 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	}
 	require.NoError(t, discard(1, stuck))
 	require.Error(t, discard(1, nil), "6 of 8 descriptors")
-	require.ErrorIs(t, r.e.ledger.Take(1, clientCharge), &control.Error{Code: control.CodeLimit})
+	require.ErrorIs(t, r.e.Ledger.Take(1, object.ClientCharge), &control.Error{Code: control.CodeLimit})
 	require.NoError(t, discard(2, nil))
 	var order []uint32 // may contain user 1, whose second call may get another closer
 	for len(order) == 0 || order[len(order)-1] != 2 {
@@ -49,7 +50,7 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 		order = append(order, <-closed)
 	}
 	r.until("charges are refunded", func() bool { return r.owed() == quota.Charge{} })
-	r.until("and debts too", func() bool { return r.e.ledger.Has(1) == quota.Charge{} })
+	r.until("and debts too", func() bool { return r.e.Ledger.Has(1) == quota.Charge{} })
 }
 
 // bothEnds returns the two ends of a connection.
@@ -74,26 +75,26 @@ func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
 	r := newRig(t, Config{})
 	const uid = 7
 	release := make(chan struct{})
-	require.False(t, r.e.clogged(uid))
+	require.False(t, r.e.Clogged(uid))
 	for range closers.Each {
-		r.e.discarded.connections.Add(uid, func() { <-release })
+		r.e.Discarded.Connections.Add(uid, func() { <-release })
 	}
-	r.until("closers are stuck", func() bool { return r.e.clogged(uid) })
-	require.False(t, r.e.clogged(uid+1))
+	r.until("closers are stuck", func() bool { return r.e.Clogged(uid) })
+	require.False(t, r.e.Clogged(uid+1))
 	held := quota.Charge{quota.Descriptors: 1}
 	discard := func(on bool) {
 		conn, _ := bothEnds(t)
 		if err := unixsock.PassRights(conn, on); errors.Is(err, unix.ENOPROTOOPT) {
 			t.Skip("needs Linux 6.16, which knows SO_PASSRIGHTS")
 		}
-		require.NoError(t, r.e.ledger.Incur(uid, held))
-		r.e.discardConnection(uid, conn, held)
+		require.NoError(t, r.e.Ledger.Incur(uid, held))
+		r.e.DiscardConnection(uid, conn, held)
 	}
 	discard(false)
 	require.Equal(t, quota.Charge{}, r.owed())
 	discard(true)
 	require.Equal(t, held, r.owed())
-	require.Equal(t, 1, r.e.discarded.connections.Waiting())
+	require.Equal(t, 1, r.e.Discarded.Connections.Waiting())
 	close(release)
-	r.until("all are closed", func() bool { return r.owed() == quota.Charge{} && !r.e.clogged(uid) })
+	r.until("all are closed", func() bool { return r.owed() == quota.Charge{} && !r.e.Clogged(uid) })
 }

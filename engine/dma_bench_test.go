@@ -32,10 +32,10 @@ func BenchmarkLongBesideShort(b *testing.B) {
 			}
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			unpin, err := r.e.pin()
+			unpin, err := r.e.Pin()
 			require.NoError(b, err)
 			defer unpin()
-			end, err := r.e.useWorkers()
+			end, err := r.e.UseWorkers()
 			require.NoError(b, err)
 			defer end()
 			long, short := shm.BE32At(p.rec, 4), shm.BE32At(by.rec, 4)
@@ -43,8 +43,8 @@ func BenchmarkLongBesideShort(b *testing.B) {
 			b.SetBytes(size)
 			for i := range b.N {
 				long.Publish(uint32(i + 1))
-				for p.q.sq.done != uint64(i+1) {
-					if uint32(by.q.sq.done) == posted {
+				for p.q.SQ.Done != uint64(i+1) {
+					if uint32(by.q.SQ.Done) == posted {
 						posted += batch
 						short.Publish(posted)
 						shm.BE32At(by.scq.rec, 0).Publish(posted & 0xffffff)

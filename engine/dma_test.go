@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
@@ -18,9 +19,9 @@ import (
 
 // out returns how many tasks no worker has begun yet.
 func (r *rig) out() (n int) {
-	for _, w := range r.e.dma.workers {
-		for i := range w.ring {
-			if w.ring[i].state.Load() == taskGiven {
+	for _, w := range r.e.DMA.Workers {
+		for i := range w.Ring {
+			if w.Ring[i].State.Load() == execution.TaskGiven {
 				n++
 			}
 		}
@@ -44,7 +45,7 @@ func TestWorkersCopyBesideTheDevice(t *testing.T) {
 		for range 20 {
 			r.e.Step()
 		}
-		require.Equal(t, clientTasks*n, r.out(), "what one client may have")
+		require.Equal(t, execution.ClientTasks*n, r.out(), "what one client may have")
 		by.post(ctrl(wqe.OpRDMAWrite), dst.raddr(size-8), src.data(0, 8))
 		r.e.Step()
 		by.good()
@@ -54,7 +55,7 @@ func TestWorkersCopyBesideTheDevice(t *testing.T) {
 		require.Len(t, p.scq.all(), 2)
 		require.Equal(t, src.mem[8:16], dst.mem[:8], "the second came behind the first")
 		require.Equal(t, src.mem[8:], dst.mem[8:])
-		require.Zero(t, p.h.c.offloaded)
+		require.Zero(t, p.h.c.Offloaded)
 		require.Zero(t, underWay(r.e))
 	}
 }
@@ -114,10 +115,10 @@ func TestWorkersScatterInOrder(t *testing.T) {
 			at += copy(want[piece[0]:][:piece[1]], src.mem[at:])
 		}
 		p.post(ctrl(wqe.OpSend), src.data(0, at))
-		for p.q.rq.done == 0 && p.q.sq.done == 0 {
+		for p.q.RQ.Done == 0 && p.q.SQ.Done == 0 {
 			r.e.Step()
-			for i := len(r.e.dma.workers); i > 0; i-- { // as if the last worker were the fastest
-				r.e.dma.workers[i-1].work()
+			for i := len(r.e.DMA.Workers); i > 0; i-- { // as if the last worker were the fastest
+				r.e.DMA.Workers[i-1].Work()
 			}
 		}
 		p.good()
@@ -150,7 +151,7 @@ func TestErrandsAreRecalled(t *testing.T) {
 			for range 10 {
 				r.e.Step()
 			}
-			require.Equal(t, clientTasks, r.out())
+			require.Equal(t, execution.ClientTasks, r.out())
 			row.end(r, p, q, src, dst)
 			require.Zero(t, r.out(), "before the answer")
 			r.expire()
@@ -158,9 +159,9 @@ func TestErrandsAreRecalled(t *testing.T) {
 			if row.want != unharmed {
 				r.failed(p.scq.one(), row.want, 0)
 			}
-			r.e.collectTasks()
-			require.Zero(t, p.h.c.offloaded)
-			require.Equal(t, r.e.dma.workers[0].given, r.e.dma.workers[0].next, "the worker has passed them")
+			r.e.CollectTasks()
+			require.Zero(t, p.h.c.Offloaded)
+			require.Equal(t, r.e.DMA.Workers[0].Given, r.e.DMA.Workers[0].Next, "the worker has passed them")
 		})
 	}
 }
@@ -175,22 +176,22 @@ func TestErrandUnderWayIsAwaited(t *testing.T) {
 	for range 10 {
 		r.e.Step()
 	}
-	w := r.e.dma.workers[0]
-	first := &w.ring[0]
-	require.True(t, first.state.CompareAndSwap(taskGiven, taskTaken)) // here the test is the worker
-	w.next++
+	w := r.e.DMA.Workers[0]
+	first := &w.Ring[0]
+	require.True(t, first.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken)) // here the test is the worker
+	w.Next++
 	answered := make(chan struct{})
 	go func() {
 		q.h.dereg(dst.key)
 		close(answered)
 	}()
-	r.until("the others are taken back", func() bool { return w.ring[1].state.Load() == taskRecalled })
+	r.until("the others are taken back", func() bool { return w.Ring[1].State.Load() == execution.TaskRecalled })
 	select {
 	case <-answered:
 		t.Fatal("answered while the memory is written to")
 	default:
 	}
-	first.state.Store(taskDone)
+	first.State.Store(execution.TaskDone)
 	<-answered
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteAccess, 0)
@@ -251,14 +252,14 @@ func TestClientsShareWorkers(t *testing.T) {
 	for range 50 {
 		r.e.Step()
 	}
-	require.Equal(t, clientTasks, r.out())
+	require.Equal(t, execution.ClientTasks, r.out())
 	p, _ := pair(g, g)
 	from, to := g.full(1024, 3), g.full(1024, 4)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 1024))
 	for range 10 {
 		r.e.Step()
 	}
-	require.Equal(t, workerRing, r.out())
+	require.Equal(t, execution.WorkerRing, r.out())
 	r.settle()
 	p.good()
 	r.same(from.mem, to.mem, "of the other")
@@ -274,7 +275,7 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 			r, p, q := duo(t, Config{Slice: 8192})
 			r.workers(2)
 			if long {
-				r.e.dma.beyond = size
+				r.e.DMA.Beyond = size
 			}
 			other, _ := pair(p.h, q.h)
 			h, want := q.h, cqe.RemoteOperation
@@ -297,7 +298,7 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 			r.failed(p.scq.one(), want, 0)
 			other.good()
 			r.same(src.mem, dst.mem, "of the other")
-			require.Zero(t, p.h.c.offloaded)
+			require.Zero(t, p.h.c.Offloaded)
 		}
 	}
 }
@@ -310,18 +311,18 @@ func TestFaultInTheLastPiece(t *testing.T) {
 	src, dst := p.h.full(100, 1), q.h.full(100, 2)
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 100))
 	r.e.Step()
-	j, w := p.q.job, r.e.dma.workers[0]
+	j, w := p.q.Job, r.e.DMA.Workers[0]
 	require.NotNil(t, j)
-	require.Equal(t, j.total, j.moved)
-	last := &w.ring[0]
-	require.True(t, last.state.CompareAndSwap(taskGiven, taskTaken)) // here the test is the worker
-	w.next++
-	require.True(t, r.e.resumeJob(p.q), "the visit begins")
-	last.fault = 0x1234
-	last.state.Store(taskFaulted)
-	r.e.offload(p.q, j, 4096)
-	require.Zero(t, j.offloaded)
-	require.False(t, j.over())
+	require.Equal(t, j.Total, j.Moved)
+	last := &w.Ring[0]
+	require.True(t, last.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken)) // here the test is the worker
+	w.Next++
+	require.True(t, r.e.ResumeJob(p.q), "the visit begins")
+	last.Fault = 0x1234
+	last.State.Store(execution.TaskFaulted)
+	r.e.Offload(p.q, j, 4096)
+	require.Zero(t, j.Offloaded)
+	require.False(t, j.Over())
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteOperation, 0)
 }
@@ -340,15 +341,15 @@ func TestWorkersAllocateNothing(t *testing.T) {
 		p.ring()
 		for range 8 {
 			r.e.Step()
-			for _, w := range r.e.dma.workers {
-				w.work()
+			for _, w := range r.e.DMA.Workers {
+				w.Work()
 			}
 		}
 		if _, _, ok := p.scq.next(); !ok {
 			t.Fatal("no completion")
 		}
 	}))
-	require.GreaterOrEqual(t, r.e.dma.workers[0].given, uint64(100))
+	require.GreaterOrEqual(t, r.e.DMA.Workers[0].Given, uint64(100))
 	r.same(src.mem, dst.mem, "written")
 }
 
@@ -364,10 +365,10 @@ func TestWorkersLeaveNothingBehind(t *testing.T) {
 	for range 10 {
 		r.e.Step()
 	}
-	require.Equal(t, clientTasks, p.h.c.offloaded)
-	r.e.releaseWorkers(func() {})
-	require.Empty(t, r.e.dma.workers)
-	require.Zero(t, p.h.c.offloaded)
+	require.Equal(t, execution.ClientTasks, p.h.c.Offloaded)
+	r.e.ReleaseWorkers(func() {})
+	require.Empty(t, r.e.DMA.Workers)
+	require.Zero(t, p.h.c.Offloaded)
 	r.settle()
 	p.good()
 	r.same(src.mem, dst.mem, "written")
@@ -388,7 +389,7 @@ func TestWorkersRun(t *testing.T) {
 		for i := range 5 {
 			if i%2 == 0 {
 				r.until("the worker sleeps", func() (asleep bool) {
-					r.e.Do(func() { asleep = r.e.dma.workers[0].asleep.Load() })
+					r.e.Do(func() { asleep = r.e.DMA.Workers[0].Asleep.Load() })
 					return asleep
 				})
 			}
@@ -401,7 +402,7 @@ func TestWorkersRun(t *testing.T) {
 			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
 		}
 		stop()
-		require.Empty(t, r.e.dma.workers)
+		require.Empty(t, r.e.DMA.Workers)
 		for _, w := range p.scq.all() {
 			require.Equal(t, unharmed, w.Syndrome, "an orderly stop executes what was announced")
 		}
@@ -451,14 +452,14 @@ func TestCoresOfWorkers(t *testing.T) {
 	e, err := New(Config{DMACores: []int{1 << 20}})
 	require.NoError(t, err)
 	require.ErrorIs(t, e.Run(context.Background(), func() { t.Error("started") }), ErrCPUs)
-	_, _, err = startWorkers([]int{0, 1 << 9})
+	_, _, err = execution.StartWorkers([]int{0, 1 << 9})
 	require.ErrorIs(t, err, ErrCPUs, "a core that went away meanwhile")
 }
 
 // A worker that sleeps ends at once when it is asked to end.
 func TestHiredWorkersEnd(t *testing.T) {
-	workers, end, err := startWorkers([]int{0, 0})
+	workers, end, err := execution.StartWorkers([]int{0, 0})
 	require.NoError(t, err)
-	await.Until(t, "it sleeps", workers[0].asleep.Load)
+	await.Until(t, "it sleeps", workers[0].Asleep.Load)
 	end()
 }

@@ -7,11 +7,13 @@ import (
 	"crypto/rand"
 	"io"
 	"time"
+
+	"github.com/nicless/nicless/engine/internal/loop"
 )
 
 // An Engine is one device. Step and Run may be called only on the thread that owns the engine.
 // The other methods may be called from any goroutine.
-type Engine struct{ *runner }
+type Engine struct{ runner *loop.Runner }
 
 // New returns an engine, which the caller steps or runs. It refuses values in cfg that are
 // out of range.
@@ -26,7 +28,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if err := cfg.checkCores(); err != nil {
 		return nil, err
 	}
-	r, err := newRunner(cfg.settings(), cfg.Log, random)
+	r, err := loop.NewRunner(cfg.settings(), cfg.Log, random)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +61,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error { return e.runne
 func (e *Engine) Do(f func()) { e.runner.Do(f) }
 
 // GUID returns the number that identifies this engine.
-func (e *Engine) GUID() uint64 { return e.runner.guid }
-
-// Stats returns the counters of the device. Safe for concurrent use.
-func (e *Engine) Stats() Stats { return e.runner.Stats() }
-
-// Stuck returns what the watchdog has found at its last check. Safe for concurrent use.
-func (e *Engine) Stuck() []Stuck { return e.runner.Stuck() }
+func (e *Engine) GUID() uint64 { return e.runner.GUID }
 
 // FlushLog waits, for at most d, until every line that the device has written so far is in
 // the log. Safe for concurrent use.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,7 @@ func (h *host) socket(op control.Op) *os.File {
 
 func (h *host) socketAnd(op control.Op) (*os.File, control.Message) {
 	h.Helper()
-	ans, r, err := h.c.request(op, nil, requestMemory{})
+	ans, r, err := h.c.Request(op, nil, object.RequestMemory{})
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = r.Events.Close() })
 	return r.Events, ans
@@ -42,12 +43,12 @@ func TestEventSocketsAreClosedElsewhere(t *testing.T) {
 	h := r.host("h")
 	fds := []int{}
 	h.socket(control.OpCreateChannel)
-	for _, ch := range h.c.channels {
-		fds = append(fds, ch.out.fd)
+	for _, ch := range h.c.Channels {
+		fds = append(fds, ch.Out.FD)
 	}
 	h.socket(control.OpOpenEvents)
-	fds = append(fds, h.c.events.fd)
-	r.e.Do(func() { h.c.destroySome() })
+	fds = append(fds, h.c.Events.FD)
+	r.e.Do(func() { h.c.DestroySome() })
 	open := func(fd int) bool {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 		return err == nil
@@ -55,7 +56,7 @@ func TestEventSocketsAreClosedElsewhere(t *testing.T) {
 	for _, fd := range fds {
 		require.True(t, open(fd), "the device's thread has closed it")
 	}
-	h.c.finish()
+	h.c.Finish()
 	for _, fd := range fds {
 		require.False(t, open(fd))
 	}
@@ -72,7 +73,7 @@ func TestAClosedChannelIsNoLoss(t *testing.T) {
 	p.up(p)
 	complete := func() {
 		c.arm(uint32(c.ci), false)
-		r.e.observeArm(r.e.cqs[c.num])
+		r.e.ObserveArm(r.e.CQs[c.num])
 		p.post(ctrl(wqe.OpNop))
 		r.e.Step()
 		c.one()
@@ -81,6 +82,6 @@ func TestAClosedChannelIsNoLoss(t *testing.T) {
 	require.NoError(t, events.Close()) // ECONNRESET, then EPIPE
 	complete()
 	complete()
-	require.EqualValues(t, 1, h.c.count[control.CounterEvents])
-	require.Zero(t, h.c.count[control.CounterExplained])
+	require.EqualValues(t, 1, h.c.Count[control.CounterEvents])
+	require.Zero(t, h.c.Count[control.CounterExplained])
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -58,11 +59,11 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 		}
 		return list
 	}
-	k := &p.h.c.quiet[codes.UDNobody]
+	k := &p.h.c.Quiet[codes.UDNobody]
 
-	k.until = 0
+	k.Until = 0
 	lose(1)
-	k.until = ^uint64(0)
+	k.Until = ^uint64(0)
 	lose(7)
 	list := told()
 	require.Len(t, list, 1)
@@ -74,13 +75,13 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 	s.settle()
 	require.Len(t, told(), 1)
 
-	k.until = 0
+	k.Until = 0
 	lose(1)
 	list = told()
 	require.Len(t, list, 1)
 	require.Equal(t, uint32(7), list[0].Unsaid)
 	require.Contains(t, said.String(), "unsaid=7")
-	require.Equal(t, uint64(10), p.h.c.count[control.CounterExplained])
+	require.Equal(t, uint64(10), p.h.c.Count[control.CounterExplained])
 }
 
 // The number of explanations that are written to the log in a second is limited, for all
@@ -90,20 +91,20 @@ func TestLogHasABudget(t *testing.T) {
 	c, said := logged()
 	s := newScene(t, c)
 	var second time.Duration // the clock of the budget
-	s.e.explained.SetClock(func() time.Duration { return second * time.Second })
+	s.e.Explained.SetClock(func() time.Duration { return second * time.Second })
 	next := s.p.h.events()
-	s.q.h.c.uid++ // makes q's client another user's
+	s.q.h.c.UID++ // makes q's client another user's
 	again := func(p *end, text string) {
-		p.h.c.quiet[codes.Opcode].until = 0
-		s.e.explainQueue(p.q, codes.Opcode, "%s", text)
+		p.h.c.Quiet[codes.Opcode].Until = 0
+		s.e.ExplainQueue(p.q, codes.Opcode, "%s", text)
 	}
-	for range logBudget + 9 {
+	for range object.LogBudget + 9 {
 		again(s.p, "again")
 		require.NotNil(t, next())
 	}
 	again(s.q, "another user")
 	s.e.FlushLog(time.Minute)
-	require.Equal(t, logBudget/4, strings.Count(said.String(), "again"))
+	require.Equal(t, object.LogBudget/4, strings.Count(said.String(), "again"))
 	require.Contains(t, said.String(), "another user")
 	second++
 	again(s.p, "more")
@@ -117,19 +118,19 @@ func TestExplanationsNobodyHears(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.post(ctrl(0x7f))
 	s.settle()
-	require.Equal(t, uint64(1), s.p.h.c.count[control.CounterExplained])
+	require.Equal(t, uint64(1), s.p.h.c.Count[control.CounterExplained])
 
 	next := s.p.h.events()
-	k, n := &s.p.h.c.quiet[codes.DSZero], 0
-	for ; k.held == 0; n++ {
+	k, n := &s.p.h.c.Quiet[codes.DSZero], 0
+	for ; k.Held == 0; n++ {
 		require.Less(t, n, 100_000, "the socket takes everything")
-		k.until = 0
-		s.e.explainQueue(s.p.q, codes.DSZero, "again")
+		k.Until = 0
+		s.e.ExplainQueue(s.p.q, codes.DSZero, "again")
 	}
 	for next() != nil {
 	}
-	k.until = 0
-	s.e.explainQueue(s.p.q, codes.DSZero, "again")
+	k.Until = 0
+	s.e.ExplainQueue(s.p.q, codes.DSZero, "again")
 	require.Equal(t, uint32(1), next().Unsaid)
 }
 
@@ -154,7 +155,7 @@ func TestExplanationsShowNobodyElsesBytes(t *testing.T) {
 
 	s.p.reset(s.q)
 	s.q.reset(s.p)
-	s.p.q.attr.RNRRetry = 1
+	s.p.q.Attr.RNRRetry = 1
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // waits for a receive, then fails
 	s.settle()
 	secret()

@@ -19,15 +19,15 @@ func TestLongTransferHoldsNobodyUp(t *testing.T) {
 	src, dst := a.full(1<<20, 1), b.full(1<<20, 2)
 	long.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1<<20))
 	steps := 0
-	for moved := 0; long.q.job != nil || steps == 0; steps++ {
+	for moved := 0; long.q.Job != nil || steps == 0; steps++ {
 		word := pattern(8, byte(steps))
 		index := short.post(ctrl(wqe.OpRDMAWrite), dst.raddr(1<<20-8), word)
 		r.e.Step()
 		require.Equal(t, index, short.scq.one().Counter, "in the same step")
 		require.Equal(t, word, dst.mem[1<<20-8:])
-		if j := long.q.job; j != nil {
-			require.LessOrEqual(t, int(j.moved)-moved, 4096)
-			moved = int(j.moved)
+		if j := long.q.Job; j != nil {
+			require.LessOrEqual(t, int(j.Moved)-moved, 4096)
+			moved = int(j.Moved)
 		}
 	}
 	require.Equal(t, 256, steps)
@@ -116,8 +116,8 @@ func begin(t *testing.T, op wqe.Opcode) (s *scene, src, dst *key) {
 	for range 8 {
 		s.e.Step()
 	}
-	require.NotNil(t, s.p.q.job)
-	require.Equal(t, uint64(512), s.p.q.job.moved)
+	require.NotNil(t, s.p.q.Job)
+	require.Equal(t, uint64(512), s.p.q.Job.Moved)
 	return s, src, dst
 }
 
@@ -143,7 +143,7 @@ func TestDeregistrationInTheMiddle(t *testing.T) {
 				s.failed(s.p.scq.one(), want, 0)
 				s.same(a, src.mem, "the requester's memory")
 				s.same(b, dst.mem, "the responder's memory")
-				require.Nil(t, s.p.q.job)
+				require.Nil(t, s.p.q.Job)
 			})
 		}
 	}

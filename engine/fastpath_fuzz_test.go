@@ -42,7 +42,7 @@ func (w *twin) someKeys() []uint32 {
 	w.q.scq.all()
 	return []uint32{
 		w.far.key, w.far.key, w.far.key, w1,
-		w.e.keys.findIndex(list).key, w.far.key ^ 1,
+		w.e.Keys.FindIndex(list).Key, w.far.key ^ 1,
 		keyWith(w.far, w.b.pd, without(control.AccessRemoteWrite)),
 		keyWith(w.far, w.b.pd, without(control.AccessRemoteRead|control.AccessRemoteAtomic)),
 		keyWith(w.far, w.b.allocPD(), without(0)),
@@ -95,7 +95,7 @@ func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
 	for acts := 0; len(in) >= 8 && acts < mostActs; acts++ {
 		if posted+mostTimes > len(p.sq)/wqe.BlockSize || receives+mostTimes > len(q.rq)/q.stride {
 			w.settle()
-			if posted, receives = int(p.sent-uint16(p.q.sq.done)), int(q.received-uint16(q.q.rq.done)); posted > 2 || receives > 2 {
+			if posted, receives = int(p.sent-uint16(p.q.SQ.Done)), int(q.received-uint16(q.q.RQ.Done)); posted > 2 || receives > 2 {
 				return // the queue pairs wait for each other
 			}
 		}
@@ -114,7 +114,7 @@ func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
 			p.ring()
 			w.e.Step()
 		case 2:
-			if p.q.sq.blueFlame != nil {
+			if p.q.SQ.BlueFlame != nil {
 				p.postBlueFlame()
 				w.e.Step()
 			}
@@ -124,7 +124,7 @@ func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
 			// If ds reaches past the record, what is judged next depends on how much the record announces
 			// then, and the two engines may come to it at different times.
 			w.settle()
-			if uint16(p.q.sq.done) != p.sent {
+			if uint16(p.q.SQ.Done) != p.sent {
 				return
 			}
 		}

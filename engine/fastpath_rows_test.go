@@ -116,7 +116,7 @@ func moves(name string, op wqe.Opcode, right uint32) []agreeRow {
 			list := w.b.mkey(4)
 			w.q.post(umr(list), fill(list, mkeyAll, 64, w.far.klm(0, 32), w.far.klm(100, 32))...)
 			w.settle()
-			w.p.post(ctrl(op), wqe.Raddr{Addr: 8, RKey: w.e.keys.findIndex(list).key}, w.local.data(0, 40))
+			w.p.post(ctrl(op), wqe.Raddr{Addr: 8, RKey: w.e.Keys.FindIndex(list).Key}, w.local.data(0, 40))
 		}},
 		{name + "s of several keys", 3, nil, func(w *twin) {
 			other := keyWith(w.far, w.b.pd, without(0))
@@ -180,7 +180,7 @@ var writeRows = append(moves("WRITE", wqe.OpRDMAWrite, control.AccessRemoteWrite
 var readRows = append(moves("READ", wqe.OpRDMARead, control.AccessRemoteRead), []agreeRow{
 	{"READ, UC", 0, kindOf(control.QPTypeUC), postRead},
 	{"READ, inline", 0, nil, func(w *twin) { w.p.post(ctrl(wqe.OpRDMARead), w.far.raddr(7), pattern(5, 7)) }},
-	{"READ, a depth of 0 at the responder", 0, nil, func(w *twin) { w.q.q.attr.MaxDestRdAtomic = 0; postRead(w) }},
+	{"READ, a depth of 0 at the responder", 0, nil, func(w *twin) { w.q.q.Attr.MaxDestRdAtomic = 0; postRead(w) }},
 	{"READ that overlaps itself", 1, func(a, _ *host) (p, q *end) {
 		c := a.cq(control.CQ{LogSize: 4})
 		p = a.qp(control.QP{}, c, c)
@@ -262,7 +262,7 @@ func inRegister(write func(w *twin)) func(w *twin) {
 		write(w)
 		w.p.postBlueFlame()
 		w.settle()
-		w.inRegister = int(w.p.q.sq.done)
+		w.inRegister = int(w.p.q.SQ.Done)
 		w.p.ring()
 	}
 }
@@ -499,7 +499,7 @@ var atomicRows = []agreeRow{
 		w.q.modify(control.QPAttr{QPN: w.q.num, Mask: control.AttrAccess, Access: control.AccessRemoteWrite | control.AccessRemoteRead})
 		postAdd(w)
 	}},
-	{"FETCH_ADD, a depth of 0 at the responder", 0, nil, func(w *twin) { w.q.q.attr.MaxDestRdAtomic = 0; postAdd(w) }},
+	{"FETCH_ADD, a depth of 0 at the responder", 0, nil, func(w *twin) { w.q.q.Attr.MaxDestRdAtomic = 0; postAdd(w) }},
 	{"FETCH_ADD, no room for the completion", 3, func(a, b *host) (p, q *end) {
 		ca, cb := a.cq(control.CQ{LogSize: 1}), b.cq(control.CQ{LogSize: 4})
 		return a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)

@@ -132,7 +132,7 @@ func TestSeriesInEveryCQ(t *testing.T) {
 				require.Equal(t, 7, pair.fastPath())
 				pair.both(func(w *twin) {
 					w.settle()
-					shm.BE32At(w.p.scq.rec, 0).Publish(uint32(w.e.cqs[w.p.scq.num].next))
+					shm.BE32At(w.p.scq.rec, 0).Publish(uint32(w.e.CQs[w.p.scq.num].Next))
 				})
 			}
 			pair.compare()
@@ -145,9 +145,9 @@ func TestSeriesAcrossTheEndOfTheIndex(t *testing.T) {
 	for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpSend} {
 		pair := newTwins(t, nil)
 		pair.both(func(w *twin) {
-			w.p.q.sq.done, w.p.sent = 1<<16-6, 1<<16-6
+			w.p.q.SQ.Done, w.p.sent = 1<<16-6, 1<<16-6
 			shm.BE32At(w.p.rec, 4).Publish(1<<16 - 6)
-			w.q.q.rq.done, w.q.received = 1<<16-6, 1<<16-6
+			w.q.q.RQ.Done, w.q.received = 1<<16-6, 1<<16-6
 			shm.BE32At(w.q.rec, 0).Publish(1<<16 - 6)
 			for k := range 16 {
 				if op == wqe.OpSend {
@@ -161,7 +161,7 @@ func TestSeriesAcrossTheEndOfTheIndex(t *testing.T) {
 		})
 		require.Equal(t, 16, pair.fastPath())
 		pair.compare()
-		require.Equal(t, uint64(1<<16+10), pair.fast.p.q.sq.done)
+		require.Equal(t, uint64(1<<16+10), pair.fast.p.q.SQ.Done)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestSeriesDoNotAllocate(t *testing.T) {
 		src, dst := p.h.full(1000, 1), q.h.full(1000, 0)
 		for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpSend} {
 			require.Zero(t, testing.AllocsPerRun(100, func() {
-				from := p.q.sq.done
+				from := p.q.SQ.Done
 				for k := range 8 {
 					b := wqe.Start(p.sq, p.sent) // not by p.write, which allocates
 					if op == wqe.OpSend {
@@ -188,11 +188,11 @@ func TestSeriesDoNotAllocate(t *testing.T) {
 				}
 				p.ring()
 				r.e.Step()
-				if p.q.sq.done != from+8 {
+				if p.q.SQ.Done != from+8 {
 					t.Fatal("the series was not executed in one step")
 				}
-				shm.BE32At(p.scq.rec, 0).Publish(uint32(p.q.sq.cq.next) & 0xffffff)
-				shm.BE32At(q.rcq.rec, 0).Publish(uint32(q.q.rq.cq.next) & 0xffffff)
+				shm.BE32At(p.scq.rec, 0).Publish(uint32(p.q.SQ.CQ.Next) & 0xffffff)
+				shm.BE32At(q.rcq.rec, 0).Publish(uint32(q.q.RQ.CQ.Next) & 0xffffff)
 			}), "%v, compressed %t", op, cqsCompressed)
 		}
 	}
@@ -242,7 +242,7 @@ func TestFaultInASeries(t *testing.T) {
 				s.p.ring()
 				defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 				for range 2 {
-					s.e.steps(false)
+					s.e.Steps(false)
 				}
 				list := s.p.scq.all()
 				require.Len(t, list, n)
@@ -258,10 +258,10 @@ func TestFaultInASeries(t *testing.T) {
 					}
 				}
 				if s.q.rq != nil && len(s.q.rcq.all()) > 0 {
-					require.EqualValues(t, at, s.q.h.c.count[control.CounterReceives])
+					require.EqualValues(t, at, s.q.h.c.Count[control.CounterReceives])
 				}
-				require.EqualValues(t, at, s.p.h.c.count[control.CounterWQEs])
-				require.EqualValues(t, 8*at, s.p.h.c.count[control.CounterBytes])
+				require.EqualValues(t, at, s.p.h.c.Count[control.CounterWQEs])
+				require.EqualValues(t, 8*at, s.p.h.c.Count[control.CounterBytes])
 			})
 		}
 	}
@@ -291,9 +291,9 @@ func TestReceiverLosesItsQueueInASeries(t *testing.T) {
 		shrink(0)
 		func() {
 			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-			r.e.steps(false)
+			r.e.Steps(false)
 		}()
-		require.Zero(t, r.e.cqs[cb.num].next)
+		require.Zero(t, r.e.CQs[cb.num].Next)
 		require.Equal(t, control.StateERR, p.state())
 		require.Equal(t, control.StateERR, q.state(), "flags %d", flags)
 	}

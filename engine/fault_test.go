@@ -138,9 +138,9 @@ func faults() []fault {
 			return []wqe.Data{s.far.data(0, 8), {LKey: wqe.KeyEnd}, s.far.data(20, 100)}
 		}), cqe.RemoteInvalidRequest, cqe.LocalLength, true},
 		// Requests that wait in vain.
-		{"no receive", wqe.OpSend, message, func(s *scene) { s.p.q.attr.RNRRetry = 3 }, cqe.RNRRetry, 0, false},
-		{"no receive, no retry", wqe.OpSend, message, func(s *scene) { s.p.q.attr.RNRRetry = 0 }, cqe.RNRRetry, 0, false},
-		{"no receive for an immediate", wqe.OpRDMAWriteImm, good, func(s *scene) { s.p.q.attr.RNRRetry = 1 }, cqe.RNRRetry, 0, false},
+		{"no receive", wqe.OpSend, message, func(s *scene) { s.p.q.Attr.RNRRetry = 3 }, cqe.RNRRetry, 0, false},
+		{"no receive, no retry", wqe.OpSend, message, func(s *scene) { s.p.q.Attr.RNRRetry = 0 }, cqe.RNRRetry, 0, false},
+		{"no receive for an immediate", wqe.OpRDMAWriteImm, good, func(s *scene) { s.p.q.Attr.RNRRetry = 1 }, cqe.RNRRetry, 0, false},
 		{"peer destroyed", wqe.OpRDMAWrite, good, func(s *scene) { s.q.destroy() }, cqe.TransportRetry, 0, false},
 		{"peer reset", wqe.OpRDMARead, good, func(s *scene) { s.q.toState(control.StateRST) }, cqe.TransportRetry, 0, false},
 		{"peer in error", wqe.OpSend, message, func(s *scene) { s.q.toState(control.StateERR) }, cqe.TransportRetry, 0, false},
@@ -167,9 +167,9 @@ func (f *fault) run(s *scene) {
 	responderGone := false
 	if f.prepare != nil {
 		f.prepare(s)
-		responderGone = q.state() != control.StateRTS || q.q.dead
+		responderGone = q.state() != control.StateRTS || q.q.Dead
 	}
-	if f.requester != cqe.RNRRetry && !q.q.dead {
+	if f.requester != cqe.RNRRetry && !q.q.Dead {
 		q.recv() // flushed if the responder fails, otherwise not used
 	}
 	p.recv(s.local.data(0, 8))

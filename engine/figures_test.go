@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/model/traffic"
@@ -184,19 +185,19 @@ func heapOfQueuePair(t *testing.T) float64 {
 	}
 	before := live()
 	for _, m := range all {
-		var last *qp
+		var last *object.QP
 		for range each {
 			var q control.QPN
 			require.NoError(t, m.h.try(control.OpCreateQP, &control.QP{PDN: m.h.pd, SendCQN: m.cq, RecvCQN: m.cq,
 				SQ: m.sq, RQ: m.sq + 2<<10, DBRec: m.rec, LogSQ: 4, LogRQ: 4, LogRQStride: 4}, &q, nil))
-			now := m.h.c.qps[q.QPN]
+			now := m.h.c.QPs[q.QPN]
 			if last == nil {
 				last = now
 				continue
 			}
-			for _, two := range [][2]*qp{{now, last}, {last, now}} {
-				e := &end{h: m.h, num: two[0].num, q: two[0]}
-				for _, a := range []control.QPAttr{e.toInit(), e.toRTR(two[1].num), e.toRTS()} {
+			for _, two := range [][2]*object.QP{{now, last}, {last, now}} {
+				e := &end{h: m.h, num: two[0].Num, q: two[0]}
+				for _, a := range []control.QPAttr{e.toInit(), e.toRTR(two[1].Num), e.toRTS()} {
 					a.QPN = e.num
 					require.NoError(t, m.h.try(control.OpModifyQP, &a, &control.Empty{}, nil))
 				}
@@ -213,7 +214,7 @@ func heapOfQueuePair(t *testing.T) float64 {
 func (r *rig) smallHost(name string) *host {
 	h := &host{rig: r, base: 0x7000_0000_0000}
 	var err error
-	h.c, err = r.d.nic().attachLocal(name)
+	h.c, err = r.d.nic().NewLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
 	h.mem, err = shm.Heap(64 << 10)

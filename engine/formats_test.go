@@ -176,7 +176,7 @@ func (s style) run(t *testing.T) {
 	p.up(q)
 	q.up(p)
 	src, dst := a.full(64, 1), b.full(64, 2)
-	regs := [2]*shm.BE64{shm.BE64At(a.c.uar.Bytes(), 0x800), shm.BE64At(a.c.uar.Bytes(), 0x900)}
+	regs := [2]*shm.BE64{shm.BE64At(a.c.UAR.Bytes(), 0x800), shm.BE64At(a.c.UAR.Bytes(), 0x900)}
 	seen, total, rung := uint64(0), uint32(0), 0
 	for total < 70_000 {
 		var head [8]byte
@@ -193,7 +193,7 @@ func (s style) run(t *testing.T) {
 			regs[half].Publish(binary.BigEndian.Uint64(head[:]))
 			if s.blueFlame {
 				at := 0x800 + half<<8
-				copy(a.c.uar.Bytes()[at+8:at+64], p.sq[int(uint16(total-1))*64%len(p.sq)+8:])
+				copy(a.c.UAR.Bytes()[at+8:at+64], p.sq[int(uint16(total-1))*64%len(p.sq)+8:])
 			}
 			rung++
 		}
@@ -225,7 +225,7 @@ func (s style) run(t *testing.T) {
 		if s.early {
 			ring()
 			r.e.Step()
-			require.Equal(t, uint64(first), p.q.sq.done, "executed before the record said so")
+			require.Equal(t, uint64(first), p.q.SQ.Done, "executed before the record said so")
 		}
 		shm.BE32At(q.rec, 0).Publish(uint32(q.received) & s.record)
 		shm.BE32At(p.rec, 4).Publish(total & s.record)

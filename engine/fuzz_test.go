@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/request"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -42,7 +44,7 @@ func newTarget(t testing.TB) *target { return newTargetOn(newRepeatable(t, targe
 
 func newTargetOn(r *rig) *target {
 	r.workers(1)
-	r.e.dma.sizes.transfer = 128 // so that the device also copies some transfers of several slices
+	r.e.DMA.Sizes.Transfer = 128 // so that the device also copies some transfers of several slices
 	x := &target{rig: r, a: r.host("a"), b: r.host("b")}
 	c := r.host("bystander")
 	m := control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun}
@@ -63,7 +65,7 @@ func (x *target) run() {
 	for range 64 {
 		x.e.Step()
 		for _, w := range stalledQueues(x.e) {
-			w.stall.deadline = 0
+			w.Stall.Deadline = 0
 		}
 	}
 	x.settle()
@@ -187,14 +189,14 @@ func FuzzEngineWQE(f *testing.F) {
 		for at := 0; at < len(p.sq); at += 64 {
 			b := p.sq[at:]
 			if patch&1 != 0 {
-				be.PutUint32(b[24:], x.e.keys.findIndex(keysB[kind]).key)
-				be.PutUint64(b[16:], x.e.keys.findIndex(keysB[kind]).base+uint64(b[23])*4)
+				be.PutUint32(b[24:], x.e.Keys.FindIndex(keysB[kind]).Key)
+				be.PutUint64(b[16:], x.e.Keys.FindIndex(keysB[kind]).Base+uint64(b[23])*4)
 			}
 			for _, d := range []int{16, 32, 48} {
 				if patch&2 != 0 && (d > 16 || patch&1 == 0) {
-					k := x.e.keys.findIndex(keysA[kind&^1])
-					be.PutUint32(b[d+4:], k.key)
-					be.PutUint64(b[d+8:], k.base+uint64(b[d+15]))
+					k := x.e.Keys.FindIndex(keysA[kind&^1])
+					be.PutUint32(b[d+4:], k.Key)
+					be.PutUint64(b[d+8:], k.Base+uint64(b[d+15]))
 				}
 			}
 			if patch&8 != 0 {
@@ -206,7 +208,7 @@ func FuzzEngineWQE(f *testing.F) {
 				if patch&1 != 0 || b[3] == byte(wqe.OpSendInval) {
 					k = keysB[kind]
 				}
-				be.PutUint32(b[12:], x.e.keys.findIndex(k).key)
+				be.PutUint32(b[12:], x.e.Keys.FindIndex(k).Key)
 			}
 			if patch&32 != 0 {
 				be.PutUint32(b[28:], []uint32{x.cqA.num, enabled.num, p.num, x.cqB.num}[b[27]&3])
@@ -264,11 +266,11 @@ func FuzzEngineControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		x := newTarget(t)
 		p, q := pair(x.a, x.b)
-		c, err := x.d.nic().attachLocal("fuzzer")
+		c, err := x.d.nic().NewLocal("fuzzer")
 		if err != nil {
 			t.Fatal(err)
 		}
-		clients := len(x.e.clients)
+		clients := len(x.e.Clients)
 		h := host{rig: x.rig, c: c, base: x.a.base}
 		big, err := shm.Heap(4 << 20)
 		if err != nil {
@@ -281,15 +283,15 @@ func FuzzEngineControl(f *testing.F) {
 			payload := append([]byte(nil), in[2:2+n]...)
 			in = in[2+n:]
 			rename(c, payload)
-			var m requestMemory
+			var m object.RequestMemory
 			if op == control.OpCreateRegion {
-				if m, err = c.makeMemory(payload); err != nil {
+				if m, err = c.MakeMemory(payload); err != nil {
 					continue
 				}
 			}
-			_, reply, err := c.request(op, payload, m)
-			if err != nil && m.region != nil {
-				c.r.releaseMemory(c.uid, m.region)
+			_, reply, err := c.Request(op, payload, m)
+			if err != nil && m.Region != nil {
+				c.Device.FreeMemory(c.UID, m.Region)
 			}
 			if reply.Events != nil {
 				_ = reply.Events.Close()
@@ -303,7 +305,7 @@ func FuzzEngineControl(f *testing.F) {
 			t.Fatal("somebody else's queue pair is not what it was")
 		}
 		_ = c.Close()
-		if len(x.e.clients) != clients-1 {
+		if len(x.e.Clients) != clients-1 {
 			t.Fatal("the client is still there")
 		}
 		x.check()
@@ -312,13 +314,13 @@ func FuzzEngineControl(f *testing.F) {
 
 // rename replaces small numbers in a request by numbers of the client's own objects, so that
 // the request names objects that exist. The same request names the same objects in each run.
-func rename(c *caller, payload []byte) {
+func rename(c *request.Client, payload []byte) {
 	var numbers []uint32
-	for _, list := range [][]uint32{slices.Sorted(maps.Keys(c.pds)), slices.Sorted(maps.Keys(c.cqs)), slices.Sorted(maps.Keys(c.qps)), slices.Sorted(maps.Keys(c.srqs))} {
+	for _, list := range [][]uint32{slices.Sorted(maps.Keys(c.PDs)), slices.Sorted(maps.Keys(c.CQs)), slices.Sorted(maps.Keys(c.QPs)), slices.Sorted(maps.Keys(c.SRQs))} {
 		numbers = append(numbers, list...)
 	}
-	for _, k := range sorted(c.mrs) {
-		numbers = append(numbers, k.key)
+	for _, k := range sorted(c.MRs) {
+		numbers = append(numbers, k.Key)
 	}
 	le := binary.LittleEndian
 	for at := 0; at+4 <= len(payload) && at < 16 && len(numbers) > 0; at += 4 {
@@ -345,7 +347,7 @@ func publishRecords(t *testing.T, in []byte) {
 	p, q := x.a.qp(control.QP{}, x.cqA, x.cqA), s.on(control.QPTypeRC, x.cqB)
 	small := x.a.cq(control.CQ{LogSize: 2})
 	d, e := x.a.qp(control.QP{BlueFlame: 3}, small, x.cqA), x.b.qp(control.QP{}, x.cqB, x.cqB)
-	regs := x.a.c.uar.Bytes()
+	regs := x.a.c.UAR.Bytes()
 	places := []func(v uint32){
 		shm.BE32At(p.rec, 4).Publish, shm.BE32At(p.rec, 0).Publish, shm.BE32At(s.rec, 0).Publish,
 		shm.BE32At(d.rec, 4).Publish, shm.BE32At(e.rec, 0).Publish, shm.BE32At(small.rec, 0).Publish,
@@ -356,7 +358,7 @@ func publishRecords(t *testing.T, in []byte) {
 		func(v uint32) { // writes a WQE of the ring, with one byte changed, to the register
 			b := *(*[wqe.BlockSize]byte)(d.sq[v&15*wqe.BlockSize:])
 			b[v>>8&63] ^= uint8(v >> 16)
-			d.q.sq.blueFlame.half[v>>4&1].PublishHead(&b)
+			d.q.SQ.BlueFlame.Half[v>>4&1].PublishHead(&b)
 		},
 	}
 	for _, ends := range [][2]*end{{p, q}, {d, e}} {

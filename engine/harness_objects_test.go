@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -16,7 +17,7 @@ type srqEnd struct {
 	rec    []byte
 	stride int
 	posted uint16
-	s      *srq // the device's view of the queue
+	s      *object.SRQ // the device's view of the queue
 }
 
 // srq makes a shared receive queue. It has 8 entries with room for three data segments each,
@@ -37,7 +38,7 @@ func (h *host) srq(m control.SRQ) *srqEnd {
 	s.rec, m.DBRec = h.take(4)
 	var ans control.SRQN
 	h.call(control.OpCreateSRQ, &m, &ans)
-	s.num, s.s = ans.SRQN, h.e.srqs[ans.SRQN]
+	s.num, s.s = ans.SRQN, h.e.SRQs[ans.SRQN]
 	for i := range uint16(1) << m.LogSize {
 		s.link(i, i+1)
 	}
@@ -70,7 +71,7 @@ func (s *srqEnd) on(transport uint8, c *poller) *end {
 // or nil if there is none.
 func (h *host) events() func() *control.Event {
 	h.Helper()
-	_, reply, err := h.c.request(control.OpOpenEvents, nil, requestMemory{})
+	_, reply, err := h.c.Request(control.OpOpenEvents, nil, object.RequestMemory{})
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = reply.Events.Close() })
 	conn, err := reply.Events.SyscallConn()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io/fs"
 	"sync"
+
+	"github.com/nicless/nicless/engine/internal/object"
 )
 
 // systemFiles reads each file once: a new engine would read about 20 of them, which takes longer than
@@ -13,7 +15,7 @@ type systemFiles struct {
 	read sync.Map // has for each name a function that returns what was read
 }
 
-func init() { systemRoot = &systemFiles{FS: systemRoot} }
+func init() { object.SystemRoot = &systemFiles{FS: object.SystemRoot} }
 
 // ReadFile implements fs.ReadFileFS.
 func (s *systemFiles) ReadFile(name string) ([]byte, error) {

@@ -9,6 +9,12 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/request"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -19,9 +25,9 @@ import (
 type rig struct {
 	testing.TB
 	d    *Engine
-	e    *threadLoop // its first thread
-	pick func() int  // chooses the shard that is stepped next; nil: the shards take turns
-	turn int         // counts steps, if the shards take turns
+	e    *loop.Loop // its first thread
+	pick func() int // chooses the shard that is stepped next; nil: the shards take turns
+	turn int        // counts steps, if the shards take turns
 
 	cable *cable // if queue pairs are connected over a link
 }
@@ -33,12 +39,12 @@ func newRig(t testing.TB, cfg Config) *rig {
 
 func newRigOf(t testing.TB, cfg Config, random io.Reader) *rig {
 	t.Helper()
-	_ = startHelpers() // before a test counts descriptors
+	_ = object.StartHelpers() // before a test counts descriptors
 	e, err := newEngine(cfg, random)
 	require.NoError(t, err)
-	e.hooks.sendsNow = true         // a test's thread can lose its core in the middle of a send
-	e.hooks.stopBound = time.Minute // and in the middle of a stop
-	return &rig{TB: t, d: e, e: e.loops[0]}
+	e.runner.Hooks.SendsNow = true         // a test's thread can lose its core in the middle of a send
+	e.runner.Hooks.StopBound = time.Minute // and in the middle of a stop
+	return &rig{TB: t, d: e, e: e.runner.Loops[0]}
 }
 
 // newRepeatable returns a rig whose engine does the same whenever it is given the same: its clock is
@@ -52,11 +58,13 @@ func newRepeatable(t testing.TB, cfg Config) *rig {
 
 // holdClock holds the clock of the shard where it is, so that no timer runs out, nothing is suspected for
 // long, and no explanation is held back for a while only. So what the shard does depends on its input alone,
-// however busy the machine is. A test that needs time to pass adds to hooks.heldClock.
-func holdClock(sh *threadLoop) { sh.hooks.heldClock = 1 << 40 }
+// however busy the machine is. A test that needs time to pass adds to hooks.HeldClock.
+func holdClock(sh *loop.Loop) { sh.Hooks.HeldClock = 1 << 40 }
 
 // handle returns a port as its carrier sees it.
-func (r *rig) handle(p *port) *portHandle { return &portHandle{p, &r.d.loops[0].portServer} }
+func (r *rig) handle(p *object.Port) *transport.PortHandle {
+	return &transport.PortHandle{Port: p, Server: &r.d.runner.Loops[0].PortServer}
+}
 
 // settle steps until there is nothing to do. It makes enough steps to poll everything, also
 // what is polled rarely.
@@ -69,15 +77,15 @@ func (r *rig) settle() {
 	const most = 100_000
 	for range most {
 		worked := false
-		for _, w := range r.e.dma.workers {
-			worked = w.work() || worked
+		for _, w := range r.e.DMA.Workers {
+			worked = w.Work() || worked
 		}
 		if r.step() != 0 || worked {
 			idle = 0
-		} else if r.cable != nil && idle >= armTurns && r.cable.timeOut() {
+		} else if r.cable != nil && idle >= completion.ArmTurns && r.cable.timeOut() {
 			idle = 0
-		} else if idle++; idle > armTurns*(2*len(r.d.loops)-1) {
-			r.e.journal.Flush(time.Minute)
+		} else if idle++; idle > completion.ArmTurns*(2*len(r.d.runner.Loops)-1) {
+			r.e.Journal.Flush(time.Minute)
 			return
 		}
 	}
@@ -94,48 +102,48 @@ func (r *rig) step() int {
 		return carried + r.stepShard(r.pick())
 	}
 	r.turn++
-	return carried + r.stepShard(r.turn%len(r.d.loops))
+	return carried + r.stepShard(r.turn%len(r.d.runner.Loops))
 }
 
 // stepShard steps one shard. No thread runs the engine, so functions that other goroutines give to Do,
 // as carriers do, run there. The lock keeps them from running during a step.
 func (r *rig) stepShard(n int) int {
-	r.e.mail.mu.Lock()
-	defer r.e.mail.mu.Unlock()
-	return r.d.loops[n].Step()
+	r.e.Mail.Mu.Lock()
+	defer r.e.Mail.Mu.Unlock()
+	return r.d.runner.Loops[n].Step()
 }
 
 // stalled returns the stalled queues of all shards.
-func (r *rig) stalled() (list []*qp) {
-	for _, l := range r.d.loops {
+func (r *rig) stalled() (list []*object.QP) {
+	for _, l := range r.d.runner.Loops {
 		list = append(list, stalledQueues(l)...)
 	}
 	return list
 }
 
 // stalledQueues returns the stalled queues of a shard.
-func stalledQueues(sh *threadLoop) (list []*qp) {
-	for _, c := range sh.everyone.clients {
-		list = append(list, c.sched.stalled...)
+func stalledQueues(sh *loop.Loop) (list []*object.QP) {
+	for _, c := range sh.Everyone.Clients {
+		list = append(list, c.Sched.Stalled...)
 	}
 	return list
 }
 
 // armable returns the CQs of a shard that can be armed.
-func armable(sh *threadLoop) (list []*cq) {
-	for _, c := range sh.everyone.clients {
-		list = append(list, c.arms.cqs...)
+func armable(sh *loop.Loop) (list []*object.CQ) {
+	for _, c := range sh.Everyone.Clients {
+		list = append(list, c.Arms.CQs...)
 	}
 	return list
 }
 
 // visitEverything looks until a pass has ended or something is found. It returns how much there was
 // to do, and in how many cycles the next timer runs out.
-func visitEverything(sh *threadLoop, long bool) (done int, next uint64) {
-	sh.beginPass()
+func visitEverything(sh *loop.Loop, long bool) (done int, next uint64) {
+	sh.BeginPass()
 	for {
-		if f := sh.look(lookPolls, long); f.done > 0 || f.ended {
-			return f.done, f.next
+		if f := sh.Look(loop.LookPolls, long); f.Done > 0 || f.Ended {
+			return f.Done, f.Next
 		}
 	}
 }
@@ -144,9 +152,9 @@ func visitEverything(sh *threadLoop, long bool) (done int, next uint64) {
 // settle or a test calls its method work. Even very short transfers are offloaded.
 func (r *rig) workers(n int) {
 	for range n {
-		r.e.dma.workers = append(r.e.dma.workers, &worker{})
+		r.e.DMA.Workers = append(r.e.DMA.Workers, &execution.Worker{})
 	}
-	r.e.dma.sizes = offloadSizes{transfer: 64, piece: 16}
+	r.e.DMA.Sizes = execution.OffloadSizes{Transfer: 64, Piece: 16}
 }
 
 // expire lets the timers of all stalled queues run out, until no queue is stalled.
@@ -159,16 +167,16 @@ func (r *rig) expire() {
 			return
 		}
 		for _, q := range waiting {
-			q.stall.deadline = 0
+			q.Stall.Deadline = 0
 		}
 	}
 	r.Fatal("somebody waits for ever")
 }
 
 // underWay returns the number of unfinished long transfers.
-func underWay(sh *threadLoop) (n int) {
-	for _, q := range sh.running {
-		if q.job != nil {
+func underWay(sh *loop.Loop) (n int) {
+	for _, q := range sh.Running {
+		if q.Job != nil {
 			n++
 		}
 	}
@@ -180,7 +188,7 @@ func underWay(sh *threadLoop) (n int) {
 // device's address of it.
 type host struct {
 	*rig
-	c      *caller
+	c      *request.Client
 	mem    *shm.Region
 	region uint32
 	base   uint64
@@ -210,7 +218,7 @@ func (r *rig) host(name string) *host {
 	r.Helper()
 	h := &host{rig: r, base: 0x7000_0000_0000}
 	var err error
-	h.c, err = r.d.nic().attachLocal(name)
+	h.c, err = r.d.nic().NewLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
 	size := regionSize
@@ -230,7 +238,7 @@ func (r *rig) host(name string) *host {
 // try makes a control request in the form in which it comes from a socket.
 func (h *host) try(op control.Op, req, ans control.Message, mem *shm.Region) error {
 	payload := control.Append(nil, op, 0, 1, req)[control.HeaderSize:]
-	m, r, err := h.c.request(op, payload, requestMemory{region: mem})
+	m, r, err := h.c.Request(op, payload, object.RequestMemory{Region: mem})
 	if err != nil {
 		return err
 	}
@@ -439,7 +447,7 @@ type end struct {
 	half     uint8  // the half of its BlueFlame register that is written next
 	received uint16 // receives written
 	scq, rcq *poller
-	q        *qp // the device's view of the queue pair
+	q        *object.QP // the device's view of the queue pair
 }
 
 const uidx = 0x51
@@ -474,7 +482,7 @@ func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 	var ans control.QPN
 	h.call(control.OpCreateQP, &m, &ans)
 	p.num = ans.QPN
-	p.q = h.e.qps[p.num]
+	p.q = h.e.QPs[p.num]
 	return p
 }
 
@@ -488,7 +496,7 @@ func (p *end) toInit() control.QPAttr {
 		QPN: p.num, Mask: control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
 		State: control.StateINIT, Access: control.AccessAll &^ control.AccessZeroBased, Port: 1,
 	}
-	switch p.q.transport {
+	switch p.q.Transport {
 	case control.QPTypeUD:
 		a.Mask = control.AttrState | control.AttrQKey | control.AttrPKeyIndex | control.AttrPort
 		a.QKey, a.Access = qkey, 0
@@ -502,9 +510,9 @@ func (p *end) toRTR(dest uint32) control.QPAttr {
 	a := control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN |
 			control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-		State: control.StateRTR, GUID: p.h.e.guid, PathMTU: 5, DestQPN: dest, RQPSN: firstPSN, MaxDestRdAtomic: 4, MinRNRTimer: 30,
+		State: control.StateRTR, GUID: p.h.e.GUID, PathMTU: 5, DestQPN: dest, RQPSN: firstPSN, MaxDestRdAtomic: 4, MinRNRTimer: 30,
 	}
-	switch p.q.transport {
+	switch p.q.Transport {
 	case control.QPTypeUC:
 		a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
 	case control.QPTypeUD:
@@ -514,7 +522,7 @@ func (p *end) toRTR(dest uint32) control.QPAttr {
 	case control.QPTypeDCT:
 		a.Mask = control.AttrState | control.AttrPathMTU | control.AttrMinRNRTimer
 	case control.QPTypeXRC:
-		if p.q.xrcd == nil {
+		if p.q.XRCD == nil {
 			a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
 		}
 	}
@@ -528,9 +536,9 @@ func (p *end) toRTS() control.QPAttr {
 		State: control.StateRTS, Timeout: 31, RetryCount: 2, RNRRetry: 7, SQPSN: firstPSN, MaxRdAtomic: 4,
 	}
 	switch {
-	case p.q.xrcd != nil:
+	case p.q.XRCD != nil:
 		a.Mask = control.AttrState | control.AttrSQPSN | control.AttrTimeout
-	case !p.q.reliable():
+	case !p.q.Reliable():
 		a.Mask = control.AttrState | control.AttrSQPSN
 	}
 	return a
@@ -685,7 +693,7 @@ func (p *end) recv(list ...wqe.Data) {
 	shm.BE32At(p.rec, 0).Publish(uint32(p.received))
 }
 
-func (p *end) state() uint8 { return p.q.attr.State }
+func (p *end) state() uint8 { return p.q.Attr.State }
 
 // ctrl returns a control segment that asks for a completion. silent returns one that does not.
 func ctrl(op wqe.Opcode) wqe.Ctrl { return wqe.Ctrl{Opcode: op, Flags: wqe.CEAlways} }

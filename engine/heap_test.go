@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -23,16 +24,16 @@ func TestObjectsCostMemory(t *testing.T) {
 		req, ans      control.Message
 		cost          int
 	}{
-		{control.OpAllocPD, control.OpDeallocPD, &control.Empty{}, &control.PD{}, pdCost},
-		{control.OpRegMR, control.OpDeregMR, &control.MR{PDN: h.pd, Addr: h.base, Length: 1}, &control.Key{}, keyCost},
-		{control.OpAllocMW, control.OpDeregMR, &control.MW{PDN: h.pd, Kind: 1}, &control.Key{}, keyCost},
-		{control.OpCreateMkey, control.OpDeregMR, &control.Mkey{PDN: h.pd, Entries: 52}, &control.Key{}, keyCost + 52*runCost},
-		{control.OpCreateCQ, control.OpDestroyCQ, &control.CQ{Buf: ring, DBRec: ring, LogCQE: 6}, &control.CQN{}, cqCost},
-		{control.OpCreateSRQ, control.OpDestroySRQ, &control.SRQ{PDN: h.pd, Ring: ring, DBRec: ring, LogSize: 7, LogStride: 5}, &control.SRQN{}, srqCost + 128*entryCost},
-		{control.OpCreateQP, control.OpDestroyQP, &control.QP{PDN: h.pd, SendCQN: c.num, RecvCQN: c.num, SQ: ring, DBRec: ring, NoReceive: 1}, &control.QPN{}, qpCost},
-		{control.OpCreateChannel, control.OpDestroyChannel, &control.Empty{}, &control.Channel{}, socketCost},
+		{control.OpAllocPD, control.OpDeallocPD, &control.Empty{}, &control.PD{}, object.PDCost},
+		{control.OpRegMR, control.OpDeregMR, &control.MR{PDN: h.pd, Addr: h.base, Length: 1}, &control.Key{}, object.KeyCost},
+		{control.OpAllocMW, control.OpDeregMR, &control.MW{PDN: h.pd, Kind: 1}, &control.Key{}, object.KeyCost},
+		{control.OpCreateMkey, control.OpDeregMR, &control.Mkey{PDN: h.pd, Entries: 52}, &control.Key{}, object.KeyCost + 52*object.RunCost},
+		{control.OpCreateCQ, control.OpDestroyCQ, &control.CQ{Buf: ring, DBRec: ring, LogCQE: 6}, &control.CQN{}, object.CQCost},
+		{control.OpCreateSRQ, control.OpDestroySRQ, &control.SRQ{PDN: h.pd, Ring: ring, DBRec: ring, LogSize: 7, LogStride: 5}, &control.SRQN{}, object.SrqCost + 128*object.EntryCost},
+		{control.OpCreateQP, control.OpDestroyQP, &control.QP{PDN: h.pd, SendCQN: c.num, RecvCQN: c.num, SQ: ring, DBRec: ring, NoReceive: 1}, &control.QPN{}, object.QPCost},
+		{control.OpCreateChannel, control.OpDestroyChannel, &control.Empty{}, &control.Channel{}, object.SocketCost},
 	} {
-		r.e.ledger.SetLimit(quota.Memory, 2*(start[quota.Memory]+x.cost), "a test")
+		r.e.Ledger.SetLimit(quota.Memory, 2*(start[quota.Memory]+x.cost), "a test")
 		h.call(x.make, x.req, x.ans)
 		require.Equal(t, start[quota.Memory]+x.cost, r.owed()[quota.Memory], "%v", x.make)
 		h.refused(control.CodeLimit, "bytes of memory of the device's process and asks for", x.make, x.req, nil)
@@ -48,19 +49,19 @@ func TestObjectsCostMemory(t *testing.T) {
 // The limit on memory is reached long before the 24-bit numbers run short. This is necessary
 // because a free number is found by trying.
 func TestNumbersDoNotRunShort(t *testing.T) {
-	for _, cost := range []int{keyCost, cqCost, srqCost, qpCost} {
-		require.LessOrEqual(t, quota.New(systemRoot).Limit(quota.Memory)/cost, 1<<24/8)
+	for _, cost := range []int{object.KeyCost, object.CQCost, object.SrqCost, object.QPCost} {
+		require.LessOrEqual(t, quota.New(object.SystemRoot).Limit(quota.Memory)/cost, 1<<24/8)
 	}
 }
 
 // Room for entries that are put back is allocated only when entries are put back.
 func TestSRQCostsLittleAtFirst(t *testing.T) {
 	s := newRig(t, Config{}).host("h").srq(control.SRQ{LogSize: 8})
-	require.Zero(t, cap(s.s.back))
+	require.Zero(t, cap(s.s.Back))
 	for i := range uint16(300) {
-		s.s.putBack(i)
+		s.s.PutBack(i)
 	}
-	require.Len(t, s.s.back, 256, "there are no more entries")
+	require.Len(t, s.s.Back, 256, "there are no more entries")
 }
 
 // The jobs of long transfers are freed with the queue pairs that had them.
@@ -75,12 +76,12 @@ func TestSpareJobsGo(t *testing.T) {
 	r.e.Step()
 	require.Equal(t, 8, underWay(r.e))
 	r.settle()
-	require.Len(t, r.e.scratch.spare, 8)
-	for n := range r.e.qps {
+	require.Len(t, r.e.Scratch.Spare, 8)
+	for n := range r.e.QPs {
 		h.call(control.OpDestroyQP, &control.QPN{QPN: n}, &control.Empty{})
-		require.LessOrEqual(t, len(r.e.scratch.spare), len(r.e.qps))
+		require.LessOrEqual(t, len(r.e.Scratch.Spare), len(r.e.QPs))
 	}
-	require.Empty(t, r.e.scratch.spare)
+	require.Empty(t, r.e.Scratch.Spare)
 }
 
 // A connection over a link costs what its messages and jobs take. A queue pair whose client's user may
@@ -93,23 +94,23 @@ func TestLinksCostMemory(t *testing.T) {
 	p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
 	start := r.owed()[quota.Memory]
 	p.up(q)
-	require.Equal(t, start+wireCost, r.owed()[quota.Memory])
+	require.Equal(t, start+object.WireCost, r.owed()[quota.Memory])
 
-	r.e.ledger.SetLimit(quota.Memory, 2*r.owed()[quota.Memory], "a test")
+	r.e.Ledger.SetLimit(quota.Memory, 2*r.owed()[quota.Memory], "a test")
 	q.modify(q.toInit())
 	q.overLink(p)
 	require.ErrorContains(t, q.tryModify(q.toRTR(p.num)), "bytes of memory of the device's process and asks for")
 	require.Equal(t, control.StateINIT, q.state())
-	require.Nil(t, q.q.wire)
-	r.e.ledger.SetLimit(quota.Memory, 1<<30, "a test")
+	require.Nil(t, q.q.Wire)
+	r.e.Ledger.SetLimit(quota.Memory, 1<<30, "a test")
 	q.modify(q.toRTR(p.num))
-	require.Equal(t, start+2*wireCost, r.owed()[quota.Memory])
+	require.Equal(t, start+2*object.WireCost, r.owed()[quota.Memory])
 
 	p.toState(control.StateERR)
-	require.Equal(t, start+2*wireCost, r.owed()[quota.Memory])
+	require.Equal(t, start+2*object.WireCost, r.owed()[quota.Memory])
 	p.toState(control.StateRST)
 	q.destroy()
-	require.Equal(t, start-qpCost, r.owed()[quota.Memory])
+	require.Equal(t, start-object.QPCost, r.owed()[quota.Memory])
 	require.NoError(t, a.c.Close())
 	require.NoError(t, b.c.Close())
 	require.Equal(t, quota.Charge{}, r.owed())

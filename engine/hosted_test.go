@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -14,8 +15,8 @@ import (
 
 // hosted makes a host's client a hosted client, with the options x.
 func (h *host) hosted(x nic.Hosted) *host {
-	h.d.nic().fillHosted(&x)
-	h.c.hosted = x
+	h.d.nic().FillHosted(&x)
+	h.c.Hosted = x
 	return h
 }
 
@@ -23,13 +24,13 @@ func (h *host) hosted(x nic.Hosted) *host {
 func TestRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.request(control.OpCreateChannel, nil, requestMemory{})
+	m, reply, err := a.c.Request(control.OpCreateChannel, nil, object.RequestMemory{})
 	require.NoError(t, err)
 	defer reply.Events.Close()
 	id := m.(*control.Channel).ID
 	one, two := a.cq(control.CQ{Channel: id, Handle: 1}), a.cq(control.CQ{Channel: id, Handle: 2})
 	for _, c := range []*poller{one, two, one, one, two} {
-		r.e.Do(func() { r.e.fire(r.e.cqs[c.num]) })
+		r.e.Do(func() { r.e.Fire(r.e.CQs[c.num]) })
 	}
 	read := func() (handle byte) {
 		var b [8]byte
@@ -50,7 +51,7 @@ func TestRetract(t *testing.T) {
 func TestForsaken(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.request(control.OpCreateChannel, nil, requestMemory{})
+	m, reply, err := a.c.Request(control.OpCreateChannel, nil, object.RequestMemory{})
 	require.NoError(t, err)
 	require.Empty(t, a.c.Forsaken())
 	id := m.(*control.Channel).ID
@@ -73,7 +74,7 @@ func TestPlainChannels(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 		p.post(ctrl(wqe.OpNop))
 		r.settle()
-		require.True(t, r.e.cqs[c.num].dead)
+		require.True(t, r.e.CQs[c.num].Dead)
 		_, told := event()
 		require.Equal(t, !plain, told)
 	}
@@ -88,7 +89,7 @@ func TestSameKeys(t *testing.T) {
 		var ans control.Key
 		a.call(control.OpReregMR, &control.ReregMR{Key: k.key, What: control.ReregAccess, Access: control.AccessAll &^ control.AccessZeroBased}, &ans)
 		require.Equal(t, same, ans.Key == k.key)
-		require.Equal(t, ans.Key, r.e.keys.find(ans.Key).key)
+		require.Equal(t, ans.Key, r.e.Keys.Find(ans.Key).Key)
 	}
 }
 
@@ -96,34 +97,34 @@ func TestSameKeys(t *testing.T) {
 // charged to its user.
 func TestHostedClient(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.d.nic().attachHosted("x", 7, nic.Hosted{UARPages: 9, GID: [16]byte{1}})
+	c, err := r.d.nic().NewHosted("x", 7, nic.Hosted{UARPages: 9, GID: [16]byte{1}})
 	require.NoError(t, err)
-	m, reply, err := c.request(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], requestMemory{})
+	m, reply, err := c.Request(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], object.RequestMemory{})
 	require.NoError(t, err)
 	require.Equal(t, uint32(9), m.(*control.Welcome).UARPages)
 	require.Equal(t, 9*4096, reply.UAR.Size())
 	require.NotNil(t, reply.UAR.File())
-	mem, err := r.d.nic().createMemory(7, "x", 4096, shm.Create)
+	mem, err := r.d.nic().NewMemory(7, "x", 4096, shm.Create)
 	require.NoError(t, err)
 	require.NoError(t, r.d.nic().Charge(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1}))
 	r.d.nic().Refund(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1})
 	require.NoError(t, reply.UAR.Seal())
 	require.NoError(t, mem.Seal())
-	other, err := r.d.nic().createMemory(7, "y", 4096, shm.Create)
+	other, err := r.d.nic().NewMemory(7, "y", 4096, shm.Create)
 	require.NoError(t, err)
 	require.NoError(t, mem.Seal())
 	require.NoError(t, other.Seal())
-	require.Equal(t, 4, r.e.ledger.Has(7)[quota.Descriptors])
+	require.Equal(t, 4, r.e.Ledger.Has(7)[quota.Descriptors])
 	for range 2 { // the second time there is nothing to close
 		c.ForgetPages()
-		r.d.nic().forgetMemory(7, other)
-		require.Equal(t, 1, r.e.ledger.Has(7)[quota.Descriptors])
+		r.d.nic().CloseMemory(7, other)
+		require.Equal(t, 1, r.e.Ledger.Has(7)[quota.Descriptors])
 	}
 	require.Nil(t, other.File())
-	r.d.nic().releaseMemory(7, other)
-	r.d.nic().releaseMemory(7, mem)
+	r.d.nic().FreeMemory(7, other)
+	r.d.nic().FreeMemory(7, mem)
 	require.NoError(t, c.Close())
-	require.Zero(t, r.e.ledger.Users(), "all of it has come back")
+	require.Zero(t, r.e.Ledger.Users(), "all of it has come back")
 }
 
 // After the events of a CQ have been taken back, because its program destroys the CQ, no more
@@ -131,7 +132,7 @@ func TestHostedClient(t *testing.T) {
 func TestNothingIsSentAfterRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.request(control.OpCreateChannel, nil, requestMemory{})
+	m, reply, err := a.c.Request(control.OpCreateChannel, nil, object.RequestMemory{})
 	require.NoError(t, err)
 	defer reply.Events.Close()
 	c := a.cq(control.CQ{Channel: m.(*control.Channel).ID, Handle: 5})
@@ -142,15 +143,15 @@ func TestNothingIsSentAfterRetract(t *testing.T) {
 	c.arm(0, false)
 	require.Zero(t, a.c.Retract(c.num, reply.Events))
 	r.settle()
-	require.Zero(t, r.e.cqs[c.num].sent)
+	require.Zero(t, r.e.CQs[c.num].Sent)
 }
 
 // Aside does not wait for a function that a user's program keeps from returning.
 func TestAsideWaitsForNobody(t *testing.T) {
 	r := newRig(t, Config{})
 	hold, ended := make(chan struct{}), make(chan struct{})
-	require.False(t, r.e.aside(7, func() { defer close(ended); <-hold }))
-	require.True(t, r.e.aside(8, func() {}), "another user")
+	require.False(t, r.e.Aside(7, func() { defer close(ended); <-hold }))
+	require.True(t, r.e.Aside(8, func() {}), "another user")
 	close(hold)
 	<-ended
 }

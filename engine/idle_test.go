@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/control"
@@ -30,9 +32,9 @@ func (h *host) wakes() (rouse func()) {
 	h.call(control.OpHello, hello, &w)
 	require.Equal(h, control.FeatureWake, w.Features)
 	payload := control.Append(nil, control.OpWake, 0, 1, &control.Wake{Wakes: 1})[control.HeaderSize:]
-	_, reply, err := h.c.request(control.OpWake, payload, requestMemory{})
+	_, reply, err := h.c.Request(control.OpWake, payload, object.RequestMemory{})
 	require.NoError(h, err)
-	asleep := shm.Word64At(h.c.status.Bytes(), control.StatusAsleep)
+	asleep := shm.Word64At(h.c.Status.Bytes(), control.StatusAsleep)
 	return func() {
 		if asleep.Observe() != 0 {
 			require.NoError(h, sleep.Signal(reply.Wake))
@@ -40,15 +42,15 @@ func (h *host) wakes() (rouse func()) {
 	}
 }
 
-func (h *host) asleep() bool { return h.c.page.asleep.Observe() != 0 }
+func (h *host) asleep() bool { return h.c.Page.Asleep.Observe() != 0 }
 
 // slept returns the number of the device's sleep, once the visit to all queues that precedes it is over.
 // Otherwise it returns 0.
 func (h *host) slept() uint64 {
-	sleep := h.c.page.asleep.Observe()
-	h.e.mail.mu.Lock()
-	defer h.e.mail.mu.Unlock()
-	if !h.e.mail.callersRun {
+	sleep := h.c.Page.Asleep.Observe()
+	h.e.Mail.Mu.Lock()
+	defer h.e.Mail.Mu.Unlock()
+	if !h.e.Mail.CallersRun {
 		return 0
 	}
 	return sleep
@@ -61,11 +63,11 @@ const never = time.Hour
 // device missed a wakeup, it would never find the work.
 func TestNoWakeUpIsMissed(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
 	rouse := p.h.wakes()
-	for c := range r.e.clients {
-		if c != p.h.c.client {
-			c.wake.always = true // the other client posts nothing
+	for c := range r.e.Clients {
+		if c != p.h.c.Client {
+			c.Wake.Always = true // the other client posts nothing
 		}
 	}
 	r.start()
@@ -75,7 +77,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 		rouse()
 		require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
-		pause := time.Now().Add(yieldTime - 100*time.Microsecond + rand.N(200*time.Microsecond))
+		pause := time.Now().Add(loop.YieldTime - 100*time.Microsecond + rand.N(200*time.Microsecond))
 		for time.Now().Before(pause) {
 			runtime.Gosched()
 		}
@@ -94,7 +96,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 // Control requests, receives and the end of the engine also end a sleep.
 func TestWhatElseEndsASleep(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
 	rouse := p.h.wakes()
 	q.h.wakes()
 	stop := r.start()
@@ -119,12 +121,12 @@ func TestWhatElseEndsASleep(t *testing.T) {
 // A timer that runs out ends a sleep without a wakeup.
 func TestTimersRunOutDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
 	a, b := r.host("a"), r.host("b")
 	a.wakes()
 	b.wakes()
 	p, _ := pair(a, b)
-	p.q.attr.RNRRetry = 1
+	p.q.Attr.RNRRetry = 1
 	r.start()
 	r.until("asleep", a.asleep)
 	p.post(ctrl(wqe.OpSend)) // finds no receive
@@ -136,7 +138,7 @@ func TestTimersRunOutDuringSleep(t *testing.T) {
 // While a client with queues does not wake the device, the device takes only naps.
 func TestWhoDoesNotWakeIsFound(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
 	p.h.wakes()
 	r.start()
 	r.until("asleep", p.h.asleep)
@@ -167,17 +169,17 @@ func TestWakeIsRefused(t *testing.T) {
 func TestBellsGoWithTheirClients(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
-	before := r.e.ledger.Taken()[quota.Descriptors]
+	before := r.e.Ledger.Taken()[quota.Descriptors]
 	h.wakes()
-	require.Equal(t, before+1, r.e.ledger.Taken()[quota.Descriptors])
-	wakeFD := h.c.wake.fd
+	require.Equal(t, before+1, r.e.Ledger.Taken()[quota.Descriptors])
+	wakeFD := h.c.Wake.FD
 	for range 2 { // the client's eventfd works in the second Run too
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, r.d.Run(ctx, cancel))
 	}
 	require.NoError(t, h.c.Close())
 	require.Error(t, wakeFD.Close(), "closed already")
-	require.Equal(t, before-clientCharge[quota.Descriptors], r.e.ledger.Taken()[quota.Descriptors])
+	require.Equal(t, before-object.ClientCharge[quota.Descriptors], r.e.Ledger.Taken()[quota.Descriptors])
 }
 
 // If there is only one P, the device leaves it to other goroutines while it sleeps.

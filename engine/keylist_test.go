@@ -245,7 +245,7 @@ func TestListGoesInTheMiddle(t *testing.T) {
 				for range 5 {
 					s.e.Step()
 				}
-				require.NotNil(t, s.p.q.job)
+				require.NotNil(t, s.p.q.Job)
 				switch what {
 				case "the list":
 					h.h.dereg(m)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -47,7 +48,7 @@ func busyClient(r *rig, other *host) (h *host, more func(i int)) {
 		os.post(2)
 		for _, e := range ends {
 			for side, p := range e {
-				if p.q.attr.State != control.StateRTS || p.sent-uint16(p.q.sq.done) > 4 {
+				if p.q.Attr.State != control.StateRTS || p.sent-uint16(p.q.SQ.Done) > 4 {
 					continue
 				}
 				k, peer := src, e[1-side]
@@ -55,13 +56,13 @@ func busyClient(r *rig, other *host) (h *host, more func(i int)) {
 					k = dst
 				}
 				switch seg := k.data(i%100, 1500+i%400); {
-				case p.q.transport == control.QPTypeUD:
+				case p.q.Transport == control.QPTypeUD:
 					p.post(ctrl(wqe.OpSend), peer.to(), seg)
 				case i%3 == 0:
 					p.post(ctrl(wqe.OpSend), seg)
-				case side == 1 && p.q.transport == control.QPTypeRC && i%3 == 1:
+				case side == 1 && p.q.Transport == control.QPTypeRC && i%3 == 1:
 					p.post(ctrl(wqe.OpRDMARead), wqe.Raddr{RKey: m}, k.data(0, 2000))
-				case side == 1 && p.q.transport == control.QPTypeRC:
+				case side == 1 && p.q.Transport == control.QPTypeRC:
 					p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: w, Addr: src.addr}, k.data(0, 2000))
 				default:
 					p.post(ctrl(wqe.OpRDMAWrite), map[bool]*key{true: dst, false: src}[side == 0].raddr(0), seg)
@@ -91,7 +92,7 @@ func TestDeathAtAnyPoint(t *testing.T) {
 		r.settle()
 		r.same(was, h.mem.Bytes()[:h.used], "memory of a client that is gone")
 		for _, q := range stalledQueues(r.e) {
-			require.NotEqual(t, behindCQ, q.stall.kind)
+			require.NotEqual(t, object.BehindCQ, q.Stall.Kind)
 		}
 		r.expire()
 		require.Zero(t, underWay(r.e))
@@ -100,25 +101,25 @@ func TestDeathAtAnyPoint(t *testing.T) {
 		by.good()
 		// The objects that the other client made for it go too. Then the counts are as at
 		// the start.
-		for n := range other.c.qps {
-			if n != by.num && n != by.q.attr.DestQPN {
+		for n := range other.c.QPs {
+			if n != by.num && n != by.q.Attr.DestQPN {
 				other.call(control.OpDestroyQP, &control.QPN{QPN: n}, &control.Empty{})
 			}
 		}
-		for n, s := range other.c.srqs {
-			require.Zero(t, s.users)
+		for n, s := range other.c.SRQs {
+			require.Zero(t, s.Users)
 			other.call(control.OpDestroySRQ, &control.SRQN{SRQN: n}, &control.Empty{})
 		}
-		for n, c := range other.c.cqs {
-			if c.users == 0 {
+		for n, c := range other.c.CQs {
+			if c.Users == 0 {
 				other.call(control.OpDestroyCQ, &control.CQN{CQN: n}, &control.Empty{})
 			}
 		}
-		for _, k := range other.c.mrs {
-			other.dereg(k.key)
+		for _, k := range other.c.MRs {
+			other.dereg(k.Key)
 		}
 		require.Equal(t, before, other.population(), "died after %d steps", point)
-		require.LessOrEqual(t, len(r.e.scratch.spare), 16)
+		require.LessOrEqual(t, len(r.e.Scratch.Spare), 16)
 		other.used = mark
 	}
 }
@@ -135,7 +136,7 @@ func TestReregistration(t *testing.T) {
 	far := h.full(1024, 3)
 	s.p.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), s.local.data(0, 256))
 	s.e.Step()
-	require.NotNil(t, s.p.q.job)
+	require.NotNil(t, s.p.q.Job)
 	k := rereg(control.ReregMR{Key: far.key, What: control.ReregAccess, Access: control.AccessRemoteRead})
 	require.Equal(t, far.key>>8, k>>8)
 	require.NotEqual(t, far.key, k)
@@ -161,7 +162,7 @@ func TestReregistration(t *testing.T) {
 	s.write(unharmed, wqe.Raddr{Addr: 0, RKey: k})
 	h.call(control.OpDeallocPD, &control.PD{PDN: pd}, &control.Empty{})
 
-	before := *s.e.keys.find(k)
+	before := *s.e.Keys.Find(k)
 	for text, m := range map[string]control.ReregMR{
 		"change of 0x0": {}, "change of 0x8": {What: 8}, "PD": {What: control.ReregPD, PDN: 1 << 20},
 		"access 0x40": {What: control.ReregAccess, Access: 0x40}, "local write": {What: control.ReregAccess, Access: control.AccessRemoteWrite},
@@ -170,7 +171,7 @@ func TestReregistration(t *testing.T) {
 		m.Key = k
 		err := h.try(control.OpReregMR, &m, &control.Key{}, nil)
 		require.ErrorContains(t, err, text)
-		require.Equal(t, before, *s.e.keys.find(k), text)
+		require.Equal(t, before, *s.e.Keys.Find(k), text)
 	}
 	h.refused(control.CodeInvalid, "not of registered memory", control.OpReregMR, &control.ReregMR{Key: h.window(1), What: control.ReregPD}, nil)
 	h.refused(control.CodeNotFound, "", control.OpReregMR, &control.ReregMR{Key: k ^ 1, What: control.ReregPD}, nil)
@@ -203,7 +204,7 @@ func TestKeyLimit(t *testing.T) {
 // transport the sender's message succeeds, and the sender continues.
 func TestReceiverMemoryGoesAway(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeUC, control.QPTypeUD} {
-		t.Run(fmt.Sprint(transports[transport].name), func(t *testing.T) {
+		t.Run(fmt.Sprint(object.Transports[transport].Name), func(t *testing.T) {
 			r := newRig(t, Config{})
 			p, q := pairOf(transport, r.host("a"), r.host("b"))
 			s, u := pairOf(transport, p.h, r.host("c"))

@@ -121,7 +121,7 @@ func TestWait(t *testing.T) {
 	// The passing of time does not end a WAIT.
 	s.p.post(ctrl(wqe.OpWait), wait(s.idle1.scq, 4))
 	s.settle()
-	s.p.q.stall.deadline = 0
+	s.p.q.Stall.Deadline = 0
 	s.settle()
 	s.p.scq.none()
 	s.p.toState(control.StateERR)
@@ -133,13 +133,13 @@ func TestWait(t *testing.T) {
 // The producer index of a CQ wraps at 2^32.
 func TestWaitWraps(t *testing.T) {
 	s := newScene(t, Config{})
-	c := s.p.h.e.cqs[s.idle1.scq.num]
-	c.next, c.seen = 1<<32-1, 1<<32-1
+	c := s.p.h.e.CQs[s.idle1.scq.num]
+	c.Next, c.Seen = 1<<32-1, 1<<32-1
 	s.p.post(ctrl(wqe.OpWait), wait(s.idle1.scq, 1))
 	s.settle()
 	s.p.scq.none()
 	s.idle1.post(silent(wqe.OpNop))
-	c.next += 2
+	c.Next += 2
 	s.settle()
 	s.p.good()
 }

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -14,15 +17,15 @@ import (
 )
 
 // leftIn returns how much of c is left to look at in this pass.
-func leftIn(sh *threadLoop, c *client) int {
-	if p := &c.pass; p.number == sh.pass.number {
-		return p.queues + p.stalled + p.arms
+func leftIn(sh *loop.Loop, c *object.Client) int {
+	if p := &c.Pass; p.Number == sh.Pass.Number {
+		return p.Queues + p.Stalled + p.Arms
 	}
-	return len(c.sched.watches) + len(c.sched.stalled) + len(c.arms.cqs)
+	return len(c.Sched.Watches) + len(c.Sched.Stalled) + len(c.Arms.CQs)
 }
 
-func leftOfAll(sh *threadLoop) (n int) {
-	for c := range sh.clients {
+func leftOfAll(sh *loop.Loop) (n int) {
+	for c := range sh.Clients {
 		n += leftIn(sh, c)
 	}
 	return n
@@ -42,30 +45,30 @@ func TestLookIsBounded(t *testing.T) {
 	p := h.qp(control.QP{NoReceive: 1}, c, c)
 	p.up(p)
 	r.settle()
-	for _, polls := range []int{soonPolls, lookPolls} {
-		r.e.beginPass()
+	for _, polls := range []int{loop.SoonPolls, loop.LookPolls} {
+		r.e.BeginPass()
 		all := leftOfAll(r.e)
 		require.Greater(t, all, hoarders*n)
 		fair, looks := 0, 0
 		for before := all; ; looks++ {
-			f := r.e.look(polls, false)
-			require.Zero(t, f.done)
+			f := r.e.Look(polls, false)
+			require.Zero(t, f.Done)
 			left := leftOfAll(r.e)
 			require.LessOrEqual(t, before-left, polls)
 			require.Less(t, left, before, "each look continues the pass, however long it takes")
-			if before = left; leftIn(r.e, h.c.client) > 0 {
+			if before = left; leftIn(r.e, h.c.Client) > 0 {
 				fair = looks + 1
 			}
-			if f.ended {
+			if f.Ended {
 				require.Zero(t, left)
 				break
 			}
 			require.Positive(t, left)
 		}
 		// A look that other programs interrupt ends early, but not before one client has had its turn.
-		turn := max(lookTurn, n/turnShare)
+		turn := max(loop.LookTurn, n/object.TurnShare)
 		require.LessOrEqual(t, fair, hoarders+1, "each of the others has one turn before, of %d", turn)
-		require.LessOrEqual(t, looks, all/lookTurn+hoarders+1)
+		require.LessOrEqual(t, looks, all/loop.LookTurn+hoarders+1)
 	}
 }
 
@@ -89,12 +92,12 @@ func TestRetriesAreFair(t *testing.T) {
 	p, q := pair(a, a)
 	for range 4 {
 		p.post(ctrl(wqe.OpSend))
-		r.stepsUntil(200, func() bool { return len(a.c.sched.stalled) == 1 })
+		r.stepsUntil(200, func() bool { return len(a.c.Sched.Stalled) == 1 })
 		q.recv()
-		turn := turnOf(n, 1)
-		steps := r.stepsUntil(3*turn/retriesPerStep+8, func() bool { return len(a.c.sched.stalled) == 0 })
+		turn := object.TurnOf(n, 1)
+		steps := r.stepsUntil(3*turn/execution.RetriesPerStep+8, func() bool { return len(a.c.Sched.Stalled) == 0 })
 		t.Logf("%d steps", steps)
-		r.stepsUntil(200, func() bool { return p.q.sq.done == uint64(p.sent) })
+		r.stepsUntil(200, func() bool { return p.q.SQ.Done == uint64(p.sent) })
 		require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)
 		q.rcq.one()
 	}
@@ -111,7 +114,7 @@ func TestPatrolIsFair(t *testing.T) {
 	r.cold()
 	for range 10 {
 		p.post(ctrl(wqe.OpNop))
-		r.stepsUntil(hoarders*max(n/turnShare, patrolPolls)/patrolPolls+3, func() bool { return p.q.sq.done == uint64(p.sent) })
+		r.stepsUntil(hoarders*max(n/object.TurnShare, loop.PatrolPolls)/loop.PatrolPolls+3, func() bool { return p.q.SQ.Done == uint64(p.sent) })
 		p.scq.one()
 		r.cold()
 	}
@@ -135,10 +138,10 @@ func TestPassSurvivesRemoval(t *testing.T) {
 		armed = append(armed, c)
 	}
 	r.cold()
-	r.e.beginPass()
-	f := r.e.look(60, false)
-	require.Zero(t, f.done)
-	require.False(t, f.ended)
+	r.e.BeginPass()
+	f := r.e.Look(60, false)
+	require.Zero(t, f.Done)
+	require.False(t, f.Ended)
 	require.NoError(t, hosts[3].c.Close())
 	late := r.host("late")
 	for i, p := range ends[:60] {
@@ -154,38 +157,38 @@ func TestPassSurvivesRemoval(t *testing.T) {
 	for _, c := range armed[:3] {
 		c.arm(1, false)
 	}
-	require.Contains(t, r.e.clients, late.c.client)
+	require.Contains(t, r.e.Clients, late.c.Client)
 	// The pass may have looked at a queue before its work was announced. The next pass finds it.
 	for passes, looks := 0, 0; passes < 2; looks++ {
 		require.Less(t, looks, 1000)
-		if f := r.e.look(60, false); f.ended {
+		if f := r.e.Look(60, false); f.Ended {
 			passes++
 		}
 	}
 	for i, p := range ends[:120] {
 		if i%3 != 0 || i >= 60 {
-			require.EqualValues(t, 1, p.q.sq.done, "%d", i)
+			require.EqualValues(t, 1, p.q.SQ.Done, "%d", i)
 		}
 	}
 	for _, c := range armed[:3] {
-		require.EqualValues(t, 1<<28, hostCQ(c).armSeen)
+		require.EqualValues(t, 1<<28, hostCQ(c).ArmSeen)
 	}
 }
 
-func hostCQ(c *poller) *cq { return c.h.c.cqs[c.num] }
+func hostCQ(c *poller) *object.CQ { return c.h.c.CQs[c.num] }
 
 // How long a nap is depends neither on the number of queues nor on how long the last look took.
 func TestNapsAreBounded(t *testing.T) {
 	r := newRig(t, Config{})
-	i := newIdler(r.d.loops[0], false)
+	i := loop.NewIdler(r.d.runner.Loops[0], false)
 	none, second := ^uint64(0), clock.Cycles(time.Second)
-	require.Equal(t, napTime, i.sleepFor(false, false, 0, none))
-	require.LessOrEqual(t, i.sleepFor(false, true, second-1, none), time.Millisecond)
-	require.Equal(t, lateNap, i.sleepFor(false, false, 2*second, none))
-	require.LessOrEqual(t, i.sleepFor(true, false, second-1, none), time.Millisecond)
-	require.Equal(t, sleepTime, i.sleepFor(true, true, 0, none))
-	require.LessOrEqual(t, i.sleepFor(true, true, 0, clock.Cycles(time.Microsecond)), 2*time.Microsecond)
-	require.Zero(t, i.sleepFor(true, true, 2*second, 0))
+	require.Equal(t, loop.NapTime, i.SleepFor(false, false, 0, none))
+	require.LessOrEqual(t, i.SleepFor(false, true, second-1, none), time.Millisecond)
+	require.Equal(t, loop.LateNap, i.SleepFor(false, false, 2*second, none))
+	require.LessOrEqual(t, i.SleepFor(true, false, second-1, none), time.Millisecond)
+	require.Equal(t, loop.SleepTime, i.SleepFor(true, true, 0, none))
+	require.LessOrEqual(t, i.SleepFor(true, true, 0, clock.Cycles(time.Microsecond)), 2*time.Microsecond)
+	require.Zero(t, i.SleepFor(true, true, 2*second, 0))
 }
 
 // Looks and polls for arms allocate nothing, also if queues stall and events are sent.
@@ -206,12 +209,12 @@ func TestLookAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		sn++
 		for _, c := range list {
-			a.c.cqs[c.num].told = 0 // so that there is news for the arm
+			a.c.CQs[c.num].Told = 0 // so that there is news for the arm
 			c.armBoth(sn)
 		}
 		for range 40 {
 			r.e.Step()
-			r.e.look(soonPolls, false)
+			r.e.Look(loop.SoonPolls, false)
 		}
 	}))
 	n := 0
@@ -247,18 +250,18 @@ func TestLooksThatFault(t *testing.T) {
 	r.cold()
 	shrink(0)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	r.e.beginPass()
+	r.e.BeginPass()
 	for _, p := range sound {
 		p.post(ctrl(wqe.OpNop))
 	}
 	busy, looks := 0, 0
 	for passes := 0; passes < 2; looks++ {
 		require.Less(t, looks, 20*n, "the passes end")
-		f := r.e.look(soonPolls, false)
-		if f.done > 0 {
+		f := r.e.Look(loop.SoonPolls, false)
+		if f.Done > 0 {
 			busy++
 		}
-		if f.ended {
+		if f.Ended {
 			passes++
 		}
 	}
@@ -266,19 +269,19 @@ func TestLooksThatFault(t *testing.T) {
 	// A queue pair faults in RTS and again when it is flushed, a CQ once. Work is found once and executed once.
 	require.LessOrEqual(t, busy, 5*n)
 	for quiet := 0; quiet < 2; { // and then never again
-		f := r.e.look(soonPolls, false)
-		require.Zero(t, f.done)
-		if f.ended {
+		f := r.e.Look(loop.SoonPolls, false)
+		require.Zero(t, f.Done)
+		if f.Ended {
 			quiet++
 		}
 	}
 	for i, p := range sound {
-		require.EqualValues(t, 1, p.q.sq.done, "queue %d of the other client", i)
+		require.EqualValues(t, 1, p.q.SQ.Done, "queue %d of the other client", i)
 		require.Equal(t, control.StateRTS, p.state())
 	}
 	for _, p := range faulty {
 		require.NotEqual(t, control.StateRTS, p.state())
 	}
-	i := newIdler(r.d.loops[0], false)
-	require.Equal(t, napTime, i.sleepFor(false, false, 0, ^uint64(0)))
+	i := loop.NewIdler(r.d.runner.Loops[0], false)
+	require.Equal(t, loop.NapTime, i.SleepFor(false, false, 0, ^uint64(0)))
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/request"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -13,66 +15,66 @@ import (
 // The thread does not sleep while there are requests.
 func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	e := newRig(t, Config{}).e
-	m := &e.mail
+	m := &e.Mail
 	ran, woken := 0, 0
-	m.open(func() { woken++ })
-	require.True(t, m.allowCallers(false))
+	m.Open(func() { woken++ })
+	require.True(t, m.AllowCallers(false))
 	e.Do(func() { ran++ })
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, woken)
-	require.Equal(t, uint64(1), e.served, "who sleeps must look anew")
-	e.doWith(noWork, func() { ran++ })
+	require.Equal(t, uint64(1), e.Served, "who sleeps must look anew")
+	e.DoWith(object.NoWork, func() { ran++ })
 	require.Equal(t, 1, woken, "there is nothing to look for")
-	e.doWith(changesWork, func() { ran++ })
+	e.DoWith(object.ChangesWork, func() { ran++ })
 	require.Equal(t, 2, woken)
-	m.stopCallers()
-	require.True(t, m.allowCallers(true))
-	e.doWith(changesWork, func() { ran++ })
+	m.StopCallers()
+	require.True(t, m.AllowCallers(true))
+	e.DoWith(object.ChangesWork, func() { ran++ })
 	require.Equal(t, 2, woken, "a nap is short")
 	e.Do(func() { ran++ })
 	require.Equal(t, 3, woken)
 	require.Equal(t, 5, ran)
 	ran = 1
-	m.stopCallers()
+	m.StopCallers()
 
-	l := &mail{f: func() { ran++ }, done: make(chan struct{})}
-	m.queue = append(m.queue, l)
-	m.waiting.Store(true)
-	require.False(t, m.allowCallers(false), "there is a request")
-	m.serve()
-	l.wait()
+	l := &object.Mail{F: func() { ran++ }, Done: make(chan struct{})}
+	m.Queue = append(m.Queue, l)
+	m.Waiting.Store(true)
+	require.False(t, m.AllowCallers(false), "there is a request")
+	m.Serve()
+	l.Wait()
 	require.Equal(t, 2, ran)
-	require.True(t, m.allowCallers(false))
-	m.shut()
+	require.True(t, m.AllowCallers(false))
+	m.Shut()
 }
 
 // A client that leaves while the device sleeps takes its status page with it, so the device
 // must not write to that page when it wakes.
 func TestClientLeavesDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.hooks.sleepBound = never
+	r.e.Hooks.SleepBound = never
 	stays := r.host("stays")
 	stays.wakes()
-	var leaving []*caller
+	var leaving []*request.Client
 	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)})
 	for range 20 {
-		c, err := r.d.nic().attach("leaves", 0, nic.Hosted{}, shm.Create, shm.CreateSealed)
+		c, err := r.d.nic().NewClient("leaves", 0, nic.Hosted{}, shm.Create, shm.CreateSealed)
 		require.NoError(t, err)
-		_, _, err = c.request(control.OpHello, hello[control.HeaderSize:], requestMemory{})
+		_, _, err = c.Request(control.OpHello, hello[control.HeaderSize:], object.RequestMemory{})
 		require.NoError(t, err)
 		leaving = append(leaving, c)
 	}
 	r.start()
 	before := uint64(0)
 	resting := func() bool { // not if it naps, or has been woken a second time
-		r.e.mail.mu.Lock()
-		defer r.e.mail.mu.Unlock()
-		before = stays.c.page.asleep.Observe()
-		return r.e.mail.callersRun && before != 0
+		r.e.Mail.Mu.Lock()
+		defer r.e.Mail.Mu.Unlock()
+		before = stays.c.Page.Asleep.Observe()
+		return r.e.Mail.CallersRun && before != 0
 	}
 	for _, c := range leaving {
 		r.until("asleep", resting)
 		require.NoError(t, c.Close())
-		r.until("asleep anew", func() bool { return stays.c.page.asleep.Observe() > before })
+		r.until("asleep anew", func() bool { return stays.c.Page.Asleep.Observe() > before })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -23,7 +24,7 @@ func TestUnknownOpcodes(t *testing.T) {
 		control.QPTypeUC: connected,
 		control.QPTypeUD: anywhere,
 	} {
-		t.Run(transports[transport].name, func(t *testing.T) {
+		t.Run(object.Transports[transport].Name, func(t *testing.T) {
 			c, said := logged()
 			r := newRig(t, c)
 			a, b := r.host("a"), r.host("b")
@@ -41,7 +42,7 @@ func TestUnknownOpcodes(t *testing.T) {
 				require.Equal(t, control.StateRTS, q.state())
 				p.reset(q)
 			}
-			require.Contains(t, said.String(), "is not executed by this device on "+transports[transport].name)
+			require.Contains(t, said.String(), "is not executed by this device on "+object.Transports[transport].Name)
 		})
 	}
 }
@@ -109,7 +110,7 @@ func TestNopOfAnySize(t *testing.T) {
 		w := c.one()
 		require.Equal(t, []any{cqe.StatusSuccess, index}, []any{w.Status, w.Counter})
 	}
-	require.Equal(t, uint64(p.sent), p.q.sq.done)
+	require.Equal(t, uint64(p.sent), p.q.SQ.Done)
 }
 
 // A message has at most wqe.MaxMessage bytes. One byte more is a local length error,

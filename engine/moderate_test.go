@@ -19,13 +19,13 @@ func TestModeration(t *testing.T) {
 	c := h.cq(control.CQ{LogSize: 4, Channel: id, Handle: 7})
 	p := h.qp(control.QP{NoReceive: 1}, c, c)
 	p.up(p)
-	q := h.c.cqs[c.num]
+	q := h.c.CQs[c.num]
 	armed := 0
 	arm := func() {
 		armed++
 		c.arm(uint32(armed), false)
-		r.e.observeArm(q)
-		require.True(t, q.armed)
+		r.e.ObserveArm(q)
+		require.True(t, q.Armed)
 	}
 	work := func(n int) {
 		for range n {
@@ -43,29 +43,29 @@ func TestModeration(t *testing.T) {
 	}
 	require.Error(t, h.c.Moderate(c.num+1, 4, 4000))
 	require.NoError(t, h.c.Moderate(c.num, 4, 4000))
-	require.Equal(t, clock.Cycles(4000*1000), q.moderation.period)
-	q.moderation.period = ^uint64(0) // so that only the count matters, however slow the machine is
+	require.Equal(t, clock.Cycles(4000*1000), q.Moderation.Period)
+	q.Moderation.Period = ^uint64(0) // so that only the count matters, however slow the machine is
 	arm()
 	work(3)
 	is(false, "3 completions")
-	require.Greater(t, q.heldUntil()-clock.Now(), uint64(1)<<62)
+	require.Greater(t, q.HeldUntil()-clock.Now(), uint64(1)<<62)
 	work(1)
 	is(true, "4 completions")
-	require.False(t, q.armed)
+	require.False(t, q.Armed)
 	work(5)
 	is(false, "not armed")
 	arm()
 	work(1)
-	require.Zero(t, r.e.observeHeld(q))
+	require.Zero(t, r.e.ObserveHeld(q))
 	is(false, "1 completion")
-	q.moderation.since, q.moderation.period = 1, 2
-	require.EqualValues(t, 3, q.heldUntil())
-	require.Equal(t, 1, r.e.observeHeld(q))
+	q.Moderation.Since, q.Moderation.Period = 1, 2
+	require.EqualValues(t, 3, q.HeldUntil())
+	require.Equal(t, 1, r.e.ObserveHeld(q))
 	is(true, "time has passed")
-	require.Equal(t, ^uint64(0), q.heldUntil(), "no event waits")
+	require.Equal(t, ^uint64(0), q.HeldUntil(), "no event waits")
 
 	require.NoError(t, h.c.Moderate(c.num, 4, 4000))
-	q.moderation.period = ^uint64(0)
+	q.Moderation.Period = ^uint64(0)
 	arm()
 	work(1)
 	is(false, "1 completion")
@@ -85,15 +85,15 @@ func TestSleepEndsForModeration(t *testing.T) {
 	p := h.qp(control.QP{NoReceive: 1}, c, c)
 	p.up(p)
 	require.NoError(t, h.c.Moderate(c.num, 100, 4095))
-	q := h.c.cqs[c.num]
-	q.moderation.period = clock.Cycles(time.Hour) // so that it has not passed yet, however slow the machine is
+	q := h.c.CQs[c.num]
+	q.Moderation.Period = clock.Cycles(time.Hour) // so that it has not passed yet, however slow the machine is
 	c.arm(1, false)
-	r.e.observeArm(q)
+	r.e.ObserveArm(q)
 	p.post(ctrl(wqe.OpNop))
 	r.settle()
 	_, next := visitEverything(r.e, true)
-	require.LessOrEqual(t, next, q.moderation.period)
-	q.moderation.period = 0
+	require.LessOrEqual(t, next, q.Moderation.Period)
+	q.Moderation.Period = 0
 	done, _ := visitEverything(r.e, true)
 	require.Equal(t, 1, done)
 	_, got := event()

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -18,14 +20,14 @@ func gid(text string) [16]byte { return netip.MustParseAddr(text).As16() }
 
 // toGroup is the address of a multicast group, with the GID of that index as the source.
 func toGroup(group string, index uint32) wqe.AV {
-	return wqe.AV{CompactAV: wqe.CompactAV{Key: wqe.UDKey(qkey), Ext: true, DQP: multicastQPN}, HopLimit: 1, GRH: index << avIndexAt, RGID: gid(group)}
+	return wqe.AV{CompactAV: wqe.CompactAV{Key: wqe.UDKey(qkey), Ext: true, DQP: execution.MulticastQPN}, HopLimit: 1, GRH: index << execution.AvIndexAt, RGID: gid(group)}
 }
 
 // listener returns a UD queue pair of a new client, with n receives of 256 bytes, and their
 // memory.
 func (r *rig) listener(n int) (*end, *key) {
 	r.Helper()
-	h := r.host(fmt.Sprintf("listener %d", len(r.e.qps)))
+	h := r.host(fmt.Sprintf("listener %d", len(r.e.QPs)))
 	c := h.cq(control.CQ{LogSize: 6})
 	p := h.qp(control.QP{Type: control.QPTypeUD, LogSQ: 6}, c, h.cq(control.CQ{LogSize: 6}))
 	p.up(p)
@@ -79,10 +81,10 @@ func TestMulticast(t *testing.T) {
 		}
 		require.Equal(t, want, have, "queue pair %d", i)
 		if want != nil {
-			r.same(src.mem[:200], boxes[i].mem[grhSize:][:200], "datagram")
+			r.same(src.mem[:200], boxes[i].mem[object.GRHSize:][:200], "datagram")
 		}
 	}
-	r.same(src.mem[200:300], boxes[3].mem[256+grhSize:][:100], "second datagram")
+	r.same(src.mem[200:300], boxes[3].mem[256+object.GRHSize:][:100], "second datagram")
 }
 
 // A member that overruns its CQ, or leaves in the middle, does not keep the datagram from others.
@@ -148,7 +150,7 @@ func TestMulticastAcrossShards(t *testing.T) {
 		for k, w := range p.rcq.all() {
 			want--
 			from := w.SrcQP
-			next[from] = append(next[from], boxes[i].mem[256*k+grhSize:][:64]...)
+			next[from] = append(next[from], boxes[i].mem[256*k+object.GRHSize:][:64]...)
 		}
 		require.Zero(t, want)
 		for _, s := range ends[:4] {
@@ -165,29 +167,29 @@ func TestMemberships(t *testing.T) {
 	a := r.host("a")
 	p, q := pairOf(control.QPTypeUD, a, a)
 	c, _ := pairOf(control.QPTypeRC, a, a)
-	require.ErrorIs(t, a.c.Join(c.num, gid(groupA), 0), errNotUD)
+	require.ErrorIs(t, a.c.Join(c.num, gid(groupA), 0), execution.ErrNotUD)
 	require.Error(t, a.c.Join(0xfffffe, gid(groupA), 0))
 	require.NoError(t, a.c.Leave(0xfffffe, gid(groupA)))
 	for i := range nic.MaxGroups {
 		require.NoError(t, a.c.Join(p.num, gid(fmt.Sprintf("ff0e::%x", i)), 0))
 	}
-	require.ErrorIs(t, a.c.Join(p.num, gid("ff0f::1"), 0), errManyGroups)
+	require.ErrorIs(t, a.c.Join(p.num, gid("ff0f::1"), 0), execution.ErrManyGroups)
 	require.NoError(t, a.c.Join(q.num, gid("ff0e::1"), 0))
-	r.e.Do(func() { require.Len(t, r.e.groups, nic.MaxGroups) })
-	r.e.Do(func() { a.c.removeQP(p.q); delete(a.c.qps, p.num) })
-	r.e.Do(func() { require.Len(t, r.e.groups, 1) })
+	r.e.Do(func() { require.Len(t, r.e.Groups, nic.MaxGroups) })
+	r.e.Do(func() { a.c.RemoveQP(p.q); delete(a.c.QPs, p.num) })
+	r.e.Do(func() { require.Len(t, r.e.Groups, 1) })
 	b := r.host("b")
 	for i := range nic.MaxMembers {
 		x := b.qp(control.QP{Type: control.QPTypeUD}, b.cq(control.CQ{LogSize: 2}), b.cq(control.CQ{LogSize: 2}))
 		err := b.c.Join(x.num, gid("ff0e::1"), 0)
 		if i == nic.MaxMembers-1 {
-			require.ErrorIs(t, err, errManyMembers)
+			require.ErrorIs(t, err, execution.ErrManyMembers)
 		} else {
 			require.NoError(t, err)
 		}
 	}
 	require.NoError(t, b.c.Close())
-	r.e.Do(func() { require.Len(t, r.e.groups[gid("ff0e::1")].members, 1) })
+	r.e.Do(func() { require.Len(t, r.e.Groups[gid("ff0e::1")].Members, 1) })
 	require.Error(t, b.c.Join(1, gid("ff0e::1"), 0))
 	require.Error(t, b.c.Leave(1, gid("ff0e::1")))
 }
@@ -198,10 +200,10 @@ func TestDatagramHeaders(t *testing.T) {
 	table := []nic.GID{{Addr: gid("fe80::1")}, {Addr: gid("fe80::1"), UDP: true}, {Addr: gid("::ffff:192.0.2.1")}, {Addr: gid("::ffff:192.0.2.1"), UDP: true}, {}}
 	be := binary.BigEndian
 	v6 := func(next byte, from, to string) []byte {
-		h := make([]byte, grhSize)
+		h := make([]byte, object.GRHSize)
 		be.PutUint32(h, 6<<28|0x5c<<20|0xabcde)
 		size := 8 + 20 + 4
-		if next == nextUDP {
+		if next == execution.NextUDP {
 			size += 8
 		}
 		be.PutUint16(h[4:], uint16(size))
@@ -229,15 +231,15 @@ func TestDatagramHeaders(t *testing.T) {
 		sl    uint8 // of the completion
 		want  []byte
 	}{
-		"v1":                      {index: 0, to: "fe80::2", grh: true, want: v6(nextIBA, "fe80::1", "fe80::2")},
-		"v2":                      {index: 1, to: "fe80::2", grh: true, sl: 9, want: v6(nextUDP, "fe80::1", "fe80::2")},
+		"v1":                      {index: 0, to: "fe80::2", grh: true, want: v6(execution.NextIBA, "fe80::1", "fe80::2")},
+		"v2":                      {index: 1, to: "fe80::2", grh: true, sl: 9, want: v6(execution.NextUDP, "fe80::1", "fe80::2")},
 		"IPv4":                    {index: 3, to: "::ffff:192.0.2.9", grh: true, sl: 10, want: v4},
-		"IPv4 of version 1":       {index: 2, to: "::ffff:192.0.2.9", grh: true, want: v6(nextIBA, "::ffff:192.0.2.1", "::ffff:192.0.2.9")},
-		"IPv4 to IPv6":            {index: 3, to: "2001:db8::9", grh: true, sl: 9, want: v6(nextUDP, "::ffff:192.0.2.1", "2001:db8::9")},
-		"an empty entry":          {index: 4, to: "fe80::2", grh: true, want: v6(nextIBA, "fe80::5", "fe80::2")},
-		"no such entry":           {index: 200, to: "fe80::2", grh: true, want: v6(nextIBA, "fe80::5", "fe80::2")},
-		"InfiniBand":              {lid: [2]uint16{1, 2}, rlid: 2, sl: 5, want: make([]byte, grhSize)},
-		"InfiniBand with a GRH":   {lid: [2]uint16{1, 2}, rlid: 2, to: "fe80::2", grh: true, sl: 5, want: v6(nextIBA, "fe80::1", "fe80::2")},
+		"IPv4 of version 1":       {index: 2, to: "::ffff:192.0.2.9", grh: true, want: v6(execution.NextIBA, "::ffff:192.0.2.1", "::ffff:192.0.2.9")},
+		"IPv4 to IPv6":            {index: 3, to: "2001:db8::9", grh: true, sl: 9, want: v6(execution.NextUDP, "::ffff:192.0.2.1", "2001:db8::9")},
+		"an empty entry":          {index: 4, to: "fe80::2", grh: true, want: v6(execution.NextIBA, "fe80::5", "fe80::2")},
+		"no such entry":           {index: 200, to: "fe80::2", grh: true, want: v6(execution.NextIBA, "fe80::5", "fe80::2")},
+		"InfiniBand":              {lid: [2]uint16{1, 2}, rlid: 2, sl: 5, want: make([]byte, object.GRHSize)},
+		"InfiniBand with a GRH":   {lid: [2]uint16{1, 2}, rlid: 2, to: "fe80::2", grh: true, sl: 5, want: v6(execution.NextIBA, "fe80::1", "fe80::2")},
 		"InfiniBand, another LID": {lid: [2]uint16{1, 2}, rlid: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,12 +250,12 @@ func TestDatagramHeaders(t *testing.T) {
 			box := b.full(100, 3)
 			q.recv(box.data(0, 100))
 			to := q.to()
-			to.RLID, to.GRH, to.RateSL = x.rlid, x.index<<avIndexAt|0xabcde, 0x35
+			to.RLID, to.GRH, to.RateSL = x.rlid, x.index<<execution.AvIndexAt|0xabcde, 0x35
 			if x.to != "" {
 				to.RGID = gid(x.to)
 			}
 			if x.lid[0] != 0 && x.grh {
-				to.GRH |= avGlobal
+				to.GRH |= execution.AVGlobal
 			}
 			p.post(ctrl(wqe.OpSend), to, a.full(8, 1).data(0, 8))
 			r.settle()
@@ -266,11 +268,11 @@ func TestDatagramHeaders(t *testing.T) {
 			require.Equal(t, uint32(48), w.ByteLen, "byte_cnt includes the 40 bytes in any case")
 			require.Equal(t, x.grh, w.Flags&cqe.WCGRH != 0)
 			require.Equal(t, x.sl, w.SL)
-			require.Equal(t, x.want, box.mem[:grhSize])
+			require.Equal(t, x.want, box.mem[:object.GRHSize])
 		})
 	}
 	a := newRig(t, Config{}).host("a")
-	require.ErrorIs(t, a.c.SetGIDs(make([]nic.GID, nic.MaxGIDs+1)), errManyGIDs)
+	require.ErrorIs(t, a.c.SetGIDs(make([]nic.GID, nic.MaxGIDs+1)), execution.ErrManyGIDs)
 	require.NoError(t, a.c.Close())
 	require.Error(t, a.c.SetGIDs(nil))
 }

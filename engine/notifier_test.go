@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -18,7 +19,7 @@ import (
 type crowd struct {
 	*host
 	id     uint32
-	out    *notifier
+	out    *object.Notifier
 	events *os.File
 	c      *poller
 	p      *end
@@ -29,9 +30,9 @@ func newCrowd(t *testing.T) *crowd {
 	w := &crowd{host: newRig(t, Config{}).host("crowd")}
 	f, ans := w.socketAnd(control.OpCreateChannel)
 	w.events, w.id = f, ans.(*control.Channel).ID
-	w.out = w.host.c.channels[w.id].out
-	require.True(t, w.out.kin)
-	w.out.kin, w.out.seen = false, 0
+	w.out = w.host.c.Channels[w.id].Out
+	require.True(t, w.out.Kin)
+	w.out.Kin, w.out.Seen = false, 0
 	w.c = w.cq(control.CQ{LogSize: 8, Channel: w.id, Handle: 0x77})
 	w.p = w.qp(control.QP{}, w.c, w.c)
 	w.p.up(w.p)
@@ -42,7 +43,7 @@ func newCrowd(t *testing.T) *crowd {
 func (w *crowd) complete() {
 	w.Helper()
 	w.c.arm(uint32(w.c.ci), false)
-	w.e.observeArm(w.e.cqs[w.c.num])
+	w.e.ObserveArm(w.e.CQs[w.c.num])
 	w.p.post(ctrl(wqe.OpNop))
 	w.settle()
 	w.c.one()
@@ -56,7 +57,7 @@ func (w *crowd) event() uint64 {
 	n, err := w.events.Read(b[:])
 	require.NoError(w, err)
 	require.Equal(w, 8, n)
-	return handleOf(b)
+	return object.HandleOf(b)
 }
 
 // watch has the channel watched by n watchers.
@@ -91,43 +92,43 @@ func TestWatchersDelayTheirClientOnly(t *testing.T) {
 		w.complete()
 		require.Equal(t, uint64(0x77), w.event())
 	}
-	w.until("the closer is ready", func() bool { return !w.out.queued.Load() })
-	q := w.e.cqs[w.c.num]
-	require.Zero(t, q.sent)
-	require.EqualValues(t, events, q.sentAside.Load())
+	w.until("the closer is ready", func() bool { return !w.out.Queued.Load() })
+	q := w.e.CQs[w.c.num]
+	require.Zero(t, q.Sent)
+	require.EqualValues(t, events, q.SentAside.Load())
 }
 
 // The device's thread sends while a quick send shows that few wait, and only then.
 func TestWhoSends(t *testing.T) {
 	w := newCrowd(t)
-	q := w.e.cqs[w.c.num]
+	q := w.e.CQs[w.c.num]
 	by := func(sent, aside uint32, why string) {
 		t.Helper()
 		w.complete()
 		w.event()
-		w.until("the closer is ready", func() bool { return !w.out.queued.Load() })
-		require.Equal(t, [2]uint32{sent, aside}, [2]uint32{q.sent, q.sentAside.Load()}, why)
+		w.until("the closer is ready", func() bool { return !w.out.Queued.Load() })
+		require.Equal(t, [2]uint32{sent, aside}, [2]uint32{q.Sent, q.SentAside.Load()}, why)
 	}
 	by(0, 1, "nothing is known")
 	hour := clock.Cycles(time.Hour)
-	w.out.shown.Store(clock.Now() + hour)
+	w.out.Shown.Store(clock.Now() + hour)
 	by(1, 1, "a closer's send was quick")
-	w.out.shown.Store(0)
-	w.out.seen = clock.Now() + hour
+	w.out.Shown.Store(0)
+	w.out.Seen = clock.Now() + hour
 	by(2, 1, "a send was quick")
-	w.out.shown.Store(0)
-	w.out.seen = clock.Now() - clock.Cycles(quickCounts)
+	w.out.Shown.Store(0)
+	w.out.Seen = clock.Now() - clock.Cycles(object.QuickCounts)
 	by(2, 2, "that was long ago")
-	w.out.shown.Store(clock.Now() + hour)
-	w.out.judge(clock.Now() - 2*clock.Cycles(quickSend))
+	w.out.Shown.Store(clock.Now() + hour)
+	w.out.Judge(clock.Now() - 2*clock.Cycles(object.QuickSend))
 	by(2, 3, "the last one was slow")
 
-	w.out.kin = true // who may stop the device is believed for longer
-	w.out.shown.Store(0)
-	w.out.seen = clock.Now() - hour
+	w.out.Kin = true // who may stop the device is believed for longer
+	w.out.Shown.Store(0)
+	w.out.Seen = clock.Now() - hour
 	by(3, 3, "it is one of the device's user")
-	w.d.hooks.sendsNow = false
-	w.out.judge(clock.Now() - 2*clock.Cycles(quickSend))
+	w.d.runner.Hooks.SendsNow = false
+	w.out.Judge(clock.Now() - 2*clock.Cycles(object.QuickSend))
 	by(3, 4, "the last one was slow, and counts here too")
 }
 
@@ -139,13 +140,13 @@ func TestWhoIsKin(t *testing.T) {
 		uid uint32
 		kin bool
 	}{{me, true}, {0, true}, {me + 1, false}} {
-		c, err := r.d.nic().attachHosted("c", row.uid, nic.Hosted{})
+		c, err := r.d.nic().NewHosted("c", row.uid, nic.Hosted{})
 		require.NoError(t, err)
-		n, yours, err := c.newNotifier()
+		n, yours, err := c.NewNotifier()
 		require.NoError(t, err)
-		require.Equal(t, row.kin, n.kin)
-		require.Equal(t, row.kin, n.quick(clock.Now()))
-		n.close()
+		require.Equal(t, row.kin, n.Kin)
+		require.Equal(t, row.kin, n.Quick(clock.Now()))
+		n.Close()
 		require.NoError(t, yours.Close())
 		require.NoError(t, c.Close())
 	}
@@ -155,49 +156,49 @@ func TestWhoIsKin(t *testing.T) {
 // is told. Events of a queue that is taken back do not arrive, and do not count.
 func TestEventsWaitForTheirSocket(t *testing.T) {
 	w := newCrowd(t)
-	q := w.e.cqs[w.c.num]
+	q := w.e.CQs[w.c.num]
 	other := w.cq(control.CQ{LogSize: 4, Channel: w.id, Handle: 0x78})
-	w.out.mu.Lock() // as a closer in the middle of a send
-	for range noticesQueued + 3 {
+	w.out.Mu.Lock() // as a closer in the middle of a send
+	for range object.NoticesQueued + 3 {
 		w.complete()
 	}
-	w.until("a closer waits", func() bool { return w.out.queued.Load() })
-	require.EqualValues(t, noticesQueued, w.host.c.count[control.CounterEvents])
-	require.EqualValues(t, 3, w.host.c.count[control.CounterExplained])
+	w.until("a closer waits", func() bool { return w.out.Queued.Load() })
+	require.EqualValues(t, object.NoticesQueued, w.host.c.Count[control.CounterEvents])
+	require.EqualValues(t, 3, w.host.c.Count[control.CounterExplained])
 
-	q.retracted.Store(true)
-	w.out.mu.Unlock()
-	w.until("the queue is empty", func() bool { return !w.out.queued.Load() })
-	require.Zero(t, q.sentAside.Load())
-	w.e.send(w.e.cqs[other.num], 0x78)
+	q.Retracted.Store(true)
+	w.out.Mu.Unlock()
+	w.until("the queue is empty", func() bool { return !w.out.Queued.Load() })
+	require.Zero(t, q.SentAside.Load())
+	w.e.Send(w.e.CQs[other.num], 0x78)
 	require.Equal(t, uint64(0x78), w.event(), "nothing before it")
 
 	reader, err := unix.Dup(int(w.events.Fd()))
 	require.NoError(t, err)
 	file := os.NewFile(uintptr(reader), "reader")
 	defer file.Close()
-	w.e.send(w.e.cqs[other.num], 0x78)
-	w.until("it is in the socket", func() bool { return w.e.cqs[other.num].sentAside.Load()+w.e.cqs[other.num].sent == 2 })
+	w.e.Send(w.e.CQs[other.num], 0x78)
+	w.until("it is in the socket", func() bool { return w.e.CQs[other.num].SentAside.Load()+w.e.CQs[other.num].Sent == 2 })
 	require.Equal(t, uint32(1), w.host.c.Retract(other.num, file), "one was read, and one taken back")
 	require.Equal(t, uint32(0), w.host.c.Retract(w.c.num, file))
 
 	// Losses that a closer found are told with the next event.
-	w.out.lost.Store(5)
-	before := w.host.c.count[control.CounterExplained]
-	w.e.send(w.e.cqs[other.num], 0x78)
-	require.Equal(t, before+1, w.host.c.count[control.CounterExplained])
-	require.Zero(t, w.out.lost.Load())
+	w.out.Lost.Store(5)
+	before := w.host.c.Count[control.CounterExplained]
+	w.e.Send(w.e.CQs[other.num], 0x78)
+	require.Equal(t, before+1, w.host.c.Count[control.CounterExplained])
+	require.Zero(t, w.out.Lost.Load())
 }
 
 // Without watchers, the device's thread sends without allocating.
 func TestSendingAllocatesNothing(t *testing.T) {
 	w := newCrowd(t)
-	q := w.e.cqs[w.c.num]
+	q := w.e.CQs[w.c.num]
 	var b [8]byte
-	w.out.kin, w.out.seen = true, 1
+	w.out.Kin, w.out.Seen = true, 1
 	fd := int(w.events.Fd())
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		w.e.send(q, 0x77)
+		w.e.Send(q, 0x77)
 		_, _ = unix.Read(fd, b[:])
 	}))
 }

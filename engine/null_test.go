@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,7 @@ func TestNullKey(t *testing.T) {
 	for name, cfg := range map[string]Config{"whole": {}, "slices": {Slice: 64}} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, cfg)
-			const n = nullBytes + 1000
+			const n = execution.NullBytes + 1000
 			near, far := s.p.h.full(n, 1), s.q.h.full(n, 2)
 			null := func(n uint32) wqe.Data { return wqe.Data{ByteCount: n, LKey: control.NullKey, Addr: 0x1234567890} }
 			was := append([]byte(nil), near.mem...)

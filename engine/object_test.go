@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -23,23 +24,23 @@ func (h *host) refused(code control.Code, text string, op control.Op, req contro
 func (h *host) population() map[string]int {
 	e, c := h.e, h.c
 	m := map[string]int{
-		"keys": e.keys.used, "qps": len(e.qps), "cqs": len(e.cqs), "running": len(e.running), "stalled": e.stalled,
-		"armable": e.arm.cqs, "clients": len(e.clients), "client regions": len(c.regions), "client pds": len(c.pds),
-		"client mrs": len(c.mrs), "client cqs": len(c.cqs), "client qps": len(c.qps), "client channels": len(c.channels),
-		"bytes": int(c.bytes), "srqs": len(e.srqs), "client srqs": len(c.srqs), "moving": underWay(e),
-		"engine xrcds": len(e.xrcds), "client xrcds": len(c.xrcds),
+		"keys": e.Keys.Used, "qps": len(e.QPs), "cqs": len(e.CQs), "running": len(e.Running), "stalled": e.Stalled,
+		"armable": e.Arm.CQs, "clients": len(e.Clients), "client regions": len(c.Regions), "client pds": len(c.PDs),
+		"client mrs": len(c.MRs), "client cqs": len(c.CQs), "client qps": len(c.QPs), "client channels": len(c.Channels),
+		"bytes": int(c.Bytes), "srqs": len(e.SRQs), "client srqs": len(c.SRQs), "moving": underWay(e),
+		"engine xrcds": len(e.XRCDs), "client xrcds": len(c.XRCDs),
 	}
-	for _, s := range c.srqs {
-		m["srq users"] += s.users
+	for _, s := range c.SRQs {
+		m["srq users"] += s.Users
 	}
-	for _, k := range c.mrs {
-		m["windows"] += k.windows
+	for _, k := range c.MRs {
+		m["windows"] += k.Windows
 	}
-	for _, r := range c.regions {
-		m["region users"] += r.users
+	for _, r := range c.Regions {
+		m["region users"] += r.Users
 	}
-	for _, p := range c.pds {
-		m["pd users"] += p.users
+	for _, p := range c.PDs {
+		m["pd users"] += p.Users
 	}
 	return m
 }
@@ -98,7 +99,7 @@ func TestRegionsAtOneAddress(t *testing.T) {
 	found := func(addr uint64) []byte {
 		t.Helper()
 		var b []byte
-		r.e.Do(func() { _, b, _ = h.c.at("test", addr, 4096) })
+		r.e.Do(func() { _, b, _ = h.c.At("test", addr, 4096) })
 		return b
 	}
 	require.Same(t, &mems[2].Bytes()[4096], &found(h.base + 8192)[0])
@@ -108,7 +109,7 @@ func TestRegionsAtOneAddress(t *testing.T) {
 	id := h.addRegion(h.base+4096, fourth)
 	var ans control.Key
 	h.call(control.OpReregMR, &control.ReregMR{Key: k, What: control.ReregAccess, Access: control.AccessRemoteRead}, &ans)
-	require.Same(t, &mems[2].Bytes()[4096], &r.e.keys.find(ans.Key).mem[0], "also when its rights change")
+	require.Same(t, &mems[2].Bytes()[4096], &r.e.Keys.Find(ans.Key).Mem[0], "also when its rights change")
 	h.call(control.OpDeregMR, &ans, &control.Empty{})
 	h.call(control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{})
 	require.Same(t, &h.mem.Bytes()[0], &found(h.base)[0], "nothing else is there")
@@ -277,16 +278,16 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 	mem, err := shm.Heap(4096)
 	require.NoError(t, err)
 	for op := control.OpHello; op <= control.OpOpenTarget; op++ {
-		var m requestMemory
+		var m object.RequestMemory
 		if op == control.OpCreateRegion {
-			m.region = mem
+			m.Region = mem
 		}
 		for n := range 100 {
 			payload := make([]byte, n)
 			if op == control.OpCreateRegion && n == 8 {
 				payload[7] = 0x80 // too much
 			}
-			_, reply, err := h.c.request(op, payload, m)
+			_, reply, err := h.c.Request(op, payload, m)
 			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpOpenXRCD) {
 				if reply.Events != nil {
 					_ = reply.Events.Close()
@@ -345,28 +346,28 @@ func TestCloseLeavesNothing(t *testing.T) {
 	require.NoError(t, h.c.Close())
 	require.Equal(t, before, other.population())
 	r.settle()
-	require.ErrorIs(t, h.try(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil), errClosed)
+	require.ErrorIs(t, h.try(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil), object.ErrClosed)
 }
 
 // Keys are not consecutive and never the terminator. Only the whole key matches.
 func TestKeys(t *testing.T) {
-	table := newKeyTable(rand.Reader)
+	table := object.NewKeyTable(rand.Reader)
 	seen := make(map[uint32]bool)
 	near, last := 0, uint32(0)
 	for range 5000 {
-		m := new(mkey)
-		table.add(m)
-		if index := m.key >> 8; index < 2 || index == 0xffffff || seen[index] {
-			t.Fatalf("key %#x: reserved, or its index was given before", m.key)
+		m := new(object.Mkey)
+		table.Add(m)
+		if index := m.Key >> 8; index < 2 || index == 0xffffff || seen[index] {
+			t.Fatalf("key %#x: reserved, or its index was given before", m.Key)
 		}
-		seen[m.key>>8] = true
-		if table.find(m.key) != m || table.find(m.key^1) != nil || table.find(m.key^0x80) != nil {
-			t.Fatalf("key %#x is not what is found", m.key)
+		seen[m.Key>>8] = true
+		if table.Find(m.Key) != m || table.Find(m.Key^1) != nil || table.Find(m.Key^0x80) != nil {
+			t.Fatalf("key %#x is not what is found", m.Key)
 		}
-		if d := m.key>>8 - last; d+16 < 32 {
+		if d := m.Key>>8 - last; d+16 < 32 {
 			near++
 		}
-		last = m.key >> 8
+		last = m.Key >> 8
 	}
 	require.Less(t, near, 5, "keys that follow each other")
 }
@@ -374,34 +375,34 @@ func TestKeys(t *testing.T) {
 // The key table agrees with a map, through growth, removal and near collisions.
 func TestKeyTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table := newKeyTable(rand.Reader)
-		model := make(map[uint32]*mkey)
+		table := object.NewKeyTable(rand.Reader)
+		model := make(map[uint32]*object.Mkey)
 		var keys []uint32
 		put := func(key uint32) {
-			if table.findIndex(key) != nil {
+			if table.FindIndex(key) != nil {
 				return
 			}
-			m := &mkey{key: key}
-			if 2*(table.used+1) > len(table.slots) {
-				table.grow()
+			m := &object.Mkey{Key: key}
+			if 2*(table.Used+1) > len(table.Slots) {
+				table.Grow()
 			}
-			table.put(keySlot{key, m})
-			table.used++
+			table.Put(object.KeySlot{Key: key, M: m})
+			table.Used++
 			model[key] = m
 			keys = append(keys, key)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(*rapid.T) {
-				m := new(mkey)
-				table.add(m)
-				model[m.key] = m
-				keys = append(keys, m.key)
+				m := new(object.Mkey)
+				table.Add(m)
+				model[m.Key] = m
+				keys = append(keys, m.Key)
 			},
 			// The search for these keys begins in one of a few slots, among them the last
 			// slot of the table.
 			"put": func(t *rapid.T) {
 				key := rapid.Uint32Range(2<<8, 0xfffffeff).Draw(t, "key")
-				for table.home(key)+2&uint32(len(table.slots)-1) > 4 {
+				for table.Home(key)+2&uint32(len(table.Slots)-1) > 4 {
 					key += 1 << 8
 				}
 				if key>>8 > 1 && key>>8 != 0xffffff {
@@ -413,22 +414,22 @@ func TestKeyTableIsAMap(t *testing.T) {
 					t.Skip()
 				}
 				i := rapid.IntRange(0, len(keys)-1).Draw(t, "which")
-				table.remove(keys[i])
+				table.Remove(keys[i])
 				delete(model, keys[i])
 				keys = append(keys[:i], keys[i+1:]...)
 			},
 			"remove unknown": func(t *rapid.T) {
 				key := rapid.Uint32().Draw(t, "key")
 				if model[key] == nil {
-					table.remove(key)
+					table.Remove(key)
 				}
 			},
 			"": func(t *rapid.T) {
-				if table.used != len(model) {
-					t.Fatalf("used %d, model has %d", table.used, len(model))
+				if table.Used != len(model) {
+					t.Fatalf("used %d, model has %d", table.Used, len(model))
 				}
 				for key, m := range model {
-					if table.find(key) != m || table.findIndex(key^0xff) != m || table.find(key^0xff) != nil {
+					if table.Find(key) != m || table.FindIndex(key^0xff) != m || table.Find(key^0xff) != nil {
 						t.Fatalf("key %#x is not found", key)
 					}
 				}

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -56,7 +57,7 @@ func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
 	c, d := a.cq(control.CQ{LogSize: 1}), a.cq(control.CQ{LogSize: 4})
-	ends := make([]*end, 3*sweepPortion)
+	ends := make([]*end, 3*completion.SweepPortion)
 	for i := range ends {
 		ends[i] = a.qp(control.QP{NoReceive: 1}, c, d)
 		if i%2 == 1 {
@@ -83,10 +84,10 @@ func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 		r.e.Step()
 		now := inError()
 		require.Greater(t, now, before)
-		require.LessOrEqual(t, now-before, sweepPortion+1)
+		require.LessOrEqual(t, now-before, completion.SweepPortion+1)
 		before = now
-		if now == sweepPortion { // a queue pair is reset in the middle of the sweep
-			r.e.setState(ends[1].q, control.StateRST)
+		if now == completion.SweepPortion { // a queue pair is reset in the middle of the sweep
+			r.e.SetState(ends[1].q, control.StateRST)
 			ends = append(ends[:1], ends[2:]...)
 			before = inError()
 		}
@@ -106,7 +107,7 @@ func TestOverrunMissesNobody(t *testing.T) {
 		for range 3 {
 			p.post(ctrl(wqe.OpNop))
 		}
-		for r.e.sched.unswept == 0 {
+		for r.e.Sched.Unswept == 0 {
 			r.e.Step()
 		}
 	}
@@ -118,14 +119,14 @@ func TestOverrunMissesNobody(t *testing.T) {
 		}
 		return list
 	}
-	second := idle(two, 3*sweepPortion)
-	first := idle(one, sweepPortion)
+	second := idle(two, 3*completion.SweepPortion)
+	first := idle(one, completion.SweepPortion)
 	overrun(one)
-	for r.e.sched.unswept > 2*sweepPortion {
+	for r.e.Sched.Unswept > 2*completion.SweepPortion {
 		r.e.Step()
 	}
 	first[0].destroy() // in the middle of the sweep
-	for r.e.sched.unswept > 0 {
+	for r.e.Sched.Unswept > 0 {
 		r.e.Step()
 	}
 	overrun(two)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
@@ -72,14 +74,14 @@ func TestSetPeer(t *testing.T) {
 	require.Equal(t, map[[16]byte]int{address(2): 1, address(3): 1}, router.held)
 	require.Equal(t, 2, paths())
 	rtr := one.toRTR(77)
-	for _, other := range []uint64{8, r.e.guid} {
+	for _, other := range []uint64{8, r.e.GUID} {
 		rtr.GUID = other
 		require.ErrorContains(t, one.tryModify(rtr), "but set_peer has named 0000000000000009")
 	}
 	rtr.GUID = 9
 	one.modify(rtr)
-	require.NotNil(t, one.q.wire, "the queue pair uses the path")
-	require.EqualValues(t, 3, one.q.conn.path.Number)
+	require.NotNil(t, one.q.Wire, "the queue pair uses the path")
+	require.EqualValues(t, 3, one.q.Conn.Path.Number)
 	require.ErrorIs(t, one.setPeer(address(4)), &control.Error{Code: control.CodeState})
 	one.toState(control.StateERR)
 	require.Equal(t, 1, router.held[address(3)], "it may still be asked for what it has not acknowledged")
@@ -107,15 +109,15 @@ func TestSetPeerBeforeAFault(t *testing.T) {
 	x := p.h.in(control.StateINIT, p.scq)
 	require.NoError(t, x.setPeer(address(2)))
 	x.toState(control.StateERR)
-	r.e.Do(func() { p.h.c.loop().memoryFault(x.q, 0) })
+	r.e.Do(func() { p.h.c.Loop().MemoryFault(x.q, 0) })
 	require.Equal(t, control.StateRST, x.state())
-	require.Empty(t, x.q.client.after, "it belongs to requests")
+	require.Empty(t, x.q.Client.After, "it belongs to requests")
 	require.Equal(t, 1, router.held[address(2)])
 	for _, a := range []control.QPAttr{x.toInit(), x.toRTR(77)} {
 		a.GUID = 9
 		x.modify(a)
 	}
-	require.NotNil(t, x.q.wire)
+	require.NotNil(t, x.q.Wire)
 	x.toState(control.StateRST)
 	require.Zero(t, router.held[address(2)])
 }
@@ -130,15 +132,15 @@ func TestRefusedTransitionSetsNoPath(t *testing.T) {
 	require.Zero(t, r.owed()[quota.Paths], "a link that knows the device needs no path of RoCE")
 	rtr := x.toRTR(77)
 	rtr.GUID = 9
-	r.e.ledger.SetLimit(quota.Memory, r.owed()[quota.Memory], "a test")
+	r.e.Ledger.SetLimit(quota.Memory, r.owed()[quota.Memory], "a test")
 	require.ErrorIs(t, x.tryModify(rtr), &control.Error{Code: control.CodeLimit})
-	r.e.ledger.SetLimit(quota.Memory, 1<<30, "a test")
-	require.Zero(t, x.q.conn.path)
+	r.e.Ledger.SetLimit(quota.Memory, 1<<30, "a test")
+	require.Zero(t, x.q.Conn.Path)
 	rtr.GUID = 8
 	require.ErrorContains(t, x.tryModify(rtr), "the peer's device is 0000000000000008")
-	rtr.GUID = r.e.guid
+	rtr.GUID = r.e.GUID
 	x.modify(rtr)
-	require.Nil(t, x.q.wire)
+	require.Nil(t, x.q.Wire)
 }
 
 // A linkTo is a router with a link that knows one device.
@@ -158,13 +160,13 @@ func (l *linkTo) Route(to nic.Address) (nic.Path, error) {
 // A peer on this device needs no path: the one before is let go.
 func TestSetPeerHere(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	router := &holder{port: &portHandle{port: &port{}}, held: make(map[[16]byte]int)}
+	router := &holder{port: &transport.PortHandle{Port: &object.Port{}}, held: make(map[[16]byte]int)}
 	r.d.nic().SetRouter(router)
 	x := p.h.in(control.StateINIT, p.scq)
 	require.NoError(t, x.setPeer(address(2)))
-	p.h.call(control.OpSetPeer, &control.Peer{QPN: x.num, GUID: r.e.guid, GID: address(3)}, &control.Empty{})
+	p.h.call(control.OpSetPeer, &control.Peer{QPN: x.num, GUID: r.e.GUID, GID: address(3)}, &control.Empty{})
 	require.Zero(t, router.held[address(2)])
-	require.Nil(t, x.q.conn.set)
+	require.Nil(t, x.q.Conn.Set)
 	require.Len(t, router.asked, 1)
 }
 
@@ -177,13 +179,13 @@ func TestSetPeerRefused(t *testing.T) {
 		p.h.refused(code, text, control.OpSetPeer, &m, nil)
 	}
 	refused(control.CodeInvalid, "the peer's device is 0000000000000009, this one is", control.Peer{QPN: x.num, GUID: 9, GID: address(2)})
-	router := &holder{port: &portHandle{port: &port{}}, held: make(map[[16]byte]int)}
+	router := &holder{port: &transport.PortHandle{Port: &object.Port{}}, held: make(map[[16]byte]int)}
 	r.d.nic().SetRouter(router)
 	refused(control.CodeNotFound, "none with that number", control.Peer{QPN: 0xabcdef, GUID: 9, GID: address(2)})
 	refused(control.CodeInvalid, "only queue pairs of type RC or UC", control.Peer{QPN: u.num, GUID: 9, GID: address(2)})
 	refused(control.CodeInvalid, "; no address", control.Peer{QPN: x.num, GUID: 9})
 	require.Zero(t, r.owed()[quota.Paths], "what was refused is not charged")
-	r.e.ledger.SetLimit(quota.Paths, 2, "a test")
+	r.e.Ledger.SetLimit(quota.Paths, 2, "a test")
 	require.NoError(t, x.setPeer(address(2)))
 	refused(control.CodeLimit, "", control.Peer{QPN: x.num, GUID: 9, GID: address(3)})
 	require.Equal(t, 1, router.held[address(2)], "a refusal changes nothing")

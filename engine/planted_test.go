@@ -58,7 +58,7 @@ type ruleLine struct{ file, code, mark string }
 // findRules returns the lines of the engine's source that keep rules, by the rule's name.
 func findRules() map[string][]ruleLine {
 	lines := make(map[string][]ruleLine)
-	files, _ := filepath.Glob("*.go")
+	files, _ := filepath.Glob("internal/*/*.go")
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -131,7 +131,7 @@ var allPlanted = sync.OnceValues(func() (binary string, err error) {
 	replace := make(map[string]string)
 	put := func(name string, text []byte) error {
 		path, err := filepath.Abs(name)
-		replace[path] = filepath.Join(dir, name)
+		replace[path] = filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
 		if err != nil {
 			return err
 		}
@@ -152,10 +152,10 @@ var allPlanted = sync.OnceValues(func() (binary string, err error) {
 		if err := put(name, f.text()); err != nil {
 			return "", err
 		}
-	}
-	chosen := "package engine\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar plantedNow, _ = strconv.Atoi(os.Getenv(\"PLANTED\"))\n"
-	if err := put("planted_now.go", []byte(chosen)); err != nil {
-		return "", err
+		chosen := "package " + f.tree.Name.Name + "\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar plantedNow, _ = strconv.Atoi(os.Getenv(\"PLANTED\"))\n"
+		if err := put(filepath.Join(filepath.Dir(name), "planted_now.go"), []byte(chosen)); err != nil {
+			return "", err
+		}
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -17,42 +19,42 @@ func TestColdPorts(t *testing.T) {
 	ports := r.cable.ports
 	cool := func() {
 		r.settle()
-		require.Equal(t, 2, r.e.hotPorts)
-		for range mostIdleVisits {
+		require.Equal(t, 2, r.e.HotPorts)
+		for range object.MostIdleVisits {
 			r.e.Step()
 		}
-		require.Zero(t, r.e.hotPorts)
-		for range 2 * hintTurns { // polls of a cold port change nothing
+		require.Zero(t, r.e.HotPorts)
+		for range 2 * completion.HintTurns { // polls of a cold port change nothing
 			r.e.Step()
 		}
-		require.Zero(t, r.e.hotPorts)
+		require.Zero(t, r.e.HotPorts)
 	}
-	hot := func() []bool { return []bool{ports[0].hot, ports[1].hot} }
+	hot := func() []bool { return []bool{ports[0].Hot, ports[1].Hot} }
 	cool()
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
-	for range hintTurns + 2 {
+	for range completion.HintTurns + 2 {
 		r.e.Step()
 	}
 	p.good()
 	require.Equal(t, []bool{true, true}, hot())
 
 	cool()
-	for r.e.sched.turn%hintTurns != 1 {
+	for r.e.Sched.Turn%completion.HintTurns != 1 {
 		r.e.Step()
 	}
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
 	r.e.Step()
 	require.Equal(t, []bool{p.side() == 0, p.side() == 1}, hot(), "the sender's port")
-	require.Equal(t, 1, r.e.hotPorts)
-	require.NotZero(t, r.e.patrolMany(), "before it waits, the shard looks at all ports")
+	require.Equal(t, 1, r.e.HotPorts)
+	require.NotZero(t, r.e.PatrolMany(), "before it waits, the shard looks at all ports")
 	r.e.Step()
 	p.good()
 
 	cool()
 	ports[0].SetUp(false)
-	require.Zero(t, r.e.hotPorts)
+	require.Zero(t, r.e.HotPorts)
 	ports[0].SetUp(true)
 	require.Equal(t, []bool{true, false}, hot())
 	require.NoError(t, ports[0].Close())
-	require.Zero(t, r.e.hotPorts)
+	require.Zero(t, r.e.HotPorts)
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
@@ -271,7 +273,7 @@ func (r *rig) guardedSteps() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.NoError(r, r.d.Run(ctx, nil)) // executes what has been announced
-	r.e.journal.Flush(time.Minute)
+	r.e.Journal.Flush(time.Minute)
 }
 
 const childVariable = "NICLESS_TEST_CHILD_MEMORY"
@@ -395,9 +397,9 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 
 	// The process ends and its memory is gone. The device does not mistake another process
 	// with this pid for it.
-	process := q.h.c.process
+	process := q.h.c.Process
 	c.stop()
-	await.Until(t, "the device notices it", func() bool { return process.gone.Load() != present })
+	await.Until(t, "the device notices it", func() bool { return process.Gone.Load() != object.Present })
 	index := p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: childMemory, RKey: far}, []byte("too late"))
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteAccess, index)
@@ -411,10 +413,10 @@ func TestShareProcessRefusals(t *testing.T) {
 	h.refused(control.CodeInvalid, "not inside one region", control.OpRegMR, &control.MR{PDN: h.pd, Addr: addr, Length: 64}, nil)
 	err := h.c.ShareProcess(1<<30, ownGuard())
 	require.ErrorContains(t, err, "no process has that pid")
-	taken := r.e.ledger.Taken()[quota.Descriptors]
+	taken := r.e.Ledger.Taken()[quota.Descriptors]
 	h.share()
 	h.share() // the same process again
-	require.Equal(t, taken+1, r.e.ledger.Taken()[quota.Descriptors])
+	require.Equal(t, taken+1, r.e.Ledger.Taken()[quota.Descriptors])
 	require.ErrorContains(t, h.c.ShareProcess(os.Getppid(), ownGuard()), "this client's memory is that of process "+strconv.Itoa(os.Getpid()))
 	h.refused(control.CodeMemory, "EFAULT", control.OpRegMR, &control.MR{PDN: h.pd, Addr: 4096, Length: 64}, nil)
 	h.refused(control.CodeMemory, "EFAULT", control.OpRegMR, &control.MR{PDN: h.pd, Addr: addr, Length: 1 << 60}, nil)
@@ -422,28 +424,28 @@ func TestShareProcessRefusals(t *testing.T) {
 	k := h.reg(h.pd, addr, 64, 0)
 	h.dereg(k)
 	require.NoError(t, h.c.Close())
-	require.Equal(t, taken-clientCharge[quota.Descriptors], r.e.ledger.Taken()[quota.Descriptors])
-	require.ErrorIs(t, h.c.ShareProcess(os.Getpid(), ownGuard()), errClosed)
+	require.Equal(t, taken-object.ClientCharge[quota.Descriptors], r.e.Ledger.Taken()[quota.Descriptors])
+	require.ErrorIs(t, h.c.ShareProcess(os.Getpid(), ownGuard()), object.ErrClosed)
 	runtime.KeepAlive(mem)
 }
 
-// A process may have mapped other memory over its region; requestMemory.inProcess says so.
+// A process may have mapped other memory over its region; RequestMemory.InProcess says so.
 func TestProcessMemoryWhereARegionIs(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
 	h.share()
-	reg := func(away bool) (*mkey, error) {
+	reg := func(away bool) (*object.Mkey, error) {
 		m := &control.MR{PDN: h.pd, Addr: h.base, Length: 64}
 		payload := control.Append(nil, control.OpRegMR, 0, 0, m)[control.HeaderSize:]
-		a, _, err := h.c.request(control.OpRegMR, payload, requestMemory{inProcess: away})
+		a, _, err := h.c.Request(control.OpRegMR, payload, object.RequestMemory{InProcess: away})
 		if err != nil {
 			return nil, err
 		}
-		return h.c.mrs[a.(*control.Key).Key>>8], nil
+		return h.c.MRs[a.(*control.Key).Key>>8], nil
 	}
 	k, err := reg(false)
 	require.NoError(t, err)
-	require.Nil(t, k.process)
+	require.Nil(t, k.Process)
 	_, err = reg(true)
 	require.ErrorContains(t, err, "EFAULT", "this process has nothing there")
 }
@@ -453,7 +455,7 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	r := newRig(t, Config{})
 	other := uint32(os.Geteuid() + 1)
-	c, err := r.d.nic().attachHosted("other", other, nic.Hosted{})
+	c, err := r.d.nic().NewHosted("other", other, nic.Hosted{})
 	require.NoError(t, err)
 	defer c.Close()
 	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client runs as user %d,", other))
@@ -496,7 +498,7 @@ func TestProcessMemoryCostsItsTime(t *testing.T) {
 		p.write(silent(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
 	}
 	p.ring()
-	calls := int(r.e.cfg.slice / (2 * callCost))
-	require.Equal(t, calls, r.e.visit(p.q), "from process to process")
-	require.GreaterOrEqual(t, r.e.sched.spent, r.e.cfg.slice-8)
+	calls := int(r.e.Settings.Slice / (2 * execution.CallCost))
+	require.Equal(t, calls, r.e.Visit(p.q), "from process to process")
+	require.GreaterOrEqual(t, r.e.Sched.Spent, r.e.Settings.Slice-8)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/nic"
@@ -163,8 +164,8 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
 	w.shuffle(rapid.Uint64().Draw(rt, "order of shards"))
 	slow := rapid.Bool().Draw(rt, "slow path")
-	for _, l := range w.d.loops {
-		l.hooks.noFastPath = slow
+	for _, l := range w.d.runner.Loops {
+		l.Hooks.NoFastPath = slow
 		holdClock(l)
 	}
 	w.model.wire = overCable != nil
@@ -496,15 +497,15 @@ func (w *world) fail(rt *rapid.T) {
 
 // move moves a client to another shard, which must have no visible effect.
 func (w *world) move(rt *rapid.T) {
-	if !w.e.several {
+	if !w.e.Several {
 		rt.Skip("one shard")
 	}
-	to := w.d.shards[rapid.IntRange(0, len(w.d.loops)-1).Draw(rt, "shard")]
+	to := w.d.runner.Shards[rapid.IntRange(0, len(w.d.runner.Loops)-1).Draw(rt, "shard")]
 	h := w.hosts[rapid.IntRange(0, 2).Draw(rt, "client")]
-	if h.c.shares() {
+	if h.c.Shares() {
 		rt.Skip("the clients of a domain stay in one shard")
 	}
-	w.e.Do(func() { w.d.move(h.c.client, to) })
+	w.e.Do(func() { w.d.runner.Move(h.c.Client, to) })
 }
 
 func (w *world) register(rt *rapid.T) {
@@ -534,7 +535,7 @@ func (w *world) check(rt *rapid.T) {
 	for i, m := range w.model.qps {
 		p := w.ends[i]
 		if got := p.state(); got != m.state {
-			rt.Fatalf("failed: queue pair %d: state %s, the model says %s", i, stateName(got), stateName(m.state))
+			rt.Fatalf("failed: queue pair %d: state %s, the model says %s", i, object.StateName(got), object.StateName(m.state))
 		}
 		if i == worldTarget {
 			continue // it has no completions

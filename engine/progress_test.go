@@ -15,6 +15,8 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -109,9 +111,9 @@ func (h *host) tapped(p *tap, base uint64) *key {
 	h.Helper()
 	id := h.addRegion(base, p.mem)
 	// The tap unmaps the memory, so owned is false again when the engine closes.
-	h.e.Do(func() { h.c.regions[id].owned = true })
+	h.e.Do(func() { h.c.Regions[id].Owned = true })
 	h.Cleanup(func() {
-		h.e.Do(func() { h.c.regions[id].owned = false })
+		h.e.Do(func() { h.c.Regions[id].Owned = false })
 	})
 	return &key{h: h, addr: base, key: h.reg(h.pd, base, p.mem.Size(), control.AccessAll&^control.AccessZeroBased)}
 }
@@ -167,17 +169,17 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 64))
 	page := far.awaits(0)
-	var at []Stuck
+	var at []object.Stuck
 	await.Until(t, "the watchdog", func() bool {
 		at = r.e.Stuck()
 		return len(at) > 0 && !at[0].NoCore // on a loaded machine the thread may wait for a core first
 	})
 	require.Len(t, at, 1)
 	require.Equal(t, p.num, at[0].Queue)
-	require.Equal(t, p.h.c.name, at[0].Client)
+	require.Equal(t, p.h.c.Client.Name, at[0].Client)
 	require.Equal(t, q.num, at[0].PeerQueue)
-	require.Equal(t, q.h.c.name, at[0].Peer)
-	require.GreaterOrEqual(t, at[0].For, stuckTime)
+	require.Equal(t, q.h.c.Client.Name, at[0].Peer)
+	require.GreaterOrEqual(t, at[0].For, report.StuckTime)
 	require.NotEmpty(t, at[0].Thread)
 	await.Until(t, "the log", func() bool { return said.line("is stuck at memory of a client") != "" })
 	require.Contains(t, said.line("is stuck at memory of a client"), "peer=q")
@@ -216,7 +218,7 @@ func TestRecordThatHoldsUpTheThread(t *testing.T) {
 		var ans control.QPN
 		b.call(control.OpCreateQP, &m, &ans)
 		p.num = ans.QPN
-		b.e.Do(func() { p.q = b.e.qps[p.num] })
+		b.e.Do(func() { p.q = b.e.QPs[p.num] })
 		p.up(good)
 		return p
 	}
@@ -289,11 +291,11 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 // Records in the memory of the engine's own program are not foreign.
 func TestLooksAtForeignMemory(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	require.False(t, r.e.pollsForeignMemory())
-	mem := p.h.c.regions[p.h.region]
-	mem.owned = true // as if it came from another process
-	require.True(t, r.e.pollsForeignMemory())
-	mem.owned = false
+	require.False(t, r.e.PollsForeignMemory())
+	mem := p.h.c.Regions[p.h.region]
+	mem.Owned = true // as if it came from another process
+	require.True(t, r.e.PollsForeignMemory())
+	mem.Owned = false
 }
 
 // To name the memory that a slow visit touched, the WQEs are read again. Their poster may
@@ -306,10 +308,10 @@ func TestPostersMayWriteWhatIsReadAgain(t *testing.T) {
 	r.settle()
 	var posting sync.WaitGroup
 	posting.Go(func() { p.sq[8]++ })
-	var seen []*mkey
+	var seen []*object.Mkey
 	r.e.Do(func() {
-		r.e.first = 0
-		r.e.eachKey(p.q, func(k *mkey) { seen = append(seen, k) })
+		r.e.First = 0
+		r.e.EachKey(p.q, func(k *object.Mkey) { seen = append(seen, k) })
 	})
 	posting.Wait()
 	require.Len(t, seen, 2, "of the source and of the destination")
@@ -321,8 +323,8 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 	src, dst := p.h.full(8, 1), q.h.full(8, 2)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r.e.measure()
-	defer r.e.unmeasure()
+	r.e.Measure()
+	defer r.e.Unmeasure()
 	for range 16 {
 		p.write(silent(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
 	}
@@ -330,9 +332,9 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		n++
 		p.record(4, n)
-		r.e.published = 0
-		r.e.usage.Expire() // the kernel is asked each time
-		r.e.steps(true)
+		r.e.Published = 0
+		r.e.Usage.Expire() // the kernel is asked each time
+		r.e.Steps(true)
 	}))
-	require.Equal(t, uint64(n), p.q.sq.done)
+	require.Equal(t, uint64(n), p.q.SQ.Done)
 }

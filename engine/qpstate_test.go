@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/request"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -66,25 +68,25 @@ func TestTransitions(t *testing.T) {
 			continue
 		}
 		for _, to := range append(allStates, 7, 255) {
-			t.Run(stateName(from)+" to "+stateName(to), func(t *testing.T) {
+			t.Run(object.StateName(from)+" to "+object.StateName(to), func(t *testing.T) {
 				required, ok := rcTable[[2]uint8{from, to}]
 				ok = ok || to == control.StateRST || to == control.StateERR
 				p := a.in(from, c)
 				defer func() { p.destroy(); a.used -= uint64(len(p.sq) + len(p.rq) + 128) }()
-				before := p.q.attr
+				before := p.q.Attr
 				if !ok {
 					err := p.tryModify(p.everything(0, to))
 					require.ErrorIs(t, err, &control.Error{Code: control.CodeState})
-					require.ErrorContains(t, err, "from "+stateName(from)+" to "+stateName(to))
-					require.Equal(t, before, p.q.attr)
+					require.ErrorContains(t, err, "from "+object.StateName(from)+" to "+object.StateName(to))
+					require.Equal(t, before, p.q.Attr)
 					return
 				}
 				for left := required; left != 0; left &= left - 1 {
 					missing := uint32(1) << bits.TrailingZeros32(left)
 					err := p.tryModify(p.everything(required&^missing, to))
 					require.ErrorIs(t, err, &control.Error{Code: control.CodeInvalid})
-					require.ErrorContains(t, err, fmt.Sprintf("%v", attributeNames(missing)))
-					require.Equal(t, before, p.q.attr)
+					require.ErrorContains(t, err, fmt.Sprintf("%v", request.AttributeNames(missing)))
+					require.Equal(t, before, p.q.Attr)
 				}
 				require.NoError(t, p.tryModify(p.everything(required, to)))
 				require.Equal(t, to, p.state())
@@ -110,18 +112,18 @@ func TestOptionalAttributes(t *testing.T) {
 	a := r.host("a")
 	c := a.cq(control.CQ{LogSize: 4})
 	for pair, required := range rcTable {
-		for _, attr := range attributes {
-			if required&attr.bit != 0 {
+		for _, attr := range request.Attributes {
+			if required&attr.Bit != 0 {
 				continue
 			}
 			p := a.in(pair[0], c)
-			err := p.tryModify(p.everything(required|attr.bit, pair[1]))
-			what := stateName(pair[0]) + " to " + stateName(pair[1]) + " with " + attr.name
-			if optional[pair]&attr.bit != 0 {
+			err := p.tryModify(p.everything(required|attr.Bit, pair[1]))
+			what := object.StateName(pair[0]) + " to " + object.StateName(pair[1]) + " with " + attr.Name
+			if optional[pair]&attr.Bit != 0 {
 				require.NoError(t, err, what)
 			} else {
 				require.ErrorIs(t, err, &control.Error{Code: control.CodeInvalid}, what)
-				require.ErrorContains(t, err, attr.name)
+				require.ErrorContains(t, err, attr.Name)
 				require.Equal(t, pair[0], p.state())
 			}
 			p.destroy()
@@ -165,13 +167,13 @@ func TestAttributeLimits(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := a.in(row.from, c)
-			before := p.q.attr
+			before := p.q.Attr
 			bad := p.everything(rcTable[[2]uint8{row.from, row.to}], row.to)
 			row.bad(&bad)
 			err := p.tryModify(bad)
 			require.ErrorIs(t, err, &control.Error{Code: control.CodeInvalid})
 			require.ErrorContains(t, err, row.name)
-			require.Equal(t, before, p.q.attr)
+			require.Equal(t, before, p.q.Attr)
 			if row.good != nil {
 				good := p.everything(rcTable[[2]uint8{row.from, row.to}], row.to)
 				row.good(&good)
@@ -191,7 +193,7 @@ func TestCurState(t *testing.T) {
 	require.ErrorContains(t, err, "SQD")
 	require.ErrorContains(t, err, "RTS")
 	p.modify(control.QPAttr{QPN: p.num, Mask: control.AttrCurState | control.AttrMinRNRTimer, CurState: control.StateRTS, MinRNRTimer: 9})
-	require.Equal(t, uint8(9), p.q.attr.MinRNRTimer)
+	require.Equal(t, uint8(9), p.q.Attr.MinRNRTimer)
 }
 
 // A query returns what was set.
@@ -246,12 +248,12 @@ func TestResetForgets(t *testing.T) {
 	p.post(ctrl(wqe.OpNop))
 	r.e.Step()
 	r.e.Step()
-	require.NotNil(t, p.q.job)
+	require.NotNil(t, p.q.Job)
 	p.reset(q)
 	r.settle()
 	p.scq.none()
 	q.rcq.none()
-	require.Zero(t, p.q.sq.done)
+	require.Zero(t, p.q.SQ.Done)
 	index := p.post(ctrl(wqe.OpSend), src.data(0, 1000)) // the receive is still posted
 	r.settle()
 	require.Equal(t, index, p.scq.one().Counter)
@@ -266,7 +268,7 @@ func TestDrain(t *testing.T) {
 	first := p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
 	second := p.post(ctrl(wqe.OpNop))
 	r.e.Step()
-	require.NotNil(t, p.q.job)
+	require.NotNil(t, p.q.Job)
 	p.toState(control.StateSQD)
 	r.settle()
 	require.Equal(t, first, p.scq.one().Counter)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -47,7 +49,7 @@ func (p *end) ofReceive(index uint16, speaks string) account {
 // counts says what the index of an account counts.
 func (a account) counts(s *scene) uint8 {
 	switch {
-	case s.e.cqs[a.queue] != nil:
+	case s.e.CQs[a.queue] != nil:
 		return control.OfCompletion
 	case a.receive:
 		return control.OfReceive
@@ -60,9 +62,9 @@ func (r *rig) dwell() {
 	r.Helper()
 	for range 2 {
 		r.settle()
-		for _, q := range r.e.running {
-			if q.suspicion.since != 0 {
-				q.suspicion.since = 1
+		for _, q := range r.e.Running {
+			if q.Suspicion.Since != 0 {
+				q.Suspicion.Since = 1
 			}
 		}
 	}
@@ -150,7 +152,7 @@ var recognised = []struct {
 	}},
 	{"register without record", codes.RegisterOnly, func(s *scene) account {
 		s.p.write(ctrl(wqe.OpNop))
-		shm.BE64At(s.p.h.c.uar.Bytes(), doorbell.UARPageSize+doorbell.BFOffset+doorbell.BFHalf).Publish(uint64(s.p.num)<<8 | 1)
+		shm.BE64At(s.p.h.c.UAR.Bytes(), doorbell.UARPageSize+doorbell.BFOffset+doorbell.BFHalf).Publish(uint64(s.p.num)<<8 | 1)
 		return s.p.queue(0, "its send record is 0")
 	}},
 	{"first record in host byte order", codes.RecordByteOrder, func(s *scene) account {
@@ -327,7 +329,7 @@ var recognised = []struct {
 	}},
 
 	{"no receive", codes.ReceiveNone, func(s *scene) account {
-		s.p.q.attr.RNRRetry = 1
+		s.p.q.Attr.RNRRetry = 1
 		return s.p.of(s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "gave up after rnr_retry 1")
 	}},
 	{"datagram without receive", codes.ReceiveNone, func(s *scene) account {
@@ -405,7 +407,7 @@ var recognised = []struct {
 	}},
 	{"failed stream of a DCI", codes.DCStream, func(s *scene) account {
 		p := s.p.h.dci(1)
-		p.q.dc.errored = []uint16{3}
+		p.q.DC.Errored = []uint16{3}
 		return p.of(p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Stream: 3}, s.q.h.dct().at(), s.far.raddr(0)), "stream 3")
 	}},
 	{"datagram to nobody", codes.UDNobody, func(s *scene) account {
@@ -438,10 +440,10 @@ var recognised = []struct {
 		c := h.cq(control.CQ{LogSize: 4, Channel: id})
 		p := h.qp(control.QP{}, c, c)
 		p.up(p)
-		for i := uint32(0); h.c.count[control.CounterExplained] == 0; i++ {
+		for i := uint32(0); h.c.Count[control.CounterExplained] == 0; i++ {
 			require.Less(s, i, uint32(100_000))
 			c.arm(i, false)
-			s.e.observeArm(s.e.cqs[c.num])
+			s.e.ObserveArm(s.e.CQs[c.num])
 			p.post(ctrl(wqe.OpNop))
 			s.e.Step()
 			c.all()
@@ -454,7 +456,7 @@ var recognised = []struct {
 		shrink(0)
 		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), wqe.Data{ByteCount: 64, LKey: k, Addr: base})
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-		s.e.steps(false)
+		s.e.Steps(false)
 		return s.p.queue(0, "has no page behind it")
 	}},
 	{"memory of a process that is not there", codes.ProcessMemory, func(s *scene) account {
@@ -471,7 +473,7 @@ func TestRecognised(t *testing.T) {
 	for _, row := range recognised {
 		tested[row.code] = true
 		t.Run(row.name, func(t *testing.T) {
-			if blindToRings && (row.code == codes.RecordWord || row.code == codes.RegisterOnly) {
+			if report.BlindToRings && (row.code == codes.RecordWord || row.code == codes.RegisterOnly) {
 				t.Skip("not looked for under the race detector")
 			}
 			c, said := logged()
@@ -508,7 +510,7 @@ func TestRecognised(t *testing.T) {
 				require.Equal(t, a.bytes, ev.WQE[:len(a.bytes)])
 			}
 			require.Contains(t, said.String(), "code="+row.code.String()+" ")
-			require.Equal(t, uint64(1), a.to.c.count[control.CounterExplained])
+			require.Equal(t, uint64(1), a.to.c.Count[control.CounterExplained])
 		})
 	}
 	for _, row := range recognisedOverLinks {
@@ -530,10 +532,10 @@ func TestLooksAreShort(t *testing.T) {
 	}{
 		"all alike":          {-1, -1, true},
 		"in the middle":      {50, 50, true},
-		"the first send":     {walkEntries - 1, -1, false},
+		"the first send":     {report.WalkEntries - 1, -1, false},
 		"the last send":      {n - 1, -1, false},
-		"the first receives": {-1, walkEntries - 1, false},
-		"the last receives":  {-1, n - walkEntries, false},
+		"the first receives": {-1, report.WalkEntries - 1, false},
+		"the last receives":  {-1, n - report.WalkEntries, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, Config{})
@@ -557,7 +559,7 @@ func TestLooksAreShort(t *testing.T) {
 				return
 			}
 			require.Contains(t, string(ev.Code[:]), codes.RecordWord.String())
-			require.Zero(t, testing.AllocsPerRun(10, func() { s.e.diagnoseQP(p.q) }), "nothing is put into words any more")
+			require.Zero(t, testing.AllocsPerRun(10, func() { s.e.DiagnoseQP(p.q) }), "nothing is put into words any more")
 		})
 	}
 }
@@ -621,10 +623,10 @@ func TestWordsAreFoundOnlyToBeSaid(t *testing.T) {
 	c, _ := logged()
 	s := newScene(t, c)
 	said := 0
-	loud := because(codes.PeerState, "%v", wordy(func() { said++ }))
-	s.e.explainQueue(s.p.q, loud.code, "%s", loud)
+	loud := object.Because(codes.PeerState, "%v", wordy(func() { said++ }))
+	s.e.ExplainQueue(s.p.q, loud.Code, "%s", loud)
 	for range 9 {
-		s.e.explainQueue(s.p.q, loud.code, "%s", loud)
+		s.e.ExplainQueue(s.p.q, loud.Code, "%s", loud)
 	}
 	require.Equal(t, 1, said)
 }

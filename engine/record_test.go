@@ -17,7 +17,7 @@ func TestRecordWidths(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, p, q := duo(t, Config{})
 			const before = 0x8ff_fff0 // blocks that were posted before
-			p.q.sq.done, q.q.rq.done = before, before
+			p.q.SQ.Done, q.q.RQ.Done = before, before
 			p.sent, q.received = before&0xffff, before&0xffff
 			for i := range uint32(40) {
 				q.received++
@@ -148,10 +148,10 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 			for range 6 {
 				p.write(ctrl(wqe.OpNop)) // neither announced nor enabled
 			}
-			p.q.sq.enabled = 2
+			p.q.SQ.Enabled = 2
 			p.record(4, 2)
 			r.e.Step()
-			require.NotNil(t, p.q.job)
+			require.NotNil(t, p.q.Job)
 			for _, back := range []uint32{1, 0, 0x7000} {
 				p.record(4, back)
 				r.e.Step()
@@ -159,7 +159,7 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 			p.record(4, 1)
 			r.settle()
 			require.Equal(t, cqe.StatusSuccess, c.one().Status)
-			require.Equal(t, uint64(2), p.q.sq.done)
+			require.Equal(t, uint64(2), p.q.SQ.Done)
 		})
 	}
 }
@@ -176,6 +176,6 @@ func TestEnabledBehindSent(t *testing.T) {
 		p.write(ctrl(wqe.OpNop))
 	}
 	p.ring()
-	p.q.sq.done, p.q.sq.enabled = 2, 1
-	require.Zero(t, r.e.pending(p.q))
+	p.q.SQ.Done, p.q.SQ.Enabled = 2, 1
+	require.Zero(t, r.e.Pending(p.q))
 }

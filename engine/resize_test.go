@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -134,7 +135,7 @@ func TestResizeFaults(t *testing.T) {
 	_, buf := h.take(64 << 4)
 	shrink(0)
 	h.refused(control.CodeMemory, "no page", control.OpResizeCQ, &control.ResizeCQ{CQN: ans.CQN, LogSize: 4, LogCQE: 6, Buf: buf}, nil)
-	require.Zero(t, r.e.cqs[ans.CQN].next)
+	require.Zero(t, r.e.CQs[ans.CQN].Next)
 }
 
 func TestResizeRefused(t *testing.T) {
@@ -264,18 +265,18 @@ func TestArmRegister(t *testing.T) {
 	p.post(ctrl(wqe.OpNop))
 	q.post(ctrl(wqe.OpNop))
 	r.settle()
-	reg := shm.BE64At(a.c.uar.Bytes(), 2*4096+0x20)
-	for r.e.sched.turn%armTurns != 1 { // then the next poll of all arm words is far away
+	reg := shm.BE64At(a.c.UAR.Bytes(), 2*4096+0x20)
+	for r.e.Sched.Turn%completion.ArmTurns != 1 { // then the next poll of all arm words is far away
 		r.e.Step()
 	}
 	for i, c := range []*poller{c, d} {
 		c.arm(uint32(i), false)
 		reg.Publish(uint64(i)<<60 | uint64(c.num))
-		for range hintTurns {
+		for range completion.HintTurns {
 			r.e.Step()
 		}
 		handle, ok := event()
-		require.True(t, ok, "within %d steps", hintTurns)
+		require.True(t, ok, "within %d steps", completion.HintTurns)
 		require.Equal(t, uint64(i+1), handle)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/loop"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -222,7 +224,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 	for _, what := range []string{"send queue", "record", "completion queue", "peer's receive queue", "peer's record, waiting", "arm word"} {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t, Config{})
-			if r.e.several && what == "peer's receive queue" {
+			if r.e.Several && what == "peer's receive queue" {
 				t.Skip("its own shard may come first, and find that the record is gone")
 			}
 			h, far := r.host("h"), r.host("far")
@@ -273,7 +275,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			case "peer's record, waiting":
 				// If the peer's own shard finds the fault first, the peer is given up. Then
 				// only the timer tells the sender; see TestRecordOfAPeerGoesAway.
-				p.q.attr.Timeout = 1
+				p.q.Attr.Timeout = 1
 				p.post(ctrl(wqe.OpSend))
 				r.settle()
 				require.Len(t, stalledQueues(r.e), 1)
@@ -296,7 +298,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 				want = control.StateERR
 			case "arm word":
 				r.until("given up", func() (gone bool) {
-					r.e.Do(func() { gone = r.e.arm.cqs == 0 })
+					r.e.Do(func() { gone = r.e.Arm.CQs == 0 })
 					return gone
 				})
 				want = control.StateRTS
@@ -341,10 +343,10 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			require.Len(t, r.stalled(), 1)
 			shrink(0)
 			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-			shards := []*threadLoop{r.d.loops[row.first], r.d.loops[1-row.first]}
+			shards := []*loop.Loop{r.d.runner.Loops[row.first], r.d.runner.Loops[1-row.first]}
 			for _, l := range shards {
-				for range 2 * hintTurns { // each batch ends at a step that finds nothing, or at a fault
-					l.steps(true)
+				for range 2 * completion.HintTurns { // each batch ends at a step that finds nothing, or at a fault
+					l.Steps(true)
 				}
 			}
 			require.EqualValues(t, control.StateRST, q.state())
@@ -392,14 +394,14 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	shrink(0)
 	p.post(ctrl(wqe.OpNop))
 	peer.recv()
-	turn := r.e.sched.turn
+	turn := r.e.Sched.Turn
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for i := range uint32(2 * bad) { // each queue pair faults twice and is then given up
-		require.Zero(t, r.e.steps(true), "fault %d", i)
-		require.Equal(t, turn+i, r.e.sched.turn, "the step is not at its end")
+		require.Zero(t, r.e.Steps(true), "fault %d", i)
+		require.Equal(t, turn+i, r.e.Sched.Turn, "the step is not at its end")
 		p.scq.none()
 		require.Positive(t, r.e.Step())
-		require.Equal(t, turn+i+1, r.e.sched.turn)
+		require.Equal(t, turn+i+1, r.e.Sched.Turn)
 		p.good()
 		require.Empty(t, stalledQueues(r.e))
 		p.post(ctrl(wqe.OpNop))
@@ -407,6 +409,6 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	require.Equal(t, control.StateRTS, q.state())
 	r.settle()
 	p.good()
-	require.Len(t, r.e.running, 4)
+	require.Len(t, r.e.Running, 4)
 	waits.good()
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -28,7 +29,7 @@ func TestSettle(t *testing.T) {
 
 	s.q.post(ctrl(wqe.OpSend), s.far.data(0, 8))
 	s.settle()
-	require.Equal(t, notReady, s.q.q.stall.kind)
+	require.Equal(t, object.NotReady, s.q.q.Stall.Kind)
 	s.p.recv(s.local.data(0, 8))
 	s.p.h.c.Settle()
 	s.q.good()
@@ -82,7 +83,7 @@ func TestSettleMeetsAFault(t *testing.T) {
 	a.c.Settle()
 	r.failed(p.scq.one(), cqe.LocalProtection, index)
 	q.good()
-	require.Equal(t, whole, r.e.fault.cut)
+	require.Equal(t, object.Whole, r.e.Fault.Cut)
 }
 
 // Other clients have their turns while Settle asks many queue pairs what they announce.
@@ -90,13 +91,13 @@ func TestSettleTakesTurns(t *testing.T) {
 	roomy(t)
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
-	for range portion + 1 {
+	for range object.Portion + 1 {
 		pair(a, b)
 	}
-	r.e.mail.running, r.e.mail.callersRun, r.e.mail.wake = true, true, func() {}
-	defer func() { r.e.mail.running, r.e.mail.callersRun = false, false }()
-	before := r.e.served
+	r.e.Mail.Running, r.e.Mail.CallersRun, r.e.Mail.Wake = true, true, func() {}
+	defer func() { r.e.Mail.Running, r.e.Mail.CallersRun = false, false }()
+	before := r.e.Served
 	a.c.Settle()
 	const listed, asked, visited = 1, 2, 3 // steps of Settle; with the peers, 130 queue pairs are visited
-	require.Equal(t, uint64(listed+asked+visited), r.e.served-before)
+	require.Equal(t, uint64(listed+asked+visited), r.e.Served-before)
 }

@@ -21,8 +21,8 @@ func TestInlineAcrossSlices(t *testing.T) {
 	p.post(ctrl(wqe.OpRDMAWrite), target.raddr(0), long)
 	s.post(ctrl(wqe.OpRDMAWrite), other.raddr(0), pattern(100, 77))
 	r.e.Step() // moves the first 64 bytes of each
-	require.NotNil(t, p.q.job)
-	require.NotNil(t, s.q.job)
+	require.NotNil(t, p.q.Job)
+	require.NotNil(t, s.q.Job)
 	r.settle()
 
 	require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)

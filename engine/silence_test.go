@@ -13,7 +13,7 @@ import (
 
 // register writes a doorbell register of UAR page 0, as the client of p does.
 func (p *end) register(half int, word uint64) {
-	shm.BE64At(p.h.c.uar.Bytes(), uint64(doorbell.BFOffset+half*doorbell.BFHalf)).Publish(word)
+	shm.BE64At(p.h.c.UAR.Bytes(), uint64(doorbell.BFOffset+half*doorbell.BFHalf)).Publish(word)
 }
 
 // Nothing that a correct client does raises a suspicion, however long it lasts. A false
@@ -22,7 +22,7 @@ func TestGoodClientsAreNotExplained(t *testing.T) {
 	// lap sets the counters so that they will pass 16 bits.
 	lap := func(p, q *end) {
 		const before = 0xfff0
-		p.q.sq.done, q.q.rq.done = before, before
+		p.q.SQ.Done, q.q.RQ.Done = before, before
 		p.sent, q.received = before, before
 		p.record(4, before)
 		q.record(0, before)
@@ -165,7 +165,7 @@ func TestGoodClientsAreNotExplained(t *testing.T) {
 			s.dwell()
 			s.expire()
 			require.Empty(t, said.String())
-			require.Zero(t, s.p.h.c.count[control.CounterExplained]+s.q.h.c.count[control.CounterExplained])
+			require.Zero(t, s.p.h.c.Count[control.CounterExplained]+s.q.h.c.Count[control.CounterExplained])
 			for _, w := range s.p.scq.all() {
 				require.Equal(t, unharmed, w.Syndrome)
 			}
@@ -185,6 +185,6 @@ func TestCollapsedQueueIsNotExplained(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 		r.settle()
 	}
-	require.Equal(t, uint64(50), p.q.sq.done)
+	require.Equal(t, uint64(50), p.q.SQ.Done)
 	require.Empty(t, said.String())
 }

@@ -143,10 +143,10 @@ func TestSRQEntryComesBack(t *testing.T) {
 	for range 3 { // more than once, because no entry may be lost
 		x.from[0].post(ctrl(wqe.OpSend), src.data(0, 256))
 		x.e.Step()
-		require.NotNil(t, x.from[0].q.job)
-		require.Equal(t, uint16(1), x.s.s.ready())
+		require.NotNil(t, x.from[0].q.Job)
+		require.Equal(t, uint16(1), x.s.s.Ready())
 		x.from[0].toState(control.StateRST)
-		require.Equal(t, uint16(2), x.s.s.ready())
+		require.Equal(t, uint16(2), x.s.s.Ready())
 		x.from[0].reset(x.to[0])
 	}
 	x.from[1].post(ctrl(wqe.OpSend), src.data(0, 8))
@@ -159,12 +159,12 @@ func TestSRQEntryComesBack(t *testing.T) {
 	x.e.Step()
 	x.to[0].destroy()
 	x.e.Step()
-	require.Equal(t, uint16(1), x.s.s.ready())
+	require.Equal(t, uint16(1), x.s.s.Ready())
 	x.from[1].post(ctrl(wqe.OpSend), src.data(0, 256))
 	x.e.Step()
-	require.Zero(t, x.s.s.ready())
+	require.Zero(t, x.s.s.Ready())
 	_ = x.from[0].h.c.Close()
-	require.Equal(t, uint16(1), x.s.s.ready())
+	require.Equal(t, uint16(1), x.s.s.Ready())
 }
 
 // A fault at the responder uses up the entry that was taken, and puts one queue pair into
@@ -187,7 +187,7 @@ func TestSRQFault(t *testing.T) {
 	x.from[1].post(ctrl(wqe.OpSend), []byte("x"))
 	x.settle()
 	require.Equal(t, []uint16{1}, indices(x.c.all()))
-	require.Equal(t, uint16(1), x.s.s.ready())
+	require.Equal(t, uint16(1), x.s.s.Ready())
 	x.to[1].toState(control.StateERR)
 	x.settle()
 	x.c.none()
@@ -246,7 +246,7 @@ func TestSRQHostile(t *testing.T) {
 	for round := range uint16(40) {
 		shm.BE32At(x.s.rec, 0).Publish(uint32(round)*7919 | 0xabc00000)
 		for _, p := range x.from {
-			if p.state() != control.StateRTS || uint16(p.q.sq.done)+8 < p.sent {
+			if p.state() != control.StateRTS || uint16(p.q.SQ.Done)+8 < p.sent {
 				continue
 			}
 			p.post(ctrl(wqe.OpSend), x.from[0].h.full(64, byte(round)).data(0, 64), []byte("more"))
@@ -257,12 +257,12 @@ func TestSRQHostile(t *testing.T) {
 		x.c.all()
 		x.from[0].scq.all()
 		x.from[1].scq.all()
-		require.LessOrEqual(t, len(x.s.s.back), 8)
+		require.LessOrEqual(t, len(x.s.s.Back), 8)
 	}
 	require.Equal(t, []uint8{control.StateRTS, control.StateRTS}, []uint8{x.to[0].state(), x.to[1].state()})
 	// A record past the ring announces no entry.
-	shm.BE32At(x.s.rec, 0).Publish(uint32(uint16(x.s.s.taken) + 9))
-	require.Equal(t, uint16(len(x.s.s.back)), x.s.s.ready())
+	shm.BE32At(x.s.rec, 0).Publish(uint32(uint16(x.s.s.Taken) + 9))
+	require.Equal(t, uint16(len(x.s.s.Back)), x.s.s.Ready())
 }
 
 // A shared receive queue takes datagrams.
@@ -279,7 +279,7 @@ func TestSRQDatagram(t *testing.T) {
 	r.settle()
 	p.good()
 	c.none()
-	require.Equal(t, uint16(1), s.s.ready())
+	require.Equal(t, uint16(1), s.s.Ready())
 	s.put(0, box.data(0, 256))
 	p.post(ctrl(wqe.OpSend), q.to(), []byte("here"))
 	r.settle()

@@ -7,6 +7,9 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -19,9 +22,9 @@ func (s *scene) timeouts(p *end, limit int) (n int) {
 	s.Helper()
 	holdClock(s.e) // a slow machine lets none run out before the test does
 	for s.settle(); n < limit && p.state() == control.StateRTS; n++ {
-		p.q.stall.deadline = 0
+		p.q.Stall.Deadline = 0
 		s.e.Step()
-		p.q.stall.deadline = ^uint64(0) // so that only the test lets the timer run out
+		p.q.Stall.Deadline = ^uint64(0) // so that only the test lets the timer run out
 		s.settle()
 	}
 	return n
@@ -31,7 +34,7 @@ func (s *scene) timeouts(p *end, limit int) (n int) {
 func TestRNRRetryCount(t *testing.T) {
 	for retries := range uint8(8) {
 		s := newScene(t, Config{})
-		s.p.q.attr.RNRRetry = retries
+		s.p.q.Attr.RNRRetry = retries
 		index := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 		n := s.timeouts(s.p, 50)
 		if retries == 7 {
@@ -50,14 +53,14 @@ func TestRNRRetryCount(t *testing.T) {
 func TestTransportRetryCount(t *testing.T) {
 	for retries := range uint8(8) {
 		s := newScene(t, Config{})
-		s.p.q.attr.RetryCount = retries
+		s.p.q.Attr.RetryCount = retries
 		s.q.toState(control.StateRST)
 		index := s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
 		require.Equal(t, int(retries)+1, s.timeouts(s.p, 50))
 		s.failed(s.p.scq.one(), cqe.TransportRetry, index)
 	}
 	s := newScene(t, Config{})
-	s.p.q.attr.Timeout = 0
+	s.p.q.Attr.Timeout = 0
 	s.q.toState(control.StateRST)
 	s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
 	require.Equal(t, 50, s.timeouts(s.p, 50))
@@ -67,7 +70,7 @@ func TestTransportRetryCount(t *testing.T) {
 // The shortest timers run out by the real clock.
 func TestTimersRunOut(t *testing.T) {
 	s := newScene(t, Config{})
-	s.p.q.attr.RNRRetry, s.q.q.attr.MinRNRTimer = 2, 1 // 10 us each
+	s.p.q.Attr.RNRRetry, s.q.q.Attr.MinRNRTimer = 2, 1 // 10 us each
 	before := clock.Now()
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 	s.until("the retries run out", func() bool {
@@ -82,15 +85,15 @@ func TestTimersRunOut(t *testing.T) {
 // tries again.
 func TestReceiveComesInTime(t *testing.T) {
 	s := newScene(t, Config{})
-	s.p.q.attr.RNRRetry = 2
+	s.p.q.Attr.RNRRetry = 2
 	for i := range uint16(5) {
 		s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 		s.settle()
-		require.Equal(t, notReady, s.p.q.stall.kind)
-		s.p.q.stall.deadline = 0 // uses up one of two tries
+		require.Equal(t, object.NotReady, s.p.q.Stall.Kind)
+		s.p.q.Stall.Deadline = 0 // uses up one of two tries
 		s.e.Step()
-		s.p.q.stall.deadline = ^uint64(0)
-		require.Equal(t, notReady, s.p.q.stall.kind)
+		s.p.q.Stall.Deadline = ^uint64(0)
+		require.Equal(t, object.NotReady, s.p.q.Stall.Kind)
 		s.q.recv(s.far.data(0, 8))
 		s.settle()
 		require.Equal(t, i, s.p.scq.one().Counter)
@@ -109,12 +112,12 @@ func TestPeerComesInTime(t *testing.T) {
 		away()
 		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
 		s.settle()
-		require.Equal(t, noPeer, s.p.q.stall.kind)
+		require.Equal(t, object.NoPeer, s.p.q.Stall.Kind)
 		s.q.toState(control.StateRST)
 		s.settle()
 		s.q.modify(s.q.toInit())
 		s.settle()
-		require.Equal(t, noPeer, s.p.q.stall.kind)
+		require.Equal(t, object.NoPeer, s.p.q.Stall.Kind)
 		s.q.modify(s.q.toRTR(s.p.num)) // it receives from now on
 		s.settle()
 		require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
@@ -126,10 +129,10 @@ func TestPeerGoesDuringRNR(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 	s.settle()
-	require.Equal(t, notReady, s.p.q.stall.kind)
+	require.Equal(t, object.NotReady, s.p.q.Stall.Kind)
 	s.q.destroy()
 	s.settle()
-	require.Equal(t, noPeer, s.p.q.stall.kind)
+	require.Equal(t, object.NoPeer, s.p.q.Stall.Kind)
 	s.timeouts(s.p, 10)
 	s.failed(s.p.scq.one(), cqe.TransportRetry, 0)
 }
@@ -176,24 +179,24 @@ func TestManyWait(t *testing.T) {
 	r.settle()
 	require.Len(t, stalledQueues(r.e), 200)
 	for _, p := range ends {
-		p.q.stall.left, p.q.stall.forever, p.q.stall.deadline = 200, false, 0
-		p.q.stall.interval = 0
+		p.q.Stall.Left, p.q.Stall.Forever, p.q.Stall.Deadline = 200, false, 0
+		p.q.Stall.Interval = 0
 	}
 	looked := func() (n int) {
 		for _, p := range ends {
-			n += 200 - int(p.q.stall.left)
+			n += 200 - int(p.q.Stall.Left)
 		}
 		return n
 	}
 	for step := 1; step <= 100; step++ {
 		r.e.Step()
-		require.Equal(t, retriesPerStep*step, looked())
+		require.Equal(t, execution.RetriesPerStep*step, looked())
 	}
 	for _, p := range ends {
-		require.Equal(t, uint8(196), p.q.stall.left, "all in turn")
+		require.Equal(t, uint8(196), p.q.Stall.Left, "all in turn")
 	}
 	for i, p := range ends {
-		p.q.stall.forever = true
+		p.q.Stall.Forever = true
 		if i%2 == 0 {
 			p.recv()
 		}
@@ -202,8 +205,8 @@ func TestManyWait(t *testing.T) {
 	require.Len(t, stalledQueues(r.e), 100)
 	require.Len(t, c.all(), 200)
 	for i, q := range stalledQueues(r.e) {
-		require.EqualValues(t, i, q.stall.at)
-		q.stall.forever, q.stall.left, q.stall.deadline = false, 0, 0
+		require.EqualValues(t, i, q.Stall.At)
+		q.Stall.Forever, q.Stall.Left, q.Stall.Deadline = false, 0, 0
 	}
 	r.settle()
 	require.Empty(t, stalledQueues(r.e))
@@ -228,7 +231,7 @@ func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
 			from[i], to[i] = h.qp(control.QP{}, c, c), s.on(control.QPTypeRC, c)
 			from[i].up(to[i])
 			to[i].up(from[i])
-			from[i].q.attr.RNRRetry = retries
+			from[i].q.Attr.RNRRetry = retries
 		}
 		for i := range uint16(8) {
 			s.put(i, k.data(0, 8))
@@ -238,9 +241,9 @@ func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
 		r.e.Step()
 		rounds := 0
 		for ; rounds < 20 && late.state() == control.StateRTS; rounds++ {
-			require.Equal(t, notReady, late.q.stall.kind)
+			require.Equal(t, object.NotReady, late.q.Stall.Kind)
 			s.post(1)
-			require.Equal(t, 1, r.e.retry(), "there is a receive")
+			require.Equal(t, 1, r.e.Retry(), "there is a receive")
 			first.post(ctrl(wqe.OpSend), k.data(0, 8)) // first is visited before late, and takes the receive
 			r.e.Step()
 		}
@@ -262,7 +265,7 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 			s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 		}, codes.ReceiveNone, "has no receive posted; the send waits (rnr_retry 7: for ever)"},
 		"no peer": {func(s *scene) {
-			s.p.q.attr.Timeout = 0
+			s.p.q.Attr.Timeout = 0
 			s.q.destroy()
 			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
 		}, codes.PeerGone, "has ended; one that has the number later is another; the work request waits (timeout 0: for ever)"},
@@ -274,7 +277,7 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 			s.settle()
 			require.Nil(t, next())
 			for range 3 {
-				s.p.q.stall.since -= clock.Cycles(suspicionTime)
+				s.p.q.Stall.Since -= clock.Cycles(report.SuspicionTime)
 				s.settle()
 			}
 			ev := next()
@@ -291,11 +294,11 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 // between.
 func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
 	s := newScene(t, Config{})
-	s.p.q.attr.RNRRetry = 0
+	s.p.q.Attr.RNRRetry = 0
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
-	s.e.snapshot(s.p.q)
+	s.e.Snapshot(s.p.q)
 	clear(s.p.sq[:64]) // between the copy and the judgement
-	require.Equal(t, failed, s.e.judge(s.p.q, 1))
+	require.Equal(t, object.Failed, s.e.Judge(s.p.q, 1))
 	w := s.p.scq.one()
 	require.Equal(t, []any{cqe.RNRRetry, uint8(wqe.OpSend)}, []any{w.Syndrome, w.WQEOpcode})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -37,7 +39,7 @@ func TestStopDrains(t *testing.T) {
 		require.Equal(t, []any{uint16(i), unharmed}, []any{w.Counter, w.Syndrome})
 	}
 	r.same(src.mem, dst.mem, "the long transfer")
-	require.Equal(t, uint64(control.EngineGone), a.c.page.state.Observe())
+	require.Equal(t, uint64(control.EngineGone), a.c.Page.State.Observe())
 }
 
 // Sends that wait for a peer, and unused receives, are flushed. Each completes once.
@@ -68,7 +70,7 @@ func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 	a := r.host("a")
 	c := a.cq(control.CQ{LogSize: 8})
 	var senders, receivers []*end
-	for range 4 * retriesPerStep {
+	for range 4 * execution.RetriesPerStep {
 		p, q := a.qp(control.QP{LogRQ: 1}, c, c), a.qp(control.QP{LogRQ: 1}, c, c)
 		p.up(q)
 		q.up(p)
@@ -94,23 +96,23 @@ func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 // the stop.
 func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	r := newRig(t, Config{})
-	r.d.hooks.stopBound = 0
+	r.d.runner.Hooks.StopBound = 0
 	a := r.host("a")
 	c := a.cq(control.CQ{Flags: control.CQIgnoreOverrun})
 	p := a.qp(control.QP{}, c, c)
 	p.up(p)
 	p.write(silent(wqe.OpNop))
 	posted := uint32(0)
-	m := &r.e.mail
+	m := &r.e.Mail
 	var post func()
 	next := func() { // makes the next step post
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.queue = append(m.queue, &mail{f: post, done: make(chan struct{})})
-		m.waiting.Store(true)
+		m.Mu.Lock()
+		defer m.Mu.Unlock()
+		m.Queue = append(m.Queue, &object.Mail{F: post, Done: make(chan struct{})})
+		m.Waiting.Store(true)
 	}
 	post = func() {
-		state := control.EngineState(a.c.page.state.Observe())
+		state := control.EngineState(a.c.Page.State.Observe())
 		if state == control.EngineGone {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/journal"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
@@ -35,7 +36,7 @@ func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
 	defer close(s.release)
 	r, p, q := duo(t, Config{Log: slog.New(s)})
 	for range 3 * journal.Capacity {
-		r.e.journal.Log(slog.LevelWarn, "something is wrong")
+		r.e.Journal.Log(slog.LevelWarn, "something is wrong")
 	}
 	p.post(ctrl(wqe.OpNop))
 	q.raw(make([]byte, 64)) // ds 0, which the device explains
@@ -44,8 +45,8 @@ func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
 		_, _, _ = p.scq.next()
 	}
 	r.until("what does not fit is counted", func() bool { // the log's writer may have only just begun
-		r.e.journal.Log(slog.LevelWarn, "something is wrong")
-		return r.e.journal.Lost() > 0
+		r.e.Journal.Log(slog.LevelWarn, "something is wrong")
+		return r.e.Journal.Lost() > 0
 	})
 }
 
@@ -54,10 +55,10 @@ func TestLongestReceiveList(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
 	c, d := a.cq(control.CQ{LogSize: 4}), b.cq(control.CQ{LogSize: 4})
-	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{LogRQStride: maxLogRQStride}, d, d)
+	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{LogRQStride: object.MaxLogRQStride}, d, d)
 	p.up(q)
 	q.up(p)
-	const pieces = 1 << maxLogRQStride / wqe.DataSize
+	const pieces = 1 << object.MaxLogRQStride / wqe.DataSize
 	source, target := a.full(pieces, 1), b.key(pieces, control.AccessLocalWrite)
 	var list []wqe.Data
 	for i := range pieces {
@@ -70,7 +71,7 @@ func TestLongestReceiveList(t *testing.T) {
 	for i, v := range source.mem {
 		require.Equal(t, v, target.mem[pieces-1-i])
 	}
-	require.ErrorIs(t, b.try(control.OpCreateQP, &control.QP{PDN: b.pd, SendCQN: d.num, RecvCQN: d.num, LogRQStride: maxLogRQStride + 1},
+	require.ErrorIs(t, b.try(control.OpCreateQP, &control.QP{PDN: b.pd, SendCQN: d.num, RecvCQN: d.num, LogRQStride: object.MaxLogRQStride + 1},
 		&control.QPN{}, nil), &control.Error{Code: control.CodeInvalid})
 }
 
@@ -78,10 +79,10 @@ func TestLongestReceiveList(t *testing.T) {
 // refunded.
 func TestChargesAreRefunded(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.d.nic().attach("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
+	c, err := r.d.nic().NewClient("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
 	require.NoError(t, err)
-	call := func(op control.Op, req control.Message, mem requestMemory) (control.Message, error) {
-		m, reply, err := c.request(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)
+	call := func(op control.Op, req control.Message, mem object.RequestMemory) (control.Message, error) {
+		m, reply, err := c.Request(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)
 		if reply.Events != nil {
 			_ = reply.Events.Close()
 		}
@@ -89,33 +90,33 @@ func TestChargesAreRefunded(t *testing.T) {
 	}
 	region := func(addr uint64) error {
 		req := control.Append(nil, control.OpCreateRegion, 0, 0, &control.RegionSize{Size: 100})[control.HeaderSize:]
-		mem, err := c.makeMemory(req)
+		mem, err := c.MakeMemory(req)
 		if err != nil {
 			return err
 		}
-		m, _, err := c.request(control.OpCreateRegion, req, mem)
+		m, _, err := c.Request(control.OpCreateRegion, req, mem)
 		require.NoError(t, err)
-		require.NoError(t, mem.region.Seal())
-		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, requestMemory{})
+		require.NoError(t, mem.Region.Seal())
+		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, object.RequestMemory{})
 		return err
 	}
-	r.e.ledger.SetLimit(quota.Mappings, 2*(clientCharge[quota.Mappings]+1), "a test")
+	r.e.Ledger.SetLimit(quota.Mappings, 2*(object.ClientCharge[quota.Mappings]+1), "a test")
 	require.NoError(t, region(0x1000))
 	require.ErrorIs(t, region(0x2000), &control.Error{Code: control.CodeLimit})
-	_, err = call(control.OpDropRegion, &control.RegionID{ID: 1}, requestMemory{})
+	_, err = call(control.OpDropRegion, &control.RegionID{ID: 1}, object.RequestMemory{})
 	require.NoError(t, err)
 	require.NoError(t, region(0x2000))
-	_, err = call(control.OpCreateChannel, &control.Empty{}, requestMemory{})
+	_, err = call(control.OpCreateChannel, &control.Empty{}, object.RequestMemory{})
 	require.NoError(t, err)
-	want := clientCharge
+	want := object.ClientCharge
 	want[quota.Mappings]++
 	want[quota.Descriptors]++
 	want[quota.AddressSpace] += shm.PageSize
 	want[quota.RegionBytes] += shm.PageSize
-	want[quota.Memory] += regionCost + socketCost
-	require.Equal(t, want, r.e.ledger.Has(7))
+	want[quota.Memory] += object.RegionCost + object.SocketCost
+	require.Equal(t, want, r.e.Ledger.Has(7))
 	require.NoError(t, c.Close()) // this seals the UAR pages first, off this goroutine
-	await.Until(t, "all charges are refunded", func() bool { return r.e.ledger.Has(7) == quota.Charge{} })
+	await.Until(t, "all charges are refunded", func() bool { return r.e.Ledger.Has(7) == quota.Charge{} })
 }
 
 // A client with many objects is closed in portions, and other clients wait for one portion
@@ -124,18 +125,18 @@ func TestAClientGoesInPortions(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
 	cq := a.cq(control.CQ{LogSize: 4})
-	for range portion + 10 {
+	for range object.Portion + 10 {
 		p := a.qp(control.QP{}, cq, cq)
 		p.modify(p.toInit())
 	}
-	_, more := a.c.destroySome()
+	_, more := a.c.DestroySome()
 	require.True(t, more)
-	require.Len(t, a.c.qps, 10)
-	require.Len(t, r.e.running, 10)
-	regions, more := a.c.destroySome()
+	require.Len(t, a.c.QPs, 10)
+	require.Len(t, r.e.Running, 10)
+	regions, more := a.c.DestroySome()
 	require.False(t, more)
 	require.Len(t, regions, 1)
-	require.Empty(t, r.e.running)
+	require.Empty(t, r.e.Running)
 }
 
 // When a queue pair has gone, a stranger may be given its number. The stranger does not
@@ -149,10 +150,10 @@ func TestANumberIsNotAPeer(t *testing.T) {
 	stranger := r.host("stranger")
 	c := stranger.cq(control.CQ{LogSize: 4})
 	s := stranger.qp(control.QP{}, c, c)
-	delete(r.e.qps, s.num)
-	s.num, s.q.num = q.num, q.num
-	r.e.qps[q.num] = s.q
-	stranger.c.qps[q.num] = s.q
+	delete(r.e.QPs, s.num)
+	s.num, s.q.Num = q.num, q.num
+	r.e.QPs[q.num] = s.q
+	stranger.c.QPs[q.num] = s.q
 	s.up(p)
 	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
 	r.expire()

@@ -105,7 +105,7 @@ type stage struct {
 func (r *rig) mappedHost(name string) *host {
 	h := &host{rig: r, base: 0x7000_0000_0000}
 	var err error
-	h.c, err = r.d.nic().attachLocal(name)
+	h.c, err = r.d.nic().NewLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
 	h.mem, err = shm.CreateSealed(name, hostSize/2)
@@ -122,7 +122,7 @@ func (c *stepped) stage(r touchRow) *stage {
 	}
 	r.form.Requests = (r.warm + 1) * max(r.form.Batch, 1)
 	s := &stage{rig: newRig(c.t, Config{}), c: c, row: r}
-	s.e.hooks.noFastPath = r.form.SlowPath
+	s.e.Hooks.NoFastPath = r.form.SlowPath
 	holdClock(s.e)
 	var err error
 	s.source, err = traffic.NewSource(r.op, r.bytes, r.form)
@@ -169,7 +169,7 @@ func (s *stage) build() {
 	s.q = s.b.qp(theirs, cb, cb)
 	s.p.up(s.q)
 	s.q.up(s.p)
-	s.p.q.conn.peer = s.q.q // so that the first WQE takes no other path than the others
+	s.p.q.Conn.Peer = s.q.q // so that the first WQE takes no other path than the others
 
 	rights := control.AccessAll &^ uint32(control.AccessZeroBased)
 	lay := func(m *traffic.Memory, h *host) {
@@ -201,8 +201,8 @@ func (s *stage) build() {
 	} else {
 		s.locate(traffic.RecvRing, s.b, s.q.rq, 0)
 	}
-	s.regions = append(s.regions, located{traffic.Registers, extent{s.a.c.uar.Addr() + uint64(mine.UAR)*doorbell.UARPageSize, doorbell.UARPageSize}, 0},
-		located{traffic.PeerPage, extent{s.b.c.uar.Addr(), doorbell.UARPageSize}, 0})
+	s.regions = append(s.regions, located{traffic.Registers, extent{s.a.c.UAR.Addr() + uint64(mine.UAR)*doorbell.UARPageSize, doorbell.UARPageSize}, 0},
+		located{traffic.PeerPage, extent{s.b.c.UAR.Addr(), doorbell.UARPageSize}, 0})
 }
 
 // locate says where a region is. Its size is rounded up to whole lines.

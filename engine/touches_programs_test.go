@@ -58,7 +58,7 @@ func (c *stepped) runPrograms(r touchRow) {
 
 // open opens the queues of the stage.
 func (p *posters) open() {
-	c, uar := p.source.Config(), p.a.c.uar.Bytes()
+	c, uar := p.source.Config(), p.a.c.UAR.Bytes()
 	register := uar[doorbell.BFOffset:][:doorbell.BFRegSize]
 	sq := hostpath.SQConfig{Ring: p.p.sq, Record: p.p.rec, Register: register, QPN: p.p.num, MaxInline: wqe.MaxInline, MaxSGE: 30}
 	if c.BlueFlame != 0 {
@@ -92,7 +92,7 @@ func (p *posters) openCQ(c *poller, config traffic.Config, qp *hostpath.QP) *hos
 		Ring: c.ring, EntrySize: int(c.entry), Record: c.rec, CQN: c.num, Table: t,
 		Memory: func(key uint32, addr uint64, n int) []byte {
 			for _, h := range []*host{p.a, p.b} {
-				if m := p.e.keys.find(key); m != nil && m.client == h.c.client {
+				if m := p.e.Keys.Find(key); m != nil && m.Client == h.c.Client {
 					return h.mem.Bytes()[addr-h.base:][:n]
 				}
 			}
@@ -173,8 +173,8 @@ func (p *posters) doorbell(watch func(what string, want []touch, f func())) {
 
 // stepsUntilDone makes the fewest steps that execute all that is announced.
 func (p *posters) stepsUntilDone() {
-	p.e.sched.turn = 0 // in every 32nd step the device does more
-	for p.p.q.sq.done != uint64(p.p.sent) {
+	p.e.Sched.Turn = 0 // in every 32nd step the device does more
+	for p.p.q.SQ.Done != uint64(p.p.sent) {
 		p.e.Step()
 	}
 }

@@ -141,8 +141,8 @@ func otherTouches() (rows []touchRow) {
 	}{
 		{"SEND with invalidate", "send", func(s *stage) []byte {
 			key := s.b.mkey(1)
-			k := s.e.keys.find(key)
-			k.free, k.inval = false, true // as after a UMR that allows it
+			k := s.e.Keys.Find(key)
+			k.Free, k.Inval = false, true // as after a UMR that allows it
 			return s.cut(wqe.Ctrl{Opcode: wqe.OpSendInval, Flags: wqe.CEAlways, Imm: key}, wqe.Data{ByteCount: 64, LKey: s.source.Near.Key, Addr: s.source.Near.Addr})
 		}},
 		{"UMR", "nop", func(s *stage) []byte {

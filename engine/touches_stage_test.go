@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/internal/shm"
 	cost "github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/model/traffic"
@@ -24,9 +25,9 @@ func (s *stage) doorbell(watch func(what string, list []cost.Access, step func()
 	idle, news := split(s.x.Trace().Accesses[before:])
 	steps := func() {
 		for range 8 { // enough for all that is announced
-			s.e.sched.turn = 0 // in every 32nd step the device does more
+			s.e.Sched.Turn = 0 // in every 32nd step the device does more
 			s.e.Step()
-			if s.p.q.sq.done == uint64(s.p.sent) {
+			if s.p.q.SQ.Done == uint64(s.p.sent) {
 				break
 			}
 		}
@@ -38,8 +39,8 @@ func (s *stage) doorbell(watch func(what string, list []cost.Access, step func()
 	}
 	watch("idle", idle, func() {
 		if s.row.form.Events {
-			s.e.sched.turn = hintTurns - 1      // the step in which the device looks whether CQs are armed
-			s.e.diagnosed = int(s.q.q.sched.at) // in the same step, the next queue pair after this is diagnosed
+			s.e.Sched.Turn = completion.HintTurns - 1 // the step in which the device looks whether CQs are armed
+			s.e.Diagnosed = int(s.q.q.Sched.At)       // in the same step, the next queue pair after this is diagnosed
 			s.e.Step()
 			return
 		}
@@ -67,7 +68,7 @@ func (s *stage) doorbell(watch func(what string, list []cost.Access, step func()
 			require.Equal(s, unharmed, w.Syndrome, "%s: %v", s.row.name, w)
 		}
 	}
-	require.Equal(s, uint64(s.p.sent), s.p.q.sq.done, s.row.name)
+	require.Equal(s, uint64(s.p.sent), s.p.q.SQ.Done, s.row.name)
 }
 
 // split divides the accesses for a doorbell into those before and after the posting.
@@ -100,7 +101,7 @@ func copyIn(ring []byte, at int, b []byte) {
 
 // publishFlame writes the register as hostpath.SQ does.
 func (s *stage) publishFlame(list []traffic.Request) {
-	half := s.p.q.sq.blueFlame.half[s.p.half&1]
+	half := s.p.q.SQ.BlueFlame.Half[s.p.half&1]
 	s.p.half++
 	if b := list[0].WQE; len(list) == 1 && len(b) == wqe.BlockSize {
 		half.PublishHead((*[wqe.BlockSize]byte)(b))
@@ -145,7 +146,7 @@ func (s *stage) watch(what string, list []cost.Access, step func()) {
 
 func (s *stage) watchFor(what string, want []touch, f func()) {
 	w := watching{Name: fmt.Sprintf("%s, %s", s.row.name, what), Regions: s.regions, Want: want}
-	for _, r := range []*shm.Region{s.a.mem, s.b.mem, s.a.c.uar, s.b.c.uar} {
+	for _, r := range []*shm.Region{s.a.mem, s.b.mem, s.a.c.UAR, s.b.c.UAR} {
 		w.Watched = append(w.Watched, extent{r.Addr(), uint64(r.Size())})
 	}
 	s.c.watched(w, f)

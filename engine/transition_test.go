@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/request"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -52,34 +54,34 @@ func TestUnreliableTransitions(t *testing.T) {
 			if state != control.StateRST {
 				p.modify(p.toInit())
 			}
-			p.q.attr.State, p.q.attr.CurState = state, state
+			p.q.Attr.State, p.q.Attr.CurState = state, state
 		}
 		for _, from := range allStates {
 			for _, to := range allStates {
-				what := transports[transport].name + " " + stateName(from) + " to " + stateName(to)
+				what := object.Transports[transport].Name + " " + object.StateName(from) + " to " + object.StateName(to)
 				row, ok := table[[2]uint8{from, to}]
 				ok = ok || to == control.StateRST || to == control.StateERR
 				into(from)
-				before := p.q.attr
+				before := p.q.Attr
 				a := p.everything(row[0], to)
 				a.QKey = 9
 				err := p.tryModify(a)
 				if !ok {
 					require.ErrorIs(t, err, &control.Error{Code: control.CodeState}, what)
-					require.Equal(t, before, p.q.attr, what)
+					require.Equal(t, before, p.q.Attr, what)
 					continue
 				}
 				require.NoError(t, err, what)
-				for _, attr := range attributes {
+				for _, attr := range request.Attributes {
 					into(from)
-					a.Mask = (row[0] ^ attr.bit) | control.AttrState
+					a.Mask = (row[0] ^ attr.Bit) | control.AttrState
 					a.CurState = from
 					err := p.tryModify(a)
-					if row[1]&attr.bit != 0 {
-						require.NoError(t, err, "%s, %s", what, attr.name)
+					if row[1]&attr.Bit != 0 {
+						require.NoError(t, err, "%s, %s", what, attr.Name)
 					} else {
-						require.ErrorIs(t, err, &control.Error{Code: control.CodeInvalid}, "%s, %s", what, attr.name)
-						require.ErrorContains(t, err, attr.name)
+						require.ErrorIs(t, err, &control.Error{Code: control.CodeInvalid}, "%s, %s", what, attr.Name)
+						require.ErrorContains(t, err, attr.Name)
 						require.Equal(t, from, p.state())
 					}
 				}
@@ -102,7 +104,7 @@ func TestDrainedEvent(t *testing.T) {
 	p.post(ctrl(wqe.OpNop))
 	r.e.Step()
 	p.toState(control.StateSQD)
-	for p.q.job != nil {
+	for p.q.Job != nil {
 		require.Empty(t, happened(next))
 		p.scq.none()
 		r.e.Step()
@@ -156,7 +158,7 @@ func TestErrorWhileDraining(t *testing.T) {
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
 	r.e.Step()
 	r.e.Step()
-	require.NotNil(t, p.q.job)
+	require.NotNil(t, p.q.Job)
 	next := a.events()
 	p.toState(control.StateSQD)
 	r.settle()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,7 @@ func TestDatagram(t *testing.T) {
 	want[6], want[7] = 0x1b, 9
 	for _, at := range []int{8, 24} {
 		want[at], want[at+1] = 0xfe, 0x80
-		be.PutUint64(want[at+8:], r.e.guid)
+		be.PutUint64(want[at+8:], r.e.GUID)
 	}
 	r.same(append(append(want, src.mem[:200]...), "tail"...), got, "GRH and message")
 }
@@ -62,10 +63,10 @@ func TestDatagramsAreWhole(t *testing.T) {
 	r.settle()
 	done := q.rcq.all()
 	require.Len(t, done, 2)
-	require.Equal(t, []uint32{p.num, grhSize + long, s.num, grhSize + short},
+	require.Equal(t, []uint32{p.num, object.GRHSize + long, s.num, object.GRHSize + short},
 		[]uint32{done[0].SrcQP, done[0].ByteLen, done[1].SrcQP, done[1].ByteLen})
-	r.same(src.mem[:long], dst.mem[grhSize:][:long], "the first")
-	r.same(src.mem[long:], dst.mem[each+grhSize:][:short], "the second")
+	r.same(src.mem[:long], dst.mem[object.GRHSize:][:long], "the first")
+	r.same(src.mem[long:], dst.mem[each+object.GRHSize:][:short], "the second")
 }
 
 // When an unreliable transport loses a message, the sender has a success and the receiver
@@ -78,7 +79,7 @@ func TestLostMessages(t *testing.T) {
 		received  int // number of receives that prepare posts; a later good message uses them
 	}
 	send := func(p, q *end, local, _ *key) {
-		if p.q.transport == control.QPTypeUD {
+		if p.q.Transport == control.QPTypeUD {
 			p.post(ctrl(wqe.OpSend), q.to(), local.data(0, 64))
 			return
 		}
@@ -148,7 +149,7 @@ func TestLostMessages(t *testing.T) {
 	for name, row := range both {
 		for _, transport := range []uint8{control.QPTypeUC, control.QPTypeUD} {
 			row.transport = transport
-			rows[transports[transport].name+" "+name] = row
+			rows[object.Transports[transport].Name+" "+name] = row
 		}
 	}
 	for name, row := range rows {
@@ -160,13 +161,13 @@ func TestLostMessages(t *testing.T) {
 				if row.prepare != nil {
 					row.prepare(p, q, far)
 				}
-				before := q.q.rq.done
+				before := q.q.RQ.Done
 				row.post(p, q, local, far)
 				r.settle()
 				p.good()
 				require.Equal(t, control.StateRTS, p.state())
 				require.Empty(t, stalledQueues(r.e))
-				require.Equal(t, before, q.q.rq.done)
+				require.Equal(t, before, q.q.RQ.Done)
 				if row.received == 0 {
 					return
 				}

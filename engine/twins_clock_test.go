@@ -16,10 +16,10 @@ func TestTwinsHaveOneClock(t *testing.T) {
 	pair.both(func(w *twin) {
 		w.p.post(ctrl(wqe.OpSend), w.local.data(0, 8))
 		w.settle()
-		require.Zero(t, w.a.c.count[control.CounterExplained])
-		w.e.hooks.heldClock <<= 1 // some minutes
+		require.Zero(t, w.a.c.Count[control.CounterExplained])
+		w.e.Hooks.HeldClock <<= 1 // some minutes
 		w.settle()
-		require.Equal(t, uint64(1), w.a.c.count[control.CounterExplained])
+		require.Equal(t, uint64(1), w.a.c.Count[control.CounterExplained])
 	})
 	pair.compare()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/require"
 )
@@ -62,7 +63,7 @@ func withCQs(m control.QP, logA, logB uint8) func(a, b *host) (p, q *end) {
 func newTwin(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *twin {
 	t.Helper()
 	w := &twin{rig: newRepeatable(t, Config{})}
-	w.e.hooks.noFastPath, w.e.hooks.explainAll = slow, true
+	w.e.Hooks.NoFastPath, w.e.Hooks.ExplainAll = slow, true
 	size := regionSize
 	regionSize = min(size, twinSize)
 	w.a, w.b = w.host("a"), w.host("b")
@@ -75,8 +76,8 @@ func newTwin(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *twi
 		w.q.up(w.p)
 	}
 	// This makes p know its peer.
-	if w.p.q.transport != control.QPTypeUD {
-		w.p.q.conn.peer = w.p.q.client.shard.boundPeer(w.p.q)
+	if w.p.q.Transport != control.QPTypeUD {
+		w.p.q.Conn.Peer = w.p.q.Client.Shard.BoundPeer(w.p.q)
 	}
 	return w
 }
@@ -93,9 +94,9 @@ func (t *twins) both(f func(w *twin)) {
 func (t *twins) fastPath() (taken int) {
 	t.Helper()
 	t.both(func(w *twin) {
-		w.e.fault.qp = w.p.q
-		n, _ := w.e.fastPath(w.p.q, int(w.e.pending(w.p.q)), w.e.cfg.slice)
-		w.e.fault.qp = nil
+		w.e.Fault.QP = w.p.q
+		n, _ := w.e.FastPath(w.p.q, int(w.e.Pending(w.p.q)), w.e.Settings.Slice)
+		w.e.Fault.QP = nil
 		if w == t.fast {
 			taken = n
 		} else {
@@ -111,7 +112,7 @@ type sight struct {
 	qps    []string
 	cqs    []string
 	srqs   []string
-	counts [2]counts
+	counts [2]object.Counts
 	events [2][]string // all events, including explanations with their words and bytes
 }
 
@@ -124,20 +125,20 @@ func (w *twin) see() (s sight) {
 		for _, c := range h.pollers {
 			c.expandAll()
 		}
-		for _, c := range sorted(h.c.cqs) {
+		for _, c := range sorted(h.c.CQs) {
 			eraseTime(c)
 			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, dead %t, held %#x, events %d, armed %t, solicited %t, last solicited %d",
-				c.num, i, c.next, c.dead, c.held, c.sent, c.armed, c.solicited, c.lastSolicited))
+				c.Num, i, c.Next, c.Dead, c.Held, c.Sent, c.Armed, c.Solicited, c.LastSolicited))
 		}
-		for _, q := range sorted(h.c.qps) {
+		for _, q := range sorted(h.c.QPs) {
 			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, tries left %d, suspicion %+v, fault %v",
-				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, triesLeft(q), withoutTimes(q.suspicion), q.faulted))
+				q.Num, i, q.Attr, q.SQ.Done, q.SQ.Enabled, q.RQ.Done, q.Failed, q.Stall.Kind, q.Stall.Left, triesLeft(q), withoutTimes(q.Suspicion), q.Faulted))
 		}
-		for _, r := range sorted(h.c.srqs) {
-			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.num, i, r.head, r.taken, r.back, r.limit))
+		for _, r := range sorted(h.c.SRQs) {
+			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.Num, i, r.Head, r.Taken, r.Back, r.Limit))
 		}
 		s.memory[i] = h.mem.Bytes()[:h.used]
-		s.counts[i] = h.c.count
+		s.counts[i] = h.c.Count
 		for ev := w.events[i](); ev != nil; ev = w.events[i]() {
 			s.events[i] = append(s.events[i], fmt.Sprintf("%+v", *ev))
 		}
@@ -146,15 +147,15 @@ func (w *twin) see() (s sight) {
 }
 
 // withoutTimes returns what has been explained, without the time at which something was suspected.
-func withoutTimes(s suspicion) suspicion {
-	s.suspected, s.since = 0, 0
+func withoutTimes(s object.Suspicion) object.Suspicion {
+	s.Suspected, s.Since = 0, 0
 	return s
 }
 
 // eraseTime clears the timestamps of completions, which differ between any two engines.
-func eraseTime(q *cq) {
-	for slot := range min(q.next, 1<<q.log) {
-		b := (*[cqe.Size]byte)(q.entry(slot))
+func eraseTime(q *object.CQ) {
+	for slot := range min(q.Next, 1<<q.Log) {
+		b := (*[cqe.Size]byte)(q.Entry(slot))
 		switch cqe.OpOwn(b[cqe.Size-1]).Opcode() {
 		case cqe.ReqErr, cqe.RespErr:
 		default:
@@ -208,9 +209,9 @@ func (t *twins) compare() {
 // triesLeft returns how many RNR retries the next WQE of q has left if it has waited already,
 // and -1 otherwise. What q.rnr says of an earlier WQE has no effect: one engine may have
 // executed that WQE from the BlueFlame register, before the other engine's WQE waited.
-func triesLeft(q *qp) int {
-	if q.rnrIndex != q.sq.done+1 {
+func triesLeft(q *object.QP) int {
+	if q.RNRIndex != q.SQ.Done+1 {
 		return -1
 	}
-	return int(q.rnrLeft)
+	return int(q.RNRLeft)
 }

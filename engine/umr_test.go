@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -144,7 +145,7 @@ func TestBindAfterInvalidate(t *testing.T) {
 		s.write(unharmed, wqe.Raddr{Addr: s.far.addr, RKey: w})
 		s.umr(s.q, unharmed, w, s.q.bind(2, 0, nil, 0, 0, 0))
 		s.write(cqe.RemoteAccess, wqe.Raddr{Addr: s.far.addr, RKey: variant(w, 0)})
-		require.True(t, s.e.keys.findIndex(w).free, "round %d", tag)
+		require.True(t, s.e.Keys.FindIndex(w).Free, "round %d", tag)
 	}
 }
 
@@ -262,8 +263,8 @@ func TestBindFailures(t *testing.T) {
 			c, said := logged()
 			s := newScene(t, c)
 			key, seg := row.key(s)
-			var before mkey
-			k := s.e.keys.findIndex(key)
+			var before object.Mkey
+			k := s.e.Keys.FindIndex(key)
 			if k != nil {
 				before = *k
 			}
@@ -434,7 +435,7 @@ func TestWindowClosedInTheMiddle(t *testing.T) {
 			s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: far.addr, RKey: w}, src.data(0, 1024))
 			s.e.Step()
 			s.e.Step()
-			require.NotNil(t, s.p.q.job)
+			require.NotNil(t, s.p.q.Job)
 			f(s, w, far)
 			was := append([]byte(nil), far.mem...)
 			s.settle()
@@ -475,7 +476,7 @@ func TestUMRMask(t *testing.T) {
 		if row.words != "" {
 			require.Contains(t, next().Text, row.words)
 		}
-		require.Equal(t, row.words != "", s.e.keys.find(m).free)
+		require.Equal(t, row.words != "", s.e.Keys.Find(m).Free)
 	}
 }
 

@@ -61,7 +61,7 @@ func BenchmarkProcessMemory(b *testing.B) {
 				device := func() {
 					sent++
 					shm.BE32At(p.rec, 4).Publish(uint32(sent))
-					for uint16(p.q.sq.done) != sent {
+					for uint16(p.q.SQ.Done) != sent {
 						r.e.Step()
 					}
 					p.scq.next()

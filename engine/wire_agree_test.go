@@ -18,7 +18,7 @@ type wireTwins [2]*wireTarget
 func newWireTwins(t testing.TB) (w wireTwins) {
 	for i := range w {
 		r := newRepeatable(t, Config{Slice: 2048, Burst: 4})
-		r.e.hooks.noFastPath, r.e.hooks.explainAll = i == 1, true
+		r.e.Hooks.NoFastPath, r.e.Hooks.ExplainAll = i == 1, true
 		w[i] = newWireTargetOn(t, r)
 		w[i].again()
 	}
@@ -29,25 +29,25 @@ func newWireTwins(t testing.TB) (w wireTwins) {
 func (x *wireTarget) numbers() (list []string) {
 	for _, pq := range x.pairs {
 		for _, p := range pq {
-			q, w := p.q, p.q.wire
+			q, w := p.q, p.q.Wire
 			if w == nil {
-				list = append(list, fmt.Sprintf("QP %#x: state %d", q.num, q.attr.State))
+				list = append(list, fmt.Sprintf("QP %#x: state %d", q.Num, q.Attr.State))
 				continue
 			}
-			r, in := &w.out, &w.in
+			r, in := &w.Out, &w.In
 			list = append(list, fmt.Sprintf("QP %#x: state %d, sent %d, received %d; messages %d to %d, at %d+%d, PSNs %#x %#x %#x, reading %d, window %d, retries %d %d, paused %t, rewound %t, timer %t; "+
 				"expects %#x, messages %d, silent %t, fatal %d, owes %t, answers %d and %d fresh, a message %t",
-				q.num, q.attr.State, q.sq.done, q.rq.done, r.first, r.last, r.at, r.sent, r.psn, r.una, r.most, r.reading, r.window, r.retries, r.rnrRetries, r.paused, r.rewound, w.timer.running(),
-				in.psn, in.msn, in.silent, in.fatal, in.owed, in.due, in.fresh, in.job != nil))
+				q.Num, q.Attr.State, q.SQ.Done, q.RQ.Done, r.First, r.Last, r.At, r.Sent, r.PSN, r.UNA, r.Most, r.Reading, r.Window, r.Retries, r.RnrRetries, r.Paused, r.Rewound, w.Timer.Running(),
+				in.PSN, in.MSN, in.Silent, in.Fatal, in.Owed, in.Due, in.Fresh, in.Job != nil))
 		}
 	}
 	for _, p := range x.c.ports {
-		stats := p.stats
+		stats := p.Port.Stats
 		stats.Sent, stats.Received = 0, 0 // acknowledgements can be fewer
 		list = append(list, fmt.Sprintf("port: %+v", stats))
 	}
 	for _, c := range []*poller{x.cqA, x.cqB} {
-		list = append(list, fmt.Sprintf("CQ: %d completions", x.e.cqs[c.num].next))
+		list = append(list, fmt.Sprintf("CQ: %d completions", x.e.CQs[c.num].Next))
 	}
 	return list
 }
@@ -58,10 +58,10 @@ func (w wireTwins) compare(t *testing.T, after []byte) {
 	require.Equal(t, w[1].numbers(), w[0].numbers(), "after % x", after)
 	for i, h := range []*host{w[0].a, w[0].b} {
 		slow := []*host{w[1].a, w[1].b}[i]
-		require.True(t, h.c.count == slow.c.count, "counters of client %d: %v and %v", i, h.c.count, slow.c.count)
+		require.True(t, h.c.Count == slow.c.Count, "counters of client %d: %v and %v", i, h.c.Count, slow.c.Count)
 		for _, x := range w {
 			for _, c := range []*poller{x.cqA, x.cqB} {
-				eraseTime(x.e.cqs[c.num])
+				eraseTime(x.e.CQs[c.num])
 			}
 		}
 		fast := h.mem.Bytes()[:h.used]
@@ -100,7 +100,7 @@ func (w wireTwins) play(t *testing.T, in []byte) {
 					}
 				}
 				x.e.Step()
-				x.e.expireTimers(x.e.now()) // those that timeOut has chosen; a step looks at them only sometimes
+				x.e.ExpireTimers(x.e.Now()) // those that timeOut has chosen; a step looks at them only sometimes
 			}
 		}
 		w.compare(t, in[:8])

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
@@ -16,28 +18,28 @@ import (
 func (p *end) hear(syndrome uint8, psn uint32) {
 	var b [packet.AETHSize]byte
 	packet.AETH{Syndrome: syndrome}.Put(&b)
-	p.give(packet.MakeOpcode(p.q.service(), packet.Acknowledge), psn, b[:], nil)
+	p.give(packet.MakeOpcode(p.q.Service(), packet.Acknowledge), psn, b[:], nil)
 }
 
 // runOut lets p's timer run out in the next step.
 func (p *end) runOut() {
 	p.h.Helper()
 	sh := p.h.e
-	require.True(p.h, p.q.wire.timer.running())
-	p.q.wire.timer.deadline = 1
-	sh.timers.tick, sh.timers.due = sh.now()/sh.timers.perTick()-wheelBuckets-1, 0
-	sh.sched.turn += -sh.sched.turn % timerTurns
+	require.True(p.h, p.q.Wire.Timer.Running())
+	p.q.Wire.Timer.Deadline = 1
+	sh.Timers.Tick, sh.Timers.Due = sh.Now()/sh.Timers.PerTick()-object.WheelBuckets-1, 0
+	sh.Sched.Turn += -sh.Sched.Turn % transport.TimerTurns
 }
 
 // A deadline that comes earlier than it did moves its timer, also out of the bucket that was looked at last.
 func TestEarlierDeadline(t *testing.T) {
-	w := wheel{cycles: 16}
-	for _, first := range []uint64{wheelBuckets - 2, wheelBuckets - 1} {
-		var m timer
-		w.arm(&m, 0, 16*first)
-		w.arm(&m, 0, 16*3)
-		require.EqualValues(t, 4, m.bucket, "after tick %d", first)
-		w.disarm(&m)
+	w := object.Wheel{Cycles: 16}
+	for _, first := range []uint64{object.WheelBuckets - 2, object.WheelBuckets - 1} {
+		var m object.Timer
+		w.Arm(&m, 0, 16*first)
+		w.Arm(&m, 0, 16*3)
+		require.EqualValues(t, 4, m.Bucket, "after tick %d", first)
+		w.Disarm(&m)
 	}
 }
 
@@ -47,7 +49,7 @@ const rnr = uint8(1<<5 | 30)
 func TestNAKsThatComeTwice(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
-	p.q.attr.RNRRetry = 1
+	p.q.Attr.RNRRetry = 1
 	from, to := p.h.full(256, 1), q.h.full(256, 7)
 	p.post(ctrl(wqe.OpSend), from.data(0, 64))
 	r.carried(4)
@@ -55,10 +57,10 @@ func TestNAKsThatComeTwice(t *testing.T) {
 		p.hear(rnr, firstPSN)
 		p.hear(packet.NAKSequence, firstPSN)
 	}
-	sent := p.q.wire.port.stats.Sent
+	sent := p.q.Wire.Port.Stats.Sent
 	r.carried(4)
-	require.True(t, p.q.wire.out.paused)
-	require.Equal(t, sent, p.q.wire.port.stats.Sent, "it waits")
+	require.True(t, p.q.Wire.Out.Paused)
+	require.Equal(t, sent, p.q.Wire.Port.Stats.Sent, "it waits")
 	q.recv(to.data(0, 256))
 	p.runOut()
 	r.settle()
@@ -67,14 +69,14 @@ func TestNAKsThatComeTwice(t *testing.T) {
 
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
 	r.carried(4)
-	p.q.wire.port.stats.Resent = 0
-	window := p.q.wire.out.window
+	p.q.Wire.Port.Stats.Resent = 0
+	window := p.q.Wire.Out.Window
 	for range 3 {
 		p.hear(packet.NAKSequence, firstPSN+1)
 	}
 	r.carried(4)
-	require.EqualValues(t, 1, p.q.wire.port.stats.Resent)
-	require.Equal(t, window/2, p.q.wire.out.window, "one loss")
+	require.EqualValues(t, 1, p.q.Wire.Port.Stats.Resent)
+	require.Equal(t, window/2, p.q.Wire.Out.Window, "one loss")
 	r.settle()
 	p.good()
 }
@@ -89,11 +91,11 @@ func TestProgressWhileNotReady(t *testing.T) {
 	r.carried(4)
 	p.hear(rnr, firstPSN)
 	r.carried(2)
-	require.True(t, p.q.wire.out.paused)
+	require.True(t, p.q.Wire.Out.Paused)
 	q.recv(to.data(0, 256))
 	r.carried(4, p, q) // the packet was late
 	p.good()
-	require.False(t, p.q.wire.out.paused)
+	require.False(t, p.q.Wire.Out.Paused)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(64, 64))
 	r.settle()
 	p.good()
@@ -107,12 +109,12 @@ func TestNAKsWithoutEnd(t *testing.T) {
 	from, to := p.h.full(256, 1), q.h.full(256, 7)
 	at := p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
 	r.carried(2)
-	for range 1 + p.q.attr.RetryCount {
-		deadline := p.q.wire.timer.deadline
+	for range 1 + p.q.Attr.RetryCount {
+		deadline := p.q.Wire.Timer.Deadline
 		for range 10 {
 			p.hear(packet.NAKSequence, firstPSN)
 			r.carried(2)
-			require.Equal(t, deadline, p.q.wire.timer.deadline)
+			require.Equal(t, deadline, p.q.Wire.Timer.Deadline)
 		}
 		p.runOut()
 		r.carried(2)
@@ -127,7 +129,7 @@ func TestACKIsNoAnswer(t *testing.T) {
 		lossy := &fates{seed: seed, lose: 0.1, repeat: 0.1}
 		overCableOf(t, nic.PortConfig{MTU: 256}, lossy)
 		r, p, q := duo(t, Config{})
-		r.e.hooks.noFastPath = seed%2 == 1
+		r.e.Hooks.NoFastPath = seed%2 == 1
 		answers, acks := make(map[uint32]bool), make(map[uint32]bool)
 		r.cable.seen = func(k *heldPacket) {
 			b := packet.ParseBTH((*[packet.BTHSize]byte)(k.head))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/cores"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/nic"
@@ -28,7 +29,7 @@ const poolMTU = 16 << 10
 
 // apart are objects between those of two engines, which would share cache lines. Engines of two
 // processes share none.
-var apart []*wire
+var apart []*object.Wire
 
 // engines returns two queue pairs of two engines, connected by two rings as in a pool.
 func engines(t testing.TB, rings packetring.Geometry, mtu int) (p, q *end) {
@@ -56,7 +57,7 @@ func engines(t testing.TB, rings packetring.Geometry, mtu int) (p, q *end) {
 		ends[i], paths[i] = h.qp(control.QP{LogSQ: 8, LogRQ: 8}, c, c), nic.Path{Port: port}
 	}
 	for i, e := range ends {
-		apart = append(apart, new(wire), new(wire))
+		apart = append(apart, new(object.Wire), new(object.Wire))
 		e.modify(e.toInit())
 		require.NoError(t, e.h.c.SetPath(e.num, paths[i]))
 		a := e.toRTR(ends[1-i].num)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -29,7 +31,7 @@ func overCableOf(t *testing.T, cfg nic.PortConfig, f *fates) {
 
 // side returns the number of the port that p uses.
 func (p *end) side() int {
-	if p.q.wire.port == p.h.cable.ports[1].port {
+	if p.q.Wire.Port == p.h.cable.ports[1].Port {
 		return 1
 	}
 	return 0
@@ -48,21 +50,21 @@ func (r *rig) carried(steps int, from ...*end) {
 // give puts a packet for q into its port, as its peer would send it: the headers after the BTH and
 // the payload.
 func (q *end) give(op packet.Opcode, psn uint32, more, payload []byte) {
-	w := q.q.wire
+	w := q.q.Wire
 	c := q.h.cable
 	side := q.side()
 	head := make([]byte, op.Info().HeaderSize)
-	packet.BTH{Opcode: op, PKey: defaultPKey, DestQP: q.num, PSN: psn, AckReq: true}.Put((*[packet.BTHSize]byte)(head))
+	packet.BTH{Opcode: op, PKey: object.DefaultPKey, DestQP: q.num, PSN: psn, AckReq: true}.Put((*[packet.BTHSize]byte)(head))
 	copy(head[packet.BTHSize:], more)
 	to := c.to[side]
 	if to == nil {
-		to = c.ports[1-side].cfg.Send
+		to = c.ports[1-side].Settings.Send
 	}
 	h, b, ok := to.Reserve(len(head), len(payload))
 	require.True(q.h, ok)
 	copy(h, head)
 	copy(b, payload)
-	to.Publish(w.source)
+	to.Publish(w.Source)
 }
 
 func readHeader(k *key, off, n int) []byte {
@@ -95,7 +97,7 @@ func TestDownLinkTakesItsTime(t *testing.T) {
 	a, b := r.host("a"), r.host("b")
 	p, _ := pairOf(control.QPTypeUC, a, b)
 	from, to := a.full(200_000, 1), b.full(200_000, 2)
-	p.h.rig.handle(p.q.wire.port).SetUp(false)
+	p.h.rig.handle(p.q.Wire.Port).SetUp(false)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 200_000))
 	steps := 0
 	for ; len(p.scq.all()) == 0; steps++ {
@@ -109,7 +111,7 @@ func TestAskedAgain(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
 	from, to := p.h.full(256, 1), q.h.full(256, 7)
-	psn := p.q.wire.out.psn
+	psn := p.q.Wire.Out.PSN
 	r.cable.block(q.side()) // the responder cannot answer
 	read := func() { p.post(ctrl(wqe.OpRDMARead), to.raddr(0), from.data(0, 64)) }
 	read()
@@ -118,7 +120,7 @@ func TestAskedAgain(t *testing.T) {
 		q.give(packet.MakeOpcode(packet.RC, packet.ReadRequest), psn, readHeader(to, 0, 64), nil)
 		r.carried(1)
 	}
-	require.Equal(t, mostAnswers, q.q.wire.in.due)
+	require.Equal(t, object.MostAnswers, q.q.Wire.In.Due)
 	for range 3 {
 		read()
 	}
@@ -132,8 +134,8 @@ func TestAskedAgain(t *testing.T) {
 		require.Equal(t, unharmed, w.Syndrome)
 	}
 	r.same(to.mem[64:128], from.mem[64:128], "what was read")
-	require.Zero(t, q.q.wire.in.due)
-	require.Zero(t, q.q.wire.in.fresh)
+	require.Zero(t, q.q.Wire.In.Due)
+	require.Zero(t, q.q.Wire.In.Fresh)
 }
 
 // More READs than the responder allows are refused.
@@ -144,7 +146,7 @@ func TestTooManyReads(t *testing.T) {
 	r.cable.block(q.side())
 	for i := range uint32(5) { // max_dest_rd_atomic is 4
 		require.Equal(t, control.StateRTS, q.state())
-		q.give(packet.MakeOpcode(packet.RC, packet.ReadRequest), p.q.wire.out.psn+i, readHeader(to, 0, 64), nil)
+		q.give(packet.MakeOpcode(packet.RC, packet.ReadRequest), p.q.Wire.Out.PSN+i, readHeader(to, 0, 64), nil)
 		r.carried(2)
 	}
 	require.Equal(t, control.StateERR, q.state())
@@ -154,18 +156,18 @@ func TestTooManyReads(t *testing.T) {
 func TestPartsOfAReadOneAfterAnother(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256, Window: 1 << 20}, &fates{})
 	r, p, q := duo(t, Config{})
-	q.q.attr.MaxDestRdAtomic = 1
+	q.q.Attr.MaxDestRdAtomic = 1
 	from, to := p.h.full(100_000, 1), q.h.full(100_000, 7)
-	out := &p.q.wire.out
-	out.window = leastWindow
+	out := &p.q.Wire.Out
+	out.Window = object.LeastWindow
 	p.post(ctrl(wqe.OpRDMARead), to.raddr(0), from.data(0, 100_000))
 	r.carried(1)
-	out.window = out.full
+	out.Window = out.Full
 	for range 3000 {
 		r.carried(2, p)
-		require.LessOrEqual(t, q.q.wire.in.due, 1)
+		require.LessOrEqual(t, q.q.Wire.In.Due, 1)
 		r.cable.carryFrom(q.side())
-		if out.first == out.last {
+		if out.First == out.Last {
 			break
 		}
 	}
@@ -183,12 +185,12 @@ func TestAcknowledgementsOfResets(t *testing.T) {
 	for range 100 {
 		q.give(packet.MakeOpcode(packet.RC, packet.WriteOnly), firstPSN, readHeader(to, 0, 8), make([]byte, 8))
 		r.carried(2)
-		require.True(t, q.q.wire.in.owed)
+		require.True(t, q.q.Wire.In.Owed)
 		q.toState(control.StateRST)
 		q.up(p)
 	}
 	r.carried(2)
-	require.LessOrEqual(t, len(q.q.wire.port.acks), 1)
+	require.LessOrEqual(t, len(q.q.Wire.Port.ACKs), 1)
 }
 
 // Messages for which a link has no room end, if it stays so.
@@ -282,13 +284,13 @@ func TestPSNsOfACKs(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 		r, p, q := duo(t, Config{})
-		r.e.hooks.noFastPath = slow
+		r.e.Hooks.NoFastPath = slow
 		from, to := p.h.full(64, 1), q.h.full(64, 7)
 		for i := range 4 {
 			p.post(ctrl(wqe.OpRDMAWrite), to.raddr(8*i), from.data(8*i, 8))
 		}
 		r.carried(4)
-		require.Equal(t, uint32(2), p.q.wire.out.psn)
+		require.Equal(t, uint32(2), p.q.Wire.Out.PSN)
 		r.cable.carryFrom(p.side())
 		r.carried(4)
 		r.carried(4, q)
@@ -304,7 +306,7 @@ func TestPSNsOfRequests(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, _, q := duo(t, Config{})
 	to := q.h.full(64, 7)
-	stats := &q.q.wire.port.stats
+	stats := &q.q.Wire.Port.Stats
 	give := func(psn uint32) {
 		q.give(rc(packet.WriteOnly), psn, readHeader(to, 0, 8), make([]byte, 8))
 		r.carried(1)
@@ -313,13 +315,13 @@ func TestPSNsOfRequests(t *testing.T) {
 	require.Equal(t, uint64(1), stats.Gaps)
 	give(0xffffff)
 	give(0)
-	require.Equal(t, uint32(1), q.q.wire.in.psn)
+	require.Equal(t, uint32(1), q.q.Wire.In.PSN)
 	require.Zero(t, stats.Duplicates)
 	give(0xffffff)
 	require.Equal(t, uint64(1), stats.Duplicates)
 	require.Equal(t, uint64(1), stats.Gaps)
 	require.Zero(t, stats.OutOfWindow)
-	require.Equal(t, uint32(1), q.q.wire.in.psn)
+	require.Equal(t, uint32(1), q.q.Wire.In.PSN)
 }
 
 // Atomics are executed once, whatever a cable does.
@@ -386,14 +388,14 @@ func TestRingLosesItsPages(t *testing.T) {
 	}
 	lost := p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 20_000))
 	for range 4 {
-		r.e.steps(true)
+		r.e.Steps(true)
 	}
-	require.True(t, p.q.wire.port.dead)
-	require.Nil(t, p.q.wire.out.job)
+	require.True(t, p.q.Wire.Port.Dead)
+	require.Nil(t, p.q.Wire.Out.Job)
 	for range 20 { // uses the scratch job
 		u.recv(to.data(100, 3000), to.data(4000, 16_000))
 		s.post(ctrl(wqe.OpSend), from.data(0, 6000), from.data(6000, 6000))
-		r.e.steps(true)
+		r.e.Steps(true)
 		s.good()
 	}
 	r.settle()
@@ -425,9 +427,9 @@ func TestManagementIntoALostRing(t *testing.T) {
 	p.SetUp(true)
 	require.NoError(t, p.SendManagement(0, make([]byte, 20), nil))
 	require.NoError(t, f.Truncate(0))
-	require.ErrorIs(t, p.SendManagement(0, make([]byte, 20), nil), errPortFault)
+	require.ErrorIs(t, p.SendManagement(0, make([]byte, 20), nil), transport.ErrPortFault)
 	require.Error(t, <-failed)
-	require.ErrorIs(t, p.SendManagement(0, make([]byte, 20), nil), errPortDown)
+	require.ErrorIs(t, p.SendManagement(0, make([]byte, 20), nil), transport.ErrPortDown)
 	require.NoError(t, p.Close())
 }
 
@@ -446,7 +448,7 @@ func TestFaultWhileJudgingAgain(t *testing.T) {
 	_, rec := a.take(8)
 	var ans control.QPN
 	a.call(control.OpCreateQP, &control.QP{PDN: a.pd, SendCQN: ca.num, RecvCQN: ca.num, LogSQ: 7, NoReceive: 1, SQ: base, DBRec: rec, UserIndex: uidx}, &ans)
-	p := &end{h: a, num: ans.QPN, sq: mem.Bytes(), rec: a.mem.Bytes()[rec-a.base:][:8], scq: ca, rcq: ca, q: r.e.qps[ans.QPN]}
+	p := &end{h: a, num: ans.QPN, sq: mem.Bytes(), rec: a.mem.Bytes()[rec-a.base:][:8], scq: ca, rcq: ca, q: r.e.QPs[ans.QPN]}
 	q := b.qp(control.QP{}, cb, cb)
 	p.up(q)
 	q.up(p)
@@ -457,13 +459,13 @@ func TestFaultWhileJudgingAgain(t *testing.T) {
 	}
 	r.carried(20)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8))
-	r.e.steps(true)
-	require.Equal(t, uint64(63), p.q.sq.done)
+	r.e.Steps(true)
+	require.Equal(t, uint64(63), p.q.SQ.Done)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8), from.data(8, 8), from.data(16, 8))
 	shrink(4096)
-	r.e.steps(true)
-	require.False(t, r.e.trial)
-	require.Equal(t, control.StateERR, p.q.attr.State)
+	r.e.Steps(true)
+	require.False(t, r.e.Trial)
+	require.Equal(t, control.StateERR, p.q.Attr.State)
 	bad := s.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{}, wqe.Data{ByteCount: 8, LKey: 5})
 	r.settle()
 	r.failed(s.scq.one(), cqe.LocalProtection, bad)
@@ -485,7 +487,7 @@ func TestPortNeedsRoom(t *testing.T) {
 		if err == nil {
 			require.NoError(t, p.Close())
 		} else {
-			require.ErrorIs(t, err, errPortMTU)
+			require.ErrorIs(t, err, transport.ErrPortMTU)
 		}
 	}
 }
@@ -503,22 +505,22 @@ func TestLinkedClients(t *testing.T) {
 	c.openTarget(domain, target)
 	p.up(target)
 	target.up(p)
-	require.Equal(t, []int{1, 1, 0}, []int{a.c.linked, b.c.linked, c.c.linked})
+	require.Equal(t, []int{1, 1, 0}, []int{a.c.Linked, b.c.Linked, c.c.Linked})
 	require.NoError(t, b.c.Close())
-	require.Equal(t, []int{1, 0, 1}, []int{a.c.linked, b.c.linked, c.c.linked})
+	require.Equal(t, []int{1, 0, 1}, []int{a.c.Linked, b.c.Linked, c.c.Linked})
 
-	first, second := r.d.shards[0], r.d.shards[1]
+	first, second := r.d.runner.Shards[0], r.d.runner.Shards[1]
 	d := r.host("d")
-	r.e.Do(func() { r.d.move(d.c.client, second) })
+	r.e.Do(func() { r.d.runner.Move(d.c.Client, second) })
 	other := d.openXRCD()
 	require.NoError(t, a.c.JoinXRCD(other))
-	require.Same(t, first, a.c.shard, "its queue pair is on a wire")
-	require.Same(t, first, d.c.shard)
+	require.Same(t, first, a.c.Shard, "its queue pair is on a wire")
+	require.Same(t, first, d.c.Shard)
 
 	p.toState(control.StateRST)
 	require.NoError(t, c.c.Close())
-	require.Equal(t, []int{0, 0}, []int{a.c.linked, c.c.linked})
-	require.Zero(t, r.cable.ports[0].users+r.cable.ports[1].users)
+	require.Equal(t, []int{0, 0}, []int{a.c.Linked, c.c.Linked})
+	require.Zero(t, r.cable.ports[0].Users+r.cable.ports[1].Users)
 }
 
 // A datagram whose completion finds no room gives its shared receive back.
@@ -539,16 +541,16 @@ func TestDatagramWithoutRoom(t *testing.T) {
 	s.post(4)
 	op := packet.MakeOpcode(packet.UD, packet.SendOnly)
 	for range 3 {
-		head, payload, ok := c.ports[1].cfg.Send.Reserve(op.Info().HeaderSize, grhSize+4)
+		head, payload, ok := c.ports[1].Settings.Send.Reserve(op.Info().HeaderSize, object.GRHSize+4)
 		require.True(t, ok)
-		packet.BTH{Opcode: op, PKey: defaultPKey, DestQP: u.num}.Put((*[packet.BTHSize]byte)(head))
+		packet.BTH{Opcode: op, PKey: object.DefaultPKey, DestQP: u.num}.Put((*[packet.BTHSize]byte)(head))
 		packet.DETH{QKey: qkey, SrcQP: 9}.Put((*[packet.DETHSize]byte)(head[packet.BTHSize:]))
 		clear(payload)
-		c.ports[1].cfg.Send.Publish(0)
+		c.ports[1].Settings.Send.Publish(0)
 		r.e.Step()
 	}
 	require.Equal(t, control.StateERR, u.state())
-	require.Equal(t, uint16(2), s.s.ready(), "two were used, and one was given back")
+	require.Equal(t, uint16(2), s.s.Ready(), "two were used, and one was given back")
 }
 
 // An engine that sleeps while a ring has no room for what it is to send goes on when there is room,
@@ -556,7 +558,7 @@ func TestDatagramWithoutRoom(t *testing.T) {
 func TestRoomEndsASleep(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256, Wakes: true}, &fates{})
 	r, p, q := duo(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
 	rouse := p.h.wakes()
 	q.h.wakes()
 	from, to := p.h.full(256, 1), q.h.full(256, 7)
@@ -592,7 +594,7 @@ func TestLinkGivenUpAmongShards(t *testing.T) {
 	r.start()
 	for _, c := range cables {
 		// Headers of 200 bytes are longer than a slot.
-		shm.BlockAt(c.ports[0].cfg.Receive.Memory(), 2*packetring.SlotSize).PublishFirst(1<<32 | 200<<16)
+		shm.BlockAt(c.ports[0].Settings.Receive.Memory(), 2*packetring.SlotSize).PublishFirst(1<<32 | 200<<16)
 		c.ports[0].Arrived()
 		await.Receive(t, "the link is given up", gone)
 		require.False(t, c.ports[0].Stats().Up)

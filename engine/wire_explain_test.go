@@ -7,7 +7,9 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/scan"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -47,11 +49,11 @@ var recognisedOverLinks = []struct {
 		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(250), s.local.data(0, 8))
 	}, false, "are outside its 256 bytes", cqe.RemoteAccess},
 	{"an answer in packets of another MTU", codes.LinkResponse, func(s *scene) {
-		s.p.q.wire.mtu = 64
+		s.p.q.Wire.MTU = 64
 		s.p.post(ctrl(wqe.OpRDMARead), s.far.raddr(0), s.local.data(0, 200))
 	}, true, "64 bytes were expected", cqe.BadResponse},
 	{"packets of another MTU", codes.LinkLength, func(s *scene) {
-		s.p.q.wire.mtu = 64
+		s.p.q.Wire.MTU = 64
 		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 200))
 	}, false, "has 64 bytes; 256 were expected", cqe.RemoteInvalidRequest},
 	{"a packet out of place", codes.LinkPlace, func(s *scene) {
@@ -61,12 +63,12 @@ var recognisedOverLinks = []struct {
 		s.p.post(ctrl(wqe.OpAtomicMaskedCS), s.far.raddr(8), wqe.MaskedCS8{}, s.local.data(0, 8))
 	}, true, "has no packet on a link", cqe.LocalQPOp},
 	{"packets of somebody who tries PSNs", codes.LinkScan, func(s *scene) {
-		w := s.p.q.wire
+		w := s.p.q.Wire
 		for i := range uint32(2 * scan.Burst) {
-			h, _, ok := w.port.cfg.Send.Reserve(rc(packet.WriteOnly).Info().HeaderSize, 0)
+			h, _, ok := w.Port.Settings.Send.Reserve(rc(packet.WriteOnly).Info().HeaderSize, 0)
 			require.True(s, ok)
-			w.putBTH(h, rc(packet.WriteOnly), w.out.psn+1_000_000+i, false, false)
-			w.port.cfg.Send.Publish(0)
+			w.PutBTH(h, rc(packet.WriteOnly), w.Out.PSN+1_000_000+i, false, false)
+			w.Port.Settings.Send.Publish(0)
 			if i%16 == 15 {
 				s.step()
 			}
@@ -106,13 +108,13 @@ func (nowhere) Own() (gid [16]byte) { return gid }
 
 // inject puts a packet of the requester into the responder's port.
 func (s *scene) inject(op packet.Operation, payload []byte) {
-	w := s.p.q.wire
+	w := s.p.q.Wire
 	o := packet.MakeOpcode(packet.RC, op)
-	h, to, ok := w.port.cfg.Send.Reserve(o.Info().HeaderSize, len(payload))
+	h, to, ok := w.Port.Settings.Send.Reserve(o.Info().HeaderSize, len(payload))
 	require.True(s, ok)
-	w.putBTH(h, o, w.out.psn, false, false)
+	w.PutBTH(h, o, w.Out.PSN, false, false)
 	copy(to, payload)
-	w.port.cfg.Send.Publish(0)
+	w.Port.Settings.Send.Publish(0)
 }
 
 func TestRecognisedOverALink(t *testing.T) {
@@ -162,19 +164,19 @@ func (c *changing) Route(nic.Address) (nic.Path, error) {
 // each datagram.
 func TestPathIsAskedForAgain(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	sh := r.d.loops[0]
-	router := &changing{port: &portHandle{port: &port{}}}
-	sh.router = router
-	p.h.c.sources = []nic.Source{{GID: p.h.c.hosted.GID, Network: true}}
-	p.q.datagrams = new(datagrams)
+	sh := r.d.runner.Loops[0]
+	router := &changing{port: &transport.PortHandle{Port: &object.Port{}}}
+	sh.Router = router
+	p.h.c.Sources = []nic.Source{{GID: p.h.c.Hosted.GID, Network: true}}
+	p.q.Datagrams = new(object.Datagrams)
 	av := &wqe.AV{RGID: [16]byte{0xfe, 0x80, 15: 9}}
 	for range 3 {
-		require.True(t, sh.leaves(p.q, av))
-		require.EqualValues(t, 1, p.q.datagrams.away.path.Number)
+		require.True(t, sh.Leaves(p.q, av))
+		require.EqualValues(t, 1, p.q.Datagrams.Away.Path.Number)
 	}
-	sh.ticks = sh.clock() + clock.Cycles(pathTime) + 1
+	sh.Ticks = sh.Clock() + clock.Cycles(transport.PathTime) + 1
 	for range 3 {
-		require.True(t, sh.leaves(p.q, av))
-		require.EqualValues(t, 2, p.q.datagrams.away.path.Number)
+		require.True(t, sh.Leaves(p.q, av))
+		require.EqualValues(t, 2, p.q.Datagrams.Away.Path.Number)
 	}
 }

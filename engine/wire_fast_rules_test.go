@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
@@ -26,18 +27,18 @@ type crafted struct {
 // arrive puts packets for q into its port.
 func (x *wireTarget) arrive(q *end, list ...crafted) {
 	for _, k := range list {
-		w := q.q.wire
+		w := q.q.Wire
 		op := rc(k.op)
-		psn := w.in.psn
+		psn := w.In.PSN
 		if op.Info().Response {
-			psn = w.out.una
+			psn = w.Out.UNA
 		}
 		head, payload, ok := x.c.to[q.side()^k.port].Reserve(op.Info().HeaderSize, len(k.payload))
 		require.True(x, ok)
-		packet.BTH{Opcode: op, AckReq: op.Info().Request, PKey: defaultPKey, DestQP: q.num, PSN: packet.AddPSN(psn, k.psn)}.Put((*[packet.BTHSize]byte)(head))
+		packet.BTH{Opcode: op, AckReq: op.Info().Request, PKey: object.DefaultPKey, DestQP: q.num, PSN: packet.AddPSN(psn, k.psn)}.Put((*[packet.BTHSize]byte)(head))
 		copy(head[packet.BTHSize:], k.more)
 		copy(payload, k.payload)
-		x.c.to[q.side()^k.port].Publish(w.source + k.path)
+		x.c.to[q.side()^k.port].Publish(w.Source + k.path)
 	}
 }
 
@@ -47,7 +48,7 @@ func (x *wireTarget) watch() *[]string {
 	list := new([]string)
 	x.c.seen = func(k *heldPacket) {
 		b := packet.ParseBTH((*[packet.BTHSize]byte)(k.head))
-		if b.AckReq = false; b.Opcode != ackOnly || k.head[packet.BTHSize] != packet.SyndromeACK {
+		if b.AckReq = false; b.Opcode != object.ACKOnly || k.head[packet.BTHSize] != packet.SyndromeACK {
 			*list = append(*list, fmt.Sprintf("path %d: %+v % x: % x", k.path, b, k.head[packet.BTHSize:], k.payload))
 		}
 	}
@@ -115,36 +116,36 @@ var fastRuleScenes = map[string]func(x *wireTarget, p, q *end){
 	"a READ after one whose answer is owed": func(x *wireTarget, p, q *end) {
 		far := x.b.full(8192, 3)
 		x.arrive(q, crafted{op: packet.ReadRequest, more: readHeader(far, 0, 8192)})
-		x.e.servePorts(true)
-		require.NotZero(x, q.q.wire.in.due)
+		x.e.ServePorts(true)
+		require.NotZero(x, q.q.Wire.In.Due)
 		x.arrive(q, crafted{op: packet.ReadRequest, more: readHeader(far, 16, 8)})
-		x.e.servePorts(true)
+		x.e.ServePorts(true)
 	},
 	"a READ at the end of the budget": func(x *wireTarget, p, q *end) {
-		left, psn := x.e.cfg.slice, uint32(0)
+		left, psn := x.e.Settings.Slice, uint32(0)
 		write := func(n int) {
 			x.arrive(q, crafted{op: packet.WriteOnly, psn: psn, more: readHeader(x.far, 0, n), payload: make([]byte, n)})
-			left -= n + pieceCost
+			left -= n + object.PieceCost
 			psn++
 		}
-		for left > 3*pieceCost {
-			write(min(256, left-3*pieceCost))
+		for left > 3*object.PieceCost {
+			write(min(256, left-3*object.PieceCost))
 		}
-		write(left - 2*pieceCost)
-		require.Equal(x, pieceCost, left)
+		write(left - 2*object.PieceCost)
+		require.Equal(x, object.PieceCost, left)
 		x.arrive(q, crafted{op: packet.ReadRequest, psn: psn, more: readHeader(x.far, 16, 8)})
-		x.e.servePorts(true)
+		x.e.ServePorts(true)
 	},
 	"more WRITEs than the window": func(x *wireTarget, p, q *end) {
-		p.q.wire.out.window = leastWindow
-		for i := range leastWindow + 2 {
+		p.q.Wire.Out.Window = object.LeastWindow
+		for i := range object.LeastWindow + 2 {
 			x.postWrite(8*i, 8, 0)
 		}
 		x.e.Step()
 	},
 	"more READs than the window": func(x *wireTarget, p, q *end) {
-		p.q.wire.out.window = leastWindow
-		for i := range leastWindow + 2 {
+		p.q.Wire.Out.Window = object.LeastWindow
+		for i := range object.LeastWindow + 2 {
 			x.postRead(8*i, 8)
 		}
 		x.e.Step()
@@ -230,7 +231,7 @@ var fastRuleScenes = map[string]func(x *wireTarget, p, q *end){
 	"a WRITE of another length than it says": func(x *wireTarget, p, q *end) { x.writes(q, readHeader(x.far, 0, 7), 8) },
 	"a WRITE beyond the MTU":                 func(x *wireTarget, p, q *end) { x.writes(q, readHeader(x.far, 0, 260), 260) },
 	"a WRITE without the queue pair's right": func(x *wireTarget, p, q *end) {
-		q.q.attr.Access = 0
+		q.q.Attr.Access = 0
 		x.writes(q, readHeader(x.far, 0, 8), 8)
 	},
 	"a WRITE without the key's right": func(x *wireTarget, p, q *end) {
@@ -248,11 +249,11 @@ var fastRuleScenes = map[string]func(x *wireTarget, p, q *end){
 		x.arrive(q, gap)
 	},
 	"READs beyond the budget": func(x *wireTarget, p, q *end) {
-		q.q.attr.MaxDestRdAtomic = mostAnswers
-		for i := range uint32(mostAnswers) {
+		q.q.Attr.MaxDestRdAtomic = object.MostAnswers
+		for i := range uint32(object.MostAnswers) {
 			x.arrive(q, crafted{op: packet.ReadRequest, psn: i, more: readHeader(x.far, 0, 256)})
 		}
-		x.e.servePorts(true)
+		x.e.ServePorts(true)
 	},
 	"WRITEs on a link that is down": func(x *wireTarget, p, q *end) {
 		x.c.ports[p.side()].SetUp(false)
@@ -265,7 +266,7 @@ var fastRuleScenes = map[string]func(x *wireTarget, p, q *end){
 		x.e.Step()
 	},
 	"more READs than the responder allows": func(x *wireTarget, p, q *end) {
-		x.reads(int(p.q.attr.MaxRdAtomic) + 1)
+		x.reads(int(p.q.Attr.MaxRdAtomic) + 1)
 	},
 	"an answer of another length": func(x *wireTarget, p, q *end) {
 		x.reads(1, crafted{op: packet.ReadResponseOnly, more: okAETH, payload: eight[:7]})

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -22,27 +24,27 @@ func TestWireFastPathAgrees(t *testing.T) {
 		for _, row := range slices.Concat(writeRows, readRows, sendRows, atomicRows, otherRows, armedRows, seriesRows, inlineRows) {
 			t.Run(row.name, func(t *testing.T) {
 				pair := newTwins(t, row.prepare)
-				if pair.fast.p.q.wire == nil {
+				if pair.fast.p.q.Wire == nil {
 					return // its own peer, or a transport that is on no wire
 				}
 				pair.both(row.post)
 				taken := pair.overWire(t)
-				b := pair.fast.p.q.sq.blocks.At(0)
-				first := headOf(b)
-				if op := first.opcode(); row.taken > 0 && mtu > 256 && pair.fast.p.q.transport == control.QPTypeRC &&
-					(op == wqe.OpRDMAWrite || op == wqe.OpRDMARead) && first.second.Plain() {
+				b := pair.fast.p.q.SQ.Blocks.At(0)
+				first := execution.HeadOf(b)
+				if op := first.Opcode(); row.taken > 0 && mtu > 256 && pair.fast.p.q.Transport == control.QPTypeRC &&
+					(op == wqe.OpRDMAWrite || op == wqe.OpRDMARead) && first.Second.Plain() {
 					require.NotZero(t, taken, "taken by the fast path")
 				}
 				pair.compare()
 				for i := range 2 {
-					fast, slow := pair.fast.cable.ports[i].stats, pair.slow.cable.ports[i].stats
+					fast, slow := pair.fast.cable.ports[i].Port.Stats, pair.slow.cable.ports[i].Port.Stats
 					fast.Sent, fast.Received, slow.Sent, slow.Received = 0, 0, 0, 0
 					require.Equal(t, slow, fast, "port %d", i)
 				}
 				for _, ends := range [][2]*end{{pair.fast.p, pair.slow.p}, {pair.fast.q, pair.slow.q}} {
-					fast, slow := ends[0].q.wire, ends[1].q.wire
-					require.Equal(t, []uint32{slow.in.psn, slow.in.msn, slow.out.psn, slow.out.una, slow.out.most, slow.out.reading},
-						[]uint32{fast.in.psn, fast.in.msn, fast.out.psn, fast.out.una, fast.out.most, fast.out.reading})
+					fast, slow := ends[0].q.Wire, ends[1].q.Wire
+					require.Equal(t, []uint32{slow.In.PSN, slow.In.MSN, slow.Out.PSN, slow.Out.UNA, slow.Out.Most, slow.Out.Reading},
+						[]uint32{fast.In.PSN, fast.In.MSN, fast.Out.PSN, fast.Out.UNA, fast.Out.Most, fast.Out.Reading})
 				}
 			})
 		}
@@ -53,13 +55,13 @@ func TestWireFastPathAgrees(t *testing.T) {
 func (t *twins) overWire(tb testing.TB) (taken int) {
 	t.both(func(w *twin) {
 		q := w.p.q
-		n, bytes := w.e.pending(q), w.e.cfg.slice
-		if n == 0 || !q.wire.canFetch() || q.wire.out.at != q.wire.out.last {
+		n, bytes := w.e.Pending(q), w.e.Settings.Slice
+		if n == 0 || !q.Wire.CanFetch() || q.Wire.Out.At != q.Wire.Out.Last {
 			return
 		}
-		w.e.fault.qp = q
-		k := w.e.fastRequests(q, int(n), &bytes)
-		w.e.fault.qp = nil
+		w.e.Fault.QP = q
+		k := w.e.FastRequests(q, int(n), &bytes)
+		w.e.Fault.QP = nil
 		if w == t.fast {
 			taken = k
 		} else {
@@ -100,7 +102,7 @@ func TestWireAllocatesNothing(t *testing.T) {
 				f.post(16)
 				for steps := 0; f.done < f.posted; steps++ {
 					if steps == 10_000_000 {
-						t.Fatalf("%d of %d have completed: %+v, timer %v; the responder expects %#x", f.done, f.posted, p.q.wire.out, p.q.wire.timer.running(), q.q.wire.in.psn)
+						t.Fatalf("%d of %d have completed: %+v, timer %v; the responder expects %#x", f.done, f.posted, p.q.Wire.Out, p.q.Wire.Timer.Running(), q.q.Wire.In.PSN)
 					}
 					p.h.rig.e.Step()
 					q.h.rig.e.Step()
@@ -119,13 +121,13 @@ func TestInlineFlagIsReadOnce(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the client writes what its other goroutine writes, on purpose; without the race detector the test runs")
 	}
-	const n = lineBytes
+	const n = transport.LineBytes
 	overCableOf(t, nic.PortConfig{MTU: 256}, nil)
 	_, p, q := duo(t, Config{})
 	short, to := p.h.full(4, 1), q.h.full(64, 2)
 	inline := uint64(wqe.InlineFlag|n)<<32 | uint64(short.key)
 	segment := uint64(n)<<32 | uint64(short.key)
-	length := func(block int) *shm.BE64 { return shm.BE64At(p.sq, uint64(block*wqe.BlockSize+dataOffset)) }
+	length := func(block int) *shm.BE64 { return shm.BE64At(p.sq, uint64(block*wqe.BlockSize+execution.DataOffset)) }
 	var stop atomic.Bool
 	ended := make(chan struct{})
 	go func() {
@@ -144,9 +146,9 @@ func TestInlineFlagIsReadOnce(t *testing.T) {
 		p.write(ctrl(wqe.OpRDMAWrite), to.raddr(0), make([]byte, n))
 		p.write(ctrl(wqe.OpRDMAWrite), to.raddr(0), make([]byte, n))
 		length(2).Publish(segment)
-		shm.BE64At(p.sq, 2*wqe.BlockSize+dataOffset+8).Publish(short.addr + 64)
+		shm.BE64At(p.sq, 2*wqe.BlockSize+execution.DataOffset+8).Publish(short.addr + 64)
 		p.ring()
-		p.h.rig.e.steps(true)
+		p.h.rig.e.Steps(true)
 		p.reset(q)
 		q.reset(p)
 		p.scq.all()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/nic"
@@ -100,53 +101,53 @@ func (x *wireTarget) orderly(last map[uint32]int) {
 // counts fails if what is counted does not agree with what there is.
 func (x *wireTarget) counts() {
 	sh := x.e
-	users := map[*port]int{}
-	linked := map[*client]int{}
+	users := map[*object.Port]int{}
+	linked := map[*object.Client]int{}
 	armed := 0
-	jobs := map[*job]int{sh.scratch.job: 1}
-	for _, q := range sh.qps {
-		w := q.wire
+	jobs := map[*object.Job]int{sh.Scratch.Job: 1}
+	for _, q := range sh.QPs {
+		w := q.Wire
 		if w == nil {
 			continue
 		}
-		users[w.port]++
-		linked[q.client]++
-		if w.timer.linked {
+		users[w.Port]++
+		linked[q.Client]++
+		if w.Timer.Linked {
 			armed++
 		}
-		for _, j := range []*job{w.out.job, w.out.answerJob, w.in.job, w.in.answerJob} {
+		for _, j := range []*object.Job{w.Out.Job, w.Out.AnswerJob, w.In.Job, w.In.AnswerJob} {
 			if j != nil {
 				jobs[j]++
 			}
 		}
 		fresh := 0
-		for i := range w.in.due {
-			if !w.in.reads[(w.in.firstDue+i)%len(w.in.reads)].again {
+		for i := range w.In.Due {
+			if !w.In.Reads[(w.In.FirstDue+i)%len(w.In.Reads)].Again {
 				fresh++
 			}
 		}
-		r := &w.out
+		r := &w.Out
 		switch {
-		case fresh != w.in.fresh:
-			x.Fatalf("%d answers are counted, %d are owed", w.in.fresh, fresh)
-		case r.last-r.first > uint32(len(r.messages)) || r.at-r.first > r.last-r.first:
-			x.Fatalf("messages %d to %d, at %d", r.first, r.last, r.at)
-		case q.flushes() && (r.first != r.last || w.timer.running()):
+		case fresh != w.In.Fresh:
+			x.Fatalf("%d answers are counted, %d are owed", w.In.Fresh, fresh)
+		case r.Last-r.First > uint32(len(r.Messages)) || r.At-r.First > r.Last-r.First:
+			x.Fatalf("messages %d to %d, at %d", r.First, r.Last, r.At)
+		case q.Flushes() && (r.First != r.Last || w.Timer.Running()):
 			x.Fatal("a queue pair in error has messages on the way")
-		case packet.DiffPSN(r.most, r.una) < 0 || packet.DiffPSN(r.psn, r.most) < 0:
-			x.Fatalf("PSNs: una %#x, most %#x, next %#x", r.una, r.most, r.psn)
+		case packet.DiffPSN(r.Most, r.UNA) < 0 || packet.DiffPSN(r.PSN, r.Most) < 0:
+			x.Fatalf("PSNs: una %#x, most %#x, next %#x", r.UNA, r.Most, r.PSN)
 		}
 		reading := uint32(0)
-		for n := r.first; n != r.last; n++ {
-			if r.message(n).answers {
+		for n := r.First; n != r.Last; n++ {
+			if r.Message(n).Answers {
 				reading++
 			}
 		}
-		if reading != r.reading {
-			x.Fatalf("%d READs and atomics are on the way, %d are counted", reading, r.reading)
+		if reading != r.Reading {
+			x.Fatalf("%d READs and atomics are on the way, %d are counted", reading, r.Reading)
 		}
 	}
-	for _, j := range sh.scratch.spare {
+	for _, j := range sh.Scratch.Spare {
 		jobs[j]++
 	}
 	for j, n := range jobs {
@@ -155,17 +156,17 @@ func (x *wireTarget) counts() {
 		}
 	}
 	for _, p := range x.c.ports {
-		if p.users != users[p.port] {
-			x.Fatalf("%d queue pairs use a port, %d are counted", users[p.port], p.users)
+		if p.Users != users[p.Port] {
+			x.Fatalf("%d queue pairs use a port, %d are counted", users[p.Port], p.Users)
 		}
 	}
 	for _, h := range []*host{x.a, x.b} {
-		if h.c.client.linked != linked[h.c.client] {
-			x.Fatalf("%d queue pairs are linked, %d are counted", linked[h.c.client], h.c.linked)
+		if h.c.Client.Linked != linked[h.c.Client] {
+			x.Fatalf("%d queue pairs are linked, %d are counted", linked[h.c.Client], h.c.Linked)
 		}
 	}
-	if armed > sh.timers.armed {
-		x.Fatalf("%d timers are armed, %d are counted", armed, sh.timers.armed)
+	if armed > sh.Timers.Armed {
+		x.Fatalf("%d timers are armed, %d are counted", armed, sh.Timers.Armed)
 	}
 }
 
@@ -177,20 +178,20 @@ func (x *wireTarget) forge(in []byte) {
 		q = x.ud
 	}
 	op := packet.Opcode(in[1])
-	if w := q.q.wire; w != nil && in[0]&0x40 != 0 {
-		op = packet.MakeOpcode(q.q.service(), op.Operation())
+	if w := q.q.Wire; w != nil && in[0]&0x40 != 0 {
+		op = packet.MakeOpcode(q.q.Service(), op.Operation())
 	}
 	info := op.Info()
 	head := make([]byte, min(info.HeaderSize, 48))
 	psn, path, side := uint32(in[2]), uint32(0), int(in[0]>>5&1)
-	if w := q.q.wire; w != nil {
-		side, path = q.side(), w.source
-		psn = packet.AddPSN(w.in.psn, uint32(int8(in[2])))
+	if w := q.q.Wire; w != nil {
+		side, path = q.side(), w.Source
+		psn = packet.AddPSN(w.In.PSN, uint32(int8(in[2])))
 		if info.Response {
-			psn = packet.AddPSN(w.out.una, uint32(int8(in[2])))
+			psn = packet.AddPSN(w.Out.UNA, uint32(int8(in[2])))
 		}
 	}
-	packet.BTH{Opcode: op, Solicited: in[3]&1 != 0, AckReq: in[3]&2 != 0, PKey: defaultPKey, DestQP: q.num, PSN: psn}.Put((*[packet.BTHSize]byte)(head))
+	packet.BTH{Opcode: op, Solicited: in[3]&1 != 0, AckReq: in[3]&2 != 0, PKey: object.DefaultPKey, DestQP: q.num, PSN: psn}.Put((*[packet.BTHSize]byte)(head))
 	k := x.far
 	if q.h == x.a {
 		k = x.local
@@ -246,7 +247,7 @@ func (x *wireTarget) act(in []byte) {
 	if p.sent > 60000 {
 		return
 	}
-	room := uint64(p.sent)+4-p.q.sq.done <= 8 && p.q.listens()
+	room := uint64(p.sent)+4-p.q.SQ.Done <= 8 && p.q.Listens()
 	switch in[1] % 12 {
 	case 0, 1, 2, 3, 4:
 		ops := []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpAtomicFA, wqe.OpSend, wqe.OpRDMAWriteImm}
@@ -267,12 +268,12 @@ func (x *wireTarget) act(in []byte) {
 		p.post(ctrl(op), to...)
 	case 5:
 		if xrc {
-			if x.srq.s.ready() < 4 {
+			if x.srq.s.Ready() < 4 {
 				x.srq.post(1)
 			}
 			return
 		}
-		if q := pq[1]; uint64(q.received)-q.q.rq.done < 8 {
+		if q := pq[1]; uint64(q.received)-q.q.RQ.Done < 8 {
 			q.recv(x.far.data(0, 512))
 		}
 	case 6:
@@ -292,7 +293,7 @@ func (x *wireTarget) act(in []byte) {
 			p.post(ctrl(wqe.OpNop))
 		}
 	case 11:
-		if q := x.ud; uint64(q.received)-q.q.rq.done < 8 {
+		if q := x.ud; uint64(q.received)-q.q.RQ.Done < 8 {
 			q.recv(x.far.data(0, 512))
 		}
 	}

@@ -9,7 +9,10 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/scan"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -26,31 +29,31 @@ type scanner struct {
 	r    *rig
 	to   *end
 	rate int
-	sh   *threadLoop
+	sh   *loop.Loop
 }
 
 // scanned returns two connected queue pairs and a scanner of the second one.
 func scanned(t *testing.T, rate int) (p, q *end, s *scanner) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
-	s = &scanner{r, q, rate, r.d.loops[0]}
+	s = &scanner{r, q, rate, r.d.runner.Loops[0]}
 	holdClock(s.sh)
 	return p, q, s
 }
 
 // send sends one packet with the path on which q's peer sends.
 func (s *scanner) send(q *end, op packet.Opcode, psn uint32, more, payload []byte) {
-	w := q.q.wire
+	w := q.q.Wire
 	ring := s.r.cable.to[q.side()]
 	head := make([]byte, op.Info().HeaderSize)
-	packet.BTH{Opcode: op, PKey: defaultPKey, DestQP: q.num, PSN: psn & 0xffffff, AckReq: true}.Put((*[packet.BTHSize]byte)(head))
+	packet.BTH{Opcode: op, PKey: object.DefaultPKey, DestQP: q.num, PSN: psn & 0xffffff, AckReq: true}.Put((*[packet.BTHSize]byte)(head))
 	copy(head[packet.BTHSize:], more)
 	h, b, ok := ring.Reserve(len(head), len(payload))
 	require.True(s.r, ok)
 	copy(h, head)
 	copy(b, payload)
-	ring.Publish(w.from)
-	s.sh.hooks.heldClock += clock.Cycles(time.Second) / uint64(s.rate)
+	ring.Publish(w.From)
+	s.sh.Hooks.HeldClock += clock.Cycles(time.Second) / uint64(s.rate)
 }
 
 // writes tries all PSNs from first on, n of them, with WRITEs.
@@ -73,7 +76,7 @@ func (s *scanner) writes(first uint32, n int, to *key, value byte) {
 // depends on the frequency of the clock.
 func (s *scanner) until(closed bool, n int, to *key, value byte) (sent int) {
 	d := uint64(n) * (clock.Cycles(time.Second) / uint64(s.rate))
-	for s.to.q.wire.guard.requests.Closed(s.sh.hooks.heldClock+d) != closed {
+	for s.to.q.Wire.Guard.Requests.Closed(s.sh.Hooks.HeldClock+d) != closed {
 		s.writes(firstPSN+1<<20, 32, to, value)
 		sent += 32
 		require.Less(s.r, sent, s.rate, "the path is not closed and opened in a second")
@@ -84,7 +87,7 @@ func (s *scanner) until(closed bool, n int, to *key, value byte) (sent int) {
 // lose loses what the victim has sent.
 func (s *scanner) lose() { s.to.sentBy() }
 
-func (s *scanner) wait(d time.Duration) { s.sh.hooks.heldClock += clock.Cycles(d) }
+func (s *scanner) wait(d time.Duration) { s.sh.Hooks.HeldClock += clock.Cycles(d) }
 
 // explained returns the texts of the explanations with a code.
 func explained(next func() *control.Event, code codes.Code) (texts []string) {
@@ -106,7 +109,7 @@ func TestScanOfPSNsDoesNotHit(t *testing.T) {
 				_, q, s := scanned(t, rate)
 				ev, to := q.h.events(), q.h.full(64, 7)
 				was := append([]byte(nil), to.mem...)
-				before := pathReach + 20_000
+				before := transport.PathReach + 20_000
 				s.writes(firstPSN-uint32(before), before-last, to, 0xbd)
 				if closed {
 					before += s.until(true, 2*last, to, 0xbd)
@@ -116,8 +119,8 @@ func TestScanOfPSNsDoesNotHit(t *testing.T) {
 				s.writes(firstPSN-uint32(last), last+5000, to, 0xbd)
 				s.r.same(was, to.mem, "memory")
 				require.Equal(t, control.StateRTS, q.state())
-				require.Equal(t, firstPSN, q.q.wire.in.psn)
-				stats := q.q.wire.port.stats
+				require.Equal(t, firstPSN, q.q.Wire.In.PSN)
+				stats := q.q.Wire.Port.Stats
 				looked := stats.OutOfWindow + stats.Gaps + stats.Duplicates
 				require.LessOrEqual(t, looked, uint64(scan.Burst+scan.Door+scan.Rate*(before+5000)/rate))
 				require.Equal(t, uint64(before+5000), looked+stats.ShutOut)
@@ -151,7 +154,7 @@ func TestScanOfManyQueuePairs(t *testing.T) {
 	}
 	out := uint64(0)
 	for _, p := range s.r.cable.ports {
-		out += p.stats.OutOfWindow
+		out += p.Port.Stats.OutOfWindow
 	}
 	require.LessOrEqual(t, out, uint64(2*(scan.Burst+scan.Rate/25+scan.Door)))
 }
@@ -166,7 +169,7 @@ func TestScanOfAnotherUser(t *testing.T) {
 	if a.side() != p.side() {
 		a, b = b, a
 	}
-	require.Equal(t, q.q.wire.from, b.q.wire.from, "on one path")
+	require.Equal(t, q.q.Wire.From, b.q.Wire.From, "on one path")
 	attr := a.toRTS()
 	attr.SQPSN += 1_000_000
 	a.toState(control.StateRST)
@@ -179,14 +182,14 @@ func TestScanOfAnotherUser(t *testing.T) {
 	for range 400 {
 		s.r.carried(2, a, b)
 	}
-	require.True(t, b.q.wire.guard.requests.Shut(), "%+v", b.q.wire.port.stats)
+	require.True(t, b.q.Wire.Guard.Requests.Shut(), "%+v", b.q.Wire.Port.Stats)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
 	for range 4 {
 		s.r.carried(2, p, q)
 	}
 	p.good()
 	s.r.same(from.mem[:64], to.mem[:64], "what was written")
-	require.Equal(t, q.q.wire.from, q.q.wire.source, "the fast path is taken")
+	require.Equal(t, q.q.Wire.From, q.q.Wire.Source, "the fast path is taken")
 }
 
 // A connection goes on during a scan: when the path opens, the peer is asked for what it has sent in vain, and
@@ -207,16 +210,16 @@ func TestConnectionOutlivesAScan(t *testing.T) {
 	}
 	require.Equal(t, control.StateRTS, p.state())
 	require.Equal(t, control.StateRTS, q.state())
-	require.Equal(t, uint64(1), q.q.wire.port.stats.Scans)
+	require.Equal(t, uint64(1), q.q.Wire.Port.Stats.Scans)
 
 	s.wait(10 * time.Second)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(64, 64))
 	s.r.settle()
 	p.good()
-	w := q.q.wire
-	require.Equal(t, w.from, w.source, "the fast path is taken")
+	w := q.q.Wire
+	require.Equal(t, w.From, w.Source, "the fast path is taken")
 	s.writes(firstPSN+1_000_000, 100, to, 0xbd)
-	require.False(t, w.guard.requests.Shut())
+	require.False(t, w.Guard.Requests.Shut())
 }
 
 // A peer that sends again what has been executed, and then the expected packet, looks like a scan. It is asked for
@@ -224,17 +227,17 @@ func TestConnectionOutlivesAScan(t *testing.T) {
 func TestPeerThatGoesBackDuringAScan(t *testing.T) {
 	_, q, s := scanned(t, 1_000_000)
 	to, other := q.h.full(64, 7), q.h.full(64, 3)
-	in := &q.q.wire.in
+	in := &q.q.Wire.In
 	s.writes(firstPSN, 10, other, 1)
 	s.writes(firstPSN+1_000_000, 3000, other, 0xbd)
-	require.True(t, q.q.wire.guard.requests.Shut())
+	require.True(t, q.q.Wire.Guard.Requests.Shut())
 	s.wait((scan.Door + 2) * time.Second / scan.Rate)
 	s.lose()
 	s.writes(firstPSN+8, 6, to, 1) // two duplicates, the expected one, and three behind it
-	require.Equal(t, firstPSN+10, in.psn)
+	require.Equal(t, firstPSN+10, in.PSN)
 	require.Equal(t, []uint8{packet.SyndromeACK, packet.NAKSequence, packet.SyndromeACK}, q.sentBy())
 	s.writes(firstPSN+10, 4, to, 1)
-	require.Equal(t, firstPSN+14, in.psn)
+	require.Equal(t, firstPSN+14, in.PSN)
 	require.Equal(t, control.StateRTS, q.state())
 }
 
@@ -248,7 +251,7 @@ func TestGuessWithAWrongKey(t *testing.T) {
 			if doubt {
 				s.writes(firstPSN+1_000_000, scan.Doubt+10, to, 0xbd)
 			}
-			stats := &q.q.wire.port.stats
+			stats := &q.q.Wire.Port.Stats
 			wrong := *to
 			wrong.key ^= 0xff
 			s.writes(firstPSN, 1, &wrong, 0xbd)
@@ -283,7 +286,7 @@ func TestScanWithForgedAnswers(t *testing.T) {
 	from, to := p.h.full(64, 1), q.h.full(64, 7)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8))
 	s.r.carried(2)
-	require.Equal(t, firstPSN+1, p.q.wire.out.most)
+	require.Equal(t, firstPSN+1, p.q.Wire.Out.Most)
 	forge := func(first uint32, n int) {
 		var b [packet.AETHSize]byte
 		packet.AETH{Syndrome: packet.NAKRemoteAccess}.Put(&b)
@@ -296,7 +299,7 @@ func TestScanWithForgedAnswers(t *testing.T) {
 		}
 	}
 	forge(firstPSN-50_000, 60_000)
-	stats := &p.q.wire.port.stats
+	stats := &p.q.Wire.Port.Stats
 	require.Equal(t, uint64(60_000), stats.StrayAnswers+stats.Duplicates+stats.ShutOut)
 	require.LessOrEqual(t, stats.StrayAnswers+stats.Duplicates, uint64(scan.Burst+scan.Door+scan.Rate))
 	require.Equal(t, control.StateRTS, p.state())
@@ -305,7 +308,7 @@ func TestScanWithForgedAnswers(t *testing.T) {
 	// Requests of the same path are served: they are another half.
 	s.send(p, rc(packet.WriteOnly), firstPSN, readHeader(p.h.full(64, 3), 0, 8), make([]byte, 8))
 	s.r.e.Step()
-	require.Equal(t, firstPSN+1, p.q.wire.in.psn)
+	require.Equal(t, firstPSN+1, p.q.Wire.In.PSN)
 
 	s.r.cable.patient = nil
 	for range 20 {
@@ -356,8 +359,8 @@ func TestForgedNAKIsExplained(t *testing.T) {
 func TestFloodOfCNPs(t *testing.T) {
 	p, q, s := scanned(t, 1_000_000)
 	from, to := p.h.full(8192, 1), q.h.full(8192, 7)
-	r := &p.q.wire.out
-	full := r.window
+	r := &p.q.Wire.Out
+	full := r.Window
 	flood := func() {
 		for range 40 {
 			s.send(p, packet.OpCNP, 0, make([]byte, 16), nil)
@@ -365,17 +368,17 @@ func TestFloodOfCNPs(t *testing.T) {
 		s.r.e.Step()
 	}
 	flood()
-	require.Equal(t, max(full/2, leastWindow), r.window, "once, while nothing is acknowledged")
+	require.Equal(t, max(full/2, object.LeastWindow), r.Window, "once, while nothing is acknowledged")
 	for i := range 20 {
 		flood()
 		p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8192))
 		s.r.settle()
 		p.good()
-		require.GreaterOrEqual(t, r.window, uint32(leastWindow), i)
+		require.GreaterOrEqual(t, r.Window, uint32(object.LeastWindow), i)
 	}
 	s.r.same(from.mem, to.mem, "what was written")
-	require.Equal(t, uint64(21*40), p.q.wire.port.stats.Marks)
-	require.Zero(t, p.q.wire.port.stats.ShutOut)
+	require.Equal(t, uint64(21*40), p.q.Wire.Port.Stats.Marks)
+	require.Zero(t, p.q.Wire.Port.Stats.ShutOut)
 }
 
 // An atomic that somebody has recorded is executed once, however often and late it is sent again.
@@ -389,7 +392,7 @@ func TestReplayedAtomics(t *testing.T) {
 			recorded = append(recorded, *k)
 		}
 	}
-	const n = 2 * mostResults
+	const n = 2 * transport.MostResults
 	for range n {
 		p.post(ctrl(wqe.OpAtomicFA), to.raddr(8), wqe.Atomic{SwapAdd: 1}, from.data(0, 8))
 		s.r.settle()
@@ -414,12 +417,12 @@ func TestUnknownQueuePairsAreCounted(t *testing.T) {
 	_, q, s := scanned(t, 1_000_000)
 	num := q.num
 	q.num = 0x800000 ^ num
-	w := q.q.wire
+	w := q.q.Wire
 	s.send(q, rc(packet.WriteOnly), firstPSN, make([]byte, 16), make([]byte, 8))
 	q.num = num
 	s.r.e.Step()
-	require.Equal(t, uint64(1), w.port.stats.UnknownQPs)
-	require.Zero(t, w.port.stats.Strangers)
+	require.Equal(t, uint64(1), w.Port.Stats.UnknownQPs)
+	require.Zero(t, w.Port.Stats.Strangers)
 }
 
 // Wherever a queue pair loses packets without end, and however a link orders and repeats them, no path
@@ -437,7 +440,7 @@ func TestBadLinksAreNoScans(t *testing.T) {
 		}
 		r.same(from.mem, to.mem, "what was written and read")
 		for _, c := range r.cable.ports {
-			s := c.stats
+			s := c.Port.Stats
 			require.Zero(t, s.OutOfWindow+s.StrayAnswers+s.Scans+s.ShutOut, "seed %d", seed)
 			require.NotZero(t, s.Gaps+s.Duplicates)
 		}
@@ -447,8 +450,8 @@ func TestBadLinksAreNoScans(t *testing.T) {
 // What a guard costs when queue pairs begin and end.
 func TestGuardsEndWithTheirQueuePairs(t *testing.T) {
 	_, q, s := scanned(t, 1_000_000)
-	p := q.q.wire.port
+	p := q.q.Wire.Port
 	q.toState(control.StateRST)
-	require.Empty(t, p.guards)
+	require.Empty(t, p.Guards)
 	_ = s
 }

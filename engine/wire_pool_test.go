@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/request"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nicless/nicless/fabric/pool"
@@ -21,7 +23,7 @@ import (
 // A poolNode is the rig's engine as one node of a pool. A pool takes two nodes with one GUID for
 // a mistake.
 type poolNode struct {
-	nicDevice
+	request.Device
 	guid uint64
 }
 
@@ -60,7 +62,7 @@ func (r *rig) newPool(cfg pool.Config) *cable {
 		})
 		path, ok := p.Route(to)
 		require.True(r, ok)
-		c.ports[i], c.paths[i] = path.Port.(*portHandle), path
+		c.ports[i], c.paths[i] = path.Port.(*transport.PortHandle), path
 	}
 	c.await = func() int { return 0 } // the other end of each ring is the other port
 	r.cable = c
@@ -115,7 +117,7 @@ func TestPoolLosesItsFile(t *testing.T) {
 			to, ok := pools[0].Route(nic.Address{GUID: b.d.nic().GUID()})
 			require.True(t, ok)
 			for _, r := range []*rig{a, b} {
-				r.until("the engine sleeps", r.d.loops[0].asleep.Load)
+				r.until("the engine sleeps", r.d.runner.Loops[0].Asleep.Load)
 			}
 			require.NoError(t, os.Truncate(path, size))
 			for range 100 { // each of them wakes the engine
@@ -128,7 +130,7 @@ func TestPoolLosesItsFile(t *testing.T) {
 				require.NoError(t, p.Close())
 			}
 			for _, r := range []*rig{a, b} {
-				r.e.Do(func() { require.Empty(t, r.d.loops[0].ports) })
+				r.e.Do(func() { require.Empty(t, r.d.runner.Loops[0].Ports) })
 			}
 		})
 	}
@@ -140,7 +142,7 @@ func TestPoolWakesTheEngine(t *testing.T) {
 		t.Skip("no membarrier here")
 	}
 	r := newRig(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
+	r.e.Hooks.SleepBound, r.e.Hooks.Uncontended = never, true
 	r.start()
 	path := filepath.Join(t.TempDir(), "pool")
 	p, err := pool.Open(context.Background(), r.d.nic(), pool.Config{Path: path, Nodes: 2, Dead: neverDead})
@@ -159,9 +161,9 @@ func TestPoolWakesTheEngine(t *testing.T) {
 	slept := 0
 	for i := range rounds {
 		if i%10 == 0 {
-			r.until("the engine sleeps", r.d.loops[0].asleep.Load)
+			r.until("the engine sleeps", r.d.runner.Loops[0].Asleep.Load)
 		}
-		if r.d.loops[0].asleep.Load() {
+		if r.d.runner.Loops[0].Asleep.Load() {
 			slept++
 		}
 		_, _, ok := l.cfg.Send.Reserve(8, 0) // shorter than a BTH: counted, and dropped
@@ -169,7 +171,9 @@ func TestPoolWakesTheEngine(t *testing.T) {
 		l.cfg.Send.Publish(0)
 		l.cfg.Wake()
 		// The engine takes it without being asked: Stats would wake it.
-		r.until("the packet is taken", func() bool { return l.cfg.Send.Free() > 0 && !to.Port.(*portHandle).cfg.Receive.Waiting() })
+		r.until("the packet is taken", func() bool {
+			return l.cfg.Send.Free() > 0 && !to.Port.(*transport.PortHandle).Settings.Receive.Waiting()
+		})
 	}
 	require.EqualValues(t, rounds, received())
 	require.Greater(t, slept, rounds/20)

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -20,37 +23,37 @@ func (r *rig) datagram(side int, qpn uint32, to netip.Addr) {
 	p := r.cable.ports[side]
 	op := packet.MakeOpcode(packet.UD, packet.SendOnly)
 	grh := 0
-	if p.cfg.GRH {
-		grh = grhSize
+	if p.Settings.GRH {
+		grh = object.GRHSize
 	}
-	head, payload, ok := p.cfg.Send.Reserve(op.Info().HeaderSize, grh+8)
+	head, payload, ok := p.Settings.Send.Reserve(op.Info().HeaderSize, grh+8)
 	require.True(r, ok)
 	clear(payload)
 	if grh > 0 && to.IsValid() {
 		if to.Is4() {
-			payload[ipv4At] = 0x45
-			copy(payload[ipv4At+16:], to.AsSlice())
+			payload[execution.Ipv4At] = 0x45
+			copy(payload[execution.Ipv4At+16:], to.AsSlice())
 		} else {
 			payload[0] = 6 << 4
 			copy(payload[24:], to.AsSlice())
 		}
 	}
-	packet.BTH{Opcode: op, Migrated: true, PKey: defaultPKey, DestQP: qpn}.Put((*[packet.BTHSize]byte)(head))
+	packet.BTH{Opcode: op, Migrated: true, PKey: object.DefaultPKey, DestQP: qpn}.Put((*[packet.BTHSize]byte)(head))
 	packet.DETH{QKey: qkey, SrcQP: 9}.Put((*[packet.DETHSize]byte)(head[packet.BTHSize:]))
-	p.cfg.Send.Publish(r.cable.paths[side].Number)
-	if p.cfg.Wake != nil {
-		p.cfg.Wake()
+	p.Settings.Send.Publish(r.cable.paths[side].Number)
+	if p.Settings.Wake != nil {
+		p.Settings.Wake()
 	}
 }
 
 // gets reports how many receives of a queue pair a datagram takes, and how many strangers it is.
 func (r *rig) gets(u *end, to netip.Addr) [2]uint64 {
 	r.Helper()
-	taken, strangers, received := u.q.rq.done, r.cable.ports[0].stats.Strangers, r.cable.ports[0].stats.Received
+	taken, strangers, received := u.q.RQ.Done, r.cable.ports[0].Port.Stats.Strangers, r.cable.ports[0].Port.Stats.Received
 	r.datagram(1, u.num, to)
 	r.settle()
-	require.Equal(r, received+1, r.cable.ports[0].stats.Received)
-	return [2]uint64{u.q.rq.done - taken, r.cable.ports[0].stats.Strangers - strangers}
+	require.Equal(r, received+1, r.cable.ports[0].Port.Stats.Received)
+	return [2]uint64{u.q.RQ.Done - taken, r.cable.ports[0].Port.Stats.Strangers - strangers}
 }
 
 var taken, strange = [2]uint64{1, 0}, [2]uint64{0, 1}
@@ -118,27 +121,27 @@ func TestQueuePairsThatNoLinkReaches(t *testing.T) {
 				if !info.Known {
 					continue
 				}
-				before := c.ports[0].stats.Strangers
-				head, payload, ok := c.ports[1].cfg.Send.Reserve(info.HeaderSize, map[bool]int{true: 8}[info.Payload])
+				before := c.ports[0].Port.Stats.Strangers
+				head, payload, ok := c.ports[1].Settings.Send.Reserve(info.HeaderSize, map[bool]int{true: 8}[info.Payload])
 				require.True(t, ok)
 				clear(head)
 				copy(payload, "attacked")
-				packet.BTH{Opcode: op, Migrated: true, PKey: defaultPKey, DestQP: u.num}.Put((*[packet.BTHSize]byte)(head))
+				packet.BTH{Opcode: op, Migrated: true, PKey: object.DefaultPKey, DestQP: u.num}.Put((*[packet.BTHSize]byte)(head))
 				if info.RETH {
 					packet.RETH{Addr: far.addr, RKey: far.key, Length: uint32(len(payload))}.Put((*[packet.RETHSize]byte)(head[info.OffRETH:]))
 				}
 				if info.DETH {
 					packet.DETH{QKey: qkey, SrcQP: 9}.Put((*[packet.DETHSize]byte)(head[info.OffDETH:]))
 				}
-				c.ports[1].cfg.Send.Publish(c.paths[1].Number)
-				c.ports[1].cfg.Wake()
+				c.ports[1].Settings.Send.Publish(c.paths[1].Number)
+				c.ports[1].Settings.Wake()
 				r.settle()
-				require.Equal(t, before+1, c.ports[0].stats.Strangers, "%s: %v", name, op)
+				require.Equal(t, before+1, c.ports[0].Port.Stats.Strangers, "%s: %v", name, op)
 			}
 		}
 	}
 	require.NotContains(t, string(far.mem), "attacked")
-	require.Equal(t, uint16(1), d.s.s.ready(), "the receive is still there")
+	require.Equal(t, uint16(1), d.s.s.Ready(), "the receive is still there")
 }
 
 // A queue pair takes packets at the address of its connection only, and from its peer only.
@@ -163,18 +166,18 @@ func TestConnectionHasTwoAddresses(t *testing.T) {
 		require.NoError(t, err)
 		_, err = c.ends[0].Hold(nic.Address{GID: from.As16(), From: to.As16()}) // another queue pair is connected there
 		require.NoError(t, err)
-		before := c.ports[0].stats.Strangers
+		before := c.ports[0].Port.Stats.Strangers
 		op := packet.MakeOpcode(packet.RC, packet.WriteOnly)
 		info := op.Info()
-		head, payload, ok := c.ports[1].cfg.Send.Reserve(info.HeaderSize, 8)
+		head, payload, ok := c.ports[1].Settings.Send.Reserve(info.HeaderSize, 8)
 		require.True(t, ok)
 		copy(payload, "attacked")
-		packet.BTH{Opcode: op, Migrated: true, PKey: defaultPKey, DestQP: p.num, PSN: p.q.wire.in.psn}.Put((*[packet.BTHSize]byte)(head))
+		packet.BTH{Opcode: op, Migrated: true, PKey: object.DefaultPKey, DestQP: p.num, PSN: p.q.Wire.In.PSN}.Put((*[packet.BTHSize]byte)(head))
 		packet.RETH{Addr: far.addr, RKey: far.key, Length: 8}.Put((*[packet.RETHSize]byte)(head[info.OffRETH:]))
-		c.ports[1].cfg.Send.Publish(path.Number)
-		c.ports[1].cfg.Wake()
+		c.ports[1].Settings.Send.Publish(path.Number)
+		c.ports[1].Settings.Wake()
 		r.settle()
-		return c.ports[0].stats.Strangers - before
+		return c.ports[0].Port.Stats.Strangers - before
 	}
 	require.EqualValues(t, 1, write(c.addrs[1], other(9)), "of the peer, at another address")
 	require.EqualValues(t, 1, write(other(10), c.addrs[0]), "of another host, at the address of the connection")
@@ -193,7 +196,7 @@ func TestDatagramsLeaveForThoseWhoAsked(t *testing.T) {
 		h := r.host("a")
 		require.NoError(t, h.c.SetGIDs(table))
 		if table == nil {
-			h.c.gids = nil
+			h.c.GIDs = nil
 		}
 		require.NoError(t, h.c.SetSources(list))
 		cq := h.cq(control.CQ{LogSize: 4})
@@ -201,10 +204,10 @@ func TestDatagramsLeaveForThoseWhoAsked(t *testing.T) {
 		u.up(u)
 		to := u.to()
 		to.DQP, to.RGID = 77, gid("192.0.2.9")
-		before := c.ports[0].stats.Sent
+		before := c.ports[0].Port.Stats.Sent
 		u.post(ctrl(wqe.OpSend), to, h.full(8, 1).data(0, 8))
 		r.settle()
-		return c.ports[0].stats.Sent - before
+		return c.ports[0].Port.Stats.Sent - before
 	}
 	own := gid("192.0.2.1")
 	table := []nic.GID{{Addr: own, UDP: true}}
@@ -215,7 +218,7 @@ func TestDatagramsLeaveForThoseWhoAsked(t *testing.T) {
 }
 
 // oneWay is a router to one port.
-type oneWay struct{ p *portHandle }
+type oneWay struct{ p *transport.PortHandle }
 
 func (w oneWay) Route(nic.Address) (nic.Path, error) { return nic.Path{Port: w.p}, nil }
 func (w oneWay) HoldPath(nic.Address, nic.User) (path nic.Path, f func(), _ error) {
@@ -240,7 +243,7 @@ func TestDatagramsThatComeAllocateNothing(t *testing.T) {
 			r.e.Step()
 		}), name)
 	}
-	require.EqualValues(t, 202, r.cable.ports[0].stats.Received)
+	require.EqualValues(t, 202, r.cable.ports[0].Port.Stats.Received)
 }
 
 // BenchmarkDatagramComes is a datagram that comes over a link and is dropped because there is no receive, for a
@@ -264,7 +267,7 @@ func BenchmarkDatagramComes(b *testing.B) {
 				}
 				r.e.Step()
 			}
-			require.Zero(b, r.cable.ports[0].stats.Strangers)
+			require.Zero(b, r.cable.ports[0].Port.Stats.Strangers)
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*32), "ns/datagram")
 		})
 	}

@@ -25,7 +25,7 @@ func TestRefusalAfterAnswers(t *testing.T) {
 	at := p.post(ctrl(wqe.OpRDMAWrite), bad, from.data(0, 8))
 	r.carried(20, p)
 	require.Equal(t, control.StateERR, q.state())
-	require.Equal(t, 2, q.q.wire.in.due)
+	require.Equal(t, 2, q.q.Wire.In.Due)
 	q.recv()
 	q.post(ctrl(wqe.OpNop))
 	r.settle()
@@ -35,7 +35,7 @@ func TestRefusalAfterAnswers(t *testing.T) {
 	require.Equal(t, unharmed, list[1].Syndrome)
 	r.failed(list[2], cqe.RemoteAccess, at)
 	r.same(to.mem[:1000], from.mem[:1000], "what was read")
-	require.Zero(t, p.q.wire.port.stats.Timeouts, "no timer ran out")
+	require.Zero(t, p.q.Wire.Port.Stats.Timeouts, "no timer ran out")
 	require.Len(t, q.scq.all(), 2, "its queues are flushed")
 }
 
@@ -54,7 +54,7 @@ func TestRefusalAfterSlicesOfAnswers(t *testing.T) {
 	require.Equal(t, unharmed, list[0].Syndrome)
 	r.failed(list[1], cqe.RemoteAccess, at)
 	r.same(to.mem, from.mem, "what was read")
-	require.Zero(t, p.q.wire.port.stats.Timeouts, "no answer was missed")
+	require.Zero(t, p.q.Wire.Port.Stats.Timeouts, "no answer was missed")
 }
 
 // Memory of a responder that loses its page fails the request of its peer, as mlx5 does, and the
@@ -93,12 +93,12 @@ func TestMemoryOfAResponderGoesAway(t *testing.T) {
 				shrink(4096)
 				post(p, q, near, far)
 				for range 100 {
-					r.e.steps(true)
+					r.e.Steps(true)
 				}
 				r.failed(p.scq.one(), cqe.RemoteOperation, 0)
 				require.Equal(t, control.StateERR, q.state())
 				q.post(ctrl(wqe.OpNop))
-				r.e.steps(true)
+				r.e.Steps(true)
 				list := q.scq.all()
 				require.NotEmpty(t, list)
 				for _, w := range list {
@@ -107,7 +107,7 @@ func TestMemoryOfAResponderGoesAway(t *testing.T) {
 				e := ev()
 				require.NotNil(t, e)
 				require.Contains(t, e.Text, "has no page behind it; the request of its peer fails")
-				require.False(t, q.q.wire.in.refusing)
+				require.False(t, q.q.Wire.In.Refusing)
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/fabric/auth"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/await"
@@ -58,7 +59,7 @@ func (r *rig) newRoCE(cfg roce.Config, keys ...*auth.Party) *cable {
 		ends[i], ports[i] = carrier, carrier.PortConfig()
 		p, err := r.d.nic().AddPort(ports[i])
 		require.NoError(r, err)
-		c.ports[i] = p.(*portHandle)
+		c.ports[i] = p.(*transport.PortHandle)
 		r.Cleanup(func() { require.NoError(r, carrier.Close()) })
 		require.NoError(r, carrier.Start(p))
 		require.NoError(r, carrier.AddAddress(c.addrs[i]))

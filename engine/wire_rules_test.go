@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
@@ -43,7 +45,7 @@ func TestOneNAKForEachGap(t *testing.T) {
 func testOneNAKForEachGap(t *testing.T, slow bool) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, _, q := duo(t, Config{})
-	r.e.hooks.noFastPath = slow
+	r.e.Hooks.NoFastPath = slow
 	to := q.h.full(256, 7)
 	write := func(psn uint32) {
 		q.give(rc(packet.WriteOnly), psn, readHeader(to, 0, 8), make([]byte, 8))
@@ -68,20 +70,20 @@ func TestNotReadyOverALink(t *testing.T) {
 	from, to := p.h.full(600, 1), q.h.full(600, 7)
 	p.post(ctrl(wqe.OpSend), from.data(0, 600))
 	r.carried(8, p, q)
-	require.True(t, p.q.wire.out.paused)
-	sent := p.q.wire.port.stats.Sent
+	require.True(t, p.q.Wire.Out.Paused)
+	sent := p.q.Wire.Port.Stats.Sent
 	r.carried(8, p, q)
-	require.Equal(t, sent, p.q.wire.port.stats.Sent, "it waits")
+	require.Equal(t, sent, p.q.Wire.Port.Stats.Sent, "it waits")
 	q.recv(to.data(0, 600))
 	p.runOut()
 	for range 8 {
 		r.carried(1, p, q)
-		require.False(t, p.q.wire.out.paused)
+		require.False(t, p.q.Wire.Out.Paused)
 	}
 	p.good()
 	require.Equal(t, unharmed, q.rcq.all()[0].Syndrome)
 	r.same(from.mem, to.mem, "the message")
-	require.Zero(t, p.q.wire.port.stats.Timeouts)
+	require.Zero(t, p.q.Wire.Port.Stats.Timeouts)
 }
 
 // A window that closes in the middle of a message asks for the acknowledgement that opens it. It
@@ -90,17 +92,17 @@ func TestAClosedWindowAsksForAnAcknowledgement(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
 	holdClock(r.e)
-	const packets = 3*ackEvery + 1
+	const packets = 3*transport.ACKEvery + 1
 	from, to := p.h.full(packets*256, 1), q.h.full(packets*256, 7)
-	for window := uint32(leastWindow); window <= packets; window++ {
-		p.q.wire.out.window, p.q.wire.out.full = window, window
+	for window := uint32(object.LeastWindow); window <= packets; window++ {
+		p.q.Wire.Out.Window, p.q.Wire.Out.Full = window, window
 		copy(from.mem, pattern(len(from.mem), byte(window)))
 		p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, packets*256))
 		r.carried(4*packets, p, q)
 		p.good()
 		r.same(from.mem, to.mem, "the message")
 	}
-	require.Zero(t, p.q.wire.port.stats.Resent)
+	require.Zero(t, p.q.Wire.Port.Stats.Resent)
 }
 
 // Packets whose payload does not fit their place in a message are refused.
@@ -163,14 +165,14 @@ func TestLengthsOfPackets(t *testing.T) {
 func TestPacketsOfStrangers(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, _, q := duo(t, Config{})
-	w, to := q.q.wire, q.h.full(64, 7)
+	w, to := q.q.Wire, q.h.full(64, 7)
 	was := append([]byte(nil), to.mem...)
 	give := func(op packet.Opcode, path uint32, change func(b *packet.BTH)) {
 		ring := r.cable.to[q.side()]
 		h, payload, ok := ring.Reserve(op.Info().HeaderSize, 8)
 		require.True(t, ok)
 		clear(payload)
-		b := packet.BTH{Opcode: op, PKey: defaultPKey, DestQP: q.num, PSN: firstPSN}
+		b := packet.BTH{Opcode: op, PKey: object.DefaultPKey, DestQP: q.num, PSN: firstPSN}
 		change(&b)
 		clear(h)
 		b.Put((*[packet.BTHSize]byte)(h))
@@ -181,12 +183,12 @@ func TestPacketsOfStrangers(t *testing.T) {
 		r.same(was, to.mem, "memory")
 	}
 	nothing := func(*packet.BTH) {}
-	give(rc(packet.WriteOnly), w.source+1, nothing)
-	give(rc(packet.WriteOnly), w.source, func(b *packet.BTH) { b.PKey = 0x8001 })
-	give(rc(packet.WriteOnly), w.source, func(b *packet.BTH) { b.Version = 1 })
-	give(rc(packet.WriteOnly), w.source, func(b *packet.BTH) { b.DestQP ^= 0x800000 })
-	give(packet.MakeOpcode(packet.UC, packet.WriteOnly), w.source, nothing)
-	require.Equal(t, firstPSN, w.in.psn)
+	give(rc(packet.WriteOnly), w.Source+1, nothing)
+	give(rc(packet.WriteOnly), w.Source, func(b *packet.BTH) { b.PKey = 0x8001 })
+	give(rc(packet.WriteOnly), w.Source, func(b *packet.BTH) { b.Version = 1 })
+	give(rc(packet.WriteOnly), w.Source, func(b *packet.BTH) { b.DestQP ^= 0x800000 })
+	give(packet.MakeOpcode(packet.UC, packet.WriteOnly), w.Source, nothing)
+	require.Equal(t, firstPSN, w.In.PSN)
 }
 
 // A fence waits for READs; without one, a WRITE does not. Never are more packets on the way than the
@@ -195,23 +197,23 @@ func TestFenceOverALink(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256, Window: 1024}, &fates{})
 	r, p, q := duo(t, Config{})
 	from, to := p.h.full(4096, 1), q.h.full(4096, 7)
-	out := &p.q.wire.out
+	out := &p.q.Wire.Out
 	p.post(ctrl(wqe.OpRDMARead), to.raddr(0), from.data(0, 8))
 	c := ctrl(wqe.OpRDMAWrite)
 	c.Flags |= wqe.FenceReads
 	p.post(c, to.raddr(8), from.data(0, 8))
 	r.carried(4)
-	require.Equal(t, uint32(1), out.last-out.first)
+	require.Equal(t, uint32(1), out.Last-out.First)
 	r.settle()
 	require.Len(t, p.scq.all(), 2)
 	r.same(from.mem[:8], to.mem[8:16], "what was read, then written")
 
 	p.post(ctrl(wqe.OpRDMARead), to.raddr(0), from.data(0, 8))
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(16), from.data(16, 4000))
-	sent := p.q.wire.port.stats.Sent
+	sent := p.q.Wire.Port.Stats.Sent
 	r.carried(20)
-	require.Equal(t, uint32(2), out.last-out.first)
-	require.Equal(t, uint64(4), p.q.wire.port.stats.Sent-sent, "packets on the way")
+	require.Equal(t, uint32(2), out.Last-out.First)
+	require.Equal(t, uint64(4), p.q.Wire.Port.Stats.Sent-sent, "packets on the way")
 	r.settle()
 	require.Len(t, p.scq.all(), 2)
 }
@@ -227,8 +229,8 @@ func TestReadsAtATime(t *testing.T) {
 			p.post(ctrl(wqe.OpRDMARead), to.raddr(600*i), from.data(600*i, n))
 		}
 		r.carried(20, p)
-		require.Equal(t, uint32(4), p.q.wire.out.reading)
-		require.Equal(t, 4, q.q.wire.in.due)
+		require.Equal(t, uint32(4), p.q.Wire.Out.Reading)
+		require.Equal(t, 4, q.q.Wire.In.Due)
 		require.Equal(t, control.StateRTS, q.state())
 		r.settle()
 		list := p.scq.all()
@@ -253,7 +255,7 @@ func TestNothingTwiceOverAGoodCable(t *testing.T) {
 	r.settle()
 	require.Len(t, p.scq.all(), 12)
 	for _, c := range r.cable.ports {
-		require.Zero(t, c.stats.Resent+c.stats.Timeouts+c.stats.Duplicates+c.stats.Gaps+c.stats.Strangers+c.stats.Malformed, "%+v", c.stats)
+		require.Zero(t, c.Port.Stats.Resent+c.Port.Stats.Timeouts+c.Port.Stats.Duplicates+c.Port.Stats.Gaps+c.Port.Stats.Strangers+c.Port.Stats.Malformed, "%+v", c.Port.Stats)
 	}
 }
 
@@ -269,9 +271,9 @@ func TestHalfOfARead(t *testing.T) {
 	for _, n := range []int{600, 1 << 30, -1} {
 		q.give(rc(packet.ReadRequest), firstPSN, readHeader(to, 0, n), nil)
 		r.carried(1)
-		require.Zero(t, q.q.wire.in.due, "%d bytes", n)
+		require.Zero(t, q.q.Wire.In.Due, "%d bytes", n)
 	}
 	q.give(rc(packet.ReadRequest), firstPSN+1, readHeader(to, 256, 256), nil)
 	r.carried(1)
-	require.Equal(t, 1, q.q.wire.in.due)
+	require.Equal(t, 1, q.q.Wire.In.Due)
 }

@@ -45,7 +45,7 @@ func BenchmarkUCX(b *testing.B) {
 				overCable = func(r *rig) *cable { return r.newUCX(&ends, ucxOver(tls)) }
 				defer func() { overCable = nil }()
 				r, p, q := duo(b, Config{})
-				p.q.attr.Timeout = 20
+				p.q.Attr.Timeout = 20
 				near, far := p.h.full(row.size, 1), q.h.full(row.size, 2)
 				f := flowOf(p, ctrl(wqe.OpRDMAWrite), far.raddr(0), near.data(0, row.size))
 				step := func() {
@@ -72,7 +72,7 @@ func BenchmarkUCX(b *testing.B) {
 					c.bytes = 0
 				}
 				c.run(b)
-				b.ReportMetric(float64(p.h.rig.handle(p.q.wire.port).Stats().Resent), "resent")
+				b.ReportMetric(float64(p.h.rig.handle(p.q.Wire.Port).Stats().Resent), "resent")
 			})
 		}
 	}

@@ -70,7 +70,7 @@ func TestUCXCableIsCut(t *testing.T) {
 		r.until("both ends notice it", func() bool { return down(ends[0]) && down(ends[1]) })
 		setLoopback(t, "up")
 	})
-	r.e.Do(func() { p.q.attr.Timeout, p.q.attr.RetryCount = 14, 2 })
+	r.e.Do(func() { p.q.Attr.Timeout, p.q.Attr.RetryCount = 14, 2 })
 	setLoopback(t, "down")
 	write()
 	require.Equal(t, cqe.TransportRetry, p.scq.await().Syndrome)

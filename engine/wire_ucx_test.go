@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/fabric/ucx"
 	"github.com/nicless/nicless/fabric/ucx/ucxtest"
 	"github.com/nicless/nicless/internal/freeport"
@@ -60,7 +61,7 @@ func (r *rig) newUCX(ends *[2]*ucx.Carrier, common ucx.Config) *cable {
 		})
 		path, ok := carrier.Route(nic.Address{GUID: uint64(2 - i)})
 		require.True(r, ok)
-		c.ports[i], c.paths[i] = path.Port.(*portHandle), path
+		c.ports[i], c.paths[i] = path.Port.(*transport.PortHandle), path
 	}
 	seen := uint64(0)
 	c.await = func() (n int) {
@@ -130,7 +131,7 @@ func (r *rig) survive(p, q *end, harms int, before, behind func(n int)) (write f
 	r.Helper()
 	// Each timer takes 537 ms, and the retries together two minutes. The 7 that a client can ask for are 4 s,
 	// in which processes that are short of cores have not always come back.
-	p.q.attr.Timeout, p.q.attr.RetryCount = 17, math.MaxUint8
+	p.q.Attr.Timeout, p.q.Attr.RetryCount = 17, math.MaxUint8
 	const size, between = 100000, 20
 	src, dst := p.h.full(size, 1), q.h.full(size, 2)
 	counter, old := q.h.full(8, 0), p.h.full(8, 3)

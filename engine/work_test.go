@@ -3,6 +3,9 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -28,7 +31,7 @@ func (r *rig) bystander() (post, served func()) {
 	near, far := h.full(8, 1), h.full(8, 2)
 	return func() { p.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), near.data(0, 8)); q.rcq.none() }, func() {
 		r.Helper()
-		require.Equal(r, uint64(p.sent), p.q.sq.done, "the bystander waits")
+		require.Equal(r, uint64(p.sent), p.q.SQ.Done, "the bystander waits")
 		require.Equal(r, unharmed, p.scq.one().Syndrome)
 	}
 }
@@ -37,7 +40,7 @@ func (r *rig) bystander() (post, served func()) {
 // such pages, and a bystander waits for one turn only.
 func TestPiecesInManyPages(t *testing.T) {
 	const queues, bytes, slice = 10, 128, 16 << 10
-	const turn = slice/dearest + 1 // pieces of one visit; the first costs less
+	const turn = slice/execution.Dearest + 1 // pieces of one visit; the first costs less
 	r := newRig(t, Config{Slice: slice})
 	a, b := r.host("a"), r.host("b")
 	from, fillFrom := a.strewn(bytes)
@@ -55,15 +58,15 @@ func TestPiecesInManyPages(t *testing.T) {
 	}
 	moved := func() (n int) {
 		for _, p := range list {
-			if j := p.q.job; j != nil {
-				n += int(j.moved)
+			if j := p.q.Job; j != nil {
+				n += int(j.Moved)
 			} else {
-				n += bytes * int(p.q.client.count[control.CounterBytes]) / bytes / queues
+				n += bytes * int(p.q.Client.Count[control.CounterBytes]) / bytes / queues
 			}
 		}
 		return n
 	}
-	for range rivalryTurns {
+	for range loop.RivalryTurns {
 		r.e.Step()
 	}
 	for _, p := range list {
@@ -71,7 +74,7 @@ func TestPiecesInManyPages(t *testing.T) {
 	}
 	r.e.Step()
 	require.Positive(t, moved())
-	require.LessOrEqual(t, moved(), aloneShare*turn, "while no other client works")
+	require.LessOrEqual(t, moved(), object.AloneShare*turn, "while no other client works")
 	post, served := r.bystander()
 	for i := range 5 {
 		before := moved()
@@ -101,21 +104,21 @@ func TestDatagramInManyPages(t *testing.T) {
 	owner.post(umr(from), fill...)
 	r.settle()
 	owner.good()
-	into := b.full(bytes+grhSize, 9)
+	into := b.full(bytes+object.GRHSize, 9)
 	for range 4 {
-		q.recv(into.data(0, bytes+grhSize))
+		q.recv(into.data(0, bytes+object.GRHSize))
 		p.write(ctrl(wqe.OpSend), q.to(), at(from, 0, bytes))
 	}
 	p.ring()
 	for range 4 {
-		done := p.q.sq.done
+		done := p.q.SQ.Done
 		for range 8 { // other visits of the step may be idle
-			if r.e.Step(); p.q.sq.done != done {
+			if r.e.Step(); p.q.SQ.Done != done {
 				break
 			}
 		}
 		q.rcq.one()
-		require.Nil(t, p.q.job)
+		require.Nil(t, p.q.Job)
 	}
 	require.Len(t, p.scq.all(), 4)
 }
@@ -124,7 +127,7 @@ func TestDatagramInManyPages(t *testing.T) {
 func TestPacketsInManyPages(t *testing.T) {
 	roomy(t)
 	const mtu, bytes = 256, 512
-	const slice = mtu * pageCost / 2 // half of what one packet costs
+	const slice = mtu * execution.PageCost / 2 // half of what one packet costs
 	for _, row := range []string{"sender", "receiver", "responder"} {
 		t.Run(row, func(t *testing.T) {
 			r := newRig(t, Config{Slice: slice})
@@ -150,15 +153,15 @@ func TestPacketsInManyPages(t *testing.T) {
 				op = wqe.OpRDMARead
 			}
 			p.post(ctrl(op), far, near)
-			require.EqualValues(t, mtu, p.q.wire.mtu)
+			require.EqualValues(t, mtu, p.q.Wire.MTU)
 			count := func() uint64 {
 				switch row {
 				case "sender":
-					return p.q.wire.port.stats.Sent
+					return p.q.Wire.Port.Stats.Sent
 				case "receiver":
-					return q.q.wire.port.stats.Received
+					return q.q.Wire.Port.Stats.Received
 				}
-				return q.q.wire.port.stats.Sent
+				return q.q.Wire.Port.Stats.Sent
 			}
 			first := count()
 			for n, steps := first, 0; n < first+bytes/mtu; steps++ {
@@ -176,7 +179,7 @@ func TestPacketsInManyPages(t *testing.T) {
 // DUMPs move nothing, but their keys are judged.
 func TestDumpsCostTheirKeys(t *testing.T) {
 	const pieces = 30
-	s := newScene(t, Config{Slice: 4 * pieces * pieceCost})
+	s := newScene(t, Config{Slice: 4 * pieces * object.PieceCost})
 	var list []any
 	for i := range pieces {
 		list = append(list, s.local.data(i, 1))
@@ -188,10 +191,10 @@ func TestDumpsCostTheirKeys(t *testing.T) {
 	}
 	p.ring()
 	blocks := uint64(p.sent) / 20
-	for p.q.sq.done != uint64(p.sent) {
-		before := p.q.sq.done
+	for p.q.SQ.Done != uint64(p.sent) {
+		before := p.q.SQ.Done
 		s.e.Step()
-		require.LessOrEqual(t, p.q.sq.done-before, 4*blocks)
+		require.LessOrEqual(t, p.q.SQ.Done-before, 4*blocks)
 		s.p.scq.all()
 	}
 }
@@ -231,12 +234,12 @@ func TestRingsOfWaits(t *testing.T) {
 			list := r.host("a").waits(op, queues, logSize)
 			executed := func() (n int) {
 				for _, p := range list {
-					n += int(p.q.sq.done)
+					n += int(p.q.SQ.Done)
 				}
 				return n
 			}
 			post, served := r.bystander()
-			alone, burst := r.d.loops[0].sched.alone.wqes, r.e.cfg.burst
+			alone, burst := r.d.runner.Loops[0].Sched.Alone.WQEs, r.e.Settings.Burst
 			r.e.Step()
 			require.Positive(t, executed())
 			require.Less(t, executed(), alone+burst)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/loop"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -49,7 +50,7 @@ func BenchmarkWorstStep(b *testing.B) {
 				posts = append(posts, func() { p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: strewn[1]}, at(strewn[0], 0, bytes)) })
 			}
 			r.settle()
-			for range rivalryTurns {
+			for range loop.RivalryTurns {
 				r.e.Step()
 			}
 			for _, post := range posts {
@@ -83,7 +84,7 @@ func longest(r *rig, list []*end) (worst time.Duration) {
 		before := processorTime()
 		r.e.Step()
 		worst = max(worst, processorTime()-before)
-		if !slices.ContainsFunc(list, func(p *end) bool { return p.q.sq.done != uint64(p.sent) }) {
+		if !slices.ContainsFunc(list, func(p *end) bool { return p.q.SQ.Done != uint64(p.sent) }) {
 			return worst
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,7 @@ func (h *host) target(domain uint32) *end {
 	h.Helper()
 	var ans control.QPN
 	h.call(control.OpCreateTarget, &control.XRCD{XRCDN: domain}, &ans)
-	return &end{h: h, num: ans.QPN, q: h.e.qps[ans.QPN]}
+	return &end{h: h, num: ans.QPN, q: h.e.QPs[ans.QPN]}
 }
 
 func (h *host) openTarget(domain uint32, q *end) *end {
@@ -68,7 +69,7 @@ func (h *host) xsrq(m control.XSRQ, c *poller) *srqEnd {
 	s.rec, m.DBRec = h.take(4)
 	var ans control.SRQN
 	h.call(control.OpCreateXSRQ, &m, &ans)
-	s.num, s.s = ans.SRQN, h.e.srqs[ans.SRQN]
+	s.num, s.s = ans.SRQN, h.e.SRQs[ans.SRQN]
 	for i := range uint16(1) << m.LogSize {
 		s.link(i, i+1)
 	}
@@ -96,7 +97,7 @@ func xrcHosts(t *testing.T, f func(t *testing.T, a, b, c *host)) {
 func TestXRCOperations(t *testing.T) {
 	xrcHosts(t, func(t *testing.T, a, b, c *host) {
 		x := newXRCWith(a, b, c)
-		require.Same(t, b.c.shard, c.c.shard, "the clients of a domain are in one shard")
+		require.Same(t, b.c.Shard, c.c.Shard, "the clients of a domain are in one shard")
 		local, far := a.full(8192, 1), c.full(8192, 7)
 		for i := range uint16(8) {
 			x.s.put(i, far.data(4096+int(i)*256, 256))
@@ -196,7 +197,7 @@ func TestXRCWaitsForReceive(t *testing.T) {
 		far := c.full(4096, 7)
 		x.p.post(ctrl(wqe.OpSend), x.to(), pattern(9, 1))
 		a.settle()
-		require.Equal(t, notReady, x.p.q.stall.kind)
+		require.Equal(t, object.NotReady, x.p.q.Stall.Kind)
 		other.s.put(0, far.data(0, 64))
 		other.s.post(1)
 		other.p.post(ctrl(wqe.OpSend), other.to(), pattern(9, 2))
@@ -370,7 +371,7 @@ func TestXRCDomains(t *testing.T) {
 			require.NoError(t, c.c.JoinXRCD(x.domain))
 			require.NoError(t, d.c.JoinXRCD(x.domain))
 			for _, h := range []*host{c, d} {
-				require.Same(t, b.c.shard, h.c.shard)
+				require.Same(t, b.c.Shard, h.c.Shard)
 			}
 			c.refused(control.CodeNotFound, "target", control.OpOpenTarget, &control.Target{XRCDN: x.domain, QPN: x.p.num}, nil)
 			own := c.openTarget(x.domain, x.q)
@@ -391,7 +392,7 @@ func TestXRCDomains(t *testing.T) {
 
 			// The target outlives the client that has made it, and works for the others.
 			_ = b.c.Close()
-			require.Same(t, c.c.client, x.q.q.client)
+			require.Same(t, c.c.Client, x.q.q.Client)
 			own.toState(control.StateRST)
 			x.p.toState(control.StateRST)
 			x.p.sent = 0
@@ -406,14 +407,14 @@ func TestXRCDomains(t *testing.T) {
 			require.Equal(t, cqe.StatusSuccess, x.p.scq.all()[1].Status)
 			last := d.openTarget(x.domain, own)
 			own.destroy()
-			require.Same(t, d.c.client, last.q.client)
+			require.Same(t, d.c.Client, last.q.Client)
 			c.refused(control.CodeNotFound, "QP", control.OpQueryQP, &control.QPN{QPN: own.num}, nil)
 			last.destroy()
-			require.Nil(t, r.e.qps[own.num])
+			require.Nil(t, r.e.QPs[own.num])
 			c.call(control.OpDestroySRQ, &control.SRQN{SRQN: s.num}, &control.Empty{})
 			c.call(control.OpCloseXRCD, &control.XRCD{XRCDN: x.domain}, &control.Empty{})
 			_ = d.c.Close()
-			require.Empty(t, r.e.xrcds)
+			require.Empty(t, r.e.XRCDs)
 		})
 	}
 }

@@ -1,0 +1,77 @@
+//go:build linux && (amd64 || arm64)
+
+package completion
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A Completer writes completions and sends their events.
+type Completer struct{ report.Reporter }
+
+// Complete writes one CQE and reports whether there was room for it. n is the byte count
+// of the CQE. time is the device clock; for an error it is cqe.ErrWord instead. The owner
+// and solicited bits of tail are 0. The last eight bytes are stored last, with release
+// order: a reader that sees the owner bit also sees the whole CQE and the payload that was
+// moved before.
+//
+// Complete takes words rather than a struct, for the reason given at object.Head.
+//
+// Publish: CQE tail. Observed by hostpath.CQ.Poll.
+func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a object.Attention) bool {
+	entries := uint64(1) << (q.Log & 63)
+	if q.Next-q.Seen >= entries && !q.Ignore && !q.Room(entries) {
+		return false
+	}
+	index := q.Next
+	slot := index & (entries - 1)
+	if q.Collapsed {
+		if q.Held != 0 {
+			q.Next++
+			sh.Tell(q, a)
+			return true // the error in entry 0 stays
+		}
+		slot = 0
+	}
+	tail = tail.Owned(index, q.Log)
+	if a == object.Solicited {
+		tail |= cqe.Tail(cqe.SolicitedBit)
+	}
+	var block *shm.Block = q.Entry(slot) // with its type: methods are inlined only from packages that are imported
+	if q.LogCQE == 7 {
+		clear(q.Buf[slot<<7:][:cqe.Size])
+	}
+	cqe.PutBody((*[cqe.Size]byte)(block), rqpn, uidx, imm, n, time)
+	block.PublishTail(uint64(tail))
+	q.Next = index + 1 // done last, so that a CQE whose stores fault does not count as written
+	q.Client.Count[control.CounterCQEs]++
+	if a != object.Quietly || q.Armed {
+		sh.Tell(q, a)
+	}
+	return true
+}
+
+// Tell fires the arm of q if the client has armed q for completions of attention a.
+func (sh *Completer) Tell(q *object.CQ, a object.Attention) {
+	if a != object.Quietly {
+		q.LastSolicited = q.Next
+	}
+	if q.Armed && (!q.Solicited || a != object.Quietly) {
+		sh.announce(q)
+	}
+}
+
+// CompleteError writes one error CQE. Errors count as solicited. In a collapsed queue the
+// first error stays until its queue pair is reset. Otherwise a client that reads only
+// wqe_counter would believe that flushed work has been done.
+func (sh *Completer) CompleteError(q *object.CQ, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
+	ok := sh.Complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, object.Vendor[s]), tail, object.Event)
+	if q.Collapsed && q.Held == 0 {
+		q.Held = tail.QPN()
+	}
+	return ok
+}

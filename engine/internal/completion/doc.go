@@ -1,0 +1,12 @@
+// Package completion writes completions and sends the events of completion queues.
+//
+// A Completer is the layer above report.Reporter. It knows nothing of work requests: whoever calls it says
+// what a completion reports.
+//
+// # Files
+//
+//   - cq.go: a completion, an error completion
+//   - compress.go, inline.go: compressed completions; completions with data
+//   - overrun.go: a queue that has no room
+//   - arm.go, moderate.go, channel.go: arms; events that are held back; the events themselves
+package completion

@@ -1,0 +1,192 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/cpu"
+)
+
+// Workers, if the engine has any, copy the pieces of long transfers while the engine's own
+// thread serves other queues. The engine's thread still judges WQEs and writes completions.
+// The job stays with its queue pair. The job's completion and the queue pair's next WQE wait
+// until all copy tasks of the job are done. When the job was judged, keys and other objects
+// were checked. A control request that revokes one of these objects first recalls the job's
+// tasks, so no worker touches memory that must no longer be touched.
+
+// An OffloadSizes holds the least number of bytes that a transfer must have to be offloaded,
+// and the least number that one piece of it must have.
+type OffloadSizes struct{ Transfer, Piece uint64 }
+
+var UsualOffloadSizes = OffloadSizes{Transfer: 256 << 10, Piece: 4 << 10}
+
+// ClientTasks is how many tasks one client may have for each worker. The rest of a worker's
+// ring is for other clients.
+const ClientTasks = WorkerRing / 2
+
+// Offload is moveJob with workers. A piece that was given to a worker counts as moved.
+// Offload copies short pieces itself. From now on the job stays with q.
+//
+// A scattered destination is written in order, because its pieces may overlap. So all pieces
+// of such a job that are offloaded go to the same worker. While this worker still has pieces
+// of the job, it gets the short pieces too.
+func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) {
+	if q.Job == nil {
+		sh.KeepJob(q)
+	}
+	sh.CollectTasks()
+	var at footing
+	for used < budget && j.Moved < j.Total && j.Fault == 0 {
+		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
+		dst, src := j.Dst.Next(most), j.Src.Next(most)
+		n := min(len(dst), len(src))
+		if uint64(n) < sh.DMA.Sizes.Piece && (j.Offloaded == 0 || !j.Dst.Scattered()) {
+			copy(dst[:n], src)
+		} else if !sh.assign(j, q.Client, dst[:n], src[:n]) {
+			break
+		}
+		j.Src.Advance(n)
+		j.Dst.Advance(n)
+		j.Moved += uint64(n)
+		used += at.cost(dst, src, n)
+	}
+	return used
+}
+
+// assign gives a piece of a job to a worker: to the worker that has the other pieces of the
+// job if the job's destination is scattered, otherwise to the worker with the fewest tasks.
+// assign returns false if the worker has no room or the client has too many tasks.
+func (sh *mover) assign(j *object.Job, c *object.Client, dst, src []byte) bool {
+	if c.Offloaded >= ClientTasks*len(sh.DMA.Workers) {
+		return false
+	}
+	n := 0
+	for i, other := range sh.DMA.Workers {
+		if w := sh.DMA.Workers[n]; other.Given-other.seen < w.Given-w.seen {
+			n = i
+		}
+	}
+	if j.Offloaded > 0 && j.Dst.Scattered() {
+		n = j.LastWorker
+	}
+	w := sh.DMA.Workers[n]
+	if w.Given-w.seen == WorkerRing {
+		return false
+	}
+	r := &w.Ring[w.Given%WorkerRing]
+	r.dst, r.src, r.job, r.client, r.pastCaches = dst, src, j, c, j.Total >= sh.DMA.Beyond
+	r.keys[0], r.keys[1] = j.Dst.Touched()
+	r.keys[2], r.keys[3] = j.Src.Touched()
+	w.Given++
+	j.LastWorker = n
+	j.Offloaded++
+	c.Offloaded++
+	r.State.Store(TaskGiven)
+	w.wake()
+	return true
+}
+
+// CollectTasks takes back, in order, the tasks that workers have finished.
+func (sh *mover) CollectTasks() {
+	for _, w := range sh.DMA.Workers {
+		for w.seen < w.Given {
+			r := &w.Ring[w.seen%WorkerRing]
+			state := r.State.Load()
+			if state > TaskFaulted {
+				break
+			}
+			w.seen++
+			r.client.Offloaded--
+			if j := r.job; j != nil {
+				j.Offloaded--
+				if state == TaskFaulted {
+					j.Fault = r.Fault
+				}
+			}
+			r.job, r.client, r.dst, r.src, r.keys = nil, nil, nil, nil, [4]*object.Mkey{}
+		}
+	}
+}
+
+// recallTasks takes back the tasks of job j, the tasks that touch memory of key k, and the
+// tasks whose peer is p. Each of j, k and p may be nil. If a worker has already begun a task,
+// recallTasks waits until the task is done, which takes some microseconds. It goes from the
+// last task to the first, because workers begin tasks in the opposite order. A job with a
+// recalled task is judged again, and moved again from its first byte.
+func (sh *mover) recallTasks(j *object.Job, k *object.Mkey, p *object.QP) {
+	for _, w := range sh.DMA.Workers {
+		for i := w.Given; i > w.seen; i-- {
+			r := &w.Ring[(i-1)%WorkerRing]
+			if r.job == nil || !(r.job == j || p != nil && r.job.Peer == p || k != nil && r.touches(k)) {
+				continue
+			}
+			if !r.State.CompareAndSwap(TaskGiven, TaskRecalled) {
+				r.waitDone()
+			}
+			r.job.Offloaded--
+			r.job.Recalled = true
+			r.job = nil
+		}
+	}
+}
+
+func (r *copyTask) touches(k *object.Mkey) bool {
+	for _, used := range r.keys {
+		if used == k {
+			return true
+		}
+	}
+	return false
+}
+
+// spinsBeforeYield is how often waitDone polls a task before it yields the core. It yields
+// because the worker may be waiting for this core.
+const spinsBeforeYield = 1 << 12
+
+// waitDone waits until the task is done, if a worker has begun it.
+func (r *copyTask) waitDone() {
+	for spins := 0; r.State.Load() == TaskTaken; spins++ {
+		if spins < spinsBeforeYield && !cpu.Uniprocessor() {
+			cpu.Relax(1)
+		} else {
+			cpu.Yield()
+		}
+	}
+}
+
+// UseWorkers starts workers on the DMA cores; end stops them.
+func (sh *mover) UseWorkers() (end func(), err error) {
+	workers, stop, err := StartWorkers(sh.Settings.DMACores)
+	if err != nil {
+		return nil, err
+	}
+	sh.DMA.Workers = workers
+	return func() { sh.ReleaseWorkers(stop) }, nil
+}
+
+// ReleaseWorkers recalls the tasks of the workers and stops the workers. If the engine is
+// stepped again, the jobs are judged again. A worker may have ended before it came to a
+// recalled task; ReleaseWorkers marks such a task done.
+func (sh *mover) ReleaseWorkers(stop func()) {
+	for _, q := range sh.Running {
+		if q.Job != nil {
+			sh.recallTasks(q.Job, nil, nil)
+		}
+	}
+	stop()
+	for _, w := range sh.DMA.Workers {
+		for i := w.seen; i < w.Given; i++ {
+			w.Ring[i%WorkerRing].State.CompareAndSwap(TaskRecalled, TaskDone)
+		}
+	}
+	sh.CollectTasks()
+	sh.DMA.Workers = nil
+}
+
+// A DMA holds the workers that copy long transfers, and the least sizes of transfers that are
+// offloaded to workers; see dma.go.
+type DMA struct {
+	Workers []*Worker
+	Sizes   OffloadSizes // UsualOffloadSizes, except in tests
+	Beyond  uint64       // transfers of at least this many bytes are copied past the caches
+}

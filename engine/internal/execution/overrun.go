@@ -1,0 +1,24 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// Sweep puts queue pairs whose completion queue has overrun into error, and returns how
+// many queue pairs it has put there.
+func (sh *queues) Sweep() (done int) {
+	for range min(completion.SweepPortion, sh.Sched.Unswept) {
+		if sh.Sched.Unswept--; sh.Sched.Swept == 0 || sh.Sched.Swept > len(sh.Running) {
+			sh.Sched.Swept = len(sh.Running)
+		}
+		sh.Sched.Swept--
+		if q := sh.Running[sh.Sched.Swept]; q.Attr.State != control.StateERR && (q.SQ.CQ.Dead || q.RQ.CQ.Dead) {
+			sh.SetError(q)
+			done++
+		}
+	}
+	return done
+}

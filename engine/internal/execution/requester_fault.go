@@ -1,0 +1,59 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Each of these functions explains a fault of a WQE, fails the WQE, and returns failed.
+
+func (sh *requester) badSize(q *object.QP, j *object.Job, n uint16) object.Verdict {
+	switch {
+	case j.Blocks == 0:
+		sh.Explain(q, codes.DSZero, "ds is 0; a WQE has at least its control segment, ds 1")
+	case n > 0:
+		sh.Explain(q, codes.DSPastRecord, "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.Head.DS(), j.Blocks, n)
+	default:
+		sh.Explain(q, codes.DSSmall, "ds %d is too small for %v, which needs at least %d", j.Head.DS(), j.Head.Opcode(), j.Head.Opcode().Info().LeastUnits(wqe.Transport(q.Transport)))
+	}
+	return sh.Fail(q, j, cqe.LocalQPOp)
+}
+
+func (sh *requester) badSignature(q *object.QP, j *object.Job) object.Verdict {
+	sh.Explain(q, codes.Signature, "signature %#02x, the bytes give %#02x", j.Head.Signature(), wqe.Sign(sh.Scratch.WQE[:j.Head.DS()*wqe.UnitSize]))
+	return sh.Fail(q, j, cqe.LocalQPOp)
+}
+
+func (sh *requester) badOpcode(q *object.QP, j *object.Job) object.Verdict {
+	sh.Explain(q, codes.Opcode, "opcode %v (%#02x) is not executed by this device on %s", j.Head.Opcode(), uint8(j.Head.Opcode()), object.Transports[q.Transport].Name)
+	return sh.Fail(q, j, cqe.LocalQPOp)
+}
+
+func (sh *requester) badInline(q *object.QP, j *object.Job, size, off, end int) object.Verdict {
+	if off > end {
+		sh.Explain(q, codes.InlineRange, "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.Head.DS())
+	} else {
+		sh.Explain(q, codes.InlineRead, "%v with inline data; there is nowhere to put the answer", j.Head.Opcode())
+	}
+	return sh.Fail(q, j, cqe.LocalQPOp)
+}
+
+func (sh *requester) TooLong(q *object.QP, j *object.Job, total, most uint64) object.Verdict {
+	sh.Explain(q, codes.MessageSize, "message of %d bytes; at most %d are possible", total, most)
+	return sh.Fail(q, j, cqe.LocalLength)
+}
+
+func (sh *requester) badLocal(q *object.QP, j *object.Job, d wqe.Data, need uint32) object.Verdict {
+	if j.TooManyUnits(d) {
+		sh.Explain(q, codes.DSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.Head.Opcode(), j.Head.DS(), d.ByteCount, d.LKey)
+	} else {
+		why := sh.WhyNoAccess(report.LocalUse(d, need, q, q.PD))
+		sh.Explain(q, why.Code, "%v: %s", j.Head.Opcode(), why)
+	}
+	return sh.Fail(q, j, cqe.LocalProtection)
+}

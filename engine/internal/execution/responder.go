@@ -1,0 +1,280 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// The responder is the peer's side of a work request. It judges what a requester asks of
+// the peer's queue pair, keys and receives. It answers, and completes the receives that
+// messages have used. On a reliable connection, a fault that the responder finds puts
+// both queue pairs into error. On other transports only the message is lost.
+
+// A responder serves the requests of peers on this device.
+type responder struct{ queues }
+
+// Established tells the client of a queue pair in RTR that its first request has come. On a wire it is
+// called for each packet, and tells so once.
+func (sh *responder) Established(p *object.QP) {
+	if p.Attr.State != control.StateRTR || p.Wire != nil && p.Wire.In.Met {
+		return
+	}
+	if p.Wire != nil {
+		p.Wire.In.Met = true
+	}
+	p.Event(control.EventEstablished)
+}
+
+// Respond judges the request of j for the queue pair j.peer, which is connected with the requester q. If the
+// requester is on another device, q is nil. Respond puts the memory that the request names into the list
+// far. If the request is an atomic, respond executes it and puts the old value into far.
+func (sh *requester) Respond(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
+	if q != nil && q.Transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
+		return object.AnswerDrop
+	}
+	if a := sh.CheckReceive(q, j); a != object.AnswerACK {
+		return a
+	}
+	return sh.Grant(q, j, info, far)
+}
+
+// Grant is the second half of respond, for a request whose receive, if it needs one, is there.
+func (sh *requester) Grant(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
+	p := j.Peer
+	if info.Reads && p.Attr.MaxDestRdAtomic == 0 && p.Transport != control.QPTypeDCT {
+		return sh.refused(q, j, info)
+	}
+	// The key and the address of a request for 0 bytes are not checked.
+	if info.Remote != 0 && j.Request.Length > 0 {
+		if a := sh.Translate(q, j, far, info); a != object.AnswerACK {
+			return a
+		}
+	}
+	switch {
+	case info.Atomic():
+		return sh.executeAtomic(q, j, far)
+	case j.Recv && !info.Raddr:
+		return sh.Scatter(j, sh.OpenReceive(j))
+	case j.Recv:
+		sh.OpenReceive(j) // the message needs the receive, but not its list
+	}
+	return object.AnswerACK
+}
+
+// CheckReceive checks that there is a receive for the message of j, if it needs one.
+func (sh *responder) CheckReceive(q *object.QP, j *object.Job) object.Answer {
+	if a := sh.NameReceives(q, j); a != object.AnswerACK {
+		return a
+	}
+	if j.Recv && j.Receives() == 0 {
+		return sh.NoReceive(j)
+	}
+	return object.AnswerACK
+}
+
+// NameReceives finds out where the receives for the message of j are.
+func (sh *responder) NameReceives(q *object.QP, j *object.Job) object.Answer {
+	if p := j.Peer; p.Transport == control.QPTypeXRC {
+		return sh.nameSRQ(q, j)
+	} else if j.Recv {
+		j.SRQ = p.RQ.SRQ
+	}
+	return object.AnswerACK
+}
+
+// Translate finds the memory at the request's key and address, and adds it to far.
+func (sh *responder) Translate(q *object.QP, j *object.Job, far *object.List, info *wqe.Info) object.Answer {
+	p, r, need := j.Peer, &j.Request, uint32(info.Remote)
+	if p.Attr.Access&need == 0 {
+		return sh.refused(q, j, nil)
+	}
+	k := sh.Keys.Find(r.RKey)
+	if k == nil || !k.Serves(p) && !j.ServedBy(k) || k.Access&need == 0 || !sh.admit(far, k, r.Addr, r.Length, need) {
+		return sh.badRemote(q, j, need)
+	}
+	return object.AnswerACK
+}
+
+// OpenReceive copies the responder's next receive to private memory and returns its list.
+// An entry of a shared queue is taken off the queue at once, because other queue pairs take
+// entries from that queue too. An entry of the queue pair's own queue is consumed when the
+// message is complete.
+func (sh *responder) OpenReceive(j *object.Job) (list []byte) {
+	p := j.Peer
+	if s := j.SRQ; s != nil {
+		entry := sh.Scratch.Recv[:1<<s.Stride]
+		j.Index, j.Shared = s.Take(entry), s
+		sh.ObserveLimit(s)
+		return entry[wqe.SRQNextSize:]
+	}
+	j.Index = uint16(p.RQ.Done)
+	entry := sh.Scratch.Recv[:1<<p.RQ.Stride]
+	copy(entry, p.RQ.Ring[p.RQ.Done&p.RQ.Mask<<p.RQ.Stride:])
+	if p.Signed {
+		return entry[wqe.UnitSize:] // the first unit holds a signature, which is not checked
+	}
+	return entry
+}
+
+// Scatter turns a receive's list into pieces, up to the length of the message.
+func (sh *responder) Scatter(j *object.Job, entry []byte) object.Answer {
+	left := j.Total
+	for off := 0; left > 0; off += wqe.UnitSize {
+		n, a := sh.ScatterUnit(j, entry, off)
+		if a != object.AnswerACK {
+			return a
+		}
+		if n == 0 {
+			return sh.ReceiveTooShort(j, entry, left)
+		}
+		left -= min(n, left)
+	}
+	j.CarryMessage()
+	return object.AnswerACK
+}
+
+// ScatterUnit turns the data segment at byte off of a receive's list into pieces, and returns
+// how many bytes they have: 0 at the end of the list. All bytes of the segment must be valid,
+// even if the message ends within them.
+func (sh *responder) ScatterUnit(j *object.Job, entry []byte, off int) (n uint64, a object.Answer) {
+	if off >= len(entry) {
+		return 0, object.AnswerACK
+	}
+	d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
+	if d.End() {
+		return 0, object.AnswerACK
+	}
+	n = d.Length()
+	k := sh.Keys.Find(d.LKey)
+	switch {
+	case k == nil && d.LKey == control.NullKey:
+		sh.admitNull(&j.Dst, n, control.AccessLocalWrite)
+	case k == nil || k.PD != j.ReceiveDomain() || k.Access&control.AccessLocalWrite == 0 ||
+		!sh.admit(&j.Dst, k, d.Addr, n, control.AccessLocalWrite):
+		return 0, sh.badReceive(j, entry, off/wqe.UnitSize, d)
+	}
+	return n, object.AnswerACK
+}
+
+// Deliver completes the receive of a message whose bytes have all been moved.
+func (sh *requester) Deliver(q *object.QP, j *object.Job) object.Answer {
+	p, r := j.Peer, &j.Request
+	info := r.Op.Info()
+	imm := uint32(0)
+	switch info.Imm {
+	case wqe.ImmData:
+		imm = r.Imm
+	case wqe.ImmInvalRKey:
+		if imm = r.Imm; !sh.invalidate(p, j.Domain(), imm) {
+			return sh.badInvalidate(q, j)
+		}
+	}
+	attention := object.Quietly
+	if r.Solicited {
+		attention = object.Solicited
+	}
+	tail := object.ResponderTail(p.Num, j.Index, cqe.Opcode(info.Response))
+	into, uidx := j.Completion()
+	var ok bool
+	switch {
+	case p.Transport == control.QPTypeUD:
+		ok = sh.completeDatagram(q, j, imm, tail, attention)
+	case p.Transport == control.QPTypeDCT:
+		ok = sh.CompleteFrom(q.Client.Hosted.LID, into, r.FromQPN, uidx, imm, uint32(j.Total), tail, attention)
+	case j.Carries && !info.Raddr:
+		ok = sh.CompleteInline(into, j.Carried[:j.Total], r.FromQPN, uidx, imm, tail, attention)
+	default:
+		ok = sh.Complete(into, r.FromQPN, uidx, imm, uint32(j.Total), sh.Clock(), tail, attention)
+	}
+	if !ok {
+		sh.Overrun(into)
+		sh.SetError(p)
+		return p.Nak(object.AnswerOperation)
+	}
+	sh.Consume(j)
+	return object.AnswerACK
+}
+
+// Consume ends the receive that a message has used.
+func (sh *responder) Consume(j *object.Job) {
+	if j.Shared != nil {
+		j.Shared = nil
+	} else {
+		j.Peer.RQ.Done++
+	}
+	j.Peer.Client.Count[control.CounterReceives]++
+}
+
+// PutBack returns a shared receive that was opened and not used.
+func (sh *mover) PutBack(j *object.Job) {
+	s := j.Shared
+	if s == nil {
+		return
+	}
+	if j.Shared = nil; sh.Holds(s.Client.Shard) {
+		s.PutBack(j.Index)
+	} else {
+		sh.Owed = append(sh.Owed, object.OwedReceive{SRQ: s, Index: j.Index})
+	}
+}
+
+// RefuseRequest answers with a NAK. On a reliable connection it raises an event and puts
+// the responder into error. A DCT has many peers, and one of them cannot do that to it.
+func (sh *responder) RefuseRequest(p *object.QP, kind control.EventKind, a object.Answer) object.Answer {
+	if a = p.Nak(a); a == object.AnswerDrop || sh.Links.Doubted(p) {
+		return object.AnswerDrop
+	}
+	if p.Transport != control.QPTypeDCT {
+		p.Event(kind)
+		sh.SetError(p)
+	}
+	return a
+}
+
+// failReceive completes, with an error, the receive that j has opened. It also puts the
+// queue pair of that receive into error, unless it is a DCT (see RefuseRequest).
+func (sh *responder) failReceive(j *object.Job, s cqe.Syndrome) {
+	p := j.Peer
+	into, uidx := j.Completion()
+	ok := sh.CompleteError(into, uidx, s, object.ResponderTail(p.Num, j.Index, cqe.RespErr))
+	sh.Consume(j)
+	if !ok {
+		sh.Overrun(into)
+	}
+	if !ok || p.Transport != control.QPTypeDCT {
+		sh.SetError(p)
+	}
+}
+
+// A request to a target names an XSRQ. The target judges only the connection. The receive, the
+// completion, and the protection domain of all keys are those of the XSRQ.
+
+// nameSRQ finds the XSRQ that a request to a target names, and makes it the one from which j
+// takes receives.
+func (sh *responder) nameSRQ(q *object.QP, j *object.Job) object.Answer {
+	p, n := j.Peer, j.Request.SRQN
+	if p.XRCD == nil {
+		sh.ExplainRequester(q, j, codes.PeerTransport, "peer QP %#06x is an XRC queue pair that sends; one that receives (XRC_RECV) is needed", p.Num)
+		return sh.RefuseRequest(p, control.EventInvalidRequest, object.AnswerInvalidRequest)
+	}
+	var s *object.SRQ
+	if q != nil {
+		s = q.XRC.SRQ
+	}
+	if s == nil || s.Num != n || s.Gone {
+		s = sh.SRQs[n]
+	}
+	if s == nil || s.XRCD != p.XRCD {
+		sh.ExplainRequester(q, j, codes.XRCSRQ, "%v for SRQ %#06x, which is none of the XRC domain of peer QP %#06x", j.Request.Op, n, p.Num)
+		return sh.RefuseRequest(p, control.EventInvalidRequest, object.AnswerInvalidRequest)
+	}
+	if j.SRQ = s; q != nil {
+		q.XRC.SRQ = s
+	}
+	return object.AnswerACK
+}

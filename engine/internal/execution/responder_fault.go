@@ -1,0 +1,99 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Each of these functions explains in words what the responder finds wrong, and returns the
+// responder's answer.
+
+// NoReceive answers a message for which no receive is posted.
+func (sh *responder) NoReceive(j *object.Job) object.Answer {
+	p := j.Peer
+	if p.Reliable() {
+		return object.AnswerRNR | object.Answer(p.Attr.MinRNRTimer)
+	}
+	sh.ExplainReceive(j, nil, codes.ReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", j.Request.FromQPN)
+	return object.AnswerDrop
+}
+
+// refused answers a request that the queue pair does not allow. If info is not nil, the
+// reason is that the queue pair allows neither READs nor atomics (max_dest_rd_atomic 0). If
+// info is nil, the reason is that the queue pair's access lacks the right that the request
+// needs.
+func (sh *responder) refused(q *object.QP, j *object.Job, info *wqe.Info) object.Answer {
+	what := "this operation"
+	switch {
+	case info == nil:
+	case info.Atomic():
+		what = "atomics"
+	default:
+		what = "READ"
+	}
+	sh.ExplainRequester(q, j, codes.ResponderRefuses, "peer QP %#06x does not allow %s (%v): its access is %s, its max_dest_rd_atomic %d",
+		j.Peer.Num, what, j.Request.Op, object.Rights(j.Peer.Attr.Access), j.Peer.Attr.MaxDestRdAtomic)
+	return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
+}
+
+func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.Answer {
+	p, r := j.Peer, &j.Request
+	if p.Wire != nil {
+		p.Wire.Port.Stats.WrongKeys++
+	}
+	why := sh.WhyNoAccess(report.Use{Name: "rkey", Key: r.RKey, Addr: r.Addr, N: r.Length, Need: need, Client: j.Owner(), PD: j.Domain(), QP: p})
+	if q == nil || j.Owner() != q.Client && why.Code != codes.KeyByteOrder {
+		// A client that learned which keys are stale, and how large their memory is, could
+		// find a valid key. So only the owner of the memory is told.
+		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
+		why = object.Because(codes.KeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
+			r.RKey, p.Num, r.Length, r.Addr)
+	}
+	if q != nil {
+		sh.Explain(q, why.Code, "%v: %s", r.Op, why)
+	}
+	return sh.RefuseRequest(p, control.EventAccessError, object.AnswerRemoteAccess)
+}
+
+func (sh *responder) badInvalidate(q *object.QP, j *object.Job) object.Answer {
+	sh.ExplainRequester(q, j, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.Request.Imm, j.Peer.Num)
+	sh.PutBack(j)
+	return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
+}
+
+// badReceive answers a message for which an entry of the receive's list gives no access to
+// memory.
+func (sh *responder) badReceive(j *object.Job, entry []byte, unit int, d wqe.Data) object.Answer {
+	u := report.LocalUse(d, control.AccessLocalWrite, j.Peer, j.ReceiveDomain())
+	u.Client = j.Owner()
+	why := sh.WhyNoAccess(u)
+	switch {
+	case unit == 0 && d == wqe.Data{}:
+		why = object.Because(codes.ReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere")
+	case unit > 0 && (why.Code == codes.KeyUnknown || why.Code == codes.KeyStale):
+		why = object.Because(codes.ReceiveNoEnd, "its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
+	}
+	sh.ExplainReceive(j, entry, why.Code, "receive %d: %s", j.Index, why)
+	return sh.endReceive(j, cqe.LocalProtection, object.AnswerOperation)
+}
+
+func (sh *responder) ReceiveTooShort(j *object.Job, entry []byte, left uint64) object.Answer {
+	sh.ExplainReceive(j, entry, codes.ReceiveShort, "receive %d takes %d bytes, the message has %d", j.Index, j.Total-left, j.Total)
+	return sh.endReceive(j, cqe.LocalLength, object.AnswerInvalidRequest)
+}
+
+// endReceive answers a message whose bytes cannot be put into the receive that j has
+// opened. On a reliable connection the receive fails, and its queue pair with it.
+func (sh *responder) endReceive(j *object.Job, s cqe.Syndrome, a object.Answer) object.Answer {
+	if a = j.Peer.Nak(a); a == object.AnswerDrop || sh.Links.Doubted(j.Peer) {
+		return object.AnswerDrop
+	}
+	sh.failReceive(j, s)
+	return a
+}

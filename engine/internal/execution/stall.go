@@ -1,0 +1,190 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/packet"
+)
+
+// wait stalls q, so that its next WQE waits. If the WQE waits for a receive, timer is the
+// code of the responder's min_rnr_timer. If no try is left, the WQE fails.
+func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.Verdict {
+	s := object.Stall{Kind: kind, Since: sh.Now()}
+	switch kind {
+	case object.NoPeer:
+		// There is a first try, and then there are retry_cnt more. Each takes 4.096 us << timeout.
+		s.Left = q.Attr.RetryCount
+		s.Interval = clock.Cycles(4096 * time.Nanosecond << q.Attr.Timeout)
+		s.Forever = q.Attr.Timeout == 0
+	case object.NotReady:
+		s.Left = q.Attr.RNRRetry
+		s.Forever = s.Left == 7
+		s.Interval = clock.Cycles(packet.RNRTimer(timer))
+		if !s.Forever && q.RNRIndex == q.SQ.Done+1 {
+			s.Left = q.RNRLeft // another queue took the receive that this WQE waited for
+		}
+		if s.Left == 0 {
+			return sh.failRetries(q, kind)
+		}
+		s.Left-- // counts the retry that will follow this wait
+		if q.Transport == control.QPTypeXRC {
+			s.SRQ = sh.Scratch.Job.SRQ
+		}
+	}
+	s.Deadline = s.Since + s.Interval
+	sh.StallFor(q, s)
+	return object.Waiting
+}
+
+// StallFor puts q on the list of stalled queues.
+func (sh *queues) StallFor(q *object.QP, s object.Stall) {
+	c := q.Client
+	s.At = int32(len(c.Sched.Stalled))
+	q.Stall = s
+	c.Sched.Stalled = append(c.Sched.Stalled, q)
+	c.Shard.Stalled++
+	c.Shard.Stallers.Add(c)
+}
+
+// Unstall ends the stall of q, if q has one. The last queue of the list takes the place of
+// q.
+func (sh *queues) Unstall(q *object.QP) {
+	if q.Stall.Kind == object.NoStall {
+		return
+	}
+	c := q.Client
+	last := len(c.Sched.Stalled) - 1
+	other := c.Sched.Stalled[last]
+	c.Sched.Stalled[q.Stall.At], other.Stall.At = other, q.Stall.At
+	c.Sched.Stalled[last], c.Sched.Stalled = nil, c.Sched.Stalled[:last]
+	if c.Shard.Stalled--; last == 0 {
+		c.Shard.Stallers.Remove(c)
+	}
+	q.Stall = object.Stall{}
+	sh.MarkWarm(q)
+}
+
+// RetriesPerStep is how many stalled queues one step tries. Clients take turns, and so do the
+// stalled queues of each client. So thousands of them slow the working queues down no more than RetriesPerStep of them would,
+// and each is tried some microseconds late. A timer wheel would find expired timers without
+// trying. But a queue may go on as soon as its reason to wait is gone, and only a try shows
+// that.
+const RetriesPerStep = 8
+
+// Retry tries the next stalled queues, and returns how many of their stalls have ended.
+// When a queue gives up and its completion queue overruns, other queues may leave the list.
+func (sh *queues) Retry() (done int) {
+	for tries := min(RetriesPerStep, sh.Stalled); tries > 0 && sh.Stalled > 0; {
+		s := &sh.Stallers.Current().Sched
+		n := sh.Stallers.Use(object.TurnOf(len(s.Stalled), 1), tries)
+		tries -= n
+		for ; n > 0 && len(s.Stalled) > 0; n-- {
+			if s.Retried--; s.Retried < 0 || s.Retried >= len(s.Stalled) {
+				s.Retried = len(s.Stalled) - 1
+			}
+			if sh.Try(s.Stalled[s.Retried]) {
+				done++
+			}
+		}
+	}
+	sh.Fault.QP = nil
+	return done
+}
+
+// Try tries a stalled queue, and reports whether its stall has ended.
+func (sh *queues) Try(q *object.QP) bool {
+	if sh.TimedUntil != 0 {
+		sh.TimePoll()
+	}
+	sh.Enter(q)
+	s := &q.Stall
+	if sh.Several && s.Kind != object.BehindCQ {
+		if m := sh.ShardOfPeer(q); m != nil {
+			if now := sh.Clock(); now >= s.Again {
+				s.Again = now + clock.Cycles(object.CrossPause)
+				sh.Postpone(q, m)
+			}
+			return false
+		}
+	}
+	switch {
+	case sh.cleared(q):
+		if s.Kind == object.NotReady && q.Reaches(q.Conn.Peer) { // there is a receive, but another queue may take it
+			q.RNRIndex, q.RNRLeft = q.SQ.Done+1, s.Left
+		}
+		sh.Unstall(q)
+		return true
+	case s.Forever:
+		sh.explainWait(q)
+		return false
+	case sh.Now() < s.Deadline:
+		return false
+	case s.Left == 0:
+		sh.failWaiting(q, s.Kind)
+		return true
+	}
+	s.Left--
+	s.Deadline += s.Interval
+	return false
+}
+
+// cleared reports whether the reason of the stall is gone or has changed.
+func (sh *queues) cleared(q *object.QP) bool {
+	if q.Stall.Kind == object.BehindCQ {
+		return q.Stall.CQ.Gone || q.Stall.CQ.Reached(q.Stall.Index)
+	}
+	if !q.Reaches(q.Conn.Peer) {
+		if q.Stall.Kind == object.NotReady {
+			return true // the WQE is judged again, and then stalls for NoPeer
+		}
+		return sh.find(q)
+	}
+	if s := q.Stall.SRQ; s != nil {
+		return s.Gone || s.Ready() > 0
+	}
+	return q.Stall.Kind == object.NoPeer || q.Conn.Peer.Posted() > 0
+}
+
+// explainWait explains, once, that a queue pair waits for its peer and will wait for ever.
+// Nothing else would tell a programmer who forgot to post receives.
+func (sh *queues) explainWait(q *object.QP) {
+	s := &q.Stall
+	if q.Suspicion.Waits || s.Kind == object.BehindCQ || sh.Now()-s.Since < clock.Cycles(report.SuspicionTime) {
+		return
+	}
+	q.Suspicion.Waits = true
+	if s.Kind == object.NotReady {
+		sh.ExplainQueue(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.PeerNumber())
+		return
+	}
+	why := sh.WhyNoPeer(q)
+	sh.ExplainQueue(q, why.Code, "%s; the work request waits (timeout 0: for ever)", why)
+}
+
+// failWaiting fails the WQE at the head of a stalled queue.
+func (sh *queues) failWaiting(q *object.QP, kind object.StallKind) {
+	sh.Unstall(q)
+	if sh.SnapshotHead(q) {
+		sh.failRetries(q, kind)
+	}
+}
+
+// failRetries fails the WQE of the snapshot, because its retries have run out.
+func (sh *queues) failRetries(q *object.QP, kind object.StallKind) object.Verdict {
+	if kind == object.NotReady {
+		sh.Explain(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
+			"Post receives first, or set rnr_retry to 7 (for ever)", q.PeerNumber(), q.Attr.RNRRetry)
+		return sh.Fail(q, sh.Scratch.Job, cqe.RNRRetry)
+	}
+	why := sh.WhyNoPeer(q)
+	sh.Explain(q, why.Code, "%s; gave up after retry_cnt %d", why, q.Attr.RetryCount)
+	return sh.Fail(q, sh.Scratch.Job, cqe.TransportRetry)
+}

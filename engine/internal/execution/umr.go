@@ -1,0 +1,110 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Offsets of the parts of a UMR.
+const (
+	umrCtrlOffset    = wqe.CtrlSize
+	umrContextOffset = umrCtrlOffset + wqe.UMRCtrlSize
+	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
+)
+
+// judgeUMR judges a user-mode registration and performs it: it binds or closes a window, or
+// fills or empties a list. All earlier work requests of the queue have been executed, so
+// fences need not wait. Transfers of other queues that use the key are judged again.
+func (sh *requester) judgeUMR(q *object.QP, j *object.Job) object.Verdict {
+	end := j.Head.DS() * wqe.UnitSize
+	if q.TooShort(j, wqe.OpUMR.Info()) {
+		return sh.badSize(q, j, 0)
+	}
+	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(sh.Scratch.WQE[umrCtrlOffset:]))
+	ctx := wqe.ParseMkeyContext((*[wqe.MkeyContextSize]byte)(sh.Scratch.WQE[umrContextOffset:]))
+	if listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize; ctrl.Flags&wqe.UMRInline != 0 && listEnd > end {
+		sh.Explain(q, codes.UMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
+		return sh.Fail(q, j, cqe.LocalQPOp)
+	}
+	k := sh.Keys.FindIndex(j.Head.Imm())
+	if why := sh.umrTarget(q, k, j.Head.Imm(), ctrl); why != "" {
+		return sh.badBind(q, j, why)
+	}
+	c := change{key: k.Key, access: k.Access, base: k.Base, size: k.Size, list: sh.Scratch.Runs[:0]}
+	if why := sh.plan(q, k, &c, ctrl, ctx); why != "" {
+		return sh.badBind(q, j, why)
+	}
+	sh.apply(k, &c)
+	sh.Sched.Effort += UMRCost + len(c.list)*object.PieceCost
+	return object.Accepted
+}
+
+// UMRCost is how many bytes of a visit's budget one UMR uses up. The entries of its list are
+// counted separately.
+const UMRCost = 2048
+
+// umrTarget returns why a UMR may not change k, or an empty string.
+func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wqe.UMRCtrl) string {
+	switch {
+	case k == nil || k.Client != q.Client:
+		return "no such key"
+	case k.Window == nil && k.Room == 0:
+		return "the key is of registered memory, which a UMR does not change"
+	case k.Domain() != q.PD:
+		return "the key belongs to another protection domain"
+	// The variant of a free key need not match. An invalidation has set it to 0 without
+	// telling the client, and rdma-core binds with the rkey that the window had before.
+	case !k.Free && k.Key != key:
+		return "the variant of the key is stale"
+	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.Free:
+		return "the key is in use (CHECK_FREE)"
+	case ctrl.Flags&wqe.UMRCheckQPN != 0 && k.Window != nil && !k.Free && k.Window.Kind == 2 && k.Window.Serial != q.Serial:
+		return "the window belongs to another queue pair (CHECK_QPN)"
+	}
+	return ""
+}
+
+// apply makes the change. Transfers of other queues that use the key are judged again.
+func (sh *requester) apply(k *object.Mkey, c *change) {
+	sh.InvalidateJobs(k)
+	sh.Keys.Rekey(k, c.key)
+	k.Access, k.Base, k.Size, k.Free = c.access, c.base, c.size, c.free
+	k.Mem, k.Process, k.From = c.mem, c.process, c.from
+	k.List, k.PerRound, k.Rounds = append(k.List[:0], c.list...), c.perRound, c.rounds
+	if k.Window != nil {
+		k.Window.QPN, k.Window.Serial = c.qpn, c.serial
+		k.Window.NewClient(c.parent)
+	}
+	if c.free {
+		k.Release()
+	}
+}
+
+// InvalidateJobs makes every transfer that uses k's memory be judged again before the
+// transfer touches another byte.
+func (sh *mover) InvalidateJobs(k *object.Mkey) {
+	sh.recallTasks(nil, k, nil)
+	k.Changed = sh.Epoch.Add(1)
+}
+
+func (sh *requester) badBind(q *object.QP, j *object.Job, why string) object.Verdict {
+	sh.Explain(q, codes.Bind, "UMR of key %#08x: %s", j.Head.Imm(), why)
+	return sh.Fail(q, j, cqe.MWBind)
+}
+
+// invalidate closes the window or empties the list that a SEND_INVAL names, and reports
+// whether the sender may do so. A window must be of type 2 and belong to the responder p; a
+// list must allow it. Both must be of the protection domain d.
+func (sh *requester) invalidate(p *object.QP, d *object.PD, key uint32) bool {
+	k := sh.Keys.Find(key)
+	if k == nil || k.Free || k.Domain() != d || !k.Inval && (k.Window == nil || k.Window.Kind != 2 || k.Window.Serial != p.Serial) {
+		return false
+	}
+	sh.InvalidateJobs(k)
+	k.Release()
+	return true
+}

@@ -1,0 +1,144 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"syscall"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/procmem"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Transfers to and from unmapped memory: memory of a process that the device has not
+// mapped, and that the kernel copies. A key of such memory has an address and no bytes in
+// the device's mapping. So the fast path finds no bytes under the key and leaves the WQE to
+// the slow path.
+
+// CallCost is how many bytes of a visit's budget one system call uses up, in addition to the
+// bytes that the call copies.
+const CallCost = 16 << 10
+
+const UnmappedBytes = 128 << 10
+
+// firstOf cuts vecs to their first n bytes.
+func firstOf(vecs []procmem.Vec, n uint64) []procmem.Vec {
+	for i := range vecs {
+		if v := &vecs[i]; v.Len >= n {
+			v.Len = n
+			return vecs[:i+1]
+		}
+		n -= vecs[i].Len
+	}
+	return vecs
+}
+
+// moveUnmapped is job.move for a job with unmapped memory. If such memory could not be
+// reached, the verdict is failed or lost.
+func (sh *Executor) moveUnmapped(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
+	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
+		most := uint64(max(budget-used, Indivisible))
+		if most >= UnmappedBytes/2 {
+			most = UnmappedBytes
+		}
+		n, cost, gap := sh.copyUnmapped(j, min(most, j.Total-j.Moved, UnmappedBytes))
+		used += cost
+		if n == 0 {
+			return used, sh.unreachable(q, j, gap)
+		}
+		j.Src.Skip(n)
+		j.Dst.Skip(n)
+		j.Moved += n
+	}
+	return used, object.Accepted
+}
+
+// copyUnmapped copies up to n bytes of a job, and returns how many it has copied. A missing
+// page cuts the copy short. The next copy begins with that page, so it copies nothing and
+// returns the page as g.
+func (sh *mover) copyUnmapped(j *object.Job, n uint64) (copied uint64, cost int, g object.Gap) {
+	a := &sh.Scratch.Unmapped
+	src, from, n := j.Src.Collect(a.From[1:], n)
+	dst, to, n := j.Dst.Collect(a.To[1:], n)
+	from, to = a.From[:1+len(firstOf(from, n))], a.To[:1+len(to)]
+	k, errno := 0, syscall.Errno(0)
+	cost = int(n) + CallCost
+	switch {
+	case src.Process == nil && dst.Process == nil:
+		k = copy(dst.Mem, src.Mem)
+		return uint64(k), max(k, object.PieceCost), g
+	case dst.Process == nil:
+		if k, errno = src.Process.Read(&a.Seen, to, from); k == 0 {
+			a.Touched = dst.Mem[0] // if the missing page is on the mapped side, this load faults
+			g = src.Gap(errno, true, false)
+		}
+	case src.Process == nil:
+		if k, errno = dst.Process.Write(from, to); k == 0 {
+			a.Touched = src.Mem[0]
+			g = dst.Gap(errno, false, true)
+		}
+	default:
+		cost *= 2
+		between := [2]procmem.Vec{1: procmem.VecOf(a.Between[:n])}
+		if k, errno = src.Process.Read(&a.Seen, between[:], from); k == 0 {
+			return 0, cost, src.Gap(errno, true, false)
+		}
+		between[1].Len = uint64(k)
+		if k, errno = dst.Process.Write(between[:], to[:1+len(firstOf(to[1:], uint64(k)))]); k == 0 {
+			g = dst.Gap(errno, false, true)
+		}
+	}
+	return uint64(k), cost, g
+}
+
+// updateUnmapped is update for an unmapped word: it reads, changes and writes the word.
+// This is atomic with respect to all accesses through this device, and to no other
+// accesses, as IBV_ATOMIC_HCA says.
+func (sh *requester) updateUnmapped(op wqe.Opcode, at object.Stretch, operand []byte) (old uint64, g object.Gap, ok bool) {
+	a := &sh.Scratch.Unmapped
+	sh.Sched.Effort += 2 * CallCost
+	word := a.Between[:at.N]
+	a.From[1], a.To[1] = procmem.Vec{Addr: at.Addr, Len: at.N}, procmem.VecOf(word)
+	if n, errno := at.Process.Read(&a.Seen, a.To[:2], a.From[:2]); n != len(word) {
+		return 0, at.Gap(errno, true, false), false
+	}
+	old, _ = sh.update(op, word, operand) // the word is private here
+	if n, errno := at.Process.Write(a.To[:2], a.From[:2]); n != len(word) {
+		return 0, at.Gap(errno, true, true), false
+	}
+	return old, object.Gap{}, true
+}
+
+// unreachable ends a WQE whose memory could not be reached. If the memory is local, the WQE
+// fails as with a bad local key.
+func (sh *requester) unreachable(q *object.QP, j *object.Job, g object.Gap) object.Verdict {
+	if j.Peer != nil && g.Source == j.Reads() {
+		return sh.answered(q, j, sh.UnreachableHere(q, j, g))
+	}
+	why := g.Why()
+	sh.Explain(q, why.Code, "%v: %s", j.Head.Opcode(), why)
+	return sh.Fail(q, j, cqe.LocalProtection)
+}
+
+// UnreachableHere returns the answer for memory of the responder that could not be reached.
+// It is the answer for a bad remote key or for a bad receive.
+func (sh *responder) UnreachableHere(q *object.QP, j *object.Job, g object.Gap) object.Answer {
+	why := g.Why()
+	p, r := j.Peer, &j.Request
+	taken := j.Recv && !r.Op.Info().Raddr
+	if s := (report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index, Kind: control.OfReceive}); taken {
+		sh.Say(s, why.Code, "receive %d: %s", []any{j.Index, why})
+	} else {
+		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
+	}
+	if q != nil && j.Owner() != q.Client {
+		sh.Explain(q, why.Code, "%v: memory of peer QP %#06x cannot be reached; its owner is told why", r.Op, p.Num)
+	}
+	if taken {
+		return sh.endReceive(j, cqe.LocalProtection, object.AnswerOperation)
+	}
+	return sh.RefuseRequest(p, control.EventAccessError, object.AnswerRemoteAccess)
+}

@@ -1,0 +1,264 @@
+//go:build linux && (amd64 || arm64)
+
+package loop
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/nicless/nicless/engine/internal/cores"
+	"github.com/nicless/nicless/engine/internal/journal"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// IdlePolicy returns the policy want if it suits this machine. Otherwise it returns another policy
+// and writes the reason to the log.
+func IdlePolicy(want object.Idle, canMonitor bool, quota float64, j *journal.Journal) object.Idle {
+	if quota < 1 {
+		// A spinning engine would use up its quota, and the kernel would then stop it during work.
+		j.Log(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
+			"cores", fmt.Sprintf("%.2f", quota), "cure", "a whole core: cpuset in place of cpu.max")
+		return object.IdleNap
+	}
+	if want != object.IdleMonitor || canMonitor {
+		return want
+	}
+	j.Log(slog.LevelWarn, "IdleMonitor needs UMWAIT: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins instead",
+		"processor", cpu.Name())
+	return object.IdleSpin
+}
+
+// After spinTime without work the idler begins to yield, and after YieldTime to sleep.
+const (
+	spinTime  = 50 * time.Microsecond
+	YieldTime = 200 * time.Microsecond
+)
+
+// While some client with queues does not wake the device, the device takes naps instead of
+// longer sleeps. In the first second after work, naps are short: new work of a warm queue is found
+// within 100 us, and the naps cost a fifth of a core on a virtual machine (16 us for each timer).
+// After that, naps are long and cost a hundredth of a core. While all clients wake the
+// device, it sleeps for SleepTime at a time. It misses no work then. Before the first such sleep it
+// has to look at everything that can be announced (look.go). If that takes several looks, it takes
+// naps of passNap between them, which a client that wakes the device ends. (Nobody wakes it when there is
+// room again in a full ring of a port. As long as a packet waits for that, the device takes naps.)
+// How long a nap is depends on no client's queues: a look is bounded, so it need not be longer if
+// there are many.
+// SleepTime is bounded because the device also checks some things that no client announces; diagnose,
+// for example, does so.
+const (
+	NapTime   = 50 * time.Microsecond
+	soonTime  = time.Second
+	LateNap   = 2 * time.Millisecond
+	passNap   = time.Millisecond
+	SleepTime = 50 * time.Millisecond
+)
+
+// diagnosesPerSleep is how many queue pairs are diagnosed before each long sleep. Before a
+// nap, one queue pair is diagnosed.
+const diagnosesPerSleep = 16
+
+// An idler passes the time of a shard that has no work: it spins, yields or sleeps.
+type idler struct {
+	sh         *Loop
+	policy     object.Idle
+	sharesCore bool
+	bound      time.Duration    // longest sleep
+	since      uint64           // device clock when the idler began to spin; 0: not spinning
+	worked     uint64           // device clock when work ended; 0: it has not ended
+	countedAt  [2]uint64        // Engine.served and PortChanges when clients and ports were counted
+	wakers     []*object.Client // clients that can wake the device; their status pages show sleeps
+	allWake    bool             // every client with queues wakes the device
+	sleeps     uint64           // number of sleeps so far
+	cores      cores.Contention
+}
+
+func NewIdler(sh *Loop, sharesCore bool) *idler {
+	i := &idler{sh: sh, policy: sh.Settings.Idle, sharesCore: sharesCore, bound: SleepTime, cores: cores.NewContention()}
+	if sh.Hooks.SleepBound > 0 {
+		i.bound = sh.Hooks.SleepBound
+	}
+	sh.Acquire()
+	i.countClients()
+	sh.Release()
+	return i
+}
+
+// reset notes that there was work.
+func (i *idler) reset() {
+	i.since, i.worked = 0, 0
+	i.cores.Worked()
+}
+
+// afterEachStep reports whether wait is to be called after each step that found no work,
+// rather than after a batch of such steps.
+func (i *idler) afterEachStep() bool { return i.sharesCore || i.cores.Contended() }
+
+// wait passes some time after steps that found no work.
+func (i *idler) wait(ctx context.Context) {
+	switch i.policy {
+	case object.IdleSpin:
+		return
+	case object.IdleMonitor:
+		i.sh.MonitorWait()
+		return
+	}
+	now := clock.Now()
+	if i.worked == 0 {
+		i.worked = now
+	}
+	if idle := clock.Duration(now - i.worked); !i.sh.Hooks.Uncontended && i.cores.Check(now) && idle < cores.NapTime {
+		if nap := i.cores.Nap(idle, NapTime); nap > 0 {
+			i.nap(nap)
+			i.since = 0
+		}
+		return
+	}
+	if i.since == 0 {
+		i.since = now
+		return
+	}
+	switch idle := clock.Duration(now - i.since); {
+	case idle < spinTime:
+	case idle < YieldTime:
+		runtime.Gosched()
+	default:
+		i.sleep(ctx)
+		i.since = 0
+		i.cores.Slept()
+	}
+}
+
+// nap sleeps shortly, unless there are requests. Nothing ends a nap early.
+func (i *idler) nap(d time.Duration) {
+	first := i.sh.Number == 0
+	if first && !i.sh.Mail.AllowCallers(true) {
+		return
+	}
+	i.sh.Sleeper.Load().Sleep(d)
+	if first {
+		i.sh.Mail.StopCallers()
+	}
+}
+
+// recountClients calls countClients again if requests have been served since the last
+// count, or ports have changed.
+func (i *idler) recountClients() {
+	if i.countedAt != [2]uint64{i.sh.Served, i.sh.PortChanges} {
+		i.countClients()
+	}
+}
+
+// countClients finds the clients that can wake the device, and whether every client with
+// queues always wakes it.
+func (i *idler) countClients() {
+	i.countedAt = [2]uint64{i.sh.Served, i.sh.PortChanges}
+	clear(i.wakers)
+	i.wakers, i.allWake = i.wakers[:0], true
+	for _, p := range i.sh.Ports {
+		if p.Up && !p.Settings.Wakes && p.Settings.Asleep == nil {
+			i.allWake = false
+		}
+	}
+	for c := range i.sh.Clients {
+		if c.Wake.FD != nil {
+			i.wakers = append(i.wakers, c)
+		}
+		if !c.Wake.Always && len(c.QPs)+len(c.CQs) > 0 {
+			i.allWake = false
+		}
+	}
+}
+
+// sleep sleeps until the device is woken or there is something to do.
+//
+// Publish: asleep, then a barrier on all posters, then a pass through all queues (look.go). Work
+// announced before the barrier is found by that pass. A poster that announces work after
+// the barrier loads asleep after its announcement, sees that the device sleeps, and wakes it
+// (docs/ORDERING.md, number 16).
+func (i *idler) sleep(ctx context.Context) {
+	sh := i.sh
+	sh.Acquire()
+	i.recountClients()
+	i.sleeps++
+	sh.Asleep.Store(true)
+	i.publishAsleep(i.sleeps)
+	all := i.allWake && !(sh.Several && sh.crossesShards())
+	sh.BeginPass()
+	sh.Release()
+	all = all && shm.Barrier() == nil
+	if all {
+		sh.Published = 0 // publish the counters now, because they do not change during a sleep
+	}
+	passed := false // a whole pass has been made since the barrier
+	for ctx.Err() == nil && !(sh.Number == 0 && sh.Mail.Waiting.Load()) {
+		sh.Publish()
+		polls := LookPolls
+		if !all && clock.Duration(clock.Now()-i.worked) <= soonTime {
+			polls = SoonPolls
+		}
+		f := sh.Look(polls, all)
+		if f.Done > 0 {
+			i.worked = 0
+			break
+		}
+		if i.sharesCore {
+			cpu.Yield()
+		}
+		// All timers are known at the end of a pass, or if there are none.
+		passed = passed || f.Ended
+		wakes := all && !sh.RingFull // whoever has work for the device wakes it
+		long := wakes && passed && (f.Ended || sh.Stalled+sh.Arm.Held == 0)
+		if sh.Number == 0 && !sh.Mail.AllowCallers(!long) {
+			break
+		}
+		woken := sh.Sleeper.Load().Sleep(i.SleepFor(wakes, long, clock.Now()-i.worked, f.Next))
+		if sh.Number == 0 {
+			sh.Mail.StopCallers()
+		}
+		sh.Acquire()
+		i.recountClients() // a request served during the sleep may have closed clients
+		sh.Release()
+		if woken {
+			break
+		}
+	}
+	sh.Acquire()
+	sh.Asleep.Store(false)
+	i.publishAsleep(0)
+	sh.Release()
+}
+
+// publishAsleep publishes the number of the sleep on the status pages of the clients that
+// can wake the device, and tells carriers that ask for it. When the device is awake, it publishes 0.
+func (i *idler) publishAsleep(sleep uint64) {
+	i.sh.TellAsleep(sleep != 0)
+	for _, c := range i.wakers {
+		if _, mine := i.sh.Clients[c]; mine { // false if c has moved or gone since the count
+			c.Page.Asleep.Publish(sleep)
+		}
+	}
+}
+
+// SleepFor returns how long to sleep. It depends on no client's queues or memory. all means that
+// all clients wake the device, and safe that everything announced before the barrier has been
+// found. The other arguments are in cycles: idle is the time since the last work, and next is the
+// time until the next timer.
+func (i *idler) SleepFor(all, safe bool, idle, next uint64) time.Duration {
+	d := NapTime
+	switch {
+	case all && safe:
+		d = i.bound
+	case all:
+		d = passNap
+	case clock.Duration(idle) > soonTime:
+		d = LateNap
+	}
+	return min(d, clock.Duration(next))
+}

@@ -1,0 +1,54 @@
+//go:build linux && (amd64 || arm64)
+
+package loop
+
+import (
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/object"
+)
+
+// Step is Engine.Step for this shard.
+func (sh *Loop) Step() (done int) {
+	if sh.Mail.Waiting.Load() && sh.Number == 0 {
+		sh.Passed()
+		sh.Mail.Serve()
+		sh.Restart()
+	}
+	if sh.Several {
+		sh.Acquire()
+	}
+	sh.Ticks = 0
+	if sh.Fault.Cut <= object.CutVisits {
+		done = sh.visitClients()
+	}
+	sh.Fault.QP = nil
+	if sh.Stalled > 0 && sh.Fault.Cut <= object.CutVisits {
+		sh.Fault.Part = object.CutRetry
+		done += sh.Retry()
+		sh.Fault.Part = object.CutVisits
+	}
+	if sh.HotPorts+sh.Timers.Armed > 0 && sh.Fault.Cut <= object.CutVisits {
+		done += sh.ServePorts(false)
+	}
+	if sh.Sched.Unswept > 0 {
+		done += sh.Sweep()
+	}
+	if sh.Sched.Warm < len(sh.Running) {
+		done += sh.patrol(sh.patrolBudget(done))
+	}
+	if sh.Sched.Turn++; sh.Sched.Turn%completion.HintTurns == 0 {
+		done += sh.ServeColdPorts()
+		sh.Fault.Part = object.CutLast
+		done += sh.ObserveArms(completion.ArmPolls)
+		sh.Diagnose()
+		sh.Fault.Part = object.CutVisits
+	}
+	if sh.Fault.Cut != object.Whole {
+		sh.Fault.Cut = object.Whole
+	}
+	if sh.Several {
+		done += sh.visitPostponed(done == sh.Crossed)
+		sh.Release()
+	}
+	return done
+}

@@ -1,0 +1,57 @@
+//go:build linux && (amd64 || arm64)
+
+package loop
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// Visit executes the new WQEs of one queue pair, within its budget, and returns how many
+// WQEs it completed or advanced.
+func (sh *Loop) Visit(q *object.QP) int {
+	if sh.TimedUntil != 0 {
+		sh.TimePoll()
+	}
+	sh.Enter(q)
+	if q.Wire != nil {
+		return sh.VisitWire(q)
+	}
+	switch q.Attr.State {
+	case control.StateRTS:
+		if q.Stall.Kind != object.NoStall {
+			return 0
+		}
+		if q.SQ.BlueFlame != nil && q.Hot() {
+			if n := sh.PollBlueFlameHalf(q, q.SQ.BlueFlame.Next); n > 0 || q.SQ.BlueFlame.Hot > 0 {
+				return n
+			}
+		}
+		n := sh.Pending(q)
+		if q.Job != nil {
+			// The WQE of the job was announced when the job began, so it may be finished
+			// even if the record now says something else.
+			n = max(n, uint16(q.Job.Blocks))
+		} else if n == 0 {
+			if q.SQ.BlueFlame != nil {
+				return sh.PollBlueFlame(q)
+			}
+			return 0
+		}
+		sh.Started(q) // reads the clock while the cache line of the WQE is on its way
+		if sh.Several {
+			return sh.burstCrossing(q, n)
+		}
+		return sh.Burst(q, n)
+	case control.StateSQD:
+		if q.Job != nil { // in SQD, a WQE that was started is finished
+			if sh.Several {
+				return sh.burstCrossing(q, uint16(q.Job.Blocks))
+			}
+			return sh.Burst(q, uint16(q.Job.Blocks))
+		}
+	case control.StateERR, control.StateSQE:
+		return sh.Flush(q)
+	}
+	return 0
+}

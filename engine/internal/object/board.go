@@ -1,0 +1,224 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// A bulletin is what the clients of this device and of linked ones announce. Requests and links
+// use it, on goroutines of their own. The engine's thread only sends the events.
+type bulletin struct {
+	Mu      sync.Mutex
+	Last    uint32   // number that the last client got
+	Own     []posted // of this device, sorted by client
+	linked  []posted // of other devices, sorted by device and client
+	Sources []source // what links have said, in the order in which they have said something first
+	Waiting map[*Client]*reader
+	Changed func() // own has changed; nil: nobody wants to know
+	Users   users
+}
+
+// A reader is a client that has read the list.
+type reader struct {
+	user  uint32 // whose announcements it reads, beside those for everybody
+	waits bool   // nothing that it may read has changed since
+}
+
+// A posted announcement is one in a list.
+type posted struct {
+	control.Announcement
+	To uint32  // whose clients may read it: a user, or board.Everybody
+	by *Client // nil: of another device
+}
+
+// A source is what one link says of one device.
+type source struct {
+	link any
+	guid uint64
+	list []board.Entry
+}
+
+// MaxAnnounced is how many clients of a device can announce something at once.
+const MaxAnnounced = 4096
+
+func (p posted) compare(to control.AnnouncementPlace) int {
+	return cmp.Or(cmp.Compare(p.Device, to.Device), cmp.Compare(p.Client, to.Client))
+}
+
+// Post replaces what a client announces, and to whom, and returns the clients that are to be told.
+func (b *bulletin) Post(c *Client, to uint32, value string) (told []*Client, err error) {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	i := slices.IndexFunc(b.Own, func(p posted) bool { return p.by == c })
+	var before, after posted
+	switch {
+	case i >= 0 && value != "" && b.Own[i].Value == value && b.Own[i].To == to, i < 0 && value == "":
+		return nil, nil
+	case i >= 0:
+		before = b.Own[i]
+		if value == "" {
+			b.Own = slices.Delete(b.Own, i, i+1)
+			break
+		}
+		b.Own[i].Value, b.Own[i].To = value, to
+		after = b.Own[i]
+	default:
+		if err := b.number(c); err != nil {
+			return nil, err
+		}
+		after = posted{by: c, To: to}
+		after.Device, after.Client, after.Value = c.Device.GUID, c.posted, value
+		i, _ = slices.BinarySearchFunc(b.Own, after.AnnouncementPlace, posted.compare)
+		b.Own = slices.Insert(b.Own, i, after)
+	}
+	if b.Changed != nil {
+		b.Changed()
+	}
+	var changed []posted
+	for _, p := range []posted{before, after} {
+		if p.by != nil {
+			changed = append(changed, p)
+		}
+	}
+	return b.told(c, changed), nil
+}
+
+// number makes sure that a client that begins to announce has a number.
+func (b *bulletin) number(c *Client) error {
+	switch {
+	case len(b.Own) >= MaxAnnounced:
+		return control.Errorf(control.CodeLimit, "%d clients announce something already; that is the most", len(b.Own))
+	case c.posted != 0:
+		return nil // it has announced before
+	case b.Last == math.MaxUint32:
+		return control.Errorf(control.CodeLimit, "%d clients have announced something; there are no more numbers", b.Last)
+	}
+	b.Last++
+	c.posted = b.Last
+	return nil
+}
+
+// told returns the clients that are to be told of a change, all but one, and notes that they are. A client
+// is not told of what it may not read.
+func (b *bulletin) told(but *Client, changed []posted) (told []*Client) {
+	for c, r := range b.Waiting {
+		if r.waits && c != but && slices.ContainsFunc(changed, func(p posted) bool { return p.isFor(r.user) }) {
+			r.waits = false
+			told = append(told, c)
+		}
+	}
+	return told
+}
+
+// TellAnnouncements sends events, on the engine's thread, because that opens and closes the
+// sockets. Other work has its turn after each portion. A client whose socket is full is told of the
+// next change.
+func (e *Device) TellAnnouncements(told []*Client) {
+	for some := range slices.Chunk(told, Portion) {
+		var missed []*Client
+		e.DoWith(NoWork, func() {
+			for _, c := range some {
+				if !c.Send(&control.Event{Kind: control.EventAnnouncements}) {
+					missed = append(missed, c)
+				}
+			}
+		})
+		e.Bulletin.tellLater(missed)
+	}
+}
+
+// tellLater makes the next change be told to clients that have not been told of one.
+func (b *bulletin) tellLater(missed []*Client) {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	for _, c := range missed {
+		if r := b.Waiting[c]; r != nil {
+			r.waits = true
+		}
+	}
+}
+
+func (b *bulletin) Next(c *Client, after control.AnnouncementPlace) *control.Announcement {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	user := b.Users.Of(c.UID)
+	if after == (control.AnnouncementPlace{}) {
+		if b.Waiting == nil {
+			b.Waiting = make(map[*Client]*reader)
+		}
+		b.Waiting[c] = &reader{user: user, waits: true}
+	}
+	var first *posted
+	for _, list := range [2][]posted{b.Own, b.linked} {
+		i, found := slices.BinarySearchFunc(list, after, posted.compare)
+		if found {
+			i++
+		}
+		for i < len(list) && (list[i].by == c || !list[i].isFor(user)) {
+			i++
+		}
+		if i < len(list) && (first == nil || list[i].compare(first.AnnouncementPlace) < 0) {
+			first = &list[i]
+		}
+	}
+	if first == nil {
+		return &control.Announcement{}
+	}
+	a := first.Announcement
+	return &a
+}
+
+// LeaveBoard withdraws what a client announces. The client is told nothing any more.
+func (e *Device) LeaveBoard(c *Client) {
+	e.Bulletin.Mu.Lock()
+	delete(e.Bulletin.Waiting, c)
+	e.Bulletin.Mu.Unlock()
+	told, _ := e.Bulletin.Post(c, board.Everybody, "") // nothing new is made, so nothing is refused
+	e.TellAnnouncements(told)
+}
+
+// Set replaces what a link says of a device, and returns the clients that are to be told.
+func (b *bulletin) Set(link any, guid uint64, list []board.Entry) (told []*Client) {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	i := slices.IndexFunc(b.Sources, func(s source) bool { return s.link == link && s.guid == guid })
+	switch {
+	case i < 0 && len(list) == 0:
+		return nil
+	case i < 0:
+		b.Sources = append(b.Sources, source{link, guid, list})
+	case len(list) == 0:
+		b.Sources = slices.Delete(b.Sources, i, i+1)
+	default:
+		b.Sources[i].list = list
+	}
+	before := b.linked
+	b.linked = merge(b.Sources)
+	return b.told(nil, difference(before, b.linked))
+}
+
+// merge returns the announcements of all sources, sorted. If several links lead to a device, the
+// first that has said something of it counts.
+func merge(sources []source) (all []posted) {
+	seen := make(map[uint64]bool)
+	for _, s := range sources {
+		if seen[s.guid] {
+			continue
+		}
+		seen[s.guid] = true
+		for _, e := range s.list {
+			p := posted{To: e.User}
+			p.Device, p.Client, p.Value = s.guid, e.Client, e.Value
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(x, y posted) int { return x.compare(y.AnnouncementPlace) })
+	return all
+}

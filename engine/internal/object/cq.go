@@ -1,0 +1,163 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"sync/atomic"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A CQ is the device's side of a completion queue. The device writes one entry for each
+// completion. It writes nothing else into the queue, and never reads an entry.
+type CQ struct {
+	Num     uint32
+	Client  *Client
+	Region  *Region // holds the buffer
+	Records *Region // holds the doorbell record
+	Handle  uint64  // what the client calls this queue in events
+
+	Buf       []byte
+	Log       uint   // log2 of the number of entries
+	LogCQE    uint   // log2 of the size of an entry in bytes: 6 or 7
+	Next      uint64 // entries written since creation: the producer index
+	Seen      uint64 // consumer index as last observed, never greater than next
+	Floor     uint64 // consumer index after a resize; used in place of seen while seen is lower
+	Consumer  *shm.BE32
+	Collapsed bool
+	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
+	Dead      bool     // overrun: nothing is written any more
+	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
+	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
+
+	// These fields are for arming; see arm.go.
+	Channel   *Channel
+	Sent      uint32 // number of events that the device's thread has sent; closers count in SentAside
+	ArmWord   *shm.BE32
+	ArmSeen   uint32
+	ArmWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
+	ArmReg    *armRegister // what the device knows of that register
+	Armed     bool
+	Solicited bool   // armed for solicited completions only
+	Told      uint64 // value of next when the last event was sent; last_notified_index in mlx5
+	// LastSolicited is one more than the index of the last solicited or failed
+	// completion. The device keeps it because it does not read entries, whose bytes
+	// the client may change.
+	LastSolicited uint64
+
+	Users      int // number of QPs that use this queue
+	At         int // index in client.arms.cqs
+	AtReg      int // index in ArmReg.cqs
+	Gone       bool
+	Moderation *Moderation // holds events back; nil: events are sent at once
+
+	SentAside atomic.Uint32 // number of events that closers have sent (notifier)
+	Retracted atomic.Bool   // closers send no more events of this queue
+}
+
+// NeverArmed is a value that no client writes into an arm word, because bits 31..25 of an
+// arm word are never all set.
+const NeverArmed = 0xffffffff
+
+// An Attention says which kinds of arm a completion fires.
+type Attention uint8
+
+const (
+	Quietly   Attention = iota // fires only an arm for any completion
+	Event                      // also fires an arm for solicited completions only
+	Solicited                  // fires the same arms as event; the CQE is marked as solicited
+)
+
+// Free returns how many of the next n completions q has room for, after those that are collected.
+// It looks at the consumer index only if q seems to have no room for all of them.
+func (q *CQ) Free(n int) int {
+	if q.Ignore {
+		return n
+	}
+	entries := uint64(1) << (q.Log & 63)
+	if q.Session != nil {
+		entries -= uint64(q.Session.N) // these will take entries
+	}
+	left := int(entries - (q.Next - q.Seen))
+	if left < n {
+		left = 0
+		if q.Room(entries) {
+			left = int(entries - q.Unread())
+		}
+	}
+	return min(left, n)
+}
+
+// Plain reports whether CompleteRun may write to q: each completion has an entry of 64 bytes of its
+// own, and the client waits for none of them.
+func (q *CQ) Plain() bool { return q.LogCQE == 6 && !q.Collapsed && !q.Armed }
+
+// CompleteRun is complete for n consecutive completions or fewer, and returns how many it wrote.
+// The tails differ in wqe_counter, which grows by one; tail is the first one. q is plain and has
+// room.
+//
+// Publish: CQE tail. Observed by hostpath.CQ.Poll.
+func (q *CQ) CompleteRun(n int, rqpn, uidx uint32, bytes, time uint64, tail cqe.Tail) int {
+	slot := q.Next & (1<<(q.Log&63) - 1)
+	n = min(n, 1<<16-int(tail.Counter())) // the counter must not carry into the QPN
+	n = shm.PublishBlocks(q.Buf[slot*cqe.Size:], n, uint64(rqpn)<<32, uint64(uidx)<<32, bytes, time, uint64(tail.Owned(q.Next, q.Log)), 1<<16)
+	q.Next += uint64(n) // done last, so that CQEs whose stores fault do not count as written
+	q.Client.Count[control.CounterCQEs] += uint64(n)
+	return n
+}
+
+// Entry returns the 64 bytes that hold the CQE of a slot. They are the whole slot, or the
+// second half of a slot of 128 bytes.
+func (q *CQ) Entry(slot uint64) *shm.Block {
+	return shm.BlockAt(q.Buf, cqe.EntryOffset(slot, q.LogCQE))
+}
+
+// Forget is called when a queue pair is reset. If the error of this queue pair stays in the
+// collapsed queue q, other completions may replace it from now on.
+func (q *CQ) Forget(qpn uint32) {
+	if q.Held == qpn {
+		q.Held = 0
+	}
+}
+
+// Room observes the consumer index and reports whether fewer than n completions are unread,
+// so that one more fits. A consumer index that the client cannot have reached is ignored.
+//
+// Observe: consumer index. Published by hostpath.CQ.Poll.
+func (q *CQ) Room(n uint64) bool {
+	if q.Dead {
+		return false // a completion was lost, and none may follow it
+	}
+	behind := uint64(uint32(q.Next)-q.Consumer.Observe()) & 0xffffff
+	if behind > q.Next-q.Seen {
+		return false // the index has gone back, or is beyond the entries written
+	}
+	q.Seen = q.Next - behind
+	return q.Unread() < n
+}
+
+// Has reports whether an address in the device's mapping is in the entries of q.
+func (q *CQ) Has(addr uintptr) bool {
+	off, _ := q.Region.Mem.Offset(q.Buf)
+	return uint64(addr)-q.Region.Mem.Addr()-off < uint64(len(q.Buf))
+}
+
+// Unread returns how many completions the client has not consumed according to its last
+// valid consumer index.
+func (q *CQ) Unread() uint64 { return q.Next - max(q.Seen, q.Floor) }
+
+// Reached reports whether the producer index of a completion queue has reached index. Both
+// indices have 32 bits and wrap.
+func (c *CQ) Reached(index uint32) bool { return int32(uint32(c.Next)-index) >= 0 }
+
+// ObserveUnread is unread by the consumer index that the client has published meanwhile. A
+// target of XRC has none: its completions go to the CQs of the SRQs.
+func (q *CQ) ObserveUnread() uint64 {
+	if q.Consumer == nil {
+		return 0
+	}
+	q.Room(1)
+	return q.Unread()
+}

@@ -1,0 +1,58 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/internal/clock"
+)
+
+// An explainer limits how often each code is explained to a client and in the log. An
+// explanation reports a mistake that hardware would ignore silently. Explanations over the
+// limit are held back and counted. Each client has its own explainer, so that no client can use up
+// the explanations of another.
+type explainer [codes.Count]struct {
+	Until uint64 // device clock before which the code is not explained again
+	Held  uint32 // explanations held back since the last one
+}
+
+// quietTime is how long further explanations of a code are held back after the code was
+// explained to a client.
+const quietTime = 100 * time.Millisecond
+
+// Due reports whether a code may be explained at now, on the device clock, and how many explanations of it were
+// held back since the last one.
+func (x *explainer) Due(code codes.Code, now uint64) (held uint32, ok bool) {
+	k := &x[code]
+	if now < k.Until {
+		k.Held++
+		return 0, false
+	}
+	held = k.Held
+	k.Until, k.Held = now+clock.Cycles(quietTime), 0
+	return held, true
+}
+
+// LogBudget is how many explanations of all clients together are written to the log in a
+// second. They are limited because writing takes time of the device's own thread. The shares
+// of one user and of one client are in log.go.
+const LogBudget = 100
+
+// These functions find the reason for a failure that has already happened. A client learns
+// little about objects that are neither its own nor its peer's: at most that a queue pair
+// of this number exists.
+
+// A Reason is why something failed. Its text is formatted only if it is used.
+type Reason struct {
+	Code   codes.Code
+	format string
+	args   []any
+}
+
+func Because(code codes.Code, format string, args ...any) Reason { return Reason{code, format, args} }
+
+// String returns the text.
+func (r Reason) String() string { return fmt.Sprintf(r.format, r.args...) }

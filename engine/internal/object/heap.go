@@ -1,0 +1,53 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"github.com/nicless/nicless/engine/internal/quota"
+)
+
+// The objects that a client makes take memory of the device's process. Each object is charged
+// to the client's user when it is made, with the most memory that it can ever take. So no
+// client can fill the device with objects for which nobody is charged.
+
+// These constants are the memory that objects take, in bytes. They include what tables and
+// the garbage collector add.
+const (
+	clientCost = 128 << 10 // the client's goroutine, and answers that the client has not read (server)
+	PDCost     = 128
+	RegionCost = 512
+	KeyCost    = 512
+	RunCost    = 64 // an entry of a list
+	CQCost     = 1 << 10
+	SrqCost    = 1 << 10
+	EntryCost  = 2        // for each entry of an SRQ, because transfers may put all entries back unused
+	QPCost     = 10 << 10 // mostly for the job that a queue pair may have
+	WireCost   = 40 << 10 // of a queue pair on a link beyond QPCost: messages on the way, and up to four jobs
+	SocketCost = 216 << 10
+)
+
+// EventBuffer is the size in bytes that is set for the send buffer of an event socket. The
+// kernel allows twice as much. The buffer holds the events that a client has not read.
+const EventBuffer = 104 << 10
+
+func (k *Mkey) Cost() int { return KeyCost + k.Room*RunCost }
+
+func (s *SRQ) Cost() int { return SrqCost + (int(s.Mask)+1)*EntryCost }
+
+// ClientCharge is what a client needs to exist: a connection and two pages.
+var ClientCharge = quota.Charge{quota.Mappings: 2, quota.Descriptors: 2, quota.Connections: 1, quota.Memory: clientCost}
+
+// SocketCharge is what an event socket takes.
+var SocketCharge = quota.Charge{quota.Descriptors: 1, quota.Memory: SocketCost}
+
+// Refund refunds the memory of an object that is gone.
+func (c *Client) Refund(cost int) { c.Device.Ledger.Refund(c.UID, quota.Charge{quota.Memory: cost}) }
+
+// Trim frees those spare jobs that exceed the number of queue pairs. Most queue pairs keep no job, some
+// keep one, and those on links up to five.
+func (sh *Shard) Trim() {
+	if keep := len(sh.QPs); len(sh.Scratch.Spare) > keep {
+		clear(sh.Scratch.Spare[keep:])
+		sh.Scratch.Spare = sh.Scratch.Spare[:keep]
+	}
+}

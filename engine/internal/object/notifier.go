@@ -1,0 +1,175 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"golang.org/x/sys/unix"
+)
+
+// A Notifier sends to one event socket of a client. The kernel calls everything that waits for a
+// socket before send returns, and a client decides how much waits for its socket: 10^6 watchers
+// (epoll, io_uring) take 100 ms. So the device's thread sends itself only while a send that was
+// quick has lately shown that few wait. Otherwise it queues the event, and a closer of the client's
+// user sends it (package closers). Events of one socket stay in order.
+type Notifier struct {
+	e    *Device
+	uid  uint32
+	FD   int
+	Kin  bool   // the client's user may stop the device's thread anyway: a quick send is shown until one is slow
+	Seen uint64 // device clock at the last quick send of the device's thread; 0: there is none that counts
+
+	// What the device's thread and closers share.
+	Shown  atomic.Uint64 // device clock at the last quick send of a closer; 0: there is none that counts
+	queue  chan Notice
+	Queued atomic.Bool   // a closer sends the queue, or is about to
+	Lost   atomic.Uint32 // events for which the socket had no room when a closer sent them
+	start  func()        // starts a closer; made once, so that starting one allocates little
+
+	Mu     sync.Mutex // held during each send of a closer. The device's thread does not take it
+	closed bool
+}
+
+// A Notice is an event that waits for a closer.
+type Notice struct {
+	Record  uint64 // of a completion channel, if message is nil
+	message []byte
+	CQ      *CQ // whose completion the record announces
+}
+
+const (
+	// QuickSend is how long a quick send takes at most. One with few watchers takes some
+	// microseconds, and one with a hundred waiting threads less than 300.
+	QuickSend = 500 * time.Microsecond
+
+	// QuickCounts is how long a quick send shows that few wait. One thread adds about 10^6 watchers
+	// in a second, and threads that add to one socket wait for each other. So the next send takes a
+	// few milliseconds at most. A client whose events come more seldom pays for a closer's wakeup.
+	QuickCounts = 10 * time.Millisecond
+
+	// NoticesQueued is how many events wait for a closer, beside those in the socket. They are part
+	// of SocketCost.
+	NoticesQueued = 64
+)
+
+// NewNotifier makes an event socket for the client, and returns the client's end.
+func (c *Client) NewNotifier() (*Notifier, *os.File, error) {
+	mine, yours, err := eventSocket()
+	if err != nil {
+		return nil, nil, err
+	}
+	me := uint32(os.Geteuid())
+	n := &Notifier{e: c.Device, uid: c.UID, FD: mine, Kin: c.Local || c.UID == me || c.UID == 0, queue: make(chan Notice, NoticesQueued)}
+	if n.Kin {
+		n.Seen = clock.Now()
+	}
+	n.start = func() { n.e.Discard(n.uid, 0, n.sendQueued) }
+	return n, yours, nil
+}
+
+// Send sends an event now, or queues it. An error means that the client does not get it.
+func (n *Notifier) Send(v Notice) error {
+	now := clock.Now()
+	if !n.Quick(now) {
+		return n.add(v)
+	}
+	err := v.sendTo(n.FD)
+	n.Judge(now)
+	if err == nil && v.CQ != nil {
+		v.CQ.Sent++
+	}
+	return err
+}
+
+// Quick reports whether the device's thread may send. Queued events come first.
+func (n *Notifier) Quick(now uint64) bool {
+	last := max(n.Seen, n.Shown.Load())
+	return last != 0 && (n.Kin || now < last+clock.Cycles(QuickCounts)) && !n.Queued.Load()
+}
+
+// Judge looks at a send of the device's thread that began at start.
+func (n *Notifier) Judge(start uint64) {
+	if n.Seen = clock.Now(); n.Seen-start > clock.Cycles(QuickSend) && !(n.Kin && n.e.Hooks.SendsNow) {
+		n.Seen = 0
+		n.Shown.Store(0) // no closer is sending
+	}
+}
+
+// add queues an event. If the queue is full, the event is lost, as with a socket that is full.
+func (n *Notifier) add(v Notice) error {
+	select {
+	case n.queue <- v:
+	default:
+		return unix.EAGAIN
+	}
+	if !n.Queued.Swap(true) {
+		go n.start()
+	}
+	return nil
+}
+
+// sendQueued sends what is queued. It runs on a closer.
+func (n *Notifier) sendQueued() {
+	for {
+		for n.sendNext() {
+		}
+		n.Queued.Store(false)
+		if len(n.queue) == 0 || n.Queued.Swap(true) {
+			return // what the device's thread has queued since then starts another closer
+		}
+	}
+}
+
+// sendNext sends the next queued event, and returns false if there is none.
+func (n *Notifier) sendNext() bool {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	var v Notice
+	select {
+	case v = <-n.queue:
+	default:
+		return false
+	}
+	if n.closed || v.CQ != nil && v.CQ.Retracted.Load() {
+		return true
+	}
+	start := clock.Now()
+	err := v.sendTo(n.FD)
+	end := clock.Now()
+	if end-start > clock.Cycles(QuickSend) {
+		end = 0
+	}
+	n.Shown.Store(end)
+	switch {
+	case err == nil && v.CQ != nil:
+		v.CQ.SentAside.Add(1)
+	case err != nil && !HungUp(err):
+		n.Lost.Add(1)
+	}
+	return true
+}
+
+// Close closes the device's end. Not on the device's thread: it can take as long as a send.
+func (n *Notifier) Close() {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	n.closed = true
+	_ = unix.Close(n.FD)
+}
+
+// sendTo writes the event to a socket. It does not block.
+func (v *Notice) sendTo(fd int) error {
+	if v.message != nil {
+		return unix.Send(fd, v.message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}
+	record := recordOf(v.Record)
+	return unix.Send(fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+}
+
+// HungUp reports whether a client has closed its end of the socket, and so wants no events.
+func HungUp(err error) bool { return err == unix.EPIPE || err == unix.ECONNRESET }

@@ -1,0 +1,159 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Grow makes a window that was too large once grow again: by one packet for each window of
+// packets that is acknowledged.
+func (r *Outbound) Grow(n uint32) {
+	if r.Window == r.Full {
+		return
+	}
+	if r.grown += n; r.grown >= r.Window {
+		r.grown = 0
+		r.Window = min(r.Window+1+r.Window/8, r.Full)
+	}
+}
+
+// Marked shrinks the window because the network marks packets: once, until something was acknowledged that
+// was sent later. So CNPs without number, whoever sends them, slow a queue pair down and do not stop it.
+func (r *Outbound) Marked() {
+	if packet.DiffPSN(r.UNA, r.calm) < 0 && packet.DiffPSN(r.calm, r.Most) <= 1 {
+		return
+	}
+	r.calm = packet.AddPSN(r.Most, 1)
+	r.Shrink()
+}
+
+// Shrink makes the window smaller, because packets were lost.
+func (r *Outbound) Shrink() {
+	r.Window, r.grown = max(r.Window/2, LeastWindow), 0
+}
+
+// A Message is a WQE that is sent in packets, until it is acknowledged.
+type Message struct {
+	Head     Head
+	Index    uint64 // count of blocks of the send queue before its WQE
+	Total    uint64 // bytes
+	PSN      uint32 // PSN of the first packet
+	PSNs     uint32 // how many PSNs it takes: one for each packet, or for each packet of its answer
+	Answered uint32 // READ or atomic: packets of the answer that have come
+	Part     uint32 // READ: packets of the answer that one request asks for
+	Blocks   uint8  // of the WQE
+	Answers  bool   // a READ or an atomic
+}
+
+// End returns the PSN after those of m.
+func (m *Message) End() uint32 { return packet.AddPSN(m.PSN, m.PSNs) }
+
+// An Outbound is the sending half of a queue pair on a wire. Messages are numbered; those from
+// first to last, without last, are on the way. The requester sends packet number sent of message
+// number at next. If that is not a packet that was never sent, it sends packets again.
+type Outbound struct {
+	Messages    []Message // by number, modulo their count, a power of two
+	First, Last uint32
+	At, Sent    uint32
+	PSN         uint32 // PSN after the last message's
+	UNA         uint32 // oldest PSN that is not acknowledged
+	Most        uint32 // PSN after the highest one that was sent
+	Job         *Job   // of message at, if some of its packets were sent
+	Reading     uint32 // READs and atomics on the way
+	AnswerJob   *Job   // of the oldest of them, if it is a READ of which some packets have come
+	Window      uint32 // packets that may be on the way
+	Full        uint32 // the window that the port allows
+	calm        uint32 // PSN up to which packets must be acknowledged before another CNP counts
+	grown       uint32 // packets acknowledged since the window grew
+	Retries     uint8  // retries without progress
+	RnrRetries  uint8
+	Paused      bool // waits for the RNR timer
+	Rewound     bool // goes back to una already, because of a gap
+	Draining    bool // in SQD, and the event that says so is still to come
+}
+
+// Message returns the message with a number.
+func (r *Outbound) Message(n uint32) *Message { return &r.Messages[n&uint32(len(r.Messages)-1)] }
+
+func (r *Outbound) Oldest() *Message { return r.Message(r.First) }
+
+// Next returns the PSN of the packet that is sent next.
+func (r *Outbound) Next() uint32 {
+	if r.At == r.Last {
+		return r.PSN
+	}
+	return packet.AddPSN(r.Message(r.At).PSN, r.Sent)
+}
+
+// CanSend reports whether there are packets that may be sent.
+func (w *Wire) CanSend() bool {
+	return w.Out.At != w.Out.Last && !w.Out.Paused && !w.Out.Closed()
+}
+
+// CanFetch reports whether another WQE may become a message.
+func (w *Wire) CanFetch() bool {
+	r := &w.Out
+	return !r.Paused && r.Last-r.First < uint32(len(r.Messages)) && !r.Closed()
+}
+
+// Closed reports whether the window is closed.
+func (r *Outbound) Closed() bool {
+	return packet.DiffPSN(r.Next(), r.UNA) >= int32(r.Window)
+}
+
+// Push makes a message of q's next WQE. It stores field by field, for the reason given at head.
+func (r *Outbound) Push(q *QP, h Head, total uint64, psns uint32, answers bool) *Message {
+	m := r.Message(r.Last)
+	m.Head, m.Index, m.Total, m.PSN, m.PSNs, m.Blocks = h, q.SQ.Done, total, r.PSN, psns, uint8(h.Blocks())
+	m.Answers, m.Answered, m.Part = answers, 0, max(r.Window, min(r.Full, leastPart))
+	r.PSN = m.End()
+	r.Last++
+	if answers {
+		r.Reading++
+	}
+	return m
+}
+
+// MayFollow reports whether a WQE may become a message while earlier ones are on the way.
+func (r *Outbound) MayFollow(h Head, info *wqe.Info, most uint8) bool {
+	if (info.Reads || info.Atomic()) && r.Reading >= uint32(max(most, 1)) {
+		return false
+	}
+	switch h.fence() {
+	case wqe.FenceReads, wqe.FenceVerbs:
+		return r.Reading == 0
+	case wqe.FenceStrong:
+		return false
+	}
+	return true
+}
+
+// fence returns the fence mode of a WQE.
+func (h Head) fence() uint8 { return h.Second.Flags() & wqe.FenceMask }
+
+// Skip advances the source of j by n bytes.
+func (j *Job) Skip(n uint64) {
+	if n > 0 {
+		j.Src.Skip(n)
+		j.Moved += n
+	}
+}
+
+// PutExtensions writes the extension headers of a request.
+func (w *Wire) PutExtensions(h []byte, info *packet.Info, m *Message, j *Job, off uint64) {
+	r := &j.Request
+	if info.XRCETH {
+		packet.XRCETH{SRQN: r.SRQN}.Put((*[packet.XRCETHSize]byte)(h[info.OffXRCETH:]))
+	}
+	if info.RETH {
+		packet.RETH{Addr: r.Addr + off, RKey: r.RKey, Length: uint32(m.Total - off)}.Put((*[packet.RETHSize]byte)(h[info.OffRETH:]))
+	}
+	if info.Imm {
+		packet.ImmDt(m.Head.Imm()).Put((*[packet.ImmDtSize]byte)(h[info.OffImm:]))
+	}
+	if info.IETH {
+		packet.IETH{RKey: m.Head.Imm()}.Put((*[packet.IETHSize]byte)(h[info.OffIETH:]))
+	}
+}

@@ -1,0 +1,174 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/packet"
+)
+
+// A Port leads to queue pairs of other devices. It is a pair of rings of packets: at their
+// other ends is a carrier, which sends the packets over a network, or another device. The
+// first shard's thread serves all ports.
+//
+// The protocol is the InfiniBand transport. wire.go says how a queue pair uses a port.
+type Port struct {
+	Settings nic.PortConfig
+	Shard    *Shard
+	Packet   packetring.Packet       // the packet that is being served
+	BTH      packet.BTH              // its header
+	known    [portCache]*QP          // queue pairs that packets have named lately, by the low bits of their numbers
+	ACKs     []*Wire                 // of queue pairs that owe an acknowledgement at the end of this batch; each at most once
+	Users    int                     // queue pairs that use the port
+	Guards   map[guardKey]*PathGuard // of the paths by which packets come to them
+	Up       bool
+	Dead     bool   // closed, or the other side has written what cannot be right
+	Left     int    // bytes that are left of the budget of this batch
+	Hot      bool   // polled in each step, because packets have come or gone lately
+	Idle     uint32 // polls since then
+	Woken    uint64 // number of packets sent when the carrier was woken last
+	Stats    nic.PortStats
+	Inbox    chan [ManagementSize]byte
+	Stopped  sync.Once
+}
+
+// portCache is how many queue pairs a port finds without looking into the device's table.
+const portCache = 256
+
+// ManagementSize is room for a path number, the length, and a packet for QP 1: headers, a GRH and
+// a MAD of 256 bytes.
+const ManagementSize = 8 + 24 + GRHSize + 256
+
+// Retire takes the port away from its shard. Its queue pairs find it dead.
+func (p *Port) Retire() {
+	p.Dead, p.Up, p.Stats.Up = true, false, false
+	p.SetHot(false)
+	p.Shard.Ports = slices.DeleteFunc(p.Shard.Ports, func(o *Port) bool { return o == p })
+	p.Shard.PortChanges++
+}
+
+// Fail is called when the other side has written into the ring what cannot be right.
+func (p *Port) Fail(err error) {
+	p.Retire()
+	p.Shard.Journal.Log(slog.LevelError, "a link is given up: its ring holds what no packet can be", "link", p.Settings.Name, "error", err.Error())
+	if p.Settings.Failed != nil {
+		go p.Settings.Failed(err)
+	}
+}
+
+const DefaultPKey = 0xffff
+
+// The memory of a port's rings, and the words by which a carrier and the device wake each other, can
+// lose their pages at any time: a pool is a file that every node can make shorter. Then the port is
+// given up. What happens while packets are served is left to RecoverFault. Here is the rest.
+
+// FailAfterFault gives p up if the deferring function has met memory without pages.
+func (p *Port) FailAfterFault() {
+	if r := recover(); r != nil {
+		addr, ok := FaultOf(r)
+		if !ok {
+			panic(r)
+		}
+		p.Fail(fmt.Errorf(NoPage, addr))
+	}
+}
+
+// WakeCarrier calls PortConfig.Wake.
+func (p *Port) WakeCarrier() {
+	defer p.FailAfterFault()
+	p.Settings.Wake()
+}
+
+func (p *Port) TellAsleep(asleep bool) {
+	defer p.FailAfterFault()
+	if p.Settings.Asleep != nil {
+		p.Settings.Asleep(asleep)
+	}
+}
+
+// FreePackets is shard.FreePackets for one port. Its ring may be what the fault was about, or be lost, too.
+func (p *Port) FreePackets() {
+	defer p.FailAfterFault()
+	p.Settings.Receive.Free()
+}
+
+// What a step does with ports: it takes packets from those that have some, and wakes the carriers
+// of those that it has given some.
+
+// SetHot says whether p is polled in each step. Nothing has come or gone in the last MostIdleVisits
+// polls of a port that is not hot. Such a port is polled in one of HintTurns steps, and before the
+// shard waits, so a shard whose links are idle takes its steps as if it had none.
+func (p *Port) SetHot(hot bool) {
+	p.Idle = 0
+	switch {
+	case hot && !p.Hot:
+		p.Shard.HotPorts++
+	case !hot && p.Hot:
+		p.Shard.HotPorts--
+	}
+	p.Hot = hot
+}
+
+// Asks reports whether the packet that is being served is a request, not an answer.
+func (p *Port) Asks() bool {
+	return p.Packet.N >= packet.BTHSize && packet.ParseBTH((*[packet.BTHSize]byte)(p.Packet.Head[:])).Opcode.Info().Request
+}
+
+// Find returns the queue pair with this number: nil if there is none.
+func (p *Port) Find(n uint32) *QP {
+	q := p.known[n%portCache]
+	if q == nil || q.Num != n || q.Dead {
+		if q = p.Shard.QPs[n]; q != nil {
+			p.known[n%portCache] = q
+		}
+	}
+	return q
+}
+
+// LeadsTo reports whether packets of this port may be for q.
+func (p *Port) LeadsTo(q *QP) bool {
+	w := q.Wire
+	if w == nil {
+		return q.Listens()
+	}
+	return w.Port == p && (q.Listens() || w.In.Fatal != 0)
+}
+
+// Reserve returns the memory of the next packet, as Producer.Reserve does. If there is no room, the
+// shard looks again soon.
+func (p *Port) Reserve(head, n int) (h, payload []byte, ok bool) {
+	if h, payload, ok = p.Settings.Send.Reserve(head, n); !ok {
+		p.Shard.RingFull = true
+	}
+	return h, payload, ok
+}
+
+// Sent notes that packets were sent, with payloads of so many bytes together.
+func (p *Port) Sent(packets, bytes int) {
+	if p.Idle = 0; !p.Hot {
+		p.SetHot(true)
+	}
+	p.Stats.Sent += uint64(packets)
+	p.Stats.Bytes += uint64(bytes)
+}
+
+// Publish sends the packet that was reserved.
+func (p *Port) Publish(path uint32, n int) {
+	p.Settings.Send.Publish(path)
+	p.Sent(1, n)
+}
+
+const ACKOnly = packet.Opcode(packet.Acknowledge)
+
+// Took takes the packet that fastPacket serves from the ring; n is the length of its payload.
+func (p *Port) Took(n int) {
+	p.Settings.Receive.Skip()
+	p.Stats.Received++
+	p.Stats.GotBytes += uint64(n)
+}

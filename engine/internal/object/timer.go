@@ -1,0 +1,102 @@
+//go:build linux && (amd64 || arm64)
+
+package object
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+)
+
+const (
+	WheelBuckets = 1 << 10
+	tickTime     = 16 * time.Microsecond
+)
+
+// A Timer is on a wheel or not. It is in a bucket as long as linked is true.
+type Timer struct {
+	Wire       *Wire
+	prev, Next *Timer
+	Deadline   uint64 // on the device clock; 0: it does not run
+	placed     uint64 // the deadline for which its bucket was chosen
+	Bucket     uint32
+	Linked     bool
+}
+
+func (t *Timer) Running() bool { return t.Deadline != 0 }
+
+// Stop stops a timer. It leaves its bucket later.
+func (t *Timer) Stop() { t.Deadline = 0 }
+
+// A Wheel has the timers of a shard.
+type Wheel struct {
+	Buckets [WheelBuckets]*Timer
+	Tick    uint64 // number of the tick up to which all timers have run out
+	Due     uint64 // device clock at which the next tick begins; 0: not known
+	Armed   int    // number of timers in buckets
+	Cycles  uint64 // device clock cycles of a tick
+}
+
+// Arm sets the deadline of a timer.
+func (w *Wheel) Arm(t *Timer, now, deadline uint64) {
+	t.Deadline = max(deadline, 1)
+	if t.Linked {
+		if t.Deadline < t.placed {
+			w.move(t, w.After(t.Deadline))
+		}
+		return
+	}
+	if w.Armed == 0 {
+		w.Tick, w.Due = now/w.PerTick(), 0
+	}
+	w.Link(t, w.After(t.Deadline))
+}
+
+// After returns the number of the first tick that begins after a deadline.
+func (w *Wheel) After(deadline uint64) uint64 { return deadline/w.PerTick() + 1 }
+
+// move puts a timer into an earlier bucket, if its deadline comes before the bucket it is in.
+func (w *Wheel) move(t *Timer, at uint64) {
+	in := w.Tick + 1 + (uint64(t.Bucket)-w.Tick-1)%WheelBuckets // when its bucket is looked at next
+	if at < in {
+		w.Unlink(t)
+		w.Link(t, at)
+	}
+}
+
+func (w *Wheel) PerTick() uint64 {
+	if w.Cycles == 0 {
+		w.Cycles = max(clock.Cycles(tickTime), 1)
+	}
+	return w.Cycles
+}
+
+func (w *Wheel) Link(t *Timer, at uint64) {
+	t.Bucket, t.placed = uint32(max(at, w.Tick+1)%WheelBuckets), t.Deadline
+	head := &w.Buckets[t.Bucket]
+	if t.Next = *head; t.Next != nil {
+		t.Next.prev = t
+	}
+	*head, t.prev, t.Linked = t, nil, true
+	w.Armed++
+}
+
+func (w *Wheel) Unlink(t *Timer) {
+	if t.prev != nil {
+		t.prev.Next = t.Next
+	} else {
+		w.Buckets[t.Bucket] = t.Next
+	}
+	if t.Next != nil {
+		t.Next.prev = t.prev
+	}
+	t.prev, t.Next, t.Linked = nil, nil, false
+	w.Armed--
+}
+
+// Disarm takes a timer off the wheel.
+func (w *Wheel) Disarm(t *Timer) {
+	if t.Deadline = 0; t.Linked {
+		w.Unlink(t)
+	}
+}

@@ -1,0 +1,136 @@
+//go:build linux && (amd64 || arm64)
+
+package report
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/journal"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A Subject is the queue, and the entry of the queue, that an explanation is about.
+type Subject struct {
+	Client *object.Client
+	Number uint32 // number of the queue
+	Index  uint16 // index of the entry
+	Kind   uint8  // kind of the entry: WQE, receive or completion (control.Of*)
+	Bytes  []byte // first bytes of the entry, as they were judged; nil: none
+}
+
+// A Reporter explains faults and delays.
+type Reporter struct {
+	object.Shard
+	object.Pace        // how the thread measures its own progress; see progress.go
+	Trial       bool   // a WQE is judged whose mistakes must not show yet; see fetch
+	Diagnosed   int    // index in running of the QP that was diagnosed last
+	Published   uint64 // device clock when the status pages were written last
+}
+
+// Explain explains what is wrong with the WQE at the head of q. The explanation contains the
+// beginning of the WQE from the snapshot. It has no bytes if the WQE is a long transfer that
+// has become the queue's job, because its snapshot has been overwritten since.
+func (sh *Reporter) Explain(q *object.QP, code codes.Code, format string, args ...any) {
+	s := Subject{Client: q.Client, Number: q.Num, Index: uint16(q.SQ.Done)}
+	if q.Job == nil {
+		s.Bytes = sh.Scratch.WQE[:wqe.BlockSize]
+	}
+	sh.Say(s, code, format, args)
+}
+
+// ExplainReceive explains what is wrong with the receive that j has opened. If j has opened
+// none, entry is nil, and the explanation is about the peer's next receive.
+func (sh *Reporter) ExplainReceive(j *object.Job, entry []byte, code codes.Code, format string, args ...any) {
+	p := j.Peer
+	s := Subject{j.Owner(), p.Num, j.Index, control.OfReceive, entry}
+	if entry == nil {
+		s.Index = uint16(p.RQ.Done)
+	}
+	sh.Say(s, code, format, args)
+}
+
+// ExplainResponder explains to the owner of the memory that j's request names what is wrong
+// with the request.
+func (sh *Reporter) ExplainResponder(j *object.Job, code codes.Code, format string, args ...any) {
+	sh.Say(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code, format, args)
+}
+
+// ExplainRequester explains to the requester q what is wrong with j's request. If q is nil, the
+// requester is on another device, and the responder's client is told.
+func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Code, format string, args ...any) {
+	if q == nil {
+		sh.ExplainResponder(j, code, format, args...)
+		return
+	}
+	sh.Explain(q, code, format, args...)
+}
+
+// ExplainQueue explains what is wrong with a queue pair. The explanation names the index of
+// the next WQE.
+func (sh *Reporter) ExplainQueue(q *object.QP, code codes.Code, format string, args ...any) {
+	sh.Say(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.SQ.Done)}, code, format, args)
+}
+
+// ExplainCQ explains what is wrong with a completion queue.
+func (sh *Reporter) ExplainCQ(q *object.CQ, code codes.Code, format string, args ...any) {
+	sh.Say(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next), Kind: control.OfCompletion}, code, format, args)
+}
+
+// sayCost is how many bytes of a visit's budget an explanation uses.
+const sayCost = 1024
+
+// Say sends an explanation to the client and writes it to the log, if the code is due.
+func (sh *Reporter) Say(s Subject, code codes.Code, format string, args []any) {
+	if sh.Trial {
+		return
+	}
+	c := s.Client
+	c.Count[control.CounterExplained]++
+	if sh.Journal.Discards() && c.Events == nil {
+		return
+	}
+	sh.Sched.Effort += sayCost
+	held, ok := uint32(0), sh.Hooks.ExplainAll
+	if !ok {
+		held, ok = c.Quiet.Due(code, sh.Hooks.Hold(clock.Now()))
+	}
+	if !ok {
+		return
+	}
+	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind, Unsaid: held, Text: fmt.Sprintf(format, args...)}
+	copy(ev.Code[:], code.String())
+	if s.Bytes != nil {
+		ev.HasWQE = 1
+		copy(ev.WQE[:], s.Bytes)
+	}
+	if c.Events != nil && !c.Send(&ev) {
+		c.Quiet[code].Held++
+	}
+	sh.logExplanation(c, &ev, code)
+}
+
+// logExplanation writes an explanation to the log, unless there have been too many. It shows
+// only the control segment of a WQE, because the bytes after it may be a program's data.
+func (sh *Reporter) logExplanation(c *object.Client, ev *control.Event, code codes.Code) {
+	if sh.Journal.Discards() {
+		return
+	}
+	unsaid, ok := sh.Explained.Take(sh.Ledger.Payer(c.UID), (*journal.Speaker)(&c.Said))
+	if !ok {
+		return
+	}
+	attrs := []any{slog.String("code", code.String()), slog.String("queue", fmt.Sprintf("%#06x", ev.Number)),
+		slog.Int("index", int(ev.Index)), slog.String("client", c.Name)}
+	if ev.HasWQE != 0 {
+		attrs = append(attrs, slog.String("begins", fmt.Sprintf("%x", ev.WQE[:wqe.CtrlSize])))
+	}
+	if held := uint64(ev.Unsaid) + uint64(unsaid); held > 0 {
+		attrs = append(attrs, slog.Uint64("unsaid", held))
+	}
+	sh.Journal.Log(slog.LevelWarn, ev.Text, attrs...)
+}

@@ -1,0 +1,127 @@
+//go:build linux && (amd64 || arm64)
+
+package report
+
+import (
+	"math/bits"
+
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// whyNoTarget returns why nobody answers q's WQE. Without its key, nobody learns more of a DCT than
+// that it exists.
+func (sh *Reporter) whyNoTarget(q *object.QP) object.Reason {
+	to, p := &q.DC.To, sh.TargetOf(q)
+	switch {
+	case p == nil:
+		return object.Because(codes.DCNobody, "no DCT has the number %#06x", to.DQP)
+	case p.DC.Key == bits.ReverseBytes64(to.Key):
+		return object.Because(codes.DCKey, "DCT %#06x drops requests with this access key, which was stored in host byte order", to.DQP)
+	case p.DC.Key != to.Key:
+		return object.Because(codes.DCKey, "DCT %#06x drops requests with this access key; its key is another", to.DQP)
+	case !object.LeadsTo(to, q.Client, p.Client):
+		return object.Because(codes.DCNobody, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
+	}
+	return object.Because(codes.DCNobody, "DCT %#06x is in state %s; it answers in RTR", to.DQP, object.StateName(p.Attr.State))
+}
+
+// A Use is an access to memory that a segment names.
+type Use struct {
+	Name string // lkey or rkey
+	Key  uint32
+	Addr uint64
+	N    uint64
+	Need uint32 // rights that the access needs
+	zero bool   // the segment's byte_count is 0, which means n bytes
+
+	Client *object.Client // only keys of this client are explained
+	PD     *object.PD     // protection domain to which the key must belong
+	QP     *object.QP     // queue pair that the key must serve
+}
+
+// LocalUse is the use of a data segment by a queue pair.
+func LocalUse(d wqe.Data, need uint32, q *object.QP, p *object.PD) Use {
+	return Use{"lkey", d.LKey, d.Addr, d.Length(), need, d.ByteCount == 0, q.Client, p, q}
+}
+
+// WhyNoAccess returns why a key does not give access.
+func (sh *Reporter) WhyNoAccess(u Use) object.Reason {
+	k, swapped, other := sh.keyOf(u.Client, u.Key), bits.ReverseBytes32(u.Key), sh.Keys.FindIndex(u.Key)
+	switch {
+	case k == nil && sh.keyOf(u.Client, swapped) != nil:
+		return object.Because(codes.KeyByteOrder, "%s %#08x names nothing, but %#08x does: it was stored in host byte order", u.Name, u.Key, swapped)
+	case k == nil && other != nil && other.Client == u.Client:
+		return object.Because(codes.KeyStale, "%s %#08x: the index exists, the variant %#02x is stale", u.Name, u.Key, u.Key&0xff)
+	case k == nil:
+		return object.Because(codes.KeyUnknown, "%s %#08x names no memory region", u.Name, u.Key)
+	case k.Free:
+		return object.Because(codes.KeyUnbound, "%s %#08x is not bound, or has been invalidated", u.Name, u.Key)
+	case k.Window != nil && u.Name == "lkey":
+		return object.Because(codes.KeyWindow, "lkey %#08x is of a memory window, which gives remote access only", u.Key)
+	case k.Domain() != u.PD:
+		return object.Because(codes.KeyDomain, "%s %#08x belongs to another protection domain than the QP", u.Name, u.Key)
+	case k.Window != nil && k.Window.Kind == 2 && k.Window.Serial != u.QP.Serial:
+		return object.Because(codes.KeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.Name, u.Key, k.Window.QPN, u.QP.Num)
+	case k.Access&u.Need != u.Need:
+		return object.Because(codes.KeyAccess, "%s %#08x: its access (%s) lacks %s", u.Name, u.Key, object.Rights(k.Access), object.Rights(u.Need&^k.Access))
+	case u.Addr-k.Base <= k.Size && u.N <= k.Size-(u.Addr-k.Base) && len(k.List) > 0:
+		return object.Because(codes.KeyList, "%s %#08x: an entry of its list is outside the memory that it names", u.Name, u.Key)
+	case u.zero:
+		return object.Because(codes.LengthZero, "%s %#08x: byte_count 0 stands for 2^31 bytes, of which the key has %d; leave empty pieces out", u.Name, u.Key, k.Size)
+	}
+	return object.Because(codes.KeyRange, "%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", u.Name, u.Key, u.N, u.Addr, k.Size, k.Base)
+}
+
+// keyOf returns the mkey that a key names, if that mkey belongs to this client; otherwise
+// nil.
+func (sh *Reporter) keyOf(c *object.Client, key uint32) *object.Mkey {
+	if k := sh.Keys.Find(key); k != nil && k.Client == c {
+		return k
+	}
+	return nil
+}
+
+// WhyNoPeer returns why q cannot reach its peer. If the peer belongs to another client and is
+// not connected back to q, the reason tells only that the peer exists. If q is not connected
+// to the queue pair that has its peer's number now, the reason does not tell even that.
+func (sh *Reporter) WhyNoPeer(q *object.QP) object.Reason {
+	if q.Transport == control.QPTypeDCI {
+		return sh.whyNoTarget(q)
+	}
+	p := sh.BoundPeer(q)
+	switch {
+	case q.Conn.Bound == 0:
+		return object.Because(codes.PeerMissing, "peer QP %#06x did not exist in this engine when this queue pair went to RTR; one that has the number later is another", q.Attr.DestQPN)
+	case p == nil:
+		return object.Because(codes.PeerGone, "peer QP %#06x, to which this queue pair was connected, has ended; one that has the number later is another", q.Attr.DestQPN)
+	case p.Client != q.Client && p.Conn.Bound != q.Serial:
+		return object.Because(codes.PeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.Num, q.Num)
+	case p.Transport != q.Transport:
+		return object.Because(codes.PeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.Num, object.Transports[p.Transport].Name, object.Transports[q.Transport].Name)
+	case p.Conn.Bound != q.Serial && p.Attr.DestQPN == q.Num:
+		return object.Because(codes.PeerNotBack, "peer QP %#06x is not connected back: it went to RTR before this queue pair existed, when %#06x was nobody's or another's", p.Num, q.Num)
+	case p.Conn.Bound != q.Serial && p.Attr.State >= control.StateRTR:
+		return object.Because(codes.PeerNotBack, "peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.Num, p.Attr.DestQPN, q.Num)
+	}
+	return object.Because(codes.PeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.Num, object.StateName(p.Attr.State))
+}
+
+// WhyNoRoom returns why a completion queue has no room.
+func WhyNoRoom(q *object.CQ) object.Reason {
+	word := q.Consumer.Observe()
+	n := uint64(1) << q.Log
+	unread := q.Next - q.Seen // according to the last valid consumer index
+	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.Seen)) & 0xffffff }
+	switch swapped := bits.ReverseBytes32(word); {
+	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.Next, n) && swapped != 0 && ahead(swapped) <= unread:
+		return object.Because(codes.CQByteOrder, "consumer index %#08x is %d in host byte order", word, swapped)
+	case ahead(word) > unread:
+		return object.Because(codes.CQIndex, "consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.Seen&0xffffff)
+	case word == 0 && q.Seen == 0:
+		return object.Because(codes.CQNeverPolled, "its consumer index has never been advanced")
+	}
+	return object.Because(codes.CQOverrun, "consumer index %#06x", word&0xffffff)
+}

@@ -1,0 +1,54 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// announce replaces what this client announces to clients of its user.
+func (c *Client) announce(payload []byte) (control.Message, error) {
+	var m control.Announce
+	if err := control.Parse(control.OpAnnounce, payload, &m); err != nil {
+		return nil, control.Errorf(control.CodeInvalid, "%v", err)
+	}
+	return c.postFor(control.AudienceUser, m.Value)
+}
+
+// announceTo replaces what this client announces to an audience.
+func (c *Client) announceTo(payload []byte) (control.Message, error) {
+	var m control.AnnounceTo
+	if err := control.Parse(control.OpAnnounceTo, payload, &m); err != nil {
+		return nil, control.Errorf(control.CodeInvalid, "%v", err)
+	}
+	return c.postFor(m.Audience, m.Value)
+}
+
+func (c *Client) postFor(audience uint32, value string) (control.Message, error) {
+	if len(value) > control.MaxAnnouncement {
+		return nil, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), control.MaxAnnouncement)
+	}
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return nil, object.ErrClosed
+	}
+	to := board.Everybody
+	switch {
+	case audience == control.AudienceAll:
+	case audience != control.AudienceUser:
+		return nil, control.Errorf(control.CodeInvalid, "audience %d; %d (clients of the user) and %d (all clients) are possible", audience, control.AudienceUser, control.AudienceAll)
+	case value != "":
+		if to = c.Client.Device.Bulletin.Users.Of(c.UID); to == board.Everybody {
+			return nil, control.Errorf(control.CodeInvalid, "uid %d stands for all users that have no uid here, so these are not one user; announce to all clients, or connect as a user that has one", c.UID)
+		}
+	}
+	told, err := c.Client.Device.Bulletin.Post(c.Client, to, value)
+	if err != nil {
+		return nil, err
+	}
+	c.Client.Device.TellAnnouncements(told)
+	return &control.Empty{}, nil
+}

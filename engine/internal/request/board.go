@@ -1,0 +1,49 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// nextAnnouncement returns the first announcement of another client after a place that this one may read.
+func (c *Client) nextAnnouncement(payload []byte) (control.Message, error) {
+	var m control.AnnouncementPlace
+	if err := control.Parse(control.OpNextAnnouncement, payload, &m); err != nil {
+		return nil, control.Errorf(control.CodeInvalid, "%v", err)
+	}
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return nil, object.ErrClosed
+	}
+	return c.Client.Device.Bulletin.Next(c.Client, m), nil
+}
+
+// Announced returns what clients of this device announce.
+func (d Device) Announced() []board.Entry {
+	b := &d.Bulletin
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	list := make([]board.Entry, len(b.Own))
+	for i, p := range b.Own {
+		list[i] = board.Entry{Client: p.Client, User: p.To, Value: p.Value}
+	}
+	return list
+}
+
+// OnAnnounce names a function that is called when the result of Announced has changed.
+func (d Device) OnAnnounce(f func()) {
+	d.Bulletin.Mu.Lock()
+	defer d.Bulletin.Mu.Unlock()
+	d.Bulletin.Changed = f
+}
+
+// SetAnnounced says what the clients of another device announce.
+func (d Device) SetAnnounced(link any, guid uint64, list []board.Entry) {
+	if guid != d.Runner.GUID {
+		d.TellAnnouncements(d.Bulletin.Set(link, guid, list))
+	}
+}

@@ -1,0 +1,43 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+)
+
+func (c *Client) createChannel(_ *control.Empty, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
+	id, err := c.take("completion channels", len(c.Channels), c.Client.Device.Settings.Limits.Channels, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Client.Device.Ledger.Take(c.UID, object.SocketCharge); err != nil {
+		return nil, err
+	}
+	out, yours, err := c.NewNotifier()
+	if err != nil {
+		c.Client.Device.Ledger.Refund(c.UID, object.SocketCharge)
+		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
+	}
+	c.Channels[id] = &object.Channel{ID: id, Out: out}
+	r.Events = yours
+	return &control.Channel{ID: id}, nil
+}
+
+func (c *Client) destroyChannel(m *control.Channel, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	ch, ok := c.Channels[m.ID]
+	switch {
+	case !ok:
+		return nil, object.NotFound("completion channel", m.ID)
+	case ch.Users > 0:
+		return nil, object.Busy("completion channel", m.ID, ch.Users, "completion queue", "completion queues")
+	}
+	c.closeChannel(ch)
+	return &control.Empty{}, nil
+}
+
+func (c *Client) closeChannel(ch *object.Channel) {
+	delete(c.Channels, ch.ID)
+	c.CloseSocket(ch.Out)
+}

@@ -1,0 +1,197 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"errors"
+	"os"
+
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// NewLocal returns a new client that is part of this process. The log uses name for it.
+func (e Device) NewLocal(name string) (*Client, error) { return e.attachLocalWith(name, nil) }
+
+// attachLocalWith is NewLocal with UAR pages in memory that registers makes, if it is not nil.
+func (e Device) attachLocalWith(name string, registers func(size int) (*shm.Region, error)) (*Client, error) {
+	create := shm.CreateSealed
+	if shm.RaceEnabled {
+		// The race detector does not watch mapped memory; see package shm.
+		create = func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
+	}
+	createUAR := create
+	if registers != nil {
+		createUAR = func(_ string, size int) (*shm.Region, error) { return registers(size) }
+	}
+	c, err := e.NewClient(name, uint32(os.Getuid()), nic.Hosted{}, createUAR, create)
+	if err == nil {
+		c.Local = true
+	}
+	return c, err
+}
+
+// NewClient returns a new client. create makes the client's UAR pages, and createReadOnly makes
+// its status page. If the client is in another process, it must be able to map these pages.
+func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+	e.FillHosted(&hosted)
+	if err := e.Ledger.Take(uid, object.ClientCharge); err != nil {
+		return nil, err
+	}
+	c := &Client{Device: e, Client: &object.Client{
+		Device: e.Device, Name: name, UID: uid, Hosted: hosted, Paid: object.ClientCharge,
+		Regions: make(map[uint32]*object.Region), Unplaced: make(map[uint32]*object.Region), PDs: make(map[uint32]*object.PD),
+		MRs: make(map[uint32]*object.Mkey), CQs: make(map[uint32]*object.CQ),
+		QPs: make(map[uint32]*object.QP), Channels: make(map[uint32]*object.Channel),
+		SRQs: make(map[uint32]*object.SRQ), XRCDs: make(map[uint32]*object.XRCD),
+		NextID: 1,
+	}}
+	err := c.makePages(create, createReadOnly)
+	if err != nil {
+		e.Ledger.Refund(uid, object.ClientCharge)
+		return nil, err
+	}
+	e.Do(func() { e.Loops[e.LeastLoaded().Number].AddClient(c.Client) })
+	return c, nil
+}
+
+func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
+	if c.UAR, err = create("uar", c.Hosted.UARPages*shm.PageSize); err != nil {
+		return err
+	}
+	if c.Status, err = createReadOnly("status", shm.PageSize); err != nil {
+		_ = c.UAR.Close()
+		return err
+	}
+	// If memory is short (vm.overcommit_memory 2), this client is refused. Otherwise the device
+	// would later touch a page that the system cannot provide, and that would end the process.
+	if err = errors.Join(c.UAR.Populate(c.UAR.Bytes()), c.Status.Populate(c.Status.Bytes())); err != nil {
+		_ = errors.Join(c.UAR.Close(), c.Status.Close())
+		return control.Errorf(control.CodeMemory, "%v", err)
+	}
+	c.Page = object.NewStatusPage(c.Status.Bytes())
+	return nil
+}
+
+// Close destroys all objects of the client. The client's peers see transport errors; other
+// clients do not notice. A second call does nothing.
+func (c *Client) Close() error {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return nil
+	}
+	c.Closed = true
+	c.Client.Device.LeaveBoard(c.Client)
+	var regions []*object.Region
+	for more := true; more; {
+		c.do(object.MakesWork, "end of the connection", func() { regions, more = c.DestroySome() })
+	}
+	c.Finish()
+	c.unmap(regions) // can take long, so not on the engine's thread
+	c.Client.Device.Ledger.Refund(c.UID, c.Paid)
+	return nil
+}
+
+// DestroySome destroys a portion of this client's objects, and reports whether there are
+// more. With the last portion it returns the client's regions. No object refers to them
+// any more.
+func (c *Client) DestroySome() (regions []*object.Region, more bool) {
+	left := object.Portion
+	object.Destroy(c.QPs, c.leaveQP, &left)
+	object.Destroy(c.MRs, c.removeKey, &left)
+	object.Destroy(c.SRQs, c.removeSRQ, &left)
+	object.Destroy(c.CQs, c.removeCQ, &left)
+	if left == 0 {
+		return nil, true
+	}
+	for _, ch := range c.Channels {
+		c.closeChannel(ch)
+	}
+	for _, have := range []map[uint32]*object.Region{c.Regions, c.Unplaced} {
+		for _, r := range have {
+			regions = append(regions, r)
+		}
+	}
+	c.closeEvents()
+	c.closeWakeFD()
+	c.closeProcess()
+	c.Refund(len(c.PDs) * object.PDCost)
+	for _, d := range c.XRCDs {
+		for d.Members[c.Client] != nil {
+			c.leaveXRCD(d)
+		}
+	}
+	clear(c.Regions)
+	clear(c.Unplaced)
+	clear(c.PDs)
+	c.Client.Device.Past.Add(&c.Count)
+	c.Loop().ForgetClient(c.Client)
+	return regions, false
+}
+
+// unmap releases the memory of regions, and the client's own pages.
+func (c *Client) unmap(regions []*object.Region) {
+	for _, r := range regions {
+		if r.Owned {
+			c.Device.FreeMemory(c.UID, r.Mem)
+		}
+	}
+	for _, m := range c.Banks {
+		c.Device.FreeMemory(c.UID, m)
+	}
+	_ = c.Status.Close()
+	held := quota.Charge{quota.Mappings: 1}
+	if c.UAR.File() != nil {
+		held[quota.Descriptors] = 1
+	}
+	c.Paid = c.Paid.Minus(held)
+	c.Device.unmap(c.UID, c.UAR, held)
+}
+
+// names reports whether an object of this client has the id.
+func (c *Client) names(id uint32) bool {
+	return c.Regions[id] != nil || c.Unplaced[id] != nil || c.PDs[id] != nil || c.Channels[id] != nil
+}
+
+// take returns an id for a new object of a kind. It returns an error if the client has
+// reached its limit, or if the client's user has reached its share of memory. When the
+// object is destroyed, the caller refunds the cost.
+func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
+	if have >= limit {
+		return 0, object.TooMany(kind, limit)
+	}
+	if err := c.Client.Device.Ledger.Take(c.UID, quota.Charge{quota.Memory: cost}); err != nil {
+		return 0, err
+	}
+	for c.NextID == 0 || c.names(c.NextID) { // can be true only after ids have wrapped around
+		c.NextID++
+	}
+	c.NextID++
+	return c.NextID - 1, nil
+}
+
+func (c *Client) allocPD(_ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	id, err := c.take("protection domains", len(c.PDs), c.Client.Device.Settings.Limits.PDs, object.PDCost)
+	if err != nil {
+		return nil, err
+	}
+	c.PDs[id] = &object.PD{ID: id}
+	return &control.PD{PDN: id}, nil
+}
+
+func (c *Client) deallocPD(m *control.PD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.PDs[m.PDN]
+	switch {
+	case !ok:
+		return nil, object.NotFound("PD", m.PDN)
+	case p.Users > 0:
+		return nil, object.Busy("PD", m.PDN, p.Users, "key or queue", "keys and queues")
+	}
+	delete(c.PDs, m.PDN)
+	c.Refund(object.PDCost)
+	return &control.Empty{}, nil
+}

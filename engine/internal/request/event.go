@@ -1,0 +1,31 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// openEvents gives the client a descriptor from which it receives explanations, and events
+// about its objects. The descriptor replaces that of an earlier call.
+func (c *Client) openEvents(_ *control.Empty, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
+	if err := c.Client.Device.Ledger.Take(c.UID, object.SocketCharge); err != nil {
+		return nil, err
+	}
+	out, yours, err := c.NewNotifier()
+	if err != nil {
+		c.Client.Device.Ledger.Refund(c.UID, object.SocketCharge)
+		return nil, control.Errorf(control.CodeMemory, "events: %v", err)
+	}
+	c.closeEvents()
+	c.Events, r.Events = out, yours
+	return &control.Empty{}, nil
+}
+
+func (c *Client) closeEvents() {
+	if c.Events != nil {
+		c.CloseSocket(c.Events)
+		c.Events = nil
+	}
+}

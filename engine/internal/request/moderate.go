@@ -1,0 +1,44 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+)
+
+// Moderate holds events of a CQ back: count completions or period microseconds. If either is 0,
+// events are sent at once.
+func (c *Client) Moderate(cqn uint32, count, period uint16) (err error) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return object.ErrClosed
+	}
+	c.Client.Device.Do(func() {
+		q := c.CQs[cqn]
+		if q == nil {
+			err = object.NotFound("CQ", cqn)
+			return
+		}
+		waits := q.Moderation != nil && q.Moderation.Since != 0
+		switch {
+		case count == 0 || period == 0:
+			c.Loop().Unhold(q)
+			q.Moderation = nil
+			if waits && q.Armed {
+				c.Loop().Fire(q)
+			}
+		case q.Moderation == nil:
+			q.Moderation = &object.Moderation{First: q.Next}
+			c.Arms.Held = slices.Grow(c.Arms.Held, len(c.CQs)-len(c.Arms.Held)) // because a step adds to this list
+			fallthrough
+		default:
+			q.Moderation.Count, q.Moderation.Period = uint64(count), clock.Cycles(time.Duration(period)*time.Microsecond)
+		}
+	})
+	return err
+}

@@ -1,0 +1,213 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// Requests that make and destroy keys: of registered memory, of windows and of lists. What
+// a UMR does with keys is in execution/umr.go.
+
+func (c *Client) regMR(m *control.MR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.PDs[m.PDN]
+	if !ok {
+		return nil, object.NotFound("PD", m.PDN)
+	}
+	k := &object.Mkey{Access: m.Access, PD: p, Client: c.Client}
+	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside); err != nil {
+		return nil, err
+	}
+	if err := c.addKey(k); err != nil {
+		return nil, err
+	}
+	k.Region.Users++
+	return &control.Key{Key: k.Key}, nil
+}
+
+// place sets the memory of k to the n bytes that begin at address addr in the client. In work
+// requests the addresses of these bytes begin at iova. beside says whether the memory is in the
+// client's process and the device has not mapped it. place also checks the rights in
+// k.access. If it returns an error, k is unusable.
+func (c *Client) place(k *object.Mkey, addr, n, iova uint64, beside object.RequestMemory) error {
+	if n == 0 {
+		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
+	}
+	if err := k.CheckRights(); err != nil {
+		return err
+	}
+	if k.Access&control.AccessZeroBased != 0 {
+		iova = 0
+	}
+	if iova+n-1 < iova {
+		return control.Errorf(control.CodeInvalid, "memory region: %d bytes from iova %#x pass the end of the address space", n, iova)
+	}
+	r, mem, err := c.At("memory region", addr, n)
+	var p *object.Process
+	if (err != nil || beside.InProcess) && c.Process != nil {
+		p = c.Process
+		r, mem, err = &p.All, nil, nil
+		if !beside.OnDemand {
+			err = p.CheckRange(addr, n)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	k.Region, k.Mem, k.Process = r, mem, p
+	k.From, k.Base, k.Size = addr, iova, n
+	return nil
+}
+
+// addKey gives k a key and adds it to the tables.
+func (c *Client) addKey(k *object.Mkey) error {
+	if _, err := c.take("keys", len(c.MRs), c.Client.Device.Settings.Limits.MRs, k.Cost()); err != nil {
+		return err
+	}
+	c.Client.Device.Keys.Add(k)
+	c.MRs[k.Key>>8] = k
+	k.Domain().Users++
+	return nil
+}
+
+func (c *Client) allocMW(m *control.MW, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.PDs[m.PDN]
+	switch {
+	case !ok:
+		return nil, object.NotFound("PD", m.PDN)
+	case m.Kind != 1 && m.Kind != 2:
+		return nil, control.Errorf(control.CodeInvalid, "memory window of type %d; 1 and 2 are possible", m.Kind)
+	}
+	k := &object.Mkey{Client: c.Client, Free: true, Window: &object.Window{Kind: m.Kind, PD: p}}
+	if err := c.addKey(k); err != nil {
+		return nil, err
+	}
+	return &control.Key{Key: k.Key}, nil
+}
+
+func (c *Client) createMkey(m *control.Mkey, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.PDs[m.PDN]
+	switch {
+	case !ok:
+		return nil, object.NotFound("PD", m.PDN)
+	case m.Entries < 1 || m.Entries > object.MaxListEntries:
+		return nil, control.Errorf(control.CodeInvalid, "key for a list of %d entries; 1 to %d are possible", m.Entries, object.MaxListEntries)
+	}
+	k := &object.Mkey{Client: c.Client, PD: p, Free: true, Room: int(m.Entries)}
+	if err := c.addKey(k); err != nil {
+		return nil, err
+	}
+	k.List = make([]object.Run, 0, m.Entries) // so that no work request allocates it
+	if c.Hosted.SameKeys {
+		c.Client.Device.Keys.Rekey(k, k.Key&^0xff) // a program that uses verbs knows only the index
+	}
+	return &control.Key{Key: k.Key}, nil
+}
+
+// LetInvalidate lets a peer empty a list key by a SEND with invalidate.
+func (c *Client) LetInvalidate(key uint32) (err error) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return object.ErrClosed
+	}
+	c.Client.Device.Do(func() {
+		if k := c.MRs[key>>8]; k != nil && k.Room > 0 {
+			k.Inval = true
+			return
+		}
+		err = object.NotFound("list key", key)
+	})
+	return err
+}
+
+// key returns the client's mkey with the index of this key. For registered memory the
+// variant must match too. For windows and lists it need not, because work requests change
+// their variant, and a program that destroys a window or a list may not know its present
+// variant.
+func (c *Client) key(key uint32) (*object.Mkey, error) {
+	k := c.MRs[key>>8]
+	if k == nil || k.Region != nil && k.Key != key {
+		return nil, object.NotFound("key", key)
+	}
+	return k, nil
+}
+
+func (c *Client) deregMR(m *control.Key, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	k, err := c.key(m.Key)
+	if err != nil {
+		return nil, err
+	}
+	if k.Windows > 0 {
+		return nil, object.Busy("memory region with key", m.Key, k.Windows, "bound memory window", "bound memory windows")
+	}
+	c.removeKey(k)
+	return &control.Empty{}, nil
+}
+
+// removeKey removes a key from the device. A transfer that has moved part of the key's
+// memory is judged again and then finds no such key. No transfer touches the memory
+// afterwards.
+func (c *Client) removeKey(k *object.Mkey) {
+	sh := c.Loop()
+	sh.InvalidateJobs(k)
+	if k.Window != nil {
+		k.Window.NewClient(nil)
+	}
+	sh.Keys.Remove(k.Key)
+	k.Client.Refund(k.Cost())
+	delete(k.Client.MRs, k.Key>>8)
+	k.Domain().Users--
+	if k.Region != nil {
+		k.Region.Users--
+	}
+}
+
+func (c *Client) reregMR(m *control.ReregMR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	k, err := c.key(m.Key)
+	switch {
+	case err != nil:
+		return nil, err
+	case k.Region == nil:
+		return nil, control.Errorf(control.CodeInvalid, "key %#08x is not of registered memory", m.Key)
+	case m.What == 0 || m.What&^(control.ReregRange|control.ReregPD|control.ReregAccess) != 0:
+		return nil, control.Errorf(control.CodeInvalid, "memory region: change of %#x; bits 0 to 2 are known, and one is needed", m.What)
+	}
+	if k.Windows > 0 {
+		return nil, object.Busy("memory region with key", m.Key, k.Windows, "bound memory window", "bound memory windows")
+	}
+	// A changed copy is checked like a new key, and then replaces the old contents of k.
+	next := *k
+	if m.What&control.ReregPD != 0 {
+		p, ok := c.PDs[m.PDN]
+		if !ok {
+			return nil, object.NotFound("PD", m.PDN)
+		}
+		next.PD = p
+	}
+	if m.What&control.ReregAccess != 0 {
+		next.Access = m.Access
+	}
+	if m.What&control.ReregRange != 0 {
+		err = c.place(&next, m.Addr, m.Length, m.IOVA, beside)
+	} else { // the key keeps its memory, whatever the client has at its address now
+		if err = next.CheckRights(); next.Access&control.AccessZeroBased != 0 {
+			next.Base = 0
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Loop().InvalidateJobs(k)
+	k.PD.Users--
+	k.Region.Users--
+	next.PD.Users++
+	next.Region.Users++
+	if !c.Hosted.SameKeys {
+		c.Client.Device.Keys.Rekey(k, k.Key&^0xff|(k.Key+1)&0xff)
+	}
+	next.Key, next.Changed = k.Key, k.Changed
+	*k = next
+	return &control.Key{Key: k.Key}, nil
+}

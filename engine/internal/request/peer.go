@@ -1,0 +1,124 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"errors"
+
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// A client asks for the device's own address (address) and says where the peer of a queue pair is
+// (set_peer). Both are served off the engine's thread, because the router may wait: it asks the
+// kernel, and opens sockets.
+
+// mayWait has the requests that are not served by the engine's thread.
+var mayWait = map[control.Op]func(c *Client, payload []byte) (control.Message, error){
+	control.OpAddress: (*Client).address,
+	control.OpSetPeer: (*Client).setPeer,
+
+	control.OpAnnounce:         (*Client).announce,
+	control.OpNextAnnouncement: (*Client).nextAnnouncement,
+	control.OpAnnounceTo:       (*Client).announceTo,
+}
+
+// address returns the address at which queue pairs of other hosts reach those of this device.
+func (c *Client) address(payload []byte) (control.Message, error) {
+	if err := control.Parse(control.OpAddress, payload, &control.Empty{}); err != nil {
+		return nil, control.Errorf(control.CodeInvalid, "%v", err)
+	}
+	var a control.Address
+	if r := c.router(); r != nil {
+		a.GID = r.Own()
+	}
+	return &a, nil
+}
+
+func (c *Client) router() (r nic.Router) {
+	c.Client.Device.DoWith(object.NoWork, func() { r = c.Client.Device.Router })
+	return r
+}
+
+// setPeer finds the path to the device that a queue pair is connected with next. A path to an address
+// is held. It counts for the next transition to RTR.
+func (c *Client) setPeer(payload []byte) (control.Message, error) {
+	var m control.Peer
+	if err := control.Parse(control.OpSetPeer, payload, &m); err != nil {
+		return nil, control.Errorf(control.CodeInvalid, "%v", err)
+	}
+	c.Mu.Lock() // until the path is set: no other request changes the queue pair meanwhile
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return nil, object.ErrClosed
+	}
+	if err := c.checkPeer(&m); err != nil {
+		return nil, err
+	}
+	set, err := c.findPeer(&m)
+	if err != nil {
+		return nil, err
+	}
+	c.do(object.ChangesWork, control.OpSetPeer.String(), func() {
+		q := c.QPs[m.QPN]
+		c.ForgetPeer(q)
+		q.Conn.Set = set
+	})
+	c.Finish()
+	return &control.Empty{}, nil
+}
+
+func (c *Client) checkPeer(m *control.Peer) (err error) {
+	c.Client.Device.DoWith(object.NoWork, func() {
+		switch q, ok := c.QPs[m.QPN]; {
+		case !ok:
+			err = object.NotFound("QP", m.QPN)
+		case q.Transport != control.QPTypeRC && q.Transport != control.QPTypeUC:
+			err = control.Errorf(control.CodeInvalid, "QP %#06x: only queue pairs of type RC or UC are told where their peer is", m.QPN)
+		case q.Attr.State != control.StateRST && q.Attr.State != control.StateINIT:
+			err = control.Errorf(control.CodeState, "QP %#06x is in %s; a peer is set in RST or INIT", m.QPN, object.StateName(q.Attr.State))
+		}
+	})
+	return err
+}
+
+// findPeer returns the path to a peer on another device: nil if the transition to RTR finds the path by
+// the device's GUID alone, or needs none.
+func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
+	if m.GUID == c.Client.Device.GUID {
+		return nil, nil
+	}
+	r := c.router()
+	if r == nil {
+		return nil, c.Device.noPath(m.QPN, m.GUID, noLinks)
+	}
+	if m.GUID != 0 {
+		if _, err := r.Route(nic.Address{GUID: m.GUID}); err == nil {
+			return nil, nil
+		}
+	}
+	h := object.HeldPath{UID: c.UID, GID: m.GID}
+	if err := c.Client.Device.Held.Take(c.Client.Device.Ledger, h); err != nil {
+		return nil, err
+	}
+	path, free, err := r.HoldPath(nic.Address{GID: m.GID}, nic.User{UID: c.UID, Name: c.Client.Name})
+	if err != nil {
+		c.Client.Device.Held.Drop(c.Client.Device.Ledger, h)
+		if errors.Is(err, nic.ErrDenied) {
+			return nil, control.Errorf(control.CodeDenied, "QP %#06x: %v", m.QPN, err)
+		}
+		return nil, c.Device.noPath(m.QPN, m.GUID, err.Error())
+	}
+	return &object.SetPeer{GUID: m.GUID, Path: path, Release: func() {
+		free()
+		c.Client.Device.Held.Drop(c.Client.Device.Ledger, h)
+	}}, nil
+}
+
+const noLinks = "no link leads there; both QPs must belong to clients of one engine, or both engines need a link (--link)"
+
+// noPath refuses a connection of a queue pair with a queue pair of another device.
+func (e Device) noPath(qpn uint32, guid uint64, why string) error {
+	return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; %s", qpn, guid, e.Runner.GUID, why)
+}

@@ -1,0 +1,175 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+func (c *Client) createQP(m *control.QP, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	switch {
+	case int(m.Type) >= len(object.Transports) || object.Transports[m.Type].Opcodes == 0:
+		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1), UD (2), XRC (3) and DCI (5)", m.Type)
+	case m.LogSQ > object.MaxLogSQ:
+		return nil, control.Errorf(control.CodeInvalid, "QP: send queue of 2^%d blocks; at most 2^%d are possible", m.LogSQ, object.MaxLogSQ)
+	case m.LogRQ > object.MaxLogRQ:
+		return nil, control.Errorf(control.CodeInvalid, "QP: receive queue of 2^%d entries; at most 2^%d are possible", m.LogRQ, object.MaxLogRQ)
+	case m.NoReceive > 1 || m.SignatureOn > 1 || m.Managed > 1:
+		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed)
+	case object.SendsOnly(m.Type) && (m.NoReceive == 0 || m.SRQN != 0):
+		return nil, control.Errorf(control.CodeInvalid, "QP: %s with no_receive %d, SRQ %#06x; no_receive must be 1, without an SRQ", object.Transports[m.Type].Name, m.NoReceive, m.SRQN)
+	case m.Type == control.QPTypeDCI && m.Streams > control.MaxLogErrored:
+		return nil, control.Errorf(control.CodeInvalid, "QP: 2^%d streams may fail; at most 2^%d are possible", m.Streams, control.MaxLogErrored)
+	case m.SRQN != 0 && m.NoReceive == 0:
+		return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x and a receive queue; no_receive must be 1 with an SRQ", m.SRQN)
+	case m.NoReceive == 0 && (m.LogRQStride < 4+m.SignatureOn || m.LogRQStride > object.MaxLogRQStride):
+		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, object.MaxLogRQStride)
+	case m.Scatter&^(control.ScatterRequester|control.ScatterResponder) != 0:
+		return nil, control.Errorf(control.CodeInvalid, "QP: unknown flags %#x of scatter", m.Scatter)
+	case m.UserIndex > 0xffffff:
+		return nil, control.Errorf(control.CodeInvalid, "QP: user index %#x; 24 bits are possible", m.UserIndex)
+	case m.BlueFlame > doorbell.BFRegs:
+		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d; 1 to %d are possible, 0 for none", m.BlueFlame, doorbell.BFRegs)
+	case m.BlueFlame != 0 && (m.Type >= control.QPTypeUD || m.SignatureOn == 1 || m.Managed == 1):
+		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d with type %d, signature_on %d, managed %d; RC or UC without either are possible",
+			m.BlueFlame, m.Type, m.SignatureOn, m.Managed)
+	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
+		return nil, control.Errorf(control.CodeInvalid, "QP: send queue at %#x, receive queue at %#x, record at %#x; multiples of 64, 64 and 8 are needed", m.SQ, m.RQ, m.DBRec)
+	}
+	registers, page, err := c.UARPage("QP", m.UAR)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := c.PDs[m.PDN]
+	if !ok {
+		return nil, object.NotFound("PD", m.PDN)
+	}
+	sendCQ, recvCQ := c.CQs[m.SendCQN], c.CQs[m.RecvCQN]
+	if sendCQ == nil {
+		return nil, object.NotFound("send CQ", m.SendCQN)
+	}
+	if object.SendsOnly(m.Type) {
+		recvCQ = sendCQ // it has no receives
+	}
+	if recvCQ == nil {
+		return nil, object.NotFound("receive CQ", m.RecvCQN)
+	}
+	if sendCQ.Dead || recvCQ.Dead {
+		return nil, control.Errorf(control.CodeState, "QP: CQ %#06x or %#06x has overrun; nothing is written to it any more", sendCQ.Num, recvCQ.Num)
+	}
+	q := &object.QP{
+		UIDX: m.UserIndex, Client: c.Client, PD: p, Signed: m.SignatureOn == 1,
+		Transport: m.Type, Allowed: object.Transports[m.Type].Opcodes,
+		SQ: object.SendQueue{Mask: 1<<m.LogSQ - 1, Managed: m.Managed == 1, CQ: sendCQ, Registers: registers},
+		RQ: object.ReceiveQueue{Mask: 1<<m.LogRQ - 1, Stride: m.LogRQStride, CQ: recvCQ},
+	}
+	switch m.Type {
+	case control.QPTypeXRC:
+		q.XRC = new(object.Extended)
+	case control.QPTypeDCI:
+		q.DC = &object.Dynamic{Tolerance: 1 << m.Streams}
+	case control.QPTypeUD:
+		q.Datagrams = new(object.Datagrams)
+	}
+	q.FastPath = !q.Signed && q.Transport < control.QPTypeUD
+	q.CarryInline(m.Scatter)
+	if m.BlueFlame != 0 {
+		q.AttachBlueFlame(page, m.BlueFlame)
+	}
+	var sq, rec []byte
+	if q.Regions[0], sq, err = c.At("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
+		return nil, err
+	}
+	if m.NoReceive == 0 {
+		if q.Regions[1], q.RQ.Ring, err = c.At("receive queue", m.RQ, 1<<(m.LogRQ+m.LogRQStride)); err != nil {
+			return nil, err
+		}
+	}
+	if q.Regions[2], rec, err = c.At("QP doorbell record", m.DBRec, 8); err != nil {
+		return nil, err
+	}
+	if m.SRQN != 0 {
+		if q.RQ.SRQ = c.SRQs[m.SRQN]; q.RQ.SRQ == nil {
+			return nil, object.NotFound("SRQ", m.SRQN)
+		}
+		if q.RQ.SRQ.XRCD != nil {
+			return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x is for targets of an XRC domain", m.SRQN)
+		}
+	}
+	q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
+	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs, object.QPCost); err != nil {
+		return nil, err
+	}
+	c.addQP(q)
+	object.CountUser(1, q.Regions[:]...)
+	p.Users++
+	q.CountCQs(1)
+	if q.RQ.SRQ != nil {
+		q.RQ.SRQ.Users++
+	}
+	q.SQ.Blocks = shm.RingOf(sq)
+	for i, b := range [...][]byte{sq, q.RQ.Ring, rec} {
+		if b != nil {
+			c.Prefault(q.Regions[i], b)
+		}
+	}
+	return &control.QPN{QPN: q.Num}, nil
+}
+
+func (c *Client) destroyQP(m *control.QPN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	q, ok := c.QPs[m.QPN]
+	if !ok {
+		return nil, object.NotFound("QP", m.QPN)
+	}
+	delete(c.QPs, m.QPN)
+	c.leaveQP(q)
+	return &control.Empty{}, nil
+}
+
+// leaveQP ends c's use of a QP. It removes the QP unless that is a target of other clients too.
+func (c *Client) leaveQP(q *object.QP) {
+	if !c.Shard.LeaveTarget(q, c.Client) {
+		c.RemoveQP(q)
+	}
+}
+
+// RemoveQP removes a QP from the device. Transfers of its peers end as if the QP had
+// stopped answering.
+func (c *Client) RemoveQP(q *object.QP) {
+	sh := c.Loop()
+	delete(sh.QPs, q.Num)
+	sh.Watchdog.Owners.Drop(uint64(q.Num))
+	sh.SetState(q, control.StateRST)
+	sh.LeaveAll(q)
+	sh.Trim()
+	q.Client.Refund(object.QPCost)
+	q.Client.ForgetPeer(q)
+	q.Dead = true
+	q.PD.Users--
+	q.CountCQs(-1)
+	if q.RQ.SRQ != nil {
+		q.RQ.SRQ.Users--
+	}
+	object.CountUser(-1, q.Regions[:]...)
+}
+
+// bind is called when q goes to RTR. It connects q with the queue pair that now has the
+// number attr.DestQPN. Numbers are given out again, so a queue pair that gets the number later
+// is not the peer. If no queue pair has the number now, q has no peer.
+func (c *Client) bind(q *object.QP) {
+	sh := c.Loop()
+	p := sh.QPs[q.Attr.DestQPN]
+	if p == nil {
+		sh.ExplainQueue(q, codes.PeerMissing, "%s", sh.WhyNoPeer(q))
+		return
+	}
+	q.Conn.Bound = p.Serial
+	if sh.Several {
+		c.Device.BringTogether(q, p)
+	}
+}

@@ -1,0 +1,105 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"maps"
+	"runtime/debug"
+	"slices"
+
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
+)
+
+// Control requests and doorbells reach the device in different ways. Hardware has usually
+// executed the work of earlier doorbells long before a request arrives. This device may be
+// asleep then, or busy with other clients. Programs rely on the hardware's behaviour, so a
+// server calls Settle before a request that ends or replaces a queue.
+
+// mostVisits bounds how many visits Settle makes besides one visit to each queue pair.
+const mostVisits = 1 << 12
+
+// Settle executes the work that doorbells have announced when Settle is called, on this
+// client's queue pairs and on queue pairs connected to them. It executes all of it that can
+// be executed within a few thousand visits (see mostVisits). Other clients have their turns
+// meanwhile.
+func (c *Client) Settle() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return
+	}
+	var all []*object.QP
+	c.do(object.NoWork, "settle", func() { all = slices.Collect(maps.Values(c.QPs)) })
+	var due []claim
+	for some := range slices.Chunk(all, object.Portion) {
+		c.do(object.NoWork, "settle", func() { due = c.announced(due, some) })
+	}
+	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
+		left -= min(len(due), object.Portion)
+		c.do(object.MakesWork, "settle", func() { due = c.settleSome(due) })
+	}
+}
+
+// A claim is a queue pair, and the block up to which it had announced work when Settle was
+// called.
+type claim struct {
+	q    *object.QP
+	upTo uint64 // count of blocks
+}
+
+// announced returns due with more claims: one for each queue pair in some, all of which are
+// the client's, and one for each of their peers that belong to other clients.
+func (c *Client) announced(due []claim, some []*object.QP) []claim {
+	add := func(q *object.QP) {
+		e := c.Device.Loops[q.Client.Shard.Number]
+		defer e.RestoreFaultPoint(e.Fault.Cut, debug.SetPanicOnFault(true))
+		defer e.RecoverFault()
+		if e.Fault.QP = q; e.IsRunning(q) {
+			due = append(due, claim{q, q.SQ.Done + uint64(e.Pending(q))})
+		}
+		e.Fault.QP = nil
+	}
+	for _, q := range some {
+		add(q)
+		if p := c.Client.Device.BoundPeer(q); p != nil && p.Client != c.Client && p.Conn.Bound == q.Serial {
+			add(p)
+		}
+	}
+	return due
+}
+
+// settleSome visits the first queue pairs in due, each once and at most as many as the
+// constant portion says. It returns the claims of the queue pairs that it has not visited, and
+// of those that have more to execute.
+func (c *Client) settleSome(due []claim) []claim {
+	n := min(len(due), object.Portion)
+	rest := due[n:]
+	for _, d := range due[:n] {
+		if settleOne(c.Device.Loops[d.q.Client.Shard.Number], d) {
+			rest = append(rest, d)
+		}
+	}
+	return rest
+}
+
+// settleOne visits the queue pair of d, and reports whether it has more to execute.
+func settleOne(sh *loop.Loop, d claim) (more bool) {
+	defer sh.RestoreFaultPoint(sh.Fault.Cut, debug.SetPanicOnFault(true))
+	defer sh.RecoverFault()
+	q := d.q
+	if !sh.IsRunning(q) {
+		return false
+	}
+	sh.Ticks = 0
+	if q.Stall.Kind != object.NoStall {
+		sh.Try(q)
+	}
+	if sh.Fault.QP = q; sh.HasWork(q) {
+		sh.Visit(q)
+		sh.MarkWarm(q)
+		more = sh.IsRunning(q) && (int64(d.upTo-q.SQ.Done) > 0 || q.Flushes()) && sh.HasWork(q)
+	}
+	sh.Fault.QP = nil
+	return more
+}

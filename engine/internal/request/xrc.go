@@ -1,0 +1,156 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/engine/internal/numbers"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+func (c *Client) openXRCD(_ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	c.Client.Device.LastXRCD++
+	d := &object.XRCD{Num: c.Client.Device.LastXRCD, Members: make(map[*object.Client]*object.Membership)}
+	if err := c.joinXRCD(d); err != nil {
+		return nil, err
+	}
+	c.Client.Device.XRCDs[d.Num] = d
+	return &control.XRCD{XRCDN: d.Num}, nil
+}
+
+// JoinXRCD opens a domain that another client has opened.
+func (c *Client) JoinXRCD(n uint32) (err error) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	if c.Closed {
+		return object.ErrClosed
+	}
+	c.do(object.NoWork, "join_xrcd", func() {
+		d := c.Client.Device.XRCDs[n]
+		if d == nil {
+			err = control.Errorf(control.CodeNotFound, "XRC domain %d: there is none with that number", n)
+			return
+		}
+		err = c.joinXRCD(d)
+	})
+	return err
+}
+
+func (c *Client) joinXRCD(d *object.XRCD) error {
+	if _, err := c.take("XRC domains", len(c.XRCDs), c.Client.Device.Settings.Limits.PDs, object.PDCost); err != nil {
+		return err
+	}
+	if d.Members[c.Client] == nil {
+		for other := range d.Members {
+			if c.Linked > 0 {
+				c.Device.Follow(other, c.Shard) // c has to stay where the ports are
+			} else {
+				c.Device.Follow(c.Client, other.Shard)
+			}
+			break
+		}
+		d.Members[c.Client] = new(object.Membership)
+		c.XRCDs[d.Num] = d
+	}
+	d.Members[c.Client].Opened++
+	return nil
+}
+
+func (c *Client) closeXRCD(m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	d := c.XRCDs[m.XRCDN]
+	if d == nil {
+		return nil, object.NotFound("XRC domain", m.XRCDN)
+	}
+	if mine := d.Members[c.Client]; mine.Opened == 1 && mine.Used > 0 {
+		return nil, object.Busy("XRC domain", m.XRCDN, mine.Used, "queue", "queues")
+	}
+	c.leaveXRCD(d)
+	return &control.Empty{}, nil
+}
+
+func (c *Client) leaveXRCD(d *object.XRCD) {
+	c.Refund(object.PDCost)
+	if d.Members[c.Client].Opened--; d.Members[c.Client].Opened > 0 {
+		return
+	}
+	delete(d.Members, c.Client)
+	delete(c.XRCDs, d.Num)
+	if len(d.Members) == 0 {
+		delete(c.Client.Device.XRCDs, d.Num)
+	}
+}
+
+func (c *Client) createXSRQ(m *control.XSRQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	d, q := c.XRCDs[m.XRCDN], c.CQs[m.CQN]
+	switch {
+	case d == nil:
+		return nil, object.NotFound("XRC domain", m.XRCDN)
+	case q == nil:
+		return nil, object.NotFound("CQ", m.CQN)
+	case q.Dead:
+		return nil, control.Errorf(control.CodeState, "SRQ: CQ %#06x has overrun; nothing is written to it any more", q.Num)
+	case m.UserIndex > 0xffffff:
+		return nil, control.Errorf(control.CodeInvalid, "SRQ: user index %#x; 24 bits are possible", m.UserIndex)
+	}
+	s, err := c.newSRQ(&m.SRQ)
+	if err != nil {
+		return nil, err
+	}
+	s.XRCD, s.CQ, s.UIDX = d, q, m.UserIndex
+	q.Users++
+	d.Members[c.Client].Used++
+	return &control.SRQN{SRQN: s.Num}, nil
+}
+
+// createTarget makes a queue pair that has only what the device needs of every queue pair:
+// empty queues in the device's own memory. Its PD is one that no key has, and its CQs get no
+// completions.
+func (c *Client) createTarget(m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	d := c.XRCDs[m.XRCDN]
+	if d == nil {
+		return nil, object.NotFound("XRC domain", m.XRCDN)
+	}
+	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs, object.QPCost); err != nil {
+		return nil, err
+	}
+	rec, none := make([]byte, 8), new(object.CQ)
+	q := &object.QP{Client: c.Client, PD: new(object.PD), Transport: control.QPTypeXRC, XRCD: d, XRC: new(object.Extended),
+		SQ: object.SendQueue{Blocks: object.OneBlock(), CQ: none, Record: shm.BE32At(rec, 4)},
+		RQ: object.ReceiveQueue{CQ: none, Record: shm.BE32At(rec, 0)},
+	}
+	c.addQP(q)
+	d.Members[c.Client].Used++
+	return &control.QPN{QPN: q.Num}, nil
+}
+
+// openTarget lets c use a target of another client. Each client that has a target is charged
+// for it, because each may be the last one.
+func (c *Client) openTarget(m *control.Target, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+	d, q := c.XRCDs[m.XRCDN], c.Client.Device.QPs[m.QPN]
+	switch {
+	case d == nil:
+		return nil, object.NotFound("XRC domain", m.XRCDN)
+	case q == nil || q.XRCD != d:
+		return nil, control.Errorf(control.CodeNotFound, "QP %#06x: XRC domain %d has no target with that number", m.QPN, m.XRCDN)
+	case c.QPs[m.QPN] != nil:
+		return nil, control.Errorf(control.CodeBusy, "QP %#06x: this client has it already", m.QPN)
+	}
+	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs, object.QPCost); err != nil {
+		return nil, err
+	}
+	c.QPs[q.Num] = q
+	q.XRC.Others = append(q.XRC.Others, c.Client)
+	d.Members[c.Client].Used++
+	return &control.Empty{}, nil
+}
+
+// addQP gives a new queue pair its number, and adds it to its client and to the device.
+func (c *Client) addQP(q *object.QP) {
+	q.Num = numbers.Next(c.Client.Device.Numbers.QP, c.Client.Device.QPs)
+	c.Client.Device.Serial++
+	q.Serial = c.Client.Device.Serial
+	q.Attr.QPN = q.Num
+	c.Client.Device.Watchdog.Owners.Put(uint64(q.Num), c.Client.Name)
+	c.Client.Device.QPs[q.Num], c.QPs[q.Num] = q, q
+}

@@ -1,0 +1,261 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"fmt"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/packet"
+)
+
+// What the responder answers, as the requester sees it. An acknowledgement of a PSN is one of all
+// PSNs before it, except that it cannot stand for the answer of a READ or an atomic: if it comes
+// before that answer, the answer was lost (an implied NAK), and the requester asks again.
+
+// answer serves a packet that answers a request of q.
+func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
+	w := q.Wire
+	r := &w.Out
+	psn := p.BTH.PSN
+	if packet.DiffPSN(psn, r.UNA) < 0 || packet.DiffPSN(psn, r.Most) >= 0 {
+		far := packet.DiffPSN(psn, r.UNA) < -PathReach || packet.DiffPSN(psn, r.Most) > 0
+		if far {
+			p.Stats.StrayAnswers++
+		} else {
+			p.Stats.Duplicates++
+		}
+		sh.strays(p, q, far, true)
+		return
+	}
+	if sh.crowded(p, q, true) {
+		return
+	}
+	if p.BTH.Opcode.Operation() != packet.Acknowledge {
+		sh.takeResult(p, q, info)
+		return
+	}
+	a := packet.ParseAETH((*[packet.AETHSize]byte)(p.Packet.Head[info.OffAETH:]))
+	switch {
+	case a.ACK():
+		sh.acknowledged(q, packet.AddPSN(psn, 1))
+	case a.RNR():
+		if sh.acknowledged(q, psn) {
+			sh.notReady(q, a.Code())
+		}
+	case a.Syndrome == packet.NAKSequence:
+		p.Stats.Timeouts++
+		if sh.acknowledged(q, psn) && !r.Paused && r.Next() != r.UNA {
+			r.Shrink()
+			sh.goBack(q)
+		}
+	case a.NAK():
+		if sh.acknowledged(q, psn) && r.First != r.Last {
+			sh.refusedByPeer(q, object.Answer(a.Syndrome))
+		}
+	default:
+		p.Stats.Malformed++
+	}
+}
+
+// acknowledged completes the messages whose PSNs are all before psn. It returns false if the
+// queue has stopped, or if an answer is missing, for which it asks again.
+func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
+	w := q.Wire
+	r := &w.Out
+	before := r.UNA
+	for r.First != r.Last {
+		if sh.finishWrites(q, psn) > 0 {
+			continue
+		}
+		m := r.Oldest()
+		if m.Answers && m.Answered < m.PSNs {
+			r.UNA = packet.AddPSN(m.PSN, m.Answered)
+			if packet.DiffPSN(psn, r.UNA) > 0 {
+				sh.progressed(q, before)
+				sh.askAgain(q)
+				return false
+			}
+			sh.progressed(q, before)
+			return true
+		}
+		if packet.DiffPSN(psn, m.End()) < 0 {
+			if packet.DiffPSN(psn, r.UNA) > 0 {
+				r.UNA = psn
+			}
+			break
+		}
+		r.UNA = m.End()
+		if m.Answers {
+			r.Reading--
+		}
+		if r.At == r.First { // its last packets were going to be sent again
+			sh.DropJob(r)
+			r.At, r.Sent = r.At+1, 0
+		}
+		r.First++
+		if !sh.finishMessage(q, m) {
+			return false
+		}
+	}
+	sh.progressed(q, before)
+	return true
+}
+
+// progressed is called when packets may have been acknowledged; before is the oldest PSN that was
+// not.
+func (sh *sender) progressed(q *object.QP, before uint32) {
+	w := q.Wire
+	r := &w.Out
+	n := packet.DiffPSN(r.UNA, before)
+	if n <= 0 {
+		return
+	}
+	// The packet that is sent next may be one of those.
+	if r.At == r.First && r.First != r.Last {
+		if m := r.Oldest(); packet.DiffPSN(r.UNA, packet.AddPSN(m.PSN, r.Sent)) > 0 {
+			sh.DropJob(r)
+			r.Sent = uint32(packet.DiffPSN(r.UNA, m.PSN))
+		}
+	}
+	r.Rewound, r.Paused = false, false
+	r.Retries, r.RnrRetries = 0, 0
+	r.Grow(uint32(n))
+	if packet.DiffPSN(r.Next(), r.UNA) > 0 {
+		sh.startTimer(w)
+	} else {
+		w.Timer.Stop()
+	}
+	sh.MarkWarm(q)
+}
+
+// goBack begins to send again with the oldest packet that is not acknowledged. It does not move the
+// deadline of a timer that runs: a peer that answers with NAKs only would keep it from running out.
+func (sh *wires) goBack(q *object.QP) {
+	r := &q.Wire.Out
+	sh.DropJob(r)
+	sh.DropAnswerJob(r)
+	if r.At = r.First; r.First != r.Last {
+		m := r.Oldest()
+		r.Sent = uint32(max(packet.DiffPSN(r.UNA, m.PSN), 0))
+	}
+	r.Paused = false
+	if !q.Wire.Timer.Running() {
+		sh.startTimer(q.Wire)
+	}
+	sh.MarkWarm(q)
+}
+
+// askAgain goes back because an answer is missing: once, until something is acknowledged or the
+// timer runs out. If it went back for each packet that shows the same gap, the answers to
+// requests sent in vain would fill the link.
+func (sh *sender) askAgain(q *object.QP) {
+	r := &q.Wire.Out
+	if r.Rewound {
+		return
+	}
+	r.Rewound = true
+	q.Wire.Port.Stats.Timeouts++
+	r.Shrink()
+	sh.goBack(q)
+}
+
+// takeResult serves a packet of the answer of a READ, or the answer of an atomic.
+func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
+	w := q.Wire
+	r := &w.Out
+	psn := p.BTH.PSN
+	if !sh.acknowledged(q, psn) {
+		return
+	}
+	// Everything before psn is acknowledged now, so the message of psn is the oldest.
+	if r.First == r.Last {
+		p.Stats.Duplicates++
+		return
+	}
+	m := r.Oldest()
+	want := packet.AddPSN(m.PSN, m.Answered)
+	if !m.Answers || psn != want {
+		p.Stats.Duplicates++
+		return
+	}
+	off := uint64(m.Answered) * uint64(w.MTU)
+	n := min(m.Total-off, uint64(w.MTU))
+	atomic := info.AtomicAck
+	if atomic != m.Head.Opcode().Info().Atomic() || !atomic && uint64(len(p.Packet.Payload)) != n {
+		sh.badResponse(q, p, m, n)
+		return
+	}
+	j := r.AnswerJob
+	if j != nil && !sh.Current(j) {
+		sh.DropAnswerJob(r)
+		j = nil
+	}
+	if j == nil {
+		if j = sh.judgeAgain(q, m, true); j == nil {
+			return
+		}
+		if off > 0 {
+			j.Dst.Skip(off)
+			j.Moved = off
+		}
+	}
+	source := p.Packet.Payload
+	if atomic {
+		source = sh.atomicResult(p, info)
+	}
+	j.Src.Reset()
+	j.Src.Add(source, nil, 0, n)
+	if n > 0 && !sh.Transfer(j, n) {
+		sh.DropAnswerJob(r)
+		sh.localGap(q, j, m)
+		return
+	}
+	m.Answered++
+	if m.Answered < m.PSNs && r.AnswerJob == nil {
+		j.Src.Reset()
+		r.AnswerJob = sh.RetainJob()
+	} else if m.Answered == m.PSNs {
+		sh.DropAnswerJob(r)
+	}
+	sh.acknowledged(q, packet.AddPSN(psn, 1))
+}
+
+// atomicResult returns the value in the answer of an atomic as the bytes of a word in host order,
+// as mlx5 delivers it.
+func (sh *sender) atomicResult(p *object.Port, info *packet.Info) []byte {
+	v := packet.ParseAtomicAckETH((*[packet.AtomicAckETHSize]byte)(p.Packet.Head[info.OffAtomicAck:])).Original
+	for i := range sh.Scratch.Old {
+		sh.Scratch.Old[i] = byte(v >> (8 * i))
+	}
+	return sh.Scratch.Old[:]
+}
+
+// badResponse fails the oldest message, because its answer does not fit it.
+func (sh *sender) badResponse(q *object.QP, p *object.Port, m *object.Message, n uint64) {
+	op := m.Head.Opcode()
+	sh.RewindQueue(q)
+	if sh.SnapshotHead(q) {
+		sh.Explain(q, codes.LinkResponse, "%v: peer QP %#06x answered with a packet of %v with %d bytes; %d bytes were expected", op, q.Attr.DestQPN, p.BTH.Opcode, len(p.Packet.Payload), n)
+		sh.Fail(q, sh.Scratch.Job, cqe.BadResponse)
+	}
+}
+
+// refusedByPeer fails the oldest message, because the responder has answered it with a NAK.
+func (sh *sender) refusedByPeer(q *object.QP, a object.Answer) {
+	sh.RewindQueue(q)
+	if !sh.SnapshotHead(q) {
+		return
+	}
+	j := sh.Scratch.Job
+	who := "why is said to its owner"
+	if w := q.Wire; w.Guard.Answers.Doubtful(sh.Now()) {
+		n, _ := w.Guard.Answers.Counted(sh.Now())
+		who = fmt.Sprintf("perhaps it did not: %d answers with impossible PSNs have come from its address, so this one may be forged, too", n)
+	}
+	sh.Explain(q, codes.LinkRefused, "%v: peer QP %#06x on link %s refused it (%s); %s",
+		j.Head.Opcode(), q.Attr.DestQPN, q.Wire.Port.Settings.Name, a, who)
+	sh.Fail(q, j, a.Syndrome())
+}

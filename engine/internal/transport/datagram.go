@@ -1,0 +1,204 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+)
+
+// An address without a path is asked for again after askAgainTime, one with a path after
+// PathTime: a carrier may have given its place to another path meanwhile.
+const (
+	askAgainTime = time.Millisecond
+	PathTime     = 100 * time.Millisecond
+)
+
+// stale reports whether the address is to be asked for again.
+func stale(a *object.AwayPath, now uint64) bool {
+	after := PathTime
+	if a.Err != nil {
+		after = askAgainTime
+	}
+	return now-a.When > clock.Cycles(after)
+}
+
+// Leaves reports whether a datagram with the address vector av leaves this device. It asks the
+// router when the address is another than that of the datagram before.
+func (sh *sender) Leaves(q *object.QP, av *wqe.AV) bool {
+	c := q.Client
+	to := nic.Address{GID: av.RGID, LID: av.RLID, Class: av.TClass, HopLimit: av.HopLimit, FlowLabel: av.GRH & 0xfffff, From: c.Hosted.GID}
+	if to.GID == ([16]byte{}) && c.Hosted.LID == 0 {
+		return false
+	}
+	if c.Hosted.LID == 0 {
+		to.LID = 0
+	}
+	if i := int(av.GRH >> execution.AvIndexAt & 0xff); i < len(c.GIDs) {
+		to.From = c.GIDs[i].Addr
+	}
+	if len(c.Sources) == 0 && c.GIDs == nil {
+		return false // the datagrams of native clients stay on this device
+	}
+	a := &q.Datagrams.Away
+	if a.Routes != sh.Routes || a.Asked != to || stale(a, sh.Now()) {
+		a.Asked, a.Routes = to, sh.Routes
+		a.Path, a.Err = sh.Router.Route(to)
+		if p := a.Path.Port; a.Err == nil && p != nil && !maySend(c, av, &to.From, p.(*PortHandle).Port) {
+			a.Err = errNotAsked
+		}
+		a.When = sh.Now()
+	}
+	// A client without a GID table need not write addresses into its WQEs.
+	return a.Path.Port != nil || a.Err != nil && c.GIDs != nil
+}
+
+var errNotAsked = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
+
+// maySend reports whether a datagram of the client may leave by a port, with from as its source.
+func maySend(c *object.Client, av *wqe.AV, from *[16]byte, p *object.Port) bool {
+	if c.Hosted.LID != 0 && av.GRH&execution.AVGlobal == 0 {
+		from = new([16]byte)
+	}
+	return c.HasSource(from, p.Network())
+}
+
+// SendDatagram sends the datagram of j to another device.
+func (sh *sender) SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict {
+	a := &q.Datagrams.Away
+	if a.Err != nil {
+		sh.Explain(q, codes.LinkNone, "datagram to QP %#06x: %s; it is dropped", av.DQP, a.Err)
+		return sh.LoseMessage(j)
+	}
+	p := a.Path.Port.(*PortHandle).Port
+	if p.Dead || !p.Up {
+		sh.Explain(q, codes.LinkDown, "datagram to QP %#06x: link %s is down; it is dropped", av.DQP, p.Settings.Name)
+		return sh.LoseMessage(j)
+	}
+	if sh.Several && !sh.Holds(p.Shard) {
+		sh.Postpone(q, p.Shard)
+		return object.Waiting
+	}
+	most := uint64(p.MTUOf(5, a.Path.MTU))
+	if j.Total > most {
+		return sh.TooLong(q, j, j.Total, most)
+	}
+	o := packet.SendOnly
+	if j.Head.Opcode() == wqe.OpSendImm {
+		o = packet.SendOnlyImm
+	}
+	op := packet.MakeOpcode(packet.UD, o)
+	info := op.Info()
+	grh := 0
+	if p.Settings.GRH {
+		grh = object.GRHSize
+	}
+	h, payload, ok := p.Settings.Send.Reserve(info.HeaderSize, grh+int(j.Total))
+	if !ok {
+		sh.RingFull = true
+		return object.Waiting
+	}
+	if grh > 0 {
+		sh.PutHeader(av, q.Client, q.Client, j.Total)
+		copy(payload, sh.Scratch.GRH[:])
+	}
+	n := j.Total
+	if n > 0 {
+		j.Dst.Reset()
+		j.Dst.Add(payload[grh:], nil, 0, n)
+		if !sh.Transfer(j, n) {
+			why := sh.Scratch.Gap.Why()
+			sh.Explain(q, why.Code, "%v: %s", j.Head.Opcode(), why)
+			return sh.Fail(q, j, cqe.LocalProtection)
+		}
+		j.Moved = 0
+	}
+	packet.BTH{Opcode: op, Solicited: j.Head.Solicited(), Migrated: true, PKey: object.DefaultPKey, DestQP: av.DQP, PSN: a.PSN}.Put((*[packet.BTHSize]byte)(h))
+	packet.DETH{QKey: j.Request.QKey, SrcQP: q.Num}.Put((*[packet.DETHSize]byte)(h[info.OffDETH:]))
+	if info.Imm {
+		packet.ImmDt(j.Head.Imm()).Put((*[packet.ImmDtSize]byte)(h[info.OffImm:]))
+	}
+	a.PSN = packet.AddPSN(a.PSN, 1)
+	p.Publish(a.Path.Number, len(payload))
+	if &sh.Shard != p.Shard {
+		p.Shard.GotWork = true // the port's thread wakes the carrier
+	}
+	q.Client.Count[control.CounterBytes] += n
+	return sh.LoseMessage(j) // the WQE completes: nothing is known of a datagram that was sent
+}
+
+// receiveDatagram serves a datagram of another device.
+func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Info) {
+	k := &p.Packet
+	if !info.DETH || len(k.Payload) < object.GRHSize {
+		p.Stats.Strangers++
+		return
+	}
+	var header [object.GRHSize]byte // a copy: the sender can change the packet in a pool
+	copy(header[:], k.Payload)
+	if to := execution.Destination(&header); !q.Client.HasSource(&to, p.Network()) {
+		p.Stats.Strangers++ // the program has not asked for packets from elsewhere at that address
+		return
+	}
+	d := packet.ParseDETH((*[packet.DETHSize]byte)(k.Head[info.OffDETH:]))
+	j := sh.Scratch.Job
+	j.Reset(object.Head{})
+	j.Peer, j.Recv, j.SRQ = q, true, q.RQ.SRQ
+	j.Request = object.Request{Op: wqe.OpSend, Solicited: p.BTH.Solicited, FromQPN: d.SrcQP, ToQPN: q.Num, Imm: immediate(p, info)}
+	response := wqe.OpSend.Info().Response
+	if info.Imm {
+		j.Request.Op, response = wqe.OpSendImm, wqe.OpSendImm.Info().Response
+	}
+	n := uint64(len(k.Payload))
+	j.Total = n
+	switch {
+	case d.QKey != q.Attr.QKey:
+		sh.ExplainResponder(j, codes.UDQKey, "datagram of QP %#06x on link %s with qkey %#08x; the qkey of this queue pair is another. It is dropped", d.SrcQP, p.Settings.Name, d.QKey)
+		return
+	case j.Receives() == 0:
+		sh.NoReceive(j)
+		return
+	}
+	if sh.Scatter(j, sh.OpenReceive(j)) != object.AnswerACK || sh.putPayload(p, j, n) != object.AnswerACK {
+		sh.PutBack(j)
+		return
+	}
+	source := j.Request.FromQPN | cqe.GRHInBuffer
+	source = cqe.FlagsRQPN(source, levelOf(&header), source)
+	attention := object.Quietly
+	if j.Request.Solicited {
+		attention = object.Solicited
+	}
+	tail := object.ResponderTail(q.Num, j.Index, cqe.Opcode(response))
+	if !sh.CompleteFrom(0, q.RQ.CQ, source, q.UIDX, j.Request.Imm, uint32(n), tail, attention) {
+		sh.PutBack(j)
+		sh.Overrun(q.RQ.CQ)
+		sh.SetError(q)
+		return
+	}
+	sh.Consume(j)
+}
+
+// levelOf returns the service level in the completion of a datagram: on Ethernet, what kind of
+// packet it was.
+func levelOf(h *[object.GRHSize]byte) uint8 {
+	switch {
+	case h[0]>>4 == 6 && h[6] == execution.NextUDP:
+		return execution.PacketUDP | execution.PacketIPv6
+	case h[0]>>4 == 6:
+		return 0
+	case h[execution.Ipv4At]>>4 == 4:
+		return execution.PacketUDP | execution.PacketIPv4
+	}
+	return 0
+}

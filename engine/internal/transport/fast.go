@@ -1,0 +1,320 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+)
+
+const (
+	writeOnly = packet.Opcode(packet.WriteOnly) // of the service RC, which is 0
+	readAsk   = packet.Opcode(packet.ReadRequest)
+	readOnly  = packet.Opcode(packet.ReadResponseOnly)
+	rethEnd   = packet.BTHSize + packet.RETHSize // bytes of headers of both requests
+)
+
+// fast reports whether packets and WQEs of a queue pair on a wire may take the fast path.
+func (sh *sender) fast(q *object.QP) bool {
+	return q.FastPath && q.Transport == control.QPTypeRC && q.Attr.State == control.StateRTS && !sh.Hooks.NoFastPath
+}
+
+// A foundKey is the key that was looked up last.
+type foundKey struct {
+	key uint32
+	m   *object.Mkey
+}
+
+func (f *foundKey) find(sh *sender, key uint32) *object.Mkey {
+	if f.m == nil || f.key != key {
+		f.m, f.key = sh.Keys.Find(key), key
+	}
+	return f.m
+}
+
+// FastRequests sends the next WQEs of q, at most the parameter most, as long as each is a WRITE or a
+// READ of one short piece, and returns how many it has sent. All messages of q have been sent before,
+// and CanFetch is true.
+//
+// Of several short WRITEs that it sends, only the last asks for an acknowledgement, and one in
+// ACKEvery. So a WRITE is held back until the next one has been judged, and has room.
+//
+// If a fault of memory ends it early, sq.done counts each message that was made.
+func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
+	w := q.Wire
+	r := &w.Out
+	if !sh.fast(q) ||
+		!w.Port.Up { // rule: requests need a link that is up
+		return 0
+	}
+	ring := w.Port.Settings.Send
+	most = min(most, len(r.Messages)-int(r.Last-r.First))
+	most = min(most, int(r.Window)-int(packet.DiffPSN(r.PSN, r.UNA))) // rule: requests fit into the window
+	budget := *bytes
+	var local foundKey
+	held, size := []byte(nil), 0 // the headers of the WRITE that is held back, and its bytes
+	for done < most && budget > 0 {
+		b := q.SQ.Blocks.At(q.SQ.Done)
+		h := execution.HeadOf(b)
+		near, key, ok := sh.shortPiece(q, b, h, uint64(w.MTU), &local)
+		// Flags other than that of a completion are left to the slow path: fences, events.
+		if !ok ||
+			!h.Second.Plain() || // rule: fences and events take the slow path
+			!q.Ordinary(h) {
+			break
+		}
+		n, op, reads := len(near), writeOnly, h.Opcode() == wqe.OpRDMARead
+		if reads {
+			if r.Reading >= uint32(max(q.Attr.MaxRdAtomic, 1)) { // rule: the requester has its READs at a time
+				break
+			}
+			n, op = 0, readAsk
+		}
+		if !reads && n <= LineBytes {
+			if held != nil {
+				packet.AskForAck(held)
+				w.Port.Publish(w.Path, size)
+				held = nil
+			}
+			k := sh.sendLines(q, b, h, near, key, min(most-done, 1+(budget-1)/(n+object.PieceCost)))
+			if k == 0 {
+				break
+			}
+			done += k
+			budget -= k * (n + object.PieceCost)
+			continue
+		}
+		if held != nil {
+			if rethEnd+n > packetring.Inline || ring.Free() < 2 {
+				packet.AskForAck(held)
+			}
+			w.Port.Publish(w.Path, size)
+			held = nil
+		}
+		head, payload, ok := ring.Reserve(rethEnd, n)
+		if !ok {
+			break
+		}
+		if !reads {
+			execution.Move(payload, near)
+		}
+		ask := reads || r.PSN%ACKEvery == ACKEvery-1
+		w.PutBTH(head, op, r.PSN, ask, false)
+		reth := packet.RETH{Addr: b.Word(wqe.WordRAddr), RKey: wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(), Length: uint32(len(near))}
+		reth.Put((*[packet.RETHSize]byte)(head[packet.BTHSize:]))
+		if ask {
+			w.Port.Publish(w.Path, n)
+		} else {
+			held, size = head, n
+		}
+		r.Push(q, h, uint64(len(near)), 1, reads)
+		q.SQ.Done++
+		done++
+		budget -= n + object.PieceCost
+	}
+	if held != nil {
+		packet.AskForAck(held) // rule: the last WRITE asks for an acknowledgement
+		w.Port.Publish(w.Path, size)
+	}
+	if done > 0 {
+		r.At, r.Most = r.Last, r.PSN
+		if !w.Timer.Running() { // rule: a timer runs while messages wait
+			sh.startTimer(w)
+		}
+	}
+	*bytes = budget
+	return done
+}
+
+// shortPiece returns the local memory of the WQE in block b, with the control segment h, if it is a
+// WRITE or a READ of one piece of at most the parameter most bytes. k is the key of that memory, nil if the
+// bytes are in the WQE. Its client can change the block at any time, so nobody looks there a second time
+// which of the two it is.
+func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uint64, local *foundKey) (near []byte, k *object.Mkey, ok bool) {
+	op := h.Opcode()
+	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.FastOps>>op&1 == 0 {
+		return nil, nil, false
+	}
+	data := wqe.DataWord(b.Word(wqe.WordMoveData))
+	n, ok := wqe.AdmitShort(h.First, data, wqe.UnitsBeforeMove, min(execution.FastBytes, most))
+	if !ok {
+		return nil, nil, false
+	}
+	if data.Inline() {
+		return b[wqe.MoveInlineAt:][:n], nil, true
+	}
+	k = local.find(sh, data.LKey())
+	if k == nil || k.PD != q.PD || op == wqe.OpRDMARead && k.Access&control.AccessLocalWrite == 0 {
+		return nil, nil, false
+	}
+	near, ok = k.Span(b.Word(wqe.WordMoveLAddr), n)
+	return near, k, ok
+}
+
+// fastRequest executes the packet in p if it is a WRITE or a READ of one packet, which its queue
+// pair expects, and reports whether it was. Its headers have rethEnd bytes.
+func (sh *sender) fastRequest(p *object.Port) bool {
+	k, be := &p.Packet, binary.BigEndian
+	w3 := be.Uint64(k.Head[8:])
+	q, mem := sh.judgeFast(p, k.Path, be.Uint64(k.Head[0:]), w3, be.Uint64(k.Head[16:]), be.Uint32(k.Head[24:]), len(k.Payload))
+	if q == nil {
+		return false
+	}
+	sh.Enter(q)
+	if len(k.Payload) == 0 {
+		return sh.fastAnswer(p, q.Wire, mem, false)
+	}
+	execution.Move(mem, k.Payload)
+	p.Executed(q, w3>>63 != 0)
+	return true
+}
+
+// judgeFast returns the queue pair of a request, and the memory that it names, if the request may take the
+// fast path: nil if not. w2, w3, w4 and last are its headers BTH and RETH, n is the length of its
+// payload: 0 if it is a READ.
+func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last uint32, n int) (q *object.QP, mem []byte) {
+	op, qpn, ok := packet.ParsePlainWord(w2)
+	if !ok || op != writeOnly && op != readAsk {
+		return nil, nil
+	}
+	q = p.Find(qpn)
+	if q == nil || q.Wire == nil || !sh.fast(q) {
+		return nil, nil
+	}
+	w := q.Wire
+	in := &w.In
+	if uint32(w3>>32)&^askBit != in.PSN || // rule: a request has the expected PSN
+		in.Job != nil || // rule: a request is not in the middle of a message
+		in.Due > 0 || // rule: a request waits for the answers before it
+		w.Port != p || // rule: a request comes through the port of its queue pair
+		path != w.Source { // rule: a request comes from the peer
+		return nil, nil
+	}
+	length, need := uint64(last), uint32(control.AccessRemoteWrite)
+	if op == readAsk {
+		if need = control.AccessRemoteRead; q.Attr.MaxDestRdAtomic == 0 ||
+			n > 0 || // rule: a request of a READ has no payload
+			p.Left <= 0 { // rule: the budget pays for answers
+			return nil, nil
+		}
+	} else if length != uint64(n) { // rule: a WRITE has the length that it says
+		return nil, nil
+	}
+	if length == 0 ||
+		length > uint64(w.MTU) || // rule: a WRITE of one packet fits into the MTU
+		length > execution.FastBytes ||
+		q.Attr.Access&need == 0 { // rule: the queue pair gives the right to packets
+		return nil, nil
+	}
+	k := sh.Keys.Find(uint32(w4))
+	if k == nil ||
+		!k.Serves(q) || // rule: the key serves the queue pair
+		k.Access&need == 0 { // rule: the key gives the right to packets
+		return nil, nil
+	}
+	if mem, ok = k.Span(w3<<32|w4>>32, length); !ok {
+		return nil, nil
+	}
+	return q, mem
+}
+
+// askBit is the bit AckReq of the third word of a BTH.
+const askBit = 1 << 31
+
+// fastAnswer sends the answer to the READ in p, and reports whether there was room. The queue pair
+// owes no other answer, and the port is up, because it serves packets. The budget of the batch pays for
+// the answer. If line is true, the request is still in the ring.
+func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bool) bool {
+	h, payload, ok := p.Settings.Send.Reserve(object.AETHEnd, len(mem))
+	if !ok {
+		return false
+	}
+	if line {
+		p.Took(0)
+	}
+	execution.Move(payload, mem)
+	w.PutBTH(h, readOnly, w.In.PSN, false, false)
+	packet.AETH{Syndrome: packet.SyndromeACK, MSN: w.In.MSN + 1}.Put((*[packet.AETHSize]byte)(h[packet.BTHSize:]))
+	p.Publish(w.Path, len(mem))
+	p.Left -= len(mem) + object.PieceCost // rule: an answer has its cost
+	w.In.Advance()
+	return true
+}
+
+// fastResult delivers payload if it is the whole answer of q's oldest message, a READ of one
+// short piece, and reports whether it was. The packet came through the port of q. If line is true, it
+// is still in the ring.
+func (sh *sender) fastResult(p *object.Port, q *object.QP, path, psn uint32, payload []byte, line bool) bool {
+	w := q.Wire
+	r := &w.Out
+	if r.First == r.At ||
+		path != w.Source || // rule: an answer comes from the peer
+		!sh.fast(q) {
+		return false
+	}
+	m := r.Oldest()
+	if psn != m.PSN || // rule: an answer is of the oldest message
+		m.PSNs != 1 || !m.Answers || m.Answered != 0 ||
+		uint64(len(payload)) != m.Total { // rule: an answer is whole
+		return false
+	}
+	b := q.SQ.Blocks.At(m.Index)
+	if h := execution.HeadOf(b); h != m.Head || // rule: the WQE of an answer has not changed
+		h.Opcode() != wqe.OpRDMARead {
+		return false
+	}
+	near, _, ok := sh.shortPiece(q, b, m.Head, uint64(w.MTU), new(foundKey))
+	if !ok || uint64(len(near)) != m.Total {
+		return false
+	}
+	if line {
+		p.Took(len(payload))
+	}
+	execution.Move(near, payload)
+	m.Answered = 1
+	sh.acknowledged(q, m.End())
+	return true
+}
+
+// finishWrites completes the oldest messages of q together, if they are WRITEs or SENDs whose PSNs
+// are all before psn, and of one opcode, one block, and signaled. It returns how many they were.
+func (sh *sender) finishWrites(q *object.QP, psn uint32) (n int) {
+	r := &q.Wire.Out
+	c := q.SQ.CQ
+	if r.At-r.First < 2 ||
+		c.Session != nil || // rule: compressed completions are collected
+		sh.Hooks.NoFastPath {
+		return 0
+	}
+	first := r.Oldest()
+	bytes, op := uint64(0), first.Head.Opcode()
+	for most := min(int(r.At-r.First), object.MostSeries); n < most; n++ {
+		m := r.Message(r.First + uint32(n))
+		if m.Answers || // rule: a READ completes with its answer
+			packet.DiffPSN(psn, m.End()) < 0 || // rule: a message completes when it is acknowledged
+			m.Head.Opcode() != op ||
+			m.Head.CE() != wqe.CEAlways || // rule: only signaled messages complete
+			m.Index != first.Index+uint64(n) {
+			break
+		}
+		bytes += m.Total
+	}
+	if n < 2 ||
+		c.Free(n) < n { // rule: completions of messages have room
+		return 0
+	}
+	r.UNA = r.Message(r.First + uint32(n) - 1).End()
+	r.First += uint32(n)
+	q.Client.Count[control.CounterWQEs] += uint64(n)
+	q.Client.Count[control.CounterBytes] += bytes
+	sh.CompleteAll(c, n, completion.AllSignaled(n), 0, q.UIDX, 0, object.RequesterTail(op, q.Num, uint16(first.Index)))
+	return n
+}

@@ -1,0 +1,262 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+)
+
+// sendMessage continues to send message at, and reports whether all its packets were sent.
+func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
+	r := &q.Wire.Out
+	m := r.Message(r.At)
+	if r.Job != nil && !sh.Current(r.Job) {
+		sh.DropJob(r)
+	}
+	if r.Job == nil {
+		j := sh.judgeAgain(q, m, r.At == r.First)
+		if j == nil {
+			return 0, false
+		}
+		if !m.Answers {
+			j.Skip(uint64(r.Sent) * uint64(q.Wire.MTU))
+		}
+		r.Job = j
+	}
+	done, all = sh.sendPackets(q, m, bytes)
+	if !all {
+		sh.KeepScratch(r, m)
+	}
+	return done, all
+}
+
+// judgeAgain judges the WQE of a message again, because a packet of it is to be sent again or
+// its answer has come. It returns nil if that is not possible. If the message is the oldest, its
+// WQE has failed then.
+func (sh *sender) judgeAgain(q *object.QP, m *object.Message, oldest bool) *object.Job {
+	done := q.SQ.Done
+	q.SQ.Done = m.Index
+	sh.Snapshot(q)
+	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
+	sh.Trial = !oldest
+	v := object.Failed
+	if h == m.Head {
+		v = sh.Judge(q, uint16(m.Blocks))
+	}
+	same := h == m.Head && (v != object.Accepted || sh.Scratch.Job.Total == m.Total)
+	sh.Trial = false
+	if !oldest || v == object.Accepted && same {
+		q.SQ.Done = done
+	}
+	switch {
+	case !same && oldest:
+		sh.ExplainQueue(q, codes.WQEChanged, "the WQE at index %#04x was changed while it was being sent", uint16(m.Index))
+		sh.Scratch.Job.Reset(m.Head)
+		sh.Fail(q, sh.Scratch.Job, cqe.LocalQPOp)
+		return nil
+	case v != object.Accepted || !same:
+		return nil
+	}
+	return sh.Scratch.Job
+}
+
+// sendPackets sends packets of a message from number sent on, while there is room and budget, and
+// reports whether the last one was sent.
+func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done int, all bool) {
+	w := q.Wire
+	r := &w.Out
+	for r.Sent < m.PSNs {
+		if *bytes <= 0 || r.Closed() {
+			return done, false
+		}
+		n, ok := uint32(1), false
+		switch {
+		case m.Answers:
+			n, ok = sh.sendAsk(q, m)
+		default:
+			ok = sh.sendData(q, m, bytes)
+		}
+		if !ok {
+			if r.First != r.Last && q.Reliable() && !w.Timer.Running() {
+				sh.startTimer(w) // the ring is full; if it stays so, the message must not wait for ever
+			}
+			return done, false
+		}
+		done++
+		r.Sent += n
+		if now := packet.AddPSN(m.PSN, r.Sent); packet.DiffPSN(now, r.Most) > 0 {
+			r.Most = now
+		} else {
+			w.Port.Stats.Resent += uint64(n)
+		}
+		if !q.Reliable() {
+			r.UNA = r.Most // nothing acknowledges them
+		} else if !w.Timer.Running() {
+			sh.startTimer(w)
+		}
+	}
+	r.At++
+	r.Sent = 0
+	sh.DropJob(r)
+	if !q.Reliable() {
+		r.First++
+		return done, sh.finishMessage(q, m)
+	}
+	return done, true
+}
+
+// sendData sends one packet of a SEND or a WRITE.
+func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
+	w := q.Wire
+	i := w.Out.Sent
+	j := w.Out.Job
+	off := uint64(i) * uint64(w.MTU)
+	n := int(min(m.Total-off, uint64(w.MTU)))
+	last := i+1 == m.PSNs
+	op := packet.MakeOpcode(q.Service(), operationOf(m.Head.Opcode(), i == 0, last))
+	info := op.Info()
+	if !w.Port.Up { // the packet is lost, and the timer notices it
+		j.Skip(uint64(n))
+		*bytes -= object.PieceCost
+		return true
+	}
+	h, payload, ok := w.Port.Reserve(info.HeaderSize, n)
+	if !ok {
+		return false
+	}
+	if n > 0 {
+		j.Dst.Reset()
+		j.Dst.Add(payload, nil, 0, uint64(n))
+		if !sh.Transfer(j, uint64(n)) {
+			sh.localGap(q, j, m)
+			return false
+		}
+	}
+	psn := packet.AddPSN(m.PSN, i)
+	// Without an acknowledgement nothing opens a closed window, if not the timer.
+	closes := packet.DiffPSN(psn, w.Out.UNA)+1 >= int32(w.Out.Window)
+	w.PutBTH(h, op, psn, last || closes || i%ACKEvery == ACKEvery-1, last && m.Head.Solicited() && info.Last)
+	w.PutExtensions(h, info, m, j, off)
+	w.Port.Publish(w.Path, n)
+	*bytes -= n + object.PieceCost + sh.TakeEffort()
+	return true
+}
+
+// sendAsk sends the request of a READ or an atomic, and returns how many packets of the answer
+// it asks for. A long READ is asked for in parts that fit into the window, one after another: the
+// responder counts each as a READ, and allows max_rd_atomic of them. When a part is asked for
+// again, the request ends where the part ends: a responder takes no request of which it has
+// executed one half before.
+func (sh *sender) sendAsk(q *object.QP, m *object.Message) (n uint32, ok bool) {
+	w := q.Wire
+	r := &w.Out
+	op := packet.MakeOpcode(q.Service(), operationOf(m.Head.Opcode(), true, true))
+	info := op.Info()
+	n = min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part)
+	if ahead := packet.DiffPSN(r.Next(), r.UNA); r.Sent > m.Answered || ahead > 0 && ahead+int32(n) > int32(r.Window) {
+		return 0, false
+	}
+	if !w.Port.Up {
+		return n, true
+	}
+	h, _, ok := w.Port.Reserve(info.HeaderSize, 0)
+	if !ok {
+		return 0, false
+	}
+	w.PutBTH(h, op, packet.AddPSN(m.PSN, r.Sent), true, false)
+	if info.RETH {
+		off := uint64(r.Sent) * uint64(w.MTU)
+		part := min(m.Total-off, uint64(n)*uint64(w.MTU))
+		w.PutExtensions(h, info, &object.Message{Head: m.Head, Total: off + part}, r.Job, off)
+	} else {
+		w.PutExtensions(h, info, m, r.Job, 0)
+		putAtomic(h[info.OffAtomicETH:], r.Job)
+	}
+	w.Port.Publish(w.Path, 0)
+	return n, true
+}
+
+// putAtomic writes the header of an atomic. Its operands are big-endian in the WQE, too.
+func putAtomic(h []byte, j *object.Job) {
+	a := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(j.Request.Operand))
+	packet.AtomicETH{Addr: j.Request.Addr, RKey: j.Request.RKey, SwapAdd: a.SwapAdd, Compare: a.Compare}.Put((*[packet.AtomicETHSize]byte)(h))
+}
+
+// operationOf returns the operation of a packet of a WQE.
+func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
+	switch op {
+	case wqe.OpRDMARead:
+		return packet.ReadRequest
+	case wqe.OpAtomicCS:
+		return packet.CompareSwap
+	case wqe.OpAtomicFA:
+		return packet.FetchAdd
+	}
+	base, imm := packet.SendFirst, op == wqe.OpSendImm
+	if op == wqe.OpRDMAWrite || op == wqe.OpRDMAWriteImm {
+		base, imm = packet.WriteFirst, op == wqe.OpRDMAWriteImm
+	}
+	switch {
+	case op == wqe.OpSendInval && last && first:
+		return packet.SendOnlyInv
+	case op == wqe.OpSendInval && last:
+		return packet.SendLastInv
+	case first && last && imm:
+		return base + packet.SendOnlyImm
+	case first && last:
+		return base + packet.SendOnly
+	case last && imm:
+		return base + packet.SendLastImm
+	case last:
+		return base + packet.SendLast
+	case first:
+		return base
+	}
+	return base + packet.SendMiddle
+}
+
+// localGap is called when local memory of a message cannot be reached. The message fails when all
+// earlier ones have completed; until then the queue waits.
+func (sh *sender) localGap(q *object.QP, j *object.Job, m *object.Message) {
+	r := &q.Wire.Out
+	sh.DropJob(r)
+	if r.Message(r.First) != m {
+		return
+	}
+	why := sh.Scratch.Gap.Why()
+	sh.RewindQueue(q)
+	if sh.SnapshotHead(q) {
+		sh.Explain(q, why.Code, "%v: %s", m.Head.Opcode(), why)
+		sh.Fail(q, sh.Scratch.Job, cqe.LocalProtection)
+	}
+}
+
+// finishMessage completes a message. It returns false if the queue is in error afterwards.
+func (sh *sender) finishMessage(q *object.QP, m *object.Message) bool {
+	count := &q.Client.Count
+	count[control.CounterWQEs]++
+	count[control.CounterBytes] += m.Total
+	ce := m.Head.CE()
+	if ce < wqe.CEAlways {
+		return true
+	}
+	n := uint32(0)
+	if m.Answers {
+		n = uint32(m.Total)
+	}
+	attention := object.Quietly
+	if ce == wqe.CEEvent {
+		attention = object.Event
+	}
+	if !sh.Complete(q.SQ.CQ, 0, q.UIDX, 0, n, sh.Clock(), object.RequesterTail(m.Head.Opcode(), q.Num, uint16(m.Index)), attention) {
+		sh.Overrun(q.SQ.CQ)
+		sh.SetError(q)
+		return false
+	}
+	return true
+}

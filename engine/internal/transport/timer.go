@@ -1,0 +1,130 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/packet"
+)
+
+const TimerTurns = 16 // a step that has not read the clock looks at the wheel only in one of so many turns
+
+// ExpireTimers lets the timers run out whose deadlines have passed, and returns how many did.
+func (sh *wires) ExpireTimers(now uint64) (done int) {
+	w := &sh.Timers
+	if now < w.Due {
+		return 0
+	}
+	at := now / w.PerTick()
+	w.Due = (at + 1) * w.PerTick()
+	if at-w.Tick > object.WheelBuckets {
+		w.Tick = at - object.WheelBuckets // one lap reaches every bucket
+	}
+	for w.Tick < at {
+		w.Tick++
+		for t := w.Buckets[w.Tick%object.WheelBuckets]; t != nil; {
+			following := t.Next
+			switch {
+			case t.Deadline == 0:
+				w.Unlink(t)
+			case t.Deadline <= now:
+				w.Unlink(t)
+				t.Deadline = 0
+				done++
+				sh.Enter(t.Wire.Q)
+				sh.timedOut(t.Wire.Q)
+				if following != nil && (!following.Linked || following.Bucket != uint32(w.Tick%object.WheelBuckets)) {
+					following = w.Buckets[w.Tick%object.WheelBuckets] // it was disarmed or moved
+				}
+			case w.After(t.Deadline)%object.WheelBuckets != uint64(t.Bucket):
+				w.Unlink(t)
+				w.Link(t, w.After(t.Deadline))
+			}
+			t = following
+		}
+	}
+	return done
+}
+
+// startTimer starts q's timer anew, because packets are on the way.
+func (sh *wires) startTimer(w *object.Wire) {
+	if t := w.Q.Attr.Timeout; t != 0 {
+		if w.Timeout != t {
+			w.Timeout, w.Patience = t, clock.Cycles(4096*time.Nanosecond<<t)
+		}
+		now := sh.Now()
+		sh.Timers.Arm(&w.Timer, now, now+w.Patience<<min(w.Out.Retries, longerTries))
+	}
+}
+
+// longerTries makes the second try wait twice as long as the first, and all others four times: the InfiniBand
+// specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the other end may
+// have no core for a while, or may have to agree on keys first, and programs such as ibv_rc_pingpong give it eight
+// tries of 67 ms: together 0.5 s if all were equal, and 1.8 s in this way. A single packet that is lost is sent
+// again as soon as before.
+const longerTries = 2
+
+// notReady waits before the oldest message is sent again, because its responder has no receive. While it
+// waits, another RNR NAK is the answer of a packet that the link has repeated, and counts for nothing.
+func (sh *wires) notReady(q *object.QP, code uint8) {
+	w := q.Wire
+	r := &w.Out
+	if r.First == r.Last || r.Paused {
+		return
+	}
+	if most := q.Attr.RNRRetry; most != 7 {
+		if r.RnrRetries >= most {
+			sh.RewindQueue(q)
+			if sh.SnapshotHead(q) {
+				sh.Explain(q, codes.ReceiveNone, "peer QP %#06x on link %s has no receive posted; gave up after rnr_retry %d. "+
+					"Post receives first, or set rnr_retry to 7 (for ever)", q.Attr.DestQPN, w.Port.Settings.Name, most)
+				sh.Fail(q, sh.Scratch.Job, cqe.RNRRetry)
+			}
+			return
+		}
+		r.RnrRetries++
+	}
+	sh.goBack(q)
+	r.Paused = true
+	now := sh.Now()
+	sh.Timers.Arm(&w.Timer, now, now+clock.Cycles(packet.RNRTimer(code)))
+}
+
+// timedOut is called when q's timer has run out.
+func (sh *wires) timedOut(q *object.QP) {
+	w := q.Wire
+	r := &w.Out
+	if r.Paused {
+		r.Paused = false
+		if packet.DiffPSN(r.Next(), r.UNA) > 0 {
+			sh.startTimer(w)
+		}
+		sh.MarkWarm(q)
+		return
+	}
+	if r.First == r.Last {
+		return
+	}
+	w.Port.Stats.Timeouts++
+	deaf := w.Guard.Answers.Doubtful(sh.Now()) // the peer may have answered, while the path was closed
+	if r.Retries >= q.Attr.RetryCount && !deaf {
+		why := q.WhyNoAnswer()
+		sh.RewindQueue(q)
+		if sh.SnapshotHead(q) {
+			sh.Explain(q, why.Code, "%s; gave up after retry_cnt %d", why, q.Attr.RetryCount)
+			sh.Fail(q, sh.Scratch.Job, cqe.TransportRetry)
+		}
+		return
+	}
+	if !deaf {
+		r.Retries++
+	}
+	r.Rewound = false
+	r.Shrink()
+	sh.goBack(q)
+}

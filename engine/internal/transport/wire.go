@@ -1,0 +1,140 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"slices"
+
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/packet"
+)
+
+// ConnectWire is called when q goes to RTR and its peer is on another device. Its client has paid
+// WireCost.
+func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
+	p := to.Port.(*PortHandle).Port
+	w := &object.Wire{Q: q, Port: p, Path: to.Number, From: to.Source, MTU: p.MTUOf(q.Attr.PathMTU, to.MTU)}
+	w.Timer.Wire = w
+	w.In.PSN, w.In.Data = q.Attr.RQPSN, packet.AddPSN(q.Attr.RQPSN, 1<<24-1)
+	w.In.Reads = make([]object.AnswerDue, object.MostAnswers)
+	w.In.Results = make([]object.Result, MostResults)
+	if q.HasReceives() {
+		w.In.Entry = make([]byte, 1<<object.MaxLogRQStride)
+	}
+	w.Out.Messages = make([]object.Message, min(q.SQ.Mask+1, mostMessages))
+	w.Out.Full = p.Window(w.MTU)
+	q.Wire = w
+	q.Client.Linked++
+	p.Users++
+	p.Guard(w)
+	p.ACKs = slices.Grow(p.ACKs, p.Users)
+}
+
+const (
+	mostMessages = 128 // messages of one queue pair on the way
+	MostResults  = 32  // results of atomics that are kept, in case they are asked for again
+	ACKEvery     = 16  // a packet in so many asks for an acknowledgement
+)
+
+// A wires keeps the timers and the state of queue pairs whose peers are on other devices.
+type wires struct{ execution.Executor }
+
+// LeaveWire ends q's use of its wire.
+func (sh *wires) LeaveWire(q *object.QP) {
+	w := q.Wire
+	if w == nil {
+		return
+	}
+	sh.RewindQueue(q)
+	w.Port.Shard.Timers.Disarm(&w.Timer)
+	sh.DropMessage(&w.In)
+	q.Wire = nil
+	q.Client.Refund(object.WireCost)
+	q.Client.Linked--
+	w.Port.Users--
+	w.Port.Unguard(w)
+}
+
+// RewindQueue makes sq.done the count of blocks that have completed, and forgets all messages.
+func (sh *wires) RewindQueue(q *object.QP) {
+	out := &q.Wire.Out
+	sh.DropJob(out)
+	sh.DropAnswerJob(out)
+	if out.First != out.Last {
+		q.SQ.Done = out.Oldest().Index
+		out.First = out.Last
+	}
+	out.At, out.Sent = out.Last, 0
+	if !q.Reliable() {
+		out.PSN = out.UNA // the rest of a message is not sent any more
+	}
+	out.Reading = 0
+	out.Paused = false
+}
+
+// StopWire is called when q stops sending: in ERR, SQE.
+func (sh *wires) StopWire(q *object.QP) {
+	if q.Wire == nil {
+		return
+	}
+	sh.RewindQueue(q)
+	q.Wire.Port.Shard.Timers.Disarm(&q.Wire.Timer)
+	if q.Attr.State == control.StateERR {
+		sh.DropMessage(&q.Wire.In)
+		if !q.Wire.In.Refusing {
+			q.Wire.In.ForgetAnswers()
+			q.Wire.In.Owed = false
+		}
+	}
+}
+
+// VisitWire is visit for a queue pair on a wire.
+func (sh *sender) VisitWire(q *object.QP) (done int) {
+	w := q.Wire
+	if q.Attr.State == control.StateRTS && !w.In.Owes() && w.Out.At == w.Out.Last && q.Job == nil && sh.Pending(q) == 0 {
+		return 0 // nothing to send
+	}
+	bytes := sh.Settings.Slice
+	if w.In.Owes() {
+		done += sh.sendAnswers(q, &bytes)
+		sh.Sched.Spent = sh.Settings.Slice - bytes
+	}
+	switch q.Attr.State {
+	case control.StateERR, control.StateSQE:
+		return done + sh.Flush(q)
+	case control.StateRTR, control.StateRTS, control.StateSQD:
+	default:
+		return done
+	}
+	if q.Attr.State != control.StateRTR && q.Wire != nil {
+		done += sh.sendRequests(q, max(bytes, 1))
+	}
+	return done
+}
+
+// WireHasWork is HasWork for a queue pair on a wire.
+func (sh *wires) WireHasWork(q *object.QP) bool {
+	w := q.Wire
+	if w.In.Owes() {
+		return true
+	}
+	switch q.Attr.State {
+	case control.StateRTS:
+		return q.Stall.Kind == object.NoStall && (w.CanSend() || q.Job != nil || sh.Pending(q) > 0 && w.CanFetch())
+	case control.StateSQD:
+		return w.CanSend() || q.Job != nil
+	}
+	return false
+}
+
+// resumeWires marks the queue pairs of a port warm, because its link works again.
+func (sh *wires) resumeWires(p *object.Port) {
+	for _, q := range sh.Running {
+		if q.Wire != nil && q.Wire.Port == p {
+			sh.MarkWarm(q)
+		}
+	}
+}

@@ -107,21 +107,31 @@ var mayImport = map[string][]string{
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
 
 	// Programs, and the features of the command that have separate packages.
-	"cmd/nicless/internal/cores":       {},
-	"cmd/nicless/internal/bench":       {".", "engine", "cqe", "internal/shm", "internal/clock", "cmd/nicless/internal/cores"},
-	"cmd/nicless/internal/calibrate":   {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "cmd/nicless/internal/cores"},
-	"cmd/nicless/internal/scratch":     {},
-	"cmd/nicless/internal/torture":     {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "cmd/nicless/internal/scratch"},
-	"cmd/nicless/internal/linktorture": {".", "cqe", "packet", "internal/verdict", "cmd/nicless/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
+	"tools/internal/cores":   {},
+	"tools/bench":            {".", "engine", "cqe", "internal/shm", "internal/clock", "tools/internal/cores"},
+	"tools/calibrate":        {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "tools/internal/cores"},
+	"tools/internal/scratch": {},
+	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "tools/internal/scratch"},
+	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
 	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
-		"cmd/nicless/internal/bench", "cmd/nicless/internal/calibrate", "cmd/nicless/internal/torture", "cmd/nicless/internal/linktorture"},
+		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},
 
 	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},
 
+	// The laboratory, and programs for those who work on this tree.
+	"tools/lab":        {},
+	"tools/lab/build":  {"internal/lab", "internal/lab/nodes"},
+	"tools/lab/raw":    {"fabric/pool", "internal/cpu", "internal/shm"},
+	"tools/lab/poster": {"."},
+	"tools/steady":     {},
+	"tools/steady/run": {"tools/steady"},
+	"tools/slowest":    {},
+
 	// Tests only.
+	"internal/modules":    {},
 	"internal/incoherent": {"internal/shm"},
 	"internal/lab":        {},
 	"internal/freeport":   {},
@@ -131,10 +141,7 @@ var mayImport = map[string][]string{
 	"internal/lab/cable":  {},
 	"internal/await":      {"internal/schedstat"},
 	"internal/explore":    {},
-	"internal/steady":     {},
-	"internal/steady/run": {"internal/steady"},
 	"internal/races":      {},
-	"internal/slowest":    {},
 	"internal/proctest":   {"internal/await", "internal/schedstat"},
 	"internal/vectors":    {},
 	"include":             {},
@@ -143,10 +150,6 @@ var mayImport = map[string][]string{
 	"verbs/shim/check":    {},
 	"fabric/ucx/ucxtest":  {},
 	"fabric/optiontest":   {},
-	"lab":                 {},
-	"lab/build":           {"internal/lab", "internal/lab/nodes"},
-	"lab/raw":             {"fabric/pool", "internal/cpu", "internal/shm"},
-	"lab/poster":          {"."},
 }
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
@@ -172,6 +175,9 @@ func TestLayering(t *testing.T) {
 				t.Errorf("%s imports unsafe; only *_unsafe.go files of %v may", file, mayBeUnsafe)
 			}
 			ours, ok := strings.CutPrefix(name, module)
+			if inOtherModule(strings.TrimPrefix(ours, "/")) && ok && !inOtherModule(dir) {
+				t.Errorf("%s imports %s, which is in another module: the library and its tests need neither instruments nor the command", file, name)
+			}
 			if !ok || strings.HasSuffix(file, "_test.go") {
 				continue // tests may import any package
 			}
@@ -187,6 +193,11 @@ func TestLayering(t *testing.T) {
 	require.Greater(t, len(seen), 10, "the walk found the packages")
 }
 
+// inOtherModule reports whether a folder is in a module of its own. See docs/design/0057.
+func inOtherModule(dir string) bool {
+	return strings.HasPrefix(dir+"/", "tools/") || strings.HasPrefix(dir+"/", "cmd/nicless/")
+}
+
 func TestAssemblyIsConfined(t *testing.T) {
 	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(file, ".s") && !slices.Contains(mayBeUnsafe, filepath.ToSlash(filepath.Dir(file))) {
@@ -199,15 +210,15 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "lab", "lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
-	"cmd/nicless/internal/bench", "cmd/nicless/internal/scratch", "cmd/nicless/internal/torture", "cmd/nicless/internal/cores", "cmd/nicless/internal/calibrate"}
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
+	"tools/bench", "tools/internal/scratch", "tools/torture", "tools/internal/cores", "tools/calibrate"}
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.
 func TestFilesThatNeedLinux(t *testing.T) {
 	const constraint = "//go:build linux && (amd64 || arm64)\n"
 	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go",
-		"cmd/nicless/internal/calibrate/result.go",
+		"tools/calibrate/result.go",
 		"internal/tun/config.go", "internal/tun/vnet.go", "internal/tun/check.go", "internal/tun/check_gso.go"}
 	files := 0
 	for _, pkg := range needLinux {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
 	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 )

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
 	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
 	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
 	"github.com/stretchr/testify/require"
 )
 

@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
 	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
 	"github.com/spf13/cobra"
 )
 

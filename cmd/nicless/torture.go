@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/linktorture"
-	"github.com/nicless/nicless/cmd/nicless/internal/torture"
 	"github.com/nicless/nicless/internal/verdict"
+	"github.com/nicless/nicless/tools/linktorture"
+	"github.com/nicless/nicless/tools/torture"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"

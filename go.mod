@@ -7,7 +7,6 @@ require (
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/flynn/noise v1.1.0
 	github.com/klauspost/cpuid/v2 v2.4.2
-	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1

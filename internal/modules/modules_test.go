@@ -107,7 +107,6 @@ var dependencies = []string{
 	"github.com/edsrzf/mmap-go",
 	"github.com/flynn/noise",
 	"github.com/klauspost/cpuid/v2",
-	"github.com/pelletier/go-toml/v2",
 	"github.com/schollz/progressbar/v3",
 	"github.com/stretchr/testify",
 	"github.com/vishvananda/netlink",

@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"packet":   {"field"},
 
 	// Packages that host and device share.
+	"internal/paragraph":  {},
 	"internal/platform":   {},
 	"internal/clock":      {},
 	"internal/cpu":        {},
@@ -108,13 +109,15 @@ var mayImport = map[string][]string{
 
 	// Programs, and the features of the command that have separate packages.
 	"tools/internal/cores":   {},
-	"tools/bench":            {".", "engine", "cqe", "internal/shm", "internal/clock", "tools/internal/cores"},
-	"tools/calibrate":        {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "tools/internal/cores"},
-	"tools/costs":            {"model"},
+	"tools/bench":            {".", "engine", "cqe", "internal/shm", "internal/clock", "tools/internal/cores", "tools/internal/svg", "tools/quantile"},
+	"tools/calibrate":        {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "tools/internal/cores", "tools/quantile"},
+	"tools/costs":            {"model", "internal/paragraph", "tools/internal/svg"},
+	"tools/quantile":         {},
+	"tools/internal/svg":     {"internal/paragraph"},
 	"tools/internal/scratch": {},
-	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "tools/internal/scratch"},
+	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},
@@ -125,9 +128,9 @@ var mayImport = map[string][]string{
 	// The laboratory, and programs for those who work on this tree.
 	"tools/lab":        {},
 	"tools/lab/build":  {"internal/lab", "internal/lab/nodes"},
-	"tools/lab/raw":    {"fabric/pool", "internal/cpu", "internal/shm"},
+	"tools/lab/raw":    {"fabric/pool", "internal/cpu", "internal/shm", "tools/quantile"},
 	"tools/lab/poster": {"."},
-	"tools/steady":     {},
+	"tools/steady":     {"tools/quantile"},
 	"tools/steady/run": {"tools/steady"},
 	"tools/slowest":    {},
 

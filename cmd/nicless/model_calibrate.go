@@ -14,6 +14,7 @@ import (
 
 	"github.com/nicless/nicless/tools/calibrate"
 	"github.com/nicless/nicless/tools/costs"
+	"github.com/nicless/nicless/tools/quantile"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 )
@@ -228,17 +229,12 @@ func modelPrices(values func(name string) []float64, text string) map[string]cos
 		if text != "" {
 			source += ", " + text
 		}
-		list[name] = costs.Quantity{Value: median(v), Low: quantile(v, 0.25), High: quantile(v, 0.75), Trust: costs.Measured, Source: source}
+		slices.Sort(v)
+		list[name] = costs.Quantity{Value: quantile.Rank(v, 0.5), Low: quantile.Rank(v, 0.25), High: quantile.Rank(v, 0.75), Trust: costs.Measured, Source: source}
 	}
 	return list
 }
 
-func median(v []float64) float64 { return quantile(v, 0.5) }
-
-// quantile returns a quantile of values.
-func quantile(v []float64, q float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[min(int(q*float64(len(v))), len(v)-1)]
-}
+func median(v []float64) float64 { return quantile.Rank(slices.Sorted(slices.Values(v)), 0.5) }
 
 func round3(v float64) float64 { return math.Round(v*1000) / 1000 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/nicless/nicless/tools/calibrate"
 	"github.com/nicless/nicless/tools/costs"
+	"github.com/nicless/nicless/tools/quantile"
 	"github.com/spf13/cobra"
 )
 
@@ -128,10 +130,10 @@ func compareFloors(r *calibrate.Result, tolerance float64) ([]costs.Row, error) 
 	}
 	for i := range rows {
 		row := &rows[i]
-		list := ratios[row.ID]
+		list := slices.Sorted(slices.Values(ratios[row.ID]))
 		row.Measured = median(r.Values[strings.TrimPrefix(row.ID, "here ")])
-		row.Predicted = row.Measured * quantile(list, 0.5)
-		row.Low, row.High = row.Measured*quantile(list, 0.25), row.Measured*quantile(list, 0.75)
+		row.Predicted = row.Measured * quantile.Rank(list, 0.5)
+		row.Low, row.High = row.Measured*quantile.Rank(list, 0.25), row.Measured*quantile.Rank(list, 0.75)
 		row.Judge()
 	}
 	return rows, nil

@@ -94,7 +94,7 @@ func TestPlots(t *testing.T) {
 		require.Contains(t, svg, "floor of the same two cores")
 		require.Contains(t, svg, p.Machine)
 		require.NotContains(t, svg, "NaN")
-		require.NotContains(t, svg, "-9223372036854775", "an axis without a range")
+		require.NotContains(t, svg, "Inf", "an axis without a range")
 		require.NotEmpty(t, plot.peers)
 		for _, c := range plot.peers {
 			require.Contains(t, svg, c.Name)

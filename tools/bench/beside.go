@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // engineSlice is how many bytes an engine moves for one queue before it serves other queues.
@@ -139,5 +140,5 @@ func p99(cycles []uint64) float64 {
 		return 0
 	}
 	slices.Sort(cycles)
-	return float64(clock.Duration(cycles[len(cycles)*99/100]) / time.Nanosecond)
+	return float64(clock.Duration(quantile.Rank(cycles, 0.99)) / time.Nanosecond)
 }

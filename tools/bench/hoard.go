@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // A run lasts 0.4 s. At real-time priority (chrt -f) the kernel takes 50 ms of each second from a
@@ -65,7 +66,7 @@ var hoardGroup = group{
 				if err != nil {
 					return nil, err
 				}
-				for at, v := range []time.Duration{list[len(list)/2], list[len(list)*99/100], list[len(list)-1]} {
+				for at, v := range []time.Duration{quantile.Rank(list, 0.5), quantile.Rank(list, 0.99), list[len(list)-1]} {
 					if x := (sample{float64(v.Nanoseconds()) / 1e3, lost}); i == 0 {
 						out[at].floor = x
 					} else {

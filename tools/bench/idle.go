@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // How long an engine that may sleep gets no work: before its use of the core is measured,
@@ -105,5 +107,5 @@ func (i *idleness) median(f func() error) (float64, error) {
 		}
 	}
 	slices.Sort(took)
-	return float64(took[len(took)/2].Nanoseconds()) / 1e3, nil
+	return float64(quantile.Rank(took, 0.5).Nanoseconds()) / 1e3, nil
 }

@@ -10,9 +10,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/wcharczuk/go-chart/v2"
-	"github.com/wcharczuk/go-chart/v2/drawing"
+	"github.com/nicless/nicless/tools/internal/svg"
 )
 
 // peers are figures of other programs, measured at another time or place. A plot says where.
@@ -42,9 +42,15 @@ func readPeers() (p peers, err error) {
 // A plot is curves that share one x axis. Both axes are logarithmic.
 type plot struct {
 	title, x, y string
-	ticks       []chart.Tick // ticks of the x axis
+	ticks       []tick // of the x axis
 	own, peers  []curve
 	remark      []string
+}
+
+// A tick is a value of the x axis, and how the axis names it.
+type tick struct {
+	value float64
+	label string
 }
 
 // PlotLatency writes a plot of latency by size as SVG. t is a table of sweeps.
@@ -56,7 +62,7 @@ func (t *Table) PlotLatency(w io.Writer) error {
 	values, floors := t.curves("nicless WRITE, post to completion", sweepSizes, sweptSize)
 	g := plot{title: "Latency by size", x: "bytes", y: "ns", own: []curve{values, floors}, peers: p.Latency, remark: t.origin(p)}
 	for _, size := range sweepSizes {
-		g.ticks = append(g.ticks, chart.Tick{Value: math.Log2(float64(size)), Label: sizeName(size)})
+		g.ticks = append(g.ticks, tick{float64(size), sizeName(size)})
 	}
 	return g.write(w)
 }
@@ -72,7 +78,7 @@ func (t *Table) PlotRate(w io.Writer) error {
 	g := plot{title: "Rate by doorbell batch", x: "operations for each doorbell", y: "million operations a second",
 		own: []curve{values, floors}, peers: p.Rate, remark: t.origin(p)}
 	for _, batch := range sweepBatches {
-		g.ticks = append(g.ticks, chart.Tick{Value: math.Log2(float64(batch)), Label: fmt.Sprint(batch)})
+		g.ticks = append(g.ticks, tick{float64(batch), fmt.Sprint(batch)})
 	}
 	return g.write(w)
 }
@@ -100,84 +106,82 @@ func (t *Table) origin(p peers) []string {
 }
 
 var (
-	ownColors  = []drawing.Color{drawing.ColorFromHex("0b5394"), drawing.ColorFromHex("6aa84f")}
-	peerColors = []drawing.Color{
-		drawing.ColorFromHex("cc0000"), drawing.ColorFromHex("e69138"), drawing.ColorFromHex("674ea7"),
-		drawing.ColorFromHex("a64d79"), drawing.ColorFromHex("666666"),
-	}
+	ownColors  = []string{"#2f6fb5", "#3d8f54"}
+	peerColors = []string{"#c43d3d", "#d9772b", "#8a5fc1", "#b0567f", "#808080"}
 )
 
-// Positions in a plot of plotWidth x plotHeight. The key and the remark are below the axes.
-const (
-	plotWidth, plotHeight = 900, 640
-	keyTop, keyLine       = 545, 18
-	keyColumn             = 430
-)
+// color returns the color of curve i. The curves of nicless come first, then those of peers.
+func (p *plot) color(i int) string {
+	if i < len(p.own) {
+		return ownColors[i%len(ownColors)]
+	}
+	return peerColors[(i-len(p.own))%len(peerColors)]
+}
 
 func (p *plot) write(w io.Writer) error {
 	if len(p.own[0].Points) < 2 {
 		return fmt.Errorf("bench: %s: %d rows; a line needs 2", p.title, len(p.own[0].Points))
 	}
-	c := chart.Chart{
-		Width: plotWidth, Height: plotHeight,
-		Background: chart.Style{Padding: chart.Box{Top: 50, Left: 20, Right: 30, Bottom: plotHeight - keyTop + 30}},
-		XAxis:      chart.XAxis{Name: p.x, Ticks: p.ticks, Range: &chart.ContinuousRange{Min: p.ticks[0].Value, Max: p.ticks[len(p.ticks)-1].Value}},
-		YAxis:      chart.YAxis{Name: p.y}, YAxisSecondary: chart.YAxis{Style: chart.Hidden()},
-	}
+	all := slices.Concat(p.own, p.peers)
 	least, most := math.Inf(1), math.Inf(-1)
-	for i, v := range slices.Concat(p.own, p.peers) {
-		line := chart.ContinuousSeries{Name: v.Name, Style: p.style(i)}
-		for _, point := range v.Points {
-			y := math.Log10(point[1])
-			line.XValues, line.YValues = append(line.XValues, math.Log2(point[0])), append(line.YValues, y)
-			least, most = min(least, y), max(most, y)
+	for _, c := range all {
+		for _, point := range c.Points {
+			least, most = min(least, point[1]), max(most, point[1])
 		}
-		c.Series = append(c.Series, line)
 	}
-	least, most = math.Floor(least), math.Ceil(most)
-	c.YAxis.Range = &chart.ContinuousRange{Min: least, Max: most}
-	for e := int(least); e <= int(most); e++ {
-		c.YAxis.Ticks = append(c.YAxis.Ticks, chart.Tick{Value: float64(e), Label: power(e)})
+	least, most = math.Floor(math.Log10(least)), math.Ceil(math.Log10(most))
+	if most == least {
+		most++
 	}
-	c.Elements = []chart.Renderable{p.key}
-	if err := c.Render(chart.SVG, w); err != nil {
+
+	var d svg.Drawing
+	d.Title(p.title)
+	const left, right, tall = 80.0, svg.Width - 40, 420.0
+	top := d.Height + 26
+	bottom := top + tall
+	from, to := math.Log2(p.ticks[0].value), math.Log2(p.ticks[len(p.ticks)-1].value)
+	x := func(v float64) float64 { return left + (math.Log2(v)-from)/(to-from)*(right-left) }
+	y := func(v float64) float64 { return bottom - (math.Log10(v)-least)/(most-least)*tall }
+
+	d.Text(left, top-8, "small", "middle", p.y)
+	for e := least; e <= most; e++ {
+		v := math.Pow10(int(e))
+		d.Line("grid", left, y(v), right, y(v))
+		d.Text(left-8, y(v)+4, "small", "end", strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	for _, t := range p.ticks {
+		d.Line("grid", x(t.value), top, x(t.value), bottom)
+		d.Text(x(t.value), bottom+17, "small", "middle", t.label)
+	}
+	d.Text((left+right)/2, bottom+36, "axis", "middle", p.x)
+	for i, c := range all {
+		width, radius, dashes := 2.5, 3.5, "none"
+		if i >= len(p.own) {
+			width, radius, dashes = 1, 2.5, "5 4" // of another day
+		}
+		var points []string
+		for _, point := range c.Points {
+			points = append(points, fmt.Sprintf("%.1f,%.1f", x(point[0]), y(point[1])))
+			d.Add(`<circle cx="%.1f" cy="%.1f" r="%.1f" fill="%s"/>`, x(point[0]), y(point[1]), radius, p.color(i))
+		}
+		d.Add(`<polyline points="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-dasharray="%s"/>`, strings.Join(points, " "), p.color(i), width, dashes)
+	}
+	d.Line("ink", left, bottom, right, bottom)
+	d.Line("ink", left, top, left, bottom)
+	d.Height = bottom + 50
+
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Name)
+	}
+	d.Legend(names, p.color)
+	d.Height += 8
+	for _, line := range p.remark {
+		d.Small(line)
+	}
+	d.Height += 15
+	if err := d.Write(w, p.title); err != nil {
 		return fmt.Errorf("bench: %s: %w", p.title, err)
 	}
 	return nil
-}
-
-// power returns 10 to the power e as text.
-func power(e int) string { return strconv.FormatFloat(math.Pow10(e), 'f', -1, 64) }
-
-// style returns how curve i is drawn. The curves of nicless come first, then those of peers.
-func (p *plot) style(i int) chart.Style {
-	if i < len(p.own) {
-		color := ownColors[i%len(ownColors)]
-		return chart.Style{StrokeColor: color, StrokeWidth: 3, DotColor: color, DotWidth: 4}
-	}
-	color := peerColors[(i-len(p.own))%len(peerColors)]
-	return chart.Style{StrokeColor: color, StrokeWidth: 1, StrokeDashArray: []float64{5, 4}, DotColor: color, DotWidth: 3}
-}
-
-// key writes the title, the names of the curves and the remark. It resets the rotation of text
-// that drawing the axes has set.
-func (p *plot) key(r chart.Renderer, _ chart.Box, defaults chart.Style) {
-	text := chart.Style{FontColor: drawing.ColorFromHex("333333"), FontSize: 9, Font: defaults.Font}
-	r.ClearTextRotation()
-	title := text
-	title.FontSize = 14
-	chart.Draw.Text(r, p.title, 20, 28, title)
-	for i, v := range slices.Concat(p.own, p.peers) {
-		x, y := 20+i%2*keyColumn, keyTop+i/2*keyLine
-		s := p.style(i)
-		s.WriteToRenderer(r)
-		r.MoveTo(x, y-4)
-		r.LineTo(x+30, y-4)
-		r.Stroke()
-		chart.Draw.Text(r, v.Name, x+38, y, text)
-	}
-	text.FontSize = 8
-	for i, line := range p.remark {
-		chart.Draw.Text(r, line, 20, plotHeight-8-14*(len(p.remark)-1-i), text)
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // A Report is the result of a measurement.
@@ -51,7 +53,7 @@ type Result struct {
 func newResult(peer, op string, size int, metric string, samples []float64) Result {
 	s := slices.Sorted(slices.Values(samples))
 	return Result{Peer: peer, Op: op, Bytes: size, Metric: metric,
-		Value: s[len(s)/2], Min: s[0], Max: s[len(s)-1], Runs: len(s), Samples: samples}
+		Value: quantile.Rank(s, 0.5), Min: s[0], Max: s[len(s)-1], Runs: len(s), Samples: samples}
 }
 
 func (m *measurement) report(machine Machine) *Report {

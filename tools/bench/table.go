@@ -5,6 +5,8 @@ package bench
 import (
 	"fmt"
 	"slices"
+
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // A Table is rows of figures, each beside its floor and its target.
@@ -69,7 +71,7 @@ type Spread struct {
 
 func newSpread(samples []float64) *Spread {
 	s := slices.Sorted(slices.Values(samples))
-	return &Spread{Median: s[len(s)/2], Min: s[0], Max: s[len(s)-1], Samples: samples}
+	return &Spread{Median: quantile.Rank(s, 0.5), Min: s[0], Max: s[len(s)-1], Samples: samples}
 }
 
 // A spec is a row without its figures. The target is the field most or the field least; at most

@@ -3,8 +3,9 @@
 package calibrate
 
 import (
-	"math"
 	"slices"
+
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // prices returns the rows that prices are derived from.
@@ -82,18 +83,7 @@ func sample(name, note string, values []float64) Sample {
 	v := slices.Clone(values)
 	slices.Sort(v)
 	return Sample{
-		Name: name, Median: quantile(v, 0.5), Low: quantile(v, 0.25), High: quantile(v, 0.75),
+		Name: name, Median: quantile.Between(v, 0.5), Low: quantile.Between(v, 0.25), High: quantile.Between(v, 0.75),
 		Rounds: len(v), Note: note,
 	}
-}
-
-// quantile returns the value below which the part q of the sorted values lies.
-func quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[i]
-	}
-	part := at - math.Floor(at)
-	return sorted[i]*(1-part) + sorted[i+1]*part
 }

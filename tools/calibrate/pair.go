@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/tools/internal/cores"
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // A row is what is played and timed as one: a shape, or something that the first thread does
@@ -125,8 +126,8 @@ func (p *pair) play(r *row) timing {
 	slices.Sort(p.took[:])
 	slices.Sort(p.took2[:])
 	return timing{
-		first:  (p.took[batches/2-1] + p.took[batches/2]) / 2,
-		second: (p.took2[batches/2-1] + p.took2[batches/2]) / 2,
-		spread: p.took[batches*3/4] / max(p.took[batches/4], 1),
+		first:  quantile.Between(p.took[:], 0.5),
+		second: quantile.Between(p.took2[:], 0.5),
+		spread: quantile.Rank(p.took[:], 0.75) / max(quantile.Rank(p.took[:], 0.25), 1),
 	}
 }

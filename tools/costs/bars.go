@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/nicless/nicless/tools/internal/svg"
 )
 
 // Sizes of the bars in pixels.
@@ -43,7 +45,7 @@ func (c *Comparison) SVG(w io.Writer) error {
 	for _, r := range c.Reports {
 		most = max(most, r.Latency.High)
 		for _, line := range nameLines(r.Preset) {
-			left = max(left, textWidth(line))
+			left = max(left, svg.TextWidth(line))
 		}
 	}
 	if most == 0 {
@@ -51,52 +53,52 @@ func (c *Comparison) SVG(w io.Writer) error {
 	}
 	unit, one := scale(most)
 	left += 36
-	right := pictureWidth - 60
+	right := svg.Width - 60
 	x := func(ns float64) float64 { return left + ns/most*(right-left) }
 
-	var d drawing
-	d.title(c.Title)
-	top := d.height + 14
+	var d svg.Drawing
+	d.Title(c.Title)
+	top := d.Height + 14
 	bottom := top + barGap
 	for _, r := range c.Reports {
 		bottom += rowHeight(r.Preset)
 	}
-	for _, t := range ticks(0, most/one) {
-		d.line("grid", x(t*one), top, x(t*one), bottom)
-		d.text(x(t*one), bottom+17, "small", "middle", digits(t, 4))
+	for _, t := range svg.Ticks(0, most/one) {
+		d.Line("grid", x(t*one), top, x(t*one), bottom)
+		d.Text(x(t*one), bottom+17, "small", "middle", digits(t, 4))
 	}
-	d.text(right+14, bottom+17, "small", "start", unit)
+	d.Text(right+14, bottom+17, "small", "start", unit)
 	y := top + barGap
 	for _, r := range c.Reports {
 		n := r.precision()
 		total := Figure{r.Latency.NS / one, r.Latency.Low / one, r.Latency.High / one}
 		lines := nameLines(r.Preset)
 		for j, line := range lines {
-			d.text(left-12, y+12+float64(j)*nameLine, "name", "end", line)
+			d.Text(left-12, y+12+float64(j)*nameLine, "name", "end", line)
 		}
-		d.text(left-12, y+12+float64(len(lines))*nameLine, "small", "end", digits(total.NS, n)+" ("+digits(total.Low, n)+".."+digits(total.High, n)+") "+unit)
+		d.Text(left-12, y+12+float64(len(lines))*nameLine, "small", "end", digits(total.NS, n)+" ("+digits(total.Low, n)+".."+digits(total.High, n)+") "+unit)
 		at := 0.0
 		for _, name := range steps {
 			ns, _ := r.step(name)
 			if ns <= 0 {
 				continue
 			}
-			d.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.0f" fill="%s"><title>%s: %s %s</title></rect>`,
+			d.Add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.0f" fill="%s"><title>%s: %s %s</title></rect>`,
 				x(at), y, x(at+ns)-x(at), barHeight, color[name], name, digits(ns/one, n), unit)
 			at += ns
 		}
 		middle := y + barHeight/2
-		d.line("ink", x(r.Latency.Low), middle, x(r.Latency.High), middle)
-		d.line("ink", x(r.Latency.Low), middle-6, x(r.Latency.Low), middle+6)
-		d.line("ink", x(r.Latency.High), middle-6, x(r.Latency.High), middle+6)
+		d.Line("ink", x(r.Latency.Low), middle, x(r.Latency.High), middle)
+		d.Line("ink", x(r.Latency.Low), middle-6, x(r.Latency.Low), middle+6)
+		d.Line("ink", x(r.Latency.High), middle-6, x(r.Latency.High), middle+6)
 		y += rowHeight(r.Preset)
 	}
-	d.line("ink", left, top, left, bottom)
-	d.height = bottom + 28
+	d.Line("ink", left, top, left, bottom)
+	d.Height = bottom + 28
 
-	d.legend(steps, func(i int) string { return color[steps[i]] })
-	d.foot(c.Reports)
-	return d.write(w, c.Title)
+	d.Legend(steps, func(i int) string { return color[steps[i]] })
+	restsBelow(&d, c.Reports)
+	return d.Write(w, c.Title)
 }
 
 // nameLines breaks the name of a preset with many changes, such as "cxl2-fpga+cq=dev+rq=dev", into lines.

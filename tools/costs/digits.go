@@ -5,7 +5,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/nicless/nicless/internal/paragraph"
+	"github.com/nicless/nicless/tools/internal/svg"
 )
 
 // precision returns how many digits the numbers of r deserve.
@@ -100,25 +102,24 @@ const width = 100
 
 // fold breaks text at spaces into lines of at most width columns. Further lines begin with indent, the
 // first with the spaces that text begins with.
-func fold(text, indent string) string { return foldAt(width, text, indent) }
+func fold(text, indent string) string {
+	head := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	return head + paragraph.Fold(text, len(head), width, indent)
+}
 
-func foldAt(width int, text, indent string) string {
-	var b strings.Builder
-	column := len(text) - len(strings.TrimLeft(text, " "))
-	b.WriteString(text[:column])
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+n > width:
-			b.WriteString("\n" + indent)
-			column = len(indent)
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
+// scale returns the unit in which numbers up to most ns are shown, and its length in ns.
+func scale(most float64) (unit string, ns float64) {
+	if most >= 10_000 {
+		return "us", 1000
 	}
-	return b.String()
+	return "ns", 1
+}
+
+// restsBelow writes below a picture what each of its reports rests on.
+func restsBelow(d *svg.Drawing, reports []*Report) {
+	d.Height += 8
+	for _, r := range reports {
+		d.Small(r.restsOn())
+	}
+	d.Height += 15
 }

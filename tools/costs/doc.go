@@ -35,7 +35,7 @@
 //	floors.go        exchanges of lines between two cores
 //	validate.go, bf3.go, validate_table.go   predictions beside what others measured
 //	table.go, grid.go, digits.go   reports of several presets beside each other, as text and JSON
-//	svg.go, bars.go  the same as a picture
+//	bars.go          the same as a picture
 //	sweep.go, lines.go   what a price changes, and where two presets cross; as a picture
 //	show.go, diff.go   all numbers of a preset; what differs between two
 package costs

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/nicless/nicless/tools/internal/svg"
 )
 
 // lineColors are the colors of presets in a sweep.
@@ -22,25 +24,25 @@ func (s *Sweep) SVG(w io.Writer) error {
 		return fmt.Errorf("%s: all steps take no time; there is nothing to draw", s.Title)
 	}
 	unit, one := scale(most)
-	var d drawing
-	d.title(s.Title)
-	const left, right, tall = 80.0, pictureWidth - 40, 340.0
-	top := d.height + 26
+	var d svg.Drawing
+	d.Title(s.Title)
+	const left, right, tall = 80.0, svg.Width - 40, 340.0
+	top := d.Height + 26
 	bottom := top + tall
 	from, to := s.Values[0], s.Values[len(s.Values)-1]
 	x := func(v float64) float64 { return left + (v-from)/(to-from)*(right-left) }
 	y := func(ns float64) float64 { return bottom - ns/most*tall }
 
-	d.text(left, top-8, "small", "middle", unit)
-	for _, t := range ticks(0, most/one) {
-		d.line("grid", left, y(t*one), right, y(t*one))
-		d.text(left-8, y(t*one)+4, "small", "end", digits(t, 4))
+	d.Text(left, top-8, "small", "middle", unit)
+	for _, t := range svg.Ticks(0, most/one) {
+		d.Line("grid", left, y(t*one), right, y(t*one))
+		d.Text(left-8, y(t*one)+4, "small", "end", digits(t, 4))
 	}
-	for _, t := range ticks(from, to) {
-		d.line("grid", x(t), top, x(t), bottom)
-		d.text(x(t), bottom+17, "small", "middle", digits(t, 6))
+	for _, t := range svg.Ticks(from, to) {
+		d.Line("grid", x(t), top, x(t), bottom)
+		d.Text(x(t), bottom+17, "small", "middle", digits(t, 6))
 	}
-	d.text((left+right)/2, bottom+36, "axis", "middle", "price."+s.Price)
+	d.Text((left+right)/2, bottom+36, "axis", "middle", "price."+s.Price)
 	for i, row := range s.Reports {
 		var upper, lower, middle []string
 		for j, r := range row {
@@ -50,27 +52,27 @@ func (s *Sweep) SVG(w io.Writer) error {
 			middle = append(middle, at(r.Latency.NS))
 		}
 		color := lineColors[i%len(lineColors)]
-		d.add(`<polygon points="%s %s" fill="%s" fill-opacity="0.13"/>`, strings.Join(upper, " "), strings.Join(lower, " "), color)
-		d.add(`<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5"/>`, strings.Join(middle, " "), color)
+		d.Add(`<polygon points="%s %s" fill="%s" fill-opacity="0.13"/>`, strings.Join(upper, " "), strings.Join(lower, " "), color)
+		d.Add(`<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5"/>`, strings.Join(middle, " "), color)
 	}
 	for _, c := range s.Crossings {
-		d.add(`<circle class="ink" cx="%.1f" cy="%.1f" r="6"/>`, x(c.At), y(c.NS))
+		d.Add(`<circle class="ink" cx="%.1f" cy="%.1f" r="6"/>`, x(c.At), y(c.NS))
 	}
-	d.line("ink", left, bottom, right, bottom)
-	d.line("ink", left, top, left, bottom)
-	d.height = bottom + 50
+	d.Line("ink", left, bottom, right, bottom)
+	d.Line("ink", left, top, left, bottom)
+	d.Height = bottom + 50
 
 	var names []string
 	for _, row := range s.Reports {
 		names = append(names, row[0].Preset)
 	}
-	d.legend(names, func(i int) string { return lineColors[i%len(lineColors)] })
+	d.Legend(names, func(i int) string { return lineColors[i%len(lineColors)] })
 	for _, text := range s.crossings() {
 		for line := range strings.Lines(fold(text, "")) {
-			d.height += 17
-			d.text(20, d.height, "crossing", "start", strings.TrimSuffix(line, "\n"))
+			d.Height += 17
+			d.Text(20, d.Height, "crossing", "start", strings.TrimSuffix(line, "\n"))
 		}
 	}
-	d.foot(s.rests())
-	return d.write(w, s.Title)
+	restsBelow(&d, s.rests())
+	return d.Write(w, s.Title)
 }

@@ -168,8 +168,6 @@ func TestDigits(t *testing.T) {
 	}{{1311.5, 2, "1300"}, {99.99999999999999, 3, "100"}, {0.0123, 2, "0.012"}, {0, 2, "0"}, {1e-9, 2, "0"}, {2.5e7, 2, "25000000"}, {-12.34, 2, "-12"}} {
 		require.Equal(t, row.want, digits(row.v, row.n))
 	}
-	require.Equal(t, []float64{0, 200, 400, 600, 800, 1000}, ticks(0, 1000))
-	require.Equal(t, []float64{0.2, 0.25, 0.3, 0.35, 0.4}, ticks(0.2, 0.4))
 }
 
 func TestNameLines(t *testing.T) {

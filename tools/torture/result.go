@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nicless/nicless/internal/paragraph"
 	"github.com/nicless/nicless/internal/verdict"
 )
 
@@ -171,17 +172,7 @@ func wrapped(name, text string) string {
 	if strings.Contains(text, "\n") {
 		return line + text + "\n"
 	}
-	out := ""
-	for i, word := range strings.Fields(text) {
-		if i > 0 && len(line)+1+len(word) > rowWidth {
-			out += line + "\n"
-			line = strings.Repeat(" ", nameWidth)
-		} else if i > 0 {
-			line += " "
-		}
-		line += word
-	}
-	return out + line + "\n"
+	return line + paragraph.Fold(text, nameWidth, rowWidth, strings.Repeat(" ", nameWidth)) + "\n"
 }
 
 // list returns counts by name.

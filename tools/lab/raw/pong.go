@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/tools/quantile"
 )
 
 // Where the two lines are: far behind a pool of engines, so that both can be used at once.
@@ -69,7 +70,7 @@ func (c *config) pong() error {
 	}
 	slices.Sort(samples)
 	fmt.Printf("pong: %d lines to and fro; median %v, least %v, most %v, of means of %d; no claim\n",
-		c.rounds, samples[len(samples)/2], samples[0], samples[len(samples)-1], group)
+		c.rounds, quantile.Rank(samples, 0.5), samples[0], samples[len(samples)-1], group)
 	return nil
 }
 

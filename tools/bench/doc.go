@@ -24,4 +24,5 @@
 //	crowd.go, foreign.go, idle.go     the rows of that table that Run does not measure
 //	process.go, usage.go              engines that run as separate processes
 //	sweep.go, plot.go, baseline.go    plots, and comparison with an earlier table
+//	benchstat.go                      the table as benchstat reads it
 package bench

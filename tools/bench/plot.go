@@ -143,7 +143,7 @@ func (p *plot) write(w io.Writer) error {
 	x := func(v float64) float64 { return left + (math.Log2(v)-from)/(to-from)*(right-left) }
 	y := func(v float64) float64 { return bottom - (math.Log10(v)-least)/(most-least)*tall }
 
-	d.Text(left, top-8, "small", "middle", p.y)
+	d.Text(20, top-8, "small", "start", p.y)
 	for e := least; e <= most; e++ {
 		v := math.Pow10(int(e))
 		d.Line("grid", left, y(v), right, y(v))

@@ -126,13 +126,15 @@ var mayImport = map[string][]string{
 	"internal/opcodes": {"wqe", "cqe"},
 
 	// The laboratory, and programs for those who work on this tree.
-	"tools/lab":        {},
-	"tools/lab/build":  {"internal/lab", "internal/lab/nodes"},
-	"tools/lab/raw":    {"fabric/pool", "internal/cpu", "internal/shm", "tools/quantile"},
-	"tools/lab/poster": {"."},
-	"tools/steady":     {"tools/quantile"},
-	"tools/steady/run": {"tools/steady"},
-	"tools/slowest":    {},
+	"tools/lab":            {},
+	"tools/lab/build":      {"internal/lab", "internal/lab/nodes"},
+	"tools/lab/raw":        {"fabric/pool", "internal/cpu", "internal/shm", "tools/quantile"},
+	"tools/lab/exchange":   {"."},
+	"tools/lab/onlymemory": {".", "accel", "wqe", "cqe"},
+	"tools/lab/poster":     {"tools/lab/exchange", "tools/lab/onlymemory", "tools/lab/raw"},
+	"tools/steady":         {"tools/quantile"},
+	"tools/steady/run":     {"tools/steady"},
+	"tools/slowest":        {},
 
 	// Tests only.
 	"internal/modules":    {},

@@ -6,6 +6,6 @@
 //
 //   - vms: a script for each machine, which starts QEMU
 //   - build: makes the files for the scripts
-//   - raw: a program that uses the memory itself
-//   - poster: a program that uses an engine
+//   - poster: the program that runs in the machines. Its commands are in exchange (posts to an engine),
+//     onlymemory (posts to an engine of which it has only memory) and raw (uses the memory itself)
 package lab

@@ -66,8 +66,8 @@ func everything(t *testing.T, p *pair) {
 const aboutToDie = "17"
 
 func pong(p *pair) {
-	other := p.nodes[1].start("raw", "pong")
-	said := p.nodes[0].run("raw", "pong")
+	other := p.nodes[1].start("poster", "pong")
+	said := p.nodes[0].run("poster", "pong")
 	other.succeeds()
 	require.Regexp(p.t, `(?m)^pong: 20000 lines to and fro; median `, said)
 	p.t.Log(strings.TrimSpace(said))
@@ -82,7 +82,7 @@ func garbage(p *pair) {
 	for _, what := range []string{"own", "all"} {
 		ask, answer := connect(a, b, "--rounds", "0", "--timeout", aboutToDie)
 		ask.says(`round 2`)
-		ended := b.start("raw", "scribble", "--passes", "3", what)
+		ended := b.start("poster", "scribble", "--passes", "3", what)
 		exchange(a, h, 2)
 		exchange(h, a, 2)
 		p.t.Log(strings.TrimSpace(ended.succeeds()))

@@ -107,7 +107,7 @@ func (m *made) make(name string) {
 		return
 	}
 	forHost.Do(func() {
-		for _, name := range []string{"nicless", "poster", "poolpost", "raw"} {
+		for _, name := range []string{"nicless", "poster"} {
 			err := os.WriteFile(filepath.Join(scratch, name), files["/usr/bin/"+name].Data, 0o755)
 			errForHost = errors.Join(errForHost, err)
 		}

@@ -7,7 +7,7 @@
 : "${LAB_QEMU:=qemu-system-x86_64}"
 : "${LAB_QEMU_DATA:=}"     # -L FOLDER ..., if QEMU is unpacked and not installed
 : "${LAB_SECONDS:=120}"    # the machine is off after this time, whatever happens
-: "${LAB_CMD:=raw pong}"   # what the machine runs, by sh; then it is off
+: "${LAB_CMD:=poster pong}"   # what the machine runs, by sh; then it is off
 : "${LAB_ENGINE:=no}"      # yes: an engine runs before the command, with a link over the pool
 : "${LAB_APPEND:=}"        # more for the kernel's command line
 : "${LAB_SERIAL:=-chardev stdio,id=console,signal=on -serial chardev:console}"

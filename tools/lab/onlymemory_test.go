@@ -12,10 +12,10 @@ import (
 // its own queues meanwhile. The host takes the place of a machine too.
 func onlyMemory(p *pair) {
 	h := host(p.t, "")
-	engine := h.start("poolpost", "engine", "-file", p.pool, "-offset", fmt.Sprint(p.offset()))
+	engine := h.start("poster", "engine", "-file", p.pool, "-offset", fmt.Sprint(p.offset()))
 	engine.says("serves nodes 1 to 4")
 	in := func(at *place, node int, flags string) *program {
-		line := fmt.Sprintf("exec poolpost poster -file $LAB_POOL -length $LAB_SIZE -node %d %s", node, flags)
+		line := fmt.Sprintf("exec poster post -file $LAB_POOL -length $LAB_SIZE -node %d %s", node, flags)
 		return at.start("sh", "-c", line)
 	}
 	a, b := in(p.nodes[0], 1, "-n 200 -rounds 5"), in(p.nodes[1], 2, "")
@@ -28,7 +28,7 @@ func onlyMemory(p *pair) {
 	content(2, b.succeeds())
 	require.Contains(p.t, bad.succeeds(), "node 4: opcode 0x77 was refused (LOC_QP_OP_ERR), then 20 times random bytes in all its queues")
 
-	a = h.start("poolpost", "poster", "-file", p.pool, "-offset", fmt.Sprint(p.offset()), "-node", "1", "-n", "200", "-rounds", "5")
+	a = h.start("poster", "post", "-file", p.pool, "-offset", fmt.Sprint(p.offset()), "-node", "1", "-n", "200", "-rounds", "5")
 	b = in(p.nodes[1], 2, "")
 	content(1, a.succeeds())
 	content(2, b.succeeds())

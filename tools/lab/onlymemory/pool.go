@@ -1,4 +1,6 @@
-package main
+//go:build linux && (amd64 || arm64)
+
+package onlymemory
 
 import (
 	"context"

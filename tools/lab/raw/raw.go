@@ -1,14 +1,14 @@
 //go:build linux && (amd64 || arm64)
 
-// Raw uses a pool's memory without an engine. In a machine of the laboratory it finds in its
+// Package raw uses a pool's memory without an engine. In a machine of the laboratory it finds in its
 // environment what it needs; elsewhere flags say it.
 //
-//	raw pong [flags]               two lines go to and fro between node 0 and node 1; prints how long it takes
-//	raw scribble [flags] own|all   garbage, over what this node writes, or over all that it should leave alone
+//	poster pong [flags]               two lines go to and fro between node 0 and node 1; prints how long it takes
+//	poster scribble [flags] own|all   garbage, over what this node writes, or over all that it should leave alone
 //
 // All lets live what would make the pool unusable for everybody: the header, and what other nodes say
 // to each other. See the chapter Trust of package fabric/pool.
-package main
+package raw
 
 import (
 	"errors"
@@ -22,13 +22,6 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "raw: error:", err)
-		os.Exit(1)
-	}
-}
-
 // A config says which memory, and what this node is.
 type config struct {
 	path     string
@@ -41,14 +34,12 @@ type config struct {
 	patience time.Duration
 }
 
-func run(args []string) error {
-	if len(args) == 0 {
-		return errors.New("pong or scribble is needed")
-	}
+// Run runs a command. The first argument is pong or scribble.
+func Run(args []string) error {
 	env := os.Getenv
 	node, _ := strconv.Atoi(env("LAB_NODE"))
 	var c config
-	f := flag.NewFlagSet("raw "+args[0], flag.ContinueOnError)
+	f := flag.NewFlagSet("poster "+args[0], flag.ContinueOnError)
 	f.StringVar(&c.path, "pool", env("LAB_POOL"), "file or device")
 	f.Uint64Var(&c.offset, "offset", 0, "where the memory begins in it")
 	f.IntVar(&c.node, "node", node, "number of this node")

@@ -134,6 +134,7 @@ var mayImport = map[string][]string{
 	"tools/lab/poster":     {"tools/lab/exchange", "tools/lab/onlymemory", "tools/lab/raw"},
 	"tools/steady":         {"tools/quantile"},
 	"tools/steady/run":     {"tools/steady"},
+	"tools/filecopy":       {".", "cqe"},
 	"tools/slowest":        {},
 
 	// Tests only.
@@ -217,7 +218,7 @@ func TestAssemblyIsConfined(t *testing.T) {
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
 var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
-	"tools/bench", "tools/internal/scratch", "tools/torture", "tools/internal/cores", "tools/calibrate"}
+	"tools/bench", "tools/internal/scratch", "tools/torture", "tools/filecopy", "tools/internal/cores", "tools/calibrate"}
 
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.

@@ -107,13 +107,11 @@ var dependencies = []string{
 	"github.com/edsrzf/mmap-go",
 	"github.com/flynn/noise",
 	"github.com/klauspost/cpuid/v2",
-	"github.com/schollz/progressbar/v3",
 	"github.com/stretchr/testify",
 	"github.com/vishvananda/netlink",
 	"golang.org/x/crypto",
 	"golang.org/x/net",
 	"golang.org/x/sys",
-	"golang.org/x/term",
 	"pgregory.net/rapid",
 }
 

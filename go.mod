@@ -3,7 +3,6 @@ module github.com/nicless/nicless
 go 1.26.0
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/flynn/noise v1.1.0
 	github.com/klauspost/cpuid/v2 v2.4.2
@@ -16,6 +15,7 @@ require (
 )
 
 require (
+	github.com/kr/pretty v0.3.1 // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect

@@ -103,7 +103,6 @@ func TestModulesRequireOneVersion(t *testing.T) {
 // dependencies are the modules that the library and its tests need. Each is in the module graph of every program
 // that imports the library, so a new one has a reason in docs/design.
 var dependencies = []string{
-	"github.com/HdrHistogram/hdrhistogram-go",
 	"github.com/edsrzf/mmap-go",
 	"github.com/flynn/noise",
 	"github.com/klauspost/cpuid/v2",

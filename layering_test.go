@@ -135,6 +135,7 @@ var mayImport = map[string][]string{
 	"tools/steady":         {"tools/quantile"},
 	"tools/steady/run":     {"tools/steady"},
 	"tools/filecopy":       {".", "cqe"},
+	"tools/abi":            {},
 	"tools/slowest":        {},
 
 	// Tests only.

@@ -1,4 +1,4 @@
-package nicless_test
+package apitest
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package nicless
+package tree
 
 import (
 	"go/ast"

@@ -1,4 +1,4 @@
-package nicless
+package tree
 
 import (
 	"go/ast"
@@ -140,6 +140,8 @@ var mayImport = map[string][]string{
 
 	// Tests only.
 	"internal/modules":    {},
+	"internal/apitest":    {},
+	"internal/tree":       {},
 	"internal/incoherent": {"internal/shm"},
 	"internal/lab":        {},
 	"internal/freeport":   {},

@@ -1,4 +1,4 @@
-package nicless
+package tree
 
 import (
 	"io/fs"
@@ -28,12 +28,12 @@ var mayWaitByTime = map[string]struct {
 	lines  int
 	reason string
 }{
-	"call_test.go":         {3, "calls whose own time is over"},
-	"event_test.go":        {2, "a wait whose own time is over, and pauses in which a socket is emptied"},
-	"queue_test.go":        {1, "a wait whose own time is over"},
-	"server/serve_test.go": {1, "a full socket is known by a write that does not end"},
-	"stopped_test.go":      {1, "a full socket is known by a write that does not end"},
-	"wait_test.go":         {2, "a wait whose own time is over, and pauses of different length"},
+	"call_test.go":                   {3, "calls whose own time is over"},
+	"internal/apitest/event_test.go": {2, "a wait whose own time is over, and pauses in which a socket is emptied"},
+	"internal/apitest/queue_test.go": {1, "a wait whose own time is over"},
+	"server/serve_test.go":           {1, "a full socket is known by a write that does not end"},
+	"stopped_test.go":                {1, "a full socket is known by a write that does not end"},
+	"internal/apitest/wait_test.go":  {2, "a wait whose own time is over, and pauses of different length"},
 
 	"tools/bench/anatomy_test.go":          {2, "a benchmark"},
 	"tools/calibrate/calibrate_test.go":    {1, "a measurement whose own time is over"},
@@ -62,7 +62,7 @@ func TestNobodyWaitsByTime(t *testing.T) {
 			return err
 		case d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(file, "_test.go") || file == "time_test.go" || benchmarks.MatchString(file):
+		case d.IsDir() || !strings.HasSuffix(file, "_test.go") || file == "internal/tree/time_test.go" || benchmarks.MatchString(file):
 			return nil
 		}
 		file = filepath.ToSlash(file)

@@ -18,24 +18,17 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/require"
 )
 
-// If this environment variable is set, the test binary runs the program.
-const asProgram = "NICLESS_TEST_RUN_FILECOPY"
+func TestMain(m *testing.M) { program.Main(m, main) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func program(t *testing.T, args ...string) *exec.Cmd {
+// command runs the program with a folder of its own for temporary files.
+func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(await.Context(t), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0", "TMPDIR="+t.TempDir())
+	cmd := program.Command(t, args...)
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
 	return cmd
 }
 
@@ -83,7 +76,7 @@ func TestCopy(t *testing.T) {
 	for _, size := range []int{0, 1, chunk - 1, chunk, slots * chunk, 2*slots*chunk + 77} {
 		in, content := input(t, size)
 		out := filepath.Join(t.TempDir(), "out")
-		requireCopy(t, program(t, "-in", in, "-out", out), out, content)
+		requireCopy(t, command(t, "-in", in, "-out", out), out, content)
 	}
 }
 
@@ -114,7 +107,7 @@ func TestTwoEngines(t *testing.T) {
 	}
 	in, content := input(t, 5*chunk+1)
 	out := filepath.Join(t.TempDir(), "out")
-	requireCopy(t, program(t, "-in", in, "-out", out, "-socket", sockets[0], "-to", sockets[1]), out, content)
+	requireCopy(t, command(t, "-in", in, "-out", out, "-socket", sockets[0], "-to", sockets[1]), out, content)
 }
 
 // If something fails, there is no file.
@@ -131,7 +124,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"-in", in, "-out", dir + "/missing/out"}, 1, "no such file or directory"},
 		{[]string{"-in", in, "-out", dir + "/out", "-socket", dir + "/missing"}, 1, "no engine at"},
 	} {
-		cmd := program(t, row.args...)
+		cmd := command(t, row.args...)
 		said, err := cmd.CombinedOutput()
 		require.Error(t, err)
 		require.Equal(t, row.code, cmd.ProcessState.ExitCode(), "%v: %s", row.args, said)
@@ -150,7 +143,7 @@ func TestSenderDies(t *testing.T) {
 	require.NoError(t, err)
 	defer e.nic.Close()
 	out := filepath.Join(t.TempDir(), "out")
-	cmd := program(t, "-receiver", "-to", dir+"/socket", "-out", out)
+	cmd := command(t, "-receiver", "-to", dir+"/socket", "-out", out)
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	text, err := e.qp.Descriptor().MarshalJSON()

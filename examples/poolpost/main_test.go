@@ -8,30 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/require"
 )
 
-// If this environment variable is set, the test binary runs the program.
-const asProgram = "NICLESS_TEST_RUN_POOLPOST"
+func TestMain(m *testing.M) { program.Main(m, main) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func program(t *testing.T, args ...string) *exec.Cmd {
+// command runs the program with a folder of its own for temporary files.
+func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(await.Context(t), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0", "TMPDIR="+t.TempDir())
+	cmd := program.Command(t, args...)
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
 	return cmd
 }
 
 func TestPoolpost(t *testing.T) {
-	out, err := program(t).CombinedOutput()
+	out, err := command(t).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `^(poster \d \(pid \d+\) has posted 1001 requests
 ){2}poster 0 has got "greetings from poster 1, through memory alone"
@@ -45,7 +37,7 @@ func TestWrongLayouts(t *testing.T) {
 	pool := t.TempDir() + "/pool"
 	require.NoError(t, os.WriteFile(pool, make([]byte, poolSize), 0o600))
 	for in, want := range map[string]string{"": "layouts: EOF", "[]": "poolpost: error: "} {
-		cmd := program(t, "poster", "1", pool)
+		cmd := command(t, "poster", "1", pool)
 		cmd.Stdin = strings.NewReader(in)
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err, in)
@@ -55,10 +47,10 @@ func TestWrongLayouts(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	out, err := program(t, "-h").Output()
+	out, err := command(t, "-h").Output()
 	require.NoError(t, err)
 	require.Equal(t, usage, string(out))
-	cmd := program(t, "poster", "2", "x")
+	cmd := command(t, "poster", "2", "x")
 	require.Error(t, cmd.Run())
 	require.Equal(t, 2, cmd.ProcessState.ExitCode())
 }

@@ -152,6 +152,7 @@ var mayImport = map[string][]string{
 	"internal/await":      {"internal/schedstat"},
 	"internal/explore":    {},
 	"internal/races":      {},
+	"internal/program":    {"internal/await"},
 	"internal/proctest":   {"internal/await", "internal/schedstat"},
 	"internal/vectors":    {},
 	"include":             {},

@@ -13,22 +13,13 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-// If this environment variable is set, the test binary runs the program. The tests
-// therefore test real processes, and the processes that these start.
-const asProgram = "NICLESS_TEST_RUN_FILECOPY"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { program.Main(m, main) }
 
 // A place is a folder for the files of one test, and a folder for temporary files. At the
 // end of the test no temporary file may be left.
@@ -77,10 +68,8 @@ func list(t *testing.T, dir string) (names []string) {
 
 func (p place) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx := await.Context(t)
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0", "TMPDIR="+p.tmp)
+	cmd := program.Command(t, args...)
+	cmd.Dir, cmd.Env = p.dir, append(cmd.Env, "TMPDIR="+p.tmp)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

@@ -4,7 +4,6 @@ package onlymemory
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -19,22 +18,18 @@ import (
 
 	"github.com/edsrzf/mmap-go"
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// If this environment variable is set, the test binary runs the program.
-const asProgram = "NICLESS_TEST_RUN_ONLYMEMORY"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	program.Main(m, func() {
 		if err := Run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "poster: error:", err)
 			os.Exit(1)
 		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
+	})
 }
 
 // A process runs the program.
@@ -45,14 +40,12 @@ type process struct {
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	ctx, cancel := context.WithCancel(await.Context(t))
-	p := &process{Cmd: exec.CommandContext(ctx, os.Args[0], args...)}
-	p.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+	p := &process{Cmd: program.Command(t, args...)}
 	p.Stdout, p.Stderr = &p.out, &p.err
 	require.NoError(t, p.Start())
 	t.Cleanup(func() {
-		cancel()
 		if p.ProcessState == nil {
+			_ = p.Process.Kill()
 			_ = p.Wait()
 		}
 	})

@@ -137,10 +137,7 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return r.PrintJSON(c.OutOrStdout())
-		}
-		return r.Print(c.OutOrStdout())
+		return printResult(c.OutOrStdout(), r, asJSON)
 	}
 	return c
 }

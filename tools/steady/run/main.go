@@ -23,6 +23,7 @@ import (
 )
 
 func main() {
+	_ = os.Setenv("NICLESS_MODULES_APART", "yes") // the suites have the tests of all modules; see internal/modules
 	if len(os.Args) > 1 && os.Args[1] == steady.LoadWord {
 		if err := steady.LoadMain(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

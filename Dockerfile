@@ -17,7 +17,9 @@
 # (docs/TUNING.md).
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
-COPY go.mod go.sum ./
+COPY go.mod go.sum go.work go.work.sum ./
+COPY tools/go.mod tools/go.sum tools/
+COPY cmd/nicless/go.mod cmd/nicless/go.sum cmd/nicless/
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o /out/nicless ./cmd/nicless

@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 MANDIR ?= man
 # Each pair of machines gets two cores.
-LAB = $(GO) test ./lab -count=1 -v -lab -timeout 20m -parallel $$((($$(nproc) + 1) / 2))
+LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 20m -parallel $$((($$(nproc) + 1) / 2))
 
 .DEFAULT_GOAL := help
 .PHONY: help check hook steady build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
@@ -37,7 +37,7 @@ hook: ## let git run `make check` before each commit
 	git config core.hooksPath scripts/hooks
 
 steady: ## the suites beside a load, N times; ARGS has options (-h lists them)
-	@$(GO) build -o bin/steady ./internal/steady/run
+	@$(GO) build -o bin/steady ./tools/steady/run
 	@exec bin/steady $(ARGS) # not go run, which a signal ends and its program not
 
 test: ## all tests
@@ -50,7 +50,7 @@ programs: ## run all real programs in the lists, on verbs and on networks (takes
 	$(GO) test ./verbs/programs -count=1 -programs -timeout 30m
 	$(GO) test ./netdev/programs -count=1 -programs -timeout 30m
 
-lab: ## two virtual machines that share memory: all that follows (lab/README.md)
+lab: ## two virtual machines that share memory: all that follows (tools/lab/README.md)
 	$(LAB) -run .
 
 lab-pcie: ## memory behind a PCI device: lines, posters, garbage, death
@@ -68,8 +68,8 @@ lab-ip: ## IP between the machines: ping and iperf3
 lab-new: ## lab-cxl with QEMU 10 and Linux 6.12 from Debian's backports
 	$(LAB) -run TestNewerCXL -newer
 
-lab-files: ## what lab/vms/*/node*.sh start machines with, in bin/lab
-	$(GO) run ./lab/build bin/lab
+lab-files: ## what tools/lab/vms/*/node*.sh start machines with, in bin/lab
+	$(GO) run ./tools/lab/build bin/lab
 
 race: ## all tests under the race detector, except those of programs
 	.ci/race
@@ -78,7 +78,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) sh .ci/fuzz
 
 bench: ## Go benchmarks of formats, posting and the engine
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -benchmem work
 
 bench-diff: ## benchmarks of the previous commit and of this one, and what has changed
 	.ci/bench-diff
@@ -88,15 +88,15 @@ figures: ## write docs/figures.txt, with which CI compares counts of instruction
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(GO) vet work
+	$(GO) tool staticcheck work
 
 vectors: ## tests of golden vectors, with the number of vectors checked
 	@GO=$(GO) .ci/golden
 
 cross: ## build for other processors and systems
-	GOARCH=arm64 $(GO) build ./...
-	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 $(GO) build work
+	GOARCH=arm64 $(GO) vet work
 	@GO=$(GO) sh .ci/cross
 
 arm64-test: ## formats, posting and the engine's steps as arm64 programs (needs qemu-user)

@@ -1,8 +1,10 @@
 package nicless
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -413,4 +415,164 @@ func closing(c *Context, closed *atomic.Bool, destroy func() error) error {
 		return err
 	}
 	return nil
+}
+
+// A device answers the control requests of a Context: an engine in this process
+// (embedded) or behind a socket (socket).
+type device interface {
+	// Call sends a request and fills ans with the answer. A refusal is a
+	// *control.Error; any other error means that the device cannot be reached.
+	// Safe for concurrent use.
+	Call(op control.Op, req, ans control.Message) (control.Reply, error)
+
+	// Done returns a channel that is closed when the device is gone.
+	Done() <-chan struct{}
+
+	// NewRegion makes a region, which is zeroed memory of at least size bytes that the
+	// device shares, and returns its number. To give the region back, the caller sends
+	// OpDropRegion and then unmaps mem.
+	NewRegion(name string, size int) (mem *shm.Region, id uint32, err error)
+
+	// Close ends the connection. The device destroys all objects made through it.
+	Close() error
+}
+
+// Call runs f, which makes control calls, and returns f's results. If ctx ends before f
+// returns, Call returns at once, with an error that wraps ctx.Err():
+//
+//	qp, err := nicless.Call(ctx, func() (*nicless.QP, error) { return pd.CreateQP(cfg) })
+//	pd, err := nicless.Call(ctx, c.AllocPD)
+//
+// A control call sends a request to the engine and waits for the answer. Each method
+// that makes, changes, queries or closes an object makes one or several control calls.
+// Without Call, such a method waits until the engine answers. If an engine in another
+// process has not answered after ten seconds, the method gives up the connection. Posting
+// and polling make no control calls. Wait and NextEvent have a context parameter.
+//
+// An abandoned call continues on another goroutine. It reads its answer from the
+// connection, so that the next call gets the right answer. Other calls of the same Context
+// wait until the abandoned call has read its answer, unless they are abandoned too. If f
+// then returns an object that has a method Close, the object is closed. Changes are not
+// undone: after an abandoned Modify, Connect, Resize or Reregister, the object may only be
+// closed. Its Close waits for the abandoned call.
+//
+// If ctx has ended already, f is not called. A panic of f becomes a panic of Call.
+func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	if ctx.Err() != nil {
+		var none T
+		return none, abandoned(ctx)
+	}
+	if ctx.Done() == nil {
+		return f()
+	}
+	c := &calling[T]{done: make(chan struct{})}
+	go c.run(f)
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if c.settled.CompareAndSwap(false, true) {
+			var none T
+			return none, abandoned(ctx)
+		}
+		<-c.done // f ended first
+	}
+	switch {
+	case c.panicked != nil:
+		panic(c.panicked)
+	case !c.returned:
+		runtime.Goexit() // as f did
+	}
+	return c.v, c.err
+}
+
+// Do is Call for a function that returns only an error:
+//
+//	err := nicless.Do(ctx, qp.Close)
+func Do(ctx context.Context, f func() error) error {
+	_, err := Call(ctx, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
+// DialContext is Dial, but it gives up when ctx ends. The returned Context does not depend
+// on ctx.
+func DialContext(ctx context.Context, path string) (*Context, error) {
+	return Call(ctx, func() (*Context, error) { return Dial(path) })
+}
+
+func abandoned(ctx context.Context) error { return fmt.Errorf("nicless: abandoned: %w", ctx.Err()) }
+
+// A calling is a call that can be abandoned.
+type calling[T any] struct {
+	settled atomic.Bool   // set by the first of two events: f ends, or the caller leaves
+	done    chan struct{} // closed when f ends while the caller still waits
+
+	v        T
+	err      error
+	returned bool // f returned: it has neither panicked nor called runtime.Goexit
+	panicked any
+}
+
+func (c *calling[T]) run(f func() (T, error)) {
+	defer func() {
+		if !c.returned {
+			c.panicked = recover()
+		}
+		switch {
+		case c.settled.CompareAndSwap(false, true):
+			close(c.done)
+		case c.panicked != nil:
+			panic(c.panicked)
+		case c.returned && c.err == nil:
+			if made, ok := any(c.v).(io.Closer); ok {
+				_ = made.Close()
+			}
+		}
+	}()
+	c.v, c.err = f()
+	c.returned = true
+}
+
+// Status is the device's report about itself and about its work for this context. Each
+// number is published separately, so that two numbers need not belong to the same moment.
+type Status struct {
+	State string // "running", "stopping" or "gone"
+
+	// Clock is the device clock at the last write of the status page. While the engine works,
+	// that was at most a few hundred microseconds ago. While it sleeps, that was longer ago.
+	// Hz is the number of ticks of the clock in a second. Completions carry times of this
+	// clock.
+	Clock, Hz uint64
+
+	WQEs     uint64 // send WQEs executed
+	Bytes    uint64 // bytes of payload that these WQEs moved
+	CQEs     uint64 // completions written
+	Failed   uint64 // WQEs that ended with an error
+	Receives uint64 // receives consumed
+	Events   uint64 // completion events and other events sent
+
+	Explained uint64 // faults explained, including those whose explanation was held back
+	Stalls    uint64 // how often memory used by this context's work delayed the engine's thread
+}
+
+// Status reads the device's status page. It makes no control call.
+func (c *Context) Status() (Status, error) {
+	if c.client == nil {
+		return Status{}, wrap("status", errZero)
+	}
+	word := func(off uint64) uint64 { return shm.Word64At(c.statusPage, off).Observe() }
+	count := func(n control.Counter) uint64 { return word(n.Offset()) }
+	s := Status{
+		State: control.EngineState(word(control.StatusState)).String(),
+		Clock: word(control.StatusClock), Hz: word(control.StatusHz),
+		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes), CQEs: count(control.CounterCQEs),
+		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives), Events: count(control.CounterEvents),
+		Explained: count(control.CounterExplained), Stalls: count(control.CounterStalls),
+	}
+	if c.closed.Load() { // checked after the reads: if false, the page was still the device's during them
+		return Status{}, wrap("status", ErrClosed)
+	}
+	if c.gone.Load() {
+		s.State = control.EngineGone.String() // a device that was killed could not say so
+	}
+	return s, nil
 }

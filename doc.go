@@ -92,25 +92,20 @@
 //
 // The files of this package, in reading order:
 //
-//	nicless.go, serve.go     Open, Serve, and their Config
-//	context.go               Context and PD; how they are closed
-//	mr.go, rereg.go          registered memory and its keys
-//	atomic.go                atomic access to words of registered memory
-//	wr.go                    work requests and completions
-//	cq.go, channel.go        completion queues: polling and sleeping
-//	qp.go, srq.go            queues and posting
-//	connect.go, attr.go      how queue pairs are connected
-//	datagram.go              UD
-//	descriptor.go            the data that a program sends its peer in order to connect
-//	event.go, eventfd.go     events and explanations
-//	window.go                memory windows and lists of memory
-//	export.go, inspect.go    the shared memory of queues, for accelerators and dumps
-//	memory.go, layout.go     the same in a file, for posters that only map the file
-//	announce.go              what clients of engines announce to each other
-//	call.go                  control calls with a context.Context
-//	device.go, socket.go     the connection to the engine
-//	arena.go, wake.go, blueflame.go, status.go, errors.go
-//	                         parts that the files above use
+//	nicless.go      Open, Serve, and their Config
+//	context.go      Context, PD, status, and control calls with a context.Context; how they are closed
+//	memory.go       registered memory, its keys, and atomic access to its words
+//	wr.go           work requests and completions
+//	cq.go           completion queues: polling, and waking an engine that sleeps
+//	channel.go      completion channels: sleeping
+//	qp.go, srq.go   queues and posting; their rings as bytes
+//	connect.go      how queue pairs are connected and modified; UD
+//	descriptor.go   the data that a program sends its peer in order to connect
+//	event.go        events and explanations, and what clients of engines announce to each other
+//	window.go       memory windows and lists of memory
+//	export.go       the shared memory of queues, for accelerators, and in a file for posters that only map it
+//	embedded.go, socket.go, other.go   the engine in this process, in another one, and where there is none
+//	errors.go
 //
 // This package posts and polls through package hostpath. Packages wqe, cqe and doorbell
 // define the formats, engine is the device, and accel emulates accelerators.

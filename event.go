@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"weak"
 
 	"github.com/nicless/nicless/internal/control"
@@ -258,4 +259,213 @@ func (c *client) put(w waiting) {
 		default:
 		}
 	}
+}
+
+// A notifier is an eventfd for programs that sleep in poll or epoll. It is readable while
+// events wait to be taken. The first call of EventFd makes the eventfd.
+type notifier struct {
+	mu     sync.Mutex
+	fd     int // 0: EventFd has not been called
+	closed bool
+}
+
+// EventFd returns a file descriptor for poll and epoll. It is readable while NextEvent and
+// PollEvent have something to return. The caller must neither read nor close it. It is
+// valid until the context is closed. After a call of EventFd, the garbage collector does
+// not close the Context.
+func (c *Context) EventFd() (int, error) {
+	const what = "event descriptor"
+	if c.client == nil {
+		return 0, wrap(what, errZero)
+	}
+	b := &c.eventFD
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, wrap(what, ErrClosed)
+	}
+	if b.fd == 0 {
+		fd, err := newEventFD()
+		if err != nil {
+			return 0, wrap(what, err)
+		}
+		b.fd = fd
+	}
+	c.hold()
+	if c.eventWaits() {
+		b.signal()
+	}
+	return b.fd, nil
+}
+
+// PollEvent is NextEvent without waiting: it returns nil when there is no event.
+func (c *Context) PollEvent() (*Event, error) {
+	if c.client == nil {
+		return nil, errZero
+	}
+	select {
+	case w := <-c.inbox:
+		c.clearEvent()
+		ev := w.take()
+		return &ev, nil
+	default:
+	}
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	select {
+	case <-c.noEvents:
+		return nil, ErrDeviceGone
+	default:
+	}
+	c.clearEvent()
+	return nil, nil
+}
+
+// eventWaits reports whether an event waits to be taken, or no more will come.
+func (c *client) eventWaits() bool {
+	select {
+	case <-c.noEvents:
+		return true
+	default:
+		return len(c.inbox) > 0
+	}
+}
+
+// signalEvent makes the descriptor readable, after an event was put into the inbox.
+func (c *client) signalEvent() {
+	c.eventFD.mu.Lock()
+	defer c.eventFD.mu.Unlock()
+	c.eventFD.signal()
+}
+
+// clearEvent makes the descriptor unreadable when no event is left. If an event arrives
+// meanwhile, either its signalEvent makes the descriptor readable again, or the second
+// check in clearEvent does.
+func (c *client) clearEvent() {
+	b := &c.eventFD
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fd == 0 || c.eventWaits() {
+		return
+	}
+	var count [8]byte
+	_, _ = readFD(b.fd, count[:])
+	if c.eventWaits() {
+		b.signal()
+	}
+}
+
+func (b *notifier) signal() {
+	if b.fd != 0 {
+		writeFD(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+func (b *notifier) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	if b.fd != 0 {
+		closeFD(b.fd)
+		b.fd = 0
+	}
+}
+
+// MaxAnnouncement is the most bytes of an announcement.
+const MaxAnnouncement = control.MaxAnnouncement
+
+// minorAnnounce is the minor version of the protocol that has OpAnnounce and OpNextAnnouncement.
+const minorAnnounce = 3
+
+// minorAudience is the minor version that has OpAnnounceTo. Before it, announcements were for everybody.
+const minorAudience = 4
+
+// An Announcement is what a client of this engine or of a linked one has announced. Any client can
+// announce anything: only Device is certain, as far as the links to other engines are. An
+// announcement gives no rights, but it may contain what does, such as a key of memory.
+type Announcement struct {
+	Device uint64 // the engine, as in Descriptor.Device
+	Client uint32 // number of the client in its engine; not used again while the engine lives
+	Value  []byte
+}
+
+// Announce tells the other clients of the same user up to MaxAnnouncement bytes, such as a Descriptor:
+// clients of this engine, and of the engines to which pools and UCX lead. A new announcement replaces
+// the last; an empty one withdraws it. It ends with the Context. RoCE carries no announcements.
+//
+// The user is the one that the kernel has named to the engine when the program connected. A uid in a range of
+// /etc/subuid counts as the user who owns the range. On other hosts it is the user with the same uid.
+// Announce returns an error if the program's uid has no number in the engine's user namespace.
+//
+// Other engines read all announcements, and choose who is told of them: announce no keys over a link to an
+// engine that you do not trust.
+//
+// Announce does not wait for other engines. A link tells only as many announcements of an engine as
+// it has room for, about 8000 bytes; the engine's log names the rest.
+func (c *Context) Announce(value []byte) error {
+	return c.announce(control.AudienceUser, value)
+}
+
+// AnnounceToAll is Announce for clients of all users, on all those engines. Everybody who may connect to one
+// of them reads the value: do not put keys of memory into it that are not for everybody.
+func (c *Context) AnnounceToAll(value []byte) error {
+	return c.announce(control.AudienceAll, value)
+}
+
+func (c *Context) announce(audience uint32, value []byte) error {
+	const what = "announce"
+	if err := c.canAnnounce(what); err != nil {
+		return err
+	}
+	old := c.limits.Minor < minorAudience
+	if old && audience != control.AudienceAll && len(value) > 0 {
+		return wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is %d.%d, whose announcements are for everybody; those for one user are since %d.%d", c.limits.Major, c.limits.Minor, control.Major, minorAudience))
+	}
+	if len(value) > MaxAnnouncement {
+		return wrap(what, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), MaxAnnouncement))
+	}
+	if old {
+		_, err := c.call(what, control.OpAnnounce, &control.Announce{Value: string(value)}, &control.Empty{})
+		return err
+	}
+	_, err := c.call(what, control.OpAnnounceTo, &control.AnnounceTo{Audience: audience, Value: string(value)}, &control.Empty{})
+	return err
+}
+
+// Announcements returns what other clients announce now to this client's user or to all, sorted by Device and Client. When that
+// has changed, NextEvent returns one event of kind EventAnnouncements. The next such event comes only
+// after another call of Announcements.
+func (c *Context) Announcements() ([]Announcement, error) {
+	const what = "announcements"
+	if err := c.canAnnounce(what); err != nil {
+		return nil, err
+	}
+	var all []Announcement
+	var place control.AnnouncementPlace
+	for {
+		var a control.Announcement
+		if _, err := c.call(what, control.OpNextAnnouncement, &place, &a); err != nil {
+			return nil, err
+		}
+		switch next := a.AnnouncementPlace; {
+		case next.Client == 0:
+			return all, nil
+		case next.Device < place.Device || next.Device == place.Device && next.Client <= place.Client:
+			return nil, wrap(what, fmt.Errorf("the engine lists client %d of engine %016x after client %d of engine %016x", next.Client, next.Device, place.Client, place.Device))
+		}
+		place = a.AnnouncementPlace
+		all = append(all, Announcement{Device: a.Device, Client: a.Client, Value: []byte(a.Value)})
+	}
+}
+
+// canAnnounce returns why the engine has no announcements for this context, or nil.
+func (c *Context) canAnnounce(what string) error {
+	if err := c.err(); err != nil {
+		return wrap(what, err)
+	}
+	if c.limits.Minor < minorAnnounce {
+		return wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is %d.%d; announcements are since %d.%d", c.limits.Major, c.limits.Minor, control.Major, minorAnnounce))
+	}
+	return nil
 }

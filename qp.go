@@ -480,3 +480,102 @@ func (q *QP) Close() error {
 		return nil
 	})
 }
+
+// A UAR page has four doorbell registers. Any number of queues share the first two, which
+// the method register hands out. Each of the other two is for BlueFlame writes of one queue.
+const (
+	blueFlamesPerPage = 2
+	firstBlueFlame    = doorbell.BFRegs - blueFlamesPerPage
+)
+
+// takeBlueFlame takes a free BlueFlame register and returns its index plus one.
+func (c *client) takeBlueFlame() (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := min(blueFlamesPerPage*int(c.limits.UARPages), 64)
+	i := bits.TrailingZeros64(^c.blueFlames)
+	if i >= most {
+		return 0, fmt.Errorf("BlueFlame: all %d registers of the context are taken by other queue pairs", most)
+	}
+	c.blueFlames |= 1 << i
+	return i + 1, nil
+}
+
+// giveBlueFlame frees the register for which takeBlueFlame returned n.
+func (c *client) giveBlueFlame(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blueFlames &^= 1 << (n - 1)
+}
+
+// blueFlame returns, for BlueFlame register i: its page, its number in control.QP, and
+// its bytes.
+func (c *client) blueFlame(i int) (page uint16, number uint8, register []byte) {
+	page = uint16(i / blueFlamesPerPage)
+	r := firstBlueFlame + i%blueFlamesPerPage
+	at := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(r)*doorbell.BFRegSize
+	return page, uint8(1 + r), c.registers[at : at+doorbell.BFRegSize]
+}
+
+// The methods in this file return the shared memory of a queue, for dumps and
+// demonstrations, or nil after Close. The caller must not write to the bytes. They are
+// valid until the queue is closed. While work is under way the bytes change, and a reader
+// may see some bytes from before a change and some from after it.
+
+// SendRing returns the ring of the send queue, which consists of blocks of 64 bytes.
+func (q *QP) SendRing() []byte {
+	if !q.open() {
+		return nil
+	}
+	return q.sends.Memory()
+}
+
+// RecvRing returns the ring of the receive queue, which consists of entries of equal size.
+// It returns nil if receives come from an SRQ.
+func (q *QP) RecvRing() []byte {
+	if q.rq == nil || !q.open() {
+		return nil
+	}
+	return q.rq.Memory()
+}
+
+// Record returns the doorbell record, 8 bytes: the count of receives, then the count of
+// send blocks.
+func (q *QP) Record() []byte {
+	if !q.open() {
+		return nil
+	}
+	return q.rec.mem[:8:8]
+}
+
+// open reports whether the queue pair still owns its memory.
+func (q *QP) open() bool { return q.c != nil && !q.closed.Load() && !q.c.closed.Load() }
+
+// Register returns the two halves of the UAR register of the send queue, read as big-endian
+// numbers, or zeros after Close. Doorbells are written to the two halves alternately.
+// Queues can share a register.
+func (q *QP) Register() (halves [2]uint64) {
+	if !q.open() {
+		return halves
+	}
+	halves, _ = q.sends.Register()
+	return halves
+}
+
+// Ring returns the ring of the completion queue, which consists of entries of 64 or 128
+// bytes.
+func (q *CQ) Ring() []byte {
+	if q.open() != nil {
+		return nil
+	}
+	return q.cq.Memory()
+}
+
+// Record returns the doorbell record of the completion queue, 8 bytes: the consumer index,
+// then the arm word.
+func (q *CQ) Record() []byte {
+	if q.open() != nil {
+		return nil
+	}
+	return q.rec.mem[:8:8]
+}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,7 +20,7 @@ const (
 	Host Agent = iota
 	Peer
 	Dev
-	agents // number of agents
+	Agents // number of agents
 )
 
 // An Op is what an agent does to a line.
@@ -94,7 +95,7 @@ func ParseLine(s string) (Line, error) {
 
 const (
 	maxIndex = 1<<30 - 1 // the largest index of a line
-	maxLines = 1 << 24   // the longest block of lines: 1 GiB
+	MaxLines = 1 << 24   // the longest block of lines: 1 GiB
 )
 
 // An Access is one access to one or more consecutive lines.
@@ -133,6 +134,20 @@ func (o Op) String() string    { return opNames[o] }
 func (k Kind) String() string  { return kindNames[k] }
 func (w Why) String() string   { return whyNames[w] }
 
+// OpNames returns the names of all operations, as in traces and reports.
+func OpNames() []string { return slices.Clone(opNames) }
+
+// KindNames returns the names of all kinds.
+func KindNames() []string { return slices.Clone(kindNames) }
+
+// WhyNames returns the names of all reasons.
+func WhyNames() []string { return slices.Clone(whyNames) }
+
+// Known reports whether agent, operation, kind and reason of the access exist.
+func (a Access) Known() bool {
+	return a.Who < Agents && int(a.Op) < len(opNames) && int(a.Kind) < len(kindNames) && int(a.Why) < len(whyNames)
+}
+
 // String returns the access in one line, such as "812 host store wqe sq:17 once".
 func (a Access) String() string {
 	s := fmt.Sprintf("%d %v %v %v %v %v", a.Seq, a.Who, a.Op, a.Kind, a.Line, a.Why)
@@ -156,12 +171,15 @@ const (
 	TxPayload
 	RxPayload
 	Keys
-	structures // number of structures
+	Structures // number of structures
 )
 
 var structureNames = []string{"sq", "rq", "cq", "dbrec", "uar", "payload.tx", "payload.rx", "keys"}
 
 func (s Structure) String() string { return structureNames[s] }
+
+// StructureNames returns the names of all structures.
+func StructureNames() []string { return slices.Clone(structureNames) }
 
 // A Trace is a list of accesses, and the regions that they name.
 type Trace struct {

@@ -43,7 +43,7 @@ func parseObject(text []byte, fields []field) error {
 			for _, f := range fields {
 				names = append(names, f.key)
 			}
-			return keyErrorf(shorten(key), "is no key here; there are %s", strings.Join(names, ", "))
+			return keyErrorf(Shorten(key), "is no key here; there are %s", strings.Join(names, ", "))
 		}
 		if err := fields[i].read(value); err != nil {
 			return &keyError{key, err}
@@ -78,7 +78,7 @@ func eachKey(text []byte, each func(key string, value []byte) error, done func(s
 		}
 		key := t.(string) // keys are strings, or Token fails
 		if seen[key] {
-			return keyErrorf(shorten(key), "occurs twice")
+			return keyErrorf(Shorten(key), "occurs twice")
 		}
 		seen[key] = true
 		var value json.RawMessage
@@ -105,8 +105,8 @@ func notJSON(err error) error {
 	return fmt.Errorf("is no JSON: %w", err)
 }
 
-// shorten returns a text of a stranger so that it fits into an error.
-func shorten(s string) string {
+// Shorten returns a text of a stranger so that it fits into an error.
+func Shorten(s string) string {
 	if len(s) > 40 {
 		return fmt.Sprintf("%.40q...", s)
 	}
@@ -121,7 +121,7 @@ func number(to *int, most int) func([]byte) error {
 	return func(value []byte) error {
 		n, err := strconv.ParseUint(string(value), 10, 64)
 		if err != nil || n > uint64(most) {
-			return fmt.Errorf("%s is not an integer of 0..%d", shorten(string(value)), most)
+			return fmt.Errorf("%s is not an integer of 0..%d", Shorten(string(value)), most)
 		}
 		*to = int(n)
 		return nil
@@ -133,7 +133,7 @@ func numbers(to *[]int, most, count int) func([]byte) error {
 	return func(value []byte) error {
 		var list []json.RawMessage
 		if value[0] != '[' || json.Unmarshal(value, &list) != nil {
-			return fmt.Errorf("%s is no list of integers", shorten(string(value)))
+			return fmt.Errorf("%s is no list of integers", Shorten(string(value)))
 		}
 		if len(list) > count {
 			return fmt.Errorf("has %d numbers, more than %d", len(list), count)
@@ -151,7 +151,7 @@ func numbers(to *[]int, most, count int) func([]byte) error {
 
 func text(value []byte) (s string, err error) {
 	if value[0] != '"' || json.Unmarshal(value, &s) != nil {
-		return "", fmt.Errorf("%s is no string", shorten(string(value)))
+		return "", fmt.Errorf("%s is no string", Shorten(string(value)))
 	}
 	return s, nil
 }
@@ -165,7 +165,7 @@ func name[T ~uint8](to *T, names []string) func([]byte) error {
 		}
 		i := slices.Index(names, s)
 		if i < 0 {
-			return fmt.Errorf("%s is none of %s", shorten(string(value)), strings.Join(names, ", "))
+			return fmt.Errorf("%s is none of %s", Shorten(string(value)), strings.Join(names, ", "))
 		}
 		*to = T(i)
 		return nil
@@ -176,7 +176,7 @@ func name[T ~uint8](to *T, names []string) func([]byte) error {
 func exactly(want string) func([]byte) error {
 	return func(value []byte) error {
 		if string(value) != want {
-			return fmt.Errorf("%s is not %s, the only one that this reader knows", shorten(string(value)), want)
+			return fmt.Errorf("%s is not %s, the only one that this reader knows", Shorten(string(value)), want)
 		}
 		return nil
 	}

@@ -40,7 +40,7 @@ func checkRegion(name string, others int) error {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
 	}
 	if len(name) < 1 || len(name) > maxRegionName || strings.ContainsFunc(name, odd) {
-		return fmt.Errorf("the region's name %s does not have 1..%d letters, digits, dots, hyphens and underscores", shorten(name), maxRegionName)
+		return fmt.Errorf("the region's name %s does not have 1..%d letters, digits, dots, hyphens and underscores", Shorten(name), maxRegionName)
 	}
 	if others == maxRegions {
 		return fmt.Errorf("there are more than %d regions", maxRegions)
@@ -55,7 +55,7 @@ func appendHeader(b []byte, regions map[string]Structure) ([]byte, error) {
 		if err := checkRegion(region, i); err != nil {
 			return nil, err
 		}
-		if is := regions[region]; is >= structures {
+		if is := regions[region]; is >= Structures {
 			return nil, fmt.Errorf("region %q: structure %d does not exist", region, is)
 		}
 		if i > 0 {
@@ -115,10 +115,10 @@ func (l *Line) parse(value []byte) error {
 		return err
 	}
 	if *l, err = ParseLine(s); err != nil {
-		return fmt.Errorf("%s is not a region, a colon and an index of 0..%d", shorten(s), maxIndex)
+		return fmt.Errorf("%s is not a region, a colon and an index of 0..%d", Shorten(s), maxIndex)
 	}
 	if l.String() != s {
-		return fmt.Errorf("%s has an index with a sign or leading zeros", shorten(s))
+		return fmt.Errorf("%s has an index with a sign or leading zeros", Shorten(s))
 	}
 	return nil
 }

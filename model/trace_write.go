@@ -80,7 +80,7 @@ func (c *traceChecker) check(a *Access) error {
 // checkValues checks what needs no other access.
 func (c *traceChecker) checkValues(a *Access) error {
 	switch {
-	case a.Who >= agents || int(a.Op) >= len(opNames) || int(a.Kind) >= len(kindNames) || int(a.Why) >= len(whyNames):
+	case !a.Known():
 		return fmt.Errorf("agent %d, operation %d, kind %d, reason %d: one of them does not exist", a.Who, a.Op, a.Kind, a.Why)
 	case a.Seq < 0 || a.Seq > maxNumber:
 		return keyErrorf("seq", "%d is not 0..%d", a.Seq, maxNumber)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -137,10 +137,7 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return r.PrintJSON(c.OutOrStdout())
-		}
-		return r.Print(c.OutOrStdout())
+		return printResult(c.OutOrStdout(), r, asJSON)
 	}
 	return c
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -40,6 +40,7 @@ Flags:
   --list            print the names of the rows and measure nothing
   --markdown        print the table in Markdown
   --json            print one JSON object, with every sample
+  --benchstat       print every sample in the form that benchstat reads
   --baseline FILE   compare each row with FILE, an earlier output of --json, and
                     print whether the two differ by more than the spread of both
   --plot FILE.svg   instead of the table, measure latency for each size and rate
@@ -51,13 +52,14 @@ Example:
   nicless bench all --rows '^(write|rate)' --runs 21
   nicless bench all --json > before.json
   nicless bench all --baseline before.json
+  nicless bench all --benchstat > now.txt && benchstat -col /of now.txt
   nicless bench all --plot docs/plots/this.svg
 `
 
 func newBenchAll() *cobra.Command {
 	var cfg bench.AllConfig
 	var rows, baseline, plot string
-	var list, markdown, asJSON bool
+	var list, markdown, asJSON, benchstat bool
 	c := &cobra.Command{Use: "all", Short: "every promised figure, beside its floor and target", Long: benchAllUsage, Args: noArguments}
 	f := c.Flags()
 	f.StringVar(&rows, "rows", "", "names of rows")
@@ -67,6 +69,7 @@ func newBenchAll() *cobra.Command {
 	f.BoolVar(&list, "list", false, "names of the rows")
 	f.BoolVar(&markdown, "markdown", false, "a table for a document")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
+	f.BoolVar(&benchstat, "benchstat", false, "lines that benchstat reads")
 	f.StringVar(&baseline, "baseline", "", "an earlier table")
 	f.StringVar(&plot, "plot", "", "a drawing to write")
 	_ = c.MarkFlagFilename("baseline", "json")
@@ -84,7 +87,10 @@ func newBenchAll() *cobra.Command {
 		if markdown && asJSON {
 			return usagef("--markdown or --json", "bench: --markdown and --json are two forms of one table")
 		}
-		if baseline != "" && (markdown || asJSON) {
+		if benchstat && (markdown || asJSON) {
+			return usagef("--benchstat alone", "bench: --benchstat, --markdown and --json are forms of one table")
+		}
+		if baseline != "" && (markdown || asJSON || benchstat) {
 			return usagef("measure once with --json, then with --baseline", "bench: --baseline prints another table and takes neither --markdown nor --json")
 		}
 		if plot != "" && filepath.Ext(plot) != ".svg" {
@@ -128,6 +134,8 @@ func newBenchAll() *cobra.Command {
 			return t.PrintChanges(out, before)
 		case asJSON:
 			return t.PrintJSON(out)
+		case benchstat:
+			return t.PrintBenchstat(out)
 		case markdown:
 			return t.PrintMarkdown(out)
 		}

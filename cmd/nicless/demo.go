@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/nicless/nicless/field"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/nicless/nicless/wqe"
 	"github.com/spf13/cobra"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/tools/bench"
 )
 
 const (

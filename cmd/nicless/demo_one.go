@@ -8,9 +8,9 @@ import (
 	"fmt"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/nicless/nicless/wqe"
 )
 

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nicless/nicless/internal/paragraph"
 )
 
 // columns is the most columns that output for people uses.
@@ -21,22 +23,5 @@ func fold(line string) string {
 		head, text = line[:at+2], strings.TrimLeft(line[at+2:], " ")
 	}
 	indent := strings.Repeat(" ", utf8.RuneCountInString(head))
-	var b strings.Builder
-	b.WriteString(head)
-	used := len(indent)
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case used+1+n > columns:
-			b.WriteString("\n" + indent)
-			used = len(indent)
-		default:
-			b.WriteByte(' ')
-			used++
-		}
-		b.WriteString(word)
-		used += n
-	}
-	return b.String()
+	return head + paragraph.Fold(text, len(indent), columns, indent)
 }

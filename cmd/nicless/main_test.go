@@ -10,8 +10,8 @@ import (
 	"unicode"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

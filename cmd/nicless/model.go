@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/model/traffic"
+	"github.com/nicless/nicless/tools/costs"
 	"github.com/spf13/cobra"
 )
 
@@ -119,7 +120,7 @@ func newModel() *cobra.Command {
 	f.add(c)
 	c.Flags().StringSliceVar(&f.presets, "preset", defaultPresets, "presets")
 	c.Flags().StringVar(&f.sweep, "sweep", "", "values of a price")
-	_ = c.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(model.Names(), cobra.ShellCompDirectiveDefault))
+	_ = c.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(costs.Names(), cobra.ShellCompDirectiveDefault))
 	c.AddCommand(newModelPresets(), newModelShow(), newModelDiff(), newModelValidate(), newModelCalibrate())
 	return c
 }
@@ -192,7 +193,7 @@ func (f *modelFlags) run(stdin io.Reader, stdout, stderr io.Writer) error {
 		s.Unit = f.unit()
 		return f.print(stdout, inForm(form, s))
 	}
-	c, err := model.Compare(title, presets, t, o)
+	c, err := costs.Compare(title, presets, t, o)
 	if err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
@@ -200,9 +201,9 @@ func (f *modelFlags) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	return f.print(stdout, inForm(form, c))
 }
 
-func (f *modelFlags) runSweep(title string, presets []*model.Preset, t model.Trace, o model.Options) (*model.Sweep, error) {
+func (f *modelFlags) runSweep(title string, presets []*costs.Preset, t model.Trace, o costs.Options) (*costs.Sweep, error) {
 	const hint = "for instance: --sweep price.link=100:800:50"
-	price, low, high, step, err := model.ParseSweep(f.sweep)
+	price, low, high, step, err := costs.ParseSweep(f.sweep)
 	if err != nil {
 		return nil, usagef(hint, "model: --sweep: %w", err)
 	}
@@ -211,7 +212,7 @@ func (f *modelFlags) runSweep(title string, presets []*model.Preset, t model.Tra
 			return nil, usagef("the sweep sets it", "model: --sweep and --set are both for price.%s", price)
 		}
 	}
-	s, err := model.RunSweep(title, presets, t, o, price, low, high, step)
+	s, err := costs.RunSweep(title, presets, t, o, price, low, high, step)
 	if err != nil {
 		return nil, usagef(hint, "model: --sweep: %w", err)
 	}

@@ -12,8 +12,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
+	"github.com/nicless/nicless/tools/costs"
+	"github.com/nicless/nicless/tools/quantile"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 )
@@ -69,7 +70,7 @@ func calibrateModel(ctx context.Context, stdout io.Writer, o calibrate.Options, 
 	}
 	text, err := calibrated(&r, time.Now())
 	if err == nil {
-		_, err = model.Parse(localMeasured, text) // a measurement may give what no price can be
+		_, err = costs.Parse(localMeasured, text) // a measurement may give what no price can be
 	}
 	if err != nil {
 		return fmt.Errorf("calibrate: %w; repeat it", err)
@@ -132,28 +133,28 @@ const localMeasured = "local-measured"
 
 // builtinPreset returns the preset of that name. For local-measured that is the one of this machine, if it has been
 // calibrated.
-func builtinPreset(name string) (*model.Preset, error) {
+func builtinPreset(name string) (*costs.Preset, error) {
 	if name == localMeasured {
 		return localPreset()
 	}
-	return model.Builtin(name)
+	return costs.Builtin(name)
 }
 
 // localPreset returns the preset of this machine, if it has been calibrated, or that of the machine where the
 // package's preset was recorded.
-func localPreset() (*model.Preset, error) {
+func localPreset() (*costs.Preset, error) {
 	path, err := calibratedPath()
 	if err != nil {
-		return model.Builtin(localMeasured) // there is no home
+		return costs.Builtin(localMeasured) // there is no home
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return model.Builtin(localMeasured)
+		return costs.Builtin(localMeasured)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p, err := model.Parse(localMeasured, text)
+	p, err := costs.Parse(localMeasured, text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; nicless model calibrate writes it anew", path, err)
 	}
@@ -191,8 +192,8 @@ func calibrated(r *calibrate.Result, now time.Time) ([]byte, error) {
 
 // modelPrices returns the prices of preset local-measured. The function values returns what calibration
 // measured under a name, round by round. The text is added to the sources.
-func modelPrices(values func(name string) []float64, text string) map[string]model.Quantity {
-	list := map[string]model.Quantity{}
+func modelPrices(values func(name string) []float64, text string) map[string]costs.Quantity {
+	list := map[string]costs.Quantity{}
 	for name, from := range map[string]struct {
 		name, less, by string // a measured price, less another or divided by another
 	}{
@@ -228,17 +229,12 @@ func modelPrices(values func(name string) []float64, text string) map[string]mod
 		if text != "" {
 			source += ", " + text
 		}
-		list[name] = model.Quantity{Value: median(v), Low: quantile(v, 0.25), High: quantile(v, 0.75), Trust: model.Measured, Source: source}
+		slices.Sort(v)
+		list[name] = costs.Quantity{Value: quantile.Rank(v, 0.5), Low: quantile.Rank(v, 0.25), High: quantile.Rank(v, 0.75), Trust: costs.Measured, Source: source}
 	}
 	return list
 }
 
-func median(v []float64) float64 { return quantile(v, 0.5) }
-
-// quantile returns a quantile of values.
-func quantile(v []float64, q float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[min(int(q*float64(len(v))), len(v)-1)]
-}
+func median(v []float64) float64 { return quantile.Rank(slices.Sorted(slices.Values(v)), 0.5) }
 
 func round3(v float64) float64 { return math.Round(v*1000) / 1000 }

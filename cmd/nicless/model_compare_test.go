@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
+	"github.com/nicless/nicless/tools/costs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -32,13 +32,13 @@ func TestFloorsAreComparedRoundByRound(t *testing.T) {
 	for _, slower := range []float64{1, 1.2} {
 		rows, err := compareFloors(rounds(slower), 5)
 		require.NoError(t, err)
-		require.Len(t, rows, len(model.Floors))
+		require.Len(t, rows, len(costs.Floors))
 		for _, row := range rows {
-			want, status := slower, model.Reproduced
-			if row.Role == model.Calibration {
+			want, status := slower, costs.Reproduced
+			if row.Role == costs.Calibration {
 				want = 1
 			} else if slower > 1 {
-				status = model.NotReproduced
+				status = costs.NotReproduced
 			}
 			assert.InEpsilon(t, want, row.Measured/row.Predicted, 0.01, row.ID)
 			assert.Equal(t, status, row.Status, row.ID)
@@ -52,14 +52,14 @@ func TestPricesOfThisMachine(t *testing.T) {
 	r := rounds(1)
 	r.Values[calibrate.Data] = []float64{-1, 3, 4, 5}
 	list := modelPrices(func(name string) []float64 { return r.Values[name] }, "")
-	assert.Equal(t, model.Quantity{Value: 200, Low: 40, High: 200, Trust: model.Measured, Source: "nicless model calibrate: signal less chase"}, list["upgrade"])
+	assert.Equal(t, costs.Quantity{Value: 200, Low: 40, High: 200, Trust: costs.Measured, Source: "nicless model calibrate: signal less chase"}, list["upgrade"])
 	assert.Equal(t, 10.0, list["loads_in_flight"].Value)
 	assert.Equal(t, 5.0, list["stores_in_flight"].Value)
 	assert.Equal(t, []float64{3, 4, 5}, []float64{list["data"].Low, list["data"].Value, list["data"].High})
 	r.Values[calibrate.Data] = []float64{-3, -2, -1, -1}
 	list = modelPrices(func(name string) []float64 { return r.Values[name] }, "")
 	assert.Zero(t, list["data"].Value)
-	p, err := model.Builtin("local-xeon")
+	p, err := costs.Builtin("local-xeon")
 	require.NoError(t, err)
 	_, err = p.WithPrices("here", list)
 	require.NoError(t, err)

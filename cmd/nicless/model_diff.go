@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/costs"
 	"github.com/spf13/cobra"
 )
 
@@ -58,7 +58,7 @@ func (f *modelFlags) diff(names []string, stdin io.Reader, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	both := difference{Diff: model.DiffPresets(presets[0], presets[1])}
+	both := difference{Diff: costs.DiffPresets(presets[0], presets[1])}
 	if form == "trace" {
 		return usagef("nicless model --out trace", "model diff: --out trace is not for comparing presets")
 	}
@@ -68,7 +68,7 @@ func (f *modelFlags) diff(names []string, stdin io.Reader, stdout, stderr io.Wri
 			return err
 		}
 		f.noteUnused(presets, t, stderr)
-		if both.costs, err = model.Compare(title, presets, t, o); err != nil {
+		if both.costs, err = costs.Compare(title, presets, t, o); err != nil {
 			return fmt.Errorf("model: %w", err)
 		}
 		both.costs.Unit = f.unit()
@@ -78,8 +78,8 @@ func (f *modelFlags) diff(names []string, stdin io.Reader, stdout, stderr io.Wri
 
 // A difference is what differs between presets, and what a trace costs on them, or nil.
 type difference struct {
-	*model.Diff
-	costs *model.Comparison
+	*costs.Diff
+	costs *costs.Comparison
 }
 
 // Table writes both tables.
@@ -106,7 +106,7 @@ func (d difference) JSON(w io.Writer) error {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(struct {
-		*model.Diff
+		*costs.Diff
 		Reports json.RawMessage `json:"reports"`
 	}{d.Diff, json.RawMessage(reports.String())})
 }

@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
+	"github.com/nicless/nicless/tools/costs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,7 +32,7 @@ func TestFloorsOfThisMachine(t *testing.T) {
 		for _, r := range rows {
 			off := (r.Predicted/r.Measured - 1) * 100
 			t.Logf("%-40s measured %4.0f ns, predicted %+.1f %%, %s", r.ID, r.Measured, off, r.Role)
-			if r.Role == model.HeldOut {
+			if r.Role == costs.HeldOut {
 				worst, held = max(worst, math.Abs(off)), held+1
 			}
 		}

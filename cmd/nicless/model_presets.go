@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/costs"
 )
 
 // load returns the presets, changed as the flags ask. Prices and requests that some of the presets do
 // not know are changed on the others, and stderr says so.
-func (f *modelFlags) load(names []string, stderr io.Writer) (list []*model.Preset, err error) {
+func (f *modelFlags) load(names []string, stderr io.Writer) (list []*costs.Preset, err error) {
 	if len(names) == 0 {
 		return nil, usagef("nicless model presets lists them", "model: --preset names no preset")
 	}
@@ -53,8 +53,8 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*model.Prese
 	for key, v := range sortedPairs(request) {
 		one := map[string]string{requestKey(key): v}
 		err := changeSome(list, "request."+key+"="+v, "no such request", stderr,
-			func(p *model.Preset) bool { return p.Fabric.Has(v) },
-			func(p *model.Preset) (*model.Preset, error) { return p.With(nil, one, nil) })
+			func(p *costs.Preset) bool { return p.Fabric.Has(v) },
+			func(p *costs.Preset) (*costs.Preset, error) { return p.With(nil, one, nil) })
 		if err != nil {
 			return nil, usagef("nicless model show PRESET prints the requests of its device", "model: --request: %w", err)
 		}
@@ -66,8 +66,8 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*model.Prese
 	for key, v := range sortedPairs(set) {
 		one := map[string]string{key: v}
 		err := changeSome(list, key+"="+v, "no such price", stderr,
-			func(p *model.Preset) bool { _, ok := p.Price[strings.TrimPrefix(key, "price.")]; return ok },
-			func(p *model.Preset) (*model.Preset, error) { return p.With(nil, nil, one) })
+			func(p *costs.Preset) bool { _, ok := p.Price[strings.TrimPrefix(key, "price.")]; return ok },
+			func(p *costs.Preset) (*costs.Preset, error) { return p.With(nil, nil, one) })
 		if err != nil {
 			return nil, usagef("nicless model show PRESET prints its prices", "model: --set: %w", err)
 		}
@@ -77,7 +77,7 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*model.Prese
 
 // changeSome changes those presets of list that know what is to be changed. If none does, it returns the
 // error of one of them.
-func changeSome(list []*model.Preset, what, lack string, stderr io.Writer, knows func(*model.Preset) bool, change func(*model.Preset) (*model.Preset, error)) error {
+func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, knows func(*costs.Preset) bool, change func(*costs.Preset) (*costs.Preset, error)) error {
 	var lacking []string
 	for i, p := range list {
 		if !knows(p) {
@@ -91,7 +91,7 @@ func changeSome(list []*model.Preset, what, lack string, stderr io.Writer, knows
 		list[i] = changed
 	}
 	if len(lacking) == len(list) {
-		at := max(slices.IndexFunc(list, func(p *model.Preset) bool { return len(p.Fabric.Reads) > 0 }), 0) // the error lists more there
+		at := max(slices.IndexFunc(list, func(p *costs.Preset) bool { return len(p.Fabric.Reads) > 0 }), 0) // the error lists more there
 		_, err := change(list[at])
 		return err
 	}
@@ -103,7 +103,7 @@ func changeSome(list []*model.Preset, what, lack string, stderr io.Writer, knows
 
 // loadPreset returns the preset that an element of --preset names: a built-in one or a file, followed by
 // changes such as +cq=dev, +record.poll=CO-read or +price.link=300.
-func loadPreset(text string) (*model.Preset, error) {
+func loadPreset(text string) (*costs.Preset, error) {
 	const hint = `"nicless model presets" lists the presets; files end with .toml`
 	parts := strings.Split(text, "+")
 	var changes []string
@@ -112,12 +112,12 @@ func loadPreset(text string) (*model.Preset, error) {
 		parts = parts[:len(parts)-1]
 	}
 	name := strings.Join(parts, "+")
-	var p *model.Preset
+	var p *costs.Preset
 	var err error
 	if strings.HasSuffix(name, ".toml") {
 		p, err = readPreset(name)
-	} else if !slices.Contains(model.Names(), name) {
-		_, err = model.Builtin(name)
+	} else if !slices.Contains(costs.Names(), name) {
+		_, err = costs.Builtin(name)
 		return nil, usagef(hint, "model: %w", err)
 	} else {
 		p, err = builtinPreset(name)
@@ -128,7 +128,7 @@ func loadPreset(text string) (*model.Preset, error) {
 	place, request, price := map[string]string{}, map[string]string{}, map[string]string{}
 	for _, c := range changes {
 		key, v, _ := strings.Cut(c, "=")
-		switch _, isStructure := model.ParseStructure(key); {
+		switch _, isStructure := costs.ParseStructure(key); {
 		case strings.HasPrefix(key, "price."):
 			price[key] = v
 		case isStructure:
@@ -148,7 +148,7 @@ func loadPreset(text string) (*model.Preset, error) {
 const maxPreset = 1 << 20
 
 // readPreset reads a preset from a file. Errors have its path, the preset has the file's name.
-func readPreset(path string) (*model.Preset, error) {
+func readPreset(path string) (*costs.Preset, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("model: preset: %w", err)
@@ -161,9 +161,9 @@ func readPreset(path string) (*model.Preset, error) {
 	if len(text) > maxPreset {
 		return nil, fmt.Errorf("model: preset %s: more than %d bytes", path, maxPreset)
 	}
-	p, err := model.Parse(path, text)
+	p, err := costs.Parse(path, text)
 	if err != nil {
-		var bad *model.PresetError
+		var bad *costs.PresetError
 		if errors.As(err, &bad) && bad.Preset != path { // the fault shows in a preset that it is based on
 			err = fmt.Errorf("preset %s: %w", path, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/costs"
 	"github.com/spf13/cobra"
 )
 
@@ -33,15 +33,15 @@ func newModelPresets() *cobra.Command {
 		Long:  modelPresetsUsage,
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var list []*model.Listing
-			for _, name := range model.Names() {
+			var list []*costs.Listing
+			for _, name := range costs.Names() {
 				p, err := builtinPreset(name)
 				if err != nil {
 					return fmt.Errorf("model: %w", err)
 				}
 				list = append(list, p.List())
 			}
-			slices.SortFunc(list, func(a, b *model.Listing) int { return strings.Compare(a.Preset, b.Preset) })
+			slices.SortFunc(list, func(a, b *costs.Listing) int { return strings.Compare(a.Preset, b.Preset) })
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())
 				e.SetIndent("", "  ")
@@ -55,7 +55,7 @@ func newModelPresets() *cobra.Command {
 	return c
 }
 
-func printPresets(w io.Writer, list []*model.Listing) error {
+func printPresets(w io.Writer, list []*costs.Listing) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PRESET\tFABRIC\tWEAKEST TRUST")
 	weakest := map[string]int{}
@@ -72,7 +72,7 @@ func printPresets(w io.Writer, list []*model.Listing) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "\nweakest: %s in %d of %d presets; \"nicless model show PRESET\" prints ranges and sources\n",
-		model.Inferred, weakest[model.Inferred.String()], len(list))
+		costs.Inferred, weakest[costs.Inferred.String()], len(list))
 	return err
 }
 
@@ -111,7 +111,7 @@ func newModelShow() *cobra.Command {
 				return usagef("give one of them", "model show: --json and --toml exclude each other")
 			}
 			if asTOML {
-				text, err := model.Text(args[0])
+				text, err := costs.Text(args[0])
 				if err != nil {
 					return usagef("--toml is for names that \"nicless model presets\" lists", "model show: %w", err)
 				}
@@ -147,5 +147,5 @@ func needPresets(args []string, n int, command string) error {
 
 // presetNames completes names of presets, and files.
 func presetNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return model.Names(), cobra.ShellCompDirectiveDefault
+	return costs.Names(), cobra.ShellCompDirectiveDefault
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/costs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -18,7 +18,7 @@ func TestModelEndsWithTrust(t *testing.T) {
 		t.Run(op+" "+form, func(t *testing.T) {
 			t.Parallel()
 			var out, errs strings.Builder
-			args := []string{"model", "--synth", op, "--preset", strings.Join(model.Names(), ","), "--out", form}
+			args := []string{"model", "--synth", op, "--preset", strings.Join(costs.Names(), ","), "--out", form}
 			require.Zero(t, run(args, strings.NewReader(""), &out, &errs), errs.String())
 			require.Empty(t, errs.String())
 			text := strings.Join(strings.Fields(out.String()), " ")
@@ -26,7 +26,7 @@ func TestModelEndsWithTrust(t *testing.T) {
 				text = strings.Join(strings.Fields(elements.ReplaceAllString(out.String(), " ")), " ")
 			}
 			at := 0
-			for _, name := range model.Names() {
+			for _, name := range costs.Names() {
 				n := strings.Index(text[at:], name+" rests on ")
 				if !assert.GreaterOrEqual(t, n, 0, "%s is missing or out of order", name) {
 					continue

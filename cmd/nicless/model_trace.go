@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/model/traffic"
+	"github.com/nicless/nicless/tools/costs"
 )
 
 // synthOps returns the names that --synth may have.
@@ -23,7 +24,7 @@ const maxWarm = 1000
 var agents = map[string]model.Agent{"host": model.Host, "peer": model.Peer, "dev": model.Dev}
 
 // trace returns the trace that the flags ask for, the part of it that is reported, and a title.
-func (f *modelFlags) trace(stdin io.Reader) (t model.Trace, o model.Options, title string, err error) {
+func (f *modelFlags) trace(stdin io.Reader) (t model.Trace, o costs.Options, title string, err error) {
 	until, ok := agents[f.until]
 	switch {
 	case !slices.Contains(synthOps(), f.synth):
@@ -102,7 +103,7 @@ func (f *modelFlags) loopback() (t model.Trace, warm int, err error) {
 		}
 	}
 	warm = 4
-	if t, err = model.Loopback(f.bytes, warm+8+f.warm); err != nil {
+	if t, err = costs.Loopback(f.bytes, warm+8+f.warm); err != nil {
 		return t, 0, usagef(hint, "model: --synth loopback --bytes %d: %w", f.bytes, err)
 	}
 	if f.changed("prefetch") && !f.form.Prefetched {
@@ -135,11 +136,11 @@ func (f *modelFlags) read(stdin io.Reader) (t model.Trace, err error) {
 
 // noteUnused tells about requests of --request that change nothing: the device makes no such access, or all
 // presets have a request for the access that precedes it.
-func (f *modelFlags) noteUnused(presets []*model.Preset, t model.Trace, stderr io.Writer) {
+func (f *modelFlags) noteUnused(presets []*costs.Preset, t model.Trace, stderr io.Writer) {
 	for _, pair := range f.request {
 		pair = strings.TrimSpace(pair)
 		key, _, _ := strings.Cut(pair, "=")
-		if !slices.ContainsFunc(presets, func(p *model.Preset) bool { return p.UsesRequest(t, requestKey(key)) }) {
+		if !slices.ContainsFunc(presets, func(p *costs.Preset) bool { return p.UsesRequest(t, requestKey(key)) }) {
 			fmt.Fprintf(stderr, "nicless: note: --request %s: no access of the device uses it here\n", pair)
 		}
 	}

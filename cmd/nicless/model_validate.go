@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/calibrate"
-	"github.com/nicless/nicless/model"
+	"github.com/nicless/nicless/tools/calibrate"
+	"github.com/nicless/nicless/tools/costs"
+	"github.com/nicless/nicless/tools/quantile"
 	"github.com/spf13/cobra"
 )
 
@@ -38,7 +40,7 @@ func newModelValidate() *cobra.Command {
 		Long:  modelValidateUsage,
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var rows []model.Row
+			var rows []costs.Row
 			if !recorded {
 				o, err := calibrateOptions(cores)
 				if err != nil {
@@ -48,7 +50,7 @@ func newModelValidate() *cobra.Command {
 					return err
 				}
 			}
-			known, err := model.Validate()
+			known, err := costs.Validate()
 			if err != nil {
 				return err
 			}
@@ -61,13 +63,13 @@ func newModelValidate() *cobra.Command {
 	return c
 }
 
-func printRows(w io.Writer, rows []model.Row, asJSON bool) error {
+func printRows(w io.Writer, rows []costs.Row, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(rows)
 	}
-	if err := model.WriteRows(w, rows); err != nil {
+	if err := costs.WriteRows(w, rows); err != nil {
 		return err
 	}
 	count, trusts := map[string]int{}, map[string]int{}
@@ -76,9 +78,9 @@ func printRows(w io.Writer, rows []model.Row, asJSON bool) error {
 		trusts[r.Trust]++
 	}
 	fmt.Fprintf(w, "\n%d rows: %d reproduced, %d direction only, %d not reproduced, %d without a value to compare\n",
-		len(rows), count[model.Reproduced], count[model.DirectionOnly], count[model.NotReproduced], count[model.NoValue])
+		len(rows), count[costs.Reproduced], count[costs.DirectionOnly], count[costs.NotReproduced], count[costs.NoValue])
 	var list []string
-	for t := model.Inferred; ; t-- { // the weakest first
+	for t := costs.Inferred; ; t-- { // the weakest first
 		if n := trusts[t.String()]; n > 0 {
 			list = append(list, fmt.Sprintf("%v in %d", t, n))
 		}
@@ -92,7 +94,7 @@ func printRows(w io.Writer, rows []model.Row, asJSON bool) error {
 
 // localRows measures the floors of this machine, and compares each with what the prices of the same round
 // predict. The tolerance is in percent.
-func localRows(ctx context.Context, o calibrate.Options, tolerance float64) ([]model.Row, error) {
+func localRows(ctx context.Context, o calibrate.Options, tolerance float64) ([]costs.Row, error) {
 	r, err := calibrate.Run(ctx, o)
 	if err != nil {
 		return nil, err
@@ -103,12 +105,12 @@ func localRows(ctx context.Context, o calibrate.Options, tolerance float64) ([]m
 // compareFloors returns rows whose figures are medians over rounds. What is compared is the ratio of
 // prediction to measurement in each round, because a virtual machine's cores may be near each other in one
 // round and far in the next.
-func compareFloors(r *calibrate.Result, tolerance float64) ([]model.Row, error) {
-	base, err := model.Builtin("local-xeon")
+func compareFloors(r *calibrate.Result, tolerance float64) ([]costs.Row, error) {
+	base, err := costs.Builtin("local-xeon")
 	if err != nil {
 		return nil, err
 	}
-	var rows []model.Row
+	var rows []costs.Row
 	ratios := map[string][]float64{}
 	for i := range r.Rounds {
 		p, err := base.WithPrices("here", modelPrices(func(name string) []float64 { return r.Values[name][i : i+1] }, ""))
@@ -116,10 +118,10 @@ func compareFloors(r *calibrate.Result, tolerance float64) ([]model.Row, error) 
 			return nil, err
 		}
 		measured := map[string]float64{}
-		for _, f := range model.Floors {
+		for _, f := range costs.Floors {
 			measured[f.Name] = r.Values[f.Name][i]
 		}
-		if rows, err = model.FloorRows(p, measured, tolerance); err != nil {
+		if rows, err = costs.FloorRows(p, measured, tolerance); err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
@@ -128,10 +130,10 @@ func compareFloors(r *calibrate.Result, tolerance float64) ([]model.Row, error) 
 	}
 	for i := range rows {
 		row := &rows[i]
-		list := ratios[row.ID]
+		list := slices.Sorted(slices.Values(ratios[row.ID]))
 		row.Measured = median(r.Values[strings.TrimPrefix(row.ID, "here ")])
-		row.Predicted = row.Measured * quantile(list, 0.5)
-		row.Low, row.High = row.Measured*quantile(list, 0.25), row.Measured*quantile(list, 0.75)
+		row.Predicted = row.Measured * quantile.Rank(list, 0.5)
+		row.Low, row.High = row.Measured*quantile.Rank(list, 0.25), row.Measured*quantile.Rank(list, 0.75)
 		row.Judge()
 	}
 	return rows, nil

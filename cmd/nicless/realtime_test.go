@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/proctest"
+	"github.com/nicless/nicless/tools/bench"
 	"github.com/stretchr/testify/require"
 )
 

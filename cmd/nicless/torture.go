@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/linktorture"
-	"github.com/nicless/nicless/cmd/nicless/internal/torture"
 	"github.com/nicless/nicless/internal/verdict"
+	"github.com/nicless/nicless/tools/linktorture"
+	"github.com/nicless/nicless/tools/torture"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -134,11 +134,7 @@ func newTorture() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		show := r.Print
-		if asJSON {
-			show = r.PrintJSON
-		}
-		if err := show(c.OutOrStdout()); err != nil {
+		if err := printResult(c.OutOrStdout(), &r, asJSON); err != nil {
 			return err
 		}
 		if !r.OK() {
@@ -170,11 +166,7 @@ func tortureLinks(c *cobra.Command, seed uint64, seconds int, asJSON bool) error
 	if err != nil {
 		return err
 	}
-	show := r.Print
-	if asJSON {
-		show = r.PrintJSON
-	}
-	if err := show(c.OutOrStdout()); err != nil {
+	if err := printResult(c.OutOrStdout(), &r, asJSON); err != nil {
 		return err
 	}
 	if !r.OK() {
@@ -226,4 +218,15 @@ func tortureProgress(cfg *torture.Config, w io.Writer) (clear func()) {
 			done.Seconds(), of.Seconds(), r.Operations, r.Bytes/1e6, r.Killed.Correct+r.Killed.Hostile, r.EngineKills+r.EngineStops)
 	}
 	return func() { fmt.Fprint(w, "\r\x1b[K") }
+}
+
+// printResult prints a result as text for people, or as one JSON object.
+func printResult(w io.Writer, r interface {
+	Print(w io.Writer) error
+	PrintJSON(w io.Writer) error
+}, asJSON bool) error {
+	if asJSON {
+		return r.PrintJSON(w)
+	}
+	return r.Print(w)
 }

@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/nicless/nicless/cmd/nicless/internal/torture"
 	"github.com/nicless/nicless/internal/verdict"
+	"github.com/nicless/nicless/tools/torture"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 

@@ -1,40 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// If this environment variable is set, the test binary runs the program.
-const asProgram = "NICLESS_TEST_RUN_ALLREDUCE"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func program(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	ctx := await.Context(t)
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
-	var out, err bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &err
-	_ = cmd.Run()
-	return out.String(), err.String(), cmd.ProcessState.ExitCode()
-}
+func TestMain(m *testing.M) { program.Main(m, main) }
 
 // TestAllreduce uses element counts that N does not divide, fewer elements than
 // accelerators, one accelerator, and more chunks than lanes.
@@ -51,14 +28,14 @@ func TestAllreduce(t *testing.T) {
 }
 
 func TestOutput(t *testing.T) {
-	out, stderr, code := program(t, "-n", "3", "-elements", "5000", "-rounds", "2")
+	out, stderr, code := program.Run(t, "-n", "3", "-elements", "5000", "-rounds", "2")
 	require.Zero(t, code, stderr)
 	assert.Contains(t, out, "3 accelerators, each with 5000 float32 (20000 bytes); 1 chunks, 1 at once\nall sums are right, in each of 2 rounds")
 	assert.Regexp(t, `(?m)^  all-reduce .* s   bus bandwidth .* GB/s = bytes / seconds x 2\(N-1\)/N \(1\.333\)$`, out)
 	assert.Regexp(t, `(?m)^  plain copies .* s   bus bandwidth .* GB/s`, out)
 	assert.Regexp(t, `(?m)^  ratio +\d+\.\d\d `, out)
 
-	out, stderr, code = program(t, "-n", "2", "-elements", "100", "-json")
+	out, stderr, code = program.Run(t, "-n", "2", "-elements", "100", "-json")
 	require.Zero(t, code, stderr)
 	var r result
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
@@ -70,7 +47,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"-n", "0"}, {"-n", "65"}, {"-elements", "0"}, {"-n", "64", "-elements", "100000000"}, {"-rounds", "0"}, {"-bogus"}, {"more"},
 	} {
-		_, stderr, code := program(t, args...)
+		_, stderr, code := program.Run(t, args...)
 		assert.Equal(t, 2, code, "%v: %s", args, stderr)
 	}
 }

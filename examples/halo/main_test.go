@@ -1,42 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// If this environment variable is set, the test binary runs the program.
-const asProgram = "NICLESS_TEST_RUN_HALO"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func program(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	ctx := await.Context(t)
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
-	var out, err bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &err
-	_ = cmd.Run()
-	return out.String(), err.String(), cmd.ProcessState.ExitCode()
-}
+func TestMain(m *testing.M) { program.Main(m, main) }
 
 // TestSameAsSerial uses tiles of unequal size, tiles of one cell, tiles of one row, and a
 // single tile.
@@ -50,7 +28,7 @@ func TestSameAsSerial(t *testing.T) {
 
 func TestPicture(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "heat.png")
-	out, stderr, code := program(t, "-nx", "60", "-ny", "40", "-steps", "20", "-png", file)
+	out, stderr, code := program.Run(t, "-nx", "60", "-ny", "40", "-steps", "20", "-png", file)
 	require.Zero(t, code, stderr)
 	assert.Contains(t, out, "60 x 40 cells on 2 x 2 accelerators, 20 steps, 160 edges put\n")
 	assert.Contains(t, out, "every cell is the same to the bit\n"+file+" shows the plate\n")
@@ -68,10 +46,10 @@ func TestPicture(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-nx", "0"}, {"-steps", "0"}, {"-px", "17"}, {"-ny", "3", "-py", "4"}, {"-bogus"}, {"more"}} {
-		_, stderr, code := program(t, args...)
+		_, stderr, code := program.Run(t, args...)
 		assert.Equal(t, 2, code, "%v: %s", args, stderr)
 	}
-	_, stderr, code := program(t, "-nx", "8", "-ny", "8", "-steps", "1", "-png", "/nonexistent/heat.png")
+	_, stderr, code := program.Run(t, "-nx", "8", "-ny", "8", "-steps", "1", "-png", "/nonexistent/heat.png")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, stderr, "halo: error: open /nonexistent/heat.png")
 }

@@ -1,42 +1,19 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// If this environment variable is set, the test binary runs the program.
-const asProgram = "NICLESS_TEST_RUN_PINGPONG"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func program(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	ctx := await.Context(t)
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
-	var out, err bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &err
-	_ = cmd.Run()
-	return out.String(), err.String(), cmd.ProcessState.ExitCode()
-}
+func TestMain(m *testing.M) { program.Main(m, main) }
 
 func TestPingpong(t *testing.T) {
 	for _, size := range []string{"8", "9", "1000"} {
-		out, stderr, code := program(t, "-n", "300", "-size", size)
+		out, stderr, code := program.Run(t, "-n", "300", "-size", size)
 		require.Zero(t, code, stderr)
 		assert.Contains(t, out, "300 round trips of 2 messages of "+size+" bytes, every message checked")
 		assert.Regexp(t, `(?m)^     50 %  +\d`, out)
@@ -45,12 +22,12 @@ func TestPingpong(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	out, stderr, code := program(t, "-h")
+	out, stderr, code := program.Run(t, "-h")
 	assert.Zero(t, code)
 	assert.Equal(t, usage, out)
 	assert.Empty(t, stderr)
 	for _, args := range [][]string{{"-size", "7"}, {"-size", "1048577"}, {"-n", "0"}, {"-n", "x"}, {"-bogus"}, {"more"}} {
-		_, stderr, code := program(t, args...)
+		_, stderr, code := program.Run(t, args...)
 		assert.Equal(t, 2, code, "%v: %s", args, stderr)
 	}
 }

@@ -6,33 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/program"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// If this environment variable is set, the test binary runs the program. The tests
-// therefore test real processes.
-const asProgram = "NICLESS_TEST_RUN_WRITE"
+func TestMain(m *testing.M) { program.Main(m, main) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func program(t *testing.T, args ...string) *exec.Cmd {
+// command runs the program with a folder of its own for temporary files.
+func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx := await.Context(t)
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0", "TMPDIR="+t.TempDir())
+	cmd := program.Command(t, args...)
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
 	return cmd
 }
 
 func TestWrite(t *testing.T) {
-	cmd := program(t)
+	cmd := command(t)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	assert.Regexp(t, `(?s)^owner  \(pid \d+\) sends its descriptor
@@ -47,16 +37,16 @@ $`, string(out))
 }
 
 func TestUsage(t *testing.T) {
-	out, err := program(t, "--help").Output()
+	out, err := command(t, "--help").Output()
 	require.NoError(t, err)
 	assert.Equal(t, usage, string(out))
-	cmd := program(t, "more")
+	cmd := command(t, "more")
 	require.Error(t, cmd.Run())
 	assert.Equal(t, 2, cmd.ProcessState.ExitCode())
 }
 
 func TestWriterWithoutEngine(t *testing.T) {
-	cmd := program(t, "writer", "/nonexistent/engine.sock")
+	cmd := command(t, "writer", "/nonexistent/engine.sock")
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	assert.Equal(t, 1, cmd.ProcessState.ExitCode())
@@ -66,7 +56,7 @@ func TestWriterWithoutEngine(t *testing.T) {
 func TestWriterWithoutOwner(t *testing.T) {
 	socket := t.TempDir() + "/engine.sock"
 	require.NoError(t, startEngine(socket))
-	cmd := program(t, "writer", socket)
+	cmd := command(t, "writer", socket)
 	cmd.Stdin = strings.NewReader(`{"version":7}`)
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)

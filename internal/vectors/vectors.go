@@ -187,7 +187,7 @@ func read(t *testing.T, path string, v any) {
 // dirs returns the directories to read; the first is the checkout's own.
 func dirs(t testing.TB) []string {
 	t.Helper()
-	root, err := moduleRoot()
+	root, err := treeRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,18 +222,18 @@ func anyKnown(paths []string) bool {
 	})
 }
 
-func moduleRoot() (string, error) {
+func treeRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "testdata", "vectors")); err == nil {
 			return dir, nil
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return "", errors.New("vectors: no go.mod above the test's directory")
+			return "", errors.New("vectors: no testdata/vectors above the test's directory")
 		}
 		dir = up
 	}

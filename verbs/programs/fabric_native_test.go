@@ -15,7 +15,7 @@ import (
 // in the programs' descriptors.
 func (l *lab) copies(t *testing.T) {
 	t.Helper()
-	filecopy := buildGo(t, "examples/filecopy")
+	filecopy := buildGo(t, "tools/filecopy")
 	dir := t.TempDir()
 	in, out, peer := filepath.Join(dir, "in"), filepath.Join(dir, "out"), filepath.Join(dir, "peer")
 	content := make([]byte, 20_000_001)

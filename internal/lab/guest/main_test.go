@@ -7,8 +7,8 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	require.Equal(t, map[string]string{"seconds": "90", "cmd": "raw pong; ping -c 1 a", "node": "1"},
-		parse("console=ttyS0 lab.seconds=90 collab.x=2=lab lab.cmd=\"raw pong; ping -c 1 a\" lab.node=1\n"))
+	require.Equal(t, map[string]string{"seconds": "90", "cmd": "poster pong; ping -c 1 a", "node": "1"},
+		parse("console=ttyS0 lab.seconds=90 collab.x=2=lab lab.cmd=\"poster pong; ping -c 1 a\" lab.node=1\n"))
 	require.Empty(t, parse("quiet"))
 }
 

@@ -106,7 +106,7 @@ func build(f vm.Files, root string) error {
 		return err
 	}
 	for name, folder := range map[string]string{
-		"guest": "internal/lab/guest", "nicless": "cmd/nicless", "raw": "lab/raw", "poster": "lab/poster", "poolpost": "examples/poolpost",
+		"guest": "internal/lab/guest", "nicless": "cmd/nicless", "poster": "tools/lab/poster",
 	} {
 		path := filepath.Join(dir, name)
 		if err := do("go", "build", "-tags", "shim", "-ldflags", "-s -w", "-o", path, "./"+folder); err != nil {

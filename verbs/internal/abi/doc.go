@@ -4,16 +4,15 @@
 //
 // Each file has constants of one header. The comment of a constant is the C expression that
 // the constant equals: an enumerator, sizeof, or offsetof. The Go name is the C name without
-// its prefix (UVERBS_, IB_UVERBS_, IB_USER_VERBS_, IBV_; MLX5_IB_ becomes MLX5) and, for
-// a field, the structure's name followed by the field's:
+// its prefix, and for a field, the structure's name followed by the field's:
 //
 //	UVERBS_ATTR_CREATE_CQ_CQE                      AttrCreateCQCQE
 //	sizeof(struct ib_uverbs_reg_mr)                RegMRSize
 //	offsetof(struct ib_uverbs_reg_mr, start)       RegMRStart
 //	offsetof(struct mlx5_ib_create_cq, buf_addr)   MLX5CreateCQBufAddr
 //
-// TestHeaders has a C compiler evaluate each comment and compare it with the constant. The
-// kernel has promised these values to programs, so they do not change.
+// All files but this one are made by tools/abi, whose names.txt lists the names. Its test compares them with
+// the headers that are installed. The kernel has promised these values to programs, so they do not change.
 //
 // Sources: include/uapi/rdma of Linux (package linux-libc-dev of Debian), and
 // infiniband/verbs.h of rdma-core (package libibverbs-dev). All integers are in the

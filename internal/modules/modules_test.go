@@ -1,0 +1,130 @@
+package modules
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root, module = "../..", "github.com/nicless/nicless"
+
+// others are the folders of the modules that need the library.
+var others = []string{"cmd/nicless", "tools"}
+
+// Apart is an environment variable. If it is set, something else runs the tests of the other modules.
+const apart = "NICLESS_MODULES_APART"
+
+func TestOtherModules(t *testing.T) {
+	if os.Getenv(apart) != "" {
+		t.Skipf("%s: they run apart", apart)
+	}
+	if _, err := os.Stat(filepath.Join(root, others[0], "go.mod")); os.IsNotExist(err) {
+		t.Skip("the other modules are not here: this is no checkout")
+	}
+	openAll(t)
+	args := []string{"test", "-p", "1"}
+	if testing.Short() {
+		args = append(args, "-short")
+	}
+	if testing.Verbose() {
+		args = append(args, "-v")
+	}
+	if end, ok := t.Deadline(); ok {
+		args = append(args, "-timeout", time.Until(end).Truncate(time.Minute).String()) // go test of this package ends later
+	}
+	for _, folder := range others {
+		args = append(args, "./"+folder+"/...")
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s\n%s", strings.Join(cmd.Args, " "), out)
+	require.NoError(t, err)
+}
+
+// openAll opens all files of the tree. go test notes them, and does not take this test's result from its
+// cache if one of them has changed.
+func openAll(t *testing.T) {
+	t.Helper()
+	n := 0
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".git") || d.Name() == "bin" || d.Name() == "fuzz"):
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil // removed meanwhile: other tests make files
+		}
+		n++
+		return f.Close()
+	}))
+	require.Greater(t, n, 500)
+}
+
+var (
+	requires = regexp.MustCompile(`(?m)^(?:require)?\s*(` + module + `\S*) (v\S+)$`)
+	replaces = regexp.MustCompile(`(?m)^\s*(` + module + `\S*) (v\S+) => (\S+)$`)
+)
+
+// The modules require one version of each other, and only go.work replaces it: go install accepts no module
+// with a replacement.
+func TestModulesRequireOneVersion(t *testing.T) {
+	work := replaces.FindAllStringSubmatch(read(t, "go.work"), -1)
+	require.NotEmpty(t, work)
+	versions := map[string]string{}
+	for _, m := range work {
+		versions[m[1]] = m[2]
+		require.Equal(t, work[0][2], m[2], "go.work: %s", m[1])
+		require.Equal(t, strings.TrimPrefix(m[1], module), strings.TrimPrefix(strings.TrimSuffix(m[3], "/"), "."), "the folder of %s", m[1])
+	}
+	for _, folder := range others {
+		text := read(t, folder+"/go.mod")
+		require.NotContains(t, text, "=>", folder)
+		list := requires.FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, list, folder)
+		for _, m := range list {
+			require.Equal(t, versions[m[1]], m[2], "%s/go.mod requires %s; go.work replaces another version", folder, m[1])
+		}
+	}
+}
+
+// dependencies are the modules that the library and its tests need. Each is in the module graph of every program
+// that imports the library, so a new one has a reason in docs/design.
+var dependencies = []string{
+	"github.com/edsrzf/mmap-go",
+	"github.com/flynn/noise",
+	"github.com/klauspost/cpuid/v2",
+	"github.com/stretchr/testify",
+	"github.com/vishvananda/netlink",
+	"golang.org/x/crypto",
+	"golang.org/x/net",
+	"golang.org/x/sys",
+	"pgregory.net/rapid",
+}
+
+func TestDependencies(t *testing.T) {
+	var list []string
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(read(t, "go.mod"), -1) {
+		list = append(list, m[1])
+	}
+	require.Equal(t, dependencies, list)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	require.NoError(t, err)
+	return string(text)
+}

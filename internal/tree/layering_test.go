@@ -1,0 +1,276 @@
+package tree
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/nicless/nicless"
+
+// mayImport is the architecture: it says which packages of this module a package may
+// import. A folder without a row fails TestLayering. Packages import only lower packages,
+// never higher ones.
+var mayImport = map[string][]string{
+	// Formats: bytes only, no memory, no threads.
+	"field":    {},
+	"wqe":      {"field"},
+	"cqe":      {"field"},
+	"doorbell": {"field"},
+	"packet":   {"field"},
+
+	// Packages that host and device share.
+	"internal/paragraph":  {},
+	"internal/platform":   {},
+	"internal/clock":      {},
+	"internal/cpu":        {},
+	"internal/schedstat":  {},
+	"internal/verdict":    {"internal/schedstat"},
+	"internal/procmem":    {},
+	"internal/shm":        {"internal/cpu", "internal/platform"},
+	"internal/mapholder":  {},
+	"internal/unixsock":   {},
+	"internal/ring":       {},
+	"internal/packetring": {"internal/shm"},
+	"internal/budget":     {},
+	"internal/mmsg":       {},
+	"internal/tun":        {"internal/platform"},
+	"internal/control":    {"internal/shm"},
+	"internal/board":      {"internal/control"},
+
+	// The one path by which work is posted and completions are polled.
+	// Accesses to cache lines, and which ones the engine makes. Package model imports nothing of this module.
+	"model":         {},
+	"model/traffic": {"model", "wqe", "cqe", "doorbell"},
+
+	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
+
+	// The device as its servers see it: interfaces that package engine implements.
+	"internal/nic": {"internal/board", "internal/shm", "internal/control", "internal/packetring"},
+
+	// Leaves of the device: parts that do not use the rest of the device. Each can be
+	// understood and tested alone.
+	"engine/internal/cgroup":     {},
+	"engine/internal/closers":    {},
+	"engine/internal/codes":      {},
+	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
+	"engine/internal/cores":      {"internal/clock"},
+	"engine/internal/journal":    {},
+	"engine/internal/numbers":    {},
+	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
+	"engine/internal/scan":       {"internal/clock"},
+	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
+	"engine/internal/sleep":      {},
+	"engine/internal/ticketlock": {"internal/cpu"},
+	"engine/internal/usage":      {"internal/clock"},
+	"engine/internal/userns":     {},
+
+	// The device. It must never import hostpath.
+	"engine": {"wqe", "cqe", "doorbell", "packet", "internal/packetring", "packet", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",
+		"engine/internal/*"},
+
+	// Links between engines. Carriers are below fabric's users and beside each other.
+	"fabric":       {"internal/nic"},
+	"fabric/auth":  {"fabric"},
+	"fabric/roce":  {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/budget", "internal/shm", "internal/cpu"},
+	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/unixsock", "verbs"}, // for the server of verbs programs too
+	"fabric/pool":  {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
+	"fabric/ucx":   {"fabric", "fabric/auth", "internal/board", "internal/nic", "internal/packetring", "internal/shm"},
+
+	"fabric/roce/flood": {"packet", "internal/mmsg"}, // what tests and torture flood ports with
+
+	// The socket server: a client of the engine. The engine does not know it.
+	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},
+
+	// Emulation of the kernel for programs that use rdma-core: a client of the engine. The
+	// engine does not know it.
+	"verbs/internal/abi": {},
+	"verbs/internal/cm":  {"internal/budget", "internal/nic", "verbs/internal/abi"},
+	"verbs":              {"engine", "packet", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
+
+	// Emulated accelerators: beside the host API, not above it.
+	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
+
+	// The host API, and the only place where device and host meet.
+	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
+
+	// A network interface over the fabric: a client of an engine, above the host API.
+	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
+
+	// Programs, and the features of the command that have separate packages.
+	"tools/internal/cores":   {},
+	"tools/bench":            {".", "engine", "cqe", "internal/shm", "internal/clock", "tools/internal/cores", "tools/internal/svg", "tools/quantile"},
+	"tools/calibrate":        {"internal/shm", "internal/clock", "internal/cpu", "internal/platform", "tools/internal/cores", "tools/quantile"},
+	"tools/costs":            {"model", "internal/paragraph", "tools/internal/svg"},
+	"tools/quantile":         {},
+	"tools/internal/svg":     {"internal/paragraph"},
+	"tools/internal/scratch": {},
+	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
+	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
+	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
+	"examples/*": {".", "wqe", "cqe", "accel"},
+	"examples":   {},
+
+	// A generator of documents that repeat the tables of the formats.
+	"internal/opcodes": {"wqe", "cqe"},
+
+	// The laboratory, and programs for those who work on this tree.
+	"tools/lab":            {},
+	"tools/lab/build":      {"internal/lab", "internal/lab/nodes"},
+	"tools/lab/raw":        {"fabric/pool", "internal/cpu", "internal/shm", "tools/quantile"},
+	"tools/lab/exchange":   {"."},
+	"tools/lab/onlymemory": {".", "accel", "wqe", "cqe"},
+	"tools/lab/poster":     {"tools/lab/exchange", "tools/lab/onlymemory", "tools/lab/raw"},
+	"tools/steady":         {"tools/quantile"},
+	"tools/steady/run":     {"tools/steady"},
+	"tools/filecopy":       {".", "cqe"},
+	"tools/abi":            {},
+	"tools/slowest":        {},
+
+	// Tests only.
+	"internal/modules":    {},
+	"internal/apitest":    {},
+	"internal/tree":       {},
+	"internal/incoherent": {"internal/shm"},
+	"internal/lab":        {},
+	"internal/freeport":   {},
+	"internal/lab/guest":  {"internal/lab", "internal/lab/finder"},
+	"internal/lab/finder": {},
+	"internal/lab/nodes":  {"internal/lab"},
+	"internal/lab/cable":  {},
+	"internal/await":      {"internal/schedstat"},
+	"internal/explore":    {},
+	"internal/races":      {},
+	"internal/program":    {"internal/await"},
+	"internal/proctest":   {"internal/await", "internal/schedstat"},
+	"internal/vectors":    {},
+	"include":             {},
+	"verbs/programs":      {},
+	"netdev/programs":     {},
+	"verbs/shim/check":    {},
+	"fabric/ucx/ucxtest":  {},
+	"fabric/optiontest":   {},
+}
+
+// mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
+// unsafe, and .s files, which contain assembly.
+var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg"}
+
+func TestLayering(t *testing.T) {
+	seen := make(map[string]bool)
+	each(t, func(file string, f *ast.File) {
+		dir := path.Dir(file)
+		allowed, ok := mayImport[dir]
+		if !ok && path.Dir(dir) == "examples" {
+			allowed, ok = mayImport["examples/*"], true
+		}
+		if !ok {
+			t.Errorf("%s: folder %q has no row in mayImport", file, dir)
+			return
+		}
+		seen[dir] = true
+		for _, imp := range f.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			if name == "unsafe" && !(strings.HasSuffix(file, "_unsafe.go") && slices.Contains(mayBeUnsafe, dir)) {
+				t.Errorf("%s imports unsafe; only *_unsafe.go files of %v may", file, mayBeUnsafe)
+			}
+			ours, ok := strings.CutPrefix(name, module)
+			if inOtherModule(strings.TrimPrefix(ours, "/")) && ok && !inOtherModule(dir) {
+				t.Errorf("%s imports %s, which is in another module: the library and its tests need neither instruments nor the command", file, name)
+			}
+			if !ok || strings.HasSuffix(file, "_test.go") {
+				continue // tests may import any package
+			}
+			ours = strings.TrimPrefix(ours, "/")
+			if ours == "" {
+				ours = "."
+			}
+			if !slices.Contains(allowed, ours) && !slices.Contains(allowed, path.Dir(ours)+"/*") {
+				t.Errorf("%s imports %s; %s may import %v", file, ours, dir, allowed)
+			}
+		}
+	})
+	require.Greater(t, len(seen), 10, "the walk found the packages")
+}
+
+// inOtherModule reports whether a folder is in a module of its own. See docs/design/0057.
+func inOtherModule(dir string) bool {
+	return strings.HasPrefix(dir+"/", "tools/") || strings.HasPrefix(dir+"/", "cmd/nicless/")
+}
+
+func TestAssemblyIsConfined(t *testing.T) {
+	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(file, ".s") && !slices.Contains(mayBeUnsafe, filepath.ToSlash(filepath.Dir(file))) {
+			t.Errorf("%s: assembly belongs into %v", file, mayBeUnsafe)
+		}
+		return err
+	}))
+}
+
+// needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
+// either no other package imports such a package, or the package has a file for these systems
+// whose functions return an error.
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
+	"tools/bench", "tools/internal/scratch", "tools/torture", "tools/filecopy", "tools/internal/cores", "tools/calibrate"}
+
+// All packages must build on every system, because the formats and nicless decode work
+// everywhere. .ci/run builds them for some systems.
+func TestFilesThatNeedLinux(t *testing.T) {
+	const constraint = "//go:build linux && (amd64 || arm64)\n"
+	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go",
+		"tools/calibrate/result.go",
+		"internal/tun/config.go", "internal/tun/vnet.go", "internal/tun/check.go", "internal/tun/check_gso.go"}
+	files := 0
+	for _, pkg := range needLinux {
+		list, err := filepath.Glob(pkg + "/*.go")
+		require.NoError(t, err)
+		for _, file := range list {
+			file = filepath.ToSlash(file)
+			if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, "_other.go") || slices.Contains(portable, file) || slices.Contains(portable, path.Base(file)) {
+				continue
+			}
+			if name := strings.TrimSuffix(path.Base(file), ".go"); strings.HasSuffix(name, "_linux_amd64") || strings.HasSuffix(name, "_linux_arm64") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if !strings.HasPrefix(string(text), constraint) {
+				t.Errorf("%s does not begin with %q, followed by an empty line", file, strings.TrimSpace(constraint))
+			}
+			files++
+		}
+	}
+	require.Greater(t, files, 100, "the patterns find files")
+}
+
+// each parses every Go file of the module and calls visit with it.
+func each(t *testing.T, visit func(file string, f *ast.File)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		visit(filepath.ToSlash(file), f)
+		return nil
+	}))
+}

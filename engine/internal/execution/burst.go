@@ -8,22 +8,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Indivisible is how many bytes may be moved in one visit even if less of the budget is
-// left. The result of an atomic is 8 bytes long. If it were not moved at once, the atomic
-// would be judged, and so executed, a second time. A transfer also advances by this many
-// bytes if judging it has used up the budget.
-const Indivisible = 8
-
 // datagramBudget is enough for the longest datagram, even for one of single bytes. A datagram
 // is moved in one visit: the next datagram, from whatever sender, uses the receive after it,
 // and receives complete in the order in which they were posted.
 const datagramBudget = (object.GRHSize + maxDatagram) * Dearest
-
-// An Executor executes WQEs.
-type Executor struct {
-	requester
-	series series // that the fast path is executing
-}
 
 // Burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, or the next WQE has to wait. n is the number of blocks that are announced.
@@ -150,4 +138,53 @@ func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 		return false
 	}
 	return true
+}
+
+// Offload is moveJob with workers. A piece that was given to a worker counts as moved.
+// Offload copies short pieces itself. From now on the job stays with q.
+//
+// A scattered destination is written in order, because its pieces may overlap. So all pieces
+// of such a job that are offloaded go to the same worker. While this worker still has pieces
+// of the job, it gets the short pieces too.
+func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) {
+	if q.Job == nil {
+		sh.KeepJob(q)
+	}
+	sh.CollectTasks()
+	var at footing
+	for used < budget && j.Moved < j.Total && j.Fault == 0 {
+		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
+		dst, src := j.Dst.Next(most), j.Src.Next(most)
+		n := min(len(dst), len(src))
+		if uint64(n) < sh.DMA.Sizes.Piece && (j.Offloaded == 0 || !j.Dst.Scattered()) {
+			copy(dst[:n], src)
+		} else if !sh.assign(j, q.Client, dst[:n], src[:n]) {
+			break
+		}
+		j.Src.Advance(n)
+		j.Dst.Advance(n)
+		j.Moved += uint64(n)
+		used += at.cost(dst, src, n)
+	}
+	return used
+}
+
+// moveUnmapped is job.move for a job with unmapped memory. If such memory could not be
+// reached, the verdict is failed or lost.
+func (sh *Executor) moveUnmapped(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
+	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
+		most := uint64(max(budget-used, Indivisible))
+		if most >= UnmappedBytes/2 {
+			most = UnmappedBytes
+		}
+		n, cost, gap := sh.copyUnmapped(j, min(most, j.Total-j.Moved, UnmappedBytes))
+		used += cost
+		if n == 0 {
+			return used, sh.unreachable(q, j, gap)
+		}
+		j.Src.Skip(n)
+		j.Dst.Skip(n)
+		j.Moved += n
+	}
+	return used, object.Accepted
 }

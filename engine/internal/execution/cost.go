@@ -40,3 +40,9 @@ func (sh *mover) TakeEffort() (cost int) {
 	cost, sh.Sched.Effort = sh.Sched.Effort, 0
 	return cost
 }
+
+// Indivisible is how many bytes may be moved in one visit even if less of the budget is
+// left. The result of an atomic is 8 bytes long. If it were not moved at once, the atomic
+// would be judged, and so executed, a second time. A transfer also advances by this many
+// bytes if judging it has used up the budget.
+const Indivisible = 8

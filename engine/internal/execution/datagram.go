@@ -105,13 +105,3 @@ func (sh *requester) CompleteFrom(slid uint16, c *object.CQ, source, uidx, imm, 
 	sh.Tell(c, a)
 	return true
 }
-
-// sendError puts q into error because of q's own work request. A UD queue pair goes to
-// SQE instead, in which it still receives.
-func (sh *queues) sendError(q *object.QP) {
-	if q.Transport == control.QPTypeUD && q.Attr.State == control.StateRTS {
-		sh.SetState(q, control.StateSQE)
-		return
-	}
-	sh.SetError(q)
-}

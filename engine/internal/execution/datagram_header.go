@@ -116,3 +116,5 @@ func Destination(h *[object.GRHSize]byte) (gid [16]byte) {
 	}
 	return gid
 }
+
+const MulticastQPN = 0xffffff

@@ -14,44 +14,11 @@ import (
 // were checked. A control request that revokes one of these objects first recalls the job's
 // tasks, so no worker touches memory that must no longer be touched.
 
-// An OffloadSizes holds the least number of bytes that a transfer must have to be offloaded,
-// and the least number that one piece of it must have.
-type OffloadSizes struct{ Transfer, Piece uint64 }
-
 var UsualOffloadSizes = OffloadSizes{Transfer: 256 << 10, Piece: 4 << 10}
 
 // ClientTasks is how many tasks one client may have for each worker. The rest of a worker's
 // ring is for other clients.
 const ClientTasks = WorkerRing / 2
-
-// Offload is moveJob with workers. A piece that was given to a worker counts as moved.
-// Offload copies short pieces itself. From now on the job stays with q.
-//
-// A scattered destination is written in order, because its pieces may overlap. So all pieces
-// of such a job that are offloaded go to the same worker. While this worker still has pieces
-// of the job, it gets the short pieces too.
-func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) {
-	if q.Job == nil {
-		sh.KeepJob(q)
-	}
-	sh.CollectTasks()
-	var at footing
-	for used < budget && j.Moved < j.Total && j.Fault == 0 {
-		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
-		dst, src := j.Dst.Next(most), j.Src.Next(most)
-		n := min(len(dst), len(src))
-		if uint64(n) < sh.DMA.Sizes.Piece && (j.Offloaded == 0 || !j.Dst.Scattered()) {
-			copy(dst[:n], src)
-		} else if !sh.assign(j, q.Client, dst[:n], src[:n]) {
-			break
-		}
-		j.Src.Advance(n)
-		j.Dst.Advance(n)
-		j.Moved += uint64(n)
-		used += at.cost(dst, src, n)
-	}
-	return used
-}
 
 // assign gives a piece of a job to a worker: to the worker that has the other pieces of the
 // job if the job's destination is scattered, otherwise to the worker with the fewest tasks.
@@ -181,12 +148,4 @@ func (sh *mover) ReleaseWorkers(stop func()) {
 	}
 	sh.CollectTasks()
 	sh.DMA.Workers = nil
-}
-
-// A DMA holds the workers that copy long transfers, and the least sizes of transfers that are
-// offloaded to workers; see dma.go.
-type DMA struct {
-	Workers []*Worker
-	Sizes   OffloadSizes // UsualOffloadSizes, except in tests
-	Beyond  uint64       // transfers of at least this many bytes are copied past the caches
 }

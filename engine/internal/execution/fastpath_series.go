@@ -14,14 +14,6 @@ import (
 
 const seriesBytes = 16 << 10
 
-// A series is what the shard knows of the WQEs that it is executing together.
-type series struct {
-	done     int    // WQEs that have been executed; 0: there is no series
-	signaled uint64 // one bit for each of them: it is signaled. The lowest bit is that of the last one
-	op       wqe.Opcode
-	bytes    uint64 // payload of each WQE
-}
-
 // seriesLength returns how many WQEs may be executed as a series whose first WQE is q's next WQE, with
 // the control segment h and a payload of n bytes, at least 1. The result is at most the parameter
 // most, and there is room for the completions of so many. If it is less than 2, there is no

@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -66,4 +67,45 @@ func (sh *queues) SnapshotHead(q *object.QP) bool {
 	sh.Scratch.Job.Head = object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	sh.Scratch.Job.Blocks = sh.Scratch.Job.Head.Blocks()
 	return true
+}
+
+// Fail completes the WQE at the head of q with an error, even if the WQE asks for no
+// completion, and puts q into error (see sendError), or only the stream of the WQE (see
+// FailStream).
+func (sh *queues) Fail(q *object.QP, j *object.Job, s cqe.Syndrome) object.Verdict {
+	if sh.Trial {
+		return object.Waiting
+	}
+	if q.Wire != nil {
+		sh.Links.RewindQueue(q) // later messages are flushed
+	}
+	q.Client.Count[control.CounterWQEs]++
+	q.Client.Count[control.CounterFailed]++
+	sh.requesterError(q, j.Head, s)
+	// A WQE may claim more blocks than were announced. Then only the announced blocks count
+	// as its own, so that the flush begins at the first block of the next WQE.
+	q.SQ.Done += uint64(min(max(j.Blocks, 1), max(int(sh.Pending(q)), 1)))
+	sh.PutBack(j)
+	if q.FailStream(j.Head) {
+		sh.ParkJob(q) // a long transfer ends with its WQE; sendError does the same
+	} else {
+		sh.sendError(q)
+	}
+	return object.Failed
+}
+
+// Snapshot copies the first block of the next WQE to private memory. From then on only the
+// copy is read, because the client could change the ring.
+func (sh *queues) Snapshot(q *object.QP) {
+	*(*shm.Block)(sh.Scratch.WQE[:]) = *q.SQ.Blocks.At(q.SQ.Done)
+}
+
+// sendError puts q into error because of q's own work request. A UD queue pair goes to
+// SQE instead, in which it still receives.
+func (sh *queues) sendError(q *object.QP) {
+	if q.Transport == control.QPTypeUD && q.Attr.State == control.StateRTS {
+		sh.SetState(q, control.StateSQE)
+		return
+	}
+	sh.SetError(q)
 }

@@ -3,7 +3,6 @@
 package execution
 
 import (
-	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
@@ -38,13 +37,6 @@ func moveJob(j *object.Job, budget int, c *copying.Copier) (used int) {
 		used += at.cost(dst, src, n)
 	}
 	return used
-}
-
-// A mover finds memory by keys and moves bytes.
-type mover struct {
-	completion.Completer
-	Null nullKeys
-	DMA  DMA
 }
 
 // KeepJob leaves the scratch job with q, for later steps, and takes another job as the
@@ -213,3 +205,19 @@ func (sh *mover) Transfer(j *object.Job, n uint64) bool {
 	}
 	return true
 }
+
+// PutBack returns a shared receive that was opened and not used.
+func (sh *mover) PutBack(j *object.Job) {
+	s := j.Shared
+	if s == nil {
+		return
+	}
+	if j.Shared = nil; sh.Holds(s.Client.Shard) {
+		s.PutBack(j.Index)
+	} else {
+		sh.Owed = append(sh.Owed, object.OwedReceive{SRQ: s, Index: j.Index})
+	}
+}
+
+// Drained raises the event which says that a send queue in SQD has stopped.
+func (sh *mover) Drained(q *object.QP) { q.Event(control.EventDrained) }

@@ -82,3 +82,10 @@ func (sh *mover) Sound(k *object.Mkey, need uint32) bool {
 	}
 	return true
 }
+
+// InvalidateJobs makes every transfer that uses k's memory be judged again before the
+// transfer touches another byte.
+func (sh *mover) InvalidateJobs(k *object.Mkey) {
+	sh.recallTasks(nil, k, nil)
+	k.Changed = sh.Epoch.Add(1)
+}

@@ -19,8 +19,6 @@ import (
 // and locks, so a large group delays no other queue, and a fault of one receiver harms nobody
 // else. A queue pair that cannot take the datagram misses it, and nobody learns of it.
 
-const MulticastQPN = 0xffffff
-
 var (
 	ErrManyGIDs    = errors.New("a GID table has at most 256 entries")
 	ErrManyGroups  = errors.New("the device has as many multicast groups as it can have")

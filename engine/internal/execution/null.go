@@ -14,11 +14,6 @@ import (
 // it.
 const NullBytes = 64 << 10
 
-// A nullKeys has two keys without a client, which stand for the null key: one where it is read,
-// and one where it is written. Each is a list that repeats the same bytes. Every shard has its
-// own, so no two shards write the same bytes.
-type nullKeys struct{ zeros, sink object.Mkey }
-
 // nullKey returns a list of n bytes that repeats mem.
 func nullKey(mem []byte) object.Mkey {
 	n := uint64(len(mem))

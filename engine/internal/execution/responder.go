@@ -3,7 +3,6 @@
 package execution
 
 import (
-	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
@@ -15,9 +14,6 @@ import (
 // messages have used. On a reliable connection, a fault that the responder finds puts
 // both queue pairs into error. On other transports only the message is lost.
 
-// A responder serves the requests of peers on this device.
-type responder struct{ queues }
-
 // Established tells the client of a queue pair in RTR that its first request has come. On a wire it is
 // called for each packet, and tells so once.
 func (sh *responder) Established(p *object.QP) {
@@ -28,42 +24,6 @@ func (sh *responder) Established(p *object.QP) {
 		p.Wire.In.Met = true
 	}
 	p.Event(control.EventEstablished)
-}
-
-// Respond judges the request of j for the queue pair j.peer, which is connected with the requester q. If the
-// requester is on another device, q is nil. Respond puts the memory that the request names into the list
-// far. If the request is an atomic, respond executes it and puts the old value into far.
-func (sh *requester) Respond(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
-	if q != nil && q.Transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
-		return object.AnswerDrop
-	}
-	if a := sh.CheckReceive(q, j); a != object.AnswerACK {
-		return a
-	}
-	return sh.Grant(q, j, info, far)
-}
-
-// Grant is the second half of respond, for a request whose receive, if it needs one, is there.
-func (sh *requester) Grant(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
-	p := j.Peer
-	if info.Reads && p.Attr.MaxDestRdAtomic == 0 && p.Transport != control.QPTypeDCT {
-		return sh.refused(q, j, info)
-	}
-	// The key and the address of a request for 0 bytes are not checked.
-	if info.Remote != 0 && j.Request.Length > 0 {
-		if a := sh.Translate(q, j, far, info); a != object.AnswerACK {
-			return a
-		}
-	}
-	switch {
-	case info.Atomic():
-		return sh.executeAtomic(q, j, far)
-	case j.Recv && !info.Raddr:
-		return sh.Scatter(j, sh.OpenReceive(j))
-	case j.Recv:
-		sh.OpenReceive(j) // the message needs the receive, but not its list
-	}
-	return object.AnswerACK
 }
 
 // CheckReceive checks that there is a receive for the message of j, if it needs one.
@@ -161,45 +121,6 @@ func (sh *responder) ScatterUnit(j *object.Job, entry []byte, off int) (n uint64
 	return n, object.AnswerACK
 }
 
-// Deliver completes the receive of a message whose bytes have all been moved.
-func (sh *requester) Deliver(q *object.QP, j *object.Job) object.Answer {
-	p, r := j.Peer, &j.Request
-	info := r.Op.Info()
-	imm := uint32(0)
-	switch info.Imm {
-	case wqe.ImmData:
-		imm = r.Imm
-	case wqe.ImmInvalRKey:
-		if imm = r.Imm; !sh.invalidate(p, j.Domain(), imm) {
-			return sh.badInvalidate(q, j)
-		}
-	}
-	attention := object.Quietly
-	if r.Solicited {
-		attention = object.Solicited
-	}
-	tail := object.ResponderTail(p.Num, j.Index, cqe.Opcode(info.Response))
-	into, uidx := j.Completion()
-	var ok bool
-	switch {
-	case p.Transport == control.QPTypeUD:
-		ok = sh.completeDatagram(q, j, imm, tail, attention)
-	case p.Transport == control.QPTypeDCT:
-		ok = sh.CompleteFrom(q.Client.Hosted.LID, into, r.FromQPN, uidx, imm, uint32(j.Total), tail, attention)
-	case j.Carries && !info.Raddr:
-		ok = sh.CompleteInline(into, j.Carried[:j.Total], r.FromQPN, uidx, imm, tail, attention)
-	default:
-		ok = sh.Complete(into, r.FromQPN, uidx, imm, uint32(j.Total), sh.Clock(), tail, attention)
-	}
-	if !ok {
-		sh.Overrun(into)
-		sh.SetError(p)
-		return p.Nak(object.AnswerOperation)
-	}
-	sh.Consume(j)
-	return object.AnswerACK
-}
-
 // Consume ends the receive that a message has used.
 func (sh *responder) Consume(j *object.Job) {
 	if j.Shared != nil {
@@ -208,47 +129,6 @@ func (sh *responder) Consume(j *object.Job) {
 		j.Peer.RQ.Done++
 	}
 	j.Peer.Client.Count[control.CounterReceives]++
-}
-
-// PutBack returns a shared receive that was opened and not used.
-func (sh *mover) PutBack(j *object.Job) {
-	s := j.Shared
-	if s == nil {
-		return
-	}
-	if j.Shared = nil; sh.Holds(s.Client.Shard) {
-		s.PutBack(j.Index)
-	} else {
-		sh.Owed = append(sh.Owed, object.OwedReceive{SRQ: s, Index: j.Index})
-	}
-}
-
-// RefuseRequest answers with a NAK. On a reliable connection it raises an event and puts
-// the responder into error. A DCT has many peers, and one of them cannot do that to it.
-func (sh *responder) RefuseRequest(p *object.QP, kind control.EventKind, a object.Answer) object.Answer {
-	if a = p.Nak(a); a == object.AnswerDrop || sh.Links.Doubted(p) {
-		return object.AnswerDrop
-	}
-	if p.Transport != control.QPTypeDCT {
-		p.Event(kind)
-		sh.SetError(p)
-	}
-	return a
-}
-
-// failReceive completes, with an error, the receive that j has opened. It also puts the
-// queue pair of that receive into error, unless it is a DCT (see RefuseRequest).
-func (sh *responder) failReceive(j *object.Job, s cqe.Syndrome) {
-	p := j.Peer
-	into, uidx := j.Completion()
-	ok := sh.CompleteError(into, uidx, s, object.ResponderTail(p.Num, j.Index, cqe.RespErr))
-	sh.Consume(j)
-	if !ok {
-		sh.Overrun(into)
-	}
-	if !ok || p.Transport != control.QPTypeDCT {
-		sh.SetError(p)
-	}
 }
 
 // A request to a target names an XSRQ. The target judges only the connection. The receive, the

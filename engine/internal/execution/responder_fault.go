@@ -97,3 +97,51 @@ func (sh *responder) endReceive(j *object.Job, s cqe.Syndrome, a object.Answer) 
 	sh.failReceive(j, s)
 	return a
 }
+
+// RefuseRequest answers with a NAK. On a reliable connection it raises an event and puts
+// the responder into error. A DCT has many peers, and one of them cannot do that to it.
+func (sh *responder) RefuseRequest(p *object.QP, kind control.EventKind, a object.Answer) object.Answer {
+	if a = p.Nak(a); a == object.AnswerDrop || sh.Links.Doubted(p) {
+		return object.AnswerDrop
+	}
+	if p.Transport != control.QPTypeDCT {
+		p.Event(kind)
+		sh.SetError(p)
+	}
+	return a
+}
+
+// failReceive completes, with an error, the receive that j has opened. It also puts the
+// queue pair of that receive into error, unless it is a DCT (see RefuseRequest).
+func (sh *responder) failReceive(j *object.Job, s cqe.Syndrome) {
+	p := j.Peer
+	into, uidx := j.Completion()
+	ok := sh.CompleteError(into, uidx, s, object.ResponderTail(p.Num, j.Index, cqe.RespErr))
+	sh.Consume(j)
+	if !ok {
+		sh.Overrun(into)
+	}
+	if !ok || p.Transport != control.QPTypeDCT {
+		sh.SetError(p)
+	}
+}
+
+// UnreachableHere returns the answer for memory of the responder that could not be reached.
+// It is the answer for a bad remote key or for a bad receive.
+func (sh *responder) UnreachableHere(q *object.QP, j *object.Job, g object.Gap) object.Answer {
+	why := g.Why()
+	p, r := j.Peer, &j.Request
+	taken := j.Recv && !r.Op.Info().Raddr
+	if s := (report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index, Kind: control.OfReceive}); taken {
+		sh.Say(s, why.Code, "receive %d: %s", []any{j.Index, why})
+	} else {
+		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
+	}
+	if q != nil && j.Owner() != q.Client {
+		sh.Explain(q, why.Code, "%v: memory of peer QP %#06x cannot be reached; its owner is told why", r.Op, p.Num)
+	}
+	if taken {
+		return sh.endReceive(j, cqe.LocalProtection, object.AnswerOperation)
+	}
+	return sh.RefuseRequest(p, control.EventAccessError, object.AnswerRemoteAccess)
+}

@@ -44,34 +44,6 @@ func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.
 	return object.Waiting
 }
 
-// StallFor puts q on the list of stalled queues.
-func (sh *queues) StallFor(q *object.QP, s object.Stall) {
-	c := q.Client
-	s.At = int32(len(c.Sched.Stalled))
-	q.Stall = s
-	c.Sched.Stalled = append(c.Sched.Stalled, q)
-	c.Shard.Stalled++
-	c.Shard.Stallers.Add(c)
-}
-
-// Unstall ends the stall of q, if q has one. The last queue of the list takes the place of
-// q.
-func (sh *queues) Unstall(q *object.QP) {
-	if q.Stall.Kind == object.NoStall {
-		return
-	}
-	c := q.Client
-	last := len(c.Sched.Stalled) - 1
-	other := c.Sched.Stalled[last]
-	c.Sched.Stalled[q.Stall.At], other.Stall.At = other, q.Stall.At
-	c.Sched.Stalled[last], c.Sched.Stalled = nil, c.Sched.Stalled[:last]
-	if c.Shard.Stalled--; last == 0 {
-		c.Shard.Stallers.Remove(c)
-	}
-	q.Stall = object.Stall{}
-	sh.MarkWarm(q)
-}
-
 // RetriesPerStep is how many stalled queues one step tries. Clients take turns, and so do the
 // stalled queues of each client. So thousands of them slow the working queues down no more than RetriesPerStep of them would,
 // and each is tried some microseconds late. A timer wheel would find expired timers without

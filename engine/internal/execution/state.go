@@ -5,7 +5,6 @@ package execution
 import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/wqe"
 )
 
 // ShardOfPeer returns the shard whose lock is needed for the peer of q and not held yet. It
@@ -28,22 +27,6 @@ func (sh *queues) ShardOfPeer(q *object.QP) *object.Shard {
 		return nil
 	}
 	return p.Client.Shard
-}
-
-// links is the transport over links, as the execution of work requests sees it.
-type links interface {
-	LeaveWire(q *object.QP)
-	StopWire(q *object.QP)
-	RewindQueue(q *object.QP)
-	Doubted(q *object.QP) bool
-	Leaves(q *object.QP, av *wqe.AV) bool
-	SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict
-}
-
-// A queues keeps the states of queue pairs: transitions, stalls, flushes.
-type queues struct {
-	mover
-	Links links
 }
 
 // SetState moves a QP to a state, and does to its queues what follows from the new state.
@@ -107,9 +90,6 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 	}
 }
 
-// Drained raises the event which says that a send queue in SQD has stopped.
-func (sh *mover) Drained(q *object.QP) { q.Event(control.EventDrained) }
-
 // drop ends the work that q is in the middle of. Jobs of other queue pairs that have q as
 // their peer see that q.life has changed. They are judged again, according to q's new state.
 func (sh *queues) drop(q *object.QP) {
@@ -124,4 +104,46 @@ func (sh *queues) SetError(q *object.QP) {
 	if q.Attr.State != control.StateERR && q.Attr.State != control.StateRST {
 		sh.SetState(q, control.StateERR)
 	}
+}
+
+// Unstall ends the stall of q, if q has one. The last queue of the list takes the place of
+// q.
+func (sh *queues) Unstall(q *object.QP) {
+	if q.Stall.Kind == object.NoStall {
+		return
+	}
+	c := q.Client
+	last := len(c.Sched.Stalled) - 1
+	other := c.Sched.Stalled[last]
+	c.Sched.Stalled[q.Stall.At], other.Stall.At = other, q.Stall.At
+	c.Sched.Stalled[last], c.Sched.Stalled = nil, c.Sched.Stalled[:last]
+	if c.Shard.Stalled--; last == 0 {
+		c.Shard.Stallers.Remove(c)
+	}
+	q.Stall = object.Stall{}
+	sh.MarkWarm(q)
+}
+
+// StallFor puts q on the list of stalled queues.
+func (sh *queues) StallFor(q *object.QP, s object.Stall) {
+	c := q.Client
+	s.At = int32(len(c.Sched.Stalled))
+	q.Stall = s
+	c.Sched.Stalled = append(c.Sched.Stalled, q)
+	c.Shard.Stalled++
+	c.Shard.Stallers.Add(c)
+}
+
+// find looks for the queue pair that q is connected to, and reports whether q may send to
+// that queue pair.
+func (sh *queues) find(q *object.QP) bool {
+	if q.Transport == control.QPTypeDCI {
+		return sh.FindTarget(q)
+	}
+	p := sh.BoundPeer(q)
+	if !q.Connected(p) {
+		return false
+	}
+	q.Conn.Peer = p
+	return true
 }

@@ -84,13 +84,6 @@ func (sh *requester) apply(k *object.Mkey, c *change) {
 	}
 }
 
-// InvalidateJobs makes every transfer that uses k's memory be judged again before the
-// transfer touches another byte.
-func (sh *mover) InvalidateJobs(k *object.Mkey) {
-	sh.recallTasks(nil, k, nil)
-	k.Changed = sh.Epoch.Add(1)
-}
-
 func (sh *requester) badBind(q *object.QP, j *object.Job, why string) object.Verdict {
 	sh.Explain(q, codes.Bind, "UMR of key %#08x: %s", j.Head.Imm(), why)
 	return sh.Fail(q, j, cqe.MWBind)

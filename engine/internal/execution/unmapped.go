@@ -5,10 +5,7 @@ package execution
 import (
 	"syscall"
 
-	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
-	"github.com/nicless/nicless/engine/internal/report"
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/wqe"
 )
@@ -34,26 +31,6 @@ func firstOf(vecs []procmem.Vec, n uint64) []procmem.Vec {
 		n -= vecs[i].Len
 	}
 	return vecs
-}
-
-// moveUnmapped is job.move for a job with unmapped memory. If such memory could not be
-// reached, the verdict is failed or lost.
-func (sh *Executor) moveUnmapped(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
-	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
-		most := uint64(max(budget-used, Indivisible))
-		if most >= UnmappedBytes/2 {
-			most = UnmappedBytes
-		}
-		n, cost, gap := sh.copyUnmapped(j, min(most, j.Total-j.Moved, UnmappedBytes))
-		used += cost
-		if n == 0 {
-			return used, sh.unreachable(q, j, gap)
-		}
-		j.Src.Skip(n)
-		j.Dst.Skip(n)
-		j.Moved += n
-	}
-	return used, object.Accepted
 }
 
 // copyUnmapped copies up to n bytes of a job, and returns how many it has copied. A missing
@@ -110,35 +87,4 @@ func (sh *requester) updateUnmapped(op wqe.Opcode, at object.Stretch, operand []
 		return 0, at.Gap(errno, true, true), false
 	}
 	return old, object.Gap{}, true
-}
-
-// unreachable ends a WQE whose memory could not be reached. If the memory is local, the WQE
-// fails as with a bad local key.
-func (sh *requester) unreachable(q *object.QP, j *object.Job, g object.Gap) object.Verdict {
-	if j.Peer != nil && g.Source == j.Reads() {
-		return sh.answered(q, j, sh.UnreachableHere(q, j, g))
-	}
-	why := g.Why()
-	sh.Explain(q, why.Code, "%v: %s", j.Head.Opcode(), why)
-	return sh.Fail(q, j, cqe.LocalProtection)
-}
-
-// UnreachableHere returns the answer for memory of the responder that could not be reached.
-// It is the answer for a bad remote key or for a bad receive.
-func (sh *responder) UnreachableHere(q *object.QP, j *object.Job, g object.Gap) object.Answer {
-	why := g.Why()
-	p, r := j.Peer, &j.Request
-	taken := j.Recv && !r.Op.Info().Raddr
-	if s := (report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index, Kind: control.OfReceive}); taken {
-		sh.Say(s, why.Code, "receive %d: %s", []any{j.Index, why})
-	} else {
-		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
-	}
-	if q != nil && j.Owner() != q.Client {
-		sh.Explain(q, why.Code, "%v: memory of peer QP %#06x cannot be reached; its owner is told why", r.Op, p.Num)
-	}
-	if taken {
-		return sh.endReceive(j, cqe.LocalProtection, object.AnswerOperation)
-	}
-	return sh.RefuseRequest(p, control.EventAccessError, object.AnswerRemoteAccess)
 }

@@ -20,6 +20,7 @@ var (
 
 // The files that pages link to or name exist, and so do the tests that pages give as proof.
 func TestDocsNameWhatExists(t *testing.T) {
+	atRoot(t)
 	var pages []string
 	tests := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {

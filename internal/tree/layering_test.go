@@ -168,6 +168,7 @@ var mayImport = map[string][]string{
 var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg"}
 
 func TestLayering(t *testing.T) {
+	atRoot(t)
 	seen := make(map[string]bool)
 	each(t, func(file string, f *ast.File) {
 		dir := path.Dir(file)
@@ -210,6 +211,7 @@ func inOtherModule(dir string) bool {
 }
 
 func TestAssemblyIsConfined(t *testing.T) {
+	atRoot(t)
 	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(file, ".s") && !slices.Contains(mayBeUnsafe, filepath.ToSlash(filepath.Dir(file))) {
 			t.Errorf("%s: assembly belongs into %v", file, mayBeUnsafe)
@@ -227,6 +229,7 @@ var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/
 // All packages must build on every system, because the formats and nicless decode work
 // everywhere. .ci/run builds them for some systems.
 func TestFilesThatNeedLinux(t *testing.T) {
+	atRoot(t)
 	const constraint = "//go:build linux && (amd64 || arm64)\n"
 	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go",
 		"tools/calibrate/result.go",

@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -84,7 +85,7 @@ func TestANumberIsNoConnection(t *testing.T) {
 	for name, history := range histories {
 		for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 			for shards := 1; shards <= 3; shards += 2 {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, object.Transports[transport].Name, shards), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, states.Transports[transport].Name, shards), func(t *testing.T) {
 					var r *rig
 					if shards == 1 {
 						r = newRig(t, Config{})

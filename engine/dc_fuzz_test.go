@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -95,7 +95,7 @@ func FuzzEngineDC(f *testing.F) {
 		x.run2(p)
 		for _, d := range targets {
 			if d.state() != control.StateRTR {
-				t.Fatalf("a DCI has put a DCT into state %s", object.StateName(d.state()))
+				t.Fatalf("a DCI has put a DCT into state %s", states.Name(d.state()))
 			}
 		}
 		x.check()

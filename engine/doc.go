@@ -48,8 +48,9 @@
 //	internal/request     what clients and servers ask for
 //
 // Below them are leaves, each of which can be understood alone: internal/cgroup, internal/closers, internal/codes,
-// internal/copying, internal/cores, internal/journal, internal/numbers, internal/quota, internal/scan,
-// internal/sealer, internal/sleep, internal/ticketlock, internal/usage, internal/userns.
+// internal/copying, internal/cores, internal/journal, internal/mailbox, internal/numbers, internal/process,
+// internal/quota, internal/scan, internal/sealer, internal/sleep, internal/states, internal/ticketlock,
+// internal/usage, internal/userns.
 //
 // This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go, device.go
 // (package nic), and engine_other.go (New where there is no device). The doc.go of each package lists its files in
@@ -59,33 +60,33 @@
 //
 // An RDMA_WRITE passes through these functions, from doorbell to CQE:
 //
-//  1. The thread repeats Step: loop, Steps (loop/run.go), Step (loop/shard.go). A cold
+//  1. The thread repeats Step: loop, Steps (loop/steps.go), Step (loop/shard.go). A cold
 //     queue whose send record has changed is made warm: patrol, examine (loop/active.go),
 //     MarkWarm (object/warm.go).
 //  2. Step gives each client with warm queues a turn, and each queue a visit:
 //     visitClients, visitClient (loop/active.go), Visit (loop/visit.go). The visit reads from the
 //     send record how many blocks are announced: Pending (report/record.go).
 //  3. The visit executes WQEs within its budget: Burst (execution/burst.go). It first tries
-//     FastPath (execution/fastpath.go), which executes a short WRITE entirely in fastMove
+//     FastPath (execution/fastpath_choose.go), which executes a short WRITE entirely in fastMove
 //     (execution/fastpath_move.go) and leaves everything unusual to the slow path. Several WRITEs
 //     that differ in their addresses only are a series: seriesLength (execution/fastpath_series.go),
 //     executeMoves (execution/fastpath_series_move.go), completeSeries (execution/fastpath_series.go).
-//  4. The slow path copies the WQE and judges the copy: Snapshot, Judge, judgeTransfer,
-//     gather (execution/requester.go). A local key is looked up, and its range checked: Find
+//  4. The slow path copies the WQE and judges the copy: Snapshot (execution/flush.go), Judge, judgeTransfer
+//     (execution/judge.go), gather (execution/requester.go). A local key is looked up, and its range checked: Find
 //     (object/key.go), admit (execution/keylist.go).
 //  5. The requester asks the responder, which checks its queue pair and the remote key:
-//     ask (execution/requester.go), Respond, Translate (execution/responder.go). If it refuses, it
+//     ask (execution/requester.go), Respond (execution/respond.go), Translate (execution/responder.go). If it refuses, it
 //     chooses the NAK: badRemote (execution/responder_fault.go). The requester turns the NAK into a
 //     syndrome: answered (execution/requester.go). If the peer is not ready, the queue stalls: wait,
 //     Retry (execution/stall.go).
-//  6. The bytes are moved: by Move (execution/burst.go), moveJob (execution/job.go), by Offload (execution/dma.go)
-//     if workers copy them, or by moveUnmapped (execution/unmapped.go) if some of the memory is not mapped by
+//  6. The bytes are moved: by Move (execution/burst.go), moveJob (execution/job.go), by Offload (execution/burst.go)
+//     if workers copy them, or by moveUnmapped (execution/burst.go) if some of the memory is not mapped by
 //     the device. A transfer that is longer than the budget is kept as a job of the queue and
 //     continued in later visits: KeepJob, ResumeJob (execution/job.go).
 //  7. The completion is written: Finish (execution/burst.go), Complete (completion/cq.go). If the CQ is armed,
 //     its event is sent: Fire (completion/channel.go).
 //  8. A faulty WQE is explained by Explain (report/explain.go) and completed with its syndrome
-//     by Fail (execution/requester.go). The queue pair goes to error, and its other WQEs are flushed:
+//     by Fail (execution/flush.go). The queue pair goes to error, and its other WQEs are flushed:
 //     SetError (execution/state.go), Flush (execution/flush.go).
 //
 // Connections are not here: see packages server and verbs.

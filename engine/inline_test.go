@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -46,7 +46,7 @@ func (c *poller) carried() (data []byte, w cqe.WC) {
 func TestInlineMessages(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 		for log, most := range map[uint8]int{6: 32, 7: 64} {
-			t.Run(fmt.Sprintf("%s, entries of 2^%d", object.Transports[transport].Name, log), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, entries of 2^%d", states.Transports[transport].Name, log), func(t *testing.T) {
 				p, q := carrying(t, transport, log)
 				src, dst := p.h.full(8192, 1), q.h.key(8192, control.AccessLocalWrite)
 				for _, n := range []int{1, 8, 31, 32, 33, 63, 64, 65, 4096} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -204,7 +205,7 @@ func TestKeyLimit(t *testing.T) {
 // transport the sender's message succeeds, and the sender continues.
 func TestReceiverMemoryGoesAway(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeUC, control.QPTypeUD} {
-		t.Run(fmt.Sprint(object.Transports[transport].Name), func(t *testing.T) {
+		t.Run(fmt.Sprint(states.Transports[transport].Name), func(t *testing.T) {
 			r := newRig(t, Config{})
 			p, q := pairOf(transport, r.host("a"), r.host("b"))
 			s, u := pairOf(transport, p.h, r.host("c"))

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/request"
 	"github.com/nicless/nicless/internal/control"
@@ -23,13 +24,13 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, woken)
 	require.Equal(t, uint64(1), e.Served, "who sleeps must look anew")
-	e.DoWith(object.NoWork, func() { ran++ })
+	e.DoWith(mailbox.NoWork, func() { ran++ })
 	require.Equal(t, 1, woken, "there is nothing to look for")
-	e.DoWith(object.ChangesWork, func() { ran++ })
+	e.DoWith(mailbox.ChangesWork, func() { ran++ })
 	require.Equal(t, 2, woken)
 	m.StopCallers()
 	require.True(t, m.AllowCallers(true))
-	e.DoWith(object.ChangesWork, func() { ran++ })
+	e.DoWith(mailbox.ChangesWork, func() { ran++ })
 	require.Equal(t, 2, woken, "a nap is short")
 	e.Do(func() { ran++ })
 	require.Equal(t, 3, woken)
@@ -37,7 +38,7 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	ran = 1
 	m.StopCallers()
 
-	l := &object.Mail{F: func() { ran++ }, Done: make(chan struct{})}
+	l := &mailbox.Mail{F: func() { ran++ }, Done: make(chan struct{})}
 	m.Queue = append(m.Queue, l)
 	m.Waiting.Store(true)
 	require.False(t, m.AllowCallers(false), "there is a request")

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -24,7 +24,7 @@ func TestUnknownOpcodes(t *testing.T) {
 		control.QPTypeUC: connected,
 		control.QPTypeUD: anywhere,
 	} {
-		t.Run(object.Transports[transport].Name, func(t *testing.T) {
+		t.Run(states.Transports[transport].Name, func(t *testing.T) {
 			c, said := logged()
 			r := newRig(t, c)
 			a, b := r.host("a"), r.host("b")
@@ -42,7 +42,7 @@ func TestUnknownOpcodes(t *testing.T) {
 				require.Equal(t, control.StateRTS, q.state())
 				p.reset(q)
 			}
-			require.Contains(t, said.String(), "is not executed by this device on "+object.Transports[transport].Name)
+			require.Contains(t, said.String(), "is not executed by this device on "+states.Transports[transport].Name)
 		})
 	}
 }

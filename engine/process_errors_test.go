@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/wqe"
@@ -96,12 +96,12 @@ func TestForbiddenCallsAreExplained(t *testing.T) {
 			require.NotContains(t, said, "there is none")
 		})
 	}
-	p := &object.Process{Pid: os.Getpid()}
+	p := &process.Process{Pid: os.Getpid()}
 	require.Contains(t, p.Why(unix.EPERM, false), "Yama", "here the call is allowed")
 	for scope, want := range map[string]string{
 		"": "Yama does not restrict it here", "0": "AppArmor", "1": "PR_SET_PTRACER", "2": "is 2: only root", "3": "nobody if it is 3",
 	} {
-		require.Contains(t, object.WhyNoTrace(scope), want, scope)
+		require.Contains(t, process.WhyNoTrace(scope), want, scope)
 	}
-	require.ErrorContains(t, object.WhyNoPidfd(unix.ESRCH), "no process has that pid")
+	require.ErrorContains(t, process.WhyNoPidfd(unix.ESRCH), "no process has that pid")
 }

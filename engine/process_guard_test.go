@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -41,11 +41,11 @@ func (d *distant) write(text string) uint16 {
 // the device is made to forget that the process is gone.
 func (d *distant) dead(why string) {
 	d.r.Helper()
-	process := d.q.h.c.Process
+	program := d.q.h.c.Process
 	local := d.p.h.full(64, 3)
 	before := append([]byte(nil), local.mem...)
 	for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpAtomicFA} {
-		process.Gone.Store(object.Present)
+		program.Gone.Store(process.Present)
 		var index uint16
 		switch to := (wqe.Raddr{Addr: childMemory, RKey: d.key}); op {
 		case wqe.OpAtomicFA:
@@ -55,7 +55,7 @@ func (d *distant) dead(why string) {
 		}
 		d.r.settle()
 		d.r.failed(d.p.scq.one(), cqe.RemoteAccess, index)
-		require.EqualValues(d.r, object.Replaced, process.Gone.Load(), "%v", op)
+		require.EqualValues(d.r, process.Replaced, program.Gone.Load(), "%v", op)
 		d.r.same(before, local.mem, "what is read of a stranger")
 		d.p.reset(d.q)
 		d.q.reset(d.p)
@@ -139,7 +139,7 @@ func TestGuard(t *testing.T) {
 			index := p.post(ctrl(wqe.OpRDMARead), far.raddr(0), local.data(0, 64))
 			r.settle()
 			r.failed(p.scq.one(), cqe.RemoteAccess, index)
-			require.EqualValues(t, object.Replaced, q.h.c.Process.Gone.Load())
+			require.EqualValues(t, process.Replaced, q.h.c.Process.Gone.Load())
 			require.ErrorContains(t, newRig(t, Config{}).host("late").c.ShareProcess(os.Getpid(), g), replacedText)
 		})
 	}

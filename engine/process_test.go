@@ -19,6 +19,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
@@ -397,9 +398,9 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 
 	// The process ends and its memory is gone. The device does not mistake another process
 	// with this pid for it.
-	process := q.h.c.Process
+	program := q.h.c.Process
 	c.stop()
-	await.Until(t, "the device notices it", func() bool { return process.Gone.Load() != object.Present })
+	await.Until(t, "the device notices it", func() bool { return program.Gone.Load() != process.Present })
 	index := p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: childMemory, RKey: far}, []byte("too late"))
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteAccess, index)

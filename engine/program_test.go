@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/nic"
@@ -535,7 +535,7 @@ func (w *world) check(rt *rapid.T) {
 	for i, m := range w.model.qps {
 		p := w.ends[i]
 		if got := p.state(); got != m.state {
-			rt.Fatalf("failed: queue pair %d: state %s, the model says %s", i, object.StateName(got), object.StateName(m.state))
+			rt.Fatalf("failed: queue pair %d: state %s, the model says %s", i, states.Name(got), states.Name(m.state))
 		}
 		if i == worldTarget {
 			continue // it has no completions

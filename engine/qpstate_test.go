@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/request"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -68,7 +68,7 @@ func TestTransitions(t *testing.T) {
 			continue
 		}
 		for _, to := range append(allStates, 7, 255) {
-			t.Run(object.StateName(from)+" to "+object.StateName(to), func(t *testing.T) {
+			t.Run(states.Name(from)+" to "+states.Name(to), func(t *testing.T) {
 				required, ok := rcTable[[2]uint8{from, to}]
 				ok = ok || to == control.StateRST || to == control.StateERR
 				p := a.in(from, c)
@@ -77,7 +77,7 @@ func TestTransitions(t *testing.T) {
 				if !ok {
 					err := p.tryModify(p.everything(0, to))
 					require.ErrorIs(t, err, &control.Error{Code: control.CodeState})
-					require.ErrorContains(t, err, "from "+object.StateName(from)+" to "+object.StateName(to))
+					require.ErrorContains(t, err, "from "+states.Name(from)+" to "+states.Name(to))
 					require.Equal(t, before, p.q.Attr)
 					return
 				}
@@ -118,7 +118,7 @@ func TestOptionalAttributes(t *testing.T) {
 			}
 			p := a.in(pair[0], c)
 			err := p.tryModify(p.everything(required|attr.Bit, pair[1]))
-			what := object.StateName(pair[0]) + " to " + object.StateName(pair[1]) + " with " + attr.Name
+			what := states.Name(pair[0]) + " to " + states.Name(pair[1]) + " with " + attr.Name
 			if optional[pair]&attr.Bit != 0 {
 				require.NoError(t, err, what)
 			} else {

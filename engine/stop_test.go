@@ -6,7 +6,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/execution"
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -108,7 +108,7 @@ func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	next := func() { // makes the next step post
 		m.Mu.Lock()
 		defer m.Mu.Unlock()
-		m.Queue = append(m.Queue, &object.Mail{F: post, Done: make(chan struct{})})
+		m.Queue = append(m.Queue, &mailbox.Mail{F: post, Done: make(chan struct{})})
 		m.Waiting.Store(true)
 	}
 	post = func() {

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/request"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -58,7 +58,7 @@ func TestUnreliableTransitions(t *testing.T) {
 		}
 		for _, from := range allStates {
 			for _, to := range allStates {
-				what := object.Transports[transport].Name + " " + object.StateName(from) + " to " + object.StateName(to)
+				what := states.Transports[transport].Name + " " + states.Name(from) + " to " + states.Name(to)
 				row, ok := table[[2]uint8{from, to}]
 				ok = ok || to == control.StateRST || to == control.StateERR
 				into(from)

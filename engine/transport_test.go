@@ -6,6 +6,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -149,7 +150,7 @@ func TestLostMessages(t *testing.T) {
 	for name, row := range both {
 		for _, transport := range []uint8{control.QPTypeUC, control.QPTypeUD} {
 			row.transport = transport
-			rows[object.Transports[transport].Name+" "+name] = row
+			rows[states.Transports[transport].Name+" "+name] = row
 		}
 	}
 	for name, row := range rows {

@@ -10,7 +10,7 @@ import (
 
 // A UD queue pair that is attached to a multicast group receives the datagrams that any queue
 // pair of the engine sends to the group, whichever program and device it belongs to. The engine
-// delivers them (engine/multicast.go).
+// delivers them (engine/internal/execution/multicast.go).
 
 // attachMulticast serves ATTACH_MCAST. The request is struct ib_uverbs_attach_mcast.
 func attachMulticast(c *call, req []byte) error {

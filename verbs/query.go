@@ -113,7 +113,7 @@ const (
 
 	// activeMTU is the MTU of every path, in each form in which programs ask for it: the
 	// port's, that of path records, and that of connections which rdma_cm makes. It is also
-	// the longest datagram (engine/datagram.go).
+	// the longest datagram (engine/internal/execution/datagram.go).
 	activeMTU = abi.MTU4096
 )
 

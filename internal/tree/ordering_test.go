@@ -16,13 +16,14 @@ import (
 )
 
 var (
-	nameInOrdering = regexp.MustCompile("`((?:engine|hostpath|nicless|ticketlock|verbs|shm|packetring|roce|ucx|pool|netdev)\\.[A-Za-z.]+)`")
+	nameInOrdering = regexp.MustCompile("`((?:engine|object|report|completion|execution|transport|loop|request|hostpath|nicless|ticketlock|verbs|shm|packetring|roce|ucx|pool|netdev)\\.[A-Za-z.]+)`")
 	sideInComment  = regexp.MustCompile(`(?:Observed|Published) by\s+(?://\s+)?([A-Za-z]+(?:\.[A-Za-z]+)+)`)
 )
 
 // The functions, types and fields that docs/ORDERING.md names are declared. So are the
 // functions that a comment at a Publish or an Observe names as the other side.
 func TestOrderingNamesWhatExists(t *testing.T) {
+	atRoot(t)
 	declared, comments := declarations(t)
 	page, err := os.ReadFile("docs/ORDERING.md")
 	require.NoError(t, err)

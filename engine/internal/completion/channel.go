@@ -31,3 +31,25 @@ func (sh *Completer) Send(q *object.CQ, value uint64) {
 		sh.ExplainCQ(q, codes.EventLost, "CQ %#06x: %d completion events of its channel were not delivered: the socket was full", q.Num, out.Lost.Swap(0))
 	}
 }
+
+// Hold puts q on the list of CQs with an event that waits.
+func (sh *Completer) Hold(q *object.CQ) {
+	a := &q.Client.Arms
+	a.Held = append(a.Held, q)
+	q.Moderation.At = len(a.Held)
+	q.Client.Shard.Arm.Held++
+}
+
+// Unhold notes that no event of q waits, and takes q off the list.
+func (sh *Completer) Unhold(q *object.CQ) {
+	if q.Moderation == nil || q.Moderation.Since == 0 {
+		return
+	}
+	a, at := &q.Client.Arms, q.Moderation.At-1
+	last := len(a.Held) - 1
+	a.Held[at] = a.Held[last]
+	a.Held[at].Moderation.At = at + 1
+	a.Held[last], a.Held = nil, a.Held[:last]
+	q.Moderation.At, q.Moderation.Since = 0, 0
+	q.Client.Shard.Arm.Held--
+}

@@ -5,13 +5,9 @@ package completion
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
-	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
-
-// A Completer writes completions and sends their events.
-type Completer struct{ report.Reporter }
 
 // Complete writes one CQE and reports whether there was room for it. n is the byte count
 // of the CQE. time is the device clock; for an error it is cqe.ErrWord instead. The owner

@@ -5,7 +5,7 @@
 //
 // # Files
 //
-//   - cq.go: a completion, an error completion
+//   - completer.go, cq.go: the layer; a completion, an error completion
 //   - compress.go, inline.go: compressed completions; completions with data
 //   - overrun.go: a queue that has no room
 //   - arm.go, moderate.go, channel.go: arms; events that are held back; the events themselves

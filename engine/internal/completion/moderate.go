@@ -15,28 +15,6 @@ func (sh *Completer) announce(q *object.CQ) {
 	sh.fireDue(q)
 }
 
-// Hold puts q on the list of CQs with an event that waits.
-func (sh *Completer) Hold(q *object.CQ) {
-	a := &q.Client.Arms
-	a.Held = append(a.Held, q)
-	q.Moderation.At = len(a.Held)
-	q.Client.Shard.Arm.Held++
-}
-
-// Unhold notes that no event of q waits, and takes q off the list.
-func (sh *Completer) Unhold(q *object.CQ) {
-	if q.Moderation == nil || q.Moderation.Since == 0 {
-		return
-	}
-	a, at := &q.Client.Arms, q.Moderation.At-1
-	last := len(a.Held) - 1
-	a.Held[at] = a.Held[last]
-	a.Held[at].Moderation.At = at + 1
-	a.Held[last], a.Held = nil, a.Held[:last]
-	q.Moderation.At, q.Moderation.Since = 0, 0
-	q.Client.Shard.Arm.Held--
-}
-
 // fireDue sends the event of q that waits, if it has waited long enough, and reports whether it
 // sent one. If q has no moderation, it sends the event at once.
 func (sh *Completer) fireDue(q *object.CQ) bool {

@@ -9,9 +9,10 @@
 //
 // Visits and the slow path:
 //
+//   - layers.go: the layers
 //   - burst.go: the WQEs of one visit, and how those end that succeed
-//   - requester.go, requester_fault.go: judging a WQE; what is wrong with it
-//   - responder.go, responder_fault.go: judging a request; what the responder refuses
+//   - judge.go, requester.go, requester_fault.go: judging a WQE; its memory and its answer; what is wrong with it
+//   - respond.go, responder.go, responder_fault.go: a request; its receives and keys; what the responder refuses
 //   - dc.go: WQEs that name the queue pair that receives
 //   - local.go, atomic.go: NOP, DUMP, MMO, WAIT, SEND_EN; atomics
 //   - datagram.go, datagram_header.go, multicast.go: UD
@@ -19,7 +20,7 @@
 //
 // The fast path:
 //
-//   - fastpath.go: when a WQE may take it; its completion
+//   - fastpath_choose.go, fastpath.go: whether a WQE may take it; its completion
 //   - fastpath_move.go, fastpath_send.go, fastpath_atomic.go: WRITEs and READs, SENDs, atomics
 //   - fastpath_series.go, fastpath_series_move.go, fastpath_series_send.go: WQEs that differ in their addresses only
 //   - blueflame.go: WQEs in BlueFlame registers
@@ -27,7 +28,7 @@
 // Queue pairs:
 //
 //   - state.go: what follows from a new state
-//   - stall.go, flush.go: queues that wait; error completions
+//   - stall.go, flush.go: queues that wait; WQEs that fail, and those after them
 //   - fault.go, overrun.go: memory that is gone; completion queues that have no room
 //
 // Memory:

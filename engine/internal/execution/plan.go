@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -25,7 +26,7 @@ type change struct {
 	// Only if the key is a window.
 	parent  *object.Mkey
 	mem     []byte
-	process *object.Process
+	process *process.Process
 	from    uint64
 
 	// Only if the key is a list. The array behind list is sh.scratch.runs.

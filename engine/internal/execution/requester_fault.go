@@ -7,6 +7,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -30,7 +31,7 @@ func (sh *requester) badSignature(q *object.QP, j *object.Job) object.Verdict {
 }
 
 func (sh *requester) badOpcode(q *object.QP, j *object.Job) object.Verdict {
-	sh.Explain(q, codes.Opcode, "opcode %v (%#02x) is not executed by this device on %s", j.Head.Opcode(), uint8(j.Head.Opcode()), object.Transports[q.Transport].Name)
+	sh.Explain(q, codes.Opcode, "opcode %v (%#02x) is not executed by this device on %s", j.Head.Opcode(), uint8(j.Head.Opcode()), states.Transports[q.Transport].Name)
 	return sh.Fail(q, j, cqe.LocalQPOp)
 }
 

@@ -60,8 +60,8 @@ type copyTask struct {
 // TaskFaulted. Both sides leave TaskGiven by a compare-and-swap, so only one of them
 // succeeds. A task that is done or faulted belongs to the device again.
 //
-// Publish: TaskGiven. Observed by worker.work. It covers the task.
-// Publish: TaskDone, TaskFaulted. Observed by shard.CollectTasks. They cover the copy.
+// Publish: TaskGiven. Observed by Worker.Work. It covers the task.
+// Publish: TaskDone, TaskFaulted. Observed by mover.CollectTasks. They cover the copy.
 const (
 	TaskDone uint32 = iota
 	TaskFaulted

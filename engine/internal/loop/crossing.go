@@ -6,25 +6,6 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 )
 
-// burstCrossing is burst for an engine of several shards. It postpones the queue if the
-// queue needs the lock of another shard. A postponed queue is charged its whole budget in
-// advance.
-func (sh *Loop) burstCrossing(q *object.QP, n uint16) (done int) {
-	if m := sh.ShardOfPeer(q); m != nil {
-		sh.Postpone(q, m)
-	} else {
-		done = sh.Burst(q, n)
-	}
-	if q.Postponed && done == 0 {
-		sh.Crossed++
-		done = 1
-	}
-	if q.Postponed {
-		sh.Sched.Spent = sh.Settings.Slice
-	}
-	return done
-}
-
 // visitPostponed visits the postponed queues, and returns how much there was to do. If the
 // lock of the peer's shard is taken, the queue is left for the next step, until
 // CrossPatience has passed; then visitPostponed waits for the lock. If urgent is true, this

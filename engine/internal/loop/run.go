@@ -4,29 +4,9 @@ package loop
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 
-	"github.com/nicless/nicless/engine/internal/codes"
-	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
-	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/cpu"
 )
-
-// cutOff notes that a fault ends the current step in the part fault.part.
-func (sh *Loop) cutOff() {
-	sh.Fault.Cut = sh.Fault.Part
-	if sh.Fault.Part == object.CutLast {
-		sh.Fault.Cut = object.Whole // little of the step was left, and the next step polls another queue
-	}
-	sh.Fault.Part = object.CutVisits
-}
-
-// stepsPerBatch is how many steps are in one batch. Between batches the shard checks
-// whether to stop. The deferred call that recovers from faults of memory is set up once in
-// a batch.
-const stepsPerBatch = 256
 
 // Run steps the engine on a thread of its own until ctx ends. Then it executes the work
 // that has been announced, flushes the work that cannot be executed, and returns nil. It
@@ -74,103 +54,4 @@ func (e *Runner) Run(ctx context.Context, started func()) error {
 	others.stopWork()
 	e.stopQueues()
 	return nil
-}
-
-// loop steps a shard until ctx ends.
-func (sh *Loop) loop(ctx context.Context) {
-	sharesCore := sh.shareCore()
-	idle := NewIdler(sh, sharesCore)
-	for ctx.Err() == nil {
-		done := sh.Steps(idle.afterEachStep())
-		if sharesCore {
-			cpu.Yield() // posters need this core, or this P
-		}
-		sh.pauser.Pause()
-		if done > 0 {
-			idle.reset()
-		} else {
-			idle.wait(ctx)
-		}
-	}
-}
-
-// Steps runs a batch of steps and returns how much work they did. If untilIdle is true, the
-// batch ends at the first step that finds nothing to do.
-func (sh *Loop) Steps(untilIdle bool) (done int) {
-	defer sh.RecoverFault()
-	defer sh.endBatch() // also if a fault cuts the batch off
-	sh.Restart()
-	for range stepsPerBatch {
-		n := sh.Step()
-		done += n
-		if n > 0 {
-			continue
-		}
-		if untilIdle {
-			done += sh.PatrolMany() // the caller yields or naps next; most engines have fewer queues than this polls
-			break
-		}
-		cpu.Relax(1)
-	}
-	return done
-}
-
-// endBatch ends the measurement of progress that steps began, and publishes the status
-// pages.
-func (sh *Loop) endBatch() {
-	sh.PublishAt(sh.Passed())
-}
-
-// RecoverFault turns a fault of memory into an error of the queue whose memory was being
-// touched. Any other panic is a bug of the engine, and RecoverFault panics again with it.
-func (sh *Loop) RecoverFault() {
-	r := recover()
-	if r == nil {
-		return
-	}
-	defer sh.releaseAfterFault()
-	defer sh.FreePackets()
-	sh.Trial = false // a WQE may have been judged again
-	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.Asks()
-	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
-	addr, ok := object.FaultOf(r)
-	if p := sh.PortAt(addr); ok && p != nil {
-		sh.cutOff()
-		sh.PutBack(sh.Scratch.Job)
-		if q := sh.Fault.QP; q != nil && q.Wire != nil {
-			sh.DropJob(&q.Wire.Out) // part of a packet was moved, perhaps with the scratch job
-			q.Wire.In.Refusing = false
-		}
-		sh.Fault.QP = nil
-		p.Fail(fmt.Errorf(object.NoPage, addr))
-		return
-	}
-	if !ok || sh.Fault.QP == nil && sh.Fault.CQ == nil {
-		panic(r)
-	}
-	sh.cutOff()
-	if c := sh.Fault.CQ; c != nil {
-		sh.Fault.CQ = nil
-		sh.Disarm(c)
-		sh.ExplainCQ(c, codes.MemoryFault, object.NoPage+"; CQ %#06x raises no more events", addr, c.Num)
-		return
-	}
-	q := sh.Fault.QP
-	sh.Fault.QP = nil
-	sh.CompleteCutSeries(q)
-	sh.WriteCollected(q)
-	sh.PutBack(sh.Scratch.Job) // the shared receive that the job has taken
-	if asked && (q.Attr.State != control.StateERR || sh.Fault.Answers) {
-		sh.FaultOfRequest(q, addr)
-		return
-	}
-	sh.MemoryFault(q, addr)
-}
-
-// RestoreFaultPoint restores two things that Settle, which runs between two steps, may have
-// changed. cut says where the next step begins; a fault of memory during Settle must not
-// change that. panics says whether faults of memory are panics on this thread.
-func (sh *Loop) RestoreFaultPoint(cut object.Part, panics bool) {
-	sh.Fault.Cut = cut
-	debug.SetPanicOnFault(panics)
 }

@@ -37,7 +37,9 @@ func (sh *Loop) Step() (done int) {
 		done += sh.patrol(sh.patrolBudget(done))
 	}
 	if sh.Sched.Turn++; sh.Sched.Turn%completion.HintTurns == 0 {
-		done += sh.ServeColdPorts()
+		if sh.HasColdPorts() {
+			done += sh.ServePorts(true)
+		}
 		sh.Fault.Part = object.CutLast
 		done += sh.ObserveArms(completion.ArmPolls)
 		sh.Diagnose()

@@ -8,19 +8,6 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A blueFlame is the BlueFlame register of a queue pair that has one of its own. A WQE
-// that the device finds in the register is executed before the record announces it. Then
-// only one cache line moves between the processors, instead of two (ring and record). Only
-// the record is authoritative; the register is a hint. A WQE that was overwritten in the
-// register before the device saw it, or that is unusual in any way, is executed from the
-// ring.
-type blueFlame struct {
-	Half [2]*shm.Block
-	Seen [2]uint64 // the first word of each half when it was last read
-	Next uint8     // half in which the next WQE is expected; posters alternate between the halves
-	Hot  uint8     // number of further visits that read only that half
-}
-
 // AttachBlueFlame gives q a BlueFlame register. page is where the register's UAR page begins
 // in its bank. number is the number of the register in that page, counted from 1.
 func (q *QP) AttachBlueFlame(page uint64, number uint8) {

@@ -6,44 +6,11 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sync"
 
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
 )
-
-// A bulletin is what the clients of this device and of linked ones announce. Requests and links
-// use it, on goroutines of their own. The engine's thread only sends the events.
-type bulletin struct {
-	Mu      sync.Mutex
-	Last    uint32   // number that the last client got
-	Own     []posted // of this device, sorted by client
-	linked  []posted // of other devices, sorted by device and client
-	Sources []source // what links have said, in the order in which they have said something first
-	Waiting map[*Client]*reader
-	Changed func() // own has changed; nil: nobody wants to know
-	Users   users
-}
-
-// A reader is a client that has read the list.
-type reader struct {
-	user  uint32 // whose announcements it reads, beside those for everybody
-	waits bool   // nothing that it may read has changed since
-}
-
-// A posted announcement is one in a list.
-type posted struct {
-	control.Announcement
-	To uint32  // whose clients may read it: a user, or board.Everybody
-	by *Client // nil: of another device
-}
-
-// A source is what one link says of one device.
-type source struct {
-	link any
-	guid uint64
-	list []board.Entry
-}
 
 // MaxAnnounced is how many clients of a device can announce something at once.
 const MaxAnnounced = 4096
@@ -123,7 +90,7 @@ func (b *bulletin) told(but *Client, changed []posted) (told []*Client) {
 func (e *Device) TellAnnouncements(told []*Client) {
 	for some := range slices.Chunk(told, Portion) {
 		var missed []*Client
-		e.DoWith(NoWork, func() {
+		e.DoWith(mailbox.NoWork, func() {
 			for _, c := range some {
 				if !c.Send(&control.Event{Kind: control.EventAnnouncements}) {
 					missed = append(missed, c)
@@ -221,4 +188,41 @@ func merge(sources []source) (all []posted) {
 	}
 	slices.SortFunc(all, func(x, y posted) int { return x.compare(y.AnnouncementPlace) })
 	return all
+}
+
+// An announcement may contain keys of memory, and the numbers of a connection. So it is for clients of one
+// user, if its client does not say that it is for all.
+
+// isFor reports whether clients of a user may read an announcement. The user board.Everybody is nobody: it reads
+// what everybody may read.
+func (p *posted) isFor(user uint32) bool { return p.To == board.Everybody || p.To == user }
+
+// Of returns the user of a client: board.Everybody if the client has none, because its uid stands for all
+// users that have none here.
+func (u users) Of(uid uint32) uint32 {
+	if _, ok := u.space.Outside(uid); !ok {
+		return board.Everybody
+	}
+	if user, ok := u.space.Outside(u.Payer(uid)); ok {
+		return user
+	}
+	return board.Everybody
+}
+
+// difference returns what is in one of two sorted lists only.
+func difference(a, b []posted) (only []posted) {
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].compare(b[0].AnnouncementPlace) < 0:
+			only, a = append(only, a[0]), a[1:]
+		case len(a) == 0 || a[0].compare(b[0].AnnouncementPlace) > 0:
+			only, b = append(only, b[0]), b[1:]
+		default:
+			if a[0] != b[0] {
+				only = append(only, a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
+	return only
 }

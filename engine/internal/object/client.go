@@ -5,8 +5,12 @@ package object
 import (
 	"os"
 	"sync"
+	"sync/atomic"
 
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -49,35 +53,36 @@ type Client struct {
 	Paid   quota.Charge  // charge for the client itself
 
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
-	Regions   map[uint32]*Region
-	Unplaced  map[uint32]*Region // created and not placed yet
-	Process   *Process           // owner of memory registered outside regions; nil: such memory is refused
-	PDs       map[uint32]*PD
-	MRs       map[uint32]*Mkey // by index, because the variant can change
-	CQs       map[uint32]*CQ
-	QPs       map[uint32]*QP
-	SRQs      map[uint32]*SRQ
-	XRCDs     map[uint32]*XRCD
-	Channels  map[uint32]*Channel
-	Sched     clientSchedule
-	seats     [rosterKinds]int // its places on the rosters of its shard, plus 1; 0: it is not on that roster
-	Pass      ClientPass       // what the shard's looks have still to look at; see loop/look.go
-	Arms      clientArms       // its CQs that can be armed
-	Greeted   bool
-	Events    *Notifier // of events and explanations; nil: none is open
-	Wake      clientWake
-	Quiet     explainer
-	Said      nic.Speaker // counts the client's explanations in the log
-	Bytes     uint64      // size of all regions together, placed or not
-	Count     Counts
-	Copier    copying.Copier // copies long transfers past the caches
-	Offloaded int            // number of the client's copy tasks that workers have
-	After     []func()       // what is left to do off the engine's thread after a request; see finish
-	Added     uint64         // number of calls of AddRegion that have made a region, or tried to
-	NextID    uint32         // for the next region, PD or channel; each client has ids of its own
-	Linked    int            // queue pairs whose peer is on another device
-	GIDs      []nic.GID      // GID table; nil: the client has only hosted.GID
-	Sources   []nic.Source   // of its datagrams that go over links and come over them
+	Regions       map[uint32]*Region
+	Unplaced      map[uint32]*Region // created and not placed yet
+	Process       *process.Process   // owner of memory registered outside regions; nil: such memory is refused
+	ProcessRegion *Region            // of all keys of that memory; it covers every address of the process
+	PDs           map[uint32]*PD
+	MRs           map[uint32]*Mkey // by index, because the variant can change
+	CQs           map[uint32]*CQ
+	QPs           map[uint32]*QP
+	SRQs          map[uint32]*SRQ
+	XRCDs         map[uint32]*XRCD
+	Channels      map[uint32]*Channel
+	Sched         clientSchedule
+	seats         [rosterKinds]int // its places on the rosters of its shard, plus 1; 0: it is not on that roster
+	Pass          ClientPass       // what the shard's looks have still to look at; see loop/look.go
+	Arms          clientArms       // its CQs that can be armed
+	Greeted       bool
+	Events        *Notifier // of events and explanations; nil: none is open
+	Wake          clientWake
+	Quiet         explainer
+	Said          nic.Speaker // counts the client's explanations in the log
+	Bytes         uint64      // size of all regions together, placed or not
+	Count         Counts
+	Copier        copying.Copier // copies long transfers past the caches
+	Offloaded     int            // number of the client's copy tasks that workers have
+	After         []func()       // what is left to do off the engine's thread after a request; see finish
+	Added         uint64         // number of calls of AddRegion that have made a region, or tried to
+	NextID        uint32         // for the next region, PD or channel; each client has ids of its own
+	Linked        int            // queue pairs whose peer is on another device
+	GIDs          []nic.GID      // GID table; nil: the client has only hosted.GID
+	Sources       []nic.Source   // of its datagrams that go over links and come over them
 }
 
 // A clientSchedule says which of a client's queues a step visits; see loop/active.go.
@@ -87,7 +92,7 @@ type clientSchedule struct {
 	Active    bool    // the client is in shard.sched.active
 	Watches   []Watch // one for each of its queue pairs that is not in RST
 	Patrolled int     // index in watches of the watch that patrol polled last
-	Stalled   []*QP   // its queue pairs whose next WQE waits; see stall.go
+	Stalled   []*QP   // its queue pairs whose next WQE waits; see execution/stall.go
 	Retried   int     // index in stalled of the queue pair that was retried last
 }
 
@@ -139,3 +144,308 @@ type PD struct {
 	ID    uint32
 	Users int
 }
+
+// A ClientPass says what of a client is left to look at in a pass. Each list is looked at from its
+// last element to its first. If an element is removed, the last one takes its place; it has
+// been looked at already, or is looked at later.
+type ClientPass struct {
+	Number                uint64 // of the pass; if it is another one, everything is left
+	Finished              bool   // nothing is left
+	Queues, Stalled, Arms int    // how many are left
+}
+
+// A roster lists those clients of a shard that have objects of one kind, for example stalled
+// queues. The clients take turns, so the objects of one client, however many they are, do not
+// keep the shard from the objects of another.
+type roster struct {
+	kind    rosterKind
+	Clients []*Client
+	next    int // index in clients of the client whose turn it is
+	used    int // how many of its objects this client has got in this turn
+}
+
+type rosterKind uint8
+
+const (
+	ofClients rosterKind = iota // all clients of the shard
+	ofWatches                   // clients with queue pairs that are not in RST
+	ofStalls                    // clients with stalled queues
+	ofArms                      // clients with CQs that can be armed
+	rosterKinds
+)
+
+// A Watch holds what patrol needs to know about a cold queue pair. Besides the watch, patrol
+// reads only one cache line for the queue pair: the cache line of the send record.
+type Watch struct {
+	Rec  *shm.BE32 // send record; nil: the queue is warm
+	Q    *QP
+	Num  uint32 // number of q
+	Word uint64 // value of the record when q was last found to have no work; or UnknownWord
+}
+
+// A clientArms holds the CQs of a client that can be armed, which are those with a completion
+// channel.
+type clientArms struct {
+	CQs       []*CQ
+	Polled    int // index in cqs of the CQ whose arm word was read last although its register had not changed
+	Turns     int // number of turns so far
+	Registers []*armRegister
+	Next      int   // index in registers of the register to poll next
+	Held      []*CQ // CQs with an event that waits; see completion/moderate.go
+	Looked    int   // index in held of the CQ that was looked at last
+}
+
+// A Channel is a completion channel. It tells a client of completions, so that the client
+// need not poll. It is a SOCK_SEQPACKET socket that carries one 8-byte record for each
+// event. A socket is used rather than an eventfd or a pipe because a single send to a
+// socket can be told not to block (MSG_DONTWAIT). An eventfd or a pipe would need
+// O_NONBLOCK, which is shared with the client. The client could clear it and thereby block
+// the device.
+type Channel struct {
+	ID    uint32
+	Out   *Notifier
+	Users int // number of CQs that use this channel
+}
+
+// Counts are the counters of one client, in the order of control.Counter. The client reads
+// them in its status page.
+type Counts [control.Counters]uint64
+
+// A statusPage is the page of memory in which a client reads the device's state, its clock
+// and the client's counters without a request.
+type statusPage struct {
+	State, hz, clock *shm.Word64
+	Asleep           *shm.Word64
+	counters         [control.Counters]*shm.Word64
+}
+
+// A Region is memory that a client and the device share. The device makes the memory and
+// maps it before any other process can reach it. The client maps it too, seals it against
+// holes, and then places the region: it tells the device at which address it has mapped it.
+// Before that the device touches no byte of the region, because a thread that touches a
+// page while another process punches a hole there has to wait (docs/design/0021).
+type Region struct {
+	ID    uint32
+	base  uint64 // address in the client
+	Size  uint64
+	Mem   *shm.Region
+	Owned bool   // made by the device, which unmaps it when the region ends; false: the memory was given to AddRegion
+	Added uint64 // how many regions the client had added before, if this one was added by AddRegion; see at
+	Users int    // number of keys and queues that have memory in the region; each counts once, even if it has several pieces there
+}
+
+// A Notifier sends to one event socket of a client. The kernel calls everything that waits for a
+// socket before send returns, and a client decides how much waits for its socket: 10^6 watchers
+// (epoll, io_uring) take 100 ms. So the device's thread sends itself only while a send that was
+// quick has lately shown that few wait. Otherwise it queues the event, and a closer of the client's
+// user sends it (package closers). Events of one socket stay in order.
+type Notifier struct {
+	e    *Device
+	uid  uint32
+	FD   int
+	Kin  bool   // the client's user may stop the device's thread anyway: a quick send is shown until one is slow
+	Seen uint64 // device clock at the last quick send of the device's thread; 0: there is none that counts
+
+	// What the device's thread and closers share.
+	Shown  atomic.Uint64 // device clock at the last quick send of a closer; 0: there is none that counts
+	queue  chan Notice
+	Queued atomic.Bool   // a closer sends the queue, or is about to
+	Lost   atomic.Uint32 // events for which the socket had no room when a closer sent them
+	start  func()        // starts a closer; made once, so that starting one allocates little
+
+	Mu     sync.Mutex // held during each send of a closer. The device's thread does not take it
+	closed bool
+}
+
+// A Notice is an event that waits for a closer.
+type Notice struct {
+	Record  uint64 // of a completion channel, if message is nil
+	message []byte
+	CQ      *CQ // whose completion the record announces
+}
+
+// A CQ is the device's side of a completion queue. The device writes one entry for each
+// completion. It writes nothing else into the queue, and never reads an entry.
+type CQ struct {
+	Num     uint32
+	Client  *Client
+	Region  *Region // holds the buffer
+	Records *Region // holds the doorbell record
+	Handle  uint64  // what the client calls this queue in events
+
+	Buf       []byte
+	Log       uint   // log2 of the number of entries
+	LogCQE    uint   // log2 of the size of an entry in bytes: 6 or 7
+	Next      uint64 // entries written since creation: the producer index
+	Seen      uint64 // consumer index as last observed, never greater than next
+	Floor     uint64 // consumer index after a resize; used in place of seen while seen is lower
+	Consumer  *shm.BE32
+	Collapsed bool
+	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
+	Dead      bool     // overrun: nothing is written any more
+	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
+	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
+
+	// These fields are for arming; see arm.go.
+	Channel   *Channel
+	Sent      uint32 // number of events that the device's thread has sent; closers count in SentAside
+	ArmWord   *shm.BE32
+	ArmSeen   uint32
+	ArmWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
+	ArmReg    *armRegister // what the device knows of that register
+	Armed     bool
+	Solicited bool   // armed for solicited completions only
+	Told      uint64 // value of next when the last event was sent; last_notified_index in mlx5
+	// LastSolicited is one more than the index of the last solicited or failed
+	// completion. The device keeps it because it does not read entries, whose bytes
+	// the client may change.
+	LastSolicited uint64
+
+	Users      int // number of QPs that use this queue
+	At         int // index in client.arms.cqs
+	AtReg      int // index in ArmReg.cqs
+	Gone       bool
+	Moderation *Moderation // holds events back; nil: events are sent at once
+
+	SentAside atomic.Uint32 // number of events that closers have sent (notifier)
+	Retracted atomic.Bool   // closers send no more events of this queue
+}
+
+// An armRegister is the arm register of a UAR page, to which a client writes when it arms one
+// of the CQs that use the page. It is a hint.
+type armRegister struct {
+	Word   *shm.BE64
+	Seen   uint64
+	CQs    []*CQ // never empty
+	Unread int   // how many arm words are still to be read since the register has changed
+	Last   int   // index in cqs of the CQ whose arm word was read last
+}
+
+// A Moderation holds the events of a completion queue back (completion moderation). An event that is
+// due waits until count completions have come since the client armed the queue, or until it has
+// waited for period. The device looks at events that wait where it looks at arm words, and
+// does not sleep past their time. So a completion of a queue without moderation, or of one that is not
+// armed, costs nothing more.
+type Moderation struct {
+	Count  uint64
+	Period uint64 // in cycles
+	First  uint64 // value of cq.next from which completions count
+	Since  uint64 // device clock when the event became due; 0: no event waits
+	At     int    // index in client.arms.held, plus 1; 0: no event waits
+}
+
+// A Session collects completions of a compressed CQ in private memory, until WriteSession
+// puts them into the queue as a title and its minis. They all are completions of one queue
+// pair and of one kind, and share the bytes of the title. Only completions of one call of
+// the fast path are in a session, so no completion waits for work that has not been
+// announced. See docs/design/0024.
+type Session struct {
+	N, Most         int // completions collected, and how many there is room for; if n is 0, all other fields mean nothing
+	Rqpn, UIDX, Imm uint32
+	Time            uint64
+	Tail            cqe.Tail // of the first completion; the title gets it
+	Minis           [MostMinis]uint64
+
+	Indices uint16 // 0xffff: minis of receives have their index as stride index; 0: they do not
+}
+
+// An SRQ is the device's side of a shared receive queue: a linked list in client memory.
+// Each entry names the next one. The doorbell record says how many entries are ready.
+type SRQ struct {
+	Num     uint32
+	Client  *Client
+	PD      *PD
+	Ring    []byte
+	Mask    uint16 // entries - 1
+	Stride  uint   // log2 of the bytes of one entry
+	Record  *shm.BE32
+	Regions [2]*Region // those that hold the ring and the record
+
+	Head  uint16   // entry to take next
+	Taken uint64   // entries taken off the list so far
+	Back  []uint16 // entries put back because their transfers did not complete
+	Limit uint32   // an event is due when fewer entries than this are ready; 0: no event
+	Users int      // number of QPs that use the queue
+
+	// These fields are of an XSRQ only.
+	XRCD *XRCD
+	CQ   *CQ // completion queue of its receives
+	UIDX uint32
+	Gone bool // destroyed; pointers to it may remain
+}
+
+// An XRCD is an XRC domain. It ends when no client has it open.
+type XRCD struct {
+	Num     uint32
+	Members map[*Client]*Membership
+}
+
+// A Membership is what one client has of a domain.
+type Membership struct {
+	Opened int // how often the client has opened the domain and not closed it
+	Used   int // its XSRQs and targets in the domain
+}
+
+// An Mkey is the object that an lkey or rkey names. It is a range of a client's memory, a
+// memory window on such a range, or a list of ranges under other keys. A key has 24 bits of
+// index and 8 bits of variant, and all 32 bits must match.
+type Mkey struct {
+	Key    uint32
+	Access uint32 // control.Access*
+	PD     *PD    // nil for windows: a window's pd is in window, see serves
+	Base   uint64 // address of the first byte of the range, as work requests give it
+	Size   uint64
+	Mem    []byte // the range in the device's mapping; nil for lists, for free keys, and for unmapped memory
+	Client *Client
+
+	Region   *Region // if the key is of registered memory: the region of that memory; otherwise nil
+	From     uint64  // if the key is of registered memory or a bound window: address of the range in the client
+	Windows  int     // number of windows that are bound to this key's memory
+	List     []Run   // if the key is a list: its entries; the capacity is the value of the field room
+	PerRound uint64  // if the key is a list: bytes of all entries in one round
+	Rounds   uint64  // if the key is a list: number of rounds through its entries; 1 unless the list is interleaved
+
+	Changed uint64 // epoch in which the memory or the rights of this key last changed
+	Looked  uint64 // if the key is a list: epoch in which LastChange last read the entries to update the field changed
+
+	Window *Window // if the key is a memory window: what only windows have; otherwise nil
+	Free   bool    // a window that is not bound, or a list that is not filled
+	Inval  bool    // if the key is a list: a peer may empty it (SEND with invalidate)
+	Room   int     // if the key is a list: the largest number of entries that it may have; otherwise 0
+
+	Process  *process.Process // if the memory is unmapped: the process that has it; otherwise nil
+	Unmapped bool             // if the key is a list: some of its memory is unmapped
+}
+
+// A Run is one entry of a list: n bytes at addr under another key. An interleaved list
+// repeats its entries in rounds. From one round to the next, the address of the n bytes grows
+// by stride.
+type Run struct {
+	Key    uint32
+	Addr   uint64
+	N      uint64
+	Stride uint64
+	Found  *Mkey // the mkey that key named when the work request was judged
+}
+
+// A Window holds what only an mkey that is a memory window has.
+type Window struct {
+	Kind   uint8 // 1 or 2
+	PD     *PD
+	QPN    uint32 // if bound and of type 2: number of the QP that the window belongs to
+	Serial uint64 // if bound and of type 2: serial of that QP, whose number another QP may get later
+	Parent *Mkey  // if bound: the key of the memory that the window opens; otherwise nil
+}
+
+// An explainer limits how often each code is explained to a client and in the log. An
+// explanation reports a mistake that hardware would ignore silently. Explanations over the
+// limit are held back and counted. Each client has its own explainer, so that no client can use up
+// the explanations of another.
+type explainer [codes.Count]struct {
+	Until uint64 // device clock before which the code is not explained again
+	Held  uint32 // explanations held back since the last one
+}
+
+// MostMinis is the most completions in one session. libmlx5 reports it to programs as
+// cqe_comp_caps.max_num.
+const MostMinis = control.MaxMinis

@@ -7,25 +7,6 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// MostMinis is the most completions in one session. libmlx5 reports it to programs as
-// cqe_comp_caps.max_num.
-const MostMinis = control.MaxMinis
-
-// A Session collects completions of a compressed CQ in private memory, until WriteSession
-// puts them into the queue as a title and its minis. They all are completions of one queue
-// pair and of one kind, and share the bytes of the title. Only completions of one call of
-// the fast path are in a session, so no completion waits for work that has not been
-// announced. See docs/design/0024.
-type Session struct {
-	N, Most         int // completions collected, and how many there is room for; if n is 0, all other fields mean nothing
-	Rqpn, UIDX, Imm uint32
-	Time            uint64
-	Tail            cqe.Tail // of the first completion; the title gets it
-	Minis           [MostMinis]uint64
-
-	Indices uint16 // 0xffff: minis of receives have their index as stride index; 0: they do not
-}
-
 func NewSession(format uint8) *Session {
 	s := new(Session)
 	if format == control.MiniChecksumStride {

@@ -3,59 +3,10 @@
 package object
 
 import (
-	"sync/atomic"
-
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
-
-// A CQ is the device's side of a completion queue. The device writes one entry for each
-// completion. It writes nothing else into the queue, and never reads an entry.
-type CQ struct {
-	Num     uint32
-	Client  *Client
-	Region  *Region // holds the buffer
-	Records *Region // holds the doorbell record
-	Handle  uint64  // what the client calls this queue in events
-
-	Buf       []byte
-	Log       uint   // log2 of the number of entries
-	LogCQE    uint   // log2 of the size of an entry in bytes: 6 or 7
-	Next      uint64 // entries written since creation: the producer index
-	Seen      uint64 // consumer index as last observed, never greater than next
-	Floor     uint64 // consumer index after a resize; used in place of seen while seen is lower
-	Consumer  *shm.BE32
-	Collapsed bool
-	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
-	Dead      bool     // overrun: nothing is written any more
-	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
-	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
-
-	// These fields are for arming; see arm.go.
-	Channel   *Channel
-	Sent      uint32 // number of events that the device's thread has sent; closers count in SentAside
-	ArmWord   *shm.BE32
-	ArmSeen   uint32
-	ArmWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
-	ArmReg    *armRegister // what the device knows of that register
-	Armed     bool
-	Solicited bool   // armed for solicited completions only
-	Told      uint64 // value of next when the last event was sent; last_notified_index in mlx5
-	// LastSolicited is one more than the index of the last solicited or failed
-	// completion. The device keeps it because it does not read entries, whose bytes
-	// the client may change.
-	LastSolicited uint64
-
-	Users      int // number of QPs that use this queue
-	At         int // index in client.arms.cqs
-	AtReg      int // index in ArmReg.cqs
-	Gone       bool
-	Moderation *Moderation // holds events back; nil: events are sent at once
-
-	SentAside atomic.Uint32 // number of events that closers have sent (notifier)
-	Retracted atomic.Bool   // closers send no more events of this queue
-}
 
 // NeverArmed is a value that no client writes into an arm word, because bits 31..25 of an
 // arm word are never all set.

@@ -4,8 +4,6 @@ package object
 
 import (
 	"time"
-
-	"github.com/nicless/nicless/engine/internal/ticketlock"
 )
 
 // Several shards share the device. The objects of a client may be touched only under the
@@ -20,28 +18,6 @@ import (
 //
 // A thread that holds a ticket lock does not wait for the lock of a shard with a lower
 // number. So threads cannot deadlock.
-
-// The type crossing holds those fields of a shard that serve crossings.
-type crossing struct {
-	Ticket      ticketlock.Lock
-	Acquired    bool   // this shard's thread holds ticket
-	PeerShard   *Shard // the other shard whose ticket lock this thread holds as well, or nil
-	GotWork     bool   // another shard has made a queue of this shard warm
-	Postponed   []*QP  // queues to be visited at the end of this step
-	Crossed     int    // how many queues were postponed in this step because they have work
-	Visiting    []*QP  // postponed queues that are being visited now; nil entries are done or removed
-	Owed        []OwedReceive
-	DeniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
-	Refuse      func() bool // for tests: true if the other shard's lock is to seem taken
-}
-
-// An OwedReceive is a receive of a shared receive queue whose client belongs to another
-// shard. A transfer has taken the receive and not used it, and this shard still has to put
-// it back.
-type OwedReceive struct {
-	SRQ   *SRQ
-	Index uint16
-}
 
 // CrossPatience is how long a shard continues with its own work while it finds the other
 // shard's lock taken. After that time the shard waits for the lock. CrossPause is the time

@@ -4,11 +4,7 @@ package object
 
 import (
 	"encoding/binary"
-
-	"github.com/nicless/nicless/internal/nic"
 )
-
-const GRHSize = 40
 
 // GID returns the device's address. It is link-local and made from the GUID.
 func (e *Device) GID() (g [16]byte) {
@@ -31,23 +27,6 @@ func (c *Client) HasSource(gid *[16]byte, network bool) bool {
 // A datagram whose address vector leads to another device becomes one packet. The packets that a
 // port takes from a carrier have the 40 bytes of the GRH before the payload. Packets that the
 // device gives to a port have them only if the port says so.
-
-// A Datagrams is what a UD queue pair has besides that which every queue pair has.
-type Datagrams struct {
-	Away   AwayPath  // how the last datagram left the device
-	Groups []*Group  // its multicast groups
-	Cast   CastPoint // the datagram to a group that is being delivered
-}
-
-// An AwayPath is the path to which the address vectors of a UD queue pair have led last.
-type AwayPath struct {
-	Asked  nic.Address
-	When   uint64 // device clock when it was asked for
-	Routes uint64 // Engine.routes when it was asked for; 0: never
-	Path   nic.Path
-	Err    error
-	PSN    uint32
-}
 
 // Network reports whether strangers can send packets to this port: RoCE makes the GRH of its datagrams
 // itself. The peers of other ports are engines that trust each other with addresses.

@@ -14,15 +14,6 @@ import (
 // a reliable connection. But each WQE names the queue pair that receives (DCT), so that one DCI
 // can reach all DCTs, and many DCIs one DCT. See execution/dc.go for what a DCI does with a WQE.
 
-// A Dynamic is what a queue pair has for DC.
-type Dynamic struct {
-	Key uint64 // of a DCT: its access key
-
-	To        wqe.AV   // of a DCI: the address vector of the WQE that was judged last
-	Tolerance int      // of a DCI: how many streams have failed when the queue pair fails
-	Errored   []uint16 // of a DCI: the streams that have failed
-}
-
 // TargetOf returns the DCT with the number in the address vector that q has read last, or nil if
 // there is none.
 func (sh *Shard) TargetOf(q *QP) *QP {

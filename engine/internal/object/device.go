@@ -3,42 +3,29 @@
 package object
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
-	"io/fs"
-	"log/slog"
-	"os"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/closers"
 	"github.com/nicless/nicless/engine/internal/journal"
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/numbers"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/engine/internal/sleep"
+	"github.com/nicless/nicless/engine/internal/ticketlock"
 	"github.com/nicless/nicless/engine/internal/userns"
-	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/board"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/procmem"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
 )
-
-// Aside calls f on a goroutine that closes descriptors for user uid (a closer; see
-// discard.go), and reports whether f has returned within asideTime.
-func (e *Device) Aside(uid uint32, f func()) bool {
-	done := make(chan struct{})
-	e.Discard(uid, 0, func() {
-		defer close(done)
-		f()
-	})
-	select {
-	case <-done:
-		return true
-	case <-time.After(asideTime):
-		return false
-	}
-}
-
-// asideTime is how long aside waits for f. f takes unread events back out of a program's
-// socket, and the program can block that.
-const asideTime = 100 * time.Millisecond
 
 // ErrClosed is the error of a request of a client that has been closed.
 var ErrClosed = errors.New("engine: client is closed")
@@ -80,7 +67,7 @@ type Device struct {
 	Explained     *journal.Budget // limits explanations in the log
 	Ledger        *quota.Ledger
 	Discarded     discards
-	Mail          mailbox
+	Mail          mailbox.Mailbox
 	Watchdog      watchdog
 	Hooks         hooks
 	Groups        map[[16]byte]*Group // multicast groups, by GID
@@ -98,33 +85,294 @@ type hooks struct {
 	StopBound time.Duration // longest time of each of the two parts of a stop; 0: stopTime
 }
 
-// SystemRoot has the files of the kernel that say what this process may use. Tests, which make thousands of
-// engines, read each file once.
-var SystemRoot fs.FS = os.DirFS("/")
+// A Part is a part of a step. When a fault of memory ends a step early, the next step
+// continues after the point at which the fault ended it. So the faults of one client do
+// not keep the device from other clients: the device still visits every queue pair and
+// retries every stalled one.
+type Part uint8
 
-// NewDevice returns a device without threads. It takes keys and numbers from the source random.
-func NewDevice(cfg Settings, log *slog.Logger, random io.Reader) (*Device, error) {
-	var b [8]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return nil, err
-	}
-	e := &Device{
-		Settings: cfg,
-		GUID:     binary.LittleEndian.Uint64(b[:]),
-		Keys:     NewKeyTable(random),
-		QPs:      make(map[uint32]*QP),
-		Groups:   make(map[[16]byte]*Group),
-		CQs:      make(map[uint32]*CQ),
-		SRQs:     make(map[uint32]*SRQ),
-		XRCDs:    make(map[uint32]*XRCD),
-		Journal:  journal.New(log),
-		Ledger:   quota.New(SystemRoot),
+const (
+	Whole     Part = iota // the step was not ended early
+	CutVisits             // ended in visitClients; sched.from is the index of the client after the faulting one
+	CutRetry              // ended in the retries of stalled queues
+	CutLast               // ended in polls of cold queues or arm words, or in diagnose
+)
 
-		Spoken:    connectionLines(),
-		Explained: explanationLines(),
-	}
-	e.Bulletin.Users = users{e.Ledger.Payer, userns.Read()}
-	e.Numbers.QP, e.Numbers.CQ, e.Numbers.SRQ = numbers.New(random), numbers.New(random), numbers.New(random)
-	e.PublishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step
-	return e, nil
+// A Shard is one thread of the device, with the clients whose queues that thread executes.
+// Each client belongs to one shard, and a client's queues are only on the lists of its
+// shard. Usually there is one shard. How several shards share the device is in crossing.go.
+type Shard struct {
+	*Device
+	Number  int
+	Several bool // there are other shards
+	crossing
+	progress
+
+	Clients     map[*Client]struct{}
+	Everyone    roster // all clients
+	Running     []*QP  // QPs that are not in RST
+	Stallers    roster // clients with stalled QPs
+	Stalled     int    // number of QPs whose next WQE waits: see execution/stall.go
+	Sched       schedule
+	Arm         arming
+	Fault       faultPoint
+	Scratch     scratch
+	Ticks       uint64  // device clock, as last read in this step; 0: not yet read in this step
+	Ports       []*Port // ports to other devices; the first shard serves them
+	HotPorts    int     // how many of them are polled in each step
+	PortChanges uint64  // how often ports were added, removed, or their links changed
+	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
+	Timers      Wheel
+
+	Sleeper atomic.Pointer[sleep.Sleeper] // what the shard's thread sleeps on; nil while no thread runs the shard. Carriers read it, too
+	Asleep  atomic.Bool                   // the thread sleeps or is about to
+	Hooks   shardHooks
+}
+
+// A schedule says which queues a step visits; see loop/active.go.
+type schedule struct {
+	Active   []*Client // clients that have warm queues, or had some a step ago
+	From     int       // index in active of the client to visit next; 0 between whole steps
+	Warm     int       // number of warm queues
+	Patience uint32    // idle visits after which a queue turns cold
+	Few      int       // a shard with at most this many queues keeps all warm: fewQueues, except in tests
+	Watchers roster    // clients that have watches; there is a watch for each QP in running
+	Quiet    int       // steps since there was work
+	Worked   uint64    // device clock of the last step that worked
+	Unswept  int       // number of QPs in running that sweep has still to check
+	Swept    int       // index in running of the QP that sweep checked last
+
+	Alone       struct{ WQEs, Bytes int } // budget of a client in one step while no other client works
+	LastWorker  *Client                   // client that worked last
+	LastWorked  uint32                    // turn in which LastWorker worked
+	RivalsUntil uint32                    // turn up to which several clients count as working
+	Turn        uint32                    // counts steps, for work that is done only in every nth step
+	Spent       int                       // budget used by the last visit, in bytes
+	Effort      int                       // budget that this visit has used for work other than moving bytes
+}
+
+// An arming says which CQs the shard polls for arms; see arm.go.
+type arming struct {
+	Armers roster // clients with CQs that have a completion channel
+	CQs    int    // number of these CQs
+	Held   int    // number of events that wait; see completion/moderate.go
+}
+
+// A faultPoint records which queue's memory is being touched, and in which part of a step.
+// A fault of that memory becomes an error of that queue. If the fault ends the step early,
+// the next step begins after that part.
+type faultPoint struct {
+	QP      *QP
+	CQ      *CQ
+	Port    *Port // the port whose packet is being served
+	Answers bool  // memory is being read for an answer of qp to its peer on a wire
+	Part    Part  // part of the step that is being executed
+	Cut     Part  // part in which a fault has ended the last step; whole: the next step begins at its start
+}
+
+// A scratch is the private memory in which one WQE is judged and executed.
+type scratch struct {
+	Job      *Job
+	Spare    []*Job
+	WQE      [wqe.MaxBlocks * wqe.BlockSize]byte
+	Recv     [1 << MaxLogRQStride]byte
+	Block    []byte  // snapshot of a WQE from a BlueFlame register; one block
+	Old      [8]byte // value that an atomic found
+	Runs     [MaxListEntries]Run
+	GRH      [GRHSize]byte // header of a datagram
+	Global   bool          // the datagram has a GRH
+	Level    uint8         // its service level; on Ethernet the kind of packet
+	Reaches  bool          // its address leads to the port of its receiver
+	Unmapped unmappedScratch
+	Gap      Gap // memory that transfer could not reach
+}
+
+// shardHooks are for tests.
+type shardHooks struct {
+	NoFastPath  bool          // no WQE takes the fast path
+	Uncontended bool          // cores never count as contended
+	ExplainAll  bool          // no explanation is held back
+	HeldClock   uint64        // the device clock, which a test holds here, for all that depends on time; 0: it runs
+	SleepBound  time.Duration // longest sleep without a wakeup; 0: SleepTime
+}
+
+// The type crossing holds those fields of a shard that serve crossings.
+type crossing struct {
+	Ticket      ticketlock.Lock
+	Acquired    bool   // this shard's thread holds ticket
+	PeerShard   *Shard // the other shard whose ticket lock this thread holds as well, or nil
+	GotWork     bool   // another shard has made a queue of this shard warm
+	Postponed   []*QP  // queues to be visited at the end of this step
+	Crossed     int    // how many queues were postponed in this step because they have work
+	Visiting    []*QP  // postponed queues that are being visited now; nil entries are done or removed
+	Owed        []OwedReceive
+	DeniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
+	Refuse      func() bool // for tests: true if the other shard's lock is to seem taken
+}
+
+// An OwedReceive is a receive of a shared receive queue whose client belongs to another
+// shard. A transfer has taken the receive and not used it, and this shard still has to put
+// it back.
+type OwedReceive struct {
+	SRQ   *SRQ
+	Index uint16
+}
+
+// A progress is the part of a shard that other threads, above all the watchdog's, read at
+// any time. Its words are written by the thread that works for the shard.
+//
+// Publish: at, mark, busy, thread. Observed by report.checkShards.
+type progress struct {
+	_      [64]byte
+	At     shm.Word64 // the queue whose memory is touched: a QPN, or AtCQ and a CQN
+	Mark   shm.Word64 // device clock when the shard last advanced
+	Busy   shm.Word64 // 1: in a batch of steps; 0: the shard touches no memory of clients
+	Thread shm.Word64 // thread id; 0: no thread runs the shard
+	_      [64]byte
+}
+
+// discards are the descriptors that wait to be closed.
+type discards struct{ files, Connections closers.Closers }
+
+// A watchdog holds what the watchdog goroutine reads in addition to shard.progress, and
+// what it has found.
+type watchdog struct {
+	Owners  queueOwners
+	Request atomic.Pointer[ControlRequest] // the request that is being served; nil: none
+
+	Mu    sync.Mutex
+	Stuck []Stuck
+}
+
+// A ControlRequest is a request of a client that is being served.
+type ControlRequest struct {
+	Client, What string
+	Since        uint64 // device clock
+}
+
+// queueOwners knows the client of each queue. It exists because the watchdog may not read
+// the engine's own tables.
+type queueOwners struct {
+	mu     sync.Mutex
+	queues map[uint64]owner // key: progress.at while that queue's memory is touched
+}
+
+type owner struct {
+	client string
+	peer   uint32 // number of the queue pair that the queue is connected to
+}
+
+// Stuck says where a thread of the engine is stuck, and for how long.
+type Stuck struct {
+	Client, Peer string // clients whose memory may be the cause; empty: none is known
+	Queue        uint32 // number of Client's queue pair or, if CQ is true, of its completion queue
+	CQ           bool
+	PeerQueue    uint32        // number of Peer's queue pair
+	Request      string        // the request of Client that is being served; empty: the thread works for a queue
+	For          time.Duration // time since the thread last advanced
+	Thread       string        // state of the thread, as the kernel reports it
+	NoCore       bool          // the thread only waits for a core; all fields except For and Thread are zero
+}
+
+// A bulletin is what the clients of this device and of linked ones announce. Requests and links
+// use it, on goroutines of their own. The engine's thread only sends the events.
+type bulletin struct {
+	Mu      sync.Mutex
+	Last    uint32   // number that the last client got
+	Own     []posted // of this device, sorted by client
+	linked  []posted // of other devices, sorted by device and client
+	Sources []source // what links have said, in the order in which they have said something first
+	Waiting map[*Client]*reader
+	Changed func() // own has changed; nil: nobody wants to know
+	Users   users
+}
+
+// A reader is a client that has read the list.
+type reader struct {
+	user  uint32 // whose announcements it reads, beside those for everybody
+	waits bool   // nothing that it may read has changed since
+}
+
+// A posted announcement is one in a list.
+type posted struct {
+	control.Announcement
+	To uint32  // whose clients may read it: a user, or board.Everybody
+	by *Client // nil: of another device
+}
+
+// A source is what one link says of one device.
+type source struct {
+	link any
+	guid uint64
+	list []board.Entry
+}
+
+// Type users says which clients belong to the same user. Uids that one user owns, as package quota has it, are one
+// user. Engines tell each other of users, so a user has the number of the user namespace around this
+// engine. What other engines say is taken as it is: this host's /etc/subuid says nothing of other hosts.
+type users struct {
+	Payer func(uid uint32) uint32
+	space userns.Map
+}
+
+// A Group is a multicast group. Members are in the order of their numbers.
+type Group struct {
+	GID     [16]byte
+	Members []Member
+}
+
+type Member struct {
+	Number uint64 // grows with each Join in the device; never 0
+	QP     *QP
+	How    nic.Membership
+}
+
+// A keyTable finds an mkey by the 32 bits of its key. It is a hash table with open
+// addressing and linear probing, at most half full. The index of a key is random, so that
+// no client can guess the keys of another. For random indices a plain array would need 2^24
+// entries, which is too large.
+type keyTable struct {
+	Slots  []KeySlot
+	shift  uint // 32 - log2 of len(slots)
+	Used   int
+	random io.Reader
+}
+
+type KeySlot struct {
+	Key uint32 // rekey changes it while other shards search
+	M   *Mkey  // nil: the slot is empty
+}
+
+// A HeldPath is a path that queue pairs of a user hold. It is charged to the user once.
+type HeldPath struct {
+	UID uint32
+	GID [16]byte
+}
+
+// heldPaths counts the queue pairs that hold each path.
+type heldPaths struct {
+	mu     sync.Mutex
+	counts map[HeldPath]int
+}
+
+// An unmappedScratch is private memory of the device for transfers of unmapped memory.
+type unmappedScratch struct {
+	From, To [1 + unmappedPieces]procmem.Vec // the first Vec is for the guard
+	Between  []byte                          // holds bytes on the way between two processes; nil until a client shares its process
+	Seen     process.Seen
+	Touched  byte
+}
+
+const unmappedPieces = 32
+
+// MaxListEntries is the number of list entries that fit into the largest WQE.
+const MaxListEntries = 52
+
+// A Gap is memory of a process that could not be reached.
+type Gap struct {
+	Process *process.Process
+	Addr    uint64
+	Errno   syscall.Errno
+	Source  bool // true: the memory is in the job's source; false: in its destination
+	Write   bool // true: the memory was to be written; false: it was to be read
 }

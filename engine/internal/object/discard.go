@@ -3,7 +3,8 @@
 package object
 
 import (
-	"github.com/nicless/nicless/engine/internal/closers"
+	"time"
+
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sealer"
 	"github.com/nicless/nicless/internal/mapholder"
@@ -31,9 +32,6 @@ import (
 // pauses accept for all users, because the user of a connection is not known before the
 // connection is accepted. Users that work together can block all closers in this way. That
 // takes closers.Most such descriptors, from more than 250 users.
-
-// discards are the descriptors that wait to be closed.
-type discards struct{ files, Connections closers.Closers }
 
 // Discard makes a closer of user uid call closeAll, which closes n descriptors. The closer
 // then refunds these descriptors to the user.
@@ -82,3 +80,23 @@ func StartHelpers() error {
 	_ = sealer.Start()
 	return mapholder.Start()
 }
+
+// Aside calls f on a goroutine that closes descriptors for user uid (a closer; see
+// discard.go), and reports whether f has returned within asideTime.
+func (e *Device) Aside(uid uint32, f func()) bool {
+	done := make(chan struct{})
+	e.Discard(uid, 0, func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+		return true
+	case <-time.After(asideTime):
+		return false
+	}
+}
+
+// asideTime is how long aside waits for f. f takes unread events back out of a program's
+// socket, and the program can block that.
+const asideTime = 100 * time.Millisecond

@@ -15,41 +15,39 @@
 //
 // # Files
 //
-// The device and its threads:
+// The types, which name each other:
 //
-//   - device.go, settings.go: the state that all threads share; what it keeps of engine.Config
-//   - shard.go: what one thread serves, and its notes of what it is doing
-//   - crossing.go: the locks of several shards
-//   - mailbox.go, bringing.go: functions that run between two steps; whether they wake a thread
-//   - roster.go: clients that have objects of one kind, and take turns
-//   - warm.go: warm and cold queues; the lists of both
-//   - pass.go, progress.go: how far a look has come; what the watchdog reads
-//   - fault.go: the address of a fault of memory
-//   - timer.go: a wheel of timers
+//   - device.go: Device and Shard, and their parts
+//   - client.go: Client, and what belongs to it: regions, keys, completion queues, shared receive queues
+//   - qp.go: QP and its parts; Job, a WQE that has been judged
+//   - wire.go: Port, Wire and its halves: the state of links
 //
-// Objects of clients:
+// Threads:
 //
-//   - client.go, status.go: a client, and its status page
-//   - board.go, audience.go: announcements, and which clients may read them
+//   - new.go, settings.go: a new device; what it keeps of engine.Config
+//   - shard.go, crossing.go: what one thread serves; the locks of several shards
+//   - mailbox.go: functions that run between two steps
+//   - roster.go, warm.go: clients that take turns; warm and cold queues
+//   - pass.go, fault.go, timer.go: a pass of looks; the address of a fault of memory; a wheel of timers
+//
+// What clients have:
+//
+//   - status.go: the status page
+//   - board.go: announcements, and which clients may read them
 //   - peer.go: what a client has said of a queue pair's peer; paths that users hold
-//   - region.go, uar.go, process.go, process_guard.go, process_errors.go: memory
-//   - unmapped.go: stretches of memory of a process that is not mapped
+//   - region.go, uar.go, unmapped.go: memory: mapped, UAR pages, and of a process
 //   - access.go, key.go, keylist.go: rights; keys and their table; keys that are lists
-//   - cq.go, compress.go, inline.go: completion queues, sessions of compressed completions, short data
-//   - arm.go: arming and moderation
-//   - event.go, notifier.go: channels, events, and who sends them
-//   - qp.go, states.go: queue pairs; the table of their states
-//   - blueflame.go, stall.go, suspicion.go: a BlueFlame register; why a queue waits; what was suspected of it
+//   - cq.go, compress.go, inline.go, arm.go: completion queues, sessions, short data, arming
+//   - event.go, notifier.go: events, and who sends them
+//   - blueflame.go, suspicion.go: a BlueFlame register; what is suspected of a queue pair
 //   - srq.go, xrc.go, dc.go: shared receive queues, XRC, DC
 //   - datagram.go, multicast.go: UD, and its groups
-//   - request.go, job.go: a request and its answer; a WQE that has been judged
+//   - head.go, request.go, job.go: a control segment; requester and responder; jobs
 //   - fastpath.go: what a queue pair allows on the fast path
 //
 // Links:
 //
-//   - port.go: a port, which is a pair of rings
-//   - wire.go, outbound.go, inbound.go: a queue pair on a wire, and its two halves
-//   - guard.go: the guard of a path
+//   - port.go, outbound.go, inbound.go, guard.go: ports; the halves of a wire; the guard of a path
 //
 // Explanations and shares of the process's resources:
 //

@@ -11,18 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Channel is a completion channel. It tells a client of completions, so that the client
-// need not poll. It is a SOCK_SEQPACKET socket that carries one 8-byte record for each
-// event. A socket is used rather than an eventfd or a pipe because a single send to a
-// socket can be told not to block (MSG_DONTWAIT). An eventfd or a pipe would need
-// O_NONBLOCK, which is shared with the client. The client could clear it and thereby block
-// the device.
-type Channel struct {
-	ID    uint32
-	Out   *Notifier
-	Users int // number of CQs that use this channel
-}
-
 // recordOf returns the record that holds a value.
 func recordOf(value uint64) (record [8]byte) {
 	binary.LittleEndian.PutUint64(record[:], value)

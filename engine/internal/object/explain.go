@@ -10,15 +10,6 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// An explainer limits how often each code is explained to a client and in the log. An
-// explanation reports a mistake that hardware would ignore silently. Explanations over the
-// limit are held back and counted. Each client has its own explainer, so that no client can use up
-// the explanations of another.
-type explainer [codes.Count]struct {
-	Until uint64 // device clock before which the code is not explained again
-	Held  uint32 // explanations held back since the last one
-}
-
 // quietTime is how long further explanations of a code are held back after the code was
 // explained to a client.
 const quietTime = 100 * time.Millisecond

@@ -2,42 +2,6 @@
 
 package object
 
-import (
-	"github.com/nicless/nicless/engine/internal/scan"
-)
-
-// A PathGuard watches a path by which packets come to reliable connections. A stranger who can send by
-// that path and does not know the PSN that a queue pair expects tries all of them. The guard counts
-// packets whose PSNs are far from what is expected, and when there are too many closes the path for
-// most of the time, so that such a scan takes hours (package scan). All queue pairs of a user on the path have one
-// guard together: somebody who guesses at a thousand of them has no more guesses. Each user has another one, because
-// a client makes its own queue pairs send with any PSNs, and so closes the path for those at the other end of them.
-//
-// While a path is closed, its packets are dropped before their PSNs are judged, whatever they are:
-// one with the expected PSN may be a guess. So a scan delays the connection. The queue pair stays
-// as it is. When the path opens, the responder asks the peer for the packet that it expects, if one
-// has been dropped.
-//
-// While the path is open in between, a packet with the expected PSN is dropped once if others with
-// PSNs near it came just before: that is what a scan in ascending or descending order looks
-// like when it hits. The peer is asked for the packet.
-//
-// Requests and answers are counted and limited apart: a scan of one half does not delay the other.
-type PathGuard struct {
-	Requests, Answers half
-	Alarm             bool    // a half has closed, and the scan is not over
-	Wires             []*Wire // that are on the path
-}
-
-// A half is what a guard knows about requests, or about answers.
-type half struct {
-	scan.Limiter
-	Told bool // this scan has been counted and explained
-}
-
-// A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.
-type guardKey struct{ path, uid uint32 }
-
 func (w *Wire) guardKey() guardKey { return guardKey{w.From, w.Q.Client.UID} }
 
 // noPath is the number of no path. A carrier that uses it does not limit itself.

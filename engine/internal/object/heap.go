@@ -3,7 +3,10 @@
 package object
 
 import (
+	"os"
+
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/internal/shm"
 )
 
 // The objects that a client makes take memory of the device's process. Each object is charged
@@ -51,3 +54,19 @@ func (sh *Shard) Trim() {
 		sh.Scratch.Spare = sh.Scratch.Spare[:keep]
 	}
 }
+
+// RegionCharge is what a region of size bytes costs the device's process, charged to user
+// uid. The region's bytes are not counted for the device's own user, because the system's own
+// limits hold for that user anyway.
+func RegionCharge(uid uint32, size int) quota.Charge {
+	fds, pages := shm.HoldCost(size)
+	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: RegionCost, quota.Descriptors: fds, quota.PipePages: pages, quota.HeldBytes: shm.HoldBytes(size)}
+	if uid != uint32(os.Getuid()) {
+		b[quota.RegionBytes] = size
+	}
+	return b
+}
+
+// RegionFile is the charge for the descriptor of a region. The descriptor is open until the
+// client has placed the region.
+var RegionFile = quota.Charge{quota.Descriptors: 1}

@@ -25,29 +25,6 @@ func (in *Inbound) Advance() {
 	in.MSN++
 }
 
-// An AnswerDue is the answer of a READ or an atomic that the responder owes. Answers are sent in
-// the order of their requests. A READ's memory is read when its answer is sent.
-type AnswerDue struct {
-	PSN    uint32 // of the request: that of the first packet of the answer
-	MSN    uint32
-	Addr   uint64
-	Length uint32
-	Sent   uint32 // packets sent so far
-	RKey   uint32
-	SRQN   uint32
-	Atomic bool
-	Again  bool   // it was asked for before
-	Value  uint64 // of an atomic: the old value
-}
-
-// A Result is what an atomic has found. It is kept, because an atomic that was executed must not be
-// executed again when its answer is lost.
-type Result struct {
-	PSN   uint32
-	Valid bool
-	Value uint64
-}
-
 // MostDue returns how many answers q's peer may ask for at a time.
 func (in *Inbound) MostDue(q *QP) int {
 	if n := int(q.Attr.MaxDestRdAtomic); n > 0 {
@@ -77,36 +54,6 @@ func (in *Inbound) Owes() bool { return in.Due > 0 || in.Unsaid }
 
 // ForgetAnswers forgets the answers that are owed.
 func (in *Inbound) ForgetAnswers() { in.Due, in.Fresh = 0, 0 }
-
-// An Inbound is the receiving half of a queue pair on a wire.
-type Inbound struct {
-	PSN  uint32 // the PSN that is expected
-	Data uint32 // the PSN of the latest SEND or WRITE packet before it, which acknowledgements name
-	MSN  uint32 // number of messages so far
-	Job  *Job   // the message under way, of which packets are still to come; nil: none
-
-	Writes bool   // that message is a WRITE
-	Entry  []byte // a private copy of the receive that it has opened, if it is a SEND
-	Unit   int    // where the part of that list begins that is not in job.dst yet
-	Room   uint64 // bytes of job.dst
-
-	Fatal    uint8 // the NAK with which the queue pair went to error; 0: none. psn is the PSN that it refuses
-	Unsaid   bool  // that NAK is still to be sent, after the answers that are owed
-	Refusing bool  // a request is being executed: if the queue pair goes to error, the answers stay owed
-	Missed   bool  // a packet was dropped that may have been expected, because the path was closed
-	Silent   bool  // a NAK was sent, and later packets are dropped until the expected one comes
-	Owed     bool  // an acknowledgement is owed, and the wire is among port.acks
-	Met      bool  // a request has come, and the client was told so
-
-	Reads     []AnswerDue // answers that are owed, a ring; the oldest is at FirstDue
-	FirstDue  int
-	Due       int
-	Fresh     int  // how many of them were asked for once
-	AnswerJob *Job // of the oldest answer, if it is that of a READ of which some packets were sent
-
-	Results    []Result // of the latest atomics, a ring
-	LastResult int
-}
 
 // Owe notes that q owes an acknowledgement at the end of the batch.
 func (p *Port) Owe(q *QP) {

@@ -2,13 +2,6 @@
 
 package object
 
-import (
-	"encoding/binary"
-
-	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/wqe"
-)
-
 // The budget of a visit is counted in bytes, and everything that takes the time of copying so
 // many bytes costs so many. A client chooses how its bytes are cut into pieces and where the
 // pieces are, so the bytes alone would bound nothing.
@@ -31,69 +24,6 @@ func (l *List) Touched() (k, within *Mkey) {
 	return p.Key, within
 }
 
-// A Job is one WQE that has been judged: which bytes go where, and what is reported
-// afterwards. A short job is done at once, in the shard's scratch. A long job is kept by
-// its queue pair and moves its bytes slice by slice, so that other queues need not wait.
-type Job struct {
-	Head    Head
-	Blocks  int // number of blocks of the WQE
-	Request Request
-	Src     List
-	Dst     List
-	findings
-	Index uint16 // index of the receive that was opened
-	Epoch uint64 // epoch in which the job's keys were last found unchanged
-	Life  uint32 // value of peer.life when the job was kept
-
-	// These fields are for pieces that workers copy; see execution/dma.go.
-	Offloaded  int // number of pieces that workers have
-	LastWorker int // index of the worker that was given the last piece
-
-	inline  [wqe.MaxBlocks*wqe.BlockSize + GRHSize]byte
-	Carried [cqe.MaxInline64]byte
-}
-
-// Findings are what is found out about a job. All of them are zero when it begins.
-type findings struct {
-	Total    uint64  // bytes to move
-	Moved    uint64  // bytes moved so far
-	Cast     uint64  // number of the member that peer is of a multicast group; 0: no datagram to a group
-	Fault    uintptr // address at which a worker met memory without a page; 0: none
-	Peer     *QP     // nil if the operation has none
-	SRQ      *SRQ    // the SRQ from which a receive is taken; nil: the peer's own queue
-	Shared   *SRQ    // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
-	Recv     bool    // a receive of the peer is consumed
-	Local    bool    // a datagram without a GRH
-	Carries  bool    // the bytes go to carried, and from there into the CQE
-	Recalled bool    // a piece was taken back from a worker before it was copied
-}
-
-// A Head is the control segment of a WQE as two big-endian words. The methods cut its
-// fields out of these words where they are needed. A struct of small fields would be stored
-// in parts and loaded as a whole, and such a load waits for all the stores.
-type Head struct {
-	First  wqe.OpWord
-	Second wqe.FlagWord
-}
-
-func ParseHead(b *[wqe.CtrlSize]byte) Head {
-	return Head{wqe.OpWord(binary.BigEndian.Uint64(b[:8])), wqe.FlagWord(binary.BigEndian.Uint64(b[8:]))}
-}
-
-func (h Head) Opcode() wqe.Opcode { return h.First.Opcode() }
-
-func (h Head) DS() int { return h.First.DS() }
-
-func (h Head) Blocks() int { return (h.DS() + 3) / 4 }
-
-func (h Head) Signature() uint8 { return h.Second.Sig() }
-
-func (h Head) CE() uint8 { return h.Second.CE() }
-
-func (h Head) Solicited() bool { return h.Second.Flags()&wqe.FlagSolicited != 0 }
-
-func (h Head) Imm() uint32 { return h.Second.Imm() }
-
 // Over reports whether nothing is left to be moved. A job that has met a fault is never
 // over, so that the next visit handles the fault.
 func (j *Job) Over() bool { return j.Moved >= j.Total && j.Offloaded == 0 && j.Fault == 0 }
@@ -107,26 +37,6 @@ func (j *Job) Reset(h Head) {
 	j.findings = findings{}
 	j.Src.Reset()
 	j.Dst.Reset()
-}
-
-// A Piece is n bytes and the key that gives access to them. key is nil for inline data. mem
-// is nil if the key is a list or a key for unmapped memory. The piece is then those n bytes
-// of the key that begin at the offset off. If the key is a list, they are found run by run; a
-// run is an entry of the list.
-type Piece struct {
-	Mem []byte
-	Key *Mkey
-	off uint64
-	N   uint64
-}
-
-// A List is pieces in order, and a position in them.
-type List struct {
-	N, At    int                     // number of pieces; index of the piece at the position
-	Off      uint64                  // the position in that piece, in bytes
-	Spot     spot                    // the position in that piece, if its key is a list
-	Unmapped bool                    // some of the memory is unmapped
-	Piece    [wqe.MaxUnits + 1]Piece // one more than a WQE has units, for a GRH
 }
 
 func (l *List) Reset() { l.N, l.At, l.Off, l.Unmapped = 0, 0, 0, false }

@@ -11,57 +11,6 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An Mkey is the object that an lkey or rkey names. It is a range of a client's memory, a
-// memory window on such a range, or a list of ranges under other keys. A key has 24 bits of
-// index and 8 bits of variant, and all 32 bits must match.
-type Mkey struct {
-	Key    uint32
-	Access uint32 // control.Access*
-	PD     *PD    // nil for windows: a window's pd is in window, see serves
-	Base   uint64 // address of the first byte of the range, as work requests give it
-	Size   uint64
-	Mem    []byte // the range in the device's mapping; nil for lists, for free keys, and for unmapped memory
-	Client *Client
-
-	Region   *Region // if the key is of registered memory: the region of that memory; otherwise nil
-	From     uint64  // if the key is of registered memory or a bound window: address of the range in the client
-	Windows  int     // number of windows that are bound to this key's memory
-	List     []Run   // if the key is a list: its entries; the capacity is the value of the field room
-	PerRound uint64  // if the key is a list: bytes of all entries in one round
-	Rounds   uint64  // if the key is a list: number of rounds through its entries; 1 unless the list is interleaved
-
-	Changed uint64 // epoch in which the memory or the rights of this key last changed
-	Looked  uint64 // if the key is a list: epoch in which LastChange last read the entries to update the field changed
-
-	Window *Window // if the key is a memory window: what only windows have; otherwise nil
-	Free   bool    // a window that is not bound, or a list that is not filled
-	Inval  bool    // if the key is a list: a peer may empty it (SEND with invalidate)
-	Room   int     // if the key is a list: the largest number of entries that it may have; otherwise 0
-
-	Process  *Process // if the memory is unmapped: the process that has it; otherwise nil
-	Unmapped bool     // if the key is a list: some of its memory is unmapped
-}
-
-// A Run is one entry of a list: n bytes at addr under another key. An interleaved list
-// repeats its entries in rounds. From one round to the next, the address of the n bytes grows
-// by stride.
-type Run struct {
-	Key    uint32
-	Addr   uint64
-	N      uint64
-	Stride uint64
-	Found  *Mkey // the mkey that key named when the work request was judged
-}
-
-// A Window holds what only an mkey that is a memory window has.
-type Window struct {
-	Kind   uint8 // 1 or 2
-	PD     *PD
-	QPN    uint32 // if bound and of type 2: number of the QP that the window belongs to
-	Serial uint64 // if bound and of type 2: serial of that QP, whose number another QP may get later
-	Parent *Mkey  // if bound: the key of the memory that the window opens; otherwise nil
-}
-
 // Serves reports whether p, as a responder, may give access by the key k. The protection
 // domain of k (for a window, that of k.window) must be p's, and a window of type 2 must be
 // bound to p itself. k.pd is nil if k is a window, so that local access by the key of a window
@@ -82,22 +31,6 @@ func (k *Mkey) Span(addr, n uint64) ([]byte, bool) {
 		return nil, false
 	}
 	return k.Mem[off : off+n : off+n], true
-}
-
-// A keyTable finds an mkey by the 32 bits of its key. It is a hash table with open
-// addressing and linear probing, at most half full. The index of a key is random, so that
-// no client can guess the keys of another. For random indices a plain array would need 2^24
-// entries, which is too large.
-type keyTable struct {
-	Slots  []KeySlot
-	shift  uint // 32 - log2 of len(slots)
-	Used   int
-	random io.Reader
-}
-
-type KeySlot struct {
-	Key uint32 // rekey changes it while other shards search
-	M   *Mkey  // nil: the slot is empty
 }
 
 // repeatIndex is the index that no key may have: a list entry with this index and variant 0

@@ -6,13 +6,6 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// A spot is a place in a list: off bytes into one of its runs, in one of its rounds.
-type spot struct {
-	run   int
-	round uint64
-	off   uint64
-}
-
 // Seek returns the spot that is off bytes from the beginning of a sound list.
 func (k *Mkey) Seek(off uint64) (s spot) {
 	s.round, s.off = off/k.PerRound, off%k.PerRound
@@ -56,9 +49,6 @@ func (k *Mkey) CheckRights() error {
 	}
 	return nil
 }
-
-// MaxListEntries is the number of list entries that fit into the largest WQE.
-const MaxListEntries = 52
 
 func (k *Mkey) Domain() *PD {
 	if k.Window != nil {

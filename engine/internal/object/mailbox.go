@@ -2,141 +2,18 @@
 
 package object
 
-import (
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/cpu"
-)
+import "github.com/nicless/nicless/engine/internal/mailbox"
 
 // Do runs f between two steps and returns when f has returned. While the engine sleeps or
 // is not run, f runs on the caller's goroutine; during that time the caller must not let
 // another goroutine step the engine. Do is safe for concurrent use, but f must not call it.
-func (e *Device) Do(f func()) { e.DoWith(MakesWork, f) }
+func (e *Device) Do(f func()) { e.DoWith(mailbox.MakesWork, f) }
 
 // DoWith is Do for a function of which the caller knows what it brings.
-func (e *Device) DoWith(b Bringing, f func()) {
-	e.Mail.do(b, func() {
+func (e *Device) DoWith(b mailbox.Bringing, f func()) {
+	e.Mail.Do(b, func() {
 		e.pause()
 		defer e.unpause()
 		f()
 	})
-}
-
-// A mailbox carries functions to the engine's thread. While that thread sleeps, a function
-// runs at once on its caller's goroutine and does not wait until the thread wakes.
-type mailbox struct {
-	Waiting atomic.Bool // queue is not empty; a step reads only this
-
-	Mu         sync.Mutex
-	Queue      []*Mail
-	Running    bool   // a thread of the engine serves the queue
-	CallersRun bool   // that thread sleeps and touches nothing of the engine, so callers run their functions themselves
-	naps       bool   // it sleeps so shortly that most functions need not wake it
-	Wake       func() // wakes that thread
-}
-
-type Mail struct {
-	F    func()
-	ran  atomic.Bool // f has returned; read by a caller that spins
-	Done chan struct{}
-}
-
-func (m *mailbox) do(b Bringing, f func()) {
-	m.Mu.Lock()
-	if !m.Running || m.CallersRun {
-		defer m.Mu.Unlock()
-		f()
-		if m.CallersRun && b.wakes(m.naps) {
-			m.Wake()
-		}
-		return
-	}
-	l := &Mail{F: f, Done: make(chan struct{})}
-	m.Queue = append(m.Queue, l)
-	m.Waiting.Store(true)
-	if m.Wake != nil {
-		m.Wake()
-	}
-	m.Mu.Unlock()
-	l.Wait()
-}
-
-// mailSpin is how long a caller spins before it blocks. A spinning engine has usually
-// served the request before the kernel could put the caller's thread to sleep.
-const mailSpin = 10 * time.Microsecond
-
-func (l *Mail) Wait() {
-	if !cpu.Uniprocessor() {
-		for end := clock.Now() + clock.Cycles(mailSpin); clock.Now() < end; cpu.Relax(1) {
-			if l.ran.Load() {
-				return
-			}
-		}
-	}
-	<-l.Done
-}
-
-// run runs f and tells f's caller that it has returned.
-func (l *Mail) run() {
-	l.F()
-	l.ran.Store(true)
-	close(l.Done)
-}
-
-// AllowCallers lets callers run their functions themselves, because the engine's thread is
-// about to sleep. If functions are queued already, it returns false, and callers still
-// queue their functions. StopCallers ends the permission. naps says that the thread does not
-// sleep for long and then looks at everything.
-func (m *mailbox) AllowCallers(naps bool) bool {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	m.CallersRun, m.naps = len(m.Queue) == 0, naps
-	return m.CallersRun
-}
-
-func (m *mailbox) StopCallers() {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	m.CallersRun = false
-}
-
-// mailsPerStep is the largest number of functions that one step runs.
-const mailsPerStep = 8
-
-// Serve runs the first mailsPerStep functions in the queue, on the engine's thread.
-func (m *mailbox) Serve() {
-	m.Mu.Lock()
-	n := min(len(m.Queue), mailsPerStep)
-	now := m.Queue[:n:n]
-	if m.Queue = m.Queue[n:]; len(m.Queue) == 0 {
-		m.Queue = nil
-		m.Waiting.Store(false)
-	}
-	m.Mu.Unlock()
-	for _, l := range now {
-		l.run()
-	}
-}
-
-// Open records that a thread serves the queue from now on, and that wake wakes this thread.
-// shut ends this.
-func (m *mailbox) Open(wake func()) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	m.Running, m.Wake = true, wake
-}
-
-// Shut runs the functions left in the queue. After that, callers run their functions
-// themselves.
-func (m *mailbox) Shut() {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	for _, l := range m.Queue {
-		l.run()
-	}
-	m.Queue, m.Running, m.Wake = nil, false, nil
-	m.Waiting.Store(false)
 }

@@ -4,43 +4,11 @@ package object
 
 import (
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
 	"golang.org/x/sys/unix"
 )
-
-// A Notifier sends to one event socket of a client. The kernel calls everything that waits for a
-// socket before send returns, and a client decides how much waits for its socket: 10^6 watchers
-// (epoll, io_uring) take 100 ms. So the device's thread sends itself only while a send that was
-// quick has lately shown that few wait. Otherwise it queues the event, and a closer of the client's
-// user sends it (package closers). Events of one socket stay in order.
-type Notifier struct {
-	e    *Device
-	uid  uint32
-	FD   int
-	Kin  bool   // the client's user may stop the device's thread anyway: a quick send is shown until one is slow
-	Seen uint64 // device clock at the last quick send of the device's thread; 0: there is none that counts
-
-	// What the device's thread and closers share.
-	Shown  atomic.Uint64 // device clock at the last quick send of a closer; 0: there is none that counts
-	queue  chan Notice
-	Queued atomic.Bool   // a closer sends the queue, or is about to
-	Lost   atomic.Uint32 // events for which the socket had no room when a closer sent them
-	start  func()        // starts a closer; made once, so that starting one allocates little
-
-	Mu     sync.Mutex // held during each send of a closer. The device's thread does not take it
-	closed bool
-}
-
-// A Notice is an event that waits for a closer.
-type Notice struct {
-	Record  uint64 // of a completion channel, if message is nil
-	message []byte
-	CQ      *CQ // whose completion the record announces
-}
 
 const (
 	// QuickSend is how long a quick send takes at most. One with few watchers takes some

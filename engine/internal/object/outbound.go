@@ -34,45 +34,8 @@ func (r *Outbound) Shrink() {
 	r.Window, r.grown = max(r.Window/2, LeastWindow), 0
 }
 
-// A Message is a WQE that is sent in packets, until it is acknowledged.
-type Message struct {
-	Head     Head
-	Index    uint64 // count of blocks of the send queue before its WQE
-	Total    uint64 // bytes
-	PSN      uint32 // PSN of the first packet
-	PSNs     uint32 // how many PSNs it takes: one for each packet, or for each packet of its answer
-	Answered uint32 // READ or atomic: packets of the answer that have come
-	Part     uint32 // READ: packets of the answer that one request asks for
-	Blocks   uint8  // of the WQE
-	Answers  bool   // a READ or an atomic
-}
-
 // End returns the PSN after those of m.
 func (m *Message) End() uint32 { return packet.AddPSN(m.PSN, m.PSNs) }
-
-// An Outbound is the sending half of a queue pair on a wire. Messages are numbered; those from
-// first to last, without last, are on the way. The requester sends packet number sent of message
-// number at next. If that is not a packet that was never sent, it sends packets again.
-type Outbound struct {
-	Messages    []Message // by number, modulo their count, a power of two
-	First, Last uint32
-	At, Sent    uint32
-	PSN         uint32 // PSN after the last message's
-	UNA         uint32 // oldest PSN that is not acknowledged
-	Most        uint32 // PSN after the highest one that was sent
-	Job         *Job   // of message at, if some of its packets were sent
-	Reading     uint32 // READs and atomics on the way
-	AnswerJob   *Job   // of the oldest of them, if it is a READ of which some packets have come
-	Window      uint32 // packets that may be on the way
-	Full        uint32 // the window that the port allows
-	calm        uint32 // PSN up to which packets must be acknowledged before another CNP counts
-	grown       uint32 // packets acknowledged since the window grew
-	Retries     uint8  // retries without progress
-	RnrRetries  uint8
-	Paused      bool // waits for the RNR timer
-	Rewound     bool // goes back to una already, because of a gap
-	Draining    bool // in SQD, and the event that says so is still to come
-}
 
 // Message returns the message with a number.
 func (r *Outbound) Message(n uint32) *Message { return &r.Messages[n&uint32(len(r.Messages)-1)] }

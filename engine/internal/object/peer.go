@@ -3,18 +3,8 @@
 package object
 
 import (
-	"sync"
-
 	"github.com/nicless/nicless/engine/internal/quota"
-	"github.com/nicless/nicless/internal/nic"
 )
-
-// A SetPeer is what set_peer has said of a queue pair.
-type SetPeer struct {
-	GUID    uint64 // the peer's device
-	Path    nic.Path
-	Release func() // ends the use of the path
-}
 
 // ForgetPeer ends what set_peer has said of q. A path is released when the request has been served. It is
 // called in requests of the client only, because the queue c.after is theirs.
@@ -23,18 +13,6 @@ func (c *Client) ForgetPeer(q *QP) {
 		c.After = append(c.After, q.Conn.Set.Release)
 	}
 	q.Conn.Set = nil
-}
-
-// A HeldPath is a path that queue pairs of a user hold. It is charged to the user once.
-type HeldPath struct {
-	UID uint32
-	GID [16]byte
-}
-
-// heldPaths counts the queue pairs that hold each path.
-type heldPaths struct {
-	mu     sync.Mutex
-	counts map[HeldPath]int
 }
 
 // Take counts one more queue pair. The first one of a path is charged.

@@ -6,44 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 
-	"github.com/nicless/nicless/internal/nic"
-	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/packet"
 )
-
-// A Port leads to queue pairs of other devices. It is a pair of rings of packets: at their
-// other ends is a carrier, which sends the packets over a network, or another device. The
-// first shard's thread serves all ports.
-//
-// The protocol is the InfiniBand transport. wire.go says how a queue pair uses a port.
-type Port struct {
-	Settings nic.PortConfig
-	Shard    *Shard
-	Packet   packetring.Packet       // the packet that is being served
-	BTH      packet.BTH              // its header
-	known    [portCache]*QP          // queue pairs that packets have named lately, by the low bits of their numbers
-	ACKs     []*Wire                 // of queue pairs that owe an acknowledgement at the end of this batch; each at most once
-	Users    int                     // queue pairs that use the port
-	Guards   map[guardKey]*PathGuard // of the paths by which packets come to them
-	Up       bool
-	Dead     bool   // closed, or the other side has written what cannot be right
-	Left     int    // bytes that are left of the budget of this batch
-	Hot      bool   // polled in each step, because packets have come or gone lately
-	Idle     uint32 // polls since then
-	Woken    uint64 // number of packets sent when the carrier was woken last
-	Stats    nic.PortStats
-	Inbox    chan [ManagementSize]byte
-	Stopped  sync.Once
-}
-
-// portCache is how many queue pairs a port finds without looking into the device's table.
-const portCache = 256
-
-// ManagementSize is room for a path number, the length, and a packet for QP 1: headers, a GRH and
-// a MAD of 256 bytes.
-const ManagementSize = 8 + 24 + GRHSize + 256
 
 // Retire takes the port away from its shard. Its queue pairs find it dead.
 func (p *Port) Retire() {
@@ -172,3 +137,31 @@ func (p *Port) Took(n int) {
 	p.Stats.Received++
 	p.Stats.GotBytes += uint64(n)
 }
+
+// MTUOf returns the payload of a full packet of a queue pair with this path MTU.
+func (p *Port) MTUOf(pathMTU uint8, most int) uint32 {
+	n := p.Settings.MTU
+	if most > 0 {
+		n = min(n, most)
+	}
+	if !p.Settings.Jumbo {
+		n = min(n, 128<<min(max(pathMTU, 1), 5))
+	}
+	return uint32(n)
+}
+
+// Window returns how many packets may be on the way without an acknowledgement.
+func (p *Port) Window(mtu uint32) uint32 {
+	n := uint32(losslessWindow)
+	if p.Settings.Window > 0 {
+		n = uint32(p.Settings.Window)
+	}
+	return max(n/mtu, LeastWindow)
+}
+
+const (
+	losslessWindow = 8 << 20 // bytes on the way, if no packets are lost
+	LeastWindow    = 2       // packets
+	leastPart      = 16      // packets of the answer to a READ that are asked for together, if the window is smaller
+	MostAnswers    = 32      // answers to READs and atomics that one queue pair owes
+)

@@ -4,9 +4,11 @@ package object
 
 import (
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
 )
 
 // A QP is the device's side of a queue pair. Thousands of queue pairs may be idle, so its size has a
@@ -142,15 +144,6 @@ func SendsOnly(transport uint8) bool {
 	return transport == control.QPTypeXRC || transport == control.QPTypeDCI
 }
 
-// BoundPeer returns the queue pair that bind has connected q with. It returns nil if there
-// was none or if that queue pair has ended.
-func (e *Device) BoundPeer(q *QP) *QP {
-	if p := e.QPs[q.Attr.DestQPN]; p != nil && p.Serial == q.Conn.Bound {
-		return p
-	}
-	return nil
-}
-
 // Connected reports whether q may send to p, which is nil or q's BoundPeer. q may send if p
 // takes messages and is itself connected with q.
 func (q *QP) Connected(p *QP) bool {
@@ -180,4 +173,185 @@ func (q *QP) Posted() uint16 {
 		return 0 // some clients set the record back; like a send record out of range, it announces nothing
 	}
 	return n
+}
+
+// A blueFlame is the BlueFlame register of a queue pair that has one of its own. A WQE
+// that the device finds in the register is executed before the record announces it. Then
+// only one cache line moves between the processors, instead of two (ring and record). Only
+// the record is authoritative; the register is a hint. A WQE that was overwritten in the
+// register before the device saw it, or that is unusual in any way, is executed from the
+// ring.
+type blueFlame struct {
+	Half [2]*shm.Block
+	Seen [2]uint64 // the first word of each half when it was last read
+	Next uint8     // half in which the next WQE is expected; posters alternate between the halves
+	Hot  uint8     // number of further visits that read only that half
+}
+
+// A Datagrams is what a UD queue pair has besides that which every queue pair has.
+type Datagrams struct {
+	Away   AwayPath  // how the last datagram left the device
+	Groups []*Group  // its multicast groups
+	Cast   CastPoint // the datagram to a group that is being delivered
+}
+
+// An AwayPath is the path to which the address vectors of a UD queue pair have led last.
+type AwayPath struct {
+	Asked  nic.Address
+	When   uint64 // device clock when it was asked for
+	Routes uint64 // Engine.routes when it was asked for; 0: never
+	Path   nic.Path
+	Err    error
+	PSN    uint32
+}
+
+// A Dynamic is what a queue pair has for DC.
+type Dynamic struct {
+	Key uint64 // of a DCT: its access key
+
+	To        wqe.AV   // of a DCI: the address vector of the WQE that was judged last
+	Tolerance int      // of a DCI: how many streams have failed when the queue pair fails
+	Errored   []uint16 // of a DCI: the streams that have failed
+}
+
+// A Suspicion is what a queue pair has been suspected of since RST. It also holds what has
+// been explained, so that nothing is explained twice.
+type Suspicion struct {
+	Record    uint32 // value of the last send record that was explained, plus one; 0: none
+	Suspected codes.Code
+	Since     uint64 // device clock at which suspected was first found; 0: nothing is suspected
+	Said      bool   // suspected has been explained
+	Index     bool   // a wrong index in a control segment has been explained
+	QPN       bool   // a wrong QPN in a control segment has been explained
+	Waits     bool   // it has been explained that the queue waits for ever
+	Receive   bool   // a receive record in host byte order has been explained
+	Reborn    bool   // the ring may hold WQEs from before a reset
+}
+
+// A Stall says why the next WQE of a queue waits. It also counts and times the tries. A
+// requester on a wire sends again each time the timer runs out. Without a wire the device
+// sees at once when the reason is gone, and the timer only counts the tries.
+type Stall struct {
+	Kind     StallKind
+	Left     uint8  // remaining tries
+	Forever  bool   // tries are not counted
+	Index    uint32 // if kind is BehindCQ: the producer index that cq must reach
+	Since    uint64 // device clock when the wait began
+	Interval uint64 // time between tries, in cycles
+	Deadline uint64 // end of this try, on the device clock
+	CQ       *CQ    // if kind is BehindCQ: the completion queue whose producer index must reach index
+	Again    uint64 // device clock at which a peer in another shard is tried again
+	SRQ      *SRQ   // if kind is notReady, on XRC: the XSRQ that has no receive
+	At       int32  // index of the queue in client.sched.stalled
+}
+
+type StallKind uint8
+
+const (
+	NoStall  StallKind = iota
+	NoPeer             // transport retry: the peer is absent, not ready, or connected to another QP
+	NotReady           // RNR retry: the peer has no receive posted
+	BehindCQ           // WAIT: a completion queue has not reached an index
+)
+
+// A SetPeer is what set_peer has said of a queue pair.
+type SetPeer struct {
+	GUID    uint64 // the peer's device
+	Path    nic.Path
+	Release func() // ends the use of the path
+}
+
+// A CastPoint says how far a datagram to a group has come.
+type CastPoint struct {
+	WQE    uint64 // the WQE's block, plus 1; 0: none
+	After  uint64 // number of the last member that was served or passed over
+	Served bool   // somebody was served
+}
+
+// A Job is one WQE that has been judged: which bytes go where, and what is reported
+// afterwards. A short job is done at once, in the shard's scratch. A long job is kept by
+// its queue pair and moves its bytes slice by slice, so that other queues need not wait.
+type Job struct {
+	Head    Head
+	Blocks  int // number of blocks of the WQE
+	Request Request
+	Src     List
+	Dst     List
+	findings
+	Index uint16 // index of the receive that was opened
+	Epoch uint64 // epoch in which the job's keys were last found unchanged
+	Life  uint32 // value of peer.life when the job was kept
+
+	// These fields are for pieces that workers copy; see execution/dma.go.
+	Offloaded  int // number of pieces that workers have
+	LastWorker int // index of the worker that was given the last piece
+
+	inline  [wqe.MaxBlocks*wqe.BlockSize + GRHSize]byte
+	Carried [cqe.MaxInline64]byte
+}
+
+// Findings are what is found out about a job. All of them are zero when it begins.
+type findings struct {
+	Total    uint64  // bytes to move
+	Moved    uint64  // bytes moved so far
+	Cast     uint64  // number of the member that peer is of a multicast group; 0: no datagram to a group
+	Fault    uintptr // address at which a worker met memory without a page; 0: none
+	Peer     *QP     // nil if the operation has none
+	SRQ      *SRQ    // the SRQ from which a receive is taken; nil: the peer's own queue
+	Shared   *SRQ    // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
+	Recv     bool    // a receive of the peer is consumed
+	Local    bool    // a datagram without a GRH
+	Carries  bool    // the bytes go to carried, and from there into the CQE
+	Recalled bool    // a piece was taken back from a worker before it was copied
+}
+
+// A Request is what a requester asks of a responder. It holds what the headers of
+// packets would carry.
+type Request struct {
+	Op             wqe.Opcode
+	Solicited      bool
+	FromQPN, ToQPN uint32 // QPNs of the requester and the responder
+	Imm            uint32 // the immediate, or the key to invalidate, depending on op
+	QKey           uint32 // if the request is a datagram: its queue key
+	SL             uint8  // if it is a datagram of InfiniBand: its service level
+	SRQN           uint32 // on XRC: number of the responder's XSRQ
+	RKey           uint32 // key of the responder's memory
+	Addr           uint64 // first address of that memory
+	Length         uint64 // bytes of the message, at most wqe.MaxMessage
+	Operand        []byte // if the request is an atomic: the bytes of the atomic segment in the WQE
+}
+
+// A Piece is n bytes and the key that gives access to them. key is nil for inline data. mem
+// is nil if the key is a list or a key for unmapped memory. The piece is then those n bytes
+// of the key that begin at the offset off. If the key is a list, they are found run by run; a
+// run is an entry of the list.
+type Piece struct {
+	Mem []byte
+	Key *Mkey
+	off uint64
+	N   uint64
+}
+
+// A List is pieces in order, and a position in them.
+type List struct {
+	N, At    int                     // number of pieces; index of the piece at the position
+	Off      uint64                  // the position in that piece, in bytes
+	Spot     spot                    // the position in that piece, if its key is a list
+	Unmapped bool                    // some of the memory is unmapped
+	Piece    [wqe.MaxUnits + 1]Piece // one more than a WQE has units, for a GRH
+}
+
+// A spot is a place in a list: off bytes into one of its runs, in one of its rounds.
+type spot struct {
+	run   int
+	round uint64
+	off   uint64
+}
+
+// A Head is the control segment of a WQE as two big-endian words. The methods cut its
+// fields out of these words where they are needed. A struct of small fields would be stored
+// in parts and loaded as a whole, and such a load waits for all the stores.
+type Head struct {
+	First  wqe.OpWord
+	Second wqe.FlagWord
 }

@@ -3,44 +3,12 @@
 package object
 
 import (
-	"os"
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
-
-// A Region is memory that a client and the device share. The device makes the memory and
-// maps it before any other process can reach it. The client maps it too, seals it against
-// holes, and then places the region: it tells the device at which address it has mapped it.
-// Before that the device touches no byte of the region, because a thread that touches a
-// page while another process punches a hole there has to wait (docs/design/0021).
-type Region struct {
-	ID    uint32
-	base  uint64 // address in the client
-	Size  uint64
-	Mem   *shm.Region
-	Owned bool   // made by the device, which unmaps it when the region ends; false: the memory was given to AddRegion
-	Added uint64 // how many regions the client had added before, if this one was added by AddRegion; see at
-	Users int    // number of keys and queues that have memory in the region; each counts once, even if it has several pieces there
-}
-
-// RegionCharge is what a region of size bytes costs the device's process, charged to user
-// uid. The region's bytes are not counted for the device's own user, because the system's own
-// limits hold for that user anyway.
-func RegionCharge(uid uint32, size int) quota.Charge {
-	fds, pages := shm.HoldCost(size)
-	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: RegionCost, quota.Descriptors: fds, quota.PipePages: pages, quota.HeldBytes: shm.HoldBytes(size)}
-	if uid != uint32(os.Getuid()) {
-		b[quota.RegionBytes] = size
-	}
-	return b
-}
-
-// RegionFile is the charge for the descriptor of a region. The descriptor is open until the
-// client has placed the region.
-var RegionFile = quota.Charge{quota.Descriptors: 1}
 
 // MakeMemory makes memory for another process to map. It refuses what could never be filled: a page of
 // each 2 MiB is allocated at once, so a region of 1 TiB takes 4 GiB and seconds.

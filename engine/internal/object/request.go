@@ -29,22 +29,6 @@ var Vendor = [256]uint8{
 // clients: to its own client it explains everything, and to the requester's client as much as
 // that client may know.
 
-// A Request is what a requester asks of a responder. It holds what the headers of
-// packets would carry.
-type Request struct {
-	Op             wqe.Opcode
-	Solicited      bool
-	FromQPN, ToQPN uint32 // QPNs of the requester and the responder
-	Imm            uint32 // the immediate, or the key to invalidate, depending on op
-	QKey           uint32 // if the request is a datagram: its queue key
-	SL             uint8  // if it is a datagram of InfiniBand: its service level
-	SRQN           uint32 // on XRC: number of the responder's XSRQ
-	RKey           uint32 // key of the responder's memory
-	Addr           uint64 // first address of that memory
-	Length         uint64 // bytes of the message, at most wqe.MaxMessage
-	Operand        []byte // if the request is an atomic: the bytes of the atomic segment in the WQE
-}
-
 // An Answer is the responder's answer to a request. It is the syndrome of an AETH
 // (InfiniBand Architecture Specification, 9.7.5.2.4) or one of three values that say why no
 // such syndrome comes.

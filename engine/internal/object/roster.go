@@ -6,26 +6,6 @@ import (
 	"slices"
 )
 
-// A roster lists those clients of a shard that have objects of one kind, for example stalled
-// queues. The clients take turns, so the objects of one client, however many they are, do not
-// keep the shard from the objects of another.
-type roster struct {
-	kind    rosterKind
-	Clients []*Client
-	next    int // index in clients of the client whose turn it is
-	used    int // how many of its objects this client has got in this turn
-}
-
-type rosterKind uint8
-
-const (
-	ofClients rosterKind = iota // all clients of the shard
-	ofWatches                   // clients with queue pairs that are not in RST
-	ofStalls                    // clients with stalled queues
-	ofArms                      // clients with CQs that can be armed
-	rosterKinds
-)
-
 // Add puts c on the roster, unless it is on it.
 func (r *roster) Add(c *Client) {
 	if c.seats[r.kind] == 0 {

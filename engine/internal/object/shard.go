@@ -5,13 +5,10 @@ package object
 import (
 	"math"
 	"slices"
-	"sync/atomic"
-	"time"
 
-	"github.com/nicless/nicless/engine/internal/sleep"
+	"github.com/nicless/nicless/engine/internal/usage"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/shm"
-	"github.com/nicless/nicless/wqe"
 )
 
 // This file assigns clients to shards. Traffic within a shard runs in parallel with the
@@ -28,117 +25,6 @@ func (sh *Shard) Load() int { return len(sh.Running) + len(sh.Clients) }
 // returns the first of them.
 func (e *Device) LeastLoaded() *Shard {
 	return slices.MinFunc(e.Shards, func(a, b *Shard) int { return a.Load() - b.Load() })
-}
-
-// A Part is a part of a step. When a fault of memory ends a step early, the next step
-// continues after the point at which the fault ended it. So the faults of one client do
-// not keep the device from other clients: the device still visits every queue pair and
-// retries every stalled one.
-type Part uint8
-
-const (
-	Whole     Part = iota // the step was not ended early
-	CutVisits             // ended in visitClients; sched.from is the index of the client after the faulting one
-	CutRetry              // ended in the retries of stalled queues
-	CutLast               // ended in polls of cold queues or arm words, or in diagnose
-)
-
-// A Shard is one thread of the device, with the clients whose queues that thread executes.
-// Each client belongs to one shard, and a client's queues are only on the lists of its
-// shard. Usually there is one shard. How several shards share the device is in crossing.go.
-type Shard struct {
-	*Device
-	Number  int
-	Several bool // there are other shards
-	crossing
-	progress
-
-	Clients     map[*Client]struct{}
-	Everyone    roster // all clients
-	Running     []*QP  // QPs that are not in RST
-	Stallers    roster // clients with stalled QPs
-	Stalled     int    // number of QPs whose next WQE waits: see stall.go
-	Sched       schedule
-	Arm         arming
-	Fault       faultPoint
-	Scratch     scratch
-	Ticks       uint64  // device clock, as last read in this step; 0: not yet read in this step
-	Ports       []*Port // ports to other devices; the first shard serves them
-	HotPorts    int     // how many of them are polled in each step
-	PortChanges uint64  // how often ports were added, removed, or their links changed
-	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
-	Timers      Wheel
-
-	Sleeper atomic.Pointer[sleep.Sleeper] // what the shard's thread sleeps on; nil while no thread runs the shard. Carriers read it, too
-	Asleep  atomic.Bool                   // the thread sleeps or is about to
-	Hooks   shardHooks
-}
-
-// A schedule says which queues a step visits; see loop/active.go.
-type schedule struct {
-	Active   []*Client // clients that have warm queues, or had some a step ago
-	From     int       // index in active of the client to visit next; 0 between whole steps
-	Warm     int       // number of warm queues
-	Patience uint32    // idle visits after which a queue turns cold
-	Few      int       // a shard with at most this many queues keeps all warm: fewQueues, except in tests
-	Watchers roster    // clients that have watches; there is a watch for each QP in running
-	Quiet    int       // steps since there was work
-	Worked   uint64    // device clock of the last step that worked
-	Unswept  int       // number of QPs in running that sweep has still to check
-	Swept    int       // index in running of the QP that sweep checked last
-
-	Alone       struct{ WQEs, Bytes int } // budget of a client in one step while no other client works
-	LastWorker  *Client                   // client that worked last
-	LastWorked  uint32                    // turn in which LastWorker worked
-	RivalsUntil uint32                    // turn up to which several clients count as working
-	Turn        uint32                    // counts steps, for work that is done only in every nth step
-	Spent       int                       // budget used by the last visit, in bytes
-	Effort      int                       // budget that this visit has used for work other than moving bytes
-}
-
-// An arming says which CQs the shard polls for arms; see arm.go.
-type arming struct {
-	Armers roster // clients with CQs that have a completion channel
-	CQs    int    // number of these CQs
-	Held   int    // number of events that wait; see completion/moderate.go
-}
-
-// A faultPoint records which queue's memory is being touched, and in which part of a step.
-// A fault of that memory becomes an error of that queue. If the fault ends the step early,
-// the next step begins after that part.
-type faultPoint struct {
-	QP      *QP
-	CQ      *CQ
-	Port    *Port // the port whose packet is being served
-	Answers bool  // memory is being read for an answer of qp to its peer on a wire
-	Part    Part  // part of the step that is being executed
-	Cut     Part  // part in which a fault has ended the last step; whole: the next step begins at its start
-}
-
-// A scratch is the private memory in which one WQE is judged and executed.
-type scratch struct {
-	Job      *Job
-	Spare    []*Job
-	WQE      [wqe.MaxBlocks * wqe.BlockSize]byte
-	Recv     [1 << MaxLogRQStride]byte
-	Block    []byte  // snapshot of a WQE from a BlueFlame register; one block
-	Old      [8]byte // value that an atomic found
-	Runs     [MaxListEntries]Run
-	GRH      [GRHSize]byte // header of a datagram
-	Global   bool          // the datagram has a GRH
-	Level    uint8         // its service level; on Ethernet the kind of packet
-	Reaches  bool          // its address leads to the port of its receiver
-	Unmapped unmappedScratch
-	Gap      Gap // memory that transfer could not reach
-}
-
-// shardHooks are for tests.
-type shardHooks struct {
-	NoFastPath  bool          // no WQE takes the fast path
-	Uncontended bool          // cores never count as contended
-	ExplainAll  bool          // no explanation is held back
-	HeldClock   uint64        // the device clock, which a test holds here, for all that depends on time; 0: it runs
-	SleepBound  time.Duration // longest sleep without a wakeup; 0: SleepTime
 }
 
 // Init makes a shard of a new device.
@@ -173,3 +59,26 @@ func (h *shardHooks) Hold(now uint64) uint64 {
 	}
 	return now
 }
+
+// AtCQ is the bit which says that progress.at is a CQN.
+const AtCQ = 1 << 32
+
+// A Pace is how a shard measures its own progress.
+type Pace struct {
+	Bound      uint64 // SlowTime in cycles; the largest uint64 while no thread runs the shard
+	First      uint64 // sq.done of the visited queue at the time shard.ticks, when the visit began to work
+	TimedUntil uint64 // device clock until which each poll is timed separately; 0: polls are timed together
+	Usage      usage.Meter
+}
+
+// BoundPeer returns the queue pair that bind has connected q with. It returns nil if there
+// was none or if that queue pair has ended.
+func (e *Device) BoundPeer(q *QP) *QP {
+	if p := e.QPs[q.Attr.DestQPN]; p != nil && p.Serial == q.Conn.Bound {
+		return p
+	}
+	return nil
+}
+
+// HasColdPorts reports whether some of the shard's ports are not hot.
+func (sh *Shard) HasColdPorts() bool { return sh.HotPorts < len(sh.Ports) }

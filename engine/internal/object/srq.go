@@ -3,34 +3,8 @@
 package object
 
 import (
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
-
-// An SRQ is the device's side of a shared receive queue: a linked list in client memory.
-// Each entry names the next one. The doorbell record says how many entries are ready.
-type SRQ struct {
-	Num     uint32
-	Client  *Client
-	PD      *PD
-	Ring    []byte
-	Mask    uint16 // entries - 1
-	Stride  uint   // log2 of the bytes of one entry
-	Record  *shm.BE32
-	Regions [2]*Region // those that hold the ring and the record
-
-	Head  uint16   // entry to take next
-	Taken uint64   // entries taken off the list so far
-	Back  []uint16 // entries put back because their transfers did not complete
-	Limit uint32   // an event is due when fewer entries than this are ready; 0: no event
-	Users int      // number of QPs that use the queue
-
-	// These fields are of an XSRQ only.
-	XRCD *XRCD
-	CQ   *CQ // completion queue of its receives
-	UIDX uint32
-	Gone bool // destroyed; pointers to it may remain
-}
 
 // Ready returns how many entries are posted and not taken. A record that announces more
 // entries than the queue has is the client's mistake, and counts as announcing none.

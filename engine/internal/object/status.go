@@ -23,18 +23,6 @@ type Stats struct {
 	Stalls    uint64 // times that a client's memory held up a thread of the engine
 }
 
-// Counts are the counters of one client, in the order of control.Counter. The client reads
-// them in its status page.
-type Counts [control.Counters]uint64
-
-// A statusPage is the page of memory in which a client reads the device's state, its clock
-// and the client's counters without a request.
-type statusPage struct {
-	State, hz, clock *shm.Word64
-	Asleep           *shm.Word64
-	counters         [control.Counters]*shm.Word64
-}
-
 func NewStatusPage(b []byte) (p statusPage) {
 	p.State = shm.Word64At(b, control.StatusState)
 	p.hz = shm.Word64At(b, control.StatusHz)

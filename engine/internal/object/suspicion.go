@@ -3,23 +3,8 @@
 package object
 
 import (
-	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/wqe"
 )
-
-// A Suspicion is what a queue pair has been suspected of since RST. It also holds what has
-// been explained, so that nothing is explained twice.
-type Suspicion struct {
-	Record    uint32 // value of the last send record that was explained, plus one; 0: none
-	Suspected codes.Code
-	Since     uint64 // device clock at which suspected was first found; 0: nothing is suspected
-	Said      bool   // suspected has been explained
-	Index     bool   // a wrong index in a control segment has been explained
-	QPN       bool   // a wrong QPN in a control segment has been explained
-	Waits     bool   // it has been explained that the queue waits for ever
-	Receive   bool   // a receive record in host byte order has been explained
-	Reborn    bool   // the ring may hold WQEs from before a reset
-}
 
 // BlocksAt returns how many blocks the WQE at an index has. It returns 0 if no WQE with the
 // right index and QPN is there.

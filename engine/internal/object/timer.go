@@ -3,39 +3,13 @@
 package object
 
 import (
-	"time"
-
 	"github.com/nicless/nicless/internal/clock"
 )
-
-const (
-	WheelBuckets = 1 << 10
-	tickTime     = 16 * time.Microsecond
-)
-
-// A Timer is on a wheel or not. It is in a bucket as long as linked is true.
-type Timer struct {
-	Wire       *Wire
-	prev, Next *Timer
-	Deadline   uint64 // on the device clock; 0: it does not run
-	placed     uint64 // the deadline for which its bucket was chosen
-	Bucket     uint32
-	Linked     bool
-}
 
 func (t *Timer) Running() bool { return t.Deadline != 0 }
 
 // Stop stops a timer. It leaves its bucket later.
 func (t *Timer) Stop() { t.Deadline = 0 }
-
-// A Wheel has the timers of a shard.
-type Wheel struct {
-	Buckets [WheelBuckets]*Timer
-	Tick    uint64 // number of the tick up to which all timers have run out
-	Due     uint64 // device clock at which the next tick begins; 0: not known
-	Armed   int    // number of timers in buckets
-	Cycles  uint64 // device clock cycles of a tick
-}
 
 // Arm sets the deadline of a timer.
 func (w *Wheel) Arm(t *Timer, now, deadline uint64) {

@@ -6,25 +6,16 @@ import (
 	"syscall"
 
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/shm"
 )
 
-const unmappedPieces = 32
-
-// An unmappedScratch is private memory of the device for transfers of unmapped memory.
-type unmappedScratch struct {
-	From, To [1 + unmappedPieces]procmem.Vec // the first Vec is for the guard
-	Between  []byte                          // holds bytes on the way between two processes; nil until a client shares its process
-	Seen     guardSeen
-	Touched  byte
-}
-
 // A Stretch is contiguous bytes, either in the device's mapping or unmapped.
 type Stretch struct {
 	Mem     []byte
-	Process *Process // nil: the bytes are mapped
-	Addr    uint64   // if process is not nil: address of the bytes in that process
+	Process *process.Process // nil: the bytes are mapped
+	Addr    uint64           // if process is not nil: address of the bytes in that process
 	N       uint64
 }
 
@@ -122,15 +113,6 @@ func (l *List) Skip(n uint64) {
 			l.Spot = p.Key.Seek(p.off + l.Off)
 		}
 	}
-}
-
-// A Gap is memory of a process that could not be reached.
-type Gap struct {
-	Process *Process
-	Addr    uint64
-	Errno   syscall.Errno
-	Source  bool // true: the memory is in the job's source; false: in its destination
-	Write   bool // true: the memory was to be written; false: it was to be read
 }
 
 // Gap returns the gap that an access to the stretch has met. source says that the stretch is in the job's

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
 )
 
 const AloneShare = 8
@@ -22,15 +21,6 @@ const (
 // A shard with at most fewQueues queues keeps all of them warm: visiting so few queues
 // costs less than telling warm from cold.
 const fewQueues = 8
-
-// A Watch holds what patrol needs to know about a cold queue pair. Besides the watch, patrol
-// reads only one cache line for the queue pair: the cache line of the send record.
-type Watch struct {
-	Rec  *shm.BE32 // send record; nil: the queue is warm
-	Q    *QP
-	Num  uint32 // number of q
-	Word uint64 // value of the record when q was last found to have no work; or UnknownWord
-}
 
 // UnknownWord is the watch.word of a queue that can get work while its send record stays as
 // it is. No record has this value, so patrol examines the queue each time.

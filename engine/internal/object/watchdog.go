@@ -6,22 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 )
-
-// Stuck says where a thread of the engine is stuck, and for how long.
-type Stuck struct {
-	Client, Peer string // clients whose memory may be the cause; empty: none is known
-	Queue        uint32 // number of Client's queue pair or, if CQ is true, of its completion queue
-	CQ           bool
-	PeerQueue    uint32        // number of Peer's queue pair
-	Request      string        // the request of Client that is being served; empty: the thread works for a queue
-	For          time.Duration // time since the thread last advanced
-	Thread       string        // state of the thread, as the kernel reports it
-	NoCore       bool          // the thread only waits for a core; all fields except For and Thread are zero
-}
 
 // Stuck returns where threads of the engine are stuck, as the watchdog's last check found
 // it. Safe for concurrent use.
@@ -29,34 +14,6 @@ func (e *Device) Stuck() []Stuck {
 	e.Watchdog.Mu.Lock()
 	defer e.Watchdog.Mu.Unlock()
 	return slices.Clone(e.Watchdog.Stuck)
-}
-
-// A watchdog holds what the watchdog goroutine reads in addition to shard.progress, and
-// what it has found.
-type watchdog struct {
-	Owners  queueOwners
-	Request atomic.Pointer[ControlRequest] // the request that is being served; nil: none
-
-	Mu    sync.Mutex
-	Stuck []Stuck
-}
-
-// A ControlRequest is a request of a client that is being served.
-type ControlRequest struct {
-	Client, What string
-	Since        uint64 // device clock
-}
-
-// queueOwners knows the client of each queue. It exists because the watchdog may not read
-// the engine's own tables.
-type queueOwners struct {
-	mu     sync.Mutex
-	queues map[uint64]owner // key: progress.at while that queue's memory is touched
-}
-
-type owner struct {
-	client string
-	peer   uint32 // number of the queue pair that the queue is connected to
 }
 
 func (o *queueOwners) Put(at uint64, client string) {

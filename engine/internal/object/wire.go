@@ -3,8 +3,14 @@
 package object
 
 import (
+	"sync"
+	"time"
+
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/scan"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/packetring"
 	"github.com/nicless/nicless/packet"
 )
 
@@ -45,34 +51,6 @@ func (w *Wire) BeginSending() {
 // HasReceives reports whether q can take messages with receives.
 func (q *QP) HasReceives() bool { return q.RQ.Ring != nil || q.RQ.SRQ != nil || q.XRCD != nil }
 
-// MTUOf returns the payload of a full packet of a queue pair with this path MTU.
-func (p *Port) MTUOf(pathMTU uint8, most int) uint32 {
-	n := p.Settings.MTU
-	if most > 0 {
-		n = min(n, most)
-	}
-	if !p.Settings.Jumbo {
-		n = min(n, 128<<min(max(pathMTU, 1), 5))
-	}
-	return uint32(n)
-}
-
-// Window returns how many packets may be on the way without an acknowledgement.
-func (p *Port) Window(mtu uint32) uint32 {
-	n := uint32(losslessWindow)
-	if p.Settings.Window > 0 {
-		n = uint32(p.Settings.Window)
-	}
-	return max(n/mtu, LeastWindow)
-}
-
-const (
-	losslessWindow = 8 << 20 // bytes on the way, if no packets are lost
-	LeastWindow    = 2       // packets
-	leastPart      = 16      // packets of the answer to a READ that are asked for together, if the window is smaller
-	MostAnswers    = 32      // answers to READs and atomics that one queue pair owes
-)
-
 // WhyNoAnswer returns why the peer of q may not answer.
 func (q *QP) WhyNoAnswer() Reason {
 	w := q.Wire
@@ -104,3 +82,183 @@ func (q *QP) Service() packet.Service {
 	}
 	return packet.RC
 }
+
+// An Outbound is the sending half of a queue pair on a wire. Messages are numbered; those from
+// first to last, without last, are on the way. The requester sends packet number sent of message
+// number at next. If that is not a packet that was never sent, it sends packets again.
+type Outbound struct {
+	Messages    []Message // by number, modulo their count, a power of two
+	First, Last uint32
+	At, Sent    uint32
+	PSN         uint32 // PSN after the last message's
+	UNA         uint32 // oldest PSN that is not acknowledged
+	Most        uint32 // PSN after the highest one that was sent
+	Job         *Job   // of message at, if some of its packets were sent
+	Reading     uint32 // READs and atomics on the way
+	AnswerJob   *Job   // of the oldest of them, if it is a READ of which some packets have come
+	Window      uint32 // packets that may be on the way
+	Full        uint32 // the window that the port allows
+	calm        uint32 // PSN up to which packets must be acknowledged before another CNP counts
+	grown       uint32 // packets acknowledged since the window grew
+	Retries     uint8  // retries without progress
+	RnrRetries  uint8
+	Paused      bool // waits for the RNR timer
+	Rewound     bool // goes back to una already, because of a gap
+	Draining    bool // in SQD, and the event that says so is still to come
+}
+
+// A Message is a WQE that is sent in packets, until it is acknowledged.
+type Message struct {
+	Head     Head
+	Index    uint64 // count of blocks of the send queue before its WQE
+	Total    uint64 // bytes
+	PSN      uint32 // PSN of the first packet
+	PSNs     uint32 // how many PSNs it takes: one for each packet, or for each packet of its answer
+	Answered uint32 // READ or atomic: packets of the answer that have come
+	Part     uint32 // READ: packets of the answer that one request asks for
+	Blocks   uint8  // of the WQE
+	Answers  bool   // a READ or an atomic
+}
+
+// An Inbound is the receiving half of a queue pair on a wire.
+type Inbound struct {
+	PSN  uint32 // the PSN that is expected
+	Data uint32 // the PSN of the latest SEND or WRITE packet before it, which acknowledgements name
+	MSN  uint32 // number of messages so far
+	Job  *Job   // the message under way, of which packets are still to come; nil: none
+
+	Writes bool   // that message is a WRITE
+	Entry  []byte // a private copy of the receive that it has opened, if it is a SEND
+	Unit   int    // where the part of that list begins that is not in job.dst yet
+	Room   uint64 // bytes of job.dst
+
+	Fatal    uint8 // the NAK with which the queue pair went to error; 0: none. psn is the PSN that it refuses
+	Unsaid   bool  // that NAK is still to be sent, after the answers that are owed
+	Refusing bool  // a request is being executed: if the queue pair goes to error, the answers stay owed
+	Missed   bool  // a packet was dropped that may have been expected, because the path was closed
+	Silent   bool  // a NAK was sent, and later packets are dropped until the expected one comes
+	Owed     bool  // an acknowledgement is owed, and the wire is among port.acks
+	Met      bool  // a request has come, and the client was told so
+
+	Reads     []AnswerDue // answers that are owed, a ring; the oldest is at FirstDue
+	FirstDue  int
+	Due       int
+	Fresh     int  // how many of them were asked for once
+	AnswerJob *Job // of the oldest answer, if it is that of a READ of which some packets were sent
+
+	Results    []Result // of the latest atomics, a ring
+	LastResult int
+}
+
+// An AnswerDue is the answer of a READ or an atomic that the responder owes. Answers are sent in
+// the order of their requests. A READ's memory is read when its answer is sent.
+type AnswerDue struct {
+	PSN    uint32 // of the request: that of the first packet of the answer
+	MSN    uint32
+	Addr   uint64
+	Length uint32
+	Sent   uint32 // packets sent so far
+	RKey   uint32
+	SRQN   uint32
+	Atomic bool
+	Again  bool   // it was asked for before
+	Value  uint64 // of an atomic: the old value
+}
+
+// A Result is what an atomic has found. It is kept, because an atomic that was executed must not be
+// executed again when its answer is lost.
+type Result struct {
+	PSN   uint32
+	Valid bool
+	Value uint64
+}
+
+// A PathGuard watches a path by which packets come to reliable connections. A stranger who can send by
+// that path and does not know the PSN that a queue pair expects tries all of them. The guard counts
+// packets whose PSNs are far from what is expected, and when there are too many closes the path for
+// most of the time, so that such a scan takes hours (package scan). All queue pairs of a user on the path have one
+// guard together: somebody who guesses at a thousand of them has no more guesses. Each user has another one, because
+// a client makes its own queue pairs send with any PSNs, and so closes the path for those at the other end of them.
+//
+// While a path is closed, its packets are dropped before their PSNs are judged, whatever they are:
+// one with the expected PSN may be a guess. So a scan delays the connection. The queue pair stays
+// as it is. When the path opens, the responder asks the peer for the packet that it expects, if one
+// has been dropped.
+//
+// While the path is open in between, a packet with the expected PSN is dropped once if others with
+// PSNs near it came just before: that is what a scan in ascending or descending order looks
+// like when it hits. The peer is asked for the packet.
+//
+// Requests and answers are counted and limited apart: a scan of one half does not delay the other.
+type PathGuard struct {
+	Requests, Answers half
+	Alarm             bool    // a half has closed, and the scan is not over
+	Wires             []*Wire // that are on the path
+}
+
+// A half is what a guard knows about requests, or about answers.
+type half struct {
+	scan.Limiter
+	Told bool // this scan has been counted and explained
+}
+
+// A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.
+type guardKey struct{ path, uid uint32 }
+
+// A Timer is on a wheel or not. It is in a bucket as long as linked is true.
+type Timer struct {
+	Wire       *Wire
+	prev, Next *Timer
+	Deadline   uint64 // on the device clock; 0: it does not run
+	placed     uint64 // the deadline for which its bucket was chosen
+	Bucket     uint32
+	Linked     bool
+}
+
+// A Wheel has the timers of a shard.
+type Wheel struct {
+	Buckets [WheelBuckets]*Timer
+	Tick    uint64 // number of the tick up to which all timers have run out
+	Due     uint64 // device clock at which the next tick begins; 0: not known
+	Armed   int    // number of timers in buckets
+	Cycles  uint64 // device clock cycles of a tick
+}
+
+const (
+	WheelBuckets = 1 << 10
+	tickTime     = 16 * time.Microsecond
+)
+
+// A Port leads to queue pairs of other devices. It is a pair of rings of packets: at their
+// other ends is a carrier, which sends the packets over a network, or another device. The
+// first shard's thread serves all ports.
+//
+// The protocol is the InfiniBand transport. wire.go says how a queue pair uses a port.
+type Port struct {
+	Settings nic.PortConfig
+	Shard    *Shard
+	Packet   packetring.Packet       // the packet that is being served
+	BTH      packet.BTH              // its header
+	known    [portCache]*QP          // queue pairs that packets have named lately, by the low bits of their numbers
+	ACKs     []*Wire                 // of queue pairs that owe an acknowledgement at the end of this batch; each at most once
+	Users    int                     // queue pairs that use the port
+	Guards   map[guardKey]*PathGuard // of the paths by which packets come to them
+	Up       bool
+	Dead     bool   // closed, or the other side has written what cannot be right
+	Left     int    // bytes that are left of the budget of this batch
+	Hot      bool   // polled in each step, because packets have come or gone lately
+	Idle     uint32 // polls since then
+	Woken    uint64 // number of packets sent when the carrier was woken last
+	Stats    nic.PortStats
+	Inbox    chan [ManagementSize]byte
+	Stopped  sync.Once
+}
+
+// portCache is how many queue pairs a port finds without looking into the device's table.
+const portCache = 256
+
+// ManagementSize is room for a path number, the length, and a packet for QP 1: headers, a GRH and
+// a MAD of 256 bytes.
+const ManagementSize = 8 + 24 + GRHSize + 256
+
+const GRHSize = 40

@@ -16,18 +16,6 @@ import (
 // All clients of a domain are in one shard. So a shard that holds the lock for a target also
 // holds the lock for the XSRQs that the target's requests can name.
 
-// An XRCD is an XRC domain. It ends when no client has it open.
-type XRCD struct {
-	Num     uint32
-	Members map[*Client]*Membership
-}
-
-// A Membership is what one client has of a domain.
-type Membership struct {
-	Opened int // how often the client has opened the domain and not closed it
-	Used   int // its XSRQs and targets in the domain
-}
-
 // Shares reports whether c shares a domain with another client.
 func (c *Client) Shares() bool {
 	for _, d := range c.XRCDs {

@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -79,7 +80,7 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (codes.Code, str
 	switch q.Attr.State {
 	case control.StateINIT, control.StateRTR:
 		if n := uint16(send) - uint16(q.SQ.Done); n != 0 && uint64(n) <= q.SQ.Mask+1 {
-			return codes.PostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, object.StateName(q.Attr.State))
+			return codes.PostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, states.Name(q.Attr.State))
 		}
 	case control.StateRTS:
 		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.Reborn || BlindToRings || q.BlocksAt(0) == 0 {

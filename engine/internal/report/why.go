@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -25,7 +26,7 @@ func (sh *Reporter) whyNoTarget(q *object.QP) object.Reason {
 	case !object.LeadsTo(to, q.Client, p.Client):
 		return object.Because(codes.DCNobody, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
 	}
-	return object.Because(codes.DCNobody, "DCT %#06x is in state %s; it answers in RTR", to.DQP, object.StateName(p.Attr.State))
+	return object.Because(codes.DCNobody, "DCT %#06x is in state %s; it answers in RTR", to.DQP, states.Name(p.Attr.State))
 }
 
 // A Use is an access to memory that a segment names.
@@ -100,13 +101,13 @@ func (sh *Reporter) WhyNoPeer(q *object.QP) object.Reason {
 	case p.Client != q.Client && p.Conn.Bound != q.Serial:
 		return object.Because(codes.PeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.Num, q.Num)
 	case p.Transport != q.Transport:
-		return object.Because(codes.PeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.Num, object.Transports[p.Transport].Name, object.Transports[q.Transport].Name)
+		return object.Because(codes.PeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.Num, states.Transports[p.Transport].Name, states.Transports[q.Transport].Name)
 	case p.Conn.Bound != q.Serial && p.Attr.DestQPN == q.Num:
 		return object.Because(codes.PeerNotBack, "peer QP %#06x is not connected back: it went to RTR before this queue pair existed, when %#06x was nobody's or another's", p.Num, q.Num)
 	case p.Conn.Bound != q.Serial && p.Attr.State >= control.StateRTR:
 		return object.Because(codes.PeerNotBack, "peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.Num, p.Attr.DestQPN, q.Num)
 	}
-	return object.Because(codes.PeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.Num, object.StateName(p.Attr.State))
+	return object.Because(codes.PeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.Num, states.Name(p.Attr.State))
 }
 
 // WhyNoRoom returns why a completion queue has no room.

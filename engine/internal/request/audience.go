@@ -9,7 +9,7 @@ import (
 )
 
 // announce replaces what this client announces to clients of its user.
-func (c *Client) announce(payload []byte) (control.Message, error) {
+func announce(c *Client, payload []byte) (control.Message, error) {
 	var m control.Announce
 	if err := control.Parse(control.OpAnnounce, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -18,7 +18,7 @@ func (c *Client) announce(payload []byte) (control.Message, error) {
 }
 
 // announceTo replaces what this client announces to an audience.
-func (c *Client) announceTo(payload []byte) (control.Message, error) {
+func announceTo(c *Client, payload []byte) (control.Message, error) {
 	var m control.AnnounceTo
 	if err := control.Parse(control.OpAnnounceTo, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)

@@ -9,7 +9,7 @@ import (
 )
 
 // nextAnnouncement returns the first announcement of another client after a place that this one may read.
-func (c *Client) nextAnnouncement(payload []byte) (control.Message, error) {
+func nextAnnouncement(c *Client, payload []byte) (control.Message, error) {
 	var m control.AnnouncementPlace
 	if err := control.Parse(control.OpNextAnnouncement, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)

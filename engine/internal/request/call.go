@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/engine/internal/usage"
@@ -16,15 +16,6 @@ import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
-
-// A Client is a client with what its requests need.
-type Client struct {
-	*object.Client
-	Device Device
-}
-
-// Loop returns the thread to which the client belongs.
-func (c *Client) Loop() *loop.Loop { return c.Device.Loops[c.Shard.Number] }
 
 // Request serves one control request of this client and returns the answer. A refusal is a
 // *control.Error. After a refusal mem.region still belongs to the caller.
@@ -45,7 +36,7 @@ func (c *Client) Request(op control.Op, payload []byte, mem object.RequestMemory
 	if (mem.Region != nil) != (op == control.OpCreateRegion) {
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
-	c.do(object.BringingOf(op, payload), op.String(), func() {
+	c.do(mailbox.BringingOf(op, payload), op.String(), func() {
 		c.Loop().Ticks = 0 // the clock was read in the last step, which may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)
@@ -99,42 +90,42 @@ func on[T any, M interface {
 var handlers = func() map[control.Op]handler {
 	t := make(map[control.Op]handler)
 	add := func(op control.Op, h handler) { t[op] = h }
-	add(on(control.OpHello, (*Client).hello))
-	add(on(control.OpAllocPD, (*Client).allocPD))
-	add(on(control.OpDeallocPD, (*Client).deallocPD))
-	add(on(control.OpCreateRegion, (*Client).createRegion))
-	add(on(control.OpPlaceRegion, (*Client).placeRegion))
-	add(on(control.OpDropRegion, (*Client).dropRegion))
-	add(on(control.OpRegMR, (*Client).regMR))
-	add(on(control.OpDeregMR, (*Client).deregMR))
-	add(on(control.OpCreateChannel, (*Client).createChannel))
-	add(on(control.OpDestroyChannel, (*Client).destroyChannel))
-	add(on(control.OpCreateCQ, (*Client).createCQ))
-	add(on(control.OpDestroyCQ, (*Client).destroyCQ))
-	add(on(control.OpCreateQP, (*Client).createQP))
-	add(on(control.OpModifyQP, (*Client).modifyQP))
-	add(on(control.OpQueryQP, (*Client).queryQP))
-	add(on(control.OpDestroyQP, (*Client).destroyQP))
-	add(on(control.OpCreateSRQ, (*Client).createSRQ))
-	add(on(control.OpModifySRQ, (*Client).modifySRQ))
-	add(on(control.OpQuerySRQ, (*Client).querySRQ))
-	add(on(control.OpDestroySRQ, (*Client).destroySRQ))
-	add(on(control.OpResizeCQ, (*Client).resizeCQ))
-	add(on(control.OpAllocMW, (*Client).allocMW))
-	add(on(control.OpCreateMkey, (*Client).createMkey))
-	add(on(control.OpReregMR, (*Client).reregMR))
-	add(on(control.OpOpenEvents, (*Client).openEvents))
-	add(on(control.OpWake, (*Client).setWake))
-	add(on(control.OpOpenXRCD, (*Client).openXRCD))
-	add(on(control.OpCloseXRCD, (*Client).closeXRCD))
-	add(on(control.OpCreateXSRQ, (*Client).createXSRQ))
-	add(on(control.OpCreateTarget, (*Client).createTarget))
-	add(on(control.OpOpenTarget, (*Client).openTarget))
-	add(on(control.OpCreateDCT, (*Client).createDCT))
+	add(on(control.OpHello, hello))
+	add(on(control.OpAllocPD, allocPD))
+	add(on(control.OpDeallocPD, deallocPD))
+	add(on(control.OpCreateRegion, createRegion))
+	add(on(control.OpPlaceRegion, placeRegion))
+	add(on(control.OpDropRegion, dropRegion))
+	add(on(control.OpRegMR, regMR))
+	add(on(control.OpDeregMR, deregMR))
+	add(on(control.OpCreateChannel, createChannel))
+	add(on(control.OpDestroyChannel, destroyChannel))
+	add(on(control.OpCreateCQ, createCQ))
+	add(on(control.OpDestroyCQ, destroyCQ))
+	add(on(control.OpCreateQP, createQP))
+	add(on(control.OpModifyQP, modifyQP))
+	add(on(control.OpQueryQP, queryQP))
+	add(on(control.OpDestroyQP, destroyQP))
+	add(on(control.OpCreateSRQ, createSRQ))
+	add(on(control.OpModifySRQ, modifySRQ))
+	add(on(control.OpQuerySRQ, querySRQ))
+	add(on(control.OpDestroySRQ, destroySRQ))
+	add(on(control.OpResizeCQ, resizeCQ))
+	add(on(control.OpAllocMW, allocMW))
+	add(on(control.OpCreateMkey, createMkey))
+	add(on(control.OpReregMR, reregMR))
+	add(on(control.OpOpenEvents, openEvents))
+	add(on(control.OpWake, setWake))
+	add(on(control.OpOpenXRCD, openXRCD))
+	add(on(control.OpCloseXRCD, closeXRCD))
+	add(on(control.OpCreateXSRQ, createXSRQ))
+	add(on(control.OpCreateTarget, createTarget))
+	add(on(control.OpOpenTarget, openTarget))
+	add(on(control.OpCreateDCT, createDCT))
 	return t
 }()
 
-func (c *Client) hello(m *control.Hello, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
+func hello(c *Client, m *control.Hello, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
 	if m.Magic != control.Magic {
 		return nil, control.Errorf(control.CodeVersion, "hello: magic %#08x, a nicless client sends %#08x", m.Magic, control.Magic)
 	}
@@ -187,7 +178,7 @@ func (e Device) welcome(features uint64) *control.Welcome {
 // memory of the client has delayed the request, that is explained. The request runs on a
 // shard's thread or on the caller's thread, so the usage of that thread is sampled before
 // and after.
-func (c *Client) do(b object.Bringing, what string, f func()) {
+func (c *Client) do(b mailbox.Bringing, what string, f func()) {
 	c.Client.Device.DoWith(b, func() {
 		runtime.LockOSThread() // the page faults of this one thread are counted
 		defer runtime.UnlockOSThread()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
@@ -88,7 +89,7 @@ func (c *Client) Close() error {
 	c.Client.Device.LeaveBoard(c.Client)
 	var regions []*object.Region
 	for more := true; more; {
-		c.do(object.MakesWork, "end of the connection", func() { regions, more = c.DestroySome() })
+		c.do(mailbox.MakesWork, "end of the connection", func() { regions, more = c.DestroySome() })
 	}
 	c.Finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
@@ -152,29 +153,7 @@ func (c *Client) unmap(regions []*object.Region) {
 	c.Device.unmap(c.UID, c.UAR, held)
 }
 
-// names reports whether an object of this client has the id.
-func (c *Client) names(id uint32) bool {
-	return c.Regions[id] != nil || c.Unplaced[id] != nil || c.PDs[id] != nil || c.Channels[id] != nil
-}
-
-// take returns an id for a new object of a kind. It returns an error if the client has
-// reached its limit, or if the client's user has reached its share of memory. When the
-// object is destroyed, the caller refunds the cost.
-func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
-	if have >= limit {
-		return 0, object.TooMany(kind, limit)
-	}
-	if err := c.Client.Device.Ledger.Take(c.UID, quota.Charge{quota.Memory: cost}); err != nil {
-		return 0, err
-	}
-	for c.NextID == 0 || c.names(c.NextID) { // can be true only after ids have wrapped around
-		c.NextID++
-	}
-	c.NextID++
-	return c.NextID - 1, nil
-}
-
-func (c *Client) allocPD(_ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func allocPD(c *Client, _ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	id, err := c.take("protection domains", len(c.PDs), c.Client.Device.Settings.Limits.PDs, object.PDCost)
 	if err != nil {
 		return nil, err
@@ -183,7 +162,7 @@ func (c *Client) allocPD(_ *control.Empty, _ object.RequestMemory, _ *control.Re
 	return &control.PD{PDN: id}, nil
 }
 
-func (c *Client) deallocPD(m *control.PD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func deallocPD(c *Client, m *control.PD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.PDs[m.PDN]
 	switch {
 	case !ok:

@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-func (c *Client) createCQ(m *control.CQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
 	case m.LogSize > object.MaxLogCQ:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: 2^%d entries; at most 2^%d are possible", m.LogSize, object.MaxLogCQ)
@@ -79,7 +79,7 @@ func (c *Client) createCQ(m *control.CQ, _ object.RequestMemory, _ *control.Repl
 	return &control.CQN{CQN: q.Num}, nil
 }
 
-func (c *Client) destroyCQ(m *control.CQN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func destroyCQ(c *Client, m *control.CQN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.CQs[m.CQN]
 	switch {
 	case !ok:

@@ -5,7 +5,9 @@ package request
 import (
 	"slices"
 
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -13,7 +15,7 @@ import (
 // createDCT makes a queue pair that has a PD, an SRQ and a CQ, and no rings: as for a target of
 // XRC, the queues that the device needs of every queue pair are empty and in the device's own
 // memory, and no completion goes to the CQ of the send queue.
-func (c *Client) createDCT(m *control.DCT, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createDCT(c *Client, m *control.DCT, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, s, into := c.PDs[m.PDN], c.SRQs[m.SRQN], c.CQs[m.CQN]
 	switch {
 	case p == nil:
@@ -51,7 +53,7 @@ func (c *Client) ResetStream(qpn uint32, stream uint16) (err error) {
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.do(object.MakesWork, "reset_stream", func() {
+	c.do(mailbox.MakesWork, "reset_stream", func() {
 		q := c.QPs[qpn]
 		switch {
 		case q == nil:
@@ -61,7 +63,7 @@ func (c *Client) ResetStream(qpn uint32, stream uint16) (err error) {
 			err = control.Errorf(control.CodeInvalid, "QP %#06x is no DCI; it has no streams", qpn)
 			return
 		case q.Attr.State != control.StateRTS:
-			err = control.Errorf(control.CodeState, "QP %#06x: in state %s, not RTS", qpn, object.StateName(q.Attr.State))
+			err = control.Errorf(control.CodeState, "QP %#06x: in state %s, not RTS", qpn, states.Name(q.Attr.State))
 			return
 		}
 		i := slices.Index(q.DC.Errored, stream)

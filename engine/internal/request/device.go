@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 
-	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
@@ -15,9 +15,6 @@ import (
 	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
-
-// Device implements nic.Device and nic.Probe.
-type Device struct{ *loop.Runner }
 
 // GUID returns the number that identifies this device.
 func (d Device) GUID() uint64 { return d.Runner.GUID }
@@ -146,7 +143,7 @@ func (c *Client) CallUnmapped(op control.Op, payload []byte, onDemand bool) (con
 // client has not consumed yet, as far as its consumer indices say so. Entries of other queue
 // pairs that share a completion queue count too.
 func (e Device) HasUnpolled(uid, qpn uint32) (some bool) {
-	e.DoWith(object.NoWork, func() {
+	e.DoWith(mailbox.NoWork, func() {
 		q := e.QPs[qpn]
 		if q == nil || q.Client.UID != uid {
 			return

@@ -7,7 +7,7 @@
 // # Files
 //
 //   - device.go, hosted.go, probe.go: what servers ask of the device
-//   - client.go, call.go: a client: its begin and end; a request
+//   - request.go, client.go, call.go: the types; begin and end of a client; a request
 //   - region.go, uar.go, process.go, mr.go: memory and keys
 //   - cq.go, resize.go, moderate.go, channel.go, event.go, retract.go: completion queues and events
 //   - qp.go, modify.go, peer.go, settle.go: queue pairs, their states, their peers, and their last work

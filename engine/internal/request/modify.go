@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -67,7 +68,7 @@ func AttributeNames(mask uint32) (names []string) {
 	return names
 }
 
-func (c *Client) modifyQP(m *control.QPAttr, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func modifyQP(c *Client, m *control.QPAttr, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.QPs[m.QPN]
 	if !ok {
 		return nil, object.NotFound("QP", m.QPN)
@@ -84,21 +85,21 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 	sh := c.Loop()
 	from, to := q.Attr.State, q.Attr.State
 	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
-		return control.Errorf(control.CodeState, "QP %#06x: cur_state says %s, but the state is %s", q.Num, object.StateName(m.CurState), object.StateName(from))
+		return control.Errorf(control.CodeState, "QP %#06x: cur_state says %s, but the state is %s", q.Num, states.Name(m.CurState), states.Name(from))
 	}
 	if m.Mask&control.AttrState != 0 {
 		to = m.State
 	}
-	required, optional, ok := q.Transition(from, to)
+	required, optional, ok := states.Transition(q.Transport, q.XRCD != nil, from, to)
 	if !ok {
-		return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.Num, object.StateName(from), object.StateName(to))
+		return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.Num, states.Name(from), states.Name(to))
 	}
 	given := m.Mask &^ control.AttrState
 	if missing := required &^ given; missing != 0 {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s needs %v", q.Num, object.StateName(from), object.StateName(to), AttributeNames(missing))
+		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s needs %v", q.Num, states.Name(from), states.Name(to), AttributeNames(missing))
 	}
 	if extra := given &^ (required | optional | control.AttrCurState); extra != 0 {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s does not take %v (mask %#x)", q.Num, object.StateName(from), object.StateName(to), AttributeNames(extra), extra)
+		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s does not take %v (mask %#x)", q.Num, states.Name(from), states.Name(to), AttributeNames(extra), extra)
 	}
 	for _, a := range Attributes {
 		if v := a.Value(m); given&a.Bit != 0 && (v < a.Min || v > a.Max) {
@@ -173,7 +174,7 @@ func (c *Client) route(q *object.QP, guid uint64) (nic.Path, error) {
 	return nic.Path{}, c.Device.noPath(q.Num, guid, why)
 }
 
-func (c *Client) queryQP(m *control.QPN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func queryQP(c *Client, m *control.QPN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.QPs[m.QPN]
 	if !ok {
 		return nil, object.NotFound("QP", m.QPN)

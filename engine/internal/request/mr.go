@@ -4,13 +4,14 @@ package request
 
 import (
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/control"
 )
 
 // Requests that make and destroy keys: of registered memory, of windows and of lists. What
 // a UMR does with keys is in execution/umr.go.
 
-func (c *Client) regMR(m *control.MR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func regMR(c *Client, m *control.MR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.PDs[m.PDN]
 	if !ok {
 		return nil, object.NotFound("PD", m.PDN)
@@ -44,10 +45,10 @@ func (c *Client) place(k *object.Mkey, addr, n, iova uint64, beside object.Reque
 		return control.Errorf(control.CodeInvalid, "memory region: %d bytes from iova %#x pass the end of the address space", n, iova)
 	}
 	r, mem, err := c.At("memory region", addr, n)
-	var p *object.Process
+	var p *process.Process
 	if (err != nil || beside.InProcess) && c.Process != nil {
 		p = c.Process
-		r, mem, err = &p.All, nil, nil
+		r, mem, err = c.ProcessRegion, nil, nil
 		if !beside.OnDemand {
 			err = p.CheckRange(addr, n)
 		}
@@ -71,7 +72,7 @@ func (c *Client) addKey(k *object.Mkey) error {
 	return nil
 }
 
-func (c *Client) allocMW(m *control.MW, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func allocMW(c *Client, m *control.MW, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.PDs[m.PDN]
 	switch {
 	case !ok:
@@ -86,7 +87,7 @@ func (c *Client) allocMW(m *control.MW, _ object.RequestMemory, _ *control.Reply
 	return &control.Key{Key: k.Key}, nil
 }
 
-func (c *Client) createMkey(m *control.Mkey, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createMkey(c *Client, m *control.Mkey, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.PDs[m.PDN]
 	switch {
 	case !ok:
@@ -134,7 +135,7 @@ func (c *Client) key(key uint32) (*object.Mkey, error) {
 	return k, nil
 }
 
-func (c *Client) deregMR(m *control.Key, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func deregMR(c *Client, m *control.Key, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (c *Client) removeKey(k *object.Mkey) {
 	}
 }
 
-func (c *Client) reregMR(m *control.ReregMR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	switch {
 	case err != nil:

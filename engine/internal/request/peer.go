@@ -5,7 +5,9 @@ package request
 import (
 	"errors"
 
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 )
@@ -16,16 +18,16 @@ import (
 
 // mayWait has the requests that are not served by the engine's thread.
 var mayWait = map[control.Op]func(c *Client, payload []byte) (control.Message, error){
-	control.OpAddress: (*Client).address,
-	control.OpSetPeer: (*Client).setPeer,
+	control.OpAddress: address,
+	control.OpSetPeer: setPeer,
 
-	control.OpAnnounce:         (*Client).announce,
-	control.OpNextAnnouncement: (*Client).nextAnnouncement,
-	control.OpAnnounceTo:       (*Client).announceTo,
+	control.OpAnnounce:         announce,
+	control.OpNextAnnouncement: nextAnnouncement,
+	control.OpAnnounceTo:       announceTo,
 }
 
 // address returns the address at which queue pairs of other hosts reach those of this device.
-func (c *Client) address(payload []byte) (control.Message, error) {
+func address(c *Client, payload []byte) (control.Message, error) {
 	if err := control.Parse(control.OpAddress, payload, &control.Empty{}); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
 	}
@@ -37,13 +39,13 @@ func (c *Client) address(payload []byte) (control.Message, error) {
 }
 
 func (c *Client) router() (r nic.Router) {
-	c.Client.Device.DoWith(object.NoWork, func() { r = c.Client.Device.Router })
+	c.Client.Device.DoWith(mailbox.NoWork, func() { r = c.Client.Device.Router })
 	return r
 }
 
 // setPeer finds the path to the device that a queue pair is connected with next. A path to an address
 // is held. It counts for the next transition to RTR.
-func (c *Client) setPeer(payload []byte) (control.Message, error) {
+func setPeer(c *Client, payload []byte) (control.Message, error) {
 	var m control.Peer
 	if err := control.Parse(control.OpSetPeer, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -60,7 +62,7 @@ func (c *Client) setPeer(payload []byte) (control.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.do(object.ChangesWork, control.OpSetPeer.String(), func() {
+	c.do(mailbox.ChangesWork, control.OpSetPeer.String(), func() {
 		q := c.QPs[m.QPN]
 		c.ForgetPeer(q)
 		q.Conn.Set = set
@@ -70,14 +72,14 @@ func (c *Client) setPeer(payload []byte) (control.Message, error) {
 }
 
 func (c *Client) checkPeer(m *control.Peer) (err error) {
-	c.Client.Device.DoWith(object.NoWork, func() {
+	c.Client.Device.DoWith(mailbox.NoWork, func() {
 		switch q, ok := c.QPs[m.QPN]; {
 		case !ok:
 			err = object.NotFound("QP", m.QPN)
 		case q.Transport != control.QPTypeRC && q.Transport != control.QPTypeUC:
 			err = control.Errorf(control.CodeInvalid, "QP %#06x: only queue pairs of type RC or UC are told where their peer is", m.QPN)
 		case q.Attr.State != control.StateRST && q.Attr.State != control.StateINIT:
-			err = control.Errorf(control.CodeState, "QP %#06x is in %s; a peer is set in RST or INIT", m.QPN, object.StateName(q.Attr.State))
+			err = control.Errorf(control.CodeState, "QP %#06x is in %s; a peer is set in RST or INIT", m.QPN, states.Name(q.Attr.State))
 		}
 	})
 	return err

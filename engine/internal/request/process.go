@@ -4,7 +4,9 @@ package request
 
 import (
 	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 )
@@ -34,17 +36,17 @@ func (c *Client) ShareProcess(pid int, g nic.Guard) error {
 	case c.Process != nil:
 		return control.Errorf(control.CodeInvalid, "process %d: this client's memory is that of process %d", pid, c.Process.Pid)
 	}
-	if err := c.Client.Device.Ledger.Take(c.UID, object.ProcessCharge); err != nil {
+	if err := c.Client.Device.Ledger.Take(c.UID, process.Charge); err != nil {
 		return err
 	}
-	p, err := object.OpenProcess(pid, c.UID, g)
+	p, err := process.Open(pid, c.UID, g)
 	if err != nil {
-		c.Client.Device.Ledger.Refund(c.UID, object.ProcessCharge)
+		c.Client.Device.Ledger.Refund(c.UID, process.Charge)
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
 	}
 	between := make([]byte, execution.UnmappedBytes*len(c.Client.Device.Shards))
-	c.Client.Device.DoWith(object.NoWork, func() {
-		c.Process = p
+	c.Client.Device.DoWith(mailbox.NoWork, func() {
+		c.Process, c.ProcessRegion = p, &object.Region{Size: ^uint64(0)}
 		for i, sh := range c.Client.Device.Shards {
 			if sh.Scratch.Unmapped.Between == nil {
 				sh.Scratch.Unmapped.Between = between[i*execution.UnmappedBytes:][:execution.UnmappedBytes]
@@ -60,9 +62,9 @@ func (c *Client) closeProcess() {
 	if p == nil {
 		return
 	}
-	c.Process = nil
+	c.Process, c.ProcessRegion = nil, nil
 	c.After = append(c.After, func() {
 		_ = p.Life.Close()
-		c.Client.Device.Ledger.Refund(c.UID, object.ProcessCharge)
+		c.Client.Device.Ledger.Refund(c.UID, process.Charge)
 	})
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
-func (c *Client) createQP(m *control.QP, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
-	case int(m.Type) >= len(object.Transports) || object.Transports[m.Type].Opcodes == 0:
+	case int(m.Type) >= len(states.Transports) || states.Transports[m.Type].Opcodes == 0:
 		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1), UD (2), XRC (3) and DCI (5)", m.Type)
 	case m.LogSQ > object.MaxLogSQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue of 2^%d blocks; at most 2^%d are possible", m.LogSQ, object.MaxLogSQ)
@@ -22,7 +23,7 @@ func (c *Client) createQP(m *control.QP, _ object.RequestMemory, _ *control.Repl
 	case m.NoReceive > 1 || m.SignatureOn > 1 || m.Managed > 1:
 		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed)
 	case object.SendsOnly(m.Type) && (m.NoReceive == 0 || m.SRQN != 0):
-		return nil, control.Errorf(control.CodeInvalid, "QP: %s with no_receive %d, SRQ %#06x; no_receive must be 1, without an SRQ", object.Transports[m.Type].Name, m.NoReceive, m.SRQN)
+		return nil, control.Errorf(control.CodeInvalid, "QP: %s with no_receive %d, SRQ %#06x; no_receive must be 1, without an SRQ", states.Transports[m.Type].Name, m.NoReceive, m.SRQN)
 	case m.Type == control.QPTypeDCI && m.Streams > control.MaxLogErrored:
 		return nil, control.Errorf(control.CodeInvalid, "QP: 2^%d streams may fail; at most 2^%d are possible", m.Streams, control.MaxLogErrored)
 	case m.SRQN != 0 && m.NoReceive == 0:
@@ -64,7 +65,7 @@ func (c *Client) createQP(m *control.QP, _ object.RequestMemory, _ *control.Repl
 	}
 	q := &object.QP{
 		UIDX: m.UserIndex, Client: c.Client, PD: p, Signed: m.SignatureOn == 1,
-		Transport: m.Type, Allowed: object.Transports[m.Type].Opcodes,
+		Transport: m.Type, Allowed: states.Transports[m.Type].Opcodes,
 		SQ: object.SendQueue{Mask: 1<<m.LogSQ - 1, Managed: m.Managed == 1, CQ: sendCQ, Registers: registers},
 		RQ: object.ReceiveQueue{Mask: 1<<m.LogRQ - 1, Stride: m.LogRQStride, CQ: recvCQ},
 	}
@@ -121,7 +122,7 @@ func (c *Client) createQP(m *control.QP, _ object.RequestMemory, _ *control.Repl
 	return &control.QPN{QPN: q.Num}, nil
 }
 
-func (c *Client) destroyQP(m *control.QPN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func destroyQP(c *Client, m *control.QPN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.QPs[m.QPN]
 	if !ok {
 		return nil, object.NotFound("QP", m.QPN)

@@ -3,6 +3,7 @@
 package request
 
 import (
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -48,7 +49,7 @@ func (c *Client) mayHave(size uint64) error {
 	return nil
 }
 
-func (c *Client) createRegion(m *control.RegionSize, mem object.RequestMemory, r *control.Reply) (control.Message, error) {
+func createRegion(c *Client, m *control.RegionSize, mem object.RequestMemory, r *control.Reply) (control.Message, error) {
 	if err := c.mayHave(m.Size); err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (c *Client) createRegion(m *control.RegionSize, mem object.RequestMemory, r
 	return &control.RegionID{ID: id}, nil
 }
 
-func (c *Client) placeRegion(m *control.Placement, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func placeRegion(c *Client, m *control.Placement, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	r, ok := c.Unplaced[m.ID]
 	if !ok {
 		return nil, object.NotFound("region without a place", m.ID)
@@ -92,7 +93,7 @@ func (c *Client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	if c.Closed {
 		return 0, object.ErrClosed
 	}
-	c.Client.Device.DoWith(object.NoWork, func() { id, err = c.addRegion(addr, mem) })
+	c.Client.Device.DoWith(mailbox.NoWork, func() { id, err = c.addRegion(addr, mem) })
 	return id, err
 }
 
@@ -113,7 +114,7 @@ func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	return n.ID, nil
 }
 
-func (c *Client) dropRegion(m *control.RegionID, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func dropRegion(c *Client, m *control.RegionID, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	r := c.Regions[m.ID]
 	if r == nil {
 		r = c.Unplaced[m.ID]

@@ -9,7 +9,7 @@ import (
 )
 
 // resizeCQ moves a completion queue to another buffer.
-func (c *Client) resizeCQ(m *control.ResizeCQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.CQs[m.CQN]
 	switch {
 	case !ok:

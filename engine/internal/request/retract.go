@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/nic"
 	"golang.org/x/sys/unix"
@@ -28,7 +29,7 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	var out *object.Notifier
 	var ends [2]int // the device's end and the program's end: duplicates for this call
 	var err error
-	c.Client.Device.DoWith(object.NoWork, func() {
+	c.Client.Device.DoWith(mailbox.NoWork, func() {
 		q := c.CQs[cqn]
 		if c.Closed || q == nil || q.Channel == nil {
 			err = object.ErrClosed
@@ -94,7 +95,7 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 func (c *Client) Forsaken() (ids []uint32) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	c.Client.Device.DoWith(object.NoWork, func() {
+	c.Client.Device.DoWith(mailbox.NoWork, func() {
 		for _, ch := range c.Channels {
 			if ch.Users > 0 {
 				continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 )
 
@@ -30,14 +31,14 @@ func (c *Client) Settle() {
 		return
 	}
 	var all []*object.QP
-	c.do(object.NoWork, "settle", func() { all = slices.Collect(maps.Values(c.QPs)) })
+	c.do(mailbox.NoWork, "settle", func() { all = slices.Collect(maps.Values(c.QPs)) })
 	var due []claim
 	for some := range slices.Chunk(all, object.Portion) {
-		c.do(object.NoWork, "settle", func() { due = c.announced(due, some) })
+		c.do(mailbox.NoWork, "settle", func() { due = c.announced(due, some) })
 	}
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), object.Portion)
-		c.do(object.MakesWork, "settle", func() { due = c.settleSome(due) })
+		c.do(mailbox.MakesWork, "settle", func() { due = c.settleSome(due) })
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-func (c *Client) createSRQ(m *control.SRQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createSRQ(c *Client, m *control.SRQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	s, err := c.newSRQ(m)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 	return s, nil
 }
 
-func (c *Client) modifySRQ(m *control.SRQLimit, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func modifySRQ(c *Client, m *control.SRQLimit, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.SRQs[m.SRQN]
 	switch {
 	case !ok:
@@ -67,7 +67,7 @@ func (c *Client) modifySRQ(m *control.SRQLimit, _ object.RequestMemory, _ *contr
 	return &control.Empty{}, nil
 }
 
-func (c *Client) querySRQ(m *control.SRQN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func querySRQ(c *Client, m *control.SRQN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.SRQs[m.SRQN]
 	if !ok {
 		return nil, object.NotFound("SRQ", m.SRQN)
@@ -75,7 +75,7 @@ func (c *Client) querySRQ(m *control.SRQN, _ object.RequestMemory, _ *control.Re
 	return &control.SRQLimit{SRQN: s.Num, Limit: s.Limit}, nil
 }
 
-func (c *Client) destroySRQ(m *control.SRQN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func destroySRQ(c *Client, m *control.SRQN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.SRQs[m.SRQN]
 	switch {
 	case !ok:

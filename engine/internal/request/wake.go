@@ -23,7 +23,7 @@ func (c *Client) grant(want uint64) uint64 {
 
 // setWake records whether all posters of the client wake the device. If they do, it gives
 // the client a descriptor by which they wake it.
-func (c *Client) setWake(m *control.Wake, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
+func setWake(c *Client, m *control.Wake, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
 	switch {
 	case m.Wakes > 1:
 		return nil, control.Errorf(control.CodeInvalid, "wake: wakes %d; 0 and 1 are possible", m.Wakes)

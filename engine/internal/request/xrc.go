@@ -3,13 +3,14 @@
 package request
 
 import (
+	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
 
-func (c *Client) openXRCD(_ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func openXRCD(c *Client, _ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	c.Client.Device.LastXRCD++
 	d := &object.XRCD{Num: c.Client.Device.LastXRCD, Members: make(map[*object.Client]*object.Membership)}
 	if err := c.joinXRCD(d); err != nil {
@@ -26,7 +27,7 @@ func (c *Client) JoinXRCD(n uint32) (err error) {
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.do(object.NoWork, "join_xrcd", func() {
+	c.do(mailbox.NoWork, "join_xrcd", func() {
 		d := c.Client.Device.XRCDs[n]
 		if d == nil {
 			err = control.Errorf(control.CodeNotFound, "XRC domain %d: there is none with that number", n)
@@ -57,7 +58,7 @@ func (c *Client) joinXRCD(d *object.XRCD) error {
 	return nil
 }
 
-func (c *Client) closeXRCD(m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func closeXRCD(c *Client, m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	d := c.XRCDs[m.XRCDN]
 	if d == nil {
 		return nil, object.NotFound("XRC domain", m.XRCDN)
@@ -81,7 +82,7 @@ func (c *Client) leaveXRCD(d *object.XRCD) {
 	}
 }
 
-func (c *Client) createXSRQ(m *control.XSRQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	d, q := c.XRCDs[m.XRCDN], c.CQs[m.CQN]
 	switch {
 	case d == nil:
@@ -106,7 +107,7 @@ func (c *Client) createXSRQ(m *control.XSRQ, _ object.RequestMemory, _ *control.
 // createTarget makes a queue pair that has only what the device needs of every queue pair:
 // empty queues in the device's own memory. Its PD is one that no key has, and its CQs get no
 // completions.
-func (c *Client) createTarget(m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	d := c.XRCDs[m.XRCDN]
 	if d == nil {
 		return nil, object.NotFound("XRC domain", m.XRCDN)
@@ -126,7 +127,7 @@ func (c *Client) createTarget(m *control.XRCD, _ object.RequestMemory, _ *contro
 
 // openTarget lets c use a target of another client. Each client that has a target is charged
 // for it, because each may be the last one.
-func (c *Client) openTarget(m *control.Target, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func openTarget(c *Client, m *control.Target, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	d, q := c.XRCDs[m.XRCDN], c.Client.Device.QPs[m.QPN]
 	switch {
 	case d == nil:

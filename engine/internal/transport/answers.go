@@ -7,8 +7,11 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
 )
 
 // What the responder answers, as the requester sees it. An acknowledgement of a PSN is one of all
@@ -131,23 +134,6 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 	sh.MarkWarm(q)
 }
 
-// goBack begins to send again with the oldest packet that is not acknowledged. It does not move the
-// deadline of a timer that runs: a peer that answers with NAKs only would keep it from running out.
-func (sh *wires) goBack(q *object.QP) {
-	r := &q.Wire.Out
-	sh.DropJob(r)
-	sh.DropAnswerJob(r)
-	if r.At = r.First; r.First != r.Last {
-		m := r.Oldest()
-		r.Sent = uint32(max(packet.DiffPSN(r.UNA, m.PSN), 0))
-	}
-	r.Paused = false
-	if !q.Wire.Timer.Running() {
-		sh.startTimer(q.Wire)
-	}
-	sh.MarkWarm(q)
-}
-
 // askAgain goes back because an answer is missing: once, until something is acknowledged or the
 // timer runs out. If it went back for each packet that shows the same gap, the answers to
 // requests sent in vain would fill the link.
@@ -258,4 +244,39 @@ func (sh *sender) refusedByPeer(q *object.QP, a object.Answer) {
 	sh.Explain(q, codes.LinkRefused, "%v: peer QP %#06x on link %s refused it (%s); %s",
 		j.Head.Opcode(), q.Attr.DestQPN, q.Wire.Port.Settings.Name, a, who)
 	sh.Fail(q, j, a.Syndrome())
+}
+
+// finishWrites completes the oldest messages of q together, if they are WRITEs or SENDs whose PSNs
+// are all before psn, and of one opcode, one block, and signaled. It returns how many they were.
+func (sh *sender) finishWrites(q *object.QP, psn uint32) (n int) {
+	r := &q.Wire.Out
+	c := q.SQ.CQ
+	if r.At-r.First < 2 ||
+		c.Session != nil || // rule: compressed completions are collected
+		sh.Hooks.NoFastPath {
+		return 0
+	}
+	first := r.Oldest()
+	bytes, op := uint64(0), first.Head.Opcode()
+	for most := min(int(r.At-r.First), object.MostSeries); n < most; n++ {
+		m := r.Message(r.First + uint32(n))
+		if m.Answers || // rule: a READ completes with its answer
+			packet.DiffPSN(psn, m.End()) < 0 || // rule: a message completes when it is acknowledged
+			m.Head.Opcode() != op ||
+			m.Head.CE() != wqe.CEAlways || // rule: only signaled messages complete
+			m.Index != first.Index+uint64(n) {
+			break
+		}
+		bytes += m.Total
+	}
+	if n < 2 ||
+		c.Free(n) < n { // rule: completions of messages have room
+		return 0
+	}
+	r.UNA = r.Message(r.First + uint32(n) - 1).End()
+	r.First += uint32(n)
+	q.Client.Count[control.CounterWQEs] += uint64(n)
+	q.Client.Count[control.CounterBytes] += bytes
+	sh.CompleteAll(c, n, completion.AllSignaled(n), 0, q.UIDX, 0, object.RequesterTail(op, q.Num, uint16(first.Index)))
+	return n
 }

@@ -10,13 +10,14 @@
 //
 // # Files
 //
-//   - wire.go: how a queue pair comes onto a wire and leaves it; visits
+//   - layers.go, wire.go: the layers; how a queue pair comes onto a wire and leaves it; visits
 //   - port.go, serve.go, fault.go: ports; a step takes packets from them; rings that lose their memory
 //   - requests.go, send.go: WQEs become messages, and these packets
 //   - answers.go, timer.go: answers; no answer in time
-//   - receive.go: a packet comes: whose, and where in the sequence
-//   - request.go, message.go, reads.go: the checks of a request; messages of several packets; answers
+//   - receive.go: a packet comes: its queue pair, and its place in the sequence
+//   - arrival.go, request.go, message.go: a request that is expected; its checks; messages of several packets
+//   - ack.go, reads.go: acknowledgements and NAKs; answers to READs and atomics
 //   - guard.go: packets of somebody who tries PSNs
-//   - fast.go, line.go: short WRITEs and READs; packets of one line
+//   - fast.go, line.go, line_send.go: short WRITEs and READs; packets of one line
 //   - datagram.go: datagrams, each of which has a path of its own
 package transport

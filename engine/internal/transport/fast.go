@@ -5,7 +5,6 @@ package transport
 import (
 	"encoding/binary"
 
-	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
@@ -282,39 +281,4 @@ func (sh *sender) fastResult(p *object.Port, q *object.QP, path, psn uint32, pay
 	m.Answered = 1
 	sh.acknowledged(q, m.End())
 	return true
-}
-
-// finishWrites completes the oldest messages of q together, if they are WRITEs or SENDs whose PSNs
-// are all before psn, and of one opcode, one block, and signaled. It returns how many they were.
-func (sh *sender) finishWrites(q *object.QP, psn uint32) (n int) {
-	r := &q.Wire.Out
-	c := q.SQ.CQ
-	if r.At-r.First < 2 ||
-		c.Session != nil || // rule: compressed completions are collected
-		sh.Hooks.NoFastPath {
-		return 0
-	}
-	first := r.Oldest()
-	bytes, op := uint64(0), first.Head.Opcode()
-	for most := min(int(r.At-r.First), object.MostSeries); n < most; n++ {
-		m := r.Message(r.First + uint32(n))
-		if m.Answers || // rule: a READ completes with its answer
-			packet.DiffPSN(psn, m.End()) < 0 || // rule: a message completes when it is acknowledged
-			m.Head.Opcode() != op ||
-			m.Head.CE() != wqe.CEAlways || // rule: only signaled messages complete
-			m.Index != first.Index+uint64(n) {
-			break
-		}
-		bytes += m.Total
-	}
-	if n < 2 ||
-		c.Free(n) < n { // rule: completions of messages have room
-		return 0
-	}
-	r.UNA = r.Message(r.First + uint32(n) - 1).End()
-	r.First += uint32(n)
-	q.Client.Count[control.CounterWQEs] += uint64(n)
-	q.Client.Count[control.CounterBytes] += bytes
-	sh.CompleteAll(c, n, completion.AllSignaled(n), 0, q.UIDX, 0, object.RequesterTail(op, q.Num, uint16(first.Index)))
-	return n
 }

@@ -147,3 +147,12 @@ func putManagement(b *[object.ManagementSize]byte, k *packetring.Packet) {
 func getManagement(b *[object.ManagementSize]byte) (path uint32, packet []byte) {
 	return binary.BigEndian.Uint32(b[0:]), b[8:][:binary.BigEndian.Uint32(b[4:])]
 }
+
+// resumeWires marks the queue pairs of a port warm, because its link works again.
+func (sh *wires) resumeWires(p *object.Port) {
+	for _, q := range sh.Running {
+		if q.Wire != nil && q.Wire.Port == p {
+			sh.MarkWarm(q)
+		}
+	}
+}

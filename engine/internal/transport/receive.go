@@ -40,9 +40,6 @@ func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 	}
 }
 
-// A receiver serves their packets.
-type receiver struct{ wires }
-
 // takeRequest serves a packet of a request on a reliable connection.
 func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info) {
 	in := &q.Wire.In
@@ -96,16 +93,6 @@ func (sh *receiver) refusePacket(p *object.Port, q *object.QP, a object.Answer) 
 	sh.sendAnswers(q, &p.Left)
 }
 
-// oweNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
-// when the answers to requests before it have been sent: it would fail them.
-func (sh *receiver) oweNAK(q *object.QP, a object.Answer) {
-	w := q.Wire
-	w.Port.Stats.Refused++
-	w.In.Fatal, w.In.Unsaid = uint8(a), true
-	w.In.Owed = false // the NAK acknowledges everything before it
-	sh.MarkWarm(q)
-}
-
 // FaultOfRequest is called when memory of q or of its client has lost its page while q was serving
 // its peer. On a reliable connection the peer's request fails, and the queue pair with it; on others,
 // as within the device, only the queue pair. Nothing is sent here: the ring may be without pages, too.
@@ -126,63 +113,4 @@ func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 	sh.SetError(q)
 	in.Refusing = false
 	sh.oweNAK(q, object.AnswerOperation)
-}
-
-// outOfPlace refuses a packet that does not fit its place in a message.
-func (sh *receiver) outOfPlace(p *object.Port, q *object.QP) object.Answer {
-	j := sh.Scratch.Job
-	j.Reset(object.Head{})
-	j.Peer = q
-	sh.ExplainResponder(j, codes.LinkPlace, "a packet of %v from peer QP %#06x is out of place; a message under way: %t", p.BTH.Opcode, q.Attr.DestQPN, q.Wire.In.Job != nil)
-	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
-}
-
-// badLength refuses a packet whose payload is longer or shorter than its place in a message allows.
-func (sh *receiver) badLength(p *object.Port, q *object.QP, want uint64) object.Answer {
-	j := sh.Scratch.Job
-	j.Reset(object.Head{})
-	j.Peer = q
-	sh.ExplainResponder(j, codes.LinkLength, "a packet of %v from peer QP %#06x has %d bytes; %d were expected (path MTU %d)", p.BTH.Opcode, q.Attr.DestQPN, len(p.Packet.Payload), want, q.Wire.MTU)
-	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
-}
-
-// acknowledgeAll sends the acknowledgements that are owed, as far as the ring has room. One
-// acknowledges all packets before it. It must not overtake an answer, nor name the PSN of one: a
-// requester may take it for an answer that was lost. Soft-RoCE seems to.
-func (sh *wires) acknowledgeAll(p *object.Port) {
-	kept := p.ACKs[:0]
-	for _, w := range p.ACKs {
-		switch {
-		case w.Q.Wire != w || !w.In.Owed: // q was reset, or is in error
-		case w.In.Due > 0 || !sh.sendACK(w, w.In.Data):
-			kept = append(kept, w)
-		default:
-			w.In.Owed = false
-		}
-	}
-	clear(p.ACKs[len(kept):])
-	p.ACKs = kept
-}
-
-// sendNAK sends a NAK for the packet that is expected, and reports whether there was room.
-func (sh *receiver) sendNAK(q *object.QP, syndrome uint8) bool {
-	return sh.sendAETH(q, syndrome, q.Wire.In.PSN)
-}
-
-// sendAETH sends an acknowledgement.
-func (sh *wires) sendAETH(q *object.QP, syndrome uint8, psn uint32) bool {
-	w := q.Wire
-	op := packet.MakeOpcode(q.Service(), packet.Acknowledge)
-	info := op.Info()
-	if !w.Port.Up {
-		return true // lost, like everything on a link that is down
-	}
-	h, _, ok := w.Port.Reserve(info.HeaderSize, 0)
-	if !ok {
-		return false
-	}
-	w.PutBTH(h, op, psn, false, false)
-	packet.AETH{Syndrome: syndrome, MSN: w.In.MSN}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
-	w.Port.Publish(w.Path, 0)
-	return true
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A sender turns their WQEs into packets.
-type sender struct{ receiver }
-
 // sendRequests sends packets of q within the budget of a visit, of which bytes are left, and returns
 // how many WQEs or packets it has advanced.
 func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {

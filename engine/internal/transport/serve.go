@@ -8,12 +8,9 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-// A PortServer serves ports.
-type PortServer struct{ sender }
-
 // ServeColdPorts serves the ports that are not hot, and the others, too. It returns how much there was to do.
 func (sh *PortServer) ServeColdPorts() (done int) {
-	if sh.HotPorts < len(sh.Ports) {
+	if sh.HasColdPorts() {
 		return sh.ServePorts(true)
 	}
 	return 0

@@ -5,7 +5,6 @@ package transport
 import (
 	"slices"
 
-	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -38,9 +37,6 @@ const (
 	MostResults  = 32  // results of atomics that are kept, in case they are asked for again
 	ACKEvery     = 16  // a packet in so many asks for an acknowledgement
 )
-
-// A wires keeps the timers and the state of queue pairs whose peers are on other devices.
-type wires struct{ execution.Executor }
 
 // LeaveWire ends q's use of its wire.
 func (sh *wires) LeaveWire(q *object.QP) {
@@ -130,11 +126,19 @@ func (sh *wires) WireHasWork(q *object.QP) bool {
 	return false
 }
 
-// resumeWires marks the queue pairs of a port warm, because its link works again.
-func (sh *wires) resumeWires(p *object.Port) {
-	for _, q := range sh.Running {
-		if q.Wire != nil && q.Wire.Port == p {
-			sh.MarkWarm(q)
-		}
+// goBack begins to send again with the oldest packet that is not acknowledged. It does not move the
+// deadline of a timer that runs: a peer that answers with NAKs only would keep it from running out.
+func (sh *wires) goBack(q *object.QP) {
+	r := &q.Wire.Out
+	sh.DropJob(r)
+	sh.DropAnswerJob(r)
+	if r.At = r.First; r.First != r.Last {
+		m := r.Oldest()
+		r.Sent = uint32(max(packet.DiffPSN(r.UNA, m.PSN), 0))
 	}
+	r.Paused = false
+	if !q.Wire.Timer.Running() {
+		sh.startTimer(q.Wire)
+	}
+	sh.MarkWarm(q)
 }

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package object
+package states
 
 import (
 	"github.com/nicless/nicless/internal/control"
@@ -56,9 +56,9 @@ var laterMasks = masks{
 	kindXRC: attrAccess, kindTarget: attrAccess | attrTimer, kindDCI: attrTimer,
 }
 
-// stateTable is indexed by the old and the new state. Every state may also go to RST and to ERR, without
+// table is indexed by the old and the new state. Every state may also go to RST and to ERR, without
 // attributes; these transitions are not listed.
-var stateTable = [control.StateERR + 1][control.StateERR + 1]transition{
+var table = [control.StateERR + 1][control.StateERR + 1]transition{
 	control.StateRST: {
 		control.StateINIT: {of: allKinds, required: masks{
 			kindRC: attrInitial | attrAccess, kindUC: attrInitial | attrAccess, kindUD: attrInitial | control.AttrQKey,
@@ -111,41 +111,43 @@ var stateTable = [control.StateERR + 1][control.StateERR + 1]transition{
 	},
 }
 
-// Transition returns which attributes q must and may set when it goes from one state to another. ok is
-// false if there is no such transition.
-func (q *QP) Transition(from, to uint8) (required, optional uint32, ok bool) {
+// Transition returns which attributes a queue pair of a transport (control.QPType*) must and may set when it
+// goes from one state to another. target says that it is a target of XRC. ok is false if there is no such
+// transition.
+func Transition(transport uint8, target bool, from, to uint8) (required, optional uint32, ok bool) {
 	if to == control.StateRST || to == control.StateERR {
 		return 0, 0, true
 	}
-	k := Transports[q.Transport].kind
-	if q.XRCD != nil {
+	k := Transports[transport].kind
+	if target {
 		k = kindTarget
 	}
-	if int(from) >= len(stateTable) || int(to) >= len(stateTable[from]) || stateTable[from][to].of>>k&1 == 0 {
+	if int(from) >= len(table) || int(to) >= len(table[from]) || table[from][to].of>>k&1 == 0 {
 		return 0, 0, false
 	}
-	t := &stateTable[from][to]
+	t := &table[from][to]
 	return t.required[k], t.optional[k], true
 }
 
-var stateNames = [...]string{"RST", "INIT", "RTR", "RTS", "SQE", "SQD", "ERR"}
+var names = [...]string{"RST", "INIT", "RTR", "RTS", "SQE", "SQD", "ERR"}
 
-func StateName(s uint8) string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
+// Name returns the name of a state, for texts.
+func Name(s uint8) string {
+	if int(s) < len(names) {
+		return names[s]
 	}
 	return "unknown"
 }
 
-// A transport is what is the same for all queue pairs of a kind.
-type transport struct {
+// A Transport is what is the same for all queue pairs of a kind.
+type Transport struct {
 	Name    string
 	Opcodes uint64 // bit n: opcode n may be executed
 	kind    kind   // column of the table of states
 }
 
 // Transports is indexed by control.QPType*.
-var Transports = [...]transport{
+var Transports = [...]Transport{
 	control.QPTypeRC:  {"RC", wqe.OpcodesOn(wqe.RC), kindRC},
 	control.QPTypeUC:  {"UC", wqe.OpcodesOn(wqe.UC), kindUC},
 	control.QPTypeUD:  {"UD", wqe.OpcodesOn(wqe.UD), kindUD},

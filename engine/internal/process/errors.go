@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package object
+package process
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package object
+package mailbox
 
 import (
 	"github.com/nicless/nicless/internal/control"

@@ -1,9 +1,11 @@
 //go:build linux && (amd64 || arm64)
 
-package object
+package process
 
 import (
 	"encoding/binary"
+	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/nicless/nicless/internal/nic"
@@ -26,8 +28,8 @@ type guard struct {
 	bytes [guardSize]byte
 }
 
-// guardSeen receives the bytes that a call reads at the guard's address.
-type guardSeen [guardSize]byte
+// Seen receives the bytes that a call reads at the guard's address.
+type Seen [guardSize]byte
 
 func newGuard(g nic.Guard) guard {
 	x := guard{at: procmem.Vec{Addr: g.Addr, Len: guardSize}}
@@ -38,7 +40,7 @@ func newGuard(g nic.Guard) guard {
 // Read copies from the process, as procmem.Read does. The caller leaves the first vector of
 // each list free, and read sets these two vectors so that the call also copies the guard to
 // seen.
-func (p *Process) Read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Errno) {
+func (p *Process) Read(seen *Seen, to, from []procmem.Vec) (int, syscall.Errno) {
 	if p.Gone.Load() != Present {
 		return 0, unix.ESRCH
 	}
@@ -74,3 +76,20 @@ func (p *Process) behindGuard(n, vecs int, errno syscall.Errno) (int, syscall.Er
 	}
 	return n - guardSize, 0
 }
+
+// A Process is a client's program. Its memory can be registered although the device has not
+// mapped it, for example memory that the program got from malloc. The kernel copies bytes to
+// and from that memory, by process_vm_readv and process_vm_writev. Transfers of such memory
+// are in execution/unmapped.go.
+type Process struct {
+	Pid   int
+	Life  *os.File // pidfd
+	guard guard
+	Gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
+}
+
+const (
+	Present  = iota
+	ended    // the pidfd says so
+	Replaced // the guard is missing: another program has the pid
+)

@@ -1,12 +1,11 @@
 //go:build linux && (amd64 || arm64)
 
-package object
+package process
 
 import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
@@ -15,34 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is a client's program. Its memory can be registered although the device has not
-// mapped it, for example memory that the program got from malloc. The kernel copies bytes to
-// and from that memory, by process_vm_readv and process_vm_writev. Transfers of such memory
-// are in unmapped.go.
-type Process struct {
-	Pid   int
-	Life  *os.File // pidfd
-	guard guard
-	Gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
-	All   Region        // the region of all keys of this process's memory; it covers every address of the process
-}
+var Charge = quota.Charge{quota.Descriptors: 1}
 
-const (
-	Present  = iota
-	ended    // the pidfd says so
-	Replaced // the guard is missing: another program has the pid
-)
-
-var ProcessCharge = quota.Charge{quota.Descriptors: 1}
-
-// OpenProcess checks that the device may use memory of a process for a client of user uid.
+// Open checks that the device may use memory of a process for a client of user uid.
 // It then starts to watch for the end of the process.
-func OpenProcess(pid int, uid uint32, g nic.Guard) (*Process, error) {
+func Open(pid int, uid uint32, g nic.Guard) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, WhyNoPidfd(err)
 	}
-	p := &Process{Pid: pid, Life: os.NewFile(uintptr(fd), "nicless:process"), guard: newGuard(g), All: Region{Size: ^uint64(0)}}
+	p := &Process{Pid: pid, Life: os.NewFile(uintptr(fd), "nicless:process"), guard: newGuard(g)}
 	if err := p.check(uid); err != nil {
 		_ = p.Life.Close()
 		return nil, err
@@ -65,7 +46,7 @@ func (p *Process) check(uid uint32) error {
 	if int(st.Uid) != me {
 		return fmt.Errorf("it runs as user %d, the device as user %d; they must be the same", st.Uid, me)
 	}
-	if _, errno := p.Read(new(guardSeen), make([]procmem.Vec, 1), make([]procmem.Vec, 1)); errno != 0 {
+	if _, errno := p.Read(new(Seen), make([]procmem.Vec, 1), make([]procmem.Vec, 1)); errno != 0 {
 		return fmt.Errorf("its memory cannot be read: %s", p.Why(errno, false))
 	}
 	return nil
@@ -90,7 +71,7 @@ func (p *Process) watch() {
 // A hole between them, or one that is made after the registration, is noticed only when a
 // transfer uses it.
 func (p *Process) CheckRange(addr, n uint64) error {
-	seen, b := new(guardSeen), make([]byte, 1)
+	seen, b := new(Seen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {
 		if _, errno := p.Read(seen, []procmem.Vec{{}, procmem.VecOf(b)}, []procmem.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {
 			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.Pid, at, p.Why(errno, false))

@@ -1,0 +1,2 @@
+// Package mailbox carries functions to the thread of an engine, which runs them between two steps.
+package mailbox

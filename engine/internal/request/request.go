@@ -1,0 +1,43 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/quota"
+)
+
+// A Client is a client with what its requests need.
+type Client struct {
+	*object.Client
+	Device Device
+}
+
+// Loop returns the thread to which the client belongs.
+func (c *Client) Loop() *loop.Loop { return c.Device.Loops[c.Shard.Number] }
+
+// Device implements nic.Device and nic.Probe.
+type Device struct{ *loop.Runner }
+
+// take returns an id for a new object of a kind. It returns an error if the client has
+// reached its limit, or if the client's user has reached its share of memory. When the
+// object is destroyed, the caller refunds the cost.
+func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
+	if have >= limit {
+		return 0, object.TooMany(kind, limit)
+	}
+	if err := c.Client.Device.Ledger.Take(c.UID, quota.Charge{quota.Memory: cost}); err != nil {
+		return 0, err
+	}
+	for c.NextID == 0 || c.names(c.NextID) { // can be true only after ids have wrapped around
+		c.NextID++
+	}
+	c.NextID++
+	return c.NextID - 1, nil
+}
+
+// names reports whether an object of this client has the id.
+func (c *Client) names(id uint32) bool {
+	return c.Regions[id] != nil || c.Unplaced[id] != nil || c.PDs[id] != nil || c.Channels[id] != nil
+}

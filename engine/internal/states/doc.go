@@ -1,0 +1,2 @@
+// Package states has the table of the states of queue pairs, and of the transports.
+package states

@@ -1,0 +1,94 @@
+//go:build linux && (amd64 || arm64)
+
+package transport
+
+import (
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/packet"
+)
+
+// sendAETH sends an acknowledgement.
+func (sh *wires) sendAETH(q *object.QP, syndrome uint8, psn uint32) bool {
+	w := q.Wire
+	op := packet.MakeOpcode(q.Service(), packet.Acknowledge)
+	info := op.Info()
+	if !w.Port.Up {
+		return true // lost, like everything on a link that is down
+	}
+	h, _, ok := w.Port.Reserve(info.HeaderSize, 0)
+	if !ok {
+		return false
+	}
+	w.PutBTH(h, op, psn, false, false)
+	packet.AETH{Syndrome: syndrome, MSN: w.In.MSN}.Put((*[packet.AETHSize]byte)(h[info.OffAETH:]))
+	w.Port.Publish(w.Path, 0)
+	return true
+}
+
+// sendNAK sends a NAK for the packet that is expected, and reports whether there was room.
+func (sh *receiver) sendNAK(q *object.QP, syndrome uint8) bool {
+	return sh.sendAETH(q, syndrome, q.Wire.In.PSN)
+}
+
+// sendACK is sendAETH for the acknowledgement of a PSN.
+func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
+	q, p := w.Q, w.Port
+	if !p.Up || q.Service() != packet.RC {
+		return sh.sendAETH(q, packet.SyndromeACK, psn)
+	}
+	if !p.Settings.Send.PublishLine(w.Path, object.AETHEnd<<16, packet.PlainWord(object.ACKOnly, q.Attr.DestQPN),
+		uint64(psn)<<32|packet.SyndromeACK<<24|uint64(w.In.MSN&0xffffff), 0, 0, 0, 0) {
+		p.Shard.RingFull = true
+		return false
+	}
+	p.Sent(1, 0)
+	return true
+}
+
+// oweNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
+// when the answers to requests before it have been sent: it would fail them.
+func (sh *receiver) oweNAK(q *object.QP, a object.Answer) {
+	w := q.Wire
+	w.Port.Stats.Refused++
+	w.In.Fatal, w.In.Unsaid = uint8(a), true
+	w.In.Owed = false // the NAK acknowledges everything before it
+	sh.MarkWarm(q)
+}
+
+// acknowledgeAll sends the acknowledgements that are owed, as far as the ring has room. One
+// acknowledges all packets before it. It must not overtake an answer, nor name the PSN of one: a
+// requester may take it for an answer that was lost. Soft-RoCE seems to.
+func (sh *wires) acknowledgeAll(p *object.Port) {
+	kept := p.ACKs[:0]
+	for _, w := range p.ACKs {
+		switch {
+		case w.Q.Wire != w || !w.In.Owed: // q was reset, or is in error
+		case w.In.Due > 0 || !sh.sendACK(w, w.In.Data):
+			kept = append(kept, w)
+		default:
+			w.In.Owed = false
+		}
+	}
+	clear(p.ACKs[len(kept):])
+	p.ACKs = kept
+}
+
+// outOfPlace refuses a packet that does not fit its place in a message.
+func (sh *receiver) outOfPlace(p *object.Port, q *object.QP) object.Answer {
+	j := sh.Scratch.Job
+	j.Reset(object.Head{})
+	j.Peer = q
+	sh.ExplainResponder(j, codes.LinkPlace, "a packet of %v from peer QP %#06x is out of place; a message under way: %t", p.BTH.Opcode, q.Attr.DestQPN, q.Wire.In.Job != nil)
+	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
+}
+
+// badLength refuses a packet whose payload is longer or shorter than its place in a message allows.
+func (sh *receiver) badLength(p *object.Port, q *object.QP, want uint64) object.Answer {
+	j := sh.Scratch.Job
+	j.Reset(object.Head{})
+	j.Peer = q
+	sh.ExplainResponder(j, codes.LinkLength, "a packet of %v from peer QP %#06x has %d bytes; %d were expected (path MTU %d)", p.BTH.Opcode, q.Attr.DestQPN, len(p.Packet.Payload), want, q.Wire.MTU)
+	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
+}

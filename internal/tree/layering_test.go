@@ -169,6 +169,7 @@ var mayImport = map[string][]string{
 	"tools/lab/exchange":   {"."},
 	"tools/lab/onlymemory": {".", "accel", "wqe", "cqe"},
 	"tools/lab/poster":     {"tools/lab/exchange", "tools/lab/onlymemory", "tools/lab/raw"},
+	"tools/walls":          {},
 	"tools/steady":         {"tools/quantile"},
 	"tools/steady/run":     {"tools/steady"},
 	"tools/filecopy":       {".", "cqe"},

@@ -91,6 +91,31 @@ func TestFiguresChild(t *testing.T) {
 			}
 		})
 	}
+	for _, row := range wireRows {
+		t.Run("link "+row.name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			c.t = t
+			p, q := engines(t, poolRings, poolMTU)
+			p.h.rig.e.Hooks.HeldClock, q.h.rig.e.Hooks.HeldClock = 1<<40, 1<<40
+			f := row.flow(p, q)
+			execute := func() {
+				for f.done < f.posted {
+					p.h.rig.e.Step()
+					q.h.rig.e.Step()
+					f.poll()
+				}
+			}
+			for n := range warmDoorbells + countedDoorbells {
+				f.post(16)
+				if n < warmDoorbells {
+					execute()
+				} else {
+					window("links-"+strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(row.name, ",", "")), " ", "-")+"-db16", execute)
+				}
+			}
+		})
+	}
 }
 
 // countInstructions returns the instructions of all windows of TestFiguresChild, in order.

@@ -4,7 +4,7 @@ package engine
 // with by find the change.
 var plantedWireRules = []plantedChange{
 	{"an atomic is executed again", "internal/transport/reads.go", "if r.Valid && r.PSN == p.BTH.PSN {", "if r.Valid && r.PSN == p.BTH.PSN && sh.serveRequest(p, q, info) == object.AnswerACK {", "TestAtomicsOnce"},
-	{"an atomic that was asked for again is forgotten", "internal/transport/request.go", "{PSN: psn, Valid: true, Value: value}", "{PSN: psn, Valid: false, Value: value}", "TestAtomicsOnce"},
+	{"an atomic that was asked for again is forgotten", "internal/transport/request.go", "{PSN: d.PSN, Valid: true, Value: d.Value}", "{PSN: d.PSN, Valid: false, Value: d.Value}", "TestAtomicsOnce"},
 	{"an ACK passes a READ without an answer", "internal/transport/answers.go", "m.Answers && m.Answered < m.PSNs {", "m.Answers && m.Answered > m.PSNs {", "TestOverABadLink"},
 	{"a packet is executed again", "internal/transport/receive.go", "case d < 0:", "case d < -1:", "TestOverABadLink"},
 	{"a packet too early is executed", "internal/transport/receive.go", "case d > 0:", "case d > 1:", "TestOverABadLink"},
@@ -17,7 +17,7 @@ var plantedWireRules = []plantedChange{
 	{"the length of a FIRST", "internal/transport/request.go", "case !x.info.Last && x.n != mtu, x.n == 0,", "case x.n == 0,", "TestLengthsOf"},
 	{"the length of an empty LAST", "internal/transport/request.go", "x.n != mtu, x.n == 0,", "x.n != mtu,", "TestLengthsOf"},
 	{"the length of a WRITE", "internal/transport/request.go", "x.n > left || (x.n == left) != x.info.Last", "x.n > left", "TestLengthsOf"},
-	{"the length of an ONLY", "internal/transport/request.go", "x.info.RETH && length != x.n {", "false {", "TestLengthsOf"},
+	{"the length of an ONLY", "internal/transport/request.go", "x.info.RETH && r.Length != x.n)", "false)", "TestLengthsOf"},
 	{"the MTU of an ONLY", "internal/transport/request.go", "x.n > mtu || x.info.RETH", "x.info.RETH", "TestLengthsOf"},
 	{"a FIRST in a message", "internal/transport/request.go", "x.info.First != under &&", "(x.info.First || under) &&", "TestLengthsOf"},
 	{"a SEND in a WRITE", "internal/transport/request.go", "(!under || x.writes == x.in.Writes)", "true", "TestLengthsOf"},

@@ -16,7 +16,7 @@ type arrival struct {
 	n      uint64      // bytes of payload
 	writes bool        // its message is a WRITE
 	reads  bool        // it is the request of a READ
-	j      *object.Job // of its message: the scratch job if it begins one
+	j      *object.Job // of its message, if that has several packets: the scratch job if the packet begins it
 }
 
 func newArrival(p *object.Port, q *object.QP, info *packet.Info) arrival {
@@ -27,6 +27,3 @@ func newArrival(p *object.Port, q *object.QP, info *packet.Info) arrival {
 
 // asks reports whether the request is a READ or an atomic, whose answer carries data.
 func (x *arrival) asks() bool { return x.reads || x.info.AtomicETH }
-
-// only reports whether the packet is a whole SEND or WRITE.
-func (x *arrival) only() bool { return x.info.First && x.info.Last && !x.asks() }

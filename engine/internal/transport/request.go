@@ -3,6 +3,8 @@
 package transport
 
 import (
+	"encoding/binary"
+
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
@@ -14,19 +16,25 @@ import (
 // check of the PSN itself is in takeRequest.
 func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
 	x := newArrival(p, q, info)
-	a := sh.checkSequence(&x)
-	if a == object.AnswerACK {
-		a = sh.serveChecked(&x)
+	if a := sh.checkSequence(&x); a != object.AnswerACK {
+		return a
 	}
-	if a == object.AnswerACK && !x.asks() {
+	if x.asks() {
+		return sh.serveQuery(&x)
+	}
+	a := sh.serveData(&x)
+	if a == object.AnswerACK {
 		sh.acknowledge(&x)
 	}
 	return a
 }
 
-// serveChecked serves a packet that fits its place in a message: the checks after that of the sequence,
-// and then the work.
-func (sh *receiver) serveChecked(x *arrival) object.Answer {
+// serveData passes a packet of a SEND or a WRITE that is in sequence through the checks that follow, and
+// executes it.
+func (sh *receiver) serveData(x *arrival) object.Answer {
+	if x.info.First && x.info.Last {
+		return sh.serveOnly(x)
+	}
 	a := sh.checkResources(x)
 	if a == object.AnswerACK {
 		a = sh.checkLength(x)
@@ -35,13 +43,55 @@ func (sh *receiver) serveChecked(x *arrival) object.Answer {
 		a = sh.checkKeys(x)
 	}
 	if a == object.AnswerACK {
-		a = sh.execute(x)
+		a = sh.putPayload(x.p, x.j, x.n)
 	}
-	if a == object.AnswerACK && x.info.Last && !x.asks() {
+	if a == object.AnswerACK && x.info.Last {
 		a = sh.finishRequest(x)
 	}
-	if a != object.AnswerACK && x.only() {
-		sh.PutBack(x.j)
+	return a
+}
+
+// serveOnly is serveData for a whole message, which has no state between packets.
+func (sh *receiver) serveOnly(x *arrival) object.Answer {
+	j := sh.begin(x)
+	r := &j.Request
+	a := sh.CheckReceive(nil, j)                                                                             // resources
+	if mtu := uint64(x.q.Wire.MTU); a == object.AnswerACK && (x.n > mtu || x.info.RETH && r.Length != x.n) { // length
+		a = sh.unfit(x, min(r.Length, mtu))
+	}
+	if a == object.AnswerACK { // keys
+		r.Imm = immediate(x.p, x.info)
+		r.Length, j.Total = x.n, x.n
+		a = sh.Grant(nil, j, r.Op.Info(), &j.Dst)
+	}
+	if a == object.AnswerACK {
+		a = sh.putPayload(x.p, j, x.n)
+	}
+	if a == object.AnswerACK && j.Recv {
+		a = sh.Deliver(nil, j)
+	}
+	if a != object.AnswerACK {
+		sh.PutBack(j)
+	}
+	return a
+}
+
+// serveQuery is serveData for a READ or an atomic: what it asks for is sent later, or again.
+func (sh *receiver) serveQuery(x *arrival) object.Answer {
+	j := sh.begin(x)
+	switch { // resources, and length
+	case x.in.Fresh >= x.in.MostDue(x.q) || j.Request.Length > wqe.MaxMessage:
+		return sh.outOfPlace(x.p, x.q)
+	case x.in.Due == len(x.in.Reads):
+		return object.AnswerNone // answers that were asked for again wait, too
+	}
+	a := sh.NameReceives(nil, j)
+	if a == object.AnswerACK { // keys; an atomic is executed
+		j.Total = j.Request.Length
+		a = sh.Grant(nil, j, j.Request.Op.Info(), &j.Src)
+	}
+	if a == object.AnswerACK {
+		sh.noteAnswer(x, &j.Request)
 	}
 	return a
 }
@@ -62,7 +112,7 @@ func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.I
 	} else if in.Job == nil {
 		return
 	}
-	if !info.Payload || sh.checkSequence(&x) != object.AnswerACK || sh.serveChecked(&x) != object.AnswerACK {
+	if !info.Payload || sh.checkSequence(&x) != object.AnswerACK || sh.serveData(&x) != object.AnswerACK {
 		sh.DropMessage(in)
 	}
 }
@@ -80,26 +130,15 @@ func (sh *receiver) checkSequence(x *arrival) object.Answer {
 	return sh.outOfPlace(x.p, x.q)
 }
 
-// checkResources checks that the responder has what the request needs: a receive, or room for the answer.
+// checkResources checks that there is a receive, if the packet begins a SEND or ends a WRITE with immediate.
 func (sh *receiver) checkResources(x *arrival) object.Answer {
-	switch {
-	case x.asks():
-		x.j = sh.begin(x)
-		if x.in.Fresh >= x.in.MostDue(x.q) {
-			return sh.outOfPlace(x.p, x.q)
-		}
-		if x.in.Due == len(x.in.Reads) {
-			return object.AnswerNone // answers that were asked for again wait, too
-		}
-		return sh.NameReceives(nil, x.j)
-	case x.info.First:
+	if x.info.First {
 		x.j = sh.begin(x)
 		return sh.CheckReceive(nil, x.j)
-	default:
-		x.j = x.in.Job
-		if x.writes && x.info.Imm {
-			return sh.openForImmediate(x.j)
-		}
+	}
+	x.j = x.in.Job
+	if x.writes && x.info.Imm {
+		return sh.openForImmediate(x.j)
 	}
 	return object.AnswerACK
 }
@@ -109,13 +148,6 @@ func (sh *receiver) checkResources(x *arrival) object.Answer {
 func (sh *receiver) checkLength(x *arrival) object.Answer {
 	mtu, length := uint64(x.q.Wire.MTU), x.j.Request.Length
 	switch {
-	case x.reads && length > wqe.MaxMessage:
-		return sh.outOfPlace(x.p, x.q)
-	case x.asks():
-	case x.only():
-		if x.n > mtu || x.info.RETH && length != x.n {
-			return sh.unfit(x, min(length, mtu))
-		}
 	case !x.info.Last && x.n != mtu, x.n == 0, x.n > mtu:
 		return sh.unfit(x, mtu)
 	case x.info.First && x.writes:
@@ -141,18 +173,11 @@ func (sh *receiver) unfit(x *arrival, want uint64) object.Answer {
 	return sh.badLength(x.p, x.q, want)
 }
 
-// checkKeys finds the memory of the request, and checks the rights to it: at the key that the request
-// names, or in the receive. It executes an atomic, too, which has nothing else to do.
+// checkKeys finds the memory of the packet, and checks the rights to it: at the key that the request names,
+// or in the receive.
 func (sh *receiver) checkKeys(x *arrival) object.Answer {
-	j, in := x.j, x.in
+	j := x.j
 	switch {
-	case x.asks():
-		j.Total = j.Request.Length
-		return sh.Grant(nil, j, j.Request.Op.Info(), &j.Src)
-	case x.only():
-		j.Request.Imm = immediate(x.p, x.info)
-		j.Request.Length, j.Total = x.n, x.n
-		return sh.Grant(nil, j, j.Request.Op.Info(), &j.Dst)
 	case x.info.First:
 		if x.writes {
 			j.Total = j.Request.Length
@@ -168,20 +193,7 @@ func (sh *receiver) checkKeys(x *arrival) object.Answer {
 		}
 	}
 	if !x.writes {
-		return sh.extend(j, in, x.n)
-	}
-	return object.AnswerACK
-}
-
-// execute moves the payload of the packet, or notes the answer that is due.
-func (sh *receiver) execute(x *arrival) object.Answer {
-	switch {
-	case x.reads:
-		sh.noteRead(x)
-	case x.info.AtomicETH:
-		sh.noteAtomic(x)
-	default:
-		return sh.putPayload(x.p, x.j, x.n)
+		return sh.extend(j, x.in, x.n)
 	}
 	return object.AnswerACK
 }
@@ -199,40 +211,33 @@ func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.A
 	return object.AnswerACK
 }
 
-// noteRead notes that the answer to a READ is due. Its memory is read when the answer is sent.
-func (sh *receiver) noteRead(x *arrival) {
-	in, r, psn := x.in, &x.j.Request, x.p.BTH.PSN
-	in.OweAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN + 1, Addr: r.Addr, Length: uint32(r.Length), RKey: r.RKey, SRQN: r.SRQN})
-	in.PSN = packet.AddPSN(in.PSN, x.q.Wire.Packets(uint32(r.Length)))
-	in.MSN++
-	sh.sendAnswers(x.q, &x.p.Left)
-}
-
-// noteAtomic notes the answer to an atomic that has been executed, and keeps it: an atomic is not executed
-// again when its answer is lost.
-func (sh *receiver) noteAtomic(x *arrival) {
-	in, psn, value := x.in, x.p.BTH.PSN, uint64(0)
-	for i := range sh.Scratch.Old {
-		value |= uint64(sh.Scratch.Old[i]) << (8 * i)
+// noteAnswer notes the answer to a READ, whose memory is read when the answer is sent, or to an atomic. What an
+// atomic has found is kept: it is not executed again when its answer is lost.
+func (sh *receiver) noteAnswer(x *arrival, r *object.Request) {
+	in := x.in
+	d := object.AnswerDue{PSN: x.p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN}
+	if x.reads {
+		d.Addr, d.Length, d.RKey = r.Addr, uint32(r.Length), r.RKey
+		in.PSN = packet.AddPSN(in.PSN, x.q.Wire.Packets(d.Length))
+	} else {
+		d.Atomic, d.Value = true, binary.LittleEndian.Uint64(sh.Scratch.Old[:])
+		in.LastResult = (in.LastResult + 1) % len(in.Results)
+		in.Results[in.LastResult] = object.Result{PSN: d.PSN, Valid: true, Value: d.Value}
+		in.PSN = packet.AddPSN(in.PSN, 1)
 	}
-	in.LastResult = (in.LastResult + 1) % len(in.Results)
-	in.Results[in.LastResult] = object.Result{PSN: psn, Valid: true, Value: value}
-	in.PSN = packet.AddPSN(in.PSN, 1)
 	in.MSN++
-	in.OweAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN, Atomic: true, Value: value})
+	in.OweAnswer(d)
 	sh.sendAnswers(x.q, &x.p.Left)
 }
 
-// finishRequest completes a SEND or WRITE whose last packet has been executed.
+// finishRequest completes a SEND or WRITE of several packets whose last one has been executed.
 func (sh *receiver) finishRequest(x *arrival) object.Answer {
 	j := x.j
-	if !x.info.First {
-		j.Request.Imm, j.Request.Solicited = immediate(x.p, x.info), x.p.BTH.Solicited
-		if x.info.IETH {
-			j.Request.Op = wqe.OpSendInval
-		} else if x.info.Imm && !x.writes {
-			j.Request.Op = wqe.OpSendImm
-		}
+	j.Request.Imm, j.Request.Solicited = immediate(x.p, x.info), x.p.BTH.Solicited
+	if x.info.IETH {
+		j.Request.Op = wqe.OpSendInval
+	} else if x.info.Imm && !x.writes {
+		j.Request.Op = wqe.OpSendImm
 	}
 	if j.Recv {
 		j.Total = j.Moved
@@ -240,9 +245,7 @@ func (sh *receiver) finishRequest(x *arrival) object.Answer {
 			return a
 		}
 	}
-	if !x.info.First {
-		sh.DropMessage(x.in)
-	}
+	sh.DropMessage(x.in)
 	return object.AnswerACK
 }
 

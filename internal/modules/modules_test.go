@@ -28,6 +28,9 @@ func TestOtherModules(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, others[0], "go.mod")); os.IsNotExist(err) {
 		t.Skip("the other modules are not here: this is no checkout")
 	}
+	if os.Getenv("GOWORK") == "off" {
+		t.Skip("GOWORK=off: the other modules need the workspace")
+	}
 	openAll(t)
 	args := []string{"test", "-p", "1"}
 	if testing.Short() {
@@ -35,6 +38,11 @@ func TestOtherModules(t *testing.T) {
 	}
 	if testing.Verbose() {
 		args = append(args, "-v")
+	}
+	for _, arg := range os.Args[1:] {
+		if count, ok := strings.CutPrefix(arg, "-test.count="); ok { // who says -count=1 wants nothing of the cache
+			args = append(args, "-count", count)
+		}
 	}
 	if end, ok := t.Deadline(); ok {
 		args = append(args, "-timeout", time.Until(end).Truncate(time.Minute).String()) // go test of this package ends later

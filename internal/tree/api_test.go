@@ -21,6 +21,7 @@ import (
 // type is an alias of an internal type, and no exported signature, field, constant or
 // variable has an internal type.
 func TestAPINamesNothingInternal(t *testing.T) {
+	atRoot(t)
 	packages := publicPackages(t)
 	require.Contains(t, packages, module)
 	require.Contains(t, packages, module+"/hostpath")

@@ -36,6 +36,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 // The first page is short, shows nothing that is not there, and names the two commands that do everything on a
 // fresh machine, which CI runs.
 func TestFirstPage(t *testing.T) {
+	atRoot(t)
 	b, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	text := string(b)
@@ -54,6 +55,7 @@ func TestFirstPage(t *testing.T) {
 
 // The index of docs/guide lists its pages.
 func TestGuideListsItsPages(t *testing.T) {
+	atRoot(t)
 	index, err := os.ReadFile("docs/guide/README.md")
 	require.NoError(t, err)
 	pages, err := filepath.Glob("docs/guide/*.md")
@@ -69,6 +71,7 @@ func TestGuideListsItsPages(t *testing.T) {
 // The files and headings that pages link to exist, and so do the files that they name, and the tests that they
 // give as proof.
 func TestDocsNameWhatExists(t *testing.T) {
+	atRoot(t)
 	var pages []string
 	tests := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {

@@ -13,6 +13,7 @@ import (
 // Every word of the glossary is used in the file that defines it. The glossary is not
 // longer than a page.
 func TestGlossary(t *testing.T) {
+	atRoot(t)
 	page, err := os.ReadFile("docs/GLOSSARY.md")
 	require.NoError(t, err)
 	require.LessOrEqual(t, strings.Count(string(page), "\n"), 64, "at most a page")

@@ -23,6 +23,7 @@ var (
 // The functions, types and fields that docs/ORDERING.md names are declared. So are the
 // functions that a comment at a Publish or an Observe names as the other side.
 func TestOrderingNamesWhatExists(t *testing.T) {
+	atRoot(t)
 	declared, comments := declarations(t)
 	page, err := os.ReadFile("docs/ORDERING.md")
 	require.NoError(t, err)

@@ -24,6 +24,7 @@ var clockFunctions = []string{"Sleep", "After", "AfterFunc", "NewTimer", "NewTic
 // The packages in .ci/quick, which make check runs, have tests that need no clock, no other program and
 // no network.
 func TestQuickPackages(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile(".ci/quick")
 	require.NoError(t, err)
 	packages := 0

@@ -12,6 +12,7 @@ import (
 // docs/SECURITY.md says for each attack which test shows that the attack fails. These tests
 // exist.
 func TestSecurityPageNamesTests(t *testing.T) {
+	atRoot(t)
 	page, err := os.ReadFile("docs/SECURITY.md")
 	require.NoError(t, err)
 	there := make(map[string]bool)

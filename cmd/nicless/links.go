@@ -108,7 +108,8 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 			if keys {
 				last = "\t" + plain(p.Keys)
 			}
-			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d%s\n", plain(p.Name), plain(stateOf(p)), p.MTU, p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts, last)
+			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d%s\n", plain(p.Name), plain(stateOf(p)), p.MTU,
+				p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts, last)
 		}
 		if err := t.Flush(); err != nil {
 			return err

@@ -121,7 +121,8 @@ func newNetUp() *cobra.Command {
 	c.Flags().BoolVar(&f.allUsers, "all-users", false, "find interfaces of other users too")
 	c.Flags().StringVar(&f.level, "log-level", "info", "least level that is logged")
 	_ = c.MarkFlagFilename("engine")
-	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(
+		[]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

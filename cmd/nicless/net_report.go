@@ -47,7 +47,9 @@ func interfaceReport(dev *tun.Device, in *netdev.Interface) links.Report {
 	r := links.Report{Link: "interface " + s.Name}
 	about := []string{fmt.Sprintf("%v, MTU %d, offloads: %v", s.Addresses, s.MTU, dev.Offloads())}
 	if k, err := dev.Counters(); err == nil {
-		about = append(about, fmt.Sprintf("the kernel has sent %d packets (%d dropped) and received %d (%d dropped)", k.SentPackets, k.SentDropped, k.ReceivedPackets, k.ReceivedDropped))
+		about = append(about,
+			fmt.Sprintf("the kernel has sent %d packets (%d dropped) and received %d (%d dropped)",
+				k.SentPackets, k.SentDropped, k.ReceivedPackets, k.ReceivedDropped))
 	}
 	about = append(about, fmt.Sprintf("%d packets had no peer, %d were dropped for one", s.Unreachable, s.Dropped))
 	r.About = strings.Join(about, "; ")
@@ -58,7 +60,8 @@ func interfaceReport(dev *tun.Device, in *netdev.Interface) links.Report {
 		}
 		r.Peers = append(r.Peers, fabric.Peer{
 			Name: name, GUID: p.Engine, Up: p.Up, Why: p.Why, MTU: p.MTU,
-			Stats: nic.PortStats{Up: p.Up, Sent: p.Sent, Bytes: p.Bytes, Received: p.Received, GotBytes: p.GotBytes, Malformed: p.Refused},
+			Stats: nic.PortStats{Up: p.Up, Sent: p.Sent, Bytes: p.Bytes, Received: p.Received,
+				GotBytes: p.GotBytes, Malformed: p.Refused},
 		})
 	}
 	return r

@@ -63,7 +63,8 @@ func isFailure(program error) bool {
 		return false
 	}
 	switch h.status {
-	case statusOfSignal + int(syscall.SIGINT), statusOfSignal + int(syscall.SIGTERM), statusOfSignal + int(syscall.SIGHUP), statusOfSignal + int(syscall.SIGKILL):
+	case statusOfSignal + int(syscall.SIGINT), statusOfSignal + int(syscall.SIGTERM),
+		statusOfSignal + int(syscall.SIGHUP), statusOfSignal + int(syscall.SIGKILL):
 		return false
 	}
 	return h.status != 0

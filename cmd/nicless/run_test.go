@@ -108,8 +108,8 @@ func TestExplanationsOfOurProgramsOnly(t *testing.T) {
 	require.Equal(t, "nicless: explanation: pid 2000000001: nicless0: ds 0\nnicless: explanation: pid 2000000003: nicless0: of a grandchild\n", out.String())
 }
 
-// What is likely is printed if the program failed by itself, and not about processes about
-// which something was explained.
+// Likely causes are printed if the program failed by itself, and not for processes with an
+// explanation.
 func TestGuesses(t *testing.T) {
 	var g guesses
 	require.True(t, g.keep("7", verbs.IfFailed+"a"))

@@ -54,8 +54,8 @@ func tortured(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Logf("not judged in %d runs: this machine is too busy", tortureTries)
 }
 
-// checkJSON checks what a run without faults says in JSON, also if it could not be judged: data was moved, and its
-// verdict is that of its exit status.
+// checkJSON checks what a run without faults says in JSON, also if it could not be judged: data was moved,
+// and its verdict is that of its exit status.
 func checkJSON(ts *testscript.TestScript, out string, exit interface{ ExitCode() int }) {
 	var r torture.Result
 	ts.Check(json.Unmarshal([]byte(out), &r))

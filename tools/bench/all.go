@@ -97,7 +97,8 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{AllConfig: c, ctx: ctx, table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
+	s := &suite{AllConfig: c, ctx: ctx,
+		table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
 	if s.counts == nil {
 		s.counts = &fullCounts
 	}

@@ -48,7 +48,8 @@ func (t *Table) Compare(old *Table) (changes []Change) {
 		r := &t.Rows[i]
 		c := r.change()
 		c.New = r.judged(r.Ratios != nil)
-		if o := before[r.Name]; o != nil && (o.Ratios != nil) == (r.Ratios != nil) && o.Unit == r.Unit && o.Floor == r.Floor {
+		if o := before[r.Name]; o != nil && (o.Ratios != nil) == (r.Ratios != nil) && o.Unit == r.Unit &&
+			o.Floor == r.Floor {
 			c.Old = o.judged(r.Ratios != nil)
 			delete(before, r.Name)
 		}
@@ -114,7 +115,8 @@ func (t *Table) PrintChanges(w io.Writer, old *Table) error {
 		fmt.Fprintln(w, "#", line)
 	}
 	fmt.Fprintf(w, "# before: %v; cores %d and %d\n", old.Machine, old.ClientCPU, old.EngineCPU)
-	if old.Machine.String() != t.Machine.String() || old.ClientCPU != t.ClientCPU || old.EngineCPU != t.EngineCPU {
+	if old.Machine.String() != t.Machine.String() || old.ClientCPU != t.ClientCPU ||
+		old.EngineCPU != t.EngineCPU {
 		fmt.Fprintln(w, "# another machine, or other cores: not even ratios are comparable")
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

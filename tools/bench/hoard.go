@@ -66,7 +66,8 @@ var hoardGroup = group{
 				if err != nil {
 					return nil, err
 				}
-				for at, v := range []time.Duration{quantile.Rank(list, 0.5), quantile.Rank(list, 0.99), list[len(list)-1]} {
+				for at, v := range []time.Duration{quantile.Rank(list, 0.5), quantile.Rank(list, 0.99),
+					list[len(list)-1]} {
 					if x := (sample{float64(v.Nanoseconds()) / 1e3, lost}); i == 0 {
 						out[at].floor = x
 					} else {

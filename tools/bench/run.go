@@ -152,7 +152,8 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Signal: m.Signal,
+	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch,
+		Signal: m.Signal,
 		Inline: m.Inline, BlueFlame: m.BlueFlame, Patience: patience}
 	if m.Size > 1<<20 {
 		cfg.Patience = patienceOfLong

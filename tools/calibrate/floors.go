@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// A shape is a pair of loops that exchange lines: the first thread asks, the second one answers.
-// Both loops run for the exchanges i to end-1. What they return is what they read, so that the
-// compiler keeps the reads.
+// A shape is a pair of loops that exchange lines: the first thread requests, the second one answers.
+// Both loops run for the exchanges i to end-1. They return the sum of the words that they read,
+// so that the compiler keeps the reads.
 type shape struct {
 	ask, answer func(m *memory, i, end uint64) (sum uint64)
 

@@ -58,7 +58,8 @@ func chain(n uint64) shape {
 
 // halves returns the shape of exchanges for which the first thread calls write and the second one
 // read.
-func halves(write func(m *memory, i uint64) (head uint64), read func(m *memory, head uint64) (sum uint64)) shape {
+func halves(write func(m *memory, i uint64) (head uint64),
+	read func(m *memory, head uint64) (sum uint64)) shape {
 	return shape{
 		halves: func(m *memory, i, end uint64) (first, second uint64) {
 			for ; i < end; i++ {

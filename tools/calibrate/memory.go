@@ -32,7 +32,7 @@ const (
 	memorySize    = targetAt + copied
 )
 
-// A memory has all lines that the two threads exchange. What is published is the number of an
+// A memory has all lines that the two threads exchange. The published value is the number of an
 // exchange. It never repeats, so no shape has to clear what another one left.
 type memory struct {
 	region                           *shm.Region

@@ -24,8 +24,8 @@ var wordOutLineBack = shape{
 	},
 }
 
-// lineAhead is a word in each direction. Before the first word, a line of 64 bytes of a ring is written, which the other side
-// reads.
+// lineAhead is a word in each direction. Before the first word, a line of 64 bytes of a ring is written,
+// which the other side reads.
 var lineAhead = shape{
 	ask: func(m *memory, i, end uint64) (sum uint64) {
 		for ; i < end; i++ {

@@ -3,14 +3,14 @@ package costs
 import "github.com/nicless/nicless/model"
 
 // A second opinion about the rules. A machine holds one line as hardware does: each cache and each memory
-// has a version of the data, and each message that moves data moves a version. Its code follows the flows of the
-// CXL 3.x specification (sections 3.2, 3.3 and 3.5), MESI and PCIe; it does not look at the tables. TestOracle
-// lets both answer all requests in all states that sequences of requests reach.
+// has a version of the data, and each message that moves data moves a version. Its code follows the flows of
+// the CXL 3.x specification (sections 3.2, 3.3 and 3.5), MESI and PCIe; it does not look at the tables.
+// TestOracle lets both answer all requests in all states that sequences of requests reach.
 //
 // Where the specification leaves a choice, the machine makes the same one as the tables:
 //
-//   - The host's last-level cache is inclusive, and there is no owned state: when a modified line becomes shared, its
-//     memory gets the data.
+//   - The host's last-level cache is inclusive, and there is no owned state: when a modified line becomes
+//     shared, its memory gets the data.
 //   - When the host asks the device, its memory is read beside that, and costs no time.
 //   - NC-write is WOWrInvF, NC-P is ItoMWr; RdOwn of a modified line is answered by GO-M.
 //   - The device writes its own memory through, so that its cache is never newer than its memory.
@@ -301,8 +301,8 @@ func (m *machine) takeAway() {
 	}
 }
 
-// snoopInv takes a line of host memory from the device's cache, and snoopData makes it shared. A device that has
-// modified it sends the data.
+// snoopInv takes a line of host memory from the device's cache, and snoopData makes it shared. A device that
+// has modified it sends the data.
 func (m *machine) snoopInv() {
 	if m.dev.MESI == I {
 		return

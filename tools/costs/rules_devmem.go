@@ -1,7 +1,7 @@
 package costs
 
-// Lines of device memory. In host bias the host may cache them, so the device asks the host before each access:
-// its request on CXL.cache is answered by a forward on CXL.mem (MemRdFwd, MemWrFwd). With HDM-DB of
+// Lines of device memory. In host bias the host may cache them, so the device asks the host before each
+// access: its request on CXL.cache is answered by a forward on CXL.mem (MemRdFwd, MemWrFwd). With HDM-DB of
 // CXL 3 the device asks by a back-invalidation instead, which costs the same round trip. In device bias the
 // device asks nobody, and the host accesses the line without caching it.
 
@@ -23,9 +23,9 @@ var deviceMemoryByDevice = joinRules(
 		{Req: DevFlush, Who: device, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI | isS, NextDev: isI},
 	})
 
-// ownReads returns the rules of a read. A modified line of the host is written back first. The argument left is
-// the state of a copy in the host afterwards, stay says which cores keep it, and kept is the state of
-// the device's copy.
+// ownReads returns the rules of a read. A modified line of the host is written back first. The argument left
+// is the state of a copy in the host afterwards, stay says which cores keep it, and kept is the state of the
+// device's copy.
 func ownReads(req Request, left mesiSet, stay move, kept mesiSet) []Rule {
 	ask := msgs("d2h_req_rdcurr", "m2s_req_memrdfwd")
 	back := msgs("d2h_req_rdcurr", "m2s_rwd_memwr", "s2m_ndr_cmp", "m2s_req_memrdfwd")
@@ -34,7 +34,8 @@ func ownReads(req Request, left mesiSet, stay move, kept mesiSet) []Rule {
 	} else if req == CSRead {
 		ask[0], back[0] = "d2h_req_rdshared", "d2h_req_rdshared"
 	}
-	shared := Rule{Req: req, Who: device, Home: DeviceMemory, Host: isS, At: anyPlace, Dev: isS, Path: prices("device")}
+	shared := Rule{Req: req, Who: device, Home: DeviceMemory, Host: isS, At: anyPlace, Dev: isS,
+		Path: prices("device")}
 	if req == CORead { // it has the data, but not alone
 		shared.Msgs, shared.Path = msgs("d2h_req_rdownnodata", "m2s_req_memrdfwd"), fromLLC
 		shared.NextHost, shared.NextCores = left, stay

@@ -59,7 +59,8 @@ func copyFile(ctx context.Context, o options) (err error) {
 	}
 	defer func() {
 		_ = recv.stop()
-		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid)) // the file still exists if the receiver was killed
+		// the file still exists if the receiver was killed
+		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid))
 	}()
 	fmt.Printf("sender, pid %d\n", os.Getpid())
 
@@ -124,8 +125,8 @@ func start(ctx context.Context, name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// wait waits until the process, whose work is done, has ended by itself. If that takes longer than the constant
-// patience says, wait stops the process.
+// wait waits until the process, whose work is done, has ended by itself. If that takes longer than the
+// constant patience says, wait stops the process.
 func (c *child) wait() error {
 	who := parties{c.name: c.cmd.Process.Pid}
 	begun := who.mark()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Kinds of faults. Only the first three mean that data or completions are wrong. The exit statuses are those of
-// "nicless torture"; any other error has status 1.
+// Kinds of faults. Only the first three mean that data or completions are wrong. The exit statuses are those
+// of "nicless torture"; any other error has status 1.
 const (
 	wrongBytes = "wrong bytes"
 	lost       = "lost"
@@ -34,8 +34,8 @@ func newFault(kind, format string, args ...any) error {
 	return &fault{kind, fmt.Sprintf(format, args...)}
 }
 
-// outOfOrder returns the fault of a number that came in place of the next one, or nil. The numbers wrap around
-// at 2^31 or 2^32, so a difference of more than half of it is one in the other direction.
+// outOfOrder returns the fault of a number that came in place of the next one, or nil. The numbers wrap
+// around at 2^31 or 2^32, so a difference of more than half of it is one in the other direction.
 func outOfOrder(what string, got, next, modulus uint64) error {
 	switch ahead := (got - next) % modulus; {
 	case ahead == 0:
@@ -70,8 +70,9 @@ type timeout string
 func (t timeout) Error() string { return string(t) }
 func (t timeout) Timeout() bool { return true }
 
-// leastShare is the part of a wait for which nobody was without a core, if the wait is to be judged. An answer takes
-// less than a millisecond of a core. It is the share of nicless torture (docs/design/0052-verdicts.md).
+// leastShare is the part of a wait for which nobody was without a core, if the wait is to be judged. An
+// answer takes less than a millisecond of a core. It is the share of nicless torture
+// (docs/design/0052-verdicts.md).
 const leastShare = 0.05
 
 // parties are the processes that an answer needs, by their names. 0: the process is not known.
@@ -93,8 +94,8 @@ func (p parties) mark() mark {
 	return s
 }
 
-// withoutCore returns how long each thread of a process was ready to run and had no core, so far. The result is empty
-// if the kernel does not count that.
+// withoutCore returns how long each thread of a process was ready to run and had no core, so far. The result
+// is empty if the kernel does not count that.
 func withoutCore(pid int) map[string]time.Duration {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	all := make(map[string]time.Duration)
@@ -111,8 +112,8 @@ func withoutCore(pid int) map[string]time.Duration {
 	return all
 }
 
-// judge returns the fault that a passed deadline is, with its evidence, and any other error as it is. A machine on which a
-// party had no core for most of the time proves nothing about anybody.
+// judge returns the fault that a passed deadline is, with its evidence, and any other error as it is. A
+// machine on which a party had no core for most of the time proves nothing about anybody.
 func (p parties) judge(err error, s mark) error {
 	var late interface{ Timeout() bool }
 	if !errors.As(err, &late) || !late.Timeout() {
@@ -152,7 +153,8 @@ func peerOf(conn net.Conn) (pid int) {
 		return 0
 	}
 	_ = raw.Control(func(fd uintptr) {
-		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET,
+			syscall.SO_PEERCRED); err == nil {
 			pid = int(cred.Pid)
 		}
 	})

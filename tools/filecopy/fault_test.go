@@ -62,8 +62,8 @@ func TestJudge(t *testing.T) {
 	assert.Equal(t, other, own.judge(other, begun))
 }
 
-// A process that stands still gives no answer. If the machine did not give the others a core meanwhile, the copy
-// says so and is made again.
+// A process that stands still gives no answer. If the machine did not give the others a core meanwhile, the
+// copy says so and is made again.
 func TestNoAnswer(t *testing.T) {
 	if len(withoutCore(os.Getpid())) == 0 {
 		t.Skip("this kernel does not count how long threads wait for a core")

@@ -28,8 +28,8 @@
 // of bytes and their SHA-256 into a trailer. The file gets its name only if the receiver
 // has computed the same values. An incomplete file never has that name.
 //
-// The exit status tells wrong bytes, lost and repeated chunks or completions (3) from a deadline that passed although
-// everybody had a core (6), and from one that passed on a machine too busy to tell (7).
+// The exit status tells wrong bytes, lost and repeated chunks or completions (3) from a deadline that passed
+// although everybody had a core (6), and from one that passed on a machine too busy to tell (7).
 //
 // Filecopy copies regular files and pipes, to their end. It refuses directories, sockets
 // and devices, which may have no end. Like cp, filecopy lets the system decide when the
@@ -98,7 +98,8 @@ func main() {
 	flags.StringVar(&o.socket, "socket", "", "")
 	flags.StringVar(&o.peer, "peer", "", "")
 	flags.IntVar(&o.chunk, "chunk", 1<<20, "")
-	flags.DurationVar(&o.answer, "timeout", time.Minute, "") // a disk that must write much first takes seconds
+	// a disk that must write much first takes seconds
+	flags.DurationVar(&o.answer, "timeout", time.Minute, "")
 	flags.Func("link", "", func(s string) error { o.links = append(o.links, s); return nil })
 	err := flags.Parse(os.Args[1:])
 	if err == nil {

@@ -165,7 +165,8 @@ func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMem
 	if end, err = m.QP.Find("trailer"); err != nil {
 		return nil, end, err
 	}
-	if s.chunk < 1 || s.chunk > maxChunk || s.remote.Length < slots*uint64(s.chunk) || end.Length < trailerSize {
+	if s.chunk < 1 || s.chunk > maxChunk || s.remote.Length < slots*uint64(s.chunk) ||
+		end.Length < trailerSize {
 		return nil, end, fmt.Errorf("the receiver offers slots of %d bytes in %d, and %d for the trailer", s.chunk, s.remote.Length, end.Length)
 	}
 	if s.ring, err = n.pd.RegisterMemory(s.chunk*slots, nicless.LocalWrite); err != nil {
@@ -277,8 +278,8 @@ func (s *sender) take(c *nicless.Completion) error {
 	return s.qp.PostRecv(&nicless.RecvWR{})
 }
 
-// poll waits for completions. The sender waits only for what the receiver and the engine owe it, so there is a
-// deadline. Only a wait that is not short is measured.
+// poll waits for completions. The sender waits only for what the receiver and the engine owe it, so there is
+// a deadline. Only a wait that is not short is measured.
 func (s *sender) poll(done []nicless.Completion) (n int, err error) {
 	const short = 100 * time.Millisecond
 	var begun mark

@@ -26,9 +26,9 @@
 // # Verdict
 //
 // Each fault has a kind and its evidence, and the worst one is the verdict (package internal/verdict,
-// docs/design/0052-verdicts.md). The longest wait of the correct clients for a batch is reported and is no stall, because
-// packets are lost and sent again. A batch that has not completed after hangTime, and an operation whose retries had no answer,
-// are judged as deadlines that have passed.
+// docs/design/0052-verdicts.md). The longest wait of the correct clients for a batch is reported and is no
+// stall, because packets are lost and sent again. A batch that has not completed after hangTime, and an
+// operation whose retries had no answer, are judged as deadlines that have passed.
 //
 // # What is repeatable
 //

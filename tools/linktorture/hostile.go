@@ -33,7 +33,8 @@ type hostile struct {
 // runHostile repeats its attack until gone is closed. An attack that cannot be made, because a connection is
 // refused, for instance, is none that fails.
 func runHostile(w *wire, s spec, gone <-chan struct{}) error {
-	h := &hostile{w: w, s: s, r: rand.New(rand.NewPCG(s.Seed, 0x686f7374)), senders: map[netip.Addr]int{}, raw: -1, sniffer: -1}
+	h := &hostile{w: w, s: s, r: rand.New(rand.NewPCG(s.Seed, 0x686f7374)), senders: map[netip.Addr]int{},
+		raw: -1, sniffer: -1}
 	h.psn = h.r.Uint32() & 0xffffff
 	attack := table()[s.Kind].attack
 	for {

@@ -42,7 +42,7 @@ const (
 
 // A report is a line that a process writes. Counts only grow.
 type report struct {
-	Ready   bool                 `json:",omitempty"` // engine: it serves; client: its queue pairs are connected
+	Ready   bool                 `json:",omitempty"` // engine: it serves; client: its QPs are connected
 	Victims []nicless.Descriptor `json:",omitempty"` // client: its queue pairs
 	Count   *Count               `json:",omitempty"`
 	Fault   *verdict.Fault       `json:",omitempty"`
@@ -124,7 +124,8 @@ type event struct {
 }
 
 // launch starts a process. Its reports, and its end, go to events, which must be read until then.
-func launch(argv []string, s spec, name string, attr *syscall.SysProcAttr, events chan<- event) (*process, error) {
+func launch(argv []string, s spec, name string, attr *syscall.SysProcAttr,
+	events chan<- event) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err

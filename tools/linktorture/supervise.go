@@ -57,10 +57,13 @@ type supervisor struct {
 // supervise runs in the new namespaces.
 func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	v := &supervisor{
-		s: s, events: make(chan event, 256), all: map[*process]bool{}, ready: map[*process]bool{}, kindOf: map[*process]Kind{},
-		result: Result{Seed: s.Seed, Hostile: map[string]uint64{}, Findings: []string{}, Faults: []*verdict.Fault{}},
+		s: s, events: make(chan event, 256), all: map[*process]bool{}, ready: map[*process]bool{},
+		kindOf: map[*process]Kind{},
+		result: Result{Seed: s.Seed, Hostile: map[string]uint64{}, Findings: []string{},
+			Faults: []*verdict.Fault{}},
 	}
-	v.witness = verdict.NewWitnessOf(turns, func() []int { return v.pids.of(roleEngine) }, func() []int { return v.pids.of(roleClient) })
+	v.witness = verdict.NewWitnessOf(turns, func() []int { return v.pids.of(roleEngine) },
+		func() []int { return v.pids.of(roleClient) })
 	defer v.witness.Close()
 	began := time.Now()
 	err := v.run(gone)
@@ -144,13 +147,15 @@ func (v *supervisor) startCorrect(gone <-chan struct{}) error {
 		links[0] = append(links[0], "ucx:listen="+ucxAddress+",tls=tcp+self,devices=lo")
 	}
 	for i, l := range links {
-		if err := v.started(spec{Role: roleEngine, Socket: v.socket(i), Links: l}, "engine "+"abc"[i:i+1], gone); err != nil {
+		if err := v.started(spec{Role: roleEngine, Socket: v.socket(i), Links: l}, "engine "+"abc"[i:i+1],
+			gone); err != nil {
 			return err
 		}
 	}
 	for i, name := range []string{"the client over RoCE", "the client over the pool"} {
 		engines := v.pids.of(roleEngine)
-		s := spec{Role: roleClient, Seed: v.s.Seed + uint64(i), Sockets: [2]string{v.socket(0), v.socket(1 + i)}, Engines: []int{engines[0], engines[1+i]}}
+		s := spec{Role: roleClient, Seed: v.s.Seed + uint64(i),
+			Sockets: [2]string{v.socket(0), v.socket(1 + i)}, Engines: []int{engines[0], engines[1+i]}}
 		if err := v.started(s, name, gone); err != nil {
 			return err
 		}
@@ -210,7 +215,8 @@ func (v *supervisor) measureLoad() {
 // judge adds the faults that only the whole run shows, and the verdict.
 func (v *supervisor) judge() {
 	v.result.EngineShare, v.result.ClientShare = v.loads.engines.Share(), v.loads.clients.Share()
-	for who, l := range map[string]*verdict.Load{"the engines": &v.loads.engines, "the correct clients": &v.loads.clients} {
+	for who, l := range map[string]*verdict.Load{"the engines": &v.loads.engines,
+		"the correct clients": &v.loads.clients} {
 		if f := l.Judge(who); f != nil {
 			v.result.Faults = append(v.result.Faults, f)
 		}
@@ -414,7 +420,8 @@ func (v *supervisor) note(f *verdict.Fault) {
 
 // late notes that something has not happened within stepLimit.
 func (v *supervisor) late(m verdict.Mark, who, expected, format string, args ...any) {
-	f := verdict.Late(verdict.NoAnswer, v.witness.Between(m, v.pids.of(roleEngine), v.pids.of(roleClient)), fmt.Sprintf("%s within %v", expected, stepLimit), format, args...)
+	f := verdict.Late(verdict.NoAnswer, v.witness.Between(m, v.pids.of(roleEngine), v.pids.of(roleClient)),
+		fmt.Sprintf("%s within %v", expected, stepLimit), format, args...)
 	f.Who = who
 	v.note(f)
 }

@@ -153,7 +153,8 @@ func LoadMain(args []string) error {
 	return nil
 }
 
-// writeDisk writes a file in the directory for temporary files. It has no name there, so nothing of it remains.
+// writeDisk writes a file in the directory for temporary files. It has no name there, so nothing of it
+// remains.
 func writeDisk(ctx context.Context, size int) error {
 	f, err := os.CreateTemp("", "steady-load")
 	if err != nil {

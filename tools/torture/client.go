@@ -64,7 +64,8 @@ func runClient(w *wire, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	c := &client{waitMeter: g, w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
+	c := &client{waitMeter: g, w: w, spec: spec,
+		r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
 	c.count.ByOp, c.explained = make(map[string]uint64), make(map[string]uint64)
 	before, err := c.measure()
 	if err != nil {
@@ -123,8 +124,8 @@ func (c *client) session() error {
 	}
 }
 
-// outlives reports whether an error counts although the engine has ended by now: no answer came while it was there,
-// or bytes are wrong, which arrive whole, or the completion says that they did not.
+// outlives reports whether an error counts although the engine has ended by now: no answer came while it was
+// there, or bytes are wrong, which arrive whole, or the completion says that they did not.
 func outlives(err error) bool {
 	f := verdict.Of(err)
 	return verdict.IsTimeout(err) || f != nil && f.Kind == verdict.WrongBytes
@@ -169,7 +170,8 @@ func (c *client) dial() (err error) {
 		return err
 	}
 	// All kinds of entries are in use: of 128 bytes, of 64 bytes, and compressed.
-	cq := nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1, Compressed: c.spec.End == 0 && c.spec.Pair%2 == 0}
+	cq := nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1, Compressed: c.spec.End == 0 &&
+		c.spec.Pair%2 == 0}
 	if c.cq, err = c.ctx.CreateCQ(cq); err != nil {
 		return err
 	}
@@ -182,7 +184,8 @@ func (c *client) dial() (err error) {
 		if err != nil {
 			return err
 		}
-		c.flows = append(c.flows, &flow{c: c, i: i, flowConfig: flowConfigs[i], mem: mem, scratch: make([]byte, largeSize)})
+		c.flows = append(c.flows,
+			&flow{c: c, i: i, flowConfig: flowConfigs[i], mem: mem, scratch: make([]byte, largeSize)})
 	}
 	return nil
 }

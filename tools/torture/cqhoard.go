@@ -106,6 +106,7 @@ func (h *cqHoard) arm(i int, sn uint8, register bool) {
 	a := doorbell.Arm{SN: sn}
 	shm.BE32At(h.mem.Bytes(), uint64(i)*cqSpace+cqSpace/2+4).Publish(a.Word())
 	if register {
-		shm.BE64At(h.uar.Bytes(), doorbell.CQArmOffset).Publish(uint64(doorbell.MakeArmRegister(a, h.nums[i])))
+		shm.BE64At(h.uar.Bytes(),
+			doorbell.CQArmOffset).Publish(uint64(doorbell.MakeArmRegister(a, h.nums[i])))
 	}
 }

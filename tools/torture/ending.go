@@ -116,8 +116,8 @@ func (c *client) settle(left func() int) error {
 	return nil
 }
 
-// missing returns the fault of work that needs no peer and has not completed in c.spec.hang(). If the engine answers
-// a request meanwhile, it works, and the completions are lost.
+// missing returns the fault of work that needs no peer and has not completed in c.spec.hang(). If the engine
+// answers a request meanwhile, it works, and the completions are lost.
 func (c *client) missing(m mark) *verdict.Fault {
 	k, text := verdict.Lost, ""
 	for _, l := range c.flows {

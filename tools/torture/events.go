@@ -30,8 +30,8 @@ func (r *run) during(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mostTries is how often a step of the supervisor may take its limit again, if the machine was too busy to judge. So a run
-// goes on beside load, and finds what is wrong in spite of it.
+// mostTries is how often a step of the supervisor may take its limit again, if the machine was too busy to
+// judge. So a run goes on beside load, and finds what is wrong in spite of it.
 const mostTries = 5
 
 // until handles events until f returns true. If that takes longer than d, it is a fault.
@@ -134,7 +134,8 @@ func (r *run) ended(p *process, s *os.ProcessState) error {
 	if !p.ending {
 		return r.broken(p.name, "it runs until it is told to end", "it has ended by itself: %v\n%s", s, tail(p.stderr.String()))
 	}
-	if w, ok := s.Sys().(syscall.WaitStatus); ok && !(w.Signaled() && w.Signal() == syscall.SIGKILL) && !s.Success() {
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && !(w.Signaled() && w.Signal() == syscall.SIGKILL) &&
+		!s.Success() {
 		return r.broken(p.name, "exit status 0", "%v\n%s", s, tail(p.stderr.String()))
 	}
 	if p == r.engine && !r.closing {

@@ -45,7 +45,8 @@ func (r *run) finish(ctx context.Context) error {
 		p.kill()
 		r.result.Killed.Hostile++
 	}
-	if err := r.until(ctx, "all clients to end", waitLimit, func() bool { return len(r.all) == 1 }); err != nil {
+	if err := r.until(ctx, "all clients to end", waitLimit,
+		func() bool { return len(r.all) == 1 }); err != nil {
 		return err
 	}
 	return r.stop(ctx)
@@ -83,7 +84,8 @@ func (r *run) stop(ctx context.Context) error {
 	}
 	r.closing, r.engine.ending = true, true
 	_ = r.engine.cmd.Process.Signal(syscall.SIGTERM)
-	if err := r.until(ctx, "the engine to stop", waitLimit, func() bool { return len(r.all) == 0 }); err != nil {
+	if err := r.until(ctx, "the engine to stop", waitLimit,
+		func() bool { return len(r.all) == 0 }); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(r.socket()); err == nil {
@@ -106,7 +108,8 @@ func (r *run) end() {
 			case e.exit != nil:
 				delete(r.all, e.p)
 				r.keep(e.p)
-				if e.p == r.engine && e.p.stderr.Len() > 0 { // its standard error may say why clients found it gone
+				// its standard error may say why clients found it gone
+				if e.p == r.engine && e.p.stderr.Len() > 0 {
 					_ = r.broken(e.p.name, "nothing on standard error", "%v\n%s", e.exit, tail(e.p.stderr.String()))
 				}
 			case e.report.Fault != nil && e.report.Fault.Kind.Corruption():

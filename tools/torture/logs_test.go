@@ -10,7 +10,8 @@ import (
 // Log output is counted, and too much of it is a fault.
 func TestLogIsBounded(t *testing.T) {
 	lines := int64(0)
-	m := &logMeter{clock: func() int64 { lines++; return lines / 60 }} // the second has 59 lines, then there is another one
+	// the second has 59 lines, then there is another one
+	m := &logMeter{clock: func() int64 { lines++; return lines / 60 }}
 	line := make([]byte, 999)
 	line = append(line, '\n')
 	for range 100 {

@@ -52,7 +52,8 @@ func (r *run) each(ph phase) bool {
 }
 
 func (r *run) startClient(i, j int) error {
-	p, err := r.start(Spec{Role: roleClient, Seed: r.cfg.Seed, Pair: i, End: j}, fmt.Sprintf("client %d of pair %d", j, i))
+	p, err := r.start(Spec{Role: roleClient, Seed: r.cfg.Seed, Pair: i, End: j},
+		fmt.Sprintf("client %d of pair %d", j, i))
 	r.pairs[i].ends[j] = end{p: p}
 	return err
 }

@@ -57,7 +57,8 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		return
 	}
-	// The long tests wait most of their time for other processes, so more of them may run at once than there are cores.
+	// The long tests wait most of their time for other processes, so more of them may run at once than there
+	// are cores.
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)
@@ -114,7 +115,8 @@ func plant(what, dir string) {
 			return n
 		}
 	case "leak":
-		first := once() // in the process of the first engine, or of a client that was started before: then it does no harm
+		// in the process of the first engine, or of a client that was started before: then it does no harm
+		first := once()
 		plantInEngine = func() {
 			if !first {
 				for range leakedFiles {
@@ -144,8 +146,8 @@ func tortured(t *testing.T, what string, cfg Config) (r Result, planted bool) {
 }
 
 // Each planted fault is told by its kind, whatever else the machine does. Such a run is long, so that the
-// fault is planted on any machine, and ends when it is told. Only hostile clients are killed, because nobody could tell what a
-// client has lost that was killed at once.
+// fault is planted on any machine, and ends when it is told. Only hostile clients are killed, because nobody
+// could tell what a client has lost that was killed at once.
 func TestPlantedFaultsAreTold(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Duration: time.Minute, change: func(p *Plan) {
@@ -178,7 +180,8 @@ func TestPlantedFaultsAreTold(t *testing.T) {
 	}
 }
 
-// served starts an engine in a process of its own, and a visitor of it in this one. said has what the visitor reports.
+// served starts an engine in a process of its own, and a visitor of it in this one. said has what the visitor
+// reports.
 func served(t *testing.T, hang time.Duration) (v *visitor, engine int, said *bytes.Buffer) {
 	t.Helper()
 	spec := Spec{Role: roleEngine, Socket: filepath.Join(t.TempDir(), "engine")}
@@ -215,8 +218,8 @@ func asleep(pid int) bool {
 	return true
 }
 
-// An engine whose threads sleep for 2 s is a stall. One that sleeps for longer than posted work may take gives no
-// answer. Neither is ever taken for a corruption.
+// An engine whose threads sleep for 2 s is a stall. One that sleeps for longer than posted work may take
+// gives no answer. Neither is ever taken for a corruption.
 func TestPlantedDelaysAreTold(t *testing.T) {
 	t.Parallel()
 	aWrite := func(v *visitor, _ *nicless.Context, o visitObjects) error { return v.write(o, 2) }
@@ -265,7 +268,8 @@ func TestPlantedDelaysAreTold(t *testing.T) {
 				} else {
 					require.NoError(t, err)
 					var r Report
-					if json.NewDecoder(said).Decode(&r) == nil { // otherwise the engine was awake before this test waited
+					// otherwise the engine was awake before this test waited
+					if json.NewDecoder(said).Decode(&r) == nil {
 						require.Equal(t, isStall, r.Is)
 						require.Greater(t, r.Stall.Took, stallBound)
 						new(Stalls).add(r.Stall)

@@ -112,8 +112,8 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 	return p, nil
 }
 
-// starter is a goroutine on a thread that never ends. The kernel sends Pdeathsig when the thread ends that has
-// started the process, and other threads of this process may end: those to which goroutines were locked.
+// starter is a goroutine on a thread that never ends. The kernel sends Pdeathsig when the thread ends that
+// has started the process, and other threads of this process may end: those to which goroutines were locked.
 var starter = sync.OnceValue(func() chan<- func() {
 	calls := make(chan func())
 	go func() {

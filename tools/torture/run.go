@@ -162,7 +162,8 @@ func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 
 func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Socket, spec.Cores, spec.Hang = r.socket(), r.cfg.Cores, r.cfg.Hang
-	spec.Stay = r.enginesEnded()%2 == 0 // true for half of the engines: these do not move clients between their threads
+	// true for half of the engines: these do not move clients between their threads
+	spec.Stay = r.enginesEnded()%2 == 0
 	var files []*os.File
 	if spec.Role != roleEngine {
 		files = append(files, r.board.mem.File()) // it becomes the descriptor boardFile

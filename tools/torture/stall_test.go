@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A wait that no evidence explains is the engine's fault. One that the kernel blocked is none, and is counted.
+// A wait that no evidence explains is the engine's fault. One that the kernel blocked is none, and is
+// counted.
 func TestStallsAreToldApart(t *testing.T) {
 	const ms = time.Millisecond
 	wait := func(took time.Duration, engine verdict.Times) *Stall {

@@ -144,13 +144,15 @@ func (c *client) hang(m mark) *verdict.Fault {
 	for _, l := range c.flows {
 		text += "; " + l.progress()
 	}
-	return verdict.Late(verdict.NoAnswer, c.evidence(m), fmt.Sprintf("progress within %v", c.spec.hang()), "none%s", text)
+	return verdict.Late(verdict.NoAnswer, c.evidence(m), fmt.Sprintf("progress within %v", c.spec.hang()),
+		"none%s", text)
 }
 
 // progress says how far a flow is.
 func (l *flow) progress() string {
 	text := fmt.Sprintf("flow %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, acknowledged %d of these, unbound %d, stopping %v, pending %v",
-		l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.ackSent, l.unbound, l.stopping, l.pending)
+		l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.ackSent,
+		l.unbound, l.stopping, l.pending)
 	if a, err := l.qp.Query(); err == nil {
 		text += fmt.Sprintf(", state %d", a.State)
 	}

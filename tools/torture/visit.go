@@ -286,7 +286,8 @@ func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error
 	if err != nil {
 		return nil, err
 	}
-	if err := qp.PostRecv(&nicless.RecvWR{ID: uint64(n), SGE: []nicless.SGE{v.mr.SGE(n*orphanSize, orphanSize)}}); err != nil {
+	if err := qp.PostRecv(
+		&nicless.RecvWR{ID: uint64(n), SGE: []nicless.SGE{v.mr.SGE(n*orphanSize, orphanSize)}}); err != nil {
 		return nil, err
 	}
 	peer, err := theirs.CreateQP(nicless.QPConfig{Type: transport, SendCQ: cq, MaxSendWR: 1, MaxRecvWR: 1})

@@ -50,7 +50,8 @@ func removeOld(in string) {
 			continue // it is another user's, or no directory
 		}
 		st, err := f.Stat()
-		if err == nil && time.Since(st.ModTime()) > young && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if err == nil && time.Since(st.ModTime()) > young &&
+			unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		_ = f.Close()

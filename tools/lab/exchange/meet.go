@@ -79,7 +79,8 @@ func (p *poster) await(ctx context.Context, mine *card, role, chosen string) (ca
 		}
 		for _, a := range all {
 			var c card // what others announce can be anything
-			if json.Unmarshal(a.Value, &c) == nil && c.Role == role && c.Name == mine.Name && c.For == chosen && c.Descriptor.Device == a.Device {
+			if json.Unmarshal(a.Value, &c) == nil && c.Role == role && c.Name == mine.Name &&
+				c.For == chosen && c.Descriptor.Device == a.Device {
 				return c, nil
 			}
 		}

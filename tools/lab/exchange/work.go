@@ -119,7 +119,8 @@ func (p *poster) send(size int, seed uint64) error {
 // atomics changes the other side's counter, whose value sum is known.
 func (p *poster) atomics(sum *uint64, add uint64) error {
 	one := func(wr nicless.SendWR) (uint64, error) {
-		wr.SGE, wr.RemoteAddr, wr.RKey = []nicless.SGE{p.mr.SGE(back, 8)}, p.theirs.Addr+counter, p.theirs.RKey
+		wr.SGE, wr.RemoteAddr, wr.RKey = []nicless.SGE{p.mr.SGE(back, 8)}, p.theirs.Addr+counter,
+			p.theirs.RKey
 		err := p.do(&wr)
 		return p.mr.Load64(back), err
 	}
@@ -169,7 +170,8 @@ func (p *poster) answer() error {
 			if len(b) < headSize {
 				return fmt.Errorf("a message of %d bytes", len(b))
 			}
-			kind, n, seed := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
+			kind, n, seed := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]),
+				binary.BigEndian.Uint64(b[16:])
 			data := b[headSize:]
 			switch kind {
 			case isWritten:
@@ -195,7 +197,8 @@ func (p *poster) answer() error {
 			return nil
 		}
 		text := strings.Join(wrong, "; ")
-		if err := p.tell(isAnswer, 0, 0, copy(p.mr.Bytes()[source+headSize:][:most-headSize], text)); err != nil {
+		if err := p.tell(isAnswer, 0, 0,
+			copy(p.mr.Bytes()[source+headSize:][:most-headSize], text)); err != nil {
 			return err
 		}
 		if text != "" {

@@ -92,8 +92,8 @@ func serve(ctx context.Context, cfg engineConfig) error {
 	}
 }
 
-// writeWhole writes a file that others find with all its bytes or do not find. What is no ordinary
-// file, such as /dev/stdout, is written to.
+// writeWhole writes a file that others find with all its bytes or do not find. A file that is not an
+// ordinary one, such as /dev/stdout, is written in place.
 func writeWhole(path string, text []byte) error {
 	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() {
 		return os.WriteFile(path, text, 0o644)
@@ -145,7 +145,8 @@ func makePair(nic *nicless.Context, first, bytes int) ([]node, error) {
 		if err != nil {
 			return nil, err
 		}
-		qps[i], err = pd.CreateQP(nicless.QPConfig{SendCQ: cq, MaxSendWR: 64, MaxSendSGE: 1, MaxRecvWR: 1, MaxRecvSGE: 1})
+		qps[i], err = pd.CreateQP(
+			nicless.QPConfig{SendCQ: cq, MaxSendWR: 64, MaxSendSGE: 1, MaxRecvWR: 1, MaxRecvSGE: 1})
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,8 @@ func (p *poster) vandalise() error {
 	}
 	random := rand.NewChaCha8([32]byte{byte(p.cfg.node)})
 	for range p.cfg.n {
-		for _, b := range [][]byte{p.raw.Send, p.raw.Recv, p.raw.Record, p.raw.Register, p.raw.SendCQ.Ring, p.raw.SendCQ.Record} {
+		for _, b := range [][]byte{p.raw.Send, p.raw.Recv, p.raw.Record, p.raw.Register, p.raw.SendCQ.Ring,
+			p.raw.SendCQ.Record} {
 			_, _ = random.Read(b)
 		}
 	}

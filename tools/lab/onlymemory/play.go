@@ -81,8 +81,8 @@ func (p *poster) play() error {
 	return nil
 }
 
-// meet finds out that the peer runs, and gives the play its number. What an earlier poster has
-// written is harmless: a node knows its own number when it comes back.
+// meet finds out that the peer runs, and gives the play its number. The words of an earlier poster
+// are harmless: a node knows its own number when it comes back.
 func (p *play) meet() error {
 	mine := rand.Uint64() | 1
 	if err := p.tell(helloAt, mine); err != nil {
@@ -118,7 +118,8 @@ func (p *play) agree() error {
 		return err
 	}
 	if v := p.mem.Load(plansAt); !p.odd() {
-		if p.n, p.rounds = int(v>>32), int(v&0xffffffff); p.n < 1 || p.n > mostRounds || p.rounds < 1 || p.rounds > mostRounds {
+		if p.n, p.rounds = int(v>>32), int(v&0xffffffff); p.n < 1 || p.n > mostRounds || p.rounds < 1 ||
+			p.rounds > mostRounds {
 			return fmt.Errorf("node %d wants %d round trips and %d writes", p.peer, p.n, p.rounds)
 		}
 	}

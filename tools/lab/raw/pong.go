@@ -96,8 +96,8 @@ func (c *config) meet(mem []byte, mine, theirs uint64) error {
 	return nil
 }
 
-// A waiter spins for a while, then naps: there may be fewer processors than nodes that wait. It counts naps, not
-// time: a node to which a busy host gives no processor does not nap.
+// A waiter spins for a while, then naps: there may be fewer processors than nodes that wait. It counts naps,
+// not time: a node to which a busy host gives no processor does not nap.
 type waiter struct{ patience time.Duration }
 
 func (w waiter) until(done func() bool) error {

@@ -14,8 +14,8 @@
 //	8   bytes of the value, 2 bytes, 1 to 480
 //	10  value
 //
-// The user is a uid of the user namespace around the engine that writes the list. It is a claim of that engine, whose
-// readers trust it as they trust the link.
+// The user is a uid of the user namespace around the engine that writes the list. It is a claim of that
+// engine, whose readers trust it as they trust the link.
 //
 // Files:
 //

@@ -10,12 +10,12 @@ const (
 	EventEstablished    EventKind = 0x02 // a QP in RTR received its first message
 	EventDrained        EventKind = 0x03 // the send queue of a QP in SQD has stopped
 	EventCQError        EventKind = 0x04 // a CQ overran; the device writes no more completions into it
-	EventInvalidRequest EventKind = 0x10 // a peer requested an operation that the QP does not allow; the QP is in ERR
+	EventInvalidRequest EventKind = 0x10 // a peer's request is not allowed; the QP is in ERR
 	EventAccessError    EventKind = 0x11 // a peer named memory that it may not access; the QP is in ERR
 	EventLastWQE        EventKind = 0x13 // a QP in ERR takes no more receives from its SRQ
-	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer ready entries than its limit; the limit is now off
+	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer entries than its limit, which is off now
 	EventExplanation    EventKind = 0x100
-	EventAnnouncements  EventKind = 0x101 // the announcements of others have changed since the client last began to read them
+	EventAnnouncements  EventKind = 0x101 // others' announcements have changed since the last read
 )
 
 // String returns the kind's name in docs/CONTROL.md.

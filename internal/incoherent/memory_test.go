@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a side stores reaches another side if the one writes it back and the other invalidates it
+// A store of a side reaches another side if the one writes the line back and the other invalidates it
 // after that.
 func TestSidesSeeWhatWasWrittenBack(t *testing.T) {
 	m := New(4*line, 1)

@@ -100,8 +100,8 @@ func cacheFolder() (string, error) {
 	return filepath.Join(cache, "nicless"), err
 }
 
-// fetch makes a folder with the contents of a package, to which finish adds something. If others do the same, one
-// of them wins.
+// fetch makes a folder with the contents of a package, to which finish adds something. If others do the same,
+// one of them wins.
 func (a Apt) fetch(name, dir string, finish func(root string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err

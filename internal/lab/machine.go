@@ -118,7 +118,8 @@ func (c *Config) variables() []string {
 	if c.Script == "" {
 		return nil
 	}
-	return append([]string{"LAB_KERNEL=" + c.Kernel.Image, "LAB_INITRD=" + c.Initrd, "LAB_SECONDS=" + strconv.Itoa(c.Seconds),
+	return append([]string{"LAB_KERNEL=" + c.Kernel.Image, "LAB_INITRD=" + c.Initrd,
+		"LAB_SECONDS=" + strconv.Itoa(c.Seconds),
 		"LAB_CMD=orders", "LAB_SERIAL=" + strings.Join(serial, " ")}, c.Set...)
 }
 
@@ -190,7 +191,7 @@ type Program struct {
 	err    error
 }
 
-// Start starts a program. What it prints goes to output, in order.
+// Start starts a program. Its output goes to output, in order.
 func (m *Machine) Start(output io.Writer, argv ...string) *Program {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,5 +17,5 @@ type Report struct {
 	Number int
 	Said   []byte `json:",omitempty"` // part of what it printed
 	Ended  bool   `json:",omitempty"`
-	Error  string `json:",omitempty"` // why the program did not end with status 0; of number 0: why the machine is not ready
+	Error  string `json:",omitempty"` // why the status is not 0; of number 0: why the machine is not ready
 }

@@ -113,7 +113,7 @@ type Hosted struct {
 	GID           [16]byte // GID in the client's datagrams until SetGIDs; zero: the engine's
 	LID           uint16   // of the client's InfiniBand port; 0: the port is one of RoCE
 	PlainChannels bool     // a completion channel yields handles and nothing else
-	SameKeys      bool     // memory keeps its key when it is registered again, and list keys begin with variant 0
+	SameKeys      bool     // memory registered again keeps its key; list keys begin with variant 0
 }
 
 // A GID is an entry of a GID table. The zero value is an empty entry.

@@ -29,7 +29,7 @@ type Device interface {
 	AttachLocal(name string, registers func(size int) (*shm.Region, error)) (Client, error)
 
 	// Attach returns a client for a program in another process. The client's UAR pages and
-	// status page are in memory that the program can map. What the client takes is charged
+	// status page are in memory that the program can map. The client's resources are charged
 	// to uid.
 	Attach(name string, uid uint32, h Hosted) (Client, error)
 

@@ -119,15 +119,15 @@ type PortStats struct {
 	Duplicates       uint64 // packets received a second time
 	Refused          uint64 // NAKs sent, except those for gaps
 	NotReady         uint64 // RNR NAKs sent
-	Strangers        uint64 // packets that the queue pair does not expect: from another path, in another state
+	Strangers        uint64 // packets from another path, or in another state of the queue pair
 	UnknownQPs       uint64 // packets for queue pairs that do not exist
 	Malformed        uint64 // packets that are no packets
 	WrongKeys        uint64 // requests whose key gives no access to the memory that they name
-	OutOfWindow      uint64 // requests whose PSN no packet of the peer would have that was lost, repeated or overtaken
+	OutOfWindow      uint64 // requests whose PSN no lost, repeated or overtaken packet would have
 	StrayAnswers     uint64 // answers to nothing that was sent
-	Scans            uint64 // times that so many of these two came that a path was closed for most of the time
+	Scans            uint64 // times that so many of these two came that a path was mostly closed
 	ShutOut          uint64 // packets dropped on such paths
-	Doubted          uint64 // requests with the right PSN and another mistake, dropped because of such packets
+	Doubted          uint64 // requests with the right PSN and another mistake, dropped for the same
 	Marks            uint64 // congestion notifications received
 	ManagementMissed uint64 // packets for QP 1 that were dropped
 	QueuePairs       int    // queue pairs that use the port now

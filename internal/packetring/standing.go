@@ -24,8 +24,9 @@ func NewWitness(mem []byte, g Geometry, cache Cache, producer bool) (*Witness, e
 	}
 	slots := mem[slotsAt:][:g.Slots*SlotSize]
 	return &Witness{
-		slots: shm.Blocks(slots), mem: slots, consumed: shm.Word64At(mem, ConsumerAt), consumerLine: mem[ConsumerAt:][:line],
-		cache: cache, producer: producer, mask: uint64(g.Slots) - 1,
+		slots: shm.Blocks(slots), mem: slots, consumed: shm.Word64At(mem, ConsumerAt),
+		consumerLine: mem[ConsumerAt:][:line],
+		cache:        cache, producer: producer, mask: uint64(g.Slots) - 1,
 	}, nil
 }
 

@@ -25,8 +25,8 @@ while read -r what group; do
 done
 for group in $groups; do kill -KILL "-$group"; done`
 
-// startKeeper starts the keeper of this process. It is in a group of its own, so that a signal for the group of
-// the test does not kill it.
+// startKeeper starts the keeper of this process. It is in a group of its own, so that a signal for the group
+// of the test does not kill it.
 var startKeeper = sync.OnceValues(func() (io.Writer, error) {
 	cmd := exec.Command("sh", "-c", keeper)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

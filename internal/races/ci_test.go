@@ -31,8 +31,8 @@ func plant(t *testing.T, stages map[string]string, args ...string) (said string,
 	return string(out), err
 }
 
-// The summary adds up the runs that tests have repeated for races of other programs, in all steps and stages. The
-// steps write what Summary does.
+// The summary adds up the runs that tests have repeated for races of other programs, in all steps and stages.
+// The steps write what Summary does.
 func TestSummaryOfCICountsRaces(t *testing.T) {
 	said, err := plant(t, map[string]string{
 		"one": `step first sh -c 'echo "verbs/programs: 2 runs repeated for the race of rping, https://github.com/a/b" >>"$NICLESS_RACES"'

@@ -21,9 +21,9 @@ const (
 )
 
 // Create makes a region of fixed size. It has at least as many bytes as size says, and all of
-// them are zero. Its File can be passed to another process. name is shown in /proc/PID/maps. Most pages are allocated when they are
-// first touched. One page of every 2 MiB is allocated at once; HoldCost returns the cost of
-// that. When both sides have mapped the region, one of them must call Seal.
+// them are zero. Its File can be passed to another process. name is shown in /proc/PID/maps. Most pages are
+// allocated when they are first touched. One page of every 2 MiB is allocated at once; HoldCost returns the
+// cost of that. When both sides have mapped the region, one of them must call Seal.
 func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }

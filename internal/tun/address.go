@@ -47,7 +47,8 @@ func configure(c Config, fd int, existed bool) (index int, err error) {
 	}
 	if is.MTU != c.MTU {
 		if err := netlink.LinkSetMTU(link, c.MTU); err != nil {
-			return 0, explainSetup(c, fmt.Sprintf("has MTU %d, not %d", is.MTU, c.MTU), "ip link set dev "+c.Name+" mtu "+strconv.Itoa(c.MTU), err)
+			return 0, explainSetup(c, fmt.Sprintf("has MTU %d, not %d", is.MTU, c.MTU),
+				"ip link set dev "+c.Name+" mtu "+strconv.Itoa(c.MTU), err)
 		}
 	}
 	if err := addAddresses(c, link); err != nil {
@@ -65,9 +66,10 @@ func configure(c Config, fd int, existed bool) (index int, err error) {
 // second.
 const addressTime = time.Minute
 
-// awaitAddresses waits until the kernel takes packets for the addresses. For those of IPv6 it makes the routes that
-// do it later, in a work queue (addrconf_dad_work), also if nothing has to be detected. Before, it drops packets,
-// so peers must not be told of the address yet. That it has the address without the flag tentative is too early.
+// awaitAddresses waits until the kernel takes packets for the addresses. For those of IPv6 it makes the
+// routes that do it later, in a work queue (addrconf_dad_work), also if nothing has to be detected. Before,
+// it drops packets, so peers must not be told of the address yet. That it has the address without the flag
+// tentative is too early.
 func awaitAddresses(c Config, fd int) error {
 	end := time.Now().Add(addressTime)
 	for _, p := range c.Addresses {
@@ -114,7 +116,8 @@ func addAddresses(c Config, link netlink.Link) error {
 			}
 			continue
 		}
-		addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(),
+			Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 		if p.Addr().Is6() {
 			addr.Flags = unix.IFA_F_NODAD // nobody else can have it, and it is wanted at once
 		}

@@ -75,8 +75,8 @@ func (c Config) judge() error {
 	return nil
 }
 
-// isNetworks reports whether an address of IPv4 is the first or the last of its network: the network's own, and
-// the one for broadcasts. Networks of two addresses have neither (RFC 3021).
+// isNetworks reports whether an address of IPv4 is the first or the last of its network: the network's own,
+// and the one for broadcasts. Networks of two addresses have neither (RFC 3021).
 func isNetworks(p netip.Prefix) bool {
 	if !p.Addr().Is4() || p.Bits() > 30 {
 		return false

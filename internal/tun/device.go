@@ -108,7 +108,8 @@ func (d *Device) Counters() (Counters, error) {
 	}
 	return Counters{
 		SentPackets: s.TxPackets, SentBytes: s.TxBytes, SentDropped: s.TxDropped, SentErrors: s.TxErrors,
-		ReceivedPackets: s.RxPackets, ReceivedBytes: s.RxBytes, ReceivedDropped: s.RxDropped, ReceivedErrors: s.RxErrors,
+		ReceivedPackets: s.RxPackets, ReceivedBytes: s.RxBytes, ReceivedDropped: s.RxDropped,
+		ReceivedErrors: s.RxErrors,
 	}, nil
 }
 

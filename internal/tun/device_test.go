@@ -194,7 +194,7 @@ func TestGoneWhileItOpens(t *testing.T) {
 	}
 }
 
-// What Check accepts, the kernel does not refuse. The packets are real ones with random changes.
+// The kernel refuses no packet that Check accepts. The packets are real ones with random changes.
 func TestKernelAcceptsWhatCheckAccepts(t *testing.T) {
 	needDevice(t)
 	if !inside(t) {

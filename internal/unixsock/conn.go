@@ -38,7 +38,8 @@ func (w *Waiter) NewConn(conn *net.UnixConn, uid uint32) (*Conn, error) {
 			return err
 		}
 		pause := unix.NsecToTimeval(int64(hotTime))
-		err = errors.Join(unix.SetNonblock(n, false), unix.SetsockoptTimeval(n, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause))
+		err = errors.Join(unix.SetNonblock(n, false),
+			unix.SetsockoptTimeval(n, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause))
 		c.File = os.NewFile(uintptr(n), "connection") // blocking, so the runtime does not watch it
 		return err
 	})

@@ -81,7 +81,8 @@ func RemoveStale(path, server string) error {
 	switch {
 	case err == nil:
 		return fmt.Errorf("another %s is listening at %s", server, path)
-	case !errors.Is(err, unix.ECONNREFUSED): // the socket has another type or a full backlog, or belongs to another user
+	case !errors.Is(err, unix.ECONNREFUSED):
+		// The socket has another type or a full backlog, or belongs to another user.
 		return fmt.Errorf("%s is in use: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {

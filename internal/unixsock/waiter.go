@@ -38,7 +38,8 @@ func NewWaiter() (*Waiter, error) {
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
 	_ = unix.SetNonblock(fd, true)
-	w := &Waiter{epoll: os.NewFile(uintptr(fd), "connections"), conns: make(map[int32]*Conn), hot: make(map[uint32]int)}
+	w := &Waiter{epoll: os.NewFile(uintptr(fd), "connections"), conns: make(map[int32]*Conn),
+		hot: make(map[uint32]int)}
 	go w.run()
 	return w, nil
 }
@@ -109,7 +110,8 @@ func (w *Waiter) wait(c *Conn) error {
 	}
 	err := Control(w.epoll, func(epoll int) error {
 		return Control(c, func(fd int) error {
-			return unix.EpollCtl(epoll, how, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: c.id})
+			return unix.EpollCtl(epoll, how, fd,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: c.id})
 		})
 	})
 	if err != nil {

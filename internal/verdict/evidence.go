@@ -7,9 +7,10 @@ import (
 
 const (
 	// LeastShare is the part of a wait that engine and client must each have had a core if the wait is to be
-	// judged. A control call needs about 100 us of a core, a WRITE less. With a twentieth of the wait, an engine
-	// that has not answered in 10 s has had 0.5 s: five thousand times that. A larger limit leaves too little room for the
-	// torture test itself: its 20 processes alone bring the share on two cores down to between 13 % and 15 %.
+	// judged. A control call needs about 100 us of a core, a WRITE less. With a twentieth of the wait, an
+	// engine that has not answered in 10 s has had 0.5 s: five thousand times that. A larger limit leaves too
+	// little room for the torture test itself: its 20 processes alone bring the share on two cores down to
+	// between 13 % and 15 %.
 	LeastShare = 0.05
 
 	// MostBlocked is how much of a wait the kernel may explain by uninterruptible sleep. The longest of these
@@ -52,7 +53,10 @@ type Evidence struct {
 	Steal     time.Duration `json:"steal_ns"`          // the hypervisor gave cores to others
 	Stopped   time.Duration `json:"client_stopped_ns"` // the test itself had stopped the client
 	Suspended time.Duration `json:"suspended_ns"`      // the machine was suspended
-	Known     bool          `json:"known"`             // the kernel counts how long threads wait for a core, and the same engine was there at both ends
+
+	// Known says that the kernel counts how long threads wait for a core, and that the same engine was there
+	// at both ends.
+	Known bool `json:"known"`
 }
 
 // length is the wait without the time for which the test itself has stopped the client.
@@ -65,8 +69,8 @@ func (e *Evidence) Left() time.Duration {
 	return max(0, e.length()-e.Engine.Waited-e.Client.Waited-e.Steal-blocked)
 }
 
-// Share returns which part of a wait engine and client had a core, or would have had one if they had been ready: the
-// smaller one of the two.
+// Share returns which part of a wait engine and client had a core, or would have had one if they had been
+// ready: the smaller one of the two.
 func (e *Evidence) Share() float64 {
 	if e.length() == 0 {
 		return 1

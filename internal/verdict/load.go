@@ -8,7 +8,8 @@ import (
 )
 
 // A Load adds up over a whole run how long the threads of some processes ran, and how long they were ready to
-// run and had no core. Processes may come and go; of one that has ended, what it had since the last look is missing.
+// run and had no core. Processes may come and go; of one that has ended, what it had since the last look is
+// missing.
 type Load struct {
 	Ran    time.Duration `json:"ran_ns"`
 	Waited time.Duration `json:"waited_ns"`

@@ -145,7 +145,8 @@ func WhyNames() []string { return slices.Clone(whyNames) }
 
 // Known reports whether agent, operation, kind and reason of the access exist.
 func (a Access) Known() bool {
-	return a.Who < Agents && int(a.Op) < len(opNames) && int(a.Kind) < len(kindNames) && int(a.Why) < len(whyNames)
+	return a.Who < Agents && int(a.Op) < len(opNames) && int(a.Kind) < len(kindNames) &&
+		int(a.Why) < len(whyNames)
 }
 
 // String returns the access in one line, such as "812 host store wqe sq:17 once".

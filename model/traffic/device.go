@@ -79,7 +79,8 @@ func (x *Expander) fast(w *work) bool {
 		return !x.c.InlineResults && w.ctrl.DS == wqe.BlockSize/wqe.UnitSize
 	case wqe.OpSend, wqe.OpSendImm:
 		inline = wqe.SendInlineMost
-		if x.c.SRQ || x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize]) || len(w.list) == 0 || w.list[0].n < w.total {
+		if x.c.SRQ || x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize]) || len(w.list) == 0 ||
+			w.list[0].n < w.total {
 			return false
 		}
 	default:

@@ -123,7 +123,8 @@ func (x *Expander) post(works []*work) (n news) {
 		n.record = x.add(model.Host, model.Store, model.Record, model.Signal, HostRecord, 0, 1, 4)
 	}
 	register := func(why model.Why, bytes int) {
-		n.register = x.add(model.Host, model.Store, model.UAR, why, Registers, x.registerLine(n.half), 1, bytes)
+		n.register = x.add(model.Host, model.Store, model.UAR, why, Registers, x.registerLine(n.half), 1,
+			bytes)
 	}
 	switch {
 	case x.c.BlueFlame == 0:

@@ -87,7 +87,8 @@ func (f *Form) complete(op wqe.Opcode, bytes int) error {
 	for _, d := range []struct {
 		v   *int
 		def int
-	}{{&f.Ring, 64}, {&f.SGEs, 1}, {&f.Signaled, 1}, {&f.Batch, 1}, {&f.ReceiveSGEs, 1}, {&f.Stride, 64}, {&f.EntrySize, cqe.Size}} {
+	}{{&f.Ring, 64}, {&f.SGEs, 1}, {&f.Signaled, 1}, {&f.Batch, 1}, {&f.ReceiveSGEs, 1}, {&f.Stride, 64},
+		{&f.EntrySize, cqe.Size}} {
 		if *d.v == 0 {
 			*d.v = d.def
 		}

@@ -106,13 +106,16 @@ func newContext(dev device, log *slog.Logger) (*Context, error) {
 
 func newClient(dev device, log *slog.Logger) (*client, error) {
 	c := &client{
-		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan waiting, maxEvents), noEvents: make(chan struct{}),
+		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan waiting, maxEvents),
+		noEvents: make(chan struct{}),
 		channels: make(map[*os.File]struct{}), memory: make(map[*shm.Region]struct{}),
-		qps: make(map[uint32]weak.Pointer[QP]), cqs: make(map[uint32]weak.Pointer[CQ]), srqs: make(map[uint32]weak.Pointer[SRQ]),
+		qps: make(map[uint32]weak.Pointer[QP]), cqs: make(map[uint32]weak.Pointer[CQ]),
+		srqs: make(map[uint32]weak.Pointer[SRQ]),
 	}
 	c.arena.c = c
 	c.uniprocessor = cpu.Uniprocessor()
-	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Features: control.FeatureWake, Name: programName()}
+	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor,
+		Features: control.FeatureWake, Name: programName()}
 	r, err := dev.Call(control.OpHello, hello, &c.limits)
 	if err != nil {
 		_ = dev.Close()
@@ -564,8 +567,10 @@ func (c *Context) Status() (Status, error) {
 	s := Status{
 		State: control.EngineState(word(control.StatusState)).String(),
 		Clock: word(control.StatusClock), Hz: word(control.StatusHz),
-		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes), CQEs: count(control.CounterCQEs),
-		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives), Events: count(control.CounterEvents),
+		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes),
+		CQEs:   count(control.CounterCQEs),
+		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives),
+		Events:    count(control.CounterEvents),
 		Explained: count(control.CounterExplained), Stalls: count(control.CounterStalls),
 	}
 	if c.closed.Load() { // checked after the reads: if false, the page was still the device's during them

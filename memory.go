@@ -146,7 +146,8 @@ func (m *MR) Register(off, n int, access Access) (*MR, error) {
 
 func (m *MR) register(what string, addr uint64, access Access) error {
 	var ans control.Key
-	req := &control.MR{PDN: m.pd.num, Access: uint32(access), Addr: addr, Length: uint64(len(m.mem)), IOVA: addr}
+	req := &control.MR{PDN: m.pd.num, Access: uint32(access), Addr: addr, Length: uint64(len(m.mem)),
+		IOVA: addr}
 	if _, err := m.pd.ctx.call(what, control.OpRegMR, req, &ans); err != nil {
 		return err
 	}
@@ -238,7 +239,8 @@ func (m *MR) Close() error {
 			m.parent.parts--
 			return nil
 		}
-		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id}, &control.Empty{}); err != nil {
+		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id},
+			&control.Empty{}); err != nil {
 			return err
 		}
 		c.mu.Lock()

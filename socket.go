@@ -72,7 +72,8 @@ func connect(path string) (fd int, err error) {
 	if err == nil {
 		err = retry(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
 		if err != nil {
-			err = &net.OpError{Op: "dial", Net: "unixpacket", Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
+			err = &net.OpError{Op: "dial", Net: "unixpacket",
+				Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
 		}
 	}
 	if err != nil {
@@ -98,7 +99,8 @@ func hangUpOf(fd int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLRDHUP}); err == nil {
+	if err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLRDHUP}); err == nil {
 		err = unix.SetNonblock(epoll, true)
 	}
 	if err != nil {
@@ -156,7 +158,8 @@ func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err 
 	}
 	if err == nil {
 		if err = mem.Seal(); err == nil {
-			_, err = s.Call(control.OpPlaceRegion, &control.Placement{ID: region.ID, Addr: mem.Addr()}, &control.Empty{})
+			_, err = s.Call(control.OpPlaceRegion, &control.Placement{ID: region.ID, Addr: mem.Addr()},
+				&control.Empty{})
 		}
 		if err == nil {
 			err = mem.Forget()
@@ -291,7 +294,8 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 		if r.Wake, err = blocking(a.files[0]); err != nil {
 			return r, err
 		}
-	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpCreateRegion:
+	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel ||
+		op == control.OpOpenEvents || op == control.OpCreateRegion:
 		closeAll(a.files)
 		return r, fmt.Errorf("%v: the answer came with %d descriptors", op, len(a.files))
 	}

@@ -115,7 +115,8 @@ func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)
 	h := rerun(t, "holder", path)
-	context.AfterFunc(await.Context(t), func() { _ = h.Process.Kill() }) // in case the engine waits for the client
+	// in case the engine waits for the client
+	context.AfterFunc(await.Context(t), func() { _ = h.Process.Kill() })
 	require.Contains(t, []string{"full", "refused"}, h.line(t))
 	require.Equal(t, "busy", h.line(t))
 	require.NoError(t, h.Process.Signal(syscall.SIGSTOP))

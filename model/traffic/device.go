@@ -57,7 +57,7 @@ func (x *Expander) fromRegister(works []*work, n news) bool {
 	}
 	if executes {
 		x.next = n.half ^ 1
-		x.meet(w)
+		x.previewMessage(w)
 		x.perform(w, true)
 		x.finish(w)
 	}
@@ -92,7 +92,7 @@ func (x *Expander) fast(w *work) bool {
 // slowPath adds what the slow path does for w.
 func (x *Expander) slowPath(w *work) {
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
-	x.meet(w)
+	x.previewMessage(w)
 	if more := w.blocks - 1; more > 0 {
 		x.wqe(model.Dev, model.Load, model.Follow, w.block+1, more, more*wqe.BlockSize)
 	}
@@ -102,12 +102,12 @@ func (x *Expander) slowPath(w *work) {
 
 // perform adds what the device does after it has read the WQE, up to its completions.
 func (x *Expander) perform(w *work, fast bool) {
-	x.judge(w, fast)
+	x.readKeys(w, fast)
 	x.transfer(w)
 }
 
-// judge adds the reading of keys and of the receive. On the fast path meet comes before it.
-func (x *Expander) judge(w *work, fast bool) {
+// readKeys adds the reading of keys and of the receive. On the fast path previewMessage comes before it.
+func (x *Expander) readKeys(w *work, fast bool) {
 	near := w.src
 	if w.info.Reads {
 		near = w.dst
@@ -142,9 +142,9 @@ func (x *Expander) transfer(w *work) {
 	}
 }
 
-// meet adds what the fast path does for a message before it decides whether to take it: it looks
-// how many receives there are.
-func (x *Expander) meet(w *work) {
+// previewMessage adds the accesses of the fast path for a message before it decides whether to take it:
+// it looks how many receives there are.
+func (x *Expander) previewMessage(w *work) {
 	if x.c.SlowPath || x.c.SRQ || w.ctrl.Opcode != wqe.OpSend && w.ctrl.Opcode != wqe.OpSendImm {
 		return
 	}

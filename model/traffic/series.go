@@ -18,8 +18,8 @@ const (
 func (x *Expander) fastPath(works []*work, most int) int {
 	w := works[0]
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
-	x.meet(w)
-	x.judge(w, true)
+	x.previewMessage(w)
+	x.readKeys(w, true)
 	if k := x.series(works, most); k > 1 {
 		return x.executeSeries(works, k)
 	}

@@ -36,7 +36,7 @@ var groups = []group{
 	activeGroup,
 	besideGroup,
 	idleGroup,
-	hoardGroup,
+	holdGroup,
 	startGroup,
 	controlGroup,
 	memoryGroup,

@@ -78,7 +78,7 @@ func newSpread(samples []float64) *Spread {
 // one of these fields is set.
 type spec struct {
 	name, what, unit string
-	floor            string // empty: there is none, and the value is judged
+	floor            string // empty: there is none, and the value is compared
 	most, least      float64
 	absolute         bool // the target is for the value although there is a floor
 }

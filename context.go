@@ -473,7 +473,7 @@ func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		if c.settled.CompareAndSwap(false, true) {
+		if c.completed.CompareAndSwap(false, true) {
 			var none T
 			return none, abandoned(ctx)
 		}
@@ -506,8 +506,8 @@ func abandoned(ctx context.Context) error { return fmt.Errorf("nicless: abandone
 
 // A calling is a call that can be abandoned.
 type calling[T any] struct {
-	settled atomic.Bool   // set by the first of two events: f ends, or the caller leaves
-	done    chan struct{} // closed when f ends while the caller still waits
+	completed atomic.Bool   // set by the first of two events: f ends, or the caller leaves
+	done      chan struct{} // closed when f ends while the caller still waits
 
 	v        T
 	err      error
@@ -521,7 +521,7 @@ func (c *calling[T]) run(f func() (T, error)) {
 			c.panicked = recover()
 		}
 		switch {
-		case c.settled.CompareAndSwap(false, true):
+		case c.completed.CompareAndSwap(false, true):
 			close(c.done)
 		case c.panicked != nil:
 			panic(c.panicked)

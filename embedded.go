@@ -124,7 +124,7 @@ func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32,
 	if err != nil {
 		return nil, 0, err
 	}
-	if err = mem.Forget(); err == nil {
+	if err = mem.CloseFile(); err == nil {
 		id, err = d.client.AddRegion(mem.Addr(), mem)
 	}
 	if err != nil {

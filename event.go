@@ -228,7 +228,7 @@ func (c *client) deliver(m *control.Event) {
 	if m.Kind == control.EventExplanation {
 		x := Explanation{
 			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index,
-			Of: indexed(m.Of), Text: m.Text, Unsaid: int(m.Unsaid),
+			Of: indexed(m.Of), Text: m.Text, Unsaid: int(m.Suppressed),
 		}
 		if m.HasWQE != 0 {
 			x.WQE = bytes.Clone(m.WQE[:])

@@ -150,7 +150,7 @@ func TestOnlyNamedUsersOpenLinks(t *testing.T) {
 func packetsFrom(t *testing.T, path, peer string) (n uint64) {
 	t.Helper()
 	var reports []links.Report
-	require.NoError(t, unixsock.Ask(path+LinksSuffix, time.Minute, &reports))
+	require.NoError(t, unixsock.Query(path+LinksSuffix, time.Minute, &reports))
 	for _, r := range reports {
 		for _, p := range r.Peers {
 			if p.Name == peer {

@@ -162,7 +162,7 @@ func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err 
 				&control.Empty{})
 		}
 		if err == nil {
-			err = mem.Forget()
+			err = mem.CloseFile()
 		}
 		if err == nil {
 			return mem, region.ID, nil

@@ -237,7 +237,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
 		if f.readyFD > 0 {
-			tellReady(f.readyFD)
+			notifyReady(f.readyFD)
 		}
 	})
 	if err != nil {

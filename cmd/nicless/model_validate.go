@@ -136,7 +136,7 @@ func compareFloors(r *calibrate.Result, tolerance float64) ([]costs.Row, error) 
 		row.Measured = median(r.Values[strings.TrimPrefix(row.ID, "here ")])
 		row.Predicted = row.Measured * quantile.Rank(list, 0.5)
 		row.Low, row.High = row.Measured*quantile.Rank(list, 0.25), row.Measured*quantile.Rank(list, 0.75)
-		row.Judge()
+		row.SetStatus()
 	}
 	return rows, nil
 }

@@ -193,7 +193,7 @@ func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, std
 		return errors.Join(err, dev.Close())
 	}
 	if f.engine != "" {
-		stop, err := tellInterface(f.engine, dev, in)
+		stop, err := reportInterface(f.engine, dev, in)
 		if err != nil {
 			cfg.Log.Info("nicless links will not show this interface", "why", err.Error())
 		} else {

@@ -19,19 +19,19 @@ import (
 // An interface tells what it has done at a socket beside that of its engine: SOCKET.net.PID.
 const interfaceSuffix = ".net."
 
-// tellInterface answers nicless links until stop is called.
-func tellInterface(engine string, dev *tun.Device, in *netdev.Interface) (stop func(), err error) {
+// reportInterface answers nicless links until stop is called.
+func reportInterface(engine string, dev *tun.Device, in *netdev.Interface) (stop func(), err error) {
 	path := fmt.Sprintf("%s%s%d", engine, interfaceSuffix, os.Getpid())
-	return unixsock.Tell(path, 0o600, func() any { return interfaceReport(dev, in) })
+	return unixsock.Report(path, 0o600, func() any { return interfaceReport(dev, in) })
 }
 
-// askInterfaces returns what the interfaces of an engine tell. Those that have crashed leave a socket behind,
-// which is passed over.
-func askInterfaces(engine string) (list []links.Report) {
+// queryInterfaces returns what the interfaces of an engine report. Those that have crashed leave a socket
+// behind, which is passed over.
+func queryInterfaces(engine string) (list []links.Report) {
 	paths, _ := filepath.Glob(escapeGlob(engine) + interfaceSuffix + "*")
 	for _, path := range paths {
 		var r links.Report
-		if unixsock.Ask(path, startTime, &r) == nil {
+		if unixsock.Query(path, startTime, &r) == nil {
 			list = append(list, r)
 		}
 	}

@@ -111,7 +111,7 @@ func TestExplanationsOfOurProgramsOnly(t *testing.T) {
 // Likely causes are printed if the program failed by itself, and not for processes with an
 // explanation.
 func TestGuesses(t *testing.T) {
-	var g guesses
+	var g likelyCauses
 	require.True(t, g.keep("7", verbs.IfFailed+"a"))
 	require.False(t, g.keep("8", "refused"))
 	require.True(t, g.keep("8", verbs.IfFailed+"b"))
@@ -124,7 +124,7 @@ func TestGuesses(t *testing.T) {
 	}
 	out.Reset()
 	g.print(&out)
-	require.Equal(t, mostGuesses, strings.Count(out.String(), "\n"))
+	require.Equal(t, mostCauses, strings.Count(out.String(), "\n"))
 
 	ends := func(script string) error { return exitOf(exec.Command("/bin/sh", "-c", script), "sh") }
 	require.False(t, isFailure(ends("exit 0")))

@@ -190,7 +190,7 @@ func verdictError(k verdict.Kind, faults []*verdict.Fault, again string) error {
 	}
 	worst, _, _ = strings.Cut(worst, "\n")
 	hint := "to repeat the schedule: " + again
-	if k == verdict.NotJudged {
+	if k == verdict.Undecided {
 		hint = "repeat it when this machine has less to do: " + again
 	}
 	return &hinted{err: fmt.Errorf("torture: %s (%d faults)", worst, len(faults)), hint: hint, status: k.Status()}

@@ -45,7 +45,7 @@ func tortured(ts *testscript.TestScript, _ bool, args []string) {
 				}
 			}
 			return
-		case !errors.As(err, &exit) || exit.ExitCode() != verdict.NotJudged.Status():
+		case !errors.As(err, &exit) || exit.ExitCode() != verdict.Undecided.Status():
 			ts.Fatalf("nicless torture: %v", err)
 		case !regexp.MustCompile(`(?m)^verdict +NOT JUDGED`).MatchString(ts.ReadFile("stdout")):
 			ts.Fatalf("exit status %d without its verdict", exit.ExitCode())
@@ -64,7 +64,7 @@ func checkJSON(ts *testscript.TestScript, out string, exit interface{ ExitCode()
 		status = exit.ExitCode()
 	}
 	switch {
-	case r.Verdict > verdict.NotJudged || r.Verdict.Status() != status:
+	case r.Verdict > verdict.Undecided || r.Verdict.Status() != status:
 		ts.Fatalf("exit status %d with the verdict %v", status, r.Verdict)
 	case r.Operations == 0 || r.Checked == 0:
 		ts.Fatalf("no data was moved and checked")

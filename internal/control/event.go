@@ -51,15 +51,15 @@ type Event struct {
 
 	// The following fields are for explanations. Code is stable and names the kind of
 	// fault; see docs/EXPLANATIONS.md. WQE is the device's copy of the WQE's first
-	// block, if the explanation is about a WQE. Unsaid counts explanations of this code
+	// block, if the explanation is about a WQE. Suppressed counts explanations of this code
 	// that were held back since the last one that was sent.
-	Index  uint16 // index of the WQE or receive
-	HasWQE uint8
-	Of     uint8 // the kind of Index: OfWQE, OfReceive, OfCompletion
-	Unsaid uint32
-	Code   [24]byte // padded with zeros
-	WQE    [64]byte
-	Text   string
+	Index      uint16 // index of the WQE or receive
+	HasWQE     uint8
+	Of         uint8 // the kind of Index: OfWQE, OfReceive, OfCompletion
+	Suppressed uint32
+	Code       [24]byte // padded with zeros
+	WQE        [64]byte
+	Text       string
 }
 
 // Kinds of index in an explanation.
@@ -75,7 +75,7 @@ func (m *Event) walk(w walker) {
 	w.u16("index", &m.Index)
 	w.u8("has_wqe", &m.HasWQE)
 	w.u8("of", &m.Of)
-	w.u32("unsaid", &m.Unsaid)
+	w.u32("unsaid", &m.Suppressed)
 	w.bytes("code", m.Code[:])
 	w.bytes("wqe", m.WQE[:])
 	w.text("text", &m.Text)

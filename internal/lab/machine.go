@@ -164,8 +164,8 @@ func (m *Machine) take(r Report) {
 	if p == nil {
 		return
 	}
-	if len(r.Said) > 0 {
-		_, _ = p.output.Write(r.Said)
+	if len(r.Output) > 0 {
+		_, _ = p.output.Write(r.Output)
 	}
 	switch {
 	case r.Ended && r.Error != "":

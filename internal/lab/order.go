@@ -15,7 +15,7 @@ type Order struct {
 // A Report is what a machine says of a program. The last one has Ended.
 type Report struct {
 	Number int
-	Said   []byte `json:",omitempty"` // part of what it printed
+	Output []byte `json:",omitempty"` // part of what it printed
 	Ended  bool   `json:",omitempty"`
 	Error  string `json:",omitempty"` // why the status is not 0; of number 0: why the machine is not ready
 }

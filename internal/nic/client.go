@@ -36,9 +36,9 @@ type Client interface {
 	// one of the pages as soon as mem is sealed.
 	AddRegisters(pages int) (first int, mem *shm.Region, err error)
 
-	// ForgetPages closes the descriptors of the client's UAR pages and status page. Call
+	// ClosePageFiles closes the descriptors of the client's UAR pages and status page. Call
 	// it when the program has mapped the pages that it needs. A second call does nothing.
-	ForgetPages()
+	ClosePageFiles()
 
 	// ShareProcess names the client's process. If memory that is registered from now on is
 	// in no region, its addresses are addresses in the client's process. The caller must know from the
@@ -64,11 +64,11 @@ type Client interface {
 	// executed again. It refuses a stream that has not failed.
 	ResetStream(qpn uint32, stream uint16) error
 
-	// Settle executes the work that doorbells have announced on the client's queue pairs
+	// Drain executes the work that doorbells have announced on the client's queue pairs
 	// and on the queue pairs connected to them. It executes all work that can be executed,
 	// except work that takes thousands of visits. Meanwhile other clients have their turns
 	// as usual.
-	Settle()
+	Drain()
 
 	// Retract takes the unread events of a CQ out of its completion channel and returns how
 	// many of the CQ's events the program has read. reader is the end of the channel that
@@ -136,8 +136,8 @@ type Membership uint8
 
 // The memberships: a queue pair also receives what it has itself sent to the group, or not.
 const (
-	HearsItself Membership = iota
-	HearsOthers
+	ReceivesOwn Membership = iota
+	ReceivesOthers
 )
 
 // A Guard is 8 bytes in the memory of a process. Their address and value are chosen so that no

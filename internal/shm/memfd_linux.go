@@ -206,9 +206,9 @@ func mapped(f *os.File, size, prot int) (*Region, error) {
 	return &Region{mem: m[:size:size], file: f, maps: m}, nil
 }
 
-// Forget closes the descriptor but keeps the mapping. A server of many clients calls it, so
+// CloseFile closes the descriptor but keeps the mapping. A server of many clients calls it, so
 // that it does not run out of descriptors.
-func (r *Region) Forget() error {
+func (r *Region) CloseFile() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {

@@ -53,7 +53,7 @@ func (r *Region) Size() int { return len(r.mem) }
 // Addr returns the virtual address of the first byte in this process.
 func (r *Region) Addr() uint64 { return address(r.mem) }
 
-// File returns the file of the region. It returns nil for heap memory, and after Forget or
+// File returns the file of the region. It returns nil for heap memory, and after CloseFile or
 // Close. The region still owns the file.
 func (r *Region) File() *os.File {
 	r.mu.Lock()

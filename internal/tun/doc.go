@@ -16,6 +16,6 @@
 //	check_gso.go what Check demands of a packet that is to be segmented
 //
 // One packet through the package: Read in one host puts header and packet into one buffer, which
-// travels to a peer. The peer copies the first bytes, lets Check judge the copy, and gives Write
+// travels to a peer. The peer copies the first bytes, checks the copy with Check, and gives Write
 // the copy and the rest. The kernel reads each of them once.
 package tun

@@ -16,7 +16,7 @@ import (
 // Making one needs CAP_NET_ADMIN, which a process has in a user namespace of its own. Taking one
 // needs no privilege if it belongs to this user and is set up already.
 func Open(c Config) (*Device, error) {
-	if err := c.judge(); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	// The descriptor is attached before Go's poller sees it: until then it cannot be polled.

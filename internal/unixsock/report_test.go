@@ -19,7 +19,7 @@ func TestTellRefusesDescriptors(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "tell")
 	asked, answer := make(chan struct{}), make(chan struct{})
-	stop, err := Tell(path, 0o600, func() any {
+	stop, err := Report(path, 0o600, func() any {
 		asked <- struct{}{}
 		<-answer
 		return "here"

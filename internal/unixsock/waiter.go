@@ -51,30 +51,30 @@ func (w *Waiter) Close() { _ = w.epoll.Close() }
 func (w *Waiter) run() {
 	raw, err := w.epoll.SyscallConn()
 	if err == nil {
-		_ = raw.Read(func(fd uintptr) bool { w.tell(int(fd)); return false })
+		_ = raw.Read(func(fd uintptr) bool { w.notify(int(fd)); return false })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		c.tell()
+		c.notify()
 	}
 }
 
-func (w *Waiter) tell(fd int) {
+func (w *Waiter) notify(fd int) {
 	var events [32]unix.EpollEvent
 	for n := len(events); n == len(events); {
 		n, _ = unix.EpollWait(fd, events[:], 0)
 		w.mu.Lock()
 		for i := range max(n, 0) {
 			if c := w.conns[events[i].Fd]; c != nil {
-				c.tell()
+				c.notify()
 			}
 		}
 		w.mu.Unlock()
 	}
 }
 
-func (c *Conn) tell() {
+func (c *Conn) notify() {
 	select {
 	case c.may <- struct{}{}:
 	default:

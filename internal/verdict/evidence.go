@@ -79,20 +79,21 @@ func (e *Evidence) Share() float64 {
 	return max(0, 1-float64(held)/float64(e.length()))
 }
 
-// Judge returns what a deadline that has passed means: a fault of kind k, or NotJudged.
-func (e *Evidence) Judge(k Kind) Kind {
+// Decide returns what a deadline that has passed means: a fault of kind k, or Undecided.
+func (e *Evidence) Decide(k Kind) Kind {
 	if !e.Known || e.Suspended > mostSuspended || e.Share() < LeastShare {
-		return NotJudged
+		return Undecided
 	}
 	return k
 }
 
-// JudgeWait returns what a wait means that took longer than bound: OK if it is explained, Stall or NotJudged.
-func (e *Evidence) JudgeWait(bound time.Duration) Kind {
+// DecideWait returns what a wait means that took longer than bound: OK if it is explained, Stall or
+// Undecided.
+func (e *Evidence) DecideWait(bound time.Duration) Kind {
 	if e.Known && e.Suspended <= mostSuspended && e.Left() <= bound {
 		return OK
 	}
-	return e.Judge(Stall)
+	return e.Decide(Stall)
 }
 
 func (e *Evidence) String() string {

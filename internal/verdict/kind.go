@@ -3,8 +3,8 @@
 //
 // A wait that took too long proves nothing by itself, because a busy machine makes everybody wait. So
 // a [Witness] measures what the threads of the engine and of its client had meanwhile: how long they ran, how
-// long they were ready to run and had no core, and how long the kernel blocked them. [Evidence.Judge] decides
-// from that whether the wait is a fault, and of which kind, or cannot be judged.
+// long they were ready to run and had no core, and how long the kernel blocked them. [Evidence.Decide]
+// decides from that whether the wait is a fault, and of which kind, or cannot be judged.
 //
 // docs/design/0052-verdicts.md has the reasons.
 package verdict
@@ -18,7 +18,7 @@ type Kind uint8
 // Kinds.
 const (
 	OK        Kind = iota
-	NotJudged      // the machine gave engine or client too little of a core to tell
+	Undecided      // the machine gave engine or client too little of a core to tell
 	Stall          // a wait above the bound, although engine and client had their cores
 	NoAnswer       // a deadline passed, although engine and client had their cores
 	// something else that must not happen: a process ended, a request was refused, a rule was broken
@@ -72,7 +72,7 @@ func (k Kind) Status() int {
 		return 5
 	case k == NoAnswer:
 		return 6
-	case k == NotJudged:
+	case k == Undecided:
 		return 7
 	}
 	return 0

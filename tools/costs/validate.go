@@ -42,8 +42,8 @@ const (
 	Arithmetic  = "arithmetic"
 )
 
-// Judge sets the status from the figures, the tolerance and the role.
-func (r *Row) Judge() {
+// SetStatus sets the status from the figures, the tolerance and the role.
+func (r *Row) SetStatus() {
 	off := math.Abs(r.Predicted - r.Measured)
 	if r.Unit == "ns" {
 		off = off / r.Measured * 100
@@ -72,7 +72,7 @@ func Validate() ([]Row, error) {
 		all = append(all, rows...)
 	}
 	for i := range all {
-		all[i].Judge()
+		all[i].SetStatus()
 	}
 	return all, nil
 }
@@ -127,7 +127,7 @@ func FloorRows(p *Preset, measured map[string]float64, tolerance float64) ([]Row
 		if f.Name == "pp_line_each_way_rtt" || f.Name == "pp_same_line_rtt" && p.has("handover") {
 			r.Role = Calibration
 		}
-		r.Judge()
+		r.SetStatus()
 		rows = append(rows, r)
 	}
 	return rows, nil

@@ -133,7 +133,7 @@ func (c *child) wait() error {
 	select {
 	case <-c.done:
 	case <-time.After(patience):
-		late := who.judge(timeout(fmt.Sprintf("the copy is complete, but the %s has not ended in %v", c.name, patience)), begun)
+		late := who.decide(timeout(fmt.Sprintf("the copy is complete, but the %s has not ended in %v", c.name, patience)), begun)
 		if _ = c.stop(); c.died() {
 			return late
 		}
@@ -166,7 +166,7 @@ func (c *child) failure() error {
 	if text == "" {
 		return fmt.Errorf("%s: %w", c.name, c.err)
 	}
-	err := told("", strings.TrimSpace(strings.TrimPrefix(text, "filecopy: error: ")))
+	err := reported("", strings.TrimSpace(strings.TrimPrefix(text, "filecopy: error: ")))
 	if hinted {
 		return hint{err, strings.TrimSpace(advice)}
 	}

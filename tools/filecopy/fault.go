@@ -20,10 +20,10 @@ const (
 	lost       = "lost"
 	repeated   = "repeated"
 	noAnswer   = "no answer"  // a deadline passed, although everybody had a core
-	notJudged  = "not judged" // a deadline passed on a machine that is too busy to tell
+	undecided  = "not judged" // a deadline passed on a machine that is too busy to tell
 )
 
-var statuses = map[string]int{wrongBytes: 3, lost: 3, repeated: 3, noAnswer: 6, notJudged: 7}
+var statuses = map[string]int{wrongBytes: 3, lost: 3, repeated: 3, noAnswer: 6, undecided: 7}
 
 // A fault is an error of one of these kinds.
 type fault struct{ kind, text string }
@@ -47,8 +47,8 @@ func outOfOrder(what string, got, next, modulus uint64) error {
 	}
 }
 
-// told returns an error that another process has told in words. It keeps its kind.
-func told(who, text string) error {
+// reported returns an error that another process has reported in words. It keeps its kind.
+func reported(who, text string) error {
 	kind, rest, _ := strings.Cut(text, ": ")
 	if statuses[kind] != 0 {
 		return &fault{kind, who + rest}
@@ -64,7 +64,7 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// A timeout says in words which deadline has passed. judge makes a fault of it.
+// A timeout says in words which deadline has passed. decide makes a fault of it.
 type timeout string
 
 func (t timeout) Error() string { return string(t) }
@@ -112,9 +112,9 @@ func withoutCore(pid int) map[string]time.Duration {
 	return all
 }
 
-// judge returns the fault that a passed deadline is, with its evidence, and any other error as it is. A
+// decide returns the fault that a passed deadline is, with its evidence, and any other error as it is. A
 // machine on which a party had no core for most of the time proves nothing about anybody.
-func (p parties) judge(err error, s mark) error {
+func (p parties) decide(err error, s mark) error {
 	var late interface{ Timeout() bool }
 	if !errors.As(err, &late) || !late.Timeout() {
 		return err
@@ -131,18 +131,18 @@ func (p parties) judge(err error, s mark) error {
 			longest = max(longest, waited-s.waited[thread])
 		}
 		if len(threads) == 0 {
-			evidence, kind = append(evidence, name+" not known"), notJudged
+			evidence, kind = append(evidence, name+" not known"), undecided
 			continue
 		}
 		evidence = append(evidence, fmt.Sprintf("%s without a core %.1f s", name, longest.Seconds()))
 		if longest.Seconds() > (1-leastShare)*took.Seconds() {
-			kind = notJudged
+			kind = undecided
 		}
 	}
 	return newFault(kind, "%v (of %.1f s: %s)", err, took.Seconds(), strings.Join(evidence, ", "))
 }
 
-// peerOf returns the process at the other end of a connection, 0 if that cannot be told.
+// peerOf returns the process at the other end of a connection, 0 if it is not known.
 func peerOf(conn net.Conn) (pid int) {
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -161,7 +161,7 @@ func peerOf(conn net.Conn) (pid int) {
 	return pid
 }
 
-// listenerAt returns the process that listens at a socket, 0 if that cannot be told.
+// listenerAt returns the process that listens at a socket, 0 if it is not known.
 func listenerAt(socket string) int {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {

@@ -101,8 +101,8 @@ func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
 	n.begun = n.who.mark()
 	err = transfer(ctx, in, size, o.answer, n, l)
 	if err != nil {
-		err = n.who.judge(err, n.begun)
-		_ = l.say(message{Error: err.Error()})
+		err = n.who.decide(err, n.begun)
+		_ = l.send(message{Error: err.Error()})
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func transfer(parent context.Context, in *os.File, size int64, answer time.Durat
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-time.After(answer):
-			err = n.who.judge(timeout(fmt.Sprintf("the receiver has all %d bytes, and has not told their SHA-256 in %v", total, answer)), begun)
+			err = n.who.decide(timeout(fmt.Sprintf("the receiver has all %d bytes, and has not told their SHA-256 in %v", total, answer)), begun)
 		}
 	}
 	if err != nil {
@@ -151,7 +151,7 @@ func transfer(parent context.Context, in *os.File, size int64, answer time.Durat
 // receiver's memory for the trailer.
 func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMemory, err error) {
 	me := n.qp.Descriptor()
-	if err := l.say(message{QP: &me}); err != nil {
+	if err := l.send(message{QP: &me}); err != nil {
 		return nil, end, err
 	}
 	m, err := l.hello(ctx)
@@ -298,7 +298,7 @@ func (s *sender) poll(done []nicless.Completion) (n int, err error) {
 	if n, err = s.cq.Poll(done); n > 0 || err != nil {
 		return n, err
 	}
-	return 0, s.who.judge(timeout(fmt.Sprintf("of %d writes %d have completed, and %d chunks have a credit; nothing came for %v",
+	return 0, s.who.decide(timeout(fmt.Sprintf("of %d writes %d have completed, and %d chunks have a credit; nothing came for %v",
 		s.sent, s.acked, s.granted, s.answer)), begun)
 }
 

@@ -60,7 +60,7 @@ func (p *pair) boots(nodes ...int) {
 	var started atomic.Int32
 	for _, i := range nodes {
 		console := &proctest.Output{}
-		consoles = append(consoles, proctest.Job{Name: fmt.Sprintf("console of node %d", i), Said: console})
+		consoles = append(consoles, proctest.Job{Name: fmt.Sprintf("console of node %d", i), Output: console})
 		go func() {
 			p.nodes[i], errs[i] = p.boot(i, console)
 			started.Add(1)

@@ -57,7 +57,7 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 	for {
 		select {
 		case <-gone:
-			c.tell(0)
+			c.reportCount(0)
 			return nil
 		default:
 		}
@@ -67,9 +67,9 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 			if c.sides[0].scanned() || c.sides[1].scanned() {
 				// Its consequences, such as a packet of the peer that is taken for a repeated one, are no
 				// faults of their own.
-				w.say(report{Finding: fmt.Sprintf("%v: %v", errScanned, err)})
+				w.send(report{Finding: fmt.Sprintf("%v: %v", errScanned, err)})
 			} else {
-				w.say(report{Fault: verdict.FromError(err, c.witness.Since(m))})
+				w.send(report{Fault: verdict.FromError(err, c.witness.Since(m))})
 			}
 			for _, s := range c.sides {
 				if err := s.reopen(); err != nil {
@@ -80,17 +80,17 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 				return err
 			}
 		}
-		c.tell(countTime)
+		c.reportCount(countTime)
 		time.Sleep(time.Duration(c.r.Int64N(int64(pauseMost))))
 	}
 }
 
-// tell reports the count, if the last report is old.
-func (c *client) tell(age time.Duration) {
+// reportCount reports the count, if the last report is old.
+func (c *client) reportCount(age time.Duration) {
 	if now := time.Now(); now.Sub(c.counted) >= age {
 		c.counted = now
 		count := c.count
-		c.w.say(report{Count: &count})
+		c.w.send(report{Count: &count})
 	}
 }
 
@@ -111,7 +111,7 @@ func (c *client) connect() error {
 			return err
 		}
 	}
-	c.w.say(report{Ready: true, Victims: []nicless.Descriptor{a.describe(), b.describe()}})
+	c.w.send(report{Ready: true, Victims: []nicless.Descriptor{a.describe(), b.describe()}})
 	return nil
 }
 

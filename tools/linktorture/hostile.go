@@ -40,22 +40,22 @@ func runHostile(w *wire, s spec, gone <-chan struct{}) error {
 	for {
 		select {
 		case <-gone:
-			h.tell(0)
+			h.reportCount(0)
 			return nil
 		default:
 		}
 		if err := attack(h); err != nil {
 			return err
 		}
-		h.tell(countTime)
+		h.reportCount(countTime)
 	}
 }
 
-func (h *hostile) tell(age time.Duration) {
+func (h *hostile) reportCount(age time.Duration) {
 	if now := time.Now(); now.Sub(h.counted) >= age {
 		h.counted = now
 		count := h.count
-		h.w.say(report{Count: &count})
+		h.w.send(report{Count: &count})
 	}
 }
 

@@ -66,7 +66,7 @@ type wire struct {
 	out *json.Encoder
 }
 
-func (w *wire) say(r report) {
+func (w *wire) send(r report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.out.Encode(&r)
@@ -100,7 +100,7 @@ func Process(in io.Reader, out io.Writer) error {
 		err = fmt.Errorf("torture: role %q", s.Role)
 	}
 	if err != nil {
-		w.say(report{Fault: verdict.FromError(err, verdict.Evidence{})})
+		w.send(report{Fault: verdict.FromError(err, verdict.Evidence{})})
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 		v.note(verdict.New(verdict.Failed, "the run goes on to its end", "%v", err)) // what was found is to be told all the same
 		err = nil
 	}
-	v.judge()
+	v.conclude()
 	if v.remove != nil {
 		v.remove()
 	}
@@ -88,7 +88,7 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	if err != nil {
 		r.Error = err.Error()
 	}
-	w.say(r)
+	w.send(r)
 	return nil
 }
 
@@ -212,12 +212,12 @@ func (v *supervisor) measureLoad() {
 	v.loads.clients.Look(v.pids.of(roleClient))
 }
 
-// judge adds the faults that only the whole run shows, and the verdict.
-func (v *supervisor) judge() {
+// conclude adds the faults that only the whole run shows, and the verdict.
+func (v *supervisor) conclude() {
 	v.result.EngineShare, v.result.ClientShare = v.loads.engines.Share(), v.loads.clients.Share()
 	for who, l := range map[string]*verdict.Load{"the engines": &v.loads.engines,
 		"the correct clients": &v.loads.clients} {
-		if f := l.Judge(who); f != nil {
+		if f := l.Check(who); f != nil {
 			v.result.Faults = append(v.result.Faults, f)
 		}
 	}
@@ -317,7 +317,7 @@ type linkPeer struct {
 func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 	var links []struct{ Peers []linkPeer }
 	m := v.witness.Begin()
-	err = unixsock.Ask(v.socket(engine)+nicless.LinksSuffix, stepLimit, &links)
+	err = unixsock.Query(v.socket(engine)+nicless.LinksSuffix, stepLimit, &links)
 	v.witness.Rest()
 	if err != nil {
 		f := verdict.FromError(err, v.witness.Since(m))

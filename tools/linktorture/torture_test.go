@@ -56,7 +56,7 @@ func TestLinksUnderAttack(t *testing.T) {
 		var text strings.Builder
 		require.NoError(t, r.Print(&text))
 		t.Log("\n" + text.String())
-		require.Contains(t, []verdict.Kind{verdict.OK, verdict.NotJudged}, r.Verdict)
+		require.Contains(t, []verdict.Kind{verdict.OK, verdict.Undecided}, r.Verdict)
 		missing := ""
 		for k := range kinds {
 			if r.Hostile[k.String()] == 0 {

@@ -62,7 +62,7 @@ func newBoard() (board, error) {
 func openBoard() (board, error) {
 	mem, err := shm.Attach(os.NewFile(boardFile, "board"), false)
 	if err == nil {
-		err = mem.Forget()
+		err = mem.CloseFile()
 	}
 	return board{mem}, err
 }

@@ -47,9 +47,9 @@ type client struct {
 	list    [64]nicless.Completion
 	counted time.Time
 
-	mu        sync.Mutex
-	explained map[string]uint64 // number of explanations, by code
-	said      string            // the last explanation
+	mu              sync.Mutex
+	explained       map[string]uint64 // number of explanations, by code
+	lastExplanation string
 }
 
 // How a connection ends.
@@ -164,7 +164,7 @@ func (c *client) dial() (err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.explained[x.Code] += 1 + uint64(x.Unsaid)
-		c.said = x.String()
+		c.lastExplanation = x.String()
 	})
 	if c.pd, err = c.ctx.AllocPD(); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (c *client) connection() error {
 		}
 		ready.Flows = append(ready.Flows, l.describe())
 	}
-	c.w.say(ready)
+	c.w.send(ready)
 	c.Rest()
 	o, err := c.order()
 	c.mark()
@@ -220,10 +220,10 @@ func (c *client) connection() error {
 			return err
 		}
 	}
-	if err := c.settle(func() int { return c.outstanding(false) }); err != nil {
+	if err := c.drainUntil(func() int { return c.outstanding(false) }); err != nil {
 		return err
 	}
-	c.w.say(Report{Is: isConnected, Ready: c.ready, Epoch: epoch})
+	c.w.send(Report{Is: isConnected, Ready: c.ready, Epoch: epoch})
 	if o, err = c.order(); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (c *client) connection() error {
 		if err := c.drain(); err != nil {
 			return err
 		}
-		c.w.say(Report{Is: isPeerLost, Ready: c.ready, Epoch: epoch, Text: c.failure()})
+		c.w.send(Report{Is: isPeerLost, Ready: c.ready, Epoch: epoch, Text: c.failure()})
 	}
 	return err
 }
@@ -249,7 +249,7 @@ func (c *client) failure() (text string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return text + "last explanation: " + c.said
+	return text + "last explanation: " + c.lastExplanation
 }
 
 // order waits for an order about the connection that was reported ready last.

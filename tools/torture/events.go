@@ -48,7 +48,7 @@ func (r *run) until(ctx context.Context, what string, d time.Duration, f func() 
 			}
 		case <-t.C:
 			r.measureLoad()
-			if e := r.between(m); e.Judge(verdict.NoAnswer) == verdict.NotJudged && tries < mostTries {
+			if e := r.between(m); e.Decide(verdict.NoAnswer) == verdict.Undecided && tries < mostTries {
 				tries++
 				t.Reset(d)
 				continue
@@ -109,7 +109,7 @@ func (r *run) handle(e event) error {
 		r.orphans = e.report.Orphans
 		for _, c := range r.hostile {
 			if c != nil && c.spec.Attack == Impostor {
-				c.tell(Order{Do: doOrphans, Orphans: r.orphans})
+				c.send(Order{Do: doOrphans, Orphans: r.orphans})
 			}
 		}
 		return nil

@@ -92,10 +92,10 @@ func runHostile(w *wire, spec Spec) error {
 		v.meter.Rest()
 		if verdict.Of(err) != nil || verdict.IsTimeout(err) {
 			f := v.meter.fault(err)
-			if f.Kind != verdict.NotJudged {
+			if f.Kind != verdict.Undecided {
 				return f
 			}
-			v.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
+			v.w.send(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
 		}
 		v.did(0)
 		v.pause(3 * time.Millisecond)
@@ -108,7 +108,7 @@ func (v *hostile) did(n int) {
 	if t := time.Now(); t.Sub(v.counted) > countTime {
 		v.counted = t
 		count := v.count
-		v.w.say(Report{Is: isCount, Count: &count})
+		v.w.send(Report{Is: isCount, Count: &count})
 	}
 }
 

@@ -23,10 +23,10 @@ func TestLogIsBounded(t *testing.T) {
 	require.EqualValues(t, 59_000, l.Most)
 
 	r := run{result: Result{Count: Count{Log: Log{Most: logBound}}}}
-	r.judge()
+	r.conclude()
 	require.True(t, r.result.OK())
 	r.result.Log.Most++
-	r.judge()
+	r.conclude()
 	require.Equal(t, verdict.Failed, r.result.Verdict)
 	require.Len(t, r.result.Faults, 1)
 }

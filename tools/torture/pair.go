@@ -73,7 +73,7 @@ func (r *run) killClient(i, j int) error {
 func (r *run) restartHandshake(e *end) {
 	if e.phase == connecting || e.phase == connected {
 		e.phase = starting
-		e.p.tell(Order{Do: doAgain, Ready: e.seq})
+		e.p.send(Order{Do: doAgain, Ready: e.seq})
 	}
 }
 
@@ -97,7 +97,7 @@ func (r *run) client(p *process, rep Report) error {
 		if other.phase == connected {
 			for j := range 2 {
 				pr.ends[j].phase = inTraffic
-				pr.ends[j].p.tell(Order{Do: doGo, Ready: pr.ends[j].seq})
+				pr.ends[j].p.send(Order{Do: doGo, Ready: pr.ends[j].seq})
 			}
 			r.result.Connections++
 		}
@@ -141,6 +141,6 @@ func (r *run) connect(pr *pair) {
 	for j := range 2 {
 		e := &pr.ends[j]
 		e.phase = connecting
-		e.p.tell(Order{Do: doConnect, Ready: e.seq, Epoch: pr.epoch, Peer: pr.ends[1-j].ready.Flows})
+		e.p.send(Order{Do: doConnect, Ready: e.seq, Epoch: pr.epoch, Peer: pr.ends[1-j].ready.Flows})
 	}
 }

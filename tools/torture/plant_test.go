@@ -161,7 +161,7 @@ func TestPlantedFaultsAreTold(t *testing.T) {
 			for range plantTries {
 				r, planted := tortured(t, what, cfg)
 				if !planted {
-					require.Equal(t, verdict.NotJudged, r.Verdict, "nothing was planted")
+					require.Equal(t, verdict.Undecided, r.Verdict, "nothing was planted")
 					continue
 				}
 				require.Equal(t, kind, r.Verdict)
@@ -277,7 +277,7 @@ func TestPlantedDelaysAreTold(t *testing.T) {
 					}
 				}
 				t.Logf("try %d: %v; evidence: %v", try, f, &e)
-				if f != nil && f.Kind != verdict.NotJudged {
+				if f != nil && f.Kind != verdict.Undecided {
 					require.Equal(t, row.kind, f.Kind)
 					require.NotEmpty(t, f.Expected)
 					require.True(t, f.Evidence.Known)
@@ -295,14 +295,14 @@ func TestPlantedDelaysAreTold(t *testing.T) {
 func TestPlantedLeakIsTold(t *testing.T) {
 	t.Parallel()
 	for range plantTries {
-		r, _ := tortured(t, "leak", Config{Duration: time.Second, settle: 2 * time.Second})
+		r, _ := tortured(t, "leak", Config{Duration: time.Second, freeWithin: 2 * time.Second})
 		if r.Verdict == verdict.Leaked {
 			require.Positive(t, r.EngineKills)
 			require.Contains(t, r.Leaked, "descriptors")
 			require.GreaterOrEqual(t, r.Final.Descriptors, r.Baseline.Descriptors+leakedFiles)
 			return
 		}
-		require.Equal(t, verdict.NotJudged, r.Verdict)
+		require.Equal(t, verdict.Undecided, r.Verdict)
 	}
 	t.Fatalf("not told in %d runs", plantTries)
 }
@@ -337,9 +337,9 @@ func TestStarvedEngineIsNotJudged(t *testing.T) {
 	}
 	load.Ran -= before.Sum().Ran
 	load.Waited -= before.Sum().Waited
-	f := load.Judge("the engine")
+	f := load.Check("the engine")
 	require.NotNil(t, f, "a share of %v", load.Share())
-	require.Equal(t, verdict.NotJudged, f.Kind)
+	require.Equal(t, verdict.Undecided, f.Kind)
 	for d := json.NewDecoder(said); ; {
 		var r Report
 		if d.Decode(&r) != nil {

@@ -36,7 +36,7 @@ func Process(in io.Reader, out io.Writer) error {
 		err = fmt.Errorf("torture: role %q", spec.Role)
 	}
 	if err != nil {
-		w.say(Report{Is: isFault, Fault: verdict.FromError(err, verdict.Evidence{}), Last: true})
+		w.send(Report{Is: isFault, Fault: verdict.FromError(err, verdict.Evidence{}), Last: true})
 	}
 	return err
 }
@@ -131,8 +131,8 @@ func startFromLastingThread(cmd *exec.Cmd) error {
 	return <-done
 }
 
-// tell sends an order. It is lost if the process has ended.
-func (p *process) tell(o Order) { _ = p.orders.Encode(&o) }
+// send sends an order. It is lost if the process has ended.
+func (p *process) send(o Order) { _ = p.orders.Encode(&o) }
 
 func (p *process) kill() {
 	p.ending = true

@@ -17,12 +17,12 @@ import (
 
 // A Result is the outcome of a run.
 type Result struct {
-	Seed     uint64  `json:"seed"`
-	Schedule string  `json:"schedule"` // hash of the plan
-	Asked    float64 `json:"seconds_asked"`
-	Seconds  float64 `json:"seconds"`
-	Planned  int     `json:"actions_planned"`
-	Actions  int     `json:"actions"`
+	Seed      uint64  `json:"seed"`
+	Schedule  string  `json:"schedule"` // hash of the plan
+	Requested float64 `json:"seconds_asked"`
+	Seconds   float64 `json:"seconds"`
+	Planned   int     `json:"actions_planned"`
+	Actions   int     `json:"actions"`
 
 	Count
 	Leaked string `json:"leaked"` // resources that the engine leaked; empty: nothing
@@ -60,19 +60,19 @@ type Result struct {
 }
 
 func newResult(p *Plan, d time.Duration) Result {
-	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Asked: d.Seconds(),
+	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Requested: d.Seconds(),
 		Planned: len(p.Actions), Faults: []*verdict.Fault{}}
 }
 
-// judge adds the faults that only the whole run shows, and the verdict.
-func (r *run) judge() {
+// conclude adds the faults that only the whole run shows, and the verdict.
+func (r *run) conclude() {
 	if most := r.result.Log.Most; most > logBound {
 		_ = r.broken("an engine", fmt.Sprintf("at most %d bytes of log within a second", logBound), "%d bytes", most)
 	}
 	r.result.EngineShare, r.result.ClientShare = r.loads.engine.Share(), r.loads.clients.Share()
 	for who, l := range map[string]*verdict.Load{"the engine": &r.loads.engine,
 		"the correct clients": &r.loads.clients} {
-		if f := l.Judge(who); f != nil {
+		if f := l.Check(who); f != nil {
 			r.note(f)
 		}
 	}
@@ -144,7 +144,7 @@ func (r *Result) Print(w io.Writer) error {
 	row("stalls", "%d waits above %v; without delays that the kernel counts %d are above %v, the longest is %v",
 		r.Stalls.Above, stallBound, r.Stalls.Unexplained, stallBound,
 		r.Stalls.Longest.Round(10*time.Microsecond))
-	row("", "%d are explained only by threads that the kernel blocked; %d are not judged", r.Stalls.Blocked, r.Stalls.NotJudged)
+	row("", "%d are explained only by threads that the kernel blocked; %d are not judged", r.Stalls.Blocked, r.Stalls.Undecided)
 	for i := range r.Stalls.Worst {
 		row("", "%v", &r.Stalls.Worst[i])
 	}
@@ -158,7 +158,7 @@ func (r *Result) Print(w io.Writer) error {
 		100*r.EngineShare, 100*r.ClientShare, 100*verdict.LeastShare)
 	row("no answer", "%d", r.Kinds[verdict.NoAnswer])
 	row("other failures", "%d", r.Kinds[verdict.Failed])
-	row("not judged", "%d", r.Kinds[verdict.NotJudged])
+	row("not judged", "%d", r.Kinds[verdict.Undecided])
 	for _, f := range r.Faults {
 		row("FAULT", "%s", f.String()) // not Error, which has no evidence
 	}

@@ -31,16 +31,16 @@ type Config struct {
 	Progress func(done, of time.Duration, r *Result)
 
 	// For tests:
-	started func(p *process) // unless nil, called for each process that was started
-	change  func(p *Plan)    // unless nil, changes the plan
-	settle  time.Duration    // unless 0, replaces settleTime
+	started    func(p *process) // unless nil, called for each process that was started
+	change     func(p *Plan)    // unless nil, changes the plan
+	freeWithin time.Duration    // unless 0, replaces freeTime
 }
 
 const (
 	// waitLimit is the most time that one step of the supervisor may take.
 	waitLimit = 20 * time.Second
-	// settleTime is how long an engine may take to free the resources of ended clients.
-	settleTime = 10 * time.Second
+	// freeTime is how long an engine may take to free the resources of ended clients.
+	freeTime = 10 * time.Second
 )
 
 // A run is the state of the supervisor.
@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil && !errors.Is(err, errFault) && verdict.Worst(r.result.Faults).Corruption() {
 		err = r.broken("the supervisor", "the run goes on to its end", "%v", err) // what was found is to be told all the same
 	}
-	r.judge()
+	r.conclude()
 	if errors.Is(err, errFault) {
 		err = nil
 	}
@@ -330,15 +330,15 @@ func (r *run) measure(ctx context.Context) error {
 	if err := r.during(ctx, 20*time.Millisecond); err != nil {
 		return err
 	}
-	h, err := r.askResources(ctx)
+	h, err := r.queryResources(ctx)
 	r.baseline = &h
 	return err
 }
 
-// askResources asks the engine for its resources.
-func (r *run) askResources(ctx context.Context) (Resources, error) {
+// queryResources queries the engine for its resources.
+func (r *run) queryResources(ctx context.Context) (Resources, error) {
 	r.lastResources = nil
-	r.engine.tell(Order{Do: doResources})
+	r.engine.send(Order{Do: doResources})
 	if err := r.until(ctx, "the engine to report its resources", waitLimit, func() bool { return r.lastResources != nil }); err != nil {
 		return Resources{}, err
 	}

@@ -38,8 +38,8 @@ func TestStallsAreToldApart(t *testing.T) {
 	require.Equal(t, verdict.Stall, late.fault().Kind)
 	require.Nil(t, blocked.fault())
 	require.Equal(t, 1, all.Blocked)
-	require.Equal(t, verdict.NotJudged, busy.fault().Kind)
-	require.Equal(t, 1, all.NotJudged)
+	require.Equal(t, verdict.Undecided, busy.fault().Kind)
+	require.Equal(t, 1, all.Undecided)
 }
 
 // A waitMeter does not count the time for which its process was stopped, and the supervisor

@@ -47,10 +47,10 @@ func (c *client) traffic() error {
 			}
 			posted = posted || did
 		}
-		c.tell()
+		c.reportCount()
 		if !quiet && c.quiet() {
 			quiet = true
-			c.w.say(Report{Is: isQuiet, Ready: c.ready})
+			c.w.send(Report{Is: isQuiet, Ready: c.ready})
 		}
 		n, err := c.cq.Poll(c.list[:])
 		if n == 0 && err == nil && !posted {
@@ -65,7 +65,7 @@ func (c *client) traffic() error {
 		switch {
 		case n > 0:
 			if s := c.since(last, "a completion"); s != nil {
-				c.w.say(Report{Is: isStall, Stall: s})
+				c.w.send(Report{Is: isStall, Stall: s})
 			}
 			last = c.mark()
 		case quiet: // no completion is expected
@@ -76,10 +76,10 @@ func (c *client) traffic() error {
 			moved, progress = last, p
 		} else if c.passed(moved) > c.spec.hang() {
 			f := c.hang(moved)
-			if f.Kind != verdict.NotJudged {
+			if f.Kind != verdict.Undecided {
 				return f
 			}
-			c.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
+			c.w.send(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
 			moved = c.mark()
 		}
 		if err := c.account(c.list[:n]); err != nil {
@@ -183,8 +183,8 @@ func (c *client) done(o *Operation) {
 	c.count.ByOp[o.Op.String()]++
 }
 
-// tell reports the count at intervals.
-func (c *client) tell() {
+// reportCount reports the count at intervals.
+func (c *client) reportCount() {
 	if t := time.Now(); t.Sub(c.counted) > countTime {
 		c.counted = t
 		c.report()
@@ -205,5 +205,5 @@ func (c *client) report() {
 			count.Wrong.add(l.recvs.Wrong)
 		}
 	}
-	c.w.say(Report{Is: isCount, Ready: c.ready, Count: &count})
+	c.w.send(Report{Is: isCount, Ready: c.ready, Count: &count})
 }

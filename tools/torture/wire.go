@@ -185,8 +185,8 @@ func open(in io.Reader, out io.Writer) (*wire, Spec, error) {
 	return &wire{out: json.NewEncoder(out), Orders: orders}, spec, nil
 }
 
-// say writes a report.
-func (w *wire) say(r Report) {
+// send writes a report.
+func (w *wire) send(r Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.At = int64(verdict.Now())

@@ -13,7 +13,7 @@ var table = []fieldWords{
 	{"forget forgets forgot forgotten forgetting", "drop, release, remove"},
 	{"guess guesses guessed guessing", "estimate, infer"},
 	{"hear hears heard hearing", "receive"},
-	{"hoard hoards hoarded hoarding hoarder", "hold, exhaust"},
+	{"hoard hoards hoarded hoarding hoarder hoarders", "hold, exhaust"},
 	{"judge judges judged judging judgment judgement", "check, decide"},
 	{"learn learns learned learnt learning", "record, observe, query"},
 	{"meet meets met meeting", "match, seen"},
@@ -44,6 +44,16 @@ type exception struct{ folder, name, word, reason string }
 
 var exceptions = []exception{
 	{folder: ".", name: "Unsaid", reason: "a field of Explanation, which users read"},
-	{folder: "cmd/nicless", name: "guesses", reason: "the key by which users of nicless run read it"},
+	{folder: "fabric/auth", name: "Meet", reason: "exported from a public package"},
+	{folder: "fabric/roce", name: "Asked", reason: "exported from a public package"},
+	{folder: "fabric/roce", name: "NotAsked", reason: "exported from a public package"},
+	{folder: "packet", name: "AskForAck", reason: "exported from a public package"},
+	{folder: "wqe", name: "AddressGuess", reason: "exported from a public package"},
+
+	{folder: "internal/nic", word: "clog", reason: "the word of the resources' interface for closers that all wait"},
+	{folder: "engine/internal/closers", word: "clog", reason: "the same"},
+	{folder: "engine/internal/object", word: "clog", reason: "the same"},
+	{folder: "engine/internal/request", word: "clog", reason: "the same"},
+
 	{folder: "tools/torture", word: "hoard", reason: "the name of an attack, which torture prints"},
 }

@@ -12,7 +12,7 @@ import (
 
 // isFor reports whether clients of a user may read an announcement. The user board.Everybody is nobody: it reads
 // what everybody may read.
-func (p *posted) isFor(user uint32) bool { return p.To == board.Everybody || p.To == user }
+func (p *posted) isFor(user uint32) bool { return p.To == board.AllUsers || p.To == user }
 
 // Type users says which clients belong to the same user. Uids that one user owns, as package quota has it, are one
 // user. Engines tell each other of users, so a user has the number of the user namespace around this
@@ -26,12 +26,12 @@ type users struct {
 // users that have none here.
 func (u users) Of(uid uint32) uint32 {
 	if _, ok := u.space.Outside(uid); !ok {
-		return board.Everybody
+		return board.AllUsers
 	}
 	if user, ok := u.space.Outside(u.Payer(uid)); ok {
 		return user
 	}
-	return board.Everybody
+	return board.AllUsers
 }
 
 // difference returns what is in one of two sorted lists only.

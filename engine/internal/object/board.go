@@ -180,7 +180,7 @@ func (e *Device) LeaveBoard(c *Client) {
 	e.Bulletin.Mu.Lock()
 	delete(e.Bulletin.Waiting, c)
 	e.Bulletin.Mu.Unlock()
-	told, _ := e.Bulletin.Post(c, board.Everybody, "") // nothing new is made, so nothing is refused
+	told, _ := e.Bulletin.Post(c, board.AllUsers, "") // nothing new is made, so nothing is refused
 	e.TellAnnouncements(told)
 }
 

@@ -43,7 +43,7 @@ func Run(args []string) error {
 			return err
 		}
 	}
-	if err := p.meet(args[0], *name, *timeout, *patience); err != nil {
+	if err := p.connect(args[0], *name, *timeout, *patience); err != nil {
 		return err
 	}
 	fmt.Println("connected")
@@ -51,7 +51,7 @@ func Run(args []string) error {
 	if args[0] == "answer" {
 		err = p.answer()
 	} else {
-		err = p.ask(*rounds)
+		err = p.requestAll(*rounds)
 	}
 	if err != nil {
 		return fmt.Errorf("after %d requests and %v: %w", p.done, time.Since(began).Round(time.Millisecond), err)

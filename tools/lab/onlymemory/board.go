@@ -18,12 +18,12 @@ import (
 const (
 	boardSize = 64 << 10 // the engine's memory begins behind it
 
-	magicAt  = 0  // magic, or something else while there is no board
-	idAt     = 8  // random, another one for each engine
-	lengthAt = 16 // of the text, in bytes
-	sumAt    = 24 // CRC-32C of id, length and text
-	beatAt   = 32 // changes while the engine runs: a page that an engine has left behind is stale
-	textAt   = 64
+	magicAt     = 0  // magic, or something else while there is no board
+	idAt        = 8  // random, another one for each engine
+	lengthAt    = 16 // of the text, in bytes
+	sumAt       = 24 // CRC-32C of id, length and text
+	heartbeatAt = 32 // changes while the engine runs: a page that an engine has left behind is stale
+	textAt      = 64
 )
 
 const magic = 0x3130_7473_6f70_6c70 // "plpost01" in memory

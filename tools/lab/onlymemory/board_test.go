@@ -59,7 +59,7 @@ func TestBoard(t *testing.T) {
 	require.EqualValues(t, 5, id)
 	require.Equal(t, 7, d.Nodes[0].Peer)
 	for at := range textAt + len(text) {
-		if at >= beatAt && at < textAt {
+		if at >= heartbeatAt && at < textAt {
 			continue
 		}
 		b.Bytes()[at] ^= 1

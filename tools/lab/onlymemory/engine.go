@@ -27,7 +27,7 @@ const (
 	defaultLength = 16 << 20
 	mostPairs     = 16
 	mostBytes     = 1 << 24
-	beat          = 20 * time.Millisecond
+	heartbeat     = 20 * time.Millisecond
 )
 
 // serve runs an engine until ctx ends. All that posters need is in the file.
@@ -81,13 +81,13 @@ func serve(ctx context.Context, cfg engineConfig) error {
 	defer b.Store(magicAt, 0)
 	fmt.Printf("engine %016x serves nodes 1 to %d in %s\n", id, len(d.Nodes), cfg.file.path)
 	for beats := uint64(1); ; beats++ {
-		b.Store(beatAt, beats)
+		b.Store(heartbeatAt, beats)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-nic.Done():
 			return errors.New("the engine has ended")
-		case <-time.After(beat):
+		case <-time.After(heartbeat):
 		}
 	}
 }

@@ -16,7 +16,7 @@ const unknown = wqe.Opcode(0x77)
 // vandalise destroys the poster's queue pair. The engine answers the first request with an
 // error, and then no longer looks at the queue pair, whatever is written there.
 func (p *poster) vandalise() error {
-	if err := p.settle(); err != nil {
+	if err := p.drain(); err != nil {
 		return err
 	}
 	var failed errFailed

@@ -67,7 +67,7 @@ func post(ctx context.Context, cfg posterConfig) error {
 	if cfg.garbage {
 		return p.vandalise()
 	}
-	if err := p.settle(); err != nil {
+	if err := p.drain(); err != nil {
 		return err
 	}
 	return p.play()
@@ -102,8 +102,8 @@ func newPoster(cfg posterConfig, mem []byte, d *description) (*poster, error) {
 // counts is how many counts there are: a record and a consumer index have 24 bits.
 const counts = 1 << 24
 
-// settle polls completions that an earlier poster of this node has not polled.
-func (p *poster) settle() error {
+// drain polls completions that an earlier poster of this node has not polled.
+func (p *poster) drain() error {
 	for uint32(p.next%counts) != p.polled%counts {
 		if _, err := p.poll(); err != nil {
 			return fmt.Errorf("work of an earlier poster of node %d: %w", p.cfg.node, err)

@@ -25,7 +25,7 @@ func TestOutputsInDocs(t *testing.T) {
 	if !*updateDocs {
 		explore.Only(t)
 	}
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // nobody has calibrated this machine
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // without a calibration of this machine
 	for page, commands := range modelPages {
 		outputsOf(t, "../../docs/"+page+".md", commands)
 	}

@@ -46,8 +46,8 @@ func TestModelEndsWithTrust(t *testing.T) {
 // Elements of XML.
 var elements = regexp.MustCompile(`<[^>]*>`)
 
-// The user is told of requests that change nothing: the device makes no such access, or only accesses for
-// which the preset has a request that precedes it. Others are not mentioned.
+// Requests that change nothing are reported to the user: the device makes no such access, or only accesses
+// for which the preset has a request that precedes it. Others are not mentioned.
 func TestModelNamesRequestsWithoutUse(t *testing.T) {
 	var out, errs strings.Builder
 	list := "dbrec.poll=CO-read, payload.prefetch=NC-read, payload.load=NC-read, record.load=NC-read"

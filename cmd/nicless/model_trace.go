@@ -136,7 +136,7 @@ func (f *modelFlags) read(stdin io.Reader) (t model.Trace, err error) {
 	return t, nil
 }
 
-// noteUnused tells about requests of --request that change nothing: the device makes no such access, or all
+// noteUnused reports requests of --request that change nothing: the device makes no such access, or all
 // presets have a request for the access that precedes it.
 func (f *modelFlags) noteUnused(presets []*costs.Preset, t model.Trace, stderr io.Writer) {
 	for _, pair := range f.request {

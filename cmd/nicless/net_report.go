@@ -16,7 +16,7 @@ import (
 	"github.com/nicless/nicless/netdev"
 )
 
-// An interface tells what it has done at a socket beside that of its engine: SOCKET.net.PID.
+// An interface reports what it has done at a socket beside that of its engine: SOCKET.net.PID.
 const interfaceSuffix = ".net."
 
 // reportInterface answers nicless links until stop is called.

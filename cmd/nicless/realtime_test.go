@@ -41,7 +41,7 @@ func TestRealtimeEngineStaysInControl(t *testing.T) {
 	if len(cores) < 2 {
 		t.Skip("one core")
 	}
-	// nobody else has a core meanwhile
+	// no other process has a core meanwhile
 	for _, p := range []struct{ policy, priority string }{{"-f", "10"}, {"-f", "1"}}[:explore.Rounds(1, 2)] {
 		out, err := exec.CommandContext(await.Context(t), "chrt", "-f", "20", "sh", "-c", inControl, "sh",
 			p.policy, p.priority, strconv.Itoa(cores[0]), strconv.Itoa(cores[1]), filepath.Join(t.TempDir(), "s")).CombinedOutput()

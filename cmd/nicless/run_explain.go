@@ -23,7 +23,7 @@ const drainTime = 250 * time.Millisecond
 
 // printExplanations prints the explanations for all descendants of this process, one line for
 // each explanation, until stop is called with the error with which the program has ended. If
-// the program failed, stop prints what is likely for those processes about which nothing was
+// the program failed, stop prints the likely causes for those processes for which no fault was
 // explained.
 func printExplanations(socket string, w io.Writer) (stop func(error), err error) {
 	conn, err := net.Dial("unixpacket", socket)

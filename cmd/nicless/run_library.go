@@ -128,7 +128,7 @@ func cacheDirectory() (string, error) {
 
 // safeFrom reports whether only this user and root can change path and the directories above it;
 // path need not exist yet. Another user who could change them could later put another file there,
-// and a program would load that file. A directory in which everybody may write, such as /tmp, is
+// and a program would load that file. A directory in which all users may write, such as /tmp, is
 // safe if it is sticky.
 func safeFrom(path string) bool {
 	for {

@@ -64,7 +64,7 @@ const (
 )
 
 func (m *measurement) runs() error {
-	if m.Socket != "" { // an engine that is not there is told before anything is measured
+	if m.Socket != "" { // an engine that is not there is reported before any measurement
 		c, err := m.open()
 		if err != nil {
 			return err

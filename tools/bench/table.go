@@ -15,14 +15,14 @@ type Table struct {
 	ClientCPU int     `json:"client_cpu"`
 	EngineCPU int     `json:"engine_cpu"`
 
-	// Siblings tells whether the siblings of the cores were quiet. It is nil if no row was
+	// Siblings reports whether the siblings of the cores were quiet. It is nil if no row was
 	// measured for which that matters, and in tables of earlier versions.
 	Siblings *Siblings `json:"siblings,omitempty"`
 
 	Rows []Row `json:"rows"`
 }
 
-// Siblings tells how many of the reported runs were beside a busy sibling: another program,
+// Siblings reports how many of the reported runs were beside a busy sibling: another program,
 // possibly one that this machine cannot see, used the other hyperthread of a measured core.
 type Siblings struct {
 	Runs  int     `json:"runs"`

@@ -11,7 +11,7 @@ import (
 // The exchanges of these shapes have two halves. In the first half the first thread writes some
 // lines, and the other thread answers without reading them, so the half ends when all lines are
 // written. In the second half the other thread reads them. It finds the first of them by an index
-// that comes with the signal: otherwise the processor would guess that the signal has come, and
+// that comes with the signal: otherwise the processor would predict that the signal has come, and
 // fetch the lines before. Both halves contain the same signals, whatever the number of lines is,
 // so a difference between two numbers of lines is their cost alone.
 

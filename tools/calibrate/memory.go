@@ -15,7 +15,7 @@ const (
 	copied    = 4096 // longest copy in bytes
 )
 
-// Offsets of the lines. Each of the first pages holds one line, so that nothing fetches it together
+// Offsets of the lines. Each of the first pages holds one line, so that no prefetch fetches it together
 // with a neighbour.
 const (
 	startAt = shm.PageSize * iota
@@ -114,7 +114,7 @@ func await(w *shm.Word64, v uint64) {
 }
 
 // awaitCalmly is await for shapes with much work between two polls, whose differences are prices. While a
-// processor polls, it guesses now and then that the value has come, and begins with what the thread
+// processor polls, it predicts now and then that the value has come, and begins with what the thread
 // does next: it fetches lines that will be read, and takes lines that will be written from the
 // core that is using them. On amd64 nothing begins before the PAUSE ends, and the processor knows by
 // then. All of a difference's shapes contain as many pauses.

@@ -135,7 +135,7 @@ func (m *Pricer) chargeShown(s *Span, name string) float64 {
 	return ns
 }
 
-// fresh returns the state of a line that nobody has touched.
+// fresh returns the state of a line that was not touched.
 func (m *Pricer) fresh(structure model.Structure) State {
 	s := State{Home: m.preset.home(structure)}
 	if s.Home == DeviceMemory && m.preset.Bias == DeviceBias {

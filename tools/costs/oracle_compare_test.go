@@ -142,7 +142,7 @@ type explored struct {
 }
 
 // explore lets machine and table answer every request in every state that sequences of requests and evictions
-// reach. It stops at the first difference if told so.
+// reach. It stops at the first difference if the caller wants that.
 func explore(f *Fabric, first bool) explored { return exploreFrom(f, first, careless{}) }
 
 func exploreFrom(f *Fabric, first bool, c careless) explored {
@@ -217,7 +217,7 @@ func TestOracle(t *testing.T) {
 }
 
 // A pool without coherence loses stores of programs that do not flush, and shows old data to those that do
-// not drop their copy. So the oracle can tell.
+// not drop their copy. So the oracle sees both.
 func TestCarelessProgramsReadOldData(t *testing.T) {
 	for _, c := range []careless{{flush: true}, {drop: true}} {
 		found := slices.ContainsFunc(exploreFrom(poolPlain, false, c).differ, func(err error) bool {

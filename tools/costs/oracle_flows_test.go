@@ -204,7 +204,7 @@ func (m *machine) dma(req Request) {
 	}
 }
 
-// A careless program forgets what a pool without coherence demands of it.
+// A careless program leaves out what a pool without coherence demands of it.
 type careless struct {
 	flush bool // it does not flush what it has stored
 	drop  bool // it loads what its cache has

@@ -15,10 +15,10 @@ import "github.com/nicless/nicless/model"
 //   - NC-write is WOWrInvF, NC-P is ItoMWr; RdOwn of a modified line is answered by GO-M.
 //   - The device writes its own memory through, so that its cache is never newer than its memory.
 //   - A host that shares a line asks for ownership without data (MemInv).
-//   - Cores evict lines into the last-level cache; nothing else is evicted unasked.
+//   - Cores evict lines into the last-level cache; no other line is evicted without a request.
 //   - Stores to a pool without coherence, and non-temporal stores, write whole lines.
 
-// A party is somebody for whom a request waits.
+// A party is an agent for which a request waits.
 type party string
 
 const (
@@ -147,7 +147,7 @@ func (m *machine) hostShares() {
 // hostDrops takes the line from the host's caches.
 func (m *machine) hostDrops() { m.llc, m.core = heldLine{}, [2]heldLine{} }
 
-// evict moves a core's line into the LLC, which nobody on a link notices.
+// evict moves a core's line into the LLC, which is not seen on a link.
 func (m *machine) evict(c int) {
 	if m.core[c].MESI >= E {
 		m.llc = m.core[c]
@@ -344,7 +344,7 @@ func (m *machine) backInvalidate() {
 	m.dev = heldLine{}
 }
 
-// flush is CLFLUSH by a core: nothing stays in the host's caches, nor of host memory in the device's.
+// flush is CLFLUSH by a core: no copy stays in the host's caches, nor of host memory in the device's.
 func (m *machine) flush() {
 	v, dirty, _ := m.gather()
 	had := m.hostState() != I

@@ -24,7 +24,7 @@ func plant(t *testing.T, f *Fabric, change func(*Rule) bool) *Fabric {
 	return &c
 }
 
-// TestPlantedRules breaks rules in ways that somebody who writes a table could break them. The oracle finds
+// TestPlantedRules breaks rules in ways in which the author of a table could break them. The oracle finds
 // each.
 func TestPlantedRules(t *testing.T) {
 	for _, c := range []struct {

@@ -283,7 +283,7 @@ var always = prices("loads_in_flight", "stores_in_flight", "next_read", "next_wr
 // With returns a copy of p with other placements, requests and prices. The maps' keys are those of preset
 // files: "sq", "record.poll", and "price.link" or "link"; the values are "dev", "CO-read", and a number or a
 // range such as "300..750". Prices that are computed from others follow these. The name stays the same; to
-// tell the two apart in a Comparison, change Name of the copy.
+// distinguish the two in a Comparison, change Name of the copy.
 func (p *Preset) With(place, request, price map[string]string) (*Preset, error) {
 	c := *p
 	c.recipes, c.Place, c.Request = maps.Clone(p.recipes), maps.Clone(p.Place), maps.Clone(p.Request)

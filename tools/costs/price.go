@@ -27,7 +27,7 @@ type resolver struct {
 	done    map[string]Quantity
 }
 
-// price returns a price. The arguments at and key say where it is asked for.
+// price returns a price. The arguments at and key say where it is needed.
 func (r *resolver) price(name string, at *source, key string) (Quantity, error) {
 	if q, ok := r.done[name]; ok {
 		return q, nil

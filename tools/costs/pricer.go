@@ -146,7 +146,7 @@ func (m *Pricer) add(a *model.Access) error {
 	}
 	switch {
 	case a.Op == model.Load && (a.Why == model.Prefetch || a.Why == model.Poll && len(a.After) == 0):
-		// Nobody waits.
+		// No agent waits.
 		s.idle = true
 		clear(s.Parts)
 		s.Begin, s.End, s.from = start.ns, start.ns, start.span

@@ -3,7 +3,7 @@ package costs
 import "github.com/nicless/nicless/model"
 import "fmt"
 
-// A Request is what an agent asks of the memory system for one line.
+// A Request is a request of an agent to the memory system for one line.
 type Request uint8
 
 // The requests. Those of cores: Known loads a line whose address the core knows before it needs it, so

@@ -41,7 +41,7 @@ var cxlReads = []Rule{
 	{Req: CSRead, Who: device, Host: anyMESI, At: anyPlace, Dev: isSEM, Path: prices("device")},
 	{Req: CORead, Who: device, Host: isI, Dev: isEM, Path: prices("device")},
 
-	// Nothing stays in the device; the host keeps what it has, also M.
+	// No copy stays in the device; the host keeps what it has, also M.
 	{Req: NCRead, Who: device, Host: isI, Dev: isI, Msgs: msgs("d2h_req_rdcurr", "cachedata_h2d_data"), Path: fromDRAM},
 	{Req: NCRead, Who: device, Host: isSE, At: anyPlace, Dev: isI, Msgs: msgs("d2h_req_rdcurr", "cachedata_h2d_data"), Path: fromLLC},
 	{Req: NCRead, Who: device, Host: isM, At: llc, Dev: isI, Msgs: msgs("d2h_req_rdcurr", "cachedata_h2d_data"), Path: fromLLC},
@@ -99,7 +99,7 @@ var hostOfCXL = joinRules(hostLoads(CoreLoad), hostLoads(CoreKnown), []Rule{
 })
 
 // coreHits are the loads that the host's own caches satisfy, whatever memory the line belongs to. A modified
-// line that becomes shared is written back, behind the link if its memory is there; nobody waits for that.
+// line that becomes shared is written back, behind the link if its memory is there; no agent waits for that.
 func coreHits(req Request, home Home) []Rule {
 	var back []string
 	if home != HostMemory {

@@ -3,7 +3,7 @@ package costs
 // Lines of device memory. In host bias the host may cache them, so the device asks the host before each
 // access: its request on CXL.cache is answered by a forward on CXL.mem (MemRdFwd, MemWrFwd). With HDM-DB of
 // CXL 3 the device asks by a back-invalidation instead, which costs the same round trip. In device bias the
-// device asks nobody, and the host accesses the line without caching it.
+// device sends no such request, and the host accesses the line without caching it.
 
 var (
 	queryHost     = prices("device", "link", "agent", "device_dram")
@@ -73,7 +73,7 @@ var deviceMemoryByHost = joinRules(farLoads(CoreLoad), farLoads(CoreKnown), []Ru
 	{Req: CoreFlush, Who: cores, Home: DeviceMemory, Host: isSE, At: anyPlace, Dev: isI | isS, Path: prices("agent"), NextHost: isI, NextCores: none},
 	{Req: CoreFlush, Who: cores, Home: DeviceMemory, Host: isM, At: anyPlace, Dev: isI, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Path: queryDev, NextHost: isI, NextCores: none},
 
-	// Device bias: nothing stays in the host's caches.
+	// Device bias: no copy stays in the host's caches.
 	{Req: CoreStore, Who: cores, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI | isS, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: queryDev, NextDev: isI},
 	{Req: CoreStoreNT, Who: cores, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI | isS, Msgs: msgs("m2s_rwd_memwr", "s2m_ndr_cmp"), Shown: queryDev, NextDev: isI},
 	{Req: CoreFlush, Who: cores, Home: DeviceMemory, Bias: DeviceBias, Host: isI, Dev: isI | isS, Path: prices("hit")},

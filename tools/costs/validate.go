@@ -8,12 +8,12 @@ import (
 	"github.com/nicless/nicless/model"
 )
 
-// A Row compares a prediction of the model with a value that somebody measured.
+// A Row compares a prediction of the model with a value that was measured.
 type Row struct {
 	ID        string  `json:"id"`
 	What      string  `json:"what"`
 	Unit      string  `json:"unit"`      // "ns" or "%"
-	Measured  float64 `json:"measured"`  // by the paper, or by the floors' program; 0 if nobody gives a value
+	Measured  float64 `json:"measured"`  // by the paper, or by the floors' program; 0 without a value
 	Predicted float64 `json:"predicted"` // at nominal prices
 	Low       float64 `json:"low"`       // the smallest and
 	High      float64 `json:"high"`      // largest prediction with one price at an end of its range

@@ -19,8 +19,8 @@ const (
 	wrongBytes = "wrong bytes"
 	lost       = "lost"
 	repeated   = "repeated"
-	noAnswer   = "no answer"  // a deadline passed, although everybody had a core
-	undecided  = "not judged" // a deadline passed on a machine that is too busy to tell
+	noAnswer   = "no answer"  // a deadline passed, although all processes had a core
+	undecided  = "not judged" // a deadline passed on a machine that is too busy to decide
 )
 
 var statuses = map[string]int{wrongBytes: 3, lost: 3, repeated: 3, noAnswer: 6, undecided: 7}
@@ -70,7 +70,7 @@ type timeout string
 func (t timeout) Error() string { return string(t) }
 func (t timeout) Timeout() bool { return true }
 
-// leastShare is the part of a wait for which nobody was without a core, if the wait is to be judged. An
+// leastShare is the part of a wait for which all processes had a core, if the wait is to be decided. An
 // answer takes less than a millisecond of a core. It is the share of nicless torture
 // (docs/design/0052-verdicts.md).
 const leastShare = 0.05
@@ -113,7 +113,7 @@ func withoutCore(pid int) map[string]time.Duration {
 }
 
 // decide returns the fault that a passed deadline is, with its evidence, and any other error as it is. A
-// machine on which a party had no core for most of the time proves nothing about anybody.
+// machine on which a party had no core for most of the time proves nothing about the others.
 func (p parties) decide(err error, s mark) error {
 	var late interface{ Timeout() bool }
 	if !errors.As(err, &late) || !late.Timeout() {

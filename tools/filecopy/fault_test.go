@@ -39,7 +39,7 @@ func TestCompletions(t *testing.T) {
 	assert.ErrorContains(t, outOfOrder("chunk", 0, 1<<31-1, 1<<31), "lost: ")
 }
 
-// A deadline is a fault of nobody on a machine that gave one party no core, or that does not tell.
+// A deadline is no party's fault on a machine that gave one party no core, or that does not count it.
 func TestJudge(t *testing.T) {
 	own := parties{"sender": os.Getpid()}
 	begun := own.mark()

@@ -278,8 +278,8 @@ func (s *sender) take(c *nicless.Completion) error {
 	return s.qp.PostRecv(&nicless.RecvWR{})
 }
 
-// poll waits for completions. The sender waits only for what the receiver and the engine owe it, so there is
-// a deadline. Only a wait that is not short is measured.
+// poll waits for completions. The sender waits only for the pending answers of receiver and engine, so there
+// is a deadline. Only a wait that is not short is measured.
 func (s *sender) poll(done []nicless.Completion) (n int, err error) {
 	const short = 100 * time.Millisecond
 	var begun mark

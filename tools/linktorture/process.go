@@ -80,7 +80,7 @@ func Process(in io.Reader, out io.Writer) error {
 	if err := d.Decode(&s); err != nil {
 		return fmt.Errorf("torture: read the role of this process: %w", err)
 	}
-	gone := make(chan struct{}) // the one that started this process has ended, or tells it to end
+	gone := make(chan struct{}) // the one that started this process has ended, or requests its end
 	go func() {
 		defer close(gone)
 		_, _ = io.Copy(io.Discard, io.MultiReader(d.Buffered(), in))

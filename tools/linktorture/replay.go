@@ -17,7 +17,7 @@ const (
 	mostSeen = 256 // copies that are kept
 )
 
-// replay takes packets from the loopback device, as somebody on the path can, and sends copies of them,
+// replay takes packets from the loopback device, as a host on the path can, and sends copies of them,
 // byte for byte with the IP header and the ICRC, now and later. A request that was executed must not be
 // executed again, an atomic least of all, and an answer must not be taken twice.
 func (h *hostile) replay() (err error) {

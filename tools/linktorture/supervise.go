@@ -76,7 +76,7 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	v.measureLoad()
 	v.end()
 	if err != nil && verdict.Worst(v.result.Faults).Corruption() {
-		v.note(verdict.New(verdict.Failed, "the run goes on to its end", "%v", err)) // what was found is to be told all the same
+		v.note(verdict.New(verdict.Failed, "the run goes on to its end", "%v", err)) // findings are reported all the same
 		err = nil
 	}
 	v.conclude()
@@ -313,7 +313,7 @@ type linkPeer struct {
 	Stats  nic.PortStats
 }
 
-// linksOf asks an engine for its links.
+// linksOf queries the links of an engine.
 func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 	var links []struct{ Peers []linkPeer }
 	m := v.witness.Begin()
@@ -331,8 +331,8 @@ func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 	return peers, nil
 }
 
-// look asks the engines of the RoCE link for their counts. Packets that a has received in the name of b, and
-// that b has not sent, were forged. The clients go on meanwhile, so b is asked last.
+// look queries the counts of the engines of the RoCE link. Packets that a has received in the name of b, and
+// that b has not sent, were forged. The clients go on meanwhile, so b is queried last.
 func (v *supervisor) look() error {
 	a, err := v.linksOf(0)
 	if err != nil {
@@ -454,7 +454,7 @@ func (v *supervisor) end() {
 			select {
 			case e := <-v.events:
 				if e.exit != nil {
-					v.pids.remove(e.p.cmd.Process.Pid) // nobody waits for it any more
+					v.pids.remove(e.p.cmd.Process.Pid) // no process waits for it any more
 				}
 				if e.exit != nil && e.exit.Success() {
 					e.p.ending = true

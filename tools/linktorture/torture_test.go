@@ -45,8 +45,8 @@ func needNamespaces(t *testing.T) {
 }
 
 // Correct clients over RoCE and over a pool lose nothing and see no wrong byte beside all attacks, and
-// all attacks reach an engine. A machine that is too busy to judge the time does not excuse any of that. It
-// may need more time until all attacks have had their turn.
+// all attacks reach an engine. A machine that is too busy to decide about the time does not excuse any of
+// that. It may need more time until all attacks have had their turn.
 func TestLinksUnderAttack(t *testing.T) {
 	needNamespaces(t)
 	const tries = 3

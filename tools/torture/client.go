@@ -94,7 +94,7 @@ func runClient(w *wire, spec Spec) error {
 }
 
 // session is everything that a client does with one engine. It returns when the engine is gone
-// or the client is told to close.
+// or the client has the order to close.
 func (c *client) session() error {
 	if err := c.dial(); err != nil {
 		return err

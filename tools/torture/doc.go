@@ -1,5 +1,5 @@
 // Package torture tests an engine while clients attack it. It runs the engine and its clients
-// as real processes, and stops and kills them. It tells faults by their kind: wrong bytes; completions that
+// as real processes, and stops and kills them. It reports faults by their kind: wrong bytes; completions that
 // are lost, repeated or out of order; resources that leak; and correct clients that have to
 // wait.
 //
@@ -69,9 +69,9 @@
 // to 20 ms older than the wait.
 //
 // When the engine ends, a wait ends too. How soon clients notice the end of an engine is
-// checked separately. If the kernel has no schedstat, waits of more than 100 ms are not judged.
+// checked separately. If the kernel has no schedstat, waits of more than 100 ms are undecided.
 //
-// Deadlines are judged in the same way. One that cannot be judged does not end the run.
+// Deadlines are decided in the same way. One that cannot be decided does not end the run.
 //
 // # What is repeatable
 //

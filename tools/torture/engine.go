@@ -15,7 +15,7 @@ import (
 // plantInEngine, in tests of this package only, is called when an engine starts.
 var plantInEngine func()
 
-// runEngine serves clients until SIGTERM, and reports its resources when asked.
+// runEngine serves clients until SIGTERM, and reports its resources on request.
 func runEngine(w *wire, spec Spec) error {
 	if err := errors.Join(limitFiles(engineFiles), become(spec.User)); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (r *run) handle(e event) error {
 			return nil
 		}
 		f.Who = p.name
-		if !e.report.Last { // it could not be judged, and the process goes on
+		if !e.report.Last { // it could not be decided, and the process goes on
 			r.note(f)
 			return nil
 		}
@@ -129,7 +129,7 @@ func (r *run) ended(p *process, s *os.ProcessState) error {
 	delete(r.all, p)
 	r.keep(p)
 	if r.leaving && p.spec.Role != roleEngine {
-		r.board.clearPID(p.spec.slot(), p.cmd.Process.Pid) // nobody waits for it, or takes its place
+		r.board.clearPID(p.spec.slot(), p.cmd.Process.Pid) // no process waits for it, or takes its place
 	}
 	if !p.ending {
 		return r.broken(p.name, "it runs until it is told to end", "it has ended by itself: %v\n%s", s, tail(p.stderr.String()))

@@ -15,10 +15,10 @@ type phase uint8
 const (
 	starting   phase = iota // the supervisor does not know its queue pairs yet
 	waiting                 // it is ready for its peer
-	connecting              // it was told its peer
+	connecting              // it has received its peer
 	connected               // it has connected its queue pairs
-	inTraffic               // it was told to go
-	quiet                   // it was told to stop, and has stopped
+	inTraffic               // it has the order to go
+	quiet                   // it had the order to stop, and has stopped
 	closed
 )
 
@@ -59,7 +59,7 @@ func (r *run) startClient(i, j int) error {
 }
 
 // killClient kills an end of a pair and starts another process in its place. If the other end
-// moves data already, it must notice by itself that its peer is gone. Otherwise it is told.
+// moves data already, it must notice by itself that its peer is gone. Otherwise it gets an order.
 func (r *run) killClient(i, j int) error {
 	pr := &r.pairs[i]
 	pr.broken = pr.epoch
@@ -69,7 +69,7 @@ func (r *run) killClient(i, j int) error {
 	return r.startClient(i, j)
 }
 
-// restartHandshake makes an end start again if it was told of a peer that is now gone.
+// restartHandshake makes an end start again if it has received a peer that is now gone.
 func (r *run) restartHandshake(e *end) {
 	if e.phase == connecting || e.phase == connected {
 		e.phase = starting
@@ -135,7 +135,7 @@ func (r *run) connect(pr *pair) {
 		return
 	}
 	pr.epoch++
-	if r.engine.ending { // the engine was told to stop, and would flush this connection too
+	if r.engine.ending { // the engine has the order to stop, and would flush this connection too
 		pr.broken = pr.epoch
 	}
 	for j := range 2 {

@@ -127,7 +127,8 @@ func plant(what, dir string) {
 	}
 }
 
-// plantTries is how often a run is repeated in which the fault was not planted, or a delay until it is told.
+// plantTries is how often a run is repeated in which the fault was not planted, or a delay until it is
+// reported.
 const plantTries = 5
 
 // tortured makes a run in which a fault is planted, until something is wrong. planted reports whether the
@@ -145,9 +146,9 @@ func tortured(t *testing.T, what string, cfg Config) (r Result, planted bool) {
 	return r, err == nil
 }
 
-// Each planted fault is told by its kind, whatever else the machine does. Such a run is long, so that the
-// fault is planted on any machine, and ends when it is told. Only hostile clients are killed, because nobody
-// could tell what a client has lost that was killed at once.
+// Each planted fault is reported with its kind, whatever else the machine does. Such a run is long, so that
+// the fault is planted on any machine, and ends when it is reported. Only hostile clients are killed, because
+// it is not known what a client has lost that was killed at once.
 func TestPlantedFaultsAreTold(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Duration: time.Minute, change: func(p *Plan) {
@@ -291,7 +292,7 @@ func TestPlantedDelaysAreTold(t *testing.T) {
 	}
 }
 
-// A leak of the engine is told as one. It is planted in each engine but the first, and a plan has three.
+// A leak of the engine is reported as one. It is planted in each engine but the first, and a plan has three.
 func TestPlantedLeakIsTold(t *testing.T) {
 	t.Parallel()
 	for range plantTries {
@@ -307,7 +308,7 @@ func TestPlantedLeakIsTold(t *testing.T) {
 	t.Fatalf("not told in %d runs", plantTries)
 }
 
-// An engine that has next to nothing of its core is not judged, and is never taken for a wrong one.
+// An engine that has next to nothing of its core is undecided, and is never taken for a wrong one.
 func TestStarvedEngineIsNotJudged(t *testing.T) {
 	core := anyCore(func(int) int { return 0 })
 	var stop atomic.Bool

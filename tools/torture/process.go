@@ -56,7 +56,7 @@ type process struct {
 	cmd           *exec.Cmd
 	orders        *json.Encoder
 	stderr        bytes.Buffer
-	ending        bool  // it was told to end, or was killed
+	ending        bool  // it has the order to end, or was killed
 	count         Count // the last count that it has reported
 	kept          bool  // count has been added to the result
 	enginesBefore int   // number of engines that had ended before it started

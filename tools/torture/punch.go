@@ -53,7 +53,7 @@ func (v *hostile) punch() error {
 	return v.afterSeal(w)
 }
 
-// beforeSeal removes pages while it asks the engine to use the memory. The engine must refuse.
+// beforeSeal removes pages while it requests the engine to use the memory. The engine must refuse.
 // Then it seals the memory; the seal waits until the removals have ended.
 func (v *hostile) beforeSeal(w *objects, id uint32) error {
 	p, err := v.startPunching(w.mem, false)

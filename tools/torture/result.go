@@ -99,7 +99,7 @@ func (r *Result) decide() {
 	r.Kinds = verdict.Counts(r.Faults)
 }
 
-// OK reports whether the run was complete and without faults, on a machine that allowed to tell.
+// OK reports whether the run was complete and without faults, on a machine that allowed a verdict.
 func (r *Result) OK() bool { return r.Verdict == verdict.OK && r.Actions == r.Planned }
 
 // PrintJSON writes the result as one JSON object.

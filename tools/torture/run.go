@@ -63,12 +63,12 @@ type run struct {
 	orphans       []Orphan // the visitor's orphans
 	hostile       [hostileSlots]*process
 	all           map[*process]struct{} // all processes that have not ended
-	leaving       bool                  // clients have been told to end, and are not started again
+	leaving       bool                  // clients have the order to end, and are not started again
 	closing       bool                  // the run is in its last phase, in which the engine ends
 
 	board    board
 	witness  *verdict.Witness // of the engine and the correct clients
-	endMark  verdict.Mark     // when the engine was told to end
+	endMark  verdict.Mark     // when the engine got the order to end
 	loads    struct{ engine, clients verdict.Load }
 	resuming sync.WaitGroup // one for each stopped process
 	resumed  time.Duration  // when the last stopped process continues
@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	r.resuming.Wait()
 	r.result.Seconds = time.Since(begin).Seconds()
 	if err != nil && !errors.Is(err, errFault) && verdict.Worst(r.result.Faults).Corruption() {
-		err = r.broken("the supervisor", "the run goes on to its end", "%v", err) // what was found is to be told all the same
+		err = r.broken("the supervisor", "the run goes on to its end", "%v", err) // findings are reported all the same
 	}
 	r.conclude()
 	if errors.Is(err, errFault) {
@@ -317,7 +317,7 @@ func (r *run) startHostile(a *Action) (err error) {
 	return err
 }
 
-// measure asks the engine for its resources when it has no clients, after it has had one.
+// measure queries the engine's resources when it has no clients, after it has had one.
 func (r *run) measure(ctx context.Context) error {
 	c, err := nicless.Dial(r.socket())
 	if err != nil {

@@ -46,14 +46,14 @@ type Stalls struct {
 	Undecided   int           `json:"not_judged"`
 	Blocked     int           `json:"blocked_in_kernel"` // explained only because the kernel blocked a thread
 	Unexplained int           `json:"unexplained_above_100ms"`
-	Longest     time.Duration `json:"longest_unexplained_ns"` // of those that are judged
+	Longest     time.Duration `json:"longest_unexplained_ns"` // of those that are decided
 	Worst       []Stall       `json:"worst"`                  // those with the longest unexplained part first
 }
 
 // mostWorst is how many stalls a result shows.
 const mostWorst = 8
 
-// add judges a wait.
+// add decides what a wait was, and counts it.
 func (s *Stalls) add(n *Stall) {
 	s.Above++
 	n.Kind = n.DecideWait(stallBound)

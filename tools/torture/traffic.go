@@ -17,7 +17,7 @@ import (
 // returns how many there are then.
 var plantInClient func(c *client, n int) int
 
-// traffic moves data until the peer is lost, the device is gone or the client is told to
+// traffic moves data until the peer is lost, the device is gone or the client has the order to
 // close.
 func (c *client) traffic() error {
 	last := c.mark() // time of the last completion, or a later time at which no completion was expected

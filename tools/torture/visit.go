@@ -59,7 +59,7 @@ const (
 	orphansKinds = 2
 )
 
-// runVisitor visits until it is told to close.
+// runVisitor visits until it has the order to close.
 func runVisitor(w *wire, spec Spec) error {
 	g, err := newWaitMeter(&spec)
 	if err != nil {

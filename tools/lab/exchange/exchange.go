@@ -26,7 +26,7 @@ func Run(args []string) error {
 	rounds := f.Int("rounds", 3, "ask: how often everything is done; 0: until it fails")
 	name := f.String("name", "poster", "what both posters are called")
 	// The other one may run on an emulated processor of a busy host. A test that starts posters sees that
-	// nothing moves long before this.
+	// the transfer stands still long before this.
 	patience := f.Duration("patience", 10*time.Minute, "how long to wait for the other one")
 	// Eight tries last for 34 s, in which such an engine gets a core.
 	timeout := f.Int("timeout", 20, "code of the time that one of eight tries waits for an answer: 4.096 us << code")
@@ -128,7 +128,7 @@ func (p *poster) receive(i uint64) error {
 }
 
 // silence is after what time a poster that waits for a message asks whether the other one is there: only
-// requests find out that nobody answers. It writes no bytes.
+// requests find out that the peer does not answer. It writes no bytes.
 const silence = time.Second
 
 // message waits for a message, gives it to f, and makes its inbox free again.

@@ -58,7 +58,7 @@ func boardOf(mem []byte) (board, error) {
 	return board{b}, err
 }
 
-// put writes the text. Nobody sees a part of it, because there is no magic meanwhile.
+// put writes the text. No reader sees a part of it, because there is no magic meanwhile.
 func (b board) put(id uint64, text []byte) error {
 	if len(text) > boardSize-textAt {
 		return fmt.Errorf("the description has %d bytes; %d are possible, so take fewer -pairs", len(text), boardSize-textAt)

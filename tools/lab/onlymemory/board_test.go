@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// findIvshmem tells the device from others and enables it.
+// findIvshmem finds the device among others and enables it.
 func TestFindIvshmem(t *testing.T) {
 	root := t.TempDir()
 	put := func(dev string, files ...string) {

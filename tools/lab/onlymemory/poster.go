@@ -179,7 +179,7 @@ func (p *poster) poll() (bytes int32, err error) {
 	return bytes, nil
 }
 
-// until waits for done, with naps: between machines nobody can wake anybody. Its error is also
+// until waits for done, with naps: a machine cannot wake another one. Its error is also
 // that which done has stored in failed.
 func (p *poster) until(what string, done func() bool, failed *error) error {
 	for polls := 1; !done(); polls++ {

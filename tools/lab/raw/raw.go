@@ -6,7 +6,7 @@
 //	poster pong [flags]               prints how long two lines go to and fro between nodes 0 and 1
 //	poster scribble [flags] own|all   garbage, over what this node writes, or over all else
 //
-// All lets live what would make the pool unusable for everybody: the header, and what other nodes say
+// All lets live what would make the pool unusable for all nodes: the header, and what other nodes say
 // to each other. See the chapter Trust of package fabric/pool.
 package raw
 

@@ -13,7 +13,7 @@ const (
 	slice     = 64 << 10
 )
 
-// execute adds what the device does for requests that it learns of by n.
+// execute adds what the device does for requests that n announces.
 func (x *Expander) execute(works []*work, n news) {
 	if x.c.BlueFlame != 0 && x.fromRegister(works, n) {
 		return

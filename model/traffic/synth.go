@@ -30,7 +30,7 @@ type Form struct {
 	InlineCQE bool // short messages and results are put into CQEs
 
 	Events    bool // as in Config
-	Untouched bool // nobody writes the payloads before they are sent, or reads them afterwards
+	Untouched bool // no agent writes the payloads before they are sent, or reads them afterwards
 	SlowPath  bool // as in Config
 }
 
@@ -61,7 +61,7 @@ func Ops() (names []string) {
 // traffic is serial: requests of one doorbell are posted when those before them are complete, or
 // executed if they are unsignaled. All doorbells use the same payload buffers.
 //
-// The first lap round the rings is a cold start: nobody has used their lines before.
+// The first lap round the rings is a cold start: their lines were not used before.
 func Synth(op string, bytes int, f Form) (model.Trace, error) {
 	s, err := NewSource(op, bytes, f)
 	if err != nil {

@@ -52,7 +52,7 @@ type Config struct {
 	BlueFlame int // number of the BlueFlame register of the host's queue pair, 1..4; 0: it has none
 
 	// Events says that the CQs have completion channels. The device then looks whether they are armed,
-	// which nobody does here. The time between two doorbells is one round of that.
+	// which is not the case here. The time between two doorbells is one round of that.
 	Events bool
 
 	// Rested says that before each doorbell the device has had more than 64 idle visits. After so

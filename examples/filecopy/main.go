@@ -106,7 +106,7 @@ func dial(socket string) (e *end, err error) {
 	return e, err
 }
 
-// connect tells the other side about this one, and connects with what it tells.
+// connect sends this side's descriptor to the other one, and connects with the one that it receives.
 func (e *end) connect(p *pipe, memory ...nicless.RemoteMemory) (peer nicless.Descriptor, err error) {
 	if err := errors.Join(p.Encode(e.qp.Descriptor(memory...)), p.Decode(&peer)); err != nil {
 		return peer, fmt.Errorf("descriptors: %w", err)
@@ -242,7 +242,7 @@ func sendFile(file io.Reader, socket string, sum hash.Hash, p *pipe) (total uint
 	return total, nil
 }
 
-// receive receives a file, and tells its SHA-256.
+// receive receives a file, and sends its SHA-256.
 func receive(socket, out string, p *pipe) error {
 	e, err := dial(socket)
 	if err != nil {

@@ -40,8 +40,8 @@ func TestAThousandWaitsHaveOneGoroutine(t *testing.T) {
 	require.Zero(t, watching())
 }
 
-// A wait that begins later ends later, and one that has ended is not told. The goroutine goes on while there
-// are waits, and ends also if patience was over for all.
+// A wait that begins later ends later, and one that has ended gets no report. The goroutine goes on while
+// there are waits, and ends also if patience was over for all.
 func TestPatienceOfEachWait(t *testing.T) {
 	w := watch{limit: 3 * period}
 	told := make(chan string, 10)

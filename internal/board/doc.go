@@ -1,5 +1,5 @@
-// Package board is the form in which engines tell each other what their clients announce: a list
-// of entries, as links carry it. Every engine writes a list of its own; the other engines judge it.
+// Package board is the form in which engines send each other what their clients announce: a list
+// of entries, as links carry it. Every engine writes a list of its own; the other engines check it.
 //
 // A list is empty, or it begins with its version. Numbers are big-endian:
 //

@@ -52,7 +52,7 @@ func Suite(suite string) (Apt, error) {
 	if info, err := os.Stat(updated); err == nil && time.Since(info.ModTime()) < fresh {
 		return a, nil
 	}
-	// Without this option apt-get succeeds although it has reached nobody.
+	// Without this option apt-get succeeds although it has reached no server.
 	if _, err := a.run("", "apt-get", "-q", "update", "--error-on=any"); err != nil {
 		return Apt{}, fmt.Errorf("packages of %s: %w", suite, err)
 	}

@@ -5,7 +5,7 @@ package lab
 // Host and machine exchange one JSON value a line through the machine's second serial port. The
 // first line is the machine's: a report of number 0.
 
-// An Order is what the host asks of the machine's first program: to start a program, or, if there
+// An Order is the host's request to the machine's first program: to start a program, or, if there
 // is no command line, to kill it.
 type Order struct {
 	Number int      // of the program, by the host, from 1

@@ -40,7 +40,7 @@ func TestOtherModules(t *testing.T) {
 		args = append(args, "-v")
 	}
 	for _, arg := range os.Args[1:] {
-		// who says -count=1 wants nothing of the cache
+		// -count=1 means that no result is taken from the cache
 		if count, ok := strings.CutPrefix(arg, "-test.count="); ok {
 			args = append(args, "-count", count)
 		}

@@ -73,7 +73,7 @@ type Client interface {
 	// Retract takes the unread events of a CQ out of its completion channel and returns how
 	// many of the CQ's events the program has read. reader is the end of the channel that
 	// the program reads; the program may read it during the call. After Retract the device
-	// sends no more events of the CQ, because the program is about to forget it.
+	// sends no more events of the CQ, because the program is about to release it.
 	Retract(cqn uint32, reader File) (read uint32)
 
 	// Forsaken returns the completion channels that no CQ uses and no process can read
@@ -102,7 +102,7 @@ type Client interface {
 	Leave(qpn uint32, group [16]byte) error
 
 	// Close destroys everything that the client has made. The client's peers see transport
-	// errors; other clients notice nothing. A second call does nothing.
+	// errors; other clients are not affected. A second call does nothing.
 	Close() error
 }
 

@@ -17,7 +17,7 @@ const UnknownUser = ^uint32(0)
 // are safe for concurrent use.
 //
 // Everything that a server holds for a program is counted for the program's user, so that no
-// user can take so much that nothing is left for others. A uid of a user namespace counts as
+// user can take so much that other users have none left. A uid of a user namespace counts as
 // the user to whom /etc/subuid assigns it.
 type Device interface {
 	// GUID returns a number that no other engine has.
@@ -107,7 +107,7 @@ type Device interface {
 	// AddPort gives the device a port to other devices.
 	AddPort(cfg PortConfig) (Port, error)
 
-	// SetRouter names who finds paths to other devices: nil for nobody. Call it again when
+	// SetRouter names who finds paths to other devices: nil for none. Call it again when
 	// paths have changed, because the device keeps those that datagrams use.
 	SetRouter(r Router)
 

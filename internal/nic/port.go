@@ -29,7 +29,7 @@ type PortConfig struct {
 	// loses no packets, so that the rings alone limit them.
 	Window int
 
-	// Wake tells the carrier that Send has new packets. The device calls it on its thread after
+	// Wake notifies the carrier that Send has new packets. The device calls it on its thread after
 	// packets were published; it must not wait. It can be nil.
 	Wake func()
 
@@ -38,7 +38,7 @@ type PortConfig struct {
 	// at Receive once more; after the sleep it calls Asleep(false). All on its thread.
 	Asleep func(asleep bool)
 
-	// Failed tells that the device does not use the port any more, because the other side has
+	// Failed reports that the device does not use the port any more, because the other side has
 	// written what cannot be right into Receive. It is called at most once, on a goroutine of
 	// its own. It can be nil.
 	Failed func(error)
@@ -51,7 +51,7 @@ type PortConfig struct {
 
 // A Port is a port of a device. Its methods are safe for concurrent use.
 type Port interface {
-	// Arrived tells the device that Receive has new packets, in case it sleeps. It does not wait.
+	// Arrived notifies the device that Receive has new packets, in case it sleeps. It does not wait.
 	Arrived()
 
 	// SetUp says whether the link behind the port works. A port begins down. While it is down,

@@ -14,7 +14,7 @@ import (
 )
 
 // The keeper is a shell that kills all process groups it knows when its input ends, and with it this
-// process, however that is. Pdeathsig would not do: the kernel forgets it when a process enters a user
+// process, however that is. Pdeathsig would not do: the kernel drops it when a process enters a user
 // namespace, and its children do not inherit it.
 const keeper = `groups=" "
 while read -r what group; do

@@ -53,7 +53,7 @@ func startAndHang(t *testing.T) {
 	select {}
 }
 
-// A group that has ended is forgotten.
+// A group that has ended is removed.
 func TestKeeperForgets(t *testing.T) {
 	in := strings.NewReader("began 11\nbegan 12\nbegan 13\nended 12\nended 13\nbegan 14\n")
 	cmd := exec.Command("sh", "-c", strings.Replace(keeper, `kill -KILL "-$group"`, `echo "kill $group"`, 1))

@@ -45,7 +45,7 @@ const (
 	workLimit = 2 * time.Minute
 )
 
-// progress tells how far a job is.
+// progress reports how far a job is.
 func (j Job) progress() func() any {
 	quiet := 0
 	var since time.Duration

@@ -65,8 +65,8 @@ func TestStageOfCIFails(t *testing.T) {
 	require.NotContains(t, said, "another")
 }
 
-// A stage that starts something beside its steps and does not wait for it fails, because nobody would see how
-// that ends.
+// A stage that starts something beside its steps and does not wait for it fails, because it would not be seen
+// how that ends.
 func TestStageOfCIWaitsForAll(t *testing.T) {
 	said, err := plant(t, map[string]string{"one": "beside lost false\nstep first true"}, "one")
 	require.Error(t, err, said)

@@ -1,7 +1,7 @@
 // Package races names the races in programs of others that can fail a test, and counts how often one did.
 //
 // A test may run such a program again only if its failure is in the table here. Each entry names the code
-// that races, so that everybody can judge whether the fault is there and not in nicless.
+// that races, so that readers can decide whether the fault is there and not in nicless.
 //
 // Only tests import this package.
 package races

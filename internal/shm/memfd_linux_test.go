@@ -199,7 +199,7 @@ func TestNobodyCanTakeTheMemoryAway(t *testing.T) {
 	}
 }
 
-// Nobody can punch holes into sealed memory. A thread that touches a page while a hole is
+// No process can punch holes into sealed memory. A thread that touches a page while a hole is
 // punched there would have to wait; see Seal.
 func TestNobodyCanPunchHolesOnceSealed(t *testing.T) {
 	made, err := Create("holes", 2*PageSize)

@@ -70,7 +70,7 @@ func (r *Region) Offset(b []byte) (off uint64, ok bool) {
 	return off, off < uint64(len(r.mem)) && uint64(len(b)) <= uint64(len(r.mem))-off
 }
 
-// Close unmaps the region and closes its descriptor. Nobody may touch its bytes afterwards,
+// Close unmaps the region and closes its descriptor. No goroutine may touch its bytes afterwards,
 // unless the region is reserved (see Reserve). A second call does nothing.
 func (r *Region) Close() error {
 	r.mu.Lock()

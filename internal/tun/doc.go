@@ -12,7 +12,7 @@
 //	device.go    Device: Read, Write, Counters, Close
 //	explain.go   what the kernel's errors mean, in a sentence
 //	vnet.go      Header, and the addresses of a packet
-//	check.go     Check, which judges a packet that a peer has sent, before the kernel sees it
+//	check.go     Check, which checks a packet that a peer has sent, before the kernel sees it
 //	check_gso.go what Check demands of a packet that is to be segmented
 //
 // One packet through the package: Read in one host puts header and packet into one buffer, which

@@ -10,7 +10,7 @@ import (
 )
 
 // Open makes the interface in the network namespace of the calling thread, or takes one of that
-// name that somebody made before (ip tuntap add), and sets it up. An interface that was made here
+// name that was made before (ip tuntap add), and sets it up. An interface that was made here
 // ends with Close; one that was there stays, with the addresses that it has then.
 //
 // Making one needs CAP_NET_ADMIN, which a process has in a user namespace of its own. Taking one
@@ -52,7 +52,7 @@ func Open(c Config) (*Device, error) {
 	return d, nil
 }
 
-// attach makes or takes the interface. A persistent interface gets the flags of whoever attaches
+// attach makes or takes the interface. A persistent interface gets the flags of the process that attaches
 // to it, so it has headers then, however it was made.
 func attach(fd int, name string) error {
 	request, err := unix.NewIfreq(name)

@@ -16,7 +16,7 @@ import (
 
 const network = "unixpacket"
 
-// Listen makes a socket at path. Nothing may exist at path before. The permission bits of mode
+// Listen makes a socket at path. No file may exist at path before. The permission bits of mode
 // decide which users may connect.
 //
 // Peers cannot send descriptors to a connection until PassRights allows it for this

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In a directory where everybody may write, such as /tmp, any user can make PATH.lock and
+// In a directory where all users may write, such as /tmp, any user can make PATH.lock and
 // hold its lock. The server cannot prevent that, so its error names the holder.
 
 const ownDirectory = "choose a path in a directory of your own, such as $XDG_RUNTIME_DIR"

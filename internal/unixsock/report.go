@@ -14,9 +14,9 @@ import (
 // answerTime is how long Report waits for a reader.
 const answerTime = time.Second
 
-// Report listens at a path and writes what value returns, as JSON, to everybody who connects, until stop
+// Report listens at a path and writes what value returns, as JSON, to each client that connects, until stop
 // is called. A socket that is there already is removed, so the caller must own the name. mode is the
-// socket's permission bits. Report returns when it listens. When stop has returned, nothing is left at
+// socket's permission bits. Report returns when it listens. When stop has returned, no file is left at
 // path.
 func Report(path string, mode fs.FileMode, value func() any) (stop func(), err error) {
 	_ = os.Remove(path)

@@ -47,7 +47,7 @@ func NewWaiter() (*Waiter, error) {
 // Close makes every wait that has begun or begins later return an error.
 func (w *Waiter) Close() { _ = w.epoll.Close() }
 
-// run tells the connections on which requests have arrived, until Close.
+// run notifies the connections on which requests have arrived, until Close.
 func (w *Waiter) run() {
 	raw, err := w.epoll.SyscallConn()
 	if err == nil {
@@ -122,8 +122,8 @@ func (w *Waiter) wait(c *Conn) error {
 	return nil
 }
 
-// occupy reports whether another thread may wait for a connection of a user; vacate ends its
-// wait.
+// occupy counts another thread that waits for a connection of a user, unless there are too many, and reports
+// whether it did. vacate ends the wait.
 func (w *Waiter) occupy(uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

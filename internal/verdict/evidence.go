@@ -15,7 +15,7 @@ const (
 
 	// MostBlocked is how much of a wait the kernel may explain by uninterruptible sleep. The longest of these
 	// that was seen on a busy disk was 168 ms. A thread that is blocked for longer waits for something that
-	// somebody else holds on purpose, and must not have waited for it.
+	// another process holds on purpose, and must not have waited for it.
 	MostBlocked = time.Second
 
 	// mostSuspended is how far the two clocks of the kernel may move apart without a suspension: they are
@@ -62,7 +62,7 @@ type Evidence struct {
 // length is the wait without the time for which the test itself has stopped the client.
 func (e *Evidence) length() time.Duration { return max(0, e.Took-e.Stopped) }
 
-// Left returns how much of a wait nothing explains. The delays of two threads that wait at the same time
+// Left returns how much of a wait is not explained. The delays of two threads that wait at the same time
 // are both taken off, so it is a lower bound.
 func (e *Evidence) Left() time.Duration {
 	blocked := min(e.Engine.Blocked+e.Client.Blocked, MostBlocked)

@@ -12,7 +12,7 @@ type Fault struct {
 	Who      string    `json:"who,omitempty"` // which process has found it
 	Expected string    `json:"expected"`
 	Found    string    `json:"found"`
-	Evidence *Evidence `json:"evidence,omitempty"` // nil: nobody measured
+	Evidence *Evidence `json:"evidence,omitempty"` // nil: not measured
 }
 
 // New returns a fault. The format and its arguments say what was found.

@@ -1,10 +1,10 @@
 // Package verdict is how the tools that test an engine say what they have found: faults by kind, each
 // with its evidence, and one verdict over a whole run.
 //
-// A wait that took too long proves nothing by itself, because a busy machine makes everybody wait. So
+// A wait that took too long proves nothing by itself, because a busy machine makes all processes wait. So
 // a [Witness] measures what the threads of the engine and of its client had meanwhile: how long they ran, how
 // long they were ready to run and had no core, and how long the kernel blocked them. [Evidence.Decide]
-// decides from that whether the wait is a fault, and of which kind, or cannot be judged.
+// decides from that whether the wait is a fault, and of which kind, or cannot be decided.
 //
 // docs/design/0052-verdicts.md has the reasons.
 package verdict
@@ -18,7 +18,7 @@ type Kind uint8
 // Kinds.
 const (
 	OK        Kind = iota
-	Undecided      // the machine gave engine or client too little of a core to tell
+	Undecided      // the machine gave engine or client too little of a core to decide
 	Stall          // a wait above the bound, although engine and client had their cores
 	NoAnswer       // a deadline passed, although engine and client had their cores
 	// something else that must not happen: a process ended, a request was refused, a rule was broken

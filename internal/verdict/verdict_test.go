@@ -31,7 +31,7 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, "kind 200", Kind(200).String())
 }
 
-// A corruption stays the verdict, whatever else could not be judged.
+// A corruption stays the verdict, whatever else could not be decided.
 func TestTheWorstIsTheVerdict(t *testing.T) {
 	require.Equal(t, OK, Worst(nil))
 	f := []*Fault{New(Undecided, "", ""), New(Stall, "", "")}
@@ -92,7 +92,7 @@ func TestFromError(t *testing.T) {
 	require.Nil(t, Of(errors.New("x")))
 }
 
-// A wait during which the machine was suspended is not judged.
+// A wait during which the machine was suspended is undecided.
 func TestSuspensionIsNoticed(t *testing.T) {
 	real := Suspended
 	defer func() { Suspended = real }()

@@ -50,7 +50,7 @@ func NewWitnessOf(turns int, engines, clients func() []int) *Witness {
 	return w
 }
 
-// WithPeers adds processes for which the client may wait. Their times are used only to judge a deadline.
+// WithPeers adds processes for which the client may wait. Their times are used only to decide a deadline.
 func (w *Witness) WithPeers(peers func() []int) *Witness {
 	w.peers = peers
 	return w
@@ -121,7 +121,7 @@ func (w *Witness) Begin() Mark {
 	return Mark{now, w.last}
 }
 
-// Rest says that nothing is waited for.
+// Rest ends the wait: the client waits for nothing.
 func (w *Witness) Rest() { w.waiting.Store(0) }
 
 // Since returns the evidence of a wait for the engines until now.

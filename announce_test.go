@@ -189,7 +189,7 @@ func TestAnnouncements(t *testing.T) {
 }
 
 // One event comes for any number of changes, none for what the client itself announces or what is the
-// same as before, and none to a client that has not asked.
+// same as before, and none to a client that has not called Announcements.
 func TestAnnouncementEventsAreCoalesced(t *testing.T) {
 	path := inProcess(t, Config{})
 	a, asks, never := dialed(t, path), dialed(t, path), dialed(t, path)

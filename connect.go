@@ -130,7 +130,7 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	return err
 }
 
-// setPeer tells the engine where the peer is, if it is on another engine or was on one before.
+// setPeer reports to the engine where the peer is, if it is on another engine or was on one before.
 func (q *QP) setPeer(what string, peer *Descriptor) error {
 	away := peer.Device != q.c.limits.GUID
 	if !away && !q.away.Load() || q.c.limits.Minor < minorPeer {
@@ -195,7 +195,8 @@ func (q *QP) reachable(what string, peer *Descriptor, linked bool) error {
 	return nil
 }
 
-// psn returns the first packet sequence number of this side. Any number will do, because the peer is told it.
+// psn returns the first packet sequence number of this side. Any number will do, because it is sent to the
+// peer.
 func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
 
 // Pair connects two queue pairs of this program with each other.

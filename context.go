@@ -44,7 +44,7 @@ func (*noCopy) Unlock() {}
 
 // A client is the state of a Context. Goroutines and tables of this package refer to the
 // client, but not to the Context or to objects made through it, so that the garbage
-// collector can tell when the program has dropped them. The field held is the exception.
+// collector knows when the program has dropped them. The field held is the exception.
 type client struct {
 	dev          device
 	log          *slog.Logger // for reports that no caller receives; nil: no log

@@ -276,7 +276,7 @@ func (q *CQ) open() error {
 
 // spins is how often Wait polls before it sleeps. That takes a few microseconds, as long as
 // an engine that is awake needs to execute short work. On one core each poll lets others run
-// already, and what waits for a file or the network runs only when nobody is runnable. There,
+// already, and what waits for a file or the network runs only when no goroutine is runnable. There,
 // spinning would only delay them.
 const spins, spinsOnOneCore = 500, 4
 
@@ -307,7 +307,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 	defer q.channel.until(ctx)()
 	for {
 		// Each arm leads to one event. While an event is on its way or waits to be read,
-		// another arm would only cause a second event, which nobody needs.
+		// another arm would only cause a second event, which is not needed.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
 			q.c.waker.wake()

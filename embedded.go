@@ -338,7 +338,7 @@ func (m *Memory) open() (*fileMemory, error) {
 	if err != nil {
 		return nil, wrap("Memory", err)
 	}
-	// A memfd that nobody can make shorter is better. Other files do not have seals.
+	// A memfd that cannot be made shorter is better. Other files do not have seals.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
 	return &fileMemory{
 		file: os.NewFile(uintptr(fd), m.File.Name()), offset: m.Offset, size: size,

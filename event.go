@@ -384,7 +384,7 @@ const MaxAnnouncement = control.MaxAnnouncement
 // minorAnnounce is the minor version of the protocol that has OpAnnounce and OpNextAnnouncement.
 const minorAnnounce = 3
 
-// minorAudience is the minor version that has OpAnnounceTo. Before it, announcements were for everybody.
+// minorAudience is the minor version that has OpAnnounceTo. Before it, announcements were for all users.
 const minorAudience = 4
 
 // An Announcement is what a client of this engine or of a linked one has announced. Any client can
@@ -396,7 +396,7 @@ type Announcement struct {
 	Value  []byte
 }
 
-// Announce tells the other clients of the same user up to MaxAnnouncement bytes, such as a Descriptor:
+// Announce sends up to MaxAnnouncement bytes, such as a Descriptor, to the other clients of the same user:
 // clients of this engine, and of the engines to which pools and UCX lead. A new announcement replaces
 // the last; an empty one withdraws it. It ends with the Context. RoCE carries no announcements.
 //
@@ -404,17 +404,17 @@ type Announcement struct {
 // /etc/subuid counts as the user who owns the range. On other hosts it is the user with the same uid.
 // Announce returns an error if the program's uid has no number in the engine's user namespace.
 //
-// Other engines read all announcements, and choose who is told of them: announce no keys over a link to an
+// Other engines read all announcements, and choose which users read them: announce no keys over a link to an
 // engine that you do not trust.
 //
-// Announce does not wait for other engines. A link tells only as many announcements of an engine as
+// Announce does not wait for other engines. A link carries only as many announcements of an engine as
 // it has room for, about 8000 bytes; the engine's log names the rest.
 func (c *Context) Announce(value []byte) error {
 	return c.announce(control.AudienceUser, value)
 }
 
-// AnnounceToAll is Announce for clients of all users, on all those engines. Everybody who may connect to one
-// of them reads the value: do not put keys of memory into it that are not for everybody.
+// AnnounceToAll is Announce for clients of all users, on all those engines. All users who may connect to one
+// of them read the value: do not put keys of memory into it that are not for all.
 func (c *Context) AnnounceToAll(value []byte) error {
 	return c.announce(control.AudienceAll, value)
 }

@@ -215,8 +215,8 @@ func (m *MR) Layout() (MemoryLayout, error) {
 // queue pair and nothing else. But a process that can make the file shorter, or remove pages, can take
 // memory away. The engine survives that, and ends the queue pairs whose memory it was. The
 // program itself may die of it (SIGBUS), in calls that make objects, post or poll. So only trusted
-// parties may have the file. A virtual machine cannot make its PCI device's memory shorter. Open
-// forbids everybody to make the file shorter if it is a memfd that can be sealed.
+// parties may have the file. A virtual machine cannot make its PCI device's memory shorter. If the
+// file is a memfd that can be sealed, Open makes sure that no process can make it shorter.
 type Memory struct {
 	// File is an ordinary file, best in tmpfs, or a memfd. Open duplicates its descriptor, so
 	// File may be closed after Open.

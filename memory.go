@@ -70,7 +70,7 @@ type MR struct {
 	// Close of the context can take the bytes away from region at any time.
 	region *shm.Region
 	id     uint32 // the device's number of region
-	whole  []byte // the bytes of region, as many as RegisterMemory was asked for
+	whole  []byte // the bytes of region, as many as RegisterMemory was called for
 	base   uint64 // address of whole
 
 	closed atomic.Bool
@@ -403,7 +403,7 @@ type arena struct {
 	c *client
 
 	mu      sync.Mutex
-	closed  bool // nothing is mapped any more, free blocks included
+	closed  bool // no memory is mapped any more, free blocks included
 	regions []*shm.Region
 	free    [48][]block // by log2 of size
 }

@@ -81,12 +81,12 @@ type QP struct {
 	access     Access
 	state      atomic.Uint32 // control.State*, as this side last set it
 	closed     atomic.Bool
-	away       atomic.Bool // the engine was told last that the peer is on another engine
+	away       atomic.Bool // the last report to the engine was that the peer is on another engine
 
 	changes sync.Mutex // held by Modify and Close
 
 	mu   sync.Mutex
-	sink *MR // 8 bytes for results of atomics that nobody reads; made by the first Export
+	sink *MR // 8 bytes for results of atomics that are not read; made by the first Export
 }
 
 // CreateQP makes a queue pair, in state INIT. Receives can be posted at once. Sends can be

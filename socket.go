@@ -144,7 +144,7 @@ func (s *socket) Close() (err error) {
 // hangUpBoth ends the connection for both sides, but does not close the descriptor.
 func (s *socket) hangUpBoth() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
 
-// NewRegion asks the device to make memory, maps the memory, and seals it. The device
+// NewRegion requests memory from the device, maps the memory, and seals it. The device
 // accepts only sealed memory.
 func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err error) {
 	var region control.RegionID
@@ -239,8 +239,8 @@ func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 // executed the request.
 func (s *socket) timedOut(op control.Op) error { return noAnswer(op) }
 
-// noAnswer is the error of a request that had no answer in answerTime. Callers tell it from other ends of a
-// connection by its method Timeout.
+// noAnswer is the error of a request that had no answer in answerTime. Callers distinguish it from other ends
+// of a connection by its method Timeout.
 type noAnswer control.Op
 
 func (n noAnswer) Error() string {

@@ -69,7 +69,7 @@ func holder(path string) error {
 		fmt.Println("refused") // the engine has ended that connection
 	}
 	var done [16]Completion
-	for range 2000 { // events that nobody reads, more than a channel can hold
+	for range 2000 { // events that are not read, more than a channel can hold
 		if err := cq.Arm(false); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ var table = []fieldWords{
 	{"hoard hoards hoarded hoarding hoarder hoarders", "hold, exhaust"},
 	{"judge judges judged judging judgment judgement", "check, decide"},
 	{"learn learns learned learnt learning", "record, observe, query"},
-	{"meet meets met meeting", "match, seen"},
+	{"meet meets met", "match, seen"},
 	{"nobody somebody everybody anybody", "none, any, all, peer"},
 	{"owe owes owed owing", "pending, due"},
 	{"rouse rouses roused rousing", "wake"},
@@ -54,6 +54,7 @@ var exceptions = []exception{
 	{folder: "engine/internal/closers", word: "clog", reason: "the same"},
 	{folder: "engine/internal/object", word: "clog", reason: "the same"},
 	{folder: "engine/internal/request", word: "clog", reason: "the same"},
+	{folder: "verbs", word: "clog", reason: "the same"},
 
 	{folder: "tools/torture", word: "hoard", reason: "the name of an attack, which torture prints"},
 }

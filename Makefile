@@ -30,7 +30,7 @@ onefile: inside ## build bin/nicless with the library for verbs programs, and th
 demo: ## one RDMA write byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo
 
-check: ## format, vet, staticcheck of what has changed, and the quick tests: before each commit
+check: ## format, wording, vet, staticcheck of what has changed, and the quick tests: before each commit
 	@GO=$(GO) .ci/check
 
 hook: ## let git run `make check` before each commit
@@ -86,8 +86,9 @@ bench-diff: ## benchmarks of the previous commit and of this one, and what has c
 figures: ## write docs/figures.txt, with which CI compares counts of instructions and bytes
 	.ci/bench --update
 
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, words, go vet, staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) run ./tools/words
 	$(GO) vet work
 	$(GO) tool staticcheck work
 

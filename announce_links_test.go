@@ -59,8 +59,8 @@ func TestAnnounceOverLinks(t *testing.T) {
 	}
 }
 
-// What clients of an engine announce goes with the engine, whether it is killed or stands still, and
-// comes back with it.
+// The announcements of clients of an engine go with the engine, whether it is killed or stands still, and
+// come back with it.
 func TestAnnouncingEngineIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	link := fmt.Sprintf("pool:%s,size=8M,dead=200ms,node=", filepath.Join(dir, "pool"))

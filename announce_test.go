@@ -33,8 +33,8 @@ func announcer(path string) error {
 	select {}
 }
 
-// announcesAs becomes the user of NICLESS_TEST_UID and obeys lines of its standard input: it announces "+value" to
-// its user and "*value" to all, and prints for "?" what it reads.
+// announcesAs becomes the user of NICLESS_TEST_UID and obeys lines of its standard input: it announces
+// "+value" to its user and "*value" to all, and prints for "?" what it reads.
 func announcesAs(path string) error {
 	uid, err := strconv.Atoi(os.Getenv("NICLESS_TEST_UID"))
 	if err != nil {
@@ -189,7 +189,7 @@ func TestAnnouncements(t *testing.T) {
 }
 
 // One event comes for any number of changes, none for what the client itself announces or what is the
-// same as before, and none to a client that has not asked.
+// same as before, and none to a client that has not called Announcements.
 func TestAnnouncementEventsAreCoalesced(t *testing.T) {
 	path := inProcess(t, Config{})
 	a, asks, never := dialed(t, path), dialed(t, path), dialed(t, path)
@@ -330,7 +330,8 @@ func (d repeating) Call(op control.Op, req, ans control.Message) (control.Reply,
 // user starts a process of a user that obeys lines; see announcesAs.
 func user(t *testing.T, path string, uid int, attr *syscall.SysProcAttr) (ask func(line string) string) {
 	t.Setenv("NICLESS_TEST_UID", strconv.Itoa(uid))
-	p := &process{Cmd: exec.Command("/proc/self/exe", path)} // other users cannot reach the directory of the binary
+	// other users cannot reach the directory of the binary
+	p := &process{Cmd: exec.Command("/proc/self/exe", path)}
 	p.Env = append(os.Environ(), "NICLESS_TEST_ROLE=user")
 	p.Stderr, p.SysProcAttr = &p.err, attr
 	in, err := p.StdinPipe()
@@ -347,8 +348,8 @@ func user(t *testing.T, path string, uid int, attr *syscall.SysProcAttr) (ask fu
 	}
 }
 
-// A key that a program announces is read by programs of its user only, on its engine and on one that a pool leads
-// to, also if they act as root of a user namespace, and by all only if it is announced to all.
+// A key that a program announces is read by programs of its user only, on its engine and on one that a pool
+// leads to, also if they act as root of a user namespace, and by all only if it is announced to all.
 func TestAnnouncementsOfUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to have programs of other users")

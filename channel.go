@@ -203,7 +203,8 @@ func (ch *Channel) Close() error {
 		return errZero
 	}
 	return closing(ch.ctx, &ch.closed, func() error {
-		if _, err := ch.ctx.call("close channel", control.OpDestroyChannel, &control.Channel{ID: ch.id}, &control.Empty{}); err != nil {
+		if _, err := ch.ctx.call("close channel", control.OpDestroyChannel, &control.Channel{ID: ch.id},
+			&control.Empty{}); err != nil {
 			return err
 		}
 		ch.ctx.mu.Lock()

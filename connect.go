@@ -112,7 +112,8 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 		rtr.Mask |= AttrMaxDestRdAtomic | AttrMinRNRTimer
 		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = most, uint8(o.MinRNRTimer)
 		rts.Mask |= AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic
-		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRdAtomic = uint8(o.Timeout), uint8(o.Retry), uint8(o.RNRRetry), most
+		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRdAtomic = uint8(o.Timeout), uint8(o.Retry),
+			uint8(o.RNRRetry), most
 	}
 	if err := q.Modify(rtr); err != nil {
 		return q.refusedIn(what, err)
@@ -129,7 +130,7 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	return err
 }
 
-// setPeer tells the engine where the peer is, if it is on another engine or was on one before.
+// setPeer reports to the engine where the peer is, if it is on another engine or was on one before.
 func (q *QP) setPeer(what string, peer *Descriptor) error {
 	away := peer.Device != q.c.limits.GUID
 	if !away && !q.away.Load() || q.c.limits.Minor < minorPeer {
@@ -155,7 +156,8 @@ func (c *client) address() netip.Addr {
 	if c.limits.Minor < minorPeer {
 		return netip.Addr{}
 	}
-	if _, err := c.call("address", control.OpAddress, &control.Empty{}, &a); err != nil || a == (control.Address{}) {
+	if _, err := c.call("address", control.OpAddress, &control.Empty{}, &a); err != nil ||
+		a == (control.Address{}) {
 		return netip.Addr{}
 	}
 	return netip.AddrFrom16(a.GID).Unmap()
@@ -193,7 +195,8 @@ func (q *QP) reachable(what string, peer *Descriptor, linked bool) error {
 	return nil
 }
 
-// psn returns the first packet sequence number of this side. Any number will do, because the peer is told it.
+// psn returns the first packet sequence number of this side. Any number will do, because it is sent to the
+// peer.
 func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
 
 // Pair connects two queue pairs of this program with each other.
@@ -405,19 +408,23 @@ func (a Attr) timeout() any {
 
 func (a *Attr) request(qpn uint32) *control.QPAttr {
 	return &control.QPAttr{
-		QPN: qpn, Mask: uint32(a.Mask), State: uint8(a.State), CurState: uint8(a.CurState), Port: a.Port, PathMTU: a.PathMTU,
+		QPN: qpn, Mask: uint32(a.Mask), State: uint8(a.State), CurState: uint8(a.CurState), Port: a.Port,
+		PathMTU: a.PathMTU,
 		Timeout: a.Timeout, RetryCount: a.RetryCount, RNRRetry: a.RNRRetry, MinRNRTimer: a.MinRNRTimer,
-		MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, PKeyIndex: a.PKeyIndex, Access: uint32(a.Access),
-		RQPSN: a.RQPSN, SQPSN: a.SQPSN, DestQPN: a.DestQPN, GUID: a.Device, QKey: a.QKey,
+		MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, PKeyIndex: a.PKeyIndex,
+		Access: uint32(a.Access),
+		RQPSN:  a.RQPSN, SQPSN: a.SQPSN, DestQPN: a.DestQPN, GUID: a.Device, QKey: a.QKey,
 	}
 }
 
 func attrOf(m *control.QPAttr) Attr {
 	return Attr{
-		Mask: AttrMask(m.Mask), State: State(m.State), CurState: State(m.CurState), Port: m.Port, PathMTU: m.PathMTU,
+		Mask: AttrMask(m.Mask), State: State(m.State), CurState: State(m.CurState), Port: m.Port,
+		PathMTU: m.PathMTU,
 		Timeout: m.Timeout, RetryCount: m.RetryCount, RNRRetry: m.RNRRetry, MinRNRTimer: m.MinRNRTimer,
-		MaxRdAtomic: m.MaxRdAtomic, MaxDestRdAtomic: m.MaxDestRdAtomic, PKeyIndex: m.PKeyIndex, Access: Access(m.Access),
-		RQPSN: m.RQPSN, SQPSN: m.SQPSN, DestQPN: m.DestQPN, Device: m.GUID, QKey: m.QKey,
+		MaxRdAtomic: m.MaxRdAtomic, MaxDestRdAtomic: m.MaxDestRdAtomic, PKeyIndex: m.PKeyIndex,
+		Access: Access(m.Access),
+		RQPSN:  m.RQPSN, SQPSN: m.SQPSN, DestQPN: m.DestQPN, Device: m.GUID, QKey: m.QKey,
 	}
 }
 

@@ -44,7 +44,7 @@ func (*noCopy) Unlock() {}
 
 // A client is the state of a Context. Goroutines and tables of this package refer to the
 // client, but not to the Context or to objects made through it, so that the garbage
-// collector can tell when the program has dropped them. The field held is the exception.
+// collector knows when the program has dropped them. The field held is the exception.
 type client struct {
 	dev          device
 	log          *slog.Logger // for reports that no caller receives; nil: no log
@@ -106,13 +106,16 @@ func newContext(dev device, log *slog.Logger) (*Context, error) {
 
 func newClient(dev device, log *slog.Logger) (*client, error) {
 	c := &client{
-		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan waiting, maxEvents), noEvents: make(chan struct{}),
+		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan waiting, maxEvents),
+		noEvents: make(chan struct{}),
 		channels: make(map[*os.File]struct{}), memory: make(map[*shm.Region]struct{}),
-		qps: make(map[uint32]weak.Pointer[QP]), cqs: make(map[uint32]weak.Pointer[CQ]), srqs: make(map[uint32]weak.Pointer[SRQ]),
+		qps: make(map[uint32]weak.Pointer[QP]), cqs: make(map[uint32]weak.Pointer[CQ]),
+		srqs: make(map[uint32]weak.Pointer[SRQ]),
 	}
 	c.arena.c = c
 	c.uniprocessor = cpu.Uniprocessor()
-	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Features: control.FeatureWake, Name: programName()}
+	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor,
+		Features: control.FeatureWake, Name: programName()}
 	r, err := dev.Call(control.OpHello, hello, &c.limits)
 	if err != nil {
 		_ = dev.Close()
@@ -470,7 +473,7 @@ func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		if c.settled.CompareAndSwap(false, true) {
+		if c.completed.CompareAndSwap(false, true) {
 			var none T
 			return none, abandoned(ctx)
 		}
@@ -503,8 +506,8 @@ func abandoned(ctx context.Context) error { return fmt.Errorf("nicless: abandone
 
 // A calling is a call that can be abandoned.
 type calling[T any] struct {
-	settled atomic.Bool   // set by the first of two events: f ends, or the caller leaves
-	done    chan struct{} // closed when f ends while the caller still waits
+	completed atomic.Bool   // set by the first of two events: f ends, or the caller leaves
+	done      chan struct{} // closed when f ends while the caller still waits
 
 	v        T
 	err      error
@@ -518,7 +521,7 @@ func (c *calling[T]) run(f func() (T, error)) {
 			c.panicked = recover()
 		}
 		switch {
-		case c.settled.CompareAndSwap(false, true):
+		case c.completed.CompareAndSwap(false, true):
 			close(c.done)
 		case c.panicked != nil:
 			panic(c.panicked)
@@ -564,8 +567,10 @@ func (c *Context) Status() (Status, error) {
 	s := Status{
 		State: control.EngineState(word(control.StatusState)).String(),
 		Clock: word(control.StatusClock), Hz: word(control.StatusHz),
-		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes), CQEs: count(control.CounterCQEs),
-		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives), Events: count(control.CounterEvents),
+		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes),
+		CQEs:   count(control.CounterCQEs),
+		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives),
+		Events:    count(control.CounterEvents),
 		Explained: count(control.CounterExplained), Stalls: count(control.CounterStalls),
 	}
 	if c.closed.Load() { // checked after the reads: if false, the page was still the device's during them

@@ -172,7 +172,8 @@ func (q *CQ) create(log int) (err error) {
 	// The entries are prepared only now, because NewCQ needs the number that the device
 	// gave. That is early enough: there are no completions before a queue pair uses the CQ.
 	if q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
-		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table, Collapsed: cfg.Collapsed,
+		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table,
+		Collapsed:  cfg.Collapsed,
 		Compressed: cfg.Compressed, MiniFormat: cqe.MiniHash, Record: q.rec.mem, Register: c.armRegister(),
 	}); err != nil {
 		return wrap(what, err)
@@ -275,7 +276,7 @@ func (q *CQ) open() error {
 
 // spins is how often Wait polls before it sleeps. That takes a few microseconds, as long as
 // an engine that is awake needs to execute short work. On one core each poll lets others run
-// already, and what waits for a file or the network runs only when nobody is runnable. There,
+// already, and what waits for a file or the network runs only when no goroutine is runnable. There,
 // spinning would only delay them.
 const spins, spinsOnOneCore = 500, 4
 
@@ -306,7 +307,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 	defer q.channel.until(ctx)()
 	for {
 		// Each arm leads to one event. While an event is on its way or waits to be read,
-		// another arm would only cause a second event, which nobody needs.
+		// another arm would only cause a second event, which is not needed.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
 			q.c.waker.wake()
@@ -423,7 +424,8 @@ func (q *CQ) Close() error {
 	return closing(q.ctx, &q.closed, func() error {
 		q.changes.Lock() // a Resize that was abandoned (see Call) may be under way
 		defer q.changes.Unlock()
-		if _, err := q.c.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn}, &control.Empty{}); err != nil {
+		if _, err := q.c.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn},
+			&control.Empty{}); err != nil {
 			return err
 		}
 		q.release()
@@ -435,9 +437,9 @@ func (q *CQ) Close() error {
 // asleep, which changes only when the engine falls asleep or wakes. While the engine is
 // awake, the poster does nothing else.
 type waker struct {
-	asleep  *shm.Word64             // in the status page: the number of the engine's sleep, 0 while it is awake
+	asleep  *shm.Word64             // in the status page: the number of its sleep, 0 while it is awake
 	last    atomic.Uint64           // the number of the last sleep that this client has ended
-	eventfd atomic.Pointer[os.File] // a write to this file wakes the engine; nil: the engine has not sent it yet
+	eventfd atomic.Pointer[os.File] // a write to it wakes the engine; nil: it has not been sent yet
 
 	mu  sync.Mutex
 	raw bool // other code writes to the queues too (QP.Raw), and does not read asleep

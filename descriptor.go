@@ -154,7 +154,8 @@ func (d Descriptor) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	j := jsonDescriptor{
-		Version: jsonVersion, Device: hex64(d.Device), Transport: d.Transport.String(), QPN: d.QPN, PSN: d.PSN, QKey: d.QKey,
+		Version: jsonVersion, Device: hex64(d.Device), Transport: d.Transport.String(), QPN: d.QPN,
+		PSN: d.PSN, QKey: d.QKey,
 	}
 	if a := d.Address.Unmap(); a.IsValid() {
 		j.Address = &a
@@ -241,7 +242,8 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("descriptor: version %d; this program knows 1 to %d", version, DescriptorVersion)
 	}
 	count := int(le.Uint16(b[2:]))
-	n := Descriptor{QPN: le.Uint32(b[4:]), PSN: le.Uint32(b[8:]), Device: le.Uint64(b[12:]), QKey: le.Uint32(b[20:])}
+	n := Descriptor{QPN: le.Uint32(b[4:]), PSN: le.Uint32(b[8:]), Device: le.Uint64(b[12:]),
+		QKey: le.Uint32(b[20:])}
 	tr := le.Uint32(b[24:])
 	if tr > uint32(UD) {
 		return fmt.Errorf("descriptor: transport %d; RC (%d), UC (%d) and UD (%d) are known", tr, RC, UC, UD)
@@ -260,7 +262,8 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		}
 		size := memoryHead + int(b[20])
 		n.Memory = append(n.Memory, RemoteMemory{
-			Addr: le.Uint64(b), Length: le.Uint64(b[8:]), RKey: le.Uint32(b[16:]), Name: string(b[memoryHead:size]),
+			Addr: le.Uint64(b), Length: le.Uint64(b[8:]), RKey: le.Uint32(b[16:]),
+			Name: string(b[memoryHead:size]),
 		})
 		b = b[size:]
 	}

@@ -103,7 +103,7 @@
 //	descriptor.go   the data that a program sends its peer in order to connect
 //	event.go        events and explanations, and what clients of engines announce to each other
 //	window.go       memory windows and lists of memory
-//	export.go       the shared memory of queues, for accelerators, and in a file for posters that only map it
+//	export.go       the shared memory of queues, for accelerators and for posters that only map a file
 //	embedded.go, socket.go, other.go   the engine in this process, in another one, and where there is none
 //	errors.go
 //

@@ -37,7 +37,7 @@ func requireCollected(t *testing.T, dev device) {
 	})
 }
 
-// An event that nobody takes does not keep a dropped Context from being collected.
+// An event that is not taken does not keep a dropped Context from being collected.
 func TestDroppedContextWithEvent(t *testing.T) {
 	_, dev := dropped(t, func(c *Context) {
 		_, _, a := connected(t, c)

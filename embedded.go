@@ -124,7 +124,7 @@ func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32,
 	if err != nil {
 		return nil, 0, err
 	}
-	if err = mem.Forget(); err == nil {
+	if err = mem.CloseFile(); err == nil {
 		id, err = d.client.AddRegion(mem.Addr(), mem)
 	}
 	if err != nil {
@@ -178,7 +178,8 @@ func serveListener(ctx context.Context, l *net.UnixListener, path string, cfg Co
 }
 
 // run runs an engine and serves the clients that connect to the socket that listen returns.
-func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, error), dir string, mode fs.FileMode, cfg Config, ready func()) error {
+func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, error), dir string,
+	mode fs.FileMode, cfg Config, ready func()) error {
 	ec, err := cfg.engine()
 	if err != nil {
 		return err
@@ -228,7 +229,8 @@ func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, err
 
 // serve serves clients and, if cfg.VerbsDevices is not 0, programs that use rdma-core. It
 // ends when ctx ends or one of the two servers fails.
-func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, table *links.Table, dir string, mode fs.FileMode, cfg Config, ready func()) error {
+func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, table *links.Table,
+	dir string, mode fs.FileMode, cfg Config, ready func()) error {
 	closeReports, err := table.Serve(strings.TrimSuffix(dir, VerbsSuffix)+LinksSuffix, mode)
 	if err != nil {
 		return err
@@ -254,7 +256,8 @@ func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener
 	failed := make(chan error, 1)
 	go func() {
 		defer end()
-		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Links: layers, Mode: mode, Log: cfg.Log, Fabric: table}, ready)
+		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Links: layers, Mode: mode,
+			Log: cfg.Log, Fabric: table}, ready)
 	}()
 	err = l.Serve(serving)
 	end()
@@ -300,7 +303,8 @@ func (c Config) engine() (engine.Config, error) {
 			return engine.Config{}, fmt.Errorf("nicless: %s %d; 0 (the default) and more are possible", f.name, f.v)
 		}
 	}
-	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Populate: c.Populate, Log: c.Log, Limits: c.Limits}
+	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores,
+		Populate: c.Populate, Log: c.Log, Limits: c.Limits}
 	switch {
 	case c.Monitor:
 		ec.Idle = engine.IdleMonitor
@@ -327,13 +331,14 @@ func (m *Memory) open() (*fileMemory, error) {
 		return nil, wrap("Memory", err)
 	}
 	var fd int
-	if closed := raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) }); closed != nil {
+	if closed := raw.Control(
+		func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) }); closed != nil {
 		return nil, wrap("Memory", closed)
 	}
 	if err != nil {
 		return nil, wrap("Memory", err)
 	}
-	// A memfd that nobody can make shorter is better. Other files do not have seals.
+	// A memfd that cannot be made shorter is better. Other files do not have seals.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
 	return &fileMemory{
 		file: os.NewFile(uintptr(fd), m.File.Name()), offset: m.Offset, size: size,

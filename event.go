@@ -17,15 +17,19 @@ type EventKind uint32
 
 // Kinds of events.
 const (
-	EventEstablished    = EventKind(control.EventEstablished)    // a QP in RTR has received its first message
-	EventDrained        = EventKind(control.EventDrained)        // the send queue of a QP in SQD has stopped
-	EventCQError        = EventKind(control.EventCQError)        // a CQ has overrun and gets no more completions
-	EventInvalidRequest = EventKind(control.EventInvalidRequest) // a peer's request is not allowed on the QP; the QP is in ERR
-	EventAccessError    = EventKind(control.EventAccessError)    // a peer named memory that it may not use; the QP is in ERR
-	EventLastWQE        = EventKind(control.EventLastWQE)        // a QP in ERR takes no more receives from its SRQ
-	EventSRQLimit       = EventKind(control.EventSRQLimit)       // an SRQ has fewer receives than its limit; the limit is off now
-	EventExplanation    = EventKind(control.EventExplanation)    // a description of a fault, in words
-	EventAnnouncements  = EventKind(control.EventAnnouncements)  // what others announce has changed; see Context.Announcements
+	EventEstablished = EventKind(control.EventEstablished) // a QP in RTR has received its first message
+	EventDrained     = EventKind(control.EventDrained)     // the send queue of a QP in SQD has stopped
+	EventCQError     = EventKind(control.EventCQError)     // a CQ has overrun and gets no more completions
+
+	// A peer's request is not allowed on the QP, or names memory that the peer may not use. The QP is in ERR.
+	EventInvalidRequest = EventKind(control.EventInvalidRequest)
+	EventAccessError    = EventKind(control.EventAccessError)
+
+	EventLastWQE  = EventKind(control.EventLastWQE)  // a QP in ERR takes no more receives from its SRQ
+	EventSRQLimit = EventKind(control.EventSRQLimit) // an SRQ has fewer receives than its limit, now off
+
+	EventExplanation   = EventKind(control.EventExplanation)   // a description of a fault, in words
+	EventAnnouncements = EventKind(control.EventAnnouncements) // see Context.Announcements
 )
 
 // String returns the name.
@@ -45,7 +49,7 @@ type Event struct {
 	SRQ *SRQ
 
 	Explanation *Explanation // the explanation, if Kind is EventExplanation
-	Lost        int          // how many events just before this one were dropped, because the program took them too late
+	Lost        int          // events just before this one that were dropped: the program took them too late
 }
 
 // A waiting event has not been taken by the program yet. It has no strong reference to its
@@ -123,7 +127,8 @@ func indexed(of uint8) string {
 // LogValue implements slog.LogValuer. The attributes have the same names as in the engine's
 // log.
 func (x Explanation) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int(x.Of, int(x.Index))}
+	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)),
+		slog.Int(x.Of, int(x.Index))}
 	if x.Unsaid > 0 {
 		attrs = append(attrs, slog.Int("unsaid", x.Unsaid))
 	}
@@ -222,7 +227,8 @@ func (c *client) deliver(m *control.Event) {
 	}
 	if m.Kind == control.EventExplanation {
 		x := Explanation{
-			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index, Of: indexed(m.Of), Text: m.Text, Unsaid: int(m.Unsaid),
+			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index,
+			Of: indexed(m.Of), Text: m.Text, Unsaid: int(m.Suppressed),
 		}
 		if m.HasWQE != 0 {
 			x.WQE = bytes.Clone(m.WQE[:])
@@ -378,7 +384,7 @@ const MaxAnnouncement = control.MaxAnnouncement
 // minorAnnounce is the minor version of the protocol that has OpAnnounce and OpNextAnnouncement.
 const minorAnnounce = 3
 
-// minorAudience is the minor version that has OpAnnounceTo. Before it, announcements were for everybody.
+// minorAudience is the minor version that has OpAnnounceTo. Before it, announcements were for all users.
 const minorAudience = 4
 
 // An Announcement is what a client of this engine or of a linked one has announced. Any client can
@@ -390,7 +396,7 @@ type Announcement struct {
 	Value  []byte
 }
 
-// Announce tells the other clients of the same user up to MaxAnnouncement bytes, such as a Descriptor:
+// Announce sends up to MaxAnnouncement bytes, such as a Descriptor, to the other clients of the same user:
 // clients of this engine, and of the engines to which pools and UCX lead. A new announcement replaces
 // the last; an empty one withdraws it. It ends with the Context. RoCE carries no announcements.
 //
@@ -398,17 +404,17 @@ type Announcement struct {
 // /etc/subuid counts as the user who owns the range. On other hosts it is the user with the same uid.
 // Announce returns an error if the program's uid has no number in the engine's user namespace.
 //
-// Other engines read all announcements, and choose who is told of them: announce no keys over a link to an
+// Other engines read all announcements, and choose which users read them: announce no keys over a link to an
 // engine that you do not trust.
 //
-// Announce does not wait for other engines. A link tells only as many announcements of an engine as
+// Announce does not wait for other engines. A link carries only as many announcements of an engine as
 // it has room for, about 8000 bytes; the engine's log names the rest.
 func (c *Context) Announce(value []byte) error {
 	return c.announce(control.AudienceUser, value)
 }
 
-// AnnounceToAll is Announce for clients of all users, on all those engines. Everybody who may connect to one
-// of them reads the value: do not put keys of memory into it that are not for everybody.
+// AnnounceToAll is Announce for clients of all users, on all those engines. All users who may connect to one
+// of them read the value: do not put keys of memory into it that are not for all.
 func (c *Context) AnnounceToAll(value []byte) error {
 	return c.announce(control.AudienceAll, value)
 }
@@ -420,7 +426,9 @@ func (c *Context) announce(audience uint32, value []byte) error {
 	}
 	old := c.limits.Minor < minorAudience
 	if old && audience != control.AudienceAll && len(value) > 0 {
-		return wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is %d.%d, whose announcements are for everybody; those for one user are since %d.%d", c.limits.Major, c.limits.Minor, control.Major, minorAudience))
+		return wrap(what,
+			control.Errorf(control.CodeUnsupported,
+				"the engine's protocol is %d.%d, whose announcements are for everybody; those for one user are since %d.%d", c.limits.Major, c.limits.Minor, control.Major, minorAudience))
 	}
 	if len(value) > MaxAnnouncement {
 		return wrap(what, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), MaxAnnouncement))
@@ -429,13 +437,14 @@ func (c *Context) announce(audience uint32, value []byte) error {
 		_, err := c.call(what, control.OpAnnounce, &control.Announce{Value: string(value)}, &control.Empty{})
 		return err
 	}
-	_, err := c.call(what, control.OpAnnounceTo, &control.AnnounceTo{Audience: audience, Value: string(value)}, &control.Empty{})
+	_, err := c.call(what, control.OpAnnounceTo,
+		&control.AnnounceTo{Audience: audience, Value: string(value)}, &control.Empty{})
 	return err
 }
 
-// Announcements returns what other clients announce now to this client's user or to all, sorted by Device and Client. When that
-// has changed, NextEvent returns one event of kind EventAnnouncements. The next such event comes only
-// after another call of Announcements.
+// Announcements returns what other clients announce now to this client's user or to all, sorted by Device and
+// Client. When that has changed, NextEvent returns one event of kind EventAnnouncements. The next such event
+// comes only after another call of Announcements.
 func (c *Context) Announcements() ([]Announcement, error) {
 	const what = "announcements"
 	if err := c.canAnnounce(what); err != nil {
@@ -465,7 +474,10 @@ func (c *Context) canAnnounce(what string) error {
 		return wrap(what, err)
 	}
 	if c.limits.Minor < minorAnnounce {
-		return wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is %d.%d; announcements are since %d.%d", c.limits.Major, c.limits.Minor, control.Major, minorAnnounce))
+		return wrap(what,
+			control.Errorf(control.CodeUnsupported,
+				"the engine's protocol is %d.%d; announcements are since %d.%d", c.limits.Major,
+				c.limits.Minor, control.Major, minorAnnounce))
 	}
 	return nil
 }

@@ -70,7 +70,8 @@ func (q *QP) Export() (Export, error) {
 			return Export{}, err
 		}
 	}
-	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended, Wake: q.c.waker.wake}, nil
+	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended,
+		Wake: q.c.waker.wake}, nil
 }
 
 // ended returns why no further send will complete, or nil if sends can complete.
@@ -144,7 +145,8 @@ func (x *finder) place(addr, n uint64) Place {
 func (x *finder) cq(q *CQ) RawCQLayout {
 	return RawCQLayout{
 		CQN: q.cqn, EntrySize: q.cfg.entrySize(),
-		Ring: x.place(q.buf.addr, uint64(len(q.cq.Memory()))), Record: x.place(q.rec.addr, doorbell.RecordSize),
+		Ring:   x.place(q.buf.addr, uint64(len(q.cq.Memory()))),
+		Record: x.place(q.rec.addr, doorbell.RecordSize),
 	}
 }
 
@@ -208,13 +210,13 @@ func (m *MR) Layout() (MemoryLayout, error) {
 // that have the file as memory of a PCI device. They need no connection to the engine, and no
 // wake-ups: after the first Layout the engine only naps while it has no work.
 //
-// Whoever can write to the file can write to all of these queues and to all of this memory. The
+// A process that can write to the file can write to all of these queues and to all of this memory. The
 // engine treats what it reads there as it treats memory of any client: a wrong request harms its own
-// queue pair and nothing else. But whoever can make the file shorter, or remove pages, can take
+// queue pair and nothing else. But a process that can make the file shorter, or remove pages, can take
 // memory away. The engine survives that, and ends the queue pairs whose memory it was. The
 // program itself may die of it (SIGBUS), in calls that make objects, post or poll. So only trusted
-// parties may have the file. A virtual machine cannot make its PCI device's memory shorter. Open
-// forbids everybody to make the file shorter if it is a memfd that can be sealed.
+// parties may have the file. A virtual machine cannot make its PCI device's memory shorter. If the
+// file is a memfd that can be sealed, Open makes sure that no process can make it shorter.
 type Memory struct {
 	// File is an ordinary file, best in tmpfs, or a memfd. Open duplicates its descriptor, so
 	// File may be closed after Open.
@@ -222,7 +224,7 @@ type Memory struct {
 
 	// Offset and Size say which part of the file is used. Both are multiples of the page
 	// size, 4096. A Size of 0 means the rest of the file. Queues take the part in pieces of 1 MiB
-	// or more, registers take 16 KiB. What the file held is overwritten with zeros as it is used.
+	// or more, registers take 16 KiB. The data that the file held is overwritten with zeros as it is used.
 	Offset, Size int64
 }
 

@@ -150,7 +150,7 @@ func TestOnlyNamedUsersOpenLinks(t *testing.T) {
 func packetsFrom(t *testing.T, path, peer string) (n uint64) {
 	t.Helper()
 	var reports []links.Report
-	require.NoError(t, unixsock.Ask(path+LinksSuffix, time.Minute, &reports))
+	require.NoError(t, unixsock.Query(path+LinksSuffix, time.Minute, &reports))
 	for _, r := range reports {
 		for _, p := range r.Peers {
 			if p.Name == peer {
@@ -161,8 +161,9 @@ func packetsFrom(t *testing.T, path, peer string) (n uint64) {
 	return n
 }
 
-// A UD queue pair of a program that has no peers elsewhere is not reached from the network when another program
-// opens the port, although the sender knows its number and its Q_Key. The port and the sender's socket are real.
+// A UD queue pair of a program that has no peers elsewhere is not reached from the network when another
+// program opens the port, although the sender knows its number and its Q_Key. The port and the sender's
+// socket are real.
 func TestBystanderIsNotReached(t *testing.T) {
 	if !alone(t) {
 		return

@@ -70,7 +70,7 @@ type MR struct {
 	// Close of the context can take the bytes away from region at any time.
 	region *shm.Region
 	id     uint32 // the device's number of region
-	whole  []byte // the bytes of region, as many as RegisterMemory was asked for
+	whole  []byte // the bytes of region, as many as RegisterMemory was called for
 	base   uint64 // address of whole
 
 	closed atomic.Bool
@@ -146,7 +146,8 @@ func (m *MR) Register(off, n int, access Access) (*MR, error) {
 
 func (m *MR) register(what string, addr uint64, access Access) error {
 	var ans control.Key
-	req := &control.MR{PDN: m.pd.num, Access: uint32(access), Addr: addr, Length: uint64(len(m.mem)), IOVA: addr}
+	req := &control.MR{PDN: m.pd.num, Access: uint32(access), Addr: addr, Length: uint64(len(m.mem)),
+		IOVA: addr}
 	if _, err := m.pd.ctx.call(what, control.OpRegMR, req, &ans); err != nil {
 		return err
 	}
@@ -238,7 +239,8 @@ func (m *MR) Close() error {
 			m.parent.parts--
 			return nil
 		}
-		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id}, &control.Empty{}); err != nil {
+		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id},
+			&control.Empty{}); err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -401,7 +403,7 @@ type arena struct {
 	c *client
 
 	mu      sync.Mutex
-	closed  bool // nothing is mapped any more, free blocks included
+	closed  bool // no memory is mapped any more, free blocks included
 	regions []*shm.Region
 	free    [48][]block // by log2 of size
 }

@@ -217,7 +217,7 @@ func (p peer) join(t *testing.T, path string) *process {
 func noMore(now, before [2]int) bool { return now[0] <= before[0] && now[1] <= before[1] }
 
 // A client that is killed in the middle of its transfers leaves nothing in the engine.
-// Its peer learns that the client does not answer, and continues with another client.
+// Its peer sees that the client does not answer, and continues with another client.
 func TestClientIsKilled(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)

@@ -81,12 +81,12 @@ type QP struct {
 	access     Access
 	state      atomic.Uint32 // control.State*, as this side last set it
 	closed     atomic.Bool
-	away       atomic.Bool // the engine was told last that the peer is on another engine
+	away       atomic.Bool // the last report to the engine was that the peer is on another engine
 
 	changes sync.Mutex // held by Modify and Close
 
 	mu   sync.Mutex
-	sink *MR // 8 bytes for results of atomics that nobody reads; made by the first Export
+	sink *MR // 8 bytes for results of atomics that are not read; made by the first Export
 }
 
 // CreateQP makes a queue pair, in state INIT. Receives can be posted at once. Sends can be
@@ -195,7 +195,8 @@ func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 func (q *QP) create(cfg QPConfig) error {
 	const what = "QP"
 	c := q.c
-	sendBlocks, recvs, stride := cfg.sendBlocks(), roundPow2(cfg.MaxRecvWR), roundPow2(cfg.MaxRecvSGE)*wqe.UnitSize
+	sendBlocks, recvs, stride := cfg.sendBlocks(), roundPow2(cfg.MaxRecvWR),
+		roundPow2(cfg.MaxRecvSGE)*wqe.UnitSize
 	if most := 1 << c.limits.MaxLogSQ; sendBlocks > most {
 		return wrap(what, fmt.Errorf("%d sends of the size asked for need %d blocks of 64 bytes; %d are possible", cfg.MaxSendWR, sendBlocks, most))
 	}
@@ -216,7 +217,8 @@ func (q *QP) create(cfg QPConfig) error {
 	q.register, q.registerAt = register, at
 	req := &control.QP{
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
-		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),
+		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport),
+		LogSQ: log2(sendBlocks),
 	}
 	var blueFlame []byte
 	if cfg.BlueFlame {
@@ -240,7 +242,8 @@ func (q *QP) create(cfg QPConfig) error {
 	q.qpn = ans.QPN
 	sends := hostpath.SQConfig{
 		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: q.rec.mem, Register: register,
-		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: blueFlame,
+		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline,
+		MaxSGE: cfg.MaxSendSGE, BlueFlame: blueFlame,
 	}
 	if cfg.Concurrent {
 		if q.crowd, err = hostpath.NewSharedSQ(sends); err != nil {

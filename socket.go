@@ -72,7 +72,8 @@ func connect(path string) (fd int, err error) {
 	if err == nil {
 		err = retry(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
 		if err != nil {
-			err = &net.OpError{Op: "dial", Net: "unixpacket", Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
+			err = &net.OpError{Op: "dial", Net: "unixpacket",
+				Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
 		}
 	}
 	if err != nil {
@@ -98,7 +99,8 @@ func hangUpOf(fd int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLRDHUP}); err == nil {
+	if err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLRDHUP}); err == nil {
 		err = unix.SetNonblock(epoll, true)
 	}
 	if err != nil {
@@ -142,7 +144,7 @@ func (s *socket) Close() (err error) {
 // hangUpBoth ends the connection for both sides, but does not close the descriptor.
 func (s *socket) hangUpBoth() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
 
-// NewRegion asks the device to make memory, maps the memory, and seals it. The device
+// NewRegion requests memory from the device, maps the memory, and seals it. The device
 // accepts only sealed memory.
 func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err error) {
 	var region control.RegionID
@@ -156,10 +158,11 @@ func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err 
 	}
 	if err == nil {
 		if err = mem.Seal(); err == nil {
-			_, err = s.Call(control.OpPlaceRegion, &control.Placement{ID: region.ID, Addr: mem.Addr()}, &control.Empty{})
+			_, err = s.Call(control.OpPlaceRegion, &control.Placement{ID: region.ID, Addr: mem.Addr()},
+				&control.Empty{})
 		}
 		if err == nil {
-			err = mem.Forget()
+			err = mem.CloseFile()
 		}
 		if err == nil {
 			return mem, region.ID, nil
@@ -236,8 +239,8 @@ func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 // executed the request.
 func (s *socket) timedOut(op control.Op) error { return noAnswer(op) }
 
-// noAnswer is the error of a request that had no answer in answerTime. Callers tell it from other ends of a
-// connection by its method Timeout.
+// noAnswer is the error of a request that had no answer in answerTime. Callers distinguish it from other ends
+// of a connection by its method Timeout.
 type noAnswer control.Op
 
 func (n noAnswer) Error() string {
@@ -291,7 +294,8 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 		if r.Wake, err = blocking(a.files[0]); err != nil {
 			return r, err
 		}
-	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpCreateRegion:
+	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel ||
+		op == control.OpOpenEvents || op == control.OpCreateRegion:
 		closeAll(a.files)
 		return r, fmt.Errorf("%v: the answer came with %d descriptors", op, len(a.files))
 	}

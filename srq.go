@@ -81,7 +81,8 @@ func (q *SRQ) create(cfg SRQConfig) error {
 		return err
 	}
 	req := &control.SRQ{
-		PDN: q.pd.num, Limit: uint32(cfg.Limit), Ring: q.ring.addr, DBRec: q.rec.addr, LogSize: log2(entries), LogStride: log2(stride),
+		PDN: q.pd.num, Limit: uint32(cfg.Limit), Ring: q.ring.addr, DBRec: q.rec.addr, LogSize: log2(entries),
+		LogStride: log2(stride),
 	}
 	var ans control.SRQN
 	if _, err := c.dev.Call(control.OpCreateSRQ, req, &ans); err != nil {
@@ -174,7 +175,8 @@ func (q *SRQ) Close() error {
 	}
 	c := q.c
 	return closing(q.pd.ctx, &q.closed, func() error {
-		if _, err := c.call("close SRQ", control.OpDestroySRQ, &control.SRQN{SRQN: q.srqn}, &control.Empty{}); err != nil {
+		if _, err := c.call("close SRQ", control.OpDestroySRQ, &control.SRQN{SRQN: q.srqn},
+			&control.Empty{}); err != nil {
 			return err
 		}
 		c.mu.Lock()

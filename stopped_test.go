@@ -69,7 +69,7 @@ func holder(path string) error {
 		fmt.Println("refused") // the engine has ended that connection
 	}
 	var done [16]Completion
-	for range 2000 { // events that nobody reads, more than a channel can hold
+	for range 2000 { // events that are not read, more than a channel can hold
 		if err := cq.Arm(false); err != nil {
 			return err
 		}
@@ -115,7 +115,8 @@ func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)
 	h := rerun(t, "holder", path)
-	context.AfterFunc(await.Context(t), func() { _ = h.Process.Kill() }) // in case the engine waits for the client
+	// in case the engine waits for the client
+	context.AfterFunc(await.Context(t), func() { _ = h.Process.Kill() })
 	require.Contains(t, []string{"full", "refused"}, h.line(t))
 	require.Equal(t, "busy", h.line(t))
 	require.NoError(t, h.Process.Signal(syscall.SIGSTOP))

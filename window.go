@@ -32,7 +32,8 @@ func (p *PD) AllocWindow(kind int) (*Window, error) {
 		return nil, wrap(what, control.Errorf(control.CodeInvalid, "type %d; 1 and 2 are possible", kind))
 	}
 	var ans control.Key
-	if _, err := p.ctx.call(what, control.OpAllocMW, &control.MW{PDN: p.num, Kind: uint8(kind)}, &ans); err != nil {
+	if _, err := p.ctx.call(what, control.OpAllocMW, &control.MW{PDN: p.num, Kind: uint8(kind)},
+		&ans); err != nil {
 		return nil, err
 	}
 	return &Window{pd: p, kind: uint8(kind), key: ans.Key}, nil
@@ -65,7 +66,8 @@ func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }
 func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
 	notNegative(off, n)
 	b := &Bind{
-		Type: w.kind, MW: w.key, RKey: IncRKey(w.key), LKey: m.LKey(), Addr: m.Addr() + uint64(off), Length: uint64(n), Access: uint32(access),
+		Type: w.kind, MW: w.key, RKey: IncRKey(w.key), LKey: m.LKey(), Addr: m.Addr() + uint64(off),
+		Length: uint64(n), Access: uint32(access),
 	}
 	w.key = b.RKey
 	return b
@@ -108,7 +110,8 @@ func (p *PD) CreateListKey(entries int) (*ListKey, error) {
 		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d entries; 1 to %d are possible", entries, hostpath.MaxList))
 	}
 	var ans control.Key
-	if _, err := p.ctx.call(what, control.OpCreateMkey, &control.Mkey{PDN: p.num, Entries: uint32(entries)}, &ans); err != nil {
+	if _, err := p.ctx.call(what, control.OpCreateMkey, &control.Mkey{PDN: p.num, Entries: uint32(entries)},
+		&ans); err != nil {
 		return nil, err
 	}
 	return &ListKey{pd: p, key: ans.Key}, nil

@@ -14,7 +14,7 @@ import "github.com/nicless/nicless/hostpath"
 //	Data []byte // instead of SGE: a payload copied into the WQE, at most QPConfig.MaxInline bytes
 //
 //	RemoteAddr uint64 // READ, WRITE, atomics: an address in the peer's memory
-//	RKey       uint32 // READ, WRITE, atomics: the key of that memory. SendInval, LocalInval: the key to invalidate
+//	RKey       uint32 // READ, WRITE, atomics: that memory's key. SendInval, LocalInval: what to invalidate
 //	Imm        uint32 // WriteImm, SendImm: the immediate
 //
 //	SwapAdd uint64 // CompareSwap: the new value. FetchAdd: the addend
@@ -99,7 +99,7 @@ type Address = hostpath.Address
 //
 //	Swap     uint64 // CompareSwap: bits that are replaced if the comparison holds
 //	Compare  uint64 // CompareSwap: bits that are compared; if 0, the comparison always holds
-//	Boundary uint64 // FetchAdd: has a 1 at the top bit of each bit field; no carry leaves its field; 0: one field
+//	Boundary uint64 // FetchAdd: has a 1 at the top bit of each field, which no carry leaves; 0: one field
 type Mask = hostpath.Mask
 
 // A Bind says which memory a window opens. Window.Bind makes one.

@@ -186,7 +186,7 @@ func TestAudiences(t *testing.T) {
 		}
 		require.Empty(t, h.announcements())
 	}
-	d.SetAnnounced("pool", 0x60, []board.Entry{{Client: 1, User: 1000, Value: "a"}, {Client: 2, User: 1001, Value: "b"}, {Client: 3, User: board.Everybody, Value: "c"}, {Client: 4, User: 65534, Value: "d"}, {Client: 5, User: 100007, Value: "e"}})
+	d.SetAnnounced("pool", 0x60, []board.Entry{{Client: 1, User: 1000, Value: "a"}, {Client: 2, User: 1001, Value: "b"}, {Client: 3, User: board.AllUsers, Value: "c"}, {Client: 4, User: 65534, Value: "d"}, {Client: 5, User: 100007, Value: "e"}})
 	told("of another device", [5]bool{true, true, true, true, true}, "0,1,2: 60/1 a", "3: 60/2 b", "0,1,2,3,4: 60/3 c")
 	d.SetAnnounced("pool", 0x60, []board.Entry{{Client: 1, User: 1000, Value: "a"}, {Client: 2, User: 1000, Value: "b"}})
 	told("the user changes", [5]bool{true, true, true, true, true}, "0,1,2: 60/1 a", "0,1,2: 60/2 b")

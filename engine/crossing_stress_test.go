@@ -170,7 +170,7 @@ func (b *brawl) vanish(p, q *end) {
 		case 1:
 			q.toState(control.StateRST)
 		case 2:
-			p.h.c.Settle()
+			p.h.c.Drain()
 			b.same(near.mem, far.mem, "settled")
 		}
 		p.reset(q)

@@ -67,7 +67,7 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 	lose(7)
 	list := told()
 	require.Len(t, list, 1)
-	require.Zero(t, list[0].Unsaid)
+	require.Zero(t, list[0].Suppressed)
 
 	// Explanations with another code, and those to another client, are not held back.
 	s.q.post(ctrl(0x7f))
@@ -79,7 +79,7 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 	lose(1)
 	list = told()
 	require.Len(t, list, 1)
-	require.Equal(t, uint32(7), list[0].Unsaid)
+	require.Equal(t, uint32(7), list[0].Suppressed)
 	require.Contains(t, said.String(), "unsaid=7")
 	require.Equal(t, uint64(10), p.h.c.Count[control.CounterExplained])
 }
@@ -131,7 +131,7 @@ func TestExplanationsNobodyHears(t *testing.T) {
 	}
 	k.Until = 0
 	s.e.ExplainQueue(s.p.q, codes.DSZero, "again")
-	require.Equal(t, uint32(1), next().Unsaid)
+	require.Equal(t, uint32(1), next().Suppressed)
 }
 
 // The bytes of an explanation are those of the WQE that it is about, even if the device has

@@ -116,7 +116,7 @@ func TestHostedClient(t *testing.T) {
 	require.NoError(t, other.Seal())
 	require.Equal(t, 4, r.e.Ledger.Has(7)[quota.Descriptors])
 	for range 2 { // the second time there is nothing to close
-		c.ForgetPages()
+		c.ClosePageFiles()
 		r.d.nic().CloseMemory(7, other)
 		require.Equal(t, 1, r.e.Ledger.Has(7)[quota.Descriptors])
 	}

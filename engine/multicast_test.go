@@ -51,19 +51,19 @@ func TestMulticast(t *testing.T) {
 		ends, boxes = append(ends, p), append(boxes, box)
 	}
 	sender, src := ends[0], ends[0].h.full(400, 1)
-	require.NoError(t, sender.h.c.Join(sender.num, gid(groupA), nic.HearsItself))
-	require.NoError(t, sender.h.c.Join(sender.num, gid(groupB), nic.HearsOthers))
+	require.NoError(t, sender.h.c.Join(sender.num, gid(groupA), nic.ReceivesOwn))
+	require.NoError(t, sender.h.c.Join(sender.num, gid(groupB), nic.ReceivesOthers))
 	for _, p := range ends[1:6] { // the last is in no group
-		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.HearsItself))
-		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.HearsItself), "a second time changes nothing")
+		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.ReceivesOwn))
+		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.ReceivesOwn), "a second time changes nothing")
 	}
-	require.NoError(t, ends[3].h.c.Join(ends[3].num, gid(groupB), nic.HearsItself))
+	require.NoError(t, ends[3].h.c.Join(ends[3].num, gid(groupB), nic.ReceivesOwn))
 	ends[1].toState(control.StateRST) // takes nothing
 	strange, _ := r.listener(4)       // has another qkey
 	strange.modify(control.QPAttr{QPN: strange.num, Mask: control.AttrQKey, QKey: qkey + 1})
-	require.NoError(t, strange.h.c.Join(strange.num, gid(groupA), nic.HearsItself))
+	require.NoError(t, strange.h.c.Join(strange.num, gid(groupA), nic.ReceivesOwn))
 	small, _ := r.listener(0) // has no receive
-	require.NoError(t, small.h.c.Join(small.num, gid(groupA), nic.HearsItself))
+	require.NoError(t, small.h.c.Join(small.num, gid(groupA), nic.ReceivesOwn))
 
 	sender.write(ctrl(wqe.OpSend), toGroup(groupA, 0), src.data(0, 200))
 	sender.write(ctrl(wqe.OpSend), toGroup(groupB, 0), src.data(200, 100))
@@ -94,7 +94,7 @@ func TestMulticastWithFaults(t *testing.T) {
 	for range 5 {
 		p, _ := r.listener(2)
 		ends = append(ends, p)
-		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.HearsItself))
+		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.ReceivesOwn))
 	}
 	short := ends[2]
 	short.toState(control.StateRST)
@@ -129,7 +129,7 @@ func TestMulticastAcrossShards(t *testing.T) {
 	var boxes []*key
 	for range 9 {
 		p, box := r.listener(12)
-		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.HearsOthers))
+		require.NoError(t, p.h.c.Join(p.num, gid(groupA), nic.ReceivesOthers))
 		ends, boxes = append(ends, p), append(boxes, box)
 	}
 	for i, p := range ends[:4] {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When Settle returns, all announced work has been executed, however much it is. This
+// When Drain returns, all announced work has been executed, however much it is. This
 // includes the work of peers, and sends that waited for a receive which has come.
 func TestSettle(t *testing.T) {
 	s := newScene(t, Config{Slice: 64, Burst: 1})
@@ -22,7 +22,7 @@ func TestSettle(t *testing.T) {
 	}
 	s.p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), long.data(0, 200_000))
 	s.q.post(ctrl(wqe.OpRDMARead), s.local.raddr(0), s.far.data(0, 200))
-	s.p.h.c.Settle()
+	s.p.h.c.Drain()
 	require.Len(t, s.p.scq.all(), 4)
 	s.same(long.mem, to.mem, "a transfer in thousands of slices")
 	s.q.good()
@@ -31,25 +31,25 @@ func TestSettle(t *testing.T) {
 	s.settle()
 	require.Equal(t, object.NotReady, s.q.q.Stall.Kind)
 	s.p.recv(s.local.data(0, 8))
-	s.p.h.c.Settle()
+	s.p.h.c.Drain()
 	s.q.good()
 	require.Equal(t, unharmed, s.p.rcq.one().Syndrome)
 
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // waits: nothing more can be executed
 	s.p.post(ctrl(wqe.OpNop))
-	s.p.h.c.Settle()
+	s.p.h.c.Drain()
 	s.p.scq.none()
 	s.idle1.post(ctrl(wqe.OpNop))
 	s.p.toState(control.StateERR)
-	s.p.h.c.Settle()
+	s.p.h.c.Drain()
 	s.idle1.good()
 	list := s.p.scq.all()
 	require.Equal(t, []cqe.Syndrome{cqe.Flush, cqe.Flush}, []cqe.Syndrome{list[0].Syndrome, list[1].Syndrome})
 	require.NoError(t, s.p.h.c.Close())
-	s.p.h.c.Settle()
+	s.p.h.c.Drain()
 }
 
-// Work announced during Settle does not prolong it. Here a queue pair enables itself for
+// Work announced during Drain does not prolong it. Here a queue pair enables itself for
 // ever.
 func TestSettleIsBounded(t *testing.T) {
 	r := newRig(t, Config{Burst: 1})
@@ -64,11 +64,11 @@ func TestSettleIsBounded(t *testing.T) {
 	}
 	shm.BE32At(p.rec, 4).Publish(16)
 	starter.post(ctrl(wqe.OpSendEn), wqe.Wait{Index: 1, Number: p.num})
-	h.c.Settle()
+	h.c.Drain()
 	require.Equal(t, control.StateRTS, p.state())
 }
 
-// If memory has lost its pages, Settle makes that a fault of the queue pair that uses it.
+// If memory has lost its pages, Drain makes that a fault of the queue pair that uses it.
 func TestSettleMeetsAFault(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -79,14 +79,14 @@ func TestSettleMeetsAFault(t *testing.T) {
 	shrink(0)
 	index := p.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), wqe.Data{ByteCount: 64, LKey: k, Addr: base})
 	q.post(ctrl(wqe.OpNop))
-	a.c.Settle()
-	a.c.Settle()
+	a.c.Drain()
+	a.c.Drain()
 	r.failed(p.scq.one(), cqe.LocalProtection, index)
 	q.good()
 	require.Equal(t, object.Whole, r.e.Fault.Cut)
 }
 
-// Other clients have their turns while Settle asks many queue pairs what they announce.
+// Other clients have their turns while Drain asks many queue pairs what they announce.
 func TestSettleTakesTurns(t *testing.T) {
 	roomy(t)
 	r := newRig(t, Config{})
@@ -97,7 +97,7 @@ func TestSettleTakesTurns(t *testing.T) {
 	r.e.Mail.Running, r.e.Mail.CallersRun, r.e.Mail.Wake = true, true, func() {}
 	defer func() { r.e.Mail.Running, r.e.Mail.CallersRun = false, false }()
 	before := r.e.Served
-	a.c.Settle()
-	const listed, asked, visited = 1, 2, 3 // steps of Settle; with the peers, 130 queue pairs are visited
+	a.c.Drain()
+	const listed, asked, visited = 1, 2, 3 // steps of Drain; with the peers, 130 queue pairs are visited
 	require.Equal(t, uint64(listed+asked+visited), r.e.Served-before)
 }

@@ -59,11 +59,11 @@ const (
 type Why uint8
 
 // The reasons. Poll: the agent reads the line until it changes. Signal: the store that ends
-// somebody's polling of a record or register. Once: one access, whose address the agent
+// an agent's polling of a record or register. Once: one access, whose address the agent
 // knows beforehand. Follow: one access whose address was in the line read before, so that it cannot
 // begin earlier. Stream: a block of lines, the first of which is a Follow. Complete: the store of
 // a completion, which must not be seen before the payload. Prefetch: a load before the line is
-// needed, for which nobody waits.
+// needed, for which no agent waits.
 const (
 	Poll Why = iota
 	Signal
@@ -145,7 +145,8 @@ func WhyNames() []string { return slices.Clone(whyNames) }
 
 // Known reports whether agent, operation, kind and reason of the access exist.
 func (a Access) Known() bool {
-	return a.Who < Agents && int(a.Op) < len(opNames) && int(a.Kind) < len(kindNames) && int(a.Why) < len(whyNames)
+	return a.Who < Agents && int(a.Op) < len(opNames) && int(a.Kind) < len(kindNames) &&
+		int(a.Why) < len(whyNames)
 }
 
 // String returns the access in one line, such as "812 host store wqe sq:17 once".

@@ -77,11 +77,11 @@ func (e *TraceError) Unwrap() error { return e.Err }
 // letters or twice, empty lines, and what exceeds a limit; the error names line and key.
 // A reader of another version, or of another size of lines, would be another reader: it refuses these too.
 //
-// The limits bound what a file from a stranger can cost. A line has at most 256 KiB, a header 4096 regions, an
-// access 1024 numbers in after, a trace 262,144 accesses. All numbers are below 2^31, the index of a line is
-// below 2^30. The sum of n over the trace is at most 2,097,152 lines (128 MiB), because a Pricer keeps the state
-// of each line, and looks for a rule for each line of each access. All lists after together have at most
-// 4,194,304 numbers. To price a trace at the limits takes about ten seconds for each preset, and 2 GB.
+// The limits bound what a file from a stranger can cost. A line has at most 256 KiB, a header 4096 regions,
+// an access 1024 numbers in after, a trace 262,144 accesses. All numbers are below 2^31, the index of a line
+// is below 2^30. The sum of n over the trace is at most 2,097,152 lines (128 MiB), because a Pricer keeps the
+// state of each line, and looks for a rule for each line of each access. All lists after together have at
+// most 4,194,304 numbers. To price a trace at the limits takes about ten seconds for each preset, and 2 GB.
 //
 // A load with why poll and without after finds nothing: it is an idle look. The poll that finds
 // something names in after the store that it sees.

@@ -34,7 +34,8 @@ type field struct {
 	read func(value []byte) error
 }
 
-// parseObject reads one JSON object whose keys are those of fields. It calls nothing for keys that are missing.
+// parseObject reads one JSON object whose keys are those of fields. It calls nothing for keys that are
+// missing.
 func parseObject(text []byte, fields []field) error {
 	return eachKey(text, func(key string, value []byte) error {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
@@ -60,7 +61,8 @@ func parseObject(text []byte, fields []field) error {
 }
 
 // eachKey calls each for the keys of one JSON object, and done with the set of them.
-func eachKey(text []byte, each func(key string, value []byte) error, done func(seen map[string]bool) error) error {
+func eachKey(text []byte, each func(key string, value []byte) error,
+	done func(seen map[string]bool) error) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("is empty; each line is an object")
 	}

@@ -37,7 +37,8 @@ func parseRegions(value []byte, regions map[string]Structure) error {
 // checkRegion returns an error if a region of that name cannot be added to others.
 func checkRegion(name string, others int) error {
 	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
+			strings.ContainsRune("._-", r))
 	}
 	if len(name) < 1 || len(name) > maxRegionName || strings.ContainsFunc(name, odd) {
 		return fmt.Errorf("the region's name %s does not have 1..%d letters, digits, dots, hyphens and underscores", Shorten(name), maxRegionName)

@@ -189,7 +189,7 @@ func TestTraceFile(t *testing.T) {
 	}
 }
 
-// What WriteTrace writes can be read: the rest it refuses.
+// WriteTrace writes traces that can be read, and refuses all others.
 func TestWriteTraceRefuses(t *testing.T) {
 	regions := map[string]Structure{"sq": SQ}
 	ok := Access{Seq: 1, Op: Store, Kind: WQE, Why: Once, Line: Line{"sq", 0}, N: 1}

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// WriteTrace writes a trace. It refuses what ReadTrace would refuse. The fields of an access that the operation
-// Work does not have are left out.
+// WriteTrace writes a trace. It refuses what ReadTrace would refuse. The fields of an access that the
+// operation Work does not have are left out.
 func WriteTrace(w io.Writer, t Trace) error {
 	out := bufio.NewWriter(w)
 	head, err := appendHeader(nil, t.Regions)

@@ -199,7 +199,7 @@ func (c *caller) hello() {
 	_ = unix.Close(fds[1])
 	c.uar = c.mapped(fds[0])
 	require.NoError(c, c.uar.Seal())
-	require.NoError(c, c.uar.Forget())
+	require.NoError(c, c.uar.CloseFile())
 }
 
 // mapped maps memory whose descriptor came with an answer, and closes the descriptor
@@ -231,7 +231,7 @@ func (c *caller) region(addr, size uint64) (id uint32, mem *shm.Region) {
 	id, mem = c.newRegion(size)
 	require.NoError(c, mem.Seal())
 	require.Nil(c, c.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: addr}, &control.Empty{}))
-	require.NoError(c, mem.Forget())
+	require.NoError(c, mem.CloseFile())
 	return id, mem
 }
 

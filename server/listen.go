@@ -89,7 +89,7 @@ func newListener(d nic.Device, socket *net.UnixListener, lock *unixsock.Lock) *L
 // end. The log says so.
 func prepare(d nic.Device) {
 	if err := d.Prepare(); err != nil {
-		d.Report(nic.Nobody, slog.LevelInfo, "clients may be able to delay the end of this process", "error", err)
+		d.Report(nic.UnknownUser, slog.LevelInfo, "clients may be able to delay the end of this process", "error", err)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestUnloggedLinesCostNothing(t *testing.T) {
 	require.Nil(t, c.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
 	lines := func(r *rig) (n int) {
 		for ok := true; ok; n++ {
-			_, ok = r.d.MaySay(uint32(os.Geteuid()), nil)
+			_, ok = r.d.MayLog(uint32(os.Geteuid()), nil)
 		}
 		return n
 	}

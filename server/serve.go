@@ -39,7 +39,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	defer unixsock.WaitFor(&clients, unixsock.Patience)
 	defer l.close()
 	next := unixsock.Acceptor{Listener: l.socket, Busy: l.busy, Failed: func(err error) {
-		l.device.Report(nic.Nobody, slog.LevelWarn, "connection not accepted", "error", err)
+		l.device.Report(nic.UnknownUser, slog.LevelWarn, "connection not accepted", "error", err)
 	}}
 	for {
 		conn, err := next.Next(ctx)
@@ -74,8 +74,8 @@ func (l *Listener) busy() error {
 func (l *Listener) admit(conn *net.UnixConn) (*unix.Ucred, error) {
 	cred, err := unixsock.Credentials(conn)
 	if err != nil {
-		l.device.DiscardConnection(nic.Nobody, conn, nic.Cost{})
-		l.device.Report(nic.Nobody, slog.LevelWarn, "connection without credentials", "error", err)
+		l.device.DiscardConnection(nic.UnknownUser, conn, nic.Cost{})
+		l.device.Report(nic.UnknownUser, slog.LevelWarn, "connection without credentials", "error", err)
 		return nil, err
 	}
 	if err := l.device.Incur(cred.Uid, connectionCost); err != nil {

@@ -17,7 +17,7 @@ func (s *Server) report(uid uint32, speaker *nic.Speaker, level slog.Level, mess
 	if !s.log.Enabled(context.Background(), level) {
 		return
 	}
-	unsaid, ok := s.engine.MaySay(uid, speaker)
+	unsaid, ok := s.engine.MayLog(uid, speaker)
 	if !ok {
 		return
 	}

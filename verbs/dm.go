@@ -185,7 +185,7 @@ func (d *dm) register(x *uctx, m *mr, offset uint64) ([]*extent, error) {
 		return nil, err
 	}
 	e := d.memory
-	x.s.engine.ForgetMemory(e.m.uid, e.mem)
+	x.s.engine.CloseMemoryFile(e.m.uid, e.mem)
 	e.m.keep(e)
 	if err := x.hold(e, e.addr+offset, m.length); err != nil {
 		return nil, err

@@ -150,7 +150,7 @@ func (m *memory) find(addr, n uint64) (*extent, error) {
 			if !e.mem.Sealed() {
 				return nil, refuse(eFAULT, "%d bytes at %#x: %s", n, addr, unsealed)
 			}
-			m.engine.ForgetMemory(m.uid, e.mem)
+			m.engine.CloseMemoryFile(m.uid, e.mem)
 			e.holders++
 			e.waits = false
 			return e, nil

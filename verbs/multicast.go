@@ -23,9 +23,9 @@ func attachMulticast(c *call, req []byte) error {
 	case len(q.groups) >= maxGroups:
 		return refuse(eNOMEM, "QP %d is in %d multicast groups, which is its limit", q.handle, maxGroups)
 	}
-	how := nic.HearsItself
+	how := nic.ReceivesOwn
 	if q.hearsOthers {
-		how = nic.HearsOthers
+		how = nic.ReceivesOthers
 	}
 	if err := c.x.client.Join(q.number, gid, how); err != nil {
 		return refuse(eNOMEM, "multicast group %s: %v", gidText(gid), err)

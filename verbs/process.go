@@ -49,7 +49,7 @@ func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
 	cred, err := unixsock.Credentials(accepted)
 	if err != nil {
 		_ = accepted.Close()
-		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
+		s.report(nic.UnknownUser, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
 	// The connection is charged to its user until it has really been closed. It is closed in

@@ -199,7 +199,7 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	defer stop()
 	defer s.farewell()
 	next := unixsock.Acceptor{Listener: sock, Failed: func(err error) {
-		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
+		s.report(nic.UnknownUser, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
 	}}
 	for {
 		conn, err := next.Next(ctx)

@@ -19,4 +19,4 @@ func (x *uctx) shareProcess(p *process) error {
 // context have announced already. Doorbells and commands reach the engine in different ways,
 // but a program relies on their order: work that it posts before a command that ends or
 // replaces a queue is done before the command.
-func (x *uctx) executeAnnounced() { x.client.Settle() }
+func (x *uctx) executeAnnounced() { x.client.Drain() }

@@ -212,7 +212,7 @@ func (s *Server) removeTree(n *netns) {
 		return
 	}
 	if err := os.RemoveAll(filepath.Join(s.dir, t.name)); err != nil {
-		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs files of a network namespace not removed", "error", err)
+		s.report(nic.UnknownUser, nil, slog.LevelWarn, "verbs files of a network namespace not removed", "error", err)
 	}
 	t.name = ""
 }

@@ -129,9 +129,9 @@ func (x *uctx) uarPage(id uint32) (uint16, error) {
 	case !b.mem.Sealed():
 		return 0, refuse(eFAULT, "UAR page %d: %s. %s", id, unsealed, unmapped)
 	case b.first == 0:
-		x.client.ForgetPages()
+		x.client.ClosePageFiles()
 	default:
-		x.s.engine.ForgetMemory(x.uid, b.mem)
+		x.s.engine.CloseMemoryFile(x.uid, b.mem)
 	}
 	return uint16(id), nil
 }

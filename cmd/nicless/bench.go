@@ -109,7 +109,8 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 	f.IntVar(&cfg.ClientCPU, "client-cpu", unset, "core that posts and polls")
 	f.IntVar(&cfg.EngineCPU, "engine-cpu", unset, "core of the engine")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
-	_ = c.RegisterFlagCompletionFunc("op", cobra.FixedCompletions([]string{"write", "read", "send"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("op",
+		cobra.FixedCompletions([]string{"write", "read", "send"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		for _, name := range []string{"size", "iters", "runs", "depth", "batch", "signal"} {
 			if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "0" {
@@ -166,7 +167,8 @@ func placeCores(cfg *bench.Config) error {
 		switch {
 		case *c.cpu == unset:
 			*c.cpu = -1
-			if i := slices.IndexFunc(allowed, func(cpu int) bool { return cpu != *c.other }); i >= 0 && len(allowed) > 1 {
+			if i := slices.IndexFunc(allowed, func(cpu int) bool { return cpu != *c.other }); i >= 0 &&
+				len(allowed) > 1 {
 				*c.cpu = allowed[i]
 			}
 		case *c.cpu != -1 && !slices.Contains(allowed, *c.cpu):

@@ -118,7 +118,8 @@ func newBenchAll() *cobra.Command {
 			return usagef(`"nicless bench all --help" lists the flags, --list the rows`, "%w", err)
 		}
 		clear := showRow(&cfg, c.ErrOrStderr())
-		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM) // so that engines are stopped too
+		// so that engines are stopped too
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		t, err := bench.All(ctx, cfg)
 		clear()

@@ -67,7 +67,8 @@ func newDecode() *cobra.Command {
 		Short: "explain the bytes of WQEs, CQEs, doorbells and packets",
 		Long:  decodeUsage,
 		Args:  cobra.ArbitraryArgs,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(
+			_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -98,7 +99,8 @@ func newDecode() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	c.Flags().StringVar(&qpType, "qp-type", "auto", "type of the queue of a send WQE")
-	_ = c.RegisterFlagCompletionFunc("qp-type", cobra.FixedCompletions(qpTypeNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("qp-type",
+		cobra.FixedCompletions(qpTypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -49,7 +49,8 @@ func showMany(ctx context.Context, w *printer, count int) error {
 	w.text("%s WRITES, READS AND SENDS of %d bytes each; every payload is compared.", thousands(uint64(count)), demoSize)
 	w.text("Each kind is timed one operation at a time for up to %v. The rest is made %d at a time and is not timed.", budget, demoBatch)
 	for _, op := range []nicless.Op{nicless.Write, nicless.Read, nicless.Send} {
-		cfg := bench.PairConfig{Op: op, Size: demoSize, Slots: demoSlots, Depth: demoBatch, Batch: demoBatch, Patience: patience}
+		cfg := bench.PairConfig{Op: op, Size: demoSize, Slots: demoSlots, Depth: demoBatch, Batch: demoBatch,
+			Patience: patience}
 		t := &tally{op: op, latency: hdrhistogram.New(1, int64(time.Minute), 3)}
 		err := withPair(cfg, func(p *bench.Pair) error { return t.measure(ctx, p, uint64(count)) })
 		if err != nil {

@@ -26,7 +26,8 @@ func showOneWrite(ctx context.Context, w *printer) error {
 	w.text("nicless: an RDMA NIC made of software and shared memory")
 	w.text("%v", machine)
 	w.text("")
-	cfg := bench.PairConfig{Op: nicless.Write, Size: len(greeting), Slots: 1, Depth: 4, Batch: 1, Patience: patience}
+	cfg := bench.PairConfig{Op: nicless.Write, Size: len(greeting), Slots: 1, Depth: 4, Batch: 1,
+		Patience: patience}
 	return withPair(cfg, func(p *bench.Pair) error {
 		copy(p.Source(0), greeting)
 		if err := p.Post(0, 1); err != nil {

@@ -10,7 +10,8 @@ import (
 
 // edges has the limits of the rows of the histogram, in ns. From 150 to 5,000 ns each limit
 // is less than twice the limit before.
-var edges = []int64{0, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000, 100_000, 1_000_000, int64(time.Hour)}
+var edges = []int64{0, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000,
+	100_000, 1_000_000, int64(time.Hour)}
 
 const barWidth = 12
 

@@ -98,8 +98,8 @@ type engineFlags struct {
 	links                                       []string
 	fabric                                      []string
 	linkUsers                                   []string
-	users                                       string // a file; the engine ends when no process holds a lock on it; "": only a signal ends the engine
-	readyFD                                     int    // a descriptor to which the engine writes when it is ready; 0: none
+	users                                       string // a lock file; "": only a signal ends the engine
+	readyFD                                     int    // written when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -139,14 +139,17 @@ func newEngine() *cobra.Command {
 	_ = c.Flags().MarkHidden("users")
 	_ = c.Flags().MarkHidden("ready-fd")
 	_ = c.MarkFlagFilename("socket")
-	_ = c.RegisterFlagCompletionFunc("idle", cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("idle",
+		cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("link", completeLink)
-	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(
+		[]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // completeLink completes the beginnings of links.
-var completeLink = cobra.FixedCompletions([]string{"auto", "auto,address=", "auto,peer=", "none", "roce:", "pool:", "ucx:"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
+var completeLink = cobra.FixedCompletions([]string{"auto", "auto,address=", "auto,peer=", "none", "roce:",
+	"pool:", "ucx:"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 
 // serve runs the engine until ctx ends.
 func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
@@ -234,7 +237,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
 		if f.readyFD > 0 {
-			tellReady(f.readyFD)
+			notifyReady(f.readyFD)
 		}
 	})
 	if err != nil {

@@ -79,7 +79,8 @@ func hintFor(err error) string {
 // noArguments returns an error if there are arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef(fmt.Sprintf("\"%s --help\" lists the flags", c.CommandPath()), "%s takes no argument, %q was given", c.CommandPath(), args[0])
+		return usagef(fmt.Sprintf("\"%s --help\" lists the flags", c.CommandPath()),
+			"%s takes no argument, %q was given", c.CommandPath(), args[0])
 	}
 	return nil
 }

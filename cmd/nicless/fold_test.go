@@ -30,9 +30,10 @@ func TestFold(t *testing.T) {
 		strings.Repeat("a", columns):   strings.Repeat("a", columns),
 		"  " + strings.Repeat("a", 90): "  " + strings.Repeat("a", 90), // has no space to break at
 		"  1  " + word + " " + word + " " + word + " " + word: "  1  " + word + " " + word + " " + word + "\n     " + word,
-		word + " " + word + " " + word + " " + word:           word + " " + word + " " + word + " " + word,  // 79
-		word + " " + word + " " + word + " a" + word:          word + " " + word + " " + word + " a" + word, // 80
-		word + " " + word + " " + word + " ab" + word:         word + " " + word + " " + word + "\nab" + word,
+		// 79 and 80 columns
+		word + " " + word + " " + word + " " + word:   word + " " + word + " " + word + " " + word,
+		word + " " + word + " " + word + " a" + word:  word + " " + word + " " + word + " a" + word,
+		word + " " + word + " " + word + " ab" + word: word + " " + word + " " + word + "\nab" + word,
 	} {
 		assert.Equal(t, want, fold(in), in)
 	}

@@ -146,7 +146,8 @@ func word(k doorbell.Kind) func([]byte, wqe.Address) (field.Tree, error) {
 	return func(b []byte, _ wqe.Address) (field.Tree, error) {
 		t, err := doorbell.Describe(k, b)
 		if err != nil {
-			ours := strings.NewReplacer("uar_db", "uar", "_", "-") // replaces the names of package doorbell by those of the command line
+			// replaces the names of package doorbell by those of the command line
+			ours := strings.NewReplacer("uar_db", "uar", "_", "-")
 			return nil, hintf(wholeHint, "%s", ours.Replace(err.Error()))
 		}
 		return t, nil

@@ -70,13 +70,13 @@ func newLinks() *cobra.Command {
 
 func printLinks(w io.Writer, socket string, asJSON bool) error {
 	var list []links.Report
-	if err := unixsock.Ask(socket+nicless.LinksSuffix, startTime, &list); err != nil {
+	if err := unixsock.Query(socket+nicless.LinksSuffix, startTime, &list); err != nil {
 		if errors.As(err, new(*net.OpError)) {
 			return hintf("name the engine's socket: nicless links --engine PATH", "links: no engine at %s: %w", socket, err)
 		}
 		return fmt.Errorf("links: answer of the engine at %s: %w", socket, err)
 	}
-	list = append(list, askInterfaces(socket)...)
+	list = append(list, queryInterfaces(socket)...)
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -108,7 +108,8 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 			if keys {
 				last = "\t" + plain(p.Keys)
 			}
-			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d%s\n", plain(p.Name), plain(stateOf(p)), p.MTU, p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts, last)
+			fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%d\t%d%s\n", plain(p.Name), plain(stateOf(p)), p.MTU,
+				p.Stats.Sent, p.Stats.Received, p.Stats.Resent, p.Stats.Timeouts, last)
 		}
 		if err := t.Flush(); err != nil {
 			return err

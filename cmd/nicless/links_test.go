@@ -27,7 +27,7 @@ func TestFoldAbsent(t *testing.T) {
 	require.Empty(t, foldAbsent(nil))
 }
 
-// What no good peer sends is said in words, and a good link says nothing.
+// Packets that no good peer sends are reported in words; a good link has no such report.
 func TestOddities(t *testing.T) {
 	var b bytes.Buffer
 	printOddities(&b, fabric.Peer{Name: "192.0.2.1", Stats: nic.PortStats{Sent: 5, Received: 9, Gaps: 3, Duplicates: 8, Resent: 4}})

@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/fabric"
 )
 
-// What "nicless links" says of packets that no good peer sends, or that it sends only when something is
+// The words of "nicless links" for packets that no good peer sends, or that it sends only when something is
 // wrong. Most links have none.
 
 // printOddities prints a line for each kind of such packets that a peer's port has counted.

@@ -16,8 +16,8 @@
 //
 // Results go to standard output. Everything else goes to standard error; errors begin
 // with "nicless: error:". The exit status is 2 if the command line is wrong and 1 after
-// any other error. torture has exit statuses for its verdicts. The commands run and shell return the program's exit status. If the
-// program could not be run, they return 125, 126 or 127, as env(1) does.
+// any other error. torture has exit statuses for its verdicts. The commands run and shell return the
+// program's exit status. If the program could not be run, they return 125, 126 or 127, as env(1) does.
 package main
 
 import (

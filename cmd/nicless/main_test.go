@@ -35,7 +35,8 @@ func TestScript(t *testing.T) {
 		},
 		Condition: condition,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // by default the race detector sleeps a second at the end of each command
+			// by default the race detector sleeps a second at the end of each command
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir)
 			env.Setenv("NICLESS_SHIM", harmless())
 			cpus, err := bench.AllowedCPUs()

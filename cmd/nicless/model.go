@@ -120,7 +120,8 @@ func newModel() *cobra.Command {
 	f.add(c)
 	c.Flags().StringSliceVar(&f.presets, "preset", defaultPresets, "presets")
 	c.Flags().StringVar(&f.sweep, "sweep", "", "values of a price")
-	_ = c.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions(costs.Names(), cobra.ShellCompDirectiveDefault))
+	_ = c.RegisterFlagCompletionFunc("preset",
+		cobra.FixedCompletions(costs.Names(), cobra.ShellCompDirectiveDefault))
 	c.AddCommand(newModelPresets(), newModelShow(), newModelDiff(), newModelValidate(), newModelCalibrate())
 	return c
 }
@@ -147,8 +148,10 @@ func (f *modelFlags) add(c *cobra.Command) {
 	g.IntVar(&f.warm, "warm", 0, "requests that are not reported")
 	g.StringVar(&f.out, "out", "table", "form of the output")
 	g.StringVar(&f.output, "output", "", "file to write to")
-	for name, values := range map[string][]string{"synth": synthOps(), "until": {"host", "peer", "dev"}, "out": outputForms} {
-		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	for name, values := range map[string][]string{"synth": synthOps(), "until": {"host", "peer", "dev"},
+		"out": outputForms} {
+		_ = c.RegisterFlagCompletionFunc(name,
+			cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	_ = c.MarkFlagFilename("output")
 	_ = c.MarkFlagFilename("trace")
@@ -201,7 +204,8 @@ func (f *modelFlags) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	return f.print(stdout, inForm(form, c))
 }
 
-func (f *modelFlags) runSweep(title string, presets []*costs.Preset, t model.Trace, o costs.Options) (*costs.Sweep, error) {
+func (f *modelFlags) runSweep(title string, presets []*costs.Preset, t model.Trace,
+	o costs.Options) (*costs.Sweep, error) {
 	const hint = "for instance: --sweep price.link=100:800:50"
 	price, low, high, step, err := costs.ParseSweep(f.sweep)
 	if err != nil {

@@ -102,8 +102,8 @@ func calibrateModel(ctx context.Context, stdout io.Writer, o calibrate.Options, 
 	return nil
 }
 
-// replaceFile writes a file so that readers see the old text or the new one. What is no ordinary file is written
-// where it is.
+// replaceFile writes a file so that readers see the old text or the new one. A file that is not an ordinary
+// one is written in place.
 func replaceFile(path string, text []byte) error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, text, 0o644)
@@ -131,8 +131,8 @@ func calibratedPath() (string, error) {
 
 const localMeasured = "local-measured"
 
-// builtinPreset returns the preset of that name. For local-measured that is the one of this machine, if it has been
-// calibrated.
+// builtinPreset returns the preset of that name. For local-measured that is the one of this machine, if it
+// has been calibrated.
 func builtinPreset(name string) (*costs.Preset, error) {
 	if name == localMeasured {
 		return localPreset()
@@ -183,7 +183,8 @@ func calibrated(r *calibrate.Result, now time.Time) ([]byte, error) {
 	}
 	all := func(name string) []float64 { return r.Values[name] }
 	for name, q := range modelPrices(all, fmt.Sprintf("quartiles of %d rounds", r.Rounds)) {
-		file.Prices[name] = measuredPrice{round3(q.Value), []float64{round3(q.Low), round3(q.High)}, q.Trust.Letter(), q.Source}
+		file.Prices[name] = measuredPrice{round3(q.Value), []float64{round3(q.Low), round3(q.High)},
+			q.Trust.Letter(), q.Source}
 	}
 	e := toml.NewEncoder(&b).SetIndentTables(false)
 	err := e.Encode(file)
@@ -230,7 +231,8 @@ func modelPrices(values func(name string) []float64, text string) map[string]cos
 			source += ", " + text
 		}
 		slices.Sort(v)
-		list[name] = costs.Quantity{Value: quantile.Rank(v, 0.5), Low: quantile.Rank(v, 0.25), High: quantile.Rank(v, 0.75), Trust: costs.Measured, Source: source}
+		list[name] = costs.Quantity{Value: quantile.Rank(v, 0.5), Low: quantile.Rank(v, 0.25),
+			High: quantile.Rank(v, 0.75), Trust: costs.Measured, Source: source}
 	}
 	return list
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rounds returns what calibration measures in four rounds. In every second one the cores are far from each other,
-// so that everything takes five times as long. Floors that are held out take slower times what the rules say.
+// rounds returns what calibration measures in four rounds. In every second one the cores are far from each
+// other, so that everything takes five times as long. Floors that are held out take slower times what the
+// rules say.
 func rounds(slower float64) *calibrate.Result {
 	r := &calibrate.Result{Rounds: 4, Values: map[string][]float64{}}
 	for _, far := range []float64{1, 5, 1, 5} {
@@ -26,8 +27,8 @@ func rounds(slower float64) *calibrate.Result {
 	return r
 }
 
-// Predictions are compared round by round, so it does not matter that rounds differ. A floor that takes longer than
-// predicted is not reproduced.
+// Predictions are compared round by round, so it does not matter that rounds differ. A floor that takes
+// longer than predicted is not reproduced.
 func TestFloorsAreComparedRoundByRound(t *testing.T) {
 	for _, slower := range []float64{1, 1.2} {
 		rows, err := compareFloors(rounds(slower), 5)

@@ -19,13 +19,13 @@ var updateDocs = flag.Bool("update-docs", false, "write anew the outputs and plo
 // modelPages are the pages about the cost model, without ".md", and how many commands each has.
 var modelPages = map[string]int{"CXL": 9, "reference/cxl-questions": 5, "reference/cxl-validation": 1}
 
-// TestOutputsInDocs runs the commands of these pages. Their outputs are those of the page, and the plots that they
-// write are those in the repository.
+// TestOutputsInDocs runs the commands of these pages. Their outputs are those of the page, and the plots that
+// they write are those in the repository.
 func TestOutputsInDocs(t *testing.T) {
 	if !*updateDocs {
 		explore.Only(t)
 	}
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // nobody has calibrated this machine
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // without a calibration of this machine
 	for page, commands := range modelPages {
 		outputsOf(t, "../../docs/"+page+".md", commands)
 	}
@@ -58,8 +58,8 @@ func outputsOf(t *testing.T, page string, commands int) {
 	assert.Equal(t, string(text), string(got), "go test ./cmd/nicless -run TestOutputsInDocs -update-docs writes them anew; say why they change")
 }
 
-// docs/CXL.md has, in short, the results of tables on the other pages: totals in ns, and how many rows of the validation
-// are reproduced.
+// docs/CXL.md has, in short, the results of tables on the other pages: totals in ns, and how many rows of the
+// validation are reproduced.
 func TestModelSummary(t *testing.T) {
 	read := func(page string) string {
 		text, err := os.ReadFile("../../docs/" + page + ".md")
@@ -86,8 +86,8 @@ func TestModelSummary(t *testing.T) {
 	require.Greater(t, said, 5)
 }
 
-// runForDocs runs a command of the page and returns its output. A file that it writes is compared with the one in the
-// repository.
+// runForDocs runs a command of the page and returns its output. A file that it writes is compared with the
+// one in the repository.
 func runForDocs(t *testing.T, args []string) string {
 	var out, errs bytes.Buffer
 	for i, a := range args {

@@ -77,7 +77,8 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*costs.Prese
 
 // changeSome changes those presets of list that know what is to be changed. If none does, it returns the
 // error of one of them.
-func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, knows func(*costs.Preset) bool, change func(*costs.Preset) (*costs.Preset, error)) error {
+func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, knows func(*costs.Preset) bool,
+	change func(*costs.Preset) (*costs.Preset, error)) error {
 	var lacking []string
 	for i, p := range list {
 		if !knows(p) {
@@ -91,7 +92,8 @@ func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, knows
 		list[i] = changed
 	}
 	if len(lacking) == len(list) {
-		at := max(slices.IndexFunc(list, func(p *costs.Preset) bool { return len(p.Fabric.Reads) > 0 }), 0) // the error lists more there
+		// the error lists more there
+		at := max(slices.IndexFunc(list, func(p *costs.Preset) bool { return len(p.Fabric.Reads) > 0 }), 0)
 		_, err := change(list[at])
 		return err
 	}

@@ -41,7 +41,8 @@ func newModelPresets() *cobra.Command {
 				}
 				list = append(list, p.List())
 			}
-			slices.SortFunc(list, func(a, b *costs.Listing) int { return strings.Compare(a.Preset, b.Preset) })
+			slices.SortFunc(list,
+				func(a, b *costs.Listing) int { return strings.Compare(a.Preset, b.Preset) })
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())
 				e.SetIndent("", "  ")

@@ -46,8 +46,8 @@ func TestModelEndsWithTrust(t *testing.T) {
 // Elements of XML.
 var elements = regexp.MustCompile(`<[^>]*>`)
 
-// The user is told of requests that change nothing: the device makes no such access, or only accesses for which the
-// preset has a request that precedes it. Others are not mentioned.
+// Requests that change nothing are reported to the user: the device makes no such access, or only accesses
+// for which the preset has a request that precedes it. Others are not mentioned.
 func TestModelNamesRequestsWithoutUse(t *testing.T) {
 	var out, errs strings.Builder
 	list := "dbrec.poll=CO-read, payload.prefetch=NC-read, payload.load=NC-read, record.load=NC-read"
@@ -56,7 +56,8 @@ func TestModelNamesRequestsWithoutUse(t *testing.T) {
 		"nicless: note: --request record.load=NC-read: no access of the device uses it here\n", errs.String())
 }
 
-// The name of the output says its form, and a name that says none we know is refused before anything is written.
+// The name of the output says its form, and a name that says none we know is refused before anything is
+// written.
 func TestModelRefusesUnknownForms(t *testing.T) {
 	path := t.TempDir() + "/plot.png"
 	var out, errs strings.Builder

@@ -70,7 +70,8 @@ func (f *modelFlags) synthetic() (t model.Trace, warm int, title string, err err
 		}
 	}
 	bytes := f.bytes
-	if atomic := strings.HasSuffix(f.synth, "-add") || strings.HasSuffix(f.synth, "-swap"); atomic && !f.changed("bytes") {
+	if atomic := strings.HasSuffix(f.synth, "-add") ||
+		strings.HasSuffix(f.synth, "-swap"); atomic && !f.changed("bytes") {
 		bytes = 8
 	}
 	form := f.form
@@ -107,7 +108,8 @@ func (f *modelFlags) loopback() (t model.Trace, warm int, err error) {
 		return t, 0, usagef(hint, "model: --synth loopback --bytes %d: %w", f.bytes, err)
 	}
 	if f.changed("prefetch") && !f.form.Prefetched {
-		t.Accesses = slices.DeleteFunc(t.Accesses, func(a model.Access) bool { return a.Why == model.Prefetch })
+		t.Accesses = slices.DeleteFunc(t.Accesses,
+			func(a model.Access) bool { return a.Why == model.Prefetch })
 	}
 	return t, warm, nil
 }
@@ -134,13 +136,14 @@ func (f *modelFlags) read(stdin io.Reader) (t model.Trace, err error) {
 	return t, nil
 }
 
-// noteUnused tells about requests of --request that change nothing: the device makes no such access, or all
+// noteUnused reports requests of --request that change nothing: the device makes no such access, or all
 // presets have a request for the access that precedes it.
 func (f *modelFlags) noteUnused(presets []*costs.Preset, t model.Trace, stderr io.Writer) {
 	for _, pair := range f.request {
 		pair = strings.TrimSpace(pair)
 		key, _, _ := strings.Cut(pair, "=")
-		if !slices.ContainsFunc(presets, func(p *costs.Preset) bool { return p.UsesRequest(t, requestKey(key)) }) {
+		if !slices.ContainsFunc(presets,
+			func(p *costs.Preset) bool { return p.UsesRequest(t, requestKey(key)) }) {
 			fmt.Fprintf(stderr, "nicless: note: --request %s: no access of the device uses it here\n", pair)
 		}
 	}

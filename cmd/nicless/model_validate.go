@@ -78,7 +78,8 @@ func printRows(w io.Writer, rows []costs.Row, asJSON bool) error {
 		trusts[r.Trust]++
 	}
 	fmt.Fprintf(w, "\n%d rows: %d reproduced, %d direction only, %d not reproduced, %d without a value to compare\n",
-		len(rows), count[costs.Reproduced], count[costs.DirectionOnly], count[costs.NotReproduced], count[costs.NoValue])
+		len(rows), count[costs.Reproduced], count[costs.DirectionOnly], count[costs.NotReproduced],
+		count[costs.NoValue])
 	var list []string
 	for t := costs.Inferred; ; t-- { // the weakest first
 		if n := trusts[t.String()]; n > 0 {
@@ -102,7 +103,7 @@ func localRows(ctx context.Context, o calibrate.Options, tolerance float64) ([]c
 	return compareFloors(&r, tolerance)
 }
 
-// compareFloors returns rows whose figures are medians over rounds. What is compared is the ratio of
+// compareFloors returns rows whose figures are medians over rounds. They compare the ratio of
 // prediction to measurement in each round, because a virtual machine's cores may be near each other in one
 // round and far in the next.
 func compareFloors(r *calibrate.Result, tolerance float64) ([]costs.Row, error) {
@@ -113,7 +114,8 @@ func compareFloors(r *calibrate.Result, tolerance float64) ([]costs.Row, error) 
 	var rows []costs.Row
 	ratios := map[string][]float64{}
 	for i := range r.Rounds {
-		p, err := base.WithPrices("here", modelPrices(func(name string) []float64 { return r.Values[name][i : i+1] }, ""))
+		p, err := base.WithPrices("here",
+			modelPrices(func(name string) []float64 { return r.Values[name][i : i+1] }, ""))
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +136,7 @@ func compareFloors(r *calibrate.Result, tolerance float64) ([]costs.Row, error) 
 		row.Measured = median(r.Values[strings.TrimPrefix(row.ID, "here ")])
 		row.Predicted = row.Measured * quantile.Rank(list, 0.5)
 		row.Low, row.High = row.Measured*quantile.Rank(list, 0.25), row.Measured*quantile.Rank(list, 0.75)
-		row.Judge()
+		row.SetStatus()
 	}
 	return rows, nil
 }

@@ -121,7 +121,8 @@ func newNetUp() *cobra.Command {
 	c.Flags().BoolVar(&f.allUsers, "all-users", false, "find interfaces of other users too")
 	c.Flags().StringVar(&f.level, "log-level", "info", "least level that is logged")
 	_ = c.MarkFlagFilename("engine")
-	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(
+		[]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -192,7 +193,7 @@ func (f *netFlags) run(ctx context.Context, t tun.Config, cfg netdev.Config, std
 		return errors.Join(err, dev.Close())
 	}
 	if f.engine != "" {
-		stop, err := tellInterface(f.engine, dev, in)
+		stop, err := reportInterface(f.engine, dev, in)
 		if err != nil {
 			cfg.Log.Info("nicless links will not show this interface", "why", err.Error())
 		} else {

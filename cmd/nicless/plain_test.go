@@ -36,7 +36,7 @@ func TestOutputIsPlain(t *testing.T) {
 		t.Run(fmt.Sprintf("%q", s), func(t *testing.T) {
 			socket := filepath.Join(t.TempDir(), "engine")
 			report := []links.Report{{Link: s, Why: s, About: s, Peers: []fabric.Peer{{Name: s, Why: s}, {Name: s, Up: true, Faults: 2}}}}
-			stop, err := unixsock.Tell(socket+nicless.LinksSuffix, 0o600, func() any { return report })
+			stop, err := unixsock.Report(socket+nicless.LinksSuffix, 0o600, func() any { return report })
 			require.NoError(t, err)
 			defer stop()
 			var out strings.Builder

@@ -41,7 +41,8 @@ func TestRealtimeEngineStaysInControl(t *testing.T) {
 	if len(cores) < 2 {
 		t.Skip("one core")
 	}
-	for _, p := range []struct{ policy, priority string }{{"-f", "10"}, {"-f", "1"}}[:explore.Rounds(1, 2)] { // nobody else has a core meanwhile
+	// no other process has a core meanwhile
+	for _, p := range []struct{ policy, priority string }{{"-f", "10"}, {"-f", "1"}}[:explore.Rounds(1, 2)] {
 		out, err := exec.CommandContext(await.Context(t), "chrt", "-f", "20", "sh", "-c", inControl, "sh",
 			p.policy, p.priority, strconv.Itoa(cores[0]), strconv.Itoa(cores[1]), filepath.Join(t.TempDir(), "s")).CombinedOutput()
 		require.NoError(t, err, "%s", out)
@@ -51,8 +52,8 @@ func TestRealtimeEngineStaysInControl(t *testing.T) {
 
 // inControl is a shell script that runs at a higher priority than the programs that it starts. They are
 // an engine on core $4, whose other threads may use core $3 too, and a program that spins there. Then
-// the engine has to answer a request, and to end. The shell waits for that at the default priority: the kernel
-// waits in a loop, without sleeping, when a process is reaped while another one still looks at its
+// the engine has to answer a request, and to end. The shell waits for that at the default priority: the
+// kernel waits in a loop, without sleeping, when a process is reaped while another one still looks at its
 // directory in /proc, and from a higher priority that one would never get the core.
 const inControl = `
 ulimit -t 30 # seconds of a core for each program; an engine that spins on is killed, which the status tells

@@ -160,7 +160,8 @@ func failed(err error) error {
 func (f *runFlags) run(c *cobra.Command, args []string) error {
 	stderr := c.ErrOrStderr()
 	if _, ok := stderr.(*os.File); !ok {
-		stderr = &lockedWriter{w: stderr} // two goroutines write: os/exec copies the program's output, the other one prints explanations
+		// two goroutines write: os/exec copies the program's output, the other one prints explanations
+		stderr = &lockedWriter{w: stderr}
 	}
 	if err := f.check(c); err != nil {
 		return err
@@ -199,7 +200,8 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 func (f *runFlags) check(c *cobra.Command) error {
 	switch set := c.Flags().Changed("devices"); {
 	case set && (f.devices < 1 || f.devices > verbs.MaxDevices):
-		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(), f.devices)
+		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(),
+			f.devices)
 	case set && f.engine != "":
 		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine exclude each other: the number of devices of a running engine cannot be changed", c.Name())
 	case len(f.links) > 0 && f.engine != "":
@@ -250,7 +252,8 @@ func environment(env []string, library, dir string, slow bool) []string {
 // process receives.
 func exitOf(p *exec.Cmd, name string) error {
 	signals := make(chan os.Signal, 16)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
+		syscall.SIGUSR1, syscall.SIGUSR2} {
 		if !signal.Ignored(s) { // under nohup the program ignores SIGHUP too
 			signal.Notify(signals, s)
 		}

@@ -120,13 +120,15 @@ func (f *runFlags) place() (p place, release func(), err error) {
 			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
 				"--link-layer %s: your engine runs already, with %s", strings.Join(f.links, ","), strings.Join(have, ","))
 		}
-		if asked, _ := os.ReadFile(filepath.Join(dir, linksFile)); len(f.fabric) > 0 && string(asked) != strings.Join(f.fabric, " ") {
+		if asked, _ := os.ReadFile(filepath.Join(dir, linksFile)); len(f.fabric) > 0 &&
+			string(asked) != strings.Join(f.fabric, " ") {
 			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
 				"--link %s: your engine runs already, with --link %s", strings.Join(f.fabric, " "), cmp.Or(string(asked), "auto"))
 		}
 		return p, letGo, nil
 	}
-	if err := os.WriteFile(filepath.Join(dir, linksFile), []byte(strings.Join(f.fabric, " ")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, linksFile), []byte(strings.Join(f.fabric, " ")),
+		0o600); err != nil {
 		return p, nil, err
 	}
 	p.engine, err = p.start(max(f.devices, len(f.links), 1), f.links, f.fabric, filepath.Join(dir, "users"))
@@ -237,7 +239,8 @@ func (p place) start(devices int, links, fabric []string, users string) (*exec.C
 		return nil, err
 	}
 	defer ready.Close()
-	c := exec.Command(self, "engine", "--socket", p.socket, "--verbs", "--verbs-devices", strconv.Itoa(devices),
+	c := exec.Command(self, "engine", "--socket", p.socket, "--verbs", "--verbs-devices",
+		strconv.Itoa(devices),
 		"--users", users, "--ready-fd", "3")
 	if len(links) > 0 {
 		c.Args = append(c.Args, "--link-layer", strings.Join(links, ","))

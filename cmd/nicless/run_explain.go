@@ -23,7 +23,7 @@ const drainTime = 250 * time.Millisecond
 
 // printExplanations prints the explanations for all descendants of this process, one line for
 // each explanation, until stop is called with the error with which the program has ended. If
-// the program failed, stop prints what is likely for those processes about which nothing was
+// the program failed, stop prints the likely causes for those processes for which no fault was
 // explained.
 func printExplanations(socket string, w io.Writer) (stop func(error), err error) {
 	conn, err := net.Dial("unixpacket", socket)
@@ -31,7 +31,7 @@ func printExplanations(socket string, w io.Writer) (stop func(error), err error)
 		return nil, fmt.Errorf("--explain: %w", err)
 	}
 	done := make(chan struct{})
-	var g guesses
+	var g likelyCauses
 	go func() {
 		defer close(done)
 		b := make([]byte, 64<<10)
@@ -63,28 +63,29 @@ func isFailure(program error) bool {
 		return false
 	}
 	switch h.status {
-	case statusOfSignal + int(syscall.SIGINT), statusOfSignal + int(syscall.SIGTERM), statusOfSignal + int(syscall.SIGHUP), statusOfSignal + int(syscall.SIGKILL):
+	case statusOfSignal + int(syscall.SIGINT), statusOfSignal + int(syscall.SIGTERM),
+		statusOfSignal + int(syscall.SIGHUP), statusOfSignal + int(syscall.SIGKILL):
 		return false
 	}
 	return h.status != 0
 }
 
-// mostGuesses is about how many processes a guess is printed.
-const mostGuesses = 3
+// mostCauses is for how many processes a likely cause is printed.
+const mostCauses = 3
 
-// guesses are what is likely about processes if the program failed (verbs.IfFailed).
-type guesses struct {
+// likelyCauses are what is likely about processes if the program failed (verbs.IfFailed).
+type likelyCauses struct {
 	explained map[string]bool // by process number
-	likely    []guess
+	likely    []likelyCause
 }
 
-type guess struct{ pid, text string }
+type likelyCause struct{ pid, text string }
 
-// keep reports whether a text is a guess, which is printed later or never.
-func (g *guesses) keep(pid, text string) bool {
+// keep keeps a text that is a likely cause, which is printed later or never, and reports whether it is one.
+func (g *likelyCauses) keep(pid, text string) bool {
 	if text, ok := strings.CutPrefix(text, verbs.IfFailed); ok {
 		if len(g.likely) < 64 {
-			g.likely = append(g.likely, guess{pid, text})
+			g.likely = append(g.likely, likelyCause{pid, text})
 		}
 		return true
 	}
@@ -95,11 +96,11 @@ func (g *guesses) keep(pid, text string) bool {
 	return false
 }
 
-// print prints the guesses about processes about which nothing was explained.
-func (g *guesses) print(w io.Writer) {
+// print prints the likely causes for processes without an explanation.
+func (g *likelyCauses) print(w io.Writer) {
 	n := 0
 	for _, l := range g.likely {
-		if !g.explained[l.pid] && n < mostGuesses {
+		if !g.explained[l.pid] && n < mostCauses {
 			fmt.Fprintf(w, "nicless: likely: pid %s: %s\n", plain(l.pid), plain(l.text))
 			n++
 		}

@@ -54,7 +54,8 @@ func findLibrary(dir func() (string, error)) (path string, err error) {
 		self = real
 	}
 	bin := filepath.Dir(self)
-	for _, path := range []string{filepath.Join(bin, libraryName), filepath.Join(bin, "../lib", libraryName)} {
+	for _, path := range []string{filepath.Join(bin, libraryName),
+		filepath.Join(bin, "../lib", libraryName)} {
 		if !missing(path) {
 			return path, preloadable(path)
 		}
@@ -115,7 +116,8 @@ func cachedLibrary() (string, error) {
 // directory for this user's engine if os.UserCacheDir cannot be used. Under sudo, for example,
 // os.UserCacheDir can belong to another user.
 func cacheDirectory() (string, error) {
-	if base, err := os.UserCacheDir(); err == nil && preloadable(base) == nil && safeFrom(base) && os.MkdirAll(base, 0o700) == nil && private(base) {
+	if base, err := os.UserCacheDir(); err == nil && preloadable(base) == nil && safeFrom(base) &&
+		os.MkdirAll(base, 0o700) == nil && private(base) {
 		dir := filepath.Join(base, "nicless")
 		if unixsock.MakeDirectory(dir, 0o700) == nil && unix.Access(dir, unix.W_OK) == nil {
 			return dir, nil
@@ -126,14 +128,15 @@ func cacheDirectory() (string, error) {
 
 // safeFrom reports whether only this user and root can change path and the directories above it;
 // path need not exist yet. Another user who could change them could later put another file there,
-// and a program would load that file. A directory in which everybody may write, such as /tmp, is
+// and a program would load that file. A directory in which all users may write, such as /tmp, is
 // safe if it is sticky.
 func safeFrom(path string) bool {
 	for {
 		var st unix.Stat_t
 		switch err := unix.Stat(path, &st); {
 		case err == unix.ENOENT:
-		case err != nil, st.Uid != 0 && int(st.Uid) != os.Geteuid(), st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
+		case err != nil, st.Uid != 0 && int(st.Uid) != os.Geteuid(),
+			st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
 			return false
 		}
 		if path == filepath.Dir(path) {
@@ -189,7 +192,8 @@ func checkLibrary(path, version string) error {
 	if err != nil {
 		return err
 	}
-	if want, ok := machines[runtime.GOARCH]; (ok && f.Machine != want) || !strings.HasSuffix(hex.EncodeToString(id), version) {
+	if want, ok := machines[runtime.GOARCH]; (ok && f.Machine != want) ||
+		!strings.HasSuffix(hex.EncodeToString(id), version) {
 		return fmt.Errorf("%s is of another version", path)
 	}
 	return nil
@@ -222,7 +226,8 @@ func buildLibrary(path, version string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), buildTime)
 	defer cancel()
-	args := slices.Concat(compiler[1:], []string{"-O2", "@flags", "-Wl,--build-id=0x" + version, "-o", libraryName}, files, []string{"-ldl"})
+	args := slices.Concat(compiler[1:],
+		[]string{"-O2", "@flags", "-Wl,--build-id=0x" + version, "-o", libraryName}, files, []string{"-ldl"})
 	c := exec.CommandContext(ctx, compiler[0], args...)
 	c.Dir = dir
 	c.Env = without(os.Environ(), "LD_PRELOAD")

@@ -59,7 +59,8 @@ func loadable(path string, depth int) error {
 		return failf(statusNotFound, "", "%s: %w", path, err)
 	}
 	switch {
-	case st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Getuid(), st.Mode&unix.S_ISGID != 0 && int(st.Gid) != os.Getgid():
+	case st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Getuid(),
+		st.Mode&unix.S_ISGID != 0 && int(st.Gid) != os.Getgid():
 		return failf(statusNotRun, "run a copy of the program that belongs to you", "%s runs as another user or group (setuid): %s", path, preload)
 	case os.Getuid() != 0 && hasCapabilities(path):
 		return failf(statusNotRun, "run a copy of the program, which has no capabilities", "%s has file capabilities: %s", path, preload)
@@ -76,7 +77,8 @@ func loadable(path string, depth int) error {
 	if err != nil {
 		return script(f, depth)
 	}
-	if want, ok := machines[runtime.GOARCH]; ok && (program.Machine != want || program.Class != elf.ELFCLASS64) {
+	if want, ok := machines[runtime.GOARCH]; ok &&
+		(program.Machine != want || program.Class != elf.ELFCLASS64) {
 		return failf(statusNotRun, "", "%s is a program for %v, %v; the library is for %v", path, program.Machine, program.Class, want)
 	}
 	loader := interpreter(program)

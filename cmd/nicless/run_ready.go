@@ -72,8 +72,8 @@ func showLog(path string, w io.Writer, shown int) int {
 
 const readyWord = "ready"
 
-// tellReady tells the process that started this engine that the engine is ready.
-func tellReady(fd int) {
+// notifyReady notifies the process that started this engine that the engine is ready.
+func notifyReady(fd int) {
 	f := os.NewFile(uintptr(fd), "ready")
 	if f == nil {
 		return

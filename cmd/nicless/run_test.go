@@ -108,10 +108,10 @@ func TestExplanationsOfOurProgramsOnly(t *testing.T) {
 	require.Equal(t, "nicless: explanation: pid 2000000001: nicless0: ds 0\nnicless: explanation: pid 2000000003: nicless0: of a grandchild\n", out.String())
 }
 
-// What is likely is printed if the program failed by itself, and not about processes about
-// which something was explained.
+// Likely causes are printed if the program failed by itself, and not for processes with an
+// explanation.
 func TestGuesses(t *testing.T) {
-	var g guesses
+	var g likelyCauses
 	require.True(t, g.keep("7", verbs.IfFailed+"a"))
 	require.False(t, g.keep("8", "refused"))
 	require.True(t, g.keep("8", verbs.IfFailed+"b"))
@@ -124,7 +124,7 @@ func TestGuesses(t *testing.T) {
 	}
 	out.Reset()
 	g.print(&out)
-	require.Equal(t, mostGuesses, strings.Count(out.String(), "\n"))
+	require.Equal(t, mostCauses, strings.Count(out.String(), "\n"))
 
 	ends := func(script string) error { return exitOf(exec.Command("/bin/sh", "-c", script), "sh") }
 	require.False(t, isFailure(ends("exit 0")))

@@ -120,7 +120,8 @@ func newTorture() *cobra.Command {
 		if overLinks {
 			return tortureLinks(c, seed, seconds, asJSON)
 		}
-		cfg := torture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second, Argv: []string{os.Args[0], "torture", "process"}}
+		cfg := torture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second,
+			Argv: []string{os.Args[0], "torture", "process"}}
 		var err error
 		if cfg.Cores, err = parseCores("torture", "cores", cores); err != nil {
 			return err
@@ -148,7 +149,9 @@ func newTorture() *cobra.Command {
 	}
 	c.AddCommand(&cobra.Command{
 		Use: "process", Short: "run one of the processes", Long: processUsage, Args: noArguments, Hidden: true,
-		RunE: func(c *cobra.Command, _ []string) error { return torture.Process(c.InOrStdin(), c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return torture.Process(c.InOrStdin(), c.OutOrStdout())
+		},
 	})
 	c.AddCommand(&cobra.Command{
 		Use: "link-process", Short: "run one of the processes of --links", Long: linkProcessUsage, Args: noArguments, Hidden: true,
@@ -161,7 +164,8 @@ func newTorture() *cobra.Command {
 
 // tortureLinks is nicless torture --links.
 func tortureLinks(c *cobra.Command, seed uint64, seconds int, asJSON bool) error {
-	cfg := linktorture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second, Argv: []string{os.Args[0], "torture", "link-process"}}
+	cfg := linktorture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second,
+		Argv: []string{os.Args[0], "torture", "link-process"}}
 	r, err := linktorture.Run(c.Context(), cfg)
 	if err != nil {
 		return err
@@ -186,7 +190,7 @@ func verdictError(k verdict.Kind, faults []*verdict.Fault, again string) error {
 	}
 	worst, _, _ = strings.Cut(worst, "\n")
 	hint := "to repeat the schedule: " + again
-	if k == verdict.NotJudged {
+	if k == verdict.Undecided {
 		hint = "repeat it when this machine has less to do: " + again
 	}
 	return &hinted{err: fmt.Errorf("torture: %s (%d faults)", worst, len(faults)), hint: hint, status: k.Status()}
@@ -215,7 +219,8 @@ func tortureProgress(cfg *torture.Config, w io.Writer) (clear func()) {
 	}
 	cfg.Progress = func(done, of time.Duration, r *torture.Result) {
 		fmt.Fprintf(w, "\r\x1b[K%.0f of %.0f s: %d operations, %d MB, %d clients and %d engines killed ",
-			done.Seconds(), of.Seconds(), r.Operations, r.Bytes/1e6, r.Killed.Correct+r.Killed.Hostile, r.EngineKills+r.EngineStops)
+			done.Seconds(), of.Seconds(), r.Operations, r.Bytes/1e6, r.Killed.Correct+r.Killed.Hostile,
+			r.EngineKills+r.EngineStops)
 	}
 	return func() { fmt.Fprint(w, "\r\x1b[K") }
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// tortureTries is how often a run is repeated that could not be judged.
+// tortureTries is how often a run is repeated whose verdict was "not judged".
 const tortureTries = 3
 
-// cleanRun is what the output of a run says that was judged and found nothing.
+// cleanRun is what the output of a run says that has a verdict and no fault.
 var cleanRun = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^schedule +3146b90d2a200ec6, 13 of 13 actions$`),
 	regexp.MustCompile(`(?m)^operations +[1-9][0-9]+ \(`),
@@ -45,7 +45,7 @@ func tortured(ts *testscript.TestScript, _ bool, args []string) {
 				}
 			}
 			return
-		case !errors.As(err, &exit) || exit.ExitCode() != verdict.NotJudged.Status():
+		case !errors.As(err, &exit) || exit.ExitCode() != verdict.Undecided.Status():
 			ts.Fatalf("nicless torture: %v", err)
 		case !regexp.MustCompile(`(?m)^verdict +NOT JUDGED`).MatchString(ts.ReadFile("stdout")):
 			ts.Fatalf("exit status %d without its verdict", exit.ExitCode())
@@ -54,8 +54,8 @@ func tortured(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Logf("not judged in %d runs: this machine is too busy", tortureTries)
 }
 
-// checkJSON checks what a run without faults says in JSON, also if it could not be judged: data was moved, and its
-// verdict is that of its exit status.
+// checkJSON checks what a run without faults says in JSON, also if its verdict is "not judged": data was
+// moved, and its verdict is that of its exit status.
 func checkJSON(ts *testscript.TestScript, out string, exit interface{ ExitCode() int }) {
 	var r torture.Result
 	ts.Check(json.Unmarshal([]byte(out), &r))
@@ -64,7 +64,7 @@ func checkJSON(ts *testscript.TestScript, out string, exit interface{ ExitCode()
 		status = exit.ExitCode()
 	}
 	switch {
-	case r.Verdict > verdict.NotJudged || r.Verdict.Status() != status:
+	case r.Verdict > verdict.Undecided || r.Verdict.Status() != status:
 		ts.Fatalf("exit status %d with the verdict %v", status, r.Verdict)
 	case r.Operations == 0 || r.Checked == 0:
 		ts.Fatalf("no data was moved and checked")

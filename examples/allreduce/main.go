@@ -145,7 +145,8 @@ func run(n, elements, rounds int) (*result, error) {
 	}
 
 	res := &result{
-		Accelerators: n, Elements: elements, Bytes: 4 * elements, Rounds: rounds, Chunks: ring.chunks, Lanes: ring.lanes,
+		Accelerators: n, Elements: elements, Bytes: 4 * elements, Rounds: rounds, Chunks: ring.chunks,
+		Lanes:  ring.lanes,
 		Factor: 2 * float64(n-1) / float64(n), Seconds: best.Seconds(), FloorSeconds: floor.Seconds(),
 	}
 	if n > 1 {

@@ -77,7 +77,7 @@ static int put_rdmaxcel(uint64_t *from, uint64_t *to, uint64_t i) {
 	return bytes; /* a WRITE returns no bytes; -2 is a failure */
 }
 
-/* Prints the WQE in the first block of the ring: that of the first put, or of the last put that used the block again. */
+/* Prints the WQE in the first block of the ring: that of the first put, or of the last that used it. */
 static void print_wqe(void) {
 	int i;
 	for (i = 0; i < 48; i++)

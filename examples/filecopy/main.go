@@ -8,11 +8,13 @@
 // through the receiver's standard input and output. The receiver registers a ring of slots. The sender
 // reads the file into its own ring, and writes each chunk into the receiver's slot of the same number with
 // WRITE_IMM: the immediate wakes the receiver. The receiver writes the chunk to a temporary file beside the
-// target, and gives the slot back with a credit, a SEND without payload. At the end the sender writes a trailer:
-// the number of bytes and their SHA-256. The file gets its name only if the receiver has computed the same.
+// target, and gives the slot back with a credit, a SEND without payload. At the end the sender writes a
+// trailer: the number of bytes and their SHA-256. The file gets its name only if the receiver has computed
+// the same.
 //
-// An engine runs in the sender, unless -socket names one. With -to, the receiver is a client of another engine,
-// and a link between the two carries the data. tools/filecopy also knows pipes, deadlines and verdicts.
+// An engine runs in the sender, unless -socket names one. With -to, the receiver is a client of another
+// engine, and a link between the two carries the data. tools/filecopy also knows pipes, deadlines and
+// verdicts.
 package main
 
 import (
@@ -55,7 +57,9 @@ func main() {
 	}
 	run := func() error { return send(*in, *out, *socket, *to) }
 	if *receiver {
-		run = func() error { return receive(*to, *out, &pipe{json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)}) }
+		run = func() error {
+			return receive(*to, *out, &pipe{json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)})
+		}
 	}
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "filecopy: error: %v\n", err)
@@ -102,7 +106,7 @@ func dial(socket string) (e *end, err error) {
 	return e, err
 }
 
-// connect tells the other side about this one, and connects with what it tells.
+// connect sends this side's descriptor to the other one, and connects with the one that it receives.
 func (e *end) connect(p *pipe, memory ...nicless.RemoteMemory) (peer nicless.Descriptor, err error) {
 	if err := errors.Join(p.Encode(e.qp.Descriptor(memory...)), p.Decode(&peer)); err != nil {
 		return peer, fmt.Errorf("descriptors: %w", err)
@@ -135,7 +139,8 @@ func send(in, out, socket, to string) error {
 		socket = filepath.Join(dir, "engine.sock")
 		ready := make(chan error, 2)
 		go func() {
-			ready <- nicless.Serve(context.Background(), socket, 0o600, nicless.Config{}, func() { ready <- nil })
+			ready <- nicless.Serve(context.Background(), socket, 0o600, nicless.Config{},
+				func() { ready <- nil })
 		}()
 		if err := <-ready; err != nil {
 			return err
@@ -216,14 +221,16 @@ func sendFile(file io.Reader, socket string, sum hash.Hash, p *pipe) (total uint
 		if n == 0 {
 			break
 		}
-		if err := e.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Flags: nicless.Signaled, SGE: []nicless.SGE{e.ring.SGE(at, n)},
+		if err := e.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Flags: nicless.Signaled,
+			SGE:        []nicless.SGE{e.ring.SGE(at, n)},
 			RemoteAddr: ring.Addr + uint64(at), RKey: ring.RKey, Imm: uint32(sent % trailer)}); err != nil {
 			return total, err
 		}
 		sent, total = sent+1, total+uint64(n)
 		sum.Write(data[:n]) // while the engine moves the data
 	}
-	if err := e.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Flags: nicless.Signaled, RemoteAddr: last.Addr, RKey: last.RKey,
+	if err := e.qp.PostSend(&nicless.SendWR{Op: nicless.WriteImm, Flags: nicless.Signaled,
+		RemoteAddr: last.Addr, RKey: last.RKey,
 		Imm: trailer, Data: sum.Sum(binary.BigEndian.AppendUint64(nil, total))}); err != nil {
 		return total, err
 	}
@@ -235,7 +242,7 @@ func sendFile(file io.Reader, socket string, sum hash.Hash, p *pipe) (total uint
 	return total, nil
 }
 
-// receive receives a file, and tells its SHA-256.
+// receive receives a file, and sends its SHA-256.
 func receive(socket, out string, p *pipe) error {
 	e, err := dial(socket)
 	if err != nil {
@@ -282,12 +289,14 @@ func receive(socket, out string, p *pipe) error {
 				return err
 			}
 			total, taken = total+uint64(c.ByteLen), taken+1
-			if err := errors.Join(e.qp.PostRecv(&nicless.RecvWR{}), e.qp.PostSend(&nicless.SendWR{Op: nicless.SendImm, Flags: nicless.Signaled})); err != nil {
+			if err := errors.Join(e.qp.PostRecv(&nicless.RecvWR{}),
+				e.qp.PostSend(&nicless.SendWR{Op: nicless.SendImm, Flags: nicless.Signaled})); err != nil {
 				return err
 			}
 		}
 	}
-	if want := sum.Sum(binary.BigEndian.AppendUint64(nil, total)); !bytes.Equal(end.Bytes()[:trailerSize], want) {
+	want := sum.Sum(binary.BigEndian.AppendUint64(nil, total))
+	if !bytes.Equal(end.Bytes()[:trailerSize], want) {
 		return fmt.Errorf("length and SHA-256 are %x here and %x at the sender: the copy is not kept", want, end.Bytes()[:trailerSize])
 	}
 	if err := errors.Join(part.Chmod(0o644), part.Close(), os.Rename(part.Name(), out)); err != nil {

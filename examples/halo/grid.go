@@ -139,11 +139,13 @@ func join(nic *nicless.Context, pd *nicless.PD, a, b *tile, side int) error {
 		if err != nil {
 			return err
 		}
-		receives, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // an exported collapsed CQ is for one send queue only
+		// an exported collapsed CQ is for one send queue only
+		receives, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true})
 		if err != nil {
 			return err
 		}
-		if qps[i], err = pd.CreateQP(nicless.QPConfig{SendCQ: cq, RecvCQ: receives, Concurrent: true}); err != nil {
+		if qps[i], err = pd.CreateQP(
+			nicless.QPConfig{SendCQ: cq, RecvCQ: receives, Concurrent: true}); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,8 @@ func main() {
 	for _, f := range []struct {
 		name    string
 		v, most int
-	}{{"-nx", c.nx, 8192}, {"-ny", c.ny, 8192}, {"-steps", c.steps, 1_000_000}, {"-px", c.px, min(16, c.nx)}, {"-py", c.py, min(16, c.ny)}} {
+	}{{"-nx", c.nx, 8192}, {"-ny", c.ny, 8192}, {"-steps", c.steps, 1_000_000}, {"-px", c.px, min(16, c.nx)},
+		{"-py", c.py, min(16, c.ny)}} {
 		if f.v < 1 || f.v > f.most {
 			usage("%s %d; 1 to %d are possible (and a tile has at least one cell)", f.name, f.v, f.most)
 		}

@@ -1,8 +1,8 @@
 //go:build linux && (amd64 || arm64)
 
-// Poolpost has two programs post work that have nothing of the engine but memory: no socket, no library call that
-// asks it for anything. They map a file, write WQEs and doorbell records into it, and poll CQEs there, with the
-// functions of RDMaxcel, as a GPU does.
+// Poolpost has two programs post work that have nothing of the engine but memory: no socket, no library call
+// that asks it for anything. They map a file, write WQEs and doorbell records into it, and poll CQEs there,
+// with the functions of RDMaxcel, as a GPU does.
 //
 //	go run ./examples/poolpost
 //
@@ -186,7 +186,8 @@ func post(number int, path string, in io.Reader) error {
 		return err
 	}
 	defer f.Close()
-	pool, err := syscall.Mmap(int(f.Fd()), 0, poolSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	pool, err := syscall.Mmap(int(f.Fd()), 0, poolSize, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("map %s: %w", path, err)
 	}

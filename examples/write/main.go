@@ -153,7 +153,8 @@ func dial(socket string) (*nicless.PD, *nicless.QP, *nicless.CQ, error) {
 
 // connect sends the peer the descriptor of this side, and connects qp with the queue pair
 // that the peer's answer describes.
-func connect(qp *nicless.QP, me nicless.Descriptor, r io.Reader, w io.Writer) (peer nicless.Descriptor, err error) {
+func connect(qp *nicless.QP, me nicless.Descriptor, r io.Reader,
+	w io.Writer) (peer nicless.Descriptor, err error) {
 	if err := json.NewEncoder(w).Encode(me); err != nil {
 		return peer, err
 	}
@@ -168,7 +169,8 @@ func connect(qp *nicless.QP, me nicless.Descriptor, r io.Reader, w io.Writer) (p
 func startEngine(socket string) error {
 	ready, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
-		failed <- nicless.Serve(context.Background(), socket, 0o600, nicless.Config{}, func() { close(ready) })
+		failed <- nicless.Serve(context.Background(), socket, 0o600, nicless.Config{},
+			func() { close(ready) })
 	}()
 	select {
 	case <-ready:

@@ -75,9 +75,9 @@ func (t *Table) why() string {
 }
 
 // Serve writes the Report, as JSON, to everybody who connects to a unix socket, until stop is called; see
-// unixsock.Tell.
+// unixsock.Report.
 func (t *Table) Serve(path string, mode fs.FileMode) (stop func(), err error) {
-	if stop, err = unixsock.Tell(path, mode, func() any { return t.Report() }); err != nil {
+	if stop, err = unixsock.Report(path, mode, func() any { return t.Report() }); err != nil {
 		return nil, fmt.Errorf("links: %w", err)
 	}
 	return stop, nil

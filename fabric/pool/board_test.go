@@ -45,7 +45,7 @@ func TestAnnounce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, w)
 			require.Empty(t, a.board, "no news from a pool of garbage")
-			first, second := board.Entry{Client: 1, User: 1000, Value: "first"}, board.Entry{Client: 7, User: board.Everybody, Value: strings.Repeat("second", 80)}
+			first, second := board.Entry{Client: 1, User: 1000, Value: "first"}, board.Entry{Client: 7, User: board.AllUsers, Value: strings.Repeat("second", 80)}
 			b.announce(t, first)
 			a.hears(b, first)
 			told := a.told

@@ -43,7 +43,7 @@ func (l *link) stands(now time.Time) string {
 	f.next = now.Add(min(ownPeriod, l.p.cfg.Dead/4))
 	for i := range f.rings {
 		r := &f.rings[i]
-		if !r.w.Waits() {
+		if !r.w.Observe() {
 			r.moved = now
 			continue
 		}

@@ -73,7 +73,7 @@ func TestOnExplanation(t *testing.T) {
 	require.Equal(t, nicless.EventDrained, event(t, b.ctx).Kind)
 }
 
-// Events wake a program that sleeps in poll, and nothing else does.
+// Events wake a program that sleeps in poll, and only events do.
 func TestEventFd(t *testing.T) {
 	path, stop := serve(t)
 	ctx, err := nicless.Dial(path)
@@ -122,7 +122,7 @@ func TestEventFd(t *testing.T) {
 	require.ErrorIs(t, err, nicless.ErrClosed)
 }
 
-// A program that takes no events loses the oldest, and learns how many it has lost.
+// A program that takes no events loses the oldest, and sees how many it has lost.
 func TestEventsLost(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	const rounds = 600 // more events than can wait in the Context and in the socket together

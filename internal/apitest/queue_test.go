@@ -141,7 +141,7 @@ func TestCollapsedError(t *testing.T) {
 	})
 }
 
-// With IgnoreOverrun nothing stops when the queue overflows, and completions that are polled
+// With IgnoreOverrun the queue does not stop when it overflows, and completions that are polled
 // in time are correct.
 func TestIgnoreOverrun(t *testing.T) {
 	b := open(t, nicless.CQConfig{Entries: 4, IgnoreOverrun: true}, nicless.QPConfig{})

@@ -15,7 +15,7 @@ func TestUC(t *testing.T) {
 		copy(b.mr.Bytes(), "unreliable")
 		b.ok(t, b.a, nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{b.mr.SGE(0, 10)}, RemoteAddr: b.mr.Addr() + 100, RKey: b.mr.RKey()})
 		require.Equal(t, "unreliable", string(b.mr.Bytes()[100:110]))
-		// There is no receive for this message, and the sender does not learn of that.
+		// There is no receive for this message, and the sender is not notified of that.
 		b.ok(t, b.a, nicless.SendWR{Op: nicless.Send, Data: []byte("lost")})
 		require.NoError(t, b.b.PostRecv(&nicless.RecvWR{ID: 7, SGE: []nicless.SGE{b.mr.SGE(200, 8)}}))
 		require.NoError(t, b.a.PostSend(&nicless.SendWR{Op: nicless.SendImm, Imm: 9, Data: []byte("found")}))

@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// Patience is how long a wait goes on in which nothing moves.
+// Patience is how long a wait goes on without progress.
 const Patience = 30 * time.Second
 
 // ErrOver is the cause of the end of a Context whose patience is over.
@@ -36,10 +36,10 @@ var ErrOver = fmt.Errorf("await: nothing has come in %v in which it could", Pati
 // quiet machine loses little by it.
 const pause = time.Millisecond
 
-// Until waits until done returns true, which it asks about once in a millisecond. If patience is
+// Until waits until done, which it calls once in a millisecond, returns true. If patience is
 // over it fails the test and says what has not happened: "the client has connected".
 //
-// Each state tells how far the awaited work is. Patience begins anew when the text of one changes,
+// Each state reports how far the awaited work is. Patience begins anew when the text of one changes,
 // and the last texts are in the failure. Until must be called by the test's own goroutine.
 func Until(t testing.TB, what string, done func() bool, state ...func() any) {
 	t.Helper()

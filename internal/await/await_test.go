@@ -93,7 +93,8 @@ func TestDelaysOfDescendantsAreFound(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	for range 2 {
 		c := exec.CommandContext(t.Context(), "taskset", "-c", strconv.Itoa(core), "sh", "-c", "while :; do :; done")
-		c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL} // they must not go on if this process is killed
+		// they must not go on if this process is killed
+		c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 		require.NoError(t, c.Start())
 		defer func() {
 			require.NoError(t, c.Process.Kill())

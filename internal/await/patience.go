@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// period is the time until the first reading of the delays of threads. Then each takes twice as long, up to
-	// longestPeriod: a reading goes through all of /proc, and when a process ends, the kernel goes through all that
-	// was read of it. With a reading each 250 ms, tests that run programs spent a third of their cores on that.
+	// period is the time until the first reading of the delays of threads. Then each takes twice as long, up
+	// to longestPeriod: a reading goes through all of /proc, and when a process ends, the kernel goes through
+	// all that was read of it. With a reading each 250 ms, tests that run programs spent a third of their
+	// cores on that.
 	period        = 250 * time.Millisecond
 	longestPeriod = 8 * period
 
@@ -64,7 +65,8 @@ func (p *patience) look() bool {
 }
 
 // count returns how much of the time since the last look counts if the threads together were
-// delayed this long. It should have been the time due; a look that came later by more than that was itself held up.
+// delayed this long. It should have been the time due; a look that came later by more than that was itself
+// held up.
 func count(elapsed, delayed, due time.Duration) time.Duration {
 	elapsed = min(elapsed, 2*due)
 	return max(elapsed-delayed, time.Duration(leastShare*float64(elapsed)))

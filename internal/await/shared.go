@@ -10,9 +10,9 @@ import (
 // all is the watch of Context and Deadline.
 var all = watch{limit: Patience}
 
-// A watch ends any number of waits whose patience is over. One goroutine reads the delays of threads for all of
-// them, because a reading goes through all of /proc. It runs while there are waits, so a test that counts goroutines
-// finds none when its waits have ended.
+// A watch ends any number of waits whose patience is over. One goroutine reads the delays of threads for all
+// of them, because a reading goes through all of /proc. It runs while there are waits, so a test that counts
+// goroutines finds none when its waits have ended.
 type watch struct {
 	limit time.Duration
 
@@ -36,8 +36,8 @@ type watchClock struct {
 	stopped  chan struct{}
 }
 
-// begin begins a wait, and returns a function that ends it. over is called, once and by another goroutine, when
-// patience is over before that.
+// begin begins a wait, and returns a function that ends it. over is called, once and by another goroutine,
+// when patience is over before that.
 func (w *watch) begin(over func()) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,8 +89,8 @@ func (w *watch) run(clock *watchClock) {
 	}
 }
 
-// expired removes the waits whose patience is over, and returns them, the oldest first. After a long look there may
-// be several.
+// expired removes the waits whose patience is over, and returns them, the oldest first. After a long look
+// there may be several.
 func (w *watch) expired(clock *watchClock) (list []*wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,8 +40,8 @@ func TestAThousandWaitsHaveOneGoroutine(t *testing.T) {
 	require.Zero(t, watching())
 }
 
-// A wait that begins later ends later, and one that has ended is not told. The goroutine goes on while there are waits,
-// and ends also if patience was over for all.
+// A wait that begins later ends later, and one that has ended gets no report. The goroutine goes on while
+// there are waits, and ends also if patience was over for all.
 func TestPatienceOfEachWait(t *testing.T) {
 	w := watch{limit: 3 * period}
 	told := make(chan string, 10)
@@ -69,7 +69,7 @@ func TestPatienceOfEachWait(t *testing.T) {
 	require.Nil(t, w.now)
 }
 
-// What is over for a connection fails its reads.
+// When the patience of a connection is over, its reads fail.
 func TestDeadlineIsAnError(t *testing.T) {
 	w := watch{limit: period}
 	a, b := net.Pipe()

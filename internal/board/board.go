@@ -11,8 +11,8 @@ import (
 // Max is the most bytes of a list.
 const Max = 8000
 
-// Everybody is the user of an entry that all may read. It is no uid.
-const Everybody = ^uint32(0)
+// AllUsers is the user of an entry that all may read. It is no uid.
+const AllUsers = ^uint32(0)
 
 const (
 	version   = 2
@@ -28,7 +28,7 @@ var be = binary.BigEndian
 // An Entry is what one client announces.
 type Entry struct {
 	Client uint32
-	User   uint32 // whose clients may read it: a uid, or Everybody
+	User   uint32 // whose clients may read it: a uid, or AllUsers
 	Value  string
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestListsComeBack(t *testing.T) {
-	list := []Entry{{1, 1000, "a"}, {2, Everybody, strings.Repeat("\x00\xff", control.MaxAnnouncement/2)}, {0xffffffff, 0, "z"}}
+	list := []Entry{{1, 1000, "a"}, {2, AllUsers, strings.Repeat("\x00\xff", control.MaxAnnouncement/2)}, {0xffffffff, 0, "z"}}
 	b, left := Append([]byte("before"), list, Max)
 	require.Zero(t, left)
 	require.Equal(t, "before", string(b[:6]))
@@ -63,7 +63,7 @@ func TestWrongLists(t *testing.T) {
 
 // FuzzParse checks that Parse accepts exactly what Append writes.
 func FuzzParse(f *testing.F) {
-	b, _ := Append(nil, []Entry{{1, 0, "a"}, {7, Everybody, "bcd"}}, Max)
+	b, _ := Append(nil, []Entry{{1, 0, "a"}, {7, AllUsers, "bcd"}}, Max)
 	f.Add(b)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -1,5 +1,5 @@
-// Package board is the form in which engines tell each other what their clients announce: a list
-// of entries, as links carry it. Every engine writes a list of its own; the other engines judge it.
+// Package board is the form in which engines send each other what their clients announce: a list
+// of entries, as links carry it. Every engine writes a list of its own; the other engines check it.
 //
 // A list is empty, or it begins with its version. Numbers are big-endian:
 //
@@ -14,8 +14,8 @@
 //	8   bytes of the value, 2 bytes, 1 to 480
 //	10  value
 //
-// The user is a uid of the user namespace around the engine that writes the list. It is a claim of that engine, whose
-// readers trust it as they trust the link.
+// The user is a uid of the user namespace around the engine that writes the list. It is a claim of that
+// engine, whose readers trust it as they trust the link.
 //
 // Files:
 //

@@ -53,7 +53,7 @@ func (b *Bucket) fill(now time.Time) {
 }
 
 // buckets is how many sources have a bucket of their own, as far as their hashes differ. Sources
-// share a bucket by chance only, because nobody knows the seed.
+// share a bucket by chance only, because the seed is secret.
 const buckets = 4096
 
 // Sources count against a rate for each source, and against one for all of them together. Not

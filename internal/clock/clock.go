@@ -97,8 +97,8 @@ func measureHz(d time.Duration) uint64 {
 	return max(scale(c1-c0, second, n1-n0), 1)
 }
 
-// together reads the counter and the monotonic clock at nearly the same time. It tries several times and returns
-// the reading of the try that took the least time.
+// together reads the counter and the monotonic clock at nearly the same time. It tries several times and
+// returns the reading of the try that took the least time.
 func together() (cycles, nanos uint64) {
 	best := uint64(math.MaxUint64)
 	for range 32 {

@@ -41,8 +41,8 @@ func (m *AnnouncementPlace) walk(w walker) {
 	w.u32("client", &m.Client)
 }
 
-// Announcement is the first announcement after a place of another client that this client may read. Client is 0 if there is
-// none.
+// Announcement is the first announcement after a place of another client that this client may read. Client is
+// 0 if there is none.
 type Announcement struct {
 	AnnouncementPlace
 	Value string

@@ -136,8 +136,10 @@ func (e *encoder) text(_ string, v *string) {
 }
 
 type decoder struct {
-	b      []byte
-	off    int // offset of the next field; larger than len(b) if b is too short. After the last field: the length that b should have
+	b []byte
+	// off is the offset of the next field. It is larger than len(b) if b is too short, and after the last
+	// field the length that b should have.
+	off    int
 	widest int
 }
 

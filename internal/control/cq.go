@@ -16,7 +16,7 @@ func (m *Channel) walk(w walker) { w.u32("channel", &m.ID) }
 const (
 	CQCollapsed     uint32 = 1 << 0 // cc: every completion overwrites entry 0
 	CQIgnoreOverrun uint32 = 1 << 1 // oi: the device ignores the consumer index
-	CQCompressed    uint32 = 1 << 2 // cqe_comp_en: the device may write several completions as one compressed session
+	CQCompressed    uint32 = 1 << 2 // cqe_comp_en: the device may write compressed sessions
 )
 
 // Values of CQ.MiniFormat, numbered as mini_cqe_res_format in an mlx5 CQ context.

@@ -19,7 +19,8 @@ const (
 
 var codeNames = map[Code]string{
 	CodeInvalid: "invalid", CodeNotFound: "not found", CodeBusy: "busy", CodeLimit: "limit",
-	CodeState: "state", CodeVersion: "version", CodeUnsupported: "unsupported", CodeMemory: "memory", CodeDenied: "denied",
+	CodeState: "state", CodeVersion: "version", CodeUnsupported: "unsupported", CodeMemory: "memory",
+	CodeDenied: "denied",
 }
 
 // String returns the code's name in docs/CONTROL.md.
@@ -62,11 +63,15 @@ var opNames = map[Op]string{
 	OpRegMR: "reg_mr", OpDeregMR: "dereg_mr",
 	OpCreateChannel: "create_channel", OpDestroyChannel: "destroy_channel",
 	OpCreateCQ: "create_cq", OpDestroyCQ: "destroy_cq",
-	OpCreateSRQ: "create_srq", OpModifySRQ: "modify_srq", OpQuerySRQ: "query_srq", OpDestroySRQ: "destroy_srq",
-	OpResizeCQ: "resize_cq", OpAllocMW: "alloc_mw", OpCreateMkey: "create_mkey", OpReregMR: "rereg_mr", OpOpenEvents: "open_events",
-	OpWake:     "wake",
-	OpOpenXRCD: "open_xrcd", OpCloseXRCD: "close_xrcd", OpCreateXSRQ: "create_xsrq", OpCreateTarget: "create_target", OpOpenTarget: "open_target",
-	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce", OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to",
+	OpCreateSRQ: "create_srq", OpModifySRQ: "modify_srq", OpQuerySRQ: "query_srq",
+	OpDestroySRQ: "destroy_srq",
+	OpResizeCQ:   "resize_cq", OpAllocMW: "alloc_mw", OpCreateMkey: "create_mkey", OpReregMR: "rereg_mr",
+	OpOpenEvents: "open_events",
+	OpWake:       "wake",
+	OpOpenXRCD:   "open_xrcd", OpCloseXRCD: "close_xrcd", OpCreateXSRQ: "create_xsrq",
+	OpCreateTarget: "create_target", OpOpenTarget: "open_target",
+	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce",
+	OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

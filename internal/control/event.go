@@ -10,12 +10,12 @@ const (
 	EventEstablished    EventKind = 0x02 // a QP in RTR received its first message
 	EventDrained        EventKind = 0x03 // the send queue of a QP in SQD has stopped
 	EventCQError        EventKind = 0x04 // a CQ overran; the device writes no more completions into it
-	EventInvalidRequest EventKind = 0x10 // a peer requested an operation that the QP does not allow; the QP is in ERR
+	EventInvalidRequest EventKind = 0x10 // a peer's request is not allowed; the QP is in ERR
 	EventAccessError    EventKind = 0x11 // a peer named memory that it may not access; the QP is in ERR
 	EventLastWQE        EventKind = 0x13 // a QP in ERR takes no more receives from its SRQ
-	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer ready entries than its limit; the limit is now off
+	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer entries than its limit, which is off now
 	EventExplanation    EventKind = 0x100
-	EventAnnouncements  EventKind = 0x101 // the announcements of others have changed since the client last began to read them
+	EventAnnouncements  EventKind = 0x101 // others' announcements have changed since the last read
 )
 
 // String returns the kind's name in docs/CONTROL.md.
@@ -51,15 +51,15 @@ type Event struct {
 
 	// The following fields are for explanations. Code is stable and names the kind of
 	// fault; see docs/EXPLANATIONS.md. WQE is the device's copy of the WQE's first
-	// block, if the explanation is about a WQE. Unsaid counts explanations of this code
+	// block, if the explanation is about a WQE. Suppressed counts explanations of this code
 	// that were held back since the last one that was sent.
-	Index  uint16 // index of the WQE or receive
-	HasWQE uint8
-	Of     uint8 // the kind of Index: OfWQE, OfReceive, OfCompletion
-	Unsaid uint32
-	Code   [24]byte // padded with zeros
-	WQE    [64]byte
-	Text   string
+	Index      uint16 // index of the WQE or receive
+	HasWQE     uint8
+	Of         uint8 // the kind of Index: OfWQE, OfReceive, OfCompletion
+	Suppressed uint32
+	Code       [24]byte // padded with zeros
+	WQE        [64]byte
+	Text       string
 }
 
 // Kinds of index in an explanation.
@@ -75,7 +75,7 @@ func (m *Event) walk(w walker) {
 	w.u16("index", &m.Index)
 	w.u8("has_wqe", &m.HasWQE)
 	w.u8("of", &m.Of)
-	w.u32("unsaid", &m.Unsaid)
+	w.u32("unsaid", &m.Suppressed)
 	w.bytes("code", m.Code[:])
 	w.bytes("wqe", m.WQE[:])
 	w.text("text", &m.Text)

@@ -241,7 +241,7 @@ var golden = []struct {
 		 00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000`},
 
 	{"explanation", OpOpenEvents, FlagAnswer, 0,
-		&Event{Kind: EventExplanation, Number: 0x102, Index: 0x2a, HasWQE: 1, Unsaid: 3, Code: [24]byte{'d', 's', '-', 'z', 'e', 'r', 'o'},
+		&Event{Kind: EventExplanation, Number: 0x102, Index: 0x2a, HasWQE: 1, Suppressed: 3, Code: [24]byte{'d', 's', '-', 'z', 'e', 'r', 'o'},
 			WQE: [64]byte{2: 0x2a, 3: 0x08, 5: 0x01, 6: 0x02, 11: 0x08}, Text: "ds is 0; at least 1 is kept"},
 		`1800 0100 83000000 0000000000000000
 		 00010000 02010000 2a00 01 00 03000000

@@ -42,7 +42,8 @@ const (
 	AccessMWBind       uint32 = 1 << 4 // memory windows may be bound to the key
 	AccessZeroBased    uint32 = 1 << 5 // addresses of the key begin at 0
 
-	AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessMWBind | AccessZeroBased
+	AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessMWBind |
+		AccessZeroBased
 )
 
 // MR registers Length bytes at the client's address Addr, inside one region. In work

@@ -39,9 +39,11 @@ type QP struct {
 	SignatureOn uint8  // 1: WQEs have a signature, which the device checks
 	SRQN        uint32 // shared receive queue in place of the RQ; 0: none
 	Managed     uint8  // 1: the device executes WQEs only as far as a SEND_EN of another queue says
-	BlueFlame   uint8  // 1 to 4: the register of page UAR that only this queue uses, and from which the device may take WQEs; 0: none
-	Scatter     uint8  // ScatterRequester, ScatterResponder; older clients do not know the field and leave this byte as padding
-	Streams     uint8  // DCI only: log2 of the streams that may fail before the queue pair does, at most MaxLogErrored; older clients leave this byte as padding
+	BlueFlame   uint8  // 1 to 4: the queue's own register of page UAR, with WQEs for the device; 0: none
+
+	// In the messages of older clients these two bytes are padding.
+	Scatter uint8 // ScatterRequester, ScatterResponder
+	Streams uint8 // DCI only: log2 of the streams that may fail before the QP does, at most MaxLogErrored
 }
 
 func (m *QP) walk(w walker) {

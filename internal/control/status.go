@@ -55,7 +55,8 @@ const (
 	Counters                        // number of counters
 )
 
-var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events", "explained", "stalls"}
+var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events", "explained",
+	"stalls"}
 
 // Offset returns the offset of the counter in the status page, in bytes.
 func (c Counter) Offset() uint64 { return StatusCounters + 8*uint64(c) }

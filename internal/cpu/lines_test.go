@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Writing back and invalidating change no byte, at all offsets and lengths. What else they do
+// Writing back and invalidating change no byte, at all offsets and lengths. Their other effects
 // cannot be seen on one machine, whose caches are coherent.
 func TestLines(t *testing.T) {
 	require.True(t, cpu.CanFlushLines())

@@ -25,7 +25,7 @@ var (
 	nets  []*network
 )
 
-// TCP returns a port at which nobody listens, on any address, and which no other test has until this one
+// TCP returns a port at which no socket listens, on any address, and which no other test has until this one
 // ends. It returns no port twice.
 func TCP(t testing.TB) int {
 	t.Helper()
@@ -90,7 +90,7 @@ func Loopback(t testing.TB, n int) (list []netip.Addr) {
 	return list
 }
 
-// take returns a network of 256 addresses that nobody has: 127, the network's second byte, and the third.
+// take returns a network of 256 free addresses: 127, the network's second byte, and the third.
 func take(t testing.TB) (of *network, third byte) {
 	t.Helper()
 	for _, of := range nets {

@@ -50,7 +50,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// What one process holds, another does not get until it is released.
+// A process does not get a port that another one holds until that has released it.
 func TestOtherProcesses(t *testing.T) {
 	const mark, name = "NICLESS_FREEPORT_CHILD", "test of other processes of "
 	if of := os.Getenv(mark); of != "" {

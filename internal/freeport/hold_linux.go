@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold takes a name until release is called or the process ends. It returns false if somebody has it.
+// hold takes a name until release is called or the process ends. It returns false if the name is taken.
 func hold(t testing.TB, name string) (release func(), ok bool) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

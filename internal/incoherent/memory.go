@@ -98,7 +98,7 @@ func (m *Memory) Read(at int, b []byte) {
 	copy(b, m.mem[at:])
 }
 
-// Reassign forgets which side has written which line, because the memory is divided anew.
+// Reassign drops the record of which side has written which line, because the memory is divided anew.
 func (m *Memory) Reassign() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

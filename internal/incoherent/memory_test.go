@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a side stores reaches another side if the one writes it back and the other invalidates it
+// A store of a side reaches another side if the one writes the line back and the other invalidates it
 // after that.
 func TestSidesSeeWhatWasWrittenBack(t *testing.T) {
 	m := New(4*line, 1)
@@ -55,7 +55,7 @@ func TestRestart(t *testing.T) {
 	require.Empty(t, m.Faults())
 }
 
-// A cache may write changes back before it is told to, and fetch lines anew.
+// A cache may write changes back before the program does, and fetch lines anew.
 func TestEvict(t *testing.T) {
 	m := New(4*line, 1)
 	a := m.Side("a", 2)

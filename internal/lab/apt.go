@@ -52,7 +52,7 @@ func Suite(suite string) (Apt, error) {
 	if info, err := os.Stat(updated); err == nil && time.Since(info.ModTime()) < fresh {
 		return a, nil
 	}
-	// Without this option apt-get succeeds although it has reached nobody.
+	// Without this option apt-get succeeds although it has reached no server.
 	if _, err := a.run("", "apt-get", "-q", "update", "--error-on=any"); err != nil {
 		return Apt{}, fmt.Errorf("packages of %s: %w", suite, err)
 	}
@@ -100,8 +100,8 @@ func cacheFolder() (string, error) {
 	return filepath.Join(cache, "nicless"), err
 }
 
-// fetch makes a folder with the contents of a package, to which finish adds something. If others do the same, one
-// of them wins.
+// fetch makes a folder with the contents of a package, to which finish adds something. If others do the same,
+// one of them wins.
 func (a Apt) fetch(name, dir string, finish func(root string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err

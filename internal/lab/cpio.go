@@ -18,7 +18,8 @@ import (
 // WriteTo writes the files as an archive that the kernel unpacks when it starts: cpio's format
 // "newc". Each entry is a head of 110 bytes (a magic number and 13 hexadecimal numbers of 8 digits),
 // the name with a zero byte, and the contents; name and contents end at multiples of 4 bytes. The
-// entry TRAILER!!! ends the archive. Source: Linux, Documentation/driver-api/early-userspace/buffer-format.rst.
+// entry TRAILER!!! ends the archive. Source: Linux,
+// Documentation/driver-api/early-userspace/buffer-format.rst.
 func (f Files) WriteTo(w io.Writer) (int64, error) {
 	out := archive{w: bufio.NewWriter(w)}
 	dirs := make(map[string]bool)
@@ -63,7 +64,7 @@ func (a *archive) entry(name string, mode uint32, data []byte) {
 	a.entries++
 	name = strings.TrimPrefix(path.Clean(name), "/")
 	const links, zero = 1, 0
-	//                 magic  number, mode, user, group, links, time, size, device and special device, length of the name, sum
+	// magic, number, mode, user, group, links, time, size, device and special device, length of name, sum
 	a.printf("%s%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00", "070701", a.entries, mode, zero, zero, links, zero,
 		len(data), zero, zero, zero, zero, len(name)+1, zero, name)
 	a.align()

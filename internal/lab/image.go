@@ -13,7 +13,7 @@ import (
 
 // decompress writes the kernel that is in a compressed one. QEMU starts it by its PVH entry. An
 // emulated processor takes longer to decompress a kernel than for all else until the first program
-// runs. What is not compressed by xz, as Debian's kernels are, is copied.
+// runs. An image that is not compressed by xz, as Debian's kernels are, is copied.
 func decompress(image, to string) error {
 	data, err := os.ReadFile(image)
 	if err != nil {

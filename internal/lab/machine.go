@@ -118,7 +118,8 @@ func (c *Config) variables() []string {
 	if c.Script == "" {
 		return nil
 	}
-	return append([]string{"LAB_KERNEL=" + c.Kernel.Image, "LAB_INITRD=" + c.Initrd, "LAB_SECONDS=" + strconv.Itoa(c.Seconds),
+	return append([]string{"LAB_KERNEL=" + c.Kernel.Image, "LAB_INITRD=" + c.Initrd,
+		"LAB_SECONDS=" + strconv.Itoa(c.Seconds),
 		"LAB_CMD=orders", "LAB_SERIAL=" + strings.Join(serial, " ")}, c.Set...)
 }
 
@@ -163,8 +164,8 @@ func (m *Machine) take(r Report) {
 	if p == nil {
 		return
 	}
-	if len(r.Said) > 0 {
-		_, _ = p.output.Write(r.Said)
+	if len(r.Output) > 0 {
+		_, _ = p.output.Write(r.Output)
 	}
 	switch {
 	case r.Ended && r.Error != "":
@@ -190,7 +191,7 @@ type Program struct {
 	err    error
 }
 
-// Start starts a program. What it prints goes to output, in order.
+// Start starts a program. Its output goes to output, in order.
 func (m *Machine) Start(output io.Writer, argv ...string) *Program {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -72,7 +72,7 @@ func (k Kernel) Has(name string) bool {
 	return err == nil && ok
 }
 
-// known returns the files of all modules, by name. What is built in has none.
+// known returns the files of all modules, by name. A module that is built in has none.
 func (k Kernel) known() (map[string]string, error) {
 	builtin, err := os.ReadFile(filepath.Join(k.Modules, "modules.builtin"))
 	if err != nil {

@@ -5,7 +5,7 @@ package lab
 // Host and machine exchange one JSON value a line through the machine's second serial port. The
 // first line is the machine's: a report of number 0.
 
-// An Order is what the host asks of the machine's first program: to start a program, or, if there
+// An Order is the host's request to the machine's first program: to start a program, or, if there
 // is no command line, to kill it.
 type Order struct {
 	Number int      // of the program, by the host, from 1
@@ -15,7 +15,7 @@ type Order struct {
 // A Report is what a machine says of a program. The last one has Ended.
 type Report struct {
 	Number int
-	Said   []byte `json:",omitempty"` // part of what it printed
+	Output []byte `json:",omitempty"` // part of what it printed
 	Ended  bool   `json:",omitempty"`
-	Error  string `json:",omitempty"` // why the program did not end with status 0; of number 0: why the machine is not ready
+	Error  string `json:",omitempty"` // why the status is not 0; of number 0: why the machine is not ready
 }

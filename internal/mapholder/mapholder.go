@@ -7,7 +7,7 @@
 // file (fallocate, MADV_REMOVE), the unmapping waits until the hole is made. That can take
 // arbitrarily long if the other process has a low priority and a busy core. Until then the
 // ending process keeps its descriptors, even after SIGKILL: its sockets still accept, its
-// locks are held, and no other process learns that it has ended.
+// locks are held, and no other process is notified of its end.
 //
 // So there is a second process, the holder. It shares the memory map of this process, but not
 // its descriptors, signals or threads. Of the two processes, the one that ends last unmaps

@@ -40,12 +40,14 @@ func TestOtherModules(t *testing.T) {
 		args = append(args, "-v")
 	}
 	for _, arg := range os.Args[1:] {
-		if count, ok := strings.CutPrefix(arg, "-test.count="); ok { // who says -count=1 wants nothing of the cache
+		// -count=1 means that no result is taken from the cache
+		if count, ok := strings.CutPrefix(arg, "-test.count="); ok {
 			args = append(args, "-count", count)
 		}
 	}
 	if end, ok := t.Deadline(); ok {
-		args = append(args, "-timeout", time.Until(end).Truncate(time.Minute).String()) // go test of this package ends later
+		// go test of this package ends later
+		args = append(args, "-timeout", time.Until(end).Truncate(time.Minute).String())
 	}
 	for _, folder := range others {
 		args = append(args, "./"+folder+"/...")
@@ -108,8 +110,8 @@ func TestModulesRequireOneVersion(t *testing.T) {
 	}
 }
 
-// dependencies are the modules that the library and its tests need. Each is in the module graph of every program
-// that imports the library, so a new one has a reason in docs/design.
+// dependencies are the modules that the library and its tests need. Each is in the module graph of every
+// program that imports the library, so a new one has a reason in docs/design.
 var dependencies = []string{
 	"github.com/edsrzf/mmap-go",
 	"github.com/flynn/noise",

@@ -36,9 +36,9 @@ type Client interface {
 	// one of the pages as soon as mem is sealed.
 	AddRegisters(pages int) (first int, mem *shm.Region, err error)
 
-	// ForgetPages closes the descriptors of the client's UAR pages and status page. Call
+	// ClosePageFiles closes the descriptors of the client's UAR pages and status page. Call
 	// it when the program has mapped the pages that it needs. A second call does nothing.
-	ForgetPages()
+	ClosePageFiles()
 
 	// ShareProcess names the client's process. If memory that is registered from now on is
 	// in no region, its addresses are addresses in the client's process. The caller must know from the
@@ -64,16 +64,16 @@ type Client interface {
 	// executed again. It refuses a stream that has not failed.
 	ResetStream(qpn uint32, stream uint16) error
 
-	// Settle executes the work that doorbells have announced on the client's queue pairs
+	// Drain executes the work that doorbells have announced on the client's queue pairs
 	// and on the queue pairs connected to them. It executes all work that can be executed,
 	// except work that takes thousands of visits. Meanwhile other clients have their turns
 	// as usual.
-	Settle()
+	Drain()
 
 	// Retract takes the unread events of a CQ out of its completion channel and returns how
 	// many of the CQ's events the program has read. reader is the end of the channel that
 	// the program reads; the program may read it during the call. After Retract the device
-	// sends no more events of the CQ, because the program is about to forget it.
+	// sends no more events of the CQ, because the program is about to release it.
 	Retract(cqn uint32, reader File) (read uint32)
 
 	// Forsaken returns the completion channels that no CQ uses and no process can read
@@ -102,7 +102,7 @@ type Client interface {
 	Leave(qpn uint32, group [16]byte) error
 
 	// Close destroys everything that the client has made. The client's peers see transport
-	// errors; other clients notice nothing. A second call does nothing.
+	// errors; other clients are not affected. A second call does nothing.
 	Close() error
 }
 
@@ -113,7 +113,7 @@ type Hosted struct {
 	GID           [16]byte // GID in the client's datagrams until SetGIDs; zero: the engine's
 	LID           uint16   // of the client's InfiniBand port; 0: the port is one of RoCE
 	PlainChannels bool     // a completion channel yields handles and nothing else
-	SameKeys      bool     // memory keeps its key when it is registered again, and list keys begin with variant 0
+	SameKeys      bool     // memory registered again keeps its key; list keys begin with variant 0
 }
 
 // A GID is an entry of a GID table. The zero value is an empty entry.
@@ -136,8 +136,8 @@ type Membership uint8
 
 // The memberships: a queue pair also receives what it has itself sent to the group, or not.
 const (
-	HearsItself Membership = iota
-	HearsOthers
+	ReceivesOwn Membership = iota
+	ReceivesOthers
 )
 
 // A Guard is 8 bytes in the memory of a process. Their address and value are chosen so that no

@@ -11,12 +11,14 @@ type Cost struct {
 
 // Plus returns the sum of c and d.
 func (c Cost) Plus(d Cost) Cost {
-	return Cost{c.Memory + d.Memory, c.Descriptors + d.Descriptors, c.Connections + d.Connections, c.Unread + d.Unread, c.Paths + d.Paths}
+	return Cost{c.Memory + d.Memory, c.Descriptors + d.Descriptors, c.Connections + d.Connections,
+		c.Unread + d.Unread, c.Paths + d.Paths}
 }
 
 // Minus returns c less d.
 func (c Cost) Minus(d Cost) Cost {
-	return Cost{c.Memory - d.Memory, c.Descriptors - d.Descriptors, c.Connections - d.Connections, c.Unread - d.Unread, c.Paths - d.Paths}
+	return Cost{c.Memory - d.Memory, c.Descriptors - d.Descriptors, c.Connections - d.Connections,
+		c.Unread - d.Unread, c.Paths - d.Paths}
 }
 
 // A Speaker counts the lines in the log that are about one of a user's programs. The

@@ -9,15 +9,15 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Nobody is the uid in reports about connections whose user is not known. No user has this
+// UnknownUser is the uid in reports about connections whose user is not known. No user has this
 // uid.
-const Nobody = ^uint32(0)
+const UnknownUser = ^uint32(0)
 
 // A Device is the part of an engine that a server in the engine's process uses. All methods
 // are safe for concurrent use.
 //
 // Everything that a server holds for a program is counted for the program's user, so that no
-// user can take so much that nothing is left for others. A uid of a user namespace counts as
+// user can take so much that other users have none left. A uid of a user namespace counts as
 // the user to whom /etc/subuid assigns it.
 type Device interface {
 	// GUID returns a number that no other engine has.
@@ -29,7 +29,7 @@ type Device interface {
 	AttachLocal(name string, registers func(size int) (*shm.Region, error)) (Client, error)
 
 	// Attach returns a client for a program in another process. The client's UAR pages and
-	// status page are in memory that the program can map. What the client takes is charged
+	// status page are in memory that the program can map. The client's resources are charged
 	// to uid.
 	Attach(name string, uid uint32, h Hosted) (Client, error)
 
@@ -96,10 +96,10 @@ type Device interface {
 	// the kernel's is a syscall.Errno; all others are of type *control.Error.
 	MapMemory(uid uint32, f File, offset int64, size int) (*shm.Region, error)
 
-	// ForgetMemory closes the descriptor of memory that CreateMemory has made, and refunds
+	// CloseMemoryFile closes the descriptor of memory that CreateMemory has made, and refunds
 	// the descriptor. Call it when the program has mapped the memory. A second call does
 	// nothing.
-	ForgetMemory(uid uint32, r *shm.Region)
+	CloseMemoryFile(uid uint32, r *shm.Region)
 
 	// ReleaseMemory undoes CreateMemory or MapMemory. The memory must not be a region of any client.
 	ReleaseMemory(uid uint32, r *shm.Region)
@@ -107,7 +107,7 @@ type Device interface {
 	// AddPort gives the device a port to other devices.
 	AddPort(cfg PortConfig) (Port, error)
 
-	// SetRouter names who finds paths to other devices: nil for nobody. Call it again when
+	// SetRouter names who finds paths to other devices: nil for none. Call it again when
 	// paths have changed, because the device keeps those that datagrams use.
 	SetRouter(r Router)
 
@@ -127,11 +127,11 @@ type Device interface {
 	// about the user, or about all users together. It does not wait for the log.
 	Report(uid uint32, level slog.Level, text string, attrs ...any)
 
-	// MaySay counts a line that a server writes itself. It reports whether the server may
+	// MayLog counts a line that a server writes itself. It reports whether the server may
 	// write the line, and how many lines were held back since the last line that was
 	// written. The argument who stands for the one of the user's programs that the line is
 	// about. It is nil if the line is about no program in particular.
-	MaySay(uid uint32, who *Speaker) (unsaid int, ok bool)
+	MayLog(uid uint32, who *Speaker) (unsaid int, ok bool)
 }
 
 // A File is a descriptor, such as one that a program has sent (unixsock.Descriptor).

@@ -29,7 +29,7 @@ type PortConfig struct {
 	// loses no packets, so that the rings alone limit them.
 	Window int
 
-	// Wake tells the carrier that Send has new packets. The device calls it on its thread after
+	// Wake notifies the carrier that Send has new packets. The device calls it on its thread after
 	// packets were published; it must not wait. It can be nil.
 	Wake func()
 
@@ -38,7 +38,7 @@ type PortConfig struct {
 	// at Receive once more; after the sleep it calls Asleep(false). All on its thread.
 	Asleep func(asleep bool)
 
-	// Failed tells that the device does not use the port any more, because the other side has
+	// Failed reports that the device does not use the port any more, because the other side has
 	// written what cannot be right into Receive. It is called at most once, on a goroutine of
 	// its own. It can be nil.
 	Failed func(error)
@@ -51,7 +51,7 @@ type PortConfig struct {
 
 // A Port is a port of a device. Its methods are safe for concurrent use.
 type Port interface {
-	// Arrived tells the device that Receive has new packets, in case it sleeps. It does not wait.
+	// Arrived notifies the device that Receive has new packets, in case it sleeps. It does not wait.
 	Arrived()
 
 	// SetUp says whether the link behind the port works. A port begins down. While it is down,
@@ -119,15 +119,15 @@ type PortStats struct {
 	Duplicates       uint64 // packets received a second time
 	Refused          uint64 // NAKs sent, except those for gaps
 	NotReady         uint64 // RNR NAKs sent
-	Strangers        uint64 // packets that the queue pair does not expect: from another path, in another state
+	Strangers        uint64 // packets from another path, or in another state of the queue pair
 	UnknownQPs       uint64 // packets for queue pairs that do not exist
 	Malformed        uint64 // packets that are no packets
 	WrongKeys        uint64 // requests whose key gives no access to the memory that they name
-	OutOfWindow      uint64 // requests whose PSN no packet of the peer would have that was lost, repeated or overtaken
+	OutOfWindow      uint64 // requests whose PSN no lost, repeated or overtaken packet would have
 	StrayAnswers     uint64 // answers to nothing that was sent
-	Scans            uint64 // times that so many of these two came that a path was closed for most of the time
+	Scans            uint64 // times that so many of these two came that a path was mostly closed
 	ShutOut          uint64 // packets dropped on such paths
-	Doubted          uint64 // requests with the right PSN and another mistake, dropped because of such packets
+	Doubted          uint64 // requests with the right PSN and another mistake, dropped for the same
 	Marks            uint64 // congestion notifications received
 	ManagementMissed uint64 // packets for QP 1 that were dropped
 	QueuePairs       int    // queue pairs that use the port now

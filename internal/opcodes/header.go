@@ -56,7 +56,8 @@ var offsets = []struct {
 
 // kinds are the opcodes of CQEs that the C headers define.
 var kinds = []cqe.Opcode{
-	cqe.Req, cqe.RespWriteImm, cqe.RespSend, cqe.RespSendImm, cqe.RespSendInv, cqe.ResizeCQ, cqe.ReqErr, cqe.RespErr, cqe.Invalid,
+	cqe.Req, cqe.RespWriteImm, cqe.RespSend, cqe.RespSendImm, cqe.RespSendInv, cqe.ResizeCQ, cqe.ReqErr,
+	cqe.RespErr, cqe.Invalid,
 }
 
 func header() []byte {

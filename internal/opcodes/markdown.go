@@ -53,7 +53,8 @@ func markdown() []byte {
 			local += " (the second)"
 		}
 		t.line("| `0x%02x` | %v | %v | %s | %s | %d | %s | %s | %s | %s | %s | %s | %s | %s |",
-			uint8(o), o, i.Transports, segments(i), yes(i.Inline), i.Units, immUses[i.Imm], dash(local), dash(i.Remote.String()),
+			uint8(o), o, i.Transports, segments(i), yes(i.Inline), i.Units, immUses[i.Imm], dash(local),
+			dash(i.Remote.String()),
 			yes(i.Receive()), yes(i.Reads), yes(i.Keys), completion, peer)
 	}
 	t.line("")
@@ -72,7 +73,8 @@ func markdown() []byte {
 	return t.Bytes()
 }
 
-var immUses = [...]string{wqe.ImmNone: "-", wqe.ImmData: "immediate", wqe.ImmInvalRKey: "rkey to invalidate", wqe.ImmMkey: "mkey to change"}
+var immUses = [...]string{wqe.ImmNone: "-", wqe.ImmData: "immediate", wqe.ImmInvalRKey: "rkey to invalidate",
+	wqe.ImmMkey: "mkey to change"}
 
 func segments(i *wqe.Info) string {
 	var list []string

@@ -43,8 +43,10 @@ func NewConsumer(mem []byte, g Geometry, cache Cache) (*Consumer, error) {
 	}
 	slots := mem[slotsAt:][:g.Slots*SlotSize]
 	c := &Consumer{
-		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots, data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
-		mask: uint64(g.Slots) - 1, consumed: shm.Word64At(mem, ConsumerAt), consumerLine: mem[ConsumerAt:][:line],
+		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots,
+		data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
+		mask: uint64(g.Slots) - 1, consumed: shm.Word64At(mem, ConsumerAt),
+		consumerLine: mem[ConsumerAt:][:line],
 	}
 	c.Reset()
 	return c, nil

@@ -35,7 +35,7 @@
 //
 // The consumer copies word 0, word 1 and the headers to private memory and checks all lengths
 // before it uses them. Payloads are returned in place: a hostile producer can change them at
-// any time, so they must not be judged. The producer checks the consumer's count.
+// any time, so they must not be checked. The producer checks the consumer's count.
 //
 // # Memory without coherence
 //

@@ -22,7 +22,8 @@ func incoherentRing(m *incoherent.Memory, producer, consumer *incoherent.Side, g
 	if err != nil {
 		return err
 	}
-	for lap, packets := range []int{1, 2, 200, 1, 200} { // a short lap leaves behind what looks like a new packet or count
+	// a short lap leaves behind what looks like a new packet or count
+	for lap, packets := range []int{1, 2, 200, 1, 200} {
 		if lap > 0 {
 			p.Reset()
 			c.Reset()

@@ -43,7 +43,8 @@ func NewProducer(mem []byte, g Geometry, cache Cache) (*Producer, error) {
 	}
 	slots := mem[slotsAt:][:g.Slots*SlotSize]
 	p := &Producer{
-		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots, data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
+		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots,
+		data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
 		mask:     uint64(g.Slots) - 1,
 		consumed: shm.Word64At(mem, ConsumerAt), consumerLine: mem[ConsumerAt:][:line],
 		ends: make([]uint64, g.Slots),

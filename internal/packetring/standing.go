@@ -24,15 +24,16 @@ func NewWitness(mem []byte, g Geometry, cache Cache, producer bool) (*Witness, e
 	}
 	slots := mem[slotsAt:][:g.Slots*SlotSize]
 	return &Witness{
-		slots: shm.Blocks(slots), mem: slots, consumed: shm.Word64At(mem, ConsumerAt), consumerLine: mem[ConsumerAt:][:line],
-		cache: cache, producer: producer, mask: uint64(g.Slots) - 1,
+		slots: shm.Blocks(slots), mem: slots, consumed: shm.Word64At(mem, ConsumerAt),
+		consumerLine: mem[ConsumerAt:][:line],
+		cache:        cache, producer: producer, mask: uint64(g.Slots) - 1,
 	}, nil
 }
 
-// Waits reports whether the ring looks as if packets were waiting in it, and its consumer has taken
-// none since the call before. A ring that is used costs one load. The slots of a ring whose count has
-// not changed are loaded one by one.
-func (w *Witness) Waits() bool {
+// Observe reads the count of consumed packets. It reports whether the ring looks as if packets were
+// waiting in it, and its consumer has taken none since the call before. A ring that is used costs one
+// load. The slots of a ring whose count has not changed are loaded one by one.
+func (w *Witness) Observe() bool {
 	if w.cache != nil && w.producer {
 		w.cache.Invalidate(w.consumerLine)
 	}

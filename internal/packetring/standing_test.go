@@ -42,18 +42,18 @@ func TestWitness(t *testing.T) {
 			}
 		}
 		if moved {
-			require.False(t, w.Waits(), "step %d: it has moved", step)
+			require.False(t, w.Observe(), "step %d: it has moved", step)
 		}
-		require.Equal(t, in > 0, w.Waits(), "step %d: %d packets are in the ring", step, in)
+		require.Equal(t, in > 0, w.Observe(), "step %d: %d packets are in the ring", step, in)
 	}
 	for in > 0 {
 		_, _ = c.Next(&k)
 		in--
 	}
 	c.Free()
-	w.Waits()
-	require.False(t, w.Waits())
-	require.Zero(t, testing.AllocsPerRun(100, func() { w.Waits() }))
+	w.Observe()
+	require.False(t, w.Observe())
+	require.Zero(t, testing.AllocsPerRun(100, func() { w.Observe() }))
 
 	// Any wrong word that one of the two would wait for without end is seen.
 	for at := range uint64(8) {
@@ -61,16 +61,16 @@ func TestWitness(t *testing.T) {
 		was := word.Word(0)
 		for _, wrong := range []uint64{0, was + 1<<32, was - 1<<32, was + 8<<32, ^uint64(0)} {
 			word.PublishFirst(wrong)
-			require.True(t, w.Waits(), "slot %d is %#x in place of %#x", at, wrong, was)
+			require.True(t, w.Observe(), "slot %d is %#x in place of %#x", at, wrong, was)
 			word.PublishFirst(was)
-			require.False(t, w.Waits())
+			require.False(t, w.Observe())
 		}
 	}
 	was := c.consumed.Observe()
 	for _, wrong := range []uint64{0, was - 1, was + 1, was + 8, ^uint64(0)} {
 		c.consumed.Publish(wrong)
-		require.False(t, w.Waits(), "the count has changed")
-		require.True(t, w.Waits(), "the count is %d in place of %d", wrong, was)
+		require.False(t, w.Observe(), "the count has changed")
+		require.True(t, w.Observe(), "the count is %d in place of %d", wrong, was)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestWitnessOfIncoherentMemory(t *testing.T) {
 		receive, err := NewWitness(far.Bytes(), g, far, false)
 		require.NoError(t, err)
 		both := func(want bool) {
-			right = right && send.Waits() == want && receive.Waits() == want
+			right = right && send.Observe() == want && receive.Observe() == want
 		}
 		right = true
 		both(false)

@@ -36,7 +36,7 @@ var keep func(*byte)
 // the caller may trace the process.
 //
 // The copy is not atomic. Read allocates nothing. A page fault in the other process can take
-// long, so Go's scheduler is told of the system call.
+// long, so Go's scheduler is notified of the system call.
 func Read(pid int, to, from []Vec) (n int, errno syscall.Errno) {
 	return processVM(unix.SYS_PROCESS_VM_READV, pid, to, from)
 }

@@ -57,7 +57,8 @@ func QueryVMA(maps uintptr, addr uint64, buf []byte) (v VMA, err error) {
 	if errno != 0 {
 		return v, errno
 	}
-	v = VMA{Start: q.start, End: q.end, Flags: q.vmaFlags, Offset: q.offset, Inode: q.inode, PageSize: q.pageSize}
+	v = VMA{Start: q.start, End: q.end, Flags: q.vmaFlags, Offset: q.offset, Inode: q.inode,
+		PageSize: q.pageSize}
 	if n := int(q.nameSize); n > 0 && n <= len(buf) {
 		v.Name = buf[:n-1] // it ends in a zero
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // The keeper is a shell that kills all process groups it knows when its input ends, and with it this
-// process, however that is. Pdeathsig would not do: the kernel forgets it when a process enters a user
+// process, however that is. Pdeathsig would not do: the kernel drops it when a process enters a user
 // namespace, and its children do not inherit it.
 const keeper = `groups=" "
 while read -r what group; do
@@ -25,8 +25,8 @@ while read -r what group; do
 done
 for group in $groups; do kill -KILL "-$group"; done`
 
-// startKeeper starts the keeper of this process. It is in a group of its own, so that a signal for the group of
-// the test does not kill it.
+// startKeeper starts the keeper of this process. It is in a group of its own, so that a signal for the group
+// of the test does not kill it.
 var startKeeper = sync.OnceValues(func() (io.Writer, error) {
 	cmd := exec.Command("sh", "-c", keeper)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -36,7 +36,7 @@ func TestKilledTestLeavesNothing(t *testing.T) {
 		line, _, whole := strings.Cut(rest, "\n")
 		group, _ = strconv.Atoi(line)
 		return whole && group > 0 && strings.Contains(said.String(), "grandchild")
-	}, Job{Name: "the child", PID: cmd.Process.Pid, Said: said})
+	}, Job{Name: "the child", PID: cmd.Process.Pid, Output: said})
 	require.NoError(t, unix.Kill(-group, 0), "it runs")
 	require.NoError(t, cmd.Process.Kill())
 	await.Until(t, "the group is gone", func() bool { return unix.Kill(-group, 0) == unix.ESRCH })
@@ -53,7 +53,7 @@ func startAndHang(t *testing.T) {
 	select {}
 }
 
-// A group that has ended is forgotten.
+// A group that has ended is removed.
 func TestKeeperForgets(t *testing.T) {
 	in := strings.NewReader("began 11\nbegan 12\nbegan 13\nended 12\nended 13\nbegan 14\n")
 	cmd := exec.Command("sh", "-c", strings.Replace(keeper, `kill -KILL "-$group"`, `echo "kill $group"`, 1))
@@ -65,12 +65,12 @@ func TestKeeperForgets(t *testing.T) {
 
 func TestProgressOfAJob(t *testing.T) {
 	said := &Output{}
-	j := Job{Name: "a program", Said: said}
+	j := Job{Name: "a program", Output: said}
 	state := j.progress()
 	before := state()
 	require.Equal(t, before, state())
 	_, _ = said.Write([]byte("more"))
 	require.NotEqual(t, before, state())
 	require.Contains(t, j.String(), "a program said:\nmore")
-	require.Contains(t, Job{Name: "this one", PID: os.Getpid(), Said: said}.String(), "on a core")
+	require.Contains(t, Job{Name: "this one", PID: os.Getpid(), Output: said}.String(), "on a core")
 }

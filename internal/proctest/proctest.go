@@ -13,7 +13,7 @@ import (
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // closed and replaced when there is more output; nil: nobody has asked
+	more chan struct{} // closed and replaced when there is more output; nil: not requested
 }
 
 // Write adds to the output.

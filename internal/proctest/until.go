@@ -11,9 +11,9 @@ import (
 
 // A Job is a program for which a test waits.
 type Job struct {
-	Name string // its command line
-	PID  int    // 0: it does not run on this machine
-	Said *Output
+	Name   string // its command line
+	PID    int    // 0: it does not run on this machine
+	Output *Output
 }
 
 // Until waits until done returns true, with the patience of package await. Patience begins anew when a
@@ -45,13 +45,13 @@ const (
 	workLimit = 2 * time.Minute
 )
 
-// progress tells how far a job is.
+// progress reports how far a job is.
 func (j Job) progress() func() any {
 	quiet := 0
 	var since time.Duration
 	return func() any {
 		ran := times(j.PID).Ran
-		if n := j.Said.Len(); n != quiet {
+		if n := j.Output.Len(); n != quiet {
 			quiet, since = n, ran
 		}
 		return fmt.Sprintf("%d bytes printed, and %v computed since: %s", quiet, min(ran-since, workLimit).Truncate(workStep), j.Name)
@@ -60,7 +60,7 @@ func (j Job) progress() func() any {
 
 // String returns all that is known of a job.
 func (j Job) String() string {
-	said := j.Said.String()
+	said := j.Output.String()
 	if j.PID == 0 {
 		return fmt.Sprintf("%s said:\n%s", j.Name, said)
 	}

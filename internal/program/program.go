@@ -23,8 +23,8 @@ func Main(m *testing.M, main func()) {
 	os.Exit(m.Run())
 }
 
-// Command returns a command that runs the program. Processes that it starts from /proc/self/exe run the program too.
-// It is killed when the test ends.
+// Command returns a command that runs the program. Processes that it starts from /proc/self/exe run the
+// program too. It is killed when the test ends.
 func Command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(await.Context(t), os.Args[0], args...)

@@ -31,8 +31,8 @@ func plant(t *testing.T, stages map[string]string, args ...string) (said string,
 	return string(out), err
 }
 
-// The summary adds up the runs that tests have repeated for races of other programs, in all steps and stages. The
-// steps write what Summary does.
+// The summary adds up the runs that tests have repeated for races of other programs, in all steps and stages.
+// The steps write what Summary does.
 func TestSummaryOfCICountsRaces(t *testing.T) {
 	said, err := plant(t, map[string]string{
 		"one": `step first sh -c 'echo "verbs/programs: 2 runs repeated for the race of rping, https://github.com/a/b" >>"$NICLESS_RACES"'
@@ -65,8 +65,8 @@ func TestStageOfCIFails(t *testing.T) {
 	require.NotContains(t, said, "another")
 }
 
-// A stage that starts something beside its steps and does not wait for it fails, because nobody would see how
-// that ends.
+// A stage that starts something beside its steps and does not wait for it fails, because it would not be seen
+// how that ends.
 func TestStageOfCIWaitsForAll(t *testing.T) {
 	said, err := plant(t, map[string]string{"one": "beside lost false\nstep first true"}, "one")
 	require.Error(t, err, said)

@@ -1,7 +1,7 @@
 // Package races names the races in programs of others that can fail a test, and counts how often one did.
 //
 // A test may run such a program again only if its failure is in the table here. Each entry names the code
-// that races, so that everybody can judge whether the fault is there and not in nicless.
+// that races, so that readers can decide whether the fault is there and not in nicless.
 //
 // Only tests import this package.
 package races
@@ -48,8 +48,8 @@ var Table = []Race{
 	},
 }
 
-// most is how often a test may fail by a race, and run again. A race that fails a small part of the runs does not
-// fail four in a row, so that is something else.
+// most is how often a test may fail by a race, and run again. A race that fails a small part of the runs does
+// not fail four in a row, so that is something else.
 const most = 3
 
 var (
@@ -90,8 +90,8 @@ func find(command, said string) int {
 // prints that passes.
 const Variable = "NICLESS_RACES"
 
-// Summary says how often programs ran again in this process, for each race of the table. It prints that, and adds it
-// to the file that the environment names.
+// Summary says how often programs ran again in this process, for each race of the table. It prints that, and
+// adds it to the file that the environment names.
 func Summary(of string) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -1,5 +1,5 @@
-// Package schedstat tells the time for which a thread ran from the time for which it was ready to
-// run and had no core. So a program that waited too long can tell a peer that was slow from a
+// Package schedstat separates the time for which a thread ran from the time for which it was ready to
+// run and had no core. So a program that waited too long can distinguish a peer that was slow from a
 // machine that was busy.
 //
 // Linux counts both for every thread, in nanoseconds, in the first two fields of

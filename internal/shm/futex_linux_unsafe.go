@@ -18,7 +18,7 @@ const (
 	futexWake = 1
 )
 
-// Sleep waits while the word has the value v, until somebody calls Wake for the word in any
+// Sleep waits while the word has the value v, until Wake is called for the word in any
 // process that has mapped the memory, and at most for d. It may return too early. An error says
 // that this memory does not support waiting: a PCI device's, for example.
 func (p *BE32) Sleep(v uint32, d time.Duration) error {

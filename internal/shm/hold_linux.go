@@ -55,7 +55,7 @@ func HoldCost(size int) (descriptors, pipePages int) {
 }
 
 // HoldBytes returns how many bytes of memory the protection against huge pages takes for an open region
-// of this size that nobody has touched: one page of each piece, and a page for the page table that has it.
+// of this size that was not touched: one page of each piece, and a page for the page table that has it.
 func HoldBytes(size int) int { return size / hugePage * 2 * PageSize }
 
 // slotsFor returns how many slots a pipe for n references gets. If n is larger than pipeSlots,

@@ -19,7 +19,7 @@ func TestHoldCost(t *testing.T) {
 	}
 }
 
-// Memory that nobody has touched takes what HoldBytes says.
+// Memory that was not touched takes what HoldBytes says.
 func TestHoldBytes(t *testing.T) {
 	if !collapses() {
 		t.Skip("this kernel makes no huge pages of shared memory, or denies it: nothing is held")

@@ -21,9 +21,9 @@ const (
 )
 
 // Create makes a region of fixed size. It has at least as many bytes as size says, and all of
-// them are zero. Its File can be passed to another process. name is shown in /proc/PID/maps. Most pages are allocated when they are
-// first touched. One page of every 2 MiB is allocated at once; HoldCost returns the cost of
-// that. When both sides have mapped the region, one of them must call Seal.
+// them are zero. Its File can be passed to another process. name is shown in /proc/PID/maps. Most pages are
+// allocated when they are first touched. One page of every 2 MiB is allocated at once; HoldCost returns the
+// cost of that. When both sides have mapped the region, one of them must call Seal.
 func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }
@@ -206,9 +206,9 @@ func mapped(f *os.File, size, prot int) (*Region, error) {
 	return &Region{mem: m[:size:size], file: f, maps: m}, nil
 }
 
-// Forget closes the descriptor but keeps the mapping. A server of many clients calls it, so
+// CloseFile closes the descriptor but keeps the mapping. A server of many clients calls it, so
 // that it does not run out of descriptors.
-func (r *Region) Forget() error {
+func (r *Region) CloseFile() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {

@@ -199,7 +199,7 @@ func TestNobodyCanTakeTheMemoryAway(t *testing.T) {
 	}
 }
 
-// Nobody can punch holes into sealed memory. A thread that touches a page while a hole is
+// No process can punch holes into sealed memory. A thread that touches a page while a hole is
 // punched there would have to wait; see Seal.
 func TestNobodyCanPunchHolesOnceSealed(t *testing.T) {
 	made, err := Create("holes", 2*PageSize)
@@ -227,14 +227,14 @@ func TestNobodyCanPunchHolesOnceSealed(t *testing.T) {
 	device.Bytes()[PageSize] = 8
 	assert.Equal(t, byte(8), client.Bytes()[PageSize])
 
-	require.NoError(t, device.Forget())
+	require.NoError(t, device.CloseFile())
 	assert.True(t, device.Sealed(), "also without the descriptor")
 }
 
 func TestSealedOnlyAfterSeal(t *testing.T) {
 	made, err := Create("open", PageSize)
 	r := closing(t, made, err)
-	require.NoError(t, r.Forget())
+	require.NoError(t, r.CloseFile())
 	assert.False(t, r.Sealed())
 	heap, err := Heap(PageSize)
 	assert.True(t, closing(t, heap, err).Sealed(), "nobody else has it")

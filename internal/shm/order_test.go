@@ -28,7 +28,8 @@ func stores(plain *[4]uint64, w *Word64, b *BE32) {
 func TestPublishStaysInItsPlace(t *testing.T) {
 	stores(new([4]uint64), new(Word64), new(BE32))
 	exe := filepath.Join(t.TempDir(), "shm.test")
-	text, err := exec.Command("go", "test", "-c", "-o", exe, ".").CombinedOutput() // the running binary has no symbols
+	// the running binary has no symbols
+	text, err := exec.Command("go", "test", "-c", "-o", exe, ".").CombinedOutput()
 	require.NoError(t, err, "%s", text)
 	text, err = exec.Command("go", "tool", "objdump", "-s", `shm\.stores$`, exe).CombinedOutput()
 	require.NoError(t, err, "%s", text)

@@ -26,7 +26,8 @@ func (r *Region) Prefault(b []byte) {
 	last := min((off+uint64(min(len(b), prefaultBytes))+PageSize-1)&^(PageSize-1), uint64(len(r.mem)))
 	pages := r.mem[first:last]
 	there := make([]byte, len(pages)/PageSize)
-	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&pages[0])), uintptr(len(pages)), uintptr(unsafe.Pointer(&there[0])))
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&pages[0])), uintptr(len(pages)),
+		uintptr(unsafe.Pointer(&there[0])))
 	if errno != 0 {
 		return
 	}

@@ -53,7 +53,7 @@ func (r *Region) Size() int { return len(r.mem) }
 // Addr returns the virtual address of the first byte in this process.
 func (r *Region) Addr() uint64 { return address(r.mem) }
 
-// File returns the file of the region. It returns nil for heap memory, and after Forget or
+// File returns the file of the region. It returns nil for heap memory, and after CloseFile or
 // Close. The region still owns the file.
 func (r *Region) File() *os.File {
 	r.mu.Lock()
@@ -70,7 +70,7 @@ func (r *Region) Offset(b []byte) (off uint64, ok bool) {
 	return off, off < uint64(len(r.mem)) && uint64(len(b)) <= uint64(len(r.mem))-off
 }
 
-// Close unmaps the region and closes its descriptor. Nobody may touch its bytes afterwards,
+// Close unmaps the region and closes its descriptor. No goroutine may touch its bytes afterwards,
 // unless the region is reserved (see Reserve). A second call does nothing.
 func (r *Region) Close() error {
 	r.mu.Lock()

@@ -98,7 +98,7 @@ func TestCloseTwice(t *testing.T) {
 		assert.Nil(t, r.File(), kind)
 		_, ok := r.Offset(b)
 		assert.False(t, ok, kind)
-		assert.NoError(t, r.Forget(), kind)
+		assert.NoError(t, r.CloseFile(), kind)
 	}
 }
 
@@ -106,8 +106,8 @@ func TestForgetKeepsTheMemory(t *testing.T) {
 	r, err := Create("test", PageSize)
 	require.NoError(t, err)
 	require.NotNil(t, r.File())
-	require.NoError(t, r.Forget())
-	require.NoError(t, r.Forget())
+	require.NoError(t, r.CloseFile())
+	require.NoError(t, r.CloseFile())
 	assert.Nil(t, r.File())
 	r.Bytes()[7] = 7
 	assert.Equal(t, byte(7), r.Bytes()[7])
@@ -115,6 +115,6 @@ func TestForgetKeepsTheMemory(t *testing.T) {
 
 	h := heap(t, PageSize)
 	assert.Nil(t, h.File())
-	assert.NoError(t, h.Forget())
+	assert.NoError(t, h.CloseFile())
 	assert.Len(t, h.Bytes(), PageSize)
 }

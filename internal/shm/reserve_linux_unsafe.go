@@ -36,7 +36,8 @@ func (r *Region) Release() error {
 func hollow(mem []byte) error {
 	at := unsafe.Pointer(unsafe.SliceData(mem))
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE | unix.MAP_FIXED
-	if _, err := unix.MmapPtr(-1, 0, at, uintptr(len(mem)), unix.PROT_READ|unix.PROT_WRITE, flags); err != nil {
+	if _, err := unix.MmapPtr(-1, 0, at, uintptr(len(mem)), unix.PROT_READ|unix.PROT_WRITE,
+		flags); err != nil {
 		return fmt.Errorf("shm: reserve %d bytes: %w", len(mem), err)
 	}
 	return nil

@@ -34,7 +34,7 @@ func AttachReadOnly(f *os.File) (*Region, error) { return nil, errors.Join(errSy
 
 func (r *Region) Seal() error           { return nil }
 func (r *Region) Sealed() bool          { return true }
-func (r *Region) Forget() error         { return nil }
+func (r *Region) CloseFile() error      { return nil }
 func (r *Region) Prefault([]byte)       {}
 func (r *Region) Populate([]byte) error { return nil }
 func (r *Region) Reserve()              {}

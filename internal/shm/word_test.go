@@ -109,7 +109,7 @@ func many() uint64 {
 }
 
 // enough reports whether a test of an order, after n tries, has taken so long that it should
-// stop. If the machine's cores are busy, each try waits for the scheduler. Nothing fails by it.
+// stop. If the machine's cores are busy, each try waits for the scheduler. The test does not fail by it.
 func enough(begin time.Time, n uint64) bool {
 	return n%1024 == 0 && time.Since(begin) > 2*time.Second
 }

@@ -104,7 +104,8 @@ func isFabric(path string) bool { return strings.HasPrefix(path+"/", module+"/fa
 func internalNames(pkg *types.Package) (found []string) {
 	for _, name := range pkg.Scope().Names() {
 		o := pkg.Scope().Lookup(name)
-		if !o.Exported() || pkg.Path() == module+"/verbs" && name == "Fabric" { // which is for package fabric/links
+		// which is for package fabric/links
+		if !o.Exported() || pkg.Path() == module+"/verbs" && name == "Fabric" {
 
 			continue
 		}

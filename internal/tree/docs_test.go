@@ -33,8 +33,8 @@ func anchors(t *testing.T, page string) map[string]bool {
 	return all
 }
 
-// The first page is short, shows nothing that is not there, and names the two commands that do everything on a
-// fresh machine, which CI runs.
+// The first page is short, shows nothing that is not there, and names the two commands that do everything on
+// a fresh machine, which CI runs.
 func TestFirstPage(t *testing.T) {
 	atRoot(t)
 	b, err := os.ReadFile("README.md")
@@ -68,8 +68,8 @@ func TestGuideListsItsPages(t *testing.T) {
 	}
 }
 
-// The files and headings that pages link to exist, and so do the files that they name, and the tests that they
-// give as proof.
+// The files and headings that pages link to exist, and so do the files that they name, and the tests that
+// they give as proof.
 func TestDocsNameWhatExists(t *testing.T) {
 	atRoot(t)
 	var pages []string
@@ -115,7 +115,8 @@ func TestDocsNameWhatExists(t *testing.T) {
 			}
 		}
 		for _, m := range fileInText.FindAllStringSubmatch(text, -1) {
-			known := exists(m[1]) || exists("include/"+m[1]) || strings.HasPrefix(m[1], "infiniband/") // headers of rdma-core
+			// headers of rdma-core
+			known := exists(m[1]) || exists("include/"+m[1]) || strings.HasPrefix(m[1], "infiniband/")
 			assert.True(t, known, "%s names %s, which does not exist", page, m[1])
 		}
 		for _, name := range testInText.FindAllString(text, -1) {

@@ -175,6 +175,7 @@ var mayImport = map[string][]string{
 	"tools/filecopy":       {".", "cqe"},
 	"tools/abi":            {},
 	"tools/slowest":        {},
+	"tools/words":          {},
 
 	// Tests only.
 	"internal/modules":    {},

@@ -12,7 +12,7 @@ import (
 )
 
 // waitsByTime is code of tests that depends on how fast the machine is: it sleeps, ends a wait when
-// some time is over, or asks how long something took. Tests wait by package internal/await, on a
+// some time is over, or measures how long something took. Tests wait by package internal/await, on a
 // device clock that they hold, or in testing/synctest.
 var waitsByTime = regexp.MustCompile(`time\.(After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\(|(require|assert)\.(Eventually|Never)|` +
 	`context\.With(Timeout|Deadline)\(|Deadline\(time\.Now|time\.(Since|Until)\(|time\.Now\(\)\.(Before|After|Sub)\(`)
@@ -23,7 +23,7 @@ var benchmarks = regexp.MustCompile(`bench(_[a-z0-9]+)*_test\.go$`)
 // logs are lines that only print how long something took.
 var logs = regexp.MustCompile(`\.Logf\(`)
 
-// mayWaitByTime are the exceptions, with the number of their lines. Nothing fails in them on a slow machine.
+// mayWaitByTime are the exceptions, with the number of their lines. They do not fail on a slow machine.
 var mayWaitByTime = map[string]struct {
 	lines  int
 	reason string

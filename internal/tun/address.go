@@ -40,14 +40,15 @@ func configure(c Config, fd int, existed bool) (index int, err error) {
 	}
 	is := link.Attrs()
 	if !existed {
-		// There is no Ethernet and nobody to ask, so no link-local address. An error means that
+		// There is no Ethernet and no peer to query, so no link-local address. An error means that
 		// there is no IPv6 here. Super-packets are limited so that they fit into 64 KiB with their header.
 		_ = netlink.LinkSetIP6AddrGenMode(link, nl.IN6_ADDR_GEN_MODE_NONE)
 		_ = netlink.LinkSetGSOMaxSize(link, MaxSuperPacket+1)
 	}
 	if is.MTU != c.MTU {
 		if err := netlink.LinkSetMTU(link, c.MTU); err != nil {
-			return 0, explainSetup(c, fmt.Sprintf("has MTU %d, not %d", is.MTU, c.MTU), "ip link set dev "+c.Name+" mtu "+strconv.Itoa(c.MTU), err)
+			return 0, explainSetup(c, fmt.Sprintf("has MTU %d, not %d", is.MTU, c.MTU),
+				"ip link set dev "+c.Name+" mtu "+strconv.Itoa(c.MTU), err)
 		}
 	}
 	if err := addAddresses(c, link); err != nil {
@@ -65,9 +66,10 @@ func configure(c Config, fd int, existed bool) (index int, err error) {
 // second.
 const addressTime = time.Minute
 
-// awaitAddresses waits until the kernel takes packets for the addresses. For those of IPv6 it makes the routes that
-// do it later, in a work queue (addrconf_dad_work), also if nothing has to be detected. Before, it drops packets,
-// so peers must not be told of the address yet. That it has the address without the flag tentative is too early.
+// awaitAddresses waits until the kernel takes packets for the addresses. For those of IPv6 it makes the
+// routes that do it later, in a work queue (addrconf_dad_work), also if nothing has to be detected. Before,
+// it drops packets, so the address must not be announced to peers yet. That it has the address without the
+// flag tentative is too early.
 func awaitAddresses(c Config, fd int) error {
 	end := time.Now().Add(addressTime)
 	for _, p := range c.Addresses {
@@ -114,9 +116,10 @@ func addAddresses(c Config, link netlink.Link) error {
 			}
 			continue
 		}
-		addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(),
+			Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 		if p.Addr().Is6() {
-			addr.Flags = unix.IFA_F_NODAD // nobody else can have it, and it is wanted at once
+			addr.Flags = unix.IFA_F_NODAD // no other host can have it, and it is wanted at once
 		}
 		if err := netlink.AddrAdd(link, addr); err != nil {
 			return explainAddress(c, p, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When Open returns, the kernel takes packets for all addresses: peers may be told of them. The kernel gets there
-// by a work queue, so one interface proves little.
+// When Open returns, the kernel takes packets for all addresses: they may be announced to peers. The kernel
+// gets there by a work queue, so one interface proves little.
 func TestAddressesAreUsableAtOnce(t *testing.T) {
 	needDevice(t)
 	if !inside(t) {

@@ -17,7 +17,7 @@ const (
 // longest headers of IPv4 and TCP.
 const SnapshotSize = HeaderSize + 120
 
-// Check judges a packet of a peer that may be hostile, before the kernel sees it. b is a copy of
+// Check checks a packet of a peer that may be hostile, before the kernel sees it. b is a copy of
 // the first bytes: the header and at least min(length, 120) bytes of the packet, whose length, without the
 // header, is length. The copy has to be what the kernel gets, because the peer can change the
 // original at any time.

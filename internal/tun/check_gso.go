@@ -32,7 +32,7 @@ func transport(gso uint8, version byte) (protocol byte, name string, checksum ui
 	return 0, "", 0, false
 }
 
-// checkGSO judges a packet that is to be segmented. p has the first bytes of the packet, ip is
+// checkGSO checks a packet that is to be segmented. p has the first bytes of the packet, ip is
 // the length of the IP header.
 func checkGSO(h Header, p []byte, ip, length int) error {
 	version := p[0] >> 4
@@ -69,7 +69,7 @@ func checkGSO(h Header, p []byte, ip, length int) error {
 	return checkSegments(h, want, name, length-headers)
 }
 
-// checkSegments judges the number and the length of segments of a payload.
+// checkSegments checks the number and the length of segments of a payload.
 func checkSegments(h Header, protocol byte, name string, payload int) error {
 	size, least := int(h.Segment), 1
 	if protocol == protocolTCP {

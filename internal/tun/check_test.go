@@ -98,7 +98,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// What is close to a lie, but right.
+// Headers that are close to wrong ones, but right.
 func TestCheckLimits(t *testing.T) {
 	for _, row := range []struct {
 		name   string

@@ -45,9 +45,9 @@ type Config struct {
 	Plain bool
 }
 
-// judge returns an error if no interface can be as the Config says.
-func (c Config) judge() error {
-	if err := judgeName(c.Name); err != nil {
+// check returns an error if no interface can be as the Config says.
+func (c Config) check() error {
+	if err := checkName(c.Name); err != nil {
 		return err
 	}
 	if c.MTU < minMTU || c.MTU > maxMTU {
@@ -75,8 +75,8 @@ func (c Config) judge() error {
 	return nil
 }
 
-// isNetworks reports whether an address of IPv4 is the first or the last of its network: the network's own, and
-// the one for broadcasts. Networks of two addresses have neither (RFC 3021).
+// isNetworks reports whether an address of IPv4 is the first or the last of its network: the network's own,
+// and the one for broadcasts. Networks of two addresses have neither (RFC 3021).
 func isNetworks(p netip.Prefix) bool {
 	if !p.Addr().Is4() || p.Bits() > 30 {
 		return false
@@ -86,8 +86,8 @@ func isNetworks(p netip.Prefix) bool {
 	return host == 0 || host == 1<<(32-p.Bits())-1
 }
 
-// judgeName follows the kernel's dev_valid_name. A percent sign would make the kernel choose a number.
-func judgeName(name string) error {
+// checkName follows the kernel's dev_valid_name. A percent sign would make the kernel choose a number.
+func checkName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("tun: the interface needs a name")

@@ -33,7 +33,7 @@ func TestConfig(t *testing.T) {
 		{Config{Name: "a", MTU: 1500, Addresses: at("ff02::1/64")}, "tun: address ff02::1/64 is not one that an interface can have"},
 		{Config{Name: "a", MTU: 1500, Addresses: at("10.0.0.1/8", "10.0.0.1/24")}, "tun: address 10.0.0.1 is given twice"},
 	} {
-		require.ErrorContains(t, row.c.judge(), row.says)
+		require.ErrorContains(t, row.c.check(), row.says)
 		_, err := Open(row.c)
 		require.ErrorContains(t, err, row.says)
 	}
@@ -41,7 +41,7 @@ func TestConfig(t *testing.T) {
 		{Name: "0123456789abcde", MTU: 68, Addresses: at("10.0.0.1/32")},
 		{Name: "a", MTU: 65535, Addresses: at("fd77::1/128", "10.0.0.1/8")},
 	} {
-		require.NoError(t, c.judge())
+		require.NoError(t, c.check())
 	}
 }
 

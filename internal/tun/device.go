@@ -41,7 +41,7 @@ func (d *Device) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	if !errors.As(err, new(unix.Errno)) && d.deleted() {
-		err = unix.EBADFD // Go's poller was told first, and has an error of its own: not pollable
+		err = unix.EBADFD // Go's poller was notified first, and has an error of its own: not pollable
 	}
 	return 0, d.explain("read", err)
 }
@@ -81,7 +81,7 @@ func (d *Device) explain(what string, err error) error {
 	return fmt.Errorf("tun: interface %s: %s: %w", d.name, what, err)
 }
 
-// deleted reports whether somebody has deleted the interface.
+// deleted reports whether the interface has been deleted.
 func (d *Device) deleted() bool {
 	d.writers.RLock()
 	defer d.writers.RUnlock()
@@ -96,7 +96,7 @@ func deleted(fd int) bool {
 	return err == nil && n == 1 && p[0].Revents&unix.POLLERR != 0
 }
 
-// Counters asks the kernel for the interface's counters.
+// Counters queries the interface's counters.
 func (d *Device) Counters() (Counters, error) {
 	link, err := netlink.LinkByIndex(d.index)
 	if err != nil {
@@ -108,7 +108,8 @@ func (d *Device) Counters() (Counters, error) {
 	}
 	return Counters{
 		SentPackets: s.TxPackets, SentBytes: s.TxBytes, SentDropped: s.TxDropped, SentErrors: s.TxErrors,
-		ReceivedPackets: s.RxPackets, ReceivedBytes: s.RxBytes, ReceivedDropped: s.RxDropped, ReceivedErrors: s.RxErrors,
+		ReceivedPackets: s.RxPackets, ReceivedBytes: s.RxBytes, ReceivedDropped: s.RxDropped,
+		ReceivedErrors: s.RxErrors,
 	}, nil
 }
 

@@ -124,7 +124,7 @@ func TestCloseEndsRead(t *testing.T) {
 	require.Equal(t, os.ErrClosed, <-got)
 }
 
-// Somebody deletes the interface, or takes it down.
+// The interface is deleted, or taken down.
 func TestGone(t *testing.T) {
 	needDevice(t)
 	if !inside(t) {
@@ -151,7 +151,7 @@ func TestGone(t *testing.T) {
 		require.ErrorContains(t, err, "tun: interface gone0 is gone: somebody has deleted it")
 		require.ErrorIs(t, err, unix.EBADFD)
 	}
-	for range 20 { // before and after Go's poller was told
+	for range 20 { // before and after Go's poller was notified
 		_, err = d.Read(make([]byte, 2000))
 		isGone(err)
 		fd, err := unix.Dup(d.fd)
@@ -167,7 +167,7 @@ func TestGone(t *testing.T) {
 	require.Equal(t, os.ErrClosed, err)
 }
 
-// Somebody deletes each interface as soon as it is there: Open says so, or the first Read.
+// Each interface is deleted as soon as it is there: Open says so, or the first Read.
 func TestGoneWhileItOpens(t *testing.T) {
 	needDevice(t)
 	if !inside(t) {
@@ -194,7 +194,7 @@ func TestGoneWhileItOpens(t *testing.T) {
 	}
 }
 
-// What Check accepts, the kernel does not refuse. The packets are real ones with random changes.
+// The kernel refuses no packet that Check accepts. The packets are real ones with random changes.
 func TestKernelAcceptsWhatCheckAccepts(t *testing.T) {
 	needDevice(t)
 	if !inside(t) {

@@ -109,7 +109,8 @@ func UserNamespaces() error {
 	})
 }
 
-// restrictions are the settings that distributions have, with the value that restricts and the one that does not.
+// restrictions are the settings that distributions have, with the value that restricts and the one that does
+// not.
 var restrictions = []struct{ name, bad, good, who string }{
 	{"user.max_user_namespaces", "0", "10000", "Red Hat Enterprise Linux and others"},
 	{"kernel.unprivileged_userns_clone", "0", "1", "Debian"},

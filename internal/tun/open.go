@@ -10,13 +10,13 @@ import (
 )
 
 // Open makes the interface in the network namespace of the calling thread, or takes one of that
-// name that somebody made before (ip tuntap add), and sets it up. An interface that was made here
+// name that was made before (ip tuntap add), and sets it up. An interface that was made here
 // ends with Close; one that was there stays, with the addresses that it has then.
 //
 // Making one needs CAP_NET_ADMIN, which a process has in a user namespace of its own. Taking one
 // needs no privilege if it belongs to this user and is set up already.
 func Open(c Config) (*Device, error) {
-	if err := c.judge(); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	// The descriptor is attached before Go's poller sees it: until then it cannot be polled.
@@ -52,7 +52,7 @@ func Open(c Config) (*Device, error) {
 	return d, nil
 }
 
-// attach makes or takes the interface. A persistent interface gets the flags of whoever attaches
+// attach makes or takes the interface. A persistent interface gets the flags of the process that attaches
 // to it, so it has headers then, however it was made.
 func attach(fd int, name string) error {
 	request, err := unix.NewIfreq(name)

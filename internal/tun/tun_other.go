@@ -11,7 +11,7 @@ type Device struct{}
 
 // Open returns an error: on this system there are no TUN interfaces of Linux.
 func Open(c Config) (*Device, error) {
-	if err := c.judge(); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	return nil, errSystem

@@ -84,7 +84,8 @@ func (a *Acceptor) attempt() (conn *net.UnixConn, pause time.Duration, err error
 // temporary has the errors of accept after which a later attempt may succeed: the system is
 // short of something, or the peer is gone.
 var temporary = []error{
-	unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR, unix.EAGAIN,
+	unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR,
+	unix.EAGAIN,
 }
 
 // Temporary reports whether accept may succeed later although it failed with err.

@@ -38,7 +38,8 @@ func (w *Waiter) NewConn(conn *net.UnixConn, uid uint32) (*Conn, error) {
 			return err
 		}
 		pause := unix.NsecToTimeval(int64(hotTime))
-		err = errors.Join(unix.SetNonblock(n, false), unix.SetsockoptTimeval(n, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause))
+		err = errors.Join(unix.SetNonblock(n, false),
+			unix.SetsockoptTimeval(n, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause))
 		c.File = os.NewFile(uintptr(n), "connection") // blocking, so the runtime does not watch it
 		return err
 	})
@@ -64,7 +65,7 @@ func (c *Conn) Close() error {
 // Peek does the same as the function Peek.
 func (c *Conn) Peek(in, oob []byte) (n, oobn, flags int, err error) {
 	for wait := 0; ; {
-		if wait = unix.MSG_DONTWAIT; c.warm() {
+		if wait = unix.MSG_DONTWAIT; c.occupy() {
 			wait = 0
 		}
 		n, oobn, flags, err = c.receive(in, oob, unix.MSG_PEEK|unix.MSG_CMSG_CLOEXEC|wait)
@@ -110,8 +111,9 @@ func (c *Conn) Send(datagram []byte, files ...*os.File) error {
 	})
 }
 
-// warm reports whether the goroutine's thread may wait for the next request.
-func (c *Conn) warm() bool {
+// occupy lets the goroutine's thread wait for the next request if the user may have one more such thread,
+// and reports whether it does.
+func (c *Conn) occupy() bool {
 	if !c.hot {
 		c.hot = c.w.occupy(c.uid)
 	}

@@ -78,7 +78,7 @@ func TestConnectionThatIsSilentAtTimes(t *testing.T) {
 	require.Empty(t, w.hot)
 }
 
-// A user whose programs ask all the time leaves threads for others.
+// A user whose programs send requests all the time leaves threads for others.
 func TestThreadsForEachUser(t *testing.T) {
 	w := newWaiter(t)
 	for range mostHot / 2 {

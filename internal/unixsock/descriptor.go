@@ -15,7 +15,7 @@ import (
 // descriptor that does not block to the runtime's poller, and the kernel then asks the
 // descriptor's file system whether it is ready. A file system of the peer's need not answer. Until
 // it did, every thread of this process that looks at the poller would wait, which no signal ends.
-// Whether a descriptor blocks cannot be asked beforehand: the peer can change it at any time.
+// Whether a descriptor blocks cannot be known beforehand: the peer can change it at any time.
 //
 // Safe for concurrent use.
 type Descriptor struct {

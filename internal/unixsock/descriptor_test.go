@@ -32,7 +32,7 @@ func polled(t *testing.T) map[int]bool {
 	return set
 }
 
-// The runtime's poller asks no descriptor that a peer has sent whether it is ready: if it is of a
+// The runtime's poller queries no descriptor that a peer has sent whether it is ready: if it is of a
 // file system of the peer's, the whole process would wait for the answer.
 func TestReceivedDescriptorsAreNotPolled(t *testing.T) {
 	mine, theirs := ends(t)

@@ -19,7 +19,7 @@
 //	listen.go     makes a socket, and replaces a socket that a dead process has left
 //	lock.go       keeps two servers from making one socket at the same time
 //	accept.go     accepts connections
-//	peer.go       asks the kernel about the other end
+//	peer.go       queries the kernel about the other end
 //	message.go    sends and receives datagrams and descriptors
 //	descriptor.go a descriptor that a peer has sent
 //	conn.go       a connection of which one request at a time is served

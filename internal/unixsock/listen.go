@@ -16,7 +16,7 @@ import (
 
 const network = "unixpacket"
 
-// Listen makes a socket at path. Nothing may exist at path before. The permission bits of mode
+// Listen makes a socket at path. No file may exist at path before. The permission bits of mode
 // decide which users may connect.
 //
 // Peers cannot send descriptors to a connection until PassRights allows it for this
@@ -81,7 +81,8 @@ func RemoveStale(path, server string) error {
 	switch {
 	case err == nil:
 		return fmt.Errorf("another %s is listening at %s", server, path)
-	case !errors.Is(err, unix.ECONNREFUSED): // the socket has another type or a full backlog, or belongs to another user
+	case !errors.Is(err, unix.ECONNREFUSED):
+		// The socket has another type or a full backlog, or belongs to another user.
 		return fmt.Errorf("%s is in use: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {

@@ -42,7 +42,8 @@ func TestListenMode(t *testing.T) {
 		Close(l)
 		require.NoFileExists(t, path)
 		_, err = l.AcceptUnix()
-		require.ErrorIs(t, err, net.ErrClosed) // another goroutine is in Close; accept waits until that has ended
+		// another goroutine is in Close; accept waits until that has ended
+		require.ErrorIs(t, err, net.ErrClosed)
 	}
 }
 

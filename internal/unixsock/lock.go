@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In a directory where everybody may write, such as /tmp, any user can make PATH.lock and
+// In a directory where all users may write, such as /tmp, any user can make PATH.lock and
 // hold its lock. The server cannot prevent that, so its error names the holder.
 
 const ownDirectory = "choose a path in a directory of your own, such as $XDG_RUNTIME_DIR"
@@ -96,7 +96,8 @@ func lockHolder(locks []byte, dev, inode uint64) (pid int) {
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), inode)
 	for row := range bytes.Lines(locks) {
 		f := strings.Fields(string(row))
-		if len(f) == 8 && f[1] == "FLOCK" && f[5] == file { // the row of a waiting process has one more column, an arrow
+		// the row of a waiting process has one more column, an arrow
+		if len(f) == 8 && f[1] == "FLOCK" && f[5] == file {
 			if pid, err := strconv.Atoi(f[4]); err == nil {
 				return pid
 			}
@@ -117,7 +118,8 @@ func describeProcess(pid int) (text string, uid int) {
 	}
 	uid = -1
 	for row := range bytes.Lines(status) {
-		if f := strings.Fields(string(row)); len(f) == 5 && f[0] == "Uid:" { // real, effective, saved, file system
+		// real, effective, saved, file system
+		if f := strings.Fields(string(row)); len(f) == 5 && f[0] == "Uid:" {
 			uid, _ = strconv.Atoi(f[2])
 		}
 	}

@@ -128,7 +128,8 @@ func asUser(t *testing.T, uid int, f func()) {
 		require.Zero(t, errno)
 	}
 	set(uid)
-	defer runtime.UnlockOSThread() // runs after set(0), so that no other goroutine gets a thread with this uid
+	// runs after set(0), so that no other goroutine gets a thread with this uid
+	defer runtime.UnlockOSThread()
 	defer set(0)
 	f()
 }

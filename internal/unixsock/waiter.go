@@ -38,7 +38,8 @@ func NewWaiter() (*Waiter, error) {
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
 	_ = unix.SetNonblock(fd, true)
-	w := &Waiter{epoll: os.NewFile(uintptr(fd), "connections"), conns: make(map[int32]*Conn), hot: make(map[uint32]int)}
+	w := &Waiter{epoll: os.NewFile(uintptr(fd), "connections"), conns: make(map[int32]*Conn),
+		hot: make(map[uint32]int)}
 	go w.run()
 	return w, nil
 }
@@ -46,34 +47,34 @@ func NewWaiter() (*Waiter, error) {
 // Close makes every wait that has begun or begins later return an error.
 func (w *Waiter) Close() { _ = w.epoll.Close() }
 
-// run tells the connections on which requests have arrived, until Close.
+// run notifies the connections on which requests have arrived, until Close.
 func (w *Waiter) run() {
 	raw, err := w.epoll.SyscallConn()
 	if err == nil {
-		_ = raw.Read(func(fd uintptr) bool { w.tell(int(fd)); return false })
+		_ = raw.Read(func(fd uintptr) bool { w.notify(int(fd)); return false })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		c.tell()
+		c.notify()
 	}
 }
 
-func (w *Waiter) tell(fd int) {
+func (w *Waiter) notify(fd int) {
 	var events [32]unix.EpollEvent
 	for n := len(events); n == len(events); {
 		n, _ = unix.EpollWait(fd, events[:], 0)
 		w.mu.Lock()
 		for i := range max(n, 0) {
 			if c := w.conns[events[i].Fd]; c != nil {
-				c.tell()
+				c.notify()
 			}
 		}
 		w.mu.Unlock()
 	}
 }
 
-func (c *Conn) tell() {
+func (c *Conn) notify() {
 	select {
 	case c.may <- struct{}{}:
 	default:
@@ -109,7 +110,8 @@ func (w *Waiter) wait(c *Conn) error {
 	}
 	err := Control(w.epoll, func(epoll int) error {
 		return Control(c, func(fd int) error {
-			return unix.EpollCtl(epoll, how, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: c.id})
+			return unix.EpollCtl(epoll, how, fd,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: c.id})
 		})
 	})
 	if err != nil {
@@ -120,8 +122,8 @@ func (w *Waiter) wait(c *Conn) error {
 	return nil
 }
 
-// occupy reports whether another thread may wait for a connection of a user; vacate ends its
-// wait.
+// occupy counts another thread that waits for a connection of a user, unless there are too many, and reports
+// whether it did. vacate ends the wait.
 func (w *Waiter) occupy(uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

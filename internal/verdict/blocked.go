@@ -15,9 +15,9 @@ import (
 )
 
 // A blockage counts for how long threads were in uninterruptible sleep. The kernel does not count that,
-// so threads are sampled. A thread that was in this state at two samples, and has not run in between, has been
-// in it for the whole time: to leave it, a thread must run. So the count is a lower bound, which at each end of
-// a sleep misses less than the time between two samples.
+// so threads are sampled. A thread that was in this state at two samples, and has not run in between, has
+// been in it for the whole time: to leave it, a thread must run. So the count is a lower bound, which at each
+// end of a sleep misses less than the time between two samples.
 type blockage struct {
 	mu    sync.Mutex
 	last  map[int]sample // by thread
@@ -32,7 +32,8 @@ type sample struct {
 }
 
 func newBlockage() *blockage {
-	return &blockage{last: make(map[int]sample), sum: make(map[int]time.Duration), where: make(map[string]time.Duration)}
+	return &blockage{last: make(map[int]sample), sum: make(map[int]time.Duration),
+		where: make(map[string]time.Duration)}
 }
 
 // look samples the threads of processes.
@@ -59,7 +60,8 @@ func (b *blockage) thread(tid int, dir string) {
 		return
 	}
 	where := "a function that this user may not know"
-	if text, err := os.ReadFile(filepath.Join(dir, "wchan")); err == nil && len(text) > 1 { // 0: it runs again
+	// 0: it runs again
+	if text, err := os.ReadFile(filepath.Join(dir, "wchan")); err == nil && len(text) > 1 {
 		where = string(text)
 	}
 	b.mu.Lock()

@@ -16,10 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread in uninterruptible sleep is seen, and for about as long as it was there. This one has started a process
-// that shares its memory and that the kernel does not let open its program, because of a lease on that file.
+// A thread in uninterruptible sleep is seen, and for about as long as it was there. This one has started a
+// process that shares its memory and that the kernel does not let open its program, because of a lease on
+// that file.
 func TestBlockedThreadIsSeen(t *testing.T) {
-	signal.Ignore(syscall.SIGIO) // the kernel asks for the lease by this signal
+	signal.Ignore(syscall.SIGIO) // the kernel requests the lease by this signal
 	defer signal.Reset(syscall.SIGIO)
 	path := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/true\n"), 0o755))

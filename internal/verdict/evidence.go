@@ -7,14 +7,15 @@ import (
 
 const (
 	// LeastShare is the part of a wait that engine and client must each have had a core if the wait is to be
-	// judged. A control call needs about 100 us of a core, a WRITE less. With a twentieth of the wait, an engine
-	// that has not answered in 10 s has had 0.5 s: five thousand times that. A larger limit leaves too little room for the
-	// torture test itself: its 20 processes alone bring the share on two cores down to between 13 % and 15 %.
+	// judged. A control call needs about 100 us of a core, a WRITE less. With a twentieth of the wait, an
+	// engine that has not answered in 10 s has had 0.5 s: five thousand times that. A larger limit leaves too
+	// little room for the torture test itself: its 20 processes alone bring the share on two cores down to
+	// between 13 % and 15 %.
 	LeastShare = 0.05
 
 	// MostBlocked is how much of a wait the kernel may explain by uninterruptible sleep. The longest of these
 	// that was seen on a busy disk was 168 ms. A thread that is blocked for longer waits for something that
-	// somebody else holds on purpose, and must not have waited for it.
+	// another process holds on purpose, and must not have waited for it.
 	MostBlocked = time.Second
 
 	// mostSuspended is how far the two clocks of the kernel may move apart without a suspension: they are
@@ -52,21 +53,24 @@ type Evidence struct {
 	Steal     time.Duration `json:"steal_ns"`          // the hypervisor gave cores to others
 	Stopped   time.Duration `json:"client_stopped_ns"` // the test itself had stopped the client
 	Suspended time.Duration `json:"suspended_ns"`      // the machine was suspended
-	Known     bool          `json:"known"`             // the kernel counts how long threads wait for a core, and the same engine was there at both ends
+
+	// Known says that the kernel counts how long threads wait for a core, and that the same engine was there
+	// at both ends.
+	Known bool `json:"known"`
 }
 
 // length is the wait without the time for which the test itself has stopped the client.
 func (e *Evidence) length() time.Duration { return max(0, e.Took-e.Stopped) }
 
-// Left returns how much of a wait nothing explains. The delays of two threads that wait at the same time
+// Left returns how much of a wait is not explained. The delays of two threads that wait at the same time
 // are both taken off, so it is a lower bound.
 func (e *Evidence) Left() time.Duration {
 	blocked := min(e.Engine.Blocked+e.Client.Blocked, MostBlocked)
 	return max(0, e.length()-e.Engine.Waited-e.Client.Waited-e.Steal-blocked)
 }
 
-// Share returns which part of a wait engine and client had a core, or would have had one if they had been ready: the
-// smaller one of the two.
+// Share returns which part of a wait engine and client had a core, or would have had one if they had been
+// ready: the smaller one of the two.
 func (e *Evidence) Share() float64 {
 	if e.length() == 0 {
 		return 1
@@ -75,20 +79,21 @@ func (e *Evidence) Share() float64 {
 	return max(0, 1-float64(held)/float64(e.length()))
 }
 
-// Judge returns what a deadline that has passed means: a fault of kind k, or NotJudged.
-func (e *Evidence) Judge(k Kind) Kind {
+// Decide returns what a deadline that has passed means: a fault of kind k, or Undecided.
+func (e *Evidence) Decide(k Kind) Kind {
 	if !e.Known || e.Suspended > mostSuspended || e.Share() < LeastShare {
-		return NotJudged
+		return Undecided
 	}
 	return k
 }
 
-// JudgeWait returns what a wait means that took longer than bound: OK if it is explained, Stall or NotJudged.
-func (e *Evidence) JudgeWait(bound time.Duration) Kind {
+// DecideWait returns what a wait means that took longer than bound: OK if it is explained, Stall or
+// Undecided.
+func (e *Evidence) DecideWait(bound time.Duration) Kind {
 	if e.Known && e.Suspended <= mostSuspended && e.Left() <= bound {
 		return OK
 	}
-	return e.Judge(Stall)
+	return e.Decide(Stall)
 }
 
 func (e *Evidence) String() string {

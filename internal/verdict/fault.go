@@ -12,7 +12,7 @@ type Fault struct {
 	Who      string    `json:"who,omitempty"` // which process has found it
 	Expected string    `json:"expected"`
 	Found    string    `json:"found"`
-	Evidence *Evidence `json:"evidence,omitempty"` // nil: nobody measured
+	Evidence *Evidence `json:"evidence,omitempty"` // nil: not measured
 }
 
 // New returns a fault. The format and its arguments say what was found.
@@ -45,10 +45,10 @@ func (f *Fault) With(e Evidence) *Fault {
 	return f
 }
 
-// Late returns the fault of a deadline that has passed: of kind k, or NotJudged if the evidence does not
+// Late returns the fault of a deadline that has passed: of kind k, or Undecided if the evidence does not
 // suffice.
 func Late(k Kind, e Evidence, expected, format string, args ...any) *Fault {
-	return New(e.Judge(k), expected, format, args...).With(e)
+	return New(e.Decide(k), expected, format, args...).With(e)
 }
 
 // Of returns the fault that an error is, or nil.
@@ -88,7 +88,7 @@ func Worst(faults []*Fault) (k Kind) {
 // Counts has the number of faults of each kind. The kinds of which there is none are in it too.
 func Counts(faults []*Fault) map[Kind]int {
 	n := make(map[Kind]int, kinds-1)
-	for k := NotJudged; k < kinds; k++ {
+	for k := Undecided; k < kinds; k++ {
 		n[k] = 0
 	}
 	for _, f := range faults {
@@ -104,7 +104,7 @@ func Title(k Kind) string {
 		return "OK"
 	case k.Corruption():
 		return fmt.Sprintf("NOT OK: corruption (%v)", k)
-	case k == NotJudged:
+	case k == Undecided:
 		return "NOT JUDGED: this machine was too busy, or could not be measured"
 	}
 	return fmt.Sprintf("NOT OK: %v", k)

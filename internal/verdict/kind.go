@@ -1,10 +1,10 @@
 // Package verdict is how the tools that test an engine say what they have found: faults by kind, each
 // with its evidence, and one verdict over a whole run.
 //
-// A wait that took too long proves nothing by itself, because a busy machine makes everybody wait. So
-// a [Witness] measures what the threads of the engine and of its client had meanwhile: how long they ran, how long
-// they were ready to run and had no core, and how long the kernel blocked them. [Evidence.Judge] decides
-// from that whether the wait is a fault, and of which kind, or cannot be judged.
+// A wait that took too long proves nothing by itself, because a busy machine makes all processes wait. So
+// a [Witness] measures what the threads of the engine and of its client had meanwhile: how long they ran, how
+// long they were ready to run and had no core, and how long the kernel blocked them. [Evidence.Decide]
+// decides from that whether the wait is a fault, and of which kind, or cannot be decided.
 //
 // docs/design/0052-verdicts.md has the reasons.
 package verdict
@@ -17,19 +17,22 @@ type Kind uint8
 
 // Kinds.
 const (
-	OK         Kind = iota
-	NotJudged       // the machine gave engine or client too little of a core to tell
-	Stall           // a wait above the bound, although engine and client had their cores
-	NoAnswer        // a deadline passed, although engine and client had their cores
-	Failed          // something else that must not happen: a process ended, a request was refused, a rule was broken
-	Leaked          // resources are held for those who are gone
-	Repeated        // a completion of work that was not posted or had completed; also one out of order
-	Lost            // a completion or a message that did not come, although later ones did or the engine has no more
-	WrongBytes      // bytes that are not as they must be, in memory or in a completion
+	OK        Kind = iota
+	Undecided      // the machine gave engine or client too little of a core to decide
+	Stall          // a wait above the bound, although engine and client had their cores
+	NoAnswer       // a deadline passed, although engine and client had their cores
+	// something else that must not happen: a process ended, a request was refused, a rule was broken
+	Failed
+	Leaked   // resources are held for those who are gone
+	Repeated // a completion of work that was not posted or had completed; also one out of order
+	// a completion or a message that did not come, although later ones did or the engine has no more
+	Lost
+	WrongBytes // bytes that are not as they must be, in memory or in a completion
 	kinds
 )
 
-var names = [kinds]string{"OK", "not judged", "stall", "no answer", "failed", "leaked", "repeated", "lost", "wrong bytes"}
+var names = [kinds]string{"OK", "not judged", "stall", "no answer", "failed", "leaked", "repeated", "lost",
+	"wrong bytes"}
 
 // String returns the kind in words.
 func (k Kind) String() string {
@@ -69,7 +72,7 @@ func (k Kind) Status() int {
 		return 5
 	case k == NoAnswer:
 		return 6
-	case k == NotJudged:
+	case k == Undecided:
 		return 7
 	}
 	return 0

@@ -8,7 +8,8 @@ import (
 )
 
 // A Load adds up over a whole run how long the threads of some processes ran, and how long they were ready to
-// run and had no core. Processes may come and go; of one that has ended, what it had since the last look is missing.
+// run and had no core. Processes may come and go; of one that has ended, what it had since the last look is
+// missing.
 type Load struct {
 	Ran    time.Duration `json:"ran_ns"`
 	Waited time.Duration `json:"waited_ns"`
@@ -40,12 +41,12 @@ func (l *Load) Share() float64 {
 	return float64(l.Ran) / float64(l.Ran+l.Waited)
 }
 
-// Judge returns a fault of kind NotJudged if the processes had less than LeastShare of their cores.
-func (l *Load) Judge(who string) *Fault {
+// Check returns a fault of kind Undecided if the processes had less than LeastShare of their cores.
+func (l *Load) Check(who string) *Fault {
 	if l.Share() >= LeastShare {
 		return nil
 	}
-	f := New(NotJudged, fmt.Sprintf("a core in at least %.0f%% of the time in which its threads are ready to run", 100*LeastShare),
+	f := New(Undecided, fmt.Sprintf("a core in at least %.0f%% of the time in which its threads are ready to run", 100*LeastShare),
 		"a core in %.1f%%: its threads ran for %s and waited for %s", 100*l.Share(), ms(l.Ran), ms(l.Waited))
 	f.Who = who
 	return f

@@ -15,7 +15,7 @@ import (
 const ms1 = time.Millisecond
 
 func TestKinds(t *testing.T) {
-	status := map[Kind]int{OK: 0, NotJudged: 7, Stall: 5, NoAnswer: 6, Failed: 4, Leaked: 3, Repeated: 3, Lost: 3, WrongBytes: 3}
+	status := map[Kind]int{OK: 0, Undecided: 7, Stall: 5, NoAnswer: 6, Failed: 4, Leaked: 3, Repeated: 3, Lost: 3, WrongBytes: 3}
 	require.Len(t, status, int(kinds))
 	for k, want := range status {
 		require.Equal(t, want, k.Status(), k)
@@ -31,10 +31,10 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, "kind 200", Kind(200).String())
 }
 
-// A corruption stays the verdict, whatever else could not be judged.
+// A corruption stays the verdict, whatever else could not be decided.
 func TestTheWorstIsTheVerdict(t *testing.T) {
 	require.Equal(t, OK, Worst(nil))
-	f := []*Fault{New(NotJudged, "", ""), New(Stall, "", "")}
+	f := []*Fault{New(Undecided, "", ""), New(Stall, "", "")}
 	require.Equal(t, Stall, Worst(f))
 	f = append(f, New(Leaked, "", ""), New(NoAnswer, "", ""))
 	require.Equal(t, Leaked, Worst(f))
@@ -53,22 +53,22 @@ func TestEvidenceIsJudged(t *testing.T) {
 		late Kind // of a deadline
 	}{
 		"nothing explains it":         {Evidence{Took: second}, Stall, NoAnswer},
-		"the engine had no core":      {Evidence{Took: second, Engine: Times{Waited: 960 * ms1}}, OK, NotJudged},
+		"the engine had no core":      {Evidence{Took: second, Engine: Times{Waited: 960 * ms1}}, OK, Undecided},
 		"it had a twentieth":          {Evidence{Took: 10 * second, Engine: Times{Waited: 9400 * ms1}}, Stall, NoAnswer},
-		"it had less":                 {Evidence{Took: 10 * second, Engine: Times{Waited: 9600 * ms1}}, NotJudged, NotJudged},
-		"the client had no core":      {Evidence{Took: 10 * second, Client: Times{Waited: 9600 * ms1}}, NotJudged, NotJudged},
-		"its peer had none":           {Evidence{Took: 10 * second, Peer: Times{Waited: 9600 * ms1}}, NotJudged, NotJudged},
+		"it had less":                 {Evidence{Took: 10 * second, Engine: Times{Waited: 9600 * ms1}}, Undecided, Undecided},
+		"the client had no core":      {Evidence{Took: 10 * second, Client: Times{Waited: 9600 * ms1}}, Undecided, Undecided},
+		"its peer had none":           {Evidence{Took: 10 * second, Peer: Times{Waited: 9600 * ms1}}, Undecided, Undecided},
 		"a page on a busy disk":       {Evidence{Took: 200 * ms1, Engine: Times{Blocked: 168 * ms1}}, OK, NoAnswer},
 		"blocked for too long":        {Evidence{Took: 2 * second, Engine: Times{Blocked: 2 * second}}, Stall, NoAnswer},
 		"the test stopped the client": {Evidence{Took: 2 * second, Stopped: 1950 * ms1}, OK, NoAnswer},
-		"the hypervisor took cores":   {Evidence{Took: second, Steal: 960 * ms1}, OK, NotJudged},
-		"a suspension":                {Evidence{Took: second, Suspended: 5 * second}, NotJudged, NotJudged},
+		"the hypervisor took cores":   {Evidence{Took: second, Steal: 960 * ms1}, OK, Undecided},
+		"a suspension":                {Evidence{Took: second, Suspended: 5 * second}, Undecided, Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, NotJudged, row.e.Judge(NoAnswer), "nobody knows")
+			require.Equal(t, Undecided, row.e.Decide(NoAnswer), "nobody knows")
 			row.e.Known = true
-			require.Equal(t, row.wait, row.e.JudgeWait(100*ms1))
-			require.Equal(t, row.late, row.e.Judge(NoAnswer))
+			require.Equal(t, row.wait, row.e.DecideWait(100*ms1))
+			require.Equal(t, row.late, row.e.Decide(NoAnswer))
 			require.NotEmpty(t, row.e.String())
 		})
 	}
@@ -92,7 +92,7 @@ func TestFromError(t *testing.T) {
 	require.Nil(t, Of(errors.New("x")))
 }
 
-// A wait during which the machine was suspended is not judged.
+// A wait during which the machine was suspended is undecided.
 func TestSuspensionIsNoticed(t *testing.T) {
 	real := Suspended
 	defer func() { Suspended = real }()
@@ -105,7 +105,7 @@ func TestSuspensionIsNoticed(t *testing.T) {
 	at = time.Minute
 	e := w.Since(m)
 	require.Equal(t, time.Minute, e.Suspended)
-	require.Equal(t, NotJudged, e.Judge(NoAnswer))
+	require.Equal(t, Undecided, e.Decide(NoAnswer))
 	require.Contains(t, e.String(), "suspended")
 }
 
@@ -117,10 +117,10 @@ func TestLoad(t *testing.T) {
 		t.Skip("this kernel does not count")
 	}
 	l.Ran, l.Waited = time.Second, 18*time.Second
-	require.Nil(t, l.Judge("the engine"))
+	require.Nil(t, l.Check("the engine"))
 	l.Waited = 20 * time.Second
-	f := l.Judge("the engine")
-	require.Equal(t, NotJudged, f.Kind)
+	f := l.Check("the engine")
+	require.Equal(t, Undecided, f.Kind)
 	require.Contains(t, f.String(), "the engine: not judged: a core in 4.8%")
 }
 

@@ -13,8 +13,8 @@ const (
 	// lookTime is the time between two readings. So what explains a wait may include delays from up
 	// to lookTime before it.
 	lookTime = 20 * time.Millisecond
-	// sampleAfter is how old a wait is when its threads are first sampled. Time in the kernel before that is not seen, and less
-	// than the bound of a stall.
+	// sampleAfter is how old a wait is when its threads are first sampled. Time in the kernel before that is
+	// not seen, and less than the bound of a stall.
 	sampleAfter = 30 * time.Millisecond
 	// sampleTime is the time between two samples.
 	sampleTime = 5 * time.Millisecond
@@ -44,12 +44,13 @@ func NewWitness(turns int, engines func() []int) *Witness {
 
 // NewWitnessOf returns a Witness of other processes.
 func NewWitnessOf(turns int, engines, clients func() []int) *Witness {
-	w := &Witness{engines: engines, clients: clients, turns: turns, blocked: newBlockage(), stop: make(chan struct{}), ended: make(chan struct{})}
+	w := &Witness{engines: engines, clients: clients, turns: turns, blocked: newBlockage(),
+		stop: make(chan struct{}), ended: make(chan struct{})}
 	go w.sample()
 	return w
 }
 
-// WithPeers adds processes for which the client may wait. Their times are used only to judge a deadline.
+// WithPeers adds processes for which the client may wait. Their times are used only to decide a deadline.
 func (w *Witness) WithPeers(peers func() []int) *Witness {
 	w.peers = peers
 	return w
@@ -88,7 +89,8 @@ type reading struct {
 }
 
 func (w *Witness) read() *reading {
-	r := &reading{suspended: Suspended(), steal: schedstat.Steal(), engines: w.engines(), threads: make(map[int]schedstat.Threads), blocked: w.blocked.sums()}
+	r := &reading{suspended: Suspended(), steal: schedstat.Steal(), engines: w.engines(),
+		threads: make(map[int]schedstat.Threads), blocked: w.blocked.sums()}
 	pids := slices.Concat(r.engines, w.clients())
 	if w.peers != nil {
 		pids = append(pids, w.peers()...)
@@ -119,21 +121,23 @@ func (w *Witness) Begin() Mark {
 	return Mark{now, w.last}
 }
 
-// Rest says that nothing is waited for.
+// Rest ends the wait: the client waits for nothing.
 func (w *Witness) Rest() { w.waiting.Store(0) }
 
 // Since returns the evidence of a wait for the engines until now.
 func (w *Witness) Since(m Mark) Evidence {
 	e := w.Between(m, w.engines(), w.clients())
-	e.Known = e.Known && slices.Equal(m.before.engines, w.last.engines) // otherwise another engine serves by now
+	// otherwise another engine serves by now
+	e.Known = e.Known && slices.Equal(m.before.engines, w.last.engines)
 	return e
 }
 
-// Alone returns the evidence of a wait until now for which the engines are not needed, because they have ended.
+// Alone returns the evidence of a wait until now for which the engines are not needed, because they have
+// ended.
 func (w *Witness) Alone(m Mark) Evidence { return w.Between(m, nil, w.clients()) }
 
-// Between returns the evidence of a wait until now for some engines and some clients. The times of a process that has started
-// since the wait began count from its start.
+// Between returns the evidence of a wait until now for some engines and some clients. The times of a process
+// that has started since the wait began count from its start.
 func (w *Witness) Between(m Mark, engines, clients []int) Evidence {
 	e := Evidence{Begin: m.At, Took: Now() - m.At}
 	if m.before == nil { // the zero Mark: nothing was waited for

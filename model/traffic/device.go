@@ -13,7 +13,7 @@ const (
 	slice     = 64 << 10
 )
 
-// execute adds what the device does for requests that it learns of by n.
+// execute adds what the device does for requests that n announces.
 func (x *Expander) execute(works []*work, n news) {
 	if x.c.BlueFlame != 0 && x.fromRegister(works, n) {
 		return
@@ -57,7 +57,7 @@ func (x *Expander) fromRegister(works []*work, n news) bool {
 	}
 	if executes {
 		x.next = n.half ^ 1
-		x.meet(w)
+		x.previewMessage(w)
 		x.perform(w, true)
 		x.finish(w)
 	}
@@ -79,7 +79,8 @@ func (x *Expander) fast(w *work) bool {
 		return !x.c.InlineResults && w.ctrl.DS == wqe.BlockSize/wqe.UnitSize
 	case wqe.OpSend, wqe.OpSendImm:
 		inline = wqe.SendInlineMost
-		if x.c.SRQ || x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize]) || len(w.list) == 0 || w.list[0].n < w.total {
+		if x.c.SRQ || x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize]) || len(w.list) == 0 ||
+			w.list[0].n < w.total {
 			return false
 		}
 	default:
@@ -91,7 +92,7 @@ func (x *Expander) fast(w *work) bool {
 // slowPath adds what the slow path does for w.
 func (x *Expander) slowPath(w *work) {
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
-	x.meet(w)
+	x.previewMessage(w)
 	if more := w.blocks - 1; more > 0 {
 		x.wqe(model.Dev, model.Load, model.Follow, w.block+1, more, more*wqe.BlockSize)
 	}
@@ -101,12 +102,12 @@ func (x *Expander) slowPath(w *work) {
 
 // perform adds what the device does after it has read the WQE, up to its completions.
 func (x *Expander) perform(w *work, fast bool) {
-	x.judge(w, fast)
+	x.readKeys(w, fast)
 	x.transfer(w)
 }
 
-// judge adds the reading of keys and of the receive. On the fast path meet comes before it.
-func (x *Expander) judge(w *work, fast bool) {
+// readKeys adds the reading of keys and of the receive. On the fast path previewMessage comes before it.
+func (x *Expander) readKeys(w *work, fast bool) {
 	near := w.src
 	if w.info.Reads {
 		near = w.dst
@@ -141,9 +142,9 @@ func (x *Expander) transfer(w *work) {
 	}
 }
 
-// meet adds what the fast path does for a message before it decides whether to take it: it looks
-// how many receives there are.
-func (x *Expander) meet(w *work) {
+// previewMessage adds the accesses of the fast path for a message before it decides whether to take it:
+// it looks how many receives there are.
+func (x *Expander) previewMessage(w *work) {
 	if x.c.SlowPath || x.c.SRQ || w.ctrl.Opcode != wqe.OpSend && w.ctrl.Opcode != wqe.OpSendImm {
 		return
 	}

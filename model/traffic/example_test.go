@@ -7,7 +7,7 @@ import (
 	"github.com/nicless/nicless/model/traffic"
 )
 
-// What the device touches for an inline WRITE, without its polls of other queues.
+// The lines that the device touches for an inline WRITE, without its polls of other queues.
 func ExampleSynth() {
 	trace, err := traffic.Synth("write", 8, traffic.Form{Inline: true, Requests: 1})
 	if err != nil {

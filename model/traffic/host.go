@@ -6,7 +6,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An arrival is a payload whose last line the peer polls, because no completion tells of it.
+// An arrival is a payload whose last line the peer polls, because no completion reports it.
 type arrival struct {
 	piece piece
 	seq   int // the device's store
@@ -105,7 +105,7 @@ func (x *Expander) fill(works []*work) {
 	}
 }
 
-// A news is the stores that tell the device of requests.
+// A news is the stores that announce requests to the device.
 type news struct {
 	record, register int // Seq
 	half             int // of the register
@@ -123,7 +123,8 @@ func (x *Expander) post(works []*work) (n news) {
 		n.record = x.add(model.Host, model.Store, model.Record, model.Signal, HostRecord, 0, 1, 4)
 	}
 	register := func(why model.Why, bytes int) {
-		n.register = x.add(model.Host, model.Store, model.UAR, why, Registers, x.registerLine(n.half), 1, bytes)
+		n.register = x.add(model.Host, model.Store, model.UAR, why, Registers, x.registerLine(n.half), 1,
+			bytes)
 	}
 	switch {
 	case x.c.BlueFlame == 0:
@@ -196,7 +197,7 @@ func (x *Expander) readBack(who model.Agent, w *work) {
 	x.wqe(who, model.Load, model.Follow, w.block, (bytes+wqe.BlockSize-1)/wqe.BlockSize, bytes)
 }
 
-// brings reports whether a completion tells who that the payload of w has arrived.
+// brings reports whether a completion reports to who that the payload of w has arrived.
 func (w *work) brings(who model.Agent) bool {
 	if who == model.Peer {
 		return w.receive != nil

@@ -45,7 +45,8 @@ func (x *Expander) pollRecord(region string, after ...int) {
 }
 
 func (x *Expander) pollRegister(half int, after ...int) {
-	x.add(model.Dev, model.Load, model.UAR, model.Poll, Registers, x.registerLine(half), 1, wqe.BlockSize, after...)
+	x.add(model.Dev, model.Load, model.UAR, model.Poll, Registers, x.registerLine(half), 1, wqe.BlockSize,
+		after...)
 }
 
 // prefetch adds the loads of the next receive on an idle visit. The device fetches one receive after
@@ -60,7 +61,8 @@ func (x *Expander) prefetch(works []*work) {
 			x.add(model.Dev, model.Load, model.Record, model.Prefetch, x.receiveRecord(), 0, 1, 4, x.announce)
 			x.entry(model.Dev, model.Load, model.Prefetch, w.entry, 0, wqe.DataSize)
 			if len(w.list) > 0 {
-				x.add(model.Dev, model.Load, model.Key, model.Prefetch, KeyTable, w.list[0].key.index, 1, line)
+				x.add(model.Dev, model.Load, model.Key, model.Prefetch, KeyTable, w.list[0].key.index, 1,
+					line)
 			}
 			w.prefetched, x.wants = true, false
 			return

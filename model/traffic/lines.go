@@ -20,7 +20,8 @@ const (
 )
 
 // add adds an access to n lines from index on.
-func (x *Expander) add(who model.Agent, op model.Op, kind model.Kind, why model.Why, region string, index, n, bytes int, after ...int) int {
+func (x *Expander) add(who model.Agent, op model.Op, kind model.Kind, why model.Why, region string, index, n,
+	bytes int, after ...int) int {
 	x.seq++
 	var visible []int
 	for _, s := range after {
@@ -64,7 +65,8 @@ func (x *Expander) wqe(who model.Agent, op model.Op, why model.Why, at uint64, b
 }
 
 // entry adds an access to n bytes of an entry of the receive ring, from byte off of the entry on.
-func (x *Expander) entry(who model.Agent, op model.Op, why model.Why, count uint64, off, n int, after ...int) {
+func (x *Expander) entry(who model.Agent, op model.Op, why model.Why, count uint64, off, n int,
+	after ...int) {
 	at := count&uint64(x.c.Receives-1)*uint64(x.c.Stride) + uint64(off)
 	first, lines := span(at, uint64(n))
 	x.add(who, op, model.RxWQE, why, RecvRing, first, lines, n, after...)

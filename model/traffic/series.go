@@ -18,8 +18,8 @@ const (
 func (x *Expander) fastPath(works []*work, most int) int {
 	w := works[0]
 	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
-	x.meet(w)
-	x.judge(w, true)
+	x.previewMessage(w)
+	x.readKeys(w, true)
 	if k := x.series(works, most); k > 1 {
 		return x.executeSeries(works, k)
 	}
@@ -32,7 +32,8 @@ func (x *Expander) fastPath(works []*work, most int) int {
 func (x *Expander) series(works []*work, most int) int {
 	w := works[0]
 	op := w.ctrl.Opcode
-	if most = min(most, len(works)); most < 2 || !w.ordinary() || op != wqe.OpRDMAWrite && op != wqe.OpRDMARead && op != wqe.OpSend {
+	if most = min(most, len(works)); most < 2 || !w.ordinary() ||
+		op != wqe.OpRDMAWrite && op != wqe.OpRDMARead && op != wqe.OpSend {
 		return 0
 	}
 	most = x.room(&x.send, min(most, mostSeries, seriesBytes/int(w.total)))
@@ -54,7 +55,8 @@ func (x *Expander) executeSeries(works []*work, k int) (n int) {
 	for n = range works[:k] {
 		v := works[n]
 		if n == 0 && v.prefetched {
-			x.entry(model.Dev, model.Load, model.Once, v.entry, 0, wqe.DataSize) // a series reads all its receives
+			// a series reads all its receives
+			x.entry(model.Dev, model.Load, model.Once, v.entry, 0, wqe.DataSize)
 		}
 		if n > 0 {
 			x.wqe(model.Dev, model.Load, model.Once, v.block, 1, wqe.BlockSize)
@@ -83,7 +85,8 @@ func (x *Expander) executeSeries(works []*work, k int) (n int) {
 
 // like reports whether v has the shape of w.
 func (v *work) like(w *work) bool {
-	if v.ctrl.Opcode != w.ctrl.Opcode || v.ctrl.DS != w.ctrl.DS || !v.ordinary() || v.pieces != w.pieces || v.total != w.total {
+	if v.ctrl.Opcode != w.ctrl.Opcode || v.ctrl.DS != w.ctrl.DS || !v.ordinary() || v.pieces != w.pieces ||
+		v.total != w.total {
 		return false
 	}
 	near := func(w *work) *key {

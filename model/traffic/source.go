@@ -60,7 +60,8 @@ func (s *Source) Config() Config {
 	c := Config{
 		SendBlocks: f.Ring, Receives: f.Ring, Stride: f.Stride, SRQ: f.SRQ, SendCQ: f.Ring, RecvCQ: f.Ring,
 		EntrySize: f.EntrySize, InlineResults: f.InlineCQE, InlineMessages: f.InlineCQE,
-		Events: f.Events, Rested: f.Rested, Prefetched: f.Prefetched, SlowPath: f.SlowPath, Memory: []Memory{s.Near, s.Far},
+		Events: f.Events, Rested: f.Rested, Prefetched: f.Prefetched, SlowPath: f.SlowPath,
+		Memory: []Memory{s.Near, s.Far},
 	}
 	if f.BlueFlame {
 		c.BlueFlame = 1
@@ -161,7 +162,8 @@ func (s *Source) operand(w *wqe.Builder, c *wqe.Ctrl) {
 	case wqe.OpAtomicMaskedCS:
 		if c.OpMod = wqe.OpMod8; s.bytes == 4 {
 			c.OpMod = wqe.OpMod4
-			w.MaskedCS4(wqe.MaskedCS4{Swap: uint32(was + 1), Compare: uint32(was), SwapMask: uint32(all), CompareMask: uint32(all)})
+			w.MaskedCS4(wqe.MaskedCS4{Swap: uint32(was + 1), Compare: uint32(was), SwapMask: uint32(all),
+				CompareMask: uint32(all)})
 			return
 		}
 		w.MaskedCS8(wqe.MaskedCS8{Swap: was + 1, Compare: was, SwapMask: all, CompareMask: all})

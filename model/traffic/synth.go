@@ -30,7 +30,7 @@ type Form struct {
 	InlineCQE bool // short messages and results are put into CQEs
 
 	Events    bool // as in Config
-	Untouched bool // nobody writes the payloads before they are sent, or reads them afterwards
+	Untouched bool // no agent writes the payloads before they are sent, or reads them afterwards
 	SlowPath  bool // as in Config
 }
 
@@ -61,7 +61,7 @@ func Ops() (names []string) {
 // traffic is serial: requests of one doorbell are posted when those before them are complete, or
 // executed if they are unsignaled. All doorbells use the same payload buffers.
 //
-// The first lap round the rings is a cold start: nobody has used their lines before.
+// The first lap round the rings is a cold start: their lines were not used before.
 func Synth(op string, bytes int, f Form) (model.Trace, error) {
 	s, err := NewSource(op, bytes, f)
 	if err != nil {
@@ -87,7 +87,8 @@ func (f *Form) complete(op wqe.Opcode, bytes int) error {
 	for _, d := range []struct {
 		v   *int
 		def int
-	}{{&f.Ring, 64}, {&f.SGEs, 1}, {&f.Signaled, 1}, {&f.Batch, 1}, {&f.ReceiveSGEs, 1}, {&f.Stride, 64}, {&f.EntrySize, cqe.Size}} {
+	}{{&f.Ring, 64}, {&f.SGEs, 1}, {&f.Signaled, 1}, {&f.Batch, 1}, {&f.ReceiveSGEs, 1}, {&f.Stride, 64},
+		{&f.EntrySize, cqe.Size}} {
 		if *d.v == 0 {
 			*d.v = d.def
 		}

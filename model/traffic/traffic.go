@@ -52,7 +52,7 @@ type Config struct {
 	BlueFlame int // number of the BlueFlame register of the host's queue pair, 1..4; 0: it has none
 
 	// Events says that the CQs have completion channels. The device then looks whether they are armed,
-	// which nobody does here. The time between two doorbells is one round of that.
+	// which is not the case here. The time between two doorbells is one round of that.
 	Events bool
 
 	// Rested says that before each doorbell the device has had more than 64 idle visits. After so
@@ -103,7 +103,7 @@ type Expander struct {
 	wants    bool // the device fetches the next receive when it is idle
 	announce int  // Seq of the last store of the record that counts receives
 
-	// What the last requests have left to be polled.
+	// Completions of the last requests, which are not polled yet.
 	sends, recvs []completion
 	arrived      []arrival
 }
@@ -143,7 +143,8 @@ func New(c Config) (*Expander, error) {
 	x := &Expander{c: c, keys: make(map[uint32]*key), req: -1}
 	x.trace.Regions = map[string]model.Structure{
 		SendRing: model.SQ, SendCQ: model.CQ, HostRecord: model.Records, PeerRecord: model.Records,
-		SendCI: model.Records, Registers: model.UARs, KeyTable: model.Keys, RecvRing: model.RQ, RecvCQ: model.CQ, RecvCI: model.Records,
+		SendCI: model.Records, Registers: model.UARs, KeyTable: model.Keys, RecvRing: model.RQ,
+		RecvCQ: model.CQ, RecvCI: model.Records,
 	}
 	if c.SRQ {
 		x.trace.Regions[SRQRecord] = model.Records
@@ -153,7 +154,8 @@ func New(c Config) (*Expander, error) {
 	}
 	for i := range c.Memory {
 		m := &c.Memory[i]
-		if _, ok := x.trace.Regions[m.Region]; ok || m.Region == "" || m.Addr%model.LineSize != 0 || x.keys[m.Key] != nil || m.Addr+m.Size < m.Addr {
+		if _, ok := x.trace.Regions[m.Region]; ok || m.Region == "" || m.Addr%model.LineSize != 0 ||
+			x.keys[m.Key] != nil || m.Addr+m.Size < m.Addr {
 			return nil, fmt.Errorf("traffic: memory %q of %d bytes at %#x with key %#x; names and keys must differ, and addresses be multiples of %d",
 				m.Region, m.Size, m.Addr, m.Key, model.LineSize)
 		}

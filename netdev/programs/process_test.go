@@ -74,7 +74,7 @@ func (p *process) halts() {
 
 // job is the process as package proctest waits for it.
 func (p *process) job() proctest.Job {
-	return proctest.Job{Name: p.cmd.String(), PID: p.cmd.Process.Pid, Said: &p.said}
+	return proctest.Job{Name: p.cmd.String(), PID: p.cmd.Process.Pid, Output: &p.said}
 }
 
 // awaits waits until done returns true. If it never does, the test fails with what the process and

@@ -82,8 +82,10 @@ func parse(text string) (files []*file, err error) {
 		case f[0] == "file" && len(f) > 3:
 			files = append(files, &file{name: f[1], header: f[2], about: strings.Join(f[3:], " ")})
 		case f[0] == "struct" && len(f) == 3 && files != nil:
-			g = files[len(files)-1].add(&group{comment: "struct " + f[1] + ".", of: f[1], prefix: f[2], fields: true})
-			g.list = append(g.list, constant{name: g.prefix + "Size", expression: "sizeof(struct " + g.of + ")"})
+			g = files[len(files)-1].add(
+				&group{comment: "struct " + f[1] + ".", of: f[1], prefix: f[2], fields: true})
+			g.list = append(g.list,
+				constant{name: g.prefix + "Size", expression: "sizeof(struct " + g.of + ")"})
 		case f[0] == "enum" && len(f) > 3 && files != nil:
 			g = files[len(files)-1].add(&group{of: f[1], prefix: strings.Trim(f[2], "-")})
 			if f = f[3:]; f[0] == "bits" {

@@ -37,7 +37,8 @@ func newRotation(c *nicless.Context, n, batch int) (*rotation, error) {
 	if r.cq, err = c.CreateCQ(nicless.CQConfig{Entries: n * batch, PollOnly: true}); err != nil {
 		return nil, err
 	}
-	cfg := nicless.QPConfig{SendCQ: r.cq, MaxSendWR: 2 * batch, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 12}
+	cfg := nicless.QPConfig{SendCQ: r.cq, MaxSendWR: 2 * batch, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1,
+		MaxInline: 12}
 	for len(r.queues) < n {
 		a, b, err := connected(pd, cfg)
 		if err != nil {
@@ -128,7 +129,8 @@ func (r *rotation) share() float64 {
 
 // rate returns the rate of n operations with a doorbell for each batch, and the share of
 // the queue that made the fewest of them.
-func (r *rotation) rate(ctx context.Context, engine *process, n, batch int) (s sample, share float64, err error) {
+func (r *rotation) rate(ctx context.Context, engine *process, n,
+	batch int) (s sample, share float64, err error) {
 	if err := r.run(ctx, warmUp(n), batch); err != nil {
 		return s, 0, err
 	}

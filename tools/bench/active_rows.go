@@ -52,7 +52,8 @@ func (s *suite) active(engine *process, r *rotation) ([]pairOf, error) {
 	least := &out[2].device.value
 	*least = 1
 	for i, batch := range []int{1, activeBatch} {
-		m := &measurement{Config: Config{Metric: Rate, Op: nicless.Write, Batch: batch, Depth: 64, Iters: s.counts.rate,
+		m := &measurement{Config: Config{Metric: Rate, Op: nicless.Write, Batch: batch, Depth: 64,
+			Iters:     s.counts.rate,
 			ClientCPU: s.ClientCPU, EngineCPU: s.EngineCPU}, ctx: s.ctx}
 		if err := m.Complete(); err != nil {
 			return nil, err

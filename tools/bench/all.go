@@ -97,7 +97,8 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{AllConfig: c, ctx: ctx, table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
+	s := &suite{AllConfig: c, ctx: ctx,
+		table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
 	if s.counts == nil {
 		s.counts = &fullCounts
 	}
@@ -149,9 +150,9 @@ type counts struct {
 	clients    int // clients of the crowd
 	queues     int // queue pairs of all clients of the crowd
 	active     int // queue pairs of the rotation
-	hoarders   int // clients that hoard
-	hoarded    int // CQs that they hold together
-	beats      int // WRITEs in a run beside them
+	holders    int // clients that hold CQs
+	held       int // CQs that they hold together
+	ticks      int // WRITEs in a run beside them
 	large      int // bytes of the long write
 	registered int // bytes of a new MR
 	pauses     int // pauses in a run; one operation follows each pause
@@ -161,7 +162,7 @@ type counts struct {
 
 var fullCounts = counts{
 	latency: 30_000, rate: 400_000, copied: 512 << 20, clients: 100, queues: 10_000, active: 1000,
-	hoarders: 20, hoarded: 320_000, beats: 2000,
+	holders: 20, held: 320_000, ticks: 2000,
 	large: 1 << 30, registered: 1 << 30, pauses: 10, connects: 20, retakes: retakes,
 }
 

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 var fewCounts = counts{
-	latency: 200, rate: 1000, copied: 1 << 20, clients: 3, queues: 12, active: 6, hoarders: 2, hoarded: 20, beats: 50,
+	latency: 200, rate: 1000, copied: 1 << 20, clients: 3, queues: 12, active: 6, holders: 2, held: 20, ticks: 50,
 	large: 1 << 20, registered: 1 << 20, pauses: 2, connects: 2,
 }
 

@@ -47,9 +47,10 @@ func (t *Table) Compare(old *Table) (changes []Change) {
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		c := r.change()
-		c.New = r.judged(r.Ratios != nil)
-		if o := before[r.Name]; o != nil && (o.Ratios != nil) == (r.Ratios != nil) && o.Unit == r.Unit && o.Floor == r.Floor {
-			c.Old = o.judged(r.Ratios != nil)
+		c.New = r.compared(r.Ratios != nil)
+		if o := before[r.Name]; o != nil && (o.Ratios != nil) == (r.Ratios != nil) && o.Unit == r.Unit &&
+			o.Floor == r.Floor {
+			c.Old = o.compared(r.Ratios != nil)
 			delete(before, r.Name)
 		}
 		changes = append(changes, c)
@@ -57,7 +58,7 @@ func (t *Table) Compare(old *Table) (changes []Change) {
 	for i := range old.Rows {
 		if o := &old.Rows[i]; before[o.Name] != nil {
 			c := o.change()
-			c.Old = o.judged(o.Ratios != nil)
+			c.Old = o.compared(o.Ratios != nil)
 			changes = append(changes, c)
 		}
 	}
@@ -75,9 +76,9 @@ func (r *Row) change() Change {
 // lessIsWorse has the units of which more is better.
 var lessIsWorse = map[string]bool{"Mops": true, "MB/s": true}
 
-// judged returns the ratios to the floor if ratios is true and the row has them, otherwise the
+// compared returns the ratios to the floor if ratios is true and the row has them, otherwise the
 // values. Ratios allow for how fast the machine was at the time.
-func (r *Row) judged(ratios bool) *Spread {
+func (r *Row) compared(ratios bool) *Spread {
 	if ratios {
 		return r.Ratios
 	}
@@ -114,7 +115,8 @@ func (t *Table) PrintChanges(w io.Writer, old *Table) error {
 		fmt.Fprintln(w, "#", line)
 	}
 	fmt.Fprintf(w, "# before: %v; cores %d and %d\n", old.Machine, old.ClientCPU, old.EngineCPU)
-	if old.Machine.String() != t.Machine.String() || old.ClientCPU != t.ClientCPU || old.EngineCPU != t.EngineCPU {
+	if old.Machine.String() != t.Machine.String() || old.ClientCPU != t.ClientCPU ||
+		old.EngineCPU != t.EngineCPU {
 		fmt.Fprintln(w, "# another machine, or other cores: not even ratios are comparable")
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

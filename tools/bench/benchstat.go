@@ -12,8 +12,8 @@ import (
 // nanoseconds are the units of time that rows have. benchstat knows ns/op.
 var nanoseconds = map[string]float64{"ns": 1, "us": 1e3, "ms": 1e6}
 
-// PrintBenchstat prints the table as lines of Go benchmarks, one for each sample, which benchstat reads. The key "of"
-// of a name says whether a sample is one of nicless or of the floor.
+// PrintBenchstat prints the table as lines of Go benchmarks, one for each sample, which benchstat reads. The
+// key "of" of a name says whether a sample is one of nicless or of the floor.
 func (t *Table) PrintBenchstat(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\ncpu: %s\nkernel: %s\n", runtime.GOOS, runtime.GOARCH, t.Machine.CPU, t.Machine.Kernel)
@@ -39,7 +39,8 @@ func (t *Table) PrintBenchstat(w io.Writer) error {
 				continue
 			}
 			for _, v := range of.Samples {
-				fmt.Fprintf(&b, "Benchmark%s%s/of=%s-%d 1 %g %s\n", strings.ToUpper(r.Name[:1]), r.Name[1:], of.name, len(t.Machine.CPUs), v*factor, unit)
+				fmt.Fprintf(&b, "Benchmark%s%s/of=%s-%d 1 %g %s\n", strings.ToUpper(r.Name[:1]), r.Name[1:],
+					of.name, len(t.Machine.CPUs), v*factor, unit)
 			}
 		}
 	}

@@ -48,7 +48,8 @@ type beside struct {
 }
 
 func (b *beside) prepare(c *nicless.Context) (err error) {
-	if b.long, err = NewPair(c, PairConfig{Op: nicless.Write, Size: b.counts.large, Slots: 1, Depth: 1, Batch: 1, Patience: patience}); err != nil {
+	if b.long, err = NewPair(c, PairConfig{Op: nicless.Write, Size: b.counts.large, Slots: 1, Depth: 1,
+		Batch: 1, Patience: patience}); err != nil {
 		return err
 	}
 	if b.short, err = b.pinger(c); err != nil {

@@ -74,7 +74,8 @@ func idleQueues(c *nicless.Context, n int) error {
 		return err
 	}
 	for range n / 2 {
-		if _, _, err := connected(pd, nicless.QPConfig{SendCQ: cq, MaxSendWR: 16, MaxRecvWR: 16}); err != nil {
+		if _, _, err := connected(pd,
+			nicless.QPConfig{SendCQ: cq, MaxSendWR: 16, MaxRecvWR: 16}); err != nil {
 			return err
 		}
 	}
@@ -94,7 +95,8 @@ func connected(pd *nicless.PD, cfg nicless.QPConfig) (a, b *nicless.QP, err erro
 
 // pinger returns a pair for 8-byte WRITEs, one at a time.
 func (s *suite) pinger(c *nicless.Context) (*Pair, error) {
-	return NewPair(c, PairConfig{Op: nicless.Write, Size: 8, Slots: 1, Depth: 1, Batch: 1, Patience: patience})
+	return NewPair(c,
+		PairConfig{Op: nicless.Write, Size: 8, Slots: 1, Depth: 1, Batch: 1, Patience: patience})
 }
 
 // pingTime is about the most time that the operations of a ping take.

@@ -13,9 +13,9 @@ import (
 // How long an engine that may sleep gets no work: before its use of the core is measured,
 // during that measurement, and before each operation that is a first operation after a pause.
 const (
-	settleTime = 100 * time.Millisecond
-	idleTime   = 300 * time.Millisecond
-	pauseTime  = 10 * time.Millisecond
+	quietTime = 100 * time.Millisecond
+	idleTime  = 300 * time.Millisecond
+	pauseTime = 10 * time.Millisecond
 )
 
 var idleGroup = group{
@@ -51,7 +51,7 @@ type idleness struct {
 
 func (i *idleness) take() ([]pairOf, error) {
 	out := make([]pairOf, 3)
-	time.Sleep(settleTime)
+	time.Sleep(quietTime)
 	before, start := i.engine.ran(), time.Now()
 	time.Sleep(idleTime)
 	out[0].device.value = 100 * float64(i.engine.ran()-before) / float64(time.Since(start))

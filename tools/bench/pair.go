@@ -46,7 +46,7 @@ type Pair struct {
 	cfg   PairConfig
 	pd    *nicless.PD
 	mask  uint64
-	wrs   []nicless.SendWR // request i is wrs[i&mask]; the first Batch requests are repeated at the end, so that any batch is contiguous
+	wrs   []nicless.SendWR // request i is wrs[i&mask]; the first Batch are there again at the end
 	recvs []nicless.RecvWR // receive i is recvs[i&mask]; the first refill receives are repeated at the end
 	buf   [64]nicless.Completion
 
@@ -82,7 +82,8 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 		return nil, err
 	}
 	qc := nicless.QPConfig{
-		SendCQ: p.Sends, RecvCQ: p.Receives, MaxSendWR: depth, MaxRecvWR: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		SendCQ: p.Sends, RecvCQ: p.Receives, MaxSendWR: depth, MaxRecvWR: receives, MaxSendSGE: 1,
+		MaxRecvSGE: 1,
 	}
 	if cfg.Inline {
 		qc.MaxInline = max(cfg.Size, 1)
@@ -135,7 +136,8 @@ func (p *Pair) prepare(depth int) {
 	p.recvs = make([]nicless.RecvWR, window+refill)
 	for i := range p.recvs {
 		slot := i % window % p.cfg.Slots
-		p.recvs[i] = nicless.RecvWR{ID: uint64(i % window), SGE: []nicless.SGE{p.To.SGE(slot*p.cfg.Size, p.cfg.Size)}}
+		p.recvs[i] = nicless.RecvWR{ID: uint64(i % window),
+			SGE: []nicless.SGE{p.To.SGE(slot*p.cfg.Size, p.cfg.Size)}}
 	}
 }
 

@@ -60,7 +60,8 @@ func (t *Table) PlotLatency(w io.Writer) error {
 		return err
 	}
 	values, floors := t.curves("nicless WRITE, post to completion", sweepSizes, sweptSize)
-	g := plot{title: "Latency by size", x: "bytes", y: "ns", own: []curve{values, floors}, peers: p.Latency, remark: t.origin(p)}
+	g := plot{title: "Latency by size", x: "bytes", y: "ns", own: []curve{values, floors}, peers: p.Latency,
+		remark: t.origin(p)}
 	for _, size := range sweepSizes {
 		g.ticks = append(g.ticks, tick{float64(size), sizeName(size)})
 	}

@@ -42,7 +42,8 @@ func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
 		p.cmd.Args = append(p.cmd.Args, "--spin")
 	}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // ends the engine even if it is stopped
+	// ends the engine even if it is stopped
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends

@@ -36,4 +36,5 @@ func checkPolicy(groups []group) error {
 	return nil
 }
 
-var realtimePolicies = map[uint32]string{unix.SCHED_FIFO: "SCHED_FIFO", unix.SCHED_RR: "SCHED_RR", unix.SCHED_DEADLINE: "SCHED_DEADLINE"}
+var realtimePolicies = map[uint32]string{unix.SCHED_FIFO: "SCHED_FIFO", unix.SCHED_RR: "SCHED_RR",
+	unix.SCHED_DEADLINE: "SCHED_DEADLINE"}

@@ -58,7 +58,8 @@ func newResult(peer, op string, size int, metric string, samples []float64) Resu
 
 func (m *measurement) report(machine Machine) *Report {
 	r := &Report{Machine: machine, Settings: Settings{
-		Iters: m.Iters, Depth: m.Depth, Batch: m.Batch, Signal: m.Signal, Inline: m.Inline, Engine: "embedded",
+		Iters: m.Iters, Depth: m.Depth, Batch: m.Batch, Signal: m.Signal, Inline: m.Inline,
+		Engine:    "embedded",
 		ClientCPU: m.ClientCPU, EngineCPU: m.EngineCPU,
 	}}
 	if m.Socket != "" {

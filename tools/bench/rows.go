@@ -36,7 +36,7 @@ var groups = []group{
 	activeGroup,
 	besideGroup,
 	idleGroup,
-	hoardGroup,
+	holdGroup,
 	startGroup,
 	controlGroup,
 	memoryGroup,
@@ -58,7 +58,8 @@ func lat(name, what string, most float64, c Config) group {
 // has no target.
 func rate(name, what string, least float64, c Config) group {
 	c.Metric, c.Depth = Rate, 64
-	return basic(spec{name: name, what: what, unit: "Mops", floor: c.floorOp() + ", 8 B", least: least}, func(s *suite) Config {
+	r := spec{name: name, what: what, unit: "Mops", floor: c.floorOp() + ", 8 B", least: least}
+	return basic(r, func(s *suite) Config {
 		c.Iters = s.counts.rate
 		return c
 	})
@@ -66,7 +67,8 @@ func rate(name, what string, least float64, c Config) group {
 
 func bandwidth(name, what, sizeName string, size int, least float64) group {
 	c := Config{Metric: Bandwidth, Op: nicless.Write, Size: size, Depth: 16, Batch: 1}
-	return basic(spec{name: name, what: what, unit: "MB/s", floor: c.floorOp() + ", " + sizeName, least: least}, func(s *suite) Config {
+	r := spec{name: name, what: what, unit: "MB/s", floor: c.floorOp() + ", " + sizeName, least: least}
+	return basic(r, func(s *suite) Config {
 		c.Iters = min(max(8, s.counts.copied/size), 1<<bits.Len(uint(s.counts.rate)))
 		return c
 	})
@@ -74,7 +76,7 @@ func bandwidth(name, what, sizeName string, size int, least float64) group {
 
 // basic returns the group of one row, which a measurement like those of Run measures.
 func basic(r spec, config func(s *suite) Config) group {
-	return group{rows: []spec{r}, busy: true, open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
+	open := func(s *suite) (func() ([]pairOf, error), func() error, error) {
 		m := &measurement{Config: config(s), ctx: s.ctx, mean: true}
 		m.ClientCPU, m.EngineCPU = s.ClientCPU, s.EngineCPU
 		if err := m.Complete(); err != nil {
@@ -92,7 +94,8 @@ func basic(r spec, config func(s *suite) Config) group {
 			return []pairOf{p}, err
 		}
 		return take, f.close, nil
-	}}
+	}
+	return group{rows: []spec{r}, busy: true, open: open}
 }
 
 // unsteady is the largest ratio of two measurements of the floor, before and after a sample of

@@ -64,7 +64,7 @@ const (
 )
 
 func (m *measurement) runs() error {
-	if m.Socket != "" { // an engine that is not there is told before anything is measured
+	if m.Socket != "" { // an engine that is not there is reported before any measurement
 		c, err := m.open()
 		if err != nil {
 			return err
@@ -152,7 +152,8 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Signal: m.Signal,
+	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch,
+		Signal: m.Signal,
 		Inline: m.Inline, BlueFlame: m.BlueFlame, Patience: patience}
 	if m.Size > 1<<20 {
 		cfg.Patience = patienceOfLong

@@ -88,7 +88,7 @@ func (s *siblings) slowdown() (most float64, err error) {
 		if err := <-done; err != nil {
 			return 0, err
 		}
-		most = max(most, w.judge(speeds))
+		most = max(most, w.slowdown(speeds))
 	}
 	return most, nil
 }
@@ -119,10 +119,10 @@ func probe(speeds []float64) []float64 {
 // if the core had to wait for a change of its voltage. A sibling cannot slow additions that much.
 const interrupted = 3
 
-// judge returns how many times as long additions took as they take beside a quiet sibling, on
+// slowdown returns how many times as long additions took as they take beside a quiet sibling, on
 // average. It leaves out slices that were interrupted; if all were, it returns 1. A later call
 // may know better how fast additions are beside a quiet sibling.
-func (w *watched) judge(speeds []float64) (slowdown float64) {
+func (w *watched) slowdown(speeds []float64) (slowdown float64) {
 	slices.Sort(speeds)
 	// The fastest eighth does not count here: the frequency may have risen after the chains.
 	w.quiet = max(w.quiet, speeds[len(speeds)-1-len(speeds)/8])

@@ -29,7 +29,7 @@ func adds(rounds int, k, m uint64) uint64 {
 }
 
 // multiplies makes multiplications, each of which needs the result of the one before. A sibling
-// hardly slows them, because the core waits for results most of the time. So their time tells
+// hardly slows them, because the core waits for results most of the time. So their time shows
 // the frequency of the core.
 //
 //go:noinline

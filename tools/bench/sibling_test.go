@@ -38,17 +38,17 @@ func TestJudgeOfSiblings(t *testing.T) {
 		"another frequency, by inexactness": {quiet, speedsOf(0, 0, 4.58), quiet / 4.58},
 	} {
 		w := watched{quiet: c.known}
-		got := w.judge(c.speeds)
+		got := w.slowdown(c.speeds)
 		assert.InDelta(t, c.want, got, 1e-9, name)
 		p := pairOf{slowdown: got}
 		assert.Equal(t, strings.Contains(name, "busy") || strings.Contains(name, "half"), p.beside(), name)
 		assert.Equal(t, p.beside(), p.lost() > tooMuch, name)
 	}
 	w := watched{}
-	w.judge(speedsOf(0, 0, busy))
-	assert.Less(t, w.judge(speedsOf(0, 0, busy)), busySibling, "nothing to compare with")
-	w.judge(speedsOf(0, 0, quiet))
-	assert.Greater(t, w.judge(speedsOf(0, 0, busy)), busySibling, "compared with the better probe")
+	w.slowdown(speedsOf(0, 0, busy))
+	assert.Less(t, w.slowdown(speedsOf(0, 0, busy)), busySibling, "nothing to compare with")
+	w.slowdown(speedsOf(0, 0, quiet))
+	assert.Greater(t, w.slowdown(speedsOf(0, 0, busy)), busySibling, "compared with the better probe")
 }
 
 // A run beside a busy sibling is repeated. Among such runs, the one with the smallest slowdown

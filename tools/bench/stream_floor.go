@@ -60,7 +60,7 @@ func (f *floor) fastest(iters int, s streaming) (best stint, err error) {
 			best = t
 		}
 		if f.size <= f.piece {
-			break // a payload is one piece: longer pieces change nothing
+			break // a payload is one piece: longer pieces have no effect
 		}
 	}
 	return best, nil

@@ -15,14 +15,14 @@ type Table struct {
 	ClientCPU int     `json:"client_cpu"`
 	EngineCPU int     `json:"engine_cpu"`
 
-	// Siblings tells whether the siblings of the cores were quiet. It is nil if no row was
+	// Siblings reports whether the siblings of the cores were quiet. It is nil if no row was
 	// measured for which that matters, and in tables of earlier versions.
 	Siblings *Siblings `json:"siblings,omitempty"`
 
 	Rows []Row `json:"rows"`
 }
 
-// Siblings tells how many of the reported runs were beside a busy sibling: another program,
+// Siblings reports how many of the reported runs were beside a busy sibling: another program,
 // possibly one that this machine cannot see, used the other hyperthread of a measured core.
 type Siblings struct {
 	Runs  int     `json:"runs"`
@@ -78,7 +78,7 @@ func newSpread(samples []float64) *Spread {
 // one of these fields is set.
 type spec struct {
 	name, what, unit string
-	floor            string // empty: there is none, and the value is judged
+	floor            string // empty: there is none, and the value is compared
 	most, least      float64
 	absolute         bool // the target is for the value although there is a floor
 }

@@ -52,7 +52,8 @@ func (s *Siblings) String() string {
 
 // cells returns the columns of a row.
 func (r *Row) cells() []string {
-	return []string{r.Name, r.Unit, r.Values.String(), r.Floors.String(), r.Ratios.String(), r.Target, r.Verdict()}
+	return []string{r.Name, r.Unit, r.Values.String(), r.Floors.String(), r.Ratios.String(), r.Target,
+		r.Verdict()}
 }
 
 var heads = []string{"row", "unit", "nicless", "floor", "ratio", "target", "verdict"}

@@ -14,7 +14,8 @@ const (
 
 // undisturbed calls the function take until a call was not disturbed by other programs, at most
 // tries times. It returns the result that was disturbed least, and the number of repetitions.
-func undisturbed[T any](ctx context.Context, tries int, take func() (T, error), lost func(T) float64) (best T, retaken int, err error) {
+func undisturbed[T any](ctx context.Context, tries int, take func() (T, error),
+	lost func(T) float64) (best T, retaken int, err error) {
 	for try := range tries {
 		if err := ctx.Err(); err != nil {
 			return best, retaken, err

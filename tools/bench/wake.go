@@ -48,7 +48,7 @@ func newWaker(cpu int) (*waker, error) {
 	return w, nil
 }
 
-// stopWaker is the least count of the eventfd that tells the thread to end. wake adds only 1 for
+// stopWaker is the least count of the eventfd that ends the thread. wake adds only 1 for
 // each call, so the count is always less when the thread has only been woken.
 const stopWaker = 1 << 32
 

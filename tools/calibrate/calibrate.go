@@ -99,7 +99,8 @@ func measure(ctx context.Context, o Options) (r Result, err error) {
 			err = errors.Join(err, l.close())
 		}
 	}()
-	for _, size := range []int{memory, last, first} { // the set that the last cache is to hold after the larger one
+	// the set that the last cache is to hold after the larger one
+	for _, size := range []int{memory, last, first} {
 		l, err := newLoads(size)
 		if err != nil {
 			return r, err
@@ -149,7 +150,8 @@ func (r *Result) fill(all []round, floors []row) {
 			r.Values[f.name] = append(r.Values[f.name], round.first[f.name])
 		}
 	}
-	for _, name := range []string{Signal, Handover, Post, Data, Chase, Next, WriteNext, Atomic, Copy, Hit, LLCLoad, DRAMLoad, LinesInFlight} {
+	for _, name := range []string{Signal, Handover, Post, Data, Chase, Next, WriteNext, Atomic, Copy, Hit,
+		LLCLoad, DRAMLoad, LinesInFlight} {
 		r.Prices = append(r.Prices, sample(name, notes[name], r.Values[name]))
 	}
 	for _, f := range floors {

@@ -83,7 +83,8 @@ func sample(name, note string, values []float64) Sample {
 	v := slices.Clone(values)
 	slices.Sort(v)
 	return Sample{
-		Name: name, Median: quantile.Between(v, 0.5), Low: quantile.Between(v, 0.25), High: quantile.Between(v, 0.75),
+		Name: name, Median: quantile.Between(v, 0.5), Low: quantile.Between(v, 0.25),
+		High:   quantile.Between(v, 0.75),
 		Rounds: len(v), Note: note,
 	}
 }

@@ -9,7 +9,7 @@
 // moment, and a transfer may then take five times as long. So prices and floors are only
 // comparable within a round, and a round in which the state changed is dropped.
 //
-// While a processor polls, it guesses what comes next and fetches lines for it, or takes them away
+// While a processor polls, it predicts what comes next and fetches lines for it, or takes them away
 // from the other core. Whether it does depends on the machine code. So all shapes poll with the
 // same code, and prices that are differences of long exchanges are measured with a pause after each
 // poll that has found its value: see awaitCalmly. The floors have no pauses, as in C.

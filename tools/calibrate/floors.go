@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// A shape is a pair of loops that exchange lines: the first thread asks, the second one answers.
-// Both loops run for the exchanges i to end-1. What they return is what they read, so that the
-// compiler keeps the reads.
+// A shape is a pair of loops that exchange lines: the first thread requests, the second one answers.
+// Both loops run for the exchanges i to end-1. They return the sum of the words that they read,
+// so that the compiler keeps the reads.
 type shape struct {
-	ask, answer func(m *memory, i, end uint64) (sum uint64)
+	request, answer func(m *memory, i, end uint64) (sum uint64)
 
-	// halves replaces ask in shapes whose exchanges have two halves. It returns how long the
+	// halves replaces request in shapes whose exchanges have two halves. It returns how long the
 	// halves took, in cycles of package clock.
 	halves func(m *memory, i, end uint64) (first, second uint64)
 }
 
 // sameLine is one line that both sides write.
 var sameLine = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
+	request: func(m *memory, i, end uint64) (sum uint64) {
 		for ; i < end; i++ {
 			m.shared.Publish(2 * i)
 			await(m.shared, 2*i+1)
@@ -38,7 +38,7 @@ var sameLine = shape{
 
 // eachWay is one line per direction.
 var eachWay = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
+	request: func(m *memory, i, end uint64) (sum uint64) {
 		for ; i < end; i++ {
 			m.request.Publish(i)
 			await(m.response, i)
@@ -56,7 +56,7 @@ var eachWay = shape{
 
 // twoLines is two lines per direction: 64 bytes and a word.
 var twoLines = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
+	request: func(m *memory, i, end uint64) (sum uint64) {
 		d, c := m.descriptor(0), m.completion(0)
 		for ; i < end; i++ {
 			put(d, i)
@@ -80,7 +80,7 @@ var twoLines = shape{
 
 // pollWQE is a descriptor that the other side polls, and a completion.
 var pollWQE = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
+	request: func(m *memory, i, end uint64) (sum uint64) {
 		for ; i < end; i++ {
 			put(m.descriptor(i), i)
 			c := m.completion(i)
@@ -102,7 +102,7 @@ var pollWQE = shape{
 
 // doorbell is a descriptor and a doorbell, and a completion.
 var doorbell = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
+	request: func(m *memory, i, end uint64) (sum uint64) {
 		for ; i < end; i++ {
 			put(m.descriptor(i), i)
 			m.request.Publish(i)
@@ -126,7 +126,7 @@ var doorbell = shape{
 // source changes each time.
 func copying(n int) shape {
 	return shape{
-		ask: func(m *memory, i, end uint64) (sum uint64) {
+		request: func(m *memory, i, end uint64) (sum uint64) {
 			for ; i < end; i++ {
 				binary.NativeEndian.PutUint64(m.source, i)
 				put(m.descriptor(i), i)

@@ -11,7 +11,7 @@ import (
 // The exchanges of these shapes have two halves. In the first half the first thread writes some
 // lines, and the other thread answers without reading them, so the half ends when all lines are
 // written. In the second half the other thread reads them. It finds the first of them by an index
-// that comes with the signal: otherwise the processor would guess that the signal has come, and
+// that comes with the signal: otherwise the processor would predict that the signal has come, and
 // fetch the lines before. Both halves contain the same signals, whatever the number of lines is,
 // so a difference between two numbers of lines is their cost alone.
 
@@ -58,7 +58,8 @@ func chain(n uint64) shape {
 
 // halves returns the shape of exchanges for which the first thread calls write and the second one
 // read.
-func halves(write func(m *memory, i uint64) (head uint64), read func(m *memory, head uint64) (sum uint64)) shape {
+func halves(write func(m *memory, i uint64) (head uint64),
+	read func(m *memory, head uint64) (sum uint64)) shape {
 	return shape{
 		halves: func(m *memory, i, end uint64) (first, second uint64) {
 			for ; i < end; i++ {

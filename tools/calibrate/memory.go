@@ -15,7 +15,7 @@ const (
 	copied    = 4096 // longest copy in bytes
 )
 
-// Offsets of the lines. Each of the first pages holds one line, so that nothing fetches it together
+// Offsets of the lines. Each of the first pages holds one line, so that no prefetch fetches it together
 // with a neighbour.
 const (
 	startAt = shm.PageSize * iota
@@ -32,7 +32,7 @@ const (
 	memorySize    = targetAt + copied
 )
 
-// A memory has all lines that the two threads exchange. What is published is the number of an
+// A memory has all lines that the two threads exchange. The published value is the number of an
 // exchange. It never repeats, so no shape has to clear what another one left.
 type memory struct {
 	region                           *shm.Region
@@ -114,7 +114,7 @@ func await(w *shm.Word64, v uint64) {
 }
 
 // awaitCalmly is await for shapes with much work between two polls, whose differences are prices. While a
-// processor polls, it guesses now and then that the value has come, and begins with what the thread
+// processor polls, it predicts now and then that the value has come, and begins with what the thread
 // does next: it fetches lines that will be read, and takes lines that will be written from the
 // core that is using them. On amd64 nothing begins before the PAUSE ends, and the processor knows by
 // then. All of a difference's shapes contain as many pauses.

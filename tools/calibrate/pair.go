@@ -114,7 +114,7 @@ func (p *pair) play(r *row) timing {
 		case r.halves != nil:
 			first, second = r.halves(p.m, i, i+r.each)
 		default:
-			sum += r.ask(p.m, i, i+r.each)
+			sum += r.request(p.m, i, i+r.each)
 			first = clock.Now() - before
 		}
 		i += r.each

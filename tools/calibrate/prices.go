@@ -6,7 +6,7 @@ import "github.com/nicless/nicless/internal/shm"
 
 // wordOutLineBack is a word in one direction and a line of 64 bytes, in a ring, in the other.
 var wordOutLineBack = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
+	request: func(m *memory, i, end uint64) (sum uint64) {
 		for ; i < end; i++ {
 			m.request.Publish(i)
 			c := m.completion(i)
@@ -24,10 +24,10 @@ var wordOutLineBack = shape{
 	},
 }
 
-// lineAhead is a word in each direction. Before the first word, a line of 64 bytes of a ring is written, which the other side
-// reads.
+// lineAhead is a word in each direction. Before the first word, a line of 64 bytes of a ring is written,
+// which the other side reads.
 var lineAhead = shape{
-	ask: func(m *memory, i, end uint64) (sum uint64) {
+	request: func(m *memory, i, end uint64) (sum uint64) {
 		for ; i < end; i++ {
 			put(m.descriptor(i), i)
 			m.request.Publish(i)
@@ -48,7 +48,7 @@ var lineAhead = shape{
 // copies is a word in each direction. Between them the other side copies bytes that only it uses.
 func copies(bytes int) shape {
 	return shape{
-		ask: func(m *memory, i, end uint64) (sum uint64) {
+		request: func(m *memory, i, end uint64) (sum uint64) {
 			for ; i < end; i++ {
 				m.request.Publish(i)
 				awaitCalmly(m.response, i)
@@ -78,7 +78,7 @@ func adding(together bool) shape {
 		counter = func(m *memory, _ int) []byte { return m.counter }
 	}
 	return shape{
-		ask: func(m *memory, i, end uint64) (sum uint64) {
+		request: func(m *memory, i, end uint64) (sum uint64) {
 			mine := counter(m, 0)
 			for ; i < end; i++ {
 				at := shm.Add(mine, 1)

@@ -5,7 +5,7 @@ import "time"
 // Options says where and for how long to measure.
 type Options struct {
 	// Cores are two different cores that this process may run on. A negative number means the
-	// first allowed core that is not the other one. The first core asks, the second one answers.
+	// first allowed core that is not the other one. The first core requests, the second one answers.
 	Cores [2]int
 
 	// Budget is for how long Run plays rounds. It needs up to a quarter of a second more before.

@@ -85,7 +85,7 @@ func (r *row) tune(t timing, goal float64) {
 }
 
 // waits returns for how many nanoseconds each thread has waited for its core since it began. It
-// returns zeros if the kernel does not tell.
+// returns zeros if the kernel does not count it.
 func waits(threads [2]int) (w [2]uint64) {
 	for i, id := range threads {
 		t, _ := cores.TimesOf("self", strconv.Itoa(id))

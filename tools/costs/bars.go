@@ -20,7 +20,8 @@ const (
 var hues = map[string][]string{
 	"host": {"#2f6fb5", "#6ba3dc", "#1d4a80", "#93bfe8", "#4a5fc1", "#8a96de"},
 	"peer": {"#3d8f54", "#7cbf8c", "#266338", "#a3d4ae", "#5d9e2f", "#9ac96f"},
-	"dev":  {"#d9772b", "#f0a868", "#a94f14", "#c43d3d", "#e58080", "#8f2626", "#d4a72c", "#ebcd7a", "#97721a", "#b0567f"},
+	"dev": {"#d9772b", "#f0a868", "#a94f14", "#c43d3d", "#e58080", "#8f2626", "#d4a72c", "#ebcd7a",
+		"#97721a", "#b0567f"},
 }
 
 // colors returns a color for each step.
@@ -76,7 +77,8 @@ func (c *Comparison) SVG(w io.Writer) error {
 		for j, line := range lines {
 			d.Text(left-12, y+12+float64(j)*nameLine, "name", "end", line)
 		}
-		d.Text(left-12, y+12+float64(len(lines))*nameLine, "small", "end", digits(total.NS, n)+" ("+digits(total.Low, n)+".."+digits(total.High, n)+") "+unit)
+		d.Text(left-12, y+12+float64(len(lines))*nameLine, "small", "end",
+			digits(total.NS, n)+" ("+digits(total.Low, n)+".."+digits(total.High, n)+") "+unit)
 		at := 0.0
 		for _, name := range steps {
 			ns, _ := r.step(name)

@@ -3,13 +3,13 @@ package costs
 import "github.com/nicless/nicless/model"
 import "strconv"
 
-// bf3Rows compares with BlueField-3 and with throughput. The notes give what a transfer costs against a DMA job, and which
-// part of a loopback is PCIe; these rows are arithmetic on such figures.
+// bf3Rows compares with BlueField-3 and with throughput. The notes give what a transfer costs against a DMA
+// job, and which part of a loopback is PCIe; these rows are arithmetic on such figures.
 func bf3Rows() ([]Row, error) {
-	// Reductions by CXL.cache against DOCA: write of payload, read of payload, read of a descriptor, write of a
-	// completion, signal.
+	// Reductions by CXL.cache against DOCA: write of payload, read of payload, read of a descriptor, write of
+	// a completion, signal.
 	ops := []float64{0.69, 0.81, 0.85, 0.82, 0.29}
-	// What each costs over PCIe if CXL operations cost what the presets say.
+	// The cost of each over PCIe, if CXL operations cost as much as the presets say.
 	p, err := Builtin("cxl1-fpga")
 	if err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func bf3Rows() ([]Row, error) {
 	return rows, nil
 }
 
-// bf3Prices compares a loopback on CXL, at several prices of a read of host memory, with one whose PCIe operations
-// cost what preset pcie-asic says and are 52 % of the whole.
+// bf3Prices compares a loopback on CXL, at several prices of a read of host memory, with one whose PCIe
+// operations cost what preset pcie-asic says and are 52 % of the whole.
 func bf3Prices() (rows []Row, err error) {
 	pcie, err := Builtin("pcie-asic")
 	if err != nil {
@@ -82,14 +82,18 @@ func bf3Prices() (rows []Row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, Row{ID: "bf3 at " + strconv.Itoa(read) + " ns", What: "type 1 loopback with a tail record, from prices of a PCIe ASIC, if a read of host memory takes " + strconv.Itoa(read) + " ns",
-			Measured: -46, Predicted: (r.Latency.NS/(ops/0.52) - 1) * 100, Tolerance: 2.5, Role: HeldOut, Trust: weaker(trust, r.Trust), Note: "the sign depends on a number that nobody has published"})
+		rows = append(rows,
+			Row{ID: "bf3 at " + strconv.Itoa(read) + " ns",
+				What:     "type 1 loopback with a tail record, from prices of a PCIe ASIC, if a read of host memory takes " + strconv.Itoa(read) + " ns",
+				Measured: -46, Predicted: (r.Latency.NS/(ops/0.52) - 1) * 100, Tolerance: 2.5, Role: HeldOut,
+				Trust: weaker(trust, r.Trust),
+				Note:  "the sign depends on a number that nobody has published"})
 	}
 	return rows, nil
 }
 
-// batched returns the part of the full rate, in percent, with batches of n, if it is known with batches of other. A
-// batch costs a fixed time and a time for each request.
+// batched returns the part of the full rate, in percent, with batches of n, if it is known with batches of
+// other. A batch costs a fixed time and a time for each request.
 func batched(known float64, other, n int) float64 {
 	fixed := (100/known - 1) * float64(other)
 	return 100 / (1 + fixed/float64(n))

@@ -46,9 +46,10 @@ func (m *Pricer) lookUp(a *model.Access, s *Span) (c cost, err error) {
 	return c, nil
 }
 
-// request makes one request for one line, and adds its price to c. The argument further says that it is not the first line
-// of the access.
-func (m *Pricer) request(a *model.Access, s *Span, req Request, line model.Line, further bool, c *cost) error {
+// request makes one request for one line, and adds its price to c. The argument further says that it is not
+// the first line of the access.
+func (m *Pricer) request(a *model.Access, s *Span, req Request, line model.Line, further bool,
+	c *cost) error {
 	r, err := m.preset.Fabric.find(a.Who, req, m.lines[line])
 	if err != nil {
 		return err
@@ -113,8 +114,8 @@ func (m *Pricer) charge(s *Span, name string, factor float64) float64 {
 	return ns
 }
 
-// special returns the name of the price that a span pays: a price of the line's kind, such as "upgrade.cqe", goes before the
-// general one.
+// special returns the name of the price that a span pays: a price of the line's kind, such as "upgrade.cqe",
+// goes before the general one.
 func (m *Pricer) special(s *Span, name string) string {
 	if s.Op != model.Work {
 		if special := name + "." + s.Kind.String(); m.preset.has(special) {
@@ -134,7 +135,7 @@ func (m *Pricer) chargeShown(s *Span, name string) float64 {
 	return ns
 }
 
-// fresh returns the state of a line that nobody has touched.
+// fresh returns the state of a line that was not touched.
 func (m *Pricer) fresh(structure model.Structure) State {
 	s := State{Home: m.preset.home(structure)}
 	if s.Home == DeviceMemory && m.preset.Bias == DeviceBias {

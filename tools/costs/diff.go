@@ -23,7 +23,8 @@ type Difference struct {
 
 // DiffPresets returns what differs between two presets. Only values count, not their sources.
 func DiffPresets(a, b *Preset) *Diff {
-	d := &Diff{Presets: [2]string{a.Name, b.Name}, Trust: [2]string{a.Weakest().String(), b.Weakest().String()}}
+	d := &Diff{Presets: [2]string{a.Name, b.Name},
+		Trust: [2]string{a.Weakest().String(), b.Weakest().String()}}
 	all := [2]map[string]string{a.List().flat(), b.List().flat()}
 	keys := slices.Concat(slices.Collect(maps.Keys(all[0])), slices.Collect(maps.Keys(all[1])))
 	slices.Sort(keys)
@@ -55,7 +56,8 @@ func (l *Listing) flat() map[string]string {
 	}
 	for _, q := range l.Prices {
 		n := precisionOf(q.Trust)
-		m["price."+q.Price] = fmt.Sprintf("%s (%s..%s) %s", digits(q.Value, n), digits(q.Low, n), digits(q.High, n), q.Trust)
+		m["price."+q.Price] = fmt.Sprintf("%s (%s..%s) %s", digits(q.Value, n), digits(q.Low, n),
+			digits(q.High, n), q.Trust)
 	}
 	return m
 }

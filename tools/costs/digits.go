@@ -85,7 +85,7 @@ func roundAll(m map[string]float64, n int) map[string]float64 {
 	return c
 }
 
-// round returns v with n significant digits. What is far below a picosecond is an error of addition.
+// round returns v with n significant digits. A value far below a picosecond is an error of addition.
 func round(v float64, n int) float64 {
 	if math.Abs(v) < 1e-6 {
 		return 0

@@ -1,6 +1,6 @@
-// Package costs says what the accesses to a NIC's queues and payload cost, if these lie in host memory, in the
-// device's memory or in a pool, and the device is a core, a CXL device or behind PCIe. It also says how far
-// each answer can be trusted: every price has a range, a mark and a source.
+// Package costs says what the accesses to a NIC's queues and payload cost, if these lie in host memory, in
+// the device's memory or in a pool, and the device is a core, a CXL device or behind PCIe. It also says how
+// far each answer can be trusted: every price has a range, a mark and a source.
 //
 // Terms: an access, a trace and a structure are those of package model. A fabric is a table of rules: what
 // a request costs in a state of the line, which messages it sends and in which state it leaves the line. A
@@ -8,9 +8,10 @@
 // of a work request is the chain of accesses, each of which waited for the one before, from the first to
 // the one that sees the result.
 //
-// What it may be asked: how many serial transfers of lines an interface costs, and which structure causes them; which
-// placement or request removes one; how the order of designs changes with a price. What not: percentiles,
-// queueing, effects of the capacity of caches. docs/CXL.md shows how far it agrees with measurements.
+// It answers these questions: how many serial transfers of lines an interface costs, and which structure
+// causes them; which placement or request removes one; how the order of designs changes with a price. It
+// knows no percentiles, queueing or effects of the capacity of caches. docs/CXL.md shows how far it agrees
+// with measurements.
 //
 // Package model/traffic makes traces of what the engine does.
 //

@@ -72,7 +72,8 @@ func copying(b *tripBuilder) {
 
 // Trace returns the trace of some round trips of a floor.
 func (f Floor) Trace(trips int) model.Trace {
-	b := tripBuilder{Trace: model.Trace{Regions: map[string]model.Structure{"req": model.Records, "rsp": model.Records, "sq": model.SQ, "cq": model.CQ, "tx": model.TxPayload, "rx": model.RxPayload}}}
+	b := tripBuilder{Trace: model.Trace{Regions: map[string]model.Structure{"req": model.Records,
+		"rsp": model.Records, "sq": model.SQ, "cq": model.CQ, "tx": model.TxPayload, "rx": model.RxPayload}}}
 	for range trips {
 		b.req++
 		f.trip(&b)
@@ -80,17 +81,19 @@ func (f Floor) Trace(trips int) model.Trace {
 	return b.Trace
 }
 
-// A tripBuilder builds the trace of a floor. The load that sees the news is also the poll that the next store to
-// the line has to disturb, so there are no empty polls.
+// A tripBuilder builds the trace of a floor. The load that sees the news is also the poll that the next store
+// to the line has to disturb, so there are no empty polls.
 type tripBuilder struct {
 	model.Trace
 	seq, req int
 	sent     int // the store that the other side waits for
 }
 
-func (b *tripBuilder) add(who model.Agent, op model.Op, k model.Kind, w model.Why, region string, after ...int) int {
+func (b *tripBuilder) add(who model.Agent, op model.Op, k model.Kind, w model.Why, region string,
+	after ...int) int {
 	b.seq++
-	b.Accesses = append(b.Accesses, model.Access{Seq: b.seq, Who: who, Op: op, Kind: k, Why: w, Line: model.Line{Region: region, Index: 0}, N: 1, Req: b.req, After: after})
+	b.Accesses = append(b.Accesses, model.Access{Seq: b.seq, Who: who, Op: op, Kind: k, Why: w,
+		Line: model.Line{Region: region, Index: 0}, N: 1, Req: b.req, After: after})
 	return b.seq
 }
 
@@ -110,9 +113,9 @@ func (b *tripBuilder) back(region string) {
 // kindOf says what the lines of a floor's regions stand for.
 var kindOf = map[string]model.Kind{"req": model.Record, "rsp": model.Record, "sq": model.WQE, "cq": model.CQE}
 
-// Predict returns the round trip of a floor on a preset, in nanoseconds. What it costs if both sides write one line
-// (price handover) follows from no other price on all processors, so it is a price of its own where it has
-// been measured.
+// Predict returns the round trip of a floor on a preset, in nanoseconds. The price of a line that both sides
+// write (handover) follows from no other price on all processors, so it is a price of its own where
+// it has been measured.
 func (f Floor) Predict(p *Preset) (Figure, error) {
 	fig, _, err := f.predict(p)
 	return fig, err

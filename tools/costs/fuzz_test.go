@@ -52,8 +52,8 @@ func FuzzPreset(f *testing.F) {
 	})
 }
 
-// anyTrace draws a trace that the rules of traces allow, of up to longest accesses that belong to up to requests
-// work requests. If wild, accesses also break the rules of traces.
+// anyTrace draws a trace that the rules of traces allow, of up to longest accesses that belong to up to
+// requests work requests. If wild, accesses also break the rules of traces.
 func anyTrace(t *rapid.T, longest, requests int, wild bool) model.Trace {
 	trace := model.Trace{Regions: map[string]model.Structure{}}
 	for s := range model.Structures {

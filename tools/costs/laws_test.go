@@ -11,9 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Laws that hold whatever the prices are. A trace whose accesses all belong to one request begins at 0 on all presets, so
-// that its latency is the time at which its last access ends. The requests of other traces begin when the one
-// before lets them, so laws about their latency hold only if one request follows the other, as in Loopback.
+// Laws that hold whatever the prices are. A trace whose accesses all belong to one request begins at 0 on all
+// presets, so that its latency is the time at which its last access ends. The requests of other traces begin
+// when the one before lets them, so laws about their latency hold only if one request follows the other, as
+// in Loopback.
 
 // priced returns a copy of p in which a price is multiplied by factor and increased by plus.
 func priced(p *Preset, name string, factor, plus float64) *Preset {
@@ -34,7 +35,8 @@ func spansOf(t require.TestingT, p *Preset, trace model.Trace, l level) []Span {
 	return m.spans
 }
 
-// onEach calls law with each preset, with structures in places of any kind, and a random trace that it can price.
+// onEach calls law with each preset, with structures in places of any kind, and a random trace that it can
+// price.
 func onEach(t *testing.T, longest, requests int, law func(t *rapid.T, p *Preset, trace model.Trace)) {
 	for _, preset := range builtins(t) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -132,8 +134,8 @@ func TestPricingInParts(t *testing.T) {
 	})
 }
 
-// The critical path has no gaps: each span begins when the one that it waited for ends, and its prices are the time
-// between. So the steps of a report sum to the latency, and their parts to the steps.
+// The critical path has no gaps: each span begins when the one that it waited for ends, and its prices are
+// the time between. So the steps of a report sum to the latency, and their parts to the steps.
 func TestStepsSumToLatency(t *testing.T) {
 	onEach(t, 25, 3, func(t *rapid.T, p *Preset, trace model.Trace) {
 		spans := spansOf(t, p, trace, nominal)
@@ -190,8 +192,8 @@ func TestRangeContainsLatency(t *testing.T) {
 	}
 }
 
-// What the receive structures and the transmit structures cost in device memory adds up: the layouts of the paper
-// differ only in accesses that follow each other on the path.
+// The costs of receive structures and transmit structures in device memory add up: the layouts of the
+// paper differ only in accesses that follow each other on the path.
 func TestLayoutsAdd(t *testing.T) {
 	for _, bytes := range []int{64, 1500, 4096} {
 		l1, err := design{preset: "cxl2-fpga"}.loop(bytes, "", nominal)

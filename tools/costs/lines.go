@@ -9,7 +9,8 @@ import (
 )
 
 // lineColors are the colors of presets in a sweep.
-var lineColors = []string{"#2f6fb5", "#d9772b", "#3d8f54", "#c43d3d", "#8a5fc1", "#97721a", "#1f9aa0", "#b0567f"}
+var lineColors = []string{"#2f6fb5", "#d9772b", "#3d8f54", "#c43d3d", "#8a5fc1", "#97721a", "#1f9aa0",
+	"#b0567f"}
 
 // SVG writes the sweep as a picture: a line for each preset in a band from the least to the most that its
 // total may be. Rings mark where two presets cross.

@@ -11,15 +11,19 @@ import (
 
 // A link that costs nothing makes a CXL device a core of the host, under exactly these conditions.
 //
-//   - The device uses its cache as a core does: CS-read for all loads, CO-write for all stores. With non-cacheable requests it
-//     asks the host each time it polls, and the host's stores need no upgrade: other paths, whatever the link costs.
+//   - The device uses its cache as a core does: CS-read for all loads, CO-write for all stores. With
+//     non-cacheable requests it asks the host each time it polls, and the host's stores need no upgrade:
+//     other paths, whatever the link costs.
 //   - link = 0 and forward = 0: a core's price of a miss does not tell modified lines from others.
 //   - device = answer = hit: the device's cache is as fast as a core's.
 //   - The preset of cores has miss = data = upgrade = llc_load = agent + hit, and dram_load = agent + dram.
-//   - The host touches each line before the device does. A core that is the first gets the line E, and CS-read gets it S.
-//   - Blocks have one line: a core divides the price of further lines by those in flight, a device pays next_read.
-//   - Each access waits for the one before, or the device stores nothing while another store of its own is under way: D2H
-//     writes are not ordered, and no price changes that. In Loopback it costs one upgrade for each completion.
+//   - The host touches each line before the device does. A core that is the first gets the line E, and
+//     CS-read gets it S.
+//   - Blocks have one line: a core divides the price of further lines by those in flight, a device pays
+//     next_read.
+//   - Each access waits for the one before, or the device stores nothing while another store of its own is
+//     under way: D2H writes are not ordered, and no price changes that. In Loopback it costs one upgrade for
+//     each completion.
 func zeroLink(t require.TestingT, hit, agent, dram, work float64) (cxl, local *Preset) {
 	cached := map[string]string{}
 	for _, kind := range model.KindNames() {
@@ -52,8 +56,8 @@ func zeroLink(t require.TestingT, hit, agent, dram, work float64) (cxl, local *P
 			"host_work": work, "device_work": work, "loads_in_flight": 10, "stores_in_flight": 10})
 }
 
-// serialTrace draws a trace of host and device in which each access waits for the one before, and the host touches each
-// line first.
+// serialTrace draws a trace of host and device in which each access waits for the one before, and the host
+// touches each line first.
 func serialTrace(t *rapid.T) model.Trace {
 	trace := model.Trace{Regions: map[string]model.Structure{"a": model.SQ}}
 	touched := map[int]bool{}
@@ -104,7 +108,8 @@ func TestZeroLinkIsLocal(t *testing.T) {
 	}
 	require.InDelta(t, latency(local)+agent+hit, latency(cxl), tiny)
 
-	// The conditions are necessary: a link that costs something, or non-cacheable requests, and the law does not hold.
+	// The conditions are necessary: a link that costs something, or non-cacheable requests, and the law does
+	// not hold.
 	far := priced(cxl, "link", 0, 1)
 	require.Greater(t, latency(far), latency(cxl)+tiny)
 	nc := *cxl

@@ -22,7 +22,8 @@ func Loopback(bytes, count int) (model.Trace, error) {
 // a descriptor.
 func loopback(bytes, count int, tail bool) model.Trace {
 	n := (bytes + model.LineSize - 1) / model.LineSize
-	t := model.Trace{Regions: map[string]model.Structure{"rq": model.RQ, "rx": model.RxPayload, "cq": model.CQ, "tx": model.TxPayload, "sq": model.SQ, "tail": model.Records}}
+	t := model.Trace{Regions: map[string]model.Structure{"rq": model.RQ, "rx": model.RxPayload,
+		"cq": model.CQ, "tx": model.TxPayload, "sq": model.SQ, "tail": model.Records}}
 	signal, region := model.WQE, "sq"
 	if tail {
 		signal, region = model.Record, "tail"
@@ -39,7 +40,8 @@ func loopback(bytes, count int, tail bool) model.Trace {
 			t.Accesses = append(t.Accesses, a)
 			return seq
 		}
-		add(model.Access{Who: model.Dev, Op: model.Load, Kind: model.RxWQE, Why: model.Prefetch, Line: at("rq")})
+		add(model.Access{Who: model.Dev, Op: model.Load, Kind: model.RxWQE, Why: model.Prefetch,
+			Line: at("rq")})
 		add(model.Access{Who: model.Host, Op: model.Load, Kind: model.CQE, Why: model.Poll, Line: at("cq")})
 		add(model.Access{Who: model.Dev, Op: model.Load, Kind: signal, Why: model.Poll, Line: at(region)})
 
@@ -49,27 +51,38 @@ func loopback(bytes, count int, tail bool) model.Trace {
 		}
 		add(model.Access{Who: model.Dev, Op: model.Work, N: 1}, after...)
 		add(model.Access{Who: model.Dev, Op: model.Load, Kind: model.RxWQE, Why: model.Once, Line: at("rq")})
-		add(model.Access{Who: model.Dev, Op: model.Store, Kind: model.Payload, Why: model.Stream, Line: at("rx"), N: n, Bytes: bytes})
-		done := add(model.Access{Who: model.Dev, Op: model.Store, Kind: model.CQE, Why: model.Complete, Line: at("cq")})
+		add(model.Access{Who: model.Dev, Op: model.Store, Kind: model.Payload, Why: model.Stream,
+			Line: at("rx"), N: n, Bytes: bytes})
+		done := add(model.Access{Who: model.Dev, Op: model.Store, Kind: model.CQE, Why: model.Complete,
+			Line: at("cq")})
 
-		add(model.Access{Who: model.Host, Op: model.Load, Kind: model.CQE, Why: model.Poll, Line: at("cq")}, done)
-		add(model.Access{Who: model.Host, Op: model.Load, Kind: model.Payload, Why: model.Stream, Line: at("rx"), N: n, Bytes: bytes})
+		add(model.Access{Who: model.Host, Op: model.Load, Kind: model.CQE, Why: model.Poll, Line: at("cq")},
+			done)
+		add(model.Access{Who: model.Host, Op: model.Load, Kind: model.Payload, Why: model.Stream,
+			Line: at("rx"), N: n, Bytes: bytes})
 		add(model.Access{Who: model.Host, Op: model.Work, N: 1})
-		add(model.Access{Who: model.Host, Op: model.Store, Kind: model.Payload, Why: model.Stream, Line: at("tx"), N: n, Bytes: bytes})
+		add(model.Access{Who: model.Host, Op: model.Store, Kind: model.Payload, Why: model.Stream,
+			Line: at("tx"), N: n, Bytes: bytes})
 		if tail {
-			add(model.Access{Who: model.Host, Op: model.Store, Kind: model.WQE, Why: model.Once, Line: at("sq")})
+			add(model.Access{Who: model.Host, Op: model.Store, Kind: model.WQE, Why: model.Once,
+				Line: at("sq")})
 		}
-		sent := add(model.Access{Who: model.Host, Op: model.Store, Kind: signal, Why: model.Signal, Line: at(region)})
+		sent := add(
+			model.Access{Who: model.Host, Op: model.Store, Kind: signal, Why: model.Signal, Line: at(region)})
 
-		add(model.Access{Who: model.Dev, Op: model.Load, Kind: signal, Why: model.Poll, Line: at(region)}, sent)
+		add(model.Access{Who: model.Dev, Op: model.Load, Kind: signal, Why: model.Poll, Line: at(region)},
+			sent)
 		if tail {
-			add(model.Access{Who: model.Dev, Op: model.Load, Kind: model.WQE, Why: model.Once, Line: at("sq")})
+			add(model.Access{Who: model.Dev, Op: model.Load, Kind: model.WQE, Why: model.Once,
+				Line: at("sq")})
 		}
-		add(model.Access{Who: model.Dev, Op: model.Load, Kind: model.Payload, Why: model.Stream, Line: at("tx"), N: n, Bytes: bytes})
+		add(model.Access{Who: model.Dev, Op: model.Load, Kind: model.Payload, Why: model.Stream,
+			Line: at("tx"), N: n, Bytes: bytes})
 		end = add(model.Access{Who: model.Dev, Op: model.Work, N: 1})
 
 		// Off the path: the host puts the buffer back.
-		add(model.Access{Who: model.Host, Op: model.Store, Kind: model.RxWQE, Why: model.Once, Line: at("rq")})
+		add(model.Access{Who: model.Host, Op: model.Store, Kind: model.RxWQE, Why: model.Once,
+			Line: at("rq")})
 	}
 	return t
 }

@@ -94,8 +94,9 @@ func step(f *Fabric, m *machine, who model.Agent, req Request) (*Rule, error) {
 	return r, nil
 }
 
-// order is how stores become visible: D2H requests are not ordered among each other, nor the flushes of what has
-// been written to a pool without coherence; PCIe writes are posted in order, and cores keep the order of x86.
+// order is how stores become visible: D2H requests are not ordered among each other, nor the flushes of what
+// has been written to a pool without coherence; PCIe writes are posted in order, and cores keep the order of
+// x86.
 func order(f *Fabric, who model.Agent, req Request) Order {
 	switch {
 	case req == DMAWrite:
@@ -140,8 +141,8 @@ type explored struct {
 	differ []error
 }
 
-// explore lets machine and table answer every request in every state that sequences of requests and evictions reach. It
-// stops at the first difference if told so.
+// explore lets machine and table answer every request in every state that sequences of requests and evictions
+// reach. It stops at the first difference if the caller wants that.
 func explore(f *Fabric, first bool) explored { return exploreFrom(f, first, careless{}) }
 
 func exploreFrom(f *Fabric, first bool, c careless) explored {
@@ -215,8 +216,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// A pool without coherence loses stores of programs that do not flush, and shows old data to those that do not drop their
-// copy. So the oracle can tell.
+// A pool without coherence loses stores of programs that do not flush, and shows old data to those that do
+// not drop their copy. So the oracle sees both.
 func TestCarelessProgramsReadOldData(t *testing.T) {
 	for _, c := range []careless{{flush: true}, {drop: true}} {
 		found := slices.ContainsFunc(exploreFrom(poolPlain, false, c).differ, func(err error) bool {

@@ -80,8 +80,8 @@ func (m *machine) device(req Request) {
 	}
 }
 
-// deviceOwn is a request of a CXL device for a line of its own memory (HDM-D). In host bias it asks the host, whose
-// answer comes on CXL.mem.
+// deviceOwn is a request of a CXL device for a line of its own memory (HDM-D). In host bias it asks the host,
+// whose answer comes on CXL.mem.
 func (m *machine) deviceOwn(req Request) {
 	v, dirty, inCore := m.gather()
 	switch req {
@@ -204,14 +204,14 @@ func (m *machine) dma(req Request) {
 	}
 }
 
-// A careless program forgets what a pool without coherence demands of it.
+// A careless program leaves out what a pool without coherence demands of it.
 type careless struct {
 	flush bool // it does not flush what it has stored
 	drop  bool // it loads what its cache has
 }
 
-// plainPool is a request to a pool without coherence. A load drops the copy first and fetches the line; a store is
-// flushed. What is left in the caches is clean and not used again, so the tables do not have it.
+// plainPool is a request to a pool without coherence. A load drops the copy first and fetches the line; a
+// store is flushed. Lines left in the caches are clean and not used again, so the tables do not have them.
 func (m *machine) plainPool(who model.Agent, req Request) {
 	cache := &m.node[0]
 	if who == model.Dev {

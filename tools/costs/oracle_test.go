@@ -3,22 +3,22 @@ package costs
 import "github.com/nicless/nicless/model"
 
 // A second opinion about the rules. A machine holds one line as hardware does: each cache and each memory
-// has a version of the data, and each message that moves data moves a version. Its code follows the flows of the
-// CXL 3.x specification (sections 3.2, 3.3 and 3.5), MESI and PCIe; it does not look at the tables. TestOracle
-// lets both answer all requests in all states that sequences of requests reach.
+// has a version of the data, and each message that moves data moves a version. Its code follows the flows of
+// the CXL 3.x specification (sections 3.2, 3.3 and 3.5), MESI and PCIe; it does not look at the tables.
+// TestOracle lets both answer all requests in all states that sequences of requests reach.
 //
 // Where the specification leaves a choice, the machine makes the same one as the tables:
 //
-//   - The host's last-level cache is inclusive, and there is no owned state: when a modified line becomes shared, its
-//     memory gets the data.
+//   - The host's last-level cache is inclusive, and there is no owned state: when a modified line becomes
+//     shared, its memory gets the data.
 //   - When the host asks the device, its memory is read beside that, and costs no time.
 //   - NC-write is WOWrInvF, NC-P is ItoMWr; RdOwn of a modified line is answered by GO-M.
 //   - The device writes its own memory through, so that its cache is never newer than its memory.
 //   - A host that shares a line asks for ownership without data (MemInv).
-//   - Cores evict lines into the last-level cache; nothing else is evicted unasked.
+//   - Cores evict lines into the last-level cache; no other line is evicted without a request.
 //   - Stores to a pool without coherence, and non-temporal stores, write whole lines.
 
-// A party is somebody for whom a request waits.
+// A party is an agent for which a request waits.
 type party string
 
 const (
@@ -147,7 +147,7 @@ func (m *machine) hostShares() {
 // hostDrops takes the line from the host's caches.
 func (m *machine) hostDrops() { m.llc, m.core = heldLine{}, [2]heldLine{} }
 
-// evict moves a core's line into the LLC, which nobody on a link notices.
+// evict moves a core's line into the LLC, which is not seen on a link.
 func (m *machine) evict(c int) {
 	if m.core[c].MESI >= E {
 		m.llc = m.core[c]
@@ -301,8 +301,8 @@ func (m *machine) takeAway() {
 	}
 }
 
-// snoopInv takes a line of host memory from the device's cache, and snoopData makes it shared. A device that has
-// modified it sends the data.
+// snoopInv takes a line of host memory from the device's cache, and snoopData makes it shared. A device that
+// has modified it sends the data.
 func (m *machine) snoopInv() {
 	if m.dev.MESI == I {
 		return
@@ -344,7 +344,7 @@ func (m *machine) backInvalidate() {
 	m.dev = heldLine{}
 }
 
-// flush is CLFLUSH by a core: nothing stays in the host's caches, nor of host memory in the device's.
+// flush is CLFLUSH by a core: no copy stays in the host's caches, nor of host memory in the device's.
 func (m *machine) flush() {
 	v, dirty, _ := m.gather()
 	had := m.hostState() != I

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOracleOnTraces lets Pricer and oracle go through random traces on all presets. After each access, they agree about
-// the state of each line and about the messages that have been sent.
+// TestOracleOnTraces lets Pricer and oracle go through random traces on all presets. After each access, they
+// agree about the state of each line and about the messages that have been sent.
 func TestOracleOnTraces(t *testing.T) {
 	for _, preset := range builtins(t) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -57,8 +57,8 @@ func TestOracleOnTraces(t *testing.T) {
 	}
 }
 
-// elsewhere draws other places for the structures, other requests of the device, and prices that only lines of one kind
-// have.
+// elsewhere draws other places for the structures, other requests of the device, and prices that only lines
+// of one kind have.
 func elsewhere(t *rapid.T, p *Preset) *Preset {
 	place, request := map[string]string{}, map[string]string{}
 	for _, s := range model.StructureNames() {

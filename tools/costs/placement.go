@@ -36,20 +36,23 @@ func (p *Preset) home(s model.Structure) Home {
 // request sets the device's request for a kind of access.
 func (p *Preset) request(key, name string) error {
 	kind, what, ok := strings.Cut(key, ".")
-	if !ok || !slices.Contains(model.KindNames(), kind) || !slices.Contains(model.WhyNames(), what) && !slices.Contains(model.OpNames(), what) {
+	if !ok || !slices.Contains(model.KindNames(), kind) ||
+		!slices.Contains(model.WhyNames(), what) && !slices.Contains(model.OpNames(), what) {
 		return fmt.Errorf("is not a kind (%s), a dot, and a reason (%s) or an operation (%s)",
-			strings.Join(model.KindNames(), ", "), strings.Join(model.WhyNames(), ", "), strings.Join(model.OpNames(), ", "))
+			strings.Join(model.KindNames(), ", "), strings.Join(model.WhyNames(), ", "),
+			strings.Join(model.OpNames(), ", "))
 	}
 	r := slices.Index(requestNames, name)
-	if r < 0 || !slices.Contains(p.Fabric.Reads, Request(r)) && !slices.Contains(p.Fabric.Writes, Request(r)) {
+	if r < 0 ||
+		!slices.Contains(p.Fabric.Reads, Request(r)) && !slices.Contains(p.Fabric.Writes, Request(r)) {
 		return fmt.Errorf("%q is no request of a device on fabric %s%s", name, p.Fabric.Name, p.Fabric.deviceRequests())
 	}
 	p.Request[key] = Request(r)
 	return nil
 }
 
-// choose returns the requests that an access becomes, for each of its lines: one, or two for an atomic of a device
-// that is no core.
+// choose returns the requests that an access becomes, for each of its lines: one, or two for an atomic of a
+// device that is no core.
 func (p *Preset) choose(a *model.Access) ([]Request, error) {
 	if r := p.fixed(a); r != nil {
 		return r, nil
@@ -73,7 +76,8 @@ func (p *Preset) choose(a *model.Access) ([]Request, error) {
 func (p *Preset) fixed(a *model.Access) []Request {
 	f := p.Fabric
 	switch rings := f.Bells && (a.Kind == model.Record || a.Kind == model.UAR); {
-	case rings && (writes(a) && a.Why == model.Signal || a.Op == model.Load && a.Why == model.Poll && a.Who == model.Dev):
+	case rings && (writes(a) && a.Why == model.Signal ||
+		a.Op == model.Load && a.Why == model.Poll && a.Who == model.Dev):
 		return []Request{Bell}
 	case a.Who == model.Dev && len(f.Reads) > 0 && a.Op == model.Flush:
 		return []Request{DevFlush}
@@ -109,7 +113,8 @@ func (p *Preset) UsesRequest(t model.Trace, key string) bool {
 // requestKey returns the key under which the preset has the request for an access: one with the reason
 // precedes one with the operation.
 func (p *Preset) requestKey(a *model.Access) (key string, ok bool) {
-	for _, key := range [...]string{a.Kind.String() + "." + a.Why.String(), a.Kind.String() + "." + a.Op.String()} {
+	for _, key := range [...]string{a.Kind.String() + "." + a.Why.String(),
+		a.Kind.String() + "." + a.Op.String()} {
 		if _, ok := p.Request[key]; ok {
 			return key, true
 		}

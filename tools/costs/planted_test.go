@@ -24,7 +24,8 @@ func plant(t *testing.T, f *Fabric, change func(*Rule) bool) *Fabric {
 	return &c
 }
 
-// TestPlantedRules breaks rules in ways that somebody who writes a table could break them. The oracle finds each.
+// TestPlantedRules breaks rules in ways in which the author of a table could break them. The oracle finds
+// each.
 func TestPlantedRules(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -194,8 +195,8 @@ func sees(old, changed *Rule, uses []use) bool {
 	})
 }
 
-// TestEveryRuleMatters makes one change to one rule at a time, for all rules that requests reach. The oracle finds
-// each, unless it changes nothing that a request could see.
+// TestEveryRuleMatters makes one change to one rule at a time, for all rules that requests reach. The oracle
+// finds each, unless it changes nothing that a request could see.
 func TestEveryRuleMatters(t *testing.T) {
 	for _, f := range fabrics {
 		x := explore(f, false)

@@ -26,8 +26,8 @@ func events() map[string]bool {
 	return all
 }
 
-// The rules name messages as Linux does, so that a model's counts and perf stat of a device are the same columns. Each
-// request has an answer, each snoop a response, each channel its direction.
+// The rules name messages as Linux does, so that a model's counts and perf stat of a device are the same
+// columns. Each request has an answer, each snoop a response, each channel its direction.
 func TestMessageNames(t *testing.T) {
 	known := events()
 	require.Len(t, known, 86)

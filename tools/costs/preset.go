@@ -126,8 +126,8 @@ func Builtin(name string) (*Preset, error) {
 //	fabric  mesi, cxl.cache, cxl.cache+mem, pcie, pool or pool-bi
 //	bias    of device memory: host or device; if missing, as in base, or host
 //
-// A table [price.NAME] is a price, which is used for all kinds of lines. [price."NAME.KIND"] is its value for one kind
-// of line. It has either a number or a recipe, and always trust and source:
+// A table [price.NAME] is a price, which is used for all kinds of lines. [price."NAME.KIND"] is its value for
+// one kind of line. It has either a number or a recipe, and always trust and source:
 //
 //	ns      nanoseconds, or a count of lines for loads_in_flight and stores_in_flight
 //	of      the name of another price; this one is ratio times that
@@ -149,7 +149,8 @@ func parse(name string, text []byte, path []string) (*Preset, error) {
 	if err := dec.Decode(&f); err != nil {
 		return nil, at.decodeError(err)
 	}
-	p := &Preset{Place: map[model.Structure]Home{}, Request: map[string]Request{}, recipes: map[string]recipe{}}
+	p := &Preset{Place: map[model.Structure]Home{}, Request: map[string]Request{},
+		recipes: map[string]recipe{}}
 	if f.Base != "" {
 		if path = append(path, name); slices.Contains(path, f.Base) {
 			return nil, at.errorf("base", "a cycle: %s", strings.Join(append(path, f.Base), ", "))
@@ -251,8 +252,8 @@ func (p *Preset) complete() error {
 	return nil
 }
 
-// uses reports whether a rule of some fabric, or another price, needs a price. What a price is called after a dot is the kind of line
-// that it is for.
+// uses reports whether a rule of some fabric, or another price, needs a price. The part of a name after a dot
+// is the kind of line that the price is for.
 func (p *Preset) uses(name string) bool {
 	if general, kind, ok := strings.Cut(name, "."); ok {
 		return slices.Contains(model.KindNames(), kind) && p.uses(general)
@@ -272,16 +273,17 @@ func (p *Preset) uses(name string) bool {
 	return name == "handover" || slices.Contains(always, name)
 }
 
-// always are the quantities that a preset needs besides the prices of its fabric's rules. The lines that a core has in
-// flight divide the latency of the further lines of a block. A device that is no core reads and
-// writes one further line each next_read and next_write. What host and device compute themselves is
+// always are the quantities that a preset needs besides the prices of its fabric's rules. The lines that a
+// core has in flight divide the latency of the further lines of a block. A device that is no core reads and
+// writes one further line each next_read and next_write. The time that host and device compute is
 // host_work and device_work, for each access of the operation Work.
-var always = prices("loads_in_flight", "stores_in_flight", "next_read", "next_write", "host_work", "device_work")
+var always = prices("loads_in_flight", "stores_in_flight", "next_read", "next_write", "host_work",
+	"device_work")
 
 // With returns a copy of p with other placements, requests and prices. The maps' keys are those of preset
 // files: "sq", "record.poll", and "price.link" or "link"; the values are "dev", "CO-read", and a number or a
 // range such as "300..750". Prices that are computed from others follow these. The name stays the same; to
-// tell the two apart in a Comparison, change Name of the copy.
+// distinguish the two in a Comparison, change Name of the copy.
 func (p *Preset) With(place, request, price map[string]string) (*Preset, error) {
 	c := *p
 	c.recipes, c.Place, c.Request = maps.Clone(p.recipes), maps.Clone(p.Place), maps.Clone(p.Request)
@@ -297,7 +299,8 @@ func (p *Preset) With(place, request, price map[string]string) (*Preset, error) 
 	}
 	for key, v := range sorted(price) {
 		if err := c.set(strings.TrimPrefix(key, "price."), v); err != nil {
-			return nil, &PresetError{Preset: p.Name, Key: "price." + strings.TrimPrefix(key, "price."), Err: err}
+			return nil,
+				&PresetError{Preset: p.Name, Key: "price." + strings.TrimPrefix(key, "price."), Err: err}
 		}
 	}
 	if err := c.resolve(); err != nil {
@@ -306,14 +309,15 @@ func (p *Preset) With(place, request, price map[string]string) (*Preset, error) 
 	return &c, nil
 }
 
-// WithPrices returns a copy of p named name, with measured prices instead of its own or in addition. Prices that p computes
-// from others follow these.
+// WithPrices returns a copy of p named name, with measured prices instead of its own or in addition. Prices
+// that p computes from others follow these.
 func (p *Preset) WithPrices(name string, list map[string]Quantity) (*Preset, error) {
 	c := *p
 	c.Name, c.recipes = name, maps.Clone(p.recipes)
 	at := &source{name: name}
 	for key, q := range list {
-		c.recipes[key] = recipe{filePrice{NS: &q.Value, Range: []float64{q.Low, q.High}, Trust: q.Trust.Letter(), Source: q.Source}, at}
+		c.recipes[key] = recipe{filePrice{NS: &q.Value, Range: []float64{q.Low, q.High},
+			Trust: q.Trust.Letter(), Source: q.Source}, at}
 	}
 	if err := c.resolve(); err != nil {
 		return nil, err

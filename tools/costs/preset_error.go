@@ -56,7 +56,8 @@ func (s *source) decodeError(err error) error {
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
 		row, _ := bad.Position()
-		return &PresetError{s.name, row, strings.Join(bad.Key(), "."), errors.New(strings.TrimPrefix(bad.Error(), "toml: "))}
+		return &PresetError{s.name, row, strings.Join(bad.Key(), "."),
+			errors.New(strings.TrimPrefix(bad.Error(), "toml: "))}
 	}
 	return &PresetError{s.name, 0, "", err}
 }

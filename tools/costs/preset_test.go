@@ -39,8 +39,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// A signal waits for a flush of its own request, not for one of the request before that ends at the same time: the
-// latency has both flushes.
+// A signal waits for a flush of its own request, not for one of the request before that ends at the same
+// time: the latency has both flushes.
 func TestFlushesBeforeASignal(t *testing.T) {
 	p, err := Builtin("pool-750")
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestFlushesBeforeASignal(t *testing.T) {
 	require.InDelta(t, 3*flush+2*load, r.Latency.NS, 1e-6)
 }
 
-// What is computed from a price has no better trust than that price, and a range that is not below nothing.
+// A price computed from another one has no better trust than that, and a range that is not below 0.
 func TestComputedPrices(t *testing.T) {
 	p, err := Parse("x", []byte(`about = "a"
 base = "local-xeon"

@@ -27,7 +27,7 @@ type resolver struct {
 	done    map[string]Quantity
 }
 
-// price returns a price. The arguments at and key say where it is asked for.
+// price returns a price. The arguments at and key say where it is needed.
 func (r *resolver) price(name string, at *source, key string) (Quantity, error) {
 	if q, ok := r.done[name]; ok {
 		return q, nil
@@ -97,7 +97,7 @@ func (r *resolver) compute(name string, f recipe) (q Quantity, err error) {
 		}
 		q.Value, q.Low, q.High, q.Trust = q.Value+o.Value, q.Low+o.Low, q.High+o.High, max(q.Trust, o.Trust)
 	}
-	// What is subtracted moves with the total, as a part of it, so its ends go with the same ends.
+	// A subtracted price moves with the total, as a part of it, so its ends go with the same ends.
 	for _, part := range f.Minus {
 		o, err := r.price(part, f.at, key+".minus")
 		if err != nil {

@@ -10,14 +10,13 @@ import (
 // depend on how the trace is divided into calls of Add. A Pricer is not safe for concurrent use.
 //
 // Time passes as follows. Each agent makes its accesses in order, and waits for its loads; blocks of
-// lines are fetched in parallel, as far as the lines in flight allow, and so are loads that follow each other if the core knows
-// their addresses. Stores of a core wait in its
-// store buffer: the fetches of ownership overlap, and the stores become visible in order. Writes of a CXL device, and writes to a
-// pool without coherence, overlap without order, and the write of a signal or a completion waits until all
-// earlier ones are answered. Posted
-// writes on PCIe stay in order. An access that names others in After begins when they are visible.
-// A poll without After finds nothing and takes no time of the path: the agent has nothing else to do; but it
-// changes the state of the line, so that the next store to it has to take it away.
+// lines are fetched in parallel, as far as the lines in flight allow, and so are loads that follow each other
+// if the core knows their addresses. Stores of a core wait in its store buffer: the fetches of ownership
+// overlap, and the stores become visible in order. Writes of a CXL device, and writes to a pool without
+// coherence, overlap without order, and the write of a signal or a completion waits until all earlier ones
+// are answered. Posted writes on PCIe stay in order. An access that names others in After begins when they
+// are visible. A poll without After finds nothing and takes no time of the path: the agent has nothing else
+// to do; but it changes the state of the line, so that the next store to it has to take it away.
 type Pricer struct {
 	preset *Preset
 	level  level // which end of the prices' ranges
@@ -78,7 +77,8 @@ func NewPricer(p *Preset, regions map[string]model.Structure) *Pricer {
 }
 
 func newPricer(p *Preset, regions map[string]model.Structure, l level) *Pricer {
-	m := &Pricer{preset: p, level: l, lines: map[model.Line]State{}, regions: regions, visible: map[int]moment{}}
+	m := &Pricer{preset: p, level: l, lines: map[model.Line]State{}, regions: regions,
+		visible: map[int]moment{}}
 	for a := range model.Agents {
 		m.ready[a].span, m.stored[a].span, m.wrote[a].span = -1, -1, -1
 	}
@@ -146,7 +146,7 @@ func (m *Pricer) add(a *model.Access) error {
 	}
 	switch {
 	case a.Op == model.Load && (a.Why == model.Prefetch || a.Why == model.Poll && len(a.After) == 0):
-		// Nobody waits.
+		// No agent waits.
 		s.idle = true
 		clear(s.Parts)
 		s.Begin, s.End, s.from = start.ns, start.ns, start.span
@@ -182,7 +182,8 @@ func (m *Pricer) store(a *model.Access, s *Span, c cost, start moment, me int) {
 	}
 	s.End = end
 	m.visible[a.Seq] = moment{end, me}
-	if end >= m.wrote[a.Who].ns { // of two that end together the newer one, which belongs to the request at hand
+	// of two that end together the newer one, which belongs to the request at hand
+	if end >= m.wrote[a.Who].ns {
 		m.wrote[a.Who] = moment{end, me}
 	}
 	if a.Op == model.RMW || a.Op == model.Flush {

@@ -6,8 +6,8 @@ import "fmt"
 type Trust uint8
 
 // The marks. Measured: on the machine at hand. Primary: the source itself was read (code, manual,
-// an author's own measurement). Secondary: somebody else's notes of the source. Recalled: the usual order
-// of magnitude, with no text at hand. Inferred: derived by a guess that the source names.
+// an author's own measurement). Secondary: another author's notes of the source. Recalled: the usual order
+// of magnitude, with no text at hand. Inferred: derived by an estimate that the source names.
 const (
 	Measured Trust = iota
 	Primary

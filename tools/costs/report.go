@@ -15,8 +15,8 @@ type Options struct {
 	// reported: until buffers are used again, and caches hold what they hold in steady traffic.
 	Warm int
 
-	// Until is the agent whose last load ends a request: Host, for the completion, or Peer, for the payload or the
-	// receive's completion. If the agent loads nothing, the request's last access ends it.
+	// Until is the agent whose last load ends a request: Host, for the completion, or Peer, for the payload
+	// or the receive's completion. If the agent loads nothing, the request's last access ends it.
 	Until model.Agent
 }
 
@@ -38,8 +38,8 @@ type Report struct {
 	Steps    []Step  `json:"steps"`
 	Bounds   []Bound `json:"bounds"`
 
-	// Messages counts messages on the link for each request, by the names of Linux's CXL PMU events; TLPs of PCIe have
-	// names of their own.
+	// Messages counts messages on the link for each request, by the names of Linux's CXL PMU events; TLPs of
+	// PCIe have names of their own.
 	Messages map[string]float64 `json:"messages"`
 
 	// Rests lists the prices on the critical path, the weakest first. Trust is the weakest of them.
@@ -91,7 +91,8 @@ func report(at [3]*Pricer, o Options) (*Report, error) {
 		return nil, fmt.Errorf("the trace has %d requests, the first %d of which are for warming up", n, o.Warm)
 	}
 	p := m.preset
-	r := &Report{Preset: p.Name, About: p.About, Fabric: p.Fabric.Name, Requests: len(m.reqs) - o.Warm, Until: o.Until.String(), Messages: map[string]float64{}}
+	r := &Report{Preset: p.Name, About: p.About, Fabric: p.Fabric.Name, Requests: len(m.reqs) - o.Warm,
+		Until: o.Until.String(), Messages: map[string]float64{}}
 	each := 1 / float64(r.Requests)
 	paths := m.paths(o)
 	steps := map[string]*Step{}
@@ -212,9 +213,9 @@ func (m *Pricer) mean(o Options) (ns float64) {
 	return ns / float64(len(paths))
 }
 
-// bounds returns limits of the rate at which requests can follow each other, the lowest rate first. Latency does
-// not limit a rate if there is work enough, but the wires do, and an agent that does one thing
-// after the other.
+// bounds returns limits of the rate at which requests can follow each other, the lowest rate first. Latency
+// does not limit a rate if there is work enough, but the wires do, and an agent that does one thing after the
+// other.
 func (m *Pricer) bounds(o Options) []Bound {
 	first := m.reqs[o.Warm].first
 	sum := map[string]float64{}

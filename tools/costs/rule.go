@@ -3,7 +3,7 @@ package costs
 import "github.com/nicless/nicless/model"
 import "fmt"
 
-// A Request is what an agent asks of the memory system for one line.
+// A Request is a request of an agent to the memory system for one line.
 type Request uint8
 
 // The requests. Those of cores: Known loads a line whose address the core knows before it needs it, so
@@ -31,7 +31,8 @@ const (
 )
 
 var requestNames = []string{"load", "load-known", "store", "store-nt", "flush",
-	"NC-read", "CS-read", "CO-read", "NC-write", "CO-write", "NC-P", "dev-flush", "DMA-read", "DMA-write", "doorbell"}
+	"NC-read", "CS-read", "CO-read", "NC-write", "CO-write", "NC-P", "dev-flush", "DMA-read", "DMA-write",
+	"doorbell"}
 
 func (r Request) String() string { return requestNames[r] }
 
@@ -76,8 +77,9 @@ const (
 type Order uint8
 
 // The orders. Buffered stores of a core overlap while they fetch ownership, and become visible in
-// order. Awaited writes overlap without any order, so the agent waits for the answers to earlier writes (GO; of a
-// flush, a fence) before it writes a signal or a completion. Posted writes become visible in order by themselves.
+// order. Awaited writes overlap without any order, so the agent waits for the answers to earlier writes (GO;
+// of a flush, a fence) before it writes a signal or a completion. Posted writes become visible in order by
+// themselves.
 const (
 	Buffered Order = iota
 	Awaited

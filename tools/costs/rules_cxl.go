@@ -31,7 +31,7 @@ var (
 	fromDRAM = prices("device", "link", "agent", "dram")
 	fromLLC  = prices("device", "link", "agent")
 	fromCore = prices("device", "link", "agent", "forward")
-	askDev   = prices("agent", "link", "answer")
+	queryDev = prices("agent", "link", "answer")
 )
 
 // cxlReads are the reads of host memory by the device.
@@ -41,7 +41,7 @@ var cxlReads = []Rule{
 	{Req: CSRead, Who: device, Host: anyMESI, At: anyPlace, Dev: isSEM, Path: prices("device")},
 	{Req: CORead, Who: device, Host: isI, Dev: isEM, Path: prices("device")},
 
-	// Nothing stays in the device; the host keeps what it has, also M.
+	// No copy stays in the device; the host keeps what it has, also M.
 	{Req: NCRead, Who: device, Host: isI, Dev: isI, Msgs: msgs("d2h_req_rdcurr", "cachedata_h2d_data"), Path: fromDRAM},
 	{Req: NCRead, Who: device, Host: isSE, At: anyPlace, Dev: isI, Msgs: msgs("d2h_req_rdcurr", "cachedata_h2d_data"), Path: fromLLC},
 	{Req: NCRead, Who: device, Host: isM, At: llc, Dev: isI, Msgs: msgs("d2h_req_rdcurr", "cachedata_h2d_data"), Path: fromLLC},
@@ -83,23 +83,23 @@ var hostOfCXL = joinRules(hostLoads(CoreLoad), hostLoads(CoreKnown), []Rule{
 	{Req: CoreStore, Who: cores, Host: isM, At: theirs, Dev: isI, Path: prices("agent", "forward"), NextCores: only},
 	{Req: CoreStore, Who: cores, Host: isS, At: anyPlace, Dev: isI, Path: prices("agent"), NextHost: isM, NextCores: only},
 	{Req: CoreStore, Who: cores, Host: isI, Dev: isI, Path: prices("agent", "dram"), NextHost: isM, NextCores: only},
-	{Req: CoreStore, Who: cores, Host: isI | isS, At: anyPlace, Dev: isS, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Path: askDev, NextHost: isM, NextCores: only, NextDev: isI},
-	{Req: CoreStore, Who: cores, Host: isI, Dev: isE, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Path: askDev, NextHost: isM, NextCores: only, NextDev: isI},
-	{Req: CoreStore, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Path: askDev, NextHost: isM, NextCores: only, NextDev: isI},
+	{Req: CoreStore, Who: cores, Host: isI | isS, At: anyPlace, Dev: isS, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Path: queryDev, NextHost: isM, NextCores: only, NextDev: isI},
+	{Req: CoreStore, Who: cores, Host: isI, Dev: isE, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Path: queryDev, NextHost: isM, NextCores: only, NextDev: isI},
+	{Req: CoreStore, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Path: queryDev, NextHost: isM, NextCores: only, NextDev: isI},
 
 	{Req: CoreStoreNT, Who: cores, Host: anyMESI, At: anyPlace, Dev: isI, Shown: prices("agent"), NextHost: isI, NextCores: none},
-	{Req: CoreStoreNT, Who: cores, Host: isI | isS, At: anyPlace, Dev: isSE, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Shown: askDev, NextHost: isI, NextCores: none, NextDev: isI},
-	{Req: CoreStoreNT, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Shown: askDev, NextDev: isI},
+	{Req: CoreStoreNT, Who: cores, Host: isI | isS, At: anyPlace, Dev: isSE, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Shown: queryDev, NextHost: isI, NextCores: none, NextDev: isI},
+	{Req: CoreStoreNT, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Shown: queryDev, NextDev: isI},
 
 	{Req: CoreFlush, Who: cores, Host: isI, Dev: isI, Path: prices("hit")},
 	{Req: CoreFlush, Who: cores, Host: isSE, At: anyPlace, Dev: isI, Path: prices("agent"), NextHost: isI, NextCores: none},
 	{Req: CoreFlush, Who: cores, Host: isM, At: anyPlace, Dev: isI, Path: prices("agent", "dram"), NextHost: isI, NextCores: none},
-	{Req: CoreFlush, Who: cores, Host: isI | isS, At: anyPlace, Dev: isSE, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Path: askDev, NextHost: isI, NextCores: none, NextDev: isI},
-	{Req: CoreFlush, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Path: askDev, NextDev: isI},
+	{Req: CoreFlush, Who: cores, Host: isI | isS, At: anyPlace, Dev: isSE, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspihitse"), Path: queryDev, NextHost: isI, NextCores: none, NextDev: isI},
+	{Req: CoreFlush, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpinv", "d2h_rsp_rspifwdm", "cachedata_d2h_data"), Path: queryDev, NextDev: isI},
 })
 
 // coreHits are the loads that the host's own caches satisfy, whatever memory the line belongs to. A modified
-// line that becomes shared is written back, behind the link if its memory is there; nobody waits for that.
+// line that becomes shared is written back, behind the link if its memory is there; no agent waits for that.
 func coreHits(req Request, home Home) []Rule {
 	var back []string
 	if home != HostMemory {
@@ -118,8 +118,8 @@ func hostLoads(req Request) []Rule {
 	return joinRules(coreHits(req, HostMemory), []Rule{
 		{Req: req, Who: cores, Host: isI, Dev: isI, Path: prices("agent", "dram"), NextHost: isE, NextCores: only},
 		{Req: req, Who: cores, Host: isI, Dev: isS, Path: prices("agent", "dram"), NextHost: isS, NextCores: only},
-		{Req: req, Who: cores, Host: isI, Dev: isE, Msgs: msgs("h2d_req_snpdata", "d2h_rsp_rspshitse"), Path: askDev, NextHost: isS, NextCores: only, NextDev: isS},
-		{Req: req, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpdata", "d2h_rsp_rspsfwdm", "cachedata_d2h_data"), Path: askDev, NextHost: isS, NextCores: only, NextDev: isS},
+		{Req: req, Who: cores, Host: isI, Dev: isE, Msgs: msgs("h2d_req_snpdata", "d2h_rsp_rspshitse"), Path: queryDev, NextHost: isS, NextCores: only, NextDev: isS},
+		{Req: req, Who: cores, Host: isI, Dev: isM, Msgs: msgs("h2d_req_snpdata", "d2h_rsp_rspsfwdm", "cachedata_d2h_data"), Path: queryDev, NextHost: isS, NextCores: only, NextDev: isS},
 	})
 }
 

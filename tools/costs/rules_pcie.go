@@ -1,8 +1,9 @@
 package costs
 
 // pcie is a device behind PCIe. It reads and writes host memory by DMA, which the host's caches answer
-// coherently; writes go into the last-level cache (DDIO). It cannot poll a record at a price that anybody would
-// pay, so the host rings: a write to a register. Its own memory is behind a BAR, which the host does not cache.
+// coherently; writes go into the last-level cache (DDIO). It cannot poll a record at a price that a user
+// would pay, so the host rings: a write to a register. Its own memory is behind a BAR, which the host does
+// not cache.
 var pcie = &Fabric{
 	Name:   "pcie",
 	Homes:  []Home{HostMemory, DeviceMemory},

@@ -24,12 +24,13 @@ var poolPlain = &Fabric{
 var poolCoherent = &Fabric{
 	Name:  "pool-bi",
 	Homes: []Home{PoolMemory},
-	Rules: joinRules(poolCores(CoreLoad, "pool_load"), poolCores(CoreKnown, "pool_known"), poolDevice(CoreLoad, "pool_load"), poolDevice(CoreKnown, "pool_known"),
+	Rules: joinRules(poolCores(CoreLoad, "pool_load"), poolCores(CoreKnown, "pool_known"),
+		poolDevice(CoreLoad, "pool_load"), poolDevice(CoreKnown, "pool_known"),
 		poolStores, poolStoresNT, poolFlushes),
 }
 
-// Messages of a coherent pool. The other host answers a back-invalidation without data: what it has modified it writes
-// to the pool first.
+// Messages of a coherent pool. The other host answers a back-invalidation without data: what it has modified
+// it writes to the pool first.
 var (
 	poolWrite  = msgs("m2s_rwd_memwr", "s2m_ndr_cmp")
 	poolFetch  = msgs("m2s_req_memrd", "s2m_ndr_cmpe", "s2m_drs_memdata")

@@ -155,5 +155,6 @@ func ParseStructure(name string) (model.Structure, bool) {
 
 // Has reports whether a device on the fabric has the request of that name.
 func (f *Fabric) Has(request string) bool {
-	return slices.ContainsFunc(slices.Concat(f.Reads, f.Writes), func(r Request) bool { return r.String() == request })
+	return slices.ContainsFunc(slices.Concat(f.Reads, f.Writes),
+		func(r Request) bool { return r.String() == request })
 }

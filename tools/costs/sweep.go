@@ -36,9 +36,10 @@ type Crossing struct {
 // maxPoints is the most values of a sweep.
 const maxPoints = 200
 
-// RunSweep prices a trace with each value of a price that are low, low+step, ... and at most high. At least one of
-// the presets has the price.
-func RunSweep(title string, presets []*Preset, t model.Trace, o Options, price string, low, high, step float64) (*Sweep, error) {
+// RunSweep prices a trace with each value of a price that are low, low+step, ... and at most high. At least
+// one of the presets has the price.
+func RunSweep(title string, presets []*Preset, t model.Trace, o Options, price string, low, high,
+	step float64) (*Sweep, error) {
 	points := math.Floor((high-low)/step+1e-9) + 1
 	if !(step > 0 && points >= 2 && points <= maxPoints) { // also if one of them is NaN
 		return nil, fmt.Errorf("sweep of price.%s: %g:%g:%g are %.0f values; 2..%d are possible, from low to high", price, low, high, step, max(points, 0), maxPoints)
@@ -60,7 +61,8 @@ func RunSweep(title string, presets []*Preset, t model.Trace, o Options, price s
 			at := p
 			if has {
 				var err error
-				if at, err = p.With(nil, nil, map[string]string{price: strconv.FormatFloat(v, 'f', -1, 64)}); err != nil {
+				if at, err = p.With(nil, nil,
+					map[string]string{price: strconv.FormatFloat(v, 'f', -1, 64)}); err != nil {
 					return nil, err
 				}
 			}
@@ -89,9 +91,11 @@ func (s *Sweep) cross() {
 				s.Crossings = append(s.Crossings, Crossing{
 					Presets: [2]string{s.Reports[a][0].Preset, s.Reports[b][0].Preset},
 					At:      s.Values[j-1] + part*(s.Values[j]-s.Values[j-1]),
-					NS:      s.Reports[a][j-1].Latency.NS + part*(s.Reports[a][j].Latency.NS-s.Reports[a][j-1].Latency.NS),
-					Certain: apart(s.Reports[a][0], s.Reports[b][0]) && apart(last(s.Reports[a]), last(s.Reports[b])),
-					vague:   s.Reports[a][j].Vague || s.Reports[b][j].Vague,
+					NS: s.Reports[a][j-1].Latency.NS +
+						part*(s.Reports[a][j].Latency.NS-s.Reports[a][j-1].Latency.NS),
+					Certain: apart(s.Reports[a][0], s.Reports[b][0]) &&
+						apart(last(s.Reports[a]), last(s.Reports[b])),
+					vague: s.Reports[a][j].Vague || s.Reports[b][j].Vague,
 				})
 			}
 		}
@@ -129,8 +133,8 @@ func (s *Sweep) crossings() (lines []string) {
 	return lines
 }
 
-// rests returns a report for each preset whose range is that of the whole sweep, and which rests on the prices
-// of the value with most of them.
+// rests returns a report for each preset whose range is that of the whole sweep, and which rests on the
+// prices of the value with most of them.
 func (s *Sweep) rests() (list []*Report) {
 	for _, row := range s.Reports {
 		r := *row[0]
@@ -200,7 +204,8 @@ func (s *Sweep) JSON(w io.Writer) error {
 	}
 	rests := s.rests()
 	for i, row := range s.Reports {
-		l := line{Preset: row[0].Preset, Trust: rests[i].Trust, Vague: rests[i].Vague, RestsOn: rests[i].restsOn()}
+		l := line{Preset: row[0].Preset, Trust: rests[i].Trust, Vague: rests[i].Vague,
+			RestsOn: rests[i].restsOn()}
 		for j, r := range row {
 			l.Points = append(l.Points, point{s.Values[j], r.rounded().Latency})
 		}

@@ -8,12 +8,12 @@ import (
 	"github.com/nicless/nicless/model"
 )
 
-// A Row compares a prediction of the model with a value that somebody measured.
+// A Row compares a prediction of the model with a value that was measured.
 type Row struct {
 	ID        string  `json:"id"`
 	What      string  `json:"what"`
 	Unit      string  `json:"unit"`      // "ns" or "%"
-	Measured  float64 `json:"measured"`  // by the paper, or by the floors' program; 0 if nobody gives a value
+	Measured  float64 `json:"measured"`  // by the paper, or by the floors' program; 0 without a value
 	Predicted float64 `json:"predicted"` // at nominal prices
 	Low       float64 `json:"low"`       // the smallest and
 	High      float64 `json:"high"`      // largest prediction with one price at an end of its range
@@ -24,8 +24,8 @@ type Row struct {
 	Note      string  `json:"note,omitempty"`
 }
 
-// The statuses of a row. A row has the direction only if its sign is right and its size is not. Arithmetic rows
-// have no direction of their own: the sign is already in the figures that they are made of.
+// The statuses of a row. A row has the direction only if its sign is right and its size is not. Arithmetic
+// rows have no direction of their own: the sign is already in the figures that they are made of.
 const (
 	Reproduced    = "reproduced"
 	DirectionOnly = "direction only"
@@ -33,17 +33,17 @@ const (
 	NoValue       = "no value to compare"
 )
 
-// The roles of a row. The measured value of a calibration row is what a price was computed from. A row that is
-// held out had no part in any price. An arithmetic row follows from other figures of the same source, without
-// the rules.
+// The roles of a row. The measured value of a calibration row is what a price was computed from. A row that
+// is held out had no part in any price. An arithmetic row follows from other figures of the same source,
+// without the rules.
 const (
 	Calibration = "calibration"
 	HeldOut     = "held out"
 	Arithmetic  = "arithmetic"
 )
 
-// Judge sets the status from the figures, the tolerance and the role.
-func (r *Row) Judge() {
+// SetStatus sets the status from the figures, the tolerance and the role.
+func (r *Row) SetStatus() {
 	off := math.Abs(r.Predicted - r.Measured)
 	if r.Unit == "ns" {
 		off = off / r.Measured * 100
@@ -60,8 +60,8 @@ func (r *Row) Judge() {
 	}
 }
 
-// Validate returns the rows whose values were recorded: floors of two cores, and what the notes of MICRO'25 CXL-NIC
-// report.
+// Validate returns the rows whose values were recorded: floors of two cores, and what the notes of MICRO'25
+// CXL-NIC report.
 func Validate() ([]Row, error) {
 	var all []Row
 	for _, part := range []func() ([]Row, error){recordedFloors, paperRows, bf3Rows} {
@@ -72,7 +72,7 @@ func Validate() ([]Row, error) {
 		all = append(all, rows...)
 	}
 	for i := range all {
-		all[i].Judge()
+		all[i].SetStatus()
 	}
 	return all, nil
 }
@@ -122,11 +122,12 @@ func FloorRows(p *Preset, measured map[string]float64, tolerance float64) ([]Row
 			return nil, err
 		}
 		r := Row{ID: p.Name + " " + f.Name, What: f.About + ", round trip", Unit: "ns", Measured: ns,
-			Predicted: fig.NS, Low: fig.Low, High: fig.High, Tolerance: tolerance, Role: HeldOut, Trust: trust}
+			Predicted: fig.NS, Low: fig.Low, High: fig.High, Tolerance: tolerance, Role: HeldOut,
+			Trust: trust}
 		if f.Name == "pp_line_each_way_rtt" || f.Name == "pp_same_line_rtt" && p.has("handover") {
 			r.Role = Calibration
 		}
-		r.Judge()
+		r.SetStatus()
 		rows = append(rows, r)
 	}
 	return rows, nil
@@ -145,9 +146,10 @@ type comparison struct {
 var (
 	rxInNIC = map[string]string{"payload.rx": "dev", "rq": "dev", "cq": "dev"}
 	txInNIC = map[string]string{"payload.tx": "dev", "sq": "dev"}
-	inNIC   = map[string]string{"payload.rx": "dev", "rq": "dev", "cq": "dev", "payload.tx": "dev", "sq": "dev"}
-	push    = map[string]string{"payload.store": "NC-P", "cqe.store": "NC-P"}
-	cached  = map[string]string{"payload.load": "CS-read", "payload.store": "CO-write", "wqe.poll": "CO-read"}
+	inNIC   = map[string]string{"payload.rx": "dev", "rq": "dev", "cq": "dev", "payload.tx": "dev",
+		"sq": "dev"}
+	push   = map[string]string{"payload.store": "NC-P", "cqe.store": "NC-P"}
+	cached = map[string]string{"payload.load": "CS-read", "payload.store": "CO-write", "wqe.poll": "CO-read"}
 )
 
 var comparisons = []comparison{
@@ -160,15 +162,16 @@ var comparisons = []comparison{
 	{"NC-P", "payload and completion pushed by NC-P", "cxl1-fpga", nil, push, [2]float64{}, "the notes give no value"},
 }
 
-// sizes are the bytes of the packets of a comparison. Whether the paper's second figures are for 1500 B or are
-// 99th percentiles is not clear from the notes.
+// sizes are the bytes of the packets of a comparison. Whether the paper's second figures are for 1500 B or
+// are 99th percentiles is not clear from the notes.
 var sizes = [2]int{64, 1500}
 
 func paperRows() ([]Row, error) {
 	var rows []Row
 	for _, c := range comparisons {
 		for i, bytes := range sizes {
-			r := Row{ID: fmt.Sprintf("%s %d B", c.id, bytes), What: c.what, Unit: "%", Measured: c.paper[i], Tolerance: 7.5, Role: HeldOut, Note: c.note}
+			r := Row{ID: fmt.Sprintf("%s %d B", c.id, bytes), What: c.what, Unit: "%", Measured: c.paper[i],
+				Tolerance: 7.5, Role: HeldOut, Note: c.note}
 			err := r.compare(design{c.preset, c.place, c.request}, design{preset: "cxl1-fpga"}, bytes)
 			if err != nil {
 				return nil, err
@@ -179,13 +182,15 @@ func paperRows() ([]Row, error) {
 	for i, bytes := range sizes {
 		r := Row{ID: fmt.Sprintf("cc %d B", bytes), What: "type 2, Rx structures in NIC memory, NC-P, against all requests cacheable (CC-NIC)", Unit: "%",
 			Measured: -37, Tolerance: 7.5, Role: HeldOut, Note: "what CC-NIC ran on is inferred; the paper gives one figure"}
-		if err := r.compare(design{"cxl2-fpga", rxInNIC, push}, design{"cxl1-fpga", nil, cached}, bytes); err != nil {
+		if err := r.compare(design{"cxl2-fpga", rxInNIC, push}, design{"cxl1-fpga", nil, cached},
+			bytes); err != nil {
 			return nil, err
 		}
 		rows = append(rows, r)
 		// The paper's own penalties for cacheable requests, and the model's gain by NC-P.
 		gain := Row{}
-		if err := gain.compare(design{"cxl1-fpga", nil, push}, design{preset: "cxl1-fpga"}, bytes); err != nil {
+		if err := gain.compare(design{"cxl1-fpga", nil, push}, design{preset: "cxl1-fpga"},
+			bytes); err != nil {
 			return nil, err
 		}
 		sum := 0.0
@@ -194,7 +199,8 @@ func paperRows() ([]Row, error) {
 		}
 		p := ((1+gain.Predicted/100)/(1+sum/100) - 1) * 100
 		rows = append(rows, Row{ID: fmt.Sprintf("cc sum %d B", bytes), What: "the same, from the paper's three penalties and the model's gain by NC-P", Unit: "%",
-			Measured: -37, Predicted: p, Low: p, High: p, Tolerance: 7.5, Role: Arithmetic, Trust: weaker(gain.Trust, Secondary.String())})
+			Measured: -37, Predicted: p, Low: p, High: p, Tolerance: 7.5, Role: Arithmetic,
+			Trust: weaker(gain.Trust, Secondary.String())})
 	}
 	return rows, nil
 }
@@ -205,8 +211,8 @@ type design struct {
 	place, request map[string]string
 }
 
-// loop prices a loopback of packets of some bytes. The named price is at an end of its range; if it is "", all
-// prices are nominal.
+// loop prices a loopback of packets of some bytes. The named price is at an end of its range; if it is "",
+// all prices are nominal.
 func (d design) loop(bytes int, price string, end level) (*Report, error) {
 	p, err := Builtin(d.preset)
 	if err != nil {
@@ -237,8 +243,8 @@ func weaker(a, b string) string {
 	return b
 }
 
-// compare predicts how much longer packets take with design d than with base, in percent, and how far that moves if one price
-// after the other goes to an end of its range, in both designs.
+// compare predicts how much longer packets take with design d than with base, in percent, and how far that
+// moves if one price after the other goes to an end of its range, in both designs.
 func (r *Row) compare(d, base design, bytes int) error {
 	percent := func(price string, end level) (float64, error) {
 		a, err := d.loop(bytes, price, end)

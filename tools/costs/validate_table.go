@@ -33,7 +33,8 @@ func WriteRows(w io.Writer, rows []Row) error {
 		if r.Low == r.High {
 			span = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, measured, fmt.Sprintf(form, r.Predicted), span, off, tolerance, r.Role, r.Status)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, measured, fmt.Sprintf(form, r.Predicted),
+			span, off, tolerance, r.Role, r.Status)
 	}
 	return t.Flush()
 }

@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/validate.txt anew")
 
-// TestValidate fails if a row changes its status or its prediction in either direction: an improvement has to be
-// explained too.
+// TestValidate fails if a row changes its status or its prediction in either direction: an improvement has to
+// be explained too.
 func TestValidate(t *testing.T) {
 	rows, err := Validate()
 	require.NoError(t, err)

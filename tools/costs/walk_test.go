@@ -32,7 +32,7 @@ func contains[T comparable](list []T, v T) bool {
 
 var reached = map[*Fabric]map[State]bool{}
 
-// reachable returns the states that requests lead to from lines that nobody has touched.
+// reachable returns the states that requests lead to from lines that were not touched.
 func reachable(f *Fabric) map[State]bool {
 	if reached[f] != nil {
 		return reached[f]

@@ -59,7 +59,8 @@ func copyFile(ctx context.Context, o options) (err error) {
 	}
 	defer func() {
 		_ = recv.stop()
-		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid)) // the file still exists if the receiver was killed
+		// the file still exists if the receiver was killed
+		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid))
 	}()
 	fmt.Printf("sender, pid %d\n", os.Getpid())
 
@@ -124,15 +125,15 @@ func start(ctx context.Context, name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// wait waits until the process, whose work is done, has ended by itself. If that takes longer than the constant
-// patience says, wait stops the process.
+// wait waits until the process, whose work is done, has ended by itself. If that takes longer than the
+// constant patience says, wait stops the process.
 func (c *child) wait() error {
 	who := parties{c.name: c.cmd.Process.Pid}
 	begun := who.mark()
 	select {
 	case <-c.done:
 	case <-time.After(patience):
-		late := who.judge(timeout(fmt.Sprintf("the copy is complete, but the %s has not ended in %v", c.name, patience)), begun)
+		late := who.decide(timeout(fmt.Sprintf("the copy is complete, but the %s has not ended in %v", c.name, patience)), begun)
 		if _ = c.stop(); c.died() {
 			return late
 		}
@@ -165,7 +166,7 @@ func (c *child) failure() error {
 	if text == "" {
 		return fmt.Errorf("%s: %w", c.name, c.err)
 	}
-	err := told("", strings.TrimSpace(strings.TrimPrefix(text, "filecopy: error: ")))
+	err := reported("", strings.TrimSpace(strings.TrimPrefix(text, "filecopy: error: ")))
 	if hinted {
 		return hint{err, strings.TrimSpace(advice)}
 	}

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Kinds of faults. Only the first three mean that data or completions are wrong. The exit statuses are those of
-// "nicless torture"; any other error has status 1.
+// Kinds of faults. Only the first three mean that data or completions are wrong. The exit statuses are those
+// of "nicless torture"; any other error has status 1.
 const (
 	wrongBytes = "wrong bytes"
 	lost       = "lost"
 	repeated   = "repeated"
-	noAnswer   = "no answer"  // a deadline passed, although everybody had a core
-	notJudged  = "not judged" // a deadline passed on a machine that is too busy to tell
+	noAnswer   = "no answer"  // a deadline passed, although all processes had a core
+	undecided  = "not judged" // a deadline passed on a machine that is too busy to decide
 )
 
-var statuses = map[string]int{wrongBytes: 3, lost: 3, repeated: 3, noAnswer: 6, notJudged: 7}
+var statuses = map[string]int{wrongBytes: 3, lost: 3, repeated: 3, noAnswer: 6, undecided: 7}
 
 // A fault is an error of one of these kinds.
 type fault struct{ kind, text string }
@@ -34,8 +34,8 @@ func newFault(kind, format string, args ...any) error {
 	return &fault{kind, fmt.Sprintf(format, args...)}
 }
 
-// outOfOrder returns the fault of a number that came in place of the next one, or nil. The numbers wrap around
-// at 2^31 or 2^32, so a difference of more than half of it is one in the other direction.
+// outOfOrder returns the fault of a number that came in place of the next one, or nil. The numbers wrap
+// around at 2^31 or 2^32, so a difference of more than half of it is one in the other direction.
 func outOfOrder(what string, got, next, modulus uint64) error {
 	switch ahead := (got - next) % modulus; {
 	case ahead == 0:
@@ -47,8 +47,8 @@ func outOfOrder(what string, got, next, modulus uint64) error {
 	}
 }
 
-// told returns an error that another process has told in words. It keeps its kind.
-func told(who, text string) error {
+// reported returns an error that another process has reported in words. It keeps its kind.
+func reported(who, text string) error {
 	kind, rest, _ := strings.Cut(text, ": ")
 	if statuses[kind] != 0 {
 		return &fault{kind, who + rest}
@@ -64,14 +64,15 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// A timeout says in words which deadline has passed. judge makes a fault of it.
+// A timeout says in words which deadline has passed. decide makes a fault of it.
 type timeout string
 
 func (t timeout) Error() string { return string(t) }
 func (t timeout) Timeout() bool { return true }
 
-// leastShare is the part of a wait for which nobody was without a core, if the wait is to be judged. An answer takes
-// less than a millisecond of a core. It is the share of nicless torture (docs/design/0052-verdicts.md).
+// leastShare is the part of a wait for which all processes had a core, if the wait is to be decided. An
+// answer takes less than a millisecond of a core. It is the share of nicless torture
+// (docs/design/0052-verdicts.md).
 const leastShare = 0.05
 
 // parties are the processes that an answer needs, by their names. 0: the process is not known.
@@ -93,8 +94,8 @@ func (p parties) mark() mark {
 	return s
 }
 
-// withoutCore returns how long each thread of a process was ready to run and had no core, so far. The result is empty
-// if the kernel does not count that.
+// withoutCore returns how long each thread of a process was ready to run and had no core, so far. The result
+// is empty if the kernel does not count that.
 func withoutCore(pid int) map[string]time.Duration {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	all := make(map[string]time.Duration)
@@ -111,9 +112,9 @@ func withoutCore(pid int) map[string]time.Duration {
 	return all
 }
 
-// judge returns the fault that a passed deadline is, with its evidence, and any other error as it is. A machine on which a
-// party had no core for most of the time proves nothing about anybody.
-func (p parties) judge(err error, s mark) error {
+// decide returns the fault that a passed deadline is, with its evidence, and any other error as it is. A
+// machine on which a party had no core for most of the time proves nothing about the others.
+func (p parties) decide(err error, s mark) error {
 	var late interface{ Timeout() bool }
 	if !errors.As(err, &late) || !late.Timeout() {
 		return err
@@ -130,18 +131,18 @@ func (p parties) judge(err error, s mark) error {
 			longest = max(longest, waited-s.waited[thread])
 		}
 		if len(threads) == 0 {
-			evidence, kind = append(evidence, name+" not known"), notJudged
+			evidence, kind = append(evidence, name+" not known"), undecided
 			continue
 		}
 		evidence = append(evidence, fmt.Sprintf("%s without a core %.1f s", name, longest.Seconds()))
 		if longest.Seconds() > (1-leastShare)*took.Seconds() {
-			kind = notJudged
+			kind = undecided
 		}
 	}
 	return newFault(kind, "%v (of %.1f s: %s)", err, took.Seconds(), strings.Join(evidence, ", "))
 }
 
-// peerOf returns the process at the other end of a connection, 0 if that cannot be told.
+// peerOf returns the process at the other end of a connection, 0 if it is not known.
 func peerOf(conn net.Conn) (pid int) {
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -152,14 +153,15 @@ func peerOf(conn net.Conn) (pid int) {
 		return 0
 	}
 	_ = raw.Control(func(fd uintptr) {
-		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET,
+			syscall.SO_PEERCRED); err == nil {
 			pid = int(cred.Pid)
 		}
 	})
 	return pid
 }
 
-// listenerAt returns the process that listens at a socket, 0 if that cannot be told.
+// listenerAt returns the process that listens at a socket, 0 if it is not known.
 func listenerAt(socket string) int {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Completions and credits that do not come, or come twice, are told by their kind.
+// Completions and credits that do not come, or come twice, are reported with their kind.
 func TestCompletions(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -39,7 +39,7 @@ func TestCompletions(t *testing.T) {
 	assert.ErrorContains(t, outOfOrder("chunk", 0, 1<<31-1, 1<<31), "lost: ")
 }
 
-// A deadline is a fault of nobody on a machine that gave one party no core, or that does not tell.
+// A deadline is no party's fault on a machine that gave one party no core, or that does not count it.
 func TestJudge(t *testing.T) {
 	own := parties{"sender": os.Getpid()}
 	begun := own.mark()
@@ -48,22 +48,22 @@ func TestJudge(t *testing.T) {
 	}
 	late := timeout("late")
 	begun.at = begun.at.Add(-time.Hour)
-	err := own.judge(late, begun)
+	err := own.decide(late, begun)
 	assert.Equal(t, 6, exitStatus(err), err)
 	for thread := range begun.waited {
 		begun.waited[thread] -= 58 * time.Minute
 	}
-	err = own.judge(late, begun)
+	err = own.decide(late, begun)
 	assert.Equal(t, 7, exitStatus(err), err)
 	assert.Regexp(t, `^not judged: late \(of 36\d\d\.\d s: sender without a core 34\d\d\.\d s\)$`, err.Error())
 	own["engine"] = 0
-	assert.ErrorContains(t, own.judge(late, own.mark()), "engine not known")
+	assert.ErrorContains(t, own.decide(late, own.mark()), "engine not known")
 	other := errors.New("another")
-	assert.Equal(t, other, own.judge(other, begun))
+	assert.Equal(t, other, own.decide(other, begun))
 }
 
-// A process that stands still gives no answer. If the machine did not give the others a core meanwhile, the copy
-// says so and is made again.
+// A process that stands still gives no answer. If the machine did not give the others a core meanwhile, the
+// copy says so and is made again.
 func TestNoAnswer(t *testing.T) {
 	if len(withoutCore(os.Getpid())) == 0 {
 		t.Skip("this kernel does not count how long threads wait for a core")

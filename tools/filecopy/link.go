@@ -57,12 +57,12 @@ func dialEngine(socket, role string) (n nic, err error) {
 		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
 			err = hint{err, "start one: filecopy -role engine -socket " + socket}
 		}
-		return n, n.who.judge(err, n.begun)
+		return n, n.who.decide(err, n.begun)
 	}
 	defer func() {
 		if err != nil {
 			_ = n.Close()
-			err = n.who.judge(err, n.begun)
+			err = n.who.decide(err, n.begun)
 		}
 	}()
 	if n.pd, err = n.AllocPD(); err != nil {
@@ -99,7 +99,7 @@ func newLink(conn net.Conn, peer string) *link {
 	return &link{conn: conn, dec: json.NewDecoder(io.LimitReader(conn, 64<<10)), peer: peer}
 }
 
-func (l *link) say(m message) error {
+func (l *link) send(m message) error {
 	m.Version = version
 	_ = l.conn.SetWriteDeadline(time.Now().Add(handshake))
 	err := json.NewEncoder(l.conn).Encode(m)
@@ -109,9 +109,9 @@ func (l *link) say(m message) error {
 	return err
 }
 
-// hear returns the next message of the peer. It returns an error if the message says that
+// receive returns the next message of the peer. It returns an error if the message says that
 // the peer gives up.
-func (l *link) hear() (m message, err error) {
+func (l *link) receive() (m message, err error) {
 	err = l.dec.Decode(&m)
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET):
@@ -123,16 +123,16 @@ func (l *link) hear() (m message, err error) {
 	case m.Version != version:
 		return m, fmt.Errorf("the %s speaks version %d of filecopy; this is version %d", l.peer, m.Version, version)
 	case m.Error != "":
-		return m, told(l.peer+": ", m.Error)
+		return m, reported(l.peer+": ", m.Error)
 	}
 	return m, nil
 }
 
-// hello is hear for the first message. It waits at most as long as the constant handshake says.
+// hello is receive for the first message. It waits at most as long as the constant handshake says.
 func (l *link) hello(ctx context.Context) (m message, err error) {
 	_ = l.conn.SetReadDeadline(time.Now().Add(handshake))
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Unix(1, 0)) })
-	m, err = l.hear()
+	m, err = l.receive()
 	switch {
 	case !stop():
 		return m, context.Cause(ctx)
@@ -156,7 +156,7 @@ func watch(parent context.Context, n nic, l *link) (context.Context, <-chan mess
 	}()
 	last := make(chan message, 1)
 	go func() {
-		m, err := l.hear()
+		m, err := l.receive()
 		if err == nil {
 			last <- m
 			return

@@ -22,14 +22,14 @@
 // The receiver registers a ring of slots. The sender reads the file into its own ring
 // of slots, and writes each chunk into the receiver's slot of the same number with
 // WRITE_IMM. The sender chooses where the data is written. The immediate wakes the
-// receiver and tells it the number of the chunk. The receiver writes the chunk to a
+// receiver and sends it the number of the chunk. The receiver writes the chunk to a
 // temporary file beside the target. It gives the slot back with a credit: a SEND without
 // payload, whose immediate is the count of chunks done. At the end the sender writes the number
 // of bytes and their SHA-256 into a trailer. The file gets its name only if the receiver
 // has computed the same values. An incomplete file never has that name.
 //
-// The exit status tells wrong bytes, lost and repeated chunks or completions (3) from a deadline that passed although
-// everybody had a core (6), and from one that passed on a machine too busy to tell (7).
+// The exit status separates wrong bytes, lost and repeated chunks or completions (3) from a deadline that
+// passed although all had a core (6), and from one that passed on a machine too busy to decide (7).
 //
 // Filecopy copies regular files and pipes, to their end. It refuses directories, sockets
 // and devices, which may have no end. Like cp, filecopy lets the system decide when the
@@ -98,7 +98,8 @@ func main() {
 	flags.StringVar(&o.socket, "socket", "", "")
 	flags.StringVar(&o.peer, "peer", "", "")
 	flags.IntVar(&o.chunk, "chunk", 1<<20, "")
-	flags.DurationVar(&o.answer, "timeout", time.Minute, "") // a disk that must write much first takes seconds
+	// a disk that must write much first takes seconds
+	flags.DurationVar(&o.answer, "timeout", time.Minute, "")
 	flags.Func("link", "", func(s string) error { o.links = append(o.links, s); return nil })
 	err := flags.Parse(os.Args[1:])
 	if err == nil {

@@ -101,13 +101,13 @@ func receive(ctx context.Context, o options) error {
 	n.begun = n.who.mark()
 	sum, err := takeFile(ctx, t, n, l, o.chunk)
 	if err != nil {
-		err = n.who.judge(err, n.begun)
-		_ = l.say(message{Error: err.Error()})
+		err = n.who.decide(err, n.begun)
+		_ = l.send(message{Error: err.Error()})
 		return err
 	}
 	fmt.Printf("%s is complete, SHA-256 %s\n", o.out, sum)
 	// An error is ignored, because the copy is complete even if the sender is gone.
-	_ = l.say(message{SHA256: sum})
+	_ = l.send(message{SHA256: sum})
 	return nil
 }
 
@@ -181,7 +181,7 @@ func takeFile(parent context.Context, t *target, n nic, l *link, chunk int) (sum
 		return "", err
 	}
 	me := n.qp.Descriptor(r.ring.Remote("ring"), r.trailer.Remote("trailer"))
-	if err := l.say(message{QP: &me, Chunk: chunk}); err != nil {
+	if err := l.send(message{QP: &me, Chunk: chunk}); err != nil {
 		return "", err
 	}
 	ctx, _ := watch(parent, n, l)

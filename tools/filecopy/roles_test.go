@@ -222,7 +222,7 @@ func TestLies(t *testing.T) {
 				}
 				conn.Close()
 			}
-			m, err := l.hear()
+			m, err := l.receive()
 			got := recv.wait()
 			if c.err == "" {
 				require.NoError(t, err)
@@ -272,7 +272,7 @@ func TestLyingReceiver(t *testing.T) {
 			told <- err
 			return
 		}
-		told <- l.say(message{SHA256: strings.Repeat("0", 64)})
+		told <- l.send(message{SHA256: strings.Repeat("0", 64)})
 	}()
 	r := p.run(t, "-role", "send", "-socket", "engine.sock", "-peer", "peer.sock", "-in", "in")
 	require.NoError(t, <-told)

@@ -101,8 +101,8 @@ func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
 	n.begun = n.who.mark()
 	err = transfer(ctx, in, size, o.answer, n, l)
 	if err != nil {
-		err = n.who.judge(err, n.begun)
-		_ = l.say(message{Error: err.Error()})
+		err = n.who.decide(err, n.begun)
+		_ = l.send(message{Error: err.Error()})
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func transfer(parent context.Context, in *os.File, size int64, answer time.Durat
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-time.After(answer):
-			err = n.who.judge(timeout(fmt.Sprintf("the receiver has all %d bytes, and has not told their SHA-256 in %v", total, answer)), begun)
+			err = n.who.decide(timeout(fmt.Sprintf("the receiver has all %d bytes, and has not told their SHA-256 in %v", total, answer)), begun)
 		}
 	}
 	if err != nil {
@@ -151,7 +151,7 @@ func transfer(parent context.Context, in *os.File, size int64, answer time.Durat
 // receiver's memory for the trailer.
 func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMemory, err error) {
 	me := n.qp.Descriptor()
-	if err := l.say(message{QP: &me}); err != nil {
+	if err := l.send(message{QP: &me}); err != nil {
 		return nil, end, err
 	}
 	m, err := l.hello(ctx)
@@ -165,7 +165,8 @@ func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMem
 	if end, err = m.QP.Find("trailer"); err != nil {
 		return nil, end, err
 	}
-	if s.chunk < 1 || s.chunk > maxChunk || s.remote.Length < slots*uint64(s.chunk) || end.Length < trailerSize {
+	if s.chunk < 1 || s.chunk > maxChunk || s.remote.Length < slots*uint64(s.chunk) ||
+		end.Length < trailerSize {
 		return nil, end, fmt.Errorf("the receiver offers slots of %d bytes in %d, and %d for the trailer", s.chunk, s.remote.Length, end.Length)
 	}
 	if s.ring, err = n.pd.RegisterMemory(s.chunk*slots, nicless.LocalWrite); err != nil {
@@ -277,8 +278,8 @@ func (s *sender) take(c *nicless.Completion) error {
 	return s.qp.PostRecv(&nicless.RecvWR{})
 }
 
-// poll waits for completions. The sender waits only for what the receiver and the engine owe it, so there is a
-// deadline. Only a wait that is not short is measured.
+// poll waits for completions. The sender waits only for the pending answers of receiver and engine, so there
+// is a deadline. Only a wait that is not short is measured.
 func (s *sender) poll(done []nicless.Completion) (n int, err error) {
 	const short = 100 * time.Millisecond
 	var begun mark
@@ -297,7 +298,7 @@ func (s *sender) poll(done []nicless.Completion) (n int, err error) {
 	if n, err = s.cq.Poll(done); n > 0 || err != nil {
 		return n, err
 	}
-	return 0, s.who.judge(timeout(fmt.Sprintf("of %d writes %d have completed, and %d chunks have a credit; nothing came for %v",
+	return 0, s.who.decide(timeout(fmt.Sprintf("of %d writes %d have completed, and %d chunks have a credit; nothing came for %v",
 		s.sent, s.acked, s.granted, s.answer)), begun)
 }
 

@@ -2,7 +2,8 @@
 
 // Package lab has two virtual machines that share memory, as two hosts share a CXL pool or a PCIe
 // device, with an engine in each. README.md says how to start them by hand. Package
-// internal/lab/nodes makes their files, internal/lab starts them, and internal/lab/guest is their first program.
+// internal/lab/nodes makes their files, internal/lab starts them, and internal/lab/guest is their first
+// program.
 //
 //   - vms: a script for each machine, which starts QEMU
 //   - build: makes the files for the scripts

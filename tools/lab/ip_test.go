@@ -41,9 +41,9 @@ func TestIP(t *testing.T) {
 	}
 }
 
-// ping sends echo requests until the first 50 are answered. One may be lost if an interface says that it has dropped a
-// packet, which it does if the peer takes nothing for 100 ms: on a busy host a machine stands still for longer. Then a
-// hundred later requests have to be answered; packets are not overtaken by as many.
+// ping sends echo requests until the first 50 are answered. One may be lost if an interface says that it has
+// dropped a packet, which it does if the peer takes nothing for 100 ms: on a busy host a machine stands still
+// for longer. Then a hundred later requests have to be answered; packets are not overtaken by as many.
 func ping(from, to *place) {
 	from.t.Helper()
 	const first, later = 50, 100
@@ -82,8 +82,8 @@ func unanswered(said string, first, later int) (lost []int, done bool) {
 	return lost, len(lost) == 0 || len(answered) >= first-len(lost)+later
 }
 
-// dropped returns how many packets a machine has dropped: the kernel, because the interface's process did not read
-// them, and the interface, because its peer did not take them.
+// dropped returns how many packets a machine has dropped: the kernel, because the interface's process did not
+// read them, and the interface, because its peer did not take them.
 func (p *place) dropped() (sum int) {
 	p.t.Helper()
 	said := p.run("sh", "-c", "cat /sys/class/net/*/statistics/[rt]x_dropped")

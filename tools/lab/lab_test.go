@@ -93,8 +93,8 @@ func garbage(p *pair) {
 				require.Contains(p.t, line, "a link is given up: its ring holds what no packet can be")
 			}
 		}
-		// The link comes back by itself, and these two go on, unless what was on the way between them has become
-		// garbage. Without node 1's engine, node 0 gives up.
+		// The link comes back by itself, and these two go on, unless what was on the way between them has
+		// become garbage. Without node 1's engine, node 0 gives up.
 		b.engine.kill()
 		said := ask.fails()
 		require.Regexp(p.t, `poster: error: .*(transport retry counter exceeded|and 0x.. was sent)`, said)

@@ -151,8 +151,8 @@ func (m made) has(t *testing.T, names ...string) {
 	}
 }
 
-// The scripts are shell, and refuse to start without the program that runs machines, and without files, with one
-// sentence.
+// The scripts are shell, and refuse to start without the program that runs machines, and without files, with
+// one sentence.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("vms/*/node?.sh")
 	require.NoError(t, err)

@@ -31,12 +31,12 @@ type pair struct {
 	nodes [2]*place
 }
 
-// options are those of all links. Few nodes and short rings take less time. A machine on a busy host may stand
-// still for some seconds and is not dead; node 0 may be that much later than the others.
+// options are those of all links. Few nodes and short rings take less time. A machine on a busy host may
+// stand still for some seconds and is not dead; node 0 may be that much later than the others.
 const options = "nodes=4,data=256K,dead=5s,wait=5m"
 
-// life is when a machine switches itself off, in seconds: as long as the whole package may take (-timeout 20m). It ends
-// machines whose host has gone, and no test.
+// life is when a machine switches itself off, in seconds: as long as the whole package may take (-timeout
+// 20m). It ends machines whose host has gone, and no test.
 const life = 20 * 60
 
 // newPair starts both machines.
@@ -60,7 +60,7 @@ func (p *pair) boots(nodes ...int) {
 	var started atomic.Int32
 	for _, i := range nodes {
 		console := &proctest.Output{}
-		consoles = append(consoles, proctest.Job{Name: fmt.Sprintf("console of node %d", i), Said: console})
+		consoles = append(consoles, proctest.Job{Name: fmt.Sprintf("console of node %d", i), Output: console})
 		go func() {
 			p.nodes[i], errs[i] = p.boot(i, console)
 			started.Add(1)

@@ -80,7 +80,7 @@ func (r *program) kill() {
 }
 
 // job is the program as package proctest waits for it.
-func (r *program) job() proctest.Job { return proctest.Job{Name: r.name, PID: r.pid, Said: &r.said} }
+func (r *program) job() proctest.Job { return proctest.Job{Name: r.name, PID: r.pid, Output: &r.said} }
 
 // awaits waits until done returns true. If it never does, the test fails with what the program, its
 // engine and its peers have said.

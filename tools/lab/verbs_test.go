@@ -76,7 +76,8 @@ func sent(p *place, node int) uint64 {
 }
 
 // verbsPair runs a program twice: a server, and a client that connects to it at an address. Both have
-// to succeed, and the client has to say how much it has moved. GID in argv is the index of a machine's address.
+// to succeed, and the client has to say how much it has moved. GID in argv is the index of a machine's
+// address.
 func verbsPair(servers, clients *place, address string, argv ...string) {
 	servers.t.Helper()
 	const port = 18555

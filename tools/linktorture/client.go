@@ -18,8 +18,8 @@ const (
 	hangTime = 30 * time.Second
 	// countTime is the time between two reports of counts.
 	countTime = 50 * time.Millisecond
-	// turns is how many threads of an engine an answer may need, one after another: the one that polls, and one of
-	// a carrier or of the control socket.
+	// turns is how many threads of an engine an answer may need, one after another: the one that polls, and
+	// one of a carrier or of the control socket.
 	turns = 2
 	// pauseMost is the longest pause between two batches, so that engines also have to wake up.
 	pauseMost = 2 * time.Millisecond
@@ -46,7 +46,8 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 	c := &client{w: w, r: rand.New(rand.NewPCG(s.Seed, 0x636c69656e74)), witness: witness}
 	for i := range c.sides {
 		var err error
-		if c.sides[i], err = newSide([2]string{"the first side", "the second side"}[i], s.Sockets[i], witness); err != nil {
+		if c.sides[i], err = newSide([2]string{"the first side", "the second side"}[i], s.Sockets[i],
+			witness); err != nil {
 			return err
 		}
 	}
@@ -56,7 +57,7 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 	for {
 		select {
 		case <-gone:
-			c.tell(0)
+			c.reportCount(0)
 			return nil
 		default:
 		}
@@ -64,11 +65,11 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 		err := c.round()
 		if err != nil {
 			if c.sides[0].scanned() || c.sides[1].scanned() {
-				// What follows from that, such as a packet of the peer that is taken for a repeated one, is
-				// no fault of its own.
-				w.say(report{Finding: fmt.Sprintf("%v: %v", errScanned, err)})
+				// Its consequences, such as a packet of the peer that is taken for a repeated one, are no
+				// faults of their own.
+				w.send(report{Finding: fmt.Sprintf("%v: %v", errScanned, err)})
 			} else {
-				w.say(report{Fault: verdict.FromError(err, c.witness.Since(m))})
+				w.send(report{Fault: verdict.FromError(err, c.witness.Since(m))})
 			}
 			for _, s := range c.sides {
 				if err := s.reopen(); err != nil {
@@ -79,17 +80,17 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 				return err
 			}
 		}
-		c.tell(countTime)
+		c.reportCount(countTime)
 		time.Sleep(time.Duration(c.r.Int64N(int64(pauseMost))))
 	}
 }
 
-// tell reports the count, if the last report is old.
-func (c *client) tell(age time.Duration) {
+// reportCount reports the count, if the last report is old.
+func (c *client) reportCount(age time.Duration) {
 	if now := time.Now(); now.Sub(c.counted) >= age {
 		c.counted = now
 		count := c.count
-		c.w.say(report{Count: &count})
+		c.w.send(report{Count: &count})
 	}
 }
 
@@ -97,18 +98,20 @@ func (c *client) tell(age time.Duration) {
 func (c *client) connect() error {
 	a, b := c.sides[0], c.sides[1]
 	for m := c.witness.Begin(); ; time.Sleep(10 * time.Millisecond) {
-		err := errors.Join(a.qp.Connect(b.describe(), nicless.Connection{}), b.qp.Connect(a.describe(), nicless.Connection{}))
+		err := errors.Join(a.qp.Connect(b.describe(), nicless.Connection{}),
+			b.qp.Connect(a.describe(), nicless.Connection{}))
 		if err == nil {
 			break
 		}
 		if verdict.Now()-m.At > hangTime {
-			return verdict.Late(verdict.NoAnswer, c.witness.Since(m), fmt.Sprintf("a connection within %v", hangTime), "%v", err)
+			return verdict.Late(verdict.NoAnswer, c.witness.Since(m),
+				fmt.Sprintf("a connection within %v", hangTime), "%v", err)
 		}
 		if err := errors.Join(a.reopen(), b.reopen()); err != nil {
 			return err
 		}
 	}
-	c.w.say(report{Ready: true, Victims: []nicless.Descriptor{a.describe(), b.describe()}})
+	c.w.send(report{Ready: true, Victims: []nicless.Descriptor{a.describe(), b.describe()}})
 	return nil
 }
 
@@ -131,16 +134,19 @@ func (c *client) round() error {
 		switch c.r.IntN(5) {
 		case 0:
 			c.fill(from, at(atSource), size)
-			wr.Op, wr.SGE, wr.RemoteAddr = nicless.Write, []nicless.SGE{from.mr.SGE(at(atSource), size)}, remote+uint64(at(atTarget))
+			wr.Op, wr.SGE, wr.RemoteAddr = nicless.Write, []nicless.SGE{from.mr.SGE(at(atSource), size)},
+				remote+uint64(at(atTarget))
 			copy(to.want[at(atTarget):][:size], from.want[at(atSource):])
 		case 1:
 			c.fill(to, at(atSource), size)
-			wr.Op, wr.SGE, wr.RemoteAddr = nicless.Read, []nicless.SGE{from.mr.SGE(at(atResult), size)}, remote+uint64(at(atSource))
+			wr.Op, wr.SGE, wr.RemoteAddr = nicless.Read, []nicless.SGE{from.mr.SGE(at(atResult), size)},
+				remote+uint64(at(atSource))
 			copy(from.want[at(atResult):][:size], to.want[at(atSource):])
 		case 2:
 			c.fill(from, at(atSource), size)
 			inbox := atInbox + receives*slotSize
-			if err := to.qp.PostRecv(&nicless.RecvWR{ID: to.got + uint64(receives), SGE: []nicless.SGE{to.mr.SGE(inbox, slotSize)}}); err != nil {
+			if err := to.qp.PostRecv(&nicless.RecvWR{ID: to.got + uint64(receives),
+				SGE: []nicless.SGE{to.mr.SGE(inbox, slotSize)}}); err != nil {
 				return err
 			}
 			receives++

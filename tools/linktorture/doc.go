@@ -20,15 +20,15 @@
 // of the RoCE client. None knows a PSN, except that the forger sees packets and sends copies of them.
 // They send a bounded number of packets in each second, so that a test may run beside others.
 //
-// On RoCE without keys a stranger who guesses the PSN is the peer. So if what a scanner writes
+// On RoCE without keys a stranger that hits the PSN is the peer. So if what a scanner writes
 // arrives, that is a [Result.Findings], not a fault. It is unlikely at this rate.
 //
 // # Verdict
 //
 // Each fault has a kind and its evidence, and the worst one is the verdict (package internal/verdict,
-// docs/design/0052-verdicts.md). The longest wait of the correct clients for a batch is reported and is no stall, because
-// packets are lost and sent again. A batch that has not completed after hangTime, and an operation whose retries had no answer,
-// are judged as deadlines that have passed.
+// docs/design/0052-verdicts.md). The longest wait of the correct clients for a batch is reported and is no
+// stall, because packets are lost and sent again. A batch that has not completed after hangTime, and an
+// operation whose retries had no answer, count as deadlines that have passed.
 //
 // # What is repeatable
 //

@@ -18,6 +18,7 @@ func runEngine(w *wire, s spec, gone <-chan struct{}) error {
 		<-gone
 		stop()
 	}()
-	cfg := nicless.Config{Links: s.Links, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	return nicless.Serve(ctx, s.Socket, 0o600, cfg, func() { w.say(report{Ready: true}) })
+	cfg := nicless.Config{Links: s.Links,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	return nicless.Serve(ctx, s.Socket, 0o600, cfg, func() { w.send(report{Ready: true}) })
 }

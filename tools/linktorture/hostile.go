@@ -33,28 +33,29 @@ type hostile struct {
 // runHostile repeats its attack until gone is closed. An attack that cannot be made, because a connection is
 // refused, for instance, is none that fails.
 func runHostile(w *wire, s spec, gone <-chan struct{}) error {
-	h := &hostile{w: w, s: s, r: rand.New(rand.NewPCG(s.Seed, 0x686f7374)), senders: map[netip.Addr]int{}, raw: -1, sniffer: -1}
+	h := &hostile{w: w, s: s, r: rand.New(rand.NewPCG(s.Seed, 0x686f7374)), senders: map[netip.Addr]int{},
+		raw: -1, sniffer: -1}
 	h.psn = h.r.Uint32() & 0xffffff
 	attack := table()[s.Kind].attack
 	for {
 		select {
 		case <-gone:
-			h.tell(0)
+			h.reportCount(0)
 			return nil
 		default:
 		}
 		if err := attack(h); err != nil {
 			return err
 		}
-		h.tell(countTime)
+		h.reportCount(countTime)
 	}
 }
 
-func (h *hostile) tell(age time.Duration) {
+func (h *hostile) reportCount(age time.Duration) {
 	if now := time.Now(); now.Sub(h.counted) >= age {
 		h.counted = now
 		count := h.count
-		h.w.say(report{Count: &count})
+		h.w.send(report{Count: &count})
 	}
 }
 

@@ -83,7 +83,8 @@ func (h *hostile) flood() error {
 		for i := range body {
 			body[i] = byte(h.r.Uint32())
 		}
-		b := append(head(packet.BTH{Opcode: op, DestQP: h.r.Uint32() & 0xffffff, PSN: h.r.Uint32() & 0xffffff, AckReq: true}), body...)
+		b := append(head(packet.BTH{Opcode: op, DestQP: h.r.Uint32() & 0xffffff, PSN: h.r.Uint32() & 0xffffff,
+			AckReq: true}), body...)
 		switch h.r.IntN(4) {
 		case 0:
 			fd, err := h.from(from)
@@ -105,7 +106,8 @@ func (h *hostile) flood() error {
 
 // management returns a datagram of the connection manager with an attribute and random contents.
 func (h *hostile) management(attribute uint16) []byte {
-	b := head(packet.BTH{Opcode: packet.MakeOpcode(packet.UD, packet.SendOnly), DestQP: 1, PSN: h.r.Uint32() & 0xffffff})
+	b := head(packet.BTH{Opcode: packet.MakeOpcode(packet.UD, packet.SendOnly), DestQP: 1,
+		PSN: h.r.Uint32() & 0xffffff})
 	var d [packet.DETHSize]byte
 	packet.DETH{QKey: 0x80010000, SrcQP: 1}.Put(&d)
 	b = append(b, d[:]...)
@@ -130,7 +132,8 @@ func (h *hostile) scan() error {
 		to, peer := h.victim()
 		memory := to.Memory[0]
 		h.psn = (h.psn + 1) & 0xffffff
-		b := head(packet.BTH{Opcode: packet.MakeOpcode(packet.RC, packet.WriteOnly), DestQP: to.QPN, PSN: h.psn, AckReq: true})
+		b := head(packet.BTH{Opcode: packet.MakeOpcode(packet.RC, packet.WriteOnly), DestQP: to.QPN,
+			PSN: h.psn, AckReq: true})
 		var r [packet.RETHSize]byte
 		packet.RETH{Addr: memory.Addr + atTarget, RKey: memory.RKey, Length: uint32(len(scanMark))}.Put(&r)
 		return h.send(peer.Address, to.Address, append(append(b, r[:]...), scanMark...), false)
@@ -145,7 +148,8 @@ func (h *hostile) forge() error {
 	}
 	return h.burst(64, mostPackets/2, func() error {
 		to, peer := h.victim()
-		b := packet.BTH{Opcode: packet.MakeOpcode(packet.RC, packet.Acknowledge), DestQP: to.QPN, PSN: h.r.Uint32() & 0xffffff}
+		b := packet.BTH{Opcode: packet.MakeOpcode(packet.RC, packet.Acknowledge), DestQP: to.QPN,
+			PSN: h.r.Uint32() & 0xffffff}
 		switch h.r.IntN(8) {
 		case 0:
 			b.Opcode, b.PSN, b.BECN = packet.OpCNP, 0, true
@@ -158,7 +162,8 @@ func (h *hostile) forge() error {
 			return h.send(peer.Address, to.Address, append(head(b), make([]byte, 4*h.r.IntN(16))...), false)
 		}
 		var a [packet.AETHSize]byte
-		packet.AETH{Syndrome: [...]uint8{packet.SyndromeACK, 0x60, 0x61, 0x62, 0x63, 0x2c}[h.r.IntN(6)], MSN: h.r.Uint32() & 0xffffff}.Put(&a)
+		packet.AETH{Syndrome: [...]uint8{packet.SyndromeACK, 0x60, 0x61, 0x62, 0x63, 0x2c}[h.r.IntN(6)],
+			MSN: h.r.Uint32() & 0xffffff}.Put(&a)
 		return h.send(peer.Address, to.Address, append(head(b), a[:]...), false)
 	})
 }

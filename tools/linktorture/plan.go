@@ -14,7 +14,7 @@ type Kind uint8
 
 // Kinds, named after the processes.
 const (
-	Flooder       Kind = iota // sends junk, wrong ICRCs, unknown queue pairs and connection requests to the RoCE port
+	Flooder       Kind = iota // sends junk, wrong ICRCs, unknown QPs and connection requests to the RoCE port
 	Scanner                   // sends WRITEs in the peer's name, with one PSN after the other
 	Forger                    // sends ACKs, NAKs, CNPs, DREQs and copies of packets in the peer's name
 	PoolScribbler             // is a node of the pool, and writes wrong words wherever a node may write
@@ -77,7 +77,8 @@ func NewPlan(seed uint64, d time.Duration) (p Plan) {
 			}
 			deck = r.Perm(int(kinds))
 		}
-		s := Step{Kind: Kind(deck[0]), Seed: r.Uint64(), Length: length*3/4 + time.Duration(r.Int64N(int64(length/2)))}
+		s := Step{Kind: Kind(deck[0]), Seed: r.Uint64(),
+			Length: length*3/4 + time.Duration(r.Int64N(int64(length/2)))}
 		deck = deck[1:]
 		at[slot] += s.Length
 		p.Slots[slot] = append(p.Slots[slot], s)

@@ -42,7 +42,7 @@ const (
 
 // A report is a line that a process writes. Counts only grow.
 type report struct {
-	Ready   bool                 `json:",omitempty"` // engine: it serves; client: its queue pairs are connected
+	Ready   bool                 `json:",omitempty"` // engine: it serves; client: its QPs are connected
 	Victims []nicless.Descriptor `json:",omitempty"` // client: its queue pairs
 	Count   *Count               `json:",omitempty"`
 	Fault   *verdict.Fault       `json:",omitempty"`
@@ -66,7 +66,7 @@ type wire struct {
 	out *json.Encoder
 }
 
-func (w *wire) say(r report) {
+func (w *wire) send(r report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.out.Encode(&r)
@@ -80,7 +80,7 @@ func Process(in io.Reader, out io.Writer) error {
 	if err := d.Decode(&s); err != nil {
 		return fmt.Errorf("torture: read the role of this process: %w", err)
 	}
-	gone := make(chan struct{}) // the one that started this process has ended, or tells it to end
+	gone := make(chan struct{}) // the one that started this process has ended, or requests its end
 	go func() {
 		defer close(gone)
 		_, _ = io.Copy(io.Discard, io.MultiReader(d.Buffered(), in))
@@ -100,7 +100,7 @@ func Process(in io.Reader, out io.Writer) error {
 		err = fmt.Errorf("torture: role %q", s.Role)
 	}
 	if err != nil {
-		w.say(report{Fault: verdict.FromError(err, verdict.Evidence{})})
+		w.send(report{Fault: verdict.FromError(err, verdict.Evidence{})})
 	}
 	return err
 }
@@ -124,7 +124,8 @@ type event struct {
 }
 
 // launch starts a process. Its reports, and its end, go to events, which must be read until then.
-func launch(argv []string, s spec, name string, attr *syscall.SysProcAttr, events chan<- event) (*process, error) {
+func launch(argv []string, s spec, name string, attr *syscall.SysProcAttr,
+	events chan<- event) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -17,16 +17,18 @@ const (
 	mostSeen = 256 // copies that are kept
 )
 
-// replay takes packets from the loopback device, as somebody on the path can, and sends copies of them,
+// replay takes packets from the loopback device, as a host on the path can, and sends copies of them,
 // byte for byte with the IP header and the ICRC, now and later. A request that was executed must not be
 // executed again, an atomic least of all, and an answer must not be taken twice.
 func (h *hostile) replay() (err error) {
 	if h.raw < 0 {
-		if h.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_RAW); err != nil {
+		if h.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+			unix.IPPROTO_RAW); err != nil {
 			return err
 		}
 		const all = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8
-		if h.sniffer, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all); err != nil {
+		if h.sniffer, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+			all); err != nil {
 			return err
 		}
 	}
@@ -68,10 +70,11 @@ func (h *hostile) replay() (err error) {
 // datagram.
 func (h *hostile) isOfVictims(b []byte) bool {
 	if len(b) < ipHead+udpHead+packet.BTHSize || b[0] != 0x45 || b[9] != unix.IPPROTO_UDP ||
-		binary.BigEndian.Uint16(b[ipHead+2:]) != packet.Port || int(binary.BigEndian.Uint16(b[2:])) != len(b) || len(b) > packet.MaxPacket {
+		binary.BigEndian.Uint16(b[ipHead+2:]) != packet.Port ||
+		int(binary.BigEndian.Uint16(b[2:])) != len(b) || len(b) > packet.MaxPacket {
 		return false
 	}
-	// What the kernel has left to the device to cut, or to check, has no UDP checksum yet; none is needed.
+	// Packets that the device has to cut or to check have no UDP checksum yet; none is needed.
 	b[ipHead+6], b[ipHead+7] = 0, 0
 	qpn := packet.ParseBTH((*[packet.BTHSize]byte)(b[ipHead+udpHead:])).DestQP
 	return qpn == h.s.Victims[0].QPN || qpn == h.s.Victims[1].QPN

@@ -35,8 +35,8 @@ type Result struct {
 	Hostile  map[string]uint64 `json:"hostile_actions"` // by kind
 	Seen     Seen              `json:"seen_by_engine_a"`
 	Findings []string          `json:"findings"` // attacks that succeed by design; see the package comment
-	// EngineShare and ClientShare are the parts of the time in which threads of the engines and of the correct
-	// clients wanted a core that they had one.
+	// EngineShare and ClientShare are the parts of the time in which threads of the engines and of the
+	// correct clients wanted a core that they had one.
 	EngineShare float64              `json:"engine_share_of_a_core"`
 	ClientShare float64              `json:"client_share_of_a_core"`
 	Faults      []*verdict.Fault     `json:"faults"`

@@ -53,7 +53,8 @@ func (h *hostile) openPool() (*scribbler, error) {
 			own := m.Ring(scribbled, node)
 			consumed := m.Consumed(scribbled, node)
 			after := consumed.Offset + 2*consumed.Size // the count has two lines
-			s.parts = append(s.parts, m.Consumed(node, scribbled), pool.Part{Offset: after, Size: own.Offset + own.Size - after})
+			s.parts = append(s.parts, m.Consumed(node, scribbled),
+				pool.Part{Offset: after, Size: own.Offset + own.Size - after})
 		}
 	}
 	return s, nil

@@ -48,7 +48,8 @@ func newSide(name, socket string, witness *verdict.Witness) (s *side, err error)
 			break
 		}
 		if verdict.Now()-m.At > hangTime {
-			return nil, verdict.Late(verdict.NoAnswer, witness.Since(m), fmt.Sprintf("%s is served within %v", name, hangTime), "%v", err)
+			return nil, verdict.Late(verdict.NoAnswer, witness.Since(m),
+				fmt.Sprintf("%s is served within %v", name, hangTime), "%v", err)
 		}
 	}
 	if s.pd, err = s.ctx.AllocPD(); err != nil {
@@ -96,15 +97,20 @@ func (s *side) take(cq *nicless.CQ, next *uint64, n int) error {
 	for n > 0 {
 		got, err := cq.Wait(ctx, list[:min(n, batch)])
 		if errors.Is(err, context.DeadlineExceeded) {
-			return verdict.Late(verdict.NoAnswer, s.witness.Since(m), fmt.Sprintf("all completions of a batch within %v", hangTime), "%s: %d are missing", s.name, n)
+			return verdict.Late(verdict.NoAnswer, s.witness.Since(m), fmt.Sprintf(
+				"all completions of a batch within %v", hangTime), "%s: %d are missing", s.name, n)
 		}
 		if err != nil {
-			return verdict.New(verdict.Failed, "completions", "%s: %d are missing: %v", s.name, n, err).With(s.witness.Since(m))
+			return verdict.New(verdict.Failed, "completions", "%s: %d are missing: %v", s.name, n,
+				err).With(s.witness.Since(m))
 		}
 		for i := range list[:got] {
 			c := &list[i]
-			if err := c.Err(); errors.Is(err, cqe.TransportRetry) { // the other engine has not answered any of the retries
-				return verdict.Late(verdict.NoAnswer, s.witness.Since(m), "an answer of the other engine to one of the retries", "%s: operation %d has failed: %v", s.name, c.ID, err)
+			// the other engine has not answered any of the retries
+			if err := c.Err(); errors.Is(err, cqe.TransportRetry) {
+				return verdict.Late(verdict.NoAnswer, s.witness.Since(m),
+					"an answer of the other engine to one of the retries", "%s: operation %d has failed: %v",
+					s.name, c.ID, err)
 			} else if err != nil {
 				return verdict.New(verdict.Failed, "success", "%s: operation %d has failed: %v", s.name, c.ID, err).With(s.witness.Since(m))
 			}
@@ -113,7 +119,8 @@ func (s *side) take(cq *nicless.CQ, next *uint64, n int) error {
 				if c.ID > *next && c.ID-*next <= uint64(n) {
 					k = verdict.Lost
 				}
-				return verdict.New(k, fmt.Sprintf("completion %d", *next), "%s: completion %d", s.name, c.ID).With(s.witness.Since(m))
+				return verdict.New(k, fmt.Sprintf("completion %d", *next), "%s: completion %d", s.name,
+					c.ID).With(s.witness.Since(m))
 			}
 			*next++
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // stranger connects to the UCX port and sends 0xff, zeros or noise, or nothing. If there is no UCX, it
-// tries the RoCE port over TCP, where nobody listens.
+// tries the RoCE port over TCP, where no server listens.
 func (h *hostile) stranger() error {
 	to := h.s.UCX
 	if to == "" {

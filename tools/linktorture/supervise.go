@@ -57,10 +57,13 @@ type supervisor struct {
 // supervise runs in the new namespaces.
 func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	v := &supervisor{
-		s: s, events: make(chan event, 256), all: map[*process]bool{}, ready: map[*process]bool{}, kindOf: map[*process]Kind{},
-		result: Result{Seed: s.Seed, Hostile: map[string]uint64{}, Findings: []string{}, Faults: []*verdict.Fault{}},
+		s: s, events: make(chan event, 256), all: map[*process]bool{}, ready: map[*process]bool{},
+		kindOf: map[*process]Kind{},
+		result: Result{Seed: s.Seed, Hostile: map[string]uint64{}, Findings: []string{},
+			Faults: []*verdict.Fault{}},
 	}
-	v.witness = verdict.NewWitnessOf(turns, func() []int { return v.pids.of(roleEngine) }, func() []int { return v.pids.of(roleClient) })
+	v.witness = verdict.NewWitnessOf(turns, func() []int { return v.pids.of(roleEngine) },
+		func() []int { return v.pids.of(roleClient) })
 	defer v.witness.Close()
 	began := time.Now()
 	err := v.run(gone)
@@ -73,10 +76,10 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	v.measureLoad()
 	v.end()
 	if err != nil && verdict.Worst(v.result.Faults).Corruption() {
-		v.note(verdict.New(verdict.Failed, "the run goes on to its end", "%v", err)) // what was found is to be told all the same
+		v.note(verdict.New(verdict.Failed, "the run goes on to its end", "%v", err)) // findings are reported all the same
 		err = nil
 	}
-	v.judge()
+	v.conclude()
 	if v.remove != nil {
 		v.remove()
 	}
@@ -85,7 +88,7 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 	if err != nil {
 		r.Error = err.Error()
 	}
-	w.say(r)
+	w.send(r)
 	return nil
 }
 
@@ -144,13 +147,15 @@ func (v *supervisor) startCorrect(gone <-chan struct{}) error {
 		links[0] = append(links[0], "ucx:listen="+ucxAddress+",tls=tcp+self,devices=lo")
 	}
 	for i, l := range links {
-		if err := v.started(spec{Role: roleEngine, Socket: v.socket(i), Links: l}, "engine "+"abc"[i:i+1], gone); err != nil {
+		if err := v.started(spec{Role: roleEngine, Socket: v.socket(i), Links: l}, "engine "+"abc"[i:i+1],
+			gone); err != nil {
 			return err
 		}
 	}
 	for i, name := range []string{"the client over RoCE", "the client over the pool"} {
 		engines := v.pids.of(roleEngine)
-		s := spec{Role: roleClient, Seed: v.s.Seed + uint64(i), Sockets: [2]string{v.socket(0), v.socket(1 + i)}, Engines: []int{engines[0], engines[1+i]}}
+		s := spec{Role: roleClient, Seed: v.s.Seed + uint64(i),
+			Sockets: [2]string{v.socket(0), v.socket(1 + i)}, Engines: []int{engines[0], engines[1+i]}}
 		if err := v.started(s, name, gone); err != nil {
 			return err
 		}
@@ -207,11 +212,12 @@ func (v *supervisor) measureLoad() {
 	v.loads.clients.Look(v.pids.of(roleClient))
 }
 
-// judge adds the faults that only the whole run shows, and the verdict.
-func (v *supervisor) judge() {
+// conclude adds the faults that only the whole run shows, and the verdict.
+func (v *supervisor) conclude() {
 	v.result.EngineShare, v.result.ClientShare = v.loads.engines.Share(), v.loads.clients.Share()
-	for who, l := range map[string]*verdict.Load{"the engines": &v.loads.engines, "the correct clients": &v.loads.clients} {
-		if f := l.Judge(who); f != nil {
+	for who, l := range map[string]*verdict.Load{"the engines": &v.loads.engines,
+		"the correct clients": &v.loads.clients} {
+		if f := l.Check(who); f != nil {
 			v.result.Faults = append(v.result.Faults, f)
 		}
 	}
@@ -307,11 +313,11 @@ type linkPeer struct {
 	Stats  nic.PortStats
 }
 
-// linksOf asks an engine for its links.
+// linksOf queries the links of an engine.
 func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 	var links []struct{ Peers []linkPeer }
 	m := v.witness.Begin()
-	err = unixsock.Ask(v.socket(engine)+nicless.LinksSuffix, stepLimit, &links)
+	err = unixsock.Query(v.socket(engine)+nicless.LinksSuffix, stepLimit, &links)
 	v.witness.Rest()
 	if err != nil {
 		f := verdict.FromError(err, v.witness.Since(m))
@@ -325,8 +331,8 @@ func (v *supervisor) linksOf(engine int) (peers []linkPeer, err error) {
 	return peers, nil
 }
 
-// look asks the engines of the RoCE link for their counts. Packets that a has received in the name of b, and
-// that b has not sent, were forged. The clients go on meanwhile, so b is asked last.
+// look queries the counts of the engines of the RoCE link. Packets that a has received in the name of b, and
+// that b has not sent, were forged. The clients go on meanwhile, so b is queried last.
 func (v *supervisor) look() error {
 	a, err := v.linksOf(0)
 	if err != nil {
@@ -414,7 +420,8 @@ func (v *supervisor) note(f *verdict.Fault) {
 
 // late notes that something has not happened within stepLimit.
 func (v *supervisor) late(m verdict.Mark, who, expected, format string, args ...any) {
-	f := verdict.Late(verdict.NoAnswer, v.witness.Between(m, v.pids.of(roleEngine), v.pids.of(roleClient)), fmt.Sprintf("%s within %v", expected, stepLimit), format, args...)
+	f := verdict.Late(verdict.NoAnswer, v.witness.Between(m, v.pids.of(roleEngine), v.pids.of(roleClient)),
+		fmt.Sprintf("%s within %v", expected, stepLimit), format, args...)
 	f.Who = who
 	v.note(f)
 }
@@ -447,7 +454,7 @@ func (v *supervisor) end() {
 			select {
 			case e := <-v.events:
 				if e.exit != nil {
-					v.pids.remove(e.p.cmd.Process.Pid) // nobody waits for it any more
+					v.pids.remove(e.p.cmd.Process.Pid) // no process waits for it any more
 				}
 				if e.exit != nil && e.exit.Success() {
 					e.p.ending = true

@@ -45,8 +45,8 @@ func needNamespaces(t *testing.T) {
 }
 
 // Correct clients over RoCE and over a pool lose nothing and see no wrong byte beside all attacks, and
-// all attacks reach an engine. A machine that is too busy to judge the time does not excuse any of that. It may
-// need more time until all attacks have had their turn.
+// all attacks reach an engine. A machine that is too busy to decide about the time does not excuse any of
+// that. It may need more time until all attacks have had their turn.
 func TestLinksUnderAttack(t *testing.T) {
 	needNamespaces(t)
 	const tries = 3
@@ -56,7 +56,7 @@ func TestLinksUnderAttack(t *testing.T) {
 		var text strings.Builder
 		require.NoError(t, r.Print(&text))
 		t.Log("\n" + text.String())
-		require.Contains(t, []verdict.Kind{verdict.OK, verdict.NotJudged}, r.Verdict)
+		require.Contains(t, []verdict.Kind{verdict.OK, verdict.Undecided}, r.Verdict)
 		missing := ""
 		for k := range kinds {
 			if r.Hostile[k.String()] == 0 {
@@ -155,7 +155,8 @@ func TestClientFindsFaults(t *testing.T) {
 		}, verdict.Repeated, "completion 1099511627776"},
 		"a completion that is lost": {func(c *client) {
 			for _, s := range c.sides {
-				// The completion of one work request of the next batch is taken away: the next one comes in its place.
+				// The completion of one work request of the next batch is taken away: the next one comes in
+				// its place.
 				require.NoError(t, s.qp.PostSend(&nicless.SendWR{Op: nicless.Nop, Flags: nicless.Signaled, ID: s.next + 1}))
 			}
 		}, verdict.Lost, "expected: completion "},

@@ -1,8 +1,8 @@
-// Slowest reads the output of go test -json. It prints what go test prints without -v, each failed test as soon
-// as it has ended, and at the end a table of the tests that took longest. .ci/times runs it.
+// Slowest reads the output of go test -json. It prints what go test prints without -v, each failed test as
+// soon as it has ended, and at the end a table of the tests that took longest. .ci/times runs it.
 //
-// A test's seconds are those in which it ran, without those in which it waited for other parallel tests. A test whose
-// subtests ran one after the other contains them, so only tests without subtests are in the table.
+// A test's seconds are those in which it ran, without those in which it waited for other parallel tests. A
+// test whose subtests ran one after the other contains them, so only tests without subtests are in the table.
 package main
 
 import (

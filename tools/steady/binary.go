@@ -32,7 +32,8 @@ const longest = "90m"
 // because then the tests have been killed.
 func (b binary) run(ctx context.Context, run, procs int, more []string) (list []Failure, n tally, err error) {
 	seed := rand.Uint64N(1 << 53)
-	args := append([]string{"-test.v=test2json", fmt.Sprintf("-test.shuffle=%d", seed), "-test.timeout=" + longest}, b.suite.Args...)
+	args := append([]string{"-test.v=test2json", fmt.Sprintf("-test.shuffle=%d", seed),
+		"-test.timeout=" + longest}, b.suite.Args...)
 	text, ended, err := b.start(ctx, procs, append(args, more...))
 	if err != nil || ctx.Err() != nil {
 		return nil, n, err
@@ -48,14 +49,15 @@ func (b binary) run(ctx context.Context, run, procs int, more []string) (list []
 		return nil, n, err
 	}
 	for _, v := range verdicts {
-		list = append(list, Failure{b.suite.Name, b.pkg, v.test, run, procs, seed, b.repeat(v.test, procs), v.output})
+		list = append(list,
+			Failure{b.suite.Name, b.pkg, v.test, run, procs, seed, b.repeat(v.test, procs), v.output})
 	}
 	return list, n, nil
 }
 
-// start runs the binary in the directory of its package, as go test does, and like go test lets os.Exit(0) panic
-// in the middle of a test. It returns what the binary printed, and how it ended, "" for status 0. Processes that
-// it leaves behind are killed.
+// start runs the binary in the directory of its package, as go test does, and like go test lets os.Exit(0)
+// panic in the middle of a test. It returns what the binary printed, and how it ended, "" for status 0.
+// Processes that it leaves behind are killed.
 func (b binary) start(ctx context.Context, procs int, args []string) (text []byte, ended string, err error) {
 	out, err := os.CreateTemp("", "steady-output") // no pipe, which a process left behind would hold open
 	if err != nil {

@@ -36,9 +36,9 @@ func (n *tally) count(e event) {
 }
 
 // parse reads the events of one test binary and returns what failed, and how many tests ran. A test whose
-// subtest failed is left out. ended says how the process ended, "" if with status 0. Whatever it says, tests that
-// have begun and not ended failed too, because the process ended in the middle of them: a test that calls exit
-// may do so with 0.
+// subtest failed is left out. ended says how the process ended, "" if with status 0. Whatever it says, tests
+// that have begun and not ended failed too, because the process ended in the middle of them: a test that
+// calls exit may do so with 0.
 func parse(r io.Reader, ended string) (failed []verdict, n tally, err error) {
 	output := make(map[string]*bytes.Buffer)
 	open := make(map[string]bool) // tests that have begun and not ended
@@ -84,7 +84,8 @@ func parse(r io.Reader, ended string) (failed []verdict, n tally, err error) {
 	}
 	delete(bad, "") // the package fails whenever a test does
 	for _, test := range order {
-		if bad[test] && !slices.ContainsFunc(order, func(other string) bool { return bad[other] && strings.HasPrefix(other, test+"/") }) {
+		if bad[test] && !slices.ContainsFunc(order,
+			func(other string) bool { return bad[other] && strings.HasPrefix(other, test+"/") }) {
 			failed = append(failed, verdict{test, end(output[test].String())})
 		}
 	}

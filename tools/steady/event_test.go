@@ -44,7 +44,7 @@ func TestFailureOutsideTests(t *testing.T) {
 	require.Equal(t, []verdict{{"", "\nsignal: killed\n"}}, failed)
 }
 
-// A status of 0 does not tell that all went well.
+// A status of 0 does not prove that all went well.
 func TestStatusZeroInTheMiddle(t *testing.T) {
 	failed, _, err := parse(strings.NewReader(`{"Action":"run","Test":"TestA"}`), "")
 	require.NoError(t, err)

@@ -53,7 +53,8 @@ func failing(text []byte) (name string, isNew bool) {
 //
 // With few cores Go's fuzzer may report the end of its own time as a failure without an input. That
 // is no failure.
-func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, load *running) (list []Failure, n tally, err error) {
+func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration,
+	load *running) (list []Failure, n tally, err error) {
 	names, ended, err := b.start(ctx, procs, []string{"-test.list=^Fuzz"})
 	if err != nil || ctx.Err() != nil {
 		return nil, n, err
@@ -69,8 +70,9 @@ func (b binary) fuzz(ctx context.Context, run, procs int, each time.Duration, lo
 		if err != nil {
 			return nil, n, err
 		}
-		text, ended, err := b.start(ctx, procs, []string{"-test.run=^$", "-test.fuzz=^" + target + "$", "-test.fuzztime=" + each.String(),
-			"-test.fuzzminimizetime=1x", "-test.fuzzcachedir=" + cache, "-test.timeout=0"})
+		text, ended, err := b.start(ctx, procs,
+			[]string{"-test.run=^$", "-test.fuzz=^" + target + "$", "-test.fuzztime=" + each.String(),
+				"-test.fuzzminimizetime=1x", "-test.fuzzcachedir=" + cache, "-test.timeout=0"})
 		_ = os.RemoveAll(cache)
 		if err != nil || ctx.Err() != nil {
 			return list, n, err
@@ -102,7 +104,8 @@ func (b binary) again(ctx context.Context, f *Failure, input string, isNew bool,
 		what = "the seed " + input // a file or an argument of Add
 	}
 	for range tries {
-		_, ended, err := b.start(ctx, f.Procs, []string{"-test.run=^" + strings.ReplaceAll(input, "/", "$/^") + "$", "-test.timeout=5m"})
+		_, ended, err := b.start(ctx, f.Procs,
+			[]string{"-test.run=^" + strings.ReplaceAll(input, "/", "$/^") + "$", "-test.timeout=5m"})
 		if err != nil || ctx.Err() != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (r *running) add(self string, args []string, fail func(error)) error {
 	said := new(strings.Builder)
 	c.Stderr = said
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's interrupt is for the parent
-	// The pipe closes when this process ends, whatever ends it. Pdeathsig would tell the end of
+	// The pipe closes when this process ends, whatever ends it. Pdeathsig would report the end of
 	// the thread that has started the child.
 	if _, err := c.StdinPipe(); err != nil {
 		return err
@@ -153,7 +153,8 @@ func LoadMain(args []string) error {
 	return nil
 }
 
-// writeDisk writes a file in the directory for temporary files. It has no name there, so nothing of it remains.
+// writeDisk writes a file in the directory for temporary files. It has no name there, so nothing of it
+// remains.
 func writeDisk(ctx context.Context, size int) error {
 	f, err := os.CreateTemp("", "steady-load")
 	if err != nil {

@@ -26,7 +26,7 @@ func TestParseLoad(t *testing.T) {
 	}
 }
 
-// A parent that is killed can tell its load nothing. The load ends all the same.
+// A parent that is killed cannot stop its load. The load ends all the same.
 func TestLoadEndsWithItsParent(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -53,7 +53,8 @@ func TestLoadEndsWithItsParent(t *testing.T) {
 	})
 }
 
-// alive says whether a process exists and has not ended. Nobody may wait for an orphan in a container.
+// alive says whether a process exists and has not ended. An orphan may have no parent that waits for it in a
+// container.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	for i := len(stat) - 1; err == nil && i >= 0; i-- {

@@ -77,7 +77,8 @@ func (p Plan) Run(ctx context.Context) (report *Report, err error) {
 }
 
 // runSuite does one run of a suite.
-func (p Plan) runSuite(ctx context.Context, s *SuiteReport, binaries []binary, procs int, load *running, report *Report) error {
+func (p Plan) runSuite(ctx context.Context, s *SuiteReport, binaries []binary, procs int, load *running,
+	report *Report) error {
 	run := s.Runs + 1
 	begun := time.Now()
 	beside := runtime.NumCPU()
@@ -133,7 +134,8 @@ func (p Plan) runSuite(ctx context.Context, s *SuiteReport, binaries []binary, p
 	return first
 }
 
-func (p Plan) runBinary(ctx context.Context, b binary, run, procs int, load *running) ([]Failure, tally, error) {
+func (p Plan) runBinary(ctx context.Context, b binary, run, procs int,
+	load *running) ([]Failure, tally, error) {
 	if b.suite.Fuzz {
 		return b.fuzz(ctx, run, procs, p.FuzzTime, load)
 	}

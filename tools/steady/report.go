@@ -51,7 +51,8 @@ func (r *Report) Print(w io.Writer) {
 		times := slices.Sorted(slices.Values(s.Times))
 		median, longest := "-", "-"
 		if n := len(times); n > 0 {
-			median, longest = quantile.Rank(times, 0.5).Round(time.Second).String(), times[n-1].Round(time.Second).String()
+			median, longest = quantile.Rank(times, 0.5).Round(time.Second).String(),
+				times[n-1].Round(time.Second).String()
 		}
 		_, _ = fmt.Fprintf(w, "%-10s %6d %7d %8d %10s %10s\n", s.Name, s.Runs, s.Failed, s.Skipped, median, longest)
 	}

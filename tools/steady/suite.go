@@ -58,7 +58,8 @@ func (s *Suite) compile(ctx context.Context, to string) (list []binary, err erro
 		if len(f) != 3 || f[2] == "[][]" || s.Without != "" && strings.Contains(f[0], s.Without) {
 			continue
 		}
-		b := binary{s, f[0], f[1], filepath.Join(to, s.Name+strconv.Itoa(len(list))), strings.TrimSpace(converter)}
+		b := binary{s, f[0], f[1], filepath.Join(to, s.Name+strconv.Itoa(len(list))),
+			strings.TrimSpace(converter)}
 		if s.Fuzz && !hasFuzz(b.dir) {
 			continue
 		}
@@ -95,7 +96,8 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, errs.String(), out.String())
+		return "",
+			fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, errs.String(), out.String())
 	}
 	return out.String(), nil
 }

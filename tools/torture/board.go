@@ -10,9 +10,9 @@ import (
 )
 
 // A board is a page that the supervisor writes and clients read. It says which process is the
-// engine, which process has each slot, and how long each client has been stopped. When a client continues, it reads
-// that time at once and does not count it as a wait for the engine. The words do not depend on
-// each other, and the supervisor is their only writer.
+// engine, which process has each slot, and how long each client has been stopped. When a client continues, it
+// reads that time at once and does not count it as a wait for the engine. The words do not depend on each
+// other, and the supervisor is their only writer.
 type board struct{ mem *shm.Region }
 
 // boardFile is the descriptor of the board in a client's process.
@@ -62,7 +62,7 @@ func newBoard() (board, error) {
 func openBoard() (board, error) {
 	mem, err := shm.Attach(os.NewFile(boardFile, "board"), false)
 	if err == nil {
-		err = mem.Forget()
+		err = mem.CloseFile()
 	}
 	return board{mem}, err
 }

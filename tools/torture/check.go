@@ -93,8 +93,10 @@ func (l *flow) complete(c *nicless.Completion) error {
 }
 
 var sendOpcodes = map[nicless.Op]cqe.WCOpcode{
-	nicless.Write: cqe.WCRDMAWrite, nicless.WriteImm: cqe.WCRDMAWrite, nicless.Send: cqe.WCSend, nicless.SendImm: cqe.WCSend,
-	nicless.Read: cqe.WCRDMARead, nicless.FetchAdd: cqe.WCFetchAdd, nicless.CompareSwap: cqe.WCCompSwap, nicless.SendInval: cqe.WCSend,
+	nicless.Write: cqe.WCRDMAWrite, nicless.WriteImm: cqe.WCRDMAWrite, nicless.Send: cqe.WCSend,
+	nicless.SendImm: cqe.WCSend,
+	nicless.Read:    cqe.WCRDMARead, nicless.FetchAdd: cqe.WCFetchAdd, nicless.CompareSwap: cqe.WCCompSwap,
+	nicless.SendInval:      cqe.WCSend,
 	nicless.MaskedFetchAdd: cqe.WCFetchAdd, nicless.MaskedCompareSwap: cqe.WCCompSwap,
 }
 
@@ -105,7 +107,8 @@ func (l *flow) sent(p *posted, c *nicless.Completion) error {
 		return nil
 	}
 	o := &p.op
-	if c != nil && o.Op != nicless.Copy && (c.Opcode != sendOpcodes[o.Op] || c.HasByteLen() && int(c.ByteLen) != o.Len) {
+	if c != nil && o.Op != nicless.Copy &&
+		(c.Opcode != sendOpcodes[o.Op] || c.HasByteLen() && int(c.ByteLen) != o.Len) {
 		return verdict.New(verdict.WrongBytes, fmt.Sprintf("opcode %v and %d bytes in the completion", sendOpcodes[o.Op], o.Len),
 			"flow %d: %v %d has completed as %v with %d bytes", l.i, o.Op, o.N, c.Opcode, c.ByteLen)
 	}
@@ -203,12 +206,14 @@ func (l *flow) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buff
 	if l.transport == nicless.UD {
 		size += nicless.GRHSize
 		if c.SrcQP != l.peerInfo.QP.QPN {
-			return verdict.New(verdict.WrongBytes, fmt.Sprintf("datagrams of the peer, QP %#x", l.peerInfo.QP.QPN), "flow %d: a datagram of QP %#x", l.i, c.SrcQP)
+			return verdict.New(verdict.WrongBytes, fmt.Sprintf("datagrams of the peer, QP %#x",
+				l.peerInfo.QP.QPN), "flow %d: a datagram of QP %#x", l.i, c.SrcQP)
 		}
 	}
 	if c.Opcode != opcode || c.Flags != flags || c.Imm != imm || int(c.ByteLen) != size {
 		k := verdict.WrongBytes
-		if later := uint64(c.Imm) - o.N&(ackBit-1); c.Flags&cqe.WCWithImm != 0 && c.Imm != imm && later < window {
+		if later := uint64(c.Imm) - o.N&(ackBit-1); c.Flags&cqe.WCWithImm != 0 && c.Imm != imm &&
+			later < window {
 			k = verdict.Lost // it is a later message of the peer
 		}
 		return verdict.New(k, fmt.Sprintf("operation %d of the peer: %v, flags %d, immediate %#x, %d bytes", o.N, opcode, flags, imm, size),

@@ -47,9 +47,9 @@ type client struct {
 	list    [64]nicless.Completion
 	counted time.Time
 
-	mu        sync.Mutex
-	explained map[string]uint64 // number of explanations, by code
-	said      string            // the last explanation
+	mu              sync.Mutex
+	explained       map[string]uint64 // number of explanations, by code
+	lastExplanation string
 }
 
 // How a connection ends.
@@ -64,7 +64,8 @@ func runClient(w *wire, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	c := &client{waitMeter: g, w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
+	c := &client{waitMeter: g, w: w, spec: spec,
+		r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
 	c.count.ByOp, c.explained = make(map[string]uint64), make(map[string]uint64)
 	before, err := c.measure()
 	if err != nil {
@@ -93,7 +94,7 @@ func runClient(w *wire, spec Spec) error {
 }
 
 // session is everything that a client does with one engine. It returns when the engine is gone
-// or the client is told to close.
+// or the client has the order to close.
 func (c *client) session() error {
 	if err := c.dial(); err != nil {
 		return err
@@ -123,8 +124,8 @@ func (c *client) session() error {
 	}
 }
 
-// outlives reports whether an error counts although the engine has ended by now: no answer came while it was there,
-// or bytes are wrong, which arrive whole, or the completion says that they did not.
+// outlives reports whether an error counts although the engine has ended by now: no answer came while it was
+// there, or bytes are wrong, which arrive whole, or the completion says that they did not.
 func outlives(err error) bool {
 	f := verdict.Of(err)
 	return verdict.IsTimeout(err) || f != nil && f.Kind == verdict.WrongBytes
@@ -163,13 +164,14 @@ func (c *client) dial() (err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.explained[x.Code] += 1 + uint64(x.Unsaid)
-		c.said = x.String()
+		c.lastExplanation = x.String()
 	})
 	if c.pd, err = c.ctx.AllocPD(); err != nil {
 		return err
 	}
 	// All kinds of entries are in use: of 128 bytes, of 64 bytes, and compressed.
-	cq := nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1, Compressed: c.spec.End == 0 && c.spec.Pair%2 == 0}
+	cq := nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1, Compressed: c.spec.End == 0 &&
+		c.spec.Pair%2 == 0}
 	if c.cq, err = c.ctx.CreateCQ(cq); err != nil {
 		return err
 	}
@@ -182,7 +184,8 @@ func (c *client) dial() (err error) {
 		if err != nil {
 			return err
 		}
-		c.flows = append(c.flows, &flow{c: c, i: i, flowConfig: flowConfigs[i], mem: mem, scratch: make([]byte, largeSize)})
+		c.flows = append(c.flows,
+			&flow{c: c, i: i, flowConfig: flowConfigs[i], mem: mem, scratch: make([]byte, largeSize)})
 	}
 	return nil
 }
@@ -201,7 +204,7 @@ func (c *client) connection() error {
 		}
 		ready.Flows = append(ready.Flows, l.describe())
 	}
-	c.w.say(ready)
+	c.w.send(ready)
 	c.Rest()
 	o, err := c.order()
 	c.mark()
@@ -217,10 +220,10 @@ func (c *client) connection() error {
 			return err
 		}
 	}
-	if err := c.settle(func() int { return c.outstanding(false) }); err != nil {
+	if err := c.drainUntil(func() int { return c.outstanding(false) }); err != nil {
 		return err
 	}
-	c.w.say(Report{Is: isConnected, Ready: c.ready, Epoch: epoch})
+	c.w.send(Report{Is: isConnected, Ready: c.ready, Epoch: epoch})
 	if o, err = c.order(); err != nil {
 		return err
 	}
@@ -232,7 +235,7 @@ func (c *client) connection() error {
 		if err := c.drain(); err != nil {
 			return err
 		}
-		c.w.say(Report{Is: isPeerLost, Ready: c.ready, Epoch: epoch, Text: c.failure()})
+		c.w.send(Report{Is: isPeerLost, Ready: c.ready, Epoch: epoch, Text: c.failure()})
 	}
 	return err
 }
@@ -246,7 +249,7 @@ func (c *client) failure() (text string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return text + "last explanation: " + c.said
+	return text + "last explanation: " + c.lastExplanation
 }
 
 // order waits for an order about the connection that was reported ready last.

@@ -12,7 +12,7 @@ import (
 )
 
 // How many connections a CQ hoarder makes, how many CQs with events on each, and for how long it
-// arms them. 20 connections with 16,000 CQs each have once put an engine to sleep for everybody,
+// arms them. 20 connections with 16,000 CQs each have once put an engine to sleep for all clients,
 // for up to 250 ms; here fewer are made so that the attack begins within some seconds.
 const (
 	cqHoardConnections = 20
@@ -106,6 +106,7 @@ func (h *cqHoard) arm(i int, sn uint8, register bool) {
 	a := doorbell.Arm{SN: sn}
 	shm.BE32At(h.mem.Bytes(), uint64(i)*cqSpace+cqSpace/2+4).Publish(a.Word())
 	if register {
-		shm.BE64At(h.uar.Bytes(), doorbell.CQArmOffset).Publish(uint64(doorbell.MakeArmRegister(a, h.nums[i])))
+		shm.BE64At(h.uar.Bytes(),
+			doorbell.CQArmOffset).Publish(uint64(doorbell.MakeArmRegister(a, h.nums[i])))
 	}
 }

@@ -1,5 +1,5 @@
 // Package torture tests an engine while clients attack it. It runs the engine and its clients
-// as real processes, and stops and kills them. It tells faults by their kind: wrong bytes; completions that
+// as real processes, and stops and kills them. It reports faults by their kind: wrong bytes; completions that
 // are lost, repeated or out of order; resources that leak; and correct clients that have to
 // wait.
 //
@@ -56,23 +56,22 @@
 // needs no peer, so a paused peer causes no stall.) On a loaded machine the scheduler causes
 // such waits too. These times are subtracted from a wait:
 //
-//   - the time for which threads were ready to run and had no core: of the most delayed thread of the client, and
-//     of the most delayed threads of the engine. The number of these threads of the engine is
-//     the number of threads that poll (one, or one for each of --cores), plus one for the thread
-//     that serves requests;
+//   - the time for which threads were ready to run and had no core: of the most delayed thread of the client,
+//     and of the most delayed threads of the engine. The number of these threads of the engine is the number
+//     of threads that poll (one, or one for each of --cores), plus one for the thread that serves requests;
 //   - the time for which these threads were seen blocked in the kernel, up to 1 s;
 //   - the time for which the hypervisor gave this machine's cores to others;
 //   - the time for which the supervisor had stopped the client.
 //
 // A thread that works for another client is running, so that is not subtracted. If more than 100 ms are
-// left, the wait is a stall. A wait of which engine or client had a core for less than a twentieth is not judged. The
-// subtracted time may be too long, because the delays can overlap and the first reading can be up to 20 ms older
-// than the wait.
+// left, the wait is a stall. A wait of which engine or client had a core for less than a twentieth is not
+// judged. The subtracted time may be too long, because the delays can overlap and the first reading can be up
+// to 20 ms older than the wait.
 //
 // When the engine ends, a wait ends too. How soon clients notice the end of an engine is
-// checked separately. If the kernel has no schedstat, waits of more than 100 ms are not judged.
+// checked separately. If the kernel has no schedstat, waits of more than 100 ms are undecided.
 //
-// Deadlines are judged in the same way. One that cannot be judged does not end the run.
+// Deadlines are decided in the same way. One that cannot be decided does not end the run.
 //
 // # What is repeatable
 //

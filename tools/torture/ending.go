@@ -27,7 +27,7 @@ func (c *client) drain() error {
 			}
 		}
 	}
-	if err := c.settle(func() int { return c.outstanding(true) }); err != nil {
+	if err := c.drainUntil(func() int { return c.outstanding(true) }); err != nil {
 		return err
 	}
 	if n, err := c.cq.Poll(c.list[:]); n > 0 || err != nil {
@@ -86,8 +86,8 @@ func (c *client) outstanding(receives bool) (n int) {
 	return n
 }
 
-// settle accounts for completions until the function left returns 0.
-func (c *client) settle(left func() int) error {
+// drainUntil accounts for completions until the function left returns 0.
+func (c *client) drainUntil(left func() int) error {
 	m := c.mark()
 	defer c.Rest()
 	for left() > 0 {
@@ -99,10 +99,10 @@ func (c *client) settle(left func() int) error {
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			f := c.missing(m)
-			if f.Kind != verdict.NotJudged {
+			if f.Kind != verdict.Undecided {
 				return f
 			}
-			c.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
+			c.w.send(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
 			m = c.mark()
 			continue
 		}
@@ -116,8 +116,8 @@ func (c *client) settle(left func() int) error {
 	return nil
 }
 
-// missing returns the fault of work that needs no peer and has not completed in c.spec.hang(). If the engine answers
-// a request meanwhile, it works, and the completions are lost.
+// missing returns the fault of work that needs no peer and has not completed in c.spec.hang(). If the engine
+// answers a request meanwhile, it works, and the completions are lost.
 func (c *client) missing(m mark) *verdict.Fault {
 	k, text := verdict.Lost, ""
 	for _, l := range c.flows {
@@ -189,7 +189,7 @@ func (c *client) deviceGone() error {
 	if d := c.passed(begin); d > goneTime {
 		return tooLate("that took %v", d)
 	}
-	c.w.say(Report{Is: isGone, Ready: c.ready})
+	c.w.send(Report{Is: isGone, Ready: c.ready})
 	for _, l := range c.flows {
 		if l.qp == nil {
 			continue // the memory of this flow was not prepared
@@ -240,6 +240,6 @@ func (c *client) leave(before Resources) error {
 		}
 	}
 	c.report()
-	c.w.say(Report{Is: isClosed})
+	c.w.send(Report{Is: isClosed})
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // plantInEngine, in tests of this package only, is called when an engine starts.
 var plantInEngine func()
 
-// runEngine serves clients until SIGTERM, and reports its resources when asked.
+// runEngine serves clients until SIGTERM, and reports its resources on request.
 func runEngine(w *wire, spec Spec) error {
 	if err := errors.Join(limitFiles(engineFiles), become(spec.User)); err != nil {
 		return err
@@ -32,26 +32,26 @@ func runEngine(w *wire, spec Spec) error {
 		for o := range w.Orders {
 			if o.Do == doResources {
 				h := takeResources()
-				w.say(Report{Is: isResources, Resources: &h})
+				w.send(Report{Is: isResources, Resources: &h})
 			}
 		}
 		cancel(orphan)
 	}()
 	// Only the amount of the log is checked here. The tests of the engine check the text.
 	meter := new(logMeter)
-	go tellLog(ctx, w, meter)
+	go reportLog(ctx, w, meter)
 	cfg := nicless.Config{Cores: spec.Cores, Stay: spec.Stay, Log: meter.logger()}
-	err := nicless.Serve(ctx, spec.Socket, socketMode(spec.User), cfg, func() { w.say(Report{Is: isReady}) })
-	w.say(Report{Is: isCount, Count: &Count{Log: meter.total()}})
+	err := nicless.Serve(ctx, spec.Socket, socketMode(spec.User), cfg, func() { w.send(Report{Is: isReady}) })
+	w.send(Report{Is: isCount, Count: &Count{Log: meter.total()}})
 	if cause := context.Cause(ctx); err == nil && errors.Is(cause, orphan) {
 		return cause
 	}
 	return err
 }
 
-// tellLog reports at intervals how much was logged. It cannot wait for the end, because an
+// reportLog reports at intervals how much was logged. It cannot wait for the end, because an
 // engine may be killed.
-func tellLog(ctx context.Context, w *wire, m *logMeter) {
+func reportLog(ctx context.Context, w *wire, m *logMeter) {
 	var told Log
 	for t := time.Tick(countTime); ctx.Err() == nil; {
 		select {
@@ -60,7 +60,7 @@ func tellLog(ctx context.Context, w *wire, m *logMeter) {
 		}
 		if l := m.total(); l != told {
 			told = l
-			w.say(Report{Is: isCount, Count: &Count{Log: l}})
+			w.send(Report{Is: isCount, Count: &Count{Log: l}})
 		}
 	}
 }

@@ -30,8 +30,8 @@ func (r *run) during(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mostTries is how often a step of the supervisor may take its limit again, if the machine was too busy to judge. So a run
-// goes on beside load, and finds what is wrong in spite of it.
+// mostTries is how often a step of the supervisor may take its limit again, if the machine was too busy to
+// judge. So a run goes on beside load, and finds what is wrong in spite of it.
 const mostTries = 5
 
 // until handles events until f returns true. If that takes longer than d, it is a fault.
@@ -48,7 +48,7 @@ func (r *run) until(ctx context.Context, what string, d time.Duration, f func() 
 			}
 		case <-t.C:
 			r.measureLoad()
-			if e := r.between(m); e.Judge(verdict.NoAnswer) == verdict.NotJudged && tries < mostTries {
+			if e := r.between(m); e.Decide(verdict.NoAnswer) == verdict.Undecided && tries < mostTries {
 				tries++
 				t.Reset(d)
 				continue
@@ -79,7 +79,7 @@ func (r *run) handle(e event) error {
 			return nil
 		}
 		f.Who = p.name
-		if !e.report.Last { // it could not be judged, and the process goes on
+		if !e.report.Last { // it could not be decided, and the process goes on
 			r.note(f)
 			return nil
 		}
@@ -109,7 +109,7 @@ func (r *run) handle(e event) error {
 		r.orphans = e.report.Orphans
 		for _, c := range r.hostile {
 			if c != nil && c.spec.Attack == Impostor {
-				c.tell(Order{Do: doOrphans, Orphans: r.orphans})
+				c.send(Order{Do: doOrphans, Orphans: r.orphans})
 			}
 		}
 		return nil
@@ -129,12 +129,13 @@ func (r *run) ended(p *process, s *os.ProcessState) error {
 	delete(r.all, p)
 	r.keep(p)
 	if r.leaving && p.spec.Role != roleEngine {
-		r.board.clearPID(p.spec.slot(), p.cmd.Process.Pid) // nobody waits for it, or takes its place
+		r.board.clearPID(p.spec.slot(), p.cmd.Process.Pid) // no process waits for it, or takes its place
 	}
 	if !p.ending {
 		return r.broken(p.name, "it runs until it is told to end", "it has ended by itself: %v\n%s", s, tail(p.stderr.String()))
 	}
-	if w, ok := s.Sys().(syscall.WaitStatus); ok && !(w.Signaled() && w.Signal() == syscall.SIGKILL) && !s.Success() {
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && !(w.Signaled() && w.Signal() == syscall.SIGKILL) &&
+		!s.Success() {
 		return r.broken(p.name, "exit status 0", "%v\n%s", s, tail(p.stderr.String()))
 	}
 	if p == r.engine && !r.closing {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newRun returns a run that has not begun, and the end of a process of it that was told to end.
+// newRun returns a run that has not begun, and the end of a process of it that has the order to end.
 func newRun(t *testing.T, spec Spec) (*run, event) {
 	t.Helper()
 	b, err := newBoard()
@@ -26,8 +26,9 @@ func newRun(t *testing.T, spec Spec) (*run, event) {
 	return &run{board: b, all: map[*process]struct{}{p: {}}, events: make(chan event, 4)}, event{p: p, exit: cmd.ProcessState}
 }
 
-// When clients have been told to end, those that have done so are no evidence of later waits: nothing is known
-// of them, so nothing could be judged. Before that, another process takes the place of one that has ended.
+// When clients have the order to end, those that have done so are no evidence of later waits: nothing is
+// known of them, so no wait could be decided. Before that, another process takes the place of one that has
+// ended.
 func TestEndedClientsAreNoEvidence(t *testing.T) {
 	r, end := newRun(t, Spec{Role: roleClient})
 	require.NoError(t, r.handle(end))
@@ -41,7 +42,8 @@ func TestEndedClientsAreNoEvidence(t *testing.T) {
 	require.Equal(t, []int{1}, r.board.correct())
 }
 
-// Corruption counts, also if it is reported by a process that was told to end, or when the run ends for another reason.
+// Corruption counts, also if it is reported by a process that has the order to end, or when the run ends for
+// another reason.
 func TestLateCorruptionCounts(t *testing.T) {
 	told := func(k verdict.Kind) Report { return Report{Is: isFault, Last: true, Fault: &verdict.Fault{Kind: k}} }
 	r, end := newRun(t, Spec{Role: roleVisitor})

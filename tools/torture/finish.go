@@ -25,7 +25,7 @@ func (r *run) finish(ctx context.Context) error {
 		return err
 	}
 	r.leaving, r.visitor.ending = true, true
-	r.visitor.tell(Order{Do: doClose})
+	r.visitor.send(Order{Do: doClose})
 	for _, do := range []struct {
 		order, what string
 		then        phase
@@ -34,7 +34,7 @@ func (r *run) finish(ctx context.Context) error {
 			for end := range 2 {
 				e := &r.pairs[i].ends[end]
 				e.p.ending = do.order == doClose
-				e.p.tell(Order{Do: do.order, Ready: e.seq})
+				e.p.send(Order{Do: do.order, Ready: e.seq})
 			}
 		}
 		if err := r.until(ctx, do.what, waitLimit, func() bool { return r.each(do.then) }); err != nil {
@@ -45,7 +45,8 @@ func (r *run) finish(ctx context.Context) error {
 		p.kill()
 		r.result.Killed.Hostile++
 	}
-	if err := r.until(ctx, "all clients to end", waitLimit, func() bool { return len(r.all) == 1 }); err != nil {
+	if err := r.until(ctx, "all clients to end", waitLimit,
+		func() bool { return len(r.all) == 1 }); err != nil {
 		return err
 	}
 	return r.stop(ctx)
@@ -53,9 +54,9 @@ func (r *run) finish(ctx context.Context) error {
 
 // stop checks the resources of the engine without clients, then stops it.
 func (r *run) stop(ctx context.Context) error {
-	settle := cmp.Or(r.cfg.settle, settleTime)
+	settle := cmp.Or(r.cfg.freeWithin, freeTime)
 	for m, tries := r.witness.Begin(), 1; ; {
-		h, err := r.askResources(ctx)
+		h, err := r.queryResources(ctx)
 		if err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ func (r *run) stop(ctx context.Context) error {
 		if verdict.Now()-m.At > settle {
 			f := verdict.Late(verdict.Leaked, r.witness.Between(m, []int{r.engine.cmd.Process.Pid}, nil),
 				fmt.Sprintf("what it had without clients, within %v of the end of the last one", settle), "the engine still has %s", left)
-			if f.Kind == verdict.NotJudged && tries < mostTries {
+			if f.Kind == verdict.Undecided && tries < mostTries {
 				tries++
 				m = r.witness.Begin()
 				continue
@@ -83,7 +84,8 @@ func (r *run) stop(ctx context.Context) error {
 	}
 	r.closing, r.engine.ending = true, true
 	_ = r.engine.cmd.Process.Signal(syscall.SIGTERM)
-	if err := r.until(ctx, "the engine to stop", waitLimit, func() bool { return len(r.all) == 0 }); err != nil {
+	if err := r.until(ctx, "the engine to stop", waitLimit,
+		func() bool { return len(r.all) == 0 }); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(r.socket()); err == nil {
@@ -106,7 +108,8 @@ func (r *run) end() {
 			case e.exit != nil:
 				delete(r.all, e.p)
 				r.keep(e.p)
-				if e.p == r.engine && e.p.stderr.Len() > 0 { // its standard error may say why clients found it gone
+				// its standard error may say why clients found it gone
+				if e.p == r.engine && e.p.stderr.Len() > 0 {
 					_ = r.broken(e.p.name, "nothing on standard error", "%v\n%s", e.exit, tail(e.p.stderr.String()))
 				}
 			case e.report.Fault != nil && e.report.Fault.Kind.Corruption():

@@ -26,7 +26,8 @@ type flowConfig struct {
 // flowConfigs are the flows of a connection.
 var flowConfigs = []flowConfig{
 	{receives: scarceDepth, list: true, Menu: Menu{Largest: smallPayload, Large: true, Ops: []nicless.Op{
-		nicless.Write, nicless.WriteImm, nicless.Read, nicless.Send, nicless.SendImm, nicless.FetchAdd, nicless.CompareSwap,
+		nicless.Write, nicless.WriteImm, nicless.Read, nicless.Send, nicless.SendImm, nicless.FetchAdd,
+		nicless.CompareSwap,
 		nicless.MaskedFetchAdd, nicless.MaskedCompareSwap, nicless.Copy,
 	}}},
 	{Menu: Menu{Largest: 256, Window: true, Ops: []nicless.Op{nicless.Write, nicless.Write, nicless.Write, nicless.SendImm, nicless.WriteImm}}},
@@ -87,12 +88,15 @@ const (
 // open makes the queue pair for a new connection and posts its receives.
 func (l *flow) open() (err error) {
 	l.mem.renew()
-	*l = flow{c: l.c, i: l.i, flowConfig: l.flowConfig, mem: l.mem, scratch: l.scratch, spans: l.spans, sges: l.sges}
+	*l = flow{c: l.c, i: l.i, flowConfig: l.flowConfig, mem: l.mem, scratch: l.scratch, spans: l.spans,
+		sges: l.sges}
 	cfg := nicless.QPConfig{
-		Type: l.transport, SendCQ: l.c.cq, MaxSendWR: sendDepth, MaxSendSGE: maxPieces, MaxRecvSGE: 2, MaxInline: maxInline,
+		Type: l.transport, SendCQ: l.c.cq, MaxSendWR: sendDepth, MaxSendSGE: maxPieces, MaxRecvSGE: 2,
+		MaxInline: maxInline,
 	}
 	if l.transport == nicless.UD {
-		cfg.QKey = uint32(mix(l.mem.key)) >> 1 // if the top bit were set, the device would use the sender's qkey
+		// if the top bit were set, the device would use the sender's qkey
+		cfg.QKey = uint32(mix(l.mem.key)) >> 1
 	}
 	l.sends = NewLedger(sendDepth)
 	if l.receives == 0 {
@@ -137,7 +141,8 @@ func (l *flow) close() error {
 }
 
 func (l *flow) describe() FlowInfo {
-	d := FlowInfo{QP: l.qp.Descriptor(), Target: l.mem.target.Remote("target"), Source: l.mem.source.Remote("source"), Words: l.mem.words.Remote("words")}
+	d := FlowInfo{QP: l.qp.Descriptor(), Target: l.mem.target.Remote("target"),
+		Source: l.mem.source.Remote("source"), Words: l.mem.words.Remote("words")}
 	if l.win != nil {
 		d.Window = nicless.IncRKey(l.win.RKey())
 	}
@@ -171,14 +176,16 @@ func (l *flow) connect(peer FlowInfo, epoch int) (err error) {
 	// The pieces follow each other, so that the list has the same bytes as the source.
 	const first, second = sourceSize/3 + 5, sourceSize/2 + 1
 	m := l.mem.source
-	return l.send(posted{kind: isOther}, &nicless.SendWR{Op: nicless.BindList, Flags: nicless.Signaled, List: l.key.List(nicless.RemoteRead,
-		m.SGE(0, first), m.SGE(first, second-first), m.SGE(second, sourceSize-second))})
+	return l.send(posted{kind: isOther},
+		&nicless.SendWR{Op: nicless.BindList, Flags: nicless.Signaled, List: l.key.List(nicless.RemoteRead,
+			m.SGE(0, first), m.SGE(first, second-first), m.SGE(second, sourceSize-second))})
 }
 
 // bind binds the memory window, so that the peer can write through it.
 func (l *flow) bind() error {
 	return l.send(posted{kind: isOther}, &nicless.SendWR{
-		Op: nicless.BindMW, Flags: nicless.Signaled, Bind: l.win.Bind(l.mem.target, 0, areaSize, nicless.RemoteWrite),
+		Op: nicless.BindMW, Flags: nicless.Signaled,
+		Bind: l.win.Bind(l.mem.target, 0, areaSize, nicless.RemoteWrite),
 	})
 }
 
@@ -197,5 +204,6 @@ func (l *flow) receive(wr *nicless.RecvWR) error {
 
 // quiet reports whether all operations of this end are done and acknowledged.
 func (l *flow) quiet() bool {
-	return l.stopping && l.pending == nil && l.next == l.acked && l.unbound == 0 && l.sends.Outstanding() == 0 && l.checked == l.ackSent
+	return l.stopping && l.pending == nil && l.next == l.acked && l.unbound == 0 &&
+		l.sends.Outstanding() == 0 && l.checked == l.ackSent
 }

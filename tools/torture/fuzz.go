@@ -78,9 +78,11 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 		payload = binary.LittleEndian.AppendUint64(nil, v.r.Uint64()>>v.r.IntN(64))
 		if v.r.IntN(2) == 0 {
 			op = control.OpPlaceRegion
-			payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(v.r.IntN(4))), mem.Addr()+uint64(v.r.IntN(4)<<12))
+			payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil,
+				uint64(v.r.IntN(4))), mem.Addr()+uint64(v.r.IntN(4)<<12))
 		}
-	case 2, 3, 4: // small numbers, which are more often the number of an object, and addresses of this client's memory
+	case 2, 3, 4:
+		// Small numbers, which are more often the number of an object, and addresses of this client's memory.
 		for i := 0; i+8 <= len(payload); i += 8 {
 			switch v.r.IntN(3) {
 			case 0:

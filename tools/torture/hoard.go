@@ -20,8 +20,8 @@ const (
 )
 
 // hoard makes many connections, requests every kind of descriptor on each, and reads no
-// answers. The kernel counts the unread descriptors against the limit of the engine's user. The connections stay
-// for some seconds. The engine may refuse requests.
+// answers. The kernel counts the unread descriptors against the limit of the engine's user. The connections
+// stay for some seconds. The engine may refuse requests.
 func (v *hostile) hoard() error {
 	most := hoardFew
 	if v.spec.User != 0 {
@@ -84,9 +84,11 @@ func fdRequests(r *rand.Rand) []fdRequest {
 		if r.IntN(2) == 0 {
 			list = append(list, fdRequest{control.OpCreateChannel, &control.Empty{}})
 		} else {
-			list = append(list, fdRequest{control.OpCreateRegion, &control.RegionSize{Size: 4096 << r.IntN(6)}})
+			list = append(list,
+				fdRequest{control.OpCreateRegion, &control.RegionSize{Size: 4096 << r.IntN(6)}})
 		}
-		list = append(list, fdRequest{control.OpDestroyChannel, &control.Channel{ID: id}}, fdRequest{control.OpDropRegion, &control.RegionID{ID: id}})
+		list = append(list, fdRequest{control.OpDestroyChannel, &control.Channel{ID: id}},
+			fdRequest{control.OpDropRegion, &control.RegionID{ID: id}})
 	}
 	return list
 }

@@ -35,7 +35,8 @@ const (
 
 // String returns the name of the attack's client, for progress and failures.
 func (a Attack) String() string {
-	return [attackKinds]string{"scribbler", "fuzzer", "silent client", "truncator", "abandoner", "hog", "thief",
+	return [attackKinds]string{"scribbler", "fuzzer", "silent client", "truncator", "abandoner", "hog",
+		"thief",
 		"puncher", "hoarder", "impostor", "lingerer", "log flooder", "cq-hoard"}[a]
 }
 
@@ -55,7 +56,8 @@ type hostile struct {
 }
 
 func newHostile(w *wire, spec Spec) *hostile {
-	return &hostile{w: w, spec: spec, orphans: make(chan []Orphan, 1), r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
+	return &hostile{w: w, spec: spec, orphans: make(chan []Orphan, 1),
+		r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
 }
 
 // runHostile repeats its attack until it is killed. It reports a fault if the engine does not
@@ -81,8 +83,8 @@ func runHostile(w *wire, spec Spec) error {
 		}
 		os.Exit(1) // the supervisor is gone
 	}()
-	attack := [attackKinds]func() error{v.scribble, v.fuzz, v.silent, v.truncate, v.abandon, v.hog, v.scribble,
-		v.punch, v.hoard, v.impersonate, v.linger, v.floodLog, v.hoardCQs}[spec.Attack]
+	attack := [attackKinds]func() error{v.scribble, v.fuzz, v.silent, v.truncate, v.abandon, v.hog,
+		v.scribble, v.punch, v.hoard, v.impersonate, v.linger, v.floodLog, v.hoardCQs}[spec.Attack]
 	for {
 		v.count.HostileConnections++
 		v.meter.mark()
@@ -90,10 +92,10 @@ func runHostile(w *wire, spec Spec) error {
 		v.meter.Rest()
 		if verdict.Of(err) != nil || verdict.IsTimeout(err) {
 			f := v.meter.fault(err)
-			if f.Kind != verdict.NotJudged {
+			if f.Kind != verdict.Undecided {
 				return f
 			}
-			v.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
+			v.w.send(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
 		}
 		v.did(0)
 		v.pause(3 * time.Millisecond)
@@ -106,7 +108,7 @@ func (v *hostile) did(n int) {
 	if t := time.Now(); t.Sub(v.counted) > countTime {
 		v.counted = t
 		count := v.count
-		v.w.say(Report{Is: isCount, Count: &count})
+		v.w.send(Report{Is: isCount, Count: &count})
 	}
 }
 
@@ -158,7 +160,8 @@ func (v *hostile) truncate() error {
 		return err
 	}
 	defer c.close()
-	whole := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Name: "truncator"})
+	whole := control.Append(nil, control.OpHello, 0, 1,
+		&control.Hello{Magic: control.Magic, Major: control.Major, Name: "truncator"})
 	if v.r.IntN(2) == 0 {
 		if err := c.hello(); err != nil {
 			return err
@@ -221,7 +224,8 @@ func (v *hostile) abandon() error {
 	}
 	for range v.r.IntN(100) { // these are in flight when the client disconnects
 		n := v.r.IntN(mr.Len()) + 1
-		if a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{mr.SGE(0, n)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()}) != nil {
+		if a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{mr.SGE(0, n)},
+			RemoteAddr: mr.Addr(), RKey: mr.RKey()}) != nil {
 			break
 		}
 	}
@@ -262,7 +266,8 @@ func (v *hostile) hog() error {
 	var list [16]nicless.Completion
 	for range 4 {
 		for range 2 {
-			if err := a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{mr.SGE(0, size)}, RemoteAddr: mr.Addr() + size, RKey: mr.RKey()}); err != nil {
+			if err := a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{mr.SGE(0, size)},
+				RemoteAddr: mr.Addr() + size, RKey: mr.RKey()}); err != nil {
 				return err
 			}
 		}

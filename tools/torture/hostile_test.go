@@ -110,7 +110,8 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 			Puncher: v.punch, Hoarder: v.hoard, Impostor: v.impersonate, Lingerer: v.linger, LogFlooder: v.floodLog, CQHoarder: v.hoardCQs,
 		}[kind]
 		long.Go(func() {
-			for v.count.HostileActions <= 10 && patience.Err() == nil { // an attack of a stated time may do less on a busy machine
+			// an attack of a stated time may do less on a busy machine
+			for v.count.HostileActions <= 10 && patience.Err() == nil {
 				if !assert.NoError(t, attack(), "%v", kind) {
 					return
 				}

@@ -64,11 +64,13 @@ func (v *hostile) victims() []Orphan {
 	default:
 	}
 	victims := slices.Clone(v.spec.Orphans)
-	for i, l := range v.spec.Victims { // in Victims the flows of a pair's second end follow those of its first
+	// in Victims the flows of a pair's second end follow those of its first
+	for i, l := range v.spec.Victims {
 		const flows = 4
 		if kind := uint8(l.QP.Transport); i/flows%2 == 0 && i+flows < len(v.spec.Victims) {
 			far := v.spec.Victims[i+flows]
-			victims = append(victims, Orphan{QPN: l.QP.QPN, Peer: far.QP.QPN, Type: kind}, Orphan{QPN: far.QP.QPN, Peer: l.QP.QPN, Type: kind})
+			victims = append(victims, Orphan{QPN: l.QP.QPN, Peer: far.QP.QPN, Type: kind},
+				Orphan{QPN: far.QP.QPN, Peer: l.QP.QPN, Type: kind})
 		}
 	}
 	return victims
@@ -84,7 +86,8 @@ func (v *hostile) createMany(w *objects) (made []*hostileQP, err error) {
 	first := w.tag + 1
 	for range massSize {
 		req := &control.QP{
-			PDN: w.pd, SendCQN: w.cqs[0], RecvCQN: w.cqs[1], SQ: base + atPayload, RQ: base + atPayload + 4096,
+			PDN: w.pd, SendCQN: w.cqs[0], RecvCQN: w.cqs[1], SQ: base + atPayload,
+			RQ:    base + atPayload + 4096,
 			DBRec: base + atPayload + 8192, Type: kind, LogSQ: 2, LogRQ: 2, LogRQStride: 6,
 		}
 		w.tag++
@@ -98,7 +101,8 @@ func (v *hostile) createMany(w *objects) (made []*hostileQP, err error) {
 			return nil, err
 		}
 		var qpn control.QPN
-		if h.Op == control.OpCreateQP && h.Flags&control.FlagError == 0 && control.Parse(h.Op, payload, &qpn) == nil {
+		if h.Op == control.OpCreateQP && h.Flags&control.FlagError == 0 &&
+			control.Parse(h.Op, payload, &qpn) == nil {
 			b := w.mem.Bytes()[atPayload:]
 			made = append(made, &hostileQP{qpn: qpn.QPN, kind: kind, sq: b[:64<<2], rec: b[8192:][:8]})
 		}
@@ -112,7 +116,8 @@ func (v *hostile) createMany(w *objects) (made []*hostileQP, err error) {
 func (v *hostile) destroyMany(w *objects, made []*hostileQP) error {
 	for _, q := range made {
 		w.tag++
-		if err := w.send(control.Append(nil, control.OpDestroyQP, 0, w.tag, &control.QPN{QPN: q.qpn})); err != nil {
+		if err := w.send(
+			control.Append(nil, control.OpDestroyQP, 0, w.tag, &control.QPN{QPN: q.qpn})); err != nil {
 			return err
 		}
 	}
@@ -134,7 +139,8 @@ func (v *hostile) connectAsPeer(w *objects, q *hostileQP, to uint32) error {
 	for range 2 {
 		b := wqe.Start(q.sq, q.next)
 		b.Inline([]byte("from an impostor"))
-		if blocks, err := b.Finish(wqe.Ctrl{Opcode: wqe.OpSend, QPN: q.qpn, Flags: wqe.CEAlways}); err == nil {
+		if blocks, err := b.Finish(
+			wqe.Ctrl{Opcode: wqe.OpSend, QPN: q.qpn, Flags: wqe.CEAlways}); err == nil {
 			q.next += uint16(blocks)
 		}
 	}

@@ -21,7 +21,7 @@ const mostRights = 12
 
 // linger sends descriptors whose last close blocks for as long as the lingerer wants. It sends
 // them in requests of every kind and on connections that end at once. The engine has to close
-// them, and no other client may wait for that. If the engine has told the kernel to accept no
+// them, and no other client may wait for that. If the engine has set its sockets to accept no
 // descriptors, each send fails with EPERM.
 func (v *hostile) linger() error {
 	s, err := newLingering()
@@ -98,7 +98,7 @@ func (s *lingering) close() {
 	_ = s.listen.Close()
 }
 
-// socket returns a connected socket with bytes that nobody reads.
+// socket returns a connected socket with bytes that are not read.
 func (s *lingering) socket() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -20,13 +20,15 @@ func (v *hostile) floodLog() error {
 		switch v.r.IntN(4) {
 		case 0: // disconnect at once
 		case 1: // a long name
-			h := &control.Hello{Magic: control.Magic, Major: control.Major, Name: strings.Repeat("flood\n", 1+v.r.IntN(50))}
+			h := &control.Hello{Magic: control.Magic, Major: control.Major,
+				Name: strings.Repeat("flood\n", 1+v.r.IntN(50))}
 			err = c.call(control.OpHello, h, new(control.Welcome))
 		case 2: // not the protocol
 			_ = c.send([]byte("flood"))
 			_, _, err = c.receive()
 		case 3: // another version
-			err = c.call(control.OpHello, &control.Hello{Magic: control.Magic, Major: 99, Name: "flood"}, new(control.Welcome))
+			err = c.call(control.OpHello, &control.Hello{Magic: control.Magic, Major: 99, Name: "flood"},
+				new(control.Welcome))
 		}
 		c.close()
 		if verdict.IsTimeout(err) {

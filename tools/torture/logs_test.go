@@ -10,7 +10,8 @@ import (
 // Log output is counted, and too much of it is a fault.
 func TestLogIsBounded(t *testing.T) {
 	lines := int64(0)
-	m := &logMeter{clock: func() int64 { lines++; return lines / 60 }} // the second has 59 lines, then there is another one
+	// the second has 59 lines, then there is another one
+	m := &logMeter{clock: func() int64 { lines++; return lines / 60 }}
 	line := make([]byte, 999)
 	line = append(line, '\n')
 	for range 100 {
@@ -22,10 +23,10 @@ func TestLogIsBounded(t *testing.T) {
 	require.EqualValues(t, 59_000, l.Most)
 
 	r := run{result: Result{Count: Count{Log: Log{Most: logBound}}}}
-	r.judge()
+	r.conclude()
 	require.True(t, r.result.OK())
 	r.result.Log.Most++
-	r.judge()
+	r.conclude()
 	require.Equal(t, verdict.Failed, r.result.Verdict)
 	require.Len(t, r.result.Faults, 1)
 }

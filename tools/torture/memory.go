@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// poison fills memory that nothing should be written to.
+// poison fills memory that should not be written.
 const poison = 0x5c
 
 var poisoned = bytes.Repeat([]byte{poison}, 1<<16)

@@ -107,7 +107,8 @@ func (v *hostile) createObjects(w *objects) error {
 		}
 		req := control.CQ{
 			Buf: base + atCQ + uint64(i)*8192, DBRec: base + atRecords + uint64(i)*64, Channel: channel.ID,
-			LogSize: queueLog, LogCQE: uint8(6 + i), Handle: uint64(i), Flags: uint32(v.r.IntN(8)) & ^control.CQCollapsed,
+			LogSize: queueLog, LogCQE: uint8(6 + i), Handle: uint64(i),
+			Flags: uint32(v.r.IntN(8)) & ^control.CQCollapsed,
 		}
 		if req.LogCQE == 7 {
 			req.Flags &^= control.CQCompressed // only entries of 64 bytes are compressed
@@ -119,7 +120,8 @@ func (v *hostile) createObjects(w *objects) error {
 		w.cqs[i] = cqn.CQN
 	}
 	var srq control.SRQN
-	if err := w.call(control.OpCreateSRQ, &control.SRQ{PDN: w.pd, Ring: base + atSRQ, DBRec: base + atRecords + 15*64, LogSize: queueLog, LogStride: 6}, &srq); err != nil && !refused(err) {
+	if err := w.call(control.OpCreateSRQ, &control.SRQ{PDN: w.pd, Ring: base + atSRQ, DBRec: base +
+		atRecords + 15*64, LogSize: queueLog, LogStride: 6}, &srq); err != nil && !refused(err) {
 		return err
 	}
 	w.srq = srq.SRQN
@@ -156,7 +158,8 @@ func (v *hostile) target(w *objects) error {
 
 func (v *hostile) createXSRQ(w *objects) error {
 	base := w.mem.Addr()
-	req := control.XSRQ{SRQ: control.SRQ{PDN: w.pd, Ring: base + atXSRQ, DBRec: base + atRecords + 14*64, LogSize: queueLog, LogStride: 6},
+	req := control.XSRQ{SRQ: control.SRQ{PDN: w.pd, Ring: base + atXSRQ, DBRec: base + atRecords + 14*64,
+		LogSize: queueLog, LogStride: 6},
 		XRCDN: w.xrcd, CQN: w.cqs[v.r.IntN(2)], UserIndex: v.r.Uint32() & 0xffffff}
 	var n control.SRQN
 	if err := w.call(control.OpCreateXSRQ, &req, &n); err != nil && !refused(err) {
@@ -170,7 +173,8 @@ func (v *hostile) createXSRQ(w *objects) error {
 func (v *hostile) register(w *objects) error {
 	access := control.AccessLocalWrite | v.r.Uint32()&control.AccessAll
 	var key control.Key
-	req := control.MR{PDN: w.pd, Access: access, Addr: w.mem.Addr() + atPayload, Length: payloadSize, IOVA: w.mem.Addr() + atPayload}
+	req := control.MR{PDN: w.pd, Access: access, Addr: w.mem.Addr() + atPayload, Length: payloadSize,
+		IOVA: w.mem.Addr() + atPayload}
 	if v.r.IntN(4) == 0 { // memory that includes the client's own queues
 		req.Addr, req.Length, req.IOVA = w.mem.Addr(), objectsSize, w.mem.Addr()
 	}
@@ -188,8 +192,10 @@ func (v *hostile) register(w *objects) error {
 func (v *hostile) queue(w *objects, i int) error {
 	at := uint64(atQueues + i*queueSize)
 	req := control.QP{
-		PDN: w.pd, SendCQN: w.cqs[0], RecvCQN: w.cqs[1], UserIndex: uint32(i), SQ: w.mem.Addr() + at + queueSize/2, RQ: w.mem.Addr() + at,
-		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64, Type: [...]uint8{0, 0, 1, 1, 2, control.QPTypeXRC}[i],
+		PDN: w.pd, SendCQN: w.cqs[0], RecvCQN: w.cqs[1], UserIndex: uint32(i),
+		SQ: w.mem.Addr() + at + queueSize/2, RQ: w.mem.Addr() + at,
+		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64,
+		Type:  [...]uint8{0, 0, 1, 1, 2, control.QPTypeXRC}[i],
 		LogSQ: queueLog, LogRQ: queueLog, LogRQStride: 6, UAR: uint16(i % 2),
 	}
 	xrc := req.Type == control.QPTypeXRC
@@ -221,7 +227,8 @@ func (v *hostile) queue(w *objects, i int) error {
 		return err
 	}
 	w.qps = append(w.qps, &hostileQP{
-		qpn: qpn.QPN, kind: req.Type, sq: w.mem.Bytes()[at+queueSize/2:][:64<<queueLog], rec: w.mem.Bytes()[atRecords+256+i*64:][:8],
+		qpn: qpn.QPN, kind: req.Type, sq: w.mem.Bytes()[at+queueSize/2:][:64<<queueLog],
+		rec: w.mem.Bytes()[atRecords+256+i*64:][:8],
 	})
 	return nil
 }
@@ -245,14 +252,17 @@ func (v *hostile) connectAs(w *objects, i int, to, access uint32) error {
 		}
 		return nil
 	}
-	toInit := control.QPAttr{State: control.StateINIT, Port: 1, Access: access, Mask: control.AttrPort | control.AttrPKeyIndex | control.AttrAccess}
+	toInit := control.QPAttr{State: control.StateINIT, Port: 1, Access: access,
+		Mask: control.AttrPort | control.AttrPKeyIndex | control.AttrAccess}
 	toRTR := control.QPAttr{
 		State: control.StateRTR, PathMTU: 5, DestQPN: to, MaxDestRdAtomic: 4, MinRNRTimer: 1, GUID: w.guid,
-		Mask: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
+		Mask: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN |
+			control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
 	}
 	toRTS := control.QPAttr{
 		State: control.StateRTS, Timeout: 1, RetryCount: 1, RNRRetry: uint8(v.r.IntN(8)), MaxRdAtomic: 4,
-		Mask: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry | control.AttrSQPSN | control.AttrMaxRdAtomic,
+		Mask: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry | control.AttrSQPSN |
+			control.AttrMaxRdAtomic,
 	}
 	switch q.kind {
 	case control.QPTypeUC:

@@ -15,10 +15,10 @@ type phase uint8
 const (
 	starting   phase = iota // the supervisor does not know its queue pairs yet
 	waiting                 // it is ready for its peer
-	connecting              // it was told its peer
+	connecting              // it has received its peer
 	connected               // it has connected its queue pairs
-	inTraffic               // it was told to go
-	quiet                   // it was told to stop, and has stopped
+	inTraffic               // it has the order to go
+	quiet                   // it had the order to stop, and has stopped
 	closed
 )
 
@@ -52,13 +52,14 @@ func (r *run) each(ph phase) bool {
 }
 
 func (r *run) startClient(i, j int) error {
-	p, err := r.start(Spec{Role: roleClient, Seed: r.cfg.Seed, Pair: i, End: j}, fmt.Sprintf("client %d of pair %d", j, i))
+	p, err := r.start(Spec{Role: roleClient, Seed: r.cfg.Seed, Pair: i, End: j},
+		fmt.Sprintf("client %d of pair %d", j, i))
 	r.pairs[i].ends[j] = end{p: p}
 	return err
 }
 
 // killClient kills an end of a pair and starts another process in its place. If the other end
-// moves data already, it must notice by itself that its peer is gone. Otherwise it is told.
+// moves data already, it must notice by itself that its peer is gone. Otherwise it gets an order.
 func (r *run) killClient(i, j int) error {
 	pr := &r.pairs[i]
 	pr.broken = pr.epoch
@@ -68,11 +69,11 @@ func (r *run) killClient(i, j int) error {
 	return r.startClient(i, j)
 }
 
-// restartHandshake makes an end start again if it was told of a peer that is now gone.
+// restartHandshake makes an end start again if it has received a peer that is now gone.
 func (r *run) restartHandshake(e *end) {
 	if e.phase == connecting || e.phase == connected {
 		e.phase = starting
-		e.p.tell(Order{Do: doAgain, Ready: e.seq})
+		e.p.send(Order{Do: doAgain, Ready: e.seq})
 	}
 }
 
@@ -96,7 +97,7 @@ func (r *run) client(p *process, rep Report) error {
 		if other.phase == connected {
 			for j := range 2 {
 				pr.ends[j].phase = inTraffic
-				pr.ends[j].p.tell(Order{Do: doGo, Ready: pr.ends[j].seq})
+				pr.ends[j].p.send(Order{Do: doGo, Ready: pr.ends[j].seq})
 			}
 			r.result.Connections++
 		}
@@ -134,12 +135,12 @@ func (r *run) connect(pr *pair) {
 		return
 	}
 	pr.epoch++
-	if r.engine.ending { // the engine was told to stop, and would flush this connection too
+	if r.engine.ending { // the engine has the order to stop, and would flush this connection too
 		pr.broken = pr.epoch
 	}
 	for j := range 2 {
 		e := &pr.ends[j]
 		e.phase = connecting
-		e.p.tell(Order{Do: doConnect, Ready: e.seq, Epoch: pr.epoch, Peer: pr.ends[1-j].ready.Flows})
+		e.p.send(Order{Do: doConnect, Ready: e.seq, Epoch: pr.epoch, Peer: pr.ends[1-j].ready.Flows})
 	}
 }

@@ -37,7 +37,8 @@ const (
 
 // String returns the action in words, for progress.
 func (d ActionKind) String() string {
-	return [actionKinds]string{"kill hostile client", "kill client", "kill engine", "stop engine", "pause hostile client", "pause client", "pause pair"}[d]
+	return [actionKinds]string{"kill hostile client", "kill client", "kill engine", "stop engine",
+		"pause hostile client", "pause client", "pause pair"}[d]
 }
 
 // An Action is a step of a Plan.
@@ -85,7 +86,8 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 	stops := max(leastStops, int(d/stopEvery))
 	stopped := 0
 	for at := time.Duration(0); ; {
-		a := Action{Pause: leastPause + time.Duration(r.Int64N(int64(mostPause-leastPause))), Seed: r.Uint64()}
+		a := Action{Pause: leastPause + time.Duration(r.Int64N(int64(mostPause-leastPause))),
+			Seed: r.Uint64()}
 		if at += a.Pause; at > d && stopped == stops {
 			return p
 		}
@@ -100,10 +102,12 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 			a.Kind, a.Slot = KillClient, r.IntN(2*pairs)
 		case n < 46:
 			a.Kind = PauseHostile + ActionKind(r.IntN(int(actionKinds-PauseHostile)))
-			a.Slot = r.IntN(map[ActionKind]int{PauseHostile: hostileSlots, PauseClient: 2 * pairs, PausePair: pairs}[a.Kind])
+			a.Slot = r.IntN(map[ActionKind]int{PauseHostile: hostileSlots, PauseClient: 2 * pairs,
+				PausePair: pairs}[a.Kind])
 			// The lengths are evenly distributed on a logarithmic scale.
 			most := max(leastLength, min(mostLength, d/4))
-			a.Length = time.Duration(float64(leastLength) * math.Pow(float64(most)/float64(leastLength), r.Float64()))
+			a.Length = time.Duration(
+				float64(leastLength) * math.Pow(float64(most)/float64(leastLength), r.Float64()))
 		case n < 52:
 			a.Kind, a.Slot, a.Attack = KillHostile, longSlot, nextSlow()
 		default:
@@ -118,7 +122,8 @@ func (p *Plan) Hash() uint64 {
 	h := fnv.New64a()
 	word := func(v uint64) { _, _ = h.Write(binary.LittleEndian.AppendUint64(nil, v)) }
 	action := func(a *Action) {
-		for _, v := range [...]uint64{uint64(a.Pause), uint64(a.Kind), uint64(a.Slot), uint64(a.Attack), a.Seed, uint64(a.Length)} {
+		for _, v := range [...]uint64{uint64(a.Pause), uint64(a.Kind), uint64(a.Slot), uint64(a.Attack),
+			a.Seed, uint64(a.Length)} {
 			word(v)
 		}
 	}

@@ -57,7 +57,8 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		return
 	}
-	// The long tests wait most of their time for other processes, so more of them may run at once than there are cores.
+	// The long tests wait most of their time for other processes, so more of them may run at once than there
+	// are cores.
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)
@@ -114,7 +115,8 @@ func plant(what, dir string) {
 			return n
 		}
 	case "leak":
-		first := once() // in the process of the first engine, or of a client that was started before: then it does no harm
+		// in the process of the first engine, or of a client that was started before: then it does no harm
+		first := once()
 		plantInEngine = func() {
 			if !first {
 				for range leakedFiles {
@@ -125,7 +127,8 @@ func plant(what, dir string) {
 	}
 }
 
-// plantTries is how often a run is repeated in which the fault was not planted, or a delay until it is told.
+// plantTries is how often a run is repeated in which the fault was not planted, or a delay until it is
+// reported.
 const plantTries = 5
 
 // tortured makes a run in which a fault is planted, until something is wrong. planted reports whether the
@@ -143,9 +146,9 @@ func tortured(t *testing.T, what string, cfg Config) (r Result, planted bool) {
 	return r, err == nil
 }
 
-// Each planted fault is told by its kind, whatever else the machine does. Such a run is long, so that the
-// fault is planted on any machine, and ends when it is told. Only hostile clients are killed, because nobody could tell what a
-// client has lost that was killed at once.
+// Each planted fault is reported with its kind, whatever else the machine does. Such a run is long, so that
+// the fault is planted on any machine, and ends when it is reported. Only hostile clients are killed, because
+// it is not known what a client has lost that was killed at once.
 func TestPlantedFaultsAreTold(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Duration: time.Minute, change: func(p *Plan) {
@@ -159,7 +162,7 @@ func TestPlantedFaultsAreTold(t *testing.T) {
 			for range plantTries {
 				r, planted := tortured(t, what, cfg)
 				if !planted {
-					require.Equal(t, verdict.NotJudged, r.Verdict, "nothing was planted")
+					require.Equal(t, verdict.Undecided, r.Verdict, "nothing was planted")
 					continue
 				}
 				require.Equal(t, kind, r.Verdict)
@@ -178,7 +181,8 @@ func TestPlantedFaultsAreTold(t *testing.T) {
 	}
 }
 
-// served starts an engine in a process of its own, and a visitor of it in this one. said has what the visitor reports.
+// served starts an engine in a process of its own, and a visitor of it in this one. said has what the visitor
+// reports.
 func served(t *testing.T, hang time.Duration) (v *visitor, engine int, said *bytes.Buffer) {
 	t.Helper()
 	spec := Spec{Role: roleEngine, Socket: filepath.Join(t.TempDir(), "engine")}
@@ -215,8 +219,8 @@ func asleep(pid int) bool {
 	return true
 }
 
-// An engine whose threads sleep for 2 s is a stall. One that sleeps for longer than posted work may take gives no
-// answer. Neither is ever taken for a corruption.
+// An engine whose threads sleep for 2 s is a stall. One that sleeps for longer than posted work may take
+// gives no answer. Neither is ever taken for a corruption.
 func TestPlantedDelaysAreTold(t *testing.T) {
 	t.Parallel()
 	aWrite := func(v *visitor, _ *nicless.Context, o visitObjects) error { return v.write(o, 2) }
@@ -265,7 +269,8 @@ func TestPlantedDelaysAreTold(t *testing.T) {
 				} else {
 					require.NoError(t, err)
 					var r Report
-					if json.NewDecoder(said).Decode(&r) == nil { // otherwise the engine was awake before this test waited
+					// otherwise the engine was awake before this test waited
+					if json.NewDecoder(said).Decode(&r) == nil {
 						require.Equal(t, isStall, r.Is)
 						require.Greater(t, r.Stall.Took, stallBound)
 						new(Stalls).add(r.Stall)
@@ -273,7 +278,7 @@ func TestPlantedDelaysAreTold(t *testing.T) {
 					}
 				}
 				t.Logf("try %d: %v; evidence: %v", try, f, &e)
-				if f != nil && f.Kind != verdict.NotJudged {
+				if f != nil && f.Kind != verdict.Undecided {
 					require.Equal(t, row.kind, f.Kind)
 					require.NotEmpty(t, f.Expected)
 					require.True(t, f.Evidence.Known)
@@ -287,23 +292,23 @@ func TestPlantedDelaysAreTold(t *testing.T) {
 	}
 }
 
-// A leak of the engine is told as one. It is planted in each engine but the first, and a plan has three.
+// A leak of the engine is reported as one. It is planted in each engine but the first, and a plan has three.
 func TestPlantedLeakIsTold(t *testing.T) {
 	t.Parallel()
 	for range plantTries {
-		r, _ := tortured(t, "leak", Config{Duration: time.Second, settle: 2 * time.Second})
+		r, _ := tortured(t, "leak", Config{Duration: time.Second, freeWithin: 2 * time.Second})
 		if r.Verdict == verdict.Leaked {
 			require.Positive(t, r.EngineKills)
 			require.Contains(t, r.Leaked, "descriptors")
 			require.GreaterOrEqual(t, r.Final.Descriptors, r.Baseline.Descriptors+leakedFiles)
 			return
 		}
-		require.Equal(t, verdict.NotJudged, r.Verdict)
+		require.Equal(t, verdict.Undecided, r.Verdict)
 	}
 	t.Fatalf("not told in %d runs", plantTries)
 }
 
-// An engine that has next to nothing of its core is not judged, and is never taken for a wrong one.
+// An engine that has next to nothing of its core is undecided, and is never taken for a wrong one.
 func TestStarvedEngineIsNotJudged(t *testing.T) {
 	core := anyCore(func(int) int { return 0 })
 	var stop atomic.Bool
@@ -333,9 +338,9 @@ func TestStarvedEngineIsNotJudged(t *testing.T) {
 	}
 	load.Ran -= before.Sum().Ran
 	load.Waited -= before.Sum().Waited
-	f := load.Judge("the engine")
+	f := load.Check("the engine")
 	require.NotNil(t, f, "a share of %v", load.Share())
-	require.Equal(t, verdict.NotJudged, f.Kind)
+	require.Equal(t, verdict.Undecided, f.Kind)
 	for d := json.NewDecoder(said); ; {
 		var r Report
 		if d.Decode(&r) != nil {

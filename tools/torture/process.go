@@ -36,7 +36,7 @@ func Process(in io.Reader, out io.Writer) error {
 		err = fmt.Errorf("torture: role %q", spec.Role)
 	}
 	if err != nil {
-		w.say(Report{Is: isFault, Fault: verdict.FromError(err, verdict.Evidence{}), Last: true})
+		w.send(Report{Is: isFault, Fault: verdict.FromError(err, verdict.Evidence{}), Last: true})
 	}
 	return err
 }
@@ -56,7 +56,7 @@ type process struct {
 	cmd           *exec.Cmd
 	orders        *json.Encoder
 	stderr        bytes.Buffer
-	ending        bool  // it was told to end, or was killed
+	ending        bool  // it has the order to end, or was killed
 	count         Count // the last count that it has reported
 	kept          bool  // count has been added to the result
 	enginesBefore int   // number of engines that had ended before it started
@@ -112,8 +112,8 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 	return p, nil
 }
 
-// starter is a goroutine on a thread that never ends. The kernel sends Pdeathsig when the thread ends that has
-// started the process, and other threads of this process may end: those to which goroutines were locked.
+// starter is a goroutine on a thread that never ends. The kernel sends Pdeathsig when the thread ends that
+// has started the process, and other threads of this process may end: those to which goroutines were locked.
 var starter = sync.OnceValue(func() chan<- func() {
 	calls := make(chan func())
 	go func() {
@@ -131,8 +131,8 @@ func startFromLastingThread(cmd *exec.Cmd) error {
 	return <-done
 }
 
-// tell sends an order. It is lost if the process has ended.
-func (p *process) tell(o Order) { _ = p.orders.Encode(&o) }
+// send sends an order. It is lost if the process has ended.
+func (p *process) send(o Order) { _ = p.orders.Encode(&o) }
 
 func (p *process) kill() {
 	p.ending = true

@@ -23,7 +23,8 @@ import (
 // long if it has the lowest priority and shares its core with a thread that spins. Before memory
 // is sealed the engine must not touch it. After it is sealed no pages can be removed.
 func (v *hostile) punch() error {
-	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // so that the goroutines of this process do not wait for each other
+	// so that the goroutines of this process do not wait for each other
+	runtime.GOMAXPROCS(max(6, runtime.NumCPU()))
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
 		return err
@@ -45,13 +46,14 @@ func (v *hostile) punch() error {
 	if err := v.beforeSeal(w, id); err != nil {
 		return err
 	}
-	if err := c.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: mem.Addr()}, &control.Empty{}); err != nil {
+	if err := c.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: mem.Addr()},
+		&control.Empty{}); err != nil {
 		return err
 	}
 	return v.afterSeal(w)
 }
 
-// beforeSeal removes pages while it asks the engine to use the memory. The engine must refuse.
+// beforeSeal removes pages while it requests the engine to use the memory. The engine must refuse.
 // Then it seals the memory; the seal waits until the removals have ended.
 func (v *hostile) beforeSeal(w *objects, id uint32) error {
 	p, err := v.startPunching(w.mem, false)
@@ -70,7 +72,8 @@ func (v *hostile) beforeSeal(w *objects, id uint32) error {
 		} else if !refused(err) {
 			return err
 		}
-		key := &control.MR{PDN: pd.PDN, Access: control.AccessLocalWrite, Addr: w.mem.Addr(), Length: 4096, IOVA: w.mem.Addr()}
+		key := &control.MR{PDN: pd.PDN, Access: control.AccessLocalWrite, Addr: w.mem.Addr(), Length: 4096,
+			IOVA: w.mem.Addr()}
 		if err := w.call(control.OpRegMR, key, &control.Key{}); err == nil {
 			return verdict.New(verdict.Failed, "a refusal", "the engine registered memory that can still lose pages")
 		} else if !refused(err) {
@@ -95,12 +98,14 @@ func (v *hostile) afterSeal(w *objects) error {
 	base, size := w.mem.Addr(), uint64(w.mem.Size())
 	var key control.Key
 	const rights = control.AccessLocalWrite | control.AccessRemoteWrite | control.AccessRemoteRead
-	if err := w.call(control.OpRegMR, &control.MR{PDN: w.pd, Access: rights, Addr: base, Length: size, IOVA: base}, &key); err != nil {
+	if err := w.call(control.OpRegMR,
+		&control.MR{PDN: w.pd, Access: rights, Addr: base, Length: size, IOVA: base}, &key); err != nil {
 		return err
 	}
 	for range 1 + v.r.IntN(3) {
 		for i := range 2 { // the queue pairs may be in the error state
-			if err := v.connectAs(w, i, w.qps[i^1].qpn, control.AccessRemoteWrite|control.AccessRemoteRead); err != nil {
+			if err := v.connectAs(w, i, w.qps[i^1].qpn,
+				control.AccessRemoteWrite|control.AccessRemoteRead); err != nil {
 				return err
 			}
 		}
@@ -108,7 +113,8 @@ func (v *hostile) afterSeal(w *objects) error {
 		if err != nil {
 			return err
 		}
-		for end := time.Now().Add(burst(v)); time.Now().Before(end) && err == nil; v.pause(2 * time.Millisecond) {
+		for end := time.Now().Add(burst(v)); time.Now().Before(end) &&
+			err == nil; v.pause(2 * time.Millisecond) {
 			for i := range 2 {
 				v.postCorrect(w, w.qps[i], key.Key)
 				w.qps[i].publish()

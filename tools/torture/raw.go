@@ -137,7 +137,8 @@ func (r *raw) region(size int, usable bool) (mem *shm.Region, id uint32, err err
 		return mem, made.ID, err
 	}
 	if err = mem.Seal(); err == nil {
-		err = r.call(control.OpPlaceRegion, &control.Placement{ID: made.ID, Addr: mem.Addr()}, &control.Empty{})
+		err = r.call(control.OpPlaceRegion, &control.Placement{ID: made.ID, Addr: mem.Addr()},
+			&control.Empty{})
 	}
 	if err != nil {
 		_ = mem.Close()
@@ -177,7 +178,8 @@ func wrongFile(r *rand.Rand) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS,
+			unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 		return os.NewFile(uintptr(fd), "empty"), err
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -17,12 +17,12 @@ import (
 
 // A Result is the outcome of a run.
 type Result struct {
-	Seed     uint64  `json:"seed"`
-	Schedule string  `json:"schedule"` // hash of the plan
-	Asked    float64 `json:"seconds_asked"`
-	Seconds  float64 `json:"seconds"`
-	Planned  int     `json:"actions_planned"`
-	Actions  int     `json:"actions"`
+	Seed      uint64  `json:"seed"`
+	Schedule  string  `json:"schedule"` // hash of the plan
+	Requested float64 `json:"seconds_asked"`
+	Seconds   float64 `json:"seconds"`
+	Planned   int     `json:"actions_planned"`
+	Actions   int     `json:"actions"`
 
 	Count
 	Leaked string `json:"leaked"` // resources that the engine leaked; empty: nothing
@@ -33,7 +33,7 @@ type Result struct {
 	} `json:"clients_killed"`
 	EngineKills   int  `json:"engine_kills"`
 	EngineStops   int  `json:"engine_stops"`
-	SeparateUsers bool `json:"separate_users"`  // engine, correct clients and hostile clients run as different users
+	SeparateUsers bool `json:"separate_users"`  // engine, correct and hostile clients run as different users
 	Stopped       int  `json:"clients_stopped"` // times that a client was stopped by SIGSTOP and continued
 	Processes     int  `json:"processes"`
 	Connections   int  `json:"connections"` // connections of correct clients
@@ -60,17 +60,19 @@ type Result struct {
 }
 
 func newResult(p *Plan, d time.Duration) Result {
-	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Asked: d.Seconds(), Planned: len(p.Actions), Faults: []*verdict.Fault{}}
+	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Requested: d.Seconds(),
+		Planned: len(p.Actions), Faults: []*verdict.Fault{}}
 }
 
-// judge adds the faults that only the whole run shows, and the verdict.
-func (r *run) judge() {
+// conclude adds the faults that only the whole run shows, and the verdict.
+func (r *run) conclude() {
 	if most := r.result.Log.Most; most > logBound {
 		_ = r.broken("an engine", fmt.Sprintf("at most %d bytes of log within a second", logBound), "%d bytes", most)
 	}
 	r.result.EngineShare, r.result.ClientShare = r.loads.engine.Share(), r.loads.clients.Share()
-	for who, l := range map[string]*verdict.Load{"the engine": &r.loads.engine, "the correct clients": &r.loads.clients} {
-		if f := l.Judge(who); f != nil {
+	for who, l := range map[string]*verdict.Load{"the engine": &r.loads.engine,
+		"the correct clients": &r.loads.clients} {
+		if f := l.Check(who); f != nil {
 			r.note(f)
 		}
 	}
@@ -85,17 +87,19 @@ func (r *Result) decide() {
 		n    uint64
 	}{{verdict.Lost, r.Lost}, {verdict.Repeated, r.Duplicated + r.Reordered}} {
 		if c.n > 0 && has[c.kind] == 0 {
-			r.Faults = append(r.Faults, verdict.New(c.kind, "one completion of each work request, in order", "%d completions, counted by clients that have ended", c.n))
+			r.Faults = append(r.Faults, verdict.New(c.kind, "one completion of each work request, in order",
+				"%d completions, counted by clients that have ended", c.n))
 		}
 	}
 	if len(r.Faults) == 0 && r.Actions != r.Planned {
-		r.Faults = append(r.Faults, verdict.New(verdict.Failed, fmt.Sprintf("%d actions", r.Planned), "%d actions", r.Actions))
+		r.Faults = append(r.Faults,
+			verdict.New(verdict.Failed, fmt.Sprintf("%d actions", r.Planned), "%d actions", r.Actions))
 	}
 	r.Verdict = verdict.Worst(r.Faults)
 	r.Kinds = verdict.Counts(r.Faults)
 }
 
-// OK reports whether the run was complete and without faults, on a machine that allowed to tell.
+// OK reports whether the run was complete and without faults, on a machine that allowed a verdict.
 func (r *Result) OK() bool { return r.Verdict == verdict.OK && r.Actions == r.Planned }
 
 // PrintJSON writes the result as one JSON object.
@@ -118,7 +122,8 @@ func (r *Result) Print(w io.Writer) error {
 	row("seed", "%d", r.Seed)
 	row("schedule", "%s, %d of %d actions", r.Schedule, r.Actions, r.Planned)
 	row("seconds", "%.1f", r.Seconds)
-	row("users", "%s", map[bool]string{true: "engine, correct and hostile clients have separate users", false: "all processes have the same user (others need root)"}[r.SeparateUsers])
+	row("users", "%s", map[bool]string{true: "engine, correct and hostile clients have separate users",
+		false: "all processes have the same user (others need root)"}[r.SeparateUsers])
 	row("operations", "%d (%s)", r.Operations, list(r.ByOp))
 	row("bytes", "%d moved, %d checked", r.Bytes, r.Checked)
 	row("completions", "%d", r.Completions)
@@ -137,8 +142,9 @@ func (r *Result) Print(w io.Writer) error {
 	row("explanations", "to correct clients: %s", list(r.Explained))
 	row("longest wait", "%v, of a correct client for the engine", time.Duration(r.Stall).Round(10*time.Microsecond))
 	row("stalls", "%d waits above %v; without delays that the kernel counts %d are above %v, the longest is %v",
-		r.Stalls.Above, stallBound, r.Stalls.Unexplained, stallBound, r.Stalls.Longest.Round(10*time.Microsecond))
-	row("", "%d are explained only by threads that the kernel blocked; %d are not judged", r.Stalls.Blocked, r.Stalls.NotJudged)
+		r.Stalls.Above, stallBound, r.Stalls.Unexplained, stallBound,
+		r.Stalls.Longest.Round(10*time.Microsecond))
+	row("", "%d are explained only by threads that the kernel blocked; %d are not judged", r.Stalls.Blocked, r.Stalls.Undecided)
 	for i := range r.Stalls.Worst {
 		row("", "%v", &r.Stalls.Worst[i])
 	}
@@ -146,12 +152,13 @@ func (r *Result) Print(w io.Writer) error {
 	row("engine end noticed", "by each client within %v", r.Notice.Round(10*time.Microsecond))
 	row("engine resources", "at the end %d descriptors, %d mappings, %d goroutines, %d bytes of heap, %d bytes resident (at the start %d, %d, %d, %d, %d)",
 		r.Final.Descriptors, r.Final.Mappings, r.Final.Goroutines, r.Final.Heap, r.Final.Resident,
-		r.Baseline.Descriptors, r.Baseline.Mappings, r.Baseline.Goroutines, r.Baseline.Heap, r.Baseline.Resident)
+		r.Baseline.Descriptors, r.Baseline.Mappings, r.Baseline.Goroutines, r.Baseline.Heap,
+		r.Baseline.Resident)
 	row("share of a core", "engine %.0f%%, correct clients %.0f%%, of the time in which they wanted one (%.0f%% is enough)",
 		100*r.EngineShare, 100*r.ClientShare, 100*verdict.LeastShare)
 	row("no answer", "%d", r.Kinds[verdict.NoAnswer])
 	row("other failures", "%d", r.Kinds[verdict.Failed])
-	row("not judged", "%d", r.Kinds[verdict.NotJudged])
+	row("not judged", "%d", r.Kinds[verdict.Undecided])
 	for _, f := range r.Faults {
 		row("FAULT", "%s", f.String()) // not Error, which has no evidence
 	}

@@ -31,16 +31,16 @@ type Config struct {
 	Progress func(done, of time.Duration, r *Result)
 
 	// For tests:
-	started func(p *process) // unless nil, called for each process that was started
-	change  func(p *Plan)    // unless nil, changes the plan
-	settle  time.Duration    // unless 0, replaces settleTime
+	started    func(p *process) // unless nil, called for each process that was started
+	change     func(p *Plan)    // unless nil, changes the plan
+	freeWithin time.Duration    // unless 0, replaces freeTime
 }
 
 const (
 	// waitLimit is the most time that one step of the supervisor may take.
 	waitLimit = 20 * time.Second
-	// settleTime is how long an engine may take to free the resources of ended clients.
-	settleTime = 10 * time.Second
+	// freeTime is how long an engine may take to free the resources of ended clients.
+	freeTime = 10 * time.Second
 )
 
 // A run is the state of the supervisor.
@@ -63,12 +63,12 @@ type run struct {
 	orphans       []Orphan // the visitor's orphans
 	hostile       [hostileSlots]*process
 	all           map[*process]struct{} // all processes that have not ended
-	leaving       bool                  // clients have been told to end, and are not started again
+	leaving       bool                  // clients have the order to end, and are not started again
 	closing       bool                  // the run is in its last phase, in which the engine ends
 
 	board    board
 	witness  *verdict.Witness // of the engine and the correct clients
-	endMark  verdict.Mark     // when the engine was told to end
+	endMark  verdict.Mark     // when the engine got the order to end
 	loads    struct{ engine, clients verdict.Load }
 	resuming sync.WaitGroup // one for each stopped process
 	resumed  time.Duration  // when the last stopped process continues
@@ -105,9 +105,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	r.resuming.Wait()
 	r.result.Seconds = time.Since(begin).Seconds()
 	if err != nil && !errors.Is(err, errFault) && verdict.Worst(r.result.Faults).Corruption() {
-		err = r.broken("the supervisor", "the run goes on to its end", "%v", err) // what was found is to be told all the same
+		err = r.broken("the supervisor", "the run goes on to its end", "%v", err) // findings are reported all the same
 	}
-	r.judge()
+	r.conclude()
 	if errors.Is(err, errFault) {
 		err = nil
 	}
@@ -162,7 +162,8 @@ func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 
 func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Socket, spec.Cores, spec.Hang = r.socket(), r.cfg.Cores, r.cfg.Hang
-	spec.Stay = r.enginesEnded()%2 == 0 // true for half of the engines: these do not move clients between their threads
+	// true for half of the engines: these do not move clients between their threads
+	spec.Stay = r.enginesEnded()%2 == 0
 	var files []*os.File
 	if spec.Role != roleEngine {
 		files = append(files, r.board.mem.File()) // it becomes the descriptor boardFile
@@ -316,7 +317,7 @@ func (r *run) startHostile(a *Action) (err error) {
 	return err
 }
 
-// measure asks the engine for its resources when it has no clients, after it has had one.
+// measure queries the engine's resources when it has no clients, after it has had one.
 func (r *run) measure(ctx context.Context) error {
 	c, err := nicless.Dial(r.socket())
 	if err != nil {
@@ -329,15 +330,15 @@ func (r *run) measure(ctx context.Context) error {
 	if err := r.during(ctx, 20*time.Millisecond); err != nil {
 		return err
 	}
-	h, err := r.askResources(ctx)
+	h, err := r.queryResources(ctx)
 	r.baseline = &h
 	return err
 }
 
-// askResources asks the engine for its resources.
-func (r *run) askResources(ctx context.Context) (Resources, error) {
+// queryResources queries the engine for its resources.
+func (r *run) queryResources(ctx context.Context) (Resources, error) {
 	r.lastResources = nil
-	r.engine.tell(Order{Do: doResources})
+	r.engine.send(Order{Do: doResources})
 	if err := r.until(ctx, "the engine to report its resources", waitLimit, func() bool { return r.lastResources != nil }); err != nil {
 		return Resources{}, err
 	}

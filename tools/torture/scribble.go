@@ -60,7 +60,8 @@ func (v *hostile) scribbleOnce(w *objects) error {
 		v.ring(w, q)
 	case n < 83: // try to remove pages: see punch
 		at := v.r.IntN(objectsSize/4096) * 4096
-		_ = unix.Fallocate(int(w.mem.File().Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), 4096*int64(1+v.r.IntN(8)))
+		_ = unix.Fallocate(int(w.mem.File().Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE,
+			int64(at), 4096*int64(1+v.r.IntN(8)))
 	case n < 90:
 		i := v.r.IntN(len(w.qps))
 		to := w.qps[v.r.IntN(len(w.qps))].qpn
@@ -128,8 +129,10 @@ func (v *hostile) postWrong(w *objects, q *hostileQP) {
 	}
 	data := func() wqe.Data { return wqe.Data{ByteCount: length, LKey: key(), Addr: addr()} }
 	ops := [...]wqe.Opcode{
-		wqe.OpNop, wqe.OpSendInval, wqe.OpRDMAWrite, wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpSend, wqe.OpSendImm, wqe.OpRDMARead, wqe.OpAtomicCS,
-		wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA, wqe.OpUMR, wqe.OpDump, wqe.OpMMO, wqe.OpWait, wqe.OpSendEn, wqe.OpLocalInval,
+		wqe.OpNop, wqe.OpSendInval, wqe.OpRDMAWrite, wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpSend,
+		wqe.OpSendImm, wqe.OpRDMARead, wqe.OpAtomicCS,
+		wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA, wqe.OpUMR, wqe.OpDump, wqe.OpMMO,
+		wqe.OpWait, wqe.OpSendEn, wqe.OpLocalInval,
 	}
 	op := ops[v.r.IntN(len(ops))]
 	if v.r.IntN(32) == 0 {
@@ -145,10 +148,12 @@ func (v *hostile) postWrong(w *objects, q *hostileQP) {
 		build.AV(av)
 	}
 	if q.kind == control.QPTypeXRC {
-		build.XRC(wqe.XRC{SRQN: [...]uint32{w.xsrq, w.xsrq, w.xsrq, w.srq, v.r.Uint32() & 0xffffff}[v.r.IntN(5)]})
+		build.XRC(
+			wqe.XRC{SRQN: [...]uint32{w.xsrq, w.xsrq, w.xsrq, w.srq, v.r.Uint32() & 0xffffff}[v.r.IntN(5)]})
 	}
 	switch op {
-	case wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpRDMARead, wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
+	case wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpRDMARead, wqe.OpAtomicCS, wqe.OpAtomicFA,
+		wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
 		build.Raddr(wqe.Raddr{Addr: addr(), RKey: key()})
 	}
 	switch op {
@@ -219,9 +224,11 @@ func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 			w.keys = append(w.keys[:i], w.keys[i+1:]...)
 		}
 	case 1:
-		err = w.call(control.OpModifyQP, &control.QPAttr{QPN: q.qpn, Mask: control.AttrState, State: uint8(v.r.IntN(7))}, &control.Empty{})
+		err = w.call(control.OpModifyQP,
+			&control.QPAttr{QPN: q.qpn, Mask: control.AttrState, State: uint8(v.r.IntN(7))}, &control.Empty{})
 	case 2:
-		a := control.QPAttr{QPN: q.qpn, Mask: v.r.Uint32() & v.r.Uint32(), State: uint8(v.r.IntN(8)), Access: v.r.Uint32(), DestQPN: v.r.Uint32(), QKey: v.r.Uint32()}
+		a := control.QPAttr{QPN: q.qpn, Mask: v.r.Uint32() & v.r.Uint32(), State: uint8(v.r.IntN(8)),
+			Access: v.r.Uint32(), DestQPN: v.r.Uint32(), QKey: v.r.Uint32()}
 		err = w.call(control.OpModifyQP, &a, &control.Empty{})
 	case 3:
 		var a control.QPAttr
@@ -229,7 +236,9 @@ func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 	case 4:
 		var key control.Key
 		i := v.r.IntN(len(w.keys))
-		req := control.ReregMR{Key: w.keys[i], What: v.r.Uint32() & 7, PDN: w.pd, Access: v.r.Uint32() & control.AccessAll, Addr: base + atPayload, Length: 1 + uint64(v.r.IntN(payloadSize)), IOVA: base + atPayload}
+		req := control.ReregMR{Key: w.keys[i], What: v.r.Uint32() & 7, PDN: w.pd,
+			Access: v.r.Uint32() & control.AccessAll, Addr: base + atPayload,
+			Length: 1 + uint64(v.r.IntN(payloadSize)), IOVA: base + atPayload}
 		if err = w.call(control.OpReregMR, &req, &key); err == nil {
 			w.keys[i] = key.Key
 		}
@@ -244,21 +253,28 @@ func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 			w.keys = append(w.keys, key.Key)
 		}
 	case 6:
-		req := control.ResizeCQ{CQN: w.cqs[0], LogSize: uint8(v.r.IntN(8)), LogCQE: 6, Buf: base + atCQ + uint64(v.r.IntN(2))*4096}
+		req := control.ResizeCQ{CQN: w.cqs[0], LogSize: uint8(v.r.IntN(8)), LogCQE: 6,
+			Buf: base + atCQ + uint64(v.r.IntN(2))*4096}
 		err = w.call(control.OpResizeCQ, &req, &control.Empty{})
 	case 7:
-		err = w.call(control.OpModifySRQ, &control.SRQLimit{SRQN: w.srq, Limit: uint32(v.r.IntN(80))}, &control.Empty{})
-	case 9: // an SRQ that messages may be waiting for goes, or a domain that is in use, or a target of others is opened
+		err = w.call(control.OpModifySRQ, &control.SRQLimit{SRQN: w.srq, Limit: uint32(v.r.IntN(80))},
+			&control.Empty{})
+	case 9:
+		// An SRQ that messages may be waiting for goes, or a domain that is in use, or a target of others is
+		// opened.
 		switch v.r.IntN(3) {
 		case 0:
-			if err = w.call(control.OpDestroySRQ, &control.SRQN{SRQN: w.xsrq}, &control.Empty{}); err == nil || refused(err) {
+			if err = w.call(control.OpDestroySRQ, &control.SRQN{SRQN: w.xsrq},
+				&control.Empty{}); err == nil || refused(err) {
 				err = v.createXSRQ(w)
 			}
 		case 1:
-			err = w.call(control.OpCloseXRCD, &control.XRCD{XRCDN: w.xrcd + uint32(v.r.IntN(3)) - 1}, &control.Empty{})
+			err = w.call(control.OpCloseXRCD, &control.XRCD{XRCDN: w.xrcd + uint32(v.r.IntN(3)) - 1},
+				&control.Empty{})
 		case 2:
 			if o, ok := v.other(); ok {
-				err = w.call(control.OpOpenTarget, &control.Target{XRCDN: w.xrcd, QPN: o.QP.QPN}, &control.Empty{})
+				err = w.call(control.OpOpenTarget, &control.Target{XRCDN: w.xrcd, QPN: o.QP.QPN},
+					&control.Empty{})
 				if err == nil {
 					return verdict.New(verdict.Failed, "a refusal", "the engine opened QP %#x of another client", o.QP.QPN)
 				}

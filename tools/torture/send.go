@@ -72,7 +72,8 @@ func (l *flow) probe() error {
 	if l.sends.Room() == 0 {
 		return nil
 	}
-	wr := nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled, RemoteAddr: l.peerInfo.Target.Addr, RKey: l.peerInfo.Target.RKey}
+	wr := nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled, RemoteAddr: l.peerInfo.Target.Addr,
+		RKey: l.peerInfo.Target.RKey}
 	if l.transport == nicless.UD {
 		wr.Op = nicless.Nop
 	}

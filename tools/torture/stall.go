@@ -23,7 +23,7 @@ type Stall struct {
 
 func (s *Stall) String() string {
 	text := fmt.Sprintf("%s waited for %s: %v; %s of it are unexplained", s.Client, s.For, &s.Evidence, s.Left().Round(100*time.Microsecond))
-	if s.Kind == verdict.NotJudged {
+	if s.Kind == verdict.Undecided {
 		text += "; not judged"
 	}
 	return text
@@ -43,34 +43,34 @@ func (s *Stall) fault() *verdict.Fault {
 // Stalls are the waits of a run that were longer than stallBound.
 type Stalls struct {
 	Above       int           `json:"above_100ms"`
-	NotJudged   int           `json:"not_judged"`
+	Undecided   int           `json:"not_judged"`
 	Blocked     int           `json:"blocked_in_kernel"` // explained only because the kernel blocked a thread
 	Unexplained int           `json:"unexplained_above_100ms"`
-	Longest     time.Duration `json:"longest_unexplained_ns"` // of those that are judged
+	Longest     time.Duration `json:"longest_unexplained_ns"` // of those that are decided
 	Worst       []Stall       `json:"worst"`                  // those with the longest unexplained part first
 }
 
 // mostWorst is how many stalls a result shows.
 const mostWorst = 8
 
-// add judges a wait.
+// add decides what a wait was, and counts it.
 func (s *Stalls) add(n *Stall) {
 	s.Above++
-	n.Kind = n.JudgeWait(stallBound)
+	n.Kind = n.DecideWait(stallBound)
 	left := n.Left()
 	switch n.Kind {
-	case verdict.NotJudged:
-		s.NotJudged++
+	case verdict.Undecided:
+		s.Undecided++
 	case verdict.Stall:
 		s.Unexplained++
 	default:
 		without := n.Evidence
 		without.Engine.Blocked, without.Client.Blocked = 0, 0
-		if without.JudgeWait(stallBound) != verdict.OK {
+		if without.DecideWait(stallBound) != verdict.OK {
 			s.Blocked++
 		}
 	}
-	if n.Kind != verdict.NotJudged {
+	if n.Kind != verdict.Undecided {
 		s.Longest = max(s.Longest, left)
 	}
 	at := 0

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A wait that no evidence explains is the engine's fault. One that the kernel blocked is none, and is counted.
+// A wait that no evidence explains is the engine's fault. One that the kernel blocked is none, and is
+// counted.
 func TestStallsAreToldApart(t *testing.T) {
 	const ms = time.Millisecond
 	wait := func(took time.Duration, engine verdict.Times) *Stall {
@@ -37,8 +38,8 @@ func TestStallsAreToldApart(t *testing.T) {
 	require.Equal(t, verdict.Stall, late.fault().Kind)
 	require.Nil(t, blocked.fault())
 	require.Equal(t, 1, all.Blocked)
-	require.Equal(t, verdict.NotJudged, busy.fault().Kind)
-	require.Equal(t, 1, all.NotJudged)
+	require.Equal(t, verdict.Undecided, busy.fault().Kind)
+	require.Equal(t, 1, all.Undecided)
 }
 
 // A waitMeter does not count the time for which its process was stopped, and the supervisor

@@ -11,11 +11,12 @@ import (
 
 // Layout of the memory that two ends share; see memory.go.
 const (
-	window     = 32 // most operations in flight, and number of slots for them
-	group      = 8  // operations in a group; each group ends with a message and is acknowledged
-	slotSize   = 16 << 10
-	largeSize  = 2 << 20
-	largeEvery = 64 // one in so many operations is large; more than window, so that one slot for large operations is enough
+	window    = 32 // most operations in flight, and number of slots for them
+	group     = 8  // operations in a group; each group ends with a message and is acknowledged
+	slotSize  = 16 << 10
+	largeSize = 2 << 20
+	// one in so many operations is large; more than window, so that one slot for large operations is enough
+	largeEvery = 64
 	sourceSize = 1 << 20
 	guard      = 64 // untouched bytes around all data
 	maxPieces  = 4

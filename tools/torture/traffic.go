@@ -17,7 +17,7 @@ import (
 // returns how many there are then.
 var plantInClient func(c *client, n int) int
 
-// traffic moves data until the peer is lost, the device is gone or the client is told to
+// traffic moves data until the peer is lost, the device is gone or the client has the order to
 // close.
 func (c *client) traffic() error {
 	last := c.mark() // time of the last completion, or a later time at which no completion was expected
@@ -47,10 +47,10 @@ func (c *client) traffic() error {
 			}
 			posted = posted || did
 		}
-		c.tell()
+		c.reportCount()
 		if !quiet && c.quiet() {
 			quiet = true
-			c.w.say(Report{Is: isQuiet, Ready: c.ready})
+			c.w.send(Report{Is: isQuiet, Ready: c.ready})
 		}
 		n, err := c.cq.Poll(c.list[:])
 		if n == 0 && err == nil && !posted {
@@ -65,7 +65,7 @@ func (c *client) traffic() error {
 		switch {
 		case n > 0:
 			if s := c.since(last, "a completion"); s != nil {
-				c.w.say(Report{Is: isStall, Stall: s})
+				c.w.send(Report{Is: isStall, Stall: s})
 			}
 			last = c.mark()
 		case quiet: // no completion is expected
@@ -76,10 +76,10 @@ func (c *client) traffic() error {
 			moved, progress = last, p
 		} else if c.passed(moved) > c.spec.hang() {
 			f := c.hang(moved)
-			if f.Kind != verdict.NotJudged {
+			if f.Kind != verdict.Undecided {
 				return f
 			}
-			c.w.say(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
+			c.w.send(Report{Is: isFault, Fault: f}) // and go on: the machine was too busy
 			moved = c.mark()
 		}
 		if err := c.account(c.list[:n]); err != nil {
@@ -144,13 +144,15 @@ func (c *client) hang(m mark) *verdict.Fault {
 	for _, l := range c.flows {
 		text += "; " + l.progress()
 	}
-	return verdict.Late(verdict.NoAnswer, c.evidence(m), fmt.Sprintf("progress within %v", c.spec.hang()), "none%s", text)
+	return verdict.Late(verdict.NoAnswer, c.evidence(m), fmt.Sprintf("progress within %v", c.spec.hang()),
+		"none%s", text)
 }
 
 // progress says how far a flow is.
 func (l *flow) progress() string {
 	text := fmt.Sprintf("flow %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, acknowledged %d of these, unbound %d, stopping %v, pending %v",
-		l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.ackSent, l.unbound, l.stopping, l.pending)
+		l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.ackSent,
+		l.unbound, l.stopping, l.pending)
 	if a, err := l.qp.Query(); err == nil {
 		text += fmt.Sprintf(", state %d", a.State)
 	}
@@ -181,8 +183,8 @@ func (c *client) done(o *Operation) {
 	c.count.ByOp[o.Op.String()]++
 }
 
-// tell reports the count at intervals.
-func (c *client) tell() {
+// reportCount reports the count at intervals.
+func (c *client) reportCount() {
 	if t := time.Now(); t.Sub(c.counted) > countTime {
 		c.counted = t
 		c.report()
@@ -203,5 +205,5 @@ func (c *client) report() {
 			count.Wrong.add(l.recvs.Wrong)
 		}
 	}
-	c.w.say(Report{Is: isCount, Ready: c.ready, Count: &count})
+	c.w.send(Report{Is: isCount, Ready: c.ready, Count: &count})
 }

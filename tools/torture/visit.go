@@ -59,7 +59,7 @@ const (
 	orphansKinds = 2
 )
 
-// runVisitor visits until it is told to close.
+// runVisitor visits until it has the order to close.
 func runVisitor(w *wire, spec Spec) error {
 	g, err := newWaitMeter(&spec)
 	if err != nil {
@@ -75,12 +75,12 @@ func runVisitor(w *wire, spec Spec) error {
 		case err != nil:
 			// The engine may be gone, or another engine may serve by now. The supervisor
 			// knows which.
-			w.say(Report{Is: isRefused, Begin: int64(v.begin), Fault: v.fault(err)})
+			w.send(Report{Is: isRefused, Begin: int64(v.begin), Fault: v.fault(err)})
 			v.leave()
 		}
 		v.count.Stall = int64(v.longest)
 		count := v.count
-		w.say(Report{Is: isCount, Count: &count})
+		w.send(Report{Is: isCount, Count: &count})
 		select {
 		case o, ok := <-w.Orders:
 			if !ok {
@@ -112,7 +112,7 @@ func (v *visitor) step(what string, call func() error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if s := v.since(m, what); s != nil {
-		v.w.say(Report{Is: isStall, Stall: s})
+		v.w.send(Report{Is: isStall, Stall: s})
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (v *visitor) addOrphans() error {
 	}
 	switch len(v.orphans) { // do this seldom, because a stopped process does not read its orders
 	case mostOrphans / 8, mostOrphans / 2, mostOrphans:
-		v.w.say(Report{Is: isOrphans, Orphans: v.orphans})
+		v.w.send(Report{Is: isOrphans, Orphans: v.orphans})
 	}
 	return nil
 }
@@ -286,7 +286,8 @@ func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error
 	if err != nil {
 		return nil, err
 	}
-	if err := qp.PostRecv(&nicless.RecvWR{ID: uint64(n), SGE: []nicless.SGE{v.mr.SGE(n*orphanSize, orphanSize)}}); err != nil {
+	if err := qp.PostRecv(
+		&nicless.RecvWR{ID: uint64(n), SGE: []nicless.SGE{v.mr.SGE(n*orphanSize, orphanSize)}}); err != nil {
 		return nil, err
 	}
 	peer, err := theirs.CreateQP(nicless.QPConfig{Type: transport, SendCQ: cq, MaxSendWR: 1, MaxRecvWR: 1})

@@ -84,7 +84,7 @@ type Report struct {
 	Last      bool           `json:",omitempty"` // only in a "fault" report: the process ends because of it
 	Count     *Count         `json:",omitempty"`
 	Resources *Resources     `json:",omitempty"`
-	Begin     int64          `json:",omitempty"` // only in a "refused" report: time of verdict.Now at which the visit began
+	Begin     int64          `json:",omitempty"` // "refused": verdict.Now when the visit began
 	Stall     *Stall         `json:",omitempty"`
 
 	Orphans []Orphan `json:",omitempty"`
@@ -94,7 +94,7 @@ type Report struct {
 const (
 	isReady     = "ready"     // client: ready to be connected; engine: ready to accept clients
 	isConnected = "connected" // client: its queue pairs are connected
-	isCount     = "count"     // sent at intervals, so that little of the count is lost if the process is killed
+	isCount     = "count"     // sent at intervals, so that a killed process loses little of the count
 	isPeerLost  = "peer lost" // transport retries were exceeded
 	isGone      = "gone"      // the device is gone
 	isQuiet     = "quiet"     // stopped; everything that was posted is acknowledged
@@ -185,8 +185,8 @@ func open(in io.Reader, out io.Writer) (*wire, Spec, error) {
 	return &wire{out: json.NewEncoder(out), Orders: orders}, spec, nil
 }
 
-// say writes a report.
-func (w *wire) say(r Report) {
+// send writes a report.
+func (w *wire) send(r Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.At = int64(verdict.Now())

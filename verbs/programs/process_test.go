@@ -74,7 +74,7 @@ const outputDelay = await.Patience
 
 // job is the process as package proctest waits for it.
 func (p *process) job() proctest.Job {
-	j := proctest.Job{Name: p.cmd.String(), Said: &p.said}
+	j := proctest.Job{Name: p.cmd.String(), Output: &p.said}
 	if p.stop == nil {
 		j.PID = p.cmd.Process.Pid
 	}

@@ -161,7 +161,7 @@ func softMachine(t *testing.T, kernel vm.Kernel, end *os.File, programs []string
 		defer close(started)
 		m, err = vm.Start(t.Context(), config)
 	}()
-	proctest.Until(t, "the machine is ready", func() bool { return closed(started) }, proctest.Job{Name: "the machine's console", Said: console})
+	proctest.Until(t, "the machine is ready", func() bool { return closed(started) }, proctest.Job{Name: "the machine's console", Output: console})
 	require.NoError(t, err, "%s", console)
 	t.Cleanup(func() {
 		m.Close()

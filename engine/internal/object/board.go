@@ -147,7 +147,7 @@ func (e *Device) LeaveBoard(c *Client) {
 	e.Bulletin.Mu.Lock()
 	delete(e.Bulletin.Waiting, c)
 	e.Bulletin.Mu.Unlock()
-	told, _ := e.Bulletin.Post(c, board.Everybody, "") // nothing new is made, so nothing is refused
+	told, _ := e.Bulletin.Post(c, board.AllUsers, "") // nothing new is made, so nothing is refused
 	e.TellAnnouncements(told)
 }
 
@@ -193,20 +193,20 @@ func merge(sources []source) (all []posted) {
 // An announcement may contain keys of memory, and the numbers of a connection. So it is for clients of one
 // user, if its client does not say that it is for all.
 
-// isFor reports whether clients of a user may read an announcement. The user board.Everybody is nobody: it reads
+// isFor reports whether clients of a user may read an announcement. The user board.AllUsers is nobody: it reads
 // what everybody may read.
-func (p *posted) isFor(user uint32) bool { return p.To == board.Everybody || p.To == user }
+func (p *posted) isFor(user uint32) bool { return p.To == board.AllUsers || p.To == user }
 
-// Of returns the user of a client: board.Everybody if the client has none, because its uid stands for all
+// Of returns the user of a client: board.AllUsers if the client has none, because its uid stands for all
 // users that have none here.
 func (u users) Of(uid uint32) uint32 {
 	if _, ok := u.space.Outside(uid); !ok {
-		return board.Everybody
+		return board.AllUsers
 	}
 	if user, ok := u.space.Outside(u.Payer(uid)); ok {
 		return user
 	}
-	return board.Everybody
+	return board.AllUsers
 }
 
 // difference returns what is in one of two sorted lists only.

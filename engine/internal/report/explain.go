@@ -102,7 +102,7 @@ func (sh *Reporter) Say(s Subject, code codes.Code, format string, args []any) {
 	if !ok {
 		return
 	}
-	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind, Unsaid: held, Text: fmt.Sprintf(format, args...)}
+	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind, Suppressed: held, Text: fmt.Sprintf(format, args...)}
 	copy(ev.Code[:], code.String())
 	if s.Bytes != nil {
 		ev.HasWQE = 1
@@ -129,7 +129,7 @@ func (sh *Reporter) logExplanation(c *object.Client, ev *control.Event, code cod
 	if ev.HasWQE != 0 {
 		attrs = append(attrs, slog.String("begins", fmt.Sprintf("%x", ev.WQE[:wqe.CtrlSize])))
 	}
-	if held := uint64(ev.Unsaid) + uint64(unsaid); held > 0 {
+	if held := uint64(ev.Suppressed) + uint64(unsaid); held > 0 {
 		attrs = append(attrs, slog.Uint64("unsaid", held))
 	}
 	sh.Journal.Log(slog.LevelWarn, ev.Text, attrs...)

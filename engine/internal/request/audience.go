@@ -35,13 +35,13 @@ func (c *Client) postFor(audience uint32, value string) (control.Message, error)
 	if c.Closed {
 		return nil, object.ErrClosed
 	}
-	to := board.Everybody
+	to := board.AllUsers
 	switch {
 	case audience == control.AudienceAll:
 	case audience != control.AudienceUser:
 		return nil, control.Errorf(control.CodeInvalid, "audience %d; %d (clients of the user) and %d (all clients) are possible", audience, control.AudienceUser, control.AudienceAll)
 	case value != "":
-		if to = c.Client.Device.Bulletin.Users.Of(c.UID); to == board.Everybody {
+		if to = c.Client.Device.Bulletin.Users.Of(c.UID); to == board.AllUsers {
 			return nil, control.Errorf(control.CodeInvalid, "uid %d stands for all users that have no uid here, so these are not one user; announce to all clients, or connect as a user that has one", c.UID)
 		}
 	}

@@ -99,7 +99,7 @@ func (d Device) MapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.
 	return d.mapMemory(uid, f, offset, size)
 }
 
-func (d Device) ForgetMemory(uid uint32, r *shm.Region) { d.CloseMemory(uid, r) }
+func (d Device) CloseMemoryFile(uid uint32, r *shm.Region) { d.CloseMemory(uid, r) }
 
 func (d Device) ReleaseMemory(uid uint32, r *shm.Region) { d.FreeMemory(uid, r) }
 
@@ -107,7 +107,7 @@ func (d Device) Report(uid uint32, level slog.Level, text string, attrs ...any) 
 	d.Runner.Report(uid, level, text, attrs...)
 }
 
-func (d Device) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
+func (d Device) MayLog(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	return d.Runner.MaySay(uid, who)
 }
 

@@ -76,20 +76,20 @@ func (e Device) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.
 // descriptor. A second call does nothing.
 func (e Device) CloseMemory(uid uint32, r *shm.Region) {
 	if r.File() != nil {
-		_ = r.Forget()
+		_ = r.CloseFile()
 		e.Ledger.Refund(uid, quota.Charge{quota.Descriptors: 1})
 	}
 }
 
-// ForgetPages closes the descriptors of the client's UAR pages and status page, and the
+// ClosePageFiles closes the descriptors of the client's UAR pages and status page, and the
 // user is no longer charged for them. It is called when the program has mapped the pages
 // that it needs. A program that uses verbs does not need the status page.
-func (c *Client) ForgetPages() {
+func (c *Client) ClosePageFiles() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	for _, r := range []*shm.Region{c.UAR, c.Status} {
 		if !c.Closed && r.File() != nil {
-			_ = r.Forget()
+			_ = r.CloseFile()
 			c.Paid[quota.Descriptors]--
 			c.Client.Device.Ledger.Refund(c.UID, quota.Charge{quota.Descriptors: 1})
 		}

@@ -74,7 +74,7 @@ func placeRegion(c *Client, m *control.Placement, _ object.RequestMemory, _ *con
 	}
 	delete(c.Unplaced, m.ID)
 	c.After = append(c.After, func() {
-		_ = r.Mem.Forget() // the client and the device have both mapped the memory
+		_ = r.Mem.CloseFile() // the client and the device have both mapped the memory
 		c.Client.Device.Ledger.Refund(c.UID, object.RegionFile)
 	})
 	return &control.Empty{}, nil

@@ -15,16 +15,16 @@ import (
 // Control requests and doorbells reach the device in different ways. Hardware has usually
 // executed the work of earlier doorbells long before a request arrives. This device may be
 // asleep then, or busy with other clients. Programs rely on the hardware's behaviour, so a
-// server calls Settle before a request that ends or replaces a queue.
+// server calls Drain before a request that ends or replaces a queue.
 
-// mostVisits bounds how many visits Settle makes besides one visit to each queue pair.
+// mostVisits bounds how many visits Drain makes besides one visit to each queue pair.
 const mostVisits = 1 << 12
 
-// Settle executes the work that doorbells have announced when Settle is called, on this
+// Drain executes the work that doorbells have announced when Drain is called, on this
 // client's queue pairs and on queue pairs connected to them. It executes all of it that can
 // be executed within a few thousand visits (see mostVisits). Other clients have their turns
 // meanwhile.
-func (c *Client) Settle() {
+func (c *Client) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
@@ -42,7 +42,7 @@ func (c *Client) Settle() {
 	}
 }
 
-// A claim is a queue pair, and the block up to which it had announced work when Settle was
+// A claim is a queue pair, and the block up to which it had announced work when Drain was
 // called.
 type claim struct {
 	q    *object.QP

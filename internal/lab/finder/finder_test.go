@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tree is a system made of files. What the kernel would do is in then: files that appear after a write.
+// A tree is a system made of files. The kernel's part is in then: files that appear after a write.
 type tree struct {
 	t    *testing.T
 	s    system

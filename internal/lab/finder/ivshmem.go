@@ -42,7 +42,8 @@ func (s system) ivshmem() (Pool, error) {
 		if err != nil {
 			return Pool{}, err
 		}
-		return Pool{Path: s.at(path), Size: uint64(info.Size()), Coherent: true, What: "BAR of PCI device " + d.Name()}, nil
+		return Pool{Path: s.at(path), Size: uint64(info.Size()), Coherent: true,
+			What: "BAR of PCI device " + d.Name()}, nil
 	}
 	return Pool{}, fmt.Errorf("no PCI device of vendor %s, device %s among %d: was QEMU started with -device ivshmem-plain?", ivshmemVendor, ivshmemDevice, len(list))
 }

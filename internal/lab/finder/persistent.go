@@ -10,7 +10,7 @@ const (
 	InfoSize = 2 << 20
 )
 
-// persistent makes a namespace of all memory of a region, and of it a DAX device. What is there
+// persistent makes a namespace of all memory of a region, and of it a DAX device. A namespace that is there
 // already, from another machine, is accepted: it has the same numbers.
 func (s system) persistent() (Pool, error) {
 	namespace, err := s.wait(ndDevices+"namespace*", "namespace of the region")
@@ -28,7 +28,8 @@ func (s system) persistent() (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
-	if err := s.set(ndDevices+seed, setting{"uuid", daxUUID}, setting{"mode", "ram"}, setting{"align", "2097152"}, setting{"namespace", namespace}); err != nil {
+	if err := s.set(ndDevices+seed, setting{"uuid", daxUUID}, setting{"mode", "ram"},
+		setting{"align", "2097152"}, setting{"namespace", namespace}); err != nil {
 		return Pool{}, err
 	}
 	if err := s.write("/sys/bus/nd/drivers/dax_pmem/bind", seed); err != nil {

@@ -14,7 +14,7 @@ import (
 // something on a busy host.
 const farewell = 30 * time.Second
 
-// execute runs one command, and prints what it prints. What it leaves behind is asked to end.
+// execute runs one command, and prints what it prints. Processes that it leaves behind get SIGTERM.
 func execute(command string) error {
 	cmd := exec.Command("sh", "-c", command)
 	out := &lines{}

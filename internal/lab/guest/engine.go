@@ -19,7 +19,8 @@ func startEngine(link string) (stop func(), err error) {
 	if link == "" {
 		return nil, fmt.Errorf("lab.engine=yes without lab.pool=; %s and %s are possible", finder.PCIe, finder.CXL)
 	}
-	engine := exec.Command("nicless", "engine", "--socket", socket, "--verbs", "--log-level", "info", "--link", link)
+	engine := exec.Command("nicless", "engine", "--socket", socket, "--verbs", "--log-level", "info",
+		"--link", link)
 	said, err := engine.StderrPipe()
 	if err != nil {
 		return nil, err

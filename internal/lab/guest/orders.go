@@ -81,7 +81,7 @@ func (g *guest) follow(number int, cmd *exec.Cmd, said io.Reader) {
 	for {
 		n, err := said.Read(part)
 		if n > 0 {
-			g.report(lab.Report{Number: number, Said: part[:n]})
+			g.report(lab.Report{Number: number, Output: part[:n]})
 		}
 		if err != nil {
 			break

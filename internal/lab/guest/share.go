@@ -36,8 +36,9 @@ func share(o map[string]string) error {
 	}
 	fmt.Printf("LAB node %d: %s, %d MiB at %s\n", node, p.What, p.Size>>20, p.Path)
 	for name, value := range map[string]string{
-		"NODE": o["node"], "POOL": p.Path, "SIZE": strconv.FormatUint(p.Size, 10), "COHERENT": strconv.FormatBool(p.Coherent),
-		"LINK": link, "SOCKET": socket, "ADDRESS": o["address"],
+		"NODE": o["node"], "POOL": p.Path, "SIZE": strconv.FormatUint(p.Size, 10),
+		"COHERENT": strconv.FormatBool(p.Coherent),
+		"LINK":     link, "SOCKET": socket, "ADDRESS": o["address"],
 	} {
 		if err := os.Setenv("LAB_"+name, value); err != nil {
 			return err

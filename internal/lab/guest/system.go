@@ -16,7 +16,8 @@ func mount() error {
 	if err := os.MkdirAll("/tmp", 0o777); err != nil {
 		return err
 	}
-	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/dev/shm"}} {
+	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"},
+		{"tmpfs", "/run"}, {"tmpfs", "/dev/shm"}} {
 		if err := os.MkdirAll(m[1], 0o755); err != nil {
 			return err
 		}
@@ -33,7 +34,8 @@ func openPort(name string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	raw := unix.Termios{Cflag: unix.CS8 | unix.CREAD | unix.CLOCAL | unix.B115200, Ispeed: unix.B115200, Ospeed: unix.B115200}
+	raw := unix.Termios{Cflag: unix.CS8 | unix.CREAD | unix.CLOCAL | unix.B115200, Ispeed: unix.B115200,
+		Ospeed: unix.B115200}
 	raw.Cc[unix.VMIN] = 1
 	return os.NewFile(uintptr(fd), name), unix.IoctlSetTermios(fd, unix.TCSETS, &raw)
 }

@@ -20,7 +20,8 @@ import (
 // Modules of the kernel. Those of a kind of memory are loaded where it is looked for.
 var (
 	modules    = []string{"tun"}
-	cxlModules = []string{"libnvdimm", "nd_btt", "nd_pmem", "dax_pmem", "device_dax", "cxl_acpi", "cxl_pmem", "cxl_pci", "cxl_mem"}
+	cxlModules = []string{"libnvdimm", "nd_btt", "nd_pmem", "dax_pmem", "device_dax", "cxl_acpi", "cxl_pmem",
+		"cxl_pci", "cxl_mem"}
 	newModules = []string{"dax_cxl"} // since Linux 6.3
 )
 
@@ -109,7 +110,8 @@ func build(f vm.Files, root string) error {
 		"guest": "internal/lab/guest", "nicless": "cmd/nicless", "poster": "tools/lab/poster",
 	} {
 		path := filepath.Join(dir, name)
-		if err := do("go", "build", "-tags", "shim", "-ldflags", "-s -w", "-o", path, "./"+folder); err != nil {
+		if err := do("go", "build", "-tags", "shim", "-ldflags", "-s -w", "-o", path,
+			"./"+folder); err != nil {
 			return err
 		}
 		if name == "guest" {

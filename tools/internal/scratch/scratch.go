@@ -21,7 +21,7 @@ const prefix = "nicless-torture-run-"
 const young = time.Minute
 
 // Make makes a directory in another one, and removes those of runs that were killed. The lock on a directory
-// ends with the process that holds it, so it tells whether the run goes on; process ids do not, because
+// ends with the process that holds it, so it shows whether the run goes on; process ids do not, because
 // containers may share the directory.
 func Make(in string) (dir string, remove func(), err error) {
 	removeOld(in)
@@ -44,13 +44,14 @@ func Make(in string) (dir string, remove func(), err error) {
 func removeOld(in string) {
 	list, _ := filepath.Glob(filepath.Join(in, prefix+"*"))
 	for _, dir := range list {
-		// Anybody may make something of that name: opening a FIFO would wait for its writer.
+		// Any user may make something of that name: opening a FIFO would wait for its writer.
 		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			continue // it is another user's, or no directory
 		}
 		st, err := f.Stat()
-		if err == nil && time.Since(st.ModTime()) > young && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if err == nil && time.Since(st.ModTime()) > young &&
+			unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		_ = f.Close()

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A directory stays as long as the one who made it lives, however old it is. After that the next run removes it.
+// A directory stays as long as the one who made it lives, however old it is. After that the next run removes
+// it.
 func TestOldDirectoriesAreRemoved(t *testing.T) {
 	in := t.TempDir()
 	mine, remove, err := Make(in)

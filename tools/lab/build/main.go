@@ -3,7 +3,9 @@
 // Build makes the files with which the scripts in lab/vms start machines, in a folder:
 //
 //	build FOLDER         Debian's kernel
-//	build --new FOLDER   Linux 6.12 and QEMU 10 from Debian's backports; it prints commands for a shell that set the variables of the scripts
+//	build --new FOLDER   Linux 6.12 and QEMU 10 from Debian's backports
+//
+// With --new it prints commands for a shell that set the variables of the scripts.
 package main
 
 import (

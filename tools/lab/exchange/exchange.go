@@ -25,8 +25,8 @@ func Run(args []string) error {
 	socket := f.String("engine", os.Getenv("LAB_SOCKET"), "socket of the engine")
 	rounds := f.Int("rounds", 3, "ask: how often everything is done; 0: until it fails")
 	name := f.String("name", "poster", "what both posters are called")
-	// The other one may run on an emulated processor of a busy host. A test that starts posters sees that nothing
-	// moves long before this.
+	// The other one may run on an emulated processor of a busy host. A test that starts posters sees that
+	// the transfer stands still long before this.
 	patience := f.Duration("patience", 10*time.Minute, "how long to wait for the other one")
 	// Eight tries last for 34 s, in which such an engine gets a core.
 	timeout := f.Int("timeout", 20, "code of the time that one of eight tries waits for an answer: 4.096 us << code")
@@ -43,7 +43,7 @@ func Run(args []string) error {
 			return err
 		}
 	}
-	if err := p.meet(args[0], *name, *timeout, *patience); err != nil {
+	if err := p.connect(args[0], *name, *timeout, *patience); err != nil {
 		return err
 	}
 	fmt.Println("connected")
@@ -51,7 +51,7 @@ func Run(args []string) error {
 	if args[0] == "answer" {
 		err = p.answer()
 	} else {
-		err = p.ask(*rounds)
+		err = p.requestAll(*rounds)
 	}
 	if err != nil {
 		return fmt.Errorf("after %d requests and %v: %w", p.done, time.Since(began).Round(time.Millisecond), err)
@@ -127,8 +127,8 @@ func (p *poster) receive(i uint64) error {
 	return p.qp.PostRecv(&nicless.RecvWR{ID: i, SGE: []nicless.SGE{p.mr.SGE(inbox+int(i)*most, most)}})
 }
 
-// silence is after what time a poster that waits for a message asks whether the other one is there: only requests
-// find out that nobody answers. It writes no bytes.
+// silence is after what time a poster that waits for a message asks whether the other one is there: only
+// requests find out that the peer does not answer. It writes no bytes.
 const silence = time.Second
 
 // message waits for a message, gives it to f, and makes its inbox free again.
@@ -144,7 +144,8 @@ func (p *poster) message(f func(b []byte) error) error {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
-		if err := p.do(&nicless.SendWR{Op: nicless.Write, RemoteAddr: p.theirs.Addr, RKey: p.theirs.RKey}); err != nil {
+		if err := p.do(
+			&nicless.SendWR{Op: nicless.Write, RemoteAddr: p.theirs.Addr, RKey: p.theirs.RKey}); err != nil {
 			return fmt.Errorf("waiting for a message: %w", err)
 		}
 	}

@@ -45,8 +45,8 @@ func compare(b []byte, seed uint64) error {
 	return nil
 }
 
-// tell sends a message: n bytes of data are behind its head already.
-func (p *poster) tell(kind, size, seed uint64, n int) error {
+// sendMessage sends a message: n bytes of data are behind its head already.
+func (p *poster) sendMessage(kind, size, seed uint64, n int) error {
 	b := p.mr.Bytes()[source:]
 	for i, w := range []uint64{kind, size, seed} {
 		binary.BigEndian.PutUint64(b[8*i:], w)
@@ -54,8 +54,8 @@ func (p *poster) tell(kind, size, seed uint64, n int) error {
 	return p.do(&nicless.SendWR{Op: nicless.Send, SGE: []nicless.SGE{p.mr.SGE(source, headSize+n)}})
 }
 
-// ask does everything, so many times.
-func (p *poster) ask(rounds int) error {
+// requestAll does everything, so many times.
+func (p *poster) requestAll(rounds int) error {
 	sum := uint64(0) // what is in the counter of the other side
 	for round := 1; rounds == 0 || round <= rounds; round++ {
 		for _, size := range sizes {
@@ -74,7 +74,7 @@ func (p *poster) ask(rounds int) error {
 			fmt.Printf("round %d\n", round)
 		}
 	}
-	return p.tell(isEnd, 0, 0, 0)
+	return p.sendMessage(isEnd, 0, 0, 0)
 }
 
 // write writes, lets the other side check, and reads back.
@@ -84,7 +84,7 @@ func (p *poster) write(size int, seed uint64) error {
 		RemoteAddr: p.theirs.Addr + shared, RKey: p.theirs.RKey}); err != nil {
 		return err
 	}
-	if err := p.tell(isWritten, uint64(size), seed, 0); err != nil {
+	if err := p.sendMessage(isWritten, uint64(size), seed, 0); err != nil {
 		return err
 	}
 	if err := p.message(answered); err != nil {
@@ -106,7 +106,7 @@ func (p *poster) write(size int, seed uint64) error {
 // send sends, and lets the other side check.
 func (p *poster) send(size int, seed uint64) error {
 	fill(p.mr.Bytes()[source+headSize:][:size], seed)
-	if err := p.tell(isData, uint64(size), seed, size); err != nil {
+	if err := p.sendMessage(isData, uint64(size), seed, size); err != nil {
 		return err
 	}
 	if err := p.message(answered); err != nil {
@@ -119,7 +119,8 @@ func (p *poster) send(size int, seed uint64) error {
 // atomics changes the other side's counter, whose value sum is known.
 func (p *poster) atomics(sum *uint64, add uint64) error {
 	one := func(wr nicless.SendWR) (uint64, error) {
-		wr.SGE, wr.RemoteAddr, wr.RKey = []nicless.SGE{p.mr.SGE(back, 8)}, p.theirs.Addr+counter, p.theirs.RKey
+		wr.SGE, wr.RemoteAddr, wr.RKey = []nicless.SGE{p.mr.SGE(back, 8)}, p.theirs.Addr+counter,
+			p.theirs.RKey
 		err := p.do(&wr)
 		return p.mr.Load64(back), err
 	}
@@ -169,7 +170,8 @@ func (p *poster) answer() error {
 			if len(b) < headSize {
 				return fmt.Errorf("a message of %d bytes", len(b))
 			}
-			kind, n, seed := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
+			kind, n, seed := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]),
+				binary.BigEndian.Uint64(b[16:])
 			data := b[headSize:]
 			switch kind {
 			case isWritten:
@@ -195,7 +197,8 @@ func (p *poster) answer() error {
 			return nil
 		}
 		text := strings.Join(wrong, "; ")
-		if err := p.tell(isAnswer, 0, 0, copy(p.mr.Bytes()[source+headSize:][:most-headSize], text)); err != nil {
+		if err := p.sendMessage(isAnswer, 0, 0,
+			copy(p.mr.Bytes()[source+headSize:][:most-headSize], text)); err != nil {
 			return err
 		}
 		if text != "" {

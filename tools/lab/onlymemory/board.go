@@ -18,12 +18,12 @@ import (
 const (
 	boardSize = 64 << 10 // the engine's memory begins behind it
 
-	magicAt  = 0  // magic, or something else while there is no board
-	idAt     = 8  // random, another one for each engine
-	lengthAt = 16 // of the text, in bytes
-	sumAt    = 24 // CRC-32C of id, length and text
-	beatAt   = 32 // changes while the engine runs: a page that an engine has left behind is stale
-	textAt   = 64
+	magicAt     = 0  // magic, or something else while there is no board
+	idAt        = 8  // random, another one for each engine
+	lengthAt    = 16 // of the text, in bytes
+	sumAt       = 24 // CRC-32C of id, length and text
+	heartbeatAt = 32 // changes while the engine runs: a page that an engine has left behind is stale
+	textAt      = 64
 )
 
 const magic = 0x3130_7473_6f70_6c70 // "plpost01" in memory
@@ -58,7 +58,7 @@ func boardOf(mem []byte) (board, error) {
 	return board{b}, err
 }
 
-// put writes the text. Nobody sees a part of it, because there is no magic meanwhile.
+// put writes the text. No reader sees a part of it, because there is no magic meanwhile.
 func (b board) put(id uint64, text []byte) error {
 	if len(text) > boardSize-textAt {
 		return fmt.Errorf("the description has %d bytes; %d are possible, so take fewer -pairs", len(text), boardSize-textAt)

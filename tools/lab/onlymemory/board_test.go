@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// findIvshmem tells the device from others and enables it.
+// findIvshmem finds the device among others and enables it.
 func TestFindIvshmem(t *testing.T) {
 	root := t.TempDir()
 	put := func(dev string, files ...string) {
@@ -59,7 +59,7 @@ func TestBoard(t *testing.T) {
 	require.EqualValues(t, 5, id)
 	require.Equal(t, 7, d.Nodes[0].Peer)
 	for at := range textAt + len(text) {
-		if at >= beatAt && at < textAt {
+		if at >= heartbeatAt && at < textAt {
 			continue
 		}
 		b.Bytes()[at] ^= 1

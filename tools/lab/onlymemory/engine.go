@@ -27,7 +27,7 @@ const (
 	defaultLength = 16 << 20
 	mostPairs     = 16
 	mostBytes     = 1 << 24
-	beat          = 20 * time.Millisecond
+	heartbeat     = 20 * time.Millisecond
 )
 
 // serve runs an engine until ctx ends. All that posters need is in the file.
@@ -81,19 +81,19 @@ func serve(ctx context.Context, cfg engineConfig) error {
 	defer b.Store(magicAt, 0)
 	fmt.Printf("engine %016x serves nodes 1 to %d in %s\n", id, len(d.Nodes), cfg.file.path)
 	for beats := uint64(1); ; beats++ {
-		b.Store(beatAt, beats)
+		b.Store(heartbeatAt, beats)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-nic.Done():
 			return errors.New("the engine has ended")
-		case <-time.After(beat):
+		case <-time.After(heartbeat):
 		}
 	}
 }
 
-// writeWhole writes a file that others find with all its bytes or do not find. What is no ordinary
-// file, such as /dev/stdout, is written to.
+// writeWhole writes a file that others find with all its bytes or do not find. A file that is not an
+// ordinary one, such as /dev/stdout, is written in place.
 func writeWhole(path string, text []byte) error {
 	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() {
 		return os.WriteFile(path, text, 0o644)
@@ -145,7 +145,8 @@ func makePair(nic *nicless.Context, first, bytes int) ([]node, error) {
 		if err != nil {
 			return nil, err
 		}
-		qps[i], err = pd.CreateQP(nicless.QPConfig{SendCQ: cq, MaxSendWR: 64, MaxSendSGE: 1, MaxRecvWR: 1, MaxRecvSGE: 1})
+		qps[i], err = pd.CreateQP(
+			nicless.QPConfig{SendCQ: cq, MaxSendWR: 64, MaxSendSGE: 1, MaxRecvWR: 1, MaxRecvSGE: 1})
 		if err != nil {
 			return nil, err
 		}

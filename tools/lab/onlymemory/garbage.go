@@ -16,7 +16,7 @@ const unknown = wqe.Opcode(0x77)
 // vandalise destroys the poster's queue pair. The engine answers the first request with an
 // error, and then no longer looks at the queue pair, whatever is written there.
 func (p *poster) vandalise() error {
-	if err := p.settle(); err != nil {
+	if err := p.drain(); err != nil {
 		return err
 	}
 	var failed errFailed
@@ -25,7 +25,8 @@ func (p *poster) vandalise() error {
 	}
 	random := rand.NewChaCha8([32]byte{byte(p.cfg.node)})
 	for range p.cfg.n {
-		for _, b := range [][]byte{p.raw.Send, p.raw.Recv, p.raw.Record, p.raw.Register, p.raw.SendCQ.Ring, p.raw.SendCQ.Record} {
+		for _, b := range [][]byte{p.raw.Send, p.raw.Recv, p.raw.Record, p.raw.Register, p.raw.SendCQ.Ring,
+			p.raw.SendCQ.Record} {
 			_, _ = random.Read(b)
 		}
 	}

@@ -31,8 +31,8 @@ const (
 // area returns the offset of an area.
 func (p *poster) area(i int) int { return wordsSize + i*p.size }
 
-// tell writes a word to the peer's memory.
-func (p *poster) tell(at int, v uint64) error {
+// writeWord writes a word to the peer's memory.
+func (p *poster) writeWord(at int, v uint64) error {
 	p.mem.Store(outAt, v)
 	return p.do(wqe.OpRDMAWrite, outAt, at, 8)
 }
@@ -48,29 +48,29 @@ type play struct {
 	trips   []time.Duration
 }
 
-// hear waits until the peer has written count k, or a later one, of this play.
-func (p *play) hear(what string, at int, k uint64) error {
+// awaitCount waits until the peer has written count k, or a later one, of this play.
+func (p *play) awaitCount(what string, at int, k uint64) error {
 	return p.until(fmt.Sprintf("%s %d of node %d", what, k, p.peer), func() bool {
 		v := p.mem.Load(at)
 		return uint32(v>>32) == p.number && v&0xffffffff >= k
 	}, nil)
 }
 
-func (p *play) say(at int, k uint64) error { return p.tell(at, uint64(p.number)<<32|k) }
+func (p *play) writeCount(at int, k uint64) error { return p.writeWord(at, uint64(p.number)<<32|k) }
 
 // together waits until both nodes have finished a step.
 func (p *play) together() error {
 	p.steps++
-	if err := p.say(stepAt, p.steps); err != nil {
+	if err := p.writeCount(stepAt, p.steps); err != nil {
 		return err
 	}
-	return p.hear("step", stepAt, p.steps)
+	return p.awaitCount("step", stepAt, p.steps)
 }
 
 // play plays with the peer and prints a line.
 func (p *poster) play() error {
 	y := &play{poster: p, n: p.cfg.n, rounds: p.cfg.rounds}
-	for _, step := range []func() error{y.meet, y.agree, y.pingPong, y.write, y.read, y.count} {
+	for _, step := range []func() error{y.findPeer, y.agree, y.pingPong, y.write, y.read, y.count} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -81,11 +81,11 @@ func (p *poster) play() error {
 	return nil
 }
 
-// meet finds out that the peer runs, and gives the play its number. What an earlier poster has
-// written is harmless: a node knows its own number when it comes back.
-func (p *play) meet() error {
+// findPeer finds out that the peer runs, and gives the play its number. The words of an earlier poster
+// are harmless: a node knows its own number when it comes back.
+func (p *play) findPeer() error {
 	mine := rand.Uint64() | 1
-	if err := p.tell(helloAt, mine); err != nil {
+	if err := p.writeWord(helloAt, mine); err != nil {
 		return err
 	}
 	var theirs uint64
@@ -98,7 +98,7 @@ func (p *play) meet() error {
 			return err
 		}
 		if now := p.mem.Load(helloAt); now != theirs {
-			if theirs = now; p.tell(echoAt, theirs) != nil {
+			if theirs = now; p.writeWord(echoAt, theirs) != nil {
 				return fmt.Errorf("node %d could not answer node %d", p.cfg.node, p.peer)
 			}
 		}
@@ -110,7 +110,7 @@ func (p *play) meet() error {
 
 func (p *play) agree() error {
 	if p.odd() {
-		if err := p.tell(plansAt, uint64(p.n)<<32|uint64(p.rounds)); err != nil {
+		if err := p.writeWord(plansAt, uint64(p.n)<<32|uint64(p.rounds)); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,8 @@ func (p *play) agree() error {
 		return err
 	}
 	if v := p.mem.Load(plansAt); !p.odd() {
-		if p.n, p.rounds = int(v>>32), int(v&0xffffffff); p.n < 1 || p.n > mostRounds || p.rounds < 1 || p.rounds > mostRounds {
+		if p.n, p.rounds = int(v>>32), int(v&0xffffffff); p.n < 1 || p.n > mostRounds || p.rounds < 1 ||
+			p.rounds > mostRounds {
 			return fmt.Errorf("node %d wants %d round trips and %d writes", p.peer, p.n, p.rounds)
 		}
 	}
@@ -131,17 +132,17 @@ func (p *play) pingPong() error {
 	for k := uint64(1); k <= uint64(p.n); k++ {
 		if p.odd() {
 			began = time.Now()
-			if err := p.say(pingAt, k); err != nil {
+			if err := p.writeCount(pingAt, k); err != nil {
 				return err
 			}
 		}
-		if err := p.hear("round trip", pingAt, k); err != nil {
+		if err := p.awaitCount("round trip", pingAt, k); err != nil {
 			return err
 		}
 		p.trips = append(p.trips, time.Since(began))
 		if !p.odd() {
 			began = time.Now()
-			if err := p.say(pingAt, k); err != nil {
+			if err := p.writeCount(pingAt, k); err != nil {
 				return err
 			}
 		}
@@ -177,19 +178,19 @@ func (p *play) write() error {
 		if err := p.do(wqe.OpRDMAWrite, p.area(0), p.area(1), p.size); err != nil {
 			return err
 		}
-		if err := p.say(filledAt, r); err != nil {
+		if err := p.writeCount(filledAt, r); err != nil {
 			return err
 		}
-		if err := p.hear("long write", filledAt, r); err != nil {
+		if err := p.awaitCount("long write", filledAt, r); err != nil {
 			return err
 		}
 		if err := p.check(1, p.peer, r); err != nil {
 			return err
 		}
-		if err := p.say(checkedAt, r); err != nil {
+		if err := p.writeCount(checkedAt, r); err != nil {
 			return err
 		}
-		if err := p.hear("check", checkedAt, r); err != nil {
+		if err := p.awaitCount("check", checkedAt, r); err != nil {
 			return err
 		}
 	}

@@ -70,9 +70,9 @@ func findIvshmem(devices string) (string, error) {
 
 // waitForEngine waits until a description is there whose engine runs.
 func waitForEngine(ctx context.Context, b board, nap time.Duration) (id uint64, d description, err error) {
-	first := b.Load(beatAt)
+	first := b.Load(heartbeatAt)
 	for {
-		if id, d, err = b.get(); err == nil && b.Load(beatAt) != first {
+		if id, d, err = b.get(); err == nil && b.Load(heartbeatAt) != first {
 			return id, d, nil
 		}
 		if err == nil {

@@ -67,7 +67,7 @@ func post(ctx context.Context, cfg posterConfig) error {
 	if cfg.garbage {
 		return p.vandalise()
 	}
-	if err := p.settle(); err != nil {
+	if err := p.drain(); err != nil {
 		return err
 	}
 	return p.play()
@@ -102,8 +102,8 @@ func newPoster(cfg posterConfig, mem []byte, d *description) (*poster, error) {
 // counts is how many counts there are: a record and a consumer index have 24 bits.
 const counts = 1 << 24
 
-// settle polls completions that an earlier poster of this node has not polled.
-func (p *poster) settle() error {
+// drain polls completions that an earlier poster of this node has not polled.
+func (p *poster) drain() error {
 	for uint32(p.next%counts) != p.polled%counts {
 		if _, err := p.poll(); err != nil {
 			return fmt.Errorf("work of an earlier poster of node %d: %w", p.cfg.node, err)
@@ -179,7 +179,7 @@ func (p *poster) poll() (bytes int32, err error) {
 	return bytes, nil
 }
 
-// until waits for done, with naps: between machines nobody can wake anybody. Its error is also
+// until waits for done, with naps: a machine cannot wake another one. Its error is also
 // that which done has stored in failed.
 func (p *poster) until(what string, done func() bool, failed *error) error {
 	for polls := 1; !done(); polls++ {

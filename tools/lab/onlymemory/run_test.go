@@ -118,7 +118,7 @@ func waitForHello(t *testing.T, pool string, d *description) {
 	await.Until(t, "node 1 has greeted node 2", func() bool { return w.Load(helloAt) != 0 })
 }
 
-// What a killed engine has left behind is not taken for an engine, and a new engine takes its
+// The remains of a killed engine are not taken for an engine, and a new engine takes its
 // place. Posters notice that theirs is gone.
 func TestStale(t *testing.T) {
 	pool := filepath.Join(t.TempDir(), "pool")

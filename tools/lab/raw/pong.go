@@ -40,7 +40,7 @@ func (c *config) pong() error {
 		return err
 	}
 	mine, theirs := uint64(c.node)*pongLine, uint64(1-c.node)*pongLine
-	if err := c.meet(mem, mine, theirs); err != nil {
+	if err := c.awaitPeer(mem, mine, theirs); err != nil {
 		return err
 	}
 	w := waiter{c.patience}
@@ -74,9 +74,9 @@ func (c *config) pong() error {
 	return nil
 }
 
-// meet returns when both nodes know that the other one is there in this run. A node shows its number before
-// it shows the other's, so a number that is read after one's own was seen is of this run.
-func (c *config) meet(mem []byte, mine, theirs uint64) error {
+// awaitPeer returns when both nodes know that the other one is there in this run. A node shows its number
+// before it shows the other's, so a number that is read after one's own was seen is of this run.
+func (c *config) awaitPeer(mem []byte, mine, theirs uint64) error {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (c *config) meet(mem []byte, mine, theirs uint64) error {
 	return nil
 }
 
-// A waiter spins for a while, then naps: there may be fewer processors than nodes that wait. It counts naps, not
-// time: a node to which a busy host gives no processor does not nap.
+// A waiter spins for a while, then naps: there may be fewer processors than nodes that wait. It counts naps,
+// not time: a node to which a busy host gives no processor does not nap.
 type waiter struct{ patience time.Duration }
 
 func (w waiter) until(done func() bool) error {

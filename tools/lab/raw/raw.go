@@ -3,10 +3,10 @@
 // Package raw uses a pool's memory without an engine. In a machine of the laboratory it finds in its
 // environment what it needs; elsewhere flags say it.
 //
-//	poster pong [flags]               two lines go to and fro between node 0 and node 1; prints how long it takes
-//	poster scribble [flags] own|all   garbage, over what this node writes, or over all that it should leave alone
+//	poster pong [flags]               prints how long two lines go to and fro between nodes 0 and 1
+//	poster scribble [flags] own|all   garbage, over what this node writes, or over all else
 //
-// All lets live what would make the pool unusable for everybody: the header, and what other nodes say
+// All lets live what would make the pool unusable for all nodes: the header, and what other nodes say
 // to each other. See the chapter Trust of package fabric/pool.
 package raw
 

@@ -2,8 +2,8 @@
 
 // Command run runs suites of tests beside a load that it makes, and prints which tests failed how
 // often. Its exit status is 0 if none failed, 1 if one did, and 2 if it could not do what it was
-// asked for: no room, a load that ended, a signal, a suite of which nothing ran. A fuzz target whose input does not fail again alone
-// counts as a failure too.
+// asked for: no room, a load that ended, a signal, a suite of which nothing ran. A fuzz target whose input
+// does not fail again alone counts as a failure too.
 package main
 
 import (
@@ -23,7 +23,8 @@ import (
 )
 
 func main() {
-	_ = os.Setenv("NICLESS_MODULES_APART", "yes") // the suites have the tests of all modules; see internal/modules
+	// the suites have the tests of all modules; see internal/modules
+	_ = os.Setenv("NICLESS_MODULES_APART", "yes")
 	if len(os.Args) > 1 && os.Args[1] == steady.LoadWord {
 		if err := steady.LoadMain(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

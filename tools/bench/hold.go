@@ -16,11 +16,11 @@ import (
 // A run lasts 0.4 s. At real-time priority (chrt -f) the kernel takes 50 ms of each second from a
 // thread that does not sleep, which would be the longest wait of a longer run.
 //
-// beatTime is the time between two WRITEs beside a hoard. An engine without other work begins to nap
+// tickTime is the time between two WRITEs beside a hoard. An engine without other work begins to nap
 // within that time.
-const beatTime = 200 * time.Microsecond
+const tickTime = 200 * time.Microsecond
 
-var hoardGroup = group{
+var holdGroup = group{
 	process: true,
 	rows: []spec{
 		{name: "hoard-p50", what: "median of an 8-byte WRITE every 0.2 ms, post to completion, by a poster that wakes nobody, " +
@@ -37,7 +37,7 @@ var hoardGroup = group{
 			}
 			return err
 		}
-		var sides [2]*beater
+		var sides [2]*ticker
 		for i := range sides {
 			engine, client, err := s.start(false)
 			if err != nil {
@@ -47,7 +47,7 @@ var hoardGroup = group{
 			f, err := newForeign(client)
 			if err == nil && i == 1 {
 				var hoard func() error
-				if hoard, err = s.hoard(engine); hoard != nil {
+				if hoard, err = s.hold(engine); hoard != nil {
 					ends = append(ends, hoard)
 				}
 			}
@@ -57,16 +57,17 @@ var hoardGroup = group{
 			if err != nil {
 				return nil, nil, errors.Join(err, end())
 			}
-			sides[i] = &beater{suite: s, engine: engine, foreign: f}
+			sides[i] = &ticker{suite: s, engine: engine, foreign: f}
 		}
 		take := func() ([]pairOf, error) {
 			out := make([]pairOf, 3)
 			for i, side := range sides {
-				list, lost, err := side.beat()
+				list, lost, err := side.tick()
 				if err != nil {
 					return nil, err
 				}
-				for at, v := range []time.Duration{quantile.Rank(list, 0.5), quantile.Rank(list, 0.99), list[len(list)-1]} {
+				for at, v := range []time.Duration{quantile.Rank(list, 0.5), quantile.Rank(list, 0.99),
+					list[len(list)-1]} {
 					if x := (sample{float64(v.Nanoseconds()) / 1e3, lost}); i == 0 {
 						out[at].floor = x
 					} else {
@@ -80,9 +81,9 @@ var hoardGroup = group{
 	},
 }
 
-// hoard makes clients of the engine that hold many CQs with events. It returns a function that
+// hold makes clients of the engine that hold many CQs with events. It returns a function that
 // closes them, perhaps also if there is an error.
-func (s *suite) hoard(engine *process) (func() error, error) {
+func (s *suite) hold(engine *process) (func() error, error) {
 	var clients []*nicless.Context
 	end := func() (err error) {
 		err = engine.resume() // the engine must answer when a client is closed
@@ -91,7 +92,7 @@ func (s *suite) hoard(engine *process) (func() error, error) {
 		}
 		return err
 	}
-	for range s.counts.hoarders {
+	for range s.counts.holders {
 		c, err := nicless.Dial(engine.socket)
 		if err != nil {
 			return end, err
@@ -101,7 +102,7 @@ func (s *suite) hoard(engine *process) (func() error, error) {
 		if err != nil {
 			return end, err
 		}
-		for i := range s.counts.hoarded / s.counts.hoarders {
+		for i := range s.counts.held / s.counts.holders {
 			if _, err := c.CreateCQ(nicless.CQConfig{Entries: 1, Channel: ch}); err != nil {
 				return end, fmt.Errorf("bench: CQ %d of a hoard: %w", i, err)
 			}
@@ -110,20 +111,20 @@ func (s *suite) hoard(engine *process) (func() error, error) {
 	return end, nil
 }
 
-// A beater posts at regular times.
-type beater struct {
+// A ticker posts at regular times.
+type ticker struct {
 	*suite
 	engine  *process
 	foreign *foreign
 }
 
-// beat posts WRITEs, one each beatTime, and returns how long they took, in ascending order.
-func (b *beater) beat() (list []time.Duration, lost float64, err error) {
-	list = make([]time.Duration, 0, b.counts.beats)
+// tick posts WRITEs, one each tickTime, and returns how long they took, in ascending order.
+func (b *ticker) tick() (list []time.Duration, lost float64, err error) {
+	list = make([]time.Duration, 0, b.counts.ticks)
 	err = b.engine.during(func() error {
 		t := timed(func() {
 			next := clock.Now()
-			for range b.counts.beats {
+			for range b.counts.ticks {
 				start := clock.Now()
 				for start < next {
 					start = clock.Now()
@@ -133,7 +134,7 @@ func (b *beater) beat() (list []time.Duration, lost float64, err error) {
 				}
 				end := clock.Now()
 				list = append(list, clock.Duration(end-start))
-				next = max(start+clock.Cycles(beatTime), end)
+				next = max(start+clock.Cycles(tickTime), end)
 			}
 		}, b.engine.pid())
 		lost = t.lost

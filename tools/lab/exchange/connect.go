@@ -22,8 +22,8 @@ type card struct {
 
 func self(d nicless.Descriptor) string { return fmt.Sprintf("%016x/%06x", d.Device, d.QPN) }
 
-// meet finds the other poster, and connects.
-func (p *poster) meet(role, name string, timeout int, patience time.Duration) error {
+// connect finds the other poster, and connects.
+func (p *poster) connect(role, name string, timeout int, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	mine := card{Role: role, Name: name, Descriptor: p.qp.Descriptor(p.mr.Remote("memory"))}
@@ -79,7 +79,8 @@ func (p *poster) await(ctx context.Context, mine *card, role, chosen string) (ca
 		}
 		for _, a := range all {
 			var c card // what others announce can be anything
-			if json.Unmarshal(a.Value, &c) == nil && c.Role == role && c.Name == mine.Name && c.For == chosen && c.Descriptor.Device == a.Device {
+			if json.Unmarshal(a.Value, &c) == nil && c.Role == role && c.Name == mine.Name &&
+				c.For == chosen && c.Descriptor.Device == a.Device {
 				return c, nil
 			}
 		}

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whoever asks a Tell can send it no descriptor: neither while it answers another one, nor while it
-// answers this one. So none is there whose close could hold it up.
+// A peer can send no descriptor with its request: neither while another request is answered, nor while
+// this one is. So there is no descriptor whose close could hold up the sender of text.
 func TestTellRefusesDescriptors(t *testing.T) {
 	if l, _ := listening(t); PassesRights(l) {
 		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
 	}
 	path := filepath.Join(t.TempDir(), "tell")
 	asked, answer := make(chan struct{}), make(chan struct{})
-	stop, err := Tell(path, 0o600, func() any {
+	stop, err := Report(path, 0o600, func() any {
 		asked <- struct{}{}
 		<-answer
 		return "here"

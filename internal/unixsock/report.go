@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// answerTime is how long Tell waits for a reader.
+// answerTime is how long Report waits for a reader.
 const answerTime = time.Second
 
-// Tell listens at a path and writes what value returns, as JSON, to everybody who connects, until stop
+// Report listens at a path and writes what value returns, as JSON, to each client that connects, until stop
 // is called. A socket that is there already is removed, so the caller must own the name. mode is the
-// socket's permission bits. Tell returns when it listens. When stop has returned, nothing is left at
+// socket's permission bits. Report returns when it listens. When stop has returned, no file is left at
 // path.
-func Tell(path string, mode fs.FileMode, value func() any) (stop func(), err error) {
+func Report(path string, mode fs.FileMode, value func() any) (stop func(), err error) {
 	_ = os.Remove(path)
 	l, err := ListenStream(path, mode)
 	if err != nil {
@@ -42,8 +42,8 @@ func Tell(path string, mode fs.FileMode, value func() any) (stop func(), err err
 	return func() { _ = l.Close() }, nil
 }
 
-// Ask connects to the path of a Tell and reads its answer into value.
-func Ask(path string, patience time.Duration, value any) error {
+// Query connects to the path of a Report and reads its answer into value.
+func Query(path string, patience time.Duration, value any) error {
 	c, err := net.Dial("unix", path)
 	if err != nil {
 		return err

@@ -23,9 +23,10 @@ import (
 // A rig is an engine with servers.
 type rig struct {
 	testing.TB
-	e        *engine.Engine
-	d        nic.Device
-	patience context.Context // ends when the test has waited too long; one for all connections, because each looks at all processes
+	e *engine.Engine
+	d nic.Device
+	// Ends when the test has waited too long; one for all connections, because each looks at all processes.
+	patience context.Context
 }
 
 func newRig(t testing.TB, cfg engine.Config) *rig {

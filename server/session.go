@@ -76,7 +76,8 @@ func (s *session) next() error {
 
 // brings has, for each operation, the most descriptors that its answer carries.
 var brings = map[control.Op]int{
-	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1, control.OpCreateRegion: 1,
+	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1,
+	control.OpCreateRegion: 1,
 }
 
 // call makes a request of the device.
@@ -88,7 +89,8 @@ func (s *session) call(op control.Op, payload []byte) (ans control.Message, r co
 	}
 	ans, r, err = s.client.Call(op, payload)
 	if err == nil && (op == control.OpCreateCQ || op == control.OpCreateQP) {
-		s.client.ForgetPages() // the client has mapped and sealed its pages: it could not have made a queue otherwise
+		// The client has mapped and sealed its pages: it could not have made a queue otherwise.
+		s.client.ForgetPages()
 	}
 	return ans, r, err
 }

@@ -123,11 +123,13 @@ func (u *unreadAnswers) refund(conn *net.UnixConn) {
 // counts the answer's descriptors until the client reads the answer or closes its end, and
 // only this end of the connection can tell when that happens.
 func (u *unreadAnswers) wait(ctx context.Context, conn *net.UnixConn) {
-	for pause := time.Millisecond; unixsock.Unread(conn) && ctx.Err() == nil; pause = min(2*pause, time.Second) {
+	pause := time.Millisecond
+	for unixsock.Unread(conn) && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
+		pause = min(2*pause, time.Second)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

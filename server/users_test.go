@@ -32,7 +32,8 @@ func as(t testing.TB, uid int, f func()) {
 		require.Zero(t, errno)
 	}
 	set(uid)
-	defer runtime.UnlockOSThread() // runs after set(0), so that no other goroutine gets a thread with this uid
+	// Runs after set(0), so that no other goroutine gets a thread with this uid.
+	defer runtime.UnlockOSThread()
 	defer set(0)
 	f()
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// Clients can announce something else all the time. lookPause is the least time between two looks because of such
-// news, and a look takes at most one part in lookShare of the time, so that packets are taken meanwhile.
+// Clients can announce something else all the time. lookPause is the least time between two looks because of
+// such news, and a look takes at most one part in lookShare of the time, so that packets are taken meanwhile.
 const (
 	lookPause = 2 * time.Millisecond
 	lookShare = 10
@@ -101,7 +101,8 @@ func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) error {
 		return nil
 	case err != nil:
 		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
-			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", said.name, "why", err.Error())
+			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", said.name,
+				"why", err.Error())
 		}
 		return nil
 	case p == nil:

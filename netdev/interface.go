@@ -48,9 +48,9 @@ type Config struct {
 	Addresses []netip.Addr // of the Device: 1 to MaxAddresses
 	Slots     *Slots       // shared memory for packets; nil: none
 
-	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do, as
-	// nicless.Context.Announce has it. What an interface announces has the number and the first PSN of each
-	// of its queue pairs, but no keys.
+	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do,
+	// as nicless.Context.Announce has it. What an interface announces has the number and the first PSN of
+	// each of its queue pairs, but no keys.
 	AllUsers bool
 
 	Log *slog.Logger // told of peers that come and go; can be nil
@@ -78,7 +78,8 @@ type Interface struct {
 	answers      int       // in this span
 	tag          uint32    // of the last message with a slot: no two peers have the same
 
-	sending sync.Mutex             // held while completions of sends are taken, or their queue pair is closed; before peer.mu
+	// Held while completions of sends are taken, or their queue pair is closed; before peer.mu.
+	sending sync.Mutex
 	ended   [32]nicless.Completion // of sends; reused
 
 	// The goroutine that receives owns these.
@@ -122,7 +123,8 @@ type route struct {
 	why  string
 }
 
-// Open makes an interface. The context must not have announced anything. Close the context after the interface.
+// Open makes an interface. The context must not have announced anything. Close the context after the
+// interface.
 func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 	if n := len(cfg.Addresses); n == 0 || n > MaxAddresses {
 		return nil, fmt.Errorf("netdev: %d addresses; 1 to %d are possible", n, MaxAddresses)
@@ -131,9 +133,9 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 		return nil, fmt.Errorf("netdev: name %q of %d bytes; %d are possible", cfg.Name, len(cfg.Name), maxName)
 	}
 	in := &Interface{
-		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))), life: newLife(),
-		free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour),
-		peers: make(map[id]*peer), ignored: make(map[id]string), wake: func() {}, lookShare: lookShare,
+		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))),
+		life: newLife(), free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour), peers: make(
+			map[id]*peer), ignored: make(map[id]string), wake: func() {}, lookShare: lookShare,
 	}
 	in.routes.Store(&routes{})
 	if cfg.Slots != nil {
@@ -189,7 +191,11 @@ func (in *Interface) unclaimed() error {
 			}
 		}
 		var taken bool
-		if err := guard(func() error { taken = in.slots != nil && in.slots.signed(in.slots.own, said.life); return nil }); err != nil {
+		err = guard(func() error {
+			taken = in.slots != nil && in.slots.signed(in.slots.own, said.life)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if taken {
@@ -208,7 +214,8 @@ func (in *Interface) makeQueues() (err error) {
 		return err
 	}
 	// Nobody waits for sends: their completions cause no events, which would cost more than the sends.
-	if in.sendCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: MaxPeers * 2 * sendQueue, PollOnly: true}); err != nil {
+	in.sendCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: MaxPeers * 2 * sendQueue, PollOnly: true})
+	if err != nil {
 		return err
 	}
 	if in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1}); err != nil {

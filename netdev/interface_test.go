@@ -57,7 +57,8 @@ func TestPackets(t *testing.T) {
 				}
 				b.sends(a.addr, 100, 7)
 				require.Equal(t, packet(b.addr, a.addr, 100, 7), a.gets())
-				a.until("it is counted", func(s Stats) bool { return s.Peers[0].Received == 1 }) // counted after it is delivered
+				// Counted after it is delivered.
+				a.until("it is counted", func(s Stats) bool { return s.Peers[0].Received == 1 })
 				s := a.in.Stats()
 				require.EqualValues(t, len(sizes), s.Peers[0].Sent)
 				require.Zero(t, s.Dropped+s.Unreachable+s.Peers[0].Refused)

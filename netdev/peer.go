@@ -55,9 +55,9 @@ type peer struct {
 	stats    counters
 }
 
-// stallTime is how long packets wait for a peer that holds as much as it may, and packetTime how much of that comes
-// back with each packet that it takes. So a peer that is stopped costs the others stallTime once, and one that
-// takes few packets a small part of their time.
+// stallTime is how long packets wait for a peer that holds as much as it may, and packetTime how much of that
+// comes back with each packet that it takes. So a peer that is stopped costs the others stallTime once, and
+// one that takes few packets a small part of their time.
 const (
 	stallTime  = 100 * time.Millisecond
 	packetTime = 4 * time.Millisecond
@@ -109,16 +109,17 @@ var errDropped = errors.New("dropped")
 // mostHeld is how many buffers and slots a peer can hold. It is three quarters of the buffers.
 const mostHeld = sendBuffers * 3 / 4
 
-// full reports whether the peer holds as much as it may. The less is free, the less that is: three times as much
-// as is free beside one for each peer that can come. So some is left for peers that hold nothing, however many
-// others hold what they have got. The last half of the send queue is for messages that tell of slots. mu is held.
+// full reports whether the peer holds as much as it may. The less is free, the less that is: three times as
+// much as is free beside one for each peer that can come. So some is left for peers that hold nothing,
+// however many others hold what they have got. The last half of the send queue is for messages that tell of
+// slots. mu is held.
 func (p *peer) full(free freeList) bool {
 	left := len(free) - min(MaxPeers, cap(free)/4)
 	return p.held >= mostHeld || p.posted >= sendQueue/2 || p.held > 0 && p.held >= 3*left
 }
 
-// wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer that is
-// stalled. It returns with mu held.
+// wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer
+// that is stalled. It returns with mu held.
 func (p *peer) wait(free freeList) error {
 	p.in.collect() // also for a peer that is stalled: this is how it ceases to be
 	p.mu.Lock()

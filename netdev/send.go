@@ -66,8 +66,8 @@ func (in *Interface) take(ctx context.Context) (n uint16, ok bool) {
 	}
 }
 
-// sendBuffers reads packets into buffers and sends them from there. While no buffer is free, it does not read:
-// that is what slows senders down.
+// sendBuffers reads packets into buffers and sends them from there. While no buffer is free, it does not
+// read: that is what slows senders down.
 func (in *Interface) sendBuffers(ctx context.Context) error {
 	for {
 		n, ok := in.take(ctx)

@@ -56,7 +56,8 @@ func (p *peer) step() error {
 		p.reads = p.said.slots == s.count && s.signedBy(p.said.area, p.said.life)
 	}
 	if p.accepted == 0 && theirs.offer != 0 && (theirs.accepted == 0 || theirs.accepted == p.offer) {
-		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn}, connection)
+		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn},
+			connection)
 		if err != nil {
 			p.broken.Store(true)
 			p.unreachable(err)
@@ -93,8 +94,9 @@ func (p *peer) unreachable(err error) {
 // begin offers another queue pair.
 func (p *peer) begin() error {
 	qp, err := p.in.pd.CreateQP(nicless.QPConfig{
-		SendCQ: p.in.sendCQ, RecvCQ: p.in.recvCQ, SRQ: p.in.srq, MaxSendWR: sendQueue, MaxSendSGE: 1, MaxInline: messageSize, SignalAll: true,
-		Deny: nicless.RemoteWrite | nicless.RemoteRead | nicless.RemoteAtomic,
+		SendCQ: p.in.sendCQ, RecvCQ: p.in.recvCQ, SRQ: p.in.srq, MaxSendWR: sendQueue, MaxSendSGE: 1,
+		MaxInline: messageSize, SignalAll: true, Deny: nicless.RemoteWrite | nicless.RemoteRead |
+			nicless.RemoteAtomic,
 	})
 	if err != nil {
 		return err
@@ -107,8 +109,8 @@ func (p *peer) begin() error {
 	return nil
 }
 
-// end ends the session. What was on the way is lost. The completions of its receives are taken before the queue
-// pair is closed, or these receives would never be posted again.
+// end ends the session. What was on the way is lost. The completions of its receives are taken before the
+// queue pair is closed, or these receives would never be posted again.
 func (p *peer) end(why string) error {
 	p.mu.Lock()
 	was := p.up
@@ -176,7 +178,8 @@ func (in *Interface) rebuild() {
 
 // announce tells the peers what has changed.
 func (in *Interface) announce() error {
-	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name, addresses: in.cfg.Addresses}
+	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name,
+		addresses: in.cfg.Addresses}
 	if in.slots != nil {
 		a.area, a.slots = in.slots.own, in.slots.count
 	}
@@ -184,7 +187,8 @@ func (in *Interface) announce() error {
 		if p.qp == nil {
 			continue
 		}
-		a.sessions = append(a.sessions, session{life: p.said.life, offer: p.offer, accepted: p.accepted, qpn: p.own.QPN, psn: p.own.PSN, reads: p.reads})
+		a.sessions = append(a.sessions, session{life: p.said.life, offer: p.offer, accepted: p.accepted,
+			qpn: p.own.QPN, psn: p.own.PSN, reads: p.reads})
 	}
 	slices.SortFunc(a.sessions, func(x, y session) int { return cmp.Compare(x.life, y.life) })
 	b := a.put(make([]byte, 0, announceSize))
@@ -207,7 +211,8 @@ func engine(device uint64) string { return fmt.Sprintf("%016x", device) }
 
 // LogValue describes the peer in the log.
 func (p *peer) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("name", p.said.name), slog.Any("addresses", p.said.addresses), slog.String("engine", engine(p.device)))
+	return slog.GroupValue(slog.String("name", p.said.name), slog.Any("addresses", p.said.addresses),
+		slog.String("engine", engine(p.device)))
 }
 
 func (p *peer) String() string {

@@ -46,7 +46,8 @@ type slots struct {
 // newSlots divides memory into areas. The memory stays the caller's if there is an error.
 func newSlots(r *shm.Region, areas, own int, incoherent bool) (*slots, error) {
 	size := r.Size() / areas &^ (shm.PageSize - 1)
-	s := &slots{region: r, size: size, own: own, count: min(maxSlots, (size-line)/slotSize), incoherent: incoherent}
+	s := &slots{region: r, size: size, own: own, count: min(maxSlots, (size-line)/slotSize),
+		incoherent: incoherent}
 	if size < line || s.count < leastSlots {
 		return nil, fmt.Errorf("slots: %d bytes for %d interfaces are %d for each; %d are the least", r.Size(), areas, size, line+leastSlots*slotSize)
 	}

@@ -16,8 +16,10 @@ import (
 
 // A place says which engines carry the packets.
 type place struct {
-	name    string
-	engines string // "one": an engine for all; "linked": one for each, linked by a pool; "inside": these engines are in the interfaces' processes
+	name string
+	// "one": an engine for all; "linked": one for each, linked by a pool; "inside": these engines are in the
+	// interfaces' processes.
+	engines string
 	slots   bool   // memory in which packets travel without being copied by the engine
 	ucx     bool   // UCX links the engines, with keys, in place of a pool; node 0 is the host of all
 	core    string // all processes of nicless share this core; "": they have all cores

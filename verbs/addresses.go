@@ -35,7 +35,8 @@ func parseAddresses(b []byte) (w wireAddresses, ok bool) {
 		name, _, ended := bytes.Cut(b[gidSize:][:maxIfname], []byte{0})
 		a := address{gid: [gidSize]byte(b), ifname: string(name), ifindex: le.Uint32(b[32:]), prefix: b[36]}
 		ip := a.ip()
-		if ended && validIfname(a.ifname) && a.ifindex != 0 && int(a.prefix) <= ip.BitLen() && !ip.IsUnspecified() && !ip.IsMulticast() {
+		if ended && validIfname(a.ifname) && a.ifindex != 0 && int(a.prefix) <= ip.BitLen() &&
+			!ip.IsUnspecified() && !ip.IsMulticast() {
 			w.all = append(w.all, a)
 		}
 	}

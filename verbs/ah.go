@@ -21,8 +21,9 @@ func createAH(c *call, req []byte) error {
 		return err
 	}
 	to := req[abi.CreateAHAttr:] // struct ib_uverbs_ah_attr
-	peer := peerAddress{global: to[abi.AHAttrIsGlobal], port: to[abi.AHAttrPortNum], sourceGID: to[abi.AHAttrGRHSGIDIndex],
-		gid: [gidSize]byte(to[abi.AHAttrGRHDGID:]), lid: le.Uint16(to[abi.AHAttrDLID:])}
+	peer := peerAddress{global: to[abi.AHAttrIsGlobal], port: to[abi.AHAttrPortNum],
+		sourceGID: to[abi.AHAttrGRHSGIDIndex], gid: [gidSize]byte(to[abi.AHAttrGRHDGID:]),
+		lid: le.Uint16(to[abi.AHAttrDLID:])}
 	if err := x.checkAddress(peer); err != nil {
 		return err
 	}

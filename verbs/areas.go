@@ -99,7 +99,8 @@ func (c *call) want(a area, kind uint16) error {
 		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
 	}
 	if c.p.memory.maps != nil {
-		if err := c.p.memory.maps.over(lo, size, func(v vma) error { return remappable(v, kind) }); err != nil {
+		movable := func(v vma) error { return remappable(v, kind) }
+		if err := c.p.memory.maps.over(lo, size, movable); err != nil {
 			return refuse(eFAULT, "%s: %v", a.name, err)
 		}
 	}

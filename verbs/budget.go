@@ -29,7 +29,8 @@ func (s *Server) report(uid uint32, speaker *nic.Speaker, level slog.Level, mess
 
 // A budget bounds what the watchers are told about one program.
 type budget struct {
-	began time.Time // start of the current second; it has a reading of the monotonic clock, which is never set back
+	// Start of the current second; it has a reading of the monotonic clock, which is never set back.
+	began time.Time
 	spent int
 }
 

@@ -114,7 +114,8 @@ func (x *uctx) capabilities(group int) []capability {
 			{"log_max_pd", 0x64, 20, 16, log2(l.MaxPDs)},
 			{"log_uar_page_sz", 0x90, 15, 0, logUARSize},
 			{"device_frequency_khz", 0x9c, 31, 0, uint32(clock.Hz() / 1000)},
-			{"general_obj_types", 0x80, 31, 0, 1<<(reservedQPN-32) | 1<<(addressMapping-32)}, // the upper half
+			// The upper half.
+			{"general_obj_types", 0x80, 31, 0, 1<<(reservedQPN-32) | 1<<(addressMapping-32)},
 			{"num_of_uars_per_page", 0xa4, 31, 0, 1},
 			{"log_max_atomic_size_qp", 0xb0, 31, 24, log2(8)},
 			{"mini_cqe_resp_stride_index", 0xb4, 3, 3, 1},

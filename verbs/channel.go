@@ -35,7 +35,8 @@ func createChannel(c *call, _ []byte) error {
 	id := m.(*control.Channel).ID
 	cookie, err := cookieOf(r.Events)
 	if err == nil {
-		err = unixsock.Control(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) }) // programs expect a descriptor that blocks
+		// Programs expect a descriptor that blocks.
+		err = unixsock.Control(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) })
 	}
 	if err != nil {
 		_ = r.Events.Close()

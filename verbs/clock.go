@@ -38,7 +38,8 @@ func newClockPage() (*clockPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := page.Populate(page.Bytes()); err != nil { // without this, a later write would end this process if there is no memory for the page
+	// Without this, a later write would end this process if there is no memory for the page.
+	if err := page.Populate(page.Bytes()); err != nil {
 		_ = page.Close()
 		return nil, err
 	}
@@ -82,9 +83,9 @@ func (c *clockPage) write() {
 	word(abi.MLX5ClockInfoSign).Publish(uint64(updating + 1))
 }
 
-// readClocks returns real time and the cycles at that time. A thread that loses its core between the two readings
-// would make the page wrong for as long, until it is written again. So it is read a few times, if necessary, and the
-// readings that are nearest to each other count.
+// readClocks returns real time and the cycles at that time. A thread that loses its core between the two
+// readings would make the page wrong for as long, until it is written again. So it is read a few times, if
+// necessary, and the readings that are nearest to each other count.
 func readClocks() (nanos, cycles uint64) {
 	least := ^uint64(0)
 	for range 10 {

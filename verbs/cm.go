@@ -204,7 +204,8 @@ func (p *process) cmProgram() *cm.Program {
 		said := new(budget) // used under the manager's lock only
 		s, lineage, uid, name, pid := p.s, p.lineage, p.uid, p.name, p.pid
 		p.program = &cm.Program{
-			Owner: p, UID: uid, Namespace: ns, Network: cmNetwork{p.s, p.net}, LowPorts: func() bool { return mayBindLow(pid, uid) },
+			Owner: p, UID: uid, Namespace: ns, Network: cmNetwork{p.s, p.net},
+			LowPorts: func() bool { return mayBindLow(pid, uid) },
 			Explain: func(text string) {
 				if said.spend() {
 					s.watched.tell(lineage, uid, "rdma_cm: %s", text)
@@ -219,6 +220,7 @@ func (p *process) cmProgram() *cm.Program {
 // traceCM logs a command.
 func (p *process) traceCM(c *cm.Call, err error) {
 	if p.s.log.Enabled(context.Background(), slog.LevelDebug) {
-		p.s.log.Debug("verbs rdma_cm", "program", p.name, "command", c.Name(), "result", fmt.Sprint(err), "written", fmt.Sprintf("%x", c.Written[:min(len(c.Written), traced)]))
+		p.s.log.Debug("verbs rdma_cm", "program", p.name, "command", c.Name(), "result", fmt.Sprint(err),
+			"written", fmt.Sprintf("%x", c.Written[:min(len(c.Written), traced)]))
 	}
 }

@@ -61,9 +61,11 @@ type uctx struct {
 // socket.
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
-		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory, asker: p.asker,
-		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
-		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource), targets: make(map[uint32][]*qp),
+		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
+		asker: p.asker, next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd),
+		dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
+		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
+		targets: make(map[uint32][]*qp),
 	}
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
@@ -81,7 +83,8 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 			_ = closeFiles(x.socket, x.events, theirs)
 		}
 	}()
-	m, r, err := x.ask(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: d.name()})
+	m, r, err := x.ask(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major,
+		Minor: control.Minor, Name: d.name()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,7 +210,8 @@ func (x *uctx) end() {
 		_ = closeFiles(a.mine, a.reader)
 	}
 	_ = closeFiles(x.socket, x.events)
-	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(), "objects", len(x.objects))
+	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(),
+		"objects", len(x.objects))
 	clear(x.objects)
 	clear(x.domains)
 	clear(x.dms)
@@ -241,7 +245,8 @@ func (x *uctx) addRegion(e *extent) (uint32, error) { return x.client.AddRegion(
 func (x *uctx) dropRegion(id uint32) bool {
 	err := x.tell(control.OpDropRegion, &control.RegionID{ID: id})
 	if err != nil {
-		x.s.report(x.uid, nil, slog.LevelError, "verbs region not dropped", "program", x.name, "region", id, "error", err)
+		x.s.report(x.uid, nil, slog.LevelError, "verbs region not dropped", "program", x.name, "region", id,
+			"error", err)
 	}
 	return err == nil
 }

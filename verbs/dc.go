@@ -53,7 +53,8 @@ func asDCI(req *control.QP, d []byte) error {
 	}
 	streams, errored := d[abi.MLX5CreateQPStreams], d[abi.MLX5CreateQPErrored]
 	if streams > maxLogStreams || errored > control.MaxLogErrored {
-		return refuse(eINVAL, "2^%d streams, of which 2^%d may fail; 2^%d and 2^%d are possible", streams, errored, maxLogStreams, control.MaxLogErrored)
+		return refuse(eINVAL, "2^%d streams, of which 2^%d may fail; 2^%d and 2^%d are possible", streams,
+			errored, maxLogStreams, control.MaxLogErrored)
 	}
 	req.Streams = errored
 	return nil
@@ -63,7 +64,8 @@ func asDCI(req *control.QP, d []byte) error {
 func (c *call) createDCT(d []byte) error {
 	x := c.x
 	driverFlags := le.Uint32(d[abi.MLX5CreateQPFlags:])
-	domain, shared, into := objectOf[*pd](c, abi.AttrCreateQPPDHandle), objectOf[*srq](c, abi.AttrCreateQPSRQHandle), objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
+	domain, shared, into := objectOf[*pd](c, abi.AttrCreateQPPDHandle),
+		objectOf[*srq](c, abi.AttrCreateQPSRQHandle), objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
 	switch {
 	case driverFlags&^dctDriverFlags != 0:
 		return refuse(eINVAL, "driver flags %#x; %#x are known for a DCT", driverFlags, dctDriverFlags)
@@ -85,8 +87,9 @@ func (c *call) createDCT(d []byte) error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateDCT, &control.DCT{PDN: domain.number, SRQN: shared.number, CQN: into.number,
-		UserIndex: le.Uint32(d[abi.MLX5CreateQPUIDX:]), Key: le.Uint64(d[abi.MLX5CreateQPAccessKey:])})
+	m, _, err := x.ask(control.OpCreateDCT,
+		&control.DCT{PDN: domain.number, SRQN: shared.number, CQN: into.number,
+			UserIndex: le.Uint32(d[abi.MLX5CreateQPUIDX:]), Key: le.Uint64(d[abi.MLX5CreateQPAccessKey:])})
 	if err != nil {
 		x.refundObject()
 		return err
@@ -137,14 +140,16 @@ func (c *call) checkDynamic(q *qp, b []byte, mask uint32) error {
 // that has been served.
 func (c *call) putModified(req []byte) {
 	number := uint32(0)
-	if q, err := lookup[*qp](c, "qp", le.Uint32(req[abi.ModifyQPQPHandle:]), kindQP); err == nil && q.transport == control.QPTypeDCT && q.stage == control.StateRTR {
+	if q, err := lookup[*qp](c, "qp", le.Uint32(req[abi.ModifyQPQPHandle:]), kindQP); err == nil &&
+		q.transport == control.QPTypeDCT && q.stage == control.StateRTR {
 		number = q.number
 	}
 	c.put32(abi.AttrUHWOut, abi.MLX5ModifyQPRespSize, number) // response_length, dctn
 }
 
 // dctQuery are the attributes that can be asked of a DCT.
-const dctQuery = control.AttrState | control.AttrAccess | control.AttrPort | control.AttrMinRNRTimer | control.AttrAV | control.AttrPathMTU | control.AttrPKeyIndex
+const dctQuery = control.AttrState | control.AttrAccess | control.AttrPort | control.AttrMinRNRTimer |
+	control.AttrAV | control.AttrPathMTU | control.AttrPKeyIndex
 
 // checkDCTQuery refuses questions that cannot be asked of a DCT.
 func (q *qp) checkDCTQuery(mask uint32) error {

@@ -134,7 +134,10 @@ func (a *async) send(element uint64, event uint32) bool {
 	b := make([]byte, abi.AsyncEventDescSize)
 	le.PutUint64(b[abi.AsyncEventDescElement:], element)
 	le.PutUint32(b[abi.AsyncEventDescEventType:], event)
-	return unixsock.Control(a.mine, func(fd int) error { return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) }) == nil
+	err := unixsock.Control(a.mine, func(fd int) error {
+		return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	return err == nil
 }
 
 // retract takes back the events of an object that the program has not read, and returns how
@@ -199,7 +202,8 @@ func (x *uctx) listen() {
 
 func (x *uctx) translate(ev *control.Event) {
 	if ev.Kind == control.EventExplanation {
-		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number, "explanation", ev.Text)
+		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number,
+			"explanation", ev.Text)
 		x.s.watched.tell(x.lineage, x.uid, "%s: queue %#06x: %s (%s)", x.device.name(), ev.Number, ev.Text, bytes.TrimRight(ev.Code[:], "\x00"))
 		return
 	}

@@ -50,7 +50,8 @@ type Fabric interface {
 
 	// SetManagement names who is given the packets for queue pair 1: from the BTH on, and with
 	// the 40 bytes of the GRH before the payload. The source in the GRH is the address from which
-	// the packet has come: the fabric has compared it with the path. network says that the packet has come by RoCE. nil means nobody.
+	// the packet has come: the fabric has compared it with the path. network says that the packet has come by
+	// RoCE. nil means nobody.
 	SetManagement(f func(packet []byte, network bool))
 
 	// SetNotes names who adds sentences to the report about links: what this server has not done for
@@ -62,7 +63,8 @@ type Fabric interface {
 type Reach struct {
 	Release func()     // ends what Hold has said
 	GIDs    [][16]byte // at which packets come to the program by RoCE
-	Missing error      // which other addresses the program may mean, and why RoCE is not open there; nil: none
+	// Which other addresses the program may mean, and why RoCE is not open there; nil: none.
+	Missing error
 }
 
 // A RemotePort is a port elsewhere.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostCalls is how many calls of an input are made. Go's fuzzer takes an input for hung after 10 s, which on a
-// busy machine may be a tenth of a second of a core.
+// mostCalls is how many calls of an input are made. Go's fuzzer takes an input for hung after 10 s, which on
+// a busy machine may be a tenth of a second of a core.
 const mostCalls = 64
 
 // Whatever a program sends, the server answers or ends the connection. The server never

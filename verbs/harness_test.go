@@ -233,7 +233,8 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 			c.errno = unix.Errno(h.error)
 			if h.error == 0 {
 				r.outs(&c, b, args, give)
-				if at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]; object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each UAR page
+				at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]
+				if object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each UAR page
 					r.mapUAR(context, le.Uint64(at))
 				}
 			}

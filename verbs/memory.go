@@ -24,8 +24,10 @@ type extent struct {
 	moved      bool // the program's own pages, moved here
 	payload    bool // has been registered
 	heap       bool // in the heap of malloc: the process has to get its pages back after the last holder
-	waits      bool // has no holder, but may get one: a ring whose queue is not made yet, or moved pages that were registered
-	m          *memory
+	// Has no holder, but may get one: a ring whose queue is not made yet, or moved pages that were
+	// registered.
+	waits bool
+	m     *memory
 }
 
 func (e *extent) holds(addr, n uint64) bool {

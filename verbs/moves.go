@@ -38,7 +38,8 @@ func (m *memory) copiesFrom(addr, n uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.copied, func(s ownRange) bool {
-		return addr-s.addr < s.n || s.addr-addr < n // differences of numbers without sign: the first is below the second
+		// Differences of numbers without sign: the first is below the second.
+		return addr-s.addr < s.n || s.addr-addr < n
 	})
 }
 
@@ -93,7 +94,8 @@ func (c *call) giveBack() {
 // stays tells the user why memory that is registered stays where it is.
 func (c *call) stays(a area, why error) {
 	r := refusalOf(why)
-	c.p.s.report(c.p.uid, &c.p.lines, slog.LevelDebug, "verbs memory not moved", "program", c.p.name, "addr", a.addr, "bytes", a.n, "why", r.text)
+	c.p.s.report(c.p.uid, &c.p.lines, slog.LevelDebug, "verbs memory not moved", "program", c.p.name,
+		"addr", a.addr, "bytes", a.n, "why", r.text)
 	if c.p.said.spend() {
 		c.p.s.watched.tell(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x stays where it is, so the kernel copies its bytes, which is slower: %s", a.n, a.addr, r.text)
 	}

@@ -100,7 +100,9 @@ func (n *netns) scan(found []address) (changed bool) {
 	seen := make([]bool, len(n.slots))
 	for _, a := range found {
 		global = global || a.class() == classGlobal
-		i := slices.IndexFunc(n.slots, func(s slot) bool { return !s.made && s.gid == a.gid && s.ifindex == a.ifindex })
+		i := slices.IndexFunc(n.slots, func(s slot) bool {
+			return !s.made && s.gid == a.gid && s.ifindex == a.ifindex
+		})
 		if i < 0 {
 			add = append(add, a)
 			continue
@@ -130,7 +132,8 @@ func (n *netns) scan(found []address) (changed bool) {
 // interface has addresses. It reports whether the choice has changed.
 func (n *netns) settle(found []address) bool {
 	before := n.home
-	if slices.ContainsFunc(found, func(a address) bool { return a.ifindex == n.home.ifindex && n.home.ifindex != loopback }) {
+	kept := func(a address) bool { return a.ifindex == n.home.ifindex && n.home.ifindex != loopback }
+	if slices.ContainsFunc(found, kept) {
 		return false
 	}
 	n.home = interfaceLo
@@ -213,7 +216,8 @@ func (n *netns) hasIP(ip netip.Addr, scope uint32) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return slices.ContainsFunc(n.slots, func(s slot) bool {
-		return s.present && !s.made && s.ip() == ip && (scope == 0 || scope == s.ifindex || !ip.IsLinkLocalUnicast())
+		return s.present && !s.made && s.ip() == ip &&
+			(scope == 0 || scope == s.ifindex || !ip.IsLinkLocalUnicast())
 	})
 }
 

@@ -35,11 +35,12 @@ type process struct {
 	net      *netns // the server's nowhere until the process has told its addresses
 	memory   *memory
 	asker    *asker
-	contexts map[uint64]*uctx      // opened or adopted, by the inode of their socket
-	pending  map[uint64]*extent    // extents that it was asked to map, by address
-	managers map[uint64]*cmChannel // channels of rdma_cm that it has opened or adopted, by the inode of their pipe
-	program  *cm.Program           // the process as the connection manager sees it
-	lines    nic.Speaker           // bounds its lines in the log
+	contexts map[uint64]*uctx   // opened or adopted, by the inode of their socket
+	pending  map[uint64]*extent // extents that it was asked to map, by address
+	// Channels of rdma_cm that it has opened or adopted, by the inode of their pipe.
+	managers map[uint64]*cmChannel
+	program  *cm.Program // the process as the connection manager sees it
+	lines    nic.Speaker // bounds its lines in the log
 	past     history
 	said     budget // bounds what watchers are told about it
 }
@@ -74,7 +75,8 @@ func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
 		p.conn, err = s.silent.NewConn(accepted, cred.Uid)
 	}
 	if err != nil {
-		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
+		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid,
+			"error", err)
 		return
 	}
 	conn = p.conn
@@ -90,7 +92,8 @@ func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := p.next(in, oob); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				s.report(p.uid, &p.lines, slog.LevelWarn, "verbs connection ended", "program", p.name, "error", err)
+				s.report(p.uid, &p.lines, slog.LevelWarn, "verbs connection ended", "program", p.name,
+					"error", err)
 			}
 			return
 		}
@@ -107,11 +110,11 @@ var (
 
 func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 	return &process{
-		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)), name: fmt.Sprintf("pid %d uid %d", pid, uid),
-		key: netnsKey{uid: uid, pid: pid}, net: s.share(s.nowhere),
-		memory:   &memory{engine: s.engine, uid: uid, maps: m},
-		asker:    &asker{s: s, counts: make(map[nic.Source]int)},
-		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent), managers: make(map[uint64]*cmChannel),
+		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)),
+		name: fmt.Sprintf("pid %d uid %d", pid, uid), key: netnsKey{uid: uid, pid: pid},
+		net: s.share(s.nowhere), memory: &memory{engine: s.engine, uid: uid, maps: m},
+		asker: &asker{s: s, counts: make(map[nic.Source]int)}, contexts: make(map[uint64]*uctx),
+		pending: make(map[uint64]*extent), managers: make(map[uint64]*cmChannel),
 	}
 }
 
@@ -152,7 +155,8 @@ func (p *process) next(in, oob []byte) error {
 	switch {
 	case err != nil:
 		return errEnd
-	case flags&unix.MSG_CTRUNC != 0: // descriptors that were not received stay in the connection, which is closed in the background
+	// Descriptors that were not received stay in the connection, which is closed in the background.
+	case flags&unix.MSG_CTRUNC != 0:
 		return fmt.Errorf("%w: more descriptors than %d, or than this process can open", errWire, maxFDs)
 	case n == 0 && len(files) == 0:
 		return errEnd
@@ -181,8 +185,8 @@ func (p *process) next(in, oob []byte) error {
 // requests has the function for each operation.
 var requests = map[wireOp]func(*process, wireHeader, []byte, []nic.File) ([]byte, []*os.File, error){
 	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
-	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free, opAddresses: (*process).addresses,
-	opOpenChannel: (*process).openChannel, opWrite: (*process).write,
+	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
+	opAddresses: (*process).addresses, opOpenChannel: (*process).openChannel, opWrite: (*process).write,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.
@@ -247,7 +251,8 @@ func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.Fil
 	}
 	if p.conn != nil {
 		p.silent.Stop()
-		_ = unixsock.PassRights(p.conn, true) // until now the connection refused descriptors, if the kernel is Linux 6.16 or later
+		// Until now the connection refused descriptors, if the kernel is Linux 6.16 or later.
+		_ = unixsock.PassRights(p.conn, true)
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)

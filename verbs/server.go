@@ -122,14 +122,15 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("verbs: link layer %q; %s and %s are possible", l, Ethernet, InfiniBand)
 		}
 	}
-	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, fabric: cfg.Fabric, contexts: make(map[uint64]*uctx),
-		nowhere: newNetns(netnsKey{})}
+	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged,
+		fabric: cfg.Fabric, contexts: make(map[uint64]*uctx), nowhere: newNetns(netnsKey{})}
 	s.nowhere.scan(nil)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	for i, place := range freePlaces(cfg.Devices) {
-		s.devices = append(s.devices, newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)]))
+		s.devices = append(s.devices,
+			newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)]))
 	}
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())

@@ -27,7 +27,8 @@ func missingPage(t *testing.T) (page []byte, arrive func()) {
 	both, err := unix.Mmap(-1, 0, 2*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	args, page := both[:pageSize], both[pageSize:]
-	for _, call := range [][]uint64{{0xc018aa3f, 0xaa, 0, 0}, {0xc020aa00, procmem.VecOf(page).Addr, pageSize, 1, 0}} { // UFFDIO_API, UFFDIO_REGISTER
+	// UFFDIO_API, UFFDIO_REGISTER.
+	for _, call := range [][]uint64{{0xc018aa3f, 0xaa, 0, 0}, {0xc020aa00, procmem.VecOf(page).Addr, pageSize, 1, 0}} {
 		copy(args, u64s(call[1:]...))
 		_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, uintptr(call[0]), uintptr(procmem.VecOf(args).Addr))
 		require.Zero(t, errno)

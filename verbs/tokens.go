@@ -124,7 +124,8 @@ func addBytes(fd, n int) error {
 			return err
 		}
 	}
-	reader, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	reader, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC,
+		0)
 	if err != nil {
 		return err
 	}

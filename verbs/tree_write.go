@@ -172,9 +172,11 @@ func (s *Server) writeNodes() error {
 	err := os.MkdirAll(root, 0o755)
 	for _, d := range s.devices {
 		number := fmt.Appendf(nil, "%d:%d\n", devMajor, devMinor+d.index)
-		err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("uverbs%d", d.index)), number, 0o644))
+		err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("uverbs%d", d.index)), number,
+			0o644))
 	}
-	err = errors.Join(err, os.WriteFile(filepath.Join(root, "rdma_cm"), fmt.Appendf(nil, "%d:%d\n", cmMajor, cmMinor), 0o644))
+	err = errors.Join(err, os.WriteFile(filepath.Join(root, "rdma_cm"),
+		fmt.Appendf(nil, "%d:%d\n", cmMajor, cmMinor), 0o644))
 	return err
 }
 

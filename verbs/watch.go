@@ -71,8 +71,8 @@ func parentOf(pid int32) int32 {
 	return int32(parent)
 }
 
-// tell sends one explanation about the program with this lineage to the watchers of a user. A watcher misses it if earlier
-// explanations that the watcher has not read fill its socket.
+// tell sends one explanation about the program with this lineage to the watchers of a user. A watcher misses
+// it if earlier explanations that the watcher has not read fill its socket.
 func (w *watchers) tell(lineage string, uid uint32, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,9 @@ func (w *watchers) tell(lineage string, uid uint32, format string, args ...any) 
 			continue
 		}
 		if raw, err := conn.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { _ = unix.Send(int(fd), line, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) })
+			_ = raw.Control(func(fd uintptr) {
+				_ = unix.Send(int(fd), line, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			})
 		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 // of rings that nothing uses.
 func (c *call) createTarget() error {
 	x := c.x
-	for _, id := range []uint16{abi.AttrCreateQPPDHandle, abi.AttrCreateQPSendCQHandle, abi.AttrCreateQPRecvCQHandle, abi.AttrCreateQPIndTableHandle} {
+	for _, id := range []uint16{abi.AttrCreateQPPDHandle, abi.AttrCreateQPSendCQHandle,
+		abi.AttrCreateQPRecvCQHandle, abi.AttrCreateQPIndTableHandle} {
 		if c.find(id) != nil {
 			return refuse(eINVAL, "%s: a queue pair of type XRC_RECV has none", c.method.field(id).name)
 		}

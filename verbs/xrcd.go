@@ -84,7 +84,8 @@ func (c *call) identify(fd int32) (*fileIdentity, error) {
 	// Asking about a file of a network or of a program can take long, even with AT_STATX_DONT_SYNC.
 	if !c.x.s.engine.Aside(c.p.uid, func() {
 		errs <- unixsock.Control(f, func(fd int) error {
-			return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_BTIME, &st)
+			return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC,
+				unix.STATX_INO|unix.STATX_BTIME, &st)
 		})
 	}) {
 		return nil, refuse(eAGAIN, "descriptor %d: its file system does not answer", fd)

@@ -13,22 +13,23 @@
 #include <infiniband/verbs.h>
 
 /* Ends the program with a message that has the place and the reason of the failure. */
-void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
+void fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define MUST(is) ((is) ? (void)0 : FAIL("not true: %s (errno: %s)", #is, strerror(errno)))
 /* For functions that return 0 or an errno. */
-#define DO(call)                                                                                                       \
-	do {                                                                                                               \
-		int error_ = (call);                                                                                           \
-		if (error_)                                                                                                    \
-			FAIL("%s: %s", #call, strerror(error_ < 0 ? errno : error_));                                              \
+#define DO(call)                                                          \
+	do {                                                                  \
+		int error_ = (call);                                              \
+		if (error_)                                                       \
+			FAIL("%s: %s", #call, strerror(error_ < 0 ? errno : error_)); \
 	} while (0)
-#define SAME(got, want)                                                                                                \
-	do {                                                                                                               \
-		unsigned long long got_ = (unsigned long long)(got), want_ = (unsigned long long)(want);                       \
-		if (got_ != want_)                                                                                             \
-			FAIL("%s is %#llx, not %#llx", #got, got_, want_);                                                         \
+#define SAME(got, want)                                                                          \
+	do {                                                                                         \
+		unsigned long long got_ = (unsigned long long)(got), want_ = (unsigned long long)(want); \
+		if (got_ != want_)                                                                       \
+			FAIL("%s is %#llx, not %#llx", #got, got_, want_);                                   \
 	} while (0)
 
 /* What the thread is doing, for the message of a failure. */

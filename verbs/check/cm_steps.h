@@ -7,11 +7,11 @@
 #define LOOPBACK "127.0.0.1"
 
 /* For functions that return -1 and set errno. */
-#define FAILS(error, call)                                                                                             \
-	do {                                                                                                               \
-		errno = 0;                                                                                                     \
-		MUST((call) != 0);                                                                                             \
-		SAME(errno, error);                                                                                            \
+#define FAILS(error, call)  \
+	do {                    \
+		errno = 0;          \
+		MUST((call) != 0);  \
+		SAME(errno, error); \
 	} while (0)
 
 struct rdma_event_channel *channel(void);

@@ -79,7 +79,8 @@ static void send_to(struct party *from, struct ibv_ah *ah, uint32_t qpn, uint64_
 	DO(ibv_dereg_mr(mr));
 }
 
-static struct ibv_grh *arrived(struct party *p, struct ibv_wc *wc, const struct party *from, uint64_t seed, uint32_t n) {
+static struct ibv_grh *arrived(struct party *p, struct ibv_wc *wc, const struct party *from, uint64_t seed,
+                               uint32_t n) {
 	uint8_t *at;
 	wait_completion(p->cq, wc);
 	SAME(wc->status, IBV_WC_SUCCESS);

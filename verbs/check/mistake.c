@@ -78,8 +78,10 @@ static int nothing(void) { return 0; }
 static const struct {
 	const char *name;
 	int (*make)(void);
-} mistakes[] = {{"inline", inline_data}, {"address", address_without_gid}, {"firmware", firmware}, {"flow", flow},
-                {"variable", variable},  {"work-queue", work_queue},       {"state", wrong_state},   {"nothing", nothing}};
+} mistakes[] = {{"inline", inline_data}, {"address", address_without_gid},
+                {"firmware", firmware},  {"flow", flow},
+                {"variable", variable},  {"work-queue", work_queue},
+                {"state", wrong_state},  {"nothing", nothing}};
 
 int main(int argc, char **argv) {
 	size_t i;

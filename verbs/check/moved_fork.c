@@ -65,8 +65,10 @@ static pid_t bare(void) {
 #elif defined(__aarch64__)
 	register long number __asm__("x8") = SYS_clone;
 	register long first __asm__("x0") = SIGCHLD;
-	register long second __asm__("x1") = 0, third __asm__("x2") = 0, fourth __asm__("x3") = 0, fifth __asm__("x4") = 0;
-	__asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third), "r"(fourth), "r"(fifth) : "memory");
+	register long second __asm__("x1") = 0, third __asm__("x2") = 0, fourth __asm__("x3") = 0,
+		fifth __asm__("x4") = 0;
+	__asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third), "r"(fourth),
+	                 "r"(fifth) : "memory");
 	result = first;
 #endif
 	return (pid_t)result;

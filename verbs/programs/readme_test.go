@@ -24,8 +24,8 @@ var (
 	differs = regexp.MustCompile(`0x[0-9a-f]+|pid \d+|\d+\.\d+`)
 )
 
-// TestCommandsOfPages runs the commands of these pages as they stand there. They print the lines that the page
-// shows, except for numbers that differ from run to run.
+// TestCommandsOfPages runs the commands of these pages as they stand there. They print the lines that the
+// page shows, except for numbers that differ from run to run.
 func TestCommandsOfPages(t *testing.T) {
 	for page, sessions := range pagesWithSessions {
 		text, err := os.ReadFile(filepath.Join(repository, page))

@@ -37,7 +37,8 @@ struct call {
  * decisions use the copy. */
 static int fetch(struct call *c) {
 	size_t bytes, got;
-	if (nv_fetch_some(c->p, &c->hdr, c->arg, sizeof c->hdr, sizeof c->hdr + USUAL * sizeof *c->attrs, &got) != 0)
+	if (nv_fetch_some(c->p, &c->hdr, c->arg, sizeof c->hdr, sizeof c->hdr + USUAL * sizeof *c->attrs,
+	                  &got) != 0)
 		return EFAULT;
 	got -= sizeof c->hdr;
 	bytes = c->hdr.num_attrs * sizeof *c->attrs;
@@ -112,7 +113,8 @@ static int satisfy(struct call *c) {
 			if (fd < 0)
 				return EPROTO;
 			heap = false;
-			result->error = nv_remap(p, need->addr, need->length, fd, need->offset, need->kind == NV_NEED_MOVE, &heap);
+			result->error = nv_remap(p, need->addr, need->length, fd, need->offset,
+			                         need->kind == NV_NEED_MOVE, &heap);
 			result->attr = heap ? NV_HEAP : 0;
 			close(fd);
 			break;
@@ -145,13 +147,15 @@ static int store(const struct call *c, struct writes *w, uint64_t to, const void
 	return error;
 }
 
-static int store_attr(const struct call *c, struct writes *w, unsigned i, size_t offset, const void *from, size_t bytes) {
+static int store_attr(const struct call *c, struct writes *w, unsigned i, size_t offset, const void *from,
+                      size_t bytes) {
 	return store(c, w, c->arg + sizeof c->hdr + i * sizeof *c->attrs + offset, from, bytes);
 }
 
 /* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. What is to be
  * written stays where it is until the writes are flushed. */
-static int apply(struct call *c, struct writes *w, const struct nv_out *o, const void *bytes, const int *fds, int count) {
+static int apply(struct call *c, struct writes *w, const struct nv_out *o, const void *bytes, const int *fds,
+                 int count) {
 	struct ib_uverbs_attr *a = &c->attrs[o->attr];
 	uint64_t which = o->kind == NV_OUT_FD_INSIDE ? o->value >> 32 : o->value;
 	uint32_t inside = (uint32_t)o->value;

@@ -80,7 +80,8 @@ static void status(const char *text, const char *name, unsigned long *value) {
 	*value = at ? strtoul(at + strlen(name), NULL, 10) : 0;
 }
 
-int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay, struct nv_kind *kind) {
+int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay,
+               struct nv_kind *kind) {
 	struct nv_mapping v;
 	struct nv_maps maps;
 	uint64_t at = addr;

@@ -125,8 +125,8 @@ enum nv_out_kind {
 	NV_OUT_BYTES = 1,    /* write the bytes to where data points, set the attribute's flags |= 2 */
 	NV_OUT_VALUE = 2,    /* data = value */
 	NV_OUT_FD = 3,       /* data = descriptor number `value` of the answer */
-	NV_OUT_BACK = 5,     /* make moved pages, from `value` on, the program's own again; the bytes are their length,
-	                        uint64_t; attr has no meaning */
+	NV_OUT_BACK = 5,     /* make moved pages, from `value` on, the program's own again; the bytes are
+	                        their length, uint64_t; attr has no meaning */
 	NV_OUT_FD_INSIDE = 4 /* the uint32 at byte `value & 0xffffffff` of where data points =
 	                        descriptor number `value >> 32`; comes after the NV_OUT_BYTES
 	                        of the same attribute */
@@ -162,7 +162,8 @@ enum nv_need_kind {
 struct nv_result {
 	uint16_t attr;  /* the need's; for a remap NV_HEAP or 0 */
 	uint16_t kind;  /* the need's kind */
-	int32_t error;  /* 0 or an errno: EBADF for a descriptor; for a remap, the errno of the call that failed */
+	/* 0 or an errno: EBADF for a descriptor; for a remap, the errno of the call that failed. */
+	int32_t error;
 	uint64_t addr;  /* the need's addr */
 };
 

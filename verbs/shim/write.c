@@ -84,7 +84,8 @@ static int satisfy(struct call *c) {
 		return EPROTO;
 	for (n = *count; n > 0 && error == 0; n--) {
 		const struct nv_need *need = nv_next(&r, sizeof *need);
-		const void *bytes = need ? nv_next(&r, need->kind == NV_NEED_ROUTE ? sizeof(struct nv_route) : 0) : NULL;
+		size_t wants = need && need->kind == NV_NEED_ROUTE ? sizeof(struct nv_route) : 0;
+		const void *bytes = need ? nv_next(&r, wants) : NULL;
 		error = bytes ? satisfy_one(c, need, bytes) : EPROTO;
 	}
 	return error;

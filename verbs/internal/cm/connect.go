@@ -117,9 +117,10 @@ func (i *id) ask(p param, ece ECE) (Message, error) {
 		Service: service, QPType: peerType(i.qpType), QPN: p.qpn() & 0xffffff,
 		Resources: p[abi.CMConnParamResponderResources], Depth: p[abi.CMConnParamInitiatorDepth],
 		FlowControl: p[abi.CMConnParamFlowControl], SRQ: min(p[abi.CMConnParamSRQ], 1),
-		Retry: min(p[abi.CMConnParamRetryCount], maxRetry), RNR: min(p[abi.CMConnParamRNRRetryCount], maxRetry),
-		Timeout: i.ackTimeout(d.AckDelay), PKey: defaultPKey, ECE: ece,
-		GUID: d.GUID, CM: CMTimeouts{responseTimeout, responseTimeout, maxCMRetries},
+		Retry: min(p[abi.CMConnParamRetryCount], maxRetry),
+		RNR:   min(p[abi.CMConnParamRNRRetryCount], maxRetry), Timeout: i.ackTimeout(d.AckDelay),
+		PKey: defaultPKey, ECE: ece, GUID: d.GUID,
+		CM: CMTimeouts{responseTimeout, responseTimeout, maxCMRetries},
 	}
 	return msg, fill("CONNECT", header(msg.Data[:]), p.data())
 }

@@ -83,7 +83,8 @@ const mostUnpolled = 64 * time.Millisecond
 func (l *link) disconnectedAfter(d time.Duration) {
 	i, m := l.id, l.id.m
 	l.stop = m.After(d, func() {
-		unpolled := d < mostUnpolled && m.Unpolled(i.program.UID, l.qpn) // not under the lock: the device is asked
+		// Not under the lock: the device is asked.
+		unpolled := d < mostUnpolled && m.Unpolled(i.program.UID, l.qpn)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {

@@ -29,7 +29,8 @@ func (l *link) acceptDatagram(p param, ece ECE) error {
 	if key := p.qkey(); key != 0 && l.id.src.family == afIB {
 		l.id.qkey = key
 	}
-	msg := &SIDRREP{To: l.peer, Service: l.id.src.service(l.id.space), Status: sidrSuccess, QPN: p.qpn() & 0xffffff, QKey: l.id.theQKey(), ECE: ece}
+	msg := &SIDRREP{To: l.peer, Service: l.id.src.service(l.id.space), Status: sidrSuccess,
+		QPN: p.qpn() & 0xffffff, QKey: l.id.theQKey(), ECE: ece}
 	if err := fill("ACCEPT", msg.Data[:], p.data()); err != nil {
 		return err
 	}

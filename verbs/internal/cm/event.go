@@ -28,10 +28,11 @@ const (
 )
 
 var eventNames = map[eventKind]string{
-	addrResolved: "ADDR_RESOLVED", addrError: "ADDR_ERROR", routeResolved: "ROUTE_RESOLVED", routeError: "ROUTE_ERROR",
-	connectRequest: "CONNECT_REQUEST", connectResponse: "CONNECT_RESPONSE", unreachable: "UNREACHABLE", rejected: "REJECTED",
-	established: "ESTABLISHED", disconnected: "DISCONNECTED", deviceRemoval: "DEVICE_REMOVAL",
-	multicastJoin: "MULTICAST_JOIN", multicastError: "MULTICAST_ERROR", timewaitExit: "TIMEWAIT_EXIT",
+	addrResolved: "ADDR_RESOLVED", addrError: "ADDR_ERROR", routeResolved: "ROUTE_RESOLVED",
+	routeError: "ROUTE_ERROR", connectRequest: "CONNECT_REQUEST", connectResponse: "CONNECT_RESPONSE",
+	unreachable: "UNREACHABLE", rejected: "REJECTED", established: "ESTABLISHED",
+	disconnected: "DISCONNECTED", deviceRemoval: "DEVICE_REMOVAL", multicastJoin: "MULTICAST_JOIN",
+	multicastError: "MULTICAST_ERROR", timewaitExit: "TIMEWAIT_EXIT",
 }
 
 // An event waits in a channel.

@@ -27,7 +27,8 @@ const (
 	listening
 )
 
-var stateNames = [...]string{"new", "bound", "resolved to an address", "resolved to a route", "connecting or connected", "disconnected", "listening"}
+var stateNames = [...]string{"new", "bound", "resolved to an address", "resolved to a route",
+	"connecting or connected", "disconnected", "listening"}
 
 func (s state) String() string { return stateNames[s] }
 
@@ -59,7 +60,8 @@ func (i *id) may(s step) error {
 	for _, f := range s.from {
 		names = append(names, f.String())
 	}
-	return refuse(unix.EINVAL, "%s: id %d is %v; it has to be %s", s.name, i.handle, i.state, strings.Join(names, " or "))
+	return refuse(unix.EINVAL, "%s: id %d is %v; it has to be %s", s.name, i.handle, i.state,
+		strings.Join(names, " or "))
 }
 
 // An id is one end of a connection, or a listener.
@@ -218,7 +220,8 @@ func (m *Manager) migrateID(c *Call, req []byte) error {
 	case err != nil:
 		return err
 	case from.Errno != 0:
-		return refuse(from.Errno, "MIGRATE_ID: descriptor %d: %v", int32(le.Uint32(req[abi.CMMigrateIDFD:])), from.Errno)
+		return refuse(from.Errno, "MIGRATE_ID: descriptor %d: %v", int32(le.Uint32(req[abi.CMMigrateIDFD:])),
+			from.Errno)
 	case from.Channel == nil || !m.channels[from.Channel]:
 		return refuse(unix.EINVAL, "MIGRATE_ID: descriptor %d is not of rdma_cm", int32(le.Uint32(req[abi.CMMigrateIDFD:])))
 	}

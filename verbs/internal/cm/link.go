@@ -54,9 +54,11 @@ const (
 )
 
 var linkStates = [...]string{
-	"a connection that has ended", "a request that is not answered yet", "an answer that the program has not confirmed",
-	"a request from the other end", "an answer that the other end has not confirmed", "a connection", "a connection that is ending",
-	"a connection that has just ended", "a request that is not answered yet", "a request from the other end",
+	"a connection that has ended", "a request that is not answered yet",
+	"an answer that the program has not confirmed", "a request from the other end",
+	"an answer that the other end has not confirmed", "a connection", "a connection that is ending",
+	"a connection that has just ended", "a request that is not answered yet",
+	"a request from the other end",
 }
 
 func (l *link) String() string {

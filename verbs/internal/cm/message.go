@@ -193,10 +193,13 @@ const (
 )
 
 var rejectReasons = map[rejectReason]string{
-	1: "it has no queue pair for it", 3: "it lacks resources", rejTimeout: "it has not got an answer in time", 5: "it does not support it",
-	rejNumber: "it does not know the connection", rejService: "no program listens there", rejTransport: "it does not know the type of the queue pair",
-	rejStale: "it has an older connection of the same queue pair", rejGID: "it cannot reach the address in the request", 13: "invalid LID",
-	rejMTU: "its MTU is smaller", 27: "it has not got as many responder resources", rejConsumer: "its program rejects it", rejVendor: "vendor's option",
+	1: "it has no queue pair for it", 3: "it lacks resources", rejTimeout: "it has not got an answer in time",
+	5: "it does not support it", rejNumber: "it does not know the connection",
+	rejService: "no program listens there", rejTransport: "it does not know the type of the queue pair",
+	rejStale: "it has an older connection of the same queue pair",
+	rejGID:   "it cannot reach the address in the request", 13: "invalid LID", rejMTU: "its MTU is smaller",
+	27: "it has not got as many responder resources", rejConsumer: "its program rejects it",
+	rejVendor: "vendor's option",
 }
 
 func (r rejectReason) String() string {

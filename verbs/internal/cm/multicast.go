@@ -23,7 +23,8 @@ func (m *Manager) join(c *Call, req []byte) error {
 	if size == 0 || size != a.size() || flags >= abi.CMJoinFlagReserved {
 		return refuse(unix.EINVAL, "JOIN_MCAST: an address of family %d with %d bytes, and flags %#x", a.family, size, flags)
 	}
-	return m.joinGroup(c, le.Uint32(req[abi.CMJoinMcastID:]), a, le.Uint64(req[abi.CMJoinMcastUID:]), le.Uint64(req[abi.CMJoinMcastResponse:]))
+	return m.joinGroup(c, le.Uint32(req[abi.CMJoinMcastID:]), a, le.Uint64(req[abi.CMJoinMcastUID:]),
+		le.Uint64(req[abi.CMJoinMcastResponse:]))
 }
 
 // joinIP serves JOIN_IP_MCAST, which is older. The request is struct rdma_ucm_join_ip_mcast.
@@ -32,7 +33,8 @@ func (m *Manager) joinIP(c *Call, req []byte) error {
 	if !a.addr.IsValid() {
 		return refuse(unix.EINVAL, "JOIN_IP_MCAST: an address of family %d", a.family)
 	}
-	return m.joinGroup(c, le.Uint32(req[abi.CMJoinIPMcastID:]), a, le.Uint64(req[abi.CMJoinIPMcastUID:]), le.Uint64(req[abi.CMJoinIPMcastResponse:]))
+	return m.joinGroup(c, le.Uint32(req[abi.CMJoinIPMcastID:]), a, le.Uint64(req[abi.CMJoinIPMcastUID:]),
+		le.Uint64(req[abi.CMJoinIPMcastResponse:]))
 }
 
 func (m *Manager) joinGroup(c *Call, handle uint32, a sockaddr, uid, response uint64) error {

@@ -26,7 +26,8 @@ func (l *link) outlives() bool {
 		return false
 	}
 	m.orphans++
-	i := &id{m: m, program: nobody, qpType: old.qpType, state: ended, local: old.local, attached: old.attached, remote: old.remote, link: l, orphan: true}
+	i := &id{m: m, program: nobody, qpType: old.qpType, state: ended, local: old.local,
+		attached: old.attached, remote: old.remote, link: l, orphan: true}
 	l.id = i
 	m.links[l.number] = i
 	if from := (remote{l.other, l.peer}); m.peers[from] == old {

@@ -25,8 +25,8 @@ var (
 
 const (
 	// maxHalfOpen is how many connections of one address may be without an answer to the REP, or
-	// without an answer of the program. Each holds an id, and often a thread and a queue pair of the program, for
-	// up to a minute if its sender does not exist. A real one is complete within milliseconds.
+	// without an answer of the program. Each holds an id, and often a thread and a queue pair of the program,
+	// for up to a minute if its sender does not exist. A real one is complete within milliseconds.
 	maxHalfOpen = 256
 
 	maxQueued     = 256 // requests that wait for one listener

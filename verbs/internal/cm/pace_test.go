@@ -37,7 +37,8 @@ func TestRequestsComeOneAfterTheOther(t *testing.T) {
 	require.NotNil(t, e)
 	first := idOf(e)
 	require.Nil(t, server.event(), "the program has not used the first id")
-	server.query(first, abi.CMQueryAddr, abi.CMQueryAddrRespSize) // which librdmacm does before the program knows the id
+	// Which librdmacm does before the program knows the id.
+	server.query(first, abi.CMQueryAddr, abi.CMQueryAddrRespSize)
 	require.Nil(t, server.event())
 	server.attributes(first, qpInit)
 	second := server.event()

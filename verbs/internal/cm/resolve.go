@@ -11,9 +11,12 @@ import (
 
 // resolveAddr serves RESOLVE_ADDR. The request is struct rdma_ucm_resolve_addr.
 func (m *Manager) resolveAddr(c *Call, req []byte) error {
-	src, dst := parseSockaddr(req[abi.CMResolveAddrSrcAddr:abi.CMResolveAddrDstAddr]), parseSockaddr(req[abi.CMResolveAddrDstAddr:])
-	srcSize, dstSize := int(le.Uint16(req[abi.CMResolveAddrSrcSize:])), int(le.Uint16(req[abi.CMResolveAddrDstSize:]))
-	if le.Uint32(req[abi.CMResolveAddrReserved:]) != 0 || srcSize != 0 && srcSize != src.size() || dstSize == 0 || dstSize != dst.size() {
+	src, dst := parseSockaddr(req[abi.CMResolveAddrSrcAddr:abi.CMResolveAddrDstAddr]),
+		parseSockaddr(req[abi.CMResolveAddrDstAddr:])
+	srcSize, dstSize := int(le.Uint16(req[abi.CMResolveAddrSrcSize:])),
+		int(le.Uint16(req[abi.CMResolveAddrDstSize:]))
+	if le.Uint32(req[abi.CMResolveAddrReserved:]) != 0 || srcSize != 0 && srcSize != src.size() ||
+		dstSize == 0 || dstSize != dst.size() {
 		return refuse(unix.EINVAL, "RESOLVE_ADDR: addresses of families %d and %d with %d and %d bytes", src.family, dst.family, srcSize, dstSize)
 	}
 	if srcSize == 0 {

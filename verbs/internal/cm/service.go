@@ -156,7 +156,10 @@ func (m *Manager) listener(r *request) (found *id, soon bool) {
 	}
 	serves := func(s state) *id {
 		for _, h := range places {
-			if i := h.first(func(c class) bool { return c.state == s }, func(i *id) bool { return i.serves(r, &dst) }); i != nil {
+			i := h.first(
+				func(c class) bool { return c.state == s },
+				func(i *id) bool { return i.serves(r, &dst) })
+			if i != nil {
 				return i
 			}
 		}
@@ -178,7 +181,8 @@ func (m *Manager) listener(r *request) (found *id, soon bool) {
 
 // serves reports whether a request is for what an id is bound to.
 func (i *id) serves(r *request, dst *sockaddr) bool {
-	if i.src.service(i.port.space)&i.sidMask() != r.service&i.sidMask() || i.datagram() != (r.connect == nil) || !i.reachable(r, dst) {
+	if i.src.service(i.port.space)&i.sidMask() != r.service&i.sidMask() ||
+		i.datagram() != (r.connect == nil) || !i.reachable(r, dst) {
 		return false
 	}
 	switch {
@@ -261,8 +265,10 @@ func (i *id) begin(listener *id, r *request) {
 	i.state = connecting
 	src, dst := parseIPHeader(r.data, r.service)
 	if listener.src.family == afIB || src.family == 0 {
-		src = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.From.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
-		dst = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.To.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
+		src = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.From.GID), pkey: defaultPKey,
+			sid: r.service, mask: ^uint64(0)}
+		dst = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.To.GID), pkey: defaultPKey,
+			sid: r.service, mask: ^uint64(0)}
 	}
 	i.src, i.dst, i.remote = dst, src, r.packet.From.PortAddress
 	i.service = listener.service

@@ -108,7 +108,8 @@ func TestStrangers(t *testing.T) {
 	}
 	require.Equal(t, before.Strangers+8, server.m.WireStats().Strangers)
 	require.Len(t, w.sent, sent, "no answer to them")
-	server.m.ReceiveMAD(from, other, newMAD(1, &REQ{From: 1, QPType: qptRC, MTU: 1, Service: serviceOfTCP | 7000})[:], true) // no address of ours
+	// No address of ours.
+	server.m.ReceiveMAD(from, other, newMAD(1, &REQ{From: 1, QPType: qptRC, MTU: 1, Service: serviceOfTCP | 7000})[:], true)
 	take(from, newMAD(1, &SIDRREP{To: here.number, Status: sidrReject})[:])
 	take(from, newMAD(1, &REP{From: there.number, To: here.number})[:]) // in a state in which there is none
 	require.Equal(t, before.Received+uint64(received)+1, server.m.WireStats().Received)
@@ -178,7 +179,8 @@ func TestWrongTransactions(t *testing.T) {
 	toActive(wrong, &MRA{From: 4711, To: a.number, Received: aboutREQ, Timeout: 24})
 	require.Equal(t, reqSent, a.state)
 	require.Zero(t, a.peer)
-	toPassive(wrong, &REJ{From: a.number, Reason: rejTimeout}) // a request is taken back without the receiver's number
+	// A request is taken back without the receiver's number.
+	toPassive(wrong, &REJ{From: a.number, Reason: rejTimeout})
 	toPassive(wrong, &REJ{From: a.number, To: p.number, Reason: rejConsumer})
 	require.Equal(t, requested, p.state)
 	require.Zero(t, server.accept(passive, 2, params(0x222, "")))
@@ -286,7 +288,8 @@ func TestMisfits(t *testing.T) {
 	require.Zero(t, ask(good, nothing))
 	w.next(server, connectRequest, 100, 0)
 
-	server.m.ReceiveMAD(from, to, newMAD(1, &REJ{From: number, Reason: rejTimeout})[:], true) // it is taken back
+	// It is taken back.
+	server.m.ReceiveMAD(from, to, newMAD(1, &REJ{From: number, Reason: rejTimeout})[:], true)
 	w.ends(client, server)
 	require.Empty(t, messages[*REP](w))
 }

@@ -38,7 +38,8 @@ type Wire interface {
 type Held struct {
 	Release func()
 	Covers  func(GID) bool // whether datagrams that come to an address over a network are for it
-	Missing string         // why the program is not reached over a network at an address that it may mean; "": it is
+	// Why the program is not reached over a network at an address that it may mean; "": it is.
+	Missing string
 }
 
 // A Path is what is known of the way to a port elsewhere.
@@ -65,7 +66,8 @@ type WireStats struct {
 	Malformed  uint64 // that are no messages
 	Strangers  uint64 // from a sender, or for a receiver, that nothing here knows
 	Duplicates uint64 // that had come before
-	OverBudget uint64 // requests that were dropped, because their address has sent too many, or too many wait for one listener
+	// Requests that were dropped, because their address has sent too many, or too many wait for one listener.
+	OverBudget uint64
 	Refused    uint64 // requests that asked for what cannot be, or came when too many waited
 }
 
@@ -98,7 +100,8 @@ func (m *Manager) transmit(p Packet) error {
 	if m.Wire == nil {
 		return fmt.Errorf("no link leads to other engines")
 	}
-	m.leaving = append(m.leaving, outgoing{p.From.PortAddress, p.To.PortAddress, newMAD(p.TID, p.Message), p.Message.from()})
+	m.leaving = append(m.leaving, outgoing{p.From.PortAddress, p.To.PortAddress, newMAD(p.TID, p.Message),
+		p.Message.from()})
 	return nil
 }
 
@@ -137,7 +140,8 @@ func (m *Manager) ReceiveMAD(from, to PortAddress, b []byte, network bool) {
 		m.counts.Malformed++
 		return
 	}
-	m.receiveFar(Packet{From: Address{Elsewhere, from}, To: Address{nil, to}, TID: tid, Message: msg}, network)
+	m.receiveFar(Packet{From: Address{Elsewhere, from}, To: Address{nil, to}, TID: tid, Message: msg},
+		network)
 }
 
 // reachable reports whether a request from elsewhere may be for an id. A listener is reached at the addresses
@@ -166,10 +170,12 @@ func (m *Manager) CountMalformed() {
 func (m *Manager) receiveFar(p Packet, network bool) {
 	switch msg := p.Message.(type) {
 	case *REQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg, network: network})
+		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg,
+			network: network})
 		return
 	case *SIDRREQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], network: network})
+		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
+			network: network})
 		return
 	case *REJ:
 		if msg.To == 0 {
@@ -236,8 +242,8 @@ func (m *Manager) askedFar(r *request) {
 // maxMTU is the largest MTU of a path: 4096 bytes (enum ib_mtu).
 const maxMTU = 5
 
-// misfit returns why a connection of a listener that is asked for from elsewhere cannot be, and the reason for
-// the sender; "" if it can be.
+// misfit returns why a connection of a listener that is asked for from elsewhere cannot be, and the reason
+// for the sender; "" if it can be.
 func (i *id) misfit(r *request) (why string, reason rejectReason) {
 	q, from, to := r.connect, r.packet.From.PortAddress, r.packet.To.PortAddress
 	if q == nil || !r.packet.From.elsewhere() {
@@ -247,7 +253,8 @@ func (i *id) misfit(r *request) (why string, reason rejectReason) {
 	switch {
 	case q.QPType == 0:
 		return "it is for a transport that is not known here", rejTransport
-	case q.Path.LocalGID != from.GID || q.Path.RemoteGID != to.GID || from.infiniband() && q.Path.LocalLID != from.LID:
+	case q.Path.LocalGID != from.GID || q.Path.RemoteGID != to.GID || from.infiniband() &&
+		q.Path.LocalLID != from.LID:
 		return "the addresses in it are not those of its packet", rejGID
 	case err != nil:
 		return err.Error(), rejGID

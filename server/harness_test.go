@@ -204,7 +204,7 @@ func (c *caller) hello() {
 }
 
 // mapped maps memory whose descriptor came with an answer, and closes the descriptor
-// when the memory is forgotten.
+// when the memory is released.
 func (c *caller) mapped(fd int) *shm.Region {
 	c.Helper()
 	mem, err := shm.Attach(os.NewFile(uintptr(fd), "shared"), false)

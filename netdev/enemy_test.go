@@ -21,8 +21,8 @@ import (
 	"github.com/nicless/nicless/fabric"
 )
 
-// An interface that announces other addresses is judged anew: it gets none that another has, and
-// one without addresses is no peer.
+// An interface that announces other addresses is checked anew: it gets none that another has, and one without
+// addresses is no peer.
 func TestAddressesChange(t *testing.T) {
 	socket := serve(t)
 	a, friend := start(t, socket, "10.1.0.1"), start(t, socket, "10.1.0.2")
@@ -57,7 +57,7 @@ func TestLifeIsTaken(t *testing.T) {
 	for i, n := range []*node{a, friend} {
 		said := announcement{life: n.in.life, mtu: 1500, area: -1, name: "twin", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 		require.NoError(t, c.Announce(said.put(nil)))
-		// A second client comes later: who has seen it has seen the twin.
+		// A second client comes later: an interface that has seen it has seen the twin.
 		later, err := nicless.Dial(socket)
 		require.NoError(t, err)
 		said.life, said.addresses = uint64(i+1), []netip.Addr{netip.MustParseAddr("10.1.0.67")}
@@ -204,7 +204,7 @@ func TestLooksAreRare(t *testing.T) {
 				time.Sleep(10 * time.Microsecond) // of the bubble's clock
 				synctest.Wait()
 				if in.changed.Swap(false) {
-					in.looks()
+					in.beginLook()
 					in.looked = one
 					looks++
 				}

@@ -54,7 +54,7 @@ func newSlots(r *shm.Region, areas, own int, incoherent bool) (*slots, error) {
 	return s, nil
 }
 
-// sign says in the own area whose it is. The memory may have gone: call it under guard.
+// sign writes the owner's life into the own area. The memory may have gone: call it under guard.
 //
 // Publish: life, which covers the magic number. Observed by slots.signed of other interfaces.
 func (s *slots) sign(life uint64) {

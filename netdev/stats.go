@@ -56,8 +56,8 @@ func (in *Interface) Stats() Stats {
 		up, slots := r.up, r.shared
 		r.mu.Unlock()
 		p := PeerStats{
-			Name: r.said.name, Addresses: r.said.addresses, Engine: r.device, MTU: r.said.mtu, Up: up,
-			Slots: slots, Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
+			Name: r.announced.name, Addresses: r.announced.addresses, Engine: r.device, MTU: r.announced.mtu,
+			Up: up, Slots: slots, Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
 			Received: r.stats.packetsIn.Load(), GotBytes: r.stats.bytesIn.Load(),
 			Refused: r.stats.refused.Load(),
 		}

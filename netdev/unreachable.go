@@ -19,8 +19,8 @@ const (
 	mostQuoted  = 512
 )
 
-// unreachable tells the kernel that no peer has the address to which it has sent a packet, so that
-// programs get an error and do not wait. b begins with the virtio header.
+// unreachable answers the kernel that no peer has the address to which it has sent a packet, so
+// that programs get an error and do not wait. b begins with the virtio header.
 func (in *Interface) unreachable(b []byte, to netip.Addr) {
 	if to.IsMulticast() || isICMPError(b[HeaderSize:], to) {
 		return

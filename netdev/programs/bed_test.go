@@ -186,7 +186,7 @@ func (b *bed) joined() {
 	}
 }
 
-// told returns the lines of the log that say something of a peer.
+// told returns the lines of the log about a peer.
 func (u *up) told(what string, of *node) (list []string) {
 	for l := range strings.Lines(u.said.String()) {
 		if strings.Contains(l, `"`+what+`"`) && strings.Contains(l, of.address()) && strings.HasSuffix(l, "\n") {
@@ -196,7 +196,7 @@ func (u *up) told(what string, of *node) (list []string) {
 	return list
 }
 
-// hears waits until the log has told something of a peer so often.
+// hears waits until the log has that many lines of one kind about a peer.
 func (u *up) hears(what string, of *node, times int) {
 	u.t.Helper()
 	u.until(fmt.Sprintf("%s %s, %d times", what, of.address(), times), func(string) bool { return len(u.told(what, of)) >= times })

@@ -112,7 +112,7 @@ func (n *node) reports() string {
 	return start(n.t, command, "links", "--engine", n.socket).succeeds()
 }
 
-// counts returns all that can tell where packets have gone.
+// counts returns all counters that show where packets have gone.
 func (n *node) counts() string {
 	n.t.Helper()
 	said := n.address() + ":\n" + n.run("ip", "-s", "-s", "link") + n.reports()

@@ -53,7 +53,7 @@ func validIfname(name string) bool {
 // networkSize is the size of an nv_network.
 const networkSize = 64
 
-// addresses serves NV_ADDRESSES: the process tells the addresses of its network namespace. The
+// addresses serves NV_ADDRESSES: the process sends the addresses of its network namespace. The
 // answer is an nv_network.
 func (p *process) addresses(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	told, ok := parseAddresses(b)

@@ -47,7 +47,7 @@ const (
 	logBFReg    = 9
 )
 
-// What can be done with memory that is paged on demand, on a transport (struct
+// Operations that are possible with memory that is paged on demand, on a transport (struct
 // mlx5_ifc_odp_per_transport_service_cap_bits): the upper six bits of a word.
 const (
 	onDemandSRQ = 1 << iota
@@ -61,8 +61,8 @@ const (
 // log2 returns the logarithm of n, rounded down.
 func log2(n uint32) uint32 { return uint32(bits.Len32(n|1) - 1) }
 
-// capabilities returns what the device has of a group of capabilities. A field that is not in
-// the list is 0: the device does not have what it is about.
+// capabilities returns the device's values of a group of capabilities. A field that is not in the list is 0:
+// the device does not have that capability.
 func (x *uctx) capabilities(group int) []capability {
 	l := x.limits
 	switch group {

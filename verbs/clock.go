@@ -10,10 +10,10 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// A clockPage tells programs how to convert time stamps of completions, which are cycles
-// of the device clock, to nanoseconds of real time (since 1970): struct mlx5_ib_clock_info.
-// Programs read the page while this server writes it. A program reads the page again if the
-// field sign is odd, or is not the same before and after reading.
+// A clockPage has the values with which programs convert time stamps of completions, which are
+// cycles of the device clock, to nanoseconds of real time (since 1970): struct
+// mlx5_ib_clock_info. Programs read the page while this server writes it. A program reads the
+// page again if the field sign is odd, or is not the same before and after reading.
 //
 // The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK), which libmlx5 reads in
 // ibv_query_rt_values_ex, is not offered, because its memory would have to count by itself.

@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/verbs/internal/cm"
 )
 
-// A cmNetwork tells the connection manager who has which address, as one process sees it.
+// A cmNetwork finds the owners of addresses for the connection manager, as one process sees them.
 type cmNetwork struct {
 	s   *Server
 	net *netns

@@ -118,7 +118,7 @@ func createCQ(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateCQ, req)
+	m, _, err := x.request(control.OpCreateCQ, req)
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
@@ -137,8 +137,8 @@ func createCQ(c *call) error {
 }
 
 // zero clears a doorbell record. libmlx5 clears the record too, but its store may have been
-// lost while the page was remapped. zero returns an error if nothing has touched the page yet
-// and there is no memory for the page.
+// lost while the page was remapped. zero returns an error if the page has never been touched
+// and there is no memory for it.
 func (e *extent) zero(addr uint64) error {
 	rec := e.at(addr, 8)
 	if err := e.mem.Populate(rec); err != nil {
@@ -150,7 +150,7 @@ func (e *extent) zero(addr uint64) error {
 }
 
 func (x *uctx) destroyCQ(q *cq) error {
-	if err := x.tell(control.OpDestroyCQ, &control.CQN{CQN: q.number}); err != nil {
+	if err := x.command(control.OpDestroyCQ, &control.CQN{CQN: q.number}); err != nil {
 		return err
 	}
 	if q.channel != nil {
@@ -200,7 +200,7 @@ func resizeCQ(c *call, req []byte) error {
 	}
 	x.executeAnnounced()
 	resize := &control.ResizeCQ{CQN: q.number, LogSize: log, LogCQE: logCQE, Buf: buf}
-	if err := x.tell(control.OpResizeCQ, resize); err != nil {
+	if err := x.command(control.OpResizeCQ, resize); err != nil {
 		x.putBack(held)
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 // The dynamically connected transport (DC) of mlx5: queue pairs of type DRIVER, of which the
 // driver's flags say whether they send (DCI) or receive (DCT). The kernel makes a DCT when the
-// program takes it to RTR, and only then says its number. Here the device makes it at once, and
-// the program learns the number at the same time as with the kernel. What is refused is what the
-// kernel's driver refuses (drivers/infiniband/hw/mlx5/qp.c: check_qp_type, mlx5_ib_modify_dct,
+// program takes it to RTR, and only then returns its number. Here the device makes it at once,
+// and the program gets the number at the same time as with the kernel. The same is refused as
+// by the kernel's driver (drivers/infiniband/hw/mlx5/qp.c: check_qp_type, mlx5_ib_modify_dct,
 // modify_dci_qp_is_ok, mlx5_ib_dct_query_qp).
 
 // dciDriverFlags and dctDriverFlags are the driver's flags that are possible. The device puts no
@@ -45,7 +45,7 @@ func (q *qp) dynamic() bool {
 }
 
 // asDCI completes the request for a DCI. d is struct mlx5_ib_create_qp. A program may give the queue
-// pair a receive queue or an SRQ, which nothing uses.
+// pair a receive queue or an SRQ, which is not used.
 func asDCI(req *control.QP, d []byte) error {
 	req.NoReceive, req.RQ, req.LogRQ, req.LogRQStride = 1, 0, 0, 0
 	if le.Uint32(d[abi.MLX5CreateQPFlags:])&abi.MLX5QPFlagDCIStream == 0 {
@@ -87,7 +87,7 @@ func (c *call) createDCT(d []byte) error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateDCT,
+	m, _, err := x.request(control.OpCreateDCT,
 		&control.DCT{PDN: domain.number, SRQN: shared.number, CQN: into.number,
 			UserIndex: le.Uint32(d[abi.MLX5CreateQPUIDX:]), Key: le.Uint64(d[abi.MLX5CreateQPAccessKey:])})
 	if err != nil {

@@ -107,7 +107,7 @@ func (x *uctx) registerDMABuf(m *mr, e *extent) error {
 	if err := x.hold(e, m.addr, m.length); err != nil {
 		return err
 	}
-	a, _, err := x.ask(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr,
+	a, _, err := x.request(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr,
 		Length: m.length, IOVA: m.iova})
 	if err != nil {
 		x.putBack([]*extent{e})

@@ -17,10 +17,10 @@ import (
 // a busy machine may be a tenth of a second of a core.
 const mostCalls = 64
 
-// Whatever a program sends, the server answers or ends the connection. The server never
-// panics, and everything that was made is released at the end of the program. The input is a
-// list of datagrams. Each is two bytes with a length, one byte with the operation, and a body
-// of that length.
+// The server answers whatever a program sends, or ends the connection. The server never panics,
+// and everything that was made is released at the end of the program. The input is a list of
+// datagrams. Each is two bytes with a length, one byte with the operation, and a body of that
+// length.
 func FuzzIoctl(f *testing.F) {
 	seed := func(calls ...[]byte) {
 		var all []byte

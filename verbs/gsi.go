@@ -11,8 +11,8 @@ import (
 )
 
 // Queue pair 1 of every port is that of its general services (GSI): management datagrams come
-// there as UD packets. Programs have no access to it. The connection manager of this server is
-// what answers.
+// there as UD packets. Programs have no access to it. The connection manager of this server
+// answers.
 
 const (
 	gsiQPN  = 1

@@ -93,7 +93,7 @@ func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
 	require.Empty(t, thief.p.contexts)
 }
 
-// Adopted contexts are forgotten when they have ended.
+// Adopted contexts are dropped when they have ended.
 func TestAdoptForgetsWhatHasEnded(t *testing.T) {
 	s := newServing(t)
 	a, b := s.rig(t), s.rig(t)

@@ -24,9 +24,9 @@ func deviceState(verbs uint8) (uint8, error) {
 }
 
 // Bits of enum ibv_qp_attr_mask. attrDevice has the bits that the device knows; they have the
-// same numbers there. attrAccepted has the bits of which the device learns nothing: this
-// package keeps IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.tellsDrained), and IBV_QP_PATH_MIG_STATE has
-// no effect, because a queue pair has only one path.
+// same numbers there. attrAccepted has the bits that the device does not get: this package
+// keeps IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.reportsDrained), and IBV_QP_PATH_MIG_STATE has no
+// effect, because a queue pair has only one path.
 const (
 	attrDevice = control.AttrState | control.AttrCurState | control.AttrAccess | control.AttrPKeyIndex |
 		control.AttrPort | control.AttrQKey | control.AttrAV | control.AttrPathMTU | control.AttrTimeout |
@@ -104,8 +104,8 @@ func modifyQP(c *call, b []byte) error {
 		if err := c.x.checkAddress(to); err != nil {
 			return err
 		}
-		// A dynamic queue pair has no one peer: the address says how answers go back. A queue pair that
-		// is connected keeps its path.
+		// A dynamic queue pair has no single peer: the address has the way for answers. A queue
+		// pair that is connected keeps its path.
 		if !q.dynamic() && mask&control.AttrState != 0 && a.State == control.StateRTR {
 			if err := c.x.connectElsewhere(q, to); err != nil {
 				return err
@@ -116,7 +116,7 @@ func modifyQP(c *call, b []byte) error {
 	if mask&control.AttrState != 0 && stopsWork(a.State) {
 		c.x.executeAnnounced()
 	}
-	if err := c.x.tell(control.OpModifyQP, a); err != nil {
+	if err := c.x.command(control.OpModifyQP, a); err != nil {
 		return err
 	}
 	if mask&control.AttrAV != 0 {
@@ -131,7 +131,7 @@ func modifyQP(c *call, b []byte) error {
 		c.x.releasePath(q.object)
 	}
 	if mask&abi.QPEnSQDAsyncNotify != 0 {
-		q.tellsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0
+		q.reportsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0
 	}
 	return nil
 }
@@ -156,8 +156,8 @@ func stopsWork(state uint8) bool {
 	return state == control.StateRST || state == control.StateSQD || state == control.StateERR
 }
 
-// grantedAccess returns the device's access rights for the verbs flags that say what a queue
-// pair grants its peer. Here, unlike for memory, remote rights do not need local ones.
+// grantedAccess returns the device's access rights for the verbs flags for what a queue pair grants its peer.
+// Here, unlike for memory, remote rights do not need local ones.
 func grantedAccess(flags uint32) (uint32, error) {
 	// These concern memory, not queue pairs.
 	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand
@@ -177,7 +177,7 @@ func queryQP(c *call, req []byte) error {
 	if err := q.checkDCTQuery(le.Uint32(req[abi.QueryQPAttrMask:])); err != nil {
 		return err
 	}
-	m, _, err := c.x.ask(control.OpQueryQP, &control.QPN{QPN: q.number})
+	m, _, err := c.x.request(control.OpQueryQP, &control.QPN{QPN: q.number})
 	if err != nil {
 		return err
 	}

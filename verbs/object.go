@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A kind says what an object is.
+// A kind is the type of an object.
 type kind uint8
 
 const (
@@ -134,7 +134,7 @@ func (x *uctx) remove(o *object) error {
 	return nil
 }
 
-// destroyOnly destroys the object that the call names, and answers nothing.
+// destroyOnly destroys the object that the call names, with an empty answer.
 func (c *call) destroyOnly() error { return c.x.remove(c.destroyed()) }
 
 // destroyed returns the object that the call destroys.

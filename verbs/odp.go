@@ -12,7 +12,7 @@ import (
 // transfer. The memory of a process is that already, if the kernel copies it. So such memory is
 // never moved into shared memory, and nothing has to be mapped when it is registered.
 
-// What can be done with memory on demand: enum ibv_odp_general_caps and enum
+// Operations that are possible with memory on demand: enum ibv_odp_general_caps and enum
 // ibv_odp_transport_cap_bits of libibverbs. The kernel's headers for programs lack them.
 const (
 	odpSupport  = 1 << 0
@@ -36,8 +36,8 @@ func putODP(b []byte) {
 }
 
 // adviseMR serves MR.ADVISE. The kernel of the program's machine pages its memory in when it is
-// copied, so there is nothing to fetch before. What the advice says is checked, and with FLUSH
-// the program is told if a transfer would fail.
+// copied, so there is nothing to fetch before. The advice is checked, and with FLUSH the
+// program gets an error if a transfer would fail.
 func adviseMR(c *call) error {
 	domain, advice, flags := objectOf[*pd](c, abi.AttrAdviseMRPDHandle), c.value(abi.AttrAdviseMRAdvice),
 		c.value(abi.AttrAdviseMRFlags)

@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A RoCE port has a limited number of paths, so what users hold is charged to them. Any number of a
-// user's objects can hold one path, which is charged once.
+// A RoCE port has a limited number of paths, so users are charged for those that they hold. Any
+// number of a user's objects can hold one path, which is charged once.
 
 // A pathUse is one path that a user holds.
 type pathUse struct {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A pciPlace says where the devices of a server are in the tree of PCI functions. Programs find a
+// A pciPlace is the place of a server's devices in the tree of PCI functions. Programs find a
 // device's function by the real path of /sys/class/infiniband/NAME/device, and then read files
 // there and in the directories above it. As on most machines, the function is behind a root
 // port: NCCL takes all functions of bus 0 whose path differs in the device number only for one

@@ -13,17 +13,17 @@ import (
 // A qp is a queue pair.
 type qp struct {
 	*object
-	number       uint32
-	transport    uint8
-	target       *target                   // set if it is of type XRC_RECV
-	stage        uint8                     // of a DCT: its state, as the device numbers it
-	caps         [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
-	signalAll    bool
-	tellsDrained bool              // the program asked for IBV_EVENT_SQ_DRAINED
-	dest         *qpDest           // as it was set
-	groups       map[[16]byte]bool // multicast groups, by GID
-	hearsOthers  bool              // what it sends to a group does not come back to it
-	events       eventState
+	number         uint32
+	transport      uint8
+	target         *target                   // set if it is of type XRC_RECV
+	stage          uint8                     // of a DCT: its state, as the device numbers it
+	caps           [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
+	signalAll      bool
+	reportsDrained bool              // the program asked for IBV_EVENT_SQ_DRAINED
+	dest           *qpDest           // as it was set
+	groups         map[[16]byte]bool // multicast groups, by GID
+	blocksLoopback bool              // what it sends to a group does not come back to it
+	events         eventState
 }
 
 // A qpDest is the struct ib_uverbs_qp_dest of a queue pair, which several contexts can have.
@@ -191,8 +191,8 @@ func createQP(c *call) error {
 		areas = append(areas, area{"QP buffer", le.Uint64(d[abi.MLX5CreateQPBufAddr:]), size, 64})
 	}
 	if le.Uint32(d[abi.MLX5CreateQPSQWQECount:]) == 0 {
-		// The device makes a send queue anyway. Nothing is ever announced in that queue, so
-		// any address in memory that the device knows will do.
+		// The device makes a send queue anyway. No work is ever announced in that queue, so any address in
+		// memory that the device knows will do.
 		req.SQ = req.DBRec &^ 63
 	}
 	held, err := c.areas(areas...)
@@ -207,7 +207,7 @@ func createQP(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateQP, &req)
+	m, _, err := x.request(control.OpCreateQP, &req)
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
@@ -215,7 +215,7 @@ func createQP(c *call) error {
 	}
 	q := &qp{number: m.(*control.QPN).QPN, transport: transport, signalAll: flags&abi.QPCreateSQSigAll != 0,
 		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)},
-		groups: make(map[[16]byte]bool), hearsOthers: flags&abi.QPCreateBlockMulticastLoopback != 0,
+		groups: make(map[[16]byte]bool), blocksLoopback: flags&abi.QPCreateBlockMulticastLoopback != 0,
 		dest: new(qpDest)}
 	caps := c.bytes(abi.AttrCreateQPCap)
 	for i := range q.caps {
@@ -235,7 +235,7 @@ func createQP(c *call) error {
 func (x *uctx) addQP(q *qp, held []*extent, uses ...*object) {
 	q.object = x.add(kindQP, q, func() error {
 		x.executeAnnounced()
-		if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
+		if err := x.command(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
 			return err
 		}
 		delete(x.numbers, numberOf(kindQP, q.number))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shape says what an attribute is, and whether it is for the server or for the program.
+// A shape is the type of an attribute, and whether it is for the server or for the program.
 type shape uint8
 
 const (

@@ -39,23 +39,23 @@ const SocketName = "server.sock"
 
 // A Server serves devices to programs.
 type Server struct {
-	engine   nic.Device
-	devices  []*device
-	dir      string    // that Serve makes; "" in tests without files
-	made     time.Time // of all files in it
-	networks networks
-	nowhere  *netns // of programs that have told no addresses
-	clock    *clockPage
-	log      *slog.Logger
-	watched  watchers
-	silent   *unixsock.Waiter
-	clogged  func(uid uint32) bool // nic.Device.Clogged, except in tests
-	manager  *cm.Manager
-	fabric   Fabric // nil: there is none
-	told     announcement
-	paths    pathUses
-	asking   asking
-	domains  sharedDomains
+	engine        nic.Device
+	devices       []*device
+	dir           string    // that Serve makes; "" in tests without files
+	made          time.Time // of all files in it
+	networks      networks
+	nowhere       *netns // of programs that have sent no addresses
+	clock         *clockPage
+	log           *slog.Logger
+	watched       watchers
+	silent        *unixsock.Waiter
+	clogged       func(uid uint32) bool // nic.Device.Clogged, except in tests
+	manager       *cm.Manager
+	fabric        Fabric // nil: there is none
+	announced     announcement
+	paths         pathUses
+	subscriptions subscriptions
+	domains       sharedDomains
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx      // by the inode of their socket
@@ -218,7 +218,7 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	}
 }
 
-// closeAll tells every program that its device is gone, and ends every context. From now on
+// closeAll notifies every program that its device is gone, and ends every context. From now on
 // newContext returns an error, also for a request that is being served already.
 func (s *Server) closeAll() {
 	s.mu.Lock()

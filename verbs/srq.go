@@ -80,7 +80,7 @@ func createSRQ(c *call) error {
 			UserIndex: le.Uint32(d[abi.MLX5CreateSRQUIDX:])}
 		uses = append(uses, domain.object, into.object)
 	}
-	m, _, err := x.ask(op, message)
+	m, _, err := x.request(op, message)
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
@@ -90,7 +90,7 @@ func createSRQ(c *call) error {
 		maxSGE: (1<<req.LogStride - srqNextSeg) / srqDataSeg, xrc: srqType == abi.SRQTXRC,
 		events: eventState{async: async, element: c.value(abi.AttrCreateSRQUserHandle)}}
 	q.object = x.add(kindSRQ, q, func() error {
-		if err := x.tell(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
+		if err := x.command(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
 			return err
 		}
 		delete(x.numbers, numberOf(kindSRQ, q.number))
@@ -122,7 +122,7 @@ func modifySRQ(c *call, req []byte) error {
 	case limit >= q.maxWR+1:
 		return refuse(eINVAL, "limit %d of %d entries", limit, q.maxWR)
 	}
-	return c.x.tell(control.OpModifySRQ, &control.SRQLimit{SRQN: q.number, Limit: limit})
+	return c.x.command(control.OpModifySRQ, &control.SRQLimit{SRQN: q.number, Limit: limit})
 }
 
 // querySRQ serves QUERY_SRQ. The request is struct ib_uverbs_query_srq.
@@ -131,7 +131,7 @@ func querySRQ(c *call, req []byte) error {
 	if err != nil {
 		return err
 	}
-	m, _, err := c.x.ask(control.OpQuerySRQ, &control.SRQN{SRQN: q.number})
+	m, _, err := c.x.request(control.OpQuerySRQ, &control.SRQN{SRQN: q.number})
 	if err != nil {
 		return err
 	}

@@ -9,91 +9,92 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A process asks for datagrams of other hosts and engines by making an address handle that leads there, or
-// with rdma_cm: each names an address of the process's own. Datagrams that come over links to other
-// addresses, or to processes that have not asked, are strangers to the engine. So a program that has
-// only local peers is not reached from the network when another program opens a port.
+// A process subscribes to datagrams of other hosts and engines by making an address handle that
+// leads there, or with rdma_cm: each names an address of the process's own. Datagrams that come
+// over links to other addresses, or to processes without a subscription, are strangers to the
+// engine. So a program that has only local peers is not reached from the network when another
+// program opens a port.
 
-// asking guards what all processes ask for. It is held while the engine is told, so that what the engine is
-// told last is the newest.
-type asking struct{ sync.Mutex }
+// subscriptions guards the subscriptions of all processes. It is held while the engine is
+// updated, so that the engine's last update is the newest.
+type subscriptions struct{ sync.Mutex }
 
-// An asker is a process: it counts the objects that ask for each source.
-type asker struct {
+// A subscriber is a process: it counts the objects that need each source.
+type subscriber struct {
 	s        *Server
 	counts   map[nic.Source]int
 	contexts []*uctx // which the process has opened or adopted
 	ended    bool    // the process has gone; its objects may be in use by others
 }
 
-// ask counts one more object that asks for datagrams at an address, until drop is called.
-func (a *asker) ask(from nic.Source) (drop func()) {
-	a.add(from, 1)
-	return func() { a.add(from, -1) }
+// subscribe counts one more object that needs datagrams at an address, until drop is called.
+func (sub *subscriber) subscribe(from nic.Source) (drop func()) {
+	sub.add(from, 1)
+	return func() { sub.add(from, -1) }
 }
 
-func (a *asker) add(from nic.Source, n int) {
-	a.s.asking.Lock()
-	defer a.s.asking.Unlock()
-	before := a.counts[from]
-	if a.counts[from] += n; a.counts[from] == 0 {
-		delete(a.counts, from)
+func (sub *subscriber) add(from nic.Source, n int) {
+	sub.s.subscriptions.Lock()
+	defer sub.s.subscriptions.Unlock()
+	before := sub.counts[from]
+	if sub.counts[from] += n; sub.counts[from] == 0 {
+		delete(sub.counts, from)
 	}
 	if before == 0 || before+n == 0 {
-		for _, x := range a.contexts {
-			x.tellSources()
+		for _, x := range sub.contexts {
+			x.sendSources()
 		}
 	}
-	a.leave()
+	sub.leave()
 }
 
 // serve makes a context one of the process's.
-func (a *asker) serve(x *uctx) {
-	a.s.asking.Lock()
-	defer a.s.asking.Unlock()
-	if x.forgotten || slices.Contains(x.askers, a) {
+func (sub *subscriber) serve(x *uctx) {
+	sub.s.subscriptions.Lock()
+	defer sub.s.subscriptions.Unlock()
+	if x.released || slices.Contains(x.subscribers, sub) {
 		return
 	}
-	x.askers = append(x.askers, a)
-	a.contexts = append(a.contexts, x)
-	x.tellSources()
+	x.subscribers = append(x.subscribers, sub)
+	sub.contexts = append(sub.contexts, x)
+	x.sendSources()
 }
 
-// end is called when the process has gone. What others may still use, such as a listener that a child
-// has got, counts until it ends.
-func (a *asker) end() {
-	a.s.asking.Lock()
-	defer a.s.asking.Unlock()
-	a.ended = true
-	a.leave()
+// end is called when the process has gone. An object that others may still use, such as a listener that a
+// child has got, counts until it ends.
+func (sub *subscriber) end() {
+	sub.s.subscriptions.Lock()
+	defer sub.s.subscriptions.Unlock()
+	sub.ended = true
+	sub.leave()
 }
 
-func (a *asker) leave() {
-	if !a.ended || len(a.counts) > 0 {
+func (sub *subscriber) leave() {
+	if !sub.ended || len(sub.counts) > 0 {
 		return
 	}
-	for _, x := range a.contexts {
-		x.askers = slices.DeleteFunc(x.askers, func(b *asker) bool { return b == a })
+	for _, x := range sub.contexts {
+		x.subscribers = slices.DeleteFunc(x.subscribers, func(b *subscriber) bool { return b == sub })
 	}
-	a.contexts = nil
+	sub.contexts = nil
 }
 
-// forgetAskers is called when the context ends.
-func (x *uctx) forgetAskers() {
-	x.s.asking.Lock()
-	defer x.s.asking.Unlock()
-	x.forgotten = true
-	for _, a := range x.askers {
-		a.contexts = slices.DeleteFunc(a.contexts, func(y *uctx) bool { return y == x })
+// unsubscribeAll ends the subscriptions of a context that ends.
+func (x *uctx) unsubscribeAll() {
+	x.s.subscriptions.Lock()
+	defer x.s.subscriptions.Unlock()
+	x.released = true
+	for _, sub := range x.subscribers {
+		sub.contexts = slices.DeleteFunc(sub.contexts, func(y *uctx) bool { return y == x })
 	}
-	x.askers = nil
+	x.subscribers = nil
 }
 
-// tellSources tells the engine the sources of the context.
-func (x *uctx) tellSources() {
+// sendSources gives the engine the sources of the context.
+func (x *uctx) sendSources() {
 	var list []nic.Source
-	for _, a := range x.askers {
-		for from := range a.counts {
+	for _, sub := range x.subscribers {
+		for from := range sub.counts {
 			if !slices.Contains(list, from) && len(list) < nic.MaxSources {
 				list = append(list, from)
 			}

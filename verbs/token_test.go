@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// missingPage returns memory whose page is not there: who touches it in the kernel waits until
+// missingPage returns memory whose page is not there: a thread that touches it in the kernel waits until
 // arrive is called.
 func missingPage(t *testing.T) (page []byte, arrive func()) {
 	t.Helper()
@@ -37,7 +37,7 @@ func missingPage(t *testing.T) (page []byte, arrive func()) {
 }
 
 // A program reads its channel into memory that never arrives. Its read holds the lock of the pipe,
-// which writers need too. Nobody else waits for that.
+// which writers need too. No other program waits for that.
 func TestNobodyWaitsForAChannel(t *testing.T) {
 	s := newServing(t)
 	a := s.rig(t)

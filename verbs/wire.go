@@ -148,7 +148,7 @@ func parseHello(b []byte) (h wireHello, ok bool) {
 		bytes.TrimRight(name, "\x00")}, true
 }
 
-// A wireResult says that the shim has met a need, or with which error it could not.
+// A wireResult reports that the shim has satisfied a need, or the error if it could not.
 type wireResult struct {
 	attr  uint16
 	kind  uint16

@@ -24,7 +24,7 @@ type xrcd struct {
 
 // A fileIdentity identifies a file, and the device on which programs share a domain by it. The
 // kernel keeps the inode of the file. This server does not, so the time at which the file was
-// made tells it from a later file with the same inode number.
+// made distinguishes it from a later file with the same inode number.
 type fileIdentity struct {
 	device   *device
 	dev, ino uint64
@@ -63,7 +63,7 @@ func openXRCD(c *call, req []byte) error {
 		return err
 	}
 	d.object = x.add(kindXRCD, d, func() error {
-		if err := x.tell(control.OpCloseXRCD, &control.XRCD{XRCDN: d.number}); err != nil {
+		if err := x.command(control.OpCloseXRCD, &control.XRCD{XRCDN: d.number}); err != nil {
 			return err
 		}
 		x.s.domains.leave(d)
@@ -120,7 +120,7 @@ func (x *uctx) joinDomain(d *xrcd, flags uint32) error {
 		shared.users++
 		return nil
 	}
-	m, _, err := x.ask(control.OpOpenXRCD, &control.Empty{})
+	m, _, err := x.request(control.OpOpenXRCD, &control.Empty{})
 	if err != nil {
 		return err
 	}

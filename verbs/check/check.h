@@ -1,6 +1,6 @@
-/* What the programs in this directory share: reporting a failure, and patterns of bytes that
- * can be told apart. The programs are ordinary verbs programs; only the kind of memory named
- * "shared" (memory.c) is specific to nicless. */
+/* Functions that the programs in this directory share: reporting a failure, and patterns of
+ * bytes that can be distinguished. The programs are ordinary verbs programs; only the kind of
+ * memory named "shared" (memory.c) is specific to nicless. */
 #ifndef NICLESS_CHECK_H
 #define NICLESS_CHECK_H
 
@@ -32,7 +32,7 @@ void fail(const char *file, int line, const char *format, ...)
 			FAIL("%s is %#llx, not %#llx", #got, got_, want_);                                   \
 	} while (0)
 
-/* What the thread is doing, for the message of a failure. */
+/* The thread's present step, for the message of a failure. */
 extern __thread char doing[160];
 
 /* Each seed gives another pattern of bytes. Returns the byte of that pattern at an index. */

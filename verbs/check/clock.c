@@ -11,7 +11,7 @@
 
 #include "../shim/libibverbs.h"
 
-/* What the library that is preloaded assumes of libibverbs. */
+/* Assumptions of the preloaded library about libibverbs. */
 #define FROM_CONTEXT(type, field) ((long)offsetof(type, field) - (long)offsetof(type, context))
 #define HERE(field) FROM_CONTEXT(struct verbs_context, field)
 #define THERE(field) FROM_CONTEXT(struct nv_verbs_context, field)

@@ -1,7 +1,7 @@
 /* cm: the rules of rdma_cm, through librdmacm: what a channel's descriptor does, ports, private data,
  * refusals, migration, peers that are killed, garbage. Both ends are in this program, so an event is
- * there when the call that causes it has returned, or a moment later. cm_raw.c has what goes around
- * librdmacm. */
+ * there when the call that causes it has returned, or a moment later. cm_raw.c writes commands
+ * without librdmacm. */
 #include "check.h"
 #include "cm.h"
 #include "cm_steps.h"

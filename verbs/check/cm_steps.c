@@ -1,4 +1,4 @@
-/* What the parts of the program cm do with librdmacm. */
+/* Steps of the program cm with librdmacm. */
 #include "check.h"
 #include "cm_steps.h"
 

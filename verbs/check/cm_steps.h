@@ -1,4 +1,4 @@
-/* What the parts of the program cm do with librdmacm. A function that fails ends the program. */
+/* Steps of the program cm with librdmacm. A function that fails ends the program. */
 #ifndef NICLESS_CHECK_CM_STEPS_H
 #define NICLESS_CHECK_CM_STEPS_H
 

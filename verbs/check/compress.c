@@ -62,7 +62,7 @@ static struct ibv_cq *create_cq(int entries, uint8_t format, int size) {
 	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
 }
 
-/* What the device reports, and what is refused. */
+/* The device's capabilities, and requests that are refused. */
 static void capabilities(void) {
 	struct mlx5dv_context d = {0};
 	d.comp_mask = MLX5DV_CONTEXT_MASK_CQE_COMPRESION;
@@ -95,7 +95,7 @@ static void make(struct end *e, int entries, uint8_t format, int size) {
 	e->q.strides = format == MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX;
 	SAME(e->q.c.cqe_cnt, entries + 1);
 	init.send_cq = init.recv_cq = e->q.cq;
-	/* libmlx5 does not learn what is polled here, so its queues must have room for everything. */
+	/* libmlx5 does not see what is polled here, so its queues must have room for everything. */
 	init.cap.max_send_wr = init.cap.max_recv_wr = DEPTH;
 	init.cap.max_send_sge = init.cap.max_recv_sge = 1;
 	init.qp_type = IBV_QPT_RC;

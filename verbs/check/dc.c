@@ -13,7 +13,7 @@
 
 enum { SIZE = 8192, DEPTH = 16, TARGETS = 2, KEY = 0x11223344, MESSAGE = 1000 };
 
-/* What a process that receives tells the other: all that an address needs. */
+/* The message of a process that receives to the other: all that an address needs. */
 struct target {
 	uint64_t addr;
 	uint32_t rkey, number;
@@ -108,7 +108,7 @@ static void bring_up(struct ibv_qp *qp, int receives) {
 	                 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-/* A process that receives: it tells its address, takes one message, and waits for the end. */
+/* A process that receives: it sends its address, takes one message, and waits for the end. */
 static int receive(const char *device, int talk) {
 	struct ibv_sge s;
 	struct ibv_recv_wr r = {7, NULL, &s, 1}, *bad;

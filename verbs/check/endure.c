@@ -15,8 +15,8 @@
  * or "endure: status S after N rounds" when a request has failed: exit status 6 if the other end gave no
  * answer in all tries, and 4 otherwise. Wrong bytes, and what is lost or repeated, end the program with
  * status 3 and a message that says which it is. Status 1 is for everything that is not about the connection.
- * The statuses are those of "nicless torture". There are no deadlines here: who waits for the programs has to
- * measure the processor time that they had. */
+ * The statuses are those of "nicless torture". There are no deadlines here: a test that waits for the
+ * programs has to measure the processor time that they had. */
 #include "check.h"
 #include "talk.h"
 

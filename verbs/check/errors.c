@@ -192,7 +192,7 @@ static void refused(struct end *e) {
 	errno = 0;
 	MUST(!ibv_reg_mr(e->pd, at, SIZE, W)); /* remote write without local write */
 	SAME(errno, EINVAL);
-	/* Nothing is mapped there. */
+	/* No memory is mapped there. */
 	MUST(!ibv_reg_mr(e->pd, (void *)(uintptr_t)4096, SIZE, IBV_ACCESS_LOCAL_WRITE));
 	SAME(errno, EFAULT);
 	MUST(!ibv_create_cq(e->context, 1 << 30, NULL, NULL, 0));

@@ -1,7 +1,7 @@
 /* mistake WHICH: makes one mistake, prints the errno, and ends with status 1. The explanations
  * that nicless gives are compared by verbs/programs.
  *
- * Of some mistakes nicless hears nothing, because libmlx5 refuses the call itself. */
+ * Some mistakes do not reach nicless, because libmlx5 refuses the call itself. */
 #include "check.h"
 
 #include <infiniband/mlx5dv.h>

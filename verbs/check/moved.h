@@ -1,4 +1,4 @@
-/* What the cells of moved.c share. */
+/* Functions that the cells of moved.c share. */
 #ifndef NICLESS_CHECK_MOVED_H
 #define NICLESS_CHECK_MOVED_H
 

@@ -17,7 +17,7 @@ enum { SIZE = 64 * PAGE };
 static uint8_t *at;
 static struct ibv_mr *mr;
 
-/* What a child sees: its parent's memory as it was at the fork. What it stores is its own. */
+/* A child sees its parent's memory as it was at the fork. Its own stores are not seen by the parent. */
 static void child(int from_parent) {
 	char byte;
 	snprintf(doing, sizeof doing, "child");

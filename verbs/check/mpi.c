@@ -35,8 +35,8 @@ static void ring(int size) {
 	pattern_check(to, seed(before, rank, size), 0, (size_t)size, "sendrecv");
 }
 
-/* Each rank sends several messages to each other one. They are received by tag, from whoever
- * sends, in another order than they were sent. */
+/* Each rank sends several messages to each other one. They are received by tag, from any sender, in another
+ * order than they were sent. */
 static void crowd(int size) {
 	MPI_Request in[WINDOW * 16], out[WINDOW * 16];
 	MPI_Status status[WINDOW * 16], sent[WINDOW * 16];

@@ -38,7 +38,7 @@ static double median(double *v, size_t n) {
 }
 
 /* Prints the median of times, and the time that one in ten stays below. On a machine that also
- * does other things, the second says what a call costs when nothing disturbs it. */
+ * does other things, the second is the cost of a call that is not disturbed. */
 static void report(const char *name, double *v, size_t n) {
 	printf("%s %.2f\n", name, median(v, n));
 	printf("%s-low %.2f\n", name, v[n / 10]);

@@ -1,7 +1,7 @@
 /* rawpost [DEVICE]: posts to the queues of a queue pair of libmlx5 without libmlx5, like a
- * program that posts from a GPU. mlx5dv_init_obj tells where the queues are, and RDMaxcel's
- * functions (include/nicless/rdmaxcel.h) write the WQEs, ring the doorbell, and read the
- * CQEs. */
+ * program that posts from a GPU. mlx5dv_init_obj returns where the queues are, and RDMaxcel's
+ * functions (include/nicless/rdmaxcel.h) write the WQEs, ring the doorbell, and read the CQEs.
+ * */
 #include "check.h"
 
 #include <infiniband/mlx5dv.h>

@@ -223,7 +223,7 @@ void transfer_all(struct end *e, struct links *l, const struct memory *m, const 
 		const struct transfer *t = &transfers[i];
 		if (!links[t->on]->qp || (t->on == ON_UD && size > mtu) || (t->inlined && size > INLINE))
 			continue;
-		if (e->apart && t->on == ON_UC && one_sided(t)) /* nothing says when it has arrived */
+		if (e->apart && t->on == ON_UC && one_sided(t)) /* its arrival is not reported */
 			continue;
 		transfer(e, t, links[t->on], m, mr, size);
 		doing[before] = 0;

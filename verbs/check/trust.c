@@ -26,7 +26,7 @@ struct end {
 	uint8_t *at;
 };
 
-/* What the ends send to each other. */
+/* The message that the ends send to each other. */
 struct card {
 	uint32_t qpn[QPS], rkey;
 	uint64_t addr;

@@ -14,7 +14,7 @@
 
 enum { SIZE = 4096, MESSAGES = 4 };
 
-/* What the processes tell each other. */
+/* The message between the processes. */
 struct word {
 	uint32_t qpn, srqn, rkey, zero;
 	uint64_t addr;
@@ -173,7 +173,7 @@ static void sender(int heir) {
 		say(heir, w);
 		hear(heir);
 	}
-	SAME(send_one(qp, mr, &w, 0, i), IBV_WC_RETRY_EXC_ERR); /* nobody has the peer any more */
+	SAME(send_one(qp, mr, &w, 0, i), IBV_WC_RETRY_EXC_ERR); /* no process has the peer any more */
 	_exit(0);
 }
 
@@ -252,7 +252,7 @@ static void heir(const char *path, int made, int sent) {
 			DO(ibv_close_xrcd(alone));
 			DO(ibv_close_device(context));
 			context = open_device(NULL);
-			MUST(!open_domain(context, path, 0) && errno == EAGAIN); /* nobody has it */
+			MUST(!open_domain(context, path, 0) && errno == EAGAIN); /* no process has it */
 			break;
 		}
 		say(sent, w);

@@ -20,7 +20,7 @@ var pagesWithSessions = map[string]int{"README.md": 2, "docs/guide/other-hosts.m
 var (
 	testedByPages = regexp.MustCompile(`ib_write_bw|ibv_rc_pingpong`)
 	consoleInText = regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
-	// What differs between two runs of a program: addresses and keys, numbers of processes, what is measured.
+	// Differences between two runs of a program: addresses and keys, numbers of processes, measurements.
 	differs = regexp.MustCompile(`0x[0-9a-f]+|pid \d+|\d+\.\d+`)
 )
 

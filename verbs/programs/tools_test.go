@@ -12,7 +12,7 @@ func TestPortTools(t *testing.T) {
 	})
 }
 
-// ibv_xsrq_pingpong receives what several clients send in one shared receive queue.
+// ibv_xsrq_pingpong receives messages of several clients in one shared receive queue.
 func TestXSRQPlaces(t *testing.T) {
 	t.Parallel()
 	line := "ibv_xsrq_pingpong -d nicless0 -g 0 -p PORT"

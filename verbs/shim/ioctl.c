@@ -47,8 +47,8 @@ static int fetch(struct call *c) {
 	return bytes > got ? nv_fetch(c->p, c->attrs, c->arg + sizeof c->hdr, bytes) : 0;
 }
 
-/* Makes the request. If lend, the bytes to which attributes point are sent from where they are. That takes
- * no call to read them, but says nothing about which of them cannot be read. */
+/* Makes the request. If lend, the bytes to which attributes point are sent from where they are. That takes no
+ * call to read them, but does not show which of them cannot be read. */
 static int request(struct call *c, uint64_t context, bool lend) {
 	struct nv_process *p = c->p;
 	size_t bytes = c->hdr.num_attrs * sizeof *c->attrs;
@@ -76,7 +76,7 @@ static int request(struct call *c, uint64_t context, bool lend) {
 	return 0;
 }
 
-/* Meets the needs of the answer, and appends the results to the request. */
+/* Satisfies the needs of the answer, and appends the results to the request. */
 static int satisfy(struct call *c) {
 	struct nv_process *p = c->p;
 	struct nv_ioctl *q = (struct nv_ioctl *)(p->out + sizeof(struct nv_header));
@@ -126,7 +126,7 @@ static int satisfy(struct call *c) {
 	return 0;
 }
 
-/* What is to be written to the program's memory. */
+/* The writes to the program's memory that are pending. */
 struct writes {
 	struct iovec here[32], there[32];
 	int count;
@@ -152,8 +152,8 @@ static int store_attr(const struct call *c, struct writes *w, unsigned i, size_t
 	return store(c, w, c->arg + sizeof c->hdr + i * sizeof *c->attrs + offset, from, bytes);
 }
 
-/* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. What is to be
- * written stays where it is until the writes are flushed. */
+/* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. The bytes to write stay
+ * where they are until the writes are flushed. */
 static int apply(struct call *c, struct writes *w, const struct nv_out *o, const void *bytes, const int *fds,
                  int count) {
 	struct ib_uverbs_attr *a = &c->attrs[o->attr];

@@ -110,7 +110,7 @@ NV_EXPORT void *mmap64(void *at, size_t length, int prot, int flags, int fd, off
 	           : NV_REAL(mmap64)(at, length, prot, flags, fd, offset);
 }
 
-/* Some libraries overwrite the first instructions of mmap, to be told of every mapping, and then
+/* Some libraries overwrite the first instructions of mmap, to observe every mapping, and then
  * make the system call by this function: the memory hooks of UCX and of Open MPI. Their calls
  * never arrive at the wrapper above. */
 NV_EXPORT long syscall(long number, ...) {

@@ -126,7 +126,7 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 	text[n] = 0;
 	status(text, "\nVmLck:", &kind->locked);
 	status(text, "\nVmPin:", &kind->pinned);
-	/* Somebody else has pinned memory of this process, for example io_uring its registered
+	/* Another part of the kernel has pinned memory of this process, for example io_uring its registered
 	 * buffers. It is not known which memory. Pages that are pinned must not be replaced. */
 	return may_stay && kind->pinned ? ETXTBSY : 0;
 }

@@ -11,8 +11,7 @@
 #include "real.h"
 
 /* The UAR pages of one context. This structure is in a page of its own, right before the
- * mapping. A child of a fork inherits neither: its process state is empty, so nothing in the
- * child would refer to them. */
+ * mapping. A child of a fork inherits neither: its process state is empty, so it has no reference to them. */
 struct nv_registers {
 	struct nv_registers *next;
 	struct nv_identity context;

@@ -25,7 +25,7 @@
 
 enum { PIECE = 128 }; /* pages: few enough that those freed with one piece are in the cache for the next */
 
-/* What one call remaps, and how. */
+/* The pages that one call remaps, and how. */
 struct job {
 	int memory;
 	struct nv_kind kind;
@@ -116,7 +116,7 @@ static int move_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t
 }
 
 /* Moves the pages. After an error some may have been moved. They are still the program's, with
- * their contents; nothing else can be told from that, except that the memory is not sealed. */
+ * their contents; the only other conclusion is that the memory is not sealed. */
 static int move(const struct job *j, uint64_t addr, uint64_t length, uint64_t offset) {
 	uint64_t end = addr + length;
 	bool locked = j->kind.locked && nv_locked(addr);

@@ -40,7 +40,7 @@ func (l *link) acceptDatagram(p param, ece ECE) error {
 	return nil
 }
 
-// gotSIDRREP tells the program where the service is.
+// gotSIDRREP notifies the program where the service is.
 func (l *link) gotSIDRREP(msg Message) {
 	r, i := msg.(*SIDRREP), l.id
 	l.become(over)
@@ -58,7 +58,7 @@ func (l *link) gotSIDRREP(msg Message) {
 		e.datagrams(r.QPN, r.QKey, i.handleAttr(i.remote))
 		e.ece(r.ECE)
 	}
-	i.tell(e)
+	i.notify(e)
 }
 
 // datagrams puts into an event how to reach a queue pair.

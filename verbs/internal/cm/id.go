@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A portSpace is a set of ports, and says what kind of queue pair an id is for.
+// A portSpace is a set of ports, for ids of one kind of queue pair.
 type portSpace uint16
 
 // A state is how far an id has come.
@@ -207,7 +207,7 @@ func (m *Manager) destroy(i *id) {
 	i.leavePort()
 	i.endPace()
 	for _, g := range i.groups {
-		m.forget(g)
+		m.dropGroup(g)
 	}
 	m.Accounts.Refund(i.channel.uid, idCost)
 }

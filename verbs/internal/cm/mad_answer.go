@@ -52,8 +52,8 @@ func (m *DREQ) parse(mad *MAD) {
 	m.QPN = get24(b[8:11])
 }
 
-// put writes a REJ. What it is about has 2 bits of byte 8, and the size of the information 7 bits
-// of byte 9: the upper ones.
+// put writes a REJ. The refused message has 2 bits of byte 8, and the size of the information 7 bits of byte
+// 9: the upper ones.
 func (m *REJ) put(mad *MAD) {
 	b := mad.body()
 	putNumbers(b, m.From, m.To)

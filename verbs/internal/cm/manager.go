@@ -29,7 +29,7 @@ type Accounts interface {
 	Refund(uid uint32, c nic.Cost)
 }
 
-// A Config says what a Manager uses. Devices and Accounts must be set.
+// A Config has what a Manager uses. Devices and Accounts must be set.
 type Config struct {
 	Devices  []Device
 	Accounts Accounts
@@ -42,7 +42,7 @@ type Config struct {
 
 	Now func() time.Time // nil means time.Now
 
-	// Wire leads to other engines and hosts. nil: nothing does.
+	// Wire leads to other engines and hosts. nil: there is none.
 	Wire Wire
 }
 
@@ -107,7 +107,7 @@ func (m *Manager) later(d time.Duration, f func()) (stop func()) {
 	})
 }
 
-// What users are charged for.
+// Costs that users are charged.
 var (
 	channelCost = nic.Cost{Memory: 12 << 10, Descriptors: 1} // with the pipe
 	idCost      = nic.Cost{Memory: 2048}

@@ -49,8 +49,7 @@ const (
 	kindMRA
 )
 
-// An ECE is what the senders' libraries say about themselves (enhanced connection
-// establishment). It is passed on.
+// An ECE describes the senders' libraries (enhanced connection establishment). It is passed on.
 type ECE struct{ Vendor, Options uint32 }
 
 // Bytes of private data in each message, and of the IP header in that of requests.
@@ -168,7 +167,7 @@ type SIDRREP struct {
 	Data      [sidrRepData]byte
 }
 
-// A refusedMessage says what a REJ or an MRA is about: enum cm_msg_response.
+// A refusedMessage is the message that a REJ or an MRA is about: enum cm_msg_response.
 type refusedMessage uint8
 
 const (

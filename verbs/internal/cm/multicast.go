@@ -69,7 +69,7 @@ func (m *Manager) joinGroup(c *Call, handle uint32, a sockaddr, uid, response ui
 	e.group = g
 	e.name(g.uid, g.handle)
 	e.datagrams(multicastQPN, i.theQKey(), i.handleAttr(g.address(&a)))
-	i.tell(e)
+	i.notify(e)
 	return nil
 }
 
@@ -83,13 +83,13 @@ func (m *Manager) leave(c *Call, req []byte) error {
 		return refuse(unix.EINVAL, "LEAVE_MCAST: membership %d is of another channel", g.handle)
 	}
 	g.id.channel.drop(func(e *event) bool { return e.group == g })
-	m.forget(g)
+	m.dropGroup(g)
 	c.respond(le.Uint64(req[abi.CMDestroyIDResponse:]), le.AppendUint32(nil, g.reported))
 	return nil
 }
 
-// forget ends a membership.
-func (m *Manager) forget(g *group) {
+// dropGroup ends a membership.
+func (m *Manager) dropGroup(g *group) {
 	delete(m.groups, g.handle)
 	m.Accounts.Refund(g.id.channel.uid, groupCost)
 	var rest []*group

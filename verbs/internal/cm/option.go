@@ -104,6 +104,6 @@ func (i *id) setPath(v []byte) error {
 		return err
 	}
 	i.state = stepPath.to
-	i.tellStatus(routeResolved, 0)
+	i.notifyStatus(routeResolved, 0)
 	return nil
 }

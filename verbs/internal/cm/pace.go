@@ -33,7 +33,7 @@ const (
 	maxQueuedFrom = 64  // of these, from one address
 )
 
-// admit reports whether a new request from an address is within the budgets.
+// admit counts a new request from an address, and reports whether it is within the budgets.
 func (m *Manager) admit(from PortAddress) bool {
 	return m.halfOpen[from] < maxHalfOpen && m.requests.Take(from.GID, m.Now())
 }
@@ -165,6 +165,6 @@ func (i *id) endPace() {
 	for len(p.queue) > 0 {
 		r := p.queue[0]
 		i.m.waitsNoMore(r)
-		i.m.asked(r)
+		i.m.receiveRequest(r)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asks sends a request for a connection at port 7000 of a server, from an address and a link
-// that nobody has.
+// asks sends a request for a connection at port 7000 of a server, from an address and a link that do not
+// exist.
 func (w *world) asks(server *file, from string, number linkNumber) {
 	w.Helper()
 	ip := netip.MustParseAddr(from)
@@ -105,7 +105,7 @@ func TestRequestsHaveABudget(t *testing.T) {
 	}
 	require.Equal(t, maxQueuedFrom, served)
 
-	// Connections that nobody completes fill only what one address may have.
+	// Incomplete connections fill only what one address may have.
 	now = now.Add(time.Hour)
 	for n := range linkNumber(1000) {
 		w.asks(server, "10.9.9.9", 9000+n)

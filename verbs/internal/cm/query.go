@@ -121,7 +121,7 @@ func (i *id) paths(room int) []byte {
 	return append(b, d...)
 }
 
-// permissiveLID is a LID that says nothing.
+// permissiveLID is a LID that names no port.
 const permissiveLID = 0xffff
 
 // requestPath returns the path as it is in a REQ.

@@ -64,7 +64,7 @@ type WireStats struct {
 	Unsent     uint64 // that the wire did not take
 	Received   uint64
 	Malformed  uint64 // that are no messages
-	Strangers  uint64 // from a sender, or for a receiver, that nothing here knows
+	Strangers  uint64 // from a sender, or for a receiver, that is not known here
 	Duplicates uint64 // that had come before
 	// Requests that were dropped, because their address has sent too many, or too many wait for one listener.
 	OverBudget uint64
@@ -78,8 +78,7 @@ func (m *Manager) WireStats() WireStats {
 	return m.counts
 }
 
-// hold tells the wire that datagrams are expected at an address. Nobody else reaches a loopback
-// address.
+// hold notifies the wire that datagrams are expected at an address. No other host reaches a loopback address.
 func (i *id) hold(at Address, to PortAddress) *Held {
 	if i.m.Wire == nil || netip.AddrFrom16(at.GID).Unmap().IsLoopback() {
 		return &Held{Release: func() {}, Covers: func(GID) bool { return false }}
@@ -170,11 +169,11 @@ func (m *Manager) CountMalformed() {
 func (m *Manager) receiveFar(p Packet, network bool) {
 	switch msg := p.Message.(type) {
 	case *REQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg,
-			network: network})
+		m.receiveFarRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
+			connect: msg, network: network})
 		return
 	case *SIDRREQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
+		m.receiveFarRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
 			network: network})
 		return
 	case *REJ:
@@ -193,7 +192,7 @@ func (m *Manager) receiveFar(p Packet, network bool) {
 	}
 }
 
-// withdrawnFar takes a request back for its sender, who knows the id of its transaction.
+// withdrawnFar takes a request back for its sender, which knows the id of its transaction.
 func (m *Manager) withdrawnFar(p Packet, msg *REJ) {
 	from := remote{p.From, msg.From}
 	i, r := m.peers[from], m.waiting[from]
@@ -221,8 +220,8 @@ func (m *Manager) unknown(p Packet) {
 	_ = m.carrier.Carry(back)
 }
 
-// askedFar finds the namespace that a request from elsewhere is for.
-func (m *Manager) askedFar(r *request) {
+// receiveFarRequest finds the namespace that a request from elsewhere is for.
+func (m *Manager) receiveFarRequest(r *request) {
 	if m.peers[r.sender()] == nil && m.waiting[r.sender()] == nil && !m.admit(r.packet.From.PortAddress) {
 		m.counts.OverBudget++
 		return
@@ -236,7 +235,7 @@ func (m *Manager) askedFar(r *request) {
 		m.counts.Strangers++
 		return
 	}
-	m.asked(r)
+	m.receiveRequest(r)
 }
 
 // maxMTU is the largest MTU of a path: 4096 bytes (enum ib_mtu).

@@ -21,7 +21,7 @@ int main(void) {
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	char *memory = malloc(100000); /* its first and last page have bytes that nobody may access */
+	char *memory = malloc(100000); /* its first and last page have bytes that may not be accessed */
 	TRY(list && list[0] && memory);
 	TRY((context = ibv_open_device(list[0])));
 	TRY((pd = ibv_alloc_pd(context)));

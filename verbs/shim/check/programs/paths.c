@@ -148,7 +148,7 @@ static void untouched(void) {
 	close(fd);
 }
 
-/* Without NICLESS_VERBS nothing is redirected. */
+/* Without NICLESS_VERBS no path is redirected. */
 static void transparent(void) {
 	struct stat st;
 	TRY(open(DEVICE, O_RDWR) == -1 && stat(DEVICE, &st) == -1 &&

@@ -1,6 +1,6 @@
-/* What the programs in this directory share. The programs make one check after another, and
- * end at the first check that fails. The ioctls are those of the fake server in
- * fake_test.go. */
+/* Macros and requests that the programs in this directory share. The programs make one check
+ * after another, and end at the first check that fails. The ioctls are those of the fake server
+ * in fake_test.go. */
 #ifndef TRY_H
 #define TRY_H
 

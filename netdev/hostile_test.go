@@ -47,7 +47,7 @@ func newStranger(t *testing.T, socket string, said announcement) *stranger {
 	return s
 }
 
-// hears returns what the interface announces, when enough says so.
+// hears returns the interface's announcement, when enough accepts it.
 func (s *stranger) hears(enough func(a *announcement) bool) (a announcement) {
 	s.t.Helper()
 	await.Until(s.t, "the interface announces it", func() bool {

@@ -63,8 +63,8 @@ func (r *rig) publicPath() string {
 	return filepath.Join(dir, "s")
 }
 
-// asChild runs a test of this program in another process until the calling test ends, and
-// returns what that process prints. variable tells the test that it is the child.
+// asChild runs a test of this program in another process until the calling test ends, and returns the output
+// of that process. variable marks the child.
 func asChild(t *testing.T, test, variable string, attr syscall.SysProcAttr) (pid int, out io.Reader) {
 	t.Helper()
 	// /proc/self/exe, because another user may have no access to the test program's directory.

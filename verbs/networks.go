@@ -17,14 +17,14 @@ import (
 // A program's GIDs are the addresses of its network namespace. Only a process in a namespace
 // can list the namespace's addresses, so the shim lists them and sends them (NV_ADDRESSES).
 //
-// The claims of a program. The server identifies the namespace itself, by the cookie of the
-// namespace in which the program made its connection; a program cannot choose it. A table
+// A program's claims are bounded. The server identifies the namespace itself, by the cookie of
+// the namespace in which the program made its connection; a program cannot choose it. A table
 // belongs to a namespace and a user, so the addresses that a program claims appear only in
-// tables of programs of its own user in its own namespace, who could disturb each other
-// anyway. An address that is in no table of the caller's namespace is looked for in the tables
-// of other namespaces, first in those of the same user, then in all others, oldest first
-// (networks.owner). So a false claim can attract only connections to an address that nobody
-// has claimed before and that is not the caller's own: on a network, any host can do the same.
+// tables of programs of its own user in its own namespace, who could disturb each other anyway.
+// An address that is in no table of the caller's namespace is looked for in the tables of other
+// namespaces, first in those of the same user, then in all others, oldest first
+// (networks.owner). So a false claim can attract only connections to an address that was never
+// claimed before and that is not the caller's own: on a network, any host can do the same.
 
 // A netnsKey identifies a netns.
 type netnsKey struct {

@@ -12,8 +12,8 @@ import (
 )
 
 // XRC domains. Programs that open a domain with the same file share the domain, as in the
-// kernel (ib_uverbs_open_xrcd in drivers/infiniband/core/uverbs_cmd.c): who can open the file
-// may share the domain.
+// kernel (ib_uverbs_open_xrcd in drivers/infiniband/core/uverbs_cmd.c): a program that can open
+// the file may share the domain.
 
 // An xrcd is an open domain.
 type xrcd struct {

@@ -3,7 +3,7 @@
  *   real.c       the functions that the library wraps
  *   start.c      the environment; whether there is anything to do
  *   process.c    the state of the process, which a fork clears, and the one lock
- *   guard.c      how the engine tells this program from one that its process executes later
+ *   guard.c      how the engine distinguishes this program from one that its process executes later
  *   connect.c    the connection to the server
  *   server.c     one request and its answer
  *   addresses.c  the addresses of the network namespace

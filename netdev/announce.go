@@ -35,7 +35,7 @@ const (
 	noArea    = 0xff
 )
 
-// An announcement is what an interface says of itself, and of its sessions with others.
+// An announcement describes an interface, and its sessions with others.
 type announcement struct {
 	life      uint64 // random, of this interface from its start to its end; not 0
 	mtu       int
@@ -46,11 +46,12 @@ type announcement struct {
 	sessions  []session
 }
 
-// A session is what an interface says of one peer. A queue pair is offered to the peer. The peer
-// connects its own to it, and says in its own announcement which offer it has accepted.
+// A session is the part of an announcement about one peer. A queue pair is offered to the peer. The peer
+// connects its own to it, and announces which offer it has accepted.
 type session struct {
-	life     uint64 // of the peer
-	offer    uint32 // number of the queue pair that is offered to this peer: another one for each in a life; not 0
+	life uint64 // of the peer
+	// Number of the queue pair that is offered to this peer: another one for each in a life; not 0.
+	offer    uint32
 	accepted uint32 // the peer's offer to which the queue pair is connected; 0: none
 	qpn, psn uint32 // 24 bits each
 	reads    bool   // this interface can read the peer's slots
@@ -107,7 +108,8 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 	if len(b) < headSize || be.Uint32(b) != announceMagic {
 		return a, errNotOurs
 	}
-	a = announcement{life: be.Uint64(b[8:]), mtu: int(be.Uint16(b[6:])), area: int(b[5]), slots: int(be.Uint32(b[16:])), name: printable(b[24:headSize])}
+	a = announcement{life: be.Uint64(b[8:]), mtu: int(be.Uint16(b[6:])), area: int(b[5]),
+		slots: int(be.Uint32(b[16:])), name: printable(b[24:headSize])}
 	if a.area == noArea {
 		a.area = -1
 	}
@@ -137,7 +139,7 @@ func parseAnnouncement(b []byte) (a announcement, err error) {
 	return a, nil
 }
 
-// about returns what an announcement says of a peer; the zero session if nothing.
+// about returns an announcement's session with a peer; the zero session if there is none.
 func (a *announcement) about(life uint64) session {
 	for _, s := range a.sessions {
 		if s.life == life {
@@ -147,8 +149,8 @@ func (a *announcement) about(life uint64) session {
 	return session{}
 }
 
-// sameLife reports whether an interface says the same of itself as before, whatever it says of its sessions. What
-// was judged once does not change in a life.
+// sameLife reports whether an interface announces the same of itself as before, apart from its
+// sessions. The fields that were checked once do not change in a life.
 func (a *announcement) sameLife(b *announcement) bool {
 	return a.life == b.life && a.mtu == b.mtu && a.area == b.area && a.slots == b.slots && a.name == b.name &&
 		slices.Equal(a.addresses, b.addresses)

@@ -14,8 +14,8 @@
 // to connect: session.go says how. So the network needs no other network, and no broadcasts: a packet goes
 // to the peer that has announced its destination. The kernel gets an ICMP error if there is none.
 //
-// An interface has one RC queue pair for each peer, one SRQ, and a CQ each for receives and for sends. Only receives
-// cause events: sends are looked at when their buffers are needed.
+// An interface has one RC queue pair for each peer, one SRQ, and a CQ each for receives and for sends. Only
+// receives cause events: sends are looked at when their buffers are needed.
 //
 // # Packets
 //
@@ -26,7 +26,8 @@
 //   - Without shared slots the kernel writes the packet into a registered buffer, which is sent. The engine
 //     copies it into a receive of the SRQ of the peer, whose kernel reads it there.
 //   - With shared slots the kernel writes the packet into a slot, a message of 16 bytes says which, and
-//     the peer's kernel reads the slot. Nobody else copies the packet. Short packets are sent as without slots.
+//     the peer's kernel reads the slot. The packet is not copied elsewhere. Short packets are
+//     sent as without slots.
 //
 // An interface that has no free buffer or slot does not read from the kernel. The kernel's queue becomes full
 // then, and senders wait. A peer may hold three quarters of the buffers, and less if others hold many:
@@ -35,25 +36,25 @@
 //
 // # Trust
 //
-// Who can announce can take any address that is free, and any place among the 15 peers. What an interface says of
-// itself is judged when it is new, and when it changes. An interface accepts a packet only from the addresses that
-// its sender has announced, only to its own addresses, and only if the virtio header and the packet's
-// headers fit (tun.Check). It copies these headers first, because those in slots can change. The rest of a packet
-// is as trustworthy as on any network, and the kernel treats it so. Shared slots can be read and written by
-// all who map them: do not share them with those who may not read all packets.
+// A client that can announce can take any address that is free, and any place among the 15 peers. An
+// announcement is checked when it is new, and when it changes. An interface accepts a packet only from the
+// addresses that its sender has announced, only to its own addresses, and only if the virtio header and the
+// packet's headers fit (tun.Check). It copies these headers first, because those in slots can change. The
+// rest of a packet is as trustworthy as on any network, and the kernel treats it so. Shared slots can be read
+// and written by all who map them: do not share them with those who may not read all packets.
 //
 // # Threads
 //
 // Three goroutines: send.go reads the device, receive.go takes completions and keeps the sessions, and
-// watch in interface.go waits for news of the fabric. The fields of Interface and peer say whose they are;
-// peer.mu is for what the first two share.
+// watch in interface.go waits for news of the fabric. Comments of the fields of Interface and peer
+// name their owners; peer.mu is for what the first two share.
 //
 // # Files
 //
 //	interface.go    Interface: Open, Run
 //	announce.go     announcements, as bytes
 //	message.go      messages, as bytes
-//	hear.go         what others announce, and who is a peer
+//	peers.go        announcements of others, and which of them are peers
 //	session.go      the connections to peers
 //	peer.go         what is on the way to a peer
 //	send.go         from the kernel to peers
@@ -61,7 +62,7 @@
 //	linger.go       polling some more before sleeping
 //	buffers.go      registered memory for messages
 //	memory.go       the options of --slots, and the memory of slots
-//	slots.go        slots: who writes and who reads what
-//	unreachable.go  what the kernel is told when nobody has an address
+//	slots.go        slots: their writers and readers
+//	unreachable.go  the error for the kernel when no peer has an address
 //	stats.go        counts
 package netdev

@@ -21,8 +21,8 @@ import (
 	"github.com/nicless/nicless/fabric"
 )
 
-// An interface that announces other addresses is judged anew: it gets none that another has, and
-// one without addresses is no peer.
+// An interface that announces other addresses is checked anew: it gets none that another has, and one without
+// addresses is no peer.
 func TestAddressesChange(t *testing.T) {
 	socket := serve(t)
 	a, friend := start(t, socket, "10.1.0.1"), start(t, socket, "10.1.0.2")
@@ -57,7 +57,7 @@ func TestLifeIsTaken(t *testing.T) {
 	for i, n := range []*node{a, friend} {
 		said := announcement{life: n.in.life, mtu: 1500, area: -1, name: "twin", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 		require.NoError(t, c.Announce(said.put(nil)))
-		// A second client comes later: who has seen it has seen the twin.
+		// A second client comes later: an interface that has seen it has seen the twin.
 		later, err := nicless.Dial(socket)
 		require.NoError(t, err)
 		said.life, said.addresses = uint64(i+1), []netip.Addr{netip.MustParseAddr("10.1.0.67")}
@@ -176,8 +176,8 @@ func TestNodeIsTaken(t *testing.T) {
 	require.True(t, b.in.slots.signedBy(0, a.in.life), "the first interface's slots are its own")
 }
 
-// An interface does not follow a client that announces something else all the time: it has packets to take. How
-// often it looks is in TestLooksAreRare.
+// An interface does not follow a client that announces something else all the time: it has packets to take.
+// How often it looks is in TestLooksAreRare.
 func TestAnnouncementsFlap(t *testing.T) {
 	a := start(t, serve(t), "10.1.0.1")
 	c, err := nicless.Dial(a.socket)
@@ -192,7 +192,8 @@ func TestAnnouncementsFlap(t *testing.T) {
 	require.NotZero(t, a.in.offers)
 }
 
-// However much news there is, an interface looks once in lookPause, and spends one part in lookShare of its time.
+// However much news there is, an interface looks once in lookPause, and spends one part in lookShare of its
+// time.
 func TestLooksAreRare(t *testing.T) {
 	for _, one := range []time.Duration{0, time.Microsecond, lookPause} { // that a look takes
 		synctest.Test(t, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestLooksAreRare(t *testing.T) {
 				time.Sleep(10 * time.Microsecond) // of the bubble's clock
 				synctest.Wait()
 				if in.changed.Swap(false) {
-					in.looks()
+					in.beginLook()
 					in.looked = one
 					looks++
 				}
@@ -243,8 +244,8 @@ func TestSlotsAreCut(t *testing.T) {
 	require.ErrorIs(t, in.Run(t.Context()), errGone)
 }
 
-// A peer that takes a packet now and then does not make the others wait each time: while packets wait for it, its
-// credit goes down, and of that it gets packetTime for each that it takes.
+// A peer that takes a packet now and then does not make the others wait each time: while packets wait for it,
+// its credit goes down, and of that it gets packetTime for each that it takes.
 func TestPeerIsSlow(t *testing.T) {
 	a, b := two(t, "messages", "10.1.0.1", "10.1.0.2")
 	p := a.in.routes.Load().byAddress[b.addr]
@@ -260,8 +261,8 @@ func TestPeerIsSlow(t *testing.T) {
 		}, func() any { return a.in.Stats() })
 		return a.in.Stats().Dropped > before
 	}
-	// drop sends until nothing more has room: in b's wire, in its receives, and in what it may hold. On a busy machine
-	// packets are dropped before, too.
+	// drop sends until nothing more has room: in b's wire, in its receives, and in what it may hold. On a
+	// busy machine packets are dropped before, too.
 	got := 0
 	drop := func() {
 		for full := false; !send() || !full; {

@@ -15,7 +15,7 @@ import (
 	"github.com/nicless/nicless/internal/await"
 )
 
-// A stranger is a client that says that it is an interface, and then sends what it likes.
+// A stranger is a client that announces an interface, and then sends messages of any kind.
 type stranger struct {
 	t      *testing.T
 	c      *nicless.Context
@@ -47,7 +47,7 @@ func newStranger(t *testing.T, socket string, said announcement) *stranger {
 	return s
 }
 
-// hears returns what the interface announces, when enough says so.
+// hears returns the interface's announcement, when enough accepts it.
 func (s *stranger) hears(enough func(a *announcement) bool) (a announcement) {
 	s.t.Helper()
 	await.Until(s.t, "the interface announces it", func() bool {
@@ -114,7 +114,7 @@ func text(m message, rest ...byte) []byte {
 	return append(head[:], rest...)
 }
 
-// What a hostile peer sends is refused, and harms no other peer.
+// A hostile peer's messages are refused, and harm no other peer.
 func TestHostileMessages(t *testing.T) {
 	socket := serve(t)
 	slots := filepath.Join(filepath.Dir(socket), "slots")
@@ -171,7 +171,7 @@ func TestHostileMessages(t *testing.T) {
 	}
 	require.Empty(t, a.wire.out)
 
-	// What is right goes through, in a message and in a slot.
+	// Correct packets are delivered, in a message and in a slot.
 	require.True(t, s.sends(with(func([]byte) {})))
 	require.Equal(t, good, a.gets())
 	require.True(t, s.sends(text(message{kind: kindSlot, length: uint32(len(good)), tag: 9})))

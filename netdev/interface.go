@@ -48,12 +48,12 @@ type Config struct {
 	Addresses []netip.Addr // of the Device: 1 to MaxAddresses
 	Slots     *Slots       // shared memory for packets; nil: none
 
-	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do, as
-	// nicless.Context.Announce has it. What an interface announces has the number and the first PSN of each
-	// of its queue pairs, but no keys.
+	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do,
+	// as nicless.Context.Announce has it. An announcement has the number and the first PSN of each of the
+	// interface's queue pairs, but no keys.
 	AllUsers bool
 
-	Log *slog.Logger // told of peers that come and go; can be nil
+	Log *slog.Logger // for peers that come and go; can be nil
 }
 
 // An Interface carries the packets of a Device to the peers of the fabric and back.
@@ -78,7 +78,8 @@ type Interface struct {
 	answers      int       // in this span
 	tag          uint32    // of the last message with a slot: no two peers have the same
 
-	sending sync.Mutex             // held while completions of sends are taken, or their queue pair is closed; before peer.mu
+	// Held while completions of sends are taken, or their queue pair is closed; before peer.mu.
+	sending sync.Mutex
 	ended   [32]nicless.Completion // of sends; reused
 
 	// The goroutine that receives owns these.
@@ -88,7 +89,7 @@ type Interface struct {
 	looked    time.Duration // what look took last
 	lookShare time.Duration // as the constant, except in tests
 	announced []byte
-	head      [headLength]byte // of the packet that is being judged
+	head      [headLength]byte // of the packet that is being checked
 	linger    lingerer
 
 	routes  atomic.Pointer[routes]
@@ -108,7 +109,7 @@ type id struct {
 	client uint32
 }
 
-// routes say whose a packet is. They are replaced, never changed.
+// routes map addresses and queue pairs to peers. They are replaced, never changed.
 type routes struct {
 	all       []route // by address
 	byAddress map[netip.Addr]*peer
@@ -118,11 +119,12 @@ type routes struct {
 // A route is a peer, and what was known of it when the routes were made.
 type route struct {
 	*peer
-	said announcement
-	why  string
+	announced announcement
+	why       string
 }
 
-// Open makes an interface. The context must not have announced anything. Close the context after the interface.
+// Open makes an interface. The context must not have announced anything. Close the context after the
+// interface.
 func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 	if n := len(cfg.Addresses); n == 0 || n > MaxAddresses {
 		return nil, fmt.Errorf("netdev: %d addresses; 1 to %d are possible", n, MaxAddresses)
@@ -131,9 +133,9 @@ func Open(c *nicless.Context, dev Device, cfg Config) (*Interface, error) {
 		return nil, fmt.Errorf("netdev: name %q of %d bytes; %d are possible", cfg.Name, len(cfg.Name), maxName)
 	}
 	in := &Interface{
-		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))), life: newLife(),
-		free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour),
-		peers: make(map[id]*peer), ignored: make(map[id]string), wake: func() {}, lookShare: lookShare,
+		c: c, dev: dev, cfg: cfg, log: fabric.LimitLog(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))),
+		life: newLife(), free: newFreeList(sendBuffers), timer: time.NewTimer(time.Hour), peers: make(
+			map[id]*peer), ignored: make(map[id]string), wake: func() {}, lookShare: lookShare,
 	}
 	in.routes.Store(&routes{})
 	if cfg.Slots != nil {
@@ -179,21 +181,25 @@ func (in *Interface) unclaimed() error {
 		return fmt.Errorf("netdev: %w", err)
 	}
 	for _, a := range list {
-		said, err := parseAnnouncement(a.Value)
+		found, err := parseAnnouncement(a.Value)
 		if err != nil {
 			continue
 		}
-		for _, ip := range said.addresses {
+		for _, ip := range found.addresses {
 			if slices.Contains(in.cfg.Addresses, ip) {
-				return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, said.name, a.Device)
+				return fmt.Errorf("netdev: address %v is taken: interface %s of engine %016x has it", ip, found.name, a.Device)
 			}
 		}
 		var taken bool
-		if err := guard(func() error { taken = in.slots != nil && in.slots.signed(in.slots.own, said.life); return nil }); err != nil {
+		err = guard(func() error {
+			taken = in.slots != nil && in.slots.signed(in.slots.own, found.life)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if taken {
-			return fmt.Errorf("netdev: slots: node %d is taken: interface %s of engine %016x has it", in.slots.own, said.name, a.Device)
+			return fmt.Errorf("netdev: slots: node %d is taken: interface %s of engine %016x has it", in.slots.own, found.name, a.Device)
 		}
 	}
 	return nil
@@ -207,8 +213,9 @@ func (in *Interface) makeQueues() (err error) {
 	if in.recvCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers}); err != nil {
 		return err
 	}
-	// Nobody waits for sends: their completions cause no events, which would cost more than the sends.
-	if in.sendCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: MaxPeers * 2 * sendQueue, PollOnly: true}); err != nil {
+	// Completions of sends cause no events, which would cost more than the sends: no thread waits for them.
+	in.sendCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: MaxPeers * 2 * sendQueue, PollOnly: true})
+	if err != nil {
 		return err
 	}
 	if in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1}); err != nil {

@@ -57,7 +57,8 @@ func TestPackets(t *testing.T) {
 				}
 				b.sends(a.addr, 100, 7)
 				require.Equal(t, packet(b.addr, a.addr, 100, 7), a.gets())
-				a.until("it is counted", func(s Stats) bool { return s.Peers[0].Received == 1 }) // counted after it is delivered
+				// Counted after it is delivered.
+				a.until("it is counted", func(s Stats) bool { return s.Peers[0].Received == 1 })
 				s := a.in.Stats()
 				require.EqualValues(t, len(sizes), s.Peers[0].Sent)
 				require.Zero(t, s.Dropped+s.Unreachable+s.Peers[0].Refused)
@@ -66,7 +67,7 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-// The kernel is told when nobody has an address.
+// The kernel gets an error when no peer has an address.
 func TestUnreachable(t *testing.T) {
 	for _, pair := range [][]string{{"10.1.0.1", "10.1.0.9"}, {"fd00::1", "fd00::9"}} {
 		n := start(t, serve(t), pair[0])
@@ -147,7 +148,7 @@ func TestSessionBeginsAnew(t *testing.T) {
 						n.breaks()
 					}
 				}
-				// What was sent meanwhile can be lost, so packets are sent until one arrives.
+				// Packets that were sent meanwhile can be lost, so packets are sent until one arrives.
 				a.flows(b)
 				b.flows(a)
 			}
@@ -187,7 +188,7 @@ func (n *node) flows(to *node) {
 	}
 }
 
-// A peer that takes nothing costs the others nothing, and goes on when it takes packets again.
+// A peer that takes no packets does not delay the others, and goes on when it takes packets again.
 func TestPeerStands(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -195,8 +196,9 @@ func TestPeerStands(t *testing.T) {
 			c := start(t, a.socket, "10.1.0.3")
 			a.meets(c)
 			c.meets(a)
-			// Nobody takes packets from b's wire. It is full after 1024, then its receives are used up,
-			// and then what a peer may hold. On a busy machine b may be so slow that a drops some before.
+			// The test takes no packets from b's wire. It is full after 1024, then its receives are used
+			// up, and then what a peer may hold. On a busy machine b may be so slow that a drops some
+			// before.
 			poll(t, "b's wire is full", func() bool {
 				for i := range uint32(50) {
 					a.sends(b.addr, 600, i)

@@ -11,8 +11,8 @@ import (
 )
 
 // A lingerer decides whether the goroutine that receives polls for some more time before it sleeps. A packet
-// is often answered soon: an answer that finds the goroutine awake is delivered one wake-up earlier. Polling that
-// finds nothing costs a core, so after each time that it was in vain, it is left out for longer.
+// is often answered soon: an answer that finds the goroutine awake is delivered one wake-up earlier. Polling
+// that finds nothing costs a core, so after each time that it was in vain, it is left out for longer.
 type lingerer struct {
 	vain int // how often it was in vain, one after the other
 	skip int // how often it is left out from now on

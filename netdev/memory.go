@@ -17,12 +17,13 @@ import (
 // A SlotsConfig says where interfaces share slots. All interfaces that share them must have the same values,
 // but for Node. Path must be set; zero values of all other fields are good defaults.
 type SlotsConfig struct {
-	Path       string // file of tmpfs or hugetlbfs, DAX device, resource file of a PCI device
-	Offset     uint64 // where the slots begin in the file, in bytes: a multiple of the page size
-	Size       uint64 // bytes of the file to use; 0: all. A file that does not exist is made, of 64 MiB
-	Node       int    // number of this interface among those that share the slots, from 0; no two may have the same
-	Nodes      int    // 2 to 16; 0 means 8
-	Incoherent bool   // caches of different hosts are not coherent: write back, and invalidate
+	Path   string // file of tmpfs or hugetlbfs, DAX device, resource file of a PCI device
+	Offset uint64 // where the slots begin in the file, in bytes: a multiple of the page size
+	Size   uint64 // bytes of the file to use; 0: all. A file that does not exist is made, of 64 MiB
+	// Number of this interface among those that share the slots, from 0; no two may have the same.
+	Node       int
+	Nodes      int  // 2 to 16; 0 means 8
+	Incoherent bool // caches of different hosts are not coherent: write back, and invalidate
 }
 
 const (

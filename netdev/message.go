@@ -10,7 +10,8 @@ import "fmt"
 //	1   0, 1
 //	2   slot, 2: kindSlot only
 //	4   length of the virtio header and the packet, 4; 0 for kindFreed
-//	8   freed, 4: how many packets in slots of the receiver of this message the sender has done with, in this session
+//	8   freed, 4: how many packets in slots of the receiver of this message the sender has done with,
+//	    in this session
 //	12  tag of the slot, 4: kindSlot only
 //
 // In a message of kindPacket the virtio header and the packet follow.
@@ -43,7 +44,8 @@ func (m message) put(b *[messageSize]byte) {
 // parseMessage reads a private copy of the first bytes of a message of size bytes. It checks all that
 // can be checked without the slots.
 func parseMessage(b *[messageSize]byte, size int) (m message, err error) {
-	m = message{kind: kind(b[0]), slot: be.Uint16(b[2:]), length: be.Uint32(b[4:]), freed: be.Uint32(b[8:]), tag: be.Uint32(b[12:])}
+	m = message{kind: kind(b[0]), slot: be.Uint16(b[2:]), length: be.Uint32(b[4:]), freed: be.Uint32(b[8:]),
+		tag: be.Uint32(b[12:])}
 	want := messageSize
 	if m.kind == kindPacket {
 		want += int(min(m.length, MaxPacket+1))

@@ -14,12 +14,12 @@ import (
 
 // A peer is another interface. The goroutine that receives owns what is not under mu.
 type peer struct {
-	in     *Interface
-	said   announcement
-	device uint64 // its engine
-	client uint32 // in that engine
-	seen   bool   // in the announcements that are being looked at
-	why    string // if it cannot be used: why
+	in        *Interface
+	announced announcement
+	device    uint64 // its engine
+	client    uint32 // in that engine
+	seen      bool   // in the announcements that are being looked at
+	why       string // if it cannot be used: why
 
 	// The session; session.go
 	offer    uint32             // number of the own queue pair
@@ -28,36 +28,36 @@ type peer struct {
 	rest     time.Time          // until when the peer is left alone
 	own      nicless.Descriptor // of the queue pair
 
-	warned bool // the log has told of a packet that was refused
+	warned bool // a packet that was refused is in the log
 
 	broken atomic.Bool // the session has failed
 
 	// How many packets in its slots are done with, in this session. The goroutine that receives writes it.
 	consumed atomic.Uint32
 
-	mu      sync.Mutex
-	qp      *nicless.QP
-	up      bool              // both queue pairs are connected
-	shared  bool              // the peer reads the slots of this interface
-	posted  int               // sends without a completion
-	held    int               // buffers and slots that are on the way to the peer
-	sent    [sendBuffers]bool // buffers among them
-	order   []uint16          // slots among them, oldest first
-	freed   uint32            // slots that the peer has done with, in this session
-	told    uint32            // consumed, as the peer was told
-	credit  time.Duration     // how long packets wait for the peer from now on
-	stalled bool              // the credit is used up, and packets for the peer are dropped
-	post    nicless.SendWR    // reused
-	head    [messageSize]byte // reused
-	sge     [1]nicless.SGE    // reused
+	mu       sync.Mutex
+	qp       *nicless.QP
+	up       bool              // both queue pairs are connected
+	shared   bool              // the peer reads the slots of this interface
+	posted   int               // sends without a completion
+	held     int               // buffers and slots that are on the way to the peer
+	sent     [sendBuffers]bool // buffers among them
+	order    []uint16          // slots among them, oldest first
+	freed    uint32            // slots that the peer has done with, in this session
+	reported uint32            // consumed, as last sent to the peer
+	credit   time.Duration     // how long packets wait for the peer from now on
+	stalled  bool              // the credit is used up, and packets for the peer are dropped
+	post     nicless.SendWR    // reused
+	head     [messageSize]byte // reused
+	sge      [1]nicless.SGE    // reused
 
 	progress chan struct{} // gets a value when buffers or slots come back
 	stats    counters
 }
 
-// stallTime is how long packets wait for a peer that holds as much as it may, and packetTime how much of that comes
-// back with each packet that it takes. So a peer that is stopped costs the others stallTime once, and one that
-// takes few packets a small part of their time.
+// stallTime is how long packets wait for a peer that holds as much as it may, and packetTime how much of that
+// comes back with each packet that it takes. So a peer that is stopped costs the others stallTime once, and
+// one that takes few packets a small part of their time.
 const (
 	stallTime  = 100 * time.Millisecond
 	packetTime = 4 * time.Millisecond
@@ -82,7 +82,7 @@ func (p *peer) reset() {
 		p.in.freeSlots <- n
 	}
 	p.order = p.order[:0]
-	p.posted, p.held, p.freed, p.told = 0, 0, 0, 0
+	p.posted, p.held, p.freed, p.reported = 0, 0, 0, 0
 	p.consumed.Store(0)
 	p.up, p.shared, p.stalled = false, false, false
 	p.moved()
@@ -95,7 +95,7 @@ func (p *peer) back(n int) {
 	p.moved()
 }
 
-// moved tells a sender who waits that there is progress. mu is held.
+// moved wakes a sender that waits for progress. mu is held.
 func (p *peer) moved() {
 	select {
 	case p.progress <- struct{}{}:
@@ -109,16 +109,17 @@ var errDropped = errors.New("dropped")
 // mostHeld is how many buffers and slots a peer can hold. It is three quarters of the buffers.
 const mostHeld = sendBuffers * 3 / 4
 
-// full reports whether the peer holds as much as it may. The less is free, the less that is: three times as much
-// as is free beside one for each peer that can come. So some is left for peers that hold nothing, however many
-// others hold what they have got. The last half of the send queue is for messages that tell of slots. mu is held.
+// full reports whether the peer holds as much as it may. The limit falls with the number of free ones: it is
+// three times those that are free beside one for each peer that can come. So some are left for peers that
+// hold none, however many others keep theirs. The last half of the send queue is for messages that report
+// freed slots. mu is held.
 func (p *peer) full(free freeList) bool {
 	left := len(free) - min(MaxPeers, cap(free)/4)
 	return p.held >= mostHeld || p.posted >= sendQueue/2 || p.held > 0 && p.held >= 3*left
 }
 
-// wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer that is
-// stalled. It returns with mu held.
+// wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer
+// that is stalled. It returns with mu held.
 func (p *peer) wait(free freeList) error {
 	p.in.collect() // also for a peer that is stalled: this is how it ceases to be
 	p.mu.Lock()
@@ -167,7 +168,7 @@ func (p *peer) sendBuffer(n uint16, length int) error {
 	}
 	p.sent[n] = true
 	p.held++
-	p.told = m.freed
+	p.reported = m.freed
 	p.stats.sent(length)
 	return nil
 }
@@ -200,24 +201,24 @@ func (p *peer) postHead(m message) error {
 	p.post = nicless.SendWR{ID: noBuffer, Op: nicless.Send, Data: p.head[:]}
 	err := p.postSend()
 	if err == nil {
-		p.told = m.freed
+		p.reported = m.freed
 	}
 	return err
 }
 
-// tellFrom tells the peer which of its slots are done with, if there are at least n more than it was
-// told. If the queue has no room, later messages will tell.
-func (p *peer) tellFrom(n uint32) {
-	if !p.tryTell(n) {
+// reportFreed reports to the peer which of its slots are done with, if there are at least n more than
+// reported. If the queue has no room, later messages will report them.
+func (p *peer) reportFreed(n uint32) {
+	if !p.tryReport(n) {
 		p.in.collect() // makes room
-		p.tryTell(n)
+		p.tryReport(n)
 	}
 }
 
-func (p *peer) tryTell(n uint32) bool {
+func (p *peer) tryReport(n uint32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.consumed.Load(); p.up && now-p.told >= n {
+	if now := p.consumed.Load(); p.up && now-p.reported >= n {
 		return p.postHead(message{kind: kindFreed, freed: now}) == nil
 	}
 	return true

@@ -14,8 +14,8 @@ import (
 	"github.com/nicless/nicless/internal/tun"
 )
 
-// headLength is how many bytes of a packet are copied before they are judged: the virtio header and
-// the longest headers of IP and TCP.
+// headLength is how many bytes of a packet are copied before they are checked: the virtio
+// header and the longest headers of IP and TCP.
 const headLength = HeaderSize + 120
 
 // readFabric gives the kernel what peers send, and keeps the sessions.
@@ -30,7 +30,7 @@ func (in *Interface) readFabric(ctx context.Context) error {
 		}
 		n, err := in.recvCQ.Poll(done)
 		if n == 0 && err == nil {
-			in.tellAll()
+			in.reportAll()
 			n, err = in.wait(ctx, done)
 		}
 		if err := errors.Join(in.completeAll(done[:n]), err); err != nil {
@@ -86,7 +86,8 @@ func (in *Interface) postReceive(n int) error {
 	return in.srq.PostRecv(&nicless.RecvWR{ID: uint64(n), SGE: sge[:]})
 }
 
-// complete takes the completion of one receive. If it failed, so has the queue pair, which watch learns.
+// complete takes the completion of one receive. If it failed, so has the queue pair, and watch gets the
+// event.
 func (in *Interface) complete(c *nicless.Completion) error {
 	p := in.routes.Load().byQPN[c.QPN]
 	if p != nil && c.Status == cqe.StatusSuccess {
@@ -97,7 +98,7 @@ func (in *Interface) complete(c *nicless.Completion) error {
 	return in.postReceive(int(c.ID))
 }
 
-// take takes a message, which nobody can change.
+// take takes a message. The peer cannot change it any more.
 func (p *peer) take(b []byte) error {
 	var head [messageSize]byte
 	copy(head[:], b)
@@ -115,7 +116,7 @@ func (p *peer) take(b []byte) error {
 	case kindSlot:
 		err := p.takeSlot(m)
 		p.consumed.Add(1)
-		p.tellFrom(max(1, uint32(p.said.slots)/4))
+		p.reportFreed(max(1, uint32(p.announced.slots)/4))
 		return err
 	}
 	return nil
@@ -127,10 +128,10 @@ func (p *peer) takeSlot(m message) error {
 	if !p.reads {
 		return errors.New("a packet in a slot; this interface does not read its slots")
 	}
-	if int(m.slot) >= min(s.count, p.said.slots) {
-		return fmt.Errorf("a packet in slot %d; it has %d slots", m.slot, min(s.count, p.said.slots))
+	if int(m.slot) >= min(s.count, p.announced.slots) {
+		return fmt.Errorf("a packet in slot %d; it has %d slots", m.slot, min(s.count, p.announced.slots))
 	}
-	b, ok := s.open(s.slot(p.said.area, int(m.slot)), m.tag, int(m.length))
+	b, ok := s.open(s.slot(p.announced.area, int(m.slot)), m.tag, int(m.length))
 	if !ok {
 		return fmt.Errorf("a packet in slot %d, which does not belong to the message any more", m.slot)
 	}
@@ -138,7 +139,7 @@ func (p *peer) takeSlot(m message) error {
 }
 
 // deliver gives the kernel a packet with its virtio header. The peer may change the bytes meanwhile, so
-// the headers are copied and the copy is judged, and the kernel gets the copy.
+// the headers are copied and the copy is checked, and the kernel gets the copy.
 func (p *peer) deliver(b []byte) error {
 	in := p.in
 	n := copy(in.head[:], b)
@@ -147,7 +148,7 @@ func (p *peer) deliver(b []byte) error {
 		return err
 	}
 	from, ok := tun.Source(head)
-	if !ok || !slices.Contains(p.said.addresses, from) {
+	if !ok || !slices.Contains(p.announced.addresses, from) {
 		return fmt.Errorf("a packet from %v, which is not its address", from)
 	}
 	to, ok := tun.Destination(head)
@@ -164,7 +165,7 @@ func (p *peer) deliver(b []byte) error {
 	return nil
 }
 
-// refuse counts a message that was refused. The log tells of the first of a session.
+// refuse counts a message that was refused. The log has the first of a session.
 func (p *peer) refuse(err error) {
 	p.stats.refused.Add(1)
 	if !p.warned {
@@ -173,9 +174,9 @@ func (p *peer) refuse(err error) {
 	}
 }
 
-// tellAll tells all peers which of their slots are free.
-func (in *Interface) tellAll() {
+// reportAll reports to all peers which of their slots are free.
+func (in *Interface) reportAll() {
 	for _, r := range in.routes.Load().all {
-		r.tellFrom(1)
+		r.reportFreed(1)
 	}
 }

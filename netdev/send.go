@@ -66,8 +66,8 @@ func (in *Interface) take(ctx context.Context) (n uint16, ok bool) {
 	}
 }
 
-// sendBuffers reads packets into buffers and sends them from there. While no buffer is free, it does not read:
-// that is what slows senders down.
+// sendBuffers reads packets into buffers and sends them from there. While no buffer is free, it does not
+// read: that is what slows senders down.
 func (in *Interface) sendBuffers(ctx context.Context) error {
 	for {
 		n, ok := in.take(ctx)
@@ -104,7 +104,7 @@ func (in *Interface) sendSlots(ctx context.Context) error {
 			b := slot[packetAt:]
 			length, err := in.read(b)
 			if err != nil {
-				s.touch(slot) // the kernel cannot tell that its pages are gone
+				s.touch(slot) // the kernel cannot report that its pages are gone
 				return err
 			}
 			b = b[:length]
@@ -152,7 +152,7 @@ func (in *Interface) route(b []byte) *peer {
 	return p
 }
 
-// count reports whether a packet was sent.
+// count counts a packet that was dropped, and reports whether it was sent.
 func (in *Interface) count(err error) bool {
 	if err != nil {
 		in.stats.dropped.Add(1)

@@ -36,7 +36,7 @@ func (p *peer) step() error {
 	if time.Now().Before(p.rest) {
 		return nil
 	}
-	theirs := p.said.about(p.in.life)
+	theirs := p.announced.about(p.in.life)
 	anew := p.accepted != 0 && theirs.offer != p.accepted
 	if p.broken.Load() || anew || p.qp == nil {
 		why := "its queue pair has failed"
@@ -53,10 +53,11 @@ func (p *peer) step() error {
 	}
 	if s := p.in.slots; s != nil {
 		// Areas of another size are elsewhere, whatever is signed.
-		p.reads = p.said.slots == s.count && s.signedBy(p.said.area, p.said.life)
+		p.reads = p.announced.slots == s.count && s.signedBy(p.announced.area, p.announced.life)
 	}
 	if p.accepted == 0 && theirs.offer != 0 && (theirs.accepted == 0 || theirs.accepted == p.offer) {
-		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn}, connection)
+		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn},
+			connection)
 		if err != nil {
 			p.broken.Store(true)
 			p.unreachable(err)
@@ -73,9 +74,9 @@ func (p *peer) step() error {
 	case up && news:
 		p.why = ""
 		p.in.log.Info("peer up", "peer", p, "slots", theirs.reads)
-		if s := p.in.slots; s != nil && p.said.area >= 0 && !p.reads {
+		if s := p.in.slots; s != nil && p.announced.area >= 0 && !p.reads {
 			p.in.log.Warn("the slots of a peer are not those of this interface, so packets are sent without: are the file, offset=, size= and nodes= the same?",
-				"peer", p, "its slots", p.said.slots, "own", s.count)
+				"peer", p, "its slots", p.announced.slots, "own", s.count)
 		}
 	case !up && p.why == "":
 		p.why = "it has not answered yet"
@@ -85,7 +86,7 @@ func (p *peer) step() error {
 
 // unreachable leaves the peer alone for some time.
 func (p *peer) unreachable(err error) {
-	p.say("peer cannot be reached", err.Error())
+	p.warn("peer cannot be reached", err.Error())
 	p.rest = time.Now().Add(restTime)
 	time.AfterFunc(restTime, p.in.again)
 }
@@ -93,8 +94,9 @@ func (p *peer) unreachable(err error) {
 // begin offers another queue pair.
 func (p *peer) begin() error {
 	qp, err := p.in.pd.CreateQP(nicless.QPConfig{
-		SendCQ: p.in.sendCQ, RecvCQ: p.in.recvCQ, SRQ: p.in.srq, MaxSendWR: sendQueue, MaxSendSGE: 1, MaxInline: messageSize, SignalAll: true,
-		Deny: nicless.RemoteWrite | nicless.RemoteRead | nicless.RemoteAtomic,
+		SendCQ: p.in.sendCQ, RecvCQ: p.in.recvCQ, SRQ: p.in.srq, MaxSendWR: sendQueue, MaxSendSGE: 1,
+		MaxInline: messageSize, SignalAll: true, Deny: nicless.RemoteWrite | nicless.RemoteRead |
+			nicless.RemoteAtomic,
 	})
 	if err != nil {
 		return err
@@ -107,8 +109,8 @@ func (p *peer) begin() error {
 	return nil
 }
 
-// end ends the session. What was on the way is lost. The completions of its receives are taken before the queue
-// pair is closed, or these receives would never be posted again.
+// end ends the session. Messages on the way are lost. The completions of its receives are taken
+// before the queue pair is closed, or these receives would never be posted again.
 func (p *peer) end(why string) error {
 	p.mu.Lock()
 	was := p.up
@@ -134,7 +136,7 @@ func (p *peer) end(why string) error {
 	p.broken.Store(false)
 	p.accepted, p.warned, p.reads = 0, false, false
 	if was {
-		p.say("peer down", why)
+		p.warn("peer down", why)
 	}
 	return nil
 }
@@ -146,7 +148,7 @@ func (p *peer) fail() {
 	}
 }
 
-func (p *peer) say(what, why string) {
+func (p *peer) warn(what, why string) {
 	if p.why != what+why {
 		p.why = what + why
 		p.in.log.Warn(what, "peer", p, "why", why)
@@ -162,21 +164,24 @@ func (in *Interface) drop(at id, p *peer, why string) error {
 func (in *Interface) rebuild() {
 	r := &routes{byAddress: make(map[netip.Addr]*peer), byQPN: make(map[uint32]*peer)}
 	for _, p := range in.peers {
-		r.all = append(r.all, route{p, p.said, p.why})
-		for _, ip := range p.said.addresses {
+		r.all = append(r.all, route{p, p.announced, p.why})
+		for _, ip := range p.announced.addresses {
 			r.byAddress[ip] = p
 		}
 		if p.qp != nil {
 			r.byQPN[p.own.QPN] = p
 		}
 	}
-	slices.SortFunc(r.all, func(x, y route) int { return x.said.addresses[0].Compare(y.said.addresses[0]) })
+	slices.SortFunc(r.all, func(x, y route) int {
+		return x.announced.addresses[0].Compare(y.announced.addresses[0])
+	})
 	in.routes.Store(r)
 }
 
-// announce tells the peers what has changed.
+// announce announces this interface, if its announcement has changed.
 func (in *Interface) announce() error {
-	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name, addresses: in.cfg.Addresses}
+	a := announcement{life: in.life, mtu: in.cfg.MTU, area: -1, name: in.cfg.Name,
+		addresses: in.cfg.Addresses}
 	if in.slots != nil {
 		a.area, a.slots = in.slots.own, in.slots.count
 	}
@@ -184,7 +189,8 @@ func (in *Interface) announce() error {
 		if p.qp == nil {
 			continue
 		}
-		a.sessions = append(a.sessions, session{life: p.said.life, offer: p.offer, accepted: p.accepted, qpn: p.own.QPN, psn: p.own.PSN, reads: p.reads})
+		a.sessions = append(a.sessions, session{life: p.announced.life, offer: p.offer, accepted: p.accepted,
+			qpn: p.own.QPN, psn: p.own.PSN, reads: p.reads})
 	}
 	slices.SortFunc(a.sessions, func(x, y session) int { return cmp.Compare(x.life, y.life) })
 	b := a.put(make([]byte, 0, announceSize))
@@ -207,9 +213,10 @@ func engine(device uint64) string { return fmt.Sprintf("%016x", device) }
 
 // LogValue describes the peer in the log.
 func (p *peer) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("name", p.said.name), slog.Any("addresses", p.said.addresses), slog.String("engine", engine(p.device)))
+	return slog.GroupValue(slog.String("name", p.announced.name), slog.Any("addresses", p.announced.addresses),
+		slog.String("engine", engine(p.device)))
 }
 
 func (p *peer) String() string {
-	return fmt.Sprintf("interface %s %v of engine %016x", p.said.name, p.said.addresses, p.device)
+	return fmt.Sprintf("interface %s %v of engine %016x", p.announced.name, p.announced.addresses, p.device)
 }

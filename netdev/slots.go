@@ -46,14 +46,15 @@ type slots struct {
 // newSlots divides memory into areas. The memory stays the caller's if there is an error.
 func newSlots(r *shm.Region, areas, own int, incoherent bool) (*slots, error) {
 	size := r.Size() / areas &^ (shm.PageSize - 1)
-	s := &slots{region: r, size: size, own: own, count: min(maxSlots, (size-line)/slotSize), incoherent: incoherent}
+	s := &slots{region: r, size: size, own: own, count: min(maxSlots, (size-line)/slotSize),
+		incoherent: incoherent}
 	if size < line || s.count < leastSlots {
 		return nil, fmt.Errorf("slots: %d bytes for %d interfaces are %d for each; %d are the least", r.Size(), areas, size, line+leastSlots*slotSize)
 	}
 	return s, nil
 }
 
-// sign says in the own area whose it is. The memory may have gone: call it under guard.
+// sign writes the owner's life into the own area. The memory may have gone: call it under guard.
 //
 // Publish: life, which covers the magic number. Observed by slots.signed of other interfaces.
 func (s *slots) sign(life uint64) {

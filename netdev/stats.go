@@ -49,15 +49,17 @@ type PeerStats struct {
 
 // Stats returns the counts. It is safe for concurrent use.
 func (in *Interface) Stats() Stats {
-	s := Stats{Name: in.cfg.Name, Addresses: in.cfg.Addresses, MTU: in.cfg.MTU, Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load()}
+	s := Stats{Name: in.cfg.Name, Addresses: in.cfg.Addresses, MTU: in.cfg.MTU,
+		Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load()}
 	for _, r := range in.routes.Load().all {
 		r.mu.Lock()
 		up, slots := r.up, r.shared
 		r.mu.Unlock()
 		p := PeerStats{
-			Name: r.said.name, Addresses: r.said.addresses, Engine: r.device, MTU: r.said.mtu, Up: up, Slots: slots,
-			Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
-			Received: r.stats.packetsIn.Load(), GotBytes: r.stats.bytesIn.Load(), Refused: r.stats.refused.Load(),
+			Name: r.announced.name, Addresses: r.announced.addresses, Engine: r.device, MTU: r.announced.mtu,
+			Up: up, Slots: slots, Sent: r.stats.packetsOut.Load(), Bytes: r.stats.bytesOut.Load(),
+			Received: r.stats.packetsIn.Load(), GotBytes: r.stats.bytesIn.Load(),
+			Refused: r.stats.refused.Load(),
 		}
 		if !up {
 			p.Why = r.why

@@ -19,8 +19,8 @@ const (
 	mostQuoted  = 512
 )
 
-// unreachable tells the kernel that no peer has the address to which it has sent a packet, so that
-// programs get an error and do not wait. b begins with the virtio header.
+// unreachable answers the kernel that no peer has the address to which it has sent a packet, so
+// that programs get an error and do not wait. b begins with the virtio header.
 func (in *Interface) unreachable(b []byte, to netip.Addr) {
 	if to.IsMulticast() || isICMPError(b[HeaderSize:], to) {
 		return
@@ -42,11 +42,12 @@ func (in *Interface) unreachable(b []byte, to netip.Addr) {
 	}
 }
 
-// The answers come from the address that is not there: the kernel drops packets that come from outside and say
-// that they are from this host.
+// The answers come from the address that is not there: the kernel drops packets that come from outside and
+// say that they are from this host.
 
 func answer4(packet []byte, to netip.Addr) []byte {
-	m := icmp.Message{Type: ipv4.ICMPTypeDestinationUnreachable, Code: hostUnreachable4, Body: &icmp.DstUnreach{Data: quoted(packet)}}
+	m := icmp.Message{Type: ipv4.ICMPTypeDestinationUnreachable, Code: hostUnreachable4,
+		Body: &icmp.DstUnreach{Data: quoted(packet)}}
 	body, err := m.Marshal(nil)
 	if err != nil {
 		return nil
@@ -64,7 +65,8 @@ func answer4(packet []byte, to netip.Addr) []byte {
 
 func answer6(packet []byte, to netip.Addr) []byte {
 	back, _ := netip.AddrFromSlice(packet[8:24])
-	m := icmp.Message{Type: ipv6.ICMPTypeDestinationUnreachable, Code: addressUnreachable6, Body: &icmp.DstUnreach{Data: quoted(packet)}}
+	m := icmp.Message{Type: ipv6.ICMPTypeDestinationUnreachable, Code: addressUnreachable6,
+		Body: &icmp.DstUnreach{Data: quoted(packet)}}
 	body, err := m.Marshal(icmp.IPv6PseudoHeader(to.AsSlice(), back.AsSlice()))
 	if err != nil {
 		return nil
@@ -99,7 +101,8 @@ func isICMPError(packet []byte, to netip.Addr) bool {
 		kind := ipv4.ICMPType(packet[at])
 		return kind != ipv4.ICMPTypeEcho && kind != ipv4.ICMPTypeEchoReply
 	}
-	return packet[6] == protocolICMP6 && len(packet) > ipv6.HeaderLen && packet[ipv6.HeaderLen] < firstInformational
+	return packet[6] == protocolICMP6 && len(packet) > ipv6.HeaderLen &&
+		packet[ipv6.HeaderLen] < firstInformational
 }
 
 const firstInformational = 128 // types of ICMPv6 below are errors

@@ -27,7 +27,7 @@
 //
 // The connection ends when the client closes it, sends something that is not a request, or
 // is silent for too long before hello, or when the context of Serve ends. Then serve
-// destroys what the client has made (nic.Client.Close), tells the client (unixsock.HangUp),
+// destroys what the client has made (nic.Client.Close), notifies the client (unixsock.HangUp),
 // and waits until the client has no unread descriptors (unreadAnswers.wait). It leaves the
 // closing of the socket to nic.Device.DiscardConnection, because closing can block.
 //

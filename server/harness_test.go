@@ -23,9 +23,10 @@ import (
 // A rig is an engine with servers.
 type rig struct {
 	testing.TB
-	e        *engine.Engine
-	d        nic.Device
-	patience context.Context // ends when the test has waited too long; one for all connections, because each looks at all processes
+	e *engine.Engine
+	d nic.Device
+	// Ends when the test has waited too long; one for all connections, because each looks at all processes.
+	patience context.Context
 }
 
 func newRig(t testing.TB, cfg engine.Config) *rig {
@@ -203,7 +204,7 @@ func (c *caller) hello() {
 }
 
 // mapped maps memory whose descriptor came with an answer, and closes the descriptor
-// when the memory is forgotten.
+// when the memory is released.
 func (c *caller) mapped(fd int) *shm.Region {
 	c.Helper()
 	mem, err := shm.Attach(os.NewFile(uintptr(fd), "shared"), false)

@@ -68,7 +68,8 @@ func TestConnectionsInALoopHaveABudget(t *testing.T) {
 		require.NoError(t, err)
 		counted += n
 	}
-	const each = loops*2 + loops/2 // lines: connected and gone in each loop, and in half of the loops also the reason
+	// Lines: connected and gone in each loop, and in half of the loops also the reason.
+	const each = loops*2 + loops/2
 	require.Equal(t, each, theirs-1+counted)
 	t.Logf("%d lines of %d, %d bytes", theirs, each, len(text))
 }

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const manyUsers = "NICLESS_TEST_MANY_USERS" // names the socket to which TestManyUsersOfOneRange's child connects
+// Names the socket to which TestManyUsersOfOneRange's child connects.
+const manyUsers = "NICLESS_TEST_MANY_USERS"
 
 // A user that connects under thousands of uids of a user namespace, one after another, gets one
 // share. Other users still get their shares.
@@ -49,8 +50,10 @@ func TestManyUsersOfOneRange(t *testing.T) {
 	r.dialAs(2000, path).hello()
 	r.dial(path).hello()
 	c2 := r.dialAs(1000, path)
-	_, _ = c2.conn.Write(control.Append(nil, control.OpHello, 0, 1, &hello)) // fails if the server has ended the connection already
-	c2.ended()                                                               // because the owner's share is used up
+	// Fails if the server has ended the connection already.
+	_, _ = c2.conn.Write(control.Append(nil, control.OpHello, 0, 1, &hello))
+	// Because the owner's share is used up.
+	c2.ended()
 }
 
 const manyTries = 3000

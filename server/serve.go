@@ -26,7 +26,8 @@ const answerBuffer = 32 << 10
 
 var (
 	connectionCost = nic.Cost{Descriptors: 1}
-	threadCost     = nic.Cost{Connections: 1} // cost of the thread that may block while it closes a connection
+	// Cost of the thread that may block while it closes a connection.
+	threadCost = nic.Cost{Connections: 1}
 )
 
 var errBacklog = errors.New("too many connections wait to be closed")
@@ -95,7 +96,7 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	cost := connectionCost // what to refund when the connection is closed
 	defer func() { l.device.DiscardConnection(cred.Uid, conn, cost) }()
 	defer l.unread.wait(ctx, conn)
-	defer unixsock.HangUp(conn) // the client is told at once
+	defer unixsock.HangUp(conn) // the client sees it at once
 	c, err := l.device.Attach(nameOf(cred), cred.Uid, nic.Hosted{})
 	if err != nil {
 		l.device.Report(cred.Uid, slog.LevelWarn, "client refused", "client", nameOf(cred), "error", err)
@@ -121,7 +122,8 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	for ctx.Err() == nil {
 		if err := s.next(); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				l.device.Report(cred.Uid, slog.LevelWarn, "connection ended", "client", c.Name(), "error", err)
+				l.device.Report(cred.Uid, slog.LevelWarn, "connection ended", "client", c.Name(),
+					"error", err)
 			}
 			return
 		}

@@ -76,7 +76,8 @@ func (s *session) next() error {
 
 // brings has, for each operation, the most descriptors that its answer carries.
 var brings = map[control.Op]int{
-	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1, control.OpCreateRegion: 1,
+	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1,
+	control.OpCreateRegion: 1,
 }
 
 // call makes a request of the device.

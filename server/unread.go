@@ -15,14 +15,14 @@ import (
 
 // The kernel counts, for the user that this process runs as, the descriptors that were sent
 // and are not read yet, whichever client they were sent to. If there are more than
-// RLIMIT_NOFILE, the kernel lets this user send no more descriptors to anybody
-// (ETOOMANYREFS). So this file charges unread descriptors to the user whose client has not
-// read them. A user whose clients leave too many descriptors unread gets no more descriptors.
+// RLIMIT_NOFILE, the kernel lets this user send no more descriptors to any process
+// (ETOOMANYREFS). So this file charges unread descriptors to the user whose client has not read
+// them. A user whose clients leave too many descriptors unread gets no more descriptors.
 
 // unreadAnswers has the answers with descriptors that clients may not have read yet, at
 // most one for each connection. All listeners of an engine use the same unreadAnswers,
-// because a user's clients share what the user may have, whatever listener they use. Safe
-// for concurrent use.
+// because a user's clients share the user's limits, whatever listener they use. Safe for
+// concurrent use.
 type unreadAnswers struct {
 	device    nic.Device
 	listeners int // number of the engine's listeners; unreadOf.mu guards it
@@ -120,14 +120,16 @@ func (u *unreadAnswers) refund(conn *net.UnixConn) {
 
 // wait waits until the client has read the last answer or has closed its end, or until ctx
 // ends. It is called when a connection has ended, before the connection is closed. The kernel
-// counts the answer's descriptors until the client reads the answer or closes its end, and
-// only this end of the connection can tell when that happens.
+// counts the answer's descriptors until the client reads the answer or closes its end, and only
+// this end of the connection shows when that happens.
 func (u *unreadAnswers) wait(ctx context.Context, conn *net.UnixConn) {
-	for pause := time.Millisecond; unixsock.Unread(conn) && ctx.Err() == nil; pause = min(2*pause, time.Second) {
+	pause := time.Millisecond
+	for unixsock.Unread(conn) && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
+		pause = min(2*pause, time.Second)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

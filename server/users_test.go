@@ -32,7 +32,8 @@ func as(t testing.TB, uid int, f func()) {
 		require.Zero(t, errno)
 	}
 	set(uid)
-	defer runtime.UnlockOSThread() // runs after set(0), so that no other goroutine gets a thread with this uid
+	// Runs after set(0), so that no other goroutine gets a thread with this uid.
+	defer runtime.UnlockOSThread()
 	defer set(0)
 	f()
 }
@@ -62,8 +63,8 @@ func (r *rig) publicPath() string {
 	return filepath.Join(dir, "s")
 }
 
-// asChild runs a test of this program in another process until the calling test ends, and
-// returns what that process prints. variable tells the test that it is the child.
+// asChild runs a test of this program in another process until the calling test ends, and returns the output
+// of that process. variable marks the child.
 func asChild(t *testing.T, test, variable string, attr syscall.SysProcAttr) (pid int, out io.Reader) {
 	t.Helper()
 	// /proc/self/exe, because another user may have no access to the test program's directory.

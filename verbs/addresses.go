@@ -35,7 +35,8 @@ func parseAddresses(b []byte) (w wireAddresses, ok bool) {
 		name, _, ended := bytes.Cut(b[gidSize:][:maxIfname], []byte{0})
 		a := address{gid: [gidSize]byte(b), ifname: string(name), ifindex: le.Uint32(b[32:]), prefix: b[36]}
 		ip := a.ip()
-		if ended && validIfname(a.ifname) && a.ifindex != 0 && int(a.prefix) <= ip.BitLen() && !ip.IsUnspecified() && !ip.IsMulticast() {
+		if ended && validIfname(a.ifname) && a.ifindex != 0 && int(a.prefix) <= ip.BitLen() &&
+			!ip.IsUnspecified() && !ip.IsMulticast() {
 			w.all = append(w.all, a)
 		}
 	}
@@ -52,7 +53,7 @@ func validIfname(name string) bool {
 // networkSize is the size of an nv_network.
 const networkSize = 64
 
-// addresses serves NV_ADDRESSES: the process tells the addresses of its network namespace. The
+// addresses serves NV_ADDRESSES: the process sends the addresses of its network namespace. The
 // answer is an nv_network.
 func (p *process) addresses(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	told, ok := parseAddresses(b)

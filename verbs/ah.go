@@ -21,8 +21,9 @@ func createAH(c *call, req []byte) error {
 		return err
 	}
 	to := req[abi.CreateAHAttr:] // struct ib_uverbs_ah_attr
-	peer := peerAddress{global: to[abi.AHAttrIsGlobal], port: to[abi.AHAttrPortNum], sourceGID: to[abi.AHAttrGRHSGIDIndex],
-		gid: [gidSize]byte(to[abi.AHAttrGRHDGID:]), lid: le.Uint16(to[abi.AHAttrDLID:])}
+	peer := peerAddress{global: to[abi.AHAttrIsGlobal], port: to[abi.AHAttrPortNum],
+		sourceGID: to[abi.AHAttrGRHSGIDIndex], gid: [gidSize]byte(to[abi.AHAttrGRHDGID:]),
+		lid: le.Uint16(to[abi.AHAttrDLID:])}
 	if err := x.checkAddress(peer); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func createAH(c *call, req []byte) error {
 	return nil
 }
 
-// A peerAddress is what the address of a peer says, in a struct ib_uverbs_ah_attr or ib_uverbs_qp_dest.
+// A peerAddress is the address of a peer, in a struct ib_uverbs_ah_attr or ib_uverbs_qp_dest.
 type peerAddress struct {
 	global, port, sourceGID uint8
 	class, hops             uint8
@@ -79,7 +80,7 @@ func (x *uctx) isHere(to peerAddress) bool {
 	return d != nil
 }
 
-// noPeer refuses an address to which nothing leads.
+// noPeer refuses an address to which no path leads.
 func (x *uctx) noPeer(to peerAddress, why string) error {
 	if x.device.lid != 0 {
 		return refuse(unix.EHOSTUNREACH, "peer with LID %#x: no InfiniBand device of this engine has that LID; %s", to.lid, why)

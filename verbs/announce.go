@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// An announcement is what the fabric was told of this server's addresses. Other engines of a pool
-// find this one by them: unlike on a network, nobody else knows where an address is.
+// An announcement is the last list of this server's addresses that the fabric has got. Other engines of a
+// pool find this one by them: unlike on a network, there is no other way to find an address.
 type announcement struct {
-	mu   sync.Mutex // held while the fabric is told, so that what it is told last is the newest
+	mu   sync.Mutex // held while the fabric is updated, so that its last list is the newest
 	list []RemotePort
 }
 
-// announce tells the fabric which addresses the ports have, if that has changed. The caller holds
+// announce gives the fabric the addresses of the ports, if they have changed. The caller holds
 // no lock of the tables of addresses.
 func (s *Server) announce() {
 	if s.fabric == nil {
 		return
 	}
-	a := &s.told
+	a := &s.announced
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if list := s.ports(); !slices.Equal(list, a.list) {
@@ -30,7 +30,8 @@ func (s *Server) announce() {
 }
 
 // ports returns the addresses of all ports: first the devices' own, then those of the namespaces, in
-// the order in which these were made. Loopback addresses are left out: nobody else can mean them.
+// the order in which these were made. Loopback addresses are left out: no other engine can mean
+// them.
 func (s *Server) ports() (list []RemotePort) {
 	seen := make(map[[gidSize]byte]bool)
 	add := func(gid [gidSize]byte, lid uint16) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fabric is told the devices' own addresses at the start, and those of namespaces when they
-// come and go. Loopback addresses, and addresses that others have too, are not told again.
+// The fabric gets the devices' own addresses at the start, and those of namespaces when they come and go.
+// Loopback addresses are left out, and addresses that others have too are not sent again.
 func TestAnnouncedAddresses(t *testing.T) {
 	e := (&cable{mtu: 4096}).server(t)
 	ports := func(devices []*device, ips ...string) (list []RemotePort) {
@@ -23,7 +23,7 @@ func TestAnnouncedAddresses(t *testing.T) {
 	}
 	all := e.s.devices
 	own := ports(all)
-	for _, d := range all { // of the server's own namespace, of which no program has told
+	for _, d := range all { // of the server's own namespace, which no program has reported
 		own = append(own, RemotePort{GID: d.made})
 	}
 	require.Equal(t, [][]RemotePort{own}, e.heard())

@@ -37,7 +37,7 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 		if a.addr%a.align != 0 {
 			return held, refuse(eINVAL, "%s: at %#x; a multiple of %d is needed", a.name, a.addr, a.align)
 		}
-		if err := c.settle(a); err != nil {
+		if err := c.takeResults(a); err != nil {
 			return held, err
 		}
 		e, err := c.p.memory.find(a.addr, a.n)
@@ -99,7 +99,8 @@ func (c *call) want(a area, kind uint16) error {
 		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
 	}
 	if c.p.memory.maps != nil {
-		if err := c.p.memory.maps.over(lo, size, func(v vma) error { return remappable(v, kind) }); err != nil {
+		movable := func(v vma) error { return remappable(v, kind) }
+		if err := c.p.memory.maps.over(lo, size, movable); err != nil {
 			return refuse(eFAULT, "%s: %v", a.name, err)
 		}
 	}
@@ -135,9 +136,9 @@ func (c *call) unwant(i int) {
 	delete(c.p.pending, addr)
 }
 
-// settle handles the shim's results for the pages of an area: it adds the extents that the
+// takeResults handles the shim's results for the pages of an area: it adds the extents that the
 // process has mapped now, and returns an error if a page could not be remapped.
-func (c *call) settle(a area) error {
+func (c *call) takeResults(a area) error {
 	lo, size := a.pages()
 	for _, r := range c.results {
 		e := c.p.pending[r.addr]

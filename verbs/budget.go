@@ -27,17 +27,18 @@ func (s *Server) report(uid uint32, speaker *nic.Speaker, level slog.Level, mess
 	s.log.Log(context.Background(), level, message, args...)
 }
 
-// A budget bounds what the watchers are told about one program.
+// A budget bounds the lines for watchers about one program.
 type budget struct {
-	began time.Time // start of the current second; it has a reading of the monotonic clock, which is never set back
+	// Start of the current second; it has a reading of the monotonic clock, which is never set back.
+	began time.Time
 	spent int
 }
 
-// linesPerSecond is the most lines per second that the watchers are told about one program. So
-// many are enough to find out what is wrong with it.
+// linesPerSecond is the most lines per second that the watchers get about one program. So many
+// are enough to find out what is wrong with it.
 const linesPerSecond = 50
 
-// spend reports whether the watchers may be told one more line.
+// spend reports whether the watchers may get one more line, and counts it.
 func (b *budget) spend() bool {
 	if b.began.IsZero() || time.Since(b.began) >= time.Second {
 		*b = budget{began: time.Now()}

@@ -18,9 +18,12 @@ type call struct {
 	attrs  []*attr
 
 	results []wireResult
-	files   []nic.File // sent by the shim: one for each result of kind needFD or needFDNumber that has no error, in the order of results
-	needs   []wireNeed
-	lent    []*os.File // memory that the shim is to map, one file for each need to remap; each is closed with its extent
+	// Sent by the shim: one for each result of kind needFD or needFDNumber that has no error, in the order of
+	// results.
+	files []nic.File
+	needs []wireNeed
+	// Memory that the shim is to map, one file for each need to remap; each is closed with its extent.
+	lent []*os.File
 
 	outs []wireOut
 	give []*os.File // descriptors for the program
@@ -109,7 +112,8 @@ func (c *call) putFile(id uint16, f *os.File) {
 // a response of n bytes.
 func (c *call) putFileInside(id uint16, f *os.File, n int) {
 	c.put(id, make([]byte, n))
-	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outFDInside, value: uint64(len(c.give)) << 32})
+	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outFDInside,
+		value: uint64(len(c.give)) << 32})
 	c.give = append(c.give, f)
 }
 
@@ -130,7 +134,8 @@ func (c *call) file(id uint16) (nic.File, error) {
 				n++
 			}
 		case r.errno != 0:
-			return nil, refuse(eBADF, "%s: descriptor %d: %v", c.method.field(id).name, int32(a.data), unix.Errno(r.errno))
+			return nil, refuse(eBADF, "%s: descriptor %d: %v", c.method.field(id).name, int32(a.data),
+				unix.Errno(r.errno))
 		case n >= len(c.files) || c.files[n] == nil:
 			return nil, refuse(eBADF, "%s: descriptor %d was not sent", c.method.field(id).name, int32(a.data))
 		default:

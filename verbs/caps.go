@@ -47,7 +47,7 @@ const (
 	logBFReg    = 9
 )
 
-// What can be done with memory that is paged on demand, on a transport (struct
+// Operations that are possible with memory that is paged on demand, on a transport (struct
 // mlx5_ifc_odp_per_transport_service_cap_bits): the upper six bits of a word.
 const (
 	onDemandSRQ = 1 << iota
@@ -61,8 +61,8 @@ const (
 // log2 returns the logarithm of n, rounded down.
 func log2(n uint32) uint32 { return uint32(bits.Len32(n|1) - 1) }
 
-// capabilities returns what the device has of a group of capabilities. A field that is not in
-// the list is 0: the device does not have what it is about.
+// capabilities returns the device's values of a group of capabilities. A field that is not in the list is 0:
+// the device does not have that capability.
 func (x *uctx) capabilities(group int) []capability {
 	l := x.limits
 	switch group {
@@ -114,7 +114,8 @@ func (x *uctx) capabilities(group int) []capability {
 			{"log_max_pd", 0x64, 20, 16, log2(l.MaxPDs)},
 			{"log_uar_page_sz", 0x90, 15, 0, logUARSize},
 			{"device_frequency_khz", 0x9c, 31, 0, uint32(clock.Hz() / 1000)},
-			{"general_obj_types", 0x80, 31, 0, 1<<(reservedQPN-32) | 1<<(addressMapping-32)}, // the upper half
+			// The upper half.
+			{"general_obj_types", 0x80, 31, 0, 1<<(reservedQPN-32) | 1<<(addressMapping-32)},
 			{"num_of_uars_per_page", 0xa4, 31, 0, 1},
 			{"log_max_atomic_size_qp", 0xb0, 31, 24, log2(8)},
 			{"mini_cqe_resp_stride_index", 0xb4, 3, 3, 1},

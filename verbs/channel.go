@@ -27,7 +27,7 @@ func createChannel(c *call, _ []byte) error {
 	if err := x.charge(channelCost); err != nil {
 		return err
 	}
-	m, r, err := x.ask(control.OpCreateChannel, &control.Empty{})
+	m, r, err := x.request(control.OpCreateChannel, &control.Empty{})
 	if err != nil {
 		x.refund(channelCost)
 		return err
@@ -35,11 +35,12 @@ func createChannel(c *call, _ []byte) error {
 	id := m.(*control.Channel).ID
 	cookie, err := cookieOf(r.Events)
 	if err == nil {
-		err = unixsock.Control(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) }) // programs expect a descriptor that blocks
+		// Programs expect a descriptor that blocks.
+		err = unixsock.Control(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) })
 	}
 	if err != nil {
 		_ = r.Events.Close()
-		_ = x.tell(control.OpDestroyChannel, &control.Channel{ID: id})
+		_ = x.command(control.OpDestroyChannel, &control.Channel{ID: id})
 		x.refund(channelCost)
 		return err
 	}
@@ -52,7 +53,7 @@ func createChannel(c *call, _ []byte) error {
 func (x *uctx) endClosedChannels() {
 	for _, id := range x.client.Forsaken() {
 		for cookie, ch := range x.channels {
-			if ch.id == id && x.tell(control.OpDestroyChannel, &control.Channel{ID: id}) == nil {
+			if ch.id == id && x.command(control.OpDestroyChannel, &control.Channel{ID: id}) == nil {
 				delete(x.channels, cookie)
 				x.refund(channelCost)
 			}

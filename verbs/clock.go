@@ -10,10 +10,10 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// A clockPage tells programs how to convert time stamps of completions, which are cycles
-// of the device clock, to nanoseconds of real time (since 1970): struct mlx5_ib_clock_info.
-// Programs read the page while this server writes it. A program reads the page again if the
-// field sign is odd, or is not the same before and after reading.
+// A clockPage has the values with which programs convert time stamps of completions, which are
+// cycles of the device clock, to nanoseconds of real time (since 1970): struct
+// mlx5_ib_clock_info. Programs read the page while this server writes it. A program reads the
+// page again if the field sign is odd, or is not the same before and after reading.
 //
 // The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK), which libmlx5 reads in
 // ibv_query_rt_values_ex, is not offered, because its memory would have to count by itself.
@@ -38,7 +38,8 @@ func newClockPage() (*clockPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := page.Populate(page.Bytes()); err != nil { // without this, a later write would end this process if there is no memory for the page
+	// Without this, a later write would end this process if there is no memory for the page.
+	if err := page.Populate(page.Bytes()); err != nil {
 		_ = page.Close()
 		return nil, err
 	}
@@ -82,9 +83,9 @@ func (c *clockPage) write() {
 	word(abi.MLX5ClockInfoSign).Publish(uint64(updating + 1))
 }
 
-// readClocks returns real time and the cycles at that time. A thread that loses its core between the two readings
-// would make the page wrong for as long, until it is written again. So it is read a few times, if necessary, and the
-// readings that are nearest to each other count.
+// readClocks returns real time and the cycles at that time. A thread that loses its core between the two
+// readings would make the page wrong for as long, until it is written again. So it is read a few times, if
+// necessary, and the readings that are nearest to each other count.
 func readClocks() (nanos, cycles uint64) {
 	least := ^uint64(0)
 	for range 10 {

@@ -116,8 +116,7 @@ func (ch *cmChannel) end() {
 	ch.closePipe()
 }
 
-// endClosedChannels ends channels whose descriptor is closed, and forgets channels that have
-// ended.
+// endClosedChannels ends channels whose descriptor is closed, and drops channels that have ended.
 func (p *process) endClosedChannels() {
 	for inode, ch := range p.managers {
 		if ch.Gone() {
@@ -139,8 +138,8 @@ func (ch *cmChannel) Gone() bool {
 	return gone || err != nil
 }
 
-// cmChannelOf returns the channel that a descriptor is of, nil if it is of none. It asks the
-// file system of the descriptor nothing, because that could block: a pipe has a size, and
+// cmChannelOf returns the channel that a descriptor is of, nil if it is of none. It does not
+// query the file system of the descriptor, because that could block: a pipe has a size, and
 // fdinfo has the numbers of its mount and inode, which are compared with those of our end.
 func (s *Server) cmChannelOf(f nic.File) (found *cmChannel) {
 	if unixsock.Control(f, func(fd int) error {
@@ -160,7 +159,7 @@ func (s *Server) cmChannelOf(f nic.File) (found *cmChannel) {
 	return ch
 }
 
-// fdInfo returns what the kernel says about a descriptor in /proc/self/fdinfo.
+// fdInfo returns the kernel's description of a descriptor in /proc/self/fdinfo.
 func fdInfo(f nic.File) map[string]string {
 	info := make(map[string]string)
 	_ = unixsock.Control(f, func(fd int) error {
@@ -190,7 +189,7 @@ func (s *Server) closeChannels() {
 // farewellTime is how long the server waits, at its end, for programs to read their last events.
 const farewellTime = 200 * time.Millisecond
 
-// farewell tells programs that their device goes, and gives them time to read it.
+// farewell notifies programs that their device goes, and gives them time to read it.
 func (s *Server) farewell() {
 	s.manager.Remove()
 	for end := time.Now().Add(farewellTime); s.manager.Unread() > 0 && time.Now().Before(end); {
@@ -201,13 +200,14 @@ func (s *Server) farewell() {
 // cmProgram returns the process as the connection manager sees it.
 func (p *process) cmProgram() *cm.Program {
 	if ns := namespaceOf(p.net); p.program == nil || p.program.Network != cm.Network(cmNetwork{p.s, p.net}) {
-		said := new(budget) // used under the manager's lock only
+		explained := new(budget) // used under the manager's lock only
 		s, lineage, uid, name, pid := p.s, p.lineage, p.uid, p.name, p.pid
 		p.program = &cm.Program{
-			Owner: p, UID: uid, Namespace: ns, Network: cmNetwork{p.s, p.net}, LowPorts: func() bool { return mayBindLow(pid, uid) },
+			Owner: p, UID: uid, Namespace: ns, Network: cmNetwork{p.s, p.net},
+			LowPorts: func() bool { return mayBindLow(pid, uid) },
 			Explain: func(text string) {
-				if said.spend() {
-					s.watched.tell(lineage, uid, "rdma_cm: %s", text)
+				if explained.spend() {
+					s.watched.send(lineage, uid, "rdma_cm: %s", text)
 					s.engine.Report(uid, slog.LevelWarn, "verbs connection", "program", name, "why", text)
 				}
 			},
@@ -219,6 +219,7 @@ func (p *process) cmProgram() *cm.Program {
 // traceCM logs a command.
 func (p *process) traceCM(c *cm.Call, err error) {
 	if p.s.log.Enabled(context.Background(), slog.LevelDebug) {
-		p.s.log.Debug("verbs rdma_cm", "program", p.name, "command", c.Name(), "result", fmt.Sprint(err), "written", fmt.Sprintf("%x", c.Written[:min(len(c.Written), traced)]))
+		p.s.log.Debug("verbs rdma_cm", "program", p.name, "command", c.Name(), "result", fmt.Sprint(err),
+			"written", fmt.Sprintf("%x", c.Written[:min(len(c.Written), traced)]))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/verbs/internal/cm"
 )
 
-// A cmNetwork tells the connection manager who has which address, as one process sees it.
+// A cmNetwork finds the owners of addresses for the connection manager, as one process sees them.
 type cmNetwork struct {
 	s   *Server
 	net *netns
@@ -27,7 +27,8 @@ func (n cmNetwork) Local(a cm.Name) (cm.Entry, bool) {
 	for i, d := range n.s.devices {
 		if index, ok := n.index(d, a); ok {
 			e, _ := n.net.entry(d, index)
-			return cm.Entry{PortAddress: cm.PortAddress{GID: e.gid, LID: d.lid}, Index: uint8(index), Device: i}, true
+			return cm.Entry{PortAddress: cm.PortAddress{GID: e.gid, LID: d.lid}, Index: uint8(index),
+				Device: i}, true
 		}
 	}
 	return cm.Entry{}, false
@@ -42,7 +43,8 @@ func (n cmNetwork) index(d *device, a cm.Name) (index int, ok bool) {
 	}
 	for index := range gidTable {
 		e, ok := n.net.entry(d, index)
-		if ok && e.gid == gid && e.kind == abi.GIDTypeRoCEV2 && (a.Scope == 0 || a.Scope == e.ifindex || !a.IP.IsLinkLocalUnicast()) {
+		if ok && e.gid == gid && e.kind == abi.GIDTypeRoCEV2 &&
+			(a.Scope == 0 || a.Scope == e.ifindex || !a.IP.IsLinkLocalUnicast()) {
 			return index, true
 		}
 	}

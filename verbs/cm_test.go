@@ -129,7 +129,7 @@ func TestCMFarewell(t *testing.T) {
 	r := s.rig(t)
 	_, fd := r.openCM()
 	defer fd.Close()
-	s.farewell() // it waits for nobody: nobody has anything to read, as is checked below
+	s.farewell() // it does not wait: no program has anything to read, as is checked below
 	h, _, _ := r.request(opOpenChannel, 0, nil)
 	require.Equal(t, int32(unix.EIO), h.error)
 	require.Zero(t, s.manager.Unread())

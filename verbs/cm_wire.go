@@ -67,7 +67,7 @@ func (w *cmWire) Home(to cm.PortAddress, ip netip.Addr) (cm.Namespace, bool) {
 			a.IP = ip
 		}
 	}
-	if a.IP.IsLoopback() { // which nobody else can mean
+	if a.IP.IsLoopback() { // which no other engine can mean
 		return nil, false
 	}
 	n := w.s.search(w.s.nowhere, func(o *netns) bool {
@@ -83,7 +83,7 @@ func (w *cmWire) Home(to cm.PortAddress, ip netip.Addr) (cm.Namespace, bool) {
 // Hold opens the address if the way is RoCE, and asks for datagrams there.
 func (w *cmWire) Hold(at cm.Address, to cm.PortAddress, p *cm.Program) *cm.Held {
 	owner := p.Owner.(*process)
-	a, user := owner.asker, owner.user()
+	a, user := owner.subscriber, owner.user()
 	reach := Reach{Release: func() {}}
 	network, err := true, error(nil)
 	if to != (cm.PortAddress{}) {
@@ -104,13 +104,13 @@ func (w *cmWire) Hold(at cm.Address, to cm.PortAddress, p *cm.Program) *cm.Held 
 	}
 	drops := []func(){reach.Release}
 	for _, gid := range reach.GIDs {
-		drops = append(drops, a.ask(nic.Source{GID: gid, Network: true}))
+		drops = append(drops, a.subscribe(nic.Source{GID: gid, Network: true}))
 	}
 	if at.GID != (cm.GID{}) {
-		drops = append(drops, a.ask(nic.Source{GID: at.GID})) // from pools and UCX
+		drops = append(drops, a.subscribe(nic.Source{GID: at.GID})) // from pools and UCX
 	}
 	if at.LID != 0 {
-		drops = append(drops, a.ask(nic.Source{}))
+		drops = append(drops, a.subscribe(nic.Source{}))
 	}
 	h := &cm.Held{
 		Release: func() {
@@ -159,7 +159,7 @@ func (w *cmWire) receive(packet []byte, network bool) {
 	w.s.manager.ReceiveMAD(theirs, at, mad, network)
 }
 
-// notes says in sentences what was not done for strangers.
+// notes describes in sentences what was not done for strangers.
 func (w *cmWire) notes() (notes []string) {
 	s := w.s.manager.WireStats()
 	if s.OverBudget > 0 {

@@ -147,7 +147,7 @@ func (e *cableEnd) client(t *testing.T, ip string) *cmClient {
 	e.mu.Lock()
 	e.gids[c.ip.As16()] = true
 	e.mu.Unlock()
-	c.program = &cm.Program{Owner: &process{uid: uint32(os.Getuid()), asker: &asker{s: e.s, counts: make(map[nic.Source]int)}}, UID: uint32(os.Getuid()), Namespace: namespaceOf(n), Network: cmNetwork{e.s, n}, Explain: func(text string) { t.Log(text) }}
+	c.program = &cm.Program{Owner: &process{uid: uint32(os.Getuid()), subscriber: &subscriber{s: e.s, counts: make(map[nic.Source]int)}}, UID: uint32(os.Getuid()), Namespace: namespaceOf(n), Network: cmNetwork{e.s, n}, Explain: func(text string) { t.Log(text) }}
 	c.channel, err = e.s.manager.Open(c.program, c)
 	require.NoError(t, err)
 	return c
@@ -283,7 +283,7 @@ func TestConnectionOverFabric(t *testing.T) {
 	require.Equal(t, cm.WireStats{Sent: 3, Received: 2}, a.s.manager.WireStats())
 }
 
-// What strangers send to queue pair 1 is counted.
+// Datagrams that strangers send to queue pair 1 are counted.
 func TestGarbageForQueuePair1(t *testing.T) {
 	wires := &cable{}
 	a := wires.server(t)

@@ -57,8 +57,10 @@ func (p *process) write(h wireHeader, b []byte, files []nic.File) ([]byte, []*os
 
 // cmNeeds has the number of each need in the protocol, and cmKinds is the reverse.
 var (
-	cmNeeds = map[cm.NeedKind]uint16{cm.NeedToken: needToken, cm.NeedRoute: needRoute, cm.NeedBytes: needBytes, cm.NeedChannel: needFD, cm.NeedAddresses: needAddresses}
-	cmKinds = map[uint16]cm.NeedKind{needToken: cm.NeedToken, needRoute: cm.NeedRoute, needBytes: cm.NeedBytes, needFD: cm.NeedChannel, needAddresses: cm.NeedAddresses}
+	cmNeeds = map[cm.NeedKind]uint16{cm.NeedToken: needToken, cm.NeedRoute: needRoute,
+		cm.NeedBytes: needBytes, cm.NeedChannel: needFD, cm.NeedAddresses: needAddresses}
+	cmKinds = map[uint16]cm.NeedKind{needToken: cm.NeedToken, needRoute: cm.NeedRoute,
+		needBytes: cm.NeedBytes, needFD: cm.NeedChannel, needAddresses: cm.NeedAddresses}
 )
 
 // A wireGot is an nv_got and its bytes.

@@ -30,40 +30,43 @@ type uctx struct {
 	lineage string
 	name    string
 
-	askers    []*asker // the processes that opened and adopted it; Server.asking guards it and forgotten
-	forgotten bool     // the context has ended
+	// Server.subscriptions guards these.
+	subscribers []*subscriber // the processes that opened and adopted it
+	released    bool          // the context has ended
 
-	mu       sync.Mutex // one call at a time
-	ended    bool
-	cost     nic.Cost // charged and not refunded
-	client   nic.Client
-	limits   *control.Welcome
-	uar      *shm.Region
-	banks    []*bank // banks of UAR pages
-	greeted  bool    // GET_CONTEXT was called
-	next     uint32
-	objects  map[uint32]*object
-	domains  map[uint32]*pd // by the engine's number
-	dms      map[int]*dm    // device memory, by index
-	dmabufs  map[int]bool   // addresses in the engine that regions of dma-bufs have, see dmabufSpace
-	regions  map[*extent]*region
-	added    uint64              // number of regions that were made
-	channels map[uint64]*channel // by the cookie of the program's end
-	asyncs   []*async
-	numbers  map[uint64]eventSource // by kind and number of the object (numberOf); not those in targets
-	held     map[*object]func()     // what ends the use of a path to another engine; nil: none
-	targets  map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
-	asker    *asker                 // of the process that opened the device
-	events   *os.File
+	mu         sync.Mutex // one call at a time
+	ended      bool
+	cost       nic.Cost // charged and not refunded
+	client     nic.Client
+	limits     *control.Welcome
+	uar        *shm.Region
+	banks      []*bank // banks of UAR pages
+	greeted    bool    // GET_CONTEXT was called
+	next       uint32
+	objects    map[uint32]*object
+	domains    map[uint32]*pd // by the engine's number
+	dms        map[int]*dm    // device memory, by index
+	dmabufs    map[int]bool   // addresses in the engine that regions of dma-bufs have, see dmabufSpace
+	regions    map[*extent]*region
+	added      uint64              // number of regions that were made
+	channels   map[uint64]*channel // by the cookie of the program's end
+	asyncs     []*async
+	numbers    map[uint64]eventSource // by kind and number of the object (numberOf); not those in targets
+	held       map[*object]func()     // what ends the use of a path to another engine; nil: none
+	targets    map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
+	subscriber *subscriber            // of the process that opened the device
+	events     *os.File
 }
 
 // newContext opens a device for a process. The second result is the program's end of the
 // socket.
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
-		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory, asker: p.asker,
-		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
-		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource), targets: make(map[uint32][]*qp),
+		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
+		subscriber: p.subscriber, next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd),
+		dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
+		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
+		targets: make(map[uint32][]*qp),
 	}
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
@@ -81,12 +84,13 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 			_ = closeFiles(x.socket, x.events, theirs)
 		}
 	}()
-	m, r, err := x.ask(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: d.name()})
+	m, r, err := x.request(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major,
+		Minor: control.Minor, Name: d.name()})
 	if err != nil {
 		return nil, nil, err
 	}
 	x.limits, x.uar = m.(*control.Welcome), r.UAR
-	if _, r, err = x.ask(control.OpOpenEvents, &control.Empty{}); err != nil {
+	if _, r, err = x.request(control.OpOpenEvents, &control.Empty{}); err != nil {
 		return nil, nil, err
 	}
 	x.events = r.Events
@@ -177,7 +181,7 @@ func (x *uctx) end() {
 	x.s.mu.Unlock()
 	x.endUARs()
 	x.leaveDomains()
-	x.forgetAskers()
+	x.unsubscribeAll()
 	_ = x.client.Close()
 	x.releasePaths()
 	for e, r := range x.regions {
@@ -191,7 +195,7 @@ func (x *uctx) end() {
 	for _, o := range x.objects {
 		switch o := o.self.(type) {
 		case *mr:
-			x.unsettled(o, o.extents)
+			x.removeOwn(o, o.extents)
 		case *qp:
 			x.s.domains.leaveTarget(o)
 		}
@@ -207,7 +211,8 @@ func (x *uctx) end() {
 		_ = closeFiles(a.mine, a.reader)
 	}
 	_ = closeFiles(x.socket, x.events)
-	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(), "objects", len(x.objects))
+	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(),
+		"objects", len(x.objects))
 	clear(x.objects)
 	clear(x.domains)
 	clear(x.dms)
@@ -218,8 +223,8 @@ func (x *uctx) end() {
 	clear(x.targets)
 }
 
-// ask sends a request to the engine and returns its answer.
-func (x *uctx) ask(op control.Op, req control.Message) (control.Message, control.Reply, error) {
+// request sends a request to the engine and returns its answer.
+func (x *uctx) request(op control.Op, req control.Message) (control.Message, control.Reply, error) {
 	return x.client.Call(op, body(op, req))
 }
 
@@ -228,9 +233,9 @@ func body(op control.Op, req control.Message) []byte {
 	return control.Append(nil, op, 0, 0, req)[control.HeaderSize:]
 }
 
-// tell does the same as ask, for requests whose answer is empty.
-func (x *uctx) tell(op control.Op, req control.Message) error {
-	_, _, err := x.ask(op, req)
+// command does the same as request, for requests whose answer is empty.
+func (x *uctx) command(op control.Op, req control.Message) error {
+	_, _, err := x.request(op, req)
 	return err
 }
 
@@ -239,9 +244,10 @@ func (x *uctx) addRegion(e *extent) (uint32, error) { return x.client.AddRegion(
 // dropRegion has the engine drop a region, and reports whether the device has stopped using
 // it.
 func (x *uctx) dropRegion(id uint32) bool {
-	err := x.tell(control.OpDropRegion, &control.RegionID{ID: id})
+	err := x.command(control.OpDropRegion, &control.RegionID{ID: id})
 	if err != nil {
-		x.s.report(x.uid, nil, slog.LevelError, "verbs region not dropped", "program", x.name, "region", id, "error", err)
+		x.s.report(x.uid, nil, slog.LevelError, "verbs region not dropped", "program", x.name, "region", id,
+			"error", err)
 	}
 	return err == nil
 }

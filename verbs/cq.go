@@ -63,7 +63,8 @@ func createCQ(c *call) error {
 	d := make([]byte, abi.MLX5CreateCQSize)
 	copy(d, c.bytes(abi.AttrUHWIn))
 	driverFlags := le.Uint16(d[abi.MLX5CreateCQFlags:])
-	flags, vector, userHandle := c.value(abi.AttrCreateCQFlags), c.value32(abi.AttrCreateCQCompVector), c.value(abi.AttrCreateCQUserHandle)
+	flags, vector, userHandle := c.value(abi.AttrCreateCQFlags), c.value32(abi.AttrCreateCQCompVector),
+		c.value(abi.AttrCreateCQUserHandle)
 	log, logCQE, err := cqRing(x, c.value32(abi.AttrCreateCQCQE), le.Uint32(d[abi.MLX5CreateCQCQESize:]))
 	switch {
 	case err != nil:
@@ -75,8 +76,8 @@ func createCQ(c *call) error {
 	case flags&^cqFlags != 0:
 		return refuse(eOPNOTSUPP, "flags %#x; bits 0 and 1 are known", flags)
 	}
-	req := &control.CQ{Buf: le.Uint64(d[abi.MLX5CreateCQBufAddr:]), DBRec: le.Uint64(d[abi.MLX5CreateCQDBAddr:]),
-		Handle: userHandle, LogSize: log, LogCQE: logCQE}
+	req := &control.CQ{Buf: le.Uint64(d[abi.MLX5CreateCQBufAddr:]),
+		DBRec: le.Uint64(d[abi.MLX5CreateCQDBAddr:]), Handle: userHandle, LogSize: log, LogCQE: logCQE}
 	if flags&abi.CQFlagsIgnoreOverrun != 0 {
 		req.Flags = control.CQIgnoreOverrun
 	}
@@ -117,7 +118,7 @@ func createCQ(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateCQ, req)
+	m, _, err := x.request(control.OpCreateCQ, req)
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
@@ -136,8 +137,8 @@ func createCQ(c *call) error {
 }
 
 // zero clears a doorbell record. libmlx5 clears the record too, but its store may have been
-// lost while the page was remapped. zero returns an error if nothing has touched the page yet
-// and there is no memory for the page.
+// lost while the page was remapped. zero returns an error if the page has never been touched
+// and there is no memory for it.
 func (e *extent) zero(addr uint64) error {
 	rec := e.at(addr, 8)
 	if err := e.mem.Populate(rec); err != nil {
@@ -149,7 +150,7 @@ func (e *extent) zero(addr uint64) error {
 }
 
 func (x *uctx) destroyCQ(q *cq) error {
-	if err := x.tell(control.OpDestroyCQ, &control.CQN{CQN: q.number}); err != nil {
+	if err := x.command(control.OpDestroyCQ, &control.CQN{CQN: q.number}); err != nil {
 		return err
 	}
 	if q.channel != nil {
@@ -187,7 +188,8 @@ func resizeCQ(c *call, req []byte) error {
 		return err
 	}
 	d := c.bytes(abi.AttrUHWIn)
-	log, logCQE, err := cqRing(x, le.Uint32(req[abi.ResizeCQCQE:]), uint32(le.Uint16(d[abi.MLX5ResizeCQCQESize:])))
+	log, logCQE, err := cqRing(x, le.Uint32(req[abi.ResizeCQCQE:]),
+		uint32(le.Uint16(d[abi.MLX5ResizeCQCQESize:])))
 	if err != nil {
 		return err
 	}
@@ -197,7 +199,8 @@ func resizeCQ(c *call, req []byte) error {
 		return err
 	}
 	x.executeAnnounced()
-	if err := x.tell(control.OpResizeCQ, &control.ResizeCQ{CQN: q.number, LogSize: log, LogCQE: logCQE, Buf: buf}); err != nil {
+	resize := &control.ResizeCQ{CQN: q.number, LogSize: log, LogCQE: logCQE, Buf: buf}
+	if err := x.command(control.OpResizeCQ, resize); err != nil {
 		x.putBack(held)
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 // The dynamically connected transport (DC) of mlx5: queue pairs of type DRIVER, of which the
 // driver's flags say whether they send (DCI) or receive (DCT). The kernel makes a DCT when the
-// program takes it to RTR, and only then says its number. Here the device makes it at once, and
-// the program learns the number at the same time as with the kernel. What is refused is what the
-// kernel's driver refuses (drivers/infiniband/hw/mlx5/qp.c: check_qp_type, mlx5_ib_modify_dct,
+// program takes it to RTR, and only then returns its number. Here the device makes it at once,
+// and the program gets the number at the same time as with the kernel. The same is refused as
+// by the kernel's driver (drivers/infiniband/hw/mlx5/qp.c: check_qp_type, mlx5_ib_modify_dct,
 // modify_dci_qp_is_ok, mlx5_ib_dct_query_qp).
 
 // dciDriverFlags and dctDriverFlags are the driver's flags that are possible. The device puts no
@@ -45,7 +45,7 @@ func (q *qp) dynamic() bool {
 }
 
 // asDCI completes the request for a DCI. d is struct mlx5_ib_create_qp. A program may give the queue
-// pair a receive queue or an SRQ, which nothing uses.
+// pair a receive queue or an SRQ, which is not used.
 func asDCI(req *control.QP, d []byte) error {
 	req.NoReceive, req.RQ, req.LogRQ, req.LogRQStride = 1, 0, 0, 0
 	if le.Uint32(d[abi.MLX5CreateQPFlags:])&abi.MLX5QPFlagDCIStream == 0 {
@@ -53,7 +53,8 @@ func asDCI(req *control.QP, d []byte) error {
 	}
 	streams, errored := d[abi.MLX5CreateQPStreams], d[abi.MLX5CreateQPErrored]
 	if streams > maxLogStreams || errored > control.MaxLogErrored {
-		return refuse(eINVAL, "2^%d streams, of which 2^%d may fail; 2^%d and 2^%d are possible", streams, errored, maxLogStreams, control.MaxLogErrored)
+		return refuse(eINVAL, "2^%d streams, of which 2^%d may fail; 2^%d and 2^%d are possible", streams,
+			errored, maxLogStreams, control.MaxLogErrored)
 	}
 	req.Streams = errored
 	return nil
@@ -63,7 +64,8 @@ func asDCI(req *control.QP, d []byte) error {
 func (c *call) createDCT(d []byte) error {
 	x := c.x
 	driverFlags := le.Uint32(d[abi.MLX5CreateQPFlags:])
-	domain, shared, into := objectOf[*pd](c, abi.AttrCreateQPPDHandle), objectOf[*srq](c, abi.AttrCreateQPSRQHandle), objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
+	domain, shared, into := objectOf[*pd](c, abi.AttrCreateQPPDHandle),
+		objectOf[*srq](c, abi.AttrCreateQPSRQHandle), objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
 	switch {
 	case driverFlags&^dctDriverFlags != 0:
 		return refuse(eINVAL, "driver flags %#x; %#x are known for a DCT", driverFlags, dctDriverFlags)
@@ -85,8 +87,9 @@ func (c *call) createDCT(d []byte) error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateDCT, &control.DCT{PDN: domain.number, SRQN: shared.number, CQN: into.number,
-		UserIndex: le.Uint32(d[abi.MLX5CreateQPUIDX:]), Key: le.Uint64(d[abi.MLX5CreateQPAccessKey:])})
+	m, _, err := x.request(control.OpCreateDCT,
+		&control.DCT{PDN: domain.number, SRQN: shared.number, CQN: into.number,
+			UserIndex: le.Uint32(d[abi.MLX5CreateQPUIDX:]), Key: le.Uint64(d[abi.MLX5CreateQPAccessKey:])})
 	if err != nil {
 		x.refundObject()
 		return err
@@ -137,14 +140,16 @@ func (c *call) checkDynamic(q *qp, b []byte, mask uint32) error {
 // that has been served.
 func (c *call) putModified(req []byte) {
 	number := uint32(0)
-	if q, err := lookup[*qp](c, "qp", le.Uint32(req[abi.ModifyQPQPHandle:]), kindQP); err == nil && q.transport == control.QPTypeDCT && q.stage == control.StateRTR {
+	if q, err := lookup[*qp](c, "qp", le.Uint32(req[abi.ModifyQPQPHandle:]), kindQP); err == nil &&
+		q.transport == control.QPTypeDCT && q.stage == control.StateRTR {
 		number = q.number
 	}
 	c.put32(abi.AttrUHWOut, abi.MLX5ModifyQPRespSize, number) // response_length, dctn
 }
 
 // dctQuery are the attributes that can be asked of a DCT.
-const dctQuery = control.AttrState | control.AttrAccess | control.AttrPort | control.AttrMinRNRTimer | control.AttrAV | control.AttrPathMTU | control.AttrPKeyIndex
+const dctQuery = control.AttrState | control.AttrAccess | control.AttrPort | control.AttrMinRNRTimer |
+	control.AttrAV | control.AttrPathMTU | control.AttrPKeyIndex
 
 // checkDCTQuery refuses questions that cannot be asked of a DCT.
 func (q *qp) checkDCTQuery(mask uint32) error {

@@ -65,8 +65,8 @@ func (p *program) exModify(req []byte, room int) answer {
 	return p.write(p.ctx, extended|abi.ExCmdModifyQP, req, abi.ExModifyQPRespSize, arg{id: abi.AttrUHWOut, out: room})
 }
 
-// A DCT gets its number when it goes to RTR, which is its last state. What the kernel's driver
-// refuses before, at that point and after is refused.
+// A DCT gets its number when it goes to RTR, which is its last state. Calls that the kernel's driver refuses
+// before, at that point and after are refused.
 func TestDCT(t *testing.T) {
 	p := newRig(t).program()
 	cq, srq := p.ok(p.createCQ(16, 0)).value[abi.AttrCreateCQHandle], p.createSRQ()

@@ -20,7 +20,7 @@ type device struct {
 	made  [gidSize]byte // its GID where no interface has an address of global scope
 }
 
-// What programs see of a device.
+// Numbers and names that programs see of a device.
 const (
 	devMajor = 231 // IB_UVERBS_MAJOR of the kernel
 	devMinor = 192 // IB_UVERBS_BASE_MINOR, of uverbs0

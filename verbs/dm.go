@@ -167,7 +167,8 @@ func regDM(c *call) error {
 		x.refundObject()
 		return err
 	}
-	m.object = x.add(kindMR, m, func() error { return x.tell(control.OpDeregMR, &control.Key{Key: m.key}) }, held, domain.object, d.object)
+	deregister := func() error { return x.command(control.OpDeregMR, &control.Key{Key: m.key}) }
+	m.object = x.add(kindMR, m, deregister, held, domain.object, d.object)
 	c.putHandle(abi.AttrRegDMMRHandle, m.object)
 	c.put32(abi.AttrRegDMMRRespLKey, m.key)
 	c.put32(abi.AttrRegDMMRRespRKey, m.key)
@@ -178,7 +179,7 @@ func regDM(c *call) error {
 // bytes, which hardware does; the key of such memory is that of an empty list.
 func (d *dm) register(x *uctx, m *mr, offset uint64) ([]*extent, error) {
 	if m.length == 0 {
-		a, _, err := x.ask(control.OpCreateMkey, &control.Mkey{PDN: m.pd.number, Entries: 1})
+		a, _, err := x.request(control.OpCreateMkey, &control.Mkey{PDN: m.pd.number, Entries: 1})
 		if err == nil {
 			m.key = a.(*control.Key).Key
 		}
@@ -190,7 +191,8 @@ func (d *dm) register(x *uctx, m *mr, offset uint64) ([]*extent, error) {
 	if err := x.hold(e, e.addr+offset, m.length); err != nil {
 		return nil, err
 	}
-	a, _, err := x.ask(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: e.addr + offset, Length: m.length})
+	a, _, err := x.request(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: e.addr +
+		offset, Length: m.length})
 	if err != nil {
 		x.putBack([]*extent{e})
 		return nil, err

@@ -44,12 +44,14 @@ func dmabufMethods() []*method {
 }
 
 // dmabufAccess are the rights that the kernel knows for dma-bufs.
-const dmabufAccess = control.AccessLocalWrite | control.AccessRemoteWrite | control.AccessRemoteRead | control.AccessRemoteAtomic
+const dmabufAccess = control.AccessLocalWrite | control.AccessRemoteWrite | control.AccessRemoteRead |
+	control.AccessRemoteAtomic
 
 // regDMABuf serves MR.REG_DMABUF.
 func regDMABuf(c *call) error {
 	x, domain := c.x, objectOf[*pd](c, abi.AttrRegDMABufMRPDHandle)
-	offset, length, iova := c.value(abi.AttrRegDMABufMROffset), c.value(abi.AttrRegDMABufMRLength), c.value(abi.AttrRegDMABufMRIOVA)
+	offset, length, iova := c.value(abi.AttrRegDMABufMROffset), c.value(abi.AttrRegDMABufMRLength),
+		c.value(abi.AttrRegDMABufMRIOVA)
 	flags := c.value(abi.AttrRegDMABufMRAccessFlags)
 	if unknown := flags &^ uint64(dmabufAccess|abi.AccessOptionalRange); unknown != 0 {
 		return refuse(eINVAL, "dma-buf: access %#x; %#x are known", flags, uint32(dmabufAccess))
@@ -105,7 +107,8 @@ func (x *uctx) registerDMABuf(m *mr, e *extent) error {
 	if err := x.hold(e, m.addr, m.length); err != nil {
 		return err
 	}
-	a, _, err := x.ask(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
+	a, _, err := x.request(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr,
+		Length: m.length, IOVA: m.iova})
 	if err != nil {
 		x.putBack([]*extent{e})
 		return err

@@ -107,7 +107,7 @@ func TestDMABufInHugePages(t *testing.T) {
 	}
 }
 
-// What cannot be registered is refused with the kernel's errno.
+// Memory that cannot be registered is refused with the kernel's errno.
 func TestDMABufMistakes(t *testing.T) {
 	r := newRig(t)
 	p := r.program()

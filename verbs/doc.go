@@ -49,18 +49,18 @@
 //	cm.go tokens.go cm_write.go cm_network.go
 //	                   channels of rdma_cm
 //	remote.go          queue pairs whose peers are on other engines and hosts
-//	asked.go           at which addresses programs take datagrams of other engines and hosts
+//	subscriptions.go   at which addresses programs take datagrams of other engines and hosts
 //	paths.go           the paths that users hold, and what they are charged for them
 //	fabric.go gsi.go cm_wire.go
 //	                   to other engines and hosts: packets for queue pair 1
-//	lowport.go         who may take ports below 1024
+//	lowport.go         which programs may take ports below 1024
 //	internal/cm        the connection manager
 //	netns.go           the addresses of a network namespace: its GID tables
-//	networks.go        all such namespaces: who may claim what, who owns an address
-//	addresses.go       the addresses that a process tells
-//	announce.go        the addresses that the fabric is told
+//	networks.go        all such namespaces: claims, and the owners of addresses
+//	addresses.go       the addresses that a process sends
+//	announce.go        the addresses that the fabric gets
 //	unserved.go        names of calls that are not served
-//	guess.go           what is likely if a program failed and nothing was refused
+//	history.go         what is likely if a program failed and nothing was refused
 //	tree.go pci.go tree_write.go
 //	                   files like those below /sys, for each namespace
 //	watch.go budget.go trace.go errno.go describe.go
@@ -82,8 +82,8 @@
 //     region of the engine (uctx.hold). Otherwise, if the memory can be moved into an extent,
 //     call.move adds a need and the call ends with errAgain: the shim remaps the pages
 //     (shim/remap.c) and makes the same call again. If the memory cannot be moved, or with
-//     --slow-memory, it stays the process's own, and uctx.shareProcess tells the engine from
-//     which process to copy.
+//     --slow-memory, it stays the process's own, and uctx.shareProcess gives the engine the
+//     process from which to copy.
 //  6. uctx.chargeObject charges the object to its user, uctx.register sends OpRegMR to the
 //     engine, and uctx.add gives a handle.
 //  7. call.put32 adds handle and keys to the answer, process.next sends it, and the shim

@@ -58,7 +58,7 @@ func expected(errno unix.Errno, format string, args ...any) error {
 	return &refusal{errno: errno, text: fmt.Sprintf(format, args...), quiet: true}
 }
 
-// errAgain ends a call that the shim has to repeat after it has met the needs. It is no
+// errAgain ends a call that the shim has to repeat after it has satisfied the needs. It is no
 // failure.
 var errAgain = errors.New("needs are not met yet")
 

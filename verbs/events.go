@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Asynchronous events. The engine tells this server what happens to objects, and the
-// server tells the program: one struct ib_uverbs_async_event_desc for each event, with
-// the number that the program has given to the object.
+// Asynchronous events. The engine reports to this server what happens to objects, and the
+// server to the program: one struct ib_uverbs_async_event_desc for each event, with the number
+// that the program has given to the object.
 
 // An async is a descriptor from which a program reads such events.
 type async struct {
@@ -134,7 +134,10 @@ func (a *async) send(element uint64, event uint32) bool {
 	b := make([]byte, abi.AsyncEventDescSize)
 	le.PutUint64(b[abi.AsyncEventDescElement:], element)
 	le.PutUint32(b[abi.AsyncEventDescEventType:], event)
-	return unixsock.Control(a.mine, func(fd int) error { return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) }) == nil
+	err := unixsock.Control(a.mine, func(fd int) error {
+		return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	return err == nil
 }
 
 // retract takes back the events of an object that the program has not read, and returns how
@@ -199,8 +202,9 @@ func (x *uctx) listen() {
 
 func (x *uctx) translate(ev *control.Event) {
 	if ev.Kind == control.EventExplanation {
-		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number, "explanation", ev.Text)
-		x.s.watched.tell(x.lineage, x.uid, "%s: queue %#06x: %s (%s)", x.device.name(), ev.Number, ev.Text, bytes.TrimRight(ev.Code[:], "\x00"))
+		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number,
+			"explanation", ev.Text)
+		x.s.watched.send(x.lineage, x.uid, "%s: queue %#06x: %s (%s)", x.device.name(), ev.Number, ev.Text, bytes.TrimRight(ev.Code[:], "\x00"))
 		return
 	}
 	t, ok := eventTypes[ev.Kind]
@@ -210,25 +214,25 @@ func (x *uctx) translate(ev *control.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s := x.numbers[numberOf(t.kind, ev.Number)]; s != nil { // otherwise it was destroyed meanwhile
-		if q, ok := s.(*qp); !ok || ev.Kind != control.EventDrained || q.tellsDrained {
-			s.state().tell(t.event)
+		if q, ok := s.(*qp); !ok || ev.Kind != control.EventDrained || q.reportsDrained {
+			s.state().notify(t.event)
 		}
 	}
 	if t.kind == kindQP {
 		for _, q := range x.targets[ev.Number] {
-			q.events.tell(t.event)
+			q.events.notify(t.event)
 		}
 	}
 }
 
-// tell tells the program of an event of the object.
-func (o *eventState) tell(event uint32) {
+// notify sends the program an event of the object.
+func (o *eventState) notify(event uint32) {
 	if o.async.send(o.element, event) {
 		o.sent++
 	}
 }
 
-// fatal tells the program that its device is gone.
+// fatal notifies the program that its device is gone.
 func (x *uctx) fatal() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -19,9 +19,9 @@ type Fabric interface {
 	// error says why there is no path.
 	MTU(to RemotePort) (bytes int, err error)
 
-	// Hold says that a program expects packets at GIDs of this server's devices. wildcard says that
-	// the program has named none: it listens on all addresses, and the list has those of its
-	// namespace. why is for people.
+	// Hold says that a program expects packets at GIDs of this server's devices. wildcard means
+	// that the program has named none: it listens on all addresses, and the list has those of
+	// its namespace. why is for people.
 	Hold(gids [][16]byte, wildcard bool, why string, who nic.User) Reach
 
 	// May says whether a program may send to a port, and take packets at to.From. network says that
@@ -39,30 +39,32 @@ type Fabric interface {
 	// called. The error wraps nic.ErrDenied if the user may not have it. Path may wait.
 	Path(to RemotePort, class, hops uint8, who nic.User) (path nic.Path, release func(), err error)
 
-	// SetLocal names who knows the GIDs and LIDs of this server's ports. f takes locks of the
-	// server's tables of addresses and does not wait.
+	// SetLocal sets the function that finds the GIDs and LIDs of this server's ports. f takes
+	// locks of the server's tables of addresses and does not wait.
 	SetLocal(f func(gid [16]byte, lid uint16) bool)
 
-	// SetAddresses says which addresses this server's ports have, in all namespaces, in place of
-	// those before: the ports' own first. Links without a network of their own tell them to
-	// their peers. From is not used. The slice is not changed any more. SetAddresses does not wait.
+	// SetAddresses sets the addresses of this server's ports, in all namespaces, in place of those before:
+	// the ports' own first. Links without a network of their own announce them to their peers. From is not
+	// used. The slice is not changed any more. SetAddresses does not wait.
 	SetAddresses(list []RemotePort)
 
-	// SetManagement names who is given the packets for queue pair 1: from the BTH on, and with
-	// the 40 bytes of the GRH before the payload. The source in the GRH is the address from which
-	// the packet has come: the fabric has compared it with the path. network says that the packet has come by RoCE. nil means nobody.
+	// SetManagement sets the receiver of the packets for queue pair 1: from the BTH on, and with the 40 bytes
+	// of the GRH before the payload. The source in the GRH is the address from which the packet has come: the
+	// fabric has compared it with the path. network means that the packet has come by RoCE. nil means that
+	// there is none.
 	SetManagement(f func(packet []byte, network bool))
 
-	// SetNotes names who adds sentences to the report about links: what this server has not done for
-	// strangers. nil means nobody.
+	// SetNotes sets a function that adds sentences to the report about links: what this server has not done
+	// for strangers. nil means that there is none.
 	SetNotes(f func() []string)
 }
 
-// A Reach is what Hold has reached.
+// A Reach is the result of Hold.
 type Reach struct {
-	Release func()     // ends what Hold has said
+	Release func()     // ends the effect of Hold
 	GIDs    [][16]byte // at which packets come to the program by RoCE
-	Missing error      // which other addresses the program may mean, and why RoCE is not open there; nil: none
+	// Which other addresses the program may mean, and why RoCE is not open there; nil: none.
+	Missing error
 }
 
 // A RemotePort is a port elsewhere.

@@ -109,13 +109,13 @@ func createMkey(c *call, cmd []byte) error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	a, _, err := x.ask(control.OpCreateMkey, &control.Mkey{PDN: domain.number, Entries: entries})
+	a, _, err := x.request(control.OpCreateMkey, &control.Mkey{PDN: domain.number, Entries: entries})
 	if err != nil {
 		x.refundObject()
 		return err
 	}
 	key := a.(*control.Key).Key
-	dereg := func() error { return x.tell(control.OpDeregMR, &control.Key{Key: key}) }
+	dereg := func() error { return x.command(control.OpDeregMR, &control.Key{Key: key}) }
 	if pdWord&mkcInvalidate != 0 {
 		if err := x.client.LetInvalidate(key); err != nil {
 			x.refundObject()

@@ -57,7 +57,7 @@ func modifyFirmwareObject(c *call) error {
 	case q.transport != control.QPTypeRC && q.transport != control.QPTypeUC:
 		return refuse(eINVAL, "RTS2RTS_QP: a queue pair of transport %d has no UDP source port of its own", q.transport)
 	}
-	m, _, err := c.x.ask(control.OpQueryQP, &control.QPN{QPN: q.number})
+	m, _, err := c.x.request(control.OpQueryQP, &control.QPN{QPN: q.number})
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func modifyFirmwareObject(c *call) error {
 
 // createGeneralObject serves CREATE_GENERAL_OBJECT as mlx5dv_reserved_qpn_alloc sends it: for a
 // queue pair number that no queue pair gets. The engine has no such object. But the number of an
-// XRC target belongs to it until it is destroyed, and in a domain that nobody else has nobody can
+// XRC target belongs to it until it is destroyed, and in a domain of its own no queue pair can
 // connect to it.
 func createGeneralObject(c *call, cmd []byte) error {
 	x := c.x
@@ -101,14 +101,14 @@ func createGeneralObject(c *call, cmd []byte) error {
 type reserved struct{ qpn, domain uint32 }
 
 func (x *uctx) reserveQPN() (r reserved, err error) {
-	d, _, err := x.ask(control.OpOpenXRCD, &control.Empty{})
+	d, _, err := x.request(control.OpOpenXRCD, &control.Empty{})
 	if err != nil {
 		return r, err
 	}
 	r.domain = d.(*control.XRCD).XRCDN
-	q, _, err := x.ask(control.OpCreateTarget, &control.XRCD{XRCDN: r.domain})
+	q, _, err := x.request(control.OpCreateTarget, &control.XRCD{XRCDN: r.domain})
 	if err != nil {
-		_ = x.tell(control.OpCloseXRCD, &control.XRCD{XRCDN: r.domain})
+		_ = x.command(control.OpCloseXRCD, &control.XRCD{XRCDN: r.domain})
 		return r, err
 	}
 	r.qpn = q.(*control.QPN).QPN
@@ -116,8 +116,8 @@ func (x *uctx) reserveQPN() (r reserved, err error) {
 }
 
 func (x *uctx) freeQPN(r reserved) error {
-	if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: r.qpn}); err != nil {
+	if err := x.command(control.OpDestroyQP, &control.QPN{QPN: r.qpn}); err != nil {
 		return err
 	}
-	return x.tell(control.OpCloseXRCD, &control.XRCD{XRCDN: r.domain})
+	return x.command(control.OpCloseXRCD, &control.XRCD{XRCDN: r.domain})
 }

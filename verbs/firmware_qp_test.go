@@ -44,7 +44,7 @@ func TestUDPSourcePort(t *testing.T) {
 	} {
 		a.QPN = qpn
 		x.mu.Lock()
-		err := x.tell(control.OpModifyQP, a)
+		err := x.command(control.OpModifyQP, a)
 		x.mu.Unlock()
 		require.NoError(t, err)
 	}

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostCalls is how many calls of an input are made. Go's fuzzer takes an input for hung after 10 s, which on a
-// busy machine may be a tenth of a second of a core.
+// mostCalls is how many calls of an input are made. Go's fuzzer takes an input for hung after 10 s, which on
+// a busy machine may be a tenth of a second of a core.
 const mostCalls = 64
 
-// Whatever a program sends, the server answers or ends the connection. The server never
-// panics, and everything that was made is released at the end of the program. The input is a
-// list of datagrams. Each is two bytes with a length, one byte with the operation, and a body
-// of that length.
+// The server answers whatever a program sends, or ends the connection. The server never panics,
+// and everything that was made is released at the end of the program. The input is a list of
+// datagrams. Each is two bytes with a length, one byte with the operation, and a body of that
+// length.
 func FuzzIoctl(f *testing.F) {
 	seed := func(calls ...[]byte) {
 		var all []byte

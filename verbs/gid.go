@@ -10,7 +10,8 @@ import "github.com/nicless/nicless/verbs/internal/abi"
 const gidSize = 16
 
 // gidTypeNames are the names of the GID types in sysfs.
-var gidTypeNames = map[uint32]string{abi.GIDTypeIB: "IB/RoCE v1", abi.GIDTypeRoCEV1: "IB/RoCE v1", abi.GIDTypeRoCEV2: "RoCE v2"}
+var gidTypeNames = map[uint32]string{abi.GIDTypeIB: "IB/RoCE v1", abi.GIDTypeRoCEV1: "IB/RoCE v1",
+	abi.GIDTypeRoCEV2: "RoCE v2"}
 
 func gidType(index int) uint32 {
 	if index%2 == 0 {
@@ -31,7 +32,8 @@ func (e *gidEntry) bytes(index int) []byte {
 }
 
 func queryGIDEntry(c *call) error {
-	port, index, flags := c.value(abi.AttrQueryGIDEntryPort), c.value(abi.AttrQueryGIDEntryGIDIndex), c.value(abi.AttrQueryGIDEntryFlags)
+	port, index, flags := c.value(abi.AttrQueryGIDEntryPort), c.value(abi.AttrQueryGIDEntryGIDIndex),
+		c.value(abi.AttrQueryGIDEntryFlags)
 	switch {
 	case flags != 0:
 		return refuse(eINVAL, "flags %#x; none are known", flags)

@@ -243,7 +243,7 @@ func recordedBytes(call recordedCall, a recordedAttr, data uint64) []byte {
 	return bytes.Clone(call.In[name])
 }
 
-// learn remembers this device's number for each number in a recorded answer.
+// learn records this device's number for each number in a recorded answer.
 func (p *player) learn(m *method, call recordedCall, want recordedResult, got answer) {
 	for id, text := range want.Out {
 		var n uint64

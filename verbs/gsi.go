@@ -11,8 +11,8 @@ import (
 )
 
 // Queue pair 1 of every port is that of its general services (GSI): management datagrams come
-// there as UD packets. Programs have no access to it. The connection manager of this server is
-// what answers.
+// there as UD packets. Programs have no access to it. The connection manager of this server
+// answers.
 
 const (
 	gsiQPN  = 1
@@ -65,7 +65,8 @@ func parseGSI(b []byte) (from, to [gidSize]byte, mad []byte, err error) {
 	}
 	h := packet.ParseBTH((*[packet.BTHSize]byte)(b))
 	d := packet.ParseDETH((*[packet.DETHSize]byte)(b[packet.BTHSize:]))
-	if h.Opcode != gsiOpcode || h.Version != 0 || h.Pad != 0 || h.DestQP != gsiQPN || h.PKey&0x7fff != gsiPKey&0x7fff || d.QKey != gsiQKey {
+	if h.Opcode != gsiOpcode || h.Version != 0 || h.Pad != 0 || h.DestQP != gsiQPN ||
+		h.PKey&0x7fff != gsiPKey&0x7fff || d.QKey != gsiQKey {
 		return from, to, nil, fmt.Errorf("opcode %v, queue pair %#x, P_Key %#x, Q_Key %#x: not a management datagram", h.Opcode, h.DestQP, h.PKey, d.QKey)
 	}
 	grh := b[gsiHead:][:grhSize]

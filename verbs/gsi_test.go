@@ -16,7 +16,7 @@ import (
 )
 
 // Recorded packets of Linux's connection manager are understood, and the same datagrams get the
-// same headers here, apart from what nobody compares.
+// same headers here, apart from fields that are not compared.
 func TestRecordedGSIPackets(t *testing.T) {
 	seen := 0
 	vectors.Packets(t, "roce", func(t *testing.T, p vectors.Packet) {
@@ -51,7 +51,7 @@ func TestRecordedGSIPackets(t *testing.T) {
 	require.GreaterOrEqual(t, seen, 9)
 }
 
-// What is written is read again, for both versions of IP, and nothing else is.
+// Datagrams that are written are read again, for both versions of IP, and no others.
 func TestGSIPackets(t *testing.T) {
 	for _, ips := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "fe80::2"}, {"192.0.2.1", "2001:db8::2"}} {
 		src, dst := netip.MustParseAddr(ips[0]), netip.MustParseAddr(ips[1])

@@ -64,7 +64,7 @@ func newRig(t testing.TB) *rig {
 }
 
 // rig returns another process of a server. The server may not read the mappings of the
-// process, so it assumes that the process has mapped what the shim was told to map.
+// process, so it assumes that the process has mapped what the shim was asked to map.
 func (s *Server) rig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{TB: t, s: s, p: s.newProcess(int32(os.Getpid()), uint32(os.Getuid()), nil), files: make(map[uint64]*os.File), next: 100}
@@ -162,7 +162,7 @@ func (r *rig) open(device uint32) (inode uint64, socket *os.File) {
 	return inode, files[0]
 }
 
-// tell tells the server the addresses of one interface, as the shim does. addresses are as in
+// tell sends the server the addresses of one interface, as the shim does. addresses are as in
 // CIDR notation, each of an interface whose name comes before it.
 func (r *rig) tell(addresses ...string) (tree string) {
 	r.Helper()
@@ -215,8 +215,8 @@ type answer struct {
 	again int
 }
 
-// ioctl makes a call, meets the needs of each answer, and repeats the call until an answer has
-// no needs.
+// ioctl makes a call, satisfies the needs of each answer, and repeats the call until an answer
+// has no needs.
 func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answer) {
 	r.Helper()
 	head := ioctlBytes(object, method, args...)
@@ -233,7 +233,8 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 			c.errno = unix.Errno(h.error)
 			if h.error == 0 {
 				r.outs(&c, b, args, give)
-				if at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]; object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each UAR page
+				at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]
+				if object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each UAR page
 					r.mapUAR(context, le.Uint64(at))
 				}
 			}

@@ -23,7 +23,7 @@ func (p *process) ioctl(h wireHeader, b []byte, files []nic.File) ([]byte, []*os
 		return nil, nil, err
 	}
 	if len(results) == 0 {
-		p.forget() // pending extents of an earlier call, which the shim never repeated
+		p.dropPending() // pending extents of an earlier call, which the shim never repeated
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -46,7 +46,7 @@ func (p *process) ioctl(h wireHeader, b []byte, files []nic.File) ([]byte, []*os
 	if err != nil {
 		_ = closeFiles(c.give...)
 		r := refusalOf(err)
-		p.say(r, "call", c.name())
+		p.reportRefusal(r, "call", c.name())
 		return appendAnswer(nil, h, 0, int32(r.errno)), nil, nil
 	}
 	c.giveBack()

@@ -93,7 +93,7 @@ func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
 	require.Empty(t, thief.p.contexts)
 }
 
-// Adopted contexts are forgotten when they have ended.
+// Adopted contexts are dropped when they have ended.
 func TestAdoptForgetsWhatHasEnded(t *testing.T) {
 	s := newServing(t)
 	a, b := s.rig(t), s.rig(t)
@@ -144,16 +144,19 @@ func TestContextsGiveBack(t *testing.T) {
 
 // Every descriptor of the server is charged to a user.
 func TestDescriptorsAreCharged(t *testing.T) {
-	first := newRig(t).program() // making its memory starts the process that seals memory, which needs descriptors
+	// Making its memory starts the process that seals memory, which needs descriptors.
+	first := newRig(t).program()
 	first.ok(first.createCQ(15, 0))
 	var held, charged int
-	for range 10 { // one exact count is a proof: descriptors of earlier tests that are being closed can disturb the others
+	// One exact count is a proof: descriptors of earlier tests that are being closed can disturb the others.
+	for range 10 {
 		r := newRig(t)
 		before := descriptors(t)
 		p := r.program()
 		channel := uint64(le.Uint32(p.ok(p.createChannel()).bytes[abi.AttrCoreOut]))
 		p.ok(p.createCQ(15, channel))
-		const device = 2 // descriptors of the device: one socket for each kind of events; pages and memory in use have none
+		// Descriptors of the device: one socket for each kind of events; pages and memory in use have none.
+		const device = 2
 		held, charged = descriptors(t)-before-len(r.files), device+p.context().cost.Descriptors
 		if held == charged {
 			return

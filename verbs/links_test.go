@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A device of each kind: what the port says, and which addresses it takes.
+// A device of each kind: the attributes of its port, and which addresses it takes.
 func TestLinkLayers(t *testing.T) {
 	s := newServing(t)
 	s.devices = []*device{newDevice(0, 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand), newDevice(1, 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet)}
@@ -102,7 +102,7 @@ func TestAddressesOfInfiniBand(t *testing.T) {
 	for _, c := range []struct {
 		name  cm.Name
 		local cm.PortAddress // none: the namespace does not have it
-		owner cm.PortAddress // none: nobody has it
+		owner cm.PortAddress // none: no device has it
 		in    *netns
 	}{
 		{name("192.0.2.1"), ib, ib, n.net},

@@ -46,7 +46,8 @@ func rulesNetwork(pid int32) bool {
 		if err != nil { // also at the first ancestor that this process may not see
 			return false
 		}
-		if at, err = next, unix.Fstat(next, &owner); err == nil && owner.Dev == own.Dev && owner.Ino == own.Ino {
+		if at, err = next, unix.Fstat(next, &owner); err == nil && owner.Dev == own.Dev &&
+			owner.Ino == own.Ino {
 			_ = unix.Close(at)
 			return true
 		}

@@ -115,7 +115,8 @@ func (m *maps) at(addr uint64) (v vma, err error) {
 	if q.Flags&procmem.VMAShared != 0 {
 		perms[3] = 's'
 	}
-	v = vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}
+	v = vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode,
+		name: string(q.Name)}
 	v.hugePages(q.PageSize)
 	return v, nil
 }

@@ -24,8 +24,10 @@ type extent struct {
 	moved      bool // the program's own pages, moved here
 	payload    bool // has been registered
 	heap       bool // in the heap of malloc: the process has to get its pages back after the last holder
-	waits      bool // has no holder, but may get one: a ring whose queue is not made yet, or moved pages that were registered
-	m          *memory
+	// Has no holder, but may get one: a ring whose queue is not made yet, or moved pages that were
+	// registered.
+	waits bool
+	m     *memory
 }
 
 func (e *extent) holds(addr, n uint64) bool {
@@ -42,8 +44,8 @@ func (e *extent) at(addr, n uint64) []byte {
 }
 
 // A memory has the extents of one process. This server asks the kernel what is mapped at an
-// address. Where the server may not ask, it assumes that what the shim was told to map there
-// is still mapped.
+// address. Where the server may not ask, it assumes that memory that the shim was asked to map
+// there is still mapped.
 type memory struct {
 	engine nic.Device
 	uid    uint32
@@ -104,7 +106,7 @@ func (m *memory) add(e *extent) error {
 		return drop
 	})
 	if e.waits {
-		m.forgetWaiting()
+		m.releaseWaiting()
 	}
 	if len(m.extents) >= maxExtents {
 		return refuse(eNOMEM, "this process has %d pieces of shared memory, which is its limit", maxExtents)
@@ -113,9 +115,9 @@ func (m *memory) add(e *extent) error {
 	return nil
 }
 
-// forgetWaiting frees the oldest extent that waits for a holder, if maxWaiting or more
-// extents wait for one.
-func (m *memory) forgetWaiting() {
+// releaseWaiting frees the oldest extent that waits for a holder, if maxWaiting or more extents
+// wait for one.
+func (m *memory) releaseWaiting() {
 	n, oldest := 0, -1
 	for i, e := range m.extents {
 		if e.waits && e.holders == 0 {
@@ -225,7 +227,7 @@ func (m *memory) letGo(e *extent) {
 		// The pages stay mapped in the program. If they are registered again, which is common
 		// for small buffers, nothing has to be moved.
 		e.waits = true
-		m.forgetWaiting()
+		m.releaseWaiting()
 		return
 	}
 	if i := slices.Index(m.extents, e); i >= 0 {

@@ -63,7 +63,8 @@ func (p *process) mmap(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 
 // mapped returns the answer to a mapping request. file is the memory to map, nil if the
 // shim has it already.
-func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer []byte, give []*os.File, err error) {
+func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer []byte, give []*os.File,
+	err error) {
 	if file != nil {
 		if give, err = duplicates([]*os.File{file}); err != nil {
 			return nil, nil, refuse(eNOMEM, "mmap: %v", err)

@@ -9,8 +9,9 @@ import (
 
 // verbsStates has, for each state of the device, the number of enum ibv_qp_state.
 var verbsStates = [...]uint8{
-	control.StateRST: abi.QPSReset, control.StateINIT: abi.QPSInit, control.StateRTR: abi.QPSRTR, control.StateRTS: abi.QPSRTS,
-	control.StateSQD: abi.QPSSQD, control.StateSQE: abi.QPSSQE, control.StateERR: abi.QPSErr,
+	control.StateRST: abi.QPSReset, control.StateINIT: abi.QPSInit, control.StateRTR: abi.QPSRTR,
+	control.StateRTS: abi.QPSRTS, control.StateSQD: abi.QPSSQD, control.StateSQE: abi.QPSSQE,
+	control.StateERR: abi.QPSErr,
 }
 
 func deviceState(verbs uint8) (uint8, error) {
@@ -23,14 +24,14 @@ func deviceState(verbs uint8) (uint8, error) {
 }
 
 // Bits of enum ibv_qp_attr_mask. attrDevice has the bits that the device knows; they have the
-// same numbers there. attrAccepted has the bits of which the device learns nothing: this
-// package keeps IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.tellsDrained), and IBV_QP_PATH_MIG_STATE has
-// no effect, because a queue pair has only one path.
+// same numbers there. attrAccepted has the bits that the device does not get: this package
+// keeps IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.reportsDrained), and IBV_QP_PATH_MIG_STATE has no
+// effect, because a queue pair has only one path.
 const (
-	attrDevice = control.AttrState | control.AttrCurState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort |
-		control.AttrQKey | control.AttrAV | control.AttrPathMTU | control.AttrTimeout | control.AttrRetryCount |
-		control.AttrRNRRetry | control.AttrRQPSN | control.AttrMaxRdAtomic | control.AttrMinRNRTimer | control.AttrSQPSN |
-		control.AttrMaxDestRdAtom | control.AttrDestQPN
+	attrDevice = control.AttrState | control.AttrCurState | control.AttrAccess | control.AttrPKeyIndex |
+		control.AttrPort | control.AttrQKey | control.AttrAV | control.AttrPathMTU | control.AttrTimeout |
+		control.AttrRetryCount | control.AttrRNRRetry | control.AttrRQPSN | control.AttrMaxRdAtomic |
+		control.AttrMinRNRTimer | control.AttrSQPSN | control.AttrMaxDestRdAtom | control.AttrDestQPN
 	attrAccepted = abi.QPEnSQDAsyncNotify | abi.QPPathMigState
 )
 
@@ -70,10 +71,12 @@ func modifyQP(c *call, b []byte) error {
 	a := &control.QPAttr{
 		QPN: q.number, Mask: mask & attrDevice &^ q.ignores(), QKey: le.Uint32(b[abi.ModifyQPQKey:]),
 		RQPSN: le.Uint32(b[abi.ModifyQPRQPSN:]) & bits24, SQPSN: le.Uint32(b[abi.ModifyQPSQPSN:]) & bits24,
-		DestQPN: le.Uint32(b[abi.ModifyQPDestQPNum:]) & bits24, PKeyIndex: le.Uint16(b[abi.ModifyQPPKeyIndex:]),
-		PathMTU: b[abi.ModifyQPPathMTU], MaxRdAtomic: b[abi.ModifyQPMaxRdAtomic], MaxDestRdAtomic: b[abi.ModifyQPMaxDestRdAtomic],
+		DestQPN:   le.Uint32(b[abi.ModifyQPDestQPNum:]) & bits24,
+		PKeyIndex: le.Uint16(b[abi.ModifyQPPKeyIndex:]), PathMTU: b[abi.ModifyQPPathMTU],
+		MaxRdAtomic: b[abi.ModifyQPMaxRdAtomic], MaxDestRdAtomic: b[abi.ModifyQPMaxDestRdAtomic],
 		MinRNRTimer: b[abi.ModifyQPMinRNRTimer], Port: b[abi.ModifyQPPortNum],
-		Timeout: b[abi.ModifyQPTimeout], RetryCount: b[abi.ModifyQPRetryCnt], RNRRetry: b[abi.ModifyQPRNRRetry],
+		Timeout: b[abi.ModifyQPTimeout], RetryCount: b[abi.ModifyQPRetryCnt],
+		RNRRetry: b[abi.ModifyQPRNRRetry],
 	}
 	if mask&control.AttrState != 0 {
 		if a.State, err = deviceState(b[abi.ModifyQPQPState]); err != nil {
@@ -93,15 +96,16 @@ func modifyQP(c *call, b []byte) error {
 	dest := b[abi.ModifyQPDest:][:abi.QPDestSize] // struct ib_uverbs_qp_dest
 	if mask&control.AttrAV != 0 {
 		to := peerAddress{
-			global: dest[abi.QPDestIsGlobal], port: dest[abi.QPDestPortNum], sourceGID: dest[abi.QPDestSGIDIndex],
-			class: dest[abi.QPDestTrafficClass], hops: dest[abi.QPDestHopLimit],
-			gid: [gidSize]byte(dest[abi.QPDestDGID:]), lid: le.Uint16(dest[abi.QPDestDLID:]),
+			global: dest[abi.QPDestIsGlobal], port: dest[abi.QPDestPortNum],
+			sourceGID: dest[abi.QPDestSGIDIndex], class: dest[abi.QPDestTrafficClass],
+			hops: dest[abi.QPDestHopLimit], gid: [gidSize]byte(dest[abi.QPDestDGID:]),
+			lid: le.Uint16(dest[abi.QPDestDLID:]),
 		}
 		if err := c.x.checkAddress(to); err != nil {
 			return err
 		}
-		// A dynamic queue pair has no one peer: the address says how answers go back. A queue pair that
-		// is connected keeps its path.
+		// A dynamic queue pair has no single peer: the address has the way for answers. A queue
+		// pair that is connected keeps its path.
 		if !q.dynamic() && mask&control.AttrState != 0 && a.State == control.StateRTR {
 			if err := c.x.connectElsewhere(q, to); err != nil {
 				return err
@@ -112,7 +116,7 @@ func modifyQP(c *call, b []byte) error {
 	if mask&control.AttrState != 0 && stopsWork(a.State) {
 		c.x.executeAnnounced()
 	}
-	if err := c.x.tell(control.OpModifyQP, a); err != nil {
+	if err := c.x.command(control.OpModifyQP, a); err != nil {
 		return err
 	}
 	if mask&control.AttrAV != 0 {
@@ -127,7 +131,7 @@ func modifyQP(c *call, b []byte) error {
 		c.x.releasePath(q.object)
 	}
 	if mask&abi.QPEnSQDAsyncNotify != 0 {
-		q.tellsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0
+		q.reportsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0
 	}
 	return nil
 }
@@ -152,10 +156,11 @@ func stopsWork(state uint8) bool {
 	return state == control.StateRST || state == control.StateSQD || state == control.StateERR
 }
 
-// grantedAccess returns the device's access rights for the verbs flags that say what a queue
-// pair grants its peer. Here, unlike for memory, remote rights do not need local ones.
+// grantedAccess returns the device's access rights for the verbs flags for what a queue pair grants its peer.
+// Here, unlike for memory, remote rights do not need local ones.
 func grantedAccess(flags uint32) (uint32, error) {
-	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand // these concern memory, not queue pairs
+	// These concern memory, not queue pairs.
+	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand
 	if flags&^control.AccessAll != 0 {
 		return 0, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
 	}
@@ -172,7 +177,7 @@ func queryQP(c *call, req []byte) error {
 	if err := q.checkDCTQuery(le.Uint32(req[abi.QueryQPAttrMask:])); err != nil {
 		return err
 	}
-	m, _, err := c.x.ask(control.OpQueryQP, &control.QPN{QPN: q.number})
+	m, _, err := c.x.request(control.OpQueryQP, &control.QPN{QPN: q.number})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Registered memory is moved into shared memory if nobody can notice the difference, except by
+// Registered memory is moved into shared memory if the difference cannot be noticed, except by
 // the speed. Other memory stays where it is, and the kernel copies it for the engine. A page is
 // not moved while it belongs to memory that the kernel copies: during the move a copy to the
 // page could fail.
@@ -38,7 +38,8 @@ func (m *memory) copiesFrom(addr, n uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.copied, func(s ownRange) bool {
-		return addr-s.addr < s.n || s.addr-addr < n // differences of numbers without sign: the first is below the second
+		// Differences of numbers without sign: the first is below the second.
+		return addr-s.addr < s.n || s.addr-addr < n
 	})
 }
 
@@ -64,9 +65,9 @@ func (c *call) move(a area) error {
 // maxBack is how many ranges one answer can ask for.
 const maxBack = 64
 
-// giveBack asks the shim to make pages of the heap the program's own again if nothing uses them any
-// more. The program may free them next, and malloc must not have data of its own in moved pages
-// (shim/heap.c). Pages that are registered again are left out, which is possible if another
+// giveBack asks the shim to make pages of the heap the program's own again if they are not in use
+// any more. The program may free them next, and malloc must not have data of its own in moved
+// pages (shim/heap.c). Pages that are registered again are left out, which is possible if another
 // process has destroyed the object that used them. Pages that the kernel copies for another region
 // wait until that has ended, because what a transfer stores meanwhile would be lost.
 func (c *call) giveBack() {
@@ -90,16 +91,17 @@ func (c *call) giveBack() {
 	m.mu.Unlock()
 }
 
-// stays tells the user why memory that is registered stays where it is.
+// stays logs why memory that is registered stays where it is.
 func (c *call) stays(a area, why error) {
 	r := refusalOf(why)
-	c.p.s.report(c.p.uid, &c.p.lines, slog.LevelDebug, "verbs memory not moved", "program", c.p.name, "addr", a.addr, "bytes", a.n, "why", r.text)
-	if c.p.said.spend() {
-		c.p.s.watched.tell(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x stays where it is, so the kernel copies its bytes, which is slower: %s", a.n, a.addr, r.text)
+	c.p.s.report(c.p.uid, &c.p.lines, slog.LevelDebug, "verbs memory not moved", "program", c.p.name,
+		"addr", a.addr, "bytes", a.n, "why", r.text)
+	if c.p.explained.spend() {
+		c.p.s.watched.send(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x stays where it is, so the kernel copies its bytes, which is slower: %s", a.n, a.addr, r.text)
 	}
 }
 
-// whyNotMoved says what the errno of a failed move means (shim/movable.c, shim/remap.c).
+// whyNotMoved explains the errno of a failed move (shim/movable.c, shim/remap.c).
 func whyNotMoved(errno unix.Errno) string {
 	switch errno {
 	case unix.EBUSY:

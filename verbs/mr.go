@@ -32,11 +32,13 @@ func (m *mr) own() ownRange { return ownRange{m.addr, m.length} }
 // memory is paged on demand.
 func access(flags uint32) (rights uint32, onDemand bool, err error) {
 	onDemand = flags&abi.AccessOnDemand != 0
-	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand // the first two are hints, such as relaxed ordering
+	// The first two are hints, such as relaxed ordering.
+	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand
 	switch {
 	case flags&^control.AccessAll != 0:
 		return 0, false, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
-	case flags&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && flags&control.AccessLocalWrite == 0:
+	case flags&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
+		flags&control.AccessLocalWrite == 0:
 		return 0, false, refuse(eINVAL, "access %#x: remote write and atomic need local write", flags)
 	}
 	return flags, onDemand, nil
@@ -45,7 +47,8 @@ func access(flags uint32) (rights uint32, onDemand bool, err error) {
 // regMR serves REG_MR. The request is struct ib_uverbs_reg_mr.
 func regMR(c *call, req []byte) error {
 	x := c.x
-	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]), iova: le.Uint64(req[abi.RegMRHCAVA:])}
+	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]),
+		iova: le.Uint64(req[abi.RegMRHCAVA:])}
 	var err error
 	if m.access, m.onDemand, err = access(le.Uint32(req[abi.RegMRAccessFlags:])); err != nil {
 		return err
@@ -61,14 +64,15 @@ func regMR(c *call, req []byte) error {
 		x.putBack(held)
 		return err
 	}
-	a, _, err := x.register(held, m.onDemand, control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
+	a, _, err := x.register(held, m.onDemand, control.OpRegMR,
+		&control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
 		return err
 	}
 	m.key = a.(*control.Key).Key
-	x.settled(m, held)
+	x.addOwn(m, held)
 	m.object = x.add(kindMR, m, func() error { return x.dereg(m) }, held, m.pd.object)
 	c.put32(abi.AttrCoreOut, m.handle, m.key, m.key) // struct ib_uverbs_reg_mr_resp: handle, lkey, rkey
 	return nil
@@ -76,23 +80,23 @@ func regMR(c *call, req []byte) error {
 
 // dereg ends the key of a region.
 func (x *uctx) dereg(m *mr) error {
-	err := x.tell(control.OpDeregMR, &control.Key{Key: m.key})
+	err := x.command(control.OpDeregMR, &control.Key{Key: m.key})
 	if err == nil {
-		x.unsettled(m, m.extents)
+		x.removeOwn(m, m.extents)
 	}
 	return err
 }
 
-// settled notes that a region has its memory: in the extents held or, if there are none, where
+// addOwn notes that a region has its memory: in the extents held or, if there are none, where
 // the program has it.
-func (x *uctx) settled(m *mr, held []*extent) {
+func (x *uctx) addOwn(m *mr, held []*extent) {
 	if len(held) == 0 {
 		x.owner.copies(m.own())
 	}
 }
 
-// unsettled undoes settled.
-func (x *uctx) unsettled(m *mr, held []*extent) {
+// removeOwn undoes addOwn.
+func (x *uctx) removeOwn(m *mr, held []*extent) {
 	if len(held) == 0 {
 		x.owner.copiesNoMore(m.own())
 	}
@@ -118,7 +122,7 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 		return nil, c.x.shareProcess(c.p)
 	}
 	a := area{"memory region", m.addr, m.length, 1}
-	why := c.settle(a) // why the memory could not be moved, so that the kernel has to copy it
+	why := c.takeResults(a) // why the memory could not be moved, so that the kernel has to copy it
 	if why == nil {
 		e, err := c.p.memory.find(a.addr, a.n)
 		if err != nil {
@@ -172,9 +176,10 @@ func (p *memory) allows(m *mr, each func(vma)) error {
 
 // register sends the engine a request that registers memory. held has the extents that payload
 // has returned. If there are none, the memory is the process's own.
-func (x *uctx) register(held []*extent, onDemand bool, op control.Op, req control.Message) (control.Message, control.Reply, error) {
+func (x *uctx) register(held []*extent, onDemand bool, op control.Op, req control.Message) (control.Message,
+	control.Reply, error) {
 	if len(held) > 0 {
-		return x.ask(op, req)
+		return x.request(op, req)
 	}
 	return x.client.CallUnmapped(op, body(op, req), onDemand)
 }
@@ -208,21 +213,23 @@ func reregMR(c *call, req []byte) error {
 			return err
 		}
 	}
-	if what&control.ReregRange == 0 { // as in the kernel, the region keeps its pages, whatever is at their address now
+	// As in the kernel, the region keeps its pages, whatever is at their address now.
+	if what&control.ReregRange == 0 {
 		return c.changeMR(m, &next, what)
 	}
 	held, err := c.payload(&next)
 	if err != nil {
 		return err
 	}
-	a, _, err := x.register(held, next.onDemand, control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
-		Addr: next.addr, Length: next.length, IOVA: next.iova})
+	a, _, err := x.register(held, next.onDemand, control.OpReregMR,
+		&control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access, Addr: next.addr,
+			Length: next.length, IOVA: next.iova})
 	if err != nil {
 		x.putBack(held)
 		return err
 	}
-	x.unsettled(m, m.extents)
-	x.settled(&next, held)
+	x.removeOwn(m, m.extents)
+	x.addOwn(&next, held)
 	x.release(m.extents)
 	m.extents = held
 	c.changedMR(m, &next, a)
@@ -237,7 +244,8 @@ func (c *call) changeMR(m, next *mr, what uint32) error {
 		}
 	}
 	next.onDemand = m.onDemand
-	a, _, err := c.x.ask(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access})
+	a, _, err := c.x.request(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number,
+		Access: next.access})
 	if err != nil {
 		return err
 	}
@@ -245,7 +253,7 @@ func (c *call) changeMR(m, next *mr, what uint32) error {
 	return nil
 }
 
-// changedMR makes m what next is, and answers the call.
+// changedMR gives m the values of next, and answers the call.
 func (c *call) changedMR(m, next *mr, a control.Message) {
 	m.pd.users--
 	next.pd.users++
@@ -280,13 +288,14 @@ func allocMW(c *call, req []byte) error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	a, _, err := x.ask(control.OpAllocMW, &control.MW{PDN: p.number, Kind: req[abi.AllocMWMWType]})
+	a, _, err := x.request(control.OpAllocMW, &control.MW{PDN: p.number, Kind: req[abi.AllocMWMWType]})
 	if err != nil {
 		x.refundObject()
 		return err
 	}
 	w := &mw{key: a.(*control.Key).Key}
-	w.object = x.add(kindMW, w, func() error { return x.tell(control.OpDeregMR, &control.Key{Key: w.key}) }, nil, p.object)
+	deregister := func() error { return x.command(control.OpDeregMR, &control.Key{Key: w.key}) }
+	w.object = x.add(kindMW, w, deregister, nil, p.object)
 	c.put32(abi.AttrCoreOut, w.handle, w.key) // struct ib_uverbs_alloc_mw_resp: handle, rkey
 	return nil
 }

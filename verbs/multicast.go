@@ -24,7 +24,7 @@ func attachMulticast(c *call, req []byte) error {
 		return refuse(eNOMEM, "QP %d is in %d multicast groups, which is its limit", q.handle, maxGroups)
 	}
 	how := nic.ReceivesOwn
-	if q.hearsOthers {
+	if q.blocksLoopback {
 		how = nic.ReceivesOthers
 	}
 	if err := c.x.client.Join(q.number, gid, how); err != nil {

@@ -30,10 +30,10 @@ type gidEntry struct {
 	ifname  string
 }
 
-// A netns is what one user's programs have told about one network namespace, and the GID
-// tables that follow from it. The table of every device has the same addresses. An address
-// has a slot, which is two entries: one for each version of RoCE. Slot 0 is the device's own
-// link-local GID.
+// A netns has the addresses that one user's programs have sent for one network namespace, and
+// the GID tables that follow from them. The table of every device has the same addresses. An
+// address has a slot, which is two entries: one for each version of RoCE. Slot 0 is the
+// device's own link-local GID.
 //
 // A slot is never given to another address while there are slots that were never used. So a
 // GID keeps its index when others come and go, and gets its index back when it returns.
@@ -61,7 +61,7 @@ const (
 	loopback = 1 // interface index of lo, in every namespace
 )
 
-// newNetns returns a namespace of which nothing is known yet.
+// newNetns returns a namespace whose addresses are not known yet.
 func newNetns(key netnsKey) *netns {
 	return &netns{key: key, home: interfaceLo}
 }
@@ -94,13 +94,15 @@ func (n *netns) scan(found []address) (changed bool) {
 	slices.SortStableFunc(found, func(a, b address) int { return cmp.Compare(a.class(), b.class()) })
 	found = found[:min(len(found), maxSlots-2)] // one slot is for slot 0, one for a made address
 	n.clock++
-	changed = n.settle(found)
+	changed = n.chooseHome(found)
 	global := false
 	var add []address
 	seen := make([]bool, len(n.slots))
 	for _, a := range found {
 		global = global || a.class() == classGlobal
-		i := slices.IndexFunc(n.slots, func(s slot) bool { return !s.made && s.gid == a.gid && s.ifindex == a.ifindex })
+		i := slices.IndexFunc(n.slots, func(s slot) bool {
+			return !s.made && s.gid == a.gid && s.ifindex == a.ifindex
+		})
 		if i < 0 {
 			add = append(add, a)
 			continue
@@ -126,11 +128,12 @@ func (n *netns) scan(found []address) (changed bool) {
 	return changed
 }
 
-// settle chooses the interface of slot 0: the one of the first address, as long as that
+// chooseHome chooses the interface of slot 0: the one of the first address, as long as that
 // interface has addresses. It reports whether the choice has changed.
-func (n *netns) settle(found []address) bool {
+func (n *netns) chooseHome(found []address) bool {
 	before := n.home
-	if slices.ContainsFunc(found, func(a address) bool { return a.ifindex == n.home.ifindex && n.home.ifindex != loopback }) {
+	kept := func(a address) bool { return a.ifindex == n.home.ifindex && n.home.ifindex != loopback }
+	if slices.ContainsFunc(found, kept) {
 		return false
 	}
 	n.home = interfaceLo
@@ -213,7 +216,8 @@ func (n *netns) hasIP(ip netip.Addr, scope uint32) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return slices.ContainsFunc(n.slots, func(s slot) bool {
-		return s.present && !s.made && s.ip() == ip && (scope == 0 || scope == s.ifindex || !ip.IsLinkLocalUnicast())
+		return s.present && !s.made && s.ip() == ip &&
+			(scope == 0 || scope == s.ifindex || !ip.IsLinkLocalUnicast())
 	})
 }
 

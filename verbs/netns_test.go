@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressOf returns an address as the shim would tell it.
+// addressOf returns an address as the shim would send it.
 func addressOf(t testing.TB, ifname, cidr string) address {
 	t.Helper()
 	w, ok := parseAddresses(addressBytes(t, ifname, cidr))
@@ -90,7 +90,7 @@ func TestFullTable(t *testing.T) {
 	require.Len(t, n.ips(d), 2)
 }
 
-// Tables belong to a user and a namespace. What one user claims changes nothing for another.
+// Tables belong to a user and a namespace. The claims of one user change nothing for another.
 func TestClaims(t *testing.T) {
 	s := newServing(t)
 	mine, of := s.rig(t), func(uid uint32, cookie uint64, addresses ...string) *process {
@@ -127,7 +127,7 @@ func TestClaims(t *testing.T) {
 	require.Nil(t, owner("203.0.113.1"))
 }
 
-// Namespaces that nobody uses are kept for a while. A user can have so many, and no more.
+// Namespaces that are not in use are kept for a while. A user can have so many, and no more.
 func TestNamespacesAreBounded(t *testing.T) {
 	s := newServing(t)
 	var all []*netns
@@ -225,7 +225,7 @@ func TestTreeOfANamespace(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, netName))
 }
 
-// Whatever a program says that its addresses are, no file is written outside its tree.
+// No file is written outside a program's tree, whatever addresses the program sends.
 func FuzzAddresses(f *testing.F) {
 	f.Add(addressBytes(f, "eth0", "192.0.2.1/24", "lo", "::1/128"))
 	f.Add(addressBytes(f, "../../x", "10.0.0.1/8"))

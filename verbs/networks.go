@@ -17,14 +17,14 @@ import (
 // A program's GIDs are the addresses of its network namespace. Only a process in a namespace
 // can list the namespace's addresses, so the shim lists them and sends them (NV_ADDRESSES).
 //
-// What a program can claim. The server identifies the namespace itself, by the cookie of the
-// namespace in which the program made its connection; a program cannot choose it. A table
+// A program's claims are bounded. The server identifies the namespace itself, by the cookie of
+// the namespace in which the program made its connection; a program cannot choose it. A table
 // belongs to a namespace and a user, so the addresses that a program claims appear only in
-// tables of programs of its own user in its own namespace, who could disturb each other
-// anyway. An address that is in no table of the caller's namespace is looked for in the tables
-// of other namespaces, first in those of the same user, then in all others, oldest first
-// (networks.owner). So a false claim can attract only connections to an address that nobody
-// has claimed before and that is not the caller's own: on a network, any host can do the same.
+// tables of programs of its own user in its own namespace, who could disturb each other anyway.
+// An address that is in no table of the caller's namespace is looked for in the tables of other
+// namespaces, first in those of the same user, then in all others, oldest first
+// (networks.owner). So a false claim can attract only connections to an address that was never
+// claimed before and that is not the caller's own: on a network, any host can do the same.
 
 // A netnsKey identifies a netns.
 type netnsKey struct {
@@ -44,11 +44,11 @@ const (
 // netnsCost is the cost of a namespace with its files.
 var netnsCost = nic.Cost{Memory: 256 << 10}
 
-// networks has the namespaces that programs have told about.
+// networks has the namespaces that programs have reported.
 type networks struct {
 	mu   sync.Mutex
 	all  []*netns // in the order in which they were made
-	idle []*netns // those that nobody uses, in the order in which they became idle
+	idle []*netns // those that are not in use, in the order in which they became idle
 }
 
 // keyOf identifies the network namespace of the process at the other end of a connection.
@@ -126,7 +126,7 @@ func (s *Server) share(n *netns) *netns {
 	return n
 }
 
-// leave ends a use of a namespace. Namespaces that nobody uses are kept for a while, so that
+// leave ends a use of a namespace. Namespaces that are not in use are kept for a while, so that
 // the next program finds the same indices.
 func (s *Server) leave(n *netns) {
 	defer s.announce() // without the lock
@@ -140,7 +140,7 @@ func (s *Server) leave(n *netns) {
 	s.prune(idleNetns)
 }
 
-// prune forgets idle namespaces until only so many are left.
+// prune drops idle namespaces until only so many are left.
 func (s *Server) prune(left int) {
 	w := &s.networks
 	for len(w.idle) > left {
@@ -155,7 +155,7 @@ func (s *Server) prune(left int) {
 // owner returns the namespace and the device that have a GID, as seen from a namespace: the
 // namespace itself if the GID is there, else another one that has it. The namespaces of one
 // engine are joined, as if there were a network between them. A loopback address never leaves
-// its namespace. The results are nil if nobody has the GID.
+// its namespace. The results are nil if no namespace has the GID.
 func (s *Server) owner(from *netns, gid [gidSize]byte) (n *netns, d *device) {
 	has := func(n *netns) bool {
 		d = n.deviceOf(s.devices, gid)
@@ -169,8 +169,8 @@ func (s *Server) owner(from *netns, gid [gidSize]byte) (n *netns, d *device) {
 	return n, d
 }
 
-// search returns the first namespace of which has is true, in the order in which a program of
-// one namespace asks others: nil if there is none.
+// search returns the first namespace of which has is true, in the order in which a program of one namespace
+// looks through others: nil if there is none.
 func (s *Server) search(from *netns, has func(*netns) bool) *netns {
 	if has(from) {
 		return from
@@ -185,7 +185,7 @@ func (s *Server) search(from *netns, has func(*netns) bool) *netns {
 			}
 		}
 	}
-	if has(s.nowhere) { // a process that has told no addresses
+	if has(s.nowhere) { // a process that has sent no addresses
 		return s.nowhere
 	}
 	return nil

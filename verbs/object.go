@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A kind says what an object is.
+// A kind is the type of an object.
 type kind uint8
 
 const (
@@ -30,14 +30,16 @@ const (
 	kindAny   // only in schemas: an object of any kind
 )
 
-var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH", "UAR", "firmware object", "device memory", "XRC domain", "indirection table", "object"}
+var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH", "UAR", "firmware object",
+	"device memory", "XRC domain", "indirection table", "object"}
 
 func (k kind) String() string { return kindNames[k] }
 
 // Approximate costs of what this package keeps for programs. The engine charges its own part
 // itself. The cost of a descriptor for asynchronous events (async) includes the unread events.
 var (
-	processCost = nic.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // without the connection's own descriptor, which serve charges first
+	// Without the connection's own descriptor, which serve charges first.
+	processCost = nic.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1}
 	contextCost = nic.Cost{Memory: 32 << 10, Descriptors: 2}
 	objectCost  = nic.Cost{Memory: 512}
 	channelCost = nic.Cost{Memory: 512, Descriptors: 1}
@@ -132,7 +134,7 @@ func (x *uctx) remove(o *object) error {
 	return nil
 }
 
-// destroyOnly destroys the object that the call names, and answers nothing.
+// destroyOnly destroys the object that the call names, with an empty answer.
 func (c *call) destroyOnly() error { return c.x.remove(c.destroyed()) }
 
 // destroyed returns the object that the call destroys.

@@ -12,7 +12,7 @@ import (
 // transfer. The memory of a process is that already, if the kernel copies it. So such memory is
 // never moved into shared memory, and nothing has to be mapped when it is registered.
 
-// What can be done with memory on demand: enum ibv_odp_general_caps and enum
+// Operations that are possible with memory on demand: enum ibv_odp_general_caps and enum
 // ibv_odp_transport_cap_bits of libibverbs. The kernel's headers for programs lack them.
 const (
 	odpSupport  = 1 << 0
@@ -36,10 +36,11 @@ func putODP(b []byte) {
 }
 
 // adviseMR serves MR.ADVISE. The kernel of the program's machine pages its memory in when it is
-// copied, so there is nothing to fetch before. What the advice says is checked, and with FLUSH
-// the program is told if a transfer would fail.
+// copied, so there is nothing to fetch before. The advice is checked, and with FLUSH the
+// program gets an error if a transfer would fail.
 func adviseMR(c *call) error {
-	domain, advice, flags := objectOf[*pd](c, abi.AttrAdviseMRPDHandle), c.value(abi.AttrAdviseMRAdvice), c.value(abi.AttrAdviseMRFlags)
+	domain, advice, flags := objectOf[*pd](c, abi.AttrAdviseMRPDHandle), c.value(abi.AttrAdviseMRAdvice),
+		c.value(abi.AttrAdviseMRFlags)
 	pieces := c.bytes(abi.AttrAdviseMRSGEList)
 	switch {
 	case advice > abi.AdvicePrefetchNoFault:
@@ -51,7 +52,8 @@ func adviseMR(c *call) error {
 	}
 	regions := c.x.regionsOnDemand()
 	for ; len(pieces) > 0; pieces = pieces[abi.SGESize:] {
-		addr, n, key := le.Uint64(pieces[abi.SGEAddr:]), uint64(le.Uint32(pieces[abi.SGELength:])), le.Uint32(pieces[abi.SGELKey:])
+		addr, n, key := le.Uint64(pieces[abi.SGEAddr:]), uint64(le.Uint32(pieces[abi.SGELength:])),
+			le.Uint32(pieces[abi.SGELKey:])
 		m := regions[key]
 		switch {
 		case m == nil || m.pd != domain:
@@ -60,7 +62,8 @@ func adviseMR(c *call) error {
 			return refuse(unix.EPERM, "lkey %#x: the memory may not be written", key)
 		case addr < m.iova || n > m.length || addr-m.iova > m.length-n:
 			return refuse(eFAULT, "%d bytes at %#x are not in the memory region with lkey %#x", n, addr, key)
-		case flags&abi.AdviceFlush == 0 || advice == abi.AdvicePrefetchNoFault || n == 0 || c.p.memory.maps == nil:
+		case flags&abi.AdviceFlush == 0 || advice == abi.AdvicePrefetchNoFault || n == 0 ||
+			c.p.memory.maps == nil:
 			continue
 		}
 		if err := c.p.memory.maps.over(addr-m.iova+m.addr, n, func(vma) error { return nil }); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A RoCE port has a limited number of paths, so what users hold is charged to them. Any number of a
-// user's objects can hold one path, which is charged once.
+// A RoCE port has a limited number of paths, so users are charged for those that they hold. Any
+// number of a user's objects can hold one path, which is charged once.
 
 // A pathUse is one path that a user holds.
 type pathUse struct {
@@ -46,7 +46,8 @@ func pathsOf(uid uint32, to RemotePort, class, hops uint8) []pathUse {
 // path returns the path to a port elsewhere, holds it and charges it to a user, until release is
 // called. The error says why there is no path, or why the user may not hold one more: then it is a
 // *control.Error.
-func (s *Server) path(who nic.User, to RemotePort, class, hops uint8) (path nic.Path, release func(), err error) {
+func (s *Server) path(who nic.User, to RemotePort, class, hops uint8) (path nic.Path, release func(),
+	err error) {
 	list := pathsOf(who.UID, to, class, hops)
 	if err := s.chargePaths(list); err != nil {
 		return path, nil, err

@@ -61,7 +61,7 @@ func (p *program) addressHandle(to [gidSize]byte) answer {
 	return p.write(p.ctx, abi.CmdCreateAH, req, abi.CreateAHRespSize, arg{id: abi.AttrUHWOut, out: abi.MLX5CreateAHRespSize})
 }
 
-// A user can hold half of the paths that nobody holds, by address handles, queue pairs, traffic
+// A user can hold half of the paths that are free, by address handles, queue pairs, traffic
 // classes and hop limits together. Objects with the same address hold one path. Address handles
 // beyond that are made, but hold nothing.
 func TestUserLeavesPathsToOthers(t *testing.T) {

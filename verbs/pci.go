@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A pciPlace says where the devices of a server are in the tree of PCI functions. Programs find a
+// A pciPlace is the place of a server's devices in the tree of PCI functions. Programs find a
 // device's function by the real path of /sys/class/infiniband/NAME/device, and then read files
 // there and in the directories above it. As on most machines, the function is behind a root
 // port: NCCL takes all functions of bus 0 whose path differs in the device number only for one
@@ -98,13 +98,16 @@ func (f pciFunction) files() map[string]string {
 		"current_link_width": fmt.Sprint(f.width),
 		"enable":             "1",
 		"irq":                "0",
-		"resource":           strings.Repeat("0x0000000000000000 0x0000000000000000 0x0000000000000000\n", 12) + "0x0000000000000000 0x0000000000000000 0x0000000000000000",
+		"resource":           strings.Repeat(noResource+"\n", 12) + noResource,
 		"power_state":        "D0",
 		"uevent": fmt.Sprintf("DRIVER=%s\nPCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=%04X:%04X\nPCI_SLOT_NAME=%s\nMODALIAS=%s",
 			f.driver, f.class, f.vendor, f.device, f.subsystemVendor, f.subsystem, f.name, f.modalias()),
 	}
 	return t
 }
+
+// noResource is a line of the file resource for a BAR that the function does not have.
+const noResource = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
 
 // Vendor and class numbers of the PCI specification, and Mellanox's numbers.
 const (
@@ -160,10 +163,12 @@ func (d *device) pciFiles() map[string]string {
 			t[dir+"/"+name] = text
 		}
 	}
-	add(d.place.bridge(), pciFunction{name: d.place.port, driver: "pcieport", vendor: pciIntel, device: pciRootPort,
-		subsystemVendor: pciIntel, class: pciClassBridge, width: pciWidth, speed: pciSpeed})
-	add(d.place.dir(), pciFunction{name: d.place.function(), driver: "mlx5_core", vendor: pciMellanox, device: partID,
-		subsystemVendor: pciMellanox, subsystem: pciSubsystem, class: pciClassEthernet, width: pciWidth, speed: pciSpeed})
+	add(d.place.bridge(), pciFunction{name: d.place.port, driver: "pcieport", vendor: pciIntel,
+		device: pciRootPort, subsystemVendor: pciIntel, class: pciClassBridge, width: pciWidth,
+		speed: pciSpeed})
+	add(d.place.dir(), pciFunction{name: d.place.function(), driver: "mlx5_core", vendor: pciMellanox,
+		device: partID, subsystemVendor: pciMellanox, subsystem: pciSubsystem, class: pciClassEthernet,
+		width: pciWidth, speed: pciSpeed})
 	return t
 }
 

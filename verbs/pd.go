@@ -19,14 +19,14 @@ func allocPD(c *call, _ []byte) error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	m, _, err := x.ask(control.OpAllocPD, &control.Empty{})
+	m, _, err := x.request(control.OpAllocPD, &control.Empty{})
 	if err != nil {
 		x.refundObject()
 		return err
 	}
 	p := &pd{number: m.(*control.PD).PDN}
 	p.object = x.add(kindPD, p, func() error {
-		if err := x.tell(control.OpDeallocPD, &control.PD{PDN: p.number}); err != nil {
+		if err := x.command(control.OpDeallocPD, &control.PD{PDN: p.number}); err != nil {
 			return err
 		}
 		delete(x.domains, p.number)

@@ -21,27 +21,28 @@ import (
 
 // A process is one connection together with the operating system's process at its other end.
 type process struct {
-	s        *Server
-	conn     *unixsock.Conn
-	pid      int32
-	uid      uint32
-	lineage  string // for watchers
-	name     string // for the log
-	fast     bool   // memory that is registered may be remapped (not with --slow-memory)
-	greeted  bool
-	silent   *time.Timer // ends the connection unless hello comes in time
-	guard    nic.Guard   // zero: the process has none
-	key      netnsKey
-	net      *netns // the server's nowhere until the process has told its addresses
-	memory   *memory
-	asker    *asker
-	contexts map[uint64]*uctx      // opened or adopted, by the inode of their socket
-	pending  map[uint64]*extent    // extents that it was asked to map, by address
-	managers map[uint64]*cmChannel // channels of rdma_cm that it has opened or adopted, by the inode of their pipe
-	program  *cm.Program           // the process as the connection manager sees it
-	lines    nic.Speaker           // bounds its lines in the log
-	past     history
-	said     budget // bounds what watchers are told about it
+	s          *Server
+	conn       *unixsock.Conn
+	pid        int32
+	uid        uint32
+	lineage    string // for watchers
+	name       string // for the log
+	fast       bool   // memory that is registered may be remapped (not with --slow-memory)
+	greeted    bool
+	silent     *time.Timer // ends the connection unless hello comes in time
+	guard      nic.Guard   // zero: the process has none
+	key        netnsKey
+	net        *netns // the server's nowhere until the process has sent its addresses
+	memory     *memory
+	subscriber *subscriber
+	contexts   map[uint64]*uctx   // opened or adopted, by the inode of their socket
+	pending    map[uint64]*extent // extents that it was asked to map, by address
+	// Channels of rdma_cm that it has opened or adopted, by the inode of their pipe.
+	managers  map[uint64]*cmChannel
+	program   *cm.Program // the process as the connection manager sees it
+	lines     nic.Speaker // bounds its lines in the log
+	past      history
+	explained budget // bounds the lines for watchers about it
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -74,7 +75,8 @@ func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
 		p.conn, err = s.silent.NewConn(accepted, cred.Uid)
 	}
 	if err != nil {
-		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
+		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid,
+			"error", err)
 		return
 	}
 	conn = p.conn
@@ -90,7 +92,8 @@ func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := p.next(in, oob); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				s.report(p.uid, &p.lines, slog.LevelWarn, "verbs connection ended", "program", p.name, "error", err)
+				s.report(p.uid, &p.lines, slog.LevelWarn, "verbs connection ended", "program", p.name,
+					"error", err)
 			}
 			return
 		}
@@ -107,11 +110,11 @@ var (
 
 func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 	return &process{
-		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)), name: fmt.Sprintf("pid %d uid %d", pid, uid),
-		key: netnsKey{uid: uid, pid: pid}, net: s.share(s.nowhere),
-		memory:   &memory{engine: s.engine, uid: uid, maps: m},
-		asker:    &asker{s: s, counts: make(map[nic.Source]int)},
-		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent), managers: make(map[uint64]*cmChannel),
+		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)),
+		name: fmt.Sprintf("pid %d uid %d", pid, uid), key: netnsKey{uid: uid, pid: pid},
+		net: s.share(s.nowhere), memory: &memory{engine: s.engine, uid: uid, maps: m},
+		subscriber: &subscriber{s: s, counts: make(map[nic.Source]int)}, contexts: make(map[uint64]*uctx),
+		pending: make(map[uint64]*extent), managers: make(map[uint64]*cmChannel),
 	}
 }
 
@@ -120,14 +123,14 @@ func (p *process) user() nic.User { return nic.User{UID: p.uid, Name: p.name} }
 
 func (p *process) end() {
 	p.ended()
-	p.forget()
-	p.asker.end()
+	p.dropPending()
+	p.subscriber.end()
 	p.s.leave(p.net)
 	p.memory.end()
 }
 
-// forget frees memory that the process was asked to map and for which no result came.
-func (p *process) forget() {
+// dropPending frees memory that the process was asked to map and for which no result came.
+func (p *process) dropPending() {
 	for addr, e := range p.pending {
 		p.memory.discard(e)
 		delete(p.pending, addr)
@@ -152,7 +155,8 @@ func (p *process) next(in, oob []byte) error {
 	switch {
 	case err != nil:
 		return errEnd
-	case flags&unix.MSG_CTRUNC != 0: // descriptors that were not received stay in the connection, which is closed in the background
+	// Descriptors that were not received stay in the connection, which is closed in the background.
+	case flags&unix.MSG_CTRUNC != 0:
 		return fmt.Errorf("%w: more descriptors than %d, or than this process can open", errWire, maxFDs)
 	case n == 0 && len(files) == 0:
 		return errEnd
@@ -181,8 +185,8 @@ func (p *process) next(in, oob []byte) error {
 // requests has the function for each operation.
 var requests = map[wireOp]func(*process, wireHeader, []byte, []nic.File) ([]byte, []*os.File, error){
 	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
-	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free, opAddresses: (*process).addresses,
-	opOpenChannel: (*process).openChannel, opWrite: (*process).write,
+	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
+	opAddresses: (*process).addresses, opOpenChannel: (*process).openChannel, opWrite: (*process).write,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.
@@ -204,15 +208,15 @@ func (p *process) handle(datagram []byte, files []nic.File) (answer []byte, give
 	}
 	if err != nil {
 		r := refusalOf(err)
-		p.say(r, "operation", uint16(h.op))
+		p.reportRefusal(r, "operation", uint16(h.op))
 		_ = closeFiles(give...)
 		return finish(appendAnswer(nil, h, 0, int32(r.errno))), nil, nil
 	}
 	return finish(answer), give, nil
 }
 
-// say logs a refusal, and tells it to the watchers.
-func (p *process) say(r *refusal, args ...any) {
+// reportRefusal logs a refusal, and sends it to the watchers.
+func (p *process) reportRefusal(r *refusal, args ...any) {
 	args = append([]any{"program", p.name, "errno", errnoName(r.errno), "why", r.text}, args...)
 	if r.quiet {
 		p.s.log.Debug("verbs refused", args...)
@@ -220,8 +224,8 @@ func (p *process) say(r *refusal, args ...any) {
 	}
 	p.past.refused = true
 	p.s.report(p.uid, &p.lines, slog.LevelWarn, "verbs refused", args...)
-	if p.said.spend() {
-		p.s.watched.tell(p.lineage, p.uid, "refused with %s: %s", errnoName(r.errno), r.text)
+	if p.explained.spend() {
+		p.s.watched.send(p.lineage, p.uid, "refused with %s: %s", errnoName(r.errno), r.text)
 	}
 }
 
@@ -247,7 +251,8 @@ func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.Fil
 	}
 	if p.conn != nil {
 		p.silent.Stop()
-		_ = unixsock.PassRights(p.conn, true) // until now the connection refused descriptors, if the kernel is Linux 6.16 or later
+		// Until now the connection refused descriptors, if the kernel is Linux 6.16 or later.
+		_ = unixsock.PassRights(p.conn, true)
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)
@@ -271,16 +276,16 @@ func (p *process) open(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 		return nil, nil, err
 	}
 	p.contexts[x.inode] = x
-	p.asker.serve(x)
+	p.subscriber.serve(x)
 	x.net.tree.mu.Lock()
 	_ = x.setGIDs() // from now on a change of the table reaches the context; fails only if it has ended
 	x.net.tree.mu.Unlock()
 	return x.opened(h), []*os.File{theirs}, nil
 }
 
-// endClosed ends contexts whose socket is closed, and forgets contexts that have ended.
-// uctx.await ends them too, but perhaps too late: a program that closes a context and opens
-// the next one relies on the first one being gone.
+// endClosed ends contexts whose socket is closed, and drops contexts that have ended.
+// uctx.await ends them too, but perhaps too late: a program that closes a context and opens the
+// next one relies on the first one being gone.
 func (p *process) endClosed() {
 	for inode, x := range p.contexts {
 		if x.hungUp() {
@@ -327,7 +332,7 @@ func (p *process) adopt(h wireHeader, _ []byte, files []nic.File) ([]byte, []*os
 		return nil, nil, expected(unix.ENOTTY, "adopt: socket %d is no context", inode)
 	}
 	p.contexts[x.inode] = x
-	p.asker.serve(x)
+	p.subscriber.serve(x)
 	return x.opened(h), nil, nil
 }
 

@@ -13,17 +13,17 @@ import (
 // A qp is a queue pair.
 type qp struct {
 	*object
-	number       uint32
-	transport    uint8
-	target       *target                   // set if it is of type XRC_RECV
-	stage        uint8                     // of a DCT: its state, as the device numbers it
-	caps         [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
-	signalAll    bool
-	tellsDrained bool              // the program asked for IBV_EVENT_SQ_DRAINED
-	dest         *qpDest           // as it was set
-	groups       map[[16]byte]bool // multicast groups, by GID
-	hearsOthers  bool              // what it sends to a group does not come back to it
-	events       eventState
+	number         uint32
+	transport      uint8
+	target         *target                   // set if it is of type XRC_RECV
+	stage          uint8                     // of a DCT: its state, as the device numbers it
+	caps           [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
+	signalAll      bool
+	reportsDrained bool              // the program asked for IBV_EVENT_SQ_DRAINED
+	dest           *qpDest           // as it was set
+	groups         map[[16]byte]bool // multicast groups, by GID
+	blocksLoopback bool              // what it sends to a group does not come back to it
+	events         eventState
 }
 
 // A qpDest is the struct ib_uverbs_qp_dest of a queue pair, which several contexts can have.
@@ -51,7 +51,8 @@ func (d *qpDest) get() [abi.QPDestSize]byte {
 const createQPMin = abi.MLX5CreateQPSQBufAddr
 
 // qpDriverFlags are the flags of libmlx5 that are possible.
-const qpDriverFlags = abi.MLX5QPFlagSignature | abi.MLX5QPFlagScatterCQE | abi.MLX5QPFlagAllowScatterCQE | abi.MLX5QPFlagUARPageIndex
+const qpDriverFlags = abi.MLX5QPFlagSignature | abi.MLX5QPFlagScatterCQE | abi.MLX5QPFlagAllowScatterCQE |
+	abi.MLX5QPFlagUARPageIndex
 
 // scatter returns the flags of control.QP.Scatter. libmlx5 sets MLX5_QP_FLAG_SCATTER_CQE unless
 // the program forbids it. The kernel's driver (configure_requester_scat_cqe in
@@ -71,8 +72,8 @@ func scatter(transport uint8, driverFlags uint32, signalAll bool) (flags uint8) 
 }
 
 // qpTypes has the device's type for each type of enum ib_uverbs_qp_type that is possible.
-var qpTypes = map[uint64]uint8{abi.QPTRC: control.QPTypeRC, abi.QPTUC: control.QPTypeUC, abi.QPTUD: control.QPTypeUD,
-	abi.QPTXRCIni: control.QPTypeXRC, abi.QPTXRCTgt: control.QPTypeXRC}
+var qpTypes = map[uint64]uint8{abi.QPTRC: control.QPTypeRC, abi.QPTUC: control.QPTypeUC,
+	abi.QPTUD: control.QPTypeUD, abi.QPTXRCIni: control.QPTypeXRC, abi.QPTXRCTgt: control.QPTypeXRC}
 
 // A WQE of a receive queue has 16 to 512 bytes.
 const minLogRecvWQE, maxLogRecvWQE = 4, 9
@@ -110,7 +111,8 @@ func createQP(c *call) error {
 	x := c.x
 	d := make([]byte, abi.MLX5CreateQPSize)
 	copy(d, c.bytes(abi.AttrUHWIn))
-	qpType, flags, driverFlags := c.value(abi.AttrCreateQPType), c.value(abi.AttrCreateQPFlags), le.Uint32(d[abi.MLX5CreateQPFlags:])
+	qpType, flags, driverFlags := c.value(abi.AttrCreateQPType), c.value(abi.AttrCreateQPFlags),
+		le.Uint32(d[abi.MLX5CreateQPFlags:])
 	transport, ok := qpTypes[qpType]
 	knownDriver := uint32(qpDriverFlags)
 	if qpType == abi.QPTDriver {
@@ -138,7 +140,8 @@ func createQP(c *call) error {
 		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", driverFlags, knownDriver)
 	case driverFlags&abi.MLX5QPFlagUARPageIndex == 0:
 		return refuse(eINVAL, "driver flags %#x: no UAR page is named", driverFlags)
-	case c.find(abi.AttrCreateQPXRCDHandle) != nil || qpType == abi.QPTXRCIni && c.find(abi.AttrCreateQPSRQHandle) != nil:
+	case c.find(abi.AttrCreateQPXRCDHandle) != nil || qpType == abi.QPTXRCIni &&
+		c.find(abi.AttrCreateQPSRQHandle) != nil:
 		return refuse(eINVAL, "type %d with an XRC domain or an SRQ; only XRC_RECV has a domain, and XRC_SEND has no SRQ", qpType)
 	case c.find(abi.AttrCreateQPPDHandle) == nil || c.find(abi.AttrCreateQPSendCQHandle) == nil ||
 		!sendsOnly && c.find(abi.AttrCreateQPRecvCQHandle) == nil:
@@ -147,7 +150,8 @@ func createQP(c *call) error {
 		return refuse(eOPNOTSUPP, "indirection tables are not possible")
 	}
 	domain, shared := objectOf[*pd](c, abi.AttrCreateQPPDHandle), objectOf[*srq](c, abi.AttrCreateQPSRQHandle)
-	send, receive := objectOf[*cq](c, abi.AttrCreateQPSendCQHandle), objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
+	send, receive := objectOf[*cq](c, abi.AttrCreateQPSendCQHandle),
+		objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
 	req, size, err := qpRings(x, d, shared != nil || qpType == abi.QPTXRCIni)
 	switch {
 	case err != nil:
@@ -187,8 +191,8 @@ func createQP(c *call) error {
 		areas = append(areas, area{"QP buffer", le.Uint64(d[abi.MLX5CreateQPBufAddr:]), size, 64})
 	}
 	if le.Uint32(d[abi.MLX5CreateQPSQWQECount:]) == 0 {
-		// The device makes a send queue anyway. Nothing is ever announced in that queue, so
-		// any address in memory that the device knows will do.
+		// The device makes a send queue anyway. No work is ever announced in that queue, so any address in
+		// memory that the device knows will do.
 		req.SQ = req.DBRec &^ 63
 	}
 	held, err := c.areas(areas...)
@@ -203,20 +207,22 @@ func createQP(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateQP, &req)
+	m, _, err := x.request(control.OpCreateQP, &req)
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
 		return err
 	}
 	q := &qp{number: m.(*control.QPN).QPN, transport: transport, signalAll: flags&abi.QPCreateSQSigAll != 0,
-		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)}, groups: make(map[[16]byte]bool),
-		hearsOthers: flags&abi.QPCreateBlockMulticastLoopback != 0, dest: new(qpDest)}
+		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)},
+		groups: make(map[[16]byte]bool), blocksLoopback: flags&abi.QPCreateBlockMulticastLoopback != 0,
+		dest: new(qpDest)}
 	caps := c.bytes(abi.AttrCreateQPCap)
 	for i := range q.caps {
 		q.caps[i] = le.Uint32(caps[4*i:])
 	}
-	q.caps[abi.QPCapMaxRecvWR/4] = le.Uint32(d[abi.MLX5CreateQPRQWQECount:]) // the number of entries of the ring
+	// The number of entries of the ring.
+	q.caps[abi.QPCapMaxRecvWR/4] = le.Uint32(d[abi.MLX5CreateQPRQWQECount:])
 	x.addQP(q, held, uses...)
 	c.putHandle(abi.AttrCreateQPHandle, q.object)
 	c.put32(abi.AttrCreateQPRespCap, q.caps[:]...)
@@ -229,7 +235,7 @@ func createQP(c *call) error {
 func (x *uctx) addQP(q *qp, held []*extent, uses ...*object) {
 	q.object = x.add(kindQP, q, func() error {
 		x.executeAnnounced()
-		if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
+		if err := x.command(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
 			return err
 		}
 		delete(x.numbers, numberOf(kindQP, q.number))

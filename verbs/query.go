@@ -16,8 +16,9 @@ import (
 // does not do is 0.
 
 // deviceCaps are flags of enum ib_uverbs_device_cap_flags.
-const deviceCaps = abi.DeviceBadPKeyCntr | abi.DeviceBadQKeyCntr | abi.DevicePortActiveEvent | abi.DeviceSysImageGUID |
-	abi.DeviceRCRNRNakGen | abi.DeviceXRC | abi.DeviceMemWindow | abi.DeviceMemMgtExtensions | abi.DeviceMemWindowType2B
+const deviceCaps = abi.DeviceBadPKeyCntr | abi.DeviceBadQKeyCntr | abi.DevicePortActiveEvent |
+	abi.DeviceSysImageGUID | abi.DeviceRCRNRNakGen | abi.DeviceXRC | abi.DeviceMemWindow |
+	abi.DeviceMemMgtExtensions | abi.DeviceMemWindowType2B
 
 // Limits that are not the engine's.
 const (
@@ -45,10 +46,10 @@ func (x *uctx) attributes() []byte {
 	le.PutUint64(b[abi.QueryDeviceRespMaxMRSize:], maxMRSize)
 	le.PutUint64(b[abi.QueryDeviceRespPageSizeCap:], pageSizeCap)
 	for off, v := range map[int]uint32{
-		abi.QueryDeviceRespVendorID: vendorID, abi.QueryDeviceRespVendorPartID: partID, abi.QueryDeviceRespHWVer: 0,
-		abi.QueryDeviceRespMaxQP: queues(l, l.MaxQPs), abi.QueryDeviceRespMaxQPWR: 1 << l.MaxLogSQ,
-		abi.QueryDeviceRespDeviceCapFlags: deviceCaps,
-		abi.QueryDeviceRespMaxSGE:         maxSGE, abi.QueryDeviceRespMaxSGERd: maxSGE,
+		abi.QueryDeviceRespVendorID: vendorID, abi.QueryDeviceRespVendorPartID: partID,
+		abi.QueryDeviceRespHWVer: 0, abi.QueryDeviceRespMaxQP: queues(l, l.MaxQPs),
+		abi.QueryDeviceRespMaxQPWR: 1 << l.MaxLogSQ, abi.QueryDeviceRespDeviceCapFlags: deviceCaps,
+		abi.QueryDeviceRespMaxSGE: maxSGE, abi.QueryDeviceRespMaxSGERd: maxSGE,
 		abi.QueryDeviceRespMaxCQ: queues(l, l.MaxCQs), abi.QueryDeviceRespMaxCQE: 1<<l.MaxLogCQ - 1,
 		abi.QueryDeviceRespMaxMR: l.MaxMRs, abi.QueryDeviceRespMaxPD: l.MaxPDs,
 		abi.QueryDeviceRespMaxQPRdAtom:           uint32(l.MaxRdAtomic),
@@ -60,8 +61,8 @@ func (x *uctx) attributes() []byte {
 		abi.QueryDeviceRespMaxMcastQPAttach:      nic.MaxMembers,
 		abi.QueryDeviceRespMaxTotalMcastQPAttach: nic.MaxGroups * nic.MaxMembers,
 		abi.QueryDeviceRespMaxAH:                 maxAHs,
-		abi.QueryDeviceRespMaxSRQ:                queues(l, l.MaxQPs), abi.QueryDeviceRespMaxSRQWR: 1<<l.MaxLogRQ - 1,
-		abi.QueryDeviceRespMaxSRQSGE: maxSRQSGE,
+		abi.QueryDeviceRespMaxSRQ:                queues(l, l.MaxQPs),
+		abi.QueryDeviceRespMaxSRQWR:              1<<l.MaxLogRQ - 1, abi.QueryDeviceRespMaxSRQSGE: maxSRQSGE,
 	} {
 		le.PutUint32(b[off:], v)
 	}
@@ -95,10 +96,13 @@ func exQueryDevice(c *call, req []byte) error {
 	c.put(abi.AttrCoreOut, b)
 	d := make([]byte, abi.MLX5QueryDeviceRespSize)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespResponseLength:], uint32(min(len(d), c.room(abi.AttrUHWOut))))
-	le.PutUint32(d[abi.MLX5QueryDeviceRespFlags:], abi.MLX5QueryDevRespFlagsCQE128BComp|abi.MLX5QueryDevRespFlagsCQE128BPad)
+	le.PutUint32(d[abi.MLX5QueryDeviceRespFlags:],
+		abi.MLX5QueryDevRespFlagsCQE128BComp|abi.MLX5QueryDevRespFlagsCQE128BPad)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespCompMaxNum:], control.MaxMinis)
-	le.PutUint32(d[abi.MLX5QueryDeviceRespCompFormats:], abi.MLX5CQEResFormatHash|abi.MLX5CQEResFormatCsum|abi.MLX5CQEResFormatCsumStrIdx)
-	d[abi.MLX5QueryDeviceRespStreams], d[abi.MLX5QueryDeviceRespErrored] = maxLogStreams, control.MaxLogErrored
+	le.PutUint32(d[abi.MLX5QueryDeviceRespCompFormats:],
+		abi.MLX5CQEResFormatHash|abi.MLX5CQEResFormatCsum|abi.MLX5CQEResFormatCsumStrIdx)
+	d[abi.MLX5QueryDeviceRespStreams], d[abi.MLX5QueryDeviceRespErrored] = maxLogStreams,
+		control.MaxLogErrored
 	c.put(abi.AttrUHWOut, d)
 	return nil
 }
@@ -175,8 +179,10 @@ func (x *uctx) contextAnswer() []byte {
 	le.PutUint16(b[abi.MLX5AllocUcontextRespNumPorts:], 1)
 	le.PutUint32(b[abi.MLX5AllocUcontextRespResponseLength:], uint32(len(b)))
 	b[abi.MLX5AllocUcontextRespCQEVersion] = cqeVersion
-	b[abi.MLX5AllocUcontextRespCmdsSuppUHW] = abi.MLX5UserCmdsSuppUHWQueryDevice | abi.MLX5UserCmdsSuppUHWCreateAH
-	b[abi.MLX5AllocUcontextRespEthMinInline] = abi.MLX5UserInlineModeL2 // for raw packets, which are not possible
+	b[abi.MLX5AllocUcontextRespCmdsSuppUHW] = abi.MLX5UserCmdsSuppUHWQueryDevice |
+		abi.MLX5UserCmdsSuppUHWCreateAH
+	// For raw packets, which are not possible.
+	b[abi.MLX5AllocUcontextRespEthMinInline] = abi.MLX5UserInlineModeL2
 	b[abi.MLX5AllocUcontextRespClockInfoVersions] = 1 << abi.MLX5ClockInfoV1
 	le.PutUint32(b[abi.MLX5AllocUcontextRespCompMask:], abi.MLX5AllocUcontextRespMaskDumpFillMkey)
 	le.PutUint32(b[abi.MLX5AllocUcontextRespDumpFillMkey:], control.NullKey)

@@ -10,7 +10,7 @@ import (
 )
 
 // Queue pairs whose peers are elsewhere: on other engines, or on hosts with other devices. The
-// fabric finds the path, and the engine is told of it before the queue pair goes to RTR. As long as
+// fabric finds the path, and the engine gets it before the queue pair goes to RTR. As long as
 // the queue pair is connected, it holds the path, and with it the local address.
 
 // connectElsewhere gives the engine the path to a queue pair's peer, if the peer is not on this
@@ -62,7 +62,7 @@ func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	}
 	if x.device.lid != 0 {
 		if to.lid < multicastLID {
-			x.holdPath(o, x.askInside(x.device.local, [gidSize]byte{}))
+			x.holdPath(o, x.subscribeInside(x.device.local, [gidSize]byte{}))
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	case err != nil:
 		return nil
 	}
-	drop := x.asker.ask(nic.Source{GID: port.From, Network: network})
+	drop := x.subscriber.subscribe(nic.Source{GID: port.From, Network: network})
 	free := func() {}
 	if _, release, err := x.s.path(x.user(), port, 0, 0); err == nil {
 		free = release
@@ -86,11 +86,11 @@ func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	return nil
 }
 
-// askInside asks for datagrams at addresses, from engines in pools and over UCX.
-func (x *uctx) askInside(list ...[gidSize]byte) (drop func()) {
+// subscribeInside subscribes to datagrams at addresses, from engines in pools and over UCX.
+func (x *uctx) subscribeInside(list ...[gidSize]byte) (drop func()) {
 	var drops []func()
 	for _, gid := range list {
-		drops = append(drops, x.asker.ask(nic.Source{GID: gid}))
+		drops = append(drops, x.subscriber.subscribe(nic.Source{GID: gid}))
 	}
 	return func() {
 		for _, f := range drops {
@@ -99,7 +99,7 @@ func (x *uctx) askInside(list ...[gidSize]byte) (drop func()) {
 	}
 }
 
-// holdPath keeps what ends an object's use of a path, in place of what was kept before.
+// holdPath keeps the function that ends an object's use of a path, in place of one kept before.
 func (x *uctx) holdPath(o *object, release func()) {
 	x.releasePath(o)
 	if x.held == nil {

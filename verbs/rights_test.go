@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors that nobody has read can block the close of a connection. The server does not wait for
-// that, and the connection's user is charged for it until it is closed.
+// Unread descriptors can block the close of a connection. The server does not wait for that,
+// and the connection's user is charged for it until it is closed.
 func TestUnreadDescriptorBlocksClose(t *testing.T) {
 	s := newServing(t)
 	conn, theirs := connected(t)

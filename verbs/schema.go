@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shape says what an attribute is, and whether it is for the server or for the program.
+// A shape is the type of an attribute, and whether it is for the server or for the program.
 type shape uint8
 
 const (
@@ -24,7 +24,8 @@ const (
 	newFD                        // receives a new descriptor
 )
 
-var shapeNames = [...]string{"in", "out", "constant", "flags", "handle", "destroyed handle", "new handle", "descriptor", "new descriptor"}
+var shapeNames = [...]string{"in", "out", "constant", "flags", "handle", "destroyed handle", "new handle",
+	"descriptor", "new descriptor"}
 
 // A field describes one attribute of a method.
 type field struct {
@@ -75,7 +76,8 @@ func init() { // not a literal, because methods run code that refers to this map
 }
 
 func allMethods() (list []*method) {
-	for _, of := range [][]*method{deviceMethods(), memoryMethods(), deviceMemoryMethods(), dmabufMethods(), queueMethods(), addressMethods()} {
+	for _, of := range [][]*method{deviceMethods(), memoryMethods(), deviceMemoryMethods(), dmabufMethods(),
+		queueMethods(), addressMethods()} {
 		list = append(list, of...)
 	}
 	return list

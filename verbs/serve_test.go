@@ -135,16 +135,16 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	for pid := range int32(50) {
 		p := s.newProcess(pid, 1000, nil)
 		for range 60 {
-			p.say(refused)
+			p.reportRefusal(refused)
 		}
 	}
 	require.LessOrEqual(t, lines.Load(), int64(2*128), "of one user, at the turn of ten seconds")
 	before := lines.Load()
-	s.newProcess(1, 2000, nil).say(refused)
+	s.newProcess(1, 2000, nil).reportRefusal(refused)
 	require.Equal(t, before+1, lines.Load())
 }
 
-// A watcher is told a limited number of lines about a program in a second.
+// A watcher gets a limited number of lines about a program in a second.
 func TestWatchersAreToldSoMuch(t *testing.T) {
 	var b budget
 	told := 0

@@ -39,23 +39,23 @@ const SocketName = "server.sock"
 
 // A Server serves devices to programs.
 type Server struct {
-	engine   nic.Device
-	devices  []*device
-	dir      string    // that Serve makes; "" in tests without files
-	made     time.Time // of all files in it
-	networks networks
-	nowhere  *netns // of programs that have told no addresses
-	clock    *clockPage
-	log      *slog.Logger
-	watched  watchers
-	silent   *unixsock.Waiter
-	clogged  func(uid uint32) bool // nic.Device.Clogged, except in tests
-	manager  *cm.Manager
-	fabric   Fabric // nil: there is none
-	told     announcement
-	paths    pathUses
-	asking   asking
-	domains  sharedDomains
+	engine        nic.Device
+	devices       []*device
+	dir           string    // that Serve makes; "" in tests without files
+	made          time.Time // of all files in it
+	networks      networks
+	nowhere       *netns // of programs that have sent no addresses
+	clock         *clockPage
+	log           *slog.Logger
+	watched       watchers
+	silent        *unixsock.Waiter
+	clogged       func(uid uint32) bool // nic.Device.Clogged, except in tests
+	manager       *cm.Manager
+	fabric        Fabric // nil: there is none
+	announced     announcement
+	paths         pathUses
+	subscriptions subscriptions
+	domains       sharedDomains
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx      // by the inode of their socket
@@ -122,14 +122,15 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("verbs: link layer %q; %s and %s are possible", l, Ethernet, InfiniBand)
 		}
 	}
-	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, fabric: cfg.Fabric, contexts: make(map[uint64]*uctx),
-		nowhere: newNetns(netnsKey{})}
+	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged,
+		fabric: cfg.Fabric, contexts: make(map[uint64]*uctx), nowhere: newNetns(netnsKey{})}
 	s.nowhere.scan(nil)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	for i, place := range freePlaces(cfg.Devices) {
-		s.devices = append(s.devices, newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)]))
+		s.devices = append(s.devices,
+			newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)]))
 	}
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())
@@ -217,7 +218,7 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	}
 }
 
-// closeAll tells every program that its device is gone, and ends every context. From now on
+// closeAll notifies every program that its device is gone, and ends every context. From now on
 // newContext returns an error, also for a request that is being served already.
 func (s *Server) closeAll() {
 	s.mu.Lock()

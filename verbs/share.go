@@ -2,8 +2,8 @@
 
 package verbs
 
-// shareProcess tells the engine which process has the memory of those memory regions that are
-// not in shared memory, so that the engine can copy from and to that process. Only the
+// shareProcess gives the engine the process that has the memory of those memory regions that
+// are not in shared memory, so that the engine can copy from and to that process. Only the
 // process that opened the context can be shared.
 func (x *uctx) shareProcess(p *process) error {
 	if p.memory != x.owner {

@@ -41,7 +41,8 @@ func createSRQ(c *call) error {
 	switch {
 	case srqType != abi.SRQTBasic && srqType != abi.SRQTXRC:
 		return refuse(eOPNOTSUPP, "SRQ of type %d; basic ones (0) and those of type XRC (1) are possible", srqType)
-	case srqType == abi.SRQTXRC && (c.find(abi.AttrCreateSRQXRCDHandle) == nil || c.find(abi.AttrCreateSRQCQHandle) == nil):
+	case srqType == abi.SRQTXRC &&
+		(c.find(abi.AttrCreateSRQXRCDHandle) == nil || c.find(abi.AttrCreateSRQCQHandle) == nil):
 		return refuse(eNOENT, "an SRQ of type XRC needs an XRC domain and a CQ")
 	case wr > most:
 		return refuse(eINVAL, "SRQ of %d entries; at most %d are possible", wr, most)
@@ -53,7 +54,8 @@ func createSRQ(c *call) error {
 	p := objectOf[*pd](c, abi.AttrCreateSRQPDHandle)
 	req := &control.SRQ{PDN: p.number, Limit: c.value32(abi.AttrCreateSRQLimit),
 		Ring: le.Uint64(d[abi.MLX5CreateSRQBufAddr:]), DBRec: le.Uint64(d[abi.MLX5CreateSRQDBAddr:]),
-		LogSize: uint8(bits.Len32(wr)), LogStride: uint8(max(minLogSRQWQE, bits.Len32(srqNextSeg+srqDataSeg*sge-1)))}
+		LogSize:   uint8(bits.Len32(wr)),
+		LogStride: uint8(max(minLogSRQWQE, bits.Len32(srqNextSeg+srqDataSeg*sge-1)))}
 	async, err := c.async(abi.AttrCreateSRQEventFD)
 	if err != nil && err != errAgain {
 		return err
@@ -72,20 +74,23 @@ func createSRQ(c *call) error {
 	}
 	op, message, uses := control.OpCreateSRQ, control.Message(req), []*object{p.object}
 	if srqType == abi.SRQTXRC {
-		domain, into := objectOf[*xrcd](c, abi.AttrCreateSRQXRCDHandle), objectOf[*cq](c, abi.AttrCreateSRQCQHandle)
-		op, message = control.OpCreateXSRQ, &control.XSRQ{SRQ: *req, XRCDN: domain.number, CQN: into.number, UserIndex: le.Uint32(d[abi.MLX5CreateSRQUIDX:])}
+		domain, into := objectOf[*xrcd](c, abi.AttrCreateSRQXRCDHandle),
+			objectOf[*cq](c, abi.AttrCreateSRQCQHandle)
+		op, message = control.OpCreateXSRQ, &control.XSRQ{SRQ: *req, XRCDN: domain.number, CQN: into.number,
+			UserIndex: le.Uint32(d[abi.MLX5CreateSRQUIDX:])}
 		uses = append(uses, domain.object, into.object)
 	}
-	m, _, err := x.ask(op, message)
+	m, _, err := x.request(op, message)
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
 		return err
 	}
-	q := &srq{number: m.(*control.SRQN).SRQN, maxWR: 1<<req.LogSize - 1, maxSGE: (1<<req.LogStride - srqNextSeg) / srqDataSeg, xrc: srqType == abi.SRQTXRC,
+	q := &srq{number: m.(*control.SRQN).SRQN, maxWR: 1<<req.LogSize - 1,
+		maxSGE: (1<<req.LogStride - srqNextSeg) / srqDataSeg, xrc: srqType == abi.SRQTXRC,
 		events: eventState{async: async, element: c.value(abi.AttrCreateSRQUserHandle)}}
 	q.object = x.add(kindSRQ, q, func() error {
-		if err := x.tell(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
+		if err := x.command(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
 			return err
 		}
 		delete(x.numbers, numberOf(kindSRQ, q.number))
@@ -117,7 +122,7 @@ func modifySRQ(c *call, req []byte) error {
 	case limit >= q.maxWR+1:
 		return refuse(eINVAL, "limit %d of %d entries", limit, q.maxWR)
 	}
-	return c.x.tell(control.OpModifySRQ, &control.SRQLimit{SRQN: q.number, Limit: limit})
+	return c.x.command(control.OpModifySRQ, &control.SRQLimit{SRQN: q.number, Limit: limit})
 }
 
 // querySRQ serves QUERY_SRQ. The request is struct ib_uverbs_query_srq.
@@ -126,10 +131,11 @@ func querySRQ(c *call, req []byte) error {
 	if err != nil {
 		return err
 	}
-	m, _, err := c.x.ask(control.OpQuerySRQ, &control.SRQN{SRQN: q.number})
+	m, _, err := c.x.request(control.OpQuerySRQ, &control.SRQN{SRQN: q.number})
 	if err != nil {
 		return err
 	}
-	c.put32(abi.AttrCoreOut, q.maxWR, q.maxSGE, m.(*control.SRQLimit).Limit, 0) // struct ib_uverbs_query_srq_resp
+	// Struct ib_uverbs_query_srq_resp.
+	c.put32(abi.AttrCoreOut, q.maxWR, q.maxSGE, m.(*control.SRQLimit).Limit, 0)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// missingPage returns memory whose page is not there: who touches it in the kernel waits until
+// missingPage returns memory whose page is not there: a thread that touches it in the kernel waits until
 // arrive is called.
 func missingPage(t *testing.T) (page []byte, arrive func()) {
 	t.Helper()
@@ -27,7 +27,8 @@ func missingPage(t *testing.T) (page []byte, arrive func()) {
 	both, err := unix.Mmap(-1, 0, 2*pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	args, page := both[:pageSize], both[pageSize:]
-	for _, call := range [][]uint64{{0xc018aa3f, 0xaa, 0, 0}, {0xc020aa00, procmem.VecOf(page).Addr, pageSize, 1, 0}} { // UFFDIO_API, UFFDIO_REGISTER
+	// UFFDIO_API, UFFDIO_REGISTER.
+	for _, call := range [][]uint64{{0xc018aa3f, 0xaa, 0, 0}, {0xc020aa00, procmem.VecOf(page).Addr, pageSize, 1, 0}} {
 		copy(args, u64s(call[1:]...))
 		_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, uintptr(call[0]), uintptr(procmem.VecOf(args).Addr))
 		require.Zero(t, errno)
@@ -36,7 +37,7 @@ func missingPage(t *testing.T) (page []byte, arrive func()) {
 }
 
 // A program reads its channel into memory that never arrives. Its read holds the lock of the pipe,
-// which writers need too. Nobody else waits for that.
+// which writers need too. No other program waits for that.
 func TestNobodyWaitsForAChannel(t *testing.T) {
 	s := newServing(t)
 	a := s.rig(t)

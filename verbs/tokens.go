@@ -13,10 +13,11 @@ import (
 
 // The bytes in the pipe of a channel of rdma_cm. A program can read the pipe into memory whose page
 // does not arrive. Its read then holds the lock of the pipe, which writers need as well, and no
-// signal ends their wait. So the bytes are written by a goroutine for the channel, and the manager,
-// whose lock is everybody's, waits only for a moment: normally the bytes are there when it goes on.
+// signal ends their wait. So the bytes are written by a goroutine for the channel, and the
+// manager, whose lock all programs need, waits only for a moment: normally the bytes are there
+// when it goes on.
 
-// bytesWanted is what is still to be done to a pipe.
+// bytesWanted is the pending work on a pipe.
 type bytesWanted struct {
 	mu   sync.Mutex
 	n    int           // bytes to write; less than 0: to take out
@@ -26,7 +27,7 @@ type bytesWanted struct {
 // A pipeUser is a user with channels.
 type pipeUser struct {
 	turns   chan struct{} // one for each thread that may wait for a pipe of the user
-	hasteTo time.Time     // until then nobody waits for pipes of this user
+	hasteTo time.Time     // until then the manager does not wait for pipes of this user
 }
 
 const (
@@ -124,7 +125,8 @@ func addBytes(fd, n int) error {
 			return err
 		}
 	}
-	reader, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	reader, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC,
+		0)
 	if err != nil {
 		return err
 	}

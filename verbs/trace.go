@@ -23,7 +23,8 @@ func (c *call) trace(err error) {
 	case err != nil:
 		result = errnoName(refusalOf(err).errno)
 	}
-	log.Debug("verbs call", "program", c.p.name, "device", c.x.device.name(), "call", c.name(), "result", result, "arguments", c.arguments())
+	log.Debug("verbs call", "program", c.p.name, "device", c.x.device.name(), "call", c.name(),
+		"result", result, "arguments", c.arguments())
 }
 
 // traced is how many bytes of an argument are logged.

@@ -17,7 +17,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// Trees of files. The tree DIR/sys is for programs that have told no addresses. Every network
+// Trees of files. The tree DIR/sys is for programs that have sent no addresses. Every network
 // namespace has a tree of its own, DIR/net/NAME/sys, because the GIDs in it are those of the
 // namespace. Only files that differ are written; the others are links to those of DIR/sys.
 //
@@ -53,7 +53,7 @@ func removeTrees(dir string) error {
 	return errors.Join(errs...)
 }
 
-// writeTrees writes the tree of programs that have told no addresses.
+// writeTrees writes the tree of programs that have sent no addresses.
 func (s *Server) writeTrees(dir string) error {
 	if err := removeTrees(dir); err != nil {
 		return fmt.Errorf("verbs: tree left behind: %w", err)
@@ -172,9 +172,11 @@ func (s *Server) writeNodes() error {
 	err := os.MkdirAll(root, 0o755)
 	for _, d := range s.devices {
 		number := fmt.Appendf(nil, "%d:%d\n", devMajor, devMinor+d.index)
-		err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("uverbs%d", d.index)), number, 0o644))
+		err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("uverbs%d", d.index)), number,
+			0o644))
 	}
-	err = errors.Join(err, os.WriteFile(filepath.Join(root, "rdma_cm"), fmt.Appendf(nil, "%d:%d\n", cmMajor, cmMinor), 0o644))
+	err = errors.Join(err, os.WriteFile(filepath.Join(root, "rdma_cm"),
+		fmt.Appendf(nil, "%d:%d\n", cmMajor, cmMinor), 0o644))
 	return err
 }
 

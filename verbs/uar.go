@@ -95,7 +95,8 @@ func allocUAR(c *call) error {
 // context has not allocated that page.
 func (x *uctx) uarOf(page uint64) (*bank, int) {
 	for _, b := range x.banks {
-		if i := page - uint64(b.first); page >= uint64(b.first) && i < uint64(len(b.users)) && b.users[i] > 0 {
+		if i := page - uint64(b.first); page >= uint64(b.first) && i < uint64(len(b.users)) &&
+			b.users[i] > 0 {
 			return b, int(i)
 		}
 	}

@@ -4,9 +4,9 @@ package verbs
 
 import "fmt"
 
-// A callName says which function of libibverbs or libmlx5 makes an ioctl, so that a refusal
-// can name what the programmer has called. The kernel has these ioctls. Some of them are
-// served here, and then their names are not used.
+// A callName is the function of libibverbs or libmlx5 that makes an ioctl, so that a refusal
+// can name the programmer's call. The kernel has these ioctls. Some of them are served here,
+// and then their names are not used.
 type callName struct {
 	object, method uint16
 	objectName     string // enumerators of rdma/ib_user_ioctl_cmds.h and rdma/mlx5_user_ioctl_cmds.h
@@ -53,7 +53,7 @@ var commandNames = [...]commandName{
 	{extended | 55, "IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL", "ibv_create_rwq_ind_table"},
 }
 
-// unserved says what a program has asked for, if this server has no such method.
+// unserved names the call of a program, if this server has no such method.
 func unserved(object, method uint16) string {
 	for _, n := range callNames {
 		if n.object == object && n.method == method {

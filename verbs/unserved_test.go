@@ -40,7 +40,7 @@ func TestNamesOfCalls(t *testing.T) {
 	require.Equal(t, want, strings.Fields(string(said)))
 }
 
-// Who asks for counters is told why there are none.
+// A program that asks for counters gets the reason why there are none.
 func TestNoCounters(t *testing.T) {
 	r := newRig(t)
 	p := r.program()

@@ -40,7 +40,7 @@ const maxWatchers = 256
 // lineage returns the process numbers of a process, its parent, the parent's parent and so
 // on, with commas between them. The server reads it when the program has connected and
 // waits for an answer. Later the program or a parent may have ended. Then a watcher that had
-// only the program's number could not tell which command started the program.
+// only the program's number could not find the command that started the program.
 func lineage(pid int32) string {
 	list := strconv.Itoa(int(pid))
 	for range mostAncestors {
@@ -71,9 +71,9 @@ func parentOf(pid int32) int32 {
 	return int32(parent)
 }
 
-// tell sends one explanation about the program with this lineage to the watchers of a user. A watcher misses it if earlier
-// explanations that the watcher has not read fill its socket.
-func (w *watchers) tell(lineage string, uid uint32, format string, args ...any) {
+// send sends one explanation about the program with this lineage to the watchers of a user. A watcher misses
+// it if earlier explanations that the watcher has not read fill its socket.
+func (w *watchers) send(lineage string, uid uint32, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.all) == 0 {
@@ -85,7 +85,9 @@ func (w *watchers) tell(lineage string, uid uint32, format string, args ...any) 
 			continue
 		}
 		if raw, err := conn.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { _ = unix.Send(int(fd), line, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) })
+			_ = raw.Control(func(fd uintptr) {
+				_ = unix.Send(int(fd), line, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			})
 		}
 	}
 }

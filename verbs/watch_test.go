@@ -22,7 +22,7 @@ func TestWatchers(t *testing.T) {
 	require.NoError(t, err)
 	w := watchers{engine: newServing(t).engine}
 	go w.accept(l)
-	w.tell("1", uint32(unix.Getuid()), "nobody hears %s", "this")
+	w.send("1", uint32(unix.Getuid()), "nobody hears %s", "this")
 	conn, err := net.Dial("unixpacket", path)
 	require.NoError(t, err)
 	watched := func() int {
@@ -35,14 +35,14 @@ func TestWatchers(t *testing.T) {
 	}
 	wait(1)
 	uid := uint32(unix.Getuid())
-	w.tell("7", uid+1, "of another user")
-	w.tell("8,3,1", uid, "queue %#x", 16)
+	w.send("7", uid+1, "of another user")
+	w.send("8,3,1", uid, "queue %#x", 16)
 	b := make([]byte, 1024)
 	n, err := conn.Read(b)
 	require.NoError(t, err)
 	require.Equal(t, "8,3,1 queue 0x10", string(b[:n]))
 	for range 10_000 {
-		w.tell("9", uid, "what nobody reads")
+		w.send("9", uid, "what nobody reads")
 	}
 	require.NoError(t, conn.Close())
 	wait(0)

@@ -144,10 +144,11 @@ func parseHello(b []byte) (h wireHello, ok bool) {
 		return h, false
 	}
 	name := b[helloSize:min(len(b), helloSize+maxName)]
-	return wireHello{le.Uint16(b[4:]), le.Uint32(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), bytes.TrimRight(name, "\x00")}, true
+	return wireHello{le.Uint16(b[4:]), le.Uint32(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]),
+		bytes.TrimRight(name, "\x00")}, true
 }
 
-// A wireResult says that the shim has met a need, or with which error it could not.
+// A wireResult reports that the shim has satisfied a need, or the error if it could not.
 type wireResult struct {
 	attr  uint16
 	kind  uint16
@@ -204,7 +205,8 @@ func parseMap(b []byte) (m mapRequest, ok bool) {
 	if len(b) != mmapSize {
 		return m, false
 	}
-	return mapRequest{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[24:]), le.Uint32(b[28:])}, true
+	return mapRequest{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[24:]),
+		le.Uint32(b[28:])}, true
 }
 
 // A mappedAnswer is an nv_mapped.
@@ -269,8 +271,9 @@ func parseIoctl(b []byte) (h ioctlHeader, attrs []attr, results []wireResult, er
 	attrs = make([]attr, h.attrs)
 	for i := range attrs {
 		r := raw[i*abi.AttrSize:]
-		a := attr{id: le.Uint16(r[abi.AttrAttrID:]), length: le.Uint16(r[abi.AttrLen:]), flags: le.Uint16(r[abi.AttrFlags:]),
-			elem: le.Uint16(r[abi.AttrAttrData:]), data: le.Uint64(r[abi.AttrData:]), index: uint16(i)}
+		a := attr{id: le.Uint16(r[abi.AttrAttrID:]), length: le.Uint16(r[abi.AttrLen:]),
+			flags: le.Uint16(r[abi.AttrFlags:]), elem: le.Uint16(r[abi.AttrAttrData:]),
+			data: le.Uint64(r[abi.AttrData:]), index: uint16(i)}
 		if a.length > inlineSize {
 			n := padded(int(a.length))
 			if n > len(rest) {

@@ -54,9 +54,9 @@ func allWriteCommands() []*writeCommand {
 // extended is set in the number of a command that was added later (EX_).
 const extended = abi.CmdFlagExtended
 
-// invokeWrite runs a write command. libibverbs sends a command without arguments to learn
-// whether the command exists. As in the kernel, the sizes are checked before anything else,
-// so the answer is ENOSPC if the command exists and EOPNOTSUPP if it does not.
+// invokeWrite runs a write command. libibverbs sends a command without arguments to find out
+// whether the command exists. As in the kernel, the sizes are checked before anything else, so
+// the answer is ENOSPC if the command exists and EOPNOTSUPP if it does not.
 func invokeWrite(c *call) error {
 	n := c.value(abi.AttrWriteCmd)
 	w := writeCommands[uint32(n)]

@@ -14,10 +14,11 @@ import (
 // its own. A target ends with its last handle.
 
 // createTarget serves QP.CREATE for queue pairs of type XRC_RECV. libmlx5 sends the addresses
-// of rings that nothing uses.
+// of rings that are not used.
 func (c *call) createTarget() error {
 	x := c.x
-	for _, id := range []uint16{abi.AttrCreateQPPDHandle, abi.AttrCreateQPSendCQHandle, abi.AttrCreateQPRecvCQHandle, abi.AttrCreateQPIndTableHandle} {
+	for _, id := range []uint16{abi.AttrCreateQPPDHandle, abi.AttrCreateQPSendCQHandle,
+		abi.AttrCreateQPRecvCQHandle, abi.AttrCreateQPIndTableHandle} {
 		if c.find(id) != nil {
 			return refuse(eINVAL, "%s: a queue pair of type XRC_RECV has none", c.method.field(id).name)
 		}
@@ -36,7 +37,7 @@ func (c *call) createTarget() error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateTarget, &control.XRCD{XRCDN: d.number})
+	m, _, err := x.request(control.OpCreateTarget, &control.XRCD{XRCDN: d.number})
 	if err != nil {
 		x.refundObject()
 		return err
@@ -91,7 +92,7 @@ func (x *uctx) openTarget(n uint32, d *xrcd) error {
 		}
 		return nil
 	}
-	if err := x.tell(control.OpOpenTarget, &control.Target{XRCDN: d.number, QPN: n}); err != nil {
+	if err := x.command(control.OpOpenTarget, &control.Target{XRCDN: d.number, QPN: n}); err != nil {
 		return refuse(eINVAL, "%v", err)
 	}
 	return nil
@@ -106,7 +107,7 @@ func (x *uctx) addTarget(q *qp, d *xrcd) {
 		mine := x.targets[q.number]
 		if len(mine) == 1 {
 			x.executeAnnounced()
-			if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
+			if err := x.command(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
 				return err
 			}
 			delete(x.targets, q.number)
@@ -119,7 +120,7 @@ func (x *uctx) addTarget(q *qp, d *xrcd) {
 	x.targets[q.number] = append(x.targets[q.number], q)
 }
 
-// A target is what all handles of a queue pair of type XRC_RECV share.
+// A target is the state that all handles of a queue pair of type XRC_RECV share.
 type target struct {
 	domain uint32 // the engine's number
 	dest   qpDest

@@ -12,8 +12,8 @@ import (
 )
 
 // XRC domains. Programs that open a domain with the same file share the domain, as in the
-// kernel (ib_uverbs_open_xrcd in drivers/infiniband/core/uverbs_cmd.c): who can open the file
-// may share the domain.
+// kernel (ib_uverbs_open_xrcd in drivers/infiniband/core/uverbs_cmd.c): a program that can open
+// the file may share the domain.
 
 // An xrcd is an open domain.
 type xrcd struct {
@@ -24,7 +24,7 @@ type xrcd struct {
 
 // A fileIdentity identifies a file, and the device on which programs share a domain by it. The
 // kernel keeps the inode of the file. This server does not, so the time at which the file was
-// made tells it from a later file with the same inode number.
+// made distinguishes it from a later file with the same inode number.
 type fileIdentity struct {
 	device   *device
 	dev, ino uint64
@@ -63,7 +63,7 @@ func openXRCD(c *call, req []byte) error {
 		return err
 	}
 	d.object = x.add(kindXRCD, d, func() error {
-		if err := x.tell(control.OpCloseXRCD, &control.XRCD{XRCDN: d.number}); err != nil {
+		if err := x.command(control.OpCloseXRCD, &control.XRCD{XRCDN: d.number}); err != nil {
 			return err
 		}
 		x.s.domains.leave(d)
@@ -84,7 +84,8 @@ func (c *call) identify(fd int32) (*fileIdentity, error) {
 	// Asking about a file of a network or of a program can take long, even with AT_STATX_DONT_SYNC.
 	if !c.x.s.engine.Aside(c.p.uid, func() {
 		errs <- unixsock.Control(f, func(fd int) error {
-			return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_BTIME, &st)
+			return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC,
+				unix.STATX_INO|unix.STATX_BTIME, &st)
 		})
 	}) {
 		return nil, refuse(eAGAIN, "descriptor %d: its file system does not answer", fd)
@@ -119,7 +120,7 @@ func (x *uctx) joinDomain(d *xrcd, flags uint32) error {
 		shared.users++
 		return nil
 	}
-	m, _, err := x.ask(control.OpOpenXRCD, &control.Empty{})
+	m, _, err := x.request(control.OpOpenXRCD, &control.Empty{})
 	if err != nil {
 		return err
 	}

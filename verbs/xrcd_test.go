@@ -101,7 +101,7 @@ func twoPrograms(t *testing.T) (a, b *program, fileA, fileB uint64) {
 	return a, b, open(a), open(b)
 }
 
-// A file stands for a domain as long as somebody has it open. What flags do is as in the kernel.
+// A file stands for a domain as long as a program has it open. Flags work as in the kernel.
 func TestXRCDomainsByFile(t *testing.T) {
 	a, b, fileA, fileB := twoPrograms(t)
 	all := &a.s.domains
@@ -193,7 +193,7 @@ func TestOpenTargets(t *testing.T) {
 	b.ok(b.closeXRCD(domainB))
 }
 
-// What cannot be opened or made is refused with the kernel's errno, and costs nothing.
+// A domain that cannot be opened or made is refused with the kernel's errno, and costs nothing.
 func TestTargetMistakes(t *testing.T) {
 	a, b, fileA, _ := twoPrograms(t)
 	domain, other := a.mustOpenXRCD(fileA, unix.O_CREAT), a.mustOpenXRCD(noFile, 0)

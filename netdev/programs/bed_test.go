@@ -16,8 +16,10 @@ import (
 
 // A place says which engines carry the packets.
 type place struct {
-	name    string
-	engines string // "one": an engine for all; "linked": one for each, linked by a pool; "inside": these engines are in the interfaces' processes
+	name string
+	// "one": an engine for all; "linked": one for each, linked by a pool; "inside": these engines are in the
+	// interfaces' processes.
+	engines string
 	slots   bool   // memory in which packets travel without being copied by the engine
 	ucx     bool   // UCX links the engines, with keys, in place of a pool; node 0 is the host of all
 	core    string // all processes of nicless share this core; "": they have all cores
@@ -184,7 +186,7 @@ func (b *bed) joined() {
 	}
 }
 
-// told returns the lines of the log that say something of a peer.
+// told returns the lines of the log about a peer.
 func (u *up) told(what string, of *node) (list []string) {
 	for l := range strings.Lines(u.said.String()) {
 		if strings.Contains(l, `"`+what+`"`) && strings.Contains(l, of.address()) && strings.HasSuffix(l, "\n") {
@@ -194,7 +196,7 @@ func (u *up) told(what string, of *node) (list []string) {
 	return list
 }
 
-// hears waits until the log has told something of a peer so often.
+// hears waits until the log has that many lines of one kind about a peer.
 func (u *up) hears(what string, of *node, times int) {
 	u.t.Helper()
 	u.until(fmt.Sprintf("%s %s, %d times", what, of.address(), times), func(string) bool { return len(u.told(what, of)) >= times })

@@ -59,8 +59,8 @@ func killed(b *bed) {
 	talk{victim, c, c.address()}.copies(1 << 20)
 }
 
-// An interface is stopped, so that whatever is sent to it stays with its peers. They can talk to each
-// other all the same. When it continues, so does what was begun.
+// An interface is stopped, so that whatever is sent to it stays with its peers. They can exchange data all
+// the same. When it continues, so do transfers that were begun.
 func stopped(b *bed) {
 	a, victim, c := b.nodes[0], b.nodes[1], b.nodes[2]
 	k := talk{a, victim, victim.address()}

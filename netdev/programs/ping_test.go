@@ -23,8 +23,8 @@ func (k talk) pings(count int) {
 }
 
 // pinging begins to send echo requests, one in so many seconds. pinged ends it: with a count of its own, ping
-// would wait for the last answers only for two round trips. In a user namespace the interval may be as short as
-// for root.
+// would wait for the last answers only for two round trips. In a user namespace the interval may be as short
+// as for root.
 func (k talk) pinging(every string) pings {
 	k.from.t.Helper()
 	proctest.Need(k.from.t, "ping")
@@ -38,13 +38,14 @@ type pings struct {
 	dropped int
 }
 
-// laterAnswers is how many later requests have to be answered before one without an answer counts as lost: packets
-// are not overtaken by as many.
+// laterAnswers is how many later requests have to be answered before one without an answer counts as lost:
+// packets are not overtaken by as many.
 const laterAnswers = 100
 
-// pinged waits until the first so many requests of pinging are answered. Some may be lost, as in every network, if
-// the interfaces say that they have dropped as many packets meanwhile: they do that if a peer takes nothing for 100 ms, which
-// happens when its process gets no core. Then later requests have to be answered.
+// pinged waits until the first so many requests of pinging are answered. Some may be lost, as in every
+// network, if the interfaces say that they have dropped as many packets meanwhile: they do that if a peer
+// takes nothing for 100 ms, which happens when its process gets no core. Then later requests have to be
+// answered.
 func (k talk) pinged(p pings, count int) {
 	k.from.t.Helper()
 	var lost []int
@@ -76,8 +77,8 @@ func (k talk) pinged(p pings, count int) {
 
 var answers = regexp.MustCompile(`icmp_seq=(\d+) ttl=.*\n`)
 
-// dropped returns how many packets the node has dropped: the kernel, because the interface's process did not read
-// them, and the interface, because a peer did not take them.
+// dropped returns how many packets the node has dropped: the kernel, because the interface's process did not
+// read them, and the interface, because a peer did not take them.
 func (n *node) dropped() (sum int) {
 	n.t.Helper()
 	var list []struct {
@@ -101,7 +102,8 @@ func (n *node) dropped() (sum int) {
 
 var forPeer = regexp.MustCompile(`(\d+) were dropped for one`)
 
-// reports returns what the interfaces of the node's engine report. An engine inside an interface reports nothing.
+// reports returns what the interfaces of the node's engine report. An engine inside an interface reports
+// nothing.
 func (n *node) reports() string {
 	n.t.Helper()
 	if n.socket == "" {
@@ -110,7 +112,7 @@ func (n *node) reports() string {
 	return start(n.t, command, "links", "--engine", n.socket).succeeds()
 }
 
-// counts returns all that can tell where packets have gone.
+// counts returns all counters that show where packets have gone.
 func (n *node) counts() string {
 	n.t.Helper()
 	said := n.address() + ":\n" + n.run("ip", "-s", "-s", "link") + n.reports()

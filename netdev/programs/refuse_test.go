@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/internal/proctest"
 )
 
-// What cannot be is refused with a sentence, and leaves nothing behind.
+// Impossible options are refused with a sentence, and leave nothing behind.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	proctest.Need(t, "setpriv")
@@ -54,7 +54,7 @@ func TestRefused(t *testing.T) {
 	require.Contains(t, said, "interface nicless0n is used by another process")
 }
 
-// A peer with another MTU is told in the log, and TCP works.
+// A peer with another MTU is reported in the log, and TCP works.
 func TestOtherMTU(t *testing.T) {
 	t.Parallel()
 	nodes := newNodes(t, 2)

@@ -76,8 +76,9 @@ func (k talk) asks(kind string, sizes ...any) {
 	require.Contains(k.from.t, said, "lost 0\n")
 }
 
-// floods sends datagrams without waiting. Some may be lost, as in every network, and those that come are as they were
-// sent. If all are lost, because a peer got no core for as long as packets wait for it, another flood is sent.
+// floods sends datagrams without waiting. Some may be lost, as in every network, and those that come are as
+// they were sent. If all are lost, because a peer got no core for as long as packets wait for it, another
+// flood is sent.
 func (k talk) floods(count, size int) (received int) {
 	k.from.t.Helper()
 	await.Until(k.from.t, "datagrams of a flood arrive", func() bool {

@@ -53,9 +53,9 @@ func echoUDP(args []string) error {
 }
 
 // askUDP sends one datagram after the other to echoUDP, and checks each echo. A datagram without an echo is
-// sent again after ten seconds, because a network may lose some. Echoes are counted, so one that is only late is not
-// lost: echoes come in the order of the datagrams, and those that have not come when the last one has, are lost.
-// Arguments: kind, address, port, and sizes; a size can be a range FIRST-LAST.
+// sent again after ten seconds, because a network may lose some. Echoes are counted, so one that is only late
+// is not lost: echoes come in the order of the datagrams, and those that have not come when the last one has,
+// are lost. Arguments: kind, address, port, and sizes; a size can be a range FIRST-LAST.
 func askUDP(args []string) error {
 	to := net.Addr(&net.IPAddr{IP: net.ParseIP(args[1])})
 	if args[0] == "udp" {
@@ -138,8 +138,8 @@ func (k *asker) ask(size int) error {
 	return nil
 }
 
-// end returns how many datagrams were sent and lost. If echoes are missing, they are lost if one of another size
-// comes that is asked for now.
+// end returns how many datagrams were sent and lost. If echoes are missing, they are lost if one of another
+// size comes that is asked for now.
 func (k *asker) end() (sent, lost int, err error) {
 	sent = k.sent
 	late, marker := false, 0
@@ -161,8 +161,8 @@ func (k *asker) end() (sent, lost int, err error) {
 	return sent, lost, nil
 }
 
-// mostTries is how often a datagram is sent that has no echo. The test that started this program sees earlier that nothing
-// moves, unless the machine is so busy that this is no surprise.
+// mostTries is how often a datagram is sent that has no echo. The test that started this program sees earlier
+// that nothing moves, unless the machine is so busy that this is no surprise.
 const mostTries = 30
 
 // Datagrams of a flood begin with their number. The number endOfFlood asks for the result.
@@ -226,7 +226,8 @@ func floodUDP(args []string) error {
 	}
 	spent := time.Since(began)
 	binary.BigEndian.PutUint64(b, endOfFlood)
-	for range 10000 { // the question can be lost too; the test that started this program sees earlier that nothing moves
+	// The question can be lost too; the test that started this program sees earlier that nothing moves.
+	for range 10000 {
 		if _, err := c.Write(b[:8]); err != nil {
 			return err
 		}

@@ -27,8 +27,8 @@ int main(int argc, char **argv) {
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	end_open(&e, argc == 6 ? talk_connect(argv[5], argv[3]) : talk_accept(talk_listen(argv[3])), argc == 6, argv[1],
-	         (uint8_t)atoi(argv[2]));
+	end_open(&e, argc == 6 ? talk_connect(argv[5], argv[3]) : talk_accept(talk_listen(argv[3])), argc == 6,
+	         argv[1], (uint8_t)atoi(argv[2]));
 	e.apart = e.mixed = 1;
 	e.lossy = losses;
 	memset(&l, 0, sizeof l);
@@ -56,7 +56,8 @@ int main(int argc, char **argv) {
 	DO(ibv_dereg_mr(mr));
 	memory_give(&m);
 	snprintf(doing, sizeof doing, "%s, send with invalidate", e.active ? "active" : "passive");
-	invalidations(&e); /* Soft-RoCE lets writes reach the whole region of a window, so no other step about windows */
+	/* Soft-RoCE lets writes reach the whole region of a window, so no other step about windows. */
+	invalidations(&e);
 	n = losses ? 0 : errors(&e); /* not every device sends a lost NAK again */
 	printf("across: %zu sizes, atomics, send with invalidate, %d errors, MTU %d, GID %02x%02x..%02x: ok\n",
 	       sizeof sizes / sizeof *sizes, n, 128 << e.mtu, e.gid.raw[0], e.gid.raw[1], e.gid.raw[15]);

@@ -44,8 +44,10 @@ void atomics(struct end *e, struct link *l, const struct memory *m, const struct
 	memcpy(m->at, &start, 8);
 	remote = show(e, mr);
 	if (e->active) {
-		SAME(atomic(e, l, into, mr->lkey, &remote, IBV_WR_ATOMIC_FETCH_AND_ADD, 0x123456789abcdef0u, 0), start);
-		SAME(atomic(e, l, into, mr->lkey, &remote, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 2), start + 0x123456789abcdef0u);
+		SAME(atomic(e, l, into, mr->lkey, &remote, IBV_WR_ATOMIC_FETCH_AND_ADD, 0x123456789abcdef0u, 0),
+		     start);
+		SAME(atomic(e, l, into, mr->lkey, &remote, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 2),
+		     start + 0x123456789abcdef0u);
 		SAME(atomic(e, l, into, mr->lkey, &remote, IBV_WR_ATOMIC_CMP_AND_SWP, start + 0x123456789abcdef0u, 7),
 		     start + 0x123456789abcdef0u);
 	}
@@ -56,7 +58,8 @@ void atomics(struct end *e, struct link *l, const struct memory *m, const struct
 		own = link_open(e, &self);
 	meet(e, "atomics, both");
 	for (i = 0; i < ADDS; i++) {
-		old = atomic(e, e->active ? l : &own, into, mr->lkey, &remote, IBV_WR_ATOMIC_FETCH_AND_ADD, e->active ? 1 : 1000, 0);
+		old = atomic(e, e->active ? l : &own, into, mr->lkey, &remote, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		             e->active ? 1 : 1000, 0);
 		MUST(i == 0 || old > last);
 		last = old;
 	}

@@ -27,7 +27,9 @@ static uint64_t block(uint64_t seed, uint64_t n) {
 	return v ^ v >> 31;
 }
 
-uint8_t pattern_byte(uint64_t seed, size_t index) { return (uint8_t)(block(seed, index / 8) >> index % 8 * 8); }
+uint8_t pattern_byte(uint64_t seed, size_t index) {
+	return (uint8_t)(block(seed, index / 8) >> index % 8 * 8);
+}
 
 void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n) {
 	size_t i = 0;
@@ -59,7 +61,8 @@ size_t pattern_differs(const uint8_t *at, uint64_t seed, size_t first, size_t n)
 void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what) {
 	size_t i = pattern_differs(at, seed, first, n);
 	if (i < n)
-		FAIL("%s: byte %zu of %zu is %#x, not %#x", what, first + i, first + n, at[i], pattern_byte(seed, first + i));
+		FAIL("%s: byte %zu of %zu is %#x, not %#x", what, first + i, first + n, at[i],
+		     pattern_byte(seed, first + i));
 }
 
 int temporary_file(char name[], size_t room) {
@@ -123,6 +126,6 @@ void connect_with(struct ibv_qp *qp, const struct ibv_qp *peer) {
 	a.timeout = 14;
 	a.retry_cnt = a.rnr_retry = 7;
 	a.max_rd_atomic = 1;
-	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-	                                IBV_QP_MAX_QP_RD_ATOMIC));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+	                 IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
 }

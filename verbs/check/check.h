@@ -1,6 +1,6 @@
-/* What the programs in this directory share: reporting a failure, and patterns of bytes that
- * can be told apart. The programs are ordinary verbs programs; only the kind of memory named
- * "shared" (memory.c) is specific to nicless. */
+/* Functions that the programs in this directory share: reporting a failure, and patterns of
+ * bytes that can be distinguished. The programs are ordinary verbs programs; only the kind of
+ * memory named "shared" (memory.c) is specific to nicless. */
 #ifndef NICLESS_CHECK_H
 #define NICLESS_CHECK_H
 
@@ -13,25 +13,26 @@
 #include <infiniband/verbs.h>
 
 /* Ends the program with a message that has the place and the reason of the failure. */
-void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
+void fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define MUST(is) ((is) ? (void)0 : FAIL("not true: %s (errno: %s)", #is, strerror(errno)))
 /* For functions that return 0 or an errno. */
-#define DO(call)                                                                                                       \
-	do {                                                                                                               \
-		int error_ = (call);                                                                                           \
-		if (error_)                                                                                                    \
-			FAIL("%s: %s", #call, strerror(error_ < 0 ? errno : error_));                                              \
+#define DO(call)                                                          \
+	do {                                                                  \
+		int error_ = (call);                                              \
+		if (error_)                                                       \
+			FAIL("%s: %s", #call, strerror(error_ < 0 ? errno : error_)); \
 	} while (0)
-#define SAME(got, want)                                                                                                \
-	do {                                                                                                               \
-		unsigned long long got_ = (unsigned long long)(got), want_ = (unsigned long long)(want);                       \
-		if (got_ != want_)                                                                                             \
-			FAIL("%s is %#llx, not %#llx", #got, got_, want_);                                                         \
+#define SAME(got, want)                                                                          \
+	do {                                                                                         \
+		unsigned long long got_ = (unsigned long long)(got), want_ = (unsigned long long)(want); \
+		if (got_ != want_)                                                                       \
+			FAIL("%s is %#llx, not %#llx", #got, got_, want_);                                   \
 	} while (0)
 
-/* What the thread is doing, for the message of a failure. */
+/* The thread's present step, for the message of a failure. */
 extern __thread char doing[160];
 
 /* Each seed gives another pattern of bytes. Returns the byte of that pattern at an index. */

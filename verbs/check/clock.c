@@ -11,15 +11,17 @@
 
 #include "../shim/libibverbs.h"
 
-/* What the library that is preloaded assumes of libibverbs. */
-#define HERE(field) ((long)offsetof(struct verbs_context, field) - (long)offsetof(struct verbs_context, context))
-#define THERE(field) ((long)offsetof(struct nv_verbs_context, field) - (long)offsetof(struct nv_verbs_context, context))
+/* Assumptions of the preloaded library about libibverbs. */
+#define FROM_CONTEXT(type, field) ((long)offsetof(type, field) - (long)offsetof(type, context))
+#define HERE(field) FROM_CONTEXT(struct verbs_context, field)
+#define THERE(field) FROM_CONTEXT(struct nv_verbs_context, field)
 typedef char same_function[HERE(query_rt_values) == THERE(query_rt_values) ? 1 : -1];
 typedef char same_size[HERE(sz) == THERE(size) ? 1 : -1];
 typedef char same_fd[HERE(context.cmd_fd) == THERE(context.cmd_fd) ? 1 : -1];
 typedef char same_compat[HERE(context.abi_compat) == THERE(context.abi_compat) ? 1 : -1];
 typedef char same_values[sizeof(struct ibv_values_ex) == sizeof(struct nv_ibv_values) ? 1 : -1];
-typedef char same_clock[offsetof(struct ibv_values_ex, raw_clock) == offsetof(struct nv_ibv_values, raw_clock) ? 1 : -1];
+#define CLOCK_IN(type) offsetof(type, raw_clock)
+typedef char same_clock[CLOCK_IN(struct ibv_values_ex) == CLOCK_IN(struct nv_ibv_values) ? 1 : -1];
 typedef char same_mask[IBV_VALUES_MASK_RAW_CLOCK == NV_RAW_CLOCK ? 1 : -1];
 
 enum { ROUNDS = 20000, QUEUES = 4, SECOND = 1000 * 1000 * 1000 };
@@ -130,8 +132,9 @@ static void rate(void) {
 	} while (inner1 - inner0 < SECOND / 10);
 	stated = (double)(c1 - c0) / (double)a.hca_core_clock * 1e6; /* the rate is in kHz */
 	if (stated < 0.99 * (double)(inner1 - inner0) || stated > 1.01 * (double)(outer1 - outer0))
-		FAIL("%llu cycles at %llu kHz, in %llu to %llu ns", (unsigned long long)(c1 - c0), (unsigned long long)a.hca_core_clock,
-		     (unsigned long long)(inner1 - inner0), (unsigned long long)(outer1 - outer0));
+		FAIL("%llu cycles at %llu kHz, in %llu to %llu ns", (unsigned long long)(c1 - c0),
+		     (unsigned long long)a.hca_core_clock, (unsigned long long)(inner1 - inner0),
+		     (unsigned long long)(outer1 - outer0));
 }
 
 /* Fails unless ns, nanoseconds of real time, is from between `from` and now. The conversion may be
@@ -139,7 +142,8 @@ static void rate(void) {
 static void recent(uint64_t ns, uint64_t from) {
 	uint64_t to = nanoseconds(CLOCK_REALTIME);
 	if (ns + SECOND / 10 < from || ns > to + SECOND / 10)
-		FAIL("%llu, not from %llu to %llu", (unsigned long long)ns, (unsigned long long)from, (unsigned long long)to);
+		FAIL("%llu, not from %llu to %llu", (unsigned long long)ns, (unsigned long long)from,
+		     (unsigned long long)to);
 }
 
 static void real_time(void) {

@@ -1,6 +1,7 @@
 /* cm: the rules of rdma_cm, through librdmacm: what a channel's descriptor does, ports, private data,
  * refusals, migration, peers that are killed, garbage. Both ends are in this program, so an event is
- * there when the call that causes it has returned, or a moment later. cm_raw.c has what goes around librdmacm. */
+ * there when the call that causes it has returned, or a moment later. cm_raw.c writes commands
+ * without librdmacm. */
 #include "check.h"
 #include "cm.h"
 #include "cm_steps.h"
@@ -67,7 +68,8 @@ static void ports(void) {
 /* Refusals, with private data, and more requests than the backlog allows. */
 static void refusals(void) {
 	struct rdma_event_channel *s = channel(), *c = channel();
-	struct rdma_cm_id *l = listener(s, 6100, 1), *a = resolved(c, 6100), *b = resolved(c, 6100), *d = resolved(c, 6101);
+	struct rdma_cm_id *l = listener(s, 6100, 1), *a = resolved(c, 6100), *b = resolved(c, 6100),
+		*d = resolved(c, 6101);
 	struct rdma_conn_param hello = with("hello");
 	struct rdma_cm_event *e;
 	struct rdma_cm_id *passive;
@@ -257,6 +259,7 @@ int main(void) {
 	raw_garbage(1);
 	many();
 	closed();
-	printf("cm: descriptor, ports, refusals, migration, killed peers, copies, garbage, %d connections: ok\n", MANY);
+	printf("cm: descriptor, ports, refusals, migration, killed peers, copies, garbage, %d connections: ok\n",
+	       MANY);
 	return 0;
 }

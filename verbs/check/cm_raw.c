@@ -1,4 +1,4 @@
-/* What goes around librdmacm: commands that this program writes itself, and copies of a channel's
+/* Steps without librdmacm: commands that this program writes itself, and copies of a channel's
  * descriptor. The header of the commands cannot be included together with that of librdmacm. */
 #include "check.h"
 #include "cm.h"
@@ -102,7 +102,7 @@ void raw_copies(void) {
 	close(first);
 }
 
-/* What no library writes is refused, and writing to other descriptors is as it was. */
+/* Writes that no library makes are refused, and writing to other descriptors is as it was. */
 void raw_garbage(unsigned seed) {
 	static void *volatile const nowhere_is = (void *)16;
 	const void *nowhere = nowhere_is;

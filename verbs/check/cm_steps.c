@@ -1,4 +1,4 @@
-/* What the parts of the program cm do with librdmacm. */
+/* Steps of the program cm with librdmacm. */
 #include "check.h"
 #include "cm_steps.h"
 
@@ -47,7 +47,8 @@ struct rdma_cm_event *expect(struct rdma_event_channel *c, enum rdma_cm_event_ty
 	struct rdma_cm_event *e;
 	DO(rdma_get_cm_event(c, &e));
 	if (e->event != type || e->status != status)
-		FAIL("event %s, status %d; expected %s, status %d", rdma_event_str(e->event), e->status, rdma_event_str(type), status);
+		FAIL("event %s, status %d; expected %s, status %d", rdma_event_str(e->event), e->status,
+		     rdma_event_str(type), status);
 	return e;
 }
 

@@ -1,4 +1,4 @@
-/* What the parts of the program cm do with librdmacm. A function that fails ends the program. */
+/* Steps of the program cm with librdmacm. A function that fails ends the program. */
 #ifndef NICLESS_CHECK_CM_STEPS_H
 #define NICLESS_CHECK_CM_STEPS_H
 
@@ -7,11 +7,11 @@
 #define LOOPBACK "127.0.0.1"
 
 /* For functions that return -1 and set errno. */
-#define FAILS(error, call)                                                                                             \
-	do {                                                                                                               \
-		errno = 0;                                                                                                     \
-		MUST((call) != 0);                                                                                             \
-		SAME(errno, error);                                                                                            \
+#define FAILS(error, call)  \
+	do {                    \
+		errno = 0;          \
+		MUST((call) != 0);  \
+		SAME(errno, error); \
 	} while (0)
 
 struct rdma_event_channel *channel(void);

@@ -62,7 +62,7 @@ static struct ibv_cq *create_cq(int entries, uint8_t format, int size) {
 	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
 }
 
-/* What the device reports, and what is refused. */
+/* The device's capabilities, and requests that are refused. */
 static void capabilities(void) {
 	struct mlx5dv_context d = {0};
 	d.comp_mask = MLX5DV_CONTEXT_MASK_CQE_COMPRESION;
@@ -74,9 +74,11 @@ static void capabilities(void) {
 	MUST(d.flags & MLX5DV_CONTEXT_FLAGS_CQE_128B_COMP);
 	MUST(!create_cq(64, 0, 0));
 	SAME(errno, EINVAL);
-	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX << 1, 0)); /* libmlx5 refuses what the device does not report */
+	/* libmlx5 refuses what the device does not report. */
+	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX << 1, 0));
 	SAME(errno, EINVAL);
-	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM, 0)); /* two, which the kernel refuses */
+	/* Two, which the kernel refuses. */
+	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM, 0));
 	SAME(errno, EINVAL);
 }
 
@@ -93,7 +95,7 @@ static void make(struct end *e, int entries, uint8_t format, int size) {
 	e->q.strides = format == MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX;
 	SAME(e->q.c.cqe_cnt, entries + 1);
 	init.send_cq = init.recv_cq = e->q.cq;
-	/* libmlx5 does not learn what is polled here, so its queues must have room for everything. */
+	/* libmlx5 does not see what is polled here, so its queues must have room for everything. */
 	init.cap.max_send_wr = init.cap.max_recv_wr = DEPTH;
 	init.cap.max_send_sge = init.cap.max_recv_sge = 1;
 	init.qp_type = IBV_QPT_RC;
@@ -173,13 +175,17 @@ static void next(struct queue *q, struct mlx5_cqe64 *w) {
 }
 
 /* Lets the device reuse what is polled. */
-static void consumed(struct queue *q) { __atomic_store_n(q->c.dbrec, htobe32(q->ci & 0xffffff), __ATOMIC_RELEASE); }
+static void consumed(struct queue *q) {
+	__atomic_store_n(q->c.dbrec, htobe32(q->ci & 0xffffff), __ATOMIC_RELEASE);
+}
 
 enum kind { WRITE, READ, SEND, WR_WRITE, KINDS };
 
 static const char *const names[KINDS] = {"WRITEs", "READs", "SENDs", "WRITEs by ibv_wr_*"};
 
-static uint32_t length_of(enum kind k, int i) { return k == WRITE || k == WR_WRITE ? 8 : (uint32_t)(1 + i * 7 % 100); }
+static uint32_t length_of(enum kind k, int i) {
+	return k == WRITE || k == WR_WRITE ? 8 : (uint32_t)(1 + i * 7 % 100);
+}
 
 /* Posts n receives, all in one list. */
 static void receive(struct end *e, int n) {
@@ -259,20 +265,23 @@ static void batch(struct end *a, struct end *b, enum kind k, int n) {
 }
 
 int main(int argc, char **argv) {
-	static const uint8_t formats[] = {MLX5DV_CQE_RES_FORMAT_HASH, MLX5DV_CQE_RES_FORMAT_CSUM, MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX};
+	static const uint8_t formats[] = {MLX5DV_CQE_RES_FORMAT_HASH, MLX5DV_CQE_RES_FORMAT_CSUM,
+		MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX};
 	static const int rings[] = {16, 64, 256}, sizes[] = {64, 128};
 	static struct end a, b;
 	unsigned long all = 0, compressed = 0;
 	size_t f, r, s;
 	int n, laps;
 	enum kind k;
-	setenv("MLX5_SCATTER_TO_CQE", "0", 1); /* CQEs with data in them are not compressed, and the messages here are short */
+	/* CQEs with data in them are not compressed, and the messages here are short. */
+	setenv("MLX5_SCATTER_TO_CQE", "0", 1);
 	context = open_device(argc > 1 ? argv[1] : NULL);
 	strcpy(doing, "capabilities");
 	capabilities();
 	MUST((pd = ibv_alloc_pd(context)));
 	MUST((memory = nicless_buffer(2 * SIZE)));
-	MUST((mr = ibv_reg_mr(pd, memory, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
+	MUST((mr = ibv_reg_mr(pd, memory, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+	                      IBV_ACCESS_REMOTE_READ)));
 	for (f = 0; f < sizeof formats; f++)
 		for (r = 0, s = f % 2; r < sizeof rings / sizeof *rings; r++, s ^= 1) {
 			make(&a, rings[r] - 1, formats[f], sizes[s]);
@@ -281,8 +290,8 @@ int main(int argc, char **argv) {
 			connect_with(b.qp, a.qp);
 			for (n = 16, k = WRITE; a.sent + MOST <= DEPTH; n = n == MOST ? 16 : n + 1, k = (k + 1) % KINDS) {
 				int m = n < rings[r] ? n : rings[r];
-				snprintf(doing, sizeof doing, "format %d, %d entries of %d bytes, %d %s after %u completions", formats[f], rings[r], sizes[s], m, names[k],
-				         a.q.ci);
+				snprintf(doing, sizeof doing, "format %d, %d entries of %d bytes, %d %s after %u completions",
+				         formats[f], rings[r], sizes[s], m, names[k], a.q.ci);
 				batch(&a, &b, k, m);
 			}
 			laps = (int)(a.q.ci / a.q.c.cqe_cnt);

@@ -71,7 +71,7 @@ static void send_to(struct party *from, struct ibv_ah *ah, uint32_t qpn, uint64_
 	wr.wr.ud.remote_qpn = qpn;
 	wr.wr.ud.remote_qkey = QKEY;
 	DO(ibv_post_send(from->qp, &wr, &bad));
-	/* A sender in a group may hear itself first. */
+	/* A sender in a group may receive its own message first. */
 	do
 		wait_completion(from->cq, &wc);
 	while (wc.opcode != IBV_WC_SEND);
@@ -79,7 +79,8 @@ static void send_to(struct party *from, struct ibv_ah *ah, uint32_t qpn, uint64_
 	DO(ibv_dereg_mr(mr));
 }
 
-static struct ibv_grh *arrived(struct party *p, struct ibv_wc *wc, const struct party *from, uint64_t seed, uint32_t n) {
+static struct ibv_grh *arrived(struct party *p, struct ibv_wc *wc, const struct party *from, uint64_t seed,
+                               uint32_t n) {
 	uint8_t *at;
 	wait_completion(p->cq, wc);
 	SAME(wc->status, IBV_WC_SUCCESS);
@@ -175,7 +176,7 @@ static void multicast(const union ibv_gid *group, uint16_t lid) {
 		for (i = 1; i < ENDS - 1; i++)
 			arrived(ends[i], &wc, ends[0], 500 + (unsigned)round, 64);
 		SAME(ibv_poll_cq(ends[ENDS - 1]->cq, 1, &wc), 0); /* is in no group */
-		SAME(ibv_poll_cq(ends[1]->cq, 1, &wc), 0);        /* attached twice, hears once */
+		SAME(ibv_poll_cq(ends[1]->cq, 1, &wc), 0);        /* attached twice, receives once */
 	}
 	receive(ends[1]); /* the sender, which is in the group, has no receive: it misses the datagram */
 	DO(ibv_detach_mcast(ends[2]->qp, group, lid));

@@ -13,7 +13,7 @@
 
 enum { SIZE = 8192, DEPTH = 16, TARGETS = 2, KEY = 0x11223344, MESSAGE = 1000 };
 
-/* What a process that receives tells the other: all that an address needs. */
+/* The message of a process that receives to the other: all that an address needs. */
 struct target {
 	uint64_t addr;
 	uint32_t rkey, number;
@@ -39,7 +39,8 @@ static void open_all(const char *device) {
 	DO(posix_memalign((void **)&memory, 4096, SIZE));
 	memset(memory, 0xee, SIZE);
 	MUST((mr = ibv_reg_mr(pd, memory, SIZE,
-	                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)));
+	                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	                      IBV_ACCESS_REMOTE_ATOMIC)));
 }
 
 static struct ibv_ah_attr address(const union ibv_gid *gid, uint16_t lid) {
@@ -95,17 +96,19 @@ static void bring_up(struct ibv_qp *qp, int receives) {
 	a.max_rd_atomic = 4;
 	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	a.qp_state = IBV_QPS_INIT;
-	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (receives ? IBV_QP_ACCESS_FLAGS : 0)));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+	                 (receives ? IBV_QP_ACCESS_FLAGS : 0)));
 	a.qp_state = IBV_QPS_RTR;
-	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PATH_MTU | (receives ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PATH_MTU |
+	                 (receives ? IBV_QP_AV | IBV_QP_MIN_RNR_TIMER : 0)));
 	if (receives)
 		return;
 	a.qp_state = IBV_QPS_RTS;
-	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-	                             IBV_QP_MAX_QP_RD_ATOMIC));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	                 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-/* A process that receives: it tells its address, takes one message, and waits for the end. */
+/* A process that receives: it sends its address, takes one message, and waits for the end. */
 static int receive(const char *device, int talk) {
 	struct ibv_sge s;
 	struct ibv_recv_wr r = {7, NULL, &s, 1}, *bad;
@@ -162,7 +165,8 @@ static enum ibv_wc_status finish(void) {
 enum operation { SEND, WRITE, READ, ADD };
 
 /* Runs one operation with n bytes at an offset of memory. */
-static enum ibv_wc_status run(enum operation o, const struct target *t, struct ibv_ah *ah, uint64_t key, size_t at, uint32_t n) {
+static enum ibv_wc_status run(enum operation o, const struct target *t, struct ibv_ah *ah, uint64_t key,
+                              size_t at, uint32_t n) {
 	struct ibv_qp_ex *q = ibv_qp_to_qp_ex(dci);
 	ibv_wr_start(q);
 	switch (o) {

@@ -49,7 +49,8 @@ static enum ibv_wc_status work(struct device *d, struct ibv_send_wr *wr, size_t 
 	return wc.status;
 }
 
-static enum ibv_wc_status move(struct device *d, enum ibv_wr_opcode op, const struct ibv_mr *mr, const void *at, size_t n) {
+static enum ibv_wc_status move(struct device *d, enum ibv_wr_opcode op, const struct ibv_mr *mr,
+                               const void *at, size_t n) {
 	struct ibv_send_wr wr = {0};
 	wr.opcode = op;
 	wr.wr.rdma.remote_addr = (uintptr_t)at;

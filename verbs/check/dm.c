@@ -1,5 +1,5 @@
-/* Memory that is not the program's: the null MR, and device memory: copying to and from it, transfers, atomics and list keys on it, importing it,
- * and what has to be refused. */
+/* Memory that is not the program's: the null MR, and device memory: copying to and from it, transfers,
+ * atomics and list keys on it, importing it, and what has to be refused. */
 #include "check.h"
 
 #include <pthread.h>
@@ -41,8 +41,8 @@ static void close_side(struct side *s) {
 	DO(ibv_close_device(s->context));
 }
 
-static enum ibv_wc_status post(struct side *s, enum ibv_wr_opcode op, struct ibv_mr *local, uint64_t at, uint32_t n,
-                               uint32_t rkey, uint64_t addr) {
+static enum ibv_wc_status post(struct side *s, enum ibv_wr_opcode op, struct ibv_mr *local, uint64_t at,
+                               uint32_t n, uint32_t rkey, uint64_t addr) {
 	struct ibv_sge sge = {at, n, local->lkey};
 	struct ibv_send_wr wr, *bad;
 	struct ibv_wc wc;
@@ -150,7 +150,8 @@ static void null_mr(struct side *a, struct side *b) {
 	struct ibv_mr *null, *mr;
 	strcpy(doing, "null MR");
 	MUST((null = ibv_alloc_null_mr(a->pd)));
-	MUST((mr = ibv_reg_mr(b->pd, bytes, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
+	MUST((mr = ibv_reg_mr(b->pd, bytes, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+	                      IBV_ACCESS_REMOTE_READ)));
 	pattern_fill(bytes, 9, 0, SIZE);
 	SAME(post(a, IBV_WR_RDMA_READ, null, 0, SIZE, mr->rkey, (uintptr_t)bytes), IBV_WC_SUCCESS);
 	pattern_check(bytes, 9, 0, SIZE, "after a read to nowhere");

@@ -1,5 +1,6 @@
-/* Memory regions of dma-bufs: transfers to and from them, with every choice of addresses, also when the program
- * has neither mapped the memory nor kept its descriptor; dma-bufs of another process; and mistakes. */
+/* Memory regions of dma-bufs: transfers to and from them, with every choice of addresses, also when the
+ * program has neither mapped the memory nor kept its descriptor; dma-bufs of another process; and
+ * mistakes. */
 #include "buffer.h"
 #include "device.h"
 
@@ -29,7 +30,8 @@ static void transfers(struct device *d) {
 	static const struct {
 		uint64_t offset, length, iova;
 	} rows[] = {
-		{0, SIZE, 0}, {0, SIZE, 0x7f0012340000}, {PAGE, 2 * PAGE, 0}, {5000, 3000, 5000}, {5000, 3000, 0x388}, {SIZE - 8, 8, 0xff8},
+		{0, SIZE, 0}, {0, SIZE, 0x7f0012340000}, {PAGE, 2 * PAGE, 0},
+		{5000, 3000, 5000}, {5000, 3000, 0x388}, {SIZE - 8, 8, 0xff8},
 		{0, SIZE, UINT64_MAX - 0xfffff},
 	};
 	size_t i;
@@ -155,7 +157,7 @@ static void mistakes(struct device *d) {
 	struct buffer b;
 	strcpy(doing, "mistakes");
 	buffer_make(&b, SIZE);
-#define REFUSED(error, offset, length, iova, fd, access)                                                               \
+#define REFUSED(error, offset, length, iova, fd, access) \
 	MUST(!ibv_reg_dmabuf_mr(d->pd, offset, length, iova, fd, access) && errno == (error))
 	REFUSED(EOPNOTSUPP, 0, 0, 0, -1, 0); /* how libraries ask for memory of a GPU */
 	REFUSED(EBADF, 0, PAGE, 0, 12345, all_access);

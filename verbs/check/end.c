@@ -67,7 +67,8 @@ static void grh(struct end *e, struct ibv_ah_attr *a, const union ibv_gid *gid) 
 	a->port_num = 1;
 }
 
-static void to_rtr(struct end *e, struct link *l, const struct link_config *f, uint32_t psn, const union ibv_gid *gid) {
+static void to_rtr(struct end *e, struct link *l, const struct link_config *f, uint32_t psn,
+                   const union ibv_gid *gid) {
 	struct ibv_qp_attr a = {0};
 	int mask = IBV_QP_STATE;
 	a.qp_state = IBV_QPS_RTR;
@@ -107,8 +108,8 @@ static void to_rts(struct link *l, const struct link_config *f, uint32_t psn) {
 
 struct link link_open(struct end *e, const struct link_config *f) {
 	struct link l = {NULL, NULL, 0};
-	struct ibv_qp_init_attr init = {NULL, e->cq, e->rcq, f->srq ? e->srq : NULL, {DEPTH, DEPTH, PIECES, PIECES, INLINE},
-	                                f->type, 0};
+	struct ibv_qp_init_attr init = {NULL, e->cq, e->rcq, f->srq ? e->srq : NULL,
+		{DEPTH, DEPTH, PIECES, PIECES, INLINE}, f->type, 0};
 	struct ibv_qp_attr a = {0};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	struct {

@@ -14,8 +14,8 @@
  * Each end prints "endure: at N" now and then, and at last "endure: N rounds: ok" (exit status 0),
  * or "endure: status S after N rounds" when a request has failed: exit status 6 if the other end gave no
  * answer in all tries, and 4 otherwise. Wrong bytes, and what is lost or repeated, end the program with
- * status 3 and a message that says which it is. Status 1 is for everything that is not about the connection. The
- * statuses are those of "nicless torture". There are no deadlines here: who waits for the
+ * status 3 and a message that says which it is. Status 1 is for everything that is not about the connection.
+ * The statuses are those of "nicless torture". There are no deadlines here: a test that waits for the
  * programs has to measure the processor time that they had. */
 #include "check.h"
 #include "talk.h"
@@ -94,7 +94,8 @@ static void receive(uint64_t n) {
 	DO(ibv_post_recv(qp, &wr, &bad));
 }
 
-static void post(uint64_t n, int step, enum ibv_wr_opcode opcode, void *at, uint32_t length, const void *remote) {
+static void post(uint64_t n, int step, enum ibv_wr_opcode opcode, void *at, uint32_t length,
+                 const void *remote) {
 	struct ibv_sge sge = {(uintptr_t)at, length, mr->lkey};
 	struct ibv_send_wr wr, *bad;
 	memset(&wr, 0, sizeof wr);
@@ -126,7 +127,8 @@ static void open_end(int talk, int index, int timeout) {
 	uint64_t i;
 	MUST((pd = ibv_alloc_pd(c)));
 	MUST((m = calloc(1, sizeof *m)));
-	MUST((mr = ibv_reg_mr(pd, m, sizeof *m, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)));
+	MUST((mr = ibv_reg_mr(pd, m, sizeof *m, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+	                      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)));
 	MUST((cq = ibv_create_cq(c, 256, NULL, NULL, 0)));
 	memset(&init, 0, sizeof init);
 	init.send_cq = init.recv_cq = cq;
@@ -156,11 +158,13 @@ static void open_end(int talk, int index, int timeout) {
 	a.ah_attr.grh.dgid = theirs.gid;
 	a.ah_attr.grh.sgid_index = (uint8_t)index;
 	a.ah_attr.grh.hop_limit = 64;
-	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 	a.qp_state = IBV_QPS_RTS;
 	a.timeout = (uint8_t)timeout;
 	a.retry_cnt = a.rnr_retry = 7;
-	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+	                 IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
 	talk_swap(talk, &mine, &theirs, sizeof mine); /* both are ready */
 }
 
@@ -172,9 +176,11 @@ static int take(struct ibv_wc *wc) {
 	int n = ibv_poll_cq(cq, 1, wc);
 	MUST(n >= 0);
 	if (n && wc->status != IBV_WC_SUCCESS) {
-		printf("endure: status %d (%s) after %llu rounds\n", wc->status, ibv_wc_status_str(wc->status), (unsigned long long)rounds);
+		printf("endure: status %d (%s) after %llu rounds\n", wc->status, ibv_wc_status_str(wc->status),
+		       (unsigned long long)rounds);
 		fflush(stdout);
-		_exit(wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR ? NO_ANSWER : FAILED);
+		_exit(wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR ?
+		      NO_ANSWER : FAILED);
 	}
 	if (now() - said > 0.1) {
 		said = now();
@@ -268,7 +274,8 @@ static void passive(int talk) {
 int main(int argc, char **argv) {
 	int serve = argc == 6 && !strcmp(argv[1], "serve"), talk;
 	if (!serve && (argc != 7 || strcmp(argv[1], "connect"))) {
-		fprintf(stderr, "usage: endure serve PORT GID TIMEOUT STOP | connect ADDRESS PORT GID TIMEOUT STOP\n");
+		fprintf(stderr, "usage: endure serve PORT GID TIMEOUT STOP |"
+	                " connect ADDRESS PORT GID TIMEOUT STOP\n");
 		return 2;
 	}
 	talk = serve ? talk_accept(talk_listen(argv[2])) : talk_connect(argv[2], argv[3]);

@@ -1,5 +1,6 @@
-/* endure with a fault in the server's tenth round, which the variable PLANTED names: "lost" takes a completion
- * away, "repeated" gives it twice, "bytes" changes a byte that was written. The test of the messages uses it. */
+/* endure with a fault in the server's tenth round, which the variable PLANTED names: "lost" takes a
+ * completion away, "repeated" gives it twice, "bytes" changes a byte that was written. The test of the
+ * messages uses it. */
 #include "check.h"
 
 static int planted_poll(struct ibv_cq *from, int n, struct ibv_wc *wc);

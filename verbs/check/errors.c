@@ -34,17 +34,23 @@ static const struct error cases[] = {
 	{"read over the end", IBV_WR_RDMA_READ, 1, 0, 0, SIZE, R, 0, 0, 7, REMOTE, FLUSH},
 	{"write where the memory may be read", IBV_WR_RDMA_WRITE, 0, 0, 0, 8, R, 0, 0, 7, REMOTE, FLUSH},
 	{"read where the memory may be written", IBV_WR_RDMA_READ, 0, 0, 0, 8, W, 0, 0, 7, REMOTE, FLUSH},
-	{"atomic where it may be written", IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 0, 8, W | R, 0, 0, 7, REMOTE, FLUSH},
-	{"atomic at an odd address", IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 0, 0, 8, A, 0, 0, 7, IBV_WC_REM_INV_REQ_ERR, FLUSH},
-	{"write to a queue pair that allows reads", IBV_WR_RDMA_WRITE, 0, 0, 0, 8, W, R, 0, 7, IBV_WC_REM_INV_REQ_ERR, FLUSH},
+	{"atomic where it may be written", IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 0, 8, W | R, 0, 0, 7, REMOTE,
+		FLUSH},
+	{"atomic at an odd address", IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 0, 0, 8, A, 0, 0, 7, IBV_WC_REM_INV_REQ_ERR,
+		FLUSH},
+	{"write to a queue pair that allows reads", IBV_WR_RDMA_WRITE, 0, 0, 0, 8, W, R, 0, 7,
+		IBV_WC_REM_INV_REQ_ERR, FLUSH},
 	{"write from a wrong lkey", IBV_WR_RDMA_WRITE, 0, 0, 0x100, 8, W, 0, 0, 7, IBV_WC_LOC_PROT_ERR, FLUSH},
 	{"send from a wrong lkey", IBV_WR_SEND, 0, 0, 0x100, 8, W, 0, 64, 7, IBV_WC_LOC_PROT_ERR, FLUSH},
-	{"send longer than the receive", IBV_WR_SEND, 0, 0, 0, 65, W, 0, 64, 7, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR},
+	{"send longer than the receive", IBV_WR_SEND, 0, 0, 0, 65, W, 0, 64, 7, IBV_WC_REM_INV_REQ_ERR,
+		IBV_WC_LOC_LEN_ERR},
 	{"send without a receive", IBV_WR_SEND, 0, 0, 0, 8, W, 0, 0, 2, IBV_WC_RNR_RETRY_EXC_ERR, FLUSH},
-	{"write with immediate without a receive", IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0, 8, W, 0, 0, 1, IBV_WC_RNR_RETRY_EXC_ERR, FLUSH},
+	{"write with immediate without a receive", IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0, 8, W, 0, 0, 1,
+		IBV_WC_RNR_RETRY_EXC_ERR, FLUSH},
 };
 
-static void post(struct link *l, const struct error *c, const struct ibv_mr *mr, const struct key *remote, uint64_t id) {
+static void post(struct link *l, const struct error *c, const struct ibv_mr *mr, const struct key *remote,
+                 uint64_t id) {
 	struct ibv_sge sge = {(uintptr_t)mr->addr, c->length, mr->lkey ^ c->wrong_lkey};
 	struct ibv_send_wr wr, *bad;
 	memset(&wr, 0, sizeof wr);
@@ -186,7 +192,8 @@ static void refused(struct end *e) {
 	errno = 0;
 	MUST(!ibv_reg_mr(e->pd, at, SIZE, W)); /* remote write without local write */
 	SAME(errno, EINVAL);
-	MUST(!ibv_reg_mr(e->pd, (void *)(uintptr_t)4096, SIZE, IBV_ACCESS_LOCAL_WRITE)); /* nothing is mapped there */
+	/* No memory is mapped there. */
+	MUST(!ibv_reg_mr(e->pd, (void *)(uintptr_t)4096, SIZE, IBV_ACCESS_LOCAL_WRITE));
 	SAME(errno, EFAULT);
 	MUST(!ibv_create_cq(e->context, 1 << 30, NULL, NULL, 0));
 	SAME(errno, EINVAL);
@@ -204,7 +211,8 @@ int errors(struct end *e) {
 	int n = 2;
 	for (i = 0; i < sizeof cases / sizeof *cases; i++) {
 		enum ibv_wc_status s = cases[i].status;
-		if (e->mixed && (s == IBV_WC_REM_INV_REQ_ERR || s == IBV_WC_LOC_PROT_ERR)) /* devices differ in these */
+		/* Devices differ in these. */
+		if (e->mixed && (s == IBV_WC_REM_INV_REQ_ERR || s == IBV_WC_LOC_PROT_ERR))
 			continue;
 		snprintf(doing, sizeof doing, "%s, %s", e->active ? "active" : "passive", cases[i].name);
 		one(e, &cases[i]);

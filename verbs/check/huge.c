@@ -36,7 +36,8 @@ static void release(struct ibv_pd *domain, void *pool, void *at, uint64_t type) 
 }
 
 static uint8_t *take(void) {
-	uint8_t *page = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	uint8_t *page = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1,
+	                     0);
 	MUST(page != MAP_FAILED);
 	return page;
 }

@@ -57,8 +57,8 @@ static void make_in(struct objects *o) {
 	a.timeout = 14;
 	a.retry_cnt = a.rnr_retry = 7;
 	a.max_rd_atomic = 1;
-	DO(ibv_modify_qp(o->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-	                                IBV_QP_MAX_QP_RD_ATOMIC));
+	DO(ibv_modify_qp(o->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+	                 IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 /* One write, from the first half of the memory to the second. */

@@ -1,7 +1,7 @@
 /* mistake WHICH: makes one mistake, prints the errno, and ends with status 1. The explanations
  * that nicless gives are compared by verbs/programs.
  *
- * Of some mistakes nicless hears nothing, because libmlx5 refuses the call itself. */
+ * Some mistakes do not reach nicless, because libmlx5 refuses the call itself. */
 #include "check.h"
 
 #include <infiniband/mlx5dv.h>
@@ -78,8 +78,10 @@ static int nothing(void) { return 0; }
 static const struct {
 	const char *name;
 	int (*make)(void);
-} mistakes[] = {{"inline", inline_data}, {"address", address_without_gid}, {"firmware", firmware}, {"flow", flow},
-                {"variable", variable},  {"work-queue", work_queue},       {"state", wrong_state},   {"nothing", nothing}};
+} mistakes[] = {{"inline", inline_data}, {"address", address_without_gid},
+                {"firmware", firmware},  {"flow", flow},
+                {"variable", variable},  {"work-queue", work_queue},
+                {"state", wrong_state},  {"nothing", nothing}};
 
 int main(int argc, char **argv) {
 	size_t i;

@@ -56,7 +56,8 @@ static int sends(int fd, struct request *r) {
 }
 
 static void random_one(int fd, uint8_t *page) {
-	static const uint16_t objects[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 14, 16, 0x1000, 0x1001, 0x1008, 0x1003, 0xffff};
+	static const uint16_t objects[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 14, 16, 0x1000, 0x1001, 0x1008,
+		0x1003, 0xffff};
 	struct request r;
 	int i;
 	memset(&r, 0, sizeof r);

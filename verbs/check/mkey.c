@@ -37,7 +37,8 @@ static void make_qp(struct side *s) {
 	dv.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
 	dv.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE;
 	dv.send_ops_flags = MLX5DV_QP_EX_WITH_MR_LIST | MLX5DV_QP_EX_WITH_MR_INTERLEAVED |
-	                    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE | MLX5DV_QP_EX_WITH_RAW_WQE | MLX5DV_QP_EX_WITH_MEMCPY;
+	                    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE | MLX5DV_QP_EX_WITH_RAW_WQE |
+	                    MLX5DV_QP_EX_WITH_MEMCPY;
 	MUST((s->qp = mlx5dv_create_qp(s->context, &attr, &dv)));
 	MUST((s->qpx = ibv_qp_to_qp_ex(s->qp)));
 	MUST((s->mqpx = mlx5dv_qp_ex_from_ibv_qp_ex(s->qpx)));
@@ -74,14 +75,15 @@ static void begin(struct side *s, unsigned flags) {
 	s->qpx->wr_flags = IBV_SEND_SIGNALED | flags;
 }
 
-static enum ibv_wc_status bind_list(struct side *s, struct mlx5dv_mkey *key, unsigned n, struct ibv_sge *list) {
+static enum ibv_wc_status bind_list(struct side *s, struct mlx5dv_mkey *key, unsigned n,
+                                    struct ibv_sge *list) {
 	begin(s, IBV_SEND_INLINE);
 	mlx5dv_wr_mr_list(s->mqpx, key, (uint32_t)all_access, (uint16_t)n, list);
 	return finish(s, (enum ibv_wc_opcode)MLX5DV_WC_UMR);
 }
 
-static enum ibv_wc_status move(struct side *s, int write, struct ibv_mr *local, size_t at, uint32_t n, uint32_t rkey,
-                               uint64_t addr) {
+static enum ibv_wc_status move(struct side *s, int write, struct ibv_mr *local, size_t at, uint32_t n,
+                               uint32_t rkey, uint64_t addr) {
 	begin(s, 0);
 	if (write)
 		ibv_wr_rdma_write(s->qpx, rkey, addr);

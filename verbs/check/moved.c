@@ -112,7 +112,8 @@ static void contents(void) {
 
 /* Memory that cannot be moved stays where it is, and works. */
 static void stays(void) {
-	uint8_t local[3 * PAGE], *shared = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint8_t local[3 * PAGE];
+	uint8_t *shared = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint8_t *constant = take(4 * PAGE);
 	struct ibv_mr *mr;
 	MUST(shared != MAP_FAILED);

@@ -17,7 +17,7 @@ enum { SIZE = 64 * PAGE };
 static uint8_t *at;
 static struct ibv_mr *mr;
 
-/* What a child sees: its parent's memory as it was at the fork. What it stores is its own. */
+/* A child sees its parent's memory as it was at the fork. Its own stores are not seen by the parent. */
 static void child(int from_parent) {
 	char byte;
 	snprintf(doing, sizeof doing, "child");
@@ -65,8 +65,10 @@ static pid_t bare(void) {
 #elif defined(__aarch64__)
 	register long number __asm__("x8") = SYS_clone;
 	register long first __asm__("x0") = SIGCHLD;
-	register long second __asm__("x1") = 0, third __asm__("x2") = 0, fourth __asm__("x3") = 0, fifth __asm__("x4") = 0;
-	__asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third), "r"(fourth), "r"(fifth) : "memory");
+	register long second __asm__("x1") = 0, third __asm__("x2") = 0, fourth __asm__("x3") = 0,
+		fifth __asm__("x4") = 0;
+	__asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third), "r"(fourth),
+	                 "r"(fifth) : "memory");
 	result = first;
 #endif
 	return (pid_t)result;

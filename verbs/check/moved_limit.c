@@ -150,7 +150,8 @@ static void dumped(void) {
 
 static void huge_pages(void) {
 	size_t huge = 2 * 1024 * 1024, size = 4 * huge;
-	uint8_t *at = take(size + huge), *first = (uint8_t *)(((uintptr_t)at + huge - 1) & ~(uintptr_t)(huge - 1));
+	uint8_t *at = take(size + huge),
+		*first = (uint8_t *)(((uintptr_t)at + huge - 1) & ~(uintptr_t)(huge - 1));
 	struct ibv_mr *mr;
 	MUST(madvise(first, size, MADV_HUGEPAGE) == 0 || errno == EINVAL); /* EINVAL: the kernel has none */
 	pattern_fill(first, 43, 0, size);

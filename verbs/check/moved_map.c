@@ -52,8 +52,8 @@ static void dont_need(int (*advise)(void *, size_t, int)) {
 static int by_system_call(void *at, size_t n, int advice) { return (int)syscall(SYS_madvise, at, n, advice); }
 
 static void advice(void) {
-	static const int others[] = {MADV_FREE, MADV_COLD, MADV_WILLNEED, MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_SEQUENTIAL,
-	                             MADV_NORMAL, MADV_DONTDUMP, MADV_DODUMP};
+	static const int others[] = {MADV_FREE, MADV_COLD, MADV_WILLNEED, MADV_HUGEPAGE, MADV_NOHUGEPAGE,
+		MADV_SEQUENTIAL, MADV_NORMAL, MADV_DONTDUMP, MADV_DODUMP};
 	uint8_t *at = take(SIZE);
 	struct ibv_mr *mr;
 	size_t i;

@@ -12,14 +12,16 @@ static const int sizes[] = {0, 1, 8, 100, 1024, 4000, 8192, 20000, 65536, 262145
 static int rank, ranks;
 static uint8_t *from, *to;
 
-#define MPI(call)                                                                                                      \
-	do {                                                                                                               \
-		int error_ = (call);                                                                                           \
-		if (error_ != MPI_SUCCESS)                                                                                     \
-			FAIL("%s: error %d", #call, error_);                                                                       \
+#define MPI(call)                                \
+	do {                                         \
+		int error_ = (call);                     \
+		if (error_ != MPI_SUCCESS)               \
+			FAIL("%s: error %d", #call, error_); \
 	} while (0)
 
-static uint64_t seed(int source, int target, int n) { return (uint64_t)source << 48 | (uint64_t)target << 32 | (uint64_t)n; }
+static uint64_t seed(int source, int target, int n) {
+	return (uint64_t)source << 48 | (uint64_t)target << 32 | (uint64_t)n;
+}
 
 /* Each rank sends to the next one and receives from the one before. */
 static void ring(int size) {
@@ -33,15 +35,16 @@ static void ring(int size) {
 	pattern_check(to, seed(before, rank, size), 0, (size_t)size, "sendrecv");
 }
 
-/* Each rank sends several messages to each other one. They are received by tag, from whoever
- * sends, in another order than they were sent. */
+/* Each rank sends several messages to each other one. They are received by tag, from any sender, in another
+ * order than they were sent. */
 static void crowd(int size) {
 	MPI_Request in[WINDOW * 16], out[WINDOW * 16];
 	MPI_Status status[WINDOW * 16], sent[WINDOW * 16];
 	int i, r, n = 0;
 	for (i = WINDOW; i-- > 0;)
 		for (r = 0; r < ranks - 1; r++, n++)
-			MPI(MPI_Irecv(to + (size_t)n * (size_t)size, size, MPI_BYTE, MPI_ANY_SOURCE, 100 + i, MPI_COMM_WORLD, &in[n]));
+			MPI(MPI_Irecv(to + (size_t)n * (size_t)size, size, MPI_BYTE, MPI_ANY_SOURCE, 100 + i,
+			              MPI_COMM_WORLD, &in[n]));
 	for (n = 0, i = 0; i < WINDOW; i++)
 		for (r = 0; r < ranks; r++) {
 			uint8_t *at = from + (size_t)n * (size_t)size;
@@ -54,7 +57,8 @@ static void crowd(int size) {
 	MPI(MPI_Waitall(n, out, sent));
 	MPI(MPI_Barrier(MPI_COMM_WORLD));
 	for (i = 0; i < n; i++)
-		pattern_check(to + (size_t)i * (size_t)size, seed(status[i].MPI_SOURCE, rank, status[i].MPI_TAG - 100), 0, (size_t)size, "from anybody");
+		pattern_check(to + (size_t)i * (size_t)size,
+			seed(status[i].MPI_SOURCE, rank, status[i].MPI_TAG - 100), 0, (size_t)size, "from anybody");
 }
 
 /* A column of a matrix, which is not contiguous, becomes a row. */
@@ -68,7 +72,8 @@ static void vector(void) {
 		matrix[i * N + 7] = rank * 1000 + i;
 	MPI(MPI_Type_vector(N, 1, N, MPI_DOUBLE, &column));
 	MPI(MPI_Type_commit(&column));
-	MPI(MPI_Sendrecv(matrix + 7, 1, column, next, 2, row, N, MPI_DOUBLE, before, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+	MPI(MPI_Sendrecv(matrix + 7, 1, column, next, 2, row, N, MPI_DOUBLE, before, 2, MPI_COMM_WORLD,
+	                 MPI_STATUS_IGNORE));
 	for (i = 0; i < N; i++)
 		SAME(row[i], before * 1000 + i);
 	MPI(MPI_Type_free(&column));
@@ -76,7 +81,8 @@ static void vector(void) {
 }
 
 static void collectives(int n) {
-	int64_t *a = calloc((size_t)n * (size_t)ranks, sizeof *a), *b = calloc((size_t)n * (size_t)ranks, sizeof *b);
+	int64_t *a = calloc((size_t)n * (size_t)ranks, sizeof *a),
+		*b = calloc((size_t)n * (size_t)ranks, sizeof *b);
 	int i, r;
 	MUST(a && b);
 	for (i = 0; i < n; i++)

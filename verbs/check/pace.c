@@ -38,7 +38,7 @@ static double median(double *v, size_t n) {
 }
 
 /* Prints the median of times, and the time that one in ten stays below. On a machine that also
- * does other things, the second says what a call costs when nothing disturbs it. */
+ * does other things, the second is the cost of a call that is not disturbed. */
 static void report(const char *name, double *v, size_t n) {
 	printf("%s %.2f\n", name, median(v, n));
 	printf("%s-low %.2f\n", name, v[n / 10]);
@@ -58,7 +58,8 @@ static pid_t holder(void) {
 
 static void copies(size_t size) {
 	enum { RUNS = 15 };
-	uint8_t *theirs = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *mine = malloc(size);
+	uint8_t *theirs = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*mine = malloc(size);
 	struct iovec local = {mine, size}, remote = {theirs, size};
 	long i, n = (long)((256u << 20) / size) + 1;
 	double v[RUNS], from;
@@ -154,7 +155,8 @@ static double relay(long ns) {
 }
 
 static void relays(void) {
-	static const long naps[] = {-1, 10000, 20000, 50000}; /* -1: no sleep; the scheduler treats a sleep below 10000 ns like none */
+	/* -1: no sleep; the scheduler treats a sleep below 10000 ns like none. */
+	static const long naps[] = {-1, 10000, 20000, 50000};
 	size_t i;
 	for (i = 0; i < sizeof naps / sizeof *naps; i++) {
 		if (naps[i] < 0)
@@ -192,16 +194,16 @@ static void question(void) {
 	report("socket", v, N);
 }
 
-#define TIME(name, n, call)                                                                                            \
-	do {                                                                                                               \
-		double v_[n], from_;                                                                                           \
-		int i_;                                                                                                        \
-		for (i_ = 0; i_ < n; i_++) {                                                                                   \
-			from_ = now();                                                                                             \
-			call;                                                                                                      \
-			v_[i_] = now() - from_;                                                                                    \
-		}                                                                                                              \
-		report(name, v_, n);                                                                                           \
+#define TIME(name, n, call)          \
+	do {                             \
+		double v_[n], from_;         \
+		int i_;                      \
+		for (i_ = 0; i_ < n; i_++) { \
+			from_ = now();           \
+			call;                    \
+			v_[i_] = now() - from_;  \
+		}                            \
+		report(name, v_, n);         \
 	} while (0)
 
 static void control(void) {

@@ -1,7 +1,7 @@
 /* rawpost [DEVICE]: posts to the queues of a queue pair of libmlx5 without libmlx5, like a
- * program that posts from a GPU. mlx5dv_init_obj tells where the queues are, and RDMaxcel's
- * functions (include/nicless/rdmaxcel.h) write the WQEs, ring the doorbell, and read the
- * CQEs. */
+ * program that posts from a GPU. mlx5dv_init_obj returns where the queues are, and RDMaxcel's
+ * functions (include/nicless/rdmaxcel.h) write the WQEs, ring the doorbell, and read the CQEs.
+ * */
 #include "check.h"
 
 #include <infiniband/mlx5dv.h>
@@ -52,18 +52,18 @@ static void make(struct raw *r) {
 	look(r);
 }
 
-static void post(struct raw *r, enum nicless_opcode opcode, const void *from, uint32_t lkey, uint32_t n, const void *to,
-                 uint32_t rkey, bool signaled) {
-	wqe_params_t w = {(uintptr_t)from, lkey, n,  r->posted, signaled, (uint32_t)opcode, (uintptr_t)to, rkey, r->qp->qp_num,
-	                  r->q.sq.buf,     (uint32_t *)r->q.dbrec, r->q.sq.wqe_cnt};
+static void post(struct raw *r, enum nicless_opcode opcode, const void *from, uint32_t lkey, uint32_t n,
+                 const void *to, uint32_t rkey, bool signaled) {
+	wqe_params_t w = {(uintptr_t)from, lkey, n, r->posted, signaled, (uint32_t)opcode, (uintptr_t)to, rkey,
+	                  r->qp->qp_num, r->q.sq.buf, (uint32_t *)r->q.dbrec, r->q.sq.wqe_cnt};
 	send_wqe(w);
 	db_ring(r->q.bf.reg, (uint8_t *)r->q.sq.buf + (r->posted & (r->q.sq.wqe_cnt - 1)) * r->q.sq.stride);
 	r->posted++;
 }
 
 static void receive(struct raw *r, const void *into, uint32_t lkey, uint32_t n) {
-	wqe_params_t w = {(uintptr_t)into, lkey, n, r->received++, false, 0, 0, 0, r->qp->qp_num, r->q.rq.buf, (uint32_t *)r->q.dbrec,
-	                  r->q.rq.wqe_cnt};
+	wqe_params_t w = {(uintptr_t)into, lkey, n, r->received++, false, 0, 0, 0, r->qp->qp_num, r->q.rq.buf,
+	                  (uint32_t *)r->q.dbrec, r->q.rq.wqe_cnt};
 	nicless_recv_wqe(w, r->q.rq.stride);
 }
 
@@ -96,7 +96,8 @@ int main(int argc, char **argv) {
 	connect_with(a.qp, b.qp);
 	connect_with(b.qp, a.qp);
 	MUST((mine = ibv_reg_mr(pd, near, SIZE, IBV_ACCESS_LOCAL_WRITE)));
-	MUST((theirs = ibv_reg_mr(pd, far, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
+	MUST((theirs = ibv_reg_mr(pd, far, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+	                          IBV_ACCESS_REMOTE_READ)));
 
 	/* Writes over many laps of the ring; every sixteenth write is signaled. */
 	for (i = 0; i < LAPS * DEPTH; i++) {

@@ -14,7 +14,8 @@ struct links {
 size_t transfer_room(size_t size);
 /* Runs every operation that moves a message, once, with size bytes. The bytes around the
  * message must not change. Operations on queue pairs that are not there are left out. */
-void transfer_all(struct end *e, struct links *l, const struct memory *m, const struct ibv_mr *mr, size_t size);
+void transfer_all(struct end *e, struct links *l, const struct memory *m, const struct ibv_mr *mr,
+                  size_t size);
 
 /* Runs fetch-and-add and compare-and-swap, first from one end alone and then from both ends at
  * the same time. */

@@ -1,5 +1,4 @@
-/* The stream by which two programs on different hosts tell each other what they need to connect
- * queue pairs. */
+/* The stream by which two programs on different hosts exchange what they need to connect queue pairs. */
 #ifndef NICLESS_CHECK_TALK_H
 #define NICLESS_CHECK_TALK_H
 

@@ -15,7 +15,8 @@ struct transfer {
 	enum on on;
 	enum ibv_wr_opcode opcode;
 	int inlined;
-	int gather, scatter; /* number of data segments of the active end's request, and of the passive end's receive */
+	/* Number of data segments of the active end's request, and of the passive end's receive. */
+	int gather, scatter;
 };
 
 static const struct transfer transfers[] = {
@@ -50,7 +51,9 @@ static int with_imm(const struct transfer *t) {
 	return t->opcode == IBV_WR_RDMA_WRITE_WITH_IMM || t->opcode == IBV_WR_SEND_WITH_IMM;
 }
 
-static int is_send(const struct transfer *t) { return t->opcode == IBV_WR_SEND || t->opcode == IBV_WR_SEND_WITH_IMM; }
+static int is_send(const struct transfer *t) {
+	return t->opcode == IBV_WR_SEND || t->opcode == IBV_WR_SEND_WITH_IMM;
+}
 
 /* Where a message is in memory: its segments in reverse order, with guard bytes between them. */
 struct layout {
@@ -95,8 +98,8 @@ static void fill(const struct layout *l, const struct memory *m, uint64_t seed) 
 
 /* Checks that the message has arrived, and that the bytes around it still have the pattern
  * background. */
-static void check(const struct layout *l, const struct memory *m, size_t room, uint64_t seed, uint64_t background,
-                  size_t head) {
+static void check(const struct layout *l, const struct memory *m, size_t room, uint64_t seed,
+                  uint64_t background, size_t head) {
 	size_t at = 0, end;
 	int k;
 	for (k = l->pieces - 1; k >= 0; k--) {
@@ -212,14 +215,15 @@ static void transfer(struct end *e, const struct transfer *t, struct link *l, co
 	check(&mine, m, room, message, background, e->active ? 0 : head);
 }
 
-void transfer_all(struct end *e, struct links *l, const struct memory *m, const struct ibv_mr *mr, size_t size) {
+void transfer_all(struct end *e, struct links *l, const struct memory *m, const struct ibv_mr *mr,
+                  size_t size) {
 	struct link *links[] = {&l->rc, &l->srq, &l->uc, &l->ud};
 	size_t i, before = strlen(doing), mtu = (size_t)128 << e->mtu;
 	for (i = 0; i < sizeof transfers / sizeof *transfers; i++) {
 		const struct transfer *t = &transfers[i];
 		if (!links[t->on]->qp || (t->on == ON_UD && size > mtu) || (t->inlined && size > INLINE))
 			continue;
-		if (e->apart && t->on == ON_UC && one_sided(t)) /* nothing says when it has arrived */
+		if (e->apart && t->on == ON_UC && one_sided(t)) /* its arrival is not reported */
 			continue;
 		transfer(e, t, links[t->on], m, mr, size);
 		doing[before] = 0;

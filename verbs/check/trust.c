@@ -26,7 +26,7 @@ struct end {
 	uint8_t *at;
 };
 
-/* What the ends send to each other. */
+/* The message that the ends send to each other. */
 struct card {
 	uint32_t qpn[QPS], rkey;
 	uint64_t addr;
@@ -42,7 +42,8 @@ static void make(struct end *e, uint8_t *at) {
 	MUST((e->cq = ibv_create_cq(e->context, 16, NULL, NULL, 0)));
 	init.send_cq = init.recv_cq = e->cq;
 	e->at = at;
-	MUST((e->mr = ibv_reg_mr(e->pd, at, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
+	MUST((e->mr = ibv_reg_mr(e->pd, at, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+	                         IBV_ACCESS_REMOTE_READ)));
 	a.qp_state = IBV_QPS_INIT;
 	a.port_num = 1;
 	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -76,8 +77,8 @@ static void join(struct end *e, const struct card *peer) {
 		a.ah_attr.is_global = 1;
 		a.ah_attr.port_num = 1;
 		a.ah_attr.grh.dgid = peer->gid;
-		DO(ibv_modify_qp(e->qp[i], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		                                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+		DO(ibv_modify_qp(e->qp[i], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+		                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 		memset(&a, 0, sizeof a);
 		a.qp_state = IBV_QPS_RTS;
 		a.timeout = 14;
@@ -128,7 +129,8 @@ static void punch(void) {
 	while (fgets(line, sizeof line, maps)) {
 		unsigned long from, to;
 		char rights[8];
-		if (!strstr(line, "memfd:nicless:") || sscanf(line, "%lx-%lx %7s", &from, &to, rights) != 3 || rights[1] != 'w')
+		if (!strstr(line, "memfd:nicless:") || sscanf(line, "%lx-%lx %7s", &from, &to, rights) != 3 ||
+		    rights[1] != 'w')
 			continue;
 		registers += strstr(line, ":uar") != NULL;
 		rings += strstr(line, ":verbs-ring") != NULL;
@@ -141,7 +143,8 @@ static void punch(void) {
 	}
 	fclose(maps);
 	if (!registers || !rings || !remapped || !born_shared)
-		FAIL("shared: %d of registers, %d rings, %d remapped, %d from the start", registers, rings, remapped, born_shared);
+		FAIL("shared: %d of registers, %d rings, %d remapped, %d from the start", registers, rings, remapped,
+		     born_shared);
 	SAME(move(&e, 0, IBV_WR_RDMA_READ, &c), IBV_WC_SUCCESS);
 	MUST(tried > 0);
 	puts("trust: punch: ok");

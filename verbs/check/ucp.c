@@ -20,18 +20,19 @@ static struct {
 	ucp_context_h context;
 	ucp_worker_h worker;
 	ucp_ep_h ep;
-	uint8_t *from, *to; /* WINDOW pieces of at most MOST bytes; the peer puts into `to` and gets from `from` */
+	/* WINDOW pieces of at most MOST bytes; the peer puts into `to` and gets from `from`. */
+	uint8_t *from, *to;
 	ucp_mem_h from_memory, to_memory;
 	uint64_t peer_from, peer_to;
 	ucp_rkey_h peer_from_key, peer_to_key;
 	int arrived; /* active messages of this round that are complete */
 } my;
 
-#define UCS(call)                                                                                                      \
-	do {                                                                                                               \
-		ucs_status_t status_ = (call);                                                                                 \
-		if (status_ != UCS_OK)                                                                                         \
-			FAIL("%s: %s", #call, ucs_status_string(status_));                                                         \
+#define UCS(call)                                              \
+	do {                                                       \
+		ucs_status_t status_ = (call);                         \
+		if (status_ != UCS_OK)                                 \
+			FAIL("%s: %s", #call, ucs_status_string(status_)); \
 	} while (0)
 
 static void progress(void) {
@@ -89,7 +90,9 @@ static void *swap(const void *mine, size_t n) {
 }
 
 /* The pattern of message i of a round, from a rank. */
-static uint64_t seed(int rank, size_t size, int i) { return (uint64_t)rank << 60 | (uint64_t)size << 8 | (uint64_t)i; }
+static uint64_t seed(int rank, size_t size, int i) {
+	return (uint64_t)rank << 60 | (uint64_t)size << 8 | (uint64_t)i;
+}
 
 static void fill(size_t size) {
 	int i;
@@ -172,7 +175,8 @@ static void put(size_t size) {
 	ucp_request_param_t none = {0};
 	int i;
 	for (i = 0; i < WINDOW; i++)
-		out[i] = ucp_put_nbx(my.ep, my.from + (size_t)i * size, size, my.peer_to + (uint64_t)i * size, my.peer_to_key, &none);
+		out[i] = ucp_put_nbx(my.ep, my.from + (size_t)i * size, size, my.peer_to + (uint64_t)i * size,
+		                     my.peer_to_key, &none);
 	for (i = 0; i < WINDOW; i++)
 		finish(out[i]);
 	flush();
@@ -183,7 +187,8 @@ static void get(size_t size) {
 	ucp_request_param_t none = {0};
 	int i;
 	for (i = 0; i < WINDOW; i++)
-		in[i] = ucp_get_nbx(my.ep, my.to + (size_t)i * size, size, my.peer_from + (uint64_t)i * size, my.peer_from_key, &none);
+		in[i] = ucp_get_nbx(my.ep, my.to + (size_t)i * size, size, my.peer_from + (uint64_t)i * size,
+		                    my.peer_from_key, &none);
 	for (i = 0; i < WINDOW; i++)
 		finish(in[i]);
 }
@@ -209,7 +214,8 @@ static void atomic(ucp_atomic_op_t op, uint64_t operand, uint64_t at, size_t wid
 	param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | (fetched ? UCP_OP_ATTR_FIELD_REPLY_BUFFER : 0);
 	param.datatype = ucp_dt_make_contig(width);
 	param.reply_buffer = fetched;
-	finish(ucp_atomic_op_nbx(my.ep, op, &operand, 1, my.peer_to + at, my.peer_to_key, &param)); /* little-endian: the low bytes */
+	/* Little-endian: the low bytes. */
+	finish(ucp_atomic_op_nbx(my.ep, op, &operand, 1, my.peer_to + at, my.peer_to_key, &param));
 }
 
 static const struct step {
@@ -234,7 +240,8 @@ static void atomics(size_t width) {
 	for (fetch = 0; fetch < 2; fetch++)
 		for (before = 0, i = 0; i < sizeof steps / sizeof *steps; before = steps[i++].result) {
 			got[0] = 0;
-			atomic(steps[i].op, steps[i].operand, (uint64_t)fetch * 8, width, fetch || steps[i].always_fetches ? got : NULL);
+			atomic(steps[i].op, steps[i].operand, (uint64_t)fetch * 8, width,
+			       fetch || steps[i].always_fetches ? got : NULL);
 			if (fetch || steps[i].always_fetches)
 				SAME(got[0] & mask, before);
 			else
@@ -295,7 +302,8 @@ static void start(void) {
 	void *theirs;
 	UCS(ucp_config_read(NULL, NULL, &config));
 	params.field_mask = UCP_PARAM_FIELD_FEATURES;
-	params.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_STREAM | UCP_FEATURE_AM;
+	params.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
+		UCP_FEATURE_STREAM | UCP_FEATURE_AM;
 	UCS(ucp_init(&params, config, &my.context));
 	ucp_config_release(config);
 	UCS(ucp_worker_create(my.context, &worker, &my.worker));

@@ -42,7 +42,8 @@ static void every_size(struct end *e, struct links *l, enum memory_kind kind, ui
 		if (!e->apart || sizes[i] < LARGEST)
 			transfer_all(e, l, &m, mr, sizes[i]);
 	}
-	snprintf(doing, sizeof doing, "%s, memory of kind %s", e->active ? "active" : "passive", memory_names[kind]);
+	snprintf(doing, sizeof doing, "%s, memory of kind %s", e->active ? "active" : "passive",
+	         memory_names[kind]);
 	atomics(e, &l->rc, &m, mr);
 	DO(ibv_dereg_mr(mr));
 	memory_give(&m);
@@ -111,7 +112,8 @@ int main(int argc, char **argv) {
 		return alone(&client, argv[1]);
 	}
 	if (argc < 2 || (strcmp(argv[1], "threads") && strcmp(argv[1], "processes"))) {
-		fprintf(stderr, "usage: validate threads|processes [DEVICE] | serve PORT GID | connect ADDRESS PORT GID\n");
+		fprintf(stderr, "usage: validate threads|processes [DEVICE] | serve PORT GID |"
+	                " connect ADDRESS PORT GID\n");
 		return 2;
 	}
 	device = argc > 2 ? argv[2] : NULL;

@@ -17,13 +17,14 @@ static void post(struct end *e, struct link *l, struct ibv_send_wr *wr, enum ibv
 }
 
 static struct ibv_mw_bind_info part(struct ibv_mr *mr) {
-	struct ibv_mw_bind_info b = {mr, (uintptr_t)mr->addr + AT, LENGTH, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+	struct ibv_mw_bind_info b = {mr, (uintptr_t)mr->addr + AT, LENGTH,
+	                             IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
 	return b;
 }
 
 /* Writes n bytes with a key of the other end, and returns the status of the write. */
-static enum ibv_wc_status write_to(struct end *e, struct link *l, const struct ibv_mr *mr, uint64_t addr, uint32_t rkey,
-                                   uint32_t n) {
+static enum ibv_wc_status write_to(struct end *e, struct link *l, const struct ibv_mr *mr, uint64_t addr,
+                                   uint32_t rkey, uint32_t n) {
 	struct ibv_sge sge = {(uintptr_t)mr->addr, n, mr->lkey};
 	struct ibv_send_wr wr, *bad;
 	struct ibv_wc wc;
@@ -41,7 +42,8 @@ static enum ibv_wc_status write_to(struct end *e, struct link *l, const struct i
 
 /* Writes once through the window, and once beyond its end. The second write puts the queue
  * pair into the error state. */
-static void through(struct end *e, const struct link_config *f, struct link *l, const struct ibv_mr *mr, uint32_t rkey) {
+static void through(struct end *e, const struct link_config *f, struct link *l, const struct ibv_mr *mr,
+                    uint32_t rkey) {
 	struct key mine = {(uintptr_t)mr->addr + AT, rkey, 0}, theirs;
 	swap(e, &mine, &theirs, sizeof mine);
 	pattern_fill(mr->addr, (uint64_t)(e->active + 1), 0, SIZE);
@@ -52,7 +54,8 @@ static void through(struct end *e, const struct link_config *f, struct link *l, 
 	if (!e->active) {
 		pattern_check(mr->addr, 1, 0, AT, "bytes before the window");
 		pattern_check((uint8_t *)mr->addr + AT, 2, 0, LENGTH, "the window");
-		pattern_check((uint8_t *)mr->addr + AT + LENGTH, 1, AT + LENGTH, SIZE - AT - LENGTH, "bytes behind the window");
+		pattern_check((uint8_t *)mr->addr + AT + LENGTH, 1, AT + LENGTH, SIZE - AT - LENGTH,
+		              "bytes behind the window");
 	}
 	if (e->active)
 		SAME(write_to(e, l, mr, theirs.addr + 1, theirs.rkey, LENGTH), IBV_WC_REM_ACCESS_ERR);
@@ -138,7 +141,8 @@ static void send_invalidate(struct end *e, const struct link_config *f, struct l
 		wait_completion(e->rcq, &wc);
 		SAME(wc.status, IBV_WC_SUCCESS);
 		SAME(wc.byte_len, 16);
-		/* Soft-RoCE of Linux 6.1 has the kernel's flag here, whose value is that of another one of libibverbs. */
+		/* Soft-RoCE of Linux 6.1 has the kernel's flag here, whose value is that of another one of
+		 * libibverbs. */
 		MUST(wc.wc_flags & (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK));
 		SAME(wc.invalidated_rkey, mine.rkey);
 	}
@@ -156,7 +160,8 @@ static void with_link(struct end *e, int all) {
 	struct ibv_mr *mr;
 	MUST(at);
 	MUST((mr = ibv_reg_mr(e->pd, at, SIZE,
-	                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)));
+	                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	                      IBV_ACCESS_MW_BIND)));
 	if (all) {
 		type1(e, &f, &l, mr);
 		local_invalidate(e, &f, &l, mr);

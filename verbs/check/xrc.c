@@ -1,9 +1,10 @@
-/* A queue pair of type XRC_RECV that several processes have (ibv_open_qp), in a domain that they share by a file.
- * One process makes it, an heir opens it three times, in two contexts, and a sender posts to the heir's SRQ. The queue
- * pair works on after its maker has ended, and ends with the heir's last handle.
+/* A queue pair of type XRC_RECV that several processes have (ibv_open_qp), in a domain that they share by a
+ * file. One process makes it, an heir opens it three times, in two contexts, and a sender posts to the heir's
+ * SRQ. The queue pair works on after its maker has ended, and ends with the heir's last handle.
  *
- * The heir closes its contexts. It does not call ibv_destroy_qp for what ibv_open_qp has returned: libmlx5 would free a
- * doorbell record that such a queue pair does not have, and crash (rdma-core 44 and 64, mlx5_free_db). */
+ * The heir closes its contexts. It does not call ibv_destroy_qp for what ibv_open_qp has returned: libmlx5
+ * would free a doorbell record that such a queue pair does not have, and crash (rdma-core 44 and 64,
+ * mlx5_free_db). */
 #include "check.h"
 
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 
 enum { SIZE = 4096, MESSAGES = 4 };
 
-/* What the processes tell each other. */
+/* The message between the processes. */
 struct word {
 	uint32_t qpn, srqn, rkey, zero;
 	uint64_t addr;
@@ -40,7 +41,8 @@ static struct ibv_xrcd *open_domain(struct ibv_context *context, const char *pat
 	return d;
 }
 
-static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_xrcd *d, uint32_t qpn, enum ibv_qp_type type) {
+static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_xrcd *d, uint32_t qpn,
+                              enum ibv_qp_type type) {
 	struct ibv_qp_open_attr attr = {0};
 	attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	attr.qp_num = qpn;
@@ -71,7 +73,8 @@ static void to_rtr(struct ibv_qp *qp, uint32_t peer) {
 	                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 }
 
-/* Every handle of a queue pair gets the event that its connection is established, and no handle gets it twice. */
+/* Every handle of a queue pair gets the event that its connection is established, and no handle gets it
+ * twice. */
 static void established(struct ibv_context *context, struct ibv_qp *first, struct ibv_qp *second) {
 	struct ibv_qp *seen = NULL;
 	int n;
@@ -117,7 +120,8 @@ static void maker(const char *path, int heir) {
 	_exit(0); /* without closing the device */
 }
 
-static enum ibv_wc_status send_one(struct ibv_qp *qp, struct ibv_mr *mr, const struct word *to, int write, size_t i) {
+static enum ibv_wc_status send_one(struct ibv_qp *qp, struct ibv_mr *mr, const struct word *to, int write,
+                                   size_t i) {
 	struct ibv_sge sge = {(uintptr_t)mr->addr, SIZE, mr->lkey};
 	struct ibv_send_wr wr = {0}, *bad;
 	struct ibv_wc wc;
@@ -162,14 +166,14 @@ static void sender(int heir) {
 	a.timeout = 14;
 	a.retry_cnt = a.rnr_retry = 7;
 	a.max_rd_atomic = 1;
-	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-	                                IBV_QP_MAX_QP_RD_ATOMIC));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+	                 IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
 	for (i = 0; i < MESSAGES; i++) { /* the last one is a WRITE */
 		SAME(send_one(qp, mr, &w, i == MESSAGES - 1, i), IBV_WC_SUCCESS);
 		say(heir, w);
 		hear(heir);
 	}
-	SAME(send_one(qp, mr, &w, 0, i), IBV_WC_RETRY_EXC_ERR); /* nobody has the peer any more */
+	SAME(send_one(qp, mr, &w, 0, i), IBV_WC_RETRY_EXC_ERR); /* no process has the peer any more */
 	_exit(0);
 }
 
@@ -197,7 +201,8 @@ static void heir(const char *path, int made, int sent) {
 	MUST((d = open_domain(context, path, 0)));
 	MUST((same = open_domain(other, path, 0)));
 	MUST((alone = open_domain(context, NULL, O_CREAT)));
-	init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+		IBV_SRQ_INIT_ATTR_CQ;
 	init.attr.max_wr = MESSAGES;
 	init.attr.max_sge = 1;
 	init.srq_type = IBV_SRQT_XRC;
@@ -247,7 +252,7 @@ static void heir(const char *path, int made, int sent) {
 			DO(ibv_close_xrcd(alone));
 			DO(ibv_close_device(context));
 			context = open_device(NULL);
-			MUST(!open_domain(context, path, 0) && errno == EAGAIN); /* nobody has it */
+			MUST(!open_domain(context, path, 0) && errno == EAGAIN); /* no process has it */
 			break;
 		}
 		say(sent, w);

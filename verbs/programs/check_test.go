@@ -48,7 +48,7 @@ func TestCompress(t *testing.T) {
 	}
 }
 
-// What ibv_query_rt_values_ex reads, and the time stamps of completions, are of one clock.
+// ibv_query_rt_values_ex and the time stamps of completions read one clock.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	long(t)

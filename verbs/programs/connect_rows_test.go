@@ -12,7 +12,8 @@ var rdmacmRows = []row{
 	{server: "rping -s -C 10 -V -a ADDR -p PORT", client: "rping -c -C 10 -v -V -a ADDR -p PORT", says: []string{"ping data: rdma-ping-9: "}, quick: true},
 	{server: "rping -s -C 3 -V -S 65000 -a ADDR -p PORT", client: "rping -c -C 3 -V -S 65000 -a ADDR -p PORT", more: true},
 	{server: "rping -s -C 10 -V -a ADDR -p PORT", client: "rping -c -C 10 -V -a ADDR -p PORT", addr: "::1"},
-	{server: "rping -s -C 10 -V -p PORT", client: "rping -c -C 10 -V -a ADDR -p PORT", more: true}, // the wildcard address
+	// The wildcard address.
+	{server: "rping -s -C 10 -V -p PORT", client: "rping -c -C 10 -V -a ADDR -p PORT", more: true},
 	{server: "rping -s -C 10 -V -p PORT", client: "rping -c -C 10 -V -a IP -p PORT", more: true},
 	{server: "rping -s -a IP -C 10 -V -p PORT", client: "rping -c -C 10 -V -a IP -p PORT", more: true},
 	{server: "rping -s -C 10 -V -q -p PORT", client: "rping -c -C 10 -V -q -a ADDR -p PORT", more: true},

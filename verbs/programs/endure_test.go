@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program that checks all data says what is wrong by its kind, with an exit status for each.
+// The program that checks all data reports what is wrong by its kind, with an exit status for each.
 func TestEnduranceTellsKinds(t *testing.T) {
 	t.Parallel()
 	long(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program that makes a mistake is told what is wrong, whether this module refuses the call or
-// libmlx5 does. What libmlx5 refuses is only likely, and is said only if the program fails.
+// A program that makes a mistake gets an explanation, whether this module refuses the call or libmlx5 does. A
+// refusal of libmlx5 is only likely, and is reported only if the program fails.
 func TestMistakesAreExplained(t *testing.T) {
 	t.Parallel()
 	path := check(t, "mistake")
@@ -41,7 +41,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	}
 }
 
-// Programs that fail before they use the device are told what nicless has seen of them.
+// Programs that fail before they use the device get a report of what nicless has seen of them.
 func TestFailuresBeforeTheDeviceIsUsed(t *testing.T) {
 	t.Parallel()
 	need(t, "ib_write_bw")

@@ -91,9 +91,9 @@ func (l *lab) again(p linkedPlace) {
 	l.endure(p, long8s).ends(l.t)
 }
 
-// What carries packets is killed or cut while a program checks all data. Nothing is corrupt, lost
-// or there twice; connections go on if the link is back in time, and end with retry errors if not;
-// and the engines that are left serve new connections.
+// The carrier of packets is killed or cut while a program checks all data. No data is corrupt,
+// lost or there twice; connections go on if the link is back in time, and end with retry errors
+// if not; and the engines that are left serve new connections.
 func TestLinkedDeaths(t *testing.T) {
 	t.Parallel()
 	long(t)

@@ -12,8 +12,8 @@ import (
 )
 
 // mpisAcross are ways to start a program of MPI with one rank on each engine: the implementation,
-// the environment of UCX, and arguments of mpirun. A datagram of UCX would have 4096 bytes, what the
-// port of the device says, if it were not told the MTU of the network.
+// the environment of UCX, and arguments of mpirun. A datagram of UCX would have 4096 bytes, the
+// MTU of the device's port, if it did not get the MTU of the network.
 var mpisAcross = []struct{ of, environment, arguments string }{
 	{"mpich", "UCX_TLS=rc_v,self", ""},
 	{"mpich", "UCX_TLS=rc_x,self", ""},

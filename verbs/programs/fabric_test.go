@@ -116,8 +116,8 @@ func TestLinkedEngines(t *testing.T) {
 					rows = append(rows, r)
 				}
 			}
-			// The engines learn each other's addresses with their first programs, for which a queue pair
-			// waits, but a connection of rdma_cm does not.
+			// The engines find each other's addresses with their first programs, for which a
+			// queue pair waits, but a connection of rdma_cm does not.
 			t.Run(rows[0].name(), func(t *testing.T) { rows[0].run(l.with(t)) })
 			t.Run("programs", func(t *testing.T) {
 				for _, r := range rows[1:] {

@@ -30,8 +30,9 @@ type lab struct {
 
 	far *lab // another engine, on which the clients of rows run; nil: they run on this one
 
-	machine *vm.Machine       // has the programs, and another device than an engine; nil: they run here
-	words   *strings.Replacer // of words in command lines of rows that are not the same on all hosts; nil: none
+	machine *vm.Machine // has the programs, and another device than an engine; nil: they run here
+	// Of words in command lines of rows that are not the same on all hosts; nil: none.
+	words *strings.Replacer
 }
 
 // A mode is a way in which the engine reaches memory that programs registered.

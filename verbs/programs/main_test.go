@@ -79,8 +79,8 @@ func compiler() []string {
 	return []string{"cc"}
 }
 
-// build makes the command and the library, both at the same time. The compiler for C takes longer, so two of them
-// have a half of the sources each.
+// build makes the command and the library, both at the same time. The compiler for C takes longer, so two of
+// them have a half of the sources each.
 func build() error {
 	binary = filepath.Join(scratch, "nicless")
 	sources, err := filepath.Glob("../shim/*.c")
@@ -141,7 +141,8 @@ func long(t *testing.T) {
 	}
 }
 
-// builds has a lock for each program that tests build, by its name in scratch, and built those that are there.
+// builds has a lock for each program that tests build, by its name in scratch, and built those that are
+// there.
 var (
 	builds sync.Map
 	built  sync.Map

@@ -16,8 +16,8 @@ import (
 // movedModes are the arguments of verbs/check/moved, by the names of modes.
 var movedModes = map[string]string{"fast": "fast", "process_vm": "slow"}
 
-// Whatever a program does with registered memory is as on hardware, in both modes: each row of
-// the table in docs/reference/registered-memory.md is a cell of the program.
+// Registered memory behaves as on hardware, whatever a program does with it, in both modes:
+// each row of the table in docs/reference/registered-memory.md is a cell of the program.
 func TestMovedMemory(t *testing.T) {
 	t.Parallel()
 	long(t)

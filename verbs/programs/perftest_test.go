@@ -79,7 +79,8 @@ func TestPerftest(t *testing.T) {
 		if mode.flags != nil && !*whole {
 			continue
 		}
-		l := newLab(t, mode.flags...) // one lab for all lines: each line runs on the engine as the line before has left it
+		// One lab for all lines: each line runs on the engine as the line before has left it.
+		l := newLab(t, mode.flags...)
 		for _, line := range list {
 			t.Run(mode.name+"/"+line, func(t *testing.T) {
 				l := &lab{t: t, socket: l.socket, engine: l.engine, flags: l.flags}

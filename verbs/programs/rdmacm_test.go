@@ -47,8 +47,7 @@ func TestMulticastCM(t *testing.T) {
 	s.succeeds()
 }
 
-// The client of qperf connects as soon as it knows the port, which the server tells before it
-// listens.
+// The client of qperf connects as soon as it knows the port, which the server sends before it listens.
 func TestQPerfCM(t *testing.T) {
 	t.Parallel()
 	long(t)
@@ -80,7 +79,7 @@ func TestRCopy(t *testing.T) {
 	require.True(t, string(want) == string(got))
 }
 
-// The user is told why a connection fails.
+// It is explained to the user why a connection fails.
 func TestExplainedConnection(t *testing.T) {
 	t.Parallel()
 	need(t, "rping")
@@ -94,7 +93,7 @@ func TestExplainedConnection(t *testing.T) {
 	require.Contains(t, said, "192.0.2.1")
 }
 
-// The rules of rdma_cm, and what goes around librdmacm.
+// The rules of rdma_cm, and commands written without librdmacm.
 func TestCM(t *testing.T) {
 	t.Parallel()
 	path := check(t, "cm")

@@ -20,12 +20,12 @@ var pagesWithSessions = map[string]int{"README.md": 2, "docs/guide/other-hosts.m
 var (
 	testedByPages = regexp.MustCompile(`ib_write_bw|ibv_rc_pingpong`)
 	consoleInText = regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
-	// What differs between two runs of a program: addresses and keys, numbers of processes, what is measured.
+	// Differences between two runs of a program: addresses and keys, numbers of processes, measurements.
 	differs = regexp.MustCompile(`0x[0-9a-f]+|pid \d+|\d+\.\d+`)
 )
 
-// TestCommandsOfPages runs the commands of these pages as they stand there. They print the lines that the page
-// shows, except for numbers that differ from run to run.
+// TestCommandsOfPages runs the commands of these pages as they stand there. They print the lines that the
+// page shows, except for numbers that differ from run to run.
 func TestCommandsOfPages(t *testing.T) {
 	for page, sessions := range pagesWithSessions {
 		text, err := os.ReadFile(filepath.Join(repository, page))

@@ -161,8 +161,8 @@ func (r row) run(l *lab) {
 	}
 }
 
-// raced waits until the client has ended, or the server has failed, and reports whether one of them has failed by a
-// race of the program's own.
+// raced waits until the client has ended, or the server has failed, and reports whether one of them has
+// failed by a race of the program's own.
 func (r row) raced(client, server *process) bool {
 	ends := []*process{client}
 	if server != nil && !r.stays {

@@ -37,7 +37,7 @@ const (
 // softModules are those of Soft-RoCE and of the machine's network interface.
 var softModules = []string{"virtio_pci", "virtio_net", "crc32_generic", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe"}
 
-// openedByPath are libraries of which the programs' files say nothing: libibverbs opens the first,
+// openedByPath are libraries that the programs' files do not name: libibverbs opens the first,
 // the C library the second when a thread ends.
 var openedByPath = []string{"/usr/lib/*-linux-gnu/libibverbs/librxe-rdmav*.so", "/lib/*-linux-gnu/libgcc_s.so.1"}
 

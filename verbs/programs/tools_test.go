@@ -12,7 +12,7 @@ func TestPortTools(t *testing.T) {
 	})
 }
 
-// ibv_xsrq_pingpong receives what several clients send in one shared receive queue.
+// ibv_xsrq_pingpong receives messages of several clients in one shared receive queue.
 func TestXSRQPlaces(t *testing.T) {
 	t.Parallel()
 	line := "ibv_xsrq_pingpong -d nicless0 -g 0 -p PORT"
@@ -31,7 +31,8 @@ func TestFio(t *testing.T) {
 	t.Parallel()
 	var rows []row
 	for _, verb := range []string{"write", "read", "send"} {
-		common := "--port=PORT --bs=64k --size=4m --thread" // processes of fio would leave the group that is killed if a test fails
+		// Processes of fio would leave the group that is killed if a test fails.
+		common := "--port=PORT --bs=64k --size=4m --thread"
 		r := row{
 			server: "fio --name=target --ioengine=rdma --rw=read --iodepth=64 " + common,
 			ready:  listensCM,

@@ -43,7 +43,8 @@ func TestUCXPerftest(t *testing.T) {
 	var says []string
 	for _, line := range strings.Split(strings.TrimSpace(ucxTests), "\n") {
 		name, _, _ := strings.Cut(line, " ")
-		says = append(says, `(?m)^`+name+`,(\s*([0-9.]+|inf),){7}\s*[0-9.]+$`) // iterations, and seven figures; inf: none in the last second
+		// Iterations, and seven figures; inf: none in the last second.
+		says = append(says, `(?m)^`+name+`,(\s*([0-9.]+|inf),){7}\s*[0-9.]+$`)
 	}
 	var rows []row
 	for _, transport := range ucxTransports {

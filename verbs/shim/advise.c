@@ -25,7 +25,8 @@ static int raw_madvise(uint64_t addr, uint64_t length, int advice) {
 /* Gives up pages: the program sees zeros from now on, in pages of its own. The memory regions
  * keep the old pages, as pinned pages are kept. */
 static int give_up(const struct nv_mapping *v, uint64_t addr, uint64_t length) {
-	return nv_sys_mmap((void *)(uintptr_t)addr, length, v->prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+	return nv_sys_mmap((void *)(uintptr_t)addr, length, v->prot,
+	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
 	               MAP_FAILED
 	           ? -1
 	           : 0;
@@ -49,7 +50,8 @@ static int advise(uint64_t addr, uint64_t length, int advice) {
 		hole = hole || v.start > at;
 		at = v.start > at ? v.start : at;
 		end = v.end < addr + length ? v.end : addr + length;
-		if (!v.ours ? raw_madvise(at, end - at, advice) != 0 : advice != MADV_FREE && give_up(&v, at, end - at) != 0)
+		if (!v.ours ? raw_madvise(at, end - at, advice) != 0
+		            : advice != MADV_FREE && give_up(&v, at, end - at) != 0)
 			error = errno;
 		at = end;
 	}
@@ -109,7 +111,8 @@ static bool move_all(uint64_t from, uint64_t length, uint64_t to) {
 		uint64_t end;
 		good = nv_maps_next(&maps, at, &v) == 0 && v.start <= at;
 		end = v.end < from + length ? v.end : from + length;
-		good = good && raw_mremap(at, end - at, end - at, MREMAP_MAYMOVE | MREMAP_FIXED, to + (at - from)) != UINT64_MAX;
+		good = good && raw_mremap(at, end - at, end - at, MREMAP_MAYMOVE | MREMAP_FIXED,
+		                          to + (at - from)) != UINT64_MAX;
 		at = end;
 	}
 	nv_maps_close(&maps);
@@ -123,7 +126,8 @@ static uint64_t move(uint64_t from, uint64_t length, uint64_t wanted, int flags,
 	uint64_t kept = length < wanted ? length : wanted;
 	void *at;
 	if (!(flags & MREMAP_MAYMOVE) || (flags & MREMAP_DONTUNMAP)) {
-		errno = flags & MREMAP_DONTUNMAP ? EINVAL : ENOMEM; /* the kernel could not enlarge it in place either */
+		/* The kernel could not enlarge it in place either. */
+		errno = flags & MREMAP_DONTUNMAP ? EINVAL : ENOMEM;
 		return UINT64_MAX;
 	}
 	at = nv_sys_mmap((void *)(uintptr_t)(flags & MREMAP_FIXED ? to : 0), wanted, prot, how, -1, 0);
@@ -158,7 +162,8 @@ bool nv_mremap(uint64_t *result, uint64_t from, uint64_t length, uint64_t wanted
 
 NV_EXPORT int madvise(void *addr, size_t length, int advice) {
 	int result;
-	return nv_madvise(&result, (uint64_t)(uintptr_t)addr, length, advice) ? result : NV_REAL(madvise)(addr, length, advice);
+	return nv_madvise(&result, (uint64_t)(uintptr_t)addr, length, advice)
+	           ? result : NV_REAL(madvise)(addr, length, advice);
 }
 
 NV_EXPORT void *mremap(void *from, size_t length, size_t wanted, int flags, ...) {

@@ -35,7 +35,8 @@ void nv_back(uint64_t addr, uint64_t length) {
 	struct nv_mapping v;
 	struct nv_maps maps;
 	bool good = true;
-	if ((addr | length) % page || end < addr || (!nv_alone() && nv_protector(&u) != 0) || nv_maps_open(&maps) != 0)
+	if ((addr | length) % page || end < addr || (!nv_alone() && nv_protector(&u) != 0) ||
+	    nv_maps_open(&maps) != 0)
 		return;
 	while (good && addr < end && nv_maps_next(&maps, addr, &v) == 0 && v.start < end) {
 		uint64_t at = v.start > addr ? v.start : addr, to = v.end < end ? v.end : end;

@@ -100,7 +100,8 @@ static struct nv_ibv_context *opened(struct nv_ibv_context *context) {
 	struct nv_verbs_context *v;
 	struct nv_context ours;
 	int error = errno;
-	if (context && context->abi_compat == NV_EXTENDED && nv_dir() && nv_context_of(context->cmd_fd, NULL, &ours)) {
+	if (context && context->abi_compat == NV_EXTENDED && nv_dir() &&
+	    nv_context_of(context->cmd_fd, NULL, &ours)) {
 		v = (struct nv_verbs_context *)((uint8_t *)context - offsetof(struct nv_verbs_context, context));
 		if (v->size >= sizeof *v)
 			v->query_rt_values = query_rt_values;

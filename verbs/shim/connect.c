@@ -152,8 +152,8 @@ static int hello(struct nv_process *p) {
 	if (error == EIO)
 		return EIO;
 	if (error || p->in_length < sizeof(struct nv_header) + sizeof *w || w->major != NV_MAJOR) {
-		nv_say(&other, "the verbs server in %s does not speak version %d of this library: %s", nv_dir(), NV_MAJOR,
-		       strerror(error ? error : EPROTO));
+		nv_say(&other, "the verbs server in %s does not speak version %d of this library: %s", nv_dir(),
+		       NV_MAJOR, strerror(error ? error : EPROTO));
 		nv_close_fds(p);
 		nv_give_up(p);
 		return EPROTO;

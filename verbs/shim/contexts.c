@@ -88,7 +88,7 @@ void nv_context_add(const struct nv_context *c) {
 		__atomic_store_n(&used, n + 1, __ATOMIC_RELEASE);
 }
 
-/* Adds to the table what the server has answered about fd. */
+/* Adds the server's answer about fd to the table. */
 static int admit(struct nv_process *p, int fd, struct nv_context *c) {
 	const struct nv_opened *o = (const struct nv_opened *)(p->in + sizeof(struct nv_header));
 	if (p->in_length < sizeof(struct nv_header) + sizeof *o || !nv_identify(fd, NULL, &c->id) ||
@@ -108,7 +108,7 @@ int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
 		*c = p->last; /* the usual case, with one system call */
 		return 0;
 	}
-	/* What a child of a fork has inherited works over the child's own connection: the server is
+	/* A context that a child of a fork has inherited works over the child's own connection: the server is
 	 * asked about it. */
 	known = nv_context_of(fd, NULL, c);
 	if (known && ((nv_connected(p) && c->generation == p->generation) || (p->lost && !nv_is_channel(c)))) {
@@ -118,7 +118,8 @@ int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
 		}
 		return 0;
 	}
-	if ((getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) && fcntl(fd, F_GETPIPE_SZ) < 0)
+	if ((getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) &&
+	    fcntl(fd, F_GETPIPE_SZ) < 0)
 		return ENOTTY;
 	error = nv_connect(p);
 	if (error)

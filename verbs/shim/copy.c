@@ -41,9 +41,11 @@ int nv_fetch(const struct nv_process *p, void *to, uint64_t from, size_t bytes) 
 	return 0;
 }
 
-int nv_fetch_some(const struct nv_process *p, void *to, uint64_t from, size_t least, size_t most, size_t *bytes) {
+int nv_fetch_some(const struct nv_process *p, void *to, uint64_t from, size_t least, size_t most,
+                  size_t *bytes) {
 	/* Two pieces, because the kernel may leave out the whole of a piece of which it cannot read a part. */
-	struct iovec here = {to, most}, there[2] = {{pointer(from), least}, {pointer(from + least), most - least}};
+	struct iovec here = {to, most},
+		there[2] = {{pointer(from), least}, {pointer(from + least), most - least}};
 	ssize_t n = process_vm_readv(p->pid, &here, 1, there, 2, 0);
 	if (n < 0 && forbidden()) {
 		*bytes = least;

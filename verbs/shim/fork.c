@@ -51,7 +51,8 @@ static int replace(char *at, size_t pages, size_t page, int prot, bool swaps) {
 		return errno;
 	copy(made, at, pages, page, swaps);
 	if ((prot != (PROT_READ | PROT_WRITE) && mprotect(made, bytes, prot) != 0) ||
-	    NV_SYSCALL(SYS_mremap, made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != (long)(uintptr_t)at) {
+	    NV_SYSCALL(SYS_mremap, made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) !=
+	        (long)(uintptr_t)at) {
 		error = errno;
 		munmap(made, bytes);
 	}
@@ -93,7 +94,8 @@ static void separate(void) {
 	static int said;
 	int error = replace_all();
 	if (error) {
-		nv_say(&said, "a child of this program ends, because it could not get a copy of registered memory: %s",
+		nv_say(&said,
+		       "a child of this program ends, because it could not get a copy of registered memory: %s",
 		       strerror(error));
 		_exit(127);
 	}
@@ -144,8 +146,9 @@ void nv_forked(void) {
 	if (!nv_has_moved())
 		return;
 	separate();
-	nv_say(&said, "process %d was made by a system call and not by fork: what it or its parent stored to registered "
-	              "memory before this moment is visible to the other",
+	nv_say(&said,
+	       "process %d was made by a system call and not by fork: what it or its parent stored to registered "
+	       "memory before this moment is visible to the other",
 	       (int)getpid());
 }
 

@@ -27,7 +27,8 @@ static void *map(int bits, size_t page, uint64_t *cookie) {
 		return NULL;
 	wish = (void *)(uintptr_t)(random[0] & (((uint64_t)1 << bits) - 1) & ~(uint64_t)(page - 1));
 	*cookie = random[1];
-	at = nv_sys_mmap(wish, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	at = nv_sys_mmap(wish, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+	                 -1, 0);
 	if (at == MAP_FAILED)
 		return NULL;
 	if (at == wish && madvise(at, page, MADV_DONTFORK) == 0)

@@ -77,7 +77,8 @@ static bool is_block(const struct nv_process *p, uint64_t addr, uint64_t length,
 	if (nv_fetch(p, &size, addr - 8, sizeof size) != 0 || (size & MAPPED))
 		return false;
 	size &= ~(uint64_t)FLAGS;
-	if (size % 16 || size < length + 16 || size > end - addr) /* the header of the next block is in the heap too */
+	/* The header of the next block is in the heap too. */
+	if (size % 16 || size < length + 16 || size > end - addr)
 		return false;
 	return nv_fetch(p, &next, addr - 8 + size, sizeof next) == 0 && (next & IN_USE) &&
 	       !(next & MAPPED);

@@ -37,7 +37,8 @@ struct call {
  * decisions use the copy. */
 static int fetch(struct call *c) {
 	size_t bytes, got;
-	if (nv_fetch_some(c->p, &c->hdr, c->arg, sizeof c->hdr, sizeof c->hdr + USUAL * sizeof *c->attrs, &got) != 0)
+	if (nv_fetch_some(c->p, &c->hdr, c->arg, sizeof c->hdr, sizeof c->hdr + USUAL * sizeof *c->attrs,
+	                  &got) != 0)
 		return EFAULT;
 	got -= sizeof c->hdr;
 	bytes = c->hdr.num_attrs * sizeof *c->attrs;
@@ -46,8 +47,8 @@ static int fetch(struct call *c) {
 	return bytes > got ? nv_fetch(c->p, c->attrs, c->arg + sizeof c->hdr, bytes) : 0;
 }
 
-/* Makes the request. If lend, the bytes to which attributes point are sent from where they are. That takes
- * no call to read them, but says nothing about which of them cannot be read. */
+/* Makes the request. If lend, the bytes to which attributes point are sent from where they are. That takes no
+ * call to read them, but does not show which of them cannot be read. */
 static int request(struct call *c, uint64_t context, bool lend) {
 	struct nv_process *p = c->p;
 	size_t bytes = c->hdr.num_attrs * sizeof *c->attrs;
@@ -75,7 +76,7 @@ static int request(struct call *c, uint64_t context, bool lend) {
 	return 0;
 }
 
-/* Meets the needs of the answer, and appends the results to the request. */
+/* Satisfies the needs of the answer, and appends the results to the request. */
 static int satisfy(struct call *c) {
 	struct nv_process *p = c->p;
 	struct nv_ioctl *q = (struct nv_ioctl *)(p->out + sizeof(struct nv_header));
@@ -112,7 +113,8 @@ static int satisfy(struct call *c) {
 			if (fd < 0)
 				return EPROTO;
 			heap = false;
-			result->error = nv_remap(p, need->addr, need->length, fd, need->offset, need->kind == NV_NEED_MOVE, &heap);
+			result->error = nv_remap(p, need->addr, need->length, fd, need->offset,
+			                         need->kind == NV_NEED_MOVE, &heap);
 			result->attr = heap ? NV_HEAP : 0;
 			close(fd);
 			break;
@@ -124,7 +126,7 @@ static int satisfy(struct call *c) {
 	return 0;
 }
 
-/* What is to be written to the program's memory. */
+/* The writes to the program's memory that are pending. */
 struct writes {
 	struct iovec here[32], there[32];
 	int count;
@@ -145,13 +147,15 @@ static int store(const struct call *c, struct writes *w, uint64_t to, const void
 	return error;
 }
 
-static int store_attr(const struct call *c, struct writes *w, unsigned i, size_t offset, const void *from, size_t bytes) {
+static int store_attr(const struct call *c, struct writes *w, unsigned i, size_t offset, const void *from,
+                      size_t bytes) {
 	return store(c, w, c->arg + sizeof c->hdr + i * sizeof *c->attrs + offset, from, bytes);
 }
 
-/* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. What is to be
- * written stays where it is until the writes are flushed. */
-static int apply(struct call *c, struct writes *w, const struct nv_out *o, const void *bytes, const int *fds, int count) {
+/* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. The bytes to write stay
+ * where they are until the writes are flushed. */
+static int apply(struct call *c, struct writes *w, const struct nv_out *o, const void *bytes, const int *fds,
+                 int count) {
 	struct ib_uverbs_attr *a = &c->attrs[o->attr];
 	uint64_t which = o->kind == NV_OUT_FD_INSIDE ? o->value >> 32 : o->value;
 	uint32_t inside = (uint32_t)o->value;

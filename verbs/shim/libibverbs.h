@@ -1,6 +1,6 @@
-/* What this library knows of libibverbs: where programs find a function of a device. Inline
- * functions of infiniband/verbs.h, compiled into programs, use these places, so they never
- * change. verbs/check/clock.c compares them with that header. */
+/* The parts of libibverbs that this library uses: where programs find a function of a device.
+ * Inline functions of infiniband/verbs.h, compiled into programs, use these places, so they
+ * never change. verbs/check/clock.c compares them with that header. */
 #ifndef NICLESS_VERBS_LIBIBVERBS_H
 #define NICLESS_VERBS_LIBIBVERBS_H
 

@@ -1,6 +1,6 @@
-/* What is mapped in this process. The kernel answers for one address (PROCMAP_QUERY, Linux
- * 6.11); before that, the text of the file is read. Nothing here allocates memory or takes a
- * lock, so that a child can use it right after a fork. */
+/* The mappings of this process. The kernel answers for one address (PROCMAP_QUERY, Linux 6.11);
+ * before that, the text of the file is read. Nothing here allocates memory or takes a lock, so
+ * that a child can use it right after a fork. */
 #include "shim.h"
 
 #include <errno.h>

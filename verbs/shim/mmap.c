@@ -27,8 +27,8 @@ int nv_seal(int memory) {
 	return fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 
-int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length, int prot,
-           int flags, uint64_t offset) {
+int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length,
+           int prot, int flags, uint64_t offset) {
 	const struct nv_mapped *m = (const struct nv_mapped *)(p->in + sizeof(struct nv_header));
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (length + page - 1) & ~(page - 1);
 	bool reserved = !(flags & MAP_FIXED);
@@ -38,7 +38,8 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
 	if (whole < length || whole == 0)
 		return EINVAL;
 	if (reserved) {
-		int how = (flags & ~(MAP_TYPE | MAP_POPULATE | MAP_LOCKED)) | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+		int how = (flags & ~(MAP_TYPE | MAP_POPULATE | MAP_LOCKED)) | MAP_PRIVATE | MAP_ANONYMOUS |
+			MAP_NORESERVE;
 		*at = nv_sys_mmap(*at, length, PROT_NONE, how, -1, 0);
 		if (*at == MAP_FAILED)
 			return errno;
@@ -109,7 +110,7 @@ NV_EXPORT void *mmap64(void *at, size_t length, int prot, int flags, int fd, off
 	           : NV_REAL(mmap64)(at, length, prot, flags, fd, offset);
 }
 
-/* Some libraries overwrite the first instructions of mmap, to be told of every mapping, and then
+/* Some libraries overwrite the first instructions of mmap, to observe every mapping, and then
  * make the system call by this function: the memory hooks of UCX and of Open MPI. Their calls
  * never arrive at the wrapper above. */
 NV_EXPORT long syscall(long number, ...) {

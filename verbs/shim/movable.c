@@ -80,7 +80,8 @@ static void status(const char *text, const char *name, unsigned long *value) {
 	*value = at ? strtoul(at + strlen(name), NULL, 10) : 0;
 }
 
-int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay, struct nv_kind *kind) {
+int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay,
+               struct nv_kind *kind) {
 	struct nv_mapping v;
 	struct nv_maps maps;
 	uint64_t at = addr;
@@ -125,7 +126,7 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 	text[n] = 0;
 	status(text, "\nVmLck:", &kind->locked);
 	status(text, "\nVmPin:", &kind->pinned);
-	/* Somebody else has pinned memory of this process, for example io_uring its registered
+	/* Another part of the kernel has pinned memory of this process, for example io_uring its registered
 	 * buffers. It is not known which memory. Pages that are pinned must not be replaced. */
 	return may_stay && kind->pinned ? ETXTBSY : 0;
 }

@@ -28,8 +28,8 @@
 
 #include "real.h"
 
-static const char *const classes[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad",
-                                      "/sys/class/misc/rdma_cm"};
+static const char *const classes[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
+	"/sys/class/infiniband_mad", "/sys/class/misc/rdma_cm"};
 static const char dev_rdma[] = "/dev/infiniband";
 
 /* Returns the rest of path after prefix if path is prefix or below it, else NULL. */
@@ -157,7 +157,8 @@ static void find(const char *path, struct nv_place *place) {
 	if (of_rdma(path)) {
 		found = put(place, path);
 	} else if (below(path, "/sys")) {
-		found = !is_list(path) && maybe(path, place) && !exists(path) && put(place, path) && exists(place->room);
+		found = !is_list(path) && maybe(path, place) && !exists(path) && put(place, path) &&
+			exists(place->room);
 	} else if ((rest = below(path, dev_rdma)) != NULL) {
 		found = put_below(nv_dir(), place, path);
 		place->device = found ? number(rest) : -1;

@@ -24,7 +24,8 @@ static struct nv_process *state(void) {
 	void *at;
 	if (p)
 		return p;
-	at = nv_sys_mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = nv_sys_mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+	                 0);
 	if (at == MAP_FAILED)
 		return NULL;
 	if (madvise(at, sizeof *p, MADV_WIPEONFORK) != 0) {

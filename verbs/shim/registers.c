@@ -11,8 +11,7 @@
 #include "real.h"
 
 /* The UAR pages of one context. This structure is in a page of its own, right before the
- * mapping. A child of a fork inherits neither: its process state is empty, so nothing in the
- * child would refer to them. */
+ * mapping. A child of a fork inherits neither: its process state is empty, so it has no reference to them. */
 struct nv_registers {
 	struct nv_registers *next;
 	struct nv_identity context;
@@ -55,7 +54,8 @@ static int map_all(struct nv_process *p, const struct nv_identity *context, int 
 	if (at == MAP_FAILED)
 		return errno;
 	r = at;
-	if (nv_sys_mmap(mapping(r), length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED ||
+	if (nv_sys_mmap(mapping(r), length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) ==
+	        MAP_FAILED ||
 	    madvise(at, whole, MADV_DONTFORK) != 0)
 		error = errno;
 	if (error == 0)
@@ -71,8 +71,8 @@ static int map_all(struct nv_process *p, const struct nv_identity *context, int 
 	return 0;
 }
 
-int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m, int memory,
-                     void *at, size_t length, int prot) {
+int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m,
+                     int memory, void *at, size_t length, int prot) {
 	struct nv_registers *r;
 	int error;
 	if (memory >= 0) {

@@ -25,7 +25,7 @@
 
 enum { PIECE = 128 }; /* pages: few enough that those freed with one piece are in the cache for the next */
 
-/* What one call remaps, and how. */
+/* The pages that one call remaps, and how. */
 struct job {
 	int memory;
 	struct nv_kind kind;
@@ -51,7 +51,8 @@ static void find_used(const struct job *j, uint64_t addr, size_t pages, bool *us
 				used[i] = resident[i] & 1;
 		return;
 	}
-	if (j->pagemap < 0 || pread(j->pagemap, entries, pages * 8, (off_t)(addr / j->page * 8)) != (ssize_t)(pages * 8))
+	if (j->pagemap < 0 ||
+	    pread(j->pagemap, entries, pages * 8, (off_t)(addr / j->page * 8)) != (ssize_t)(pages * 8))
 		return;
 	for (i = 0; i < pages; i++)
 		used[i] = (entries[i] >> PRESENT & 1) || (entries[i] >> SWAPPED & 1);
@@ -106,8 +107,8 @@ static int move_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t
 		n = pages - done < PIECE ? pages - done : PIECE;
 		error = copy_piece(j, addr + done * j->page, n, offset + done * j->page);
 	}
-	if (error == 0 && nv_sys_mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-	                              j->memory, (off_t)offset) == MAP_FAILED)
+	if (error == 0 && nv_sys_mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE,
+	                              MAP_SHARED | MAP_FIXED, j->memory, (off_t)offset) == MAP_FAILED)
 		error = errno;
 	if (error == 0 && j->protector.fd >= 0)
 		nv_unprotect(&j->protector, addr, bytes);
@@ -115,7 +116,7 @@ static int move_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t
 }
 
 /* Moves the pages. After an error some may have been moved. They are still the program's, with
- * their contents; nothing else can be told from that, except that the memory is not sealed. */
+ * their contents; the only other conclusion is that the memory is not sealed. */
 static int move(const struct job *j, uint64_t addr, uint64_t length, uint64_t offset) {
 	uint64_t end = addr + length;
 	bool locked = j->kind.locked && nv_locked(addr);
@@ -132,7 +133,8 @@ static int move(const struct job *j, uint64_t addr, uint64_t length, uint64_t of
 		offset += pages * j->page;
 	}
 	if (error == 0 && locked)
-		mlock((void *)(uintptr_t)(end - length), length); /* as before; if the limit is reached, the pages stay unlocked */
+		/* As before; if the limit is reached, the pages stay unlocked. */
+		mlock((void *)(uintptr_t)(end - length), length);
 	return error;
 }
 
@@ -142,8 +144,8 @@ static bool may_write(void) {
 	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
-int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay,
-             bool *heap) {
+int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset,
+             bool may_stay, bool *heap) {
 	struct sysinfo info;
 	struct job j;
 	int error;

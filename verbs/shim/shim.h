@@ -3,7 +3,7 @@
  *   real.c       the functions that the library wraps
  *   start.c      the environment; whether there is anything to do
  *   process.c    the state of the process, which a fork clears, and the one lock
- *   guard.c      how the engine tells this program from one that its process executes later
+ *   guard.c      how the engine distinguishes this program from one that its process executes later
  *   connect.c    the connection to the server
  *   server.c     one request and its answer
  *   addresses.c  the addresses of the network namespace
@@ -95,13 +95,15 @@ struct nv_process {
 	pthread_mutex_t lock; /* guards all that follows */
 
 	uint32_t generation; /* number of the connection; 0: there is none */
-	bool lost;           /* a connection of this process has ended, and with it the contexts of that connection */
+	/* A connection of this process has ended, and with it the contexts of that connection. */
+	bool lost;
 	int fd;
 	struct nv_identity self; /* identity of fd */
 	uint32_t tag;
 
 	uint32_t rooted;  /* 0: unknown; n: root[n - 1] holds. Written last, read without the lock */
-	char root[2][64]; /* directory, below the server's, of the tree for this process; empty: the server's own */
+	/* Directory, below the server's, of the tree for this process; empty: the server's own. */
+	char root[2][64];
 
 	struct nv_context last; /* what the descriptor last_fd was at the last ioctl; generation 0: nothing */
 	int last_fd;
@@ -156,7 +158,8 @@ bool nv_identify(int fd, const struct stat *st, struct nv_identity *id);
 /* server.c: all are called under the lock. */
 
 void nv_begin(struct nv_process *p, uint16_t op, uint64_t context);
-void *nv_room(struct nv_process *p, size_t bytes); /* appends zeros to the request; NULL: it would be too long */
+/* Appends zeros to the request; NULL: it would be too long. */
+void *nv_room(struct nv_process *p, size_t bytes);
 
 /* Appends bytes of the program's memory to the request, padded, without copying them here. Returns
  * false if there are too many pieces; then the caller copies. */
@@ -212,7 +215,8 @@ uint64_t nv_cookie(int fd);
 int nv_fetch(const struct nv_process *p, void *to, uint64_t from, size_t bytes);
 
 /* Copies least bytes, and as many more as can be read, up to most. Stores their number in *bytes. */
-int nv_fetch_some(const struct nv_process *p, void *to, uint64_t from, size_t least, size_t most, size_t *bytes);
+int nv_fetch_some(const struct nv_process *p, void *to, uint64_t from, size_t least, size_t most,
+                  size_t *bytes);
 
 /* Copies pieces to the program, in order. here and there have the same lengths. */
 int nv_store(const struct nv_process *p, const struct iovec *here, const struct iovec *there, int count);
@@ -242,7 +246,8 @@ struct nv_mapping {
 int nv_maps_open(struct nv_maps *m); /* returns 0 or an errno */
 void nv_maps_close(struct nv_maps *m);
 
-/* Stores in *v the first mapping that ends after addr. Returns 0, ENOENT if there is none, or another errno. */
+/* Stores in *v the first mapping that ends after addr. Returns 0, ENOENT if there is none, or another
+ * errno. */
 int nv_maps_next(struct nv_maps *m, uint64_t addr, struct nv_mapping *v);
 
 /* Reports whether the program has locked the mapping at addr (mlock). This takes long. */
@@ -254,21 +259,25 @@ struct nv_kind {
 	bool alone;                   /* this process has no other thread */
 	bool again;                   /* a part is shared memory already, from an earlier call of nv_remap */
 	bool huge;                    /* a part is in huge pages */
-	bool heap;                    /* they are in the heap of malloc, and have to be the program's own again when they are not used any more */
+	/* They are in the heap of malloc, and have to be the program's own again when they are not used any
+	 * more. */
+	bool heap;
 	unsigned long locked, pinned; /* KiB in the whole process */
 };
 
 bool nv_alone(void);
 void nv_uses_gpu(void); /* from now on this process may have registered memory with the driver of a GPU */
 
-/* Returns 0 if the pages may be moved, and stores what they are; else an errno: EBUSY for stacks and memory of this
- * library, EFAULT for addresses where nothing is mapped, EOPNOTSUPP for memory that is not private or not both
- * readable and writable. If the pages may stay where they are, also EADDRINUSE if malloc may have data in them, ETXTBSY if memory of the process is pinned, and
- * EXDEV if a GPU may use it. Called under the lock. */
-int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay, struct nv_kind *kind);
+/* Returns 0 if the pages may be moved, and stores what they are; else an errno: EBUSY for stacks and memory
+ * of this library, EFAULT for addresses where nothing is mapped, EOPNOTSUPP for memory that is not private or
+ * not both readable and writable. If the pages may stay where they are, also EADDRINUSE if malloc may have
+ * data in them, ETXTBSY if memory of the process is pinned, and EXDEV if a GPU may use it. Called under the
+ * lock. */
+int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay,
+               struct nv_kind *kind);
 
-/* heap.c: reports whether some of the pages are in the heap of malloc, and stores in *whole whether all of them belong to
- * one block. If they are not in the heap, *whole is true. Called under the lock. */
+/* heap.c: reports whether some of the pages are in the heap of malloc, and stores in *whole whether all of
+ * them belong to one block. If they are not in the heap, *whole is true. Called under the lock. */
 bool nv_in_heap(const struct nv_process *p, uint64_t addr, uint64_t length, bool *whole);
 
 /* protect.c: all but the first two, which return 0 or an errno or a truth value, need a protector. */
@@ -281,9 +290,11 @@ struct nv_protector {
 bool nv_has_uffd(void);
 int nv_protector(struct nv_protector *u);
 void nv_protector_end(struct nv_protector *u);
-int nv_protect_range(const struct nv_protector *u, uint64_t addr, uint64_t length); /* pages of this range are to be protected */
+/* Pages of this range are to be protected. */
+int nv_protect_range(const struct nv_protector *u, uint64_t addr, uint64_t length);
 int nv_protect(const struct nv_protector *u, uint64_t addr, uint64_t length);
-void nv_unprotect(const struct nv_protector *u, uint64_t addr, uint64_t length); /* after the pages were replaced */
+/* After the pages were replaced. */
+void nv_unprotect(const struct nv_protector *u, uint64_t addr, uint64_t length);
 
 /* fork.c */
 void nv_moved(void);            /* from now on this process may have remapped memory */
@@ -291,20 +302,23 @@ bool nv_has_moved(void);        /* whether it may have some */
 void nv_before_fork(void);      /* these three are the handlers of fork */
 void nv_fork_in_parent(void);
 void nv_fork_in_child(void);
-bool nv_is_fork(long number, uint64_t first, uint64_t second); /* whether a system call, with its first arguments, forks */
+/* Whether a system call, with its first arguments, forks. */
+bool nv_is_fork(long number, uint64_t first, uint64_t second);
 void nv_forked(void);           /* this process is a child, perhaps one for which no handler has run */
 
-/* advise.c: each returns false if the call is none of this library's business. Else it has made the call, and stores
- * the result, with errno set as the kernel does. */
+/* advise.c: each returns false if the call is none of this library's business. Else it has made the call, and
+ * stores the result, with errno set as the kernel does. */
 bool nv_madvise(int *result, uint64_t addr, uint64_t length, int advice);
 bool nv_mremap(uint64_t *result, uint64_t from, uint64_t length, uint64_t wanted, int flags, uint64_t to);
 
-/* remap.c: moves pages into shared memory, as NV_NEED_REMAP or, if they may stay where they are, NV_NEED_MOVE says.
- * Stores in *heap whether they are in the heap of malloc. Returns 0 or an errno. Called under the lock. */
-int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay, bool *heap);
+/* remap.c: moves pages into shared memory, as NV_NEED_REMAP or, if they may stay where they are, NV_NEED_MOVE
+ * says. Stores in *heap whether they are in the heap of malloc. Returns 0 or an errno. Called under the
+ * lock. */
+int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset,
+             bool may_stay, bool *heap);
 
-/* back.c: makes pages that nv_remap has moved the program's own again, with their contents. If that is not possible
- * they stay as they are. Called under the lock. */
+/* back.c: makes pages that nv_remap has moved the program's own again, with their contents. If that is not
+ * possible they stay as they are. Called under the lock. */
 void nv_back(uint64_t addr, uint64_t length);
 
 /* ioctl.c: returns 0 or an errno; ENOTTY: fd is no context. */
@@ -326,13 +340,13 @@ int nv_seal(int memory);
 /* Makes a mapping of any kind: reserves addresses, sends the request, maps the memory of the
  * answer there, seals the memory, and stores its address in *at. context may be NULL. Called
  * under the lock. Returns 0 or an errno. */
-int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length, int prot,
-           int flags, uint64_t offset);
+int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length,
+           int prot, int flags, uint64_t offset);
 
 /* registers.c: maps a UAR page of a context at `at`, as the answer m says. memory is the
  * descriptor that came with the answer, or -1. Called under the lock. Returns 0 or an errno. */
-int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m, int memory,
-                     void *at, size_t length, int prot);
+int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m,
+                     int memory, void *at, size_t length, int prot);
 /* Makes a copy at `at` of this process's own shared mapping at `from`. Returns 0 or an errno. */
 int nv_map_copy(uint64_t from, void *at, size_t length, int prot);
 

@@ -41,7 +41,7 @@ struct nv_header {
 };
 
 #define NV_ANSWER 1u
-#define NV_AGAIN 2u /* in an answer: meet the needs, then send the request again */
+#define NV_AGAIN 2u /* in an answer: satisfy the needs, then send the request again */
 
 struct nv_hello {
 	uint32_t magic;
@@ -125,18 +125,19 @@ enum nv_out_kind {
 	NV_OUT_BYTES = 1,    /* write the bytes to where data points, set the attribute's flags |= 2 */
 	NV_OUT_VALUE = 2,    /* data = value */
 	NV_OUT_FD = 3,       /* data = descriptor number `value` of the answer */
-	NV_OUT_BACK = 5,     /* make moved pages, from `value` on, the program's own again; the bytes are their length,
-	                        uint64_t; attr has no meaning */
+	NV_OUT_BACK = 5,     /* make moved pages, from `value` on, the program's own again; the bytes are
+	                        their length, uint64_t; attr has no meaning */
 	NV_OUT_FD_INSIDE = 4 /* the uint32 at byte `value & 0xffffffff` of where data points =
 	                        descriptor number `value >> 32`; comes after the NV_OUT_BYTES
 	                        of the same attribute */
 };
 
 /* An answer with NV_AGAIN is: uint64_t count; then count nv_need. It brings the memory for
- * the needs of kinds NV_NEED_REMAP and NV_NEED_MOVE as descriptors, in order. The shim meets all needs and
- * sends the same ioctl again with one nv_result for each need. The request has the results for
- * earlier answers before these, because the server keeps no results. The shim accepts four such
- * answers to an ioctl; if there is another one, it gives up. */
+ * the needs of kinds NV_NEED_REMAP and NV_NEED_MOVE as descriptors, in order. The shim
+ * satisfies all needs and sends the same ioctl again with one nv_result for each need. The
+ * request has the results for earlier answers before these, because the server keeps no
+ * results. The shim accepts four such answers to an ioctl; if there is another one, it gives
+ * up. */
 struct nv_need {
 	uint16_t attr; /* for NV_NEED_FD: index of the attribute */
 	uint16_t kind; /* NV_NEED_* */
@@ -150,7 +151,7 @@ enum nv_need_kind {
 	NV_NEED_TOKEN = 3,  /* read one byte from the channel, waiting as its descriptor does */
 	NV_NEED_ROUTE = 4,  /* find out from which address the kernel sends to another */
 	NV_NEED_BYTES = 10, /* read `length` bytes at addr */
-	NV_NEED_ADDRESSES = 11, /* tell the addresses (NV_ADDRESSES) again */
+	NV_NEED_ADDRESSES = 11, /* send the addresses (NV_ADDRESSES) again */
 	NV_NEED_FD = 1,   /* send the descriptor whose number is the attribute's data */
 	NV_NEED_FD_NUMBER = 12, /* send the descriptor whose number is addr */
 	NV_NEED_REMAP = 2, /* put these pages into the memory of the answer: copy them there
@@ -162,12 +163,13 @@ enum nv_need_kind {
 struct nv_result {
 	uint16_t attr;  /* the need's; for a remap NV_HEAP or 0 */
 	uint16_t kind;  /* the need's kind */
-	int32_t error;  /* 0 or an errno: EBADF for a descriptor; for a remap, the errno of the call that failed */
+	/* 0 or an errno: EBADF for a descriptor; for a remap, the errno of the call that failed. */
+	int32_t error;
 	uint64_t addr;  /* the need's addr */
 };
 
-/* The pages are in the heap of malloc. When nothing uses them any more, the server asks for them
- * to be made the program's own again (NV_OUT_BACK). */
+/* The pages are in the heap of malloc. When they are not used any more, the server asks for
+ * them to be made the program's own again (NV_OUT_BACK). */
 #define NV_HEAP 1u
 
 /* A channel is a file to which the program writes commands. Its descriptor is the read end of a

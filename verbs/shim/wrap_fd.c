@@ -1,4 +1,5 @@
-/* ioctl on devices, write to channels, and the netlink socket by which the kernel would list other devices. */
+/* ioctl on devices, write to channels, and the netlink socket by which the kernel would list other
+ * devices. */
 #include "shim.h"
 
 #include <errno.h>

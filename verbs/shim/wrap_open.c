@@ -15,7 +15,7 @@ NV_EXPORT int __open64_2(const char *path, int flags);
 NV_EXPORT int __openat_2(int dir, const char *path, int flags);
 NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 
-/* The driver of a GPU pins memory, and nobody can tell which (movable.c). */
+/* The driver of a GPU pins memory, and it cannot be found out which (movable.c). */
 static void opening(const char *path) {
 	static const char *const drivers[] = {"/dev/nvidia", "/dev/kfd"};
 	size_t i;

@@ -19,8 +19,9 @@ NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room);
 NV_EXPORT char *__getcwd_chk(char *to, size_t size, size_t room);
 
 /* A device's path is redirected to a read-only file. But the answer has to be that of the device,
- * which every user may read and write. So for a device this changes *mode to F_OK: access then asks only whether the file
- * exists. Returns false, with errno set, if a program asks whether it may execute the device. */
+ * which every user may read and write. So for a device this changes *mode to F_OK: access then asks only
+ * whether the file exists. Returns false, with errno set, if a program asks whether it may execute the
+ * device. */
 static bool mode_of_device(const struct nv_place *place, int *mode) {
 	if (place->device < 0)
 		return true;
@@ -121,8 +122,9 @@ GETXATTR(lgetxattr)
 LISTXATTR(listxattr)
 LISTXATTR(llistxattr)
 
-/* A pattern that begins with /sys/class/infiniband or /dev/infiniband is matched below the server's directory.
- * Any other pattern, such as one that begins with /sys/class/ and a star, matches the kernel's files. */
+/* A pattern that begins with /sys/class/infiniband or /dev/infiniband is matched below the server's
+ * directory. Any other pattern, such as one that begins with /sys/class/ and a star, matches the kernel's
+ * files. */
 static const char *pattern_of(const char *pattern, int flags, char *room) {
 	char root[NV_PATH];
 	const char *from = root;

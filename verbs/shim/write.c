@@ -74,7 +74,7 @@ static int satisfy_one(struct call *c, const struct nv_need *need, const void *b
 	return 0;
 }
 
-/* Meets the needs of the answer, and appends the results to the request. */
+/* Satisfies the needs of the answer, and appends the results to the request. */
 static int satisfy(struct call *c) {
 	struct nv_reader r = nv_answer(c->p);
 	const uint64_t *count = nv_next(&r, sizeof *count);
@@ -84,7 +84,8 @@ static int satisfy(struct call *c) {
 		return EPROTO;
 	for (n = *count; n > 0 && error == 0; n--) {
 		const struct nv_need *need = nv_next(&r, sizeof *need);
-		const void *bytes = need ? nv_next(&r, need->kind == NV_NEED_ROUTE ? sizeof(struct nv_route) : 0) : NULL;
+		size_t wants = need && need->kind == NV_NEED_ROUTE ? sizeof(struct nv_route) : 0;
+		const void *bytes = need ? nv_next(&r, wants) : NULL;
 		error = bytes ? satisfy_one(c, need, bytes) : EPROTO;
 	}
 	return error;
@@ -198,7 +199,7 @@ int nv_write(int fd, const void *data, size_t count) {
 	c.bytes = count < NV_MAX_WRITE ? (uint32_t)count : NV_MAX_WRITE;
 	error = nv_adopt(c.p, fd, &c.channel);
 	if (error == ENOTTY || (error == 0 && !nv_is_channel(&c.channel)))
-		error = EBADF; /* what the kernel has said */
+		error = EBADF; /* the kernel's result */
 	if (error == 0 && (!nv_connected(c.p) || c.channel.generation != c.p->generation))
 		error = EIO; /* the connection over which it was opened has ended */
 	if (error == 0)

@@ -93,7 +93,8 @@ func (i *id) attributes(b []byte, state uint32) (mask uint32, err error) {
 		}
 		if reliable && i.qpType != qptXRCRecv {
 			mask |= hasRetry | hasRNRRetry | hasDepth
-			b[abi.UQPAttrRetryCnt], b[abi.UQPAttrRNRRetry], b[abi.UQPAttrMaxRDAtomic] = l.retry, l.rnr, l.depth
+			b[abi.UQPAttrRetryCnt], b[abi.UQPAttrRNRRetry], b[abi.UQPAttrMaxRDAtomic] = l.retry, l.rnr,
+				l.depth
 		}
 		return mask, nil
 	}

@@ -16,7 +16,7 @@ type Program struct {
 	Namespace Namespace
 	Network   Network
 	LowPorts  func() bool       // whether it may take ports below 1024
-	Explain   func(text string) // tells its user why a connection failed
+	Explain   func(text string) // explains to its user why a connection failed
 	Owner     any               // the program, as the Wire knows it
 }
 
@@ -40,7 +40,7 @@ type Store struct {
 	Bytes []byte
 }
 
-// A NeedKind says what the program's process has to do.
+// A NeedKind is what the program's process has to do.
 type NeedKind uint8
 
 const (
@@ -82,7 +82,7 @@ type Result struct {
 	Channel *Channel
 }
 
-// ErrAgain is returned when the needs of a call have to be met first.
+// ErrAgain is returned when the needs of a call have to be satisfied first.
 var ErrAgain = errors.New("needs are not met yet")
 
 // A Refusal is an error for a program: the number is for the program, the text for its user.
@@ -102,7 +102,7 @@ func expected(errno unix.Errno, format string, args ...any) error {
 	return &Refusal{Errno: errno, Text: fmt.Sprintf(format, args...), Quiet: true}
 }
 
-// result returns the result of a need. If there is none yet, it asks for it.
+// result returns the result of a need. If there is none yet, it adds the need to the call.
 func (c *Call) result(n Need) (Result, error) {
 	for _, r := range c.Results {
 		if r.Kind == n.Kind {

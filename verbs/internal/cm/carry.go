@@ -3,7 +3,7 @@
 package cm
 
 // A Carrier takes messages to the nodes that own their addresses. Carry does not wait and does
-// not call back; it returns an error if nobody can be reached there.
+// not call back; it returns an error if no node can be reached there.
 type Carrier interface{ Carry(p Packet) error }
 
 // A post is the carrier of a manager. It is used under the manager's lock. It delivers messages for
@@ -49,10 +49,11 @@ func (m *Manager) deliver() {
 func (m *Manager) receive(p Packet) {
 	switch msg := p.Message.(type) {
 	case *REQ:
-		m.asked(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg})
+		m.receiveRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
+			connect: msg})
 		return
 	case *SIDRREQ:
-		m.asked(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:]})
+		m.receiveRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:]})
 		return
 	case *REJ:
 		if msg.To == 0 { // the sender of a request takes it back before it has an answer

@@ -13,7 +13,7 @@ type Channel struct {
 	uid    uint32
 	tokens Tokens
 	events []*event // oldest first
-	full   bool     // an event was lost, and the user was told
+	full   bool     // an event was lost, and this was explained to the user
 }
 
 // Tokens are what a program waits for on the descriptor of a channel.

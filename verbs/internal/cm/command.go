@@ -76,7 +76,8 @@ func (m *Manager) Serve(c *Call) error {
 	if len(w) < hdrSize {
 		return refuse(unix.EINVAL, "%d bytes were written; a command has at least %d", len(w), hdrSize)
 	}
-	number, length, room := le.Uint32(w[abi.CMHdrCmd:]), int(le.Uint16(w[abi.CMHdrIn:])), int(le.Uint16(w[hdrOut:]))
+	number, length, room := le.Uint32(w[abi.CMHdrCmd:]), int(le.Uint16(w[abi.CMHdrIn:])),
+		int(le.Uint16(w[hdrOut:]))
 	switch {
 	case uint64(number) >= uint64(len(commands)):
 		return expected(unix.EINVAL, "command %d; the last one is %d", number, len(commands)-1)

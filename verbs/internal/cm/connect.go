@@ -45,14 +45,14 @@ func (m *Manager) connect(c *Call, req []byte) error {
 	if err := i.may(stepConnect); err != nil {
 		return err
 	}
-	msg, err := i.ask(p, eceOf(req[abi.CMConnectECE:]))
+	msg, err := i.requestMessage(p, eceOf(req[abi.CMConnectECE:]))
 	if err != nil {
 		return err
 	}
 	i.state = stepConnect.to
 	other, ok := i.reach()
 	if !ok {
-		i.tellStatus(unreachable, failed(unix.ETIMEDOUT))
+		i.notifyStatus(unreachable, failed(unix.ETIMEDOUT))
 		return nil
 	}
 	l := i.newLink(i.self(), other)
@@ -97,9 +97,9 @@ func (i *id) reach() (other Address, ok bool) {
 	return other, ok
 }
 
-// ask makes the message by which an id asks for a connection. Its private data begins with the
+// requestMessage makes the message by which an id asks for a connection. Its private data begins with the
 // IP addresses, unless the address family is AF_IB.
-func (i *id) ask(p param, ece ECE) (Message, error) {
+func (i *id) requestMessage(p param, ece ECE) (Message, error) {
 	service := i.dst.service(i.space)
 	header := func(field []byte) []byte {
 		if i.src.family == afIB {
@@ -117,9 +117,10 @@ func (i *id) ask(p param, ece ECE) (Message, error) {
 		Service: service, QPType: peerType(i.qpType), QPN: p.qpn() & 0xffffff,
 		Resources: p[abi.CMConnParamResponderResources], Depth: p[abi.CMConnParamInitiatorDepth],
 		FlowControl: p[abi.CMConnParamFlowControl], SRQ: min(p[abi.CMConnParamSRQ], 1),
-		Retry: min(p[abi.CMConnParamRetryCount], maxRetry), RNR: min(p[abi.CMConnParamRNRRetryCount], maxRetry),
-		Timeout: i.ackTimeout(d.AckDelay), PKey: defaultPKey, ECE: ece,
-		GUID: d.GUID, CM: CMTimeouts{responseTimeout, responseTimeout, maxCMRetries},
+		Retry: min(p[abi.CMConnParamRetryCount], maxRetry),
+		RNR:   min(p[abi.CMConnParamRNRRetryCount], maxRetry), Timeout: i.ackTimeout(d.AckDelay),
+		PKey: defaultPKey, ECE: ece, GUID: d.GUID,
+		CM: CMTimeouts{responseTimeout, responseTimeout, maxCMRetries},
 	}
 	return msg, fill("CONNECT", header(msg.Data[:]), p.data())
 }

@@ -21,7 +21,7 @@ func (l *link) gotREP(msg Message) {
 	e.conn(l.peerQPN, r.Depth, r.Resources, r.FlowControl, 0, r.RNR, r.SRQ)
 	e.privateData(r.Data[:])
 	e.ece(r.ECE)
-	l.id.tell(e)
+	l.id.notify(e)
 }
 
 func (l *link) gotREJ(msg Message) {
@@ -41,7 +41,7 @@ func (l *link) gotREJ(msg Message) {
 	}
 	e := newEvent(l.id, rejected, int32(r.Reason))
 	e.privateData(r.Data[:])
-	l.id.tell(e)
+	l.id.notify(e)
 }
 
 func (l *link) gotRTU(Message) {
@@ -56,7 +56,7 @@ func (l *link) gotRTU(Message) {
 // establish makes the passive end's connection complete.
 func (l *link) establish() {
 	l.become(connected)
-	l.id.tellStatus(established, 0)
+	l.id.notifyStatus(established, 0)
 }
 
 // gotDREQ ends the connection. The kernel waits for the program before it answers. Here the
@@ -71,11 +71,11 @@ func (l *link) gotDREQ(Message) {
 	l.disconnectedAfter(0)
 }
 
-// mostUnpolled bounds the time for which a program may leave completions unpolled before it is
-// told of the end of the connection all the same: less than twice this.
+// mostUnpolled bounds the time for which a program may leave completions unpolled before it gets the end of
+// the connection all the same: less than twice this.
 const mostUnpolled = 64 * time.Millisecond
 
-// disconnectedAfter tells the program, after a time, that the other end has ended the
+// disconnectedAfter notifies the program, after a time, that the other end has ended the
 // connection, unless it has not polled all completions of its queue pair by then. Programs that
 // look at their CQ and then at their events close the queue pair when they find this event, and
 // so lose what has come in between: the other end's last message. If the processor was taken
@@ -83,7 +83,8 @@ const mostUnpolled = 64 * time.Millisecond
 func (l *link) disconnectedAfter(d time.Duration) {
 	i, m := l.id, l.id.m
 	l.stop = m.After(d, func() {
-		unpolled := d < mostUnpolled && m.Unpolled(i.program.UID, l.qpn) // not under the lock: the device is asked
+		// Not under the lock: the device is asked.
+		unpolled := d < mostUnpolled && m.Unpolled(i.program.UID, l.qpn)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
@@ -105,7 +106,7 @@ func (l *link) disconnected(status int32) {
 	l.wait()
 	if l.id.state == connecting {
 		l.id.state = ended
-		l.id.tellStatus(disconnected, status)
+		l.id.notifyStatus(disconnected, status)
 	}
 }
 
@@ -122,7 +123,7 @@ func (l *link) wait() {
 	l.stop = i.m.later(timewait(timeout), func() {
 		if i.link == l {
 			l.become(over)
-			i.tellStatus(timewaitExit, 0)
+			i.notifyStatus(timewaitExit, 0)
 		}
 	})
 }

@@ -26,7 +26,7 @@ func connectedPair(t *testing.T) (r *rig, client, server *file, active, passive 
 	return r, client, server, active, passive
 }
 
-// A connection is made and ended, and each side learns what the other one said.
+// A connection is made and ended, and each side gets the data of the other one.
 func TestConnection(t *testing.T) {
 	r := newRig(t)
 	client, server, listener := r.pair()
@@ -90,7 +90,7 @@ func (f *file) attributes(handle, state uint32) []byte {
 	return f.ok(abi.CMCmdInitQPAttr, abi.UQPAttrSize, req)
 }
 
-// Wherever one end of a connection dies, the other end learns it, and nothing is left over.
+// Wherever one end of a connection dies, the other end is notified, and nothing is left over.
 func TestDeath(t *testing.T) {
 	for steps := range 5 {
 		for _, dead := range []string{"client", "server"} {
@@ -143,7 +143,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// Requests that nobody serves are rejected; the user is told why.
+// Requests without a listener are rejected; the reason is explained to the user.
 func TestNobody(t *testing.T) {
 	r := newRig(t)
 	client, server, _ := r.pair()
@@ -167,7 +167,7 @@ func TestNobody(t *testing.T) {
 	r.ends()
 }
 
-// Datagrams: the client learns the queue pair of the service.
+// Datagrams: the client gets the queue pair of the service.
 func TestDatagrams(t *testing.T) {
 	r := newRig(t)
 	client, server, _ := r.pair()
@@ -223,7 +223,7 @@ func TestPrivateData(t *testing.T) {
 	r.ends()
 }
 
-// When the device goes, the ids that are bound to it are told.
+// When the device goes, the ids that are bound to it are notified.
 func TestRemoval(t *testing.T) {
 	r, client, server, _, passive := connectedPair(t)
 	r.m.Remove()
@@ -263,7 +263,7 @@ func TestNotify(t *testing.T) {
 	r.ends()
 }
 
-// A program learns of the end of its connection after it has polled the completions that came
+// A program gets the end of its connection after it has polled the completions that came
 // before, unless it takes too long.
 func TestDisconnectedAfterTheLastCompletion(t *testing.T) {
 	for _, want := range []struct {
@@ -293,7 +293,7 @@ func TestDisconnectedAfterTheLastCompletion(t *testing.T) {
 	}
 }
 
-// An id may be destroyed before its program is told of the end of the connection.
+// An id may be destroyed before its program is notified of the end of the connection.
 func TestDestroyBeforeDisconnected(t *testing.T) {
 	r, client, server, active, passive := connectedPair(t)
 	r.m.Unpolled = func(uint32, uint32) bool { return true }

@@ -29,7 +29,8 @@ func (l *link) acceptDatagram(p param, ece ECE) error {
 	if key := p.qkey(); key != 0 && l.id.src.family == afIB {
 		l.id.qkey = key
 	}
-	msg := &SIDRREP{To: l.peer, Service: l.id.src.service(l.id.space), Status: sidrSuccess, QPN: p.qpn() & 0xffffff, QKey: l.id.theQKey(), ECE: ece}
+	msg := &SIDRREP{To: l.peer, Service: l.id.src.service(l.id.space), Status: sidrSuccess,
+		QPN: p.qpn() & 0xffffff, QKey: l.id.theQKey(), ECE: ece}
 	if err := fill("ACCEPT", msg.Data[:], p.data()); err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (l *link) acceptDatagram(p param, ece ECE) error {
 	return nil
 }
 
-// gotSIDRREP tells the program where the service is.
+// gotSIDRREP notifies the program where the service is.
 func (l *link) gotSIDRREP(msg Message) {
 	r, i := msg.(*SIDRREP), l.id
 	l.become(over)
@@ -57,7 +58,7 @@ func (l *link) gotSIDRREP(msg Message) {
 		e.datagrams(r.QPN, r.QKey, i.handleAttr(i.remote))
 		e.ece(r.ECE)
 	}
-	i.tell(e)
+	i.notify(e)
 }
 
 // datagrams puts into an event how to reach a queue pair.

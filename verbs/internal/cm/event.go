@@ -28,10 +28,11 @@ const (
 )
 
 var eventNames = map[eventKind]string{
-	addrResolved: "ADDR_RESOLVED", addrError: "ADDR_ERROR", routeResolved: "ROUTE_RESOLVED", routeError: "ROUTE_ERROR",
-	connectRequest: "CONNECT_REQUEST", connectResponse: "CONNECT_RESPONSE", unreachable: "UNREACHABLE", rejected: "REJECTED",
-	established: "ESTABLISHED", disconnected: "DISCONNECTED", deviceRemoval: "DEVICE_REMOVAL",
-	multicastJoin: "MULTICAST_JOIN", multicastError: "MULTICAST_ERROR", timewaitExit: "TIMEWAIT_EXIT",
+	addrResolved: "ADDR_RESOLVED", addrError: "ADDR_ERROR", routeResolved: "ROUTE_RESOLVED",
+	routeError: "ROUTE_ERROR", connectRequest: "CONNECT_REQUEST", connectResponse: "CONNECT_RESPONSE",
+	unreachable: "UNREACHABLE", rejected: "REJECTED", established: "ESTABLISHED",
+	disconnected: "DISCONNECTED", deviceRemoval: "DEVICE_REMOVAL", multicastJoin: "MULTICAST_JOIN",
+	multicastError: "MULTICAST_ERROR", timewaitExit: "TIMEWAIT_EXIT",
 }
 
 // An event waits in a channel.
@@ -52,7 +53,7 @@ func newEvent(i *id, kind eventKind, status int32) *event {
 	return e
 }
 
-// name says whom the event is for.
+// name sets the receiver of the event.
 func (e *event) name(uid uint64, handle uint32) {
 	le.PutUint64(e.record[abi.CMEventRespUID:], uid)
 	le.PutUint32(e.record[abi.CMEventRespID:], handle)
@@ -61,7 +62,7 @@ func (e *event) name(uid uint64, handle uint32) {
 func (e *event) param() []byte { return e.record[abi.CMEventRespParam:] }
 
 // privateData puts the private data of a message into the event. field is the whole field of
-// the message: the program learns the size of the field, not how much of it the sender used.
+// the message: the program gets the size of the field, not how much of it the sender used.
 func (e *event) privateData(field []byte) {
 	at, length := abi.CMConnParamPrivateData, abi.CMConnParamPrivateDataLen
 	if e.id.datagram() {
@@ -88,15 +89,15 @@ func (e *event) read() {
 	}
 }
 
-// tell queues an event of an id. An id to which the program has not given a number yet is not
+// notify queues an event of an id. An id to which the program has not given a number yet is not
 // known to it: its events are dropped.
-func (i *id) tell(e *event) {
+func (i *id) notify(e *event) {
 	if i.uid != 0 || e.group != nil {
 		i.channel.put(e)
 	}
 }
 
-func (i *id) tellStatus(kind eventKind, status int32) { i.tell(newEvent(i, kind, status)) }
+func (i *id) notifyStatus(kind eventKind, status int32) { i.notify(newEvent(i, kind, status)) }
 
 // failed is the status of an event for an error number.
 func failed(errno unix.Errno) int32 { return -int32(errno) }

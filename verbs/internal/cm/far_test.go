@@ -21,7 +21,7 @@ func (w *world) farPair() (client, server *file, active, passive uint32) {
 	return client, server, active, passive
 }
 
-// connected connects two programs; uids are what they call their ends.
+// connected connects two programs; uids are their names for their ends.
 func (w *world) connected(client, server *file, uid, uid2 uint64) (active, passive uint32) {
 	w.Helper()
 	active = client.resolved(abi.CMPSTCP, uid, inet(server.ip.String(), 7000))
@@ -136,7 +136,7 @@ func TestFarXRC(t *testing.T) {
 	w.ends(client)
 }
 
-// Datagrams: the client learns the queue pair of the service, and how to reach it.
+// Datagrams: the client gets the queue pair of the service, and how to reach it.
 func TestFarDatagrams(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, _ := w.pair()
@@ -174,7 +174,7 @@ func TestFarDatagrams(t *testing.T) {
 	w.ends(client, server)
 }
 
-// What is refused comes back with its reason, and the user is told.
+// A refused request comes back with its reason, which is explained to the user.
 func TestFarRefusals(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, _ := w.pair()
@@ -318,7 +318,7 @@ func TestNoPath(t *testing.T) {
 	w.ends(client, server)
 }
 
-// A wire that takes nothing for a while is as one that loses everything. The user is told once.
+// A wire that takes nothing for a while is as one that loses everything. It is explained to the user once.
 func TestWireThatRefuses(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, active, _ := w.farPair()
@@ -348,7 +348,7 @@ func TestFarInfiniBand(t *testing.T) {
 	require.Equal(t, RequestPath{LocalLID: 2, RemoteLID: 3, LocalGID: client.port.GID, RemoteGID: server.port.GID, Rate: rate100, SubnetLocal: true},
 		messages[*REQ](w)[0].Path)
 
-	q := *messages[*REQ](w)[0] // one that would send its data to somebody else
+	q := *messages[*REQ](w)[0] // one that would send its data to another peer
 	q.From++
 	q.Path.LocalLID = 9
 	server.m.ReceiveMAD(client.port, server.port, newMAD(1, &q)[:], true)

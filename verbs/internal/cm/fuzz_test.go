@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is written to a channel is refused with the kernel's numbers.
+// Writes to a channel are refused with the kernel's numbers.
 func TestGarbage(t *testing.T) {
 	r := newRig(t)
 	f := r.host("10.0.0.1").open()
@@ -41,7 +41,7 @@ func TestGarbage(t *testing.T) {
 	r.ends()
 }
 
-// A user cannot take more than the user may have, and events that nobody reads are bounded.
+// A user cannot take more than the user may have, and unread events are bounded.
 func TestLimits(t *testing.T) {
 	r := newRig(t)
 	f := r.host("10.0.0.1").open()
@@ -72,7 +72,7 @@ func TestLimits(t *testing.T) {
 // 10 s, which on a busy machine may be a tenth of a second of a core.
 const mostCalls = 256
 
-// Whatever programs write, the manager answers, and nothing is left when they end. The input is
+// The manager answers whatever programs write, and nothing is left when they end. The input is
 // a list of writes: the number of the file, the room for the answer, a length, and that many
 // bytes.
 func FuzzWrite(f *testing.F) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What real programs wrote (rdmacm-utils 44 and perftest 4.5 of Debian 12), and what the manager
+// Writes of real programs (rdmacm-utils 44 and perftest 4.5 of Debian 12), and the manager's
 // answers. A file of testdata has the writes of a server and its client in the order in which
 // they were made: "> FILE BYTES", where FILE is s or c and the number of a descriptor. Below a
 // write are its result and the events that were read. With UPDATE_GOLDEN=1 the test writes the

@@ -5,10 +5,10 @@ package cm
 import "net/netip"
 
 // Any number of ids can have one port (REUSEADDR, or different addresses), and programs choose
-// how many. So the ids of a port are filed by what the rules about ports ask of them, and no
+// how many. So the ids of a port are filed by what the rules about ports need of them, and no
 // command looks at all of them.
 
-// A class is what matters of an id besides its address.
+// A class has the attributes of an id that matter besides its address.
 type class struct {
 	family      uint16
 	only, reuse bool

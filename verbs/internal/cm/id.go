@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A portSpace is a set of ports, and says what kind of queue pair an id is for.
+// A portSpace is a set of ports, for ids of one kind of queue pair.
 type portSpace uint16
 
 // A state is how far an id has come.
@@ -27,7 +27,8 @@ const (
 	listening
 )
 
-var stateNames = [...]string{"new", "bound", "resolved to an address", "resolved to a route", "connecting or connected", "disconnected", "listening"}
+var stateNames = [...]string{"new", "bound", "resolved to an address", "resolved to a route",
+	"connecting or connected", "disconnected", "listening"}
 
 func (s state) String() string { return stateNames[s] }
 
@@ -59,7 +60,8 @@ func (i *id) may(s step) error {
 	for _, f := range s.from {
 		names = append(names, f.String())
 	}
-	return refuse(unix.EINVAL, "%s: id %d is %v; it has to be %s", s.name, i.handle, i.state, strings.Join(names, " or "))
+	return refuse(unix.EINVAL, "%s: id %d is %v; it has to be %s", s.name, i.handle, i.state,
+		strings.Join(names, " or "))
 }
 
 // An id is one end of a connection, or a listener.
@@ -205,7 +207,7 @@ func (m *Manager) destroy(i *id) {
 	i.leavePort()
 	i.endPace()
 	for _, g := range i.groups {
-		m.forget(g)
+		m.dropGroup(g)
 	}
 	m.Accounts.Refund(i.channel.uid, idCost)
 }
@@ -218,7 +220,8 @@ func (m *Manager) migrateID(c *Call, req []byte) error {
 	case err != nil:
 		return err
 	case from.Errno != 0:
-		return refuse(from.Errno, "MIGRATE_ID: descriptor %d: %v", int32(le.Uint32(req[abi.CMMigrateIDFD:])), from.Errno)
+		return refuse(from.Errno, "MIGRATE_ID: descriptor %d: %v", int32(le.Uint32(req[abi.CMMigrateIDFD:])),
+			from.Errno)
 	case from.Channel == nil || !m.channels[from.Channel]:
 		return refuse(unix.EINVAL, "MIGRATE_ID: descriptor %d is not of rdma_cm", int32(le.Uint32(req[abi.CMMigrateIDFD:])))
 	}

@@ -34,7 +34,7 @@ type link struct {
 	answer     Message       // with which it has refused or served a request; nil: it has not
 	held       *Held         // the wire's address
 	half       bool          // it counts as half open
-	mute       bool          // the user was told that the wire does not take its messages
+	mute       bool          // the user got the explanation that the wire does not take its messages
 }
 
 // A linkState is how far a link has come. The first letters are as in enum ib_cm_state.
@@ -54,9 +54,11 @@ const (
 )
 
 var linkStates = [...]string{
-	"a connection that has ended", "a request that is not answered yet", "an answer that the program has not confirmed",
-	"a request from the other end", "an answer that the other end has not confirmed", "a connection", "a connection that is ending",
-	"a connection that has just ended", "a request that is not answered yet", "a request from the other end",
+	"a connection that has ended", "a request that is not answered yet",
+	"an answer that the program has not confirmed", "a request from the other end",
+	"an answer that the other end has not confirmed", "a connection", "a connection that is ending",
+	"a connection that has just ended", "a request that is not answered yet",
+	"a request from the other end",
 }
 
 func (l *link) String() string {
@@ -90,7 +92,7 @@ func init() { // not a literal, because the functions refer to it
 		{dreqSent, kindDREP}:    (*link).gotDREP,
 		{sidrSent, kindSIDRREP}: (*link).gotSIDRREP,
 
-		// What a wire adds: messages that come again, and programs that take their time.
+		// Effects of a wire: messages that come again, and programs that take their time.
 		{reqSent, kindMRA}:     (*link).gotMRA,
 		{repSent, kindMRA}:     (*link).gotMRA,
 		{repReceived, kindREP}: (*link).gotREPAgain,
@@ -136,15 +138,15 @@ func (i *id) newLink(self, other Address) *link {
 	return i.link
 }
 
-// secret returns a number that strangers cannot guess: messages with a forged sender have to have
-// the right ones.
+// secret returns a number that strangers cannot predict: messages with a forged sender have to
+// have the right ones.
 func secret() uint32 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it does not fail
 	return le.Uint32(b[:])
 }
 
-// unlink ends the link of an id that is destroyed, and tells the other end.
+// unlink ends the link of an id that is destroyed, and notifies the other end.
 func (i *id) unlink() {
 	l := i.link
 	if l == nil {
@@ -155,13 +157,13 @@ func (i *id) unlink() {
 		l.stop = nil
 	}
 	i.link = nil
-	if l.other.elsewhere() && l.outlives() {
+	if l.other.elsewhere() && l.becomeOrphan() {
 		return
 	}
 	switch l.state {
 	case reqSent:
 		msg := l.rej(rejTimeout)
-		be.PutUint64(msg.Info[:], i.m.Devices[i.local.Device].GUID) // which tells whose link it is
+		be.PutUint64(msg.Info[:], i.m.Devices[i.local.Device].GUID) // which identifies its link
 		msg.InfoSize = 8
 		l.send(msg)
 	case requested, repReceived, repSent:
@@ -174,7 +176,7 @@ func (i *id) unlink() {
 	l.drop()
 }
 
-// rej returns the message that refuses what the link has got.
+// rej returns the message that refuses the link's last message.
 func (l *link) rej(reason rejectReason) *REJ {
 	msg := &REJ{From: l.number, To: l.peer, Refused: aboutOther, Reason: reason}
 	switch l.state {

@@ -27,8 +27,9 @@ func (m *REP) parse(mad *MAD) {
 	b := mad.body()
 	*m = REP{
 		GUID: be.Uint64(b[28:36]), QPN: get24(b[12:15]), EECN: get24(b[16:19]), PSN: get24(b[20:23]),
-		Resources: b[24], Depth: b[25], AckDelay: b[26] >> 3, FlowControl: b[26] & 1, RNR: b[27] >> 5, SRQ: b[27] >> 4 & 1,
-		ECE: ECE{uint32(b[15])<<16 | uint32(b[19])<<8 | uint32(b[23]), mad.modifier()}, Data: [repData]byte(b[36:]),
+		Resources: b[24], Depth: b[25], AckDelay: b[26] >> 3, FlowControl: b[26] & 1, RNR: b[27] >> 5,
+		SRQ: b[27] >> 4 & 1, ECE: ECE{uint32(b[15])<<16 | uint32(b[19])<<8 | uint32(b[23]), mad.modifier()},
+		Data: [repData]byte(b[36:]),
 	}
 	m.From, m.To = parseNumbers(b)
 }
@@ -51,8 +52,8 @@ func (m *DREQ) parse(mad *MAD) {
 	m.QPN = get24(b[8:11])
 }
 
-// put writes a REJ. What it is about has 2 bits of byte 8, and the size of the information 7 bits
-// of byte 9: the upper ones.
+// put writes a REJ. The refused message has 2 bits of byte 8, and the size of the information 7 bits of byte
+// 9: the upper ones.
 func (m *REJ) put(mad *MAD) {
 	b := mad.body()
 	putNumbers(b, m.From, m.To)
@@ -65,8 +66,9 @@ func (m *REJ) put(mad *MAD) {
 func (m *REJ) parse(mad *MAD) {
 	b := mad.body()
 	*m = REJ{
-		Refused: refusedMessage(b[8] >> 6), InfoSize: min(b[9]>>1, rejInfo), Reason: rejectReason(be.Uint16(b[10:12])),
-		Info: [rejInfo]byte(b[12:84]), Data: [rejData]byte(b[84:]),
+		Refused: refusedMessage(b[8] >> 6), InfoSize: min(b[9]>>1, rejInfo),
+		Reason: rejectReason(be.Uint16(b[10:12])), Info: [rejInfo]byte(b[12:84]),
+		Data: [rejData]byte(b[84:]),
 	}
 	m.From, m.To = parseNumbers(b)
 }
@@ -102,7 +104,9 @@ func (m *SIDRREP) put(mad *MAD) {
 func (m *SIDRREP) parse(mad *MAD) {
 	b := mad.body()
 	*m = SIDRREP{
-		To: linkNumber(be.Uint32(b[0:4])), Status: sidrStatus(b[4]), QPN: get24(b[8:11]), Service: be.Uint64(b[12:20]), QKey: be.Uint32(b[20:24]),
-		ECE: ECE{uint32(be.Uint16(b[6:8]))<<8 | uint32(b[11]), mad.modifier()}, Data: [sidrRepData]byte(b[96:]),
+		To: linkNumber(be.Uint32(b[0:4])), Status: sidrStatus(b[4]), QPN: get24(b[8:11]),
+		Service: be.Uint64(b[12:20]), QKey: be.Uint32(b[20:24]),
+		ECE:  ECE{uint32(be.Uint16(b[6:8]))<<8 | uint32(b[11]), mad.modifier()},
+		Data: [sidrRepData]byte(b[96:]),
 	}
 }

@@ -83,9 +83,9 @@ func (p *RequestPath) put(b *[MADSize - madHeader]byte) {
 
 func parseRequestPath(b *[MADSize - madHeader]byte) RequestPath {
 	return RequestPath{
-		LocalLID: be.Uint16(b[52:54]), RemoteLID: be.Uint16(b[54:56]), LocalGID: GID(b[56:72]), RemoteGID: GID(b[72:88]),
-		FlowLabel: be.Uint32(b[88:92]) >> 12, Rate: b[91] & 0x3f, TrafficClass: b[92], HopLimit: b[93], SL: b[94] >> 4,
-		SubnetLocal: b[94]>>3&1 != 0,
+		LocalLID: be.Uint16(b[52:54]), RemoteLID: be.Uint16(b[54:56]), LocalGID: GID(b[56:72]),
+		RemoteGID: GID(b[72:88]), FlowLabel: be.Uint32(b[88:92]) >> 12, Rate: b[91] & 0x3f,
+		TrafficClass: b[92], HopLimit: b[93], SL: b[94] >> 4, SubnetLocal: b[94]>>3&1 != 0,
 	}
 }
 
@@ -99,5 +99,6 @@ func (m *SIDRREQ) put(mad *MAD) {
 
 func (m *SIDRREQ) parse(mad *MAD) {
 	b := mad.body()
-	*m = SIDRREQ{From: linkNumber(be.Uint32(b[0:4])), PKey: be.Uint16(b[4:6]), Service: be.Uint64(b[8:16]), Data: [sidrReqData]byte(b[16:])}
+	*m = SIDRREQ{From: linkNumber(be.Uint32(b[0:4])), PKey: be.Uint16(b[4:6]), Service: be.Uint64(b[8:16]),
+		Data: [sidrReqData]byte(b[16:])}
 }

@@ -26,8 +26,7 @@ func recordedMAD(p vectors.Packet) *MAD {
 	return (*MAD)(p.Bytes[beforeMAD:])
 }
 
-// What two Soft-RoCE devices of Linux said to each other has sensible fields, and is written again
-// as it was.
+// Messages between two Soft-RoCE devices of Linux have sensible fields, and are written again as they were.
 func TestRecordedMADs(t *testing.T) {
 	seen := make(map[messageKind]int)
 	vectors.Packets(t, "roce", func(t *testing.T, p vectors.Packet) {
@@ -161,8 +160,8 @@ func TestMADOffsets(t *testing.T) {
 	require.Equal(t, []byte{1, 7, 2, 3, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0x10, 0, 0, 0x11, 0x22, 0x33, 0x44}, b[:madHeader])
 }
 
-// Whatever a stranger sends, it is a message or an error. What a message says is said again in the
-// same bytes, apart from the fields that have no use here.
+// A stranger's bytes are a message or an error. A message is written again in the same bytes, apart from the
+// fields that have no use here.
 func FuzzMAD(f *testing.F) {
 	for _, m := range full() {
 		f.Add(newMAD(1, m)[:])

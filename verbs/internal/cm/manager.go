@@ -29,11 +29,12 @@ type Accounts interface {
 	Refund(uid uint32, c nic.Cost)
 }
 
-// A Config says what a Manager uses. Devices and Accounts must be set.
+// A Config has what a Manager uses. Devices and Accounts must be set.
 type Config struct {
 	Devices  []Device
 	Accounts Accounts
-	After    func(d time.Duration, f func()) (stop func()) // calls f, unless stop is called before; nil means time.AfterFunc
+	// Calls f, unless stop is called before; nil means time.AfterFunc.
+	After func(d time.Duration, f func()) (stop func())
 
 	// Unpolled reports whether a queue pair of the user has completions that its program has
 	// not polled yet. nil: that is not known, and events do not wait for it.
@@ -41,7 +42,7 @@ type Config struct {
 
 	Now func() time.Time // nil means time.Now
 
-	// Wire leads to other engines and hosts. nil: nothing does.
+	// Wire leads to other engines and hosts. nil: there is none.
 	Wire Wire
 }
 
@@ -54,7 +55,8 @@ type Manager struct {
 	ids      map[uint32]*id
 	groups   map[uint32]*group
 	ports    map[portKey]*portUse
-	waiting  map[remote]*request           // requests for services that do not listen yet, by the sender's link
+	// Requests for services that do not listen yet, by the sender's link.
+	waiting  map[remote]*request
 	awaited  map[portKey]map[*request]bool // the same, by port
 	recent   map[portKey]*ending           // ports whose listener has just ended
 	links    map[linkNumber]*id            // ids that have a connection, by their number in messages
@@ -65,11 +67,12 @@ type Manager struct {
 	nextID   uint32
 	nextMC   uint32
 	lastPort uint16
-	halfOpen map[PortAddress]int // connections that others have asked for and that are not complete, by their address
-	requests *budget.Sources     // of requests from elsewhere
-	orphans  int                 // links without a program
-	counts   WireStats           // of datagrams
-	removed  bool                // the device has gone
+	// Connections that others have asked for and that are not complete, by their address.
+	halfOpen map[PortAddress]int
+	requests *budget.Sources // of requests from elsewhere
+	orphans  int             // links without a program
+	counts   WireStats       // of datagrams
+	removed  bool            // the device has gone
 }
 
 // New returns a connection manager.
@@ -85,8 +88,10 @@ func New(c Config) *Manager {
 	}
 	m := &Manager{
 		halfOpen: make(map[PortAddress]int), requests: budget.NewSources(requestsEach, requestsAll),
-		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id), groups: make(map[uint32]*group),
-		ports: make(map[portKey]*portUse), waiting: make(map[remote]*request), awaited: make(map[portKey]map[*request]bool), recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
+		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id),
+		groups: make(map[uint32]*group), ports: make(map[portKey]*portUse),
+		waiting: make(map[remote]*request), awaited: make(map[portKey]map[*request]bool),
+		recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
 	}
 	m.carrier = post{m}
 	return m
@@ -102,7 +107,7 @@ func (m *Manager) later(d time.Duration, f func()) (stop func()) {
 	})
 }
 
-// What users are charged for.
+// Costs that users are charged.
 var (
 	channelCost = nic.Cost{Memory: 12 << 10, Descriptors: 1} // with the pipe
 	idCost      = nic.Cost{Memory: 2048}

@@ -49,8 +49,7 @@ const (
 	kindMRA
 )
 
-// An ECE is what the senders' libraries say about themselves (enhanced connection
-// establishment). It is passed on.
+// An ECE describes the senders' libraries (enhanced connection establishment). It is passed on.
 type ECE struct{ Vendor, Options uint32 }
 
 // Bytes of private data in each message, and of the IP header in that of requests.
@@ -168,7 +167,7 @@ type SIDRREP struct {
 	Data      [sidrRepData]byte
 }
 
-// A refusedMessage says what a REJ or an MRA is about: enum cm_msg_response.
+// A refusedMessage is the message that a REJ or an MRA is about: enum cm_msg_response.
 type refusedMessage uint8
 
 const (
@@ -193,10 +192,13 @@ const (
 )
 
 var rejectReasons = map[rejectReason]string{
-	1: "it has no queue pair for it", 3: "it lacks resources", rejTimeout: "it has not got an answer in time", 5: "it does not support it",
-	rejNumber: "it does not know the connection", rejService: "no program listens there", rejTransport: "it does not know the type of the queue pair",
-	rejStale: "it has an older connection of the same queue pair", rejGID: "it cannot reach the address in the request", 13: "invalid LID",
-	rejMTU: "its MTU is smaller", 27: "it has not got as many responder resources", rejConsumer: "its program rejects it", rejVendor: "vendor's option",
+	1: "it has no queue pair for it", 3: "it lacks resources", rejTimeout: "it has not got an answer in time",
+	5: "it does not support it", rejNumber: "it does not know the connection",
+	rejService: "no program listens there", rejTransport: "it does not know the type of the queue pair",
+	rejStale: "it has an older connection of the same queue pair",
+	rejGID:   "it cannot reach the address in the request", 13: "invalid LID", rejMTU: "its MTU is smaller",
+	27: "it has not got as many responder resources", rejConsumer: "its program rejects it",
+	rejVendor: "vendor's option",
 }
 
 func (r rejectReason) String() string {

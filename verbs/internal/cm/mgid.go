@@ -34,7 +34,7 @@ func (g *group) address(a *sockaddr) PortAddress {
 func (g *group) mgid(a *sockaddr) (gid GID) {
 	ip := a.ip()
 	switch {
-	case a.any(): // the subnet manager makes a group that nobody else has
+	case a.any(): // the subnet manager makes a new group
 		gid = GID{0: 0xff, 1: 0x10 | scopeLink, 2: 0xa0, 3: 0x1b, 4: 0xfe, 5: 0x80}
 		be.PutUint32(gid[12:], g.handle)
 		return gid

@@ -23,7 +23,8 @@ func (m *Manager) join(c *Call, req []byte) error {
 	if size == 0 || size != a.size() || flags >= abi.CMJoinFlagReserved {
 		return refuse(unix.EINVAL, "JOIN_MCAST: an address of family %d with %d bytes, and flags %#x", a.family, size, flags)
 	}
-	return m.joinGroup(c, le.Uint32(req[abi.CMJoinMcastID:]), a, le.Uint64(req[abi.CMJoinMcastUID:]), le.Uint64(req[abi.CMJoinMcastResponse:]))
+	return m.joinGroup(c, le.Uint32(req[abi.CMJoinMcastID:]), a, le.Uint64(req[abi.CMJoinMcastUID:]),
+		le.Uint64(req[abi.CMJoinMcastResponse:]))
 }
 
 // joinIP serves JOIN_IP_MCAST, which is older. The request is struct rdma_ucm_join_ip_mcast.
@@ -32,7 +33,8 @@ func (m *Manager) joinIP(c *Call, req []byte) error {
 	if !a.addr.IsValid() {
 		return refuse(unix.EINVAL, "JOIN_IP_MCAST: an address of family %d", a.family)
 	}
-	return m.joinGroup(c, le.Uint32(req[abi.CMJoinIPMcastID:]), a, le.Uint64(req[abi.CMJoinIPMcastUID:]), le.Uint64(req[abi.CMJoinIPMcastResponse:]))
+	return m.joinGroup(c, le.Uint32(req[abi.CMJoinIPMcastID:]), a, le.Uint64(req[abi.CMJoinIPMcastUID:]),
+		le.Uint64(req[abi.CMJoinIPMcastResponse:]))
 }
 
 func (m *Manager) joinGroup(c *Call, handle uint32, a sockaddr, uid, response uint64) error {
@@ -67,7 +69,7 @@ func (m *Manager) joinGroup(c *Call, handle uint32, a sockaddr, uid, response ui
 	e.group = g
 	e.name(g.uid, g.handle)
 	e.datagrams(multicastQPN, i.theQKey(), i.handleAttr(g.address(&a)))
-	i.tell(e)
+	i.notify(e)
 	return nil
 }
 
@@ -81,13 +83,13 @@ func (m *Manager) leave(c *Call, req []byte) error {
 		return refuse(unix.EINVAL, "LEAVE_MCAST: membership %d is of another channel", g.handle)
 	}
 	g.id.channel.drop(func(e *event) bool { return e.group == g })
-	m.forget(g)
+	m.dropGroup(g)
 	c.respond(le.Uint64(req[abi.CMDestroyIDResponse:]), le.AppendUint32(nil, g.reported))
 	return nil
 }
 
-// forget ends a membership.
-func (m *Manager) forget(g *group) {
+// dropGroup ends a membership.
+func (m *Manager) dropGroup(g *group) {
 	delete(m.groups, g.handle)
 	m.Accounts.Refund(g.id.channel.uid, groupCost)
 	var rest []*group

@@ -41,7 +41,7 @@ func nameOf(family uint16, ip netip.Addr) Name {
 	return Name{IP: ip.Unmap(), IsGID: family == afIB && !ip.Unmap().IsLoopback()}
 }
 
-// A Network knows who has which address, as seen by one program. Implementations are safe for
+// A Network finds the owners of addresses, as seen by one program. Implementations are safe for
 // concurrent use and do not wait.
 type Network interface {
 	// Local returns the entry of an address that the program's namespace has.

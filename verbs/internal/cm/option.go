@@ -41,7 +41,8 @@ func (m *Manager) setOption(c *Call, req []byte) error {
 	case o.size != 0 && length != uint32(o.size), length == 0, length > longestOption:
 		return refuse(unix.EINVAL, "SET_OPTION: %s with %d bytes", o.name, length)
 	}
-	v, err := c.result(Need{Kind: NeedBytes, Addr: le.Uint64(req[abi.CMSetOptionOptval:]), Length: uint64(length)})
+	v, err := c.result(Need{Kind: NeedBytes, Addr: le.Uint64(req[abi.CMSetOptionOptval:]),
+		Length: uint64(length)})
 	switch {
 	case err != nil:
 		return err
@@ -103,6 +104,6 @@ func (i *id) setPath(v []byte) error {
 		return err
 	}
 	i.state = stepPath.to
-	i.tellStatus(routeResolved, 0)
+	i.notifyStatus(routeResolved, 0)
 	return nil
 }

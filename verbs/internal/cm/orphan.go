@@ -3,19 +3,19 @@
 package cm
 
 // The end of a connection is a DREQ that is answered. A program that dies, or destroys its id,
-// cannot wait for the answer, and the other end must learn of it all the same. So a link whose
-// other end is elsewhere outlives its id: it becomes an orphan, whose id no channel has. The kernel
-// sends such a DREQ once.
+// cannot wait for the answer, and the other end must be notified all the same. So a link whose
+// other end is elsewhere outlives its id: it becomes an orphan, whose id no channel has. The
+// kernel sends such a DREQ once.
 
-// maxOrphans bounds the orphans, for which nobody is charged. Without room for one more, a DREQ is
-// sent once.
+// maxOrphans bounds the orphans, for which no user is charged. Without room for one more, a
+// DREQ is sent once.
 const maxOrphans = 4096
 
-// nobody is the program of orphans.
-var nobody = &Program{Explain: func(string) {}}
+// orphanProgram is the program of orphans.
+var orphanProgram = &Program{Explain: func(string) {}}
 
-// outlives makes the link an orphan if there is something left to say, and reports whether it has.
-func (l *link) outlives() bool {
+// becomeOrphan makes the link an orphan if it has a message to send, and reports whether it has become one.
+func (l *link) becomeOrphan() bool {
 	old, m := l.id, l.id.m
 	switch l.state {
 	case repSent, connected, dreqSent, timeWait:
@@ -26,7 +26,8 @@ func (l *link) outlives() bool {
 		return false
 	}
 	m.orphans++
-	i := &id{m: m, program: nobody, qpType: old.qpType, state: ended, local: old.local, attached: old.attached, remote: old.remote, link: l, orphan: true}
+	i := &id{m: m, program: orphanProgram, qpType: old.qpType, state: ended, local: old.local,
+		attached: old.attached, remote: old.remote, link: l, orphan: true}
 	l.id = i
 	m.links[l.number] = i
 	if from := (remote{l.other, l.peer}); m.peers[from] == old {
@@ -45,11 +46,11 @@ func (l *link) outlives() bool {
 	return true
 }
 
-// drop forgets the link.
+// drop removes the link.
 func (l *link) drop() {
 	i := l.id
 	l.ends()
-	l.settle()
+	l.stopResend()
 	if l.stop != nil { // the time can be hours, and the id is not charged any more
 		l.stop()
 	}

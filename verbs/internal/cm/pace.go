@@ -25,15 +25,15 @@ var (
 
 const (
 	// maxHalfOpen is how many connections of one address may be without an answer to the REP, or
-	// without an answer of the program. Each holds an id, and often a thread and a queue pair of the program, for
-	// up to a minute if its sender does not exist. A real one is complete within milliseconds.
+	// without an answer of the program. Each holds an id, and often a thread and a queue pair of the program,
+	// for up to a minute if its sender does not exist. A real one is complete within milliseconds.
 	maxHalfOpen = 256
 
 	maxQueued     = 256 // requests that wait for one listener
 	maxQueuedFrom = 64  // of these, from one address
 )
 
-// admit reports whether a new request from an address is within the budgets.
+// admit counts a new request from an address, and reports whether it is within the budgets.
 func (m *Manager) admit(from PortAddress) bool {
 	return m.halfOpen[from] < maxHalfOpen && m.requests.Take(from.GID, m.Now())
 }
@@ -165,6 +165,6 @@ func (i *id) endPace() {
 	for len(p.queue) > 0 {
 		r := p.queue[0]
 		i.m.waitsNoMore(r)
-		i.m.asked(r)
+		i.m.receiveRequest(r)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asks sends a request for a connection at port 7000 of a server, from an address and a link
-// that nobody has.
+// asks sends a request for a connection at port 7000 of a server, from an address and a link that do not
+// exist.
 func (w *world) asks(server *file, from string, number linkNumber) {
 	w.Helper()
 	ip := netip.MustParseAddr(from)
@@ -37,7 +37,8 @@ func TestRequestsComeOneAfterTheOther(t *testing.T) {
 	require.NotNil(t, e)
 	first := idOf(e)
 	require.Nil(t, server.event(), "the program has not used the first id")
-	server.query(first, abi.CMQueryAddr, abi.CMQueryAddrRespSize) // which librdmacm does before the program knows the id
+	// Which librdmacm does before the program knows the id.
+	server.query(first, abi.CMQueryAddr, abi.CMQueryAddrRespSize)
 	require.Nil(t, server.event())
 	server.attributes(first, qpInit)
 	second := server.event()
@@ -104,7 +105,7 @@ func TestRequestsHaveABudget(t *testing.T) {
 	}
 	require.Equal(t, maxQueuedFrom, served)
 
-	// Connections that nobody completes fill only what one address may have.
+	// Incomplete connections fill only what one address may have.
 	now = now.Add(time.Hour)
 	for n := range linkNumber(1000) {
 		w.asks(server, "10.9.9.9", 9000+n)

@@ -21,7 +21,7 @@ type portKey struct {
 	port      uint16
 }
 
-// Ports that are given to those who ask for any, and the first port that needs no privilege.
+// Ports for programs that request any, and the first port that needs no privilege.
 const (
 	firstPort    = 32768
 	lastPort     = 60999

@@ -23,7 +23,7 @@ func (f *file) option(handle, level, name uint32, value uint32, length uint32) u
 	return errno
 }
 
-// Who may have a port, as in the kernel (cma_check_port).
+// Programs share a port or not as in the kernel (cma_check_port).
 func TestPorts(t *testing.T) {
 	r := newRig(t)
 	h := r.host("10.0.0.1")
@@ -180,7 +180,7 @@ func TestGIDs(t *testing.T) {
 	gid := func(ip netip.Addr, sid, mask uint64) sockaddr {
 		return sockaddr{family: afIB, addr: netip.AddrFrom16(ip.As16()), sid: sid, mask: mask}
 	}
-	// What librdmacm asks at its first use.
+	// Queries of librdmacm at its first use.
 	probe := server.create(abi.CMPSIB, 1)
 	require.Zero(t, server.bind(probe, gid(netip.IPv6Unspecified(), 0x01060000, spaceMask)))
 	server.destroy(probe)

@@ -121,12 +121,13 @@ func (i *id) paths(room int) []byte {
 	return append(b, d...)
 }
 
-// permissiveLID is a LID that says nothing.
+// permissiveLID is a LID that names no port.
 const permissiveLID = 0xffff
 
 // requestPath returns the path as it is in a REQ.
 func (i *id) requestPath() RequestPath {
-	p := RequestPath{LocalGID: i.local.GID, RemoteGID: i.remote.GID, LocalLID: i.local.LID, RemoteLID: i.remote.LID, SubnetLocal: i.local.infiniband()}
+	p := RequestPath{LocalGID: i.local.GID, RemoteGID: i.remote.GID, LocalLID: i.local.LID,
+		RemoteLID: i.remote.LID, SubnetLocal: i.local.infiniband()}
 	p.HopLimit, p.TrafficClass = i.routing()
 	if i.local.infiniband() {
 		p.Rate = i.rate()
@@ -173,6 +174,7 @@ func (i *id) pathRecord(p []byte) {
 	le.PutUint32(p[abi.UserPathRecMTU:], uint32(i.mtu()))
 	p[abi.UserPathRecHopLimit], p[abi.UserPathRecTrafficClass] = i.routing()
 	p[abi.UserPathRecNumbPath] = 1
-	p[abi.UserPathRecMTUSelector], p[abi.UserPathRecRateSelector], p[abi.UserPathRecRate] = exactly, exactly, i.rate()
+	p[abi.UserPathRecMTUSelector], p[abi.UserPathRecRateSelector], p[abi.UserPathRecRate] = exactly, exactly,
+		i.rate()
 	p[abi.UserPathRecPacketLifeTimeSelector], p[abi.UserPathRecPacketLifeTime] = exactly, lifetime
 }

@@ -2,8 +2,7 @@
 
 package cm
 
-// Close ends a channel whose descriptor no program has any more: its ids end, and their peers
-// are told.
+// Close ends a channel whose descriptor no program has any more: its ids end, and their peers are notified.
 func (m *Manager) Close(ch *Channel) {
 	m.mu.Lock()
 	defer m.unlock()
@@ -28,14 +27,14 @@ func (m *Manager) closeChannel(ch *Channel) {
 	m.Accounts.Refund(ch.uid, channelCost)
 }
 
-// Remove tells every id that the device goes. After that no more ids are made.
+// Remove notifies every id that the device goes. After that no more ids are made.
 func (m *Manager) Remove() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.removed = true
 	for _, i := range m.ids {
 		if i.attached {
-			i.tellStatus(deviceRemoval, 0)
+			i.notifyStatus(deviceRemoval, 0)
 		}
 	}
 }

@@ -21,23 +21,23 @@ type resend struct {
 	stop   func()
 }
 
-// serviceTimeout is the time for which a link asks with an MRA, as a power of 2
+// serviceTimeout is the time that a link requests with an MRA, as a power of 2
 // (CMA_CM_MRA_SETTING), and the longest one that is granted to others.
 const serviceTimeout = 24
 
-// become changes the state of the link. Nothing is sent again that belongs to the last state.
+// become changes the state of the link. Messages of the last state are not sent again.
 func (l *link) become(s linkState) {
 	l.state = s
 	if s != requested && s != repSent {
 		l.ends()
 	}
-	l.settle()
+	l.stopResend()
 	if s == over && l.id.orphan {
 		l.drop()
 	}
 }
 
-func (l *link) settle() {
+func (l *link) stopResend() {
 	if l.pending != nil {
 		l.pending.stop()
 		l.pending = nil
@@ -46,7 +46,7 @@ func (l *link) settle() {
 
 // until sends a packet again until the link is in another state.
 func (l *link) until(p Packet) {
-	l.settle()
+	l.stopResend()
 	l.pending = &resend{packet: p, every: l.answerTime, left: l.tries}
 	l.arm(l.pending)
 }
@@ -57,7 +57,7 @@ func (l *link) arm(r *resend) {
 		switch {
 		case l.pending != r: // answered meanwhile
 		case r.left == 0:
-			l.settle()
+			l.stopResend()
 			l.unanswered()
 		default:
 			r.left--
@@ -78,7 +78,7 @@ func (l *link) unanswered() {
 	i.explain("%v has not answered %d messages of the connection manager, each of which it had %v for (packets of UDP port 4791 may be blocked, or it does not speak RDMA)",
 		&i.dst, int(l.tries)+1, l.answerTime)
 	l.become(over)
-	i.tellStatus(unreachable, failed(unix.ETIMEDOUT))
+	i.notifyStatus(unreachable, failed(unix.ETIMEDOUT))
 }
 
 // gotMRA gives the other end's program more time.

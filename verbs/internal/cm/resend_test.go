@@ -159,8 +159,8 @@ func TestSlowPrograms(t *testing.T) {
 	w.ends(client, server)
 }
 
-// Wherever one end dies, and whatever message is lost then, the other end learns it, and nothing
-// is left over.
+// Wherever one end dies, and whatever message is lost then, the other end is notified, and nothing is left
+// over.
 func TestFarDeath(t *testing.T) {
 	for _, lost := range []Message{nil, &REJ{}, &DREQ{}, &DREP{}, &RTU{}, &REP{}} {
 		for steps := range 5 {
@@ -193,7 +193,7 @@ func TestFarDeath(t *testing.T) {
 					if dead == "client" {
 						client.close()
 						switch {
-						case steps < 2: // it is told when it accepts, if not before
+						case steps < 2: // it gets the end when it accepts, if not before
 							w.run(time.Minute)
 							if server.accept(passive, 2, params(1, "")) == 0 {
 								e := w.last(server, 2)
@@ -258,7 +258,7 @@ func TestOrphanWithoutRTU(t *testing.T) {
 	w.ends(client, server)
 }
 
-// There are not more orphans than that, because nobody is charged for them.
+// There are not more orphans than that, because no user is charged for them.
 func TestOrphansAreBounded(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, active, _ := w.farPair()

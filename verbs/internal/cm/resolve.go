@@ -11,9 +11,12 @@ import (
 
 // resolveAddr serves RESOLVE_ADDR. The request is struct rdma_ucm_resolve_addr.
 func (m *Manager) resolveAddr(c *Call, req []byte) error {
-	src, dst := parseSockaddr(req[abi.CMResolveAddrSrcAddr:abi.CMResolveAddrDstAddr]), parseSockaddr(req[abi.CMResolveAddrDstAddr:])
-	srcSize, dstSize := int(le.Uint16(req[abi.CMResolveAddrSrcSize:])), int(le.Uint16(req[abi.CMResolveAddrDstSize:]))
-	if le.Uint32(req[abi.CMResolveAddrReserved:]) != 0 || srcSize != 0 && srcSize != src.size() || dstSize == 0 || dstSize != dst.size() {
+	src, dst := parseSockaddr(req[abi.CMResolveAddrSrcAddr:abi.CMResolveAddrDstAddr]),
+		parseSockaddr(req[abi.CMResolveAddrDstAddr:])
+	srcSize, dstSize := int(le.Uint16(req[abi.CMResolveAddrSrcSize:])),
+		int(le.Uint16(req[abi.CMResolveAddrDstSize:]))
+	if le.Uint32(req[abi.CMResolveAddrReserved:]) != 0 || srcSize != 0 && srcSize != src.size() ||
+		dstSize == 0 || dstSize != dst.size() {
 		return refuse(unix.EINVAL, "RESOLVE_ADDR: addresses of families %d and %d with %d and %d bytes", src.family, dst.family, srcSize, dstSize)
 	}
 	if srcSize == 0 {
@@ -32,8 +35,8 @@ func (m *Manager) resolveIP(c *Call, req []byte) error {
 	return m.resolve(c, le.Uint32(req[abi.CMResolveIPID:]), src, dst)
 }
 
-// resolve finds the source address for a destination. What is wrong with the command itself
-// is refused at once; if the destination cannot be reached, the program gets an event.
+// resolve finds the source address for a destination. A wrong command is refused at once; if the destination
+// cannot be reached, the program gets an event.
 func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 	i, err := m.find(c, handle)
 	if err != nil {
@@ -78,29 +81,29 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 	}
 	if errno != 0 {
 		i.explain("address %v cannot be reached from this network namespace: %v", dst.addr, errno)
-		i.tellStatus(addrError, failed(errno))
+		i.notifyStatus(addrError, failed(errno))
 		return nil
 	}
 	if !i.attach(from) {
 		i.explain("address %v would be reached from %v, and no device has that address", dst.addr, from)
-		i.tellStatus(addrError, failed(unix.ENODEV))
+		i.notifyStatus(addrError, failed(unix.ENODEV))
 		return nil
 	}
 	if i.src.any() {
 		i.src = i.src.with(from)
 	}
-	i.dst, i.remote = dst, i.guess(dst.ip())
+	i.dst, i.remote = dst, i.inferRemote(dst.ip())
 	if _, to, ok := i.program.Network.Owner(nameOf(dst.family, dst.ip())); ok {
 		i.remote = to
 	}
 	i.state = stepResolve.to
 	i.refile()
-	i.tellStatus(addrResolved, 0)
+	i.notifyStatus(addrResolved, 0)
 	return nil
 }
 
-// guess returns where an address leads if nobody is known to have it.
-func (i *id) guess(to netip.Addr) PortAddress {
+// inferRemote returns where an address leads if it has no known owner.
+func (i *id) inferRemote(to netip.Addr) PortAddress {
 	switch {
 	case !i.local.infiniband():
 		return PortAddress{GID: gidOf(to)}
@@ -112,7 +115,8 @@ func (i *id) guess(to netip.Addr) PortAddress {
 }
 
 // source returns the address from which a destination is reached. An address of the host
-// itself is reached from the same address; for others, the program's process asks its kernel.
+// itself is reached from the same address; for others, the program's process queries its
+// kernel.
 func (m *Manager) source(c *Call, src, dst *sockaddr) (from netip.Addr, errno unix.Errno, err error) {
 	to := dst.ip()
 	_, own := c.Program.Network.Local(nameOf(dst.family, to))
@@ -181,11 +185,11 @@ func (m *Manager) resolveRoute(c *Call, req []byte) error {
 	}
 	if space, to, ok := i.program.Network.Owner(nameOf(i.dst.family, i.dst.ip())); ok && space == Elsewhere {
 		if !i.findPath(to) {
-			i.tellStatus(routeError, failed(unix.EHOSTUNREACH))
+			i.notifyStatus(routeError, failed(unix.EHOSTUNREACH))
 			return nil
 		}
 	}
 	i.state = stepRoute.to
-	i.tellStatus(routeResolved, 0)
+	i.notifyStatus(routeResolved, 0)
 	return nil
 }

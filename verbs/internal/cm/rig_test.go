@@ -183,7 +183,7 @@ func (f *file) Put()       { f.tokens++ }
 func (f *file) Take(n int) { f.tokens -= min(n, f.tokens) }
 func (f *file) Gone() bool { f.asked++; return f.gone }
 
-// call writes a command, meets its needs, and returns the error number and the response.
+// call writes a command, satisfies its needs, and returns the error number and the response.
 func (f *file) call(number uint32, room int, req []byte) (unix.Errno, []byte) {
 	f.Helper()
 	return f.write(append(hdr(number, len(req), room), req...))

@@ -18,9 +18,9 @@ type request struct {
 	stop    func() // ends the time for which it waits
 }
 
-// patience is how long a request waits for a service that somebody has bound but does not
-// listen on yet. Some programs tell their peer the port before they listen; with hardware,
-// the peer's request takes longer than that.
+// patience is how long a request waits for a service that is bound but does not listen yet.
+// Some programs send their peer the port before they listen; with hardware, the peer's request
+// takes longer than that.
 const patience = 200 * time.Millisecond
 
 // Some programs listen, end the listener, and listen on the same port again, and their peer does
@@ -33,8 +33,8 @@ const (
 	maxWaiting  = 1024 // requests that may wait when one more comes from elsewhere
 )
 
-// asked gives a request to its listener, or answers that there is none.
-func (m *Manager) asked(r *request) {
+// receiveRequest gives a request to its listener, or answers that there is none.
+func (m *Manager) receiveRequest(r *request) {
 	if i := m.peers[r.sender()]; i != nil {
 		i.link.again()
 		return
@@ -49,7 +49,7 @@ func (m *Manager) asked(r *request) {
 		listener.offerFar(r)
 	case listener != nil:
 		listener.offer(r)
-	case len(m.waiting) >= maxWaiting && r.packet.From.elsewhere(): // nobody is charged for it
+	case len(m.waiting) >= maxWaiting && r.packet.From.elsewhere(): // no user is charged for it
 		m.counts.Refused++
 		m.unserved(r)
 	case soon:
@@ -156,7 +156,10 @@ func (m *Manager) listener(r *request) (found *id, soon bool) {
 	}
 	serves := func(s state) *id {
 		for _, h := range places {
-			if i := h.first(func(c class) bool { return c.state == s }, func(i *id) bool { return i.serves(r, &dst) }); i != nil {
+			i := h.first(
+				func(c class) bool { return c.state == s },
+				func(i *id) bool { return i.serves(r, &dst) })
+			if i != nil {
 				return i
 			}
 		}
@@ -178,7 +181,8 @@ func (m *Manager) listener(r *request) (found *id, soon bool) {
 
 // serves reports whether a request is for what an id is bound to.
 func (i *id) serves(r *request, dst *sockaddr) bool {
-	if i.src.service(i.port.space)&i.sidMask() != r.service&i.sidMask() || i.datagram() != (r.connect == nil) || !i.reachable(r, dst) {
+	if i.src.service(i.port.space)&i.sidMask() != r.service&i.sidMask() ||
+		i.datagram() != (r.connect == nil) || !i.reachable(r, dst) {
 		return false
 	}
 	switch {
@@ -200,7 +204,7 @@ func (i *id) sidMask() uint64 {
 	return ^uint64(0)
 }
 
-// offer makes an id for a request and tells the listener's program.
+// offer makes an id for a request and notifies the listener's program.
 func (i *id) offer(r *request) {
 	m := i.m
 	if why, reason := i.misfit(r); reason != 0 {
@@ -261,8 +265,10 @@ func (i *id) begin(listener *id, r *request) {
 	i.state = connecting
 	src, dst := parseIPHeader(r.data, r.service)
 	if listener.src.family == afIB || src.family == 0 {
-		src = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.From.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
-		dst = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.To.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
+		src = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.From.GID), pkey: defaultPKey,
+			sid: r.service, mask: ^uint64(0)}
+		dst = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.To.GID), pkey: defaultPKey,
+			sid: r.service, mask: ^uint64(0)}
 	}
 	i.src, i.dst, i.remote = dst, src, r.packet.From.PortAddress
 	i.service = listener.service
@@ -295,8 +301,8 @@ func (i *id) begin(listener *id, r *request) {
 	}
 }
 
-// describe puts what a request says into the event about it. The depths are swapped: what the
-// sender can do is what the receiver may ask for.
+// describe puts the fields of a request into the event about it. The depths are swapped: what
+// the sender can do is what the receiver may ask for.
 func (i *id) describe(e *event, r *request) {
 	field := r.data
 	if e.id.src.family != afIB {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The requests that a Linux host with Soft-RoCE sent, once it had been recorded, are served: the
-// program gets what rping said, and the answers are such as that host has to get.
+// The requests that a Linux host with Soft-RoCE sent, once it had been recorded, are served: the program gets
+// the data of rping, and the answers are such as that host has to get.
 func TestRecordedRequest(t *testing.T) {
 	reqs := make(map[uint16]vectors.Packet)
 	vectors.Packets(t, "roce", func(t *testing.T, p vectors.Packet) {
@@ -26,7 +26,7 @@ func TestRecordedRequest(t *testing.T) {
 	require.NotEmpty(t, p.Bytes, "ports: %v", reqs)
 	w := newWorld(t, 2)
 	server := w.rigs[1].host(p.IP.Dst.String()).open()
-	w.rigs[0].host(p.IP.Src.String()) // who is not the host that sent the request
+	w.rigs[0].host(p.IP.Src.String()) // not the host that sent the request
 	server.listens("0.0.0.0", 7171)
 	from, to := PortAddress{GID: gidOf(p.IP.Src)}, PortAddress{GID: gidOf(p.IP.Dst)}
 	mad := recordedMAD(p)
@@ -97,7 +97,7 @@ func TestStrangers(t *testing.T) {
 	}{
 		{other, &DREP{there.number, here.number}},
 		{other, &RTU{there.number, here.number}},
-		{from, &DREQ{there.number + 1, here.number, here.qpn}}, // a number that was guessed wrong
+		{from, &DREQ{there.number + 1, here.number, here.qpn}}, // a wrong number
 		{from, &DREQ{there.number, here.number, here.qpn + 1}}, // of another queue pair
 		{from, &REJ{From: there.number + 1, To: here.number}},
 		{from, &REJ{From: 0, To: here.number}},
@@ -108,14 +108,15 @@ func TestStrangers(t *testing.T) {
 	}
 	require.Equal(t, before.Strangers+8, server.m.WireStats().Strangers)
 	require.Len(t, w.sent, sent, "no answer to them")
-	server.m.ReceiveMAD(from, other, newMAD(1, &REQ{From: 1, QPType: qptRC, MTU: 1, Service: serviceOfTCP | 7000})[:], true) // no address of ours
+	// No address of ours.
+	server.m.ReceiveMAD(from, other, newMAD(1, &REQ{From: 1, QPType: qptRC, MTU: 1, Service: serviceOfTCP | 7000})[:], true)
 	take(from, newMAD(1, &SIDRREP{To: here.number, Status: sidrReject})[:])
 	take(from, newMAD(1, &REP{From: there.number, To: here.number})[:]) // in a state in which there is none
 	require.Equal(t, before.Received+uint64(received)+1, server.m.WireStats().Received)
 	require.Equal(t, connected, here.state)
 	server.quiet()
 
-	// A DREQ or a REP for what is not here is answered, so that its sender does not wait.
+	// A DREQ or a REP for an unknown link is answered, so that its sender does not wait.
 	take(other, newMAD(5, &DREQ{7, 8, 9})[:])
 	require.Equal(t, &DREP{8, 7}, w.sent[len(w.sent)-1].message)
 	take(other, newMAD(5, &REP{From: 7, To: 8})[:])
@@ -157,8 +158,8 @@ func TestRecordedTransactions(t *testing.T) {
 	require.Positive(t, later)
 }
 
-// A stranger on the other end's host, or one that forges its address, and that has learnt all but the
-// transaction: nothing of it is believed, neither for the end that asks nor for the one that is asked.
+// A stranger on the other end's host, or one that forges its address, and that knows all but the transaction:
+// its messages are ignored, both by the end that requests and by the one that answers.
 func TestWrongTransactions(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, _ := w.pair()
@@ -178,7 +179,8 @@ func TestWrongTransactions(t *testing.T) {
 	toActive(wrong, &MRA{From: 4711, To: a.number, Received: aboutREQ, Timeout: 24})
 	require.Equal(t, reqSent, a.state)
 	require.Zero(t, a.peer)
-	toPassive(wrong, &REJ{From: a.number, Reason: rejTimeout}) // a request is taken back without the receiver's number
+	// A request is taken back without the receiver's number.
+	toPassive(wrong, &REJ{From: a.number, Reason: rejTimeout})
 	toPassive(wrong, &REJ{From: a.number, To: p.number, Reason: rejConsumer})
 	require.Equal(t, requested, p.state)
 	require.Zero(t, server.accept(passive, 2, params(0x222, "")))
@@ -213,8 +215,8 @@ func TestWaitingRequestIsTakenBack(t *testing.T) {
 	w.ends(client, server)
 }
 
-// A stranger asks with the longest times that fit into a request, and is never heard of again: its links
-// are gone after minutes, not after days.
+// A stranger sends the longest times that fit into a request, and then no more: its links are
+// gone after minutes, not after days.
 func TestLinksOfStrangersEnd(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, _ := w.pair()
@@ -244,7 +246,7 @@ func TestLinksOfStrangersEnd(t *testing.T) {
 	require.Less(t, w.now-begin, 5*time.Minute)
 }
 
-// Requests for what cannot be are rejected with the reason.
+// Impossible requests are rejected with the reason.
 func TestMisfits(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, _ := w.pair()
@@ -286,7 +288,8 @@ func TestMisfits(t *testing.T) {
 	require.Zero(t, ask(good, nothing))
 	w.next(server, connectRequest, 100, 0)
 
-	server.m.ReceiveMAD(from, to, newMAD(1, &REJ{From: number, Reason: rejTimeout})[:], true) // it is taken back
+	// It is taken back.
+	server.m.ReceiveMAD(from, to, newMAD(1, &REJ{From: number, Reason: rejTimeout})[:], true)
 	w.ends(client, server)
 	require.Empty(t, messages[*REP](w))
 }
@@ -332,9 +335,9 @@ func TestNoWire(t *testing.T) {
 	r.ends()
 }
 
-// Whatever comes from a wire, between the messages of programs that connect, the manager survives
-// it, and nothing is left in the end. The input is a list of datagrams: what to do before, how
-// many of the bytes that follow replace those of a good datagram, and from which byte on.
+// The manager survives whatever comes from a wire, between the messages of programs that
+// connect, and nothing is left in the end. The input is a list of datagrams: what to do before,
+// how many of the bytes that follow replace those of a good datagram, and from which byte on.
 func FuzzReceiveMAD(f *testing.F) {
 	for _, m := range full() {
 		b := newMAD(1, m)

@@ -14,17 +14,17 @@ func timewait(timeout uint8) time.Duration {
 // (CMA_IBOE_PACKET_LIFETIME).
 const lifetime = 16
 
-// What connection managers of Linux wait for each other, as a power of 2, and how often they send a
-// message again (CMA_CM_RESPONSE_TIMEOUT, CMA_MAX_CM_RETRIES).
+// How long connection managers of Linux wait for each other, as a power of 2, and how often
+// they send a message again (CMA_CM_RESPONSE_TIMEOUT, CMA_MAX_CM_RETRIES).
 const (
 	responseTimeout = 20
 	maxCMRetries    = 15
 )
 
-// A sender of requests says itself how long one waits for its answers, and for its last packets. These
-// are the longest times, as powers of 2, so that nobody keeps a link here for days: 17 s for an answer,
-// more than connection managers of Linux ask for; and 8 s for a link without a program. The numbers of
-// queue pairs are used again so late that no packet of a link is on its way then.
+// A requester announces how long to wait for its answers, and for its last packets. These are the
+// longest times, as powers of 2, so that no link stays here for days: 17 s for an answer, more than
+// connection managers of Linux ask for; and 8 s for a link without a program. The numbers of queue
+// pairs are used again so late that no packet of a link is on its way then.
 const (
 	longestAnswer   = 22
 	longestTimewait = 21

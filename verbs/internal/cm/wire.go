@@ -38,7 +38,8 @@ type Wire interface {
 type Held struct {
 	Release func()
 	Covers  func(GID) bool // whether datagrams that come to an address over a network are for it
-	Missing string         // why the program is not reached over a network at an address that it may mean; "": it is
+	// Why the program is not reached over a network at an address that it may mean; "": it is.
+	Missing string
 }
 
 // A Path is what is known of the way to a port elsewhere.
@@ -63,9 +64,10 @@ type WireStats struct {
 	Unsent     uint64 // that the wire did not take
 	Received   uint64
 	Malformed  uint64 // that are no messages
-	Strangers  uint64 // from a sender, or for a receiver, that nothing here knows
+	Strangers  uint64 // from a sender, or for a receiver, that is not known here
 	Duplicates uint64 // that had come before
-	OverBudget uint64 // requests that were dropped, because their address has sent too many, or too many wait for one listener
+	// Requests that were dropped, because their address has sent too many, or too many wait for one listener.
+	OverBudget uint64
 	Refused    uint64 // requests that asked for what cannot be, or came when too many waited
 }
 
@@ -76,8 +78,7 @@ func (m *Manager) WireStats() WireStats {
 	return m.counts
 }
 
-// hold tells the wire that datagrams are expected at an address. Nobody else reaches a loopback
-// address.
+// hold notifies the wire that datagrams are expected at an address. No other host reaches a loopback address.
 func (i *id) hold(at Address, to PortAddress) *Held {
 	if i.m.Wire == nil || netip.AddrFrom16(at.GID).Unmap().IsLoopback() {
 		return &Held{Release: func() {}, Covers: func(GID) bool { return false }}
@@ -98,7 +99,8 @@ func (m *Manager) transmit(p Packet) error {
 	if m.Wire == nil {
 		return fmt.Errorf("no link leads to other engines")
 	}
-	m.leaving = append(m.leaving, outgoing{p.From.PortAddress, p.To.PortAddress, newMAD(p.TID, p.Message), p.Message.from()})
+	m.leaving = append(m.leaving, outgoing{p.From.PortAddress, p.To.PortAddress, newMAD(p.TID, p.Message),
+		p.Message.from()})
 	return nil
 }
 
@@ -137,7 +139,8 @@ func (m *Manager) ReceiveMAD(from, to PortAddress, b []byte, network bool) {
 		m.counts.Malformed++
 		return
 	}
-	m.receiveFar(Packet{From: Address{Elsewhere, from}, To: Address{nil, to}, TID: tid, Message: msg}, network)
+	m.receiveFar(Packet{From: Address{Elsewhere, from}, To: Address{nil, to}, TID: tid, Message: msg},
+		network)
 }
 
 // reachable reports whether a request from elsewhere may be for an id. A listener is reached at the addresses
@@ -166,10 +169,12 @@ func (m *Manager) CountMalformed() {
 func (m *Manager) receiveFar(p Packet, network bool) {
 	switch msg := p.Message.(type) {
 	case *REQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg, network: network})
+		m.receiveFarRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
+			connect: msg, network: network})
 		return
 	case *SIDRREQ:
-		m.askedFar(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], network: network})
+		m.receiveFarRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
+			network: network})
 		return
 	case *REJ:
 		if msg.To == 0 {
@@ -187,7 +192,7 @@ func (m *Manager) receiveFar(p Packet, network bool) {
 	}
 }
 
-// withdrawnFar takes a request back for its sender, who knows the id of its transaction.
+// withdrawnFar takes a request back for its sender, which knows the id of its transaction.
 func (m *Manager) withdrawnFar(p Packet, msg *REJ) {
 	from := remote{p.From, msg.From}
 	i, r := m.peers[from], m.waiting[from]
@@ -215,8 +220,8 @@ func (m *Manager) unknown(p Packet) {
 	_ = m.carrier.Carry(back)
 }
 
-// askedFar finds the namespace that a request from elsewhere is for.
-func (m *Manager) askedFar(r *request) {
+// receiveFarRequest finds the namespace that a request from elsewhere is for.
+func (m *Manager) receiveFarRequest(r *request) {
 	if m.peers[r.sender()] == nil && m.waiting[r.sender()] == nil && !m.admit(r.packet.From.PortAddress) {
 		m.counts.OverBudget++
 		return
@@ -230,14 +235,14 @@ func (m *Manager) askedFar(r *request) {
 		m.counts.Strangers++
 		return
 	}
-	m.asked(r)
+	m.receiveRequest(r)
 }
 
 // maxMTU is the largest MTU of a path: 4096 bytes (enum ib_mtu).
 const maxMTU = 5
 
-// misfit returns why a connection of a listener that is asked for from elsewhere cannot be, and the reason for
-// the sender; "" if it can be.
+// misfit returns why a connection of a listener that is asked for from elsewhere cannot be, and the reason
+// for the sender; "" if it can be.
 func (i *id) misfit(r *request) (why string, reason rejectReason) {
 	q, from, to := r.connect, r.packet.From.PortAddress, r.packet.To.PortAddress
 	if q == nil || !r.packet.From.elsewhere() {
@@ -247,7 +252,8 @@ func (i *id) misfit(r *request) (why string, reason rejectReason) {
 	switch {
 	case q.QPType == 0:
 		return "it is for a transport that is not known here", rejTransport
-	case q.Path.LocalGID != from.GID || q.Path.RemoteGID != to.GID || from.infiniband() && q.Path.LocalLID != from.LID:
+	case q.Path.LocalGID != from.GID || q.Path.RemoteGID != to.GID || from.infiniband() &&
+		q.Path.LocalLID != from.LID:
 		return "the addresses in it are not those of its packet", rejGID
 	case err != nil:
 		return err.Error(), rejGID

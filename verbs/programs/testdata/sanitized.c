@@ -14,13 +14,14 @@
 
 int main(void) {
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	char *memory = malloc(100000); /* its first and last page have bytes that nobody may access */
+	char *memory = malloc(100000); /* its first and last page have bytes that may not be accessed */
 	TRY(list && list[0] && memory);
 	TRY((context = ibv_open_device(list[0])));
 	TRY((pd = ibv_alloc_pd(context)));

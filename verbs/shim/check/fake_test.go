@@ -50,7 +50,7 @@ type fake struct {
 	contexts map[uint64]*deviceContext
 	opens    int
 	adopted  uint64
-	told     []byte         // the addresses that the last program has told
+	told     []byte         // the addresses that the last program has sent
 	root     string         // directory of the tree for programs, below dir
 	memories map[uint64]int // descriptors of the memory that NV_ALLOC has made, by address
 	ended    sync.WaitGroup

@@ -177,7 +177,7 @@ func TestPaths(t *testing.T) {
 	require.Len(t, f.greetings(), 1, "other names in /sys need no server")
 }
 
-// The server says which tree a program finds, and learns its addresses for that.
+// The server answers which tree a program finds, and gets its addresses for that.
 func TestTreeOfANamespace(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
@@ -238,7 +238,7 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
-// If the library cannot work, it prints one line that tells the user why.
+// If the library cannot work, it prints one line with the reason.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	absent := t.TempDir()

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
 		TRY(count(fd, 2) == 2);
 		child = fork();
 		TRY(child >= 0);
-		if (child == 0) { /* the memory is the parent's: the server is not told */
+		if (child == 0) { /* the memory is the parent's: the server gets no request */
 			nicless_buffer_free(at);
 			_exit(0);
 		}

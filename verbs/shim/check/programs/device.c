@@ -144,7 +144,8 @@ static void errno_stays(void) {
 static void strangers(void) {
 	struct request r;
 	struct stat st;
-	int pair[2], fd = open(DEVICE, O_RDWR), null = open("/dev/null", O_RDWR), inet = socket(AF_INET, SOCK_STREAM, 0);
+	int pair[2], fd = open(DEVICE, O_RDWR), null = open("/dev/null", O_RDWR),
+		inet = socket(AF_INET, SOCK_STREAM, 0);
 	begin(&r, REVERSE);
 	TRY(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
 	FAILS(ENOTTY, call(pair[0], &r));
@@ -174,7 +175,8 @@ static void bad_pointers(void) {
 	begin(&r, REVERSE);
 	attr(&r, 40, 0);
 	memcpy(pages + page - 24, r.room, 24);
-	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 24)); /* the memory ends right after the header */
+	/* The memory ends right after the header. */
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 24));
 
 	begin(&r, REVERSE); /* the server needs these bytes */
 	attr(&r, 40, address(pages + page - 8));
@@ -271,7 +273,8 @@ static void registers(void) {
 	TRY(fixed == two && fixed[1] == 0);
 	fixed[1] = 33;
 	TRY(peek(fd, 8) == 33 && peek(fd, 3 * page + 8) == 22);
-	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1004000) == MAP_FAILED && errno == EPROTO); /* there are only four pages */
+	/* There are only four pages. */
+	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1004000) == MAP_FAILED && errno == EPROTO);
 	child = fork(); /* the child inherits the program's pages, as for a real device */
 	TRY(child >= 0);
 	if (child == 0) {

@@ -17,7 +17,7 @@ static void child_sees(void) {
 	TRY(ring != MAP_FAILED && ring[0] == 0x10000);
 	own = open(DEVICE, O_RDWR | O_CLOEXEC);
 	TRY(own >= 0 && reverse(own, 2) == 1);
-	TRY(reverse(fd, 3) > calls); /* calls of the same device, whoever makes them */
+	TRY(reverse(fd, 3) > calls); /* calls of the same device, by any process */
 	close(own);
 }
 

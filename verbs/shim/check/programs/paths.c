@@ -105,9 +105,11 @@ static void redirected(void) {
 	FAILS(ENOENT, access("/sys/class/infiniband/none", F_OK));
 
 	path_functions();
-	TRY(glob("/dev/infiniband/*", 0, NULL, &found) == 0 && found.gl_pathc == 1 && strcmp(found.gl_pathv[0], DEVICE) == 0);
+	TRY(glob("/dev/infiniband/*", 0, NULL, &found) == 0 && found.gl_pathc == 1 &&
+	    strcmp(found.gl_pathv[0], DEVICE) == 0);
 	globfree(&found);
-	TRY(glob("/sys/class/infiniband/nicless*/ports/1/gids/[0-9]*", 0, NULL, &found) == 0 && found.gl_pathc == 2);
+	TRY(glob("/sys/class/infiniband/nicless*/ports/1/gids/[0-9]*", 0, NULL, &found) == 0 &&
+	    found.gl_pathc == 2);
 	TRY(strcmp(found.gl_pathv[1], "/sys/class/infiniband/nicless0/ports/1/gids/1") == 0);
 	TRY(glob("/sys/class/infiniband/*", GLOB_APPEND, NULL, &found) == 0 && found.gl_pathc == 3);
 	TRY(strcmp(found.gl_pathv[2], "/sys/class/infiniband/nicless0") == 0);
@@ -116,7 +118,8 @@ static void redirected(void) {
 	TRY(stat(DEVICE, &st) == 0 && is_device(&st));
 	TRY(lstat(DEVICE, &st) == 0 && is_device(&st));
 	TRY(fstatat(AT_FDCWD, DEVICE, &st, 0) == 0 && is_device(&st));
-	TRY(statx(AT_FDCWD, DEVICE, 0, STATX_BASIC_STATS, &sx) == 0 && S_ISCHR(sx.stx_mode) && sx.stx_rdev_minor == 192);
+	TRY(statx(AT_FDCWD, DEVICE, 0, STATX_BASIC_STATS, &sx) == 0 && S_ISCHR(sx.stx_mode) &&
+	    sx.stx_rdev_minor == 192);
 	TRY(access(DEVICE, R_OK | W_OK) == 0);
 	FAILS(EACCES, access(DEVICE, X_OK));
 	TRY(realpath(DEVICE, path) == path && strcmp(path, DEVICE) == 0);
@@ -145,10 +148,11 @@ static void untouched(void) {
 	close(fd);
 }
 
-/* Without NICLESS_VERBS nothing is redirected. */
+/* Without NICLESS_VERBS no path is redirected. */
 static void transparent(void) {
 	struct stat st;
-	TRY(open(DEVICE, O_RDWR) == -1 && stat(DEVICE, &st) == -1 && stat("/sys/class/infiniband/nicless0", &st) == -1);
+	TRY(open(DEVICE, O_RDWR) == -1 && stat(DEVICE, &st) == -1 &&
+	    stat("/sys/class/infiniband/nicless0", &st) == -1);
 	TRY(getenv("MLX_QP_ALLOC_TYPE") == NULL);
 	untouched();
 }

@@ -89,7 +89,8 @@ static void nothing_is_lost(void) {
 /* Memory that cannot be remapped stays as it is. */
 static void refused(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uint64_t local = 5, *pages = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t local = 5, *pages = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	                                  0);
 	TRY(pages != MAP_FAILED);
 	TRY(remap((void *)(address(&local) & ~(uint64_t)(page - 1)), page) == EBUSY); /* this thread's stack */
 	TRY(remap((void *)(address(&errno) & ~(uint64_t)(page - 1)), page) == EBUSY);
@@ -135,7 +136,8 @@ static void one_page(void) {
 	pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	TRY(pages != MAP_FAILED);
 	pages[1] = 11;
-	TRY(remap(pages, 2 * page) == 0 && pages[1] == 11 && peek(fd, 8) == 11); /* the only thread needs no userfaultfd */
+	/* The only thread needs no userfaultfd. */
+	TRY(remap(pages, 2 * page) == 0 && pages[1] == 11 && peek(fd, 8) == 11);
 }
 
 int main(int argc, char **argv) {

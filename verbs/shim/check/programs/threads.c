@@ -81,7 +81,8 @@ static void closed(void) {
 			TRY((i >= 256 || i > fd) && dup2(pair[0], i) == i);
 	FAILS(EIO, reverse(fd, 1));
 	FAILS(EIO, reverse(fd, 2));
-	TRY(recv(pair[1], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN); /* nothing was sent to the descriptor that has the number now */
+	/* Nothing was sent to the descriptor that has the number now. */
+	TRY(recv(pair[1], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
 	close(fd);
 	fd = open(DEVICE, O_RDWR);
 	TRY(fd >= 0 && reverse(fd, 1) == 1);

@@ -1,6 +1,6 @@
-/* What the programs in this directory share. The programs make one check after another, and
- * end at the first check that fails. The ioctls are those of the fake server in
- * fake_test.go. */
+/* Macros and requests that the programs in this directory share. The programs make one check
+ * after another, and end at the first check that fails. The ioctls are those of the fake server
+ * in fake_test.go. */
 #ifndef TRY_H
 #define TRY_H
 
@@ -28,39 +28,44 @@
 
 #define DEVICE "/dev/infiniband/uverbs0"
 
-#define TRY(is)                                                                                                  \
-	do {                                                                                                     \
-		errno = 0;                                                                                       \
-		if (!(is)) {                                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #is, strerror(errno));   \
-			_exit(1);                                                                                \
-		}                                                                                                \
+#define TRY(is)                                                                                    \
+	do {                                                                                           \
+		errno = 0;                                                                                 \
+		if (!(is)) {                                                                               \
+			fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #is, strerror(errno)); \
+			_exit(1);                                                                              \
+		}                                                                                          \
 	} while (0)
 
 /* Checks that a call fails with the errno `with`. */
-#define FAILS(with, is)                                                                                          \
-	do {                                                                                                     \
-		errno = 0;                                                                                       \
-		if ((is) != -1 || errno != (with)) {                                                             \
-			int e = errno;                                                                           \
-			fprintf(stderr, "%s:%d: %s: %s, not %s\n", __FILE__, __LINE__, #is, strerror(e),         \
-			        strerror(with));                                                                 \
-			_exit(1);                                                                                \
-		}                                                                                                \
+#define FAILS(with, is)                                                                      \
+	do {                                                                                     \
+		errno = 0;                                                                           \
+		if ((is) != -1 || errno != (with)) {                                                 \
+			int e = errno;                                                                   \
+			fprintf(stderr, "%s:%d: %s: %s, not %s\n", __FILE__, __LINE__, #is, strerror(e), \
+			        strerror(with));                                                         \
+			_exit(1);                                                                        \
+		}                                                                                    \
 	} while (0)
 
 /* Methods of the fake server. */
 enum {
-	REVERSE = 1, /* attr 0: bytes in; attr 1: out, the same bytes backwards; attr 2: value, ioctls of this context so far */
+	/* Attr 0: bytes in; attr 1: out, the same bytes backwards; attr 2: value, ioctls of this context so
+	 * far. */
+	REVERSE = 1,
 	PIPE,        /* attr 0: a new descriptor from which "pipe" can be read */
 	PIPE_INSIDE, /* attr 0: 16 bytes; the second word of them is such a descriptor */
-	INODE,       /* attr 0: a descriptor in; attr 1: value, its inode; if it is not open, an errno in bits 32 and above */
+	/* Attr 0: a descriptor in; attr 1: value, its inode; if it is not open, an errno in bits 32 and above. */
+	INODE,
 	REMAP,       /* attr 0: address; attr 1: length; attr 2: value, the errno of the remapping */
-	PEEK,        /* attr 0: offset in the memory of the last remapping or mapping; attr 1: value, the word there */
+	/* Attr 0: offset in the memory of the last remapping or mapping; attr 1: value, the word there. */
+	PEEK,
 	ENDLESS,     /* always answers with needs */
 	ERRNO,       /* attr 0: the errno to answer */
 	TOO_LONG,    /* attr 0: out; the server answers one byte more than there is room for */
-	COUNT,       /* attr 0: value, NV_ADOPT requests so far; attr 1: value, open contexts; attr 2: value, allocations */
+	/* Attr 0: value, NV_ADOPT requests so far; attr 1: value, open contexts; attr 2: value, allocations. */
+	COUNT,
 	HANG_UP,     /* the server closes the connection */
 };
 
@@ -148,7 +153,8 @@ static inline void pass(int through, int fd) {
 	} control;
 	char byte = 0;
 	struct iovec iov = {&byte, 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof control};
 	memset(&control, 0, sizeof control);
 	control.align.cmsg_level = SOL_SOCKET;
 	control.align.cmsg_type = SCM_RIGHTS;
@@ -165,7 +171,8 @@ static inline int passed(int through) {
 	char byte;
 	int fd;
 	struct iovec iov = {&byte, 1};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof control};
 	TRY(recvmsg(through, &m, 0) == 1);
 	TRY(m.msg_controllen >= CMSG_LEN(sizeof fd));
 	memcpy(&fd, CMSG_DATA(&control.align), sizeof fd);

@@ -9,19 +9,19 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// libibverbs and libmlx5 refuse some calls themselves, for example a queue pair that is too
-// large, and then nothing arrives here. A server cannot see that a program got an error. But
-// it can say what a program has done, and what is likely if the program failed. Only somebody
-// who knows that the program has failed should show this.
+// libibverbs and libmlx5 refuse some calls themselves, for example a queue pair that is too large, and then
+// no call arrives here. A server cannot see that a program got an error. But it can report what a program has
+// done, and what is likely if the program failed. This is to be shown only if the program is known to have
+// failed.
 
-// IfFailed begins what watchers are told about a program that has ended and none of whose calls
-// was refused. A watcher shows it only if the program failed.
+// IfFailed begins the line for watchers about a program that has ended without a refused call.
+// A watcher shows it only if the program failed.
 const IfFailed = "if it failed: "
 
 // A history is what a process has done with its devices.
 type history struct {
 	calls   int
-	refused bool // a call was refused, which has been said
+	refused bool // a call was refused, which has been reported
 	last    string
 	did     map[string]bool // names of the calls that succeeded
 	sendsUD bool
@@ -45,8 +45,8 @@ func (h *history) note(c *call, err error) {
 	}
 }
 
-// guess returns what to say if the process failed.
-func (h *history) guess() string {
+// explain returns the line for watchers in case the process failed.
+func (h *history) explain() string {
 	if h.noDEVX {
 		// If the program had not asked for it, libmlx5 would have opened the device without.
 		return "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because this device has no firmware commands"
@@ -80,14 +80,14 @@ func (h *history) likely() string {
 	return "ibv_create_cq_ex, for a field or flag that libmlx5 does not know, or ibv_reg_mr, if the memory could not be excluded from forks"
 }
 
-// ended tells the watchers what is likely if the process failed.
+// ended sends the watchers what is likely if the process failed.
 func (p *process) ended() {
 	switch {
 	case p.past.refused || !p.greeted:
 	case p.past.calls > 0:
-		p.s.watched.tell(p.lineage, p.uid, "%s%s", IfFailed, p.past.guess())
+		p.s.watched.send(p.lineage, p.uid, "%s%s", IfFailed, p.past.explain())
 	default:
-		p.s.watched.tell(p.lineage, p.uid, "%sit looked for devices and opened none of them; it could have opened %s", IfFailed, p.s.deviceNames())
+		p.s.watched.send(p.lineage, p.uid, "%sit looked for devices and opened none of them; it could have opened %s", IfFailed, p.s.deviceNames())
 	}
 }
 

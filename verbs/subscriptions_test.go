@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sourceClient notes the sources that the engine is told.
+// A sourceClient notes the sources that the engine is given.
 type sourceClient struct {
 	nic.Client
 	list []nic.Source
@@ -33,7 +33,7 @@ func noting(x *uctx) *sourceClient {
 }
 
 // A program takes datagrams of other hosts at the source address of an address handle that leads there, as
-// long as it has one. A handle for an address of this engine asks for nothing.
+// long as it has one. A handle for an address of this engine makes no subscription.
 func TestAddressHandlesAskForDatagrams(t *testing.T) {
 	wires := &cable{}
 	e := wires.server(t)
@@ -101,8 +101,8 @@ func (p *deniedPort) Path(RemotePort, uint8, uint8, nic.User) (nic.Path, func(),
 	return nic.Path{}, nil, fmt.Errorf("%w; --link-users", nic.ErrDenied)
 }
 
-// What rdma_cm holds counts for the contexts of the process, also for those that are opened or adopted later,
-// until it is released; also after the process has ended.
+// Addresses that rdma_cm holds count for the contexts of the process, also for those that are opened or
+// adopted later, until they are released; also after the process has ended.
 func TestListenersAskForDatagrams(t *testing.T) {
 	wires := &cable{}
 	e := wires.server(t)
@@ -124,15 +124,15 @@ func TestListenersAskForDatagrams(t *testing.T) {
 	other := e.s.rig(t)
 	d := noting(e.s.context(other.program().ctx))
 	require.Empty(t, d.list, "a bystander")
-	other.p.asker.serve(x) // it adopts the context
-	require.Len(t, x.askers, 2)
-	other.p.asker.end()
-	require.Len(t, x.askers, 1)
+	other.p.subscriber.serve(x) // it adopts the context
+	require.Len(t, x.subscribers, 2)
+	other.p.subscriber.end()
+	require.Len(t, x.subscribers, 1)
 
-	r.p.asker.end()
+	r.p.subscriber.end()
 	require.Contains(t, c.list, nic.Source{GID: gid, Network: true}, "a child may have the listener")
 	one.Release()
 	h.Release()
 	require.Empty(t, c.list)
-	require.Empty(t, x.askers)
+	require.Empty(t, x.subscribers)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// Clients can announce something else all the time. lookPause is the least time between two looks because of such
-// news, and a look takes at most one part in lookShare of the time, so that packets are taken meanwhile.
+// Clients can announce something else all the time. lookPause is the least time between two looks because of
+// such news, and a look takes at most one part in lookShare of the time, so that packets are taken meanwhile.
 const (
 	lookPause = 2 * time.Millisecond
 	lookShare = 10
@@ -28,8 +28,8 @@ func (in *Interface) news() {
 	}
 }
 
-// looks notes that a look begins, which sees all news that there have been.
-func (in *Interface) looks() {
+// beginLook notes that a look begins, which sees all news so far.
+func (in *Interface) beginLook() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.soon, in.next = false, time.Now().Add(max(lookPause, in.lookShare*in.looked))
@@ -38,7 +38,7 @@ func (in *Interface) looks() {
 // look looks at what is announced, takes the next step of all sessions, and announces what has
 // changed.
 func (in *Interface) look() error {
-	in.looks()
+	in.beginLook()
 	defer func(begin time.Time) { in.looked = time.Since(begin) }(time.Now())
 	list, err := in.c.Announcements()
 	if err != nil {
@@ -56,13 +56,13 @@ func (in *Interface) look() error {
 			}
 		}
 	}
-	said := make(map[id]string)
+	ignored := make(map[id]string)
 	for _, a := range list {
-		if err := in.hear(a, said); err != nil {
+		if err := in.takeAnnouncement(a, ignored); err != nil {
 			return err
 		}
 	}
-	in.ignored = said
+	in.ignored = ignored
 	for at, p := range in.peers {
 		if !p.seen {
 			if err := in.drop(at, p, "it announces what is refused"); err != nil {
@@ -79,12 +79,12 @@ func (in *Interface) look() error {
 	return in.announce()
 }
 
-// hear takes one announcement.
-func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) error {
+// takeAnnouncement updates the peers from one announcement.
+func (in *Interface) takeAnnouncement(a nicless.Announcement, ignored map[id]string) error {
 	at := id{a.Device, a.Client}
-	said, err := parseAnnouncement(a.Value)
+	found, err := parseAnnouncement(a.Value)
 	p := in.peers[at]
-	if err == nil && p != nil && !p.said.sameLife(&said) {
+	if err == nil && p != nil && !p.announced.sameLife(&found) {
 		if err := in.drop(at, p, "it has begun anew"); err != nil {
 			return err
 		}
@@ -94,43 +94,44 @@ func (in *Interface) hear(a nicless.Announcement, ignored map[id]string) error {
 		err = fmt.Errorf("there are %d peers already", MaxPeers)
 	}
 	if err == nil && p == nil {
-		err = in.judge(&said)
+		err = in.checkPeer(&found)
 	}
 	switch {
 	case errors.Is(err, errNotOurs):
 		return nil
 	case err != nil:
 		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
-			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", said.name, "why", err.Error())
+			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", found.name,
+				"why", err.Error())
 		}
 		return nil
 	case p == nil:
 		p = newPeer(in)
 		p.device, p.client = a.Device, a.Client
 		in.peers[at] = p
-		if said.mtu != in.cfg.MTU {
+		if found.mtu != in.cfg.MTU {
 			in.log.Warn("a peer has another MTU; TCP uses the smaller one, and longer datagrams may be lost",
-				"name", said.name, "its", said.mtu, "own", in.cfg.MTU)
+				"name", found.name, "its", found.mtu, "own", in.cfg.MTU)
 		}
 	}
-	p.said, p.seen = said, true
+	p.announced, p.seen = found, true
 	return nil
 }
 
-// judge returns why an interface cannot be a peer.
-func (in *Interface) judge(said *announcement) error {
-	if len(said.addresses) == 0 {
+// checkPeer returns why an interface cannot be a peer.
+func (in *Interface) checkPeer(found *announcement) error {
+	if len(found.addresses) == 0 {
 		return errors.New("it has no address")
 	}
-	if said.life == in.life {
+	if found.life == in.life {
 		return errors.New("it says that it is in the life of this interface")
 	}
 	for _, p := range in.peers {
-		if p.said.life == said.life {
-			return fmt.Errorf("it says that it is in the life of interface %s", p.said.name)
+		if p.announced.life == found.life {
+			return fmt.Errorf("it says that it is in the life of interface %s", p.announced.name)
 		}
 	}
-	for _, ip := range said.addresses {
+	for _, ip := range found.addresses {
 		if !ip.IsGlobalUnicast() && !ip.IsLinkLocalUnicast() {
 			return fmt.Errorf("it says that it has %v, which no interface can have", ip)
 		}
@@ -138,8 +139,8 @@ func (in *Interface) judge(said *announcement) error {
 			return fmt.Errorf("it says that it has %v, an address of this interface", ip)
 		}
 		for _, p := range in.peers {
-			if slices.Contains(p.said.addresses, ip) {
-				return fmt.Errorf("it says that it has %v, which interface %s had before it", ip, p.said.name)
+			if slices.Contains(p.announced.addresses, ip) {
+				return fmt.Errorf("it says that it has %v, which interface %s had before it", ip, p.announced.name)
 			}
 		}
 	}

@@ -53,7 +53,10 @@ func (h BTH) Put(b *[BTHSize]byte) {
 
 // PutBTH writes the header that a device sends: with MigReq, and with all fields 0 that are
 // not parameters. It is Put for loops that write millions of headers a second; no BTH is made.
-func PutBTH(b *[BTHSize]byte, op Opcode, solicited bool, pad uint8, pkey uint16, destQP uint32, ackReq bool, psn uint32) {
+func PutBTH(
+	b *[BTHSize]byte, op Opcode, solicited bool, pad uint8, pkey uint16, destQP uint32, ackReq bool,
+	psn uint32,
+) {
 	be := binary.BigEndian
 	be.PutUint32(b[0:4], uint32(op)<<24|bit(solicited)<<23|1<<22|uint32(pad&3)<<20|uint32(pkey))
 	be.PutUint32(b[4:8], destQP&mask24)

@@ -56,14 +56,16 @@ func shift(state uint32, b []byte) uint32 {
 
 // shiftBTH returns the state after a BTH whose byte 4 counts as 0xff.
 func shiftBTH(state uint32, b *[BTHSize]byte) uint32 {
-	return shift12(state, binary.LittleEndian.Uint32(b[0:4]), binary.LittleEndian.Uint32(b[4:8])|0xff, binary.LittleEndian.Uint32(b[8:12]))
+	le := binary.LittleEndian
+	return shift12(state, le.Uint32(b[0:4]), le.Uint32(b[4:8])|0xff, le.Uint32(b[8:12]))
 }
 
 // shift12 returns the state after three words, which are the bytes in little-endian order. All
 // look-ups are independent of each other.
 func shift12(state, w0, w1, w2 uint32) uint32 {
 	w0 ^= state
-	return columns[11][uint8(w0)] ^ columns[10][uint8(w0>>8)] ^ columns[9][uint8(w0>>16)] ^ columns[8][w0>>24] ^
+	return columns[11][uint8(w0)] ^ columns[10][uint8(w0>>8)] ^
+		columns[9][uint8(w0>>16)] ^ columns[8][w0>>24] ^
 		columns[7][uint8(w1)] ^ columns[6][uint8(w1>>8)] ^ columns[5][uint8(w1>>16)] ^ columns[4][w1>>24] ^
 		columns[3][uint8(w2)] ^ columns[2][uint8(w2>>8)] ^ columns[1][uint8(w2>>16)] ^ columns[0][w2>>24]
 }

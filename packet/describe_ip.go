@@ -157,7 +157,8 @@ func (d *describer) udp(at int) {
 
 // trafficClass returns the two parts of an IPv4 type of service or IPv6 traffic class.
 func trafficClass(c uint8) string {
-	return fmt.Sprintf("DSCP %d, %s", c>>2, [...]string{"not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"}[c&3])
+	ecn := [...]string{"not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"}[c&3]
+	return fmt.Sprintf("DSCP %d, %s", c>>2, ecn)
 }
 
 // checksum returns the one's complement sum of 16-bit words.

@@ -111,7 +111,8 @@ func penaltyXRC(x XRC) int {
 func penaltyEth(e Eth, op Opcode) int {
 	tso := op == OpTSO
 	switch {
-	case e.CSFlags&0x0f != 0, e.SWP != 0 && e.SWPFlags == 0, e.SWPFlags != 0 && !tso, e.MSS != 0 && !tso, e.Meta != 0 && !tso:
+	case e.CSFlags&0x0f != 0, e.SWP != 0 && e.SWPFlags == 0,
+		e.SWPFlags != 0 && !tso, e.MSS != 0 && !tso, e.Meta != 0 && !tso:
 		return impossible
 	case e.HdrSize == 0 && e.Hdr != [2]byte{}:
 		return impossible

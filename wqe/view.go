@@ -66,7 +66,7 @@ type View struct {
 	b     []byte // the WQE, DS units
 	heads [4]head
 	n     uint8  // number of heads
-	tail  Kind   // kind of the segments that fill the WQE after the heads: KindData, KindKLM, KindRaw or KindUnused
+	tail  Kind   // kind of the segments after the heads: KindData, KindKLM, KindRaw or KindUnused
 	list  uint16 // offset at which a tail of KindKLM ends
 	off   uint16 // offset at which the tail starts
 }
@@ -97,7 +97,8 @@ func Parse(b []byte, a Address) (v View, err error) {
 	v.Ctrl.parse((*[CtrlSize]byte)(b))
 	n := int(v.Ctrl.DS) * UnitSize
 	if n < CtrlSize || n > len(b) {
-		return View{}, &FormatError{v.Ctrl.Opcode, 7, "ds", uint64(v.Ctrl.DS), fmt.Sprintf("1 to %d", min(len(b)/UnitSize, MaxUnits))}
+		return View{}, &FormatError{v.Ctrl.Opcode, 7, "ds", uint64(v.Ctrl.DS),
+			fmt.Sprintf("1 to %d", min(len(b)/UnitSize, MaxUnits))}
 	}
 	v.b, v.Address = b[:n], a
 	if a == AddressGuess {
@@ -146,7 +147,8 @@ func (v *View) layOut() error {
 // WQE.
 func (v *View) overrun(off int) error {
 	n := InlineLength(binary.BigEndian.Uint32(v.b[off:]))
-	return &FormatError{v.Ctrl.Opcode, off, "inline length", uint64(n), fmt.Sprintf("at most %d", len(v.b)-off-InlineHead)}
+	return &FormatError{v.Ctrl.Opcode, off, "inline length", uint64(n),
+		fmt.Sprintf("at most %d", len(v.b)-off-InlineHead)}
 }
 
 // layHeads lays out the segments before the tail.
@@ -195,7 +197,8 @@ func (v *View) layEth() error {
 	n := ParseEth((*[EthSize]byte)(v.b[at:])).HeaderLen()
 	end := at + EthUnits(n)*UnitSize
 	if end > len(v.b) {
-		return &FormatError{v.Ctrl.Opcode, at + 12, "inline_hdr_sz", uint64(n), fmt.Sprintf("at most %d", len(v.b)-at-EthSize+2)}
+		return &FormatError{v.Ctrl.Opcode, at + 12, "inline_hdr_sz", uint64(n),
+			fmt.Sprintf("at most %d", len(v.b)-at-EthSize+2)}
 	}
 	v.heads[v.n-1].end, v.off = uint16(end), uint16(end)
 	return nil
@@ -370,7 +373,8 @@ func (s *Segments) entry(at int, rest []byte) (Kind, int) {
 	// Op is at the offset of a KLM's key, and 0x400 could be a key. So the other
 	// fields must also be those of a repeat block.
 	r := ParseRepeatBlock((*[RepeatBlockSize]byte)(rest))
-	if n := int(r.NumEntries); r.Op == RepeatOp && r.Rsvd == 0 && n > 0 && RepeatBlockSize+n*RepeatEntrySize <= len(rest) {
+	if n := int(r.NumEntries); r.Op == RepeatOp && r.Rsvd == 0 && n > 0 &&
+		RepeatBlockSize+n*RepeatEntrySize <= len(rest) {
 		s.repeat = n
 		return KindRepeatBlock, RepeatBlockSize
 	}

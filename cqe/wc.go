@@ -251,5 +251,6 @@ func (w *WC) Err(id uint64) error {
 	if w.Status == StatusSuccess || w.Status == StatusNone {
 		return nil
 	}
-	return &WorkError{QPN: w.QPN, Receive: !w.Requester(), Index: w.Counter, Opcode: w.WQEOpcode, Cause: w.Syndrome, Vendor: w.VendorErr, ID: id}
+	return &WorkError{QPN: w.QPN, Receive: !w.Requester(), Index: w.Counter, Opcode: w.WQEOpcode,
+		Cause: w.Syndrome, Vendor: w.VendorErr, ID: id}
 }

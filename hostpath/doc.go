@@ -85,5 +85,6 @@
 //	resize.go                  replaces the ring of a CQ
 //
 // The other files: raw.go has RDMaxcel's stateless functions, share.go and memory.go show
-// queues to accelerators and dumps, layout.go finds them in a file, and words.go checks the addresses of shared words.
+// queues to accelerators and dumps, layout.go finds them in a file, and words.go checks the addresses of
+// shared words.
 package hostpath

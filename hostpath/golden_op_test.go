@@ -140,7 +140,8 @@ func TestGoldenOperations(t *testing.T) {
 		wqe.Unwrap(got, q.ring, uint16(f.Index))
 		switch f.Opcode {
 		case wqe.OpDump:
-			want[11] = want[11]&^wqe.FenceMask | wqe.FenceVerbs // the vector has another fence: its client sets only one of the two bits
+			// The vector has another fence: its client sets only one of the two bits.
+			want[11] = want[11]&^wqe.FenceMask | wqe.FenceVerbs
 		case wqe.OpMMO:
 			clear(want[16:32]) // the work request has no opaque memory
 		}

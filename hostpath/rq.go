@@ -50,7 +50,9 @@ func NewRQ(c RQConfig) (*RQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RQ{ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: record}, nil
+	return &RQ{
+		ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: record,
+	}, nil
 }
 
 // entries returns how many entries of stride bytes a ring has.
@@ -163,7 +165,9 @@ func checkRecv(wr *RecvWR, limit int) error {
 
 // putRecv writes one pointer of a scatter list.
 func putRecv(list []byte, at int, s *SGE) {
-	wqe.Data{ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr}.Put((*[wqe.DataSize]byte)(list[at:]))
+	wqe.Data{
+		ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr,
+	}.Put((*[wqe.DataSize]byte)(list[at:]))
 }
 
 // endRecv writes the end mark of a scatter list that does not fill its entry. Bytes after

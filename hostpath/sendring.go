@@ -14,10 +14,14 @@ import (
 
 // SQConfig describes the memory of a send queue and the work requests that it may hold.
 type SQConfig struct {
-	Ring      []byte // blocks of 64 bytes; their number is a power of two up to 32768
-	Record    []byte // the QP's doorbell record, 8 bytes; the queue writes the second word
-	Register  []byte // a UAR register: 512 bytes, whose halves are rung alternately, or one half of 8 to 256 bytes; nil: none
-	BlueFlame []byte // a UAR register for WQEs, 512 bytes, that no other queue uses: see SQ.publishBlueFlame; nil: none
+	Ring   []byte // blocks of 64 bytes; their number is a power of two up to 32768
+	Record []byte // the QP's doorbell record, 8 bytes; the queue writes the second word
+
+	// Register is a UAR register: 512 bytes, whose halves are rung alternately, or one half of 8 to 256
+	// bytes. BlueFlame is a UAR register for WQEs, 512 bytes, that no other queue uses: see
+	// SQ.publishBlueFlame. Nil means none.
+	Register, BlueFlame []byte
+
 	QPN       uint32 // 24 bits
 	Transport Transport
 	SigAll    bool // every WQE delivers a completion (sq_sig_all)
@@ -28,8 +32,11 @@ type SQConfig struct {
 
 // A slot notes which work request begins in a block of the ring.
 type slot struct {
-	id   uint64
-	note uint16 // bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both are in one word, so that one store writes them
+	id uint64
+
+	// Bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both are in one word, so that
+	// one store writes them.
+	note uint16
 }
 
 func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks) | uint16(op)<<8} }

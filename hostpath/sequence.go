@@ -25,8 +25,12 @@ import (
 // TestInterleavings goes through every order of these steps.
 type sequence struct {
 	size uint64
-	ends []atomic.Uint64 // indexed by slot: end of the reservation that begins there; valid only if greater than the count of that first block
-	_    [64]byte
+
+	// Indexed by slot: end of the reservation that begins there; valid only if greater than the count of
+	// that first block.
+	ends []atomic.Uint64
+
+	_ [64]byte
 
 	seen atomic.Uint64 // value of freed when a poster last observed it
 	next atomic.Uint64 // count of the first block that is not reserved; top bit: see mark

@@ -132,7 +132,8 @@ func (w *warp) voted() bool {
 		return false
 	}
 	w.round++
-	w.votes[w.round&1].mask = 0 // the next ballot: every lane has read its old values, because every lane has voted since
+	// The next ballot: every lane has read its old values, because every lane has voted since.
+	w.votes[w.round&1].mask = 0
 	return true
 }
 

@@ -26,7 +26,9 @@ func (r Ref) sge(n int) hostpath.SGE {
 func (t *Thread) Put(q *Queue, dst, src Ref, n int) {
 	t.settle()
 	sge := [1]hostpath.SGE{src.sge(n)}
-	t.post("Put", q, []hostpath.SendWR{{Op: hostpath.OpWrite, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key}})
+	t.post("Put", q, []hostpath.SendWR{{
+		Op: hostpath.OpWrite, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key,
+	}})
 }
 
 // PutInline writes data to dst, which is in memory of the peer. The data is copied into the
@@ -34,14 +36,18 @@ func (t *Thread) Put(q *Queue, dst, src Ref, n int) {
 // the queue pair's MaxInline.
 func (t *Thread) PutInline(q *Queue, dst Ref, data []byte) {
 	t.settle()
-	t.post("PutInline", q, []hostpath.SendWR{{Op: hostpath.OpWrite, Data: data, RemoteAddr: dst.Addr, RKey: dst.Key}})
+	t.post("PutInline", q, []hostpath.SendWR{{
+		Op: hostpath.OpWrite, Data: data, RemoteAddr: dst.Addr, RKey: dst.Key,
+	}})
 }
 
 // Get reads n bytes at src, which is in memory of the peer, into dst (RDMA READ).
 func (t *Thread) Get(q *Queue, dst, src Ref, n int) {
 	t.settle()
 	sge := [1]hostpath.SGE{dst.sge(n)}
-	t.post("Get", q, []hostpath.SendWR{{Op: hostpath.OpRead, SGE: sge[:], RemoteAddr: src.Addr, RKey: src.Key}})
+	t.post("Get", q, []hostpath.SendWR{{
+		Op: hostpath.OpRead, SGE: sge[:], RemoteAddr: src.Addr, RKey: src.Key,
+	}})
 }
 
 // Send sends n bytes at src as a message, which takes a receive that the peer has posted.
@@ -78,7 +84,9 @@ func (t *Thread) FetchAdd(q *Queue, dst Ref, v uint64, result Ref) {
 func (t *Thread) fetchAdd(what string, q *Queue, dst Ref, v uint64, result hostpath.SGE) {
 	t.settle()
 	sge := [1]hostpath.SGE{result}
-	t.post(what, q, []hostpath.SendWR{{Op: hostpath.OpFetchAdd, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, SwapAdd: v}})
+	t.post(what, q, []hostpath.SendWR{{
+		Op: hostpath.OpFetchAdd, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, SwapAdd: v,
+	}})
 }
 
 // CompareSwap stores the value swap in the 8 bytes at dst, which is in memory of the peer, if
@@ -88,6 +96,7 @@ func (t *Thread) CompareSwap(q *Queue, dst Ref, compare, swap uint64, result Ref
 	t.settle()
 	sge := [1]hostpath.SGE{result.sge(8)}
 	t.post("CompareSwap", q, []hostpath.SendWR{{
-		Op: hostpath.OpCompareSwap, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, Compare: compare, SwapAdd: swap,
+		Op: hostpath.OpCompareSwap, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key,
+		Compare: compare, SwapAdd: swap,
 	}})
 }

@@ -25,7 +25,8 @@ type request struct {
 	name string
 	host []nicless.SendWR
 	lane func(t *accel.Thread, q *accel.Queue) // nil if a lane cannot post it
-	warp func(t *accel.Thread, q *accel.Queue) // executed by as many lanes as host has requests; nil if a warp cannot post it
+	// Executed by as many lanes as host has requests; nil if a warp cannot post it.
+	warp func(t *accel.Thread, q *accel.Queue)
 	inC  []post
 }
 

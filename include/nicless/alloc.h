@@ -57,7 +57,10 @@ static inline void *nicless_buffer(size_t size) {
 	return memset(at, 0, size);
 }
 
-/* Frees memory that nicless_buffer returned, shared or ordinary. Before the call, deregister every MR in it. */
+/*
+ * Frees memory that nicless_buffer returned, shared or ordinary. Before the call, deregister every
+ * MR in it.
+ */
 static inline void nicless_buffer_free(void *at) {
 	void *symbol = dlsym(RTLD_DEFAULT, "nicless_free");
 	if (at && symbol) {

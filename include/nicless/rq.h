@@ -26,8 +26,8 @@ struct nicless_rq {
 };
 
 /* Makes a queue in which nothing is posted. The array id needs one element for each entry of the ring. */
-NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, uint64_t stride, uint32_t *record,
-                               uint64_t *id) {
+NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, uint64_t stride,
+                               uint32_t *record, uint64_t *id) {
 	if (size == 0 || size > NICLESS_MAX_RING || (size & (size - 1)) != 0)
 		return -EINVAL;
 	if (stride < NICLESS_UNIT || (stride & (stride - 1)) != 0)
@@ -46,7 +46,8 @@ NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, 
  * while the queue is full, and -EINVAL for a list of ranges that does not fit into an
  * entry. Neither error changes anything.
  */
-NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *sge, uint32_t sges, uint64_t id) {
+NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *sge, uint32_t sges,
+                               uint64_t id) {
 	uint8_t *entry = q->ring + (q->next & (q->size - 1)) * q->stride;
 	uint64_t at = 0;
 	uint32_t i;
@@ -64,7 +65,7 @@ NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *s
 		at += NICLESS_UNIT;
 	}
 	if (at < q->stride)
-		nicless_put_data(entry + at, 0, 0, NICLESS_KEY_END); /* ends the list; the bytes after this segment are stale */
+		nicless_put_data(entry + at, 0, 0, NICLESS_KEY_END); /* ends the list; what follows is stale */
 	q->id[q->next & (q->size - 1)] = id;
 	q->next++;
 	return 0;
@@ -76,7 +77,10 @@ NICLESS_HD void nicless_rq_ring(struct nicless_rq *q) {
 	nicless_publish32(&q->record[NICLESS_REC_RECV], nicless_be32((uint16_t)q->next));
 }
 
-/* Finds the receive that the wqe_counter of a CQE names, and frees this receive and all before it. Only the poller calls this. */
+/*
+ * Finds the receive that the wqe_counter of a CQE names, and frees this receive and all before it.
+ * Only the poller calls this.
+ */
 NICLESS_HD int nicless_rq_complete(struct nicless_rq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);
 	if (count >= nicless_observe64(&q->posted))

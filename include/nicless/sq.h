@@ -59,7 +59,10 @@ struct nicless_sq {
 	uint8_t pad3[120];
 };
 
-/* Returns how many bytes of private memory a queue needs. size is the queue's number of blocks. The memory must be aligned to 8 bytes. */
+/*
+ * Returns how many bytes of private memory a queue needs. size is the queue's number of blocks. The
+ * memory must be aligned to 8 bytes.
+ */
 NICLESS_HD size_t nicless_sq_memory(uint64_t size) {
 	return (size_t)size * (sizeof(uint64_t) + sizeof(struct nicless_note));
 }
@@ -155,7 +158,7 @@ NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 	while (nicless_load64(&q->note[last & (q->size - 1)].blocks) == 0)
 		last--;
 	first8 = *(nicless_word64 *)nicless_sq_unit(q, last, 0);
-	nicless_publish64(&q->rung, end); /* comes before the record, because the poller looks up WQEs below rung */
+	nicless_publish64(&q->rung, end); /* before the record: the poller looks up WQEs below rung */
 	nicless_publish32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
 	if (q->reg[0]) {
 		nicless_publish64(q->reg[q->half], first8);

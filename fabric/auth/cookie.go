@@ -51,7 +51,8 @@ func (c *Cookies) Good(where uint32, a netip.Addr, cookie []byte, now time.Time)
 		return false
 	}
 	age := int64(now.Sub(c.since)/time.Second) - int64(binary.BigEndian.Uint32(cookie))
-	return age >= 0 && age <= int64(CookieLife/time.Second) && hmac.Equal(cookie[4:], c.tag(where, a, cookie[:4]))
+	return age >= 0 && age <= int64(CookieLife/time.Second) &&
+		hmac.Equal(cookie[4:], c.tag(where, a, cookie[:4]))
 }
 
 func (c *Cookies) tag(where uint32, a netip.Addr, seconds []byte) []byte {

@@ -48,10 +48,13 @@ type Handshake struct {
 	over      bool // a message was wrong
 }
 
-// Handshake returns one end of a handshake with an engine at an address. carrier names the carrier and the version
-// of its format, such as "nicless roce 1". number is how the other end will name this session. payload
-// goes to the other end, encrypted, before this end knows whether it accepts it; at most MostPayload bytes.
-func (p *Party) Handshake(carrier string, initiator bool, from netip.Addr, number uint32, payload []byte) (*Handshake, error) {
+// Handshake returns one end of a handshake with an engine at an address. carrier names the carrier and the
+// version of its format, such as "nicless roce 1". number is how the other end will name this session.
+// payload goes to the other end, encrypted, before this end knows whether it accepts it; at most MostPayload
+// bytes.
+func (p *Party) Handshake(
+	carrier string, initiator bool, from netip.Addr, number uint32, payload []byte,
+) (*Handshake, error) {
 	if len(payload) > MostPayload {
 		return nil, fmt.Errorf("auth: a payload of %d bytes; at most %d are possible", len(payload), MostPayload)
 	}
@@ -62,8 +65,11 @@ func (p *Party) Handshake(carrier string, initiator bool, from netip.Addr, numbe
 	if err != nil {
 		return nil, fmt.Errorf("auth: begin a handshake: %w", err)
 	}
-	own := offer{version: version, encrypt: p.Encrypt, aes: hasAES && !p.noAES, number: number, payload: payload}
-	return &Handshake{party: p, state: state, initiator: initiator, from: from.Unmap().WithZone(""), own: own, next: 1}, nil
+	own := offer{
+		version: version, encrypt: p.Encrypt, aes: hasAES && !p.noAES, number: number, payload: payload,
+	}
+	from = from.Unmap().WithZone("")
+	return &Handshake{party: p, state: state, initiator: initiator, from: from, own: own, next: 1}, nil
 }
 
 var (
@@ -104,7 +110,8 @@ func (h *Handshake) Read(b []byte) error {
 		return errTurn
 	}
 	// A message that is too short, or a key that is none, would leave the state changed.
-	if least := [...]int{Message1Size, Message2Size, Message3Size}[h.next-1]; len(b) < least || h.next == 1 && len(b) != least {
+	least := [...]int{Message1Size, Message2Size, Message3Size}[h.next-1]
+	if len(b) < least || h.next == 1 && len(b) != least {
 		return errShort
 	}
 	payload, c1, c2, err := h.state.ReadMessage(nil, b)

@@ -108,8 +108,8 @@ func TestHandshakeRefused(t *testing.T) {
 	require.ErrorContains(t, err, "encrypt")
 }
 
-// Messages that are forged, cut, repeated, out of turn or of another carrier are refused. An initiator goes on with
-// the true ones; a responder takes another handshake.
+// Messages that are forged, cut, repeated, out of turn or of another carrier are refused. An initiator goes
+// on with the true ones; a responder takes another handshake.
 func TestHandshakeSurvivesForgeries(t *testing.T) {
 	a, b := pair(t)
 	x, y := begin(t, a, b)

@@ -105,7 +105,8 @@ func TestMeetRefused(t *testing.T) {
 	require.ErrorContains(t, q.err, "encrypt")
 }
 
-// Whatever comes over a stream, the meeting ends with an error, and soon: junk, long frames, silence, an early end.
+// Whatever comes over a stream, the meeting ends with an error, and soon: junk, long frames, silence, an
+// early end.
 func TestMeetStrangers(t *testing.T) {
 	a := newEnd(t, false)
 	for _, initiator := range []bool{true, false} {

@@ -48,7 +48,8 @@ func parseOffer(b []byte) (o offer, err error) {
 	if len(b) < offerSize {
 		return o, fmt.Errorf("auth: an offer of %d bytes; %d are needed", len(b), offerSize)
 	}
-	return offer{version: b[0], encrypt: b[1]&flagEncrypt != 0, aes: b[1]&flagAES != 0, number: binary.BigEndian.Uint32(b[4:]), payload: b[offerSize:]}, nil
+	return offer{version: b[0], encrypt: b[1]&flagEncrypt != 0, aes: b[1]&flagAES != 0,
+		number: binary.BigEndian.Uint32(b[4:]), payload: b[offerSize:]}, nil
 }
 
 // A Verdict is what an end makes of the other end's key and offer. Its zero value accepts.

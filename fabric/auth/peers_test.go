@@ -98,7 +98,8 @@ func TestPeersChange(t *testing.T) {
 // that name both. A line for a prefix counts as seen.
 func TestTrustFirst(t *testing.T) {
 	e := newEnd(t, true)
-	require.NoError(t, os.WriteFile(e.file, []byte("10.0.0.0/8 "+keyNumber(9).String()), 0o600)) // without an end of line
+	// Without an end of line.
+	require.NoError(t, os.WriteFile(e.file, []byte("10.0.0.0/8 "+keyNumber(9).String()), 0o600))
 	require.True(t, e.Peers.Refresh())
 	require.NoError(t, e.Peers.Check(here, keyNumber(1)))
 	require.NoError(t, e.Peers.Check(here, keyNumber(1)))

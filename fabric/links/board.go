@@ -84,7 +84,8 @@ func (t *Table) tell(to []announcer, left []int) {
 			t.boardLog.Warn("announcements not told", "link", l.Name(), "error", err.Error())
 		}
 		if n > left[i] {
-			t.boardLog.Warn("some announcements not told: no room", "link", l.Name(), "left out", n, "announcements", len(list), "most bytes", board.Max)
+			t.boardLog.Warn("some announcements not told: no room", "link", l.Name(), "left out", n,
+				"announcements", len(list), "most bytes", board.Max)
 		}
 		left[i] = n
 	}

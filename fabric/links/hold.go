@@ -207,7 +207,8 @@ func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (
 			}
 			free, err := t.finish(a, h, why)
 			if err != nil {
-				t.openLog.Warn("RoCE not opened", "address", a.String(), "for", who.Name, "error", err.Error())
+				t.openLog.Warn("RoCE not opened", "address", a.String(), "for", who.Name,
+					"error", err.Error())
 				return
 			}
 			<-stop
@@ -242,7 +243,8 @@ func (t *Table) ofWildcard(own []netip.Addr, who nic.User) (list []netip.Addr, m
 
 // named reports whether --link names a local address.
 func (t *Table) named(a netip.Addr) bool {
-	return within(t.options.Addresses, a) || slices.ContainsFunc(t.options.Local, func(b netip.Addr) bool { return b.Unmap() == a })
+	return within(t.options.Addresses, a) ||
+		slices.ContainsFunc(t.options.Local, func(b netip.Addr) bool { return b.Unmap() == a })
 }
 
 // shared is the address space that carriers share among their customers (RFC 6598).

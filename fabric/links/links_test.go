@@ -532,8 +532,8 @@ func TestHoldPath(t *testing.T) {
 	require.Contains(t, auto.why(), "in use less than 5s ago")
 }
 
-// The files of keys are read when the links open, also if RoCE opens later: a mistake in them is told to whoever
-// starts the engine.
+// The files of keys are read when the links open, also if RoCE opens later: a mistake in them is told to
+// whoever starts the engine.
 func TestKeysAreReadAtTheStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	start := func() error {

@@ -171,7 +171,8 @@ func TestWildcardOpensPrivateAddresses(t *testing.T) {
 	}
 	r.Release()
 
-	again := table.Hold(gids(private4, public4), true, "a test listens", root) // of a program in another namespace
+	// Of a program in another namespace.
+	again := table.Hold(gids(private4, public4), true, "a test listens", root)
 	require.ElementsMatch(t, gids(private4), again.GIDs)
 	again.Release()
 }
@@ -234,7 +235,8 @@ func TestPeersOfAuto(t *testing.T) {
 	release()
 }
 
-// Only the users whom the owner names open RoCE, or use what others have opened; the error names the uid and the flag.
+// Only the users whom the owner names open RoCE, or use what others have opened; the error names the uid and
+// the flag.
 func TestUsersOfAuto(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -33,7 +33,9 @@ func (t *Table) Report() (list []Report) {
 		list = append(list, r)
 	}
 	if s.roce != nil {
-		list = append(list, Report{Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers()})
+		list = append(list, Report{
+			Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers(),
+		})
 		if f := t.notes.Load(); f != nil {
 			last := &list[len(list)-1]
 			last.Notes = append(last.Notes, (*f)()...)

@@ -25,7 +25,9 @@ func (t *Table) routeOnce(to nic.Address) (nic.Path, error) {
 	return t.route(to, (*roce.Carrier).FindOnce)
 }
 
-func (t *Table) route(to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error)) (nic.Path, error) {
+func (t *Table) route(
+	to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error),
+) (nic.Path, error) {
 	s := t.now.Load()
 	switch local := t.local.Load(); {
 	case to.GUID == t.dev.GUID():
@@ -78,8 +80,8 @@ func (t *Table) HoldPath(to nic.Address, who nic.User) (path nic.Path, release f
 
 // Own returns the address of this host that native clients tell their peers: the first that --link
 // names. If RoCE opens by itself, that is the address from which the kernel sends to the Internet, or
-// else the host's first, among those that auto,address= names. It stays the same while the host has it, because both ends of a connection
-// have to mean the same one.
+// else the host's first, among those that auto,address= names. It stays the same while the host has it,
+// because both ends of a connection have to mean the same one.
 func (t *Table) Own() (gid [16]byte) {
 	for _, a := range t.options.Local {
 		if routable(a) {
@@ -120,7 +122,10 @@ func choose(list []netip.Addr) (a netip.Addr) {
 }
 
 // farAway has addresses to which there is only a default route (RFC 5737, RFC 3849).
-var farAway = [...]netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1}), netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1})}
+var farAway = [...]netip.Addr{
+	netip.AddrFrom4([4]byte{192, 0, 2, 1}),
+	netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}),
+}
 
 // SetLocal names who knows the addresses of this engine's ports.
 func (t *Table) SetLocal(f func(gid [16]byte, lid uint16) bool) {
@@ -229,7 +234,9 @@ func (t *Table) May(to verbs.RemotePort, who nic.User) (network bool, err error)
 // Path returns the path to a port of another engine or host for a queue pair. The path and the
 // local address that the queue pair names are held until release is called. The error wraps
 // nic.ErrDenied if the user may not have it.
-func (t *Table) Path(to verbs.RemotePort, class, hops uint8, who nic.User) (path nic.Path, release func(), err error) {
+func (t *Table) Path(
+	to verbs.RemotePort, class, hops uint8, who nic.User,
+) (path nic.Path, release func(), err error) {
 	a := address(to, class, hops)
 	if p, ok := t.linkTo(a); ok {
 		return p, func() {}, nil

@@ -17,7 +17,7 @@
 //	offset                 bytes   written by
 //	0                      64      node 0: the header (layout.go, header.put)
 //	4096 + 8192 n          8192    node n: its node block
-//	135168 + 8192 n        8192    node n: its board, what clients of the engine announce (board.go, view.post)
+//	135168 + 8192 n        8192    node n: its board, its clients' announcements (board.go, view.post)
 //	266240 + stride k      stride  ring k of package packetring; stride is its size, rounded up to 4096
 //
 // A node block:
@@ -34,8 +34,8 @@
 //
 // # Life and death
 //
-// A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for alive
-// when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s).
+// A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for
+// alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s).
 // A node that is started again has another epoch, which the others see with the next look, 20 ms
 // later. A link that was up goes down then (nic.Port.SetUp), and its port is closed if the
 // peer has another epoch: the peer's queue pairs are gone. session.go says how a link comes up.

@@ -111,7 +111,8 @@ func (p *Pool) living(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	for i := range before {
-		if now := p.view.life(i); i != p.cfg.Node && now.state == statePresent && now.heartbeat != before[i].heartbeat {
+		now := p.view.life(i)
+		if i != p.cfg.Node && now.state == statePresent && now.heartbeat != before[i].heartbeat {
 			names = append(names, fmt.Sprintf("node %d", i))
 		}
 	}
@@ -147,8 +148,8 @@ func (p *Pool) who() string {
 
 // join makes this engine a node of the pool. All links begin down.
 //
-// Publish: state, which covers the description and the board. Observed by view.life of other nodes. The lines about
-// other nodes keep what they have: no session of an earlier life is one of this life.
+// Publish: state, which covers the description and the board. Observed by view.life of other nodes. The lines
+// about other nodes keep what they have: no session of an earlier life is one of this life.
 func (p *Pool) join(h header) {
 	p.own.Lock()
 	defer p.own.Unlock()
@@ -160,7 +161,8 @@ func (p *Pool) join(h header) {
 	epoch := p.draw()&^(1<<32-1) | 1<<32
 	at := nodeAt(p.cfg.Node)
 	p.description = description{
-		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, epoch: epoch, name: p.cfg.Name, addresses: p.addressList(),
+		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, epoch: epoch, name: p.cfg.Name,
+		addresses: p.addressList(),
 	}
 	p.view.describe(p.cfg.Node, &p.description)
 	p.view.post(p.cfg.Node, p.board)

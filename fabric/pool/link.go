@@ -128,7 +128,8 @@ func (l *link) judge(seen *life, now time.Time) string {
 	case seen.state == stateLeft && seen.identity == l.p.header.identity:
 		l.met, l.alive = false, false
 		return fmt.Sprintf("node %d has left the pool", l.peer)
-	case seen.state != statePresent || seen.identity != l.p.header.identity || seen.epoch == 0 || uint32(seen.epoch) != 0:
+	case seen.state != statePresent || seen.identity != l.p.header.identity || seen.epoch == 0 ||
+		uint32(seen.epoch) != 0:
 		l.met, l.alive = false, false
 		return fmt.Sprintf("node %d has not joined the pool", l.peer)
 	case !l.met:
@@ -222,7 +223,8 @@ func (l *link) down(why string) {
 			l.port.SetUp(false)
 			l.forget()
 		})
-		l.p.cfg.Log.Log(context.Background(), levelOf(why), "link down", "link", l.p.Name(), "node", l.peer, "why", why)
+		l.p.cfg.Log.Log(context.Background(), levelOf(why), "link down", "link", l.p.Name(), "node", l.peer,
+			"why", why)
 	}
 	l.session.end(l)
 	if l.up || l.why != why {
@@ -259,6 +261,7 @@ func (l *link) setUp() {
 	l.up, l.why, l.since = true, "", l.p.time.Now()
 	l.p.changed = true
 	l.flow.begin(l.since)
-	l.p.cfg.Log.Info("link up", "link", l.p.Name(), "node", l.peer, "engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", l.path.Load().MTU)
+	l.p.cfg.Log.Info("link up", "link", l.p.Name(), "node", l.peer,
+		"engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", l.path.Load().MTU)
 	l.p.aside(func() { l.port.SetUp(true) })
 }

@@ -120,16 +120,17 @@ func parseDescription(b []byte) (description, error) {
 		return description{}, errTorn
 	}
 	d := description{
-		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])), wakes: be.Uint64(b[32:])&flagWakes != 0,
-		epoch: be.Uint64(b[40:]),
-		name:  strings.TrimRight(string(b[64:headSize]), "\x00"),
+		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])),
+		wakes: be.Uint64(b[32:])&flagWakes != 0, epoch: be.Uint64(b[40:]),
+		name: strings.TrimRight(string(b[64:headSize]), "\x00"),
 	}
 	switch {
 	case d.guid == 0:
 		return d, errors.New("its GUID is 0")
 	case d.mtu < MinMTU:
 		return d, fmt.Errorf("it accepts an MTU of %d only; %d are the least", d.mtu, MinMTU)
-	case !utf8.ValidString(d.name), strings.ContainsFunc(d.name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !utf8.ValidString(d.name),
+		strings.ContainsFunc(d.name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		d.name = fmt.Sprintf("%q", d.name)
 	}
 	for at := headSize; at < len(b); at += addressSize {

@@ -124,7 +124,10 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Pool, error) {
 func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
 	cfg = cfg.withDefaults()
 	cfg.Log = fabric.LimitLog(cfg.Log)
-	p := &Pool{cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem}, close: func() error { return nil }, aside: func(f func()) { f() }}
+	p := &Pool{
+		cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem},
+		close: func() error { return nil }, aside: func(f func()) { f() },
+	}
 	if canFlush {
 		p.view.cache = flusher{} // until the header says whether it is needed
 	}
@@ -165,7 +168,8 @@ func (p *Pool) Route(to nic.Address) (nic.Path, bool) {
 			continue
 		}
 		for _, a := range peer.addresses {
-			if a.GID == to.GID && a.GID != [16]byte{} || to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+			if a.GID == to.GID && a.GID != [16]byte{} ||
+				to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
 				return peer.path, true
 			}
 		}

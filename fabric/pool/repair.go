@@ -30,7 +30,9 @@ type rival struct {
 // Publish: epoch, identity and state. Observed by view.life of other nodes.
 func (p *Pool) fight() string {
 	seen := p.view.life(p.cfg.Node)
-	mine := life{epoch: p.epoch.Load(), identity: p.header.identity, state: statePresent, heartbeat: seen.heartbeat}
+	mine := life{
+		epoch: p.epoch.Load(), identity: p.header.identity, state: statePresent, heartbeat: seen.heartbeat,
+	}
 	if seen == mine {
 		return ""
 	}

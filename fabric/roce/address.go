@@ -102,8 +102,8 @@ func (c *Carrier) AddSockets(s *Sockets) error {
 	next := append(slices.Clone(all), l)
 	c.locals.Store(&next)
 	c.receiveWaiter.wake()
-	c.log.Info("local address added", "address", l.addr.String(), "device", *l.device.Load(), "mtu", l.mtu.Load(),
-		"segments", l.segment.Load(), "joins", l.join, "receive buffer", l.buffers[1])
+	c.log.Info("local address added", "address", l.addr.String(), "device", *l.device.Load(),
+		"mtu", l.mtu.Load(), "segments", l.segment.Load(), "joins", l.join, "receive buffer", l.buffers[1])
 	c.updateUp()
 	return nil
 }

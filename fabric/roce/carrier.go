@@ -56,7 +56,10 @@ var errClosed = errors.New("roce: the carrier is closed")
 // [Carrier.PortConfig]; then Start begins.
 func New(cfg Config) (*Carrier, error) {
 	cfg = cfg.withDefaults()
-	c := &Carrier{cfg: cfg, log: cfg.Log.With("link", cfg.Name), paths: newTable(cfg), stop: make(chan struct{}), changed: make(chan struct{}, 1), peers: make(chan struct{}, 1)}
+	c := &Carrier{
+		cfg: cfg, log: cfg.Log.With("link", cfg.Name), paths: newTable(cfg),
+		stop: make(chan struct{}), changed: make(chan struct{}, 1), peers: make(chan struct{}, 1),
+	}
 	for i := range c.secret {
 		c.secret[i] = rand.Uint32() | 1
 	}

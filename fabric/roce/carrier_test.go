@@ -318,8 +318,8 @@ func TestClose(t *testing.T) {
 	require.False(t, errors.Is(err, errClosed))
 }
 
-// When a network device is back, the next packet is tried: the engine hears that the link is up, and packets that it sends
-// then must not be dropped because one from before had failed.
+// When a network device is back, the next packet is tried: the engine hears that the link is up, and packets
+// that it sends then must not be dropped because one from before had failed.
 func TestPacketsAreTriedOnceTheDeviceIsBack(t *testing.T) {
 	a := freeport.Loopback(t, 1)[0]
 	h := startHost(t, Config{lookEvery: time.Hour}, a)

@@ -57,9 +57,10 @@ type Config struct {
 	// Log is told what changes, and what goes wrong for the first time. Nil means nothing.
 	Log *slog.Logger
 
-	unscreened bool // tests of judge: the kernel lets everything through
+	unscreened bool // tests of checks: the kernel lets everything through
 
-	lookEvery time.Duration // how often the network devices are looked at; 0: lookEvery. Tests make it shorter.
+	// How often the network devices are looked at; 0: lookEvery. Tests make it shorter.
+	lookEvery time.Duration
 }
 
 const (

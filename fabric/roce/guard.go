@@ -18,9 +18,9 @@ const (
 	// handshake for each path, and handshakes of strangers. A power of two.
 	guardSlots = 4 * tableSize
 
-	// Letters wait in queues: messages of handshakes that this end takes part in, message 1 from addresses that have
-	// paths or lines, and message 1 from others. A handshake takes about 0.2 ms. Queues that are longer
-	// hold letters that have been sent again already.
+	// Letters wait in queues: messages of handshakes that this end takes part in, message 1 from addresses
+	// that have paths or lines, and message 1 from others. A handshake takes about 0.2 ms. Queues that are
+	// longer hold letters that have been sent again already.
 	queueAnswers   = 1024
 	queueKnown     = 1024
 	queueStrangers = 128
@@ -107,7 +107,8 @@ func newGuard(c *Carrier) *guard {
 	}
 	g := &guard{
 		c: c, party: c.cfg.Auth, wake: make(chan struct{}, 1), remotes: make(map[key]*remote),
-		answers: make(chan letter, queueAnswers), known: make(chan letter, queueKnown), strangers: make(chan letter, queueStrangers),
+		answers: make(chan letter, queueAnswers), known: make(chan letter, queueKnown),
+		strangers: make(chan letter, queueStrangers),
 	}
 	g.h.init(g, time.Now(), g.transmit)
 	return g

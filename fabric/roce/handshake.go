@@ -27,7 +27,7 @@ const (
 	lookAttempts = 10 * time.Millisecond  // the same while there are handshakes
 	lookPeers    = time.Second            // how often the file of peers is looked at
 	sweepEvery   = 10 * time.Second       // how often remotes without paths are looked for
-	sweepAfter   = time.Minute            // how long such a remote is kept after its last packet, if it has no session
+	sweepAfter   = time.Minute            // how long one is kept after its last packet, if it has no session
 	mostRemotes  = 2 * tableSize          // or if there are more than these
 
 	firstResend  = 30 * time.Millisecond // longer than most round trips; doubles each time
@@ -42,7 +42,7 @@ const (
 	mostAge    = time.Hour              // of a session
 	renewAge   = 55 * time.Minute       // the end that has begun a session begins the next one
 	renewAge2  = 58 * time.Minute       // if not, the other end does
-	oldSession = 10 * time.Second       // how long the session before the present one is kept after its last packet
+	oldSession = 10 * time.Second       // how long the previous session is kept after its last packet
 
 	// Budgets. A handshake costs an answering engine 0.15 ms, a cookie 5 us.
 	answersKnown     = 1000 // handshakes begun by addresses that have paths or lines, in a second
@@ -116,7 +116,8 @@ type peerState struct {
 func (h *handshakes) init(g *guard, now time.Time, send func(*local, netip.Addr, []byte)) {
 	*h = handshakes{
 		g: g, log: fabric.LimitLog(g.c.log), send: send, cookies: auth.NewCookies(now), second: now,
-		numbers: make(map[uint32]*attempt), each: make(map[netip.Prefix]int), budget: make(map[netip.Prefix]int),
+		numbers: make(map[uint32]*attempt), each: make(map[netip.Prefix]int),
+		budget: make(map[netip.Prefix]int),
 	}
 }
 
@@ -197,7 +198,10 @@ func (h *handshakes) begin(r *remote, now time.Time) {
 		return
 	}
 	hs, err := h.g.party.Handshake(authCarrier, true, r.addr, number, nil)
-	a := &attempt{from: r.from, addr: r.addr, remote: r, h: hs, number: number, initiator: true, known: true, began: now}
+	a := &attempt{
+		from: r.from, addr: r.addr, remote: r, h: hs, number: number,
+		initiator: true, known: true, began: now,
+	}
 	if err == nil {
 		a.first, err = hs.Write()
 	}
@@ -259,7 +263,8 @@ func (h *handshakes) takeFirst(l *letter, b []byte, now time.Time) {
 	first := b[authHead+auth.CookieSize:][:auth.Message1Size]
 	source := sourcePrefix(l.addr)
 	for _, a := range h.numbers { // at most some hundred wait
-		if h.each[source] > 0 && !a.initiator && a.addr == l.addr && a.from == l.from && string(a.first) == string(first) {
+		if h.each[source] > 0 && !a.initiator && a.addr == l.addr && a.from == l.from &&
+			string(a.first) == string(first) {
 			if !a.answered {
 				h.send(a.from, a.addr, a.last)
 			}
@@ -316,7 +321,10 @@ func (h *handshakes) answer(l *letter, theirs uint32, first []byte, known bool, 
 		h.g.freeNumber(number)
 		return
 	}
-	a := &attempt{from: l.from, addr: l.addr, h: hs, number: number, known: known, first: slices.Clone(first), began: now, next: now.Add(answerLife)}
+	a := &attempt{
+		from: l.from, addr: l.addr, h: hs, number: number, known: known, first: slices.Clone(first),
+		began: now, next: now.Add(answerLife),
+	}
 	a.last = make([]byte, authHead, authHead+len(second))
 	putAuthHead(a.last, kindSecond, theirs, uint64(number)<<32)
 	a.last = append(a.last, second...)
@@ -458,7 +466,8 @@ func (h *handshakes) use(r *remote, s *session, now time.Time) {
 	r.state.Store(nil)
 	h.g.counts.done.Add(1)
 	h.sendHeld(r, s, now)
-	h.log.Info("peer authenticated", "address", r.addr.String(), "fingerprint", s.Remote.Fingerprint(), "cipher", s.Cipher, "encrypted", s.Encrypted)
+	h.log.Info("peer authenticated", "address", r.addr.String(), "fingerprint", s.Remote.Fingerprint(),
+		"cipher", s.Cipher, "encrypted", s.Encrypted)
 }
 
 // close ends a session.

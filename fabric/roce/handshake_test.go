@@ -192,8 +192,8 @@ func TestGuardOverABadNetwork(t *testing.T) {
 	}
 }
 
-// Message 1 without a good cookie costs nothing but a cookie, which goes to the port of RoCE and is not longer. A
-// cookie of another address, of another engine or of long ago is none.
+// Message 1 without a good cookie costs nothing but a cookie, which goes to the port of RoCE and is not
+// longer. A cookie of another address, of another engine or of long ago is none.
 func TestGuardCookies(t *testing.T) {
 	r, a, b, at := two(t)
 	b.guard.party, _ = keys(t, "trust=first")
@@ -375,7 +375,8 @@ func TestGuardEncryptMismatch(t *testing.T) {
 	}
 }
 
-// A session is renewed before it is too old or its keys are used up, without a gap; one that nobody uses ends.
+// A session is renewed before it is too old or its keys are used up, without a gap; one that nobody uses
+// ends.
 func TestGuardRenews(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		r, a, _, at := two(t)
@@ -409,8 +410,8 @@ func TestGuardRenews(t *testing.T) {
 	}
 }
 
-// Packets in one direction keep a session: the end that only receives sends a word now and then. If nothing comes
-// back, a new handshake begins after a second.
+// Packets in one direction keep a session: the end that only receives sends a word now and then. If nothing
+// comes back, a new handshake begins after a second.
 func TestGuardOneWay(t *testing.T) {
 	r, a, b, at := two(t)
 	a.to(at[0], at[1])

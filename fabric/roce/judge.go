@@ -9,7 +9,7 @@ type Reason uint8
 
 // Reasons in the order in which they are checked, except that NotAllowed comes first.
 const (
-	BadLength     Reason = iota // too short or too long, no multiple of 4, or not the length of its opcode's headers
+	BadLength     Reason = iota // too short, too long, no multiple of 4, or not that of its opcode's headers
 	UnknownOpcode               // no packet that RC, UC, UD or XRC has, and no CNP
 	BadVersion                  // transport header version other than 0
 	BadPKey                     // partition other than the default one
@@ -32,17 +32,27 @@ const (
 	Reasons // how many reasons there are
 
 	good     Reason = 254 // in the ring
-	ringFull Reason = 255 // not judged: no room
+	ringFull Reason = 255 // not checked: no room
 )
 
 var reasons = [Reasons]string{
-	BadLength: "no packet has this length", UnknownOpcode: "unknown opcode", BadVersion: "transport version is not 0",
-	BadPKey: "P_Key is not the default one", NotAsked: "of a connection, and nothing here is connected to its address", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
+	BadLength:        "no packet has this length",
+	UnknownOpcode:    "unknown opcode",
+	BadVersion:       "transport version is not 0",
+	BadPKey:          "P_Key is not the default one",
+	NotAsked:         "of a connection, and nothing here is connected to its address",
+	BadICRC:          "wrong ICRC",
+	NotAllowed:       "not an allowed peer",
+	TableFull:        "too many peers",
 	OverBudget:       "more management datagrams than an address may send",
 	OnlyKeys:         "a handshake of a peer with keys; this engine has none",
-	NotAuthenticated: "no tag, and its address needs one", NoSession: "of no session", WrongAddress: "of a session of another address",
-	Replayed: "it has come before, or is too old", Forged: "wrong tag",
-	UnknownPeer: "a handshake of an address that no line of the file of peers covers", HandshakeFlood: "too many handshakes",
+	NotAuthenticated: "no tag, and its address needs one",
+	NoSession:        "of no session",
+	WrongAddress:     "of a session of another address",
+	Replayed:         "it has come before, or is too old",
+	Forged:           "wrong tag",
+	UnknownPeer:      "a handshake of an address that no line of the file of peers covers",
+	HandshakeFlood:   "too many handshakes",
 }
 
 // String returns the reason in words.

@@ -55,7 +55,8 @@ func (c *Carrier) screenAll() {
 		}
 		k := c.knownTo(l)
 		for l.applyScreen(c.cfg.Allowed, k) != nil && len(k.words) > 0 {
-			k.words, k.part = k.words[:len(k.words)/2], true // net.core.optmem_max is small; the others are served as strangers
+			// net.core.optmem_max is small; the others are served as strangers.
+			k.words, k.part = k.words[:len(k.words)/2], true
 		}
 	}
 }

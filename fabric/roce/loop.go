@@ -84,12 +84,15 @@ func newWaiter() (*waiter, error) {
 	var err error
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
 		if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
-			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.event, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
+			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.event,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 		}
 	}
 	if err == nil {
-		if w.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err == nil {
-			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.timer, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
+		w.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+		if err == nil {
+			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.timer,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 		}
 	}
 	if err != nil {
@@ -107,7 +110,8 @@ func newWaiter() (*waiter, error) {
 
 // watch makes datagrams on a socket end the sleep.
 func (w *waiter) watch(fd int, number uint32) error {
-	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
+	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
 }
 
 // mute ends or begins that datagrams on a socket end the sleep.

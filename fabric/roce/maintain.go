@@ -98,7 +98,8 @@ func (c *Carrier) look(l *local) {
 	}
 	if d.mtu != int(l.deviceMTU.Load()) {
 		l.setDevice(d.name, d.mtu)
-		c.log.Info("MTU has changed", "address", l.addr.String(), "device", d.name, "device MTU", d.mtu, "mtu", l.mtu.Load())
+		c.log.Info("MTU has changed", "address", l.addr.String(), "device", d.name, "device MTU", d.mtu,
+			"mtu", l.mtu.Load())
 	}
 }
 

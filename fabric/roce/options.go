@@ -23,13 +23,17 @@ const (
 )
 
 // prepareReceive sets the options of a socket that receives, whose buffer should have wanted
-// bytes. It returns the size of its buffer as the kernel counts, and whether the kernel joins datagrams (UDP_GRO).
+// bytes. It returns the size of its buffer as the kernel counts, and whether the kernel joins datagrams
+// (UDP_GRO).
 func prepareReceive(fd int, v6 bool, wanted int) (buffer int, gro bool, err error) {
 	type option struct {
 		level, name int
 		what        string
 	}
-	options := []option{{unix.IPPROTO_IP, unix.IP_RECVTOS, "IP_RECVTOS"}, {unix.IPPROTO_IP, unix.IP_RECVTTL, "IP_RECVTTL"}}
+	options := []option{
+		{unix.IPPROTO_IP, unix.IP_RECVTOS, "IP_RECVTOS"},
+		{unix.IPPROTO_IP, unix.IP_RECVTTL, "IP_RECVTTL"},
+	}
 	if v6 {
 		options = []option{
 			{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, "IPV6_RECVTCLASS"},
@@ -56,7 +60,8 @@ func prepareReceive(fd int, v6 bool, wanted int) (buffer int, gro bool, err erro
 func prepareSend(fd int, v6 bool) (buffer int, err error) {
 	level, discover, do, hops := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_TTL
 	if v6 {
-		level, discover, do, hops = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_UNICAST_HOPS
+		level, hops = unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
+		discover, do = unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
 	}
 	if err := unix.SetsockoptInt(fd, level, discover, do); err != nil {
 		return 0, fmt.Errorf("set IP_MTU_DISCOVER: %w", err)

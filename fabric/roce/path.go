@@ -33,7 +33,7 @@ type key struct {
 type path struct {
 	key
 	number uint32
-	source *path // the path from which the carrier says that packets of this remote address come: class 0, default hop limit
+	source *path // reported for packets from this remote address: class 0, default hop limit
 	from   *local
 	remote netip.Addr // without a zone
 	peer   *remote    // on links with keys; otherwise nil

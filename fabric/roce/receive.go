@@ -157,7 +157,9 @@ func (r *receiver) lookAtReady(locals []*local, strangers, first bool) (did int,
 			class = fromKnown + fromStranger - class
 		}
 		for _, e := range ready {
-			if number := uint32(e.Fd); class == fromStranger != (number&strangersBit != 0) || class == fromStranger && (!strangers || did > 0) {
+			number := uint32(e.Fd)
+			if class == fromStranger != (number&strangersBit != 0) ||
+				class == fromStranger && (!strangers || did > 0) {
 				continue
 			}
 			for _, l := range locals {
@@ -255,7 +257,8 @@ func (r *receiver) begin() {
 // is none yet.
 func (r *receiver) source(name []byte) {
 	epoch := r.c.paths.epoch.Load()
-	if r.last.from == r.from && r.last.epoch == epoch && string(r.last.name[:len(name)]) == string(name) && len(name) > 0 {
+	if r.last.from == r.from && r.last.epoch == epoch &&
+		string(r.last.name[:len(name)]) == string(name) && len(name) > 0 {
 		r.d = r.last.d
 		return
 	}
@@ -269,7 +272,8 @@ func (r *receiver) source(name []byte) {
 		r.d.remote = r.from.plain // a mapped address cannot come on an IPv6 socket; the ICRC will be wrong
 	}
 	if r.d.path = r.c.paths.known(r.key()); r.d.path == nil {
-		r.d.flow = packet.MakeFlow(netip.AddrPortFrom(r.d.remote, r.d.port), netip.AddrPortFrom(r.from.plain, packet.Port))
+		r.d.flow = packet.MakeFlow(netip.AddrPortFrom(r.d.remote, r.d.port),
+			netip.AddrPortFrom(r.from.plain, packet.Port))
 		r.last.from = nil
 		return
 	}

@@ -47,7 +47,8 @@ func (h *handshakes) look(now time.Time) {
 		}
 		h.lookDemand(r, now)
 	}
-	if crowded := len(list) > mostRemotes; now.Sub(h.sweptAt) >= sweepEvery || crowded && now.Sub(h.sweptAt) >= lookRemotes {
+	crowded, since := len(list) > mostRemotes, now.Sub(h.sweptAt)
+	if since >= sweepEvery || crowded && since >= lookRemotes {
 		h.sweptAt = now
 		h.sweep(now)
 	}
@@ -69,7 +70,8 @@ func (h *handshakes) lookAttempt(a *attempt, now time.Time) {
 	case now.Before(a.next):
 	case !a.initiator:
 		h.end(a)
-	case a.resends == mostResends || a.resends == resendsPlain && !h.g.party.Required && !h.g.party.Peers.Covers(a.addr):
+	case a.resends == mostResends ||
+		a.resends == resendsPlain && !h.g.party.Required && !h.g.party.Peers.Covers(a.addr):
 		h.fail(a, "the peer does not answer handshakes: it has no key, or does not know this engine's address, or is not there", now)
 		h.g.counts.failed.Add(1)
 	default:
@@ -203,8 +205,8 @@ func (h *handshakes) peersChanged(r *remote, now time.Time) {
 	}
 }
 
-// sweep removes remotes that have no paths and no packets any more. Each address that somebody forges, or that a program
-// names, makes one, so it is done at once if there are too many.
+// sweep removes remotes that have no paths and no packets any more. Each address that somebody forges, or
+// that a program names, makes one, so it is done at once if there are too many.
 func (h *handshakes) sweep(now time.Time) {
 	g := h.g
 	g.mu.Lock()
@@ -216,7 +218,8 @@ func (h *handshakes) sweep(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for k, r := range g.remotes {
-		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter || r.p.current != nil && len(g.remotes) < mostRemotes {
+		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter ||
+			r.p.current != nil && len(g.remotes) < mostRemotes {
 			continue
 		}
 		h.endSession(r, "", now)

@@ -84,7 +84,8 @@ func (c *Carrier) localFor(own, remote netip.Addr) (*local, error) {
 				return nil, fmt.Errorf("roce: no path from %v to %v: one is IPv4, the other IPv6", own, remote)
 			}
 			return l, nil
-		case own.IsUnspecified() && remote.Is4() == l.plain.Is4() && remote.IsLinkLocalUnicast() == l.plain.IsLinkLocalUnicast():
+		case own.IsUnspecified() && remote.Is4() == l.plain.Is4() &&
+			remote.IsLinkLocalUnicast() == l.plain.IsLinkLocalUnicast():
 			return l, nil
 		}
 	}

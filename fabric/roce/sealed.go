@@ -27,8 +27,8 @@ import (
 //	5  sealed packet: BTH, extension headers, payload, pad bytes, and a tag in place of the ICRC
 //	6  sealed word: a verdict, and a tag. It answers message 3, and shows that this end lives
 //
-// Opcodes from 0xC0 on are the manufacturers' (InfiniBand Architecture Specification, volume 1, section 9.2.1). No
-// known device has one for packets of UDP, so a device that is not nicless drops these datagrams.
+// Opcodes from 0xC0 on are the manufacturers' (InfiniBand Architecture Specification, volume 1, section
+// 9.2.1). No known device has one for packets of UDP, so a device that is not nicless drops these datagrams.
 const (
 	authOpcode = 0xf1
 	authHead   = 16

@@ -168,7 +168,8 @@ func explainBind(a netip.Addr, err error) error {
 
 // boundTo returns the address and port to which a UDP socket is bound.
 func boundTo(fd int) (netip.AddrPort, error) {
-	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || kind != unix.IPPROTO_UDP {
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	if err != nil || kind != unix.IPPROTO_UDP {
 		return netip.AddrPort{}, fmt.Errorf("roce: descriptor %d is no UDP socket (%w)", fd, unix.EINVAL)
 	}
 	name, err := unix.Getsockname(fd)

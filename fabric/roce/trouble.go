@@ -105,8 +105,8 @@ func (l *local) fails(c *Carrier, errno unix.Errno, now time.Time) {
 	}
 }
 
-// tryAgain lets the next packet of each path be tried, because the network device has come back. Without this,
-// packets would be dropped for up to retryAfter after the engine has heard that the link is up.
+// tryAgain lets the next packet of each path be tried, because the network device has come back. Without
+// this, packets would be dropped for up to retryAfter after the engine has heard that the link is up.
 func (l *local) tryAgain(c *Carrier) {
 	l.fault.Load().tryAgain()
 	c.paths.each(func(p *path) {

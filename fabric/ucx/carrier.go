@@ -123,18 +123,24 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Carrier, error) {
 // newCarrier returns a carrier that is not open. cfg has its defaults.
 func newCarrier(dev Device, cfg Config) *Carrier {
 	c := &Carrier{
-		cfg: cfg, dev: dev, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
-		first: make(chan error, 1), stop: make(chan struct{}), release: func() {}, ready: make(chan struct{}),
-		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{}, keyTime: keyTime, overlap: overlap,
-		crowd: crowd{sources: map[netip.Addr]*bucket{}},
-		hello: hello{guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses},
+		cfg: cfg, dev: dev, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{},
+		conns: map[uint32]*conn{}, first: make(chan error, 1), stop: make(chan struct{}),
+		release: func() {}, ready: make(chan struct{}),
+		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{},
+		keyTime: keyTime, overlap: overlap, crowd: crowd{sources: map[netip.Addr]*bucket{}},
+		hello: hello{
+			guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses,
+		},
 	}
 	c.life, c.cancel = context.WithCancel(context.Background())
 	c.log = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	c.keysLog = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	c.strangerLog = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	for _, to := range cfg.Connect {
-		c.targets = append(c.targets, &target{to: to, why: "not connected yet", since: time.Now(), rest: firstRest, resting: true, again: make(chan struct{}, 1)})
+		c.targets = append(c.targets, &target{
+			to: to, why: "not connected yet", since: time.Now(),
+			rest: firstRest, resting: true, again: make(chan struct{}, 1),
+		})
 	}
 	return c
 }
@@ -160,7 +166,8 @@ func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
 		return err
 	}
 	cfg := nic.PortConfig{
-		Name: c.Name(), Send: c.mem.toProcess, Receive: c.mem.fromProcess, MTU: c.cfg.MTU, Jumbo: true, GRH: true,
+		Name: c.Name(), Send: c.mem.toProcess, Receive: c.mem.fromProcess,
+		MTU: c.cfg.MTU, Jumbo: true, GRH: true,
 		Wake: c.mem.wake, Asleep: c.mem.setAsleep, Failed: c.engineFailed,
 	}
 	if c.cfg.Management != nil {

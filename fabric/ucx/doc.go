@@ -12,15 +12,15 @@
 //
 // # Connections
 //
-// Engines meet over a TCP connection of their own (meet.go), which the Go side accepts and makes. There each offers
-// the worker address of its process, a token, and a hello: GUID, life, MTU, addresses, and what the engine's clients announce.
-// Each accepts the other or refuses it. Then the side that has connected makes an endpoint of UCX with the worker
-// address, and the other one when the first message has come. Each message has a token that the receiver has
-// chosen for this connection, so messages of earlier connections are dropped. A peer that has
-// said nothing for Config.Dead (1 s) is dead; a peer that lives says something five times in that time.
-// The connection over which they have met stays: by it they hear of changed hellos, and that the other has gone.
-// The side that connects tries again after a pause. If two engines connect to each other,
-// both connections work, and each side sends on its newest.
+// Engines meet over a TCP connection of their own (meet.go), which the Go side accepts and makes. There each
+// offers the worker address of its process, a token, and a hello: GUID, life, MTU, addresses, and what the
+// engine's clients announce. Each accepts the other or refuses it. Then the side that has connected makes an
+// endpoint of UCX with the worker address, and the other one when the first message has come. Each message
+// has a token that the receiver has chosen for this connection, so messages of earlier connections are
+// dropped. A peer that has said nothing for Config.Dead (1 s) is dead; a peer that lives says something five
+// times in that time. The connection over which they have met stays: by it they hear of changed hellos, and
+// that the other has gone. The side that connects tries again after a pause. If two engines connect to each
+// other, both connections work, and each side sends on its newest.
 //
 // When a connection is lost, packets on the way are lost with it. Queue pairs repeat them over the next
 // connection, as over any network: the engine's protocol has packet sequence numbers.
@@ -28,8 +28,8 @@
 // # Ports
 //
 // There is one TCP port, the Go side's. libucx listens nowhere: the program leads its TCP connections through
-// this port, where each needs a ticket of somebody whom the engine has met (carrier/gate.c). A carrier that only
-// connects has a port, too, at the address from which it has connected; nobody can meet it there.
+// this port, where each needs a ticket of somebody whom the engine has met (carrier/gate.c). A carrier that
+// only connects has a port, too, at the address from which it has connected; nobody can meet it there.
 //
 // # Credits
 //
@@ -39,11 +39,12 @@
 //
 // # Trust
 //
-// What peers say is judged here: lengths, deadlines, numbers of connections, budgets for each address. With keys
-// (Config.Auth) peers prove who they are, and the process seals each packet. Without them, everybody from an allowed address
-// (Config.Peers) is believed. A peer's GUID and addresses are believed; with keys, a GUID belongs to one key. A worker
-// address can crash libucp: then the process starts again, and the peer is refused for a while (restarts.go).
-// Messages of the process are parsed strictly, too; the process is a child of this one and ends with it.
+// What peers say is judged here: lengths, deadlines, numbers of connections, budgets for each address. With
+// keys (Config.Auth) peers prove who they are, and the process seals each packet. Without them, everybody
+// from an allowed address (Config.Peers) is believed. A peer's GUID and addresses are believed; with keys, a
+// GUID belongs to one key. A worker address can crash libucp: then the process starts again, and the peer is
+// refused for a while (restarts.go). Messages of the process are parsed strictly, too; the process is a child
+// of this one and ends with it.
 //
 // # Files
 //

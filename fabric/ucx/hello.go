@@ -72,7 +72,10 @@ func parseHello(b []byte) (h hello, err error) {
 	if n > MaxAddresses || list > board.Max || len(b) != end+int(list) {
 		return h, fmt.Errorf("a hello of %d bytes with %d addresses and %d bytes of announcements", len(b), n, list)
 	}
-	h = hello{guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])), name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00"), sequence: be.Uint32(b[24:])}
+	h = hello{
+		guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])),
+		name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00"), sequence: be.Uint32(b[24:]),
+	}
 	switch {
 	case h.guid == 0:
 		return h, errors.New("its GUID is 0")

@@ -290,8 +290,8 @@ func (s *stranger) isDown(a *Carrier, why string) {
 	}, func() any { return a.Peers() })
 }
 
-// Peers that have met, and say nothing over UCX, or only what nobody can: they are not waited for longer than for
-// any new connection. All are waited for at the same time.
+// Peers that have met, and say nothing over UCX, or only what nobody can: they are not waited for longer than
+// for any new connection. All are waited for at the same time.
 func TestStrangersWhoAreSilent(t *testing.T) {
 	address := freePort(t)
 	a, _ := open(t, 1, Config{Listen: address, Dead: time.Second})
@@ -389,8 +389,9 @@ func TestGarbageAtThePort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	garbage := [][]byte{
 		bytes.Repeat([]byte{0xff}, 64), nil, []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
-		{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0},                                                     // TLS
-		words(0x12345678cafebabe, 1, 2, 3, 4, 5, 6, 7), words(0xcafebabe12345678, 1, 2, 3, 4, 5, 6, 7), // libuct's TCP
+		{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0}, // TLS
+		// TCP of libuct.
+		words(0x12345678cafebabe, 1, 2, 3, 4, 5, 6, 7), words(0xcafebabe12345678, 1, 2, 3, 4, 5, 6, 7),
 		preamble{protocol, 9, 0}.append(nil), preamble{2, kindMeeting, 0}.append(nil),
 		append(preamble{protocol, kindSocket, 0}.append(nil), make([]byte, ticketSize+doorSize+100)...),
 		append(greeting[:len(greeting):len(greeting)], 0xff, 0xff), append(greeting[:len(greeting):len(greeting)], 0, 0),
@@ -540,8 +541,8 @@ func TestTickets(t *testing.T) {
 	})
 }
 
-// A peer's worker address is none. libucp may crash when it reads it: that costs one restart, the other peers come
-// back at once, and the one is refused for a while.
+// A peer's worker address is none. libucp may crash when it reads it: that costs one restart, the other peers
+// come back at once, and the one is refused for a while.
 func TestGarbageWorkerAddress(t *testing.T) {
 	a, b, address := pair(t, Config{}, Config{})
 	rng := rand.New(rand.NewPCG(5, 6))

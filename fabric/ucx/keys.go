@@ -77,7 +77,9 @@ func (c *Carrier) keysOf(up bool, report string) string {
 
 // shake authenticates the other engine if both have keys, and returns the wire to it. theirs and mine are the
 // preambles. An error wraps errKeys if it is about keys.
-func (c *Carrier) shake(conn *net.TCPConn, from netip.Addr, theirs, mine preamble, initiator bool, until time.Time) (*wire, error) {
+func (c *Carrier) shake(
+	conn *net.TCPConn, from netip.Addr, theirs, mine preamble, initiator bool, until time.Time,
+) (*wire, error) {
 	w := &wire{conn: conn, remote: from, who: from.String(), read: bufio.NewReaderSize(conn, 4096)}
 	if mine.flags&theirs.flags&flagKeys == 0 {
 		switch {

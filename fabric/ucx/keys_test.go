@@ -149,7 +149,8 @@ func TestGUIDBelongsToAKey(t *testing.T) {
 	await.Until(t, "it is refused", func() bool { return strings.Contains(c.Peers()[0].Why, "belongs to an engine with another key") }, func() any { return c.Peers() })
 }
 
-// Keys are renewed while packets travel: none is lost. The old connection stays until nothing is on its way there.
+// Keys are renewed while packets travel: none is lost. The old connection stays until nothing is on its way
+// there.
 func TestKeysAreRenewed(t *testing.T) {
 	one, two := keyedPair(t)
 	a, b, _ := pair(t, Config{Auth: one}, Config{Auth: two})
@@ -180,7 +181,8 @@ func TestKeysAreRenewed(t *testing.T) {
 				receiveOne(t, s[1], []byte{byte(n), byte(seen)})
 			}
 		}
-		// The engine itself ends the old connection when the new one is up, which may be later than these packets.
+		// The engine itself ends the old connection when the new one is up, which may be later than these
+		// packets.
 		await.Until(t, "the new connection is up", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -198,8 +200,8 @@ func TestKeysAreRenewed(t *testing.T) {
 	require.Zero(t, a.Restarts()+b.Restarts())
 }
 
-// The process takes nothing whose tag is wrong, even from somebody who knows its token; and ends nothing because
-// of it.
+// The process takes nothing whose tag is wrong, even from somebody who knows its token; and ends nothing
+// because of it.
 func TestForgedMessages(t *testing.T) {
 	one, two := keyedPair(t)
 	a, b, address := pair(t, Config{Auth: one}, Config{Auth: two})

@@ -38,8 +38,8 @@ func (p *port) address() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) 
 // anywhere reports whether the port is one of all addresses of the host.
 func (p *port) anywhere() bool { return p.address().IP.IsUnspecified() }
 
-// portFor returns the port that a peer is told to which this engine has connected from a local address: the one at
-// which it listens, or one that is opened at this address, for connections of libucx only.
+// portFor returns the port that a peer is told to which this engine has connected from a local address: the
+// one at which it listens, or one that is opened at this address, for connections of libucx only.
 func (c *Carrier) portFor(local *net.TCPAddr) (*port, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,8 @@ func (c *Carrier) accept(p *port) {
 			continue
 		}
 		from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-		if p.meets && len(c.cfg.Peers) > 0 && !slices.ContainsFunc(c.cfg.Peers, func(p netip.Prefix) bool { return p.Contains(from.WithZone("")) }) {
+		covers := func(p netip.Prefix) bool { return p.Contains(from.WithZone("")) }
+		if p.meets && len(c.cfg.Peers) > 0 && !slices.ContainsFunc(c.cfg.Peers, covers) {
 			c.drop(conn, from, causeAddress, errors.New("peer= does not allow its address"))
 			continue
 		}
@@ -101,7 +102,8 @@ func (c *Carrier) drop(conn *net.TCPConn, from netip.Addr, why cause, err error)
 	c.dropped(from, why, err)
 }
 
-// dropped counts a stranger, and tells the log now and then, but of all refused keys, within the limit of that log.
+// dropped counts a stranger, and tells the log now and then, but of all refused keys, within the limit of
+// that log.
 func (c *Carrier) dropped(from netip.Addr, why cause, err error) {
 	told := c.crowd.dropped(why)
 	if why == causeKeys { // each names another key that the owner may want to accept

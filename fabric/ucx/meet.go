@@ -57,11 +57,14 @@ func (c *Carrier) newConn(p *process, w *wire, at *port) (*conn, *offer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k.said = c.hello.sequence
-	return k, &offer{token: k.token, port: uint16(at.address().Port), anywhere: at.anywhere(), doors: p.doors, tickets: k.tickets, worker: p.worker, hello: c.hello}
+	return k, &offer{
+		token: k.token, port: uint16(at.address().Port), anywhere: at.anywhere(), doors: p.doors,
+		tickets: k.tickets, worker: p.worker, hello: c.hello,
+	}
 }
 
-// call meets the engine at a target, which this side connects to. It returns when the connection has ended, and
-// why.
+// call meets the engine at a target, which this side connects to. It returns when the connection has ended,
+// and why.
 func (c *Carrier) call(t *target) error {
 	p, err := c.await()
 	if err != nil {
@@ -123,8 +126,9 @@ func (c *Carrier) call(t *target) error {
 	return noAnswer(err)
 }
 
-// portless returns the cause of an error of a connection without its addresses: the port on this side is another one
-// each time, and the log and reports say what is new. A reset is one, whether a read or a write has noticed it.
+// portless returns the cause of an error of a connection without its addresses: the port on this side is
+// another one each time, and the log and reports say what is new. A reset is one, whether a read or a write
+// has noticed it.
 func portless(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
@@ -149,7 +153,9 @@ func noAnswer(err error) error {
 }
 
 // called meets an engine that has connected, and has sent a preamble, which may be of another version.
-func (c *Carrier) called(at *port, h *half, conn *net.TCPConn, from netip.Addr, theirs preamble, wrong error) {
+func (c *Carrier) called(
+	at *port, h *half, conn *net.TCPConn, from netip.Addr, theirs preamble, wrong error,
+) {
 	until := time.Now().Add(meetTime)
 	_ = conn.SetDeadline(until)
 	mine := preamble{protocol, kindMeeting, c.flags(from)}
@@ -220,7 +226,7 @@ func (c *Carrier) attend(k *conn) error {
 				k.said = h.sequence
 				c.mu.Unlock()
 				if again {
-					_ = k.wire.send(frameHello, h.append(nil)) // a wire that takes nothing is noticed by attend
+					_ = k.wire.send(frameHello, h.append(nil)) // attend notices a wire that takes nothing
 				}
 			case <-ends:
 				return

@@ -55,7 +55,8 @@ func parseOffer(b []byte) (o offer, err error) {
 	}
 	doors, tickets, worker := int(b[19]), int(b[20]), int(be.Uint16(b[22:]))
 	end := offerHead + doors*doorSize + tickets*ticketSize + worker
-	if doors > maxDoors || tickets > maxTickets || worker < leastWorker || worker > maxWorker || end > len(b) {
+	if doors > maxDoors || tickets > maxTickets ||
+		worker < leastWorker || worker > maxWorker || end > len(b) {
 		return o, fmt.Errorf("an offer of %d bytes with %d doors, %d tickets and a worker address of %d bytes", len(b), doors, tickets, worker)
 	}
 	o = offer{token: [tokenSize]byte(b), port: be.Uint16(b[16:]), anywhere: b[18]&offerAnywhere != 0}

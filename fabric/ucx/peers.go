@@ -66,8 +66,9 @@ type counts struct{ sent, received, dropped atomic.Uint64 }
 // mostConns is CONNECTIONS of carrier/carrier.h.
 const mostConns = 64
 
-// mostSilent is how many connections that others have begun may be without a word over UCX. One takes a place until
-// it has spoken, or its time is over; so who calls and says nothing, again and again, leaves the other places free.
+// mostSilent is how many connections that others have begun may be without a word over UCX. One takes a place
+// until it has spoken, or its time is over; so who calls and says nothing, again and again, leaves the other
+// places free.
 const mostSilent = mostConns / 2
 
 // mostPeers is how many engines are remembered. The program's table of paths is twice as large.
@@ -144,7 +145,8 @@ func (c *Carrier) counted(p *process, m *message) {
 		return
 	}
 	now := [3]uint64{m.a, m.b, m.c}
-	for i, sum := range []*atomic.Uint64{&k.peer.counts.sent, &k.peer.counts.received, &k.peer.counts.dropped} {
+	sums := k.peer.counts
+	for i, sum := range []*atomic.Uint64{&sums.sent, &sums.received, &sums.dropped} {
 		sum.Add(now[i] - k.counts[i])
 	}
 	k.counts = now
@@ -272,7 +274,8 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	}
 	open := opening{
 		number: k.number, path: q.number, here: k.token, there: o.token, active: active,
-		to: nameOf(netip.AddrPortFrom(w.remote, o.port)), any: o.anywhere, doors: o.doors, tickets: o.tickets, worker: o.worker,
+		to: nameOf(netip.AddrPortFrom(w.remote, o.port)), any: o.anywhere,
+		doors: o.doors, tickets: o.tickets, worker: o.worker,
 	}
 	w.keys(&open)
 	if err := c.send(k.process, open.message()); err != nil {
@@ -283,7 +286,8 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	return nil
 }
 
-// makeRoom ends a connection that is silent, if there are too many: the oldest of the source with the most. c.mu is held.
+// makeRoom ends a connection that is silent, if there are too many: the oldest of the source with the most.
+// c.mu is held.
 func (c *Carrier) makeRoom() {
 	var silent []*conn
 	for _, k := range c.conns {
@@ -335,8 +339,8 @@ func (c *Carrier) hangUp(k *conn, why string) error {
 	return errors.New(k.why)
 }
 
-// judge returns the peer that says this hello, or an error that says why it is refused. key is the one that it
-// has proved to have.
+// judge returns the peer that says this hello, or an error that says why it is refused. key is the one that
+// it has proved to have.
 func (c *Carrier) judge(h hello, key string) (*peer, error) {
 	if h.guid == c.hello.guid {
 		return nil, fmt.Errorf("its GUID %016x is that of this engine", h.guid)
@@ -368,12 +372,13 @@ func (c *Carrier) judge(h hello, key string) (*peer, error) {
 	return q, nil
 }
 
-// forget forgets the peer that has been down for the longest time, one that has never been up if there is one. So the
-// GUID of an engine that was up stays that of its key. It returns false if there is none.
+// forget forgets the peer that has been down for the longest time, one that has never been up if there is
+// one. So the GUID of an engine that was up stays that of its key. It returns false if there is none.
 func (c *Carrier) forget() bool {
 	var oldest *peer
 	for _, q := range c.peers {
-		if !q.up && (oldest == nil || oldest.proven && !q.proven || oldest.proven == q.proven && q.since.Before(oldest.since)) {
+		if !q.up && (oldest == nil || oldest.proven && !q.proven ||
+			oldest.proven == q.proven && q.since.Before(oldest.since)) {
 			oldest = q
 		}
 	}
@@ -393,7 +398,8 @@ func (c *Carrier) raise(k *conn) {
 	q.report = k.wire.report
 	if !q.up {
 		q.up, q.proven, q.why, q.since = true, true, "", time.Now()
-		c.log.Info("peer up", "peer", q.remote, "engine", fmt.Sprintf("%016x", q.hello.guid), "name", q.hello.name, "mtu", c.mtu(q))
+		c.log.Info("peer up", "peer", q.remote, "engine", fmt.Sprintf("%016x", q.hello.guid),
+			"name", q.hello.name, "mtu", c.mtu(q))
 	}
 	c.changed()
 }
@@ -445,15 +451,22 @@ func (c *Carrier) changed() {
 			name = q.remote
 		}
 		s.peers = append(s.peers, peerState{
-			Peer:      fabric.Peer{Name: name, GUID: q.hello.guid, Up: q.up, Why: q.why, Since: q.since, MTU: c.mtu(q), Keys: c.keysOf(q.up, q.report)},
+			Peer: fabric.Peer{
+				Name: name, GUID: q.hello.guid, Up: q.up, Why: q.why, Since: q.since,
+				MTU: c.mtu(q), Keys: c.keysOf(q.up, q.report),
+			},
 			path:      nic.Path{Port: c.port, Number: q.number, Source: q.number, MTU: c.mtu(q)},
 			addresses: q.hello.addresses, counts: q.counts,
 		})
 	}
-	slices.SortFunc(s.peers, func(a, b peerState) int { return int(int64(a.path.Number) - int64(b.path.Number)) })
+	slices.SortFunc(s.peers, func(a, b peerState) int {
+		return int(int64(a.path.Number) - int64(b.path.Number))
+	})
 	for _, t := range c.targets {
-		if t.conn == 0 && (t.peer == nil || c.peers[t.peer.hello.guid] != t.peer) { // else it is among the peers
-			s.peers = append(s.peers, peerState{Peer: fabric.Peer{Name: t.to, Why: t.why, Since: t.since, Keys: c.keysOf(false, "")}})
+		// Otherwise it is among the peers.
+		if t.conn == 0 && (t.peer == nil || c.peers[t.peer.hello.guid] != t.peer) {
+			p := fabric.Peer{Name: t.to, Why: t.why, Since: t.since, Keys: c.keysOf(false, "")}
+			s.peers = append(s.peers, peerState{Peer: p})
 		}
 	}
 	if c.port != nil && up != c.up {

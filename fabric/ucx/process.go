@@ -61,7 +61,8 @@ func (c *Carrier) start() (*process, error) {
 	output := os.NewFile(uintptr(pipe[0]), "nicless:ucx output")
 	g := c.cfg.geometry()
 	args := []string{programName}
-	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, int(c.cfg.Dead.Milliseconds()), int(c.cfg.Spin.Microseconds())} {
+	dead, spin := int(c.cfg.Dead.Milliseconds()), int(c.cfg.Spin.Microseconds())
+	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, dead, spin} {
 		args = append(args, strconv.Itoa(n))
 	}
 	args = append(args, c.cfg.Library, c.keysWord())
@@ -124,8 +125,8 @@ func (c *Carrier) closing() bool {
 	}
 }
 
-// live is one life of the process. It returns why it has ended, as a sentence without a full stop, and whether
-// UCX had worked.
+// live is one life of the process. It returns why it has ended, as a sentence without a full stop, and
+// whether UCX had worked.
 func (c *Carrier) live() (why string, cause ending, worked bool) {
 	if c.closing() {
 		return closedHere, endedByExit, false

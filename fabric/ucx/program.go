@@ -42,7 +42,8 @@ func findProgram(named string) (path string, close func(), err error) {
 		self = real
 	}
 	bin := filepath.Dir(self)
-	for _, path := range []string{filepath.Join(bin, programName), filepath.Join(bin, "../lib", programName)} {
+	for _, dir := range []string{bin, filepath.Join(bin, "../lib")} {
+		path := filepath.Join(dir, programName)
 		if _, err := os.Stat(path); err == nil {
 			return path, close, nil
 		}

@@ -22,10 +22,12 @@ const (
 	endings
 )
 
-var endingNames = [endings]string{"assertion", "signal", "killed", "exit", "silent", "interface", "not started"}
+var endingNames = [endings]string{
+	"assertion", "signal", "killed", "exit", "silent", "interface", "not started",
+}
 
-// About returns what "nicless links" says of the link besides its peers: the process, its restarts by cause, and
-// connections and messages of strangers that were dropped.
+// About returns what "nicless links" says of the link besides its peers: the process, its restarts by cause,
+// and connections and messages of strangers that were dropped.
 func (c *Carrier) About() string {
 	var parts []string
 	c.mu.Lock()
@@ -107,9 +109,9 @@ func (b bans) add(who string, now time.Time) time.Duration {
 	return n.last
 }
 
-// banned reports whether an engine is refused: its address or key, or this life of it. Without keys, everybody
-// behind an address would be refused for what one of them has done; so engines that were up before are
-// not: others do not know the number of their life.
+// banned reports whether an engine is refused: its address or key, or this life of it. Without keys,
+// everybody behind an address would be refused for what one of them has done; so engines that were up before
+// are not: others do not know the number of their life.
 func (c *Carrier) banned(w *wire, h *hello) bool {
 	now := time.Now()
 	q := c.peers[h.guid]

@@ -31,7 +31,10 @@ const (
 	causes
 )
 
-var causeNames = [causes]string{"address not allowed", "no greeting", "too slow", "too many at once", "too many meetings", "another version", "wrong key", "no ticket", "refused", "banned"}
+var causeNames = [causes]string{
+	"address not allowed", "no greeting", "too slow", "too many at once", "too many meetings",
+	"another version", "wrong key", "no ticket", "refused", "banned",
+}
 
 var errJunk = errors.New("what it sends is no greeting of an engine")
 
@@ -41,7 +44,7 @@ const (
 	greetTime    = time.Second // for the first bytes
 	mostHalf     = 128         // connections that have not met yet, at once
 	mostHalfEach = 16          // of them from one address
-	meetings     = 128         // of one address at once; an X25519 handshake takes some 0.2 ms of processor time
+	meetings     = 128         // of one address at once; an X25519 handshake takes some 0.2 ms of a processor
 	meetingsRate = 32          // and so many more in each second
 	mostSources  = 4096        // addresses whose meetings are counted; all further ones share one count
 )
@@ -52,8 +55,8 @@ type half struct {
 	conn   net.Conn
 }
 
-// A crowd has the connections that have not met yet, and counts meetings. Those of one address cannot keep out
-// others: the oldest of the address with the most makes room.
+// A crowd has the connections that have not met yet, and counts meetings. Those of one address cannot keep
+// out others: the oldest of the address with the most makes room.
 type crowd struct {
 	mu      sync.Mutex
 	halves  []*half // the oldest first
@@ -68,7 +71,8 @@ type bucket struct {
 	at   time.Time
 }
 
-// sourceOf returns what counts as one source: an IPv4 address, or the half of an IPv6 address that a network has.
+// sourceOf returns what counts as one source: an IPv4 address, or the half of an IPv6 address that a network
+// has.
 func sourceOf(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is4() {
 		return a
@@ -102,8 +106,8 @@ func (c *crowd) enter(conn net.Conn, from netip.Addr) (h *half, closed bool) {
 	return h, closed
 }
 
-// giver returns which of these makes room for another one, of whatever source: the oldest of the source with the most.
-// They are sorted by age, the oldest first; there is at least one.
+// giver returns which of these makes room for another one, of whatever source: the oldest of the source with
+// the most. They are sorted by age, the oldest first; there is at least one.
 func giver[S comparable](sources []S) (at int) {
 	each := map[S]int{}
 	for _, s := range sources {

@@ -68,7 +68,8 @@ func TestCrowdOfStrangers(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-// The key to which the GUID of an engine that was up belongs is not forgotten because of engines that never were.
+// The key to which the GUID of an engine that was up belongs is not forgotten because of engines that never
+// were.
 func TestProvenPeersAreRemembered(t *testing.T) {
 	c := &Carrier{peers: map[uint64]*peer{}, log: slog.New(slog.DiscardHandler)}
 	q, err := c.judge(hello{guid: 7, life: 1}, "its key")
@@ -168,8 +169,8 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// The log has each key that is refused, because its owner may be meant to be a peer; of other strangers it has
-// one a minute.
+// The log has each key that is refused, because its owner may be meant to be a peer; of other strangers it
+// has one a minute.
 func TestLogOfRefusedKeys(t *testing.T) {
 	log := new(lines)
 	c := newCarrier(&testDevice{}, Config{Log: slog.New(slog.NewTextHandler(log, nil))}.withDefaults())

@@ -135,7 +135,8 @@ func newFlooder(cfg Config) (*flooder, error) {
 	case *unix.SockaddrInet6:
 		port = uint16(n.Port)
 	}
-	f.flow = packet.MakeFlow(netip.AddrPortFrom(cfg.From.WithZone(""), port), netip.AddrPortFrom(cfg.To.WithZone(""), packet.Port))
+	f.flow = packet.MakeFlow(netip.AddrPortFrom(cfg.From.WithZone(""), port),
+		netip.AddrPortFrom(cfg.To.WithZone(""), packet.Port))
 	for i := range f.buffers {
 		f.buffers[i] = f.datagram()
 		f.renew(f.buffers[i])
@@ -185,7 +186,8 @@ func (f *flooder) datagram() []byte {
 	}
 	h := packet.MakeOpcode(packet.RC, packet.WriteOnly)
 	b := make([]byte, h.Info().HeaderSize+payloadSize+packet.ICRCSize)
-	packet.BTH{Opcode: h, PKey: 0xffff, DestQP: 0x123456, AckReq: true, Migrated: true}.Put((*[packet.BTHSize]byte)(b))
+	bth := packet.BTH{Opcode: h, PKey: 0xffff, DestQP: 0x123456, AckReq: true, Migrated: true}
+	bth.Put((*[packet.BTHSize]byte)(b))
 	return b
 }
 
@@ -223,7 +225,8 @@ const (
 func (f *flooder) request() []byte {
 	be := binary.BigEndian
 	b := make([]byte, requestSize)
-	packet.BTH{Opcode: packet.MakeOpcode(packet.UD, packet.SendOnly), PKey: 0xffff, DestQP: 1, Migrated: true}.Put((*[packet.BTHSize]byte)(b))
+	opcode := packet.MakeOpcode(packet.UD, packet.SendOnly)
+	packet.BTH{Opcode: opcode, PKey: 0xffff, DestQP: 1, Migrated: true}.Put((*[packet.BTHSize]byte)(b))
 	packet.DETH{QKey: 0x80010000, SrcQP: 1}.Put((*[packet.DETHSize]byte)(b[packet.BTHSize:]))
 	mad := b[requestMAD:]
 	mad[0], mad[1], mad[2], mad[3] = 1, 7, 2, 3

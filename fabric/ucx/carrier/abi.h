@@ -46,7 +46,8 @@ typedef struct {
 	void *reply_ep;
 } ucp_am_recv_param;
 
-typedef ucs_status (*am_callback)(void *arg, const void *header, size_t header_length, void *data, size_t length, const ucp_am_recv_param *);
+typedef ucs_status (*am_callback)(void *arg, const void *header, size_t header_length, void *data,
+                                  size_t length, const ucp_am_recv_param *);
 
 typedef struct {
 	uint64_t mask; /* 15: all */
@@ -105,7 +106,8 @@ AT(ucp_request_param, user_data, 32);
 	F(ucs_status, ucp_worker_set_am_recv_handler, (void *, const ucp_am_handler_param *)) \
 	F(ucs_status, ucp_ep_create, (void *, const ucp_ep_params *, void **)) \
 	F(request, ucp_ep_close_nbx, (void *, const ucp_request_param *)) \
-	F(request, ucp_am_send_nbx, (void *, unsigned, const void *, size_t, const void *, size_t, const ucp_request_param *)) \
+	F(request, ucp_am_send_nbx, \
+	  (void *, unsigned, const void *, size_t, const void *, size_t, const ucp_request_param *)) \
 	F(ucs_status, ucp_request_check_status, (void *)) \
 	F(void, ucp_request_free, (void *)) \
 	F(const char *, ucs_status_string, (ucs_status))

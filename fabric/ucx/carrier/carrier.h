@@ -108,7 +108,8 @@ uint64_t random64(void);
 
 /* untold reports whether the peer should hear how much more it may send. */
 static inline bool untold(const struct connection *c) {
-	return c->granted_packets - c->told_packets >= WINDOW_PACKETS / 4 || c->granted_bytes - c->told_bytes >= WINDOW_BYTES / 4;
+	return c->granted_packets - c->told_packets >= WINDOW_PACKETS / 4 ||
+	       c->granted_bytes - c->told_bytes >= WINDOW_BYTES / 4;
 }
 
 /* say.c */
@@ -127,7 +128,8 @@ struct prefix {
 	unsigned char tag[TAG];
 };
 enum { PREFIX_PLAIN = 32, PREFIX_SEALED = 56 };
-_Static_assert(sizeof(struct prefix) == PREFIX_SEALED && offsetof(struct prefix, count) == PREFIX_PLAIN, "prefix");
+_Static_assert(sizeof(struct prefix) == PREFIX_SEALED && offsetof(struct prefix, count) == PREFIX_PLAIN,
+               "prefix");
 
 /* A body is a message without its prefix: headers, and data. */
 struct body {
@@ -138,11 +140,13 @@ struct body {
 /* prefix_for writes the prefix of a message, and returns its length, or 0 if the message cannot be sent.
  * If the connection encrypts packets, a packet's body is encrypted: the head in its place, the data to
  * instead, which has room for it. */
-size_t prefix_for(struct connection *, uint32_t id, struct prefix *, const struct body *, unsigned char *instead);
+size_t prefix_for(struct connection *, uint32_t id, struct prefix *, const struct body *,
+                  unsigned char *instead);
 
 /* prefix_from judges a message that has come. It returns the connection, or NULL if there is none that
  * has to do with it. body is the message's; what was encrypted is decrypted to memory of this function. */
-struct connection *prefix_from(uint32_t id, const void *header, size_t header_length, void *data, size_t length, struct body *);
+struct connection *prefix_from(uint32_t id, const void *header, size_t header_length, void *data,
+                               size_t length, struct body *);
 
 /* packets.c */
 const char *packets_start(void);

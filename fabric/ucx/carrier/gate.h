@@ -30,7 +30,7 @@ enum {
 struct route {
 	uint32_t number;                        /* of the connection; 0: not in use */
 	unsigned char to[DOOR_NAME];            /* where the peer's engine listens */
-	bool any;                               /* it listens at all its addresses: the door's is used, and to's port */
+	bool any;                               /* it listens at all addresses: the door's is used, to's port */
 	unsigned doors, tickets;
 	unsigned char door[DOORS][DOOR_NAME];
 	unsigned char ticket[TICKETS][TICKET];

@@ -12,8 +12,8 @@ type BTH struct {
 	Pad       uint8  // 2 bits: pad bytes after the payload
 	Version   uint8  // TVer, 4 bits: 0
 	PKey      uint16 // partition: the low 15 bits must match, bit 15 is full membership
-	FECN      bool   // the network met congestion on the way here
-	BECN      bool   // the network met congestion on the way back
+	FECN      bool   // there was congestion on the way here
+	BECN      bool   // there was congestion on the way back
 	Reserved6 uint8  // 6 bits after FECN and BECN
 	DestQP    uint32 // 24 bits: the receiving queue pair
 	AckReq    bool   // the responder shall acknowledge this packet

@@ -24,7 +24,7 @@ var (
 	// entry of its value to the state after the headers, where n bytes of the headers follow it.
 	columns [afterLength6 + 1][256]uint32
 
-	// What the length fields add to the state after the headers, by length of the packet / 4.
+	// The length fields add this to the state after the headers, by length of the packet / 4.
 	length4, length6 [lengths]uint32
 
 	// backwards[n/4] is the inverse of x^(32+8m), where m bytes follow the identification and
@@ -32,7 +32,7 @@ var (
 	backwards [lengths]uint32
 )
 
-// What follows the upper byte of a field until the end of the headers, in bytes. One less
+// Bytes between the upper byte of a field and the end of the headers. One less
 // follows the lower byte.
 const (
 	afterPort    = 7  // UDP source port

@@ -57,7 +57,7 @@ func DescribeIP(b []byte) (field.Tree, error) {
 	case in.tree == nil:
 		in.plain(0, len(in.b), "cut")
 	case err == nil:
-		right := in.judgeICRC(plainICRC(b, head))
+		right := in.describeICRC(plainICRC(b, head))
 		in.tree = append(in.tree, field.Field{Name: "icrc_right", Value: right})
 		if Opcode(b[body]).Info().DETH {
 			in.tree = append(in.tree, field.Field{Name: "grh", Value: grh(b[:head])})
@@ -66,8 +66,8 @@ func DescribeIP(b []byte) (field.Tree, error) {
 	return append(d.tree, in.tree...), err
 }
 
-// judgeICRC says in the field of the ICRC, the last one, whether it is right.
-func (d *describer) judgeICRC(computed uint32) bool {
+// describeICRC says in the field of the ICRC, the last one, whether it is right.
+func (d *describer) describeICRC(computed uint32) bool {
 	f := &d.tree[len(d.tree)-1]
 	if f.Value == field.Hex32(computed) {
 		f.Text = "right"

@@ -17,7 +17,7 @@ const (
 	AddressXRC                  // the number of a shared receive queue
 	AddressEth                  // raw packets: an Ethernet segment
 	AddressUDEth                // UD with offloads (IPoIB): an address vector and an Ethernet segment
-	AddressGuess                // guess from the bytes, for dumps; see [Parse]
+	AddressGuess                // infer from the bytes, for dumps; see [Parse]
 )
 
 var addressNames = [...]string{"none", "ud", "dc", "xrc", "eth", "ud+eth", "guess"}
@@ -61,7 +61,7 @@ func (s Segment) InlineData() []byte {
 // bytes that were given to Parse.
 type View struct {
 	Ctrl    Ctrl
-	Address Address // the address that Parse was given or guessed
+	Address Address // the address that Parse got or inferred
 
 	b     []byte // the WQE, DS units
 	heads [4]head
@@ -78,7 +78,7 @@ type head struct {
 }
 
 // Parse divides the WQE at the start of b into segments and checks that every
-// segment fits. b must be a copy that nobody else can change, of at least DS units;
+// segment fits. b must be a copy that no other thread can change, of at least DS units;
 // use [Unwrap] to copy a WQE out of a ring. Bytes after the DS units are ignored. The
 // error, if any, is a *FormatError.
 //
@@ -89,7 +89,7 @@ type head struct {
 //
 // With AddressGuess, Parse tries all addresses and takes the one for which keys,
 // lengths and addresses in memory look most likely. A compact address vector before
-// plain data looks like a pointer, so the guess takes it for a pointer.
+// plain data looks like a pointer, so infer takes it for a pointer.
 func Parse(b []byte, a Address) (v View, err error) {
 	if len(b) < CtrlSize {
 		return View{}, &FormatError{Field: "length", Found: uint64(len(b)), Allowed: "at least 16, the control segment"}
@@ -102,7 +102,7 @@ func Parse(b []byte, a Address) (v View, err error) {
 	}
 	v.b, v.Address = b[:n], a
 	if a == AddressGuess {
-		v.Address = guess(v.Ctrl, v.b)
+		v.Address = infer(v.Ctrl, v.b)
 	}
 	if err = v.layOut(); err != nil {
 		return View{}, err

@@ -101,7 +101,7 @@ type CQ struct {
 }
 
 // NewCQ returns an empty completion queue. It fills the entries as libmlx5 does (op_own
-// 0xf0). Call it before the device learns of the ring.
+// 0xf0). Call it before the device has the ring.
 func NewCQ(c CQConfig) (*CQ, error) {
 	if c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128 {
 		return nil, fmt.Errorf("hostpath: CQEs of %d bytes; %d and %d are possible", c.EntrySize, cqe.Size, cqe.Size128)
@@ -196,14 +196,14 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
 	} else if o := q.orphans.Load(); o != nil &&
 		!cqe.Valid(cqe.OpOwn(q.entry(q.ci).ObserveTail()), q.ci, q.log) {
-		q.forget(o)
+		q.dropOrphans(o)
 	}
 	return n
 }
 
 // TryPoll is Poll for pollers that share the queue. Any number of goroutines may call it.
 // While one of them polls, TryPoll returns 0 and false to the others at once. All of them
-// can learn from SendRing.Done what is complete.
+// can query SendRing.Done for what is complete.
 func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	if !q.polling.CompareAndSwap(false, true) {
 		return 0, false

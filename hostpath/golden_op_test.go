@@ -59,7 +59,7 @@ func (f *goldenOp) ours() bool {
 	return false
 }
 
-// flags returns the flags that the vector's fm_ce_se asks for.
+// flags returns the flags that the vector's fm_ce_se has.
 func (f *goldenOp) flags(t *testing.T) (flags Flags) {
 	t.Helper()
 	if f.Flags&wqe.FenceMask != 0 {

@@ -45,7 +45,7 @@ func (s slot) blocks() uint64 { return uint64(s.note & 0xff) }
 func (s slot) op() Op         { return Op(s.note >> 8) }
 
 // A SendRing is the common part of an SQ and a SharedSQ. It has the memory of the ring,
-// writes WQEs into the ring, tells the device of them, and has the notes that a poller
+// writes WQEs into the ring, notifies the device of them, and has the notes that a poller
 // reads.
 type SendRing struct {
 	// These fields never change after setUp.
@@ -120,7 +120,7 @@ func (q *SendRing) setUp(c SQConfig) error {
 	return nil
 }
 
-// publish tells the device of all WQEs before end, which is the count of the first block after
+// publish notifies the device of all WQEs before end, which is the count of the first block after
 // these WQEs. last is the count of the block at which the last of them begins. The stores are
 // made in this order:
 //

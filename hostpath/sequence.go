@@ -15,7 +15,7 @@ import (
 //	commit   stores, at the first block of a reservation, the count of the
 //	         reservation's end; reservations are committed in any order
 //	ring     the poster that takes the lock (ringing) follows those ends, from the count in
-//	         rung up to the first block that is not committed, and tells the device
+//	         rung up to the first block that is not committed, and notifies the device
 //
 // A poster that does not get the lock need not wait, because it committed its work before it
 // tried, and the holder of the lock checks for committed work once more after releasing the

@@ -117,7 +117,7 @@ func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
 	return n, err
 }
 
-// Ring makes all posted WQEs visible to the device. It does nothing if nothing was posted
+// Ring makes all posted WQEs visible to the device. It has no effect if no WQE was posted
 // since the last Ring.
 func (q *SQ) Ring() {
 	if q.rung == q.next {

@@ -236,7 +236,7 @@ static void operations(const char *path) {
 enum { POSTERS = 4, EACH = 8000 };
 
 /*
- * Posts FETCH_ADDs on one word. The old values, which they return, tell the order of
+ * Posts FETCH_ADDs on one word. The old values, which they return, show the order of
  * execution. Every eighth work request is a WRITE of two blocks, with five ranges of
  * memory.
  */

@@ -38,7 +38,7 @@ NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
 
 /*
  * Makes a queue and marks every entry as owned by the device. Call this before the
- * device learns of the queue, because the device writes only completions into the
+ * device has the queue, because the device writes only completions into the
  * ring.
  */
 NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, uint32_t stride,
@@ -164,7 +164,7 @@ NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_e
  *
  * A collapsed queue belongs to one send queue. The receives of that queue pair, and
  * all other queue pairs, must complete to other CQs. Otherwise one of their CQEs could
- * overwrite a completion or an error that nobody has seen, and the poster would wait
+ * overwrite a completion or an error that no party has seen, and the poster would wait
  * for ever. This function ignores such CQEs, with one exception: it reports a failed
  * receive of sq's own queue pair as a failure.
  *

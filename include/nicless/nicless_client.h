@@ -268,8 +268,8 @@ static inline void nicless_close(struct nicless_client *c) {
 }
 
 /*
- * Maps all memory of a descriptor and seals it, so that nobody can map it for writing
- * again or remove pages from it. The engine does not use memory that is not sealed.
+ * Maps all memory of a descriptor and seals it, so that no process can map it for
+ * writing again or remove pages from it. The engine does not use memory that is not sealed.
  */
 static inline int nicless_map_sealed(struct nicless_client *c, const char *what, int fd, size_t size,
                                      void **at) {

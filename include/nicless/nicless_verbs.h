@@ -20,7 +20,7 @@ struct nicless_region {
 
 /*
  * Makes a region of at least size bytes of zeroed memory. The engine creates the memory; this
- * process maps it and tells the engine the address.
+ * process maps it and sends the engine the address.
  */
 static inline int nicless_region_open(struct nicless_client *c, size_t size, struct nicless_region *r) {
 	struct nicless_create_region request;

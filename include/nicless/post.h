@@ -92,7 +92,7 @@ NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const str
 }
 
 /*
- * Reserves, writes and commits one work request. The next nicless_sq_ring tells the
+ * Reserves, writes and commits one work request. The next nicless_sq_ring notifies the
  * device of it. Returns -EAGAIN while the queue is full: then ring, and poll with
  * nicless_cq_reap. Returns -EINVAL for a work request that is invalid or too long for
  * the queue. Neither error changes anything.

@@ -42,7 +42,7 @@ NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, 
 }
 
 /*
- * Writes a receive. The next nicless_rq_ring tells the device of it. Returns -EAGAIN
+ * Writes a receive. The next nicless_rq_ring notifies the device of it. Returns -EAGAIN
  * while the queue is full, and -EINVAL for a list of ranges that does not fit into an
  * entry. Neither error changes anything.
  */

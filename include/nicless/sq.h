@@ -5,7 +5,7 @@
  *   reserve   takes blocks of the ring, by compare-and-swap
  *   write     fills them with WQEs, by plain stores
  *   commit    stamps the reservation as written
- *   ring      tells the device of all committed blocks up to the first gap
+ *   ring      notifies the device of all committed blocks up to the first gap
  *
  * Posters take these steps in any order among themselves, and no poster waits for
  * another. A gap is a reservation that is not committed yet. If a commit closes the

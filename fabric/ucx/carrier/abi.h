@@ -1,5 +1,5 @@
 /*
- * What this program uses of libucp's binary interface: sizes, offsets and values, as they are in
+ * The part of libucp's binary interface that this program uses: sizes, offsets and values, as they are in
  * UCX 1.13 to 1.22 (little-endian, LP64). Structures have grown at their ends only, and the library
  * looks at a field only if its bit is in the mask, so the spare bytes stay 0. No header of UCX is
  * needed.
@@ -123,8 +123,8 @@ struct ucp {
 extern struct ucp ucp;
 
 /*
- * library_load sets UCX's environment where the user has set nothing, and loads libucp from path,
- * or from where the system finds it if path is empty. It returns NULL, or a sentence that says why
+ * library_load sets those variables of UCX's environment that the user has not set, and loads libucp from
+ * path, or from where the system finds it if path is empty. It returns NULL, or a sentence that says why
  * the library cannot be used.
  */
 const char *library_load(const char *path);

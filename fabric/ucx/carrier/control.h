@@ -58,10 +58,10 @@ struct opening {
 void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, const void *body,
           size_t length);
 
-/* hear takes and obeys all messages that have come. It returns false if this process has to end. */
+/* hear receives and obeys all messages that have come. It returns false if this process has to end. */
 bool hear(void);
 
-/* fatal tells why, and ends the process. */
+/* fatal reports why, and ends the process. */
 _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 enum { CONTROL_FD = 3, MEMORY_FD = 4, WAKE_FD = 5, BELL_FD = 6 };

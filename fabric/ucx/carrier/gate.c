@@ -17,7 +17,7 @@
 /* glibc declares arguments that are addresses as transparent unions, for which ISO C has no definition. */
 #pragma GCC diagnostic ignored "-Wpedantic"
 
-/* A door is a socket of libucx that is said to listen. Its descriptor is one end of a socket pair. */
+/* A door is a socket of libucx that listens in its view only. Its descriptor is one end of a socket pair. */
 struct door {
 	int fd;           /* of libucx; 0: not in use */
 	ino_t inode;      /* of the socket behind fd: the number is used again when libucx has closed it */
@@ -33,7 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct door doors[DOORS];
 static struct route routes[ROUTES];
 
-/* What is sent first over a connection: fabric/ucx/preamble.go has the same. */
+/* The first bytes over a connection: fabric/ucx/preamble.go has the same. */
 struct preface {
 	char magic[8];
 	unsigned char version[2], kind, flags;
@@ -245,7 +245,7 @@ VISIBLE int connect(int fd, const struct sockaddr *a, socklen_t length) {
 }
 
 /* ready sends the preface of a connection if that has not been done. It returns false, with errno, if it
- * cannot be sent now. A socket that has sent nothing has room for it. */
+ * cannot be sent now. A socket that has not sent has room for it. */
 static bool ready(int fd) {
 	if (__builtin_expect(fd < 0 || fd >= DESCRIPTORS ||
 	                     !__atomic_load_n(&prefaces[fd].waits, __ATOMIC_ACQUIRE), 1))

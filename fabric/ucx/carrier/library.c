@@ -1,4 +1,4 @@
-/* Finding libucp at run time, and what its environment must say before. */
+/* Finding libucp at run time, and setting its environment before. */
 #define _GNU_SOURCE
 #include "abi.h"
 

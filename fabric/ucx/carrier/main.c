@@ -111,8 +111,8 @@ static void set_asleep(uint32_t n) {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* rest sleeps until there is something to do. waiting says that packets wait for credits or room. It
- * returns whether the engine's process may have said something. */
+/* rest sleeps until there is work. waiting says that packets wait for credits or room. It
+ * returns whether the engine's process may have sent a message. */
 static bool rest(bool waiting) {
 	static uint32_t sleeps; /* begins where no earlier process has been */
 	bool said = true;
@@ -125,7 +125,7 @@ static bool rest(bool waiting) {
 		ucs_status s = ucp.ucp_worker_arm(carrier.worker);
 		if (s == OK) {
 			struct pollfd fds[3] = {{carrier.efd, POLLIN, 0}, {WAKE_FD, POLLIN, 0}, {CONTROL_FD, POLLIN, 0}};
-			/* The engine's process wants to hear something once a second. */
+			/* The engine's process expects a message once a second. */
 			uint64_t longest = carrier.deadline / 5 < SECOND ? carrier.deadline / 5 : SECOND;
 			int timeout = waiting ? 1 : (int)(longest / MILLISECOND);
 			int n = poll(fds, 3, timeout);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATIENCE is how long packets for other peers wait behind one that takes none. */
+/* PATIENCE is how long packets for other peers wait behind one that takes no packets. */
 #define PATIENCE (5 * MILLISECOND)
 
 enum { BATCH = 64 };
@@ -141,7 +141,7 @@ static ucs_status arrived(void *arg, const void *header, size_t header_length, v
                           const ucp_am_recv_param *param) {
 	(void)arg;
 	struct body b;
-	/* A descriptor in place of the data is no packet: it is judged as one that is too long. */
+	/* A descriptor in place of the data is no packet: it is dropped like one that is too long. */
 	struct connection *c = prefix_from(AM_PACKET, header, header_length, data,
 	                                   param->recv_attr & 0x20000 ? RING_MAX_PAYLOAD + 1 : length, &b);
 	if (!c)

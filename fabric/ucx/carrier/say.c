@@ -1,12 +1,12 @@
 /*
- * What two carriers say to each other besides packets, and what precedes each message.
+ * Messages of two carriers besides packets, and the prefix of each message.
  *
  *	AM_SAY     header: prefix (carrier.h) | what:32 | 0:32
  *	AM_PACKET  header: prefix | headers of the packet. Data: its payload.
  *
- * The engines' processes have met before, over a connection of their own (fabric/ucx/meet.go): there each
- * has told the other a token, which is in all messages to it. So a message of an earlier connection, or of
- * somebody whom the engine has not met, is never taken for one of this.
+ * The engines' processes have had their meeting before, over a connection of their own (fabric/ucx/meet.go):
+ * there each has sent the other a token, which is in all messages to it. So a message of an earlier
+ * connection, or of a process without a meeting, is never taken for one of this.
  */
 #include "carrier.h"
 #include "control.h"

@@ -96,11 +96,11 @@ func (h *Handshake) Write() ([]byte, error) {
 }
 
 // Read takes the next message of the other end. After an error that does not wrap [ErrRefused], the
-// message was none of this handshake. Another message 2 may be read then. A message 1 or 3 that is wrong
+// message was not of this handshake. Another message 2 may be read then. A message 1 or 3 that is wrong
 // ends the handshake: the library's state has changed, and only a new handshake helps.
 //
 // If an initiator gets ErrRefused from reading message 2, it writes message 3 only if the Verdict is not
-// UnknownKey: a stranger learns nothing about it, a peer with other options hears of them. A responder
+// UnknownKey: a stranger gets no information about it, a peer with other options gets them. A responder
 // gets ErrRefused from reading message 3; the session then serves only to seal the verdict.
 func (h *Handshake) Read(b []byte) error {
 	switch {
@@ -109,7 +109,7 @@ func (h *Handshake) Read(b []byte) error {
 	case h.session != nil || h.initiator == (h.next%2 == 1):
 		return errTurn
 	}
-	// A message that is too short, or a key that is none, would leave the state changed.
+	// A message that is too short, or a key that is not one, would leave the state changed.
 	least := [...]int{Message1Size, Message2Size, Message3Size}[h.next-1]
 	if len(b) < least || h.next == 1 && len(b) != least {
 		return errShort

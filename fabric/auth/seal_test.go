@@ -154,7 +154,7 @@ func TestSealDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Whatever comes, Open neither panics nor accepts what the sealer has not made.
+// Open neither panics on any input nor accepts a message that the sealer has not made.
 func FuzzOpen(f *testing.F) {
 	good := func(t testing.TB, n int) []byte {
 		seal, _ := keyed(t, 3, true, true)

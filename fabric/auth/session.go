@@ -19,7 +19,7 @@ var hasAES = runtime.GOARCH == "amd64" &&
 	cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3 ||
 	runtime.GOARCH == "arm64" && cpu.ARM64.HasAES && cpu.ARM64.HasPMULL
 
-// A Session is the result of a handshake. What is not atomic does not change.
+// A Session is the result of a handshake. Fields that are not atomic do not change.
 type Session struct {
 	Remote    PublicKey // of the other end
 	Number    uint32    // by which the other end names the session

@@ -16,8 +16,8 @@ const (
 	grhSize = 40
 )
 
-// SetManagement names who is given the packets for queue pair 1. network says that a packet has come by
-// RoCE, over which strangers can send.
+// SetManagement sets the function that gets the packets for queue pair 1. network says that a packet has come
+// by RoCE, over which strangers can send.
 func (t *Table) SetManagement(f func(packet []byte, network bool)) {
 	if f == nil {
 		t.management.Store(nil)

@@ -30,7 +30,7 @@ type Options struct {
 	// Users are those for whom RoCE opens by itself. Links that have a name of their own serve all clients.
 	Users Users
 
-	// Auth has the keys of RoCE, whoever opens it.
+	// Auth has the keys of RoCE, whatever opens it.
 	Auth auth.Options
 }
 

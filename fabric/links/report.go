@@ -44,7 +44,7 @@ func (t *Table) Report() (list []Report) {
 	return list
 }
 
-// SetNotes names who adds sentences to the report about RoCE: what was not done for strangers.
+// SetNotes sets the function that adds sentences to the report about RoCE: what was not done for strangers.
 func (t *Table) SetNotes(f func() []string) {
 	if f == nil {
 		t.notes.Store(nil)
@@ -76,7 +76,7 @@ func (t *Table) why() string {
 	return strings.Join(list, "; ")
 }
 
-// Serve writes the Report, as JSON, to everybody who connects to a unix socket, until stop is called; see
+// Serve writes the Report, as JSON, to each connection to a unix socket, until stop is called; see
 // unixsock.Tell.
 func (t *Table) Serve(path string, mode fs.FileMode) (stop func(), err error) {
 	if stop, err = unixsock.Tell(path, mode, func() any { return t.Report() }); err != nil {

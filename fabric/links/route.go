@@ -78,7 +78,7 @@ func (t *Table) HoldPath(to nic.Address, who nic.User) (path nic.Path, release f
 	return t.Path(verbs.RemotePort{GID: to.GID, From: to.From}, 0, 0, who)
 }
 
-// Own returns the address of this host that native clients tell their peers: the first that --link
+// Own returns the address of this host that native clients send their peers: the first that --link
 // names. If RoCE opens by itself, that is the address from which the kernel sends to the Internet, or
 // else the host's first, among those that auto,address= names. It stays the same while the host has it,
 // because both ends of a connection have to mean the same one.
@@ -127,14 +127,14 @@ var farAway = [...]netip.Addr{
 	netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}),
 }
 
-// SetLocal names who knows the addresses of this engine's ports.
+// SetLocal sets the function that knows the addresses of this engine's ports.
 func (t *Table) SetLocal(f func(gid [16]byte, lid uint16) bool) {
 	t.local.Store(&f)
 	t.announce()
 }
 
-// SetAddresses tells the peers in pools and over UCX the addresses of this engine's ports. A link
-// tells only the first ones, as many as it has room for.
+// SetAddresses sends the peers in pools and over UCX the addresses of this engine's ports. A link
+// sends only the first ones, as many as it has room for.
 func (t *Table) SetAddresses(list []verbs.RemotePort) {
 	for _, l := range t.now.Load().links {
 		var err error
@@ -262,18 +262,18 @@ func (t *Table) Path(
 	return p, func() { c.Release(p); free() }, nil
 }
 
-// learnTime is how long Path waits for an address that no link knows yet. An engine tells the others of a
+// resolveTime is how long Path waits for an address that no link knows yet. An engine sends the others of a
 // pool, or over UCX, the addresses of its programs when these begin, and the news may come after what the
-// programs tell each other by TCP. Linux waits as long for a neighbour that it does not know.
+// programs send each other by TCP. Linux waits as long for a neighbour that it does not know.
 const (
-	learnTime  = time.Second
-	learnPause = 5 * time.Millisecond
+	resolveTime  = time.Second
+	resolvePause = 5 * time.Millisecond
 )
 
 // linkTo returns the path to an address over a pool or UCX. If RoCE is not possible either, it waits for
 // the address.
 func (t *Table) linkTo(a nic.Address) (path nic.Path, ok bool) {
-	for end := time.Now().Add(t.learnTime); ; time.Sleep(learnPause) {
+	for end := time.Now().Add(t.resolveTime); ; time.Sleep(resolvePause) {
 		s := t.now.Load()
 		path, ok = s.find(a)
 		if ok || len(s.links) == 0 || t.options.Auto || s.roce != nil || time.Now().After(end) {

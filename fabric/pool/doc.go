@@ -5,8 +5,8 @@
 // life of a node is from one start of the engine to its end. A session is one use of the two rings
 // between two nodes, from empty rings on.
 //
-// What hosts share may have no atomic operations, no wake-ups and, with coherence=none, no
-// coherent caches. So every cache line in the pool is written by one node only, nothing is read
+// Memory that hosts share may have no atomic operations, no wake-ups and, with coherence=none,
+// no coherent caches. So every cache line in the pool is written by one node only, nothing is read
 // and then modified by different nodes, and the unit of publication is 8 bytes. The pool contains
 // offsets, no addresses. It is never assumed to be blank.
 //
@@ -42,14 +42,13 @@
 //
 // # Trust
 //
-// Who may write the pool can write every byte of it. What a node reads is copied, then judged. Wrong
-// contents keep links down, or end them, and harm nothing else; a wrong board announces nothing. A node
-// writes its own block again where others have overwritten it (repair.go), and a ring that others have
-// brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests for a second
-// before it is made anew, then for two, up to a minute. What
-// other nodes say of themselves is believed, their addresses too. They announce in the name of the GUID
-// that they have given themselves only. A file that somebody makes shorter is
-// lost, which memfds prevent (the pool seals them).
+// A program that may write the pool can write every byte of it. A node copies what it reads, then checks the
+// copy. Wrong contents keep links down, or end them, and have no other effect; a wrong board has no
+// announcements. A node writes its own block again where others have overwritten it (repair.go), and a ring
+// that others have brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests
+// for a second before it is made anew, then for two, up to a minute. The
+// descriptions of other nodes are believed, their addresses too. They announce only in the name of the GUID
+// in their description. A file that becomes shorter is lost, which memfds prevent (the pool seals them).
 //
 // # Files
 //

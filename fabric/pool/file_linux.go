@@ -34,7 +34,7 @@ func attach(ctx context.Context, cfg *Config, w *waiting, t timer) (*shm.Region,
 		if err == nil || cfg.Node == 0 || !errors.Is(err, errNotYet) {
 			return r, err
 		}
-		if err := w.beat(ctx, cfg, t, err); err != nil {
+		if err := w.tick(ctx, cfg, t, err); err != nil {
 			return nil, err
 		}
 	}
@@ -70,8 +70,8 @@ type Memory struct {
 	fits func(size uint64) error // checks the size before a file is made longer; can be nil
 }
 
-// Map maps the memory. The error wraps errNotYet if the file is missing or shorter than that, and somebody
-// else may still make it.
+// Map maps the memory. The error wraps errNotYet if the file is missing or shorter than that, and another
+// program may still make it.
 func (m *Memory) Map() (*shm.Region, error) {
 	flags := os.O_RDWR
 	if m.Make != 0 && !isDevice(m.Path) {
@@ -100,7 +100,7 @@ func (m *Memory) Map() (*shm.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A memfd that nobody can make shorter is better. Other files do not have seals.
+	// A memfd that cannot be made shorter is better. Other files do not have seals.
 	_, _ = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
 	r, err := shm.AttachPart(f, int64(m.Offset), int(size))
 	if err != nil {

@@ -28,10 +28,10 @@ type life struct {
 	heartbeat, epoch, identity, state uint64
 }
 
-// life reads the line. If the state is statePresent, the rest belongs together. What stops
-// or starts while it is read is found by the next read.
+// life reads the line. If the state is statePresent, the rest belongs together. A node
+// that stops or starts while it is read is found by the next read.
 //
-// Observe: state, published by Pool.join and Pool.leave; heartbeat, published by Pool.beat.
+// Observe: state, published by Pool.join and Pool.leave; heartbeat, published by Pool.tick.
 func (v *view) life(node int) (l life) {
 	at := nodeAt(node) + lifeAt
 	v.invalidate(at, line)
@@ -43,7 +43,7 @@ func (v *view) life(node int) (l life) {
 }
 
 const (
-	// MaxAddresses is how many addresses of a node the others learn.
+	// MaxAddresses is how many addresses of a node the others get.
 	MaxAddresses = 128
 
 	nameSize     = 64
@@ -141,7 +141,7 @@ func parseDescription(b []byte) (description, error) {
 
 // describe publishes what this node says of itself. One goroutine calls it at a time.
 //
-// Publish: sequence of the description. Observed by link.learn.
+// Publish: sequence of the description. Observed by link.readDescription.
 func (v *view) describe(node int, d *description) {
 	var b [describeSize]byte
 	at, n := nodeAt(node)+describeAt, d.put(&b)

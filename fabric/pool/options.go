@@ -38,7 +38,7 @@ type Config struct {
 	// Management is given packets for QP 1; see nic.PortConfig. It can be nil.
 	Management func(from nic.Path, packet []byte)
 
-	// Log is told when links come and go. It can be nil.
+	// Log gets a line when links come and go. It can be nil.
 	Log *slog.Logger
 }
 

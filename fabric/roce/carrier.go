@@ -184,7 +184,7 @@ func (c *Carrier) port() nic.Port {
 	return nil
 }
 
-// updateUp tells the engine whether the link works: whether packets can be sent from any local
+// updateUp reports to the engine whether the link works: whether packets can be sent from any local
 // address. The caller holds the carrier's lock.
 func (c *Carrier) updateUp() {
 	up := false

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sockets of a local address that receive are a group (SO_REUSEPORT). The first takes what
-// comes from addresses that are known, the second what comes from strangers, and the third what
-// is no packet: its filter drops everything, and the kernel counts that. So a flood of
-// strangers fills their own buffer, and not that of the peers. A program chooses the socket
-// (see screen); if the kernel does not take one, there is only the first socket.
+// The sockets of a local address that receive are a group (SO_REUSEPORT). The first takes datagrams
+// from addresses that are known, the second those from strangers, and the third those that are no packets:
+// its filter drops everything, and the kernel counts that. So a flood of strangers fills their own buffer,
+// and not that of the peers. A program chooses the socket (see screen); if the kernel does not take one,
+// there is only the first socket.
 //
-// The first socket is bound before it joins the group. So it is refused if anybody else has the
+// The first socket is bound before it joins the group. So it is refused if another program has the
 // port, another group included. Later, only a process of the same user could add a
-// socket to the group, and the program sends nothing there.
+// socket to the group, and the program sends no datagram there.
 const (
 	groupStrangers = iota
 	groupUnfit
@@ -56,7 +56,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// A group is the sockets of a local address besides the one for those who are known.
+// A group is the sockets of a local address besides the one for known addresses.
 type group struct {
 	strangers int  // -1: there is none
 	unfit     int  // -1: there is none

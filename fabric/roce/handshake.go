@@ -19,7 +19,7 @@ import (
 const (
 	authCarrier = "nicless roce 1" // the prologue of handshakes
 
-	// firstSize is the size of message 1. No answer to it is longer, so that nobody uses this engine
+	// firstSize is the size of message 1. No answer to it is longer, so that no program uses this engine
 	// to send more bytes to an address than the message has.
 	firstSize = authHead + max(auth.CookieSize+auth.Message1Size, auth.Message2Size)
 
@@ -37,8 +37,8 @@ const (
 	againAfter   = 250 * time.Millisecond
 	refusedFor   = 2 * time.Second // a file or an option has to change
 
-	silence    = time.Second            // packets are sent and nothing comes: the peer may have begun anew
-	keepalive  = 300 * time.Millisecond // packets come and none is sent: a word shows that this end lives
+	silence    = time.Second            // packets are sent and no packet comes: the peer may have begun anew
+	keepalive  = 300 * time.Millisecond // packets come and no packet is sent: a word shows that it is up
 	mostAge    = time.Hour              // of a session
 	renewAge   = 55 * time.Minute       // the end that has begun a session begins the next one
 	renewAge2  = 58 * time.Minute       // if not, the other end does
@@ -99,18 +99,18 @@ type attempt struct {
 
 // A peerState is what the goroutine knows of a remote.
 type peerState struct {
-	attempt           *attempt // that this end has begun
-	current, previous *session
-	previousGot       uint64 // what had come in it at the last look
-	currentGot        uint64
-	previousAt        time.Time // when something came in the previous session
-	again             time.Time // no attempt before
-	cookie            [auth.CookieSize]byte
-	cookieAt          time.Time
-	sent, got, any    uint64    // at the last look
-	sentAt, saidAt    time.Time // when packets and words were sent last
-	activeAt          time.Time
-	silent            time.Time // since when nothing comes although packets are sent; zero: something comes
+	attempt             *attempt // that this end has begun
+	current, previous   *session
+	previousGot         uint64 // what had come in it at the last look
+	currentGot          uint64
+	previousAt          time.Time // when something came in the previous session
+	again               time.Time // no attempt before
+	cookie              [auth.CookieSize]byte
+	cookieAt            time.Time
+	sent, got, any      uint64    // at the last look
+	sentAt, keepaliveAt time.Time // when packets and words were sent last
+	activeAt            time.Time
+	silent              time.Time // since when no packet comes although packets are sent; zero: packets come
 }
 
 func (h *handshakes) init(g *guard, now time.Time, send func(*local, netip.Addr, []byte)) {
@@ -238,7 +238,7 @@ func (h *handshakes) post(a *attempt, b []byte, now time.Time) {
 // engine reads there.
 func (h *handshakes) takeFirst(l *letter, b []byte, now time.Time) {
 	g := h.g
-	g.counts.asked.Add(1)
+	g.counts.requests.Add(1)
 	number := uint32(binary.BigEndian.Uint64(b[8:]) >> 32)
 	known := g.party.Peers.Covers(l.addr) || g.isWanted(l)
 	which := 0
@@ -295,7 +295,7 @@ func sourcePrefix(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// isWanted reports whether somebody has asked for a path to where a letter comes from.
+// isWanted reports whether a path to the sender of a letter was requested.
 func (g *guard) isWanted(l *letter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -347,7 +347,7 @@ func (h *handshakes) pend(a *attempt, n int) {
 	}
 }
 
-// takeCookie sends message 1 again, with the cookie. The number in it shows that whoever has sent the cookie
+// takeCookie sends message 1 again, with the cookie. The number in it shows that the sender of the cookie
 // has got message 1.
 func (h *handshakes) takeCookie(a *attempt, b []byte, now time.Time) {
 	if len(b) != authHead+auth.CookieSize || !a.initiator || a.session != nil || a.cookies == mostCookies {
@@ -381,7 +381,7 @@ func (h *handshakes) takeSecond(a *attempt, b []byte, now time.Time) {
 	m := make([]byte, authHead, authHead+len(third))
 	putAuthHead(m, kindThird, s.Number, uint64(a.number)<<32)
 	m = append(m, third...)
-	if refused != nil { // the peer shall hear of it too
+	if refused != nil { // the peer gets the refusal too
 		h.send(a.from, a.addr, m)
 		h.refused(a, refused, now)
 		return
@@ -410,7 +410,7 @@ func (h *handshakes) takeThird(a *attempt, b []byte, now time.Time) {
 	}
 	a.answered = true
 	s := a.h.Session()
-	if err == nil { // the session must be known before the other end hears of it
+	if err == nil { // the session must be known before the other end gets message 3
 		r := h.g.lookup(a.from, a.addr)
 		h.use(r, h.g.open(s, r, now), now)
 	}
@@ -419,7 +419,7 @@ func (h *handshakes) takeThird(a *attempt, b []byte, now time.Time) {
 		h.g.counts.refused.Add(1)
 		h.log.Warn("a peer is refused", "address", a.addr.String(), "reason", err.Error())
 		if r := h.g.existing(a); r != nil {
-			r.say(err.Error(), now)
+			r.setReason(err.Error(), now)
 		}
 	}
 }
@@ -486,18 +486,18 @@ func (h *handshakes) fail(a *attempt, why string, now time.Time) {
 	r := a.remote
 	h.end(a)
 	r.p.again = now.Add(againAfter)
-	r.demand.Store(false) // the next packet asks again
+	r.demand.Store(false) // the next packet requests a session again
 	if r.p.current != nil {
 		return
 	}
-	r.say(why, now)
+	r.setReason(why, now)
 	if !h.g.party.Required && !h.g.party.Peers.Covers(r.addr) {
 		r.plain.Store(true)
 	}
 }
 
-// say changes what reports say about a remote.
-func (r *remote) say(why string, now time.Time) {
+// setReason changes the reason in the reports about a remote.
+func (r *remote) setReason(why string, now time.Time) {
 	if old := r.state.Load(); old == nil || old.why != why {
 		r.state.Store(&authState{why, now})
 	}
@@ -516,7 +516,8 @@ func (h *handshakes) end(a *attempt) {
 	}
 }
 
-// transmit sends a datagram to the port of RoCE at an address. What cannot be sent is lost, as on the way.
+// transmit sends a datagram to the port of RoCE at an address. A datagram that cannot be sent is lost, as on
+// the way.
 func (g *guard) transmit(from *local, to netip.Addr, b []byte) {
 	var name unix.Sockaddr
 	if to.Is4() {

@@ -61,13 +61,13 @@ func (c *Carrier) screenAll() {
 	}
 }
 
-// knownTo returns the addresses that are known to a local address: those that this engine has
-// asked for a path to. If there are too many, those that nobody holds now are left out.
+// knownTo returns the addresses that are known to a local address: those to which this engine
+// has requested a path. If there are too many, those that are not held now are left out.
 func (c *Carrier) knownTo(l *local) known {
 	var held, other []netip.Addr
 	c.paths.each(func(p *path) {
 		switch {
-		case p.from != l || p.asker != wanted || p.source != p:
+		case p.from != l || p.origin != wanted || p.source != p:
 		case p.refs > 0:
 			held = append(held, p.remote)
 		default:

@@ -69,7 +69,7 @@ func shortenSlice() {
 	}
 }
 
-// A waiter lets a loop sleep until a socket has datagrams or somebody wakes the loop.
+// A waiter lets a loop sleep until a socket has datagrams or the loop is woken.
 type waiter struct {
 	asleep atomic.Uint32 // 1 while the loop sleeps, or is about to
 	epoll  int
@@ -129,8 +129,8 @@ func (w *waiter) wakeAfter(d time.Duration) {
 	_ = unix.TimerfdSettime(w.timer, 0, &t, nil)
 }
 
-// forget undoes watch. Closing the socket would not suffice if another process has it too.
-func (w *waiter) forget(fd int) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
+// unwatch undoes watch. Closing the socket would not suffice if another process has it too.
+func (w *waiter) unwatch(fd int) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // ready puts the numbers of sockets that have datagrams into events, and returns how many.
 func (w *waiter) ready() []unix.EpollEvent {
@@ -164,7 +164,7 @@ func (w *waiter) wait() {
 	}
 }
 
-// wake ends the sleep of the loop, or does nothing if it is awake. The caller has published
+// wake ends the sleep of the loop, or has no effect if it is awake. The caller has published
 // its work before. One call writes for each sleep.
 //
 // Observe: asleep. Published by waiter.sleep.

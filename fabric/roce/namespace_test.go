@@ -117,7 +117,7 @@ func TestTwoNamespaces(t *testing.T) {
 		assert.Zero(t, h.Stats().Received.Weak)
 	}
 
-	// Sockets whose maker says nothing of the device.
+	// Sockets whose maker does not name the device.
 	require.NoError(t, p.b.RemoveAddress(b4))
 	var s *Sockets
 	var err error

@@ -17,8 +17,8 @@ const (
 	bufferWanted = 8 << 20
 	bufferSmall  = 4 << 10
 
-	// bufferStrangers is less than that for peers: what waits there when strangers flood the
-	// port is mostly what nobody wants. It holds a window of UD packets.
+	// bufferStrangers is less than that for peers: most datagrams that wait there when strangers
+	// flood the port are useless. It holds a window of UD packets.
 	bufferStrangers = 1 << 20
 )
 
@@ -85,7 +85,7 @@ func canSegment(fd int) bool {
 }
 
 // setBuffer makes a buffer of the socket as large as the kernel allows, and returns its size as
-// the kernel counts: twice what was asked for.
+// the kernel counts: twice what was requested.
 func setBuffer(fd, option, force, wanted int) int {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, wanted) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, wanted)
@@ -95,7 +95,7 @@ func setBuffer(fd, option, force, wanted int) int {
 }
 
 // namespaceOf returns a number that names the network namespace of a socket; 0 if the kernel
-// does not tell (before Linux 5.14).
+// does not report it (before Linux 5.14).
 func namespaceOf(fd int) uint64 {
 	n, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {

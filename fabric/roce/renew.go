@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/fabric/auth"
 )
 
-// What the passing of time does to handshakes and sessions: messages are sent again, keys are renewed, and
-// what nobody uses ends. Messages that come are in handshake.go.
+// Timers of handshakes and sessions: messages are sent again, keys are renewed, and unused sessions end.
+// Messages that come are in handshake.go.
 
 // look does what is due: messages that are sent again, attempts that end, sessions that are renewed.
 func (h *handshakes) look(now time.Time) {
@@ -89,7 +89,7 @@ func (h *handshakes) lookDemand(r *remote, now time.Time) {
 	if peers := h.g.party.Peers; !peers.Trusts() && !peers.Covers(r.addr) {
 		r.demand.Store(false)
 		r.p.again = now.Add(againAfter)
-		r.say("no line of the file of peers covers this address", now)
+		r.setReason("no line of the file of peers covers this address", now)
 		return
 	}
 	h.begin(r, now)
@@ -122,8 +122,8 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 	case sends && p.silent.IsZero():
 		p.silent = now
 	}
-	if takes && !sends && now.Sub(p.saidAt) >= keepalive && now.Sub(p.sentAt) >= keepalive {
-		p.saidAt = now
+	if takes && !sends && now.Sub(p.keepaliveAt) >= keepalive && now.Sub(p.sentAt) >= keepalive {
+		p.keepaliveAt = now
 		if b := word(s.Session, s.quiet, auth.Accepted); b != nil {
 			h.send(r.from, r.addr, b)
 		}
@@ -184,7 +184,7 @@ func (h *handshakes) endSession(r *remote, why string, now time.Time) {
 		}
 	}
 	r.p.current, r.p.previous = nil, nil
-	r.say(why, now)
+	r.setReason(why, now)
 }
 
 // peersChanged ends a session whose key is not accepted any more, and finds out anew whether a remote may do
@@ -205,7 +205,7 @@ func (h *handshakes) peersChanged(r *remote, now time.Time) {
 	}
 }
 
-// sweep removes remotes that have no paths and no packets any more. Each address that somebody forges, or
+// sweep removes remotes that have no paths and no packets any more. Each address that is forged, or
 // that a program names, makes one, so it is done at once if there are too many.
 func (h *handshakes) sweep(now time.Time) {
 	g := h.g

@@ -17,11 +17,11 @@ import (
 // A screen is a program of the kernel's (classic BPF) that looks at each datagram before it is
 // put into a socket's buffer. It sorts by what can be seen at once: whether the bytes begin like
 // a packet, and from which address they come. The CRC, the queue pair and everything else is
-// judged later, by judge.
+// checked later, by checkDatagram.
 //
 // Datagrams that the kernel has joined (UDP_GRO) are seen as one: with the headers of the
 // first, and the sum of the lengths. So a screen may let something through that is no
-// packet, and judge sees every datagram by itself. It drops no packet that somebody waits for,
+// packet, and checkDatagram sees every datagram by itself. It drops no packet that is expected,
 // except a datagram that a stranger has sent in one message behind a packet of a connection.
 type screen struct {
 	v6      bool
@@ -35,7 +35,7 @@ type screen struct {
 type class uint8
 
 const (
-	fromKnown    class = iota // from an address that this engine has asked for
+	fromKnown    class = iota // from an address to which this engine has requested a path
 	fromStranger              // from another one
 	unfit                     // no packet, of an impossible connection, or of an address that is not allowed
 	classes
@@ -69,7 +69,7 @@ var (
 
 // makeKnown returns the set of addresses. If there are more than maxKnown, it is one of their
 // prefixes, so it has addresses too that were not named. secret holds odd random numbers, so
-// that nobody can choose an IPv6 address with the sum of another.
+// that no sender can choose an IPv6 address with the sum of another.
 func makeKnown(addresses []netip.Addr, v6 bool, secret [4]uint32) known {
 	steps := steps4
 	if v6 {
@@ -127,7 +127,7 @@ func (s *screen) program() ([]bpf.RawInstruction, error) {
 func (s *screen) ret(c class) bpf.Instruction { return bpf.RetConstant{Val: s.class[c]} }
 
 // form checks what every packet begins with. Opcodes of manufacturers are not known here, so
-// nothing but the least length is checked for them.
+// only the least length is checked for them.
 func (s *screen) form() []bpf.Instruction {
 	var bitmap [vendorOpcodes / 32]uint32
 	for o := range vendorOpcodes {
@@ -239,8 +239,8 @@ func (s *screen) peer() (p []bpf.Instruction) {
 const strangersAt = 1
 
 // uninvited notes what the program returns if the sender is a stranger: unfit for packets of a
-// connection, because nothing here is connected to a stranger. Datagrams and the opcodes of
-// manufacturers may come from everybody.
+// connection, because no queue pair here is connected to a stranger. Datagrams and the
+// opcodes of manufacturers may come from any address.
 func (s *screen) uninvited() []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: s.at, Size: 1},

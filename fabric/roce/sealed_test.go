@@ -143,7 +143,7 @@ func strangerWrites(t *testing.T, victim *host, from, to netip.Addr) {
 	}
 }
 
-// Without keys, packets of a stranger on the peer's host reach the engine; with keys none does, also not
+// Without keys, packets of a stranger on the peer's host reach the engine; with keys no packet does, also not
 // those for queue pair 1, while the peer's own do.
 func TestStrangerOnThePeersHost(t *testing.T) {
 	at := freeport.Loopback(t, 2)
@@ -228,7 +228,8 @@ func TestSealedDatagramsOfOthers(t *testing.T) {
 	}
 }
 
-// The first short packets wait for the handshake, and arrive once; what is long or too much is dropped.
+// The first short packets wait for the handshake, and arrive once; packets that are long or too many are
+// dropped.
 func TestPacketsWaitForASession(t *testing.T) {
 	at := freeport.Loopback(t, 2)
 	x, xFile := keys(t, "encrypt")
@@ -423,7 +424,7 @@ func (g *guard) first() *remote {
 	return nil
 }
 
-// Sender and receiver allocate nothing for packets on links with keys.
+// Sender and receiver allocate no memory for packets on links with keys.
 func TestSealedDoesNotAllocate(t *testing.T) {
 	for _, items := range [][]string{nil, {"encrypt"}} {
 		at := freeport.Loopback(t, 2)

@@ -50,10 +50,10 @@ type ReceiveStats struct {
 	Full           uint64 // times that the engine's ring was full
 	Weak           uint64 // packets whose ICRC was checked with 16 bits only
 	Marked         uint64 // packets with a mark of congestion (ECN CE)
-	Strangers      uint64 // remote addresses that have begun to send without being asked for
+	Strangers      uint64 // remote addresses that have begun to send without a requested path
 
 	Dropped          [Reasons]uint64 // datagrams that the carrier dropped, by reason
-	DroppedStrangers [Reasons]uint64 // of these: from addresses that this engine has not asked for
+	DroppedStrangers [Reasons]uint64 // of these: from addresses to which this engine has requested no path
 	Rests            uint64          // times that strangers were not served: they had sent too much in vain
 
 	// Datagrams that the kernel dropped: from addresses that are known, and from strangers,
@@ -72,7 +72,7 @@ type AuthStats struct {
 	Begun      uint64 // handshakes that this end has begun
 	Done       uint64 // sessions
 	Refused    uint64 // handshakes that one of the ends has refused
-	Failed     uint64 // handshakes without an answer, and messages that were none
+	Failed     uint64 // handshakes without an answer, and bytes that were no message
 }
 
 // An AddressState is the state of a local address.

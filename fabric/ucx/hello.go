@@ -15,7 +15,7 @@ import (
 var be = binary.BigEndian
 
 const (
-	// MaxAddresses is how many addresses of an engine its peers learn.
+	// MaxAddresses is how many addresses of an engine its peers get.
 	MaxAddresses = 128
 
 	nameSize      = 64
@@ -24,14 +24,14 @@ const (
 	maxHello      = helloHeadSize + MaxAddresses*addressSize + board.Max
 )
 
-// A hello is what an engine tells its peers.
+// A hello is what an engine sends its peers about itself.
 type hello struct {
 	guid      uint64
 	life      uint64 // random number of this life of the engine
 	mtu       int    // most bytes of payload that it takes
 	name      string
 	addresses []Address
-	sequence  uint32        // counts what this life of the engine has said
+	sequence  uint32        // counts the hellos of this life of the engine
 	announced []board.Entry // by clients of the engine
 }
 

@@ -13,7 +13,7 @@ const (
 	offerAnywhere = 1 // flag: the engine listens at all its addresses
 )
 
-// An offer is what an engine tells another when they meet: how its process is reached, and its hello.
+// An offer is what an engine sends another when they meet: how its process is reached, and its hello.
 type offer struct {
 	token    [tokenSize]byte // in each message to the process
 	port     uint16          // of the engine

@@ -42,7 +42,7 @@ type Config struct {
 	// Management is given packets for QP 1; see nic.PortConfig. It can be nil.
 	Management func(from nic.Path, packet []byte)
 
-	// Log is told when the process and peers come and go. It can be nil.
+	// Log gets a line when the process and peers come and go. It can be nil.
 	Log *slog.Logger
 }
 
@@ -82,8 +82,8 @@ const (
 //	auth=offered         accept engines without keys from addresses that no line covers
 //	encrypt              encrypt what is sent, too, also written encrypt=yes; both ends must say it
 //
-// Without key= everybody who may connect is believed; see docs/SECURITY.md. These are the other options, with
-// their defaults:
+// Without key= every engine that may connect is believed; see docs/SECURITY.md. These are the other options,
+// with their defaults:
 //
 //	mtu=32768            most bytes of payload in a packet; two peers use the smaller one
 //	slots=1024           packets in a ring, a power of two

@@ -60,7 +60,7 @@ func findProgram(named string) (path string, close func(), err error) {
 		_ = f.Close()
 		return "", close, fmt.Errorf("ucx: memory for the program: %w", err)
 	}
-	// A file that somebody has open for writing cannot be executed. The path names this process,
+	// A file that is open for writing cannot be executed. The path names this process,
 	// because a child's own descriptors may have other numbers by then.
 	reading, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 	_ = f.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/fabric"
 )
 
-// Options are what a link says about keys. The zero value means no keys: nothing is authenticated.
+// Options are what a link says about keys. The zero value means no keys: no packet is authenticated.
 type Options struct {
 	Key     string // file of this engine's identity; "": none
 	Peers   string // file of the accepted keys; "": Key and ".peers"

@@ -449,7 +449,7 @@ func TestServe(t *testing.T) {
 	require.ErrorContains(t, err, "links:")
 }
 
-// Nobody can connect to the socket of reports before it has its mode, whatever the umask is.
+// No program can connect to the socket of reports before it has its mode, whatever the umask is.
 func TestServeIsNeverOpen(t *testing.T) {
 	table, _ := open(t, Options{})
 	defer unix.Umask(unix.Umask(0))

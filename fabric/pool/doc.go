@@ -6,7 +6,7 @@
 // between two nodes, from empty rings on.
 //
 // Memory that hosts share may have no atomic operations, no wake-ups and, with coherence=none,
-// no coherent caches. So every cache line in the pool is written by one node only, nothing is read
+// no coherent caches. So every cache line in the pool is written by one node only, no word is read
 // and then modified by different nodes, and the unit of publication is 8 bytes. The pool contains
 // offsets, no addresses. It is never assumed to be blank.
 //

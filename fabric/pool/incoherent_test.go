@@ -115,14 +115,14 @@ func everything(w *world) (err error) {
 	}
 	linked("the link has rested", a, b)
 
-	// Somebody writes a node's line about another.
+	// Another program writes a node's line about another node.
 	for range 10 {
 		w.mem.Write(int(linkAt(1, 0)+mineAt), garbage[:])
 		w.pass(tick)
 	}
 	linked("the line is written again", a, b)
 
-	// Somebody writes the board of a node.
+	// Another program writes the board of a node.
 	at := int(boardAt(1)) + 8
 	w.mem.Write(at, garbage[:])
 	until("the board is written again", func() bool {

@@ -41,7 +41,7 @@ func places(h *header) (at []uint64) {
 }
 
 // One wrong word, wherever it is, ends a link for a moment at most. After that both nodes are in the
-// pool, packets travel and announcements are known, without help from anybody.
+// pool, packets travel and announcements are known, without help from outside.
 func TestOneWrongWord(t *testing.T) {
 	list := []board.Entry{{Client: 1, Value: "an announcement"}}
 	said := func(w *world) []*node {

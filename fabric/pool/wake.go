@@ -39,7 +39,7 @@ func wakingAt(mem []byte, at uint64) waking {
 	return waking{shm.BE32At(mem, at+bellAt), shm.BE32At(mem, at+asleepAt)}
 }
 
-// listenAgain is after what time a listener looks again. Nothing depends on it.
+// listenAgain is after what time a listener looks again. No result depends on it.
 const listenAgain = time.Second
 
 func newWaker(l *link) *waker {

@@ -72,7 +72,7 @@ func prepareSend(fd int, v6 bool) (buffer int, err error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return 0, err
 	}
-	// Nobody reads from this socket.
+	// This socket is not read.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferSmall)
 	return setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, bufferWanted), nil
 }

@@ -314,7 +314,7 @@ func TestManagementHasABudget(t *testing.T) {
 	require.Equal(t, 10-5, send(addr[3], 20), "an address that this engine has asked for does not count among strangers")
 }
 
-// Nobody else gets the port of an address, although its sockets are a group.
+// No other program gets the port of an address, although its sockets are a group.
 func TestGroupIsNotShared(t *testing.T) {
 	a := freeport.Loopback(t, 1)[0]
 	s, err := OpenSockets(a, 1)

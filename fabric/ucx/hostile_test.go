@@ -112,7 +112,7 @@ func (s *stranger) meet(address string) {
 	s.reach(address)
 }
 
-// reach tells the program where the carrier is. It makes an endpoint.
+// reach gives the program the address of the carrier. It makes an endpoint.
 func (s *stranger) reach(address string) {
 	s.t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", address)

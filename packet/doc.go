@@ -21,7 +21,7 @@
 //
 // Each header is a struct with a Put method and a Parse function, both over a byte array of
 // the header's size. Parsing keeps reserved bits, so that Put writes the same bytes again.
-// Put drops bits of a field beyond its width. Nothing in these functions allocates, and no
+// Put drops bits of a field beyond its width. These functions allocate no memory, and no
 // value of any byte is an error for them: the caller checks values.
 //
 // A [Flow] seals packets with the ICRC and checks it.

@@ -7,7 +7,7 @@ package wqe
 // Some bytes distinguish an address from a pointer or a remote address: in an address
 // vector the Ext bit followed by reserved zeros, in an XRC segment twelve zeros, in an
 // Ethernet segment zeros where a pointer would have a length (a pointer with byte
-// count 0 means 2^31 bytes). None of this is certain, so only dumps use infer.
+// count 0 means 2^31 bytes). This is never certain, so only dumps use infer.
 func infer(c Ctrl, b []byte) Address {
 	info := c.Opcode.Info()
 	if !info.Address {

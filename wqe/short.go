@@ -104,7 +104,7 @@ func (w FlagWord) CE() uint8 { return uint8(w>>32) & CEMask }
 // Imm returns the immediate, rkey or mkey.
 func (w FlagWord) Imm() uint32 { return uint32(w) }
 
-// Plain reports whether the WQE requests nothing, or a completion alone: it has no fence, no other
+// Plain reports whether the WQE requests no more than a completion: it has no fence, no other
 // completion mode, is not solicited, and has no signature, stream or immediate.
 func (w FlagWord) Plain() bool { return w&^MayDifferFlag == 0 }
 

@@ -70,7 +70,7 @@ func (q *RQ) MaxSGE() int { return int(q.stride / wqe.DataSize) }
 
 // PostRecv writes the receive wr into the ring. The next Ring announces the receive to the
 // device. PostRecv returns ErrFull while the ring is full, and another error if the list of
-// wr does not fit into an entry. After an error nothing has changed.
+// wr does not fit into an entry. After an error the queue is unchanged.
 func (q *RQ) PostRecv(wr *RecvWR) error {
 	if err := checkRecv(wr, q.MaxSGE()); err != nil {
 		return err

@@ -76,8 +76,8 @@ func (q *SRQ) MaxSGE() int { return int(q.stride/wqe.DataSize) - 1 }
 
 // PostRecv writes the receive wr into the entry at the head of the free list. The next Ring
 // announces the receive to the device. PostRecv returns ErrFull while the queue is full, and
-// another error if the list of wr does not fit into an entry. After an error nothing has been
-// posted. Like libmlx5 and unlike an RQ, an SRQ does not skip SGEs of length 0: in the
+// another error if the list of wr does not fit into an entry. After an error the queue is
+// unchanged. Like libmlx5 and unlike an RQ, an SRQ does not skip SGEs of length 0: in the
 // format, length 0 means 1<<31 bytes.
 func (q *SRQ) PostRecv(wr *RecvWR) error {
 	if err := checkRecv(wr, q.MaxSGE()); err != nil {

@@ -1,7 +1,7 @@
 /*
  * The part of the CUDA runtime's interface that the programs here use. With these
  * declarations clang can compile the programs where CUDA is not installed (`make
- * check-syntax`). Nothing here can be linked or run.
+ * check-syntax`). The functions here cannot be linked or run.
  */
 #ifndef NICLESS_STUB_CUDA_RUNTIME_H
 #define NICLESS_STUB_CUDA_RUNTIME_H

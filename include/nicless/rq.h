@@ -25,7 +25,7 @@ struct nicless_rq {
 	uint8_t pad3[120];
 };
 
-/* Makes a queue in which nothing is posted. The array id needs one element for each entry of the ring. */
+/* Makes an empty queue. The array id needs one element for each entry of the ring. */
 NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, uint64_t stride,
                                uint32_t *record, uint64_t *id) {
 	if (size == 0 || size > NICLESS_MAX_RING || (size & (size - 1)) != 0)
@@ -71,7 +71,7 @@ NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *s
 	return 0;
 }
 
-/* Tells the device of all receives posted, by publishing the record after the entries. */
+/* Notifies the device of all receives posted, by publishing the record after the entries. */
 NICLESS_HD void nicless_rq_ring(struct nicless_rq *q) {
 	nicless_publish64(&q->posted, q->next);
 	nicless_publish32(&q->record[NICLESS_REC_RECV], nicless_be32((uint16_t)q->next));

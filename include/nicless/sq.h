@@ -167,7 +167,7 @@ NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 }
 
 /*
- * Tells the device of all committed blocks up to the first gap. If another poster is
+ * Notifies the device of all committed blocks up to the first gap. If another poster is
  * ringing, the function leaves this to that poster, which checks the next stamp once
  * more after it has cleared ringing. The accesses to the stamp and to ringing are
  * sequentially consistent. So either this poster's swap finds ringing 0, or the other

@@ -80,8 +80,7 @@ func (t *Thread) postPuts() {
 	}
 }
 
-// drainPuts waits until the puts of this lane are posted, so that its next request cannot
-// overtake them.
+// drainPuts waits until the puts of this lane are posted, so that its next request cannot overtake them.
 func (t *Thread) drainPuts() {
 	if t.puts > t.lane.warp().puts.first {
 		t.lane.round = t.puts - 1

@@ -40,8 +40,6 @@
 //
 // # Source
 //
-// rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers
-// and bytes; this package does not read or write shared memory.
-// Only Describe allocates memory, and every function is safe for
-// concurrent use.
+// rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers and bytes; this package does not
+// read or write shared memory. Only Describe allocates memory, and every function is safe for concurrent use.
 package doorbell

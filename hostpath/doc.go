@@ -84,7 +84,6 @@
 //	clean.go, orphan.go        QPs that were destroyed
 //	resize.go                  replaces the ring of a CQ
 //
-// The other files: raw.go has RDMaxcel's stateless functions, share.go and memory.go show
-// queues to accelerators and dumps, layout.go finds them in a file, and words.go checks the addresses of
-// shared words.
+// The other files: raw.go has RDMaxcel's stateless functions, share.go and memory.go show queues to
+// accelerators and dumps, layout.go finds them in a file, and words.go checks the addresses of shared words.
 package hostpath

@@ -44,9 +44,8 @@ func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks
 func (s slot) blocks() uint64 { return uint64(s.note & 0xff) }
 func (s slot) op() Op         { return Op(s.note >> 8) }
 
-// A SendRing is the common part of an SQ and a SharedSQ. It has the memory of the ring,
-// writes WQEs into the ring, notifies the device of them, and has the notes that a poller
-// reads.
+// A SendRing is the common part of an SQ and a SharedSQ. It has the memory of the ring, writes
+// WQEs into the ring, notifies the device of them, and has the notes that a poller reads.
 type SendRing struct {
 	// These fields never change after setUp.
 	ring      []byte

@@ -40,7 +40,6 @@
 //	describe.go    lists the fields of a packet for people and programs; describe_ip.go those of
 //	               the IP and UDP headers; mad.go those of management datagrams
 //
-// Source: InfiniBand Architecture Specification, volume 1, chapter 9 and annex A17
-// (RoCEv2). Packets recorded from Linux's software RoCE decide what the text leaves open
-// (testdata/vectors/roce.json).
+// Source: InfiniBand Architecture Specification, volume 1, chapter 9 and annex A17 (RoCEv2). Packets
+// recorded from Linux's software RoCE decide what the text leaves open (testdata/vectors/roce.json).
 package packet

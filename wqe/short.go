@@ -161,8 +161,7 @@ func AdmitShort(w OpWord, d DataWord, before, most uint64) (n uint64, ok bool) {
 	return n, ok
 }
 
-// Consecutive short WQEs are a series if they differ only in their index, their addresses, and in
-// these bits.
+// Consecutive short WQEs are a series if they differ only in their index, their addresses, and in these bits.
 const (
 	MayDifferFlag    FlagWord = CEAlways << 32 // whether the WQE requests a completion; all other bits are 0
 	MayDifferKey     KeyWord  = 1<<32 - 1      // reserved; clients leave garbage there

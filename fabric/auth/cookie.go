@@ -21,9 +21,8 @@ const (
 	CookieLife = 2 * time.Minute
 )
 
-// Cookies makes and checks cookies: proof that an initiator receives at its address. They are made
-// of a secret, the address and the time, so no state is kept for each address. One goroutine
-// uses it.
+// Cookies makes and checks cookies: proof that an initiator receives at its address. They are made of
+// a secret, the address and the time, so no state is kept for each address. One goroutine uses it.
 type Cookies struct {
 	mac   hash.Hash
 	since time.Time

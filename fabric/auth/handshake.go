@@ -48,10 +48,10 @@ type Handshake struct {
 	over      bool // a message was wrong
 }
 
-// Handshake returns one end of a handshake with an engine at an address. carrier names the carrier and the
-// version of its format, such as "nicless roce 1". number is how the other end will name this session.
-// payload goes to the other end, encrypted, before this end knows whether it accepts it; at most MostPayload
-// bytes.
+// Handshake returns one end of a handshake with an engine at an address. carrier
+// names the carrier and the version of its format, such as "nicless roce 1". number
+// is how the other end will name this session. payload goes to the other end,
+// encrypted, before this end knows whether it accepts it; at most MostPayload bytes.
 func (p *Party) Handshake(
 	carrier string, initiator bool, from netip.Addr, number uint32, payload []byte,
 ) (*Handshake, error) {

@@ -105,8 +105,8 @@ func TestMeetRefused(t *testing.T) {
 	require.ErrorContains(t, q.err, "encrypt")
 }
 
-// Wrong input over a stream ends the meeting with an error, and soon: junk, long frames, silence, an
-// early end.
+// Wrong input over a stream ends the meeting with an error,
+// and soon: junk, long frames, silence, an early end.
 func TestMeetStrangers(t *testing.T) {
 	a := newEnd(t, false)
 	for _, initiator := range []bool{true, false} {

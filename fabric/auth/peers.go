@@ -70,8 +70,8 @@ func OpenPeers(path string, trustFirst bool, log *slog.Logger) (*Peers, error) {
 	return p, p.read(stampOf(path))
 }
 
-// Covers reports whether a line has this address. Such an address is never without keys. It allocates
-// nothing.
+// Covers reports whether a line has this address. Such an
+// address is never without keys. It allocates nothing.
 func (p *Peers) Covers(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	now := p.now.Load()

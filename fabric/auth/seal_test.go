@@ -52,8 +52,8 @@ func TestSealVectors(t *testing.T) {
 	}
 }
 
-// A message with another bit, length, head or counter is forged. It changes nothing: the true one is good
-// after it.
+// A message with another bit, length, head or counter is
+// forged. It changes nothing: the true one is good after it.
 func TestForged(t *testing.T) {
 	for _, aes := range []bool{false, true} {
 		for _, encrypt := range []bool{false, true} {

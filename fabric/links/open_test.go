@@ -235,8 +235,8 @@ func TestPeersOfAuto(t *testing.T) {
 	release()
 }
 
-// Only the users whom the owner names open RoCE, or use what others have opened; the error names the uid and
-// the flag.
+// Only the users whom the owner names open RoCE, or use what
+// others have opened; the error names the uid and the flag.
 func TestUsersOfAuto(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -76,8 +76,8 @@ func (t *Table) why() string {
 	return strings.Join(list, "; ")
 }
 
-// Serve writes the Report, as JSON, to each connection to a unix socket, until stop is called; see
-// unixsock.Tell.
+// Serve writes the Report, as JSON, to each connection to a
+// unix socket, until stop is called; see unixsock.Tell.
 func (t *Table) Serve(path string, mode fs.FileMode) (stop func(), err error) {
 	if stop, err = unixsock.Tell(path, mode, func() any { return t.Report() }); err != nil {
 		return nil, fmt.Errorf("links: %w", err)

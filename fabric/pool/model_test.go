@@ -126,8 +126,7 @@ func TestHostilePool(t *testing.T) {
 	}
 }
 
-// A header or a description that is accepted is inside of its limits, and is written again as the
-// same bytes.
+// A header or a description that is accepted is inside of its limits, and is written again as the same bytes.
 func FuzzFormats(f *testing.F) {
 	var b [headerSize]byte
 	h, err := plan(&Config{Nodes: 3}, 64<<20)

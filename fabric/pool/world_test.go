@@ -19,8 +19,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A world is some nodes, their engines and a clock, in one goroutine. Each node runs its loops once
-// per tick.
+// A world is some nodes, their engines and a clock, in one goroutine. Each node runs its loops once per tick.
 type world struct {
 	t     testing.TB
 	now   time.Time

@@ -82,8 +82,7 @@ func TestBurst(t *testing.T) {
 	assert.Zero(t, taken.Weak, "identifications are guessed")
 }
 
-// Each packet says on which path it comes, and answers on that path arrive, also if no path
-// was requested.
+// Each packet says on which path it comes, and answers on that path arrive, also if no path was requested.
 func TestPathsOfStrangers(t *testing.T) {
 	addr := freeport.Loopback(t, 6)
 	server := startHost(t, Config{}, addr[0], addr[1], addr[2])
@@ -272,8 +271,7 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// The engine's ring is full: the carrier waits and loses no datagram that the socket's buffer
-// holds.
+// The engine's ring is full: the carrier waits and loses no datagram that the socket's buffer holds.
 func TestFullRing(t *testing.T) {
 	addr := freeport.Loopback(t, 2)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])

@@ -516,8 +516,8 @@ func (h *handshakes) end(a *attempt) {
 	}
 }
 
-// transmit sends a datagram to the port of RoCE at an address. A datagram that cannot be sent is lost, as on
-// the way.
+// transmit sends a datagram to the port of RoCE at an address.
+// A datagram that cannot be sent is lost, as on the way.
 func (g *guard) transmit(from *local, to netip.Addr, b []byte) {
 	var name unix.Sockaddr
 	if to.Is4() {

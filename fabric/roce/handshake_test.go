@@ -375,8 +375,8 @@ func TestGuardEncryptMismatch(t *testing.T) {
 	}
 }
 
-// A session is renewed before it is too old or its keys are used up, without a gap; one that is not
-// used ends.
+// A session is renewed before it is too old or its keys are
+// used up, without a gap; one that is not used ends.
 func TestGuardRenews(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		r, a, _, at := two(t)

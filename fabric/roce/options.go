@@ -22,9 +22,8 @@ const (
 	bufferStrangers = 1 << 20
 )
 
-// prepareReceive sets the options of a socket that receives, whose buffer should have wanted
-// bytes. It returns the size of its buffer as the kernel counts, and whether the kernel joins datagrams
-// (UDP_GRO).
+// prepareReceive sets the options of a socket that receives, whose buffer should have wanted bytes. It
+// returns the size of its buffer as the kernel counts, and whether the kernel joins datagrams (UDP_GRO).
 func prepareReceive(fd int, v6 bool, wanted int) (buffer int, gro bool, err error) {
 	type option struct {
 		level, name int

@@ -228,8 +228,8 @@ func TestSealedDatagramsOfOthers(t *testing.T) {
 	}
 }
 
-// The first short packets wait for the handshake, and arrive once; packets that are long or too many are
-// dropped.
+// The first short packets wait for the handshake, and arrive
+// once; packets that are long or too many are dropped.
 func TestPacketsWaitForASession(t *testing.T) {
 	at := freeport.Loopback(t, 2)
 	x, xFile := keys(t, "encrypt")

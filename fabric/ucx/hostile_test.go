@@ -213,8 +213,8 @@ func closed(t testing.TB, c net.Conn) {
 	}
 }
 
-// Engines that meet, and send what is not valid or not possible: they get the reason, and other peers notice
-// no change.
+// Engines that meet, and send what is not valid or not possible:
+// they get the reason, and other peers notice no change.
 func TestStrangersOffer(t *testing.T) {
 	said := &record{}
 	a, b, address := pair(t, Config{Log: slog.New(slog.NewTextHandler(said, nil))}, Config{})
@@ -437,8 +437,8 @@ func words(v ...uint64) (b []byte) {
 	return b
 }
 
-// A stranger fills all places of connections whose meeting is not over, and sends nothing: others meet all
-// the same.
+// A stranger fills all places of connections whose meeting
+// is not over, and sends nothing: others meet all the same.
 func TestManyWhoSayNothing(t *testing.T) {
 	address := freePort(t)
 	a, _ := open(t, 1, Config{Listen: address})

@@ -181,8 +181,8 @@ func TestKeysAreRenewed(t *testing.T) {
 				receiveOne(t, s[1], []byte{byte(n), byte(seen)})
 			}
 		}
-		// The engine itself ends the old connection when the new one is up, which may be later than these
-		// packets.
+		// The engine itself ends the old connection when the
+		// new one is up, which may be later than these packets.
 		await.Until(t, "the new connection is up", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()

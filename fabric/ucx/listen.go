@@ -102,8 +102,8 @@ func (c *Carrier) drop(conn *net.TCPConn, from netip.Addr, why cause, err error)
 	c.recordDropped(from, why, err)
 }
 
-// recordDropped counts a stranger, and logs it now and then, but of all refused keys, within the limit of
-// that log.
+// recordDropped counts a stranger, and logs it now and then,
+// but of all refused keys, within the limit of that log.
 func (c *Carrier) recordDropped(from netip.Addr, why cause, err error) {
 	first := c.crowd.countDropped(why)
 	if why == causeKeys { // each names another key that the owner may want to accept

@@ -63,8 +63,8 @@ func (c *Carrier) newConn(p *process, w *wire, at *port) (*conn, *offer) {
 	}
 }
 
-// call meets the engine at a target, which this side connects to. It returns when the connection has ended,
-// and why.
+// call meets the engine at a target, which this side connects
+// to. It returns when the connection has ended, and why.
 func (c *Carrier) call(t *target) error {
 	p, err := c.await()
 	if err != nil {

@@ -66,9 +66,9 @@ type counts struct{ sent, received, dropped atomic.Uint64 }
 // mostConns is CONNECTIONS of carrier/carrier.h.
 const mostConns = 64
 
-// mostSilent is how many connections that others have begun may be without a word over UCX. One takes a place
-// until it has spoken, or its time is over; so a caller that sends nothing, again and again, leaves the other
-// places free.
+// mostSilent is how many connections that others have begun may be without a
+// word over UCX. One takes a place until it has spoken, or its time is over; so
+// a caller that sends nothing, again and again, leaves the other places free.
 const mostSilent = mostConns / 2
 
 // mostPeers is how many engines are remembered. The program's table of paths is twice as large.
@@ -223,8 +223,8 @@ func (c *Carrier) wants(t *target) bool {
 	return t.resting || k != nil && k.renewed
 }
 
-// noteFailure notes that there is no connection to a target, and returns how long to wait before the next
-// attempt.
+// noteFailure notes that there is no connection to a target,
+// and returns how long to wait before the next attempt.
 func (c *Carrier) noteFailure(t *target, why string) (rest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,8 +239,8 @@ func (c *Carrier) noteFailure(t *target, why string) (rest time.Duration) {
 	return rest
 }
 
-// join makes a connection with an engine that was met: it is checked, and the process gets the way to the
-// other's.
+// join makes a connection with an engine that was met: it
+// is checked, and the process gets the way to the other's.
 func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,8 +309,7 @@ func (c *Carrier) makeRoom() {
 	_ = c.send(k.process, &message{kind: msgClose, number: k.number, body: []byte("others have called, and it says nothing over UCX")})
 }
 
-// renewHello notes a peer's hello, if it is not older than the last one: a peer may have two
-// connections.
+// renewHello notes a peer's hello, if it is not older than the last one: a peer may have two connections.
 func (c *Carrier) renewHello(q *peer, h hello) {
 	if q.hello.life != h.life || int32(h.sequence-q.hello.sequence) >= 0 {
 		q.hello = h
@@ -440,8 +439,8 @@ func (c *Carrier) lost(number uint32, why string) {
 // mtu returns the MTU of the path to a peer.
 func (c *Carrier) mtu(q *peer) int { return min(c.cfg.MTU, q.hello.mtu) &^ 3 }
 
-// changed reports to the engine whether the port works, which is whether there is a peer, and publishes
-// the state.
+// changed reports to the engine whether the port works,
+// which is whether there is a peer, and publishes the state.
 func (c *Carrier) changed() {
 	s := &state{}
 	up := false

@@ -71,8 +71,8 @@ type bucket struct {
 	at   time.Time
 }
 
-// sourceOf returns what counts as one source: an IPv4 address, or the half of an IPv6 address that a network
-// has.
+// sourceOf returns what counts as one source: an IPv4
+// address, or the half of an IPv6 address that a network has.
 func sourceOf(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is4() {
 		return a
@@ -177,8 +177,8 @@ func (b *bucket) after(now time.Time) float64 {
 	return min(meetings, b.left+meetingsRate*now.Sub(b.at).Seconds())
 }
 
-// countDropped counts a connection that was dropped. It reports whether to log it: once a minute for
-// each cause.
+// countDropped counts a connection that was dropped. It
+// reports whether to log it: once a minute for each cause.
 func (c *crowd) countDropped(why cause) bool {
 	c.counts[why].Add(1)
 	c.mu.Lock()

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connections whose meeting is not over: each source has some places, and one that floods keeps out only its
-// own.
+// Connections whose meeting is not over: each source has
+// some places, and one that floods keeps out only its own.
 func TestCrowd(t *testing.T) {
 	c := &crowd{sources: map[netip.Addr]*bucket{}}
 	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }
@@ -69,8 +69,8 @@ func TestCrowdOfStrangers(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-// The key to which the GUID of an engine that was up belongs is not dropped because of engines that never
-// were.
+// The key to which the GUID of an engine that was up belongs
+// is not dropped because of engines that never were.
 func TestProvenPeersAreRemembered(t *testing.T) {
 	c := &Carrier{peers: map[uint64]*peer{}, log: slog.New(slog.DiscardHandler)}
 	q, err := c.admitPeer(hello{guid: 7, life: 1}, "its key")

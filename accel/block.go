@@ -96,10 +96,10 @@ func (b *block) deadlock() error {
 // sync counts a lane at Sync and reports whether it is the last.
 func (b *block) sync() bool {
 	b.arrived++
-	return b.synced()
+	return b.finishSync()
 }
 
-func (b *block) synced() bool {
+func (b *block) finishSync() bool {
 	if b.arrived == 0 || b.arrived < b.live {
 		return false
 	}
@@ -111,10 +111,10 @@ func (b *block) synced() bool {
 // leave removes a lane that has ended, so that the other lanes no longer wait for it.
 func (b *block) leave(l *lane) {
 	b.live--
-	b.synced()
+	b.finishSync()
 	w := l.warp()
 	w.live &^= 1 << l.t.Lane()
-	w.voted()
+	w.finishVote()
 }
 
 // vote contributes v, the value of a lane, to the next warp operation. It reports whether
@@ -123,16 +123,17 @@ func (w *warp) vote(lane int, v uint64) bool {
 	n := &w.votes[w.round&1]
 	n.mask |= 1 << lane
 	n.v[lane] = v
-	return w.voted()
+	return w.finishVote()
 }
 
-func (w *warp) voted() bool {
+func (w *warp) finishVote() bool {
 	n := &w.votes[w.round&1]
 	if n.mask == 0 || w.live&^n.mask != 0 {
 		return false
 	}
 	w.round++
-	w.votes[w.round&1].mask = 0 // the next ballot: every lane has read its old values, because every lane has voted since
+	// The next ballot: every lane has read its old values, because every lane has voted since.
+	w.votes[w.round&1].mask = 0
 	return true
 }
 

@@ -82,7 +82,7 @@ func New(cfg Config) (*Device, error) {
 
 // Close ends the device. Running kernels end with ErrClosed at the next point where they
 // wait for something, and Close waits for their end. Requests that they have posted are
-// executed nevertheless. A second Close does nothing.
+// executed nevertheless. A second Close has no effect.
 func (d *Device) Close() error {
 	if d == nil || d.closed == nil {
 		return ErrClosed

@@ -32,7 +32,7 @@ type lane struct {
 	round uint64    // forSync, forWarp, forBatch: number of the round that must be complete
 	until condition // forWord
 	queue *Queue    // forDone, forRoom
-	count uint64    // forDone: count of the blocks that must be complete; forRoom: number of blocks that must be free
+	count uint64    // forDone: count of the blocks that must be complete; forRoom: blocks that must be free
 }
 
 func newLane(p *processor) *lane {

@@ -127,7 +127,7 @@ func (c *condition) holds() bool {
 // (nvshmem_signal_wait_until). Bytes that were written before these 8 bytes are visible
 // then.
 func (t *Thread) WaitUntil(b *Buffer, off int, cmp Cmp, v uint64) {
-	t.settle()
+	t.drainPuts()
 	c := condition{b.word(off), cmp, v}
 	if !c.holds() {
 		t.lane.until = c

@@ -115,7 +115,7 @@ func (t *Thread) retry(what string, q *Queue, blocks uint64, err error) {
 // Quiet waits until all requests posted to q so far, by any lane, device or host thread,
 // are complete (nvshmem_quiet). If requests have failed, it returns the error of the first.
 func (t *Thread) Quiet(q *Queue) error {
-	t.settle()
+	t.drainPuts()
 	if count := q.x.Send.Reserved(); !q.done(t.lane.proc, count) {
 		t.lane.queue, t.lane.count = q, count
 		t.lane.pause(forDone)
@@ -127,6 +127,6 @@ func (t *Thread) Quiet(q *Queue) error {
 // complete (IBV_SEND_FENCE). A Fence is needed after a Get or an atomic. Puts of one queue
 // are executed in order without a Fence.
 func (t *Thread) Fence() {
-	t.settle()
+	t.drainPuts()
 	t.fence = hostpath.Fence
 }

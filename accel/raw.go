@@ -42,19 +42,19 @@ func PollCQE(p CQEPollParams) (bytes int32, err error) { return hostpath.PollCQE
 
 // SendWQE calls the function SendWQE in a kernel. Invalid parameters end the kernel.
 func (t *Thread) SendWQE(p WQEParams) {
-	t.settle()
+	t.drainPuts()
 	t.must("SendWQE", hostpath.SendWQE(p))
 }
 
 // RecvWQE calls the function RecvWQE in a kernel. Invalid parameters end the kernel.
 func (t *Thread) RecvWQE(p WQEParams) {
-	t.settle()
+	t.drainPuts()
 	t.must("RecvWQE", hostpath.RecvWQE(p))
 }
 
 // RingDB calls the function RingDB in a kernel.
 func (t *Thread) RingDB(dst, src []byte) {
-	t.settle()
+	t.drainPuts()
 	hostpath.RingDB(dst, src)
 }
 

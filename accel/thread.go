@@ -6,7 +6,7 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// A Thread is the argument of a kernel. It tells the place of its lane in the grid, and has
+// A Thread is the argument of a kernel. It has the place of its lane in the grid, and has
 // the operations of a lane. Only that lane may use it.
 //
 // Methods that wait let other lanes run meanwhile: Sync, warp operations, Quiet, WaitUntil,
@@ -43,7 +43,7 @@ func (t *Thread) Lane() int { return t.index % WarpSize }
 // Sync waits until all lanes of the block that have not ended have called Sync
 // (__syncthreads).
 func (t *Thread) Sync() {
-	t.settle()
+	t.drainPuts()
 	round := t.block.round
 	if !t.block.sync() {
 		t.lane.round = round
@@ -54,7 +54,7 @@ func (t *Thread) Sync() {
 // together executes a warp operation: it waits until all lanes of the warp that have not
 // ended have contributed their values.
 func (t *Thread) together(v uint64) *ballot {
-	t.settle()
+	t.drainPuts()
 	w := t.lane.warp()
 	round := w.round
 	if !w.vote(t.Lane(), v) {

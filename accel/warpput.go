@@ -80,9 +80,8 @@ func (t *Thread) postPuts() {
 	}
 }
 
-// settle waits until the puts of this lane are posted, so that its next request cannot
-// overtake them.
-func (t *Thread) settle() {
+// drainPuts waits until the puts of this lane are posted, so that its next request cannot overtake them.
+func (t *Thread) drainPuts() {
 	if t.puts > t.lane.warp().puts.first {
 		t.lane.round = t.puts - 1
 		t.lane.pause(forBatch)
@@ -92,7 +91,7 @@ func (t *Thread) settle() {
 // leavePuts removes a lane that ends from later PutWarps. It then posts the PutWarps for
 // which only that lane was missing.
 func (t *Thread) leavePuts() {
-	t.settle()
+	t.drainPuts()
 	t.lane.warp().live &^= 1 << t.Lane()
 	t.postPuts()
 }

@@ -15,7 +15,7 @@ type MiniFormat uint8
 const (
 	MiniHash           MiniFormat = 0 // RSS hash:32
 	MiniChecksum       MiniFormat = 1 // checksum:16 | 0:16
-	MiniFlowTagStride  MiniFormat = 2 // high half of the flow tag:16 | stride:16; Expander keeps the title's flow tag
+	MiniFlowTagStride  MiniFormat = 2 // high half of the flow tag:16 | stride:16; Expander keeps the title's
 	MiniChecksumStride MiniFormat = 3 // checksum:16 | stride:16
 	MiniHeadersStride  MiniFormat = 4 // 0:8 | L3 and L4 header types:8 | stride:16
 )

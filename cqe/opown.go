@@ -57,7 +57,7 @@ func (f Format) String() string { return formatNames[f&3] }
 // is read by its own bits, because in error entries devices set the low bits freely.
 type OpOwn uint8
 
-// SolicitedBit is set when the sender asked for an event; see OpOwn.Solicited.
+// SolicitedBit is set when the sender requested an event; see OpOwn.Solicited.
 const SolicitedBit OpOwn = 1 << 1
 
 // MakeOpOwn packs the byte. Only bit 0 of owner counts.
@@ -75,7 +75,7 @@ func (o OpOwn) Opcode() Opcode { return Opcode(o >> 4) }
 // Format returns bits 3..2.
 func (o OpOwn) Format() Format { return Format(o >> 2 & 3) }
 
-// Solicited reports bit 1: the sender asked for an event.
+// Solicited reports bit 1: the sender requested an event.
 func (o OpOwn) Solicited() bool { return o&SolicitedBit != 0 }
 
 // PlainReq reports whether the entry reports the success of a send WQE, carries no data

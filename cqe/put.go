@@ -5,7 +5,10 @@ import "encoding/binary"
 // PutReq writes all 64 bytes of the entry of a send WQE that succeeded. o has opcode
 // [Req]. counter is the index of the WQE's first block. byteCount is the number of
 // bytes that a READ or atomic returned, and 0 for other WQEs.
-func PutReq(dst *[Size]byte, qpn, uidx uint32, wqeOpcode uint8, counter uint16, byteCount uint32, timestamp uint64, o OpOwn) {
+func PutReq(
+	dst *[Size]byte, qpn, uidx uint32, wqeOpcode uint8, counter uint16, byteCount uint32, timestamp uint64,
+	o OpOwn,
+) {
 	PutBody(dst, 0, uidx, 0, byteCount, timestamp)
 	putTail(dst, MakeTail(qpn, wqeOpcode, counter, 0, o))
 }
@@ -14,7 +17,10 @@ func PutReq(dst *[Size]byte, qpn, uidx uint32, wqeOpcode uint8, counter uint16, 
 // the Resp opcodes and the solicited bit of the message. counter is the index of the
 // receive, or for an SRQ the index of its entry. flags is a result of [FlagsRQPN]. imm
 // is the immediate's four bytes read big-endian, or the invalidated rkey.
-func PutResp(dst *[Size]byte, qpn, uidx, flags, imm uint32, counter uint16, byteCount uint32, timestamp uint64, o OpOwn) {
+func PutResp(
+	dst *[Size]byte, qpn, uidx, flags, imm uint32, counter uint16, byteCount uint32, timestamp uint64,
+	o OpOwn,
+) {
 	PutBody(dst, flags, uidx, imm, byteCount, timestamp)
 	putTail(dst, MakeTail(qpn, 0, counter, 0, o))
 }
@@ -28,7 +34,9 @@ func PutPath(dst *[Size]byte, slid uint16, mlPath uint8) {
 
 // PutErr writes all 64 bytes of an error entry. o has opcode [ReqErr] or [RespErr].
 // wqeOpcode is 0 for a receive.
-func PutErr(dst *[Size]byte, qpn, uidx uint32, wqeOpcode uint8, counter uint16, s Syndrome, vendor uint8, o OpOwn) {
+func PutErr(
+	dst *[Size]byte, qpn, uidx uint32, wqeOpcode uint8, counter uint16, s Syndrome, vendor uint8, o OpOwn,
+) {
 	PutBody(dst, 0, uidx, 0, 0, ErrWord(s, vendor))
 	putTail(dst, MakeTail(qpn, wqeOpcode, counter, 0, o))
 }

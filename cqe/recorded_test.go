@@ -41,7 +41,8 @@ func (want *recordedWC) check(t *testing.T, w WC) {
 	require.Equal(t, want.Status, uint8(w.Status), "status")
 	require.Equal(t, want.QPNum, w.QPN, "qp_num")
 	require.Equal(t, want.VendorErr, w.VendorErr, "vendor_err")
-	if w.Opcode != WCFromPost { // for WCFromPost the library reports the opcode from its own record of the slot
+	// For WCFromPost the library reports the opcode from its own record of the slot.
+	if w.Opcode != WCFromPost {
 		same(t, "opcode", want.Opcode, uint8(w.Opcode))
 	}
 	same(t, "byte_len", want.ByteLen, w.ByteLen)

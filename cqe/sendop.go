@@ -5,15 +5,15 @@ package cqe
 // sendOps is indexed by the opcode of a send WQE. A row says what libmlx5 reports for
 // a requester's entry with this opcode. Opcodes unknown to libmlx5 have no row.
 var sendOps = [256]sendOp{
-	0x01: {told: true, wc: WCSend},                          // SEND_INVAL
-	0x08: {told: true, wc: WCRDMAWrite},                     // RDMA_WRITE
-	0x09: {told: true, wc: WCRDMAWrite, flags: WCWithImm},   // RDMA_WRITE_IMM
-	0x0a: {told: true, wc: WCSend},                          // SEND
-	0x0b: {told: true, wc: WCSend, flags: WCWithImm},        // SEND_IMM
-	0x0e: {told: true, wc: WCTSO},                           // TSO
-	0x10: {told: true, wc: WCRDMARead, bytes: countedBytes}, // RDMA_READ
-	0x11: {told: true, wc: WCCompSwap, bytes: atomicBytes},  // ATOMIC_CS
-	0x12: {told: true, wc: WCFetchAdd, bytes: atomicBytes},  // ATOMIC_FA
+	0x01: {known: true, wc: WCSend},                          // SEND_INVAL
+	0x08: {known: true, wc: WCRDMAWrite},                     // RDMA_WRITE
+	0x09: {known: true, wc: WCRDMAWrite, flags: WCWithImm},   // RDMA_WRITE_IMM
+	0x0a: {known: true, wc: WCSend},                          // SEND
+	0x0b: {known: true, wc: WCSend, flags: WCWithImm},        // SEND_IMM
+	0x0e: {known: true, wc: WCTSO},                           // TSO
+	0x10: {known: true, wc: WCRDMARead, bytes: countedBytes}, // RDMA_READ
+	0x11: {known: true, wc: WCCompSwap, bytes: atomicBytes},  // ATOMIC_CS
+	0x12: {known: true, wc: WCFetchAdd, bytes: atomicBytes},  // ATOMIC_FA
 }
 
 // sendOpNames is indexed by the opcode of a send WQE.

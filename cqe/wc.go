@@ -144,7 +144,7 @@ func (w *WC) HasByteLen() bool {
 // of opcodes is in package wqe. sendop.go is generated from that table, because the
 // format packages do not import each other.
 type sendOp struct {
-	told  bool // libmlx5 knows the operation from the entry; false: only the poster knows it
+	known bool // libmlx5 knows the operation from the entry; false: only the poster knows it
 	wc    WCOpcode
 	flags WCFlags
 	bytes uint8
@@ -196,7 +196,7 @@ func (w *WC) Parse(src *[Size]byte) {
 // request fills in the fields of a successful requester entry.
 func (w *WC) request(wqeOpcode uint8, byteCount uint32) {
 	w.WQEOpcode, w.Opcode = wqeOpcode, WCFromPost
-	if o := &sendOps[wqeOpcode]; o.told {
+	if o := &sendOps[wqeOpcode]; o.known {
 		w.Opcode, w.Flags = o.wc, o.flags
 		switch o.bytes {
 		case countedBytes:
@@ -251,5 +251,6 @@ func (w *WC) Err(id uint64) error {
 	if w.Status == StatusSuccess || w.Status == StatusNone {
 		return nil
 	}
-	return &WorkError{QPN: w.QPN, Receive: !w.Requester(), Index: w.Counter, Opcode: w.WQEOpcode, Cause: w.Syndrome, Vendor: w.VendorErr, ID: id}
+	return &WorkError{QPN: w.QPN, Receive: !w.Requester(), Index: w.Counter, Opcode: w.WQEOpcode,
+		Cause: w.Syndrome, Vendor: w.VendorErr, ID: id}
 }

@@ -164,7 +164,8 @@ func describeCQ(kind Kind, b []byte) field.Tree {
 func armRegister(kind Kind, b []byte, off int) field.Tree {
 	r := ArmRegister(binary.BigEndian.Uint64(b[off:]))
 	t := append(field.Tree{register(kind)}, arm(b, off)...)
-	t = append(t, field.Field{Offset: off + 4, Len: 4, Name: "cqn", Value: r.CQN(), Text: fmt.Sprintf("0x%06x", r.CQN())})
+	t = append(t, field.Field{Offset: off + 4, Len: 4, Name: "cqn", Value: r.CQN(),
+		Text: fmt.Sprintf("0x%06x", r.CQN())})
 	if high := uint32(r) &^ CIMask; high != 0 {
 		t = append(t, field.Field{Name: "cqn_rsvd", Value: field.Hex32(high), Text: "reserved bits that are set"})
 	}

@@ -1,4 +1,4 @@
-// Package doorbell encodes the words that tell a device that new work exists or
+// Package doorbell encodes the words that notify a device that new work exists or
 // how many completions a consumer has taken. These words are doorbell records, in
 // ordinary memory, and the registers of a UAR page.
 //
@@ -40,8 +40,6 @@
 //
 // # Source
 //
-// rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers
-// and bytes; this package does not read or write shared memory.
-// Nothing here allocates except Describe, and every function is safe for
-// concurrent use.
+// rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers and bytes; this package does not
+// read or write shared memory. Only Describe allocates memory, and every function is safe for concurrent use.
 package doorbell

@@ -28,7 +28,7 @@ func ExampleMakeRing() {
 	// Output: 00 00 0b 00 00 12 34 00
 }
 
-// A client asks for one event at the next solicited completion of CQ 0x405.
+// A client requests one event at the next solicited completion of CQ 0x405.
 func ExampleMakeArmRegister() {
 	a := doorbell.Arm{SN: 1, Solicited: true, CI: 0x123456}
 	fmt.Printf("record   %08x\n", a.Word())

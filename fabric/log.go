@@ -24,26 +24,26 @@ func limitLog(log *slog.Logger, now func() time.Time) *slog.Logger {
 type lines struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	began   time.Time // start of the current minute
-	written int       // lines in it
-	unsaid  int       // lines left out since the last one that was written
+	mu         sync.Mutex
+	began      time.Time // start of the current minute
+	written    int       // lines in it
+	suppressed int       // lines left out since the last one that was written
 }
 
 // take reports whether a line may be written, and how many lines were left out before it.
-func (l *lines) take() (unsaid int, ok bool) {
+func (l *lines) take() (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := l.now(); l.began.IsZero() || now.Sub(l.began) >= time.Minute {
 		l.began, l.written = now, 0
 	}
 	if l.written == LinesPerMinute {
-		l.unsaid++
+		l.suppressed++
 		return 0, false
 	}
 	l.written++
-	unsaid, l.unsaid = l.unsaid, 0
-	return unsaid, true
+	suppressed, l.suppressed = l.suppressed, 0
+	return suppressed, true
 }
 
 // A limited is a slog.Handler that passes on what lines allows.
@@ -53,13 +53,13 @@ type limited struct {
 }
 
 func (h limited) Handle(ctx context.Context, r slog.Record) error {
-	unsaid, ok := h.lines.take()
+	suppressed, ok := h.lines.take()
 	if !ok {
 		return nil
 	}
-	if unsaid > 0 {
+	if suppressed > 0 {
 		r = r.Clone()
-		r.AddAttrs(slog.Int("unsaid", unsaid))
+		r.AddAttrs(slog.Int("unsaid", suppressed))
 	}
 	return h.Handler.Handle(ctx, r)
 }

@@ -34,7 +34,7 @@ type Field struct {
 	Text   string // what the value means
 
 	Sub  Tree    // members of an object
-	List []Field // elements of an array; each element has Sub, and Print shows the element's Name as a heading
+	List []Field // elements of an array; each has Sub, and Print shows its Name as a heading
 }
 
 // Hex32 is a 32-bit key, immediate or set of flags, shown as "0x%08x".

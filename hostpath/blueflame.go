@@ -4,7 +4,7 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// publishBlueFlame tells the device of the new WQEs. from is the count of the block at which
+// publishBlueFlame notifies the device of the new WQEs. from is the count of the block at which
 // the first of them begins. publishBlueFlame is called in place of publish for a queue that
 // has its own BlueFlame register. The order of its stores differs from that of publish:
 //
@@ -13,7 +13,7 @@ import (
 //  3. doorbell record  Publish
 //
 // The device may execute the WQE as soon as it finds the WQE in the register, before it
-// sees the record. Nothing is lost when the register is overwritten, because the ring
+// sees the record. No WQE is lost when the register is overwritten, because the ring
 // contains every WQE and the record announces it.
 //
 // Every call writes the register. Otherwise a WQE could stay in the register until the same

@@ -21,7 +21,8 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 	var b shm.Block
 	be.PutUint64(b[cqe.OffTail:], uint64(tail))
 	if k := o.Opcode(); k == cqe.ReqErr || k == cqe.RespErr {
-		copy(b[cqe.OffVendor:cqe.OffTail], e[cqe.OffVendor:]) // the device does not overwrite an error: these bytes belong to the same entry
+		// The device does not overwrite an error: these bytes belong to the same entry.
+		copy(b[cqe.OffVendor:cqe.OffTail], e[cqe.OffVendor:])
 	}
 	c := &dst[0]
 	c.Parse((*[cqe.Size]byte)(&b))

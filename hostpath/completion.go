@@ -21,7 +21,7 @@ type CQConfig struct {
 	Ring      []byte // the entries: a power of two up to 1<<23, at an address that is a multiple of 64
 	EntrySize int    // 64 or 128 bytes
 	Record    []byte // the doorbell record, 8 bytes: the consumer index, then the arm word
-	Register  []byte // the 8 bytes at offset 0x20 of the CQ's UAR page, which arm the CQ; nil: the CQ is never armed
+	Register  []byte // the 8 bytes at offset 0x20 of the CQ's UAR page, which arm it; nil: it is never armed
 	CQN       uint32 // 24 bits
 	Collapsed bool   // the device writes every entry over entry 0 (cc); Poll then reports the newest
 	Table     *Table // the QPs whose completions are written to this queue
@@ -101,7 +101,7 @@ type CQ struct {
 }
 
 // NewCQ returns an empty completion queue. It fills the entries as libmlx5 does (op_own
-// 0xf0). Call it before the device learns of the ring.
+// 0xf0). Call it before the device has the ring.
 func NewCQ(c CQConfig) (*CQ, error) {
 	if c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128 {
 		return nil, fmt.Errorf("hostpath: CQEs of %d bytes; %d and %d are possible", c.EntrySize, cqe.Size, cqe.Size128)
@@ -135,7 +135,8 @@ func NewCQ(c CQConfig) (*CQ, error) {
 	q := &CQ{
 		ring: c.Ring, blocks: shm.Blocks(c.Ring), log: log, shift: 6, armReg: register[0],
 		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
-		cqn: c.CQN, like: template{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory, collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
+		cqn: c.CQN, like: template{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory,
+		collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
 	}
 	if c.EntrySize == cqe.Size128 {
 		q.shift = 7
@@ -193,15 +194,16 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 	if q.ci != from {
 		// Pairs with the device's Observe before it writes an entry of the next lap.
 		q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
-	} else if o := q.orphans.Load(); o != nil && !cqe.Valid(cqe.OpOwn(q.entry(q.ci).ObserveTail()), q.ci, q.log) {
-		q.forget(o)
+	} else if o := q.orphans.Load(); o != nil &&
+		!cqe.Valid(cqe.OpOwn(q.entry(q.ci).ObserveTail()), q.ci, q.log) {
+		q.dropOrphans(o)
 	}
 	return n
 }
 
 // TryPoll is Poll for pollers that share the queue. Any number of goroutines may call it.
 // While one of them polls, TryPoll returns 0 and false to the others at once. All of them
-// can learn from SendRing.Done what is complete.
+// can query SendRing.Done for what is complete.
 func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	if !q.polling.CompareAndSwap(false, true) {
 		return 0, false

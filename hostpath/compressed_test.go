@@ -276,7 +276,7 @@ func TestCompressedConfig(t *testing.T) {
 	}
 }
 
-// Expanding allocates nothing.
+// Expanding allocates no memory.
 func TestCompressedAllocates(t *testing.T) {
 	p := newPair(t, 5, cqe.MiniHash)
 	b := p.packed

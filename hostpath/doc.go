@@ -20,7 +20,7 @@
 // exceptions. A SharedSQ has any number of posters. A CQ has any number of pollers if
 // all of them use TryPoll. Poster and poller may be different goroutines. Each of them
 // keeps its own counts, 64 bits wide. Each of them passes one of its counts to the other
-// goroutine, in a word that shares its cache line with nothing else:
+// goroutine, in a word that has its cache line alone:
 //
 //	posted   stored by the poster when it rings, read by the poller
 //	freed    stored by the poller, read by the poster when its ring looks full
@@ -37,7 +37,7 @@
 //
 // # Cost
 //
-// Posting, ringing and polling do not block, allocate nothing, and make no system
+// Posting, ringing and polling do not block, allocate no memory, and make no system
 // call. A WQE of one block with one pointer, with short inline data, or of an 8-byte
 // atomic is built in place. Every other WQE is built by [wqe.Builder].
 //
@@ -84,6 +84,6 @@
 //	clean.go, orphan.go        QPs that were destroyed
 //	resize.go                  replaces the ring of a CQ
 //
-// The other files: raw.go has RDMaxcel's stateless functions, share.go and memory.go show
-// queues to accelerators and dumps, layout.go finds them in a file, and words.go checks the addresses of shared words.
+// The other files: raw.go has RDMaxcel's stateless functions, share.go and memory.go show queues to
+// accelerators and dumps, layout.go finds them in a file, and words.go checks the addresses of shared words.
 package hostpath

@@ -36,9 +36,9 @@ func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	return long
 }
 
-// judge returns the layout of the WQE for wr and how many blocks the WQE takes. The error
+// plan returns the layout of the WQE for wr and how many blocks the WQE takes. The error
 // says why wr cannot be posted.
-func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
+func (q *SendRing) plan(wr *SendWR) (f form, n uint64, err error) {
 	if wr.Op >= numOps || wr.Flags > allFlags {
 		return 0, 0, q.refuse(wr)
 	}
@@ -51,7 +51,7 @@ func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
 }
 
 // lay writes the WQE for wr into the n reserved blocks that begin at count, and notes it in
-// the slots. f and n are the results of judge. fence is the fence that the WQE needs because
+// the slots. f and n are the results of plan. fence is the fence that the WQE needs because
 // of the previous WQE.
 func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
 	op := &ops[wr.Op]

@@ -59,7 +59,7 @@ func (f *goldenOp) ours() bool {
 	return false
 }
 
-// flags returns the flags that the vector's fm_ce_se asks for.
+// flags returns the flags that the vector's fm_ce_se has.
 func (f *goldenOp) flags(t *testing.T) (flags Flags) {
 	t.Helper()
 	if f.Flags&wqe.FenceMask != 0 {
@@ -140,7 +140,8 @@ func TestGoldenOperations(t *testing.T) {
 		wqe.Unwrap(got, q.ring, uint16(f.Index))
 		switch f.Opcode {
 		case wqe.OpDump:
-			want[11] = want[11]&^wqe.FenceMask | wqe.FenceVerbs // the vector has another fence: its client sets only one of the two bits
+			// The vector has another fence: its client sets only one of the two bits.
+			want[11] = want[11]&^wqe.FenceMask | wqe.FenceVerbs
 		case wqe.OpMMO:
 			clear(want[16:32]) // the work request has no opaque memory
 		}

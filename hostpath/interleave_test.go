@@ -47,7 +47,7 @@ type modelPoster struct {
 type world struct {
 	seen, next, rung, record uint8
 	ringing                  bool
-	ends, written            [modelRing]uint8 // written: by slot, 1 plus the count of the block that was last written to it
+	ends, written            [modelRing]uint8 // written: by slot, 1 plus the count of its last written block
 	executed, freed          uint8
 	posters                  [3]modelPoster
 }

@@ -62,14 +62,17 @@ func (l *RawLayout) In(mem []byte) (r Raw, err error) {
 	if l.QPN > ring.Mask24 {
 		return Raw{}, fmt.Errorf("hostpath: layout of QP %#x; 24 bits are possible", l.QPN)
 	}
-	if r.Send, err = part(mem, "send ring", l.Send, wqe.BlockSize, wqe.BlockSize, doorbell.MaxRing); err != nil {
+	r.Send, err = part(mem, "send ring", l.Send, wqe.BlockSize, wqe.BlockSize, doorbell.MaxRing)
+	if err != nil {
 		return Raw{}, l.wrong(err)
 	}
 	if l.Recv.Size > 0 {
 		if l.Receives < 1 || uint64(l.Receives) > l.Recv.Size/wqe.DataSize {
 			return Raw{}, l.wrong(fmt.Errorf("hostpath: receive ring of %d entries in %d bytes", l.Receives, l.Recv.Size))
 		}
-		if r.Recv, err = part(mem, "receive ring", l.Recv, wqe.DataSize, l.Recv.Size/uint64(l.Receives), doorbell.MaxRing); err != nil {
+		stride := l.Recv.Size / uint64(l.Receives)
+		r.Recv, err = part(mem, "receive ring", l.Recv, wqe.DataSize, stride, doorbell.MaxRing)
+		if err != nil {
 			return Raw{}, l.wrong(err)
 		}
 	} else {

@@ -88,13 +88,16 @@ func (l *List) write(to *wqe.Builder) {
 	to.MkeyContext(mkey)
 	if l.Repeat != 0 {
 		to.RepeatBlock(wqe.RepeatBlock{
-			ByteCount: uint32(total), Op: wqe.RepeatOp, RepeatCount: l.Repeat, NumEntries: uint16(len(l.Entries)),
+			ByteCount: uint32(total), Op: wqe.RepeatOp,
+			RepeatCount: l.Repeat, NumEntries: uint16(len(l.Entries)),
 		})
 	}
 	for i := range l.Entries {
 		e := &l.Entries[i]
 		if l.Repeat != 0 {
-			to.RepeatEntry(wqe.RepeatEntry{Stride: uint16(e.Stride), ByteCount: uint16(e.Length), MKey: e.LKey, Addr: e.Addr})
+			to.RepeatEntry(wqe.RepeatEntry{
+				Stride: uint16(e.Stride), ByteCount: uint16(e.Length), MKey: e.LKey, Addr: e.Addr,
+			})
 		} else {
 			to.KLM(wqe.KLM{ByteCount: e.Length, MKey: e.LKey, Addr: e.Addr})
 		}

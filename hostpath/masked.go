@@ -31,10 +31,13 @@ func (wr *SendWR) putMasked(b *wqe.Builder) (opmod uint8) {
 		b.MaskedFA8(wqe.MaskedFA8{Add: wr.SwapAdd, Boundary: m.Boundary})
 	case short:
 		b.MaskedCS4(wqe.MaskedCS4{
-			Swap: uint32(wr.SwapAdd), Compare: uint32(wr.Compare), SwapMask: uint32(m.Swap), CompareMask: uint32(m.Compare),
+			Swap: uint32(wr.SwapAdd), Compare: uint32(wr.Compare),
+			SwapMask: uint32(m.Swap), CompareMask: uint32(m.Compare),
 		})
 	default:
-		b.MaskedCS8(wqe.MaskedCS8{Swap: wr.SwapAdd, Compare: wr.Compare, SwapMask: m.Swap, CompareMask: m.Compare})
+		b.MaskedCS8(wqe.MaskedCS8{
+			Swap: wr.SwapAdd, Compare: wr.Compare, SwapMask: m.Swap, CompareMask: m.Compare,
+		})
 	}
 	if short {
 		return wqe.OpMod4

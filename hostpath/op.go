@@ -45,7 +45,7 @@ func (o Op) String() string {
 var opcodes = [numOps]struct {
 	name string
 	code wqe.Opcode
-	wc   cqe.WCOpcode // the opcode that a poller reports if the CQE does not contain it; 0: verbs has no name for it
+	wc   cqe.WCOpcode // the opcode that Poll reports if the CQE does not contain it; 0: verbs has no name
 }{
 	OpNop:               {name: "NOP", code: wqe.OpNop},
 	OpWrite:             {name: "WRITE", code: wqe.OpRDMAWrite},
@@ -84,7 +84,7 @@ type opInfo struct {
 	message    bool           // goes to the address in SendWR.To on UD
 	inline     bool           // takes a payload in SendWR.Data
 	atomic     bool           // works on 8 bytes, with the operands SwapAdd and Compare
-	leaves     uint8          // the fence that the next WQE needs, so that it does not overtake a change of keys
+	leaves     uint8          // the fence with which the next WQE does not overtake a change of keys
 	compare    uint64         // all ones if the WQE contains SendWR.Compare
 	imm        uint32         // all ones if the control segment contains SendWR.Imm
 	wc         cqe.WCOpcode   // the opcode that a poller reports if the CQE does not contain it
@@ -98,8 +98,9 @@ func makeOps() (ops [numOps]opInfo) {
 	for op, o := range opcodes {
 		i := o.code.Info()
 		info := opInfo{
-			name: o.name, code: o.code, transports: i.Transports & possible, raddr: i.Raddr, payload: i.DataMost > 0,
-			message: i.Address && i.Transports.Has(UD), inline: i.Inline, wc: cqe.WCOpcode(i.WC),
+			name: o.name, code: o.code, transports: i.Transports & possible,
+			raddr: i.Raddr, payload: i.DataMost > 0, message: i.Address && i.Transports.Has(UD),
+			inline: i.Inline, wc: cqe.WCOpcode(i.WC),
 		}
 		if o.wc != 0 {
 			info.wc = o.wc

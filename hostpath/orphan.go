@@ -9,7 +9,7 @@ type orphan struct {
 	next *orphan
 }
 
-// Orphan tells the queue that the QP with number qpn was destroyed. The QP took its
+// Orphan notifies the queue that the QP with number qpn was destroyed. The QP took its
 // receives from srq, and their completions came to this queue. Call Orphan when the device
 // writes no more CQEs of the QP, but before the user index of the QP is freed. Orphan is
 // safe for concurrent use.
@@ -40,6 +40,6 @@ func (q *CQ) adopt(c *Completion) {
 	}
 }
 
-// forget drops the list of orphans that begins with o. The caller first loaded the list and
+// dropOrphans drops the list of orphans that begins with o. The caller first loaded the list and
 // then found the queue empty, so no CQE of these orphans can be left.
-func (q *CQ) forget(o *orphan) { q.orphans.CompareAndSwap(o, nil) }
+func (q *CQ) dropOrphans(o *orphan) { q.orphans.CompareAndSwap(o, nil) }

@@ -54,7 +54,7 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing
 		}
 	}
 	if c.Kind == cqe.ReqErr {
-		c.Opcode = ops[s.op()].wc // verbs leaves the opcode of an error undefined; without this it would read as SEND
+		c.Opcode = ops[s.op()].wc // undefined in verbs; without this it would read as SEND
 		sq.fail(c)
 	}
 	if o.Format() != cqe.FormatPlain {

@@ -50,7 +50,9 @@ func NewRQ(c RQConfig) (*RQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RQ{ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: record}, nil
+	return &RQ{
+		ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: record,
+	}, nil
 }
 
 // entries returns how many entries of stride bytes a ring has.
@@ -68,7 +70,7 @@ func (q *RQ) MaxSGE() int { return int(q.stride / wqe.DataSize) }
 
 // PostRecv writes the receive wr into the ring. The next Ring announces the receive to the
 // device. PostRecv returns ErrFull while the ring is full, and another error if the list of
-// wr does not fit into an entry. After an error nothing has changed.
+// wr does not fit into an entry. After an error the queue is unchanged.
 func (q *RQ) PostRecv(wr *RecvWR) error {
 	if err := checkRecv(wr, q.MaxSGE()); err != nil {
 		return err
@@ -163,7 +165,9 @@ func checkRecv(wr *RecvWR, limit int) error {
 
 // putRecv writes one pointer of a scatter list.
 func putRecv(list []byte, at int, s *SGE) {
-	wqe.Data{ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr}.Put((*[wqe.DataSize]byte)(list[at:]))
+	wqe.Data{
+		ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr,
+	}.Put((*[wqe.DataSize]byte)(list[at:]))
 }
 
 // endRecv writes the end mark of a scatter list that does not fill its entry. Bytes after

@@ -120,7 +120,7 @@ func TestRunsOfReceivesAreTheSame(t *testing.T) {
 			case 2:
 				imm = 0x10000 // a P_Key in the entry of a datagram
 			default:
-				flags = cqe.FlagsRQPN(0, 0, 0x77) // the device says who has sent
+				flags = cqe.FlagsRQPN(0, 0, 0x77) // the device names the sender
 				plain++
 			}
 			var e [64]byte

@@ -14,10 +14,14 @@ import (
 
 // SQConfig describes the memory of a send queue and the work requests that it may hold.
 type SQConfig struct {
-	Ring      []byte // blocks of 64 bytes; their number is a power of two up to 32768
-	Record    []byte // the QP's doorbell record, 8 bytes; the queue writes the second word
-	Register  []byte // a UAR register: 512 bytes, whose halves are rung alternately, or one half of 8 to 256 bytes; nil: none
-	BlueFlame []byte // a UAR register for WQEs, 512 bytes, that no other queue uses: see SQ.publishBlueFlame; nil: none
+	Ring   []byte // blocks of 64 bytes; their number is a power of two up to 32768
+	Record []byte // the QP's doorbell record, 8 bytes; the queue writes the second word
+
+	// Register is a UAR register: 512 bytes, whose halves are rung alternately, or one half of 8 to 256
+	// bytes. BlueFlame is a UAR register for WQEs, 512 bytes, that no other queue uses: see
+	// SQ.publishBlueFlame. Nil means none.
+	Register, BlueFlame []byte
+
 	QPN       uint32 // 24 bits
 	Transport Transport
 	SigAll    bool // every WQE delivers a completion (sq_sig_all)
@@ -28,8 +32,11 @@ type SQConfig struct {
 
 // A slot notes which work request begins in a block of the ring.
 type slot struct {
-	id   uint64
-	note uint16 // bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both are in one word, so that one store writes them
+	id uint64
+
+	// Bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both are in one word, so that
+	// one store writes them.
+	note uint16
 }
 
 func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks) | uint16(op)<<8} }
@@ -37,9 +44,8 @@ func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks
 func (s slot) blocks() uint64 { return uint64(s.note & 0xff) }
 func (s slot) op() Op         { return Op(s.note >> 8) }
 
-// A SendRing is the common part of an SQ and a SharedSQ. It has the memory of the ring,
-// writes WQEs into the ring, tells the device of them, and has the notes that a poller
-// reads.
+// A SendRing is the common part of an SQ and a SharedSQ. It has the memory of the ring, writes
+// WQEs into the ring, notifies the device of them, and has the notes that a poller reads.
 type SendRing struct {
 	// These fields never change after setUp.
 	ring      []byte
@@ -113,7 +119,7 @@ func (q *SendRing) setUp(c SQConfig) error {
 	return nil
 }
 
-// publish tells the device of all WQEs before end, which is the count of the first block after
+// publish notifies the device of all WQEs before end, which is the count of the first block after
 // these WQEs. last is the count of the block at which the last of them begins. The stores are
 // made in this order:
 //

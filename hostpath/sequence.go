@@ -15,7 +15,7 @@ import (
 //	commit   stores, at the first block of a reservation, the count of the
 //	         reservation's end; reservations are committed in any order
 //	ring     the poster that takes the lock (ringing) follows those ends, from the count in
-//	         rung up to the first block that is not committed, and tells the device
+//	         rung up to the first block that is not committed, and notifies the device
 //
 // A poster that does not get the lock need not wait, because it committed its work before it
 // tried, and the holder of the lock checks for committed work once more after releasing the
@@ -25,8 +25,12 @@ import (
 // TestInterleavings goes through every order of these steps.
 type sequence struct {
 	size uint64
-	ends []atomic.Uint64 // indexed by slot: end of the reservation that begins there; valid only if greater than the count of that first block
-	_    [64]byte
+
+	// Indexed by slot: end of the reservation that begins there; valid only if greater than the count of
+	// that first block.
+	ends []atomic.Uint64
+
+	_ [64]byte
 
 	seen atomic.Uint64 // value of freed when a poster last observed it
 	next atomic.Uint64 // count of the first block that is not reserved; top bit: see mark

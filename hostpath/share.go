@@ -7,7 +7,7 @@ import "github.com/nicless/nicless/wqe"
 type Export struct {
 	Send   *SharedSQ
 	SendCQ *CQ
-	Sink   SGE // 8 bytes of local memory that receive results which nobody reads
+	Sink   SGE // 8 bytes of local memory that receive results that are not read
 
 	// Err returns why no further send will complete, or nil if sends can complete.
 	Err func() error

@@ -11,8 +11,12 @@ import (
 
 // SRQConfig describes the memory of a shared receive queue.
 type SRQConfig struct {
-	Ring   []byte // entries of Stride bytes; their number is a power of two from 2 to 32768
-	Stride int    // size of an entry in bytes: 16 for the link, and 16 for each SGE that the entry may have; a power of two, at least 32
+	Ring []byte // entries of Stride bytes; their number is a power of two from 2 to 32768
+
+	// Stride is the size of an entry in bytes: 16 for the link, and 16 for each SGE that the entry may have.
+	// It is a power of two, at least 32.
+	Stride int
+
 	Record []byte // the doorbell record, 4 bytes
 }
 
@@ -58,8 +62,8 @@ func NewSRQ(c SRQConfig) (*SRQ, error) {
 		return nil, err
 	}
 	q := &SRQ{
-		ring: c.Ring, ids: make([]uint64, size), next: make([]uint16, size), stride: uint64(c.Stride), record: record,
-		tail: uint16(size - 1), below: make([]uint32, size), busy: make([]atomic.Bool, size),
+		ring: c.Ring, ids: make([]uint64, size), next: make([]uint16, size), stride: uint64(c.Stride),
+		record: record, tail: uint16(size - 1), below: make([]uint32, size), busy: make([]atomic.Bool, size),
 	}
 	for i := range uint16(size - 1) {
 		q.link(i, i+1)
@@ -72,8 +76,8 @@ func (q *SRQ) MaxSGE() int { return int(q.stride/wqe.DataSize) - 1 }
 
 // PostRecv writes the receive wr into the entry at the head of the free list. The next Ring
 // announces the receive to the device. PostRecv returns ErrFull while the queue is full, and
-// another error if the list of wr does not fit into an entry. After an error nothing has been
-// posted. Like libmlx5 and unlike an RQ, an SRQ does not skip SGEs of length 0: in the
+// another error if the list of wr does not fit into an entry. After an error the queue is
+// unchanged. Like libmlx5 and unlike an RQ, an SRQ does not skip SGEs of length 0: in the
 // format, length 0 means 1<<31 bytes.
 func (q *SRQ) PostRecv(wr *RecvWR) error {
 	if err := checkRecv(wr, q.MaxSGE()); err != nil {

@@ -33,7 +33,7 @@ func NewSharedSQ(c SQConfig) (*SharedSQ, error) {
 // Post reserves blocks, writes the WQE of wr into them and commits it. The next Ring of any
 // poster announces the WQE to the device. The errors are those of SQ.Post.
 func (q *SharedSQ) Post(wr *SendWR) error {
-	f, n, err := q.judge(wr)
+	f, n, err := q.plan(wr)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (q *SharedSQ) Post(wr *SendWR) error {
 // first request that cannot be posted is refused.
 func (q *SharedSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
 	for i := range wrs {
-		_, n, err := q.judge(&wrs[i])
+		_, n, err := q.plan(&wrs[i])
 		if err != nil {
 			return 0, err
 		}
@@ -76,7 +76,7 @@ func (q *SharedSQ) PostList(wrs []SendWR) (n int, err error) {
 	}
 	at := first
 	for i := range wrs {
-		f, n, _ := q.judge(&wrs[i])
+		f, n, _ := q.plan(&wrs[i])
 		q.lay(at, f, n, &wrs[i], fenceAfter(left))
 		left = leaves(&wrs[i])
 		at += n
@@ -109,7 +109,7 @@ func fenceAfter(left uint64) uint8 {
 	return 0
 }
 
-// Ring tells the device of all work, of any poster, before the first block that is not
+// Ring notifies the device of all work, of any poster, before the first block that is not
 // committed. Like SQ.Ring it writes the record, then the register. While another caller is
 // ringing, Ring returns at once, and the other caller rings for both.
 func (q *SharedSQ) Ring() {

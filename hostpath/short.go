@@ -57,8 +57,8 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
-// putControl writes a control segment. It writes the same bytes as wqe.Ctrl.Put, but in two stores. A wqe.Ctrl
-// has too many fields for registers and would first be assembled in memory, byte by byte.
+// putControl writes a control segment. It writes the same bytes as wqe.Ctrl.Put, but in two stores. A
+// wqe.Ctrl has too many fields for registers and would first be assembled in memory, byte by byte.
 func putControl(b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord) {
 	wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), uint64(first), uint64(second))
 }
@@ -73,16 +73,19 @@ func (q *SendRing) secondWord(wr *SendWR, op *opInfo, fence uint8) wqe.FlagWord 
 	return wqe.MakeFlagWord(q.flags(wr.Flags, fence), wr.Imm&op.imm)
 }
 
-// putMove writes a WQE with a remote address and one pointer, to sge. It takes pointers, so that each field is
-// loaded right before it is stored. The loops that call putMove keep their variables in registers, and have
-// no room for all fields at once.
-func putMove(b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord, raddr *uint64, rkey *uint32, sge *SGE) {
+// putMove writes a WQE with a remote address and one pointer, to sge. It takes pointers, so that each field
+// is loaded right before it is stored. The loops that call putMove keep their variables in registers, and
+// have no room for all fields at once.
+func putMove(
+	b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord, raddr *uint64, rkey *uint32, sge *SGE,
+) {
 	le := binary.LittleEndian
 	le.PutUint64(b[8*wqe.WordOp:], bits.ReverseBytes64(uint64(first|(wqe.UnitsBeforeMove+1))))
 	le.PutUint64(b[8*wqe.WordFlag:], bits.ReverseBytes64(uint64(second)))
 	le.PutUint64(b[8*wqe.WordRAddr:], bits.ReverseBytes64(*raddr))
 	le.PutUint64(b[8*wqe.WordRKey:], bits.ReverseBytes64(uint64(*rkey)<<32))
-	le.PutUint64(b[8*wqe.WordMoveData:], bits.ReverseBytes64(uint64(sge.Length&^wqe.InlineFlag)<<32|uint64(sge.LKey)))
+	le.PutUint64(b[8*wqe.WordMoveData:],
+		bits.ReverseBytes64(uint64(sge.Length&^wqe.InlineFlag)<<32|uint64(sge.LKey)))
 	le.PutUint64(b[8*wqe.WordMoveLAddr:], bits.ReverseBytes64(sge.Addr))
 }
 
@@ -91,6 +94,7 @@ func putSend(b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord, sge 
 	le := binary.LittleEndian
 	le.PutUint64(b[8*wqe.WordOp:], bits.ReverseBytes64(uint64(first|(wqe.UnitsBeforeSend+1))))
 	le.PutUint64(b[8*wqe.WordFlag:], bits.ReverseBytes64(uint64(second)))
-	le.PutUint64(b[8*wqe.WordSendData:], bits.ReverseBytes64(uint64(sge.Length&^wqe.InlineFlag)<<32|uint64(sge.LKey)))
+	le.PutUint64(b[8*wqe.WordSendData:],
+		bits.ReverseBytes64(uint64(sge.Length&^wqe.InlineFlag)<<32|uint64(sge.LKey)))
 	le.PutUint64(b[8*wqe.WordSendLAddr:], bits.ReverseBytes64(sge.Addr))
 }

@@ -30,7 +30,7 @@ type SQ struct {
 // ahead-th. They are not the next blocks, but those after them. They were used a lap ago and are
 // in the cache of the device. Without the prefetch, the stores to such a block wait for it, and
 // all later stores, also those to the record, wait for them. In a short ring the blocks could
-// be those that the device is about to read. While nothing else is in flight, the prefetch would
+// be those that the device is about to read. While no other WQE is in flight, the prefetch would
 // only disturb the device at the one WQE that it executes.
 const ahead = 4
 
@@ -53,7 +53,7 @@ func NewSQ(c SQConfig) (*SQ, error) {
 }
 
 // Post writes the WQE of wr into the ring. The next Ring announces the WQE to the device.
-// After an error nothing has changed. The error is ErrFull until enough completions have
+// After an error the queue is unchanged. The error is ErrFull until enough completions have
 // been polled. Any other error is permanent.
 func (q *SQ) Post(wr *SendWR) error {
 	if wr.Op >= numOps || wr.Flags > allFlags {
@@ -117,7 +117,7 @@ func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
 	return n, err
 }
 
-// Ring makes all posted WQEs visible to the device. It does nothing if nothing was posted
+// Ring makes all posted WQEs visible to the device. It has no effect if no WQE was posted
 // since the last Ring.
 func (q *SQ) Ring() {
 	if q.rung == q.next {

@@ -460,7 +460,8 @@ func TestStaleSlot(t *testing.T) {
 	b.sq.Ring()
 	b.dev.step()
 	require.Len(t, b.poll(), 4)
-	require.NoError(t, b.sq.Post(&SendWR{ID: 4, Op: OpWrite, Data: make([]byte, 100), Flags: Signaled})) // blocks 0 to 2
+	// Blocks 0 to 2.
+	require.NoError(t, b.sq.Post(&SendWR{ID: 4, Op: OpWrite, Data: make([]byte, 100), Flags: Signaled}))
 	b.sq.Ring()
 	for counter := range uint16(4) {
 		_, s, ok := b.sq.find(4 + counter)

@@ -17,7 +17,7 @@ import (
 
 // BenchmarkStream measures how fast work is posted and polled when every cache line of the rings
 // has to come from another core. The device is a goroutine on another core that reads each WQE
-// and writes a CQE for it, and does nothing else. The other benchmarks of this package have all
+// and writes a CQE for it, and does no other work. The other benchmarks of this package have all
 // lines in their own cache, and so do not show what stores and loads of such lines cost.
 func BenchmarkStream(b *testing.B) {
 	if runtime.NumCPU() < 2 {

@@ -59,7 +59,9 @@ func (q *SharedSQ) plain(w *WriteWR) bool {
 func (q *SharedSQ) postUnplain(list []WriteWR, first Flags) error {
 	wrs := make([]SendWR, len(list))
 	for i := range list {
-		wrs[i] = SendWR{Op: OpWrite, SGE: []SGE{list[i].SGE}, RemoteAddr: list[i].RemoteAddr, RKey: list[i].RKey}
+		wrs[i] = SendWR{
+			Op: OpWrite, SGE: []SGE{list[i].SGE}, RemoteAddr: list[i].RemoteAddr, RKey: list[i].RKey,
+		}
 	}
 	wrs[0].Flags = first
 	wrs[len(wrs)-1].Flags |= Signaled

@@ -8,7 +8,7 @@ import (
 )
 
 // The CUDA programs compile to PTX, in which the publishes, observes and fences of the poster
-// have system scope. Nothing is run, because that needs a GPU.
+// have system scope. The code is not run, because that needs a GPU.
 func TestCUDACompiles(t *testing.T) {
 	clang := ""
 	for _, name := range []string{"clang", "clang-19", "clang-18", "clang-17"} {

@@ -188,7 +188,8 @@ func TestGoldenRecv(t *testing.T) {
 				list = append(list, fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey))
 			}
 			answer := c.ask("recv %d %d %s", in.Stride, in.Index, strings.Join(list, " "))
-			want.Bytes += strings.Repeat("0", 2*in.Stride-len(want.Bytes)) // the recording has stale bytes here
+			// The recording has stale bytes here.
+			want.Bytes += strings.Repeat("0", 2*in.Stride-len(want.Bytes))
 			require.Equal(t, []string{want.Bytes, want.Record + "00000000"}, answer)
 		})
 	})

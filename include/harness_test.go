@@ -110,7 +110,7 @@ func talk(t *testing.T, path string) *talker {
 	return &talker{t: t, in: in, out: bufio.NewReader(out)}
 }
 
-// ask sends a request and returns the words of the answer.
+// ask sends a request, and returns the words of the answer.
 func (k *talker) ask(format string, args ...any) []string {
 	k.t.Helper()
 	_, err := fmt.Fprintf(k.in, format+"\n", args...)

@@ -102,7 +102,7 @@ int main(void) {
 }
 
 // All headers are installed below DESTDIR, and nicless.pc does not contain that path.
-// uninstall removes them and nothing else.
+// uninstall removes only them.
 func TestInstallDestdir(t *testing.T) {
 	headers, err := filepath.Glob("nicless/*.h")
 	require.NoError(t, err)

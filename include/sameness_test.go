@@ -14,7 +14,7 @@ import (
 )
 
 // This test checks a claim of the project: the same request leaves the same bytes in the ring,
-// the record and the register, no matter who posts it. The posters are a host program, one of
+// the record and the register, for each poster. The posters are a host program, one of
 // many posters that share the queue, a lane, a warp, C and C++.
 //
 // Four posters of this program each have a queue pair of a real engine, which executes what
@@ -25,7 +25,8 @@ type request struct {
 	name string
 	host []nicless.SendWR
 	lane func(t *accel.Thread, q *accel.Queue) // nil if a lane cannot post it
-	warp func(t *accel.Thread, q *accel.Queue) // executed by as many lanes as host has requests; nil if a warp cannot post it
+	// Executed by as many lanes as host has requests; nil if a warp cannot post it.
+	warp func(t *accel.Thread, q *accel.Queue)
 	inC  []post
 }
 
@@ -147,7 +148,7 @@ func (l *sameness) add(t *testing.T, p *poster, concurrent bool) {
 	l.posters = append(l.posters, p)
 }
 
-// finish waits until the engine has executed everything, and checks that nothing failed.
+// finish waits until the engine has executed everything, and checks that no request failed.
 func (l *sameness) finish(t *testing.T, p *poster) {
 	t.Helper()
 	if p.queue != nil {

@@ -71,7 +71,8 @@ func (h AETH) String() string {
 }
 
 var nakTexts = [...]string{
-	"PSN sequence error", "invalid request", "remote access error", "remote operation error", "invalid RD request",
+	"PSN sequence error", "invalid request", "remote access error", "remote operation error",
+	"invalid RD request",
 }
 
 // RNRTimer returns the time that a code of min_rnr_timer means, which is also the code of an

@@ -12,8 +12,8 @@ type BTH struct {
 	Pad       uint8  // 2 bits: pad bytes after the payload
 	Version   uint8  // TVer, 4 bits: 0
 	PKey      uint16 // partition: the low 15 bits must match, bit 15 is full membership
-	FECN      bool   // the network met congestion on the way here
-	BECN      bool   // the network met congestion on the way back
+	FECN      bool   // there was congestion on the way here
+	BECN      bool   // there was congestion on the way back
 	Reserved6 uint8  // 6 bits after FECN and BECN
 	DestQP    uint32 // 24 bits: the receiving queue pair
 	AckReq    bool   // the responder shall acknowledge this packet
@@ -53,7 +53,10 @@ func (h BTH) Put(b *[BTHSize]byte) {
 
 // PutBTH writes the header that a device sends: with MigReq, and with all fields 0 that are
 // not parameters. It is Put for loops that write millions of headers a second; no BTH is made.
-func PutBTH(b *[BTHSize]byte, op Opcode, solicited bool, pad uint8, pkey uint16, destQP uint32, ackReq bool, psn uint32) {
+func PutBTH(
+	b *[BTHSize]byte, op Opcode, solicited bool, pad uint8, pkey uint16, destQP uint32, ackReq bool,
+	psn uint32,
+) {
 	be := binary.BigEndian
 	be.PutUint32(b[0:4], uint32(op)<<24|bit(solicited)<<23|1<<22|uint32(pad&3)<<20|uint32(pkey))
 	be.PutUint32(b[4:8], destQP&mask24)

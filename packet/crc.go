@@ -24,7 +24,7 @@ var (
 	// entry of its value to the state after the headers, where n bytes of the headers follow it.
 	columns [afterLength6 + 1][256]uint32
 
-	// What the length fields add to the state after the headers, by length of the packet / 4.
+	// The length fields add this to the state after the headers, by length of the packet / 4.
 	length4, length6 [lengths]uint32
 
 	// backwards[n/4] is the inverse of x^(32+8m), where m bytes follow the identification and
@@ -32,7 +32,7 @@ var (
 	backwards [lengths]uint32
 )
 
-// What follows the upper byte of a field until the end of the headers, in bytes. One less
+// Bytes between the upper byte of a field and the end of the headers. One less
 // follows the lower byte.
 const (
 	afterPort    = 7  // UDP source port
@@ -56,14 +56,16 @@ func shift(state uint32, b []byte) uint32 {
 
 // shiftBTH returns the state after a BTH whose byte 4 counts as 0xff.
 func shiftBTH(state uint32, b *[BTHSize]byte) uint32 {
-	return shift12(state, binary.LittleEndian.Uint32(b[0:4]), binary.LittleEndian.Uint32(b[4:8])|0xff, binary.LittleEndian.Uint32(b[8:12]))
+	le := binary.LittleEndian
+	return shift12(state, le.Uint32(b[0:4]), le.Uint32(b[4:8])|0xff, le.Uint32(b[8:12]))
 }
 
 // shift12 returns the state after three words, which are the bytes in little-endian order. All
 // look-ups are independent of each other.
 func shift12(state, w0, w1, w2 uint32) uint32 {
 	w0 ^= state
-	return columns[11][uint8(w0)] ^ columns[10][uint8(w0>>8)] ^ columns[9][uint8(w0>>16)] ^ columns[8][w0>>24] ^
+	return columns[11][uint8(w0)] ^ columns[10][uint8(w0>>8)] ^
+		columns[9][uint8(w0>>16)] ^ columns[8][w0>>24] ^
 		columns[7][uint8(w1)] ^ columns[6][uint8(w1>>8)] ^ columns[5][uint8(w1>>16)] ^ columns[4][w1>>24] ^
 		columns[3][uint8(w2)] ^ columns[2][uint8(w2>>8)] ^ columns[1][uint8(w2>>16)] ^ columns[0][w2>>24]
 }

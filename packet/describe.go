@@ -184,7 +184,9 @@ func address(a uint64) string { return fmt.Sprintf("0x%x", a) }
 
 // kind returns the answer in the words of the recorded packets.
 func (h AETH) kind() string {
-	names := [...]string{"PSN_SEQUENCE", "INVALID_REQUEST", "REMOTE_ACCESS", "REMOTE_OPERATION", "INVALID_RD_REQUEST"}
+	names := [...]string{
+		"PSN_SEQUENCE", "INVALID_REQUEST", "REMOTE_ACCESS", "REMOTE_OPERATION", "INVALID_RD_REQUEST",
+	}
 	switch c := h.Code(); {
 	case h.ACK():
 		return fmt.Sprintf("ACK credits %d", c)

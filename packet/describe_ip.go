@@ -57,7 +57,7 @@ func DescribeIP(b []byte) (field.Tree, error) {
 	case in.tree == nil:
 		in.plain(0, len(in.b), "cut")
 	case err == nil:
-		right := in.judgeICRC(plainICRC(b, head))
+		right := in.describeICRC(plainICRC(b, head))
 		in.tree = append(in.tree, field.Field{Name: "icrc_right", Value: right})
 		if Opcode(b[body]).Info().DETH {
 			in.tree = append(in.tree, field.Field{Name: "grh", Value: grh(b[:head])})
@@ -66,8 +66,8 @@ func DescribeIP(b []byte) (field.Tree, error) {
 	return append(d.tree, in.tree...), err
 }
 
-// judgeICRC says in the field of the ICRC, the last one, whether it is right.
-func (d *describer) judgeICRC(computed uint32) bool {
+// describeICRC says in the field of the ICRC, the last one, whether it is right.
+func (d *describer) describeICRC(computed uint32) bool {
 	f := &d.tree[len(d.tree)-1]
 	if f.Value == field.Hex32(computed) {
 		f.Text = "right"
@@ -157,7 +157,8 @@ func (d *describer) udp(at int) {
 
 // trafficClass returns the two parts of an IPv4 type of service or IPv6 traffic class.
 func trafficClass(c uint8) string {
-	return fmt.Sprintf("DSCP %d, %s", c>>2, [...]string{"not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"}[c&3])
+	ecn := [...]string{"not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"}[c&3]
+	return fmt.Sprintf("DSCP %d, %s", c>>2, ecn)
 }
 
 // checksum returns the one's complement sum of 16-bit words.

@@ -21,8 +21,8 @@
 //
 // Each header is a struct with a Put method and a Parse function, both over a byte array of
 // the header's size. Parsing keeps reserved bits, so that Put writes the same bytes again.
-// Put drops bits of a field beyond its width. Nothing in these functions allocates, and no
-// value of any byte is an error for them: the caller judges values.
+// Put drops bits of a field beyond its width. These functions allocate no memory, and no
+// value of any byte is an error for them: the caller checks values.
 //
 // A [Flow] seals packets with the ICRC and checks it.
 //
@@ -40,7 +40,6 @@
 //	describe.go    lists the fields of a packet for people and programs; describe_ip.go those of
 //	               the IP and UDP headers; mad.go those of management datagrams
 //
-// Source: InfiniBand Architecture Specification, volume 1, chapter 9 and annex A17
-// (RoCEv2). Packets recorded from Linux's software RoCE settle what the text leaves open
-// (testdata/vectors/roce.json).
+// Source: InfiniBand Architecture Specification, volume 1, chapter 9 and annex A17 (RoCEv2). Packets
+// recorded from Linux's software RoCE decide what the text leaves open (testdata/vectors/roce.json).
 package packet

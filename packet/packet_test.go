@@ -135,7 +135,7 @@ func TestOpcodeTable(t *testing.T) {
 }
 
 // Facts of opcodes that no recorded packet shows: which packets begin and end a message, and
-// who sends them.
+// which side sends them.
 func TestOpcodeFacts(t *testing.T) {
 	for _, row := range []struct {
 		op                             packet.Operation

@@ -109,7 +109,7 @@ func (c Ctrl) Completion() uint8 { return c.Flags & CEMask >> 2 }
 func (c Ctrl) Solicited() uint8 { return c.Flags & FlagSolicited >> 1 }
 
 // OperandSize returns how many bytes an atomic works on, 4 or 8. It returns 0 if
-// the opcode is not an atomic or if OpMod asks for a size that has no layout.
+// the opcode is not an atomic or if OpMod has a size that has no layout.
 func (c Ctrl) OperandSize() int {
 	switch c.Opcode {
 	case OpAtomicCS, OpAtomicFA:

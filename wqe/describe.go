@@ -70,7 +70,9 @@ func describeCtrl(c Ctrl) field.Tree {
 	}
 }
 
-var immTexts = [...]string{ImmNone: "not used", ImmData: "immediate", ImmInvalRKey: "rkey to invalidate", ImmMkey: "mkey to change"}
+var immTexts = [...]string{
+	ImmNone: "not used", ImmData: "immediate", ImmInvalRKey: "rkey to invalidate", ImmMkey: "mkey to change",
+}
 
 func opModText(c Ctrl) string {
 	switch c.Opcode {
@@ -101,7 +103,8 @@ func DescribeRecv(b []byte, srq bool) (field.Tree, error) {
 		least, queue = SRQNextSize+DataSize, "srq"
 	}
 	if n := len(b); n < least || n&(n-1) != 0 {
-		return nil, &FormatError{Field: "stride", Found: uint64(n), Allowed: fmt.Sprintf("a power of two from %d", least)}
+		return nil, &FormatError{Field: "stride", Found: uint64(n),
+			Allowed: fmt.Sprintf("a power of two from %d", least)}
 	}
 	t := field.Tree{{Name: "stride", Value: len(b), Text: "bytes"}, {Name: "queue", Value: queue}}
 	segments := []field.Field{}

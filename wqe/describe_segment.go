@@ -294,10 +294,12 @@ var (
 	umrFlags = []bitName{{UMRInline, "inline"}, {UMRCheckBit6, "check (bit 6)"}, {UMRCheckFree, "check free"},
 		{UMRTranslationOffset, "translation offset"}, {UMRCheckQPN, "check qpn"}}
 	freeFlags   = []bitName{{MkeyFree, "free"}}
-	accessFlags = []bitName{{AccessLocalRead, "local read"}, {AccessLocalWrite, "local write"}, {AccessRemoteRead, "remote read"},
-		{AccessRemoteWrite, "remote write"}, {AccessAtomic, "atomic"}, {AccessUMR, "umr"}}
-	mkeyMasks = []bitName{{MaskLen, "len"}, {MaskPageSize, "page size"}, {MaskStartAddr, "start_addr"}, {MaskPD, "pd"},
-		{MaskRemoteInval, "remote invalidate"}, {MaskSigErrCount, "signature error count"}, {MaskBSFEnable, "bsf enable"},
+	accessFlags = []bitName{{AccessLocalRead, "local read"}, {AccessLocalWrite, "local write"},
+		{AccessRemoteRead, "remote read"}, {AccessRemoteWrite, "remote write"}, {AccessAtomic, "atomic"},
+		{AccessUMR, "umr"}}
+	mkeyMasks = []bitName{{MaskLen, "len"}, {MaskPageSize, "page size"}, {MaskStartAddr, "start_addr"},
+		{MaskPD, "pd"}, {MaskRemoteInval, "remote invalidate"}, {MaskSigErrCount, "signature error count"},
+		{MaskBSFEnable, "bsf enable"},
 		{MaskMkey, "key"}, {MaskQPN, "qpn"}, {MaskLocalRead, "local read"}, {MaskLocalWrite, "local write"},
 		{MaskRemoteRead, "remote read"}, {MaskRemoteWrite, "remote write"}, {MaskAtomic, "atomic"},
 		{MaskSmallFence, "small fence"}, {MaskFree, "free"}}

@@ -1,5 +1,5 @@
 // Package wqe encodes and decodes work queue entries, which a program writes into
-// a send or receive queue to ask the device for work.
+// a send or receive queue to request work of the device.
 //
 // # Terms
 //
@@ -52,7 +52,7 @@
 //	build.go     writes a WQE into a ring
 //	short.go     the words of a WQE of one block, for the fast paths of posters and device
 //	view.go      divides a WQE into segments; kind.go names the kinds of segment;
-//	             guess.go guesses the address of a WQE in a dump
+//	             infer.go infers the address of a WQE in a dump
 //	recv.go      receive entries
 //	describe.go  lists the fields of a WQE for people and programs
 //

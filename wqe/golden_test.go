@@ -202,7 +202,7 @@ func TestGoldenSendWRAPI(t *testing.T) {
 	})
 }
 
-// TestGuessRecorded guesses addresses in WQEs that the vendor's library wrote.
+// TestGuessRecorded infers addresses in WQEs that the vendor's library wrote.
 func TestGuessRecorded(t *testing.T) {
 	for _, file := range []string{"libmlx5-sq-rc", "libmlx5-sq-wrap", "libmlx5-sq-uc-ud", "libmlx5-sq-wr-api"} {
 		recordedWQEs(t, file, func(t *testing.T, name string, b []byte) {

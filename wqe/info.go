@@ -20,12 +20,19 @@ type Info struct {
 	Imm       ImmUse // use of the last word of the control segment
 
 	Transports Transports // the device executes the opcode on these; 0: on none
-	Local      Right      // what the keys of the data segments must allow; for MMO only the last segment's key
+	Local      Right      // what the keys of the data segments must allow; for MMO only the last one's key
 	Remote     Right      // what the peer and the key of Raddr must allow
-	Reads      bool       // fetches bytes from the peer: the CQE counts them, the peer must allow reads in flight, and FenceReads waits for the WQE
-	Keys       bool       // changes a key: the next WQE needs FenceSmall
-	Response   uint8      // the opcode of the peer's CQE, as cqe.Opcode; 0: the operation takes no receive
-	WC         uint8      // the opcode that libmlx5 reports for the requester's CQE, as cqe.WCOpcode; 255: libmlx5 does not know the opcode
+
+	// Reads: the WQE fetches bytes from the peer. The CQE counts them, the peer must allow reads in flight,
+	// and FenceReads waits for the WQE.
+	Reads bool
+
+	Keys     bool  // changes a key: the next WQE needs FenceSmall
+	Response uint8 // the opcode of the peer's CQE, as cqe.Opcode; 0: the operation takes no receive
+
+	// WC is the opcode that libmlx5 reports for the requester's CQE, as cqe.WCOpcode. 255: libmlx5 does not
+	// know the opcode.
+	WC uint8
 }
 
 // AnyData is the DataMost of opcodes for which only DS limits the number of data

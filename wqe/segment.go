@@ -33,12 +33,12 @@ func (r Raddr) Put(dst *[RaddrSize]byte) {
 
 // Values of a data segment's first two words.
 const (
-	KeyEnd     = 0x100     // lkey of the segment that ends a receive list; its byte count is 0 (MLX5_INVALID_LKEY)
+	KeyEnd     = 0x100     // lkey of a receive list's last segment, of byte count 0 (MLX5_INVALID_LKEY)
 	InlineFlag = 1 << 31   // in the byte count: bytes follow in place of a pointer (MLX5_INLINE_SEG)
 	InlineMask = 0x3ff     // in the byte count: the length of an inline segment
 	InlineHead = 4         // size of the header of an inline segment, in bytes
 	MaxInline  = 62*16 - 4 // largest number of bytes in one inline segment; only a SEND has room for so many
-	MaxPointer = 1 << 31   // largest number of bytes that one data segment can point at; its byte count is then 0
+	MaxPointer = 1 << 31   // most bytes that one data segment can point at; its byte count is then 0
 )
 
 // Data points at local memory (mlx5_wqe_data_seg). A message without data has no data

@@ -104,7 +104,7 @@ func (w FlagWord) CE() uint8 { return uint8(w>>32) & CEMask }
 // Imm returns the immediate, rkey or mkey.
 func (w FlagWord) Imm() uint32 { return uint32(w) }
 
-// Plain reports whether the WQE asks for nothing, or for a completion alone: it has no fence, no other
+// Plain reports whether the WQE requests no more than a completion: it has no fence, no other
 // completion mode, is not solicited, and has no signature, stream or immediate.
 func (w FlagWord) Plain() bool { return w&^MayDifferFlag == 0 }
 
@@ -161,10 +161,9 @@ func AdmitShort(w OpWord, d DataWord, before, most uint64) (n uint64, ok bool) {
 	return n, ok
 }
 
-// Consecutive short WQEs are a series if they differ in nothing but their index, their addresses, and in
-// these bits.
+// Consecutive short WQEs are a series if they differ only in their index, their addresses, and in these bits.
 const (
-	MayDifferFlag    FlagWord = CEAlways << 32 // whether the WQE asks for a completion; all other bits are 0
+	MayDifferFlag    FlagWord = CEAlways << 32 // whether the WQE requests a completion; all other bits are 0
 	MayDifferKey     KeyWord  = 1<<32 - 1      // reserved; clients leave garbage there
 	MayDifferPointer DataWord = 0              // nothing
 	MayDifferInline  DataWord = 1<<32 - 1      // payload

@@ -33,7 +33,10 @@ func (w Wait) Put(dst *[WaitSize]byte) {
 
 // WaitData is the operand of WAIT on data in memory or on time.
 type WaitData struct {
-	Op    uint32 // bit 4 inverts the result; values 0 to 5 of bits 3..0: always, equal, bigger, smaller, cyclic bigger, cyclic smaller
+	// Values 0 to 5 of bits 3..0 of Op: always, equal, bigger, smaller, cyclic bigger, cyclic smaller. Bit 4
+	// inverts the result.
+	Op uint32
+
 	LKey  uint32
 	Addr  uint64
 	Value uint64
@@ -43,7 +46,10 @@ type WaitData struct {
 // ParseWaitData reads the segment.
 func ParseWaitData(src *[WaitDataSize]byte) WaitData {
 	be := binary.BigEndian
-	return WaitData{be.Uint32(src[0:4]), be.Uint32(src[4:8]), be.Uint64(src[8:16]), be.Uint64(src[16:24]), be.Uint64(src[24:32])}
+	return WaitData{
+		be.Uint32(src[0:4]), be.Uint32(src[4:8]),
+		be.Uint64(src[8:16]), be.Uint64(src[16:24]), be.Uint64(src[24:32]),
+	}
 }
 
 // Put writes the segment.
@@ -123,8 +129,9 @@ type TagMatching struct {
 func ParseTagMatching(src *[TagMatchingSize]byte) TagMatching {
 	be := binary.BigEndian
 	return TagMatching{
-		Op: src[0] >> 4, Rsvd0: src[0] & 0x0f, Flags: src[1], Index: be.Uint16(src[2:4]), Rsvd4: be.Uint16(src[4:6]),
-		SWCount: be.Uint16(src[6:8]), Rsvd8: be.Uint64(src[8:16]), Tag: be.Uint64(src[16:24]), Mask: be.Uint64(src[24:32]),
+		Op: src[0] >> 4, Rsvd0: src[0] & 0x0f, Flags: src[1],
+		Index: be.Uint16(src[2:4]), Rsvd4: be.Uint16(src[4:6]), SWCount: be.Uint16(src[6:8]),
+		Rsvd8: be.Uint64(src[8:16]), Tag: be.Uint64(src[16:24]), Mask: be.Uint64(src[24:32]),
 	}
 }
 

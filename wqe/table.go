@@ -50,8 +50,8 @@ var infos = [256]Info{
 		Transports: onConn, Remote: RightRemoteWrite, WC: wcWrite,
 	},
 	OpRDMAWriteImm: {
-		Name: "RDMA_WRITE_IMM", Address: true, Raddr: true, DataMost: AnyData, Inline: true, Units: 2, Imm: ImmData,
-		Transports: onConn, Remote: RightRemoteWrite, Response: respWriteImm, WC: wcWrite,
+		Name: "RDMA_WRITE_IMM", Address: true, Raddr: true, DataMost: AnyData, Inline: true, Units: 2,
+		Imm: ImmData, Transports: onConn, Remote: RightRemoteWrite, Response: respWriteImm, WC: wcWrite,
 	},
 	OpRDMARead: {
 		Name: "RDMA_READ", Address: true, Raddr: true, DataMost: AnyData, Units: 2,
@@ -61,35 +61,53 @@ var infos = [256]Info{
 	// Atomics. The operands of masked atomics have a second form for 4 bytes. A masked
 	// compare-and-swap of 8 bytes takes one unit more than Units says.
 	OpAtomicCS: {
-		Name: "ATOMIC_CS", Address: true, Raddr: true, Operand: KindAtomic, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcCompSwap,
+		Name: "ATOMIC_CS", Address: true, Raddr: true, Operand: KindAtomic,
+		DataLeast: 1, DataMost: 1, Units: 4, Transports: onReliable,
+		Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcCompSwap,
 	},
 	OpAtomicFA: {
-		Name: "ATOMIC_FA", Address: true, Raddr: true, Operand: KindAtomic, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFetchAdd,
+		Name: "ATOMIC_FA", Address: true, Raddr: true, Operand: KindAtomic,
+		DataLeast: 1, DataMost: 1, Units: 4, Transports: onReliable,
+		Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFetchAdd,
 	},
 	OpAtomicMaskedCS: {
-		Name: "ATOMIC_MASKED_CS", Address: true, Raddr: true, Operand: KindMaskedCS8, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
+		Name: "ATOMIC_MASKED_CS", Address: true, Raddr: true, Operand: KindMaskedCS8,
+		DataLeast: 1, DataMost: 1, Units: 4, Transports: onReliable,
+		Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
 	},
 	OpAtomicMaskedFA: {
-		Name: "ATOMIC_MASKED_FA", Address: true, Raddr: true, Operand: KindMaskedFA8, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
+		Name: "ATOMIC_MASKED_FA", Address: true, Raddr: true, Operand: KindMaskedFA8,
+		DataLeast: 1, DataMost: 1, Units: 4, Transports: onReliable,
+		Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
 	},
 
 	// Operations without a peer.
-	OpNop:    {Name: "NOP", Operand: KindUnused, Units: 1, Transports: anywhere, WC: wcFromPost},
-	OpUMR:    {Name: "UMR", Operand: KindUMRCtrl, Units: 8, Imm: ImmMkey, Transports: anywhere, Keys: true, WC: wcFromPost},
-	OpDump:   {Name: "DUMP", DataMost: AnyData, Units: 1, Transports: anywhere, WC: wcFromPost},
-	OpMMO:    {Name: "MMO", Operand: KindMMOMeta, DataLeast: 2, DataMost: 2, Units: 4, Transports: anywhere, Local: RightLocalWrite, WC: wcFromPost},
+	OpNop: {Name: "NOP", Operand: KindUnused, Units: 1, Transports: anywhere, WC: wcFromPost},
+	OpUMR: {
+		Name: "UMR", Operand: KindUMRCtrl, Units: 8, Imm: ImmMkey, Transports: anywhere, Keys: true,
+		WC: wcFromPost,
+	},
+	OpDump: {Name: "DUMP", DataMost: AnyData, Units: 1, Transports: anywhere, WC: wcFromPost},
+	OpMMO: {
+		Name: "MMO", Operand: KindMMOMeta, DataLeast: 2, DataMost: 2, Units: 4, Transports: anywhere,
+		Local: RightLocalWrite, WC: wcFromPost,
+	},
 	OpWait:   {Name: "WAIT", Operand: KindWait, Units: 2, Transports: anywhere, WC: wcFromPost},
 	OpSendEn: {Name: "SEND_EN", Operand: KindWait, Units: 2, Transports: anywhere, WC: wcFromPost},
 
 	// Not executed by the device.
-	OpTSO:           {Name: "TSO", Address: true, Eth: true, DataMost: AnyData, Inline: true, Units: 2, WC: wcTSO},
-	OpEnhancedMPSW:  {Name: "ENHANCED_MPSW", Eth: true, DataMost: AnyData, Inline: true, Units: 2, WC: wcFromPost},
-	OpBindMW:        {Name: "BIND_MW", Operand: KindUMRCtrl, Units: 8, Imm: ImmMkey, Keys: true, WC: wcFromPost},
-	OpLocalInval:    {Name: "LOCAL_INVAL", Operand: KindUMRCtrl, Units: 8, Imm: ImmMkey, Keys: true, WC: wcFromPost},
+	OpTSO: {
+		Name: "TSO", Address: true, Eth: true, DataMost: AnyData, Inline: true, Units: 2, WC: wcTSO,
+	},
+	OpEnhancedMPSW: {
+		Name: "ENHANCED_MPSW", Eth: true, DataMost: AnyData, Inline: true, Units: 2, WC: wcFromPost,
+	},
+	OpBindMW: {
+		Name: "BIND_MW", Operand: KindUMRCtrl, Units: 8, Imm: ImmMkey, Keys: true, WC: wcFromPost,
+	},
+	OpLocalInval: {
+		Name: "LOCAL_INVAL", Operand: KindUMRCtrl, Units: 8, Imm: ImmMkey, Keys: true, WC: wcFromPost,
+	},
 	OpTagMatching:   {Name: "TAG_MATCHING", Operand: KindTagMatching, Units: 3, WC: wcFromPost},
 	OpSetPSV:        {Name: "SET_PSV", Operand: KindSetPSV, Units: 2, WC: wcFromPost},
 	OpFMR:           {Name: "FMR", Units: 1, WC: wcFromPost},

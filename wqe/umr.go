@@ -54,7 +54,8 @@ type UMRCtrl struct {
 func ParseUMRCtrl(src *[UMRCtrlSize]byte) UMRCtrl {
 	be := binary.BigEndian
 	return UMRCtrl{
-		Flags: src[0], Rsvd1: [3]byte(src[1:4]), KLMOctowords: be.Uint16(src[4:6]), TranslationOffset: be.Uint16(src[6:8]),
+		Flags: src[0], Rsvd1: [3]byte(src[1:4]),
+		KLMOctowords: be.Uint16(src[4:6]), TranslationOffset: be.Uint16(src[6:8]),
 		MkeyMask: be.Uint64(src[8:16]), Rsvd16: [32]byte(src[16:48]),
 	}
 }
@@ -129,8 +130,9 @@ func ParseMkeyContext(src *[MkeyContextSize]byte) MkeyContext {
 		Free: src[0], Rsvd1: src[1], Access: src[2], SF: src[3],
 		QPNMkey: be.Uint32(src[4:8]), Rsvd8: be.Uint32(src[8:12]), FlagsPD: be.Uint32(src[12:16]),
 		StartAddr: be.Uint64(src[16:24]), Len: be.Uint64(src[24:32]),
-		BSFOctowords: be.Uint32(src[32:36]), Rsvd36: [16]byte(src[36:52]), TranslationOctowords: be.Uint32(src[52:56]),
-		Rsvd56: [3]byte(src[56:59]), LogPageSize: src[59], Rsvd60: be.Uint32(src[60:64]),
+		BSFOctowords: be.Uint32(src[32:36]), Rsvd36: [16]byte(src[36:52]),
+		TranslationOctowords: be.Uint32(src[52:56]), Rsvd56: [3]byte(src[56:59]),
+		LogPageSize: src[59], Rsvd60: be.Uint32(src[60:64]),
 	}
 }
 
@@ -186,7 +188,10 @@ type RepeatBlock struct {
 // ParseRepeatBlock reads a repeat block.
 func ParseRepeatBlock(src *[RepeatBlockSize]byte) RepeatBlock {
 	be := binary.BigEndian
-	return RepeatBlock{be.Uint32(src[0:4]), be.Uint32(src[4:8]), be.Uint32(src[8:12]), be.Uint16(src[12:14]), be.Uint16(src[14:16])}
+	return RepeatBlock{
+		be.Uint32(src[0:4]), be.Uint32(src[4:8]), be.Uint32(src[8:12]),
+		be.Uint16(src[12:14]), be.Uint16(src[14:16]),
+	}
 }
 
 // Put writes the repeat block.

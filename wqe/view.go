@@ -17,7 +17,7 @@ const (
 	AddressXRC                  // the number of a shared receive queue
 	AddressEth                  // raw packets: an Ethernet segment
 	AddressUDEth                // UD with offloads (IPoIB): an address vector and an Ethernet segment
-	AddressGuess                // guess from the bytes, for dumps; see [Parse]
+	AddressGuess                // infer from the bytes, for dumps; see [Parse]
 )
 
 var addressNames = [...]string{"none", "ud", "dc", "xrc", "eth", "ud+eth", "guess"}
@@ -61,12 +61,12 @@ func (s Segment) InlineData() []byte {
 // bytes that were given to Parse.
 type View struct {
 	Ctrl    Ctrl
-	Address Address // the address that Parse was given or guessed
+	Address Address // the address that Parse got or inferred
 
 	b     []byte // the WQE, DS units
 	heads [4]head
 	n     uint8  // number of heads
-	tail  Kind   // kind of the segments that fill the WQE after the heads: KindData, KindKLM, KindRaw or KindUnused
+	tail  Kind   // kind of the segments after the heads: KindData, KindKLM, KindRaw or KindUnused
 	list  uint16 // offset at which a tail of KindKLM ends
 	off   uint16 // offset at which the tail starts
 }
@@ -78,7 +78,7 @@ type head struct {
 }
 
 // Parse divides the WQE at the start of b into segments and checks that every
-// segment fits. b must be a copy that nobody else can change, of at least DS units;
+// segment fits. b must be a copy that no other thread can change, of at least DS units;
 // use [Unwrap] to copy a WQE out of a ring. Bytes after the DS units are ignored. The
 // error, if any, is a *FormatError.
 //
@@ -89,7 +89,7 @@ type head struct {
 //
 // With AddressGuess, Parse tries all addresses and takes the one for which keys,
 // lengths and addresses in memory look most likely. A compact address vector before
-// plain data looks like a pointer, so the guess takes it for a pointer.
+// plain data looks like a pointer, so infer takes it for a pointer.
 func Parse(b []byte, a Address) (v View, err error) {
 	if len(b) < CtrlSize {
 		return View{}, &FormatError{Field: "length", Found: uint64(len(b)), Allowed: "at least 16, the control segment"}
@@ -97,11 +97,12 @@ func Parse(b []byte, a Address) (v View, err error) {
 	v.Ctrl.parse((*[CtrlSize]byte)(b))
 	n := int(v.Ctrl.DS) * UnitSize
 	if n < CtrlSize || n > len(b) {
-		return View{}, &FormatError{v.Ctrl.Opcode, 7, "ds", uint64(v.Ctrl.DS), fmt.Sprintf("1 to %d", min(len(b)/UnitSize, MaxUnits))}
+		return View{}, &FormatError{v.Ctrl.Opcode, 7, "ds", uint64(v.Ctrl.DS),
+			fmt.Sprintf("1 to %d", min(len(b)/UnitSize, MaxUnits))}
 	}
 	v.b, v.Address = b[:n], a
 	if a == AddressGuess {
-		v.Address = guess(v.Ctrl, v.b)
+		v.Address = infer(v.Ctrl, v.b)
 	}
 	if err = v.layOut(); err != nil {
 		return View{}, err
@@ -146,7 +147,8 @@ func (v *View) layOut() error {
 // WQE.
 func (v *View) overrun(off int) error {
 	n := InlineLength(binary.BigEndian.Uint32(v.b[off:]))
-	return &FormatError{v.Ctrl.Opcode, off, "inline length", uint64(n), fmt.Sprintf("at most %d", len(v.b)-off-InlineHead)}
+	return &FormatError{v.Ctrl.Opcode, off, "inline length", uint64(n),
+		fmt.Sprintf("at most %d", len(v.b)-off-InlineHead)}
 }
 
 // layHeads lays out the segments before the tail.
@@ -195,7 +197,8 @@ func (v *View) layEth() error {
 	n := ParseEth((*[EthSize]byte)(v.b[at:])).HeaderLen()
 	end := at + EthUnits(n)*UnitSize
 	if end > len(v.b) {
-		return &FormatError{v.Ctrl.Opcode, at + 12, "inline_hdr_sz", uint64(n), fmt.Sprintf("at most %d", len(v.b)-at-EthSize+2)}
+		return &FormatError{v.Ctrl.Opcode, at + 12, "inline_hdr_sz", uint64(n),
+			fmt.Sprintf("at most %d", len(v.b)-at-EthSize+2)}
 	}
 	v.heads[v.n-1].end, v.off = uint16(end), uint16(end)
 	return nil
@@ -370,7 +373,8 @@ func (s *Segments) entry(at int, rest []byte) (Kind, int) {
 	// Op is at the offset of a KLM's key, and 0x400 could be a key. So the other
 	// fields must also be those of a repeat block.
 	r := ParseRepeatBlock((*[RepeatBlockSize]byte)(rest))
-	if n := int(r.NumEntries); r.Op == RepeatOp && r.Rsvd == 0 && n > 0 && RepeatBlockSize+n*RepeatEntrySize <= len(rest) {
+	if n := int(r.NumEntries); r.Op == RepeatOp && r.Rsvd == 0 && n > 0 &&
+		RepeatBlockSize+n*RepeatEntrySize <= len(rest) {
 		s.repeat = n
 		return KindRepeatBlock, RepeatBlockSize
 	}

@@ -22,12 +22,14 @@ static int connect_queues(const char *socket) {
 	int error;
 	f.log_sq = 6;
 	if ((error = nicless_connect(&engine, socket, "cuda launch")) ||
-	    (error = nicless_region_open(&engine, 1 << 20, &memory)) || (error = nicless_alloc_pd(&engine, &f.pdn)) ||
+	    (error = nicless_region_open(&engine, 1 << 20, &memory)) ||
+	    (error = nicless_alloc_pd(&engine, &f.pdn)) ||
 	    (error = nicless_reg_mr(&engine, f.pdn, memory.mem, memory.size, NICLESS_FULL_ACCESS, &key)) ||
 	    (error = nicless_cq_open(&engine, &memory, 6, 0, 0, &cq, &cqn)))
 		return error;
 	f.send_cqn = f.recv_cqn = cqn;
-	if ((error = nicless_qp_open(&engine, &memory, &f, &qp)) || (error = nicless_qp_open(&engine, &memory, &f, &peer)) ||
+	if ((error = nicless_qp_open(&engine, &memory, &f, &qp)) ||
+	    (error = nicless_qp_open(&engine, &memory, &f, &peer)) ||
 	    (error = nicless_qp_connect(&engine, &qp, peer.qpn, engine.device.guid)))
 		return error;
 	return nicless_qp_connect(&engine, &peer, qp.qpn, engine.device.guid);
@@ -61,7 +63,8 @@ int main(int argc, char **argv) {
 	to = (uint64_t *)nicless_take(&memory, 8);
 	nicless_qp_dv(&qp, &dv);
 	nicless_cq_dv(&engine, &cq, cqn, &dv_cq);
-	if (register_cuda_memory((struct mlx5dv_qp *)&dv, (struct mlx5dv_cq *)&dv_cq, (struct mlx5dv_cq *)&dv_cq) != cudaSuccess) {
+	if (register_cuda_memory((struct mlx5dv_qp *)&dv, (struct mlx5dv_cq *)&dv_cq,
+	                         (struct mlx5dv_cq *)&dv_cq) != cudaSuccess) {
 		fprintf(stderr, "launch: error: %s\n", register_cuda_memory_error());
 		return 1;
 	}

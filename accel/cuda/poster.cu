@@ -18,7 +18,8 @@ enum { LOG_BLOCKS = 10, MOST_PARTIES = 256 };
 static struct nicless_client engine;
 static struct nicless_region queues, data;
 static struct nicless_qp qp, peer;
-static struct nicless_cq cq, others; /* cq is for the sends of qp only; others is unused, but each QP needs CQs */
+/* cq is for the sends of qp only; others is unused, but each QP needs CQs. */
+static struct nicless_cq cq, others;
 static uint32_t key;
 
 static void die(const char *what, const char *why) {
@@ -44,7 +45,8 @@ static void connect_queues(const char *socket) {
 	ask(nicless_region_open(&engine, 1 << 20, &data), "data");
 	ask(nicless_alloc_pd(&engine, &f.pdn), "domain");
 	ask(nicless_reg_mr(&engine, f.pdn, data.mem, data.size, NICLESS_FULL_ACCESS, &key), "key");
-	ask(nicless_cq_open(&engine, &queues, 0, NICLESS_CQ_COLLAPSED | NICLESS_CQ_IGNORE_OVERRUN, 0, &cq, &cqn), "CQ");
+	ask(nicless_cq_open(&engine, &queues, 0, NICLESS_CQ_COLLAPSED | NICLESS_CQ_IGNORE_OVERRUN, 0, &cq, &cqn),
+	    "CQ");
 	ask(nicless_cq_open(&engine, &queues, 4, NICLESS_CQ_IGNORE_OVERRUN, 0, &others, &others_cqn), "CQ");
 	f.send_cqn = cqn;
 	f.recv_cqn = others_cqn;
@@ -107,14 +109,19 @@ static void measure(struct poster *p, const char *name, unsigned blocks, unsigne
 	cuda(cudaMemcpy(&end, p, sizeof end, cudaMemcpyDeviceToHost), "cudaMemcpy");
 	cuda(cudaMemcpy(took, there, n * sizeof *took, cudaMemcpyDeviceToHost), "cudaMemcpy");
 	if (end.syndrome || end.wrong) {
-		fprintf(stderr, "poster: error: %s: syndrome 0x%02x, %u words wrong\n", name, end.syndrome, end.wrong);
+		fprintf(stderr, "poster: error: %s: syndrome 0x%02x, %u words wrong\n", name, end.syndrome,
+		        end.wrong);
 		exit(1);
 	}
 	for (i = 0; i < n; i++)
 		sum += took[i];
 	qsort(took, n, sizeof *took, ascending);
-	/* A party has one round under way at a time. So the rate of all parties is parties / mean time of a round. */
-	printf("%-14s %4llu parties of %2u lanes, %8llu rounds: min %.2f us, median %.2f us, p99 %.2f us; %.3f M writes/s\n",
+	/*
+	 * A party has one round under way at a time. So the rate of all parties is parties / mean time
+	 * of a round.
+	 */
+	printf("%-14s %4llu parties of %2u lanes, %8llu rounds: "
+	       "min %.2f us, median %.2f us, p99 %.2f us; %.3f M writes/s\n",
 	       name, (unsigned long long)parties, lanes, (unsigned long long)n, took[0] / 1e3, took[n / 2] / 1e3,
 	       took[n * 99 / 100] / 1e3, 1e3 * parties * lanes * n / sum);
 	cuda(cudaFree(there), "cudaFree");
@@ -144,11 +151,11 @@ int main(int argc, char **argv) {
 	there = (struct poster *)room;
 	cuda(cudaMemcpy(there, &p, sizeof p, cudaMemcpyHostToDevice), "cudaMemcpy");
 	prepare<<<1, 1>>>(there, queues_there + (qp.sq.ring - queues.mem), 1 << LOG_BLOCKS,
-	                  (uint32_t *)(void *)(queues_there + ((uint8_t *)qp.sq.record - queues.mem)), map_register(), qp.qpn,
-	                  memory, queues_there + (cq.ring - queues.mem));
+	                  (uint32_t *)(void *)(queues_there + ((uint8_t *)qp.sq.record - queues.mem)),
+	                  map_register(), qp.qpn, memory, queues_there + (cq.ring - queues.mem));
 	cuda(cudaDeviceSynchronize(), "prepare");
-	printf("%s, sm_%d%d, %d multiprocessors; 8-byte RDMA WRITEs, times by %%globaltimer\n", gpu.name, gpu.major, gpu.minor,
-	       gpu.multiProcessorCount);
+	printf("%s, sm_%d%d, %d multiprocessors; 8-byte RDMA WRITEs, times by %%globaltimer\n", gpu.name,
+	       gpu.major, gpu.minor, gpu.multiProcessorCount);
 	measure(there, "one lane", 1, 1, 10000);
 	measure(there, "one warp", 1, LANES, 10000);
 	measure(there, "many blocks", MOST_PARTIES / 4, 4 * LANES, 200);

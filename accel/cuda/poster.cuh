@@ -32,8 +32,8 @@ __device__ static inline uint64_t nanoseconds() {
 }
 
 /* Initializes the queue by nicless_sq_init, on the GPU because the queue's words are in GPU memory. */
-__global__ void prepare(struct poster *p, void *ring, uint64_t blocks, uint32_t *record, void *reg, uint32_t qpn,
-                        void *memory, uint8_t *cqe) {
+__global__ void prepare(struct poster *p, void *ring, uint64_t blocks, uint32_t *record, void *reg,
+                        uint32_t qpn, void *memory, uint8_t *cqe) {
 	nicless_sq_init(&p->sq, ring, blocks, record, reg, qpn, memory);
 	p->cq.ring = cqe; /* the host initialized the CQE before it made the CQ */
 	p->cq.log = 0;
@@ -52,7 +52,8 @@ __device__ static inline int room(struct poster *p, uint64_t n, uint64_t *first)
 }
 
 /* Writes the WQE of an 8-byte WRITE of word i into the reserved block with number count. */
-__device__ static inline void write_word(struct poster *p, uint64_t count, uint64_t i, uint64_t value, uint8_t flags) {
+__device__ static inline void write_word(struct poster *p, uint64_t count, uint64_t i, uint64_t value,
+                                         uint8_t flags) {
 	struct nicless_sge sge = {p->far_from + 8 * i, 8, p->key};
 	struct nicless_wr wr = {};
 	wr.id = i;

@@ -21,9 +21,8 @@ const (
 	CookieLife = 2 * time.Minute
 )
 
-// Cookies makes and checks cookies: proof that an initiator receives at its address. They are made
-// of a secret, the address and the time, so that there is nothing to remember for each address. One goroutine
-// uses it.
+// Cookies makes and checks cookies: proof that an initiator receives at its address. They are made of
+// a secret, the address and the time, so no state is kept for each address. One goroutine uses it.
 type Cookies struct {
 	mac   hash.Hash
 	since time.Time
@@ -38,7 +37,7 @@ func NewCookies(since time.Time) *Cookies {
 	return &Cookies{mac: hmac.New(sha256.New, secret[:]), since: since}
 }
 
-// Make returns the cookie of an address at a time. where tells local addresses apart.
+// Make returns the cookie of an address at a time. where distinguishes local addresses.
 func (c *Cookies) Make(where uint32, a netip.Addr, now time.Time) (cookie [CookieSize]byte) {
 	binary.BigEndian.PutUint32(cookie[:], uint32(now.Sub(c.since)/time.Second))
 	copy(cookie[4:], c.tag(where, a, cookie[:4]))
@@ -51,7 +50,8 @@ func (c *Cookies) Good(where uint32, a netip.Addr, cookie []byte, now time.Time)
 		return false
 	}
 	age := int64(now.Sub(c.since)/time.Second) - int64(binary.BigEndian.Uint32(cookie))
-	return age >= 0 && age <= int64(CookieLife/time.Second) && hmac.Equal(cookie[4:], c.tag(where, a, cookie[:4]))
+	return age >= 0 && age <= int64(CookieLife/time.Second) &&
+		hmac.Equal(cookie[4:], c.tag(where, a, cookie[:4]))
 }
 
 func (c *Cookies) tag(where uint32, a netip.Addr, seconds []byte) []byte {

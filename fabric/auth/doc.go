@@ -14,9 +14,9 @@
 // An offer is 8 bytes and what the carrier adds: version, flags, two bytes 0, and the number by which
 // the other end names this end of the session (4 bytes, big-endian). Static keys and offers
 // are encrypted. The prologue of the handshake names the carrier and its version, so that messages of one
-// carrier mean nothing to another.
+// carrier have no meaning for another.
 //
-// What is sealed is always authenticated, and also encrypted if both ends want that. The cipher is
+// A sealed message is always authenticated, and also encrypted if both ends want that. The cipher is
 // AES-256-GCM if both processors have instructions for it, and ChaCha20-Poly1305 otherwise. The nonce
 // is four bytes 0 and the counter, little-endian. Counters begin with 1.
 //

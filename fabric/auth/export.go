@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// Export returns keys of the session for another use than its Sealer and its Opener: one for what this end sends and one
-// for what it receives; the other end gets the same two. Keys of different labels have nothing to do with
-// each other, nor with those of the session. A carrier whose packets are sealed by another process
-// gives such keys to it.
+// Export returns keys of the session for another use than its Sealer and its Opener: one for what this end
+// sends and one for what it receives; the other end gets the same two. Keys of different labels are
+// independent of each other and of those of the session. A carrier whose packets are sealed by another
+// process gives such keys to it.
 func (s *Session) Export(label string) (send, receive [keySize]byte) {
 	for _, k := range []struct{ from, to *[keySize]byte }{{&s.send, &send}, {&s.receive, &receive}} {
 		b, err := hkdf.Expand(sha256.New, k.from[:], "nicless export "+label, keySize)

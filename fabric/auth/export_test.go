@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both ends export the same keys, which differ by direction, by label, by session, and from those of the session.
+// Both ends export the same keys, which differ by direction,
+// by label, by session, and from those of the session.
 func TestExport(t *testing.T) {
 	a, b := newEnd(t, true), newEnd(t, true)
 	seen := map[[keySize]byte]bool{}

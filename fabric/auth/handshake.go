@@ -48,10 +48,13 @@ type Handshake struct {
 	over      bool // a message was wrong
 }
 
-// Handshake returns one end of a handshake with an engine at an address. carrier names the carrier and the version
-// of its format, such as "nicless roce 1". number is how the other end will name this session. payload
-// goes to the other end, encrypted, before this end knows whether it accepts it; at most MostPayload bytes.
-func (p *Party) Handshake(carrier string, initiator bool, from netip.Addr, number uint32, payload []byte) (*Handshake, error) {
+// Handshake returns one end of a handshake with an engine at an address. carrier
+// names the carrier and the version of its format, such as "nicless roce 1". number
+// is how the other end will name this session. payload goes to the other end,
+// encrypted, before this end knows whether it accepts it; at most MostPayload bytes.
+func (p *Party) Handshake(
+	carrier string, initiator bool, from netip.Addr, number uint32, payload []byte,
+) (*Handshake, error) {
 	if len(payload) > MostPayload {
 		return nil, fmt.Errorf("auth: a payload of %d bytes; at most %d are possible", len(payload), MostPayload)
 	}
@@ -62,8 +65,11 @@ func (p *Party) Handshake(carrier string, initiator bool, from netip.Addr, numbe
 	if err != nil {
 		return nil, fmt.Errorf("auth: begin a handshake: %w", err)
 	}
-	own := offer{version: version, encrypt: p.Encrypt, aes: hasAES && !p.noAES, number: number, payload: payload}
-	return &Handshake{party: p, state: state, initiator: initiator, from: from.Unmap().WithZone(""), own: own, next: 1}, nil
+	own := offer{
+		version: version, encrypt: p.Encrypt, aes: hasAES && !p.noAES, number: number, payload: payload,
+	}
+	from = from.Unmap().WithZone("")
+	return &Handshake{party: p, state: state, initiator: initiator, from: from, own: own, next: 1}, nil
 }
 
 var (
@@ -90,11 +96,11 @@ func (h *Handshake) Write() ([]byte, error) {
 }
 
 // Read takes the next message of the other end. After an error that does not wrap [ErrRefused], the
-// message was none of this handshake. Another message 2 may be read then. A message 1 or 3 that is wrong
+// message was not of this handshake. Another message 2 may be read then. A message 1 or 3 that is wrong
 // ends the handshake: the library's state has changed, and only a new handshake helps.
 //
 // If an initiator gets ErrRefused from reading message 2, it writes message 3 only if the Verdict is not
-// UnknownKey: a stranger learns nothing about it, a peer with other options hears of them. A responder
+// UnknownKey: a stranger gets no information about it, a peer with other options gets them. A responder
 // gets ErrRefused from reading message 3; the session then serves only to seal the verdict.
 func (h *Handshake) Read(b []byte) error {
 	switch {
@@ -103,8 +109,9 @@ func (h *Handshake) Read(b []byte) error {
 	case h.session != nil || h.initiator == (h.next%2 == 1):
 		return errTurn
 	}
-	// A message that is too short, or a key that is none, would leave the state changed.
-	if least := [...]int{Message1Size, Message2Size, Message3Size}[h.next-1]; len(b) < least || h.next == 1 && len(b) != least {
+	// A message that is too short, or a key that is not one, would leave the state changed.
+	least := [...]int{Message1Size, Message2Size, Message3Size}[h.next-1]
+	if len(b) < least || h.next == 1 && len(b) != least {
 		return errShort
 	}
 	payload, c1, c2, err := h.state.ReadMessage(nil, b)

@@ -73,7 +73,7 @@ func exchange(t *testing.T, s, r *Session) {
 }
 
 // Each end refuses a key that it does not accept from the address of the other, and says why. An initiator
-// tells such an end nothing about itself.
+// sends such an end no information about itself.
 func TestHandshakeRefused(t *testing.T) {
 	a, b := pair(t)
 	other := newEnd(t, false)
@@ -108,8 +108,8 @@ func TestHandshakeRefused(t *testing.T) {
 	require.ErrorContains(t, err, "encrypt")
 }
 
-// Messages that are forged, cut, repeated, out of turn or of another carrier are refused. An initiator goes on with
-// the true ones; a responder takes another handshake.
+// Messages that are forged, cut, repeated, out of turn or of another carrier are refused. An initiator goes
+// on with the true ones; a responder takes another handshake.
 func TestHandshakeSurvivesForgeries(t *testing.T) {
 	a, b := pair(t)
 	x, y := begin(t, a, b)
@@ -174,7 +174,7 @@ func TestHandshakeSurvivesForgeries(t *testing.T) {
 	require.ErrorContains(t, err, "at most 16384")
 }
 
-// A public key of low order, which makes the shared secret known to everybody, is refused.
+// A public key of low order, which makes the shared secret public, is refused.
 func TestLowOrderKeys(t *testing.T) {
 	a, b := pair(t)
 	_, y := begin(t, a, b)
@@ -183,7 +183,7 @@ func TestLowOrderKeys(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Whatever comes as a message of a handshake, there is no panic, and no session with a stranger.
+// No input in place of a handshake's messages causes a panic, or a session with a stranger.
 func FuzzHandshake(f *testing.F) {
 	a, b := pair(f)
 	x, y := begin(f, a, b)

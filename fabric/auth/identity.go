@@ -133,8 +133,7 @@ func LoadIdentity(path string) (*Identity, error) {
 	return &Identity{pair}, nil
 }
 
-// readGuarded reads a regular file that belongs to the process's user or to root and has none of
-// the bits of mode.
+// readGuarded reads a regular file that belongs to the process's user or to root and has no bit of mode.
 func readGuarded(path string, mode os.FileMode, most int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO does not make it wait
 	if err != nil {

@@ -14,10 +14,12 @@ import (
 
 // Meet does the handshake over a stream, and returns the session and what the other end's carrier has added
 // to its offer. carrier is as for [Party.Handshake], payload what this end adds. It takes at most the
-// time within; afterwards the stream has no deadline. Frames are a length (2 bytes, big-endian) and a message. Nothing
-// is read from the stream beyond the meeting. The caller closes the stream if there is an error. An
-// error that wraps [ErrRefused] says that one of the ends does not accept the other.
-func (p *Party) Meet(conn net.Conn, carrier string, initiator bool, payload []byte, within time.Duration) (*Session, []byte, error) {
+// time within; afterwards the stream has no deadline. Frames are a length (2 bytes, big-endian) and a
+// message. No byte is read from the stream beyond the meeting. The caller closes the stream if there is an
+// error. An error that wraps [ErrRefused] says that one of the ends does not accept the other.
+func (p *Party) Meet(
+	conn net.Conn, carrier string, initiator bool, payload []byte, within time.Duration,
+) (*Session, []byte, error) {
 	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
 		return nil, nil, fmt.Errorf("auth: meet: %w", err)
 	}

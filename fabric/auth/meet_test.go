@@ -38,7 +38,7 @@ type met struct {
 	err     error
 }
 
-// meetAs lets an end meet whoever is at the other end of a stream.
+// meetAs does the handshake over a stream with its other end.
 func meetAs(e *end, c net.Conn, initiator bool, payload []byte) <-chan met {
 	done := make(chan met, 1)
 	go func() {
@@ -51,7 +51,7 @@ func meetAs(e *end, c net.Conn, initiator bool, payload []byte) <-chan met {
 	return done
 }
 
-// Two ends meet over a stream, exchange payloads, and go on with the stream.
+// Two ends do the handshake over a stream, exchange payloads, and go on with the stream.
 func TestMeet(t *testing.T) {
 	a, b := newEnd(t, true), newEnd(t, true)
 	for range 2 { // the first time keys are pinned, the second time they are known
@@ -74,7 +74,7 @@ func TestMeet(t *testing.T) {
 	require.NoError(t, a.Peers.Known(local, b.Identity.Public()))
 }
 
-// Both ends hear why they do not meet.
+// Both ends get the reason why they have no session.
 func TestMeetRefused(t *testing.T) {
 	a, b, stranger := newEnd(t, false), newEnd(t, false), newEnd(t, false)
 	a.accepts(t, b, local)
@@ -105,7 +105,8 @@ func TestMeetRefused(t *testing.T) {
 	require.ErrorContains(t, q.err, "encrypt")
 }
 
-// Whatever comes over a stream, the meeting ends with an error, and soon: junk, long frames, silence, an early end.
+// Wrong input over a stream ends the meeting with an error,
+// and soon: junk, long frames, silence, an early end.
 func TestMeetStrangers(t *testing.T) {
 	a := newEnd(t, false)
 	for _, initiator := range []bool{true, false} {

@@ -43,12 +43,13 @@ func (o offer) append(b []byte) []byte {
 	return append(b, o.payload...)
 }
 
-// parseOffer reads an offer. Flags that it does not know mean nothing, so that later versions can have more.
+// parseOffer reads an offer. It ignores flags that it does not know, so that later versions can have more.
 func parseOffer(b []byte) (o offer, err error) {
 	if len(b) < offerSize {
 		return o, fmt.Errorf("auth: an offer of %d bytes; %d are needed", len(b), offerSize)
 	}
-	return offer{version: b[0], encrypt: b[1]&flagEncrypt != 0, aes: b[1]&flagAES != 0, number: binary.BigEndian.Uint32(b[4:]), payload: b[offerSize:]}, nil
+	return offer{version: b[0], encrypt: b[1]&flagEncrypt != 0, aes: b[1]&flagAES != 0,
+		number: binary.BigEndian.Uint32(b[4:]), payload: b[offerSize:]}, nil
 }
 
 // A Verdict is what an end makes of the other end's key and offer. Its zero value accepts.
@@ -76,8 +77,8 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict %d, which this version does not know", byte(v))
 }
 
-// ErrRefused is wrapped by errors of handshakes that one end has refused. It is no use to try again
-// before somebody changes a file or an option.
+// ErrRefused is wrapped by errors of handshakes that one end has refused. Another attempt is of no use before
+// a file or an option changes.
 var ErrRefused = errors.New("auth: refused")
 
 // A Refusal says why a handshake was refused. It wraps ErrRefused.
@@ -85,7 +86,7 @@ type Refusal struct {
 	Verdict Verdict
 	ByPeer  bool      // the other end has refused
 	Key     PublicKey // of the other end
-	Reason  error     // what Peers.Check has said; nil if it was something else
+	Reason  error     // the error of Peers.Check; nil if it was something else
 }
 
 func (r *Refusal) Error() string {

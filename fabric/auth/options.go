@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/fabric"
 )
 
-// Options are what a link says about keys. The zero value means no keys: nothing is authenticated.
+// Options are what a link says about keys. The zero value means no keys: no packet is authenticated.
 type Options struct {
 	Key     string // file of this engine's identity; "": none
 	Peers   string // file of the accepted keys; "": Key and ".peers"
@@ -19,7 +19,7 @@ type Options struct {
 	Offered bool   // addresses that no line covers may stay without keys
 	Encrypt bool   // what is sealed is also encrypted
 
-	said bool // auth= was given
+	modeGiven bool // auth= was given
 }
 
 // Words lists the items that Set takes, for error messages.
@@ -57,10 +57,10 @@ func (o *Options) Set(item string) (mine bool, err error) {
 		if value != "required" && value != "offered" {
 			return true, fmt.Errorf("%q; auth=required and auth=offered are possible", item)
 		}
-		if o.said && o.Offered != (value == "offered") {
+		if o.modeGiven && o.Offered != (value == "offered") {
 			return true, errors.New("auth=required and auth=offered exclude each other")
 		}
-		o.Offered, o.said = value == "offered", true
+		o.Offered, o.modeGiven = value == "offered", true
 	case "encrypt":
 		if has && value != "yes" {
 			return true, fmt.Errorf("%q; encrypt and encrypt=yes are possible", item)
@@ -80,8 +80,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Open reads the files. It returns nil if there is no key. log is told of keys that are added, with a limit,
-// because strangers can cause these lines, and whether none is accepted; it may be nil.
+// Open reads the files. It returns nil if there is no key. log gets the keys that are added, with a limit,
+// because strangers can cause these lines, and a warning if no key is accepted; it may be nil.
 func (o *Options) Open(log *slog.Logger) (*Party, error) {
 	if err := o.Check(); err != nil || o.Key == "" {
 		return nil, err

@@ -51,7 +51,7 @@ type accepted struct {
 	lines   int
 }
 
-// A stamp tells contents of a file apart.
+// A stamp distinguishes contents of a file.
 type stamp struct {
 	inode, size int64
 	changed     time.Time
@@ -59,7 +59,7 @@ type stamp struct {
 }
 
 // OpenPeers reads a file of peers. A file that does not exist has no lines. If trustFirst is true, Check
-// adds keys to it. log is told of keys that are added, and of changes of the file; nil means nobody.
+// adds keys to it. log gets the keys that are added, and changes of the file; it may be nil.
 func OpenPeers(path string, trustFirst bool, log *slog.Logger) (*Peers, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -70,7 +70,8 @@ func OpenPeers(path string, trustFirst bool, log *slog.Logger) (*Peers, error) {
 	return p, p.read(stampOf(path))
 }
 
-// Covers reports whether a line has this address. Such an address is never without keys. It allocates nothing.
+// Covers reports whether a line has this address. Such an
+// address is never without keys. It allocates nothing.
 func (p *Peers) Covers(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	now := p.now.Load()
@@ -85,8 +86,8 @@ func (p *Peers) Covers(a netip.Addr) bool {
 // Trusts reports whether a key that is seen first is accepted.
 func (p *Peers) Trusts() bool { return p.trust }
 
-// Changes returns how many times the file was read: whoever remembers a decision makes it anew when the
-// number changes. Refresh and Check look whether the file has changed.
+// Changes returns how many times the file was read: a caller that keeps a decision makes it anew
+// when the number changes. Refresh and Check look whether the file has changed.
 func (p *Peers) Changes() uint64 { return p.times.Load() }
 
 // Known returns nil if a line accepts the key from the address; it changes nothing.
@@ -134,7 +135,7 @@ func (p *Peers) Check(a netip.Addr, key PublicKey) error {
 	if err = p.Known(a, key); errors.Is(err, errUncovered) && p.trust {
 		err = p.pin(a, key)
 	}
-	return err // the carrier says so in the log
+	return err // the carrier logs it
 }
 
 // Refresh reads the file again if it has changed, and reports whether it has. A file that cannot be

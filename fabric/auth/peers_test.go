@@ -98,7 +98,8 @@ func TestPeersChange(t *testing.T) {
 // that name both. A line for a prefix counts as seen.
 func TestTrustFirst(t *testing.T) {
 	e := newEnd(t, true)
-	require.NoError(t, os.WriteFile(e.file, []byte("10.0.0.0/8 "+keyNumber(9).String()), 0o600)) // without an end of line
+	// Without an end of line.
+	require.NoError(t, os.WriteFile(e.file, []byte("10.0.0.0/8 "+keyNumber(9).String()), 0o600))
 	require.True(t, e.Peers.Refresh())
 	require.NoError(t, e.Peers.Check(here, keyNumber(1)))
 	require.NoError(t, e.Peers.Check(here, keyNumber(1)))
@@ -129,7 +130,7 @@ func TestCoversDoesNotAllocate(t *testing.T) {
 	}))
 }
 
-// Engines that share a file pin one key for an address, whoever is first, and lose no line.
+// Engines that share a file pin one key for an address, that of the first one, and lose no line.
 func TestPinTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "peers")
 	const engines, addresses = 8, 16
@@ -172,7 +173,7 @@ func TestPinIsBounded(t *testing.T) {
 	require.False(t, e.Peers.Covers(here))
 }
 
-// A key of an engine that accepts no other keys is a mistake, of which the log tells at the start.
+// A key of an engine that accepts no other keys is a mistake, which the log reports at the start.
 func TestNobodyIsAccepted(t *testing.T) {
 	e := newEnd(t, false, "# nobody")
 	for _, row := range []struct {
@@ -205,8 +206,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{nil, Options{}, ""},
 		{[]string{"key=a"}, Options{Key: "a"}, ""},
-		{[]string{"key=a", "peers=b", "trust=first", "auth=offered", "encrypt"}, Options{Key: "a", Peers: "b", Trust: true, Offered: true, Encrypt: true, said: true}, ""},
-		{[]string{"auth=required", "key=a", "encrypt=yes", "key=a"}, Options{Key: "a", Encrypt: true, said: true}, ""},
+		{[]string{"key=a", "peers=b", "trust=first", "auth=offered", "encrypt"}, Options{Key: "a", Peers: "b", Trust: true, Offered: true, Encrypt: true, modeGiven: true}, ""},
+		{[]string{"auth=required", "key=a", "encrypt=yes", "key=a"}, Options{Key: "a", Encrypt: true, modeGiven: true}, ""},
 		{[]string{"auth=required"}, Options{}, "need key=FILE"},
 		{[]string{"encrypt"}, Options{}, "need key=FILE"},
 		{[]string{"trust=first"}, Options{}, "need key=FILE"},

@@ -60,7 +60,8 @@ func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 // lock waits a second at most for the lock of a file.
 func lock(f *os.File) (err error) {
 	for until := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
 			return err
 		}
 	}

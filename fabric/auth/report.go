@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What nicless links says of a peer, on a link with keys, with which there is no session.
+// The words of nicless links about a peer, on a link with keys, with which there is no session.
 const (
 	ReportNone  = "none yet"
 	ReportPlain = "not authenticated (auth=offered)"

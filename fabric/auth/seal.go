@@ -13,8 +13,8 @@ const (
 	TagSize = 16
 
 	// MostSealed is how many messages are sealed with one key. With 4 KiB in each, that is 2^40 blocks
-	// of AES, which somebody tells from random bytes with a chance of 2^-49 (blocks^2 / 2^129, the bound
-	// behind RFC 8446, section 5.5); a tag is forged with less.
+	// of AES, which can be distinguished from random bytes with a chance of 2^-49 (blocks^2 / 2^129, the
+	// bound behind RFC 8446, section 5.5); a tag is forged with less.
 	MostSealed = 1 << 32
 
 	nonceSize = 12
@@ -35,7 +35,7 @@ func (s *Sealer) Next() (counter uint64, ok bool) {
 }
 
 // Seal seals a message in place. Its first head bytes, which must hold the counter in a way that the receiver
-// knows, are authenticated. What follows is authenticated, and encrypted if the session encrypts. The
+// knows, are authenticated. The rest is authenticated, and encrypted if the session encrypts. The
 // last TagSize bytes are set to the tag. A counter is used once.
 func (s *Sealer) Seal(b []byte, head int, counter uint64) {
 	binary.LittleEndian.PutUint64(s.nonce[nonceSize-8:], counter)
@@ -64,8 +64,8 @@ type Opener struct {
 	nonce    [nonceSize]byte
 }
 
-// Open opens a message that Seal has made, in place. What lies between the head and the tag is the
-// content, if the message is good; otherwise it can be anything. A message that is not good changes
+// Open opens a message that Seal has made, in place. If the message is good, the content lies between the
+// head and the tag; otherwise any bytes can be there. A message that is not good changes
 // nothing in the window.
 func (o *Opener) Open(b []byte, head int, counter uint64) Opened {
 	n := len(b) - TagSize

@@ -28,8 +28,8 @@ func keyed(t testing.TB, key byte, aes, encrypt bool) (*Sealer, *Opener) {
 	return s.Sealer(), s.Opener()
 }
 
-// Bytes that Python's cryptography 48 (OpenSSL) has made from the key 07…07, the nonce 0 0 0 0 and the counter
-// 1 in 8 bytes, little-endian, the head "head" and the content "content".
+// Bytes that Python's cryptography 48 (OpenSSL) has made from the key 07…07, the nonce 0 0 0 0 and the
+// counter 1 in 8 bytes, little-endian, the head "head" and the content "content".
 var vectors = []struct {
 	aes, encrypt bool
 	want         string
@@ -52,7 +52,8 @@ func TestSealVectors(t *testing.T) {
 	}
 }
 
-// A message with another bit, length, head or counter is forged. It changes nothing: the true one is good after it.
+// A message with another bit, length, head or counter is
+// forged. It changes nothing: the true one is good after it.
 func TestForged(t *testing.T) {
 	for _, aes := range []bool{false, true} {
 		for _, encrypt := range []bool{false, true} {
@@ -153,7 +154,7 @@ func TestSealDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Whatever comes, Open neither panics nor accepts what the sealer has not made.
+// Open neither panics on any input nor accepts a message that the sealer has not made.
 func FuzzOpen(f *testing.F) {
 	good := func(t testing.TB, n int) []byte {
 		seal, _ := keyed(t, 3, true, true)

@@ -15,10 +15,11 @@ import (
 
 // hasAES says whether the processor has the instructions that crypto/aes uses for AES-GCM. Without them
 // it is slow, and its time depends on the key.
-var hasAES = runtime.GOARCH == "amd64" && cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3 ||
+var hasAES = runtime.GOARCH == "amd64" &&
+	cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3 ||
 	runtime.GOARCH == "arm64" && cpu.ARM64.HasAES && cpu.ARM64.HasPMULL
 
-// A Session is the result of a handshake. What is not atomic does not change.
+// A Session is the result of a handshake. Fields that are not atomic do not change.
 type Session struct {
 	Remote    PublicKey // of the other end
 	Number    uint32    // by which the other end names the session
@@ -35,7 +36,9 @@ type Session struct {
 }
 
 func newSession(send, receive [keySize]byte, own, theirs offer) (*Session, error) {
-	s := &Session{Number: theirs.number, Own: own.number, Encrypted: own.encrypt, send: send, receive: receive}
+	s := &Session{
+		Number: theirs.number, Own: own.number, Encrypted: own.encrypt, send: send, receive: receive,
+	}
 	s.Cipher, s.makeAEAD = "ChaCha20-Poly1305", chacha20poly1305.New
 	if own.aes && theirs.aes {
 		s.Cipher, s.makeAEAD = "AES-256-GCM", func(key []byte) (cipher.AEAD, error) {

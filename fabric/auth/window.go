@@ -13,7 +13,7 @@ const (
 
 // A window knows which counters have come. Bits of counters lie in a ring of words, as in RFC 6479:
 // one word more than the window has, so that the words between the old latest counter and the
-// new one are cleared when it moves, and nothing is shifted.
+// new one are cleared when it moves, and no word is shifted.
 type window struct {
 	latest uint64 // counters begin with 1
 	words  [windowWords]uint64

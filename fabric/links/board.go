@@ -15,8 +15,8 @@ import (
 type announcer interface {
 	fabric.Link
 
-	// Announce tells the peers what clients of this engine announce, in place of what they were
-	// told before, and returns how many entries have no room.
+	// Announce sends the peers the announcements of this engine's clients, in place of those before, and
+	// returns how many entries have no room.
 	Announce(list []board.Entry) (left int, err error)
 }
 
@@ -25,11 +25,11 @@ var (
 	_ announcer = (*ucx.Carrier)(nil)
 )
 
-// announcePause is the least time between two lists that the links are told, whatever clients do.
+// announcePause is the least time between two lists that the links get, whatever clients do.
 // Nodes of a pool look for a new one as often.
 const announcePause = 20 * time.Millisecond
 
-// startAnnouncing makes the links tell their peers what clients of this engine announce, until Close.
+// startAnnouncing makes the links send their peers the announcements of this engine's clients, until Close.
 func (t *Table) startAnnouncing() {
 	var to []announcer
 	for _, l := range t.now.Load().links {
@@ -54,7 +54,7 @@ func (t *Table) startAnnouncing() {
 		for {
 			select {
 			case <-news:
-				t.tell(to, left)
+				t.sendAnnouncements(to, left)
 			case <-t.ends:
 				return
 			}
@@ -74,9 +74,9 @@ func (t *Table) stopAnnouncing() {
 	t.announcing.Wait()
 }
 
-// tell tells the links the present list. left has how many entries each link had no room for, the
-// last time.
-func (t *Table) tell(to []announcer, left []int) {
+// sendAnnouncements gives the links the present list. left has how many entries each link had no room for,
+// the last time.
+func (t *Table) sendAnnouncements(to []announcer, left []int) {
 	list := t.dev.Announced()
 	for i, l := range to {
 		n, err := l.Announce(list)
@@ -84,7 +84,8 @@ func (t *Table) tell(to []announcer, left []int) {
 			t.boardLog.Warn("announcements not told", "link", l.Name(), "error", err.Error())
 		}
 		if n > left[i] {
-			t.boardLog.Warn("some announcements not told: no room", "link", l.Name(), "left out", n, "announcements", len(list), "most bytes", board.Max)
+			t.boardLog.Warn("some announcements not told: no room", "link", l.Name(), "left out", n,
+				"announcements", len(list), "most bytes", board.Max)
 		}
 		left[i] = n
 	}

@@ -38,7 +38,7 @@ func TestBoardLogHasABudget(t *testing.T) {
 	left := make([]int, 1)
 	link := &narrow{}
 	for range 4 * fabric.LinesPerMinute {
-		table.tell([]announcer{link}, left)
+		table.sendAnnouncements([]announcer{link}, left)
 	}
 	require.LessOrEqual(t, strings.Count(out.String(), "\n"), fabric.LinesPerMinute)
 	require.Contains(t, out.String(), "no room")

@@ -11,7 +11,7 @@
 //	users.go    for whom RoCE opens by itself
 //	table.go    Open, Close
 //	route.go    from addresses to paths
-//	board.go    what clients announce, told to the links
+//	board.go    what clients announce, given to the links
 //	hold.go     local addresses that are in use; RoCE opens and closes with them
 //	manage.go   packets for queue pair 1
 //	report.go   what nicless links prints

@@ -33,9 +33,9 @@ const linger = 5 * time.Second
 
 // may returns an error if RoCE does not serve a user on a local address. A local address that --link
 // names serves all clients, as pools and UCX do: the owner of the engine has decided where the link
-// leads, and the mode of the socket decides who its clients are. What opens by itself opens a port of
-// the host because of a client, so the owner decides for which clients. It does not matter whether
-// somebody else has opened the address already.
+// leads, and the mode of the socket decides which users are its clients. A link that opens by itself opens
+// a port of the host because of a client, so the owner decides for which clients. It does not matter whether
+// another client has opened the address already.
 func (t *Table) may(a netip.Addr, who nic.User) error {
 	if !routable(a) {
 		return fmt.Errorf("the queue pair's own address, %v, is of no network; choose another entry of the GID table", a)
@@ -96,7 +96,7 @@ func (t *Table) begin(a netip.Addr, why string) (h *holding, open bool, err erro
 	return h, open, nil
 }
 
-// opens opens a local address, as begin has said.
+// opens opens a local address, after begin has returned true.
 func (t *Table) opens(a netip.Addr, h *holding, why string, who nic.User) {
 	h.err = explained(t.open(a, why, who.Name), a)
 	close(h.ready)
@@ -156,7 +156,7 @@ func (t *Table) release(a netip.Addr, h *holding, why string) {
 	h.timer = time.AfterFunc(linger, func() { t.expire(a, h) })
 }
 
-// expire closes a local address that nobody uses any more.
+// expire closes a local address that is not used any more.
 func (t *Table) expire(a netip.Addr, h *holding) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
@@ -207,7 +207,8 @@ func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (
 			}
 			free, err := t.finish(a, h, why)
 			if err != nil {
-				t.openLog.Warn("RoCE not opened", "address", a.String(), "for", who.Name, "error", err.Error())
+				t.openLog.Warn("RoCE not opened", "address", a.String(), "for", who.Name,
+					"error", err.Error())
 				return
 			}
 			<-stop
@@ -242,7 +243,8 @@ func (t *Table) ofWildcard(own []netip.Addr, who nic.User) (list []netip.Addr, m
 
 // named reports whether --link names a local address.
 func (t *Table) named(a netip.Addr) bool {
-	return within(t.options.Addresses, a) || slices.ContainsFunc(t.options.Local, func(b netip.Addr) bool { return b.Unmap() == a })
+	return within(t.options.Addresses, a) ||
+		slices.ContainsFunc(t.options.Local, func(b netip.Addr) bool { return b.Unmap() == a })
 }
 
 // shared is the address space that carriers share among their customers (RFC 6598).

@@ -126,7 +126,7 @@ type testDevice struct {
 
 	announced atomic.Pointer[[]board.Entry]
 	news      atomic.Pointer[func()]
-	heard     sync.Map // what links have said last, by GUID
+	heard     sync.Map // the last report of the links, by GUID
 }
 
 func (d *testDevice) GUID() uint64           { return 77 }
@@ -202,8 +202,8 @@ func open(t *testing.T, o Options, list ...*testLink) (*Table, *testDevice) {
 	return table, d
 }
 
-// Answers to very many strangers, who may have forged their addresses, end no path that this engine has
-// asked for, and fill only a part of the table of RoCE.
+// Answers to very many strangers, whose addresses may be forged, end no path that this engine has
+// requested, and fill only a part of the table of RoCE.
 func TestAnswersToStrangers(t *testing.T) {
 	own := freeport.Loopback(t, 1)[0]
 	table, _ := open(t, Options{Local: []netip.Addr{own}})
@@ -228,7 +228,7 @@ func TestRoute(t *testing.T) {
 	a := &testLink{name: "a", guid: 5, gid: gid("192.0.2.5"), lid: 9, path: nic.Path{Port: &testPort{}, Number: 1, MTU: 1000}}
 	b := &testLink{name: "b", guid: 6, gid: gid("2001:db8::6"), lid: 9, path: nic.Path{Port: &testPort{}, Number: 2, MTU: 2000}}
 	table, _ := open(t, Options{}, a, b)
-	table.learnTime = 0
+	table.resolveTime = 0
 	table.SetLocal(func(g [16]byte, lid uint16) bool { return g == gid("192.0.2.77") || lid == 7 })
 	for _, row := range []struct {
 		to   nic.Address
@@ -271,11 +271,11 @@ func TestRoute(t *testing.T) {
 	require.False(t, ok, "RoCE does not open by itself")
 }
 
-// A queue pair may be connected to an address that its engine has not told the others yet.
+// A queue pair may be connected to an address that its engine has not sent the others yet.
 func TestPathWaitsForNews(t *testing.T) {
 	a := &testLink{name: "a", gid: gid("192.0.2.5"), path: nic.Path{Port: &testPort{}, Number: 1}, misses: 3}
 	table, _ := open(t, Options{}, a)
-	table.learnTime = time.Minute
+	table.resolveTime = time.Minute
 	path, release, err := table.Path(verbs.RemotePort{GID: a.gid}, 0, 1, nic.User{})
 	require.NoError(t, err)
 	require.Equal(t, a.path, path)
@@ -408,7 +408,7 @@ func TestManagementFromPeers(t *testing.T) {
 	require.Error(t, table.SendManagement(verbs.RemotePort{GID: gid("192.0.2.8")}, nil, nil, nil))
 }
 
-// The socket of reports answers everybody who connects, whatever they send or do not read.
+// The socket of reports answers every connection, whatever its peer sends or does not read.
 func TestServe(t *testing.T) {
 	a := &testLink{name: "a", guid: 5}
 	table, _ := open(t, Options{}, a)
@@ -449,7 +449,7 @@ func TestServe(t *testing.T) {
 	require.ErrorContains(t, err, "links:")
 }
 
-// Nobody can connect to the socket of reports before it has its mode, whatever the umask is.
+// No program can connect to the socket of reports before it has its mode, whatever the umask is.
 func TestServeIsNeverOpen(t *testing.T) {
 	table, _ := open(t, Options{})
 	defer unix.Umask(unix.Umask(0))
@@ -478,7 +478,7 @@ func TestServeIsNeverOpen(t *testing.T) {
 	require.Zero(t, <-ended&0o077)
 }
 
-// The router is given to the engine when there is something to ask for, and taken back.
+// The router is given to the engine when there is an address to ask for, and taken back.
 func TestRouterOfTheEngine(t *testing.T) {
 	table, d := open(t, Options{})
 	require.Nil(t, d.router.Load(), "no links")
@@ -532,8 +532,8 @@ func TestHoldPath(t *testing.T) {
 	require.Contains(t, auto.why(), "in use less than 5s ago")
 }
 
-// The files of keys are read when the links open, also if RoCE opens later: a mistake in them is told to whoever
-// starts the engine.
+// The files of keys are read when the links open, also if RoCE opens later: a mistake in them is reported to
+// the user who starts the engine.
 func TestKeysAreReadAtTheStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	start := func() error {

@@ -16,8 +16,8 @@ const (
 	grhSize = 40
 )
 
-// SetManagement names who is given the packets for queue pair 1. network says that a packet has come by
-// RoCE, over which strangers can send.
+// SetManagement sets the function that gets the packets for queue pair 1. network says that a packet has come
+// by RoCE, over which strangers can send.
 func (t *Table) SetManagement(f func(packet []byte, network bool)) {
 	if f == nil {
 		t.management.Store(nil)
@@ -62,7 +62,8 @@ func (t *Table) SendManagement(to verbs.RemotePort, head, grh, payload []byte) e
 	a := address(to, 0, 0)
 	for _, l := range t.now.Load().links {
 		if p, ok := l.Route(a); ok {
-			return p.Port.SendManagement(p.Number, head, append(append(make([]byte, 0, len(grh)+len(payload)), grh...), payload...))
+			return p.Port.SendManagement(p.Number, head,
+				append(append(make([]byte, 0, len(grh)+len(payload)), grh...), payload...))
 		}
 	}
 	if own := netip.AddrFrom16(to.From).Unmap(); routable(own) {

@@ -115,7 +115,7 @@ func opened(t *testing.T, users Users, list ...string) (*Table, *logged) {
 	return table, log
 }
 
-// isOpen reports whether somebody has UDP port 4791 of an address.
+// isOpen reports whether UDP port 4791 of an address is in use.
 func isOpen(t *testing.T, s string) bool {
 	t.Helper()
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(s), packet.Port)))
@@ -153,7 +153,7 @@ func (l *logged) with(text string) (list []string) {
 var root = nic.User{UID: 0, Name: `pid 7 uid 0 "rping"`}
 
 // A listener on all addresses opens private ones. The log says, at the level that it has by default, what was
-// opened for whom. The program is told which public addresses were left out, and how they would be opened.
+// opened for whom. The program gets the public addresses that were left out, and how they would be opened.
 func TestWildcardOpensPrivateAddresses(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -171,7 +171,8 @@ func TestWildcardOpensPrivateAddresses(t *testing.T) {
 	}
 	r.Release()
 
-	again := table.Hold(gids(private4, public4), true, "a test listens", root) // of a program in another namespace
+	// Of a program in another namespace.
+	again := table.Hold(gids(private4, public4), true, "a test listens", root)
 	require.ElementsMatch(t, gids(private4), again.GIDs)
 	again.Release()
 }
@@ -234,7 +235,8 @@ func TestPeersOfAuto(t *testing.T) {
 	release()
 }
 
-// Only the users whom the owner names open RoCE, or use what others have opened; the error names the uid and the flag.
+// Only the users whom the owner names open RoCE, or use what
+// others have opened; the error names the uid and the flag.
 func TestUsersOfAuto(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -260,7 +262,7 @@ func TestUsersOfAuto(t *testing.T) {
 		denied(r.Missing)
 		require.Empty(t, r.GIDs)
 		r.Release()
-		// The second time, somebody else has opened the address.
+		// The second time, another program has opened the address.
 		_, _, err = table.Path(from(private4), 0, 0, root)
 		require.NoError(t, err)
 	}

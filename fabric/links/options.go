@@ -30,7 +30,7 @@ type Options struct {
 	// Users are those for whom RoCE opens by itself. Links that have a name of their own serve all clients.
 	Users Users
 
-	// Auth has the keys of RoCE, whoever opens it.
+	// Auth has the keys of RoCE, whatever opens it.
 	Auth auth.Options
 }
 
@@ -178,7 +178,9 @@ func (o *Options) has(c *pool.Config) bool {
 		}
 		return path
 	}
-	return slices.ContainsFunc(o.Pools, func(d pool.Config) bool { return file(d.Path) == file(c.Path) && d.Offset == c.Offset })
+	return slices.ContainsFunc(o.Pools, func(d pool.Config) bool {
+		return file(d.Path) == file(c.Path) && d.Offset == c.Offset
+	})
 }
 
 // usable returns an error if other hosts cannot send to this host by the address.

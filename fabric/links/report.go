@@ -33,7 +33,9 @@ func (t *Table) Report() (list []Report) {
 		list = append(list, r)
 	}
 	if s.roce != nil {
-		list = append(list, Report{Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers()})
+		list = append(list, Report{
+			Link: s.roce.Name(), Why: t.why(), Notes: s.roce.Notes(), Peers: s.roce.Peers(),
+		})
 		if f := t.notes.Load(); f != nil {
 			last := &list[len(list)-1]
 			last.Notes = append(last.Notes, (*f)()...)
@@ -42,7 +44,7 @@ func (t *Table) Report() (list []Report) {
 	return list
 }
 
-// SetNotes names who adds sentences to the report about RoCE: what was not done for strangers.
+// SetNotes sets the function that adds sentences to the report about RoCE: what was not done for strangers.
 func (t *Table) SetNotes(f func() []string) {
 	if f == nil {
 		t.notes.Store(nil)
@@ -74,8 +76,8 @@ func (t *Table) why() string {
 	return strings.Join(list, "; ")
 }
 
-// Serve writes the Report, as JSON, to everybody who connects to a unix socket, until stop is called; see
-// unixsock.Report.
+// Serve writes the Report, as JSON, to each connection to a
+// unix socket, until stop is called; see unixsock.Report.
 func (t *Table) Serve(path string, mode fs.FileMode) (stop func(), err error) {
 	if stop, err = unixsock.Report(path, mode, func() any { return t.Report() }); err != nil {
 		return nil, fmt.Errorf("links: %w", err)

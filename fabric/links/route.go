@@ -25,7 +25,9 @@ func (t *Table) routeOnce(to nic.Address) (nic.Path, error) {
 	return t.route(to, (*roce.Carrier).FindOnce)
 }
 
-func (t *Table) route(to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error)) (nic.Path, error) {
+func (t *Table) route(
+	to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error),
+) (nic.Path, error) {
 	s := t.now.Load()
 	switch local := t.local.Load(); {
 	case to.GUID == t.dev.GUID():
@@ -76,10 +78,10 @@ func (t *Table) HoldPath(to nic.Address, who nic.User) (path nic.Path, release f
 	return t.Path(verbs.RemotePort{GID: to.GID, From: to.From}, 0, 0, who)
 }
 
-// Own returns the address of this host that native clients tell their peers: the first that --link
+// Own returns the address of this host that native clients send their peers: the first that --link
 // names. If RoCE opens by itself, that is the address from which the kernel sends to the Internet, or
-// else the host's first, among those that auto,address= names. It stays the same while the host has it, because both ends of a connection
-// have to mean the same one.
+// else the host's first, among those that auto,address= names. It stays the same while the host has it,
+// because both ends of a connection have to mean the same one.
 func (t *Table) Own() (gid [16]byte) {
 	for _, a := range t.options.Local {
 		if routable(a) {
@@ -120,16 +122,19 @@ func choose(list []netip.Addr) (a netip.Addr) {
 }
 
 // farAway has addresses to which there is only a default route (RFC 5737, RFC 3849).
-var farAway = [...]netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1}), netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1})}
+var farAway = [...]netip.Addr{
+	netip.AddrFrom4([4]byte{192, 0, 2, 1}),
+	netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}),
+}
 
-// SetLocal names who knows the addresses of this engine's ports.
+// SetLocal sets the function that knows the addresses of this engine's ports.
 func (t *Table) SetLocal(f func(gid [16]byte, lid uint16) bool) {
 	t.local.Store(&f)
 	t.announce()
 }
 
-// SetAddresses tells the peers in pools and over UCX the addresses of this engine's ports. A link
-// tells only the first ones, as many as it has room for.
+// SetAddresses sends the peers in pools and over UCX the addresses of this engine's ports. A link
+// sends only the first ones, as many as it has room for.
 func (t *Table) SetAddresses(list []verbs.RemotePort) {
 	for _, l := range t.now.Load().links {
 		var err error
@@ -229,7 +234,9 @@ func (t *Table) May(to verbs.RemotePort, who nic.User) (network bool, err error)
 // Path returns the path to a port of another engine or host for a queue pair. The path and the
 // local address that the queue pair names are held until release is called. The error wraps
 // nic.ErrDenied if the user may not have it.
-func (t *Table) Path(to verbs.RemotePort, class, hops uint8, who nic.User) (path nic.Path, release func(), err error) {
+func (t *Table) Path(
+	to verbs.RemotePort, class, hops uint8, who nic.User,
+) (path nic.Path, release func(), err error) {
 	a := address(to, class, hops)
 	if p, ok := t.linkTo(a); ok {
 		return p, func() {}, nil
@@ -255,18 +262,18 @@ func (t *Table) Path(to verbs.RemotePort, class, hops uint8, who nic.User) (path
 	return p, func() { c.Release(p); free() }, nil
 }
 
-// learnTime is how long Path waits for an address that no link knows yet. An engine tells the others of a
+// resolveTime is how long Path waits for an address that no link knows yet. An engine sends the others of a
 // pool, or over UCX, the addresses of its programs when these begin, and the news may come after what the
-// programs tell each other by TCP. Linux waits as long for a neighbour that it does not know.
+// programs send each other by TCP. Linux waits as long for a neighbour that it does not know.
 const (
-	learnTime  = time.Second
-	learnPause = 5 * time.Millisecond
+	resolveTime  = time.Second
+	resolvePause = 5 * time.Millisecond
 )
 
 // linkTo returns the path to an address over a pool or UCX. If RoCE is not possible either, it waits for
 // the address.
 func (t *Table) linkTo(a nic.Address) (path nic.Path, ok bool) {
-	for end := time.Now().Add(t.learnTime); ; time.Sleep(learnPause) {
+	for end := time.Now().Add(t.resolveTime); ; time.Sleep(resolvePause) {
 		s := t.now.Load()
 		path, ok = s.find(a)
 		if ok || len(s.links) == 0 || t.options.Auto || s.roce != nil || time.Now().After(end) {

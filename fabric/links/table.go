@@ -42,7 +42,7 @@ type Table struct {
 	boardLog *slog.Logger // of announcements: clients cause its lines
 	openLog  *slog.Logger // of addresses that open: clients cause its lines
 
-	learnTime time.Duration // as the constant, except in tests
+	resolveTime time.Duration // as the constant, except in tests
 
 	now        atomic.Pointer[snapshot]
 	local      atomic.Pointer[func(gid [16]byte, lid uint16) bool]
@@ -68,7 +68,10 @@ type snapshot struct {
 }
 
 func newTable(dev Device, o Options, log *slog.Logger) *Table {
-	t := &Table{dev: dev, log: log, boardLog: fabric.LimitLog(log), openLog: fabric.LimitLog(log), options: o, learnTime: learnTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{})}
+	t := &Table{
+		dev: dev, log: log, boardLog: fabric.LimitLog(log), openLog: fabric.LimitLog(log), options: o,
+		resolveTime: resolveTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{}),
+	}
 	t.now.Store(&snapshot{})
 	return t
 }
@@ -81,7 +84,8 @@ func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table,
 		log = slog.New(slog.DiscardHandler)
 	}
 	t := newTable(dev, o, log)
-	// Even if RoCE opens later: whoever starts the engine can mend the files, and the programs that connect cannot.
+	// Even if RoCE opens later: the user who starts the engine can mend the files, and the programs
+	// that connect cannot.
 	var err error
 	if t.party, err = o.Auth.Open(log); err != nil {
 		return nil, errors.Join(fmt.Errorf("roce: %w", err), t.Close())
@@ -172,7 +176,8 @@ func (t *Table) open(a netip.Addr, why, who string) error {
 		return err
 	}
 	// At the level that is logged by default: from now on the network reaches this engine.
-	t.openLog.Warn("RoCE opened", "address", a.String(), "port", packet.Port, "peers", t.peers(), "because", why, "for", who)
+	t.openLog.Warn("RoCE opened", "address", a.String(), "port", packet.Port, "peers", t.peers(),
+		"because", why, "for", who)
 	t.announce()
 	return nil
 }
@@ -189,7 +194,9 @@ func (t *Table) openRoCE() (*roce.Carrier, error) {
 	if t.party != nil {
 		t.party.Peers.Refresh() // the file was read when the engine started
 	}
-	c, err := roce.New(roce.Config{Allowed: t.options.Peers, Auth: t.party, Management: t.fromRoCE, Log: t.log})
+	c, err := roce.New(roce.Config{
+		Allowed: t.options.Peers, Auth: t.party, Management: t.fromRoCE, Log: t.log,
+	})
 	if err != nil {
 		return nil, err
 	}

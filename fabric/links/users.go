@@ -18,7 +18,7 @@ type Users struct {
 }
 
 // ParseUsers reads a list of names of users and uids, or "all". No list means root and this process's
-// own user. A list names all who may: the own user only if it is in the list.
+// own user. A list names all users who may: the own user only if it is in the list.
 func ParseUsers(list []string) (u Users, err error) {
 	for _, s := range list {
 		switch s = strings.TrimSpace(s); {

@@ -38,15 +38,15 @@ func (v *view) post(node int, list []byte) {
 	for i := 8; i < boardHead; i += 8 {
 		v.put(at+uint64(i), be.Uint64(b[i:]))
 	}
-	v.put(at, max(1, v.word(at)+1)) // link.heard is 0 if nothing has been read
+	v.put(at, max(1, v.word(at)+1)) // link.boardSequence is 0 if no board has been read
 	v.writeBack(at, boardHead)
 }
 
-// errHeard says that a board is as it was when it was read last.
-var errHeard = errors.New("nothing new")
+// errUnchanged says that a board is as it was when it was read last.
+var errUnchanged = errors.New("nothing new")
 
 // posted returns what clients of another node's engine announce, and the sequence of that, or an older
-// one. It returns errHeard if that is the sequence that is known, and errTorn if the node is writing
+// one. It returns errUnchanged if that is the sequence that is known, and errTorn if the node is writing
 // its board: the check sum is wrong then.
 //
 // Observe: first line of the board, its sequence first. Published by view.post.
@@ -58,7 +58,7 @@ func (v *view) posted(node int, known uint64) (list []board.Entry, sequence uint
 	n := be.Uint64(b[8:])
 	switch {
 	case sequence == known:
-		return nil, sequence, errHeard
+		return nil, sequence, errUnchanged
 	case n > board.Max:
 		return nil, sequence, fmt.Errorf("its list has %d bytes; %d are possible", n, board.Max)
 	}
@@ -70,22 +70,22 @@ func (v *view) posted(node int, known uint64) (list []board.Entry, sequence uint
 	return list, sequence, err
 }
 
-// hear reads what clients of the other engine announce, if that has changed. If it is wrong, they
-// announce nothing. The link stays up.
-func (l *link) hear() {
-	list, sequence, err := l.p.view.posted(l.peer, l.heard)
+// receiveBoard reads what clients of the other engine announce, if that has changed. If it is wrong, no
+// announcement is left. The link stays up.
+func (l *link) receiveBoard() {
+	list, sequence, err := l.p.view.posted(l.peer, l.boardSequence)
 	switch {
-	case errors.Is(err, errHeard), errors.Is(err, errTorn):
+	case errors.Is(err, errUnchanged), errors.Is(err, errTorn):
 		return // what is known is good until something else can be read
 	case err != nil:
 		l.p.cfg.Log.Warn("announcements of a node are not understood", "link", l.p.Name(), "node", l.peer, "error", err.Error())
 	}
-	l.heard = sequence
+	l.boardSequence = sequence
 	l.p.aside(func() { l.p.dev.SetAnnounced(l, l.desc.guid, list) })
 }
 
-// forget withdraws what clients of the other engine have announced.
-func (l *link) forget() {
-	l.heard = 0
+// withdrawBoard withdraws what clients of the other engine have announced.
+func (l *link) withdrawBoard() {
+	l.boardSequence = 0
 	l.p.dev.SetAnnounced(l, l.desc.guid, nil)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// announce tells a node what its clients announce, as the engine does between two loops.
+// announce gives a node its clients' announcements, as the engine does between two loops.
 func (n *node) announce(t *testing.T, list ...board.Entry) (left int) {
 	t.Helper()
 	n.inside = true
@@ -22,8 +22,8 @@ func (n *node) announce(t *testing.T, list ...board.Entry) (left int) {
 	return left
 }
 
-// hears waits until a node has heard exactly this of another engine.
-func (n *node) hears(of *node, list ...board.Entry) {
+// receives waits until a node has received exactly this from another engine.
+func (n *node) receives(of *node, list ...board.Entry) {
 	n.w.t.Helper()
 	n.w.until(time.Second, func() bool {
 		got := n.board[of.guid]
@@ -47,52 +47,52 @@ func TestAnnounce(t *testing.T) {
 			require.Empty(t, a.board, "no news from a pool of garbage")
 			first, second := board.Entry{Client: 1, User: 1000, Value: "first"}, board.Entry{Client: 7, User: board.AllUsers, Value: strings.Repeat("second", 80)}
 			b.announce(t, first)
-			a.hears(b, first)
+			a.receives(b, first)
 			told := a.told
-			w.pass(10 * beat)
+			w.pass(10 * tick)
 			require.Equal(t, told, a.told, "nothing new")
 			b.announce(t, first, second)
-			a.hears(b, first, second)
+			a.receives(b, first, second)
 			require.Empty(t, b.board, "a has announced nothing")
 			b.announce(t, second)
-			a.hears(b, second)
+			a.receives(b, second)
 
 			c := w.mustStart(Config{Node: 2})
 			c.announce(t, first)
-			c.hears(b, second)
-			a.hears(c, first)
+			c.receives(b, second)
+			a.receives(c, first)
 			a.announce(t, first, second)
-			b.hears(a, first, second)
-			c.hears(a, first, second)
+			b.receives(a, first, second)
+			c.receives(a, first, second)
 
 			b.paused = true
-			a.hears(b)
+			a.receives(b)
 			require.False(t, a.up(1))
 			b.paused = false
-			a.hears(b, second)
-			c.hears(b, second)
+			a.receives(b, second)
+			c.receives(b, second)
 
 			w.kill(b)
-			a.hears(b)
-			a.hears(c, first)
+			a.receives(b)
+			a.receives(c, first)
 			b = w.mustStart(Config{Node: 1})
 			w.until(time.Second, func() bool { return a.up(1) && b.up(0) && b.up(2) }, "the link is up again")
-			b.hears(a, first, second)
+			b.receives(a, first, second)
 			require.NotContains(t, a.board, b.guid, "another life has announced nothing")
 			b.announce(t, second)
-			a.hears(b, second)
+			a.receives(b, second)
 
 			w.kill(b)
 			require.NoError(t, b.pool.Close())
-			a.hears(b)
-			c.hears(b)
+			a.receives(b)
+			c.receives(b)
 			require.Empty(t, b.board)
 			require.Empty(t, w.problems())
 		})
 	}
 }
 
-// What has been announced before a node joins, or while it has left the pool, is told afterwards.
+// Announcements from before a node joins, or while it has left the pool, are sent afterwards.
 func TestAnnounceBeforeJoining(t *testing.T) {
 	w := newWorld(t, 1)
 	a := w.mustStart(Config{Node: 0})
@@ -101,16 +101,16 @@ func TestAnnounceBeforeJoining(t *testing.T) {
 	b.announce(t, e)
 	require.NoError(t, b.pool.start(t.Context()))
 	w.nodes = append(w.nodes, b)
-	a.hears(b, e)
+	a.receives(b, e)
 	a.announce(t, e)
-	b.hears(a, e)
+	b.receives(a, e)
 	w.kill(a)
 	b.paused = true
 	a = w.mustStart(Config{Node: 0, Nodes: 3})
 	b.paused = false
 	w.until(2*time.Second, func() bool { return a.up(1) && b.up(0) }, "another pool")
-	a.hears(b, e)
-	b.hears(a)
+	a.receives(b, e)
+	b.receives(a)
 }
 
 // A board has room for 8000 bytes. The rest is left out, from the end.
@@ -122,15 +122,15 @@ func TestBoardIsFull(t *testing.T) {
 		list = append(list, board.Entry{Client: uint32(i + 1), Value: strings.Repeat("x", 480)})
 	}
 	require.Equal(t, 4, b.announce(t, list...))
-	a.hears(b, list[:16]...)
+	a.receives(b, list[:16]...)
 	for n := range 40 { // the end of a list may be anywhere in a word
 		list[15].Value = strings.Repeat("y", 440+n)
 		require.Zero(t, b.announce(t, list[:16]...))
-		a.hears(b, list[:16]...)
+		a.receives(b, list[:16]...)
 	}
 }
 
-// A node whose board is wrong announces nothing. Its link stays up, and so do the others.
+// A node whose board is wrong has no announcements. Its link stays up, and so do the others.
 func TestWrongBoards(t *testing.T) {
 	w := newWorld(t, 1)
 	var log strings.Builder
@@ -139,7 +139,7 @@ func TestWrongBoards(t *testing.T) {
 	const v2, user = "\x00\x00\x00\x00\x00\x00\x00\x02", "\x00\x00\x03\xe8"
 	good := board.Entry{Client: 1, User: 1000, Value: "good"}
 	c.announce(t, good)
-	a.hears(c, good)
+	a.receives(c, good)
 	for _, row := range []struct{ list, why string }{
 		{v2 + "\x00\x00\x00\x01\x00", "5 bytes at the end of the announcements"},
 		{v2 + "\x00\x00\x00\x02" + user + "\x00\x01x\x00\x00\x00\x01" + user + "\x00\x01x", "client 1 after that of client 2"},
@@ -147,29 +147,29 @@ func TestWrongBoards(t *testing.T) {
 		{"\x00\x00\x00\x01\x00\x01x", "announcements of another version"}, // as older engines write them
 	} {
 		b.announce(t, good)
-		a.hears(b, good)
+		a.receives(b, good)
 		log.Reset()
 		b.pool.view.post(1, []byte(row.list))
 		w.until(time.Second, func() bool { return strings.Contains(log.String(), row.why) }, row.why)
-		a.hears(b)
+		a.receives(b)
 		require.Contains(t, log.String(), "node=1")
 	}
 	mem, at := w.heap.Bytes(), boardAt(1)
 	b.announce(t, good)
-	a.hears(b, good)
+	a.receives(b, good)
 	mem[at+boardHead]++
 	shm.BE64At(mem, at).Publish(100)
-	w.pass(4 * beat)
-	a.hears(b, good) // as if it were being written
+	w.pass(4 * tick)
+	a.receives(b, good) // as if it were being written
 	for i, n := range []uint64{board.Max + 1, 1 << 63, ^uint64(0)} {
 		log.Reset()
 		shm.BE64At(mem, at+8).Publish(n)
 		shm.BE64At(mem, at).Publish(uint64(1000 + i))
 		w.until(time.Second, func() bool { return strings.Contains(log.String(), "8000 are possible") }, "a warning")
-		a.hears(b)
+		a.receives(b)
 	}
 	require.True(t, a.up(1))
-	a.hears(c, good)
+	a.receives(c, good)
 	b.announce(t, good)
-	a.hears(b, good)
+	a.receives(b, good)
 }

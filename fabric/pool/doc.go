@@ -5,8 +5,8 @@
 // life of a node is from one start of the engine to its end. A session is one use of the two rings
 // between two nodes, from empty rings on.
 //
-// What hosts share may have no atomic operations, no wake-ups and, with coherence=none, no
-// coherent caches. So every cache line in the pool is written by one node only, nothing is read
+// Memory that hosts share may have no atomic operations, no wake-ups and, with coherence=none,
+// no coherent caches. So every cache line in the pool is written by one node only, no word is read
 // and then modified by different nodes, and the unit of publication is 8 bytes. The pool contains
 // offsets, no addresses. It is never assumed to be blank.
 //
@@ -17,7 +17,7 @@
 //	offset                 bytes   written by
 //	0                      64      node 0: the header (layout.go, header.put)
 //	4096 + 8192 n          8192    node n: its node block
-//	135168 + 8192 n        8192    node n: its board, what clients of the engine announce (board.go, view.post)
+//	135168 + 8192 n        8192    node n: its board, its clients' announcements (board.go, view.post)
 //	266240 + stride k      stride  ring k of package packetring; stride is its size, rounded up to 4096
 //
 // A node block:
@@ -34,22 +34,21 @@
 //
 // # Life and death
 //
-// A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for alive
-// when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s).
+// A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for
+// alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s).
 // A node that is started again has another epoch, which the others see with the next look, 20 ms
 // later. A link that was up goes down then (nic.Port.SetUp), and its port is closed if the
 // peer has another epoch: the peer's queue pairs are gone. session.go says how a link comes up.
 //
 // # Trust
 //
-// Who may write the pool can write every byte of it. What a node reads is copied, then judged. Wrong
-// contents keep links down, or end them, and harm nothing else; a wrong board announces nothing. A node
-// writes its own block again where others have overwritten it (repair.go), and a ring that others have
-// brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests for a second
-// before it is made anew, then for two, up to a minute. What
-// other nodes say of themselves is believed, their addresses too. They announce in the name of the GUID
-// that they have given themselves only. A file that somebody makes shorter is
-// lost, which memfds prevent (the pool seals them).
+// A program that may write the pool can write every byte of it. A node copies what it reads, then checks the
+// copy. Wrong contents keep links down, or end them, and have no other effect; a wrong board has no
+// announcements. A node writes its own block again where others have overwritten it (repair.go), and a ring
+// that others have brought to a stand begins anew (flow.go). A link whose peer writes what cannot be rests
+// for a second before it is made anew, then for two, up to a minute. The
+// descriptions of other nodes are believed, their addresses too. They announce only in the name of the GUID
+// in their description. A file that becomes shorter is lost, which memfds prevent (the pool seals them).
 //
 // # Files
 //

@@ -34,7 +34,7 @@ func attach(ctx context.Context, cfg *Config, w *waiting, t timer) (*shm.Region,
 		if err == nil || cfg.Node == 0 || !errors.Is(err, errNotYet) {
 			return r, err
 		}
-		if err := w.beat(ctx, cfg, t, err); err != nil {
+		if err := w.tick(ctx, cfg, t, err); err != nil {
 			return nil, err
 		}
 	}
@@ -62,13 +62,16 @@ type Memory struct {
 	Path   string
 	Offset uint64 // bytes; a multiple of the page size, or of what the device needs
 	Size   uint64 // bytes; 0: all behind Offset
-	Make   uint64 // an ordinary file that is shorter than Offset + Size, or empty, is made so much longer than Offset; 0: it is not
 
-	fits func(size uint64) error // judges the size before a file is made longer; can be nil
+	// Make is how many bytes behind Offset an ordinary file gets that is empty, or shorter than Offset +
+	// Size. 0: it is not made longer.
+	Make uint64
+
+	fits func(size uint64) error // checks the size before a file is made longer; can be nil
 }
 
-// Map maps the memory. The error wraps errNotYet if the file is missing or shorter than that, and somebody else may still
-// make it.
+// Map maps the memory. The error wraps errNotYet if the file is missing or shorter than that, and another
+// program may still make it.
 func (m *Memory) Map() (*shm.Region, error) {
 	flags := os.O_RDWR
 	if m.Make != 0 && !isDevice(m.Path) {
@@ -97,7 +100,7 @@ func (m *Memory) Map() (*shm.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A memfd that nobody can make shorter is better. Other files do not have seals.
+	// A memfd that cannot be made shorter is better. Other files do not have seals.
 	_, _ = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
 	r, err := shm.AttachPart(f, int64(m.Offset), int(size))
 	if err != nil {
@@ -131,7 +134,8 @@ func missing(path string) bool {
 func isDevice(path string) bool {
 	path = filepath.Clean(path)
 	for _, dir := range []string{"/dev/", "/sys/", "/proc/"} {
-		if strings.HasPrefix(path, dir) && !strings.HasPrefix(path, "/dev/shm/") && !strings.HasPrefix(path, "/dev/hugepages/") {
+		if strings.HasPrefix(path, dir) && !strings.HasPrefix(path, "/dev/shm/") &&
+			!strings.HasPrefix(path, "/dev/hugepages/") {
 			return true
 		}
 	}
@@ -198,7 +202,8 @@ func examineDAX(dir string) (file, error) {
 	}
 	w := file{size: size, unit: 2 << 20, kind: "the DAX device"}
 	for _, name := range []string{"/align", "/device/align"} {
-		if align, err := sysfsNumber(dir + name); err == nil && align >= shm.PageSize && align&(align-1) == 0 {
+		align, err := sysfsNumber(dir + name)
+		if err == nil && align >= shm.PageSize && align&(align-1) == 0 {
 			w.unit = align
 			break
 		}

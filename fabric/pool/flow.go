@@ -9,7 +9,7 @@ import (
 
 // A flow finds rings of a link that stand still, although both nodes live. One wrong word can do that:
 // the consumer waits for a packet whose slot was overwritten, or the producer for room that the
-// consumer has given. Nothing in the ring ends that. The link begins anew then, with empty rings.
+// consumer has given. No word of the ring ends that. The link begins anew then, with empty rings.
 type flow struct {
 	rings [2]struct {
 		w     *packetring.Witness

@@ -13,7 +13,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// everything is what three nodes do with each other: they meet, exchange packets, stop, restart,
+// everything is what three nodes do with each other: they connect, exchange packets, stop, restart,
 // change their addresses and leave, and node 0 formats the pool anew. It returns an error if
 // something does not come about in its time.
 func everything(w *world) (err error) {
@@ -23,7 +23,7 @@ func everything(w *world) (err error) {
 		}
 	}()
 	until := func(what string, f func() bool) {
-		for end := w.now.Add(1500 * time.Millisecond); err == nil && !f(); w.pass(beat) {
+		for end := w.now.Add(1500 * time.Millisecond); err == nil && !f(); w.pass(tick) {
 			if !w.now.Before(end) {
 				err = fmt.Errorf("%s: it does not happen: %s", what, w.describe())
 			}
@@ -100,7 +100,7 @@ func everything(w *world) (err error) {
 	be.PutUint64(garbage[:], (sent+1)<<32|255<<16)
 	w.mem.Write(int(a.pool.header.ringAt(1, 0))+256+int(sent)%slots*128, garbage[:])
 	for range 10 {
-		w.pass(beat)
+		w.pass(tick)
 	}
 	if !a.link(1).restUntil.After(w.now) {
 		return fmt.Errorf("garbage is not found")
@@ -109,20 +109,20 @@ func everything(w *world) (err error) {
 		p.problems = nil
 	}
 	b.paused = false
-	w.pass(4 * beat)
+	w.pass(4 * tick)
 	if err == nil && (b.up(0) || a.up(1)) {
 		return fmt.Errorf("a link that rests is up")
 	}
 	linked("the link has rested", a, b)
 
-	// Somebody writes a node's line about another.
+	// Another program writes a node's line about another node.
 	for range 10 {
 		w.mem.Write(int(linkAt(1, 0)+mineAt), garbage[:])
-		w.pass(beat)
+		w.pass(tick)
 	}
 	linked("the line is written again", a, b)
 
-	// Somebody writes the board of a node.
+	// Another program writes the board of a node.
 	at := int(boardAt(1)) + 8
 	w.mem.Write(at, garbage[:])
 	until("the board is written again", func() bool {

@@ -20,12 +20,12 @@ func (p *Pool) start(ctx context.Context) error {
 		return err
 	}
 	p.join(h)
-	if err := p.time.Sleep(ctx, settle); err != nil {
+	if err := p.time.Sleep(ctx, claimTime); err != nil {
 		return err
 	}
 	p.own.Lock()
 	defer p.own.Unlock()
-	if why := p.fight(); why != "" {
+	if why := p.restoreLife(); why != "" {
 		p.joined = false
 		return errors.New(why)
 	}
@@ -86,7 +86,7 @@ func (p *Pool) await(ctx context.Context) (header, error) {
 		if err == nil {
 			return h, nil
 		}
-		if err := p.waiting.beat(ctx, &p.cfg, p.time, err); err != nil {
+		if err := p.waiting.tick(ctx, &p.cfg, p.time, err); err != nil {
 			return h, err
 		}
 	}
@@ -111,7 +111,8 @@ func (p *Pool) living(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	for i := range before {
-		if now := p.view.life(i); i != p.cfg.Node && now.state == statePresent && now.heartbeat != before[i].heartbeat {
+		now := p.view.life(i)
+		if i != p.cfg.Node && now.state == statePresent && now.heartbeat != before[i].heartbeat {
 			names = append(names, fmt.Sprintf("node %d", i))
 		}
 	}
@@ -126,7 +127,7 @@ func (p *Pool) claim(ctx context.Context, h *header) error {
 	}
 	p.cfg.Log.Warn("this node was left without a farewell, or lives in another engine; its heartbeat is watched", "link", p.Name(), "most", p.cfg.Dead)
 	for end := p.time.Now().Add(p.cfg.Dead); p.time.Now().Before(end); {
-		if err := p.time.Sleep(ctx, beat); err != nil {
+		if err := p.time.Sleep(ctx, tick); err != nil {
 			return err
 		}
 		if now := p.view.life(p.cfg.Node); now.state == statePresent && now.heartbeat != before.heartbeat {
@@ -136,7 +137,7 @@ func (p *Pool) claim(ctx context.Context, h *header) error {
 	return nil
 }
 
-// who describes the other engine that is this node, as far as it can be known.
+// who describes the other engine that is this node, as far as it is known.
 func (p *Pool) who() string {
 	d, _, err := p.view.described(p.cfg.Node)
 	if err != nil {
@@ -147,8 +148,8 @@ func (p *Pool) who() string {
 
 // join makes this engine a node of the pool. All links begin down.
 //
-// Publish: state, which covers the description and the board. Observed by view.life of other nodes. The lines about
-// other nodes keep what they have: no session of an earlier life is one of this life.
+// Publish: state, which covers the description and the board. Observed by view.life of other nodes. The lines
+// about other nodes keep what they have: no session of an earlier life is one of this life.
 func (p *Pool) join(h header) {
 	p.own.Lock()
 	defer p.own.Unlock()
@@ -160,13 +161,14 @@ func (p *Pool) join(h header) {
 	epoch := p.draw()&^(1<<32-1) | 1<<32
 	at := nodeAt(p.cfg.Node)
 	p.description = description{
-		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, epoch: epoch, name: p.cfg.Name, addresses: p.addressList(),
+		guid: p.dev.GUID(), host: p.host, mtu: p.mtu(), wakes: p.wakes, epoch: epoch, name: p.cfg.Name,
+		addresses: p.addressList(),
 	}
 	p.view.describe(p.cfg.Node, &p.description)
 	p.view.post(p.cfg.Node, p.board)
 	p.view.put(at+epochAt, epoch)
 	p.view.put(at+identityAt, h.identity)
-	p.view.put(at+heartbeatAt, p.beats)
+	p.view.put(at+heartbeatAt, p.heartbeat)
 	p.view.put(at+stateAt, statePresent)
 	p.view.writeBack(at, line)
 	p.epoch.Store(epoch)

@@ -44,8 +44,8 @@ func (t hookedTimer) Sleep(ctx context.Context, d time.Duration) error {
 	return t.worldTimer.Sleep(ctx, d)
 }
 
-// What is not a pool, or another one, is refused with a sentence. Node 0 formats it, if nobody
-// uses it.
+// A file that is no pool, or another one, is refused with a sentence. Node 0 formats it, if no
+// node uses it.
 func TestOtherHeaders(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -177,17 +177,17 @@ func TestNumberIsTaken(t *testing.T) {
 	require.True(t, c.up(0), "the old node's Close says nothing in the new one's name")
 }
 
-// If the header is damaged, nothing happens to the links that are up. Node 0 writes it again.
+// If the header is damaged, the links that are up stay up. Node 0 writes it again.
 func TestHeaderIsDamaged(t *testing.T) {
 	w := newWorld(t, 1)
 	a, b := pair(t, w)
 	good := [headerSize]byte(w.heap.Bytes())
 	a.paused = true
 	garbage(w.rng, w.heap.Bytes()[:headerSize])
-	w.pass(5 * beat)
+	w.pass(5 * tick)
 	require.Empty(t, b.pool.lost)
 	a.paused = false
-	w.pass(2 * beat)
+	w.pass(2 * tick)
 	require.Equal(t, good, [headerSize]byte(w.heap.Bytes()))
 	works(t, w, a, b)
 	require.EqualValues(t, 1, a.open()[0].run, "the link was up all the time")
@@ -197,7 +197,7 @@ func TestHeaderIsDamaged(t *testing.T) {
 	other := a.pool.header
 	other.identity++
 	a.pool.format(&other)
-	w.pass(2 * beat)
+	w.pass(2 * tick)
 	require.Equal(t, other.identity, b.pool.header.identity, "the other nodes follow")
 }
 
@@ -221,7 +221,7 @@ func TestMTU(t *testing.T) {
 	require.Equal(t, 4096, a.open()[0].cfg.MTU, "what the engine accepts")
 }
 
-// A node that says impossible things of itself has no link, and says so.
+// A node whose description is impossible has no link, and reports why.
 func TestImpossibleDescriptions(t *testing.T) {
 	for _, row := range []struct {
 		change func(d *description)
@@ -236,7 +236,7 @@ func TestImpossibleDescriptions(t *testing.T) {
 		a, b := pair(t, w)
 		row.change(&b.pool.description)
 		b.pool.view.describe(1, &b.pool.description)
-		w.pass(2 * beat)
+		w.pass(2 * tick)
 		require.Equal(t, row.err, a.pool.Peers()[0].Why)
 		require.False(t, a.open()[0].up)
 	}
@@ -245,15 +245,15 @@ func TestImpossibleDescriptions(t *testing.T) {
 	at := nodeAt(1) + describeAt
 	w.heap.Bytes()[at+70]++ // of the name
 	shm.BE64At(w.heap.Bytes(), at).Publish(100)
-	w.pass(2 * beat)
+	w.pass(2 * tick)
 	require.True(t, a.up(1), "as if it were being written")
 	b.pool.view.describe(1, &b.pool.description)
-	w.pass(2 * beat)
+	w.pass(2 * tick)
 	require.True(t, a.up(1))
 
 	shm.BE32At(w.heap.Bytes(), at+28).Publish(MaxAddresses + 1)
 	shm.BE64At(w.heap.Bytes(), at).Publish(200)
-	w.pass(2 * beat)
+	w.pass(2 * tick)
 	require.Equal(t, "node 1: it says that it has 129 addresses; 128 are possible", a.pool.Peers()[0].Why)
 }
 
@@ -262,7 +262,7 @@ func TestEngineTakesNoPort(t *testing.T) {
 	a := w.mustStart(Config{Node: 0})
 	a.refuse = 2
 	w.mustStart(Config{Node: 1})
-	w.pass(5 * beat)
+	w.pass(5 * tick)
 	require.Equal(t, "the engine takes no port: it is closed", a.pool.Peers()[0].Why)
 	w.until(3*time.Second, func() bool { return a.up(1) }, "it is tried again")
 }

@@ -27,8 +27,8 @@ const (
 )
 
 // No engine restarts within this time. A link whose peer seems to do so rests, so a node that changes its
-// epoch in each beat does not have a port made in each.
-const livesApart = 10 * beat
+// epoch in each tick does not have a port made in each.
+const livesApart = 10 * tick
 
 // A link is the connection with one other node. The goroutine of watch owns it.
 type link struct {
@@ -36,7 +36,7 @@ type link struct {
 	peer int
 
 	heartbeat uint64 // the peer's, as last seen
-	met       bool   // heartbeat was seen
+	seen      bool   // heartbeat was seen
 	alive     bool   // heartbeat has moved
 	moved     time.Time
 
@@ -54,7 +54,7 @@ type link struct {
 	session session
 	flow    flow
 
-	heard uint64 // sequence of the peer's board, as last read; 0: not since the link has come up
+	boardSequence uint64 // sequence of the peer's board, as last read; 0: not since the link has come up
 
 	up    bool
 	why   string // if not up
@@ -73,7 +73,7 @@ func newLink(p *Pool, peer int) *link {
 // step looks at the other node and does what follows from that.
 func (l *link) step(now time.Time) {
 	seen := l.p.view.life(l.peer)
-	if why := l.judge(&seen, now); why != "" {
+	if why := l.recordLife(&seen, now); why != "" {
 		l.down(why)
 		return
 	}
@@ -82,7 +82,7 @@ func (l *link) step(now time.Time) {
 		l.closePort(fmt.Sprintf("node %d has restarted", l.peer))
 		l.epoch = 0
 	}
-	if err := l.learn(seen.epoch); err != nil {
+	if err := l.readDescription(seen.epoch); err != nil {
 		l.down(fmt.Sprintf("node %d: %v", l.peer, err))
 		return
 	}
@@ -100,9 +100,9 @@ func (l *link) step(now time.Time) {
 			return
 		}
 	}
-	l.shake()
+	l.handshake()
 	if l.up {
-		l.hear()
+		l.receiveBoard()
 		if why := l.stands(now); why != "" {
 			l.suspect(now)
 			l.down(why)
@@ -110,7 +110,7 @@ func (l *link) step(now time.Time) {
 	}
 }
 
-// suspect counts that the peer, or somebody in its name, has written what cannot be. The link rests
+// suspect counts that the peer, or another writer in its name, has written what cannot be. The link rests
 // before it is made anew, longer each time.
 func (l *link) suspect(now time.Time) {
 	if l.up && now.Sub(l.since) > mostRest {
@@ -122,17 +122,18 @@ func (l *link) suspect(now time.Time) {
 	l.rest = min(2*l.rest, mostRest)
 }
 
-// judge returns why the other node cannot be used, or "".
-func (l *link) judge(seen *life, now time.Time) string {
+// recordLife records the other node's heartbeat, and returns why the node cannot be used, or "".
+func (l *link) recordLife(seen *life, now time.Time) string {
 	switch {
 	case seen.state == stateLeft && seen.identity == l.p.header.identity:
-		l.met, l.alive = false, false
+		l.seen, l.alive = false, false
 		return fmt.Sprintf("node %d has left the pool", l.peer)
-	case seen.state != statePresent || seen.identity != l.p.header.identity || seen.epoch == 0 || uint32(seen.epoch) != 0:
-		l.met, l.alive = false, false
+	case seen.state != statePresent || seen.identity != l.p.header.identity || seen.epoch == 0 ||
+		uint32(seen.epoch) != 0:
+		l.seen, l.alive = false, false
 		return fmt.Sprintf("node %d has not joined the pool", l.peer)
-	case !l.met:
-		l.met, l.alive, l.heartbeat, l.moved = true, false, seen.heartbeat, now
+	case !l.seen:
+		l.seen, l.alive, l.heartbeat, l.moved = true, false, seen.heartbeat, now
 	case seen.heartbeat != l.heartbeat:
 		l.alive, l.heartbeat, l.moved = true, seen.heartbeat, now
 	case l.alive && now.Sub(l.moved) > l.p.cfg.Dead:
@@ -144,10 +145,10 @@ func (l *link) judge(seen *life, now time.Time) string {
 	return ""
 }
 
-// learn reads the other node's description if it has changed.
+// readDescription reads the other node's description if it has changed.
 //
 // Observe: sequence of the description, published by view.describe.
-func (l *link) learn(epoch uint64) error {
+func (l *link) readDescription(epoch uint64) error {
 	sequence := l.p.view.load(nodeAt(l.peer) + describeAt)
 	if l.epoch == epoch && l.sequence == sequence {
 		return nil
@@ -220,9 +221,10 @@ func (l *link) down(why string) {
 	if l.up {
 		l.p.aside(func() {
 			l.port.SetUp(false)
-			l.forget()
+			l.withdrawBoard()
 		})
-		l.p.cfg.Log.Log(context.Background(), levelOf(why), "link down", "link", l.p.Name(), "node", l.peer, "why", why)
+		l.p.cfg.Log.Log(context.Background(), levelOf(why), "link down", "link", l.p.Name(), "node", l.peer,
+			"why", why)
 	}
 	l.session.end(l)
 	if l.up || l.why != why {
@@ -259,6 +261,7 @@ func (l *link) setUp() {
 	l.up, l.why, l.since = true, "", l.p.time.Now()
 	l.p.changed = true
 	l.flow.begin(l.since)
-	l.p.cfg.Log.Info("link up", "link", l.p.Name(), "node", l.peer, "engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", l.path.Load().MTU)
+	l.p.cfg.Log.Info("link up", "link", l.p.Name(), "node", l.peer,
+		"engine", fmt.Sprintf("%016x", l.desc.guid), "name", l.desc.name, "mtu", l.path.Load().MTU)
 	l.p.aside(func() { l.port.SetUp(true) })
 }

@@ -34,7 +34,7 @@ func (m Map) Nodes() int { return m.h.nodes }
 // Size returns how many bytes the pool uses.
 func (m Map) Size() uint64 { return m.h.size }
 
-// Gap is what follows the header, before the first node block. Nobody uses it.
+// Gap is the unused part between the header and the first node block.
 func (m Map) Gap() Part { return Part{headerSize, nodesAt - headerSize} }
 
 // Block is what a node writes about itself and about the others.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parts of a Map follow each other from the header to the end, so nothing of a pool is missing.
+// The parts of a Map follow each other from the header to the end, so no part of a pool is missing.
 func TestMap(t *testing.T) {
 	mem := make([]byte, 16<<20)
 	h, err := plan(&Config{Nodes: 3, Data: 64 << 10}, uint64(len(mem)))

@@ -28,14 +28,14 @@ func TestNodesComeAndGo(t *testing.T) {
 			case rng.IntN(3) == 0:
 				w.kill(n)
 				if rng.IntN(2) == 0 {
-					n.paused = true // nothing runs in the middle of this
+					n.paused = true // no other node runs in the middle of this
 					require.NoError(t, n.pool.Close())
 				}
 				nodes[i] = nil
 			default:
 				n.paused = !n.paused
 			}
-			w.pass(time.Duration(rng.IntN(30)) * beat)
+			w.pass(time.Duration(rng.IntN(30)) * tick)
 			require.Empty(t, w.problems(), "seed %d", seed)
 		}
 		for i, n := range nodes {
@@ -61,7 +61,7 @@ func TestNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// A pool whose contents others overwrite harms no node: none panics or waits, and no engine uses
+// A pool whose contents others overwrite harms no node: no node panics or waits, and no engine uses
 // a ring while its link is down.
 func FuzzHostilePool(f *testing.F) {
 	f.Add(uint64(1), []byte("\x00\x00\x00\x00\xff"), uint8(3))
@@ -72,9 +72,9 @@ func FuzzHostilePool(f *testing.F) {
 		a := w.mustStart(Config{Node: 0, Nodes: 3, Slots: 8, Data: 4096, MTU: 256, Size: 512 << 10})
 		b, err := w.start(Config{Node: 1, Size: 512 << 10})
 		require.NoError(t, err)
-		w.pass(10 * beat)
+		w.pass(10 * tick)
 		mem := w.heap.Bytes()[:a.pool.header.size]
-		changes = changes[:min(len(changes), 5*32)] // each may take 7 beats, and no input may take long
+		changes = changes[:min(len(changes), 5*32)] // each may take 7 ticks, and no input may take long
 		for len(changes) >= 5 {
 			at := int(be.Uint32(changes)) % len(mem)
 			mem[at] = changes[4]
@@ -82,9 +82,9 @@ func FuzzHostilePool(f *testing.F) {
 				be.PutUint64(mem[at&^7:], w.rng.Uint64()>>w.rng.IntN(64))
 			}
 			changes = changes[5:]
-			w.pass(time.Duration(runs%8) * beat)
+			w.pass(time.Duration(runs%8) * tick)
 		}
-		w.pass(20 * beat)
+		w.pass(20 * tick)
 		for _, n := range []*node{a, b} {
 			for _, p := range n.ports {
 				require.False(t, p.up && p.closed)
@@ -102,7 +102,7 @@ func TestHostilePool(t *testing.T) {
 		w := newWorld(t, seed)
 		a := w.mustStart(Config{Node: 0, Nodes: 3, Slots: 8, Data: 4096, MTU: 256, Size: 512 << 10})
 		b := w.mustStart(Config{Node: 1, Size: 512 << 10})
-		w.pass(10 * beat)
+		w.pass(10 * tick)
 		mem := w.heap.Bytes()[:a.pool.header.size]
 		for range 40 {
 			at := w.rng.IntN(len(mem))
@@ -117,7 +117,7 @@ func TestHostilePool(t *testing.T) {
 				at = int(a.pool.header.ringAt(w.rng.IntN(2), 2)) + w.rng.IntN(1024)
 			}
 			be.PutUint64(mem[at&^7:], w.rng.Uint64()>>w.rng.IntN(64))
-			w.pass(time.Duration(w.rng.IntN(4)) * beat)
+			w.pass(time.Duration(w.rng.IntN(4)) * tick)
 		}
 		for _, n := range []*node{a, b} {
 			require.NoError(t, n.pool.Close())
@@ -126,8 +126,7 @@ func TestHostilePool(t *testing.T) {
 	}
 }
 
-// What is accepted as a header or a description is inside of its limits, and is written again as
-// the same bytes.
+// A header or a description that is accepted is inside of its limits, and is written again as the same bytes.
 func FuzzFormats(f *testing.F) {
 	var b [headerSize]byte
 	h, err := plan(&Config{Nodes: 3}, 64<<20)

@@ -28,10 +28,10 @@ type life struct {
 	heartbeat, epoch, identity, state uint64
 }
 
-// life reads the line. If the state is statePresent, the rest belongs together. What stops
-// or starts while it is read is found by the next read.
+// life reads the line. If the state is statePresent, the rest belongs together. A node
+// that stops or starts while it is read is found by the next read.
 //
-// Observe: state, published by Pool.join and Pool.leave; heartbeat, published by Pool.beat.
+// Observe: state, published by Pool.join and Pool.leave; heartbeat, published by Pool.tick.
 func (v *view) life(node int) (l life) {
 	at := nodeAt(node) + lifeAt
 	v.invalidate(at, line)
@@ -43,7 +43,7 @@ func (v *view) life(node int) (l life) {
 }
 
 const (
-	// MaxAddresses is how many addresses of a node the others learn.
+	// MaxAddresses is how many addresses of a node the others get.
 	MaxAddresses = 128
 
 	nameSize     = 64
@@ -120,16 +120,17 @@ func parseDescription(b []byte) (description, error) {
 		return description{}, errTorn
 	}
 	d := description{
-		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])), wakes: be.Uint64(b[32:])&flagWakes != 0,
-		epoch: be.Uint64(b[40:]),
-		name:  strings.TrimRight(string(b[64:headSize]), "\x00"),
+		guid: be.Uint64(b[8:]), host: be.Uint64(b[16:]), mtu: int(be.Uint32(b[24:])),
+		wakes: be.Uint64(b[32:])&flagWakes != 0, epoch: be.Uint64(b[40:]),
+		name: strings.TrimRight(string(b[64:headSize]), "\x00"),
 	}
 	switch {
 	case d.guid == 0:
 		return d, errors.New("its GUID is 0")
 	case d.mtu < MinMTU:
 		return d, fmt.Errorf("it accepts an MTU of %d only; %d are the least", d.mtu, MinMTU)
-	case !utf8.ValidString(d.name), strings.ContainsFunc(d.name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !utf8.ValidString(d.name),
+		strings.ContainsFunc(d.name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		d.name = fmt.Sprintf("%q", d.name)
 	}
 	for at := headSize; at < len(b); at += addressSize {
@@ -140,7 +141,7 @@ func parseDescription(b []byte) (description, error) {
 
 // describe publishes what this node says of itself. One goroutine calls it at a time.
 //
-// Publish: sequence of the description. Observed by link.learn.
+// Publish: sequence of the description. Observed by link.readDescription.
 func (v *view) describe(node int, d *description) {
 	var b [describeSize]byte
 	at, n := nodeAt(node)+describeAt, d.put(&b)

@@ -16,13 +16,13 @@ import (
 // A Config says which pool, and which node of it an engine is to be. Path and Node must be set;
 // zero values of all other fields are good defaults.
 type Config struct {
-	Path   string // memfd (/proc/PID/fd/N), file of tmpfs or hugetlbfs, DAX device, resource file of a PCI device
+	Path   string // memfd (/proc/PID/fd/N), file of tmpfs or hugetlbfs, DAX device, resource of a PCI device
 	Node   int    // number of this engine in the pool, from 0; no two may have the same
 	Offset uint64 // where the pool begins in the file, in bytes: a multiple of the page size
 	Size   uint64 // bytes of the file to use; 0: all. Node 0 makes a file that does not exist, of 64 MiB
 
-	// What node 0 formats. The other nodes find it in the pool. If one of them has another value
-	// than 0 here, the pool must agree.
+	// Node 0 formats the pool with these. The other nodes find them in the pool. If one of them has another
+	// value than 0 here, the pool must agree.
 	Nodes      int  // 2 to 16; 0 means 8
 	Slots      int  // packets in a ring, a power of two; 0 means 512
 	Data       int  // bytes for long payloads in a ring; 0: as many as fit, up to 1 MiB
@@ -38,7 +38,7 @@ type Config struct {
 	// Management is given packets for QP 1; see nic.PortConfig. It can be nil.
 	Management func(from nic.Path, packet []byte)
 
-	// Log is told when links come and go. It can be nil.
+	// Log gets a line when links come and go. It can be nil.
 	Log *slog.Logger
 }
 

@@ -16,10 +16,13 @@ const (
 	defaultMTU   = 16 << 10
 )
 
-// plan divides memory of this many bytes. What cfg leaves open is chosen: many slots, and as
+// plan divides memory of this many bytes. plan chooses what cfg leaves open: many slots, and as
 // much data area as fits, up to mostData.
 func plan(cfg *Config, memory uint64) (header, error) {
-	h := header{nodes: cfg.Nodes, incoherent: cfg.Incoherent, ring: packetring.Geometry{Slots: cfg.Slots, Data: cfg.Data}}
+	h := header{
+		nodes: cfg.Nodes, incoherent: cfg.Incoherent,
+		ring: packetring.Geometry{Slots: cfg.Slots, Data: cfg.Data},
+	}
 	if h.nodes == 0 {
 		h.nodes = max(defaultNodes, cfg.Node+1)
 	}

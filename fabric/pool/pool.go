@@ -15,14 +15,14 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Times. A node's heartbeat counts up once per beat. A node that dies is found dead after
-// Config.Dead and one more beat.
+// Times. A node's heartbeat counts up once per tick. A node that dies is found dead after
+// Config.Dead and one more tick.
 const (
-	beat        = 20 * time.Millisecond
+	tick        = 20 * time.Millisecond
 	defaultDead = 2 * time.Second
 	leastDead   = 100 * time.Millisecond
 	defaultWait = 30 * time.Second
-	settle      = 3 * beat // for two nodes with one number that start together
+	claimTime   = 3 * tick // for two nodes with one number that start together
 )
 
 // A Device is the part of an engine that a pool uses; nic.Device has it.
@@ -61,11 +61,11 @@ type Pool struct {
 	ended atomic.Pointer[string] // why this node has no part in the pool any more
 	gone  atomic.Bool            // the memory must not be touched
 
-	ousted atomic.Bool // another engine is this node now: nothing of its block is written
+	ousted atomic.Bool // another engine is this node now: no byte of its block is written
 
 	own         sync.Mutex // held while this node's block is written, except for its lines about other nodes
-	joined      bool       // the heartbeat beats
-	beats       uint64     // the heartbeat
+	joined      bool       // the heartbeat moves
+	heartbeat   uint64     // the heartbeat
 	repairs     uint64     // how often others had overwritten this node's block
 	description description
 	board       []byte // the list that the other nodes read
@@ -87,7 +87,7 @@ type peerState struct {
 	addresses []Address
 }
 
-// A timer tells the time and lets it pass. Tests have one of their own.
+// A timer has the time and lets it pass. Tests have one of their own.
 type timer interface {
 	Now() time.Time
 	Sleep(context.Context, time.Duration) error
@@ -115,8 +115,8 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Pool, error) {
 	}
 	run, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	p.aside = p.beatDuring
-	p.loops.Go(func() { p.repeat(run, p.beat, p.watch) })
+	p.aside = p.tickDuring
+	p.loops.Go(func() { p.repeat(run, p.tick, p.watch) })
 	return p, nil
 }
 
@@ -124,7 +124,10 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Pool, error) {
 func newPool(dev Device, cfg Config, mem []byte, t timer) *Pool {
 	cfg = cfg.withDefaults()
 	cfg.Log = fabric.LimitLog(cfg.Log)
-	p := &Pool{cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem}, close: func() error { return nil }, aside: func(f func()) { f() }}
+	p := &Pool{
+		cfg: cfg, dev: dev, time: t, draw: random, view: view{mem: mem},
+		close: func() error { return nil }, aside: func(f func()) { f() },
+	}
 	if canFlush {
 		p.view.cache = flusher{} // until the header says whether it is needed
 	}
@@ -165,7 +168,8 @@ func (p *Pool) Route(to nic.Address) (nic.Path, bool) {
 			continue
 		}
 		for _, a := range peer.addresses {
-			if a.GID == to.GID && a.GID != [16]byte{} || to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+			if a.GID == to.GID && a.GID != [16]byte{} ||
+				to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
 				return peer.path, true
 			}
 		}
@@ -185,7 +189,7 @@ func (p *Pool) Peers() []fabric.Peer {
 	return peers
 }
 
-// SetAddresses tells the other nodes the addresses of this engine, in place of those before.
+// SetAddresses sends the other nodes the addresses of this engine, in place of those before.
 func (p *Pool) SetAddresses(list []Address) error {
 	if len(list) > MaxAddresses {
 		return fmt.Errorf("pool %s: %d addresses; at most %d are possible", p.cfg.Path, len(list), MaxAddresses)
@@ -201,8 +205,8 @@ func (p *Pool) SetAddresses(list []Address) error {
 	})
 }
 
-// Announce tells the other nodes what clients of this engine announce, in place of what it has told
-// before, and returns how many entries have no room.
+// Announce sends the other nodes the announcements of this engine's clients, in place of those before, and
+// returns how many entries have no room.
 func (p *Pool) Announce(list []board.Entry) (left int, err error) {
 	b, left := board.Append(nil, list, board.Max)
 	return left, p.guard(func() error {
@@ -216,7 +220,7 @@ func (p *Pool) Announce(list []board.Entry) (left int, err error) {
 	})
 }
 
-// Close tells the other nodes that this one leaves, and closes all ports.
+// Close reports to the other nodes that this one leaves, and closes all ports.
 func (p *Pool) Close() (err error) {
 	p.once.Do(func() {
 		if p.stop != nil {

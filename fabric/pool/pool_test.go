@@ -58,7 +58,7 @@ func TestTwoNodesMeet(t *testing.T) {
 			require.Len(t, a.open(), 1, "there is no port for a node that is not there")
 
 			require.NoError(t, b.pool.SetAddresses([]Address{{GID: [16]byte{0: 9}}}))
-			w.pass(2 * beat)
+			w.pass(2 * tick)
 			_, ok := a.pool.Route(nic.Address{GID: [16]byte{0: 9}})
 			require.True(t, ok, "a new address")
 			_, ok = a.pool.Route(nic.Address{LID: 101})
@@ -67,7 +67,7 @@ func TestTwoNodesMeet(t *testing.T) {
 
 			w.kill(b)
 			require.NoError(t, b.pool.Close())
-			w.pass(beat)
+			w.pass(tick)
 			require.False(t, a.up(1))
 			require.Equal(t, "node 1 has left the pool", a.pool.Peers()[0].Why)
 			require.True(t, b.ports[0].closed)
@@ -76,17 +76,17 @@ func TestTwoNodesMeet(t *testing.T) {
 	}
 }
 
-// soonDead is Config.Dead of nodes in tests that do not say another.
+// soonDead is Config.Dead of nodes in tests that set no other.
 const soonDead = 500 * time.Millisecond
 
-// A node that dies is found dead within Config.Dead and two beats.
+// A node that dies is found dead within Config.Dead and two ticks.
 func TestDeadNode(t *testing.T) {
 	w := newWorld(t, 1)
 	a, b := pair(t, w)
 	w.kill(b)
-	w.pass(soonDead - beat)
+	w.pass(soonDead - tick)
 	require.True(t, a.up(1), "not too soon")
-	w.pass(3 * beat)
+	w.pass(3 * tick)
 	require.False(t, a.up(1))
 	require.Equal(t, "node 1 gives no sign of life: its heartbeat stands still", a.pool.Peers()[0].Why)
 	require.False(t, a.open()[0].up)
@@ -158,7 +158,7 @@ func TestGarbageInRing(t *testing.T) {
 	a.loops()
 	require.Len(t, a.ports[0].problems, 1)
 	b.paused = false
-	w.pass(2 * beat)
+	w.pass(2 * tick)
 	require.Contains(t, a.pool.Peers()[0].Why, "node 1 has written garbage into its ring: packetring: corrupt slot: headers of 255 bytes")
 	require.False(t, b.up(0))
 	w.pass(firstRest / 2)

@@ -6,13 +6,13 @@ import (
 )
 
 // Others can write this node's block, by mistake or to harm: an engine with the same number, a
-// program that writes where it should not, a hostile node. An engine with the same number is told apart
+// program that writes where it should not, a hostile node. An engine with the same number is distinguished
 // from the rest by the description, which has the epoch of its life and a check sum: if it is complete
-// and of another life, another engine is this node now, and this one leaves and says nothing more
+// and of another life, another engine is this node now, and this one leaves and writes no more
 // there (rival). Everything else is written again, because this node is the only writer of its block.
 
 // ownPeriod is how often a node looks at its description and its board. It looks at the line that says
-// that it lives before each beat. What others wrote there wrong ends a link for this long.
+// that it lives before each tick. A link is down for this long if others wrote wrong bytes there.
 const ownPeriod = 500 * time.Millisecond
 
 // A rival is another engine that has become this node. The zero value: there is none.
@@ -24,13 +24,15 @@ type rival struct {
 	back      time.Time     // when this node came back from the last one
 }
 
-// fight returns what is wrong if another engine has become this node. It writes again what somebody
-// else has overwritten in the line that says that this node lives. The caller holds p.own.
+// restoreLife writes the line that says that this node lives again if it was overwritten. If another
+// engine has become this node, it returns what is wrong. The caller holds p.own.
 //
 // Publish: epoch, identity and state. Observed by view.life of other nodes.
-func (p *Pool) fight() string {
+func (p *Pool) restoreLife() string {
 	seen := p.view.life(p.cfg.Node)
-	mine := life{epoch: p.epoch.Load(), identity: p.header.identity, state: statePresent, heartbeat: seen.heartbeat}
+	mine := life{
+		epoch: p.epoch.Load(), identity: p.header.identity, state: statePresent, heartbeat: seen.heartbeat,
+	}
 	if seen == mine {
 		return ""
 	}
@@ -44,7 +46,7 @@ func (p *Pool) fight() string {
 	p.view.put(at+identityAt, mine.identity)
 	p.view.put(at+stateAt, mine.state)
 	p.view.writeBack(at, line)
-	p.repaired("life")
+	p.countRepair("life")
 	return ""
 }
 
@@ -55,11 +57,11 @@ func (p *Pool) mend() {
 	n := p.description.put(&want)
 	if p.overwritten(nodeAt(p.cfg.Node)+describeAt, want[:n]) {
 		p.view.describe(p.cfg.Node, &p.description)
-		p.repaired("description")
+		p.countRepair("description")
 	}
 	if b := boardOf(p.board); p.overwritten(boardAt(p.cfg.Node), b) {
 		p.view.post(p.cfg.Node, p.board)
-		p.repaired("board")
+		p.countRepair("board")
 	}
 }
 
@@ -75,14 +77,14 @@ func (p *Pool) overwritten(at uint64, want []byte) bool {
 	return false
 }
 
-// repaired counts and logs a repair. A hostile node can cause one in each beat; the log has a budget.
-func (p *Pool) repaired(what string) {
+// countRepair counts and logs a repair. A hostile node can cause one in each tick; the log has a budget.
+func (p *Pool) countRepair(what string) {
 	p.repairs++
 	p.cfg.Log.Warn("somebody has overwritten the block of this node; it is written again", "link", p.Name(), "part", what, "times", p.repairs)
 }
 
-// meet begins to watch the engine that has become this node.
-func (p *Pool) meet(why string) {
+// watchRival begins to watch the engine that has become this node.
+func (p *Pool) watchRival(why string) {
 	r, now := &p.rival, p.time.Now()
 	if r.rest == 0 || now.Sub(r.back) > mostRest {
 		r.rest = max(firstRest, p.cfg.Dead)
@@ -91,10 +93,10 @@ func (p *Pool) meet(why string) {
 	p.ousted.Store(true)
 }
 
-// gaveWay reports whether the rival has ended: it has said so, or its heartbeat has stood still for
-// the rest. Each time the rest doubles, so two engines that stop and continue in turn do not take the
-// number from each other for ever.
-func (p *Pool) gaveWay(now time.Time) bool {
+// updateRival looks at the rival's heartbeat, and reports whether the rival has ended: its state says so, or
+// its heartbeat has stood still for the rest. Each time the rest doubles, so two engines that stop and
+// continue in turn do not take the number from each other for ever.
+func (p *Pool) updateRival(now time.Time) bool {
 	r := &p.rival
 	seen := p.view.life(p.cfg.Node)
 	if seen.state == statePresent && seen.heartbeat != r.heartbeat {

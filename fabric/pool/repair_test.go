@@ -33,7 +33,7 @@ func places(h *header) (at []uint64) {
 		ring := h.ringAt(node, 1-node)
 		add(ring, 16)
 		add(ring+packetring.ConsumerAt, 16)
-		for slot := range uint64(3) { // without the packets themselves, which only their sender can judge
+		for slot := range uint64(3) { // without the packets themselves, which only their sender can check
 			add(ring+256+128*slot, 16)
 		}
 	}
@@ -41,7 +41,7 @@ func places(h *header) (at []uint64) {
 }
 
 // One wrong word, wherever it is, ends a link for a moment at most. After that both nodes are in the
-// pool, packets travel and announcements are known, without help from anybody.
+// pool, packets travel and announcements are known, without help from outside.
 func TestOneWrongWord(t *testing.T) {
 	list := []board.Entry{{Client: 1, Value: "an announcement"}}
 	said := func(w *world) []*node {
@@ -110,7 +110,7 @@ func TestWrongWordsAgainAndAgain(t *testing.T) {
 		}
 	}
 	const long = 10 * time.Minute
-	for end := w.now.Add(long); w.now.Before(end); w.pass(beat) {
+	for end := w.now.Add(long); w.now.Before(end); w.pass(tick) {
 		spoil()
 	}
 	faults := int(a.link(1).faults)
@@ -127,7 +127,7 @@ func TestWrongWordsAgainAndAgain(t *testing.T) {
 	assert.Empty(t, bystander.problems)
 
 	w.until(2*mostRest, func() bool { return a.up(1) && hostile.up(0) }, "the link is up again by itself")
-	w.pass(mostRest + beat)
+	w.pass(mostRest + tick)
 	w.until(time.Second, func() bool { spoil(); return !a.up(1) }, "the garbage is found")
 	w.until(2*firstRest, func() bool { return a.up(1) && hostile.up(0) }, "after a good time the rest is short again")
 }
@@ -139,9 +139,9 @@ func TestOwnBlockIsOverwritten(t *testing.T) {
 	var out strings.Builder
 	a, b := pair(t, w)
 	b.pool.cfg.Log = fabric.LimitLog(slog.New(slog.NewTextHandler(&out, nil)))
-	for range 10 * int(time.Second/beat) {
+	for range 10 * int(time.Second/tick) {
 		garbage(w.rng, w.heap.Bytes()[nodeAt(1):][:line])
-		w.pass(beat)
+		w.pass(tick)
 		require.Empty(t, b.pool.lost)
 	}
 	w.until(2*soonDead, func() bool { return a.up(1) && b.up(0) }, "the link is up")
@@ -157,7 +157,7 @@ func TestEpochsAgainAndAgain(t *testing.T) {
 	before := len(a.ports)
 	b.paused = true
 	const long = 10 * time.Second
-	for end := w.now.Add(long); w.now.Before(end); w.pass(beat) {
+	for end := w.now.Add(long); w.now.Before(end); w.pass(tick) {
 		shm.BE64At(w.heap.Bytes(), nodeAt(1)+epochAt).Publish(w.rng.Uint64() &^ (1<<32 - 1))
 		at := nodeAt(1) + heartbeatAt
 		shm.BE64At(w.heap.Bytes(), at).Publish(shm.BE64At(w.heap.Bytes(), at).Observe() + 1)

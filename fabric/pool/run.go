@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/fabric"
 )
 
-// repeat calls the functions once per beat until ctx ends.
+// repeat calls the functions once per tick until ctx ends.
 func (p *Pool) repeat(ctx context.Context, functions ...func()) {
 	for ctx.Err() == nil {
 		for _, f := range functions {
@@ -19,26 +19,26 @@ func (p *Pool) repeat(ctx context.Context, functions ...func()) {
 				p.end(err.Error())
 			}
 		}
-		_ = p.time.Sleep(ctx, beat)
+		_ = p.time.Sleep(ctx, tick)
 	}
 }
 
-// beatDuring calls f on a goroutine of its own, and moves the heartbeat until f has returned. A
+// tickDuring calls f on a goroutine of its own, and moves the heartbeat until f has returned. A
 // node is not dead because its engine is busy.
-func (p *Pool) beatDuring(f func()) {
+func (p *Pool) tickDuring(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		f()
 	}()
-	t := time.NewTicker(beat)
+	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
 		select {
 		case <-done:
 			return
 		case <-t.C:
-			p.beat()
+			p.tick()
 		}
 	}
 }
@@ -62,23 +62,23 @@ func (p *Pool) guard(f func() error) (err error) {
 	return f()
 }
 
-// beat moves the heartbeat. It never waits for the engine or for other nodes.
+// tick moves the heartbeat. It never waits for the engine or for other nodes.
 //
 // Publish: heartbeat. Observed by view.life of other nodes.
-func (p *Pool) beat() {
+func (p *Pool) tick() {
 	p.own.Lock()
 	defer p.own.Unlock()
 	if !p.joined || p.gone.Load() {
 		return
 	}
-	if why := p.fight(); why != "" {
+	if why := p.restoreLife(); why != "" {
 		p.joined = false
-		p.meet(why)
+		p.watchRival(why)
 		return
 	}
-	p.beats++
-	p.view.store(nodeAt(p.cfg.Node)+heartbeatAt, p.beats)
-	if p.beats%uint64(ownPeriod/beat) == 0 {
+	p.heartbeat++
+	p.view.store(nodeAt(p.cfg.Node)+heartbeatAt, p.heartbeat)
+	if p.heartbeat%uint64(ownPeriod/tick) == 0 {
 		p.mend()
 	}
 }
@@ -92,7 +92,7 @@ func (p *Pool) watch() {
 	}
 	if p.rival.why != "" {
 		p.leave(p.rival.why)
-		if !p.gaveWay(p.time.Now()) {
+		if !p.updateRival(p.time.Now()) {
 			p.publish()
 			return
 		}
@@ -107,8 +107,8 @@ func (p *Pool) watch() {
 		p.cfg.Log.Warn("the header of the pool has changed; it is written again", "link", p.Name(), "error", err)
 		p.format(&p.header)
 	case errors.Is(err, errBlank), errors.Is(err, errDamaged):
-		// Somebody has overwritten it. Node 0 writes it again. As long as nobody has formatted the
-		// pool anew, the rings are where they were.
+		// It was overwritten. Node 0 writes it again. As long as the pool has not been
+		// formatted anew, the rings are where they were.
 		if p.lost != "" {
 			break
 		}
@@ -144,7 +144,7 @@ func (p *Pool) watch() {
 // closedHere is why a pool ends in the normal way.
 const closedHere = "the pool is closed here"
 
-// levelOf is how loud the log tells that a link or the pool ends.
+// levelOf is the level at which the log reports that a link or the pool ends.
 func levelOf(why string) slog.Level {
 	if why == closedHere {
 		return slog.LevelInfo
@@ -152,7 +152,7 @@ func levelOf(why string) slog.Level {
 	return slog.LevelWarn
 }
 
-// leave closes all links and says to the other nodes that this one is not there.
+// leave closes all links and reports to the other nodes that this one is not there.
 func (p *Pool) leave(why string) {
 	for _, l := range p.links {
 		l.closePort(why)

@@ -32,7 +32,7 @@ func (s *session) end(l *link) {
 
 // offer begins a session with empty rings.
 //
-// Publish: offered session, which covers the reset of this node's half. Observed by link.shake.
+// Publish: offered session, which covers the reset of this node's half. Observed by link.handshake.
 func (s *session) offer(l *link) {
 	l.send.Reset()
 	l.receive.Reset()
@@ -41,12 +41,12 @@ func (s *session) offer(l *link) {
 	l.p.view.store(linkAt(l.p.cfg.Node, l.peer)+mineAt, s.mine)
 }
 
-// shake takes the next step towards a session, or ends it.
+// handshake takes the next step towards a session, or ends it.
 //
 // Observe: the other node's offer, published by session.offer, and its acceptance, published
-// by link.shake. The acceptance is read first: a node accepts after it has offered, so the offer
+// by link.handshake. The acceptance is read first: a node accepts after it has offered, so the offer
 // read after it is at least as new.
-func (l *link) shake() {
+func (l *link) handshake() {
 	s, v := &l.session, &l.p.view
 	if s.mine == 0 {
 		s.offer(l)
@@ -54,7 +54,7 @@ func (l *link) shake() {
 	own, theirs := linkAt(l.p.cfg.Node, l.peer), linkAt(l.peer, l.p.cfg.Node)
 	v.invalidate(own, line)
 	if v.word(own+mineAt) != s.mine || v.word(own+yoursAt) != s.yours {
-		// Somebody has written this node's line: perhaps an engine that was this node before, and
+		// This node's line was overwritten: perhaps an engine that was this node before, and
 		// stood still until now.
 		v.put(own+yoursAt, s.yours)
 		v.store(own+mineAt, s.mine)
@@ -77,7 +77,7 @@ func (l *link) shake() {
 	}
 	if offered != s.yours {
 		s.yours = offered
-		// Publish: accepted session. Observed by link.shake of the other node.
+		// Publish: accepted session. Observed by link.handshake of the other node.
 		v.store(own+yoursAt, offered)
 	}
 	if accepted == s.mine {

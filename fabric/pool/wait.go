@@ -17,26 +17,26 @@ type waiting struct {
 	warned bool
 }
 
-// beat waits for one beat, and returns an error if the node has waited for cfg.Wait. The log tells of
-// the wait at once, for those who follow what happens, and warns of it after some patience. why says
+// tick waits for one tick, and returns an error if the node has waited for cfg.Wait. The log reports the
+// wait at once, for those who follow what happens, and warns of it after some patience. why says
 // what is missing.
-func (w *waiting) beat(ctx context.Context, cfg *Config, t timer, why error) error {
+func (w *waiting) tick(ctx context.Context, cfg *Config, t timer, why error) error {
 	now := t.Now()
 	if w.began.IsZero() {
 		w.began = now
-		w.tell(ctx, slog.LevelInfo, cfg, why)
+		w.log(ctx, slog.LevelInfo, cfg, why)
 	}
 	switch waited := now.Sub(w.began); {
 	case waited >= cfg.Wait:
 		return fmt.Errorf("no pool after %v: %w; is node 0 running, with the same file and offset=?", waited.Round(time.Millisecond), why)
 	case waited >= patience && !w.warned:
 		w.warned = true
-		w.tell(ctx, slog.LevelWarn, cfg, why)
+		w.log(ctx, slog.LevelWarn, cfg, why)
 	}
-	return t.Sleep(ctx, beat)
+	return t.Sleep(ctx, tick)
 }
 
-func (w *waiting) tell(ctx context.Context, level slog.Level, cfg *Config, why error) {
+func (w *waiting) log(ctx context.Context, level slog.Level, cfg *Config, why error) {
 	cfg.Log.Log(ctx, level, "this node waits until node 0 has formatted the pool",
 		"node", cfg.Node, "file", cfg.Path, "why", why, "most", cfg.Wait)
 }

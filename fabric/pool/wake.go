@@ -8,13 +8,13 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A waker ends the sleep of an engine on the same host. Between hosts nothing can: there the
-// engine takes naps.
+// A waker ends the sleep of an engine on the same host. This is impossible between hosts: there
+// the engine takes naps.
 //
 // Before an engine sleeps, it publishes the number of the sleep in its node's line about the
 // peer, executes a memory barrier on the peer's threads, and looks at its ring once more. The peer loads
 // that word after it has published packets. If it finds a number that it has not answered yet, it
-// stores the number in its own line and wakes those who wait for that word (futex): a goroutine
+// stores the number in its own line and wakes the waiters for that word (futex): a goroutine
 // of the sleeper's process. The order of these steps is that of docs/ORDERING.md, number 16.
 type waker struct {
 	own  waking // this node's half: written by the engine's thread only
@@ -39,7 +39,7 @@ func wakingAt(mem []byte, at uint64) waking {
 	return waking{shm.BE32At(mem, at+bellAt), shm.BE32At(mem, at+asleepAt)}
 }
 
-// listenAgain is after what time a listener looks again. Nothing depends on it.
+// listenAgain is after what time a listener looks again. No result depends on it.
 const listenAgain = time.Second
 
 func newWaker(l *link) *waker {
@@ -73,7 +73,7 @@ func (w *waker) configure(cfg *nic.PortConfig) {
 // packets. There is one system call for each sleep of the peer's, and none while the peer is awake.
 //
 // Observe: asleep of the peer, published by waker.setAsleep. Publish: bell, observed by
-// waker.hear of the peer.
+// waker.awaitBell of the peer.
 func (w *waker) wake() {
 	sleep := w.peer.asleep.Observe()
 	if sleep == 0 || sleep == w.answered {
@@ -102,13 +102,13 @@ func (w *waker) listen(port nic.Port) {
 	w.done = make(chan struct{})
 	go func() {
 		defer close(w.done)
-		_ = w.guard(func() error { w.hear(port); return nil })
+		_ = w.guard(func() error { w.awaitBell(port); return nil })
 	}()
 }
 
-// hear tells the device when the peer's bell has changed. It waits in the kernel, so it costs a
+// awaitBell notifies the device when the peer's bell has changed. It waits in the kernel, so it costs a
 // thread, and no time.
-func (w *waker) hear(port nic.Port) {
+func (w *waker) awaitBell(port nic.Port) {
 	last := w.peer.bell.Observe()
 	for !w.closed.Load() {
 		if w.peer.bell.Sleep(last, listenAgain) != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A world is some nodes, their engines and a clock, in one goroutine. Each node runs its loops once
-// per beat.
+// A world is some nodes, their engines and a clock, in one goroutine. Each node runs its loops once per tick.
 type world struct {
 	t     testing.TB
 	now   time.Time
@@ -47,10 +46,10 @@ type node struct {
 	pool   *Pool
 	ports  []*port
 	guid   uint64
-	paused bool                     // nothing of the process runs
+	paused bool                     // no thread of the process runs
 	inside bool                     // of its loops
 	refuse int                      // how many ports the engine refuses
-	board  map[uint64][]board.Entry // what links have said of other engines
+	board  map[uint64][]board.Entry // the links' reports about other engines
 	told   int                      // how often
 }
 
@@ -78,7 +77,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// garbage fills memory, so that nobody relies on a blank pool.
+// garbage fills memory, so that no code relies on a blank pool.
 func garbage(rng *rand.Rand, b []byte) {
 	for i := 0; i < len(b); i += 8 {
 		binary.BigEndian.PutUint64(b[i:], rng.Uint64())
@@ -151,9 +150,9 @@ func (w *world) kill(n *node) {
 	w.nodes = slices.DeleteFunc(w.nodes, func(o *node) bool { return o == n })
 }
 
-// pass lets time pass: all nodes run their loops once per beat.
+// pass lets time pass: all nodes run their loops once per tick.
 func (w *world) pass(d time.Duration) {
-	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(beat) {
+	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(tick) {
 		w.round(nil)
 	}
 }
@@ -172,7 +171,7 @@ func (w *world) until(d time.Duration, f func() bool, what string) {
 	w.t.Helper()
 	for end := w.now.Add(d); !f(); {
 		require.True(w.t, w.now.Before(end), "%s: not after %v", what, d)
-		w.pass(beat)
+		w.pass(tick)
 	}
 }
 
@@ -183,7 +182,7 @@ func (n *node) loops() {
 	}
 	n.inside = true
 	defer func() { n.inside = false }()
-	n.pool.beat()
+	n.pool.tick()
 	n.pool.watch()
 	n.work()
 }
@@ -209,7 +208,7 @@ func (n *node) up(to int) bool { return n.link(to).up }
 
 func (n *node) GUID() uint64 { return n.guid }
 
-// SetAnnounced keeps what a link says, as an engine does.
+// SetAnnounced keeps a link's report, as an engine does.
 func (n *node) SetAnnounced(link any, guid uint64, list []board.Entry) {
 	n.told++
 	if n.board == nil {
@@ -322,7 +321,7 @@ func (p *port) SendManagement(uint32, []byte, []byte) error { return errors.New(
 func (p *port) Stats() nic.PortStats                        { return nic.PortStats{Up: p.up, Sent: p.sent, Received: p.got} }
 func (p *port) Close() error                                { p.closed, p.up = true, false; return nil }
 
-// describe says what each node has to say of each other.
+// describe lists what each node reports of each other.
 func (w *world) describe() (s string) {
 	for _, n := range w.nodes {
 		s += fmt.Sprintf("[node %d, paused %v, lost %q:", n.number, n.paused, n.pool.lost)
@@ -359,7 +358,7 @@ type worldTimer struct {
 func (t worldTimer) Now() time.Time { return t.w.now }
 
 func (t worldTimer) Sleep(ctx context.Context, d time.Duration) error {
-	for end := t.w.now.Add(d); t.w.now.Before(end); t.w.now = t.w.now.Add(beat) {
+	for end := t.w.now.Add(d); t.w.now.Before(end); t.w.now = t.w.now.Add(tick) {
 		t.w.round(t.n)
 	}
 	return ctx.Err()

@@ -24,7 +24,7 @@ type local struct {
 
 	use      sync.RWMutex // held for reading during system calls on the sockets
 	closed   bool         // guarded by use
-	receiver int          // of those who are known; of everybody if there is no group
+	receiver int          // of known addresses; of all if there is no group
 	group    group
 	senders  []sendSocket
 
@@ -61,7 +61,7 @@ type lost struct {
 
 // AddAddress opens sockets on an IP address of this host, in the network namespace of the
 // process. An IPv6 link-local address needs a zone. An error wraps EADDRINUSE if
-// somebody else has the port 4791 there, and EADDRNOTAVAIL if no network device has the address.
+// another program has the port 4791 there, and EADDRNOTAVAIL if no network device has the address.
 func (c *Carrier) AddAddress(a netip.Addr) error {
 	s, err := OpenSockets(a, c.cfg.SourcePorts)
 	if err != nil {
@@ -102,8 +102,8 @@ func (c *Carrier) AddSockets(s *Sockets) error {
 	next := append(slices.Clone(all), l)
 	c.locals.Store(&next)
 	c.receiveWaiter.wake()
-	c.log.Info("local address added", "address", l.addr.String(), "device", *l.device.Load(), "mtu", l.mtu.Load(),
-		"segments", l.segment.Load(), "joins", l.join, "receive buffer", l.buffers[1])
+	c.log.Info("local address added", "address", l.addr.String(), "device", *l.device.Load(),
+		"mtu", l.mtu.Load(), "segments", l.segment.Load(), "joins", l.join, "receive buffer", l.buffers[1])
 	c.updateUp()
 	return nil
 }
@@ -133,9 +133,9 @@ func (c *Carrier) remove(l *local) {
 	all = slices.DeleteFunc(all, func(other *local) bool { return other == l })
 	c.locals.Store(&all)
 	c.paths.endAll(l)
-	c.receiveWaiter.forget(l.receiver)
+	c.receiveWaiter.unwatch(l.receiver)
 	if l.group.strangers >= 0 {
-		c.receiveWaiter.forget(l.group.strangers)
+		c.receiveWaiter.unwatch(l.group.strangers)
 	}
 	l.countDropped(&c.receiver.counts)
 	l.close()

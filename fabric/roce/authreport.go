@@ -9,8 +9,9 @@ import (
 
 func (c *authCounts) stats() AuthStats {
 	return AuthStats{
-		Asked: c.asked.Load(), Cookies: c.cookies.Load(), Answered: c.answered.Load(), OverBudget: c.overBudget.Load(),
-		Begun: c.begun.Load(), Done: c.done.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
+		Asked: c.requests.Load(), Cookies: c.cookies.Load(), Answered: c.answered.Load(),
+		OverBudget: c.overBudget.Load(), Begun: c.begun.Load(), Done: c.done.Load(),
+		Refused: c.refused.Load(), Failed: c.failed.Load(),
 	}
 }
 

@@ -292,7 +292,7 @@ func streamSockets(b *testing.B, w wire) {
 }
 
 // BenchmarkPacket is the cost of a packet in batches of 64, in one thread: sealing and the
-// system call of sending, the system call of receiving, and judging.
+// system call of sending, the system call of receiving, and checking.
 func BenchmarkPacket(b *testing.B) {
 	for _, w := range wires(b) {
 		for _, size := range []int{0, 64, 1024, 4096} {
@@ -339,7 +339,7 @@ func packetCost(b *testing.B, w wire, size int) {
 			t1 := time.Now()
 			r.from, r.n, r.at, r.begun = l, n, 0, false
 			for r.n > 0 {
-				r.judged = 0
+				r.checked = 0
 				r.deliver()
 			}
 			t2 := time.Now()

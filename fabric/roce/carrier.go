@@ -56,7 +56,10 @@ var errClosed = errors.New("roce: the carrier is closed")
 // [Carrier.PortConfig]; then Start begins.
 func New(cfg Config) (*Carrier, error) {
 	cfg = cfg.withDefaults()
-	c := &Carrier{cfg: cfg, log: cfg.Log.With("link", cfg.Name), paths: newTable(cfg), stop: make(chan struct{}), changed: make(chan struct{}, 1), peers: make(chan struct{}, 1)}
+	c := &Carrier{
+		cfg: cfg, log: cfg.Log.With("link", cfg.Name), paths: newTable(cfg),
+		stop: make(chan struct{}), changed: make(chan struct{}, 1), peers: make(chan struct{}, 1),
+	}
 	for i := range c.secret {
 		c.secret[i] = rand.Uint32() | 1
 	}
@@ -181,7 +184,7 @@ func (c *Carrier) port() nic.Port {
 	return nil
 }
 
-// updateUp tells the engine whether the link works: whether packets can be sent from any local
+// updateUp reports to the engine whether the link works: whether packets can be sent from any local
 // address. The caller holds the carrier's lock.
 func (c *Carrier) updateUp() {
 	up := false

@@ -82,8 +82,7 @@ func TestBurst(t *testing.T) {
 	assert.Zero(t, taken.Weak, "identifications are guessed")
 }
 
-// Each packet says on which path it comes, and answers on that path arrive, also if nobody has
-// asked for a path.
+// Each packet says on which path it comes, and answers on that path arrive, also if no path was requested.
 func TestPathsOfStrangers(t *testing.T) {
 	addr := freeport.Loopback(t, 6)
 	server := startHost(t, Config{}, addr[0], addr[1], addr[2])
@@ -272,8 +271,7 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// The engine's ring is full: the carrier waits and loses nothing that the socket's buffer
-// holds.
+// The engine's ring is full: the carrier waits and loses no datagram that the socket's buffer holds.
 func TestFullRing(t *testing.T) {
 	addr := freeport.Loopback(t, 2)
 	a, b := startHost(t, Config{}, addr[0]), startHost(t, Config{}, addr[1])
@@ -290,7 +288,7 @@ func TestFullRing(t *testing.T) {
 	assert.Zero(t, b.Stats().Received.KernelDropped)
 }
 
-// Close closes the engine's port and can be called again; nothing starts after it.
+// Close closes the engine's port and can be called again; no work starts after it.
 func TestClose(t *testing.T) {
 	addr := freeport.Loopback(t, 1)
 	h := startHost(t, Config{}, addr[0])
@@ -318,8 +316,8 @@ func TestClose(t *testing.T) {
 	require.False(t, errors.Is(err, errClosed))
 }
 
-// When a network device is back, the next packet is tried: the engine hears that the link is up, and packets that it sends
-// then must not be dropped because one from before had failed.
+// When a network device is back, the next packet is tried: the engine gets the event that the link is up, and
+// packets that it sends then must not be dropped because one from before had failed.
 func TestPacketsAreTriedOnceTheDeviceIsBack(t *testing.T) {
 	a := freeport.Loopback(t, 1)[0]
 	h := startHost(t, Config{lookEvery: time.Hour}, a)

@@ -31,8 +31,8 @@ type Config struct {
 	// the receive buffer that the kernel gives, at least 64 KiB and at most 1 MiB.
 	Window int
 
-	// Strangers is how many remote addresses are remembered although nobody has asked for a
-	// path to them. 0 means 1024, which is also the most.
+	// Strangers is how many remote addresses are remembered although no path to them was
+	// requested. 0 means 1024, which is also the most.
 	Strangers int
 
 	// SourcePorts is how many sockets each local address has for sending. A remote address
@@ -54,12 +54,13 @@ type Config struct {
 	// Management is given the packets for QP 1; see nic.PortConfig.
 	Management func(path uint32, packet []byte)
 
-	// Log is told what changes, and what goes wrong for the first time. Nil means nothing.
+	// Log gets changes, and errors that occur for the first time. Nil means no log.
 	Log *slog.Logger
 
-	unscreened bool // tests of judge: the kernel lets everything through
+	unscreened bool // tests of check.go: the kernel lets everything through
 
-	lookEvery time.Duration // how often the network devices are looked at; 0: lookEvery. Tests make it shorter.
+	// How often the network devices are looked at; 0: lookEvery. Tests make it shorter.
+	lookEvery time.Duration
 }
 
 const (
@@ -119,7 +120,7 @@ func (c Config) withDefaults() Config {
 // defaultWindow is the window if the receive buffer of a peer holds as many bytes as ours. The
 // kernel charges a datagram with about twice its size, so half of the buffer is for payload. A
 // window takes half of that, so that two queue pairs that send at full speed to one address
-// lose nothing.
+// lose no packet.
 func defaultWindow(receiveBuffer int) int {
 	return min(max(receiveBuffer/4, minWindow), maxWindow)
 }

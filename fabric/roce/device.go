@@ -103,7 +103,8 @@ func smallestMTU(fd int) (int, error) {
 			continue
 		}
 		flags := r.Uint16()
-		if r, err = unix.NewIfreq(name); err != nil || flags&unix.IFF_UP == 0 || unix.IoctlIfreq(fd, unix.SIOCGIFMTU, r) != nil {
+		if r, err = unix.NewIfreq(name); err != nil || flags&unix.IFF_UP == 0 ||
+			unix.IoctlIfreq(fd, unix.SIOCGIFMTU, r) != nil {
 			continue
 		}
 		if mtu := int(r.Uint32()); flags&unix.IFF_LOOPBACK != 0 {

@@ -4,15 +4,14 @@
 //
 // A [Carrier] is one port of an engine. It takes packets from the engine's ring Send, adds pad
 // bytes and the ICRC, and sends them from UDP sockets. It receives datagrams on port 4791,
-// judges them, and puts good packets into the engine's ring Receive.
+// checks them, and puts good packets into the engine's ring Receive.
 //
 //	engine -> ring Send -> sender: pad, ICRC, UDP_SEGMENT, sendmmsg -> UDP, port 4791
-//	engine <- ring Receive <- receiver: recvmmsg, UDP_GRO, judge, ICRC <- UDP, port 4791
+//	engine <- ring Receive <- receiver: recvmmsg, UDP_GRO, check, ICRC <- UDP, port 4791
 //
 // Terms: a local address is an IP address of this host on which the carrier has sockets. A path
 // is a local address, a remote address, a traffic class and a hop limit. A stranger is a
-// remote address to which nobody has asked for a path. The addresses to which somebody has are
-// known.
+// remote address to which no path was requested. An address to which a path was requested is known.
 //
 // # Packets in the rings
 //
@@ -38,9 +37,9 @@
 //	config.go    what can be chosen
 //	carrier.go   making, starting and closing a carrier
 //	address.go   local addresses: adding and removing
-//	sockets.go   the sockets of a local address, and those made by somebody else
+//	sockets.go   the sockets of a local address, and those made by another program
 //	options.go   socket options
-//	group.go     sockets for peers, for strangers, and for what is no packet
+//	group.go     sockets for peers, for strangers, and for bytes that are no packet
 //	screen.go    the kernel's program that sorts datagrams; known.go which addresses are known to it
 //	device.go    network devices: which has an address, and its MTU
 //	maintain.go  what changes while the carrier works: devices, addresses, MTUs
@@ -49,10 +48,10 @@
 //	route.go     from GIDs to paths
 //	send.go      the sender: from the ring to datagrams; seal.go the bytes of one packet
 //	trouble.go   what to do when sending fails
-//	receive.go   the receiver: from datagrams to packets; judge.go what is a good packet
+//	receive.go   the receiver: from datagrams to packets; check.go what is a good packet
 //	limits.go    what strangers may cost
 //	sealed.go    packets with a tag: sealing, opening, the layout of datagrams
-//	guard.go     sessions, and who has one; handshake.go makes them, renew.go renews and ends them
+//	guard.go     sessions and their remotes; handshake.go makes them, renew.go renews and ends them
 //	held.go      packets that wait for a session
 //	authreport.go  reports of keys
 //	grh.go       the GRH of received UD packets

@@ -80,7 +80,7 @@ func TestGoldenReceived(t *testing.T) {
 	assert.Zero(t, h.Stats().Received.Dropped)
 }
 
-// What the carrier sends has the form of the recorded packets: the same bytes from the BTH to
+// Packets that the carrier sends have the form of the recorded ones: the same bytes from the BTH to
 // the pad bytes, an IP header with DF and identification 0, and the right ICRC. So do packets
 // that the kernel cuts out of one message, with their identifications.
 func TestGoldenSent(t *testing.T) {

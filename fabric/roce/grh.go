@@ -16,7 +16,7 @@ const (
 // putGRH writes the GRH that a receiver of a UD packet finds before its payload. n is the length
 // of the packet from the BTH to the ICRC, id the identification in its IPv4 header. For IPv6
 // the GRH is the IP header; for IPv4 it is 20 bytes 0 and the IP header. The header is made from
-// what the kernel tells of the datagram, and is the one that was on the wire, except that IPv4
+// what the kernel reports of the datagram, and is the one that was on the wire, except that IPv4
 // flags other than DF are not known.
 func (r *receiver) putGRH(b *[grhSize]byte, n int, id uint16) {
 	be := binary.BigEndian

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sockets of a local address that receive are a group (SO_REUSEPORT). The first takes what
-// comes from addresses that are known, the second what comes from strangers, and the third what
-// is no packet: its filter drops everything, and the kernel counts that. So a flood of
-// strangers fills their own buffer, and not that of the peers. A program chooses the socket
-// (see screen); if the kernel does not take one, there is only the first socket.
+// The sockets of a local address that receive are a group (SO_REUSEPORT). The first takes datagrams
+// from addresses that are known, the second those from strangers, and the third those that are no packets:
+// its filter drops everything, and the kernel counts that. So a flood of strangers fills their own buffer,
+// and not that of the peers. A program chooses the socket (see screen); if the kernel does not take one,
+// there is only the first socket.
 //
-// The first socket is bound before it joins the group. So it is refused if anybody else has the
+// The first socket is bound before it joins the group. So it is refused if another program has the
 // port, another group included. Later, only a process of the same user could add a
-// socket to the group, and the program sends nothing there.
+// socket to the group, and the program sends no datagram there.
 const (
 	groupStrangers = iota
 	groupUnfit
@@ -56,7 +56,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// A group is the sockets of a local address besides the one for those who are known.
+// A group is the sockets of a local address besides the one for known addresses.
 type group struct {
 	strangers int  // -1: there is none
 	unfit     int  // -1: there is none
@@ -81,7 +81,8 @@ func (l *local) joinGroup(fds []int) {
 		_, _, err = prepareReceive(l.group.unfit, l.plain.Is6(), bufferSmall)
 	}
 	if err == nil {
-		err = attach(l.group.unfit, unix.SO_ATTACH_FILTER, []bpf.RawInstruction{{Op: unix.BPF_RET | unix.BPF_K}})
+		err = attach(l.group.unfit, unix.SO_ATTACH_FILTER,
+			[]bpf.RawInstruction{{Op: unix.BPF_RET | unix.BPF_K}})
 	}
 	if err != nil {
 		l.leaveGroup()
@@ -105,11 +106,15 @@ func (l *local) applyScreen(allowed []netip.Prefix, k known) error {
 	if l.closed {
 		return nil
 	}
-	s := screen{v6: l.plain.Is6(), allowed: allowed, known: k, class: [classes]uint32{fromKnown: 0, fromStranger: 1, unfit: 2}}
+	s := screen{
+		v6: l.plain.Is6(), allowed: allowed, known: k,
+		class: [classes]uint32{fromKnown: 0, fromStranger: 1, unfit: 2},
+	}
 	option := unix.SO_ATTACH_REUSEPORT_CBPF
 	if l.group.strangers < 0 {
 		// A filter sees the UDP header too, and returns how many bytes are kept.
-		s.at, s.class, s.known = udpHeader, [classes]uint32{fromKnown: 1 << 17, fromStranger: 1 << 17}, known{}
+		s.at, s.known = udpHeader, known{}
+		s.class = [classes]uint32{fromKnown: 1 << 17, fromStranger: 1 << 17}
 		option = unix.SO_ATTACH_FILTER
 	}
 	program, err := s.program()
@@ -128,7 +133,8 @@ func (l *local) countDropped(r *receiveCounts) {
 	}
 	l.group.mu.Lock()
 	defer l.group.mu.Unlock()
-	for c, fd := range [classes]int{fromKnown: l.receiver, fromStranger: l.group.strangers, unfit: l.group.unfit} {
+	sockets := [classes]int{fromKnown: l.receiver, fromStranger: l.group.strangers, unfit: l.group.unfit}
+	for c, fd := range sockets {
 		if fd < 0 {
 			continue
 		}

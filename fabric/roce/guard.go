@@ -18,9 +18,9 @@ const (
 	// handshake for each path, and handshakes of strangers. A power of two.
 	guardSlots = 4 * tableSize
 
-	// Letters wait in queues: messages of handshakes that this end takes part in, message 1 from addresses that have
-	// paths or lines, and message 1 from others. A handshake takes about 0.2 ms. Queues that are longer
-	// hold letters that have been sent again already.
+	// Letters wait in queues: messages of handshakes that this end takes part in, message 1 from addresses
+	// that have paths or lines, and message 1 from others. A handshake takes about 0.2 ms. Queues that are
+	// longer hold letters that have been sent again already.
 	queueAnswers   = 1024
 	queueKnown     = 1024
 	queueStrangers = 128
@@ -38,7 +38,7 @@ type guard struct {
 	answers, known, strangers chan letter
 	wake                      chan struct{}
 
-	mu      sync.Mutex // taken after the table's lock; nobody holds it during a system call
+	mu      sync.Mutex // taken after the table's lock; not held during a system call
 	remotes map[key]*remote
 	sweeps  uint64 // how many times remotes were looked through
 
@@ -61,11 +61,11 @@ type remote struct {
 
 	send   atomic.Pointer[session]   // in which packets are sent; nil: none yet
 	plain  atomic.Bool               // packets are exchanged without keys
-	demand atomic.Bool               // packets are to be sent, or a path was asked for
+	demand atomic.Bool               // packets are to be sent, or a path was requested
 	sent   atomic.Uint64             // packets, by the sender
 	got    atomic.Uint64             // packets, by the receiver
 	state  atomic.Pointer[authState] // for reports
-	seen   uint64                    // guarded by the guard's lock: sweeps when somebody asked for it last
+	seen   uint64                    // guarded by the guard's lock: sweeps when it was requested last
 	held   held                      // packets that wait for a session
 	p      peerState                 // the goroutine's
 }
@@ -76,7 +76,7 @@ type authState struct {
 	since time.Time
 }
 
-// A session is an authenticated session with a remote address. What is not atomic does not change.
+// A session is an authenticated session with a remote address. Fields that are not atomic do not change.
 type session struct {
 	*auth.Session
 	remote *remote
@@ -98,7 +98,7 @@ type letter struct {
 }
 
 type authCounts struct {
-	asked, begun, answered, done, refused, failed, cookies, overBudget atomic.Uint64
+	requests, begun, answered, done, refused, failed, cookies, overBudget atomic.Uint64
 }
 
 func newGuard(c *Carrier) *guard {
@@ -107,7 +107,8 @@ func newGuard(c *Carrier) *guard {
 	}
 	g := &guard{
 		c: c, party: c.cfg.Auth, wake: make(chan struct{}, 1), remotes: make(map[key]*remote),
-		answers: make(chan letter, queueAnswers), known: make(chan letter, queueKnown), strangers: make(chan letter, queueStrangers),
+		answers: make(chan letter, queueAnswers), known: make(chan letter, queueKnown),
+		strangers: make(chan letter, queueStrangers),
 	}
 	g.h.init(g, time.Now(), g.transmit)
 	return g
@@ -150,7 +151,7 @@ func (g *guard) remote(k key, from *local) *remote {
 	return r
 }
 
-// want asks for a session with a remote address, if there is none. It does not wait: the engine's thread
+// want requests a session with a remote address, if there is none. It does not wait: the engine's thread
 // and the sender call it.
 func (g *guard) want(r *remote) {
 	if g != nil && r.send.Load() == nil && r.demand.CompareAndSwap(false, true) {
@@ -186,7 +187,7 @@ func (g *guard) letter(from *local, d *datagram, b []byte) Reason {
 		if len(b) > mostLetter {
 			return BadLength
 		}
-		// Nobody guesses the number, so strangers do not fill the queue.
+		// The number cannot be guessed, so strangers do not fill the queue.
 		if n := binary.BigEndian.Uint32(b[4:]); n == 0 || g.slots[n%guardSlots].number.Load() != n {
 			return NoSession
 		}

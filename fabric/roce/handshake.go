@@ -19,7 +19,7 @@ import (
 const (
 	authCarrier = "nicless roce 1" // the prologue of handshakes
 
-	// firstSize is the size of message 1. No answer to it is longer, so that nobody uses this engine
+	// firstSize is the size of message 1. No answer to it is longer, so that no program uses this engine
 	// to send more bytes to an address than the message has.
 	firstSize = authHead + max(auth.CookieSize+auth.Message1Size, auth.Message2Size)
 
@@ -27,7 +27,7 @@ const (
 	lookAttempts = 10 * time.Millisecond  // the same while there are handshakes
 	lookPeers    = time.Second            // how often the file of peers is looked at
 	sweepEvery   = 10 * time.Second       // how often remotes without paths are looked for
-	sweepAfter   = time.Minute            // how long such a remote is kept after its last packet, if it has no session
+	sweepAfter   = time.Minute            // how long one is kept after its last packet, if it has no session
 	mostRemotes  = 2 * tableSize          // or if there are more than these
 
 	firstResend  = 30 * time.Millisecond // longer than most round trips; doubles each time
@@ -37,12 +37,12 @@ const (
 	againAfter   = 250 * time.Millisecond
 	refusedFor   = 2 * time.Second // a file or an option has to change
 
-	silence    = time.Second            // packets are sent and nothing comes: the peer may have begun anew
-	keepalive  = 300 * time.Millisecond // packets come and none is sent: a word shows that this end lives
+	silence    = time.Second            // packets are sent and no packet comes: the peer may have begun anew
+	keepalive  = 300 * time.Millisecond // packets come and no packet is sent: a word shows that it is up
 	mostAge    = time.Hour              // of a session
 	renewAge   = 55 * time.Minute       // the end that has begun a session begins the next one
 	renewAge2  = 58 * time.Minute       // if not, the other end does
-	oldSession = 10 * time.Second       // how long the session before the present one is kept after its last packet
+	oldSession = 10 * time.Second       // how long the previous session is kept after its last packet
 
 	// Budgets. A handshake costs an answering engine 0.15 ms, a cookie 5 us.
 	answersKnown     = 1000 // handshakes begun by addresses that have paths or lines, in a second
@@ -99,24 +99,25 @@ type attempt struct {
 
 // A peerState is what the goroutine knows of a remote.
 type peerState struct {
-	attempt           *attempt // that this end has begun
-	current, previous *session
-	previousGot       uint64 // what had come in it at the last look
-	currentGot        uint64
-	previousAt        time.Time // when something came in the previous session
-	again             time.Time // no attempt before
-	cookie            [auth.CookieSize]byte
-	cookieAt          time.Time
-	sent, got, any    uint64    // at the last look
-	sentAt, saidAt    time.Time // when packets and words were sent last
-	activeAt          time.Time
-	silent            time.Time // since when nothing comes although packets are sent; zero: something comes
+	attempt             *attempt // that this end has begun
+	current, previous   *session
+	previousGot         uint64 // what had come in it at the last look
+	currentGot          uint64
+	previousAt          time.Time // when something came in the previous session
+	again               time.Time // no attempt before
+	cookie              [auth.CookieSize]byte
+	cookieAt            time.Time
+	sent, got, any      uint64    // at the last look
+	sentAt, keepaliveAt time.Time // when packets and words were sent last
+	activeAt            time.Time
+	silent              time.Time // since when no packet comes although packets are sent; zero: packets come
 }
 
 func (h *handshakes) init(g *guard, now time.Time, send func(*local, netip.Addr, []byte)) {
 	*h = handshakes{
 		g: g, log: fabric.LimitLog(g.c.log), send: send, cookies: auth.NewCookies(now), second: now,
-		numbers: make(map[uint32]*attempt), each: make(map[netip.Prefix]int), budget: make(map[netip.Prefix]int),
+		numbers: make(map[uint32]*attempt), each: make(map[netip.Prefix]int),
+		budget: make(map[netip.Prefix]int),
 	}
 }
 
@@ -197,7 +198,10 @@ func (h *handshakes) begin(r *remote, now time.Time) {
 		return
 	}
 	hs, err := h.g.party.Handshake(authCarrier, true, r.addr, number, nil)
-	a := &attempt{from: r.from, addr: r.addr, remote: r, h: hs, number: number, initiator: true, known: true, began: now}
+	a := &attempt{
+		from: r.from, addr: r.addr, remote: r, h: hs, number: number,
+		initiator: true, known: true, began: now,
+	}
 	if err == nil {
 		a.first, err = hs.Write()
 	}
@@ -234,7 +238,7 @@ func (h *handshakes) post(a *attempt, b []byte, now time.Time) {
 // engine reads there.
 func (h *handshakes) takeFirst(l *letter, b []byte, now time.Time) {
 	g := h.g
-	g.counts.asked.Add(1)
+	g.counts.requests.Add(1)
 	number := uint32(binary.BigEndian.Uint64(b[8:]) >> 32)
 	known := g.party.Peers.Covers(l.addr) || g.isWanted(l)
 	which := 0
@@ -259,7 +263,8 @@ func (h *handshakes) takeFirst(l *letter, b []byte, now time.Time) {
 	first := b[authHead+auth.CookieSize:][:auth.Message1Size]
 	source := sourcePrefix(l.addr)
 	for _, a := range h.numbers { // at most some hundred wait
-		if h.each[source] > 0 && !a.initiator && a.addr == l.addr && a.from == l.from && string(a.first) == string(first) {
+		if h.each[source] > 0 && !a.initiator && a.addr == l.addr && a.from == l.from &&
+			string(a.first) == string(first) {
 			if !a.answered {
 				h.send(a.from, a.addr, a.last)
 			}
@@ -290,7 +295,7 @@ func sourcePrefix(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// isWanted reports whether somebody has asked for a path to where a letter comes from.
+// isWanted reports whether a path to the sender of a letter was requested.
 func (g *guard) isWanted(l *letter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -316,7 +321,10 @@ func (h *handshakes) answer(l *letter, theirs uint32, first []byte, known bool, 
 		h.g.freeNumber(number)
 		return
 	}
-	a := &attempt{from: l.from, addr: l.addr, h: hs, number: number, known: known, first: slices.Clone(first), began: now, next: now.Add(answerLife)}
+	a := &attempt{
+		from: l.from, addr: l.addr, h: hs, number: number, known: known, first: slices.Clone(first),
+		began: now, next: now.Add(answerLife),
+	}
 	a.last = make([]byte, authHead, authHead+len(second))
 	putAuthHead(a.last, kindSecond, theirs, uint64(number)<<32)
 	a.last = append(a.last, second...)
@@ -339,7 +347,7 @@ func (h *handshakes) pend(a *attempt, n int) {
 	}
 }
 
-// takeCookie sends message 1 again, with the cookie. The number in it shows that whoever has sent the cookie
+// takeCookie sends message 1 again, with the cookie. The number in it shows that the sender of the cookie
 // has got message 1.
 func (h *handshakes) takeCookie(a *attempt, b []byte, now time.Time) {
 	if len(b) != authHead+auth.CookieSize || !a.initiator || a.session != nil || a.cookies == mostCookies {
@@ -373,7 +381,7 @@ func (h *handshakes) takeSecond(a *attempt, b []byte, now time.Time) {
 	m := make([]byte, authHead, authHead+len(third))
 	putAuthHead(m, kindThird, s.Number, uint64(a.number)<<32)
 	m = append(m, third...)
-	if refused != nil { // the peer shall hear of it too
+	if refused != nil { // the peer gets the refusal too
 		h.send(a.from, a.addr, m)
 		h.refused(a, refused, now)
 		return
@@ -402,7 +410,7 @@ func (h *handshakes) takeThird(a *attempt, b []byte, now time.Time) {
 	}
 	a.answered = true
 	s := a.h.Session()
-	if err == nil { // the session must be known before the other end hears of it
+	if err == nil { // the session must be known before the other end gets message 3
 		r := h.g.lookup(a.from, a.addr)
 		h.use(r, h.g.open(s, r, now), now)
 	}
@@ -411,7 +419,7 @@ func (h *handshakes) takeThird(a *attempt, b []byte, now time.Time) {
 		h.g.counts.refused.Add(1)
 		h.log.Warn("a peer is refused", "address", a.addr.String(), "reason", err.Error())
 		if r := h.g.existing(a); r != nil {
-			r.say(err.Error(), now)
+			r.setReason(err.Error(), now)
 		}
 	}
 }
@@ -458,7 +466,8 @@ func (h *handshakes) use(r *remote, s *session, now time.Time) {
 	r.state.Store(nil)
 	h.g.counts.done.Add(1)
 	h.sendHeld(r, s, now)
-	h.log.Info("peer authenticated", "address", r.addr.String(), "fingerprint", s.Remote.Fingerprint(), "cipher", s.Cipher, "encrypted", s.Encrypted)
+	h.log.Info("peer authenticated", "address", r.addr.String(), "fingerprint", s.Remote.Fingerprint(),
+		"cipher", s.Cipher, "encrypted", s.Encrypted)
 }
 
 // close ends a session.
@@ -477,18 +486,18 @@ func (h *handshakes) fail(a *attempt, why string, now time.Time) {
 	r := a.remote
 	h.end(a)
 	r.p.again = now.Add(againAfter)
-	r.demand.Store(false) // the next packet asks again
+	r.demand.Store(false) // the next packet requests a session again
 	if r.p.current != nil {
 		return
 	}
-	r.say(why, now)
+	r.setReason(why, now)
 	if !h.g.party.Required && !h.g.party.Peers.Covers(r.addr) {
 		r.plain.Store(true)
 	}
 }
 
-// say changes what reports say about a remote.
-func (r *remote) say(why string, now time.Time) {
+// setReason changes the reason in the reports about a remote.
+func (r *remote) setReason(why string, now time.Time) {
 	if old := r.state.Load(); old == nil || old.why != why {
 		r.state.Store(&authState{why, now})
 	}
@@ -507,7 +516,8 @@ func (h *handshakes) end(a *attempt) {
 	}
 }
 
-// transmit sends a datagram to the port of RoCE at an address. What cannot be sent is lost, as on the way.
+// transmit sends a datagram to the port of RoCE at an address.
+// A datagram that cannot be sent is lost, as on the way.
 func (g *guard) transmit(from *local, to netip.Addr, b []byte) {
 	var name unix.Sockaddr
 	if to.Is4() {

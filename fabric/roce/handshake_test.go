@@ -22,7 +22,7 @@ type room struct {
 	hosts map[netip.Addr]*host
 	from  map[netip.Addr]*local
 	mail  []mail
-	lose  func(m *mail) bool // nil: nothing is lost
+	lose  func(m *mail) bool // nil: no datagram is lost
 }
 
 // mail is a datagram on the way.
@@ -59,7 +59,7 @@ func (r *room) take(m mail) (why Reason) {
 	rec.from = r.from[m.to]
 	rec.d = datagram{remote: m.from}
 	rec.d.path = h.paths.known(rec.key())
-	why = rec.judge(append([]byte(nil), m.b...))
+	why = rec.checkDatagram(append([]byte(nil), m.b...))
 	for _, queue := range []chan letter{g.answers, g.known, g.strangers} {
 		for len(queue) > 0 {
 			l := <-queue
@@ -69,7 +69,7 @@ func (r *room) take(m mail) (why Reason) {
 	return why
 }
 
-// settle moves what is on the way, and what it causes, until nothing moves.
+// settle moves what is on the way, and what it causes, until no datagram is left.
 func (r *room) settle() {
 	for n := 0; len(r.mail) > 0; n++ {
 		require.Less(r.t, n, 100000, "it does not end")
@@ -132,7 +132,7 @@ func two(t testing.TB) (r *room, a, b *host, at []netip.Addr) {
 	return r, r.add(at[0], x), r.add(at[1], y), at
 }
 
-// A path that is asked for leads to a handshake, also if both ends begin at once.
+// A path that is requested leads to a handshake, also if both ends begin at once.
 func TestGuardHandshake(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		r, a, b, at := two(t)
@@ -192,8 +192,8 @@ func TestGuardOverABadNetwork(t *testing.T) {
 	}
 }
 
-// Message 1 without a good cookie costs nothing but a cookie, which goes to the port of RoCE and is not longer. A
-// cookie of another address, of another engine or of long ago is none.
+// Message 1 without a good cookie costs only a cookie, which goes to the port of RoCE and is not
+// longer. A cookie of another address, of another engine or of long ago is not good.
 func TestGuardCookies(t *testing.T) {
 	r, a, b, at := two(t)
 	b.guard.party, _ = keys(t, "trust=first")
@@ -272,7 +272,7 @@ func TestGuardFlood(t *testing.T) {
 	}
 	require.Len(t, r.mail, cookiesStrangers)
 
-	// Meanwhile b asks for a path to a, and a for one to b: b knows a.
+	// Meanwhile b requests a path to a, and a one to b: b knows a.
 	r.mail = nil
 	b.to(at[2], at[0])
 	r.look()
@@ -304,18 +304,18 @@ func TestGuardQueues(t *testing.T) {
 	putAuthHead(flood, kindFirst, 0, 1<<32)
 	rec.d = datagram{remote: at[2]}
 	for range queueStrangers {
-		require.Equal(t, good, rec.judge(flood))
+		require.Equal(t, good, rec.checkDatagram(flood))
 	}
-	require.Equal(t, HandshakeFlood, rec.judge(flood))
+	require.Equal(t, HandshakeFlood, rec.checkDatagram(flood))
 	b.to(at[1], at[0])
 	rec.d = datagram{remote: at[0]}
 	rec.d.path = b.paths.known(rec.key())
-	require.Equal(t, good, rec.judge(flood))
+	require.Equal(t, good, rec.checkDatagram(flood))
 
 	other, _ := keys(t)
-	b.guard.party = other // which trusts nobody
+	b.guard.party = other // which trusts no key
 	rec.d = datagram{remote: at[2]}
-	require.Equal(t, UnknownPeer, rec.judge(flood))
+	require.Equal(t, UnknownPeer, rec.checkDatagram(flood))
 }
 
 // A key that is not accepted, at either end, ends the handshake; reports say why, and it is not tried all
@@ -375,7 +375,8 @@ func TestGuardEncryptMismatch(t *testing.T) {
 	}
 }
 
-// A session is renewed before it is too old or its keys are used up, without a gap; one that nobody uses ends.
+// A session is renewed before it is too old or its keys are
+// used up, without a gap; one that is not used ends.
 func TestGuardRenews(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		r, a, _, at := two(t)
@@ -409,8 +410,8 @@ func TestGuardRenews(t *testing.T) {
 	}
 }
 
-// Packets in one direction keep a session: the end that only receives sends a word now and then. If nothing comes
-// back, a new handshake begins after a second.
+// Packets in one direction keep a session: the end that only receives sends a word now and then. If nothing
+// comes back, a new handshake begins after a second.
 func TestGuardOneWay(t *testing.T) {
 	r, a, b, at := two(t)
 	a.to(at[0], at[1])
@@ -432,7 +433,7 @@ func TestGuardOneWay(t *testing.T) {
 	require.Equal(t, s, r.session(at[0], at[1]))
 	require.EqualValues(t, 1, a.Stats().Auth.Begun)
 
-	// The other end has begun anew: it does not understand, and says nothing.
+	// The other end has begun anew: it does not understand, and sends no answer.
 	party := b.guard.party
 	require.NoError(t, b.Close())
 	b = r.add(at[1], party)
@@ -445,14 +446,14 @@ func TestGuardOneWay(t *testing.T) {
 	require.InDelta(t, silence, r.now.Sub(began), float64(200*time.Millisecond))
 	send()
 
-	// Nothing is sent: nothing is tried.
+	// No packet is sent: no handshake is tried.
 	begun := a.Stats().Auth.Begun
 	delete(r.hosts, at[1])
 	r.pass(time.Minute)
 	require.Equal(t, begun, a.Stats().Auth.Begun)
 }
 
-// A peer that is not there is asked a few times, then again when packets are to be sent.
+// A peer that is not there gets a few requests, then others when packets are to be sent.
 func TestGuardAlone(t *testing.T) {
 	r, a, _, at := two(t)
 	delete(r.hosts, at[1])
@@ -465,7 +466,7 @@ func TestGuardAlone(t *testing.T) {
 	require.EqualValues(t, 1, a.Stats().Auth.Begun)
 }
 
-// Remotes without paths and packets are forgotten, those with a path are not.
+// Remotes without paths and packets are removed, those with a path are not.
 func TestGuardSweeps(t *testing.T) {
 	r, a, b, at := two(t)
 	a.to(at[0], at[1])
@@ -486,7 +487,7 @@ func TestGuardSweeps(t *testing.T) {
 // endEverything ends all paths.
 func (h *host) endEverything() { h.paths.endAll((*h.locals.Load())[0]) }
 
-// Whatever comes to a guard in place of its messages, it goes on: handshakes end, and good ones succeed.
+// A guard goes on whatever comes in place of its messages: handshakes end, and good ones succeed.
 func FuzzGuard(f *testing.F) {
 	r, a, _, at := two(f)
 	r.lose = func(m *mail) bool { f.Add(m.b, false); return false }

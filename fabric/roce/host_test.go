@@ -78,7 +78,7 @@ func startHost(t testing.TB, cfg Config, addresses ...netip.Addr) *host {
 	return h
 }
 
-// nextUp returns the next state that the engine was told.
+// nextUp returns the next state that the engine got.
 func (h *host) nextUp() bool {
 	h.t.Helper()
 	return await.Receive(h.t, "the engine is told the state of the link", h.ups)

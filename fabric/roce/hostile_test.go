@@ -106,8 +106,8 @@ func TestHostileDatagrams(t *testing.T) {
 	}
 }
 
-// Packets of connections come from addresses that this engine has asked for, because a connected
-// queue pair holds its path. What a stranger sends reaches no queue pair but as a datagram.
+// Packets of connections come from addresses to which this engine has requested a path, because
+// a connected queue pair holds its path. A stranger's packets reach no queue pair but as datagrams.
 func TestStrangersHaveNoConnections(t *testing.T) {
 	for _, unscreened := range []bool{true, false} {
 		addr := freeport.Loopback(t, 2)
@@ -259,7 +259,7 @@ func TestIdentification(t *testing.T) {
 	require.Equal(t, uint64(1), h.Stats().Received.Weak)
 }
 
-// Good packets from very many addresses end no path that somebody holds, and fill only a part of the table.
+// Good packets from very many addresses end no path that is held, and fill only a part of the table.
 func TestStrangersAreBounded(t *testing.T) {
 	addr := freeport.Loopback(t, 3)
 	h := startHost(t, Config{Strangers: 50}, addr[0])
@@ -278,7 +278,7 @@ func TestStrangersAreBounded(t *testing.T) {
 	require.Equal(t, held.Number, h.next().path)
 }
 
-// Whatever a datagram holds, the carrier goes on, and takes it only if it is a packet.
+// The carrier goes on whatever a datagram holds, and takes it only if it is a packet.
 func FuzzDatagram(f *testing.F) {
 	addr := freeport.Loopback(f, 2)
 	h := startHost(f, Config{unscreened: true}, addr[0])

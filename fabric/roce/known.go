@@ -55,18 +55,19 @@ func (c *Carrier) screenAll() {
 		}
 		k := c.knownTo(l)
 		for l.applyScreen(c.cfg.Allowed, k) != nil && len(k.words) > 0 {
-			k.words, k.part = k.words[:len(k.words)/2], true // net.core.optmem_max is small; the others are served as strangers
+			// net.core.optmem_max is small; the others are served as strangers.
+			k.words, k.part = k.words[:len(k.words)/2], true
 		}
 	}
 }
 
-// knownTo returns the addresses that are known to a local address: those that this engine has
-// asked for a path to. If there are too many, those that nobody holds now are left out.
+// knownTo returns the addresses that are known to a local address: those to which this engine
+// has requested a path. If there are too many, those that are not held now are left out.
 func (c *Carrier) knownTo(l *local) known {
 	var held, other []netip.Addr
 	c.paths.each(func(p *path) {
 		switch {
-		case p.from != l || p.asker != wanted || p.source != p:
+		case p.from != l || p.origin != wanted || p.source != p:
 		case p.refs > 0:
 			held = append(held, p.remote)
 		default:

@@ -13,10 +13,10 @@ import (
 	"github.com/nicless/nicless/internal/budget"
 )
 
-// What strangers may cost.
+// Budgets of strangers.
 var (
-	// wasteRate is how many datagrams of strangers may turn out to be useless. Judging one takes
-	// about a microsecond, with its part of the system call: so this is about two hundredths of
+	// wasteRate is how many datagrams of strangers may turn out to be useless. The check of
+	// one takes about a microsecond, with its part of the system call: so this is about two hundredths of
 	// a processor. Strangers whose datagrams are good are not slowed down.
 	wasteRate = budget.Rate{PerSecond: 20_000, Burst: 2_000}
 
@@ -56,9 +56,9 @@ func (m *limits) wasted(from netip.Addr) {
 	m.crowd.add(from)
 }
 
-// mayServeStrangers reports whether strangers have a turn. While they have none, their sockets do
-// not wake the receiver, and the kernel drops what does not fit into the buffer.
-func (r *receiver) mayServeStrangers() bool {
+// takeStrangersTurn begins a turn of strangers if they may have one, and reports whether it did. Otherwise
+// their sockets do not wake the receiver, and the kernel drops what does not fit into the buffer.
+func (r *receiver) takeStrangersTurn() bool {
 	m := &r.limits
 	if m.useless == 0 && !m.resting {
 		return true
@@ -98,9 +98,9 @@ func (c *Carrier) rest(begin bool, d time.Duration) {
 	}
 }
 
-// admits is the budget for what costs more than judging: packets to queue pair 1, which a
-// goroutine of the engine takes. It is checked before the ICRC.
-func (r *receiver) admits(s *budget.Sources) bool {
+// takeBudget takes from the budget for what costs more than checks, and reports whether it had enough:
+// packets to queue pair 1, which a goroutine of the engine takes. It is checked before the ICRC.
+func (r *receiver) takeBudget(s *budget.Sources) bool {
 	source, now := r.d.remote.As16(), time.Now()
 	if r.known() {
 		return s.Alone(source, now)
@@ -122,7 +122,7 @@ func (c *crowd) add(a netip.Addr) {
 	}
 }
 
-// take returns about how many addresses were added since the last time, and forgets them. It
+// take returns about how many addresses were added since the last time, and removes them. It
 // counts up to some thousand.
 func (c *crowd) take() int {
 	size, zero := 64*len(c.bits), 0

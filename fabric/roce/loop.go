@@ -69,7 +69,7 @@ func shortenSlice() {
 	}
 }
 
-// A waiter lets a loop sleep until a socket has datagrams or somebody wakes the loop.
+// A waiter lets a loop sleep until a socket has datagrams or the loop is woken.
 type waiter struct {
 	asleep atomic.Uint32 // 1 while the loop sleeps, or is about to
 	epoll  int
@@ -84,12 +84,15 @@ func newWaiter() (*waiter, error) {
 	var err error
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
 		if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
-			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.event, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
+			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.event,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 		}
 	}
 	if err == nil {
-		if w.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err == nil {
-			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.timer, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
+		w.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+		if err == nil {
+			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.timer,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 		}
 	}
 	if err != nil {
@@ -107,7 +110,8 @@ func newWaiter() (*waiter, error) {
 
 // watch makes datagrams on a socket end the sleep.
 func (w *waiter) watch(fd int, number uint32) error {
-	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
+	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
 }
 
 // mute ends or begins that datagrams on a socket end the sleep.
@@ -125,8 +129,8 @@ func (w *waiter) wakeAfter(d time.Duration) {
 	_ = unix.TimerfdSettime(w.timer, 0, &t, nil)
 }
 
-// forget undoes watch. Closing the socket would not suffice if another process has it too.
-func (w *waiter) forget(fd int) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
+// unwatch undoes watch. Closing the socket would not suffice if another process has it too.
+func (w *waiter) unwatch(fd int) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // ready puts the numbers of sockets that have datagrams into events, and returns how many.
 func (w *waiter) ready() []unix.EpollEvent {
@@ -160,7 +164,7 @@ func (w *waiter) wait() {
 	}
 }
 
-// wake ends the sleep of the loop, or does nothing if it is awake. The caller has published
+// wake ends the sleep of the loop, or has no effect if it is awake. The caller has published
 // its work before. One call writes for each sleep.
 //
 // Observe: asleep. Published by waiter.sleep.

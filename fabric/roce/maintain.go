@@ -11,9 +11,9 @@ const (
 	// lookEvery is how often the network devices are looked at.
 	lookEvery = time.Second
 
-	// forgetEvery is how often the MTUs that sending has taught are forgotten, as the kernel
-	// forgets them after 10 minutes (net.ipv4.route.mtu_expires).
-	forgetEvery = 10 * time.Minute
+	// dropMTUsEvery is how often the MTUs that sending has taught are dropped, as the kernel
+	// drops them after 10 minutes (net.ipv4.route.mtu_expires).
+	dropMTUsEvery = 10 * time.Minute
 )
 
 // maintain notices that network devices or addresses have gone or come back, and that MTUs
@@ -22,8 +22,8 @@ func (c *Carrier) maintain() {
 	defer c.done.Done()
 	ticker := time.NewTicker(c.cfg.lookEvery)
 	defer ticker.Stop()
-	forget := time.NewTicker(forgetEvery)
-	defer forget.Stop()
+	dropMTUs := time.NewTicker(dropMTUsEvery)
+	defer dropMTUs.Stop()
 	var soon <-chan time.Time // before that, the kernel is given no new programs
 	var floods floodWatch
 	again := false // it has to be given some then
@@ -46,7 +46,7 @@ func (c *Carrier) maintain() {
 			}
 			continue
 		case <-c.changed:
-		case <-forget.C:
+		case <-dropMTUs.C:
 			c.paths.each(func(p *path) { p.mtu.Store(0) })
 		case <-ticker.C:
 			for _, l := range *c.locals.Load() {
@@ -98,7 +98,8 @@ func (c *Carrier) look(l *local) {
 	}
 	if d.mtu != int(l.deviceMTU.Load()) {
 		l.setDevice(d.name, d.mtu)
-		c.log.Info("MTU has changed", "address", l.addr.String(), "device", d.name, "device MTU", d.mtu, "mtu", l.mtu.Load())
+		c.log.Info("MTU has changed", "address", l.addr.String(), "device", d.name, "device MTU", d.mtu,
+			"mtu", l.mtu.Load())
 	}
 }
 

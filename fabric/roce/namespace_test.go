@@ -117,7 +117,7 @@ func TestTwoNamespaces(t *testing.T) {
 		assert.Zero(t, h.Stats().Received.Weak)
 	}
 
-	// Sockets whose maker says nothing of the device.
+	// Sockets whose maker does not name the device.
 	require.NoError(t, p.b.RemoveAddress(b4))
 	var s *Sockets
 	var err error
@@ -175,10 +175,10 @@ func TestSegmentsOnTheWire(t *testing.T) {
 	assert.Zero(t, p.b.Stats().Received.Weak)
 }
 
-// works sends packets from a to b until one arrives, waits until all that were sent after it have come, and returns how
-// many were sent. The first ones may be lost without a word: the carrier drops packets for 100 ms after one that the
-// kernel has refused, and the kernel drops them until its work queue has activated the device. Where one has
-// arrived, those after it do, in order.
+// works sends packets from a to b until one arrives, waits until all that were sent after it have come, and
+// returns how many were sent. The first ones may be lost without a word: the carrier drops packets for 100 ms
+// after one that the kernel has refused, and the kernel drops them until its work queue has activated the
+// device. Where one has arrived, those after it do, in order.
 func (p *pair) works(path uint32) (sent uint32) {
 	send := func() {
 		sent++

@@ -218,8 +218,9 @@ func limitRoute(t testing.TB, name string, to netip.Addr, mtu int) {
 		attr32(unix.RTA_OIF, uint32(indexOf(t, name))), attr(unix.RTA_METRICS, attr32(unix.RTAX_MTU, uint32(mtu)))))
 }
 
-// isLocal reports whether the kernel takes packets for an address, in the namespace of the calling thread. It makes the
-// route for an IPv6 address in a work queue, after the address is there, and drops packets until then.
+// isLocal reports whether the kernel takes packets for an address, in the
+// namespace of the calling thread. It makes the route for an IPv6 address in
+// a work queue, after the address is there, and drops packets until then.
 func isLocal(a netip.Addr) bool {
 	routes, err := netlink.RouteGet(a.AsSlice())
 	return err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL

@@ -9,8 +9,8 @@ import (
 )
 
 // Notes says in sentences what the carrier and the kernel have dropped since the carrier was made:
-// from peers, to which this engine has asked for a path, and from strangers. It is empty if
-// nothing was dropped.
+// from peers, to which this engine has requested a path, and from strangers. It is empty if no
+// packet was dropped.
 func (c *Carrier) Notes() (notes []string) {
 	r := c.Stats().Received
 	var peers, strangers []string
@@ -51,13 +51,13 @@ const (
 	repeatAfter = time.Minute
 )
 
-// A floodWatch tells the log about floods: when one begins, each minute while it goes on, and
+// A floodWatch reports floods in the log: when one begins, each minute while it goes on, and
 // when it has ended. maintain uses it.
 type floodWatch struct {
-	dropped uint64 // so far
-	at      time.Time
-	told    time.Time // when the log was told last; zero: there is no flood
-	since   uint64    // dropped, when the log was told last
+	dropped  uint64 // so far
+	at       time.Time
+	loggedAt time.Time // when the log had the last line; zero: there is no flood
+	since    uint64    // dropped, when the log had the last line
 }
 
 // look is called about once a second with the number of datagrams that were dropped so far. crowd
@@ -71,14 +71,14 @@ func (w *floodWatch) look(c *Carrier, now time.Time, dropped uint64, crowd func(
 	rate := float64(dropped-w.dropped) / d
 	w.at, w.dropped = now, dropped
 	switch addresses := crowd(); {
-	case rate < floodRate && w.told.IsZero():
+	case rate < floodRate && w.loggedAt.IsZero():
 	case rate < floodRate:
 		c.log.Info("the flood at the RoCE port has ended", "dropped since the last line", dropped-w.since)
-		w.told = time.Time{}
-	case w.told.IsZero() || now.Sub(w.told) >= repeatAfter:
+		w.loggedAt = time.Time{}
+	case w.loggedAt.IsZero() || now.Sub(w.loggedAt) >= repeatAfter:
 		c.log.Warn("a flood at the RoCE port: datagrams that nobody here wants are dropped; peers are served before strangers (nicless links has the counts)",
-			"dropped a second", int(rate), "addresses of strangers, about", addresses, "goes on", !w.told.IsZero())
-		w.told, w.since = now, dropped
+			"dropped a second", int(rate), "addresses of strangers, about", addresses, "goes on", !w.loggedAt.IsZero())
+		w.loggedAt, w.since = now, dropped
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was dropped is said in words, peers apart from strangers.
+// The notes have dropped packets in words, those of peers apart from those of strangers.
 func TestNotes(t *testing.T) {
 	addr := freeport.Loopback(t, 3)
 	h := startHost(t, Config{}, addr[0])

@@ -17,19 +17,22 @@ const (
 	bufferWanted = 8 << 20
 	bufferSmall  = 4 << 10
 
-	// bufferStrangers is less than that for peers: what waits there when strangers flood the
-	// port is mostly what nobody wants. It holds a window of UD packets.
+	// bufferStrangers is less than that for peers: most datagrams that wait there when strangers
+	// flood the port are useless. It holds a window of UD packets.
 	bufferStrangers = 1 << 20
 )
 
-// prepareReceive sets the options of a socket that receives, whose buffer should have wanted
-// bytes. It returns the size of its buffer as the kernel counts, and whether the kernel joins datagrams (UDP_GRO).
+// prepareReceive sets the options of a socket that receives, whose buffer should have wanted bytes. It
+// returns the size of its buffer as the kernel counts, and whether the kernel joins datagrams (UDP_GRO).
 func prepareReceive(fd int, v6 bool, wanted int) (buffer int, gro bool, err error) {
 	type option struct {
 		level, name int
 		what        string
 	}
-	options := []option{{unix.IPPROTO_IP, unix.IP_RECVTOS, "IP_RECVTOS"}, {unix.IPPROTO_IP, unix.IP_RECVTTL, "IP_RECVTTL"}}
+	options := []option{
+		{unix.IPPROTO_IP, unix.IP_RECVTOS, "IP_RECVTOS"},
+		{unix.IPPROTO_IP, unix.IP_RECVTTL, "IP_RECVTTL"},
+	}
 	if v6 {
 		options = []option{
 			{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, "IPV6_RECVTCLASS"},
@@ -56,7 +59,8 @@ func prepareReceive(fd int, v6 bool, wanted int) (buffer int, gro bool, err erro
 func prepareSend(fd int, v6 bool) (buffer int, err error) {
 	level, discover, do, hops := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_TTL
 	if v6 {
-		level, discover, do, hops = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_UNICAST_HOPS
+		level, hops = unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
+		discover, do = unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
 	}
 	if err := unix.SetsockoptInt(fd, level, discover, do); err != nil {
 		return 0, fmt.Errorf("set IP_MTU_DISCOVER: %w", err)
@@ -67,7 +71,7 @@ func prepareSend(fd int, v6 bool) (buffer int, err error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return 0, err
 	}
-	// Nobody reads from this socket.
+	// This socket is not read.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferSmall)
 	return setBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, bufferWanted), nil
 }
@@ -80,7 +84,7 @@ func canSegment(fd int) bool {
 }
 
 // setBuffer makes a buffer of the socket as large as the kernel allows, and returns its size as
-// the kernel counts: twice what was asked for.
+// the kernel counts: twice what was requested.
 func setBuffer(fd, option, force, wanted int) int {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, wanted) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, wanted)
@@ -90,7 +94,7 @@ func setBuffer(fd, option, force, wanted int) int {
 }
 
 // namespaceOf returns a number that names the network namespace of a socket; 0 if the kernel
-// does not tell (before Linux 5.14).
+// does not report it (before Linux 5.14).
 func namespaceOf(fd int) uint64 {
 	n, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {

@@ -28,12 +28,12 @@ type key struct {
 	class, hops uint8
 }
 
-// A path is one way to a remote address. What is not atomic does not change after the path
-// was put into the table, except refs, routes, asker and the links, which the table's lock guards.
+// A path is one way to a remote address. Fields that are not atomic do not change after the
+// path was put into the table, except refs, routes, origin and the links, which the table's lock guards.
 type path struct {
 	key
 	number uint32
-	source *path // the path from which the carrier says that packets of this remote address come: class 0, default hop limit
+	source *path // reported for packets from this remote address: class 0, default hop limit
 	from   *local
 	remote netip.Addr // without a zone
 	peer   *remote    // on links with keys; otherwise nil
@@ -46,17 +46,17 @@ type path struct {
 	control [2 * mmsg.ControlInt]byte // traffic class and hop limit for sendmsg
 	options int                       // bytes of control
 
-	mtu      atomic.Int32          // IB MTU, if it is smaller than that of the local address; 0: it is not
-	sent     atomic.Uint64         // packets
-	received atomic.Uint64         // packets; counted in source
-	fault    atomic.Pointer[fault] // why packets cannot be sent; nil: they can
-	asked    atomic.Bool           // this engine has asked for the path: asker is wanted
-	refs     int                   // routes, and paths whose source this is
-	asker    asker                 // the table's: in which list it is without refs
-	routes   int                   // calls of Hold without Release
-	nextID   uint16                // the receiver's: the identification that the next packet may have
-	next     *path                 // among those without refs, from the least recently used
-	previous *path
+	mtu       atomic.Int32          // IB MTU, if it is smaller than that of the local address; 0: it is not
+	sent      atomic.Uint64         // packets
+	received  atomic.Uint64         // packets; counted in source
+	fault     atomic.Pointer[fault] // why packets cannot be sent; nil: they can
+	requested atomic.Bool           // this engine has requested the path: origin is wanted
+	refs      int                   // routes, and paths whose source this is
+	origin    origin                // the table's: in which list it is without refs
+	routes    int                   // calls of Hold without Release
+	nextID    uint16                // the receiver's: the identification that the next packet may have
+	next      *path                 // among those without refs, from the least recently used
+	previous  *path
 }
 
 // A fault says why packets cannot be sent, and when the next one is tried.

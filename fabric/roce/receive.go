@@ -16,12 +16,11 @@ const (
 	receiveBatch = 32
 	bufferSize   = 1 << 16 // more than the longest datagram, or several that the kernel has joined
 	controlSize  = 192
-	share        = 32 // datagrams that are judged in a step: meanwhile the engine's answers wait
+	share        = 32 // datagrams that are checked in a step: meanwhile the engine's answers wait
 	polled       = 2  // so many local addresses are simply tried; with more, epoll says which to try
 
-	// Strangers are served if there is nothing of those who are known, and every strangersTurn
-	// steps in any case. Few of their messages are taken at a time, because those who are known
-	// wait meanwhile.
+	// Strangers are served if no known address has sent anything, and every strangersTurn steps in
+	// any case. Few of their messages are taken at a time, because known addresses wait meanwhile.
 	strangersTurn  = 16
 	strangersBatch = 8
 )
@@ -49,14 +48,14 @@ type receiver struct {
 	rest   []byte // of message at
 	d      datagram
 
-	last   memo
-	said   [Reasons]bool // reasons that were explained
-	put    int           // packets put into the ring in this step
-	judged int           // datagrams judged in this step
-	turn   uint          // local address from which was received last
-	steps  uint          // for strangersTurn
-	limits limits        // of what strangers may cost
-	counts receiveCounts
+	last      memo
+	explained [Reasons]bool // reasons that were explained
+	put       int           // packets put into the ring in this step
+	checked   int           // datagrams checked in this step
+	turn      uint          // local address from which was received last
+	steps     uint          // for strangersTurn
+	limits    limits        // of what strangers may cost
+	counts    receiveCounts
 }
 
 // A datagram is what is known of a message: one datagram, or several of the same length that
@@ -102,7 +101,7 @@ func (r *receiver) reset(i int) {
 // step receives what has arrived. did is how many messages are done with. full is true if the
 // engine's ring is full: then step is called again later.
 func (r *receiver) step() (did int, full bool) {
-	r.put, r.judged = 0, 0
+	r.put, r.checked = 0, 0
 	did, full = r.deliver()
 	if r.n == 0 {
 		var n int
@@ -127,7 +126,7 @@ func (r *receiver) look() (did int, full bool) {
 	locals := *r.c.locals.Load()
 	r.turn++ // so that all have their turns although the share is used up by one
 	r.steps++
-	strangers := r.mayServeStrangers()
+	strangers := r.takeStrangersTurn()
 	first := strangers && r.steps%strangersTurn == 0
 	if len(locals) > polled {
 		return r.lookAtReady(locals, strangers, first)
@@ -157,7 +156,9 @@ func (r *receiver) lookAtReady(locals []*local, strangers, first bool) (did int,
 			class = fromKnown + fromStranger - class
 		}
 		for _, e := range ready {
-			if number := uint32(e.Fd); class == fromStranger != (number&strangersBit != 0) || class == fromStranger && (!strangers || did > 0) {
+			number := uint32(e.Fd)
+			if class == fromStranger != (number&strangersBit != 0) ||
+				class == fromStranger && (!strangers || did > 0) {
 				continue
 			}
 			for _, l := range locals {
@@ -194,11 +195,11 @@ func (r *receiver) receive(l *local, from class) (did int, full bool) {
 	return r.deliver()
 }
 
-// deliver judges the messages that were received, and puts good packets into the ring. It stops
+// deliver checks the messages that were received, and puts good packets into the ring. It stops
 // after a message if the step's share is used up.
 func (r *receiver) deliver() (did int, full bool) {
 	for ; r.at < r.n; r.at++ {
-		if r.judged >= share {
+		if r.checked >= share {
 			return did, false
 		}
 		if !r.begun {
@@ -206,11 +207,11 @@ func (r *receiver) deliver() (did int, full bool) {
 		}
 		for len(r.rest) > 0 {
 			b := r.rest[:min(r.d.segment, len(r.rest))]
-			why := r.judge(b)
+			why := r.checkDatagram(b)
 			if why == ringFull {
 				return did, true
 			}
-			r.judged++
+			r.checked++
 			if why != good {
 				r.drop(why, r.known())
 			}
@@ -255,7 +256,8 @@ func (r *receiver) begin() {
 // is none yet.
 func (r *receiver) source(name []byte) {
 	epoch := r.c.paths.epoch.Load()
-	if r.last.from == r.from && r.last.epoch == epoch && string(r.last.name[:len(name)]) == string(name) && len(name) > 0 {
+	if r.last.from == r.from && r.last.epoch == epoch &&
+		string(r.last.name[:len(name)]) == string(name) && len(name) > 0 {
 		r.d = r.last.d
 		return
 	}
@@ -269,7 +271,8 @@ func (r *receiver) source(name []byte) {
 		r.d.remote = r.from.plain // a mapped address cannot come on an IPv6 socket; the ICRC will be wrong
 	}
 	if r.d.path = r.c.paths.known(r.key()); r.d.path == nil {
-		r.d.flow = packet.MakeFlow(netip.AddrPortFrom(r.d.remote, r.d.port), netip.AddrPortFrom(r.from.plain, packet.Port))
+		r.d.flow = packet.MakeFlow(netip.AddrPortFrom(r.d.remote, r.d.port),
+			netip.AddrPortFrom(r.from.plain, packet.Port))
 		r.last.from = nil
 		return
 	}
@@ -310,8 +313,8 @@ func (r *receiver) options(control []byte) {
 	}
 }
 
-// known reports whether this engine has asked for a path to the sender of the message.
-func (r *receiver) known() bool { return r.d.path != nil && r.d.path.asked.Load() }
+// known reports whether this engine has requested a path to the sender of the message.
+func (r *receiver) known() bool { return r.d.path != nil && r.d.path.requested.Load() }
 
 // drop counts a datagram that was dropped, and explains the first one of each kind.
 func (r *receiver) drop(why Reason, known bool) {
@@ -320,8 +323,8 @@ func (r *receiver) drop(why Reason, known bool) {
 		r.counts.droppedStrangers[why].Add(1)
 		r.limits.wasted(r.d.remote)
 	}
-	if !r.said[why] {
-		r.said[why] = true
+	if !r.explained[why] {
+		r.explained[why] = true
 		r.c.log.Warn("datagram dropped; more of this kind are only counted", "reason", why.String(),
 			"from", r.d.remote.String(), "port", r.d.port, "to", r.from.addr.String())
 	}

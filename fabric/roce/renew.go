@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/fabric/auth"
 )
 
-// What the passing of time does to handshakes and sessions: messages are sent again, keys are renewed, and
-// what nobody uses ends. Messages that come are in handshake.go.
+// Timers of handshakes and sessions: messages are sent again, keys are renewed, and unused sessions end.
+// Messages that come are in handshake.go.
 
 // look does what is due: messages that are sent again, attempts that end, sessions that are renewed.
 func (h *handshakes) look(now time.Time) {
@@ -47,7 +47,8 @@ func (h *handshakes) look(now time.Time) {
 		}
 		h.lookDemand(r, now)
 	}
-	if crowded := len(list) > mostRemotes; now.Sub(h.sweptAt) >= sweepEvery || crowded && now.Sub(h.sweptAt) >= lookRemotes {
+	crowded, since := len(list) > mostRemotes, now.Sub(h.sweptAt)
+	if since >= sweepEvery || crowded && since >= lookRemotes {
 		h.sweptAt = now
 		h.sweep(now)
 	}
@@ -69,7 +70,8 @@ func (h *handshakes) lookAttempt(a *attempt, now time.Time) {
 	case now.Before(a.next):
 	case !a.initiator:
 		h.end(a)
-	case a.resends == mostResends || a.resends == resendsPlain && !h.g.party.Required && !h.g.party.Peers.Covers(a.addr):
+	case a.resends == mostResends ||
+		a.resends == resendsPlain && !h.g.party.Required && !h.g.party.Peers.Covers(a.addr):
 		h.fail(a, "the peer does not answer handshakes: it has no key, or does not know this engine's address, or is not there", now)
 		h.g.counts.failed.Add(1)
 	default:
@@ -87,7 +89,7 @@ func (h *handshakes) lookDemand(r *remote, now time.Time) {
 	if peers := h.g.party.Peers; !peers.Trusts() && !peers.Covers(r.addr) {
 		r.demand.Store(false)
 		r.p.again = now.Add(againAfter)
-		r.say("no line of the file of peers covers this address", now)
+		r.setReason("no line of the file of peers covers this address", now)
 		return
 	}
 	h.begin(r, now)
@@ -120,8 +122,8 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 	case sends && p.silent.IsZero():
 		p.silent = now
 	}
-	if takes && !sends && now.Sub(p.saidAt) >= keepalive && now.Sub(p.sentAt) >= keepalive {
-		p.saidAt = now
+	if takes && !sends && now.Sub(p.keepaliveAt) >= keepalive && now.Sub(p.sentAt) >= keepalive {
+		p.keepaliveAt = now
 		if b := word(s.Session, s.quiet, auth.Accepted); b != nil {
 			h.send(r.from, r.addr, b)
 		}
@@ -182,7 +184,7 @@ func (h *handshakes) endSession(r *remote, why string, now time.Time) {
 		}
 	}
 	r.p.current, r.p.previous = nil, nil
-	r.say(why, now)
+	r.setReason(why, now)
 }
 
 // peersChanged ends a session whose key is not accepted any more, and finds out anew whether a remote may do
@@ -203,8 +205,8 @@ func (h *handshakes) peersChanged(r *remote, now time.Time) {
 	}
 }
 
-// sweep removes remotes that have no paths and no packets any more. Each address that somebody forges, or that a program
-// names, makes one, so it is done at once if there are too many.
+// sweep removes remotes that have no paths and no packets any more. Each address that is forged, or
+// that a program names, makes one, so it is done at once if there are too many.
 func (h *handshakes) sweep(now time.Time) {
 	g := h.g
 	g.mu.Lock()
@@ -216,7 +218,8 @@ func (h *handshakes) sweep(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for k, r := range g.remotes {
-		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter || r.p.current != nil && len(g.remotes) < mostRemotes {
+		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter ||
+			r.p.current != nil && len(g.remotes) < mostRemotes {
 			continue
 		}
 		h.endSession(r, "", now)

@@ -26,14 +26,14 @@ func (c *Carrier) Hold(to nic.Address) (nic.Path, error) {
 }
 
 // Find is Hold without holding the path. Such a path ends when some thousand other paths
-// that nobody holds were used after it; then packets on it are dropped, and Find returns
+// that are not held were used after it; then packets on it are dropped, and Find returns
 // another. Programs may send datagrams to any number of addresses.
 func (c *Carrier) Find(to nic.Address) (nic.Path, error) {
 	return c.route(to, func(k key, from *local) (*path, error) { return c.paths.use(k, from, wanted) })
 }
 
-// FindOnce is Find for a few packets, such as the answer to a stranger. Unless somebody has asked for the
-// path by Hold or Find, it is one of a stranger's, and ends no other paths.
+// FindOnce is Find for a few packets, such as the answer to a stranger. Unless the path was requested by
+// Hold or Find, it is one of a stranger's, and ends no other paths.
 func (c *Carrier) FindOnce(to nic.Address) (nic.Path, error) {
 	return c.route(to, func(k key, from *local) (*path, error) { return c.paths.use(k, from, stranger) })
 }
@@ -84,7 +84,8 @@ func (c *Carrier) localFor(own, remote netip.Addr) (*local, error) {
 				return nil, fmt.Errorf("roce: no path from %v to %v: one is IPv4, the other IPv6", own, remote)
 			}
 			return l, nil
-		case own.IsUnspecified() && remote.Is4() == l.plain.Is4() && remote.IsLinkLocalUnicast() == l.plain.IsLinkLocalUnicast():
+		case own.IsUnspecified() && remote.Is4() == l.plain.Is4() &&
+			remote.IsLinkLocalUnicast() == l.plain.IsLinkLocalUnicast():
 			return l, nil
 		}
 	}

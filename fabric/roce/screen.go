@@ -17,11 +17,11 @@ import (
 // A screen is a program of the kernel's (classic BPF) that looks at each datagram before it is
 // put into a socket's buffer. It sorts by what can be seen at once: whether the bytes begin like
 // a packet, and from which address they come. The CRC, the queue pair and everything else is
-// judged later, by judge.
+// checked later, by checkDatagram.
 //
 // Datagrams that the kernel has joined (UDP_GRO) are seen as one: with the headers of the
 // first, and the sum of the lengths. So a screen may let something through that is no
-// packet, and judge sees every datagram by itself. It drops no packet that somebody waits for,
+// packet, and checkDatagram sees every datagram by itself. It drops no packet that is expected,
 // except a datagram that a stranger has sent in one message behind a packet of a connection.
 type screen struct {
 	v6      bool
@@ -35,9 +35,9 @@ type screen struct {
 type class uint8
 
 const (
-	fromKnown    class = iota // from an address that this engine has asked for
+	fromKnown    class = iota // from an address to which this engine has requested a path
 	fromStranger              // from another one
-	unfit                     // no packet, of a connection that cannot be, or from an address that is not allowed
+	unfit                     // no packet, of an impossible connection, or of an address that is not allowed
 	classes
 )
 
@@ -69,7 +69,7 @@ var (
 
 // makeKnown returns the set of addresses. If there are more than maxKnown, it is one of their
 // prefixes, so it has addresses too that were not named. secret holds odd random numbers, so
-// that nobody can choose an IPv6 address with the sum of another.
+// that no sender can choose an IPv6 address with the sum of another.
 func makeKnown(addresses []netip.Addr, v6 bool, secret [4]uint32) known {
 	steps := steps4
 	if v6 {
@@ -127,7 +127,7 @@ func (s *screen) program() ([]bpf.RawInstruction, error) {
 func (s *screen) ret(c class) bpf.Instruction { return bpf.RetConstant{Val: s.class[c]} }
 
 // form checks what every packet begins with. Opcodes of manufacturers are not known here, so
-// nothing but the least length is checked for them.
+// only the least length is checked for them.
 func (s *screen) form() []bpf.Instruction {
 	var bitmap [vendorOpcodes / 32]uint32
 	for o := range vendorOpcodes {
@@ -141,23 +141,30 @@ func (s *screen) form() []bpf.Instruction {
 		return []bpf.Instruction{j, s.ret(unfit)}
 	}
 	var table []bpf.Instruction // the word of the opcode's service in A, its operation in X
-	table = append(table, opcode, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 31}, bpf.TAX{}, opcode, bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 5})
+	table = append(table, opcode, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 31}, bpf.TAX{}, opcode,
+		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 5})
 	for i, w := range bitmap {
 		left := uint32(len(bitmap)-1-i) * 3
-		table = append(table, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(i), SkipTrue: 2}, bpf.LoadConstant{Dst: bpf.RegA, Val: w}, bpf.Jump{Skip: left})
+		table = append(table, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(i), SkipTrue: 2},
+			bpf.LoadConstant{Dst: bpf.RegA, Val: w}, bpf.Jump{Skip: left})
 	}
 	table = append(table, bpf.ALUOpX{Op: bpf.ALUOpShiftRight})
 	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 1})...)
 	table = append(table, bpf.LoadExtension{Num: bpf.ExtLen}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 3})
 	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual})...)
-	table = append(table, bpf.LoadAbsolute{Off: s.at + 1, Size: 1}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xf}) // version
+	table = append(table, bpf.LoadAbsolute{Off: s.at + 1, Size: 1}, // version
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xf})
 	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual})...)
-	table = append(table, bpf.LoadAbsolute{Off: s.at + 2, Size: 2}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: defaultPKey})
+	table = append(table, bpf.LoadAbsolute{Off: s.at + 2, Size: 2},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: defaultPKey})
 	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual, Val: defaultPKey})...)
 
 	p := append([]bpf.Instruction{bpf.LoadExtension{Num: bpf.ExtLen}},
-		unfitUnless(bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: s.at + packet.BTHSize + packet.ICRCSize})...)
-	p = append(p, opcode, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: vendorOpcodes, SkipFalse: 1}, bpf.Jump{Skip: uint32(len(table))})
+		unfitUnless(bpf.JumpIf{
+			Cond: bpf.JumpGreaterOrEqual, Val: s.at + packet.BTHSize + packet.ICRCSize,
+		})...)
+	p = append(p, opcode, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: vendorOpcodes, SkipFalse: 1},
+		bpf.Jump{Skip: uint32(len(table))})
 	return append(p, table...)
 }
 
@@ -188,8 +195,9 @@ func (s *screen) permitted() (p []bpf.Instruction) {
 				mask <<= 32 - rest
 			}
 			next := uint8(3*(words-1-i) + 1)
+			word := binary.BigEndian.Uint32(b[4*i:]) & mask
 			test = append(test, s.source(uint32(i)), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask},
-				bpf.JumpIf{Cond: bpf.JumpEqual, Val: binary.BigEndian.Uint32(b[4*i:]) & mask, SkipFalse: next})
+				bpf.JumpIf{Cond: bpf.JumpEqual, Val: word, SkipFalse: next})
 		}
 		tests = append(tests, test)
 	}
@@ -215,8 +223,8 @@ func (s *screen) peer() (p []bpf.Instruction) {
 			if rest := k.bits - 32*i; rest < 32 {
 				p = append(p, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: math.MaxUint32 << (32 - rest)})
 			}
-			p = append(p, bpf.ALUOpConstant{Op: bpf.ALUOpMul, Val: k.secret[i]}, bpf.TAX{}, bpf.LoadScratch{Dst: bpf.RegA},
-				bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.StoreScratch{Src: bpf.RegA})
+			p = append(p, bpf.ALUOpConstant{Op: bpf.ALUOpMul, Val: k.secret[i]}, bpf.TAX{},
+				bpf.LoadScratch{Dst: bpf.RegA}, bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.StoreScratch{Src: bpf.RegA})
 		}
 	}
 	stranger := []bpf.Instruction{s.ret(fromStranger)}
@@ -231,8 +239,8 @@ func (s *screen) peer() (p []bpf.Instruction) {
 const strangersAt = 1
 
 // uninvited notes what the program returns if the sender is a stranger: unfit for packets of a
-// connection, because nothing here is connected to a stranger. Datagrams and the opcodes of
-// manufacturers may come from everybody.
+// connection, because no queue pair here is connected to a stranger. Datagrams and the
+// opcodes of manufacturers may come from any address.
 func (s *screen) uninvited() []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: s.at, Size: 1},
@@ -252,7 +260,8 @@ func (s *screen) search(words []uint32, stranger []bpf.Instruction) (p []bpf.Ins
 	if len(words) > few {
 		middle := len(words) / 2
 		left, right := s.search(words[:middle], stranger), s.search(words[middle:], stranger)
-		p = append(p, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: words[middle], SkipFalse: 1}, bpf.Jump{Skip: uint32(len(left))})
+		p = append(p, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: words[middle], SkipFalse: 1},
+			bpf.Jump{Skip: uint32(len(left))})
 		return append(append(p, left...), right...)
 	}
 	for _, w := range words {
@@ -268,5 +277,6 @@ func attach(fd, option int, program []bpf.RawInstruction) error {
 	for i, r := range program {
 		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
+		&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }

@@ -62,7 +62,7 @@ func arrival(t *testing.T, l *local) (n [classes]int) {
 	return n
 }
 
-// Of each datagram the kernel finds out whether it can be a packet and who has sent it.
+// Of each datagram the kernel finds out whether it can be a packet and which address has sent it.
 func TestScreenSorts(t *testing.T) {
 	addr := freeport.Loopback(t, 4)
 	h, l := screened(t, Config{Allowed: []netip.Prefix{netip.PrefixFrom(addr[1], 32), netip.PrefixFrom(addr[2], 32)}}, addr[0])
@@ -195,7 +195,7 @@ func TestScreenOfIPv6(t *testing.T) {
 	require.NotEqual(t, k.word(netip.MustParseAddr("fd77:1:2::")), k.word(netip.MustParseAddr("fd77:1:3::")))
 }
 
-// A datagram that the kernel joins to one before it is judged like any other.
+// A datagram that the kernel joins to one before it is checked like any other.
 func TestScreenSeesJoinedDatagrams(t *testing.T) {
 	addr := freeport.Loopback(t, 2)
 	h := startHost(t, Config{}, addr[0])
@@ -280,7 +280,7 @@ func TestStrangersThatWasteTimeRest(t *testing.T) {
 	require.Zero(t, h.receiver.limits.crowd.take())
 }
 
-// An address that sends more to queue pair 1 than it may takes nothing from others.
+// An address that sends more to queue pair 1 than it may leaves the budgets of others as they are.
 func TestManagementHasABudget(t *testing.T) {
 	addr := freeport.Loopback(t, 4)
 	h := newHost(t, Config{})
@@ -314,7 +314,7 @@ func TestManagementHasABudget(t *testing.T) {
 	require.Equal(t, 10-5, send(addr[3], 20), "an address that this engine has asked for does not count among strangers")
 }
 
-// Nobody else gets the port of an address, although its sockets are a group.
+// No other program gets the port of an address, although its sockets are a group.
 func TestGroupIsNotShared(t *testing.T) {
 	a := freeport.Loopback(t, 1)[0]
 	s, err := OpenSockets(a, 1)
@@ -328,7 +328,7 @@ func TestGroupIsNotShared(t *testing.T) {
 }
 
 // A carrier without a group works: where the kernel has no programs, and with sockets that
-// somebody else has made.
+// another program has made.
 func TestNoGroup(t *testing.T) {
 	addr := freeport.Loopback(t, 2)
 	h := startHost(t, Config{})

@@ -18,7 +18,7 @@ import (
 //	4..7   number by which the receiver names the session or handshake; 0 in message 1
 //	8..15  sealed: counter. Others: number by which the sender names the handshake, and 4 bytes 0
 //
-// What follows depends on the kind:
+// The rest depends on the kind:
 //
 //	1  message 1: cookie (16 bytes, or zeros), message of Noise, zeros up to firstSize bytes
 //	2  message 2 of Noise
@@ -27,8 +27,8 @@ import (
 //	5  sealed packet: BTH, extension headers, payload, pad bytes, and a tag in place of the ICRC
 //	6  sealed word: a verdict, and a tag. It answers message 3, and shows that this end lives
 //
-// Opcodes from 0xC0 on are the manufacturers' (InfiniBand Architecture Specification, volume 1, section 9.2.1). No
-// known device has one for packets of UDP, so a device that is not nicless drops these datagrams.
+// Opcodes from 0xC0 on are the manufacturers' (InfiniBand Architecture Specification, volume 1, section
+// 9.2.1). No known device has one for packets of UDP, so a device that is not nicless drops these datagrams.
 const (
 	authOpcode = 0xf1
 	authHead   = 16
@@ -57,7 +57,7 @@ func putAuthHead(b []byte, kind byte, number uint32, last uint64) {
 // the ICRC.
 func (s *sender) sealAuth(v []unix.Iovec, i int, with *session) int {
 	o := &s.packets[i]
-	counter, _ := with.seal.Next() // sessionFor has seen that the batch has counters
+	counter, _ := with.seal.Next() // sessionOrHold has seen that the batch has counters
 	b := s.buffers[i*bufferEach:][:o.wire]
 	putAuthHead(b, kindPacket, with.Number, counter)
 	n := authHead + copy(b[authHead:], o.Head[:o.N])
@@ -69,9 +69,9 @@ func (s *sender) sealAuth(v []unix.Iovec, i int, with *session) int {
 	return 1
 }
 
-// sessionFor returns the session in which packet i, of this path, is sent; nil if it is sent as it is.
-// ok is false if it must not be sent now.
-func (s *sender) sessionFor(p *path, i int) (with *session, ok bool) {
+// sessionOrHold returns the session in which packet i, of this path, is sent; nil if it is sent as it is.
+// If it must not be sent now, ok is false, and the packet is held until there is a session.
+func (s *sender) sessionOrHold(p *path, i int) (with *session, ok bool) {
 	g := s.c.guard
 	if g == nil {
 		return nil, true
@@ -87,21 +87,21 @@ func (s *sender) sessionFor(p *path, i int) (with *session, ok bool) {
 	return nil, false
 }
 
-// judge is judgePacket for a datagram that says nothing about who has sent it. A datagram of an
+// checkDatagram is checkPacket for a datagram that does not name its sender. A datagram of an
 // authenticated link is opened first. Meanwhile its bytes are private.
-func (r *receiver) judge(b []byte) Reason {
+func (r *receiver) checkDatagram(b []byte) Reason {
 	switch g := r.c.guard; {
 	case b[0] >= vendorOpcodes:
 		return r.vendor(b)
 	case g != nil && !g.plainFrom(&r.d):
 		return NotAuthenticated
 	}
-	return r.judgePacket(b, false)
+	return r.checkPacket(b, false)
 }
 
 // vendor takes a datagram whose opcode is one of those that the specification leaves to
-// manufacturers: 0xc0 to 0xff. It may come from anybody, and nothing else was checked. The screen lets
-// such datagrams through. What is sealed shows by its tag from whom it is. The
+// manufacturers: 0xc0 to 0xff. It may come from any address, and nothing else was checked. The screen
+// lets such datagrams through. The tag of a sealed packet shows its sender. The
 // guard bounds what handshakes cost.
 func (r *receiver) vendor(b []byte) Reason {
 	g := r.c.guard
@@ -113,14 +113,14 @@ func (r *receiver) vendor(b []byte) Reason {
 	case b[0] != authOpcode:
 		return UnknownOpcode
 	case b[1] == kindPacket || b[1] == kindWord:
-		return r.judgeSealed(g, b)
+		return r.openSealed(g, b)
 	}
 	return g.letter(r.from, &r.d, b)
 }
 
-// judgeSealed opens a sealed packet and judges what is in it. If the ring is full, the packet stays open:
+// openSealed opens a sealed packet and checks what is in it. If the ring is full, the packet stays open:
 // its counter has come, and would be refused the second time.
-func (r *receiver) judgeSealed(g *guard, b []byte) Reason {
+func (r *receiver) openSealed(g *guard, b []byte) Reason {
 	if !r.opened {
 		if len(b) < wordSize {
 			return BadLength
@@ -148,7 +148,7 @@ func (r *receiver) judgeSealed(g *guard, b []byte) Reason {
 		r.opened = false
 		return BadLength
 	}
-	why := r.judgePacket(b[authHead:len(b)-auth.TagSize+packet.ICRCSize], true)
+	why := r.checkPacket(b[authHead:len(b)-auth.TagSize+packet.ICRCSize], true)
 	r.opened = why == ringFull
 	return why
 }

@@ -78,8 +78,8 @@ func (h *host) session(to netip.Addr) *session {
 	return s
 }
 
-// Packets of all opcodes and of many lengths cross a link with keys as they are, encrypted or not, alone or in
-// bursts that the kernel cuts and joins.
+// Packets of all opcodes and of many lengths cross a link with keys as they are, encrypted or not, alone or
+// in bursts that the kernel cuts and joins.
 func TestSealedPacketsCross(t *testing.T) {
 	for _, items := range [][]string{nil, {"encrypt"}} {
 		for _, threads := range []int{1, 2} {
@@ -129,8 +129,8 @@ func TestSealedPacketsCross(t *testing.T) {
 	}
 }
 
-// A stranger on the host of a peer: another program there sends from the peer's address and any port. It knows
-// queue pair and PSN, and seals packets as RoCE does.
+// A stranger on the host of a peer: another program there sends from the peer's address and any port. It
+// knows queue pair and PSN, and seals packets as RoCE does.
 func strangerWrites(t *testing.T, victim *host, from, to netip.Addr) {
 	t.Helper()
 	s := newForeigner(t, from, to)
@@ -143,8 +143,8 @@ func strangerWrites(t *testing.T, victim *host, from, to netip.Addr) {
 	}
 }
 
-// Without keys, packets of a stranger on the peer's host reach the engine; with keys none does, also not those
-// for queue pair 1, while the peer's own do.
+// Without keys, packets of a stranger on the peer's host reach the engine; with keys no packet does, also not
+// those for queue pair 1, while the peer's own do.
 func TestStrangerOnThePeersHost(t *testing.T) {
 	at := freeport.Loopback(t, 2)
 	plain := startHost(t, Config{}, at[1])
@@ -228,7 +228,8 @@ func TestSealedDatagramsOfOthers(t *testing.T) {
 	}
 }
 
-// The first short packets wait for the handshake, and arrive once; what is long or too much is dropped.
+// The first short packets wait for the handshake, and arrive
+// once; packets that are long or too many are dropped.
 func TestPacketsWaitForASession(t *testing.T) {
 	at := freeport.Loopback(t, 2)
 	x, xFile := keys(t, "encrypt")
@@ -342,8 +343,8 @@ func TestOffered(t *testing.T) {
 	})
 }
 
-// trust=first with auth=offered: two such engines pin each other's keys and use them; one without keys is reached
-// after the handshake was tried.
+// trust=first with auth=offered: two such engines pin each other's keys and use them; one without keys is
+// reached after the handshake was tried.
 func TestOfferedTrust(t *testing.T) {
 	at := freeport.Loopback(t, 3)
 	x, _ := keys(t, "auth=offered", "trust=first")
@@ -423,7 +424,7 @@ func (g *guard) first() *remote {
 	return nil
 }
 
-// Sender and receiver allocate nothing for packets on links with keys.
+// Sender and receiver allocate no memory for packets on links with keys.
 func TestSealedDoesNotAllocate(t *testing.T) {
 	for _, items := range [][]string{nil, {"encrypt"}} {
 		at := freeport.Loopback(t, 2)

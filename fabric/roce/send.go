@@ -120,7 +120,7 @@ func (s *sender) make(from int) {
 			i++
 			continue
 		}
-		with, ok := s.sessionFor(p, i)
+		with, ok := s.sessionOrHold(p, i)
 		if !ok {
 			i++
 			continue

@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sockets are the UDP sockets of one local address. Somebody who is in another network
-// namespace can make them there and pass their descriptors to the process that has the
+// Sockets are the UDP sockets of one local address. A program that is in another
+// network namespace can make them there and pass their descriptors to the process that has the
 // carrier: see [OpenSockets] and [Carrier.AddSockets].
 type Sockets struct {
 	Receive int   // descriptor of the socket that is bound to the address and to port 4791
 	Send    []int // descriptors of sockets that are bound to the address and to other ports; at least one
 
 	// Group are the descriptors of further sockets of Receive's address and port, in the order in
-	// which they were bound: for strangers, and for what is no packet. It can be empty; then
-	// strangers share the buffer of those who are known. See group.go.
+	// which they were bound: for strangers, and for bytes that are no packet. It can be empty;
+	// then strangers share the buffer of known addresses. See group.go.
 	Group []int
 
 	// MTU is that of the network device that has the address. If it is 0, the carrier takes
@@ -168,7 +168,8 @@ func explainBind(a netip.Addr, err error) error {
 
 // boundTo returns the address and port to which a UDP socket is bound.
 func boundTo(fd int) (netip.AddrPort, error) {
-	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || kind != unix.IPPROTO_UDP {
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	if err != nil || kind != unix.IPPROTO_UDP {
 		return netip.AddrPort{}, fmt.Errorf("roce: descriptor %d is no UDP socket (%w)", fd, unix.EINVAL)
 	}
 	name, err := unix.Getsockname(fd)

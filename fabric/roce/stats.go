@@ -30,7 +30,7 @@ type SendStats struct {
 	Segmented      uint64 // packets in messages of several datagrams
 	Calls          uint64 // of sendmmsg
 	Waits          uint64 // times that a socket's buffer was full
-	Refused        uint64 // messages of several datagrams that the kernel refused, and that were sent again one by one
+	Refused        uint64 // messages of several datagrams that the kernel refused; these were sent one by one
 
 	// Packets that were dropped.
 	NoPath     uint64 // the path has ended
@@ -50,15 +50,16 @@ type ReceiveStats struct {
 	Full           uint64 // times that the engine's ring was full
 	Weak           uint64 // packets whose ICRC was checked with 16 bits only
 	Marked         uint64 // packets with a mark of congestion (ECN CE)
-	Strangers      uint64 // remote addresses that have begun to send without being asked for
+	Strangers      uint64 // remote addresses that have begun to send without a requested path
 
 	Dropped          [Reasons]uint64 // datagrams that the carrier dropped, by reason
-	DroppedStrangers [Reasons]uint64 // of these: from addresses that this engine has not asked for
-	Rests            uint64          // times that strangers were not served, because they had sent too much that is useless
+	DroppedStrangers [Reasons]uint64 // of these: from addresses to which this engine has requested no path
+	Rests            uint64          // times that strangers were not served: they had sent too much in vain
 
 	// Datagrams that the kernel dropped: from addresses that are known, and from strangers,
 	// because the buffer for them was full; and those that are no packets, of connections with
-	// strangers, or from addresses that are not allowed. If strangers have no buffer of their own, KernelDropped is all of these.
+	// strangers, or from addresses that are not allowed. If strangers have no buffer of their own,
+	// KernelDropped is all of these.
 	KernelDropped, KernelDroppedStrangers, KernelUnfit uint64
 }
 
@@ -71,7 +72,7 @@ type AuthStats struct {
 	Begun      uint64 // handshakes that this end has begun
 	Done       uint64 // sessions
 	Refused    uint64 // handshakes that one of the ends has refused
-	Failed     uint64 // handshakes without an answer, and messages that were none
+	Failed     uint64 // handshakes without an answer, and bytes that were no message
 }
 
 // An AddressState is the state of a local address.
@@ -121,15 +122,18 @@ func (c *Carrier) Stats() Stats {
 	s, r := &c.sender.counts, &c.receiver.counts
 	stats := Stats{
 		Sent: SendStats{
-			Packets: s.packets.Load(), Bytes: s.bytes.Load(), Messages: s.messages.Load(), Segmented: s.segmented.Load(),
-			Calls: s.calls.Load(), Waits: s.waits.Load(), Refused: s.refused.Load(),
-			NoPath: s.noPath.Load(), NoSession: s.noSession.Load(), NoWay: s.noWay.Load(), TooLong: s.tooLong.Load(), Busy: s.busy.Load(), Impossible: s.impossible.Load(),
+			Packets: s.packets.Load(), Bytes: s.bytes.Load(), Messages: s.messages.Load(),
+			Segmented: s.segmented.Load(), Calls: s.calls.Load(), Waits: s.waits.Load(),
+			Refused: s.refused.Load(), NoPath: s.noPath.Load(), NoSession: s.noSession.Load(),
+			NoWay: s.noWay.Load(), TooLong: s.tooLong.Load(), Busy: s.busy.Load(),
+			Impossible: s.impossible.Load(),
 		},
 		Received: ReceiveStats{
-			Packets: r.packets.Load(), Bytes: r.bytes.Load(), Messages: r.messages.Load(), Joined: r.joined.Load(),
-			Calls: r.calls.Load(), Full: r.full.Load(), Weak: r.weak.Load(), Marked: r.marked.Load(),
-			Strangers: r.strangers.Load(), Rests: r.rests.Load(),
-			KernelDropped: r.kernel[fromKnown].Load(), KernelDroppedStrangers: r.kernel[fromStranger].Load(), KernelUnfit: r.kernel[unfit].Load(),
+			Packets: r.packets.Load(), Bytes: r.bytes.Load(), Messages: r.messages.Load(),
+			Joined: r.joined.Load(), Calls: r.calls.Load(), Full: r.full.Load(), Weak: r.weak.Load(),
+			Marked: r.marked.Load(), Strangers: r.strangers.Load(), Rests: r.rests.Load(),
+			KernelDropped: r.kernel[fromKnown].Load(), KernelDroppedStrangers: r.kernel[fromStranger].Load(),
+			KernelUnfit: r.kernel[unfit].Load(),
 		},
 	}
 	if c.guard != nil {
@@ -154,9 +158,11 @@ func (c *Carrier) Addresses() []AddressState {
 	var states []AddressState
 	for _, l := range *c.locals.Load() {
 		s := AddressState{
-			Address: l.addr, Device: *l.device.Load(), DeviceMTU: int(l.deviceMTU.Load()), MTU: int(l.mtu.Load()), Up: true,
-			Segments: l.segment.Load(), Joins: l.join, SendBuffer: l.buffers[0], ReceiveBuffer: l.buffers[1],
-			Received: l.counts.datagrams.Load(), Bytes: l.counts.bytes.Load(), Dropped: l.counts.dropped.Load(),
+			Address: l.addr, Device: *l.device.Load(), DeviceMTU: int(l.deviceMTU.Load()),
+			MTU: int(l.mtu.Load()), Up: true, Segments: l.segment.Load(), Joins: l.join,
+			SendBuffer: l.buffers[0], ReceiveBuffer: l.buffers[1],
+			Received: l.counts.datagrams.Load(), Bytes: l.counts.bytes.Load(),
+			Dropped: l.counts.dropped.Load(),
 		}
 		if f := l.fault.Load(); f != nil {
 			s.Up, s.Reason, s.Since = false, "cannot send: "+f.errno.Error(), f.since
@@ -210,8 +216,8 @@ func (c *Carrier) Paths() []PathState {
 	var states []PathState
 	c.paths.each(func(p *path) {
 		s := PathState{
-			Number: p.number, Source: p.source.number, Local: p.from.addr, Remote: p.remote, Class: p.class, Hops: p.hops,
-			MTU: p.MTU(), Held: p.routes, Sent: p.sent.Load(), Received: p.received.Load(),
+			Number: p.number, Source: p.source.number, Local: p.from.addr, Remote: p.remote, Class: p.class,
+			Hops: p.hops, MTU: p.MTU(), Held: p.routes, Sent: p.sent.Load(), Received: p.received.Load(),
 		}
 		if f := p.fault.Load(); f != nil {
 			s.Reason = "cannot send: " + f.errno.Error()

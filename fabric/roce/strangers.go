@@ -2,16 +2,16 @@
 
 package roce
 
-// An asker is who has made a path known first.
-type asker uint8
+// An origin is what has made a path known first.
+type origin uint8
 
 const (
-	stranger asker = iota // a good packet came on it
-	wanted                // this engine has asked for it
+	stranger origin = iota // a good packet came on it
+	wanted                 // this engine has requested it
 )
 
-// A list has paths that nobody holds, in order of use. There are two lists: the paths of
-// strangers, at most Config.Strangers, and the paths that were asked for. When a list is
+// A list has paths that are not held, in order of use. There are two lists: the paths of
+// strangers, at most Config.Strangers, and the paths that were requested. When a list is
 // full, the least recently used path in it ends. So strangers cannot fill the table, and cannot
 // end a path that this engine uses, however many addresses they forge.
 type list struct {

@@ -15,11 +15,11 @@ const tableSize = 4096
 // low 12 bits, and in the others how many paths have been at that place before. So a number of
 // a path that has ended leads nowhere.
 //
-// A path that somebody holds stays. The others are in two lists, from the least recently used,
+// A path that is held stays. The others are in two lists, from the least recently used,
 // and end when there are too many of them; see strangers.go.
 //
 // The sender finds paths by number without a lock. Everything else is under the lock, which
-// nobody holds during a system call.
+// is not held during a system call.
 type table struct {
 	ect   bool
 	guard *guard // nil: no keys
@@ -35,7 +35,7 @@ type table struct {
 	paths map[key]*path
 	free  []uint32          // places that are free
 	lives [tableSize]uint32 // paths that have been at each place
-	idle  [2]list           // paths that nobody holds: of strangers, and those that somebody has asked for
+	idle  [2]list           // paths that are not held: of strangers, and those that were requested
 }
 
 const lifeShift = 12
@@ -71,7 +71,7 @@ func (t *table) hold(k key, from *local) (*path, error) {
 }
 
 // use returns the path with a key, which it makes if necessary, without holding it.
-func (t *table) use(k key, from *local, who asker) (*path, error) {
+func (t *table) use(k key, from *local, who origin) (*path, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, err := t.get(k, from, who)
@@ -95,13 +95,13 @@ func (t *table) known(k key) *path {
 // touch notes that a path is used now.
 func (t *table) touch(p *path) {
 	if p.refs == 0 {
-		t.idle[p.asker].remove(p)
-		t.idle[p.asker].add(p)
+		t.idle[p.origin].remove(p)
+		t.idle[p.origin].add(p)
 	}
 }
 
-// get returns the path with a key. A new one is among those that nobody holds.
-func (t *table) get(k key, from *local, who asker) (*path, error) {
+// get returns the path with a key. A new one is among those that are not held.
+func (t *table) get(k key, from *local, who origin) (*path, error) {
 	if p := t.paths[k]; p != nil {
 		t.want(p, who)
 		return p, nil
@@ -129,37 +129,37 @@ func (t *table) get(k key, from *local, who asker) (*path, error) {
 	p.peer = t.guard.remote(k, from)
 	at := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
-	p.asker = who
+	p.origin = who
 	p.number = at | t.lives[at]<<lifeShift
 	t.lives[at]++
 	if p.source = source; source == nil {
 		p.source = p
 	}
-	t.asked(p)
+	t.markRequested(p)
 	t.paths[k] = p
 	t.idle[who].add(p)
 	t.slots[at].Store(p)
 	return p, nil
 }
 
-// want notes that somebody has asked for a path that may be a stranger's.
-func (t *table) want(p *path, who asker) {
-	if who <= p.asker {
+// want notes that a path was requested that may be a stranger's.
+func (t *table) want(p *path, who origin) {
+	if who <= p.origin {
 		return
 	}
 	if p.refs == 0 {
-		t.idle[p.asker].remove(p)
+		t.idle[p.origin].remove(p)
 		t.idle[who].add(p)
 	}
-	p.asker = who
-	t.asked(p)
+	p.origin = who
+	t.markRequested(p)
 	t.want(p.source, who)
 	t.trim(who)
 }
 
-// asked notes that this engine has asked for a path: its remote address is known from now on.
-func (t *table) asked(p *path) {
-	if p.asker == wanted && !p.asked.Swap(true) && p.source == p {
+// markRequested notes that this engine has requested a path: its remote address is known from now on.
+func (t *table) markRequested(p *path) {
+	if p.origin == wanted && !p.requested.Swap(true) && p.source == p {
 		t.newcomers.Add(1)
 		if t.changed != nil {
 			t.changed()
@@ -169,7 +169,7 @@ func (t *table) asked(p *path) {
 
 // makeRoom ends paths until there is a free place for another one, and reports whether there is
 // one. A stranger's path ends only other strangers' paths.
-func (t *table) makeRoom(who asker) bool {
+func (t *table) makeRoom(who origin) bool {
 	for t.idle[who].n >= t.most[who] {
 		t.end(t.idle[who].first)
 	}
@@ -182,7 +182,7 @@ func (t *table) makeRoom(who asker) bool {
 }
 
 // trim ends paths that are too many in a list.
-func (t *table) trim(who asker) {
+func (t *table) trim(who origin) {
 	for t.idle[who].n > t.most[who] {
 		t.end(t.idle[who].first)
 	}
@@ -191,7 +191,7 @@ func (t *table) trim(who asker) {
 // take holds a path once more.
 func (t *table) take(p *path) {
 	if p.refs == 0 {
-		t.idle[p.asker].remove(p)
+		t.idle[p.origin].remove(p)
 	}
 	p.refs++
 }
@@ -199,8 +199,8 @@ func (t *table) take(p *path) {
 // drop ends one hold of a path.
 func (t *table) drop(p *path) {
 	if p.refs--; p.refs == 0 {
-		t.idle[p.asker].add(p)
-		t.trim(p.asker)
+		t.idle[p.origin].add(p)
+		t.trim(p.origin)
 	}
 }
 
@@ -214,9 +214,9 @@ func (t *table) release(number uint32) {
 	}
 }
 
-// end takes a path that nobody holds out of the table.
+// end takes a path that is not held out of the table.
 func (t *table) end(p *path) {
-	t.idle[p.asker].remove(p)
+	t.idle[p.origin].remove(p)
 	t.erase(p)
 	if p.source != p {
 		t.drop(p.source)
@@ -240,7 +240,7 @@ func (t *table) endAll(from *local) {
 	for _, p := range t.paths {
 		if p.from == from {
 			if p.refs == 0 {
-				t.idle[p.asker].remove(p)
+				t.idle[p.origin].remove(p)
 			}
 			p.refs, p.routes = 0, 0
 			t.erase(p)

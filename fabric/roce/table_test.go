@@ -55,7 +55,7 @@ func TestTableIsFull(t *testing.T) {
 }
 
 // Random operations agree with a model: held paths are found by number and key, those that
-// nobody holds are at most as many as there may be, and every path's source exists.
+// are not held are at most as many as there may be, and every path's source exists.
 func TestTableAgreesWithModel(t *testing.T) {
 	const most = 20
 	table, from := newTable(Config{Strangers: most}), testLocal()
@@ -72,7 +72,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 			held[p.number]++
 			keys[p.number] = k
 		case 1:
-			_, err := table.use(k, from, asker(rng.IntN(2)))
+			_, err := table.use(k, from, origin(rng.IntN(2)))
 			require.NoError(t, err)
 		case 2:
 			for n := range held {
@@ -88,7 +88,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 			for p := list.first; p != nil; p = p.next {
 				idle++
 				require.Zero(t, p.refs)
-				require.Equal(t, asker(who), p.asker)
+				require.Equal(t, origin(who), p.origin)
 			}
 			require.Equal(t, list.n, idle)
 			require.LessOrEqual(t, idle, table.most[who])
@@ -122,7 +122,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 	}
 }
 
-// However many strangers come, they end no path that was asked for, even if nobody holds it.
+// However many strangers come, they end no path that was requested, even if it is not held.
 func TestStrangersEndStrangersOnly(t *testing.T) {
 	table, from := newTable(Config{Strangers: 5}), testLocal()
 	own, err := table.use(keyOf(1, 0x20, defaultHops), from, wanted)
@@ -140,7 +140,7 @@ func TestStrangersEndStrangersOnly(t *testing.T) {
 	require.Equal(t, was, table.find(was.number))
 	require.Len(t, table.paths, 3+5)
 
-	// Those that were asked for end each other.
+	// Those that were requested end each other.
 	for i := range uint32(2 * tableSize) {
 		_, err := table.use(keyOf(10_000+i, 0, defaultHops), from, wanted)
 		require.NoError(t, err)

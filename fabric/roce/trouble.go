@@ -23,7 +23,7 @@ const (
 // it on is made anew as single datagrams.
 //
 // Errors in sending come from this host: from the routing table, the network device or a
-// packet filter. That nobody listens at the remote address is not one of them.
+// packet filter. A remote address without a listener is not one of them.
 func (s *sender) trouble(errno unix.Errno) {
 	r := s.runs[s.at]
 	p := r.path
@@ -95,7 +95,7 @@ func (p *path) fails(c *Carrier, errno unix.Errno, now time.Time) {
 	}
 }
 
-// fails notes that nothing can be sent from the local address.
+// fails notes that no packet can be sent from the local address.
 func (l *local) fails(c *Carrier, errno unix.Errno, now time.Time) {
 	f, isNew := l.fault.Load().renew(errno, now)
 	if isNew {
@@ -105,8 +105,8 @@ func (l *local) fails(c *Carrier, errno unix.Errno, now time.Time) {
 	}
 }
 
-// tryAgain lets the next packet of each path be tried, because the network device has come back. Without this,
-// packets would be dropped for up to retryAfter after the engine has heard that the link is up.
+// tryAgain lets the next packet of each path be tried, because the network device has come back. Without
+// this, packets would be dropped for up to retryAfter after the engine has got the event that the link is up.
 func (l *local) tryAgain(c *Carrier) {
 	l.fault.Load().tryAgain()
 	c.paths.each(func(p *path) {
@@ -153,7 +153,7 @@ func (p *path) shrink(c *Carrier, n int) {
 		"from", p.from.addr.String(), "to", p.remote.String(), "payload", n, "mtu", mtu)
 }
 
-// networkMTU asks the kernel for the MTU that it knows for the path; 0 if it is not known
+// networkMTU queries the kernel for the MTU that it knows for the path; 0 if it is not known
 // because the sockets are in another network namespace.
 func (p *path) networkMTU() int {
 	l := p.from

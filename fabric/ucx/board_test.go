@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hears waits until an engine has heard exactly this of another.
-func (d *testDevice) hears(t testing.TB, guid uint64, list ...board.Entry) {
+// receives waits until an engine has received exactly this from another.
+func (d *testDevice) receives(t testing.TB, guid uint64, list ...board.Entry) {
 	t.Helper()
 	heard := func() []board.Entry {
 		got, _ := d.heard.Load(guid)
@@ -57,34 +57,34 @@ func TestAnnounce(t *testing.T) {
 			require.NoError(t, a.SetAddresses(addresses))
 			b, db := open(t, 2, Config{Connect: []string{address}, Env: env, Dead: dead})
 			require.Zero(t, announce(t, b, list[:3]...), "perhaps while the link is being made")
-			db.hears(t, 1, list...)
-			da.hears(t, 2, list[:3]...)
+			db.receives(t, 1, list...)
+			da.receives(t, 2, list[:3]...)
 			require.Equal(t, 1, announce(t, b, append(list[:len(list):len(list)], board.Entry{Client: 99, Value: strings.Repeat("z", 480)})...))
-			da.hears(t, 2, list...)
+			da.receives(t, 2, list...)
 			for n := range 20 { // the last one counts
 				announce(t, b, list[n%len(list)])
 			}
-			da.hears(t, 2, list[19%len(list)])
+			da.receives(t, 2, list[19%len(list)])
 			announce(t, b)
-			da.hears(t, 2)
+			da.receives(t, 2)
 			announce(t, b, list[7])
-			da.hears(t, 2, list[7])
+			da.receives(t, 2, list[7])
 
 			pid, why := b.Process()
 			require.NotZero(t, pid, why)
 			require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
-			da.hears(t, 2)
+			da.receives(t, 2)
 			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
-			da.hears(t, 2, list[7])
-			db.hears(t, 1, list...)
+			da.receives(t, 2, list[7])
+			db.receives(t, 1, list...)
 			require.NoError(t, b.Close())
-			da.hears(t, 2)
-			db.hears(t, 1)
+			da.receives(t, 2)
+			db.receives(t, 1)
 		})
 	}
 }
 
-// A hello that is older than one that has come already says nothing. That of another life does.
+// A hello that is older than one that has come already has no effect. That of another life does.
 func TestOldHello(t *testing.T) {
 	c, d := bare(t)
 	join := func(life uint64, sequence uint32, value string) *conn {
@@ -104,23 +104,23 @@ func TestOldHello(t *testing.T) {
 	_, told := d.heard.Load(uint64(2))
 	require.False(t, told, "the link is not up yet")
 	c.handle(c.process, &message{kind: msgUp, number: first.number})
-	d.hears(t, 2, board.Entry{Client: 1, Value: "first"})
+	d.receives(t, 2, board.Entry{Client: 1, Value: "first"})
 	renewed(first, 1<<32-2, "old")
-	d.hears(t, 2, board.Entry{Client: 1, Value: "first"})
+	d.receives(t, 2, board.Entry{Client: 1, Value: "first"})
 	renewed(first, 0, "next")
-	d.hears(t, 2, board.Entry{Client: 1, Value: "next"})
+	d.receives(t, 2, board.Entry{Client: 1, Value: "next"})
 	second := join(5, 1<<32-1, "old, by another connection")
-	d.hears(t, 2, board.Entry{Client: 1, Value: "next"})
+	d.receives(t, 2, board.Entry{Client: 1, Value: "next"})
 	other := first.peer.hello
 	other.life = 6
 	require.ErrorContains(t, c.renewed(first, other), "another engine now")
 	for _, k := range []*conn{first, second} {
 		c.handle(c.process, &message{kind: msgGone, number: k.number, body: []byte("gone")})
 	}
-	d.hears(t, 2)
+	d.receives(t, 2)
 	third := join(6, 1<<32-1, "another life")
 	c.handle(c.process, &message{kind: msgUp, number: third.number})
-	d.hears(t, 2, board.Entry{Client: 1, Value: "another life"})
+	d.receives(t, 2, board.Entry{Client: 1, Value: "another life"})
 }
 
 // bare returns a carrier whose process is only a socket.

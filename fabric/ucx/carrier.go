@@ -46,7 +46,7 @@ type Carrier struct {
 	mem         *memory
 	port        nic.Port
 
-	crowd    crowd                  // of those who have not met yet
+	crowd    crowd                  // of connections whose meeting is not over
 	restarts [endings]atomic.Uint64 // of the process
 
 	mu          sync.Mutex
@@ -65,7 +65,7 @@ type Carrier struct {
 	conns       map[uint32]*conn         // of this process
 	numbers     uint32                   // path numbers given so far
 	up          bool                     // of the port
-	told        map[uint64][]board.Entry // what the engine was told last of what peers announce
+	reported    map[uint64][]board.Entry // the peers' announcements that the engine got last
 
 	state atomic.Pointer[state]
 	first chan error // result of the first start of the process
@@ -123,18 +123,24 @@ func Open(ctx context.Context, dev Device, cfg Config) (*Carrier, error) {
 // newCarrier returns a carrier that is not open. cfg has its defaults.
 func newCarrier(dev Device, cfg Config) *Carrier {
 	c := &Carrier{
-		cfg: cfg, dev: dev, told: map[uint64][]board.Entry{}, peers: map[uint64]*peer{}, conns: map[uint32]*conn{},
-		first: make(chan error, 1), stop: make(chan struct{}), release: func() {}, ready: make(chan struct{}),
-		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{}, keyTime: keyTime, overlap: overlap,
-		crowd: crowd{sources: map[netip.Addr]*bucket{}},
-		hello: hello{guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses},
+		cfg: cfg, dev: dev, reported: map[uint64][]board.Entry{}, peers: map[uint64]*peer{},
+		conns: map[uint32]*conn{}, first: make(chan error, 1), stop: make(chan struct{}),
+		release: func() {}, ready: make(chan struct{}),
+		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{},
+		keyTime: keyTime, overlap: overlap, crowd: crowd{sources: map[netip.Addr]*bucket{}},
+		hello: hello{
+			guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses,
+		},
 	}
 	c.life, c.cancel = context.WithCancel(context.Background())
 	c.log = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	c.keysLog = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	c.strangerLog = fabric.LimitLog(cfg.Log).With("link", c.Name())
 	for _, to := range cfg.Connect {
-		c.targets = append(c.targets, &target{to: to, why: "not connected yet", since: time.Now(), rest: firstRest, resting: true, again: make(chan struct{}, 1)})
+		c.targets = append(c.targets, &target{
+			to: to, why: "not connected yet", since: time.Now(),
+			rest: firstRest, resting: true, again: make(chan struct{}, 1),
+		})
 	}
 	return c
 }
@@ -160,7 +166,8 @@ func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
 		return err
 	}
 	cfg := nic.PortConfig{
-		Name: c.Name(), Send: c.mem.toProcess, Receive: c.mem.fromProcess, MTU: c.cfg.MTU, Jumbo: true, GRH: true,
+		Name: c.Name(), Send: c.mem.toProcess, Receive: c.mem.fromProcess,
+		MTU: c.cfg.MTU, Jumbo: true, GRH: true,
 		Wake: c.mem.wake, Asleep: c.mem.setAsleep, Failed: c.engineFailed,
 	}
 	if c.cfg.Management != nil {
@@ -173,7 +180,7 @@ func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
 	if c.port, err = dev.AddPort(cfg); err != nil {
 		return fmt.Errorf("ucx: the engine takes no port: %w", err)
 	}
-	go c.mem.hear(c.port)
+	go c.mem.awaitBell(c.port)
 	return nil
 }
 
@@ -250,7 +257,7 @@ func (c *Carrier) Peers() []fabric.Peer {
 	return peers
 }
 
-// Dropped returns how many packets for a peer were dropped because it was not there or took none.
+// Dropped returns how many packets for a peer were dropped because it was not there or did not take them.
 func (c *Carrier) Dropped(guid uint64) uint64 {
 	for _, s := range c.state.Load().peers {
 		if s.GUID == guid && s.counts != nil {
@@ -270,7 +277,7 @@ func (c *Carrier) Process() (pid int, why string) {
 	return c.process.pid, ""
 }
 
-// SetAddresses tells the peers the addresses of this engine, in place of those before.
+// SetAddresses sends the peers the addresses of this engine, in place of those before.
 func (c *Carrier) SetAddresses(list []Address) error {
 	if len(list) > MaxAddresses {
 		return fmt.Errorf("ucx: %d addresses; at most %d are possible", len(list), MaxAddresses)
@@ -282,7 +289,7 @@ func (c *Carrier) SetAddresses(list []Address) error {
 	return nil
 }
 
-// Announce tells the peers what clients of this engine announce, in place of what they were told before,
+// Announce sends the peers the announcements of this engine's clients, in place of those before,
 // and returns how many entries have no room.
 func (c *Carrier) Announce(list []board.Entry) (left int, err error) {
 	_, left = board.Append(nil, list, board.Max)
@@ -295,7 +302,7 @@ func (c *Carrier) Announce(list []board.Entry) (left int, err error) {
 	return left, nil
 }
 
-// helloAgain tells the peers what has changed in the hello. The caller holds c.mu.
+// helloAgain sends the peers the changed hello. The caller holds c.mu.
 func (c *Carrier) helloAgain() {
 	c.hello.sequence++
 	for _, k := range c.conns {
@@ -306,7 +313,7 @@ func (c *Carrier) helloAgain() {
 	}
 }
 
-// Close tells the peers that this engine leaves, ends the process and closes the port.
+// Close reports to the peers that this engine leaves, ends the process and closes the port.
 func (c *Carrier) Close() (err error) {
 	c.ends.Do(func() {
 		close(c.stop)
@@ -332,7 +339,7 @@ func (c *Carrier) Close() (err error) {
 	return err
 }
 
-// leave tells the peers that this engine leaves, and waits a moment until they have heard it.
+// leave reports to the peers that this engine leaves, and waits a moment until they have received it.
 func (c *Carrier) leave() {
 	c.mu.Lock()
 	var all []*conn

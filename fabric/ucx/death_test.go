@@ -78,7 +78,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-// While there is no process, the port is down, and says why.
+// While there is no process, the port is down, and reports why.
 func TestProcessThatIsGone(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "nicless-ucx")
 	text, err := os.ReadFile(ucxtest.Program(t))
@@ -152,7 +152,7 @@ func TestPeerThatIsGoneIsOne(t *testing.T) {
 	require.Len(t, b.Peers(), 2)
 }
 
-// Nobody is at the other end yet: the log says that this is not the end.
+// No engine is at the other end yet: the log says that this is not the end.
 func TestNotConnectedIsTriedAgain(t *testing.T) {
 	said, address := &record{}, freePort(t)
 	c, _ := open(t, 1, Config{Connect: []string{address}, Log: slog.New(slog.NewTextHandler(said, nil))})
@@ -177,7 +177,7 @@ func TestNoOrphan(t *testing.T) {
 	await.Until(t, "it has ended", func() bool { now, _ := c.Process(); return now != pid })
 }
 
-// What is missing is said in one sentence.
+// One sentence says what is missing.
 func TestMissing(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg  Config

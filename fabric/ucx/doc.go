@@ -12,14 +12,14 @@
 //
 // # Connections
 //
-// Engines meet over a TCP connection of their own (meet.go), which the Go side accepts and makes. There each offers
-// the worker address of its process, a token, and a hello: GUID, life, MTU, addresses, and what the engine's clients announce.
-// Each accepts the other or refuses it. Then the side that has connected makes an endpoint of UCX with the worker
-// address, and the other one when the first message has come. Each message has a token that the receiver has
-// chosen for this connection, so messages of earlier connections are dropped. A peer that has
-// said nothing for Config.Dead (1 s) is dead; a peer that lives says something five times in that time.
-// The connection over which they have met stays: by it they hear of changed hellos, and that the other has gone.
-// The side that connects tries again after a pause. If two engines connect to each other,
+// Engines meet over a TCP connection of their own (meet.go), which the Go side accepts and makes. There each
+// offers the worker address of its process, a token, and a hello: GUID, life, MTU, addresses, and what the
+// engine's clients announce. Each accepts the other or refuses it. Then the side that has connected makes an
+// endpoint of UCX with the worker address, and the other one when the first message has come. Each message
+// has a token that the receiver has chosen for this connection, so messages of earlier connections are
+// dropped. A peer that has sent no message for Config.Dead (1 s) is dead; a peer that lives sends five
+// in that time. The connection of their meeting stays: over it they get changed hellos, and the news that the
+// other has gone. The side that connects tries again after a pause. If two engines connect to each other,
 // both connections work, and each side sends on its newest.
 //
 // When a connection is lost, packets on the way are lost with it. Queue pairs repeat them over the next
@@ -28,35 +28,36 @@
 // # Ports
 //
 // There is one TCP port, the Go side's. libucx listens nowhere: the program leads its TCP connections through
-// this port, where each needs a ticket of somebody whom the engine has met (carrier/gate.c). A carrier that only
-// connects has a port, too, at the address from which it has connected; nobody can meet it there.
+// this port, where each needs a ticket of an engine whose meeting is over (carrier/gate.c). A carrier that
+// only connects has a port, too, at the address from which it has connected; no meeting can begin there.
 //
 // # Credits
 //
 // A peer may send 256 packets and 4 MiB of payload more than the process has put into the
-// engine's ring. What the ring has no room for waits in the process, so a connection never takes
-// more memory than this, and UCX keeps nothing. A peer that sends more is disconnected.
+// engine's ring. Packets for which the ring has no room wait in the process, so a connection never
+// takes more memory than this, and UCX keeps no packet. A peer that sends more is disconnected.
 //
 // # Trust
 //
-// What peers say is judged here: lengths, deadlines, numbers of connections, budgets for each address. With keys
-// (Config.Auth) peers prove who they are, and the process seals each packet. Without them, everybody from an allowed address
-// (Config.Peers) is believed. A peer's GUID and addresses are believed; with keys, a GUID belongs to one key. A worker
-// address can crash libucp: then the process starts again, and the peer is refused for a while (restarts.go).
-// Messages of the process are parsed strictly, too; the process is a child of this one and ends with it.
+// Input from peers is checked here: lengths, deadlines, numbers of connections, budgets for each address.
+// With keys (Config.Auth) peers prove who they are, and the process seals each packet. Without them, every
+// engine at an allowed address (Config.Peers) is believed. A peer's GUID and addresses are believed; with
+// keys, a GUID belongs to one key. A worker address can crash libucp: then the process starts again, and the
+// peer is refused for a while (restarts.go). Messages of the process are parsed strictly, too; the process is
+// a child of this one and ends with it.
 //
 // # Files
 //
 //	options.go   Config, and the options of --link
 //	carrier.go   Carrier: Open, Route, Peers, Close
-//	listen.go    the port: who connects to it; strangers.go: limits and counts of those who are no peers
+//	listen.go    the port: connections to it; strangers.go: limits and counts of strangers
 //	preamble.go  the first bytes of a connection
 //	meet.go      meeting an engine, from both sides; wire.go: the connection for it
 //	keys.go      authentication, and renewing keys
-//	offer.go     what engines tell each other when they meet; hello.go: the part of it that can change
-//	peers.go     who the peers are; what follows from messages of the process
+//	offer.go     what engines send each other when they meet; hello.go: the part of it that can change
+//	peers.go     the peers; what follows from messages of the process
 //	process.go   starting the process, and starting it again
-//	restarts.go  why it has ended, and who is to blame
+//	restarts.go  why it has ended, and which peer is to blame
 //	interfaces.go whether there is a network interface that UCX does not know
 //	program.go   finding the program; inside.go, embedded.go: the one inside this command
 //	message.go   messages from and to the process

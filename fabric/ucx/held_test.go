@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Both processes stand still for longer than a peer may be silent, as when the machine does: this is no reason for
-// either to give up the other. On a machine that is busy one may get a core so much later than the other that it is
-// silent indeed, so there are several attempts.
+// Both processes stand still for longer than a peer may be silent, as when the machine does: this is no
+// reason for either to give up the other. On a machine that is busy one may get a core so much later than the
+// other that it is silent indeed, so there are several attempts.
 func TestProcessesAreHeldUp(t *testing.T) {
 	const dead, attempts = 500 * time.Millisecond, 5
 	said := new(lines)

@@ -15,7 +15,7 @@ import (
 var be = binary.BigEndian
 
 const (
-	// MaxAddresses is how many addresses of an engine its peers learn.
+	// MaxAddresses is how many addresses of an engine its peers get.
 	MaxAddresses = 128
 
 	nameSize      = 64
@@ -24,14 +24,14 @@ const (
 	maxHello      = helloHeadSize + MaxAddresses*addressSize + board.Max
 )
 
-// A hello is what an engine tells its peers.
+// A hello is what an engine sends its peers about itself.
 type hello struct {
 	guid      uint64
 	life      uint64 // random number of this life of the engine
 	mtu       int    // most bytes of payload that it takes
 	name      string
 	addresses []Address
-	sequence  uint32        // counts what this life of the engine has said
+	sequence  uint32        // counts the hellos of this life of the engine
 	announced []board.Entry // by clients of the engine
 }
 
@@ -72,7 +72,10 @@ func parseHello(b []byte) (h hello, err error) {
 	if n > MaxAddresses || list > board.Max || len(b) != end+int(list) {
 		return h, fmt.Errorf("a hello of %d bytes with %d addresses and %d bytes of announcements", len(b), n, list)
 	}
-	h = hello{guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])), name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00"), sequence: be.Uint32(b[24:])}
+	h = hello{
+		guid: be.Uint64(b), life: be.Uint64(b[8:]), mtu: int(be.Uint32(b[16:])),
+		name: strings.TrimRight(string(b[32:helloHeadSize]), "\x00"), sequence: be.Uint32(b[24:]),
+	}
 	switch {
 	case h.guid == 0:
 		return h, errors.New("its GUID is 0")

@@ -112,7 +112,7 @@ func (s *stranger) meet(address string) {
 	s.reach(address)
 }
 
-// reach tells the program where the carrier is. It makes an endpoint.
+// reach gives the program the address of the carrier. It makes an endpoint.
 func (s *stranger) reach(address string) {
 	s.t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", address)
@@ -213,7 +213,8 @@ func closed(t testing.TB, c net.Conn) {
 	}
 }
 
-// Those who meet, and say what is not valid or not possible: they hear why, and nobody else notices anything.
+// Engines that meet, and send what is not valid or not possible:
+// they get the reason, and other peers notice no change.
 func TestStrangersOffer(t *testing.T) {
 	said := &record{}
 	a, b, address := pair(t, Config{Log: slog.New(slog.NewTextHandler(said, nil))}, Config{})
@@ -290,8 +291,8 @@ func (s *stranger) isDown(a *Carrier, why string) {
 	}, func() any { return a.Peers() })
 }
 
-// Peers that have met, and say nothing over UCX, or only what nobody can: they are not waited for longer than for
-// any new connection. All are waited for at the same time.
+// Peers that have met, and send nothing over UCX, or only what is impossible: they are not waited for longer
+// than for any new connection. All are waited for at the same time.
 func TestStrangersWhoAreSilent(t *testing.T) {
 	address := freePort(t)
 	a, _ := open(t, 1, Config{Listen: address, Dead: time.Second})
@@ -310,12 +311,12 @@ func TestStrangersWhoAreSilent(t *testing.T) {
 	require.Zero(t, a.Restarts(), a.About())
 }
 
-// Peers that have met, and do not keep to what was agreed on: they are disconnected, it is said why, and
-// the other peers notice nothing.
+// Peers that have met, and do not keep to what was agreed on: they are disconnected with a reason, and the
+// other peers notice no change.
 func TestStrangersOverUCX(t *testing.T) {
 	ucxtest.NeedUCX(t)
 	said := &record{}
-	// A stranger that waits for a core is not silent: it says nothing but what the test tells it to.
+	// A stranger that waits for a core is not silent: it sends only what the test gives it.
 	a, b, address := pair(t, Config{Dead: mostDead, Log: slog.New(slog.NewTextHandler(said, nil))}, Config{Dead: mostDead})
 	type step = func(s *stranger)
 	sends := func(id uint32, header func(s *stranger) []byte, data []byte) step {
@@ -359,7 +360,7 @@ func TestStrangersOverUCX(t *testing.T) {
 			require.NoError(t, err)
 		},
 		"too many packets; more than it was allowed to": func(s *stranger) {
-			// Nobody empties the ring of engine 1 meanwhile, so no new credits come.
+			// The ring of engine 1 is not emptied meanwhile, so no new credits come.
 			s.up(a.Carrier, address)
 			for range 1024 + 256 + 1 {
 				s.send(amPacket, 0, append(s.prefix(), make([]byte, 12)...), nil)
@@ -381,7 +382,7 @@ func TestStrangersOverUCX(t *testing.T) {
 	require.Zero(t, a.Restarts(), a.About())
 }
 
-// Whatever comes to the port: the process does not even see it, and packets travel on.
+// Garbage at the port: the process does not even see it, and packets travel on.
 func TestGarbageAtThePort(t *testing.T) {
 	said := &record{}
 	a, b, address := pair(t, Config{Log: slog.New(slog.NewTextHandler(said, nil))}, Config{})
@@ -389,8 +390,9 @@ func TestGarbageAtThePort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	garbage := [][]byte{
 		bytes.Repeat([]byte{0xff}, 64), nil, []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
-		{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0},                                                     // TLS
-		words(0x12345678cafebabe, 1, 2, 3, 4, 5, 6, 7), words(0xcafebabe12345678, 1, 2, 3, 4, 5, 6, 7), // libuct's TCP
+		{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0}, // TLS
+		// TCP of libuct.
+		words(0x12345678cafebabe, 1, 2, 3, 4, 5, 6, 7), words(0xcafebabe12345678, 1, 2, 3, 4, 5, 6, 7),
 		preamble{protocol, 9, 0}.append(nil), preamble{2, kindMeeting, 0}.append(nil),
 		append(preamble{protocol, kindSocket, 0}.append(nil), make([]byte, ticketSize+doorSize+100)...),
 		append(greeting[:len(greeting):len(greeting)], 0xff, 0xff), append(greeting[:len(greeting):len(greeting)], 0, 0),
@@ -435,7 +437,8 @@ func words(v ...uint64) (b []byte) {
 	return b
 }
 
-// Somebody fills all places of those who have not met yet, and sends nothing: others meet all the same.
+// A stranger fills all places of connections whose meeting
+// is not over, and sends nothing: others meet all the same.
 func TestManyWhoSayNothing(t *testing.T) {
 	address := freePort(t)
 	a, _ := open(t, 1, Config{Listen: address})
@@ -449,7 +452,7 @@ func TestManyWhoSayNothing(t *testing.T) {
 	await.Until(t, "the rest is dropped", func() bool { return a.dropsOf(causeCrowd)+a.dropsOf(causeSlow) >= 3*mostHalf }, func() any { return a.About() })
 }
 
-// Somebody meets again and again, and says nothing over UCX: others find a place all the same.
+// A stranger meets again and again, and sends nothing over UCX: others find a place all the same.
 func TestManyWhoMeet(t *testing.T) {
 	address := freePort(t)
 	a, _ := open(t, 1, Config{Listen: address})
@@ -501,7 +504,7 @@ func TestPeersOnly(t *testing.T) {
 	}
 }
 
-// A connection for libucx needs a ticket of somebody whom the engine has met, and each ticket admits one.
+// A connection for libucx needs a ticket of an engine whose meeting is over, and each ticket admits one.
 func TestTickets(t *testing.T) {
 	a, b, address := pair(t, Config{}, Config{})
 	var ticket [ticketSize]byte
@@ -540,8 +543,8 @@ func TestTickets(t *testing.T) {
 	})
 }
 
-// A peer's worker address is none. libucp may crash when it reads it: that costs one restart, the other peers come
-// back at once, and the one is refused for a while.
+// A peer's worker address is not valid. libucp may crash when it reads it: that costs one restart, the other
+// peers come back at once, and the one is refused for a while.
 func TestGarbageWorkerAddress(t *testing.T) {
 	a, b, address := pair(t, Config{}, Config{})
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -587,7 +590,7 @@ func TestGarbageWorkerAddress(t *testing.T) {
 	await.Until(t, "it is counted", func() bool { return a.dropsOf(causeBanned) == 1 })
 }
 
-// What the process says is parsed strictly, and so is what peers say.
+// Messages of the process are parsed strictly, and so are those of peers.
 func FuzzMessage(f *testing.F) {
 	h := hello{guid: 1, life: 2, mtu: 4096, name: "n", addresses: []Address{{LID: 3}}, sequence: 4, announced: []board.Entry{{Client: 1, User: 1000, Value: "x"}}}
 	f.Add(h.append(nil))
@@ -623,7 +626,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// A process that says what it must not is killed, and started again.
+// A process that sends a wrong message is killed, and started again.
 func TestHostileProcess(t *testing.T) {
 	c, _ := bare(t)
 	for i, b := range [][]byte{nil, make([]byte, 31), make([]byte, 32), make([]byte, maxMessage+1),

@@ -14,7 +14,7 @@ const lookTime = time.Second
 // this list once, at its start: it refuses connections by an interface that comes up later.
 func interfaces() map[string]bool {
 	usable := map[string]bool{}
-	list, _ := net.Interfaces() // without a list nothing is new
+	list, _ := net.Interfaces() // without a list no interface is new
 	for _, i := range list {
 		if i.Flags&(net.FlagUp|net.FlagRunning) != net.FlagUp|net.FlagRunning {
 			continue

@@ -41,7 +41,7 @@ func (w *wire) keys(o *opening) {
 	o.keyOut, o.keyIn, o.cipher, o.encrypt = w.keyed.send, w.keyed.receive, w.keyed.cipher, w.keyed.encrypt
 }
 
-// keysWord tells the process whether there will be keys.
+// keysWord is the argument of the process that says whether there will be keys.
 func (c *Carrier) keysWord() string {
 	if c.party != nil {
 		return "1"
@@ -75,9 +75,11 @@ func (c *Carrier) keysOf(up bool, report string) string {
 	return report
 }
 
-// shake authenticates the other engine if both have keys, and returns the wire to it. theirs and mine are the
-// preambles. An error wraps errKeys if it is about keys.
-func (c *Carrier) shake(conn *net.TCPConn, from netip.Addr, theirs, mine preamble, initiator bool, until time.Time) (*wire, error) {
+// handshake authenticates the other engine if both have keys, and returns the wire to it. theirs and mine are
+// the preambles. An error wraps errKeys if it is about keys.
+func (c *Carrier) handshake(
+	conn *net.TCPConn, from netip.Addr, theirs, mine preamble, initiator bool, until time.Time,
+) (*wire, error) {
 	w := &wire{conn: conn, remote: from, who: from.String(), read: bufio.NewReaderSize(conn, 4096)}
 	if mine.flags&theirs.flags&flagKeys == 0 {
 		switch {
@@ -110,7 +112,7 @@ func (c *Carrier) shake(conn *net.TCPConn, from netip.Addr, theirs, mine preambl
 	return w, err
 }
 
-// renew asks for a new connection in place of one whose keys are old. The side that has connected does it.
+// renew requests a new connection in place of one whose keys are old. The side that has connected does it.
 func (c *Carrier) renew(k *conn) {
 	if k.target != nil && !k.renewed && k.wire.key != "" && k.target.conn == k.number {
 		k.renewed = true
@@ -119,7 +121,7 @@ func (c *Carrier) renew(k *conn) {
 }
 
 // age renews the keys of a connection that is up, when they are old; and ends the connection whose keys it
-// renews, when nothing is on its way there any more. c.mu is held.
+// renews, when no packet is on its way there any more. c.mu is held.
 func (c *Carrier) age(k *conn) {
 	if k.target == nil || k.wire.key == "" {
 		return

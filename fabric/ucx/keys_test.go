@@ -58,7 +58,7 @@ func TestPacketsWithKeys(t *testing.T) {
 	}
 }
 
-// Who has no key, another one, or other options, is no peer; both ends say why.
+// An engine that has no key, another one, or other options, is no peer; both ends report why.
 func TestKeysRefused(t *testing.T) {
 	one, keyOne := newKey(t)
 	two, keyTwo := newKey(t)
@@ -66,7 +66,7 @@ func TestKeysRefused(t *testing.T) {
 	accept(t, one, keyTwo)
 	accept(t, two, keyOne)
 	accept(t, three, keyOne)
-	wrong := one // the same key, but it accepts nobody
+	wrong := one // the same key, but it accepts no peer
 	wrong.Peers = filepath.Join(t.TempDir(), "nobody")
 	require.NoError(t, os.WriteFile(wrong.Peers, nil, 0o600))
 	encrypted := two
@@ -149,7 +149,8 @@ func TestGUIDBelongsToAKey(t *testing.T) {
 	await.Until(t, "it is refused", func() bool { return strings.Contains(c.Peers()[0].Why, "belongs to an engine with another key") }, func() any { return c.Peers() })
 }
 
-// Keys are renewed while packets travel: none is lost. The old connection stays until nothing is on its way there.
+// Keys are renewed while packets travel: no packet is lost. The old connection stays until no packet is on
+// its way there.
 func TestKeysAreRenewed(t *testing.T) {
 	one, two := keyedPair(t)
 	a, b, _ := pair(t, Config{Auth: one}, Config{Auth: two})
@@ -168,7 +169,7 @@ func TestKeysAreRenewed(t *testing.T) {
 		}
 		b.renew(old)
 		b.mu.Unlock()
-		if n == 2 { // nothing travels meanwhile: the end of the overlap would cut it off on a busy machine
+		if n == 2 { // no packet travels meanwhile: the end of the overlap would cut it off on a busy machine
 			await.Until(t, "keys are renewed", func() bool { return connection() != before })
 			<-old.gone
 		}
@@ -180,7 +181,8 @@ func TestKeysAreRenewed(t *testing.T) {
 				receiveOne(t, s[1], []byte{byte(n), byte(seen)})
 			}
 		}
-		// The engine itself ends the old connection when the new one is up, which may be later than these packets.
+		// The engine itself ends the old connection when the
+		// new one is up, which may be later than these packets.
 		await.Until(t, "the new connection is up", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -198,8 +200,8 @@ func TestKeysAreRenewed(t *testing.T) {
 	require.Zero(t, a.Restarts()+b.Restarts())
 }
 
-// The process takes nothing whose tag is wrong, even from somebody who knows its token; and ends nothing because
-// of it.
+// The process takes no message whose tag is wrong, even from a sender that knows its token; and
+// ends no connection because of it.
 func TestForgedMessages(t *testing.T) {
 	one, two := keyedPair(t)
 	a, b, address := pair(t, Config{Auth: one}, Config{Auth: two})

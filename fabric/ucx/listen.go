@@ -17,8 +17,8 @@ import (
 
 // A port is a TCP port of the carrier. Engines meet there, and the connections of libucx begin there.
 type port struct {
-	listener *net.TCPListener
-	meets    bool // else only connections of libucx with a ticket are accepted
+	listener   *net.TCPListener
+	forEngines bool // else only connections of libucx with a ticket are accepted
 }
 
 // listenAt opens a port.
@@ -27,7 +27,7 @@ func (c *Carrier) listenAt(a *net.TCPAddr, meets bool) (*port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ucx: cannot listen at %v: %w", a, errors.Unwrap(err))
 	}
-	p := &port{listener: l, meets: meets}
+	p := &port{listener: l, forEngines: meets}
 	c.loops.Add(1)
 	go c.accept(p)
 	return p, nil
@@ -38,8 +38,8 @@ func (p *port) address() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) 
 // anywhere reports whether the port is one of all addresses of the host.
 func (p *port) anywhere() bool { return p.address().IP.IsUnspecified() }
 
-// portFor returns the port that a peer is told to which this engine has connected from a local address: the one at
-// which it listens, or one that is opened at this address, for connections of libucx only.
+// portFor returns the port that a peer gets to which this engine has connected from a local address: the
+// one at which it listens, or one that is opened at this address, for connections of libucx only.
 func (c *Carrier) portFor(local *net.TCPAddr) (*port, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,13 +78,14 @@ func (c *Carrier) accept(p *port) {
 			continue
 		}
 		from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-		if p.meets && len(c.cfg.Peers) > 0 && !slices.ContainsFunc(c.cfg.Peers, func(p netip.Prefix) bool { return p.Contains(from.WithZone("")) }) {
+		covers := func(p netip.Prefix) bool { return p.Contains(from.WithZone("")) }
+		if p.forEngines && len(c.cfg.Peers) > 0 && !slices.ContainsFunc(c.cfg.Peers, covers) {
 			c.drop(conn, from, causeAddress, errors.New("peer= does not allow its address"))
 			continue
 		}
 		h, closed := c.crowd.enter(conn, from)
 		if closed {
-			c.dropped(from, causeCrowd, fmt.Errorf("%d connections have sent too little", mostHalfEach))
+			c.recordDropped(from, causeCrowd, fmt.Errorf("%d connections have sent too little", mostHalfEach))
 		}
 		c.loops.Add(1)
 		go func() {
@@ -98,17 +99,18 @@ func (c *Carrier) accept(p *port) {
 func (c *Carrier) drop(conn *net.TCPConn, from netip.Addr, why cause, err error) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()
-	c.dropped(from, why, err)
+	c.recordDropped(from, why, err)
 }
 
-// dropped counts a stranger, and tells the log now and then, but of all refused keys, within the limit of that log.
-func (c *Carrier) dropped(from netip.Addr, why cause, err error) {
-	told := c.crowd.dropped(why)
+// recordDropped counts a stranger, and logs it now and then,
+// but of all refused keys, within the limit of that log.
+func (c *Carrier) recordDropped(from netip.Addr, why cause, err error) {
+	first := c.crowd.countDropped(why)
 	if why == causeKeys { // each names another key that the owner may want to accept
 		c.keysLog.Warn("peer refused", "from", from.String(), "why", err)
 		return
 	}
-	if told {
+	if first {
 		c.strangerLog.Warn("a connection to the link's port was dropped", "from", from.String(), "why", err, "so far", c.crowd.counts[why].Load())
 	}
 }
@@ -129,10 +131,10 @@ func (c *Carrier) greeted(p *port, h *half, conn *net.TCPConn, from netip.Addr) 
 		if c.crowd.leave(h) && err != nil {
 			c.drop(conn, from, causeOf(err, causeTicket), err)
 		}
-	case theirs.kind == kindMeeting && p.meets && !c.crowd.mayMeet(from, time.Now()):
+	case theirs.kind == kindMeeting && p.forEngines && !c.crowd.takeMeeting(from, time.Now()):
 		c.crowd.leave(h)
 		c.drop(conn, from, causeOften, fmt.Errorf("its address has met this engine more than %d times a second", meetingsRate))
-	case theirs.kind == kindMeeting && p.meets && (err == nil || errors.As(err, new(errVersion))):
+	case theirs.kind == kindMeeting && p.forEngines && (err == nil || errors.As(err, new(errVersion))):
 		c.called(p, h, conn, from, theirs, err)
 	default:
 		if err == nil {

@@ -56,18 +56,21 @@ func (c *Carrier) newConn(p *process, w *wire, at *port) (*conn, *offer) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k.said = c.hello.sequence
-	return k, &offer{token: k.token, port: uint16(at.address().Port), anywhere: at.anywhere(), doors: p.doors, tickets: k.tickets, worker: p.worker, hello: c.hello}
+	k.helloSent = c.hello.sequence
+	return k, &offer{
+		token: k.token, port: uint16(at.address().Port), anywhere: at.anywhere(), doors: p.doors,
+		tickets: k.tickets, worker: p.worker, hello: c.hello,
+	}
 }
 
-// call meets the engine at a target, which this side connects to. It returns when the connection has ended, and
-// why.
+// call meets the engine at a target, which this side connects
+// to. It returns when the connection has ended, and why.
 func (c *Carrier) call(t *target) error {
 	p, err := c.await()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.life, meetTime)
+	ctx, cancel := context.WithTimeout(c.life, meetingTime)
 	defer cancel()
 	dialled, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.to)
 	if err != nil {
@@ -75,7 +78,7 @@ func (c *Carrier) call(t *target) error {
 	}
 	tcp := dialled.(*net.TCPConn)
 	defer tcp.Close()
-	until := time.Now().Add(meetTime + waitTime) // the peer may wait for its process
+	until := time.Now().Add(meetingTime + waitTime) // the peer may wait for its process
 	_ = tcp.SetDeadline(until)
 	stop := context.AfterFunc(c.life, func() { _ = tcp.SetDeadline(time.Now()) })
 	defer stop()
@@ -98,7 +101,7 @@ func (c *Carrier) call(t *target) error {
 	} else if err != nil {
 		return err
 	}
-	w, err := c.shake(tcp, from, theirs, mine, true, until)
+	w, err := c.handshake(tcp, from, theirs, mine, true, until)
 	if errors.Is(err, errKeys) {
 		return err
 	} else if err != nil {
@@ -123,8 +126,9 @@ func (c *Carrier) call(t *target) error {
 	return noAnswer(err)
 }
 
-// portless returns the cause of an error of a connection without its addresses: the port on this side is another one
-// each time, and the log and reports say what is new. A reset is one, whether a read or a write has noticed it.
+// portless returns the cause of an error of a connection without its addresses: the port on this side is
+// another one each time, and the log and reports say what is new. A reset is one, whether a read or a write
+// has noticed it.
 func portless(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
@@ -140,7 +144,7 @@ func portless(err error) error {
 	return err
 }
 
-// noAnswer says more of an error that says nothing, and less of one that names ports.
+// noAnswer adds words to an error without a reason, and leaves the ports out of one that names them.
 func noAnswer(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the other side has closed the connection without a word")
@@ -149,15 +153,17 @@ func noAnswer(err error) error {
 }
 
 // called meets an engine that has connected, and has sent a preamble, which may be of another version.
-func (c *Carrier) called(at *port, h *half, conn *net.TCPConn, from netip.Addr, theirs preamble, wrong error) {
-	until := time.Now().Add(meetTime)
+func (c *Carrier) called(
+	at *port, h *half, conn *net.TCPConn, from netip.Addr, theirs preamble, wrong error,
+) {
+	until := time.Now().Add(meetingTime)
 	_ = conn.SetDeadline(until)
 	mine := preamble{protocol, kindMeeting, c.flags(from)}
 	_, err := conn.Write(mine.append(nil))
 	var w *wire
 	var o offer
 	if err == nil && wrong == nil {
-		w, err = c.shake(conn, from, theirs, mine, false, until)
+		w, err = c.handshake(conn, from, theirs, mine, false, until)
 	} else if wrong != nil {
 		err = wrong
 	}
@@ -176,8 +182,8 @@ func (c *Carrier) called(at *port, h *half, conn *net.TCPConn, from netip.Addr, 
 			c.strangerLog.Warn("peer refused", "peer", conn.RemoteAddr().String(), "why", err)
 			w.bye("refused: " + err.Error())
 		}
-		_ = conn.Close() // not by a reset: it would take back what was said
-		c.dropped(from, causeOf(err, causeRefused), err)
+		_ = conn.Close() // not by a reset: it would take back what was sent
+		c.recordDropped(from, causeOf(err, causeRefused), err)
 	}
 }
 
@@ -205,7 +211,7 @@ func (c *Carrier) greet(at *port, h *half, w *wire, o *offer) error {
 	return nil
 }
 
-// attend reads what a peer says over its wire, and says what has changed here, until the connection has
+// attend reads what a peer sends over its wire, and sends what has changed here, until the connection has
 // ended. It returns why.
 func (c *Carrier) attend(k *conn) error {
 	defer k.wire.conn.Close()
@@ -216,11 +222,11 @@ func (c *Carrier) attend(k *conn) error {
 			select {
 			case <-k.news:
 				c.mu.Lock()
-				h, again := c.hello, k.said != c.hello.sequence
-				k.said = h.sequence
+				h, again := c.hello, k.helloSent != c.hello.sequence
+				k.helloSent = h.sequence
 				c.mu.Unlock()
 				if again {
-					_ = k.wire.send(frameHello, h.append(nil)) // a wire that takes nothing is noticed by attend
+					_ = k.wire.send(frameHello, h.append(nil)) // attend notices a wire that takes no bytes
 				}
 			case <-ends:
 				return
@@ -237,7 +243,7 @@ func (c *Carrier) attend(k *conn) error {
 			}
 			return c.hangUp(k, why)
 		case kind == frameBye:
-			return c.hangUp(k, said(body))
+			return c.hangUp(k, closeReason(body))
 		case kind == frameHello:
 			h, err := parseHello(body)
 			if err == nil {

@@ -29,7 +29,7 @@ type memory struct {
 	engineAsleep *shm.BE32
 
 	wakeFD int      // eventfd that the process waits for
-	bellFD int      // eventfd that hear waits for
+	bellFD int      // eventfd that awaitBell waits for
 	bell   *os.File // the same
 
 	// The engine's thread owns these.
@@ -99,9 +99,9 @@ func (m *memory) setAsleep(asleep bool) {
 	m.engineAsleep.Publish(m.sleeps)
 }
 
-// hear tells the device when the process has put packets into its ring while it slept. It returns
+// awaitBell notifies the device when the process has put packets into its ring while it slept. It returns
 // when the memory is closed.
-func (m *memory) hear(port nic.Port) {
+func (m *memory) awaitBell(port nic.Port) {
 	var b [8]byte
 	for {
 		if _, err := m.bell.Read(b[:]); err != nil {
@@ -111,7 +111,7 @@ func (m *memory) hear(port nic.Port) {
 	}
 }
 
-// close gives everything back. Nobody uses the memory any more.
+// close gives everything back. The memory is not used any more.
 func (m *memory) close() {
 	if m.bell != nil {
 		_ = m.bell.Close()

@@ -53,11 +53,15 @@ func parseMessage(b []byte) (m message, err error) {
 		return m, fmt.Errorf("%w: %d bytes", errMessage, len(b))
 	}
 	head := be.Uint64(b)
-	m = message{kind: uint16(head >> 48), number: uint32(head), a: be.Uint64(b[8:]), b: be.Uint64(b[16:]), c: be.Uint64(b[24:]), body: b[messageHead:]}
+	m = message{
+		kind: uint16(head >> 48), number: uint32(head),
+		a: be.Uint64(b[8:]), b: be.Uint64(b[16:]), c: be.Uint64(b[24:]), body: b[messageHead:],
+	}
 	ok := head>>32&0xffff == 0
 	switch m.kind {
 	case msgReady:
-		ok = ok && m.b <= maxDoors && uint64(len(m.body)) >= m.b*doorSize+leastWorker && uint64(len(m.body)) <= m.b*doorSize+maxWorker
+		ok = ok && m.b <= maxDoors &&
+			uint64(len(m.body)) >= m.b*doorSize+leastWorker && uint64(len(m.body)) <= m.b*doorSize+maxWorker
 	case msgCounts, msgTry:
 		ok = ok && len(m.body) == 0
 	case msgUp:
@@ -107,7 +111,8 @@ func (o *opening) message() *message {
 	for _, part := range [][]byte{o.here[:], o.there[:], o.keyOut[:], o.keyIn[:]} {
 		b = append(b, part...)
 	}
-	b = append(b, o.cipher, flag(o.encrypt), flag(o.active), flag(o.any), byte(len(o.doors)), byte(len(o.tickets)))
+	b = append(b, o.cipher, flag(o.encrypt), flag(o.active), flag(o.any), byte(len(o.doors)),
+		byte(len(o.tickets)))
 	b = be.AppendUint16(b, uint16(len(o.worker)))
 	b = append(b, o.to[:]...)
 	b = append(b, 0, 0, 0, 0)

@@ -13,7 +13,7 @@ const (
 	offerAnywhere = 1 // flag: the engine listens at all its addresses
 )
 
-// An offer is what an engine tells another when they meet: how its process is reached, and its hello.
+// An offer is what an engine sends another when they meet: how its process is reached, and its hello.
 type offer struct {
 	token    [tokenSize]byte // in each message to the process
 	port     uint16          // of the engine
@@ -55,7 +55,8 @@ func parseOffer(b []byte) (o offer, err error) {
 	}
 	doors, tickets, worker := int(b[19]), int(b[20]), int(be.Uint16(b[22:]))
 	end := offerHead + doors*doorSize + tickets*ticketSize + worker
-	if doors > maxDoors || tickets > maxTickets || worker < leastWorker || worker > maxWorker || end > len(b) {
+	if doors > maxDoors || tickets > maxTickets ||
+		worker < leastWorker || worker > maxWorker || end > len(b) {
 		return o, fmt.Errorf("an offer of %d bytes with %d doors, %d tickets and a worker address of %d bytes", len(b), doors, tickets, worker)
 	}
 	o = offer{token: [tokenSize]byte(b), port: be.Uint16(b[16:]), anywhere: b[18]&offerAnywhere != 0}

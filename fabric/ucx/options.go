@@ -30,7 +30,7 @@ type Config struct {
 	Slots int           // packets in a ring, a power of two; 0 means 1024
 	Data  int           // bytes for long payloads in a ring; 0 means 4 MiB
 	Dead  time.Duration // after so long a silence a peer is dead; 0 means 1 s, 100 ms are the least
-	Spin  time.Duration // how long the process looks for work before it sleeps; 0 means 200 µs, below 0 no time
+	Spin  time.Duration // how long the process polls before it sleeps; 0 means 200 µs, below 0 no time
 
 	Library string   // libucp; "" means libucp.so.0 where the system finds it
 	Program string   // nicless-ucx; "" means where findProgram finds it
@@ -42,7 +42,7 @@ type Config struct {
 	// Management is given packets for QP 1; see nic.PortConfig. It can be nil.
 	Management func(from nic.Path, packet []byte)
 
-	// Log is told when the process and peers come and go. It can be nil.
+	// Log gets a line when the process and peers come and go. It can be nil.
 	Log *slog.Logger
 }
 
@@ -71,8 +71,8 @@ const (
 //	HOST:PORT            connect to this peer; may be given several times
 //	listen=ADDRESS:PORT  let peers connect
 //
-// One of these is needed. Engines meet at this port, and all TCP connections of UCX begin there: a firewall must
-// let it through, and no other. These options say who may be a peer:
+// One of these is needed. Engines meet at this port, and all TCP connections of UCX begin there: a firewall
+// must let it through, and no other. These options say who may be a peer:
 //
 //	peer=PREFIX          only these addresses may connect; may be given several times
 //	key=FILE             this engine's private key: peers are authenticated, and what they send is
@@ -82,7 +82,8 @@ const (
 //	auth=offered         accept engines without keys from addresses that no line covers
 //	encrypt              encrypt what is sent, too, also written encrypt=yes; both ends must say it
 //
-// Without key= everybody who may connect is believed; see docs/SECURITY.md. These are the other options, with their defaults:
+// Without key= every engine that may connect is believed; see docs/SECURITY.md. These are the other options,
+// with their defaults:
 //
 //	mtu=32768            most bytes of payload in a packet; two peers use the smaller one
 //	slots=1024           packets in a ring, a power of two

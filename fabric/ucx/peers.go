@@ -30,21 +30,21 @@ type target struct {
 
 // A conn is a connection of the process with a peer that was met.
 type conn struct {
-	number  uint32
-	process *process
-	wire    *wire
-	token   [tokenSize]byte
-	tickets [][ticketSize]byte // those that admit connections of libucx to the process
-	peer    *peer
-	target  *target // nil: the peer has connected
-	up      bool
-	counts  [3]uint64     // as the process has told last
-	news    chan struct{} // the hello has changed
-	said    uint32        // sequence of the hello that was sent last; Carrier.mu
-	renewed bool          // a newer connection was asked for, with new keys
-	ousted  bool          // it makes room for others
-	gone    chan struct{} // closed when it has ended, because of why
-	why     string
+	number    uint32
+	process   *process
+	wire      *wire
+	token     [tokenSize]byte
+	tickets   [][ticketSize]byte // those that admit connections of libucx to the process
+	peer      *peer
+	target    *target // nil: the peer has connected
+	up        bool
+	counts    [3]uint64     // as the process has reported last
+	news      chan struct{} // the hello has changed
+	helloSent uint32        // sequence of the hello that was sent last; Carrier.mu
+	renewed   bool          // a newer connection was requested, with new keys
+	ousted    bool          // it makes room for others
+	gone      chan struct{} // closed when it has ended, because of why
+	why       string
 }
 
 // A peer is one life of another engine.
@@ -52,7 +52,7 @@ type peer struct {
 	hello  hello
 	number uint32 // of the path
 	remote string
-	key    string // of the engine; "": none was asked for
+	key    string // of the engine; "": no key was requested
 	report string // of the key, by its newest connection
 	proven bool   // it was up
 	up     bool
@@ -66,8 +66,9 @@ type counts struct{ sent, received, dropped atomic.Uint64 }
 // mostConns is CONNECTIONS of carrier/carrier.h.
 const mostConns = 64
 
-// mostSilent is how many connections that others have begun may be without a word over UCX. One takes a place until
-// it has spoken, or its time is over; so who calls and says nothing, again and again, leaves the other places free.
+// mostSilent is how many connections that others have begun may be without a
+// word over UCX. One takes a place until it has spoken, or its time is over; so
+// a caller that sends nothing, again and again, leaves the other places free.
 const mostSilent = mostConns / 2
 
 // mostPeers is how many engines are remembered. The program's table of paths is twice as large.
@@ -144,7 +145,8 @@ func (c *Carrier) counted(p *process, m *message) {
 		return
 	}
 	now := [3]uint64{m.a, m.b, m.c}
-	for i, sum := range []*atomic.Uint64{&k.peer.counts.sent, &k.peer.counts.received, &k.peer.counts.dropped} {
+	sums := k.peer.counts
+	for i, sum := range []*atomic.Uint64{&sums.sent, &sums.received, &sums.dropped} {
 		sum.Add(now[i] - k.counts[i])
 	}
 	k.counts = now
@@ -196,7 +198,7 @@ func (c *Carrier) pursue(t *target) {
 				call--
 				c.notRenewed(t, e.err.Error())
 			default:
-				pause = time.After(c.failed(t, e.err.Error()))
+				pause = time.After(c.noteFailure(t, e.err.Error()))
 			}
 		case <-pause:
 			pause = nil
@@ -212,7 +214,7 @@ func (c *Carrier) pursue(t *target) {
 	}
 }
 
-// wants reports whether an attempt that was asked for is needed: no attempt is under way, or the keys of the
+// wants reports whether an attempt that was requested is needed: no attempt is under way, or the keys of the
 // connection have to be renewed.
 func (c *Carrier) wants(t *target) bool {
 	c.mu.Lock()
@@ -221,8 +223,9 @@ func (c *Carrier) wants(t *target) bool {
 	return t.resting || k != nil && k.renewed
 }
 
-// failed notes that there is no connection to a target, and returns how long to wait before the next attempt.
-func (c *Carrier) failed(t *target, why string) (rest time.Duration) {
+// noteFailure notes that there is no connection to a target,
+// and returns how long to wait before the next attempt.
+func (c *Carrier) noteFailure(t *target, why string) (rest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.why != why || t.conn != 0 {
@@ -236,8 +239,8 @@ func (c *Carrier) failed(t *target, why string) (rest time.Duration) {
 	return rest
 }
 
-// join makes a connection with an engine that was met: it is judged, and the process is told how to reach the
-// other's.
+// join makes a connection with an engine that was met: it
+// is checked, and the process gets the way to the other's.
 func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,7 +255,7 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	case c.banned(w, &o.hello):
 		return errBanned
 	}
-	q, err := c.judge(o.hello, w.key)
+	q, err := c.admitPeer(o.hello, w.key)
 	if err != nil {
 		return err
 	}
@@ -272,7 +275,8 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	}
 	open := opening{
 		number: k.number, path: q.number, here: k.token, there: o.token, active: active,
-		to: nameOf(netip.AddrPortFrom(w.remote, o.port)), any: o.anywhere, doors: o.doors, tickets: o.tickets, worker: o.worker,
+		to: nameOf(netip.AddrPortFrom(w.remote, o.port)), any: o.anywhere,
+		doors: o.doors, tickets: o.tickets, worker: o.worker,
 	}
 	w.keys(&open)
 	if err := c.send(k.process, open.message()); err != nil {
@@ -283,7 +287,8 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	return nil
 }
 
-// makeRoom ends a connection that is silent, if there are too many: the oldest of the source with the most. c.mu is held.
+// makeRoom ends a connection that is silent, if there are too many: the oldest of the source with the most.
+// c.mu is held.
 func (c *Carrier) makeRoom() {
 	var silent []*conn
 	for _, k := range c.conns {
@@ -304,8 +309,7 @@ func (c *Carrier) makeRoom() {
 	_ = c.send(k.process, &message{kind: msgClose, number: k.number, body: []byte("others have called, and it says nothing over UCX")})
 }
 
-// renewHello notes what a peer says of itself, if it is not older than what it has said: a peer may have two
-// connections.
+// renewHello notes a peer's hello, if it is not older than the last one: a peer may have two connections.
 func (c *Carrier) renewHello(q *peer, h hello) {
 	if q.hello.life != h.life || int32(h.sequence-q.hello.sequence) >= 0 {
 		q.hello = h
@@ -335,9 +339,9 @@ func (c *Carrier) hangUp(k *conn, why string) error {
 	return errors.New(k.why)
 }
 
-// judge returns the peer that says this hello, or an error that says why it is refused. key is the one that it
-// has proved to have.
-func (c *Carrier) judge(h hello, key string) (*peer, error) {
+// admitPeer returns the peer that sends this hello, or an error that says why it is refused. key is the one
+// that it has proved to have.
+func (c *Carrier) admitPeer(h hello, key string) (*peer, error) {
 	if h.guid == c.hello.guid {
 		return nil, fmt.Errorf("its GUID %016x is that of this engine", h.guid)
 	}
@@ -349,7 +353,7 @@ func (c *Carrier) judge(h hello, key string) (*peer, error) {
 		return q, nil
 	case q != nil && q.up:
 		return nil, fmt.Errorf("another engine with the GUID %016x is connected", h.guid)
-	case q == nil && len(c.peers) >= mostPeers && !c.forget():
+	case q == nil && len(c.peers) >= mostPeers && !c.dropOldPeer():
 		return nil, fmt.Errorf("%d engines are connected already", len(c.peers))
 	}
 	if q != nil {
@@ -368,12 +372,13 @@ func (c *Carrier) judge(h hello, key string) (*peer, error) {
 	return q, nil
 }
 
-// forget forgets the peer that has been down for the longest time, one that has never been up if there is one. So the
-// GUID of an engine that was up stays that of its key. It returns false if there is none.
-func (c *Carrier) forget() bool {
+// dropOldPeer drops the peer that has been down for the longest time, one that has never been up if there is
+// one. So the GUID of an engine that was up stays that of its key. It returns false if no peer is down.
+func (c *Carrier) dropOldPeer() bool {
 	var oldest *peer
 	for _, q := range c.peers {
-		if !q.up && (oldest == nil || oldest.proven && !q.proven || oldest.proven == q.proven && q.since.Before(oldest.since)) {
+		if !q.up && (oldest == nil || oldest.proven && !q.proven ||
+			oldest.proven == q.proven && q.since.Before(oldest.since)) {
 			oldest = q
 		}
 	}
@@ -393,12 +398,13 @@ func (c *Carrier) raise(k *conn) {
 	q.report = k.wire.report
 	if !q.up {
 		q.up, q.proven, q.why, q.since = true, true, "", time.Now()
-		c.log.Info("peer up", "peer", q.remote, "engine", fmt.Sprintf("%016x", q.hello.guid), "name", q.hello.name, "mtu", c.mtu(q))
+		c.log.Info("peer up", "peer", q.remote, "engine", fmt.Sprintf("%016x", q.hello.guid),
+			"name", q.hello.name, "mtu", c.mtu(q))
 	}
 	c.changed()
 }
 
-// lost forgets a connection that has ended.
+// lost removes a connection that has ended.
 func (c *Carrier) lost(number uint32, why string) {
 	k := c.conns[number]
 	if k == nil {
@@ -433,8 +439,8 @@ func (c *Carrier) lost(number uint32, why string) {
 // mtu returns the MTU of the path to a peer.
 func (c *Carrier) mtu(q *peer) int { return min(c.cfg.MTU, q.hello.mtu) &^ 3 }
 
-// changed tells the engine whether the port works, which is whether there is a peer, and publishes
-// the state.
+// changed reports to the engine whether the port works,
+// which is whether there is a peer, and publishes the state.
 func (c *Carrier) changed() {
 	s := &state{}
 	up := false
@@ -445,15 +451,22 @@ func (c *Carrier) changed() {
 			name = q.remote
 		}
 		s.peers = append(s.peers, peerState{
-			Peer:      fabric.Peer{Name: name, GUID: q.hello.guid, Up: q.up, Why: q.why, Since: q.since, MTU: c.mtu(q), Keys: c.keysOf(q.up, q.report)},
+			Peer: fabric.Peer{
+				Name: name, GUID: q.hello.guid, Up: q.up, Why: q.why, Since: q.since,
+				MTU: c.mtu(q), Keys: c.keysOf(q.up, q.report),
+			},
 			path:      nic.Path{Port: c.port, Number: q.number, Source: q.number, MTU: c.mtu(q)},
 			addresses: q.hello.addresses, counts: q.counts,
 		})
 	}
-	slices.SortFunc(s.peers, func(a, b peerState) int { return int(int64(a.path.Number) - int64(b.path.Number)) })
+	slices.SortFunc(s.peers, func(a, b peerState) int {
+		return int(int64(a.path.Number) - int64(b.path.Number))
+	})
 	for _, t := range c.targets {
-		if t.conn == 0 && (t.peer == nil || c.peers[t.peer.hello.guid] != t.peer) { // else it is among the peers
-			s.peers = append(s.peers, peerState{Peer: fabric.Peer{Name: t.to, Why: t.why, Since: t.since, Keys: c.keysOf(false, "")}})
+		// Otherwise it is among the peers.
+		if t.conn == 0 && (t.peer == nil || c.peers[t.peer.hello.guid] != t.peer) {
+			p := fabric.Peer{Name: t.to, Why: t.why, Since: t.since, Keys: c.keysOf(false, "")}
+			s.peers = append(s.peers, peerState{Peer: p})
 		}
 	}
 	if c.port != nil && up != c.up {
@@ -461,20 +474,20 @@ func (c *Carrier) changed() {
 		c.port.SetUp(up) // first, so that a peer that is up can be sent to
 	}
 	c.state.Store(s)
-	c.tellEngine()
+	c.reportAnnounced()
 }
 
-// tellEngine tells the engine what the clients of those peers announce that are up, as far as that is new.
-func (c *Carrier) tellEngine() {
-	for guid := range c.told {
+// reportAnnounced gives the engine the announcements of those peers that are up, as far as they are new.
+func (c *Carrier) reportAnnounced() {
+	for guid := range c.reported {
 		if q := c.peers[guid]; q == nil || !q.up || len(q.hello.announced) == 0 {
-			delete(c.told, guid)
+			delete(c.reported, guid)
 			c.dev.SetAnnounced(c, guid, nil)
 		}
 	}
 	for guid, q := range c.peers {
-		if list := q.hello.announced; q.up && !slices.Equal(list, c.told[guid]) {
-			c.told[guid] = list
+		if list := q.hello.announced; q.up && !slices.Equal(list, c.reported[guid]) {
+			c.reported[guid] = list
 			c.dev.SetAnnounced(c, guid, list)
 		}
 	}

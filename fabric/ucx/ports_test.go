@@ -36,8 +36,8 @@ func listening(t *testing.T, pid int) (list []string) {
 	return list
 }
 
-// libucx listens nowhere, although its TCP transport would at a port of each device: there everybody could end
-// the process, or write into its memory. All connections begin at the port of the carrier.
+// libucx listens nowhere, although its TCP transport would at a port of each device: there any program could
+// end the process, or write into its memory. All connections begin at the port of the carrier.
 func TestNoPortsOfUCX(t *testing.T) {
 	a, b, _ := pair(t, Config{}, Config{})
 	require.NotEmpty(t, listening(t, os.Getpid()), "this is how the carrier's own port is seen")

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// What the side that connects sends first, over each TCP connection to the port of an engine:
+// The side that connects sends this first, over each TCP connection to the port of an engine:
 //
 //	0   "NICLESSU"
 //	8   version of the protocol:16
@@ -15,7 +15,7 @@ import (
 //	11  flags:8: of a meeting: whether the engine has keys, and whether the other one must have them
 //
 // The engine that is called answers a meeting with a preamble of its own. The magic and the version keep
-// their places in all versions, so that engines of different versions can say so. After the preamble of a
+// their places in all versions, so that engines of different versions can report it. After the preamble of a
 // connection of libucx come a ticket and the name of the door to which it leads (carrier/gate.c).
 const (
 	preambleSize = 12

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process says something once a second. After so long a silence it is killed and started again.
+// A process sends a message once a second. After so long a silence it is killed and started again.
 const (
 	silence   = 10 * time.Second
 	sendTime  = time.Second
@@ -29,7 +29,7 @@ type process struct {
 	pid     int
 	control *os.File // SOCK_SEQPACKET
 	output  *os.File // what it writes to its standard output and error
-	fatal   string   // why it has ended, if it has said so
+	fatal   string   // why it has ended, if it has reported that
 	ready   bool
 
 	worker  []byte     // worker address of UCX
@@ -61,7 +61,8 @@ func (c *Carrier) start() (*process, error) {
 	output := os.NewFile(uintptr(pipe[0]), "nicless:ucx output")
 	g := c.cfg.geometry()
 	args := []string{programName}
-	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, int(c.cfg.Dead.Milliseconds()), int(c.cfg.Spin.Microseconds())} {
+	dead, spin := int(c.cfg.Dead.Milliseconds()), int(c.cfg.Spin.Microseconds())
+	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, dead, spin} {
 		args = append(args, strconv.Itoa(n))
 	}
 	args = append(args, c.cfg.Library, c.keysWord())
@@ -124,8 +125,8 @@ func (c *Carrier) closing() bool {
 	}
 }
 
-// live is one life of the process. It returns why it has ended, as a sentence without a full stop, and whether
-// UCX had worked.
+// live is one life of the process. It returns why it has ended, as a sentence without a full stop, and
+// whether UCX had worked.
 func (c *Carrier) live() (why string, cause ending, worked bool) {
 	if c.closing() {
 		return closedHere, endedByExit, false
@@ -207,8 +208,8 @@ func (c *Carrier) read(p *process) error {
 	for {
 		n, err := c.readOne(p, b, &late)
 		if errors.Is(err, unix.ECONNRESET) && !reset {
-			// The process has ended before it has read all. The kernel says so once, before
-			// it gives what the process has said, such as why it has ended.
+			// The process has ended before it has read all. The kernel reports that once, before
+			// it gives what the process has sent, such as why it has ended.
 			reset = true
 			continue
 		}

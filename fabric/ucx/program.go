@@ -42,7 +42,8 @@ func findProgram(named string) (path string, close func(), err error) {
 		self = real
 	}
 	bin := filepath.Dir(self)
-	for _, path := range []string{filepath.Join(bin, programName), filepath.Join(bin, "../lib", programName)} {
+	for _, dir := range []string{bin, filepath.Join(bin, "../lib")} {
+		path := filepath.Join(dir, programName)
 		if _, err := os.Stat(path); err == nil {
 			return path, close, nil
 		}
@@ -59,7 +60,7 @@ func findProgram(named string) (path string, close func(), err error) {
 		_ = f.Close()
 		return "", close, fmt.Errorf("ucx: memory for the program: %w", err)
 	}
-	// A file that somebody has open for writing cannot be executed. The path names this process,
+	// A file that is open for writing cannot be executed. The path names this process,
 	// because a child's own descriptors may have other numbers by then.
 	reading, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 	_ = f.Close()

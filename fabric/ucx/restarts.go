@@ -14,18 +14,20 @@ type ending int
 const (
 	endedByAssertion  ending = iota // libucx has called abort
 	endedBySignal                   // another signal, such as a segmentation fault
-	endedByKill                     // SIGKILL, by somebody else
-	endedByExit                     // it has said why, or has exited
-	endedBySilence                  // it was killed because it said nothing
+	endedByKill                     // SIGKILL, by another process
+	endedByExit                     // it has reported why, or has exited
+	endedBySilence                  // it was killed because it sent nothing
 	endedForInterface               // it was killed because UCX would not use a new network interface
 	endedBeforeStart                // it could not be started
 	endings
 )
 
-var endingNames = [endings]string{"assertion", "signal", "killed", "exit", "silent", "interface", "not started"}
+var endingNames = [endings]string{
+	"assertion", "signal", "killed", "exit", "silent", "interface", "not started",
+}
 
-// About returns what "nicless links" says of the link besides its peers: the process, its restarts by cause, and
-// connections and messages of strangers that were dropped.
+// About returns what "nicless links" says of the link besides its peers: the process, its restarts by cause,
+// and connections and messages of strangers that were dropped.
 func (c *Carrier) About() string {
 	var parts []string
 	c.mu.Lock()
@@ -72,7 +74,7 @@ const (
 	mostBans = 1024
 )
 
-// bans are those whose worker addresses have ended the process, by key or by address. Carrier.mu.
+// bans are the peers whose worker addresses have ended the process, by key or by address. Carrier.mu.
 type bans map[string]*ban
 
 type ban struct {
@@ -85,7 +87,7 @@ func (b bans) has(who string, now time.Time) bool {
 	return n != nil && now.Before(n.until)
 }
 
-// add bans somebody: each time for twice as long.
+// add bans a peer: each time for twice as long.
 func (b bans) add(who string, now time.Time) time.Duration {
 	n := b[who]
 	if n == nil {
@@ -107,9 +109,9 @@ func (b bans) add(who string, now time.Time) time.Duration {
 	return n.last
 }
 
-// banned reports whether an engine is refused: its address or key, or this life of it. Without keys, everybody
-// behind an address would be refused for what one of them has done; so engines that were up before are
-// not: others do not know the number of their life.
+// banned reports whether an engine is refused: its address or key, or this life of it. Without keys,
+// all engines behind an address would be refused for what one of them has done; so engines that were up
+// before are not: others do not know the number of their life.
 func (c *Carrier) banned(w *wire, h *hello) bool {
 	now := time.Now()
 	q := c.peers[h.guid]

@@ -83,7 +83,7 @@ func TestRingsBetweenGoAndC(t *testing.T) {
 	require.NoError(t, c.Wait())
 }
 
-// C and Go judge the same slots in the same way.
+// C and Go check the same slots in the same way.
 func TestJudgingSlots(t *testing.T) {
 	g := packetring.Geometry{Slots: 8, Data: 4096}
 	const slots = 5000

@@ -127,7 +127,8 @@ func TestSealIsThatOfTheStandard(t *testing.T) {
 	}
 }
 
-// A message is taken once, and only if it comes less than 8192 messages behind the newest. The model is a set.
+// A message is taken once, and only if it comes less than
+// 8192 messages behind the newest. The model is a set.
 func TestReplayWindow(t *testing.T) {
 	key := make([]byte, 32)
 	block, err := aes.NewCipher(key)

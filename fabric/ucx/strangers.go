@@ -19,48 +19,51 @@ type cause int
 
 const (
 	causeAddress cause = iota // peer= does not allow its address
-	causeJunk                 // its first bytes are none that an engine sends
+	causeJunk                 // its first bytes are not those of an engine
 	causeSlow                 // it has sent too little in time
 	causeCrowd                // too many others of its address were there, or too many at all
 	causeOften                // its address has met too often
 	causeVersion              // it speaks another version
 	causeKeys                 // it has not proved that it has a key that is accepted
 	causeTicket               // a connection for libucx without a valid ticket
-	causeRefused              // what it has said of itself is not valid, or not possible
+	causeRefused              // its hello is not valid, or not possible
 	causeBanned               // its worker address has ended the process
 	causes
 )
 
-var causeNames = [causes]string{"address not allowed", "no greeting", "too slow", "too many at once", "too many meetings", "another version", "wrong key", "no ticket", "refused", "banned"}
+var causeNames = [causes]string{
+	"address not allowed", "no greeting", "too slow", "too many at once", "too many meetings",
+	"another version", "wrong key", "no ticket", "refused", "banned",
+}
 
 var errJunk = errors.New("what it sends is no greeting of an engine")
 
-// Limits for those who are not peers yet. A rack has some tens of engines, which may all connect when one
-// of them starts; and several may be behind one address.
+// Limits for connections that are not of peers yet. A rack has some tens of engines, which may all connect
+// when one of them starts; and several may be behind one address.
 const (
 	greetTime    = time.Second // for the first bytes
-	mostHalf     = 128         // connections that have not met yet, at once
+	mostHalf     = 128         // connections whose meeting is not over, at once
 	mostHalfEach = 16          // of them from one address
-	meetings     = 128         // of one address at once; an X25519 handshake takes some 0.2 ms of processor time
+	meetings     = 128         // of one address at once; an X25519 handshake takes some 0.2 ms of a processor
 	meetingsRate = 32          // and so many more in each second
 	mostSources  = 4096        // addresses whose meetings are counted; all further ones share one count
 )
 
-// A half is a connection that has not met yet.
+// A half is a connection whose meeting is not over.
 type half struct {
 	source netip.Addr
 	conn   net.Conn
 }
 
-// A crowd has the connections that have not met yet, and counts meetings. Those of one address cannot keep out
-// others: the oldest of the address with the most makes room.
+// A crowd has the connections whose meeting is not over, and counts meetings. Those of one address cannot
+// keep out others: the oldest of the address with the most makes room.
 type crowd struct {
 	mu      sync.Mutex
 	halves  []*half // the oldest first
 	sources map[netip.Addr]*bucket
 
-	counts [causes]atomic.Uint64
-	said   [causes]time.Time // when the log was told
+	counts   [causes]atomic.Uint64
+	loggedAt [causes]time.Time // when the log had the last line
 }
 
 type bucket struct {
@@ -68,7 +71,8 @@ type bucket struct {
 	at   time.Time
 }
 
-// sourceOf returns what counts as one source: an IPv4 address, or the half of an IPv6 address that a network has.
+// sourceOf returns what counts as one source: an IPv4
+// address, or the half of an IPv6 address that a network has.
 func sourceOf(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is4() {
 		return a
@@ -102,8 +106,8 @@ func (c *crowd) enter(conn net.Conn, from netip.Addr) (h *half, closed bool) {
 	return h, closed
 }
 
-// giver returns which of these makes room for another one, of whatever source: the oldest of the source with the most.
-// They are sorted by age, the oldest first; there is at least one.
+// giver returns which of these makes room for another one, of whatever source: the oldest of the source with
+// the most. They are sorted by age, the oldest first; there is at least one.
 func giver[S comparable](sources []S) (at int) {
 	each := map[S]int{}
 	for _, s := range sources {
@@ -130,7 +134,7 @@ func (c *crowd) leave(h *half) bool {
 	return false
 }
 
-// disperse closes all connections that have not met yet.
+// disperse closes all connections whose meeting is not over.
 func (c *crowd) disperse() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +143,8 @@ func (c *crowd) disperse() {
 	}
 }
 
-// mayMeet counts a meeting, and reports whether the address has one left.
-func (c *crowd) mayMeet(from netip.Addr, now time.Time) bool {
+// takeMeeting counts a meeting, and reports whether the address had one left.
+func (c *crowd) takeMeeting(from netip.Addr, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	source := sourceOf(from)
@@ -173,17 +177,17 @@ func (b *bucket) after(now time.Time) float64 {
 	return min(meetings, b.left+meetingsRate*now.Sub(b.at).Seconds())
 }
 
-// dropped counts a connection that was dropped. It reports whether the log is told: once a minute for
-// each cause.
-func (c *crowd) dropped(why cause) bool {
+// countDropped counts a connection that was dropped. It
+// reports whether to log it: once a minute for each cause.
+func (c *crowd) countDropped(why cause) bool {
 	c.counts[why].Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if last := c.said[why]; !last.IsZero() && now.Sub(last) < time.Minute {
+	if last := c.loggedAt[why]; !last.IsZero() && now.Sub(last) < time.Minute {
 		return false
 	}
-	c.said[why] = now
+	c.loggedAt[why] = now
 	return true
 }
 

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who has not met yet: each source has some places, and one that floods keeps out only its own.
+// Connections whose meeting is not over: each source has
+// some places, and one that floods keeps out only its own.
 func TestCrowd(t *testing.T) {
 	c := &crowd{sources: map[netip.Addr]*bucket{}}
 	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }
@@ -68,18 +69,19 @@ func TestCrowdOfStrangers(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-// The key to which the GUID of an engine that was up belongs is not forgotten because of engines that never were.
+// The key to which the GUID of an engine that was up belongs
+// is not dropped because of engines that never were.
 func TestProvenPeersAreRemembered(t *testing.T) {
 	c := &Carrier{peers: map[uint64]*peer{}, log: slog.New(slog.DiscardHandler)}
-	q, err := c.judge(hello{guid: 7, life: 1}, "its key")
+	q, err := c.admitPeer(hello{guid: 7, life: 1}, "its key")
 	require.NoError(t, err)
 	q.proven = true
 	for n := range uint64(2 * mostPeers) {
-		_, err := c.judge(hello{guid: 100 + n, life: 1}, "another key")
+		_, err := c.admitPeer(hello{guid: 100 + n, life: 1}, "another key")
 		require.NoError(t, err)
 	}
 	require.Len(t, c.peers, mostPeers)
-	_, err = c.judge(hello{guid: 7, life: 2}, "another key")
+	_, err = c.admitPeer(hello{guid: 7, life: 2}, "another key")
 	require.ErrorContains(t, err, "another key")
 }
 
@@ -89,7 +91,7 @@ func TestMeetingsHaveABudget(t *testing.T) {
 	now := time.Now()
 	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.2")
 	spend := func(a netip.Addr) (n int) {
-		for c.mayMeet(a, now) {
+		for c.takeMeeting(a, now) {
 			n++
 		}
 		return n
@@ -102,11 +104,11 @@ func TestMeetingsHaveABudget(t *testing.T) {
 	now = now.Add(time.Hour)
 	require.Equal(t, meetings, spend(one))
 	for n := range 2 * mostSources {
-		c.mayMeet(netip.AddrFrom4([4]byte{11, byte(n >> 16), byte(n >> 8), byte(n)}), now)
+		c.takeMeeting(netip.AddrFrom4([4]byte{11, byte(n >> 16), byte(n >> 8), byte(n)}), now)
 	}
 	require.LessOrEqual(t, len(c.sources), mostSources+1)
 	now = now.Add(time.Hour)
-	require.True(t, c.mayMeet(netip.MustParseAddr("12.0.0.1"), now))
+	require.True(t, c.takeMeeting(netip.MustParseAddr("12.0.0.1"), now))
 	require.LessOrEqual(t, len(c.sources), 3, "those who have not met for long are forgotten")
 }
 
@@ -130,7 +132,7 @@ func TestRestartsDoNotBackOff(t *testing.T) {
 	exchange(t, a, b, 1)
 }
 
-// Nobody is refused twice as long without end, and nobody for ever.
+// A ban does not double without end, and ends.
 func TestBans(t *testing.T) {
 	b, now := bans{}, time.Now()
 	for _, want := range []time.Duration{firstBan, 2 * firstBan, 4 * firstBan} {
@@ -168,15 +170,15 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// The log has each key that is refused, because its owner may be meant to be a peer; of other strangers it has
-// one a minute.
+// The log has each key that is refused, because its owner may be meant to be a peer; of other strangers it
+// has one a minute.
 func TestLogOfRefusedKeys(t *testing.T) {
 	log := new(lines)
 	c := newCarrier(&testDevice{}, Config{Log: slog.New(slog.NewTextHandler(log, nil))}.withDefaults())
 	from := netip.MustParseAddr("192.0.2.1")
 	for range 3 {
-		c.dropped(from, causeJunk, errJunk)
-		c.dropped(from, causeKeys, fmt.Errorf("%w: refused", errKeys))
+		c.recordDropped(from, causeJunk, errJunk)
+		c.recordDropped(from, causeKeys, fmt.Errorf("%w: refused", errKeys))
 	}
 	require.Equal(t, 1, log.count(errJunk.Error()))
 	require.Equal(t, 3, log.count("keys: refused"))

@@ -24,11 +24,11 @@ const (
 )
 
 const (
-	// meetTime is how long a meeting may take, from the first byte to the offers. Over the slowest path
+	// meetingTime is how long a meeting may take, from the first byte to the offers. Over the slowest path
 	// of a rack and a busy machine it takes milliseconds; a stranger holds a place for so long.
-	meetTime = 3 * time.Second
+	meetingTime = 3 * time.Second
 
-	// leaveTime is how long an engine that leaves waits until its peers have heard it.
+	// leaveTime is how long an engine that leaves waits until its peers have received it.
 	leaveTime = 100 * time.Millisecond
 
 	// writeTime is how long a peer may take no bytes of a frame.
@@ -36,14 +36,14 @@ const (
 )
 
 // A wire is the TCP connection over which two engines have met. It lives as long as their connection over
-// UCX does, tells each what has changed at the other, and that the other has gone.
+// UCX does, and brings each the changes at the other, and the news that the other has gone.
 type wire struct {
 	conn   net.Conn
 	remote netip.Addr
 	who    string // whom to blame: the key, or the address
 	key    string // that the other engine has proved to have; "": none
 	keyed  keyed  // keys of the process
-	report string // of the key, as nicless links says it; "": none was asked for
+	report string // of the key, as nicless links says it; "": no key was requested
 
 	read   io.Reader
 	opener cipher.AEAD // nil: frames are not sealed
@@ -98,7 +98,7 @@ func (w *wire) bye(why string) {
 	}
 }
 
-// leave says that this engine leaves. The peer closes the wire when it has heard it.
+// leave says that this engine leaves. The peer closes the wire when it has received it.
 func (w *wire) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,15 +145,15 @@ func (w *wire) readOffer() (o offer, err error) {
 	case err != nil:
 		return o, err
 	case kind == frameBye:
-		return o, errors.New(said(body))
+		return o, errors.New(closeReason(body))
 	case kind != frameOffer:
 		return o, fmt.Errorf("a frame of kind %d in place of an offer", kind)
 	}
 	return parseOffer(body)
 }
 
-// said returns what a peer has said when it closed a wire.
-func said(body []byte) string {
+// closeReason returns why a peer has closed a wire.
+func closeReason(body []byte) string {
 	if len(body) == 0 {
 		return "the peer has closed the link"
 	}

@@ -32,7 +32,7 @@ type testDevice struct {
 	up     atomic.Bool
 	bell   chan bool
 	closed atomic.Bool
-	heard  sync.Map // what links have said last, by GUID
+	heard  sync.Map // the last report of the links, by GUID
 }
 
 func (d *testDevice) SetAnnounced(_ any, guid uint64, list []board.Entry) { d.heard.Store(guid, list) }
@@ -109,7 +109,7 @@ func (d *testDevice) sleep(t testing.TB, p *packetring.Packet) {
 	d.cfg.Receive.Free()
 }
 
-// freePort returns an address at which nobody listens.
+// freePort returns an address without a listener.
 func freePort(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freeport.TCP(t)))
 }

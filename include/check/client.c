@@ -236,7 +236,7 @@ static void operations(const char *path) {
 enum { POSTERS = 4, EACH = 8000 };
 
 /*
- * Posts FETCH_ADDs on one word. The old values, which they return, tell the order of
+ * Posts FETCH_ADDs on one word. The old values, which they return, show the order of
  * execution. Every eighth work request is a WRITE of two blocks, with five ranges of
  * memory.
  */
@@ -302,7 +302,10 @@ static void stress(const char *path) {
 	nicless_close(&c);
 }
 
-/* Posts as RDMaxcel does: 64 stores to the record, then 64 copies to the register. Indices need more than 16 bits. */
+/*
+ * Posts as RDMaxcel does: 64 stores to the record, then 64 copies to the register. Indices need
+ * more than 16 bits.
+ */
 static void rdmaxcel(const char *path) {
 	wqe_params_t p;
 	cqe_poll_params_t cp;
@@ -366,7 +369,8 @@ static void rdmaxcel(const char *path) {
 }
 
 /* Polls by launch_send_cqe_poll or launch_recv_cqe_poll until there is a completion. */
-static cqe_poll_result_t launched(cqe_poll_result_t (*poll)(void *, int32_t), struct nicless_dv_cq *q, int32_t index) {
+static cqe_poll_result_t launched(cqe_poll_result_t (*poll)(void *, int32_t), struct nicless_dv_cq *q,
+                                  int32_t index) {
 	cqe_poll_result_t is;
 	while ((is = poll(q, index)) == CQE_POLL_FALSE)
 		sched_yield();
@@ -575,8 +579,9 @@ int main(int argc, char **argv) {
 	static const struct {
 		const char *name;
 		void (*run)(const char *path);
-	} list[] = {{"operations", operations}, {"stress", stress},     {"rdmaxcel", rdmaxcel}, {"launch", launch},
-	            {"collapsed", collapsed},   {"channel", channel},   {"mistakes", mistakes}, {"greet", greet}};
+	} list[] = {{"operations", operations}, {"stress", stress},     {"rdmaxcel", rdmaxcel},
+	            {"launch", launch},         {"collapsed", collapsed}, {"channel", channel},
+	            {"mistakes", mistakes},     {"greet", greet}};
 	size_t i;
 	for (i = 0; argc == 3 && i < sizeof list / sizeof *list; i++)
 		if (!strcmp(argv[2], list[i].name)) {

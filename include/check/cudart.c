@@ -51,7 +51,9 @@ static cudaError_t cudaGetLastError(void) {
 	return was;
 }
 
-static const char *cudaGetErrorString(cudaError_t error) { return error == cudaErrorInvalidValue ? "invalid argument" : "?"; }
+static const char *cudaGetErrorString(cudaError_t error) {
+	return error == cudaErrorInvalidValue ? "invalid argument" : "?";
+}
 
 #include "../nicless/rdmaxcel_cuda.h"
 
@@ -59,9 +61,11 @@ static void run(const char *name, const struct nicless_dv_qp *qp, const struct n
                 const struct nicless_dv_cq *send) {
 	cudaError_t error;
 	printf("%s:", name);
-	error = register_cuda_memory((struct mlx5dv_qp *)(void *)(uintptr_t)qp, (struct mlx5dv_cq *)(void *)(uintptr_t)recv,
+	error = register_cuda_memory((struct mlx5dv_qp *)(void *)(uintptr_t)qp,
+	                             (struct mlx5dv_cq *)(void *)(uintptr_t)recv,
 	                             (struct mlx5dv_cq *)(void *)(uintptr_t)send);
-	printf(" = %d, left %d%s%s\n", error, last, *register_cuda_memory_error() ? ": " : "", register_cuda_memory_error());
+	printf(" = %d, left %d%s%s\n", error, last, *register_cuda_memory_error() ? ": " : "",
+	       register_cuda_memory_error());
 }
 
 int main(void) {
@@ -71,7 +75,10 @@ int main(void) {
 	memset(&qp, 0, sizeof qp);
 	memset(&recv, 0, sizeof recv);
 	memset(&send, 0, sizeof send);
-	/* One region holds the receive ring, the send ring, the record and both CQs, some of them in the same page. */
+	/*
+	 * One region holds the receive ring, the send ring, the record and both CQs, some of them in
+	 * the same page.
+	 */
 	qp.rq.buf = (void *)0x100000;
 	qp.rq.wqe_cnt = 8;
 	qp.rq.stride = 512;

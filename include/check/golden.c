@@ -12,10 +12,14 @@
  *   cqe LOG INDEX BYTES             answers the fields of a CQE
  *   arm CQN SN SOLICITED CI         answers record, register
  *   ci COUNT                        answers the record after the poll of entry COUNT - 1
- *   send INDEX BLOCKS LADDR LKEY LENGTH SIGNALED OP RADDR RKEY QPN   RDMaxcel's send_wqe and db_ring: answers WQE, record, register
- *   receive INDEX ENTRIES LADDR LKEY LENGTH [STRIDE]                 RDMaxcel's recv_wqe: answers 32 bytes of the entry, record
- *   poll INDEX ENTRIES BYTES        RDMaxcel's cqe_poll of these bytes in their slot: answers byte_cnt, record
- *   layout                          answers messages and constants of the control protocol, with a line for each and a dot at the end
+ *   send INDEX BLOCKS LADDR LKEY LENGTH SIGNALED OP RADDR RKEY QPN
+ *                                   RDMaxcel's send_wqe and db_ring: answers WQE, record, register
+ *   receive INDEX ENTRIES LADDR LKEY LENGTH [STRIDE]
+ *                                   RDMaxcel's recv_wqe: answers 32 bytes of the entry, record
+ *   poll INDEX ENTRIES BYTES        RDMaxcel's cqe_poll of these bytes in their slot: answers byte_cnt,
+ *                                   record
+ *   layout                          answers messages and constants of the control protocol, with a line
+ *                                   for each and a dot at the end
  */
 #include "../nicless/nicless_verbs.h"
 #include "../nicless/rdmaxcel.h"
@@ -138,8 +142,9 @@ static void entry(void) {
 	bytes(cqe.bytes, sizeof cqe.bytes);
 	tail = nicless_cqe_observe(cqe.bytes);
 	nicless_wc_parse(&wc, tail, cqe.bytes);
-	printf("%d %u %u %u %u %u %u %u %u %u %llu\n", nicless_cqe_valid((uint8_t)tail, index, log), wc.kind, wc.opcode,
-	       wc.qpn, wc.uidx, wc.counter, wc.bytes, wc.imm, wc.syndrome, wc.vendor, (unsigned long long)wc.timestamp);
+	printf("%d %u %u %u %u %u %u %u %u %u %llu\n", nicless_cqe_valid((uint8_t)tail, index, log), wc.kind,
+	       wc.opcode, wc.qpn, wc.uidx, wc.counter, wc.bytes, wc.imm, wc.syndrome, wc.vendor,
+	       (unsigned long long)wc.timestamp);
 }
 
 static void arm(void) {
@@ -221,7 +226,8 @@ static void poll_entry(void) {
 
 #define SIZE(name, type) printf("size %s %zu\n", name, sizeof(struct type))
 #define FIELD(name, type, field) \
-	printf("field %s %s %zu %zu\n", name, #field, offsetof(struct type, field), sizeof(((struct type *)0)->field))
+	printf("field %s %s %zu %zu\n", name, #field, offsetof(struct type, field), \
+	       sizeof(((struct type *)0)->field))
 #define VALUE(table, name, value) printf("value %s=%s %llu\n", table, name, (unsigned long long)(value))
 
 static void layout(void) {
@@ -255,7 +261,8 @@ static void layout(void) {
 	SIZE("QP", nicless_create_qp);
 	FIELD("QP", nicless_create_qp, pdn); FIELD("QP", nicless_create_qp, send_cqn);
 	FIELD("QP", nicless_create_qp, recv_cqn); FIELD("QP", nicless_create_qp, user_index);
-	FIELD("QP", nicless_create_qp, sq); FIELD("QP", nicless_create_qp, rq); FIELD("QP", nicless_create_qp, dbrec);
+	FIELD("QP", nicless_create_qp, sq); FIELD("QP", nicless_create_qp, rq);
+	FIELD("QP", nicless_create_qp, dbrec);
 	FIELD("QP", nicless_create_qp, type); FIELD("QP", nicless_create_qp, log_sq);
 	FIELD("QP", nicless_create_qp, log_rq); FIELD("QP", nicless_create_qp, log_rq_stride);
 	FIELD("QP", nicless_create_qp, uar); FIELD("QP", nicless_create_qp, no_receive);

@@ -177,7 +177,10 @@ static void gaps(void) {
 	MUST(nicless_sq_reserve(&b.sq, 3, &d) && d == 4);
 }
 
-/* The newest completion of a collapsed queue frees all blocks up to its WQE, and only once. An error stays. */
+/*
+ * The newest completion of a collapsed queue frees all blocks up to its WQE, and only once. An
+ * error stays.
+ */
 static void collapsed(void) {
 	uint64_t *tail;
 	struct nicless_wc wc;
@@ -218,7 +221,8 @@ static void taken(void) {
 	memset(&r, 0, sizeof r);
 	r.mem = b.ring.bytes;
 	r.size = 512;
-	MUST(!nicless_take(&r, SIZE_MAX) && !nicless_take(&r, SIZE_MAX - 126) && !nicless_take(&r, 513) && r.used == 0);
+	MUST(!nicless_take(&r, SIZE_MAX) && !nicless_take(&r, SIZE_MAX - 126) && !nicless_take(&r, 513) &&
+	     r.used == 0);
 	MUST(nicless_take(&r, 1) == r.mem && r.used == 128);
 	MUST(nicless_take(&r, 129) == r.mem + 128 && r.used == 384);
 	MUST(!nicless_take(&r, 129) && !nicless_take(&r, SIZE_MAX));

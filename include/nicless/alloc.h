@@ -6,7 +6,7 @@
  * (libnicless_verbs.so). The engine accesses such memory without a system call, and
  * ibv_reg_mr need not move its pages into shared memory, as it must for other memory.
  * In any other program nicless_buffer returns ordinary memory, aligned to a page, so
- * the same program serves both cases. Nothing has to be linked, except -ldl before
+ * the same program serves both cases. No library has to be linked, except -ldl before
  * glibc 2.34.
  *
  * Host code only.
@@ -57,7 +57,10 @@ static inline void *nicless_buffer(size_t size) {
 	return memset(at, 0, size);
 }
 
-/* Frees memory that nicless_buffer returned, shared or ordinary. Before the call, deregister every MR in it. */
+/*
+ * Frees memory that nicless_buffer returned, shared or ordinary. Before the call, deregister every
+ * MR in it.
+ */
 static inline void nicless_buffer_free(void *at) {
 	void *symbol = dlsym(RTLD_DEFAULT, "nicless_free");
 	if (at && symbol) {

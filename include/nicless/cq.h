@@ -38,10 +38,11 @@ NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
 
 /*
  * Makes a queue and marks every entry as owned by the device. Call this before the
- * device learns of the queue, because the device writes only completions into the
+ * device has the queue, because the device writes only completions into the
  * ring.
  */
-NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, uint32_t stride, uint32_t *record) {
+NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, uint32_t stride,
+                               uint32_t *record) {
 	uint64_t i;
 	if (log > NICLESS_MAX_LOG_CQ || (stride != NICLESS_CQE && stride != 2 * NICLESS_CQE))
 		return -EINVAL;
@@ -89,7 +90,8 @@ NICLESS_HD void nicless_wc_parse(struct nicless_wc *wc, uint64_t tail, const uin
 		return;
 	wc->imm = nicless_be32(w[NICLESS_CQE_IMM_INVAL_PKEY / 4]);
 	wc->bytes = nicless_be32(w[NICLESS_CQE_BYTE_CNT / 4]);
-	wc->timestamp = (uint64_t)nicless_be32(w[NICLESS_CQE_TIMESTAMP / 4]) << 32 | nicless_be32(w[NICLESS_CQE_TIMESTAMP / 4 + 1]);
+	wc->timestamp = (uint64_t)nicless_be32(w[NICLESS_CQE_TIMESTAMP / 4]) << 32 |
+	                nicless_be32(w[NICLESS_CQE_TIMESTAMP / 4 + 1]);
 }
 
 /*
@@ -118,7 +120,8 @@ NICLESS_HD uint32_t nicless_cq_poll(struct nicless_cq *q, struct nicless_wc *wc,
  * reg is at NICLESS_UAR_ARM of the queue's UAR page. Poll once more between arming and
  * waiting.
  */
-NICLESS_HD void nicless_cq_arm(const struct nicless_cq *q, uint64_t *reg, uint32_t cqn, uint32_t sn, int solicited) {
+NICLESS_HD void nicless_cq_arm(const struct nicless_cq *q, uint64_t *reg, uint32_t cqn, uint32_t sn,
+                               int solicited) {
 	uint32_t word = (sn & 3) << 28 | (uint32_t)(solicited != 0) << 24 | ((uint32_t)q->ci & 0xffffff);
 	nicless_publish32(&q->record[NICLESS_REC_ARM], nicless_be32(word));
 	nicless_publish64(reg, nicless_be64((uint64_t)word << 32 | cqn));
@@ -161,7 +164,7 @@ NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_e
  *
  * A collapsed queue belongs to one send queue. The receives of that queue pair, and
  * all other queue pairs, must complete to other CQs. Otherwise one of their CQEs could
- * overwrite a completion or an error that nobody has seen, and the poster would wait
+ * overwrite a completion or an error that no party has seen, and the poster would wait
  * for ever. This function ignores such CQEs, with one exception: it reports a failed
  * receive of sq's own queue pair as a failure.
  *

@@ -22,7 +22,8 @@ enum {
 };
 
 #define NICLESS_INLINE_SEG 0x80000000u /* MLX5_INLINE_SEG: the segment holds its data */
-#define NICLESS_MAX_SGE_BYTES 0x80000000u /* the most bytes that one pointer segment can name; its byte count is then 0 */
+/* The most bytes that one pointer segment can name; its byte count is then 0. */
+#define NICLESS_MAX_SGE_BYTES 0x80000000u
 #define NICLESS_KEY_END 0x100u /* MLX5_INVALID_LKEY: ends a receive list */
 
 enum nicless_ctrl_flags { /* fm_ce_se */
@@ -144,7 +145,10 @@ NICLESS_HD int nicless_has_raddr(uint8_t opcode) { return nicless_op_in(NICLESS_
 NICLESS_HD int nicless_has_atomic(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_ATOMIC, opcode); }
 NICLESS_HD int nicless_has_imm(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_IMM, opcode); }
 
-/* Returns whether the CQE whose last byte is op_own is the completion with this index, in a ring of 1 << log entries. */
+/*
+ * Returns whether the CQE whose last byte is op_own is the completion with this index, in a ring of
+ * 1 << log entries.
+ */
 NICLESS_HD int nicless_cqe_valid(uint8_t op_own, uint64_t index, uint32_t log) {
 	return op_own < NICLESS_CQE_FRESH && (op_own & 1) == (index >> log & 1);
 }

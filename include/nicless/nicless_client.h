@@ -46,7 +46,8 @@
 #include "cq.h"
 #include "post.h"
 
-enum { NICLESS_PATIENCE = 10 }; /* seconds after which a request fails that the engine has not taken or not answered */
+/* Seconds after which a request fails that the engine has not taken or not answered. */
+enum { NICLESS_PATIENCE = 10 };
 
 struct nicless_client {
 	int fd; /* -1: not connected */
@@ -119,7 +120,8 @@ static inline int nicless_send(struct nicless_client *c, uint16_t op, const void
 		n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
 	while (n < 0 && nicless_again(begun));
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return nicless_fail(c, -ETIMEDOUT, "the engine has not taken a request in %d seconds", NICLESS_PATIENCE);
+		return nicless_fail(c, -ETIMEDOUT, "the engine has not taken a request in %d seconds",
+		                    NICLESS_PATIENCE);
 	return n < 0 ? nicless_lost(c, errno, "request to the engine") : 0;
 }
 
@@ -174,12 +176,17 @@ static inline void nicless_close_fds(int fds[2]) {
 
 /* Returns the negative errno that is nearest to a refusal code. */
 static inline int nicless_refused(uint32_t code) {
-	static const int as[] = {EPROTO, EINVAL, ENOENT, EBUSY, ENOSPC, EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, ENOMEM};
+	static const int as[] = {EPROTO, EINVAL, ENOENT, EBUSY, ENOSPC, EINVAL, EPROTONOSUPPORT, EOPNOTSUPP,
+	                         ENOMEM};
 	return code < sizeof as / sizeof *as ? -as[code] : -EPROTO;
 }
 
-/* Checks the answer to request op. `got` is the length of the answer, and `size` is the length that its payload must have. */
-static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uint8_t *in, size_t got, size_t size) {
+/*
+ * Checks the answer to request op. `got` is the length of the answer, and `size` is the length that
+ * its payload must have.
+ */
+static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uint8_t *in, size_t got,
+                                size_t size) {
 	struct nicless_header h;
 	struct nicless_refusal r;
 	if (got < sizeof h)
@@ -261,12 +268,14 @@ static inline void nicless_close(struct nicless_client *c) {
 }
 
 /*
- * Maps all memory of a descriptor and seals it, so that nobody can map it for writing
- * again or remove pages from it. The engine does not use memory that is not sealed.
+ * Maps all memory of a descriptor and seals it, so that no process can map it for
+ * writing again or remove pages from it. The engine does not use memory that is not sealed.
  */
-static inline int nicless_map_sealed(struct nicless_client *c, const char *what, int fd, size_t size, void **at) {
+static inline int nicless_map_sealed(struct nicless_client *c, const char *what, int fd, size_t size,
+                                     void **at) {
 	if (lseek(fd, 0, SEEK_END) < (off_t)size)
-		return nicless_fail(c, -EPROTO, "the engine's descriptor of %s is shorter than %zu bytes", what, size);
+		return nicless_fail(c, -EPROTO, "the engine's descriptor of %s is shorter than %zu bytes", what,
+		                    size);
 	*at = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (*at == MAP_FAILED)
 		return nicless_fail(c, -errno, "map %s of %zu bytes: %s", what, size, strerror(errno));
@@ -286,8 +295,8 @@ static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
 		return nicless_fail(c, -EPROTO, "the engine's welcome came with %d descriptors, 2 are needed",
 		                    fds[0] >= 0);
 	if (c->device.uar_pages < 1 || c->device.uar_pages > 1 << 16)
-		return nicless_fail(c, -EPROTO, "the engine gives %u UAR pages; 1 to %d make sense", c->device.uar_pages,
-		                    1 << 16);
+		return nicless_fail(c, -EPROTO, "the engine gives %u UAR pages; 1 to %d make sense",
+		                    c->device.uar_pages, 1 << 16);
 	error = nicless_map_sealed(c, "UAR pages", fds[0], (size_t)c->device.uar_pages * NICLESS_UAR_PAGE, &at);
 	if (error)
 		return error;
@@ -318,7 +327,8 @@ static inline int nicless_greet(struct nicless_client *c, const char *name) {
 	memcpy(request + sizeof h, name, n);
 	error = nicless_call(c, NICLESS_OP_HELLO, request, sizeof h + n, &c->device, sizeof c->device, fds);
 	if (error == 0 && c->device.major != NICLESS_MAJOR)
-		error = nicless_fail(c, -EPROTONOSUPPORT, "the engine speaks version %u.%u of the protocol, this client %d.%d",
+		error = nicless_fail(c, -EPROTONOSUPPORT,
+		                     "the engine speaks version %u.%u of the protocol, this client %d.%d",
 		                     c->device.major, c->device.minor, NICLESS_MAJOR, NICLESS_MINOR);
 	if (error == 0)
 		error = nicless_map(c, fds);
@@ -326,7 +336,10 @@ static inline int nicless_greet(struct nicless_client *c, const char *name) {
 	return error;
 }
 
-/* Connects to the engine at path. name appears in the engine's log. After an error there is nothing to close. */
+/*
+ * Connects to the engine at path. name appears in the engine's log. After an error there is nothing
+ * to close.
+ */
 static inline int nicless_connect(struct nicless_client *c, const char *path, const char *name) {
 	struct sockaddr_un at;
 	struct timeval patience;
@@ -358,8 +371,8 @@ static inline int nicless_connect(struct nicless_client *c, const char *path, co
 		error = errno;
 		nicless_close(c);
 		if (error == EAGAIN) /* the queue of connections is full, and the engine accepts none */
-			return nicless_fail(c, -ETIMEDOUT, "the engine at %s has not taken a connection in %d seconds", path,
-			                    NICLESS_PATIENCE);
+			return nicless_fail(c, -ETIMEDOUT, "the engine at %s has not taken a connection in %d seconds",
+			                    path, NICLESS_PATIENCE);
 		if (error == EPROTOTYPE)
 			return nicless_fail(c, -error, "%s is a socket of another kind, not an engine's (SOCK_SEQPACKET)",
 			                    path);

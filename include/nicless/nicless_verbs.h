@@ -18,7 +18,10 @@ struct nicless_region {
 	uint32_t id;
 };
 
-/* Makes a region of at least size bytes of zeroed memory. The engine creates the memory; this process maps it and tells the engine the address. */
+/*
+ * Makes a region of at least size bytes of zeroed memory. The engine creates the memory; this
+ * process maps it and sends the engine the address.
+ */
 static inline int nicless_region_open(struct nicless_client *c, size_t size, struct nicless_region *r) {
 	struct nicless_create_region request;
 	struct nicless_place_region place;
@@ -85,9 +88,12 @@ static inline int nicless_dealloc_pd(struct nicless_client *c, uint32_t pdn) {
 	return nicless_ask(c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, 0, 0);
 }
 
-/* Registers memory inside one region. The key is both lkey and rkey. With this key, work requests use addresses of this process. */
-static inline int nicless_reg_mr(struct nicless_client *c, uint32_t pdn, const void *at, size_t bytes, uint32_t access,
-                                 uint32_t *key) {
+/*
+ * Registers memory inside one region. The key is both lkey and rkey. With this key, work requests
+ * use addresses of this process.
+ */
+static inline int nicless_reg_mr(struct nicless_client *c, uint32_t pdn, const void *at, size_t bytes,
+                                 uint32_t access, uint32_t *key) {
 	struct nicless_reg_mr r;
 	r.pdn = pdn;
 	r.access = access;
@@ -113,7 +119,8 @@ static inline int nicless_channel_open(struct nicless_client *c, uint32_t *chann
 	if (fds[0] < 0 || fds[1] >= 0) {
 		int n = fds[0] < 0 ? 0 : 2;
 		nicless_close_fds(fds);
-		return nicless_fail(c, -EPROTO, "the engine's channel %u came with %d descriptors, 1 is needed", *channel, n);
+		return nicless_fail(c, -EPROTO, "the engine's channel %u came with %d descriptors, 1 is needed",
+		                    *channel, n);
 	}
 	*events = fds[0];
 	return 0;
@@ -135,8 +142,8 @@ static inline uint32_t nicless_most(uint32_t theirs, uint32_t ours) { return the
  * channel is 0 for a queue that is never armed. Other queues are armed by the register
  * in page 0 of the UAR pages.
  */
-static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,
-                                  uint32_t channel, struct nicless_cq *q, uint32_t *cqn) {
+static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log,
+                                  uint32_t flags, uint32_t channel, struct nicless_cq *q, uint32_t *cqn) {
 	struct nicless_create_cq m;
 	void *ring, *record;
 	size_t used = r->used;
@@ -150,8 +157,8 @@ static inline int nicless_cq_open(struct nicless_client *c, struct nicless_regio
 	record = nicless_take(r, 8);
 	if (!ring || !record) {
 		r->used = used;
-		return nicless_fail(c, -ENOMEM, "CQ of 2^%u entries: %zu of the region's %zu bytes are taken", log, used,
-		                    r->size);
+		return nicless_fail(c, -ENOMEM, "CQ of 2^%u entries: %zu of the region's %zu bytes are taken", log,
+		                    used, r->size);
 	}
 	memset(record, 0, 8);
 	error = nicless_cq_init(q, ring, log, NICLESS_CQE, (uint32_t *)record);
@@ -229,9 +236,12 @@ static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *
 	return error;
 }
 
-/* Makes a queue pair in state INIT in memory from r. Receives may be posted from now on, and sends after nicless_qp_connect. */
-static inline int nicless_qp_open(struct nicless_client *c, struct nicless_region *r, const struct nicless_qp_config *f,
-                                  struct nicless_qp *q) {
+/*
+ * Makes a queue pair in state INIT in memory from r. Receives may be posted from now on, and sends
+ * after nicless_qp_connect.
+ */
+static inline int nicless_qp_open(struct nicless_client *c, struct nicless_region *r,
+                                  const struct nicless_qp_config *f, struct nicless_qp *q) {
 	struct nicless_create_qp m;
 	size_t sq, rq, used = r->used;
 	uint32_t most_sq = nicless_most(c->device.max_log_sq, NICLESS_MAX_LOG_RING);
@@ -257,8 +267,8 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	if (!q->memory)
 		r->used = used;
 	if (!rings || !record)
-		return nicless_fail(c, -ENOMEM, "QP with rings of %zu bytes: %zu of the region's %zu are taken", rq + sq,
-		                    used, r->size);
+		return nicless_fail(c, -ENOMEM, "QP with rings of %zu bytes: %zu of the region's %zu are taken",
+		                    rq + sq, used, r->size);
 	if (!q->memory)
 		return nicless_fail(c, -ENOMEM, "no memory for a QP of 2^%u blocks", f->log_sq);
 	n = c->registers++;
@@ -281,11 +291,11 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	error = nicless_ask(c, NICLESS_OP_CREATE_QP, &m, sizeof m, &q->qpn, sizeof q->qpn);
 	if (error == 0) {
 		uint64_t *ids = (uint64_t *)(void *)((char *)q->memory + nicless_sq_memory((uint64_t)1 << f->log_sq));
-		error = nicless_rq_init(&q->rq, rings, (uint64_t)1 << f->log_rq, (uint64_t)NICLESS_UNIT << f->log_rq_sge,
-		                        (uint32_t *)record, ids);
+		error = nicless_rq_init(&q->rq, rings, (uint64_t)1 << f->log_rq,
+		                        (uint64_t)NICLESS_UNIT << f->log_rq_sge, (uint32_t *)record, ids);
 		if (error == 0)
-			error = nicless_sq_init(&q->sq, (uint8_t *)rings + rq, (uint64_t)1 << f->log_sq, (uint32_t *)record,
-			                        q->reg, q->qpn, q->memory);
+			error = nicless_sq_init(&q->sq, (uint8_t *)rings + rq, (uint64_t)1 << f->log_sq,
+			                        (uint32_t *)record, q->reg, q->qpn, q->memory);
 		if (error)
 			nicless_fail(c, error, "QP %#x of 2^%u blocks and 2^%u receives cannot be made; numbers have 24 bits",
 			             q->qpn, f->log_sq, f->log_rq);
@@ -310,13 +320,15 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
  * guid. The guid of a peer on the same engine is client.device.guid. The peer must
  * also connect to this queue pair.
  */
-static inline int nicless_qp_connect(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer, uint64_t guid) {
+static inline int nicless_qp_connect(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer,
+                                     uint64_t guid) {
 	struct nicless_qp_attr a;
 	int error;
 	memset(&a, 0, sizeof a);
 	a.qpn = q->qpn;
 	a.state = NICLESS_RTR;
-	a.mask = NICLESS_ATTR_STATE | NICLESS_ATTR_GUID | NICLESS_ATTR_PATH_MTU | NICLESS_ATTR_DEST_QPN | NICLESS_ATTR_RQ_PSN;
+	a.mask = NICLESS_ATTR_STATE | NICLESS_ATTR_GUID | NICLESS_ATTR_PATH_MTU | NICLESS_ATTR_DEST_QPN |
+	         NICLESS_ATTR_RQ_PSN;
 	a.guid = guid;
 	a.path_mtu = 5;
 	a.dest_qpn = peer;
@@ -330,7 +342,8 @@ static inline int nicless_qp_connect(struct nicless_client *c, const struct nicl
 	a.state = NICLESS_RTS;
 	a.mask = NICLESS_ATTR_STATE | NICLESS_ATTR_SQ_PSN;
 	if (q->type == NICLESS_RC) {
-		a.mask |= NICLESS_ATTR_TIMEOUT | NICLESS_ATTR_RETRY_COUNT | NICLESS_ATTR_RNR_RETRY | NICLESS_ATTR_MAX_RD_ATOMIC;
+		a.mask |= NICLESS_ATTR_TIMEOUT | NICLESS_ATTR_RETRY_COUNT | NICLESS_ATTR_RNR_RETRY |
+		          NICLESS_ATTR_MAX_RD_ATOMIC;
 		a.timeout = 14; /* 67 ms */
 		a.retry_count = 7;
 		a.rnr_retry = 7;
@@ -339,7 +352,10 @@ static inline int nicless_qp_connect(struct nicless_client *c, const struct nicl
 	return nicless_modify_qp(c, &a);
 }
 
-/* Describes the rings, the record and the register of a queue pair, as mlx5dv_init_obj does for a verbs QP. */
+/*
+ * Describes the rings, the record and the register of a queue pair, as mlx5dv_init_obj does for a
+ * verbs QP.
+ */
 static inline void nicless_qp_dv(const struct nicless_qp *q, struct nicless_dv_qp *dv) {
 	memset(dv, 0, sizeof *dv);
 	dv->dbrec = q->sq.record;
@@ -353,7 +369,10 @@ static inline void nicless_qp_dv(const struct nicless_qp *q, struct nicless_dv_q
 	dv->bf.size = NICLESS_REG_HALF;
 }
 
-/* Describes the ring and the record of a completion queue in the same way. cqn is the number that nicless_cq_open returned. */
+/*
+ * Describes the ring and the record of a completion queue in the same way. cqn is the number that
+ * nicless_cq_open returned.
+ */
 static inline void nicless_cq_dv(const struct nicless_client *c, const struct nicless_cq *q, uint32_t cqn,
                                  struct nicless_dv_cq *dv) {
 	memset(dv, 0, sizeof *dv);

@@ -22,7 +22,10 @@ struct nicless_wr {
 	const void *data;
 };
 
-/* Returns whether a work request can have this opcode. Masked atomics, and local operations other than NOP, cannot be posted. */
+/*
+ * Returns whether a work request can have this opcode. Masked atomics, and local operations other
+ * than NOP, cannot be posted.
+ */
 NICLESS_HD int nicless_wr_has(uint8_t opcode) {
 	return opcode == NICLESS_NOP || nicless_op_in(NICLESS_OPS_PEER & ~NICLESS_OPS_MASKED, opcode);
 }
@@ -69,7 +72,8 @@ NICLESS_HD void nicless_put_inline(const struct nicless_sq *q, uint64_t count, u
 }
 
 /* Writes the WQE at a reserved count, and its note. units is the result of nicless_wr_units. */
-NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const struct nicless_wr *wr, uint32_t units) {
+NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const struct nicless_wr *wr,
+                                 uint32_t units) {
 	uint32_t i, u = 1;
 	if (nicless_has_raddr(wr->opcode))
 		nicless_put_raddr(nicless_sq_unit(q, count, u++), wr->raddr, wr->rkey);
@@ -88,7 +92,7 @@ NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const str
 }
 
 /*
- * Reserves, writes and commits one work request. The next nicless_sq_ring tells the
+ * Reserves, writes and commits one work request. The next nicless_sq_ring notifies the
  * device of it. Returns -EAGAIN while the queue is full: then ring, and poll with
  * nicless_cq_reap. Returns -EINVAL for a work request that is invalid or too long for
  * the queue. Neither error changes anything.

@@ -137,7 +137,8 @@ NICLESS_HD void cqe_poll(int32_t *byte_cnt, cqe_poll_params_t params) {
 		nicless_observe64((const uint64_t *)(const void *)(cqe + NICLESS_CQE_TAIL)));
 	if (op_own >= NICLESS_CQE_FRESH || (op_own & 1) != (index / params.cqe_cnt & 1))
 		return;
-	*byte_cnt = op_own >> 4 < 4 ? (int32_t)nicless_be32(((const nicless_word32 *)(const void *)cqe)[NICLESS_CQE_BYTE_CNT / 4]) : -2;
+	const nicless_word32 *w = (const nicless_word32 *)(const void *)cqe;
+	*byte_cnt = op_own >> 4 < 4 ? (int32_t)nicless_be32(w[NICLESS_CQE_BYTE_CNT / 4]) : -2;
 	nicless_publish32(&params.dbrec[NICLESS_REC_CI], nicless_be32((index + 1) & 0xffffff));
 }
 

@@ -25,9 +25,9 @@ struct nicless_rq {
 	uint8_t pad3[120];
 };
 
-/* Makes a queue in which nothing is posted. The array id needs one element for each entry of the ring. */
-NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, uint64_t stride, uint32_t *record,
-                               uint64_t *id) {
+/* Makes an empty queue. The array id needs one element for each entry of the ring. */
+NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, uint64_t stride,
+                               uint32_t *record, uint64_t *id) {
 	if (size == 0 || size > NICLESS_MAX_RING || (size & (size - 1)) != 0)
 		return -EINVAL;
 	if (stride < NICLESS_UNIT || (stride & (stride - 1)) != 0)
@@ -42,11 +42,12 @@ NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, 
 }
 
 /*
- * Writes a receive. The next nicless_rq_ring tells the device of it. Returns -EAGAIN
+ * Writes a receive. The next nicless_rq_ring notifies the device of it. Returns -EAGAIN
  * while the queue is full, and -EINVAL for a list of ranges that does not fit into an
  * entry. Neither error changes anything.
  */
-NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *sge, uint32_t sges, uint64_t id) {
+NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *sge, uint32_t sges,
+                               uint64_t id) {
 	uint8_t *entry = q->ring + (q->next & (q->size - 1)) * q->stride;
 	uint64_t at = 0;
 	uint32_t i;
@@ -64,19 +65,22 @@ NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *s
 		at += NICLESS_UNIT;
 	}
 	if (at < q->stride)
-		nicless_put_data(entry + at, 0, 0, NICLESS_KEY_END); /* ends the list; the bytes after this segment are stale */
+		nicless_put_data(entry + at, 0, 0, NICLESS_KEY_END); /* ends the list; what follows is stale */
 	q->id[q->next & (q->size - 1)] = id;
 	q->next++;
 	return 0;
 }
 
-/* Tells the device of all receives posted, by publishing the record after the entries. */
+/* Notifies the device of all receives posted, by publishing the record after the entries. */
 NICLESS_HD void nicless_rq_ring(struct nicless_rq *q) {
 	nicless_publish64(&q->posted, q->next);
 	nicless_publish32(&q->record[NICLESS_REC_RECV], nicless_be32((uint16_t)q->next));
 }
 
-/* Finds the receive that the wqe_counter of a CQE names, and frees this receive and all before it. Only the poller calls this. */
+/*
+ * Finds the receive that the wqe_counter of a CQE names, and frees this receive and all before it.
+ * Only the poller calls this.
+ */
 NICLESS_HD int nicless_rq_complete(struct nicless_rq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);
 	if (count >= nicless_observe64(&q->posted))

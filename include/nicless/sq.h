@@ -5,7 +5,7 @@
  *   reserve   takes blocks of the ring, by compare-and-swap
  *   write     fills them with WQEs, by plain stores
  *   commit    stamps the reservation as written
- *   ring      tells the device of all committed blocks up to the first gap
+ *   ring      notifies the device of all committed blocks up to the first gap
  *
  * Posters take these steps in any order among themselves, and no poster waits for
  * another. A gap is a reservation that is not committed yet. If a commit closes the
@@ -59,7 +59,10 @@ struct nicless_sq {
 	uint8_t pad3[120];
 };
 
-/* Returns how many bytes of private memory a queue needs. size is the queue's number of blocks. The memory must be aligned to 8 bytes. */
+/*
+ * Returns how many bytes of private memory a queue needs. size is the queue's number of blocks. The
+ * memory must be aligned to 8 bytes.
+ */
 NICLESS_HD size_t nicless_sq_memory(uint64_t size) {
 	return (size_t)size * (sizeof(uint64_t) + sizeof(struct nicless_note));
 }
@@ -155,7 +158,7 @@ NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 	while (nicless_load64(&q->note[last & (q->size - 1)].blocks) == 0)
 		last--;
 	first8 = *(nicless_word64 *)nicless_sq_unit(q, last, 0);
-	nicless_publish64(&q->rung, end); /* comes before the record, because the poller looks up WQEs below rung */
+	nicless_publish64(&q->rung, end); /* before the record: the poller looks up WQEs below rung */
 	nicless_publish32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
 	if (q->reg[0]) {
 		nicless_publish64(q->reg[q->half], first8);
@@ -164,7 +167,7 @@ NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 }
 
 /*
- * Tells the device of all committed blocks up to the first gap. If another poster is
+ * Notifies the device of all committed blocks up to the first gap. If another poster is
  * ringing, the function leaves this to that poster, which checks the next stamp once
  * more after it has cleared ringing. The accesses to the stamp and to ringing are
  * sequentially consistent. So either this poster's swap finds ringing 0, or the other

@@ -23,7 +23,7 @@ func sendOps() []byte {
 		if cqe.WCOpcode(i.WC) == cqe.WCFromPost {
 			continue
 		}
-		row := "told: true, wc: " + wcNames[cqe.WCOpcode(i.WC)]
+		row := "known: true, wc: " + wcNames[cqe.WCOpcode(i.WC)]
 		if i.Imm == wqe.ImmData {
 			row += ", flags: WCWithImm"
 		}

@@ -1,7 +1,7 @@
 /*
  * The part of the CUDA runtime's interface that the programs here use. With these
  * declarations clang can compile the programs where CUDA is not installed (`make
- * check-syntax`). Nothing here can be linked or run.
+ * check-syntax`). The functions here cannot be linked or run.
  */
 #ifndef NICLESS_STUB_CUDA_RUNTIME_H
 #define NICLESS_STUB_CUDA_RUNTIME_H
@@ -69,7 +69,9 @@ __device__ inline void __syncwarp(unsigned mask = 0xffffffff) { __nvvm_bar_warp_
 __device__ inline unsigned __shfl_sync(unsigned mask, unsigned v, int from) {
 	return (unsigned)__nvvm_shfl_sync_idx_i32(mask, (int)v, from, 0x1f);
 }
-__device__ inline unsigned atomicAdd(unsigned *p, unsigned v) { return __nvvm_atom_add_gen_i((int *)p, (int)v); }
+__device__ inline unsigned atomicAdd(unsigned *p, unsigned v) {
+	return __nvvm_atom_add_gen_i((int *)p, (int)v);
+}
 __device__ inline long long clock64() { return __nvvm_read_ptx_sreg_clock64(); }
 
 #endif

@@ -28,8 +28,8 @@ const (
 // Kinds lists all kinds.
 var Kinds = []Kind{Junk, WrongICRC, UnknownQP, Requests}
 
-// Most is the longest flood, and MostRate the fastest one: what a flood is for is seen within
-// seconds, and one that is forgotten ends.
+// Most is the longest flood, and MostRate the fastest one: the effect of a flood shows within seconds,
+// and a flood that is not stopped ends.
 const (
 	Most     = 60 * time.Second
 	MostRate = 2_000_000 // datagrams a second
@@ -77,7 +77,7 @@ func Run(cfg Config, stop <-chan struct{}) (sent int, err error) {
 		if passed >= cfg.For {
 			return sent, nil
 		}
-		// After a delay at most two turns are made up for, so that the rate stays below what was asked for.
+		// After a delay at most two turns are made up for, so that the rate stays below Config.Rate.
 		due := int(float64(cfg.Rate) * passed.Seconds())
 		for until := time.Now().Add(2 * turn); sent < due && time.Now().Before(until); {
 			n, err := f.send(min(batch, due-sent))
@@ -135,7 +135,8 @@ func newFlooder(cfg Config) (*flooder, error) {
 	case *unix.SockaddrInet6:
 		port = uint16(n.Port)
 	}
-	f.flow = packet.MakeFlow(netip.AddrPortFrom(cfg.From.WithZone(""), port), netip.AddrPortFrom(cfg.To.WithZone(""), packet.Port))
+	f.flow = packet.MakeFlow(netip.AddrPortFrom(cfg.From.WithZone(""), port),
+		netip.AddrPortFrom(cfg.To.WithZone(""), packet.Port))
 	for i := range f.buffers {
 		f.buffers[i] = f.datagram()
 		f.renew(f.buffers[i])
@@ -153,7 +154,7 @@ func socketAddress(a netip.Addr, port int) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: port, Addr: a.As16()}
 }
 
-// send sends n datagrams. Those that are judged to the end are new each time; the others repeat,
+// send sends n datagrams. Those that pass all checks are new each time; the others repeat,
 // which costs the sender less.
 func (f *flooder) send(n int) (int, error) {
 	for i := range n {
@@ -167,7 +168,7 @@ func (f *flooder) send(n int) (int, error) {
 		case 0:
 			at += sent
 		case unix.EAGAIN, unix.ENOBUFS, unix.ECONNREFUSED, unix.EINTR:
-			return at, nil // the network is full, or nobody has the port
+			return at, nil // the network is full, or the port is not bound
 		default:
 			return at, fmt.Errorf("flood: send to %v: %w", f.cfg.To, errno)
 		}
@@ -185,7 +186,8 @@ func (f *flooder) datagram() []byte {
 	}
 	h := packet.MakeOpcode(packet.RC, packet.WriteOnly)
 	b := make([]byte, h.Info().HeaderSize+payloadSize+packet.ICRCSize)
-	packet.BTH{Opcode: h, PKey: 0xffff, DestQP: 0x123456, AckReq: true, Migrated: true}.Put((*[packet.BTHSize]byte)(b))
+	bth := packet.BTH{Opcode: h, PKey: 0xffff, DestQP: 0x123456, AckReq: true, Migrated: true}
+	bth.Put((*[packet.BTHSize]byte)(b))
 	return b
 }
 
@@ -218,12 +220,13 @@ const (
 	requestSize   = requestMAD + 256 + packet.ICRCSize
 )
 
-// request returns a REQ that asks for an RC connection (InfiniBand Architecture Specification,
+// request returns a REQ for an RC connection (InfiniBand Architecture Specification,
 // volume 1, 12.6.5).
 func (f *flooder) request() []byte {
 	be := binary.BigEndian
 	b := make([]byte, requestSize)
-	packet.BTH{Opcode: packet.MakeOpcode(packet.UD, packet.SendOnly), PKey: 0xffff, DestQP: 1, Migrated: true}.Put((*[packet.BTHSize]byte)(b))
+	opcode := packet.MakeOpcode(packet.UD, packet.SendOnly)
+	packet.BTH{Opcode: opcode, PKey: 0xffff, DestQP: 1, Migrated: true}.Put((*[packet.BTHSize]byte)(b))
 	packet.DETH{QKey: 0x80010000, SrcQP: 1}.Put((*[packet.DETHSize]byte)(b[packet.BTHSize:]))
 	mad := b[requestMAD:]
 	mad[0], mad[1], mad[2], mad[3] = 1, 7, 2, 3

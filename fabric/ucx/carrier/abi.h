@@ -1,5 +1,5 @@
 /*
- * What this program uses of libucp's binary interface: sizes, offsets and values, as they are in
+ * The part of libucp's binary interface that this program uses: sizes, offsets and values, as they are in
  * UCX 1.13 to 1.22 (little-endian, LP64). Structures have grown at their ends only, and the library
  * looks at a field only if its bit is in the mask, so the spare bytes stay 0. No header of UCX is
  * needed.
@@ -46,7 +46,8 @@ typedef struct {
 	void *reply_ep;
 } ucp_am_recv_param;
 
-typedef ucs_status (*am_callback)(void *arg, const void *header, size_t header_length, void *data, size_t length, const ucp_am_recv_param *);
+typedef ucs_status (*am_callback)(void *arg, const void *header, size_t header_length, void *data,
+                                  size_t length, const ucp_am_recv_param *);
 
 typedef struct {
 	uint64_t mask; /* 15: all */
@@ -105,7 +106,8 @@ AT(ucp_request_param, user_data, 32);
 	F(ucs_status, ucp_worker_set_am_recv_handler, (void *, const ucp_am_handler_param *)) \
 	F(ucs_status, ucp_ep_create, (void *, const ucp_ep_params *, void **)) \
 	F(request, ucp_ep_close_nbx, (void *, const ucp_request_param *)) \
-	F(request, ucp_am_send_nbx, (void *, unsigned, const void *, size_t, const void *, size_t, const ucp_request_param *)) \
+	F(request, ucp_am_send_nbx, \
+	  (void *, unsigned, const void *, size_t, const void *, size_t, const ucp_request_param *)) \
 	F(ucs_status, ucp_request_check_status, (void *)) \
 	F(void, ucp_request_free, (void *)) \
 	F(const char *, ucs_status_string, (ucs_status))
@@ -121,8 +123,8 @@ struct ucp {
 extern struct ucp ucp;
 
 /*
- * library_load sets UCX's environment where the user has set nothing, and loads libucp from path,
- * or from where the system finds it if path is empty. It returns NULL, or a sentence that says why
+ * library_load sets those variables of UCX's environment that the user has not set, and loads libucp from
+ * path, or from where the system finds it if path is empty. It returns NULL, or a sentence that says why
  * the library cannot be used.
  */
 const char *library_load(const char *path);

@@ -1,13 +1,13 @@
 /*
  * nicless-ucx moves packets between the rings of an engine and other engines, over UCX. The engine's
- * process starts it, shares memory with it, and decides everything; control.h says how they speak.
+ * process starts it, shares memory with it, and decides everything; control.h has their messages.
  * One thread does all of it.
  *
  *	library.c    finding libucp
  *	ring.c       rings of packets
- *	gate.c       sockets: libucx listens nowhere, and connects only to peers that were met
+ *	gate.c       sockets: libucx listens nowhere, and connects only to peers after their meeting
  *	connect.c    connections with peers: opening, seeing that a peer is dead, closing
- *	say.c        what two carriers say to each other besides packets; what precedes each message
+ *	say.c        messages of two carriers besides packets; the prefix of each message
  *	seal.c       tags and encryption, with libcrypto
  *	packets.c    packets: from the ring to peers, and from peers to the ring
  *	control.c    messages from and to the engine's process
@@ -27,7 +27,7 @@ enum {
 	TOKEN = 16,
 	WORKER_ADDRESS = 16384, /* most bytes of a worker address of UCX */
 
-	/* What a peer may send before it hears that packets have left this process. */
+	/* The limit of what a peer may send before it gets word that packets have left this process. */
 	WINDOW_PACKETS = 256,
 	WINDOW_BYTES = 4 << 20,
 };
@@ -51,18 +51,18 @@ struct connection {
 	void *ep;
 	request closing;   /* of ucp_ep_close_nbx */
 	const char *fault; /* it has to be closed, because of this; NULL: it has not */
-	char why[200];     /* what fault points at, if the engine's process has said why */
-	bool mute;         /* the endpoint has failed: nothing can be said any more */
+	char why[200];     /* what fault points at, if the engine's process has sent the reason */
+	bool mute;         /* the endpoint has failed: no message can be sent any more */
 	unsigned flying;   /* sends that are not complete */
 	uint64_t since, heard, spoken; /* times: when it began; of the last message each way */
 	uint64_t stuck;    /* since when a packet waits for credits; 0: none does */
 
-	/* Credits, counted since the connection began. What this side has sent is at most what the
-	 * peer has granted, and the other way round. */
+	/* Credits, counted since the connection began. This side has sent at most what the peer has
+	 * granted, and the other way round. */
 	uint64_t sent_packets, sent_bytes, may_packets, may_bytes;
 	uint64_t got_packets, got_bytes, granted_packets, granted_bytes, told_packets, told_bytes;
-	uint64_t dropped;  /* packets for the peer that were dropped, because it takes none */
-	uint64_t reported; /* sent + got + dropped, when the engine's process was told last */
+	uint64_t dropped;  /* packets for the peer that were dropped, because it does not take them */
+	uint64_t reported; /* sent + got + dropped, as last reported to the engine's process */
 };
 
 /* Words of the shared memory, and where the rings begin. Each is written by one side. */
@@ -78,7 +78,7 @@ struct carrier {
 	unsigned up;        /* connections whose state is UP */
 	uint64_t now;       /* in nanoseconds */
 	uint64_t deadline;  /* after so long a silence a peer is dead */
-	bool attention;     /* a connection has a fault, or has to be told something */
+	bool attention;     /* a connection has a fault, or a message to send */
 
 	void *worker;
 	int efd;
@@ -106,9 +106,10 @@ void connection_fault(struct connection *, const char *why);
 struct connection *connection_of(const unsigned char token[TOKEN]);
 uint64_t random64(void);
 
-/* untold reports whether the peer should hear how much more it may send. */
+/* untold reports whether the peer should get the new limit of what it may send. */
 static inline bool untold(const struct connection *c) {
-	return c->granted_packets - c->told_packets >= WINDOW_PACKETS / 4 || c->granted_bytes - c->told_bytes >= WINDOW_BYTES / 4;
+	return c->granted_packets - c->told_packets >= WINDOW_PACKETS / 4 ||
+	       c->granted_bytes - c->told_bytes >= WINDOW_BYTES / 4;
 }
 
 /* say.c */
@@ -117,7 +118,7 @@ const char *say_handler(void);
 enum { SAY_ACCEPT = 1, SAY_BEAT = 2 };
 
 /*
- * What precedes the headers in each message. All numbers are big-endian. Without keys the message begins
+ * The prefix of the headers in each message. All numbers are big-endian. Without keys the message begins
  * at what follows bytes; with keys there are a count and a tag.
  */
 struct prefix {
@@ -127,7 +128,8 @@ struct prefix {
 	unsigned char tag[TAG];
 };
 enum { PREFIX_PLAIN = 32, PREFIX_SEALED = 56 };
-_Static_assert(sizeof(struct prefix) == PREFIX_SEALED && offsetof(struct prefix, count) == PREFIX_PLAIN, "prefix");
+_Static_assert(sizeof(struct prefix) == PREFIX_SEALED && offsetof(struct prefix, count) == PREFIX_PLAIN,
+               "prefix");
 
 /* A body is a message without its prefix: headers, and data. */
 struct body {
@@ -138,11 +140,13 @@ struct body {
 /* prefix_for writes the prefix of a message, and returns its length, or 0 if the message cannot be sent.
  * If the connection encrypts packets, a packet's body is encrypted: the head in its place, the data to
  * instead, which has room for it. */
-size_t prefix_for(struct connection *, uint32_t id, struct prefix *, const struct body *, unsigned char *instead);
+size_t prefix_for(struct connection *, uint32_t id, struct prefix *, const struct body *,
+                  unsigned char *instead);
 
-/* prefix_from judges a message that has come. It returns the connection, or NULL if there is none that
- * has to do with it. body is the message's; what was encrypted is decrypted to memory of this function. */
-struct connection *prefix_from(uint32_t id, const void *header, size_t header_length, void *data, size_t length, struct body *);
+/* prefix_from checks a message that has come. It returns the connection, or NULL if the message is of
+ * no connection. body is the message's; what was encrypted is decrypted to memory of this function. */
+struct connection *prefix_from(uint32_t id, const void *header, size_t header_length, void *data,
+                               size_t length, struct body *);
 
 /* packets.c */
 const char *packets_start(void);

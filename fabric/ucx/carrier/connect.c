@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* How long a new connection may take until both sides have heard each other: about as long as a peer that is up may
- * be silent, because a machine that is busy is so from the first word on. Not longer than 10 s: on a busy machine
- * the first message over shared memory sometimes never comes, and another attempt helps. */
+/* How long a new connection may take until both sides have received a message: about as long as a peer that
+ * is up may be silent, because a machine that is busy is so from the first word on. Not longer than 10 s: on
+ * a busy machine the first message over shared memory sometimes never comes, and another attempt helps. */
 static uint64_t shake_time(void) {
 	uint64_t least = 3 * SECOND, most = 10 * SECOND;
 	return carrier.deadline < least ? least : carrier.deadline > most ? most : carrier.deadline;
@@ -51,9 +51,10 @@ static void broken(void *arg, void *ep, ucs_status status) {
 }
 
 /* reach makes the endpoint of a connection. libucp may end this process if the peer's worker address is
- * none: so the engine's process hears before whose it is. */
+ * not valid: so the engine's process gets its connection before. */
 static void reach(struct connection *c) {
-	ucp_ep_params p = {.mask = 1 | 2 | 4, .worker_address = c->worker_address, .err_mode = 1, .err_callback = broken, .err_arg = c};
+	ucp_ep_params p = {.mask = 1 | 2 | 4, .worker_address = c->worker_address, .err_mode = 1,
+	                   .err_callback = broken, .err_arg = c};
 	tell(M_TRY, c->number, 0, 0, 0, NULL, 0);
 	ucs_status s = ucp.ucp_ep_create(carrier.worker, &p, &c->ep);
 	tell(M_TRY, 0, 0, 0, 0, NULL, 0);
@@ -112,7 +113,7 @@ void connection_close(uint32_t number, const char *why) {
 		}
 }
 
-/* close_now begins to close a connection by force, and says so. */
+/* close_now begins to close a connection by force, and reports that. */
 static void close_now(struct connection *c) {
 	if (c->state == UP)
 		carrier.up--;
@@ -140,7 +141,7 @@ static void close_now(struct connection *c) {
 		c->closing = NULL;
 }
 
-/* risen notes that both sides have heard each other. */
+/* risen notes that both sides have received a message. */
 static void risen(struct connection *c) {
 	c->state = UP;
 	c->heard = carrier.now;
@@ -173,7 +174,8 @@ static void serve(struct connection *c) {
 		if (!c->fault && c->called)
 			risen(c);
 		else if (!c->fault && now - c->since > shake_time())
-			connection_fault(c, c->active ? "the peer does not answer over UCX" : "nothing has come from the peer over UCX");
+			connection_fault(c, c->active ? "the peer does not answer over UCX"
+			                              : "nothing has come from the peer over UCX");
 		break;
 	case UP:
 		if (!c->fault && now - c->heard > carrier.deadline)
@@ -196,9 +198,9 @@ static void serve(struct connection *c) {
 }
 
 /*
- * connections_held notes that this process was held up for so long: it had no core, or the machine stood still.
- * Then peers may have been held up as well, and what they have said may not have been read yet. So this time is
- * no part of their silence.
+ * connections_held notes that this process was held up for so long: it had no core, or the machine stood
+ * still. Then peers may have been held up as well, and what they have sent may not have been read yet. So
+ * this time is no part of their silence.
  */
 void connections_held(uint64_t time) {
 	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++) {

@@ -22,7 +22,8 @@ static uint64_t get(const unsigned char *b) {
 	return be64(v);
 }
 
-void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, const void *body, size_t length) {
+void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, const void *body,
+          size_t length) {
 	unsigned char m[MESSAGE];
 	if (length > sizeof m - MESSAGE_HEAD)
 		return;
@@ -33,7 +34,8 @@ void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, co
 	if (length)
 		memcpy(m + MESSAGE_HEAD, body, length);
 	if (type == M_COUNTS) {
-		(void)!send(CONTROL_FD, m, MESSAGE_HEAD + length, MSG_NOSIGNAL | MSG_DONTWAIT); /* counts that are lost come again */
+		/* Counts that are lost come again. */
+	(void)!send(CONTROL_FD, m, MESSAGE_HEAD + length, MSG_NOSIGNAL | MSG_DONTWAIT);
 		return;
 	}
 	while (send(CONTROL_FD, m, MESSAGE_HEAD + length, MSG_NOSIGNAL) < 0) {
@@ -85,7 +87,8 @@ static bool parse(struct opening *o, const unsigned char *b, size_t n) {
 	o->worker_address_length = (size_t)b[102] << 8 | b[103];
 	memcpy(o->route.to, b + 104, DOOR_NAME);
 	size_t doors = (size_t)o->route.doors * DOOR_NAME, tickets = (size_t)o->route.tickets * TICKET;
-	if (!o->number || o->route.doors > DOORS || o->route.tickets > TICKETS || n != HEAD + doors + tickets + o->worker_address_length)
+	if (!o->number || o->route.doors > DOORS || o->route.tickets > TICKETS ||
+	    n != HEAD + doors + tickets + o->worker_address_length)
 		return false;
 	b += HEAD;
 	memcpy(o->route.door, b, doors);
@@ -136,7 +139,8 @@ static ssize_t receive(unsigned char *m, size_t room, int *fd) {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct msghdr h = {.msg_iov = &(struct iovec){m, room}, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr h = {.msg_iov = &(struct iovec){m, room}, .msg_iovlen = 1, .msg_control = &control,
+	                   .msg_controllen = sizeof control};
 	*fd = -1;
 	ssize_t n = recvmsg(CONTROL_FD, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;

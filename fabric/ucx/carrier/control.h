@@ -23,13 +23,15 @@
 
 enum {
 	/* from the engine's process */
-	M_OPEN = 1,   /* number: of a new connection; a: its path number; body: struct opening, see parse in control.c */
+	M_OPEN = 1,   /* number: of a new connection; a: its path number; body: see parse in control.c */
 	M_CLOSE = 2,  /* number: of the connection; body: why */
 	M_SOCKET = 3, /* body: name of a door; with a descriptor: a connection for libucx */
 	M_END = 5,    /* exit */
 
 	/* to the engine's process */
-	M_READY = 16, /* a: version of UCX: major:32 | minor:16 | release:16; b: number of doors; body: their names, and the worker address */
+	/* a: version of UCX: major:32 | minor:16 | release:16; b: number of doors; body: their names, and the
+	 * worker address */
+	M_READY = 16,
 	M_FATAL = 17, /* body: why this process ends */
 	M_TRY = 18,   /* number: of the connection whose worker address libucp is given now; 0: it has taken it */
 	M_UP = 19,    /* number: of the connection */
@@ -53,12 +55,13 @@ struct opening {
 };
 
 /* tell sends a message. */
-void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, const void *body, size_t length);
+void tell(uint16_t type, uint32_t number, uint64_t a, uint64_t b, uint64_t c, const void *body,
+          size_t length);
 
-/* hear takes and obeys all messages that have come. It returns false if this process has to end. */
+/* hear receives and obeys all messages that have come. It returns false if this process has to end. */
 bool hear(void);
 
-/* fatal tells why, and ends the process. */
+/* fatal reports why, and ends the process. */
 _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 enum { CONTROL_FD = 3, MEMORY_FD = 4, WAKE_FD = 5, BELL_FD = 6 };

@@ -17,7 +17,7 @@
 /* glibc declares arguments that are addresses as transparent unions, for which ISO C has no definition. */
 #pragma GCC diagnostic ignored "-Wpedantic"
 
-/* A door is a socket of libucx that is said to listen. Its descriptor is one end of a socket pair. */
+/* A door is a socket of libucx that listens in its view only. Its descriptor is one end of a socket pair. */
 struct door {
 	int fd;           /* of libucx; 0: not in use */
 	ino_t inode;      /* of the socket behind fd: the number is used again when libucx has closed it */
@@ -33,7 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct door doors[DOORS];
 static struct route routes[ROUTES];
 
-/* What is sent first over a connection: fabric/ucx/preamble.go has the same. */
+/* The first bytes over a connection: fabric/ucx/preamble.go has the same. */
 struct preface {
 	char magic[8];
 	unsigned char version[2], kind, flags;
@@ -108,7 +108,8 @@ VISIBLE int listen(int fd, int backlog) {
 		return (int)syscall(SYS_listen, fd, backlog);
 	int pair[2], result = -1;
 	struct door d = {.fd = fd, .length = sizeof d.at};
-	if (syscall(SYS_getsockname, fd, &d.at, &d.length) || !name_of(d.name, (struct sockaddr *)&d.at, d.length))
+	if (syscall(SYS_getsockname, fd, &d.at, &d.length) ||
+	    !name_of(d.name, (struct sockaddr *)&d.at, d.length))
 		return -1;
 	pthread_mutex_lock(&lock);
 	struct door *to = vacant();
@@ -150,7 +151,8 @@ static int take(int from) {
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
 	char byte;
-	struct msghdr m = {.msg_iov = &(struct iovec){&byte, 1}, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {.msg_iov = &(struct iovec){&byte, 1}, .msg_iovlen = 1, .msg_control = &control,
+	                   .msg_controllen = sizeof control};
 	int fd = -1;
 	if (recvmsg(from, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
 		return -1;
@@ -182,7 +184,9 @@ VISIBLE int accept4(int fd, struct sockaddr *restrict a, socklen_t *restrict len
 	return got;
 }
 
-VISIBLE int accept(int fd, struct sockaddr *restrict a, socklen_t *restrict length) { return accept4(fd, a, length, 0); }
+VISIBLE int accept(int fd, struct sockaddr *restrict a, socklen_t *restrict length) {
+	return accept4(fd, a, length, 0);
+}
 
 /* lead fills in where a connection to a door leads, and what is sent first. lock is held. */
 static bool lead(const unsigned char door[DOOR_NAME], unsigned char to[DOOR_NAME], struct preface *first) {
@@ -228,7 +232,8 @@ VISIBLE int connect(int fd, const struct sockaddr *a, socklen_t length) {
 		memcpy(&real.sin_addr, to + 4, 4);
 		return (int)syscall(SYS_connect, fd, &real, sizeof real);
 	}
-	struct sockaddr_in6 real = {.sin6_family = AF_INET6, .sin6_scope_id = ((const struct sockaddr_in6 *)(const void *)a)->sin6_scope_id};
+	const struct sockaddr_in6 *given = (const struct sockaddr_in6 *)(const void *)a;
+	struct sockaddr_in6 real = {.sin6_family = AF_INET6, .sin6_scope_id = given->sin6_scope_id};
 	memcpy(&real.sin6_port, to + 2, 2);
 	if (to[1] == 4) {
 		memset((unsigned char *)&real.sin6_addr + 10, 0xff, 2);
@@ -240,11 +245,13 @@ VISIBLE int connect(int fd, const struct sockaddr *a, socklen_t length) {
 }
 
 /* ready sends the preface of a connection if that has not been done. It returns false, with errno, if it
- * cannot be sent now. A socket that has sent nothing has room for it. */
+ * cannot be sent now. A socket that has not sent has room for it. */
 static bool ready(int fd) {
-	if (__builtin_expect(fd < 0 || fd >= DESCRIPTORS || !__atomic_load_n(&prefaces[fd].waits, __ATOMIC_ACQUIRE), 1))
+	if (__builtin_expect(fd < 0 || fd >= DESCRIPTORS ||
+	                     !__atomic_load_n(&prefaces[fd].waits, __ATOMIC_ACQUIRE), 1))
 		return true;
-	long n = syscall(SYS_sendto, fd, &prefaces[fd].first, sizeof prefaces[fd].first, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+	long n = syscall(SYS_sendto, fd, &prefaces[fd].first, sizeof prefaces[fd].first,
+	                 MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
 	if (n < 0)
 		return false;
 	if (n != sizeof prefaces[fd].first) {
@@ -259,9 +266,13 @@ VISIBLE ssize_t send(int fd, const void *b, size_t n, int flags) {
 	return ready(fd) ? syscall(SYS_sendto, fd, b, n, flags, NULL, 0) : -1;
 }
 
-VISIBLE ssize_t sendmsg(int fd, const struct msghdr *m, int flags) { return ready(fd) ? syscall(SYS_sendmsg, fd, m, flags) : -1; }
+VISIBLE ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
+	return ready(fd) ? syscall(SYS_sendmsg, fd, m, flags) : -1;
+}
 
-VISIBLE ssize_t writev(int fd, const struct iovec *v, int n) { return ready(fd) ? syscall(SYS_writev, fd, v, n) : -1; }
+VISIBLE ssize_t writev(int fd, const struct iovec *v, int n) {
+	return ready(fd) ? syscall(SYS_writev, fd, v, n) : -1;
+}
 
 bool gate_route(const struct route *new) {
 	bool done = false;
@@ -297,9 +308,11 @@ void gate_admit(const unsigned char name[DOOR_NAME], int fd) {
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
-	} control = {.head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	} control = {.head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET,
+	                      .cmsg_type = SCM_RIGHTS}};
 	memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
-	struct msghdr m = {.msg_iov = &(struct iovec){"", 1}, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {.msg_iov = &(struct iovec){"", 1}, .msg_iovlen = 1, .msg_control = &control,
+	                   .msg_controllen = sizeof control};
 	pthread_mutex_lock(&lock);
 	for (struct door *d = doors; d < doors + DOORS; d++)
 		if (d->fd && d->inode == inode_of(d->fd) && !memcmp(d->name, name, DOOR_NAME)) {

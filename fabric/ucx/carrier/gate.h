@@ -1,15 +1,16 @@
 /*
  * The gate: libucx opens no port to the network. Its TCP transport listens on a port for each device, and
- * trusts every byte that arrives there: who reaches the port can end this process, or write its memory.
- * So this program defines the functions of the C library by which libucx listens, accepts and connects
- * (a dynamic library finds the executable's definitions first):
+ * trusts every byte that arrives there: a program that reaches the port can end this process, or write its
+ * memory. So this program defines the functions of the C library by which libucx listens, accepts and
+ * connects (a dynamic library finds the executable's definitions first):
  *
  *	listen       makes a door: the socket does not listen; accept takes from a queue in this process
  *	accept       takes a connection that the engine's process has accepted, and has admitted by its ticket
- *	connect      leads to the port of the peer's engine, and only to peers that were met; the first bytes
- *	             that are sent are a ticket that the peer's engine has issued for this purpose
+ *	connect      leads to the port of the peer's engine, and only to peers after their meeting; the first
+ *	             bytes that are sent are a ticket that the peer's engine has issued for this purpose
  *
- * The address of a door is where the socket was bound. No one can connect there; peers name the door by it.
+ * The address of a door is where the socket was bound. No connection can be made there; peers name the door
+ * by it.
  */
 #ifndef NICLESS_UCX_GATE_H
 #define NICLESS_UCX_GATE_H
@@ -30,7 +31,7 @@ enum {
 struct route {
 	uint32_t number;                        /* of the connection; 0: not in use */
 	unsigned char to[DOOR_NAME];            /* where the peer's engine listens */
-	bool any;                               /* it listens at all its addresses: the door's is used, and to's port */
+	bool any;                               /* it listens at all addresses: the door's is used, to's port */
 	unsigned doors, tickets;
 	unsigned char door[DOORS][DOOR_NAME];
 	unsigned char ticket[TICKETS][TICKET];

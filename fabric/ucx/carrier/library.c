@@ -1,4 +1,4 @@
-/* Finding libucp at run time, and what its environment must say before. */
+/* Finding libucp at run time, and setting its environment before. */
 #define _GNU_SOURCE
 #include "abi.h"
 
@@ -11,7 +11,8 @@ struct ucp ucp;
 /* UCX installs no signal handlers and hooks no memory functions; shared memory is used although errors of
  * peers are handled. */
 static const char *const environment[][2] = {
-	{"UCX_HANDLE_ERRORS", "none"}, {"UCX_ERROR_SIGNALS", ""}, {"UCX_DEBUG_SIGNO", "0"}, {"UCX_MEM_EVENTS", "n"},
+	{"UCX_HANDLE_ERRORS", "none"}, {"UCX_ERROR_SIGNALS", ""}, {"UCX_DEBUG_SIGNO", "0"},
+	{"UCX_MEM_EVENTS", "n"},
 	{"UCX_VFS_ENABLE", "n"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}, {"UCX_LOG_LEVEL", "error"},
 	{"UCX_POSIX_ERROR_HANDLING", "y"}, {"UCX_SYSV_ERROR_HANDLING", "y"},
 };
@@ -26,7 +27,8 @@ const char *library_load(const char *path) {
 	const char *name = *path ? path : "libucp.so.0";
 	void *lib = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
 	if (!lib) {
-		snprintf(why, sizeof why, "UCX cannot be loaded: %s (Debian and Ubuntu: apt install libucx0)", dlerror());
+		snprintf(why, sizeof why, "UCX cannot be loaded: %s (Debian and Ubuntu: apt install libucx0)",
+		         dlerror());
 		return why;
 	}
 	const char *missing = NULL;
@@ -39,11 +41,13 @@ const char *library_load(const char *path) {
 		ucp.ucp_get_version(&ucp.version[0], &ucp.version[1], &ucp.version[2]);
 	unsigned major = ucp.version[0], minor = ucp.version[1];
 	if (ucp.ucp_get_version && (major != OLDEST_MAJOR || minor < OLDEST_MINOR)) {
-		snprintf(why, sizeof why, "%s is UCX %u.%u.%u; 1.%d or a later 1.x is needed", name, major, minor, ucp.version[2], OLDEST_MINOR);
+		snprintf(why, sizeof why, "%s is UCX %u.%u.%u; 1.%d or a later 1.x is needed", name, major, minor,
+		         ucp.version[2], OLDEST_MINOR);
 		return why;
 	}
 	if (missing) {
-		snprintf(why, sizeof why, "%s has no function %s; UCX 1.%d or a later 1.x is needed", name, missing, OLDEST_MINOR);
+		snprintf(why, sizeof why, "%s has no function %s; UCX 1.%d or a later 1.x is needed", name, missing,
+		         OLDEST_MINOR);
 		return why;
 	}
 	return NULL;

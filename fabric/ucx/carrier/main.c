@@ -32,7 +32,8 @@ static uint64_t argument(char **argv, int i) { return strtoull(argv[i], NULL, 10
 
 /* map maps the memory that is shared with the engine, and begins the rings. */
 static void map(char **argv) {
-	uint64_t slots[2] = {argument(argv, 1), argument(argv, 3)}, data[2] = {argument(argv, 2), argument(argv, 4)};
+	uint64_t slots[2] = {argument(argv, 1), argument(argv, 3)};
+	uint64_t data[2] = {argument(argv, 2), argument(argv, 4)};
 	size_t size[2] = {ring_size(slots[0], data[0]), ring_size(slots[1], data[1])};
 	struct stat st;
 	size_t second = RINGS_AT + ((size[0] + RINGS_AT - 1) & ~(size_t)(RINGS_AT - 1));
@@ -68,7 +69,8 @@ static void start(const char *library, bool keys) {
 	ucp_worker_attr attr = {.mask = 8};
 	need("ucp_worker_query", ucp.ucp_worker_query(carrier.worker, &attr));
 	if (attr.max_am_header < PREFIX_SEALED + RING_MAX_HEAD)
-		fatal("UCX: headers of active messages have %llu bytes at most; %zu are needed", (unsigned long long)attr.max_am_header, (size_t)PREFIX_SEALED + RING_MAX_HEAD);
+		fatal("UCX: headers of active messages have %llu bytes at most; %zu are needed",
+		      (unsigned long long)attr.max_am_header, (size_t)PREFIX_SEALED + RING_MAX_HEAD);
 	need("ucp_worker_get_efd", ucp.ucp_worker_get_efd(carrier.worker, &carrier.efd));
 	if ((why = say_handler()) || (why = packets_start()))
 		fatal("UCX: ucp_worker_set_am_recv_handler: %s", why);
@@ -96,7 +98,8 @@ static void bell(void) {
 		return;
 	carrier.put = false;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	uint32_t sleep = be32(__atomic_load_n((uint32_t *)(void *)(carrier.memory + ENGINE_ASLEEP_AT), __ATOMIC_ACQUIRE));
+	uint32_t sleep = be32(__atomic_load_n((uint32_t *)(void *)(carrier.memory + ENGINE_ASLEEP_AT),
+	                                      __ATOMIC_ACQUIRE));
 	if (!sleep || sleep == carrier.answered)
 		return;
 	carrier.answered = sleep;
@@ -108,8 +111,8 @@ static void set_asleep(uint32_t n) {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* rest sleeps until there is something to do. waiting says that packets wait for credits or room. It
- * returns whether the engine's process may have said something. */
+/* rest sleeps until there is work. waiting says that packets wait for credits or room. It
+ * returns whether the engine's process may have sent a message. */
 static bool rest(bool waiting) {
 	static uint32_t sleeps; /* begins where no earlier process has been */
 	bool said = true;
@@ -122,7 +125,7 @@ static bool rest(bool waiting) {
 		ucs_status s = ucp.ucp_worker_arm(carrier.worker);
 		if (s == OK) {
 			struct pollfd fds[3] = {{carrier.efd, POLLIN, 0}, {WAKE_FD, POLLIN, 0}, {CONTROL_FD, POLLIN, 0}};
-			/* The engine's process wants to hear something once a second. */
+			/* The engine's process expects a message once a second. */
 			uint64_t longest = carrier.deadline / 5 < SECOND ? carrier.deadline / 5 : SECOND;
 			int timeout = waiting ? 1 : (int)(longest / MILLISECOND);
 			int n = poll(fds, 3, timeout);

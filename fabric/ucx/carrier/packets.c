@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATIENCE is how long packets for other peers wait behind one that takes none. */
+/* PATIENCE is how long packets for other peers wait behind one that takes no packets. */
 #define PATIENCE (5 * MILLISECOND)
 
 enum { BATCH = 64 };
@@ -67,7 +67,8 @@ static void transmit(struct connection *c, struct op *o, struct packet *p) {
 	o->done = true;
 	if (c->seal.encrypts && p->length && !(o->copy = malloc(p->length)))
 		return; /* the packet is lost, and the engine repeats it */
-	struct body body = {.head = p->head, .data = (unsigned char *)(uintptr_t)p->payload, .head_length = p->head_length, .data_length = p->length};
+	struct body body = {.head = p->head, .data = (unsigned char *)(uintptr_t)p->payload,
+	                    .head_length = p->head_length, .data_length = p->length};
 	size_t length = prefix_for(c, AM_PACKET, &prefix, &body, o->copy);
 	if (!length) {
 		free(o->copy);
@@ -84,7 +85,8 @@ static void transmit(struct connection *c, struct op *o, struct packet *p) {
 	c->flying++;
 	c->spoken = carrier.now;
 	ucp_request_param param = {.mask = 2 | 4 | 0x10, .flags = 2, .callback = sent, .user_data = o};
-	request r = ucp.ucp_am_send_nbx(c->ep, AM_PACKET, o->header, length + p->head_length, payload, p->length, &param);
+	request r = ucp.ucp_am_send_nbx(c->ep, AM_PACKET, o->header, length + p->head_length, payload, p->length,
+	                                &param);
 	if (!r || failed(r))
 		sent(NULL, OK, o);
 	if (failed(r)) {
@@ -135,11 +137,13 @@ void grant(struct connection *c, uint64_t packets, uint64_t bytes) {
 		carrier.attention = true;
 }
 
-static ucs_status arrived(void *arg, const void *header, size_t header_length, void *data, size_t length, const ucp_am_recv_param *param) {
+static ucs_status arrived(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                          const ucp_am_recv_param *param) {
 	(void)arg;
 	struct body b;
-	/* A descriptor in place of the data is no packet: it is judged as one that is too long. */
-	struct connection *c = prefix_from(AM_PACKET, header, header_length, data, param->recv_attr & 0x20000 ? RING_MAX_PAYLOAD + 1 : length, &b);
+	/* A descriptor in place of the data is no packet: it is dropped like one that is too long. */
+	struct connection *c = prefix_from(AM_PACKET, header, header_length, data,
+	                                   param->recv_attr & 0x20000 ? RING_MAX_PAYLOAD + 1 : length, &b);
 	if (!c)
 		return OK;
 	size_t head = b.head_length;
@@ -178,7 +182,8 @@ unsigned packets_receive(void) {
 	struct held *k;
 	while ((k = carrier.held)) {
 		if (k->c) {
-			if (!ring_put(&carrier.in, k->c->path, k->bytes, k->head_length, k->bytes + k->head_length, k->length))
+			if (!ring_put(&carrier.in, k->c->path, k->bytes, k->head_length, k->bytes + k->head_length,
+			              k->length))
 				break;
 			carrier.put = true;
 			grant(k->c, 1, cost(k->length));

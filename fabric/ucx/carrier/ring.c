@@ -22,7 +22,9 @@ static void attach(struct ring *r, unsigned char *mem, uint64_t slots, uint64_t 
 	r->size = data;
 }
 
-static uint64_t *word(const struct ring *r, uint64_t n) { return (uint64_t *)(void *)(r->slots + (n & r->mask) * RING_SLOT); }
+static uint64_t *word(const struct ring *r, uint64_t n) {
+	return (uint64_t *)(void *)(r->slots + (n & r->mask) * RING_SLOT);
+}
 
 bool ring_producer(struct ring *r, unsigned char *mem, uint64_t slots, uint64_t data) {
 	attach(r, mem, slots, data);
@@ -82,7 +84,8 @@ static bool observe(struct ring *r) {
 	return r->next != r->limit;
 }
 
-bool ring_put(struct ring *r, uint32_t path, const void *head, unsigned head_length, const void *payload, unsigned length) {
+bool ring_put(struct ring *r, uint32_t path, const void *head, unsigned head_length, const void *payload,
+              unsigned length) {
 	if (r->next == r->limit && !observe(r))
 		return false;
 	unsigned char *slot = (unsigned char *)word(r, r->next);
@@ -108,6 +111,8 @@ bool ring_put(struct ring *r, uint32_t path, const void *head, unsigned head_len
 	memcpy(slot + 8, &second, 8);
 	r->tail = r->ends[r->next & r->mask] = tail;
 	r->next++;
-	__atomic_store_n((uint64_t *)(void *)slot, be64((uint64_t)(uint32_t)r->next << 32 | (uint64_t)head_length << 16 | length), __ATOMIC_RELEASE);
+	__atomic_store_n((uint64_t *)(void *)slot,
+	                 be64((uint64_t)(uint32_t)r->next << 32 | (uint64_t)head_length << 16 | length),
+	                 __ATOMIC_RELEASE);
 	return true;
 }

@@ -61,7 +61,8 @@ static inline void ring_take(struct ring *r) { r->next++; }
 void ring_free(struct ring *, uint64_t n);
 
 /* ring_put sends a packet. It returns false if there is no room. */
-bool ring_put(struct ring *, uint32_t path, const void *head, unsigned head_length, const void *payload, unsigned length);
+bool ring_put(struct ring *, uint32_t path, const void *head, unsigned head_length, const void *payload,
+              unsigned length);
 
 static inline uint64_t be64(uint64_t v) { return __builtin_bswap64(v); }
 static inline uint32_t be32(uint32_t v) { return __builtin_bswap32(v); }

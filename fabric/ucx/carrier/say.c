@@ -1,12 +1,12 @@
 /*
- * What two carriers say to each other besides packets, and what precedes each message.
+ * Messages of two carriers besides packets, and the prefix of each message.
  *
  *	AM_SAY     header: prefix (carrier.h) | what:32 | 0:32
  *	AM_PACKET  header: prefix | headers of the packet. Data: its payload.
  *
- * The engines' processes have met before, over a connection of their own (fabric/ucx/meeting.go): there each has
- * told the other a token, which is in all messages to it. So a message of an earlier connection, or of
- * somebody whom the engine has not met, is never taken for one of this.
+ * The engines' processes have had their meeting before, over a connection of their own (fabric/ucx/meet.go):
+ * there each has sent the other a token, which is in all messages to it. So a message of an earlier
+ * connection, or of a process without a meeting, is never taken for one of this.
  */
 #include "carrier.h"
 #include "control.h"
@@ -61,7 +61,8 @@ void say(struct connection *c, uint32_t what) {
 /* encrypted reports whether the body of a message is encrypted. */
 static bool encrypted(const struct connection *c, uint32_t id) { return c->seal.encrypts && id == AM_PACKET; }
 
-size_t prefix_for(struct connection *c, uint32_t id, struct prefix *p, const struct body *b, unsigned char *instead) {
+size_t prefix_for(struct connection *c, uint32_t id, struct prefix *p, const struct body *b,
+                  unsigned char *instead) {
 	c->told_packets = c->granted_packets;
 	c->told_bytes = c->granted_bytes;
 	memcpy(p->token, c->there, TOKEN);
@@ -71,7 +72,8 @@ size_t prefix_for(struct connection *c, uint32_t id, struct prefix *p, const str
 		return PREFIX_PLAIN;
 	uint64_t count = seal_next(&c->seal);
 	p->count = be64(count);
-	struct part parts[3] = {{(unsigned char *)p, PREFIX_PLAIN}, {b->head, b->head_length}, {b->data, b->data_length}};
+	struct part parts[3] = {
+		{(unsigned char *)p, PREFIX_PLAIN}, {b->head, b->head_length}, {b->data, b->data_length}};
 	unsigned char *to[3] = {NULL, b->head, instead};
 	if (count && seal_close(&c->seal, id, count, parts, encrypted(c, id) ? 1 : 3, 3, to, p->tag))
 		return PREFIX_SEALED;
@@ -80,7 +82,8 @@ size_t prefix_for(struct connection *c, uint32_t id, struct prefix *p, const str
 	return 0;
 }
 
-struct connection *prefix_from(uint32_t id, const void *header, size_t header_length, void *data, size_t length, struct body *b) {
+struct connection *prefix_from(uint32_t id, const void *header, size_t header_length, void *data,
+                               size_t length, struct body *b) {
 	static unsigned char head[RING_MAX_HEAD], clear[RING_MAX_PAYLOAD];
 	struct prefix p;
 	if (header_length < PREFIX_PLAIN) {
@@ -94,7 +97,8 @@ struct connection *prefix_from(uint32_t id, const void *header, size_t header_le
 		return NULL;
 	}
 	size_t n = c->seal.in ? PREFIX_SEALED : PREFIX_PLAIN;
-	*b = (struct body){.head = (unsigned char *)(uintptr_t)header + n, .data = data, .head_length = header_length - n, .data_length = length};
+	*b = (struct body){.head = (unsigned char *)(uintptr_t)header + n, .data = data,
+	                   .head_length = header_length - n, .data_length = length};
 	if (header_length < n || b->head_length > RING_MAX_HEAD || length > RING_MAX_PAYLOAD) {
 		/* With keys this is no reason to close: a stranger could have sent it. */
 		if (c->seal.in)
@@ -104,7 +108,8 @@ struct connection *prefix_from(uint32_t id, const void *header, size_t header_le
 		return NULL;
 	}
 	if (c->seal.in) {
-		struct part parts[3] = {{(unsigned char *)&p, PREFIX_PLAIN}, {b->head, b->head_length}, {b->data, b->data_length}};
+		struct part parts[3] = {
+			{(unsigned char *)&p, PREFIX_PLAIN}, {b->head, b->head_length}, {b->data, b->data_length}};
 		unsigned char *to[3] = {NULL, head, clear};
 		bool hidden = encrypted(c, id);
 		if (!seal_open(&c->seal, id, be64(p.count), parts, hidden ? 1 : 3, 3, to, p.tag)) {
@@ -126,11 +131,13 @@ struct connection *prefix_from(uint32_t id, const void *header, size_t header_le
 	return c;
 }
 
-static ucs_status said(void *arg, const void *header, size_t header_length, void *data, size_t length, const ucp_am_recv_param *param) {
+static ucs_status said(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                       const ucp_am_recv_param *param) {
 	(void)arg;
 	uint64_t what;
 	struct body b;
-	struct connection *c = prefix_from(AM_SAY, header, header_length, data, param->recv_attr & 0x20000 ? 0 : length, &b);
+	struct connection *c = prefix_from(AM_SAY, header, header_length, data,
+	                                   param->recv_attr & 0x20000 ? 0 : length, &b);
 	if (!c)
 		return OK;
 	if (b.head_length != WHAT) {

@@ -11,7 +11,8 @@
 	F(int, EVP_CIPHER_CTX_ctrl, (void *, int, int, void *)) \
 	F(const void *, EVP_aes_256_gcm, (void)) \
 	F(const void *, EVP_chacha20_poly1305, (void)) \
-	F(int, EVP_CipherInit_ex, (void *, const void *, void *, const unsigned char *, const unsigned char *, int)) \
+	F(int, EVP_CipherInit_ex, \
+	  (void *, const void *, void *, const unsigned char *, const unsigned char *, int)) \
 	F(int, EVP_CipherUpdate, (void *, unsigned char *, int *, const unsigned char *, int)) \
 	F(int, EVP_CipherFinal_ex, (void *, unsigned char *, int *))
 
@@ -30,7 +31,8 @@ const char *seal_library(void) {
 		return NULL;
 	void *lib = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
-		snprintf(why, sizeof why, "a link with keys needs OpenSSL 3: %s (Debian and Ubuntu: apt install libssl3)", dlerror());
+		snprintf(why, sizeof why,
+		         "a link with keys needs OpenSSL 3: %s (Debian and Ubuntu: apt install libssl3)", dlerror());
 		return why;
 	}
 	const char *missing = NULL;
@@ -48,7 +50,8 @@ const char *seal_library(void) {
 }
 
 static void *cipher_with(enum cipher cipher, const unsigned char key[KEY], int encrypt) {
-	const void *type = cipher == CIPHER_AES_256_GCM ? crypto.EVP_aes_256_gcm() : crypto.EVP_chacha20_poly1305();
+	const void *type =
+		cipher == CIPHER_AES_256_GCM ? crypto.EVP_aes_256_gcm() : crypto.EVP_chacha20_poly1305();
 	void *c = crypto.EVP_CIPHER_CTX_new();
 	if (c && crypto.EVP_CipherInit_ex(c, type, NULL, NULL, NULL, encrypt) == 1 &&
 	    crypto.EVP_CIPHER_CTX_ctrl(c, SET_IV_LENGTH, NONCE, NULL) == 1 &&
@@ -59,7 +62,8 @@ static void *cipher_with(enum cipher cipher, const unsigned char key[KEY], int e
 	return NULL;
 }
 
-const char *seal_begin(struct seal *s, enum cipher cipher, const unsigned char out[KEY], const unsigned char in[KEY], bool encrypts) {
+const char *seal_begin(struct seal *s, enum cipher cipher, const unsigned char out[KEY],
+                       const unsigned char in[KEY], bool encrypts) {
 	memset(s, 0, sizeof *s);
 	if (cipher == CIPHER_NONE)
 		return NULL;
@@ -86,7 +90,8 @@ void seal_end(struct seal *s) {
 uint64_t seal_next(struct seal *s) { return s->sealed < MOST_SEALED ? ++s->sealed : 0; }
 
 /* run passes a message through a cipher, without its end. */
-static bool run(void *c, uint32_t id, uint64_t count, const struct part *parts, unsigned plain, unsigned all, unsigned char *const to[]) {
+static bool run(void *c, uint32_t id, uint64_t count, const struct part *parts, unsigned plain, unsigned all,
+                unsigned char *const to[]) {
 	unsigned char nonce[NONCE];
 	uint32_t first = __builtin_bswap32(id);
 	uint64_t second = __builtin_bswap64(count);
@@ -96,15 +101,18 @@ static bool run(void *c, uint32_t id, uint64_t count, const struct part *parts, 
 	if (crypto.EVP_CipherInit_ex(c, NULL, NULL, NULL, nonce, -1) != 1)
 		return false;
 	for (unsigned i = 0; i < all; i++)
-		if (parts[i].length && crypto.EVP_CipherUpdate(c, i < plain ? NULL : to[i], &n, parts[i].bytes, (int)parts[i].length) != 1)
+		if (parts[i].length && crypto.EVP_CipherUpdate(c, i < plain ? NULL : to[i], &n, parts[i].bytes,
+		                                               (int)parts[i].length) != 1)
 			return false;
 	return true;
 }
 
-bool seal_close(struct seal *s, uint32_t id, uint64_t count, const struct part *parts, unsigned plain, unsigned all, unsigned char *const to[], unsigned char tag[TAG]) {
+bool seal_close(struct seal *s, uint32_t id, uint64_t count, const struct part *parts, unsigned plain,
+                unsigned all, unsigned char *const to[], unsigned char tag[TAG]) {
 	int n;
 	unsigned char none[16];
-	return run(s->out, id, count, parts, plain, all, to) && crypto.EVP_CipherFinal_ex(s->out, none, &n) == 1 &&
+	return run(s->out, id, count, parts, plain, all, to) &&
+	       crypto.EVP_CipherFinal_ex(s->out, none, &n) == 1 &&
 	       crypto.EVP_CIPHER_CTX_ctrl(s->out, GET_TAG, TAG, tag) == 1;
 }
 
@@ -130,12 +138,14 @@ static void note(struct seal *s, uint64_t count) {
 	s->seen[count / 64 % WORDS] |= (uint64_t)1 << count % 64;
 }
 
-bool seal_open(struct seal *s, uint32_t id, uint64_t count, const struct part *parts, unsigned plain, unsigned all, unsigned char *const to[], const unsigned char tag[TAG]) {
+bool seal_open(struct seal *s, uint32_t id, uint64_t count, const struct part *parts, unsigned plain,
+               unsigned all, unsigned char *const to[], const unsigned char tag[TAG]) {
 	int n;
 	unsigned char copy[TAG], none[16];
 	memcpy(copy, tag, TAG);
 	if (!fresh(s, count) || !run(s->in, id, count, parts, plain, all, to) ||
-	    crypto.EVP_CIPHER_CTX_ctrl(s->in, SET_TAG, TAG, copy) != 1 || crypto.EVP_CipherFinal_ex(s->in, none, &n) != 1)
+	    crypto.EVP_CIPHER_CTX_ctrl(s->in, SET_TAG, TAG, copy) != 1 ||
+	    crypto.EVP_CipherFinal_ex(s->in, none, &n) != 1)
 		return false;
 	note(s, count);
 	return true;

@@ -26,7 +26,8 @@ struct seal {
 	bool encrypts;   /* packets are encrypted too */
 	uint64_t sealed; /* messages so far; the count of the last one */
 	uint64_t newest; /* highest count that has come; 0: none */
-	uint64_t seen[REPLAY / 64 + 1]; /* bits of counts; one word more than the window, which begins anywhere in a word */
+	/* Bits of counts; one word more than the window, which begins anywhere in a word. */
+	uint64_t seen[REPLAY / 64 + 1];
 };
 
 /* A part of a message. Parts that are encrypted come after those that are not. */
@@ -39,7 +40,8 @@ struct part {
 const char *seal_library(void);
 
 /* seal_begin sets keys. It returns NULL, or why this is not possible. */
-const char *seal_begin(struct seal *, enum cipher, const unsigned char out[KEY], const unsigned char in[KEY], bool encrypts);
+const char *seal_begin(struct seal *, enum cipher, const unsigned char out[KEY], const unsigned char in[KEY],
+                       bool encrypts);
 void seal_end(struct seal *);
 
 /* seal_next returns the count of the next message, 0 if the key is used up. */
@@ -50,10 +52,12 @@ uint64_t seal_next(struct seal *);
  * are not changed, and over the others, which are encrypted from bytes to to[part]. It returns false if
  * libcrypto fails.
  */
-bool seal_close(struct seal *, uint32_t id, uint64_t count, const struct part *parts, unsigned plain, unsigned all, unsigned char *const to[], unsigned char tag[TAG]);
+bool seal_close(struct seal *, uint32_t id, uint64_t count, const struct part *parts, unsigned plain,
+                unsigned all, unsigned char *const to[], unsigned char tag[TAG]);
 
 /* seal_open is the reverse: it decrypts, and returns whether the tag is right and the message is new. If it
  * returns false, what was decrypted must not be used. */
-bool seal_open(struct seal *, uint32_t id, uint64_t count, const struct part *parts, unsigned plain, unsigned all, unsigned char *const to[], const unsigned char tag[TAG]);
+bool seal_open(struct seal *, uint32_t id, uint64_t count, const struct part *parts, unsigned plain,
+               unsigned all, unsigned char *const to[], const unsigned char tag[TAG]);
 
 #endif

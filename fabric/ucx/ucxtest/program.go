@@ -23,7 +23,8 @@ func build(in, out string, programs ...string) (paths []string, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if said, err := exec.Command("make", "-s", "-j2", "-C", in, "OUT="+filepath.Join(dir, out)).CombinedOutput(); err != nil {
+	make := exec.Command("make", "-s", "-j2", "-C", in, "OUT="+filepath.Join(dir, out))
+	if said, err := make.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w", said, err)
 	}
 	for _, name := range programs {
@@ -37,7 +38,9 @@ func build(in, out string, programs ...string) (paths []string, err error) {
 	return paths, nil
 }
 
-var carrier = sync.OnceValues(func() ([]string, error) { return build(Sources(), "nicless-ucx", "nicless-ucx") })
+var carrier = sync.OnceValues(func() ([]string, error) {
+	return build(Sources(), "nicless-ucx", "nicless-ucx")
+})
 
 var checks = sync.OnceValues(func() ([]string, error) {
 	return build(filepath.Join(Sources(), "check"), "", "ring", "stranger", "seal")
@@ -72,7 +75,8 @@ func Checks(t testing.TB) (ring, stranger, seal string) {
 // NeedUCX skips the test if libucp is not installed. In continuous integration it fails then.
 func NeedUCX(t testing.TB) {
 	t.Helper()
-	for _, dir := range []string{"/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/lib64"} {
+	dirs := []string{"/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/lib64"}
+	for _, dir := range dirs {
 		if found, _ := filepath.Glob(dir + "/libucp.so.0"); len(found) > 0 {
 			return
 		}

@@ -16,10 +16,12 @@
 #include <sys/mman.h>
 
 static int echo(uint64_t slots, uint64_t data, uint64_t n) {
-	size_t size = ring_size(slots, data), second = RINGS_AT + ((size + RINGS_AT - 1) & ~(size_t)(RINGS_AT - 1));
+	size_t size = ring_size(slots, data);
+	size_t second = RINGS_AT + ((size + RINGS_AT - 1) & ~(size_t)(RINGS_AT - 1));
 	unsigned char *m = mmap(NULL, second + size, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
 	struct ring in, out;
-	if (!size || m == MAP_FAILED || !ring_consumer(&in, m + RINGS_AT, slots, data) || !ring_producer(&out, m + second, slots, data))
+	if (!size || m == MAP_FAILED || !ring_consumer(&in, m + RINGS_AT, slots, data) ||
+	    !ring_producer(&out, m + second, slots, data))
 		return 1;
 	puts("ready");
 	fflush(stdout);
@@ -65,8 +67,10 @@ int main(int argc, char **argv) {
 	for (int i = 2; i < argc && i < 5; i++)
 		v[i - 2] = strtoull(argv[i], NULL, 10);
 	if (argc == 2) {
-		printf("%d %d %d %d %d %d %d %d %u %d %d %d %d %d %d %d %d %d\n", RING_SLOT, RING_HEAD, RING_MAX_HEAD, RING_MAX_PAYLOAD, RING_INLINE, RING_SLOTS_AT,
-		       RING_CONSUMER_AT, RING_LINE, RING_IN_SLOT, ASLEEP_AT, ENGINE_ASLEEP_AT, RINGS_AT, PATHS, CONNECTIONS, WORKER_ADDRESS, DOORS, TICKETS, MESSAGE);
+		printf("%d %d %d %d %d %d %d %d %u %d %d %d %d %d %d %d %d %d\n", RING_SLOT, RING_HEAD, RING_MAX_HEAD,
+		       RING_MAX_PAYLOAD, RING_INLINE, RING_SLOTS_AT, RING_CONSUMER_AT, RING_LINE, RING_IN_SLOT,
+		       ASLEEP_AT, ENGINE_ASLEEP_AT, RINGS_AT, PATHS, CONNECTIONS, WORKER_ADDRESS, DOORS, TICKETS,
+		       MESSAGE);
 		return 0;
 	}
 	return argc == 5 ? echo(v[0], v[1], v[2]) : judge(v[0], v[1]);

@@ -39,7 +39,8 @@ int main(int argc, char **argv) {
 			return 1;
 		unsigned char *into[3] = {NULL, to[0], to[1]};
 		unsigned plain = s.encrypts ? 1 : 3;
-		unsigned char ok = r.open ? seal_open(&s, r.id, r.count, parts, plain, 3, into, tag) : seal_close(&s, r.id, r.count, parts, plain, 3, into, tag);
+		unsigned char ok = r.open ? seal_open(&s, r.id, r.count, parts, plain, 3, into, tag)
+		                          : seal_close(&s, r.id, r.count, parts, plain, 3, into, tag);
 		fwrite(&ok, 1, 1, stdout);
 		for (int i = 0; i < 2; i++)
 			fwrite(plain == 3 ? bytes[i + 1] : to[i], r.length[i + 1], 1, stdout);

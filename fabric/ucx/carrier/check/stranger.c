@@ -1,10 +1,10 @@
 /*
  * For the tests in Go: a program that speaks UCX, and is not nicless. It prints "doors" and "worker" with its
  * own doors and worker address. It reads where a peer is: doors:32 | tickets:32 | length of the worker
- * address:32 | any:32, in host order, and where the peer listens, doors, tickets, worker address. Then it makes an
- * endpoint, and sends what it reads as active messages: id:32 | flags:32 | header length:32 | data length:32,
- * header, data. It prints the headers of all messages that come: id and hexadecimal digits; and "error" when
- * the connection is lost.
+ * address:32 | any:32, in host order, and where the peer listens, doors, tickets, worker address. Then it
+ * makes an endpoint, and sends what it reads as active messages: id:32 | flags:32 | header length:32 | data
+ * length:32, header, data. It prints the headers of all messages that come: id and hexadecimal digits; and
+ * "error" when the connection is lost.
  */
 #define _GNU_SOURCE
 #include "../abi.h"
@@ -26,7 +26,8 @@ static void print(const char *what, const void *b, size_t n) {
 	fflush(stdout);
 }
 
-static ucs_status got(void *arg, const void *header, size_t header_length, void *data, size_t length, const ucp_am_recv_param *p) {
+static ucs_status got(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                      const ucp_am_recv_param *p) {
 	(void)data, (void)length, (void)p;
 	char id[8];
 	snprintf(id, sizeof id, "%td", (char *)arg - (char *)NULL);
@@ -58,14 +59,15 @@ int main(void) {
 		return 1;
 	ucp_params params = {.mask = 1, .features = 0x40 | 0x10};
 	ucp_worker_params wp = {.mask = 1};
-	if (ucp.ucp_init_version(1, 13, &params, config, &context) || ucp.ucp_worker_create(context, &wp, &worker) ||
-	    ucp.ucp_worker_get_address(worker, &own, &own_length))
+	if (ucp.ucp_init_version(1, 13, &params, config, &context) ||
+	    ucp.ucp_worker_create(context, &wp, &worker) || ucp.ucp_worker_get_address(worker, &own, &own_length))
 		return 1;
 	unsigned char names[DOORS][DOOR_NAME];
 	print("doors", names, gate_doors(names) * DOOR_NAME);
 	print("worker", own, own_length);
 	for (unsigned id = FIRST; id <= LAST; id++)
-		ucp.ucp_worker_set_am_recv_handler(worker, &(ucp_am_handler_param){15, id, 1, got, (char *)NULL + id});
+		ucp.ucp_worker_set_am_recv_handler(worker,
+		                                   &(ucp_am_handler_param){15, id, 1, got, (char *)NULL + id});
 	uint32_t there[4];
 	struct route r = {.number = 1};
 	need(there, sizeof there);

@@ -1,14 +1,14 @@
 package wqe
 
-// guess returns the most likely address of the WQE. Each layout that fits gets
+// infer returns the most likely address of the WQE. Each layout that fits gets
 // penalty points for values that clients rarely write. The lowest sum wins; if two
 // sums are equal, the simpler address wins.
 //
 // Some bytes distinguish an address from a pointer or a remote address: in an address
 // vector the Ext bit followed by reserved zeros, in an XRC segment twelve zeros, in an
 // Ethernet segment zeros where a pointer would have a length (a pointer with byte
-// count 0 means 2^31 bytes). None of this is certain, so only dumps use guess.
-func guess(c Ctrl, b []byte) Address {
+// count 0 means 2^31 bytes). This is never certain, so only dumps use infer.
+func infer(c Ctrl, b []byte) Address {
 	info := c.Opcode.Info()
 	if !info.Address {
 		return NoAddress
@@ -111,7 +111,8 @@ func penaltyXRC(x XRC) int {
 func penaltyEth(e Eth, op Opcode) int {
 	tso := op == OpTSO
 	switch {
-	case e.CSFlags&0x0f != 0, e.SWP != 0 && e.SWPFlags == 0, e.SWPFlags != 0 && !tso, e.MSS != 0 && !tso, e.Meta != 0 && !tso:
+	case e.CSFlags&0x0f != 0, e.SWP != 0 && e.SWPFlags == 0,
+		e.SWPFlags != 0 && !tso, e.MSS != 0 && !tso, e.Meta != 0 && !tso:
 		return impossible
 	case e.HdrSize == 0 && e.Hdr != [2]byte{}:
 		return impossible

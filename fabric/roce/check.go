@@ -9,16 +9,16 @@ type Reason uint8
 
 // Reasons in the order in which they are checked, except that NotAllowed comes first.
 const (
-	BadLength     Reason = iota // too short or too long, no multiple of 4, or not the length of its opcode's headers
+	BadLength     Reason = iota // too short, too long, no multiple of 4, or not that of its opcode's headers
 	UnknownOpcode               // no packet that RC, UC, UD or XRC has, and no CNP
 	BadVersion                  // transport header version other than 0
 	BadPKey                     // partition other than the default one
-	NotAsked                    // a connection's, and this engine has asked for no path to its address
+	NotAsked                    // a connection's, and this engine has requested no path to its address
 	BadICRC
 	NotAllowed // its address is not among Config.Allowed
 	TableFull  // a stranger, and all paths are held
 	OverBudget // for queue pair 1, and more than an address may send
-	OnlyKeys   // a handshake, or what is sealed; and this end has no keys
+	OnlyKeys   // a handshake, or a sealed packet; and this end has no keys
 
 	// On links with keys. These are checked before all others.
 	NotAuthenticated // a packet without a tag, although its address needs one
@@ -32,17 +32,27 @@ const (
 	Reasons // how many reasons there are
 
 	good     Reason = 254 // in the ring
-	ringFull Reason = 255 // not judged: no room
+	ringFull Reason = 255 // not checked: no room
 )
 
 var reasons = [Reasons]string{
-	BadLength: "no packet has this length", UnknownOpcode: "unknown opcode", BadVersion: "transport version is not 0",
-	BadPKey: "P_Key is not the default one", NotAsked: "of a connection, and nothing here is connected to its address", BadICRC: "wrong ICRC", NotAllowed: "not an allowed peer", TableFull: "too many peers",
+	BadLength:        "no packet has this length",
+	UnknownOpcode:    "unknown opcode",
+	BadVersion:       "transport version is not 0",
+	BadPKey:          "P_Key is not the default one",
+	NotAsked:         "of a connection, and nothing here is connected to its address",
+	BadICRC:          "wrong ICRC",
+	NotAllowed:       "not an allowed peer",
+	TableFull:        "too many peers",
 	OverBudget:       "more management datagrams than an address may send",
 	OnlyKeys:         "a handshake of a peer with keys; this engine has none",
-	NotAuthenticated: "no tag, and its address needs one", NoSession: "of no session", WrongAddress: "of a session of another address",
-	Replayed: "it has come before, or is too old", Forged: "wrong tag",
-	UnknownPeer: "a handshake of an address that no line of the file of peers covers", HandshakeFlood: "too many handshakes",
+	NotAuthenticated: "no tag, and its address needs one",
+	NoSession:        "of no session",
+	WrongAddress:     "of a session of another address",
+	Replayed:         "it has come before, or is too old",
+	Forged:           "wrong tag",
+	UnknownPeer:      "a handshake of an address that no line of the file of peers covers",
+	HandshakeFlood:   "too many handshakes",
 }
 
 // String returns the reason in words.
@@ -60,9 +70,9 @@ const (
 	managementQPN = 1
 )
 
-// judgePacket puts a packet into the ring if it is good. The bytes are private, so they cannot change
+// checkPacket puts a packet into the ring if it is good. The bytes are private, so they cannot change
 // meanwhile. If it was sealed, its tag was right, and what stands in the place of the ICRC is not one.
-func (r *receiver) judgePacket(b []byte, sealed bool) Reason {
+func (r *receiver) checkPacket(b []byte, sealed bool) Reason {
 	if len(b) < packet.BTHSize+packet.ICRCSize || len(b)%4 != 0 || len(b) > packet.MaxPacket {
 		return BadLength
 	}
@@ -90,17 +100,17 @@ func (r *receiver) judgePacket(b []byte, sealed bool) Reason {
 	if !ok {
 		return ringFull
 	}
-	if bth.DestQP == managementQPN && !r.admits(r.limits.management) {
+	if bth.DestQP == managementQPN && !r.takeBudget(r.limits.management) {
 		return OverBudget
 	}
 	// A device sends identification 0, or 0, 1, 2 ... if its kernel has cut a message.
-	guess := uint16(0)
+	first := uint16(0)
 	if r.d.path != nil {
-		guess = r.d.path.nextID
+		first = r.d.path.nextID
 	}
 	bits, id := 32, uint16(0)
 	if !sealed {
-		bits, id = r.d.flow.Check(b, guess)
+		bits, id = r.d.flow.Check(b, first)
 	}
 	if bits == 0 {
 		return BadICRC

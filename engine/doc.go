@@ -71,11 +71,11 @@
 //     (execution/fastpath_move.go) and leaves everything unusual to the slow path. Several WRITEs
 //     that differ in their addresses only are a series: seriesLength (execution/fastpath_series.go),
 //     executeMoves (execution/fastpath_series_move.go), completeSeries (execution/fastpath_series.go).
-//  4. The slow path copies the WQE and judges the copy: Snapshot (execution/flush.go), Judge, judgeTransfer
-//     (execution/judge.go), gather (execution/requester.go). A local key is looked up, and its range checked: Find
+//  4. The slow path copies the WQE and judges the copy: Snapshot (execution/flush.go), Check, checkTransfer
+//     (execution/check.go), gather (execution/requester.go). A local key is looked up, and its range checked: Find
 //     (object/key.go), admit (execution/keylist.go).
 //  5. The requester asks the responder, which checks its queue pair and the remote key:
-//     ask (execution/requester.go), Respond (execution/respond.go), Translate (execution/responder.go). If it refuses, it
+//     request (execution/requester.go), Respond (execution/respond.go), Translate (execution/responder.go). If it refuses, it
 //     chooses the NAK: badRemote (execution/responder_fault.go). The requester turns the NAK into a
 //     syndrome: answered (execution/requester.go). If the peer is not ready, the queue stalls: wait,
 //     Retry (execution/stall.go).

@@ -209,7 +209,7 @@ func TestLookAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		sn++
 		for _, c := range list {
-			a.c.CQs[c.num].Told = 0 // so that there is news for the arm
+			a.c.CQs[c.num].Notified = 0 // so that there is news for the arm
 			c.armBoth(sn)
 		}
 		for range 40 {

@@ -120,7 +120,7 @@ func TestWhoSends(t *testing.T) {
 	w.out.Seen = clock.Now() - clock.Cycles(object.QuickCounts)
 	by(2, 2, "that was long ago")
 	w.out.Shown.Store(clock.Now() + hour)
-	w.out.Judge(clock.Now() - 2*clock.Cycles(object.QuickSend))
+	w.out.RecordSend(clock.Now() - 2*clock.Cycles(object.QuickSend))
 	by(2, 3, "the last one was slow")
 
 	w.out.Kin = true // who may stop the device is believed for longer
@@ -128,7 +128,7 @@ func TestWhoSends(t *testing.T) {
 	w.out.Seen = clock.Now() - hour
 	by(3, 3, "it is one of the device's user")
 	w.d.runner.Hooks.SendsNow = false
-	w.out.Judge(clock.Now() - 2*clock.Cycles(object.QuickSend))
+	w.out.RecordSend(clock.Now() - 2*clock.Cycles(object.QuickSend))
 	by(3, 4, "the last one was slow, and counts here too")
 }
 

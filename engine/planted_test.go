@@ -91,7 +91,7 @@ func leftOut(code string) string {
 
 func TestLeftOut(t *testing.T) {
 	for code, want := range map[string]string{
-		"p.owe(q)":                    "",
+		"p.ScheduleACK(q)":            "",
 		"if n < 2 {":                  "if false && (n < 2) {",
 		"} else if n != m {":          "} else if false && (n != m) {",
 		"if a == b ||":                "if false && (a == b) ||",

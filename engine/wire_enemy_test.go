@@ -185,7 +185,7 @@ func TestAcknowledgementsOfResets(t *testing.T) {
 	for range 100 {
 		q.give(packet.MakeOpcode(packet.RC, packet.WriteOnly), firstPSN, readHeader(to, 0, 8), make([]byte, 8))
 		r.carried(2)
-		require.True(t, q.q.Wire.In.Owed)
+		require.True(t, q.q.Wire.In.ACKDue)
 		q.toState(control.StateRST)
 		q.up(p)
 	}

@@ -146,7 +146,7 @@ func (sh *Completer) completeCompressed(q *object.CQ, rqpn, uidx, imm uint32, ti
 	q.Next = index + uint64(n) // done last, so that a session whose stores fault does not count as written
 	q.Client.Count[control.CounterCQEs] += uint64(n)
 	if q.Armed {
-		sh.Tell(q, object.Quietly)
+		sh.Notify(q, object.Quietly)
 	}
 }
 

@@ -28,7 +28,7 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	if q.Collapsed {
 		if q.Held != 0 {
 			q.Next++
-			sh.Tell(q, a)
+			sh.Notify(q, a)
 			return true // the error in entry 0 stays
 		}
 		slot = 0
@@ -46,13 +46,13 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	q.Next = index + 1 // done last, so that a CQE whose stores fault does not count as written
 	q.Client.Count[control.CounterCQEs]++
 	if a != object.Quietly || q.Armed {
-		sh.Tell(q, a)
+		sh.Notify(q, a)
 	}
 	return true
 }
 
-// Tell fires the arm of q if the client has armed q for completions of attention a.
-func (sh *Completer) Tell(q *object.CQ, a object.Attention) {
+// Notify fires the arm of q if the client has armed q for completions of attention a.
+func (sh *Completer) Notify(q *object.CQ, a object.Attention) {
 	if a != object.Quietly {
 		q.LastSolicited = q.Next
 	}

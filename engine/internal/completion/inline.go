@@ -23,7 +23,7 @@ func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm u
 	if q.Collapsed {
 		if q.Held != 0 {
 			q.Next++
-			sh.Tell(q, a)
+			sh.Notify(q, a)
 			return true // the error in entry 0 stays
 		}
 		slot = 0
@@ -43,7 +43,7 @@ func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm u
 	q.Next = index + 1 // done last, so that a CQE whose stores fault does not count as written
 	q.Client.Count[control.CounterCQEs]++
 	if a != object.Quietly || q.Armed {
-		sh.Tell(q, a)
+		sh.Notify(q, a)
 	}
 	return true
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// judgeAtomic checks the operands of an atomic and the local memory for its result. Then it
+// checkAtomic checks the operands of an atomic and the local memory for its result. Then it
 // asks the responder, which executes the atomic at once, as an atomic operation on the
 // target. After that, the job only has to deliver the old value.
 //
 // The operands are big-endian in the WQE. The target is a word in host order. An old value
 // of 8 bytes is delivered in host order, and one of 4 bytes in big-endian order, as clients
 // of hardware expect.
-func (sh *requester) judgeAtomic(q *object.QP, j *object.Job, info *wqe.Info) object.Verdict {
+func (sh *requester) checkAtomic(q *object.QP, j *object.Job, info *wqe.Info) object.Verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	size := ctrl.OperandSize()
 	if size == 0 {
@@ -58,7 +58,7 @@ func (sh *requester) judgeAtomic(q *object.QP, j *object.Job, info *wqe.Info) ob
 	}
 	sh.parseRaddr(j, raddr)
 	j.Request.Operand = sh.Scratch.WQE[operand:data]
-	return sh.ask(q, j, info, &j.Src)
+	return sh.request(q, j, info, &j.Src)
 }
 
 // executeAtomic executes the atomic of j on the word in the list far. Afterwards the list

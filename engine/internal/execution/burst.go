@@ -38,7 +38,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 				continue
 			}
 			sh.Snapshot(q)
-			if v := sh.Judge(q, n); v > object.Lost {
+			if v := sh.Check(q, n); v > object.Lost {
 				if v == object.Failed {
 					done++ // others may have to be flushed, so this is no idle visit
 				}

@@ -102,6 +102,6 @@ func (sh *requester) CompleteFrom(slid uint16, c *object.CQ, source, uidx, imm, 
 	block.PublishTail(uint64(tail))
 	c.Next = index + 1
 	c.Client.Count[control.CounterCQEs]++
-	sh.Tell(c, a)
+	sh.Notify(c, a)
 	return true
 }

@@ -11,7 +11,7 @@
 //
 //   - layers.go: the layers
 //   - burst.go: the WQEs of one visit, and how those end that succeed
-//   - judge.go, requester.go, requester_fault.go: judging a WQE; its memory and its answer; what is wrong with it
+//   - check.go, requester.go, requester_fault.go: judging a WQE; its memory and its answer; what is wrong with it
 //   - respond.go, responder.go, responder_fault.go: a request; its receives and keys; what the responder refuses
 //   - dc.go: WQEs that name the queue pair that receives
 //   - local.go, atomic.go: NOP, DUMP, MMO, WAIT, SEND_EN; atomics

@@ -15,7 +15,7 @@ import (
 const fastAtomicBytes = 8
 
 // fastAtomic is fastPath for fetch-and-add and compare-and-swap on 8 bytes of p's memory,
-// with the result in one piece. The byte orders are the same as in judgeAtomic.
+// with the result in one piece. The byte orders are the same as in checkAtomic.
 func (sh *Executor) fastAtomic(q, p *object.QP, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
 	if q.FastOps>>wqe.OpAtomicFA&1 == 0 || p.Attr.MaxDestRdAtomic == 0 || p.Attr.Access&control.AccessRemoteAtomic == 0 {
 		return 0, 0, 0

@@ -44,7 +44,7 @@ func moveJob(j *object.Job, budget int, c *copying.Copier) (used int) {
 // ever before.
 func (sh *mover) KeepJob(q *object.QP) {
 	q.Job = sh.Scratch.Job
-	q.Job.Settle()
+	q.Job.CopyInline()
 	q.Job.Epoch = sh.Epoch.Load()
 	if p := q.Job.Peer; p != nil {
 		q.Job.Life = p.Life
@@ -122,7 +122,7 @@ func (sh *mover) DropAnswerJob(r *object.Outbound) {
 // RetainJob keeps the scratch job beyond this visit, and takes another as the scratch job.
 func (sh *mover) RetainJob() *object.Job {
 	j := sh.Scratch.Job
-	j.Settle()
+	j.CopyInline()
 	j.Epoch = sh.Epoch.Load()
 	if n := len(sh.Scratch.Spare); n > 0 {
 		sh.Scratch.Job, sh.Scratch.Spare = sh.Scratch.Spare[n-1], sh.Scratch.Spare[:n-1]
@@ -215,7 +215,7 @@ func (sh *mover) PutBack(j *object.Job) {
 	if j.Shared = nil; sh.Holds(s.Client.Shard) {
 		s.PutBack(j.Index)
 	} else {
-		sh.Owed = append(sh.Owed, object.OwedReceive{SRQ: s, Index: j.Index})
+		sh.DueReceives = append(sh.DueReceives, object.DueReceive{SRQ: s, Index: j.Index})
 	}
 }
 

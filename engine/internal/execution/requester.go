@@ -58,9 +58,9 @@ func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, en
 	return object.Accepted
 }
 
-// ask sends the request to the responder. The responder puts the memory that the request
+// request sends the request to the responder. The responder puts the memory that the request
 // names into the list far.
-func (sh *requester) ask(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Verdict {
+func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Verdict {
 	r := &j.Request
 	r.Op, r.FromQPN, r.Length = j.Head.Opcode(), q.Num, j.Total
 	if j.Recv = info.Receive(); j.Recv {

@@ -17,11 +17,11 @@ import (
 // Established tells the client of a queue pair in RTR that its first request has come. On a wire it is
 // called for each packet, and tells so once.
 func (sh *responder) Established(p *object.QP) {
-	if p.Attr.State != control.StateRTR || p.Wire != nil && p.Wire.In.Met {
+	if p.Attr.State != control.StateRTR || p.Wire != nil && p.Wire.In.Established {
 		return
 	}
 	if p.Wire != nil {
-		p.Wire.In.Met = true
+		p.Wire.In.Established = true
 	}
 	p.Event(control.EventEstablished)
 }

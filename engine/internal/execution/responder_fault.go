@@ -133,7 +133,7 @@ func (sh *responder) UnreachableHere(q *object.QP, j *object.Job, g object.Gap) 
 	p, r := j.Peer, &j.Request
 	taken := j.Recv && !r.Op.Info().Raddr
 	if s := (report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index, Kind: control.OfReceive}); taken {
-		sh.Say(s, why.Code, "receive %d: %s", []any{j.Index, why})
+		sh.ExplainSubject(s, why.Code, "receive %d: %s", []any{j.Index, why})
 	} else {
 		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
 	}

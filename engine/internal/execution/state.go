@@ -41,8 +41,8 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 		sh.Links.LeaveWire(q)
 		sh.RemoveRunning(q)
 		sh.drop(q)
-		q.SQ.CQ.Forget(q.Num)
-		q.RQ.CQ.Forget(q.Num)
+		q.SQ.CQ.ReleaseHeld(q.Num)
+		q.RQ.CQ.ReleaseHeld(q.Num)
 		q.SQ.Done, q.SQ.Ahead, q.SQ.Enabled, q.RQ.Done, q.Failed, q.Faulted, q.Conn.Bound, q.RNRIndex = 0, 0, 0, 0, false, 0, 0, 0
 		if q.Datagrams != nil {
 			q.Datagrams.Cast = object.CastPoint{}

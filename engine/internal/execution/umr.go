@@ -16,10 +16,10 @@ const (
 	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
 )
 
-// judgeUMR judges a user-mode registration and performs it: it binds or closes a window, or
+// checkUMR checks a user-mode registration and performs it: it binds or closes a window, or
 // fills or empties a list. All earlier work requests of the queue have been executed, so
 // fences need not wait. Transfers of other queues that use the key are judged again.
-func (sh *requester) judgeUMR(q *object.QP, j *object.Job) object.Verdict {
+func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 	end := j.Head.DS() * wqe.UnitSize
 	if q.TooShort(j, wqe.OpUMR.Info()) {
 		return sh.badSize(q, j, 0)

@@ -51,7 +51,7 @@ func (sh *Loop) coolDown(q *object.QP) {
 // HasWork reports whether a visit to q would find work. A stalled queue has no work until
 // its stall ends, even if WQEs are announced.
 func (sh *Loop) HasWork(q *object.QP) bool {
-	if w := q.Wire; w != nil && (!q.Flushes() || w.In.Owes()) {
+	if w := q.Wire; w != nil && (!q.Flushes() || w.In.HasDue()) {
 		return sh.WireHasWork(q)
 	}
 	switch q.Attr.State {

@@ -18,8 +18,8 @@ func (sh *Loop) AddClient(c *object.Client) {
 	sh.Stallers.Grow(len(sh.Clients)) // because a step adds to this roster
 }
 
-// ForgetClient removes a client that has no queues from the shard.
-func (sh *Loop) ForgetClient(c *object.Client) {
+// RemoveClient removes a client that has no queues from the shard.
+func (sh *Loop) RemoveClient(c *object.Client) {
 	delete(sh.Clients, c)
 	sh.Pass.Leave(c)
 	sh.Everyone.Remove(c)
@@ -121,7 +121,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 // removeClient removes a client from the shard, after its queues have been taken off the
 // running, stalled and armable lists.
 func (sh *Loop) removeClient(c *object.Client) {
-	sh.ForgetClient(c)
+	sh.RemoveClient(c)
 	if sh.Sched.LastWorker == c {
 		sh.Sched.LastWorker = nil
 	}

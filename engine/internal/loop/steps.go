@@ -73,7 +73,7 @@ func (sh *Loop) RecoverFault() {
 	defer sh.releaseAfterFault()
 	defer sh.FreePackets()
 	sh.Trial = false // a WQE may have been judged again
-	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.Asks()
+	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
 	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
 	addr, ok := object.FaultOf(r)
 	if p := sh.PortAt(addr); ok && p != nil {

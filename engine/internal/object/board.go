@@ -54,7 +54,7 @@ func (b *bulletin) Post(c *Client, to uint32, value string) (told []*Client, err
 			changed = append(changed, p)
 		}
 	}
-	return b.told(c, changed), nil
+	return b.takeWaiting(c, changed), nil
 }
 
 // number makes sure that a client that begins to announce has a number.
@@ -72,9 +72,9 @@ func (b *bulletin) number(c *Client) error {
 	return nil
 }
 
-// told returns the clients that are to be told of a change, all but one, and notes that they are. A client
+// takeWaiting returns the clients that are to be notified of a change, all but one, which then wait no longer. A client
 // is not told of what it may not read.
-func (b *bulletin) told(but *Client, changed []posted) (told []*Client) {
+func (b *bulletin) takeWaiting(but *Client, changed []posted) (told []*Client) {
 	for c, r := range b.Waiting {
 		if r.waits && c != but && slices.ContainsFunc(changed, func(p posted) bool { return p.isFor(r.user) }) {
 			r.waits = false
@@ -84,10 +84,10 @@ func (b *bulletin) told(but *Client, changed []posted) (told []*Client) {
 	return told
 }
 
-// TellAnnouncements sends events, on the engine's thread, because that opens and closes the
+// NotifyAnnouncements sends events, on the engine's thread, because that opens and closes the
 // sockets. Other work has its turn after each portion. A client whose socket is full is told of the
 // next change.
-func (e *Device) TellAnnouncements(told []*Client) {
+func (e *Device) NotifyAnnouncements(told []*Client) {
 	for some := range slices.Chunk(told, Portion) {
 		var missed []*Client
 		e.DoWith(mailbox.NoWork, func() {
@@ -97,12 +97,12 @@ func (e *Device) TellAnnouncements(told []*Client) {
 				}
 			}
 		})
-		e.Bulletin.tellLater(missed)
+		e.Bulletin.notifyLater(missed)
 	}
 }
 
-// tellLater makes the next change be told to clients that have not been told of one.
-func (b *bulletin) tellLater(missed []*Client) {
+// notifyLater makes the next change be told to clients that have not been told of one.
+func (b *bulletin) notifyLater(missed []*Client) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	for _, c := range missed {
@@ -148,7 +148,7 @@ func (e *Device) LeaveBoard(c *Client) {
 	delete(e.Bulletin.Waiting, c)
 	e.Bulletin.Mu.Unlock()
 	told, _ := e.Bulletin.Post(c, board.Everybody, "") // nothing new is made, so nothing is refused
-	e.TellAnnouncements(told)
+	e.NotifyAnnouncements(told)
 }
 
 // Set replaces what a link says of a device, and returns the clients that are to be told.
@@ -168,7 +168,7 @@ func (b *bulletin) Set(link any, guid uint64, list []board.Entry) (told []*Clien
 	}
 	before := b.linked
 	b.linked = merge(b.Sources)
-	return b.told(nil, difference(before, b.linked))
+	return b.takeWaiting(nil, difference(before, b.linked))
 }
 
 // merge returns the announcements of all sources, sorted. If several links lead to a device, the

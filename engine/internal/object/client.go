@@ -72,7 +72,7 @@ type Client struct {
 	Events        *Notifier // of events and explanations; nil: none is open
 	Wake          clientWake
 	Quiet         explainer
-	Said          nic.Speaker // counts the client's explanations in the log
+	Logged        nic.Speaker // counts the client's explanations in the log
 	Bytes         uint64      // size of all regions together, placed or not
 	Count         Counts
 	Copier        copying.Copier // copies long transfers past the caches
@@ -295,7 +295,7 @@ type CQ struct {
 	ArmReg    *armRegister // what the device knows of that register
 	Armed     bool
 	Solicited bool   // armed for solicited completions only
-	Told      uint64 // value of next when the last event was sent; last_notified_index in mlx5
+	Notified  uint64 // value of next when the last event was sent; last_notified_index in mlx5
 	// LastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries, whose bytes
 	// the client may change.

@@ -65,9 +65,9 @@ func (q *CQ) Entry(slot uint64) *shm.Block {
 	return shm.BlockAt(q.Buf, cqe.EntryOffset(slot, q.LogCQE))
 }
 
-// Forget is called when a queue pair is reset. If the error of this queue pair stays in the
+// ReleaseHeld is called when a queue pair is reset. If the error of this queue pair stays in the
 // collapsed queue q, other completions may replace it from now on.
-func (q *CQ) Forget(qpn uint32) {
+func (q *CQ) ReleaseHeld(qpn uint32) {
 	if q.Held == qpn {
 		q.Held = 0
 	}

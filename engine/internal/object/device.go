@@ -205,15 +205,15 @@ type crossing struct {
 	Postponed   []*QP  // queues to be visited at the end of this step
 	Crossed     int    // how many queues were postponed in this step because they have work
 	Visiting    []*QP  // postponed queues that are being visited now; nil entries are done or removed
-	Owed        []OwedReceive
+	DueReceives []DueReceive
 	DeniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
 	Refuse      func() bool // for tests: true if the other shard's lock is to seem taken
 }
 
-// An OwedReceive is a receive of a shared receive queue whose client belongs to another
+// A DueReceive is a receive of a shared receive queue whose client belongs to another
 // shard. A transfer has taken the receive and not used it, and this shard still has to put
 // it back.
-type OwedReceive struct {
+type DueReceive struct {
 	SRQ   *SRQ
 	Index uint16
 }

@@ -72,8 +72,8 @@ func (l *List) Advance(n int) {
 	}
 }
 
-// Settle copies inline data out of the snapshot, which the next WQE will overwrite.
-func (j *Job) Settle() {
+// CopyInline copies inline data out of the snapshot, which the next WQE will overwrite.
+func (j *Job) CopyInline() {
 	free := j.inline[:]
 	for i := range j.Src.N {
 		if p := &j.Src.Piece[i]; p.Key == nil {

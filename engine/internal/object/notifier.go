@@ -47,7 +47,7 @@ func (n *Notifier) Send(v Notice) error {
 		return n.add(v)
 	}
 	err := v.sendTo(n.FD)
-	n.Judge(now)
+	n.RecordSend(now)
 	if err == nil && v.CQ != nil {
 		v.CQ.Sent++
 	}
@@ -60,8 +60,8 @@ func (n *Notifier) Quick(now uint64) bool {
 	return last != 0 && (n.Kin || now < last+clock.Cycles(QuickCounts)) && !n.Queued.Load()
 }
 
-// Judge looks at a send of the device's thread that began at start.
-func (n *Notifier) Judge(start uint64) {
+// RecordSend looks at a send of the device's thread that began at start.
+func (n *Notifier) RecordSend(start uint64) {
 	if n.Seen = clock.Now(); n.Seen-start > clock.Cycles(QuickSend) && !(n.Kin && n.e.Hooks.SendsNow) {
 		n.Seen = 0
 		n.Shown.Store(0) // no closer is sending

@@ -50,7 +50,7 @@ func (p *Port) WakeCarrier() {
 	p.Settings.Wake()
 }
 
-func (p *Port) TellAsleep(asleep bool) {
+func (p *Port) ReportAsleep(asleep bool) {
 	defer p.FailAfterFault()
 	if p.Settings.Asleep != nil {
 		p.Settings.Asleep(asleep)
@@ -80,8 +80,8 @@ func (p *Port) SetHot(hot bool) {
 	p.Hot = hot
 }
 
-// Asks reports whether the packet that is being served is a request, not an answer.
-func (p *Port) Asks() bool {
+// ServesRequest reports whether the packet that is being served is a request, not an answer.
+func (p *Port) ServesRequest() bool {
 	return p.Packet.N >= packet.BTHSize && packet.ParseBTH((*[packet.BTHSize]byte)(p.Packet.Head[:])).Opcode.Info().Request
 }
 

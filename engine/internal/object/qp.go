@@ -197,12 +197,12 @@ type Datagrams struct {
 
 // An AwayPath is the path to which the address vectors of a UD queue pair have led last.
 type AwayPath struct {
-	Asked  nic.Address
-	When   uint64 // device clock when it was asked for
-	Routes uint64 // Engine.routes when it was asked for; 0: never
-	Path   nic.Path
-	Err    error
-	PSN    uint32
+	Address nic.Address
+	When    uint64 // device clock when it was asked for
+	Routes  uint64 // Engine.routes when it was asked for; 0: never
+	Path    nic.Path
+	Err     error
+	PSN     uint32
 }
 
 // A Dynamic is what a queue pair has for DC.
@@ -220,7 +220,7 @@ type Suspicion struct {
 	Record    uint32 // value of the last send record that was explained, plus one; 0: none
 	Suspected codes.Code
 	Since     uint64 // device clock at which suspected was first found; 0: nothing is suspected
-	Said      bool   // suspected has been explained
+	Explained bool   // suspected has been explained
 	Index     bool   // a wrong index in a control segment has been explained
 	QPN       bool   // a wrong QPN in a control segment has been explained
 	Waits     bool   // it has been explained that the queue waits for ever

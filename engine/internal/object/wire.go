@@ -132,13 +132,13 @@ type Inbound struct {
 	Unit   int    // where the part of that list begins that is not in job.dst yet
 	Room   uint64 // bytes of job.dst
 
-	Fatal    uint8 // the NAK with which the queue pair went to error; 0: none. psn is the PSN that it refuses
-	Unsaid   bool  // that NAK is still to be sent, after the answers that are owed
-	Refusing bool  // a request is being executed: if the queue pair goes to error, the answers stay owed
-	Missed   bool  // a packet was dropped that may have been expected, because the path was closed
-	Silent   bool  // a NAK was sent, and later packets are dropped until the expected one comes
-	Owed     bool  // an acknowledgement is owed, and the wire is among port.acks
-	Met      bool  // a request has come, and the client was told so
+	Fatal       uint8 // the NAK with which the queue pair went to error; 0: none. psn is the PSN that it refuses
+	NAKDue      bool  // that NAK is still to be sent, after the answers that are owed
+	Refusing    bool  // a request is being executed: if the queue pair goes to error, the answers stay owed
+	Missed      bool  // a packet was dropped that may have been expected, because the path was closed
+	Silent      bool  // a NAK was sent, and later packets are dropped until the expected one comes
+	ACKDue      bool  // an acknowledgement is owed, and the wire is among port.acks
+	Established bool  // a request has come, and the client was told so
 
 	Reads     []AnswerDue // answers that are owed, a ring; the oldest is at FirstDue
 	FirstDue  int
@@ -199,7 +199,7 @@ type PathGuard struct {
 // A half is what a guard knows about requests, or about answers.
 type half struct {
 	scan.Limiter
-	Told bool // this scan has been counted and explained
+	Reported bool // this scan has been counted and explained
 }
 
 // A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.

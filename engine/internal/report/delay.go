@@ -48,15 +48,15 @@ func (sh *Reporter) explainDelay(q *object.QP, h usage.Delay) {
 		own.regions = append(own.regions, far.regions...)
 		far = DelaySite{}
 	}
-	sh.SayDelay(own, h, far.foreign())
-	sh.SayDelay(far, h, own.foreign())
+	sh.ExplainDelay(own, h, far.foreign())
+	sh.ExplainDelay(far, h, own.foreign())
 }
 
 // explainCQDelay explains a delay that the memory of a completion queue has caused.
 func (sh *Reporter) explainCQDelay(q *object.CQ, h usage.Delay) {
 	own := DelaySite{Subject: Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next), Kind: control.OfCompletion}}
 	own.AddRegions(q.Region, q.Records)
-	sh.SayDelay(own, h, false)
+	sh.ExplainDelay(own, h, false)
 }
 
 // AddRegions adds the regions in list that the device has made for a client in another
@@ -101,9 +101,9 @@ func (sh *Reporter) PollsForeignMemory() bool {
 	return false
 }
 
-// SayDelay explains a delay to one of the clients whose memory may have been the cause.
+// ExplainDelay explains a delay to one of the clients whose memory may have been the cause.
 // others says that memory of the peer may have been the cause as well.
-func (sh *Reporter) SayDelay(m DelaySite, h usage.Delay, others bool) {
+func (sh *Reporter) ExplainDelay(m DelaySite, h usage.Delay, others bool) {
 	if !m.foreign() {
 		return
 	}
@@ -124,7 +124,7 @@ func (sh *Reporter) SayDelay(m DelaySite, h usage.Delay, others bool) {
 		text += ", or of the peer"
 	}
 	m.Client.Count[control.CounterStalls]++
-	sh.Say(m.Subject, codes.MemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.What, text, h.Took.Round(time.Microsecond), h})
+	sh.ExplainSubject(m.Subject, codes.MemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.What, text, h.Took.Round(time.Microsecond), h})
 }
 
 // namedRegions is how many regions an explanation names.

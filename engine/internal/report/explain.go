@@ -40,7 +40,7 @@ func (sh *Reporter) Explain(q *object.QP, code codes.Code, format string, args .
 	if q.Job == nil {
 		s.Bytes = sh.Scratch.WQE[:wqe.BlockSize]
 	}
-	sh.Say(s, code, format, args)
+	sh.ExplainSubject(s, code, format, args)
 }
 
 // ExplainReceive explains what is wrong with the receive that j has opened. If j has opened
@@ -51,13 +51,13 @@ func (sh *Reporter) ExplainReceive(j *object.Job, entry []byte, code codes.Code,
 	if entry == nil {
 		s.Index = uint16(p.RQ.Done)
 	}
-	sh.Say(s, code, format, args)
+	sh.ExplainSubject(s, code, format, args)
 }
 
 // ExplainResponder explains to the owner of the memory that j's request names what is wrong
 // with the request.
 func (sh *Reporter) ExplainResponder(j *object.Job, code codes.Code, format string, args ...any) {
-	sh.Say(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code, format, args)
+	sh.ExplainSubject(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code, format, args)
 }
 
 // ExplainRequester explains to the requester q what is wrong with j's request. If q is nil, the
@@ -73,19 +73,19 @@ func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Cod
 // ExplainQueue explains what is wrong with a queue pair. The explanation names the index of
 // the next WQE.
 func (sh *Reporter) ExplainQueue(q *object.QP, code codes.Code, format string, args ...any) {
-	sh.Say(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.SQ.Done)}, code, format, args)
+	sh.ExplainSubject(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.SQ.Done)}, code, format, args)
 }
 
 // ExplainCQ explains what is wrong with a completion queue.
 func (sh *Reporter) ExplainCQ(q *object.CQ, code codes.Code, format string, args ...any) {
-	sh.Say(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next), Kind: control.OfCompletion}, code, format, args)
+	sh.ExplainSubject(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next), Kind: control.OfCompletion}, code, format, args)
 }
 
-// sayCost is how many bytes of a visit's budget an explanation uses.
-const sayCost = 1024
+// explainCost is how many bytes of a visit's budget an explanation uses.
+const explainCost = 1024
 
-// Say sends an explanation to the client and writes it to the log, if the code is due.
-func (sh *Reporter) Say(s Subject, code codes.Code, format string, args []any) {
+// ExplainSubject sends an explanation to the client and writes it to the log, if the code is due.
+func (sh *Reporter) ExplainSubject(s Subject, code codes.Code, format string, args []any) {
 	if sh.Trial {
 		return
 	}
@@ -94,7 +94,7 @@ func (sh *Reporter) Say(s Subject, code codes.Code, format string, args []any) {
 	if sh.Journal.Discards() && c.Events == nil {
 		return
 	}
-	sh.Sched.Effort += sayCost
+	sh.Sched.Effort += explainCost
 	held, ok := uint32(0), sh.Hooks.ExplainAll
 	if !ok {
 		held, ok = c.Quiet.Due(code, sh.Hooks.Hold(clock.Now()))
@@ -120,7 +120,7 @@ func (sh *Reporter) logExplanation(c *object.Client, ev *control.Event, code cod
 	if sh.Journal.Discards() {
 		return
 	}
-	unsaid, ok := sh.Explained.Take(sh.Ledger.Payer(c.UID), (*journal.Speaker)(&c.Said))
+	unsaid, ok := sh.Explained.Take(sh.Ledger.Payer(c.UID), (*journal.Speaker)(&c.Logged))
 	if !ok {
 		return
 	}

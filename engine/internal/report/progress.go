@@ -139,7 +139,7 @@ func (sh *Reporter) delayByMemory(since, now uint64) (usage.Delay, bool) {
 	if sh.Stopped || sh.Bound == math.MaxUint64 {
 		return usage.Delay{}, false
 	}
-	return sh.Usage.Judge(since, now, SlowTime)
+	return sh.Usage.Check(since, now, SlowTime)
 }
 
 // slowVisit explains a visit to q that took too long, if memory was the cause.

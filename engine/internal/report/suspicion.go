@@ -57,7 +57,7 @@ func (sh *Reporter) DiagnoseQP(q *object.QP) {
 		sh.ExplainQueue(q, codes.RecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
 			receive, bits.ReverseBytes32(receive))
 	}
-	if q.Suspicion.Said {
+	if q.Suspicion.Explained {
 		return
 	}
 	code, why := sh.suspect(q, send, receive)
@@ -68,7 +68,7 @@ func (sh *Reporter) DiagnoseQP(q *object.QP) {
 	case o.Since == 0 || o.Suspected != code:
 		o.Suspected, o.Since = code, now
 	case now-o.Since > clock.Cycles(SuspicionTime):
-		o.Said = true
+		o.Explained = true
 		sh.ExplainQueue(q, code, "%s", why)
 	}
 }

@@ -63,9 +63,9 @@ type stuckCase struct {
 	queued     uint64        // time that the thread had waited for a core by the last check, in ns
 	nextReport time.Duration // age of the case at its next report
 	last       object.Stuck
-	told       bool   // the case has been reported
+	reported   bool   // the case has been reported
 	quietUntil uint64 // device clock until which no new case is reported
-	unsaid     int    // cases that were not reported because of quietUntil
+	suppressed int    // cases that were not reported because of quietUntil
 }
 
 // checkShards checks all shards, and the request that is being served, once. It returns the
@@ -86,7 +86,7 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 			continue
 		}
 		s := e.Watchdog.Owners.Find(l.At.Observe())
-		if !c.askKernel(&s, int(l.Thread.Observe())) {
+		if !c.queryKernel(&s, int(l.Thread.Observe())) {
 			continue
 		}
 		c.report(e, s, now)
@@ -111,17 +111,17 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 // reported as stuck has advanced, isStuck writes that to the log.
 func (c *stuckCase) isStuck(e *object.Device, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
-		if c.told {
+		if c.reported {
 			c.reportResumed(e, now)
 		}
-		*c = stuckCase{mark: mark, quietUntil: c.quietUntil, unsaid: c.unsaid}
+		*c = stuckCase{mark: mark, quietUntil: c.quietUntil, suppressed: c.suppressed}
 	}
 	return busy && now > mark && clock.Duration(now-mark) >= StuckTime
 }
 
-// askKernel asks the kernel for the state of a thread. It returns false if the state is not
+// queryKernel asks the kernel for the state of a thread. It returns false if the state is not
 // clear yet: it takes two checks to tell a running thread from one that waits for a core.
-func (c *stuckCase) askKernel(s *object.Stuck, thread int) bool {
+func (c *stuckCase) queryKernel(s *object.Stuck, thread int) bool {
 	dir := fmt.Sprintf("/proc/self/task/%d/", thread)
 	state := "?"
 	if text, err := os.ReadFile(dir + "stat"); err == nil {
@@ -168,14 +168,14 @@ func (c *stuckCase) report(e *object.Device, s object.Stuck, now uint64) {
 	}
 	c.nextReport = stuckAgain * s.For
 	if begins && now < c.quietUntil {
-		c.unsaid++
+		c.suppressed++
 		return
 	}
-	c.told, c.quietUntil = true, now+clock.Cycles(stuckQuiet)
+	c.reported, c.quietUntil = true, now+clock.Cycles(stuckQuiet)
 	attrs := append(s.Attrs(), slog.String("for", s.For.Round(time.Millisecond).String()))
-	if c.unsaid > 0 {
-		attrs = append(attrs, slog.Int("unsaid", c.unsaid))
-		c.unsaid = 0
+	if c.suppressed > 0 {
+		attrs = append(attrs, slog.Int("unsaid", c.suppressed))
+		c.suppressed = 0
 	}
 	text := "the engine's thread is stuck at memory of a client; all clients of this thread wait"
 	if s.Client == "" {

@@ -192,12 +192,12 @@ func (c *Client) do(b mailbox.Bringing, what string, f func()) {
 			if now-r.Since <= clock.Cycles(report.SlowRequest) {
 				return
 			}
-			if d, ok := u.Judge(r.Since, now, report.SlowTime); ok {
+			if d, ok := u.Check(r.Since, now, report.SlowTime); ok {
 				m := report.DelaySite{Subject: report.Subject{Client: c.Client}, What: "request " + what + ": ", InProcess: c.Process != nil}
 				for _, r := range c.Regions {
 					m.AddRegions(r)
 				}
-				c.Loop().SayDelay(m, d, false)
+				c.Loop().ExplainDelay(m, d, false)
 			}
 		}()
 		f()

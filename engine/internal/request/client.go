@@ -130,7 +130,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	clear(c.Unplaced)
 	clear(c.PDs)
 	c.Client.Device.Past.Add(&c.Count)
-	c.Loop().ForgetClient(c.Client)
+	c.Loop().RemoveClient(c.Client)
 	return regions, false
 }
 

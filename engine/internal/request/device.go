@@ -108,7 +108,7 @@ func (d Device) Report(uid uint32, level slog.Level, text string, attrs ...any) 
 }
 
 func (d Device) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
-	return d.Runner.MaySay(uid, who)
+	return d.Runner.MayLog(uid, who)
 }
 
 func (c *Client) Name() string {

@@ -10,7 +10,7 @@
 //   - request.go, client.go, call.go: the types; begin and end of a client; a request
 //   - region.go, uar.go, process.go, mr.go: memory and keys
 //   - cq.go, resize.go, moderate.go, channel.go, event.go, retract.go: completion queues and events
-//   - qp.go, modify.go, peer.go, settle.go: queue pairs, their states, their peers, and their last work
+//   - qp.go, modify.go, peer.go, drain.go: queue pairs, their states, their peers, and their last work
 //   - srq.go, xrc.go, dc.go: shared receive queues, XRC, DC
 //   - datagram.go, multicast.go: addresses and groups of UD
 //   - board.go, audience.go: announcements

@@ -134,7 +134,7 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 		sh.SetState(q, to)
 	}
 	if to == control.StateRST {
-		q.Client.ForgetPeer(q)
+		q.Client.ReleasePeer(q)
 	}
 	if from == control.StateRTR && to == control.StateRTS && q.Wire != nil {
 		q.Wire.BeginSending()

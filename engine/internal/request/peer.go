@@ -64,7 +64,7 @@ func setPeer(c *Client, payload []byte) (control.Message, error) {
 	}
 	c.do(mailbox.ChangesWork, control.OpSetPeer.String(), func() {
 		q := c.QPs[m.QPN]
-		c.ForgetPeer(q)
+		c.ReleasePeer(q)
 		q.Conn.Set = set
 	})
 	c.Finish()

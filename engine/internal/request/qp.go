@@ -149,7 +149,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 	sh.LeaveAll(q)
 	sh.Trim()
 	q.Client.Refund(object.QPCost)
-	q.Client.ForgetPeer(q)
+	q.Client.ReleasePeer(q)
 	q.Dead = true
 	q.PD.Users--
 	q.CountCQs(-1)

@@ -47,13 +47,13 @@ func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 	return true
 }
 
-// oweNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
+// scheduleNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
 // when the answers to requests before it have been sent: it would fail them.
-func (sh *receiver) oweNAK(q *object.QP, a object.Answer) {
+func (sh *receiver) scheduleNAK(q *object.QP, a object.Answer) {
 	w := q.Wire
 	w.Port.Stats.Refused++
-	w.In.Fatal, w.In.Unsaid = uint8(a), true
-	w.In.Owed = false // the NAK acknowledges everything before it
+	w.In.Fatal, w.In.NAKDue = uint8(a), true
+	w.In.ACKDue = false // the NAK acknowledges everything before it
 	sh.MarkWarm(q)
 }
 
@@ -64,11 +64,11 @@ func (sh *wires) acknowledgeAll(p *object.Port) {
 	kept := p.ACKs[:0]
 	for _, w := range p.ACKs {
 		switch {
-		case w.Q.Wire != w || !w.In.Owed: // q was reset, or is in error
+		case w.Q.Wire != w || !w.In.ACKDue: // q was reset, or is in error
 		case w.In.Due > 0 || !sh.sendACK(w, w.In.Data):
 			kept = append(kept, w)
 		default:
-			w.In.Owed = false
+			w.In.ACKDue = false
 		}
 	}
 	clear(p.ACKs[len(kept):])

@@ -78,7 +78,7 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 			r.UNA = packet.AddPSN(m.PSN, m.Answered)
 			if packet.DiffPSN(psn, r.UNA) > 0 {
 				sh.progressed(q, before)
-				sh.askAgain(q)
+				sh.requestAgain(q)
 				return false
 			}
 			sh.progressed(q, before)
@@ -134,10 +134,10 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 	sh.MarkWarm(q)
 }
 
-// askAgain goes back because an answer is missing: once, until something is acknowledged or the
+// requestAgain goes back because an answer is missing: once, until something is acknowledged or the
 // timer runs out. If it went back for each packet that shows the same gap, the answers to
 // requests sent in vain would fill the link.
-func (sh *sender) askAgain(q *object.QP) {
+func (sh *sender) requestAgain(q *object.QP) {
 	r := &q.Wire.Out
 	if r.Rewound {
 		return
@@ -180,7 +180,7 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 		j = nil
 	}
 	if j == nil {
-		if j = sh.judgeAgain(q, m, true); j == nil {
+		if j = sh.checkAgain(q, m, true); j == nil {
 			return
 		}
 		if off > 0 {

@@ -25,8 +25,8 @@ func newArrival(p *object.Port, q *object.QP, info *packet.Info) arrival {
 		writes: op >= packet.WriteFirst && op <= packet.WriteOnlyImm, reads: op == packet.ReadRequest}
 }
 
-// asks reports whether the request is a READ or an atomic, whose answer carries data.
-func (x *arrival) asks() bool { return x.reads || x.info.AtomicETH }
+// hasAnswer reports whether the request is a READ or an atomic, whose answer carries data.
+func (x *arrival) hasAnswer() bool { return x.reads || x.info.AtomicETH }
 
 // only reports whether the packet is a whole SEND or WRITE.
-func (x *arrival) only() bool { return x.info.First && x.info.Last && !x.asks() }
+func (x *arrival) only() bool { return x.info.First && x.info.Last && !x.hasAnswer() }

@@ -17,18 +17,18 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An address without a path is asked for again after askAgainTime, one with a path after
+// An address without a path is asked for again after queryAgainTime, one with a path after
 // PathTime: a carrier may have given its place to another path meanwhile.
 const (
-	askAgainTime = time.Millisecond
-	PathTime     = 100 * time.Millisecond
+	queryAgainTime = time.Millisecond
+	PathTime       = 100 * time.Millisecond
 )
 
 // stale reports whether the address is to be asked for again.
 func stale(a *object.AwayPath, now uint64) bool {
 	after := PathTime
 	if a.Err != nil {
-		after = askAgainTime
+		after = queryAgainTime
 	}
 	return now-a.When > clock.Cycles(after)
 }
@@ -51,11 +51,11 @@ func (sh *sender) Leaves(q *object.QP, av *wqe.AV) bool {
 		return false // the datagrams of native clients stay on this device
 	}
 	a := &q.Datagrams.Away
-	if a.Routes != sh.Routes || a.Asked != to || stale(a, sh.Now()) {
-		a.Asked, a.Routes = to, sh.Routes
+	if a.Routes != sh.Routes || a.Address != to || stale(a, sh.Now()) {
+		a.Address, a.Routes = to, sh.Routes
 		a.Path, a.Err = sh.Router.Route(to)
 		if p := a.Path.Port; a.Err == nil && p != nil && !maySend(c, av, &to.From, p.(*PortHandle).Port) {
-			a.Err = errNotAsked
+			a.Err = errNotRequested
 		}
 		a.When = sh.Now()
 	}
@@ -63,7 +63,7 @@ func (sh *sender) Leaves(q *object.QP, av *wqe.AV) bool {
 	return a.Path.Port != nil || a.Err != nil && c.GIDs != nil
 }
 
-var errNotAsked = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
+var errNotRequested = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
 
 // maySend reports whether a datagram of the client may leave by a port, with from as its source.
 func maySend(c *object.Client, av *wqe.AV, from *[16]byte, p *object.Port) bool {

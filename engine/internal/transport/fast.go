@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	writeOnly = packet.Opcode(packet.WriteOnly) // of the service RC, which is 0
-	readAsk   = packet.Opcode(packet.ReadRequest)
-	readOnly  = packet.Opcode(packet.ReadResponseOnly)
-	rethEnd   = packet.BTHSize + packet.RETHSize // bytes of headers of both requests
+	writeOnly   = packet.Opcode(packet.WriteOnly) // of the service RC, which is 0
+	readRequest = packet.Opcode(packet.ReadRequest)
+	readOnly    = packet.Opcode(packet.ReadResponseOnly)
+	rethEnd     = packet.BTHSize + packet.RETHSize // bytes of headers of both requests
 )
 
 // fast reports whether packets and WQEs of a queue pair on a wire may take the fast path.
@@ -75,7 +75,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 			if r.Reading >= uint32(max(q.Attr.MaxRdAtomic, 1)) { // rule: the requester has its READs at a time
 				break
 			}
-			n, op = 0, readAsk
+			n, op = 0, readRequest
 		}
 		if !reads && n <= LineBytes {
 			if held != nil {
@@ -163,7 +163,7 @@ func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uin
 func (sh *sender) fastRequest(p *object.Port) bool {
 	k, be := &p.Packet, binary.BigEndian
 	w3 := be.Uint64(k.Head[8:])
-	q, mem := sh.judgeFast(p, k.Path, be.Uint64(k.Head[0:]), w3, be.Uint64(k.Head[16:]), be.Uint32(k.Head[24:]), len(k.Payload))
+	q, mem := sh.checkFast(p, k.Path, be.Uint64(k.Head[0:]), w3, be.Uint64(k.Head[16:]), be.Uint32(k.Head[24:]), len(k.Payload))
 	if q == nil {
 		return false
 	}
@@ -176,12 +176,12 @@ func (sh *sender) fastRequest(p *object.Port) bool {
 	return true
 }
 
-// judgeFast returns the queue pair of a request, and the memory that it names, if the request may take the
+// checkFast returns the queue pair of a request, and the memory that it names, if the request may take the
 // fast path: nil if not. w2, w3, w4 and last are its headers BTH and RETH, n is the length of its
 // payload: 0 if it is a READ.
-func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last uint32, n int) (q *object.QP, mem []byte) {
+func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last uint32, n int) (q *object.QP, mem []byte) {
 	op, qpn, ok := packet.ParsePlainWord(w2)
-	if !ok || op != writeOnly && op != readAsk {
+	if !ok || op != writeOnly && op != readRequest {
 		return nil, nil
 	}
 	q = p.Find(qpn)
@@ -190,7 +190,7 @@ func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	}
 	w := q.Wire
 	in := &w.In
-	if uint32(w3>>32)&^askBit != in.PSN || // rule: a request has the expected PSN
+	if uint32(w3>>32)&^ackReqBit != in.PSN || // rule: a request has the expected PSN
 		in.Job != nil || // rule: a request is not in the middle of a message
 		in.Due > 0 || // rule: a request waits for the answers before it
 		w.Port != p || // rule: a request comes through the port of its queue pair
@@ -198,7 +198,7 @@ func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 		return nil, nil
 	}
 	length, need := uint64(last), uint32(control.AccessRemoteWrite)
-	if op == readAsk {
+	if op == readRequest {
 		if need = control.AccessRemoteRead; q.Attr.MaxDestRdAtomic == 0 ||
 			n > 0 || // rule: a request of a READ has no payload
 			p.Left <= 0 { // rule: the budget pays for answers
@@ -225,8 +225,8 @@ func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	return q, mem
 }
 
-// askBit is the bit AckReq of the third word of a BTH.
-const askBit = 1 << 31
+// ackReqBit is the bit AckReq of the third word of a BTH.
+const ackReqBit = 1 << 31
 
 // fastAnswer sends the answer to the READ in p, and reports whether there was room. The queue pair
 // owes no other answer, and the port is up, because it serves packets. The budget of the batch pays for

@@ -91,7 +91,7 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 		*w.Near(answers) = now + clock.Cycles(nearTime)
 	}
 	if h.Calm(now) {
-		h.Told = false
+		h.Reported = false
 	}
 	if !h.Count(now) {
 		return false
@@ -102,10 +102,10 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 	if !w.Guard.Alarm {
 		w.Guard.SetAlarm(true)
 	}
-	if h.Told {
+	if h.Reported {
 		return true
 	}
-	h.Told = true
+	h.Reported = true
 	p.Stats.Scans++
 	what, expected, cost := "requests", w.In.PSN, "requests of this path are dropped most of the time, the peer's too, until that ends"
 	if answers {

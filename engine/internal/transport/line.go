@@ -39,7 +39,7 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 			return false
 		}
 		p.Left -= n + object.PieceCost
-		q, mem := sh.judgeFast(p, path, w2, w3, b.Word(lineKey), uint32(b.Word(lineEnd)>>32), n)
+		q, mem := sh.checkFast(p, path, w2, w3, b.Word(lineKey), uint32(b.Word(lineEnd)>>32), n)
 		if q == nil {
 			p.Left += n + object.PieceCost
 			return false

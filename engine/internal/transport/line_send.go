@@ -46,7 +46,7 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 		w5, w6, w7 := lineWords(near)
 		word := uint64(psn)
 		if psn%ACKEvery == ACKEvery-1 {
-			word |= askBit
+			word |= ackReqBit
 		}
 		be.PutUint64(line[8*lineBTH:], bth)
 		be.PutUint64(line[8*lineNext:], word<<32|addr>>32)

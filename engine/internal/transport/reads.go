@@ -17,7 +17,7 @@ func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 			r := &in.Results[(in.LastResult+len(in.Results)-i)%len(in.Results)]
 			if r.Valid && r.PSN == p.BTH.PSN {
 				if in.Due < len(in.Reads) {
-					in.OweAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true, Value: r.Value})
+					in.AddAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true, Value: r.Value})
 					sh.sendAnswers(q, &p.Left)
 				}
 				return
@@ -33,10 +33,10 @@ func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 		if info.XRCETH {
 			r.SRQN = packet.ParseXRCETH((*[packet.XRCETHSize]byte)(p.Packet.Head[info.OffXRCETH:])).SRQN
 		}
-		in.OweAnswer(r)
+		in.AddAnswer(r)
 		sh.sendAnswers(q, &p.Left)
 	default:
-		p.Owe(q)
+		p.ScheduleACK(q)
 	}
 }
 
@@ -76,12 +76,12 @@ func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 			in.Due--
 		}
 	}
-	if in.Due == 0 && in.Unsaid {
-		if in.Unsaid = !sh.sendNAK(q, in.Fatal); !in.Unsaid {
+	if in.Due == 0 && in.NAKDue {
+		if in.NAKDue = !sh.sendNAK(q, in.Fatal); !in.NAKDue {
 			done++
 		}
 	}
-	if in.Owes() {
+	if in.HasDue() {
 		sh.MarkWarm(q)
 	}
 	return done
@@ -174,8 +174,8 @@ func (sh *receiver) readJob(q *object.QP, d *object.AnswerDue, off uint64) *obje
 func (sh *receiver) refuseAnswer(q *object.QP, d *object.AnswerDue, a object.Answer) {
 	in := &q.Wire.In
 	in.PSN = packet.AddPSN(d.PSN, d.Sent)
-	in.ForgetAnswers()
-	sh.oweNAK(q, a)
+	in.DropAnswers()
+	sh.scheduleNAK(q, a)
 }
 
 func readOperation(first, last bool) packet.Operation {

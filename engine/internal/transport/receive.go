@@ -21,7 +21,7 @@ func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 		p.Stats.Strangers++
 	case w.Source != w.From && q.Reliable() && p.BTH.Opcode != packet.OpCNP && sh.shutOut(p, q, info):
 	case !q.Listens():
-		if info.Request && p.BTH.PSN == w.In.PSN && w.In.Fatal != 0 && !w.In.Unsaid {
+		if info.Request && p.BTH.PSN == w.In.PSN && w.In.Fatal != 0 && !w.In.NAKDue {
 			sh.sendNAK(q, w.In.Fatal) // the first one was lost
 		}
 	case p.BTH.Opcode == packet.OpCNP:
@@ -89,7 +89,7 @@ func (sh *receiver) refusePacket(p *object.Port, q *object.QP, a object.Answer) 
 	case object.AnswerAgain, object.AnswerNone, object.AnswerDrop:
 		return // the requester asks again
 	}
-	sh.oweNAK(q, a)
+	sh.scheduleNAK(q, a)
 	sh.sendAnswers(q, &p.Left)
 }
 
@@ -107,10 +107,10 @@ func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 	if sh.Fault.Answers && in.Due > 0 { // the request whose answer was being sent, not the one that has come last
 		d := &in.Reads[in.FirstDue]
 		in.PSN = packet.AddPSN(d.PSN, d.Sent)
-		in.ForgetAnswers()
+		in.DropAnswers()
 	}
 	in.Refusing = true
 	sh.SetError(q)
 	in.Refusing = false
-	sh.oweNAK(q, object.AnswerOperation)
+	sh.scheduleNAK(q, object.AnswerOperation)
 }

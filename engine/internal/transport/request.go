@@ -18,7 +18,7 @@ func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info
 	if a == object.AnswerACK {
 		a = sh.serveChecked(&x)
 	}
-	if a == object.AnswerACK && !x.asks() {
+	if a == object.AnswerACK && !x.hasAnswer() {
 		sh.acknowledge(&x)
 	}
 	return a
@@ -37,7 +37,7 @@ func (sh *receiver) serveChecked(x *arrival) object.Answer {
 	if a == object.AnswerACK {
 		a = sh.execute(x)
 	}
-	if a == object.AnswerACK && x.info.Last && !x.asks() {
+	if a == object.AnswerACK && x.info.Last && !x.hasAnswer() {
 		a = sh.finishRequest(x)
 	}
 	if a != object.AnswerACK && x.only() {
@@ -83,7 +83,7 @@ func (sh *receiver) checkSequence(x *arrival) object.Answer {
 // checkResources checks that the responder has what the request needs: a receive, or room for the answer.
 func (sh *receiver) checkResources(x *arrival) object.Answer {
 	switch {
-	case x.asks():
+	case x.hasAnswer():
 		x.j = sh.begin(x)
 		if x.in.Fresh >= x.in.MostDue(x.q) {
 			return sh.outOfPlace(x.p, x.q)
@@ -111,7 +111,7 @@ func (sh *receiver) checkLength(x *arrival) object.Answer {
 	switch {
 	case x.reads && length > wqe.MaxMessage:
 		return sh.outOfPlace(x.p, x.q)
-	case x.asks():
+	case x.hasAnswer():
 	case x.only():
 		if x.n > mtu || x.info.RETH && length != x.n {
 			return sh.unfit(x, min(length, mtu))
@@ -146,7 +146,7 @@ func (sh *receiver) unfit(x *arrival, want uint64) object.Answer {
 func (sh *receiver) checkKeys(x *arrival) object.Answer {
 	j, in := x.j, x.in
 	switch {
-	case x.asks():
+	case x.hasAnswer():
 		j.Total = j.Request.Length
 		return sh.Grant(nil, j, j.Request.Op.Info(), &j.Src)
 	case x.only():
@@ -202,7 +202,7 @@ func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.A
 // noteRead notes that the answer to a READ is due. Its memory is read when the answer is sent.
 func (sh *receiver) noteRead(x *arrival) {
 	in, r, psn := x.in, &x.j.Request, x.p.BTH.PSN
-	in.OweAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN + 1, Addr: r.Addr, Length: uint32(r.Length), RKey: r.RKey, SRQN: r.SRQN})
+	in.AddAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN + 1, Addr: r.Addr, Length: uint32(r.Length), RKey: r.RKey, SRQN: r.SRQN})
 	in.PSN = packet.AddPSN(in.PSN, x.q.Wire.Packets(uint32(r.Length)))
 	in.MSN++
 	sh.sendAnswers(x.q, &x.p.Left)
@@ -219,7 +219,7 @@ func (sh *receiver) noteAtomic(x *arrival) {
 	in.Results[in.LastResult] = object.Result{PSN: psn, Valid: true, Value: value}
 	in.PSN = packet.AddPSN(in.PSN, 1)
 	in.MSN++
-	in.OweAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN, Atomic: true, Value: value})
+	in.AddAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN, Atomic: true, Value: value})
 	sh.sendAnswers(x.q, &x.p.Left)
 }
 
@@ -255,7 +255,7 @@ func (sh *receiver) acknowledge(x *arrival) {
 		in.MSN++
 	}
 	if x.p.BTH.AckReq {
-		x.p.Owe(x.q)
+		x.p.ScheduleACK(x.q)
 	}
 }
 

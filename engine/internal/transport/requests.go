@@ -95,7 +95,7 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 	// A WQE that has a mistake fails when all earlier ones have completed. Until then it is
 	// not explained.
 	sh.Trial = !idle
-	v := sh.Judge(q, n)
+	v := sh.Check(q, n)
 	sh.Trial = false
 	if v != object.Accepted {
 		return v

@@ -19,7 +19,7 @@ func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 		sh.DropJob(r)
 	}
 	if r.Job == nil {
-		j := sh.judgeAgain(q, m, r.At == r.First)
+		j := sh.checkAgain(q, m, r.At == r.First)
 		if j == nil {
 			return 0, false
 		}
@@ -35,10 +35,10 @@ func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	return done, all
 }
 
-// judgeAgain judges the WQE of a message again, because a packet of it is to be sent again or
+// checkAgain checks the WQE of a message again, because a packet of it is to be sent again or
 // its answer has come. It returns nil if that is not possible. If the message is the oldest, its
 // WQE has failed then.
-func (sh *sender) judgeAgain(q *object.QP, m *object.Message, oldest bool) *object.Job {
+func (sh *sender) checkAgain(q *object.QP, m *object.Message, oldest bool) *object.Job {
 	done := q.SQ.Done
 	q.SQ.Done = m.Index
 	sh.Snapshot(q)
@@ -46,7 +46,7 @@ func (sh *sender) judgeAgain(q *object.QP, m *object.Message, oldest bool) *obje
 	sh.Trial = !oldest
 	v := object.Failed
 	if h == m.Head {
-		v = sh.Judge(q, uint16(m.Blocks))
+		v = sh.Check(q, uint16(m.Blocks))
 	}
 	same := h == m.Head && (v != object.Accepted || sh.Scratch.Job.Total == m.Total)
 	sh.Trial = false
@@ -77,7 +77,7 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 		n, ok := uint32(1), false
 		switch {
 		case m.Answers:
-			n, ok = sh.sendAsk(q, m)
+			n, ok = sh.sendRequest(q, m)
 		default:
 			ok = sh.sendData(q, m, bytes)
 		}
@@ -147,12 +147,12 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	return true
 }
 
-// sendAsk sends the request of a READ or an atomic, and returns how many packets of the answer
+// sendRequest sends the request of a READ or an atomic, and returns how many packets of the answer
 // it asks for. A long READ is asked for in parts that fit into the window, one after another: the
 // responder counts each as a READ, and allows max_rd_atomic of them. When a part is asked for
 // again, the request ends where the part ends: a responder takes no request of which it has
 // executed one half before.
-func (sh *sender) sendAsk(q *object.QP, m *object.Message) (n uint32, ok bool) {
+func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok bool) {
 	w := q.Wire
 	r := &w.Out
 	op := packet.MakeOpcode(q.Service(), operationOf(m.Head.Opcode(), true, true))

@@ -81,8 +81,8 @@ func (sh *wires) StopWire(q *object.QP) {
 	if q.Attr.State == control.StateERR {
 		sh.DropMessage(&q.Wire.In)
 		if !q.Wire.In.Refusing {
-			q.Wire.In.ForgetAnswers()
-			q.Wire.In.Owed = false
+			q.Wire.In.DropAnswers()
+			q.Wire.In.ACKDue = false
 		}
 	}
 }
@@ -90,11 +90,11 @@ func (sh *wires) StopWire(q *object.QP) {
 // VisitWire is visit for a queue pair on a wire.
 func (sh *sender) VisitWire(q *object.QP) (done int) {
 	w := q.Wire
-	if q.Attr.State == control.StateRTS && !w.In.Owes() && w.Out.At == w.Out.Last && q.Job == nil && sh.Pending(q) == 0 {
+	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.At == w.Out.Last && q.Job == nil && sh.Pending(q) == 0 {
 		return 0 // nothing to send
 	}
 	bytes := sh.Settings.Slice
-	if w.In.Owes() {
+	if w.In.HasDue() {
 		done += sh.sendAnswers(q, &bytes)
 		sh.Sched.Spent = sh.Settings.Slice - bytes
 	}
@@ -114,7 +114,7 @@ func (sh *sender) VisitWire(q *object.QP) (done int) {
 // WireHasWork is HasWork for a queue pair on a wire.
 func (sh *wires) WireHasWork(q *object.QP) bool {
 	w := q.Wire
-	if w.In.Owes() {
+	if w.In.HasDue() {
 		return true
 	}
 	switch q.Attr.State {

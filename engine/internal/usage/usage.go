@@ -91,12 +91,12 @@ func (m *Meter) Exclude(cycles uint64) (sinceFull uint64) {
 	return m.excluded - m.full.excluded
 }
 
-// Judge reports whether memory delayed the thread for more than bound between the times since
+// Check reports whether memory delayed the thread for more than bound between the times since
 // and now. The time now must be only a moment ago. There must have been a page fault. In
 // addition, either the thread must have waited in the kernel, or the kernel must have worked
 // for the thread for longer than kernelTime. Time in which the thread waited for a core does
 // not count.
-func (m *Meter) Judge(since, now uint64, bound time.Duration) (d Delay, ok bool) {
+func (m *Meter) Check(since, now uint64, bound time.Duration) (d Delay, ok bool) {
 	was, full := m.last, m.full
 	end := clock.Now()
 	m.Sample(end, true)

@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 		since := clock.Now()
 		m.Sample(since, true)
 		f()
-		return m.Judge(since, clock.Now(), bound)
+		return m.Check(since, clock.Now(), bound)
 	}
 	d, ok := judge(func() { touch(t); sleep(wait) })
 	require.True(t, ok, d)

@@ -17,8 +17,8 @@ import (
 
 // A Map says which uids of this process's namespace are which outside. The zero value has none.
 type Map struct {
-	ranges []uidRange
-	nobody uint32 // stands for all users without a uid in this namespace
+	ranges   []uidRange
+	overflow uint32 // stands for all users without a uid in this namespace
 }
 
 // A uidRange is a line of /proc/self/uid_map.
@@ -37,9 +37,9 @@ func read(mapPath, overflowPath string) Map {
 const defaultOverflow = 65534
 
 func parse(text, overflow []byte) (m Map) {
-	m.nobody = defaultOverflow
+	m.overflow = defaultOverflow
 	if n, err := strconv.ParseUint(strings.TrimSpace(string(overflow)), 10, 32); err == nil {
-		m.nobody = uint32(n)
+		m.overflow = uint32(n)
 	}
 	for line := range bytes.Lines(text) {
 		f := strings.Fields(string(line))
@@ -59,7 +59,7 @@ func parse(text, overflow []byte) (m Map) {
 // Outside returns the uid outside of the namespace. It returns false for a uid that stands for nobody, or
 // for all users that have no uid in the namespace: these are not one user.
 func (m Map) Outside(uid uint32) (uint32, bool) {
-	if uid == m.nobody {
+	if uid == m.overflow {
 		return 0, false
 	}
 	for _, r := range m.ranges {

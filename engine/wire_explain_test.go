@@ -171,12 +171,12 @@ func TestPathIsAskedForAgain(t *testing.T) {
 	p.q.Datagrams = new(object.Datagrams)
 	av := &wqe.AV{RGID: [16]byte{0xfe, 0x80, 15: 9}}
 	for range 3 {
-		require.True(t, sh.Leaves(p.q, av))
+		require.True(t, sh.RouteAway(p.q, av))
 		require.EqualValues(t, 1, p.q.Datagrams.Away.Path.Number)
 	}
 	sh.Ticks = sh.Clock() + clock.Cycles(transport.PathTime) + 1
 	for range 3 {
-		require.True(t, sh.Leaves(p.q, av))
+		require.True(t, sh.RouteAway(p.q, av))
 		require.EqualValues(t, 2, p.q.Datagrams.Away.Path.Number)
 	}
 }

@@ -57,7 +57,7 @@ var plantedWireRules = []plantedChange{
 	{"a full ring is slept on", "internal/loop/idle.go", "all && !sh.RingFull", "all", "TestRoomEnds"},
 	{"links cost nothing", "internal/transport/wire.go", "\tq.Client.Refund(object.WireCost)\n", "", "TestLinksCost"},
 	{"drained twice", "internal/execution/state.go", "\t\t\tw.Out.Draining = draining\n", "\t\t\tw.Out.Draining = w.Out.Draining || draining\n", "TestDrainedOnce"},
-	{"a scan is not limited", "internal/transport/receive.go", "if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.crowded(p, q, false) {", "if false {", "TestScanOfPSNs"},
+	{"a scan is not limited", "internal/transport/receive.go", "if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.dropCrowded(p, q, false) {", "if false {", "TestScanOfPSNs"},
 	{"only packets far away are a scan", "internal/transport/guard.go", "if !far && !h.Doubtful(now) {", "if !far {", "TestScanOfPSNs"},
 	{"packets beside the expected one are no sign of a scan", "internal/transport/guard.go", "\t\t*w.Near(answers) = now +", "\t\t*w.Near(answers) = 0 *", "TestScanOfPSNs"},
 	{"the fast path takes guesses", "internal/object/guard.go", "\t\tw.Source = noPath\n", "", "TestScanOfPSNs"},

@@ -23,7 +23,7 @@ func (sh *Completer) Collect(q *object.CQ, rqpn, uidx, imm, n uint32, tail cqe.T
 	if s.N > 0 && !s.Fits(rqpn, uidx, imm, time, tail) {
 		sh.WriteSession(q)
 	}
-	if s.N >= s.Most && !sh.roomTogether(q) {
+	if s.N >= s.Most && !sh.makeRoom(q) {
 		return false
 	}
 	if s.N == 0 {
@@ -85,9 +85,9 @@ func (sh *Completer) CollectSend(q *object.QP, n uint32, tail cqe.Tail) bool {
 	return sh.Collect(q.SQ.CQ, 0, q.UIDX, 0, n, tail)
 }
 
-// roomTogether reports whether q has room for one completion more than are collected. It
+// makeRoom reports whether q has room for one completion more than are collected. It
 // writes the session if no completion can be added to it.
-func (sh *Completer) roomTogether(q *object.CQ) bool {
+func (sh *Completer) makeRoom(q *object.CQ) bool {
 	s, entries := q.Session, uint64(1)<<(q.Log&63)
 	if s.N >= q.MostTogether() {
 		sh.WriteSession(q)

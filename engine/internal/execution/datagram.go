@@ -27,7 +27,7 @@ func (sh *requester) addressDatagram(q *object.QP, j *object.Job) object.Verdict
 	if av.DQP == MulticastQPN {
 		return sh.addressGroup(q, j, &av)
 	}
-	if sh.Router != nil && sh.Links.Leaves(q, &av) {
+	if sh.Router != nil && sh.Links.RouteAway(q, &av) {
 		return sh.Links.SendDatagram(q, j, &av)
 	}
 	p := q.Conn.Peer

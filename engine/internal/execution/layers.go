@@ -21,7 +21,7 @@ type links interface {
 	StopWire(q *object.QP)
 	RewindQueue(q *object.QP)
 	Doubted(q *object.QP) bool
-	Leaves(q *object.QP, av *wqe.AV) bool
+	RouteAway(q *object.QP, av *wqe.AV) bool
 	SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict
 }
 

@@ -83,7 +83,7 @@ func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *o
 			if !sh.find(q) {
 				return sh.answered(q, j, object.AnswerNone)
 			}
-			sh.Established(q.Conn.Peer)
+			sh.NotifyEstablished(q.Conn.Peer)
 		}
 		j.Peer = q.Conn.Peer
 	}

@@ -14,9 +14,9 @@ import (
 // messages have used. On a reliable connection, a fault that the responder finds puts
 // both queue pairs into error. On other transports only the message is lost.
 
-// Established tells the client of a queue pair in RTR that its first request has come. On a wire it is
+// NotifyEstablished tells the client of a queue pair in RTR that its first request has come. On a wire it is
 // called for each packet, and tells so once.
-func (sh *responder) Established(p *object.QP) {
+func (sh *responder) NotifyEstablished(p *object.QP) {
 	if p.Attr.State != control.StateRTR || p.Wire != nil && p.Wire.In.Established {
 		return
 	}

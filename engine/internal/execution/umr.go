@@ -77,7 +77,7 @@ func (sh *requester) apply(k *object.Mkey, c *change) {
 	k.List, k.PerRound, k.Rounds = append(k.List[:0], c.list...), c.perRound, c.rounds
 	if k.Window != nil {
 		k.Window.QPN, k.Window.Serial = c.qpn, c.serial
-		k.Window.NewClient(c.parent)
+		k.Window.Bind(c.parent)
 	}
 	if c.free {
 		k.Release()

@@ -22,7 +22,7 @@ func (sh *Loop) Visit(q *object.QP) int {
 		if q.Stall.Kind != object.NoStall {
 			return 0
 		}
-		if q.SQ.BlueFlame != nil && q.Hot() {
+		if q.SQ.BlueFlame != nil && q.SkipRecord() {
 			if n := sh.PollBlueFlameHalf(q, q.SQ.BlueFlame.Next); n > 0 || q.SQ.BlueFlame.Hot > 0 {
 				return n
 			}

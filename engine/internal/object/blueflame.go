@@ -28,8 +28,8 @@ func (f *blueFlame) Observe() {
 // further ahead, the device could not tell that from a record that announces too much.
 const MostAhead = 1 << 14
 
-// Hot reports whether this visit may skip reading q's record.
-func (q *QP) Hot() bool {
+// SkipRecord reports whether this visit may skip reading q's record.
+func (q *QP) SkipRecord() bool {
 	if q.SQ.BlueFlame.Hot == 0 || q.Job != nil || q.SQ.Ahead > MostAhead/2 {
 		return false
 	}

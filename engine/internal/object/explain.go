@@ -14,9 +14,9 @@ import (
 // explained to a client.
 const quietTime = 100 * time.Millisecond
 
-// Due reports whether a code may be explained at now, on the device clock, and how many explanations of it were
+// Take reports whether a code may be explained at now, on the device clock, and how many explanations of it were
 // held back since the last one.
-func (x *explainer) Due(code codes.Code, now uint64) (held uint32, ok bool) {
+func (x *explainer) Take(code codes.Code, now uint64) (held uint32, ok bool) {
 	k := &x[code]
 	if now < k.Until {
 		k.Held++

@@ -57,8 +57,8 @@ func (k *Mkey) Domain() *PD {
 	return k.PD
 }
 
-// NewClient binds the window to the memory of the key on. If on is nil, it unbinds the window.
-func (w *Window) NewClient(on *Mkey) {
+// Bind binds the window to the memory of the key on. If on is nil, it unbinds the window.
+func (w *Window) Bind(on *Mkey) {
 	if w.Parent != nil {
 		w.Parent.Windows--
 	}
@@ -72,6 +72,6 @@ func (k *Mkey) Release() {
 	k.Free, k.Mem, k.Process, k.List, k.Size = true, nil, nil, k.List[:0], 0
 	if k.Window != nil {
 		k.Window.QPN, k.Window.Serial = 0, 0
-		k.Window.NewClient(nil)
+		k.Window.Bind(nil)
 	}
 }

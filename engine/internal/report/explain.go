@@ -97,7 +97,7 @@ func (sh *Reporter) ExplainSubject(s Subject, code codes.Code, format string, ar
 	sh.Sched.Effort += explainCost
 	held, ok := uint32(0), sh.Hooks.ExplainAll
 	if !ok {
-		held, ok = c.Quiet.Due(code, sh.Hooks.Hold(clock.Now()))
+		held, ok = c.Quiet.Take(code, sh.Hooks.Hold(clock.Now()))
 	}
 	if !ok {
 		return

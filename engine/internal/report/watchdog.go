@@ -82,7 +82,7 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 		}
 		busy = busy && r == nil // during a request, the shard serves the request or waits for the thread that does
 		c := &cases[i]
-		if !c.isStuck(e, mark, busy, now) {
+		if !c.update(e, mark, busy, now) {
 			continue
 		}
 		s := e.Watchdog.Owners.Find(l.At.Observe())
@@ -97,7 +97,7 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 	if r != nil {
 		since, next = r.Since, watchTime
 	}
-	if c.isStuck(e, since, r != nil, now) {
+	if c.update(e, since, r != nil, now) {
 		c.report(e, object.Stuck{Client: r.Client, Request: r.What}, now)
 		all = append(all, c.last)
 	}
@@ -107,9 +107,9 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 	return next
 }
 
-// isStuck reports whether a shard that last advanced at mark is stuck. If a shard that was
-// reported as stuck has advanced, isStuck writes that to the log.
-func (c *stuckCase) isStuck(e *object.Device, mark uint64, busy bool, now uint64) bool {
+// update reports whether a shard that last advanced at mark is stuck. If a shard that was
+// reported as stuck has advanced, update writes that to the log.
+func (c *stuckCase) update(e *object.Device, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
 		if c.reported {
 			c.reportResumed(e, now)

@@ -154,7 +154,7 @@ func (c *Client) removeKey(k *object.Mkey) {
 	sh := c.Loop()
 	sh.InvalidateJobs(k)
 	if k.Window != nil {
-		k.Window.NewClient(nil)
+		k.Window.Bind(nil)
 	}
 	sh.Keys.Remove(k.Key)
 	k.Client.Refund(k.Cost())

@@ -33,7 +33,7 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 		sh.strays(p, q, far, true)
 		return
 	}
-	if sh.crowded(p, q, true) {
+	if sh.dropCrowded(p, q, true) {
 		return
 	}
 	if p.BTH.Opcode.Operation() != packet.Acknowledge {

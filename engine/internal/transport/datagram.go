@@ -33,9 +33,9 @@ func stale(a *object.AwayPath, now uint64) bool {
 	return now-a.When > clock.Cycles(after)
 }
 
-// Leaves reports whether a datagram with the address vector av leaves this device. It asks the
+// RouteAway reports whether a datagram with the address vector av leaves this device. It asks the
 // router when the address is another than that of the datagram before.
-func (sh *sender) Leaves(q *object.QP, av *wqe.AV) bool {
+func (sh *sender) RouteAway(q *object.QP, av *wqe.AV) bool {
 	c := q.Client
 	to := nic.Address{GID: av.RGID, LID: av.RLID, Class: av.TClass, HopLimit: av.HopLimit, FlowLabel: av.GRH & 0xfffff, From: c.Hosted.GID}
 	if to.GID == ([16]byte{}) && c.Hosted.LID == 0 {

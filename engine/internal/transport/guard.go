@@ -61,9 +61,9 @@ func (sh *receiver) openPath(g *object.PathGuard, answers bool) {
 // be the next one of a scan. Scans of less than 100 a second take two days.
 const nearTime = 10 * time.Millisecond
 
-// crowded reports whether a packet with the expected PSN is dropped, because during an alarm others with PSNs near
+// dropCrowded reports whether a packet with the expected PSN is dropped, because during an alarm others with PSNs near
 // it came just before. The peer is asked for the packet, and sends it first then.
-func (sh *receiver) crowded(p *object.Port, q *object.QP, answers bool) bool {
+func (sh *receiver) dropCrowded(p *object.Port, q *object.QP, answers bool) bool {
 	w := q.Wire
 	near := w.Near(answers)
 	if !w.Guard.Alarm || sh.Now() >= *near {

@@ -48,9 +48,9 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	if far {
 		p.Stats.OutOfWindow++
 	} else {
-		sh.Established(q)
+		sh.NotifyEstablished(q)
 	}
-	if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.crowded(p, q, false) {
+	if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.dropCrowded(p, q, false) {
 		return
 	}
 	switch {

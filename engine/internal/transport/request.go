@@ -49,7 +49,7 @@ func (sh *receiver) serveChecked(x *arrival) object.Answer {
 // serveUnreliable serves a packet on an unreliable connection, on which nothing is answered. A gap loses
 // the message under way, and everything up to the next message.
 func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.Info) {
-	sh.Established(q)
+	sh.NotifyEstablished(q)
 	x := newArrival(p, q, info)
 	in := x.in
 	if p.BTH.PSN != in.PSN {

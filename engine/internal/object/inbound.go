@@ -49,10 +49,10 @@ func (in *Inbound) AddAnswer(a AnswerDue) {
 	}
 }
 
-// HasDue reports whether there are answers to send, or a NAK after them.
+// HasDue reports whether answers are due, or a NAK after them.
 func (in *Inbound) HasDue() bool { return in.Due > 0 || in.NAKDue }
 
-// DropAnswers drops the answers that are owed.
+// DropAnswers drops the answers that are due.
 func (in *Inbound) DropAnswers() { in.Due, in.Fresh = 0, 0 }
 
 // ScheduleACK notes that q is to send an acknowledgement at the end of the batch.

@@ -44,7 +44,8 @@ func (k *Mkey) CheckRights() error {
 	switch {
 	case k.Access&^control.AccessAll != 0:
 		return UnknownRights("memory region", k.Access)
-	case k.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && k.Access&control.AccessLocalWrite == 0:
+	case k.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
+		k.Access&control.AccessLocalWrite == 0:
 		return control.Errorf(control.CodeInvalid, "memory region: access %s lacks local write, which remote write and remote atomic need", Rights(k.Access))
 	}
 	return nil

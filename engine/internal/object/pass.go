@@ -6,7 +6,7 @@ package object
 type Pass struct {
 	Number   uint64
 	Finished int    // number of clients of which nothing is left to look at
-	Deadline uint64 // first deadline, on the device clock, of the stalled queues and the held events looked at
+	Deadline uint64 // first deadline of the stalled queues and the held events looked at
 }
 
 // Leave notes that c leaves the shard.

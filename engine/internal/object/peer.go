@@ -6,8 +6,8 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 )
 
-// ReleasePeer ends what set_peer has said of q. A path is released when the request has been served. It is
-// called in requests of the client only, because the queue c.after is theirs.
+// ReleasePeer drops what set_peer has set for q. The path is released when the request has been served. It
+// is called in requests of the client only, because the queue c.After is theirs.
 func (c *Client) ReleasePeer(q *QP) {
 	if q.Conn.Set != nil {
 		c.After = append(c.After, q.Conn.Set.Release)

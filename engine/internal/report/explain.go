@@ -20,15 +20,15 @@ type Subject struct {
 	Number uint32 // number of the queue
 	Index  uint16 // index of the entry
 	Kind   uint8  // kind of the entry: WQE, receive or completion (control.Of*)
-	Bytes  []byte // first bytes of the entry, as they were judged; nil: none
+	Bytes  []byte // first bytes of the entry, as they were checked; nil: none
 }
 
 // A Reporter explains faults and delays.
 type Reporter struct {
 	object.Shard
 	object.Pace        // how the thread measures its own progress; see progress.go
-	Trial       bool   // a WQE is judged whose mistakes must not show yet; see fetch
-	Diagnosed   int    // index in running of the QP that was diagnosed last
+	Trial       bool   // a WQE is checked whose mistakes must not show yet; see fetch
+	Diagnosed   int    // index in Running of the QP that was diagnosed last
 	Published   uint64 // device clock when the status pages were written last
 }
 
@@ -57,12 +57,14 @@ func (sh *Reporter) ExplainReceive(j *object.Job, entry []byte, code codes.Code,
 // ExplainResponder explains to the owner of the memory that j's request names what is wrong
 // with the request.
 func (sh *Reporter) ExplainResponder(j *object.Job, code codes.Code, format string, args ...any) {
-	sh.ExplainSubject(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code, format, args)
+	sh.ExplainSubject(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code,
+		format, args)
 }
 
 // ExplainRequester explains to the requester q what is wrong with j's request. If q is nil, the
-// requester is on another device, and the responder's client is told.
-func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Code, format string, args ...any) {
+// requester is on another device, and the explanation is for the responder's client.
+func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Code, format string,
+	args ...any) {
 	if q == nil {
 		sh.ExplainResponder(j, code, format, args...)
 		return
@@ -78,7 +80,8 @@ func (sh *Reporter) ExplainQueue(q *object.QP, code codes.Code, format string, a
 
 // ExplainCQ explains what is wrong with a completion queue.
 func (sh *Reporter) ExplainCQ(q *object.CQ, code codes.Code, format string, args ...any) {
-	sh.ExplainSubject(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next), Kind: control.OfCompletion}, code, format, args)
+	sh.ExplainSubject(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next),
+		Kind: control.OfCompletion}, code, format, args)
 }
 
 // explainCost is how many bytes of a visit's budget an explanation uses.
@@ -102,7 +105,8 @@ func (sh *Reporter) ExplainSubject(s Subject, code codes.Code, format string, ar
 	if !ok {
 		return
 	}
-	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind, Unsaid: held, Text: fmt.Sprintf(format, args...)}
+	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind,
+		Unsaid: held, Text: fmt.Sprintf(format, args...)}
 	copy(ev.Code[:], code.String())
 	if s.Bytes != nil {
 		ev.HasWQE = 1

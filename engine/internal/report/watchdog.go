@@ -27,7 +27,7 @@ const (
 	watchTime  = 100 * time.Millisecond // time between two checks while a shard is busy
 	watchSleep = time.Second            // time between two checks while all shards sleep
 	StuckTime  = 200 * time.Millisecond // a shard is stuck if it has not advanced for this long
-	stuckAgain = 5                      // a case is reported again when it is this many times as old as at its last report
+	stuckAgain = 5                      // a case is reported again when it is so many times as old
 	stuckQuiet = time.Second            // least time between the reports of two cases of one shard
 )
 
@@ -80,7 +80,8 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 		if busy {
 			next = watchTime
 		}
-		busy = busy && r == nil // during a request, the shard serves the request or waits for the thread that does
+		// During a request, the shard serves the request or waits for the thread that does.
+		busy = busy && r == nil
 		c := &cases[i]
 		if !c.update(e, mark, busy, now) {
 			continue
@@ -107,8 +108,8 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 	return next
 }
 
-// update reports whether a shard that last advanced at mark is stuck. If a shard that was
-// reported as stuck has advanced, update writes that to the log.
+// update updates the case of a shard that last advanced at mark, and reports whether the shard is
+// stuck. If a shard that was reported as stuck has advanced, update writes that to the log.
 func (c *stuckCase) update(e *object.Device, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
 		if c.reported {
@@ -120,7 +121,7 @@ func (c *stuckCase) update(e *object.Device, mark uint64, busy bool, now uint64)
 }
 
 // queryKernel asks the kernel for the state of a thread. It returns false if the state is not
-// clear yet: it takes two checks to tell a running thread from one that waits for a core.
+// clear yet: it takes two checks to distinguish a running thread from one that waits for a core.
 func (c *stuckCase) queryKernel(s *object.Stuck, thread int) bool {
 	dir := fmt.Sprintf("/proc/self/task/%d/", thread)
 	state := "?"
@@ -190,5 +191,6 @@ func (c *stuckCase) report(e *object.Device, s object.Stuck, now uint64) {
 // reportResumed writes to the log that a shard is no longer stuck.
 func (c *stuckCase) reportResumed(e *object.Device, now uint64) {
 	e.Journal.Log(slog.LevelWarn, "the engine's thread goes on", append(c.last.Attrs(),
-		slog.String("after", fmt.Sprintf("%v to %v", c.last.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)
+		slog.String("after", fmt.Sprintf("%v to %v", c.last.For.Round(time.Millisecond),
+			clock.Duration(now-c.mark).Round(time.Millisecond))))...)
 }

@@ -18,7 +18,8 @@ import (
 // Complete takes words rather than a struct, for the reason given at object.Head.
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
-func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a object.Attention) bool {
+func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail,
+	a object.Attention) bool {
 	entries := uint64(1) << (q.Log & 63)
 	if q.Next-q.Seen >= entries && !q.Ignore && !q.Room(entries) {
 		return false
@@ -37,7 +38,8 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	if a == object.Solicited {
 		tail |= cqe.Tail(cqe.SolicitedBit)
 	}
-	var block *shm.Block = q.Entry(slot) // with its type: methods are inlined only from packages that are imported
+	// With its type: methods are inlined only from packages that are imported.
+	var block *shm.Block = q.Entry(slot)
 	if q.LogCQE == 7 {
 		clear(q.Buf[slot<<7:][:cqe.Size])
 	}
@@ -51,7 +53,8 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	return true
 }
 
-// Notify fires the arm of q if the client has armed q for completions of attention a.
+// Notify records a completion of attention a, and fires the arm of q if the client has armed q for
+// it.
 func (sh *Completer) Notify(q *object.CQ, a object.Attention) {
 	if a != object.Quietly {
 		q.LastSolicited = q.Next

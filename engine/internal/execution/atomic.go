@@ -109,14 +109,17 @@ func (sh *requester) update(op wqe.Opcode, target, operand []byte) (old uint64, 
 		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(m, old) })
 	case op == wqe.OpAtomicMaskedCS:
 		m := wqe.ParseMaskedCS4((*[wqe.MaskedCS4Size]byte)(operand))
-		w := wqe.MaskedCS8{Swap: uint64(m.Swap), Compare: uint64(m.Compare), SwapMask: uint64(m.SwapMask), CompareMask: uint64(m.CompareMask)}
+		w := wqe.MaskedCS8{Swap: uint64(m.Swap), Compare: uint64(m.Compare), SwapMask: uint64(m.SwapMask),
+			CompareMask: uint64(m.CompareMask)}
 		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(w, old) })
 	case len(target) == 8:
 		m := wqe.ParseMaskedFA8((*[wqe.MaskedFA8Size]byte)(operand))
 		return shm.Update(target, func(old uint64) uint64 { return MaskedAdd(old, m.Add, m.Boundary) })
 	default:
 		m := wqe.ParseMaskedFA4((*[wqe.MaskedFA4Size]byte)(operand))
-		return shm.Update(target, func(old uint64) uint64 { return MaskedAdd(old, uint64(m.Add), uint64(m.Boundary)) })
+		return shm.Update(target, func(old uint64) uint64 {
+			return MaskedAdd(old, uint64(m.Add), uint64(m.Boundary))
+		})
 	}
 }
 

@@ -34,7 +34,7 @@ type queues struct {
 // A responder serves the requests of peers on this device.
 type responder struct{ queues }
 
-// A requester judges WQEs.
+// A requester checks WQEs.
 type requester struct{ responder }
 
 // An Executor executes WQEs.

@@ -35,7 +35,8 @@ func (sh *requester) checkMMO(q *object.QP, j *object.Job) object.Verdict {
 	if q.TooShort(j, wqe.OpMMO.Info()) {
 		return sh.badSize(q, j, 0)
 	}
-	if v := sh.gather(q, j, &j.Dst, target, target+wqe.DataSize, control.AccessLocalWrite); v != object.Accepted {
+	if v := sh.gather(q, j, &j.Dst, target, target+wqe.DataSize,
+		control.AccessLocalWrite); v != object.Accepted {
 		return v
 	}
 	n := j.Total

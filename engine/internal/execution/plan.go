@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A change is the change of a key that a UMR asks for. The whole change is judged before
+// A change is the change of a key that a UMR asks for. The whole change is checked before
 // any part of it is made.
 type change struct {
 	key    uint32 // new key: the same index, perhaps another variant
@@ -29,7 +29,7 @@ type change struct {
 	process *process.Process
 	from    uint64
 
-	// Only if the key is a list. The array behind list is sh.scratch.runs.
+	// Only if the key is a list. The array behind list is sh.Scratch.Runs.
 	list             []object.Run
 	perRound, rounds uint64
 }
@@ -66,7 +66,8 @@ func unchangeable(mask uint64) string {
 
 // plan fills c with the change of k that the UMR asks for. If the change cannot be made,
 // plan returns the reason.
-func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
+func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl,
+	ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {
 		return "its mask asks to change " + what + ", which this device does not"
@@ -130,7 +131,8 @@ func (sh *requester) planWindow(q *object.QP, c *change, list []byte) string {
 		return "its memory belongs to another protection domain"
 	case m.Access&control.AccessMWBind == 0:
 		return "its memory was registered without the right to bind windows"
-	case c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && m.Access&control.AccessLocalWrite == 0:
+	case c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
+		m.Access&control.AccessLocalWrite == 0:
 		return "it would allow writing to memory that its owner may not write"
 	}
 	if !m.Holds(entry.Addr, c.size) {
@@ -170,7 +172,8 @@ func planInterleaved(k *object.Mkey, c *change, b wqe.RepeatBlock, list []byte) 
 		if entry.ByteCount == 0 {
 			continue
 		}
-		c.list = append(c.list, object.Run{Key: entry.MKey, Addr: entry.Addr, N: uint64(entry.ByteCount), Stride: uint64(entry.Stride)})
+		c.list = append(c.list, object.Run{Key: entry.MKey, Addr: entry.Addr, N: uint64(entry.ByteCount),
+			Stride: uint64(entry.Stride)})
 		c.perRound += uint64(entry.ByteCount)
 	}
 	return checkList(k, c)

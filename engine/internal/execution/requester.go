@@ -23,7 +23,8 @@ func (sh *requester) parseRaddr(j *object.Job, at int) {
 // gather turns data segments of the WQE into pieces of the list l, and adds up their
 // lengths. The segments are those from byte off of the WQE to byte end. need is the right
 // that each key must give.
-func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, end int, need uint32) object.Verdict {
+func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, end int,
+	need uint32) object.Verdict {
 	total := uint64(0)
 	for off < end {
 		d := wqe.ParseData((*[wqe.UnitSize]byte)(sh.Scratch.WQE[off:]))
@@ -72,7 +73,7 @@ func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *o
 		}
 		j.Local, j.Request.SL = !sh.Scratch.Global, sh.Scratch.Level
 	} else if q.Wire != nil {
-		return object.Accepted // the responder judges the packets
+		return object.Accepted // the responder checks the packets
 	} else if q.Transport == control.QPTypeDCI {
 		if v := sh.addressTarget(q, j); v != object.Accepted {
 			return v
@@ -114,7 +115,7 @@ func (sh *requester) answered(q *object.QP, j *object.Job, a object.Answer) obje
 }
 
 // LoseMessage ends a message that the responder does not take. On an unreliable transport
-// the requester is not told of this, and continues as if the message had arrived.
+// the requester gets no NAK, and continues as if the message had arrived.
 func (sh *requester) LoseMessage(j *object.Job) object.Verdict {
 	j.Src.Reset()
 	j.Dst.Reset()

@@ -38,7 +38,8 @@ func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 	if !p.Up || q.Service() != packet.RC {
 		return sh.sendAETH(q, packet.SyndromeACK, psn)
 	}
-	if !p.Settings.Send.PublishLine(w.Path, object.AETHEnd<<16, packet.PlainWord(object.ACKOnly, q.Attr.DestQPN),
+	if !p.Settings.Send.PublishLine(w.Path, object.AETHEnd<<16,
+		packet.PlainWord(object.ACKOnly, q.Attr.DestQPN),
 		uint64(psn)<<32|packet.SyndromeACK<<24|uint64(w.In.MSN&0xffffff), 0, 0, 0, 0) {
 		p.Shard.RingFull = true
 		return false
@@ -57,7 +58,7 @@ func (sh *receiver) scheduleNAK(q *object.QP, a object.Answer) {
 	sh.MarkWarm(q)
 }
 
-// acknowledgeAll sends the acknowledgements that are owed, as far as the ring has room. One
+// acknowledgeAll sends the acknowledgements that are due, as far as the ring has room. One
 // acknowledges all packets before it. It must not overtake an answer, nor name the PSN of one: a
 // requester may take it for an answer that was lost. Soft-RoCE seems to.
 func (sh *wires) acknowledgeAll(p *object.Port) {
@@ -89,6 +90,8 @@ func (sh *receiver) badLength(p *object.Port, q *object.QP, want uint64) object.
 	j := sh.Scratch.Job
 	j.Reset(object.Head{})
 	j.Peer = q
-	sh.ExplainResponder(j, codes.LinkLength, "a packet of %v from peer QP %#06x has %d bytes; %d were expected (path MTU %d)", p.BTH.Opcode, q.Attr.DestQPN, len(p.Packet.Payload), want, q.Wire.MTU)
+	sh.ExplainResponder(j, codes.LinkLength,
+		"a packet of %v from peer QP %#06x has %d bytes; %d were expected (path MTU %d)", p.BTH.Opcode,
+		q.Attr.DestQPN, len(p.Packet.Payload), want, q.Wire.MTU)
 	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
 }

@@ -87,7 +87,7 @@ func (sh *receiver) refusePacket(p *object.Port, q *object.QP, a object.Answer) 
 	}
 	switch a {
 	case object.AnswerAgain, object.AnswerNone, object.AnswerDrop:
-		return // the requester asks again
+		return // the requester sends it again
 	}
 	sh.scheduleNAK(q, a)
 	sh.sendAnswers(q, &p.Left)
@@ -95,7 +95,8 @@ func (sh *receiver) refusePacket(p *object.Port, q *object.QP, a object.Answer) 
 
 // FaultOfRequest is called when memory of q or of its client has lost its page while q was serving
 // its peer. On a reliable connection the peer's request fails, and the queue pair with it; on others,
-// as within the device, only the queue pair. Nothing is sent here: the ring may be without pages, too.
+// as within the device, only the queue pair. No packet is sent here: the ring may be without pages,
+// too.
 func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 	sh.ExplainQueue(q, codes.MemoryFault, object.NoPage+"; the request of its peer fails, and the queue pair is in error", addr)
 	w := q.Wire
@@ -104,7 +105,8 @@ func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 		return
 	}
 	in := &w.In
-	if sh.Fault.Answers && in.Due > 0 { // the request whose answer was being sent, not the one that has come last
+	// The request whose answer was being sent, not the one that has come last.
+	if sh.Fault.Answers && in.Due > 0 {
 		d := &in.Reads[in.FirstDue]
 		in.PSN = packet.AddPSN(d.PSN, d.Sent)
 		in.DropAnswers()

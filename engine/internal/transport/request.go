@@ -46,8 +46,8 @@ func (sh *receiver) serveChecked(x *arrival) object.Answer {
 	return a
 }
 
-// serveUnreliable serves a packet on an unreliable connection, on which nothing is answered. A gap loses
-// the message under way, and everything up to the next message.
+// serveUnreliable serves a packet on an unreliable connection, on which there are no answers. A gap
+// loses the message under way, and everything up to the next message.
 func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.Info) {
 	sh.NotifyEstablished(q)
 	x := newArrival(p, q, info)
@@ -202,7 +202,8 @@ func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.A
 // noteRead notes that the answer to a READ is due. Its memory is read when the answer is sent.
 func (sh *receiver) noteRead(x *arrival) {
 	in, r, psn := x.in, &x.j.Request, x.p.BTH.PSN
-	in.AddAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN + 1, Addr: r.Addr, Length: uint32(r.Length), RKey: r.RKey, SRQN: r.SRQN})
+	in.AddAnswer(object.AnswerDue{PSN: psn, MSN: in.MSN + 1, Addr: r.Addr, Length: uint32(r.Length),
+		RKey: r.RKey, SRQN: r.SRQN})
 	in.PSN = packet.AddPSN(in.PSN, x.q.Wire.Packets(uint32(r.Length)))
 	in.MSN++
 	sh.sendAnswers(x.q, &x.p.Left)

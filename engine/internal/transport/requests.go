@@ -65,7 +65,8 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 		done++
 	}
 	sh.Sched.Spent = sh.Settings.Slice - bytes
-	if q.Wire != nil && q.Attr.State == control.StateSQD && w.Out.First == w.Out.Last && q.Job == nil && w.Out.Draining {
+	if q.Wire != nil && q.Attr.State == control.StateSQD && w.Out.First == w.Out.Last && q.Job == nil &&
+		w.Out.Draining {
 		w.Out.Draining = false
 		sh.Drained(q)
 	}

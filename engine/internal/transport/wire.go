@@ -34,7 +34,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 
 const (
 	mostMessages = 128 // messages of one queue pair on the way
-	MostResults  = 32  // results of atomics that are kept, in case they are asked for again
+	MostResults  = 32  // results of atomics that are kept, in case they are requested again
 	ACKEvery     = 16  // a packet in so many asks for an acknowledgement
 )
 
@@ -54,7 +54,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	w.Port.Unguard(w)
 }
 
-// RewindQueue makes sq.done the count of blocks that have completed, and forgets all messages.
+// RewindQueue makes SQ.Done the count of blocks that have completed, and drops all messages.
 func (sh *wires) RewindQueue(q *object.QP) {
 	out := &q.Wire.Out
 	sh.DropJob(out)
@@ -87,10 +87,11 @@ func (sh *wires) StopWire(q *object.QP) {
 	}
 }
 
-// VisitWire is visit for a queue pair on a wire.
+// VisitWire is Visit for a queue pair on a wire.
 func (sh *sender) VisitWire(q *object.QP) (done int) {
 	w := q.Wire
-	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.At == w.Out.Last && q.Job == nil && sh.Pending(q) == 0 {
+	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.At == w.Out.Last && q.Job == nil &&
+		sh.Pending(q) == 0 {
 		return 0 // nothing to send
 	}
 	bytes := sh.Settings.Slice
@@ -119,7 +120,8 @@ func (sh *wires) WireHasWork(q *object.QP) bool {
 	}
 	switch q.Attr.State {
 	case control.StateRTS:
-		return q.Stall.Kind == object.NoStall && (w.CanSend() || q.Job != nil || sh.Pending(q) > 0 && w.CanFetch())
+		return q.Stall.Kind == object.NoStall &&
+			(w.CanSend() || q.Job != nil || sh.Pending(q) > 0 && w.CanFetch())
 	case control.StateSQD:
 		return w.CanSend() || q.Job != nil
 	}

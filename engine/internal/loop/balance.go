@@ -25,6 +25,13 @@ func (sh *Loop) RemoveClient(c *object.Client) {
 	sh.Everyone.Remove(c)
 }
 
+// Traffic within a shard runs in parallel with the
+// traffic of other shards. Traffic between two shards holds the locks of both. So clients
+// that talk to each other should be in one shard, and all others in different shards. A new
+// client is assigned to the shard with the least load. When the client is then connected to
+// a client of another shard, it moves to that shard, unless it is also connected to another
+// client outside that shard.
+
 // BringTogether brings the clients of two queue pairs that are being connected into one
 // shard, if one of the clients is free to move. If both are free to move, the client in
 // the shard with more load moves to the shard with less load.

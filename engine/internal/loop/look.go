@@ -101,12 +101,14 @@ func (sh *Loop) continuePass(polls int) (done int) {
 		p := &c.Pass
 		polls-- // for the client itself
 		if p.Number != sh.Pass.Number {
-			*p = object.ClientPass{Number: sh.Pass.Number, Queues: len(c.Sched.Watches), Stalled: len(c.Sched.Stalled), Arms: len(c.Arms.CQs)}
+			*p = object.ClientPass{Number: sh.Pass.Number, Queues: len(c.Sched.Watches),
+				Stalled: len(c.Sched.Stalled), Arms: len(c.Arms.CQs)}
 		}
 		if p.Finished {
 			continue
 		}
-		turn := min(polls, max(LookTurn, (len(c.Sched.Watches)+len(c.Sched.Stalled)+len(c.Arms.CQs))/object.TurnShare))
+		turn := min(polls,
+			max(LookTurn, (len(c.Sched.Watches)+len(c.Sched.Stalled)+len(c.Arms.CQs))/object.TurnShare))
 		left := turn
 		done += sh.passQueues(c, &left)
 		if done == 0 {

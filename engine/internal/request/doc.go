@@ -1,12 +1,12 @@
-// Package request serves what clients and servers ask of the device: control requests, and the methods
-// of package nic.
+// Package request serves the requests of clients and servers: control requests, and the methods of
+// package nic.
 //
 // A Client is an object.Client with what its requests need. They run between two steps (object.Device.Do),
 // while no shard works.
 //
 // # Files
 //
-//   - device.go, hosted.go, probe.go: what servers ask of the device
+//   - device.go, hosted.go, probe.go: the device for servers
 //   - request.go, client.go, call.go: the types; begin and end of a client; a request
 //   - region.go, uar.go, process.go, mr.go: memory and keys
 //   - cq.go, resize.go, moderate.go, channel.go, event.go, retract.go: completion queues and events

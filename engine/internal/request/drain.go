@@ -70,9 +70,9 @@ func (c *Client) announced(due []claim, some []*object.QP) []claim {
 	return due
 }
 
-// drainSome visits the first queue pairs in due, each once and at most as many as the
-// constant portion says. It returns the claims of the queue pairs that it has not visited, and
-// of those that have more to execute.
+// drainSome visits the first queue pairs in due, each once and at most as many as the constant
+// Portion says. It returns the claims of the queue pairs that it has not visited, and of those that
+// have more to execute.
 func (c *Client) drainSome(due []claim) []claim {
 	n := min(len(due), object.Portion)
 	rest := due[n:]

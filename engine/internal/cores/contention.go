@@ -44,9 +44,9 @@ const (
 // sleeps as it does while its cores are not contended.
 const NapTime = 10 * time.Millisecond
 
-// A Contention tells whether other threads want the cores of the calling thread. A check is a
-// visit of the engine to its queues that found nothing to do. Times are device clock readings.
-// Not safe for concurrent use.
+// A Contention finds out whether other threads want the cores of the calling thread. A check is a
+// visit of the engine to its queues that found nothing to do. Times are device clock readings. Not
+// safe for concurrent use.
 type Contention struct {
 	checked     uint64        // time of the last check; 0: the thread has worked or slept since
 	preemptions int64         // how often the thread had been preempted at the last check

@@ -33,13 +33,15 @@ type Meter struct {
 	}
 }
 
-// fullTime is the time between two full samples.
-const fullTime = 5 * time.Millisecond
+const (
+	// fullTime is the time between two full samples.
+	fullTime = 5 * time.Millisecond
 
-// kernelTime is how long the kernel may work for the thread before this work counts as a
-// delay. Examples of such work are clearing large pages and reclaiming pages. The kernel
-// counts this time in ticks, so a bound of about one tick would be meaningless.
-const kernelTime = 10 * time.Millisecond
+	// kernelTime is how long the kernel may work for the thread before this work counts as a
+	// delay. Examples of such work are clearing large pages and reclaiming pages. The kernel
+	// counts this time in ticks, so a bound of about one tick would be meaningless.
+	kernelTime = 10 * time.Millisecond
+)
 
 // A Delay is what is known about a time in which memory may have delayed the thread.
 type Delay struct {
@@ -57,7 +59,8 @@ func (d Delay) String() string {
 
 // Attrs returns these numbers, and how long the delay took, for a line in the log.
 func (d Delay) Attrs() []any {
-	return []any{"for", d.Took.Round(time.Microsecond), "faults", d.faults, "majors", d.majors, "waits", d.waits}
+	return []any{"for", d.Took.Round(time.Microsecond), "faults", d.faults, "majors", d.majors, "waits",
+		d.waits}
 }
 
 // Begin begins to measure the calling thread, with a full sample.
@@ -130,7 +133,8 @@ func (m *Meter) waited() time.Duration {
 	if m.schedstat == nil {
 		return 0
 	}
-	n, err := unix.Pread(int(m.schedstat.Fd()), m.text[:], 0) // ReadAt would read again, up to the end of the file
+	// ReadAt would read again, up to the end of the file.
+	n, err := unix.Pread(int(m.schedstat.Fd()), m.text[:], 0)
 	if err != nil {
 		return 0
 	}

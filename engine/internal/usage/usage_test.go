@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 	require.False(t, ok, "a wait that is excluded")
 }
 
-// withoutFaults judges f, which causes no page faults. It repeats this until the Go runtime
+// withoutFaults checks f, which causes no page faults. It repeats this until the Go runtime
 // causes none at the same time either.
 func withoutFaults(t *testing.T, judge func(func()) (Delay, bool), f func()) {
 	t.Helper()

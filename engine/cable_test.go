@@ -25,7 +25,7 @@ type cable struct {
 	from [2]*packetring.Consumer
 	to   [2]*packetring.Producer
 	held [2][]heldPacket
-	seen func(k *heldPacket) // is told of each packet; can be nil
+	seen func(k *heldPacket) // is called for each packet; can be nil
 
 	// These are of a cable of carriers: the paths of packets that the ports send, and what waits for
 	// packets that are on the way and returns how many have arrived.
@@ -182,7 +182,8 @@ func (c *cable) decide(i int, k *packetring.Packet) {
 	}
 	list := &c.held[1-i]
 	if f.rng.Float64() < f.damage {
-		// What a checksum finds is lost; what it does not find are headers that were made so.
+		// Packets with a wrong checksum are lost; those with a right one have the headers that were
+		// made.
 		return
 	}
 	*list = append(*list, h)

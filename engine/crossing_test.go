@@ -262,7 +262,7 @@ func TestShardsWakeEachOther(t *testing.T) {
 	asleep()
 	p.post(ctrl(wqe.OpSend))
 	wakeA()
-	q.recv() // before or after the send is judged
+	q.recv() // before or after the send is checked
 	wakeB()
 	require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
 	require.Equal(t, cqe.StatusSuccess, q.rcq.await().Status)

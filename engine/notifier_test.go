@@ -182,7 +182,7 @@ func TestEventsWaitForTheirSocket(t *testing.T) {
 	require.Equal(t, uint32(1), w.host.c.Retract(other.num, file), "one was read, and one taken back")
 	require.Equal(t, uint32(0), w.host.c.Retract(w.c.num, file))
 
-	// Losses that a closer found are told with the next event.
+	// Losses that a closer found are reported with the next event.
 	w.out.Lost.Store(5)
 	before := w.host.c.Count[control.CounterExplained]
 	w.e.Send(w.e.CQs[other.num], 0x78)

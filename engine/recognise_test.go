@@ -138,7 +138,7 @@ func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 }
 
 // recognised has at least one row for each code. The function do of a row does what a client
-// does wrong, and returns what the client must be told.
+// does wrong, and returns what must be explained to the client.
 var recognised = []struct {
 	name string
 	code codes.Code
@@ -466,10 +466,11 @@ var recognised = []struct {
 	}},
 }
 
-// Each fault is explained once, to the client that caused it and to the log, and to nobody
-// else.
+// Each fault is explained once, to the client that caused it and to the log, and to no other
+// client.
 func TestRecognised(t *testing.T) {
-	tested := map[codes.Code]bool{codes.MemorySlow: true} // progress_test.go tests it, because it needs a running engine
+	// progress_test.go tests it, because it needs a running engine.
+	tested := map[codes.Code]bool{codes.MemorySlow: true}
 	for _, row := range recognised {
 		tested[row.code] = true
 		t.Run(row.name, func(t *testing.T) {

@@ -274,7 +274,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			switch what {
 			case "peer's record, waiting":
 				// If the peer's own shard finds the fault first, the peer is given up. Then
-				// only the timer tells the sender; see TestRecordOfAPeerGoesAway.
+				// only the timer reports it to the sender; see TestRecordOfAPeerGoesAway.
 				p.q.Attr.Timeout = 1
 				p.post(ctrl(wqe.OpSend))
 				r.settle()
@@ -345,7 +345,8 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 			shards := []*loop.Loop{r.d.runner.Loops[row.first], r.d.runner.Loops[1-row.first]}
 			for _, l := range shards {
-				for range 2 * completion.HintTurns { // each batch ends at a step that finds nothing, or at a fault
+				// Each batch ends at a step that finds nothing, or at a fault.
+				for range 2 * completion.HintTurns {
 					l.Steps(true)
 				}
 			}

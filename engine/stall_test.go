@@ -290,7 +290,7 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 	}
 }
 
-// A WQE that gives up at once is judged by one copy, even if the client changes the ring in
+// A WQE that gives up at once is checked by one copy, even if the client changes the ring in
 // between.
 func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
 	s := newScene(t, Config{})

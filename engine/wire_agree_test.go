@@ -100,7 +100,8 @@ func (w wireTwins) play(t *testing.T, in []byte) {
 					}
 				}
 				x.e.Step()
-				x.e.ExpireTimers(x.e.Now()) // those that timeOut has chosen; a step looks at them only sometimes
+				// Those that timeOut has chosen; a step looks at them only sometimes.
+				x.e.ExpireTimers(x.e.Now())
 			}
 		}
 		w.compare(t, in[:8])
@@ -117,8 +118,8 @@ func (w wireTwins) play(t *testing.T, in []byte) {
 	}
 }
 
-// Whatever a peer sends and whatever clients do meanwhile, the fast path does what the general path
-// does. Most packets and WQEs are of the kinds that take the fast path, or nearly.
+// The fast path does what the general path does, whatever a peer sends and clients do meanwhile.
+// Most packets and WQEs are of the kinds that take the fast path, or nearly.
 func TestWireFastPathAgreesAtRandom(t *testing.T) {
 	fast := []packet.Operation{packet.WriteOnly, packet.ReadRequest, packet.ReadResponseOnly, packet.WriteOnly, packet.ReadRequest, packet.Acknowledge, packet.SendOnly, packet.WriteFirst}
 	for seed := range seeds() {

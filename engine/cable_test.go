@@ -41,14 +41,14 @@ type cable struct {
 	hold   bool // timers run out, but retries do not: what waits goes on waiting
 }
 
-// mostRounds is how often a queue pair that waits for a receive asks again while a rig settles.
+// mostRounds is how often a queue pair that waits for a receive sends again while a rig settles.
 const mostRounds = 4
 
 // Fates are what a bad cable does to packets, each with a probability.
 type fates struct {
 	seed                          uint64
 	lose, repeat, reorder, damage float64
-	stall                         float64 // nothing is carried in one direction, this time
+	stall                         float64 // no packet is carried in one direction, this time
 	rng                           *rand.Rand
 }
 

@@ -109,7 +109,7 @@ func TestOneRecordForManyPosts(t *testing.T) {
 		p.write(ctrl(wqe.OpNop))
 	}
 	r.settle()
-	p.scq.none() // nothing is announced yet
+	p.scq.none() // no WQE is announced yet
 	p.ring()
 	r.settle()
 	require.Len(t, p.scq.all(), 7)

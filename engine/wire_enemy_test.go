@@ -300,7 +300,8 @@ func TestPSNsOfACKs(t *testing.T) {
 	}
 }
 
-// A responder tells packets before and after the one that it expects apart, where PSNs begin anew.
+// A responder distinguishes packets before and after the one that it expects, where PSNs begin
+// anew.
 func TestPSNsOfRequests(t *testing.T) {
 	defer func() { firstPSN = 7 }()
 	firstPSN = 0xffffff

@@ -71,7 +71,7 @@ func (t *twins) overWire(tb testing.TB) (taken int) {
 	return taken
 }
 
-// Nothing is allocated for a packet.
+// A packet allocates no memory.
 func TestWireAllocatesNothing(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the race detector allocates")

@@ -126,8 +126,8 @@ func (sh *Completer) WriteSession(q *object.CQ) {
 // result of Session.Mini.
 //
 // The session takes as many entries as it has minis. The title is in the first of them, the
-// minis are where cqe.MiniPlace says, and nothing is stored into the others. Such an entry
-// keeps its owner bit of an earlier lap until the poller sets it.
+// minis are where cqe.MiniPlace says, and the others are not written. Such an entry keeps its owner
+// bit of an earlier lap until the poller sets it.
 //
 // Publish: title. Observed by hostpath.CQ.Poll, like the tail of any CQE. The minis are
 // stored before it, so that a poller that sees the title sees the whole session.

@@ -97,7 +97,7 @@ func choose(allowed unix.CPUSet, own, workers []int) (set unix.CPUSet, err error
 	return set, nil
 }
 
-// whyUnavailable says why a core is not allowed.
+// whyUnavailable returns why a core is not allowed.
 func whyUnavailable(root fs.FS, core int) string {
 	text, err := fs.ReadFile(root, "sys/devices/system/cpu/online")
 	if err != nil {

@@ -96,7 +96,7 @@ func (sh *requester) executeAtomic(q *object.QP, j *object.Job, far *object.List
 }
 
 // update executes one atomic on the word in target and returns the old value. ok is false
-// if other programs changed the word at each attempt; then nothing was done.
+// if other programs changed the word at each attempt; then the word is unchanged.
 func (sh *requester) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
 	switch {
 	case op == wqe.OpAtomicFA:

@@ -237,7 +237,7 @@ func (i *idler) sleep(ctx context.Context) {
 }
 
 // publishAsleep publishes the number of the sleep on the status pages of the clients that
-// can wake the device, and tells carriers that ask for it. When the device is awake, it publishes 0.
+// can wake the device, and calls carriers that need it. When the device is awake, it publishes 0.
 func (i *idler) publishAsleep(sleep uint64) {
 	i.sh.ReportAsleep(sleep != 0)
 	for _, c := range i.wakers {

@@ -91,8 +91,8 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	return f
 }
 
-// continuePass gives clients turns in the pass until something is found, nothing is left, or the
-// look has polled or lasted enough. It returns how much there was to do.
+// continuePass gives clients turns in the pass until work is found, the pass is over, or the look
+// has polled or lasted enough. It returns how much there was to do.
 func (sh *Loop) continuePass(polls int) (done int) {
 	end := clock.Now() + clock.Cycles(lookTime)
 	for !sh.passEnded() && polls > 0 && done == 0 {

@@ -108,7 +108,7 @@ func (m *Mailbox) Serve() {
 }
 
 // Open records that a thread serves the queue from now on, and that wake wakes this thread.
-// shut ends this.
+// Shut ends this.
 func (m *Mailbox) Open(wake func()) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()

@@ -148,7 +148,7 @@ func (e *Device) LeaveBoard(c *Client) {
 	e.Bulletin.Mu.Lock()
 	delete(e.Bulletin.Waiting, c)
 	e.Bulletin.Mu.Unlock()
-	told, _ := e.Bulletin.Post(c, board.Everybody, "") // nothing new is made, so nothing is refused
+	told, _ := e.Bulletin.Post(c, board.Everybody, "") // a withdrawal is never refused
 	e.NotifyAnnouncements(told)
 }
 

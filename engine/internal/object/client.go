@@ -280,7 +280,7 @@ type CQ struct {
 	Consumer  *shm.BE32
 	Collapsed bool
 	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
-	Dead      bool     // overrun: nothing is written any more
+	Dead      bool     // overrun: no entry is written any more
 	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
 	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
 

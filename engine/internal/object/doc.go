@@ -11,7 +11,7 @@
 //
 // The tables of a Device change only while no shard works. Objects of a client are touched only by
 // the thread of its shard, or under the ticket lock of its shard (crossing.go). Names are exported for the
-// packages above; none of them is an interface to users.
+// packages above; they are no interface to users.
 //
 // # Files
 //

@@ -24,8 +24,8 @@ func (l *List) Touched() (k, within *Mkey) {
 	return p.Key, within
 }
 
-// Over reports whether nothing is left to be moved. A job with a fault is never over, so that the
-// next visit handles the fault.
+// Over reports whether all bytes are moved. A job with a fault is never over, so that the next
+// visit handles the fault.
 func (j *Job) Over() bool { return j.Moved >= j.Total && j.Offloaded == 0 && j.Fault == 0 }
 
 // Reads reports whether the WQE brings bytes to its poster, as READs and atomics do.

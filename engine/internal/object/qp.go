@@ -215,7 +215,7 @@ type Dynamic struct {
 }
 
 // A Suspicion is what a queue pair has been suspected of since RST. It also holds what has
-// been explained, so that nothing is explained twice.
+// been explained, so that no mistake is explained twice.
 type Suspicion struct {
 	Record    uint32 // value of the last send record that was explained, plus one; 0: none
 	Suspected codes.Code

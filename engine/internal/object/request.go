@@ -20,10 +20,10 @@ var Vendor = [256]uint8{
 
 // A work request with a peer is checked in two halves, as in the InfiniBand Architecture
 // Specification (chapter 9). The requester fetches and checks the WQE, gathers the local
-// memory, and asks (execution/requester.go). The responder checks its queue pair, its keys and its
-// receives, and answers (execution/responder.go). Only a request and an answer pass between the two,
-// and both could travel in packets. Both halves are in one engine, so there are no packets:
-// the requester calls the responder, and the bytes are moved once.
+// memory, and sends the request (execution/requester.go). The responder checks its queue pair, its
+// keys and its receives, and answers (execution/responder.go). Only a request and an answer pass
+// between the two, and both could travel in packets. Both halves are in one engine, so there are no
+// packets: the requester calls the responder, and the bytes are moved once.
 //
 // An answer holds no explanation. The responder itself explains what it refuses, to both
 // clients: to its own client it explains everything, and to the requester's client as much as
@@ -76,7 +76,7 @@ type Verdict uint8
 const (
 	Accepted Verdict = iota // the bytes of the WQE can be moved
 	Lost                    // on an unreliable transport: the message is lost, and the WQE succeeds
-	Waiting                 // nothing can be done now: the queue waits for its peer, or is visited again
+	Waiting                 // the queue waits for its peer, or is visited again
 	Failed                  // the WQE has completed with an error; its stream or queue has stopped
 )
 

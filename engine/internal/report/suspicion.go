@@ -18,9 +18,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A client that writes the right bytes to the wrong place sees nothing happen. To explain
-// this, the device diagnoses one queue pair in every HintTurns-th step. The diagnosis never changes
-// what is executed.
+// A client that writes the right bytes to the wrong place sees no effect. To explain this, the
+// device diagnoses one queue pair in every HintTurns-th step. The diagnosis never changes what is
+// executed.
 
 const (
 	// SuspicionTime is how long a suspicion must last before it is explained. The memory of a
@@ -28,7 +28,8 @@ const (
 	SuspicionTime = 500 * time.Millisecond
 
 	// BlindToRings keeps the device from reading WQEs that have not been announced. Such a read
-	// is a race, which the race detector rightly reports. Nothing depends on the value read.
+	// is a race, which the race detector rightly reports. The device does not depend on the value
+	// read.
 	BlindToRings = shm.RaceEnabled
 )
 

@@ -1,8 +1,8 @@
 //go:build linux && (amd64 || arm64)
 
-// Package usage asks the kernel about a thread: how long it ran, how long it waited for a
-// core, its page faults and its waits. From this a Meter tells whether the thread was delayed
-// by memory or by other threads that used its core (docs/design/0019-stalls.md).
+// Package usage queries the kernel about a thread: how long it ran, how long it waited for a core,
+// its page faults and its waits. From this a Meter finds out whether the thread was delayed by
+// memory or by other threads that used its core (docs/design/0019-stalls.md).
 //
 // A sample is an answer of the kernel. Samples are taken now and then, not at each step, and
 // once more when something took too long. A full sample also includes how long the thread has

@@ -60,7 +60,7 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 		}
 		return list
 	}
-	k := &p.h.c.Quiet[codes.UDNobody]
+	k := &p.h.c.Quiet[codes.UDNoReceiver]
 
 	k.Until = 0
 	lose(1)

@@ -395,7 +395,7 @@ var recognised = []struct {
 		other := s.q.h.xsrq(control.XSRQ{XRCDN: s.q.h.openXRCD()}, x.cq)
 		return x.p.of(x.p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: other.num}, s.local.data(0, 8)), "none of the XRC domain")
 	}},
-	{"DCT that has ended", codes.DCNobody, func(s *scene) account {
+	{"DCT that has ended", codes.DCNoTarget, func(s *scene) account {
 		p, d := s.p.h.dci(0), s.q.h.dct()
 		d.destroy()
 		return p.of(p.post(ctrl(wqe.OpRDMAWrite), d.at(), s.far.raddr(0)), "no DCT has the number")
@@ -410,7 +410,7 @@ var recognised = []struct {
 		p.q.DC.Errored = []uint16{3}
 		return p.of(p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Stream: 3}, s.q.h.dct().at(), s.far.raddr(0)), "stream 3")
 	}},
-	{"datagram to nobody", codes.UDNobody, func(s *scene) account {
+	{"datagram to nobody", codes.UDNoReceiver, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		q.toState(control.StateRST)
 		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8)), "listens")

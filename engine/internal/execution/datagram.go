@@ -51,7 +51,7 @@ func (sh *requester) takesDatagram(q *object.QP, j *object.Job) bool {
 	p, r := j.Peer, &j.Request
 	switch {
 	case p == nil || p.Transport != control.QPTypeUD || !p.Listens() || !sh.Scratch.Reaches:
-		sh.Explain(q, codes.UDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.ToQPN)
+		sh.Explain(q, codes.UDNoReceiver, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.ToQPN)
 		return false
 	case p.Attr.QKey != r.QKey:
 		sh.Explain(q, codes.UDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.ToQPN, r.QKey)

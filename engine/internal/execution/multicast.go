@@ -53,7 +53,7 @@ func (sh *requester) addressGroup(q *object.QP, j *object.Job, av *wqe.AV) objec
 		}
 	}
 	if !at.Served {
-		sh.Explain(q, codes.UDNobody, "datagram to a multicast group in which no queue pair has qkey %#08x; it is dropped", j.Request.QKey)
+		sh.Explain(q, codes.UDNoReceiver, "datagram to a multicast group in which no queue pair has qkey %#08x; it is dropped", j.Request.QKey)
 	}
 	return sh.LoseMessage(j)
 }

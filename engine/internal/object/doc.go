@@ -30,7 +30,7 @@
 //   - roster.go, warm.go: clients that take turns; warm and cold queues
 //   - pass.go, fault.go, timer.go: a pass of looks; the address of a fault of memory; a wheel of timers
 //
-// What clients have:
+// Objects of clients:
 //
 //   - status.go: the status page
 //   - board.go: announcements, and which clients may read them

@@ -22,15 +22,15 @@ func (sh *Reporter) whyNoTarget(q *object.QP) object.Reason {
 	to, p := &q.DC.To, sh.TargetOf(q)
 	switch {
 	case p == nil:
-		return object.Because(codes.DCNobody, "no DCT has the number %#06x", to.DQP)
+		return object.Because(codes.DCNoTarget, "no DCT has the number %#06x", to.DQP)
 	case p.DC.Key == bits.ReverseBytes64(to.Key):
 		return object.Because(codes.DCKey, "DCT %#06x drops requests with this access key, which was stored in host byte order", to.DQP)
 	case p.DC.Key != to.Key:
 		return object.Because(codes.DCKey, "DCT %#06x drops requests with this access key; its key is another", to.DQP)
 	case !object.LeadsTo(to, q.Client, p.Client):
-		return object.Because(codes.DCNobody, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
+		return object.Because(codes.DCNoTarget, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
 	}
-	return object.Because(codes.DCNobody, "DCT %#06x is in state %s; it answers in RTR", to.DQP, states.Name(p.Attr.State))
+	return object.Because(codes.DCNoTarget, "DCT %#06x is in state %s; it answers in RTR", to.DQP, states.Name(p.Attr.State))
 }
 
 // A Use is an access to memory that a segment names.

@@ -189,8 +189,8 @@ func TestATakeoverIsExplained(t *testing.T) {
 		x.stranger.num), ev.Text, "not a word of the stranger")
 }
 
-// A queue pair that goes to RTR before its peer exists is not connected, and its client is
-// told so at that time. A queue pair that gets the peer's number later is not the peer.
+// A queue pair that goes to RTR before its peer exists is not connected, which is explained to its
+// client at that time. A queue pair that gets the peer's number later is not the peer.
 func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 		r := newRig(t, Config{})

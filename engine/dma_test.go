@@ -458,7 +458,7 @@ func TestCoresOfWorkers(t *testing.T) {
 	require.ErrorIs(t, err, ErrCPUs, "a core that went away meanwhile")
 }
 
-// A worker that sleeps ends at once when it is asked to end.
+// A worker that sleeps ends at once when it is to end.
 func TestHiredWorkersEnd(t *testing.T) {
 	workers, end, err := execution.StartWorkers([]int{0, 0})
 	require.NoError(t, err)

@@ -45,7 +45,7 @@
 //	internal/execution   work requests within the device
 //	internal/transport   work requests between devices: packets
 //	internal/loop        the threads: visits, sleep, several shards
-//	internal/request     what clients and servers ask for
+//	internal/request     requests of clients and servers
 //
 // Below them are leaves, each of which can be understood alone: internal/cgroup, internal/closers,
 // internal/codes, internal/copying, internal/cores, internal/journal, internal/mailbox, internal/numbers,
@@ -74,7 +74,7 @@
 //  4. The slow path copies the WQE and checks the copy: Snapshot (execution/flush.go), Check, checkTransfer
 //     (execution/check.go), gather (execution/requester.go). A local key is looked up, and its range checked:
 //     Find (object/key.go), admit (execution/keylist.go).
-//  5. The requester asks the responder, which checks its queue pair and the remote key:
+//  5. 5. The requester sends the request to the responder, which checks its queue pair and the remote key:
 //     request (execution/requester.go), Respond (execution/respond.go), Translate (execution/responder.go).
 //     If it refuses, it chooses the NAK: badRemote (execution/responder_fault.go). The requester turns the
 //     NAK into a syndrome: answered (execution/requester.go). If the peer is not ready, the queue stalls:

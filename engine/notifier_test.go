@@ -153,7 +153,7 @@ func TestWhoIsKin(t *testing.T) {
 }
 
 // While a send takes long, further events wait in order; what does not fit is lost, and the client
-// is told. Events of a queue that is taken back do not arrive, and do not count.
+// gets the number of losses. Events of a queue that is taken back do not arrive, and do not count.
 func TestEventsWaitForTheirSocket(t *testing.T) {
 	w := newCrowd(t)
 	q := w.e.CQs[w.c.num]

@@ -591,8 +591,8 @@ func TestStrangersLearnNoMoreThanExistence(t *testing.T) {
 	}
 }
 
-// A requester learns about a refused key of another client only that it was refused, in the
-// same words whatever is wrong with the key. The owner learns the reason.
+// To a requester, a refused key of another client is only explained as refused, in the same words
+// whatever is wrong with the key. To the owner the reason is explained.
 func TestRefusedKeysTellNothing(t *testing.T) {
 	for name, r := range map[string]func(s *scene) wqe.Raddr{
 		"none":  func(*scene) wqe.Raddr { return wqe.Raddr{Addr: 0x5000, RKey: 0x12345600} },

@@ -36,7 +36,7 @@ func (r *rig) start() (stop func()) {
 	return stop
 }
 
-// quickLooks is how often until asks before it sleeps between two questions. Together they take about a
+// quickLooks is how often until polls before it sleeps between two polls. Together they take about a
 // millisecond, in which a thread that has a core of its own has long answered.
 const quickLooks = 10_000
 

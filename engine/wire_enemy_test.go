@@ -107,7 +107,7 @@ func TestDownLinkTakesItsTime(t *testing.T) {
 	require.Greater(t, steps, 1)
 }
 
-// Answers that were asked for again do not count as READs that the responder does not allow.
+// Answers that were requested again do not count as READs that the responder does not allow.
 func TestAskedAgain(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
@@ -361,7 +361,7 @@ func TestAtomicsOnce(t *testing.T) {
 }
 
 // Memory of a link's rings loses its pages while a packet is written. The link is given up, and
-// nothing is left of the packet's work request.
+// no state is left of the packet's work request.
 func TestRingLosesItsPages(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the rings of a cable are then on the heap")

@@ -161,7 +161,7 @@ func (c *changing) Route(nic.Address) (nic.Path, error) {
 	return nic.Path{Port: c.port, Number: c.asked}, nil
 }
 
-// A datagram's path can end while it is used. So its address is asked for again after a time, not for
+// A datagram's path can end while it is used. So its address is queried again after a time, not for
 // each datagram.
 func TestPathIsAskedForAgain(t *testing.T) {
 	r, p, _ := duo(t, Config{})

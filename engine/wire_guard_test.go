@@ -193,8 +193,8 @@ func TestScanOfAnotherUser(t *testing.T) {
 	require.Equal(t, q.q.Wire.From, q.q.Wire.Source, "the fast path is taken")
 }
 
-// A connection goes on during a scan: when the path opens, the peer is asked for what it has sent in vain,
-// and nothing is lost. Afterwards it is as before, on the fast path.
+// A connection goes on during a scan: when the path opens, the peer sends again what it has sent in vain,
+// and no packet is lost. Afterwards it is as before, on the fast path.
 func TestConnectionOutlivesAScan(t *testing.T) {
 	p, q, s := scanned(t, 20_000)
 	from, to, other := p.h.full(256, 1), q.h.full(256, 7), q.h.full(64, 3)

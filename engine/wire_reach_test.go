@@ -227,7 +227,7 @@ func (w oneWay) HoldPath(nic.Address, nic.User) (path nic.Path, f func(), _ erro
 }
 func (w oneWay) Own() (gid [16]byte) { return gid }
 
-// Checking whether a client has asked for a datagram allocates nothing, however much it has asked for.
+// The check whether a client takes a datagram allocates nothing, however many addresses it takes.
 func TestDatagramsThatComeAllocateNothing(t *testing.T) {
 	r := newRig(t, Config{})
 	r.newCable(nic.PortConfig{MTU: 256}, nil)
@@ -248,7 +248,7 @@ func TestDatagramsThatComeAllocateNothing(t *testing.T) {
 }
 
 // BenchmarkDatagramComes is a datagram that comes over a link and is dropped because there is no receive, for
-// a client that has asked for so many addresses, the last of which is that of the datagram.
+// a client that takes datagrams at so many addresses, the last of which is that of the datagram.
 func BenchmarkDatagramComes(b *testing.B) {
 	for _, n := range []int{1, 16, nic.MaxSources} {
 		b.Run(fmt.Sprintf("sources=%d", n), func(b *testing.B) {

@@ -24,9 +24,9 @@ import (
 const gapTime = time.Millisecond
 
 // holdTime is for how long cores count as contended after the engine was preempted. When this
-// time is over, the kernel is asked whether more threads want to run than the engine has
-// cores. If not, the engine spins again. If the engine is then soon preempted again, its cores
-// count as contended for twice as long as before, up to holdMost.
+// time is over, the kernel is queried whether more threads want to run than the engine has cores.
+// If not, the engine spins again. If the engine is then soon preempted again, its cores count as
+// contended for twice as long as before, up to holdMost.
 const (
 	holdTime = 250 * time.Millisecond
 	holdMost = 4 * time.Second

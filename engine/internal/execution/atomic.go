@@ -13,8 +13,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// checkAtomic checks the operands of an atomic and the local memory for its result. Then it
-// asks the responder, which executes the atomic at once, as an atomic operation on the
+// checkAtomic checks the operands of an atomic and the local memory for its result. Then it sends
+// the request to the responder, which executes the atomic at once, as an atomic operation on the
 // target. After that, the job only has to deliver the old value.
 //
 // The operands are big-endian in the WQE. The target is a word in host order. An old value

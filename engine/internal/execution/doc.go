@@ -1,5 +1,5 @@
-// Package execution executes work requests within the device: it checks a WQE, asks the responder,
-// moves the bytes, and completes.
+// Package execution executes work requests within the device: it checks a WQE, sends the request to
+// the responder, moves the bytes, and completes.
 //
 // Its layers, each inside the next, are mover (keys and copies), queues (states, stalls, flushes), responder,
 // requester and Executor. The transport over links is above this package; what execution needs of it is the

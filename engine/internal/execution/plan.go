@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A change is the change of a key that a UMR asks for. The whole change is checked before
-// any part of it is made.
+// A change is the change of a key that a UMR requests. The whole change is checked before any part
+// of it is made.
 type change struct {
 	key    uint32 // new key: the same index, perhaps another variant
 	free   bool
@@ -21,7 +21,7 @@ type change struct {
 	base   uint64
 	size   uint64
 	qpn    uint32
-	serial uint64 // serial of the queue pair that asks
+	serial uint64 // serial of the queue pair that requests it
 
 	// Only if the key is a window.
 	parent  *object.Mkey
@@ -44,8 +44,8 @@ const (
 	umrHarmless = wqe.MaskSmallFence
 )
 
-// unchangeable returns the name of something that mask asks to change and that this device
-// cannot change. If there is no such thing, it returns an empty string.
+// unchangeable returns the name of something in mask that this device cannot change. If there is no
+// such thing, it returns an empty string.
 func unchangeable(mask uint64) string {
 	switch mask &^= umrChanges | umrHarmless; mask {
 	case 0:
@@ -64,8 +64,8 @@ func unchangeable(mask uint64) string {
 	return fmt.Sprintf("bits %#x", mask)
 }
 
-// plan fills c with the change of k that the UMR asks for. If the change cannot be made,
-// plan returns the reason.
+// plan fills c with the change of k that the UMR requests. If the change cannot be made, plan
+// returns the reason.
 func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl,
 	ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask

@@ -8,8 +8,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The requester takes a snapshot of the WQE, checks it, gathers the local memory, asks
-// the responder, and acts on the answer.
+// The requester takes a snapshot of the WQE, checks it, gathers the local memory, sends the request
+// to the responder, and acts on the answer.
 
 // DataOffset is where the data segments of a WQE with a remote address begin.
 const DataOffset = wqe.CtrlSize + wqe.RaddrSize

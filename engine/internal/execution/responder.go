@@ -9,10 +9,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The responder is the peer's side of a work request. It checks what a requester asks of
-// the peer's queue pair, keys and receives. It answers, and completes the receives that
-// messages have used. On a reliable connection, a fault that the responder finds puts
-// both queue pairs into error. On other transports only the message is lost.
+// The responder is the peer's side of a work request. It checks a request against the peer's queue
+// pair, keys and receives. It answers, and completes the receives that messages have used. On a
+// reliable connection, a fault that the responder finds puts both queue pairs into error. On other
+// transports only the message is lost.
 
 // NotifyEstablished sends the client of a queue pair in RTR the event that its first request has come.
 // On a wire it is called for each packet, and sends the event once.

@@ -26,7 +26,7 @@ func (f *blueFlame) Observe() {
 }
 
 // MostAhead is how many blocks the register may be ahead of the record. If it were much
-// further ahead, the device could not tell that from a record that announces too much.
+// further ahead, the device could not distinguish that from a record that announces too much.
 const MostAhead = 1 << 14
 
 // SkipRecord reports whether this visit may skip reading q's record. It counts the visits that do.

@@ -25,7 +25,7 @@ func (in *Inbound) Advance() {
 	in.MSN++
 }
 
-// MostDue returns how many answers q's peer may ask for at a time.
+// MostDue returns how many answers q's peer may request at a time.
 func (in *Inbound) MostDue(q *QP) int {
 	if n := int(q.Attr.MaxDestRdAtomic); n > 0 {
 		return min(n, MostAnswers)

@@ -25,7 +25,7 @@ type QP struct {
 	Transport uint8          // control.QPType*
 	Dead      bool           // destroyed; pointers to it may remain
 	Failed    bool           // a WQE has failed since RST: later WQEs with ce 1 have no error completions
-	Faulted   cqe.Syndrome   // syndrome of the WQE at the head, if its work met a fault of memory
+	Faulted   cqe.Syndrome   // syndrome of the WQE at the head, if its work has faulted
 	RNRLeft   uint8          // see RNRIndex
 	Postponed bool           // the visit is postponed to the end of the step
 	FastOps   uint64         // bit n: opcode n may be executed, and may take the fast path
@@ -198,8 +198,8 @@ type Datagrams struct {
 // An AwayPath is the path to which the address vectors of a UD queue pair have led last.
 type AwayPath struct {
 	Address nic.Address
-	When    uint64 // device clock when it was asked for
-	Routes  uint64 // Device.Routes when it was asked for; 0: never
+	When    uint64 // device clock when it was queried
+	Routes  uint64 // Device.Routes when it was queried; 0: never
 	Path    nic.Path
 	Err     error
 	PSN     uint32
@@ -295,7 +295,7 @@ type findings struct {
 	Total    uint64  // bytes to move
 	Moved    uint64  // bytes moved so far
 	Cast     uint64  // number of the member that Peer is of a multicast group; 0: no datagram to a group
-	Fault    uintptr // address at which a worker met memory without a page; 0: none
+	Fault    uintptr // address of memory without a page that a worker touched; 0: none
 	Peer     *QP     // nil if the operation has none
 	SRQ      *SRQ    // the SRQ from which a receive is taken; nil: the peer's own queue
 	Shared   *SRQ    // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
@@ -305,8 +305,8 @@ type findings struct {
 	Recalled bool    // a piece was taken back from a worker before it was copied
 }
 
-// A Request is what a requester asks of a responder. It holds what the headers of
-// packets would carry.
+// A Request is what a requester sends to a responder. It holds what the headers of packets would
+// carry.
 type Request struct {
 	Op             wqe.Opcode
 	Solicited      bool

@@ -38,14 +38,14 @@ type Answer uint8
 // min_rnr_timer.
 const (
 	AnswerACK            Answer = 0x00
-	AnswerRNR            Answer = 0x20 // no receive is posted: ask again after the timer
+	AnswerRNR            Answer = 0x20 // no receive is posted: request again after the timer
 	AnswerInvalidRequest Answer = 0x61
 	AnswerRemoteAccess   Answer = 0x62
 	AnswerOperation      Answer = 0x63 // the responder could not complete the request
 
 	AnswerNone  Answer = 0xff // there is no such queue pair, or it is not connected with the requester
 	AnswerDrop  Answer = 0xfe // on an unreliable transport: the responder takes no message
-	AnswerAgain Answer = 0xfd // the responder was too busy: ask again in the next step
+	AnswerAgain Answer = 0xfd // the responder was too busy: request again in the next step
 )
 
 // RNR reports whether an answer is an RNR NAK. If it is, timer is the code of the RNR

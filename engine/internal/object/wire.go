@@ -115,7 +115,7 @@ type Message struct {
 	PSN      uint32 // PSN of the first packet
 	PSNs     uint32 // how many PSNs it takes: one for each packet, or for each packet of its answer
 	Answered uint32 // READ or atomic: packets of the answer that have come
-	Part     uint32 // READ: packets of the answer that one request asks for
+	Part     uint32 // READ: packets of the answer to one request
 	Blocks   uint8  // of the WQE
 	Answers  bool   // a READ or an atomic
 }
@@ -143,7 +143,7 @@ type Inbound struct {
 	Reads     []AnswerDue // answers that are due, a ring; the oldest is at FirstDue
 	FirstDue  int
 	Due       int
-	Fresh     int  // how many of them were asked for once
+	Fresh     int  // how many of them were requested once
 	AnswerJob *Job // of the oldest answer, if it is that of a READ of which some packets were sent
 
 	Results    []Result // of the latest atomics, a ring
@@ -161,7 +161,7 @@ type AnswerDue struct {
 	RKey   uint32
 	SRQN   uint32
 	Atomic bool
-	Again  bool   // it was asked for before
+	Again  bool   // it was requested before
 	Value  uint64 // of an atomic: the old value
 }
 
@@ -183,12 +183,12 @@ type Result struct {
 //
 // While a path is closed, its packets are dropped before their PSNs are checked, whatever they are:
 // one with the expected PSN may be part of the scan. So a scan delays the connection. The queue
-// pair stays as it is. When the path opens, the responder asks the peer for the packet that it
-// expects, if one has been dropped.
+// pair stays as it is. When the path opens, the responder sends the peer a NAK for the packet that
+// it expects, if one has been dropped.
 //
 // While the path is open in between, a packet with the expected PSN is dropped once if others with
 // PSNs near it came just before: that is what a scan in ascending or descending order looks
-// like when it hits. The peer is asked for the packet.
+// like when it hits. The peer gets a NAK for the packet.
 //
 // Requests and answers are counted and limited apart: a scan of one half does not delay the other.
 type PathGuard struct {

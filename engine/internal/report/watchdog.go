@@ -120,8 +120,8 @@ func (c *stuckCase) update(e *object.Device, mark uint64, busy bool, now uint64)
 	return busy && now > mark && clock.Duration(now-mark) >= StuckTime
 }
 
-// queryKernel asks the kernel for the state of a thread. It returns false if the state is not
-// clear yet: it takes two checks to distinguish a running thread from one that waits for a core.
+// queryKernel queries the state of a thread. It returns false if the state is not clear yet: it
+// takes two checks to distinguish a running thread from one that waits for a core.
 func (c *stuckCase) queryKernel(s *object.Stuck, thread int) bool {
 	dir := fmt.Sprintf("/proc/self/task/%d/", thread)
 	state := "?"

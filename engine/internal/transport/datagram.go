@@ -153,7 +153,7 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 	var header [object.GRHSize]byte // a copy: the sender can change the packet in a pool
 	copy(header[:], k.Payload)
 	if to := execution.Destination(&header); !q.Client.HasSource(&to, p.Network()) {
-		p.Stats.Strangers++ // the program has not asked for packets from elsewhere at that address
+		p.Stats.Strangers++ // the program takes no packets from elsewhere at that address
 		return
 	}
 	d := packet.ParseDETH((*[packet.DETHSize]byte)(k.Head[info.OffDETH:]))

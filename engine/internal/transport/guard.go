@@ -88,7 +88,7 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 		return false
 	}
 	w.Strays++
-	// A peer that was asked may have sent more already.
+	// A peer that got a NAK may have sent more already.
 	if !far && (answers || !w.In.Silent || packet.DiffPSN(p.BTH.PSN, w.In.PSN) < 0) {
 		*w.Near(answers) = now + clock.Cycles(nearTime)
 	}

@@ -89,7 +89,7 @@ func (sh *receiver) checkResources(x *arrival) object.Answer {
 			return sh.outOfPlace(x.p, x.q)
 		}
 		if x.in.Due == len(x.in.Reads) {
-			return object.AnswerNone // answers that were asked for again wait, too
+			return object.AnswerNone // answers that were requested again wait, too
 		}
 		return sh.NameReceives(nil, x.j)
 	case x.info.First:

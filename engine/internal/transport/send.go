@@ -148,8 +148,8 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 }
 
 // sendRequest sends the request of a READ or an atomic, and returns how many packets of the answer
-// it asks for. A long READ is asked for in parts that fit into the window, one after another: the
-// responder counts each as a READ, and allows max_rd_atomic of them. When a part is asked for
+// it asks for. A long READ is requested in parts that fit into the window, one after another: the
+// responder counts each as a READ, and allows max_rd_atomic of them. When a part is requested
 // again, the request ends where the part ends: a responder takes no request of which it has
 // executed one half before.
 func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok bool) {

@@ -115,7 +115,7 @@ func TestArmIsFoundBesideAHoard(t *testing.T) {
 					require.EqualValues(t, 7+i, handle)
 				}
 			}
-			h.c.CQs[c.num].Told = 0 // so that there is news for the next arm
+			h.c.CQs[c.num].Notified = 0 // so that there is news for the next arm
 		}
 	}
 }

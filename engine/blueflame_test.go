@@ -268,7 +268,7 @@ func TestFlameBesideLongTransfers(t *testing.T) {
 	s.same(s.local.mem, s.far.mem, "written")
 }
 
-// Nothing is allocated for a WQE from the register.
+// A WQE from the register allocates no memory.
 func TestFlameAllocates(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(8)

@@ -29,8 +29,8 @@ func (h *host) announcements() (got []string) {
 	}
 }
 
-// What links say of other devices: in order, from one link for each device, and never in the name of
-// this device.
+// Announcements of links are listed in order, from one link for each device, and never in the name
+// of this device.
 func TestAnnouncementsOfLinks(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("a")
@@ -74,7 +74,7 @@ func TestAnnouncementsOfLinks(t *testing.T) {
 	require.NotContains(t, r.e.Bulletin.Waiting, other.c)
 }
 
-// A client whose event socket is full is told of a later change.
+// A client whose event socket is full is notified of a later change.
 func TestAnnouncementsAndAFullSocket(t *testing.T) {
 	r := newRig(t, Config{})
 	reader, writer := r.host("reader"), r.host("writer")
@@ -120,8 +120,8 @@ func (h *host) asUser(uid uint32) *host {
 	return h
 }
 
-// An announcement is for clients of the user, on this device and on others, or for everybody, and nobody else
-// learns that it has changed.
+// An announcement is for clients of the user, on this device and on others, or for all clients, and no
+// other client learns that it has changed.
 func TestAudiences(t *testing.T) {
 	r := newRig(t, Config{})
 	d := nic.Of(r.d)
@@ -141,7 +141,7 @@ func TestAudiences(t *testing.T) {
 		require.Empty(t, h.announcements())
 		events = append(events, h.events())
 	}
-	// told checks who is told of a change, and what everybody reads.
+	// told checks which clients are notified of a change, and what each of them reads.
 	told := func(what string, who [5]bool, list ...string) {
 		t.Helper()
 		for i, h := range all {

@@ -25,7 +25,7 @@ type cable struct {
 	from [2]*packetring.Consumer
 	to   [2]*packetring.Producer
 	held [2][]heldPacket
-	seen func(k *heldPacket) // is told of each packet; can be nil
+	seen func(k *heldPacket) // is called for each packet; can be nil
 
 	// These are of a cable of carriers: the paths of packets that the ports send, and what waits for
 	// packets that are on the way and returns how many have arrived.
@@ -41,14 +41,14 @@ type cable struct {
 	hold   bool // timers run out, but retries do not: what waits goes on waiting
 }
 
-// mostRounds is how often a queue pair that waits for a receive asks again while a rig settles.
+// mostRounds is how often a queue pair that waits for a receive sends again while a rig settles.
 const mostRounds = 4
 
 // Fates are what a bad cable does to packets, each with a probability.
 type fates struct {
 	seed                          uint64
 	lose, repeat, reorder, damage float64
-	stall                         float64 // nothing is carried in one direction, this time
+	stall                         float64 // no packet is carried in one direction, this time
 	rng                           *rand.Rand
 }
 
@@ -182,7 +182,8 @@ func (c *cable) decide(i int, k *packetring.Packet) {
 	}
 	list := &c.held[1-i]
 	if f.rng.Float64() < f.damage {
-		// What a checksum finds is lost; what it does not find are headers that were made so.
+		// Packets with a wrong checksum are lost; those with a right one have the headers that were
+		// made.
 		return
 	}
 	*list = append(*list, h)

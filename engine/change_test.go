@@ -10,7 +10,7 @@ import (
 )
 
 // A request that changes a key does not search for transfers that use the key. These transfers
-// are judged again at the next visit to their queues. Other transfers continue.
+// are checked again at the next visit to their queues. Other transfers continue.
 func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	s := newScene(t, Config{Slice: 512})
 	src, dst := s.p.h.full(4096, 1), s.q.h.full(4096, 2)

@@ -257,8 +257,8 @@ func TestCompressedBeforeAnError(t *testing.T) {
 	require.Equal(t, []int{6}, p.scq.sessions)
 }
 
-// What has room is written before a queue overruns. Nothing is written into entries that are
-// not polled.
+// Completions that have room are written before a queue overruns. Entries that are not polled are
+// not overwritten.
 func TestCompressedOverrun(t *testing.T) {
 	r, p, q := compressed(t, 3)
 	src, dst := p.h.full(64, 1), q.h.full(64, 2)
@@ -521,7 +521,7 @@ func TestReceivesAreCompletedBeforeSends(t *testing.T) {
 	require.EqualValues(t, 4, sends.Next)
 }
 
-// Whoever sees the completion of a SEND finds the completion of the receive that it has used,
+// A client that sees the completion of a SEND finds the completion of the receive that it has used,
 // whichever of the two queues is compressed, for SENDs that are a series and for others.
 func TestCompressedSendsAndReceives(t *testing.T) {
 	for _, flags := range [][2]uint32{{control.CQCompressed, 0}, {0, control.CQCompressed}, {control.CQCompressed, control.CQCompressed}} {
@@ -581,9 +581,9 @@ func TestCompressedSendsAndReceives(t *testing.T) {
 	}
 }
 
-// Whoever sees the completion of a SEND finds the completion of the receive that it has used, also
-// if memory without pages has ended the run. Both queues are armed, so the events say which of them
-// was written first.
+// A client that sees the completion of a SEND finds the completion of the receive that it has used,
+// also if memory without pages has ended the run. Both queues are armed, so the events say which of
+// them was written first.
 func TestCompressedReceivesBeforeSendsAtAFault(t *testing.T) {
 	for _, fault := range []bool{false, true} {
 		for _, length := range []int{0, 1} { // 0: the SENDs are a series

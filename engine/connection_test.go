@@ -106,8 +106,9 @@ func (t *takeover) fails() {
 	t.victim.recv(t.theirs.data(0, 64))
 	t.victim.recv(t.theirs.data(0, 64))
 	requests := map[string]func(){
-		"SEND":       func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 64)) },
-		"SEND twice": func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 4), t.ours.data(8, 4)) }, // takes the slow path
+		"SEND": func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 64)) },
+		// Takes the slow path.
+		"SEND twice": func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 4), t.ours.data(8, 4)) },
 		"WRITE":      func() { t.stranger.post(ctrl(wqe.OpRDMAWrite), t.theirs.raddr(0), t.ours.data(0, 64)) },
 		"WRITE_IMM":  func() { t.stranger.post(ctrl(wqe.OpRDMAWriteImm), t.theirs.raddr(0), t.ours.data(0, 64)) },
 	}
@@ -170,7 +171,7 @@ func TestWhatWaitsDoesNotGoToAStranger(t *testing.T) {
 	}
 }
 
-// Victim and stranger are both told why their work fails, and neither explanation says
+// To victim and stranger it is explained why their work fails, and neither explanation says
 // anything about the other client.
 func TestATakeoverIsExplained(t *testing.T) {
 	r := newRig(t, Config{})
@@ -188,8 +189,8 @@ func TestATakeoverIsExplained(t *testing.T) {
 		x.stranger.num), ev.Text, "not a word of the stranger")
 }
 
-// A queue pair that goes to RTR before its peer exists is not connected, and its client is
-// told so at that time. A queue pair that gets the peer's number later is not the peer.
+// A queue pair that goes to RTR before its peer exists is not connected, which is explained to its
+// client at that time. A queue pair that gets the peer's number later is not the peer.
 func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 		r := newRig(t, Config{})

@@ -216,11 +216,11 @@ func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 		a.c.Loop().Step()
 	}
 	require.Zero(t, s.s.Ready())
-	require.Len(t, a.c.Loop().Owed, 1)
+	require.Len(t, a.c.Loop().DueReceives, 1)
 	a.c.Loop().Refuse = nil
 	r.settle()
 	require.Equal(t, uint16(1), s.s.Ready())
-	require.Empty(t, a.c.Loop().Owed)
+	require.Empty(t, a.c.Loop().DueReceives)
 }
 
 // A shard that always finds the other shard's lock taken continues with its own work for some
@@ -262,7 +262,7 @@ func TestShardsWakeEachOther(t *testing.T) {
 	asleep()
 	p.post(ctrl(wqe.OpSend))
 	wakeA()
-	q.recv() // before or after the send is judged
+	q.recv() // before or after the send is checked
 	wakeB()
 	require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
 	require.Equal(t, cqe.StatusSuccess, q.rcq.await().Status)

@@ -166,8 +166,8 @@ func TestDCCrosses(t *testing.T) {
 	})
 }
 
-// What nobody answers fails when the retries have run out, whatever is wrong with the address.
-// The next address is judged anew.
+// A WQE without an answer fails when the retries have run out, whatever is wrong with the address.
+// The next address is checked anew.
 func TestDCNobodyAnswers(t *testing.T) {
 	for name, row := range map[string]struct {
 		code string
@@ -243,7 +243,7 @@ func TestDCWaits(t *testing.T) {
 		require.Equal(t, uint32(9), d.cq.one().ByteLen)
 		a.same(pattern(9, 1), far.mem[:9], "the message")
 
-		// The DCT goes while a message waits for a receive: then there is nobody.
+		// The DCT goes while a message waits for a receive: then there is no peer.
 		p.post(ctrl(wqe.OpSend), d.at(), pattern(9, 1))
 		a.settle()
 		require.Equal(t, object.NotReady, p.q.Stall.Kind)
@@ -255,7 +255,8 @@ func TestDCWaits(t *testing.T) {
 	})
 }
 
-// What a DCT refuses has the syndromes of a reliable connection. The DCT goes on, without events.
+// Requests that a DCT refuses have the syndromes of a reliable connection. The DCT goes on, without
+// events.
 func TestDCFaults(t *testing.T) {
 	for _, row := range []struct {
 		name    string

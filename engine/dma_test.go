@@ -178,7 +178,8 @@ func TestErrandUnderWayIsAwaited(t *testing.T) {
 	}
 	w := r.e.DMA.Workers[0]
 	first := &w.Ring[0]
-	require.True(t, first.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken)) // here the test is the worker
+	// Here the test is the worker.
+	require.True(t, first.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken))
 	w.Next++
 	answered := make(chan struct{})
 	go func() {
@@ -315,7 +316,8 @@ func TestFaultInTheLastPiece(t *testing.T) {
 	require.NotNil(t, j)
 	require.Equal(t, j.Total, j.Moved)
 	last := &w.Ring[0]
-	require.True(t, last.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken)) // here the test is the worker
+	// Here the test is the worker.
+	require.True(t, last.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken))
 	w.Next++
 	require.True(t, r.e.ResumeJob(p.q), "the visit begins")
 	last.Fault = 0x1234
@@ -456,7 +458,7 @@ func TestCoresOfWorkers(t *testing.T) {
 	require.ErrorIs(t, err, ErrCPUs, "a core that went away meanwhile")
 }
 
-// A worker that sleeps ends at once when it is asked to end.
+// A worker that sleeps ends at once when it is to end.
 func TestHiredWorkersEnd(t *testing.T) {
 	workers, end, err := execution.StartWorkers([]int{0, 0})
 	require.NoError(t, err)

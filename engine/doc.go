@@ -4,8 +4,8 @@
 // An Engine runs on one thread, or is divided into shards. Each shard has its own thread
 // and its own clients. Step does a bounded amount of work and never waits, so that a
 // test can drive the device one step at a time. Run repeats Step on a locked thread
-// until told to stop. Control requests arrive on any goroutine. They run between two
-// steps, or while the thread sleeps.
+// until it is stopped. Control requests arrive on any goroutine. They run between two steps, or
+// while the thread sleeps.
 //
 // Only packages of this module attach clients: the root package for its own process,
 // server and verbs for other processes. These packages reach the device through package
@@ -31,9 +31,9 @@
 //
 // # Trust
 //
-// Client memory is hostile. A WQE is copied once and only the copy is judged.
-// Addresses are looked up in key tables, never followed. Whatever a client writes,
-// it can put its own queues into error and do no other harm.
+// Client memory is hostile. A WQE is copied once and only the copy is checked.
+// Addresses are looked up in key tables, never followed. By any bytes that it writes, a client can
+// put its own queues into error and do no other harm.
 //
 // # Packages
 //
@@ -45,16 +45,16 @@
 //	internal/execution   work requests within the device
 //	internal/transport   work requests between devices: packets
 //	internal/loop        the threads: visits, sleep, several shards
-//	internal/request     what clients and servers ask for
+//	internal/request     requests of clients and servers
 //
-// Below them are leaves, each of which can be understood alone: internal/cgroup, internal/closers, internal/codes,
-// internal/copying, internal/cores, internal/journal, internal/mailbox, internal/numbers, internal/process,
-// internal/quota, internal/scan, internal/sealer, internal/sleep, internal/states, internal/ticketlock,
-// internal/usage, internal/userns.
+// Below them are leaves, each of which can be understood alone: internal/cgroup, internal/closers,
+// internal/codes, internal/copying, internal/cores, internal/journal, internal/mailbox, internal/numbers,
+// internal/process, internal/quota, internal/scan, internal/sealer, internal/sleep, internal/states,
+// internal/ticketlock, internal/usage, internal/userns.
 //
-// This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go, device.go
-// (package nic), and engine_other.go (New where there is no device). The doc.go of each package lists its files in
-// reading order.
+// This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go,
+// device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each package
+// lists its files in reading order.
 //
 // # One WQE
 //
@@ -71,20 +71,20 @@
 //     (execution/fastpath_move.go) and leaves everything unusual to the slow path. Several WRITEs
 //     that differ in their addresses only are a series: seriesLength (execution/fastpath_series.go),
 //     executeMoves (execution/fastpath_series_move.go), completeSeries (execution/fastpath_series.go).
-//  4. The slow path copies the WQE and judges the copy: Snapshot (execution/flush.go), Judge, judgeTransfer
-//     (execution/judge.go), gather (execution/requester.go). A local key is looked up, and its range checked: Find
-//     (object/key.go), admit (execution/keylist.go).
-//  5. The requester asks the responder, which checks its queue pair and the remote key:
-//     ask (execution/requester.go), Respond (execution/respond.go), Translate (execution/responder.go). If it refuses, it
-//     chooses the NAK: badRemote (execution/responder_fault.go). The requester turns the NAK into a
-//     syndrome: answered (execution/requester.go). If the peer is not ready, the queue stalls: wait,
-//     Retry (execution/stall.go).
-//  6. The bytes are moved: by Move (execution/burst.go), moveJob (execution/job.go), by Offload (execution/burst.go)
-//     if workers copy them, or by moveUnmapped (execution/burst.go) if some of the memory is not mapped by
-//     the device. A transfer that is longer than the budget is kept as a job of the queue and
-//     continued in later visits: KeepJob, ResumeJob (execution/job.go).
-//  7. The completion is written: Finish (execution/burst.go), Complete (completion/cq.go). If the CQ is armed,
-//     its event is sent: Fire (completion/channel.go).
+//  4. The slow path copies the WQE and checks the copy: Snapshot (execution/flush.go), Check, checkTransfer
+//     (execution/check.go), gather (execution/requester.go). A local key is looked up, and its range checked:
+//     Find (object/key.go), admit (execution/keylist.go).
+//  5. 5. The requester sends the request to the responder, which checks its queue pair and the remote key:
+//     request (execution/requester.go), Respond (execution/respond.go), Translate (execution/responder.go).
+//     If it refuses, it chooses the NAK: badRemote (execution/responder_fault.go). The requester turns the
+//     NAK into a syndrome: answered (execution/requester.go). If the peer is not ready, the queue stalls:
+//     wait, Retry (execution/stall.go).
+//  6. The bytes are moved: by Move (execution/burst.go), moveJob (execution/job.go), by Offload
+//     (execution/burst.go) if workers copy them, or by moveUnmapped (execution/burst.go) if some of the
+//     memory is not mapped by the device. A transfer that is longer than the budget is kept as a job of the
+//     queue and continued in later visits: KeepJob, ResumeJob (execution/job.go).
+//  7. The completion is written: Finish (execution/burst.go), Complete (completion/cq.go). If the CQ is
+//     armed, its event is sent: Fire (completion/channel.go).
 //  8. A faulty WQE is explained by Explain (report/explain.go) and completed with its syndrome
 //     by Fail (execution/flush.go). The queue pair goes to error, and its other WQEs are flushed:
 //     SetError (execution/state.go), Flush (execution/flush.go).

@@ -25,7 +25,7 @@ func docOf(t *testing.T, dir string) string {
 // layers are the packages of the device, from the lowest to the highest.
 var layers = []string{"object", "report", "completion", "execution", "transport", "loop", "request"}
 
-// The list of files in the doc.go of each layer names each file of that package once, and nothing else.
+// The list of files in the doc.go of each layer names each file of that package once, and no other.
 func TestDocNamesEveryFile(t *testing.T) {
 	for _, layer := range layers {
 		dir := filepath.Join("internal", layer)

@@ -31,7 +31,8 @@ func TestFaultsAreExplained(t *testing.T) {
 			holdClock(s.e) // a fault that comes twice is explained once, however long the second takes
 			f.run(s)
 			text := said.String()
-			require.Equal(t, 1, strings.Count(text, "code=")-strings.Count(text, "code=key-refused "), text) // key-refused gives no reason
+			// The code key-refused gives no reason.
+			require.Equal(t, 1, strings.Count(text, "code=")-strings.Count(text, "code=key-refused "), text)
 			require.Contains(t, text, "queue=0x")
 			require.NotContains(t, text, "%!", "a format that does not fit its values")
 		})
@@ -59,7 +60,7 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 		}
 		return list
 	}
-	k := &p.h.c.Quiet[codes.UDNobody]
+	k := &p.h.c.Quiet[codes.UDNoReceiver]
 
 	k.Until = 0
 	lose(1)
@@ -145,7 +146,8 @@ func TestExplanationsShowNobodyElsesBytes(t *testing.T) {
 		s.idle.post(ctrl(wqe.OpRDMAWrite), s.local.raddr(128), []byte("secret secret secret secret secret secret"))
 	}
 	s.q.recv(s.far.data(0, 256))
-	inval := s.p.post(wqe.Ctrl{Opcode: wqe.OpSendInval, Imm: s.far.key}, s.local.data(0, 256)) // in slices, refused at its end
+	// In slices, refused at its end.
+	inval := s.p.post(wqe.Ctrl{Opcode: wqe.OpSendInval, Imm: s.far.key}, s.local.data(0, 256))
 	secret()
 	s.settle()
 	ev := heard()

@@ -121,7 +121,7 @@ func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
 			p.ring()
 		}
 		if in[6] != 0 && int(in[6])%wqe.BlockSize == dsByte {
-			// If ds reaches past the record, what is judged next depends on how much the record announces
+			// If ds reaches past the record, what is checked next depends on how much the record announces
 			// then, and the two engines may come to it at different times.
 			w.settle()
 			if uint16(p.q.SQ.Done) != p.sent {

@@ -23,7 +23,7 @@ var plantedFastPath = []plantedRule{
 	{"the remote key of an atomic is one of the peer", "remote.Client != p.Client ||", "TestFastPathAgrees"},
 	{"the remote key allows atomics", "remote.Access == 0 {", "TestFastPathAgrees"},
 	{"the result goes to memory of the domain", "", "TestFastPathAgrees"},
-	{"CMP_SWAP compares first", "old, ok = shm.CompareAndSwap(far, operand, b.Word(wqe.WordCompare))", "TestFastPathAgrees"},
+	{"CMP_SWAP compares", "old, ok = shm.CompareAndSwap(far, operand, b.Word(wqe.WordCompare))", "TestFastPathAgrees"},
 	{"completions of the fast path raise no event", "object.Event) {", "TestFastPathAgrees"},
 	{"only signaled WQEs complete", "if h.Second.CE() == wqe.CEEvent {", "TestFastPathAgrees"},
 	{"bytes are counted", "count[control.CounterBytes] += moved + 1", "TestFastPathAgrees"},

@@ -392,7 +392,8 @@ var sendRows = []agreeRow{
 		ca, cb := a.cq(control.CQ{LogSize: 6}), b.cq(control.CQ{LogSize: 6})
 		return a.qp(control.QP{}, ca, ca), b.qp(control.QP{SignatureOn: 1}, cb, cb)
 	}, func(w *twin) {
-		w.q.recv(w.inbox.data(100, 8), w.inbox.data(0, 8)) // the first is where the signature segment should be
+		// The first is where the signature segment should be.
+		w.q.recv(w.inbox.data(100, 8), w.inbox.data(0, 8))
 		postSend(w)
 	}},
 	{"receive of a shared queue", 0, func(a, b *host) (p, q *end) {

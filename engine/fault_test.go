@@ -180,7 +180,8 @@ func (f *fault) run(s *scene) {
 	before := p.post(ctrl(wqe.OpNop))
 	bad := p.post(silent(f.op), f.lay(s)...) // unsignaled, but errors are reported anyway
 	unsignaled := p.post(silent(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
-	p.post(wqe.Ctrl{Opcode: wqe.OpNop, Flags: wqe.CEFirstError}) // not the first error, so it has no completion
+	// Not the first error, so it has no completion.
+	p.post(wqe.Ctrl{Opcode: wqe.OpNop, Flags: wqe.CEFirstError})
 	signaled := p.post(ctrl(wqe.OpSend), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8))
 	s.expire()
 

@@ -34,8 +34,8 @@ type target struct {
 var targetConfig = Config{Slice: 64, Burst: 4, Limits: Limits{Bytes: 16 << 20}}
 
 // mostActs is how many requests, records or work requests of an input are carried out. Go's fuzzer takes an
-// input for hung after 10 s, which on a busy machine may be a tenth of a second of a core: 4 KB of work requests
-// took longer, while 40 threads wanted two cores. 32 acts of that input took 20 to 50 ms there.
+// input for hung after 10 s, which on a busy machine may be a tenth of a second of a core: 4 KB of work
+// requests took longer, while 40 threads wanted two cores. 32 acts of that input took 20 to 50 ms there.
 const mostActs = 32
 
 // newTarget makes a target. The fuzzer makes a new one for each input, so that whatever happens depends
@@ -125,10 +125,10 @@ func newWQETarget(t testing.TB) *wqeTarget {
 // values into their records, on every transport.
 //
 // The first bytes of an input choose the records, the transport and a patch. The patch puts
-// valid values into the WQE, so that the fuzzer need not guess keys. These are its bits: 1
-// sets a valid key in the remote address segment, 2 in the local data segments, 4 in the
-// receive; 8 sets the address vector; 16 sets a key in the control segment; 32 sets the
-// numbers of WAIT and SEND_EN. The higher bits choose the kind of key.
+// valid values into the WQE, so that the fuzzer need not find keys by trying. These are its bits: 1
+// sets a valid key in the remote address segment, 2 in the local data segments, 4 in the receive; 8
+// sets the address vector; 16 sets a key in the control segment; 32 sets the numbers of WAIT and
+// SEND_EN. The higher bits choose the kind of key.
 func FuzzEngineWQE(f *testing.F) {
 	x := newWQETarget(f)
 	ps, qs := x.ps, x.qs

@@ -119,7 +119,7 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-// Each access through a list is judged by the memory that the list's entries name at that
+// Each access through a list is checked by the memory that the list's entries name at that
 // time.
 func TestListFaults(t *testing.T) {
 	big := uint64(1) << 32
@@ -287,7 +287,8 @@ func TestAtomicThroughAList(t *testing.T) {
 	s.settle()
 	require.Len(t, s.p.scq.all(), 2)
 	require.Equal(t, []byte{3, 3}, []byte{s.far.mem[0], s.far.mem[72]})
-	index := s.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{RKey: m, Addr: 8}, fa, s.local.data(0, 8)) // half of the word in each of two pieces
+	// Half of the word in each of two pieces.
+	index := s.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{RKey: m, Addr: 8}, fa, s.local.data(0, 8))
 	s.settle()
 	s.failed(s.p.scq.one(), cqe.RemoteInvalidRequest, index)
 }

@@ -232,7 +232,7 @@ func TestSendEnable(t *testing.T) {
 			return
 		}
 	}
-	// In ERR everything is flushed, enabled or not. RST forgets what was enabled.
+	// In ERR everything is flushed, enabled or not. RST drops what was enabled.
 	slave.post(ctrl(wqe.OpNop))
 	slave.toState(control.StateERR)
 	r.settle()

@@ -209,7 +209,7 @@ func TestLookAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		sn++
 		for _, c := range list {
-			a.c.CQs[c.num].Told = 0 // so that there is news for the arm
+			a.c.CQs[c.num].Notified = 0 // so that there is news for the arm
 			c.armBoth(sn)
 		}
 		for range 40 {
@@ -224,8 +224,9 @@ func TestLookAllocatesNothing(t *testing.T) {
 	require.Greater(t, n, 20)
 }
 
-// If the records and arm words of a client have lost their pages, each fault ends one look. Every queue faults at most once,
-// so the passes end; the queues of another client are looked at; and no fault makes a nap longer.
+// If the records and arm words of a client have lost their pages, each fault ends one look. Every queue
+// faults at most once, so the passes end; the queues of another client are looked at; and no fault makes a
+// nap longer.
 func TestLooksThatFault(t *testing.T) {
 	const n = 60
 	r := newRig(t, Config{})
@@ -266,7 +267,8 @@ func TestLooksThatFault(t *testing.T) {
 		}
 	}
 	t.Logf("%d looks, %d with work or faults", looks, busy)
-	// A queue pair faults in RTS and again when it is flushed, a CQ once. Work is found once and executed once.
+	// A queue pair faults in RTS and again when it is flushed, a CQ once. Work is found once and executed
+	// once.
 	require.LessOrEqual(t, busy, 5*n)
 	for quiet := 0; quiet < 2; { // and then never again
 		f := r.e.Look(loop.SoonPolls, false)

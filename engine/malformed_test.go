@@ -243,7 +243,7 @@ func TestFirstErrorIsReported(t *testing.T) {
 	}
 	s.settle()
 	s.failed(s.p.scq.one(), cqe.RemoteAccess, index)
-	// A reset forgets that there was an error.
+	// A reset clears the error.
 	s.p.reset(s.q)
 	s.q.reset(s.p)
 	s.p.post(first, wqe.Raddr{}, s.local.data(0, 8))

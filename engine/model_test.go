@@ -100,7 +100,7 @@ func (q *modelQP) listens() bool {
 	return q.state == control.StateRTR || q.state == control.StateRTS
 }
 
-// reset forgets everything.
+// reset drops all state.
 func (q *modelQP) reset() {
 	*q = modelQP{modelRQ: modelRQ{domain: q.owner}, owner: q.owner, xrc: q.xrc}
 }
@@ -182,7 +182,7 @@ func (q *modelQP) step(late bool) bool {
 		if len(q.sends) == 0 {
 			return false
 		}
-		// A stalled send is judged again only when the reason to wait is gone.
+		// A stalled send is checked again only when the reason to wait is gone.
 		if q.waits != 0 && !q.cleared() {
 			return late && !q.patient() && q.fail(q.waits)
 		}
@@ -192,7 +192,7 @@ func (q *modelQP) step(late bool) bool {
 	return false
 }
 
-// sendsAgain judges the local memory of a send that waits for the peer. If it may not be used any more,
+// sendsAgain checks the local memory of a send that waits for the peer. If it may not be used any more,
 // the send fails.
 func (q *modelQP) sendsAgain() bool {
 	if q.state != control.StateRTS || q.waits == 0 || len(q.sends) == 0 {
@@ -377,7 +377,7 @@ func (q *modelQP) execute(w modelWQE) bool {
 }
 
 // send delivers a message to the next receive of r. Only the part of the receive's list
-// that the message fills is judged.
+// that the message fills is checked.
 func (q *modelQP) send(r *modelRQ, w modelWQE, data []byte) bool {
 	left := len(data)
 	var mem [][]byte

@@ -86,7 +86,8 @@ func TestSleepEndsForModeration(t *testing.T) {
 	p.up(p)
 	require.NoError(t, h.c.Moderate(c.num, 100, 4095))
 	q := h.c.CQs[c.num]
-	q.Moderation.Period = clock.Cycles(time.Hour) // so that it has not passed yet, however slow the machine is
+	// So that it has not passed yet, however slow the machine is.
+	q.Moderation.Period = clock.Cycles(time.Hour)
 	c.arm(1, false)
 	r.e.ObserveArm(q)
 	p.post(ctrl(wqe.OpNop))

@@ -41,7 +41,7 @@ func (r *rig) listener(n int) (*end, *key) {
 const groupA, groupB = "ff0e::77", "ff0e::78"
 
 // A datagram to a group arrives once at each of its queue pairs that can take it, and the WQE
-// completes once. The sender hears itself unless it does not want to.
+// completes once. The sender receives its own datagram unless it has switched that off.
 func TestMulticast(t *testing.T) {
 	r := newRig(t, Config{Slice: 64, Burst: 2})
 	var ends []*end

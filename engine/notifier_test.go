@@ -120,7 +120,7 @@ func TestWhoSends(t *testing.T) {
 	w.out.Seen = clock.Now() - clock.Cycles(object.QuickCounts)
 	by(2, 2, "that was long ago")
 	w.out.Shown.Store(clock.Now() + hour)
-	w.out.Judge(clock.Now() - 2*clock.Cycles(object.QuickSend))
+	w.out.RecordSend(clock.Now() - 2*clock.Cycles(object.QuickSend))
 	by(2, 3, "the last one was slow")
 
 	w.out.Kin = true // who may stop the device is believed for longer
@@ -128,7 +128,7 @@ func TestWhoSends(t *testing.T) {
 	w.out.Seen = clock.Now() - hour
 	by(3, 3, "it is one of the device's user")
 	w.d.runner.Hooks.SendsNow = false
-	w.out.Judge(clock.Now() - 2*clock.Cycles(object.QuickSend))
+	w.out.RecordSend(clock.Now() - 2*clock.Cycles(object.QuickSend))
 	by(3, 4, "the last one was slow, and counts here too")
 }
 
@@ -153,7 +153,7 @@ func TestWhoIsKin(t *testing.T) {
 }
 
 // While a send takes long, further events wait in order; what does not fit is lost, and the client
-// is told. Events of a queue that is taken back do not arrive, and do not count.
+// gets the number of losses. Events of a queue that is taken back do not arrive, and do not count.
 func TestEventsWaitForTheirSocket(t *testing.T) {
 	w := newCrowd(t)
 	q := w.e.CQs[w.c.num]
@@ -182,7 +182,7 @@ func TestEventsWaitForTheirSocket(t *testing.T) {
 	require.Equal(t, uint32(1), w.host.c.Retract(other.num, file), "one was read, and one taken back")
 	require.Equal(t, uint32(0), w.host.c.Retract(w.c.num, file))
 
-	// Losses that a closer found are told with the next event.
+	// Losses that a closer found are reported with the next event.
 	w.out.Lost.Store(5)
 	before := w.host.c.Count[control.CounterExplained]
 	w.e.Send(w.e.CQs[other.num], 0x78)

@@ -74,8 +74,8 @@ func findRules() map[string][]ruleLine {
 	return lines
 }
 
-// leftOut returns a line of code without its rule: a condition, which ends in || or in {, is never true, and a
-// statement is left out.
+// leftOut returns a line of code without its rule: a condition, which ends in || or in {, is never true, and
+// a statement is left out.
 func leftOut(code string) string {
 	for _, end := range []string{" ||", " {"} {
 		if cond, ok := strings.CutSuffix(code, end); ok {
@@ -91,7 +91,7 @@ func leftOut(code string) string {
 
 func TestLeftOut(t *testing.T) {
 	for code, want := range map[string]string{
-		"p.owe(q)":                    "",
+		"p.ScheduleACK(q)":            "",
 		"if n < 2 {":                  "if false && (n < 2) {",
 		"} else if n != m {":          "} else if false && (n != m) {",
 		"if a == b ||":                "if false && (a == b) ||",
@@ -259,13 +259,13 @@ func (f *changedFile) text() []byte {
 }
 
 // plantedTime is for how many seconds a process may run that tests a change. Some changes make the engine
-// or a test go on for ever. The time is that of the process alone: a test that is only slow because others have
-// the cores has found nothing. The slowest of these tests takes a few seconds.
+// or a test go on for ever. The time is that of the process alone: a test that is only slow because others
+// have the cores has found nothing. The slowest of these tests takes a few seconds.
 const plantedTime = 60
 
 // plant runs the tests that have to find a change. A test that has found one may wait for ever afterwards,
-// when it cleans up: then its process is killed. Its report, which is written at once because of -test.v, is what
-// counts.
+// when it cleans up: then its process is killed. Its report, which is written at once because of -test.v, is
+// what counts.
 func plant(t *testing.T, c plantedChange) {
 	t.Parallel()
 	binary, err := allPlanted()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A port on which nothing has come or gone for long is polled in some steps only, and before the shard
-// waits. A packet that comes or goes makes it hot again.
+// A port on which no packet has come or gone for long is polled in some steps only, and before the
+// shard waits. A packet that comes or goes makes it hot again.
 func TestColdPorts(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, nil)
 	r, p, q := duo(t, Config{})

@@ -38,7 +38,7 @@ func (d *distant) write(text string) uint16 {
 }
 
 // dead tries to write and to read with the key; neither may have an effect. Before each try
-// the device is made to forget that the process is gone.
+// the device does not know any more that the process is gone.
 func (d *distant) dead(why string) {
 	d.r.Helper()
 	program := d.q.h.c.Process

@@ -231,8 +231,7 @@ func TestHoleBehindAnUnreliableQueue(t *testing.T) {
 	}
 }
 
-// The owner of the memory is told everything. The writer is told only that there is a
-// fault.
+// To the owner of the memory all is explained. The writer sees only that there is a fault.
 func TestHoleIsExplainedToItsOwner(t *testing.T) {
 	c, said := logged()
 	s := newScene(t, c)

@@ -77,10 +77,10 @@ func TestHowCompletionsDiffer(t *testing.T) {
 }
 
 // The same over cables, with and without a carrier, and over one that loses, repeats and reorders packets,
-// and stalls. What differs: queue pairs are always connected with their usual peers, because packets do not
-// say from whom they come, and both at a time, because their PSNs begin anew together. Each work request has
-// a fence, because else it would not wait for READs. The memory of a work request that waits for its peer is
-// judged each time that it is sent again.
+// and stalls. There is a difference: queue pairs are always connected with their usual peers, because
+// packets do not say from whom they come, and both at a time, because their PSNs begin anew together. Each
+// work request has a fence, because else it would not wait for READs. The memory of a work request that
+// waits for its peer is checked each time that it is sent again.
 func TestProgramsOverACable(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(max(howMany()/50, 1))))
 	for kind, f := range map[string]*fates{"no carrier": nil, "carrier": {seed: 1}, "bad": {seed: 1, lose: 0.1, repeat: 0.1, reorder: 0.1, stall: 0.1}} {

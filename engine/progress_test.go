@@ -236,13 +236,15 @@ func TestRecordThatHoldsUpTheThread(t *testing.T) {
 			return at[0].For > first
 		})
 		pages.open(page)
-		await.Until(t, "nobody is stuck", func() bool { return len(r.e.Stuck()) == 0 }) // or the next hold would see this one
+		// Or the next hold would see this one.
+		await.Until(t, "nobody is stuck", func() bool { return len(r.e.Stuck()) == 0 })
 	}
 	const unknown, named = "doorbell records or arm words of some client", "code=memory-slow"
 	done := make(chan *end)
 	var p *end
 	for n := 0; said.line(named) == ""; n++ {
-		require.Less(t, n, 16, said)           // on a busy machine, timedTime may be over before the next hold
+		// On a busy machine, timedTime may be over before the next hold.
+		require.Less(t, n, 16, said)
 		go func() { done <- bad(uint64(n)) }() // the reply may come only after the first poll of the record
 		hold(n)
 		p = await.Receive(t, "a queue pair", done)

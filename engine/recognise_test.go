@@ -138,7 +138,7 @@ func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 }
 
 // recognised has at least one row for each code. The function do of a row does what a client
-// does wrong, and returns what the client must be told.
+// does wrong, and returns what must be explained to the client.
 var recognised = []struct {
 	name string
 	code codes.Code
@@ -395,7 +395,7 @@ var recognised = []struct {
 		other := s.q.h.xsrq(control.XSRQ{XRCDN: s.q.h.openXRCD()}, x.cq)
 		return x.p.of(x.p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: other.num}, s.local.data(0, 8)), "none of the XRC domain")
 	}},
-	{"DCT that has ended", codes.DCNobody, func(s *scene) account {
+	{"DCT that has ended", codes.DCNoTarget, func(s *scene) account {
 		p, d := s.p.h.dci(0), s.q.h.dct()
 		d.destroy()
 		return p.of(p.post(ctrl(wqe.OpRDMAWrite), d.at(), s.far.raddr(0)), "no DCT has the number")
@@ -410,7 +410,7 @@ var recognised = []struct {
 		p.q.DC.Errored = []uint16{3}
 		return p.of(p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Stream: 3}, s.q.h.dct().at(), s.far.raddr(0)), "stream 3")
 	}},
-	{"datagram to nobody", codes.UDNobody, func(s *scene) account {
+	{"datagram to nobody", codes.UDNoReceiver, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		q.toState(control.StateRST)
 		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8)), "listens")
@@ -466,10 +466,11 @@ var recognised = []struct {
 	}},
 }
 
-// Each fault is explained once, to the client that caused it and to the log, and to nobody
-// else.
+// Each fault is explained once, to the client that caused it and to the log, and to no other
+// client.
 func TestRecognised(t *testing.T) {
-	tested := map[codes.Code]bool{codes.MemorySlow: true} // progress_test.go tests it, because it needs a running engine
+	// progress_test.go tests it, because it needs a running engine.
+	tested := map[codes.Code]bool{codes.MemorySlow: true}
 	for _, row := range recognised {
 		tested[row.code] = true
 		t.Run(row.name, func(t *testing.T) {
@@ -590,8 +591,8 @@ func TestStrangersLearnNoMoreThanExistence(t *testing.T) {
 	}
 }
 
-// A requester learns about a refused key of another client only that it was refused, in the
-// same words whatever is wrong with the key. The owner learns the reason.
+// To a requester, a refused key of another client is only explained as refused, in the same words
+// whatever is wrong with the key. To the owner the reason is explained.
 func TestRefusedKeysTellNothing(t *testing.T) {
 	for name, r := range map[string]func(s *scene) wqe.Raddr{
 		"none":  func(*scene) wqe.Raddr { return wqe.Raddr{Addr: 0x5000, RKey: 0x12345600} },

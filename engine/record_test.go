@@ -109,7 +109,7 @@ func TestOneRecordForManyPosts(t *testing.T) {
 		p.write(ctrl(wqe.OpNop))
 	}
 	r.settle()
-	p.scq.none() // nothing is announced yet
+	p.scq.none() // no WQE is announced yet
 	p.ring()
 	r.settle()
 	require.Len(t, p.scq.all(), 7)
@@ -118,8 +118,8 @@ func TestOneRecordForManyPosts(t *testing.T) {
 	p.scq.none()
 }
 
-// A WQE is judged by its snapshot. What the client changes afterwards, in the middle of the
-// transfer, has no effect.
+// A WQE is checked by its snapshot. Changes by the client afterwards, in the middle of the
+// transfer, have no effect.
 func TestSnapshot(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 64})
 	src, dst := p.h.full(640, 1), q.h.full(1280, 2)
@@ -144,7 +144,8 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 			p := h.qp(control.QP{Managed: managed}, c, c)
 			p.up(p)
 			k := h.full(512, 1)
-			p.write(ctrl(wqe.OpRDMAWrite), k.raddr(256), k.data(0, 64), k.data(64, 64), k.data(128, 8)) // 2 blocks
+			// 2 blocks.
+			p.write(ctrl(wqe.OpRDMAWrite), k.raddr(256), k.data(0, 64), k.data(64, 64), k.data(128, 8))
 			for range 6 {
 				p.write(ctrl(wqe.OpNop)) // neither announced nor enabled
 			}

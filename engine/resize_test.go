@@ -13,7 +13,7 @@ import (
 )
 
 // resize moves c to a new buffer as a client does: it copies each unread entry to an index
-// one higher. It returns the entry that told of the resize.
+// one higher. It returns the entry that reported the resize.
 func (c *poller) resize(log, logCQE uint8) (told cqe.WC) {
 	c.h.Helper()
 	return c.resizeWhile(log, logCQE, func() {})

@@ -36,7 +36,7 @@ func (r *rig) start() (stop func()) {
 	return stop
 }
 
-// quickLooks is how often until asks before it sleeps between two questions. Together they take about a
+// quickLooks is how often until polls before it sleeps between two polls. Together they take about a
 // millisecond, in which a thread that has a core of its own has long answered.
 const quickLooks = 10_000
 
@@ -274,7 +274,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			switch what {
 			case "peer's record, waiting":
 				// If the peer's own shard finds the fault first, the peer is given up. Then
-				// only the timer tells the sender; see TestRecordOfAPeerGoesAway.
+				// only the timer reports it to the sender; see TestRecordOfAPeerGoesAway.
 				p.q.Attr.Timeout = 1
 				p.post(ctrl(wqe.OpSend))
 				r.settle()
@@ -345,7 +345,8 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 			shards := []*loop.Loop{r.d.runner.Loops[row.first], r.d.runner.Loops[1-row.first]}
 			for _, l := range shards {
-				for range 2 * completion.HintTurns { // each batch ends at a step that finds nothing, or at a fault
+				// Each batch ends at a step that finds nothing, or at a fault.
+				for range 2 * completion.HintTurns {
 					l.Steps(true)
 				}
 			}

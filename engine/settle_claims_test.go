@@ -86,7 +86,7 @@ func TestSettleMeetsAFault(t *testing.T) {
 	require.Equal(t, object.Whole, r.e.Fault.Cut)
 }
 
-// Other clients have their turns while Drain asks many queue pairs what they announce.
+// Other clients have their turns while Drain polls many queue pairs for what they announce.
 func TestSettleTakesTurns(t *testing.T) {
 	roomy(t)
 	r := newRig(t, Config{})

@@ -173,7 +173,7 @@ func TestGoodClientsAreNotExplained(t *testing.T) {
 	}
 }
 
-// A collapsed queue that ignores overruns is never full, so nothing is explained.
+// A collapsed queue that ignores overruns is never full, so there is no explanation.
 func TestCollapsedQueueIsNotExplained(t *testing.T) {
 	c, said := logged()
 	r := newRig(t, c)

@@ -290,7 +290,7 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 	}
 }
 
-// A WQE that gives up at once is judged by one copy, even if the client changes the ring in
+// A WQE that gives up at once is checked by one copy, even if the client changes the ring in
 // between.
 func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
 	s := newScene(t, Config{})
@@ -298,7 +298,7 @@ func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 	s.e.Snapshot(s.p.q)
 	clear(s.p.sq[:64]) // between the copy and the judgement
-	require.Equal(t, object.Failed, s.e.Judge(s.p.q, 1))
+	require.Equal(t, object.Failed, s.e.Check(s.p.q, 1))
 	w := s.p.scq.one()
 	require.Equal(t, []any{cqe.RNRRetry, uint8(wqe.OpSend)}, []any{w.Syndrome, w.WQEOpcode})
 }

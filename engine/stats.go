@@ -26,7 +26,7 @@ type Stuck struct {
 	Queue        uint32 // number of Client's queue pair or, if CQ is true, of its completion queue
 	CQ           bool
 	PeerQueue    uint32        // number of Peer's queue pair
-	Request      string        // the request of Client that is being served; empty: the thread works for a queue
+	Request      string        // the request of Client being served; empty: the thread works for a queue
 	For          time.Duration // time since the thread last advanced
 	Thread       string        // state of the thread, as the kernel reports it
 	NoCore       bool          // the thread only waits for a core; all fields except For and Thread are zero

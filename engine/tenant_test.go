@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What one client does must not keep the device from another client.
+// One client must not keep the device from another.
 
-// stuck is a log that nobody reads.
+// stuck is a log that is not read.
 type stuck struct{ release chan struct{} }
 
 func (s stuck) Enabled(context.Context, slog.Level) bool { return true }

@@ -27,7 +27,7 @@ type watching struct {
 	Error   string // in place of all that: what has gone wrong
 }
 
-// One of these variables tells the test binary that it is the process that is watched: the engine
+// One of these variables is set for a test binary that is the process that is watched: the engine
 // in it, or a program that posts and polls.
 const (
 	childEnv    = "NICLESS_TEST_TOUCHES"

@@ -39,8 +39,10 @@ func (s *stage) doorbell(watch func(what string, list []cost.Access, step func()
 	}
 	watch("idle", idle, func() {
 		if s.row.form.Events {
-			s.e.Sched.Turn = completion.HintTurns - 1 // the step in which the device looks whether CQs are armed
-			s.e.Diagnosed = int(s.q.q.Sched.At)       // in the same step, the next queue pair after this is diagnosed
+			// The step in which the device looks whether CQs are armed.
+			s.e.Sched.Turn = completion.HintTurns - 1
+			// In the same step, the next queue pair after this is diagnosed.
+			s.e.Diagnosed = int(s.q.q.Sched.At)
 			s.e.Step()
 			return
 		}

@@ -31,7 +31,7 @@ func TestTouches(t *testing.T) {
 }
 
 // Programs that post and poll by package hostpath touch the lines that package traffic expects of
-// the host and the peer. What they do with payloads is their own business.
+// the host and the peer. Programs do with payloads as they like.
 func TestTouchesOfPrograms(t *testing.T) {
 	require.Equal(t, programWindows*len(programRows(*everyTouch)), watchChild(t, programsEnv))
 }

@@ -118,7 +118,7 @@ func TestDrainedEvent(t *testing.T) {
 }
 
 // A transfer that cannot be completed in SQD, because its key or its peer has gone, stops
-// in SQD. It is judged again in RTS.
+// in SQD. It is checked again in RTS.
 func TestDrainWithoutAKey(t *testing.T) {
 	for _, what := range []string{"key", "peer"} {
 		r, p, q := duo(t, Config{Slice: 64})

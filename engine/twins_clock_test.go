@@ -9,8 +9,8 @@ import (
 )
 
 // Everything that comes with time comes by the clock that the test holds. The real clock would differ between
-// the twins, because much time may pass after the work of one and before that of the other. Here a SEND waits for
-// a receive for ever, which is explained after half a second.
+// the twins, because much time may pass after the work of one and before that of the other. Here a SEND waits
+// for a receive for ever, which is explained after half a second.
 func TestTwinsHaveOneClock(t *testing.T) {
 	pair := newTwins(t, nil)
 	pair.both(func(w *twin) {

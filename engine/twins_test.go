@@ -32,8 +32,8 @@ type twin struct {
 	inRegister        int // blocks that were executed from the BlueFlame register
 }
 
-// twinSize is the size of the region of a twin's client. There are thousands of twins, and all of their memory is
-// cleared and compared.
+// twinSize is the size of the region of a twin's client. There are thousands of twins, and all of their
+// memory is cleared and compared.
 const twinSize = 256 << 10
 
 // newTwins makes both engines. prepare makes the queue pairs; nil means reliable
@@ -207,8 +207,8 @@ func (t *twins) compare() {
 }
 
 // triesLeft returns how many RNR retries the next WQE of q has left if it has waited already,
-// and -1 otherwise. What q.rnr says of an earlier WQE has no effect: one engine may have
-// executed that WQE from the BlueFlame register, before the other engine's WQE waited.
+// and -1 otherwise. The retries of an earlier WQE have no effect: one engine may have executed that
+// WQE from the BlueFlame register, before the other engine's WQE waited.
 func triesLeft(q *object.QP) int {
 	if q.RNRIndex != q.SQ.Done+1 {
 		return -1

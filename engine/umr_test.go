@@ -76,7 +76,8 @@ func TestWindow(t *testing.T) {
 				})
 			}
 			s.TB = t
-			s.p.post(ctrl(wqe.OpRDMARead), at(w, 64), s.local.data(0, 8)) // fails: the window gives the right to write only
+			// Fails: the window gives the right to write only.
+			s.p.post(ctrl(wqe.OpRDMARead), at(w, 64), s.local.data(0, 8))
 			s.settle()
 			require.Equal(t, cqe.RemoteAccess, s.p.scq.one().Syndrome)
 			s.again()
@@ -409,7 +410,8 @@ func TestKeyUnderWindows(t *testing.T) {
 	}
 	dereg("2 bound memory windows")
 	other := h.full(64, 3)
-	s.umr(s.q, unharmed, w, s.q.bind(1, uint8(w), other, 0, 64, mkeyWrite)) // binds the window to other memory, without closing it
+	// Binds the window to other memory, without closing it.
+	s.umr(s.q, unharmed, w, s.q.bind(1, uint8(w), other, 0, 64, mkeyWrite))
 	dereg("1 bound memory window")
 	h.refused(control.CodeBusy, "1 bound", control.OpDeregMR, &control.Key{Key: other.key}, nil)
 	h.dereg(v) // destroys the window while it is bound
@@ -445,7 +447,7 @@ func TestWindowClosedInTheMiddle(t *testing.T) {
 	}
 }
 
-// What a mask asks to change is changed, or the UMR is refused and the refusal says what.
+// A UMR changes what its mask names, or is refused, and the refusal says what cannot be changed.
 func TestUMRMask(t *testing.T) {
 	for _, row := range []struct {
 		mask  uint64

@@ -38,7 +38,7 @@ func (x *wireTarget) numbers() (list []string) {
 			list = append(list, fmt.Sprintf("QP %#x: state %d, sent %d, received %d; messages %d to %d, at %d+%d, PSNs %#x %#x %#x, reading %d, window %d, retries %d %d, paused %t, rewound %t, timer %t; "+
 				"expects %#x, messages %d, silent %t, fatal %d, owes %t, answers %d and %d fresh, a message %t",
 				q.Num, q.Attr.State, q.SQ.Done, q.RQ.Done, r.First, r.Last, r.At, r.Sent, r.PSN, r.UNA, r.Most, r.Reading, r.Window, r.Retries, r.RnrRetries, r.Paused, r.Rewound, w.Timer.Running(),
-				in.PSN, in.MSN, in.Silent, in.Fatal, in.Owed, in.Due, in.Fresh, in.Job != nil))
+				in.PSN, in.MSN, in.Silent, in.Fatal, in.ACKDue, in.Due, in.Fresh, in.Job != nil))
 		}
 	}
 	for _, p := range x.c.ports {
@@ -100,7 +100,8 @@ func (w wireTwins) play(t *testing.T, in []byte) {
 					}
 				}
 				x.e.Step()
-				x.e.ExpireTimers(x.e.Now()) // those that timeOut has chosen; a step looks at them only sometimes
+				// Those that timeOut has chosen; a step looks at them only sometimes.
+				x.e.ExpireTimers(x.e.Now())
 			}
 		}
 		w.compare(t, in[:8])
@@ -117,8 +118,8 @@ func (w wireTwins) play(t *testing.T, in []byte) {
 	}
 }
 
-// Whatever a peer sends and whatever clients do meanwhile, the fast path does what the general path
-// does. Most packets and WQEs are of the kinds that take the fast path, or nearly.
+// The fast path does what the general path does, whatever a peer sends and clients do meanwhile.
+// Most packets and WQEs are of the kinds that take the fast path, or nearly.
 func TestWireFastPathAgreesAtRandom(t *testing.T) {
 	fast := []packet.Operation{packet.WriteOnly, packet.ReadRequest, packet.ReadResponseOnly, packet.WriteOnly, packet.ReadRequest, packet.Acknowledge, packet.SendOnly, packet.WriteFirst}
 	for seed := range seeds() {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a requester makes of answers that come twice, late, or without end.
+// These tests are of answers that come to a requester twice, late, or without end.
 
 // hear gives p an acknowledgement, as its peer would send it.
 func (p *end) hear(syndrome uint8, psn uint32) {

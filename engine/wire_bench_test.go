@@ -77,7 +77,7 @@ type flow struct {
 	mask         uint64
 	posted, done uint64
 	send, seen   *shm.BE32
-	recv, got    *shm.BE32 // if the WQE needs receives: the other end's receive record, and the consumer index there
+	recv, got    *shm.BE32 // if the WQE needs receives: the other end's record and consumer index
 }
 
 // flowOf fills the send queue of p with one WQE.
@@ -159,7 +159,7 @@ type lonely[T any] struct {
 	_  [128]byte
 }
 
-// A side is one of two threads: what it does until it is told to stop.
+// A side is one of two threads: what it does until it is stopped.
 type side func(stop *atomic.Bool)
 
 // stepping steps an engine.

@@ -21,7 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a peer, a carrier or a client of a link may do, and what must not come of it.
+// These tests are of what a peer, a carrier or a client of a link may do, and of what must not come
+// of it.
 
 // overCableOf lets the queue pairs of the test be connected over cables of this configuration.
 func overCableOf(t *testing.T, cfg nic.PortConfig, f *fates) {
@@ -73,7 +74,7 @@ func readHeader(k *key, off, n int) []byte {
 	return b[:]
 }
 
-// A message on an unreliable connection can be longer than the window: nobody acknowledges it.
+// A message on an unreliable connection can be longer than the window: it is not acknowledged.
 func TestUnreliableBeyondTheWindow(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256, Window: 1024}, nil)
 	r := newRig(t, Config{})
@@ -106,7 +107,7 @@ func TestDownLinkTakesItsTime(t *testing.T) {
 	require.Greater(t, steps, 1)
 }
 
-// Answers that were asked for again do not count as READs that the responder does not allow.
+// Answers that were requested again do not count as READs that the responder does not allow.
 func TestAskedAgain(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
@@ -176,7 +177,7 @@ func TestPartsOfAReadOneAfterAnother(t *testing.T) {
 	r.same(to.mem, from.mem, "what was read")
 }
 
-// A queue pair that is reset while it owes an acknowledgement, again and again, leaves nothing behind.
+// A queue pair that is reset while an acknowledgement is due, again and again, leaves no state behind.
 func TestAcknowledgementsOfResets(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
@@ -185,7 +186,7 @@ func TestAcknowledgementsOfResets(t *testing.T) {
 	for range 100 {
 		q.give(packet.MakeOpcode(packet.RC, packet.WriteOnly), firstPSN, readHeader(to, 0, 8), make([]byte, 8))
 		r.carried(2)
-		require.True(t, q.q.Wire.In.Owed)
+		require.True(t, q.q.Wire.In.ACKDue)
 		q.toState(control.StateRST)
 		q.up(p)
 	}
@@ -219,7 +220,7 @@ func TestLinkThatTakesNothing(t *testing.T) {
 	}
 }
 
-// Whatever a queue does in SQD, it says once that it has drained.
+// A queue in SQD reports once that it has drained, whatever it does.
 func TestDrainedOnce(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})
@@ -239,7 +240,7 @@ func TestDrainedOnce(t *testing.T) {
 	require.Equal(t, []happening{{control.EventDrained, p.num}}, happened(ev))
 }
 
-// A client is told once that its queue pair has heard from its peer.
+// A client is notified once that its queue pair has received a request of its peer.
 func TestEstablishedOnce(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, nil)
 	r := newRig(t, Config{})
@@ -299,7 +300,8 @@ func TestPSNsOfACKs(t *testing.T) {
 	}
 }
 
-// A responder tells packets before and after the one that it expects apart, where PSNs begin anew.
+// A responder distinguishes packets before and after the one that it expects, where PSNs begin
+// anew.
 func TestPSNsOfRequests(t *testing.T) {
 	defer func() { firstPSN = 7 }()
 	firstPSN = 0xffffff
@@ -359,7 +361,7 @@ func TestAtomicsOnce(t *testing.T) {
 }
 
 // Memory of a link's rings loses its pages while a packet is written. The link is given up, and
-// nothing is left of the packet's work request.
+// no state is left of the packet's work request.
 func TestRingLosesItsPages(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the rings of a cable are then on the heap")
@@ -433,7 +435,7 @@ func TestManagementIntoALostRing(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// A WQE whose second block has no memory, judged while earlier messages are on the way, does not keep
+// A WQE whose second block has no memory, checked while earlier messages are on the way, does not keep
 // the mistakes of others from showing.
 func TestFaultWhileJudgingAgain(t *testing.T) {
 	if shm.RaceEnabled {
@@ -554,7 +556,7 @@ func TestDatagramWithoutRoom(t *testing.T) {
 }
 
 // An engine that sleeps while a ring has no room for what it is to send goes on when there is room,
-// though nobody wakes it.
+// though it is not woken.
 func TestRoomEndsASleep(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256, Wakes: true}, &fates{})
 	r, p, q := duo(t, Config{})

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What goes wrong on links: the code that explains it, to whom, in which words, and the syndrome of
-// the requester's completion (0: it succeeds, or there is none).
+// Faults on links: the code that explains each, to which client, in which words, and the syndrome
+// of the requester's completion (0: it succeeds, or there is none).
 var recognisedOverLinks = []struct {
 	name     string
 	code     codes.Code
@@ -85,7 +85,8 @@ var recognisedOverLinks = []struct {
 	}, true, "was changed while it was being sent", cqe.LocalQPOp},
 	{"a datagram that no link takes", codes.LinkNone, func(s *scene) {
 		s.d.nic().SetRouter(nowhere{})
-		require.NoError(s, s.p.h.c.SetGIDs([]nic.GID{{Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}}})) // without a table, addresses are not judged
+		// Without a table, addresses are not checked.
+		require.NoError(s, s.p.h.c.SetGIDs([]nic.GID{{Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}}}))
 		c := s.p.h.cq(control.CQ{LogSize: 4})
 		u := s.p.h.qp(control.QP{Type: control.QPTypeUD}, c, c)
 		u.up(u)
@@ -160,7 +161,7 @@ func (c *changing) Route(nic.Address) (nic.Path, error) {
 	return nic.Path{Port: c.port, Number: c.asked}, nil
 }
 
-// A datagram's path can end while it is used. So its address is asked for again after a time, not for
+// A datagram's path can end while it is used. So its address is queried again after a time, not for
 // each datagram.
 func TestPathIsAskedForAgain(t *testing.T) {
 	r, p, _ := duo(t, Config{})
@@ -171,12 +172,12 @@ func TestPathIsAskedForAgain(t *testing.T) {
 	p.q.Datagrams = new(object.Datagrams)
 	av := &wqe.AV{RGID: [16]byte{0xfe, 0x80, 15: 9}}
 	for range 3 {
-		require.True(t, sh.Leaves(p.q, av))
+		require.True(t, sh.RouteAway(p.q, av))
 		require.EqualValues(t, 1, p.q.Datagrams.Away.Path.Number)
 	}
 	sh.Ticks = sh.Clock() + clock.Cycles(transport.PathTime) + 1
 	for range 3 {
-		require.True(t, sh.Leaves(p.q, av))
+		require.True(t, sh.RouteAway(p.q, av))
 		require.EqualValues(t, 2, p.q.Datagrams.Away.Path.Number)
 	}
 }

@@ -55,8 +55,8 @@ func (x *wireTarget) watch() *[]string {
 	return list
 }
 
-// completeInto makes a completion queue for the requester of the first pair, which is connected anew. What
-// is compared is this queue.
+// completeInto makes a completion queue for the requester of the first pair, which is connected anew. This
+// queue is compared.
 func (x *wireTarget) completeInto(m control.CQ) {
 	x.cqA = x.a.cq(m)
 	x.cqA.lazy = true
@@ -296,7 +296,7 @@ var fastRuleScenes = map[string]func(x *wireTarget, p, q *end){
 	},
 }
 
-// Whatever one rule forbids the fast path, it leaves to the general path.
+// A packet that one rule forbids the fast path is left to the general path.
 func TestWireFastPathRules(t *testing.T) {
 	for name, scene := range fastRuleScenes {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func (t *twins) overWire(tb testing.TB) (taken int) {
 	return taken
 }
 
-// Nothing is allocated for a packet.
+// A packet allocates no memory.
 func TestWireAllocatesNothing(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the race detector allocates")
@@ -115,7 +115,7 @@ func TestWireAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A client changes the byte count of a WRITE from inline to a data segment while the WQE is judged. Its
+// A client changes the byte count of a WRITE from inline to a data segment while the WQE is checked. Its
 // earlier WQE had the key of a shorter region: bytes beyond that region are not looked for.
 func TestInlineFlagIsReadOnce(t *testing.T) {
 	if shm.RaceEnabled {

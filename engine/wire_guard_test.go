@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What somebody reaches who can send from the address of a peer, and knows the number of a queue pair and a
-// key, but no PSN.
+// These tests are of a stranger who can send from the address of a peer, and knows the number of a queue
+// pair and a key, but no PSN.
 
 // A scanner sends packets to a queue pair from its peer's address, at a rate in virtual time.
 type scanner struct {
@@ -71,9 +71,9 @@ func (s *scanner) writes(first uint32, n int, to *key, value byte) {
 	}
 }
 
-// until goes on with PSNs far from the right one until the path is closed, or not, n packets of the scan later. It
-// returns how many it has sent. At 100,000 a second the path is open to one packet of 200, and which these are
-// depends on the frequency of the clock.
+// until goes on with PSNs far from the right one until the path is closed, or not, n packets of the scan
+// later. It returns how many it has sent. At 100,000 a second the path is open to one packet of 200, and
+// which these are depends on the frequency of the clock.
 func (s *scanner) until(closed bool, n int, to *key, value byte) (sent int) {
 	d := uint64(n) * (clock.Cycles(time.Second) / uint64(s.rate))
 	for s.to.q.Wire.Guard.Requests.Closed(s.sh.Hooks.HeldClock+d) != closed {
@@ -99,12 +99,13 @@ func explained(next func() *control.Event, code codes.Code) (texts []string) {
 	return texts
 }
 
-// Somebody who tries PSNs one after another, at the rates of a careful scan and of one at full speed, passes
-// the right one and nothing is written: because the path is closed when its turn comes, or, if it is open, because others
-// near it came just before. It is explained once.
+// A stranger who tries PSNs one after another, at the rates of a careful scan and of one at full speed,
+// passes the right one and no memory is written: because the path is closed when its turn comes, or, if it
+// is open, because others near it came just before. It is explained once.
 func TestScanOfPSNsDoesNotHit(t *testing.T) {
 	for _, rate := range []int{5000, 100_000, 1_400_000} {
-		for closed, last := range map[bool]int{true: 100, false: 48} { // how many PSNs before the right one are tried last
+		// How many PSNs before the right one are tried last.
+		for closed, last := range map[bool]int{true: 100, false: 48} {
 			t.Run(fmt.Sprintf("%d, closed %v", rate, closed), func(t *testing.T) {
 				_, q, s := scanned(t, rate)
 				ev, to := q.h.events(), q.h.full(64, 7)
@@ -134,7 +135,7 @@ func TestScanOfPSNsDoesNotHit(t *testing.T) {
 	}
 }
 
-// Somebody who guesses at many queue pairs of a path in turn has no more guesses than at one.
+// A stranger who tries PSNs of many queue pairs of a path in turn has no more tries than at one.
 func TestScanOfManyQueuePairs(t *testing.T) {
 	_, q, s := scanned(t, 1_000_000)
 	more := []*end{q}
@@ -159,8 +160,8 @@ func TestScanOfManyQueuePairs(t *testing.T) {
 	require.LessOrEqual(t, out, uint64(2*(scan.Burst+scan.Rate/25+scan.Door)))
 }
 
-// A client whose own queue pairs use wrong PSNs closes the path for queue pairs of its user only. Those of other
-// users between the same engines go on at once.
+// A client whose own queue pairs use wrong PSNs closes the path for queue pairs of its user only. Those of
+// other users between the same engines go on at once.
 func TestScanOfAnotherUser(t *testing.T) {
 	roomy(t)
 	p, q, s := scanned(t, 1_000_000)
@@ -192,8 +193,8 @@ func TestScanOfAnotherUser(t *testing.T) {
 	require.Equal(t, q.q.Wire.From, q.q.Wire.Source, "the fast path is taken")
 }
 
-// A connection goes on during a scan: when the path opens, the peer is asked for what it has sent in vain, and
-// nothing is lost. Afterwards it is as before, on the fast path.
+// A connection goes on during a scan: when the path opens, the peer sends again what it has sent in vain,
+// and no packet is lost. Afterwards it is as before, on the fast path.
 func TestConnectionOutlivesAScan(t *testing.T) {
 	p, q, s := scanned(t, 20_000)
 	from, to, other := p.h.full(256, 1), q.h.full(256, 7), q.h.full(64, 3)
@@ -222,8 +223,8 @@ func TestConnectionOutlivesAScan(t *testing.T) {
 	require.False(t, w.Guard.Requests.Shut())
 }
 
-// A peer that sends again what has been executed, and then the expected packet, looks like a scan. It is asked for
-// the packet, and its next one is taken, whatever it has sent behind it.
+// A peer that sends again what has been executed, and then the expected packet, looks like a scan. It is
+// asked for the packet, and its next one is taken, whatever it has sent behind it.
 func TestPeerThatGoesBackDuringAScan(t *testing.T) {
 	_, q, s := scanned(t, 1_000_000)
 	to, other := q.h.full(64, 7), q.h.full(64, 3)
@@ -241,7 +242,7 @@ func TestPeerThatGoesBackDuringAScan(t *testing.T) {
 	require.Equal(t, control.StateRTS, q.state())
 }
 
-// One guess that hits while a scan is under way and has another mistake does not end the connection.
+// One packet of a scan that hits and has another mistake does not end the connection.
 func TestGuessWithAWrongKey(t *testing.T) {
 	for name, doubt := range map[string]bool{"during a scan": true, "without a scan": false} {
 		t.Run(name, func(t *testing.T) {
@@ -381,7 +382,7 @@ func TestFloodOfCNPs(t *testing.T) {
 	require.Zero(t, p.q.Wire.Port.Stats.ShutOut)
 }
 
-// An atomic that somebody has recorded is executed once, however often and late it is sent again.
+// An atomic that a stranger has recorded is executed once, however often and late it is sent again.
 func TestReplayedAtomics(t *testing.T) {
 	p, q, s := scanned(t, 1_000_000)
 	from, to := p.h.full(64, 1), q.h.full(16, 0)
@@ -447,7 +448,7 @@ func TestBadLinksAreNoScans(t *testing.T) {
 	}
 }
 
-// What a guard costs when queue pairs begin and end.
+// A guard ends with the queue pairs of its path.
 func TestGuardsEndWithTheirQueuePairs(t *testing.T) {
 	_, q, s := scanned(t, 1_000_000)
 	p := q.q.Wire.Port

@@ -99,7 +99,7 @@ func TestDatagramsOfPoolsReachThoseWhoAsked(t *testing.T) {
 	require.Equal(t, strange, r.gets(asks, v4))
 }
 
-// What comes over a link for a DCT, a DCI, or a queue pair that is connected within the engine is a stranger.
+// A packet over a link for a DCT, a DCI, or a queue pair that is connected within the engine is a stranger's.
 func TestQueuePairsThatNoLinkReaches(t *testing.T) {
 	r := newRig(t, Config{})
 	c := r.newRoCE(roce.Config{Threads: 1, Spin: -1})
@@ -164,7 +164,8 @@ func TestConnectionHasTwoAddresses(t *testing.T) {
 		}
 		path, err := c.ends[1].Hold(nic.Address{GID: to.As16(), From: from.As16()})
 		require.NoError(t, err)
-		_, err = c.ends[0].Hold(nic.Address{GID: from.As16(), From: to.As16()}) // another queue pair is connected there
+		// Another queue pair is connected there.
+		_, err = c.ends[0].Hold(nic.Address{GID: from.As16(), From: to.As16()})
 		require.NoError(t, err)
 		before := c.ports[0].Port.Stats.Strangers
 		op := packet.MakeOpcode(packet.RC, packet.WriteOnly)
@@ -226,7 +227,7 @@ func (w oneWay) HoldPath(nic.Address, nic.User) (path nic.Path, f func(), _ erro
 }
 func (w oneWay) Own() (gid [16]byte) { return gid }
 
-// Judging whether a client has asked for a datagram allocates nothing, however much it has asked for.
+// The check whether a client takes a datagram allocates nothing, however many addresses it takes.
 func TestDatagramsThatComeAllocateNothing(t *testing.T) {
 	r := newRig(t, Config{})
 	r.newCable(nic.PortConfig{MTU: 256}, nil)
@@ -246,8 +247,8 @@ func TestDatagramsThatComeAllocateNothing(t *testing.T) {
 	require.EqualValues(t, 202, r.cable.ports[0].Port.Stats.Received)
 }
 
-// BenchmarkDatagramComes is a datagram that comes over a link and is dropped because there is no receive, for a
-// client that has asked for so many addresses, the last of which is that of the datagram.
+// BenchmarkDatagramComes is a datagram that comes over a link and is dropped because there is no receive, for
+// a client that takes datagrams at so many addresses, the last of which is that of the datagram.
 func BenchmarkDatagramComes(b *testing.B) {
 	for _, n := range []int{1, 16, nic.MaxSources} {
 		b.Run(fmt.Sprintf("sources=%d", n), func(b *testing.B) {

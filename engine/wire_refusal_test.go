@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A NAK that ends a connection does not overtake the answers that are owed to requests before it.
+// A NAK that ends a connection does not overtake the answers that are due to requests before it.
 func TestRefusalAfterAnswers(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
 	r, p, q := duo(t, Config{})

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parties returns what two carriers need to authenticate each other: each accepts the other's key from anywhere.
+// parties returns what two carriers need to authenticate each other: each accepts the other's key from
+// anywhere.
 func (r *rig) parties(items ...string) []*auth.Party {
 	r.Helper()
 	list := make([]*auth.Party, 2)

@@ -242,7 +242,7 @@ func TestReadsAtATime(t *testing.T) {
 	}
 }
 
-// Over a good cable nothing is sent twice: no acknowledgement overtakes an answer.
+// Over a good cable no packet is sent twice: no acknowledgement overtakes an answer.
 func TestNothingTwiceOverAGoodCable(t *testing.T) {
 	overCableOf(t, nic.PortConfig{MTU: 256}, nil)
 	r, p, q := duo(t, Config{Slice: 600, Burst: 3})

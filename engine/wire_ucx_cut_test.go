@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// alone runs a test again, in a network namespace whose only device is lo: so its cable can be cut. It returns false
-// where the test was only started.
+// alone runs a test again, in a network namespace whose only device is lo: so its cable can be cut. It
+// returns false where the test was only started.
 func alone(t *testing.T) bool {
 	const inside = "NICLESS_TEST_ALONE"
 	if os.Getenv(inside) == t.Name() {

@@ -107,8 +107,8 @@ func TestOverUCX(t *testing.T) {
 	}
 }
 
-// The processes of a link are killed while queue pairs use it. Nothing is lost, and each atomic
-// is executed once.
+// The processes of a link are killed while queue pairs use it. No WQE is lost, and each atomic is
+// executed once.
 func TestUCXProcessesAreKilled(t *testing.T) {
 	ucxtest.NeedUCX(t)
 	var ends [2]*ucx.Carrier
@@ -126,7 +126,7 @@ func TestUCXProcessesAreKilled(t *testing.T) {
 
 // survive runs the engine and posts WRITEs and atomics from p to q, while harm is done to their link so
 // many times: before some work requests are posted, and behind them. Each time the queue pairs go on
-// where they were: nothing is lost, and each atomic is executed once. It returns a WRITE.
+// where they were: no WQE is lost, and each atomic is executed once. It returns a WRITE.
 func (r *rig) survive(p, q *end, harms int, before, behind func(n int)) (write func()) {
 	r.Helper()
 	// Each timer takes 537 ms, and the retries together two minutes. The 7 that a client can ask for are 4 s,

@@ -36,7 +36,7 @@ func (r *rig) bystander() (post, served func()) {
 	}
 }
 
-// Each byte of a list can be in a page that nobody has touched. A turn of a client touches a bounded number of
+// Each byte of a list can be in a page that was never touched. A turn of a client touches a bounded number of
 // such pages, and a bystander waits for one turn only.
 func TestPiecesInManyPages(t *testing.T) {
 	const queues, bytes, slice = 10, 128, 16 << 10
@@ -176,7 +176,7 @@ func TestPacketsInManyPages(t *testing.T) {
 	}
 }
 
-// DUMPs move nothing, but their keys are judged.
+// DUMPs move nothing, but their keys are checked.
 func TestDumpsCostTheirKeys(t *testing.T) {
 	const pieces = 30
 	s := newScene(t, Config{Slice: 4 * pieces * object.PieceCost})

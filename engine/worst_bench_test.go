@@ -15,8 +15,9 @@ import (
 )
 
 // BenchmarkWorstStep measures the longest step while one client does its worst with 10 queues, and no other
-// client works: lists of 1-byte pieces whose pages nobody has touched, on both sides; rings full of WAITs that are over; and
-// rings full of SEND_ENs. A bystander's work waits that long at most, and for one step more.
+// client works: lists of 1-byte pieces whose pages were never touched, on both sides; rings full of WAITs
+// that are over; and rings full of SEND_ENs. A bystander's work waits that long at most, and for one step
+// more.
 func BenchmarkWorstStep(b *testing.B) {
 	const queues, bytes, rounds = 10, 900, 10
 	b.Run("pieces", func(b *testing.B) {

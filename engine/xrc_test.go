@@ -221,7 +221,7 @@ func TestXRCWaitsForReceive(t *testing.T) {
 	})
 }
 
-// What a target's clients do wrong has the syndromes of a reliable connection.
+// Mistakes of a target's clients have the syndromes of a reliable connection.
 func TestXRCFaults(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -316,7 +316,8 @@ func TestXRCSides(t *testing.T) {
 	p, q := a.qp(control.QP{Type: control.QPTypeXRC, NoReceive: 1}, ca, ca), b.qp(control.QP{Type: control.QPTypeXRC, NoReceive: 1}, cb, cb)
 	p.up(q)
 	q.up(p)
-	p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: b.srq(control.SRQ{}).num}, pattern(8, 1)) // an ordinary SRQ is of no domain either
+	// An ordinary SRQ is of no domain either.
+	p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: b.srq(control.SRQ{}).num}, pattern(8, 1))
 	r.settle()
 	require.Equal(t, cqe.RemoteInvalidRequest, p.scq.one().Syndrome)
 

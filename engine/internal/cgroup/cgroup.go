@@ -1,7 +1,7 @@
 //go:build linux && (amd64 || arm64)
 
-// Package cgroup tells how much time of the cores and how much memory control groups allow
-// this process.
+// Package cgroup finds out how much time of the cores and how much memory control groups allow this
+// process.
 //
 // A process is in a control group, and each group is in a parent group, up to the mount. Each
 // of these groups may have a limit, and the least limit counts. The package reads both
@@ -93,7 +93,8 @@ func cpuQuotaOf(root fs.FS, dir string) float64 {
 // memoryLimitOf returns the limit of one group. It is in memory.max, or in version 1 in
 // another file.
 func memoryLimitOf(root fs.FS, dir string) float64 {
-	f := append(words(root, dir, "memory.max"), words(root, dir, "memory.limit_in_bytes")...) // "1073741824", or "max"
+	// "1073741824", or "max".
+	f := append(words(root, dir, "memory.max"), words(root, dir, "memory.limit_in_bytes")...)
 	if len(f) != 1 {
 		return math.Inf(1)
 	}

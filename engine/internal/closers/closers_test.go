@@ -59,7 +59,8 @@ func TestClosersAreBounded(t *testing.T) {
 	done := make(chan struct{})
 	c.Add(9999, func() { close(done) })
 	<-done
-	for user := uint32(10_000); c.Waiting() < greedy*4+Most; user++ { // until more calls wait than there are closers
+	// Until more calls wait than there are closers.
+	for user := uint32(10_000); c.Waiting() < greedy*4+Most; user++ {
 		stick(user, 1)
 	}
 	c.mu.Lock()

@@ -73,10 +73,10 @@ const (
 	PeerNotBack
 	ResponderRefuses
 	XRCSRQ
-	DCNobody
+	DCNoTarget
 	DCKey
 	DCStream
-	UDNobody
+	UDNoReceiver
 	UDQKey
 
 	PeerSilent
@@ -352,7 +352,7 @@ var meanings = [Count]meaning{
 		"A message reaches only the queues of one XRC domain. Remote invalid request, 0x12; both queue pairs go to error",
 		"The number is that of a queue that was destroyed, of an ordinary SRQ or of a queue in another domain, or the number was not asked for with ibv_get_srq_num",
 		"Send the number that ibv_get_srq_num returns. Open the domain by the same file in all processes"},
-	DCNobody: {"", "dc-nobody",
+	DCNoTarget: {"", "dc-nobody",
 		"The address vector of a DCI's WQE leads to no DCT that receives",
 		"Nobody answers. Transport retry counter exceeded, 0x15; the DCI goes to error",
 		"The DCT is not in RTR yet (its number is known only then) or was destroyed; or the address vector has another number or address, or is missing",
@@ -367,7 +367,7 @@ var meanings = [Count]meaning{
 		"Work requests of a failed stream are flushed, 0x05, until the stream or the queue pair is reset",
 		"The program posts to the stream before it has read that completion",
 		"Reset the stream with mlx5dv_dci_stream_id_reset when a completion says that it has failed"},
-	UDNobody: {"", "ud-nobody",
+	UDNoReceiver: {"", "ud-nobody",
 		"A datagram names a QPN that no UD queue pair has",
 		"The datagram is lost, and the sender is not told",
 		"The receiver has ended or is not in RTR yet, or the address vector has the number of another queue",

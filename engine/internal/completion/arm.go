@@ -197,7 +197,7 @@ func (sh *Completer) ObserveArm(q *object.CQ) int {
 		}
 		return 1 // no completion yet, or an index that the client cannot have reached
 	}
-	news := min(uint64(unread), q.Next-q.Told)
+	news := min(uint64(unread), q.Next-q.Notified)
 	if q.Moderation != nil && q.Moderation.Since == 0 {
 		q.Moderation.First = q.Next - news
 	}

@@ -11,7 +11,7 @@ import (
 // Fire sends the event that the client has asked for, and disarms q.
 func (sh *Completer) Fire(q *object.CQ) {
 	q.Armed = false
-	q.Told = q.Next
+	q.Notified = q.Next
 	sh.Unhold(q)
 	sh.Send(q, q.Handle)
 }

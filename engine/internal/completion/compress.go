@@ -13,17 +13,16 @@ import (
 // titleFormat is the format of a title in its tail.
 const titleFormat = cqe.Tail(cqe.FormatCompressed) << 2
 
-// Collect is complete for a completion on the fast path that is neither solicited nor an
-// error, in a compressed queue. It only collects the completion; WriteSession must follow before the
-// fast path ends. Collect reports whether there is room for the completion. n is the byte
-// count. If the completion does not belong to the session that is being collected, that
-// session is written first.
+// Collect is Complete for a completion on the fast path that is neither solicited nor an error, in a
+// compressed queue. It only collects the completion; WriteSession must follow before the fast path
+// ends. Collect reports whether there is room for the completion. n is the byte count. If the
+// completion does not belong to the session that is being collected, that session is written first.
 func (sh *Completer) Collect(q *object.CQ, rqpn, uidx, imm, n uint32, tail cqe.Tail) bool {
 	s, time := q.Session, sh.Clock()
 	if s.N > 0 && !s.Fits(rqpn, uidx, imm, time, tail) {
 		sh.WriteSession(q)
 	}
-	if s.N >= s.Most && !sh.roomTogether(q) {
+	if s.N >= s.Most && !sh.makeRoom(q) {
 		return false
 	}
 	if s.N == 0 {
@@ -35,7 +34,8 @@ func (sh *Completer) Collect(q *object.CQ, rqpn, uidx, imm, n uint32, tail cqe.T
 }
 
 // CollectAll is CompleteAll for a compressed queue. It collects the completions.
-func (sh *Completer) CollectAll(c *object.CQ, left int, signaled uint64, rqpn, uidx, n uint32, tail cqe.Tail) {
+func (sh *Completer) CollectAll(c *object.CQ, left int, signaled uint64, rqpn, uidx, n uint32,
+	tail cqe.Tail) {
 	s := c.Session
 	for left > 0 {
 		if signaled>>(left-1)&1 != 0 {
@@ -85,9 +85,9 @@ func (sh *Completer) CollectSend(q *object.QP, n uint32, tail cqe.Tail) bool {
 	return sh.Collect(q.SQ.CQ, 0, q.UIDX, 0, n, tail)
 }
 
-// roomTogether reports whether q has room for one completion more than are collected. It
-// writes the session if no completion can be added to it.
-func (sh *Completer) roomTogether(q *object.CQ) bool {
+// makeRoom reports whether q has room for one completion more than are collected. It writes the
+// session if no completion can be added to it.
+func (sh *Completer) makeRoom(q *object.CQ) bool {
 	s, entries := q.Session, uint64(1)<<(q.Log&63)
 	if s.N >= q.MostTogether() {
 		sh.WriteSession(q)
@@ -113,7 +113,8 @@ func (sh *Completer) WriteSession(q *object.CQ) {
 	minis := s.Minis[:s.N]
 	s.N, s.Most = 0, 0 // before the stores, so that a session whose stores fault is not written again
 	if len(minis) == 1 {
-		sh.Complete(q, s.Rqpn, s.UIDX, s.Imm, uint32(minis[0]), s.Time, s.Tail, object.Quietly) // collect has found room
+		// Collect has found room.
+		sh.Complete(q, s.Rqpn, s.UIDX, s.Imm, uint32(minis[0]), s.Time, s.Tail, object.Quietly)
 		return
 	}
 	sh.completeCompressed(q, s.Rqpn, s.UIDX, s.Imm, s.Time, s.Tail, minis)
@@ -122,15 +123,16 @@ func (sh *Completer) WriteSession(q *object.CQ) {
 // completeCompressed writes one session: the minis, and then the title. The caller has made
 // sure that q has room for len(minis) completions. There are at least 2, and at most as many
 // as MostTogether says. tail is that of the first completion, without owner. Each mini is a
-// result of session.mini.
+// result of Session.Mini.
 //
 // The session takes as many entries as it has minis. The title is in the first of them, the
-// minis are where cqe.MiniPlace says, and nothing is stored into the others. Such an entry
-// keeps its owner bit of an earlier lap until the poller sets it.
+// minis are where cqe.MiniPlace says, and the others are not written. Such an entry keeps its owner
+// bit of an earlier lap until the poller sets it.
 //
 // Publish: title. Observed by hostpath.CQ.Poll, like the tail of any CQE. The minis are
 // stored before it, so that a poller that sees the title sees the whole session.
-func (sh *Completer) completeCompressed(q *object.CQ, rqpn, uidx, imm uint32, time uint64, tail cqe.Tail, minis []uint64) {
+func (sh *Completer) completeCompressed(q *object.CQ, rqpn, uidx, imm uint32, time uint64, tail cqe.Tail,
+	minis []uint64) {
 	mask := uint64(1)<<(q.Log&63) - 1
 	index, n := q.Next, len(minis)
 	for i := 0; i < n; i += cqe.ArrayMinis {
@@ -146,7 +148,7 @@ func (sh *Completer) completeCompressed(q *object.CQ, rqpn, uidx, imm uint32, ti
 	q.Next = index + uint64(n) // done last, so that a session whose stores fault does not count as written
 	q.Client.Count[control.CounterCQEs] += uint64(n)
 	if q.Armed {
-		sh.Tell(q, object.Quietly)
+		sh.Notify(q, object.Quietly)
 	}
 }
 

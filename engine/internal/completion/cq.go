@@ -18,7 +18,8 @@ import (
 // Complete takes words rather than a struct, for the reason given at object.Head.
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
-func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a object.Attention) bool {
+func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail,
+	a object.Attention) bool {
 	entries := uint64(1) << (q.Log & 63)
 	if q.Next-q.Seen >= entries && !q.Ignore && !q.Room(entries) {
 		return false
@@ -28,7 +29,7 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	if q.Collapsed {
 		if q.Held != 0 {
 			q.Next++
-			sh.Tell(q, a)
+			sh.Notify(q, a)
 			return true // the error in entry 0 stays
 		}
 		slot = 0
@@ -37,7 +38,8 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	if a == object.Solicited {
 		tail |= cqe.Tail(cqe.SolicitedBit)
 	}
-	var block *shm.Block = q.Entry(slot) // with its type: methods are inlined only from packages that are imported
+	// With its type: methods are inlined only from packages that are imported.
+	var block *shm.Block = q.Entry(slot)
 	if q.LogCQE == 7 {
 		clear(q.Buf[slot<<7:][:cqe.Size])
 	}
@@ -46,13 +48,14 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	q.Next = index + 1 // done last, so that a CQE whose stores fault does not count as written
 	q.Client.Count[control.CounterCQEs]++
 	if a != object.Quietly || q.Armed {
-		sh.Tell(q, a)
+		sh.Notify(q, a)
 	}
 	return true
 }
 
-// Tell fires the arm of q if the client has armed q for completions of attention a.
-func (sh *Completer) Tell(q *object.CQ, a object.Attention) {
+// Notify records a completion of attention a, and fires the arm of q if the client has armed q for
+// it.
+func (sh *Completer) Notify(q *object.CQ, a object.Attention) {
 	if a != object.Quietly {
 		q.LastSolicited = q.Next
 	}

@@ -1,7 +1,7 @@
 // Package completion writes completions and sends the events of completion queues.
 //
-// A Completer is the layer above report.Reporter. It knows nothing of work requests: whoever calls it says
-// what a completion reports.
+// A Completer is the layer above report.Reporter. It knows no work requests: the caller says what a
+// completion reports.
 //
 // # Files
 //

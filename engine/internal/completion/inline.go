@@ -8,12 +8,13 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// CompleteInline is complete for a completion that carries data. Entries of 128 bytes have the
-// data in their first half. Other entries have at most 32 bytes of data, in place of the fields
-// that are there.
+// CompleteInline is Complete for a completion that carries data. Entries of 128 bytes have the data
+// in their first half. Other entries have at most 32 bytes of data, in place of the fields that are
+// there.
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
-func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm uint32, tail cqe.Tail, a object.Attention) bool {
+func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm uint32, tail cqe.Tail,
+	a object.Attention) bool {
 	entries := uint64(1) << (q.Log & 63)
 	if q.Next-q.Seen >= entries && !q.Ignore && !q.Room(entries) {
 		return false
@@ -23,7 +24,7 @@ func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm u
 	if q.Collapsed {
 		if q.Held != 0 {
 			q.Next++
-			sh.Tell(q, a)
+			sh.Notify(q, a)
 			return true // the error in entry 0 stays
 		}
 		slot = 0
@@ -43,7 +44,7 @@ func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm u
 	q.Next = index + 1 // done last, so that a CQE whose stores fault does not count as written
 	q.Client.Count[control.CounterCQEs]++
 	if a != object.Quietly || q.Armed {
-		sh.Tell(q, a)
+		sh.Notify(q, a)
 	}
 	return true
 }

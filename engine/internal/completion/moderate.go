@@ -18,7 +18,8 @@ func (sh *Completer) announce(q *object.CQ) {
 // fireDue sends the event of q that waits, if it has waited long enough, and reports whether it
 // sent one. If q has no moderation, it sends the event at once.
 func (sh *Completer) fireDue(q *object.CQ) bool {
-	if p := q.Moderation; p != nil && (p.Since == 0 || q.Next-p.First < p.Count && sh.Now()-p.Since < p.Period) {
+	if p := q.Moderation; p != nil &&
+		(p.Since == 0 || q.Next-p.First < p.Count && sh.Now()-p.Since < p.Period) {
 		return false
 	}
 	sh.Fire(q)

@@ -10,7 +10,7 @@ import (
 )
 
 // Overrun ends a completion queue that has no room for a completion. Every QP that uses the
-// queue goes to error with its next completion, or when sweep checks that QP.
+// queue goes to error with its next completion, or when Sweep checks that QP.
 func (sh *Completer) Overrun(q *object.CQ) {
 	if q.Dead {
 		return
@@ -27,7 +27,8 @@ func (sh *Completer) Overrun(q *object.CQ) {
 		sh.Send(q, q.Handle|control.ChannelOverrun)
 	}
 	own := q.Client.Shard
-	own.Sched.Unswept, own.Sched.Swept = len(own.Running), 0 // sweep checks each running QP once, which is enough: a QP that is added later cannot use q
+	// Sweep checks each running QP once; a QP that is added later cannot use q.
+	own.Sched.Unswept, own.Sched.Swept = len(own.Running), 0
 }
 
 // SweepPortion is how many queue pairs one step checks after a completion queue has

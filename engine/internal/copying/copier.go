@@ -22,8 +22,8 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A Copier copies bytes and learns which way is faster. Its zero value begins with a
-// trial. Not safe for concurrent use.
+// A Copier copies bytes and measures which way is faster. Its zero value begins with a trial. Not
+// safe for concurrent use.
 type Copier struct {
 	nonTemporal bool   // this stretch is copied by the non-temporal copy
 	best        bool   // the non-temporal copy won the last trial

@@ -24,9 +24,9 @@ import (
 const gapTime = time.Millisecond
 
 // holdTime is for how long cores count as contended after the engine was preempted. When this
-// time is over, the kernel is asked whether more threads want to run than the engine has
-// cores. If not, the engine spins again. If the engine is then soon preempted again, its cores
-// count as contended for twice as long as before, up to holdMost.
+// time is over, the kernel is queried whether more threads want to run than the engine has cores.
+// If not, the engine spins again. If the engine is then soon preempted again, its cores count as
+// contended for twice as long as before, up to holdMost.
 const (
 	holdTime = 250 * time.Millisecond
 	holdMost = 4 * time.Second
@@ -44,9 +44,9 @@ const (
 // sleeps as it does while its cores are not contended.
 const NapTime = 10 * time.Millisecond
 
-// A Contention tells whether other threads want the cores of the calling thread. A check is a
-// visit of the engine to its queues that found nothing to do. Times are device clock readings.
-// Not safe for concurrent use.
+// A Contention finds out whether other threads want the cores of the calling thread. A check is a
+// visit of the engine to its queues that found nothing to do. Times are device clock readings. Not
+// safe for concurrent use.
 type Contention struct {
 	checked     uint64        // time of the last check; 0: the thread has worked or slept since
 	preemptions int64         // how often the thread had been preempted at the last check

@@ -1,7 +1,7 @@
 //go:build linux && (amd64 || arm64)
 
-// Package cores places the engine's threads on cores, and tells whether other threads want
-// the same cores.
+// Package cores places the engine's threads on cores, and finds out whether other threads want the
+// same cores.
 //
 // Files, in reading order:
 //
@@ -67,7 +67,8 @@ func choose(allowed unix.CPUSet, own, workers []int) (set unix.CPUSet, err error
 	for _, core := range workers {
 		switch {
 		case core < 0 || !allowed.IsSet(core):
-			return set, fmt.Errorf("%w: DMA core %d %s; allowed: %s", ErrUnavailable, core, whyUnavailable(os.DirFS("/"), core), list(&allowed))
+			return set, fmt.Errorf("%w: DMA core %d %s; allowed: %s", ErrUnavailable, core,
+				whyUnavailable(os.DirFS("/"), core), list(&allowed))
 		case taken.IsSet(core):
 			return set, fmt.Errorf("%w: DMA core %d is named twice", ErrUnavailable, core)
 		}
@@ -86,7 +87,8 @@ func choose(allowed unix.CPUSet, own, workers []int) (set unix.CPUSet, err error
 	for _, core := range own {
 		switch {
 		case core < 0 || !allowed.IsSet(core):
-			return set, fmt.Errorf("%w: core %d %s; allowed: %s", ErrUnavailable, core, whyUnavailable(os.DirFS("/"), core), list(&allowed))
+			return set, fmt.Errorf("%w: core %d %s; allowed: %s", ErrUnavailable, core,
+				whyUnavailable(os.DirFS("/"), core), list(&allowed))
 		case taken.IsSet(core):
 			return set, fmt.Errorf("%w: core %d is to be the engine's own and a DMA core", ErrUnavailable, core)
 		}
@@ -95,7 +97,7 @@ func choose(allowed unix.CPUSet, own, workers []int) (set unix.CPUSet, err error
 	return set, nil
 }
 
-// whyUnavailable says why a core is not allowed.
+// whyUnavailable returns why a core is not allowed.
 func whyUnavailable(root fs.FS, core int) string {
 	text, err := fs.ReadFile(root, "sys/devices/system/cpu/online")
 	if err != nil {

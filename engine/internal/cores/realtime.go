@@ -24,8 +24,8 @@ const (
 	// several times takes some tenths of a second then.
 	pauseEvery = 20 * time.Millisecond
 
-	// pauseTime is for how long a thread pauses at least. A core that has nothing to run asks the others for the
-	// threads that they cannot run, which takes a few microseconds. The pause is 0.3 % of the thread's time.
+	// pauseTime is for how long a thread pauses at least. An idle core takes threads that the others cannot
+	// run, which takes a few microseconds. The pause is 0.3 % of the thread's time.
 	pauseTime = 20 * time.Microsecond
 )
 
@@ -36,11 +36,11 @@ type Pauser struct {
 	next     uint64 // device clock of the next pause
 }
 
-// NewPauser returns a Pauser for the calling thread. It pauses only if the thread has a real-time policy, and does
-// not yield anyway.
+// NewPauser returns a Pauser for the calling thread. It pauses only if the thread has a real-time policy, and
+// does not yield anyway.
 //
-// warning says whom the thread may starve nevertheless, and cure how to avoid that. Both are empty
-// if there is nobody.
+// warning names the threads that may starve nevertheless, and cure says how to avoid that. Both are
+// empty if there is none.
 func NewPauser(yields bool) (p Pauser, warning, cure string) {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil || !realtime(attr) {
@@ -71,9 +71,10 @@ func threads() (ids []int) {
 	return ids
 }
 
-// starved says whom a thread with a real-time policy may starve. helpers means that the other threads of this process
-// have that policy, too, so that they get the core in its pauses; others, that this process
-// may run on cores that are not the thread's; reserve, that the kernel keeps time for threads of other policies.
+// starved returns what a thread with a real-time policy may starve, and the cure. helpers means that the
+// other threads of this process have that policy, too, so that they get the core in its pauses; others, that
+// this process may run on cores that are not the thread's; reserve, that the kernel keeps time for threads of
+// other policies.
 func starved(helpers, others, reserve bool) (warning, cure string) {
 	switch {
 	case !helpers && !others:

@@ -37,8 +37,8 @@ func sleeps() (n int64) {
 	return n
 }
 
-// A thread with a real-time policy sleeps when a pause is due, and not before. Others never do, nor does one that
-// yields.
+// A thread with a real-time policy sleeps when a pause is due, and not before. Others never do, nor does one
+// that yields.
 func TestPauses(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

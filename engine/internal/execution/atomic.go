@@ -13,14 +13,14 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// judgeAtomic checks the operands of an atomic and the local memory for its result. Then it
-// asks the responder, which executes the atomic at once, as an atomic operation on the
+// checkAtomic checks the operands of an atomic and the local memory for its result. Then it sends
+// the request to the responder, which executes the atomic at once, as an atomic operation on the
 // target. After that, the job only has to deliver the old value.
 //
 // The operands are big-endian in the WQE. The target is a word in host order. An old value
 // of 8 bytes is delivered in host order, and one of 4 bytes in big-endian order, as clients
 // of hardware expect.
-func (sh *requester) judgeAtomic(q *object.QP, j *object.Job, info *wqe.Info) object.Verdict {
+func (sh *requester) checkAtomic(q *object.QP, j *object.Job, info *wqe.Info) object.Verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	size := ctrl.OperandSize()
 	if size == 0 {
@@ -58,7 +58,7 @@ func (sh *requester) judgeAtomic(q *object.QP, j *object.Job, info *wqe.Info) ob
 	}
 	sh.parseRaddr(j, raddr)
 	j.Request.Operand = sh.Scratch.WQE[operand:data]
-	return sh.ask(q, j, info, &j.Src)
+	return sh.request(q, j, info, &j.Src)
 }
 
 // executeAtomic executes the atomic of j on the word in the list far. Afterwards the list
@@ -96,7 +96,7 @@ func (sh *requester) executeAtomic(q *object.QP, j *object.Job, far *object.List
 }
 
 // update executes one atomic on the word in target and returns the old value. ok is false
-// if other programs changed the word at each attempt; then nothing was done.
+// if other programs changed the word at each attempt; then the word is unchanged.
 func (sh *requester) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
 	switch {
 	case op == wqe.OpAtomicFA:
@@ -109,14 +109,17 @@ func (sh *requester) update(op wqe.Opcode, target, operand []byte) (old uint64, 
 		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(m, old) })
 	case op == wqe.OpAtomicMaskedCS:
 		m := wqe.ParseMaskedCS4((*[wqe.MaskedCS4Size]byte)(operand))
-		w := wqe.MaskedCS8{Swap: uint64(m.Swap), Compare: uint64(m.Compare), SwapMask: uint64(m.SwapMask), CompareMask: uint64(m.CompareMask)}
+		w := wqe.MaskedCS8{Swap: uint64(m.Swap), Compare: uint64(m.Compare), SwapMask: uint64(m.SwapMask),
+			CompareMask: uint64(m.CompareMask)}
 		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(w, old) })
 	case len(target) == 8:
 		m := wqe.ParseMaskedFA8((*[wqe.MaskedFA8Size]byte)(operand))
 		return shm.Update(target, func(old uint64) uint64 { return MaskedAdd(old, m.Add, m.Boundary) })
 	default:
 		m := wqe.ParseMaskedFA4((*[wqe.MaskedFA4Size]byte)(operand))
-		return shm.Update(target, func(old uint64) uint64 { return MaskedAdd(old, uint64(m.Add), uint64(m.Boundary)) })
+		return shm.Update(target, func(old uint64) uint64 {
+			return MaskedAdd(old, uint64(m.Add), uint64(m.Boundary))
+		})
 	}
 }
 

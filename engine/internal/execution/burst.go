@@ -9,8 +9,8 @@ import (
 )
 
 // datagramBudget is enough for the longest datagram, even for one of single bytes. A datagram
-// is moved in one visit: the next datagram, from whatever sender, uses the receive after it,
-// and receives complete in the order in which they were posted.
+// is moved in one visit: the next datagram, from any sender, uses the receive after it, and
+// receives complete in the order in which they were posted.
 const datagramBudget = (object.GRHSize + maxDatagram) * Dearest
 
 // Burst executes WQEs of q until the budget of this step is used up, no announced WQE is
@@ -38,7 +38,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 				continue
 			}
 			sh.Snapshot(q)
-			if v := sh.Judge(q, n); v > object.Lost {
+			if v := sh.Check(q, n); v > object.Lost {
 				if v == object.Failed {
 					done++ // others may have to be flushed, so this is no idle visit
 				}
@@ -169,8 +169,8 @@ func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) 
 	return used
 }
 
-// moveUnmapped is job.move for a job with unmapped memory. If such memory could not be
-// reached, the verdict is failed or lost.
+// moveUnmapped is Move for a job with unmapped memory. If such memory could not be
+// reached, the verdict is Failed or Lost.
 func (sh *Executor) moveUnmapped(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
 	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
 		most := uint64(max(budget-used, Indivisible))

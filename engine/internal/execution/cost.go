@@ -7,15 +7,17 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// PageCost is the least number of bytes that a piece costs for each side on which it is in another
-// page than the piece before it. If the processor knows the page, that is a miss in the caches and
-// in the TLB, some 50 ns. If nobody has touched the page yet, the kernel makes it, in 0.5 to 4 us. So a
-// turn of a client touches 128 pages of short pieces, and AloneShare times as many if no other client works:
-// 4 ms at most (BenchmarkWorstStep). With PieceCost alone it was 16 times as many, and 33 ms.
-const PageCost = 512
+const (
+	// PageCost is the least number of bytes that a piece costs for each side on which it is in another
+	// page than the piece before it. If the processor knows the page, that is a miss in the caches and
+	// in the TLB, some 50 ns. If the page has not been touched yet, the kernel makes it, in 0.5 to 4 us. So a
+	// turn of a client touches 128 pages of short pieces, and AloneShare times as many if no other client
+	// works: 4 ms at most (BenchmarkWorstStep). With PieceCost alone it was 16 times as many, and 33 ms.
+	PageCost = 512
 
-// Dearest is the most that a piece of one byte costs.
-const Dearest = 2 * PageCost
+	// Dearest is the most that a piece of one byte costs.
+	Dearest = 2 * PageCost
+)
 
 // A footing holds the pages in which the last piece of a transfer was. Its zero value holds none:
 // the first piece of a visit does not pay for its pages.
@@ -34,7 +36,7 @@ func (f *footing) cost(dst, src []byte, n int) int {
 	return max(n, object.PieceCost, pages)
 }
 
-// TakeEffort returns what judging and moving has cost, besides bytes and packets, and
+// TakeEffort returns what checking and moving has cost, besides bytes and packets, and
 // begins to count anew.
 func (sh *mover) TakeEffort() (cost int) {
 	cost, sh.Sched.Effort = sh.Sched.Effort, 0
@@ -43,6 +45,6 @@ func (sh *mover) TakeEffort() (cost int) {
 
 // Indivisible is how many bytes may be moved in one visit even if less of the budget is
 // left. The result of an atomic is 8 bytes long. If it were not moved at once, the atomic
-// would be judged, and so executed, a second time. A transfer also advances by this many
-// bytes if judging it has used up the budget.
+// would be checked, and so executed, a second time. A transfer also advances by this many
+// bytes if checking it has used up the budget.
 const Indivisible = 8

@@ -27,7 +27,7 @@ func (sh *requester) addressDatagram(q *object.QP, j *object.Job) object.Verdict
 	if av.DQP == MulticastQPN {
 		return sh.addressGroup(q, j, &av)
 	}
-	if sh.Router != nil && sh.Links.Leaves(q, &av) {
+	if sh.Router != nil && sh.Links.RouteAway(q, &av) {
 		return sh.Links.SendDatagram(q, j, &av)
 	}
 	p := q.Conn.Peer
@@ -51,7 +51,7 @@ func (sh *requester) takesDatagram(q *object.QP, j *object.Job) bool {
 	p, r := j.Peer, &j.Request
 	switch {
 	case p == nil || p.Transport != control.QPTypeUD || !p.Listens() || !sh.Scratch.Reaches:
-		sh.Explain(q, codes.UDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.ToQPN)
+		sh.Explain(q, codes.UDNoReceiver, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.ToQPN)
 		return false
 	case p.Attr.QKey != r.QKey:
 		sh.Explain(q, codes.UDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.ToQPN, r.QKey)
@@ -67,7 +67,8 @@ func (sh *requester) takesDatagram(q *object.QP, j *object.Job) bool {
 }
 
 // completeDatagram completes the receive of a datagram of q.
-func (sh *requester) completeDatagram(q *object.QP, j *object.Job, imm uint32, tail cqe.Tail, a object.Attention) bool {
+func (sh *requester) completeDatagram(q *object.QP, j *object.Job, imm uint32, tail cqe.Tail,
+	a object.Attention) bool {
 	p, c, source := j.Peer, j.Peer.RQ.CQ, j.Request.FromQPN
 	if !j.Local {
 		source |= cqe.GRHInBuffer
@@ -76,11 +77,12 @@ func (sh *requester) completeDatagram(q *object.QP, j *object.Job, imm uint32, t
 	return sh.CompleteFrom(q.Client.Hosted.LID, c, source, p.UIDX, imm, uint32(j.Total), tail, a)
 }
 
-// CompleteFrom is complete for a datagram or a message of DC. On InfiniBand, such a completion
-// also has the sender's LID, by which UCX answers; on Ethernet slid is 0. complete has no argument
-// for it, because nothing else needs it. So this writes the entry itself, in the same order: the
+// CompleteFrom is Complete for a datagram or a message of DC. On InfiniBand, such a completion also
+// has the sender's LID, by which UCX answers; on Ethernet slid is 0. Complete has no argument for
+// it, because no other completion needs it. So this writes the entry itself, in the same order: the
 // tail last.
-func (sh *requester) CompleteFrom(slid uint16, c *object.CQ, source, uidx, imm, n uint32, tail cqe.Tail, a object.Attention) bool {
+func (sh *requester) CompleteFrom(slid uint16, c *object.CQ, source, uidx, imm, n uint32, tail cqe.Tail,
+	a object.Attention) bool {
 	if slid == 0 || c.Collapsed {
 		return sh.Complete(c, source, uidx, imm, n, sh.Clock(), tail, a)
 	}
@@ -102,6 +104,6 @@ func (sh *requester) CompleteFrom(slid uint16, c *object.CQ, source, uidx, imm, 
 	block.PublishTail(uint64(tail))
 	c.Next = index + 1
 	c.Client.Count[control.CounterCQEs]++
-	sh.Tell(c, a)
+	sh.Notify(c, a)
 	return true
 }

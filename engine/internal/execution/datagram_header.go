@@ -13,9 +13,9 @@ import (
 
 // The header that a receiver finds in the 40 bytes before a datagram. On Ethernet it is an
 // IPv6 header, which has the layout of a GRH. For a datagram of RoCE v2 between addresses of
-// IPv4 it is an IPv4 header in the last 20 bytes. Receivers tell the two apart by the checksum
-// of the IPv4 header (ibv_init_ah_from_wc of libibverbs, ib_get_rdma_header_version of Linux).
-// On InfiniBand there is a GRH only if the address has one; the 40 bytes are there in any case.
+// IPv4 it is an IPv4 header in the last 20 bytes. Receivers distinguish the two by the checksum of
+// the IPv4 header (ibv_init_ah_from_wc of libibverbs, ib_get_rdma_header_version of Linux). On
+// InfiniBand there is a GRH only if the address has one; the 40 bytes are there in any case.
 
 const (
 	NextIBA = 0x1b // IBTA transport: InfiniBand and RoCE v1
@@ -24,8 +24,8 @@ const (
 	Ipv4At   = object.GRHSize - ipv4Size // offset of an IPv4 header
 	ipv4Size = 20
 
-	// What the service level of a completion says about the packet on Ethernet; 0 is RoCE v1.
-	// UCX drops a datagram whose header it does not understand.
+	// The service level of a completion says on Ethernet of which kind the packet was; 0 is RoCE
+	// v1. UCX drops a datagram whose header it does not understand.
 	PacketUDP  = 8 // RoCE v2
 	PacketIPv6 = 1
 	PacketIPv4 = 2
@@ -40,8 +40,8 @@ const (
 )
 
 // PutHeader writes the header of a datagram of n bytes into the scratch, from client c to a
-// queue pair of client to. It says which service level the receiver's completion has, whether there is a GRH, and whether the address leads to
-// the client's port.
+// queue pair of client to. It says which service level the receiver's completion has, whether there is a GRH,
+// and whether the address leads to the client's port.
 func (sh *requester) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
 	s := &sh.Scratch
 	s.Reaches, s.Global, s.Level = true, true, 0

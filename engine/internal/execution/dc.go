@@ -12,9 +12,9 @@ import (
 )
 
 // A WQE of a DCI begins with an address vector. It names a DCT by its number, by the address of
-// its port and by its access key. If one of them is wrong, nobody answers, as on a wire: the DCT
-// drops requests with another key. So the WQE waits as for an absent peer, and fails when its
-// retries have run out. What the DCT refuses fails the WQE, and the DCT goes on.
+// its port and by its access key. If one of them is wrong, there is no answer, as on a wire: the
+// DCT drops requests with another key. So the WQE waits as for an absent peer, and fails when its
+// retries have run out. A request that the DCT refuses fails the WQE, and the DCT goes on.
 
 // readAddress reads the address vector of a WQE, and returns where the segments after it begin.
 // The vector has 48 bytes, or 16 if it is compact. The least WQE has a compact one. A WQE of a

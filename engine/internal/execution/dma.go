@@ -8,11 +8,11 @@ import (
 )
 
 // Workers, if the engine has any, copy the pieces of long transfers while the engine's own
-// thread serves other queues. The engine's thread still judges WQEs and writes completions.
+// thread serves other queues. The engine's thread still checks WQEs and writes completions.
 // The job stays with its queue pair. The job's completion and the queue pair's next WQE wait
-// until all copy tasks of the job are done. When the job was judged, keys and other objects
-// were checked. A control request that revokes one of these objects first recalls the job's
-// tasks, so no worker touches memory that must no longer be touched.
+// until all copy tasks of the job are done. When the WQE was checked, so were keys and other
+// objects. A control request that revokes one of these objects first recalls the job's tasks, so no
+// worker touches memory that must no longer be touched.
 
 var UsualOffloadSizes = OffloadSizes{Transfer: 256 << 10, Piece: 4 << 10}
 
@@ -79,7 +79,7 @@ func (sh *mover) CollectTasks() {
 // tasks whose peer is p. Each of j, k and p may be nil. If a worker has already begun a task,
 // recallTasks waits until the task is done, which takes some microseconds. It goes from the
 // last task to the first, because workers begin tasks in the opposite order. A job with a
-// recalled task is judged again, and moved again from its first byte.
+// recalled task is checked again, and moved again from its first byte.
 func (sh *mover) recallTasks(j *object.Job, k *object.Mkey, p *object.QP) {
 	for _, w := range sh.DMA.Workers {
 		for i := w.Given; i > w.seen; i-- {
@@ -132,7 +132,7 @@ func (sh *mover) UseWorkers() (end func(), err error) {
 }
 
 // ReleaseWorkers recalls the tasks of the workers and stops the workers. If the engine is
-// stepped again, the jobs are judged again. A worker may have ended before it came to a
+// stepped again, the jobs are checked again. A worker may have ended before it came to a
 // recalled task; ReleaseWorkers marks such a task done.
 func (sh *mover) ReleaseWorkers(stop func()) {
 	for _, q := range sh.Running {

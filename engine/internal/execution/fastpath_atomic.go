@@ -14,10 +14,12 @@ import (
 // fastAtomicBytes is how many bytes an atomic works on that takes the fast path.
 const fastAtomicBytes = 8
 
-// fastAtomic is fastPath for fetch-and-add and compare-and-swap on 8 bytes of p's memory,
-// with the result in one piece. The byte orders are the same as in judgeAtomic.
-func (sh *Executor) fastAtomic(q, p *object.QP, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
-	if q.FastOps>>wqe.OpAtomicFA&1 == 0 || p.Attr.MaxDestRdAtomic == 0 || p.Attr.Access&control.AccessRemoteAtomic == 0 {
+// fastAtomic is FastPath for fetch-and-add and compare-and-swap on 8 bytes of p's memory, with the
+// result in one piece. The byte orders are the same as in checkAtomic.
+func (sh *Executor) fastAtomic(q, p *object.QP, from shm.Ring,
+	most, budget int) (done, cost int, moved uint64) {
+	if q.FastOps>>wqe.OpAtomicFA&1 == 0 || p.Attr.MaxDestRdAtomic == 0 ||
+		p.Attr.Access&control.AccessRemoteAtomic == 0 {
 		return 0, 0, 0
 	}
 	keys := &sh.Keys
@@ -61,7 +63,7 @@ func (sh *Executor) fastAtomic(q, p *object.QP, from shm.Ring, most, budget int)
 		if op == wqe.OpAtomicFA {
 			old = shm.Add(far, operand) // rule: FETCH_ADD adds its operand
 		} else {
-			old, ok = shm.CompareAndSwap(far, b.Word(wqe.WordCompare), operand) // rule: CMP_SWAP compares first
+			old, ok = shm.CompareAndSwap(far, b.Word(wqe.WordCompare), operand) // rule: CMP_SWAP compares
 			if !ok {
 				break // other programs have changed the word at each attempt
 			}

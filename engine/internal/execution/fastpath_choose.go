@@ -15,19 +15,19 @@ import (
 // budget bounds their cost in bytes. It returns how many WQEs it has executed, and how much
 // of the budget they have used.
 //
-// fastPath checks everything that the slow path checks. But it keeps its snapshot of a WQE
-// (a few words) and the results in registers, because with each store that is avoided the
-// processor can fetch one more cache line from the other side at the same time. It leaves
-// anything unusual to the slow path, which copies the WQE again, judges it and explains what
-// is wrong. If fastPath is ended by a fault of memory, the WQEs that it executed before the
-// fault are missing in the client's counters, except those of the series that the fault has cut off.
+// FastPath checks everything that the slow path checks. But it keeps its snapshot of a WQE (a few
+// words) and the results in registers, because with each store that is avoided the processor can
+// fetch one more cache line from the other side at the same time. It leaves anything unusual to the
+// slow path, which copies the WQE again, checks it and explains what is wrong. If FastPath is ended
+// by a fault of memory, the WQEs that it executed before the fault are missing in the client's
+// counters, except those of the series that the fault has cut off.
 //
 // TestFastPathAgrees and FuzzFastPathAgrees compare the fast path with the slow path.
 func (sh *Executor) FastPath(q *object.QP, most, budget int) (done, cost int) {
 	return sh.fastPathFrom(q, q.SQ.Blocks, most, budget)
 }
 
-// fastPathFrom is fastPath for WQEs in any memory. It is q's ring, or a snapshot of one block, in
+// fastPathFrom is FastPath for WQEs in any memory. It is q's ring, or a snapshot of one block, in
 // which every index means that one block.
 func (sh *Executor) fastPathFrom(q *object.QP, from shm.Ring, most, budget int) (done, cost int) {
 	p := q.Conn.Peer

@@ -9,8 +9,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastMove is fastPath for WRITEs and READs between q and its peer p.
-func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
+// fastMove is FastPath for WRITEs and READs between q and its peer p.
+func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring,
+	most, budget int) (done, cost int, moved uint64) {
 	var local, remote *object.Mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {
@@ -39,7 +40,8 @@ func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring, most, budget int) (
 				}
 			}
 			if local.PD != q.PD ||
-				op == wqe.OpRDMARead && local.Access&control.AccessLocalWrite == 0 { // rule: READs may write to their memory
+				op == wqe.OpRDMARead &&
+					local.Access&control.AccessLocalWrite == 0 { // rule: READs may write to their memory
 				break
 			}
 			if near, ok = local.Span(b.Word(wqe.WordMoveLAddr), n); !ok {

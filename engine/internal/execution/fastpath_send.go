@@ -10,9 +10,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastSend is fastPath for SENDs, with or without an immediate, to peers that have a
-// receive queue of their own. The message must fit into the first piece of p's next receive.
-func (sh *Executor) fastSend(q, p *object.QP, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
+// fastSend is FastPath for SENDs, with or without an immediate, to peers that have a receive queue
+// of their own. The message must fit into the first piece of p's next receive.
+func (sh *Executor) fastSend(q, p *object.QP, from shm.Ring,
+	most, budget int) (done, cost int, moved uint64) {
 	if p.RQ.SRQ != nil || p.Signed {
 		return 0, 0, 0
 	}

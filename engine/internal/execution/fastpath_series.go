@@ -66,7 +66,7 @@ func (sh *Executor) completeSeries(q *object.QP) (n int) {
 
 // CompleteCutSeries completes the WQEs that were executed before a fault of memory cut their series
 // off. If the memory of the completion queue faults too, the completions are lost: the queue pair
-// goes to error, and the flush meets that fault again.
+// goes to error, and the flush finds that fault again.
 func (sh *Executor) CompleteCutSeries(q *object.QP) {
 	if sh.series.done == 0 {
 		return
@@ -86,8 +86,9 @@ func (sh *Executor) CompleteCutSeries(q *object.QP) {
 
 // CompleteAll writes a completion for each of n WQEs that is signaled; signaled has a bit for each, as in a
 // series. The tails differ in wqe_counter, which grows by one from WQE to WQE; tail is that of the first
-// WQE. The method free has found room for all completions.
-func (sh *Executor) CompleteAll(c *object.CQ, n int, signaled uint64, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
+// WQE. The method Free has found room for all completions.
+func (sh *Executor) CompleteAll(c *object.CQ, n int, signaled uint64, rqpn, uidx uint32, bytes uint64,
+	tail cqe.Tail) {
 	if c.Session != nil {
 		sh.CollectAll(c, n, signaled, rqpn, uidx, uint32(bytes), tail)
 		return

@@ -19,7 +19,7 @@ type moveShape struct {
 
 // executeMoves executes the next WQEs of q, at most the parameter most, as long as they have
 // the shape m. There is room for the completions of all. It returns how many it executed. fastMove
-// has judged the first WQE, but if the client has changed it since, the result is 0.
+// has checked the first WQE, but if the client has changed it since, the result is 0.
 //
 // The loop counts in sh.series, because it has more variables than there are registers. If moving
 // the bytes of a WQE faults, the series has the WQEs before it.

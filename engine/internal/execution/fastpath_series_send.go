@@ -19,7 +19,7 @@ type sendShape struct {
 
 // executeSends executes the next WQEs of q, at most the parameter most, as long as they have the
 // shape m. There is room for the completions of all, and q's peer p has receives for them. It
-// returns how many it executed. fastSend has judged the first WQE, but if the client has changed it
+// returns how many it executed. fastSend has checked the first WQE, but if the client has changed it
 // or its receive since, the result is 0. It counts as executeMoves does.
 func (sh *Executor) executeSends(q, p *object.QP, from shm.Ring, m *sendShape, most int) (done int) {
 	n := m.data.ByteCount()

@@ -12,7 +12,7 @@ import (
 // MemoryFault turns a fault of memory during the work of q into an error of q.
 func (sh *queues) MemoryFault(q *object.QP, addr uintptr) {
 	if q.Attr.State == control.StateERR {
-		// The flush of q has met the fault, so no completion can report it.
+		// The flush of q has faulted, so no completion can report the fault.
 		sh.ExplainQueue(q, codes.MemoryFault, object.NoPage+"; the queue pair is given up", addr)
 		sh.SetState(q, control.StateRST)
 		return
@@ -27,7 +27,7 @@ func (sh *queues) MemoryFault(q *object.QP, addr uintptr) {
 	} else if p := sh.peerOf(q); p != nil && sh.Holds(p.Client.Shard) {
 		sh.SetError(p)
 		if !q.Reliable() {
-			// The sender is not at fault. Its message is judged again, and then finds no
+			// The sender is not at fault. Its message is checked again, and then finds no
 			// peer.
 			q.Faulted = 0
 			sh.ParkJob(q)

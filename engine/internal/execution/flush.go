@@ -16,7 +16,8 @@ func (sh *queues) requesterError(q *object.QP, h object.Head, s cqe.Syndrome) {
 		return
 	}
 	q.Failed = true
-	if !sh.CompleteError(q.SQ.CQ, q.UIDX, s, cqe.MakeTail(q.Num, uint8(h.Opcode()), uint16(q.SQ.Done), 0, cqe.MakeOpOwn(cqe.ReqErr, cqe.FormatPlain, false, 0))) {
+	if !sh.CompleteError(q.SQ.CQ, q.UIDX, s, cqe.MakeTail(q.Num, uint8(h.Opcode()), uint16(q.SQ.Done), 0,
+		cqe.MakeOpOwn(cqe.ReqErr, cqe.FormatPlain, false, 0))) {
 		sh.Overrun(q.SQ.CQ)
 	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // moveJob copies bytes of a job within a budget of bytes, and returns how much of the budget it used. It may
-// use one piece more than the budget. Both lists hold at least total bytes. If c is not
-// nil, c does the copying.
+// use one piece more than the budget. Both lists hold at least Total bytes. If c is not nil, c does the
+// copying.
 //
 // No single copy is longer than a slice, because from 1 MiB up Go's copy would bypass the
 // caches.
@@ -44,7 +44,7 @@ func moveJob(j *object.Job, budget int, c *copying.Copier) (used int) {
 // ever before.
 func (sh *mover) KeepJob(q *object.QP) {
 	q.Job = sh.Scratch.Job
-	q.Job.Settle()
+	q.Job.CopyInline()
 	q.Job.Epoch = sh.Epoch.Load()
 	if p := q.Job.Peer; p != nil {
 		q.Job.Life = p.Life
@@ -57,7 +57,7 @@ func (sh *mover) KeepJob(q *object.QP) {
 }
 
 // ParkJob takes q's job from q, if q has one. Either the job is over, or its WQE will be
-// judged again and start from its first byte. If q is in SQD, q has drained once it has no job.
+// checked again and start from its first byte. If q is in SQD, q has drained once it has no job.
 // A WQE that is not done then waits until q is in RTS again.
 func (sh *mover) ParkJob(q *object.QP) {
 	if q.Job == nil {
@@ -75,7 +75,7 @@ func (sh *mover) ParkJob(q *object.QP) {
 }
 
 // ResumeJob reports whether q may continue its job. If a key or the peer has changed since
-// the job was judged, it parks the job and returns false.
+// the job was checked, it parks the job and returns false.
 //
 // It is called before each slice. So a request that changes a key need not search the
 // transfers of all clients for those that use the key.
@@ -84,7 +84,8 @@ func (sh *mover) ResumeJob(q *object.QP) bool {
 	if j.Offloaded > 0 {
 		sh.CollectTasks()
 	}
-	if j.Recalled || j.Peer != nil && j.Peer.Life != j.Life || j.SRQ != nil && j.SRQ.Gone || j.Epoch != now && sh.changedSince(j) {
+	if j.Recalled || j.Peer != nil && j.Peer.Life != j.Life || j.SRQ != nil && j.SRQ.Gone ||
+		j.Epoch != now && sh.changedSince(j) {
 		sh.ParkJob(q)
 		return false
 	}
@@ -104,7 +105,7 @@ func (sh *mover) changedSince(j *object.Job) bool {
 	return false
 }
 
-// DropJob forgets the job of the message that is being sent.
+// DropJob drops the job of the message that is being sent.
 func (sh *mover) DropJob(r *object.Outbound) {
 	if r.Job != nil && r.Job != sh.Scratch.Job {
 		sh.DismissJob(r.Job)
@@ -122,7 +123,7 @@ func (sh *mover) DropAnswerJob(r *object.Outbound) {
 // RetainJob keeps the scratch job beyond this visit, and takes another as the scratch job.
 func (sh *mover) RetainJob() *object.Job {
 	j := sh.Scratch.Job
-	j.Settle()
+	j.CopyInline()
 	j.Epoch = sh.Epoch.Load()
 	if n := len(sh.Scratch.Spare); n > 0 {
 		sh.Scratch.Job, sh.Scratch.Spare = sh.Scratch.Spare[n-1], sh.Scratch.Spare[:n-1]
@@ -148,8 +149,8 @@ func (sh *mover) Current(j *object.Job) bool {
 	return true
 }
 
-// KeepScratch keeps the job of message at beyond this visit, if it is the scratch job. The operand
-// of an atomic is in the snapshot, which the next WQE overwrites, so an atomic is judged again.
+// KeepScratch keeps the job of message At beyond this visit, if it is the scratch job. The operand
+// of an atomic is in the snapshot, which the next WQE overwrites, so an atomic is checked again.
 func (sh *mover) KeepScratch(r *object.Outbound, m *object.Message) {
 	switch {
 	case r.Job != sh.Scratch.Job:
@@ -160,7 +161,7 @@ func (sh *mover) KeepScratch(r *object.Outbound, m *object.Message) {
 	}
 }
 
-// DropMessage forgets the message under way.
+// DropMessage drops the message under way.
 func (sh *mover) DropMessage(in *object.Inbound) {
 	if in.Job != nil {
 		sh.DismissJob(in.Job)
@@ -172,9 +173,9 @@ func (sh *mover) DropMessage(in *object.Inbound) {
 	}
 }
 
-// Transfer moves the next n bytes of j. It adds to sched.effort what pieces cost besides their
-// bytes, because a packet can have thousands of pieces. If some memory cannot be reached, it returns false, and
-// sh.scratch.gap says which.
+// Transfer moves the next n bytes of j. It adds to Sched.Effort what pieces cost besides their
+// bytes, because a packet can have thousands of pieces. If some memory cannot be reached, it returns false,
+// and sh.Scratch.Gap says which.
 func (sh *mover) Transfer(j *object.Job, n uint64) bool {
 	end := j.Moved + n
 	if !j.Src.Unmapped && !j.Dst.Unmapped {
@@ -215,7 +216,7 @@ func (sh *mover) PutBack(j *object.Job) {
 	if j.Shared = nil; sh.Holds(s.Client.Shard) {
 		s.PutBack(j.Index)
 	} else {
-		sh.Owed = append(sh.Owed, object.OwedReceive{SRQ: s, Index: j.Index})
+		sh.DueReceives = append(sh.DueReceives, object.DueReceive{SRQ: s, Index: j.Index})
 	}
 }
 

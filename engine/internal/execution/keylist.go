@@ -52,9 +52,9 @@ func (sh *mover) admitList(l *object.List, k *object.Mkey, addr, n uint64, need 
 }
 
 // Sound reports whether every run of the list k is wholly inside memory of k's protection
-// domain and, if need is a right to write, whether that memory's key gives local write. sound
-// is called for each work request, because the keys of the entries may be destroyed between
-// two work requests.
+// domain and, if need is a right to write, whether that memory's key gives local write. Sound is
+// called for each work request, because the keys of the entries may be destroyed between two work
+// requests.
 func (sh *mover) Sound(k *object.Mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
@@ -83,7 +83,7 @@ func (sh *mover) Sound(k *object.Mkey, need uint32) bool {
 	return true
 }
 
-// InvalidateJobs makes every transfer that uses k's memory be judged again before the
+// InvalidateJobs makes every transfer that uses k's memory be checked again before the
 // transfer touches another byte.
 func (sh *mover) InvalidateJobs(k *object.Mkey) {
 	sh.recallTasks(nil, k, nil)

@@ -21,7 +21,7 @@ type links interface {
 	StopWire(q *object.QP)
 	RewindQueue(q *object.QP)
 	Doubted(q *object.QP) bool
-	Leaves(q *object.QP, av *wqe.AV) bool
+	RouteAway(q *object.QP, av *wqe.AV) bool
 	SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict
 }
 
@@ -34,7 +34,7 @@ type queues struct {
 // A responder serves the requests of peers on this device.
 type responder struct{ queues }
 
-// A requester judges WQEs.
+// A requester checks WQEs.
 type requester struct{ responder }
 
 // An Executor executes WQEs.

@@ -12,9 +12,9 @@ import (
 
 // The operations in this file have no peer.
 
-// judgeDump judges a DUMP: a local read whose bytes go nowhere. Its completion says that
+// checkDump checks a DUMP: a local read whose bytes go nowhere. Its completion says that
 // everything before it in the queue is done.
-func (sh *requester) judgeDump(q *object.QP, j *object.Job) object.Verdict {
+func (sh *requester) checkDump(q *object.QP, j *object.Job) object.Verdict {
 	end := j.Head.DS() * wqe.UnitSize
 	if v := sh.gather(q, j, &j.Src, wqe.CtrlSize, end, 0); v != object.Accepted {
 		return v
@@ -24,8 +24,8 @@ func (sh *requester) judgeDump(q *object.QP, j *object.Job) object.Verdict {
 	return object.Accepted
 }
 
-// judgeMMO judges a memory-to-memory copy between two local keys.
-func (sh *requester) judgeMMO(q *object.QP, j *object.Job) object.Verdict {
+// checkMMO checks a memory-to-memory copy between two local keys.
+func (sh *requester) checkMMO(q *object.QP, j *object.Job) object.Verdict {
 	const source = wqe.CtrlSize + wqe.MMOMetaSize
 	const target = source + wqe.DataSize
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
@@ -35,7 +35,8 @@ func (sh *requester) judgeMMO(q *object.QP, j *object.Job) object.Verdict {
 	if q.TooShort(j, wqe.OpMMO.Info()) {
 		return sh.badSize(q, j, 0)
 	}
-	if v := sh.gather(q, j, &j.Dst, target, target+wqe.DataSize, control.AccessLocalWrite); v != object.Accepted {
+	if v := sh.gather(q, j, &j.Dst, target, target+wqe.DataSize,
+		control.AccessLocalWrite); v != object.Accepted {
 		return v
 	}
 	n := j.Total
@@ -49,9 +50,9 @@ func (sh *requester) judgeMMO(q *object.QP, j *object.Job) object.Verdict {
 	return object.Accepted
 }
 
-// judgeWait judges a WAIT. It makes the queue wait until a completion queue of this client
+// checkWait checks a WAIT. It makes the queue wait until a completion queue of this client
 // has reached the index that the WQE names. WAIT on memory and WAIT on time are not executed.
-func (sh *requester) judgeWait(q *object.QP, j *object.Job) object.Verdict {
+func (sh *requester) checkWait(q *object.QP, j *object.Job) object.Verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	if ctrl.OpMod != wqe.OpModWaitCQ {
 		return sh.badOpcode(q, j)
@@ -72,9 +73,9 @@ func (sh *requester) judgeWait(q *object.QP, j *object.Job) object.Verdict {
 	return object.Waiting
 }
 
-// judgeSendEnable judges a SEND_EN. It lets a managed send queue of this client execute its
+// checkSendEnable checks a SEND_EN. It lets a managed send queue of this client execute its
 // blocks up to the producer counter that the WQE names.
-func (sh *requester) judgeSendEnable(q *object.QP, j *object.Job) object.Verdict {
+func (sh *requester) checkSendEnable(q *object.QP, j *object.Job) object.Verdict {
 	if q.TooShort(j, wqe.OpSendEn.Info()) {
 		return sh.badSize(q, j, 0)
 	}

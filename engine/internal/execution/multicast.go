@@ -16,8 +16,8 @@ import (
 // A datagram to the queue pair number MulticastQPN goes to all queue pairs of the group that
 // its GID names. The WQE is executed once for each of them, in the order in which they joined,
 // and completes after the last. Each execution is an ordinary one with its own visit, budget
-// and locks, so a large group delays no other queue, and a fault of one receiver harms nobody
-// else. A queue pair that cannot take the datagram misses it, and nobody learns of it.
+// and locks, so a large group delays no other queue, and a fault of one receiver harms no other. A
+// queue pair that cannot take the datagram misses it, and this is not reported.
 
 var (
 	ErrManyGIDs    = errors.New("a GID table has at most 256 entries")
@@ -34,7 +34,8 @@ func (sh *requester) addressGroup(q *object.QP, j *object.Job, av *wqe.AV) objec
 		*at = object.CastPoint{WQE: point}
 	}
 	if g := sh.Groups[av.RGID]; g != nil {
-		first, _ := slices.BinarySearchFunc(g.Members, at.After+1, func(m object.Member, n uint64) int { return cmp.Compare(m.Number, n) })
+		first, _ := slices.BinarySearchFunc(g.Members, at.After+1,
+			func(m object.Member, n uint64) int { return cmp.Compare(m.Number, n) })
 		for _, m := range g.Members[first:] {
 			sh.Sched.Effort += object.PieceCost
 			p := m.QP
@@ -52,7 +53,7 @@ func (sh *requester) addressGroup(q *object.QP, j *object.Job, av *wqe.AV) objec
 		}
 	}
 	if !at.Served {
-		sh.Explain(q, codes.UDNobody, "datagram to a multicast group in which no queue pair has qkey %#08x; it is dropped", j.Request.QKey)
+		sh.Explain(q, codes.UDNoReceiver, "datagram to a multicast group in which no queue pair has qkey %#08x; it is dropped", j.Request.QKey)
 	}
 	return sh.LoseMessage(j)
 }

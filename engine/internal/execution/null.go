@@ -18,7 +18,8 @@ const NullBytes = 64 << 10
 func nullKey(mem []byte) object.Mkey {
 	n := uint64(len(mem))
 	memory := &object.Mkey{Access: control.AccessLocalWrite, Mem: mem, Size: n}
-	return object.Mkey{List: []object.Run{{N: n, Found: memory}}, PerRound: n, Rounds: ^uint64(0) / n, Size: ^uint64(0)}
+	return object.Mkey{List: []object.Run{{N: n, Found: memory}}, PerRound: n, Rounds: ^uint64(0) / n,
+		Size: ^uint64(0)}
 }
 
 func NewNullKeys() nullKeys {

@@ -15,7 +15,8 @@ func (sh *queues) Sweep() (done int) {
 			sh.Sched.Swept = len(sh.Running)
 		}
 		sh.Sched.Swept--
-		if q := sh.Running[sh.Sched.Swept]; q.Attr.State != control.StateERR && (q.SQ.CQ.Dead || q.RQ.CQ.Dead) {
+		if q := sh.Running[sh.Sched.Swept]; q.Attr.State != control.StateERR &&
+			(q.SQ.CQ.Dead || q.RQ.CQ.Dead) {
 			sh.SetError(q)
 			done++
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A change is the change of a key that a UMR asks for. The whole change is judged before
-// any part of it is made.
+// A change is the change of a key that a UMR requests. The whole change is checked before any part
+// of it is made.
 type change struct {
 	key    uint32 // new key: the same index, perhaps another variant
 	free   bool
@@ -21,7 +21,7 @@ type change struct {
 	base   uint64
 	size   uint64
 	qpn    uint32
-	serial uint64 // serial of the queue pair that asks
+	serial uint64 // serial of the queue pair that requests it
 
 	// Only if the key is a window.
 	parent  *object.Mkey
@@ -29,7 +29,7 @@ type change struct {
 	process *process.Process
 	from    uint64
 
-	// Only if the key is a list. The array behind list is sh.scratch.runs.
+	// Only if the key is a list. The array behind list is sh.Scratch.Runs.
 	list             []object.Run
 	perRound, rounds uint64
 }
@@ -44,8 +44,8 @@ const (
 	umrHarmless = wqe.MaskSmallFence
 )
 
-// unchangeable returns the name of something that mask asks to change and that this device
-// cannot change. If there is no such thing, it returns an empty string.
+// unchangeable returns the name of something in mask that this device cannot change. If there is no
+// such thing, it returns an empty string.
 func unchangeable(mask uint64) string {
 	switch mask &^= umrChanges | umrHarmless; mask {
 	case 0:
@@ -64,9 +64,10 @@ func unchangeable(mask uint64) string {
 	return fmt.Sprintf("bits %#x", mask)
 }
 
-// plan fills c with the change of k that the UMR asks for. If the change cannot be made,
-// plan returns the reason.
-func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
+// plan fills c with the change of k that the UMR requests. If the change cannot be made, plan
+// returns the reason.
+func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl,
+	ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {
 		return "its mask asks to change " + what + ", which this device does not"
@@ -130,7 +131,8 @@ func (sh *requester) planWindow(q *object.QP, c *change, list []byte) string {
 		return "its memory belongs to another protection domain"
 	case m.Access&control.AccessMWBind == 0:
 		return "its memory was registered without the right to bind windows"
-	case c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && m.Access&control.AccessLocalWrite == 0:
+	case c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
+		m.Access&control.AccessLocalWrite == 0:
 		return "it would allow writing to memory that its owner may not write"
 	}
 	if !m.Holds(entry.Addr, c.size) {
@@ -170,7 +172,8 @@ func planInterleaved(k *object.Mkey, c *change, b wqe.RepeatBlock, list []byte) 
 		if entry.ByteCount == 0 {
 			continue
 		}
-		c.list = append(c.list, object.Run{Key: entry.MKey, Addr: entry.Addr, N: uint64(entry.ByteCount), Stride: uint64(entry.Stride)})
+		c.list = append(c.list, object.Run{Key: entry.MKey, Addr: entry.Addr, N: uint64(entry.ByteCount),
+			Stride: uint64(entry.Stride)})
 		c.perRound += uint64(entry.ByteCount)
 	}
 	return checkList(k, c)

@@ -8,8 +8,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The requester takes a snapshot of the WQE, checks it, gathers the local memory, asks
-// the responder, and acts on the answer.
+// The requester takes a snapshot of the WQE, checks it, gathers the local memory, sends the request
+// to the responder, and acts on the answer.
 
 // DataOffset is where the data segments of a WQE with a remote address begin.
 const DataOffset = wqe.CtrlSize + wqe.RaddrSize
@@ -23,7 +23,8 @@ func (sh *requester) parseRaddr(j *object.Job, at int) {
 // gather turns data segments of the WQE into pieces of the list l, and adds up their
 // lengths. The segments are those from byte off of the WQE to byte end. need is the right
 // that each key must give.
-func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, end int, need uint32) object.Verdict {
+func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, end int,
+	need uint32) object.Verdict {
 	total := uint64(0)
 	for off < end {
 		d := wqe.ParseData((*[wqe.UnitSize]byte)(sh.Scratch.WQE[off:]))
@@ -58,9 +59,9 @@ func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, en
 	return object.Accepted
 }
 
-// ask sends the request to the responder. The responder puts the memory that the request
+// request sends the request to the responder. The responder puts the memory that the request
 // names into the list far.
-func (sh *requester) ask(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Verdict {
+func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Verdict {
 	r := &j.Request
 	r.Op, r.FromQPN, r.Length = j.Head.Opcode(), q.Num, j.Total
 	if j.Recv = info.Receive(); j.Recv {
@@ -72,7 +73,7 @@ func (sh *requester) ask(q *object.QP, j *object.Job, info *wqe.Info, far *objec
 		}
 		j.Local, j.Request.SL = !sh.Scratch.Global, sh.Scratch.Level
 	} else if q.Wire != nil {
-		return object.Accepted // the responder judges the packets
+		return object.Accepted // the responder checks the packets
 	} else if q.Transport == control.QPTypeDCI {
 		if v := sh.addressTarget(q, j); v != object.Accepted {
 			return v
@@ -83,7 +84,7 @@ func (sh *requester) ask(q *object.QP, j *object.Job, info *wqe.Info, far *objec
 			if !sh.find(q) {
 				return sh.answered(q, j, object.AnswerNone)
 			}
-			sh.Established(q.Conn.Peer)
+			sh.NotifyEstablished(q.Conn.Peer)
 		}
 		j.Peer = q.Conn.Peer
 	}
@@ -114,7 +115,7 @@ func (sh *requester) answered(q *object.QP, j *object.Job, a object.Answer) obje
 }
 
 // LoseMessage ends a message that the responder does not take. On an unreliable transport
-// the requester is not told of this, and continues as if the message had arrived.
+// the requester gets no NAK, and continues as if the message had arrived.
 func (sh *requester) LoseMessage(j *object.Job) object.Verdict {
 	j.Src.Reset()
 	j.Dst.Reset()

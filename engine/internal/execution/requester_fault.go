@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Each of these functions explains a fault of a WQE, fails the WQE, and returns failed.
+// Each of these functions explains a fault of a WQE, fails the WQE, and returns Failed.
 
 func (sh *requester) badSize(q *object.QP, j *object.Job, n uint16) object.Verdict {
 	switch {
@@ -20,7 +20,8 @@ func (sh *requester) badSize(q *object.QP, j *object.Job, n uint16) object.Verdi
 	case n > 0:
 		sh.Explain(q, codes.DSPastRecord, "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.Head.DS(), j.Blocks, n)
 	default:
-		sh.Explain(q, codes.DSSmall, "ds %d is too small for %v, which needs at least %d", j.Head.DS(), j.Head.Opcode(), j.Head.Opcode().Info().LeastUnits(wqe.Transport(q.Transport)))
+		sh.Explain(q, codes.DSSmall, "ds %d is too small for %v, which needs at least %d", j.Head.DS(),
+			j.Head.Opcode(), j.Head.Opcode().Info().LeastUnits(wqe.Transport(q.Transport)))
 	}
 	return sh.Fail(q, j, cqe.LocalQPOp)
 }
@@ -31,7 +32,8 @@ func (sh *requester) badSignature(q *object.QP, j *object.Job) object.Verdict {
 }
 
 func (sh *requester) badOpcode(q *object.QP, j *object.Job) object.Verdict {
-	sh.Explain(q, codes.Opcode, "opcode %v (%#02x) is not executed by this device on %s", j.Head.Opcode(), uint8(j.Head.Opcode()), states.Transports[q.Transport].Name)
+	sh.Explain(q, codes.Opcode, "opcode %v (%#02x) is not executed by this device on %s", j.Head.Opcode(),
+		uint8(j.Head.Opcode()), states.Transports[q.Transport].Name)
 	return sh.Fail(q, j, cqe.LocalQPOp)
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Respond judges the request of j for the queue pair j.peer, which is connected with the requester q. If the
+// Respond checks the request of j for the queue pair j.Peer, which is connected with the requester q. If the
 // requester is on another device, q is nil. Respond puts the memory that the request names into the list
-// far. If the request is an atomic, respond executes it and puts the old value into far.
+// far. If the request is an atomic, Respond executes it and puts the old value into far.
 func (sh *requester) Respond(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
 	if q != nil && q.Transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
 		return object.AnswerDrop
@@ -22,7 +22,7 @@ func (sh *requester) Respond(q *object.QP, j *object.Job, info *wqe.Info, far *o
 	return sh.Grant(q, j, info, far)
 }
 
-// Grant is the second half of respond, for a request whose receive, if it needs one, is there.
+// Grant is the second half of Respond, for a request whose receive, if it needs one, is there.
 func (sh *requester) Grant(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
 	p := j.Peer
 	if info.Reads && p.Attr.MaxDestRdAtomic == 0 && p.Transport != control.QPTypeDCT {
@@ -69,7 +69,8 @@ func (sh *requester) Deliver(q *object.QP, j *object.Job) object.Answer {
 	case p.Transport == control.QPTypeUD:
 		ok = sh.completeDatagram(q, j, imm, tail, attention)
 	case p.Transport == control.QPTypeDCT:
-		ok = sh.CompleteFrom(q.Client.Hosted.LID, into, r.FromQPN, uidx, imm, uint32(j.Total), tail, attention)
+		ok = sh.CompleteFrom(q.Client.Hosted.LID, into, r.FromQPN, uidx, imm, uint32(j.Total), tail,
+			attention)
 	case j.Carries && !info.Raddr:
 		ok = sh.CompleteInline(into, j.Carried[:j.Total], r.FromQPN, uidx, imm, tail, attention)
 	default:

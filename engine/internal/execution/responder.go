@@ -9,19 +9,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The responder is the peer's side of a work request. It judges what a requester asks of
-// the peer's queue pair, keys and receives. It answers, and completes the receives that
-// messages have used. On a reliable connection, a fault that the responder finds puts
-// both queue pairs into error. On other transports only the message is lost.
+// The responder is the peer's side of a work request. It checks a request against the peer's queue
+// pair, keys and receives. It answers, and completes the receives that messages have used. On a
+// reliable connection, a fault that the responder finds puts both queue pairs into error. On other
+// transports only the message is lost.
 
-// Established tells the client of a queue pair in RTR that its first request has come. On a wire it is
-// called for each packet, and tells so once.
-func (sh *responder) Established(p *object.QP) {
-	if p.Attr.State != control.StateRTR || p.Wire != nil && p.Wire.In.Met {
+// NotifyEstablished sends the client of a queue pair in RTR the event that its first request has come.
+// On a wire it is called for each packet, and sends the event once.
+func (sh *responder) NotifyEstablished(p *object.QP) {
+	if p.Attr.State != control.StateRTR || p.Wire != nil && p.Wire.In.Established {
 		return
 	}
 	if p.Wire != nil {
-		p.Wire.In.Met = true
+		p.Wire.In.Established = true
 	}
 	p.Event(control.EventEstablished)
 }
@@ -54,7 +54,8 @@ func (sh *responder) Translate(q *object.QP, j *object.Job, far *object.List, in
 		return sh.refused(q, j, nil)
 	}
 	k := sh.Keys.Find(r.RKey)
-	if k == nil || !k.Serves(p) && !j.ServedBy(k) || k.Access&need == 0 || !sh.admit(far, k, r.Addr, r.Length, need) {
+	if k == nil || !k.Serves(p) && !j.ServedBy(k) || k.Access&need == 0 ||
+		!sh.admit(far, k, r.Addr, r.Length, need) {
 		return sh.badRemote(q, j, need)
 	}
 	return object.AnswerACK
@@ -131,7 +132,7 @@ func (sh *responder) Consume(j *object.Job) {
 	j.Peer.Client.Count[control.CounterReceives]++
 }
 
-// A request to a target names an XSRQ. The target judges only the connection. The receive, the
+// A request to a target names an XSRQ. The target checks only the connection. The receive, the
 // completion, and the protection domain of all keys are those of the XSRQ.
 
 // nameSRQ finds the XSRQ that a request to a target names, and makes it the one from which j

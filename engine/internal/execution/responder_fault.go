@@ -47,10 +47,11 @@ func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.
 	if p.Wire != nil {
 		p.Wire.Port.Stats.WrongKeys++
 	}
-	why := sh.WhyNoAccess(report.Use{Name: "rkey", Key: r.RKey, Addr: r.Addr, N: r.Length, Need: need, Client: j.Owner(), PD: j.Domain(), QP: p})
+	why := sh.WhyNoAccess(report.Use{Name: "rkey", Key: r.RKey, Addr: r.Addr, N: r.Length, Need: need,
+		Client: j.Owner(), PD: j.Domain(), QP: p})
 	if q == nil || j.Owner() != q.Client && why.Code != codes.KeyByteOrder {
-		// A client that learned which keys are stale, and how large their memory is, could
-		// find a valid key. So only the owner of the memory is told.
+		// A client that knew which keys are stale, and how large their memory is, could find a
+		// valid key. So this is explained only to the owner of the memory.
 		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
 		why = object.Because(codes.KeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
 			r.RKey, p.Num, r.Length, r.Addr)
@@ -132,8 +133,9 @@ func (sh *responder) UnreachableHere(q *object.QP, j *object.Job, g object.Gap) 
 	why := g.Why()
 	p, r := j.Peer, &j.Request
 	taken := j.Recv && !r.Op.Info().Raddr
-	if s := (report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index, Kind: control.OfReceive}); taken {
-		sh.Say(s, why.Code, "receive %d: %s", []any{j.Index, why})
+	if s := (report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index,
+		Kind: control.OfReceive}); taken {
+		sh.ExplainSubject(s, why.Code, "receive %d: %s", []any{j.Index, why})
 	} else {
 		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
 	}

@@ -45,9 +45,9 @@ func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.
 }
 
 // RetriesPerStep is how many stalled queues one step tries. Clients take turns, and so do the
-// stalled queues of each client. So thousands of them slow the working queues down no more than RetriesPerStep of them would,
-// and each is tried some microseconds late. A timer wheel would find expired timers without
-// trying. But a queue may go on as soon as its reason to wait is gone, and only a try shows
+// stalled queues of each client. So thousands of them slow the working queues down no more than
+// RetriesPerStep of them would, and each is tried some microseconds late. A timer wheel would find expired
+// timers without trying. But a queue may go on as soon as its reason to wait is gone, and only a try shows
 // that.
 const RetriesPerStep = 8
 
@@ -89,7 +89,8 @@ func (sh *queues) Try(q *object.QP) bool {
 	}
 	switch {
 	case sh.cleared(q):
-		if s.Kind == object.NotReady && q.Reaches(q.Conn.Peer) { // there is a receive, but another queue may take it
+		// There is a receive, but another queue may take it.
+		if s.Kind == object.NotReady && q.Reaches(q.Conn.Peer) {
 			q.RNRIndex, q.RNRLeft = q.SQ.Done+1, s.Left
 		}
 		sh.Unstall(q)
@@ -115,7 +116,7 @@ func (sh *queues) cleared(q *object.QP) bool {
 	}
 	if !q.Reaches(q.Conn.Peer) {
 		if q.Stall.Kind == object.NotReady {
-			return true // the WQE is judged again, and then stalls for NoPeer
+			return true // the WQE is checked again, and then stalls for NoPeer
 		}
 		return sh.find(q)
 	}
@@ -126,10 +127,11 @@ func (sh *queues) cleared(q *object.QP) bool {
 }
 
 // explainWait explains, once, that a queue pair waits for its peer and will wait for ever.
-// Nothing else would tell a programmer who forgot to post receives.
+// A programmer who forgot to post receives would see no other sign of it.
 func (sh *queues) explainWait(q *object.QP) {
 	s := &q.Stall
-	if q.Suspicion.Waits || s.Kind == object.BehindCQ || sh.Now()-s.Since < clock.Cycles(report.SuspicionTime) {
+	if q.Suspicion.Waits || s.Kind == object.BehindCQ ||
+		sh.Now()-s.Since < clock.Cycles(report.SuspicionTime) {
 		return
 	}
 	q.Suspicion.Waits = true

@@ -9,7 +9,7 @@ import (
 
 // ShardOfPeer returns the shard whose lock is needed for the peer of q and not held yet. It
 // returns nil if no further lock is needed, or if no peer is known. The peer of a datagram,
-// or of a WQE of a DCI, is not known before the WQE has been judged.
+// or of a WQE of a DCI, is not known before the WQE has been checked.
 func (sh *queues) ShardOfPeer(q *object.QP) *object.Shard {
 	p := q.Conn.Peer
 	switch {
@@ -36,14 +36,14 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 	q.Conn.Peer = nil
 	switch {
 	case to == control.StateRST:
-		// Everything is forgotten, without completions. The client sets its records to 0
-		// itself.
+		// All work is dropped, without completions. The client sets its records to 0 itself.
 		sh.Links.LeaveWire(q)
 		sh.RemoveRunning(q)
 		sh.drop(q)
-		q.SQ.CQ.Forget(q.Num)
-		q.RQ.CQ.Forget(q.Num)
-		q.SQ.Done, q.SQ.Ahead, q.SQ.Enabled, q.RQ.Done, q.Failed, q.Faulted, q.Conn.Bound, q.RNRIndex = 0, 0, 0, 0, false, 0, 0, 0
+		q.SQ.CQ.ReleaseHeld(q.Num)
+		q.RQ.CQ.ReleaseHeld(q.Num)
+		q.SQ.Done, q.SQ.Ahead, q.SQ.Enabled, q.RQ.Done, q.RNRIndex = 0, 0, 0, 0, 0
+		q.Failed, q.Faulted, q.Conn.Bound = false, 0, 0
 		if q.Datagrams != nil {
 			q.Datagrams.Cast = object.CastPoint{}
 		}
@@ -91,7 +91,7 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 }
 
 // drop ends the work that q is in the middle of. Jobs of other queue pairs that have q as
-// their peer see that q.life has changed. They are judged again, according to q's new state.
+// their peer see that q.Life has changed. They are checked again, according to q's new state.
 func (sh *queues) drop(q *object.QP) {
 	sh.Unstall(q)
 	sh.ParkJob(q)

@@ -16,17 +16,18 @@ const (
 	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
 )
 
-// judgeUMR judges a user-mode registration and performs it: it binds or closes a window, or
+// checkUMR checks a user-mode registration and performs it: it binds or closes a window, or
 // fills or empties a list. All earlier work requests of the queue have been executed, so
-// fences need not wait. Transfers of other queues that use the key are judged again.
-func (sh *requester) judgeUMR(q *object.QP, j *object.Job) object.Verdict {
+// fences need not wait. Transfers of other queues that use the key are checked again.
+func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 	end := j.Head.DS() * wqe.UnitSize
 	if q.TooShort(j, wqe.OpUMR.Info()) {
 		return sh.badSize(q, j, 0)
 	}
 	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(sh.Scratch.WQE[umrCtrlOffset:]))
 	ctx := wqe.ParseMkeyContext((*[wqe.MkeyContextSize]byte)(sh.Scratch.WQE[umrContextOffset:]))
-	if listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize; ctrl.Flags&wqe.UMRInline != 0 && listEnd > end {
+	if listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize; ctrl.Flags&wqe.UMRInline != 0 &&
+		listEnd > end {
 		sh.Explain(q, codes.UMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
 		return sh.Fail(q, j, cqe.LocalQPOp)
 	}
@@ -56,19 +57,20 @@ func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wq
 		return "the key is of registered memory, which a UMR does not change"
 	case k.Domain() != q.PD:
 		return "the key belongs to another protection domain"
-	// The variant of a free key need not match. An invalidation has set it to 0 without
-	// telling the client, and rdma-core binds with the rkey that the window had before.
+	// The variant of a free key need not match. An invalidation has set it to 0 without notice to
+	// the client, and rdma-core binds with the rkey that the window had before.
 	case !k.Free && k.Key != key:
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.Free:
 		return "the key is in use (CHECK_FREE)"
-	case ctrl.Flags&wqe.UMRCheckQPN != 0 && k.Window != nil && !k.Free && k.Window.Kind == 2 && k.Window.Serial != q.Serial:
+	case ctrl.Flags&wqe.UMRCheckQPN != 0 && k.Window != nil && !k.Free && k.Window.Kind == 2 &&
+		k.Window.Serial != q.Serial:
 		return "the window belongs to another queue pair (CHECK_QPN)"
 	}
 	return ""
 }
 
-// apply makes the change. Transfers of other queues that use the key are judged again.
+// apply makes the change. Transfers of other queues that use the key are checked again.
 func (sh *requester) apply(k *object.Mkey, c *change) {
 	sh.InvalidateJobs(k)
 	sh.Keys.Rekey(k, c.key)
@@ -77,7 +79,7 @@ func (sh *requester) apply(k *object.Mkey, c *change) {
 	k.List, k.PerRound, k.Rounds = append(k.List[:0], c.list...), c.perRound, c.rounds
 	if k.Window != nil {
 		k.Window.QPN, k.Window.Serial = c.qpn, c.serial
-		k.Window.NewClient(c.parent)
+		k.Window.Bind(c.parent)
 	}
 	if c.free {
 		k.Release()
@@ -94,7 +96,8 @@ func (sh *requester) badBind(q *object.QP, j *object.Job, why string) object.Ver
 // list must allow it. Both must be of the protection domain d.
 func (sh *requester) invalidate(p *object.QP, d *object.PD, key uint32) bool {
 	k := sh.Keys.Find(key)
-	if k == nil || k.Free || k.Domain() != d || !k.Inval && (k.Window == nil || k.Window.Kind != 2 || k.Window.Serial != p.Serial) {
+	if k == nil || k.Free || k.Domain() != d ||
+		!k.Inval && (k.Window == nil || k.Window.Kind != 2 || k.Window.Serial != p.Serial) {
 		return false
 	}
 	sh.InvalidateJobs(k)

@@ -15,11 +15,13 @@ import (
 // the device's mapping. So the fast path finds no bytes under the key and leaves the WQE to
 // the slow path.
 
-// CallCost is how many bytes of a visit's budget one system call uses up, in addition to the
-// bytes that the call copies.
-const CallCost = 16 << 10
+const (
+	// CallCost is how many bytes of a visit's budget one system call uses up, in addition to the
+	// bytes that the call copies.
+	CallCost = 16 << 10
 
-const UnmappedBytes = 128 << 10
+	UnmappedBytes = 128 << 10
+)
 
 // firstOf cuts vecs to their first n bytes.
 func firstOf(vecs []procmem.Vec, n uint64) []procmem.Vec {
@@ -74,7 +76,8 @@ func (sh *mover) copyUnmapped(j *object.Job, n uint64) (copied uint64, cost int,
 // updateUnmapped is update for an unmapped word: it reads, changes and writes the word.
 // This is atomic with respect to all accesses through this device, and to no other
 // accesses, as IBV_ATOMIC_HCA says.
-func (sh *requester) updateUnmapped(op wqe.Opcode, at object.Stretch, operand []byte) (old uint64, g object.Gap, ok bool) {
+func (sh *requester) updateUnmapped(op wqe.Opcode, at object.Stretch,
+	operand []byte) (old uint64, g object.Gap, ok bool) {
 	a := &sh.Scratch.Unmapped
 	sh.Sched.Effort += 2 * CallCost
 	word := a.Between[:at.N]

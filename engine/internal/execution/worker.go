@@ -34,7 +34,7 @@ type Worker struct {
 	copier copying.Copier // copies the tasks that go past the caches
 
 	Asleep atomic.Bool // the worker sleeps or is about to
-	ended  atomic.Bool // the worker is asked to end
+	ended  atomic.Bool // the worker is to end
 	wakeFD *os.File    // an eventfd that wakes the worker; nil in tests, where no worker sleeps
 }
 
@@ -44,9 +44,9 @@ const WorkerRing = 8
 // A copyTask is one piece of a transfer.
 type copyTask struct {
 	State      atomic.Uint32
-	pastCaches bool // copied by worker.copier
+	pastCaches bool // copied by Worker.copier
 	dst, src   []byte
-	Fault      uintptr // if state is TaskFaulted: address of the missing memory
+	Fault      uintptr // if State is TaskFaulted: address of the missing memory
 
 	// Owned by the device.
 	job    *object.Job    // nil: the task was recalled
@@ -73,8 +73,8 @@ const (
 // workerSpin is how long a worker without tasks spins before it sleeps.
 const workerSpin = 50 * time.Microsecond
 
-// run does tasks on a core until the worker is asked to end. Once the thread is on that
-// core, run sends nil on started. If the thread cannot be put there, run sends the reason.
+// run does tasks on a core until the worker is to end. Once the thread is on that core, run sends
+// nil on started. If the thread cannot be put there, run sends the reason.
 func (w *Worker) run(core int, started chan<- error) {
 	runtime.LockOSThread() // and no unlock, so that the thread ends with the goroutine
 	if err := cores.PinWorker(core); err != nil {

@@ -25,7 +25,7 @@ import (
 // there is no room are lost and counted, and the count is written later. Safe for concurrent
 // use.
 type Journal struct {
-	logger *slog.Logger // nil: nothing is written
+	logger *slog.Logger // nil: lines are discarded
 
 	mu    sync.Mutex
 	lines []line

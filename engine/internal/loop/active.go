@@ -51,7 +51,7 @@ func (sh *Loop) coolDown(q *object.QP) {
 // HasWork reports whether a visit to q would find work. A stalled queue has no work until
 // its stall ends, even if WQEs are announced.
 func (sh *Loop) HasWork(q *object.QP) bool {
-	if w := q.Wire; w != nil && (!q.Flushes() || w.In.Owes()) {
+	if w := q.Wire; w != nil && (!q.Flushes() || w.In.HasDue()) {
 		return sh.WireHasWork(q)
 	}
 	switch q.Attr.State {
@@ -96,12 +96,14 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 	for visits = min(visits, len(c.Sched.Warm)); visits > 0 && c.Sched.Next < len(c.Sched.Warm); visits-- {
 		q := c.Sched.Warm[c.Sched.Next]
 		if c.Sched.Next++; c.Sched.Next == len(c.Sched.Warm) {
-			c.Sched.Next = 0 // set before the visit, so a queue that turns warm in the visit comes after the others
+			// Set before the visit, so a queue that turns warm in the visit comes after the others.
+			c.Sched.Next = 0
 		}
 		sh.Sched.Spent = 0
 		n := sh.Visit(q)
 		if n == 0 {
-			if q.Sched.IdleVisits++; (q.Sched.IdleVisits >= sh.Sched.Patience || q.Stall.Kind != object.NoStall) && len(sh.Running) > sh.Sched.Few {
+			if q.Sched.IdleVisits++; (q.Sched.IdleVisits >= sh.Sched.Patience ||
+				q.Stall.Kind != object.NoStall) && len(sh.Running) > sh.Sched.Few {
 				sh.coolDown(q)
 			}
 			continue

@@ -18,12 +18,19 @@ func (sh *Loop) AddClient(c *object.Client) {
 	sh.Stallers.Grow(len(sh.Clients)) // because a step adds to this roster
 }
 
-// ForgetClient removes a client that has no queues from the shard.
-func (sh *Loop) ForgetClient(c *object.Client) {
+// RemoveClient removes a client that has no queues from the shard.
+func (sh *Loop) RemoveClient(c *object.Client) {
 	delete(sh.Clients, c)
 	sh.Pass.Leave(c)
 	sh.Everyone.Remove(c)
 }
+
+// Traffic within a shard runs in parallel with the
+// traffic of other shards. Traffic between two shards holds the locks of both. So clients
+// that talk to each other should be in one shard, and all others in different shards. A new
+// client is assigned to the shard with the least load. When the client is then connected to
+// a client of another shard, it moves to that shard, unless it is also connected to another
+// client outside that shard.
 
 // BringTogether brings the clients of two queue pairs that are being connected into one
 // shard, if one of the clients is free to move. If both are free to move, the client in
@@ -121,7 +128,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 // removeClient removes a client from the shard, after its queues have been taken off the
 // running, stalled and armable lists.
 func (sh *Loop) removeClient(c *object.Client) {
-	sh.ForgetClient(c)
+	sh.RemoveClient(c)
 	if sh.Sched.LastWorker == c {
 		sh.Sched.LastWorker = nil
 	}

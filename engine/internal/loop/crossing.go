@@ -11,7 +11,7 @@ import (
 // CrossPatience has passed; then visitPostponed waits for the lock. If urgent is true, this
 // shard has nothing else to do, and visitPostponed waits at once.
 func (sh *Loop) visitPostponed(urgent bool) (done int) {
-	if len(sh.Owed) > 0 {
+	if len(sh.DueReceives) > 0 {
 		done += sh.returnReceives(urgent)
 	}
 	if len(sh.Postponed) == 0 {
@@ -60,11 +60,11 @@ func (sh *Loop) visitCrossing(q *object.QP) (done int) {
 
 // returnReceives puts back shared receives of clients of other shards.
 func (sh *Loop) returnReceives(urgent bool) (done int) {
-	owed := sh.Owed
-	sh.Owed = nil
+	owed := sh.DueReceives
+	sh.DueReceives = nil
 	for _, d := range owed {
 		if !sh.LockPeerShard(d.SRQ.Client.Shard, urgent) {
-			sh.Owed = append(sh.Owed, d)
+			sh.DueReceives = append(sh.DueReceives, d)
 			continue
 		}
 		d.SRQ.PutBack(d.Index)

@@ -46,12 +46,11 @@ const (
 // After that, naps are long and cost a hundredth of a core. While all clients wake the
 // device, it sleeps for SleepTime at a time. It misses no work then. Before the first such sleep it
 // has to look at everything that can be announced (look.go). If that takes several looks, it takes
-// naps of passNap between them, which a client that wakes the device ends. (Nobody wakes it when there is
-// room again in a full ring of a port. As long as a packet waits for that, the device takes naps.)
-// How long a nap is depends on no client's queues: a look is bounded, so it need not be longer if
-// there are many.
-// SleepTime is bounded because the device also checks some things that no client announces; diagnose,
-// for example, does so.
+// naps of passNap between them, which a client that wakes the device ends. (It is not woken when there is
+// room again in a full ring of a port. As long as a packet waits for that, the device takes naps.) How
+// long a nap is depends on no client's queues: a look is bounded, so it need not be longer if there are
+// many. SleepTime is bounded because the device also checks some things that no client announces;
+// Diagnose, for example, does so.
 const (
 	NapTime   = 50 * time.Microsecond
 	soonTime  = time.Second
@@ -72,7 +71,7 @@ type idler struct {
 	bound      time.Duration    // longest sleep
 	since      uint64           // device clock when the idler began to spin; 0: not spinning
 	worked     uint64           // device clock when work ended; 0: it has not ended
-	countedAt  [2]uint64        // Engine.served and PortChanges when clients and ports were counted
+	countedAt  [2]uint64        // Device.Served and PortChanges when clients and ports were counted
 	wakers     []*object.Client // clients that can wake the device; their status pages show sleeps
 	allWake    bool             // every client with queues wakes the device
 	sleeps     uint64           // number of sleeps so far
@@ -80,7 +79,8 @@ type idler struct {
 }
 
 func NewIdler(sh *Loop, sharesCore bool) *idler {
-	i := &idler{sh: sh, policy: sh.Settings.Idle, sharesCore: sharesCore, bound: SleepTime, cores: cores.NewContention()}
+	i := &idler{sh: sh, policy: sh.Settings.Idle, sharesCore: sharesCore, bound: SleepTime,
+		cores: cores.NewContention()}
 	if sh.Hooks.SleepBound > 0 {
 		i.bound = sh.Hooks.SleepBound
 	}
@@ -113,7 +113,8 @@ func (i *idler) wait(ctx context.Context) {
 	if i.worked == 0 {
 		i.worked = now
 	}
-	if idle := clock.Duration(now - i.worked); !i.sh.Hooks.Uncontended && i.cores.Check(now) && idle < cores.NapTime {
+	if idle := clock.Duration(now - i.worked); !i.sh.Hooks.Uncontended && i.cores.Check(now) &&
+		idle < cores.NapTime {
 		if nap := i.cores.Nap(idle, NapTime); nap > 0 {
 			i.nap(nap)
 			i.since = 0
@@ -135,7 +136,7 @@ func (i *idler) wait(ctx context.Context) {
 	}
 }
 
-// nap sleeps shortly, unless there are requests. Nothing ends a nap early.
+// nap sleeps shortly, unless there are requests. A nap never ends early.
 func (i *idler) nap(d time.Duration) {
 	first := i.sh.Number == 0
 	if first && !i.sh.Mail.AllowCallers(true) {
@@ -213,7 +214,7 @@ func (i *idler) sleep(ctx context.Context) {
 		}
 		// All timers are known at the end of a pass, or if there are none.
 		passed = passed || f.Ended
-		wakes := all && !sh.RingFull // whoever has work for the device wakes it
+		wakes := all && !sh.RingFull // each client or carrier with work for the device wakes it
 		long := wakes && passed && (f.Ended || sh.Stalled+sh.Arm.Held == 0)
 		if sh.Number == 0 && !sh.Mail.AllowCallers(!long) {
 			break
@@ -236,9 +237,9 @@ func (i *idler) sleep(ctx context.Context) {
 }
 
 // publishAsleep publishes the number of the sleep on the status pages of the clients that
-// can wake the device, and tells carriers that ask for it. When the device is awake, it publishes 0.
+// can wake the device, and calls carriers that need it. When the device is awake, it publishes 0.
 func (i *idler) publishAsleep(sleep uint64) {
-	i.sh.TellAsleep(sleep != 0)
+	i.sh.ReportAsleep(sleep != 0)
 	for _, c := range i.wakers {
 		if _, mine := i.sh.Clients[c]; mine { // false if c has moved or gone since the count
 			c.Page.Asleep.Publish(sleep)

@@ -91,8 +91,8 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	return f
 }
 
-// continuePass gives clients turns in the pass until something is found, nothing is left, or the
-// look has polled or lasted enough. It returns how much there was to do.
+// continuePass gives clients turns in the pass until work is found, the pass is over, or the look
+// has polled or lasted enough. It returns how much there was to do.
 func (sh *Loop) continuePass(polls int) (done int) {
 	end := clock.Now() + clock.Cycles(lookTime)
 	for !sh.passEnded() && polls > 0 && done == 0 {
@@ -101,12 +101,14 @@ func (sh *Loop) continuePass(polls int) (done int) {
 		p := &c.Pass
 		polls-- // for the client itself
 		if p.Number != sh.Pass.Number {
-			*p = object.ClientPass{Number: sh.Pass.Number, Queues: len(c.Sched.Watches), Stalled: len(c.Sched.Stalled), Arms: len(c.Arms.CQs)}
+			*p = object.ClientPass{Number: sh.Pass.Number, Queues: len(c.Sched.Watches),
+				Stalled: len(c.Sched.Stalled), Arms: len(c.Arms.CQs)}
 		}
 		if p.Finished {
 			continue
 		}
-		turn := min(polls, max(LookTurn, (len(c.Sched.Watches)+len(c.Sched.Stalled)+len(c.Arms.CQs))/object.TurnShare))
+		turn := min(polls,
+			max(LookTurn, (len(c.Sched.Watches)+len(c.Sched.Stalled)+len(c.Arms.CQs))/object.TurnShare))
 		left := turn
 		done += sh.passQueues(c, &left)
 		if done == 0 {

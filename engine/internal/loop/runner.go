@@ -13,7 +13,7 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A Loop is all of them, and visits queues.
+// A Loop is a thread with all its layers, and visits queues.
 type Loop struct {
 	transport.PortServer
 	r      *Runner

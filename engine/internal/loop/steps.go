@@ -44,7 +44,8 @@ func (sh *Loop) Steps(untilIdle bool) (done int) {
 			continue
 		}
 		if untilIdle {
-			done += sh.PatrolMany() // the caller yields or naps next; most engines have fewer queues than this polls
+			// The caller yields or naps next; most engines have fewer queues than this polls.
+			done += sh.PatrolMany()
 			break
 		}
 		cpu.Relax(1)
@@ -57,8 +58,7 @@ func (sh *Loop) Steps(untilIdle bool) (done int) {
 // a batch.
 const stepsPerBatch = 256
 
-// endBatch ends the measurement of progress that steps began, and publishes the status
-// pages.
+// endBatch ends the measurement of progress that Steps began, and publishes the status pages.
 func (sh *Loop) endBatch() {
 	sh.PublishAt(sh.Passed())
 }
@@ -72,8 +72,8 @@ func (sh *Loop) RecoverFault() {
 	}
 	defer sh.releaseAfterFault()
 	defer sh.FreePackets()
-	sh.Trial = false // a WQE may have been judged again
-	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.Asks()
+	sh.Trial = false // a WQE may have been checked again
+	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
 	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
 	addr, ok := object.FaultOf(r)
 	if p := sh.PortAt(addr); ok && p != nil {
@@ -109,15 +109,15 @@ func (sh *Loop) RecoverFault() {
 	sh.MemoryFault(q, addr)
 }
 
-// RestoreFaultPoint restores two things that Settle, which runs between two steps, may have
-// changed. cut says where the next step begins; a fault of memory during Settle must not
-// change that. panics says whether faults of memory are panics on this thread.
+// RestoreFaultPoint restores two things that a drain (request/drain.go), which runs between two
+// steps, may have changed. cut says where the next step begins; a fault of memory during the drain
+// must not change that. panics says whether faults of memory are panics on this thread.
 func (sh *Loop) RestoreFaultPoint(cut object.Part, panics bool) {
 	sh.Fault.Cut = cut
 	debug.SetPanicOnFault(panics)
 }
 
-// cutOff notes that a fault ends the current step in the part fault.part.
+// cutOff notes that a fault ends the current step in the part Fault.Part.
 func (sh *Loop) cutOff() {
 	sh.Fault.Cut = sh.Fault.Part
 	if sh.Fault.Part == object.CutLast {

@@ -70,11 +70,12 @@ func (e *Runner) stepsPerLap() (steps int) {
 func (sh *Loop) stepsPerLap() int {
 	stalled := func(c *object.Client) int { return len(c.Sched.Stalled) }
 	watched := func(c *object.Client) int { return len(c.Sched.Watches) }
-	return sh.Stallers.Round(stalled, 1)/execution.RetriesPerStep + sh.Sched.Unswept/completion.SweepPortion + sh.Sched.Watchers.Round(watched, PatrolPolls)/PatrolPolls +
+	return sh.Stallers.Round(stalled, 1)/execution.RetriesPerStep + sh.Sched.Unswept/completion.SweepPortion +
+		sh.Sched.Watchers.Round(watched, PatrolPolls)/PatrolPolls +
 		sh.Sched.Warm/RivalVisits + execution.HotVisits + 1
 }
 
-// publishGone tells every client, on its status page, that nothing more will be executed.
+// publishGone shows every client, on its status page, that the device executes no more work.
 func (e *Runner) publishGone() {
 	now := clock.Now()
 	for _, sh := range e.Shards {

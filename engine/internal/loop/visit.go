@@ -22,7 +22,7 @@ func (sh *Loop) Visit(q *object.QP) int {
 		if q.Stall.Kind != object.NoStall {
 			return 0
 		}
-		if q.SQ.BlueFlame != nil && q.Hot() {
+		if q.SQ.BlueFlame != nil && q.SkipRecord() {
 			if n := sh.PollBlueFlameHalf(q, q.SQ.BlueFlame.Next); n > 0 || q.SQ.BlueFlame.Hot > 0 {
 				return n
 			}
@@ -56,9 +56,8 @@ func (sh *Loop) Visit(q *object.QP) int {
 	return 0
 }
 
-// burstCrossing is burst for an engine of several shards. It postpones the queue if the
-// queue needs the lock of another shard. A postponed queue is charged its whole budget in
-// advance.
+// burstCrossing is Burst for an engine of several shards. It postpones the queue if the queue needs
+// the lock of another shard. A postponed queue is charged its whole budget in advance.
 func (sh *Loop) burstCrossing(q *object.QP, n uint16) (done int) {
 	if m := sh.ShardOfPeer(q); m != nil {
 		sh.Postpone(q, m)

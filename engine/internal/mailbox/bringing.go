@@ -53,7 +53,8 @@ var brings = map[control.Op]Bringing{
 // BringingOf returns what a request brings. A queue pair in INIT neither sends nor takes messages.
 func BringingOf(op control.Op, payload []byte) Bringing {
 	var m control.QPAttr
-	if op == control.OpModifyQP && control.Parse(op, payload, &m) == nil && m.Mask&control.AttrState != 0 && m.State == control.StateINIT {
+	if op == control.OpModifyQP && control.Parse(op, payload, &m) == nil && m.Mask&control.AttrState != 0 &&
+		m.State == control.StateINIT {
 		return NoWork
 	}
 	return brings[op]

@@ -19,7 +19,7 @@ type Mailbox struct {
 	Mu         sync.Mutex
 	Queue      []*Mail
 	Running    bool   // a thread of the engine serves the queue
-	CallersRun bool   // that thread sleeps and touches nothing of the engine, so callers run their functions themselves
+	CallersRun bool   // that thread sleeps and touches no state, so callers run their functions
 	naps       bool   // it sleeps so shortly that most functions need not wake it
 	Wake       func() // wakes that thread
 }
@@ -65,7 +65,7 @@ func (l *Mail) Wait() {
 	<-l.Done
 }
 
-// run runs f and tells f's caller that it has returned.
+// run runs f and reports to f's caller that it has returned.
 func (l *Mail) run() {
 	l.F()
 	l.ran.Store(true)
@@ -108,7 +108,7 @@ func (m *Mailbox) Serve() {
 }
 
 // Open records that a thread serves the queue from now on, and that wake wakes this thread.
-// shut ends this.
+// Shut ends this.
 func (m *Mailbox) Open(wake func()) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()

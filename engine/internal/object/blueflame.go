@@ -12,7 +12,8 @@ import (
 // in its bank. number is the number of the register in that page, counted from 1.
 func (q *QP) AttachBlueFlame(page uint64, number uint8) {
 	at := page + doorbell.BFOffset + uint64(number-1)*doorbell.BFRegSize
-	q.SQ.BlueFlame = &blueFlame{Half: [2]*shm.Block{shm.BlockAt(q.SQ.Registers.Bytes(), at), shm.BlockAt(q.SQ.Registers.Bytes(), at+doorbell.BFHalf)}}
+	q.SQ.BlueFlame = &blueFlame{Half: [2]*shm.Block{shm.BlockAt(q.SQ.Registers.Bytes(), at),
+		shm.BlockAt(q.SQ.Registers.Bytes(), at+doorbell.BFHalf)}}
 }
 
 // Observe marks the present contents of the register as read, because they are WQEs from
@@ -25,11 +26,11 @@ func (f *blueFlame) Observe() {
 }
 
 // MostAhead is how many blocks the register may be ahead of the record. If it were much
-// further ahead, the device could not tell that from a record that announces too much.
+// further ahead, the device could not distinguish that from a record that announces too much.
 const MostAhead = 1 << 14
 
-// Hot reports whether this visit may skip reading q's record.
-func (q *QP) Hot() bool {
+// SkipRecord reports whether this visit may skip reading q's record. It counts the visits that do.
+func (q *QP) SkipRecord() bool {
 	if q.SQ.BlueFlame.Hot == 0 || q.Job != nil || q.SQ.Ahead > MostAhead/2 {
 		return false
 	}

@@ -19,7 +19,7 @@ func (p posted) compare(to control.AnnouncementPlace) int {
 	return cmp.Or(cmp.Compare(p.Device, to.Device), cmp.Compare(p.Client, to.Client))
 }
 
-// Post replaces what a client announces, and to whom, and returns the clients that are to be told.
+// Post replaces what a client announces, and to whom, and returns the clients that are to be notified of it.
 func (b *bulletin) Post(c *Client, to uint32, value string) (told []*Client, err error) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -54,7 +54,7 @@ func (b *bulletin) Post(c *Client, to uint32, value string) (told []*Client, err
 			changed = append(changed, p)
 		}
 	}
-	return b.told(c, changed), nil
+	return b.takeWaiting(c, changed), nil
 }
 
 // number makes sure that a client that begins to announce has a number.
@@ -72,11 +72,12 @@ func (b *bulletin) number(c *Client) error {
 	return nil
 }
 
-// told returns the clients that are to be told of a change, all but one, and notes that they are. A client
-// is not told of what it may not read.
-func (b *bulletin) told(but *Client, changed []posted) (told []*Client) {
+// takeWaiting returns the clients that are to be notified of a change, all but one, which then wait no
+// longer. A client is not notified of what it may not read.
+func (b *bulletin) takeWaiting(but *Client, changed []posted) (told []*Client) {
 	for c, r := range b.Waiting {
-		if r.waits && c != but && slices.ContainsFunc(changed, func(p posted) bool { return p.isFor(r.user) }) {
+		if r.waits && c != but && slices.ContainsFunc(changed,
+			func(p posted) bool { return p.isFor(r.user) }) {
 			r.waits = false
 			told = append(told, c)
 		}
@@ -84,10 +85,10 @@ func (b *bulletin) told(but *Client, changed []posted) (told []*Client) {
 	return told
 }
 
-// TellAnnouncements sends events, on the engine's thread, because that opens and closes the
-// sockets. Other work has its turn after each portion. A client whose socket is full is told of the
-// next change.
-func (e *Device) TellAnnouncements(told []*Client) {
+// NotifyAnnouncements sends events, on the engine's thread, because that opens and closes the
+// sockets. Other work has its turn after each portion. A client whose socket is full is notified of
+// the next change.
+func (e *Device) NotifyAnnouncements(told []*Client) {
 	for some := range slices.Chunk(told, Portion) {
 		var missed []*Client
 		e.DoWith(mailbox.NoWork, func() {
@@ -97,12 +98,12 @@ func (e *Device) TellAnnouncements(told []*Client) {
 				}
 			}
 		})
-		e.Bulletin.tellLater(missed)
+		e.Bulletin.notifyLater(missed)
 	}
 }
 
-// tellLater makes the next change be told to clients that have not been told of one.
-func (b *bulletin) tellLater(missed []*Client) {
+// notifyLater lets clients that have missed a notice be notified of the next change.
+func (b *bulletin) notifyLater(missed []*Client) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	for _, c := range missed {
@@ -142,16 +143,16 @@ func (b *bulletin) Next(c *Client, after control.AnnouncementPlace) *control.Ann
 	return &a
 }
 
-// LeaveBoard withdraws what a client announces. The client is told nothing any more.
+// LeaveBoard withdraws what a client announces. The client is not notified any more.
 func (e *Device) LeaveBoard(c *Client) {
 	e.Bulletin.Mu.Lock()
 	delete(e.Bulletin.Waiting, c)
 	e.Bulletin.Mu.Unlock()
-	told, _ := e.Bulletin.Post(c, board.AllUsers, "") // nothing new is made, so nothing is refused
-	e.TellAnnouncements(told)
+	told, _ := e.Bulletin.Post(c, board.AllUsers, "") // a withdrawal is never refused
+	e.NotifyAnnouncements(told)
 }
 
-// Set replaces what a link says of a device, and returns the clients that are to be told.
+// Set replaces what a link says of a device, and returns the clients that are to be notified of it.
 func (b *bulletin) Set(link any, guid uint64, list []board.Entry) (told []*Client) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -168,7 +169,7 @@ func (b *bulletin) Set(link any, guid uint64, list []board.Entry) (told []*Clien
 	}
 	before := b.linked
 	b.linked = merge(b.Sources)
-	return b.told(nil, difference(before, b.linked))
+	return b.takeWaiting(nil, difference(before, b.linked))
 }
 
 // merge returns the announcements of all sources, sorted. If several links lead to a device, the
@@ -193,8 +194,8 @@ func merge(sources []source) (all []posted) {
 // An announcement may contain keys of memory, and the numbers of a connection. So it is for clients of one
 // user, if its client does not say that it is for all.
 
-// isFor reports whether clients of a user may read an announcement. The user board.AllUsers is nobody: it reads
-// what everybody may read.
+// isFor reports whether clients of a user may read an announcement. The user board.AllUsers stands for no
+// user: it reads what all users may read.
 func (p *posted) isFor(user uint32) bool { return p.To == board.AllUsers || p.To == user }
 
 // Of returns the user of a client: board.AllUsers if the client has none, because its uid stands for all

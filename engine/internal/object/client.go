@@ -19,7 +19,7 @@ import (
 
 // RequestMemory is the memory that a request is about, if any.
 type RequestMemory struct {
-	// region is memory that was made for a new region (OpCreateRegion).
+	// Region is memory that was made for a new region (OpCreateRegion).
 	Region *shm.Region
 
 	// InProcess is for requests that register memory (OpRegMR, OpReregMR). It says that the
@@ -48,14 +48,14 @@ type Client struct {
 	Page   statusPage
 	Hosted nic.Hosted    // what the server that hosts the client asks for
 	Local  bool          // the client is part of this process, and makes its regions' memory itself
-	Banks  []*shm.Region // banks of UAR pages in addition to uar
-	posted uint32        // its number in the announcements; 0: it has announced nothing yet. bulletin.mu guards it
+	Banks  []*shm.Region // banks of UAR pages in addition to UAR
+	posted uint32        // its number in the announcements; 0: none yet. bulletin.Mu guards it
 	Paid   quota.Charge  // charge for the client itself
 
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
 	Regions       map[uint32]*Region
 	Unplaced      map[uint32]*Region // created and not placed yet
-	Process       *process.Process   // owner of memory registered outside regions; nil: such memory is refused
+	Process       *process.Process   // owner of memory registered outside regions; nil: it is refused
 	ProcessRegion *Region            // of all keys of that memory; it covers every address of the process
 	PDs           map[uint32]*PD
 	MRs           map[uint32]*Mkey // by index, because the variant can change
@@ -65,35 +65,35 @@ type Client struct {
 	XRCDs         map[uint32]*XRCD
 	Channels      map[uint32]*Channel
 	Sched         clientSchedule
-	seats         [rosterKinds]int // its places on the rosters of its shard, plus 1; 0: it is not on that roster
+	seats         [rosterKinds]int // its places on the rosters of its shard, plus 1; 0: none
 	Pass          ClientPass       // what the shard's looks have still to look at; see loop/look.go
 	Arms          clientArms       // its CQs that can be armed
 	Greeted       bool
 	Events        *Notifier // of events and explanations; nil: none is open
 	Wake          clientWake
 	Quiet         explainer
-	Said          nic.Speaker // counts the client's explanations in the log
+	Logged        nic.Speaker // counts the client's explanations in the log
 	Bytes         uint64      // size of all regions together, placed or not
 	Count         Counts
 	Copier        copying.Copier // copies long transfers past the caches
 	Offloaded     int            // number of the client's copy tasks that workers have
-	After         []func()       // what is left to do off the engine's thread after a request; see finish
+	After         []func()       // what is left to do off the engine's thread after a request; see Finish
 	Added         uint64         // number of calls of AddRegion that have made a region, or tried to
 	NextID        uint32         // for the next region, PD or channel; each client has ids of its own
 	Linked        int            // queue pairs whose peer is on another device
-	GIDs          []nic.GID      // GID table; nil: the client has only hosted.GID
+	GIDs          []nic.GID      // GID table; nil: the client has only Hosted.GID
 	Sources       []nic.Source   // of its datagrams that go over links and come over them
 }
 
 // A clientSchedule says which of a client's queues a step visits; see loop/active.go.
 type clientSchedule struct {
 	Warm      []*QP   // queues that have had work lately
-	Next      int     // index in warm of the queue to visit next
-	Active    bool    // the client is in shard.sched.active
+	Next      int     // index in Warm of the queue to visit next
+	Active    bool    // the client is in Shard.Sched.Active
 	Watches   []Watch // one for each of its queue pairs that is not in RST
-	Patrolled int     // index in watches of the watch that patrol polled last
+	Patrolled int     // index in Watches of the watch that patrol polled last
 	Stalled   []*QP   // its queue pairs whose next WQE waits; see execution/stall.go
-	Retried   int     // index in stalled of the queue pair that was retried last
+	Retried   int     // index in Stalled of the queue pair that was retried last
 }
 
 // A clientWake is how a client wakes the device; see request/wake.go.
@@ -138,8 +138,7 @@ func TooMany(kind string, limit int) error {
 	return control.Errorf(control.CodeLimit, "%s: this client has %d, which is its limit", kind, limit)
 }
 
-// A PD is a protection domain: a key and a QP work together only if both are of the same
-// pd.
+// A PD is a protection domain: a key and a QP work together only if both are of the same PD.
 type PD struct {
 	ID    uint32
 	Users int
@@ -160,7 +159,7 @@ type ClientPass struct {
 type roster struct {
 	kind    rosterKind
 	Clients []*Client
-	next    int // index in clients of the client whose turn it is
+	next    int // index in Clients of the client whose turn it is
 	used    int // how many of its objects this client has got in this turn
 }
 
@@ -187,20 +186,19 @@ type Watch struct {
 // channel.
 type clientArms struct {
 	CQs       []*CQ
-	Polled    int // index in cqs of the CQ whose arm word was read last although its register had not changed
+	Polled    int // index in CQs of the CQ whose arm word was read last although its register had not changed
 	Turns     int // number of turns so far
 	Registers []*armRegister
-	Next      int   // index in registers of the register to poll next
+	Next      int   // index in Registers of the register to poll next
 	Held      []*CQ // CQs with an event that waits; see completion/moderate.go
-	Looked    int   // index in held of the CQ that was looked at last
+	Looked    int   // index in Held of the CQ that was looked at last
 }
 
-// A Channel is a completion channel. It tells a client of completions, so that the client
-// need not poll. It is a SOCK_SEQPACKET socket that carries one 8-byte record for each
-// event. A socket is used rather than an eventfd or a pipe because a single send to a
-// socket can be told not to block (MSG_DONTWAIT). An eventfd or a pipe would need
-// O_NONBLOCK, which is shared with the client. The client could clear it and thereby block
-// the device.
+// A Channel is a completion channel. It reports completions to a client, so that the client need
+// not poll. It is a SOCK_SEQPACKET socket that carries one 8-byte record for each event. A socket
+// is used rather than an eventfd or a pipe because a single send to a socket need not block
+// (MSG_DONTWAIT). An eventfd or a pipe would need O_NONBLOCK, which is shared with the client. The
+// client could clear it and thereby block the device.
 type Channel struct {
 	ID    uint32
 	Out   *Notifier
@@ -221,32 +219,32 @@ type statusPage struct {
 
 // A Region is memory that a client and the device share. The device makes the memory and
 // maps it before any other process can reach it. The client maps it too, seals it against
-// holes, and then places the region: it tells the device at which address it has mapped it.
-// Before that the device touches no byte of the region, because a thread that touches a
-// page while another process punches a hole there has to wait (docs/design/0021).
+// holes, and then places the region: it sends the device the address of its mapping. Before that
+// the device touches no byte of the region, because a thread that touches a page while another
+// process punches a hole there has to wait (docs/design/0021).
 type Region struct {
 	ID    uint32
 	base  uint64 // address in the client
 	Size  uint64
 	Mem   *shm.Region
-	Owned bool   // made by the device, which unmaps it when the region ends; false: the memory was given to AddRegion
+	Owned bool   // made by the device, which unmaps it at the end; false: given to AddRegion
 	Added uint64 // how many regions the client had added before, if this one was added by AddRegion; see at
-	Users int    // number of keys and queues that have memory in the region; each counts once, even if it has several pieces there
+	Users int    // number of keys and queues that have memory in the region; each counts once
 }
 
-// A Notifier sends to one event socket of a client. The kernel calls everything that waits for a
-// socket before send returns, and a client decides how much waits for its socket: 10^6 watchers
-// (epoll, io_uring) take 100 ms. So the device's thread sends itself only while a send that was
-// quick has lately shown that few wait. Otherwise it queues the event, and a closer of the client's
-// user sends it (package closers). Events of one socket stay in order.
+// A Notifier sends to one event socket of a client. The kernel calls all that waits for a socket
+// before send returns, and a client decides how much waits for its socket: 10^6 watchers (epoll,
+// io_uring) take 100 ms. So the device's thread sends itself only while a send that was quick has
+// lately shown that few wait. Otherwise it queues the event, and a closer of the client's user
+// sends it (package closers). Events of one socket stay in order.
 type Notifier struct {
 	e    *Device
 	uid  uint32
 	FD   int
-	Kin  bool   // the client's user may stop the device's thread anyway: a quick send is shown until one is slow
+	Kin  bool   // the client's user may stop the device's thread: a quick send counts until one is slow
 	Seen uint64 // device clock at the last quick send of the device's thread; 0: there is none that counts
 
-	// What the device's thread and closers share.
+	// These fields are shared by the device's thread and closers.
 	Shown  atomic.Uint64 // device clock at the last quick send of a closer; 0: there is none that counts
 	queue  chan Notice
 	Queued atomic.Bool   // a closer sends the queue, or is about to
@@ -259,7 +257,7 @@ type Notifier struct {
 
 // A Notice is an event that waits for a closer.
 type Notice struct {
-	Record  uint64 // of a completion channel, if message is nil
+	Record  uint64 // of a completion channel, if Message is nil
 	message []byte
 	CQ      *CQ // whose completion the record announces
 }
@@ -277,12 +275,12 @@ type CQ struct {
 	Log       uint   // log2 of the number of entries
 	LogCQE    uint   // log2 of the size of an entry in bytes: 6 or 7
 	Next      uint64 // entries written since creation: the producer index
-	Seen      uint64 // consumer index as last observed, never greater than next
-	Floor     uint64 // consumer index after a resize; used in place of seen while seen is lower
+	Seen      uint64 // consumer index as last observed, never greater than Next
+	Floor     uint64 // consumer index after a resize; used in place of Seen while Seen is lower
 	Consumer  *shm.BE32
 	Collapsed bool
 	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
-	Dead      bool     // overrun: nothing is written any more
+	Dead      bool     // overrun: no entry is written any more
 	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
 	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
 
@@ -295,15 +293,15 @@ type CQ struct {
 	ArmReg    *armRegister // what the device knows of that register
 	Armed     bool
 	Solicited bool   // armed for solicited completions only
-	Told      uint64 // value of next when the last event was sent; last_notified_index in mlx5
+	Notified  uint64 // value of Next when the last event was sent; last_notified_index in mlx5
 	// LastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries, whose bytes
 	// the client may change.
 	LastSolicited uint64
 
 	Users      int // number of QPs that use this queue
-	At         int // index in client.arms.cqs
-	AtReg      int // index in ArmReg.cqs
+	At         int // index in Client.Arms.CQs
+	AtReg      int // index in ArmReg.CQs
 	Gone       bool
 	Moderation *Moderation // holds events back; nil: events are sent at once
 
@@ -318,20 +316,20 @@ type armRegister struct {
 	Seen   uint64
 	CQs    []*CQ // never empty
 	Unread int   // how many arm words are still to be read since the register has changed
-	Last   int   // index in cqs of the CQ whose arm word was read last
+	Last   int   // index in CQs of the CQ whose arm word was read last
 }
 
 // A Moderation holds the events of a completion queue back (completion moderation). An event that is
-// due waits until count completions have come since the client armed the queue, or until it has
-// waited for period. The device looks at events that wait where it looks at arm words, and
-// does not sleep past their time. So a completion of a queue without moderation, or of one that is not
-// armed, costs nothing more.
+// due waits until Count completions have come since the client armed the queue, or until it has waited
+// for Period. The device looks at events that wait where it looks at arm words, and does not sleep
+// past their time. So a completion of a queue without moderation, or of one that is not armed, costs
+// nothing more.
 type Moderation struct {
 	Count  uint64
 	Period uint64 // in cycles
-	First  uint64 // value of cq.next from which completions count
+	First  uint64 // value of CQ.Next from which completions count
 	Since  uint64 // device clock when the event became due; 0: no event waits
-	At     int    // index in client.arms.held, plus 1; 0: no event waits
+	At     int    // index in Client.Arms.Held, plus 1; 0: no event waits
 }
 
 // A Session collects completions of a compressed CQ in private memory, until WriteSession
@@ -340,7 +338,7 @@ type Moderation struct {
 // the fast path are in a session, so no completion waits for work that has not been
 // announced. See docs/design/0024.
 type Session struct {
-	N, Most         int // completions collected, and how many there is room for; if n is 0, all other fields mean nothing
+	N, Most         int // completions collected, and room for so many; if N is 0, the rest is undefined
 	Rqpn, UIDX, Imm uint32
 	Time            uint64
 	Tail            cqe.Tail // of the first completion; the title gets it
@@ -392,21 +390,21 @@ type Membership struct {
 type Mkey struct {
 	Key    uint32
 	Access uint32 // control.Access*
-	PD     *PD    // nil for windows: a window's pd is in window, see serves
+	PD     *PD    // nil for windows: a window's PD is in Window, see Serves
 	Base   uint64 // address of the first byte of the range, as work requests give it
 	Size   uint64
 	Mem    []byte // the range in the device's mapping; nil for lists, for free keys, and for unmapped memory
 	Client *Client
 
 	Region   *Region // if the key is of registered memory: the region of that memory; otherwise nil
-	From     uint64  // if the key is of registered memory or a bound window: address of the range in the client
+	From     uint64  // if of registered memory or a bound window: address of the range in the client
 	Windows  int     // number of windows that are bound to this key's memory
-	List     []Run   // if the key is a list: its entries; the capacity is the value of the field room
+	List     []Run   // if the key is a list: its entries; the capacity is the value of the field Room
 	PerRound uint64  // if the key is a list: bytes of all entries in one round
-	Rounds   uint64  // if the key is a list: number of rounds through its entries; 1 unless the list is interleaved
+	Rounds   uint64  // if the key is a list: rounds through its entries; 1 unless it is interleaved
 
 	Changed uint64 // epoch in which the memory or the rights of this key last changed
-	Looked  uint64 // if the key is a list: epoch in which LastChange last read the entries to update the field changed
+	Looked  uint64 // if the key is a list: epoch in which LastChange last read the entries
 
 	Window *Window // if the key is a memory window: what only windows have; otherwise nil
 	Free   bool    // a window that is not bound, or a list that is not filled
@@ -417,15 +415,14 @@ type Mkey struct {
 	Unmapped bool             // if the key is a list: some of its memory is unmapped
 }
 
-// A Run is one entry of a list: n bytes at addr under another key. An interleaved list
-// repeats its entries in rounds. From one round to the next, the address of the n bytes grows
-// by stride.
+// A Run is one entry of a list: N bytes at Addr under another key. An interleaved list repeats its
+// entries in rounds. From one round to the next, the address of the N bytes grows by Stride.
 type Run struct {
 	Key    uint32
 	Addr   uint64
 	N      uint64
 	Stride uint64
-	Found  *Mkey // the mkey that key named when the work request was judged
+	Found  *Mkey // the mkey that Key named when the work request was checked
 }
 
 // A Window holds what only an mkey that is a memory window has.

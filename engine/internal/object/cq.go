@@ -18,7 +18,7 @@ type Attention uint8
 const (
 	Quietly   Attention = iota // fires only an arm for any completion
 	Event                      // also fires an arm for solicited completions only
-	Solicited                  // fires the same arms as event; the CQE is marked as solicited
+	Solicited                  // fires the same arms as Event; the CQE is marked as solicited
 )
 
 // Free returns how many of the next n completions q has room for, after those that are collected.
@@ -45,7 +45,7 @@ func (q *CQ) Free(n int) int {
 // own, and the client waits for none of them.
 func (q *CQ) Plain() bool { return q.LogCQE == 6 && !q.Collapsed && !q.Armed }
 
-// CompleteRun is complete for n consecutive completions or fewer, and returns how many it wrote.
+// CompleteRun is Complete for n consecutive completions or fewer, and returns how many it wrote.
 // The tails differ in wqe_counter, which grows by one; tail is the first one. q is plain and has
 // room.
 //
@@ -53,7 +53,8 @@ func (q *CQ) Plain() bool { return q.LogCQE == 6 && !q.Collapsed && !q.Armed }
 func (q *CQ) CompleteRun(n int, rqpn, uidx uint32, bytes, time uint64, tail cqe.Tail) int {
 	slot := q.Next & (1<<(q.Log&63) - 1)
 	n = min(n, 1<<16-int(tail.Counter())) // the counter must not carry into the QPN
-	n = shm.PublishBlocks(q.Buf[slot*cqe.Size:], n, uint64(rqpn)<<32, uint64(uidx)<<32, bytes, time, uint64(tail.Owned(q.Next, q.Log)), 1<<16)
+	n = shm.PublishBlocks(q.Buf[slot*cqe.Size:], n, uint64(rqpn)<<32, uint64(uidx)<<32, bytes, time,
+		uint64(tail.Owned(q.Next, q.Log)), 1<<16)
 	q.Next += uint64(n) // done last, so that CQEs whose stores fault do not count as written
 	q.Client.Count[control.CounterCQEs] += uint64(n)
 	return n
@@ -65,9 +66,9 @@ func (q *CQ) Entry(slot uint64) *shm.Block {
 	return shm.BlockAt(q.Buf, cqe.EntryOffset(slot, q.LogCQE))
 }
 
-// Forget is called when a queue pair is reset. If the error of this queue pair stays in the
+// ReleaseHeld is called when a queue pair is reset. If the error of this queue pair stays in the
 // collapsed queue q, other completions may replace it from now on.
-func (q *CQ) Forget(qpn uint32) {
+func (q *CQ) ReleaseHeld(qpn uint32) {
 	if q.Held == qpn {
 		q.Held = 0
 	}
@@ -103,8 +104,8 @@ func (q *CQ) Unread() uint64 { return q.Next - max(q.Seen, q.Floor) }
 // indices have 32 bits and wrap.
 func (c *CQ) Reached(index uint32) bool { return int32(uint32(c.Next)-index) >= 0 }
 
-// ObserveUnread is unread by the consumer index that the client has published meanwhile. A
-// target of XRC has none: its completions go to the CQs of the SRQs.
+// ObserveUnread is Unread by the consumer index that the client has published meanwhile. A target
+// of XRC has none: its completions go to the CQs of the SRQs.
 func (q *CQ) ObserveUnread() uint64 {
 	if q.Consumer == nil {
 		return 0

@@ -24,10 +24,6 @@ func (c *Client) HasSource(gid *[16]byte, network bool) bool {
 	return false
 }
 
-// A datagram whose address vector leads to another device becomes one packet. The packets that a
-// port takes from a carrier have the 40 bytes of the GRH before the payload. Packets that the
-// device gives to a port have them only if the port says so.
-
 // Network reports whether strangers can send packets to this port: RoCE makes the GRH of its datagrams
 // itself. The peers of other ports are engines that trust each other with addresses.
 func (p *Port) Network() bool { return !p.Settings.GRH }

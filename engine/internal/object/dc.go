@@ -42,7 +42,8 @@ func (sh *Shard) FindTarget(q *QP) bool {
 // is nil or TargetOf(q).
 func (q *QP) ReachesTarget(p *QP) bool {
 	to := &q.DC.To
-	return p != nil && !p.Dead && p.Num == to.DQP && p.Listens() && p.DC.Key == to.Key && LeadsTo(to, q.Client, p.Client)
+	return p != nil && !p.Dead && p.Num == to.DQP && p.Listens() && p.DC.Key == to.Key &&
+		LeadsTo(to, q.Client, p.Client)
 }
 
 // Reaches reports whether q may send to p, which is the peer that q has found last, or nil.

@@ -93,9 +93,9 @@ type Part uint8
 
 const (
 	Whole     Part = iota // the step was not ended early
-	CutVisits             // ended in visitClients; sched.from is the index of the client after the faulting one
+	CutVisits             // ended in visitClients; Sched.From is the index of the next client
 	CutRetry              // ended in the retries of stalled queues
-	CutLast               // ended in polls of cold queues or arm words, or in diagnose
+	CutLast               // ended in polls of cold queues or arm words, or in Diagnose
 )
 
 // A Shard is one thread of the device, with the clients whose queues that thread executes.
@@ -124,7 +124,7 @@ type Shard struct {
 	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
 	Timers      Wheel
 
-	Sleeper atomic.Pointer[sleep.Sleeper] // what the shard's thread sleeps on; nil while no thread runs the shard. Carriers read it, too
+	Sleeper atomic.Pointer[sleep.Sleeper] // nil while no thread runs the shard. Carriers read it, too
 	Asleep  atomic.Bool                   // the thread sleeps or is about to
 	Hooks   shardHooks
 }
@@ -132,15 +132,15 @@ type Shard struct {
 // A schedule says which queues a step visits; see loop/active.go.
 type schedule struct {
 	Active   []*Client // clients that have warm queues, or had some a step ago
-	From     int       // index in active of the client to visit next; 0 between whole steps
+	From     int       // index in Active of the client to visit next; 0 between whole steps
 	Warm     int       // number of warm queues
 	Patience uint32    // idle visits after which a queue turns cold
 	Few      int       // a shard with at most this many queues keeps all warm: fewQueues, except in tests
-	Watchers roster    // clients that have watches; there is a watch for each QP in running
+	Watchers roster    // clients that have watches; there is a watch for each QP in Running
 	Quiet    int       // steps since there was work
 	Worked   uint64    // device clock of the last step that worked
-	Unswept  int       // number of QPs in running that sweep has still to check
-	Swept    int       // index in running of the QP that sweep checked last
+	Unswept  int       // number of QPs in Running that Sweep has still to check
+	Swept    int       // index in Running of the QP that Sweep checked last
 
 	Alone       struct{ WQEs, Bytes int } // budget of a client in one step while no other client works
 	LastWorker  *Client                   // client that worked last
@@ -170,7 +170,7 @@ type faultPoint struct {
 	Cut     Part  // part in which a fault has ended the last step; whole: the next step begins at its start
 }
 
-// A scratch is the private memory in which one WQE is judged and executed.
+// A scratch is the private memory in which one WQE is checked and executed.
 type scratch struct {
 	Job      *Job
 	Spare    []*Job
@@ -184,7 +184,7 @@ type scratch struct {
 	Level    uint8         // its service level; on Ethernet the kind of packet
 	Reaches  bool          // its address leads to the port of its receiver
 	Unmapped unmappedScratch
-	Gap      Gap // memory that transfer could not reach
+	Gap      Gap // memory that Transfer could not reach
 }
 
 // shardHooks are for tests.
@@ -192,28 +192,28 @@ type shardHooks struct {
 	NoFastPath  bool          // no WQE takes the fast path
 	Uncontended bool          // cores never count as contended
 	ExplainAll  bool          // no explanation is held back
-	HeldClock   uint64        // the device clock, which a test holds here, for all that depends on time; 0: it runs
+	HeldClock   uint64        // the device clock, if a test holds it; 0: it runs
 	SleepBound  time.Duration // longest sleep without a wakeup; 0: SleepTime
 }
 
 // The type crossing holds those fields of a shard that serve crossings.
 type crossing struct {
 	Ticket      ticketlock.Lock
-	Acquired    bool   // this shard's thread holds ticket
+	Acquired    bool   // this shard's thread holds Ticket
 	PeerShard   *Shard // the other shard whose ticket lock this thread holds as well, or nil
 	GotWork     bool   // another shard has made a queue of this shard warm
 	Postponed   []*QP  // queues to be visited at the end of this step
 	Crossed     int    // how many queues were postponed in this step because they have work
 	Visiting    []*QP  // postponed queues that are being visited now; nil entries are done or removed
-	Owed        []OwedReceive
+	DueReceives []DueReceive
 	DeniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
 	Refuse      func() bool // for tests: true if the other shard's lock is to seem taken
 }
 
-// An OwedReceive is a receive of a shared receive queue whose client belongs to another
+// A DueReceive is a receive of a shared receive queue whose client belongs to another
 // shard. A transfer has taken the receive and not used it, and this shard still has to put
 // it back.
-type OwedReceive struct {
+type DueReceive struct {
 	SRQ   *SRQ
 	Index uint16
 }
@@ -221,7 +221,7 @@ type OwedReceive struct {
 // A progress is the part of a shard that other threads, above all the watchdog's, read at
 // any time. Its words are written by the thread that works for the shard.
 //
-// Publish: at, mark, busy, thread. Observed by report.checkShards.
+// Publish: At, Mark, Busy, Thread. Observed by report.checkShards.
 type progress struct {
 	_      [64]byte
 	At     shm.Word64 // the queue whose memory is touched: a QPN, or AtCQ and a CQN
@@ -234,7 +234,7 @@ type progress struct {
 // discards are the descriptors that wait to be closed.
 type discards struct{ files, Connections closers.Closers }
 
-// A watchdog holds what the watchdog goroutine reads in addition to shard.progress, and
+// A watchdog holds what the watchdog goroutine reads in addition to Shard.progress, and
 // what it has found.
 type watchdog struct {
 	Owners  queueOwners
@@ -254,7 +254,7 @@ type ControlRequest struct {
 // the engine's own tables.
 type queueOwners struct {
 	mu     sync.Mutex
-	queues map[uint64]owner // key: progress.at while that queue's memory is touched
+	queues map[uint64]owner // key: progress.At while that queue's memory is touched
 }
 
 type owner struct {
@@ -268,7 +268,7 @@ type Stuck struct {
 	Queue        uint32 // number of Client's queue pair or, if CQ is true, of its completion queue
 	CQ           bool
 	PeerQueue    uint32        // number of Peer's queue pair
-	Request      string        // the request of Client that is being served; empty: the thread works for a queue
+	Request      string        // the request of Client being served; empty: the thread works for a queue
 	For          time.Duration // time since the thread last advanced
 	Thread       string        // state of the thread, as the kernel reports it
 	NoCore       bool          // the thread only waits for a core; all fields except For and Thread are zero
@@ -283,13 +283,13 @@ type bulletin struct {
 	linked  []posted // of other devices, sorted by device and client
 	Sources []source // what links have said, in the order in which they have said something first
 	Waiting map[*Client]*reader
-	Changed func() // own has changed; nil: nobody wants to know
+	Changed func() // Own has changed; nil: no link asks for that
 	Users   users
 }
 
 // A reader is a client that has read the list.
 type reader struct {
-	user  uint32 // whose announcements it reads, beside those for everybody
+	user  uint32 // whose announcements it reads, beside those for all users
 	waits bool   // nothing that it may read has changed since
 }
 
@@ -307,9 +307,9 @@ type source struct {
 	list []board.Entry
 }
 
-// Type users says which clients belong to the same user. Uids that one user owns, as package quota has it, are one
-// user. Engines tell each other of users, so a user has the number of the user namespace around this
-// engine. What other engines say is taken as it is: this host's /etc/subuid says nothing of other hosts.
+// Type users says which clients belong to the same user. Uids that one user owns, as package quota has it,
+// are one user. Engines exchange users, so a user has the number of the user namespace around this engine.
+// The users of other engines are taken as they are: this host's /etc/subuid says nothing of other hosts.
 type users struct {
 	Payer func(uid uint32) uint32
 	space userns.Map
@@ -328,9 +328,9 @@ type Member struct {
 }
 
 // A keyTable finds an mkey by the 32 bits of its key. It is a hash table with open
-// addressing and linear probing, at most half full. The index of a key is random, so that
-// no client can guess the keys of another. For random indices a plain array would need 2^24
-// entries, which is too large.
+// addressing and linear probing, at most half full. The index of a key is random, so that no client
+// can find the keys of another by trying. For random indices a plain array would need 2^24 entries,
+// which is too large.
 type keyTable struct {
 	Slots  []KeySlot
 	shift  uint // 32 - log2 of len(slots)
@@ -339,7 +339,7 @@ type keyTable struct {
 }
 
 type KeySlot struct {
-	Key uint32 // rekey changes it while other shards search
+	Key uint32 // Rekey changes it while other shards search
 	M   *Mkey  // nil: the slot is empty
 }
 
@@ -358,15 +358,17 @@ type heldPaths struct {
 // An unmappedScratch is private memory of the device for transfers of unmapped memory.
 type unmappedScratch struct {
 	From, To [1 + unmappedPieces]procmem.Vec // the first Vec is for the guard
-	Between  []byte                          // holds bytes on the way between two processes; nil until a client shares its process
+	Between  []byte                          // bytes on the way between two processes; nil until needed
 	Seen     process.Seen
 	Touched  byte
 }
 
-const unmappedPieces = 32
+const (
+	unmappedPieces = 32
 
-// MaxListEntries is the number of list entries that fit into the largest WQE.
-const MaxListEntries = 52
+	// MaxListEntries is the number of list entries that fit into the largest WQE.
+	MaxListEntries = 52
+)
 
 // A Gap is memory of a process that could not be reached.
 type Gap struct {

@@ -97,6 +97,6 @@ func (e *Device) Aside(uid uint32, f func()) bool {
 	}
 }
 
-// asideTime is how long aside waits for f. f takes unread events back out of a program's
-// socket, and the program can block that.
+// asideTime is how long Aside waits for f. f takes unread events back out of a program's socket,
+// and the program can block that.
 const asideTime = 100 * time.Millisecond

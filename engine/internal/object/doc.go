@@ -1,17 +1,17 @@
 // Package object has the state of the device and of everything that clients make: protection domains,
-// memory, keys, queues, channels, and the queue pairs' halves of connections over links. Its methods change only
-// the object that they belong to. Whatever follows from that in other objects is the work of the packages
-// above: report, completion, execution, transport, loop, request.
+// memory, keys, queues, channels, and the queue pairs' halves of connections over links. Its methods change
+// only the object that they belong to. All that follows from that in other objects is the work of the
+// packages above: report, completion, execution, transport, loop, request.
 //
 // A Device is what all threads share, a Shard the part of it that one thread serves. Everything above a
-// Shard is built by embedding it, layer by layer; a pointer to a Shard, as a Client has it, says to which thread
-// something belongs.
+// Shard is built by embedding it, layer by layer; a pointer to a Shard, as a Client has it, says to which
+// thread something belongs.
 //
 // # Concurrency
 //
 // The tables of a Device change only while no shard works. Objects of a client are touched only by
 // the thread of its shard, or under the ticket lock of its shard (crossing.go). Names are exported for the
-// packages above; none of them is an interface to users.
+// packages above; they are no interface to users.
 //
 // # Files
 //
@@ -19,7 +19,7 @@
 //
 //   - device.go: Device and Shard, and their parts
 //   - client.go: Client, and what belongs to it: regions, keys, completion queues, shared receive queues
-//   - qp.go: QP and its parts; Job, a WQE that has been judged
+//   - qp.go: QP and its parts; Job, a WQE that has been checked
 //   - wire.go: Port, Wire and its halves: the state of links
 //
 // Threads:
@@ -30,15 +30,15 @@
 //   - roster.go, warm.go: clients that take turns; warm and cold queues
 //   - pass.go, fault.go, timer.go: a pass of looks; the address of a fault of memory; a wheel of timers
 //
-// What clients have:
+// Objects of clients:
 //
 //   - status.go: the status page
 //   - board.go: announcements, and which clients may read them
-//   - peer.go: what a client has said of a queue pair's peer; paths that users hold
+//   - peer.go: the peer of a queue pair as its client has set it; paths that users hold
 //   - region.go, uar.go, unmapped.go: memory: mapped, UAR pages, and of a process
 //   - access.go, key.go, keylist.go: rights; keys and their table; keys that are lists
 //   - cq.go, compress.go, inline.go, arm.go: completion queues, sessions, short data, arming
-//   - event.go, notifier.go: events, and who sends them
+//   - event.go, notifier.go: events, and the threads that send them
 //   - blueflame.go, suspicion.go: a BlueFlame register; what is suspected of a queue pair
 //   - srq.go, xrc.go, dc.go: shared receive queues, XRC, DC
 //   - datagram.go, multicast.go: UD, and its groups

@@ -14,9 +14,9 @@ import (
 // explained to a client.
 const quietTime = 100 * time.Millisecond
 
-// Due reports whether a code may be explained at now, on the device clock, and how many explanations of it were
-// held back since the last one.
-func (x *explainer) Due(code codes.Code, now uint64) (held uint32, ok bool) {
+// Take counts an explanation of a code at now, on the device clock. It reports whether the explanation may be
+// given, and how many were held back since the last one.
+func (x *explainer) Take(code codes.Code, now uint64) (held uint32, ok bool) {
 	k := &x[code]
 	if now < k.Until {
 		k.Held++
@@ -31,10 +31,6 @@ func (x *explainer) Due(code codes.Code, now uint64) (held uint32, ok bool) {
 // second. They are limited because writing takes time of the device's own thread. The shares
 // of one user and of one client are in log.go.
 const LogBudget = 100
-
-// These functions find the reason for a failure that has already happened. A client learns
-// little about objects that are neither its own nor its peer's: at most that a queue pair
-// of this number exists.
 
 // A Reason is why something failed. Its text is formatted only if it is used.
 type Reason struct {

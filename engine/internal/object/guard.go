@@ -23,7 +23,7 @@ func (p *Port) Guard(w *Wire) {
 	w.divert()
 }
 
-// Unguard ends that.
+// Unguard takes a queue pair from under the guard.
 func (p *Port) Unguard(w *Wire) {
 	g := w.Guard
 	last := len(g.Wires) - 1
@@ -36,7 +36,7 @@ func (p *Port) Unguard(w *Wire) {
 }
 
 // divert keeps packets of the path from the fast path during an alarm. The fast path compares the path of a
-// packet with source anyway, so it costs nothing.
+// packet with Source anyway, so it costs nothing.
 func (w *Wire) divert() {
 	if w.Source = w.From; w.Guard.Alarm {
 		w.Source = noPath
@@ -59,7 +59,7 @@ func (g *PathGuard) Half(answers bool) *half {
 	return &g.Requests
 }
 
-// Near returns until when that is so.
+// Near returns until when a packet with the expected PSN counts as part of a scan.
 func (w *Wire) Near(answers bool) *uint64 {
 	if answers {
 		return &w.nearAnswer

@@ -11,7 +11,7 @@ import (
 
 // The objects that a client makes take memory of the device's process. Each object is charged
 // to the client's user when it is made, with the most memory that it can ever take. So no
-// client can fill the device with objects for which nobody is charged.
+// client can fill the device with objects for which no user is charged.
 
 // These constants are the memory that objects take, in bytes. They include what tables and
 // the garbage collector add.
@@ -38,7 +38,8 @@ func (k *Mkey) Cost() int { return KeyCost + k.Room*RunCost }
 func (s *SRQ) Cost() int { return SrqCost + (int(s.Mask)+1)*EntryCost }
 
 // ClientCharge is what a client needs to exist: a connection and two pages.
-var ClientCharge = quota.Charge{quota.Mappings: 2, quota.Descriptors: 2, quota.Connections: 1, quota.Memory: clientCost}
+var ClientCharge = quota.Charge{quota.Mappings: 2, quota.Descriptors: 2, quota.Connections: 1,
+	quota.Memory: clientCost}
 
 // SocketCharge is what an event socket takes.
 var SocketCharge = quota.Charge{quota.Descriptors: 1, quota.Memory: SocketCost}
@@ -60,7 +61,8 @@ func (sh *Shard) Trim() {
 // limits hold for that user anyway.
 func RegionCharge(uid uint32, size int) quota.Charge {
 	fds, pages := shm.HoldCost(size)
-	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: RegionCost, quota.Descriptors: fds, quota.PipePages: pages, quota.HeldBytes: shm.HoldBytes(size)}
+	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: RegionCost,
+		quota.Descriptors: fds, quota.PipePages: pages, quota.HeldBytes: shm.HoldBytes(size)}
 	if uid != uint32(os.Getuid()) {
 		b[quota.RegionBytes] = size
 	}

@@ -12,7 +12,7 @@ const AETHEnd = packet.BTHSize + packet.AETHSize // bytes of headers of the answ
 func (p *Port) Executed(q *QP, ask bool) {
 	in := &q.Wire.In
 	if ask {
-		p.Owe(q) // rule: a WRITE that asks is acknowledged
+		p.ScheduleACK(q) // rule: a WRITE that asks is acknowledged
 	}
 	in.Data = in.PSN
 	in.Advance()
@@ -25,7 +25,7 @@ func (in *Inbound) Advance() {
 	in.MSN++
 }
 
-// MostDue returns how many answers q's peer may ask for at a time.
+// MostDue returns how many answers q's peer may request at a time.
 func (in *Inbound) MostDue(q *QP) int {
 	if n := int(q.Attr.MaxDestRdAtomic); n > 0 {
 		return min(n, MostAnswers)
@@ -41,7 +41,7 @@ func (w *Wire) Packets(n uint32) uint32 {
 	return uint32((uint64(n) + uint64(w.MTU) - 1) / uint64(w.MTU))
 }
 
-func (in *Inbound) OweAnswer(a AnswerDue) {
+func (in *Inbound) AddAnswer(a AnswerDue) {
 	in.Reads[(in.FirstDue+in.Due)%len(in.Reads)] = a
 	in.Due++
 	if !a.Again {
@@ -49,16 +49,16 @@ func (in *Inbound) OweAnswer(a AnswerDue) {
 	}
 }
 
-// Owes reports whether there are answers to send, or a NAK after them.
-func (in *Inbound) Owes() bool { return in.Due > 0 || in.Unsaid }
+// HasDue reports whether answers are due, or a NAK after them.
+func (in *Inbound) HasDue() bool { return in.Due > 0 || in.NAKDue }
 
-// ForgetAnswers forgets the answers that are owed.
-func (in *Inbound) ForgetAnswers() { in.Due, in.Fresh = 0, 0 }
+// DropAnswers drops the answers that are due.
+func (in *Inbound) DropAnswers() { in.Due, in.Fresh = 0, 0 }
 
-// Owe notes that q owes an acknowledgement at the end of the batch.
-func (p *Port) Owe(q *QP) {
-	if in := &q.Wire.In; !in.Owed {
-		in.Owed = true
+// ScheduleACK notes that q is to send an acknowledgement at the end of the batch.
+func (p *Port) ScheduleACK(q *QP) {
+	if in := &q.Wire.In; !in.ACKDue {
+		in.ACKDue = true
 		p.ACKs = append(p.ACKs, q.Wire)
 	}
 }

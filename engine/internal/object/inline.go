@@ -10,13 +10,14 @@ import (
 
 // Inline data of completions ("scatter to CQE"): short data that come for a queue pair are put
 // into the CQE. The client copies them, when it polls the CQE, to the memory that its work
-// request names. The work request is judged as usual, so that its mistakes are found.
+// request names. The work request is checked as usual, so that its mistakes are found.
 
 // CarryInline is called when q is made. flags are those of control.QP.Scatter. As with mlx5,
 // messages are put into CQEs on connected transports, and results on reliable connections.
 func (q *QP) CarryInline(flags uint8) {
 	q.FastOps = q.Allowed
-	if flags&control.ScatterResponder != 0 && (q.Transport == control.QPTypeRC || q.Transport == control.QPTypeUC) {
+	if flags&control.ScatterResponder != 0 &&
+		(q.Transport == control.QPTypeRC || q.Transport == control.QPTypeUC) {
 		q.RQ.Inline = q.RQ.CQ.mostInline()
 	}
 	if flags&control.ScatterRequester != 0 && q.Transport == control.QPTypeRC {

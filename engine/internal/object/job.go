@@ -6,7 +6,7 @@ package object
 // many bytes costs so many. A client chooses how its bytes are cut into pieces and where the
 // pieces are, so the bytes alone would bound nothing.
 
-// PieceCost is the least number of bytes that a piece costs of a budget. Judging one entry
+// PieceCost is the least number of bytes that a piece costs of a budget. Checking one entry
 // of a list costs the same. Each takes about the time of copying this many bytes.
 const PieceCost = 64
 
@@ -14,8 +14,8 @@ const PieceCost = 64
 // memory.
 func (l *List) Scattered() bool { return l.N > 1 || l.Piece[0].Mem == nil }
 
-// Touched returns the key of the bytes that next has returned. If that key is a list,
-// Touched also returns within, the key of the list's entry that contains these bytes.
+// Touched returns the key of the bytes that Next has returned. If that key is a list, Touched also
+// returns within, the key of the list's entry that contains these bytes.
 func (l *List) Touched() (k, within *Mkey) {
 	p := &l.Piece[l.At]
 	if p.Mem == nil {
@@ -24,14 +24,14 @@ func (l *List) Touched() (k, within *Mkey) {
 	return p.Key, within
 }
 
-// Over reports whether nothing is left to be moved. A job that has met a fault is never
-// over, so that the next visit handles the fault.
+// Over reports whether all bytes are moved. A job with a fault is never over, so that the next
+// visit handles the fault.
 func (j *Job) Over() bool { return j.Moved >= j.Total && j.Offloaded == 0 && j.Fault == 0 }
 
 // Reads reports whether the WQE brings bytes to its poster, as READs and atomics do.
 func (j *Job) Reads() bool { return j.Head.Opcode().Info().Reads }
 
-// Reset makes j the job of a WQE with this control segment, before it is judged.
+// Reset makes j the job of a WQE with this control segment, before it is checked.
 func (j *Job) Reset(h Head) {
 	j.Head, j.Blocks = h, h.Blocks()
 	j.findings = findings{}
@@ -41,7 +41,7 @@ func (j *Job) Reset(h Head) {
 
 func (l *List) Reset() { l.N, l.At, l.Off, l.Unmapped = 0, 0, 0, false }
 
-// Add appends a piece. It stores field by field, for the reason given at head.
+// Add appends a piece. It stores field by field, for the reason given at Head.
 func (l *List) Add(mem []byte, key *Mkey, off, n uint64) {
 	p := &l.Piece[l.N]
 	p.Mem, p.Key, p.off, p.N = mem, key, off, n
@@ -64,7 +64,7 @@ func (l *List) Next(n uint64) []byte {
 	return p.Key.Bytes(l.Spot, min(n, p.N-l.Off))
 }
 
-// Advance moves the position past n of the bytes that next returned.
+// Advance moves the position past n of the bytes that Next returned.
 func (l *List) Advance(n int) {
 	l.Off += uint64(n)
 	if p := &l.Piece[l.At]; p.Mem == nil {
@@ -72,8 +72,8 @@ func (l *List) Advance(n int) {
 	}
 }
 
-// Settle copies inline data out of the snapshot, which the next WQE will overwrite.
-func (j *Job) Settle() {
+// CopyInline copies inline data out of the snapshot, which the next WQE will overwrite.
+func (j *Job) CopyInline() {
 	free := j.inline[:]
 	for i := range j.Src.N {
 		if p := &j.Src.Piece[i]; p.Key == nil {

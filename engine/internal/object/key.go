@@ -12,8 +12,8 @@ import (
 )
 
 // Serves reports whether p, as a responder, may give access by the key k. The protection
-// domain of k (for a window, that of k.window) must be p's, and a window of type 2 must be
-// bound to p itself. k.pd is nil if k is a window, so that local access by the key of a window
+// domain of k (for a window, that of k.Window) must be p's, and a window of type 2 must be
+// bound to p itself. k.PD is nil if k is a window, so that local access by the key of a window
 // is always refused.
 func (k *Mkey) Serves(p *QP) bool {
 	if k.Window == nil {
@@ -80,7 +80,8 @@ func (t *keyTable) Add(m *Mkey) {
 		key := binary.LittleEndian.Uint32(b[:])
 		// Besides repeatIndex, four indices are reserved: 0 for no key, 1 for the terminator
 		// of a receive list, that of the null key, and 0xffffff for "any".
-		if index := key >> 8; index <= control.NullKey>>8 || index == repeatIndex || index == 0xffffff || t.FindIndex(key) != nil {
+		if index := key >> 8; index <= control.NullKey>>8 || index == repeatIndex || index == 0xffffff ||
+			t.FindIndex(key) != nil {
 			continue
 		}
 		m.Key = key

@@ -44,7 +44,8 @@ func (k *Mkey) CheckRights() error {
 	switch {
 	case k.Access&^control.AccessAll != 0:
 		return UnknownRights("memory region", k.Access)
-	case k.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && k.Access&control.AccessLocalWrite == 0:
+	case k.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
+		k.Access&control.AccessLocalWrite == 0:
 		return control.Errorf(control.CodeInvalid, "memory region: access %s lacks local write, which remote write and remote atomic need", Rights(k.Access))
 	}
 	return nil
@@ -57,8 +58,8 @@ func (k *Mkey) Domain() *PD {
 	return k.PD
 }
 
-// NewClient binds the window to the memory of the key on. If on is nil, it unbinds the window.
-func (w *Window) NewClient(on *Mkey) {
+// Bind binds the window to the memory of the key on. If on is nil, it unbinds the window.
+func (w *Window) Bind(on *Mkey) {
 	if w.Parent != nil {
 		w.Parent.Windows--
 	}
@@ -72,6 +73,6 @@ func (k *Mkey) Release() {
 	k.Free, k.Mem, k.Process, k.List, k.Size = true, nil, nil, k.List[:0], 0
 	if k.Window != nil {
 		k.Window.QPN, k.Window.Serial = 0, 0
-		k.Window.NewClient(nil)
+		k.Window.Bind(nil)
 	}
 }

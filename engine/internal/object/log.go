@@ -23,8 +23,8 @@ func connectionLines() *journal.Budget { return journal.NewBudget(256, 10*time.S
 // mistake. Their number has been limited already for each client and code.
 func explanationLines() *journal.Budget { return journal.NewBudget(LogBudget, time.Second) }
 
-// MaySay implements MaySay of nic.Device. All servers of the device share one budget.
-func (e *Device) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
+// MayLog implements nic.Device. All servers of the device share one budget.
+func (e *Device) MayLog(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	return e.Spoken.Take(e.Ledger.Payer(uid), (*journal.Speaker)(who))
 }
 
@@ -33,7 +33,7 @@ func (e *Device) Report(uid uint32, level slog.Level, text string, attrs ...any)
 	if !e.Journal.Enabled(level) {
 		return
 	}
-	unsaid, ok := e.MaySay(uid, nil)
+	unsaid, ok := e.MayLog(uid, nil)
 	if !ok {
 		return
 	}

@@ -32,7 +32,8 @@ func (c *Client) NewNotifier() (*Notifier, *os.File, error) {
 		return nil, nil, err
 	}
 	me := uint32(os.Geteuid())
-	n := &Notifier{e: c.Device, uid: c.UID, FD: mine, Kin: c.Local || c.UID == me || c.UID == 0, queue: make(chan Notice, NoticesQueued)}
+	n := &Notifier{e: c.Device, uid: c.UID, FD: mine, Kin: c.Local || c.UID == me || c.UID == 0,
+		queue: make(chan Notice, NoticesQueued)}
 	if n.Kin {
 		n.Seen = clock.Now()
 	}
@@ -47,7 +48,7 @@ func (n *Notifier) Send(v Notice) error {
 		return n.add(v)
 	}
 	err := v.sendTo(n.FD)
-	n.Judge(now)
+	n.RecordSend(now)
 	if err == nil && v.CQ != nil {
 		v.CQ.Sent++
 	}
@@ -60,8 +61,8 @@ func (n *Notifier) Quick(now uint64) bool {
 	return last != 0 && (n.Kin || now < last+clock.Cycles(QuickCounts)) && !n.Queued.Load()
 }
 
-// Judge looks at a send of the device's thread that began at start.
-func (n *Notifier) Judge(start uint64) {
+// RecordSend records how long a send of the device's thread took that began at start.
+func (n *Notifier) RecordSend(start uint64) {
 	if n.Seen = clock.Now(); n.Seen-start > clock.Cycles(QuickSend) && !(n.Kin && n.e.Hooks.SendsNow) {
 		n.Seen = 0
 		n.Shown.Store(0) // no closer is sending
@@ -139,5 +140,5 @@ func (v *Notice) sendTo(fd int) error {
 	return unix.Send(fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
-// HungUp reports whether a client has closed its end of the socket, and so wants no events.
+// HungUp reports whether a client has closed its end of the socket, and so takes no events.
 func HungUp(err error) bool { return err == unix.EPIPE || err == unix.ECONNRESET }

@@ -20,7 +20,7 @@ func (r *Outbound) Grow(n uint32) {
 }
 
 // Marked shrinks the window because the network marks packets: once, until something was acknowledged that
-// was sent later. So CNPs without number, whoever sends them, slow a queue pair down and do not stop it.
+// was sent later. So any number of CNPs, from any sender, slow a queue pair down and do not stop it.
 func (r *Outbound) Marked() {
 	if packet.DiffPSN(r.UNA, r.calm) < 0 && packet.DiffPSN(r.calm, r.Most) <= 1 {
 		return
@@ -66,7 +66,7 @@ func (r *Outbound) Closed() bool {
 	return packet.DiffPSN(r.Next(), r.UNA) >= int32(r.Window)
 }
 
-// Push makes a message of q's next WQE. It stores field by field, for the reason given at head.
+// Push makes a message of q's next WQE. It stores field by field, for the reason given at Head.
 func (r *Outbound) Push(q *QP, h Head, total uint64, psns uint32, answers bool) *Message {
 	m := r.Message(r.Last)
 	m.Head, m.Index, m.Total, m.PSN, m.PSNs, m.Blocks = h, q.SQ.Done, total, r.PSN, psns, uint8(h.Blocks())
@@ -111,7 +111,8 @@ func (w *Wire) PutExtensions(h []byte, info *packet.Info, m *Message, j *Job, of
 		packet.XRCETH{SRQN: r.SRQN}.Put((*[packet.XRCETHSize]byte)(h[info.OffXRCETH:]))
 	}
 	if info.RETH {
-		packet.RETH{Addr: r.Addr + off, RKey: r.RKey, Length: uint32(m.Total - off)}.Put((*[packet.RETHSize]byte)(h[info.OffRETH:]))
+		packet.RETH{Addr: r.Addr + off, RKey: r.RKey,
+			Length: uint32(m.Total - off)}.Put((*[packet.RETHSize]byte)(h[info.OffRETH:]))
 	}
 	if info.Imm {
 		packet.ImmDt(m.Head.Imm()).Put((*[packet.ImmDtSize]byte)(h[info.OffImm:]))

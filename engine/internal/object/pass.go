@@ -5,8 +5,8 @@ package object
 // A Pass is a round through the queues of all clients of a shard.
 type Pass struct {
 	Number   uint64
-	Finished int    // number of clients of which nothing is left to look at
-	Deadline uint64 // first deadline, on the device clock, of the stalled queues and the held events looked at
+	Finished int    // number of clients that are looked at completely
+	Deadline uint64 // first deadline of the stalled queues and the held events looked at
 }
 
 // Leave notes that c leaves the shard.

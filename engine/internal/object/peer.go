@@ -6,9 +6,9 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 )
 
-// ForgetPeer ends what set_peer has said of q. A path is released when the request has been served. It is
-// called in requests of the client only, because the queue c.after is theirs.
-func (c *Client) ForgetPeer(q *QP) {
+// ReleasePeer drops what set_peer has set for q. The path is released when the request has been served. It
+// is called in requests of the client only, because the queue c.After is theirs.
+func (c *Client) ReleasePeer(q *QP) {
 	if q.Conn.Set != nil {
 		c.After = append(c.After, q.Conn.Set.Release)
 	}

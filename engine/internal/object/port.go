@@ -18,7 +18,7 @@ func (p *Port) Retire() {
 	p.Shard.PortChanges++
 }
 
-// Fail is called when the other side has written into the ring what cannot be right.
+// Fail is called when the other side has written into the ring something that cannot be right.
 func (p *Port) Fail(err error) {
 	p.Retire()
 	p.Shard.Journal.Log(slog.LevelError, "a link is given up: its ring holds what no packet can be", "link", p.Settings.Name, "error", err.Error())
@@ -31,9 +31,9 @@ const DefaultPKey = 0xffff
 
 // The memory of a port's rings, and the words by which a carrier and the device wake each other, can
 // lose their pages at any time: a pool is a file that every node can make shorter. Then the port is
-// given up. What happens while packets are served is left to RecoverFault. Here is the rest.
+// given up. RecoverFault treats faults while packets are served, FailAfterFault all others.
 
-// FailAfterFault gives p up if the deferring function has met memory without pages.
+// FailAfterFault gives p up if the deferring function has touched memory without pages.
 func (p *Port) FailAfterFault() {
 	if r := recover(); r != nil {
 		addr, ok := FaultOf(r)
@@ -50,25 +50,23 @@ func (p *Port) WakeCarrier() {
 	p.Settings.Wake()
 }
 
-func (p *Port) TellAsleep(asleep bool) {
+func (p *Port) ReportAsleep(asleep bool) {
 	defer p.FailAfterFault()
 	if p.Settings.Asleep != nil {
 		p.Settings.Asleep(asleep)
 	}
 }
 
-// FreePackets is shard.FreePackets for one port. Its ring may be what the fault was about, or be lost, too.
+// FreePackets is PortServer.FreePackets for one port. Its ring may be what the fault was about, or be lost,
+// too.
 func (p *Port) FreePackets() {
 	defer p.FailAfterFault()
 	p.Settings.Receive.Free()
 }
 
-// What a step does with ports: it takes packets from those that have some, and wakes the carriers
-// of those that it has given some.
-
-// SetHot says whether p is polled in each step. Nothing has come or gone in the last MostIdleVisits
-// polls of a port that is not hot. Such a port is polled in one of HintTurns steps, and before the
-// shard waits, so a shard whose links are idle takes its steps as if it had none.
+// SetHot says whether p is polled in each step. No packet has come or gone in the last
+// MostIdleVisits polls of a port that is not hot. Such a port is polled in one of HintTurns steps,
+// and before the shard waits, so a shard whose links are idle takes its steps as if it had none.
 func (p *Port) SetHot(hot bool) {
 	p.Idle = 0
 	switch {
@@ -80,9 +78,10 @@ func (p *Port) SetHot(hot bool) {
 	p.Hot = hot
 }
 
-// Asks reports whether the packet that is being served is a request, not an answer.
-func (p *Port) Asks() bool {
-	return p.Packet.N >= packet.BTHSize && packet.ParseBTH((*[packet.BTHSize]byte)(p.Packet.Head[:])).Opcode.Info().Request
+// ServesRequest reports whether the packet that is being served is a request, not an answer.
+func (p *Port) ServesRequest() bool {
+	return p.Packet.N >= packet.BTHSize &&
+		packet.ParseBTH((*[packet.BTHSize]byte)(p.Packet.Head[:])).Opcode.Info().Request
 }
 
 // Find returns the queue pair with this number: nil if there is none.
@@ -162,6 +161,6 @@ func (p *Port) Window(mtu uint32) uint32 {
 const (
 	losslessWindow = 8 << 20 // bytes on the way, if no packets are lost
 	LeastWindow    = 2       // packets
-	leastPart      = 16      // packets of the answer to a READ that are asked for together, if the window is smaller
-	MostAnswers    = 32      // answers to READs and atomics that one queue pair owes
+	leastPart      = 16      // packets of a READ's answer requested together, if the window is smaller
+	MostAnswers    = 32      // answers to READs and atomics that are due from one queue pair
 )

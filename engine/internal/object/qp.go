@@ -24,8 +24,8 @@ type QP struct {
 	FastPath  bool           // WQEs may take the fast path
 	Transport uint8          // control.QPType*
 	Dead      bool           // destroyed; pointers to it may remain
-	Failed    bool           // a WQE has failed since RST: error completions of later WQEs with ce 1 are suppressed
-	Faulted   cqe.Syndrome   // syndrome of the WQE at the head, if its work met a fault of memory
+	Failed    bool           // a WQE has failed since RST: later WQEs with ce 1 have no error completions
+	Faulted   cqe.Syndrome   // syndrome of the WQE at the head, if its work has faulted
 	RNRLeft   uint8          // see RNRIndex
 	Postponed bool           // the visit is postponed to the end of the step
 	FastOps   uint64         // bit n: opcode n may be executed, and may take the fast path
@@ -58,7 +58,7 @@ type QP struct {
 
 // An Extended is what a queue pair has for XRC.
 type Extended struct {
-	Others []*Client // if it is a target: the clients that have it, besides client
+	Others []*Client // if it is a target: the clients that have it, besides Client
 	SRQ    *SRQ      // if it sends: the XSRQ that the last request has named; looked up again if gone
 }
 
@@ -68,7 +68,7 @@ type SendQueue struct {
 	Blocks    shm.Ring
 	Mask      uint64 // number of blocks - 1
 	Done      uint64 // blocks executed
-	Enabled   uint64 // if managed: the queue may execute blocks until the count done reaches this count
+	Enabled   uint64 // if managed: the queue may execute blocks until the count Done reaches this count
 	Record    *shm.BE32
 	CQ        *CQ
 	Registers *shm.Region // the bank that holds the UAR page of the queue
@@ -85,7 +85,7 @@ type ReceiveQueue struct {
 	Done   uint64 // entries consumed
 	Record *shm.BE32
 	CQ     *CQ
-	SRQ    *SRQ  // the shared receive queue in place of ring, or nil
+	SRQ    *SRQ  // the shared receive queue in place of Ring, or nil
 	Stride uint8 // log2 of the bytes of one entry
 	Inline uint8 // messages of at most this many bytes are put into the CQE
 }
@@ -100,9 +100,9 @@ type connection struct {
 
 // A qpSchedule is what the scheduler knows of a queue pair; see loop/active.go.
 type qpSchedule struct {
-	At         int32  // index in shard.running
-	Watch      int32  // index in client.sched.watches
-	Warm       int32  // index in client.sched.warm, plus 1; 0: cold
+	At         int32  // index in Shard.Running
+	Watch      int32  // index in Client.Sched.Watches
+	Warm       int32  // index in Client.Sched.Warm, plus 1; 0: cold
 	IdleVisits uint32 // idle visits since the last visit that found work
 	With       *Shard // the other shard whose lock the postponed visit needs
 }
@@ -150,7 +150,7 @@ func (q *QP) Connected(p *QP) bool {
 	return p != nil && !p.Dead && p.Transport == q.Transport && p.Listens() && p.Conn.Bound == q.Serial
 }
 
-// SetPath returns the path that q.conn has, or the zero path.
+// SetPath returns the path that q.Conn has, or the zero path.
 func (q *QP) SetPath() nic.Path {
 	if q.Conn.Path == nil {
 		return nic.Path{}
@@ -188,7 +188,7 @@ type blueFlame struct {
 	Hot  uint8     // number of further visits that read only that half
 }
 
-// A Datagrams is what a UD queue pair has besides that which every queue pair has.
+// A Datagrams is what only a UD queue pair has.
 type Datagrams struct {
 	Away   AwayPath  // how the last datagram left the device
 	Groups []*Group  // its multicast groups
@@ -197,30 +197,30 @@ type Datagrams struct {
 
 // An AwayPath is the path to which the address vectors of a UD queue pair have led last.
 type AwayPath struct {
-	Asked  nic.Address
-	When   uint64 // device clock when it was asked for
-	Routes uint64 // Engine.routes when it was asked for; 0: never
-	Path   nic.Path
-	Err    error
-	PSN    uint32
+	Address nic.Address
+	When    uint64 // device clock when it was queried
+	Routes  uint64 // Device.Routes when it was queried; 0: never
+	Path    nic.Path
+	Err     error
+	PSN     uint32
 }
 
 // A Dynamic is what a queue pair has for DC.
 type Dynamic struct {
 	Key uint64 // of a DCT: its access key
 
-	To        wqe.AV   // of a DCI: the address vector of the WQE that was judged last
+	To        wqe.AV   // of a DCI: the address vector of the WQE that was checked last
 	Tolerance int      // of a DCI: how many streams have failed when the queue pair fails
 	Errored   []uint16 // of a DCI: the streams that have failed
 }
 
 // A Suspicion is what a queue pair has been suspected of since RST. It also holds what has
-// been explained, so that nothing is explained twice.
+// been explained, so that no mistake is explained twice.
 type Suspicion struct {
 	Record    uint32 // value of the last send record that was explained, plus one; 0: none
 	Suspected codes.Code
-	Since     uint64 // device clock at which suspected was first found; 0: nothing is suspected
-	Said      bool   // suspected has been explained
+	Since     uint64 // device clock at which Suspected was first found; 0: no suspicion
+	Explained bool   // Suspected has been explained
 	Index     bool   // a wrong index in a control segment has been explained
 	QPN       bool   // a wrong QPN in a control segment has been explained
 	Waits     bool   // it has been explained that the queue waits for ever
@@ -235,14 +235,14 @@ type Stall struct {
 	Kind     StallKind
 	Left     uint8  // remaining tries
 	Forever  bool   // tries are not counted
-	Index    uint32 // if kind is BehindCQ: the producer index that cq must reach
+	Index    uint32 // if Kind is BehindCQ: the producer index that CQ must reach
 	Since    uint64 // device clock when the wait began
 	Interval uint64 // time between tries, in cycles
 	Deadline uint64 // end of this try, on the device clock
-	CQ       *CQ    // if kind is BehindCQ: the completion queue whose producer index must reach index
+	CQ       *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
 	Again    uint64 // device clock at which a peer in another shard is tried again
-	SRQ      *SRQ   // if kind is notReady, on XRC: the XSRQ that has no receive
-	At       int32  // index of the queue in client.sched.stalled
+	SRQ      *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
+	At       int32  // index of the queue in Client.Sched.Stalled
 }
 
 type StallKind uint8
@@ -254,7 +254,7 @@ const (
 	BehindCQ           // WAIT: a completion queue has not reached an index
 )
 
-// A SetPeer is what set_peer has said of a queue pair.
+// A SetPeer is the peer of a queue pair, as set_peer has set it.
 type SetPeer struct {
 	GUID    uint64 // the peer's device
 	Path    nic.Path
@@ -265,10 +265,10 @@ type SetPeer struct {
 type CastPoint struct {
 	WQE    uint64 // the WQE's block, plus 1; 0: none
 	After  uint64 // number of the last member that was served or passed over
-	Served bool   // somebody was served
+	Served bool   // a member was served
 }
 
-// A Job is one WQE that has been judged: which bytes go where, and what is reported
+// A Job is one WQE that has been checked: which bytes go where, and what is reported
 // afterwards. A short job is done at once, in the shard's scratch. A long job is kept by
 // its queue pair and moves its bytes slice by slice, so that other queues need not wait.
 type Job struct {
@@ -280,7 +280,7 @@ type Job struct {
 	findings
 	Index uint16 // index of the receive that was opened
 	Epoch uint64 // epoch in which the job's keys were last found unchanged
-	Life  uint32 // value of peer.life when the job was kept
+	Life  uint32 // value of Peer.Life when the job was kept
 
 	// These fields are for pieces that workers copy; see execution/dma.go.
 	Offloaded  int // number of pieces that workers have
@@ -294,8 +294,8 @@ type Job struct {
 type findings struct {
 	Total    uint64  // bytes to move
 	Moved    uint64  // bytes moved so far
-	Cast     uint64  // number of the member that peer is of a multicast group; 0: no datagram to a group
-	Fault    uintptr // address at which a worker met memory without a page; 0: none
+	Cast     uint64  // number of the member that Peer is of a multicast group; 0: no datagram to a group
+	Fault    uintptr // address of memory without a page that a worker touched; 0: none
 	Peer     *QP     // nil if the operation has none
 	SRQ      *SRQ    // the SRQ from which a receive is taken; nil: the peer's own queue
 	Shared   *SRQ    // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
@@ -305,8 +305,8 @@ type findings struct {
 	Recalled bool    // a piece was taken back from a worker before it was copied
 }
 
-// A Request is what a requester asks of a responder. It holds what the headers of
-// packets would carry.
+// A Request is what a requester sends to a responder. It holds what the headers of packets would
+// carry.
 type Request struct {
 	Op             wqe.Opcode
 	Solicited      bool
@@ -321,10 +321,10 @@ type Request struct {
 	Operand        []byte // if the request is an atomic: the bytes of the atomic segment in the WQE
 }
 
-// A Piece is n bytes and the key that gives access to them. key is nil for inline data. mem
-// is nil if the key is a list or a key for unmapped memory. The piece is then those n bytes
-// of the key that begin at the offset off. If the key is a list, they are found run by run; a
-// run is an entry of the list.
+// A Piece is N bytes and the key that gives access to them. Key is nil for inline data. Mem is nil
+// if the key is a list or a key for unmapped memory. The piece is then those N bytes of the key
+// that begin at the offset Off. If the key is a list, they are found run by run; a run is an entry
+// of the list.
 type Piece struct {
 	Mem []byte
 	Key *Mkey
@@ -341,7 +341,7 @@ type List struct {
 	Piece    [wqe.MaxUnits + 1]Piece // one more than a WQE has units, for a GRH
 }
 
-// A spot is a place in a list: off bytes into one of its runs, in one of its rounds.
+// A spot is a place in a list: Off bytes into one of its runs, in one of its rounds.
 type spot struct {
 	run   int
 	round uint64

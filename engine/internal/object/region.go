@@ -12,7 +12,8 @@ import (
 
 // MakeMemory makes memory for another process to map. It refuses what could never be filled: a page of
 // each 2 MiB is allocated at once, so a region of 1 TiB takes 4 GiB and seconds.
-func (e *Device) MakeMemory(name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
+func (e *Device) MakeMemory(name string, size int,
+	create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
 	if most, why := quota.MostRegion(); size > most {
 		return nil, control.Errorf(control.CodeLimit, "region of %d bytes; at most %d are possible: %s", size, most, why)
 	}
@@ -69,7 +70,8 @@ func CountUser(n int, regions ...*Region) {
 func (c *Client) At(what string, addr, n uint64) (*Region, []byte, error) {
 	var newest *Region
 	for _, r := range c.Regions {
-		if off := addr - r.base; off < r.Size && n <= r.Size-off && (newest == nil || r.Added > newest.Added) {
+		if off := addr - r.base; off < r.Size && n <= r.Size-off &&
+			(newest == nil || r.Added > newest.Added) {
 			newest = r
 		}
 	}

@@ -18,12 +18,12 @@ var Vendor = [256]uint8{
 	cqe.RemoteAccess: 0x88, cqe.TransportRetry: 0x81,
 }
 
-// A work request with a peer is judged in two halves, as in the InfiniBand Architecture
+// A work request with a peer is checked in two halves, as in the InfiniBand Architecture
 // Specification (chapter 9). The requester fetches and checks the WQE, gathers the local
-// memory, and asks (execution/requester.go). The responder judges its queue pair, its keys and its
-// receives, and answers (execution/responder.go). Only a request and an answer pass between the two,
-// and both could travel in packets. Both halves are in one engine, so there are no packets:
-// the requester calls the responder, and the bytes are moved once.
+// memory, and sends the request (execution/requester.go). The responder checks its queue pair, its
+// keys and its receives, and answers (execution/responder.go). Only a request and an answer pass
+// between the two, and both could travel in packets. Both halves are in one engine, so there are no
+// packets: the requester calls the responder, and the bytes are moved once.
 //
 // An answer holds no explanation. The responder itself explains what it refuses, to both
 // clients: to its own client it explains everything, and to the requester's client as much as
@@ -38,14 +38,14 @@ type Answer uint8
 // min_rnr_timer.
 const (
 	AnswerACK            Answer = 0x00
-	AnswerRNR            Answer = 0x20 // no receive is posted: ask again after the timer
+	AnswerRNR            Answer = 0x20 // no receive is posted: request again after the timer
 	AnswerInvalidRequest Answer = 0x61
 	AnswerRemoteAccess   Answer = 0x62
 	AnswerOperation      Answer = 0x63 // the responder could not complete the request
 
 	AnswerNone  Answer = 0xff // there is no such queue pair, or it is not connected with the requester
 	AnswerDrop  Answer = 0xfe // on an unreliable transport: the responder takes no message
-	AnswerAgain Answer = 0xfd // the responder was too busy: ask again in the next step
+	AnswerAgain Answer = 0xfd // the responder was too busy: request again in the next step
 )
 
 // RNR reports whether an answer is an RNR NAK. If it is, timer is the code of the RNR
@@ -70,14 +70,14 @@ func (a Answer) String() string {
 	return "no answer"
 }
 
-// A Verdict is the result of judging a WQE.
+// A Verdict is the result of checking a WQE.
 type Verdict uint8
 
 const (
 	Accepted Verdict = iota // the bytes of the WQE can be moved
-	Lost                    // on an unreliable transport: the responder does not take the message, and the WQE ends as if it had arrived
-	Waiting                 // nothing can be done now: the queue waits for its peer, or is visited again
-	Failed                  // the WQE has completed with an error, and its stream or the send queue has stopped
+	Lost                    // on an unreliable transport: the message is lost, and the WQE succeeds
+	Waiting                 // the queue waits for its peer, or is visited again
+	Failed                  // the WQE has completed with an error; its stream or queue has stopped
 )
 
 // TooShort reports whether a WQE lacks segments that its opcode needs.

@@ -48,7 +48,7 @@ func (r *roster) Use(turn, most int) (n int) {
 	return n
 }
 
-// Grow makes room for n clients, so that add does not allocate.
+// Grow makes room for n clients, so that Add does not allocate.
 func (r *roster) Grow(n int) { r.Clients = slices.Grow(r.Clients, max(n-len(r.Clients), 0)) }
 
 // TurnShare bounds the turn of a client that has many objects: it gets a TurnShare-th of them.

@@ -11,13 +11,6 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// This file assigns clients to shards. Traffic within a shard runs in parallel with the
-// traffic of other shards. Traffic between two shards holds the locks of both. So clients
-// that talk to each other should be in one shard, and all others in different shards. A new
-// client is assigned to the shard with the least load. When the client is then connected to
-// a client of another shard, it moves to that shard, unless it is also connected to another
-// client outside that shard.
-
 // Load estimates how much a shard has to do.
 func (sh *Shard) Load() int { return len(sh.Running) + len(sh.Clients) }
 
@@ -41,7 +34,7 @@ func (sh *Shard) Init(e *Device, number int) {
 }
 
 // Clock returns the device clock as it was last read in this step, by an earlier call or by
-// started. If it has not been read in this step, clock reads it.
+// Started. If it has not been read in this step, Clock reads it.
 func (sh *Shard) Clock() uint64 {
 	if sh.Ticks == 0 {
 		sh.Ticks = clock.Now()
@@ -49,7 +42,7 @@ func (sh *Shard) Clock() uint64 {
 	return sh.Ticks
 }
 
-// Now is clock for all that depends on time. It differs from clock only if a test holds the clock.
+// Now is Clock for all that depends on time. It differs from Clock only if a test holds the clock.
 func (sh *Shard) Now() uint64 { return sh.Hooks.Hold(sh.Clock()) }
 
 // Hold returns where a test holds the device clock, or now.
@@ -60,13 +53,13 @@ func (h *shardHooks) Hold(now uint64) uint64 {
 	return now
 }
 
-// AtCQ is the bit which says that progress.at is a CQN.
+// AtCQ is the bit which says that progress.At is a CQN.
 const AtCQ = 1 << 32
 
 // A Pace is how a shard measures its own progress.
 type Pace struct {
 	Bound      uint64 // SlowTime in cycles; the largest uint64 while no thread runs the shard
-	First      uint64 // sq.done of the visited queue at the time shard.ticks, when the visit began to work
+	First      uint64 // SQ.Done of the visited queue at the time Shard.Ticks, when the visit began to work
 	TimedUntil uint64 // device clock until which each poll is timed separately; 0: polls are timed together
 	Usage      usage.Meter
 }

@@ -59,9 +59,11 @@ func (e *Device) Stats() Stats {
 		}
 	})
 	return Stats{
-		WQEs: n[control.CounterWQEs], Bytes: n[control.CounterBytes], CQEs: n[control.CounterCQEs], Failed: n[control.CounterFailed],
-		Receives: n[control.CounterReceives], Events: n[control.CounterEvents], Explained: n[control.CounterExplained],
-		Stalls: n[control.CounterStalls],
+		WQEs: n[control.CounterWQEs], Bytes: n[control.CounterBytes], CQEs: n[control.CounterCQEs],
+		Failed:   n[control.CounterFailed],
+		Receives: n[control.CounterReceives], Events: n[control.CounterEvents],
+		Explained: n[control.CounterExplained],
+		Stalls:    n[control.CounterStalls],
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 func (q *QP) BlocksAt(index uint64) int {
 	var b [wqe.CtrlSize]byte
 	copy(b[:], q.SQ.Blocks.At(index)[:])
-	if h := ParseHead(&b); h.Place() == Place(q.Num, index) && h.Opcode() < 64 && q.Allowed>>h.Opcode()&1 != 0 {
+	if h := ParseHead(&b); h.Place() == Place(q.Num, index) && h.Opcode() < 64 &&
+		q.Allowed>>h.Opcode()&1 != 0 {
 		return h.Blocks()
 	}
 	return 0
@@ -37,5 +38,6 @@ func (h Head) Place() wqe.OpWord { return h.First.Place() }
 // that has not been explained yet.
 func (q *QP) MisplacedNews(h Head) bool {
 	return !q.SQ.Managed && h.DS() != 0 &&
-		(h.First.Index() != uint16(q.SQ.Done) && !q.Suspicion.Index || h.First.QPN() != q.Num && !q.Suspicion.QPN)
+		(h.First.Index() != uint16(q.SQ.Done) && !q.Suspicion.Index ||
+			h.First.QPN() != q.Num && !q.Suspicion.QPN)
 }

@@ -15,7 +15,7 @@ import (
 type Stretch struct {
 	Mem     []byte
 	Process *process.Process // nil: the bytes are mapped
-	Addr    uint64           // if process is not nil: address of the bytes in that process
+	Addr    uint64           // if Process is not nil: address of the bytes in that process
 	N       uint64
 }
 
@@ -51,7 +51,7 @@ func (k *Mkey) Stretch(addr, n uint64) Stretch {
 }
 
 // Peek returns the next contiguous bytes of the list, at least one and at most n, and does not
-// advance. It is the method next for lists with unmapped memory.
+// advance. It is the method Next for lists with unmapped memory.
 func (l *List) Peek(n uint64) Stretch {
 	for l.Off == l.Piece[l.At].N {
 		l.At++
@@ -73,8 +73,8 @@ func (l *List) Peek(n uint64) Stretch {
 }
 
 // Collect fills vecs with the next stretches of the list, of at most n bytes together.
-// These stretches are all mapped or all of one process; collect stops before any other
-// stretch. first is the first stretch. The list's position does not change.
+// These stretches are all mapped or all of one process; Collect stops before any other stretch.
+// first is the first stretch. The list's position does not change.
 func (l *List) Collect(vecs []procmem.Vec, n uint64) (first Stretch, used []procmem.Vec, total uint64) {
 	at, off, spot := l.At, l.Off, l.Spot
 	for total < n && len(used) < len(vecs) {
@@ -115,8 +115,8 @@ func (l *List) Skip(n uint64) {
 	}
 }
 
-// Gap returns the gap that an access to the stretch has met. source says that the stretch is in the job's
-// source, write that it was to be written.
+// Gap returns the gap that an access to the stretch has found. source says that the stretch is in the
+// job's source, write that it was to be written.
 func (s Stretch) Gap(errno syscall.Errno, source, write bool) Gap {
 	return Gap{s.Process, s.Addr, errno, source, write}
 }

@@ -18,13 +18,15 @@ const (
 	leastIdleVisits = 1 << 6  // but at least this
 )
 
-// A shard with at most fewQueues queues keeps all of them warm: visiting so few queues
-// costs less than telling warm from cold.
-const fewQueues = 8
+const (
+	// A shard with at most fewQueues queues keeps all of them warm: visiting so few queues
+	// costs less than keeping warm and cold apart.
+	fewQueues = 8
 
-// UnknownWord is the watch.word of a queue that can get work while its send record stays as
-// it is. No record has this value, so patrol examines the queue each time.
-const UnknownWord = 1 << 32
+	// UnknownWord is the Watch.Word of a queue that can get work while its send record stays as
+	// it is. No record has this value, so patrol examines the queue each time.
+	UnknownWord = 1 << 32
+)
 
 // AddRunning adds q to its shard's running queues. If the shard has few running queues, q is
 // warm from now on. AddRunning also makes room in every list to which a step appends, so that

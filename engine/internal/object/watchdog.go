@@ -68,7 +68,8 @@ func (s *Stuck) Attrs() (list []any) {
 		list = append(list, slog.String("queue", fmt.Sprintf("%#06x", s.Queue)))
 	}
 	if s.Peer != "" {
-		list = append(list, slog.String("peer", s.Peer), slog.String("peer_queue", fmt.Sprintf("%#06x", s.PeerQueue)))
+		list = append(list, slog.String("peer", s.Peer),
+			slog.String("peer_queue", fmt.Sprintf("%#06x", s.PeerQueue)))
 	}
 	if s.Thread != "" {
 		list = append(list, slog.String("thread", s.Thread))

@@ -17,15 +17,15 @@ import (
 // A Wire is the state of a queue pair whose peer is on another device: it sends packets through a port
 // (package transport). Its halves are Outbound and Inbound.
 //
-// While a queue pair is on a wire, sq.done counts the blocks whose WQEs have become messages.
-// Messages complete later, in order. When the queue stops, sq.done goes back to the oldest
+// While a queue pair is on a wire, SQ.Done counts the blocks whose WQEs have become messages.
+// Messages complete later, in order. When the queue stops, SQ.Done goes back to the oldest
 // message, so that the flush finds every WQE that has not completed.
 type Wire struct {
 	Q      *QP
 	Port   *Port
 	Path   uint32 // of packets that are sent
 	From   uint32 // path of packets that come from the peer
-	Source uint32 // path from which packets are taken without further ado: from, or noPath; see PathGuard
+	Source uint32 // path from which packets are taken without further checks: From, or noPath; see PathGuard
 	MTU    uint32 // payload of a full packet, in bytes
 	Out    Outbound
 	In     Inbound
@@ -34,7 +34,7 @@ type Wire struct {
 	Guard       *PathGuard // of the path
 	guarded     int        // index in its list
 	Strays      uint64     // packets with PSNs that the peer would not use
-	nearRequest uint64     // time until which a request with the expected PSN counts as part of a scan; 0: none
+	nearRequest uint64     // until then a request with the expected PSN counts as part of a scan; 0: none
 	nearAnswer  uint64     // the same for answers
 
 	Timeout  uint8  // the attribute
@@ -84,8 +84,8 @@ func (q *QP) Service() packet.Service {
 }
 
 // An Outbound is the sending half of a queue pair on a wire. Messages are numbered; those from
-// first to last, without last, are on the way. The requester sends packet number sent of message
-// number at next. If that is not a packet that was never sent, it sends packets again.
+// First to Last, without Last, are on the way. The requester sends packet number Sent of message
+// number At next. If that packet was sent before, it sends packets again.
 type Outbound struct {
 	Messages    []Message // by number, modulo their count, a power of two
 	First, Last uint32
@@ -93,7 +93,7 @@ type Outbound struct {
 	PSN         uint32 // PSN after the last message's
 	UNA         uint32 // oldest PSN that is not acknowledged
 	Most        uint32 // PSN after the highest one that was sent
-	Job         *Job   // of message at, if some of its packets were sent
+	Job         *Job   // of message At, if some of its packets were sent
 	Reading     uint32 // READs and atomics on the way
 	AnswerJob   *Job   // of the oldest of them, if it is a READ of which some packets have come
 	Window      uint32 // packets that may be on the way
@@ -103,7 +103,7 @@ type Outbound struct {
 	Retries     uint8  // retries without progress
 	RnrRetries  uint8
 	Paused      bool // waits for the RNR timer
-	Rewound     bool // goes back to una already, because of a gap
+	Rewound     bool // goes back to UNA already, because of a gap
 	Draining    bool // in SQD, and the event that says so is still to come
 }
 
@@ -115,7 +115,7 @@ type Message struct {
 	PSN      uint32 // PSN of the first packet
 	PSNs     uint32 // how many PSNs it takes: one for each packet, or for each packet of its answer
 	Answered uint32 // READ or atomic: packets of the answer that have come
-	Part     uint32 // READ: packets of the answer that one request asks for
+	Part     uint32 // READ: packets of the answer to one request
 	Blocks   uint8  // of the WQE
 	Answers  bool   // a READ or an atomic
 }
@@ -129,29 +129,29 @@ type Inbound struct {
 
 	Writes bool   // that message is a WRITE
 	Entry  []byte // a private copy of the receive that it has opened, if it is a SEND
-	Unit   int    // where the part of that list begins that is not in job.dst yet
-	Room   uint64 // bytes of job.dst
+	Unit   int    // where the part of that list begins that is not in Job.Dst yet
+	Room   uint64 // bytes of Job.Dst
 
-	Fatal    uint8 // the NAK with which the queue pair went to error; 0: none. psn is the PSN that it refuses
-	Unsaid   bool  // that NAK is still to be sent, after the answers that are owed
-	Refusing bool  // a request is being executed: if the queue pair goes to error, the answers stay owed
-	Missed   bool  // a packet was dropped that may have been expected, because the path was closed
-	Silent   bool  // a NAK was sent, and later packets are dropped until the expected one comes
-	Owed     bool  // an acknowledgement is owed, and the wire is among port.acks
-	Met      bool  // a request has come, and the client was told so
+	Fatal       uint8 // the NAK with which the queue pair went to error; 0: none. It refuses PSN
+	NAKDue      bool  // that NAK is still to be sent, after the answers that are due
+	Refusing    bool  // a request is being executed: if the queue pair goes to error, the answers stay due
+	Missed      bool  // a packet was dropped that may have been expected, because the path was closed
+	Silent      bool  // a NAK was sent, and later packets are dropped until the expected one comes
+	ACKDue      bool  // an acknowledgement is due, and the wire is among Port.ACKs
+	Established bool  // a request has come, and the client was notified of it
 
-	Reads     []AnswerDue // answers that are owed, a ring; the oldest is at FirstDue
+	Reads     []AnswerDue // answers that are due, a ring; the oldest is at FirstDue
 	FirstDue  int
 	Due       int
-	Fresh     int  // how many of them were asked for once
+	Fresh     int  // how many of them were requested once
 	AnswerJob *Job // of the oldest answer, if it is that of a READ of which some packets were sent
 
 	Results    []Result // of the latest atomics, a ring
 	LastResult int
 }
 
-// An AnswerDue is the answer of a READ or an atomic that the responder owes. Answers are sent in
-// the order of their requests. A READ's memory is read when its answer is sent.
+// An AnswerDue is the answer of a READ or an atomic that the responder is to send. Answers are sent
+// in the order of their requests. A READ's memory is read when its answer is sent.
 type AnswerDue struct {
 	PSN    uint32 // of the request: that of the first packet of the answer
 	MSN    uint32
@@ -161,7 +161,7 @@ type AnswerDue struct {
 	RKey   uint32
 	SRQN   uint32
 	Atomic bool
-	Again  bool   // it was asked for before
+	Again  bool   // it was requested before
 	Value  uint64 // of an atomic: the old value
 }
 
@@ -176,18 +176,19 @@ type Result struct {
 // A PathGuard watches a path by which packets come to reliable connections. A stranger who can send by
 // that path and does not know the PSN that a queue pair expects tries all of them. The guard counts
 // packets whose PSNs are far from what is expected, and when there are too many closes the path for
-// most of the time, so that such a scan takes hours (package scan). All queue pairs of a user on the path have one
-// guard together: somebody who guesses at a thousand of them has no more guesses. Each user has another one, because
-// a client makes its own queue pairs send with any PSNs, and so closes the path for those at the other end of them.
+// most of the time, so that such a scan takes hours (package scan). All queue pairs of a user on the path
+// have one guard together: a stranger who tries PSNs of a thousand of them has no more tries. Each user has
+// another one, because a client makes its own queue pairs send with any PSNs, and so closes the path for
+// those at the other end of them.
 //
-// While a path is closed, its packets are dropped before their PSNs are judged, whatever they are:
-// one with the expected PSN may be a guess. So a scan delays the connection. The queue pair stays
-// as it is. When the path opens, the responder asks the peer for the packet that it expects, if one
-// has been dropped.
+// While a path is closed, its packets are dropped before their PSNs are checked, whatever they are:
+// one with the expected PSN may be part of the scan. So a scan delays the connection. The queue
+// pair stays as it is. When the path opens, the responder sends the peer a NAK for the packet that
+// it expects, if one has been dropped.
 //
 // While the path is open in between, a packet with the expected PSN is dropped once if others with
 // PSNs near it came just before: that is what a scan in ascending or descending order looks
-// like when it hits. The peer is asked for the packet.
+// like when it hits. The peer gets a NAK for the packet.
 //
 // Requests and answers are counted and limited apart: a scan of one half does not delay the other.
 type PathGuard struct {
@@ -199,13 +200,13 @@ type PathGuard struct {
 // A half is what a guard knows about requests, or about answers.
 type half struct {
 	scan.Limiter
-	Told bool // this scan has been counted and explained
+	Reported bool // this scan has been counted and explained
 }
 
 // A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.
 type guardKey struct{ path, uid uint32 }
 
-// A Timer is on a wheel or not. It is in a bucket as long as linked is true.
+// A Timer is on a wheel or not. It is in a bucket as long as Linked is true.
 type Timer struct {
 	Wire       *Wire
 	prev, Next *Timer
@@ -239,12 +240,12 @@ type Port struct {
 	Shard    *Shard
 	Packet   packetring.Packet       // the packet that is being served
 	BTH      packet.BTH              // its header
-	known    [portCache]*QP          // queue pairs that packets have named lately, by the low bits of their numbers
-	ACKs     []*Wire                 // of queue pairs that owe an acknowledgement at the end of this batch; each at most once
+	known    [portCache]*QP          // queue pairs of recent packets, by the low bits of their numbers
+	ACKs     []*Wire                 // of queue pairs with an acknowledgement due at the end of this batch
 	Users    int                     // queue pairs that use the port
 	Guards   map[guardKey]*PathGuard // of the paths by which packets come to them
 	Up       bool
-	Dead     bool   // closed, or the other side has written what cannot be right
+	Dead     bool   // closed, or the other side has written something that cannot be right
 	Left     int    // bytes that are left of the budget of this batch
 	Hot      bool   // polled in each step, because packets have come or gone lately
 	Idle     uint32 // polls since then
@@ -254,11 +255,13 @@ type Port struct {
 	Stopped  sync.Once
 }
 
-// portCache is how many queue pairs a port finds without looking into the device's table.
-const portCache = 256
+const (
+	// portCache is how many queue pairs a port finds without looking into the device's table.
+	portCache = 256
 
-// ManagementSize is room for a path number, the length, and a packet for QP 1: headers, a GRH and
-// a MAD of 256 bytes.
-const ManagementSize = 8 + 24 + GRHSize + 256
+	// ManagementSize is room for a path number, the length, and a packet for QP 1: headers, a GRH and
+	// a MAD of 256 bytes.
+	ManagementSize = 8 + 24 + GRHSize + 256
 
-const GRHSize = 40
+	GRHSize = 40
+)

@@ -60,7 +60,8 @@ func (sh *Shard) LeaveTarget(q *QP, c *Client) bool {
 		q.Client.Linked--
 		q.XRC.Others[0].Linked++
 		c.Refund(WireCost)
-		_ = sh.Ledger.Incur(q.XRC.Others[0].UID, quota.Charge{quota.Memory: WireCost}) // memory that is in use already
+		// Memory that is in use already.
+		_ = sh.Ledger.Incur(q.XRC.Others[0].UID, quota.Charge{quota.Memory: WireCost})
 	}
 	q.Client, q.XRC.Others = q.XRC.Others[0], q.XRC.Others[1:]
 	sh.Watchdog.Owners.Put(uint64(q.Num), q.Client.Name)

@@ -18,7 +18,7 @@ import (
 // device may not trace the process, or the device may not make the call at all, because a
 // seccomp profile forbids it. Containers have such profiles.
 
-// WhyNoPidfd says why the device cannot get a pidfd, by which it would watch a process.
+// WhyNoPidfd returns why the device cannot get a pidfd, by which it would watch a process.
 func WhyNoPidfd(err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -58,7 +58,7 @@ func (p *Process) Why(errno syscall.Errno, write bool) string {
 	return fmt.Sprintf("%s: %s: %v", unix.ErrnoName(errno), call, errno)
 }
 
-// WhyNoTrace says why the device, which may make the calls, may not trace a process. scope is
+// WhyNoTrace returns why the device, which may make the calls, may not trace a process. scope is
 // the ptrace_scope of Yama, empty if the kernel has no Yama.
 func WhyNoTrace(scope string) string {
 	switch scope {

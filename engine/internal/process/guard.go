@@ -38,8 +38,7 @@ func newGuard(g nic.Guard) guard {
 }
 
 // Read copies from the process, as procmem.Read does. The caller leaves the first vector of
-// each list free, and read sets these two vectors so that the call also copies the guard to
-// seen.
+// each list free, and Read sets these two vectors so that the call also copies the guard to seen.
 func (p *Process) Read(seen *Seen, to, from []procmem.Vec) (int, syscall.Errno) {
 	if p.Gone.Load() != Present {
 		return 0, unix.ESRCH
@@ -52,8 +51,8 @@ func (p *Process) Read(seen *Seen, to, from []procmem.Vec) (int, syscall.Errno) 
 	return p.behindGuard(n, len(from), errno)
 }
 
-// Write copies to the process. Like read, it sets the first vector of each list, here so that
-// the call first writes the guard's own bytes to the guard, which thus stays the same.
+// Write copies to the process. Like Read, it sets the first vector of each list, here so that the
+// call first writes the guard's own bytes to the guard, which thus stays the same.
 func (p *Process) Write(from, to []procmem.Vec) (int, syscall.Errno) {
 	if p.Gone.Load() != Present {
 		return 0, unix.ESRCH

@@ -73,7 +73,8 @@ func (p *Process) watch() {
 func (p *Process) CheckRange(addr, n uint64) error {
 	seen, b := new(Seen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {
-		if _, errno := p.Read(seen, []procmem.Vec{{}, procmem.VecOf(b)}, []procmem.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {
+		if _, errno := p.Read(seen, []procmem.Vec{{}, procmem.VecOf(b)},
+			[]procmem.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {
 			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.Pid, at, p.Why(errno, false))
 		}
 	}

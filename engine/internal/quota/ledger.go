@@ -32,10 +32,11 @@ type other struct {
 	has   Charge
 }
 
-// New returns a Ledger with the limits of this process. root is the root of the file system, os.DirFS("/"), or a
-// test's own.
+// New returns a Ledger with the limits of this process. root is the root of the file system, os.DirFS("/"),
+// or a test's own.
 func New(root fs.FS) *Ledger {
-	l := &Ledger{owners: systemOwners(), users: make(map[uint32]*Charge), debts: make(map[uint32]int), others: make(map[uint32]*other)}
+	l := &Ledger{owners: systemOwners(), users: make(map[uint32]*Charge), debts: make(map[uint32]int),
+		others: make(map[uint32]*other)}
 	l.limits, l.source = systemLimits(root)
 	return l
 }

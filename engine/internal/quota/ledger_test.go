@@ -41,8 +41,8 @@ func TestUserLeavesAsMuchAsItHas(t *testing.T) {
 	require.Zero(t, l.Users())
 }
 
-// A user that has used up its part can still send a message with a descriptor. What the user
-// has beyond its part is a debt, which does not reduce what others may have.
+// A user that has used up its part can still send a message with a descriptor. The excess over the
+// user's part is a debt, which does not reduce what others may have.
 func TestDebts(t *testing.T) {
 	l := New(os.DirFS("/"))
 	l.limits[Descriptors] = 64

@@ -15,21 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxConnections stays well below 10,000, the number of threads at which a Go program ends.
-const maxConnections = 1 << 12
+const (
+	// maxConnections stays well below 10,000, the number of threads at which a Go program ends.
+	maxConnections = 1 << 12
 
-// maxAddressSpace leaves half of the 128 TiB of a process to the device, because a Go program
-// that cannot map more heap ends.
-const maxAddressSpace = 64 << 40
+	// maxAddressSpace leaves half of the 128 TiB of a process to the device, because a Go program
+	// that cannot map more heap ends.
+	maxAddressSpace = 64 << 40
 
-// maxMemory bounds the device's own memory for objects of clients. It also keeps numbers from
-// running short: with what each object costs, at most an eighth of the indices of keys, or of
-// the numbers of queues, can be in use.
-const maxMemory = 1 << 30
+	// maxMemory bounds the device's own memory for objects of clients. It also keeps numbers from
+	// running short: with what each object costs, at most an eighth of the indices of keys, or of
+	// the numbers of queues, can be in use.
+	maxMemory = 1 << 30
 
-// maxPaths is three quarters of the 4096 paths that a RoCE port has (tableSize in fabric/roce). The
-// rest is for paths that nobody holds: of datagrams, and of hosts that have sent something.
-const maxPaths = 3 << 10
+	// maxPaths is three quarters of the 4096 paths that a RoCE port has (tableSize in fabric/roce). The
+	// rest is for paths that no queue pair holds: of datagrams, and of hosts that have sent something.
+	maxPaths = 3 << 10
+)
 
 // systemLimits returns the limits of this process, without the part that is kept for the
 // device itself, and what each limit comes from.
@@ -148,5 +150,6 @@ func maxPipePages() (limit int, source string) {
 func mayExceed() bool {
 	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var d [2]unix.CapUserData
-	return unix.Capget(&h, &d[0]) == nil && d[0].Effective&(1<<unix.CAP_SYS_RESOURCE|1<<unix.CAP_SYS_ADMIN) != 0
+	return unix.Capget(&h, &d[0]) == nil &&
+		d[0].Effective&(1<<unix.CAP_SYS_RESOURCE|1<<unix.CAP_SYS_ADMIN) != 0
 }

@@ -30,7 +30,7 @@ type owners struct {
 	subuid, passwd string // paths
 
 	mu     sync.Mutex
-	read   os.FileInfo // size, time and identity of the subuid file when it was last read; nil: there was no file
+	read   os.FileInfo // size, time and identity of the subuid file when last read; nil: no file
 	ranges []uidRange
 }
 
@@ -60,7 +60,8 @@ func (o *owners) refresh() {
 	case err != nil || !now.Mode().IsRegular():
 		o.read, o.ranges = nil, nil
 		return
-	case o.read != nil && os.SameFile(now, o.read) && now.Size() == o.read.Size() && now.ModTime().Equal(o.read.ModTime()):
+	case o.read != nil && os.SameFile(now, o.read) && now.Size() == o.read.Size() &&
+		now.ModTime().Equal(o.read.ModTime()):
 		return
 	}
 	text, err := os.ReadFile(o.subuid)

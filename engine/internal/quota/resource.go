@@ -10,7 +10,7 @@ const (
 	Mappings     Resource = iota // memory mappings, vm.max_map_count
 	Descriptors                  // file descriptors, RLIMIT_NOFILE
 	AddressSpace                 // bytes of address space that are mapped
-	RegionBytes                  // bytes of regions; clients could fill all of them, so all count as memory in use
+	RegionBytes                  // bytes of regions; all count as memory in use: clients can fill them
 	Connections                  // connections; each may occupy a thread while memory is unmapped
 	Memory                       // bytes of the device's own memory
 	Unread                       // descriptors in answers that have not been read

@@ -25,15 +25,16 @@ type DelaySite struct {
 }
 
 // explainDelay explains a delay that was caused by memory that the execution of q's WQEs
-// has touched. It is not known which part of that memory was the cause. So each of the clients
-// is told of its own part.
+// has touched. It is not known which part of that memory was the cause. So the delay is explained
+// to each client with its own part.
 func (sh *Reporter) explainDelay(q *object.QP, h usage.Delay) {
 	own := DelaySite{Subject: Subject{Client: q.Client, Number: q.Num, Index: uint16(sh.First)}}
 	own.AddRegions(q.Regions[:]...)
 	own.AddRegions(q.SQ.CQ.Region, q.SQ.CQ.Records, q.RQ.CQ.Region, q.RQ.CQ.Records)
 	far := DelaySite{}
 	if p := q.Conn.Peer; p != nil {
-		far.Subject = Subject{Client: p.Client, Number: p.Num, Index: uint16(p.RQ.Done), Kind: control.OfReceive}
+		far.Subject = Subject{Client: p.Client, Number: p.Num, Index: uint16(p.RQ.Done),
+			Kind: control.OfReceive}
 		far.AddRegions(p.Regions[:]...)
 		far.AddRegions(p.RQ.CQ.Region, p.RQ.CQ.Records)
 	}
@@ -48,15 +49,16 @@ func (sh *Reporter) explainDelay(q *object.QP, h usage.Delay) {
 		own.regions = append(own.regions, far.regions...)
 		far = DelaySite{}
 	}
-	sh.SayDelay(own, h, far.foreign())
-	sh.SayDelay(far, h, own.foreign())
+	sh.ExplainDelay(own, h, far.foreign())
+	sh.ExplainDelay(far, h, own.foreign())
 }
 
 // explainCQDelay explains a delay that the memory of a completion queue has caused.
 func (sh *Reporter) explainCQDelay(q *object.CQ, h usage.Delay) {
-	own := DelaySite{Subject: Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next), Kind: control.OfCompletion}}
+	own := DelaySite{Subject: Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next),
+		Kind: control.OfCompletion}}
 	own.AddRegions(q.Region, q.Records)
-	sh.SayDelay(own, h, false)
+	sh.ExplainDelay(own, h, false)
 }
 
 // AddRegions adds the regions in list that the device has made for a client in another
@@ -101,9 +103,9 @@ func (sh *Reporter) PollsForeignMemory() bool {
 	return false
 }
 
-// SayDelay explains a delay to one of the clients whose memory may have been the cause.
+// ExplainDelay explains a delay to one of the clients whose memory may have been the cause.
 // others says that memory of the peer may have been the cause as well.
-func (sh *Reporter) SayDelay(m DelaySite, h usage.Delay, others bool) {
+func (sh *Reporter) ExplainDelay(m DelaySite, h usage.Delay, others bool) {
 	if !m.foreign() {
 		return
 	}
@@ -124,14 +126,16 @@ func (sh *Reporter) SayDelay(m DelaySite, h usage.Delay, others bool) {
 		text += ", or of the peer"
 	}
 	m.Client.Count[control.CounterStalls]++
-	sh.Say(m.Subject, codes.MemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.What, text, h.Took.Round(time.Microsecond), h})
+	sh.ExplainSubject(m.Subject, codes.MemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.What, text, h.Took.Round(time.Microsecond), h})
 }
 
-// namedRegions is how many regions an explanation names.
-const namedRegions = 8
+const (
+	// namedRegions is how many regions an explanation names.
+	namedRegions = 8
 
-// rereadWQEs is how many WQEs are read again, at most, to find their keys.
-const rereadWQEs = 8
+	// rereadWQEs is how many WQEs are read again, at most, to find their keys.
+	rereadWQEs = 8
+)
 
 // EachKey calls f for the keys of the unfinished transfer of q. If there is none, EachKey
 // calls f for the keys of the WQEs that the device has executed for q in this visit. It reads

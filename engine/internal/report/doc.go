@@ -1,12 +1,12 @@
-// Package report says in words what goes wrong: explanations of faults, of mistakes that hardware
-// ignores, and of delays that a client's memory has caused.
+// Package report explains in words what goes wrong: it has explanations of faults, of mistakes that
+// hardware ignores, and of delays that a client's memory has caused.
 //
 // A Reporter is the first layer above object.Shard. The thread also measures its own progress here, and takes
 // its locks here, because the time for which it waits for a lock is not a client's fault.
 //
 // # Files
 //
-//   - explain.go: explanations: who gets them, and how many
+//   - explain.go: explanations: the clients that get them, and how many
 //   - why.go: the reason of a fault
 //   - record.go: doorbell records: what they announce, values that cannot be right
 //   - suspicion.go: mistakes that hardware ignores

@@ -20,15 +20,15 @@ type Subject struct {
 	Number uint32 // number of the queue
 	Index  uint16 // index of the entry
 	Kind   uint8  // kind of the entry: WQE, receive or completion (control.Of*)
-	Bytes  []byte // first bytes of the entry, as they were judged; nil: none
+	Bytes  []byte // first bytes of the entry, as they were checked; nil: none
 }
 
 // A Reporter explains faults and delays.
 type Reporter struct {
 	object.Shard
 	object.Pace        // how the thread measures its own progress; see progress.go
-	Trial       bool   // a WQE is judged whose mistakes must not show yet; see fetch
-	Diagnosed   int    // index in running of the QP that was diagnosed last
+	Trial       bool   // a WQE is checked whose mistakes must not show yet; see fetch
+	Diagnosed   int    // index in Running of the QP that was diagnosed last
 	Published   uint64 // device clock when the status pages were written last
 }
 
@@ -40,7 +40,7 @@ func (sh *Reporter) Explain(q *object.QP, code codes.Code, format string, args .
 	if q.Job == nil {
 		s.Bytes = sh.Scratch.WQE[:wqe.BlockSize]
 	}
-	sh.Say(s, code, format, args)
+	sh.ExplainSubject(s, code, format, args)
 }
 
 // ExplainReceive explains what is wrong with the receive that j has opened. If j has opened
@@ -51,18 +51,20 @@ func (sh *Reporter) ExplainReceive(j *object.Job, entry []byte, code codes.Code,
 	if entry == nil {
 		s.Index = uint16(p.RQ.Done)
 	}
-	sh.Say(s, code, format, args)
+	sh.ExplainSubject(s, code, format, args)
 }
 
 // ExplainResponder explains to the owner of the memory that j's request names what is wrong
 // with the request.
 func (sh *Reporter) ExplainResponder(j *object.Job, code codes.Code, format string, args ...any) {
-	sh.Say(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code, format, args)
+	sh.ExplainSubject(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code,
+		format, args)
 }
 
 // ExplainRequester explains to the requester q what is wrong with j's request. If q is nil, the
-// requester is on another device, and the responder's client is told.
-func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Code, format string, args ...any) {
+// requester is on another device, and the explanation is for the responder's client.
+func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Code, format string,
+	args ...any) {
 	if q == nil {
 		sh.ExplainResponder(j, code, format, args...)
 		return
@@ -73,19 +75,20 @@ func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Cod
 // ExplainQueue explains what is wrong with a queue pair. The explanation names the index of
 // the next WQE.
 func (sh *Reporter) ExplainQueue(q *object.QP, code codes.Code, format string, args ...any) {
-	sh.Say(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.SQ.Done)}, code, format, args)
+	sh.ExplainSubject(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.SQ.Done)}, code, format, args)
 }
 
 // ExplainCQ explains what is wrong with a completion queue.
 func (sh *Reporter) ExplainCQ(q *object.CQ, code codes.Code, format string, args ...any) {
-	sh.Say(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next), Kind: control.OfCompletion}, code, format, args)
+	sh.ExplainSubject(Subject{Client: q.Client, Number: q.Num, Index: uint16(q.Next),
+		Kind: control.OfCompletion}, code, format, args)
 }
 
-// sayCost is how many bytes of a visit's budget an explanation uses.
-const sayCost = 1024
+// explainCost is how many bytes of a visit's budget an explanation uses.
+const explainCost = 1024
 
-// Say sends an explanation to the client and writes it to the log, if the code is due.
-func (sh *Reporter) Say(s Subject, code codes.Code, format string, args []any) {
+// ExplainSubject sends an explanation to the client and writes it to the log, if the code is due.
+func (sh *Reporter) ExplainSubject(s Subject, code codes.Code, format string, args []any) {
 	if sh.Trial {
 		return
 	}
@@ -94,15 +97,16 @@ func (sh *Reporter) Say(s Subject, code codes.Code, format string, args []any) {
 	if sh.Journal.Discards() && c.Events == nil {
 		return
 	}
-	sh.Sched.Effort += sayCost
+	sh.Sched.Effort += explainCost
 	held, ok := uint32(0), sh.Hooks.ExplainAll
 	if !ok {
-		held, ok = c.Quiet.Due(code, sh.Hooks.Hold(clock.Now()))
+		held, ok = c.Quiet.Take(code, sh.Hooks.Hold(clock.Now()))
 	}
 	if !ok {
 		return
 	}
-	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind, Suppressed: held, Text: fmt.Sprintf(format, args...)}
+	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind,
+		Suppressed: held, Text: fmt.Sprintf(format, args...)}
 	copy(ev.Code[:], code.String())
 	if s.Bytes != nil {
 		ev.HasWQE = 1
@@ -120,7 +124,7 @@ func (sh *Reporter) logExplanation(c *object.Client, ev *control.Event, code cod
 	if sh.Journal.Discards() {
 		return
 	}
-	unsaid, ok := sh.Explained.Take(sh.Ledger.Payer(c.UID), (*journal.Speaker)(&c.Said))
+	unsaid, ok := sh.Explained.Take(sh.Ledger.Payer(c.UID), (*journal.Speaker)(&c.Logged))
 	if !ok {
 		return
 	}

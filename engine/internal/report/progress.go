@@ -17,20 +17,22 @@ import (
 // cleared, or a process may be punching a hole there. All clients wait meanwhile. So the
 // shard reads the device clock at the beginning and the end of each visit that finds work,
 // and at the end of each batch of steps. If the time between two of these readings is
-// longer than SlowTime, package usage tells whether memory or the scheduler was the cause,
-// and delay.go explains a delay by memory. See docs/design/0019.
+// longer than SlowTime, package usage finds out whether memory or the scheduler was the cause, and
+// delay.go explains a delay by memory. See docs/design/0019.
 
-// SlowTime is the longest time that a visit, or all polls together between two visits, may
-// take.
-const SlowTime = time.Millisecond
+const (
+	// SlowTime is the longest time that a visit, or all polls together between two visits, may
+	// take.
+	SlowTime = time.Millisecond
 
-// SlowRequest is how long a request may take. It is longer than SlowTime because requests
-// also touch new memory of the engine, whose page faults the kernel counts in the same way.
-const SlowRequest = 10 * time.Millisecond
+	// SlowRequest is how long a request may take. It is longer than SlowTime because requests
+	// also touch new memory of the engine, whose page faults the kernel counts in the same way.
+	SlowRequest = 10 * time.Millisecond
 
-// timedTime is for how long each poll is timed separately, after several polls together have
-// taken too long and the device does not know which of them was slow.
-const timedTime = 10 * time.Second
+	// timedTime is for how long each poll is timed separately, after several polls together have
+	// taken too long and the device does not know which of them was slow.
+	timedTime = 10 * time.Second
+)
 
 // Enter records that memory of q is about to be touched.
 func (sh *Reporter) Enter(q *object.QP) {
@@ -69,7 +71,7 @@ func (sh *Reporter) Visited(q *object.QP) {
 // working reports whether a visit has found work and has not ended yet.
 func (sh *Reporter) working() bool { return sh.Ticks > sh.Mark.Observe() }
 
-// Measure begins to measure the calling thread, which runs the shard. unmeasure ends this.
+// Measure begins to measure the calling thread, which runs the shard. Unmeasure ends this.
 func (sh *Reporter) Measure() {
 	sh.Thread.Publish(uint64(unix.Gettid()))
 	sh.Mark.Publish(clock.Now())
@@ -88,7 +90,7 @@ func (sh *Reporter) Unmeasure() {
 func (sh *Reporter) Restart() {
 	now := clock.Now()
 	if sh.Usage.Exclude(now-sh.Mark.Observe()) > sh.Bound {
-		sh.Usage.Sample(now, true) // what the thread waited for while it was not measured does not count
+		sh.Usage.Sample(now, true) // waits of the thread while it was not measured do not count
 	}
 	sh.Mark.Publish(now)
 	sh.Busy.Publish(1)
@@ -107,8 +109,8 @@ func (sh *Reporter) Passed() (now uint64) {
 	return now
 }
 
-// passedAt does what passed does after taking the lock. now is the device clock as the caller
-// has read it, and may be earlier than the last mark.
+// passedAt does what Passed does after taking the lock. now is the device clock as the caller has
+// read it, and may be earlier than the last mark.
 func (sh *Reporter) passedAt(now uint64) {
 	if now-sh.Mark.Observe() > sh.Bound && int64(now-sh.Mark.Observe()) > 0 {
 		if sh.working() && sh.Fault.QP != nil {
@@ -133,13 +135,13 @@ func (sh *Reporter) TimePoll() {
 }
 
 // delayByMemory reports whether memory of clients delayed the shard between since and now.
-// It returns false during a request, because client.do measures requests, perhaps on
+// It returns false during a request, because Client.do measures requests, perhaps on
 // another thread.
 func (sh *Reporter) delayByMemory(since, now uint64) (usage.Delay, bool) {
 	if sh.Stopped || sh.Bound == math.MaxUint64 {
 		return usage.Delay{}, false
 	}
-	return sh.Usage.Judge(since, now, SlowTime)
+	return sh.Usage.Check(since, now, SlowTime)
 }
 
 // slowVisit explains a visit to q that took too long, if memory was the cause.

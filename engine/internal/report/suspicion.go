@@ -18,17 +18,20 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A client that writes the right bytes to the wrong place sees nothing happen. To explain
-// this, the device diagnoses one queue pair in every HintTurns-th step. What the diagnosis
-// finds never changes what is executed.
+// A client that writes the right bytes to the wrong place sees no effect. To explain this, the
+// device diagnoses one queue pair in every HintTurns-th step. The diagnosis never changes what is
+// executed.
 
-// SuspicionTime is how long a suspicion must last before it is explained. The memory of a
-// correct client can look the same, but only between two of its stores.
-const SuspicionTime = 500 * time.Millisecond
+const (
+	// SuspicionTime is how long a suspicion must last before it is explained. The memory of a
+	// correct client can look the same, but only between two of its stores.
+	SuspicionTime = 500 * time.Millisecond
 
-// BlindToRings keeps the device from reading WQEs that have not been announced. Such a read
-// is a race, which the race detector rightly reports. Nothing depends on the value read.
-const BlindToRings = shm.RaceEnabled
+	// BlindToRings keeps the device from reading WQEs that have not been announced. Such a read
+	// is a race, which the race detector rightly reports. The device does not depend on the value
+	// read.
+	BlindToRings = shm.RaceEnabled
+)
 
 // Diagnose diagnoses the next queue pair.
 func (sh *Reporter) Diagnose() {
@@ -49,15 +52,16 @@ func (sh *Reporter) Diagnose() {
 // once, and other suspicions after SuspicionTime.
 func (sh *Reporter) DiagnoseQP(q *object.QP) {
 	send, receive := q.SQ.Record.Observe(), q.RQ.Record.Observe()
-	if q.Attr.State == control.StateRTS && q.Suspicion.Record != send+1 && swapped(send, q.SQ.Done, q.SQ.Mask+1) {
-		sh.badRecord(q, send) // the function pending does not notice this: the low half of the record announces nothing
+	if q.Attr.State == control.StateRTS && q.Suspicion.Record != send+1 &&
+		swapped(send, q.SQ.Done, q.SQ.Mask+1) {
+		sh.badRecord(q, send) // Pending does not notice this: the low half of the record announces nothing
 	}
 	if q.RQ.Ring != nil && !q.Suspicion.Receive && swapped(receive, q.RQ.Done, q.RQ.Mask+1) {
 		q.Suspicion.Receive = true
 		sh.ExplainQueue(q, codes.RecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
 			receive, bits.ReverseBytes32(receive))
 	}
-	if q.Suspicion.Said {
+	if q.Suspicion.Explained {
 		return
 	}
 	code, why := sh.suspect(q, send, receive)
@@ -68,7 +72,7 @@ func (sh *Reporter) DiagnoseQP(q *object.QP) {
 	case o.Since == 0 || o.Suspected != code:
 		o.Suspected, o.Since = code, now
 	case now-o.Since > clock.Cycles(SuspicionTime):
-		o.Said = true
+		o.Explained = true
 		sh.ExplainQueue(q, code, "%s", why)
 	}
 }
@@ -83,7 +87,8 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (codes.Code, str
 			return codes.PostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, states.Name(q.Attr.State))
 		}
 	case control.StateRTS:
-		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.Reborn || BlindToRings || q.BlocksAt(0) == 0 {
+		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.Reborn || BlindToRings ||
+			q.BlocksAt(0) == 0 {
 			break
 		}
 		// The first WQE is there, and the send record has never changed.

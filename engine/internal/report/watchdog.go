@@ -27,7 +27,7 @@ const (
 	watchTime  = 100 * time.Millisecond // time between two checks while a shard is busy
 	watchSleep = time.Second            // time between two checks while all shards sleep
 	StuckTime  = 200 * time.Millisecond // a shard is stuck if it has not advanced for this long
-	stuckAgain = 5                      // a case is reported again when it is this many times as old as at its last report
+	stuckAgain = 5                      // a case is reported again when it is so many times as old
 	stuckQuiet = time.Second            // least time between the reports of two cases of one shard
 )
 
@@ -63,9 +63,9 @@ type stuckCase struct {
 	queued     uint64        // time that the thread had waited for a core by the last check, in ns
 	nextReport time.Duration // age of the case at its next report
 	last       object.Stuck
-	told       bool   // the case has been reported
+	reported   bool   // the case has been reported
 	quietUntil uint64 // device clock until which no new case is reported
-	unsaid     int    // cases that were not reported because of quietUntil
+	suppressed int    // cases that were not reported because of quietUntil
 }
 
 // checkShards checks all shards, and the request that is being served, once. It returns the
@@ -80,13 +80,14 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 		if busy {
 			next = watchTime
 		}
-		busy = busy && r == nil // during a request, the shard serves the request or waits for the thread that does
+		// During a request, the shard serves the request or waits for the thread that does.
+		busy = busy && r == nil
 		c := &cases[i]
-		if !c.isStuck(e, mark, busy, now) {
+		if !c.update(e, mark, busy, now) {
 			continue
 		}
 		s := e.Watchdog.Owners.Find(l.At.Observe())
-		if !c.askKernel(&s, int(l.Thread.Observe())) {
+		if !c.queryKernel(&s, int(l.Thread.Observe())) {
 			continue
 		}
 		c.report(e, s, now)
@@ -97,7 +98,7 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 	if r != nil {
 		since, next = r.Since, watchTime
 	}
-	if c.isStuck(e, since, r != nil, now) {
+	if c.update(e, since, r != nil, now) {
 		c.report(e, object.Stuck{Client: r.Client, Request: r.What}, now)
 		all = append(all, c.last)
 	}
@@ -107,21 +108,21 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 	return next
 }
 
-// isStuck reports whether a shard that last advanced at mark is stuck. If a shard that was
-// reported as stuck has advanced, isStuck writes that to the log.
-func (c *stuckCase) isStuck(e *object.Device, mark uint64, busy bool, now uint64) bool {
+// update updates the case of a shard that last advanced at mark, and reports whether the shard is
+// stuck. If a shard that was reported as stuck has advanced, update writes that to the log.
+func (c *stuckCase) update(e *object.Device, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
-		if c.told {
+		if c.reported {
 			c.reportResumed(e, now)
 		}
-		*c = stuckCase{mark: mark, quietUntil: c.quietUntil, unsaid: c.unsaid}
+		*c = stuckCase{mark: mark, quietUntil: c.quietUntil, suppressed: c.suppressed}
 	}
 	return busy && now > mark && clock.Duration(now-mark) >= StuckTime
 }
 
-// askKernel asks the kernel for the state of a thread. It returns false if the state is not
-// clear yet: it takes two checks to tell a running thread from one that waits for a core.
-func (c *stuckCase) askKernel(s *object.Stuck, thread int) bool {
+// queryKernel queries the state of a thread. It returns false if the state is not clear yet: it
+// takes two checks to distinguish a running thread from one that waits for a core.
+func (c *stuckCase) queryKernel(s *object.Stuck, thread int) bool {
 	dir := fmt.Sprintf("/proc/self/task/%d/", thread)
 	state := "?"
 	if text, err := os.ReadFile(dir + "stat"); err == nil {
@@ -168,14 +169,14 @@ func (c *stuckCase) report(e *object.Device, s object.Stuck, now uint64) {
 	}
 	c.nextReport = stuckAgain * s.For
 	if begins && now < c.quietUntil {
-		c.unsaid++
+		c.suppressed++
 		return
 	}
-	c.told, c.quietUntil = true, now+clock.Cycles(stuckQuiet)
+	c.reported, c.quietUntil = true, now+clock.Cycles(stuckQuiet)
 	attrs := append(s.Attrs(), slog.String("for", s.For.Round(time.Millisecond).String()))
-	if c.unsaid > 0 {
-		attrs = append(attrs, slog.Int("unsaid", c.unsaid))
-		c.unsaid = 0
+	if c.suppressed > 0 {
+		attrs = append(attrs, slog.Int("unsaid", c.suppressed))
+		c.suppressed = 0
 	}
 	text := "the engine's thread is stuck at memory of a client; all clients of this thread wait"
 	if s.Client == "" {
@@ -190,5 +191,6 @@ func (c *stuckCase) report(e *object.Device, s object.Stuck, now uint64) {
 // reportResumed writes to the log that a shard is no longer stuck.
 func (c *stuckCase) reportResumed(e *object.Device, now uint64) {
 	e.Journal.Log(slog.LevelWarn, "the engine's thread goes on", append(c.last.Attrs(),
-		slog.String("after", fmt.Sprintf("%v to %v", c.last.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)
+		slog.String("after", fmt.Sprintf("%v to %v", c.last.For.Round(time.Millisecond),
+			clock.Duration(now-c.mark).Round(time.Millisecond))))...)
 }

@@ -12,21 +12,25 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// whyNoTarget returns why nobody answers q's WQE. Without its key, nobody learns more of a DCT than
-// that it exists.
+// These functions find the reason for a failure that has already happened. A client learns
+// little about objects that are neither its own nor its peer's: at most that a queue pair
+// of this number exists.
+
+// whyNoTarget returns why no DCT answers q's WQE. A client without the key of a DCT gets to know
+// only that it exists.
 func (sh *Reporter) whyNoTarget(q *object.QP) object.Reason {
 	to, p := &q.DC.To, sh.TargetOf(q)
 	switch {
 	case p == nil:
-		return object.Because(codes.DCNobody, "no DCT has the number %#06x", to.DQP)
+		return object.Because(codes.DCNoTarget, "no DCT has the number %#06x", to.DQP)
 	case p.DC.Key == bits.ReverseBytes64(to.Key):
 		return object.Because(codes.DCKey, "DCT %#06x drops requests with this access key, which was stored in host byte order", to.DQP)
 	case p.DC.Key != to.Key:
 		return object.Because(codes.DCKey, "DCT %#06x drops requests with this access key; its key is another", to.DQP)
 	case !object.LeadsTo(to, q.Client, p.Client):
-		return object.Because(codes.DCNobody, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
+		return object.Because(codes.DCNoTarget, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
 	}
-	return object.Because(codes.DCNobody, "DCT %#06x is in state %s; it answers in RTR", to.DQP, states.Name(p.Attr.State))
+	return object.Because(codes.DCNoTarget, "DCT %#06x is in state %s; it answers in RTR", to.DQP, states.Name(p.Attr.State))
 }
 
 // A Use is an access to memory that a segment names.
@@ -67,7 +71,8 @@ func (sh *Reporter) WhyNoAccess(u Use) object.Reason {
 	case k.Window != nil && k.Window.Kind == 2 && k.Window.Serial != u.QP.Serial:
 		return object.Because(codes.KeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.Name, u.Key, k.Window.QPN, u.QP.Num)
 	case k.Access&u.Need != u.Need:
-		return object.Because(codes.KeyAccess, "%s %#08x: its access (%s) lacks %s", u.Name, u.Key, object.Rights(k.Access), object.Rights(u.Need&^k.Access))
+		return object.Because(codes.KeyAccess, "%s %#08x: its access (%s) lacks %s", u.Name, u.Key,
+			object.Rights(k.Access), object.Rights(u.Need&^k.Access))
 	case u.Addr-k.Base <= k.Size && u.N <= k.Size-(u.Addr-k.Base) && len(k.List) > 0:
 		return object.Because(codes.KeyList, "%s %#08x: an entry of its list is outside the memory that it names", u.Name, u.Key)
 	case u.zero:
@@ -85,9 +90,9 @@ func (sh *Reporter) keyOf(c *object.Client, key uint32) *object.Mkey {
 	return nil
 }
 
-// WhyNoPeer returns why q cannot reach its peer. If the peer belongs to another client and is
-// not connected back to q, the reason tells only that the peer exists. If q is not connected
-// to the queue pair that has its peer's number now, the reason does not tell even that.
+// WhyNoPeer returns why q cannot reach its peer. If the peer belongs to another client and is not
+// connected back to q, the reason says only that the peer exists. If q is not connected to the
+// queue pair that has its peer's number now, the reason does not say even that.
 func (sh *Reporter) WhyNoPeer(q *object.QP) object.Reason {
 	if q.Transport == control.QPTypeDCI {
 		return sh.whyNoTarget(q)
@@ -101,7 +106,8 @@ func (sh *Reporter) WhyNoPeer(q *object.QP) object.Reason {
 	case p.Client != q.Client && p.Conn.Bound != q.Serial:
 		return object.Because(codes.PeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.Num, q.Num)
 	case p.Transport != q.Transport:
-		return object.Because(codes.PeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.Num, states.Transports[p.Transport].Name, states.Transports[q.Transport].Name)
+		return object.Because(codes.PeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.Num,
+			states.Transports[p.Transport].Name, states.Transports[q.Transport].Name)
 	case p.Conn.Bound != q.Serial && p.Attr.DestQPN == q.Num:
 		return object.Because(codes.PeerNotBack, "peer QP %#06x is not connected back: it went to RTR before this queue pair existed, when %#06x was nobody's or another's", p.Num, q.Num)
 	case p.Conn.Bound != q.Serial && p.Attr.State >= control.StateRTR:
@@ -117,7 +123,8 @@ func WhyNoRoom(q *object.CQ) object.Reason {
 	unread := q.Next - q.Seen // according to the last valid consumer index
 	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.Seen)) & 0xffffff }
 	switch swapped := bits.ReverseBytes32(word); {
-	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.Next, n) && swapped != 0 && ahead(swapped) <= unread:
+	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.Next, n) && swapped != 0 &&
+		ahead(swapped) <= unread:
 		return object.Because(codes.CQByteOrder, "consumer index %#08x is %d in host byte order", word, swapped)
 	case ahead(word) > unread:
 		return object.Because(codes.CQIndex, "consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.Seen&0xffffff)

@@ -49,6 +49,6 @@ func (c *Client) postFor(audience uint32, value string) (control.Message, error)
 	if err != nil {
 		return nil, err
 	}
-	c.Client.Device.TellAnnouncements(told)
+	c.Client.Device.NotifyAnnouncements(told)
 	return &control.Empty{}, nil
 }

@@ -44,6 +44,6 @@ func (d Device) OnAnnounce(f func()) {
 // SetAnnounced says what the clients of another device announce.
 func (d Device) SetAnnounced(link any, guid uint64, list []board.Entry) {
 	if guid != d.Runner.GUID {
-		d.TellAnnouncements(d.Bulletin.Set(link, guid, list))
+		d.NotifyAnnouncements(d.Bulletin.Set(link, guid, list))
 	}
 }

@@ -18,8 +18,9 @@ import (
 )
 
 // Request serves one control request of this client and returns the answer. A refusal is a
-// *control.Error. After a refusal mem.region still belongs to the caller.
-func (c *Client) Request(op control.Op, payload []byte, mem object.RequestMemory) (ans control.Message, r control.Reply, err error) {
+// *control.Error. After a refusal mem.Region still belongs to the caller.
+func (c *Client) Request(op control.Op, payload []byte,
+	mem object.RequestMemory) (ans control.Message, r control.Reply, err error) {
 	if serve := mayWait[op]; serve != nil {
 		ans, err = serve(c, payload)
 		return ans, r, err
@@ -71,14 +72,17 @@ func refuseFault(err *error) {
 }
 
 // A handler serves one kind of control request. It runs on the engine's thread.
-type handler func(c *Client, payload []byte, mem object.RequestMemory, r *control.Reply) (control.Message, error)
+type handler func(c *Client, payload []byte, mem object.RequestMemory,
+	r *control.Reply) (control.Message, error)
 
 // on makes a handler from a function that takes the parsed request.
 func on[T any, M interface {
 	*T
 	control.Message
-}](op control.Op, f func(c *Client, m M, mem object.RequestMemory, r *control.Reply) (control.Message, error)) (control.Op, handler) {
-	return op, func(c *Client, payload []byte, mem object.RequestMemory, r *control.Reply) (control.Message, error) {
+}](op control.Op, f func(c *Client, m M, mem object.RequestMemory,
+	r *control.Reply) (control.Message, error)) (control.Op, handler) {
+	return op, func(c *Client, payload []byte, mem object.RequestMemory,
+		r *control.Reply) (control.Message, error) {
 		m := M(new(T))
 		if err := control.Parse(op, payload, m); err != nil {
 			return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -174,10 +178,9 @@ func (e Device) welcome(features uint64) *control.Welcome {
 	}
 }
 
-// do is Engine.DoWith for a request of this client. The watchdog knows of the request. If
-// memory of the client has delayed the request, that is explained. The request runs on a
-// shard's thread or on the caller's thread, so the usage of that thread is sampled before
-// and after.
+// do is Device.DoWith for a request of this client. The watchdog sees the request. If memory of the
+// client has delayed the request, that is explained. The request runs on a shard's thread or on the
+// caller's thread, so the usage of that thread is sampled before and after.
 func (c *Client) do(b mailbox.Bringing, what string, f func()) {
 	c.Client.Device.DoWith(b, func() {
 		runtime.LockOSThread() // the page faults of this one thread are counted
@@ -192,12 +195,13 @@ func (c *Client) do(b mailbox.Bringing, what string, f func()) {
 			if now-r.Since <= clock.Cycles(report.SlowRequest) {
 				return
 			}
-			if d, ok := u.Judge(r.Since, now, report.SlowTime); ok {
-				m := report.DelaySite{Subject: report.Subject{Client: c.Client}, What: "request " + what + ": ", InProcess: c.Process != nil}
+			if d, ok := u.Check(r.Since, now, report.SlowTime); ok {
+				m := report.DelaySite{Subject: report.Subject{Client: c.Client},
+					What: "request " + what + ": ", InProcess: c.Process != nil}
 				for _, r := range c.Regions {
 					m.AddRegions(r)
 				}
-				c.Loop().SayDelay(m, d, false)
+				c.Loop().ExplainDelay(m, d, false)
 			}
 		}()
 		f()

@@ -7,7 +7,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-func createChannel(c *Client, _ *control.Empty, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
+func createChannel(c *Client, _ *control.Empty, _ object.RequestMemory,
+	r *control.Reply) (control.Message, error) {
 	id, err := c.take("completion channels", len(c.Channels), c.Client.Device.Settings.Limits.Channels, 0)
 	if err != nil {
 		return nil, err
@@ -25,7 +26,8 @@ func createChannel(c *Client, _ *control.Empty, _ object.RequestMemory, r *contr
 	return &control.Channel{ID: id}, nil
 }
 
-func destroyChannel(c *Client, m *control.Channel, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func destroyChannel(c *Client, m *control.Channel, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	ch, ok := c.Channels[m.ID]
 	switch {
 	case !ok:

@@ -37,14 +37,16 @@ func (e Device) attachLocalWith(name string, registers func(size int) (*shm.Regi
 
 // NewClient returns a new client. create makes the client's UAR pages, and createReadOnly makes
 // its status page. If the client is in another process, it must be able to map these pages.
-func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
+	create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
 	e.FillHosted(&hosted)
 	if err := e.Ledger.Take(uid, object.ClientCharge); err != nil {
 		return nil, err
 	}
 	c := &Client{Device: e, Client: &object.Client{
 		Device: e.Device, Name: name, UID: uid, Hosted: hosted, Paid: object.ClientCharge,
-		Regions: make(map[uint32]*object.Region), Unplaced: make(map[uint32]*object.Region), PDs: make(map[uint32]*object.PD),
+		Regions: make(map[uint32]*object.Region), Unplaced: make(map[uint32]*object.Region),
+		PDs: make(map[uint32]*object.PD),
 		MRs: make(map[uint32]*object.Mkey), CQs: make(map[uint32]*object.CQ),
 		QPs: make(map[uint32]*object.QP), Channels: make(map[uint32]*object.Channel),
 		SRQs: make(map[uint32]*object.SRQ), XRCDs: make(map[uint32]*object.XRCD),
@@ -130,7 +132,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	clear(c.Unplaced)
 	clear(c.PDs)
 	c.Client.Device.Past.Add(&c.Count)
-	c.Loop().ForgetClient(c.Client)
+	c.Loop().RemoveClient(c.Client)
 	return regions, false
 }
 

@@ -20,7 +20,8 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 		return nil, control.Errorf(control.CodeInvalid, "CQ: unknown flags %#x", m.Flags)
 	case m.Flags&control.CQCompressed != 0 && m.Flags&control.CQCollapsed != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: flags %#x: a compressed queue cannot be collapsed", m.Flags)
-	case m.Flags&control.CQCompressed != 0 && m.MiniFormat != control.MiniHash && m.MiniFormat != control.MiniChecksum && m.MiniFormat != control.MiniChecksumStride:
+	case m.Flags&control.CQCompressed != 0 && m.MiniFormat != control.MiniHash &&
+		m.MiniFormat != control.MiniChecksum && m.MiniFormat != control.MiniChecksumStride:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: minis of format %d; %d, %d and %d are possible", m.MiniFormat,
 			control.MiniHash, control.MiniChecksum, control.MiniChecksumStride)
 	case m.Handle&control.ChannelOverrun != 0:
@@ -53,7 +54,8 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 		// if the memory has no page, and the request is then refused.
 		armWord.Publish(object.NeverArmed)
 	}
-	if _, err := c.take("completion queues", len(c.CQs), c.Client.Device.Settings.Limits.CQs, object.CQCost); err != nil {
+	if _, err := c.take("completion queues", len(c.CQs), c.Client.Device.Settings.Limits.CQs,
+		object.CQCost); err != nil {
 		return nil, err
 	}
 	q := &object.CQ{
@@ -98,7 +100,7 @@ func (c *Client) removeCQ(q *object.CQ) {
 	sh.Watchdog.Owners.Drop(uint64(q.Num) | object.AtCQ)
 	q.Client.Refund(object.CQCost)
 	object.CountUser(-1, q.Region, q.Records)
-	q.Gone = true // a WAIT for this queue is judged again, and then finds no such queue
+	q.Gone = true // a WAIT for this queue is checked again, and then finds no such queue
 	if q.Channel != nil {
 		q.Channel.Users--
 		sh.Disarm(q)

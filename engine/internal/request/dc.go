@@ -31,11 +31,13 @@ func createDCT(c *Client, m *control.DCT, _ object.RequestMemory, _ *control.Rep
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "DCT: user index %#x; 24 bits are possible", m.UserIndex)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs, object.QPCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+		object.QPCost); err != nil {
 		return nil, err
 	}
 	rec := make([]byte, 8)
-	q := &object.QP{Client: c.Client, PD: p, UIDX: m.UserIndex, Transport: control.QPTypeDCT, DC: &object.Dynamic{Key: m.Key},
+	q := &object.QP{Client: c.Client, PD: p, UIDX: m.UserIndex, Transport: control.QPTypeDCT,
+		DC: &object.Dynamic{Key: m.Key},
 		SQ: object.SendQueue{Blocks: object.OneBlock(), CQ: new(object.CQ), Record: shm.BE32At(rec, 4)},
 		RQ: object.ReceiveQueue{CQ: into, SRQ: s, Record: shm.BE32At(rec, 0)},
 	}

@@ -42,7 +42,8 @@ func (d Device) Incur(uid uint32, c nic.Cost) error { return d.Ledger.Incur(uid,
 func (d Device) Refund(uid uint32, c nic.Cost) { d.Ledger.Refund(uid, chargeOf(c)) }
 
 func chargeOf(c nic.Cost) quota.Charge {
-	return quota.Charge{quota.Memory: c.Memory, quota.Descriptors: c.Descriptors, quota.Connections: c.Connections, quota.Unread: c.Unread, quota.Paths: c.Paths}
+	return quota.Charge{quota.Memory: c.Memory, quota.Descriptors: c.Descriptors,
+		quota.Connections: c.Connections, quota.Unread: c.Unread, quota.Paths: c.Paths}
 }
 
 func (d Device) Discard(uid uint32, files []nic.File) {
@@ -82,7 +83,8 @@ func (d Device) Prepare() error {
 // device's.
 func growDescriptors() {
 	const most = 1 << 16 // 0.5 MiB of the kernel's memory
-	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, min(quota.Rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {
+	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC,
+		min(quota.Rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {
 		_ = unix.Close(fd)
 	}
 }
@@ -108,7 +110,7 @@ func (d Device) Report(uid uint32, level slog.Level, text string, attrs ...any) 
 }
 
 func (d Device) MayLog(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
-	return d.Runner.MaySay(uid, who)
+	return d.Runner.MayLog(uid, who)
 }
 
 func (c *Client) Name() string {
@@ -135,7 +137,8 @@ func (c *Client) Call(op control.Op, payload []byte) (ans control.Message, r con
 }
 
 // CallUnmapped is Call for requests that register memory of the client's process.
-func (c *Client) CallUnmapped(op control.Op, payload []byte, onDemand bool) (control.Message, control.Reply, error) {
+func (c *Client) CallUnmapped(op control.Op, payload []byte,
+	onDemand bool) (control.Message, control.Reply, error) {
 	return c.Request(op, payload, object.RequestMemory{InProcess: true, OnDemand: onDemand})
 }
 

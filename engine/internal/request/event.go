@@ -9,7 +9,8 @@ import (
 
 // openEvents gives the client a descriptor from which it receives explanations, and events
 // about its objects. The descriptor replaces that of an earlier call.
-func openEvents(c *Client, _ *control.Empty, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
+func openEvents(c *Client, _ *control.Empty, _ object.RequestMemory,
+	r *control.Reply) (control.Message, error) {
 	if err := c.Client.Device.Ledger.Take(c.UID, object.SocketCharge); err != nil {
 		return nil, err
 	}

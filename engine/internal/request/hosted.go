@@ -35,7 +35,8 @@ func (e Device) NewHosted(name string, uid uint32, h nic.Hosted) (*Client, error
 
 // NewMemory makes memory for a hosted client's program to map. The memory is charged to
 // user uid until FreeMemory. create is shm.Create or shm.CreateSparse.
-func (e Device) NewMemory(uid uint32, name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
+func (e Device) NewMemory(uid uint32, name string, size int,
+	create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
 	_ = object.StartHelpers()
 	b := object.RegionCharge(uid, size).Plus(object.RegionFile)
 	if err := e.Ledger.Take(uid, b); err != nil {

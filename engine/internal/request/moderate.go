@@ -34,10 +34,12 @@ func (c *Client) Moderate(cqn uint32, count, period uint16) (err error) {
 			}
 		case q.Moderation == nil:
 			q.Moderation = &object.Moderation{First: q.Next}
-			c.Arms.Held = slices.Grow(c.Arms.Held, len(c.CQs)-len(c.Arms.Held)) // because a step adds to this list
+			// Because a step adds to this list.
+			c.Arms.Held = slices.Grow(c.Arms.Held, len(c.CQs)-len(c.Arms.Held))
 			fallthrough
 		default:
-			q.Moderation.Count, q.Moderation.Period = uint64(count), clock.Cycles(time.Duration(period)*time.Microsecond)
+			q.Moderation.Count, q.Moderation.Period = uint64(count),
+				clock.Cycles(time.Duration(period)*time.Microsecond)
 		}
 	})
 	return err

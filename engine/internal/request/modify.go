@@ -68,7 +68,8 @@ func AttributeNames(mask uint32) (names []string) {
 	return names
 }
 
-func modifyQP(c *Client, m *control.QPAttr, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func modifyQP(c *Client, m *control.QPAttr, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	q, ok := c.QPs[m.QPN]
 	if !ok {
 		return nil, object.NotFound("QP", m.QPN)
@@ -96,10 +97,12 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 	}
 	given := m.Mask &^ control.AttrState
 	if missing := required &^ given; missing != 0 {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s needs %v", q.Num, states.Name(from), states.Name(to), AttributeNames(missing))
+		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s needs %v", q.Num, states.Name(from),
+			states.Name(to), AttributeNames(missing))
 	}
 	if extra := given &^ (required | optional | control.AttrCurState); extra != 0 {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s does not take %v (mask %#x)", q.Num, states.Name(from), states.Name(to), AttributeNames(extra), extra)
+		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s does not take %v (mask %#x)", q.Num,
+			states.Name(from), states.Name(to), AttributeNames(extra), extra)
 	}
 	for _, a := range Attributes {
 		if v := a.Value(m); given&a.Bit != 0 && (v < a.Min || v > a.Max) {
@@ -134,7 +137,7 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 		sh.SetState(q, to)
 	}
 	if to == control.StateRST {
-		q.Client.ForgetPeer(q)
+		q.Client.ReleasePeer(q)
 	}
 	if from == control.StateRTR && to == control.StateRTS && q.Wire != nil {
 		q.Wire.BeginSending()
@@ -142,7 +145,8 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 	sh.Watchdog.Owners.Connect(uint64(q.Num), q.Attr.DestQPN)
 	if wired {
 		q.Conn.Path = &path
-		c.Device.Follow(q.Client, path.Port.(*transport.PortHandle).Port.Shard) // only that shard's thread may use the rings of the port
+		// Only that shard's thread may use the rings of the port.
+		c.Device.Follow(q.Client, path.Port.(*transport.PortHandle).Port.Shard)
 		sh.ConnectWire(q, path)
 	} else if to == control.StateRTR && q.HasPeer() {
 		c.bind(q)
@@ -159,7 +163,7 @@ func (c *Client) route(q *object.QP, guid uint64) (nic.Path, error) {
 	case q.Conn.Set != nil:
 		return q.Conn.Set.Path, nil
 	case guid == c.Client.Device.GUID, q.Transport == control.QPTypeUD:
-		return q.SetPath(), nil // as SetPath has said
+		return q.SetPath(), nil // as SetPath returns it
 	}
 	why := noLinks
 	if c.Client.Device.Router != nil {

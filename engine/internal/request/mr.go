@@ -8,8 +8,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Requests that make and destroy keys: of registered memory, of windows and of lists. What
-// a UMR does with keys is in execution/umr.go.
+// Requests that make and destroy keys: of registered memory, of windows and of lists. UMRs change
+// keys in execution/umr.go.
 
 func regMR(c *Client, m *control.MR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.PDs[m.PDN]
@@ -30,7 +30,7 @@ func regMR(c *Client, m *control.MR, beside object.RequestMemory, _ *control.Rep
 // place sets the memory of k to the n bytes that begin at address addr in the client. In work
 // requests the addresses of these bytes begin at iova. beside says whether the memory is in the
 // client's process and the device has not mapped it. place also checks the rights in
-// k.access. If it returns an error, k is unusable.
+// k.Access. If it returns an error, k is unusable.
 func (c *Client) place(k *object.Mkey, addr, n, iova uint64, beside object.RequestMemory) error {
 	if n == 0 {
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
@@ -87,7 +87,8 @@ func allocMW(c *Client, m *control.MW, _ object.RequestMemory, _ *control.Reply)
 	return &control.Key{Key: k.Key}, nil
 }
 
-func createMkey(c *Client, m *control.Mkey, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createMkey(c *Client, m *control.Mkey, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	p, ok := c.PDs[m.PDN]
 	switch {
 	case !ok:
@@ -141,20 +142,21 @@ func deregMR(c *Client, m *control.Key, _ object.RequestMemory, _ *control.Reply
 		return nil, err
 	}
 	if k.Windows > 0 {
-		return nil, object.Busy("memory region with key", m.Key, k.Windows, "bound memory window", "bound memory windows")
+		return nil, object.Busy("memory region with key", m.Key, k.Windows, "bound memory window",
+			"bound memory windows")
 	}
 	c.removeKey(k)
 	return &control.Empty{}, nil
 }
 
 // removeKey removes a key from the device. A transfer that has moved part of the key's
-// memory is judged again and then finds no such key. No transfer touches the memory
+// memory is checked again and then finds no such key. No transfer touches the memory
 // afterwards.
 func (c *Client) removeKey(k *object.Mkey) {
 	sh := c.Loop()
 	sh.InvalidateJobs(k)
 	if k.Window != nil {
-		k.Window.NewClient(nil)
+		k.Window.Bind(nil)
 	}
 	sh.Keys.Remove(k.Key)
 	k.Client.Refund(k.Cost())
@@ -165,7 +167,8 @@ func (c *Client) removeKey(k *object.Mkey) {
 	}
 }
 
-func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	switch {
 	case err != nil:
@@ -176,7 +179,8 @@ func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory, _ *cont
 		return nil, control.Errorf(control.CodeInvalid, "memory region: change of %#x; bits 0 to 2 are known, and one is needed", m.What)
 	}
 	if k.Windows > 0 {
-		return nil, object.Busy("memory region with key", m.Key, k.Windows, "bound memory window", "bound memory windows")
+		return nil, object.Busy("memory region with key", m.Key, k.Windows, "bound memory window",
+			"bound memory windows")
 	}
 	// A changed copy is checked like a new key, and then replaces the old contents of k.
 	next := *k

@@ -62,7 +62,8 @@ func (c *Client) Leave(qpn uint32, gid [16]byte) error {
 	}
 	c.Client.Device.Do(func() {
 		if q := c.QPs[qpn]; q != nil && q.Datagrams != nil {
-			if i := slices.IndexFunc(q.Datagrams.Groups, func(g *object.Group) bool { return g.GID == gid }); i >= 0 {
+			if i := slices.IndexFunc(q.Datagrams.Groups,
+				func(g *object.Group) bool { return g.GID == gid }); i >= 0 {
 				c.Client.Device.Leave(q, q.Datagrams.Groups[i])
 				q.Datagrams.Groups = slices.Delete(q.Datagrams.Groups, i, i+1)
 			}

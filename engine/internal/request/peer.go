@@ -12,9 +12,9 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A client asks for the device's own address (address) and says where the peer of a queue pair is
-// (set_peer). Both are served off the engine's thread, because the router may wait: it asks the
-// kernel, and opens sockets.
+// A client queries the device's own address (address) and sets the peer of a queue pair (set_peer).
+// Both are served off the engine's thread, because the router may wait: it queries the kernel, and
+// opens sockets.
 
 // mayWait has the requests that are not served by the engine's thread.
 var mayWait = map[control.Op]func(c *Client, payload []byte) (control.Message, error){
@@ -64,7 +64,7 @@ func setPeer(c *Client, payload []byte) (control.Message, error) {
 	}
 	c.do(mailbox.ChangesWork, control.OpSetPeer.String(), func() {
 		q := c.QPs[m.QPN]
-		c.ForgetPeer(q)
+		c.ReleasePeer(q)
 		q.Conn.Set = set
 	})
 	c.Finish()

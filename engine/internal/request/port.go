@@ -20,7 +20,8 @@ func (d Device) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 	if longest := cfg.Send.Longest(); cfg.MTU+object.GRHSize > longest {
 		return nil, fmt.Errorf("%w: %d; the ring takes payloads of %d bytes at any time, and a GRH has %d", transport.ErrPortMTU, cfg.MTU, longest, object.GRHSize)
 	}
-	p := &object.Port{Settings: cfg, Shard: d.Shards[0], Inbox: make(chan [object.ManagementSize]byte, transport.InboxSize)}
+	p := &object.Port{Settings: cfg, Shard: d.Shards[0],
+		Inbox: make(chan [object.ManagementSize]byte, transport.InboxSize)}
 	if cfg.Management != nil {
 		go transport.Manage(p)
 	}
@@ -32,7 +33,7 @@ func (d Device) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 	return &transport.PortHandle{Port: p, Server: &d.Loops[0].PortServer}, nil
 }
 
-// SetRouter names who finds paths to other devices, and forgets the paths that it has found.
+// SetRouter sets the router, which finds paths to other devices, and drops the paths found before.
 func (d Device) SetRouter(r nic.Router) {
 	d.Do(func() {
 		d.Router = r

@@ -10,7 +10,8 @@ import (
 
 // Bound and the methods after it implement nic.Probe, which tests of servers use.
 func (d Device) Bound(b nic.Bounds) {
-	for r, n := range map[quota.Resource]int{quota.Descriptors: b.Descriptors, quota.Connections: b.Connections, quota.AddressSpace: b.Addresses, quota.Unread: b.Unread} {
+	for r, n := range map[quota.Resource]int{quota.Descriptors: b.Descriptors,
+		quota.Connections: b.Connections, quota.AddressSpace: b.Addresses, quota.Unread: b.Unread} {
 		if n != 0 {
 			d.Ledger.SetLimit(r, n, "a test")
 		}
@@ -22,7 +23,8 @@ func (d Device) Bound(b nic.Bounds) {
 
 func (d Device) Held() (h nic.Holdings) {
 	t := d.Ledger.Taken()
-	h.Cost = nic.Cost{Memory: t[quota.Memory], Descriptors: t[quota.Descriptors], Connections: t[quota.Connections], Unread: t[quota.Unread], Paths: t[quota.Paths]}
+	h.Cost = nic.Cost{Memory: t[quota.Memory], Descriptors: t[quota.Descriptors],
+		Connections: t[quota.Connections], Unread: t[quota.Unread], Paths: t[quota.Paths]}
 	h.Other = t != chargeOf(h.Cost)
 	h.Closing = d.Discarded.Connections.Waiting()
 	d.Do(func() {

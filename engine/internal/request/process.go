@@ -20,9 +20,9 @@ import (
 // could hold up the device with a page fault whose handling it controls (FUSE,
 // userfaultfd). Processes of the device's own user can hold up the device anyway.
 //
-// A client of another user is refused too, whoever owns the process now. After the client
-// connected, its process may have executed a program that runs as the device's user, or may
-// have ended, so that such a program could get its pid.
+// A client of another user is refused too, whichever user owns the process now. After the client
+// connected, its process may have executed a program that runs as the device's user, or may have
+// ended, so that such a program could get its pid.
 //
 // The guard identifies the program whose memory it is. A pid alone does not identify it.
 func (c *Client) ShareProcess(pid int, g nic.Guard) error {

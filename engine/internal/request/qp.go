@@ -87,7 +87,8 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		return nil, err
 	}
 	if m.NoReceive == 0 {
-		if q.Regions[1], q.RQ.Ring, err = c.At("receive queue", m.RQ, 1<<(m.LogRQ+m.LogRQStride)); err != nil {
+		if q.Regions[1], q.RQ.Ring, err = c.At("receive queue", m.RQ,
+			1<<(m.LogRQ+m.LogRQStride)); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +104,8 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		}
 	}
 	q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs, object.QPCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+		object.QPCost); err != nil {
 		return nil, err
 	}
 	c.addQP(q)
@@ -149,7 +151,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 	sh.LeaveAll(q)
 	sh.Trim()
 	q.Client.Refund(object.QPCost)
-	q.Client.ForgetPeer(q)
+	q.Client.ReleasePeer(q)
 	q.Dead = true
 	q.PD.Users--
 	q.CountCQs(-1)
@@ -160,7 +162,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 }
 
 // bind is called when q goes to RTR. It connects q with the queue pair that now has the
-// number attr.DestQPN. Numbers are given out again, so a queue pair that gets the number later
+// number Attr.DestQPN. Numbers are given out again, so a queue pair that gets the number later
 // is not the peer. If no queue pair has the number now, q has no peer.
 func (c *Client) bind(q *object.QP) {
 	sh := c.Loop()

@@ -17,7 +17,7 @@ func (c *Client) MakeMemory(payload []byte) (mem object.RequestMemory, err error
 	if err := control.Parse(control.OpCreateRegion, payload, &m); err != nil {
 		return mem, control.Errorf(control.CodeInvalid, "%v", err)
 	}
-	c.Mu.Lock() // while c.mu is held, no request is under way, so the engine's thread changes no region
+	c.Mu.Lock() // while c.Mu is held, no request is under way, so the engine's thread changes no region
 	err = c.mayHave(m.Size)
 	c.Mu.Unlock()
 	if err != nil {
@@ -49,11 +49,13 @@ func (c *Client) mayHave(size uint64) error {
 	return nil
 }
 
-func createRegion(c *Client, m *control.RegionSize, mem object.RequestMemory, r *control.Reply) (control.Message, error) {
+func createRegion(c *Client, m *control.RegionSize, mem object.RequestMemory,
+	r *control.Reply) (control.Message, error) {
 	if err := c.mayHave(m.Size); err != nil {
 		return nil, err
 	}
-	id, err := c.take("regions", len(c.Regions), c.Client.Device.Settings.Limits.Regions, 0) // MakeMemory has paid
+	// MakeMemory has paid.
+	id, err := c.take("regions", len(c.Regions), c.Client.Device.Settings.Limits.Regions, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +66,8 @@ func createRegion(c *Client, m *control.RegionSize, mem object.RequestMemory, r 
 	return &control.RegionID{ID: id}, nil
 }
 
-func placeRegion(c *Client, m *control.Placement, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func placeRegion(c *Client, m *control.Placement, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	r, ok := c.Unplaced[m.ID]
 	if !ok {
 		return nil, object.NotFound("region without a place", m.ID)
@@ -114,7 +117,8 @@ func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	return n.ID, nil
 }
 
-func dropRegion(c *Client, m *control.RegionID, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func dropRegion(c *Client, m *control.RegionID, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	r := c.Regions[m.ID]
 	if r == nil {
 		r = c.Unplaced[m.ID]

@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 )
 
-// A Client is a client with what its requests need.
+// A Client is an object.Client with what its requests need.
 type Client struct {
 	*object.Client
 	Device Device

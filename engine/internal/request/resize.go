@@ -9,7 +9,8 @@ import (
 )
 
 // resizeCQ moves a completion queue to another buffer.
-func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	q, ok := c.CQs[m.CQN]
 	switch {
 	case !ok:
@@ -30,8 +31,8 @@ func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory, _ *control
 	unread := q.Unread()
 	switch {
 	case q.Ignore:
-		// The client does not say what it has polled, and entries may be overwritten. So
-		// none need be kept.
+		// The device does not know what the client has polled, and entries may be overwritten. So
+		// no entry is kept.
 		unread = 0
 	case unread >= 1<<q.Log:
 		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll it before it is resized", q.Num)
@@ -39,9 +40,9 @@ func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory, _ *control
 		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and one more",
 			q.Num, m.LogSize, unread)
 	}
-	// The last entry of the old buffer tells the client of the resize. This entry takes an
-	// index like any other. The client copies each unpolled entry to the new buffer at an
-	// index one higher, so that the copies end directly before the device's next entry.
+	// The last entry of the old buffer reports the resize to the client. This entry takes an index
+	// like any other. The client copies each unpolled entry to the new buffer at an index one
+	// higher, so that the copies end directly before the device's next entry.
 	c.Loop().Complete(q, 0, 0, 0, 0, 0, object.ResponderTail(0, 0, cqe.ResizeCQ), object.Quietly)
 	q.Floor = q.Next - unread
 	object.CountUser(-1, q.Region, q.Records)

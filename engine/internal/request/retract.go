@@ -15,7 +15,7 @@ import (
 // Retract takes the unread events of a CQ out of its channel. It returns the number of the
 // CQ's events that the program has read. reader is the end of the channel that the program
 // reads; the program may read from it meanwhile. The device sends no more events of this CQ,
-// because the program will have forgotten the CQ and would not know what such events mean.
+// because the program will have dropped the CQ and could not assign such events.
 //
 // A program can read the channel into memory whose page never becomes available. Its read
 // then holds the lock that every reader of the channel needs. So neither the device's thread
@@ -90,8 +90,7 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	return min(taken, sent)
 }
 
-// Forsaken returns the completion channels that no CQ uses and that nobody can read any
-// more.
+// Forsaken returns the completion channels that no CQ uses and that no process can read any more.
 func (c *Client) Forsaken() (ids []uint32) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -44,7 +44,8 @@ func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 		Client: c.Client, PD: p, Ring: ring, Mask: 1<<m.LogSize - 1, Stride: uint(m.LogStride),
 		Record: shm.BE32At(rec, 0), Regions: [2]*object.Region{ringRegion, recRegion}, Limit: m.Limit,
 	}
-	if _, err := c.take("shared receive queues", len(c.SRQs), c.Client.Device.Settings.Limits.QPs, s.Cost()); err != nil {
+	if _, err := c.take("shared receive queues", len(c.SRQs), c.Client.Device.Settings.Limits.QPs,
+		s.Cost()); err != nil {
 		return nil, err
 	}
 	s.Num = numbers.Next(c.Client.Device.Numbers.SRQ, c.Client.Device.SRQs)
@@ -54,7 +55,8 @@ func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 	return s, nil
 }
 
-func modifySRQ(c *Client, m *control.SRQLimit, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func modifySRQ(c *Client, m *control.SRQLimit, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	s, ok := c.SRQs[m.SRQN]
 	switch {
 	case !ok:
@@ -63,7 +65,8 @@ func modifySRQ(c *Client, m *control.SRQLimit, _ object.RequestMemory, _ *contro
 		return nil, control.Errorf(control.CodeInvalid, "SRQ %#06x: limit %d of %d entries", s.Num, m.Limit, uint32(s.Mask)+1)
 	}
 	s.Limit = m.Limit
-	c.Shard.ObserveLimit(s) // fewer entries may be ready already, and perhaps no transfer will come and check the limit
+	// Fewer entries may be ready already, and perhaps no transfer will come and check the limit.
+	c.Shard.ObserveLimit(s)
 	return &control.Empty{}, nil
 }
 
@@ -75,7 +78,8 @@ func querySRQ(c *Client, m *control.SRQN, _ object.RequestMemory, _ *control.Rep
 	return &control.SRQLimit{SRQN: s.Num, Limit: s.Limit}, nil
 }
 
-func destroySRQ(c *Client, m *control.SRQN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func destroySRQ(c *Client, m *control.SRQN, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	s, ok := c.SRQs[m.SRQN]
 	switch {
 	case !ok:

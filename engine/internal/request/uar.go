@@ -11,7 +11,7 @@ import (
 
 // UAR pages that are sealed against holes cannot be mapped for writing again. So a hosted
 // client that several processes share has a bank of UAR pages for each process. The first
-// bank is client.uar, the others are in client.banks.
+// bank is Client.UAR, the others are in Client.Banks.
 
 // AddRegisters adds a bank of UAR pages to a hosted client, and returns the number of the
 // bank's first page. The bank is charged to the client's user and released with the client.

@@ -15,7 +15,8 @@ var wakeCharge = quota.Charge{quota.Descriptors: 1}
 
 // grant returns those of the wanted features that the client gets.
 func (c *Client) grant(want uint64) uint64 {
-	if want&control.FeatureWake == 0 || c.Client.Device.Settings.Idle != object.IdleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
+	if want&control.FeatureWake == 0 || c.Client.Device.Settings.Idle != object.IdleNap ||
+		!shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
 	}
 	return control.FeatureWake

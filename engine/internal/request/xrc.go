@@ -10,7 +10,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-func openXRCD(c *Client, _ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func openXRCD(c *Client, _ *control.Empty, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	c.Client.Device.LastXRCD++
 	d := &object.XRCD{Num: c.Client.Device.LastXRCD, Members: make(map[*object.Client]*object.Membership)}
 	if err := c.joinXRCD(d); err != nil {
@@ -39,7 +40,8 @@ func (c *Client) JoinXRCD(n uint32) (err error) {
 }
 
 func (c *Client) joinXRCD(d *object.XRCD) error {
-	if _, err := c.take("XRC domains", len(c.XRCDs), c.Client.Device.Settings.Limits.PDs, object.PDCost); err != nil {
+	if _, err := c.take("XRC domains", len(c.XRCDs), c.Client.Device.Settings.Limits.PDs,
+		object.PDCost); err != nil {
 		return err
 	}
 	if d.Members[c.Client] == nil {
@@ -58,7 +60,8 @@ func (c *Client) joinXRCD(d *object.XRCD) error {
 	return nil
 }
 
-func closeXRCD(c *Client, m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func closeXRCD(c *Client, m *control.XRCD, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	d := c.XRCDs[m.XRCDN]
 	if d == nil {
 		return nil, object.NotFound("XRC domain", m.XRCDN)
@@ -82,7 +85,8 @@ func (c *Client) leaveXRCD(d *object.XRCD) {
 	}
 }
 
-func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	d, q := c.XRCDs[m.XRCDN], c.CQs[m.CQN]
 	switch {
 	case d == nil:
@@ -107,18 +111,21 @@ func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory, _ *control.R
 // createTarget makes a queue pair that has only what the device needs of every queue pair:
 // empty queues in the device's own memory. Its PD is one that no key has, and its CQs get no
 // completions.
-func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	d := c.XRCDs[m.XRCDN]
 	if d == nil {
 		return nil, object.NotFound("XRC domain", m.XRCDN)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs, object.QPCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+		object.QPCost); err != nil {
 		return nil, err
 	}
 	rec, none := make([]byte, 8), new(object.CQ)
-	q := &object.QP{Client: c.Client, PD: new(object.PD), Transport: control.QPTypeXRC, XRCD: d, XRC: new(object.Extended),
-		SQ: object.SendQueue{Blocks: object.OneBlock(), CQ: none, Record: shm.BE32At(rec, 4)},
-		RQ: object.ReceiveQueue{CQ: none, Record: shm.BE32At(rec, 0)},
+	q := &object.QP{Client: c.Client, PD: new(object.PD), Transport: control.QPTypeXRC, XRCD: d,
+		XRC: new(object.Extended),
+		SQ:  object.SendQueue{Blocks: object.OneBlock(), CQ: none, Record: shm.BE32At(rec, 4)},
+		RQ:  object.ReceiveQueue{CQ: none, Record: shm.BE32At(rec, 0)},
 	}
 	c.addQP(q)
 	d.Members[c.Client].Used++
@@ -127,7 +134,8 @@ func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory, _ *control
 
 // openTarget lets c use a target of another client. Each client that has a target is charged
 // for it, because each may be the last one.
-func openTarget(c *Client, m *control.Target, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
+	_ *control.Reply) (control.Message, error) {
 	d, q := c.XRCDs[m.XRCDN], c.Client.Device.QPs[m.QPN]
 	switch {
 	case d == nil:
@@ -137,7 +145,8 @@ func openTarget(c *Client, m *control.Target, _ object.RequestMemory, _ *control
 	case c.QPs[m.QPN] != nil:
 		return nil, control.Errorf(control.CodeBusy, "QP %#06x: this client has it already", m.QPN)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs, object.QPCost); err != nil {
+	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+		object.QPCost); err != nil {
 		return nil, err
 	}
 	c.QPs[q.Num] = q

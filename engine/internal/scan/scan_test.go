@@ -24,7 +24,7 @@ func attack(l *Limiter, from uint64, rate int, d time.Duration) (judged int, end
 	return judged, end
 }
 
-// However fast somebody guesses, the guesses that are looked at are bounded.
+// However fast a scan is, the packets of it that are looked at are bounded.
 func TestScansAreBounded(t *testing.T) {
 	for _, rate := range []int{1000, 5000, 100_000, 1_400_000} {
 		const d = 12 * time.Second

@@ -57,7 +57,8 @@ func serve(socket int) {
 		}
 		if fds, err := unixsock.Descriptors(oob[:oobn]); err == nil && len(fds) == 2 {
 			go func() {
-				_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
+				_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_ADD_SEALS,
+					unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
 				_ = unix.Close(fds[0])
 				_ = unix.Close(fds[1])
 			}()

@@ -17,7 +17,8 @@ func TestMemoryIsSealedByAnotherProcess(t *testing.T) {
 		require.False(t, r.Sealed())
 		require.True(t, s.seal(r))
 		require.NoError(t, r.Close())
-		require.NoError(t, unix.Shutdown(s.socket, unix.SHUT_RDWR)) // ends the sealer; nothing more can be sent
+		// Ends the sealer; nothing more can be sent.
+		require.NoError(t, unix.Shutdown(s.socket, unix.SHUT_RDWR))
 	}
 	require.NoError(t, unix.Close(s.socket))
 }

@@ -65,7 +65,8 @@ func New() (*Sleeper, error) {
 // Add makes writes to an eventfd wake the thread.
 func (s *Sleeper) Add(eventFD *os.File) error {
 	fd := int(eventFD.Fd())
-	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)})
+	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)})
 }
 
 // Remove undoes Add. Closing the eventfd would not suffice, because a client also has a

@@ -37,14 +37,14 @@ type transition struct {
 
 const (
 	peerKinds  = 1<<kindRC | 1<<kindUC | 1<<kindXRC | 1<<kindTarget // kinds with one peer
-	drainKinds = peerKinds | 1<<kindUD                              // kinds whose send queue can be stopped and started again
+	drainKinds = peerKinds | 1<<kindUD                              // kinds with a queue that can be stopped
 	sendKinds  = drainKinds | 1<<kindDCI
 	allKinds   = sendKinds | 1<<kindDCT
 
 	attrAccess    = control.AttrAccess
 	attrInitial   = control.AttrPKeyIndex | control.AttrPort
 	attrPeer      = control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN
-	attrResponder = control.AttrMaxDestRdAtom | control.AttrMinRNRTimer // of a responder with READs, atomics and receives
+	attrResponder = control.AttrMaxDestRdAtom | control.AttrMinRNRTimer // with READs, atomics and receives
 	attrRetries   = control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry
 	attrRequester = attrRetries | control.AttrSQPSN | control.AttrMaxRdAtomic // of a requester that retries
 	attrTimer     = control.AttrMinRNRTimer
@@ -61,19 +61,23 @@ var laterMasks = masks{
 var table = [control.StateERR + 1][control.StateERR + 1]transition{
 	control.StateRST: {
 		control.StateINIT: {of: allKinds, required: masks{
-			kindRC: attrInitial | attrAccess, kindUC: attrInitial | attrAccess, kindUD: attrInitial | control.AttrQKey,
-			kindXRC: attrInitial | attrAccess, kindTarget: attrInitial | attrAccess, kindDCI: attrInitial, kindDCT: attrInitial | attrAccess,
+			kindRC: attrInitial | attrAccess, kindUC: attrInitial | attrAccess,
+			kindUD:  attrInitial | control.AttrQKey,
+			kindXRC: attrInitial | attrAccess, kindTarget: attrInitial | attrAccess, kindDCI: attrInitial,
+			kindDCT: attrInitial | attrAccess,
 		}},
 	},
 	control.StateINIT: {
 		control.StateINIT: {of: sendKinds, optional: masks{
-			kindRC: attrInitial | attrAccess, kindUC: attrInitial | attrAccess, kindUD: attrInitial | control.AttrQKey,
+			kindRC: attrInitial | attrAccess, kindUC: attrInitial | attrAccess,
+			kindUD:  attrInitial | control.AttrQKey,
 			kindXRC: attrInitial | attrAccess, kindTarget: attrInitial | attrAccess, kindDCI: attrInitial,
 		}},
 		control.StateRTR: {of: allKinds,
 			required: masks{
-				kindRC: attrPeer | attrResponder, kindUC: attrPeer, kindXRC: attrPeer, kindTarget: attrPeer | attrResponder,
-				kindDCI: control.AttrPathMTU, kindDCT: control.AttrPathMTU | attrTimer,
+				kindRC: attrPeer | attrResponder, kindUC: attrPeer, kindXRC: attrPeer,
+				kindTarget: attrPeer | attrResponder,
+				kindDCI:    control.AttrPathMTU, kindDCT: control.AttrPathMTU | attrTimer,
 			},
 			optional: masks{
 				kindRC: attrAccess | control.AttrPKeyIndex, kindUC: attrAccess | control.AttrPKeyIndex,
@@ -84,10 +88,12 @@ var table = [control.StateERR + 1][control.StateERR + 1]transition{
 		},
 	},
 	control.StateRTR: {
-		control.StateRTS: {of: sendKinds, // a DCT gets no further than RTR (mlx5_ib_modify_dct in the kernel's driver)
+		// A DCT gets no further than RTR (mlx5_ib_modify_dct in the kernel's driver).
+		control.StateRTS: {of: sendKinds,
 			required: masks{
 				kindRC: attrRequester, kindUC: control.AttrSQPSN, kindUD: control.AttrSQPSN,
-				kindXRC: attrRequester, kindTarget: control.AttrTimeout | control.AttrSQPSN, kindDCI: attrRequester,
+				kindXRC: attrRequester, kindTarget: control.AttrTimeout | control.AttrSQPSN,
+				kindDCI: attrRequester,
 			},
 			optional: laterMasks,
 		},
@@ -99,7 +105,8 @@ var table = [control.StateERR + 1][control.StateERR + 1]transition{
 	control.StateSQD: {
 		control.StateRTS: {of: drainKinds, optional: laterMasks},
 		control.StateSQD: {of: drainKinds, optional: masks{
-			kindRC:     attrAccess | attrInitial | control.AttrAV | attrRetries | control.AttrMaxRdAtomic | attrResponder,
+			kindRC: attrAccess | attrInitial | control.AttrAV | attrRetries | control.AttrMaxRdAtomic |
+				attrResponder,
 			kindUC:     attrAccess | control.AttrPKeyIndex | control.AttrAV,
 			kindUD:     control.AttrPKeyIndex | control.AttrQKey,
 			kindXRC:    attrAccess | attrInitial | control.AttrAV | attrRetries | control.AttrMaxRdAtomic,

@@ -38,7 +38,8 @@ func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 	if !p.Up || q.Service() != packet.RC {
 		return sh.sendAETH(q, packet.SyndromeACK, psn)
 	}
-	if !p.Settings.Send.PublishLine(w.Path, object.AETHEnd<<16, packet.PlainWord(object.ACKOnly, q.Attr.DestQPN),
+	if !p.Settings.Send.PublishLine(w.Path, object.AETHEnd<<16,
+		packet.PlainWord(object.ACKOnly, q.Attr.DestQPN),
 		uint64(psn)<<32|packet.SyndromeACK<<24|uint64(w.In.MSN&0xffffff), 0, 0, 0, 0) {
 		p.Shard.RingFull = true
 		return false
@@ -47,28 +48,28 @@ func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 	return true
 }
 
-// oweNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
+// scheduleNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
 // when the answers to requests before it have been sent: it would fail them.
-func (sh *receiver) oweNAK(q *object.QP, a object.Answer) {
+func (sh *receiver) scheduleNAK(q *object.QP, a object.Answer) {
 	w := q.Wire
 	w.Port.Stats.Refused++
-	w.In.Fatal, w.In.Unsaid = uint8(a), true
-	w.In.Owed = false // the NAK acknowledges everything before it
+	w.In.Fatal, w.In.NAKDue = uint8(a), true
+	w.In.ACKDue = false // the NAK acknowledges everything before it
 	sh.MarkWarm(q)
 }
 
-// acknowledgeAll sends the acknowledgements that are owed, as far as the ring has room. One
+// acknowledgeAll sends the acknowledgements that are due, as far as the ring has room. One
 // acknowledges all packets before it. It must not overtake an answer, nor name the PSN of one: a
 // requester may take it for an answer that was lost. Soft-RoCE seems to.
 func (sh *wires) acknowledgeAll(p *object.Port) {
 	kept := p.ACKs[:0]
 	for _, w := range p.ACKs {
 		switch {
-		case w.Q.Wire != w || !w.In.Owed: // q was reset, or is in error
+		case w.Q.Wire != w || !w.In.ACKDue: // q was reset, or is in error
 		case w.In.Due > 0 || !sh.sendACK(w, w.In.Data):
 			kept = append(kept, w)
 		default:
-			w.In.Owed = false
+			w.In.ACKDue = false
 		}
 	}
 	clear(p.ACKs[len(kept):])
@@ -89,6 +90,8 @@ func (sh *receiver) badLength(p *object.Port, q *object.QP, want uint64) object.
 	j := sh.Scratch.Job
 	j.Reset(object.Head{})
 	j.Peer = q
-	sh.ExplainResponder(j, codes.LinkLength, "a packet of %v from peer QP %#06x has %d bytes; %d were expected (path MTU %d)", p.BTH.Opcode, q.Attr.DestQPN, len(p.Packet.Payload), want, q.Wire.MTU)
+	sh.ExplainResponder(j, codes.LinkLength,
+		"a packet of %v from peer QP %#06x has %d bytes; %d were expected (path MTU %d)", p.BTH.Opcode,
+		q.Attr.DestQPN, len(p.Packet.Payload), want, q.Wire.MTU)
 	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// What the responder answers, as the requester sees it. An acknowledgement of a PSN is one of all
+// Answers of the responder, as the requester takes them: an acknowledgement of a PSN is one of all
 // PSNs before it, except that it cannot stand for the answer of a READ or an atomic: if it comes
-// before that answer, the answer was lost (an implied NAK), and the requester asks again.
+// before that answer, the answer was lost (an implied NAK), and the requester sends the request
+// again.
 
-// answer serves a packet that answers a request of q.
+// takeAnswer serves a packet that answers a request of q.
 func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 	w := q.Wire
 	r := &w.Out
@@ -33,7 +34,7 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 		sh.strays(p, q, far, true)
 		return
 	}
-	if sh.crowded(p, q, true) {
+	if sh.dropCrowded(p, q, true) {
 		return
 	}
 	if p.BTH.Opcode.Operation() != packet.Acknowledge {
@@ -64,7 +65,7 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 }
 
 // acknowledged completes the messages whose PSNs are all before psn. It returns false if the
-// queue has stopped, or if an answer is missing, for which it asks again.
+// queue has stopped, or if an answer is missing, which it then requests again.
 func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 	w := q.Wire
 	r := &w.Out
@@ -78,7 +79,7 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 			r.UNA = packet.AddPSN(m.PSN, m.Answered)
 			if packet.DiffPSN(psn, r.UNA) > 0 {
 				sh.progressed(q, before)
-				sh.askAgain(q)
+				sh.requestAgain(q)
 				return false
 			}
 			sh.progressed(q, before)
@@ -134,10 +135,10 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 	sh.MarkWarm(q)
 }
 
-// askAgain goes back because an answer is missing: once, until something is acknowledged or the
+// requestAgain goes back because an answer is missing: once, until something is acknowledged or the
 // timer runs out. If it went back for each packet that shows the same gap, the answers to
 // requests sent in vain would fill the link.
-func (sh *sender) askAgain(q *object.QP) {
+func (sh *sender) requestAgain(q *object.QP) {
 	r := &q.Wire.Out
 	if r.Rewound {
 		return
@@ -180,7 +181,7 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 		j = nil
 	}
 	if j == nil {
-		if j = sh.judgeAgain(q, m, true); j == nil {
+		if j = sh.checkAgain(q, m, true); j == nil {
 			return
 		}
 		if off > 0 {
@@ -212,7 +213,8 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 // atomicResult returns the value in the answer of an atomic as the bytes of a word in host order,
 // as mlx5 delivers it.
 func (sh *sender) atomicResult(p *object.Port, info *packet.Info) []byte {
-	v := packet.ParseAtomicAckETH((*[packet.AtomicAckETHSize]byte)(p.Packet.Head[info.OffAtomicAck:])).Original
+	h := (*[packet.AtomicAckETHSize]byte)(p.Packet.Head[info.OffAtomicAck:])
+	v := packet.ParseAtomicAckETH(h).Original
 	for i := range sh.Scratch.Old {
 		sh.Scratch.Old[i] = byte(v >> (8 * i))
 	}
@@ -277,6 +279,7 @@ func (sh *sender) finishWrites(q *object.QP, psn uint32) (n int) {
 	r.First += uint32(n)
 	q.Client.Count[control.CounterWQEs] += uint64(n)
 	q.Client.Count[control.CounterBytes] += bytes
-	sh.CompleteAll(c, n, completion.AllSignaled(n), 0, q.UIDX, 0, object.RequesterTail(op, q.Num, uint16(first.Index)))
+	sh.CompleteAll(c, n, completion.AllSignaled(n), 0, q.UIDX, 0,
+		object.RequesterTail(op, q.Num, uint16(first.Index)))
 	return n
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-// An arrival is a packet of a request that its queue pair expects, on its way through the checks.
+// An arrival is a packet of a SEND or a WRITE of several packets, on its way through the checks.
 type arrival struct {
 	p      *object.Port
 	q      *object.QP
@@ -15,15 +15,11 @@ type arrival struct {
 	info   *packet.Info
 	n      uint64      // bytes of payload
 	writes bool        // its message is a WRITE
-	reads  bool        // it is the request of a READ
-	j      *object.Job // of its message, if that has several packets: the scratch job if the packet begins it
+	j      *object.Job // of its message: the scratch job if the packet begins it
 }
 
 func newArrival(p *object.Port, q *object.QP, info *packet.Info) arrival {
 	op := p.BTH.Opcode.Operation()
 	return arrival{p: p, q: q, in: &q.Wire.In, info: info, n: uint64(len(p.Packet.Payload)),
-		writes: op >= packet.WriteFirst && op <= packet.WriteOnlyImm, reads: op == packet.ReadRequest}
+		writes: op >= packet.WriteFirst && op <= packet.WriteOnlyImm}
 }
-
-// asks reports whether the request is a READ or an atomic, whose answer carries data.
-func (x *arrival) asks() bool { return x.reads || x.info.AtomicETH }

@@ -17,27 +17,28 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An address without a path is asked for again after askAgainTime, one with a path after
+// The path of an address is queried again after queryAgainTime if there was none, otherwise after
 // PathTime: a carrier may have given its place to another path meanwhile.
 const (
-	askAgainTime = time.Millisecond
-	PathTime     = 100 * time.Millisecond
+	queryAgainTime = time.Millisecond
+	PathTime       = 100 * time.Millisecond
 )
 
-// stale reports whether the address is to be asked for again.
+// stale reports whether the path of the address is to be queried again.
 func stale(a *object.AwayPath, now uint64) bool {
 	after := PathTime
 	if a.Err != nil {
-		after = askAgainTime
+		after = queryAgainTime
 	}
 	return now-a.When > clock.Cycles(after)
 }
 
-// Leaves reports whether a datagram with the address vector av leaves this device. It asks the
-// router when the address is another than that of the datagram before.
-func (sh *sender) Leaves(q *object.QP, av *wqe.AV) bool {
+// RouteAway reports whether a datagram with the address vector av leaves this device. It queries
+// the router when the address is another than that of the datagram before, and keeps the path in q.
+func (sh *sender) RouteAway(q *object.QP, av *wqe.AV) bool {
 	c := q.Client
-	to := nic.Address{GID: av.RGID, LID: av.RLID, Class: av.TClass, HopLimit: av.HopLimit, FlowLabel: av.GRH & 0xfffff, From: c.Hosted.GID}
+	to := nic.Address{GID: av.RGID, LID: av.RLID, Class: av.TClass, HopLimit: av.HopLimit,
+		FlowLabel: av.GRH & 0xfffff, From: c.Hosted.GID}
 	if to.GID == ([16]byte{}) && c.Hosted.LID == 0 {
 		return false
 	}
@@ -51,11 +52,11 @@ func (sh *sender) Leaves(q *object.QP, av *wqe.AV) bool {
 		return false // the datagrams of native clients stay on this device
 	}
 	a := &q.Datagrams.Away
-	if a.Routes != sh.Routes || a.Asked != to || stale(a, sh.Now()) {
-		a.Asked, a.Routes = to, sh.Routes
+	if a.Routes != sh.Routes || a.Address != to || stale(a, sh.Now()) {
+		a.Address, a.Routes = to, sh.Routes
 		a.Path, a.Err = sh.Router.Route(to)
 		if p := a.Path.Port; a.Err == nil && p != nil && !maySend(c, av, &to.From, p.(*PortHandle).Port) {
-			a.Err = errNotAsked
+			a.Err = errNotRequested
 		}
 		a.When = sh.Now()
 	}
@@ -63,7 +64,7 @@ func (sh *sender) Leaves(q *object.QP, av *wqe.AV) bool {
 	return a.Path.Port != nil || a.Err != nil && c.GIDs != nil
 }
 
-var errNotAsked = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
+var errNotRequested = errors.New("no address handle and no rdma_cm id of this program has that source address and leads there")
 
 // maySend reports whether a datagram of the client may leave by a port, with from as its source.
 func maySend(c *object.Client, av *wqe.AV, from *[16]byte, p *object.Port) bool {
@@ -72,6 +73,10 @@ func maySend(c *object.Client, av *wqe.AV, from *[16]byte, p *object.Port) bool 
 	}
 	return c.HasSource(from, p.Network())
 }
+
+// A datagram whose address vector leads to another device becomes one packet. The packets that a
+// port takes from a carrier have the 40 bytes of the GRH before the payload. Packets that the
+// device gives to a port have them only if the port says so.
 
 // SendDatagram sends the datagram of j to another device.
 func (sh *sender) SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict {
@@ -123,7 +128,8 @@ func (sh *sender) SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.V
 		}
 		j.Moved = 0
 	}
-	packet.BTH{Opcode: op, Solicited: j.Head.Solicited(), Migrated: true, PKey: object.DefaultPKey, DestQP: av.DQP, PSN: a.PSN}.Put((*[packet.BTHSize]byte)(h))
+	packet.BTH{Opcode: op, Solicited: j.Head.Solicited(), Migrated: true, PKey: object.DefaultPKey,
+		DestQP: av.DQP, PSN: a.PSN}.Put((*[packet.BTHSize]byte)(h))
 	packet.DETH{QKey: j.Request.QKey, SrcQP: q.Num}.Put((*[packet.DETHSize]byte)(h[info.OffDETH:]))
 	if info.Imm {
 		packet.ImmDt(j.Head.Imm()).Put((*[packet.ImmDtSize]byte)(h[info.OffImm:]))
@@ -134,7 +140,7 @@ func (sh *sender) SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.V
 		p.Shard.GotWork = true // the port's thread wakes the carrier
 	}
 	q.Client.Count[control.CounterBytes] += n
-	return sh.LoseMessage(j) // the WQE completes: nothing is known of a datagram that was sent
+	return sh.LoseMessage(j) // the WQE completes: a datagram is not acknowledged
 }
 
 // receiveDatagram serves a datagram of another device.
@@ -147,14 +153,15 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 	var header [object.GRHSize]byte // a copy: the sender can change the packet in a pool
 	copy(header[:], k.Payload)
 	if to := execution.Destination(&header); !q.Client.HasSource(&to, p.Network()) {
-		p.Stats.Strangers++ // the program has not asked for packets from elsewhere at that address
+		p.Stats.Strangers++ // the program takes no packets from elsewhere at that address
 		return
 	}
 	d := packet.ParseDETH((*[packet.DETHSize]byte)(k.Head[info.OffDETH:]))
 	j := sh.Scratch.Job
 	j.Reset(object.Head{})
 	j.Peer, j.Recv, j.SRQ = q, true, q.RQ.SRQ
-	j.Request = object.Request{Op: wqe.OpSend, Solicited: p.BTH.Solicited, FromQPN: d.SrcQP, ToQPN: q.Num, Imm: immediate(p, info)}
+	j.Request = object.Request{Op: wqe.OpSend, Solicited: p.BTH.Solicited, FromQPN: d.SrcQP, ToQPN: q.Num,
+		Imm: immediate(p, info)}
 	response := wqe.OpSend.Info().Response
 	if info.Imm {
 		j.Request.Op, response = wqe.OpSendImm, wqe.OpSendImm.Info().Response

@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	writeOnly = packet.Opcode(packet.WriteOnly) // of the service RC, which is 0
-	readAsk   = packet.Opcode(packet.ReadRequest)
-	readOnly  = packet.Opcode(packet.ReadResponseOnly)
-	rethEnd   = packet.BTHSize + packet.RETHSize // bytes of headers of both requests
+	writeOnly   = packet.Opcode(packet.WriteOnly) // of the service RC, which is 0
+	readRequest = packet.Opcode(packet.ReadRequest)
+	readOnly    = packet.Opcode(packet.ReadResponseOnly)
+	rethEnd     = packet.BTHSize + packet.RETHSize // bytes of headers of both requests
 )
 
 // fast reports whether packets and WQEs of a queue pair on a wire may take the fast path.
 func (sh *sender) fast(q *object.QP) bool {
-	return q.FastPath && q.Transport == control.QPTypeRC && q.Attr.State == control.StateRTS && !sh.Hooks.NoFastPath
+	return q.FastPath && q.Transport == control.QPTypeRC && q.Attr.State == control.StateRTS &&
+		!sh.Hooks.NoFastPath
 }
 
 // A foundKey is the key that was looked up last.
@@ -44,9 +45,9 @@ func (f *foundKey) find(sh *sender, key uint32) *object.Mkey {
 // and CanFetch is true.
 //
 // Of several short WRITEs that it sends, only the last asks for an acknowledgement, and one in
-// ACKEvery. So a WRITE is held back until the next one has been judged, and has room.
+// ACKEvery. So a WRITE is held back until the next one has been checked, and has room.
 //
-// If a fault of memory ends it early, sq.done counts each message that was made.
+// If a fault of memory ends it early, SQ.Done counts each message that was made.
 func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 	w := q.Wire
 	r := &w.Out
@@ -72,10 +73,10 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		}
 		n, op, reads := len(near), writeOnly, h.Opcode() == wqe.OpRDMARead
 		if reads {
-			if r.Reading >= uint32(max(q.Attr.MaxRdAtomic, 1)) { // rule: the requester has its READs at a time
+			if r.Reading >= uint32(max(q.Attr.MaxRdAtomic, 1)) { // rule: the requester bounds its READs
 				break
 			}
-			n, op = 0, readAsk
+			n, op = 0, readRequest
 		}
 		if !reads && n <= LineBytes {
 			if held != nil {
@@ -107,7 +108,8 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		}
 		ask := reads || r.PSN%ACKEvery == ACKEvery-1
 		w.PutBTH(head, op, r.PSN, ask, false)
-		reth := packet.RETH{Addr: b.Word(wqe.WordRAddr), RKey: wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(), Length: uint32(len(near))}
+		reth := packet.RETH{Addr: b.Word(wqe.WordRAddr), RKey: wqe.KeyWord(b.Word(wqe.WordRKey)).RKey(),
+			Length: uint32(len(near))}
 		reth.Put((*[packet.RETHSize]byte)(head[packet.BTHSize:]))
 		if ask {
 			w.Port.Publish(w.Path, n)
@@ -135,9 +137,10 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 
 // shortPiece returns the local memory of the WQE in block b, with the control segment h, if it is a
 // WRITE or a READ of one piece of at most the parameter most bytes. k is the key of that memory, nil if the
-// bytes are in the WQE. Its client can change the block at any time, so nobody looks there a second time
-// which of the two it is.
-func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uint64, local *foundKey) (near []byte, k *object.Mkey, ok bool) {
+// bytes are in the WQE. Its client can change the block at any time, so this is not read there a second
+// time.
+func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uint64,
+	local *foundKey) (near []byte, k *object.Mkey, ok bool) {
 	op := h.Opcode()
 	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.FastOps>>op&1 == 0 {
 		return nil, nil, false
@@ -163,7 +166,8 @@ func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uin
 func (sh *sender) fastRequest(p *object.Port) bool {
 	k, be := &p.Packet, binary.BigEndian
 	w3 := be.Uint64(k.Head[8:])
-	q, mem := sh.judgeFast(p, k.Path, be.Uint64(k.Head[0:]), w3, be.Uint64(k.Head[16:]), be.Uint32(k.Head[24:]), len(k.Payload))
+	q, mem := sh.checkFast(p, k.Path, be.Uint64(k.Head[0:]), w3, be.Uint64(k.Head[16:]),
+		be.Uint32(k.Head[24:]), len(k.Payload))
 	if q == nil {
 		return false
 	}
@@ -176,12 +180,13 @@ func (sh *sender) fastRequest(p *object.Port) bool {
 	return true
 }
 
-// judgeFast returns the queue pair of a request, and the memory that it names, if the request may take the
+// checkFast returns the queue pair of a request, and the memory that it names, if the request may take the
 // fast path: nil if not. w2, w3, w4 and last are its headers BTH and RETH, n is the length of its
 // payload: 0 if it is a READ.
-func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last uint32, n int) (q *object.QP, mem []byte) {
+func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last uint32,
+	n int) (q *object.QP, mem []byte) {
 	op, qpn, ok := packet.ParsePlainWord(w2)
-	if !ok || op != writeOnly && op != readAsk {
+	if !ok || op != writeOnly && op != readRequest {
 		return nil, nil
 	}
 	q = p.Find(qpn)
@@ -190,7 +195,7 @@ func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	}
 	w := q.Wire
 	in := &w.In
-	if uint32(w3>>32)&^askBit != in.PSN || // rule: a request has the expected PSN
+	if uint32(w3>>32)&^ackReqBit != in.PSN || // rule: a request has the expected PSN
 		in.Job != nil || // rule: a request is not in the middle of a message
 		in.Due > 0 || // rule: a request waits for the answers before it
 		w.Port != p || // rule: a request comes through the port of its queue pair
@@ -198,7 +203,7 @@ func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 		return nil, nil
 	}
 	length, need := uint64(last), uint32(control.AccessRemoteWrite)
-	if op == readAsk {
+	if op == readRequest {
 		if need = control.AccessRemoteRead; q.Attr.MaxDestRdAtomic == 0 ||
 			n > 0 || // rule: a request of a READ has no payload
 			p.Left <= 0 { // rule: the budget pays for answers
@@ -225,12 +230,12 @@ func (sh *sender) judgeFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	return q, mem
 }
 
-// askBit is the bit AckReq of the third word of a BTH.
-const askBit = 1 << 31
+// ackReqBit is the bit AckReq of the third word of a BTH.
+const ackReqBit = 1 << 31
 
-// fastAnswer sends the answer to the READ in p, and reports whether there was room. The queue pair
-// owes no other answer, and the port is up, because it serves packets. The budget of the batch pays for
-// the answer. If line is true, the request is still in the ring.
+// fastAnswer sends the answer to the READ in p, and reports whether there was room. No other answer of
+// the queue pair is due, and the port is up, because it serves packets. The budget of the batch pays
+// for the answer. If line is true, the request is still in the ring.
 func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bool) bool {
 	h, payload, ok := p.Settings.Send.Reserve(object.AETHEnd, len(mem))
 	if !ok {
@@ -241,7 +246,8 @@ func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bo
 	}
 	execution.Move(payload, mem)
 	w.PutBTH(h, readOnly, w.In.PSN, false, false)
-	packet.AETH{Syndrome: packet.SyndromeACK, MSN: w.In.MSN + 1}.Put((*[packet.AETHSize]byte)(h[packet.BTHSize:]))
+	packet.AETH{Syndrome: packet.SyndromeACK,
+		MSN: w.In.MSN + 1}.Put((*[packet.AETHSize]byte)(h[packet.BTHSize:]))
 	p.Publish(w.Path, len(mem))
 	p.Left -= len(mem) + object.PieceCost // rule: an answer has its cost
 	w.In.Advance()

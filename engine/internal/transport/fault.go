@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// TellAsleep calls PortConfig.Asleep of all ports.
-func (sh *PortServer) TellAsleep(asleep bool) {
+// ReportAsleep calls PortConfig.Asleep of all ports.
+func (sh *PortServer) ReportAsleep(asleep bool) {
 	for i := 0; i < len(sh.Ports); {
 		p := sh.Ports[i]
-		p.TellAsleep(asleep)
+		p.ReportAsleep(asleep)
 		if i < len(sh.Ports) && sh.Ports[i] == p { // it was not given up
 			i++
 		}

@@ -42,8 +42,9 @@ func (sh *receiver) shutOut(p *object.Port, q *object.QP, info *packet.Info) boo
 	return true
 }
 
-// open opens a half of the path. If requests were dropped that may have been those of peers, the peers are asked for
-// the packets that are expected. A peer that has sent none takes no notice: nothing of it is on the way.
+// openPath opens a half of the path. If requests were dropped that may have been those of peers, NAKs go to
+// the peers for the packets that are expected. A peer that has sent none ignores the NAK: no packet of it is
+// on the way.
 func (sh *receiver) openPath(g *object.PathGuard, answers bool) {
 	g.Half(answers).Open()
 	if answers {
@@ -61,9 +62,9 @@ func (sh *receiver) openPath(g *object.PathGuard, answers bool) {
 // be the next one of a scan. Scans of less than 100 a second take two days.
 const nearTime = 10 * time.Millisecond
 
-// crowded reports whether a packet with the expected PSN is dropped, because during an alarm others with PSNs near
-// it came just before. The peer is asked for the packet, and sends it first then.
-func (sh *receiver) crowded(p *object.Port, q *object.QP, answers bool) bool {
+// dropCrowded reports whether a packet with the expected PSN is dropped, because during an alarm others with
+// PSNs near it came just before. A NAK goes to the peer, which then sends the packet first.
+func (sh *receiver) dropCrowded(p *object.Port, q *object.QP, answers bool) bool {
 	w := q.Wire
 	near := w.Near(answers)
 	if !w.Guard.Alarm || sh.Now() >= *near {
@@ -87,11 +88,12 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 		return false
 	}
 	w.Strays++
-	if !far && (answers || !w.In.Silent || packet.DiffPSN(p.BTH.PSN, w.In.PSN) < 0) { // a peer that was asked may have sent more already
+	// A peer that got a NAK may have sent more already.
+	if !far && (answers || !w.In.Silent || packet.DiffPSN(p.BTH.PSN, w.In.PSN) < 0) {
 		*w.Near(answers) = now + clock.Cycles(nearTime)
 	}
 	if h.Calm(now) {
-		h.Told = false
+		h.Reported = false
 	}
 	if !h.Count(now) {
 		return false
@@ -102,10 +104,10 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 	if !w.Guard.Alarm {
 		w.Guard.SetAlarm(true)
 	}
-	if h.Told {
+	if h.Reported {
 		return true
 	}
-	h.Told = true
+	h.Reported = true
 	p.Stats.Scans++
 	what, expected, cost := "requests", w.In.PSN, "requests of this path are dropped most of the time, the peer's too, until that ends"
 	if answers {
@@ -113,7 +115,8 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 	}
 	n, since := h.Counted(now)
 	sh.ExplainQueue(q, codes.LinkScan, "%d packets with %s have come within %v (%d a second) from the address of peer QP %#06x on link %s, with PSNs that this peer would not use, %d of them to this queue pair, which is at PSN %#06x: somebody tries PSNs. %s",
-		n, what, since.Round(time.Millisecond), perSecond(n, since), q.Attr.DestQPN, p.Settings.Name, w.Strays, expected, cost)
+		n, what, since.Round(time.Millisecond), perSecond(n, since), q.Attr.DestQPN, p.Settings.Name,
+		w.Strays, expected, cost)
 	return true
 }
 
@@ -123,8 +126,8 @@ func perSecond(n uint64, d time.Duration) uint64 {
 }
 
 // Doubted reports whether a request that q cannot execute is dropped, as if it had been lost, because so
-// many guesses have come that it may be one of them. A NAK would end the connection. If it was the
-// peer's, the peer gets no answer, and its retries run out.
+// many packets of a scan have come that it may be one of them. A NAK would end the connection. If it was
+// the peer's, the peer gets no answer, and its retries run out.
 func (sh *receiver) Doubted(q *object.QP) bool {
 	if q.Wire == nil || !q.Reliable() || !q.Wire.Guard.Requests.Doubtful(sh.Now()) {
 		return false

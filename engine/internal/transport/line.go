@@ -32,14 +32,14 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 		return false
 	}
 	path, w2, w3 := uint32(b.Word(linePath)>>32), b.Word(lineBTH), b.Word(lineNext)
-	p.Packet.N, p.Packet.Head[0] = int(size>>16), byte(w2>>56) // for asks
+	p.Packet.N, p.Packet.Head[0] = int(size>>16), byte(w2>>56) // for ServesRequest
 	switch size >> 16 {
 	case rethEnd:
 		if n > LineBytes {
 			return false
 		}
 		p.Left -= n + object.PieceCost
-		q, mem := sh.judgeFast(p, path, w2, w3, b.Word(lineKey), uint32(b.Word(lineEnd)>>32), n)
+		q, mem := sh.checkFast(p, path, w2, w3, b.Word(lineKey), uint32(b.Word(lineEnd)>>32), n)
 		if q == nil {
 			p.Left += n + object.PieceCost
 			return false
@@ -57,7 +57,8 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 	case object.AETHEnd:
 		op, qpn, ok := packet.ParsePlainWord(w2)
 		psn := uint32(w3 >> 32)
-		if !ok || psn>>24 != 0 || op != object.ACKOnly && op != readOnly || n > packetring.LineRoom-object.AETHEnd {
+		if !ok || psn>>24 != 0 || op != object.ACKOnly && op != readOnly ||
+			n > packetring.LineRoom-object.AETHEnd {
 			return false
 		}
 		q := p.Find(qpn)

@@ -14,14 +14,15 @@ import (
 )
 
 // sendLines sends WRITEs of q as packets of one line, at most the parameter most, and returns how many.
-// shortPiece has judged the first one: its block is b, its local memory near, in k unless it is inline. Those
-// after it are judged as a series: they differ from the first in their index and addresses only. Only the
-// last asks for an acknowledgement, and one in ACKEvery.
+// shortPiece has checked the first one: its block is b, its local memory near, in k unless it is inline.
+// Those after it are checked as a series: they differ from the first in their index and addresses only. Only
+// the last asks for an acknowledgement, and one in ACKEvery.
 //
 // The packets are made in private memory first and stored in the ring one after another. So while the
 // ring's lines come from the other side's core, no other stores are between those of packets. If a fault of
-// memory ends it early, nothing was sent.
-func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []byte, k *object.Mkey, most int) (done int) {
+// memory ends it early, no packet was sent.
+func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []byte, k *object.Mkey,
+	most int) (done int) {
 	w := q.Wire
 	r := &w.Out
 	n := uint64(len(near))
@@ -46,7 +47,7 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 		w5, w6, w7 := lineWords(near)
 		word := uint64(psn)
 		if psn%ACKEvery == ACKEvery-1 {
-			word |= askBit
+			word |= ackReqBit
 		}
 		be.PutUint64(line[8*lineBTH:], bth)
 		be.PutUint64(line[8*lineNext:], word<<32|addr>>32)
@@ -64,7 +65,7 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 		h = execution.HeadOf(b)
 		first, second = first.Next(), h.Second
 		d := wqe.DataWord(b.Word(wqe.WordMoveData))
-		if wqe.Unlike(h.First, first, second, d, data, same) != 0 { // rule: WRITEs of a series of lines are alike
+		if wqe.Unlike(h.First, first, second, d, data, same) != 0 { // rule: lines of a series are alike
 			break
 		}
 		if k == nil {

@@ -55,7 +55,7 @@ func (sh *receiver) extend(j *object.Job, in *object.Inbound, n uint64) object.A
 	return object.AnswerACK
 }
 
-// renew judges the memory of the message under way again, because keys have changed.
+// renew checks the memory of the message under way again, because keys have changed.
 func (sh *receiver) renew(q *object.QP, j *object.Job) object.Answer {
 	in := &q.Wire.In
 	j.Dst.Reset()

@@ -13,12 +13,14 @@ import (
 	"github.com/nicless/nicless/internal/procmem"
 )
 
-// InboxSize is how many packets for QP 1 wait for the carrier's function.
-const InboxSize = 64
+const (
+	// InboxSize is how many packets for QP 1 wait for the carrier's function.
+	InboxSize = 64
 
-// A PortBatch is how many packets a step takes from one port, and how many bytes they
-// may have together, before other clients have their turn.
-const PortBatch = 64
+	// PortBatch is how many packets a step takes from one port, and how many bytes they
+	// may have together, before other clients have their turn.
+	PortBatch = 64
+)
 
 var (
 	ErrPortMTU  = errors.New("engine: port with an impossible MTU")

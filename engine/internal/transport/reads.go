@@ -17,7 +17,8 @@ func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 			r := &in.Results[(in.LastResult+len(in.Results)-i)%len(in.Results)]
 			if r.Valid && r.PSN == p.BTH.PSN {
 				if in.Due < len(in.Reads) {
-					in.OweAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true, Value: r.Value})
+					in.AddAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true,
+						Value: r.Value})
 					sh.sendAnswers(q, &p.Left)
 				}
 				return
@@ -29,19 +30,20 @@ func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 		if t.Length > wqe.MaxMessage || packet.DiffPSN(end, in.PSN) > 0 || in.Due == len(in.Reads) {
 			return
 		}
-		r := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN, Again: true, Addr: t.Addr, Length: t.Length, RKey: t.RKey}
+		r := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN, Again: true, Addr: t.Addr, Length: t.Length,
+			RKey: t.RKey}
 		if info.XRCETH {
 			r.SRQN = packet.ParseXRCETH((*[packet.XRCETHSize]byte)(p.Packet.Head[info.OffXRCETH:])).SRQN
 		}
-		in.OweAnswer(r)
+		in.AddAnswer(r)
 		sh.sendAnswers(q, &p.Left)
 	default:
-		p.Owe(q)
+		p.ScheduleACK(q)
 	}
 }
 
-// sendAnswers sends answers that q owes, as far as there is room and budget; bytes is what is left of
-// the budget. It returns how many packets it has sent.
+// sendAnswers sends answers that are due from q, as far as there is room and budget; bytes is what is
+// left of the budget. It returns how many packets it has sent.
 func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 	w := q.Wire
 	in := &w.In
@@ -76,12 +78,12 @@ func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 			in.Due--
 		}
 	}
-	if in.Due == 0 && in.Unsaid {
-		if in.Unsaid = !sh.sendNAK(q, in.Fatal); !in.Unsaid {
+	if in.Due == 0 && in.NAKDue {
+		if in.NAKDue = !sh.sendNAK(q, in.Fatal); !in.NAKDue {
 			done++
 		}
 	}
-	if in.Owes() {
+	if in.HasDue() {
 		sh.MarkWarm(q)
 	}
 	return done
@@ -160,7 +162,8 @@ func (sh *receiver) readJob(q *object.QP, d *object.AnswerDue, off uint64) *obje
 	j := sh.Scratch.Job
 	j.Reset(object.Head{})
 	j.Peer = q
-	j.Request = object.Request{Op: wqe.OpRDMARead, FromQPN: q.Attr.DestQPN, ToQPN: q.Num, SRQN: d.SRQN, RKey: d.RKey, Addr: d.Addr, Length: uint64(d.Length)}
+	j.Request = object.Request{Op: wqe.OpRDMARead, FromQPN: q.Attr.DestQPN, ToQPN: q.Num, SRQN: d.SRQN,
+		RKey: d.RKey, Addr: d.Addr, Length: uint64(d.Length)}
 	j.Total = uint64(d.Length)
 	if a := sh.Respond(nil, j, wqe.OpRDMARead.Info(), &j.Src); a != object.AnswerACK {
 		sh.refuseAnswer(q, d, a)
@@ -174,8 +177,8 @@ func (sh *receiver) readJob(q *object.QP, d *object.AnswerDue, off uint64) *obje
 func (sh *receiver) refuseAnswer(q *object.QP, d *object.AnswerDue, a object.Answer) {
 	in := &q.Wire.In
 	in.PSN = packet.AddPSN(d.PSN, d.Sent)
-	in.ForgetAnswers()
-	sh.oweNAK(q, a)
+	in.DropAnswers()
+	sh.scheduleNAK(q, a)
 }
 
 func readOperation(first, last bool) packet.Operation {

@@ -21,7 +21,7 @@ func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 		p.Stats.Strangers++
 	case w.Source != w.From && q.Reliable() && p.BTH.Opcode != packet.OpCNP && sh.shutOut(p, q, info):
 	case !q.Listens():
-		if info.Request && p.BTH.PSN == w.In.PSN && w.In.Fatal != 0 && !w.In.Unsaid {
+		if info.Request && p.BTH.PSN == w.In.PSN && w.In.Fatal != 0 && !w.In.NAKDue {
 			sh.sendNAK(q, w.In.Fatal) // the first one was lost
 		}
 	case p.BTH.Opcode == packet.OpCNP:
@@ -48,9 +48,9 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	if far {
 		p.Stats.OutOfWindow++
 	} else {
-		sh.Established(q)
+		sh.NotifyEstablished(q)
 	}
-	if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.crowded(p, q, false) {
+	if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.dropCrowded(p, q, false) {
 		return
 	}
 	switch {
@@ -87,15 +87,16 @@ func (sh *receiver) refusePacket(p *object.Port, q *object.QP, a object.Answer) 
 	}
 	switch a {
 	case object.AnswerAgain, object.AnswerNone, object.AnswerDrop:
-		return // the requester asks again
+		return // the requester sends it again
 	}
-	sh.oweNAK(q, a)
+	sh.scheduleNAK(q, a)
 	sh.sendAnswers(q, &p.Left)
 }
 
 // FaultOfRequest is called when memory of q or of its client has lost its page while q was serving
 // its peer. On a reliable connection the peer's request fails, and the queue pair with it; on others,
-// as within the device, only the queue pair. Nothing is sent here: the ring may be without pages, too.
+// as within the device, only the queue pair. No packet is sent here: the ring may be without pages,
+// too.
 func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 	sh.ExplainQueue(q, codes.MemoryFault, object.NoPage+"; the request of its peer fails, and the queue pair is in error", addr)
 	w := q.Wire
@@ -104,13 +105,14 @@ func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 		return
 	}
 	in := &w.In
-	if sh.Fault.Answers && in.Due > 0 { // the request whose answer was being sent, not the one that has come last
+	// The request whose answer was being sent, not the one that has come last.
+	if sh.Fault.Answers && in.Due > 0 {
 		d := &in.Reads[in.FirstDue]
 		in.PSN = packet.AddPSN(d.PSN, d.Sent)
-		in.ForgetAnswers()
+		in.DropAnswers()
 	}
 	in.Refusing = true
 	sh.SetError(q)
 	in.Refusing = false
-	sh.oweNAK(q, object.AnswerOperation)
+	sh.scheduleNAK(q, object.AnswerOperation)
 }

@@ -12,29 +12,66 @@ import (
 
 // serveRequest serves the packet that is expected on a reliable connection. It passes the checks in the
 // order of the specification (InfiniBand Architecture Specification, volume 1, 9.7.4.1; the states of
-// rxe_responder in the kernel); the first that it fails gives the answer, and its PSN stays expected. The
-// check of the PSN itself is in takeRequest.
+// rxe_responder in the kernel): sequence, resources, length, keys. Then it is executed, and its message
+// completed. The first check that it fails gives the answer, and its PSN stays expected. The check of the PSN
+// itself is in takeRequest.
 func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
-	x := newArrival(p, q, info)
-	if a := sh.checkSequence(&x); a != object.AnswerACK {
+	in := &q.Wire.In
+	a := object.AnswerACK
+	switch {
+	case info.First == (in.Job != nil):
+		return sh.outOfPlace(p, q)
+	case !info.Payload: // a READ or an atomic
+		return sh.serveQuery(p, q, info)
+	case info.First && info.Last:
+		a = sh.serveOnly(p, q, info)
+	default:
+		x := newArrival(p, q, info)
+		if a = sh.checkKind(&x); a == object.AnswerACK {
+			a = sh.servePart(&x)
+		}
+	}
+	if a != object.AnswerACK {
 		return a
 	}
-	if x.asks() {
-		return sh.serveQuery(&x)
+	in.Data = in.PSN
+	in.PSN = packet.AddPSN(in.PSN, 1)
+	if info.Last {
+		in.MSN++
 	}
-	a := sh.serveData(&x)
+	if p.BTH.AckReq {
+		p.ScheduleACK(q)
+	}
+	return object.AnswerACK
+}
+
+// serveOnly serves a SEND or WRITE of one packet: the checks after that of the sequence, and then the work.
+func (sh *receiver) serveOnly(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
+	j, n := sh.begin(p, q, info), uint64(len(p.Packet.Payload))
+	r := &j.Request
+	a := sh.CheckReceive(nil, j)                                                                     // resources
+	if mtu := uint64(q.Wire.MTU); a == object.AnswerACK && (n > mtu || info.RETH && r.Length != n) { // length
+		a = sh.refuseLength(p, q, min(r.Length, mtu))
+	}
+	if a == object.AnswerACK { // keys
+		r.Imm = immediate(p, info)
+		r.Length, j.Total = n, n
+		a = sh.Grant(nil, j, r.Op.Info(), &j.Dst)
+	}
 	if a == object.AnswerACK {
-		sh.acknowledge(&x)
+		a = sh.putPayload(p, j, n)
+	}
+	if a == object.AnswerACK && j.Recv {
+		a = sh.Deliver(nil, j)
+	}
+	if a != object.AnswerACK {
+		sh.PutBack(j)
 	}
 	return a
 }
 
-// serveData passes a packet of a SEND or a WRITE that is in sequence through the checks that follow, and
-// executes it.
-func (sh *receiver) serveData(x *arrival) object.Answer {
-	if x.info.First && x.info.Last {
-		return sh.serveOnly(x)
-	}
+// servePart is serveOnly for a packet of a message of several, whose state is kept between packets.
+func (sh *receiver) servePart(x *arrival) object.Answer {
 	a := sh.checkResources(x)
 	if a == object.AnswerACK {
 		a = sh.checkLength(x)
@@ -51,39 +88,14 @@ func (sh *receiver) serveData(x *arrival) object.Answer {
 	return a
 }
 
-// serveOnly is serveData for a whole message, which has no state between packets.
-func (sh *receiver) serveOnly(x *arrival) object.Answer {
-	j := sh.begin(x)
-	r := &j.Request
-	a := sh.CheckReceive(nil, j)                                                                             // resources
-	if mtu := uint64(x.q.Wire.MTU); a == object.AnswerACK && (x.n > mtu || x.info.RETH && r.Length != x.n) { // length
-		a = sh.unfit(x, min(r.Length, mtu))
-	}
-	if a == object.AnswerACK { // keys
-		r.Imm = immediate(x.p, x.info)
-		r.Length, j.Total = x.n, x.n
-		a = sh.Grant(nil, j, r.Op.Info(), &j.Dst)
-	}
-	if a == object.AnswerACK {
-		a = sh.putPayload(x.p, j, x.n)
-	}
-	if a == object.AnswerACK && j.Recv {
-		a = sh.Deliver(nil, j)
-	}
-	if a != object.AnswerACK {
-		sh.PutBack(j)
-	}
-	return a
-}
-
-// serveQuery is serveData for a READ or an atomic: what it asks for is sent later, or again.
-func (sh *receiver) serveQuery(x *arrival) object.Answer {
-	j := sh.begin(x)
+// serveQuery is serveOnly for a READ or an atomic. Its answer carries data, and is sent when there is room.
+func (sh *receiver) serveQuery(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
+	in, j := &q.Wire.In, sh.begin(p, q, info)
 	switch { // resources, and length
-	case x.in.Fresh >= x.in.MostDue(x.q) || j.Request.Length > wqe.MaxMessage:
-		return sh.outOfPlace(x.p, x.q)
-	case x.in.Due == len(x.in.Reads):
-		return object.AnswerNone // answers that were asked for again wait, too
+	case in.Fresh >= in.MostDue(q) || j.Request.Length > wqe.MaxMessage:
+		return sh.outOfPlace(p, q)
+	case in.Due == len(in.Reads):
+		return object.AnswerNone // answers that were requested again wait, too
 	}
 	a := sh.NameReceives(nil, j)
 	if a == object.AnswerACK { // keys; an atomic is executed
@@ -91,17 +103,16 @@ func (sh *receiver) serveQuery(x *arrival) object.Answer {
 		a = sh.Grant(nil, j, j.Request.Op.Info(), &j.Src)
 	}
 	if a == object.AnswerACK {
-		sh.noteAnswer(x, &j.Request)
+		sh.noteAnswer(p, q, &j.Request, info.AtomicETH)
 	}
 	return a
 }
 
-// serveUnreliable serves a packet on an unreliable connection, on which nothing is answered. A gap loses
-// the message under way, and everything up to the next message.
+// serveUnreliable serves a packet on an unreliable connection, on which there are no answers. A gap
+// loses the message under way, and everything up to the next message.
 func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.Info) {
-	sh.Established(q)
-	x := newArrival(p, q, info)
-	in := x.in
+	sh.NotifyEstablished(q)
+	in := &q.Wire.In
 	if p.BTH.PSN != in.PSN {
 		p.Stats.Gaps++
 		sh.DropMessage(in)
@@ -112,19 +123,27 @@ func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.I
 	} else if in.Job == nil {
 		return
 	}
-	if !info.Payload || sh.checkSequence(&x) != object.AnswerACK || sh.serveData(&x) != object.AnswerACK {
+	a := object.AnswerDrop
+	switch x := newArrival(p, q, info); {
+	case !info.Payload:
+	case info.First && info.Last:
+		a = sh.serveOnly(p, q, info)
+	default:
+		if a = sh.checkKind(&x); a == object.AnswerACK {
+			a = sh.servePart(&x)
+		}
+	}
+	if a != object.AnswerACK {
 		sh.DropMessage(in)
 	}
 }
 
-// checkSequence checks that the packet fits its place: the first of a message comes when none is under
-// way, and the others are of the same kind as the first.
-func (sh *receiver) checkSequence(x *arrival) object.Answer {
-	under := x.in.Job != nil
-	if x.info.First != under && (!under || x.writes == x.in.Writes) {
+// checkKind checks that a packet which continues a message is of the same kind as its first packet.
+func (sh *receiver) checkKind(x *arrival) object.Answer {
+	switch {
+	case x.info.First || x.writes == x.in.Writes:
 		return object.AnswerACK
-	}
-	if !x.q.Reliable() {
+	case !x.q.Reliable():
 		return object.AnswerDrop
 	}
 	return sh.outOfPlace(x.p, x.q)
@@ -133,7 +152,7 @@ func (sh *receiver) checkSequence(x *arrival) object.Answer {
 // checkResources checks that there is a receive, if the packet begins a SEND or ends a WRITE with immediate.
 func (sh *receiver) checkResources(x *arrival) object.Answer {
 	if x.info.First {
-		x.j = sh.begin(x)
+		x.j = sh.begin(x.p, x.q, x.info)
 		return sh.CheckReceive(nil, x.j)
 	}
 	x.j = x.in.Job
@@ -149,28 +168,28 @@ func (sh *receiver) checkLength(x *arrival) object.Answer {
 	mtu, length := uint64(x.q.Wire.MTU), x.j.Request.Length
 	switch {
 	case !x.info.Last && x.n != mtu, x.n == 0, x.n > mtu:
-		return sh.unfit(x, mtu)
+		return sh.refuseLength(x.p, x.q, mtu)
 	case x.info.First && x.writes:
 		if length <= mtu {
-			return sh.unfit(x, length)
+			return sh.refuseLength(x.p, x.q, length)
 		}
 		if length > wqe.MaxMessage {
-			return sh.unfit(x, wqe.MaxMessage)
+			return sh.refuseLength(x.p, x.q, wqe.MaxMessage)
 		}
 	case x.writes:
 		if left := x.j.Total - x.j.Moved; x.n > left || (x.n == left) != x.info.Last {
-			return sh.unfit(x, left)
+			return sh.refuseLength(x.p, x.q, left)
 		}
 	}
 	return object.AnswerACK
 }
 
-// unfit refuses a packet of the wrong length. On an unreliable connection its message is lost.
-func (sh *receiver) unfit(x *arrival, want uint64) object.Answer {
-	if !x.q.Reliable() {
+// refuseLength refuses a packet of the wrong length. On an unreliable connection its message is lost.
+func (sh *receiver) refuseLength(p *object.Port, q *object.QP, want uint64) object.Answer {
+	if !q.Reliable() {
 		return object.AnswerDrop
 	}
-	return sh.badLength(x.p, x.q, want)
+	return sh.badLength(p, q, want)
 }
 
 // checkKeys finds the memory of the packet, and checks the rights to it: at the key that the request names,
@@ -213,21 +232,21 @@ func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.A
 
 // noteAnswer notes the answer to a READ, whose memory is read when the answer is sent, or to an atomic. What an
 // atomic has found is kept: it is not executed again when its answer is lost.
-func (sh *receiver) noteAnswer(x *arrival, r *object.Request) {
-	in := x.in
-	d := object.AnswerDue{PSN: x.p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN}
-	if x.reads {
-		d.Addr, d.Length, d.RKey = r.Addr, uint32(r.Length), r.RKey
-		in.PSN = packet.AddPSN(in.PSN, x.q.Wire.Packets(d.Length))
-	} else {
+func (sh *receiver) noteAnswer(p *object.Port, q *object.QP, r *object.Request, atomic bool) {
+	in := &q.Wire.In
+	d := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN}
+	if atomic {
 		d.Atomic, d.Value = true, binary.LittleEndian.Uint64(sh.Scratch.Old[:])
 		in.LastResult = (in.LastResult + 1) % len(in.Results)
 		in.Results[in.LastResult] = object.Result{PSN: d.PSN, Valid: true, Value: d.Value}
 		in.PSN = packet.AddPSN(in.PSN, 1)
+	} else {
+		d.Addr, d.Length, d.RKey = r.Addr, uint32(r.Length), r.RKey
+		in.PSN = packet.AddPSN(in.PSN, q.Wire.Packets(d.Length))
 	}
 	in.MSN++
-	in.OweAnswer(d)
-	sh.sendAnswers(x.q, &x.p.Left)
+	in.AddAnswer(d)
+	sh.sendAnswers(q, &p.Left)
 }
 
 // finishRequest completes a SEND or WRITE of several packets whose last one has been executed.
@@ -249,21 +268,9 @@ func (sh *receiver) finishRequest(x *arrival) object.Answer {
 	return object.AnswerACK
 }
 
-// acknowledge expects the packet after this SEND or WRITE, and notes the acknowledgement that it asks for.
-func (sh *receiver) acknowledge(x *arrival) {
-	in := x.in
-	in.Data = in.PSN
-	in.PSN = packet.AddPSN(in.PSN, 1)
-	if x.info.Last {
-		in.MSN++
-	}
-	if x.p.BTH.AckReq {
-		x.p.Owe(x.q)
-	}
-}
-
-// onlyOpcodes are the opcodes of WQEs whose message is one packet with this operation.
-var onlyOpcodes = [32]wqe.Opcode{
+// firstOpcodes are the opcodes of WQEs whose message begins with a packet of this operation. The last packet of
+// a longer message says whether it has an immediate.
+var firstOpcodes = [32]wqe.Opcode{
 	packet.SendOnly: wqe.OpSend, packet.SendOnlyImm: wqe.OpSendImm, packet.SendOnlyInv: wqe.OpSendInval,
 	packet.WriteOnly: wqe.OpRDMAWrite, packet.WriteOnlyImm: wqe.OpRDMAWriteImm,
 	packet.SendFirst: wqe.OpSend, packet.WriteFirst: wqe.OpRDMAWrite,
@@ -271,13 +278,13 @@ var onlyOpcodes = [32]wqe.Opcode{
 }
 
 // begin fills the scratch job with the request of a packet that begins a message.
-func (sh *receiver) begin(x *arrival) *object.Job {
+func (sh *receiver) begin(p *object.Port, q *object.QP, info *packet.Info) *object.Job {
 	j := sh.Scratch.Job
 	j.Reset(object.Head{})
-	j.Peer = x.q
-	r, h, info := &j.Request, x.p.Packet.Head[:], x.info
-	op := onlyOpcodes[x.p.BTH.Opcode.Operation()]
-	*r = object.Request{Op: op, Solicited: x.p.BTH.Solicited, FromQPN: x.q.Attr.DestQPN, ToQPN: x.q.Num}
+	j.Peer = q
+	r, h := &j.Request, p.Packet.Head[:]
+	op := firstOpcodes[p.BTH.Opcode.Operation()]
+	*r = object.Request{Op: op, Solicited: p.BTH.Solicited, FromQPN: q.Attr.DestQPN, ToQPN: q.Num}
 	if info.XRCETH {
 		r.SRQN = packet.ParseXRCETH((*[packet.XRCETHSize]byte)(h[info.OffXRCETH:])).SRQN
 	}

@@ -65,7 +65,8 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 		done++
 	}
 	sh.Sched.Spent = sh.Settings.Slice - bytes
-	if q.Wire != nil && q.Attr.State == control.StateSQD && w.Out.First == w.Out.Last && q.Job == nil && w.Out.Draining {
+	if q.Wire != nil && q.Attr.State == control.StateSQD && w.Out.First == w.Out.Last && q.Job == nil &&
+		w.Out.Draining {
 		w.Out.Draining = false
 		sh.Drained(q)
 	}
@@ -95,7 +96,7 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 	// A WQE that has a mistake fails when all earlier ones have completed. Until then it is
 	// not explained.
 	sh.Trial = !idle
-	v := sh.Judge(q, n)
+	v := sh.Check(q, n)
 	sh.Trial = false
 	if v != object.Accepted {
 		return v

@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// sendMessage continues to send message at, and reports whether all its packets were sent.
+// sendMessage continues to send message At, and reports whether all its packets were sent.
 func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	r := &q.Wire.Out
 	m := r.Message(r.At)
@@ -19,7 +19,7 @@ func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 		sh.DropJob(r)
 	}
 	if r.Job == nil {
-		j := sh.judgeAgain(q, m, r.At == r.First)
+		j := sh.checkAgain(q, m, r.At == r.First)
 		if j == nil {
 			return 0, false
 		}
@@ -35,10 +35,10 @@ func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	return done, all
 }
 
-// judgeAgain judges the WQE of a message again, because a packet of it is to be sent again or
+// checkAgain checks the WQE of a message again, because a packet of it is to be sent again or
 // its answer has come. It returns nil if that is not possible. If the message is the oldest, its
 // WQE has failed then.
-func (sh *sender) judgeAgain(q *object.QP, m *object.Message, oldest bool) *object.Job {
+func (sh *sender) checkAgain(q *object.QP, m *object.Message, oldest bool) *object.Job {
 	done := q.SQ.Done
 	q.SQ.Done = m.Index
 	sh.Snapshot(q)
@@ -46,7 +46,7 @@ func (sh *sender) judgeAgain(q *object.QP, m *object.Message, oldest bool) *obje
 	sh.Trial = !oldest
 	v := object.Failed
 	if h == m.Head {
-		v = sh.Judge(q, uint16(m.Blocks))
+		v = sh.Check(q, uint16(m.Blocks))
 	}
 	same := h == m.Head && (v != object.Accepted || sh.Scratch.Job.Total == m.Total)
 	sh.Trial = false
@@ -65,7 +65,7 @@ func (sh *sender) judgeAgain(q *object.QP, m *object.Message, oldest bool) *obje
 	return sh.Scratch.Job
 }
 
-// sendPackets sends packets of a message from number sent on, while there is room and budget, and
+// sendPackets sends packets of a message from number Sent on, while there is room and budget, and
 // reports whether the last one was sent.
 func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done int, all bool) {
 	w := q.Wire
@@ -77,7 +77,7 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 		n, ok := uint32(1), false
 		switch {
 		case m.Answers:
-			n, ok = sh.sendAsk(q, m)
+			n, ok = sh.sendRequest(q, m)
 		default:
 			ok = sh.sendData(q, m, bytes)
 		}
@@ -95,7 +95,7 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 			w.Port.Stats.Resent += uint64(n)
 		}
 		if !q.Reliable() {
-			r.UNA = r.Most // nothing acknowledges them
+			r.UNA = r.Most // they are not acknowledged
 		} else if !w.Timer.Running() {
 			sh.startTimer(w)
 		}
@@ -138,7 +138,7 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 		}
 	}
 	psn := packet.AddPSN(m.PSN, i)
-	// Without an acknowledgement nothing opens a closed window, if not the timer.
+	// Without an acknowledgement only the timer opens a closed window.
 	closes := packet.DiffPSN(psn, w.Out.UNA)+1 >= int32(w.Out.Window)
 	w.PutBTH(h, op, psn, last || closes || i%ACKEvery == ACKEvery-1, last && m.Head.Solicited() && info.Last)
 	w.PutExtensions(h, info, m, j, off)
@@ -147,18 +147,19 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	return true
 }
 
-// sendAsk sends the request of a READ or an atomic, and returns how many packets of the answer
-// it asks for. A long READ is asked for in parts that fit into the window, one after another: the
-// responder counts each as a READ, and allows max_rd_atomic of them. When a part is asked for
+// sendRequest sends the request of a READ or an atomic, and returns how many packets of the answer
+// it asks for. A long READ is requested in parts that fit into the window, one after another: the
+// responder counts each as a READ, and allows max_rd_atomic of them. When a part is requested
 // again, the request ends where the part ends: a responder takes no request of which it has
 // executed one half before.
-func (sh *sender) sendAsk(q *object.QP, m *object.Message) (n uint32, ok bool) {
+func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok bool) {
 	w := q.Wire
 	r := &w.Out
 	op := packet.MakeOpcode(q.Service(), operationOf(m.Head.Opcode(), true, true))
 	info := op.Info()
 	n = min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part)
-	if ahead := packet.DiffPSN(r.Next(), r.UNA); r.Sent > m.Answered || ahead > 0 && ahead+int32(n) > int32(r.Window) {
+	if ahead := packet.DiffPSN(r.Next(), r.UNA); r.Sent > m.Answered ||
+		ahead > 0 && ahead+int32(n) > int32(r.Window) {
 		return 0, false
 	}
 	if !w.Port.Up {
@@ -184,7 +185,8 @@ func (sh *sender) sendAsk(q *object.QP, m *object.Message) (n uint32, ok bool) {
 // putAtomic writes the header of an atomic. Its operands are big-endian in the WQE, too.
 func putAtomic(h []byte, j *object.Job) {
 	a := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(j.Request.Operand))
-	packet.AtomicETH{Addr: j.Request.Addr, RKey: j.Request.RKey, SwapAdd: a.SwapAdd, Compare: a.Compare}.Put((*[packet.AtomicETHSize]byte)(h))
+	packet.AtomicETH{Addr: j.Request.Addr, RKey: j.Request.RKey, SwapAdd: a.SwapAdd,
+		Compare: a.Compare}.Put((*[packet.AtomicETHSize]byte)(h))
 }
 
 // operationOf returns the operation of a packet of a WQE.
@@ -253,7 +255,8 @@ func (sh *sender) finishMessage(q *object.QP, m *object.Message) bool {
 	if ce == wqe.CEEvent {
 		attention = object.Event
 	}
-	if !sh.Complete(q.SQ.CQ, 0, q.UIDX, 0, n, sh.Clock(), object.RequesterTail(m.Head.Opcode(), q.Num, uint16(m.Index)), attention) {
+	if !sh.Complete(q.SQ.CQ, 0, q.UIDX, 0, n, sh.Clock(),
+		object.RequesterTail(m.Head.Opcode(), q.Num, uint16(m.Index)), attention) {
 		sh.Overrun(q.SQ.CQ)
 		sh.SetError(q)
 		return false

@@ -8,6 +8,9 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
+// A step takes packets from the ports that have some, and wakes the carriers of those to which it has
+// given some.
+
 // ServeColdPorts serves the ports that are not hot, and the others, too. It returns how much there was to do.
 func (sh *PortServer) ServeColdPorts() (done int) {
 	if sh.HasColdPorts() {
@@ -51,7 +54,7 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 	return done
 }
 
-// serve takes packets from the port, up to a batch.
+// servePort takes packets from the port, up to a batch.
 func (sh *PortServer) servePort(p *object.Port) (done int) {
 	sh.Fault.Port = p
 	sh.Sched.Effort = 0
@@ -94,7 +97,9 @@ func (sh *PortServer) arrived(p *object.Port) {
 	}
 	p.BTH.Parse((*[packet.BTHSize]byte)(k.Head[:]))
 	info := p.BTH.Opcode.Info()
-	if !info.Known || k.N != info.HeaderSize || !info.Payload && len(k.Payload) > 0 || len(k.Payload) > p.Settings.MTU+object.GRHSize || p.BTH.Version != 0 || p.BTH.PKey&0x7fff != object.DefaultPKey&0x7fff {
+	if !info.Known || k.N != info.HeaderSize || !info.Payload && len(k.Payload) > 0 ||
+		len(k.Payload) > p.Settings.MTU+object.GRHSize || p.BTH.Version != 0 ||
+		p.BTH.PKey&0x7fff != object.DefaultPKey&0x7fff {
 		p.Stats.Malformed++
 		return
 	}
@@ -124,7 +129,8 @@ func (sh *PortServer) arrived(p *object.Port) {
 		return
 	}
 	sh.Enter(q)
-	if p.BTH.Opcode == readOnly && q.Wire != nil && sh.fastResult(p, q, p.Packet.Path, p.BTH.PSN, p.Packet.Payload, false) {
+	if p.BTH.Opcode == readOnly && q.Wire != nil &&
+		sh.fastResult(p, q, p.Packet.Path, p.BTH.PSN, p.Packet.Payload, false) {
 		return
 	}
 	sh.receive(p, q, info)

@@ -38,7 +38,8 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 				done++
 				sh.Enter(t.Wire.Q)
 				sh.timedOut(t.Wire.Q)
-				if following != nil && (!following.Linked || following.Bucket != uint32(w.Tick%object.WheelBuckets)) {
+				if following != nil && (!following.Linked ||
+					following.Bucket != uint32(w.Tick%object.WheelBuckets)) {
 					following = w.Buckets[w.Tick%object.WheelBuckets] // it was disarmed or moved
 				}
 			case w.After(t.Deadline)%object.WheelBuckets != uint64(t.Bucket):
@@ -64,9 +65,9 @@ func (sh *wires) startTimer(w *object.Wire) {
 
 // longerTries makes the second try wait twice as long as the first, and all others four times: the InfiniBand
 // specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the other end may
-// have no core for a while, or may have to agree on keys first, and programs such as ibv_rc_pingpong give it eight
-// tries of 67 ms: together 0.5 s if all were equal, and 1.8 s in this way. A single packet that is lost is sent
-// again as soon as before.
+// have no core for a while, or may have to agree on keys first, and programs such as ibv_rc_pingpong give it
+// eight tries of 67 ms: together 0.5 s if all were equal, and 1.8 s in this way. A single packet that is lost
+// is sent again as soon as before.
 const longerTries = 2
 
 // notReady waits before the oldest message is sent again, because its responder has no receive. While it

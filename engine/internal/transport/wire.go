@@ -34,7 +34,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 
 const (
 	mostMessages = 128 // messages of one queue pair on the way
-	MostResults  = 32  // results of atomics that are kept, in case they are asked for again
+	MostResults  = 32  // results of atomics that are kept, in case they are requested again
 	ACKEvery     = 16  // a packet in so many asks for an acknowledgement
 )
 
@@ -54,7 +54,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	w.Port.Unguard(w)
 }
 
-// RewindQueue makes sq.done the count of blocks that have completed, and forgets all messages.
+// RewindQueue makes SQ.Done the count of blocks that have completed, and drops all messages.
 func (sh *wires) RewindQueue(q *object.QP) {
 	out := &q.Wire.Out
 	sh.DropJob(out)
@@ -81,20 +81,21 @@ func (sh *wires) StopWire(q *object.QP) {
 	if q.Attr.State == control.StateERR {
 		sh.DropMessage(&q.Wire.In)
 		if !q.Wire.In.Refusing {
-			q.Wire.In.ForgetAnswers()
-			q.Wire.In.Owed = false
+			q.Wire.In.DropAnswers()
+			q.Wire.In.ACKDue = false
 		}
 	}
 }
 
-// VisitWire is visit for a queue pair on a wire.
+// VisitWire is Visit for a queue pair on a wire.
 func (sh *sender) VisitWire(q *object.QP) (done int) {
 	w := q.Wire
-	if q.Attr.State == control.StateRTS && !w.In.Owes() && w.Out.At == w.Out.Last && q.Job == nil && sh.Pending(q) == 0 {
+	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.At == w.Out.Last && q.Job == nil &&
+		sh.Pending(q) == 0 {
 		return 0 // nothing to send
 	}
 	bytes := sh.Settings.Slice
-	if w.In.Owes() {
+	if w.In.HasDue() {
 		done += sh.sendAnswers(q, &bytes)
 		sh.Sched.Spent = sh.Settings.Slice - bytes
 	}
@@ -114,12 +115,13 @@ func (sh *sender) VisitWire(q *object.QP) (done int) {
 // WireHasWork is HasWork for a queue pair on a wire.
 func (sh *wires) WireHasWork(q *object.QP) bool {
 	w := q.Wire
-	if w.In.Owes() {
+	if w.In.HasDue() {
 		return true
 	}
 	switch q.Attr.State {
 	case control.StateRTS:
-		return q.Stall.Kind == object.NoStall && (w.CanSend() || q.Job != nil || sh.Pending(q) > 0 && w.CanFetch())
+		return q.Stall.Kind == object.NoStall &&
+			(w.CanSend() || q.Job != nil || sh.Pending(q) > 0 && w.CanFetch())
 	case control.StateSQD:
 		return w.CanSend() || q.Job != nil
 	}

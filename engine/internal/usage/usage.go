@@ -1,8 +1,8 @@
 //go:build linux && (amd64 || arm64)
 
-// Package usage asks the kernel about a thread: how long it ran, how long it waited for a
-// core, its page faults and its waits. From this a Meter tells whether the thread was delayed
-// by memory or by other threads that used its core (docs/design/0019-stalls.md).
+// Package usage queries the kernel about a thread: how long it ran, how long it waited for a core,
+// its page faults and its waits. From this a Meter finds out whether the thread was delayed by
+// memory or by other threads that used its core (docs/design/0019-stalls.md).
 //
 // A sample is an answer of the kernel. Samples are taken now and then, not at each step, and
 // once more when something took too long. A full sample also includes how long the thread has
@@ -33,13 +33,15 @@ type Meter struct {
 	}
 }
 
-// fullTime is the time between two full samples.
-const fullTime = 5 * time.Millisecond
+const (
+	// fullTime is the time between two full samples.
+	fullTime = 5 * time.Millisecond
 
-// kernelTime is how long the kernel may work for the thread before this work counts as a
-// delay. Examples of such work are clearing large pages and reclaiming pages. The kernel
-// counts this time in ticks, so a bound of about one tick would be meaningless.
-const kernelTime = 10 * time.Millisecond
+	// kernelTime is how long the kernel may work for the thread before this work counts as a
+	// delay. Examples of such work are clearing large pages and reclaiming pages. The kernel
+	// counts this time in ticks, so a bound of about one tick would be meaningless.
+	kernelTime = 10 * time.Millisecond
+)
 
 // A Delay is what is known about a time in which memory may have delayed the thread.
 type Delay struct {
@@ -57,7 +59,8 @@ func (d Delay) String() string {
 
 // Attrs returns these numbers, and how long the delay took, for a line in the log.
 func (d Delay) Attrs() []any {
-	return []any{"for", d.Took.Round(time.Microsecond), "faults", d.faults, "majors", d.majors, "waits", d.waits}
+	return []any{"for", d.Took.Round(time.Microsecond), "faults", d.faults, "majors", d.majors, "waits",
+		d.waits}
 }
 
 // Begin begins to measure the calling thread, with a full sample.
@@ -91,12 +94,12 @@ func (m *Meter) Exclude(cycles uint64) (sinceFull uint64) {
 	return m.excluded - m.full.excluded
 }
 
-// Judge reports whether memory delayed the thread for more than bound between the times since
+// Check reports whether memory delayed the thread for more than bound between the times since
 // and now. The time now must be only a moment ago. There must have been a page fault. In
 // addition, either the thread must have waited in the kernel, or the kernel must have worked
 // for the thread for longer than kernelTime. Time in which the thread waited for a core does
 // not count.
-func (m *Meter) Judge(since, now uint64, bound time.Duration) (d Delay, ok bool) {
+func (m *Meter) Check(since, now uint64, bound time.Duration) (d Delay, ok bool) {
 	was, full := m.last, m.full
 	end := clock.Now()
 	m.Sample(end, true)
@@ -130,7 +133,8 @@ func (m *Meter) waited() time.Duration {
 	if m.schedstat == nil {
 		return 0
 	}
-	n, err := unix.Pread(int(m.schedstat.Fd()), m.text[:], 0) // ReadAt would read again, up to the end of the file
+	// ReadAt would read again, up to the end of the file.
+	n, err := unix.Pread(int(m.schedstat.Fd()), m.text[:], 0)
 	if err != nil {
 		return 0
 	}

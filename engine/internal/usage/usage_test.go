@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 		since := clock.Now()
 		m.Sample(since, true)
 		f()
-		return m.Judge(since, clock.Now(), bound)
+		return m.Check(since, clock.Now(), bound)
 	}
 	d, ok := judge(func() { touch(t); sleep(wait) })
 	require.True(t, ok, d)
@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 	require.False(t, ok, "a wait that is excluded")
 }
 
-// withoutFaults judges f, which causes no page faults. It repeats this until the Go runtime
+// withoutFaults checks f, which causes no page faults. It repeats this until the Go runtime
 // causes none at the same time either.
 func withoutFaults(t *testing.T, judge func(func()) (Delay, bool), f func()) {
 	t.Helper()

@@ -3,9 +3,9 @@
 // Package userns says which user a uid is outside of this process's user namespace.
 //
 // A uid is a number within a user namespace. Two engines of a host may run in different ones, as in
-// containers: uid 0 of one is uid 100000 of the other. What engines tell each other about users are
-// therefore the numbers of the namespace outside, which /proc/self/uid_map has. If that namespace is
-// within another one, the numbers are those of it, not of the host.
+// containers: uid 0 of one is uid 100000 of the other. Engines therefore exchange, for users, the
+// numbers of the namespace outside, which /proc/self/uid_map has. If that namespace is within
+// another one, the numbers are those of it, not of the host.
 package userns
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // A Map says which uids of this process's namespace are which outside. The zero value has none.
 type Map struct {
-	ranges []uidRange
-	nobody uint32 // stands for all users without a uid in this namespace
+	ranges   []uidRange
+	overflow uint32 // stands for all users without a uid in this namespace
 }
 
 // A uidRange is a line of /proc/self/uid_map.
@@ -33,13 +33,13 @@ func read(mapPath, overflowPath string) Map {
 	return parse(text, overflow)
 }
 
-// defaultOverflow is what the kernel gives users without a uid, if it was not told another number.
+// defaultOverflow is what the kernel gives users without a uid, unless another number is set.
 const defaultOverflow = 65534
 
 func parse(text, overflow []byte) (m Map) {
-	m.nobody = defaultOverflow
+	m.overflow = defaultOverflow
 	if n, err := strconv.ParseUint(strings.TrimSpace(string(overflow)), 10, 32); err == nil {
-		m.nobody = uint32(n)
+		m.overflow = uint32(n)
 	}
 	for line := range bytes.Lines(text) {
 		f := strings.Fields(string(line))
@@ -56,10 +56,10 @@ func parse(text, overflow []byte) (m Map) {
 	return m
 }
 
-// Outside returns the uid outside of the namespace. It returns false for a uid that stands for nobody, or
-// for all users that have no uid in the namespace: these are not one user.
+// Outside returns the uid outside of the namespace. It returns false for a uid that stands for no user,
+// or for all users that have no uid in the namespace: these are not one user.
 func (m Map) Outside(uid uint32) (uint32, bool) {
-	if uid == m.nobody {
+	if uid == m.overflow {
 		return 0, false
 	}
 	for _, r := range m.ranges {

@@ -9,11 +9,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Judge judges the WQE of the snapshot and fills sh.scratch.job with the work to do. n is
+// Check checks the WQE of the snapshot and fills sh.Scratch.Job with the work to do. n is
 // the number of blocks that are announced.
 //
-// Local keys are judged before the peer is asked, because a NIC gathers before it sends.
-func (sh *requester) Judge(q *object.QP, n uint16) object.Verdict {
+// Local keys are checked before the request, because a NIC gathers before it sends.
+func (sh *requester) Check(q *object.QP, n uint16) object.Verdict {
 	j := sh.Scratch.Job
 	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	j.Reset(h)
@@ -36,29 +36,29 @@ func (sh *requester) Judge(q *object.QP, n uint16) object.Verdict {
 	info := op.Info()
 	switch {
 	case info.Atomic():
-		return sh.judgeAtomic(q, j, info)
+		return sh.checkAtomic(q, j, info)
 	case info.Remote != 0 || info.Receive():
-		return sh.judgeTransfer(q, j, info)
+		return sh.checkTransfer(q, j, info)
 	}
 	switch op {
 	case wqe.OpUMR:
-		return sh.judgeUMR(q, j)
+		return sh.checkUMR(q, j)
 	case wqe.OpDump:
-		return sh.judgeDump(q, j)
+		return sh.checkDump(q, j)
 	case wqe.OpMMO:
-		return sh.judgeMMO(q, j)
+		return sh.checkMMO(q, j)
 	case wqe.OpWait:
-		return sh.judgeWait(q, j)
+		return sh.checkWait(q, j)
 	case wqe.OpSendEn:
-		return sh.judgeSendEnable(q, j)
+		return sh.checkSendEnable(q, j)
 	case wqe.OpNop:
 		return object.Accepted
 	}
 	return sh.badOpcode(q, j)
 }
 
-// judgeTransfer judges a SEND, a WRITE or a READ.
-func (sh *requester) judgeTransfer(q *object.QP, j *object.Job, info *wqe.Info) object.Verdict {
+// checkTransfer checks a SEND, a WRITE or a READ.
+func (sh *requester) checkTransfer(q *object.QP, j *object.Job, info *wqe.Info) object.Verdict {
 	if q.TooShort(j, info) {
 		return sh.badSize(q, j, 0)
 	}
@@ -87,7 +87,7 @@ func (sh *requester) judgeTransfer(q *object.QP, j *object.Job, info *wqe.Info) 
 	if info.Reads {
 		j.CarryResult(q)
 	}
-	return sh.ask(q, j, info, far)
+	return sh.request(q, j, info, far)
 }
 
 // addressed returns where the segments after the address segment begin. It puts the address

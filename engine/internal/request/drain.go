@@ -38,7 +38,7 @@ func (c *Client) Drain() {
 	}
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), object.Portion)
-		c.do(mailbox.MakesWork, "settle", func() { due = c.settleSome(due) })
+		c.do(mailbox.MakesWork, "settle", func() { due = c.drainSome(due) })
 	}
 }
 
@@ -70,22 +70,22 @@ func (c *Client) announced(due []claim, some []*object.QP) []claim {
 	return due
 }
 
-// settleSome visits the first queue pairs in due, each once and at most as many as the
-// constant portion says. It returns the claims of the queue pairs that it has not visited, and
-// of those that have more to execute.
-func (c *Client) settleSome(due []claim) []claim {
+// drainSome visits the first queue pairs in due, each once and at most as many as the constant
+// Portion says. It returns the claims of the queue pairs that it has not visited, and of those that
+// have more to execute.
+func (c *Client) drainSome(due []claim) []claim {
 	n := min(len(due), object.Portion)
 	rest := due[n:]
 	for _, d := range due[:n] {
-		if settleOne(c.Device.Loops[d.q.Client.Shard.Number], d) {
+		if drainOne(c.Device.Loops[d.q.Client.Shard.Number], d) {
 			rest = append(rest, d)
 		}
 	}
 	return rest
 }
 
-// settleOne visits the queue pair of d, and reports whether it has more to execute.
-func settleOne(sh *loop.Loop, d claim) (more bool) {
+// drainOne visits the queue pair of d, and reports whether it has more to execute.
+func drainOne(sh *loop.Loop, d claim) (more bool) {
 	defer sh.RestoreFaultPoint(sh.Fault.Cut, debug.SetPanicOnFault(true))
 	defer sh.RecoverFault()
 	q := d.q

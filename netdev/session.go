@@ -213,8 +213,8 @@ func engine(device uint64) string { return fmt.Sprintf("%016x", device) }
 
 // LogValue describes the peer in the log.
 func (p *peer) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("name", p.announced.name), slog.Any("addresses", p.announced.addresses),
-		slog.String("engine", engine(p.device)))
+	return slog.GroupValue(slog.String("name", p.announced.name),
+		slog.Any("addresses", p.announced.addresses), slog.String("engine", engine(p.device)))
 }
 
 func (p *peer) String() string {

@@ -89,7 +89,8 @@ func (s *session) call(op control.Op, payload []byte) (ans control.Message, r co
 	}
 	ans, r, err = s.client.Call(op, payload)
 	if err == nil && (op == control.OpCreateCQ || op == control.OpCreateQP) {
-		s.client.ClosePageFiles() // the client has mapped and sealed its pages: it could not have made a queue otherwise
+		// The client has mapped and sealed its pages: it could not have made a queue otherwise.
+		s.client.ClosePageFiles()
 	}
 	return ans, r, err
 }

@@ -103,7 +103,8 @@ func createCQ(c *call) error {
 		return err
 	}
 	defer ch.drop()
-	held, err := c.areas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64}, area{"CQ doorbell record", req.DBRec, 8, 8})
+	held, err := c.areas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64},
+		area{"CQ doorbell record", req.DBRec, 8, 8})
 	if err != nil {
 		return err
 	}

@@ -204,7 +204,8 @@ func (x *uctx) translate(ev *control.Event) {
 	if ev.Kind == control.EventExplanation {
 		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number,
 			"explanation", ev.Text)
-		x.s.watched.send(x.lineage, x.uid, "%s: queue %#06x: %s (%s)", x.device.name(), ev.Number, ev.Text, bytes.TrimRight(ev.Code[:], "\x00"))
+		x.s.watched.send(x.lineage, x.uid, "%s: queue %#06x: %s (%s)", x.device.name(), ev.Number,
+			ev.Text, bytes.TrimRight(ev.Code[:], "\x00"))
 		return
 	}
 	t, ok := eventTypes[ev.Kind]

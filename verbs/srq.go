@@ -60,7 +60,8 @@ func createSRQ(c *call) error {
 	if err != nil && err != errAgain {
 		return err
 	}
-	held, err := c.areas(area{"SRQ buffer", req.Ring, 1 << (req.LogSize + req.LogStride), 64}, area{"SRQ doorbell record", req.DBRec, 8, 8})
+	held, err := c.areas(area{"SRQ buffer", req.Ring, 1 << (req.LogSize + req.LogStride), 64},
+		area{"SRQ doorbell record", req.DBRec, 8, 8})
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,8 @@ func TestRouteToTheLivingEngine(t *testing.T) {
 	}{
 		{[]peerState{peer(1, false), peer(2, true)}, 2},
 		{[]peerState{peer(1, true), peer(2, false)}, 1},
-		{[]peerState{peer(1, true), peer(2, true)}, 1}, // a newcomer does not take the address of one that is there
+		// A newcomer does not take the address of one that is there.
+		{[]peerState{peer(1, true), peer(2, true)}, 1},
 		{[]peerState{peer(1, false), peer(2, false)}, 2},
 		{[]peerState{{Peer: fabric.Peer{Name: "not connected"}}, peer(3, false)}, 3},
 	} {

@@ -117,10 +117,11 @@ var mayImport = map[string][]string{
 	"engine": {"engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
 
 	// Links between engines. Carriers are below fabric's users and beside each other.
-	"fabric":       {"internal/nic"},
-	"fabric/auth":  {"fabric"},
-	"fabric/roce":  {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/budget", "internal/shm", "internal/cpu"},
-	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/unixsock", "verbs"}, // for the server of verbs programs too
+	"fabric":      {"internal/nic"},
+	"fabric/auth": {"fabric"},
+	"fabric/roce": {"fabric", "fabric/auth", "packet", "internal/nic", "internal/packetring", "internal/mmsg", "internal/budget", "internal/shm", "internal/cpu"},
+	// For the server of verbs programs, too.
+	"fabric/links": {"fabric", "fabric/auth", "fabric/pool", "fabric/roce", "fabric/ucx", "packet", "internal/board", "internal/nic", "internal/unixsock", "verbs"},
 	"fabric/pool":  {"fabric", "internal/board", "internal/nic", "internal/packetring", "internal/shm", "internal/cpu", "internal/platform"},
 	"fabric/ucx":   {"fabric", "fabric/auth", "internal/board", "internal/nic", "internal/packetring", "internal/shm"},
 

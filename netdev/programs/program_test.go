@@ -13,8 +13,8 @@ import (
 // the programs below, and no test.
 const programMark = "NICLESS_NET_PROGRAM"
 
-// programs are run as "env NICLESS_NET_PROGRAM=NAME SELF ARGUMENTS". Each returns an error if anything is not as it
-// should be.
+// programs are run as "env NICLESS_NET_PROGRAM=NAME SELF ARGUMENTS". Each returns an error if anything is not
+// as it should be.
 var programs = map[string]func(args []string) error{
 	"tcp-serve": serveTCP,
 	"tcp-send":  sendTCP,

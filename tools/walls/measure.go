@@ -35,23 +35,22 @@ func (r *result) share() float64 { return 100 * float64(len(r.against)) / float6
 
 // measure loads packages, seen from the folder dir, and measures each.
 func measure(dir string, paths ...string) ([]result, error) {
-	const mode = packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
-		packages.NeedImports | packages.NeedDeps
+	const mode = packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes |
+		packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps
 	loaded, err := packages.Load(&packages.Config{Mode: mode, Dir: dir}, paths...)
 	if err != nil {
 		return nil, err
 	}
+	// In the order in which they were named, where they were named by their whole paths.
+	slices.SortStableFunc(loaded, func(a, b *packages.Package) int {
+		return slices.Index(paths, a.PkgPath) - slices.Index(paths, b.PkgPath)
+	})
 	var all []result
-	for _, path := range paths {
-		for _, p := range loaded {
-			if p.PkgPath != path && len(loaded) > 1 && slices.ContainsFunc(loaded, func(q *packages.Package) bool { return q.PkgPath == path }) {
-				continue
-			}
-			if len(p.Errors) > 0 {
-				return nil, fmt.Errorf("%s: %w", p.PkgPath, p.Errors[0])
-			}
-			all = append(all, measureOne(p))
+	for _, p := range loaded {
+		if len(p.Errors) > 0 {
+			return nil, fmt.Errorf("%s: %w", p.PkgPath, p.Errors[0])
 		}
+		all = append(all, measureOne(p))
 	}
 	return all, nil
 }

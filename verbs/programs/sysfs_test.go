@@ -13,7 +13,8 @@ func TestSysfs(t *testing.T) {
 	need(t, "ibstat", "ibstatus")
 	l := newLab(t)
 	require.Contains(t, l.run("ibstat"), "CA 'nicless0'")
-	require.Regexp(t, `Infiniband device 'nicless0' port 1 status:\n\tdefault gid:\t fe80:`, l.run("ibstatus")) // it changes its working directory
+	// It changes its working directory.
+	require.Regexp(t, `Infiniband device 'nicless0' port 1 status:\n\tdefault gid:\t fe80:`, l.run("ibstatus"))
 	for command, want := range map[string]string{
 		"ls -l /sys/class/infiniband/":                                 `nicless0 -> ../../devices/pci0000:00/`,
 		"ls -l /dev/infiniband/":                                       `^total 0\ncrw-rw-rw- .* 10, +\d+ .* rdma_cm\ncrw-rw-rw- .* 231, 192 .* uverbs0\n$`,

@@ -49,11 +49,14 @@ func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info
 func (sh *receiver) serveOnly(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
 	j, n := sh.begin(p, q, info), uint64(len(p.Packet.Payload))
 	r := &j.Request
-	a := sh.CheckReceive(nil, j)                                                                     // resources
-	if mtu := uint64(q.Wire.MTU); a == object.AnswerACK && (n > mtu || info.RETH && r.Length != n) { // length
+	// resources
+	a := sh.CheckReceive(nil, j)
+	// length
+	if mtu := uint64(q.Wire.MTU); a == object.AnswerACK && (n > mtu || info.RETH && r.Length != n) {
 		a = sh.refuseLength(p, q, min(r.Length, mtu))
 	}
-	if a == object.AnswerACK { // keys
+	// keys
+	if a == object.AnswerACK {
 		r.Imm = immediate(p, info)
 		r.Length, j.Total = n, n
 		a = sh.Grant(nil, j, r.Op.Info(), &j.Dst)
@@ -91,14 +94,16 @@ func (sh *receiver) servePart(x *arrival) object.Answer {
 // serveQuery is serveOnly for a READ or an atomic. Its answer carries data, and is sent when there is room.
 func (sh *receiver) serveQuery(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
 	in, j := &q.Wire.In, sh.begin(p, q, info)
-	switch { // resources, and length
+	// resources, and length
+	switch {
 	case in.Fresh >= in.MostDue(q) || j.Request.Length > wqe.MaxMessage:
 		return sh.outOfPlace(p, q)
 	case in.Due == len(in.Reads):
 		return object.AnswerNone // answers that were requested again wait, too
 	}
+	// keys; an atomic is executed
 	a := sh.NameReceives(nil, j)
-	if a == object.AnswerACK { // keys; an atomic is executed
+	if a == object.AnswerACK {
 		j.Total = j.Request.Length
 		a = sh.Grant(nil, j, j.Request.Op.Info(), &j.Src)
 	}
@@ -230,8 +235,8 @@ func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.A
 	return object.AnswerACK
 }
 
-// noteAnswer notes the answer to a READ, whose memory is read when the answer is sent, or to an atomic. What an
-// atomic has found is kept: it is not executed again when its answer is lost.
+// noteAnswer notes the answer to a READ, whose memory is read when the answer is sent, or to an atomic. The
+// value that an atomic has found is kept: it is not executed again when its answer is lost.
 func (sh *receiver) noteAnswer(p *object.Port, q *object.QP, r *object.Request, atomic bool) {
 	in := &q.Wire.In
 	d := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN}
@@ -268,8 +273,8 @@ func (sh *receiver) finishRequest(x *arrival) object.Answer {
 	return object.AnswerACK
 }
 
-// firstOpcodes are the opcodes of WQEs whose message begins with a packet of this operation. The last packet of
-// a longer message says whether it has an immediate.
+// firstOpcodes are the opcodes of WQEs whose message begins with a packet of this operation. The last packet
+// of a longer message says whether it has an immediate.
 var firstOpcodes = [32]wqe.Opcode{
 	packet.SendOnly: wqe.OpSend, packet.SendOnlyImm: wqe.OpSendImm, packet.SendOnlyInv: wqe.OpSendInval,
 	packet.WriteOnly: wqe.OpRDMAWrite, packet.WriteOnlyImm: wqe.OpRDMAWriteImm,

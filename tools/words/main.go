@@ -4,14 +4,12 @@
 //	go run ./tools/words      from the root: prints file:line, what is wrong, and what to write in its place
 //
 // Each rule has a file: width.go, sentences.go and names.go. table.go has the words that names do not
-// contain, the field's words beside them, and the exceptions with their reasons. later.txt lists folders that
-// are not checked yet.
+// contain, the field's words beside them, and the exceptions with their reasons.
 //
 // Files that git ignores, generated files and folders named testdata are not checked.
 package main
 
 import (
-	_ "embed"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -38,9 +36,6 @@ func main() {
 	}
 }
 
-//go:embed later.txt
-var later string
-
 // A finding is a place that a rule refuses.
 type finding struct {
 	file string
@@ -57,29 +52,16 @@ func run(w io.Writer) (int, error) {
 		return 0, fmt.Errorf("git ls-files: %w", err)
 	}
 	files := strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")
-	all, err := checkFiles(os.ReadFile, files, strings.Fields(later), exceptions)
+	all, err := checkFiles(os.ReadFile, files, exceptions)
 	for _, f := range all {
 		fmt.Fprintln(w, f)
 	}
 	return len(all), err
 }
 
-// checkFiles checks files, except those in the folders later, and then the exceptions: each must be of use.
-func checkFiles(read func(string) ([]byte, error), files, later []string,
-	exceptions []exception) ([]finding, error) {
+// checkFiles checks files, and then the exceptions: each must be of use.
+func checkFiles(read func(string) ([]byte, error), files []string, exceptions []exception) ([]finding, error) {
 	used := make([]bool, len(exceptions))
-	for _, folder := range later {
-		if !slices.ContainsFunc(files, func(file string) bool { return within(file, folder) }) {
-			return nil, fmt.Errorf("tools/words/later.txt: no file is in folder %q", folder)
-		}
-		for i, e := range exceptions {
-			used[i] = used[i] || within(e.folder, folder)
-		}
-	}
-	files = slices.DeleteFunc(slices.Clone(files), func(file string) bool {
-		return slices.ContainsFunc(later, func(folder string) bool { return within(file, folder) })
-	})
-
 	var mu sync.Mutex
 	var all []finding
 	var failed error

@@ -53,7 +53,7 @@
 // internal/ticketlock, internal/usage, internal/userns.
 //
 // This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go,
-// device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each package
+// device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each layer
 // lists its files in reading order.
 //
 // # One WQE
@@ -74,7 +74,7 @@
 //  4. The slow path copies the WQE and checks the copy: Snapshot (execution/flush.go), Check, checkTransfer
 //     (execution/check.go), gather (execution/requester.go). A local key is looked up, and its range checked:
 //     Find (object/key.go), admit (execution/keylist.go).
-//  5. 5. The requester sends the request to the responder, which checks its queue pair and the remote key:
+//  5. The requester sends the request to the responder, which checks its queue pair and the remote key:
 //     request (execution/requester.go), Respond (execution/respond.go), Translate (execution/responder.go).
 //     If it refuses, it chooses the NAK: badRemote (execution/responder_fault.go). The requester turns the
 //     NAK into a syndrome: answered (execution/requester.go). If the peer is not ready, the queue stalls:

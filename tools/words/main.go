@@ -60,7 +60,9 @@ func run(w io.Writer) (int, error) {
 }
 
 // checkFiles checks files, and then the exceptions: each must be of use.
-func checkFiles(read func(string) ([]byte, error), files []string, exceptions []exception) ([]finding, error) {
+func checkFiles(
+	read func(string) ([]byte, error), files []string, exceptions []exception,
+) ([]finding, error) {
 	used := make([]bool, len(exceptions))
 	var mu sync.Mutex
 	var all []finding

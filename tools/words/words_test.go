@@ -11,7 +11,7 @@ import (
 // check returns what the rules find in a file with this text.
 func check(t *testing.T, file, text string) (list []string) {
 	t.Helper()
-	all, err := checkFiles(func(string) ([]byte, error) { return []byte(text), nil }, []string{file}, nil, nil)
+	all, err := checkFiles(func(string) ([]byte, error) { return []byte(text), nil }, []string{file}, nil)
 	require.NoError(t, err)
 	for _, f := range all {
 		list = append(list, f.String())

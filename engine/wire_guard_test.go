@@ -279,6 +279,56 @@ func TestGuessWithAWrongKey(t *testing.T) {
 	}
 }
 
+// A forged packet of a message of several, which has the right PSN and another mistake, changes neither the
+// message nor the receives.
+func TestGuessWithinAMessage(t *testing.T) {
+	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
+	x := newShared(t, Config{}, control.SRQ{})
+	q, to := x.to[0], x.to[0].h.full(1024, 7)
+	s := &scanner{x.rig, q, 1_000_000, x.d.runner.Loops[0]}
+	holdClock(s.sh)
+	x.fill()
+	x.s.put(0, x.box.data(0, 8)) // too short for the SEND below
+	x.s.post(3)
+	s.writes(firstPSN+1_000_000, scan.Doubt+10, to, 0xbd)
+	stats, in := &q.q.Wire.Port.Stats, &q.q.Wire.In
+	ready := x.s.s.Ready()
+	unchanged := func(doubted uint64) {
+		t.Helper()
+		x.e.Step()
+		x.e.Step()
+		s.lose()
+		require.Equal(t, doubted, stats.Doubted)
+		require.Equal(t, ready, x.s.s.Ready())
+		require.Equal(t, control.StateRTS, q.state())
+		x.c.none()
+	}
+	imm := []byte{0, 0, 0, 5}
+
+	s.send(q, rc(packet.SendFirst), firstPSN, nil, make([]byte, 256))
+	unchanged(1)
+	require.Nil(t, in.Job, "the first packet comes again")
+
+	s.send(q, rc(packet.WriteFirst), firstPSN, readHeader(to, 0, 512), make([]byte, 256))
+	unchanged(1)
+	require.Equal(t, firstPSN+1, in.PSN)
+	for i := range uint64(5) { // more than the queue has
+		s.send(q, rc(packet.WriteLastImm), firstPSN+1, imm, make([]byte, 10))
+		unchanged(2 + i)
+	}
+	s.send(q, rc(packet.WriteLast), firstPSN+1, nil, make([]byte, 256)) // has no immediate
+	unchanged(6)
+	require.Equal(t, firstPSN+2, in.PSN)
+
+	s.send(q, rc(packet.WriteFirst), firstPSN+2, readHeader(to, 0, 512), make([]byte, 256))
+	s.send(q, rc(packet.WriteLastImm), firstPSN+3, imm, make([]byte, 256))
+	x.e.Step()
+	x.e.Step()
+	w := x.c.one()
+	require.Equal(t, []uint32{0, 5, 512}, []uint32{uint32(w.Counter), w.Imm, w.ByteLen})
+	require.Equal(t, firstPSN+4, in.PSN)
+}
+
 // Forged answers outside of what is on the way are counted, limited, and end nothing. The queue pair does not
 // give up while the peer's answers are dropped, and does when the scan is over.
 func TestScanWithForgedAnswers(t *testing.T) {

@@ -23,16 +23,21 @@ func (sh *receiver) openMessage(x *arrival) {
 	x.j = in.Job
 }
 
-// openForImmediate opens the receive that the last packet of a WRITE with immediate uses.
-func (sh *receiver) openForImmediate(j *object.Job) object.Answer {
+// checkForImmediate checks that there is a receive for the last packet of a WRITE with immediate. It takes
+// none: the packet may fail another check and come again, and what comes instead may have no immediate.
+func (sh *receiver) checkForImmediate(j *object.Job) object.Answer {
 	j.Recv = true
-	if a := sh.CheckReceive(nil, j); a != object.AnswerACK {
-		j.Recv = false // until the packet comes again
-		return a
-	}
+	a := sh.CheckReceive(nil, j)
+	j.Recv = false
+	return a
+}
+
+// openForImmediate opens the receive that the last packet of a WRITE with immediate uses. The packet has
+// passed all checks, that for a receive among them, and its payload has been written.
+func (sh *receiver) openForImmediate(j *object.Job) {
+	j.Recv = true
 	j.Request.Op = wqe.OpRDMAWriteImm
 	sh.OpenReceive(j)
-	return object.AnswerACK
 }
 
 // extend makes room for n more bytes of a SEND in the receive that it has opened.

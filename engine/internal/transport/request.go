@@ -88,6 +88,9 @@ func (sh *receiver) servePart(x *arrival) object.Answer {
 	if a == object.AnswerACK && x.info.Last {
 		a = sh.finishRequest(x)
 	}
+	if a != object.AnswerACK && x.info.First {
+		sh.DropMessage(x.in) // it comes again, and so does its first packet
+	}
 	return a
 }
 
@@ -162,7 +165,7 @@ func (sh *receiver) checkResources(x *arrival) object.Answer {
 	}
 	x.j = x.in.Job
 	if x.writes && x.info.Imm {
-		return sh.openForImmediate(x.j)
+		return sh.checkForImmediate(x.j)
 	}
 	return object.AnswerACK
 }
@@ -262,6 +265,8 @@ func (sh *receiver) finishRequest(x *arrival) object.Answer {
 		j.Request.Op = wqe.OpSendInval
 	} else if x.info.Imm && !x.writes {
 		j.Request.Op = wqe.OpSendImm
+	} else if x.info.Imm {
+		sh.openForImmediate(j)
 	}
 	if j.Recv {
 		j.Total = j.Moved

@@ -7,11 +7,6 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// Package request implements package nic, through which servers in the engine's process use the
-// engine. Connections and protocols belong to the servers. The resources that servers hold for
-// programs are charged here, in the ledger in which the device's own objects are charged. So a user
-// has one share, whichever protocols its programs use.
-
 func init() {
 	nic.Register(func(e any) nic.Device { return e.(*Engine).nic() })
 }

@@ -5,15 +5,16 @@
 #   ARCHS=amd64 scripts/release.sh v0.2.0-test.1 /tmp/dist
 #
 # The script writes a tarball nicless-VERSION-linux-ARCH.tar.gz for each of ARCHS (default:
-# "amd64 arm64"), and the file SHA256SUMS, into the directory OUT. A tarball holds the static command, the C headers with their Makefile,
-# completions, man pages and the documentation. If a C compiler for the processor is installed
-# (gcc, aarch64-linux-gnu-gcc), the command contains the library for verbs programs. SHIM=no
-# leaves the library out.
+# "amd64 arm64"), and the file SHA256SUMS, into the directory OUT. A tarball holds the static command, the
+# C headers with their Makefile, completions, man pages and the documentation. If a C compiler for the
+# processor is installed (gcc, aarch64-linux-gnu-gcc), the command contains the library for verbs programs.
+# SHIM=no leaves the library out.
 #
 # The script builds the commit REF (default: HEAD) in a new clone, so files that are not committed are
 # left out. The clone is tagged VERSION, tools/VERSION and cmd/nicless/VERSION, one tag for each module, so
-# that Go stamps VERSION into the command as it does for "go install ...@VERSION". The same commit, Go and C compiler always give the same bytes:
-# files have the commit's time and no owner, and contain no path of this machine.
+# that Go stamps VERSION into the command as it does for "go install ...@VERSION". The same commit, Go and C
+# compiler always give the same bytes: files have the commit's time and no owner, and contain no path of this
+# machine.
 set -eu
 umask 022
 export LC_ALL=C TZ=UTC

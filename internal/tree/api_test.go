@@ -104,9 +104,8 @@ func isFabric(path string) bool { return strings.HasPrefix(path+"/", module+"/fa
 func internalNames(pkg *types.Package) (found []string) {
 	for _, name := range pkg.Scope().Names() {
 		o := pkg.Scope().Lookup(name)
-		// which is for package fabric/links
+		// verbs.Fabric is for package fabric/links.
 		if !o.Exported() || pkg.Path() == module+"/verbs" && name == "Fabric" {
-
 			continue
 		}
 		tn, ok := o.(*types.TypeName)

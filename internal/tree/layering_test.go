@@ -48,11 +48,11 @@ var mayImport = map[string][]string{
 	"internal/control":    {"internal/shm"},
 	"internal/board":      {"internal/control"},
 
-	// The one path by which work is posted and completions are polled.
 	// Accesses to cache lines, and which ones the engine makes. Package model imports nothing of this module.
 	"model":         {},
 	"model/traffic": {"model", "wqe", "cqe", "doorbell"},
 
+	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
 
 	// The device as its servers see it: interfaces that package engine implements.

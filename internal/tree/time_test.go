@@ -44,7 +44,7 @@ var mayWaitByTime = map[string]struct {
 	"tools/torture/plant_test.go":      {1, "the fault that is planted is a time"},
 	"engine/idle_test.go":              {1, "pauses of different length"},
 	"fabric/ucx/held_test.go":          {1, "the fault that is planted is a time"},
-	"internal/modules/modules_test.go": {1, "the limit that go test gives is handed on"},
+	"internal/modules/modules_test.go": {2, "the limit that go test gives is handed on"},
 	"internal/await/await_test.go":     {1, "the package itself"},
 	"tools/lab/main_test.go":           {1, "a line of the log, if something took long"},
 	"netdev/enemy_test.go":             {3, "the clock is that of a synctest bubble"},

@@ -95,7 +95,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 			from.Disarm(q)
 		}
 	}
-	from.removeClient(c)
+	from.detachClient(c)
 	to.AddClient(c)
 	for i, q := range running {
 		to.AddRunning(q)
@@ -125,9 +125,9 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 	}
 }
 
-// removeClient removes a client from the shard, after its queues have been taken off the
+// detachClient removes a client from the shard, after its queues have been taken off the
 // running, stalled and armable lists.
-func (sh *Loop) removeClient(c *object.Client) {
+func (sh *Loop) detachClient(c *object.Client) {
 	sh.RemoveClient(c)
 	if sh.Sched.LastWorker == c {
 		sh.Sched.LastWorker = nil

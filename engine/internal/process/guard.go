@@ -4,8 +4,6 @@ package process
 
 import (
 	"encoding/binary"
-	"os"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/nicless/nicless/internal/nic"
@@ -75,20 +73,3 @@ func (p *Process) behindGuard(n, vecs int, errno syscall.Errno) (int, syscall.Er
 	}
 	return n - guardSize, 0
 }
-
-// A Process is a client's program. Its memory can be registered although the device has not
-// mapped it, for example memory that the program got from malloc. The kernel copies bytes to
-// and from that memory, by process_vm_readv and process_vm_writev. Transfers of such memory
-// are in execution/unmapped.go.
-type Process struct {
-	Pid   int
-	Life  *os.File // pidfd
-	guard guard
-	Gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
-}
-
-const (
-	Present  = iota
-	ended    // the pidfd says so
-	Replaced // the guard is missing: another program has the pid
-)

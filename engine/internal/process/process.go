@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
@@ -15,6 +16,23 @@ import (
 )
 
 var Charge = quota.Charge{quota.Descriptors: 1}
+
+// A Process is a client's program. Its memory can be registered although the device has not
+// mapped it, for example memory that the program got from malloc. The kernel copies bytes to
+// and from that memory, by process_vm_readv and process_vm_writev. Transfers of such memory
+// are in execution/unmapped.go.
+type Process struct {
+	Pid   int
+	Life  *os.File // pidfd
+	guard guard
+	Gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
+}
+
+const (
+	Present  = iota
+	ended    // the pidfd says so
+	Replaced // the guard is missing: another program has the pid
+)
 
 // Open checks that the device may use memory of a process for a client of user uid.
 // It then starts to watch for the end of the process.
@@ -52,7 +70,7 @@ func (p *Process) check(uid uint32) error {
 	return nil
 }
 
-// watch waits until the process ends or closeProcess closes the pidfd.
+// watch waits until the process ends or the device closes the pidfd.
 func (p *Process) watch() {
 	conn, err := p.Life.SyscallConn()
 	if err != nil {

@@ -17,7 +17,10 @@ type Client struct {
 // Loop returns the thread to which the client belongs.
 func (c *Client) Loop() *loop.Loop { return c.Device.Loops[c.Shard.Number] }
 
-// Device implements nic.Device and nic.Probe.
+// Device implements nic.Device and nic.Probe, through which servers in the engine's process use the engine.
+// Connections and protocols belong to the servers. The resources that servers hold for programs are charged
+// here, in the ledger in which the device's own objects are charged. So a user has one share, whichever
+// protocols its programs use.
 type Device struct{ *loop.Runner }
 
 // take returns an id for a new object of a kind. It returns an error if the client has

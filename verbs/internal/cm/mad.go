@@ -83,7 +83,7 @@ func parseMAD(b *MAD) (tid uint64, msg Message, err error) {
 	return be.Uint64(b[8:16]), msg, nil
 }
 
-// numbers writes and reads the link numbers with which most messages begin.
+// putNumbers writes the link numbers with which most messages begin, and parseNumbers reads them.
 func putNumbers(b *[MADSize - madHeader]byte, from, to linkNumber) {
 	be.PutUint32(b[0:4], uint32(from))
 	be.PutUint32(b[4:8], uint32(to))

@@ -112,7 +112,7 @@ func (i *id) offerFar(r *request) {
 // gave notes that the program gets an event with an id for a request from elsewhere.
 func (p *pace) gave(made *id) { p.made = made }
 
-// read notes that the program has read the event.
+// readRequest notes that the program has read the event.
 func (i *id) readRequest(made *id) {
 	p := &i.pace
 	if p.made != made || p.stop != nil {

@@ -94,11 +94,13 @@ func (c *Carrier) supervise() {
 	runtime.LockOSThread() // the thread ends with the goroutine
 	for rest := firstRest; ; {
 		why, cause, worked := c.live()
+		if !c.closing() {
+			c.restarts[cause].Add(1) // first, so that a closed connection means that it is counted
+		}
 		c.ended(why)
 		if c.closing() {
 			return
 		}
-		c.restarts[cause].Add(1)
 		c.mu.Lock()
 		c.rest = rest
 		c.mu.Unlock()

@@ -80,7 +80,7 @@ func TestOffersAreNotRepeated(t *testing.T) {
 	c, err := nicless.Dial(a.socket)
 	require.NoError(t, err)
 	defer c.Close()
-	s := &stranger{t: t, c: c}
+	s := &stranger{t: t, c: c, to: a.addr}
 	said := announcement{life: 5, mtu: 1500, area: -1, name: "x", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 	offers := make(map[uint32]bool)
 	for range 5 {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,11 +16,12 @@ import (
 	"github.com/nicless/nicless/internal/await"
 )
 
-// A stranger is a client that announces an interface, and then sends messages of any kind.
+// A stranger is a client that announces an interface, and then sends messages of any kind to another one.
 type stranger struct {
 	t      *testing.T
 	c      *nicless.Context
-	victim id
+	to     netip.Addr // of the interface that gets the messages
+	device uint64     // of that interface
 	said   announcement
 	pd     *nicless.PD
 	cq     *nicless.CQ
@@ -27,13 +29,14 @@ type stranger struct {
 	mr     *nicless.MR
 }
 
-// newStranger connects to the one interface of an engine.
-func newStranger(t *testing.T, socket string, said announcement) *stranger {
+// newStranger connects to an interface. It is named, because an engine lists its interfaces in the order in
+// which they announced themselves, and that may be any.
+func newStranger(t *testing.T, to *node, said announcement) *stranger {
 	t.Helper()
-	c, err := nicless.Dial(socket)
+	c, err := nicless.Dial(to.socket)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	s := &stranger{t: t, c: c, said: said}
+	s := &stranger{t: t, c: c, to: to.addr, said: said}
 	if s.said.life == 0 {
 		s.said.life = newLife()
 	}
@@ -54,8 +57,9 @@ func (s *stranger) hears(enough func(a *announcement) bool) (a announcement) {
 		list, err := s.c.Announcements()
 		require.NoError(s.t, err)
 		for _, one := range list {
-			if a, err = parseAnnouncement(one.Value); err == nil && enough(&a) {
-				s.victim = id{one.Device, one.Client}
+			a, err = parseAnnouncement(one.Value)
+			if err == nil && slices.Contains(a.addresses, s.to) && enough(&a) {
+				s.device = one.Device
 				return true
 			}
 		}
@@ -86,7 +90,7 @@ func (s *stranger) connect() {
 		theirs = a.about(s.said.life)
 		return theirs.accepted == offer
 	})
-	require.NoError(s.t, s.qp.Connect(nicless.Descriptor{Device: s.victim.device, QPN: theirs.qpn, PSN: theirs.psn}, connection))
+	require.NoError(s.t, s.qp.Connect(nicless.Descriptor{Device: s.device, QPN: theirs.qpn, PSN: theirs.psn}, connection))
 	for i := range 100 {
 		require.NoError(s.t, s.qp.PostRecv(&nicless.RecvWR{ID: uint64(i), SGE: []nicless.SGE{s.mr.SGE(1<<19, 1<<17)}}))
 	}
@@ -118,8 +122,8 @@ func text(m message, rest ...byte) []byte {
 func TestHostileMessages(t *testing.T) {
 	socket := serve(t)
 	slots := filepath.Join(filepath.Dir(socket), "slots")
-	a := start(t, socket, "10.1.0.1", slotsOf(t, slots, 0))
 	friend := start(t, socket, "10.1.0.2", slotsOf(t, slots, 1))
+	a := start(t, socket, "10.1.0.1", slotsOf(t, slots, 0))
 	a.meets(friend)
 	friend.meets(a)
 
@@ -130,7 +134,7 @@ func TestHostileMessages(t *testing.T) {
 	require.NoError(t, err)
 	own := announcement{life: newLife(), mtu: 65520, area: 2, slots: area.count, name: "evil\n", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}}
 	area.sign(own.life)
-	s := newStranger(t, socket, own)
+	s := newStranger(t, a, own)
 
 	good := packet(own.addresses[0], a.addr, 700, 1)
 	slot := area.slot(2, 0)
@@ -202,7 +206,7 @@ func (n *node) refused(from netip.Addr) uint64 {
 // Random messages are survived.
 func TestRandomMessages(t *testing.T) {
 	a := start(t, serve(t), "10.1.0.1")
-	s := newStranger(t, a.socket, announcement{mtu: 65520, area: -1, name: "random", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}})
+	s := newStranger(t, a, announcement{mtu: 65520, area: -1, name: "random", addresses: []netip.Addr{netip.MustParseAddr("10.1.0.66")}})
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		b := packet(s.said.addresses[0], a.addr, random.IntN(300), 1)

@@ -16,6 +16,9 @@ import (
 
 // pin adds a key that is seen first from an address to the file. Engines that share the file take turns, and
 // read it first: another may have pinned another key meanwhile.
+//
+// The handshakes of all peers wait for pin, so pin does not wait for the disk. Only a crash of the machine in
+// the moment after it loses the line; then the next key from the address is again one that is seen first.
 func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -23,7 +26,21 @@ func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 	if err != nil {
 		return fmt.Errorf("auth: pin the key of %v: %w", a, err)
 	}
-	defer f.Close() // which ends the lock
+	if err := p.appendTo(f, a, key); err != nil {
+		_ = f.Close() // which ends the lock
+		return err
+	}
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	go func() {
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			p.log.Warn("a key that was pinned may not be on the disk", "file", p.path, "error", err.Error())
+		}
+	}()
+	return nil
+}
+
+// appendTo locks the file, and adds the key to it unless a line decides about the address now.
+func (p *Peers) appendTo(f *os.File, a netip.Addr, key PublicKey) error {
 	if err := guarded(f, 0o022); err != nil {
 		return fmt.Errorf("auth: file of peers %s: %w", p.path, err)
 	}
@@ -46,10 +63,7 @@ func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 	} else if partial {
 		row = "\n" + row
 	}
-	if _, err = f.WriteString(row); err == nil { // one write: a reader sees all of it or nothing
-		err = f.Sync()
-	}
-	if err != nil {
+	if _, err := f.WriteString(row); err != nil { // one write: a reader sees all of it or nothing
 		return fmt.Errorf("auth: pin the key of %v: %w", a, err)
 	}
 	p.log.Warn("a key was seen for the first time and is trusted from now on (trust=first); compare its fingerprint with \"nicless key show\" at the peer",

@@ -86,6 +86,9 @@ func (l *lab) startEngine() {
 	e.says("engine ready")
 	l.engine = e
 	l.t.Cleanup(func() {
+		if l.t.Failed() {
+			l.t.Logf("the log of engine %s ends:\n%s", l.socket, tail(e.said.String()))
+		}
 		if e.killed {
 			return
 		}

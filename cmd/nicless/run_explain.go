@@ -23,8 +23,7 @@ const drainTime = 250 * time.Millisecond
 
 // printExplanations prints the explanations for all descendants of this process, one line for
 // each explanation, until stop is called with the error with which the program has ended. If
-// the program failed, stop prints the likely causes for those processes for which no fault was
-// explained.
+// the program failed and no fault was explained, stop prints the likely causes.
 func printExplanations(socket string, w io.Writer) (stop func(error), err error) {
 	conn, err := net.Dial("unixpacket", socket)
 	if err != nil {
@@ -75,7 +74,7 @@ const mostCauses = 3
 
 // likelyCauses are what is likely about processes if the program failed (verbs.IfFailed).
 type likelyCauses struct {
-	explained map[string]bool // by process number
+	explained bool // there was an explanation for some process
 	likely    []likelyCause
 }
 
@@ -89,21 +88,19 @@ func (g *likelyCauses) keep(pid, text string) bool {
 		}
 		return true
 	}
-	if g.explained == nil {
-		g.explained = make(map[string]bool)
-	}
-	g.explained[pid] = true
+	g.explained = true
 	return false
 }
 
-// print prints the likely causes for processes without an explanation.
+// print prints the likely causes if no fault was explained. The process with the fault and the process that
+// reports it are often two: a client fails because of its server's mistake, and a cause that is likely for
+// the client would mislead.
 func (g *likelyCauses) print(w io.Writer) {
-	n := 0
-	for _, l := range g.likely {
-		if !g.explained[l.pid] && n < mostCauses {
-			fmt.Fprintf(w, "nicless: likely: pid %s: %s\n", plain(l.pid), plain(l.text))
-			n++
-		}
+	if g.explained {
+		return
+	}
+	for _, l := range g.likely[:min(len(g.likely), mostCauses)] {
+		fmt.Fprintf(w, "nicless: likely: pid %s: %s\n", plain(l.pid), plain(l.text))
 	}
 }
 

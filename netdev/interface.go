@@ -167,7 +167,8 @@ func newLife() (life uint64) {
 }
 
 func (in *Interface) openSlots(s *Slots) (err error) {
-	if in.slots, err = newSlots(s.region, s.areas, s.own, s.incoherent); err != nil {
+	in.slots, err = newSlots(s.region, s.areas, s.own, s.incoherent)
+	if err != nil {
 		return err
 	}
 	in.freeSlots = newFreeList(in.slots.count)
@@ -207,10 +208,12 @@ func (in *Interface) unclaimed() error {
 
 // makeQueues makes what all peers share.
 func (in *Interface) makeQueues() (err error) {
-	if in.pd, err = in.c.AllocPD(); err != nil {
+	in.pd, err = in.c.AllocPD()
+	if err != nil {
 		return err
 	}
-	if in.recvCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers}); err != nil {
+	in.recvCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers})
+	if err != nil {
 		return err
 	}
 	// Completions of sends cause no events, which would cost more than the sends: no thread waits for them.
@@ -218,13 +221,16 @@ func (in *Interface) makeQueues() (err error) {
 	if err != nil {
 		return err
 	}
-	if in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1}); err != nil {
+	in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1})
+	if err != nil {
 		return err
 	}
-	if in.send, err = newBuffers(in.pd, sendBuffers); err != nil {
+	in.send, err = newBuffers(in.pd, sendBuffers)
+	if err != nil {
 		return err
 	}
-	if in.receive, err = newBuffers(in.pd, receiveBuffers); err != nil {
+	in.receive, err = newBuffers(in.pd, receiveBuffers)
+	if err != nil {
 		return err
 	}
 	for n := range receiveBuffers {

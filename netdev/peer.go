@@ -115,7 +115,8 @@ const mostHeld = sendBuffers * 3 / 4
 // freed slots. mu is held.
 func (p *peer) full(free freeList) bool {
 	left := len(free) - min(MaxPeers, cap(free)/4)
-	return p.held >= mostHeld || p.posted >= sendQueue/2 || p.held > 0 && p.held >= 3*left
+	overShare := p.held > 0 && p.held >= 3*left
+	return p.held >= mostHeld || p.posted >= sendQueue/2 || overShare
 }
 
 // wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer

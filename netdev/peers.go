@@ -100,7 +100,8 @@ func (in *Interface) takeAnnouncement(a nicless.Announcement, ignored map[id]str
 	case errors.Is(err, errNotOurs):
 		return nil
 	case err != nil:
-		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
+		ignored[at] = err.Error()
+		if in.ignored[at] != err.Error() {
 			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", found.name,
 				"why", err.Error())
 		}

@@ -28,7 +28,8 @@ func (in *Interface) unreachable(b []byte, to netip.Addr) {
 	if now := time.Now(); now.Sub(in.answersSince) > answerSpan {
 		in.answersSince, in.answers = now, 0
 	}
-	if in.answers++; in.answers > mostAnswers {
+	in.answers++
+	if in.answers > mostAnswers {
 		return
 	}
 	var out []byte

@@ -94,13 +94,16 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		return nil, nil, err
 	}
 	x.events = r.Events
-	if x.socket, theirs, err = unixsock.Pair("context"); err != nil {
+	x.socket, theirs, err = unixsock.Pair("context")
+	if err != nil {
 		return nil, nil, err
 	}
-	if x.inode, err = inodeOf(theirs); err != nil {
+	x.inode, err = inodeOf(theirs)
+	if err != nil {
 		return nil, nil, err
 	}
-	if x.cookie, err = cookieOf(theirs); err != nil {
+	x.cookie, err = cookieOf(theirs)
+	if err != nil {
 		return nil, nil, err
 	}
 	_ = unixsock.Control(x.socket, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })

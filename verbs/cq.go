@@ -82,7 +82,8 @@ func createCQ(c *call) error {
 		req.Flags = control.CQIgnoreOverrun
 	}
 	if d[abi.MLX5CreateCQCQECompEn] == 1 { // like the kernel's driver, which ignores other values
-		if req.MiniFormat, err = miniFormat(d[abi.MLX5CreateCQCompFormat]); err != nil {
+		req.MiniFormat, err = miniFormat(d[abi.MLX5CreateCQCompFormat])
+		if err != nil {
 			return err
 		}
 		req.Flags |= control.CQCompressed
@@ -91,7 +92,8 @@ func createCQ(c *call) error {
 	if driverFlags&abi.MLX5CreateCQFlagsUARPageIndex != 0 {
 		page = uint32(le.Uint16(d[abi.MLX5CreateCQUARPageIndex:]))
 	}
-	if req.UAR, err = x.uarPage(page); err != nil {
+	req.UAR, err = x.uarPage(page)
+	if err != nil {
 		return err
 	}
 	async, err := c.async(abi.AttrCreateCQEventFD)

@@ -80,7 +80,8 @@ const (
 
 // linked gives the device's port a link layer, and returns the device.
 func (d *device) linked(l Link) *device {
-	if d.lid = 0; l == InfiniBand {
+	d.lid = 0
+	if l == InfiniBand {
 		d.lid = uint16(d.index) + firstLID
 	}
 	return d

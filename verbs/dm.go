@@ -73,7 +73,8 @@ func deviceMemoryMethods() []*method {
 func allocDM(c *call) error {
 	x := c.x
 	length, align := c.value(abi.AttrAllocDMLength), c.value32(abi.AttrAllocDMAlignment)
-	switch t := c.value(abi.MLX5AttrAllocDMReqType); {
+	t := c.value(abi.MLX5AttrAllocDMReqType)
+	switch {
 	case t != abi.MLX5DMTypeMemIC:
 		return refuse(eOPNOTSUPP, "device memory of type %d: there is no memory for steering rules", t)
 	case length == 0 || length > maxDM:

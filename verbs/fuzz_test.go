@@ -145,7 +145,8 @@ func FuzzIoctl(f *testing.F) {
 		await.Until(t, "the channels have ended", func() bool { return s.openChannels() == 0 && s.manager.Leftovers() == 0 })
 		require.Empty(t, r.p.memory.extents)
 		require.Empty(t, r.p.pending)
-		if rounds++; rounds%64 == 0 {
+		rounds++
+		if rounds%64 == 0 {
 			await.Until(t, "no descriptors are left open", func() bool { return descriptors(t) < fds+64 })
 		}
 	})

@@ -64,7 +64,8 @@ func queryGIDTable(c *call) error {
 		if !ok {
 			continue
 		}
-		if count++; count > uint64(room)/size {
+		count++
+		if count > uint64(room)/size {
 			return refuse(eINVAL, "room for %d GIDs; there are more", uint64(room)/size)
 		}
 		b := make([]byte, size)

@@ -65,7 +65,8 @@ func TestMappingsAreNotKept(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	n, most := 0, uint64(0)
 	require.NoError(t, m.over(0, rows*size, func(v vma) error {
-		if n++; n%500 == 0 {
+		n++
+		if n%500 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			most = max(most, after.HeapAlloc)

@@ -121,7 +121,8 @@ func (m *memory) releaseWaiting() {
 	n, oldest := 0, -1
 	for i, e := range m.extents {
 		if e.waits && e.holders == 0 {
-			if n++; oldest < 0 {
+			n++
+			if oldest < 0 {
 				oldest = i
 			}
 		}
@@ -203,7 +204,8 @@ func (m *memory) mappedPartly(e *extent, addr, n uint64) bool {
 func (m *memory) putBack(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.holders--; e.holders == 0 {
+	e.holders--
+	if e.holders == 0 {
 		e.waits = true
 	}
 }
@@ -219,7 +221,8 @@ func (m *memory) keep(e *extent) {
 func (m *memory) letGo(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.holders--; e.holders > 0 {
+	e.holders--
+	if e.holders > 0 {
 		return
 	}
 	m.noteUnused(e)

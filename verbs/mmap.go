@@ -41,7 +41,8 @@ func (p *process) mmap(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 	}
 	var file *os.File
 	var at mappedAnswer
-	switch command := m.offset >> mmapCommandShift; {
+	command := m.offset >> mmapCommandShift
+	switch {
 	case m.offset%pageSize != 0:
 		return nil, nil, refuse(eINVAL, "mmap: offset %#x is not a multiple of %d", m.offset, pageSize)
 	case m.offset >= uarOffset:

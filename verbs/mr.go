@@ -50,10 +50,12 @@ func regMR(c *call, req []byte) error {
 	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]),
 		iova: le.Uint64(req[abi.RegMRHCAVA:])}
 	var err error
-	if m.access, m.onDemand, err = access(le.Uint32(req[abi.RegMRAccessFlags:])); err != nil {
+	m.access, m.onDemand, err = access(le.Uint32(req[abi.RegMRAccessFlags:]))
+	if err != nil {
 		return err
 	}
-	if m.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.RegMRPDHandle:]), kindPD); err != nil {
+	m.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.RegMRPDHandle:]), kindPD)
+	if err != nil {
 		return err
 	}
 	held, err := c.payload(m)
@@ -204,12 +206,14 @@ func reregMR(c *call, req []byte) error {
 		next.iova = le.Uint64(req[abi.ReregMRHCAVA:])
 	}
 	if what&control.ReregAccess != 0 {
-		if next.access, next.onDemand, err = access(le.Uint32(req[abi.ReregMRAccessFlags:])); err != nil {
+		next.access, next.onDemand, err = access(le.Uint32(req[abi.ReregMRAccessFlags:]))
+		if err != nil {
 			return err
 		}
 	}
 	if what&control.ReregPD != 0 {
-		if next.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.ReregMRPDHandle:]), kindPD); err != nil {
+		next.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.ReregMRPDHandle:]), kindPD)
+		if err != nil {
 			return err
 		}
 	}

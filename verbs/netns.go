@@ -76,7 +76,8 @@ const (
 )
 
 func (a *address) class() int {
-	switch ip := a.ip(); {
+	ip := a.ip()
+	switch {
 	case ip.IsLoopback():
 		return classLoopback
 	case ip.IsLinkLocalUnicast():

@@ -140,11 +140,11 @@ func createQP(c *call) error {
 		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", driverFlags, knownDriver)
 	case driverFlags&abi.MLX5QPFlagUARPageIndex == 0:
 		return refuse(eINVAL, "driver flags %#x: no UAR page is named", driverFlags)
-	case c.find(abi.AttrCreateQPXRCDHandle) != nil || qpType == abi.QPTXRCIni &&
-		c.find(abi.AttrCreateQPSRQHandle) != nil:
+	case c.find(abi.AttrCreateQPXRCDHandle) != nil ||
+		(qpType == abi.QPTXRCIni && c.find(abi.AttrCreateQPSRQHandle) != nil):
 		return refuse(eINVAL, "type %d with an XRC domain or an SRQ; only XRC_RECV has a domain, and XRC_SEND has no SRQ", qpType)
 	case c.find(abi.AttrCreateQPPDHandle) == nil || c.find(abi.AttrCreateQPSendCQHandle) == nil ||
-		!sendsOnly && c.find(abi.AttrCreateQPRecvCQHandle) == nil:
+		(!sendsOnly && c.find(abi.AttrCreateQPRecvCQHandle) == nil):
 		return refuse(eINVAL, "a PD, a CQ for sends and, except for XRC_SEND and DCI, a CQ for receives are needed")
 	case c.find(abi.AttrCreateQPIndTableHandle) != nil:
 		return refuse(eOPNOTSUPP, "indirection tables are not possible")
@@ -168,7 +168,8 @@ func createQP(c *call) error {
 			return err
 		}
 	}
-	if req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:])); err != nil {
+	req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:]))
+	if err != nil {
 		return err
 	}
 	uses := []*object{domain.object, send.object}

@@ -236,7 +236,8 @@ func (m *Manager) notify(c *Call, req []byte) error {
 		return err
 	}
 	event := le.Uint32(req[abi.CMNotifyEvent:])
-	switch l := i.link; {
+	l := i.link
+	switch {
 	case l == nil || event != commEstablished:
 		return refuse(unix.EINVAL, "NOTIFY: event %d; id %d has %v", event, i.handle, l)
 	case l.state == connected:

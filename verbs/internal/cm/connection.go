@@ -31,8 +31,8 @@ func (l *link) gotREJ(msg Message) {
 	} else {
 		l.become(over)
 	}
-	switch there := l.other.elsewhere(); {
-	case there && r.Reason != rejConsumer:
+	switch {
+	case l.other.elsewhere() && r.Reason != rejConsumer:
 		l.id.explain("the host of %v refuses the connection (service %#x): %v", &l.id.dst, l.id.dst.service(l.id.space), r.Reason)
 	case r.Reason == rejService:
 		l.id.explain("no program of this engine listens at %v (service %#x): the connection is rejected", &l.id.dst, l.id.dst.service(l.id.space))

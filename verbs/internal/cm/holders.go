@@ -106,7 +106,8 @@ func (h holders) add(i *id) {
 
 func (h holders) remove(i *id) {
 	set := h[i.filed.class]
-	if delete(set, i); len(set) == 0 {
+	delete(set, i)
+	if len(set) == 0 {
 		delete(h, i.filed.class)
 	}
 }
@@ -119,7 +120,8 @@ func addTo[K comparable](m map[K]holders, k K, i *id) {
 }
 
 func removeFrom[K comparable](m map[K]holders, k K, i *id) {
-	if m[k].remove(i); len(m[k]) == 0 {
+	m[k].remove(i)
+	if len(m[k]) == 0 {
 		delete(m, k)
 	}
 }

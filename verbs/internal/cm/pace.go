@@ -52,7 +52,8 @@ func (l *link) ends() {
 	}
 	l.half = false
 	open, from := l.id.m.halfOpen, l.other.PortAddress
-	if open[from]--; open[from] <= 0 {
+	open[from]--
+	if open[from] <= 0 {
 		delete(open, from)
 	}
 }
@@ -133,7 +134,8 @@ func (i *id) readRequest(made *id) {
 // used notes that the program has used an id, or that the id has ended.
 func (i *id) used() {
 	l := i.listener
-	if i.listener = nil; l == nil || l.pace.made != i {
+	i.listener = nil
+	if l == nil || l.pace.made != i {
 		return
 	}
 	l.pace.late = 0

@@ -120,7 +120,8 @@ func (l *link) again() {
 // gotREPAgain answers a REP that has come again.
 func (l *link) gotREPAgain(msg Message) {
 	l.id.m.counts.Duplicates++
-	switch refusal, refused := l.answer.(*REJ); {
+	refusal, refused := l.answer.(*REJ)
+	switch {
 	case refused:
 		l.send(refusal)
 	case l.state == repReceived: // the program has not confirmed it yet

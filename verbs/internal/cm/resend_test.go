@@ -349,7 +349,8 @@ func (p *peer) react(w *world) {
 		if p.uids[uid] == nil {
 			p.uids[uid] = new(fate)
 		}
-		switch f := p.uids[uid]; kind {
+		f := p.uids[uid]
+		switch kind {
 		case connectResponse:
 			f.responses++
 			h := idOf(b)

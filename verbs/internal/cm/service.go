@@ -87,7 +87,8 @@ func (m *Manager) waitsNoMore(r *request) {
 	r.stop()
 	delete(m.waiting, r.sender())
 	of := m.awaited[r.port()]
-	if delete(of, r); len(of) == 0 {
+	delete(of, r)
+	if len(of) == 0 {
 		delete(m.awaited, r.port())
 	}
 }

@@ -195,8 +195,13 @@ func (m *Manager) receiveFar(p Packet, network bool) {
 // withdrawnFar takes a request back for its sender, which knows the id of its transaction.
 func (m *Manager) withdrawnFar(p Packet, msg *REJ) {
 	from := remote{p.From, msg.From}
-	i, r := m.peers[from], m.waiting[from]
-	if i != nil && i.link.tid != p.TID || i == nil && r != nil && r.packet.TID != p.TID {
+	known, tid := false, uint64(0) // the transaction of the request, if there is one from this sender
+	if i := m.peers[from]; i != nil {
+		known, tid = true, i.link.tid
+	} else if r := m.waiting[from]; r != nil {
+		known, tid = true, r.packet.TID
+	}
+	if known && tid != p.TID {
 		m.counts.Strangers++
 		return
 	}
@@ -249,15 +254,17 @@ func (i *id) misfit(r *request) (why string, reason rejectReason) {
 		return "", 0
 	}
 	path, err := i.pathTo(r.packet.To, from)
+	otherGIDs := q.Path.LocalGID != from.GID || q.Path.RemoteGID != to.GID
+	otherLID := from.infiniband() && q.Path.LocalLID != from.LID
+	tooLong := path.MTU != 0 && q.MTU > path.MTU
 	switch {
 	case q.QPType == 0:
 		return "it is for a transport that is not known here", rejTransport
-	case q.Path.LocalGID != from.GID || q.Path.RemoteGID != to.GID || from.infiniband() &&
-		q.Path.LocalLID != from.LID:
+	case otherGIDs || otherLID:
 		return "the addresses in it are not those of its packet", rejGID
 	case err != nil:
 		return err.Error(), rejGID
-	case q.MTU == 0 || q.MTU > maxMTU || path.MTU != 0 && q.MTU > path.MTU:
+	case q.MTU == 0 || q.MTU > maxMTU || tooLong:
 		return fmt.Sprintf("its MTU is %d, and that of the path to it is %d (numbers of enum ib_mtu)", q.MTU, path.MTU), rejMTU
 	}
 	return "", 0

@@ -109,8 +109,8 @@ func (p *peer) begin() error {
 	return nil
 }
 
-// end ends the session. Messages on the way are lost. Before the queue pair is closed, the completions of its
-// receives are polled and these receives are posted again.
+// end ends the session. Messages on the way are lost. The completions of its receives
+// are taken before the queue pair is closed: otherwise these receives would never be posted again.
 func (p *peer) end(why string) error {
 	p.mu.Lock()
 	wasUp := p.up

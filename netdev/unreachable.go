@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// unreachable sends at most mostAnswers answers in each answerSpan. An answer quotes at most mostQuoted bytes of
-// the packet: all that the kernel needs, and no more than fits into 1280 bytes.
+// unreachable sends at most mostAnswers answers in each answerSpan. An answer quotes at most mostQuoted bytes
+// of the packet: all that the kernel needs, and no more than fits into 1280 bytes.
 const (
 	answerSpan  = 100 * time.Millisecond
 	mostAnswers = 20

@@ -105,7 +105,7 @@ func createCQ(c *call) error {
 		return err
 	}
 	defer ch.drop()
-	held, err := c.areas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64},
+	held, err := c.holdAreas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64},
 		area{"CQ doorbell record", req.DBRec, 8, 8})
 	if err != nil {
 		return err
@@ -114,16 +114,16 @@ func createCQ(c *call) error {
 		req.Channel = ch.id
 	}
 	if err := held[1].zero(req.DBRec); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	m, _, err := x.request(control.OpCreateCQ, req)
 	if err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		x.refundObject()
 		return err
 	}
@@ -197,17 +197,17 @@ func resizeCQ(c *call, req []byte) error {
 		return err
 	}
 	buf := le.Uint64(d[abi.MLX5ResizeCQBufAddr:])
-	held, err := c.areas(area{"CQ buffer", buf, 1 << (log + logCQE), 64})
+	held, err := c.holdAreas(area{"CQ buffer", buf, 1 << (log + logCQE), 64})
 	if err != nil {
 		return err
 	}
 	x.executeAnnounced()
 	resize := &control.ResizeCQ{CQN: q.number, LogSize: log, LogCQE: logCQE, Buf: buf}
 	if err := x.command(control.OpResizeCQ, resize); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
-	x.release(q.extents[:1])
+	x.endHolds(q.extents[:1])
 	q.extents = []*extent{held[0], q.extents[1]}
 	c.put32(abi.AttrCoreOut, 1<<log-1, 0) // struct ib_uverbs_resize_cq_resp: cqe, reserved
 	return nil

@@ -87,14 +87,6 @@ func (d *device) linked(l Link) *device {
 	return d
 }
 
-// gidEntries is the number of entries of a device's GID table.
-func (d *device) gidEntries() int {
-	if d.lid != 0 {
-		return 8 // of which the first is used
-	}
-	return gidTable
-}
-
 // linkLayer returns the number of the port's link layer, and its name in sysfs.
 func (d *device) linkLayer() (number uint8, name string) {
 	if d.lid != 0 {

@@ -123,6 +123,6 @@ func (p *process) free(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 		return nil, nil, refuse(eINVAL, "free: %d bytes at %#x were not allocated here", m.length, m.addr)
 	}
 	e.allocated = false
-	p.memory.letGo(e)
+	p.memory.endHold(e)
 	return le.AppendUint64(appendAnswer(nil, h, 0, 0), 0), nil, nil
 }

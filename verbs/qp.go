@@ -196,21 +196,21 @@ func createQP(c *call) error {
 		// memory that the device knows will do.
 		req.SQ = req.DBRec &^ 63
 	}
-	held, err := c.areas(areas...)
+	held, err := c.holdAreas(areas...)
 	if err != nil {
 		return err
 	}
 	if err := held[0].zero(req.DBRec); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	m, _, err := x.request(control.OpCreateQP, &req)
 	if err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		x.refundObject()
 		return err
 	}

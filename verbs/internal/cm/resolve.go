@@ -43,7 +43,7 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 	if err != nil {
 		return err
 	}
-	if err := i.may(stepResolve); err != nil {
+	if err := i.checkState(stepResolve); err != nil {
 		return err
 	}
 	switch {
@@ -98,7 +98,7 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 		i.remote = to
 	}
 	i.state = stepResolve.to
-	i.refile()
+	i.reindex()
 	i.notifyStatus(addrResolved, 0)
 	return nil
 }
@@ -182,7 +182,7 @@ func (m *Manager) resolveRoute(c *Call, req []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := i.may(stepRoute); err != nil {
+	if err := i.checkState(stepRoute); err != nil {
 		return err
 	}
 	if space, to, ok := i.program.Network.Owner(nameOf(i.dst.family, i.dst.ip())); ok && space == Elsewhere {

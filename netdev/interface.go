@@ -43,9 +43,9 @@ type Device interface {
 
 // A Config says what an interface is. Addresses must be set.
 type Config struct {
-	Name      string       // for the log and for peers, at most 16 bytes
-	MTU       int          // of the Device; for peers
-	Addresses []netip.Addr // of the Device: 1 to MaxAddresses
+	Name      string       // name in the log and for peers, at most 16 bytes
+	MTU       int          // MTU of the Device, which peers are told
+	Addresses []netip.Addr // addresses of the Device: 1 to MaxAddresses
 	Slots     *Slots       // shared memory for packets; nil: none
 
 	// AllUsers says that interfaces of other users find this one, too. If it is false, those of the user do,
@@ -53,7 +53,7 @@ type Config struct {
 	// interface's queue pairs, but no keys.
 	AllUsers bool
 
-	Log *slog.Logger // for peers that come and go; can be nil
+	Log *slog.Logger // gets a line when a peer comes or goes; can be nil
 }
 
 // An Interface carries the packets of a Device to the peers of the fabric and back.

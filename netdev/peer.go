@@ -26,7 +26,7 @@ type peer struct {
 	accepted   uint32             // the peer's offer to which the queue pair is connected; 0: none
 	readable   bool               // this interface can read the peer's slots
 	retryAt    time.Time          // no step of the session is taken before this time
-	descriptor nicless.Descriptor // of the queue pair
+	descriptor nicless.Descriptor // descriptor of this side's queue pair
 
 	warned bool // the log has a message of this session that was refused
 

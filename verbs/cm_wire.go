@@ -68,7 +68,7 @@ func (w *cmWire) Home(to cm.PortAddress, ip netip.Addr) (cm.Namespace, bool) {
 			a.IP = ip
 		}
 	}
-	if a.IP.IsLoopback() { // which no other engine can mean
+	if a.IP.IsLoopback() { // no other engine can mean a loopback address of this host
 		return nil, false
 	}
 	n := w.s.search(w.s.nowhere, func(o *netns) bool {

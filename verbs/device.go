@@ -15,9 +15,9 @@ type device struct {
 	index uint32
 	guid  uint64
 	place pciPlace
-	lid   uint16        // of its InfiniBand port; 0: the port is one of RoCE
-	local [gidSize]byte // its link-local GID
-	made  [gidSize]byte // its GID where no interface has an address of global scope
+	lid   uint16        // LID of the InfiniBand port; 0: the port is one of RoCE
+	local [gidSize]byte // link-local GID of the device
+	made  [gidSize]byte // GID of the device in a namespace without an address of global scope
 }
 
 // Numbers and names that programs see of a device.

@@ -15,7 +15,7 @@ type dm struct {
 	*object
 	index  int
 	length uint64
-	memory *extent  // its address is none of the process's, see dmSpace
+	memory *extent  // the device memory; its address is not one of the process, see dmSpace
 	mapped *process // the process that has mapped it; nil: none
 	at     uint64   // the address of that mapping
 }

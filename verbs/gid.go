@@ -23,7 +23,7 @@ type gidEntry struct {
 // gidEntries is the number of entries of a device's GID table.
 func (d *device) gidEntries() int {
 	if d.lid != 0 {
-		return 8 // of which the first is used
+		return 8 // only the first entry is used
 	}
 	return gidTableSize
 }

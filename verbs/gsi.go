@@ -16,7 +16,7 @@ import (
 
 const (
 	gsiQPN  = 1
-	gsiQKey = 0x80010000 // of all queue pairs 1 (IB_QP1_QKEY)
+	gsiQKey = 0x80010000 // Q_Key of all queue pairs 1 (IB_QP1_QKEY)
 	gsiPKey = 0xffff
 	grhSize = 40
 

@@ -47,7 +47,7 @@ type slot struct {
 
 const (
 	maxSlots = gidTableSize / 2
-	loopback = 1 // interface index of lo, in every namespace
+	loopback = 1 // interface index of lo in every namespace
 )
 
 // newNetns returns a namespace whose addresses are not known yet.

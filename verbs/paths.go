@@ -27,7 +27,7 @@ type pathUses struct {
 
 const (
 	defaultHops = 64 // the hop limit of paths to addresses with hop limit 0
-	ecnBits     = 3  // in a traffic class: the link sets them
+	ecnBits     = 3  // bits of a traffic class that the link sets
 )
 
 // pathsOf returns the paths that a link makes for an address: a path with another class or hop limit

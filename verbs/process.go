@@ -25,7 +25,7 @@ type process struct {
 	conn       *unixsock.Conn
 	pid        int32
 	uid        uint32
-	lineage    string // for watchers
+	lineage    string // numbers of the process and its ancestors, for watchers
 	name       string // for the log
 	fast       bool   // memory that is registered may be remapped (not with --slow-memory)
 	greeted    bool
@@ -35,14 +35,14 @@ type process struct {
 	net        *netns // the server's nowhere until the process has sent its addresses
 	memory     *memory
 	subscriber *subscriber
-	contexts   map[uint64]*uctx   // opened or adopted, by the inode of their socket
-	pending    map[uint64]*extent // extents that it was asked to map, by address
-	// Channels of rdma_cm that it has opened or adopted, by the inode of their pipe.
+	contexts   map[uint64]*uctx   // contexts that it has opened or adopted, by the inode of their socket
+	pending    map[uint64]*extent // extents that the shim was asked to map, by address
+	// Channels of rdma_cm that the process has opened or adopted, by the inode of their pipe.
 	managers  map[uint64]*cmChannel
 	program   *cm.Program // the process as the connection manager sees it
-	lines     nic.Speaker // bounds its lines in the log
+	lines     nic.Speaker // bounds the lines about this process in the log
 	past      history
-	explained budget // bounds the lines for watchers about it
+	explained budget // bounds the lines about this process for watchers
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -240,7 +240,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.Fil
 	if p.greeted {
 		return nil, nil, refuse(eINVAL, "hello: sent twice")
 	}
-	if p.s.clogged(p.uid) { // may have become true since the connection was accepted
+	if p.s.clogged(p.uid) { // this may have become true since the connection was accepted
 		return nil, nil, refuse(unix.EMFILE, "hello: %v", errClogged)
 	}
 	p.greeted = true

@@ -20,7 +20,7 @@ type qp struct {
 	caps           [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
 	signalAll      bool
 	reportsDrained bool              // the program asked for IBV_EVENT_SQ_DRAINED
-	dest           *qpDest           // as it was set
+	dest           *qpDest           // the destination that the program has set
 	groups         map[[16]byte]bool // multicast groups, by GID
 	blocksLoopback bool              // what it sends to a group does not come back to it
 	events         eventState

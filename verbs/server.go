@@ -41,10 +41,10 @@ const SocketName = "server.sock"
 type Server struct {
 	engine        nic.Device
 	devices       []*device
-	dir           string    // that Serve makes; "" in tests without files
-	made          time.Time // of all files in it
+	dir           string    // directory that Serve makes; "" in tests without files
+	made          time.Time // time of all files in dir
 	networks      networks
-	nowhere       *netns // of programs that have sent no addresses
+	nowhere       *netns // namespace of programs that have sent no addresses
 	clock         *clockPage
 	log           *slog.Logger
 	watched       watchers
@@ -58,8 +58,8 @@ type Server struct {
 	domains       sharedDomains
 
 	mu       sync.Mutex
-	contexts map[uint64]*uctx      // by the inode of their socket
-	channels map[uint64]*cmChannel // of rdma_cm, by the inode of their pipe
+	contexts map[uint64]*uctx      // contexts, by the inode of their socket
+	channels map[uint64]*cmChannel // channels of rdma_cm, by the inode of their pipe
 	pipes    pipeUsers
 	closed   bool // no more contexts are made
 	left     bool // a connection was still being served when accept returned

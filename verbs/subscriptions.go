@@ -23,7 +23,7 @@ type subscriptions struct{ sync.Mutex }
 type subscriber struct {
 	s        *Server
 	counts   map[nic.Source]int
-	contexts []*uctx // which the process has opened or adopted
+	contexts []*uctx // contexts that the process has opened or adopted
 	ended    bool    // the process has gone; its objects may be in use by others
 }
 
@@ -101,5 +101,5 @@ func (x *uctx) sendSources() {
 			}
 		}
 	}
-	_ = x.client.SetSources(list) // which are not too many
+	_ = x.client.SetSources(list) // fails only for more than nic.MaxSources
 }

@@ -36,7 +36,7 @@ type fileIdentity struct {
 type sharedDomains struct {
 	mu      sync.Mutex
 	all     map[fileIdentity]*sharedDomain
-	targets map[uint32]*target // by number
+	targets map[uint32]*target // XRC targets, by number
 }
 
 type sharedDomain struct {

@@ -23,7 +23,7 @@ type holders map[class]map[*id]bool
 type indexKey struct {
 	class class
 	addr  netip.Addr // zero: the wildcard address, of any family
-	gid   GID        // of the port, for an id of AF_IB with an address
+	gid   GID        // GID of the port, if the id has an address of AF_IB
 }
 
 // A portUse is the index of the ids that have a port.

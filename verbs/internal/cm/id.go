@@ -22,7 +22,7 @@ const (
 	bound
 	addressResolved
 	routeIsResolved
-	connecting // from CONNECT or from a request until the end of the connection
+	connecting // after CONNECT, or made for a request, until the end of the connection
 	ended      // disconnected
 	listening
 )

@@ -11,8 +11,8 @@ import (
 // kernel calls it a CM ID.
 type link struct {
 	id          *id
-	number      linkNumber // of this end
-	peer        linkNumber // of the other end; 0: not known yet
+	number      linkNumber // number of this end
+	peer        linkNumber // number of the other end; 0: not known yet
 	state       linkState
 	self, other Address
 
@@ -115,7 +115,7 @@ func (i *id) unlink() {
 	switch l.state {
 	case reqSent:
 		msg := l.rej(rejTimeout)
-		be.PutUint64(msg.Info[:], i.m.Devices[i.local.Device].GUID) // which identifies its link
+		be.PutUint64(msg.Info[:], i.m.Devices[i.local.Device].GUID) // the receiver finds the link by it
 		msg.InfoSize = 8
 		l.send(msg)
 	case requested, repReceived, repSent:

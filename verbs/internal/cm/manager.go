@@ -19,8 +19,8 @@ var (
 // A Device is a device on which connections are made.
 type Device struct {
 	GUID     uint64
-	AckDelay uint8 // as the device's attribute local_ca_ack_delay
-	MTU      uint8 // of its port, as in enum ib_mtu
+	AckDelay uint8 // the device's attribute local_ca_ack_delay
+	MTU      uint8 // MTU of the device's port, as in enum ib_mtu
 }
 
 // Accounts charges users for what is kept for their programs.
@@ -57,7 +57,7 @@ type Manager struct {
 	ports    map[portKey]*portUse
 	// Requests for services that do not listen yet, by the sender's link.
 	waiting  map[remote]*request
-	awaited  map[portKey]map[*request]bool // the same, by port
+	awaited  map[portKey]map[*request]bool // the requests in waiting that wait for a listener, by port
 	recent   map[portKey]*ending           // ports whose listener has just ended
 	links    map[linkNumber]*id            // ids that have a connection, by their number in messages
 	peers    map[remote]*id                // ids that a request has made, by the link that sent it
@@ -71,7 +71,7 @@ type Manager struct {
 	halfOpen      map[PortAddress]int
 	budgets       *budget.Sources // budgets of requests from elsewhere
 	detachedLinks int             // number of links without a program
-	counts        WireStats       // of datagrams
+	counts        WireStats       // counts of datagrams
 	removed       bool            // the device has gone
 }
 

@@ -107,7 +107,7 @@ func (m *Manager) transmit(p Packet) error {
 type outgoing struct {
 	from, to PortAddress
 	mad      *MAD
-	number   linkNumber // of the link that sends it; 0: none
+	number   linkNumber // number of the link that sends the datagram; 0: none
 }
 
 // unsent notes that the wire has not taken a datagram.

@@ -84,7 +84,7 @@ func (l *link) receiveFar(p Packet) (ok bool) {
 		case d.QPN != l.qpn:
 			return false
 		case arrivals[arrival{l.state, kindDREQ}] != nil:
-			l.tid = p.TID // of the answer
+			l.tid = p.TID // the answer has this ID
 		}
 	} else if p.TID != l.tid {
 		return false

@@ -73,7 +73,7 @@
 //
 //  1. libibverbs makes an ioctl: method DEVICE.INVOKE_WRITE, command REG_MR. The shim sends
 //     the ioctl unchanged, with the bytes of its attributes (nv_ioctl in shim/ioctl.c).
-//  2. process.next reads the datagram, process.handle finds the function for the datagram's
+//  2. process.serveRequest reads the datagram, process.handle finds the function for the datagram's
 //     operation, and process.ioctl parses the ioctl (parseIoctl) and locks the context.
 //  3. call.serve looks the method up. call.check compares the attributes with the method's
 //     schema, in the kernel's order, so that errors have the kernel's numbers.
@@ -88,7 +88,7 @@
 //     process from which to copy.
 //  6. uctx.chargeObject charges the object to its user, uctx.register sends OpRegMR to the
 //     engine, and uctx.add gives a handle.
-//  7. call.put32 adds handle and keys to the answer, process.next sends it, and the shim
+//  7. call.put32 adds handle and keys to the answer, process.serveRequest sends it, and the shim
 //     writes it to the program's memory.
 //
 // # Hostile programs

@@ -17,15 +17,15 @@ import (
 // An ownRange is a range of a process's memory that is registered and stays where it is.
 type ownRange struct{ addr, n uint64 }
 
-// copies notes that the kernel copies a range.
-func (m *memory) copies(s ownRange) {
+// addCopied notes that the kernel copies a range.
+func (m *memory) addCopied(s ownRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.copied = append(m.copied, s)
 }
 
-// copiesNoMore undoes one call of copies.
-func (m *memory) copiesNoMore(s ownRange) {
+// removeCopied undoes one call of addCopied.
+func (m *memory) removeCopied(s ownRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := slices.Index(m.copied, s); i >= 0 {

@@ -93,14 +93,14 @@ func (x *uctx) dereg(m *mr) error {
 // the program has it.
 func (x *uctx) addOwn(m *mr, held []*extent) {
 	if len(held) == 0 {
-		x.owner.copies(m.own())
+		x.owner.addCopied(m.own())
 	}
 }
 
 // removeOwn undoes addOwn.
 func (x *uctx) removeOwn(m *mr, held []*extent) {
 	if len(held) == 0 {
-		x.owner.copiesNoMore(m.own())
+		x.owner.removeCopied(m.own())
 	}
 }
 

@@ -20,14 +20,15 @@ const sendQueue = 2 * sendBuffers
 // retryTime is how long a peer that could not be reached is left alone before the next try.
 const retryTime = 500 * time.Millisecond
 
-// connection waits for ever for a peer that has no receives left, and asks for short pauses.
+// connection has no limit of RNR retries, so a send waits for as long as the peer has no receives left. It
+// requests short RNR pauses.
 var connection = nicless.Connection{MinRNRTimer: 6}
 
 // step takes the next step of a session. A session comes up in these steps, each of which one side announces:
 //
 //  1. Each side makes a queue pair, and offers it.
-//  2. A side with a queue pair that is not connected connects it to the other side's offer, unless the
-//     other side has accepted an earlier offer of this side: then it waits for another one.
+//  2. A side connects its queue pair to the other side's offer. If the other side has accepted an earlier
+//     offer of this side, this side waits until the other side makes another offer.
 //  3. A side whose queue pair is connected, and whose offer is accepted, sends packets.
 //
 // A side that sees another offer than the one it has accepted, or whose queue pair has failed, makes
@@ -52,10 +53,11 @@ func (p *peer) step() error {
 		}
 	}
 	if s := p.in.slots; s != nil {
-		// Areas of another size are elsewhere, whatever is signed.
+		// The signature alone is not enough: with another number of slots, the areas are in other places.
 		p.readable = p.announced.slots == s.count && s.signedBy(p.announced.area, p.announced.life)
 	}
-	if p.accepted == 0 && theirs.offer != 0 && (theirs.accepted == 0 || theirs.accepted == p.offer) {
+	acceptedEarlier := theirs.accepted != 0 && theirs.accepted != p.offer
+	if p.accepted == 0 && theirs.offer != 0 && !acceptedEarlier {
 		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn},
 			connection)
 		if err != nil {

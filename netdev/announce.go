@@ -40,7 +40,7 @@ type announcement struct {
 	life      uint64 // random, of this interface from its start to its end; not 0
 	mtu       int
 	area      int // number of its area in the shared slots; -1: it has none
-	slots     int // in that area
+	slots     int // number of slots in that area
 	name      string
 	addresses []netip.Addr
 	sessions  []session
@@ -49,7 +49,7 @@ type announcement struct {
 // A session is the part of an announcement about one peer. A queue pair is offered to the peer. The peer
 // connects its own to it, and announces which offer it has accepted.
 type session struct {
-	life uint64 // of the peer
+	life uint64 // life of the peer
 	// Number of the queue pair that is offered to this peer: another one for each in a life; not 0.
 	offer    uint32
 	accepted uint32 // the peer's offer to which the queue pair is connected; 0: none

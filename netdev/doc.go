@@ -15,7 +15,7 @@
 // to the peer that has announced its destination. The kernel gets an ICMP error if there is none.
 //
 // An interface has one RC queue pair for each peer, one SRQ, and a CQ each for receives and for sends. Only
-// receives cause events: sends are looked at when their buffers are needed.
+// receives cause events: the completions of sends are polled when their buffers are needed.
 //
 // # Packets
 //
@@ -23,16 +23,17 @@
 // receiver, whose kernel does not need them either: so a packet of TCP has up to 64 KiB, whatever the
 // MTU is.
 //
-//   - Without shared slots the kernel writes the packet into a registered buffer, which is sent. The engine
-//     copies it into a receive of the SRQ of the peer, whose kernel reads it there.
-//   - With shared slots the kernel writes the packet into a slot, a message of 16 bytes says which, and
-//     the peer's kernel reads the slot. The packet is not copied elsewhere. Short packets are
-//     sent as without slots.
+//   - Without shared slots the kernel writes the packet into a registered buffer, and the interface sends
+//     the buffer. The engine copies the packet into a receive of the peer's SRQ, where the peer's kernel
+//     reads it.
+//   - With shared slots the kernel writes the packet into a slot, and a message of 16 bytes names the slot.
+//     The peer's kernel reads the slot. The packet is not copied elsewhere. Short packets are sent as
+//     without slots.
 //
-// An interface that has no free buffer or slot does not read from the kernel. The kernel's queue becomes full
-// then, and senders wait. A peer may hold three quarters of the buffers, and less if others hold many:
-// peer.full says how much less. If it takes nothing for 100 ms, or little for longer, packets for it are
-// dropped until it takes some, so that the other peers do not wait.
+// An interface that has no free buffer or slot does not read from the kernel. The kernel's queue becomes
+// full then, and senders wait. A peer may hold three quarters of the buffers, and less if other peers hold
+// many: peer.full says how much less. If a peer takes nothing for 100 ms, or little for longer, packets for
+// this peer are dropped until it takes some, so that the other peers do not wait.
 //
 // # Trust
 //
@@ -47,7 +48,7 @@
 //
 // Three goroutines: send.go reads the device, receive.go takes completions and keeps the sessions, and
 // watch in interface.go waits for news of the fabric. Comments of the fields of Interface and peer
-// name their owners; peer.mu is for what the first two share.
+// name their owners. peer.mu guards the fields that the first two share.
 //
 // # Files
 //

@@ -37,7 +37,7 @@ const areaMagic = 0x6e69636c65736e61 // "niclesna"
 // agrees with messages.
 type slots struct {
 	region     *shm.Region
-	size       int // of an area
+	size       int // bytes of an area
 	own        int // number of the own area
 	count      int // slots in an area
 	incoherent bool

@@ -63,11 +63,12 @@ func (w *cmWire) SendMAD(from, to cm.PortAddress, mad *cm.MAD) error {
 func (w *cmWire) Home(to cm.PortAddress, ip netip.Addr) (cm.Namespace, bool) {
 	a := cm.Name{IP: netip.AddrFrom16(to.GID).Unmap()}
 	if to.LID != 0 {
-		if a.IsGID = !ip.IsValid(); ip.IsValid() {
+		a.IsGID = !ip.IsValid()
+		if !a.IsGID {
 			a.IP = ip
 		}
 	}
-	if a.IP.IsLoopback() { // which no other engine can mean
+	if a.IP.IsLoopback() { // no other engine can mean a loopback address of this host
 		return nil, false
 	}
 	n := w.s.search(w.s.nowhere, func(o *netns) bool {

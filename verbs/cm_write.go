@@ -42,7 +42,7 @@ func (p *process) write(h wireHeader, b []byte, files []nic.File) ([]byte, []*os
 		out := le.AppendUint64(appendAnswer(nil, h, flagAgain, 0), uint64(len(c.Needs)))
 		for _, n := range c.Needs {
 			out = (&wireNeed{kind: cmNeeds[n.Kind], addr: n.Addr, length: n.Length}).append(out)
-			out = append(out, n.Bytes...) // of NeedRoute; a multiple of 8
+			out = append(out, n.Bytes...) // for NeedRoute; the length is a multiple of 8
 		}
 		return out, nil, nil
 	case err != nil:

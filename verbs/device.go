@@ -15,9 +15,9 @@ type device struct {
 	index uint32
 	guid  uint64
 	place pciPlace
-	lid   uint16        // of its InfiniBand port; 0: the port is one of RoCE
-	local [gidSize]byte // its link-local GID
-	made  [gidSize]byte // its GID where no interface has an address of global scope
+	lid   uint16        // LID of the InfiniBand port; 0: the port is one of RoCE
+	local [gidSize]byte // link-local GID of the device
+	made  [gidSize]byte // GID of the device in a namespace without an address of global scope
 }
 
 // Numbers and names that programs see of a device.
@@ -80,18 +80,11 @@ const (
 
 // linked gives the device's port a link layer, and returns the device.
 func (d *device) linked(l Link) *device {
-	if d.lid = 0; l == InfiniBand {
+	d.lid = 0
+	if l == InfiniBand {
 		d.lid = uint16(d.index) + firstLID
 	}
 	return d
-}
-
-// gidEntries is the number of entries of a device's GID table.
-func (d *device) gidEntries() int {
-	if d.lid != 0 {
-		return 8 // of which the first is used
-	}
-	return gidTable
 }
 
 // linkLayer returns the number of the port's link layer, and its name in sysfs.

@@ -61,8 +61,8 @@ type Fabric interface {
 
 // A Reach is the result of Hold.
 type Reach struct {
-	Release func()     // ends the effect of Hold
-	GIDs    [][16]byte // at which packets come to the program by RoCE
+	Release func()     // ends what Hold began
+	GIDs    [][16]byte // the GIDs at which packets come to the program by RoCE
 	// Which other addresses the program may mean, and why RoCE is not open there; nil: none.
 	Missing error
 }

@@ -59,7 +59,7 @@ func createFirmwareObject(c *call) error {
 
 // The memory key context (mkc) in CREATE_MKEY: offsets of its words, and their bits.
 const (
-	mkcAt        = 0x10 // in the command
+	mkcAt        = 0x10 // offset in the command
 	mkcFlags     = mkcAt
 	mkcPD        = mkcAt + 0xc
 	mkcBSF       = mkcAt + 0x20

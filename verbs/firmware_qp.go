@@ -20,7 +20,7 @@ const (
 	rtsSize      = 0x110 // up to the end of that mask
 	rtsStreamID  = 0x112 // qpc_data_ext.dci_stream_channel_id
 	rtsExtSize   = rtsStreamID + 2
-	rtsExtension = 1 << 31 // in the word of the number: qpc_ext
+	rtsExtension = 1 << 31 // bit in the word with the number: qpc_ext
 	rtsStream    = 1 << 0
 	rtsUDPPort   = 1 << 2
 )
@@ -29,7 +29,7 @@ const (
 const (
 	generalType     = 0x06
 	generalLogRange = 0x0f
-	generalID       = 0x08 // in the answer
+	generalID       = 0x08 // offset in the answer
 	reservedQPN     = 0x2c
 	addressMapping  = 0x3a
 	mappingQPN      = 0x1c
@@ -75,7 +75,8 @@ func modifyFirmwareObject(c *call) error {
 // connect to it.
 func createGeneralObject(c *call, cmd []byte) error {
 	x := c.x
-	switch kind, log := binary.BigEndian.Uint16(cmd[generalType:]), cmd[generalLogRange]&31; {
+	kind, log := binary.BigEndian.Uint16(cmd[generalType:]), cmd[generalLogRange]&31
+	switch {
 	case kind == addressMapping:
 		return c.mapAddress(cmd)
 	case kind != reservedQPN || log != 0:

@@ -51,7 +51,7 @@ func (h *history) explain() string {
 		// If the program had not asked for it, libmlx5 would have opened the device without.
 		return "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because this device has no firmware commands"
 	}
-	if !h.did["WRITE.ALLOC_PD"] { // it has only looked around
+	if !h.did["WRITE.ALLOC_PD"] { // the program has only asked about devices
 		return fmt.Sprintf("none of its calls was refused here, and it has only asked about the device; its last call here was %s. "+
 			"Likely: something outside of the device, such as a connection by TCP to a peer that is not running, "+
 			"or a capability that this device does not have, if the program looked for one in the answers to "+

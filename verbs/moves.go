@@ -17,15 +17,15 @@ import (
 // An ownRange is a range of a process's memory that is registered and stays where it is.
 type ownRange struct{ addr, n uint64 }
 
-// copies notes that the kernel copies a range.
-func (m *memory) copies(s ownRange) {
+// addCopied notes that the kernel copies a range.
+func (m *memory) addCopied(s ownRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.copied = append(m.copied, s)
 }
 
-// copiesNoMore undoes one call of copies.
-func (m *memory) copiesNoMore(s ownRange) {
+// removeCopied undoes one call of addCopied.
+func (m *memory) removeCopied(s ownRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := slices.Index(m.copied, s); i >= 0 {
@@ -56,7 +56,7 @@ func (c *call) move(a area) error {
 	if slices.ContainsFunc(c.results, func(r wireResult) bool { return isRemap(r.kind) && r.addr == lo }) {
 		return refuse(eBUSY, "its pages were moved, and are not there")
 	}
-	if err := c.want(a, needMove); err != nil {
+	if err := c.requestRemap(a, needTryRemap); err != nil {
 		return err
 	}
 	return errAgain

@@ -12,7 +12,7 @@ func TestGiveBackLater(t *testing.T) {
 	m, other := r.p.memory, ownRange{0x1000_2000, 4 * pageSize}
 	m.noteUnused(&extent{addr: 0x1000_0000, size: 4 * pageSize, heap: true})
 	m.noteUnused(&extent{addr: 0x2000_0000, size: pageSize, heap: true})
-	m.copies(other)
+	m.addCopied(other)
 	back := func() (all []uint64) {
 		c := &call{p: r.p}
 		c.giveBack()
@@ -24,7 +24,7 @@ func TestGiveBackLater(t *testing.T) {
 	}
 	require.Equal(t, []uint64{0x2000_0000}, back())
 	require.Empty(t, back())
-	m.copiesNoMore(other)
+	m.removeCopied(other)
 	require.Equal(t, []uint64{0x1000_0000}, back())
 	require.Empty(t, m.unused)
 }

@@ -29,16 +29,16 @@ import (
 // A netnsKey identifies a netns.
 type netnsKey struct {
 	uid    uint32
-	cookie uint64 // SO_NETNS_COOKIE; or 0, and dev and inode are of /proc/PID/ns/net
-	dev    uint64
-	inode  uint64
-	pid    int32 // if nothing else is known: every process has a table of its own
+	cookie uint64 // SO_NETNS_COOKIE; 0 if it is not known
+	dev    uint64 // device number of /proc/PID/ns/net, if cookie is 0
+	inode  uint64 // inode of /proc/PID/ns/net, if cookie is 0
+	pid    int32  // the process, if nothing else is known: then every process has a table of its own
 }
 
 const (
 	maxNetns  = 256 // namespaces, of all users
-	userNetns = 64  // namespaces of one user, and never more than remain free for the others
-	idleNetns = 8   // namespaces that no process uses and that are kept for the next
+	userNetns = 64  // namespaces of one user; a user also never has more than remain free for the others
+	idleNetns = 8   // namespaces that no process uses, and that are kept for the next process
 )
 
 // netnsCost is the cost of a namespace with its files.
@@ -47,7 +47,7 @@ var netnsCost = nic.Cost{Memory: 256 << 10}
 // networks has the namespaces that programs have reported.
 type networks struct {
 	mu   sync.Mutex
-	all  []*netns // in the order in which they were made
+	all  []*netns // all namespaces, in the order in which they were made
 	idle []*netns // those that are not in use, in the order in which they became idle
 }
 
@@ -133,7 +133,8 @@ func (s *Server) leave(n *netns) {
 	w := &s.networks
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n.held--; n.held > 0 || n == s.nowhere {
+	n.held--
+	if n.held > 0 || n == s.nowhere {
 		return
 	}
 	w.idle = append(w.idle, n)

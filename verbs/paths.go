@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A RoCE port has a limited number of paths, so users are charged for those that they hold. Any
-// number of a user's objects can hold one path, which is charged once.
+// A RoCE port has a limited number of paths, so users are charged for the paths that they hold. Any
+// number of a user's objects can hold the same path. It is charged once.
 
 // A pathUse is one path that a user holds.
 type pathUse struct {
@@ -27,11 +27,11 @@ type pathUses struct {
 
 const (
 	defaultHops = 64 // the hop limit of paths to addresses with hop limit 0
-	ecnBits     = 3  // in a traffic class: the link sets them
+	ecnBits     = 3  // bits of a traffic class that the link sets
 )
 
-// pathsOf returns the paths that a link makes for an address: a path with another class or hop limit
-// than the default ones needs the default path too, on which answers come.
+// pathsOf returns the paths that a link makes for an address. A path whose class or hop limit is not the
+// default also needs the default path, on which the answers come.
 func pathsOf(uid uint32, to RemotePort, class, hops uint8) []pathUse {
 	if hops == 0 {
 		hops = defaultHops
@@ -43,9 +43,9 @@ func pathsOf(uid uint32, to RemotePort, class, hops uint8) []pathUse {
 	return list
 }
 
-// path returns the path to a port elsewhere, holds it and charges it to a user, until release is
-// called. The error says why there is no path, or why the user may not hold one more: then it is a
-// *control.Error.
+// path returns the path to a port elsewhere. It holds the path and charges it to a user until release is
+// called. The error says why there is no path, or why the user may not hold one more path. In the second
+// case it is a *control.Error.
 func (s *Server) path(who nic.User, to RemotePort, class, hops uint8) (path nic.Path, release func(),
 	err error) {
 	list := pathsOf(who.UID, to, class, hops)
@@ -87,7 +87,8 @@ func (s *Server) refundPaths(list []pathUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, p := range list {
-		if u.counts[p]--; u.counts[p] == 0 {
+		u.counts[p]--
+		if u.counts[p] == 0 {
 			delete(u.counts, p)
 			s.engine.Refund(p.uid, nic.Cost{Paths: 1})
 		}

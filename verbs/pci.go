@@ -16,8 +16,8 @@ import (
 // port: NCCL takes all functions of bus 0 whose path differs in the device number only for one
 // card, and the first of them is the host bridge.
 type pciPlace struct {
-	port string // of the root port, such as 0000:00:1e.0
-	bus  int    // of the functions behind it
+	port string // address of the root port, such as 0000:00:1e.0
+	bus  int    // bus number of the functions behind the root port
 }
 
 // pciDevices is where the kernel lists the functions of this machine.

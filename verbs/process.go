@@ -25,24 +25,24 @@ type process struct {
 	conn       *unixsock.Conn
 	pid        int32
 	uid        uint32
-	lineage    string // for watchers
+	lineage    string // numbers of the process and its ancestors, for watchers
 	name       string // for the log
 	fast       bool   // memory that is registered may be remapped (not with --slow-memory)
 	greeted    bool
-	silent     *time.Timer // ends the connection unless hello comes in time
+	helloTimer *time.Timer // ends the connection if hello does not come in time
 	guard      nic.Guard   // zero: the process has none
 	key        netnsKey
 	net        *netns // the server's nowhere until the process has sent its addresses
 	memory     *memory
 	subscriber *subscriber
-	contexts   map[uint64]*uctx   // opened or adopted, by the inode of their socket
-	pending    map[uint64]*extent // extents that it was asked to map, by address
-	// Channels of rdma_cm that it has opened or adopted, by the inode of their pipe.
+	contexts   map[uint64]*uctx   // contexts that it has opened or adopted, by the inode of their socket
+	pending    map[uint64]*extent // extents that the shim was asked to map, by address
+	// Channels of rdma_cm that the process has opened or adopted, by the inode of their pipe.
 	managers  map[uint64]*cmChannel
 	program   *cm.Program // the process as the connection manager sees it
-	lines     nic.Speaker // bounds its lines in the log
+	lines     nic.Speaker // bounds the lines about this process in the log
 	past      history
-	explained budget // bounds the lines for watchers about it
+	explained budget // bounds the lines about this process for watchers
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -86,11 +86,11 @@ func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
 	defer p.end()
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()
-	p.silent = time.AfterFunc(helloTime, func() { unixsock.HangUp(conn) })
-	defer p.silent.Stop()
+	p.helloTimer = time.AfterFunc(helloTime, func() { unixsock.HangUp(conn) })
+	defer p.helloTimer.Stop()
 	in, oob := make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs))
 	for ctx.Err() == nil {
-		if err := p.next(in, oob); err != nil {
+		if err := p.serveRequest(in, oob); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
 				s.report(p.uid, &p.lines, slog.LevelWarn, "verbs connection ended", "program", p.name,
 					"error", err)
@@ -121,6 +121,7 @@ func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 // user returns the program as a user of links.
 func (p *process) user() nic.User { return nic.User{UID: p.uid, Name: p.name} }
 
+// end is called when the connection has ended. The contexts of the process end with their own sockets.
 func (p *process) end() {
 	p.ended()
 	p.dropPending()
@@ -137,8 +138,8 @@ func (p *process) dropPending() {
 	}
 }
 
-// next serves one request. An error ends the connection.
-func (p *process) next(in, oob []byte) error {
+// serveRequest reads one request and answers it. An error ends the connection.
+func (p *process) serveRequest(in, oob []byte) error {
 	n, oobn, flags, err := p.conn.Peek(in, oob)
 	received, bad := unixsock.Received(oob[:oobn])
 	var files []nic.File
@@ -155,7 +156,8 @@ func (p *process) next(in, oob []byte) error {
 	switch {
 	case err != nil:
 		return errEnd
-	// Descriptors that were not received stay in the connection, which is closed in the background.
+	// Descriptors that were not received stay in the connection, and the connection is closed in the
+	// background.
 	case flags&unix.MSG_CTRUNC != 0:
 		return fmt.Errorf("%w: more descriptors than %d, or than this process can open", errWire, maxFDs)
 	case n == 0 && len(files) == 0:
@@ -229,6 +231,7 @@ func (p *process) reportRefusal(r *refusal, args ...any) {
 	}
 }
 
+// hello serves NV_HELLO, the first request of a connection.
 func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	hello, ok := parseHello(b)
 	if !ok {
@@ -240,7 +243,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.Fil
 	if p.greeted {
 		return nil, nil, refuse(eINVAL, "hello: sent twice")
 	}
-	if p.s.clogged(p.uid) { // may have become true since the connection was accepted
+	if p.s.clogged(p.uid) { // this may have become true since the connection was accepted
 		return nil, nil, refuse(unix.EMFILE, "hello: %v", errClogged)
 	}
 	p.greeted = true
@@ -250,7 +253,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.Fil
 		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, hello.name)
 	}
 	if p.conn != nil {
-		p.silent.Stop()
+		p.helloTimer.Stop()
 		// Until now the connection refused descriptors, if the kernel is Linux 6.16 or later.
 		_ = unixsock.PassRights(p.conn, true)
 	}
@@ -262,6 +265,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.Fil
 	return out, nil, nil
 }
 
+// open serves NV_OPEN: it opens a device, and answers with the context.
 func (p *process) open(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	if len(b) != openSize {
 		return nil, nil, errWire
@@ -276,7 +280,7 @@ func (p *process) open(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 		return nil, nil, err
 	}
 	p.contexts[x.inode] = x
-	p.subscriber.serve(x)
+	p.subscriber.addContext(x)
 	x.net.tree.mu.Lock()
 	_ = x.setGIDs() // from now on a change of the table reaches the context; fails only if it has ended
 	x.net.tree.mu.Unlock()
@@ -299,6 +303,7 @@ func (p *process) endClosed() {
 	}
 }
 
+// opened returns the answer to a request that has opened or adopted a context.
 func (x *uctx) opened(h wireHeader) []byte {
 	out := appendAnswer(nil, h, 0, 0)
 	out = le.AppendUint64(out, x.inode)
@@ -332,7 +337,7 @@ func (p *process) adopt(h wireHeader, _ []byte, files []nic.File) ([]byte, []*os
 		return nil, nil, expected(unix.ENOTTY, "adopt: socket %d is no context", inode)
 	}
 	p.contexts[x.inode] = x
-	p.subscriber.serve(x)
+	p.subscriber.addContext(x)
 	return x.opened(h), nil, nil
 }
 

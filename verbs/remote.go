@@ -10,8 +10,8 @@ import (
 )
 
 // Queue pairs whose peers are elsewhere: on other engines, or on hosts with other devices. The
-// fabric finds the path, and the engine gets it before the queue pair goes to RTR. As long as
-// the queue pair is connected, it holds the path, and with it the local address.
+// fabric finds the path, and this file gives it to the engine before the queue pair goes to RTR. As
+// long as the queue pair is connected, it holds the path and the local address of the path.
 
 // connectElsewhere gives the engine the path to a queue pair's peer, if the peer is not on this
 // engine. The path is held for the queue pair until the next call, or until x.releasePath.
@@ -31,8 +31,9 @@ func (x *uctx) connectElsewhere(q *qp, to peerAddress) error {
 		port.LID = 0
 	}
 	path, release, err := x.s.path(x.user(), port, to.class, to.hops)
-	if limit := (*control.Error)(nil); errors.As(err, &limit) {
-		return err // the user holds its share of paths
+	var overShare *control.Error // the user already holds its share of paths
+	if errors.As(err, &overShare) {
+		return err
 	}
 	if errors.Is(err, nic.ErrDenied) {
 		return refuse(ePERM, "peer %s: %v", gidText(to.gid), err)
@@ -52,10 +53,10 @@ func (x *uctx) gidAt(index int) (gid [gidSize]byte) {
 	return gid
 }
 
-// holdForDatagrams holds the path for datagrams to an address elsewhere, and asks for datagrams at the GID
-// from which they go, so that answers come back. If there is no path, that is explained when a datagram
-// is sent. An address beyond the user's share of paths is not held: its datagrams ask for a path that can
-// end. The error says that the user may not send there.
+// holdForDatagrams holds the path for datagrams to an address elsewhere, and subscribes to datagrams at the
+// GID of their sender, so that answers come back. If there is no path, the program gets the explanation
+// when it sends a datagram. If the user already holds its share of paths, the path is not held, and may end
+// between two datagrams. The error says that the user may not send to the address.
 func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	if x.s.fabric == nil || x.isHere(to) {
 		return nil
@@ -129,7 +130,7 @@ func (s *Server) hasPort(gid [gidSize]byte, lid uint16) bool {
 		return s.hasLID(lid) || lid == permissiveLID
 	}
 	if a := (address{gid: gid}); a.class() == classLoopback {
-		return true // it never leaves its namespace
+		return true // packets to it never leave their namespace
 	}
 	_, d := s.owner(s.nowhere, gid)
 	return d != nil

@@ -108,7 +108,7 @@ func TestTooManyDescriptors(t *testing.T) {
 	p := s.newProcess(1, uint32(os.Getuid()), nil)
 	p.conn, err = s.silent.NewConn(conn, p.uid)
 	require.NoError(t, err)
-	err = p.next(make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs)))
+	err = p.serveRequest(make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs)))
 	require.ErrorIs(t, err, errWire)
 	require.False(t, hangsUp(0), "the reader of the request closed it")
 	s.engine.DiscardConnection(p.uid, p.conn, nic.Cost{})

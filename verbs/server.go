@@ -41,10 +41,10 @@ const SocketName = "server.sock"
 type Server struct {
 	engine        nic.Device
 	devices       []*device
-	dir           string    // that Serve makes; "" in tests without files
-	made          time.Time // of all files in it
+	dir           string    // directory that Serve makes; "" in tests without files
+	made          time.Time // time of all files in dir
 	networks      networks
-	nowhere       *netns // of programs that have sent no addresses
+	nowhere       *netns // namespace of programs that have sent no addresses
 	clock         *clockPage
 	log           *slog.Logger
 	watched       watchers
@@ -58,8 +58,8 @@ type Server struct {
 	domains       sharedDomains
 
 	mu       sync.Mutex
-	contexts map[uint64]*uctx      // by the inode of their socket
-	channels map[uint64]*cmChannel // of rdma_cm, by the inode of their pipe
+	contexts map[uint64]*uctx      // contexts, by the inode of their socket
+	channels map[uint64]*cmChannel // channels of rdma_cm, by the inode of their pipe
 	pipes    pipeUsers
 	closed   bool // no more contexts are made
 	left     bool // a connection was still being served when accept returned
@@ -135,10 +135,12 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())
 	var err error
-	if s.silent, err = unixsock.NewWaiter(); err != nil {
+	s.silent, err = unixsock.NewWaiter()
+	if err != nil {
 		return nil, fmt.Errorf("verbs: %w", err)
 	}
-	if s.clock, err = newClockPage(); err != nil {
+	s.clock, err = newClockPage()
+	if err != nil {
 		s.silent.Close()
 		return nil, err
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A process subscribes to datagrams of other hosts and engines by making an address handle that
-// leads there, or with rdma_cm: each names an address of the process's own. Datagrams that come
-// over links to other addresses, or to processes without a subscription, are strangers to the
-// engine. So a program that has only local peers is not reached from the network when another
-// program opens a port.
+// A process subscribes to datagrams of other hosts and engines: it makes an address handle that
+// leads there, or uses rdma_cm. Each subscription names an address of the process. The engine
+// delivers no datagrams that come over links to other addresses, or to a process without a
+// subscription. So a program that has only local peers is not reached from the network when
+// another program opens a port.
 
-// subscriptions guards the subscriptions of all processes. It is held while the engine is
-// updated, so that the engine's last update is the newest.
+// subscriptions guards the subscriptions of all processes. It is locked while the engine is
+// updated, so that the updates reach the engine in the order in which they were made.
 type subscriptions struct{ sync.Mutex }
 
-// A subscriber is a process: it counts the objects that need each source.
+// A subscriber has the subscriptions of one process.
 type subscriber struct {
 	s        *Server
-	counts   map[nic.Source]int
-	contexts []*uctx // which the process has opened or adopted
-	ended    bool    // the process has gone; its objects may be in use by others
+	counts   map[nic.Source]int // number of objects that need datagrams from each source
+	contexts []*uctx            // contexts that the process has opened or adopted
+	ended    bool               // the process has gone; other processes may still use its objects
 }
 
 // subscribe counts one more object that needs datagrams at an address, until drop is called.
@@ -33,11 +33,13 @@ func (sub *subscriber) subscribe(from nic.Source) (drop func()) {
 	return func() { sub.add(from, -1) }
 }
 
+// add adds n to the count of a source, and updates the engine if the first object came or the last one went.
 func (sub *subscriber) add(from nic.Source, n int) {
 	sub.s.subscriptions.Lock()
 	defer sub.s.subscriptions.Unlock()
 	before := sub.counts[from]
-	if sub.counts[from] += n; sub.counts[from] == 0 {
+	sub.counts[from] += n
+	if sub.counts[from] == 0 {
 		delete(sub.counts, from)
 	}
 	if before == 0 || before+n == 0 {
@@ -45,11 +47,11 @@ func (sub *subscriber) add(from nic.Source, n int) {
 			x.sendSources()
 		}
 	}
-	sub.leave()
+	sub.leaveIfDone()
 }
 
-// serve makes a context one of the process's.
-func (sub *subscriber) serve(x *uctx) {
+// addContext notes that the process has opened or adopted a context.
+func (sub *subscriber) addContext(x *uctx) {
 	sub.s.subscriptions.Lock()
 	defer sub.s.subscriptions.Unlock()
 	if x.released || slices.Contains(x.subscribers, sub) {
@@ -60,16 +62,17 @@ func (sub *subscriber) serve(x *uctx) {
 	x.sendSources()
 }
 
-// end is called when the process has gone. An object that others may still use, such as a listener that a
-// child has got, counts until it ends.
+// end is called when the process has gone. An object that other processes may still use, such as a listener
+// that a child process has got, counts until it ends.
 func (sub *subscriber) end() {
 	sub.s.subscriptions.Lock()
 	defer sub.s.subscriptions.Unlock()
 	sub.ended = true
-	sub.leave()
+	sub.leaveIfDone()
 }
 
-func (sub *subscriber) leave() {
+// leaveIfDone takes the subscriber out of its contexts if its process has gone and no object needs datagrams.
+func (sub *subscriber) leaveIfDone() {
 	if !sub.ended || len(sub.counts) > 0 {
 		return
 	}
@@ -100,5 +103,5 @@ func (x *uctx) sendSources() {
 			}
 		}
 	}
-	_ = x.client.SetSources(list) // which are not too many
+	_ = x.client.SetSources(list) // fails only for more than nic.MaxSources
 }

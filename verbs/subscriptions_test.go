@@ -124,7 +124,7 @@ func TestListenersAskForDatagrams(t *testing.T) {
 	other := e.s.rig(t)
 	d := noting(e.s.context(other.program().ctx))
 	require.Empty(t, d.list, "a bystander")
-	other.p.subscriber.serve(x) // it adopts the context
+	other.p.subscriber.addContext(x) // it adopts the context
 	require.Len(t, x.subscribers, 2)
 	other.p.subscriber.end()
 	require.Len(t, x.subscribers, 1)

@@ -13,27 +13,27 @@ import (
 
 // The bytes in the pipe of a channel of rdma_cm. A program can read the pipe into memory whose page
 // does not arrive. Its read then holds the lock of the pipe, which writers need as well, and no
-// signal ends their wait. So the bytes are written by a goroutine for the channel, and the
-// manager, whose lock all programs need, waits only for a moment: normally the bytes are there
-// when it goes on.
+// signal ends their wait. So a goroutine for the channel writes the bytes. The manager, whose lock
+// all programs need, waits for that goroutine only for a moment. Normally the bytes are written by
+// then.
 
 // bytesWanted is the pending work on a pipe.
 type bytesWanted struct {
 	mu   sync.Mutex
-	n    int           // bytes to write; less than 0: to take out
-	done chan struct{} // closed when all is done; nil: it is
+	n    int           // bytes to write; if negative, bytes to take out
+	done chan struct{} // closed when all bytes are written or taken out; nil: none are pending
 }
 
 // A pipeUser is a user with channels.
 type pipeUser struct {
-	turns   chan struct{} // one for each thread that may wait for a pipe of the user
-	hasteTo time.Time     // until then the manager does not wait for pipes of this user
+	turns       chan struct{} // has one value for each thread that may wait for a pipe of the user
+	noWaitUntil time.Time     // the manager does not wait for pipes of this user before this time
 }
 
 const (
-	pipeThreads = 64                   // of one user
+	pipeThreads = 64                   // number of threads for the pipes of one user
 	pipeWait    = 5 * time.Millisecond // how long the manager waits for a pipe
-	pipeHaste   = time.Second          // how long it does not wait after it has waited in vain
+	pipeNoWait  = time.Second          // how long it does not wait after it has waited in vain
 )
 
 // pipeUsers has the users by uid.
@@ -42,51 +42,54 @@ type pipeUsers struct {
 	all map[uint32]*pipeUser
 }
 
+// of returns the pipeUser with a uid.
 func (u *pipeUsers) of(uid uint32) *pipeUser {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	one := u.all[uid]
-	if one == nil {
+	user := u.all[uid]
+	if user == nil {
 		if u.all == nil {
 			u.all = make(map[uint32]*pipeUser)
 		}
-		one = &pipeUser{turns: make(chan struct{}, pipeThreads)}
-		u.all[uid] = one
+		user = &pipeUser{turns: make(chan struct{}, pipeThreads)}
+		u.all[uid] = user
 	}
-	return one
+	return user
 }
 
-// patient reports whether it makes sense to wait for a pipe of the user, and vain says that it did
-// not.
-func (u *pipeUsers) patient(one *pipeUser) bool {
+// shouldWait reports whether the manager should wait for a pipe of the user. It should not for pipeNoWait
+// after waitedInVain.
+func (u *pipeUsers) shouldWait(user *pipeUser) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return time.Now().After(one.hasteTo)
+	return time.Now().After(user.noWaitUntil)
 }
 
-func (u *pipeUsers) vain(one *pipeUser) {
+func (u *pipeUsers) waitedInVain(user *pipeUser) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	one.hasteTo = time.Now().Add(pipeHaste)
+	user.noWaitUntil = time.Now().Add(pipeNoWait)
 }
 
 // Put adds a byte to the pipe.
-func (ch *cmChannel) Put() { ch.want(1) }
+func (ch *cmChannel) Put() { ch.addTokens(1) }
 
 // Take takes up to n bytes out of the pipe.
-func (ch *cmChannel) Take(n int) { ch.want(-n) }
+func (ch *cmChannel) Take(n int) { ch.addTokens(-n) }
 
-func (ch *cmChannel) want(n int) {
+// addTokens writes n bytes to the pipe or, if n is negative, takes up to -n bytes out. It waits for a moment
+// until that is done.
+func (ch *cmChannel) addTokens(n int) {
 	b, user := &ch.bytes, ch.s.pipes.of(ch.uid)
 	b.mu.Lock()
 	b.n += n
 	if b.done == nil {
 		b.done = make(chan struct{})
-		go ch.work(user)
+		go ch.transferBytes(user)
 	}
 	done := b.done
 	b.mu.Unlock()
-	if !ch.s.pipes.patient(user) {
+	if !ch.s.pipes.shouldWait(user) {
 		return
 	}
 	limit := time.NewTimer(pipeWait)
@@ -94,12 +97,12 @@ func (ch *cmChannel) want(n int) {
 	select {
 	case <-done:
 	case <-limit.C:
-		ch.s.pipes.vain(user)
+		ch.s.pipes.waitedInVain(user)
 	}
 }
 
-// work does what is wanted.
-func (ch *cmChannel) work(user *pipeUser) {
+// transferBytes writes or takes out the pending bytes of the pipe, until none are pending.
+func (ch *cmChannel) transferBytes(user *pipeUser) {
 	user.turns <- struct{}{}
 	defer func() { <-user.turns }()
 	for b := &ch.bytes; ; {
@@ -135,7 +138,7 @@ func addBytes(fd, n int) error {
 	return err
 }
 
-// closePipe closes the pipe, after what is being done to it.
+// closePipe closes the pipe, after a pending write or read.
 func (ch *cmChannel) closePipe() {
 	ch.bytes.mu.Lock()
 	busy := ch.bytes.done != nil

@@ -9,7 +9,7 @@ import "github.com/nicless/nicless/verbs/internal/abi"
 
 const (
 	defaultQKey = 0x01234567 // RDMA_UDP_QKEY
-	ipoibQKey   = 0x00000b1b // of IPoIB's groups, as OpenSM makes them
+	ipoibQKey   = 0x00000b1b // Q_Key of IPoIB's groups, as OpenSM makes them
 	defaultPKey = 0xffff
 )
 

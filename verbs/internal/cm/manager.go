@@ -19,8 +19,8 @@ var (
 // A Device is a device on which connections are made.
 type Device struct {
 	GUID     uint64
-	AckDelay uint8 // as the device's attribute local_ca_ack_delay
-	MTU      uint8 // of its port, as in enum ib_mtu
+	AckDelay uint8 // the device's attribute local_ca_ack_delay
+	MTU      uint8 // MTU of the device's port, as in enum ib_mtu
 }
 
 // Accounts charges users for what is kept for their programs.
@@ -57,7 +57,7 @@ type Manager struct {
 	ports    map[portKey]*portUse
 	// Requests for services that do not listen yet, by the sender's link.
 	waiting  map[remote]*request
-	awaited  map[portKey]map[*request]bool // the same, by port
+	awaited  map[portKey]map[*request]bool // the requests in waiting that wait for a listener, by port
 	recent   map[portKey]*ending           // ports whose listener has just ended
 	links    map[linkNumber]*id            // ids that have a connection, by their number in messages
 	peers    map[remote]*id                // ids that a request has made, by the link that sent it
@@ -67,12 +67,12 @@ type Manager struct {
 	nextID   uint32
 	nextMC   uint32
 	lastPort uint16
-	// Connections that others have asked for and that are not complete, by their address.
-	halfOpen map[PortAddress]int
-	requests *budget.Sources // of requests from elsewhere
-	orphans  int             // links without a program
-	counts   WireStats       // of datagrams
-	removed  bool            // the device has gone
+	// Number of connections that others have requested and that are not complete, by the other end's address.
+	halfOpen      map[PortAddress]int
+	budgets       *budget.Sources // budgets of requests from elsewhere
+	detachedLinks int             // number of links without a program
+	counts        WireStats       // counts of datagrams
+	removed       bool            // the device has gone
 }
 
 // New returns a connection manager.
@@ -87,7 +87,7 @@ func New(c Config) *Manager {
 		c.Now = time.Now
 	}
 	m := &Manager{
-		halfOpen: make(map[PortAddress]int), requests: budget.NewSources(requestsEach, requestsAll),
+		halfOpen: make(map[PortAddress]int), budgets: budget.NewSources(requestsEach, requestsAll),
 		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id),
 		groups: make(map[uint32]*group), ports: make(map[portKey]*portUse),
 		waiting: make(map[remote]*request), awaited: make(map[portKey]map[*request]bool),

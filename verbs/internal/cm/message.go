@@ -67,10 +67,10 @@ const (
 type REQ struct {
 	From         linkNumber
 	Service      uint64
-	GUID         uint64 // of the sender's device
-	QPType       uint8  // of the receiver's queue pair; 0: one that this package does not know
+	GUID         uint64 // GUID of the sender's device
+	QPType       uint8  // type of the receiver's queue pair; 0: this package does not know the type
 	QPN          uint32
-	PSN          uint32 // with which the receiver of the REQ begins to send
+	PSN          uint32 // first PSN of packets from the receiver of the REQ
 	Resources    uint8  // responder resources of the sender
 	Depth        uint8  // initiator depth of the sender
 	FlowControl  uint8
@@ -110,7 +110,7 @@ type REP struct {
 	GUID        uint64
 	QPN         uint32 // 0 if the queue pair is an XRC target
 	EECN        uint32 // the number of an XRC target (its field is that of EE contexts)
-	PSN         uint32 // with which the receiver of the REP begins to send
+	PSN         uint32 // first PSN of packets from the receiver of the REP
 	Resources   uint8
 	Depth       uint8
 	AckDelay    uint8 // of the sender's device

@@ -22,8 +22,8 @@ func (p PortAddress) infiniband() bool { return p.LID != 0 }
 // An Entry is an entry of a device's GID table: of type RoCE v2, or of an InfiniBand port.
 type Entry struct {
 	PortAddress
-	Index  uint8 // in the table
-	Device int   // of Config.Devices
+	Index  uint8 // index in the GID table
+	Device int   // index in Config.Devices
 }
 
 // A Name is what a program calls a port by: an IP address, or a GID in an address of the

@@ -123,7 +123,8 @@ func (h *Handshake) Read(b []byte) error {
 	if h.next == 2 {
 		return nil
 	}
-	if h.theirs, err = parseOffer(payload); err != nil {
+	h.theirs, err = parseOffer(payload)
+	if err != nil {
 		return err
 	}
 	if err := h.split(c1, c2); err != nil {
@@ -135,7 +136,8 @@ func (h *Handshake) Read(b []byte) error {
 // check decides about the key and the offer of the other end.
 func (h *Handshake) check() error {
 	r := &Refusal{Key: PublicKey(h.state.PeerStatic())}
-	switch r.Reason = h.party.Peers.Check(h.from, r.Key); {
+	r.Reason = h.party.Peers.Check(h.from, r.Key)
+	switch {
 	case r.Reason != nil:
 		r.Verdict = UnknownKey
 	case h.theirs.version != version:

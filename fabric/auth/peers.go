@@ -191,7 +191,8 @@ func parsePeers(text []byte) (*accepted, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
-		if s.lines++; s.lines > mostLines {
+		s.lines++
+		if s.lines > mostLines {
 			return nil, fmt.Errorf("line %d: more than %d keys", i+1, mostLines)
 		}
 		s.keys[from] = append(s.keys[from], key)

@@ -51,7 +51,8 @@ func (p *Peers) appendTo(f *os.File, a netip.Addr, key PublicKey) error {
 		return err
 	}
 	now := p.now.Load()
-	switch err := now.check(a, key, p.path); {
+	err := now.check(a, key, p.path)
+	switch {
 	case err == nil || !errors.Is(err, errUncovered):
 		return err
 	case now.lines == mostLines:

@@ -15,9 +15,9 @@ import (
 
 // hasAES says whether the processor has the instructions that crypto/aes uses for AES-GCM. Without them
 // it is slow, and its time depends on the key.
-var hasAES = runtime.GOARCH == "amd64" &&
-	cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3 ||
-	runtime.GOARCH == "arm64" && cpu.ARM64.HasAES && cpu.ARM64.HasPMULL
+var hasAES = (runtime.GOARCH == "amd64" &&
+	cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3) ||
+	(runtime.GOARCH == "arm64" && cpu.ARM64.HasAES && cpu.ARM64.HasPMULL)
 
 // A Session is the result of a handshake. Fields that are not atomic do not change.
 type Session struct {

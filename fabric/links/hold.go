@@ -143,10 +143,12 @@ func explained(err error, a netip.Addr) error {
 func (t *Table) release(a netip.Addr, h *holding, why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h.uses[why]--; h.uses[why] == 0 {
+	h.uses[why]--
+	if h.uses[why] == 0 {
 		delete(h.uses, why)
 	}
-	if h.count--; h.count > 0 || t.held[a] != h {
+	h.count--
+	if h.count > 0 || t.held[a] != h {
 		return
 	}
 	if h.err != nil || t.closed {
@@ -224,7 +226,8 @@ func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (
 func (t *Table) ofWildcard(own []netip.Addr, who nic.User) (list []netip.Addr, missing error) {
 	var public []string
 	for _, a := range hostAddresses() {
-		switch err := t.may(a, who); {
+		err := t.may(a, who)
+		switch {
 		case !slices.Contains(own, a): // of another namespace
 		case errors.Is(err, nic.ErrDenied):
 			missing = err

@@ -29,7 +29,8 @@ func (t *Table) route(
 	to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error),
 ) (nic.Path, error) {
 	s := t.now.Load()
-	switch local := t.local.Load(); {
+	local := t.local.Load()
+	switch {
 	case to.GUID == t.dev.GUID():
 		return nic.Path{}, nil
 	case to.GUID == 0 && local != nil && (*local)(to.GID, to.LID):
@@ -202,7 +203,8 @@ func sourceFor(a netip.Addr) net.Addr {
 // MTU returns the most bytes of payload in a packet to a port.
 func (t *Table) MTU(to verbs.RemotePort) (bytes int, err error) {
 	p, err := t.routeOnce(address(to, 0, 0))
-	switch own := netip.AddrFrom16(to.From).Unmap(); {
+	own := netip.AddrFrom16(to.From).Unmap()
+	switch {
 	case err == nil && p.Port == nil:
 		return 0, errors.New("the address is of this engine")
 	case err != nil && t.options.Auto && to.LID == 0 && routable(own):

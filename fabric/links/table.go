@@ -87,7 +87,8 @@ func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table,
 	// Even if RoCE opens later: the user who starts the engine can mend the files, and the programs
 	// that connect cannot.
 	var err error
-	if t.party, err = o.Auth.Open(log); err != nil {
+	t.party, err = o.Auth.Open(log)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("roce: %w", err), t.Close())
 	}
 	for _, c := range o.Pools {

@@ -20,7 +20,8 @@ type flow struct {
 
 // open makes the flow of a link, from the ring that this node sends into and the one that it receives from.
 func (f *flow) open(p *Pool, send, receive []byte) (err error) {
-	if f.rings[0].w, err = packetring.NewWitness(send, p.header.ring, p.cache(), true); err != nil {
+	f.rings[0].w, err = packetring.NewWitness(send, p.header.ring, p.cache(), true)
+	if err != nil {
 		return err
 	}
 	f.rings[1].w, err = packetring.NewWitness(receive, p.header.ring, p.cache(), false)

@@ -182,10 +182,12 @@ func (l *link) readDescription(epoch uint64) error {
 func (l *link) openPort() (err error) {
 	p, me := l.p, l.p.cfg.Node
 	ring := func(from, to int) []byte { return p.view.mem[p.header.ringAt(from, to):][:p.header.ring.Size()] }
-	if l.send, err = packetring.NewProducer(ring(me, l.peer), p.header.ring, p.cache()); err != nil {
+	l.send, err = packetring.NewProducer(ring(me, l.peer), p.header.ring, p.cache())
+	if err != nil {
 		return err
 	}
-	if l.receive, err = packetring.NewConsumer(ring(l.peer, me), p.header.ring, p.cache()); err != nil {
+	l.receive, err = packetring.NewConsumer(ring(l.peer, me), p.header.ring, p.cache())
+	if err != nil {
 		return err
 	}
 	if err := l.flow.open(p, ring(me, l.peer), ring(l.peer, me)); err != nil {

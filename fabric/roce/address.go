@@ -158,7 +158,8 @@ func (c *Carrier) newLocal(s *Sockets) (*local, error) {
 	l.scope, _ = zoneOf(a)
 	l.here = s.here || c.namespace != 0 && namespaceOf(s.Receive) == c.namespace
 	l.segment.Store(len(s.Send) > 0 && canSegment(s.Send[0]))
-	if l.buffers[1], l.join, err = prepareReceive(s.Receive, a.Is6(), bufferWanted); err != nil {
+	l.buffers[1], l.join, err = prepareReceive(s.Receive, a.Is6(), bufferWanted)
+	if err != nil {
 		return nil, fmt.Errorf("roce: socket of %v: %w", a, err)
 	}
 	for _, fd := range s.Send {
@@ -169,7 +170,8 @@ func (c *Carrier) newLocal(s *Sockets) (*local, error) {
 		if from.Addr() != a {
 			return nil, fmt.Errorf("roce: a socket of %v is bound to %v", a, from.Addr())
 		}
-		if l.buffers[0], err = prepareSend(fd, a.Is6()); err != nil {
+		l.buffers[0], err = prepareSend(fd, a.Is6())
+		if err != nil {
 			return nil, fmt.Errorf("roce: socket of %v: %w", a, err)
 		}
 		l.senders = append(l.senders, sendSocket{fd, from.Port()})

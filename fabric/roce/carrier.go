@@ -81,12 +81,14 @@ func New(cfg Config) (*Carrier, error) {
 	if c.config.Window == 0 {
 		c.config.Window = defaultWindow(buffer)
 	}
-	if c.receiveWaiter, err = newWaiter(); err != nil {
+	c.receiveWaiter, err = newWaiter()
+	if err != nil {
 		return nil, err
 	}
 	c.sendWaiter = c.receiveWaiter
 	if cfg.Threads == 2 {
-		if c.sendWaiter, err = newWaiter(); err != nil {
+		c.sendWaiter, err = newWaiter()
+		if err != nil {
 			c.receiveWaiter.close()
 			return nil, err
 		}

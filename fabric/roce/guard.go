@@ -178,7 +178,8 @@ func (g *guard) letter(from *local, d *datagram, b []byte) Reason {
 		if len(b) != firstSize {
 			return BadLength
 		}
-		if queue = g.strangers; d.path != nil || g.party.Peers.Covers(d.remote) {
+		queue = g.strangers
+		if d.path != nil || g.party.Peers.Covers(d.remote) {
 			queue = g.known
 		} else if !g.party.Peers.Trusts() {
 			return UnknownPeer

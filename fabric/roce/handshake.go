@@ -342,7 +342,8 @@ func (h *handshakes) pend(a *attempt, n int) {
 	}
 	h.pending[which] += n
 	source := sourcePrefix(a.addr)
-	if h.each[source] += n; h.each[source] == 0 {
+	h.each[source] += n
+	if h.each[source] == 0 {
 		delete(h.each, source)
 	}
 }
@@ -396,7 +397,8 @@ func (h *handshakes) takeThird(a *attempt, b []byte, now time.Time) {
 		return
 	}
 	if a.answered {
-		if s := a.h.Session(); a.resends < 2*mostResends { // the verdict was lost
+		s := a.h.Session()
+		if a.resends < 2*mostResends { // the verdict was lost
 			a.resends++
 			h.send(a.from, a.addr, word(s, s.Sealer(), a.h.Verdict()))
 		}

@@ -32,7 +32,8 @@ func (c *Carrier) startScreen(l *local) {
 		l.leaveGroup()
 		err = l.applyScreen(c.cfg.Allowed, known{})
 	}
-	if l.group.screened = err == nil; err != nil {
+	l.group.screened = err == nil
+	if err != nil {
 		c.log.Info("the kernel takes no filter; every datagram is judged by the carrier", "address", l.addr.String(), "error", err.Error())
 	}
 }

@@ -82,8 +82,10 @@ type waiter struct {
 func newWaiter() (*waiter, error) {
 	w := &waiter{epoll: -1, event: -1, timer: -1}
 	var err error
-	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
-		if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
+	w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err == nil {
+		w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err == nil {
 			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.event,
 				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 		}

@@ -41,7 +41,8 @@ func (c *Carrier) maintain() {
 			}
 			continue
 		case <-soon:
-			if soon = nil; again {
+			soon = nil
+			if again {
 				c.peersChanged()
 			}
 			continue

@@ -70,7 +70,8 @@ func (w *floodWatch) look(c *Carrier, now time.Time, dropped uint64, crowd func(
 	}
 	rate := float64(dropped-w.dropped) / d
 	w.at, w.dropped = now, dropped
-	switch addresses := crowd(); {
+	addresses := crowd()
+	switch {
 	case rate < floodRate && w.loggedAt.IsZero():
 	case rate < floodRate:
 		c.log.Info("the flood at the RoCE port has ended", "dropped since the last line", dropped-w.since)

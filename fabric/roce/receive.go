@@ -157,8 +157,10 @@ func (r *receiver) lookAtReady(locals []*local, strangers, first bool) (did int,
 		}
 		for _, e := range ready {
 			number := uint32(e.Fd)
-			if class == fromStranger != (number&strangersBit != 0) ||
-				class == fromStranger && (!strangers || did > 0) {
+			if (class == fromStranger) != (number&strangersBit != 0) {
+				continue
+			}
+			if class == fromStranger && (!strangers || did > 0) {
 				continue
 			}
 			for _, l := range locals {
@@ -270,7 +272,8 @@ func (r *receiver) source(name []byte) {
 	if r.d.remote.Is4() != r.from.plain.Is4() {
 		r.d.remote = r.from.plain // a mapped address cannot come on an IPv6 socket; the ICRC will be wrong
 	}
-	if r.d.path = r.c.paths.known(r.key()); r.d.path == nil {
+	r.d.path = r.c.paths.known(r.key())
+	if r.d.path == nil {
 		r.d.flow = packet.MakeFlow(netip.AddrPortFrom(r.d.remote, r.d.port),
 			netip.AddrPortFrom(r.from.plain, packet.Port))
 		r.last.from = nil

@@ -47,8 +47,8 @@ func (h *handshakes) look(now time.Time) {
 		}
 		h.lookDemand(r, now)
 	}
-	crowded, since := len(list) > mostRemotes, now.Sub(h.sweptAt)
-	if since >= sweepEvery || crowded && since >= lookRemotes {
+	tooMany, since := len(list) > mostRemotes, now.Sub(h.sweptAt)
+	if since >= sweepEvery || (tooMany && since >= lookRemotes) {
 		h.sweptAt = now
 		h.sweep(now)
 	}
@@ -71,7 +71,7 @@ func (h *handshakes) lookAttempt(a *attempt, now time.Time) {
 	case !a.initiator:
 		h.end(a)
 	case a.resends == mostResends ||
-		a.resends == resendsPlain && !h.g.party.Required && !h.g.party.Peers.Covers(a.addr):
+		(a.resends == resendsPlain && !h.g.party.Required && !h.g.party.Peers.Covers(a.addr)):
 		h.fail(a, "the peer does not answer handshakes: it has no key, or does not know this engine's address, or is not there", now)
 		h.g.counts.failed.Add(1)
 	default:
@@ -133,9 +133,10 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 		h.endSession(r, "the session was too old, and there was no new one", now)
 		return
 	}
-	renew := s.Initiator && age > renewAge || age > renewAge2 || s.Sealed() > auth.MostSealed/2
+	renew := (s.Initiator && age > renewAge) || age > renewAge2 || s.Sealed() > auth.MostSealed/2
 	silent := !p.silent.IsZero() && now.Sub(p.silent) >= silence && now.Sub(p.sentAt) < silence
-	if (renew && (sends || takes) || silent) && p.attempt == nil && !now.Before(p.again) {
+	due := silent || (renew && (sends || takes))
+	if due && p.attempt == nil && !now.Before(p.again) {
 		if silent {
 			p.silent = now
 		}
@@ -165,7 +166,7 @@ func (h *handshakes) lookPrevious(r *remote, now time.Time) {
 	}
 	own, other := h.g.party.Identity.Public(), p.current.Remote
 	switch {
-	case now.Sub(old.since) > mostAge+time.Minute || now.Sub(p.previousAt) > oldSession && there > heard:
+	case now.Sub(old.since) > mostAge+time.Minute || (now.Sub(p.previousAt) > oldSession && there > heard):
 		h.close(old)
 		p.previous = nil
 	case came && !comes && old.Initiator != p.current.Initiator && bytes.Compare(own[:], other[:]) > 0:
@@ -218,8 +219,10 @@ func (h *handshakes) sweep(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for k, r := range g.remotes {
-		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter ||
-			r.p.current != nil && len(g.remotes) < mostRemotes {
+		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter {
+			continue
+		}
+		if r.p.current != nil && len(g.remotes) < mostRemotes {
 			continue
 		}
 		h.endSession(r, "", now)

@@ -76,8 +76,8 @@ func makeKnown(addresses []netip.Addr, v6 bool, secret [4]uint32) known {
 		steps = steps6
 	}
 	k := known{secret: secret}
-	for _, k.bits = range steps {
-		k.words = k.words[:0]
+	for _, bits := range steps {
+		k.bits, k.words = bits, k.words[:0]
 		for _, a := range addresses {
 			k.words = append(k.words, k.word(a))
 		}
@@ -212,7 +212,8 @@ func (s *screen) permitted() (p []bpf.Instruction) {
 
 // peer looks the sender up among the addresses that are known.
 func (s *screen) peer() (p []bpf.Instruction) {
-	switch k := &s.known; {
+	k := &s.known
+	switch {
 	case len(k.words) == 0:
 	case !s.v6:
 		p = append(p, s.source(0), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: math.MaxUint32 << (32 - k.bits)})

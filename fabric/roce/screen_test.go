@@ -178,7 +178,8 @@ func TestScreenOfIPv6(t *testing.T) {
 		s.send(s.seal(head(udSend, 1), nil))
 		require.NoError(t, s.Close())
 		want := fromStranger
-		switch at := i + 1; {
+		at := i + 1
+		switch {
 		case at >= 31:
 			want = unfit
 		case at == 1 || at == 2 || at == 20:

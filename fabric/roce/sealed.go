@@ -77,7 +77,8 @@ func (s *sender) sessionOrHold(p *path, i int) (with *session, ok bool) {
 		return nil, true
 	}
 	with = p.peer.send.Load()
-	if with != nil && with.Sealed() < auth.MostSealed-2*sendBatch || with == nil && p.peer.plain.Load() {
+	if (with != nil && with.Sealed() < auth.MostSealed-2*sendBatch) ||
+		(with == nil && p.peer.plain.Load()) {
 		return with, true
 	}
 	if !p.peer.held.add(&s.packets[i], s.now) {
@@ -90,7 +91,8 @@ func (s *sender) sessionOrHold(p *path, i int) (with *session, ok bool) {
 // checkDatagram is checkPacket for a datagram that does not name its sender. A datagram of an
 // authenticated link is opened first. Meanwhile its bytes are private.
 func (r *receiver) checkDatagram(b []byte) Reason {
-	switch g := r.c.guard; {
+	g := r.c.guard
+	switch {
 	case b[0] >= vendorOpcodes:
 		return r.vendor(b)
 	case g != nil && !g.plainFrom(&r.d):

@@ -68,7 +68,8 @@ func (s *sender) ready() bool { return !s.corrupt && s.ring.Ready() }
 // blocked is true if the socket's buffer is full: then step is called again later.
 func (s *sender) step() (did int, blocked bool) {
 	if s.n == 0 {
-		if s.take(); s.n == 0 {
+		s.take()
+		if s.n == 0 {
 			return 0, false
 		}
 		s.now = time.Now()

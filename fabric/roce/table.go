@@ -132,7 +132,8 @@ func (t *table) get(k key, from *local, who origin) (*path, error) {
 	p.origin = who
 	p.number = at | t.lives[at]<<lifeShift
 	t.lives[at]++
-	if p.source = source; source == nil {
+	p.source = source
+	if source == nil {
 		p.source = p
 	}
 	t.markRequested(p)
@@ -198,7 +199,8 @@ func (t *table) take(p *path) {
 
 // drop ends one hold of a path.
 func (t *table) drop(p *path) {
-	if p.refs--; p.refs == 0 {
+	p.refs--
+	if p.refs == 0 {
 		t.idle[p.origin].add(p)
 		t.trim(p.origin)
 	}

@@ -59,7 +59,8 @@ func (s *sender) trouble(errno unix.Errno) {
 // network device computes no checksums, and EINVAL if a datagram is longer than the device's MTU.
 func (s *sender) refused(l *local, errno unix.Errno) {
 	s.counts.refused.Add(1)
-	if l.refused++; errno == unix.EIO || l.refused == maxRefused {
+	l.refused++
+	if errno == unix.EIO || l.refused == maxRefused {
 		l.segment.Store(false)
 		s.c.log.Info("the network device does not cut messages; datagrams are sent one by one", "address", l.addr.String(), "error", errno.Error())
 	}

@@ -147,7 +147,8 @@ func newCarrier(dev Device, cfg Config) *Carrier {
 
 // prepare does everything before the first start of the process.
 func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
-	if c.party, err = c.cfg.Auth.Open(c.cfg.Log); err != nil {
+	c.party, err = c.cfg.Auth.Open(c.cfg.Log)
+	if err != nil {
 		return fmt.Errorf("ucx: %w", err)
 	}
 	if c.cfg.Listen != "" {
@@ -155,14 +156,17 @@ func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
 		if err != nil {
 			return fmt.Errorf("ucx: listen at %s: %w", c.cfg.Listen, err)
 		}
-		if c.listening, err = c.listenAt(a, true); err != nil {
+		c.listening, err = c.listenAt(a, true)
+		if err != nil {
 			return err
 		}
 	}
-	if c.program, c.release, err = findProgram(c.cfg.Program); err != nil {
+	c.program, c.release, err = findProgram(c.cfg.Program)
+	if err != nil {
 		return err
 	}
-	if c.mem, err = newMemory(c.cfg.geometry()); err != nil {
+	c.mem, err = newMemory(c.cfg.geometry())
+	if err != nil {
 		return err
 	}
 	cfg := nic.PortConfig{
@@ -177,7 +181,8 @@ func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
 			}
 		}
 	}
-	if c.port, err = dev.AddPort(cfg); err != nil {
+	c.port, err = dev.AddPort(cfg)
+	if err != nil {
 		return fmt.Errorf("ucx: the engine takes no port: %w", err)
 	}
 	go c.mem.awaitBell(c.port)
@@ -227,7 +232,8 @@ func (p *peerState) has(to nic.Address) bool {
 		return to.GUID == p.GUID
 	}
 	for _, a := range p.addresses {
-		if a.GID == to.GID && a.GID != [16]byte{} || to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+		if (a.GID == to.GID && a.GID != [16]byte{}) ||
+			(to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{}) {
 			return true
 		}
 	}

@@ -509,7 +509,8 @@ func TestTickets(t *testing.T) {
 	a, b, address := pair(t, Config{}, Config{})
 	var ticket [ticketSize]byte
 	a.mu.Lock()
-	for ticket = range a.tickets {
+	for first := range a.tickets {
+		ticket = first
 		break
 	}
 	door := a.process.doors[0]

@@ -377,8 +377,11 @@ func (c *Carrier) admitPeer(h hello, key string) (*peer, error) {
 func (c *Carrier) dropOldPeer() bool {
 	var oldest *peer
 	for _, q := range c.peers {
-		if !q.up && (oldest == nil || oldest.proven && !q.proven ||
-			oldest.proven == q.proven && q.since.Before(oldest.since)) {
+		if q.up {
+			continue
+		}
+		if oldest == nil || (oldest.proven && !q.proven) ||
+			(oldest.proven == q.proven && q.since.Before(oldest.since)) {
 			oldest = q
 		}
 	}

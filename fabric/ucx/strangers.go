@@ -88,7 +88,8 @@ func (c *crowd) enter(conn net.Conn, from netip.Addr) (h *half, closed bool) {
 	defer c.mu.Unlock()
 	own, sources := 1, make([]netip.Addr, len(c.halves))
 	for i, o := range c.halves {
-		if sources[i] = o.source; o.source == h.source {
+		sources[i] = o.source
+		if o.source == h.source {
 			own++
 		}
 	}

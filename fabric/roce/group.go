@@ -100,7 +100,7 @@ func (l *local) leaveGroup() {
 
 // applyScreen gives the kernel the program for the addresses that are known. It returns an error if
 // the kernel does not take it.
-func (l *local) applyScreen(allowed []netip.Prefix, k known) error {
+func (l *local) applyScreen(allowed []netip.Prefix, k addressSet) error {
 	l.use.RLock()
 	defer l.use.RUnlock()
 	if l.closed {
@@ -113,7 +113,7 @@ func (l *local) applyScreen(allowed []netip.Prefix, k known) error {
 	option := unix.SO_ATTACH_REUSEPORT_CBPF
 	if l.group.strangers < 0 {
 		// A filter sees the UDP header too, and returns how many bytes are kept.
-		s.at, s.known = udpHeader, known{}
+		s.first, s.known = udpHeader, addressSet{}
 		s.class = [classes]uint32{fromKnown: 1 << 17, fromStranger: 1 << 17}
 		option = unix.SO_ATTACH_FILTER
 	}

@@ -30,7 +30,7 @@ func (c *Carrier) startScreen(l *local) {
 	if err != nil && l.group.strangers >= 0 {
 		c.log.Info("strangers share the buffer of peers: the kernel does not choose sockets", "address", l.addr.String(), "error", err.Error())
 		l.leaveGroup()
-		err = l.applyScreen(c.cfg.Allowed, known{})
+		err = l.applyScreen(c.cfg.Allowed, addressSet{})
 	}
 	l.group.screened = err == nil
 	if err != nil {
@@ -57,14 +57,14 @@ func (c *Carrier) screenAll() {
 		k := c.knownTo(l)
 		for l.applyScreen(c.cfg.Allowed, k) != nil && len(k.words) > 0 {
 			// net.core.optmem_max is small; the others are served as strangers.
-			k.words, k.part = k.words[:len(k.words)/2], true
+			k.words, k.incomplete = k.words[:len(k.words)/2], true
 		}
 	}
 }
 
 // knownTo returns the addresses that are known to a local address: those to which this engine
 // has requested a path. If there are too many, those that are not held now are left out.
-func (c *Carrier) knownTo(l *local) known {
+func (c *Carrier) knownTo(l *local) addressSet {
 	var held, other []netip.Addr
 	c.paths.each(func(p *path) {
 		switch {
@@ -78,8 +78,8 @@ func (c *Carrier) knownTo(l *local) known {
 	if len(held)+len(other) <= maxKnown {
 		held, other = append(held, other...), nil
 	}
-	k := makeKnown(held, l.plain.Is6(), c.secret)
-	k.part = k.part || len(other) > 0
+	k := newAddressSet(held, l.plain.Is6(), c.secret)
+	k.incomplete = k.incomplete || len(other) > 0
 	return k
 }
 

@@ -189,11 +189,11 @@ func TestScreenOfIPv6(t *testing.T) {
 		n[want] = 1
 		require.Equal(t, n, arrival(t, l), "%v", a)
 	}
-	k := makeKnown([]netip.Addr{netip.MustParseAddr("fd77:1:2:3::4")}, true, h.secret)
+	k := newAddressSet([]netip.Addr{netip.MustParseAddr("fd77:1:2:3::4")}, true, h.secret)
 	require.Equal(t, 128, k.bits)
 	k.bits = 48
-	require.Equal(t, k.word(netip.MustParseAddr("fd77:1:2:3::4")), k.word(netip.MustParseAddr("fd77:1:2:ffff::5")))
-	require.NotEqual(t, k.word(netip.MustParseAddr("fd77:1:2::")), k.word(netip.MustParseAddr("fd77:1:3::")))
+	require.Equal(t, k.wordOf(netip.MustParseAddr("fd77:1:2:3::4")), k.wordOf(netip.MustParseAddr("fd77:1:2:ffff::5")))
+	require.NotEqual(t, k.wordOf(netip.MustParseAddr("fd77:1:2::")), k.wordOf(netip.MustParseAddr("fd77:1:3::")))
 }
 
 // A datagram that the kernel joins to one before it is checked like any other.

@@ -25,7 +25,7 @@ import (
 // datagram of a stranger that was sent in one message behind a packet of a connection.
 type screen struct {
 	v6      bool            // for a socket of IPv6
-	first   uint32          // offset of the datagram's first byte in what the program sees: 0, or after the UDP header
+	first   uint32          // offset of the datagram's first byte: 0, or behind a UDP header
 	allowed []netip.Prefix  // senders that are allowed; nil: all
 	known   addressSet      // senders of class fromKnown
 	class   [classes]uint32 // what the program returns for each class
@@ -37,7 +37,7 @@ type class uint8
 const (
 	fromKnown    class = iota // from an address to which this engine has requested a path
 	fromStranger              // from any other address that is allowed
-	unfit                     // no packet, or of a connection that cannot be, or from an address that is not allowed
+	unfit                     // no packet, of a connection that cannot be, or from an address not allowed
 	classes
 )
 

@@ -277,8 +277,8 @@ func TestStrangersThatWasteTimeRest(t *testing.T) {
 	require.Equal(t, uint64(100), r.Dropped[BadICRC])
 	require.Equal(t, uint64(100), r.DroppedStrangers[BadICRC])
 	require.NotZero(t, r.Rests)
-	require.Equal(t, 1, h.receiver.limits.crowd.take())
-	require.Zero(t, h.receiver.limits.crowd.take())
+	require.Equal(t, 1, h.receiver.limits.sources.take())
+	require.Zero(t, h.receiver.limits.sources.take())
 }
 
 // An address that sends more to queue pair 1 than it may leaves the budgets of others as they are.

@@ -36,18 +36,18 @@ type Carrier struct {
 	closing atomic.Bool
 	done    sync.WaitGroup
 	stop    chan struct{} // closed by Close
-	changed chan struct{} // the state of a local address has changed
-	peers   chan struct{} // addresses have become known, or are not any more
-	secret  [4]uint32     // of screens
+	changed chan struct{} // signals that the state of a local address has changed
+	peers   chan struct{} // signals that addresses have become known, or are not known any more
+	secret  [4]uint32     // for the sets of known addresses (screen.go)
 
 	screens  sync.Mutex // held while the kernel is given new programs
-	screened uint64     // table.newcomers, when it was given them last
+	screened uint64     // table.newcomers when the kernel was given programs last
 
 	mu      sync.Mutex
 	started bool
 	closed  bool
 	up      bool
-	numbers uint32 // numbers of local addresses given so far
+	numbers uint32 // the number that was given to a local address last
 }
 
 var errClosed = errors.New("roce: the carrier is closed")

@@ -151,9 +151,9 @@ func (g *guard) remote(k key, from *local) *remote {
 	return r
 }
 
-// want requests a session with a remote address, if there is none. It does not wait: the engine's thread
-// and the sender call it.
-func (g *guard) want(r *remote) {
+// requestSession requests a session with a remote address, if there is none. It does not wait: the engine's
+// thread and the sender call it.
+func (g *guard) requestSession(r *remote) {
 	if g != nil && r.send.Load() == nil && r.demand.CompareAndSwap(false, true) {
 		g.signal()
 	}

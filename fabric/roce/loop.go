@@ -116,7 +116,7 @@ func (w *waiter) watch(fd int, number uint32) error {
 		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
 }
 
-// mute ends or begins that datagrams on a socket end the sleep.
+// mute says whether datagrams on a socket do not end the sleep. The socket is one of watch.
 func (w *waiter) mute(fd int, number uint32, mute bool) {
 	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
 	if mute {
@@ -134,7 +134,7 @@ func (w *waiter) wakeAfter(d time.Duration) {
 // unwatch undoes watch. Closing the socket would not suffice if another process has it too.
 func (w *waiter) unwatch(fd int) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// ready puts the numbers of sockets that have datagrams into events, and returns how many.
+// ready returns the events of the sockets that have datagrams. It does not wait.
 func (w *waiter) ready() []unix.EpollEvent {
 	n, err := unix.EpollWait(w.epoll, w.events[:], 0)
 	if err != nil {

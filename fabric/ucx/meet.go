@@ -159,8 +159,8 @@ func noAnswer(err error) error {
 }
 
 // answerMeeting meets an engine that has connected to a port, and serves the connection. theirs is the
-// preamble of the engine. wrongVersion is the error of parsePreamble if it is of another version, otherwise
-// nil: then this engine answers with its own preamble and refuses the other engine.
+// preamble of the engine. wrongVersion is nil, or the error of parsePreamble if the preamble is of another
+// version: then this engine answers with its own preamble, and refuses the other engine.
 func (c *Carrier) answerMeeting(
 	at *port, pending *pendingConn, conn *net.TCPConn, from netip.Addr, theirs preamble, wrongVersion error,
 ) {

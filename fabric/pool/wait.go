@@ -10,8 +10,8 @@ import (
 // patience is how long a node waits for node 0 before it warns of that.
 const patience = time.Second
 
-// A waiting is a node's wait for node 0, which makes the file and formats the pool. The zero value is
-// one that has not begun.
+// A waiting is a node's wait for node 0, which makes the file and formats the pool. The zero value is a wait
+// that has not begun.
 type waiting struct {
 	began  time.Time
 	warned bool

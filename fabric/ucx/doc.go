@@ -29,8 +29,9 @@
 // # Ports
 //
 // There is one TCP port, the Go side's. libucx listens nowhere: the program leads its TCP connections through
-// this port, where each needs a ticket of an engine whose meeting is over (carrier/gate.c). A carrier that
-// only connects has a port, too, at the address from which it has connected; no meeting can begin there.
+// this port, where each needs a ticket of an engine whose meeting is over (carrier/gate.c). A socket at which
+// libucx means to listen is called a door. A carrier that only connects has a port, too, at the address from
+// which it has connected; no meeting can begin there.
 //
 // # Credits
 //

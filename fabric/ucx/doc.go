@@ -60,10 +60,10 @@
 //	wire.go      the TCP connection of a meeting, its frames, and its time limits
 //	keys.go      authentication, and renewing keys
 //	offer.go     the frame that each engine sends in a meeting: how its process is reached, and its hello
-//	hello.go     the part of an offer that can change: GUID, life, MTU, name, addresses, announcements
+//	hello.go     what an engine says of itself, in its offer and after each change: addresses, announcements
 //	peers.go     the peers and the connections with them: what follows from messages of the process
 //	process.go   starting the process, and starting it again
-//	restarts.go  why it has ended, and which peer is to blame
+//	restarts.go  why the process has ended, and which peer is to blame and refused for a while
 //	interfaces.go whether there is a network interface that UCX does not know
 //	program.go   finding the program; inside.go, embedded.go: the one inside this command
 //	message.go   messages from and to the process

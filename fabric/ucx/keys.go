@@ -41,7 +41,7 @@ func (w *wire) keys(o *opening) {
 	o.keyOut, o.keyIn, o.cipher, o.encrypt = w.keyed.send, w.keyed.receive, w.keyed.cipher, w.keyed.encrypt
 }
 
-// keysWord is the argument of the process that says whether there will be keys.
+// keysWord returns the argument by which the process learns whether there will be keys.
 func (c *Carrier) keysWord() string {
 	if c.party != nil {
 		return "1"
@@ -61,8 +61,8 @@ func (c *Carrier) flags(to netip.Addr) (flags byte) {
 	return flags
 }
 
-// keysOf returns what nicless links says of a peer's key. report is that of its connection; "" if it has none
-// with keys. c.mu is held.
+// keysOf returns what nicless links says of a peer's key. report is what it says of the key of the peer's
+// connection, or "" if the connection has no keys. c.mu is held.
 func (c *Carrier) keysOf(up bool, report string) string {
 	switch {
 	case c.party == nil:

@@ -25,17 +25,17 @@ type Link interface {
 
 // A Peer is another engine, as a link sees it.
 type Peer struct {
-	Name  string    // of the peer: a node of a pool, or an address
-	GUID  uint64    // of the engine; 0 if it is not known yet
+	Name  string    // name of the peer: a node of a pool, or an address
+	GUID  uint64    // GUID of the engine; 0 if it is not known yet
 	Up    bool      // packets can be exchanged
 	Why   string    // if not Up: why, as a sentence without a full stop
 	Since time.Time // when Up or Why changed last
 
-	// Faults is how often the link was given up, and made anew later, because the peer had written what
-	// cannot be. Keys is on links with keys: which key the peer has, or that it has none.
+	// Faults is how often the link was given up, and made anew later, because the peer had written garbage.
+	// Keys says, on links with keys, which key the peer has, or that it has none.
 	Faults uint64 `json:",omitempty"`
 	Keys   string `json:",omitempty"`
 
 	MTU   int           // most bytes of payload in a packet; 0 if there is no port yet
-	Stats nic.PortStats // of the port; zero if there is none
+	Stats nic.PortStats // counts of the port; zero if there is no port
 }

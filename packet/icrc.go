@@ -93,10 +93,10 @@ func (f Flow) Seal(b []byte, id uint16) {
 // A receiver on a UDP socket does not see the identification of the IPv4 header, which the
 // ICRC covers. guess is the identification that Check tries first: 0, or one more than that
 // of the segment before, if the kernel has put several packets together (UDP_GRO). If the
-// ICRC is right for another identification, Check returns 16: one of 65,536 damaged packets
-// passes. So does a packet without the DF flag. A caller that wants 32 bits drops packets
-// that have 16. The identification is returned in either case. For IPv6 it is 0, and guess
-// does not count.
+// ICRC is right for another identification, or without the DF flag, Check returns 16: one of
+// 65,536 damaged packets passes. A caller that wants 32 bits drops packets for which Check
+// returns 16. id is the identification in either case. For IPv6, id is 0, and guess does not
+// count.
 func (f Flow) Check(b []byte, guess uint16) (checked int, id uint16) {
 	if len(b) < minPacket || len(b) > MaxPacket || len(b)%4 != 0 {
 		return 0, 0
@@ -117,9 +117,10 @@ func (f Flow) Check(b []byte, guess uint16) (checked int, id uint16) {
 	return 0, 0
 }
 
-// solve finds by what the identification of an IPv4 packet of n bytes differs, bit by bit,
-// from the one with which its ICRC was computed. difference is the exclusive or of the
-// computed ICRC and the one in the packet.
+// solve returns the exclusive or of two identifications of an IPv4 packet of n bytes: the one
+// with which an ICRC was computed, and the one that its sender has used. difference is the
+// exclusive or of the computed ICRC and the ICRC in the packet. ok is false if the packets
+// differ in more than the identification and the DF flag.
 //
 // The CRC is linear: if four bytes change by exclusive or with w, and m bytes follow
 // them, then the CRC changes by w·x^(32+8m). So w is the difference times the inverse of that

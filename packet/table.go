@@ -3,7 +3,7 @@ package packet
 // An operation is the part of an opcode's facts that does not depend on the service.
 type operation struct {
 	name     string
-	on       uint8 // services that have the operation: bit s stands for Service s
+	services uint8 // services that have the operation: bit s stands for Service s
 	part     part
 	response bool
 	headers  headers
@@ -78,7 +78,7 @@ func makeInfos() (table [256]Info) {
 
 func makeInfo(o Opcode) Info {
 	s, op := o.Service(), operations[o.Operation()]
-	if op.on>>s&1 == 0 {
+	if op.services>>s&1 == 0 {
 		return Info{HeaderSize: BTHSize}
 	}
 	has := func(h headers) bool { return op.headers&h != 0 }

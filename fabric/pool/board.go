@@ -19,7 +19,7 @@ const boardHead = 64
 // words rounds up to whole words.
 func words(n int) int { return (n + 7) &^ 7 }
 
-// boardOf returns a board, but for its sequence.
+// boardOf returns the bytes of a board with this list. The sequence is 0.
 func boardOf(list []byte) []byte {
 	b := make([]byte, boardHead+words(len(list)))
 	be.PutUint64(b[8:], uint64(len(list)))
@@ -45,9 +45,9 @@ func (v *view) post(node int, list []byte) {
 // errUnchanged says that a board is as it was when it was read last.
 var errUnchanged = errors.New("nothing new")
 
-// posted returns what clients of another node's engine announce, and the sequence of that, or an older
-// one. It returns errUnchanged if that is the sequence that is known, and errTorn if the node is writing
-// its board: the check sum is wrong then.
+// posted returns the announcements on another node's board, and the sequence of the board. If the node
+// changes the board meanwhile, the sequence may be an older one. It returns errUnchanged if the sequence is
+// the one that is known, and errTorn if the check sum is wrong because the node is writing its board.
 //
 // Observe: first line of the board, its sequence first. Published by view.post.
 func (v *view) posted(node int, known uint64) (list []board.Entry, sequence uint64, err error) {
@@ -70,13 +70,13 @@ func (v *view) posted(node int, known uint64) (list []board.Entry, sequence uint
 	return list, sequence, err
 }
 
-// receiveBoard reads what clients of the other engine announce, if that has changed. If it is wrong, no
-// announcement is left. The link stays up.
+// receiveBoard reads the board of the other node if it has changed, and gives the device its announcements.
+// If the board is wrong, it has no announcements. The link stays up.
 func (l *link) receiveBoard() {
 	list, sequence, err := l.p.view.posted(l.peer, l.boardSequence)
 	switch {
 	case errors.Is(err, errUnchanged), errors.Is(err, errTorn):
-		return // what is known is good until something else can be read
+		return // the announcements that were read last stay
 	case err != nil:
 		l.p.cfg.Log.Warn("announcements of a node are not understood", "link", l.p.Name(), "node", l.peer, "error", err.Error())
 	}

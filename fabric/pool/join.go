@@ -119,7 +119,7 @@ func (p *Pool) living(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// claim sees that no other engine is this node.
+// claim returns an error if another engine with this node's number lives.
 func (p *Pool) claim(ctx context.Context, h *header) error {
 	before := p.view.life(p.cfg.Node)
 	if before.state != statePresent || before.identity != h.identity {
@@ -146,7 +146,7 @@ func (p *Pool) who() string {
 	return fmt.Sprintf(": it is engine %016x %q", d.guid, d.name)
 }
 
-// join makes this engine a node of the pool. All links begin down.
+// join makes this engine a node of the pool. All links are down at first.
 //
 // Publish: state, which covers the description and the board. Observed by view.life of other nodes. The lines
 // about other nodes keep what they have: no session of an earlier life is one of this life.

@@ -149,8 +149,9 @@ func (v *view) describe(node int, d *description) {
 	v.store(at, v.word(at)+1)
 }
 
-// described returns what another node says of itself, and the sequence of that, or an older one. It
-// returns errTorn if the node is writing it: the check sum is wrong then.
+// described returns the description of another node, and its sequence. If the node changes the description
+// meanwhile, the sequence may be an older one. It returns errTorn if the check sum is wrong because the node
+// is writing the description.
 func (v *view) described(node int) (d description, sequence uint64, err error) {
 	var b [describeSize]byte
 	at := nodeAt(node) + describeAt

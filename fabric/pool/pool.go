@@ -22,7 +22,7 @@ const (
 	defaultDead = 2 * time.Second
 	leastDead   = 100 * time.Millisecond
 	defaultWait = 30 * time.Second
-	claimTime   = 3 * tick // for two nodes with one number that start together
+	claimTime   = 3 * tick // how long a node waits after joining, to see another engine with its number
 )
 
 // A Device is the part of an engine that a pool uses; nic.Device has it.
@@ -38,37 +38,38 @@ type Pool struct {
 	cfg   Config
 	dev   Device
 	time  timer
-	draw  func() uint64 // random numbers
+	draw  func() uint64 // returns a random number
 	view  view
-	host  uint64
-	wakes bool
+	host  uint64       // identifies the running kernel of this host; 0: not known
+	wakes bool         // threads of this process take part in memory barriers of others (wake.go)
 	close func() error // unmaps the memory
 
-	waiting waiting // for node 0, until start has ended
+	waiting waiting // the wait for node 0, until start has ended
 
-	// aside calls a function that may wait for the engine's thread.
+	// aside calls a function that may wait for the engine's thread. The heartbeat moves meanwhile.
 	aside func(func())
 
-	// The goroutine of watch owns these.
+	// Only the goroutine of watch uses these.
 	header  header
 	links   []*link
-	lost    string // why this node has no part in the pool at the moment; "" if it has
+	lost    string // why this node is not in the pool at the moment; "": it is
 	changed bool   // state must be replaced
-	damaged bool   // the header is, and the log says so
+	damaged bool   // the header is damaged, and the log says so
 	rival   rival
 
-	epoch atomic.Uint64          // of this life
-	ended atomic.Pointer[string] // why this node has no part in the pool any more
-	gone  atomic.Bool            // the memory must not be touched
+	epoch  atomic.Uint64          // epoch of this life of the node
+	ended  atomic.Pointer[string] // why this node has left the pool for good; nil: it has not
+	gone   atomic.Bool            // the memory must not be touched any more
+	ousted atomic.Bool            // another engine is this node now: this one writes nothing into its block
 
-	ousted atomic.Bool // another engine is this node now: no byte of its block is written
-
-	own         sync.Mutex // held while this node's block is written, except for its lines about other nodes
-	joined      bool       // the heartbeat moves
-	heartbeat   uint64     // the heartbeat
-	repairs     uint64     // how often others had overwritten this node's block
+	// own is held while this node's block is written, except its lines about other nodes. It guards the
+	// fields below.
+	own         sync.Mutex
+	joined      bool   // the heartbeat moves
+	heartbeat   uint64 // the heartbeat that was written last
+	repairs     uint64 // how often others had overwritten this node's block
 	description description
-	board       []byte // the list that the other nodes read
+	board       []byte // the announcements that the other nodes read
 
 	state atomic.Pointer[state]
 	stop  context.CancelFunc
@@ -168,8 +169,8 @@ func (p *Pool) Route(to nic.Address) (nic.Path, bool) {
 			continue
 		}
 		for _, a := range peer.addresses {
-			if a.GID == to.GID && a.GID != [16]byte{} ||
-				to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+			if (a.GID == to.GID && a.GID != [16]byte{}) ||
+				(to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{}) {
 				return peer.path, true
 			}
 		}

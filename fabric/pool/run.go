@@ -43,11 +43,11 @@ func (p *Pool) tickDuring(f func()) {
 	}
 }
 
-// end ends this node's part in the pool. watch closes the links.
+// end makes this node leave the pool for good. watch closes the links.
 func (p *Pool) end(why string) { p.ended.CompareAndSwap(nil, &why) }
 
-// guard calls f and returns an error if the pool's memory goes meanwhile, as when its file is made
-// shorter.
+// guard calls f. It returns the error of f, or an error if the pool's memory vanishes meanwhile, as when
+// somebody makes the file shorter.
 func (p *Pool) guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -10,8 +10,8 @@ import (
 // patience is how long a node waits for node 0 before it warns of that.
 const patience = time.Second
 
-// A waiting is a node's wait for node 0, which makes the file and formats the pool. The zero value is
-// one that has not begun.
+// A waiting is a node's wait for node 0, which makes the file and formats the pool. The zero value is a wait
+// that has not begun.
 type waiting struct {
 	began  time.Time
 	warned bool
@@ -26,7 +26,8 @@ func (w *waiting) tick(ctx context.Context, cfg *Config, t timer, why error) err
 		w.began = now
 		w.log(ctx, slog.LevelInfo, cfg, why)
 	}
-	switch waited := now.Sub(w.began); {
+	waited := now.Sub(w.began)
+	switch {
 	case waited >= cfg.Wait:
 		return fmt.Errorf("no pool after %v: %w; is node 0 running, with the same file and offset=?", waited.Round(time.Millisecond), why)
 	case waited >= patience && !w.warned:

@@ -11,23 +11,24 @@ import (
 // A waker ends the sleep of an engine on the same host. This is impossible between hosts: there
 // the engine takes naps.
 //
-// Before an engine sleeps, it publishes the number of the sleep in its node's line about the
-// peer, executes a memory barrier on the peer's threads, and looks at its ring once more. The peer loads
-// that word after it has published packets. If it finds a number that it has not answered yet, it
-// stores the number in its own line and wakes the waiters for that word (futex): a goroutine
-// of the sleeper's process. The order of these steps is that of docs/ORDERING.md, number 16.
+// Before an engine sleeps, it publishes the number of the sleep (asleep) in its node's line about the peer,
+// executes a memory barrier on the peer's threads, and looks at its ring once more. The peer loads asleep
+// after it has published packets. If the peer finds a number that it has not answered yet, it stores the
+// number in its own line (bell) and wakes the waiters for bell by a futex: a goroutine of the sleeper's
+// process waits there. The order of these steps is that of docs/ORDERING.md, number 16.
 type waker struct {
 	own  waking // this node's half: written by the engine's thread only
 	peer waking // the peer's half: only read
 
-	answered uint32 // the peer's sleep that bell has ended; the engine's thread owns it
-	sleeps   uint32 // of this node's engine; its thread owns it
+	// Only the engine's thread uses these.
+	answered uint32 // number of the peer's sleep that this node has ended last
+	sleeps   uint32 // number of the last sleep of this node's engine
 
 	sameHost bool // the two nodes run under one kernel, and the memory has futexes
-	keeps    bool // the peer looks at this node's sleep after it has published packets
+	wakesUs  bool // the peer looks at asleep of this node after it has published packets
 	guard    func(func() error) error
-	closed   atomic.Bool // the listener ends
-	done     chan struct{}
+	closed   atomic.Bool   // the goroutine of listen has to end
+	done     chan struct{} // closed when that goroutine has ended; nil: there is none
 }
 
 // waking is two words of a node's line about another.
@@ -39,7 +40,8 @@ func wakingAt(mem []byte, at uint64) waking {
 	return waking{shm.BE32At(mem, at+bellAt), shm.BE32At(mem, at+asleepAt)}
 }
 
-// listenAgain is after what time a listener looks again. No result depends on it.
+// listenAgain is how long awaitBell waits in the kernel at most, before it looks again. No result depends on
+// it.
 const listenAgain = time.Second
 
 func newWaker(l *link) *waker {
@@ -47,14 +49,14 @@ func newWaker(l *link) *waker {
 	w := &waker{
 		own:  wakingAt(p.view.mem, linkAt(p.cfg.Node, l.peer)),
 		peer: wakingAt(p.view.mem, linkAt(l.peer, p.cfg.Node)),
-		// Another number than those of the waker before, some of which the peer has answered.
+		// A random number: the peer may have answered the numbers of the waker before.
 		sleeps: uint32(p.draw()),
 		guard:  p.guard,
 	}
 	w.own.asleep.Publish(0)
 	if p.host != 0 && p.host == l.desc.host {
 		w.sameHost = w.peer.bell.Sleep(w.peer.bell.Observe()+1, time.Nanosecond) == nil
-		w.keeps = w.sameHost && l.desc.wakes
+		w.wakesUs = w.sameHost && l.desc.wakes
 	}
 	return w
 }
@@ -64,7 +66,7 @@ func (w *waker) configure(cfg *nic.PortConfig) {
 	if w.sameHost {
 		cfg.Wake = w.wake
 	}
-	if w.keeps {
+	if w.wakesUs {
 		cfg.Asleep = w.setAsleep
 	}
 }
@@ -96,7 +98,7 @@ func (w *waker) setAsleep(asleep bool) {
 
 // listen starts the goroutine that waits for the peer's bell.
 func (w *waker) listen(port nic.Port) {
-	if !w.keeps {
+	if !w.wakesUs {
 		return
 	}
 	w.done = make(chan struct{})
@@ -121,7 +123,8 @@ func (w *waker) awaitBell(port nic.Port) {
 	}
 }
 
-// close ends the listener. The device does not use the port any more.
+// close ends the goroutine of listen. The caller has taken care that the device does not use the port any
+// more.
 func (w *waker) close() {
 	if w.done == nil {
 		return

@@ -19,8 +19,8 @@ type Stats struct {
 	Sent     SendStats
 	Received ReceiveStats
 	Auth     AuthStats
-	Paths    int // in the table
-	Held     int // of these: held by Hold
+	Paths    int // paths in the table
+	Held     int // paths that Hold has returned and that were not released
 }
 
 // SendStats are counts of the sender. Bytes are those of packets from the BTH to the ICRC.
@@ -34,7 +34,7 @@ type SendStats struct {
 
 	// Packets that were dropped.
 	NoPath     uint64 // the path has ended
-	NoSession  uint64 // there is no session with the peer yet
+	NoSession  uint64 // there was no session with the peer
 	NoWay      uint64 // the path or the local address cannot send
 	TooLong    uint64 // longer than the network allows
 	Busy       uint64 // the kernel had no memory or room
@@ -68,11 +68,11 @@ type AuthStats struct {
 	Asked      uint64 // messages 1 that have come
 	Cookies    uint64 // of these: answered with a cookie
 	Answered   uint64 // of these: answered with message 2
-	OverBudget uint64 // of these: not answered, because others have used up what there is for their kind
+	OverBudget uint64 // of these: not answered, because the budget was used up
 	Begun      uint64 // handshakes that this end has begun
-	Done       uint64 // sessions
+	Done       uint64 // handshakes that have made a session
 	Refused    uint64 // handshakes that one of the ends has refused
-	Failed     uint64 // handshakes without an answer, and bytes that were no message
+	Failed     uint64 // handshakes without an answer, and datagrams that were no valid message
 }
 
 // An AddressState is the state of a local address.

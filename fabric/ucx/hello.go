@@ -28,11 +28,11 @@ const (
 type hello struct {
 	guid      uint64
 	life      uint64 // random number of this life of the engine
-	mtu       int    // most bytes of payload that it takes
+	mtu       int    // most bytes of payload in a packet for this engine
 	name      string
 	addresses []Address
-	sequence  uint32        // counts the hellos of this life of the engine
-	announced []board.Entry // by clients of the engine
+	sequence  uint32        // counts the changes of the hello in this life of the engine
+	announced []board.Entry // what clients of the engine announce
 }
 
 // append appends the hello to b:
@@ -67,7 +67,7 @@ func parseHello(b []byte) (h hello, err error) {
 	if len(b) < helloHeadSize {
 		return h, fmt.Errorf("a hello of %d bytes; %d are the least", len(b), helloHeadSize)
 	}
-	n, list := be.Uint32(b[20:]), be.Uint32(b[28:])
+	n, list := be.Uint32(b[20:]), be.Uint32(b[28:]) // addresses, bytes of the announcements
 	end := helloHeadSize + int(min(n, MaxAddresses+1))*addressSize
 	if n > MaxAddresses || list > board.Max || len(b) != end+int(list) {
 		return h, fmt.Errorf("a hello of %d bytes with %d addresses and %d bytes of announcements", len(b), n, list)
@@ -90,7 +90,8 @@ func parseHello(b []byte) (h hello, err error) {
 	for at := helloHeadSize; at < end; at += addressSize {
 		h.addresses = append(h.addresses, Address{GID: [16]byte(b[at:]), LID: be.Uint16(b[at+16:])})
 	}
-	if h.announced, err = board.Parse(b[end : end+int(list)]); errors.Is(err, board.ErrVersion) {
+	h.announced, err = board.Parse(b[end : end+int(list)])
+	if errors.Is(err, board.ErrVersion) {
 		err = nil // an engine of another version: the link works, without what its clients announce
 	}
 	return h, err

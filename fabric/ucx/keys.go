@@ -41,7 +41,7 @@ func (w *wire) keys(o *opening) {
 	o.keyOut, o.keyIn, o.cipher, o.encrypt = w.keyed.send, w.keyed.receive, w.keyed.cipher, w.keyed.encrypt
 }
 
-// keysWord is the argument of the process that says whether there will be keys.
+// keysWord returns the argument by which the process learns whether there will be keys.
 func (c *Carrier) keysWord() string {
 	if c.party != nil {
 		return "1"
@@ -61,8 +61,8 @@ func (c *Carrier) flags(to netip.Addr) (flags byte) {
 	return flags
 }
 
-// keysOf returns what nicless links says of a peer's key. report is that of its connection; "" if it has none
-// with keys. c.mu is held.
+// keysOf returns what nicless links says of a peer's key. report is what it says of the key of the peer's
+// connection, or "" if the connection has no keys. c.mu is held.
 func (c *Carrier) keysOf(up bool, report string) string {
 	switch {
 	case c.party == nil:
@@ -101,7 +101,8 @@ func (c *Carrier) handshake(
 	w.key = s.Remote.String()
 	w.who, w.report = w.key, s.Report(time.Now())
 	send, receive := s.Export("ucx meeting")
-	if w.sealer, err = chacha20poly1305.New(send[:]); err == nil {
+	w.sealer, err = chacha20poly1305.New(send[:])
+	if err == nil {
 		w.opener, err = chacha20poly1305.New(receive[:])
 	}
 	w.keyed.send, w.keyed.receive = s.Export("ucx packets")

@@ -30,12 +30,12 @@ type memory struct {
 
 	wakeFD int      // eventfd that the process waits for
 	bellFD int      // eventfd that awaitBell waits for
-	bell   *os.File // the same
+	bell   *os.File // bellFD as a file
 
-	// The engine's thread owns these.
-	answered uint32        // the process's sleep that was ended last
-	sleeps   uint32        // of the engine
-	barrier  atomic.Uint32 // adding to it is a full barrier
+	// Only the engine's thread uses these.
+	answered uint32        // number of the process's sleep that the engine has ended last
+	sleeps   uint32        // number of the engine's last sleep
+	barrier  atomic.Uint32 // for its Add, which is a full barrier
 }
 
 func newMemory(g packetring.Geometry) (*memory, error) {
@@ -47,7 +47,8 @@ func newMemory(g packetring.Geometry) (*memory, error) {
 	m := &memory{region: region, wakeFD: -1, bellFD: -1}
 	b := region.Bytes()
 	m.asleep, m.engineAsleep = shm.BE32At(b, asleepAt), shm.BE32At(b, engineAsleepAt)
-	if m.toProcess, err = packetring.NewProducer(b[ringsAt:], g, nil); err == nil {
+	m.toProcess, err = packetring.NewProducer(b[ringsAt:], g, nil)
+	if err == nil {
 		m.fromProcess, err = packetring.NewConsumer(b[second:], g, nil)
 	}
 	if err == nil {
@@ -78,7 +79,7 @@ var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 //
 // Observe: asleep, published by the process (set_asleep in carrier/main.c).
 func (m *memory) wake() {
-	m.barrier.Add(1) // the packets were stored before; the word is loaded after
+	m.barrier.Add(1) // between storing the packets and loading asleep
 	sleep := m.asleep.Observe()
 	if sleep == 0 || sleep == m.answered {
 		return
@@ -111,7 +112,7 @@ func (m *memory) awaitBell(port nic.Port) {
 	}
 }
 
-// close gives everything back. The memory is not used any more.
+// close closes the eventfds and unmaps the memory, which nobody uses any more.
 func (m *memory) close() {
 	if m.bell != nil {
 		_ = m.bell.Close()

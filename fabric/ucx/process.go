@@ -16,10 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process sends a message once a second. After so long a silence it is killed and started again.
 const (
-	silence   = 10 * time.Second
-	sendTime  = time.Second
+	// silence is how long a process may send nothing. Then it is killed and started again. A process that
+	// works sends a message once a second.
+	silence = 10 * time.Second
+
+	// sendTime is how long the process may take to receive a message, and to end when it is told to.
+	sendTime = time.Second
+
+	// Pauses before the process is started again, or a target is tried again: longer each time.
 	firstRest = 20 * time.Millisecond
 	mostRest  = 10 * time.Second
 )
@@ -28,15 +33,15 @@ const (
 type process struct {
 	pid     int
 	control *os.File // SOCK_SEQPACKET
-	output  *os.File // what it writes to its standard output and error
-	fatal   string   // why it has ended, if it has reported that
-	ready   bool
+	output  *os.File // its standard output and error, to read from
+	fatal   string   // why the process ends, if it has reported that; otherwise ""
+	ready   bool     // it has reported that UCX works
 
 	worker  []byte     // worker address of UCX
-	doors   []doorName // of libucx
-	version string     // of UCX
-	trying  uint32     // number of the connection whose worker address libucp is given now; 0: none
-	unknown [3]uint64  // messages that were dropped: not nicless's, of no connection, forged
+	doors   []doorName // names of the sockets at which its libucx means to listen (door.go)
+	version string     // version of UCX
+	trying  uint32     // number of the connection whose worker address libucp reads now; 0: none
+	unknown [3]uint64  // how many messages were dropped: not nicless's, of no connection, forged
 }
 
 // start starts the program. The caller's goroutine must be locked to its thread, and stay so until
@@ -109,7 +114,8 @@ func (c *Carrier) supervise() {
 			return
 		case <-time.After(rest):
 		}
-		if rest = min(2*rest, mostRest); worked {
+		rest = min(2*rest, mostRest)
+		if worked {
 			rest = firstRest
 		}
 	}
@@ -139,9 +145,9 @@ func (c *Carrier) live() (why string, cause ending, worked bool) {
 	if err != nil {
 		return err.Error(), endedBeforeStart, false
 	}
-	said := make(chan struct{})
+	relayed := make(chan struct{})
 	go func() {
-		defer close(said)
+		defer close(relayed)
 		c.relay(p.output)
 	}()
 	read := make(chan error, 1)
@@ -168,7 +174,7 @@ func (c *Carrier) live() (why string, cause ending, worked bool) {
 		}
 		break
 	}
-	_ = unix.Kill(p.pid, unix.SIGKILL) // not waited for yet, so the number is its own
+	_ = unix.Kill(p.pid, unix.SIGKILL) // no other process has this number before Wait4
 	var status unix.WaitStatus
 	for {
 		if _, waited := unix.Wait4(p.pid, &status, 0, nil); !errors.Is(waited, unix.EINTR) {
@@ -177,7 +183,7 @@ func (c *Carrier) live() (why string, cause ending, worked bool) {
 	}
 	_ = p.control.Close()
 	_ = p.output.Close() // a child of the process could hold the pipe open
-	<-said
+	<-relayed
 	c.blame(p, status.Signaled() && status.Signal() != unix.SIGKILL)
 	worked = p.ready
 	switch {
@@ -229,8 +235,8 @@ func (c *Carrier) read(p *process) error {
 	}
 }
 
-// readOne reads one message; n is 0 if there is none although time is up. That is forgiven once,
-// because this process may have stood still itself.
+// readOne reads one message. If none comes in time, n is 0 the first time, and late becomes true: this
+// process may have stood still itself. The second time, the error is errSilent.
 func (c *Carrier) readOne(p *process, b []byte, late *bool) (n int, err error) {
 	wait := silence
 	if *late {

@@ -54,7 +54,7 @@ func (c *Carrier) About() string {
 	if total > 0 {
 		parts = append(parts, fmt.Sprintf("restarts: %d (%s)", total, strings.Join(causes, ", ")))
 	}
-	if s := c.crowd.String(); s != "" {
+	if s := c.strangers.String(); s != "" {
 		parts = append(parts, s)
 	}
 	return strings.Join(parts, "; ")
@@ -109,14 +109,15 @@ func (b bans) add(who string, now time.Time) time.Duration {
 	return n.last
 }
 
-// banned reports whether an engine is refused: its address or key, or this life of it. Without keys,
-// all engines behind an address would be refused for what one of them has done; so engines that were up
-// before are not: others do not know the number of their life.
+// banned reports whether an engine is refused: because of its address or key, or because of this life of the
+// engine. Without keys, a ban of an address concerns all engines behind it, whichever of them has ended the
+// process. So an engine that was up before is not refused because of its address: others do not know the
+// number of its life.
 func (c *Carrier) banned(w *wire, h *hello) bool {
 	now := time.Now()
 	q := c.peers[h.guid]
 	proven := w.key == "" && q != nil && q.proven && q.hello.life == h.life
-	return c.bans.has(h.lifeName(), now) || c.bans.has(w.who, now) && !proven
+	return c.bans.has(h.lifeName(), now) || (c.bans.has(w.who, now) && !proven)
 }
 
 // blame bans the engine whose worker address libucp was reading when the process crashed.

@@ -9,30 +9,30 @@ type Reason uint8
 
 // Reasons in the order in which they are checked, except that NotAllowed comes first.
 const (
-	BadLength     Reason = iota // too short, too long, no multiple of 4, or not that of its opcode's headers
-	UnknownOpcode               // no packet that RC, UC, UD or XRC has, and no CNP
-	BadVersion                  // transport header version other than 0
-	BadPKey                     // partition other than the default one
-	NotAsked                    // a connection's, and this engine has requested no path to its address
-	BadICRC
-	NotAllowed // its address is not among Config.Allowed
-	TableFull  // a stranger, and all paths are held
-	OverBudget // for queue pair 1, and more than an address may send
-	OnlyKeys   // a handshake, or a sealed packet; and this end has no keys
+	BadLength     Reason = iota // the length is not that of a packet, or not one that the opcode can have
+	UnknownOpcode               // the opcode is none of RC, UC, UD or XRC, and not that of a CNP
+	BadVersion                  // the version of the transport header is not 0
+	BadPKey                     // the partition is not the default one
+	NotAsked                    // it is of a connection, and this engine has requested no path to the sender
+	BadICRC                     // the ICRC is wrong
+	NotAllowed                  // the sender is not among Config.Allowed
+	TableFull                   // the sender is a stranger, and the table has no place for its path
+	OverBudget                  // it is for queue pair 1, and the sender has sent too many
+	OnlyKeys                    // it is of a handshake or sealed, and this end has no keys
 
 	// On links with keys. These are checked before all others.
-	NotAuthenticated // a packet without a tag, although its address needs one
-	NoSession        // of a session or handshake that this end does not have (any more)
-	WrongAddress     // of a session of another address
-	Replayed         // its counter has come before, or is too old
-	Forged           // its tag is wrong
-	UnknownPeer      // a handshake of an address that no line covers
-	HandshakeFlood   // a handshake for which there is no room
+	NotAuthenticated // it has no tag, and the sender needs one
+	NoSession        // this end has no such session or handshake, or not any more
+	WrongAddress     // the session is one of another address
+	Replayed         // the counter has come before, or is too old
+	Forged           // the tag is wrong
+	UnknownPeer      // it is message 1 of a handshake, and no line of the file of peers covers the sender
+	HandshakeFlood   // it is of a handshake, and the queue is full
 
 	Reasons // how many reasons there are
 
-	good     Reason = 254 // in the ring
-	ringFull Reason = 255 // not checked: no room
+	good     Reason = 254 // it was not dropped
+	ringFull Reason = 255 // it was not dropped: it is checked again when the engine's ring has room
 )
 
 var reasons = [Reasons]string{
@@ -71,20 +71,24 @@ const (
 )
 
 // checkPacket puts a packet into the ring if it is good. The bytes are private, so they cannot change
-// meanwhile. If it was sealed, its tag was right, and what stands in the place of the ICRC is not one.
+// meanwhile. If the packet was sealed, its tag was right, and it has other bytes in place of an ICRC.
 func (r *receiver) checkPacket(b []byte, sealed bool) Reason {
 	if len(b) < packet.BTHSize+packet.ICRCSize || len(b)%4 != 0 || len(b) > packet.MaxPacket {
 		return BadLength
 	}
 	bth := packet.ParseBTH((*[packet.BTHSize]byte)(b))
 	info := bth.Opcode.Info()
-	n := len(b) - packet.ICRCSize - int(bth.Pad) - info.HeaderSize
+	payloadSize := len(b) - packet.ICRCSize - int(bth.Pad) - info.HeaderSize
 	switch {
 	case !info.Known:
 		return UnknownOpcode
 	case bth.Version != 0:
 		return BadVersion
-	case n < 0 || n > maxMTU || n > 0 && !info.Payload || n == 0 && bth.Pad != 0:
+	case payloadSize < 0 || payloadSize > maxMTU:
+		return BadLength
+	case payloadSize > 0 && !info.Payload:
+		return BadLength
+	case payloadSize == 0 && bth.Pad != 0:
 		return BadLength
 	case bth.PKey&defaultPKey != defaultPKey:
 		return BadPKey
@@ -96,23 +100,23 @@ func (r *receiver) checkPacket(b []byte, sealed bool) Reason {
 	if info.DETH {
 		grh = grhSize
 	}
-	head, payload, ok := r.ring.Reserve(info.HeaderSize, grh+n)
+	head, payload, ok := r.ring.Reserve(info.HeaderSize, grh+payloadSize)
 	if !ok {
 		return ringFull
 	}
 	if bth.DestQP == managementQPN && !r.takeBudget(r.limits.management) {
 		return OverBudget
 	}
-	// A device sends identification 0, or 0, 1, 2 ... if its kernel has cut a message.
-	first := uint16(0)
+	// A sender's IPv4 headers have the identification 0, or 0, 1, 2 and so on if its kernel cuts messages.
+	expected := uint16(0)
 	if r.d.path != nil {
-		first = r.d.path.nextID
+		expected = r.d.path.nextID
 	}
-	bits, id := 32, uint16(0)
+	checkedBits, id := 32, uint16(0)
 	if !sealed {
-		bits, id = r.d.flow.Check(b, first)
+		checkedBits, id = r.d.flow.Check(b, expected)
 	}
-	if bits == 0 {
+	if checkedBits == 0 {
 		return BadICRC
 	}
 	if r.d.path == nil {
@@ -132,7 +136,7 @@ func (r *receiver) checkPacket(b []byte, sealed bool) Reason {
 		head[4] |= fecn
 		r.counts.marked.Add(1)
 	}
-	if bits < 32 && id != 0 {
+	if checkedBits < 32 && id != 0 {
 		r.counts.weak.Add(1)
 	}
 	r.d.path.nextID = id + 1

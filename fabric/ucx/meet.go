@@ -211,7 +211,8 @@ func (c *Carrier) acceptOffer(at *port, pending *pendingConn, w *wire, o *offer)
 	}
 	// The engine is no stranger any more.
 	if !c.strangers.remove(pending) {
-		return nil // it was closed to make room; the process ends it, because no message comes over UCX
+		c.hangUp(k, "its connection was closed to make room for others")
+		return nil
 	}
 	_ = w.conn.SetReadDeadline(time.Time{})
 	if err := w.send(frameOffer, own.append(nil)); err != nil {

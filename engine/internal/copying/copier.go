@@ -102,7 +102,8 @@ func (c *Copier) nextStretch() {
 		if c.cycles < c.other {
 			c.wins++
 		}
-		if c.pairs--; c.pairs > 0 {
+		c.pairs--
+		if c.pairs > 0 {
 			c.nonTemporal, c.left = false, trialBytes
 		} else {
 			c.decide(c.wins > trialPairs/2)

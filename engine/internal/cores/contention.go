@@ -110,7 +110,8 @@ func (c *Contention) Slept() { c.checked = 0 }
 // now, which is at most longest. 0 means that the thread should check once more instead. idle
 // is the time since the thread's last work.
 func (c *Contention) Nap(idle, longest time.Duration) time.Duration {
-	if c.checks++; c.checks <= checksPerNap {
+	c.checks++
+	if c.checks <= checksPerNap {
 		return 0
 	}
 	c.checked, c.checks = 0, 0

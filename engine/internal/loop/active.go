@@ -95,15 +95,17 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 	}
 	for visits = min(visits, len(c.Sched.Warm)); visits > 0 && c.Sched.Next < len(c.Sched.Warm); visits-- {
 		q := c.Sched.Warm[c.Sched.Next]
-		if c.Sched.Next++; c.Sched.Next == len(c.Sched.Warm) {
+		c.Sched.Next++
+		if c.Sched.Next == len(c.Sched.Warm) {
 			// Set before the visit, so a queue that turns warm in the visit comes after the others.
 			c.Sched.Next = 0
 		}
 		sh.Sched.Spent = 0
 		n := sh.Visit(q)
 		if n == 0 {
-			if q.Sched.IdleVisits++; (q.Sched.IdleVisits >= sh.Sched.Patience ||
-				q.Stall.Kind != object.NoStall) && len(sh.Running) > sh.Sched.Few {
+			q.Sched.IdleVisits++
+			idle := q.Sched.IdleVisits >= sh.Sched.Patience || q.Stall.Kind != object.NoStall
+			if idle && len(sh.Running) > sh.Sched.Few {
 				sh.coolDown(q)
 			}
 			continue
@@ -111,7 +113,8 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 		sh.Visited(q)
 		q.Sched.IdleVisits = 0
 		done += n
-		if bytes -= sh.Sched.Spent; done >= wqes || bytes <= 0 {
+		bytes -= sh.Sched.Spent
+		if done >= wqes || bytes <= 0 {
 			break
 		}
 	}
@@ -197,7 +200,8 @@ func (sh *Loop) patrolBudget(done int) int {
 	polls := PatrolPolls
 	switch {
 	case done == 0:
-		if sh.Sched.Quiet++; sh.Sched.Quiet > PatrolQuiet {
+		sh.Sched.Quiet++
+		if sh.Sched.Quiet > PatrolQuiet {
 			polls += min(len(sh.Running)/PatrolQuiet, patrolQuietPolls)
 		}
 		return polls

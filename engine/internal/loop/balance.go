@@ -134,7 +134,8 @@ func (sh *Loop) detachClient(c *object.Client) {
 	}
 	if i := slices.Index(sh.Sched.Active, c); i >= 0 {
 		sh.Sched.Active = slices.Delete(sh.Sched.Active, i, i+1)
-		if c.Sched.Active = false; i < sh.Sched.From {
+		c.Sched.Active = false
+		if i < sh.Sched.From {
 			sh.Sched.From--
 		}
 	}

@@ -125,9 +125,10 @@ func (i *idler) wait(ctx context.Context) {
 		i.since = now
 		return
 	}
-	switch idle := clock.Duration(now - i.since); {
-	case idle < spinTime:
-	case idle < YieldTime:
+	spun := clock.Duration(now - i.since)
+	switch {
+	case spun < spinTime:
+	case spun < YieldTime:
 		runtime.Gosched()
 	default:
 		i.sleep(ctx)

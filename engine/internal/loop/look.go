@@ -135,7 +135,8 @@ func (sh *Loop) passQueues(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutLast
 	for *left > 0 && done == 0 {
-		if p.Queues = min(p.Queues, len(c.Sched.Watches)); p.Queues == 0 {
+		p.Queues = min(p.Queues, len(c.Sched.Watches))
+		if p.Queues == 0 {
 			break
 		}
 		*left--
@@ -165,7 +166,8 @@ func (sh *Loop) passStalled(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutRetry
 	for *left > 0 && done < completion.ArmAnswers {
-		if p.Stalled = min(p.Stalled, len(c.Sched.Stalled)); p.Stalled == 0 {
+		p.Stalled = min(p.Stalled, len(c.Sched.Stalled))
+		if p.Stalled == 0 {
 			break
 		}
 		*left--
@@ -187,7 +189,8 @@ func (sh *Loop) passArms(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutLast
 	for *left > 0 && done < completion.ArmAnswers {
-		if p.Arms = min(p.Arms, len(c.Arms.CQs)); p.Arms == 0 {
+		p.Arms = min(p.Arms, len(c.Arms.CQs))
+		if p.Arms == 0 {
 			break
 		}
 		*left--
@@ -214,7 +217,8 @@ func (sh *Loop) nextDeadline(now uint64) uint64 {
 			if t.Deadline != 0 {
 				next = min(next, t.Deadline)
 			}
-			if left--; left == 0 {
+			left--
+			if left == 0 {
 				return min(next, now+clock.Cycles(passNap))
 			}
 		}

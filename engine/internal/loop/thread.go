@@ -31,7 +31,8 @@ type thread struct {
 func (sh *Loop) occupyThread() (t *thread, err error) {
 	runtime.LockOSThread()
 	t = &thread{shard: sh}
-	if t.unpin, err = sh.Pin(); err != nil {
+	t.unpin, err = sh.Pin()
+	if err != nil {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
@@ -40,14 +41,16 @@ func (sh *Loop) occupyThread() (t *thread, err error) {
 		t.undoSlice = cores.ShortenSlice()
 	}
 	var warning, cure string
-	if sh.pauser, warning, cure = cores.NewPauser(sh.shareCore()); warning != "" {
+	sh.pauser, warning, cure = cores.NewPauser(sh.shareCore())
+	if warning != "" {
 		sh.Journal.Log(slog.LevelWarn, warning, "cure", cure)
 	}
 	// A region can lose its pages although it is sealed (a full tmpfs, a trusted file that
 	// shrank). With panics on faults, such a loss fails one work request and not the
 	// process.
 	t.faults = debug.SetPanicOnFault(true)
-	if t.sleeper, err = sleep.New(); err != nil {
+	t.sleeper, err = sleep.New()
+	if err != nil {
 		t.restore()
 		return nil, err
 	}

@@ -97,7 +97,8 @@ func (m *Mailbox) Serve() {
 	m.Mu.Lock()
 	n := min(len(m.Queue), mailsPerStep)
 	now := m.Queue[:n:n]
-	if m.Queue = m.Queue[n:]; len(m.Queue) == 0 {
+	m.Queue = m.Queue[n:]
+	if len(m.Queue) == 0 {
 		m.Queue = nil
 		m.Waiting.Store(false)
 	}

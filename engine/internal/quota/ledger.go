@@ -92,7 +92,8 @@ func (l *Ledger) Refund(uid uint32, c Charge) {
 	payer := l.lockFor(uid)
 	defer l.mu.Unlock()
 	if n := min(c[Descriptors], l.debts[payer]); n > 0 {
-		if l.debts[payer] -= n; l.debts[payer] == 0 {
+		l.debts[payer] -= n
+		if l.debts[payer] == 0 {
 			delete(l.debts, payer)
 		}
 		l.addOther(uid, payer, Charge{Descriptors: n}, -1)

@@ -62,16 +62,19 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 }
 
 func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
-	if c.UAR, err = create("uar", c.Hosted.UARPages*shm.PageSize); err != nil {
+	c.UAR, err = create("uar", c.Hosted.UARPages*shm.PageSize)
+	if err != nil {
 		return err
 	}
-	if c.Status, err = createReadOnly("status", shm.PageSize); err != nil {
+	c.Status, err = createReadOnly("status", shm.PageSize)
+	if err != nil {
 		_ = c.UAR.Close()
 		return err
 	}
 	// If memory is short (vm.overcommit_memory 2), this client is refused. Otherwise the device
 	// would later touch a page that the system cannot provide, and that would end the process.
-	if err = errors.Join(c.UAR.Populate(c.UAR.Bytes()), c.Status.Populate(c.Status.Bytes())); err != nil {
+	err = errors.Join(c.UAR.Populate(c.UAR.Bytes()), c.Status.Populate(c.Status.Bytes()))
+	if err != nil {
 		_ = errors.Join(c.UAR.Close(), c.Status.Close())
 		return control.Errorf(control.CodeMemory, "%v", err)
 	}

@@ -56,7 +56,8 @@ func (c *Client) announced(due []claim, some []*object.QP) []claim {
 		e := c.Device.Loops[q.Client.Shard.Number]
 		defer e.RestoreFaultPoint(e.Fault.Cut, debug.SetPanicOnFault(true))
 		defer e.RecoverFault()
-		if e.Fault.QP = q; e.IsRunning(q) {
+		e.Fault.QP = q
+		if e.IsRunning(q) {
 			due = append(due, claim{q, q.SQ.Done + uint64(e.Pending(q))})
 		}
 		e.Fault.QP = nil
@@ -96,7 +97,8 @@ func drainOne(sh *loop.Loop, d claim) (more bool) {
 	if q.Stall.Kind != object.NoStall {
 		sh.Try(q)
 	}
-	if sh.Fault.QP = q; sh.HasWork(q) {
+	sh.Fault.QP = q
+	if sh.HasWork(q) {
 		sh.Visit(q)
 		sh.MarkWarm(q)
 		more = sh.IsRunning(q) && (int64(d.upTo-q.SQ.Done) > 0 || q.Flushes()) && sh.HasWork(q)

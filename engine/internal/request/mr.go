@@ -197,7 +197,8 @@ func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory,
 	if m.What&control.ReregRange != 0 {
 		err = c.place(&next, m.Addr, m.Length, m.IOVA, beside)
 	} else { // the key keeps its memory, whatever the client has at its address now
-		if err = next.CheckRights(); next.Access&control.AccessZeroBased != 0 {
+		err = next.CheckRights()
+		if next.Access&control.AccessZeroBased != 0 {
 			next.Base = 0
 		}
 	}

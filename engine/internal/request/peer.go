@@ -73,7 +73,8 @@ func setPeer(c *Client, payload []byte) (control.Message, error) {
 
 func (c *Client) checkPeer(m *control.Peer) (err error) {
 	c.Client.Device.DoWith(mailbox.NoWork, func() {
-		switch q, ok := c.QPs[m.QPN]; {
+		q, ok := c.QPs[m.QPN]
+		switch {
 		case !ok:
 			err = object.NotFound("QP", m.QPN)
 		case q.Transport != control.QPTypeRC && q.Transport != control.QPTypeUC:

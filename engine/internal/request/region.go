@@ -105,7 +105,8 @@ func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	if err := c.mayHave(n.Size); err != nil {
 		return 0, err
 	}
-	if n.ID, err = c.take("regions", len(c.Regions), c.Client.Device.Settings.Limits.Regions, 0); err != nil {
+	n.ID, err = c.take("regions", len(c.Regions), c.Client.Device.Settings.Limits.Regions, 0)
+	if err != nil {
 		return 0, err
 	}
 	c.Added++

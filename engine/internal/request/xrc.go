@@ -75,7 +75,8 @@ func closeXRCD(c *Client, m *control.XRCD, _ object.RequestMemory,
 
 func (c *Client) leaveXRCD(d *object.XRCD) {
 	c.Refund(object.PDCost)
-	if d.Members[c.Client].Opened--; d.Members[c.Client].Opened > 0 {
+	d.Members[c.Client].Opened--
+	if d.Members[c.Client].Opened > 0 {
 		return
 	}
 	delete(d.Members, c.Client)

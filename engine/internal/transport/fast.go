@@ -142,7 +142,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uint64,
 	local *foundKey) (near []byte, k *object.Mkey, ok bool) {
 	op := h.Opcode()
-	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.FastOps>>op&1 == 0 {
+	if (op != wqe.OpRDMAWrite && op != wqe.OpRDMARead) || q.FastOps>>op&1 == 0 {
 		return nil, nil, false
 	}
 	data := wqe.DataWord(b.Word(wqe.WordMoveData))
@@ -154,7 +154,7 @@ func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uin
 		return b[wqe.MoveInlineAt:][:n], nil, true
 	}
 	k = local.find(sh, data.LKey())
-	if k == nil || k.PD != q.PD || op == wqe.OpRDMARead && k.Access&control.AccessLocalWrite == 0 {
+	if k == nil || k.PD != q.PD || (op == wqe.OpRDMARead && k.Access&control.AccessLocalWrite == 0) {
 		return nil, nil, false
 	}
 	near, ok = k.Span(b.Word(wqe.WordMoveLAddr), n)
@@ -204,7 +204,8 @@ func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	}
 	length, need := uint64(last), uint32(control.AccessRemoteWrite)
 	if op == readRequest {
-		if need = control.AccessRemoteRead; q.Attr.MaxDestRdAtomic == 0 ||
+		need = control.AccessRemoteRead
+		if q.Attr.MaxDestRdAtomic == 0 ||
 			n > 0 || // rule: a request of a READ has no payload
 			p.Left <= 0 { // rule: the budget pays for answers
 			return nil, nil

@@ -57,7 +57,7 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 	case object.AETHEnd:
 		op, qpn, ok := packet.ParsePlainWord(w2)
 		psn := uint32(w3 >> 32)
-		if !ok || psn>>24 != 0 || op != object.ACKOnly && op != readOnly ||
+		if !ok || psn>>24 != 0 || (op != object.ACKOnly && op != readOnly) ||
 			n > packetring.LineRoom-object.AETHEnd {
 			return false
 		}

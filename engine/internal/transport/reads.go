@@ -79,7 +79,8 @@ func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 		}
 	}
 	if in.Due == 0 && in.NAKDue {
-		if in.NAKDue = !sh.sendNAK(q, in.Fatal); !in.NAKDue {
+		in.NAKDue = !sh.sendNAK(q, in.Fatal)
+		if !in.NAKDue {
 			done++
 		}
 	}

@@ -50,7 +50,7 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	} else {
 		sh.NotifyEstablished(q)
 	}
-	if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.dropCrowded(p, q, false) {
+	if (d != 0 && sh.strays(p, q, far, false)) || (d == 0 && sh.dropCrowded(p, q, false)) {
 		return
 	}
 	switch {

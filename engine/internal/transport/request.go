@@ -132,7 +132,8 @@ func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.I
 		return
 	}
 	a := object.AnswerDrop
-	switch x := newArrival(p, q, info); {
+	x := newArrival(p, q, info)
+	switch {
 	case !info.Payload:
 	case info.First && info.Last:
 		a = sh.serveOnly(p, q, info)

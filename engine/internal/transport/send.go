@@ -158,8 +158,9 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 	op := packet.MakeOpcode(q.Service(), operationOf(m.Head.Opcode(), true, true))
 	info := op.Info()
 	n = min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part)
-	if ahead := packet.DiffPSN(r.Next(), r.UNA); r.Sent > m.Answered ||
-		ahead > 0 && ahead+int32(n) > int32(r.Window) {
+	ahead := packet.DiffPSN(r.Next(), r.UNA)
+	beyondWindow := ahead > 0 && ahead+int32(n) > int32(r.Window)
+	if r.Sent > m.Answered || beyondWindow {
 		return 0, false
 	}
 	if !w.Port.Up {

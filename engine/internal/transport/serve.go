@@ -36,11 +36,15 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 			sh.acknowledgeAll(p)
 		}
 		if n := p.Settings.Send.Sent(); n != p.Woken && p.Up {
-			if p.Woken = n; p.Settings.Wake != nil {
+			p.Woken = n
+			if p.Settings.Wake != nil {
 				p.WakeCarrier()
 			}
-		} else if p.Idle++; p.Idle >= object.MostIdleVisits {
-			p.SetHot(false)
+		} else {
+			p.Idle++
+			if p.Idle >= object.MostIdleVisits {
+				p.SetHot(false)
+			}
 		}
 	}
 	sh.Fault.QP, sh.Fault.Port = nil, nil
@@ -97,7 +101,7 @@ func (sh *PortServer) arrived(p *object.Port) {
 	}
 	p.BTH.Parse((*[packet.BTHSize]byte)(k.Head[:]))
 	info := p.BTH.Opcode.Info()
-	if !info.Known || k.N != info.HeaderSize || !info.Payload && len(k.Payload) > 0 ||
+	if !info.Known || k.N != info.HeaderSize || (!info.Payload && len(k.Payload) > 0) ||
 		len(k.Payload) > p.Settings.MTU+object.GRHSize || p.BTH.Version != 0 ||
 		p.BTH.PKey&0x7fff != object.DefaultPKey&0x7fff {
 		p.Stats.Malformed++

@@ -121,7 +121,7 @@ func (sh *wires) WireHasWork(q *object.QP) bool {
 	switch q.Attr.State {
 	case control.StateRTS:
 		return q.Stall.Kind == object.NoStall &&
-			(w.CanSend() || q.Job != nil || sh.Pending(q) > 0 && w.CanFetch())
+			(w.CanSend() || q.Job != nil || (sh.Pending(q) > 0 && w.CanFetch()))
 	case control.StateSQD:
 		return w.CanSend() || q.Job != nil
 	}
@@ -134,7 +134,8 @@ func (sh *wires) goBack(q *object.QP) {
 	r := &q.Wire.Out
 	sh.DropJob(r)
 	sh.DropAnswerJob(r)
-	if r.At = r.First; r.First != r.Last {
+	r.At = r.First
+	if r.First != r.Last {
 		m := r.Oldest()
 		r.Sent = uint32(max(packet.DiffPSN(r.UNA, m.PSN), 0))
 	}

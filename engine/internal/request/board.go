@@ -19,7 +19,7 @@ func nextAnnouncement(c *Client, payload []byte) (control.Message, error) {
 	if c.Closed {
 		return nil, object.ErrClosed
 	}
-	return c.Client.Device.Bulletin.Next(c.Client, m), nil
+	return c.Device.Bulletin.Next(c.Client, m), nil
 }
 
 // Announced returns what clients of this device announce.

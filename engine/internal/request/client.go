@@ -91,14 +91,14 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.Closed = true
-	c.Client.Device.LeaveBoard(c.Client)
+	c.Device.LeaveBoard(c.Client)
 	var regions []*object.Region
 	for more := true; more; {
 		c.do(mailbox.MakesWork, "end of the connection", func() { regions, more = c.DestroySome() })
 	}
 	c.Finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
-	c.Client.Device.Ledger.Refund(c.UID, c.Paid)
+	c.Device.Ledger.Refund(c.UID, c.Paid)
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	clear(c.Regions)
 	clear(c.Unplaced)
 	clear(c.PDs)
-	c.Client.Device.Past.Add(&c.Count)
+	c.Device.Past.Add(&c.Count)
 	c.Loop().RemoveClient(c.Client)
 	return regions, false
 }
@@ -159,7 +159,7 @@ func (c *Client) unmap(regions []*object.Region) {
 }
 
 func allocPD(c *Client, _ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
-	id, err := c.take("protection domains", len(c.PDs), c.Client.Device.Settings.Limits.PDs, object.PDCost)
+	id, err := c.take("protection domains", len(c.PDs), c.Device.Settings.Limits.PDs, object.PDCost)
 	if err != nil {
 		return nil, err
 	}

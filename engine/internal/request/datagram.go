@@ -16,7 +16,7 @@ func (c *Client) SetSources(list []nic.Source) error {
 		return execution.ErrManySources
 	}
 	own := slices.Clone(list)
-	c.Client.Device.Do(func() { c.Sources = own })
+	c.Device.Do(func() { c.Sources = own })
 	return nil
 }
 
@@ -31,6 +31,6 @@ func (c *Client) SetGIDs(table []nic.GID) error {
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() { c.GIDs = own })
+	c.Device.Do(func() { c.GIDs = own })
 	return nil
 }

@@ -31,7 +31,7 @@ func createDCT(c *Client, m *control.DCT, _ object.RequestMemory, _ *control.Rep
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "DCT: user index %#x; 24 bits are possible", m.UserIndex)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (c *Client) announced(due []claim, some []*object.QP) []claim {
 	}
 	for _, q := range some {
 		add(q)
-		if p := c.Client.Device.BoundPeer(q); p != nil && p.Client != c.Client && p.Conn.Bound == q.Serial {
+		if p := c.Device.BoundPeer(q); p != nil && p.Client != c.Client && p.Conn.Bound == q.Serial {
 			add(p)
 		}
 	}

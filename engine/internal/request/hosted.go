@@ -92,7 +92,7 @@ func (c *Client) ClosePageFiles() {
 		if !c.Closed && r.File() != nil {
 			_ = r.CloseFile()
 			c.Paid[quota.Descriptors]--
-			c.Client.Device.Ledger.Refund(c.UID, quota.Charge{quota.Descriptors: 1})
+			c.Device.Ledger.Refund(c.UID, quota.Charge{quota.Descriptors: 1})
 		}
 	}
 }

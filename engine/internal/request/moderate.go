@@ -18,7 +18,7 @@ func (c *Client) Moderate(cqn uint32, count, period uint16) (err error) {
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() {
+	c.Device.Do(func() {
 		q := c.CQs[cqn]
 		if q == nil {
 			err = object.NotFound("CQ", cqn)

@@ -162,12 +162,12 @@ func (c *Client) route(q *object.QP, guid uint64) (nic.Path, error) {
 		return nic.Path{}, control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, but set_peer has named %016x", q.Num, guid, q.Conn.Set.GUID)
 	case q.Conn.Set != nil:
 		return q.Conn.Set.Path, nil
-	case guid == c.Client.Device.GUID, q.Transport == control.QPTypeUD:
+	case guid == c.Device.Runner.GUID, q.Transport == control.QPTypeUD:
 		return q.SetPath(), nil // as SetPath returns it
 	}
 	why := noLinks
-	if c.Client.Device.Router != nil {
-		path, err := c.Client.Device.Router.Route(nic.Address{GUID: guid})
+	if c.Device.Router != nil {
+		path, err := c.Device.Router.Route(nic.Address{GUID: guid})
 		if err == nil && path.Port != nil {
 			return path, nil
 		}

@@ -48,7 +48,7 @@ func (c *Client) SetPath(qpn uint32, to nic.Path) (err error) {
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() {
+	c.Device.Do(func() {
 		if q := c.QPs[qpn]; q != nil {
 			q.Conn.Path = &to
 		} else {

@@ -107,7 +107,7 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		}
 	}
 	q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}

@@ -12,12 +12,12 @@ import (
 
 func openXRCD(c *Client, _ *control.Empty, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
-	c.Client.Device.LastXRCD++
-	d := &object.XRCD{Num: c.Client.Device.LastXRCD, Members: make(map[*object.Client]*object.Membership)}
+	c.Device.LastXRCD++
+	d := &object.XRCD{Num: c.Device.LastXRCD, Members: make(map[*object.Client]*object.Membership)}
 	if err := c.joinXRCD(d); err != nil {
 		return nil, err
 	}
-	c.Client.Device.XRCDs[d.Num] = d
+	c.Device.XRCDs[d.Num] = d
 	return &control.XRCD{XRCDN: d.Num}, nil
 }
 
@@ -29,7 +29,7 @@ func (c *Client) JoinXRCD(n uint32) (err error) {
 		return object.ErrClosed
 	}
 	c.do(mailbox.NoWork, "join_xrcd", func() {
-		d := c.Client.Device.XRCDs[n]
+		d := c.Device.XRCDs[n]
 		if d == nil {
 			err = control.Errorf(control.CodeNotFound, "XRC domain %d: there is none with that number", n)
 			return
@@ -40,7 +40,7 @@ func (c *Client) JoinXRCD(n uint32) (err error) {
 }
 
 func (c *Client) joinXRCD(d *object.XRCD) error {
-	if _, err := c.take("XRC domains", len(c.XRCDs), c.Client.Device.Settings.Limits.PDs,
+	if _, err := c.take("XRC domains", len(c.XRCDs), c.Device.Settings.Limits.PDs,
 		object.PDCost); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *Client) leaveXRCD(d *object.XRCD) {
 	delete(d.Members, c.Client)
 	delete(c.XRCDs, d.Num)
 	if len(d.Members) == 0 {
-		delete(c.Client.Device.XRCDs, d.Num)
+		delete(c.Device.XRCDs, d.Num)
 	}
 }
 
@@ -118,7 +118,7 @@ func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 	if d == nil {
 		return nil, object.NotFound("XRC domain", m.XRCDN)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 // for it, because each may be the last one.
 func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
-	d, q := c.XRCDs[m.XRCDN], c.Client.Device.QPs[m.QPN]
+	d, q := c.XRCDs[m.XRCDN], c.Device.QPs[m.QPN]
 	switch {
 	case d == nil:
 		return nil, object.NotFound("XRC domain", m.XRCDN)
@@ -146,7 +146,7 @@ func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 	case c.QPs[m.QPN] != nil:
 		return nil, control.Errorf(control.CodeBusy, "QP %#06x: this client has it already", m.QPN)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}
@@ -158,10 +158,10 @@ func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 
 // addQP gives a new queue pair its number, and adds it to its client and to the device.
 func (c *Client) addQP(q *object.QP) {
-	q.Num = numbers.Next(c.Client.Device.Numbers.QP, c.Client.Device.QPs)
-	c.Client.Device.Serial++
-	q.Serial = c.Client.Device.Serial
+	q.Num = numbers.Next(c.Device.Numbers.QP, c.Device.QPs)
+	c.Device.Serial++
+	q.Serial = c.Device.Serial
 	q.Attr.QPN = q.Num
-	c.Client.Device.Watchdog.Owners.Put(uint64(q.Num), c.Client.Name)
-	c.Client.Device.QPs[q.Num], c.QPs[q.Num] = q, q
+	c.Device.Watchdog.Owners.Put(uint64(q.Num), c.Client.Name)
+	c.Device.QPs[q.Num], c.QPs[q.Num] = q, q
 }

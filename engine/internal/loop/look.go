@@ -110,12 +110,12 @@ func (sh *Loop) continuePass(polls int) (done int) {
 		turn := min(polls,
 			max(LookTurn, (len(c.Sched.Watches)+len(c.Sched.Stalled)+len(c.Arms.CQs))/object.TurnShare))
 		left := turn
-		done += sh.passQueues(c, &left)
+		done += sh.lookAtQueues(c, &left)
 		if done == 0 {
-			done += sh.passStalled(c, &left)
+			done += sh.lookAtStalled(c, &left)
 		}
 		if done == 0 {
-			done += sh.passArms(c, &left)
+			done += sh.lookAtArms(c, &left)
 		}
 		polls -= turn - left
 		if p.Queues+p.Stalled+p.Arms == 0 {
@@ -129,9 +129,9 @@ func (sh *Loop) continuePass(polls int) (done int) {
 	return done
 }
 
-// passQueues looks at the next queue pairs of c in the pass, at most *left of them, and counts *left
+// lookAtQueues looks at the next queue pairs of c in the pass, at most *left of them, and counts *left
 // down.
-func (sh *Loop) passQueues(c *object.Client, left *int) (done int) {
+func (sh *Loop) lookAtQueues(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutLast
 	for *left > 0 && done == 0 {
@@ -161,8 +161,8 @@ func (sh *Loop) passQueues(c *object.Client, left *int) (done int) {
 	return done
 }
 
-// passStalled tries the next stalled queues of c in the pass.
-func (sh *Loop) passStalled(c *object.Client, left *int) (done int) {
+// lookAtStalled tries the next stalled queues of c in the pass.
+func (sh *Loop) lookAtStalled(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutRetry
 	for *left > 0 && done < completion.ArmAnswers {
@@ -184,8 +184,8 @@ func (sh *Loop) passStalled(c *object.Client, left *int) (done int) {
 	return done
 }
 
-// passArms reads the next arm words of c in the pass, and looks at events that wait.
-func (sh *Loop) passArms(c *object.Client, left *int) (done int) {
+// lookAtArms reads the next arm words of c in the pass, and looks at events that wait.
+func (sh *Loop) lookAtArms(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutLast
 	for *left > 0 && done < completion.ArmAnswers {

@@ -33,9 +33,9 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 }
 
 const (
-	mostMessages = 128 // messages of one queue pair on the way
-	MostResults  = 32  // results of atomics that are kept, in case they are requested again
-	ACKEvery     = 16  // a packet in so many asks for an acknowledgement
+	mostMessages = 128 // the most messages of one queue pair on the way
+	MostResults  = 32  // the most results of atomics that are kept, in case their requests come again
+	ACKEvery     = 16  // one packet in ACKEvery asks for an acknowledgement
 )
 
 // LeaveWire ends q's use of its wire.
@@ -54,7 +54,8 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	w.Port.Unguard(w)
 }
 
-// RewindQueue makes SQ.Done the count of blocks that have completed, and drops all messages.
+// RewindQueue drops all messages of q that are on the way, and sets SQ.Done to the count of blocks of WQEs
+// that have completed.
 func (sh *wires) RewindQueue(q *object.QP) {
 	out := &q.Wire.Out
 	sh.DropJob(out)
@@ -65,13 +66,13 @@ func (sh *wires) RewindQueue(q *object.QP) {
 	}
 	out.At, out.Sent = out.Last, 0
 	if !q.Reliable() {
-		out.PSN = out.UNA // the rest of a message is not sent any more
+		out.PSN = out.UNA // the rest of a message that was being sent is not sent any more
 	}
 	out.Reading = 0
 	out.Paused = false
 }
 
-// StopWire is called when q stops sending: in ERR, SQE.
+// StopWire is called when q stops sending, because it goes to ERR or SQE.
 func (sh *wires) StopWire(q *object.QP) {
 	if q.Wire == nil {
 		return
@@ -128,8 +129,8 @@ func (sh *wires) WireHasWork(q *object.QP) bool {
 	return false
 }
 
-// goBack begins to send again with the oldest packet that is not acknowledged. It does not move the
-// deadline of a timer that runs: a peer that answers with NAKs only would keep it from running out.
+// goBack makes q send again from the oldest packet that is not acknowledged. It does not move the deadline of
+// a timer that runs, because then a peer that answers only with NAKs could keep the timer from running out.
 func (sh *wires) goBack(q *object.QP) {
 	r := &q.Wire.Out
 	sh.DropJob(r)

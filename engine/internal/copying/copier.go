@@ -31,7 +31,7 @@ type Copier struct {
 	pairs       int    // pairs of stretches left in this trial; 0: no trial is running
 	wins        int    // pairs of this trial that the non-temporal copy has won
 	cycles      uint64 // cycles that this stretch has taken
-	other       uint64 // cycles that the stretch before took, which was copied the other way
+	other       uint64 // cycles that the last stretch took, which was copied the other way
 	rest        int    // bytes between the last trial and the next; 0: there was no trial yet
 }
 

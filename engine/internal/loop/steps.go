@@ -44,7 +44,7 @@ func (sh *Loop) Steps(untilIdle bool) (done int) {
 			continue
 		}
 		if untilIdle {
-			// The caller yields or naps next; most engines have fewer queues than this polls.
+			// The caller yields or naps next. In most engines PatrolMany polls all cold queues.
 			done += sh.PatrolMany()
 			break
 		}
@@ -73,6 +73,7 @@ func (sh *Loop) RecoverFault() {
 	defer sh.releaseAfterFault()
 	defer sh.FreePackets()
 	sh.Trial = false // a WQE may have been checked again
+	// A request of a peer was being executed or answered.
 	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
 	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
 	addr, ok := object.FaultOf(r)
@@ -80,7 +81,7 @@ func (sh *Loop) RecoverFault() {
 		sh.cutOff()
 		sh.PutBack(sh.Scratch.Job)
 		if q := sh.Fault.QP; q != nil && q.Wire != nil {
-			sh.DropJob(&q.Wire.Out) // part of a packet was moved, perhaps with the scratch job
+			sh.DropJob(&q.Wire.Out) // which may be the scratch job, and has moved part of a packet
 			q.Wire.In.Refusing = false
 		}
 		sh.Fault.QP = nil
@@ -101,7 +102,7 @@ func (sh *Loop) RecoverFault() {
 	sh.Fault.QP = nil
 	sh.CompleteCutSeries(q)
 	sh.WriteCollected(q)
-	sh.PutBack(sh.Scratch.Job) // the shared receive that the job has taken
+	sh.PutBack(sh.Scratch.Job) // gives back the shared receive that the job has taken
 	if asked && (q.Attr.State != control.StateERR || sh.Fault.Answers) {
 		sh.FaultOfRequest(q, addr)
 		return

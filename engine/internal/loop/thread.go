@@ -16,12 +16,12 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A thread is the locked OS thread that runs a shard. It holds the thread's earlier settings,
-// which restore puts back.
+// A thread is the locked OS thread that runs a shard. It keeps the settings that the OS thread had before
+// occupyThread, and restore sets them again.
 type thread struct {
 	shard     *Loop
 	sleeper   *sleep.Sleeper
-	unpin     func()
+	unpin     func() // lets the thread run on the cores on which it was allowed to run before
 	undoSlice func() // restores the thread's time slice
 	faults    bool   // whether faults of memory were panics before occupyThread
 }
@@ -58,6 +58,7 @@ func (sh *Loop) occupyThread() (t *thread, err error) {
 	return t, nil
 }
 
+// restore undoes occupyThread.
 func (t *thread) restore() {
 	t.shard.Unmeasure()
 	if t.sleeper != nil {
@@ -69,8 +70,8 @@ func (t *thread) restore() {
 	runtime.UnlockOSThread()
 }
 
-// Pin puts the calling thread on the shard's cores. The caller calls unpin when the thread
-// stops running the shard, because the thread then belongs to the program again.
+// Pin puts the calling thread on the shard's cores. The caller calls unpin when the thread stops running the
+// shard, because from then on the program may use the thread for anything.
 func (sh *Loop) Pin() (unpin func(), err error) {
 	if sh.Device.Hooks.Unpinned {
 		return func() {}, nil

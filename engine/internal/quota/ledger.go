@@ -182,7 +182,8 @@ func (l *Ledger) payerOf(uid uint32) (payer uint32) {
 	return payer
 }
 
-// known returns the payer of a uid, if anything is charged for the uid.
+// known returns the payer of a uid. ok is false if nothing is charged for the uid, so that its payer may
+// change.
 func (l *Ledger) known(uid uint32) (payer uint32, ok bool) {
 	if o := l.others[uid]; o != nil {
 		return o.payer, true

@@ -26,6 +26,7 @@ func announceTo(c *Client, payload []byte) (control.Message, error) {
 	return c.postFor(m.Audience, m.Value)
 }
 
+// postFor replaces what this client announces to an audience (control.AudienceUser or AudienceAll).
 func (c *Client) postFor(audience uint32, value string) (control.Message, error) {
 	if len(value) > control.MaxAnnouncement {
 		return nil, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), control.MaxAnnouncement)

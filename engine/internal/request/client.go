@@ -61,6 +61,7 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 	return c, nil
 }
 
+// makePages makes the client's UAR pages and its status page.
 func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
 	c.UAR, err = create("uar", c.Hosted.UARPages*shm.PageSize)
 	if err != nil {
@@ -102,9 +103,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// DestroySome destroys a portion of this client's objects, and reports whether there are
-// more. With the last portion it returns the client's regions. No object refers to them
-// any more.
+// DestroySome destroys a portion of this client's objects. more reports whether there are other objects. With
+// the last portion, DestroySome returns the client's regions, to which no object refers any more.
 func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	left := object.Portion
 	object.Destroy(c.QPs, c.leaveQP, &left)

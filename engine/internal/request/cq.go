@@ -94,6 +94,7 @@ func destroyCQ(c *Client, m *control.CQN, _ object.RequestMemory, _ *control.Rep
 	return &control.Empty{}, nil
 }
 
+// removeCQ removes a CQ from the device, but not from c.CQs.
 func (c *Client) removeCQ(q *object.CQ) {
 	sh := c.Loop()
 	delete(sh.CQs, q.Num)

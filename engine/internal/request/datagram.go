@@ -10,7 +10,8 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// SetSources sets from which addresses the client's datagrams go over links, and at which they come.
+// SetSources sets the addresses that the client's datagrams may have as their source on links, and at which
+// the client takes datagrams.
 func (c *Client) SetSources(list []nic.Source) error {
 	if len(list) > nic.MaxSources {
 		return execution.ErrManySources

@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// Join adds a queue pair to a group.
+// Join adds a queue pair to a multicast group.
 func (c *Client) Join(qpn uint32, gid [16]byte, how nic.Membership) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -53,7 +53,7 @@ func (c *Client) join(qpn uint32, gid [16]byte, how nic.Membership) error {
 	return nil
 }
 
-// Leave takes a queue pair out of a group.
+// Leave takes a queue pair out of a multicast group.
 func (c *Client) Leave(qpn uint32, gid [16]byte) error {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -24,7 +24,7 @@ import (
 // connected, its process may have executed a program that runs as the device's user, or may have
 // ended, so that such a program could get its pid.
 //
-// The guard identifies the program whose memory it is. A pid alone does not identify it.
+// The guard g identifies the program whose memory it is, which a pid alone does not.
 func (c *Client) ShareProcess(pid int, g nic.Guard) error {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -68,9 +68,8 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	return all() - taken
 }
 
-// unsend takes the events of one queue out of its channel, and returns how many there were.
-// At most sent of them can exist. Events of other queues are put back; the channel has room
-// for them.
+// unsend takes the events of one CQ out of its channel, and returns how many there were: at most sent, which
+// is how many the device has sent. unsend puts the events of other CQs back; the channel has room for them.
 func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	var keep [][8]byte
 	for range object.EventBuffer { // more than the channel can hold

@@ -17,6 +17,7 @@ func createSRQ(c *Client, m *control.SRQ, _ object.RequestMemory, _ *control.Rep
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 
+// newSRQ makes an SRQ and adds it to the client and to the device.
 func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 	switch {
 	case m.LogSize > object.MaxLogRQ:
@@ -92,6 +93,7 @@ func destroySRQ(c *Client, m *control.SRQN, _ object.RequestMemory,
 	return &control.Empty{}, nil
 }
 
+// removeSRQ removes an SRQ from the device, but not from c.SRQs.
 func (c *Client) removeSRQ(s *object.SRQ) {
 	sh := c.Loop()
 	delete(sh.SRQs, s.Num)

@@ -13,7 +13,7 @@ import (
 // wakeCharge is the charge for a client that can wake the device.
 var wakeCharge = quota.Charge{quota.Descriptors: 1}
 
-// grant returns those of the wanted features that the client gets.
+// grant returns the features that the client gets, out of those that it wants.
 func (c *Client) grant(want uint64) uint64 {
 	if want&control.FeatureWake == 0 || c.Device.Settings.Idle != object.IdleNap ||
 		!shm.CanBarrier() || c.makeWakeFD() != nil {
@@ -22,8 +22,8 @@ func (c *Client) grant(want uint64) uint64 {
 	return control.FeatureWake
 }
 
-// setWake records whether all posters of the client wake the device. If they do, it gives
-// the client a descriptor by which they wake it.
+// setWake records whether all posters of the client wake the device. If they do, setWake gives
+// the client a descriptor by which its posters wake the device.
 func setWake(c *Client, m *control.Wake, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
 	switch {
 	case m.Wakes > 1:

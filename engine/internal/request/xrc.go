@@ -21,7 +21,7 @@ func openXRCD(c *Client, _ *control.Empty, _ object.RequestMemory,
 	return &control.XRCD{XRCDN: d.Num}, nil
 }
 
-// JoinXRCD opens a domain that another client has opened.
+// JoinXRCD opens domain n, which another client has opened.
 func (c *Client) JoinXRCD(n uint32) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -39,6 +39,8 @@ func (c *Client) JoinXRCD(n uint32) (err error) {
 	return err
 }
 
+// joinXRCD makes the client a member of d, or counts once more that it has opened d. All members of a domain
+// are in one shard.
 func (c *Client) joinXRCD(d *object.XRCD) error {
 	if _, err := c.take("XRC domains", len(c.XRCDs), c.Device.Settings.Limits.PDs,
 		object.PDCost); err != nil {
@@ -47,7 +49,7 @@ func (c *Client) joinXRCD(d *object.XRCD) error {
 	if d.Members[c.Client] == nil {
 		for other := range d.Members {
 			if c.Linked > 0 {
-				c.Device.Follow(other, c.Shard) // c has to stay where the ports are
+				c.Device.Follow(other, c.Shard) // c has to stay in the shard that serves the ports
 			} else {
 				c.Device.Follow(c.Client, other.Shard)
 			}
@@ -73,6 +75,7 @@ func closeXRCD(c *Client, m *control.XRCD, _ object.RequestMemory,
 	return &control.Empty{}, nil
 }
 
+// leaveXRCD undoes one joinXRCD.
 func (c *Client) leaveXRCD(d *object.XRCD) {
 	c.Refund(object.PDCost)
 	d.Members[c.Client].Opened--
@@ -109,9 +112,8 @@ func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory,
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 
-// createTarget makes a queue pair that has only what the device needs of every queue pair:
-// empty queues in the device's own memory. Its PD is one that no key has, and its CQs get no
-// completions.
+// createTarget makes a target: a queue pair that has only what the device needs of every queue pair, which is
+// empty queues in the device's own memory. No key has its PD, and its CQs get no completions.
 func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
 	d := c.XRCDs[m.XRCDN]
@@ -134,7 +136,7 @@ func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 }
 
 // openTarget lets c use a target of another client. Each client that has a target is charged
-// for it, because each may be the last one.
+// for the target, because each may be the last client that has it.
 func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
 	d, q := c.XRCDs[m.XRCDN], c.Device.QPs[m.QPN]

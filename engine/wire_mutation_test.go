@@ -57,7 +57,7 @@ var plantedWireRules = []plantedChange{
 	{"a full ring is slept on", "internal/loop/idle.go", "all && !sh.RingFull", "all", "TestRoomEnds"},
 	{"links cost nothing", "internal/transport/wire.go", "\tq.Client.Refund(object.WireCost)\n", "", "TestLinksCost"},
 	{"drained twice", "internal/execution/state.go", "\t\t\tw.Out.Draining = draining\n", "\t\t\tw.Out.Draining = w.Out.Draining || draining\n", "TestDrainedOnce"},
-	{"a scan is not limited", "internal/transport/receive.go", "if (d != 0 && sh.countStray(p, q, far, false)) || (d == 0 && sh.dropSuspect(p, q, false)) {", "if false {", "TestScanOfPSNs"},
+	{"a scan is not limited", "internal/transport/receive.go", "if dropped {", "if dropped && q == nil {", "TestScanOfPSNs"},
 	{"only packets far away are a scan", "internal/transport/scan_guard.go", "if !far && !h.Doubtful(now) {", "if !far {", "TestScanOfPSNs"},
 	{"packets beside the expected one are no sign of a scan", "internal/transport/scan_guard.go", "\t\t*w.Near(answers) = now +", "\t\t*w.Near(answers) = 0 *", "TestScanOfPSNs"},
 	{"the fast path takes guesses", "internal/object/guard.go", "\t\tw.Source = noPath\n", "", "TestScanOfPSNs"},
@@ -67,6 +67,6 @@ var plantedWireRules = []plantedChange{
 	{"a peer is not asked after a scan", "internal/transport/scan_guard.go", "\t\t\tw.In.Silent = sh.sendNAK(q, packet.NAKSequence)\n", "", "TestConnectionOutlives"},
 	{"a guess ends the connection", "internal/transport/scan_guard.go", "!q.Wire.Guard.Requests.Doubtful(sh.Now())", "true", "TestGuessWith"},
 	{"forged answers are not counted", "internal/transport/answers.go", "\t\tsh.countStray(p, q, far, true)\n", "", "TestScanWithForged"},
-	{"retries run out while answers are dropped", "internal/transport/timer.go", "\tif !deaf {\n", "\t{\n", "TestScanWithForged"},
+	{"retries run out while answers are dropped", "internal/transport/timer.go", "\tif !answersDropped {\n", "\t{\n", "TestScanWithForged"},
 	{"every CNP shrinks the window", "internal/object/outbound.go", "\tif packet.DiffPSN(r.UNA, r.calm) < 0 && packet", "\tif false && packet", "TestFloodOf"},
 }

@@ -107,8 +107,8 @@ func (sh *Loop) continuePass(polls int) (done int) {
 		if p.Finished {
 			continue
 		}
-		turn := min(polls,
-			max(LookTurn, (len(c.Sched.Watches)+len(c.Sched.Stalled)+len(c.Arms.CQs))/object.TurnShare))
+		places := len(c.Sched.Watches) + len(c.Sched.Stalled) + len(c.Arms.CQs)
+		turn := min(polls, max(LookTurn, places/object.TurnShare))
 		left := turn
 		done += sh.lookAtQueues(c, &left)
 		if done == 0 {

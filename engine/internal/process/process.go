@@ -25,12 +25,12 @@ type Process struct {
 	Pid   int
 	Life  *os.File // pidfd
 	guard guard
-	Gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
+	Gone  atomic.Uint32 // Present, ended or Replaced; unless it is Present, another process may have the pid
 }
 
 const (
 	Present  = iota
-	ended    // the pidfd says so
+	ended    // the pidfd says that the process has ended
 	Replaced // the guard is missing: another program has the pid
 )
 

@@ -42,15 +42,14 @@ func (c *Client) Drain() {
 	}
 }
 
-// A claim is a queue pair, and the block up to which it had announced work when Drain was
-// called.
+// A claim is a queue pair whose announced work Drain has to execute.
 type claim struct {
 	q    *object.QP
-	upTo uint64 // count of blocks
+	upTo uint64 // count of blocks that were announced when Drain was called
 }
 
-// announced returns due with more claims: one for each queue pair in some, all of which are
-// the client's, and one for each of their peers that belong to other clients.
+// announced adds claims to due, and returns the longer list: a claim for each queue pair in some, which are
+// the client's, and a claim for each of their peers that belongs to another client.
 func (c *Client) announced(due []claim, some []*object.QP) []claim {
 	add := func(q *object.QP) {
 		e := c.Device.Loops[q.Client.Shard.Number]
@@ -71,9 +70,8 @@ func (c *Client) announced(due []claim, some []*object.QP) []claim {
 	return due
 }
 
-// drainSome visits the first queue pairs in due, each once and at most as many as the constant
-// Portion says. It returns the claims of the queue pairs that it has not visited, and of those that
-// have more to execute.
+// drainSome visits the first object.Portion queue pairs in due, each once. It returns the claims of the queue
+// pairs that it has not visited or that have more to execute.
 func (c *Client) drainSome(due []claim) []claim {
 	n := min(len(due), object.Portion)
 	rest := due[n:]
@@ -85,7 +83,8 @@ func (c *Client) drainSome(due []claim) []claim {
 	return rest
 }
 
-// drainOne visits the queue pair of d, and reports whether it has more to execute.
+// drainOne visits the queue pair of d. more reports whether the queue pair has more announced work to
+// execute.
 func drainOne(sh *loop.Loop, d claim) (more bool) {
 	defer sh.RestoreFaultPoint(sh.Fault.Cut, debug.SetPanicOnFault(true))
 	defer sh.RecoverFault()

@@ -55,7 +55,7 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		return nil, object.NotFound("send CQ", m.SendCQN)
 	}
 	if object.SendsOnly(m.Type) {
-		recvCQ = sendCQ // it has no receives
+		recvCQ = sendCQ // the queue pair has no receives, and its CQ for receives must not be nil
 	}
 	if recvCQ == nil {
 		return nil, object.NotFound("receive CQ", m.RecvCQN)

@@ -241,13 +241,13 @@ func (sh *sender) refusedByPeer(q *object.QP, a object.Answer) {
 		return
 	}
 	j := sh.Scratch.Job
-	who := "why is said to its owner"
+	note := "why is said to its owner"
 	if w := q.Wire; w.Guard.Answers.Doubtful(sh.Now()) {
 		n, _ := w.Guard.Answers.Counted(sh.Now())
-		who = fmt.Sprintf("perhaps it did not: %d answers with impossible PSNs have come from its address, so this one may be forged, too", n)
+		note = fmt.Sprintf("perhaps it did not: %d answers with impossible PSNs have come from its address, so this one may be forged, too", n)
 	}
 	sh.Explain(q, codes.LinkRefused, "%v: peer QP %#06x on link %s refused it (%s); %s",
-		j.Head.Opcode(), q.Attr.DestQPN, q.Wire.Port.Settings.Name, a, who)
+		j.Head.Opcode(), q.Attr.DestQPN, q.Wire.Port.Settings.Name, a, note)
 	sh.Fail(q, j, a.Syndrome())
 }
 

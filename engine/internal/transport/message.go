@@ -42,8 +42,9 @@ func (sh *receiver) openForImmediate(j *object.Job) {
 	sh.OpenReceive(j)
 }
 
-// extend makes room in the list j.Dst for n more bytes of a SEND, by reading more units of its receive.
-func (sh *receiver) extend(j *object.Job, in *object.Inbound, n uint64) object.Answer {
+// extendReceive makes room in the list j.Dst for n more bytes of a SEND, by reading more units of its
+// receive.
+func (sh *receiver) extendReceive(j *object.Job, in *object.Inbound, n uint64) object.Answer {
 	j.Total = j.Moved + n
 	if j.Total > wqe.MaxMessage {
 		return sh.ReceiveTooShort(j, in.Entry, j.Total-in.Room)
@@ -62,9 +63,9 @@ func (sh *receiver) extend(j *object.Job, in *object.Inbound, n uint64) object.A
 	return object.AnswerACK
 }
 
-// renew checks the memory of the message under way again, because keys have changed. The list j.Dst then
-// begins after the bytes that have been moved.
-func (sh *receiver) renew(q *object.QP, j *object.Job) object.Answer {
+// recheckMessage checks the memory of the message under way again, because keys have changed. The list j.Dst
+// then begins after the bytes that have been moved.
+func (sh *receiver) recheckMessage(q *object.QP, j *object.Job) object.Answer {
 	in := &q.Wire.In
 	j.Dst.Reset()
 	j.Epoch = sh.Epoch.Load()
@@ -79,7 +80,7 @@ func (sh *receiver) renew(q *object.QP, j *object.Job) object.Answer {
 			sh.ExplainReceive(j, nil, codes.PeerGone, "the shared receive queue of a message under way has ended")
 			return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerOperation)
 		}
-		if a := sh.extend(j, in, 0); a != object.AnswerACK {
+		if a := sh.extendReceive(j, in, 0); a != object.AnswerACK {
 			return a
 		}
 		j.Moved = moved

@@ -50,7 +50,13 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	} else {
 		sh.NotifyEstablished(q)
 	}
-	if (d != 0 && sh.countStray(p, q, far, false)) || (d == 0 && sh.dropSuspect(p, q, false)) {
+	dropped := false
+	if d == 0 {
+		dropped = sh.dropSuspect(p, q, false)
+	} else {
+		dropped = sh.countStray(p, q, far, false)
+	}
+	if dropped {
 		return
 	}
 	switch {

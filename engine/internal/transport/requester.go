@@ -43,18 +43,18 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 		if q.Attr.State != control.StateRTS {
 			break
 		}
-		n := sh.Pending(q)
-		if n == 0 || !w.CanFetch() {
+		blocks := sh.Pending(q)
+		if blocks == 0 || !w.CanFetch() {
 			break
 		}
 		if done == 0 {
 			sh.Started(q)
 		}
-		if k := sh.FastRequests(q, min(int(n), sh.Settings.Burst-done), &bytes); k > 0 {
-			done += k
+		if n := sh.FastRequests(q, min(int(blocks), sh.Settings.Burst-done), &bytes); n > 0 {
+			done += n
 			continue
 		}
-		v := sh.fetch(q, n, &bytes)
+		v := sh.fetch(q, blocks, &bytes)
 		bytes -= sh.TakeEffort()
 		if v != object.Accepted {
 			if v == object.Failed {
@@ -78,14 +78,14 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 // announced.
 func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 	r := &q.Wire.Out
-	idle := r.First == r.Last
+	idle := r.First == r.Last // no message is on the way
 	sh.Snapshot(q)
 	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	op := h.Opcode()
 	info := op.Info()
-	peer := info.Remote != 0 || info.Receive()
+	sends := info.Remote != 0 || info.Receive()
 	switch {
-	case !idle && (!peer || !r.MayFollow(h, info, q.Attr.MaxRdAtomic)):
+	case !idle && (!sends || !r.MayFollow(h, info, q.Attr.MaxRdAtomic)):
 		return object.Waiting
 	case info.Atomic() && op != wqe.OpAtomicCS && op != wqe.OpAtomicFA:
 		if !idle {
@@ -102,7 +102,7 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 		return v
 	}
 	j := sh.Scratch.Job
-	if !peer {
+	if !sends {
 		return sh.executeLocal(q, j, bytes)
 	}
 	psns := uint32(1)

@@ -22,7 +22,7 @@ func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info
 	case info.First == (in.Job != nil):
 		return sh.outOfPlace(p, q)
 	case !info.Payload: // a READ or an atomic
-		return sh.serveQuery(p, q, info)
+		return sh.serveReadOrAtomic(p, q, info)
 	case info.First && info.Last:
 		a = sh.serveOnly(p, q, info)
 	default:
@@ -96,9 +96,9 @@ func (sh *receiver) servePart(x *arrival) object.Answer {
 	return a
 }
 
-// serveQuery is serveOnly for a READ or an atomic. The answer carries data, and is sent when the ring has
-// room.
-func (sh *receiver) serveQuery(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
+// serveReadOrAtomic is serveOnly for a READ or an atomic. The answer carries data, and is sent when the ring
+// has room.
+func (sh *receiver) serveReadOrAtomic(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
 	in, j := &q.Wire.In, sh.begin(p, q, info)
 	// resources, and length
 	switch {
@@ -219,12 +219,12 @@ func (sh *receiver) checkKeys(x *arrival) object.Answer {
 		sh.openMessage(x)
 		j = x.j
 	case !sh.Current(j) || j.SRQ != nil && j.SRQ.Gone:
-		if a := sh.renew(x.q, j); a != object.AnswerACK {
+		if a := sh.recheckMessage(x.q, j); a != object.AnswerACK {
 			return a
 		}
 	}
 	if !x.writes {
-		return sh.extend(j, x.in, x.n)
+		return sh.extendReceive(j, x.in, x.n)
 	}
 	return object.AnswerACK
 }

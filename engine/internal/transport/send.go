@@ -77,10 +77,9 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 			return done, false
 		}
 		n, ok := uint32(1), false
-		switch {
-		case m.Answers:
+		if m.Answers {
 			n, ok = sh.sendRequest(q, m)
-		default:
+		} else {
 			ok = sh.sendData(q, m, bytes)
 		}
 		if !ok {
@@ -91,8 +90,8 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 		}
 		done++
 		r.Sent += n
-		if now := packet.AddPSN(m.PSN, r.Sent); packet.DiffPSN(now, r.Most) > 0 {
-			r.Most = now
+		if next := packet.AddPSN(m.PSN, r.Sent); packet.DiffPSN(next, r.Most) > 0 {
+			r.Most = next
 		} else {
 			w.Port.Stats.Resent += uint64(n)
 		}

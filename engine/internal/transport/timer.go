@@ -115,8 +115,9 @@ func (sh *wires) timedOut(q *object.QP) {
 		return
 	}
 	w.Port.Stats.Timeouts++
-	deaf := w.Guard.Answers.Doubtful(sh.Now()) // the peer may have answered while the path was closed
-	if r.Retries >= q.Attr.RetryCount && !deaf {
+	// During a scan the peer may have answered while the path was closed.
+	answersDropped := w.Guard.Answers.Doubtful(sh.Now())
+	if r.Retries >= q.Attr.RetryCount && !answersDropped {
 		why := q.WhyNoAnswer()
 		sh.RewindQueue(q)
 		if sh.SnapshotHead(q) {
@@ -125,7 +126,7 @@ func (sh *wires) timedOut(q *object.QP) {
 		}
 		return
 	}
-	if !deaf {
+	if !answersDropped {
 		r.Retries++
 	}
 	r.Rewound = false

@@ -74,7 +74,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 	}
 	from, to := e.Loops[c.Shard.Number], e.Loops[shard.Number]
 	var running []*object.QP
-	var waits []object.Stall
+	var waits []object.Stall // waits[i] is the stall of running[i]
 	for _, q := range c.QPs {
 		if q.Client == c && from.IsRunning(q) {
 			running, waits = append(running, q), append(waits, q.Stall)
@@ -83,7 +83,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 		}
 	}
 	var armable []*object.CQ
-	var held []uint64
+	var held []uint64 // held[i] is since when an event of armable[i] has been held back; 0: none is
 	for _, q := range c.CQs {
 		if c.Arms.Has(q) {
 			since := uint64(0)

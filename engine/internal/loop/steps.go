@@ -76,8 +76,8 @@ func (sh *Loop) RecoverFault() {
 	// A request of a peer was being executed or answered.
 	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
 	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
-	addr, ok := object.FaultOf(r)
-	if p := sh.PortAt(addr); ok && p != nil {
+	addr, isFault := object.FaultOf(r)
+	if p := sh.PortAt(addr); isFault && p != nil {
 		sh.cutOff()
 		sh.PutBack(sh.Scratch.Job)
 		if q := sh.Fault.QP; q != nil && q.Wire != nil {
@@ -88,7 +88,7 @@ func (sh *Loop) RecoverFault() {
 		p.Fail(fmt.Errorf(object.NoPage, addr))
 		return
 	}
-	if !ok || sh.Fault.QP == nil && sh.Fault.CQ == nil {
+	if !isFault || sh.Fault.QP == nil && sh.Fault.CQ == nil {
 		panic(r)
 	}
 	sh.cutOff()
@@ -111,8 +111,8 @@ func (sh *Loop) RecoverFault() {
 }
 
 // RestoreFaultPoint restores two things that a drain (request/drain.go), which runs between two
-// steps, may have changed. cut says where the next step begins; a fault of memory during the drain
-// must not change that. panics says whether faults of memory are panics on this thread.
+// steps, may have changed. cut says where the next step begins, which a fault of memory during the drain
+// must not change. panics says whether faults of memory are panics on this thread.
 func (sh *Loop) RestoreFaultPoint(cut object.Part, panics bool) {
 	sh.Fault.Cut = cut
 	debug.SetPanicOnFault(panics)

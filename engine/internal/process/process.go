@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Charge is the charge for the use of a process's memory.
 var Charge = quota.Charge{quota.Descriptors: 1}
 
 // A Process is a client's program. Its memory can be registered although the device has not
@@ -23,7 +24,7 @@ var Charge = quota.Charge{quota.Descriptors: 1}
 // are in execution/unmapped.go.
 type Process struct {
 	Pid   int
-	Life  *os.File // pidfd
+	Life  *os.File // pidfd, which shows when the process has ended
 	guard guard
 	Gone  atomic.Uint32 // Present, ended or Replaced; unless it is Present, another process may have the pid
 }

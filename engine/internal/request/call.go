@@ -40,7 +40,8 @@ func (c *Client) Request(op control.Op, payload []byte,
 	}
 	c.do(mailbox.EffectOf(op, payload), op.String(), func() {
 		c.Loop().Ticks = 0 // so that the request reads the clock: the last step may have ended long ago
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		panics := debug.SetPanicOnFault(true)
+		defer debug.SetPanicOnFault(panics)
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)
 	})
@@ -184,8 +185,8 @@ func (e Device) welcome(features uint64) *control.Welcome {
 
 // do runs f, which serves a request of this client, by Device.DoWith. what names the request for the watchdog
 // and for explanations. While f runs, the watchdog can see the request. If the client's memory has delayed f,
-// do explains the delay to the client: do counts the time and the page faults of the thread that runs f,
-// which is a shard's thread or the caller's.
+// do explains the delay to the client. It knows of the delay from the time and the page faults of the thread
+// that runs f, which is a shard's thread or the caller's.
 func (c *Client) do(effect mailbox.Effect, what string, f func()) {
 	c.Device.DoWith(effect, func() {
 		runtime.LockOSThread() // the page faults of this one thread are counted

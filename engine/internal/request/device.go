@@ -152,7 +152,8 @@ func (e Device) HasUnpolled(uid, qpn uint32) (some bool) {
 			return
 		}
 		var fault error // the client has taken the page away, so it will poll nothing there
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		panics := debug.SetPanicOnFault(true)
+		defer debug.SetPanicOnFault(panics)
 		defer refuseFault(&fault)
 		some = q.SQ.CQ.ObserveUnread() > 0 || q.RQ.CQ.ObserveUnread() > 0
 	})

@@ -53,7 +53,8 @@ type claim struct {
 func (c *Client) announced(due []claim, some []*object.QP) []claim {
 	add := func(q *object.QP) {
 		e := c.Device.Loops[q.Client.Shard.Number]
-		defer e.RestoreFaultPoint(e.Fault.Cut, debug.SetPanicOnFault(true))
+		panics := debug.SetPanicOnFault(true)
+		defer e.RestoreFaultPoint(e.Fault.Cut, panics)
 		defer e.RecoverFault()
 		e.Fault.QP = q
 		if e.IsRunning(q) {
@@ -86,7 +87,8 @@ func (c *Client) drainSome(due []claim) []claim {
 // drainOne visits the queue pair of d. more reports whether the queue pair has more announced work to
 // execute.
 func drainOne(sh *loop.Loop, d claim) (more bool) {
-	defer sh.RestoreFaultPoint(sh.Fault.Cut, debug.SetPanicOnFault(true))
+	panics := debug.SetPanicOnFault(true)
+	defer sh.RestoreFaultPoint(sh.Fault.Cut, panics)
 	defer sh.RecoverFault()
 	q := d.q
 	if !sh.IsRunning(q) {

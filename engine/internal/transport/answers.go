@@ -78,13 +78,12 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 		m := r.Oldest()
 		if m.Answers && m.Answered < m.PSNs {
 			r.UNA = packet.AddPSN(m.PSN, m.Answered)
-			if packet.DiffPSN(psn, r.UNA) > 0 {
-				sh.progressed(q, before)
-				sh.requestAgain(q)
-				return false
-			}
+			missing := packet.DiffPSN(psn, r.UNA) > 0
 			sh.progressed(q, before)
-			return true
+			if missing {
+				sh.requestAgain(q)
+			}
+			return !missing
 		}
 		if packet.DiffPSN(psn, m.End()) < 0 {
 			if packet.DiffPSN(psn, r.UNA) > 0 {

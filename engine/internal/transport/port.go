@@ -126,7 +126,8 @@ func (h *PortHandle) SendManagement(path uint32, head, payload []byte) (err erro
 			err = ErrPortDown
 			return
 		}
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // this may be the caller's goroutine
+		panics := debug.SetPanicOnFault(true) // this may be the caller's goroutine
+		defer debug.SetPanicOnFault(panics)
 		defer p.FailAfterFault()
 		err = ErrPortFault // the result if a fault of memory ends this function
 		h, to, ok := p.Settings.Send.Reserve(len(head), len(payload))

@@ -16,10 +16,12 @@ func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 		return
 	}
 	w := q.Wire
+	alarm := w.Source != w.From && q.Reliable() // a stranger tries PSNs; see scan_guard.go
 	switch {
 	case p.Packet.Path != w.From:
 		p.Stats.Strangers++
-	case w.Source != w.From && q.Reliable() && p.BTH.Opcode != packet.OpCNP && sh.dropShutOut(p, q, info):
+	case alarm && p.BTH.Opcode != packet.OpCNP && sh.dropShutOut(p, q, info):
+		// The packet is dropped.
 	case !q.Listens():
 		if info.Request && p.BTH.PSN == w.In.PSN && w.In.Fatal != 0 && !w.In.NAKDue {
 			sh.sendNAK(q, w.In.Fatal) // the NAK that was sent before is lost

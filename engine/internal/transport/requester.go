@@ -21,7 +21,7 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 	}
 	sh.Sched.Effort = 0
 	for done < sh.Settings.Burst && bytes > 0 {
-		if q.Job != nil { // a local operation that takes several visits
+		if q.Job != nil { // the job of a WQE that sends no packets and takes several visits
 			if !sh.continueLocal(q, &bytes) {
 				break
 			}

@@ -65,11 +65,12 @@ func (sh *wires) startTimer(w *object.Wire) {
 	}
 }
 
-// longerTries makes the second try wait twice as long as the first, and all others four times: the InfiniBand
-// specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the other end may
-// have no core for a while, or may have to agree on keys first, and programs such as ibv_rc_pingpong give it
-// eight tries of 67 ms: together 0.5 s if all were equal, and 1.8 s in this way. A single packet that is lost
-// is sent again as soon as before.
+// longerTries makes the second try wait twice as long as the first, and all later tries four times as long.
+// The InfiniBand specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the
+// other end may have no core for a while, or may have to agree on keys first. Programs such as
+// ibv_rc_pingpong give it eight tries of 67 ms, which take 1.8 s in this way; if all were equally long, they
+// would take 0.5 s. A single packet that is lost is sent again after the timeout, as if all tries were
+// equally long.
 const longerTries = 2
 
 // notReady serves an RNR NAK: it makes q wait before the oldest message is sent again, because the responder

@@ -88,7 +88,7 @@ func (sh *wires) StopWire(q *object.QP) {
 	}
 }
 
-// VisitWire is Visit for a queue pair on a wire.
+// VisitWire is Visit for a queue pair on a wire: it sends answers that are due, and then requests.
 func (sh *sender) VisitWire(q *object.QP) (done int) {
 	w := q.Wire
 	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.At == w.Out.Last && q.Job == nil &&
@@ -102,13 +102,11 @@ func (sh *sender) VisitWire(q *object.QP) (done int) {
 	}
 	switch q.Attr.State {
 	case control.StateERR, control.StateSQE:
-		return done + sh.Flush(q)
-	case control.StateRTR, control.StateRTS, control.StateSQD:
-	default:
-		return done
-	}
-	if q.Attr.State != control.StateRTR && q.Wire != nil {
-		done += sh.sendRequests(q, max(bytes, 1))
+		done += sh.Flush(q)
+	case control.StateRTS, control.StateSQD:
+		if q.Wire != nil {
+			done += sh.sendRequests(q, max(bytes, 1))
+		}
 	}
 	return done
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Max is the most bytes of a list.
+// Max is the largest size of a list in bytes.
 const Max = 8000
 
-// AllUsers is the user of an entry that all may read. It is no uid.
+// AllUsers is the user of an entry that clients of all users may read. It is no uid.
 const AllUsers = ^uint32(0)
 
 const (
 	version   = 2
-	beginSize = 8
-	headSize  = 10
+	beginSize = 8  // bytes before the first entry: the version
+	headSize  = 10 // bytes of an entry before its value: client, user, length of the value
 )
 
 // ErrVersion says that a list is of another version.
@@ -28,12 +28,12 @@ var be = binary.BigEndian
 // An Entry is what one client announces.
 type Entry struct {
 	Client uint32
-	User   uint32 // whose clients may read it: a uid, or AllUsers
+	User   uint32 // the user whose clients may read the entry: a uid, or AllUsers
 	Value  string
 }
 
-// Append appends the list to dst, and returns how many entries, from the end of the list, do not
-// fit into max bytes. The list is sorted by client.
+// Append appends the list to dst, but at most so many bytes as most says. left is how many entries at the end
+// of the list did not fit. The list is sorted by client.
 func Append(dst []byte, list []Entry, most int) (b []byte, left int) {
 	start := len(dst)
 	for i, e := range list {
@@ -57,7 +57,7 @@ func Append(dst []byte, list []Entry, most int) (b []byte, left int) {
 	return dst, 0
 }
 
-// Parse returns the entries of a list. It checks everything, and refers to nothing of b.
+// Parse returns the entries of a list. It checks everything. The entries do not refer to b.
 func Parse(b []byte) (list []Entry, err error) {
 	if len(b) > Max {
 		return nil, fmt.Errorf("announcements of %d bytes; at most %d are possible", len(b), Max)

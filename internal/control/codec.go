@@ -128,7 +128,9 @@ func (e *encoder) bytes(_ string, v []byte) { e.b = append(e.b, v...) }
 func (e *encoder) text(_ string, v *string) {
 	n, room := len(*v), e.start-HeaderSize+MaxMessage-len(e.b)
 	if n > room {
-		for n = room; n > 0 && !utf8.RuneStart((*v)[n]); n-- {
+		n = room
+		for n > 0 && !utf8.RuneStart((*v)[n]) {
+			n--
 		}
 	}
 	e.b = append(e.b, (*v)[:n]...)

@@ -2,7 +2,7 @@ package control
 
 import "fmt"
 
-// Code is the kind of a refusal. The number of a removed kind is never used for another.
+// Code is the kind of a refusal. The number of a removed kind is never used for another kind.
 type Code uint32
 
 const (

@@ -96,7 +96,7 @@ func (c *Closers) Clogged(user uint32) bool {
 }
 
 // staff starts a closer for a queue if the queue needs one and may have one. Half of Most is
-// reserved for users that have no closer.
+// reserved for users that have no closer. The caller holds c.mu.
 func (c *Closers) staff(q *queue) {
 	switch {
 	case len(q.calls) == 0 || q.busy > q.stuck || q.starved:
@@ -133,8 +133,8 @@ func (c *Closers) work(q *queue) {
 	}
 }
 
-// leave is called when a closer leaves a queue and ends. It starts a closer for a queue that
-// has none.
+// leave is called when a closer leaves a queue and ends. If a queue has no closer because there were too
+// many, leave starts a closer for that queue. The caller holds c.mu.
 func (c *Closers) leave(q *queue) {
 	q.busy--
 	c.busy--
@@ -158,11 +158,12 @@ type interruption struct {
 	timer  *time.Timer
 
 	mu   sync.Mutex
-	wait time.Duration
-	late bool
-	done bool
+	wait time.Duration // time to the next signal
+	late bool          // a signal was sent, so the closer counts as stuck
+	done bool          // the call has returned
 }
 
+// interrupt begins the interruption of a call that a closer of q, on the given thread, is about to make.
 func (c *Closers) interrupt(q *queue, thread int) *interruption {
 	i := &interruption{c: c, q: q, thread: thread, wait: firstInterrupt}
 	i.mu.Lock()

@@ -31,7 +31,7 @@ type Copier struct {
 	pairs       int    // pairs of stretches left in this trial; 0: no trial is running
 	wins        int    // pairs of this trial that the non-temporal copy has won
 	cycles      uint64 // cycles that this stretch has taken
-	other       uint64 // cycles that the stretch before took, which was copied the other way
+	other       uint64 // cycles that the last stretch took, which was copied the other way
 	rest        int    // bytes between the last trial and the next; 0: there was no trial yet
 }
 
@@ -102,7 +102,8 @@ func (c *Copier) nextStretch() {
 		if c.cycles < c.other {
 			c.wins++
 		}
-		if c.pairs--; c.pairs > 0 {
+		c.pairs--
+		if c.pairs > 0 {
 			c.nonTemporal, c.left = false, trialBytes
 		} else {
 			c.decide(c.wins > trialPairs/2)

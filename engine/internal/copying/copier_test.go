@@ -50,7 +50,8 @@ func TestCopierLearns(t *testing.T) {
 	// Three interrupted stretches do not change the result.
 	n := 0
 	c.trial(func(nonTemporal bool) uint64 {
-		if n++; nonTemporal && n <= 6 {
+		n++
+		if nonTemporal && n <= 6 {
 			return 1 << 40
 		}
 		return constant(200, 100)(nonTemporal)

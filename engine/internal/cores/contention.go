@@ -107,10 +107,11 @@ func (c *Contention) Worked() { c.checked, c.checks = 0, 0 }
 func (c *Contention) Slept() { c.checked = 0 }
 
 // Nap is called after a Check that returned true. It returns how long the thread should sleep
-// now, which is at most longest. 0 means that the thread should check once more instead. idle
+// now, at most longest. If it returns 0, the thread should check once more instead. idle
 // is the time since the thread's last work.
 func (c *Contention) Nap(idle, longest time.Duration) time.Duration {
-	if c.checks++; c.checks <= checksPerNap {
+	c.checks++
+	if c.checks <= checksPerNap {
 		return 0
 	}
 	c.checked, c.checks = 0, 0

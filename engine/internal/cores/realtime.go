@@ -16,8 +16,8 @@ import (
 // A thread with a real-time policy (SCHED_FIFO, SCHED_RR) keeps its core until it sleeps, or
 // until a thread of higher priority wants the core. An engine's thread that always has work, or
 // spins, never sleeps. The engine's other threads, which take signals and serve control requests,
-// have the same priority, because they inherit it. If another spinning thread has the other cores,
-// such as that of a client, they wait for ever. So the engine's thread sleeps now and then.
+// have the same priority, because they inherit it. If other spinning threads, such as those of clients, have
+// the other cores, the engine's other threads wait for ever. So the engine's thread sleeps now and then.
 
 const (
 	// pauseEvery is how often a thread pauses. A request or a signal for which threads have to get a core
@@ -36,11 +36,11 @@ type Pauser struct {
 	next     uint64 // device clock of the next pause
 }
 
-// NewPauser returns a Pauser for the calling thread. It pauses only if the thread has a real-time policy, and
-// does not yield anyway.
+// NewPauser returns a Pauser for the calling thread. The Pauser pauses only if the thread has a real-time
+// policy and yields is false: yields says that the thread lets others have its core anyway.
 //
-// warning names the threads that may starve nevertheless, and cure says how to avoid that. Both are
-// empty if there is none.
+// warning names the threads that may starve in spite of the pauses, and cure says how to avoid that. Both are
+// empty if no threads may starve.
 func NewPauser(yields bool) (p Pauser, warning, cure string) {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil || !realtime(attr) {
@@ -55,7 +55,7 @@ func (p *Pauser) Pause() {
 	if !p.realtime || clock.Now() < p.next {
 		return
 	}
-	// A signal ends it early, which does no harm.
+	// A signal may end the sleep early, which does no harm.
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: int64(pauseTime)}, nil)
 	p.next = clock.Now() + clock.Cycles(pauseEvery)
 }
@@ -71,10 +71,10 @@ func threads() (ids []int) {
 	return ids
 }
 
-// starved returns what a thread with a real-time policy may starve, and the cure. helpers means that the
-// other threads of this process have that policy, too, so that they get the core in its pauses; others, that
-// this process may run on cores that are not the thread's; reserve, that the kernel keeps time for threads of
-// other policies.
+// starved returns a warning about what a thread with a real-time policy may starve, and the cure.
+//   - helpers: the process's other threads have a real-time policy too, so they get the core in the pauses
+//   - others: this process may run on cores other than the thread's
+//   - reserve: the kernel keeps time for threads without a real-time policy
 func starved(helpers, others, reserve bool) (warning, cure string) {
 	switch {
 	case !helpers && !others:
@@ -92,7 +92,7 @@ func realtime(attr *unix.SchedAttr) bool {
 }
 
 // helpersAreRealtime reports whether all other threads of this process have a real-time policy. With
-// SCHED_RESET_ON_FORK (chrt -R) only the first thread of a process has it.
+// SCHED_RESET_ON_FORK (chrt -R) only the first thread of a process has such a policy.
 func helpersAreRealtime() bool {
 	own := unix.Gettid()
 	for _, id := range threads() {

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	aloneVisits  = 64
-	RivalVisits  = 16
-	RivalryTurns = 1024 // a client that has worked counts as working for this many more steps
+	aloneVisits  = 64   // the most visits in a turn of a client while no other client has work
+	RivalVisits  = 16   // the most visits in a turn while several clients have work
+	RivalryTurns = 1024 // for this many steps after a client has worked, it counts as a client that has work
 )
 
 // These constants say how many cold records a step polls. Every step polls at least
-// PatrolPolls, so each of n records is polled within n/PatrolPolls steps. A long step polls
-// one record for each patrolCycles cycles that the step takes, but at most patrolMostPolls.
-// That costs a few percent of the step's time. After PatrolQuiet steps without work, each
+// PatrolPolls records, so each of n records is polled within n/PatrolPolls steps. A long step polls
+// one record for each patrolCycles cycles that the step takes, but at most patrolMostPolls records.
+// These polls cost a few percent of the step's time. After PatrolQuiet steps without work, each
 // step polls enough records to poll all of them within another PatrolQuiet steps.
 const (
 	PatrolPolls     = 4
@@ -24,9 +24,9 @@ const (
 	patrolMostPolls = 1024
 	PatrolQuiet     = 256
 
-	// patrolQuietPolls bounds a step without work, which warm queues and requests wait for, to
-	// some 20 us, even if each record is a cache miss of 80 ns. More than 65,536 queues need
-	// more than PatrolQuiet steps.
+	// patrolQuietPolls is the most records that a step without work polls. It bounds such a step to some
+	// 20 us, even if each record is a cache miss of 80 ns, because warm queues and requests wait for the end
+	// of the step. More than 65,536 queues need more than PatrolQuiet steps.
 	patrolQuietPolls = 256
 )
 
@@ -95,15 +95,18 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 	}
 	for visits = min(visits, len(c.Sched.Warm)); visits > 0 && c.Sched.Next < len(c.Sched.Warm); visits-- {
 		q := c.Sched.Warm[c.Sched.Next]
-		if c.Sched.Next++; c.Sched.Next == len(c.Sched.Warm) {
-			// Set before the visit, so a queue that turns warm in the visit comes after the others.
+		c.Sched.Next++
+		if c.Sched.Next == len(c.Sched.Warm) {
+			// This is done before the visit, so that a queue that turns warm in the visit comes after the
+			// others.
 			c.Sched.Next = 0
 		}
 		sh.Sched.Spent = 0
 		n := sh.Visit(q)
 		if n == 0 {
-			if q.Sched.IdleVisits++; (q.Sched.IdleVisits >= sh.Sched.Patience ||
-				q.Stall.Kind != object.NoStall) && len(sh.Running) > sh.Sched.Few {
+			q.Sched.IdleVisits++
+			idle := q.Sched.IdleVisits >= sh.Sched.Patience || q.Stall.Kind != object.NoStall
+			if idle && len(sh.Running) > sh.Sched.Few {
 				sh.coolDown(q)
 			}
 			continue
@@ -111,7 +114,8 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 		sh.Visited(q)
 		q.Sched.IdleVisits = 0
 		done += n
-		if bytes -= sh.Sched.Spent; done >= wqes || bytes <= 0 {
+		bytes -= sh.Sched.Spent
+		if done >= wqes || bytes <= 0 {
 			break
 		}
 	}
@@ -190,14 +194,15 @@ func (sh *Loop) examine(w *object.Watch, word uint64) int {
 	return 0
 }
 
-// patrolBudget returns how many cold queues this step polls. The length of this step is
-// known if this step and the step before both had work, because steps that have work read
+// patrolBudget returns how many cold queues this step polls. done is how much work the step has found. The
+// length of the step is known if this step and the step before it had work, because steps that have work read
 // the clock.
 func (sh *Loop) patrolBudget(done int) int {
 	polls := PatrolPolls
 	switch {
 	case done == 0:
-		if sh.Sched.Quiet++; sh.Sched.Quiet > PatrolQuiet {
+		sh.Sched.Quiet++
+		if sh.Sched.Quiet > PatrolQuiet {
 			polls += min(len(sh.Running)/PatrolQuiet, patrolQuietPolls)
 		}
 		return polls

@@ -25,12 +25,11 @@ func (sh *Loop) RemoveClient(c *object.Client) {
 	sh.Everyone.Remove(c)
 }
 
-// Traffic within a shard runs in parallel with the
-// traffic of other shards. Traffic between two shards holds the locks of both. So clients
-// that talk to each other should be in one shard, and all others in different shards. A new
-// client is assigned to the shard with the least load. When the client is then connected to
-// a client of another shard, it moves to that shard, unless it is also connected to another
-// client outside that shard.
+// Traffic within a shard runs in parallel with the traffic of other shards. Traffic between two shards holds
+// the locks of both. So clients that talk to each other should be in one shard, and all others in different
+// shards. A new client is assigned to the shard with the least load. When the client is then connected to a
+// client of another shard, it moves to that shard, unless it is also connected to another client outside that
+// shard.
 
 // BringTogether brings the clients of two queue pairs that are being connected into one
 // shard, if one of the clients is free to move. If both are free to move, the client in
@@ -50,8 +49,8 @@ func (e *Runner) BringTogether(q, p *object.QP) {
 	}
 }
 
-// tied reports whether c is connected to another client that is outside the given shard, or
-// has to be in one shard with another client, or in the shard that serves the ports.
+// tied reports whether c may not move to a shard: c is connected to another client outside that shard, or has
+// to stay in one shard with another client, or in the shard that serves the ports.
 func (e *Runner) tied(c *object.Client, to *object.Shard) bool {
 	if c.Shares() || c.Linked > 0 {
 		return true
@@ -75,7 +74,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 	}
 	from, to := e.Loops[c.Shard.Number], e.Loops[shard.Number]
 	var running []*object.QP
-	var waits []object.Stall
+	var waits []object.Stall // waits[i] is the stall of running[i]
 	for _, q := range c.QPs {
 		if q.Client == c && from.IsRunning(q) {
 			running, waits = append(running, q), append(waits, q.Stall)
@@ -84,7 +83,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 		}
 	}
 	var armable []*object.CQ
-	var held []uint64
+	var held []uint64 // held[i] is since when an event of armable[i] has been held back; 0: none is
 	for _, q := range c.CQs {
 		if c.Arms.Has(q) {
 			since := uint64(0)
@@ -134,7 +133,8 @@ func (sh *Loop) detachClient(c *object.Client) {
 	}
 	if i := slices.Index(sh.Sched.Active, c); i >= 0 {
 		sh.Sched.Active = slices.Delete(sh.Sched.Active, i, i+1)
-		if c.Sched.Active = false; i < sh.Sched.From {
+		c.Sched.Active = false
+		if i < sh.Sched.From {
 			sh.Sched.From--
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 )
 
-// visitPostponed visits the postponed queues, and returns how much there was to do. If the
-// lock of the peer's shard is taken, the queue is left for the next step, until
-// CrossPatience has passed; then visitPostponed waits for the lock. If urgent is true, this
-// shard has nothing else to do, and visitPostponed waits at once.
+// visitPostponed visits the postponed queues, and returns how much there was to do. If another thread holds
+// the lock of the peer's shard, the queue is left for the next step. After CrossPatience, visitPostponed
+// waits for the lock. If urgent is true, this shard has nothing else to do, and visitPostponed waits for
+// locks at once.
 func (sh *Loop) visitPostponed(urgent bool) (done int) {
 	if len(sh.DueReceives) > 0 {
 		done += sh.returnReceives(urgent)
@@ -43,7 +43,8 @@ func (sh *Loop) visitPostponed(urgent bool) (done int) {
 	return done
 }
 
-// visitCrossing visits a queue under the lock of its peer's shard.
+// visitCrossing visits a queue under the lock of its peer's shard, or tries a stalled queue. It returns how
+// much there was to do.
 func (sh *Loop) visitCrossing(q *object.QP) (done int) {
 	switch {
 	case !sh.IsRunning(q):
@@ -58,7 +59,8 @@ func (sh *Loop) visitCrossing(q *object.QP) (done int) {
 	return done
 }
 
-// returnReceives puts back shared receives of clients of other shards.
+// returnReceives gives receives back to the shared receive queues of other shards, from which this shard took
+// them and did not use them. It returns how many it has given back.
 func (sh *Loop) returnReceives(urgent bool) (done int) {
 	owed := sh.DueReceives
 	sh.DueReceives = nil
@@ -90,12 +92,11 @@ func (sh *Loop) releaseAfterFault() {
 	sh.Release()
 }
 
-// crossesShards reports whether a queue of this shard waits for a peer in another shard.
-// Then this shard must not rely on being woken, because the peer's client wakes the other
-// shard only.
+// crossesShards reports whether a queue of this shard may be waiting for a peer in another shard. If so, this
+// shard must not rely on being woken, because the peer's client wakes only the other shard.
 func (sh *Loop) crossesShards() bool {
 	if sh.Stalled > object.CrossLook {
-		return true // perhaps
+		return true // there are too many stalled queues to look at each
 	}
 	for _, c := range sh.Stallers.Clients {
 		for _, q := range c.Sched.Stalled {

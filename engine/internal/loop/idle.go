@@ -34,7 +34,7 @@ func IdlePolicy(want object.Idle, canMonitor bool, quota float64, j *journal.Jou
 	return object.IdleSpin
 }
 
-// After spinTime without work the idler begins to yield, and after YieldTime to sleep.
+// After spinTime without work the idler begins to yield its core, and after YieldTime to sleep.
 const (
 	spinTime  = 50 * time.Microsecond
 	YieldTime = 200 * time.Microsecond
@@ -43,14 +43,17 @@ const (
 // While some client with queues does not wake the device, the device takes naps instead of
 // longer sleeps. In the first second after work, naps are short: new work of a warm queue is found
 // within 100 us, and the naps cost a fifth of a core on a virtual machine (16 us for each timer).
-// After that, naps are long and cost a hundredth of a core. While all clients wake the
-// device, it sleeps for SleepTime at a time. It misses no work then. Before the first such sleep it
-// has to look at everything that can be announced (look.go). If that takes several looks, it takes
-// naps of passNap between them, which a client that wakes the device ends. (It is not woken when there is
-// room again in a full ring of a port. As long as a packet waits for that, the device takes naps.) How
-// long a nap is depends on no client's queues: a look is bounded, so it need not be longer if there are
-// many. SleepTime is bounded because the device also checks some things that no client announces;
-// Diagnose, for example, does so.
+// After that, naps are long and cost a hundredth of a core.
+//
+// While all clients wake the device, it sleeps for SleepTime at a time, and misses no work. Before the first
+// such sleep, the device has to look at everything that can be announced (look.go). If this takes several
+// looks, the device takes naps of passNap between the looks, and a client that wakes the device ends such a
+// nap. Nobody wakes the device when a full ring of a port has room again, so the device takes naps as long as
+// a packet waits for room. SleepTime is bounded because the device also checks some things that no client
+// announces; Diagnose, for example, does so.
+//
+// The length of a nap depends on no client's queues: a look is bounded, so a nap need not be longer if there
+// are many queues.
 const (
 	NapTime   = 50 * time.Microsecond
 	soonTime  = time.Second
@@ -59,8 +62,8 @@ const (
 	SleepTime = 50 * time.Millisecond
 )
 
-// diagnosesPerSleep is how many queue pairs are diagnosed before each long sleep. Before a
-// nap, one queue pair is diagnosed.
+// diagnosesPerSleep is how many queue pairs Diagnose looks at before each long sleep. Before a nap, it looks
+// at one queue pair.
 const diagnosesPerSleep = 16
 
 // An idler passes the time of a shard that has no work: it spins, yields or sleeps.
@@ -78,6 +81,8 @@ type idler struct {
 	cores      cores.Contention
 }
 
+// NewIdler returns the idler of a shard. sharesCore says that other threads of the program need the shard's
+// core.
 func NewIdler(sh *Loop, sharesCore bool) *idler {
 	i := &idler{sh: sh, policy: sh.Settings.Idle, sharesCore: sharesCore, bound: SleepTime,
 		cores: cores.NewContention()}
@@ -100,7 +105,7 @@ func (i *idler) reset() {
 // rather than after a batch of such steps.
 func (i *idler) afterEachStep() bool { return i.sharesCore || i.cores.Contended() }
 
-// wait passes some time after steps that found no work.
+// wait passes some time after steps that found no work, in the way that the policy says.
 func (i *idler) wait(ctx context.Context) {
 	switch i.policy {
 	case object.IdleSpin:
@@ -113,8 +118,9 @@ func (i *idler) wait(ctx context.Context) {
 	if i.worked == 0 {
 		i.worked = now
 	}
-	if idle := clock.Duration(now - i.worked); !i.sh.Hooks.Uncontended && i.cores.Check(now) &&
-		idle < cores.NapTime {
+	idle := clock.Duration(now - i.worked)
+	contended := !i.sh.Hooks.Uncontended && i.cores.Check(now)
+	if contended && idle < cores.NapTime {
 		if nap := i.cores.Nap(idle, NapTime); nap > 0 {
 			i.nap(nap)
 			i.since = 0
@@ -125,9 +131,10 @@ func (i *idler) wait(ctx context.Context) {
 		i.since = now
 		return
 	}
-	switch idle := clock.Duration(now - i.since); {
-	case idle < spinTime:
-	case idle < YieldTime:
+	spun := clock.Duration(now - i.since)
+	switch {
+	case spun < spinTime:
+	case spun < YieldTime:
 		runtime.Gosched()
 	default:
 		i.sleep(ctx)
@@ -136,7 +143,7 @@ func (i *idler) wait(ctx context.Context) {
 	}
 }
 
-// nap sleeps shortly, unless there are requests. A nap never ends early.
+// nap sleeps for the time d, unless there are requests. Nothing ends the nap early.
 func (i *idler) nap(d time.Duration) {
 	first := i.sh.Number == 0
 	if first && !i.sh.Mail.AllowCallers(true) {
@@ -179,10 +186,10 @@ func (i *idler) countClients() {
 
 // sleep sleeps until the device is woken or there is something to do.
 //
-// Publish: asleep, then a barrier on all posters, then a pass through all queues (look.go). Work
-// announced before the barrier is found by that pass. A poster that announces work after
-// the barrier loads asleep after its announcement, sees that the device sleeps, and wakes it
-// (docs/ORDERING.md, number 16).
+// The order is: publish asleep, then a barrier on all posters, then a pass through all queues (look.go). The
+// pass finds all work announced before the barrier. A poster that announces work after the barrier loads
+// asleep after its announcement, sees that the device sleeps, and wakes the device (docs/ORDERING.md, number
+// 16).
 func (i *idler) sleep(ctx context.Context) {
 	sh := i.sh
 	sh.Acquire()
@@ -195,7 +202,7 @@ func (i *idler) sleep(ctx context.Context) {
 	sh.Release()
 	all = all && shm.Barrier() == nil
 	if all {
-		sh.Published = 0 // publish the counters now, because they do not change during a sleep
+		sh.Published = 0 // so that Publish publishes the counters now: they do not change during a sleep
 	}
 	passed := false // a whole pass has been made since the barrier
 	for ctx.Err() == nil && !(sh.Number == 0 && sh.Mail.Waiting.Load()) {
@@ -212,9 +219,10 @@ func (i *idler) sleep(ctx context.Context) {
 		if i.sharesCore {
 			cpu.Yield()
 		}
-		// All timers are known at the end of a pass, or if there are none.
 		passed = passed || f.Ended
-		wakes := all && !sh.RingFull // each client or carrier with work for the device wakes it
+		wakes := all && !sh.RingFull // each client or carrier with work for the device wakes the device
+		// A long sleep lasts until the first timer. All timers are known at the end of a pass, or if there
+		// are none.
 		long := wakes && passed && (f.Ended || sh.Stalled+sh.Arm.Held == 0)
 		if sh.Number == 0 && !sh.Mail.AllowCallers(!long) {
 			break
@@ -247,10 +255,9 @@ func (i *idler) publishAsleep(sleep uint64) {
 	}
 }
 
-// SleepFor returns how long to sleep. It depends on no client's queues or memory. all means that
-// all clients wake the device, and safe that everything announced before the barrier has been
-// found. The other arguments are in cycles: idle is the time since the last work, and next is the
-// time until the next timer.
+// SleepFor returns how long to sleep. The result depends on no client's queues or memory. all means that all
+// clients wake the device. safe means that everything announced before the barrier has been found. The other
+// arguments are in cycles: idle is the time since the last work, and next is the time until the next timer.
 func (i *idler) SleepFor(all, safe bool, idle, next uint64) time.Duration {
 	d := NapTime
 	switch {

@@ -10,25 +10,25 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// Before a shard naps or sleeps it looks for work: it visits warm queues as a step does, polls the
-// arm registers and the ports, and continues a pass. A pass is a round through all that work can
-// be announced in: the send records of all queue pairs, the arm words of all CQs that can be
-// armed, and all stalled queues. Clients can have hundreds of thousands of these, so one look is
+// Before a shard naps or sleeps, it looks for work: it visits warm queues as a step does, polls the
+// arm registers and the ports, and continues a pass. A pass is a round through all places in which work can
+// be announced: the send records of all queue pairs, the arm words of all CQs that can be
+// armed, and all stalled queues. Clients can have hundreds of thousands of such places, so one look is
 // bounded, and the next look continues the pass. In a pass clients take turns, so that a client
-// with few queues does not wait for those of a client with many.
+// with few queues does not wait for the queues of a client with many.
 //
 // A pass that began after the shard had published that it sleeps, and after the barrier, finds
-// what was announced before the barrier. So the shard sleeps long only after such a pass has
+// all work announced before the barrier. So the shard sleeps long only after such a pass has
 // ended. Until then it takes naps between its looks.
 
 // One look polls at most LookPolls records, arm words and stalled queues, or SoonPolls of them if
-// the nap after it lasts only NapTime. If each is a cache miss of 80 ns, the looks take a tenth to
-// a quarter of the time; they seldom are. A look also ends after lookTime, because the first access
-// to a page takes longer, and memory that waits for its owner much longer.
+// the nap after the look lasts only NapTime. If each poll were a cache miss of 80 ns, the looks would take a
+// tenth to a quarter of the time; few polls are. A look also ends after lookTime, because the first access
+// to a page takes longer, and an access to memory that waits for its owner takes much longer.
 const (
 	LookPolls = 2048
 	SoonPolls = 256
-	LookTurn  = 16 // the least turn of a client that has so much left
+	LookTurn  = 16 // the fewest polls in a turn of a client, unless the client or the look has fewer left
 	lookTime  = 200 * time.Microsecond
 )
 
@@ -41,12 +41,12 @@ func (sh *Loop) passEnded() bool { return sh.Pass.Finished == len(sh.Everyone.Cl
 // A lookResult is what a look has found.
 type lookResult struct {
 	Done  int    // how much there was to do; 1 if a fault of memory has ended the look early
-	Ended bool   // the pass has ended; the next look begins a new one
-	Next  uint64 // cycles until the first timer runs out, as far as the pass has found timers
+	Ended bool   // the pass has ended, and the next look begins a new pass
+	Next  uint64 // cycles until the first timer runs out, of the timers that the pass has found so far
 }
 
-// Look looks for work once, and executes some of what it finds. It polls at most so many records,
-// arm words and stalled queues of cold queues. long means that a long sleep follows, not a nap.
+// Look looks for work once, and executes some of the work that it finds. polls is the most records, arm words
+// and stalled queues that its part of the pass polls. long means that a long sleep follows, not a nap.
 func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	f.Done = 1 // the result if a fault of memory ends this function early
 	defer sh.RecoverFault()
@@ -76,7 +76,7 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	}
 	sh.Fault.Part = object.CutVisits
 	if len(sh.Ports)+sh.Timers.Armed > 0 {
-		sh.Clock() // timers are looked at, too
+		sh.Clock() // reads the clock, so that ServePorts looks at the timers
 		n += sh.ServePorts(true)
 	}
 	if sh.Several {
@@ -91,8 +91,8 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	return f
 }
 
-// continuePass gives clients turns in the pass until work is found, the pass is over, or the look
-// has polled or lasted enough. It returns how much there was to do.
+// continuePass gives clients turns in the pass. It ends when work is found, the pass is over, polls are used
+// up, or lookTime has passed. It returns how much there was to do.
 func (sh *Loop) continuePass(polls int) (done int) {
 	end := clock.Now() + clock.Cycles(lookTime)
 	for !sh.passEnded() && polls > 0 && done == 0 {
@@ -107,15 +107,15 @@ func (sh *Loop) continuePass(polls int) (done int) {
 		if p.Finished {
 			continue
 		}
-		turn := min(polls,
-			max(LookTurn, (len(c.Sched.Watches)+len(c.Sched.Stalled)+len(c.Arms.CQs))/object.TurnShare))
+		places := len(c.Sched.Watches) + len(c.Sched.Stalled) + len(c.Arms.CQs)
+		turn := min(polls, max(LookTurn, places/object.TurnShare))
 		left := turn
-		done += sh.passQueues(c, &left)
+		done += sh.lookAtQueues(c, &left)
 		if done == 0 {
-			done += sh.passStalled(c, &left)
+			done += sh.lookAtStalled(c, &left)
 		}
 		if done == 0 {
-			done += sh.passArms(c, &left)
+			done += sh.lookAtArms(c, &left)
 		}
 		polls -= turn - left
 		if p.Queues+p.Stalled+p.Arms == 0 {
@@ -129,13 +129,14 @@ func (sh *Loop) continuePass(polls int) (done int) {
 	return done
 }
 
-// passQueues looks at the next queue pairs of c in the pass, at most *left of them, and counts *left
-// down.
-func (sh *Loop) passQueues(c *object.Client, left *int) (done int) {
+// lookAtQueues looks at the next queue pairs of c in the pass, at most *left of them, and counts *left
+// down. It returns how much there was to do.
+func (sh *Loop) lookAtQueues(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutLast
 	for *left > 0 && done == 0 {
-		if p.Queues = min(p.Queues, len(c.Sched.Watches)); p.Queues == 0 {
+		p.Queues = min(p.Queues, len(c.Sched.Watches))
+		if p.Queues == 0 {
 			break
 		}
 		*left--
@@ -160,12 +161,13 @@ func (sh *Loop) passQueues(c *object.Client, left *int) (done int) {
 	return done
 }
 
-// passStalled tries the next stalled queues of c in the pass.
-func (sh *Loop) passStalled(c *object.Client, left *int) (done int) {
+// lookAtStalled is lookAtQueues for stalled queues: it tries each.
+func (sh *Loop) lookAtStalled(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutRetry
 	for *left > 0 && done < completion.ArmAnswers {
-		if p.Stalled = min(p.Stalled, len(c.Sched.Stalled)); p.Stalled == 0 {
+		p.Stalled = min(p.Stalled, len(c.Sched.Stalled))
+		if p.Stalled == 0 {
 			break
 		}
 		*left--
@@ -182,12 +184,14 @@ func (sh *Loop) passStalled(c *object.Client, left *int) (done int) {
 	return done
 }
 
-// passArms reads the next arm words of c in the pass, and looks at events that wait.
-func (sh *Loop) passArms(c *object.Client, left *int) (done int) {
+// lookAtArms is lookAtQueues for CQs that can be armed: it reads the arm word of each, and sends the CQ's
+// event if it has been held back long enough.
+func (sh *Loop) lookAtArms(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutLast
 	for *left > 0 && done < completion.ArmAnswers {
-		if p.Arms = min(p.Arms, len(c.Arms.CQs)); p.Arms == 0 {
+		p.Arms = min(p.Arms, len(c.Arms.CQs))
+		if p.Arms == 0 {
 			break
 		}
 		*left--
@@ -202,7 +206,8 @@ func (sh *Loop) passArms(c *object.Client, left *int) (done int) {
 	return done
 }
 
-// nextDeadline returns the earliest deadline of a queue pair of this shard, or the largest number.
+// nextDeadline returns the earliest deadline of a timer of this shard's wires: the largest number if no timer
+// runs. If there are very many timers, it returns a time at which it should be called again.
 func (sh *Loop) nextDeadline(now uint64) uint64 {
 	next := ^uint64(0)
 	if sh.Timers.Armed == 0 {
@@ -214,7 +219,8 @@ func (sh *Loop) nextDeadline(now uint64) uint64 {
 			if t.Deadline != 0 {
 				next = min(next, t.Deadline)
 			}
-			if left--; left == 0 {
+			left--
+			if left == 0 {
 				return min(next, now+clock.Cycles(passNap))
 			}
 		}

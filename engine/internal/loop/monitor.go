@@ -10,10 +10,10 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A rest is a time in which the core waits by UMWAIT or TPAUSE. A write to the one monitored
-// cache line ends a rest. Everything else (other queues, requests, arm words, timers) is
-// polled only between rests. So these constants bound the length of a rest, and the
-// number of rests before Run checks whether to stop.
+// A rest is a time in which the core waits by UMWAIT or TPAUSE. A write to the monitored cache line ends the
+// rest. There is only one such line, so everything else (other queues, requests, arm words, timers) is polled
+// between rests. These constants bound the length of a rest, and the number of rests before Run checks
+// whether to stop.
 const (
 	monitorTime      = time.Microsecond      // longest rest while there are several queues
 	monitorAloneTime = 10 * time.Microsecond // longest rest while there is one queue
@@ -62,7 +62,7 @@ func (sh *Loop) pollColdPorts() int {
 	return sh.ServeColdPorts()
 }
 
-// latestAmong is the largest number of queues that latest searches.
+// latestAmong is the largest number of queues that Latest searches.
 const latestAmong = 16
 
 // Latest searches the first latestAmong running queues and returns the one that has had work

@@ -13,18 +13,18 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A Loop is a thread with all its layers, and visits queues.
+// A Loop is a shard's thread with all its layers. It visits queues.
 type Loop struct {
 	transport.PortServer
 	r      *Runner
-	Pass   object.Pass
+	Pass   object.Pass  // the pass that the looks continue; see look.go
 	pauser cores.Pauser // lets other threads have the core, if the thread has a real-time policy
 }
 
 // A Runner has the loops of all threads.
 type Runner struct {
 	*object.Device
-	Loops []*Loop
+	Loops []*Loop // Loops[n] is the loop of Shards[n]
 }
 
 func newLoop(r *Runner, number int) *Loop {

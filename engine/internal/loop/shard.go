@@ -36,7 +36,8 @@ func (sh *Loop) Step() (done int) {
 	if sh.Sched.Warm < len(sh.Running) {
 		done += sh.patrol(sh.patrolBudget(done))
 	}
-	if sh.Sched.Turn++; sh.Sched.Turn%completion.HintTurns == 0 {
+	sh.Sched.Turn++
+	if sh.Sched.Turn%completion.HintTurns == 0 {
 		if sh.HasColdPorts() {
 			done += sh.ServePorts(true)
 		}

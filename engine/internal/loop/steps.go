@@ -44,7 +44,7 @@ func (sh *Loop) Steps(untilIdle bool) (done int) {
 			continue
 		}
 		if untilIdle {
-			// The caller yields or naps next; most engines have fewer queues than this polls.
+			// The caller yields or naps next. In most engines PatrolMany polls all cold queues.
 			done += sh.PatrolMany()
 			break
 		}
@@ -73,21 +73,22 @@ func (sh *Loop) RecoverFault() {
 	defer sh.releaseAfterFault()
 	defer sh.FreePackets()
 	sh.Trial = false // a WQE may have been checked again
+	// A request of a peer was being executed or answered.
 	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
 	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
-	addr, ok := object.FaultOf(r)
-	if p := sh.PortAt(addr); ok && p != nil {
+	addr, isFault := object.FaultOf(r)
+	if p := sh.PortAt(addr); isFault && p != nil {
 		sh.cutOff()
 		sh.PutBack(sh.Scratch.Job)
 		if q := sh.Fault.QP; q != nil && q.Wire != nil {
-			sh.DropJob(&q.Wire.Out) // part of a packet was moved, perhaps with the scratch job
+			sh.DropJob(&q.Wire.Out) // which may be the scratch job, and has moved part of a packet
 			q.Wire.In.Refusing = false
 		}
 		sh.Fault.QP = nil
 		p.Fail(fmt.Errorf(object.NoPage, addr))
 		return
 	}
-	if !ok || sh.Fault.QP == nil && sh.Fault.CQ == nil {
+	if !isFault || sh.Fault.QP == nil && sh.Fault.CQ == nil {
 		panic(r)
 	}
 	sh.cutOff()
@@ -101,7 +102,7 @@ func (sh *Loop) RecoverFault() {
 	sh.Fault.QP = nil
 	sh.CompleteCutSeries(q)
 	sh.WriteCollected(q)
-	sh.PutBack(sh.Scratch.Job) // the shared receive that the job has taken
+	sh.PutBack(sh.Scratch.Job) // gives back the shared receive that the job has taken
 	if asked && (q.Attr.State != control.StateERR || sh.Fault.Answers) {
 		sh.FaultOfRequest(q, addr)
 		return
@@ -110,8 +111,8 @@ func (sh *Loop) RecoverFault() {
 }
 
 // RestoreFaultPoint restores two things that a drain (request/drain.go), which runs between two
-// steps, may have changed. cut says where the next step begins; a fault of memory during the drain
-// must not change that. panics says whether faults of memory are panics on this thread.
+// steps, may have changed. cut says where the next step begins, which a fault of memory during the drain
+// must not change. panics says whether faults of memory are panics on this thread.
 func (sh *Loop) RestoreFaultPoint(cut object.Part, panics bool) {
 	sh.Fault.Cut = cut
 	debug.SetPanicOnFault(panics)

@@ -16,12 +16,12 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A thread is the locked OS thread that runs a shard. It holds the thread's earlier settings,
-// which restore puts back.
+// A thread is the locked OS thread that runs a shard. It keeps the settings that the OS thread had before
+// occupyThread, and restore sets them again.
 type thread struct {
 	shard     *Loop
 	sleeper   *sleep.Sleeper
-	unpin     func()
+	unpin     func() // lets the thread run on the cores on which it was allowed to run before
 	undoSlice func() // restores the thread's time slice
 	faults    bool   // whether faults of memory were panics before occupyThread
 }
@@ -31,7 +31,8 @@ type thread struct {
 func (sh *Loop) occupyThread() (t *thread, err error) {
 	runtime.LockOSThread()
 	t = &thread{shard: sh}
-	if t.unpin, err = sh.Pin(); err != nil {
+	t.unpin, err = sh.Pin()
+	if err != nil {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
@@ -40,14 +41,16 @@ func (sh *Loop) occupyThread() (t *thread, err error) {
 		t.undoSlice = cores.ShortenSlice()
 	}
 	var warning, cure string
-	if sh.pauser, warning, cure = cores.NewPauser(sh.shareCore()); warning != "" {
+	sh.pauser, warning, cure = cores.NewPauser(sh.shareCore())
+	if warning != "" {
 		sh.Journal.Log(slog.LevelWarn, warning, "cure", cure)
 	}
 	// A region can lose its pages although it is sealed (a full tmpfs, a trusted file that
 	// shrank). With panics on faults, such a loss fails one work request and not the
 	// process.
 	t.faults = debug.SetPanicOnFault(true)
-	if t.sleeper, err = sleep.New(); err != nil {
+	t.sleeper, err = sleep.New()
+	if err != nil {
 		t.restore()
 		return nil, err
 	}
@@ -55,6 +58,7 @@ func (sh *Loop) occupyThread() (t *thread, err error) {
 	return t, nil
 }
 
+// restore undoes occupyThread.
 func (t *thread) restore() {
 	t.shard.Unmeasure()
 	if t.sleeper != nil {
@@ -66,8 +70,8 @@ func (t *thread) restore() {
 	runtime.UnlockOSThread()
 }
 
-// Pin puts the calling thread on the shard's cores. The caller calls unpin when the thread
-// stops running the shard, because the thread then belongs to the program again.
+// Pin puts the calling thread on the shard's cores. The caller calls unpin when the thread stops running the
+// shard, because from then on the program may use the thread for anything.
 func (sh *Loop) Pin() (unpin func(), err error) {
 	if sh.Device.Hooks.Unpinned {
 		return func() {}, nil

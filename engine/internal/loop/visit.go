@@ -29,8 +29,8 @@ func (sh *Loop) Visit(q *object.QP) int {
 		}
 		n := sh.Pending(q)
 		if q.Job != nil {
-			// The WQE of the job was announced when the job began, so it may be finished
-			// even if the record now says something else.
+			// The WQE of the job was announced when the job began. So the WQE may be finished
+			// even if the record now says that nothing is announced.
 			n = max(n, uint16(q.Job.Blocks))
 		} else if n == 0 {
 			if q.SQ.BlueFlame != nil {
@@ -57,7 +57,7 @@ func (sh *Loop) Visit(q *object.QP) int {
 }
 
 // burstCrossing is Burst for an engine of several shards. It postpones the queue if the queue needs
-// the lock of another shard. A postponed queue is charged its whole budget in advance.
+// the lock of another shard. A postponed queue uses up the budget of its client's turn.
 func (sh *Loop) burstCrossing(q *object.QP, n uint16) (done int) {
 	if m := sh.ShardOfPeer(q); m != nil {
 		sh.Postpone(q, m)

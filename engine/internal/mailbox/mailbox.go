@@ -18,24 +18,27 @@ type Mailbox struct {
 
 	Mu         sync.Mutex
 	Queue      []*Mail
-	Running    bool   // a thread of the engine serves the queue
-	CallersRun bool   // that thread sleeps and touches no state, so callers run their functions
-	naps       bool   // it sleeps so shortly that most functions need not wake it
-	Wake       func() // wakes that thread
+	Running    bool   // the engine's thread serves the queue
+	CallersRun bool   // the engine's thread sleeps and touches no state, so callers run their functions
+	naps       bool   // the engine's thread sleeps for so short a time that most functions need not wake it
+	Wake       func() // wakes the engine's thread
 }
 
+// A Mail is a function in the queue.
 type Mail struct {
 	F    func()
-	ran  atomic.Bool // f has returned; read by a caller that spins
-	Done chan struct{}
+	ran  atomic.Bool   // F has returned; a caller that spins reads this
+	Done chan struct{} // closed when F has returned; a caller that blocks waits for this
 }
 
-func (m *Mailbox) Do(b Bringing, f func()) {
+// Do runs f on the engine's thread, and returns when f has returned. While that thread sleeps, or if there
+// is none, Do runs f on the caller's goroutine. effect says whether f is a reason to wake the thread.
+func (m *Mailbox) Do(effect Effect, f func()) {
 	m.Mu.Lock()
 	if !m.Running || m.CallersRun {
 		defer m.Mu.Unlock()
 		f()
-		if m.CallersRun && b.wakes(m.naps) {
+		if m.CallersRun && effect.wakes(m.naps) {
 			m.Wake()
 		}
 		return
@@ -54,6 +57,7 @@ func (m *Mailbox) Do(b Bringing, f func()) {
 // served the request before the kernel could put the caller's thread to sleep.
 const mailSpin = 10 * time.Microsecond
 
+// Wait returns when the engine's thread has run the function.
 func (l *Mail) Wait() {
 	if !cpu.Uniprocessor() {
 		for end := clock.Now() + clock.Cycles(mailSpin); clock.Now() < end; cpu.Relax(1) {
@@ -72,10 +76,9 @@ func (l *Mail) run() {
 	close(l.Done)
 }
 
-// AllowCallers lets callers run their functions themselves, because the engine's thread is
-// about to sleep. If functions are queued already, it returns false, and callers still
-// queue their functions. StopCallers ends the permission. naps says that the thread does not
-// sleep for long and then looks at everything.
+// AllowCallers lets callers run their functions themselves, because the engine's thread is about to sleep. It
+// reports whether callers may do so: not if functions are in the queue already. StopCallers ends the
+// permission. naps says that the thread sleeps only for a short time and then looks for all work.
 func (m *Mailbox) AllowCallers(naps bool) bool {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -83,6 +86,7 @@ func (m *Mailbox) AllowCallers(naps bool) bool {
 	return m.CallersRun
 }
 
+// StopCallers makes callers queue their functions again, because the engine's thread is awake.
 func (m *Mailbox) StopCallers() {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -97,7 +101,8 @@ func (m *Mailbox) Serve() {
 	m.Mu.Lock()
 	n := min(len(m.Queue), mailsPerStep)
 	now := m.Queue[:n:n]
-	if m.Queue = m.Queue[n:]; len(m.Queue) == 0 {
+	m.Queue = m.Queue[n:]
+	if len(m.Queue) == 0 {
 		m.Queue = nil
 		m.Waiting.Store(false)
 	}

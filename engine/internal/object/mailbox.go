@@ -9,9 +9,9 @@ import "github.com/nicless/nicless/engine/internal/mailbox"
 // another goroutine step the engine. Do is safe for concurrent use, but f must not call it.
 func (e *Device) Do(f func()) { e.DoWith(mailbox.MakesWork, f) }
 
-// DoWith is Do for a function of which the caller knows what it brings.
-func (e *Device) DoWith(b mailbox.Bringing, f func()) {
-	e.Mail.Do(b, func() {
+// DoWith is Do for a function whose effect the caller knows.
+func (e *Device) DoWith(effect mailbox.Effect, f func()) {
+	e.Mail.Do(effect, func() {
 		e.pause()
 		defer e.unpause()
 		f()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel finds the process whose memory it copies by its pid. But a process keeps its
+// The kernel finds the process whose memory it copies by the pid. But a process keeps its
 // pid when it executes another program, and another process may get the pid when the first
 // has ended. Keys of the old memory would then be keys of the new memory. So the process
 // has a guard: 8 bytes that it chose, in a page that has only this use. Each system call
@@ -60,7 +60,9 @@ func (p *Process) Write(from, to []procmem.Vec) (int, syscall.Errno) {
 	return p.behindGuard(n, len(to), errno)
 }
 
-// behindGuard returns how many bytes a call has copied after those of the guard.
+// behindGuard returns how many bytes a call has copied after the guard's bytes. n and errno are the call's
+// results, and vecs is how many vectors the call had. If the guard is missing, the process counts as
+// replaced.
 func (p *Process) behindGuard(n, vecs int, errno syscall.Errno) (int, syscall.Errno) {
 	switch {
 	case errno == unix.EFAULT, errno == 0 && n < guardSize:

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Charge is the charge for the use of a process's memory.
 var Charge = quota.Charge{quota.Descriptors: 1}
 
 // A Process is a client's program. Its memory can be registered although the device has not
@@ -23,14 +24,14 @@ var Charge = quota.Charge{quota.Descriptors: 1}
 // are in execution/unmapped.go.
 type Process struct {
 	Pid   int
-	Life  *os.File // pidfd
+	Life  *os.File // pidfd, which shows when the process has ended
 	guard guard
-	Gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
+	Gone  atomic.Uint32 // Present, ended or Replaced; unless it is Present, another process may have the pid
 }
 
 const (
 	Present  = iota
-	ended    // the pidfd says so
+	ended    // the pidfd says that the process has ended
 	Replaced // the guard is missing: another program has the pid
 )
 

@@ -44,8 +44,9 @@ func New(root fs.FS) *Ledger {
 // Take charges a user, or charges nothing and returns an error that says what the user
 // cannot have. The error is a *control.Error with CodeLimit.
 func (l *Ledger) Take(uid uint32, c Charge) error {
-	payer := l.lockFor(uid)
+	l.mu.Lock()
 	defer l.mu.Unlock()
+	payer := l.payerOf(uid)
 	has := l.has(payer)
 	for r, n := range c {
 		if free := l.limits[r] - l.taken[r]; n != 0 && has[r]+n > free-n {
@@ -62,8 +63,9 @@ func (l *Ledger) Take(uid uint32, c Charge) error {
 // more than its part that it should get no service. A small excess is no error, so that a
 // user at its limit may still make a request that brings a descriptor for a moment.
 func (l *Ledger) Incur(uid uint32, c Charge) error {
-	payer := l.lockFor(uid)
+	l.mu.Lock()
 	defer l.mu.Unlock()
+	payer := l.payerOf(uid)
 	limit := l.limits[Descriptors]
 	if n := c[Descriptors]; n > 0 && l.has(payer)[Descriptors]+n > limit-l.taken[Descriptors]-n {
 		l.debts[payer] += n
@@ -89,10 +91,12 @@ func describe(uid, payer uint32) string {
 
 // Refund takes back a charge. It reduces the user's debt first.
 func (l *Ledger) Refund(uid uint32, c Charge) {
-	payer := l.lockFor(uid)
+	l.mu.Lock()
 	defer l.mu.Unlock()
+	payer := l.payerOf(uid)
 	if n := min(c[Descriptors], l.debts[payer]); n > 0 {
-		if l.debts[payer] -= n; l.debts[payer] == 0 {
+		l.debts[payer] -= n
+		if l.debts[payer] == 0 {
 			delete(l.debts, payer)
 		}
 		l.addOther(uid, payer, Charge{Descriptors: n}, -1)
@@ -103,8 +107,9 @@ func (l *Ledger) Refund(uid uint32, c Charge) {
 
 // Payer returns the uid of the user that pays for a uid.
 func (l *Ledger) Payer(uid uint32) uint32 {
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lockFor(uid)
+	return l.payerOf(uid)
 }
 
 // Limit returns how much of a resource all users together may have.
@@ -123,8 +128,9 @@ func (l *Ledger) Taken() Charge {
 
 // Has returns what a user has, with debts.
 func (l *Ledger) Has(uid uint32) Charge {
-	payer := l.lockFor(uid)
+	l.mu.Lock()
 	defer l.mu.Unlock()
+	payer := l.payerOf(uid)
 	return l.has(payer)
 }
 
@@ -159,11 +165,10 @@ func (l *Ledger) has(payer uint32) (c Charge) {
 	return c
 }
 
-// lockFor locks l and returns the uid that pays for a uid. As long as anything is charged for
-// the uid, the payer does not change. Otherwise lockFor looks the payer up in the files of
-// owners, and does not hold the lock while it does that.
-func (l *Ledger) lockFor(uid uint32) (payer uint32) {
-	l.mu.Lock()
+// payerOf returns the uid that pays for a uid. The caller holds the lock of l. As long as anything is
+// charged for the uid, the payer does not change. Otherwise payerOf looks the payer up in the files of
+// owners, and gives up the lock while it does that.
+func (l *Ledger) payerOf(uid uint32) (payer uint32) {
 	if payer, ok := l.known(uid); ok {
 		return payer
 	}
@@ -177,7 +182,8 @@ func (l *Ledger) lockFor(uid uint32) (payer uint32) {
 	return payer
 }
 
-// known returns the payer of a uid, if anything is charged for the uid.
+// known returns the payer of a uid. ok is false if nothing is charged for the uid, so that its payer may
+// change.
 func (l *Ledger) known(uid uint32) (payer uint32, ok bool) {
 	if o := l.others[uid]; o != nil {
 		return o.payer, true

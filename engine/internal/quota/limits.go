@@ -28,8 +28,8 @@ const (
 	// the numbers of queues, can be in use.
 	maxMemory = 1 << 30
 
-	// maxPaths is three quarters of the 4096 paths that a RoCE port has (tableSize in fabric/roce). The
-	// rest is for paths that no queue pair holds: of datagrams, and of hosts that have sent something.
+	// maxPaths is three quarters of the 4096 paths that a RoCE port has (tableSize in fabric/roce). The rest
+	// is for paths that no queue pair holds: paths of datagrams, and paths to hosts that have sent something.
 	maxPaths = 3 << 10
 )
 
@@ -129,8 +129,8 @@ func machineMemory(root fs.FS) (bytes int, source string) {
 	return min(memory+max(swap, 0), maxAddressSpace>>10) << 10, fmt.Sprintf("the system has %d kB of memory and %d kB of swap", memory, swap)
 }
 
-// MostRegion returns how many bytes one region can have, and why. A larger one could never be
-// filled, but costs memory all the same: see HeldBytes.
+// MostRegion returns how many bytes one region can have, and why. A larger region could never be
+// filled, but would cost memory all the same: see HeldBytes.
 func MostRegion() (bytes int, source string) { return machineMemory(os.DirFS("/")) }
 
 // maxPipePages returns how many pages of pipes the device may have because of its clients. The

@@ -26,6 +26,7 @@ func announceTo(c *Client, payload []byte) (control.Message, error) {
 	return c.postFor(m.Audience, m.Value)
 }
 
+// postFor replaces what this client announces to an audience (control.AudienceUser or AudienceAll).
 func (c *Client) postFor(audience uint32, value string) (control.Message, error) {
 	if len(value) > control.MaxAnnouncement {
 		return nil, control.Errorf(control.CodeInvalid, "announcement of %d bytes; at most %d are possible", len(value), control.MaxAnnouncement)
@@ -41,14 +42,14 @@ func (c *Client) postFor(audience uint32, value string) (control.Message, error)
 	case audience != control.AudienceUser:
 		return nil, control.Errorf(control.CodeInvalid, "audience %d; %d (clients of the user) and %d (all clients) are possible", audience, control.AudienceUser, control.AudienceAll)
 	case value != "":
-		if to = c.Client.Device.Bulletin.Users.Of(c.UID); to == board.AllUsers {
+		if to = c.Device.Bulletin.Users.Of(c.UID); to == board.AllUsers {
 			return nil, control.Errorf(control.CodeInvalid, "uid %d stands for all users that have no uid here, so these are not one user; announce to all clients, or connect as a user that has one", c.UID)
 		}
 	}
-	told, err := c.Client.Device.Bulletin.Post(c.Client, to, value)
+	told, err := c.Device.Bulletin.Post(c.Client, to, value)
 	if err != nil {
 		return nil, err
 	}
-	c.Client.Device.NotifyAnnouncements(told)
+	c.Device.NotifyAnnouncements(told)
 	return &control.Empty{}, nil
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// nextAnnouncement returns the first announcement of another client after a place that this one may read.
+// nextAnnouncement returns the first announcement after a place that is another client's and that this client
+// may read.
 func nextAnnouncement(c *Client, payload []byte) (control.Message, error) {
 	var m control.AnnouncementPlace
 	if err := control.Parse(control.OpNextAnnouncement, payload, &m); err != nil {
@@ -19,10 +20,10 @@ func nextAnnouncement(c *Client, payload []byte) (control.Message, error) {
 	if c.Closed {
 		return nil, object.ErrClosed
 	}
-	return c.Client.Device.Bulletin.Next(c.Client, m), nil
+	return c.Device.Bulletin.Next(c.Client, m), nil
 }
 
-// Announced returns what clients of this device announce.
+// Announced returns the announcements of this device's clients.
 func (d Device) Announced() []board.Entry {
 	b := &d.Bulletin
 	b.Mu.Lock()
@@ -34,14 +35,14 @@ func (d Device) Announced() []board.Entry {
 	return list
 }
 
-// OnAnnounce names a function that is called when the result of Announced has changed.
+// OnAnnounce makes the device call f when the result of Announced has changed.
 func (d Device) OnAnnounce(f func()) {
 	d.Bulletin.Mu.Lock()
 	defer d.Bulletin.Mu.Unlock()
 	d.Bulletin.Changed = f
 }
 
-// SetAnnounced says what the clients of another device announce.
+// SetAnnounced replaces the announcements of the clients of another device, which came over a link.
 func (d Device) SetAnnounced(link any, guid uint64, list []board.Entry) {
 	if guid != d.Runner.GUID {
 		d.NotifyAnnouncements(d.Bulletin.Set(link, guid, list))

@@ -17,11 +17,12 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Request serves one control request of this client and returns the answer. A refusal is a
-// *control.Error. After a refusal mem.Region still belongs to the caller.
+// Request serves one control request of this client and returns the answer, and what goes to the client with
+// the answer (r): descriptors and memory. A refusal is a *control.Error. After a refusal mem.Region still
+// belongs to the caller.
 func (c *Client) Request(op control.Op, payload []byte,
 	mem object.RequestMemory) (ans control.Message, r control.Reply, err error) {
-	if serve := mayWait[op]; serve != nil {
+	if serve := callerHandlers[op]; serve != nil {
 		ans, err = serve(c, payload)
 		return ans, r, err
 	}
@@ -34,12 +35,13 @@ func (c *Client) Request(op control.Op, payload []byte,
 	if !ok {
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: unknown to this device, whose protocol is %d.%d", op, control.Major, control.Minor)
 	}
-	if (mem.Region != nil) != (op == control.OpCreateRegion) {
+	if hasMemory := mem.Region != nil; hasMemory != (op == control.OpCreateRegion) {
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
-	c.do(mailbox.BringingOf(op, payload), op.String(), func() {
-		c.Loop().Ticks = 0 // the clock was read in the last step, which may be long ago
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	c.do(mailbox.EffectOf(op, payload), op.String(), func() {
+		c.Loop().Ticks = 0 // so that the request reads the clock: the last step may have ended long ago
+		panics := debug.SetPanicOnFault(true)
+		defer debug.SetPanicOnFault(panics)
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)
 	})
@@ -47,8 +49,8 @@ func (c *Client) Request(op control.Op, payload []byte,
 	return ans, r, err
 }
 
-// Finish does the work that a request has left for later, because it must not be done on
-// the engine's thread.
+// Finish does the work that a request has put into c.After, because the work must not be done on the
+// engine's thread.
 func (c *Client) Finish() {
 	for _, f := range c.After {
 		f()
@@ -57,8 +59,8 @@ func (c *Client) Finish() {
 	c.After = c.After[:0]
 }
 
-// refuseFault turns a fault of a client's memory into a refusal of the request that caused
-// the fault.
+// refuseFault is deferred by a function that serves a request. If the request caused a fault of a client's
+// memory, refuseFault sets *err to the refusal of the request. Any other panic goes on.
 func refuseFault(err *error) {
 	r := recover()
 	if r == nil {
@@ -71,64 +73,67 @@ func refuseFault(err *error) {
 	*err = control.Errorf(control.CodeMemory, object.NoPage, addr)
 }
 
-// A handler serves one kind of control request. It runs on the engine's thread.
+// A handler serves the control requests of one operation. It runs on the engine's thread. It returns the
+// answer, and puts into r what goes to the client with the answer.
 type handler func(c *Client, payload []byte, mem object.RequestMemory,
 	r *control.Reply) (control.Message, error)
 
-// on makes a handler from a function that takes the parsed request.
-func on[T any, M interface {
+// handle adds a handler for an operation to table. The handler parses the payload as a message of type T, and
+// calls serve with the message.
+func handle[T any, M interface {
 	*T
 	control.Message
-}](op control.Op, f func(c *Client, m M, mem object.RequestMemory,
-	r *control.Reply) (control.Message, error)) (control.Op, handler) {
-	return op, func(c *Client, payload []byte, mem object.RequestMemory,
+}](table map[control.Op]handler, op control.Op, serve func(c *Client, m M, mem object.RequestMemory,
+	r *control.Reply) (control.Message, error)) {
+	table[op] = func(c *Client, payload []byte, mem object.RequestMemory,
 		r *control.Reply) (control.Message, error) {
 		m := M(new(T))
 		if err := control.Parse(op, payload, m); err != nil {
 			return nil, control.Errorf(control.CodeInvalid, "%v", err)
 		}
-		return f(c, m, mem, r)
+		return serve(c, m, mem, r)
 	}
 }
 
+// handlers has the handlers of all operations but those in callerHandlers.
 var handlers = func() map[control.Op]handler {
 	t := make(map[control.Op]handler)
-	add := func(op control.Op, h handler) { t[op] = h }
-	add(on(control.OpHello, hello))
-	add(on(control.OpAllocPD, allocPD))
-	add(on(control.OpDeallocPD, deallocPD))
-	add(on(control.OpCreateRegion, createRegion))
-	add(on(control.OpPlaceRegion, placeRegion))
-	add(on(control.OpDropRegion, dropRegion))
-	add(on(control.OpRegMR, regMR))
-	add(on(control.OpDeregMR, deregMR))
-	add(on(control.OpCreateChannel, createChannel))
-	add(on(control.OpDestroyChannel, destroyChannel))
-	add(on(control.OpCreateCQ, createCQ))
-	add(on(control.OpDestroyCQ, destroyCQ))
-	add(on(control.OpCreateQP, createQP))
-	add(on(control.OpModifyQP, modifyQP))
-	add(on(control.OpQueryQP, queryQP))
-	add(on(control.OpDestroyQP, destroyQP))
-	add(on(control.OpCreateSRQ, createSRQ))
-	add(on(control.OpModifySRQ, modifySRQ))
-	add(on(control.OpQuerySRQ, querySRQ))
-	add(on(control.OpDestroySRQ, destroySRQ))
-	add(on(control.OpResizeCQ, resizeCQ))
-	add(on(control.OpAllocMW, allocMW))
-	add(on(control.OpCreateMkey, createMkey))
-	add(on(control.OpReregMR, reregMR))
-	add(on(control.OpOpenEvents, openEvents))
-	add(on(control.OpWake, setWake))
-	add(on(control.OpOpenXRCD, openXRCD))
-	add(on(control.OpCloseXRCD, closeXRCD))
-	add(on(control.OpCreateXSRQ, createXSRQ))
-	add(on(control.OpCreateTarget, createTarget))
-	add(on(control.OpOpenTarget, openTarget))
-	add(on(control.OpCreateDCT, createDCT))
+	handle(t, control.OpHello, hello)
+	handle(t, control.OpAllocPD, allocPD)
+	handle(t, control.OpDeallocPD, deallocPD)
+	handle(t, control.OpCreateRegion, createRegion)
+	handle(t, control.OpPlaceRegion, placeRegion)
+	handle(t, control.OpDropRegion, dropRegion)
+	handle(t, control.OpRegMR, regMR)
+	handle(t, control.OpDeregMR, deregMR)
+	handle(t, control.OpCreateChannel, createChannel)
+	handle(t, control.OpDestroyChannel, destroyChannel)
+	handle(t, control.OpCreateCQ, createCQ)
+	handle(t, control.OpDestroyCQ, destroyCQ)
+	handle(t, control.OpCreateQP, createQP)
+	handle(t, control.OpModifyQP, modifyQP)
+	handle(t, control.OpQueryQP, queryQP)
+	handle(t, control.OpDestroyQP, destroyQP)
+	handle(t, control.OpCreateSRQ, createSRQ)
+	handle(t, control.OpModifySRQ, modifySRQ)
+	handle(t, control.OpQuerySRQ, querySRQ)
+	handle(t, control.OpDestroySRQ, destroySRQ)
+	handle(t, control.OpResizeCQ, resizeCQ)
+	handle(t, control.OpAllocMW, allocMW)
+	handle(t, control.OpCreateMkey, createMkey)
+	handle(t, control.OpReregMR, reregMR)
+	handle(t, control.OpOpenEvents, openEvents)
+	handle(t, control.OpWake, setWake)
+	handle(t, control.OpOpenXRCD, openXRCD)
+	handle(t, control.OpCloseXRCD, closeXRCD)
+	handle(t, control.OpCreateXSRQ, createXSRQ)
+	handle(t, control.OpCreateTarget, createTarget)
+	handle(t, control.OpOpenTarget, openTarget)
+	handle(t, control.OpCreateDCT, createDCT)
 	return t
 }()
 
+// hello serves the first request of a client.
 func hello(c *Client, m *control.Hello, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
 	if m.Magic != control.Magic {
 		return nil, control.Errorf(control.CodeVersion, "hello: magic %#08x, a nicless client sends %#08x", m.Magic, control.Magic)
@@ -150,10 +155,10 @@ func hello(c *Client, m *control.Hello, _ object.RequestMemory, r *control.Reply
 	return w, nil
 }
 
-// nameBytes is how many bytes of a client's own name the log shows.
+// nameBytes is how many bytes the log shows of the name that a client gives itself in hello.
 const nameBytes = 64
 
-// printable returns the beginning of a name, with a question mark for each character that
+// printable returns the first nameBytes bytes of a name, with a question mark for each character that
 // the log would escape.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
@@ -164,7 +169,7 @@ func printable(name string) string {
 	}, name[:min(len(name), nameBytes)])
 }
 
-// welcome returns the answer to a hello: the device's identity and limits.
+// welcome returns the answer to a hello: the features granted, and the device's identity and limits.
 func (e Device) welcome(features uint64) *control.Welcome {
 	l := e.Settings.Limits
 	return &control.Welcome{
@@ -178,30 +183,31 @@ func (e Device) welcome(features uint64) *control.Welcome {
 	}
 }
 
-// do is Device.DoWith for a request of this client. The watchdog sees the request. If memory of the
-// client has delayed the request, that is explained. The request runs on a shard's thread or on the
-// caller's thread, so the usage of that thread is sampled before and after.
-func (c *Client) do(b mailbox.Bringing, what string, f func()) {
-	c.Client.Device.DoWith(b, func() {
+// do runs f, which serves a request of this client, by Device.DoWith. what names the request for the watchdog
+// and for explanations. While f runs, the watchdog can see the request. If the client's memory has delayed f,
+// do explains the delay to the client. It knows of the delay from the time and the page faults of the thread
+// that runs f, which is a shard's thread or the caller's.
+func (c *Client) do(effect mailbox.Effect, what string, f func()) {
+	c.Device.DoWith(effect, func() {
 		runtime.LockOSThread() // the page faults of this one thread are counted
 		defer runtime.UnlockOSThread()
 		r := object.ControlRequest{Client: c.Client.Name, What: what, Since: clock.Now()}
-		c.Client.Device.Watchdog.Request.Store(&r)
-		var u usage.Meter
-		u.Sample(r.Since, false)
+		c.Device.Watchdog.Request.Store(&r)
+		var meter usage.Meter
+		meter.Sample(r.Since, false)
 		defer func() {
-			c.Client.Device.Watchdog.Request.Store(nil)
+			c.Device.Watchdog.Request.Store(nil)
 			now := clock.Now()
 			if now-r.Since <= clock.Cycles(report.SlowRequest) {
 				return
 			}
-			if d, ok := u.Check(r.Since, now, report.SlowTime); ok {
-				m := report.DelaySite{Subject: report.Subject{Client: c.Client},
+			if delay, ok := meter.Check(r.Since, now, report.SlowTime); ok {
+				site := report.DelaySite{Subject: report.Subject{Client: c.Client},
 					What: "request " + what + ": ", InProcess: c.Process != nil}
 				for _, r := range c.Regions {
-					m.AddRegions(r)
+					site.AddRegions(r)
 				}
-				c.Loop().ExplainDelay(m, d, false)
+				c.Loop().ExplainDelay(site, delay, false)
 			}
 		}()
 		f()

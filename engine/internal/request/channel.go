@@ -9,16 +9,16 @@ import (
 
 func createChannel(c *Client, _ *control.Empty, _ object.RequestMemory,
 	r *control.Reply) (control.Message, error) {
-	id, err := c.take("completion channels", len(c.Channels), c.Client.Device.Settings.Limits.Channels, 0)
+	id, err := c.take("completion channels", len(c.Channels), c.Device.Settings.Limits.Channels, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Client.Device.Ledger.Take(c.UID, object.SocketCharge); err != nil {
+	if err := c.Device.Ledger.Take(c.UID, object.SocketCharge); err != nil {
 		return nil, err
 	}
 	out, yours, err := c.NewNotifier()
 	if err != nil {
-		c.Client.Device.Ledger.Refund(c.UID, object.SocketCharge)
+		c.Device.Ledger.Refund(c.UID, object.SocketCharge)
 		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
 	}
 	c.Channels[id] = &object.Channel{ID: id, Out: out}

@@ -61,17 +61,21 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 	return c, nil
 }
 
+// makePages makes the client's UAR pages and its status page.
 func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
-	if c.UAR, err = create("uar", c.Hosted.UARPages*shm.PageSize); err != nil {
+	c.UAR, err = create("uar", c.Hosted.UARPages*shm.PageSize)
+	if err != nil {
 		return err
 	}
-	if c.Status, err = createReadOnly("status", shm.PageSize); err != nil {
+	c.Status, err = createReadOnly("status", shm.PageSize)
+	if err != nil {
 		_ = c.UAR.Close()
 		return err
 	}
 	// If memory is short (vm.overcommit_memory 2), this client is refused. Otherwise the device
 	// would later touch a page that the system cannot provide, and that would end the process.
-	if err = errors.Join(c.UAR.Populate(c.UAR.Bytes()), c.Status.Populate(c.Status.Bytes())); err != nil {
+	err = errors.Join(c.UAR.Populate(c.UAR.Bytes()), c.Status.Populate(c.Status.Bytes()))
+	if err != nil {
 		_ = errors.Join(c.UAR.Close(), c.Status.Close())
 		return control.Errorf(control.CodeMemory, "%v", err)
 	}
@@ -88,20 +92,19 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.Closed = true
-	c.Client.Device.LeaveBoard(c.Client)
+	c.Device.LeaveBoard(c.Client)
 	var regions []*object.Region
 	for more := true; more; {
 		c.do(mailbox.MakesWork, "end of the connection", func() { regions, more = c.DestroySome() })
 	}
 	c.Finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
-	c.Client.Device.Ledger.Refund(c.UID, c.Paid)
+	c.Device.Ledger.Refund(c.UID, c.Paid)
 	return nil
 }
 
-// DestroySome destroys a portion of this client's objects, and reports whether there are
-// more. With the last portion it returns the client's regions. No object refers to them
-// any more.
+// DestroySome destroys a portion of this client's objects. more reports whether there are other objects. With
+// the last portion, DestroySome returns the client's regions, to which no object refers any more.
 func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	left := object.Portion
 	object.Destroy(c.QPs, c.leaveQP, &left)
@@ -131,7 +134,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	clear(c.Regions)
 	clear(c.Unplaced)
 	clear(c.PDs)
-	c.Client.Device.Past.Add(&c.Count)
+	c.Device.Past.Add(&c.Count)
 	c.Loop().RemoveClient(c.Client)
 	return regions, false
 }
@@ -156,7 +159,7 @@ func (c *Client) unmap(regions []*object.Region) {
 }
 
 func allocPD(c *Client, _ *control.Empty, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
-	id, err := c.take("protection domains", len(c.PDs), c.Client.Device.Settings.Limits.PDs, object.PDCost)
+	id, err := c.take("protection domains", len(c.PDs), c.Device.Settings.Limits.PDs, object.PDCost)
 	if err != nil {
 		return nil, err
 	}

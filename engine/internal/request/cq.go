@@ -54,7 +54,7 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 		// if the memory has no page, and the request is then refused.
 		armWord.Publish(object.NeverArmed)
 	}
-	if _, err := c.take("completion queues", len(c.CQs), c.Client.Device.Settings.Limits.CQs,
+	if _, err := c.take("completion queues", len(c.CQs), c.Device.Settings.Limits.CQs,
 		object.CQCost); err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 	if m.Flags&control.CQCompressed != 0 {
 		q.Session = object.NewSession(m.MiniFormat)
 	}
-	q.Num = numbers.Next(c.Client.Device.Numbers.CQ, c.Client.Device.CQs)
-	c.Client.Device.Watchdog.Owners.Put(uint64(q.Num)|object.AtCQ, c.Client.Name)
-	c.Client.Device.CQs[q.Num], c.CQs[q.Num] = q, q
+	q.Num = numbers.Next(c.Device.Numbers.CQ, c.Device.CQs)
+	c.Device.Watchdog.Owners.Put(uint64(q.Num)|object.AtCQ, c.Client.Name)
+	c.Device.CQs[q.Num], c.CQs[q.Num] = q, q
 	object.CountUser(1, region, records)
 	if ch != nil {
 		q.ArmWrites = shm.BE64At(registers.Bytes(), page+doorbell.CQArmOffset)
@@ -94,6 +94,7 @@ func destroyCQ(c *Client, m *control.CQN, _ object.RequestMemory, _ *control.Rep
 	return &control.Empty{}, nil
 }
 
+// removeCQ removes a CQ from the device, but not from c.CQs.
 func (c *Client) removeCQ(q *object.CQ) {
 	sh := c.Loop()
 	delete(sh.CQs, q.Num)

@@ -10,13 +10,14 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// SetSources sets from which addresses the client's datagrams go over links, and at which they come.
+// SetSources sets the addresses that the client's datagrams may have as their source on links, and at which
+// the client takes datagrams.
 func (c *Client) SetSources(list []nic.Source) error {
 	if len(list) > nic.MaxSources {
 		return execution.ErrManySources
 	}
 	own := slices.Clone(list)
-	c.Client.Device.Do(func() { c.Sources = own })
+	c.Device.Do(func() { c.Sources = own })
 	return nil
 }
 
@@ -31,6 +32,6 @@ func (c *Client) SetGIDs(table []nic.GID) error {
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() { c.GIDs = own })
+	c.Device.Do(func() { c.GIDs = own })
 	return nil
 }

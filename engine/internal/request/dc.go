@@ -12,9 +12,9 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// createDCT makes a queue pair that has a PD, an SRQ and a CQ, and no rings: as for a target of
-// XRC, the queues that the device needs of every queue pair are empty and in the device's own
-// memory, and no completion goes to the CQ of the send queue.
+// createDCT makes a queue pair that has a PD, an SRQ and a CQ, and no rings. The queues that the device needs
+// of every queue pair are empty and in the device's own memory, as for a target of XRC. No completion goes to
+// the CQ of the send queue.
 func createDCT(c *Client, m *control.DCT, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, s, into := c.PDs[m.PDN], c.SRQs[m.SRQN], c.CQs[m.CQN]
 	switch {
@@ -31,7 +31,7 @@ func createDCT(c *Client, m *control.DCT, _ object.RequestMemory, _ *control.Rep
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "DCT: user index %#x; 24 bits are possible", m.UserIndex)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func createDCT(c *Client, m *control.DCT, _ object.RequestMemory, _ *control.Rep
 	return &control.QPN{QPN: q.Num}, nil
 }
 
-// ResetStream ends the failure of a stream of a DCI, which is in RTS.
+// ResetStream makes a stream that has failed usable again. The stream's DCI has to be in RTS.
 func (c *Client) ResetStream(qpn uint32, stream uint16) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

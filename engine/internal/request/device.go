@@ -52,7 +52,7 @@ func (d Device) Discard(uid uint32, files []nic.File) {
 	}
 	d.Runner.Discard(uid, len(files), func() {
 		for _, f := range files {
-			if f != nil { // the server has not kept it
+			if f != nil { // the server has not kept this file
 				_ = f.Close()
 			}
 		}
@@ -120,7 +120,7 @@ func (c *Client) Name() string {
 }
 
 // Call serves one control request. It makes the memory of a new region off the engine's
-// thread, because that can take long, and releases the memory if the request is refused.
+// thread, because making memory can take long, and releases the memory if the request is refused.
 func (c *Client) Call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
 	if op != control.OpCreateRegion || c.Local {
 		return c.Request(op, payload, object.RequestMemory{})
@@ -142,17 +142,18 @@ func (c *Client) CallUnmapped(op control.Op, payload []byte,
 	return c.Request(op, payload, object.RequestMemory{InProcess: true, OnDemand: onDemand})
 }
 
-// HasUnpolled reports whether a queue pair of the user has completion queues with entries that the
-// client has not consumed yet, as far as its consumer indices say so. Entries of other queue
-// pairs that share a completion queue count too.
+// HasUnpolled reports whether queue pair qpn, of the user, has a completion queue with entries that the
+// client has not consumed yet. It knows what the client has consumed from the consumer indices. Entries of
+// other queue pairs that share the completion queue count too.
 func (e Device) HasUnpolled(uid, qpn uint32) (some bool) {
 	e.DoWith(mailbox.NoWork, func() {
 		q := e.QPs[qpn]
 		if q == nil || q.Client.UID != uid {
 			return
 		}
-		var fault error // of a page that the client has taken away: it will poll nothing there
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		var fault error // the client has taken the page away, so it will poll nothing there
+		panics := debug.SetPanicOnFault(true)
+		defer debug.SetPanicOnFault(panics)
 		defer refuseFault(&fault)
 		some = q.SQ.CQ.ObserveUnread() > 0 || q.RQ.CQ.ObserveUnread() > 0
 	})

@@ -42,37 +42,37 @@ func (c *Client) Drain() {
 	}
 }
 
-// A claim is a queue pair, and the block up to which it had announced work when Drain was
-// called.
+// A claim is a queue pair whose announced work Drain has to execute.
 type claim struct {
 	q    *object.QP
-	upTo uint64 // count of blocks
+	upTo uint64 // count of blocks that were announced when Drain was called
 }
 
-// announced returns due with more claims: one for each queue pair in some, all of which are
-// the client's, and one for each of their peers that belong to other clients.
+// announced adds claims to due, and returns the longer list: a claim for each queue pair in some, which are
+// the client's, and a claim for each of their peers that belongs to another client.
 func (c *Client) announced(due []claim, some []*object.QP) []claim {
 	add := func(q *object.QP) {
 		e := c.Device.Loops[q.Client.Shard.Number]
-		defer e.RestoreFaultPoint(e.Fault.Cut, debug.SetPanicOnFault(true))
+		panics := debug.SetPanicOnFault(true)
+		defer e.RestoreFaultPoint(e.Fault.Cut, panics)
 		defer e.RecoverFault()
-		if e.Fault.QP = q; e.IsRunning(q) {
+		e.Fault.QP = q
+		if e.IsRunning(q) {
 			due = append(due, claim{q, q.SQ.Done + uint64(e.Pending(q))})
 		}
 		e.Fault.QP = nil
 	}
 	for _, q := range some {
 		add(q)
-		if p := c.Client.Device.BoundPeer(q); p != nil && p.Client != c.Client && p.Conn.Bound == q.Serial {
+		if p := c.Device.BoundPeer(q); p != nil && p.Client != c.Client && p.Conn.Bound == q.Serial {
 			add(p)
 		}
 	}
 	return due
 }
 
-// drainSome visits the first queue pairs in due, each once and at most as many as the constant
-// Portion says. It returns the claims of the queue pairs that it has not visited, and of those that
-// have more to execute.
+// drainSome visits the first object.Portion queue pairs in due, each once. It returns the claims of the queue
+// pairs that it has not visited or that have more to execute.
 func (c *Client) drainSome(due []claim) []claim {
 	n := min(len(due), object.Portion)
 	rest := due[n:]
@@ -84,9 +84,11 @@ func (c *Client) drainSome(due []claim) []claim {
 	return rest
 }
 
-// drainOne visits the queue pair of d, and reports whether it has more to execute.
+// drainOne visits the queue pair of d. more reports whether the queue pair has more announced work to
+// execute.
 func drainOne(sh *loop.Loop, d claim) (more bool) {
-	defer sh.RestoreFaultPoint(sh.Fault.Cut, debug.SetPanicOnFault(true))
+	panics := debug.SetPanicOnFault(true)
+	defer sh.RestoreFaultPoint(sh.Fault.Cut, panics)
 	defer sh.RecoverFault()
 	q := d.q
 	if !sh.IsRunning(q) {
@@ -96,7 +98,8 @@ func drainOne(sh *loop.Loop, d claim) (more bool) {
 	if q.Stall.Kind != object.NoStall {
 		sh.Try(q)
 	}
-	if sh.Fault.QP = q; sh.HasWork(q) {
+	sh.Fault.QP = q
+	if sh.HasWork(q) {
 		sh.Visit(q)
 		sh.MarkWarm(q)
 		more = sh.IsRunning(q) && (int64(d.upTo-q.SQ.Done) > 0 || q.Flushes()) && sh.HasWork(q)

@@ -11,12 +11,12 @@ import (
 // about its objects. The descriptor replaces that of an earlier call.
 func openEvents(c *Client, _ *control.Empty, _ object.RequestMemory,
 	r *control.Reply) (control.Message, error) {
-	if err := c.Client.Device.Ledger.Take(c.UID, object.SocketCharge); err != nil {
+	if err := c.Device.Ledger.Take(c.UID, object.SocketCharge); err != nil {
 		return nil, err
 	}
 	out, yours, err := c.NewNotifier()
 	if err != nil {
-		c.Client.Device.Ledger.Refund(c.UID, object.SocketCharge)
+		c.Device.Ledger.Refund(c.UID, object.SocketCharge)
 		return nil, control.Errorf(control.CodeMemory, "events: %v", err)
 	}
 	c.closeEvents()

@@ -14,8 +14,8 @@ import (
 )
 
 // A hosted client stands for a program in another process. A server in the engine's
-// process, such as package server or verbs, makes one for each of its programs, and makes
-// requests on their behalf (internal/nic).
+// process, such as package server or verbs, makes a hosted client for each of its programs, and makes
+// requests on behalf of the program (internal/nic).
 
 // FillHosted sets the fields of h whose zero value leaves the choice to the engine.
 func (e Device) FillHosted(h *nic.Hosted) {
@@ -38,13 +38,13 @@ func (e Device) NewHosted(name string, uid uint32, h nic.Hosted) (*Client, error
 func (e Device) NewMemory(uid uint32, name string, size int,
 	create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
 	_ = object.StartHelpers()
-	b := object.RegionCharge(uid, size).Plus(object.RegionFile)
-	if err := e.Ledger.Take(uid, b); err != nil {
+	charge := object.RegionCharge(uid, size).Plus(object.RegionFile)
+	if err := e.Ledger.Take(uid, charge); err != nil {
 		return nil, err
 	}
 	r, err := e.MakeMemory(name, size, create)
 	if err != nil {
-		e.Ledger.Refund(uid, b)
+		e.Ledger.Refund(uid, charge)
 		return nil, err
 	}
 	return r, nil
@@ -60,13 +60,13 @@ func (e Device) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.
 	if me := os.Geteuid(); int(uid) != me {
 		return nil, control.Errorf(control.CodeUnsupported, "memory of a program of user %d; the device runs as user %d and maps only memory of that user", uid, me)
 	}
-	b := object.RegionCharge(uid, size)
-	if err := e.Ledger.Take(uid, b); err != nil {
+	charge := object.RegionCharge(uid, size)
+	if err := e.Ledger.Take(uid, charge); err != nil {
 		return nil, err
 	}
 	r, err := shm.AttachPart(f, offset, size)
 	if err != nil {
-		e.Ledger.Refund(uid, b)
+		e.Ledger.Refund(uid, charge)
 		return nil, err
 	}
 	return r, nil
@@ -92,7 +92,7 @@ func (c *Client) ClosePageFiles() {
 		if !c.Closed && r.File() != nil {
 			_ = r.CloseFile()
 			c.Paid[quota.Descriptors]--
-			c.Client.Device.Ledger.Refund(c.UID, quota.Charge{quota.Descriptors: 1})
+			c.Device.Ledger.Refund(c.UID, quota.Charge{quota.Descriptors: 1})
 		}
 	}
 }

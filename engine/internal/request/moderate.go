@@ -10,15 +10,15 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// Moderate holds events of a CQ back: count completions or period microseconds. If either is 0,
-// events are sent at once.
+// Moderate holds each event of a CQ back until there were count completions or period microseconds have
+// passed. If count or period is 0, events are sent at once.
 func (c *Client) Moderate(cqn uint32, count, period uint16) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() {
+	c.Device.Do(func() {
 		q := c.CQs[cqn]
 		if q == nil {
 			err = object.NotFound("CQ", cqn)
@@ -34,7 +34,7 @@ func (c *Client) Moderate(cqn uint32, count, period uint16) (err error) {
 			}
 		case q.Moderation == nil:
 			q.Moderation = &object.Moderation{First: q.Next}
-			// Because a step adds to this list.
+			// The list grows here, because a step, which may not allocate, adds to it.
 			c.Arms.Held = slices.Grow(c.Arms.Held, len(c.CQs)-len(c.Arms.Held))
 			fallthrough
 		default:

@@ -13,15 +13,16 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// An Attribute is what a modify request can set besides the state.
+// An Attribute is an attribute of a queue pair that a modify request can set besides the state.
 type Attribute struct {
-	Bit      uint32 // in the mask
+	Bit      uint32 // in QPAttr.Mask
 	Name     string
 	Value    func(*control.QPAttr) uint64
-	Min, Max uint64
+	Min, Max uint64 // the least and the greatest value that is possible
 	Set      func(dst, src *control.QPAttr)
 }
 
+// Attributes has all attributes.
 var Attributes = []Attribute{
 	{control.AttrAccess, "access", func(a *control.QPAttr) uint64 { return uint64(a.Access) },
 		0, 0xffffffff, func(d, s *control.QPAttr) { d.Access = s.Access }},
@@ -55,6 +56,7 @@ var Attributes = []Attribute{
 		0, 0xffffff, func(d, s *control.QPAttr) { d.DestQPN = s.DestQPN }},
 }
 
+// AttributeNames returns the names of the attributes in a mask.
 func AttributeNames(mask uint32) (names []string) {
 	for _, a := range Attributes {
 		if mask&a.Bit != 0 {
@@ -145,7 +147,7 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 	sh.Watchdog.Owners.Connect(uint64(q.Num), q.Attr.DestQPN)
 	if wired {
 		q.Conn.Path = &path
-		// Only that shard's thread may use the rings of the port.
+		// Only the thread of the port's shard may use the port's rings.
 		c.Device.Follow(q.Client, path.Port.(*transport.PortHandle).Port.Shard)
 		sh.ConnectWire(q, path)
 	} else if to == control.StateRTR && q.HasPeer() {
@@ -154,20 +156,20 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 	return nil
 }
 
-// route returns the path to the device guid for the next transition of q to RTR: the path that the client
-// has set before, or one that a link knows. The zero path leads to this device.
+// route returns the path to the device with this GUID, for the next transition of q to RTR. It is the path
+// that the client has set before, or a path that a link knows. The zero path leads to this device.
 func (c *Client) route(q *object.QP, guid uint64) (nic.Path, error) {
 	switch {
 	case q.Conn.Set != nil && guid != q.Conn.Set.GUID:
 		return nic.Path{}, control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, but set_peer has named %016x", q.Num, guid, q.Conn.Set.GUID)
 	case q.Conn.Set != nil:
 		return q.Conn.Set.Path, nil
-	case guid == c.Client.Device.GUID, q.Transport == control.QPTypeUD:
-		return q.SetPath(), nil // as SetPath returns it
+	case guid == c.Device.Runner.GUID, q.Transport == control.QPTypeUD:
+		return q.SetPath(), nil
 	}
 	why := noLinks
-	if c.Client.Device.Router != nil {
-		path, err := c.Client.Device.Router.Route(nic.Address{GUID: guid})
+	if c.Device.Router != nil {
+		path, err := c.Device.Router.Route(nic.Address{GUID: guid})
 		if err == nil && path.Port != nil {
 			return path, nil
 		}

@@ -11,13 +11,13 @@ import (
 // Requests that make and destroy keys: of registered memory, of windows and of lists. UMRs change
 // keys in execution/umr.go.
 
-func regMR(c *Client, m *control.MR, beside object.RequestMemory, _ *control.Reply) (control.Message, error) {
+func regMR(c *Client, m *control.MR, source object.RequestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.PDs[m.PDN]
 	if !ok {
 		return nil, object.NotFound("PD", m.PDN)
 	}
 	k := &object.Mkey{Access: m.Access, PD: p, Client: c.Client}
-	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside); err != nil {
+	if err := c.place(k, m.Addr, m.Length, m.IOVA, source); err != nil {
 		return nil, err
 	}
 	if err := c.addKey(k); err != nil {
@@ -28,10 +28,10 @@ func regMR(c *Client, m *control.MR, beside object.RequestMemory, _ *control.Rep
 }
 
 // place sets the memory of k to the n bytes that begin at address addr in the client. In work
-// requests the addresses of these bytes begin at iova. beside says whether the memory is in the
+// requests the addresses of these bytes begin at iova. source says whether the memory is in the
 // client's process and the device has not mapped it. place also checks the rights in
 // k.Access. If it returns an error, k is unusable.
-func (c *Client) place(k *object.Mkey, addr, n, iova uint64, beside object.RequestMemory) error {
+func (c *Client) place(k *object.Mkey, addr, n, iova uint64, source object.RequestMemory) error {
 	if n == 0 {
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
 	}
@@ -46,10 +46,10 @@ func (c *Client) place(k *object.Mkey, addr, n, iova uint64, beside object.Reque
 	}
 	r, mem, err := c.At("memory region", addr, n)
 	var p *process.Process
-	if (err != nil || beside.InProcess) && c.Process != nil {
+	if (err != nil || source.InProcess) && c.Process != nil {
 		p = c.Process
 		r, mem, err = c.ProcessRegion, nil, nil
-		if !beside.OnDemand {
+		if !source.OnDemand {
 			err = p.CheckRange(addr, n)
 		}
 	}
@@ -63,10 +63,10 @@ func (c *Client) place(k *object.Mkey, addr, n, iova uint64, beside object.Reque
 
 // addKey gives k a key and adds it to the tables.
 func (c *Client) addKey(k *object.Mkey) error {
-	if _, err := c.take("keys", len(c.MRs), c.Client.Device.Settings.Limits.MRs, k.Cost()); err != nil {
+	if _, err := c.take("keys", len(c.MRs), c.Device.Settings.Limits.MRs, k.Cost()); err != nil {
 		return err
 	}
-	c.Client.Device.Keys.Add(k)
+	c.Device.Keys.Add(k)
 	c.MRs[k.Key>>8] = k
 	k.Domain().Users++
 	return nil
@@ -102,7 +102,7 @@ func createMkey(c *Client, m *control.Mkey, _ object.RequestMemory,
 	}
 	k.List = make([]object.Run, 0, m.Entries) // so that no work request allocates it
 	if c.Hosted.SameKeys {
-		c.Client.Device.Keys.Rekey(k, k.Key&^0xff) // a program that uses verbs knows only the index
+		c.Device.Keys.Rekey(k, k.Key&^0xff) // a program that uses verbs knows only the index
 	}
 	return &control.Key{Key: k.Key}, nil
 }
@@ -114,7 +114,7 @@ func (c *Client) LetInvalidate(key uint32) (err error) {
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() {
+	c.Device.Do(func() {
 		if k := c.MRs[key>>8]; k != nil && k.Room > 0 {
 			k.Inval = true
 			return
@@ -167,7 +167,7 @@ func (c *Client) removeKey(k *object.Mkey) {
 	}
 }
 
-func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory,
+func reregMR(c *Client, m *control.ReregMR, source object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	switch {
@@ -195,9 +195,10 @@ func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory,
 		next.Access = m.Access
 	}
 	if m.What&control.ReregRange != 0 {
-		err = c.place(&next, m.Addr, m.Length, m.IOVA, beside)
+		err = c.place(&next, m.Addr, m.Length, m.IOVA, source)
 	} else { // the key keeps its memory, whatever the client has at its address now
-		if err = next.CheckRights(); next.Access&control.AccessZeroBased != 0 {
+		err = next.CheckRights()
+		if next.Access&control.AccessZeroBased != 0 {
 			next.Base = 0
 		}
 	}
@@ -210,7 +211,7 @@ func reregMR(c *Client, m *control.ReregMR, beside object.RequestMemory,
 	next.PD.Users++
 	next.Region.Users++
 	if !c.Hosted.SameKeys {
-		c.Client.Device.Keys.Rekey(k, k.Key&^0xff|(k.Key+1)&0xff)
+		c.Device.Keys.Rekey(k, k.Key&^0xff|(k.Key+1)&0xff)
 	}
 	next.Key, next.Changed = k.Key, k.Changed
 	*k = next

@@ -12,19 +12,19 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// Join adds a queue pair to a group.
+// Join adds a queue pair to a multicast group.
 func (c *Client) Join(qpn uint32, gid [16]byte, how nic.Membership) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() { err = c.join(qpn, gid, how) })
+	c.Device.Do(func() { err = c.join(qpn, gid, how) })
 	return err
 }
 
 func (c *Client) join(qpn uint32, gid [16]byte, how nic.Membership) error {
-	e, q := c.Client.Device, c.QPs[qpn]
+	e, q := c.Device, c.QPs[qpn]
 	switch {
 	case q == nil:
 		return object.NotFound("QP", qpn)
@@ -53,18 +53,18 @@ func (c *Client) join(qpn uint32, gid [16]byte, how nic.Membership) error {
 	return nil
 }
 
-// Leave takes a queue pair out of a group.
+// Leave takes a queue pair out of a multicast group.
 func (c *Client) Leave(qpn uint32, gid [16]byte) error {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() {
+	c.Device.Do(func() {
 		if q := c.QPs[qpn]; q != nil && q.Datagrams != nil {
 			if i := slices.IndexFunc(q.Datagrams.Groups,
 				func(g *object.Group) bool { return g.GID == gid }); i >= 0 {
-				c.Client.Device.Leave(q, q.Datagrams.Groups[i])
+				c.Device.Leave(q, q.Datagrams.Groups[i])
 				q.Datagrams.Groups = slices.Delete(q.Datagrams.Groups, i, i+1)
 			}
 		}

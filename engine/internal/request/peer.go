@@ -13,11 +13,11 @@ import (
 )
 
 // A client queries the device's own address (address) and sets the peer of a queue pair (set_peer).
-// Both are served off the engine's thread, because the router may wait: it queries the kernel, and
+// Both requests are served off the engine's thread, because the router may wait: it queries the kernel, and
 // opens sockets.
 
-// mayWait has the requests that are not served by the engine's thread.
-var mayWait = map[control.Op]func(c *Client, payload []byte) (control.Message, error){
+// callerHandlers has the functions that serve requests on the caller's goroutine, not on the engine's thread.
+var callerHandlers = map[control.Op]func(c *Client, payload []byte) (control.Message, error){
 	control.OpAddress: address,
 	control.OpSetPeer: setPeer,
 
@@ -38,19 +38,20 @@ func address(c *Client, payload []byte) (control.Message, error) {
 	return &a, nil
 }
 
+// router returns the device's router, nil if the device has none.
 func (c *Client) router() (r nic.Router) {
-	c.Client.Device.DoWith(mailbox.NoWork, func() { r = c.Client.Device.Router })
+	c.Device.DoWith(mailbox.NoWork, func() { r = c.Device.Router })
 	return r
 }
 
-// setPeer finds the path to the device that a queue pair is connected with next. A path to an address
-// is held. It counts for the next transition to RTR.
+// setPeer finds the path to the device of the peer that a queue pair gets in its next transition to RTR. If
+// the path is found by an address, the router holds it until ReleasePeer.
 func setPeer(c *Client, payload []byte) (control.Message, error) {
 	var m control.Peer
 	if err := control.Parse(control.OpSetPeer, payload, &m); err != nil {
 		return nil, control.Errorf(control.CodeInvalid, "%v", err)
 	}
-	c.Mu.Lock() // until the path is set: no other request changes the queue pair meanwhile
+	c.Mu.Lock() // so that no other request changes the queue pair until the path is set
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return nil, object.ErrClosed
@@ -71,9 +72,11 @@ func setPeer(c *Client, payload []byte) (control.Message, error) {
 	return &control.Empty{}, nil
 }
 
+// checkPeer refuses a peer for a queue pair that cannot have one, or not in its present state.
 func (c *Client) checkPeer(m *control.Peer) (err error) {
-	c.Client.Device.DoWith(mailbox.NoWork, func() {
-		switch q, ok := c.QPs[m.QPN]; {
+	c.Device.DoWith(mailbox.NoWork, func() {
+		q, ok := c.QPs[m.QPN]
+		switch {
 		case !ok:
 			err = object.NotFound("QP", m.QPN)
 		case q.Transport != control.QPTypeRC && q.Transport != control.QPTypeUC:
@@ -85,10 +88,10 @@ func (c *Client) checkPeer(m *control.Peer) (err error) {
 	return err
 }
 
-// findPeer returns the path to a peer on another device: nil if the transition to RTR finds the path by
-// the device's GUID alone, or needs none.
+// findPeer returns the path to a peer on another device. It returns nil if the transition to RTR needs no
+// path, or finds the path by the device's GUID alone.
 func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
-	if m.GUID == c.Client.Device.GUID {
+	if m.GUID == c.Device.Runner.GUID {
 		return nil, nil
 	}
 	r := c.router()
@@ -101,12 +104,12 @@ func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
 		}
 	}
 	h := object.HeldPath{UID: c.UID, GID: m.GID}
-	if err := c.Client.Device.Held.Take(c.Client.Device.Ledger, h); err != nil {
+	if err := c.Device.Runner.Held.Take(c.Device.Ledger, h); err != nil {
 		return nil, err
 	}
 	path, free, err := r.HoldPath(nic.Address{GID: m.GID}, nic.User{UID: c.UID, Name: c.Client.Name})
 	if err != nil {
-		c.Client.Device.Held.Drop(c.Client.Device.Ledger, h)
+		c.Device.Runner.Held.Drop(c.Device.Ledger, h)
 		if errors.Is(err, nic.ErrDenied) {
 			return nil, control.Errorf(control.CodeDenied, "QP %#06x: %v", m.QPN, err)
 		}
@@ -114,7 +117,7 @@ func (c *Client) findPeer(m *control.Peer) (*object.SetPeer, error) {
 	}
 	return &object.SetPeer{GUID: m.GUID, Path: path, Release: func() {
 		free()
-		c.Client.Device.Held.Drop(c.Client.Device.Ledger, h)
+		c.Device.Runner.Held.Drop(c.Device.Ledger, h)
 	}}, nil
 }
 

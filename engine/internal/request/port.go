@@ -41,14 +41,14 @@ func (d Device) SetRouter(r nic.Router) {
 	})
 }
 
-// SetPath names the path to the peer that a queue pair is connected with next.
+// SetPath sets the path to the peer that a queue pair gets in its next transition to RTR.
 func (c *Client) SetPath(qpn uint32, to nic.Path) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return object.ErrClosed
 	}
-	c.Client.Device.Do(func() {
+	c.Device.Do(func() {
 		if q := c.QPs[qpn]; q != nil {
 			q.Conn.Path = &to
 		} else {

@@ -21,6 +21,7 @@ func (d Device) Bound(b nic.Bounds) {
 	}
 }
 
+// Held returns what clients and servers hold of the device.
 func (d Device) Held() (h nic.Holdings) {
 	t := d.Ledger.Taken()
 	h.Cost = nic.Cost{Memory: t[quota.Memory], Descriptors: t[quota.Descriptors],
@@ -39,9 +40,11 @@ func (d Device) Held() (h nic.Holdings) {
 	return h
 }
 
+// NextSpan ends the present period of the budget of log lines about connections.
 func (d Device) NextSpan() { d.Spoken.EndPeriod() }
 
-func (d Device) StickClosers(uid uint32) (release func()) {
+// StickClosers makes all closers of a user wait until unstick is called.
+func (d Device) StickClosers(uid uint32) (unstick func()) {
 	stuck := make(chan struct{})
 	for range closers.Each {
 		d.Discarded.Connections.Add(d.Ledger.Payer(uid), func() { <-stuck })

@@ -24,7 +24,7 @@ import (
 // connected, its process may have executed a program that runs as the device's user, or may have
 // ended, so that such a program could get its pid.
 //
-// The guard identifies the program whose memory it is. A pid alone does not identify it.
+// The guard g identifies the program whose memory it is, which a pid alone does not.
 func (c *Client) ShareProcess(pid int, g nic.Guard) error {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -36,18 +36,18 @@ func (c *Client) ShareProcess(pid int, g nic.Guard) error {
 	case c.Process != nil:
 		return control.Errorf(control.CodeInvalid, "process %d: this client's memory is that of process %d", pid, c.Process.Pid)
 	}
-	if err := c.Client.Device.Ledger.Take(c.UID, process.Charge); err != nil {
+	if err := c.Device.Ledger.Take(c.UID, process.Charge); err != nil {
 		return err
 	}
 	p, err := process.Open(pid, c.UID, g)
 	if err != nil {
-		c.Client.Device.Ledger.Refund(c.UID, process.Charge)
+		c.Device.Ledger.Refund(c.UID, process.Charge)
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
 	}
-	between := make([]byte, execution.UnmappedBytes*len(c.Client.Device.Shards))
-	c.Client.Device.DoWith(mailbox.NoWork, func() {
+	between := make([]byte, execution.UnmappedBytes*len(c.Device.Shards))
+	c.Device.DoWith(mailbox.NoWork, func() {
 		c.Process, c.ProcessRegion = p, &object.Region{Size: ^uint64(0)}
-		for i, sh := range c.Client.Device.Shards {
+		for i, sh := range c.Device.Shards {
 			if sh.Scratch.Unmapped.Between == nil {
 				sh.Scratch.Unmapped.Between = between[i*execution.UnmappedBytes:][:execution.UnmappedBytes]
 			}
@@ -65,6 +65,6 @@ func (c *Client) closeProcess() {
 	c.Process, c.ProcessRegion = nil, nil
 	c.After = append(c.After, func() {
 		_ = p.Life.Close()
-		c.Client.Device.Ledger.Refund(c.UID, process.Charge)
+		c.Device.Ledger.Refund(c.UID, process.Charge)
 	})
 }

@@ -55,7 +55,7 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		return nil, object.NotFound("send CQ", m.SendCQN)
 	}
 	if object.SendsOnly(m.Type) {
-		recvCQ = sendCQ // it has no receives
+		recvCQ = sendCQ // the queue pair has no receives, and its CQ for receives must not be nil
 	}
 	if recvCQ == nil {
 		return nil, object.NotFound("receive CQ", m.RecvCQN)
@@ -83,20 +83,23 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		q.AttachBlueFlame(page, m.BlueFlame)
 	}
 	var sq, rec []byte
-	if q.Regions[0], sq, err = c.At("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
+	q.Regions[0], sq, err = c.At("send queue", m.SQ, wqe.BlockSize<<m.LogSQ)
+	if err != nil {
 		return nil, err
 	}
 	if m.NoReceive == 0 {
-		if q.Regions[1], q.RQ.Ring, err = c.At("receive queue", m.RQ,
-			1<<(m.LogRQ+m.LogRQStride)); err != nil {
+		q.Regions[1], q.RQ.Ring, err = c.At("receive queue", m.RQ, 1<<(m.LogRQ+m.LogRQStride))
+		if err != nil {
 			return nil, err
 		}
 	}
-	if q.Regions[2], rec, err = c.At("QP doorbell record", m.DBRec, 8); err != nil {
+	q.Regions[2], rec, err = c.At("QP doorbell record", m.DBRec, 8)
+	if err != nil {
 		return nil, err
 	}
 	if m.SRQN != 0 {
-		if q.RQ.SRQ = c.SRQs[m.SRQN]; q.RQ.SRQ == nil {
+		q.RQ.SRQ = c.SRQs[m.SRQN]
+		if q.RQ.SRQ == nil {
 			return nil, object.NotFound("SRQ", m.SRQN)
 		}
 		if q.RQ.SRQ.XRCD != nil {
@@ -104,7 +107,7 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		}
 	}
 	q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}

@@ -24,12 +24,12 @@ func (c *Client) MakeMemory(payload []byte) (mem object.RequestMemory, err error
 		return mem, err
 	}
 	charge := object.RegionCharge(c.UID, int(object.WholePages(m.Size))).Plus(object.RegionFile)
-	if err := c.Client.Device.Ledger.Take(c.UID, charge); err != nil {
+	if err := c.Device.Ledger.Take(c.UID, charge); err != nil {
 		return mem, err
 	}
-	r, err := c.Client.Device.MakeMemory("region", int(m.Size), shm.Create)
+	r, err := c.Device.MakeMemory("region", int(m.Size), shm.Create)
 	if err != nil {
-		c.Client.Device.Ledger.Refund(c.UID, charge)
+		c.Device.Ledger.Refund(c.UID, charge)
 		return mem, err
 	}
 	return object.RequestMemory{Region: r}, nil
@@ -37,7 +37,7 @@ func (c *Client) MakeMemory(payload []byte) (mem object.RequestMemory, err error
 
 // mayHave refuses another region of size bytes if that is over a limit.
 func (c *Client) mayHave(size uint64) error {
-	l := &c.Client.Device.Settings.Limits
+	l := &c.Device.Settings.Limits
 	switch {
 	case size == 0 || size > shm.MaxRegion:
 		return control.Errorf(control.CodeInvalid, "region of %d bytes; 1 to %d are possible", size, uint64(shm.MaxRegion))
@@ -55,7 +55,7 @@ func createRegion(c *Client, m *control.RegionSize, mem object.RequestMemory,
 		return nil, err
 	}
 	// MakeMemory has paid.
-	id, err := c.take("regions", len(c.Regions), c.Client.Device.Settings.Limits.Regions, 0)
+	id, err := c.take("regions", len(c.Regions), c.Device.Settings.Limits.Regions, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func placeRegion(c *Client, m *control.Placement, _ object.RequestMemory,
 	delete(c.Unplaced, m.ID)
 	c.After = append(c.After, func() {
 		_ = r.Mem.CloseFile() // the client and the device have both mapped the memory
-		c.Client.Device.Ledger.Refund(c.UID, object.RegionFile)
+		c.Device.Ledger.Refund(c.UID, object.RegionFile)
 	})
 	return &control.Empty{}, nil
 }
@@ -96,7 +96,7 @@ func (c *Client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	if c.Closed {
 		return 0, object.ErrClosed
 	}
-	c.Client.Device.DoWith(mailbox.NoWork, func() { id, err = c.addRegion(addr, mem) })
+	c.Device.DoWith(mailbox.NoWork, func() { id, err = c.addRegion(addr, mem) })
 	return id, err
 }
 
@@ -105,7 +105,8 @@ func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	if err := c.mayHave(n.Size); err != nil {
 		return 0, err
 	}
-	if n.ID, err = c.take("regions", len(c.Regions), c.Client.Device.Settings.Limits.Regions, 0); err != nil {
+	n.ID, err = c.take("regions", len(c.Regions), c.Device.Settings.Limits.Regions, 0)
+	if err != nil {
 		return 0, err
 	}
 	c.Added++

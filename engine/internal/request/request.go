@@ -8,13 +8,14 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 )
 
-// A Client is an object.Client with what its requests need.
+// A Client serves the requests of one client. The embedded object.Client is the state that the device's
+// threads also use.
 type Client struct {
 	*object.Client
-	Device Device
+	Device Device // hides the field Device of object.Client, which is the state inside this Device
 }
 
-// Loop returns the thread to which the client belongs.
+// Loop returns the loop of the client's shard.
 func (c *Client) Loop() *loop.Loop { return c.Device.Loops[c.Shard.Number] }
 
 // Device implements nic.Device and nic.Probe, through which servers in the engine's process use the engine.
@@ -30,7 +31,7 @@ func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 	if have >= limit {
 		return 0, object.TooMany(kind, limit)
 	}
-	if err := c.Client.Device.Ledger.Take(c.UID, quota.Charge{quota.Memory: cost}); err != nil {
+	if err := c.Device.Ledger.Take(c.UID, quota.Charge{quota.Memory: cost}); err != nil {
 		return 0, err
 	}
 	for c.NextID == 0 || c.names(c.NextID) { // can be true only after ids have wrapped around

@@ -12,10 +12,11 @@ import (
 func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
 	q, ok := c.CQs[m.CQN]
+	knownSize := m.LogCQE == 6 || m.LogCQE == 7
 	switch {
 	case !ok:
 		return nil, object.NotFound("CQ", m.CQN)
-	case m.LogSize > object.MaxLogCQ || m.LogCQE != 6 && m.LogCQE != 7 || m.Buf%64 != 0:
+	case m.LogSize > object.MaxLogCQ || !knownSize || m.Buf%64 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries of 2^%d bytes at %#x; up to 2^%d of 2^6 or 2^7 on a multiple of 64 are possible",
 			q.Num, m.LogSize, m.LogCQE, m.Buf, object.MaxLogCQ)
 	case q.Session != nil && uint(m.LogCQE) != q.LogCQE:

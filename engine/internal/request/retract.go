@@ -29,7 +29,7 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	var out *object.Notifier
 	var ends [2]int // the device's end and the program's end: duplicates for this call
 	var err error
-	c.Client.Device.DoWith(mailbox.NoWork, func() {
+	c.Device.DoWith(mailbox.NoWork, func() {
 		q := c.CQs[cqn]
 		if c.Closed || q == nil || q.Channel == nil {
 			err = object.ErrClosed
@@ -56,7 +56,7 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 		return all()
 	}
 	var taken uint32
-	if !c.Client.Device.Aside(c.UID, func() {
+	if !c.Device.Aside(c.UID, func() {
 		out.Mu.Lock() // no closer is in the middle of sending an event
 		defer out.Mu.Unlock()
 		taken = unsend(ends[0], ends[1], handle, all())
@@ -68,9 +68,8 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	return all() - taken
 }
 
-// unsend takes the events of one queue out of its channel, and returns how many there were.
-// At most sent of them can exist. Events of other queues are put back; the channel has room
-// for them.
+// unsend takes the events of one CQ out of its channel, and returns how many there were: at most sent, which
+// is how many the device has sent. unsend puts the events of other CQs back; the channel has room for them.
 func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	var keep [][8]byte
 	for range object.EventBuffer { // more than the channel can hold
@@ -94,7 +93,7 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 func (c *Client) Forsaken() (ids []uint32) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	c.Client.Device.DoWith(mailbox.NoWork, func() {
+	c.Device.DoWith(mailbox.NoWork, func() {
 		for _, ch := range c.Channels {
 			if ch.Users > 0 {
 				continue

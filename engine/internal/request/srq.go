@@ -17,6 +17,7 @@ func createSRQ(c *Client, m *control.SRQ, _ object.RequestMemory, _ *control.Rep
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 
+// newSRQ makes an SRQ and adds it to the client and to the device.
 func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 	switch {
 	case m.LogSize > object.MaxLogRQ:
@@ -44,12 +45,12 @@ func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 		Client: c.Client, PD: p, Ring: ring, Mask: 1<<m.LogSize - 1, Stride: uint(m.LogStride),
 		Record: shm.BE32At(rec, 0), Regions: [2]*object.Region{ringRegion, recRegion}, Limit: m.Limit,
 	}
-	if _, err := c.take("shared receive queues", len(c.SRQs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("shared receive queues", len(c.SRQs), c.Device.Settings.Limits.QPs,
 		s.Cost()); err != nil {
 		return nil, err
 	}
-	s.Num = numbers.Next(c.Client.Device.Numbers.SRQ, c.Client.Device.SRQs)
-	c.Client.Device.SRQs[s.Num], c.SRQs[s.Num] = s, s
+	s.Num = numbers.Next(c.Device.Numbers.SRQ, c.Device.SRQs)
+	c.Device.SRQs[s.Num], c.SRQs[s.Num] = s, s
 	object.CountUser(1, ringRegion, recRegion)
 	p.Users++
 	return s, nil
@@ -92,6 +93,7 @@ func destroySRQ(c *Client, m *control.SRQN, _ object.RequestMemory,
 	return &control.Empty{}, nil
 }
 
+// removeSRQ removes an SRQ from the device, but not from c.SRQs.
 func (c *Client) removeSRQ(s *object.SRQ) {
 	sh := c.Loop()
 	delete(sh.SRQs, s.Num)

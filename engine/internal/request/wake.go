@@ -13,17 +13,17 @@ import (
 // wakeCharge is the charge for a client that can wake the device.
 var wakeCharge = quota.Charge{quota.Descriptors: 1}
 
-// grant returns those of the wanted features that the client gets.
+// grant returns the features that the client gets, out of those that it wants.
 func (c *Client) grant(want uint64) uint64 {
-	if want&control.FeatureWake == 0 || c.Client.Device.Settings.Idle != object.IdleNap ||
+	if want&control.FeatureWake == 0 || c.Device.Settings.Idle != object.IdleNap ||
 		!shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
 	}
 	return control.FeatureWake
 }
 
-// setWake records whether all posters of the client wake the device. If they do, it gives
-// the client a descriptor by which they wake it.
+// setWake records whether all posters of the client wake the device. If they do, setWake gives
+// the client a descriptor by which its posters wake the device.
 func setWake(c *Client, m *control.Wake, _ object.RequestMemory, r *control.Reply) (control.Message, error) {
 	switch {
 	case m.Wakes > 1:
@@ -44,7 +44,7 @@ func setWake(c *Client, m *control.Wake, _ object.RequestMemory, r *control.Repl
 
 // makeWakeFD makes the eventfd by which the client wakes the device, and charges for it.
 func (c *Client) makeWakeFD() error {
-	if err := c.Client.Device.Ledger.Take(c.UID, wakeCharge); err != nil {
+	if err := c.Device.Ledger.Take(c.UID, wakeCharge); err != nil {
 		return err
 	}
 	fd, err := sleep.NewEventFD()
@@ -54,7 +54,7 @@ func (c *Client) makeWakeFD() error {
 		}
 	}
 	if err != nil {
-		c.Client.Device.Ledger.Refund(c.UID, wakeCharge)
+		c.Device.Ledger.Refund(c.UID, wakeCharge)
 		return err
 	}
 	c.Wake.FD = fd
@@ -73,6 +73,6 @@ func (c *Client) closeWakeFD() {
 	}
 	c.After = append(c.After, func() {
 		_ = fd.Close()
-		c.Client.Device.Ledger.Refund(c.UID, wakeCharge)
+		c.Device.Ledger.Refund(c.UID, wakeCharge)
 	})
 }

@@ -12,16 +12,16 @@ import (
 
 func openXRCD(c *Client, _ *control.Empty, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
-	c.Client.Device.LastXRCD++
-	d := &object.XRCD{Num: c.Client.Device.LastXRCD, Members: make(map[*object.Client]*object.Membership)}
+	c.Device.LastXRCD++
+	d := &object.XRCD{Num: c.Device.LastXRCD, Members: make(map[*object.Client]*object.Membership)}
 	if err := c.joinXRCD(d); err != nil {
 		return nil, err
 	}
-	c.Client.Device.XRCDs[d.Num] = d
+	c.Device.XRCDs[d.Num] = d
 	return &control.XRCD{XRCDN: d.Num}, nil
 }
 
-// JoinXRCD opens a domain that another client has opened.
+// JoinXRCD opens domain n, which another client has opened.
 func (c *Client) JoinXRCD(n uint32) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -29,7 +29,7 @@ func (c *Client) JoinXRCD(n uint32) (err error) {
 		return object.ErrClosed
 	}
 	c.do(mailbox.NoWork, "join_xrcd", func() {
-		d := c.Client.Device.XRCDs[n]
+		d := c.Device.XRCDs[n]
 		if d == nil {
 			err = control.Errorf(control.CodeNotFound, "XRC domain %d: there is none with that number", n)
 			return
@@ -39,15 +39,17 @@ func (c *Client) JoinXRCD(n uint32) (err error) {
 	return err
 }
 
+// joinXRCD makes the client a member of d, or counts once more that it has opened d. All members of a domain
+// are in one shard.
 func (c *Client) joinXRCD(d *object.XRCD) error {
-	if _, err := c.take("XRC domains", len(c.XRCDs), c.Client.Device.Settings.Limits.PDs,
+	if _, err := c.take("XRC domains", len(c.XRCDs), c.Device.Settings.Limits.PDs,
 		object.PDCost); err != nil {
 		return err
 	}
 	if d.Members[c.Client] == nil {
 		for other := range d.Members {
 			if c.Linked > 0 {
-				c.Device.Follow(other, c.Shard) // c has to stay where the ports are
+				c.Device.Follow(other, c.Shard) // c has to stay in the shard that serves the ports
 			} else {
 				c.Device.Follow(c.Client, other.Shard)
 			}
@@ -73,15 +75,17 @@ func closeXRCD(c *Client, m *control.XRCD, _ object.RequestMemory,
 	return &control.Empty{}, nil
 }
 
+// leaveXRCD undoes one joinXRCD.
 func (c *Client) leaveXRCD(d *object.XRCD) {
 	c.Refund(object.PDCost)
-	if d.Members[c.Client].Opened--; d.Members[c.Client].Opened > 0 {
+	d.Members[c.Client].Opened--
+	if d.Members[c.Client].Opened > 0 {
 		return
 	}
 	delete(d.Members, c.Client)
 	delete(c.XRCDs, d.Num)
 	if len(d.Members) == 0 {
-		delete(c.Client.Device.XRCDs, d.Num)
+		delete(c.Device.XRCDs, d.Num)
 	}
 }
 
@@ -108,16 +112,15 @@ func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory,
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 
-// createTarget makes a queue pair that has only what the device needs of every queue pair:
-// empty queues in the device's own memory. Its PD is one that no key has, and its CQs get no
-// completions.
+// createTarget makes a target: a queue pair that has only what the device needs of every queue pair, which is
+// empty queues in the device's own memory. No key has its PD, and its CQs get no completions.
 func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
 	d := c.XRCDs[m.XRCDN]
 	if d == nil {
 		return nil, object.NotFound("XRC domain", m.XRCDN)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}
@@ -133,10 +136,10 @@ func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 }
 
 // openTarget lets c use a target of another client. Each client that has a target is charged
-// for it, because each may be the last one.
+// for the target, because each may be the last client that has it.
 func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 	_ *control.Reply) (control.Message, error) {
-	d, q := c.XRCDs[m.XRCDN], c.Client.Device.QPs[m.QPN]
+	d, q := c.XRCDs[m.XRCDN], c.Device.QPs[m.QPN]
 	switch {
 	case d == nil:
 		return nil, object.NotFound("XRC domain", m.XRCDN)
@@ -145,7 +148,7 @@ func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 	case c.QPs[m.QPN] != nil:
 		return nil, control.Errorf(control.CodeBusy, "QP %#06x: this client has it already", m.QPN)
 	}
-	if _, err := c.take("queue pairs", len(c.QPs), c.Client.Device.Settings.Limits.QPs,
+	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
 	}
@@ -157,10 +160,10 @@ func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 
 // addQP gives a new queue pair its number, and adds it to its client and to the device.
 func (c *Client) addQP(q *object.QP) {
-	q.Num = numbers.Next(c.Client.Device.Numbers.QP, c.Client.Device.QPs)
-	c.Client.Device.Serial++
-	q.Serial = c.Client.Device.Serial
+	q.Num = numbers.Next(c.Device.Numbers.QP, c.Device.QPs)
+	c.Device.Serial++
+	q.Serial = c.Device.Serial
 	q.Attr.QPN = q.Num
-	c.Client.Device.Watchdog.Owners.Put(uint64(q.Num), c.Client.Name)
-	c.Client.Device.QPs[q.Num], c.QPs[q.Num] = q, q
+	c.Device.Watchdog.Owners.Put(uint64(q.Num), c.Client.Name)
+	c.Device.QPs[q.Num], c.QPs[q.Num] = q, q
 }

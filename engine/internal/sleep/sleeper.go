@@ -39,8 +39,10 @@ type Sleeper struct {
 func New() (*Sleeper, error) {
 	s := &Sleeper{epoll: -1}
 	var err error
-	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
-		if s.own, err = NewEventFD(); err == nil {
+	s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err == nil {
+		s.own, err = NewEventFD()
+		if err == nil {
 			err = s.Add(s.own)
 		}
 	}

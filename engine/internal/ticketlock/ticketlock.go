@@ -37,7 +37,8 @@ const (
 func (l *Lock) Lock() {
 	ticket := l.next.Add(1) - 1
 	for attempts := 1; l.serving.Load() != ticket; attempts++ {
-		if cpu.Relax(pauses); attempts > attemptsToSpin {
+		cpu.Relax(pauses)
+		if attempts > attemptsToSpin {
 			cpu.Yield()
 		}
 	}

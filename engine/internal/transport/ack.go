@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-// sendAETH sends an acknowledgement.
+// sendAETH sends an acknowledgement or a NAK. It reports whether that is done: not if the ring has no room.
 func (sh *wires) sendAETH(q *object.QP, syndrome uint8, psn uint32) bool {
 	w := q.Wire
 	op := packet.MakeOpcode(q.Service(), packet.Acknowledge)
@@ -27,12 +27,13 @@ func (sh *wires) sendAETH(q *object.QP, syndrome uint8, psn uint32) bool {
 	return true
 }
 
-// sendNAK sends a NAK for the packet that is expected, and reports whether there was room.
+// sendNAK sends a NAK for the packet that is expected, and reports whether the ring had room.
 func (sh *receiver) sendNAK(q *object.QP, syndrome uint8) bool {
 	return sh.sendAETH(q, syndrome, q.Wire.In.PSN)
 }
 
-// sendACK is sendAETH for the acknowledgement of a PSN.
+// sendACK acknowledges a PSN, and reports whether the ring had room. If it can, it makes the packet in
+// registers, as one line of the ring.
 func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 	q, p := w.Q, w.Port
 	if !p.Up || q.Service() != packet.RC {
@@ -48,8 +49,9 @@ func (sh *wires) sendACK(w *object.Wire, psn uint32) bool {
 	return true
 }
 
-// scheduleNAK notes the NAK a for the packet that is expected. The queue pair is in error. The NAK is sent
-// when the answers to requests before it have been sent: it would fail them.
+// scheduleNAK notes the NAK a for the packet that is expected, of a queue pair in error. The NAK is sent when
+// the answers to all earlier requests have been sent: if it came before them, the peer would fail those
+// requests.
 func (sh *receiver) scheduleNAK(q *object.QP, a object.Answer) {
 	w := q.Wire
 	w.Port.Stats.Refused++
@@ -58,9 +60,9 @@ func (sh *receiver) scheduleNAK(q *object.QP, a object.Answer) {
 	sh.MarkWarm(q)
 }
 
-// acknowledgeAll sends the acknowledgements that are due, as far as the ring has room. One
-// acknowledges all packets before it. It must not overtake an answer, nor name the PSN of one: a
-// requester may take it for an answer that was lost. Soft-RoCE seems to.
+// acknowledgeAll sends the acknowledgements that are due, as far as the ring has room. An acknowledgement of
+// a PSN stands for all earlier packets. It must not overtake an answer to a READ or an atomic, nor name a PSN
+// of such an answer: the requester may then think that the answer was lost. Soft-RoCE seems to.
 func (sh *wires) acknowledgeAll(p *object.Port) {
 	kept := p.ACKs[:0]
 	for _, w := range p.ACKs {

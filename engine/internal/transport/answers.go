@@ -14,12 +14,12 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Answers of the responder, as the requester takes them: an acknowledgement of a PSN is one of all
-// PSNs before it, except that it cannot stand for the answer of a READ or an atomic: if it comes
-// before that answer, the answer was lost (an implied NAK), and the requester sends the request
-// again.
+// Answers of the responder, as the requester takes them. An acknowledgement of a PSN acknowledges all earlier
+// PSNs too, except those of answers to READs and atomics. If it comes before such an answer, the answer was
+// lost (an implied NAK), and the requester sends the request again.
 
-// takeAnswer serves a packet that answers a request of q.
+// takeAnswer serves a packet in which the peer answers a request of q: an ACK, a NAK, or the result of a READ
+// or an atomic.
 func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 	w := q.Wire
 	r := &w.Out
@@ -31,10 +31,10 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 		} else {
 			p.Stats.Duplicates++
 		}
-		sh.strays(p, q, far, true)
+		sh.countStray(p, q, far, true)
 		return
 	}
-	if sh.dropCrowded(p, q, true) {
+	if sh.dropSuspect(p, q, true) {
 		return
 	}
 	if p.BTH.Opcode.Operation() != packet.Acknowledge {
@@ -64,8 +64,9 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 	}
 }
 
-// acknowledged completes the messages whose PSNs are all before psn. It returns false if the
-// queue has stopped, or if an answer is missing, which it then requests again.
+// acknowledged is called when the peer has acknowledged all PSNs before psn. It completes the messages that
+// have no later PSNs. If the answer to a READ or an atomic is missing, it requests the answer again. It
+// reports whether the caller may go on: not if an answer was missing, or if the queue pair has stopped.
 func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 	w := q.Wire
 	r := &w.Out
@@ -77,13 +78,12 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 		m := r.Oldest()
 		if m.Answers && m.Answered < m.PSNs {
 			r.UNA = packet.AddPSN(m.PSN, m.Answered)
-			if packet.DiffPSN(psn, r.UNA) > 0 {
-				sh.progressed(q, before)
-				sh.requestAgain(q)
-				return false
-			}
+			missing := packet.DiffPSN(psn, r.UNA) > 0
 			sh.progressed(q, before)
-			return true
+			if missing {
+				sh.requestAgain(q)
+			}
+			return !missing
 		}
 		if packet.DiffPSN(psn, m.End()) < 0 {
 			if packet.DiffPSN(psn, r.UNA) > 0 {
@@ -95,7 +95,7 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 		if m.Answers {
 			r.Reading--
 		}
-		if r.At == r.First { // its last packets were going to be sent again
+		if r.At == r.First { // packets of this message were going to be sent again
 			sh.DropJob(r)
 			r.At, r.Sent = r.At+1, 0
 		}
@@ -108,8 +108,8 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 	return true
 }
 
-// progressed is called when packets may have been acknowledged; before is the oldest PSN that was
-// not.
+// progressed is called when packets may have been acknowledged. before is the oldest PSN that was not
+// acknowledged until now.
 func (sh *sender) progressed(q *object.QP, before uint32) {
 	w := q.Wire
 	r := &w.Out
@@ -117,7 +117,7 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 	if n <= 0 {
 		return
 	}
-	// The packet that is sent next may be one of those.
+	// The packet that was to be sent next may be among those acknowledged.
 	if r.At == r.First && r.First != r.Last {
 		if m := r.Oldest(); packet.DiffPSN(r.UNA, packet.AddPSN(m.PSN, r.Sent)) > 0 {
 			sh.DropJob(r)
@@ -135,9 +135,9 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 	sh.MarkWarm(q)
 }
 
-// requestAgain goes back because an answer is missing: once, until something is acknowledged or the
-// timer runs out. If it went back for each packet that shows the same gap, the answers to
-// requests sent in vain would fill the link.
+// requestAgain goes back because an answer is missing. It does so only once until something is acknowledged
+// or the timer runs out. If it went back for each packet that shows the same gap, answers that nobody needs
+// would fill the link.
 func (sh *sender) requestAgain(q *object.QP) {
 	r := &q.Wire.Out
 	if r.Rewound {
@@ -149,7 +149,8 @@ func (sh *sender) requestAgain(q *object.QP) {
 	sh.goBack(q)
 }
 
-// takeResult serves a packet of the answer of a READ, or the answer of an atomic.
+// takeResult serves a packet of the answer to a READ, or the answer to an atomic: it checks the packet, and
+// moves its payload into local memory.
 func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 	w := q.Wire
 	r := &w.Out
@@ -221,7 +222,8 @@ func (sh *sender) atomicResult(p *object.Port, info *packet.Info) []byte {
 	return sh.Scratch.Old[:]
 }
 
-// badResponse fails the oldest message, because its answer does not fit it.
+// badResponse fails the oldest message, because a packet of the answer is of the wrong kind or does not have
+// n bytes.
 func (sh *sender) badResponse(q *object.QP, p *object.Port, m *object.Message, n uint64) {
 	op := m.Head.Opcode()
 	sh.RewindQueue(q)
@@ -238,18 +240,19 @@ func (sh *sender) refusedByPeer(q *object.QP, a object.Answer) {
 		return
 	}
 	j := sh.Scratch.Job
-	who := "why is said to its owner"
+	note := "why is said to its owner"
 	if w := q.Wire; w.Guard.Answers.Doubtful(sh.Now()) {
 		n, _ := w.Guard.Answers.Counted(sh.Now())
-		who = fmt.Sprintf("perhaps it did not: %d answers with impossible PSNs have come from its address, so this one may be forged, too", n)
+		note = fmt.Sprintf("perhaps it did not: %d answers with impossible PSNs have come from its address, so this one may be forged, too", n)
 	}
 	sh.Explain(q, codes.LinkRefused, "%v: peer QP %#06x on link %s refused it (%s); %s",
-		j.Head.Opcode(), q.Attr.DestQPN, q.Wire.Port.Settings.Name, a, who)
+		j.Head.Opcode(), q.Attr.DestQPN, q.Wire.Port.Settings.Name, a, note)
 	sh.Fail(q, j, a.Syndrome())
 }
 
-// finishWrites completes the oldest messages of q together, if they are WRITEs or SENDs whose PSNs
-// are all before psn, and of one opcode, one block, and signaled. It returns how many they were.
+// finishWrites completes several of the oldest messages of q together. They have to be WRITEs or SENDs whose
+// PSNs are all before psn, have the same opcode and one block each, and be signaled. finishWrites returns how
+// many messages it has completed: 0 or at least 2.
 func (sh *sender) finishWrites(q *object.QP, psn uint32) (n int) {
 	r := &q.Wire.Out
 	c := q.SQ.CQ

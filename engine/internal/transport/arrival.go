@@ -14,10 +14,11 @@ type arrival struct {
 	in     *object.Inbound
 	info   *packet.Info
 	n      uint64      // bytes of payload
-	writes bool        // its message is a WRITE
-	j      *object.Job // of its message: the scratch job if the packet begins it
+	writes bool        // the packet belongs to a WRITE, not to a SEND
+	j      *object.Job // the message's job, which is the scratch job if the packet begins the message
 }
 
+// newArrival returns the arrival of the packet that p has taken, for q. Its job is not set yet.
 func newArrival(p *object.Port, q *object.QP, info *packet.Info) arrival {
 	op := p.BTH.Opcode.Operation()
 	return arrival{p: p, q: q, in: &q.Wire.In, info: info, n: uint64(len(p.Packet.Payload)),

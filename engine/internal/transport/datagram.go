@@ -17,14 +17,14 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The path of an address is queried again after queryAgainTime if there was none, otherwise after
-// PathTime: a carrier may have given its place to another path meanwhile.
+// The router is queried again for the path to an address after PathTime, because a carrier may have given the
+// path's number to another path meanwhile. If there was no path, it is queried again after queryAgainTime.
 const (
 	queryAgainTime = time.Millisecond
 	PathTime       = 100 * time.Millisecond
 )
 
-// stale reports whether the path of the address is to be queried again.
+// stale reports whether the router is to be queried again for the path a.
 func stale(a *object.AwayPath, now uint64) bool {
 	after := PathTime
 	if a.Err != nil {

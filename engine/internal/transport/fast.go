@@ -18,7 +18,7 @@ const (
 	writeOnly   = packet.Opcode(packet.WriteOnly) // of the service RC, which is 0
 	readRequest = packet.Opcode(packet.ReadRequest)
 	readOnly    = packet.Opcode(packet.ReadResponseOnly)
-	rethEnd     = packet.BTHSize + packet.RETHSize // bytes of headers of both requests
+	rethEnd     = packet.BTHSize + packet.RETHSize // bytes of headers of a writeOnly or a readRequest
 )
 
 // fast reports whether packets and WQEs of a queue pair on a wire may take the fast path.
@@ -27,12 +27,13 @@ func (sh *sender) fast(q *object.QP) bool {
 		!sh.Hooks.NoFastPath
 }
 
-// A foundKey is the key that was looked up last.
+// A foundKey is the key that was looked up last. The next WQE often has the same key.
 type foundKey struct {
 	key uint32
 	m   *object.Mkey
 }
 
+// find returns the key with this number, nil if there is none.
 func (f *foundKey) find(sh *sender, key uint32) *object.Mkey {
 	if f.m == nil || f.key != key {
 		f.m, f.key = sh.Keys.Find(key), key
@@ -40,14 +41,15 @@ func (f *foundKey) find(sh *sender, key uint32) *object.Mkey {
 	return f.m
 }
 
-// FastRequests sends the next WQEs of q, at most the parameter most, as long as each is a WRITE or a
-// READ of one short piece, and returns how many it has sent. All messages of q have been sent before,
-// and CanFetch is true.
+// FastRequests sends up to most of the next WQEs of q, as long as each is a WRITE or a READ of one short
+// piece. It returns how many WQEs it has sent. When it is called, all messages of q have been sent, and
+// CanFetch is true.
 //
-// Of several short WRITEs that it sends, only the last asks for an acknowledgement, and one in
-// ACKEvery. So a WRITE is held back until the next one has been checked, and has room.
+// Of several short WRITEs, one in ACKEvery asks for an acknowledgement, and so does the last. FastRequests
+// knows that a WRITE is not the last when the next one has been checked and has room in the ring. It holds
+// the WRITE back until then.
 //
-// If a fault of memory ends it early, SQ.Done counts each message that was made.
+// If a fault of memory ends FastRequests early, SQ.Done counts each message that was made.
 func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 	w := q.Wire
 	r := &w.Out
@@ -60,7 +62,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 	most = min(most, int(r.Window)-int(packet.DiffPSN(r.PSN, r.UNA))) // rule: requests fit into the window
 	budget := *bytes
 	var local foundKey
-	held, size := []byte(nil), 0 // the headers of the WRITE that is held back, and its bytes
+	held, size := []byte(nil), 0 // the headers of the WRITE that is held back, and the bytes of its payload
 	for done < most && budget > 0 {
 		b := q.SQ.Blocks.At(q.SQ.Done)
 		h := execution.HeadOf(b)
@@ -135,14 +137,14 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 	return done
 }
 
-// shortPiece returns the local memory of the WQE in block b, with the control segment h, if it is a
-// WRITE or a READ of one piece of at most the parameter most bytes. k is the key of that memory, nil if the
-// bytes are in the WQE. Its client can change the block at any time, so this is not read there a second
-// time.
+// shortPiece returns the local memory of the WQE in block b, whose control segment is h. ok is false unless
+// the WQE is a WRITE or a READ of one piece of at most so many bytes as most says. k is the key of the
+// memory, nil if the bytes are in the WQE. The client can change the block at any time, so the caller takes
+// the length from near and does not read it from the block again.
 func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uint64,
 	local *foundKey) (near []byte, k *object.Mkey, ok bool) {
 	op := h.Opcode()
-	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.FastOps>>op&1 == 0 {
+	if (op != wqe.OpRDMAWrite && op != wqe.OpRDMARead) || q.FastOps>>op&1 == 0 {
 		return nil, nil, false
 	}
 	data := wqe.DataWord(b.Word(wqe.WordMoveData))
@@ -154,15 +156,16 @@ func (sh *sender) shortPiece(q *object.QP, b *shm.Block, h object.Head, most uin
 		return b[wqe.MoveInlineAt:][:n], nil, true
 	}
 	k = local.find(sh, data.LKey())
-	if k == nil || k.PD != q.PD || op == wqe.OpRDMARead && k.Access&control.AccessLocalWrite == 0 {
+	if k == nil || k.PD != q.PD || (op == wqe.OpRDMARead && k.Access&control.AccessLocalWrite == 0) {
 		return nil, nil, false
 	}
 	near, ok = k.Span(b.Word(wqe.WordMoveLAddr), n)
 	return near, k, ok
 }
 
-// fastRequest executes the packet in p if it is a WRITE or a READ of one packet, which its queue
-// pair expects, and reports whether it was. Its headers have rethEnd bytes.
+// fastRequest executes the packet in p if it may take the fast path: a WRITE of one packet, or the request of
+// a READ, with the PSN that its queue pair expects. It reports whether it has executed the packet. The
+// packet's headers have rethEnd bytes.
 func (sh *sender) fastRequest(p *object.Port) bool {
 	k, be := &p.Packet, binary.BigEndian
 	w3 := be.Uint64(k.Head[8:])
@@ -180,9 +183,9 @@ func (sh *sender) fastRequest(p *object.Port) bool {
 	return true
 }
 
-// checkFast returns the queue pair of a request, and the memory that it names, if the request may take the
-// fast path: nil if not. w2, w3, w4 and last are its headers BTH and RETH, n is the length of its
-// payload: 0 if it is a READ.
+// checkFast checks whether a request may take the fast path. It returns the queue pair that the request is
+// for, and the memory that it names; q is nil if it may not. The headers BTH and RETH are the words w2, w3,
+// w4 and last. n is the length of the payload, which is 0 for a READ.
 func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last uint32,
 	n int) (q *object.QP, mem []byte) {
 	op, qpn, ok := packet.ParsePlainWord(w2)
@@ -204,7 +207,8 @@ func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 	}
 	length, need := uint64(last), uint32(control.AccessRemoteWrite)
 	if op == readRequest {
-		if need = control.AccessRemoteRead; q.Attr.MaxDestRdAtomic == 0 ||
+		need = control.AccessRemoteRead
+		if q.Attr.MaxDestRdAtomic == 0 ||
 			n > 0 || // rule: a request of a READ has no payload
 			p.Left <= 0 { // rule: the budget pays for answers
 			return nil, nil
@@ -233,9 +237,9 @@ func (sh *sender) checkFast(p *object.Port, path uint32, w2, w3, w4 uint64, last
 // ackReqBit is the bit AckReq of the third word of a BTH.
 const ackReqBit = 1 << 31
 
-// fastAnswer sends the answer to the READ in p, and reports whether there was room. No other answer of
+// fastAnswer sends the answer to the READ in p, and reports whether the ring had room. No other answer of
 // the queue pair is due, and the port is up, because it serves packets. The budget of the batch pays
-// for the answer. If line is true, the request is still in the ring.
+// for the answer. If line is true, the request is still in the ring, and fastAnswer takes it out.
 func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bool) bool {
 	h, payload, ok := p.Settings.Send.Reserve(object.AETHEnd, len(mem))
 	if !ok {
@@ -254,9 +258,9 @@ func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bo
 	return true
 }
 
-// fastResult delivers payload if it is the whole answer of q's oldest message, a READ of one
-// short piece, and reports whether it was. The packet came through the port of q. If line is true, it
-// is still in the ring.
+// fastResult moves payload to where it belongs if it is the whole answer to q's oldest message, and this
+// message is a READ of one short piece. It reports whether it has done so. The packet came through the port
+// of q. If line is true, the packet is still in the ring, and fastResult takes it out.
 func (sh *sender) fastResult(p *object.Port, q *object.QP, path, psn uint32, payload []byte, line bool) bool {
 	w := q.Wire
 	r := &w.Out

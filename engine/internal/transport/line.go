@@ -9,22 +9,21 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-// Packets that fit into one line of a ring: WRITEs of a few bytes, requests of READs, and
-// acknowledgements. They are made in registers and stored in the ring, and are read from there into
-// registers; see packetring.Producer.PublishLine and packetring.Consumer.Peek.
+// Packets that fit into one line of a ring: WRITEs of a few bytes, requests of READs, and acknowledgements.
+// Their sender makes them in registers and stores them in the ring, and their receiver reads them from the
+// ring into registers; see packetring.Producer.PublishLine and packetring.Consumer.Peek.
 
-// The words of a line that have headers, in the packet's order of bytes. The word lineNext has the last four
-// bytes of the BTH, and then the first four bytes of a RETH or an AETH.
+// Indices of the words of a line that have headers, in the packet's order of bytes. Each word has 8 bytes.
 const (
-	linePath = 1 // in the upper half
-	lineBTH  = 2
-	lineNext = 3
-	lineKey  = 4 // of a RETH: the lower half of the address, the key
-	lineEnd  = 5 // of a RETH: the length; then payload
+	linePath = 1 // upper half: the path
+	lineBTH  = 2 // the first 8 bytes of the BTH
+	lineNext = 3 // the last 4 bytes of the BTH, then the first 4 bytes of a RETH or an AETH
+	lineKey  = 4 // with a RETH: the lower half of the address, then the key
+	lineEnd  = 5 // with a RETH: the length, then 4 bytes of payload
 )
 
-// fastPacket serves the next packet if it is one line and may take the fast path, and reports whether
-// it has.
+// fastPacket serves the next packet of the ring if it is one line and may take the fast path. It reports
+// whether it has served the packet.
 func (sh *sender) fastPacket(p *object.Port) bool {
 	b, size := p.Settings.Receive.Peek()
 	n := int(size & 0xffff)
@@ -57,7 +56,7 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 	case object.AETHEnd:
 		op, qpn, ok := packet.ParsePlainWord(w2)
 		psn := uint32(w3 >> 32)
-		if !ok || psn>>24 != 0 || op != object.ACKOnly && op != readOnly ||
+		if !ok || psn>>24 != 0 || (op != object.ACKOnly && op != readOnly) ||
 			n > packetring.LineRoom-object.AETHEnd {
 			return false
 		}
@@ -83,7 +82,8 @@ func (sh *sender) fastPacket(p *object.Port) bool {
 	return false
 }
 
-// fastACK serves an acknowledgement that is no NAK and that q waits for, and reports whether it was one.
+// fastACK serves a packet if it is an acknowledgement that q waits for, and no NAK. It reports whether it has
+// served the packet.
 func (sh *sender) fastACK(p *object.Port, q *object.QP, path, psn uint32, syndrome uint8) bool {
 	w := q.Wire
 	r := &w.Out

@@ -13,14 +13,15 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// sendLines sends WRITEs of q as packets of one line, at most the parameter most, and returns how many.
-// shortPiece has checked the first one: its block is b, its local memory near, in k unless it is inline.
-// Those after it are checked as a series: they differ from the first in their index and addresses only. Only
-// the last asks for an acknowledgement, and one in ACKEvery.
+// sendLines sends up to most WRITEs of q as packets of one line each, and returns how many it has sent.
+// shortPiece has checked the first WRITE: its block is b, its control segment h, and its local memory near,
+// which is memory of the key k unless the bytes are in the WQE. The WRITEs after it are checked as a series:
+// they differ from the first only in their index and addresses. One WRITE in ACKEvery asks for an
+// acknowledgement, and so does the last.
 //
-// The packets are made in private memory first and stored in the ring one after another. So while the
-// ring's lines come from the other side's core, no other stores are between those of packets. If a fault of
-// memory ends it early, no packet was sent.
+// The packets are made in private memory first, and then stored in the ring one after another. The ring's
+// lines have to come from the other side's core. During that time, no stores to other memory come between the
+// stores to the ring. If a fault of memory ends sendLines early, no packet was sent.
 func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []byte, k *object.Mkey,
 	most int) (done int) {
 	w := q.Wire
@@ -83,8 +84,8 @@ func (sh *sender) sendLines(q *object.QP, b *shm.Block, h object.Head, near []by
 	return done
 }
 
-// lineWords returns the payload of a packet that is one line: its first 4 bytes, the next 8, and the
-// last 8.
+// lineWords returns the payload of a packet of one line, as numbers in the packet's order of bytes: its first
+// 4 bytes, the next 8, and the last 8.
 func lineWords(b []byte) (first, second, third uint64) {
 	be := binary.BigEndian
 	if len(b) == 8 {

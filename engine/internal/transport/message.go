@@ -9,10 +9,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A message of a SEND comes in packets, and the receive that it has opened is read as far as the packets
-// that have come need it. Keys may change while a message is under way.
+// Messages of several packets, as the responder takes them. The receive of a SEND is read only as far as the
+// packets that have come need it. Keys may change while a message is under way.
 
-// openMessage keeps the job of the first packet of a message of several.
+// openMessage keeps the job of the first packet for the message's other packets. For a SEND it opens a
+// receive.
 func (sh *receiver) openMessage(x *arrival) {
 	in := x.in
 	in.Writes, in.Unit, in.Room = x.writes, 0, 0
@@ -23,8 +24,9 @@ func (sh *receiver) openMessage(x *arrival) {
 	x.j = in.Job
 }
 
-// checkForImmediate checks that there is a receive for the last packet of a WRITE with immediate. It takes
-// none: the packet may fail another check and come again, and what comes instead may have no immediate.
+// checkForImmediate checks that there is a receive for the last packet of a WRITE with immediate. It does not
+// take the receive: the packet may fail another check, and the packet that then comes with the same PSN may
+// have no immediate.
 func (sh *receiver) checkForImmediate(j *object.Job) object.Answer {
 	j.Recv = true
 	a := sh.CheckReceive(nil, j)
@@ -33,15 +35,16 @@ func (sh *receiver) checkForImmediate(j *object.Job) object.Answer {
 }
 
 // openForImmediate opens the receive that the last packet of a WRITE with immediate uses. The packet has
-// passed all checks, that for a receive among them, and its payload has been written.
+// passed all checks, also checkForImmediate, and its payload has been written.
 func (sh *receiver) openForImmediate(j *object.Job) {
 	j.Recv = true
 	j.Request.Op = wqe.OpRDMAWriteImm
 	sh.OpenReceive(j)
 }
 
-// extend makes room for n more bytes of a SEND in the receive that it has opened.
-func (sh *receiver) extend(j *object.Job, in *object.Inbound, n uint64) object.Answer {
+// extendReceive makes room in the list j.Dst for n more bytes of a SEND, by reading more units of its
+// receive.
+func (sh *receiver) extendReceive(j *object.Job, in *object.Inbound, n uint64) object.Answer {
 	j.Total = j.Moved + n
 	if j.Total > wqe.MaxMessage {
 		return sh.ReceiveTooShort(j, in.Entry, j.Total-in.Room)
@@ -60,8 +63,9 @@ func (sh *receiver) extend(j *object.Job, in *object.Inbound, n uint64) object.A
 	return object.AnswerACK
 }
 
-// renew checks the memory of the message under way again, because keys have changed.
-func (sh *receiver) renew(q *object.QP, j *object.Job) object.Answer {
+// recheckMessage checks the memory of the message under way again, because keys have changed. The list j.Dst
+// then begins after the bytes that have been moved.
+func (sh *receiver) recheckMessage(q *object.QP, j *object.Job) object.Answer {
 	in := &q.Wire.In
 	j.Dst.Reset()
 	j.Epoch = sh.Epoch.Load()
@@ -76,7 +80,7 @@ func (sh *receiver) renew(q *object.QP, j *object.Job) object.Answer {
 			sh.ExplainReceive(j, nil, codes.PeerGone, "the shared receive queue of a message under way has ended")
 			return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerOperation)
 		}
-		if a := sh.extend(j, in, 0); a != object.AnswerACK {
+		if a := sh.extendReceive(j, in, 0); a != object.AnswerACK {
 			return a
 		}
 		j.Moved = moved

@@ -39,6 +39,7 @@ type PortHandle struct {
 // Arrived wakes the device's thread if it sleeps.
 func (h *PortHandle) Arrived() { h.Server.Wake() }
 
+// SetUp says whether the link works.
 func (h *PortHandle) SetUp(up bool) {
 	p := h.Port
 	p.Shard.Do(func() {
@@ -55,6 +56,7 @@ func (h *PortHandle) SetUp(up bool) {
 	})
 }
 
+// Stats returns the counters of the port.
 func (h *PortHandle) Stats() (s nic.PortStats) {
 	p := h.Port
 	p.Shard.Do(func() {
@@ -64,6 +66,7 @@ func (h *PortHandle) Stats() (s nic.PortStats) {
 	return s
 }
 
+// Close takes the port away from the device.
 func (h *PortHandle) Close() error {
 	p := h.Port
 	p.Shard.Do(p.Retire)
@@ -71,8 +74,8 @@ func (h *PortHandle) Close() error {
 	return nil
 }
 
-// PortAt returns the port that has an address in its rings: nil if none has, or if this shard may
-// not touch ports now.
+// PortAt returns the port whose rings contain an address. It returns nil if there is no such port, or if this
+// shard may not touch ports now.
 func (sh *PortServer) PortAt(addr uintptr) *object.Port {
 	first := sh.Shards[0]
 	if !sh.Holds(first) {
@@ -88,10 +91,10 @@ func (sh *PortServer) PortAt(addr uintptr) *object.Port {
 	return nil
 }
 
-const managementQPN = 1
+const managementQPN = 1 // number of the queue pair for management datagrams, the GSI
 
-// deliverManagement gives a packet for QP 1 to the function of the port. If too many wait, the
-// packet is lost, as on any network.
+// deliverManagement gives the packet in p, which is for QP 1, to the port's function for such packets. If the
+// inbox is full, the packet is lost, as on any network.
 func (sh *PortServer) deliverManagement(p *object.Port) {
 	k := &p.Packet
 	if p.Settings.Management == nil || k.N+len(k.Payload) > object.ManagementSize-8 {
@@ -115,6 +118,7 @@ func Manage(p *object.Port) {
 	}
 }
 
+// SendManagement sends a packet of QP 1 on a path.
 func (h *PortHandle) SendManagement(path uint32, head, payload []byte) (err error) {
 	p := h.Port
 	p.Shard.Do(func() {
@@ -122,9 +126,10 @@ func (h *PortHandle) SendManagement(path uint32, head, payload []byte) (err erro
 			err = ErrPortDown
 			return
 		}
-		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // this may be the caller's goroutine
+		panics := debug.SetPanicOnFault(true) // this may be the caller's goroutine
+		defer debug.SetPanicOnFault(panics)
 		defer p.FailAfterFault()
-		err = ErrPortFault // if it stays so
+		err = ErrPortFault // the result if a fault of memory ends this function
 		h, to, ok := p.Settings.Send.Reserve(len(head), len(payload))
 		if !ok {
 			err = errPortFull
@@ -146,6 +151,7 @@ func putManagement(b *[object.ManagementSize]byte, k *packetring.Packet) {
 	copy(b[8+k.N:], k.Payload)
 }
 
+// getManagement returns what putManagement has written.
 func getManagement(b *[object.ManagementSize]byte) (path uint32, packet []byte) {
 	return binary.BigEndian.Uint32(b[0:]), b[8:][:binary.BigEndian.Uint32(b[4:])]
 }

@@ -8,27 +8,25 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// repeat serves a request packet that was executed before. Only a READ is executed again.
+// Answers to READs and atomics: their requests are served in responder.go, and their answers are sent here.
+
+// repeat serves a packet of a request that was executed before and has come again. A READ is executed again.
+// An atomic gets the answer that was kept. A SEND or a WRITE gets an acknowledgement.
 func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 	in := &q.Wire.In
 	switch {
 	case info.AtomicETH:
-		for i := range in.Results { // the latest first: PSNs begin anew after 2^24 packets
-			r := &in.Results[(in.LastResult+len(in.Results)-i)%len(in.Results)]
-			if r.Valid && r.PSN == p.BTH.PSN {
-				if in.Due < len(in.Reads) {
-					in.AddAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true,
-						Value: r.Value})
-					sh.sendAnswers(q, &p.Left)
-				}
-				return
-			}
+		r := keptResult(in, p.BTH.PSN)
+		if r == nil || in.Due == len(in.Reads) {
+			return
 		}
+		in.AddAnswer(object.AnswerDue{PSN: r.PSN, MSN: in.MSN, Atomic: true, Again: true, Value: r.Value})
+		sh.sendAnswers(q, &p.Left)
 	case info.RETH && p.BTH.Opcode.Operation() == packet.ReadRequest:
 		t := packet.ParseRETH((*[packet.RETHSize]byte)(p.Packet.Head[info.OffRETH:]))
 		end := packet.AddPSN(p.BTH.PSN, q.Wire.Packets(t.Length))
 		if t.Length > wqe.MaxMessage || packet.DiffPSN(end, in.PSN) > 0 || in.Due == len(in.Reads) {
-			return
+			return // the READ was not executed before, or there is no room to note its answer
 		}
 		r := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN, Again: true, Addr: t.Addr, Length: t.Length,
 			RKey: t.RKey}
@@ -42,31 +40,45 @@ func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 	}
 }
 
-// sendAnswers sends answers that are due from q, as far as there is room and budget; bytes is what is
-// left of the budget. It returns how many packets it has sent.
+// keptResult returns the newest result of an atomic that has this PSN and is kept, nil if there is none. An
+// older result may have the same PSN, because PSNs begin anew after 2^24 packets.
+func keptResult(in *object.Inbound, psn uint32) *object.Result {
+	n := len(in.Results)
+	for age := range n { // the newest result has age 0
+		r := &in.Results[(in.LastResult+n-age)%n]
+		if r.Valid && r.PSN == psn {
+			return r
+		}
+	}
+	return nil
+}
+
+// sendAnswers sends the answers that q owes its peer, and then the NAK if one is due, as long as the ring has
+// room and the budget is not used up. *bytes is what is left of the budget; sendAnswers counts it down. It
+// returns how many packets it has sent.
 func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 	w := q.Wire
 	in := &w.In
 	for in.Due > 0 && *bytes > 0 && w.Port.Up {
 		d := &in.Reads[in.FirstDue]
-		ok, over := false, true
+		sent, last := false, true
 		if d.Atomic {
-			ok = sh.sendAtomicAnswer(q, d)
+			sent = sh.sendAtomicAnswer(q, d)
 			*bytes -= object.PieceCost
 		} else {
-			ok, over = sh.sendReadAnswer(q, d, bytes)
+			sent, last = sh.sendReadAnswer(q, d, bytes)
 		}
 		if q.Wire == nil {
 			return done + 1
 		}
 		if in.Due == 0 {
-			break // refused: the queue is in error
+			break // the answer was refused, and the queue pair is in error
 		}
-		if !ok {
+		if !sent {
 			break
 		}
 		done++
-		if over {
+		if last {
 			if in.AnswerJob != nil {
 				sh.DismissJob(in.AnswerJob)
 				in.AnswerJob = nil
@@ -79,7 +91,8 @@ func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 		}
 	}
 	if in.Due == 0 && in.NAKDue {
-		if in.NAKDue = !sh.sendNAK(q, in.Fatal); !in.NAKDue {
+		if sh.sendNAK(q, in.Fatal) {
+			in.NAKDue = false
 			done++
 		}
 	}
@@ -89,7 +102,7 @@ func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 	return done
 }
 
-// sendAtomicAnswer sends the answer of an atomic, and reports whether there was room.
+// sendAtomicAnswer sends the answer to an atomic, and reports whether the ring had room.
 func (sh *receiver) sendAtomicAnswer(q *object.QP, d *object.AnswerDue) bool {
 	w := q.Wire
 	op := packet.MakeOpcode(q.Service(), packet.AtomicAcknowledge)
@@ -105,12 +118,13 @@ func (sh *receiver) sendAtomicAnswer(q *object.QP, d *object.AnswerDue) bool {
 	return true
 }
 
-// sendReadAnswer sends one packet of the answer of a READ. over says that it was the last.
-func (sh *receiver) sendReadAnswer(q *object.QP, d *object.AnswerDue, bytes *int) (ok, over bool) {
+// sendReadAnswer sends the next packet of the answer to a READ. sent is false if the ring had no room, or if
+// the answer was refused. last says that the packet was the last one of the answer.
+func (sh *receiver) sendReadAnswer(q *object.QP, d *object.AnswerDue, bytes *int) (sent, last bool) {
 	w := q.Wire
 	in := &w.In
-	all := w.Packets(d.Length)
-	first, last := d.Sent == 0, d.Sent+1 == all
+	first := d.Sent == 0
+	last = d.Sent+1 == w.Packets(d.Length)
 	off := d.Sent * w.MTU
 	n := int(min(d.Length-off, w.MTU))
 	op := packet.MakeOpcode(q.Service(), readOperation(first, last))
@@ -148,8 +162,8 @@ func (sh *receiver) sendReadAnswer(q *object.QP, d *object.AnswerDue, bytes *int
 	return true, last
 }
 
-// readJob returns the job of the READ answer d, from its byte off on. It returns nil if the memory
-// may not be read any more; the request is refused then.
+// readJob returns a job that reads the memory of the READ whose answer is d, from byte off of the answer on.
+// If the memory may not be read any more, readJob refuses the rest of the answer and returns nil.
 func (sh *receiver) readJob(q *object.QP, d *object.AnswerDue, off uint64) *object.Job {
 	in := &q.Wire.In
 	if j := in.AnswerJob; j != nil {
@@ -173,7 +187,8 @@ func (sh *receiver) readJob(q *object.QP, d *object.AnswerDue, off uint64) *obje
 	return j
 }
 
-// refuseAnswer sends a NAK in place of the rest of an answer.
+// refuseAnswer drops the rest of the answer d and all answers after it, and schedules a NAK in their place.
+// The NAK has the PSN of the first packet of the answer that was not sent.
 func (sh *receiver) refuseAnswer(q *object.QP, d *object.AnswerDue, a object.Answer) {
 	in := &q.Wire.In
 	in.PSN = packet.AddPSN(d.PSN, d.Sent)
@@ -181,6 +196,8 @@ func (sh *receiver) refuseAnswer(q *object.QP, d *object.AnswerDue, a object.Ans
 	sh.scheduleNAK(q, a)
 }
 
+// readOperation returns the operation of a packet of the answer to a READ. first and last say where the
+// packet is in the answer.
 func readOperation(first, last bool) packet.Operation {
 	switch {
 	case first && last:

@@ -9,20 +9,22 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-// receive serves a packet that has come for q.
+// receive serves a packet that has come for q, if q takes such packets and they come from its peer.
 func (sh *sender) receive(p *object.Port, q *object.QP, info *packet.Info) {
 	if q.Transport == control.QPTypeUD {
 		sh.receiveDatagram(p, q, info)
 		return
 	}
 	w := q.Wire
+	alarm := w.Source != w.From && q.Reliable() // a stranger tries PSNs; see scan_guard.go
 	switch {
 	case p.Packet.Path != w.From:
 		p.Stats.Strangers++
-	case w.Source != w.From && q.Reliable() && p.BTH.Opcode != packet.OpCNP && sh.shutOut(p, q, info):
+	case alarm && p.BTH.Opcode != packet.OpCNP && sh.dropShutOut(p, q, info):
+		// The packet is dropped.
 	case !q.Listens():
 		if info.Request && p.BTH.PSN == w.In.PSN && w.In.Fatal != 0 && !w.In.NAKDue {
-			sh.sendNAK(q, w.In.Fatal) // the first one was lost
+			sh.sendNAK(q, w.In.Fatal) // the NAK that was sent before is lost
 		}
 	case p.BTH.Opcode == packet.OpCNP:
 		p.Stats.Marks++
@@ -50,7 +52,13 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	} else {
 		sh.NotifyEstablished(q)
 	}
-	if d != 0 && sh.strays(p, q, far, false) || d == 0 && sh.dropCrowded(p, q, false) {
+	dropped := false
+	if d == 0 {
+		dropped = sh.dropSuspect(p, q, false)
+	} else {
+		dropped = sh.countStray(p, q, far, false)
+	}
+	if dropped {
 		return
 	}
 	switch {
@@ -77,7 +85,7 @@ func (sh *receiver) takeRequest(p *object.Port, q *object.QP, info *packet.Info)
 	}
 }
 
-// refusePacket answers the expected packet with a NAK.
+// refusePacket answers the expected packet with the NAK a, or drops the packet if a is no NAK.
 func (sh *receiver) refusePacket(p *object.Port, q *object.QP, a object.Answer) {
 	in := &q.Wire.In
 	if _, rnr := a.RNR(); rnr {
@@ -87,16 +95,15 @@ func (sh *receiver) refusePacket(p *object.Port, q *object.QP, a object.Answer) 
 	}
 	switch a {
 	case object.AnswerAgain, object.AnswerNone, object.AnswerDrop:
-		return // the requester sends it again
+		return // the requester sends the packet again
 	}
 	sh.scheduleNAK(q, a)
 	sh.sendAnswers(q, &p.Left)
 }
 
 // FaultOfRequest is called when memory of q or of its client has lost its page while q was serving
-// its peer. On a reliable connection the peer's request fails, and the queue pair with it; on others,
-// as within the device, only the queue pair. No packet is sent here: the ring may be without pages,
-// too.
+// its peer. q goes to error. On a reliable connection the peer's request fails too. FaultOfRequest sends no
+// packet, because the ring may have lost its pages too.
 func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 	sh.ExplainQueue(q, codes.MemoryFault, object.NoPage+"; the request of its peer fails, and the queue pair is in error", addr)
 	w := q.Wire
@@ -105,7 +112,7 @@ func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 		return
 	}
 	in := &w.In
-	// The request whose answer was being sent, not the one that has come last.
+	// The request that fails is the one whose answer was being sent, not the one that has come last.
 	if sh.Fault.Answers && in.Due > 0 {
 		d := &in.Reads[in.FirstDue]
 		in.PSN = packet.AddPSN(d.PSN, d.Sent)

@@ -11,7 +11,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// sendMessage continues to send message At, and reports whether all its packets were sent.
+// sendMessage continues to send message number At. It returns how many packets it has sent, and whether the
+// message has now been sent whole.
 func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	r := &q.Wire.Out
 	m := r.Message(r.At)
@@ -35,9 +36,9 @@ func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	return done, all
 }
 
-// checkAgain checks the WQE of a message again, because a packet of it is to be sent again or
-// its answer has come. It returns nil if that is not possible. If the message is the oldest, its
-// WQE has failed then.
+// checkAgain checks the WQE of a message again, because a packet of the message is to be sent again, or its
+// answer has come. It returns the scratch job, or nil if the WQE fails the check or has changed. If the
+// message is the oldest one, its WQE then fails; otherwise it fails when it has become the oldest.
 func (sh *sender) checkAgain(q *object.QP, m *object.Message, oldest bool) *object.Job {
 	done := q.SQ.Done
 	q.SQ.Done = m.Index
@@ -65,8 +66,9 @@ func (sh *sender) checkAgain(q *object.QP, m *object.Message, oldest bool) *obje
 	return sh.Scratch.Job
 }
 
-// sendPackets sends packets of a message from number Sent on, while there is room and budget, and
-// reports whether the last one was sent.
+// sendPackets sends packets of a message from number Sent on, as long as the ring has room, the window is
+// open and the budget is not used up. It returns how many packets it has sent, and whether the message has
+// now been sent whole.
 func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done int, all bool) {
 	w := q.Wire
 	r := &w.Out
@@ -75,10 +77,9 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 			return done, false
 		}
 		n, ok := uint32(1), false
-		switch {
-		case m.Answers:
+		if m.Answers {
 			n, ok = sh.sendRequest(q, m)
-		default:
+		} else {
 			ok = sh.sendData(q, m, bytes)
 		}
 		if !ok {
@@ -89,13 +90,13 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 		}
 		done++
 		r.Sent += n
-		if now := packet.AddPSN(m.PSN, r.Sent); packet.DiffPSN(now, r.Most) > 0 {
-			r.Most = now
+		if next := packet.AddPSN(m.PSN, r.Sent); packet.DiffPSN(next, r.Most) > 0 {
+			r.Most = next
 		} else {
 			w.Port.Stats.Resent += uint64(n)
 		}
 		if !q.Reliable() {
-			r.UNA = r.Most // they are not acknowledged
+			r.UNA = r.Most // packets of an unreliable connection are not acknowledged
 		} else if !w.Timer.Running() {
 			sh.startTimer(w)
 		}
@@ -110,7 +111,8 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 	return done, true
 }
 
-// sendData sends one packet of a SEND or a WRITE.
+// sendData sends one packet of a SEND or a WRITE, and reports whether it could: the ring had room, and the
+// memory was reached.
 func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	w := q.Wire
 	i := w.Out.Sent
@@ -147,19 +149,21 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 	return true
 }
 
-// sendRequest sends the request of a READ or an atomic, and returns how many packets of the answer
-// it asks for. A long READ is requested in parts that fit into the window, one after another: the
-// responder counts each as a READ, and allows max_rd_atomic of them. When a part is requested
-// again, the request ends where the part ends: a responder takes no request of which it has
-// executed one half before.
+// sendRequest sends the request of a READ or an atomic, and returns how many packets of the answer it asks
+// for. ok is false if the request has to wait, for the window or for room in the ring. A long READ is
+// requested in parts that fit into the window. The parts are requested one after another, because the
+// responder counts each part as a READ, and allows max_rd_atomic of them. When a part is requested again, the
+// request ends where the part ends, because a responder takes no request of which it has executed only the
+// first half before.
 func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok bool) {
 	w := q.Wire
 	r := &w.Out
 	op := packet.MakeOpcode(q.Service(), operationOf(m.Head.Opcode(), true, true))
 	info := op.Info()
 	n = min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part)
-	if ahead := packet.DiffPSN(r.Next(), r.UNA); r.Sent > m.Answered ||
-		ahead > 0 && ahead+int32(n) > int32(r.Window) {
+	ahead := packet.DiffPSN(r.Next(), r.UNA)
+	beyondWindow := ahead > 0 && ahead+int32(n) > int32(r.Window)
+	if r.Sent > m.Answered || beyondWindow {
 		return 0, false
 	}
 	if !w.Port.Up {
@@ -182,14 +186,15 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 	return n, true
 }
 
-// putAtomic writes the header of an atomic. Its operands are big-endian in the WQE, too.
+// putAtomic writes the header of the atomic of j. The operands are big-endian, as in the WQE.
 func putAtomic(h []byte, j *object.Job) {
 	a := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(j.Request.Operand))
 	packet.AtomicETH{Addr: j.Request.Addr, RKey: j.Request.RKey, SwapAdd: a.SwapAdd,
 		Compare: a.Compare}.Put((*[packet.AtomicETHSize]byte)(h))
 }
 
-// operationOf returns the operation of a packet of a WQE.
+// operationOf returns the operation of a packet of a WQE. first and last say where the packet is in its
+// message.
 func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
 	switch op {
 	case wqe.OpRDMARead:
@@ -222,8 +227,8 @@ func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
 	return base + packet.SendMiddle
 }
 
-// localGap is called when local memory of a message cannot be reached. The message fails when all
-// earlier ones have completed; until then the queue waits.
+// localGap is called when local memory of a message cannot be reached. If the message is the oldest, it
+// fails. Otherwise the queue waits until all earlier messages have completed, and tries again.
 func (sh *sender) localGap(q *object.QP, j *object.Job, m *object.Message) {
 	r := &q.Wire.Out
 	sh.DropJob(r)

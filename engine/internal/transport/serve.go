@@ -8,10 +8,10 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-// A step takes packets from the ports that have some, and wakes the carriers of those to which it has
-// given some.
+// A step takes the packets that carriers have given to ports. If it has given packets to a port, it wakes
+// that port's carrier.
 
-// ServeColdPorts serves the ports that are not hot, and the others, too. It returns how much there was to do.
+// ServeColdPorts serves all ports, if there are ports that are not hot. It returns how much there was to do.
 func (sh *PortServer) ServeColdPorts() (done int) {
 	if sh.HasColdPorts() {
 		return sh.ServePorts(true)
@@ -19,14 +19,14 @@ func (sh *PortServer) ServeColdPorts() (done int) {
 	return 0
 }
 
-// ServePorts takes packets from ports, answers them, and lets timers run out. It returns how much
-// there was to do. cold says whether it looks at the ports that are not hot, too.
+// ServePorts serves the packets of ports, acknowledges them, and lets timers run out. It returns how much
+// there was to do. If cold is true, it also serves the ports that are not hot.
 func (sh *PortServer) ServePorts(cold bool) (done int) {
 	sh.Fault.Part = object.CutRetry
 	for i := 0; i < len(sh.Ports); i++ {
 		p := sh.Ports[i]
 		if !p.Hot && !cold || !p.Up {
-			continue // if it is down, its carrier may be about to reset the rings
+			continue // the carrier of a port that is down may be about to reset the rings
 		}
 		if p.Settings.Receive.Ready() {
 			p.SetHot(true)
@@ -36,16 +36,21 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 			sh.acknowledgeAll(p)
 		}
 		if n := p.Settings.Send.Sent(); n != p.Woken && p.Up {
-			if p.Woken = n; p.Settings.Wake != nil {
+			p.Woken = n
+			if p.Settings.Wake != nil {
 				p.WakeCarrier()
 			}
-		} else if p.Idle++; p.Idle >= object.MostIdleVisits {
-			p.SetHot(false)
+		} else {
+			p.Idle++
+			if p.Idle >= object.MostIdleVisits {
+				p.SetHot(false)
+			}
 		}
 	}
 	sh.Fault.QP, sh.Fault.Port = nil, nil
 	sh.UnlockPeerShard()
-	// Timers are looked at in some of the steps only, because that reads the clock.
+	// A look at the timers reads the clock, so only one step in TimerTurns looks if it has not read the
+	// clock.
 	if sh.Timers.Armed > 0 && (sh.Ticks != 0 || sh.Sched.Turn%TimerTurns == 0) {
 		done += sh.ExpireTimers(sh.Now())
 		sh.Fault.QP = nil
@@ -54,7 +59,7 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 	return done
 }
 
-// servePort takes packets from the port, up to a batch.
+// servePort serves packets of the port, at most a batch, and returns how many it has served.
 func (sh *PortServer) servePort(p *object.Port) (done int) {
 	sh.Fault.Port = p
 	sh.Sched.Effort = 0
@@ -73,8 +78,8 @@ func (sh *PortServer) servePort(p *object.Port) (done int) {
 			p.Left -= sh.TakeEffort()
 		}
 		done++
-		// The first acknowledgement does not wait until the ring has been looked at again: the line
-		// of the next slot may be on its way to the other side.
+		// The first acknowledgement is sent before the ring is read again. That read may take long, because
+		// the line of the next slot may be on its way to the other side's core.
 		if done == 1 && len(p.ACKs) > 0 {
 			sh.acknowledgeAll(p)
 		}
@@ -83,7 +88,7 @@ func (sh *PortServer) servePort(p *object.Port) (done int) {
 	return done
 }
 
-// arrived serves one packet.
+// arrived serves the packet in p: it finds the queue pair, and drops a packet that cannot be for it.
 func (sh *PortServer) arrived(p *object.Port) {
 	k := &p.Packet
 	p.Stats.Received++
@@ -97,7 +102,7 @@ func (sh *PortServer) arrived(p *object.Port) {
 	}
 	p.BTH.Parse((*[packet.BTHSize]byte)(k.Head[:]))
 	info := p.BTH.Opcode.Info()
-	if !info.Known || k.N != info.HeaderSize || !info.Payload && len(k.Payload) > 0 ||
+	if !info.Known || k.N != info.HeaderSize || (!info.Payload && len(k.Payload) > 0) ||
 		len(k.Payload) > p.Settings.MTU+object.GRHSize || p.BTH.Version != 0 ||
 		p.BTH.PKey&0x7fff != object.DefaultPKey&0x7fff {
 		p.Stats.Malformed++

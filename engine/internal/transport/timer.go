@@ -12,22 +12,24 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-const TimerTurns = 16 // a step that has not read the clock looks at the wheel only in one of so many turns
+// Of the steps that have not read the clock, one in TimerTurns looks at the timers.
+const TimerTurns = 16
 
-// ExpireTimers lets the timers run out whose deadlines have passed, and returns how many did.
+// ExpireTimers serves the timers whose deadlines have passed, and returns how many there were.
 func (sh *wires) ExpireTimers(now uint64) (done int) {
 	w := &sh.Timers
 	if now < w.Due {
 		return 0
 	}
-	at := now / w.PerTick()
-	w.Due = (at + 1) * w.PerTick()
-	if at-w.Tick > object.WheelBuckets {
-		w.Tick = at - object.WheelBuckets // one lap reaches every bucket
+	tickNow := now / w.PerTick()
+	w.Due = (tickNow + 1) * w.PerTick()
+	if tickNow-w.Tick > object.WheelBuckets {
+		w.Tick = tickNow - object.WheelBuckets // one round reaches every bucket
 	}
-	for w.Tick < at {
+	for w.Tick < tickNow {
 		w.Tick++
-		for t := w.Buckets[w.Tick%object.WheelBuckets]; t != nil; {
+		bucket := w.Tick % object.WheelBuckets
+		for t := w.Buckets[bucket]; t != nil; {
 			following := t.Next
 			switch {
 			case t.Deadline == 0:
@@ -38,9 +40,8 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 				done++
 				sh.Enter(t.Wire.Q)
 				sh.timedOut(t.Wire.Q)
-				if following != nil && (!following.Linked ||
-					following.Bucket != uint32(w.Tick%object.WheelBuckets)) {
-					following = w.Buckets[w.Tick%object.WheelBuckets] // it was disarmed or moved
+				if following != nil && (!following.Linked || following.Bucket != uint32(bucket)) {
+					following = w.Buckets[bucket] // timedOut has disarmed or moved the next timer
 				}
 			case w.After(t.Deadline)%object.WheelBuckets != uint64(t.Bucket):
 				w.Unlink(t)
@@ -52,7 +53,8 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 	return done
 }
 
-// startTimer starts q's timer anew, because packets are on the way.
+// startTimer starts the timer of w anew, because packets are on the way. A queue pair whose timeout is 0 has
+// no timer.
 func (sh *wires) startTimer(w *object.Wire) {
 	if t := w.Q.Attr.Timeout; t != 0 {
 		if w.Timeout != t {
@@ -63,15 +65,17 @@ func (sh *wires) startTimer(w *object.Wire) {
 	}
 }
 
-// longerTries makes the second try wait twice as long as the first, and all others four times: the InfiniBand
-// specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the other end may
-// have no core for a while, or may have to agree on keys first, and programs such as ibv_rc_pingpong give it
-// eight tries of 67 ms: together 0.5 s if all were equal, and 1.8 s in this way. A single packet that is lost
-// is sent again as soon as before.
+// longerTries makes the second try wait twice as long as the first, and all later tries four times as long.
+// The InfiniBand specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the
+// other end may have no core for a while, or may have to agree on keys first. Programs such as
+// ibv_rc_pingpong give it eight tries of 67 ms, which take 1.8 s in this way; if all were equally long, they
+// would take 0.5 s. A single packet that is lost is sent again after the timeout, as if all tries were
+// equally long.
 const longerTries = 2
 
-// notReady waits before the oldest message is sent again, because its responder has no receive. While it
-// waits, another RNR NAK is the answer of a packet that the link has repeated, and counts for nothing.
+// notReady serves an RNR NAK: it makes q wait before the oldest message is sent again, because the responder
+// has no receive. While q waits, another RNR NAK is the answer to a packet that the link has repeated, and
+// changes nothing.
 func (sh *wires) notReady(q *object.QP, code uint8) {
 	w := q.Wire
 	r := &w.Out
@@ -96,7 +100,7 @@ func (sh *wires) notReady(q *object.QP, code uint8) {
 	sh.Timers.Arm(&w.Timer, now, now+clock.Cycles(packet.RNRTimer(code)))
 }
 
-// timedOut is called when q's timer has run out.
+// timedOut is called when q's timer has run out: an RNR wait is over, or no answer has come in time.
 func (sh *wires) timedOut(q *object.QP) {
 	w := q.Wire
 	r := &w.Out
@@ -112,8 +116,9 @@ func (sh *wires) timedOut(q *object.QP) {
 		return
 	}
 	w.Port.Stats.Timeouts++
-	deaf := w.Guard.Answers.Doubtful(sh.Now()) // the peer may have answered, while the path was closed
-	if r.Retries >= q.Attr.RetryCount && !deaf {
+	// During a scan the peer may have answered while the path was closed.
+	answersDropped := w.Guard.Answers.Doubtful(sh.Now())
+	if r.Retries >= q.Attr.RetryCount && !answersDropped {
 		why := q.WhyNoAnswer()
 		sh.RewindQueue(q)
 		if sh.SnapshotHead(q) {
@@ -122,7 +127,7 @@ func (sh *wires) timedOut(q *object.QP) {
 		}
 		return
 	}
-	if !deaf {
+	if !answersDropped {
 		r.Retries++
 	}
 	r.Rewound = false

@@ -33,9 +33,9 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 }
 
 const (
-	mostMessages = 128 // messages of one queue pair on the way
-	MostResults  = 32  // results of atomics that are kept, in case they are requested again
-	ACKEvery     = 16  // a packet in so many asks for an acknowledgement
+	mostMessages = 128 // the most messages of one queue pair on the way
+	MostResults  = 32  // the most results of atomics that are kept, in case their requests come again
+	ACKEvery     = 16  // one packet in ACKEvery asks for an acknowledgement
 )
 
 // LeaveWire ends q's use of its wire.
@@ -54,7 +54,8 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	w.Port.Unguard(w)
 }
 
-// RewindQueue makes SQ.Done the count of blocks that have completed, and drops all messages.
+// RewindQueue drops all messages of q that are on the way, and sets SQ.Done to the count of blocks of WQEs
+// that have completed.
 func (sh *wires) RewindQueue(q *object.QP) {
 	out := &q.Wire.Out
 	sh.DropJob(out)
@@ -65,13 +66,13 @@ func (sh *wires) RewindQueue(q *object.QP) {
 	}
 	out.At, out.Sent = out.Last, 0
 	if !q.Reliable() {
-		out.PSN = out.UNA // the rest of a message is not sent any more
+		out.PSN = out.UNA // the rest of a message that was being sent is not sent any more
 	}
 	out.Reading = 0
 	out.Paused = false
 }
 
-// StopWire is called when q stops sending: in ERR, SQE.
+// StopWire is called when q stops sending, because it goes to ERR or SQE.
 func (sh *wires) StopWire(q *object.QP) {
 	if q.Wire == nil {
 		return
@@ -87,7 +88,7 @@ func (sh *wires) StopWire(q *object.QP) {
 	}
 }
 
-// VisitWire is Visit for a queue pair on a wire.
+// VisitWire is Visit for a queue pair on a wire: it sends answers that are due, and then requests.
 func (sh *sender) VisitWire(q *object.QP) (done int) {
 	w := q.Wire
 	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.At == w.Out.Last && q.Job == nil &&
@@ -101,13 +102,11 @@ func (sh *sender) VisitWire(q *object.QP) (done int) {
 	}
 	switch q.Attr.State {
 	case control.StateERR, control.StateSQE:
-		return done + sh.Flush(q)
-	case control.StateRTR, control.StateRTS, control.StateSQD:
-	default:
-		return done
-	}
-	if q.Attr.State != control.StateRTR && q.Wire != nil {
-		done += sh.sendRequests(q, max(bytes, 1))
+		done += sh.Flush(q)
+	case control.StateRTS, control.StateSQD:
+		if q.Wire != nil {
+			done += sh.sendRequests(q, max(bytes, 1))
+		}
 	}
 	return done
 }
@@ -121,20 +120,21 @@ func (sh *wires) WireHasWork(q *object.QP) bool {
 	switch q.Attr.State {
 	case control.StateRTS:
 		return q.Stall.Kind == object.NoStall &&
-			(w.CanSend() || q.Job != nil || sh.Pending(q) > 0 && w.CanFetch())
+			(w.CanSend() || q.Job != nil || (sh.Pending(q) > 0 && w.CanFetch()))
 	case control.StateSQD:
 		return w.CanSend() || q.Job != nil
 	}
 	return false
 }
 
-// goBack begins to send again with the oldest packet that is not acknowledged. It does not move the
-// deadline of a timer that runs: a peer that answers with NAKs only would keep it from running out.
+// goBack makes q send again from the oldest packet that is not acknowledged. It does not move the deadline of
+// a timer that runs, because then a peer that answers only with NAKs could keep the timer from running out.
 func (sh *wires) goBack(q *object.QP) {
 	r := &q.Wire.Out
 	sh.DropJob(r)
 	sh.DropAnswerJob(r)
-	if r.At = r.First; r.First != r.Last {
+	r.At = r.First
+	if r.First != r.Last {
 		m := r.Oldest()
 		r.Sent = uint32(max(packet.DiffPSN(r.UNA, m.PSN), 0))
 	}

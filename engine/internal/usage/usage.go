@@ -149,7 +149,8 @@ func parseWaited(text []byte) time.Duration {
 	for _, b := range text {
 		switch {
 		case b == ' ' || b == '\n':
-			if field++; field == 2 {
+			field++
+			if field == 2 {
 				return sum
 			}
 			sum = 0

@@ -2,10 +2,10 @@
 
 // Package userns says which user a uid is outside of this process's user namespace.
 //
-// A uid is a number within a user namespace. Two engines of a host may run in different ones, as in
-// containers: uid 0 of one is uid 100000 of the other. Engines therefore exchange, for users, the
-// numbers of the namespace outside, which /proc/self/uid_map has. If that namespace is within
-// another one, the numbers are those of it, not of the host.
+// A uid is a number within a user namespace. Two engines of a host may run in different namespaces, as in
+// containers: uid 0 of one namespace is uid 100000 of the other. So engines that tell each other of users use
+// the uids of the namespace outside, which /proc/self/uid_map has. If the namespace outside is itself within
+// another namespace, these uids are not those of the host.
 package userns
 
 import (
@@ -33,7 +33,7 @@ func read(mapPath, overflowPath string) Map {
 	return parse(text, overflow)
 }
 
-// defaultOverflow is what the kernel gives users without a uid, unless another number is set.
+// defaultOverflow is the uid that the kernel shows for users without a uid, unless another uid is set.
 const defaultOverflow = 65534
 
 func parse(text, overflow []byte) (m Map) {
@@ -56,8 +56,8 @@ func parse(text, overflow []byte) (m Map) {
 	return m
 }
 
-// Outside returns the uid outside of the namespace. It returns false for a uid that stands for no user,
-// or for all users that have no uid in the namespace: these are not one user.
+// Outside returns the uid outside of the namespace. It returns false for a uid that stands for no user, and
+// for the uid that stands for all users without a uid in the namespace, because they are not one user.
 func (m Map) Outside(uid uint32) (uint32, bool) {
 	if uid == m.overflow {
 		return 0, false

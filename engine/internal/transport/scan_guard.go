@@ -11,14 +11,19 @@ import (
 	"github.com/nicless/nicless/packet"
 )
 
-// PathReach is how far from the expected PSN a packet of the peer can be that was lost, repeated or
-// overtaken: as many packets as a requester may have on the way, which are 8 MiB of 256 bytes
-// (losslessWindow). Only READs of more than 32 MiB of other devices have larger distances.
+// A stranger who can forge the peer's address may try one PSN after another, until a packet has the expected
+// one. The guard of a path (object.PathGuard) counts packets with PSNs that the peer would not use. If there
+// are too many, the alarm begins, and the path is closed most of the time: its packets are then dropped.
+
+// PathReach is the largest distance from the expected PSN that a packet of the peer can have, because it was
+// repeated, or because packets before it were lost or overtaken. A requester has at most so many packets on
+// the way: 8 MiB in packets of 256 bytes (losslessWindow). Only READs of more than 32 MiB by other devices
+// have larger distances.
 const PathReach = 1 << 15
 
-// shutOut is called for each packet that has come for q during an alarm, and reports whether it is dropped,
-// because the path is closed. With the packet the path may open, or the alarm end.
-func (sh *receiver) shutOut(p *object.Port, q *object.QP, info *packet.Info) bool {
+// dropShutOut is called during an alarm for each packet that has come for q. It reports whether the packet is
+// dropped, because the path is closed. It opens the path, or ends the alarm, if it is time to.
+func (sh *receiver) dropShutOut(p *object.Port, q *object.QP, info *packet.Info) bool {
 	w := q.Wire
 	g, now := w.Guard, sh.Now()
 	if !g.Requests.Doubtful(now) && !g.Answers.Doubtful(now) {
@@ -42,9 +47,9 @@ func (sh *receiver) shutOut(p *object.Port, q *object.QP, info *packet.Info) boo
 	return true
 }
 
-// openPath opens a half of the path. If requests were dropped that may have been those of peers, NAKs go to
-// the peers for the packets that are expected. A peer that has sent none ignores the NAK: no packet of it is
-// on the way.
+// openPath opens a half of the path: that of answers, or that of requests. Requests that were dropped may
+// have been those of the peers, so each peer whose packet may be missing gets a NAK for the packet that is
+// expected. A peer that has no packets on the way ignores the NAK.
 func (sh *receiver) openPath(g *object.PathGuard, answers bool) {
 	g.Half(answers).Open()
 	if answers {
@@ -58,13 +63,14 @@ func (sh *receiver) openPath(g *object.PathGuard, answers bool) {
 	}
 }
 
-// nearTime is how long after a packet with a PSN near the expected one a packet with the expected PSN may
-// be the next one of a scan. Scans of less than 100 a second take two days.
+// For nearTime after a packet with a PSN near the expected one, a packet with the expected PSN may be the
+// next packet of a scan. A scan of fewer than 100 packets a second would take two days.
 const nearTime = 10 * time.Millisecond
 
-// dropCrowded reports whether a packet with the expected PSN is dropped, because during an alarm others with
-// PSNs near it came just before. A NAK goes to the peer, which then sends the packet first.
-func (sh *receiver) dropCrowded(p *object.Port, q *object.QP, answers bool) bool {
+// dropSuspect reports whether a packet with the expected PSN is dropped as part of a scan, because during an
+// alarm packets with PSNs near it came just before. If it is a request, a NAK goes to the peer. If the peer
+// did send the packet, it then sends it again, before any others.
+func (sh *receiver) dropSuspect(p *object.Port, q *object.QP, answers bool) bool {
 	w := q.Wire
 	near := w.Near(answers)
 	if !w.Guard.Alarm || sh.Now() >= *near {
@@ -78,17 +84,18 @@ func (sh *receiver) dropCrowded(p *object.Port, q *object.QP, answers bool) bool
 	return true
 }
 
-// strays counts a packet that does not have the expected PSN. It reports whether the packet is
-// dropped, because the path closes with it. Without a scan, only packets that are far from the expected PSN
-// count. While there is one, all do: they may be those of the scan that come shortly before it hits.
-func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool {
+// countStray counts a packet that does not have the expected PSN, and reports whether the packet is dropped.
+// It is dropped if it closes the path. While there is no scan, only packets far from the expected PSN count.
+// During a scan all such packets count, because those near the expected PSN may be the last before the scan
+// finds it.
+func (sh *receiver) countStray(p *object.Port, q *object.QP, far, answers bool) bool {
 	w := q.Wire
 	h, now := w.Guard.Half(answers), sh.Now()
 	if !far && !h.Doubtful(now) {
 		return false
 	}
 	w.Strays++
-	// A peer that got a NAK may have sent more already.
+	// After a NAK, requests with later PSNs are no sign of a scan: the peer sent them before it got the NAK.
 	if !far && (answers || !w.In.Silent || packet.DiffPSN(p.BTH.PSN, w.In.PSN) < 0) {
 		*w.Near(answers) = now + clock.Cycles(nearTime)
 	}
@@ -99,7 +106,7 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 		return false
 	}
 	if !far {
-		p.Stats.ShutOut++ // one that is far is counted as such
+		p.Stats.ShutOut++ // the caller has counted a packet that is far
 	}
 	if !w.Guard.Alarm {
 		w.Guard.SetAlarm(true)
@@ -120,14 +127,14 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 	return true
 }
 
-// perSecond returns how many n within some time are in a second.
+// perSecond returns the rate of n events in the time d, in events a second.
 func perSecond(n uint64, d time.Duration) uint64 {
 	return uint64(float64(n) / max(d, time.Millisecond).Seconds())
 }
 
-// Doubted reports whether a request that q cannot execute is dropped, as if it had been lost, because so
-// many packets of a scan have come that it may be one of them. A NAK would end the connection. If it was
-// the peer's, the peer gets no answer, and its retries run out.
+// Doubted reports whether a request that q cannot execute is dropped, as if it had been lost. It is dropped
+// during a scan, because it may belong to the scan, and a NAK would end the connection. If the peer did send
+// the request, the peer gets no answer, and its retries run out.
 func (sh *receiver) Doubted(q *object.QP) bool {
 	if q.Wire == nil || !q.Reliable() || !q.Wire.Guard.Requests.Doubtful(sh.Now()) {
 		return false

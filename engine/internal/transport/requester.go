@@ -11,8 +11,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// sendRequests sends packets of q within the budget of a visit, of which bytes are left, and returns
-// how many WQEs or packets it has advanced.
+// sendRequests sends packets of q within the budget of a visit. bytes is what is left of the budget. It
+// returns how many packets it has sent and how many WQEs it has taken, together.
 func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 	w := q.Wire
 	sh.Sched.Spent = sh.Settings.Slice - bytes
@@ -21,7 +21,7 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 	}
 	sh.Sched.Effort = 0
 	for done < sh.Settings.Burst && bytes > 0 {
-		if q.Job != nil { // a local operation that takes several visits
+		if q.Job != nil { // the job of a WQE that sends no packets and takes several visits
 			if !sh.continueLocal(q, &bytes) {
 				break
 			}
@@ -43,18 +43,18 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 		if q.Attr.State != control.StateRTS {
 			break
 		}
-		n := sh.Pending(q)
-		if n == 0 || !w.CanFetch() {
+		blocks := sh.Pending(q)
+		if blocks == 0 || !w.CanFetch() {
 			break
 		}
 		if done == 0 {
 			sh.Started(q)
 		}
-		if k := sh.FastRequests(q, min(int(n), sh.Settings.Burst-done), &bytes); k > 0 {
-			done += k
+		if n := sh.FastRequests(q, min(int(blocks), sh.Settings.Burst-done), &bytes); n > 0 {
+			done += n
 			continue
 		}
-		v := sh.fetch(q, n, &bytes)
+		v := sh.fetch(q, blocks, &bytes)
 		bytes -= sh.TakeEffort()
 		if v != object.Accepted {
 			if v == object.Failed {
@@ -73,19 +73,19 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 	return done
 }
 
-// fetch makes a message of the next WQE and sends as much of it as may be sent. An operation
-// without packets is executed when all earlier messages have completed. n is the number of
-// blocks that are announced.
+// fetch makes a message of the next WQE and sends as many of the message's packets as may be sent. A WQE that
+// sends no packets is executed when all earlier messages have completed. n is the number of blocks that are
+// announced.
 func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 	r := &q.Wire.Out
-	idle := r.First == r.Last
+	idle := r.First == r.Last // no message is on the way
 	sh.Snapshot(q)
 	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	op := h.Opcode()
 	info := op.Info()
-	peer := info.Remote != 0 || info.Receive()
+	sends := info.Remote != 0 || info.Receive()
 	switch {
-	case !idle && (!peer || !r.MayFollow(h, info, q.Attr.MaxRdAtomic)):
+	case !idle && (!sends || !r.MayFollow(h, info, q.Attr.MaxRdAtomic)):
 		return object.Waiting
 	case info.Atomic() && op != wqe.OpAtomicCS && op != wqe.OpAtomicFA:
 		if !idle {
@@ -102,7 +102,7 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 		return v
 	}
 	j := sh.Scratch.Job
-	if !peer {
+	if !sends {
 		return sh.executeLocal(q, j, bytes)
 	}
 	psns := uint32(1)
@@ -128,7 +128,8 @@ func (sh *sender) noSuchPacket(q *object.QP, h object.Head) object.Verdict {
 	return sh.Fail(q, j, cqe.LocalQPOp)
 }
 
-// executeLocal executes a WQE that sends nothing.
+// executeLocal executes the WQE of j, which sends no packets. If the WQE needs several visits, executeLocal
+// returns Waiting, and q.Job has the WQE.
 func (sh *sender) executeLocal(q *object.QP, j *object.Job, bytes *int) object.Verdict {
 	*bytes -= sh.Move(q, j, max(*bytes, execution.Indivisible))
 	if !j.Over() {
@@ -141,7 +142,8 @@ func (sh *sender) executeLocal(q *object.QP, j *object.Job, bytes *int) object.V
 	return object.Accepted
 }
 
-// continueLocal continues such a WQE, and reports whether it has ended.
+// continueLocal continues the WQE of q.Job, which executeLocal has begun. It reports whether the WQE has
+// completed without an error.
 func (sh *sender) continueLocal(q *object.QP, bytes *int) bool {
 	if !sh.ResumeJob(q) {
 		return false

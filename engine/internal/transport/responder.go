@@ -10,11 +10,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// serveRequest serves the packet that is expected on a reliable connection. It passes the checks in the
-// order of the specification (InfiniBand Architecture Specification, volume 1, 9.7.4.1; the states of
-// rxe_responder in the kernel): sequence, resources, length, keys. Then it is executed, and its message
-// completed. The first check that it fails gives the answer, and its PSN stays expected. The check of the PSN
-// itself is in takeRequest.
+// serveRequest serves the packet that is expected on a reliable connection. The packet passes the checks in
+// the order of the specification (InfiniBand Architecture Specification, volume 1, 9.7.4.1; the states of
+// rxe_responder in the kernel): sequence, resources, length, keys. Then the packet is executed, and after the
+// last packet its message is completed. The first check that the packet fails gives the answer, and the
+// packet's PSN stays expected. The check of the PSN itself is in takeRequest.
 func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
 	in := &q.Wire.In
 	a := object.AnswerACK
@@ -22,7 +22,7 @@ func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info
 	case info.First == (in.Job != nil):
 		return sh.outOfPlace(p, q)
 	case !info.Payload: // a READ or an atomic
-		return sh.serveQuery(p, q, info)
+		return sh.serveReadOrAtomic(p, q, info)
 	case info.First && info.Last:
 		a = sh.serveOnly(p, q, info)
 	default:
@@ -45,7 +45,8 @@ func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info
 	return object.AnswerACK
 }
 
-// serveOnly serves a SEND or WRITE of one packet: the checks after that of the sequence, and then the work.
+// serveOnly serves a SEND or WRITE of one packet: it makes the checks after that of the sequence, and then
+// executes the request.
 func (sh *receiver) serveOnly(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
 	j, n := sh.begin(p, q, info), uint64(len(p.Packet.Payload))
 	r := &j.Request
@@ -73,7 +74,8 @@ func (sh *receiver) serveOnly(p *object.Port, q *object.QP, info *packet.Info) o
 	return a
 }
 
-// servePart is serveOnly for a packet of a message of several, whose state is kept between packets.
+// servePart is serveOnly for a packet of a message of several packets. The message's state is kept in x.in
+// between packets.
 func (sh *receiver) servePart(x *arrival) object.Answer {
 	a := sh.checkResources(x)
 	if a == object.AnswerACK {
@@ -89,20 +91,21 @@ func (sh *receiver) servePart(x *arrival) object.Answer {
 		a = sh.finishRequest(x)
 	}
 	if a != object.AnswerACK && x.info.First {
-		sh.DropMessage(x.in) // it comes again, and so does its first packet
+		sh.DropMessage(x.in) // the requester sends the message again from its first packet on
 	}
 	return a
 }
 
-// serveQuery is serveOnly for a READ or an atomic. Its answer carries data, and is sent when there is room.
-func (sh *receiver) serveQuery(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
+// serveReadOrAtomic is serveOnly for a READ or an atomic. The answer carries data, and is sent when the ring
+// has room.
+func (sh *receiver) serveReadOrAtomic(p *object.Port, q *object.QP, info *packet.Info) object.Answer {
 	in, j := &q.Wire.In, sh.begin(p, q, info)
 	// resources, and length
 	switch {
 	case in.Fresh >= in.MostDue(q) || j.Request.Length > wqe.MaxMessage:
 		return sh.outOfPlace(p, q)
 	case in.Due == len(in.Reads):
-		return object.AnswerNone // answers that were requested again wait, too
+		return object.AnswerNone // the answers to requests that came again take the rest of the ring in.Reads
 	}
 	// keys; an atomic is executed
 	a := sh.NameReceives(nil, j)
@@ -116,8 +119,8 @@ func (sh *receiver) serveQuery(p *object.Port, q *object.QP, info *packet.Info) 
 	return a
 }
 
-// serveUnreliable serves a packet on an unreliable connection, on which there are no answers. A gap
-// loses the message under way, and everything up to the next message.
+// serveUnreliable serves a packet on an unreliable connection, on which there are no answers. After a gap in
+// the PSNs, the message under way is lost, and so are all packets up to the next message.
 func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.Info) {
 	sh.NotifyEstablished(q)
 	in := &q.Wire.In
@@ -132,7 +135,8 @@ func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.I
 		return
 	}
 	a := object.AnswerDrop
-	switch x := newArrival(p, q, info); {
+	x := newArrival(p, q, info)
+	switch {
 	case !info.Payload:
 	case info.First && info.Last:
 		a = sh.serveOnly(p, q, info)
@@ -200,8 +204,8 @@ func (sh *receiver) refuseLength(p *object.Port, q *object.QP, want uint64) obje
 	return sh.badLength(p, q, want)
 }
 
-// checkKeys finds the memory of the packet, and checks the rights to it: at the key that the request names,
-// or in the receive.
+// checkKeys finds the memory for the packet's payload, and checks the rights to it. The memory of a WRITE is
+// at the key that the request names, the memory of a SEND is in the receive.
 func (sh *receiver) checkKeys(x *arrival) object.Answer {
 	j := x.j
 	switch {
@@ -215,17 +219,17 @@ func (sh *receiver) checkKeys(x *arrival) object.Answer {
 		sh.openMessage(x)
 		j = x.j
 	case !sh.Current(j) || j.SRQ != nil && j.SRQ.Gone:
-		if a := sh.renew(x.q, j); a != object.AnswerACK {
+		if a := sh.recheckMessage(x.q, j); a != object.AnswerACK {
 			return a
 		}
 	}
 	if !x.writes {
-		return sh.extend(j, x.in, x.n)
+		return sh.extendReceive(j, x.in, x.n)
 	}
 	return object.AnswerACK
 }
 
-// putPayload moves the payload of a packet to where the message's next bytes belong.
+// putPayload moves the n bytes of payload of a packet to where the message's next bytes belong.
 func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.Answer {
 	if n == 0 {
 		return object.AnswerACK
@@ -238,8 +242,9 @@ func (sh *receiver) putPayload(p *object.Port, j *object.Job, n uint64) object.A
 	return object.AnswerACK
 }
 
-// noteAnswer notes the answer to a READ, whose memory is read when the answer is sent, or to an atomic. The
-// value that an atomic has found is kept: it is not executed again when its answer is lost.
+// noteAnswer notes that the answer to a READ or an atomic is due. The memory of a READ is read when the
+// answer is sent. The value that an atomic has found is kept, so that the atomic need not be executed again
+// if its answer is lost.
 func (sh *receiver) noteAnswer(p *object.Port, q *object.QP, r *object.Request, atomic bool) {
 	in := &q.Wire.In
 	d := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN}
@@ -278,8 +283,8 @@ func (sh *receiver) finishRequest(x *arrival) object.Answer {
 	return object.AnswerACK
 }
 
-// firstOpcodes are the opcodes of WQEs whose message begins with a packet of this operation. The last packet
-// of a longer message says whether it has an immediate.
+// firstOpcodes has, for each operation of a packet that begins a message, the opcode of the message's WQE.
+// Whether a message of several packets has an immediate is known only with its last packet.
 var firstOpcodes = [32]wqe.Opcode{
 	packet.SendOnly: wqe.OpSend, packet.SendOnlyImm: wqe.OpSendImm, packet.SendOnlyInv: wqe.OpSendInval,
 	packet.WriteOnly: wqe.OpRDMAWrite, packet.WriteOnlyImm: wqe.OpRDMAWriteImm,
@@ -312,7 +317,7 @@ func (sh *receiver) begin(p *object.Port, q *object.QP, info *packet.Info) *obje
 	return j
 }
 
-// immediate returns the immediate, or the key to invalidate, of a packet that has one.
+// immediate returns the immediate of a packet, or the key that it invalidates: 0 if it has neither.
 func immediate(p *object.Port, info *packet.Info) uint32 {
 	h := p.Packet.Head[:]
 	switch {

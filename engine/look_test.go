@@ -56,7 +56,8 @@ func TestLookIsBounded(t *testing.T) {
 			left := leftOfAll(r.e)
 			require.LessOrEqual(t, before-left, polls)
 			require.Less(t, left, before, "each look continues the pass, however long it takes")
-			if before = left; leftIn(r.e, h.c.Client) > 0 {
+			before = left
+			if leftIn(r.e, h.c.Client) > 0 {
 				fair = looks + 1
 			}
 			if f.Ended {

@@ -115,13 +115,15 @@ func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used in
 		}
 		for ; r.Unread > 0 && used < ArmTurn && done < most; used++ {
 			r.Unread--
-			if r.Last--; r.Last < 0 || r.Last >= len(r.CQs) {
+			r.Last--
+			if r.Last < 0 || r.Last >= len(r.CQs) {
 				r.Last = len(r.CQs) - 1
 			}
 			sh.PollCQ(r.CQs[r.Last])
 			done += sh.ObserveArm(r.CQs[r.Last])
 		}
-		if a.Next++; used >= ArmTurn || done >= most {
+		a.Next++
+		if used >= ArmTurn || done >= most {
 			break
 		}
 	}
@@ -142,7 +144,8 @@ func (sh *Completer) observeUnchanged(c *object.Client) (done, used int) {
 		used = n
 	}
 	for range used {
-		if a.Polled--; a.Polled < 0 || a.Polled >= len(a.CQs) {
+		a.Polled--
+		if a.Polled < 0 || a.Polled >= len(a.CQs) {
 			a.Polled = len(a.CQs) - 1
 		}
 		sh.PollCQ(a.CQs[a.Polled])
@@ -158,7 +161,8 @@ func (sh *Completer) observeHeldOf(c *object.Client) (done int) {
 		if len(a.Held) == 0 {
 			break
 		}
-		if a.Looked--; a.Looked < 0 || a.Looked >= len(a.Held) {
+		a.Looked--
+		if a.Looked < 0 || a.Looked >= len(a.Held) {
 			a.Looked = len(a.Held) - 1
 		}
 		done += sh.ObserveHeld(a.Held[a.Looked])

@@ -21,7 +21,8 @@ func (sh *Completer) Fire(q *object.CQ) {
 // end of the socket wants no events.
 func (sh *Completer) Send(q *object.CQ, value uint64) {
 	out := q.Channel.Out
-	switch err := out.Send(object.Notice{Record: value, CQ: q}); {
+	err := out.Send(object.Notice{Record: value, CQ: q})
+	switch {
 	case err == nil:
 		q.Client.Count[control.CounterEvents]++
 	case !object.HungUp(err):

@@ -61,7 +61,8 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 			bytes -= sh.Move(q, j, budget)
 		} else {
 			used, v := sh.moveUnmapped(q, j, budget)
-			if bytes -= used; v > object.Lost {
+			bytes -= used
+			if v > object.Lost {
 				break
 			}
 		}

@@ -84,8 +84,10 @@ func (sh *mover) ResumeJob(q *object.QP) bool {
 	if j.Offloaded > 0 {
 		sh.CollectTasks()
 	}
-	if j.Recalled || j.Peer != nil && j.Peer.Life != j.Life || j.SRQ != nil && j.SRQ.Gone ||
-		j.Epoch != now && sh.changedSince(j) {
+	peerReset := j.Peer != nil && j.Peer.Life != j.Life
+	srqGone := j.SRQ != nil && j.SRQ.Gone
+	keyChanged := j.Epoch != now && sh.changedSince(j)
+	if j.Recalled || peerReset || srqGone || keyChanged {
 		sh.ParkJob(q)
 		return false
 	}
@@ -184,7 +186,8 @@ func (sh *mover) Transfer(j *object.Job, n uint64) bool {
 			dst := j.Dst.Next(end - j.Moved)
 			src := j.Src.Next(uint64(len(dst)))
 			k := copy(dst, src)
-			if cost := at.cost(dst, src, k); j.Moved != begin { // the caller counts the first piece
+			cost := at.cost(dst, src, k)
+			if j.Moved != begin { // the caller counts the first piece
 				sh.Sched.Effort += cost - k
 			}
 			j.Src.Advance(k)
@@ -213,7 +216,8 @@ func (sh *mover) PutBack(j *object.Job) {
 	if s == nil {
 		return
 	}
-	if j.Shared = nil; sh.Holds(s.Client.Shard) {
+	j.Shared = nil
+	if sh.Holds(s.Client.Shard) {
 		s.PutBack(j.Index)
 	} else {
 		sh.DueReceives = append(sh.DueReceives, object.DueReceive{SRQ: s, Index: j.Index})

@@ -11,7 +11,8 @@ import (
 // many queue pairs it has put there.
 func (sh *queues) Sweep() (done int) {
 	for range min(completion.SweepPortion, sh.Sched.Unswept) {
-		if sh.Sched.Unswept--; sh.Sched.Swept == 0 || sh.Sched.Swept > len(sh.Running) {
+		sh.Sched.Unswept--
+		if sh.Sched.Swept == 0 || sh.Sched.Swept > len(sh.Running) {
 			sh.Sched.Swept = len(sh.Running)
 		}
 		sh.Sched.Swept--

@@ -47,7 +47,8 @@ const (
 // unchangeable returns the name of something in mask that this device cannot change. If there is no
 // such thing, it returns an empty string.
 func unchangeable(mask uint64) string {
-	switch mask &^= umrChanges | umrHarmless; mask {
+	mask &^= umrChanges | umrHarmless
+	switch mask {
 	case 0:
 		return ""
 	case wqe.MaskPageSize:

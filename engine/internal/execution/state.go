@@ -117,7 +117,8 @@ func (sh *queues) Unstall(q *object.QP) {
 	other := c.Sched.Stalled[last]
 	c.Sched.Stalled[q.Stall.At], other.Stall.At = other, q.Stall.At
 	c.Sched.Stalled[last], c.Sched.Stalled = nil, c.Sched.Stalled[:last]
-	if c.Shard.Stalled--; last == 0 {
+	c.Shard.Stalled--
+	if last == 0 {
 		c.Shard.Stallers.Remove(c)
 	}
 	q.Stall = object.Stall{}

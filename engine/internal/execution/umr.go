@@ -96,8 +96,11 @@ func (sh *requester) badBind(q *object.QP, j *object.Job, why string) object.Ver
 // list must allow it. Both must be of the protection domain d.
 func (sh *requester) invalidate(p *object.QP, d *object.PD, key uint32) bool {
 	k := sh.Keys.Find(key)
-	if k == nil || k.Free || k.Domain() != d ||
-		!k.Inval && (k.Window == nil || k.Window.Kind != 2 || k.Window.Serial != p.Serial) {
+	if k == nil || k.Free || k.Domain() != d {
+		return false
+	}
+	windowOfResponder := k.Window != nil && k.Window.Kind == 2 && k.Window.Serial == p.Serial
+	if !k.Inval && !windowOfResponder {
 		return false
 	}
 	sh.InvalidateJobs(k)

@@ -13,7 +13,8 @@ func (r *Outbound) Grow(n uint32) {
 	if r.Window == r.Full {
 		return
 	}
-	if r.grown += n; r.grown >= r.Window {
+	r.grown += n
+	if r.grown >= r.Window {
 		r.grown = 0
 		r.Window = min(r.Window+1+r.Window/8, r.Full)
 	}

@@ -100,7 +100,8 @@ func (a Answer) Syndrome() cqe.Syndrome {
 // because ds is too large. Either d is all zeros and comes after other segments, or d comes
 // after the only result segment of an atomic.
 func (j *Job) TooManyUnits(d wqe.Data) bool {
-	switch op := j.Head.Opcode(); {
+	op := j.Head.Opcode()
+	switch {
 	case op == wqe.OpMMO:
 		return false
 	case op.Info().Atomic():

@@ -38,6 +38,6 @@ func (h Head) Place() wqe.OpWord { return h.First.Place() }
 // that has not been explained yet.
 func (q *QP) MisplacedNews(h Head) bool {
 	return !q.SQ.Managed && h.DS() != 0 &&
-		(h.First.Index() != uint16(q.SQ.Done) && !q.Suspicion.Index ||
-			h.First.QPN() != q.Num && !q.Suspicion.QPN)
+		((h.First.Index() != uint16(q.SQ.Done) && !q.Suspicion.Index) ||
+			(h.First.QPN() != q.Num && !q.Suspicion.QPN))
 }

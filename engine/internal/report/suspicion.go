@@ -66,7 +66,8 @@ func (sh *Reporter) DiagnoseQP(q *object.QP) {
 	}
 	code, why := sh.suspect(q, send, receive)
 	now := sh.Hooks.Hold(clock.Now())
-	switch o := &q.Suspicion; {
+	o := &q.Suspicion
+	switch {
 	case why == "":
 		o.Since = 0
 	case o.Since == 0 || o.Suspected != code:
@@ -123,7 +124,8 @@ func countsBlocks(q *object.QP, word uint32) bool {
 			break
 		}
 		blocks := q.BlocksAt(at)
-		if at += uint64(blocks); blocks == 0 || at > n {
+		at += uint64(blocks)
+		if blocks == 0 || at > n {
 			return false
 		}
 	}

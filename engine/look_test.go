@@ -110,8 +110,8 @@ func TestPatrolIsFair(t *testing.T) {
 	n := rounds(300, 1500)
 	r := newRig(t, Config{})
 	const hoarders = 4
-	r.crowd(hoarders*n, hoarders)
-	p := r.crowd(1, 1)[0]
+	r.manyQPs(hoarders*n, hoarders)
+	p := r.manyQPs(1, 1)[0]
 	r.cold()
 	for range 10 {
 		p.post(ctrl(wqe.OpNop))

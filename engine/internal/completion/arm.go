@@ -36,10 +36,10 @@ const (
 // CanArm adds q to the queues that can be armed.
 func (sh *Completer) CanArm(q *object.CQ) {
 	a := &q.Client.Arms
-	q.At = len(a.CQs)
+	q.ArmsIndex = len(a.CQs)
 	a.CQs = append(a.CQs, q)
 	r := a.Register(q.ArmWrites)
-	q.ArmReg, q.AtReg = r, len(r.CQs)
+	q.ArmReg, q.RegisterIndex = r, len(r.CQs)
 	r.CQs = append(r.CQs, q)
 	r.Unread = len(r.CQs) // an arm before this was not seen
 	sh.Arm.CQs++
@@ -55,13 +55,13 @@ func (sh *Completer) Disarm(q *object.CQ) {
 	}
 	sh.Unhold(q)
 	last := len(a.CQs) - 1
-	a.CQs[q.At] = a.CQs[last]
-	a.CQs[q.At].At = q.At
+	a.CQs[q.ArmsIndex] = a.CQs[last]
+	a.CQs[q.ArmsIndex].ArmsIndex = q.ArmsIndex
 	a.CQs[last], a.CQs = nil, a.CQs[:last]
 	r := q.ArmReg
 	end := len(r.CQs) - 1
-	r.CQs[q.AtReg] = r.CQs[end]
-	r.CQs[q.AtReg].AtReg = q.AtReg
+	r.CQs[q.RegisterIndex] = r.CQs[end]
+	r.CQs[q.RegisterIndex].RegisterIndex = q.RegisterIndex
 	r.CQs[end], r.CQs = nil, r.CQs[:end]
 	if r.Unread > 0 {
 		r.Unread = end // the moved queue may have been passed over

@@ -121,6 +121,6 @@ func (sh *requester) LoseMessage(j *object.Job) object.Verdict {
 	j.Src.Reset()
 	j.Dst.Reset()
 	j.Total, j.Recv = 0, false
-	sh.PutBack(j)
+	sh.ReturnReceive(j)
 	return object.Lost
 }

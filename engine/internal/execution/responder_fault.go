@@ -64,7 +64,7 @@ func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.
 
 func (sh *responder) badInvalidate(q *object.QP, j *object.Job) object.Answer {
 	sh.ExplainRequester(q, j, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.Request.Imm, j.Peer.Num)
-	sh.PutBack(j)
+	sh.ReturnReceive(j)
 	return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
 }
 

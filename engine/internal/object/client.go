@@ -299,11 +299,11 @@ type CQ struct {
 	// the client may change.
 	LastSolicited uint64
 
-	Users      int // number of QPs that use this queue
-	At         int // index in Client.Arms.CQs
-	AtReg      int // index in ArmReg.CQs
-	Gone       bool
-	Moderation *Moderation // holds events back; nil: events are sent at once
+	Users         int // number of QPs that use this queue
+	ArmsIndex     int // index in Client.Arms.CQs
+	RegisterIndex int // index in ArmReg.CQs
+	Gone          bool
+	Moderation    *Moderation // holds events back; nil: events are sent at once
 
 	SentAside atomic.Uint32 // number of events that closers have sent (notifier)
 	Retracted atomic.Bool   // closers send no more events of this queue
@@ -325,11 +325,11 @@ type armRegister struct {
 // past their time. So a completion of a queue without moderation, or of one that is not armed, costs
 // nothing more.
 type Moderation struct {
-	Count  uint64
-	Period uint64 // in cycles
-	First  uint64 // value of CQ.Next from which completions count
-	Since  uint64 // device clock when the event became due; 0: no event waits
-	At     int    // index in Client.Arms.Held, plus 1; 0: no event waits
+	Count     uint64
+	Period    uint64 // in cycles
+	First     uint64 // value of CQ.Next from which completions count
+	Since     uint64 // device clock when the event became due; 0: no event waits
+	HeldIndex int    // index in Client.Arms.Held, plus 1; 0: no event waits
 }
 
 // A Session collects completions of a compressed CQ in private memory, until WriteSession
@@ -359,11 +359,11 @@ type SRQ struct {
 	Record  *shm.BE32
 	Regions [2]*Region // those that hold the ring and the record
 
-	Head  uint16   // entry to take next
-	Taken uint64   // entries taken off the list so far
-	Back  []uint16 // entries put back because their transfers did not complete
-	Limit uint32   // an event is due when fewer entries than this are ready; 0: no event
-	Users int      // number of QPs that use the queue
+	Head     uint16   // entry to take next
+	Taken    uint64   // entries taken off the list so far
+	Returned []uint16 // entries put back because their transfers did not complete
+	Limit    uint32   // an event is due when fewer entries than this are ready; 0: no event
+	Users    int      // number of QPs that use the queue
 
 	// These fields are of an XSRQ only.
 	XRCD *XRCD

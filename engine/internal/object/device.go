@@ -117,7 +117,7 @@ type Shard struct {
 	Arm         arming
 	Fault       faultPoint
 	Scratch     scratch
-	Ticks       uint64  // device clock, as last read in this step; 0: not yet read in this step
+	StepClock   uint64  // device clock, as last read in this step; 0: not yet read in this step
 	Ports       []*Port // ports to other devices; the first shard serves them
 	HotPorts    int     // how many of them are polled in each step
 	PortChanges uint64  // how often ports were added, removed, or their links changed
@@ -162,12 +162,12 @@ type arming struct {
 // A fault of that memory becomes an error of that queue. If the fault ends the step early,
 // the next step begins after that part.
 type faultPoint struct {
-	QP      *QP
-	CQ      *CQ
-	Port    *Port // the port whose packet is being served
-	Answers bool  // memory is being read for an answer of qp to its peer on a wire
-	Part    Part  // part of the step that is being executed
-	Cut     Part  // part in which a fault has ended the last step; whole: the next step begins at its start
+	QP        *QP
+	CQ        *CQ
+	Port      *Port // the port whose packet is being served
+	Answering bool  // memory is being read for an answer of qp to its peer on a wire
+	Part      Part  // part of the step that is being executed
+	Cut       Part  // part in which a fault has ended the last step; whole: the next step begins at its start
 }
 
 // A scratch is the private memory in which one WQE is checked and executed.
@@ -221,14 +221,14 @@ type DueReceive struct {
 // A progress is the part of a shard that other threads, above all the watchdog's, read at
 // any time. Its words are written by the thread that works for the shard.
 //
-// Publish: At, Mark, Busy, Thread. Observed by report.checkShards.
+// Publish: Touched, Mark, Busy, Thread. Observed by report.checkShards.
 type progress struct {
-	_      [64]byte
-	At     shm.Word64 // the queue whose memory is touched: a QPN, or AtCQ and a CQN
-	Mark   shm.Word64 // device clock when the shard last advanced
-	Busy   shm.Word64 // 1: in a batch of steps; 0: the shard touches no memory of clients
-	Thread shm.Word64 // thread id; 0: no thread runs the shard
-	_      [64]byte
+	_       [64]byte
+	Touched shm.Word64 // the queue whose memory is touched: a QPN, or AtCQ and a CQN
+	Mark    shm.Word64 // device clock when the shard last advanced
+	Busy    shm.Word64 // 1: in a batch of steps; 0: the shard touches no memory of clients
+	Thread  shm.Word64 // thread id; 0: no thread runs the shard
+	_       [64]byte
 }
 
 // discards are the descriptors that wait to be closed.
@@ -254,7 +254,7 @@ type ControlRequest struct {
 // the engine's own tables.
 type queueOwners struct {
 	mu     sync.Mutex
-	queues map[uint64]owner // key: progress.At while that queue's memory is touched
+	queues map[uint64]owner // key: progress.Touched while that queue's memory is touched
 }
 
 type owner struct {

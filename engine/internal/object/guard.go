@@ -54,7 +54,7 @@ func (g *PathGuard) SetAlarm(on bool) {
 }
 
 // Half returns what the guard knows about packets like this one.
-func (g *PathGuard) Half(answers bool) *half {
+func (g *PathGuard) Direction(answers bool) *direction {
 	if answers {
 		return &g.Answers
 	}

@@ -100,11 +100,11 @@ type connection struct {
 
 // A qpSchedule is what the scheduler knows of a queue pair; see loop/active.go.
 type qpSchedule struct {
-	At         int32  // index in Shard.Running
-	Watch      int32  // index in Client.Sched.Watches
-	Warm       int32  // index in Client.Sched.Warm, plus 1; 0: cold
-	IdleVisits uint32 // idle visits since the last visit that found work
-	With       *Shard // the other shard whose lock the postponed visit needs
+	RunningIndex int32  // index in Shard.Running
+	WatchIndex   int32  // index in Client.Sched.Watches
+	Warm         int32  // index in Client.Sched.Warm, plus 1; 0: cold
+	IdleVisits   uint32 // idle visits since the last visit that found work
+	With         *Shard // the other shard whose lock the postponed visit needs
 }
 
 // CountCQs adds n to the users of q's completion queues. If one completion queue serves
@@ -225,24 +225,24 @@ type Suspicion struct {
 	QPN       bool   // a wrong QPN in a control segment has been explained
 	Waits     bool   // it has been explained that the queue waits for ever
 	Receive   bool   // a receive record in host byte order has been explained
-	Reborn    bool   // the ring may hold WQEs from before a reset
+	WasReset  bool   // the ring may hold WQEs from before a reset
 }
 
 // A Stall says why the next WQE of a queue waits. It also counts and times the tries. A
 // requester on a wire sends again each time the timer runs out. Without a wire the device
 // sees at once when the reason is gone, and the timer only counts the tries.
 type Stall struct {
-	Kind     StallKind
-	Left     uint8  // remaining tries
-	Forever  bool   // tries are not counted
-	Index    uint32 // if Kind is BehindCQ: the producer index that CQ must reach
-	Since    uint64 // device clock when the wait began
-	Interval uint64 // time between tries, in cycles
-	Deadline uint64 // end of this try, on the device clock
-	CQ       *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
-	Again    uint64 // device clock at which a peer in another shard is tried again
-	SRQ      *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
-	At       int32  // index of the queue in Client.Sched.Stalled
+	Kind         StallKind
+	Left         uint8  // remaining tries
+	Forever      bool   // tries are not counted
+	Index        uint32 // if Kind is BehindCQ: the producer index that CQ must reach
+	Since        uint64 // device clock when the wait began
+	Interval     uint64 // time between tries, in cycles
+	Deadline     uint64 // end of this try, on the device clock
+	CQ           *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
+	Again        uint64 // device clock at which a peer in another shard is tried again
+	SRQ          *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
+	StalledIndex int32  // index of the queue in Client.Sched.Stalled
 }
 
 type StallKind uint8
@@ -334,11 +334,11 @@ type Piece struct {
 
 // A List is pieces in order, and a position in them.
 type List struct {
-	N, At    int                     // number of pieces; index of the piece at the position
-	Off      uint64                  // the position in that piece, in bytes
-	Spot     spot                    // the position in that piece, if its key is a list
-	Unmapped bool                    // some of the memory is unmapped
-	Piece    [wqe.MaxUnits + 1]Piece // one more than a WQE has units, for a GRH
+	N, Current int                     // number of pieces; index of the piece at the position
+	Off        uint64                  // the position in that piece, in bytes
+	Spot       spot                    // the position in that piece, if its key is a list
+	Unmapped   bool                    // some of the memory is unmapped
+	Piece      [wqe.MaxUnits + 1]Piece // one more than a WQE has units, for a GRH
 }
 
 // A spot is a place in a list: Off bytes into one of its runs, in one of its rounds.

@@ -45,7 +45,7 @@ type Wire struct {
 func (w *Wire) BeginSending() {
 	r := &w.Out
 	*r = Outbound{Messages: r.Messages, Full: r.Full, Window: r.Full}
-	r.PSN, r.UNA, r.Most, r.calm = w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN
+	r.PSN, r.UNA, r.Most, r.cnpAfter = w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN
 }
 
 // HasReceives reports whether q can take messages with receives.
@@ -87,24 +87,24 @@ func (q *QP) Service() packet.Service {
 // First to Last, without Last, are on the way. The requester sends packet number Sent of message
 // number At next. If that packet was sent before, it sends packets again.
 type Outbound struct {
-	Messages    []Message // by number, modulo their count, a power of two
-	First, Last uint32
-	At, Sent    uint32
-	PSN         uint32 // PSN after the last message's
-	UNA         uint32 // oldest PSN that is not acknowledged
-	Most        uint32 // PSN after the highest one that was sent
-	Job         *Job   // of message At, if some of its packets were sent
-	Reading     uint32 // READs and atomics on the way
-	AnswerJob   *Job   // of the oldest of them, if it is a READ of which some packets have come
-	Window      uint32 // packets that may be on the way
-	Full        uint32 // the window that the port allows
-	calm        uint32 // PSN up to which packets must be acknowledged before another CNP counts
-	grown       uint32 // packets acknowledged since the window grew
-	Retries     uint8  // retries without progress
-	RnrRetries  uint8
-	Paused      bool // waits for the RNR timer
-	Rewound     bool // goes back to UNA already, because of a gap
-	Draining    bool // in SQD, and the event that says so is still to come
+	Messages      []Message // by number, modulo their count, a power of two
+	First, Last   uint32
+	Sending, Sent uint32
+	PSN           uint32 // PSN after the last message's
+	UNA           uint32 // oldest PSN that is not acknowledged
+	Most          uint32 // PSN after the highest one that was sent
+	Job           *Job   // of message At, if some of its packets were sent
+	Reading       uint32 // READs and atomics on the way
+	AnswerJob     *Job   // of the oldest of them, if it is a READ of which some packets have come
+	Window        uint32 // packets that may be on the way
+	Full          uint32 // the window that the port allows
+	cnpAfter      uint32 // PSN up to which packets must be acknowledged before another CNP counts
+	grown         uint32 // packets acknowledged since the window grew
+	Retries       uint8  // retries without progress
+	RnrRetries    uint8
+	Paused        bool // waits for the RNR timer
+	Rewound       bool // goes back to UNA already, because of a gap
+	Draining      bool // in SQD, and the event that says so is still to come
 }
 
 // A Message is a WQE that is sent in packets, until it is acknowledged.
@@ -192,13 +192,13 @@ type Result struct {
 //
 // Requests and answers are counted and limited apart: a scan of one half does not delay the other.
 type PathGuard struct {
-	Requests, Answers half
+	Requests, Answers direction
 	Alarm             bool    // a half has closed, and the scan is not over
 	Wires             []*Wire // that are on the path
 }
 
 // A half is what a guard knows about requests, or about answers.
-type half struct {
+type direction struct {
 	scan.Limiter
 	Reported bool // this scan has been counted and explained
 }

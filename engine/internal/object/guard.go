@@ -53,7 +53,7 @@ func (g *PathGuard) SetAlarm(on bool) {
 	}
 }
 
-// Half returns what the guard knows about packets like this one.
+// Direction returns what the guard knows about answers, or about requests.
 func (g *PathGuard) Direction(answers bool) *direction {
 	if answers {
 		return &g.Answers

@@ -94,8 +94,9 @@ func (sh *Completer) ObserveArms(polls int) (done int) {
 	return done
 }
 
-// observeRegisters polls the next registers of c, and arm words behind those that have changed. It
-// answers at most about as many arms as most says.
+// observeRegisters polls the next arm registers of c, and arm words of the CQs whose registers have changed.
+// It returns how many arms it has answered, at most about the parameter most, and how many words it has
+// polled.
 func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used int) {
 	a := &c.Arms
 	for range a.Registers {
@@ -130,16 +131,18 @@ func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used in
 	return done, used
 }
 
-// observeUnchanged reads the next arm words of c, whether or not their registers have changed.
-// In ArmLaps turns it reads each once, but it reads at most ArmTurn in one turn. It reads few arm
-// words all in the same turn, so that it has the client's lines only then.
+// observeUnchanged reads the next arm words of c, whether or not their registers have changed. It returns
+// how many arms it has answered, and how many arm words it has read. In ArmLaps turns it reads each arm word
+// once, but at most ArmTurn words in one turn. If there are few words, it reads all of them in the same turn,
+// so that it takes the client's cache lines in that turn only.
 func (sh *Completer) observeUnchanged(c *object.Client) (done, used int) {
 	a := &c.Arms
 	turn, n := a.Turns%ArmLaps, len(a.CQs)
 	a.Turns++
 	switch {
 	case n > ArmTurn:
-		used = min((turn+1)*n/ArmLaps-turn*n/ArmLaps, ArmTurn)
+		begin, end := turn*n/ArmLaps, (turn+1)*n/ArmLaps // the turn's share of the words
+		used = min(end-begin, ArmTurn)
 	case turn == ArmLaps-1:
 		used = n
 	}
@@ -201,11 +204,11 @@ func (sh *Completer) ObserveArm(q *object.CQ) int {
 		}
 		return 1 // no completion yet, or an index that the client cannot have reached
 	}
-	news := min(uint64(unread), q.Next-q.Notified)
+	unannounced := min(uint64(unread), q.Next-q.Notified)
 	if q.Moderation != nil && q.Moderation.Since == 0 {
-		q.Moderation.First = q.Next - news
+		q.Moderation.First = q.Next - unannounced
 	}
-	if news > 0 && (!q.Solicited || q.Next-q.LastSolicited < news) {
+	if unannounced > 0 && (!q.Solicited || q.Next-q.LastSolicited < unannounced) {
 		sh.announce(q)
 	}
 	return 1

@@ -38,7 +38,8 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	if a == object.Solicited {
 		tail |= cqe.Tail(cqe.SolicitedBit)
 	}
-	// With its type: methods are inlined only from packages that are imported.
+	// The type is written out so that this file imports package shm: methods are inlined only from
+	// packages that are imported.
 	var block *shm.Block = q.Entry(slot)
 	if q.LogCQE == 7 {
 		clear(q.Buf[slot<<7:][:cqe.Size])

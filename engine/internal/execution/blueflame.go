@@ -15,8 +15,8 @@ import (
 // too, because it writes a doorbell there. The register is then no longer hot.
 const HotVisits = 64
 
-// PollBlueFlame executes q's next WQE if the WQE is in either half of the register. It is
-// called when the record announces nothing.
+// PollBlueFlame executes q's next WQE if the WQE is in either half of the register, and returns how many
+// WQEs it has executed, 0 or 1. It is called when the record announces nothing.
 func (sh *Executor) PollBlueFlame(q *object.QP) int {
 	if done := sh.PollBlueFlameHalf(q, q.SQ.BlueFlame.Next); done > 0 {
 		return done
@@ -25,7 +25,7 @@ func (sh *Executor) PollBlueFlame(q *object.QP) int {
 }
 
 // PollBlueFlameHalf executes q's next WQE if the given half of the register holds the whole
-// WQE and the WQE can take the fast path.
+// WQE and the WQE can take the fast path. It returns how many WQEs it has executed, 0 or 1.
 //
 // Observe: BlueFlame register. Published by hostpath.SQ.publishBlueFlame.
 func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {

@@ -8,9 +8,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// datagramBudget is enough for the longest datagram, even for one of single bytes. A datagram
-// is moved in one visit: the next datagram, from any sender, uses the receive after it, and
-// receives complete in the order in which they were posted.
+// datagramBudget is enough for the longest datagram, even if each of its pieces is one byte. A datagram
+// is moved in one visit, because receives complete in the order in which they were posted, and the next
+// datagram, from any sender, uses the next receive.
 const datagramBudget = (object.GRHSize + maxDatagram) * Dearest
 
 // Burst executes WQEs of q until the budget of this step is used up, no announced WQE is

@@ -20,8 +20,9 @@ func (r *Outbound) Grow(n uint32) {
 	}
 }
 
-// Marked shrinks the window because the network marks packets: once, until something was acknowledged that
-// was sent later. So any number of CNPs, from any sender, slow a queue pair down and do not stop it.
+// Marked shrinks the window, because a CNP says that the network marks packets. Further CNPs do not shrink it
+// until a packet is acknowledged that was sent later. So any number of CNPs, from any sender, slow a queue
+// pair down and do not stop it.
 func (r *Outbound) Marked() {
 	if packet.DiffPSN(r.UNA, r.cnpAfter) < 0 && packet.DiffPSN(r.cnpAfter, r.Most) <= 1 {
 		return

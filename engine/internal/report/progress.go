@@ -161,12 +161,12 @@ func (sh *Reporter) slowPolls(now uint64) {
 	}
 	at := sh.Touched.Observe()
 	q, c := sh.QPs[uint32(at)], sh.CQs[uint32(at)]
-	one := sh.TimedUntil != 0 || len(sh.Running)+sh.Arm.CQs == 1
+	pollKnown := sh.TimedUntil != 0 || len(sh.Running)+sh.Arm.CQs == 1
 	sh.TimedUntil = now + clock.Cycles(timedTime)
 	switch {
-	case one && at&object.AtCQ != 0 && c != nil:
+	case pollKnown && at&object.AtCQ != 0 && c != nil:
 		sh.explainCQDelay(c, h)
-	case one && at&object.AtCQ == 0 && q != nil:
+	case pollKnown && at&object.AtCQ == 0 && q != nil:
 		sh.First = q.SQ.Done
 		sh.explainDelay(q, h)
 	default:

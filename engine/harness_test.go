@@ -404,7 +404,7 @@ func (c *poller) next() (w cqe.WC, own cqe.OpOwn, ok bool) {
 		return w, own, false
 	}
 	if c.compressed {
-		c.expand(c.ci)
+		c.expandSession(c.ci)
 		own = cqe.OpOwn(b.ObserveTail())
 	}
 	w.Parse((*[cqe.Size]byte)(b))

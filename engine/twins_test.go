@@ -123,7 +123,7 @@ func (w *twin) see() (s sight) {
 	w.settle()
 	for i, h := range []*host{w.a, w.b} {
 		for _, c := range h.pollers {
-			c.expandAll()
+			c.expandSessions()
 		}
 		for _, c := range sorted(h.c.CQs) {
 			eraseTime(c)

@@ -223,7 +223,7 @@ type DueReceive struct {
 // Publish: Touched, Mark, Busy, Thread. Observed by report.checkShards.
 type progress struct {
 	_       [64]byte
-	Touched shm.Word64 // the queue whose memory is touched: a QPN, or AtCQ and a CQN
+	Touched shm.Word64 // the queue whose memory is touched: a QPN, or TouchedCQ and a CQN
 	Mark    shm.Word64 // device clock when the shard last advanced
 	Busy    shm.Word64 // 1: in a batch of steps; 0: the shard touches no memory of clients
 	Thread  shm.Word64 // thread id; 0: no thread runs the shard

@@ -53,8 +53,8 @@ func (h *shardHooks) Hold(now uint64) uint64 {
 	return now
 }
 
-// AtCQ is the bit which says that progress.Touched is a CQN.
-const AtCQ = 1 << 32
+// TouchedCQ is the bit which says that progress.Touched is a CQN.
+const TouchedCQ = 1 << 32
 
 // A ProgressMeter measures the progress of a shard.
 type ProgressMeter struct {

@@ -43,7 +43,7 @@ func (sh *Reporter) Enter(q *object.QP) {
 // EnterCQ records that memory of q is about to be touched.
 func (sh *Reporter) EnterCQ(q *object.CQ) {
 	sh.Fault.CQ = q
-	sh.Touched.Publish(uint64(q.Num) | object.AtCQ)
+	sh.Touched.Publish(uint64(q.Num) | object.TouchedCQ)
 }
 
 // Started begins the measurement of a visit to q that has found work in its record.
@@ -164,9 +164,9 @@ func (sh *Reporter) slowPolls(now uint64) {
 	pollKnown := sh.TimedUntil != 0 || len(sh.Running)+sh.Arm.CQs == 1
 	sh.TimedUntil = now + clock.Cycles(timedTime)
 	switch {
-	case pollKnown && at&object.AtCQ != 0 && c != nil:
+	case pollKnown && at&object.TouchedCQ != 0 && c != nil:
 		sh.explainCQDelay(c, h)
-	case pollKnown && at&object.AtCQ == 0 && q != nil:
+	case pollKnown && at&object.TouchedCQ == 0 && q != nil:
 		sh.First = q.SQ.Done
 		sh.explainDelay(q, h)
 	default:

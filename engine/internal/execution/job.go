@@ -11,7 +11,7 @@ import (
 // A job is a WQE that has been checked, and its progress (object.Job). While one visit checks and executes
 // a WQE, the job is the shard's scratch job. If the WQE needs more visits, the scratch job is detached: a
 // queue pair, or the state of its wire, keeps the job, and the shard takes another one as the scratch job.
-// A job that has ended becomes a spare job of the shard.
+// A detached job that has ended becomes a spare job of the shard.
 
 // moveJob copies bytes of the job j within a budget of bytes, and returns how much of the budget it used. It
 // may use one piece more than the budget. Source and destination each have at least j.Total bytes. If c is

@@ -12,9 +12,9 @@ var (
 	cqsFormat     uint8
 )
 
-// expand expands the session whose title is the CQE number i, if that is a title. It writes
+// expandSession expands the session whose title is the CQE number i, if that is a title. It writes
 // each completion into the entry that it would have without compression, as hostpath.CQ does.
-func (c *poller) expand(i uint64) {
+func (c *poller) expandSession(i uint64) {
 	c.h.Helper()
 	own := cqe.OpOwn(c.block(i).ObserveTail())
 	if own.Format() != cqe.FormatCompressed {
@@ -37,12 +37,12 @@ func (c *poller) expand(i uint64) {
 	}
 }
 
-// expandAll expands what has been written and not been polled.
-func (c *poller) expandAll() {
+// expandSessions expands what has been written and not been polled.
+func (c *poller) expandSessions() {
 	for i := c.ci; i < c.ci+1<<c.log; i++ {
 		if !cqe.Valid(cqe.OpOwn(c.block(i).ObserveTail()), i, c.log) {
 			return
 		}
-		c.expand(i)
+		c.expandSession(i)
 	}
 }

@@ -84,9 +84,12 @@ func (r *rig) settle() {
 			idle = 0
 		} else if r.cable != nil && idle >= completion.ArmTurns && r.cable.timeOut() {
 			idle = 0
-		} else if idle++; idle > completion.ArmTurns*(2*len(r.d.runner.Loops)-1) {
-			r.e.Journal.Flush(time.Minute)
-			return
+		} else {
+			idle++
+			if idle > completion.ArmTurns*(2*len(r.d.runner.Loops)-1) {
+				r.e.Journal.Flush(time.Minute)
+				return
+			}
 		}
 	}
 	r.Fatalf("no answer: the engine has not come to rest in %d steps", most)
@@ -401,7 +404,7 @@ func (c *poller) next() (w cqe.WC, own cqe.OpOwn, ok bool) {
 		return w, own, false
 	}
 	if c.compressed {
-		c.expand(c.ci)
+		c.expandSession(c.ci)
 		own = cqe.OpOwn(b.ObserveTail())
 	}
 	w.Parse((*[cqe.Size]byte)(b))

@@ -32,7 +32,7 @@ func (c *poller) resizeWhile(log, logCQE uint8, something func()) (told cqe.WC) 
 	c.h.call(control.OpResizeCQ, &control.ResizeCQ{CQN: c.num, LogSize: log, LogCQE: logCQE, Buf: addr}, &control.Empty{})
 	something()
 	if c.compressed {
-		old.expandAll()
+		old.expandSessions()
 		c.sessions = old.sessions
 	}
 	c.log, c.entry = uint(log), 1<<logCQE

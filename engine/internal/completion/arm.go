@@ -36,10 +36,10 @@ const (
 // CanArm adds q to the queues that can be armed.
 func (sh *Completer) CanArm(q *object.CQ) {
 	a := &q.Client.Arms
-	q.At = len(a.CQs)
+	q.ArmsIndex = len(a.CQs)
 	a.CQs = append(a.CQs, q)
 	r := a.Register(q.ArmWrites)
-	q.ArmReg, q.AtReg = r, len(r.CQs)
+	q.ArmReg, q.RegisterIndex = r, len(r.CQs)
 	r.CQs = append(r.CQs, q)
 	r.Unread = len(r.CQs) // an arm before this was not seen
 	sh.Arm.CQs++
@@ -55,13 +55,13 @@ func (sh *Completer) Disarm(q *object.CQ) {
 	}
 	sh.Unhold(q)
 	last := len(a.CQs) - 1
-	a.CQs[q.At] = a.CQs[last]
-	a.CQs[q.At].At = q.At
+	a.CQs[q.ArmsIndex] = a.CQs[last]
+	a.CQs[q.ArmsIndex].ArmsIndex = q.ArmsIndex
 	a.CQs[last], a.CQs = nil, a.CQs[:last]
 	r := q.ArmReg
 	end := len(r.CQs) - 1
-	r.CQs[q.AtReg] = r.CQs[end]
-	r.CQs[q.AtReg].AtReg = q.AtReg
+	r.CQs[q.RegisterIndex] = r.CQs[end]
+	r.CQs[q.RegisterIndex].RegisterIndex = q.RegisterIndex
 	r.CQs[end], r.CQs = nil, r.CQs[:end]
 	if r.Unread > 0 {
 		r.Unread = end // the moved queue may have been passed over
@@ -94,8 +94,9 @@ func (sh *Completer) ObserveArms(polls int) (done int) {
 	return done
 }
 
-// observeRegisters polls the next registers of c, and arm words behind those that have changed. It
-// answers at most about as many arms as most says.
+// observeRegisters polls the next arm registers of c, and arm words of the CQs whose registers have changed.
+// It returns how many arms it has answered, at most about the parameter most, and how many words it has
+// polled.
 func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used int) {
 	a := &c.Arms
 	for range a.Registers {
@@ -115,34 +116,39 @@ func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used in
 		}
 		for ; r.Unread > 0 && used < ArmTurn && done < most; used++ {
 			r.Unread--
-			if r.Last--; r.Last < 0 || r.Last >= len(r.CQs) {
+			r.Last--
+			if r.Last < 0 || r.Last >= len(r.CQs) {
 				r.Last = len(r.CQs) - 1
 			}
 			sh.PollCQ(r.CQs[r.Last])
 			done += sh.ObserveArm(r.CQs[r.Last])
 		}
-		if a.Next++; used >= ArmTurn || done >= most {
+		a.Next++
+		if used >= ArmTurn || done >= most {
 			break
 		}
 	}
 	return done, used
 }
 
-// observeUnchanged reads the next arm words of c, whether or not their registers have changed.
-// In ArmLaps turns it reads each once, but it reads at most ArmTurn in one turn. It reads few arm
-// words all in the same turn, so that it has the client's lines only then.
+// observeUnchanged reads the next arm words of c, whether or not their registers have changed. It returns
+// how many arms it has answered, and how many arm words it has read. In ArmLaps turns it reads each arm word
+// once, but at most ArmTurn words in one turn. If there are few words, it reads all of them in the same turn,
+// so that it takes the client's cache lines in that turn only.
 func (sh *Completer) observeUnchanged(c *object.Client) (done, used int) {
 	a := &c.Arms
 	turn, n := a.Turns%ArmLaps, len(a.CQs)
 	a.Turns++
 	switch {
 	case n > ArmTurn:
-		used = min((turn+1)*n/ArmLaps-turn*n/ArmLaps, ArmTurn)
+		begin, end := turn*n/ArmLaps, (turn+1)*n/ArmLaps // the turn's share of the words
+		used = min(end-begin, ArmTurn)
 	case turn == ArmLaps-1:
 		used = n
 	}
 	for range used {
-		if a.Polled--; a.Polled < 0 || a.Polled >= len(a.CQs) {
+		a.Polled--
+		if a.Polled < 0 || a.Polled >= len(a.CQs) {
 			a.Polled = len(a.CQs) - 1
 		}
 		sh.PollCQ(a.CQs[a.Polled])
@@ -158,7 +164,8 @@ func (sh *Completer) observeHeldOf(c *object.Client) (done int) {
 		if len(a.Held) == 0 {
 			break
 		}
-		if a.Looked--; a.Looked < 0 || a.Looked >= len(a.Held) {
+		a.Looked--
+		if a.Looked < 0 || a.Looked >= len(a.Held) {
 			a.Looked = len(a.Held) - 1
 		}
 		done += sh.ObserveHeld(a.Held[a.Looked])
@@ -197,11 +204,11 @@ func (sh *Completer) ObserveArm(q *object.CQ) int {
 		}
 		return 1 // no completion yet, or an index that the client cannot have reached
 	}
-	news := min(uint64(unread), q.Next-q.Notified)
+	unannounced := min(uint64(unread), q.Next-q.Notified)
 	if q.Moderation != nil && q.Moderation.Since == 0 {
-		q.Moderation.First = q.Next - news
+		q.Moderation.First = q.Next - unannounced
 	}
-	if news > 0 && (!q.Solicited || q.Next-q.LastSolicited < news) {
+	if unannounced > 0 && (!q.Solicited || q.Next-q.LastSolicited < unannounced) {
 		sh.announce(q)
 	}
 	return 1

@@ -38,7 +38,8 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	if a == object.Solicited {
 		tail |= cqe.Tail(cqe.SolicitedBit)
 	}
-	// With its type: methods are inlined only from packages that are imported.
+	// The type is written out so that this file imports package shm: methods are inlined only from
+	// packages that are imported.
 	var block *shm.Block = q.Entry(slot)
 	if q.LogCQE == 7 {
 		clear(q.Buf[slot<<7:][:cqe.Size])
@@ -68,7 +69,7 @@ func (sh *Completer) Notify(q *object.CQ, a object.Attention) {
 // first error stays until its queue pair is reset. Otherwise a client that reads only
 // wqe_counter would believe that flushed work has been done.
 func (sh *Completer) CompleteError(q *object.CQ, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
-	ok := sh.Complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, object.Vendor[s]), tail, object.Event)
+	ok := sh.Complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, object.VendorSyndrome[s]), tail, object.Event)
 	if q.Collapsed && q.Held == 0 {
 		q.Held = tail.QPN()
 	}

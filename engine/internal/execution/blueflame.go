@@ -15,8 +15,8 @@ import (
 // too, because it writes a doorbell there. The register is then no longer hot.
 const HotVisits = 64
 
-// PollBlueFlame executes q's next WQE if the WQE is in either half of the register. It is
-// called when the record announces nothing.
+// PollBlueFlame executes q's next WQE if the WQE is in either half of the register, and returns how many
+// WQEs it has executed, 0 or 1. It is called when the record announces nothing.
 func (sh *Executor) PollBlueFlame(q *object.QP) int {
 	if done := sh.PollBlueFlameHalf(q, q.SQ.BlueFlame.Next); done > 0 {
 		return done
@@ -25,7 +25,7 @@ func (sh *Executor) PollBlueFlame(q *object.QP) int {
 }
 
 // PollBlueFlameHalf executes q's next WQE if the given half of the register holds the whole
-// WQE and the WQE can take the fast path.
+// WQE and the WQE can take the fast path. It returns how many WQEs it has executed, 0 or 1.
 //
 // Observe: BlueFlame register. Published by hostpath.SQ.publishBlueFlame.
 func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {
@@ -38,7 +38,7 @@ func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {
 	f.Hot = 0 // if the register does not hold the next WQE, the record announces something
 	h := object.Head{First: wqe.OpWord(first)}
 	if h.Place() != object.Place(q.Num, q.SQ.Done) || q.SQ.Ahead >= object.MostAhead ||
-		sh.Several && sh.ShardOfPeer(q) != nil {
+		(sh.Several && sh.ShardOfPeer(q) != nil) {
 		*seen = first
 		return 0
 	}
@@ -46,8 +46,8 @@ func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {
 		return 0 // the register is being overwritten; the record will announce the WQE
 	}
 	*seen = first
-	if done, sh.Sched.Spent = sh.fastPathFrom(q, shm.RingOf(sh.Scratch.Block), 1,
-		sh.Settings.Slice); done > 0 {
+	done, sh.Sched.Spent = sh.fastPathFrom(q, shm.RingOf(sh.Scratch.Block), 1, sh.Settings.Slice)
+	if done > 0 {
 		q.SQ.Ahead++
 		f.Next, f.Hot = half^1, HotVisits
 	}

@@ -39,7 +39,8 @@ func (sh *requester) addressDatagram(q *object.QP, j *object.Job) object.Verdict
 		sh.Postpone(q, p.Client.Shard)
 		return object.Waiting
 	}
-	if j.Peer = p; p != nil {
+	j.Peer = p
+	if p != nil {
 		sh.PutHeader(&av, q.Client, p.Client, j.Total)
 	}
 	return object.Accepted
@@ -66,7 +67,7 @@ func (sh *requester) takesDatagram(q *object.QP, j *object.Job) bool {
 	return true
 }
 
-// completeDatagram completes the receive of a datagram of q.
+// completeDatagram completes the receive of a datagram of q, and reports whether there was room.
 func (sh *requester) completeDatagram(q *object.QP, j *object.Job, imm uint32, tail cqe.Tail,
 	a object.Attention) bool {
 	p, c, source := j.Peer, j.Peer.RQ.CQ, j.Request.FromQPN
@@ -78,9 +79,9 @@ func (sh *requester) completeDatagram(q *object.QP, j *object.Job, imm uint32, t
 }
 
 // CompleteFrom is Complete for a datagram or a message of DC. On InfiniBand, such a completion also
-// has the sender's LID, by which UCX answers; on Ethernet slid is 0. Complete has no argument for
-// it, because no other completion needs it. So this writes the entry itself, in the same order: the
-// tail last.
+// has the sender's LID, slid, by which UCX answers; on Ethernet slid is 0. Complete has no argument for
+// the LID, because no other completion needs it. So CompleteFrom writes the entry itself, in the same order:
+// the tail last.
 func (sh *requester) CompleteFrom(slid uint16, c *object.CQ, source, uidx, imm, n uint32, tail cqe.Tail,
 	a object.Attention) bool {
 	if slid == 0 || c.Collapsed {

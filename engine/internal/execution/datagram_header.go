@@ -39,9 +39,9 @@ const (
 	Permissive = 0xffff  // the LID that every port has
 )
 
-// PutHeader writes the header of a datagram of n bytes into the scratch, from client c to a
-// queue pair of client to. It says which service level the receiver's completion has, whether there is a GRH,
-// and whether the address leads to the client's port.
+// PutHeader writes the header of a datagram of n bytes, from client c to a queue pair of client to, into the
+// scratch. It also sets in the scratch which service level the receiver's completion has (Level), whether the
+// datagram has a GRH (Global), and whether the address leads to the port of client to (Reaches).
 func (sh *requester) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
 	s := &sh.Scratch
 	s.Reaches, s.Global, s.Level = true, true, 0

@@ -40,7 +40,7 @@ type requester struct{ responder }
 // An Executor executes WQEs.
 type Executor struct {
 	requester
-	series series // that the fast path is executing
+	series series // the series that the fast path is executing
 }
 
 // A DMA holds the workers that copy long transfers, and the least sizes of transfers that are
@@ -62,8 +62,8 @@ type nullKeys struct{ zeros, sink object.Mkey }
 
 // A series is what the shard knows of the WQEs that it is executing together.
 type series struct {
-	done     int    // WQEs that have been executed; 0: there is no series
-	signaled uint64 // one bit for each of them: it is signaled. The lowest bit is that of the last one
+	done     int    // number of WQEs that have been executed; 0: there is no series
+	signaled uint64 // bit n: of the WQEs executed, the one n before the last is signaled
 	op       wqe.Opcode
 	bytes    uint64 // payload of each WQE
 }

@@ -45,10 +45,10 @@ func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.
 }
 
 // RetriesPerStep is how many stalled queues one step tries. Clients take turns, and so do the
-// stalled queues of each client. So thousands of them slow the working queues down no more than
-// RetriesPerStep of them would, and each is tried some microseconds late. A timer wheel would find expired
-// timers without trying. But a queue may go on as soon as its reason to wait is gone, and only a try shows
-// that.
+// stalled queues of each client. So thousands of stalled queues slow the working queues down no more than
+// RetriesPerStep of them would, and each stalled queue is tried some microseconds late. A timer wheel would
+// find expired timers without trying. But a queue may go on as soon as its reason to wait is gone, and only
+// a try shows whether the reason is gone.
 const RetriesPerStep = 8
 
 // Retry tries the next stalled queues, and returns how many of their stalls have ended.
@@ -59,7 +59,8 @@ func (sh *queues) Retry() (done int) {
 		n := sh.Stallers.Use(object.TurnOf(len(s.Stalled), 1), tries)
 		tries -= n
 		for ; n > 0 && len(s.Stalled) > 0; n-- {
-			if s.Retried--; s.Retried < 0 || s.Retried >= len(s.Stalled) {
+			s.Retried--
+			if s.Retried < 0 || s.Retried >= len(s.Stalled) {
 				s.Retried = len(s.Stalled) - 1
 			}
 			if sh.Try(s.Stalled[s.Retried]) {

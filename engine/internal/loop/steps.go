@@ -74,14 +74,14 @@ func (sh *Loop) RecoverFault() {
 	defer sh.FreePackets()
 	sh.Trial = false // a WQE may have been checked again
 	// A request of a peer was being executed or answered.
-	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
-	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
+	asked := sh.Fault.Answering || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
+	defer func() { sh.Fault.Port, sh.Fault.Answering = nil, false }()
 	addr, isFault := object.FaultOf(r)
 	if p := sh.PortAt(addr); isFault && p != nil {
 		sh.cutOff()
-		sh.PutBack(sh.Scratch.Job)
+		sh.ReturnReceive(sh.Scratch.Job)
 		if q := sh.Fault.QP; q != nil && q.Wire != nil {
-			sh.DropJob(&q.Wire.Out) // which may be the scratch job, and has moved part of a packet
+			sh.DropRequestJob(&q.Wire.Out) // which may be the scratch job, and has moved part of a packet
 			q.Wire.In.Refusing = false
 		}
 		sh.Fault.QP = nil
@@ -102,8 +102,8 @@ func (sh *Loop) RecoverFault() {
 	sh.Fault.QP = nil
 	sh.CompleteCutSeries(q)
 	sh.WriteCollected(q)
-	sh.PutBack(sh.Scratch.Job) // gives back the shared receive that the job has taken
-	if asked && (q.Attr.State != control.StateERR || sh.Fault.Answers) {
+	sh.ReturnReceive(sh.Scratch.Job) // gives back the shared receive that the job has taken
+	if asked && (q.Attr.State != control.StateERR || sh.Fault.Answering) {
 		sh.FaultOfRequest(q, addr)
 		return
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-func (a *clientArms) Has(q *CQ) bool { return q.At < len(a.CQs) && a.CQs[q.At] == q }
+// Has reports whether q is one of the CQs that can be armed.
+func (a *clientArms) Has(q *CQ) bool { return q.ArmsIndex < len(a.CQs) && a.CQs[q.ArmsIndex] == q }
 
 // Register returns the armRegister for a register, and makes it for the first queue.
 func (a *clientArms) Register(word *shm.BE64) *armRegister {
@@ -20,6 +21,7 @@ func (a *clientArms) Register(word *shm.BE64) *armRegister {
 	return r
 }
 
+// RemoveRegister removes r, which no queue uses any more.
 func (a *clientArms) RemoveRegister(r *armRegister) {
 	for i, o := range a.Registers {
 		if o == r {

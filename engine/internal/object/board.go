@@ -72,12 +72,14 @@ func (b *bulletin) number(c *Client) error {
 	return nil
 }
 
-// takeWaiting returns the clients that are to be notified of a change, all but one, which then wait no
-// longer. A client is not notified of what it may not read.
-func (b *bulletin) takeWaiting(but *Client, changed []posted) (told []*Client) {
+// takeWaiting returns the clients, without the client except, that wait for a change and may read one of the
+// announcements that have changed. The clients are to be notified, and wait no longer.
+func (b *bulletin) takeWaiting(except *Client, changed []posted) (told []*Client) {
 	for c, r := range b.Waiting {
-		if r.waits && c != but && slices.ContainsFunc(changed,
-			func(p posted) bool { return p.isFor(r.user) }) {
+		if !r.waits || c == except {
+			continue
+		}
+		if slices.ContainsFunc(changed, func(p posted) bool { return p.isFor(r.user) }) {
 			r.waits = false
 			told = append(told, c)
 		}
@@ -113,6 +115,8 @@ func (b *bulletin) notifyLater(missed []*Client) {
 	}
 }
 
+// Next returns the first announcement of other clients after a place that c may read, or an empty one. If c
+// reads from the beginning, it is notified of the next change.
 func (b *bulletin) Next(c *Client, after control.AnnouncementPlace) *control.Announcement {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()

@@ -33,6 +33,7 @@ const (
 // TryLock takes the ticket lock of the shard if it is free.
 func (sh *Shard) TryLock() bool { return sh.Ticket.TryLock() }
 
+// Release gives the shard's ticket lock back, which Reporter.Acquire has taken.
 func (sh *Shard) Release() {
 	if sh.Several {
 		sh.Acquired = false

@@ -15,7 +15,7 @@ func (c *Client) ReleasePeer(q *QP) {
 	q.Conn.Set = nil
 }
 
-// Take counts one more queue pair. The first one of a path is charged.
+// Take counts one more queue pair that holds the path h. With the first queue pair, the user is charged.
 func (p *heldPaths) Take(l *quota.Ledger, h HeldPath) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,10 +31,12 @@ func (p *heldPaths) Take(l *quota.Ledger, h HeldPath) error {
 	return nil
 }
 
+// Drop counts one queue pair less that holds the path h. With the last queue pair, the charge is refunded.
 func (p *heldPaths) Drop(l *quota.Ledger, h HeldPath) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.counts[h]--; p.counts[h] == 0 {
+	p.counts[h]--
+	if p.counts[h] == 0 {
 		delete(p.counts, h)
 		l.Refund(h.UID, quota.Charge{quota.Paths: 1})
 	}

@@ -113,9 +113,10 @@ func (p *Port) Reserve(head, n int) (h, payload []byte, ok bool) {
 	return h, payload, ok
 }
 
-// Sent notes that packets were sent, with payloads of so many bytes together.
+// Sent notes that packets were sent, whose payloads together have the given number of bytes.
 func (p *Port) Sent(packets, bytes int) {
-	if p.Idle = 0; !p.Hot {
+	p.Idle = 0
+	if !p.Hot {
 		p.SetHot(true)
 	}
 	p.Stats.Sent += uint64(packets)

@@ -37,11 +37,12 @@ func (r *roster) Current() *Client {
 	return r.Clients[r.next]
 }
 
-// Use returns how many objects the current client gets now, of a turn of so many: at most most.
-// After the last one the next client has its turn.
+// Use returns how many objects the current client gets now: at most the parameter most, and no more than are
+// left of its turn, which has turn objects. When the turn is used up, the next client has its turn.
 func (r *roster) Use(turn, most int) (n int) {
 	n = min(most, max(turn-r.used, 1))
-	if r.used += n; r.used >= turn {
+	r.used += n
+	if r.used >= turn {
 		r.next++
 		r.used = 0
 	}

@@ -48,7 +48,7 @@ func (o *queueOwners) Find(at uint64) (s Stuck) {
 	if !ok {
 		return s
 	}
-	s.Client, s.Queue, s.CQ = q.client, uint32(at), at&AtCQ != 0
+	s.Client, s.Queue, s.CQ = q.client, uint32(at), at&TouchedCQ != 0
 	if p, ok := o.queues[uint64(q.peer)]; ok && !s.CQ && q.peer != 0 && uint64(q.peer) != at {
 		s.Peer, s.PeerQueue = p.client, q.peer
 	}

@@ -7,19 +7,20 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// Acquire takes this shard's ticket lock before the shard works, and release gives the lock
+// Acquire takes this shard's ticket lock before the shard works, and Release gives the lock
 // back. In an engine with one shard both do nothing.
 func (sh *Reporter) Acquire() {
-	if sh.Several {
-		if !sh.TryLock() {
-			now := clock.Now()
-			sh.Busy.Publish(0)
-			sh.Ticket.Lock()
-			sh.passedAt(now)
-			sh.Restart() // the thread waited for the lock, not for memory of its clients
-		}
-		sh.Acquired, sh.Crossed = true, 0
+	if !sh.Several {
+		return
 	}
+	if !sh.TryLock() {
+		now := clock.Now()
+		sh.Busy.Publish(0)
+		sh.Ticket.Lock()
+		sh.passedAt(now)
+		sh.Restart() // the thread waited for the lock, not for memory of its clients
+	}
+	sh.Acquired, sh.Crossed = true, 0
 }
 
 // LockPeerShard takes the ticket lock of m in addition to that of sh, and reports whether
@@ -58,8 +59,8 @@ func (sh *Reporter) LockPeerShard(m *object.Shard, urgent bool) bool {
 }
 
 // UnlockPeerShard unlocks the other shard, if this shard holds its lock. It wakes the other
-// shard if that shard has or may have new work. A shard with stalled queues may have new
-// work because a WAIT of one of them may wait for a completion that was written under the
+// shard if the other shard has or may have new work. A shard with stalled queues may have new
+// work, because a WAIT in a stalled queue may wait for a completion that was written under the
 // lock.
 func (sh *Reporter) UnlockPeerShard() {
 	m := sh.PeerShard

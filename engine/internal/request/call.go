@@ -39,7 +39,7 @@ func (c *Client) Request(op control.Op, payload []byte,
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
 	c.do(mailbox.EffectOf(op, payload), op.String(), func() {
-		c.Loop().Ticks = 0 // so that the request reads the clock: the last step may have ended long ago
+		c.Loop().StepClock = 0 // so that the request reads the clock: the last step may have ended long ago
 		panics := debug.SetPanicOnFault(true)
 		defer debug.SetPanicOnFault(panics)
 		defer refuseFault(&err)

@@ -68,7 +68,7 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 		q.Session = object.NewSession(m.MiniFormat)
 	}
 	q.Num = numbers.Next(c.Device.Numbers.CQ, c.Device.CQs)
-	c.Device.Watchdog.Owners.Put(uint64(q.Num)|object.AtCQ, c.Client.Name)
+	c.Device.Watchdog.Owners.Put(uint64(q.Num)|object.TouchedCQ, c.Client.Name)
 	c.Device.CQs[q.Num], c.CQs[q.Num] = q, q
 	object.CountUser(1, region, records)
 	if ch != nil {
@@ -98,7 +98,7 @@ func destroyCQ(c *Client, m *control.CQN, _ object.RequestMemory, _ *control.Rep
 func (c *Client) removeCQ(q *object.CQ) {
 	sh := c.Loop()
 	delete(sh.CQs, q.Num)
-	sh.Watchdog.Owners.Drop(uint64(q.Num) | object.AtCQ)
+	sh.Watchdog.Owners.Drop(uint64(q.Num) | object.TouchedCQ)
 	q.Client.Refund(object.CQCost)
 	object.CountUser(-1, q.Region, q.Records)
 	q.Gone = true // a WAIT for this queue is checked again, and then finds no such queue

@@ -32,11 +32,11 @@ func (sh *receiver) dropShutOut(p *object.Port, q *object.QP, info *packet.Info)
 		sh.openPath(g, true)
 		return false
 	}
-	h := g.Half(info.Response)
-	if !h.Shut() {
+	h := g.Direction(info.Response)
+	if !h.HasClosed() {
 		return false
 	}
-	if !h.Closed(now) {
+	if !h.StaysClosed(now) {
 		sh.openPath(g, info.Response)
 		return false
 	}
@@ -51,7 +51,7 @@ func (sh *receiver) dropShutOut(p *object.Port, q *object.QP, info *packet.Info)
 // have been those of the peers, so each peer whose packet may be missing gets a NAK for the packet that is
 // expected. A peer that has no packets on the way ignores the NAK.
 func (sh *receiver) openPath(g *object.PathGuard, answers bool) {
-	g.Half(answers).Open()
+	g.Direction(answers).Open()
 	if answers {
 		return
 	}
@@ -90,7 +90,7 @@ func (sh *receiver) dropSuspect(p *object.Port, q *object.QP, answers bool) bool
 // finds it.
 func (sh *receiver) countStray(p *object.Port, q *object.QP, far, answers bool) bool {
 	w := q.Wire
-	h, now := w.Guard.Half(answers), sh.Now()
+	h, now := w.Guard.Direction(answers), sh.Now()
 	if !far && !h.Doubtful(now) {
 		return false
 	}
@@ -99,7 +99,7 @@ func (sh *receiver) countStray(p *object.Port, q *object.QP, far, answers bool) 
 	if !far && (answers || !w.In.Silent || packet.DiffPSN(p.BTH.PSN, w.In.PSN) < 0) {
 		*w.Near(answers) = now + clock.Cycles(nearTime)
 	}
-	if h.Calm(now) {
+	if h.IsOver(now) {
 		h.Reported = false
 	}
 	if !h.Count(now) {

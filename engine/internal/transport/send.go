@@ -15,12 +15,12 @@ import (
 // message has now been sent whole.
 func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	r := &q.Wire.Out
-	m := r.Message(r.At)
-	if r.Job != nil && !sh.Current(r.Job) {
-		sh.DropJob(r)
+	m := r.Message(r.Sending)
+	if r.Job != nil && !sh.KeysUnchanged(r.Job) {
+		sh.DropRequestJob(r)
 	}
 	if r.Job == nil {
-		j := sh.checkAgain(q, m, r.At == r.First)
+		j := sh.checkAgain(q, m, r.Sending == r.First)
 		if j == nil {
 			return 0, false
 		}
@@ -31,7 +31,7 @@ func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	}
 	done, all = sh.sendPackets(q, m, bytes)
 	if !all {
-		sh.KeepScratch(r, m)
+		sh.KeepRequestJob(r, m)
 	}
 	return done, all
 }
@@ -101,9 +101,9 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 			sh.startTimer(w)
 		}
 	}
-	r.At++
+	r.Sending++
 	r.Sent = 0
-	sh.DropJob(r)
+	sh.DropRequestJob(r)
 	if !q.Reliable() {
 		r.First++
 		return done, sh.finishMessage(q, m)
@@ -231,7 +231,7 @@ func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
 // fails. Otherwise the queue waits until all earlier messages have completed, and tries again.
 func (sh *sender) localGap(q *object.QP, j *object.Job, m *object.Message) {
 	r := &q.Wire.Out
-	sh.DropJob(r)
+	sh.DropRequestJob(r)
 	if r.Message(r.First) != m {
 		return
 	}

@@ -51,7 +51,7 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 	sh.UnlockPeerShard()
 	// A look at the timers reads the clock, so only one step in TimerTurns looks if it has not read the
 	// clock.
-	if sh.Timers.Armed > 0 && (sh.Ticks != 0 || sh.Sched.Turn%TimerTurns == 0) {
+	if sh.Timers.Armed > 0 && (sh.StepClock != 0 || sh.Sched.Turn%TimerTurns == 0) {
 		done += sh.ExpireTimers(sh.Now())
 		sh.Fault.QP = nil
 	}

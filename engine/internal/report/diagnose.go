@@ -66,13 +66,14 @@ func (sh *Reporter) DiagnoseQP(q *object.QP) {
 	}
 	code, why := sh.suspect(q, send, receive)
 	now := sh.Hooks.Hold(clock.Now())
-	switch o := &q.Suspicion; {
+	s := &q.Suspicion
+	switch {
 	case why == "":
-		o.Since = 0
-	case o.Since == 0 || o.Suspected != code:
-		o.Suspected, o.Since = code, now
-	case now-o.Since > clock.Cycles(SuspicionTime):
-		o.Explained = true
+		s.Since = 0
+	case s.Since == 0 || s.Suspected != code:
+		s.Suspected, s.Since = code, now
+	case now-s.Since > clock.Cycles(SuspicionTime):
+		s.Explained = true
 		sh.ExplainQueue(q, code, "%s", why)
 	}
 }
@@ -80,14 +81,14 @@ func (sh *Reporter) DiagnoseQP(q *object.QP) {
 // suspect returns a code and a text for something that looks wrong with q. A queue pair of a
 // correct client can look the same, but not for long. If nothing looks wrong, the text is
 // empty.
-func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (codes.Code, string) {
+func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (code codes.Code, why string) {
 	switch q.Attr.State {
 	case control.StateINIT, control.StateRTR:
 		if n := uint16(send) - uint16(q.SQ.Done); n != 0 && uint64(n) <= q.SQ.Mask+1 {
 			return codes.PostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, states.Name(q.Attr.State))
 		}
 	case control.StateRTS:
-		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.Reborn || BlindToRings ||
+		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.WasReset || BlindToRings ||
 			q.BlocksAt(0) == 0 {
 			break
 		}
@@ -96,7 +97,7 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (codes.Code, str
 		case countsBlocks(q, receive):
 			return codes.RecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
 				"it counts receives. The send counter is word 1, at offset 4, and is 0", receive)
-		case sh.rung(q):
+		case sh.namedByRegister(q):
 			return codes.RegisterOnly, "a UAR register was written for this queue, but its send record is 0; the record is what counts"
 		}
 	}
@@ -107,10 +108,10 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (codes.Code, str
 // ring, which can have 32768 entries.
 const WalkEntries = 16
 
-// countsBlocks reports whether word, which is the value of word 0 of a record, counts blocks of
-// the send queue and not receives. This is so if the WQEs at the beginning of the send queue
-// have exactly as many blocks as the value says, and the queue pair has no receive queue, or
-// one with fewer entries, or one whose entries were never written. If there are many entries,
+// countsBlocks reports whether word, which is the value of word 0 of a record, seems to count blocks of
+// the send queue and not receives. Two things must be true. The WQEs at the beginning of the send queue have
+// exactly as many blocks as the value says. The queue pair has no receive queue, or a receive queue with
+// fewer entries than the value says, or one whose entries were never written. If there are many entries,
 // countsBlocks reads only the first and the last ones.
 func countsBlocks(q *object.QP, word uint32) bool {
 	n := uint64(word)
@@ -123,11 +124,13 @@ func countsBlocks(q *object.QP, word uint32) bool {
 			break
 		}
 		blocks := q.BlocksAt(at)
-		if at += uint64(blocks); blocks == 0 || at > n {
+		at += uint64(blocks)
+		if blocks == 0 || at > n {
 			return false
 		}
 	}
-	if at != n && !q.EndsAt(n) || q.BlocksAt(n) != 0 {
+	endsAtN := at == n || q.EndsAt(n)
+	if !endsAtN || q.BlocksAt(n) != 0 {
 		return false // fewer or more blocks have been written
 	}
 	if q.RQ.Ring == nil || n > q.RQ.Mask+1 {
@@ -143,8 +146,8 @@ func countsBlocks(q *object.QP, word uint32) bool {
 	return true
 }
 
-// rung reports whether a register in the bank of q's UAR page names q.
-func (sh *Reporter) rung(q *object.QP) bool {
+// namedByRegister reports whether a register in the bank of q's UAR page names q.
+func (sh *Reporter) namedByRegister(q *object.QP) bool {
 	mem := q.SQ.Registers.Bytes()
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
@@ -167,7 +170,7 @@ func (sh *Reporter) CheckPlace(q *object.QP, h object.Head) {
 }
 
 func (sh *Reporter) misplaced(q *object.QP, h object.Head) {
-	if !q.MisplacedNews(h) {
+	if !q.NewlyMisplaced(h) {
 		return
 	}
 	if index := h.First.Index(); index != uint16(q.SQ.Done) && !q.Suspicion.Index {

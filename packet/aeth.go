@@ -55,7 +55,8 @@ func (h AETH) Code() uint8 { return h.Syndrome & syndromeCode }
 
 // String returns the answer in words, such as "RNR NAK, timer 14 (1.28ms)".
 func (h AETH) String() string {
-	switch c := h.Code(); {
+	c := h.Code()
+	switch {
 	case h.ACK() && c == syndromeCode:
 		return "ACK"
 	case h.ACK():

@@ -117,7 +117,8 @@ func (d *describer) bth(h *BTH) {
 
 // extensions adds the headers after the BTH, in their order. The packet holds all of them.
 func (d *describer) extensions(i *Info) {
-	if at := int(i.OffXRCETH); i.XRCETH {
+	if i.XRCETH {
+		at := int(i.OffXRCETH)
 		h := ParseXRCETH((*[XRCETHSize]byte)(d.b[at:]))
 		d.header(at, "xrceth", "XRC extended header", func(d *describer) {
 			d.plain(at, 1, "reserved")
@@ -125,7 +126,8 @@ func (d *describer) extensions(i *Info) {
 			d.put(at+1, 3, "srqn", fmt.Sprintf("0x%06x", h.SRQN), "shared receive queue")
 		})
 	}
-	if at := int(i.OffDETH); i.DETH {
+	if i.DETH {
+		at := int(i.OffDETH)
 		h := ParseDETH((*[DETHSize]byte)(d.b[at:]))
 		d.header(at, "deth", "datagram extended header", func(d *describer) {
 			d.put(at, 4, "qkey", field.Hex32(h.QKey), "")
@@ -134,7 +136,8 @@ func (d *describer) extensions(i *Info) {
 			d.put(at+5, 3, "srcqp", fmt.Sprintf("0x%06x", h.SrcQP), "")
 		})
 	}
-	if at := int(i.OffRETH); i.RETH {
+	if i.RETH {
+		at := int(i.OffRETH)
 		h := ParseRETH((*[RETHSize]byte)(d.b[at:]))
 		d.header(at, "reth", "RDMA extended header", func(d *describer) {
 			d.put(at, 8, "va", address(h.Addr), "remote address")
@@ -142,7 +145,8 @@ func (d *describer) extensions(i *Info) {
 			d.put(at+12, 4, "dmalen", h.Length, "bytes of the message")
 		})
 	}
-	if at := int(i.OffAtomicETH); i.AtomicETH {
+	if i.AtomicETH {
+		at := int(i.OffAtomicETH)
 		h := ParseAtomicETH((*[AtomicETHSize]byte)(d.b[at:]))
 		d.header(at, "atomiceth", "atomic extended header", func(d *describer) {
 			d.put(at, 8, "va", address(h.Addr), "remote address")
@@ -151,7 +155,8 @@ func (d *describer) extensions(i *Info) {
 			d.put(at+20, 8, "compare", field.Hex64(h.Compare), "expected value, if it is a compare and swap")
 		})
 	}
-	if at := int(i.OffAETH); i.AETH {
+	if i.AETH {
+		at := int(i.OffAETH)
 		h := ParseAETH((*[AETHSize]byte)(d.b[at:]))
 		d.header(at, "aeth", "ACK extended header", func(d *describer) {
 			d.put(at, 1, "syndrome", fmt.Sprintf("0x%02x", h.Syndrome), h.String())
@@ -159,15 +164,18 @@ func (d *describer) extensions(i *Info) {
 			d.put(at+1, 3, "msn", h.MSN, "messages completed")
 		})
 	}
-	if at := int(i.OffAtomicAck); i.AtomicAck {
+	if i.AtomicAck {
+		at := int(i.OffAtomicAck)
 		h := ParseAtomicAckETH((*[AtomicAckETHSize]byte)(d.b[at:]))
 		d.put(at, AtomicAckETHSize, "atomicacketh", field.Hex64(h.Original), "value before")
 	}
-	if at := int(i.OffImm); i.Imm {
+	if i.Imm {
+		at := int(i.OffImm)
 		h := ParseImmDt((*[ImmDtSize]byte)(d.b[at:]))
 		d.put(at, ImmDtSize, "immdt", field.Hex32(h), "immediate")
 	}
-	if at := int(i.OffIETH); i.IETH {
+	if i.IETH {
+		at := int(i.OffIETH)
 		h := ParseIETH((*[IETHSize]byte)(d.b[at:]))
 		d.put(at, IETHSize, "ieth", field.Hex32(h.RKey), "invalidated rkey")
 	}
@@ -187,7 +195,8 @@ func (h AETH) kind() string {
 	names := [...]string{
 		"PSN_SEQUENCE", "INVALID_REQUEST", "REMOTE_ACCESS", "REMOTE_OPERATION", "INVALID_RD_REQUEST",
 	}
-	switch c := h.Code(); {
+	c := h.Code()
+	switch {
 	case h.ACK():
 		return fmt.Sprintf("ACK credits %d", c)
 	case h.RNR():

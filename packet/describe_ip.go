@@ -105,7 +105,8 @@ func (d *describer) ipv4() {
 	d.put(2, 2, "length", be.Uint16(b[2:4]), "bytes of the IP packet")
 	d.put(4, 2, "id", be.Uint16(b[4:6]), "identification; the ICRC covers it")
 	flags := "no flags"
-	switch f := be.Uint16(b[6:8]); {
+	f := be.Uint16(b[6:8])
+	switch {
 	case f == 0x4000:
 		flags = "DF"
 	case f != 0:

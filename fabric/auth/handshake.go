@@ -39,19 +39,19 @@ type Handshake struct {
 	party     *Party
 	state     *noise.HandshakeState
 	initiator bool
-	from      netip.Addr // of the other end
-	own       offer
-	theirs    offer
-	refusal   *Refusal // of this end
+	from      netip.Addr // address of the other end
+	own       offer      // the offer of this end
+	theirs    offer      // the offer of the other end
+	refusal   *Refusal   // why this end refuses the other; nil: it does not
 	session   *Session
 	next      int  // number of the next message, 1 to 4
-	over      bool // a message was wrong
+	over      bool // a message was wrong, and the handshake cannot go on
 }
 
-// Handshake returns one end of a handshake with an engine at an address. carrier
-// names the carrier and the version of its format, such as "nicless roce 1". number
-// is how the other end will name this session. payload goes to the other end,
-// encrypted, before this end knows whether it accepts it; at most MostPayload bytes.
+// Handshake returns one end of a handshake with an engine at an address. carrier names the carrier and the
+// version of its format, such as "nicless roce 1". The other end will name this session by number. payload
+// has at most MostPayload bytes. It is sent encrypted, before this end knows whether it accepts the other
+// end.
 func (p *Party) Handshake(
 	carrier string, initiator bool, from netip.Addr, number uint32, payload []byte,
 ) (*Handshake, error) {
@@ -95,13 +95,14 @@ func (h *Handshake) Write() ([]byte, error) {
 	return b, h.split(c1, c2)
 }
 
-// Read takes the next message of the other end. After an error that does not wrap [ErrRefused], the
-// message was not of this handshake. Another message 2 may be read then. A message 1 or 3 that is wrong
-// ends the handshake: the library's state has changed, and only a new handshake helps.
+// Read reads the next message of the other end. An error that does not wrap [ErrRefused] says that the
+// message is not of this handshake. After a wrong message 2, another message 2 may be read. A wrong message
+// 1 or 3 ends the handshake: the library's state has changed, and only a new handshake helps.
 //
-// If an initiator gets ErrRefused from reading message 2, it writes message 3 only if the Verdict is not
-// UnknownKey: a stranger gets no information about it, a peer with other options gets them. A responder
-// gets ErrRefused from reading message 3; the session then serves only to seal the verdict.
+// If an initiator gets ErrRefused from reading message 2, it writes message 3 unless the Verdict is
+// UnknownKey: a stranger gets no information about the initiator, but a peer with other options learns that
+// they differ. If a responder gets ErrRefused from reading message 3, the session serves only to seal the
+// verdict.
 func (h *Handshake) Read(b []byte) error {
 	switch {
 	case h.over:
@@ -109,7 +110,7 @@ func (h *Handshake) Read(b []byte) error {
 	case h.session != nil || h.initiator == (h.next%2 == 1):
 		return errTurn
 	}
-	// A message that is too short, or a key that is not one, would leave the state changed.
+	// The library would change its state even for a message that is too short, or a message 1 that is no key.
 	least := [...]int{Message1Size, Message2Size, Message3Size}[h.next-1]
 	if len(b) < least || h.next == 1 && len(b) != least {
 		return errShort
@@ -123,7 +124,8 @@ func (h *Handshake) Read(b []byte) error {
 	if h.next == 2 {
 		return nil
 	}
-	if h.theirs, err = parseOffer(payload); err != nil {
+	h.theirs, err = parseOffer(payload)
+	if err != nil {
 		return err
 	}
 	if err := h.split(c1, c2); err != nil {
@@ -132,10 +134,11 @@ func (h *Handshake) Read(b []byte) error {
 	return h.check()
 }
 
-// check decides about the key and the offer of the other end.
+// check decides whether this end accepts the key and the offer of the other end. The error wraps ErrRefused.
 func (h *Handshake) check() error {
 	r := &Refusal{Key: PublicKey(h.state.PeerStatic())}
-	switch r.Reason = h.party.Peers.Check(h.from, r.Key); {
+	r.Reason = h.party.Peers.Check(h.from, r.Key)
+	switch {
 	case r.Reason != nil:
 		r.Verdict = UnknownKey
 	case h.theirs.version != version:
@@ -157,7 +160,7 @@ func (h *Handshake) Verdict() Verdict {
 	return Accepted
 }
 
-// split makes the session after the last message.
+// split makes the session after message 3. Before, c1 is nil and it does nothing.
 func (h *Handshake) split(c1, c2 *noise.CipherState) error {
 	if c1 == nil {
 		return nil

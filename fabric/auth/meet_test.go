@@ -43,7 +43,8 @@ func meetAs(e *end, c net.Conn, initiator bool, payload []byte) <-chan met {
 	done := make(chan met, 1)
 	go func() {
 		var m met
-		if m.session, m.payload, m.err = e.Meet(c, carrier, initiator, payload, patience); m.err != nil {
+		m.session, m.payload, m.err = e.Meet(c, carrier, initiator, payload, patience)
+		if m.err != nil {
 			c.Close()
 		}
 		done <- m

@@ -29,26 +29,28 @@ const (
 //
 //	ADDRESS-OR-PREFIX nicless-public-1 BASE64 [# comment]
 //
-// An address that lines cover is that of the keys in these lines only. The methods are safe for
+// If lines cover an address, only the keys in these lines are accepted from it. The methods are safe for
 // concurrent use.
 type Peers struct {
 	path  string
 	trust bool // keys that are seen first are pinned
 	log   *slog.Logger
 
-	now   atomic.Pointer[accepted]
-	times atomic.Uint64 // that the file was read
-	mu    sync.Mutex    // guards what follows, and the file between the goroutines of this process
-	was   stamp         // of the file, when it was read
-	bad   stamp         // of the file, when it could not be read
+	now   atomic.Pointer[accepted] // the keys that are accepted
+	reads atomic.Uint64            // how many times the file was read
+
+	mu       sync.Mutex // guards the fields below, and the file between the goroutines of this process
+	lastGood stamp      // of the file when it was read last
+	lastBad  stamp      // of the file when it could not be used last
 }
 
-// accepted is what the file says. It is replaced, never changed. A lookup costs as much as there are
-// different lengths of prefixes, not lines: carriers look up the addresses of strangers.
+// accepted has the keys of the file. It is replaced, never changed. Carriers look up the addresses of
+// strangers, so a lookup must be cheap: its cost depends on how many different lengths the prefixes have,
+// not on the lines.
 type accepted struct {
 	keys    map[netip.Prefix][]PublicKey
-	lengths []int // of the prefixes, longest first
-	lines   int
+	lengths []int // the different lengths of the prefixes, the longest first
+	lines   int   // how many lines have a key
 }
 
 // A stamp distinguishes contents of a file.
@@ -70,8 +72,8 @@ func OpenPeers(path string, trustFirst bool, log *slog.Logger) (*Peers, error) {
 	return p, p.read(stampOf(path))
 }
 
-// Covers reports whether a line has this address. Such an
-// address is never without keys. It allocates nothing.
+// Covers reports whether a line covers this address. Packets without keys are never accepted from such an
+// address. It allocates nothing.
 func (p *Peers) Covers(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	now := p.now.Load()
@@ -88,7 +90,7 @@ func (p *Peers) Trusts() bool { return p.trust }
 
 // Changes returns how many times the file was read: a caller that keeps a decision makes it anew
 // when the number changes. Refresh and Check look whether the file has changed.
-func (p *Peers) Changes() uint64 { return p.times.Load() }
+func (p *Peers) Changes() uint64 { return p.reads.Load() }
 
 // Known returns nil if a line accepts the key from the address; it changes nothing.
 func (p *Peers) Known(a netip.Addr, key PublicKey) error {
@@ -100,39 +102,41 @@ var errUncovered = errors.New("no line")
 // check returns nil if a line accepts the key from the address, and an error that wraps errUncovered if no
 // line has the address.
 func (s *accepted) check(a netip.Addr, key PublicKey, path string) error {
+	// The most specific line with another key, if there is one.
 	var other PublicKey
-	var of netip.Prefix // of the most specific line with another key
+	var covers netip.Prefix
 	for _, n := range s.lengths {
 		prefix, err := a.Prefix(n)
 		if err != nil {
-			continue // of the other version of IP
+			continue // a is of the other version of IP
 		}
 		keys := s.keys[prefix]
 		if slices.Contains(keys, key) {
 			return nil
 		}
-		if len(keys) > 0 && !of.IsValid() {
-			other, of = keys[0], prefix
+		if len(keys) > 0 && !covers.IsValid() {
+			other, covers = keys[0], prefix
 		}
 	}
-	if !of.IsValid() {
+	if !covers.IsValid() {
 		return fmt.Errorf("%w of %s covers %v; to accept its key, add the line \"%v %v\"", errUncovered, path, a, a, key)
 	}
 	return fmt.Errorf("%v has another key (%s, fingerprint %s) than %s says (fingerprint %s). Either somebody else uses this address, "+
-		"or the engine there has got a new key: then replace the line of %v in that file", a, key, key.Fingerprint(), path, other.Fingerprint(), of)
+		"or the engine there has got a new key: then replace the line of %v in that file", a, key, key.Fingerprint(), path, other.Fingerprint(), covers)
 }
 
-// Check returns nil if the key is accepted from the address. With trustFirst it accepts and adds a key for an
-// address that no line covers; this writes to the file. The caller must know that the other end has
-// the private key.
+// Check returns nil if the key is accepted from the address. With trustFirst, it accepts any key from an
+// address that no line covers, and adds the key to the file. The caller must know that the other end has the
+// private key.
 func (p *Peers) Check(a netip.Addr, key PublicKey) error {
 	a = a.Unmap().WithZone("")
 	err := p.Known(a, key)
 	if err == nil {
 		return nil
 	}
-	p.Refresh() // it may just have been added
-	if err = p.Known(a, key); errors.Is(err, errUncovered) && p.trust {
+	p.Refresh() // the key may just have been added
+	err = p.Known(a, key)
+	if errors.Is(err, errUncovered) && p.trust {
 		err = p.pin(a, key)
 	}
 	return err // the carrier logs it
@@ -148,11 +152,11 @@ func (p *Peers) Refresh() (changed bool) {
 
 func (p *Peers) refresh() bool {
 	now := stampOf(p.path)
-	if now == p.was || now == p.bad {
+	if now == p.lastGood || now == p.lastBad {
 		return false
 	}
 	if err := p.read(now); err != nil {
-		p.bad = now
+		p.lastBad = now
 		p.log.Warn("the file of peers has changed and cannot be used; the keys are those from before", "error", err.Error())
 		return false
 	}
@@ -160,7 +164,7 @@ func (p *Peers) refresh() bool {
 	return true
 }
 
-// read reads the file, which has this stamp. The caller holds the lock.
+// read reads the file, whose stamp is at. The caller holds p.mu.
 func (p *Peers) read(at stamp) error {
 	text, err := readGuarded(p.path, 0o022, mostBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,8 +178,8 @@ func (p *Peers) read(at stamp) error {
 		return fmt.Errorf("auth: file of peers %s: %w", p.path, err)
 	}
 	p.now.Store(now)
-	p.times.Add(1)
-	p.was = at
+	p.reads.Add(1)
+	p.lastGood = at
 	return nil
 }
 
@@ -191,7 +195,8 @@ func parsePeers(text []byte) (*accepted, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
-		if s.lines++; s.lines > mostLines {
+		s.lines++
+		if s.lines > mostLines {
 			return nil, fmt.Errorf("line %d: more than %d keys", i+1, mostLines)
 		}
 		s.keys[from] = append(s.keys[from], key)

@@ -39,7 +39,8 @@ func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 	return nil
 }
 
-// appendTo locks the file, and adds the key to it unless a line decides about the address now.
+// appendTo locks the file, reads it, and adds a line with the key. If a line covers the address already, it
+// adds nothing, and returns nil if that line accepts the key. The lock stays: the caller ends it.
 func (p *Peers) appendTo(f *os.File, a netip.Addr, key PublicKey) error {
 	if err := guarded(f, 0o022); err != nil {
 		return fmt.Errorf("auth: file of peers %s: %w", p.path, err)
@@ -51,7 +52,8 @@ func (p *Peers) appendTo(f *os.File, a netip.Addr, key PublicKey) error {
 		return err
 	}
 	now := p.now.Load()
-	switch err := now.check(a, key, p.path); {
+	err := now.check(a, key, p.path)
+	switch {
 	case err == nil || !errors.Is(err, errUncovered):
 		return err
 	case now.lines == mostLines:

@@ -34,9 +34,9 @@ func (s *Sealer) Next() (counter uint64, ok bool) {
 	return n, n <= MostSealed
 }
 
-// Seal seals a message in place. Its first head bytes, which must hold the counter in a way that the receiver
-// knows, are authenticated. The rest is authenticated, and encrypted if the session encrypts. The
-// last TagSize bytes are set to the tag. A counter is used once.
+// Seal seals a message in place. The first head bytes are authenticated; the receiver must find the counter
+// in them. The bytes after them are authenticated, and encrypted if the session encrypts. The last TagSize
+// bytes are set to the tag. A counter must be used once only.
 func (s *Sealer) Seal(b []byte, head int, counter uint64) {
 	binary.LittleEndian.PutUint64(s.nonce[nonceSize-8:], counter)
 	n := len(b) - TagSize

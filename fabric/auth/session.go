@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// hasAES says whether the processor has the instructions that crypto/aes uses for AES-GCM. Without them
-// it is slow, and its time depends on the key.
-var hasAES = runtime.GOARCH == "amd64" &&
-	cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3 ||
-	runtime.GOARCH == "arm64" && cpu.ARM64.HasAES && cpu.ARM64.HasPMULL
+// hasAES says whether the processor has the instructions that crypto/aes uses for AES-GCM. Without them,
+// AES-GCM is slow, and its time depends on the key.
+var hasAES = (runtime.GOARCH == "amd64" &&
+	cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3) ||
+	(runtime.GOARCH == "arm64" && cpu.ARM64.HasAES && cpu.ARM64.HasPMULL)
 
 // A Session is the result of a handshake. Fields that are not atomic do not change.
 type Session struct {
 	Remote    PublicKey // of the other end
-	Number    uint32    // by which the other end names the session
-	Own       uint32    // by which this end names it
-	Initiator bool      // this end has begun
+	Number    uint32    // the number by which the other end names the session
+	Own       uint32    // the number by which this end names the session
+	Initiator bool      // this end has begun the handshake
 	Encrypted bool
 	Cipher    string // "AES-256-GCM" or "ChaCha20-Poly1305"
 

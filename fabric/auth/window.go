@@ -11,9 +11,9 @@ const (
 	windowWords = 256 // a power of two
 )
 
-// A window knows which counters have come. Bits of counters lie in a ring of words, as in RFC 6479:
-// one word more than the window has, so that the words between the old latest counter and the
-// new one are cleared when it moves, and no word is shifted.
+// A window knows which counters have come. Each counter has a bit in a ring of words, as in RFC 6479. The
+// ring has one word more than the window needs. When the latest counter grows, the words between the old one
+// and the new one are cleared, and no word is shifted.
 type window struct {
 	latest uint64 // counters begin with 1
 	words  [windowWords]uint64

@@ -16,26 +16,26 @@ import (
 	"github.com/nicless/nicless/verbs"
 )
 
-// A holding is a local address that queue pairs or listeners use. Its sockets are open as long as
-// that, and a little longer: a peer may not have got the last acknowledgement, and programs often
-// connect again.
+// A holding is a local address that queue pairs or listeners use. Its sockets are open as long as there are
+// uses, and a little longer: a peer may not have got the last acknowledgement, and programs often connect
+// again.
 type holding struct {
-	count int
-	uses  map[string]int // how many uses have this reason
-	named bool           // by --link: it is open all the time, for all clients
-	err   error          // why it could not be opened
-	ready chan struct{}  // closed when it is open, or err is set; nil: it is open
-	timer *time.Timer    // closes the address
+	count int            // how many uses there are
+	uses  map[string]int // how many uses there are for each reason
+	named bool           // --link names the address: it is open all the time, for all clients
+	err   error          // why the address could not be opened
+	ready chan struct{}  // closed when the address is open, or err is set; nil: it was open from the start
+	timer *time.Timer    // closes the address when linger is over; nil: there are uses
 }
 
 // linger is how long a local address stays open after its last use.
 const linger = 5 * time.Second
 
-// may returns an error if RoCE does not serve a user on a local address. A local address that --link
-// names serves all clients, as pools and UCX do: the owner of the engine has decided where the link
-// leads, and the mode of the socket decides which users are its clients. A link that opens by itself opens
-// a port of the host because of a client, so the owner decides for which clients. It does not matter whether
-// another client has opened the address already.
+// may returns nil if RoCE serves a user on a local address, or an error that says why it does not. A local
+// address that --link names serves all clients, as pools and UCX do: the owner of the engine has decided
+// where the link leads, and the mode of the socket decides which users are clients. A link that opens by
+// itself opens a port of the host because of a client, so the owner decides for which users it does. It does
+// not matter whether another client has opened the address already.
 func (t *Table) may(a netip.Addr, who nic.User) error {
 	if !routable(a) {
 		return fmt.Errorf("the queue pair's own address, %v, is of no network; choose another entry of the GID table", a)
@@ -60,31 +60,31 @@ func (t *Table) may(a netip.Addr, who nic.User) error {
 	return nil
 }
 
-// hold counts one more use of a local address, and opens it if it is not open. It waits until the
-// address is open.
+// hold begins a use of a local address: it opens the address if it is not open, and waits until it is open.
+// why is the reason of the use, for people. The caller ends the use by release.
 func (t *Table) hold(a netip.Addr, why string, who nic.User) (release func(), err error) {
 	if err := t.may(a, who); err != nil {
 		return nil, err
 	}
-	h, open, err := t.begin(a, why)
+	h, isNew, err := t.begin(a, why)
 	if err != nil {
 		return nil, err
 	}
-	if open {
-		t.opens(a, h, why, who)
+	if isNew {
+		t.openNew(a, h, why, who)
 	}
-	return t.finish(a, h, why)
+	return t.awaitUse(a, h, why)
 }
 
-// begin counts one more use of a local address. open says that the caller has to open it.
-func (t *Table) begin(a netip.Addr, why string) (h *holding, open bool, err error) {
+// begin counts one more use of a local address. If isNew is true, the caller has to call openNew.
+func (t *Table) begin(a netip.Addr, why string) (h *holding, isNew bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, false, errStops
 	}
 	if h = t.held[a]; h == nil {
-		h, open = &holding{uses: make(map[string]int), ready: make(chan struct{})}, true
+		h, isNew = &holding{uses: make(map[string]int), ready: make(chan struct{})}, true
 		t.held[a] = h
 	}
 	h.count++
@@ -93,17 +93,17 @@ func (t *Table) begin(a netip.Addr, why string) (h *holding, open bool, err erro
 		h.timer.Stop()
 		h.timer = nil
 	}
-	return h, open, nil
+	return h, isNew, nil
 }
 
-// opens opens a local address, after begin has returned true.
-func (t *Table) opens(a netip.Addr, h *holding, why string, who nic.User) {
+// openNew opens the local address of a holding that begin has made.
+func (t *Table) openNew(a netip.Addr, h *holding, why string, who nic.User) {
 	h.err = explained(t.open(a, why, who.Name), a)
 	close(h.ready)
 }
 
-// finish waits until a local address is open, whose use has begun.
-func (t *Table) finish(a netip.Addr, h *holding, why string) (release func(), err error) {
+// awaitUse waits until the local address of a use is open. If it cannot be opened, the use ends.
+func (t *Table) awaitUse(a netip.Addr, h *holding, why string) (release func(), err error) {
 	if h.ready != nil {
 		<-h.ready
 	}
@@ -128,7 +128,7 @@ func (t *Table) await(a netip.Addr) error {
 	return h.err
 }
 
-// explained adds to an error what can be done about it.
+// explained adds words to an error of opening a local address: how a person can mend it.
 func explained(err error, a netip.Addr) error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -143,10 +143,12 @@ func explained(err error, a netip.Addr) error {
 func (t *Table) release(a netip.Addr, h *holding, why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h.uses[why]--; h.uses[why] == 0 {
+	h.uses[why]--
+	if h.uses[why] == 0 {
 		delete(h.uses, why)
 	}
-	if h.count--; h.count > 0 || t.held[a] != h {
+	h.count--
+	if h.count > 0 || t.held[a] != h {
 		return
 	}
 	if h.err != nil || t.closed {
@@ -177,8 +179,8 @@ func (t *Table) expire(a netip.Addr, h *holding) {
 }
 
 // Hold says that a program expects packets at GIDs, until Release of the result is called. wildcard says
-// that it listens on all addresses: then the public ones of the list are opened only if --link names them.
-// why is for people. The addresses are opened in the background.
+// that the program listens on all addresses: then public addresses among the GIDs are opened only if --link
+// names them. why is the reason, for people. The addresses are opened in the background.
 func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (r verbs.Reach) {
 	var list []netip.Addr
 	for _, gid := range gids {
@@ -196,35 +198,36 @@ func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (
 	})
 	stop := make(chan struct{})
 	for _, a := range list {
-		h, open, err := t.begin(a, why)
+		h, isNew, err := t.begin(a, why)
 		if err != nil {
 			continue
 		}
 		r.GIDs = append(r.GIDs, a.As16())
 		go func() {
-			if open {
-				t.opens(a, h, why, who)
+			if isNew {
+				t.openNew(a, h, why, who)
 			}
-			free, err := t.finish(a, h, why)
+			release, err := t.awaitUse(a, h, why)
 			if err != nil {
 				t.openLog.Warn("RoCE not opened", "address", a.String(), "for", who.Name,
 					"error", err.Error())
 				return
 			}
 			<-stop
-			free()
+			release()
 		}()
 	}
 	r.Release = func() { close(stop) }
 	return r
 }
 
-// ofWildcard returns those of a program's addresses on which a listener on all addresses is reached from
-// elsewhere, and says which others it could be reached on.
+// ofWildcard returns the addresses that are opened for a program that listens on all addresses. own are the
+// addresses of the program's network namespace. missing says which addresses are not opened, and why.
 func (t *Table) ofWildcard(own []netip.Addr, who nic.User) (list []netip.Addr, missing error) {
 	var public []string
 	for _, a := range hostAddresses() {
-		switch err := t.may(a, who); {
+		err := t.may(a, who)
+		switch {
 		case !slices.Contains(own, a): // of another namespace
 		case errors.Is(err, nic.ErrDenied):
 			missing = err

@@ -186,7 +186,8 @@ func (o *Options) has(c *pool.Config) bool {
 // usable returns an error if other hosts cannot send to this host by the address.
 func usable(a netip.Addr) error {
 	const instead = "name an address of a network interface; \"ip -brief address\" lists them"
-	switch a = a.Unmap(); {
+	a = a.Unmap()
+	switch {
 	case a.IsLoopback():
 		return fmt.Errorf("a loopback address leads to no other host; %s, or link engines of one host by pool:PATH,node=N", instead)
 	case a.IsMulticast():

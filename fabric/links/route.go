@@ -20,7 +20,7 @@ import (
 // Route returns the path to an address. The zero path leads to this engine itself.
 func (t *Table) Route(to nic.Address) (nic.Path, error) { return t.route(to, (*roce.Carrier).Find) }
 
-// routeOnce is Route for what strangers cause: they must not end the paths of this engine.
+// routeOnce is Route for packets to and from strangers, who must not end the paths of this engine.
 func (t *Table) routeOnce(to nic.Address) (nic.Path, error) {
 	return t.route(to, (*roce.Carrier).FindOnce)
 }
@@ -29,7 +29,8 @@ func (t *Table) route(
 	to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error),
 ) (nic.Path, error) {
 	s := t.now.Load()
-	switch local := t.local.Load(); {
+	local := t.local.Load()
+	switch {
 	case to.GUID == t.dev.GUID():
 		return nic.Path{}, nil
 	case to.GUID == 0 && local != nil && (*local)(to.GID, to.LID):
@@ -78,10 +79,11 @@ func (t *Table) HoldPath(to nic.Address, who nic.User) (path nic.Path, release f
 	return t.Path(verbs.RemotePort{GID: to.GID, From: to.From}, 0, 0, who)
 }
 
-// Own returns the address of this host that native clients send their peers: the first that --link
-// names. If RoCE opens by itself, that is the address from which the kernel sends to the Internet, or
-// else the host's first, among those that auto,address= names. It stays the same while the host has it,
-// because both ends of a connection have to mean the same one.
+// Own returns the address of this host that native clients send their peers: the first address that --link
+// names. If --link names none and RoCE opens by itself, it is the address from which the kernel sends to the
+// Internet, or else the host's first address; with auto,address=, only addresses that auto,address= names
+// count. The address stays the same as long as the host has it, because both ends of a connection have to
+// mean the same address.
 func (t *Table) Own() (gid [16]byte) {
 	for _, a := range t.options.Local {
 		if routable(a) {
@@ -171,7 +173,7 @@ func (t *Table) Find(name netip.Addr) (to verbs.RemotePort, ok bool) {
 	if _, ok := s.find(nic.Address{GID: to.GID}); ok {
 		return to, true
 	}
-	if !routable(name) || !t.options.Auto && s.roce == nil {
+	if !routable(name) || (!t.options.Auto && s.roce == nil) {
 		return to, false
 	}
 	return to, t.allowed(name) && sourceFor(name) != nil
@@ -202,7 +204,8 @@ func sourceFor(a netip.Addr) net.Addr {
 // MTU returns the most bytes of payload in a packet to a port.
 func (t *Table) MTU(to verbs.RemotePort) (bytes int, err error) {
 	p, err := t.routeOnce(address(to, 0, 0))
-	switch own := netip.AddrFrom16(to.From).Unmap(); {
+	own := netip.AddrFrom16(to.From).Unmap()
+	switch {
 	case err == nil && p.Port == nil:
 		return 0, errors.New("the address is of this engine")
 	case err != nil && t.options.Auto && to.LID == 0 && routable(own):
@@ -245,21 +248,21 @@ func (t *Table) Path(
 		return path, nil, err
 	}
 	remote := netip.AddrFrom16(to.GID).Unmap()
-	free, err := t.hold(netip.AddrFrom16(to.From).Unmap(), fmt.Sprintf("a queue pair is connected to %v", remote), who)
+	releaseOwn, err := t.hold(netip.AddrFrom16(to.From).Unmap(), fmt.Sprintf("a queue pair is connected to %v", remote), who)
 	if err != nil {
 		return path, nil, err
 	}
 	c := t.now.Load().roce
 	if c == nil {
-		free()
+		releaseOwn()
 		return path, nil, fmt.Errorf("no link leads to %v, and RoCE does not open by itself here (--link)", remote)
 	}
 	p, err := c.Hold(a)
 	if err != nil {
-		free()
+		releaseOwn()
 		return path, nil, err
 	}
-	return p, func() { c.Release(p); free() }, nil
+	return p, func() { c.Release(p); releaseOwn() }, nil
 }
 
 // resolveTime is how long Path waits for an address that no link knows yet. An engine sends the others of a

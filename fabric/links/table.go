@@ -55,8 +55,8 @@ type Table struct {
 	closed bool
 
 	announcing sync.WaitGroup // the goroutine of startAnnouncing
-	ends       chan struct{}  // closed when it is to end
-	end        sync.Once      // for ends
+	ends       chan struct{}  // closed when that goroutine has to end
+	end        sync.Once      // closes ends
 
 	opening sync.Mutex // held while RoCE, or a local address of it, is opened or closed
 }
@@ -76,18 +76,18 @@ func newTable(dev Device, o Options, log *slog.Logger) *Table {
 	return t
 }
 
-// Open opens links, and reads the files of keys of RoCE, even if it opens later. It waits for a pool that is
-// not formatted yet. Close must be called before
-// the engine stops. log can be nil.
+// Open opens links. It also reads the files of keys of RoCE, even if RoCE opens later. It waits for a pool
+// that is not formatted yet. Close must be called before the engine stops. log can be nil.
 func Open(ctx context.Context, dev Device, o Options, log *slog.Logger) (*Table, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	t := newTable(dev, o, log)
-	// Even if RoCE opens later: the user who starts the engine can mend the files, and the programs
-	// that connect cannot.
+	// The files are read now even if RoCE opens later: the user who starts the engine can mend them, and the
+	// programs that connect later cannot.
 	var err error
-	if t.party, err = o.Auth.Open(log); err != nil {
+	t.party, err = o.Auth.Open(log)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("roce: %w", err), t.Close())
 	}
 	for _, c := range o.Pools {

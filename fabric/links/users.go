@@ -21,7 +21,8 @@ type Users struct {
 // own user. A list names all users who may: the own user only if it is in the list.
 func ParseUsers(list []string) (u Users, err error) {
 	for _, s := range list {
-		switch s = strings.TrimSpace(s); {
+		s = strings.TrimSpace(s)
+		switch {
 		case s == "all" && len(list) == 1:
 			return Users{All: true}, nil
 		case s == "all":

@@ -35,10 +35,10 @@
 // # Life and death
 //
 // A goroutine of the node moves its heartbeat, also while it waits for the engine. Another node takes it for
-// alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s).
-// A node that is started again has another epoch, which the others see with the next look, 20 ms
-// later. A link that was up goes down then (nic.Port.SetUp), and its port is closed if the
-// peer has another epoch: the peer's queue pairs are gone. session.go says how a link comes up.
+// alive when it has seen the heartbeat move, and for dead when it has not moved for Config.Dead (2 s). A
+// node that is started again has another epoch, which the others see with the next look, 20 ms later. A link
+// that was up goes down then (nic.Port.SetUp), and its port is closed if the peer has another epoch: the
+// peer's queue pairs are gone (peer_life.go). session.go says how a link comes up.
 //
 // # Trust
 //
@@ -64,9 +64,10 @@
 //	join.go      formatting, waiting for that, and becoming a node
 //	wait.go      how long a node waits for node 0, and what it says meanwhile
 //	run.go       the loop: heartbeat, and looking at the others
-//	link.go      a link with another node: whether it lives, its port
+//	link.go      a link with another node: its port, and when the link is up, down or at rest
+//	peer_life.go whether the other node lives, has left, or has restarted
 //	repair.go    this node's block, when others write it
 //	flow.go      rings that stand still
-//	session.go   how two nodes agree that both ends of their rings are new
+//	session.go   how two nodes agree on empty rings, after a restart or when a ring stands still
 //	wake.go      ending the sleep of an engine on the same host
 package pool

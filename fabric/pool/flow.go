@@ -7,27 +7,28 @@ import (
 	"github.com/nicless/nicless/internal/packetring"
 )
 
-// A flow finds rings of a link that stand still, although both nodes live. One wrong word can do that:
-// the consumer waits for a packet whose slot was overwritten, or the producer for room that the
-// consumer has given. No word of the ring ends that. The link begins anew then, with empty rings.
+// A flow finds rings of a link that stand still, although both nodes live. One wrong word can do that: the
+// consumer waits for a packet whose slot was overwritten, or the producer for room that the consumer has
+// given. Nothing that is written into the ring later ends that. So the link begins anew, with empty rings.
 type flow struct {
-	rings [2]struct {
+	rings [2]struct { // the ring that this node sends into, and the ring that it receives from
 		w     *packetring.Witness
-		moved time.Time // when it was last seen to move, or empty
+		moved time.Time // when the ring was seen last to move, or to be empty
 	}
-	next time.Time // of the next look
+	next time.Time // when the rings are looked at next
 }
 
 // open makes the flow of a link, from the ring that this node sends into and the one that it receives from.
 func (f *flow) open(p *Pool, send, receive []byte) (err error) {
-	if f.rings[0].w, err = packetring.NewWitness(send, p.header.ring, p.cache(), true); err != nil {
+	f.rings[0].w, err = packetring.NewWitness(send, p.header.ring, p.cache(), true)
+	if err != nil {
 		return err
 	}
 	f.rings[1].w, err = packetring.NewWitness(receive, p.header.ring, p.cache(), false)
 	return err
 }
 
-// begin says that the link has come up.
+// begin notes that the link has come up: from now on, its rings have to move.
 func (f *flow) begin(now time.Time) {
 	f.rings[0].moved, f.rings[1].moved, f.next = now, now, now
 }

@@ -60,14 +60,16 @@ func everything(w *world) (err error) {
 	linked("first meeting", a, b)
 	b.inside = true
 	e := b.pool.SetAddresses([]Address{{LID: 7}})
-	if b.inside = false; e != nil {
+	b.inside = false
+	if e != nil {
 		return e
 	}
 	until("new address", func() bool { _, ok := a.pool.Route(nic.Address{LID: 7}); return ok })
 	for _, value := range []string{"hello", strings.Repeat("long", 100), "short"} {
 		b.inside = true
 		_, e := b.pool.Announce([]board.Entry{{Client: 1, Value: value}, {Client: 2, Value: value}})
-		if b.inside = false; e != nil {
+		b.inside = false
+		if e != nil {
 			return e
 		}
 		until("announcement", func() bool {

@@ -119,7 +119,8 @@ func parseHeader(b *[headerSize]byte, memory uint64) (header, error) {
 
 // check returns an error if there can be no such pool in memory of this many bytes.
 func (h *header) check(memory uint64) error {
-	switch err := h.ring.Check(); {
+	err := h.ring.Check()
+	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	case h.nodes < MinNodes || h.nodes > MaxNodes:

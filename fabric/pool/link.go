@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -14,38 +13,36 @@ import (
 // Offsets in a node's line about another node. The first two words are how the two nodes agree on
 // a session (session.go); the other two wake a sleeping engine (wake.go).
 const (
-	mineAt   = 0  // the session that the node offers, or 0
-	yoursAt  = 8  // the session of the other node that it has accepted, or 0
-	bellAt   = 16 // 4 bytes: the sleep of the other node that this node has ended
-	asleepAt = 20 // 4 bytes: number of the sleep of this node's engine; 0: it is awake
+	mineAt   = 0  // the session that the node offers; 0: none
+	yoursAt  = 8  // the session of the other node that the node has accepted; 0: none
+	bellAt   = 16 // 4 bytes: number of the other node's sleep that the node has ended
+	asleepAt = 20 // 4 bytes: number of the sleep of the node's engine; 0: it is awake
 )
 
-// After a peer has written garbage, its link rests for this long. Each time it rests longer.
+// How long a link rests after its peer has written garbage: longer each time, from firstRest to mostRest.
 const (
 	firstRest = time.Second
 	mostRest  = time.Minute
 )
 
-// No engine restarts within this time. A link whose peer seems to do so rests, so a node that changes its
-// epoch in each tick does not have a port made in each.
-const livesApart = 10 * tick
-
-// A link is the connection with one other node. The goroutine of watch owns it.
+// A link is the connection with one other node, its peer. The goroutine of watch uses it; other goroutines
+// use only the atomic fields and the waker.
 type link struct {
 	p    *Pool
-	peer int
+	peer int // number of the other node
 
-	heartbeat uint64 // the peer's, as last seen
-	seen      bool   // heartbeat was seen
-	alive     bool   // heartbeat has moved
-	moved     time.Time
+	// Whether the peer lives (peer_life.go).
+	heartbeat uint64    // the heartbeat that was seen last
+	seen      bool      // a heartbeat was seen
+	alive     bool      // the heartbeat has moved since it was seen first
+	moved     time.Time // when it was seen to move last
 
-	epoch    uint64    // the peer's life that the link is for; 0: none
-	born     time.Time // when that life was seen first
-	sequence uint64    // of desc
-	desc     description
+	epoch    uint64      // the life of the peer that the link is for; 0: none
+	born     time.Time   // when that life was seen first
+	desc     description // what the peer says of itself
+	sequence uint64      // sequence of desc
 
-	port    nic.Port // nil: the device has none
+	port    nic.Port // nil: the device has no port for this peer
 	send    *packetring.Producer
 	receive *packetring.Consumer
 	path    atomic.Pointer[nic.Path]
@@ -54,34 +51,30 @@ type link struct {
 	session session
 	flow    flow
 
-	boardSequence uint64 // sequence of the peer's board, as last read; 0: not since the link has come up
+	boardSequence uint64 // sequence of the peer's board that was read last; 0: none since the link is up
 
 	up    bool
-	why   string // if not up
-	since time.Time
+	why   string    // if not up: why
+	since time.Time // since when the link is up, or is not up because of why
 
-	failed    atomic.Pointer[error] // the device has given the port up
-	rest      time.Duration
-	restUntil time.Time
-	faults    uint64 // how often the peer has written garbage
+	failed    atomic.Pointer[error] // why the device has given the port up; nil: it has not
+	faults    uint64                // how often the peer has written garbage
+	rest      time.Duration         // how long the link rests after the next fault
+	restUntil time.Time             // until when it rests
 }
 
 func newLink(p *Pool, peer int) *link {
 	return &link{p: p, peer: peer, since: p.time.Now(), why: fmt.Sprintf("node %d has not been seen", peer), rest: firstRest}
 }
 
-// step looks at the other node and does what follows from that.
+// step looks at the other node, and opens, closes or changes the link as the other node requires.
 func (l *link) step(now time.Time) {
 	seen := l.p.view.life(l.peer)
 	if why := l.recordLife(&seen, now); why != "" {
 		l.down(why)
 		return
 	}
-	if seen.epoch != l.epoch && l.epoch != 0 {
-		// The engine's queue pairs are gone with it.
-		l.closePort(fmt.Sprintf("node %d has restarted", l.peer))
-		l.epoch = 0
-	}
+	l.noticeRestart(seen.epoch)
 	if err := l.readDescription(seen.epoch); err != nil {
 		l.down(fmt.Sprintf("node %d: %v", l.peer, err))
 		return
@@ -114,7 +107,7 @@ func (l *link) step(now time.Time) {
 // before it is made anew, longer each time.
 func (l *link) suspect(now time.Time) {
 	if l.up && now.Sub(l.since) > mostRest {
-		l.rest = firstRest // it was good for long
+		l.rest = firstRest // the link was good for a long time
 	}
 	l.faults++
 	l.p.changed = true
@@ -122,70 +115,16 @@ func (l *link) suspect(now time.Time) {
 	l.rest = min(2*l.rest, mostRest)
 }
 
-// recordLife records the other node's heartbeat, and returns why the node cannot be used, or "".
-func (l *link) recordLife(seen *life, now time.Time) string {
-	switch {
-	case seen.state == stateLeft && seen.identity == l.p.header.identity:
-		l.seen, l.alive = false, false
-		return fmt.Sprintf("node %d has left the pool", l.peer)
-	case seen.state != statePresent || seen.identity != l.p.header.identity || seen.epoch == 0 ||
-		uint32(seen.epoch) != 0:
-		l.seen, l.alive = false, false
-		return fmt.Sprintf("node %d has not joined the pool", l.peer)
-	case !l.seen:
-		l.seen, l.alive, l.heartbeat, l.moved = true, false, seen.heartbeat, now
-	case seen.heartbeat != l.heartbeat:
-		l.alive, l.heartbeat, l.moved = true, seen.heartbeat, now
-	case l.alive && now.Sub(l.moved) > l.p.cfg.Dead:
-		l.alive = false
-	}
-	if !l.alive {
-		return fmt.Sprintf("node %d gives no sign of life: its heartbeat stands still", l.peer)
-	}
-	return ""
-}
-
-// readDescription reads the other node's description if it has changed.
-//
-// Observe: sequence of the description, published by view.describe.
-func (l *link) readDescription(epoch uint64) error {
-	sequence := l.p.view.load(nodeAt(l.peer) + describeAt)
-	if l.epoch == epoch && l.sequence == sequence {
-		return nil
-	}
-	d, sequence, err := l.p.view.described(l.peer)
-	switch {
-	case errors.Is(err, errTorn) && l.epoch == epoch:
-		return nil // what is known is good until it can be read
-	case err != nil:
-		return err
-	case d.guid == l.p.dev.GUID():
-		return fmt.Errorf("it says that it is this engine, %016x", d.guid)
-	case l.epoch == epoch && (d.guid != l.desc.guid || d.mtu != l.desc.mtu || d.host != l.desc.host):
-		return fmt.Errorf("it has changed what cannot change: GUID, MTU or host")
-	}
-	if l.epoch != epoch {
-		now := l.p.time.Now()
-		if now.Sub(l.born) < livesApart {
-			l.restUntil = now.Add(firstRest)
-		} else {
-			l.rest, l.restUntil = firstRest, time.Time{}
-		}
-		l.born = now
-	}
-	l.epoch, l.sequence, l.desc = epoch, sequence, d
-	l.p.changed = true
-	return nil
-}
-
-// openPort gives the device a port for this peer. It begins down.
+// openPort gives the device a port for this peer. The port is down at first.
 func (l *link) openPort() (err error) {
 	p, me := l.p, l.p.cfg.Node
 	ring := func(from, to int) []byte { return p.view.mem[p.header.ringAt(from, to):][:p.header.ring.Size()] }
-	if l.send, err = packetring.NewProducer(ring(me, l.peer), p.header.ring, p.cache()); err != nil {
+	l.send, err = packetring.NewProducer(ring(me, l.peer), p.header.ring, p.cache())
+	if err != nil {
 		return err
 	}
-	if l.receive, err = packetring.NewConsumer(ring(l.peer, me), p.header.ring, p.cache()); err != nil {
+	l.receive, err = packetring.NewConsumer(ring(l.peer, me), p.header.ring, p.cache())
+	if err != nil {
 		return err
 	}
 	if err := l.flow.open(p, ring(me, l.peer), ring(l.peer, me)); err != nil {
@@ -216,7 +155,7 @@ func (l *link) openPort() (err error) {
 	return nil
 }
 
-// down makes sure that the link is down, and says why.
+// down makes the link down if it is up, and records why it is down.
 func (l *link) down(why string) {
 	if l.up {
 		l.p.aside(func() {
@@ -233,14 +172,14 @@ func (l *link) down(why string) {
 	}
 }
 
-// wait says why the link is not up yet. The session goes on.
-func (l *link) wait(why string) {
-	if why = fmt.Sprintf(why, l.peer); l.why != why {
+// wait records why the link is not up yet. The session goes on. The format has the number of the other node.
+func (l *link) wait(format string) {
+	if why := fmt.Sprintf(format, l.peer); l.why != why {
 		l.why, l.since, l.p.changed = why, l.p.time.Now(), true
 	}
 }
 
-// closePort takes the port away from the device. Its queue pairs fail.
+// closePort makes the link down, and takes the port away from the device. Queue pairs that use the port fail.
 func (l *link) closePort(why string) {
 	l.down(why)
 	if l.port == nil {
@@ -256,7 +195,7 @@ func (l *link) closePort(why string) {
 	l.p.changed = true
 }
 
-// setUp makes the link usable.
+// setUp makes the link up: both nodes have agreed on a session.
 func (l *link) setUp() {
 	l.up, l.why, l.since = true, "", l.p.time.Now()
 	l.p.changed = true

@@ -22,7 +22,8 @@ func TestNodesComeAndGo(t *testing.T) {
 		nodes := [3]*node{w.mustStart(Config{Node: 0, Dead: 100 * time.Millisecond})}
 		for range 60 {
 			i := rng.IntN(3)
-			switch n := nodes[i]; {
+			n := nodes[i]
+			switch {
 			case n == nil:
 				nodes[i] = w.mustStart(Config{Node: i, Dead: 100 * time.Millisecond})
 			case rng.IntN(3) == 0:

@@ -96,7 +96,8 @@ func Parse(s string) (Config, error) {
 		case "wait":
 			cfg.Wait, err = time.ParseDuration(value)
 		case "coherence":
-			if cfg.Incoherent = value == "none"; !cfg.Incoherent && value != "full" {
+			cfg.Incoherent = value == "none"
+			if !cfg.Incoherent && value != "full" {
 				err = fmt.Errorf("none and full are possible")
 			}
 		default:

@@ -52,12 +52,14 @@ func TestRings(t *testing.T) {
 	seen := map[uint64]bool{}
 	for from := range 5 {
 		for to := range 5 {
-			if at := h.ringAt(from, to); from != to {
-				require.False(t, seen[at])
-				seen[at] = true
-				require.Zero(t, (at-ringsAt)%h.stride())
-				require.LessOrEqual(t, at+h.stride(), h.size)
+			if from == to {
+				continue
 			}
+			at := h.ringAt(from, to)
+			require.False(t, seen[at])
+			seen[at] = true
+			require.Zero(t, (at-ringsAt)%h.stride())
+			require.LessOrEqual(t, at+h.stride(), h.size)
 		}
 	}
 	require.Len(t, seen, h.rings())

@@ -168,8 +168,8 @@ func (p *Pool) Route(to nic.Address) (nic.Path, bool) {
 			continue
 		}
 		for _, a := range peer.addresses {
-			if a.GID == to.GID && a.GID != [16]byte{} ||
-				to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+			if (a.GID == to.GID && a.GID != [16]byte{}) ||
+				(to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{}) {
 				return peer.path, true
 			}
 		}

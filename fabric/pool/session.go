@@ -7,18 +7,20 @@ import "fmt"
 // publishes which session of the other node it has accepted. A node uses the rings while
 // its offer is accepted and it has accepted the other node's offer.
 //
-// A node resets its half of the rings before it offers a session: the slots of the ring that it
-// sends into, and its count of the other ring. It does not touch the rings again before
-// the session is agreed on. To end a session, a node withdraws its acceptance. So does the other node
-// when it sees that, and each offers a new session. A node that dies leaves its offer behind, but
-// the number begins with the epoch of the node's life, so its next life offers another.
+// A node resets its half of the rings before it offers a session: the slots of the ring that it sends into,
+// and its count of the other ring. It does not touch the rings again before the session is agreed on. To end
+// a session, a node withdraws its acceptance. When the other node sees that, it withdraws its own, and each
+// node offers a new session. A node that dies leaves its offer behind. But the number of an offer begins
+// with the epoch of the node's life, so the offer of an earlier life is not accepted; and peer_life.go
+// closes the port when the epoch changes.
 type session struct {
-	count uint64 // sessions that this node has offered to this peer in this life
-	mine  uint64 // offered; 0: none
-	yours uint64 // accepted; 0: none
+	count uint64 // how many sessions this node has offered to the peer in this life
+	mine  uint64 // the session that this node offers; 0: none
+	yours uint64 // the session of the peer that this node has accepted; 0: none
 }
 
-// end withdraws the acceptance, if there is one. The device does not use the rings any more.
+// end ends the session: this node withdraws its acceptance, if there is one. The caller has taken care that
+// the device does not use the rings any more.
 func (s *session) end(l *link) {
 	if s.mine == 0 {
 		return

@@ -26,7 +26,8 @@ func (w *waiting) tick(ctx context.Context, cfg *Config, t timer, why error) err
 		w.began = now
 		w.log(ctx, slog.LevelInfo, cfg, why)
 	}
-	switch waited := now.Sub(w.began); {
+	waited := now.Sub(w.began)
+	switch {
 	case waited >= cfg.Wait:
 		return fmt.Errorf("no pool after %v: %w; is node 0 running, with the same file and offset=?", waited.Round(time.Millisecond), why)
 	case waited >= patience && !w.warned:

@@ -214,7 +214,8 @@ func (n *node) SetAnnounced(link any, guid uint64, list []board.Entry) {
 	if n.board == nil {
 		n.board = make(map[uint64][]board.Entry)
 	}
-	if n.board[guid] = list; len(list) == 0 {
+	n.board[guid] = list
+	if len(list) == 0 {
 		delete(n.board, guid)
 	}
 }
@@ -312,7 +313,8 @@ func (p *port) SetUp(up bool) {
 	if p.up == up {
 		return
 	}
-	if p.up = up; up {
+	p.up = up
+	if up {
 		p.run, p.sent, p.got = p.run+1, 0, 0
 	}
 }

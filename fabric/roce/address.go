@@ -24,18 +24,18 @@ type local struct {
 
 	use      sync.RWMutex // held for reading during system calls on the sockets
 	closed   bool         // guarded by use
-	receiver int          // of known addresses; of all if there is no group
+	receiver int          // socket for known addresses; without a group, for all addresses
 	group    group
 	senders  []sendSocket
 
-	more    int  // bytes that a packet has besides those of a plain one
-	removed bool // guarded by the table's lock: no path may begin
+	more    int  // by how many bytes packets are longer than plain packets: sealedMore with keys
+	removed bool // no path from this address may begin; guarded by the table's lock
 
 	device    atomic.Pointer[string] // name of the network device; empty if not known
 	deviceMTU atomic.Int32
 	mtu       atomic.Int32 // IB MTU
 	segment   atomic.Bool  // messages are cut by the kernel (UDP_SEGMENT)
-	refused   int          // the sender's: messages that the kernel would not cut
+	refused   int          // for the sender: how many messages the kernel would not cut
 	join      bool         // the kernel joins datagrams (UDP_GRO)
 	buffers   [2]int       // sizes of the buffers for sending and receiving
 
@@ -158,7 +158,8 @@ func (c *Carrier) newLocal(s *Sockets) (*local, error) {
 	l.scope, _ = zoneOf(a)
 	l.here = s.here || c.namespace != 0 && namespaceOf(s.Receive) == c.namespace
 	l.segment.Store(len(s.Send) > 0 && canSegment(s.Send[0]))
-	if l.buffers[1], l.join, err = prepareReceive(s.Receive, a.Is6(), bufferWanted); err != nil {
+	l.buffers[1], l.join, err = prepareReceive(s.Receive, a.Is6(), bufferWanted)
+	if err != nil {
 		return nil, fmt.Errorf("roce: socket of %v: %w", a, err)
 	}
 	for _, fd := range s.Send {
@@ -169,7 +170,8 @@ func (c *Carrier) newLocal(s *Sockets) (*local, error) {
 		if from.Addr() != a {
 			return nil, fmt.Errorf("roce: a socket of %v is bound to %v", a, from.Addr())
 		}
-		if l.buffers[0], err = prepareSend(fd, a.Is6()); err != nil {
+		l.buffers[0], err = prepareSend(fd, a.Is6())
+		if err != nil {
 			return nil, fmt.Errorf("roce: socket of %v: %w", a, err)
 		}
 		l.senders = append(l.senders, sendSocket{fd, from.Port()})

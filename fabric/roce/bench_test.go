@@ -150,7 +150,8 @@ func pingCarriers(b *testing.B, w wire, size int, cfg Config, m mode) {
 	left := b.N
 	done := make(chan bool, 1)
 	x, path, end := w.between(b, cfg, m, func(x, _ *host, p *packetring.Packet) {
-		if left--; left > 0 {
+		left--
+		if left > 0 {
 			x.post(header, p.Path, len(p.Payload))
 		} else {
 			done <- true
@@ -229,7 +230,8 @@ func streamCarriers(b *testing.B, w wire, m mode) {
 			done <- true
 		}
 	}, func(_, y *host, p *packetring.Packet) {
-		if taken++; taken%each == 0 {
+		taken++
+		if taken%each == 0 {
 			y.post(ack, p.Path, 0)
 		}
 	})
@@ -277,7 +279,8 @@ func streamSockets(b *testing.B, w wire) {
 		await.Until(b, "datagrams arrive", func() bool { return sent-taken.Load() < below })
 	}
 	for b.Loop() {
-		if due++; due%each == 0 {
+		due++
+		if due%each == 0 {
 			wait(benchWindow / size)
 			_, err := unix.SendmsgN(sx.Send[0], message, control, to, 0)
 			if err != nil {

@@ -36,18 +36,18 @@ type Carrier struct {
 	closing atomic.Bool
 	done    sync.WaitGroup
 	stop    chan struct{} // closed by Close
-	changed chan struct{} // the state of a local address has changed
-	peers   chan struct{} // addresses have become known, or are not any more
-	secret  [4]uint32     // of screens
+	changed chan struct{} // signals that the state of a local address has changed
+	peers   chan struct{} // signals that addresses have become known, or are not known any more
+	secret  [4]uint32     // for the sets of known addresses (screen.go)
 
 	screens  sync.Mutex // held while the kernel is given new programs
-	screened uint64     // table.newcomers, when it was given them last
+	screened uint64     // table.newcomers when the kernel was given programs last
 
 	mu      sync.Mutex
 	started bool
 	closed  bool
 	up      bool
-	numbers uint32 // numbers of local addresses given so far
+	numbers uint32 // the number that was given to a local address last
 }
 
 var errClosed = errors.New("roce: the carrier is closed")
@@ -81,12 +81,14 @@ func New(cfg Config) (*Carrier, error) {
 	if c.config.Window == 0 {
 		c.config.Window = defaultWindow(buffer)
 	}
-	if c.receiveWaiter, err = newWaiter(); err != nil {
+	c.receiveWaiter, err = newWaiter()
+	if err != nil {
 		return nil, err
 	}
 	c.sendWaiter = c.receiveWaiter
 	if cfg.Threads == 2 {
-		if c.sendWaiter, err = newWaiter(); err != nil {
+		c.sendWaiter, err = newWaiter()
+		if err != nil {
 			c.receiveWaiter.close()
 			return nil, err
 		}

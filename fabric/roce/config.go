@@ -57,7 +57,7 @@ type Config struct {
 	// Log gets changes, and errors that occur for the first time. Nil means no log.
 	Log *slog.Logger
 
-	unscreened bool // tests of check.go: the kernel lets everything through
+	unscreened bool // tests of packet_check.go: the kernel lets everything through
 
 	// How often the network devices are looked at; 0: lookEvery. Tests make it shorter.
 	lookEvery time.Duration

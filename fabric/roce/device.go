@@ -77,7 +77,7 @@ func deviceOf(a netip.Addr) (device, error) {
 				continue
 			}
 			same := prefix.IP.Equal(plain.AsSlice())
-			if same || d.Flags&net.FlagLoopback != 0 && plain.Is4() && prefix.Contains(plain.AsSlice()) {
+			if same || (d.Flags&net.FlagLoopback != 0 && plain.Is4() && prefix.Contains(plain.AsSlice())) {
 				return device{name: d.Name, index: d.Index, mtu: d.MTU, up: d.Flags&net.FlagUp != 0}, nil
 			}
 		}
@@ -107,7 +107,8 @@ func smallestMTU(fd int) (int, error) {
 			unix.IoctlIfreq(fd, unix.SIOCGIFMTU, r) != nil {
 			continue
 		}
-		if mtu := int(r.Uint32()); flags&unix.IFF_LOOPBACK != 0 {
+		mtu := int(r.Uint32())
+		if flags&unix.IFF_LOOPBACK != 0 {
 			loopback = mtu
 		} else if smallest == 0 || mtu < smallest {
 			smallest = mtu

@@ -39,8 +39,9 @@
 //	address.go   local addresses: adding and removing
 //	sockets.go   the sockets of a local address, and those made by another program
 //	options.go   socket options
-//	group.go     sockets for peers, for strangers, and for bytes that are no packet
-//	screen.go    the kernel's program that sorts datagrams; known.go which addresses are known to it
+//	group.go     sockets for peers, for strangers, and for datagrams that are no packets
+//	screen.go    the kernel's program that chooses the socket of a datagram
+//	known.go     which addresses the kernel's program knows, and when it gets a new program
 //	device.go    network devices: which has an address, and its MTU
 //	maintain.go  what changes while the carrier works: devices, addresses, MTUs
 //	table.go     the table of paths; strangers.go the part of it that strangers may use
@@ -48,15 +49,23 @@
 //	route.go     from GIDs to paths
 //	send.go      the sender: from the ring to datagrams; seal.go the bytes of one packet
 //	trouble.go   what to do when sending fails
-//	receive.go   the receiver: from datagrams to packets; check.go what is a good packet
-//	limits.go    what strangers may cost
-//	sealed.go    packets with a tag: sealing, opening, the layout of datagrams
-//	guard.go     sessions and their remotes; handshake.go makes them, renew.go renews and ends them
-//	held.go      packets that wait for a session
-//	authreport.go  reports of keys
+//	receive.go   the receiver: from datagrams to packets
+//	packet_check.go  why a datagram is dropped, or how it gets into the ring
+//	limits.go    what strangers may cost the receiver
 //	grh.go       the GRH of received UD packets
 //	loop.go      the goroutines: when they look, sleep and wake
 //	stats.go     counts and states; notes.go the same in words, and floods in the log
+//
+// On links with keys:
+//
+//	sealed.go    packets with a tag: sealing, opening, the layout of datagrams
+//	guard.go     sessions and their remotes, and the queues of handshakes
+//	handshake.go the goroutine that makes sessions; a handshake at the end that begins it
+//	handshake_answer.go  a handshake at the other end: cookies, message 2, the verdict
+//	handshake_limits.go  times of handshakes and sessions, and budgets
+//	handshake_timers.go  messages that are sent again; when sessions are renewed and end
+//	held.go      packets that wait for a session
+//	authreport.go  reports of keys
 //
 // Source: InfiniBand Architecture Specification, volume 1, annex A17 (RoCEv2).
 package roce

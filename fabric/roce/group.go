@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sockets of a local address that receive are a group (SO_REUSEPORT). The first takes datagrams
-// from addresses that are known, the second those from strangers, and the third those that are no packets:
-// its filter drops everything, and the kernel counts that. So a flood of strangers fills their own buffer,
-// and not that of the peers. A program chooses the socket (see screen); if the kernel does not take one,
-// there is only the first socket.
+// The sockets of a local address that receive are a group (SO_REUSEPORT). The first socket gets datagrams
+// from known addresses, the second datagrams from strangers, and the third datagrams that are unfit: its
+// filter drops everything, and the kernel counts what it drops. So a flood of strangers fills the strangers'
+// buffer, and not the peers' buffer. A program chooses the socket (see screen). If the kernel takes no
+// program, there is only the first socket.
 //
-// The first socket is bound before it joins the group. So it is refused if another program has the
-// port, another group included. Later, only a process of the same user could add a
-// socket to the group, and the program sends no datagram there.
+// The first socket is bound before it joins the group. So bind fails if another program has the port, also if
+// that program's sockets are a group. Later, only a process of the same user could add a socket to the group,
+// and the program chooses no such socket.
 const (
 	groupStrangers = iota
 	groupUnfit
 	groupSize
 )
 
-// openGroup binds the further sockets of a group to the address of the first; nil if that
-// cannot be.
+// openGroup opens the other sockets of a group, and binds them to the address of the first. It returns nil if
+// the kernel refuses one of them.
 func openGroup(first int, a netip.Addr, bound unix.Sockaddr) (group []int) {
 	if unix.SetsockoptInt(first, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) != nil {
 		return nil
@@ -66,8 +66,8 @@ type group struct {
 	counts [classes]uint32 // the kernel's counts of dropped datagrams, when they were read last
 }
 
-// joinGroup prepares the further sockets of a local address. If that cannot be, they are closed,
-// and l has only its first socket.
+// joinGroup prepares the other sockets of a group. If the kernel refuses an option, it closes them, and the
+// local address has only its first socket.
 func (l *local) joinGroup(fds []int) {
 	l.group.strangers, l.group.unfit = -1, -1
 	if len(fds) != groupSize {
@@ -98,9 +98,10 @@ func (l *local) leaveGroup() {
 	l.group.strangers, l.group.unfit = -1, -1
 }
 
-// applyScreen gives the kernel the program for the addresses that are known. It returns an error if
-// the kernel does not take it.
-func (l *local) applyScreen(allowed []netip.Prefix, k known) error {
+// applyScreen gives the kernel the program for the addresses that are known: to choose among the sockets of
+// the group, or as a filter if there is only the first socket. It returns an error if the kernel does not
+// take it.
+func (l *local) applyScreen(allowed []netip.Prefix, k addressSet) error {
 	l.use.RLock()
 	defer l.use.RUnlock()
 	if l.closed {
@@ -112,8 +113,9 @@ func (l *local) applyScreen(allowed []netip.Prefix, k known) error {
 	}
 	option := unix.SO_ATTACH_REUSEPORT_CBPF
 	if l.group.strangers < 0 {
-		// A filter sees the UDP header too, and returns how many bytes are kept.
-		s.at, s.known = udpHeader, known{}
+		// A filter sees the UDP header too, and returns how many bytes of the datagram are kept: all, or none
+		// if the datagram is unfit.
+		s.first, s.known = udpHeader, addressSet{}
 		s.class = [classes]uint32{fromKnown: 1 << 17, fromStranger: 1 << 17}
 		option = unix.SO_ATTACH_FILTER
 	}
@@ -124,7 +126,7 @@ func (l *local) applyScreen(allowed []netip.Prefix, k known) error {
 	return attach(l.receiver, option, program)
 }
 
-// countDropped adds what the kernel has dropped since the last time.
+// countDropped adds to the counts how many datagrams the kernel has dropped since the last call.
 func (l *local) countDropped(r *receiveCounts) {
 	l.use.RLock()
 	defer l.use.RUnlock()

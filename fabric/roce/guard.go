@@ -18,9 +18,9 @@ const (
 	// handshake for each path, and handshakes of strangers. A power of two.
 	guardSlots = 4 * tableSize
 
-	// Letters wait in queues: messages of handshakes that this end takes part in, message 1 from addresses
-	// that have paths or lines, and message 1 from others. A handshake takes about 0.2 ms. Queues that are
-	// longer hold letters that have been sent again already.
+	// Letters wait in three queues: messages of handshakes that this end takes part in, message 1 from
+	// addresses that have paths or lines in the file of peers, and message 1 from others. A handshake takes
+	// about 0.2 ms. In longer queues, letters would wait until their senders have sent them again.
 	queueAnswers   = 1024
 	queueKnown     = 1024
 	queueStrangers = 128
@@ -28,46 +28,46 @@ const (
 	mostLetter = firstSize // no other message is longer
 )
 
-// A guard authenticates the packets of a carrier. The loops use its sessions; its goroutine makes them,
-// see handshake.go.
+// A guard authenticates the packets of a carrier. The sender and the receiver use its sessions. Its goroutine
+// makes them; see handshake.go.
 type guard struct {
 	c     *Carrier
 	party *auth.Party
 
-	slots                     [guardSlots]slot
-	answers, known, strangers chan letter
-	wake                      chan struct{}
+	slots                     [guardSlots]slot // of sessions and handshakes
+	answers, known, strangers chan letter      // the queues of letters
+	wake                      chan struct{}    // makes the goroutine look
 
 	mu      sync.Mutex // taken after the table's lock; not held during a system call
 	remotes map[key]*remote
-	sweeps  uint64 // how many times remotes were looked through
+	sweeps  uint64 // how many sweeps there were
 
 	counts authCounts
 	h      handshakes // of the goroutine
 }
 
-// A slot is what a number leads to: the number's low bits are the place of the slot. The guard's
-// goroutine writes it, the receiver reads it.
+// A slot has the number of a session or handshake, by which this end names it. The low bits of the number are
+// the place of the slot. The guard's goroutine writes slots, the receiver reads them.
 type slot struct {
-	number  atomic.Uint32 // 0: free
-	session atomic.Pointer[session]
+	number  atomic.Uint32           // 0: the slot is free
+	session atomic.Pointer[session] // nil: there is only a handshake
 }
 
-// A remote is a remote address as seen from a local address. All paths between these two have the same.
+// A remote is a remote address as seen from a local address. All paths between the two addresses share it.
 type remote struct {
 	from *local
 	addr netip.Addr // without a zone
-	key  key        // of the source path
+	key  key        // of the path with class 0 and the default hop limit
 
-	send   atomic.Pointer[session]   // in which packets are sent; nil: none yet
+	send   atomic.Pointer[session]   // the session in which packets are sent; nil: none yet
 	plain  atomic.Bool               // packets are exchanged without keys
-	demand atomic.Bool               // packets are to be sent, or a path was requested
-	sent   atomic.Uint64             // packets, by the sender
-	got    atomic.Uint64             // packets, by the receiver
+	demand atomic.Bool               // a session was requested, for packets or for a new path
+	sent   atomic.Uint64             // packets that were sent; the sender counts
+	got    atomic.Uint64             // packets that have come; the receiver counts
 	state  atomic.Pointer[authState] // for reports
-	seen   uint64                    // guarded by the guard's lock: sweeps when it was requested last
+	seen   uint64                    // guard.sweeps when a path was requested last; guarded by guard.mu
 	held   held                      // packets that wait for a session
-	p      peerState                 // the goroutine's
+	p      peerState                 // for the guard's goroutine only
 }
 
 // An authState is what reports say about a remote address.
@@ -81,15 +81,15 @@ type session struct {
 	*auth.Session
 	remote *remote
 	since  time.Time
-	seal   *auth.Sealer // the sender's
-	quiet  *auth.Sealer // the goroutine's
+	seal   *auth.Sealer // for the sender: packets
+	quiet  *auth.Sealer // for the guard's goroutine: words, and packets that were held
 
-	used    atomic.Bool   // something good has come
-	got     atomic.Uint64 // good datagrams
-	verdict atomic.Uint32 // of the other end, if it refuses
+	used    atomic.Bool   // a datagram with a good tag has come
+	got     atomic.Uint64 // datagrams with a good tag
+	verdict atomic.Uint32 // the auth.Verdict of the other end: auth.Accepted unless it refuses
 }
 
-// A letter is a message of a handshake that has come.
+// A letter is a message of a handshake that was received.
 type letter struct {
 	from *local
 	addr netip.Addr
@@ -114,7 +114,7 @@ func newGuard(c *Carrier) *guard {
 	return g
 }
 
-// signal makes the goroutine look what has changed. It does not wait.
+// signal makes the guard's goroutine look what has changed. It does not wait.
 func (g *guard) signal() {
 	select {
 	case g.wake <- struct{}{}:
@@ -130,8 +130,8 @@ func (g *guard) find(number uint32) *session {
 	return nil
 }
 
-// remote returns the remote address of a path with this key, which it makes if necessary. The caller holds
-// the table's lock.
+// remote returns the remote of the paths with this key, whatever their class and hop limit. It makes the
+// remote if there is none. The caller may hold the table's lock.
 func (g *guard) remote(k key, from *local) *remote {
 	if g == nil {
 		return nil
@@ -151,15 +151,15 @@ func (g *guard) remote(k key, from *local) *remote {
 	return r
 }
 
-// want requests a session with a remote address, if there is none. It does not wait: the engine's thread
-// and the sender call it.
-func (g *guard) want(r *remote) {
+// requestSession requests a session with a remote address, if there is none. It does not wait: the engine's
+// thread and the sender call it.
+func (g *guard) requestSession(r *remote) {
 	if g != nil && r.send.Load() == nil && r.demand.CompareAndSwap(false, true) {
 		g.signal()
 	}
 }
 
-// plainFrom reports whether packets without keys are taken from where a datagram comes.
+// plainFrom reports whether packets without keys are accepted from the sender of a datagram.
 func (g *guard) plainFrom(d *datagram) bool {
 	switch {
 	case g.party.Required:
@@ -178,7 +178,8 @@ func (g *guard) letter(from *local, d *datagram, b []byte) Reason {
 		if len(b) != firstSize {
 			return BadLength
 		}
-		if queue = g.strangers; d.path != nil || g.party.Peers.Covers(d.remote) {
+		queue = g.strangers
+		if d.path != nil || g.party.Peers.Covers(d.remote) {
 			queue = g.known
 		} else if !g.party.Peers.Trusts() {
 			return UnknownPeer
@@ -206,7 +207,7 @@ func (g *guard) letter(from *local, d *datagram, b []byte) Reason {
 
 // takeNumber returns a free number for a session or handshake; 0 if there is none.
 func (g *guard) takeNumber() uint32 {
-	for range 64 { // a quarter of the slots is free even if all paths have sessions
+	for range 64 { // tries; a quarter of the slots is free even if all paths have sessions
 		var b [4]byte
 		_, _ = rand.Read(b[:]) // never fails
 		n := binary.BigEndian.Uint32(b[:])
@@ -218,7 +219,7 @@ func (g *guard) takeNumber() uint32 {
 	return 0
 }
 
-// freeNumber ends what a number leads to.
+// freeNumber frees the slot of a number, if the slot still has this number.
 func (g *guard) freeNumber(n uint32) {
 	if s := &g.slots[n%guardSlots]; s.number.Load() == n {
 		s.session.Store(nil)

@@ -149,10 +149,10 @@ func TestGuardHandshake(t *testing.T) {
 			require.True(t, r.works(at[0], at[1]))
 		}
 		require.Equal(t, r.session(at[0], at[1]).Own, r.session(at[1], at[0]).Number, "both send in the same session")
-		require.Empty(t, a.guard.h.numbers)
-		require.Empty(t, b.guard.h.numbers)
+		require.Empty(t, a.guard.h.attempts)
+		require.Empty(t, b.guard.h.attempts)
 		require.Zero(t, b.guard.h.pending)
-		require.Empty(t, b.guard.h.each)
+		require.Empty(t, b.guard.h.pendingFrom)
 		for _, h := range []*host{a, b} {
 			numbers := 0
 			for i := range h.guard.slots {
@@ -290,7 +290,7 @@ func TestGuardFlood(t *testing.T) {
 	}
 	r.pass(answerLife + time.Second)
 	require.Zero(t, b.guard.h.pending)
-	require.Empty(t, b.guard.h.numbers)
+	require.Empty(t, b.guard.h.attempts)
 }
 
 // The queues are bounded: what does not fit is dropped and counted. Strangers have a queue of their own.

@@ -12,7 +12,7 @@ import (
 const (
 	mostHeld  = 4               // packets that wait for a session with a remote address
 	heldSize  = shortPacket     // bytes of such a packet, from the BTH to the pad bytes
-	heldFor   = 2 * time.Second // then its sender has sent it again
+	heldFor   = 2 * time.Second // how long a packet is held; later, its queue pair has sent it again
 	heldBytes = authHead + heldSize + auth.TagSize
 )
 
@@ -47,8 +47,9 @@ func (h *held) add(o *outgoing, now time.Time) bool {
 	h.n++
 	p.since, p.size = now, authHead+size+auth.TagSize
 	clear(p.b[:])
-	copy(p.b[authHead+copy(p.b[authHead:], o.Head[:o.N]):], o.Payload)
-	p.b[authHead+1] = p.b[authHead+1]&^0x30 | byte(-len(o.Payload)&3)<<4
+	n := copy(p.b[authHead:], o.Head[:o.N])
+	copy(p.b[authHead+n:], o.Payload)
+	setPad(p.b[authHead:], padOf(len(o.Payload)))
 	return true
 }
 

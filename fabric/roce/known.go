@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// screenEvery is the least time between two programs for the kernel: making one takes some
-// tens of microseconds. Until then, an address that has become known is served as a stranger.
+// screenEvery is the least time between two programs for the kernel. To make a program takes some tens of
+// microseconds. An address that has become known is served as a stranger until the next program.
 const screenEvery = 10 * time.Millisecond
 
 // peersChanged makes maintain give the kernel new programs. It does not wait.
@@ -19,8 +19,8 @@ func (c *Carrier) peersChanged() {
 	}
 }
 
-// startScreen gives the kernel the first program for a local address. If the kernel chooses no
-// sockets of a group, the address has one socket, with a filter if there are filters.
+// startScreen gives the kernel the first program for a local address. If the kernel does not choose among the
+// sockets of a group, the address has one socket only, with a filter if the kernel takes filters.
 func (c *Carrier) startScreen(l *local) {
 	if c.cfg.unscreened {
 		l.leaveGroup()
@@ -30,9 +30,10 @@ func (c *Carrier) startScreen(l *local) {
 	if err != nil && l.group.strangers >= 0 {
 		c.log.Info("strangers share the buffer of peers: the kernel does not choose sockets", "address", l.addr.String(), "error", err.Error())
 		l.leaveGroup()
-		err = l.applyScreen(c.cfg.Allowed, known{})
+		err = l.applyScreen(c.cfg.Allowed, addressSet{})
 	}
-	if l.group.screened = err == nil; err != nil {
+	l.group.screened = err == nil
+	if err != nil {
 		c.log.Info("the kernel takes no filter; every datagram is judged by the carrier", "address", l.addr.String(), "error", err.Error())
 	}
 }
@@ -47,7 +48,7 @@ func (c *Carrier) screenNow() {
 	}
 }
 
-// screenAll gives the kernel new programs for all local addresses that have strangers apart.
+// screenAll gives the kernel new programs for all local addresses that have a socket for strangers.
 func (c *Carrier) screenAll() {
 	for _, l := range *c.locals.Load() {
 		if l.group.strangers < 0 {
@@ -55,35 +56,35 @@ func (c *Carrier) screenAll() {
 		}
 		k := c.knownTo(l)
 		for l.applyScreen(c.cfg.Allowed, k) != nil && len(k.words) > 0 {
-			// net.core.optmem_max is small; the others are served as strangers.
-			k.words, k.part = k.words[:len(k.words)/2], true
+			// net.core.optmem_max is small. Addresses that are left out are served as strangers.
+			k.words, k.incomplete = k.words[:len(k.words)/2], true
 		}
 	}
 }
 
-// knownTo returns the addresses that are known to a local address: those to which this engine
-// has requested a path. If there are too many, those that are not held now are left out.
-func (c *Carrier) knownTo(l *local) known {
-	var held, other []netip.Addr
+// knownTo returns the addresses that are known to a local address: those to which this engine has requested a
+// path from it. If there are too many, addresses whose paths are not held now are left out.
+func (c *Carrier) knownTo(l *local) addressSet {
+	var held, unheld []netip.Addr
 	c.paths.each(func(p *path) {
 		switch {
 		case p.from != l || p.origin != wanted || p.source != p:
 		case p.refs > 0:
 			held = append(held, p.remote)
 		default:
-			other = append(other, p.remote)
+			unheld = append(unheld, p.remote)
 		}
 	})
-	if len(held)+len(other) <= maxKnown {
-		held, other = append(held, other...), nil
+	if len(held)+len(unheld) <= maxKnown {
+		held, unheld = append(held, unheld...), nil
 	}
-	k := makeKnown(held, l.plain.Is6(), c.secret)
-	k.part = k.part || len(other) > 0
+	k := newAddressSet(held, l.plain.Is6(), c.secret)
+	k.incomplete = k.incomplete || len(unheld) > 0
 	return k
 }
 
-// watch makes datagrams of a local address wake the receiver. Strangers' have the highest bit of
-// the number set.
+// watch makes datagrams of a local address wake the receiver. The waiter reports the number of the local
+// address, with strangersBit for the strangers' socket.
 func (c *Carrier) watch(l *local) error {
 	err := c.receiveWaiter.watch(l.receiver, l.number)
 	if err == nil && l.group.strangers >= 0 {

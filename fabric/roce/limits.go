@@ -15,9 +15,9 @@ import (
 
 // Budgets of strangers.
 var (
-	// wasteRate is how many datagrams of strangers may turn out to be useless. The check of
-	// one takes about a microsecond, with its part of the system call: so this is about two hundredths of
-	// a processor. Strangers whose datagrams are good are not slowed down.
+	// wasteRate is how many datagrams of strangers may turn out to be useless. To check a datagram takes
+	// about a microsecond, with its part of the system call. So useless datagrams take about two hundredths
+	// of a processor. Strangers whose datagrams are good are not slowed down.
 	wasteRate = budget.Rate{PerSecond: 20_000, Burst: 2_000}
 
 	// Management datagrams for queue pair 1, of each address and of all strangers together. A
@@ -27,37 +27,37 @@ var (
 	managementAll  = budget.Rate{PerSecond: 8_000, Burst: 8_000}
 )
 
-// restTime is how long strangers are not served after they have wasted what they may.
+// restTime is the least time for which strangers are not served after they have used up wasteRate.
 const restTime = time.Millisecond
 
-// limits bound what strangers cost the receiver, which owns them.
+// limits bound what strangers cost the receiver. Only the receiver uses them.
 type limits struct {
-	waste      budget.Bucket
-	management *budget.Sources
+	waste      budget.Bucket   // useless datagrams of strangers
+	management *budget.Sources // management datagrams
 
-	resting bool
-	until   time.Time
+	resting bool      // strangers are not served until the time until
+	until   time.Time // if resting
 
-	useless int // datagrams of strangers that were dropped and are not charged yet
-	crowd   crowd
+	useless int              // datagrams of strangers that were dropped and not taken from waste yet
+	sources addressEstimator // of these datagrams
 }
 
 func newLimits() limits {
 	return limits{
 		waste:      budget.NewBucket(wasteRate),
 		management: budget.NewSources(managementEach, managementAll),
-		crowd:      crowd{seed: maphash.MakeSeed()},
+		sources:    addressEstimator{seed: maphash.MakeSeed()},
 	}
 }
 
 // wasted notes that a stranger's datagram was dropped.
 func (m *limits) wasted(from netip.Addr) {
 	m.useless++
-	m.crowd.add(from)
+	m.sources.add(from)
 }
 
-// takeStrangersTurn begins a turn of strangers if they may have one, and reports whether it did. Otherwise
-// their sockets do not wake the receiver, and the kernel drops what does not fit into the buffer.
+// takeStrangersTurn reports whether strangers may be served now. If not, their sockets do not wake the
+// receiver, and the kernel drops the datagrams that do not fit into their buffers.
 func (r *receiver) takeStrangersTurn() bool {
 	m := &r.limits
 	if m.useless == 0 && !m.resting {
@@ -84,7 +84,8 @@ func (r *receiver) takeStrangersTurn() bool {
 	return false
 }
 
-// rest ends or begins that strangers' sockets wake the receiver. A rest of a time ends by a timer.
+// rest begins or ends a rest: the time in which strangers' sockets do not wake the receiver. If a rest
+// begins, a timer wakes the receiver after d.
 func (c *Carrier) rest(begin bool, d time.Duration) {
 	for _, l := range *c.locals.Load() {
 		l.use.RLock()
@@ -98,8 +99,9 @@ func (c *Carrier) rest(begin bool, d time.Duration) {
 	}
 }
 
-// takeBudget takes from the budget for what costs more than checks, and reports whether it had enough:
-// packets to queue pair 1, which a goroutine of the engine takes. It is checked before the ICRC.
+// takeBudget takes one from a budget for packets to queue pair 1, and reports whether there was one. A
+// goroutine of the engine takes these packets, so they cost more than other packets. The budget is checked
+// before the ICRC. For a known address, only the budget of the address counts.
 func (r *receiver) takeBudget(s *budget.Sources) bool {
 	source, now := r.d.remote.As16(), time.Now()
 	if r.known() {
@@ -108,26 +110,27 @@ func (r *receiver) takeBudget(s *budget.Sources) bool {
 	return s.Take(source, now)
 }
 
-// A crowd estimates how many addresses there are in a time, by a bit for each hash.
-type crowd struct {
+// An addressEstimator estimates how many different addresses were added to it, by linear counting: the hash
+// of an address chooses a bit, which is set.
+type addressEstimator struct {
 	seed maphash.Seed
-	bits [16]atomic.Uint64 // the receiver sets, and maintain takes them
+	bits [16]atomic.Uint64 // the receiver sets bits, maintain clears them
 }
 
-func (c *crowd) add(a netip.Addr) {
+func (e *addressEstimator) add(a netip.Addr) {
 	b := a.As16()
-	h := maphash.Bytes(c.seed, b[:])
-	if w, bit := &c.bits[h/64%uint64(len(c.bits))], uint64(1)<<(h%64); w.Load()&bit == 0 {
-		w.Or(bit)
+	hash := maphash.Bytes(e.seed, b[:])
+	word, bit := &e.bits[hash/64%uint64(len(e.bits))], uint64(1)<<(hash%64)
+	if word.Load()&bit == 0 {
+		word.Or(bit)
 	}
 }
 
-// take returns about how many addresses were added since the last time, and removes them. It
-// counts up to some thousand.
-func (c *crowd) take() int {
-	size, zero := 64*len(c.bits), 0
-	for i := range c.bits {
-		zero += 64 - bits.OnesCount64(c.bits[i].Swap(0))
+// take returns about how many addresses were added since the last call, up to some thousand.
+func (e *addressEstimator) take() int {
+	size, zero := 64*len(e.bits), 0
+	for i := range e.bits {
+		zero += 64 - bits.OnesCount64(e.bits[i].Swap(0))
 	}
 	return int(math.Round(float64(size) * math.Log(float64(size)/float64(max(zero, 1)))))
 }

@@ -82,8 +82,10 @@ type waiter struct {
 func newWaiter() (*waiter, error) {
 	w := &waiter{epoll: -1, event: -1, timer: -1}
 	var err error
-	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
-		if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
+	w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err == nil {
+		w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err == nil {
 			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.event,
 				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 		}
@@ -114,7 +116,7 @@ func (w *waiter) watch(fd int, number uint32) error {
 		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
 }
 
-// mute ends or begins that datagrams on a socket end the sleep.
+// mute says whether datagrams on a socket do not end the sleep. The socket is one of watch.
 func (w *waiter) mute(fd int, number uint32, mute bool) {
 	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
 	if mute {
@@ -132,7 +134,7 @@ func (w *waiter) wakeAfter(d time.Duration) {
 // unwatch undoes watch. Closing the socket would not suffice if another process has it too.
 func (w *waiter) unwatch(fd int) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// ready puts the numbers of sockets that have datagrams into events, and returns how many.
+// ready returns the events of the sockets that have datagrams. It does not wait.
 func (w *waiter) ready() []unix.EpollEvent {
 	n, err := unix.EpollWait(w.epoll, w.events[:], 0)
 	if err != nil {

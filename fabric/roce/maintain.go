@@ -16,32 +16,31 @@ const (
 	dropMTUsEvery = 10 * time.Minute
 )
 
-// maintain notices that network devices or addresses have gone or come back, and that MTUs
-// have changed. It makes the state of the link known.
+// maintain is a goroutine. It notices that network devices or addresses have gone or come back, and that MTUs
+// have changed, and tells the engine whether the link is up. It gives the kernel new programs (screenNow).
 func (c *Carrier) maintain() {
 	defer c.done.Done()
 	ticker := time.NewTicker(c.cfg.lookEvery)
 	defer ticker.Stop()
 	dropMTUs := time.NewTicker(dropMTUsEvery)
 	defer dropMTUs.Stop()
-	var soon <-chan time.Time // before that, the kernel is given no new programs
+	var screenDue <-chan time.Time // when the kernel may be given new programs again; nil: now
+	screenWanted := false          // it has to be given new programs then
 	var floods floodWatch
-	again := false // it has to be given some then
 	for {
 		select {
 		case <-c.stop:
 			return
 		case <-c.peers:
-			if soon == nil {
+			screenWanted = screenDue != nil
+			if screenDue == nil {
 				c.screenNow()
-				soon = time.After(screenEvery)
-				again = false
-			} else {
-				again = true
+				screenDue = time.After(screenEvery)
 			}
 			continue
-		case <-soon:
-			if soon = nil; again {
+		case <-screenDue:
+			screenDue = nil
+			if screenWanted {
 				c.peersChanged()
 			}
 			continue
@@ -54,7 +53,7 @@ func (c *Carrier) maintain() {
 					c.look(l)
 				}
 			}
-			floods.look(c, time.Now(), c.droppedSoFar(), c.receiver.limits.crowd.take)
+			floods.look(c, time.Now(), c.droppedSoFar(), c.receiver.limits.sources.take)
 		}
 		c.mu.Lock()
 		if !c.closed {

@@ -54,15 +54,15 @@ const (
 // A floodWatch reports floods in the log: when one begins, each minute while it goes on, and
 // when it has ended. maintain uses it.
 type floodWatch struct {
-	dropped  uint64 // so far
-	at       time.Time
+	at       time.Time // when look was called last
+	dropped  uint64    // how many datagrams were dropped until then
 	loggedAt time.Time // when the log had the last line; zero: there is no flood
-	since    uint64    // dropped, when the log had the last line
+	since    uint64    // how many datagrams were dropped until that line
 }
 
-// look is called about once a second with the number of datagrams that were dropped so far. crowd
-// returns how many strangers' addresses the carrier has dropped datagrams of since the last call.
-func (w *floodWatch) look(c *Carrier, now time.Time, dropped uint64, crowd func() int) {
+// look is called about once a second with the number of datagrams that were dropped so far. takeSources
+// returns from how many strangers' addresses the carrier has dropped datagrams since the last call.
+func (w *floodWatch) look(c *Carrier, now time.Time, dropped uint64, takeSources func() int) {
 	d := now.Sub(w.at).Seconds()
 	if w.at.IsZero() || d <= 0 {
 		w.at, w.dropped = now, dropped
@@ -70,7 +70,8 @@ func (w *floodWatch) look(c *Carrier, now time.Time, dropped uint64, crowd func(
 	}
 	rate := float64(dropped-w.dropped) / d
 	w.at, w.dropped = now, dropped
-	switch addresses := crowd(); {
+	addresses := takeSources()
+	switch {
 	case rate < floodRate && w.loggedAt.IsZero():
 	case rate < floodRate:
 		c.log.Info("the flood at the RoCE port has ended", "dropped since the last line", dropped-w.since)

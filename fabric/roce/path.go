@@ -33,12 +33,12 @@ type key struct {
 type path struct {
 	key
 	number uint32
-	source *path // reported for packets from this remote address: class 0, default hop limit
+	source *path // the path with class 0 and the default hop limit; packets that are received come on it
 	from   *local
 	remote netip.Addr // without a zone
 	peer   *remote    // on links with keys; otherwise nil
 
-	socket  int                       // which of the local address's sockets sends
+	socket  int                       // which socket of the local address sends
 	send    packet.Flow               // from that socket to the remote address
 	receive packet.Flow               // from the remote address; the source port is still to be set
 	name    [nameSize]byte            // remote address for sendmsg
@@ -51,11 +51,11 @@ type path struct {
 	received  atomic.Uint64         // packets; counted in source
 	fault     atomic.Pointer[fault] // why packets cannot be sent; nil: they can
 	requested atomic.Bool           // this engine has requested the path: origin is wanted
-	refs      int                   // routes, and paths whose source this is
-	origin    origin                // the table's: in which list it is without refs
+	refs      int                   // routes, and how many paths have this one as their source
+	origin    origin                // in which list of the table the path is if refs is 0
 	routes    int                   // calls of Hold without Release
-	nextID    uint16                // the receiver's: the identification that the next packet may have
-	next      *path                 // among those without refs, from the least recently used
+	nextID    uint16                // for the receiver: the identification that the next packet may have
+	next      *path                 // the next path in the list, which was used later
 	previous  *path
 }
 
@@ -63,7 +63,7 @@ type path struct {
 type fault struct {
 	errno unix.Errno
 	since time.Time
-	again atomic.Int64 // nanoseconds since since
+	again atomic.Int64 // when the next packet is tried: nanoseconds from since on
 }
 
 // newPath returns a path that is not in the table yet.

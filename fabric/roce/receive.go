@@ -16,11 +16,11 @@ const (
 	receiveBatch = 32
 	bufferSize   = 1 << 16 // more than the longest datagram, or several that the kernel has joined
 	controlSize  = 192
-	share        = 32 // datagrams that are checked in a step: meanwhile the engine's answers wait
-	polled       = 2  // so many local addresses are simply tried; with more, epoll says which to try
+	share        = 32 // how many datagrams are checked in a step; the engine's answers wait meanwhile
+	polled       = 2  // most local addresses that are all tried in a step; of more, epoll says which
 
-	// Strangers are served if no known address has sent anything, and every strangersTurn steps in
-	// any case. Few of their messages are taken at a time, because known addresses wait meanwhile.
+	// Strangers are served if no known address has sent anything, and first in every strangersTurn-th step.
+	// Few of their messages are taken at a time, because known addresses wait meanwhile.
 	strangersTurn  = 16
 	strangersBatch = 8
 )
@@ -40,20 +40,20 @@ type receiver struct {
 	control  [receiveBatch][controlSize]byte
 	buffers  []byte
 
-	// Messages that were received and are not in the ring yet.
-	from   *local
-	n, at  int
-	begun  bool   // d is that of message at
-	opened bool   // the next datagram was sealed, and is open already
-	rest   []byte // of message at
-	d      datagram
+	// The messages that were received last, of which the first at are done.
+	from   *local   // the local address that has received them
+	n, at  int      // how many there are, and how many are done
+	begun  bool     // message at was begun: rest and d are about it
+	rest   []byte   // the datagrams of message at that are not done
+	opened bool     // the next datagram was sealed, and was opened already
+	d      datagram // what is known of message at
 
 	last      memo
 	explained [Reasons]bool // reasons that were explained
 	put       int           // packets put into the ring in this step
 	checked   int           // datagrams checked in this step
-	turn      uint          // local address from which was received last
-	steps     uint          // for strangersTurn
+	turn      uint          // with which local address the step begins
+	steps     uint          // counts steps, for strangersTurn
 	limits    limits        // of what strangers may cost
 	counts    receiveCounts
 }
@@ -120,21 +120,22 @@ func (r *receiver) step() (did int, full bool) {
 	return did, full
 }
 
-// look receives from the sockets of all local addresses, until one has had datagrams that are not
-// done with: first from those for addresses that are known, then from those for strangers.
+// look receives from the sockets of all local addresses, until messages are left that do not fit into the
+// share or the ring. The sockets for known addresses come before those for strangers, except in every
+// strangersTurn-th step. did is how many messages are done with, full whether the ring is full.
 func (r *receiver) look() (did int, full bool) {
 	locals := *r.c.locals.Load()
-	r.turn++ // so that all have their turns although the share is used up by one
+	r.turn++ // another local address comes first, so that none uses up the share each time
 	r.steps++
 	strangers := r.takeStrangersTurn()
-	first := strangers && r.steps%strangersTurn == 0
-	if len(locals) > polled {
-		return r.lookAtReady(locals, strangers, first)
+	order := [2]class{fromKnown, fromStranger}
+	if strangers && r.steps%strangersTurn == 0 {
+		order = [2]class{fromStranger, fromKnown}
 	}
-	for _, class := range [2]class{fromKnown, fromStranger} {
-		if first {
-			class = fromKnown + fromStranger - class
-		}
+	if len(locals) > polled {
+		return r.lookAtReady(locals, strangers, order)
+	}
+	for _, class := range order {
 		if class == fromStranger && (!strangers || did > 0) {
 			continue
 		}
@@ -147,22 +148,24 @@ func (r *receiver) look() (did int, full bool) {
 	return did, full
 }
 
-// lookAtReady is look for many local addresses: it tries only those of which epoll says that
-// they have datagrams.
-func (r *receiver) lookAtReady(locals []*local, strangers, first bool) (did int, full bool) {
+// lookAtReady is look for many local addresses: it tries only those sockets of which epoll says that they
+// have datagrams.
+func (r *receiver) lookAtReady(locals []*local, strangers bool, order [2]class) (did int, full bool) {
 	ready := r.c.receiveWaiter.ready()
-	for _, class := range [2]class{fromKnown, fromStranger} {
-		if first {
-			class = fromKnown + fromStranger - class
-		}
+	for _, class := range order {
 		for _, e := range ready {
-			number := uint32(e.Fd)
-			if class == fromStranger != (number&strangersBit != 0) ||
-				class == fromStranger && (!strangers || did > 0) {
+			socketClass, number := fromKnown, uint32(e.Fd)&^strangersBit
+			if uint32(e.Fd)&strangersBit != 0 {
+				socketClass = fromStranger
+			}
+			if socketClass != class {
+				continue
+			}
+			if class == fromStranger && (!strangers || did > 0) {
 				continue
 			}
 			for _, l := range locals {
-				if l.number == uint32(e.Fd)&^strangersBit && r.n == 0 {
+				if l.number == number && r.n == 0 {
 					var n int
 					n, full = r.receive(l, class)
 					did += n
@@ -173,7 +176,7 @@ func (r *receiver) lookAtReady(locals []*local, strangers, first bool) (did int,
 	return did, full
 }
 
-// receive receives a batch of messages from a socket of a local address.
+// receive receives a batch of messages from the socket of a local address for this class, and delivers them.
 func (r *receiver) receive(l *local, from class) (did int, full bool) {
 	fd, most := l.receiver, receiveBatch
 	l.use.RLock()
@@ -228,7 +231,7 @@ func (r *receiver) deliver() (did int, full bool) {
 	return did, false
 }
 
-// begin finds out about message at.
+// begin finds out the sender, the path and the options of message at.
 func (r *receiver) begin() {
 	r.begun = true
 	m := &r.messages[r.at]
@@ -252,8 +255,8 @@ func (r *receiver) begin() {
 	}
 }
 
-// source finds out from whom a message comes, and on which path. It leaves path nil if there
-// is none yet.
+// source finds out from whom message at comes, and on which path. name is the sender's address as the kernel
+// gives it. The path is nil if there is none yet.
 func (r *receiver) source(name []byte) {
 	epoch := r.c.paths.epoch.Load()
 	if r.last.from == r.from && r.last.epoch == epoch &&
@@ -270,7 +273,8 @@ func (r *receiver) source(name []byte) {
 	if r.d.remote.Is4() != r.from.plain.Is4() {
 		r.d.remote = r.from.plain // a mapped address cannot come on an IPv6 socket; the ICRC will be wrong
 	}
-	if r.d.path = r.c.paths.known(r.key()); r.d.path == nil {
+	r.d.path = r.c.paths.known(r.key())
+	if r.d.path == nil {
 		r.d.flow = packet.MakeFlow(netip.AddrPortFrom(r.d.remote, r.d.port),
 			netip.AddrPortFrom(r.from.plain, packet.Port))
 		r.last.from = nil

@@ -68,7 +68,7 @@ func (c *Carrier) route(to nic.Address, find func(key, *local) (*path, error)) (
 	if err != nil {
 		return nic.Path{}, err
 	}
-	c.guard.want(p.peer)
+	c.guard.requestSession(p.peer)
 	return nic.Path{Port: c.port(), Number: p.number, Source: p.source.number, MTU: p.MTU()}, nil
 }
 

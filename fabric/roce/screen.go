@@ -14,255 +14,311 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A screen is a program of the kernel's (classic BPF) that looks at each datagram before it is
-// put into a socket's buffer. It sorts by what can be seen at once: whether the bytes begin like
-// a packet, and from which address they come. The CRC, the queue pair and everything else is
-// checked later, by checkDatagram.
+// A screen describes a program of the kernel's (classic BPF), which looks at each datagram before the
+// kernel puts the datagram into the buffer of a socket. The program returns the class of the datagram. It
+// finds the class by two things: whether the bytes begin like a packet, and whether the address of the
+// sender is known. checkDatagram checks everything else later, such as the ICRC and the queue pair.
 //
-// Datagrams that the kernel has joined (UDP_GRO) are seen as one: with the headers of the
-// first, and the sum of the lengths. So a screen may let something through that is no
-// packet, and checkDatagram sees every datagram by itself. It drops no packet that is expected,
-// except a datagram that a stranger has sent in one message behind a packet of a connection.
+// The program sees datagrams that the kernel has joined (UDP_GRO) as one datagram: with the headers of the
+// first, and the sum of the lengths. So it may let through a datagram that is no packet, and checkDatagram
+// checks each datagram by itself. The program drops no packet that is expected, with one exception: a
+// datagram of a stranger that was sent in one message behind a packet of a connection.
 type screen struct {
-	v6      bool
-	at      uint32 // offset of the datagram's first byte: behind the UDP header, or at it
-	allowed []netip.Prefix
-	known   known
+	v6      bool            // for a socket of IPv6
+	first   uint32          // offset of the datagram's first byte: 0, or behind a UDP header
+	allowed []netip.Prefix  // senders that are allowed; nil: all
+	known   addressSet      // senders of class fromKnown
 	class   [classes]uint32 // what the program returns for each class
 }
 
-// A class is where a datagram goes.
+// A class says to which socket of a group a datagram goes.
 type class uint8
 
 const (
 	fromKnown    class = iota // from an address to which this engine has requested a path
-	fromStranger              // from another one
-	unfit                     // no packet, of an impossible connection, or of an address that is not allowed
+	fromStranger              // from any other address that is allowed
+	unfit                     // no packet, of a connection that cannot be, or from an address not allowed
 	classes
 )
 
-// Limits of a screen. The kernel takes 4096 instructions, and as many bytes as
-// net.core.optmem_max says, which was 20480 before Linux 6.9: an address takes two instructions
-// here, and up to six of eight bytes in the kernel.
+// Limits of a program. The kernel takes 4096 instructions, and as many bytes as net.core.optmem_max says.
+// Before Linux 6.9 that was 20480 bytes. An address takes two instructions here, for which the kernel needs
+// up to six of its own, of eight bytes each.
 const (
-	maxKnown   = 256        // addresses; with more, prefixes of them are known
-	maxAllowed = 32         // prefixes; more are left to Carrier.allowed
-	netHeader  = 0xfff00000 // SKF_NET_OFF: loads count from the IP header
+	mostInstructions = 4096
+	maxKnown         = 256 // addresses of a set; a set of more has prefixes in their place
+	maxAllowed       = 32  // prefixes of allowed senders; with more, only Carrier.allowed checks senders
 )
+
+// netHeader is SKF_NET_OFF: a load from this offset on counts from the IP header.
+const netHeader = 0xfff00000
 
 // vendorOpcodes is the first of the opcodes that the specification leaves to manufacturers.
 const vendorOpcodes = 0xc0
 
-// known is a set of addresses of one family, or of their prefixes.
-type known struct {
-	bits   int      // of the prefixes
-	part   bool     // some are missing
-	words  []uint32 // sorted: IPv4 addresses, or the keyed sums of IPv6 addresses
-	secret [4]uint32
+// An addressSet has addresses of one family, or prefixes of them.
+type addressSet struct {
+	bits       int       // length of each prefix
+	incomplete bool      // addresses are missing, because there were too many
+	words      []uint32  // one for each prefix, sorted; see wordOf
+	secret     [4]uint32 // factors for the words of IPv6 addresses
 }
 
-// The prefix lengths of a set, from the finest to the coarsest.
+// The prefix lengths that a set can have, from the finest to the coarsest.
 var (
-	steps4 = []int{32, 24, 16, 8}
-	steps6 = []int{128, 64, 48, 32}
+	prefixLengths4 = []int{32, 24, 16, 8}
+	prefixLengths6 = []int{128, 64, 48, 32}
 )
 
-// makeKnown returns the set of addresses. If there are more than maxKnown, it is one of their
-// prefixes, so it has addresses too that were not named. secret holds odd random numbers, so
-// that no sender can choose an IPv6 address with the sum of another.
-func makeKnown(addresses []netip.Addr, v6 bool, secret [4]uint32) known {
-	steps := steps4
+// newAddressSet returns the set of the addresses. If there are more than maxKnown, the set has their
+// prefixes, so it also has addresses that were not named. secret has odd random numbers, so that no sender
+// can choose an IPv6 address with the word of another.
+func newAddressSet(addresses []netip.Addr, v6 bool, secret [4]uint32) addressSet {
+	lengths := prefixLengths4
 	if v6 {
-		steps = steps6
+		lengths = prefixLengths6
 	}
-	k := known{secret: secret}
-	for _, k.bits = range steps {
-		k.words = k.words[:0]
+	set := addressSet{secret: secret}
+	for _, bits := range lengths {
+		set.bits, set.words = bits, set.words[:0]
 		for _, a := range addresses {
-			k.words = append(k.words, k.word(a))
+			set.words = append(set.words, set.wordOf(a))
 		}
-		slices.Sort(k.words)
-		k.words = slices.Compact(k.words)
-		if len(k.words) <= maxKnown {
-			return k
+		slices.Sort(set.words)
+		set.words = slices.Compact(set.words)
+		if len(set.words) <= maxKnown {
+			return set
 		}
 	}
-	k.words, k.part = k.words[:maxKnown], true // the others are strangers to the kernel
-	return k
+	// The program takes the addresses that are missing for strangers'.
+	set.words, set.incomplete = set.words[:maxKnown], true
+	return set
 }
 
-// word returns the number by which an address is found in the set.
-func (k *known) word(a netip.Addr) (sum uint32) {
-	p, _ := a.WithZone("").Prefix(k.bits)
-	b := p.Addr().AsSlice()
+// wordOf returns the 32 bits by which an address is found in the set: the prefix of an IPv4 address, or
+// the sum of the products of secret and the words of an IPv6 prefix.
+func (set *addressSet) wordOf(a netip.Addr) (sum uint32) {
+	prefix, _ := a.WithZone("").Prefix(set.bits)
+	b := prefix.Addr().AsSlice() // bits behind the prefix are 0
 	if len(b) == 4 {
 		return binary.BigEndian.Uint32(b)
 	}
-	for i := range k.bits / 32 {
-		sum += binary.BigEndian.Uint32(b[4*i:]) * k.secret[i]
+	for i := range wordsOf(set.bits) {
+		sum += binary.BigEndian.Uint32(b[4*i:]) * set.secret[i]
 	}
-	return sum + prefixTail(b, k.bits, k.secret)
+	return sum
 }
 
-// prefixTail is the last word of an IPv6 prefix whose length is no multiple of 32.
-func prefixTail(b []byte, bits int, secret [4]uint32) uint32 {
-	if bits%32 == 0 {
-		return 0
+// wordsOf returns how many 32-bit words of an address a prefix of this length is in.
+func wordsOf(bits int) int { return (bits + 31) / 32 }
+
+// maskOf returns which bits of word i of an address are in a prefix of this length.
+func maskOf(bits, i int) uint32 {
+	if inWord := bits - 32*i; inWord < 32 {
+		return math.MaxUint32 << (32 - inWord)
 	}
-	return binary.BigEndian.Uint32(b[bits/32*4:]) * secret[bits/32]
+	return math.MaxUint32
+}
+
+// instructions are a part of a program. A and X are its registers.
+type instructions = []bpf.Instruction
+
+var (
+	loadLength = bpf.LoadExtension{Num: bpf.ExtLen}
+	returnA    = bpf.RetA{}
+)
+
+func and(mask uint32) bpf.Instruction { return bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask} }
+
+func shiftRight(n uint32) bpf.Instruction { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: n} }
+
+func loadConstant(v uint32) bpf.Instruction { return bpf.LoadConstant{Dst: bpf.RegA, Val: v} }
+
+// load loads a number of the datagram, of size bytes, into A.
+func (s *screen) load(offset uint32, size int) bpf.Instruction {
+	return bpf.LoadAbsolute{Off: s.first + offset, Size: size}
+}
+
+// loadSource loads word i of the sender's address into A.
+func (s *screen) loadSource(i int) bpf.Instruction {
+	offset := uint32(12)
+	if s.v6 {
+		offset = 8
+	}
+	return bpf.LoadAbsolute{Off: netHeader + offset + 4*uint32(i), Size: 4}
+}
+
+func (s *screen) ret(c class) bpf.Instruction { return bpf.RetConstant{Val: s.class[c]} }
+
+// unfitUnless returns instructions that end the program with class unfit if a test of A fails.
+func (s *screen) unfitUnless(test bpf.JumpIf) instructions {
+	test.SkipTrue = 1
+	return instructions{test, s.ret(unfit)}
 }
 
 // program returns the instructions of the screen.
 func (s *screen) program() ([]bpf.RawInstruction, error) {
-	p := s.form()
-	p = append(p, s.permitted()...)
-	p = append(p, s.peer()...)
-	raw, err := bpf.Assemble(p)
-	if err == nil && len(raw) > 4096 {
+	raw, err := bpf.Assemble(slices.Concat(s.checkForm(), s.checkAllowed(), s.checkKnown()))
+	if err == nil && len(raw) > mostInstructions {
 		err = fmt.Errorf("%d instructions", len(raw))
 	}
 	return raw, err
 }
 
-func (s *screen) ret(c class) bpf.Instruction { return bpf.RetConstant{Val: s.class[c]} }
+// checkForm returns instructions that end the program with class unfit if the datagram does not begin like a
+// packet. Nothing is known here about the opcodes of manufacturers, so for them only the length is checked.
+func (s *screen) checkForm() instructions {
+	standard := slices.Concat(
+		s.checkOpcode(),
+		instructions{loadLength, and(3)}, // a multiple of 4
+		s.unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0}),
+		instructions{s.load(1, 1), and(0xf)}, // transport version
+		s.unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0}),
+		instructions{s.load(2, 2), and(defaultPKey)},
+		s.unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual, Val: defaultPKey}),
+	)
+	least := s.first + packet.BTHSize + packet.ICRCSize
+	return slices.Concat(
+		instructions{loadLength},
+		s.unfitUnless(bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: least}),
+		instructions{
+			s.load(0, 1), // opcode
+			bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: vendorOpcodes, SkipFalse: 1},
+			bpf.Jump{Skip: uint32(len(standard))},
+		},
+		standard,
+	)
+}
 
-// form checks what every packet begins with. Opcodes of manufacturers are not known here, so
-// only the least length is checked for them.
-func (s *screen) form() []bpf.Instruction {
-	var bitmap [vendorOpcodes / 32]uint32
+// checkOpcode returns instructions that end the program with class unfit if the opcode is below
+// vendorOpcodes and not known. The three high bits of an opcode name the service, the five low bits the
+// operation. For each service there is a word with a bit for each operation.
+func (s *screen) checkOpcode() (p instructions) {
+	var operations [vendorOpcodes / 32]uint32
 	for o := range vendorOpcodes {
 		if packet.Opcode(o).Info().Known {
-			bitmap[o/32] |= 1 << (o % 32)
+			operations[o/32] |= 1 << (o % 32)
 		}
 	}
-	opcode := bpf.LoadAbsolute{Off: s.at, Size: 1}
-	unfitUnless := func(j bpf.JumpIf) []bpf.Instruction {
-		j.SkipTrue = 1
-		return []bpf.Instruction{j, s.ret(unfit)}
+	p = instructions{
+		s.load(0, 1), and(31), bpf.TAX{}, // X: operation
+		s.load(0, 1), shiftRight(5), // A: service
 	}
-	var table []bpf.Instruction // the word of the opcode's service in A, its operation in X
-	table = append(table, opcode, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 31}, bpf.TAX{}, opcode,
-		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 5})
-	for i, w := range bitmap {
-		left := uint32(len(bitmap)-1-i) * 3
-		table = append(table, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(i), SkipTrue: 2},
-			bpf.LoadConstant{Dst: bpf.RegA, Val: w}, bpf.Jump{Skip: left})
+	const each = 3 // instructions for each service
+	for service, known := range operations {
+		left := len(operations) - 1 - service
+		p = append(p,
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(service), SkipTrue: each - 1},
+			loadConstant(known),
+			bpf.Jump{Skip: uint32(left * each)})
 	}
-	table = append(table, bpf.ALUOpX{Op: bpf.ALUOpShiftRight})
-	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 1})...)
-	table = append(table, bpf.LoadExtension{Num: bpf.ExtLen}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 3})
-	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual})...)
-	table = append(table, bpf.LoadAbsolute{Off: s.at + 1, Size: 1}, // version
-		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xf})
-	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual})...)
-	table = append(table, bpf.LoadAbsolute{Off: s.at + 2, Size: 2},
-		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: defaultPKey})
-	table = append(table, unfitUnless(bpf.JumpIf{Cond: bpf.JumpEqual, Val: defaultPKey})...)
-
-	p := append([]bpf.Instruction{bpf.LoadExtension{Num: bpf.ExtLen}},
-		unfitUnless(bpf.JumpIf{
-			Cond: bpf.JumpGreaterOrEqual, Val: s.at + packet.BTHSize + packet.ICRCSize,
-		})...)
-	p = append(p, opcode, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: vendorOpcodes, SkipFalse: 1},
-		bpf.Jump{Skip: uint32(len(table))})
-	return append(p, table...)
+	p = append(p, bpf.ALUOpX{Op: bpf.ALUOpShiftRight}) // bit 0 of A: whether the operation is known
+	return append(p, s.unfitUnless(bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 1})...)
 }
 
-// source loads a word of the sender's address into A.
-func (s *screen) source(word uint32) bpf.Instruction {
-	if s.v6 {
-		return bpf.LoadAbsolute{Off: netHeader + 8 + 4*word, Size: 4}
-	}
-	return bpf.LoadAbsolute{Off: netHeader + 12, Size: 4}
-}
-
-// permitted checks that the sender is among the addresses that are allowed.
-func (s *screen) permitted() (p []bpf.Instruction) {
+// checkAllowed returns instructions that end the program with class unfit if the sender's address is not
+// allowed. They try one prefix after the other.
+func (s *screen) checkAllowed() (p instructions) {
 	if s.allowed == nil || len(s.allowed) > maxAllowed {
 		return nil
 	}
-	var tests [][]bpf.Instruction
-	for _, a := range s.allowed {
-		if a.Addr().Is4() == s.v6 {
+	var tests []instructions
+	for _, prefix := range s.allowed {
+		if prefix.Addr().Is4() == s.v6 {
 			continue
 		}
-		// A word that differs goes on with the next prefix: three instructions for each word.
-		var test []bpf.Instruction
-		b, words := a.Masked().Addr().AsSlice(), (a.Bits()+31)/32
-		for i := range words {
-			mask := uint32(math.MaxUint32)
-			if rest := a.Bits() - 32*i; rest < 32 {
-				mask <<= 32 - rest
-			}
-			next := uint8(3*(words-1-i) + 1)
-			word := binary.BigEndian.Uint32(b[4*i:]) & mask
-			test = append(test, s.source(uint32(i)), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask},
-				bpf.JumpIf{Cond: bpf.JumpEqual, Val: word, SkipFalse: next})
-		}
-		tests = append(tests, test)
+		tests = append(tests, s.testPrefix(prefix))
 	}
-	after := uint32(1) // instructions from the end of a test to the end: the return
-	for i := len(tests) - 1; i >= 0; i-- {
-		test := append(tests[i], bpf.Jump{Skip: after})
+	// After a test that succeeds, the program jumps over the tests that follow and over the return.
+	skip := uint32(1)
+	for _, test := range slices.Backward(tests) {
+		test = append(test, bpf.Jump{Skip: skip})
 		p = append(test, p...)
-		after += uint32(len(test))
+		skip += uint32(len(test))
 	}
 	return append(p, s.ret(unfit))
 }
 
-// peer looks the sender up among the addresses that are known.
-func (s *screen) peer() (p []bpf.Instruction) {
-	switch k := &s.known; {
-	case len(k.words) == 0:
-	case !s.v6:
-		p = append(p, s.source(0), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: math.MaxUint32 << (32 - k.bits)})
-	default:
-		p = append(p, bpf.LoadConstant{Dst: bpf.RegA}, bpf.StoreScratch{Src: bpf.RegA})
-		for i := range (k.bits + 31) / 32 {
-			p = append(p, s.source(uint32(i)))
-			if rest := k.bits - 32*i; rest < 32 {
-				p = append(p, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: math.MaxUint32 << (32 - rest)})
-			}
-			p = append(p, bpf.ALUOpConstant{Op: bpf.ALUOpMul, Val: k.secret[i]}, bpf.TAX{},
-				bpf.LoadScratch{Dst: bpf.RegA}, bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.StoreScratch{Src: bpf.RegA})
-		}
+// testPrefix returns a test of checkAllowed: if the sender's address is not in the prefix, the program skips
+// the rest of the test and the jump that follows the test.
+func (s *screen) testPrefix(prefix netip.Prefix) (test instructions) {
+	const each = 3 // instructions for each word
+	b, words := prefix.Masked().Addr().AsSlice(), wordsOf(prefix.Bits())
+	for i := range words {
+		left := words - 1 - i
+		test = append(test, s.loadSource(i), and(maskOf(prefix.Bits(), i)), bpf.JumpIf{
+			Cond: bpf.JumpEqual, Val: binary.BigEndian.Uint32(b[4*i:]), SkipFalse: uint8(each*left + 1),
+		})
 	}
-	stranger := []bpf.Instruction{s.ret(fromStranger)}
-	if s.class[fromStranger] != s.class[fromKnown] && !s.known.part {
-		p = append(s.uninvited(), p...)
-		stranger = []bpf.Instruction{bpf.LoadScratch{Dst: bpf.RegA, N: strangersAt}, bpf.RetA{}}
+	return test
+}
+
+// Places in the scratch memory of a program.
+const (
+	sumAt      = 0 // the word of the sender's IPv6 address, as far as it is added up
+	strangerAt = 1 // what the program returns if the sender is a stranger
+)
+
+// checkKnown returns the end of the program: it looks the sender up in the set of known addresses, and
+// returns class fromKnown, or the class of a stranger's datagram.
+func (s *screen) checkKnown() (p instructions) {
+	stranger := instructions{s.ret(fromStranger)}
+	if s.class[fromStranger] != s.class[fromKnown] && !s.known.incomplete {
+		p = s.classOfStranger()
+		stranger = instructions{bpf.LoadScratch{Dst: bpf.RegA, N: strangerAt}, returnA}
+	}
+	if len(s.known.words) > 0 {
+		p = append(p, s.sourceWord()...)
 	}
 	return append(p, s.search(s.known.words, stranger)...)
 }
 
-// strangersAt is the place of the program's memory that has what it returns for strangers.
-const strangersAt = 1
+// sourceWord returns instructions that compute wordOf of the sender's address in A.
+func (s *screen) sourceWord() instructions {
+	set := &s.known
+	if !s.v6 {
+		return instructions{s.loadSource(0), and(maskOf(set.bits, 0))}
+	}
+	p := instructions{loadConstant(0), bpf.StoreScratch{Src: bpf.RegA, N: sumAt}}
+	for i := range wordsOf(set.bits) {
+		p = append(p, s.loadSource(i))
+		if mask := maskOf(set.bits, i); mask != math.MaxUint32 {
+			p = append(p, and(mask))
+		}
+		p = append(p, bpf.ALUOpConstant{Op: bpf.ALUOpMul, Val: set.secret[i]}, bpf.TAX{},
+			bpf.LoadScratch{Dst: bpf.RegA, N: sumAt}, bpf.ALUOpX{Op: bpf.ALUOpAdd},
+			bpf.StoreScratch{Src: bpf.RegA, N: sumAt})
+	}
+	return p
+}
 
-// uninvited notes what the program returns if the sender is a stranger: unfit for packets of a
-// connection, because no queue pair here is connected to a stranger. Datagrams and the
-// opcodes of manufacturers may come from any address.
-func (s *screen) uninvited() []bpf.Instruction {
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: s.at, Size: 1},
+// classOfStranger returns instructions that store, at strangerAt, what the program returns if the sender
+// is a stranger. A packet of a connection is unfit then, because no queue pair here is connected to a
+// stranger. UD packets and the opcodes of manufacturers may come from any address.
+func (s *screen) classOfStranger() instructions {
+	return instructions{
+		s.load(0, 1), // opcode
 		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: vendorOpcodes, SkipTrue: 4},
-		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 5},
+		shiftRight(5), // service
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(packet.UD), SkipTrue: 2},
-		bpf.LoadConstant{Dst: bpf.RegA, Val: s.class[unfit]},
+		loadConstant(s.class[unfit]),
 		bpf.Jump{Skip: 1},
-		bpf.LoadConstant{Dst: bpf.RegA, Val: s.class[fromStranger]},
-		bpf.StoreScratch{Src: bpf.RegA, N: strangersAt},
+		loadConstant(s.class[fromStranger]),
+		bpf.StoreScratch{Src: bpf.RegA, N: strangerAt},
 	}
 }
 
-// search returns a binary search for A; stranger is what is done if it is not there.
-func (s *screen) search(words []uint32, stranger []bpf.Instruction) (p []bpf.Instruction) {
+// search returns instructions that search for A in words, and end the program: with class fromKnown if A is
+// there, otherwise by the instructions of stranger. More than a few words are halved again and again.
+func (s *screen) search(words []uint32, stranger instructions) (p instructions) {
 	const few = 4
 	if len(words) > few {
 		middle := len(words) / 2
-		left, right := s.search(words[:middle], stranger), s.search(words[middle:], stranger)
-		p = append(p, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: words[middle], SkipFalse: 1},
-			bpf.Jump{Skip: uint32(len(left))})
-		return append(append(p, left...), right...)
+		lower, upper := s.search(words[:middle], stranger), s.search(words[middle:], stranger)
+		return slices.Concat(instructions{
+			bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: words[middle], SkipFalse: 1},
+			bpf.Jump{Skip: uint32(len(lower))},
+		}, lower, upper)
 	}
 	for _, w := range words {
 		p = append(p, bpf.JumpIf{Cond: bpf.JumpEqual, Val: w, SkipFalse: 1}, s.ret(fromKnown))
@@ -270,8 +326,8 @@ func (s *screen) search(words []uint32, stranger []bpf.Instruction) (p []bpf.Ins
 	return append(p, stranger...)
 }
 
-// attach gives a program to a socket: as its filter (SO_ATTACH_FILTER), or as what chooses among
-// the sockets of its group (SO_ATTACH_REUSEPORT_CBPF).
+// attach gives a socket a program. option is SO_ATTACH_FILTER: the program is the filter of the socket, or
+// SO_ATTACH_REUSEPORT_CBPF: the program chooses among the sockets of the group.
 func attach(fd, option int, program []bpf.RawInstruction) error {
 	filter := make([]unix.SockFilter, len(program))
 	for i, r := range program {

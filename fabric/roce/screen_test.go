@@ -178,7 +178,8 @@ func TestScreenOfIPv6(t *testing.T) {
 		s.send(s.seal(head(udSend, 1), nil))
 		require.NoError(t, s.Close())
 		want := fromStranger
-		switch at := i + 1; {
+		at := i + 1
+		switch {
 		case at >= 31:
 			want = unfit
 		case at == 1 || at == 2 || at == 20:
@@ -188,11 +189,11 @@ func TestScreenOfIPv6(t *testing.T) {
 		n[want] = 1
 		require.Equal(t, n, arrival(t, l), "%v", a)
 	}
-	k := makeKnown([]netip.Addr{netip.MustParseAddr("fd77:1:2:3::4")}, true, h.secret)
+	k := newAddressSet([]netip.Addr{netip.MustParseAddr("fd77:1:2:3::4")}, true, h.secret)
 	require.Equal(t, 128, k.bits)
 	k.bits = 48
-	require.Equal(t, k.word(netip.MustParseAddr("fd77:1:2:3::4")), k.word(netip.MustParseAddr("fd77:1:2:ffff::5")))
-	require.NotEqual(t, k.word(netip.MustParseAddr("fd77:1:2::")), k.word(netip.MustParseAddr("fd77:1:3::")))
+	require.Equal(t, k.wordOf(netip.MustParseAddr("fd77:1:2:3::4")), k.wordOf(netip.MustParseAddr("fd77:1:2:ffff::5")))
+	require.NotEqual(t, k.wordOf(netip.MustParseAddr("fd77:1:2::")), k.wordOf(netip.MustParseAddr("fd77:1:3::")))
 }
 
 // A datagram that the kernel joins to one before it is checked like any other.
@@ -276,8 +277,8 @@ func TestStrangersThatWasteTimeRest(t *testing.T) {
 	require.Equal(t, uint64(100), r.Dropped[BadICRC])
 	require.Equal(t, uint64(100), r.DroppedStrangers[BadICRC])
 	require.NotZero(t, r.Rests)
-	require.Equal(t, 1, h.receiver.limits.crowd.take())
-	require.Zero(t, h.receiver.limits.crowd.take())
+	require.Equal(t, 1, h.receiver.limits.sources.take())
+	require.Zero(t, h.receiver.limits.sources.take())
 }
 
 // An address that sends more to queue pair 1 than it may leaves the budgets of others as they are.

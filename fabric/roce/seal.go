@@ -17,6 +17,12 @@ const (
 	bufferEach = (packet.MaxPacket + sealedMore + 63) &^ 63
 )
 
+// padOf returns how many pad bytes a payload of n bytes has.
+func padOf(n int) int { return -n & 3 }
+
+// setPad sets the pad count of a BTH.
+func setPad(bth []byte, pad int) { bth[1] = bth[1]&^0x30 | byte(pad)<<4 }
+
 // measure computes how long the packet is on the wire.
 func (o *outgoing) measure(with *session) {
 	o.wire = o.N + (len(o.Payload)+3)&^3 + packet.ICRCSize
@@ -25,13 +31,13 @@ func (o *outgoing) measure(with *session) {
 	}
 }
 
-// seal makes the bytes of packet i for the wire: pad count, pad bytes and ICRC are added. v is
-// set to its parts, and seal returns how many there are. A long payload stays where it is.
+// seal makes the bytes of packet i for the wire: it adds the pad count, pad bytes and the ICRC. It sets v to
+// the parts of the packet, and returns how many parts there are. A long payload is not copied.
 func (s *sender) seal(v []unix.Iovec, i int, flow packet.Flow, id uint16) int {
 	o := &s.packets[i]
-	pad := -len(o.Payload) & 3
+	pad := padOf(len(o.Payload))
 	head := o.Head[:o.N]
-	head[1] = head[1]&^0x30 | byte(pad)<<4
+	setPad(head, pad)
 	if o.wire > shortPacket && pad == 0 {
 		binary.LittleEndian.PutUint32(o.tail[:], flow.Sum(head, o.Payload, id))
 		set(&v[0], head)

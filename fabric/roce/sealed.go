@@ -42,7 +42,7 @@ const (
 
 	wordSize = authHead + 1 + auth.TagSize
 
-	// sealedMore is how many bytes a sealed packet is longer than a plain one.
+	// sealedMore is by how many bytes a sealed packet is longer than a plain packet.
 	sealedMore = authHead + auth.TagSize - packet.ICRCSize
 )
 
@@ -61,7 +61,7 @@ func (s *sender) sealAuth(v []unix.Iovec, i int, with *session) int {
 	b := s.buffers[i*bufferEach:][:o.wire]
 	putAuthHead(b, kindPacket, with.Number, counter)
 	n := authHead + copy(b[authHead:], o.Head[:o.N])
-	b[authHead+1] = b[authHead+1]&^0x30 | byte(-len(o.Payload)&3)<<4
+	setPad(b[authHead:], padOf(len(o.Payload)))
 	n += copy(b[n:], o.Payload)
 	clear(b[n : len(b)-auth.TagSize])
 	with.seal.Seal(b, authHead, counter)
@@ -69,28 +69,33 @@ func (s *sender) sealAuth(v []unix.Iovec, i int, with *session) int {
 	return 1
 }
 
-// sessionOrHold returns the session in which packet i, of this path, is sent; nil if it is sent as it is.
-// If it must not be sent now, ok is false, and the packet is held until there is a session.
+// sessionOrHold returns the session in which packet i, of this path, is sent; nil if the packet is sent
+// without a tag. If the packet must not be sent now, ok is false: the packet is held until there is a
+// session, or lost.
 func (s *sender) sessionOrHold(p *path, i int) (with *session, ok bool) {
 	g := s.c.guard
 	if g == nil {
 		return nil, true
 	}
 	with = p.peer.send.Load()
-	if with != nil && with.Sealed() < auth.MostSealed-2*sendBatch || with == nil && p.peer.plain.Load() {
+	switch {
+	case with != nil && with.Sealed() < auth.MostSealed-2*sendBatch:
 		return with, true
+	case with == nil && p.peer.plain.Load():
+		return nil, true
 	}
 	if !p.peer.held.add(&s.packets[i], s.now) {
 		s.counts.noSession.Add(1)
 	}
-	g.want(p.peer)
+	g.requestSession(p.peer)
 	return nil, false
 }
 
-// checkDatagram is checkPacket for a datagram that does not name its sender. A datagram of an
-// authenticated link is opened first. Meanwhile its bytes are private.
+// checkDatagram checks a datagram, and puts its packet into the ring if it is good. A datagram of a link
+// with keys is opened first. The bytes are private, so they cannot change meanwhile.
 func (r *receiver) checkDatagram(b []byte) Reason {
-	switch g := r.c.guard; {
+	g := r.c.guard
+	switch {
 	case b[0] >= vendorOpcodes:
 		return r.vendor(b)
 	case g != nil && !g.plainFrom(&r.d):
@@ -99,10 +104,9 @@ func (r *receiver) checkDatagram(b []byte) Reason {
 	return r.checkPacket(b, false)
 }
 
-// vendor takes a datagram whose opcode is one of those that the specification leaves to
-// manufacturers: 0xc0 to 0xff. It may come from any address, and nothing else was checked. The screen
-// lets such datagrams through. The tag of a sealed packet shows its sender. The
-// guard bounds what handshakes cost.
+// vendor handles a datagram with an opcode of manufacturers: 0xc0 to 0xff. It may come from any address, and
+// the screen has checked only its length. The tag of a sealed packet shows its sender. The guard bounds what
+// handshakes cost.
 func (r *receiver) vendor(b []byte) Reason {
 	g := r.c.guard
 	switch {
@@ -118,8 +122,9 @@ func (r *receiver) vendor(b []byte) Reason {
 	return g.letter(r.from, &r.d, b)
 }
 
-// openSealed opens a sealed packet and checks what is in it. If the ring is full, the packet stays open:
-// its counter has come, and would be refused the second time.
+// openSealed opens a sealed packet or word. The content of a packet is checked like a plain packet. If the
+// ring is full, openSealed is called again with the same bytes, which are open already: they must not be
+// opened twice, because the counter would be refused.
 func (r *receiver) openSealed(g *guard, b []byte) Reason {
 	if !r.opened {
 		if len(b) < wordSize {

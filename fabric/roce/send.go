@@ -26,16 +26,16 @@ const (
 type sender struct {
 	c       *Carrier
 	ring    *packetring.Consumer
-	corrupt bool // the ring cannot be used any more
-	now     time.Time
+	corrupt bool      // the ring cannot be used any more
+	now     time.Time // when the batch was taken from the ring
 
 	packets [sendBatch]outgoing
-	n       int  // packets in the batch
-	single  bool // messages of this batch are single datagrams
+	n       int  // how many packets the batch has
+	single  bool // each message of this batch is one datagram
 
 	messages [sendBatch]mmsg.Message
 	runs     [sendBatch]run // the packets of each message
-	made, at int            // messages that were made, and how many of them were sent
+	made, at int            // how many messages were made, and how many of them are done
 	control  [sendBatch][3 * mmsg.ControlInt]byte
 	vectors  [sendBatch * vectorsEach]unix.Iovec
 	buffers  []byte // bufferEach bytes for each packet
@@ -52,9 +52,9 @@ type outgoing struct {
 // A run is the packets of a message.
 type run struct {
 	path     *path
-	with     *session // nil: as they are
-	first, n int      // packets of the batch
-	bytes    int
+	with     *session // the session in which they are sent; nil: without tags
+	first, n int      // the first packet's place in the batch, and how many packets there are
+	bytes    int      // on the wire
 }
 
 func newSender(c *Carrier, ring *packetring.Consumer) *sender {
@@ -68,7 +68,8 @@ func (s *sender) ready() bool { return !s.corrupt && s.ring.Ready() }
 // blocked is true if the socket's buffer is full: then step is called again later.
 func (s *sender) step() (did int, blocked bool) {
 	if s.n == 0 {
-		if s.take(); s.n == 0 {
+		s.take()
+		if s.n == 0 {
 			return 0, false
 		}
 		s.now = time.Now()
@@ -105,7 +106,7 @@ func (s *sender) take() {
 	}
 }
 
-// make makes messages of the packets of the batch, beginning with a packet.
+// make makes messages of the packets of the batch, from one packet on.
 func (s *sender) make(from int) {
 	s.made, s.at = 0, 0
 	for i := from; i < s.n; {
@@ -131,8 +132,8 @@ func (s *sender) make(from int) {
 	}
 }
 
-// extend returns the longest run of packets of a path that can be one message: all have the
-// same length, but the last may be shorter.
+// extend returns the longest run from packet i on that can be one message: the packets are of one path and
+// have the same length, except that the last may be shorter.
 func (s *sender) extend(p *path, i int, with *session) run {
 	first := &s.packets[i]
 	first.measure(with)

@@ -52,7 +52,8 @@ func OpenSockets(a netip.Addr, senders int) (*Sockets, error) {
 		return nil, err
 	}
 	s := &Sockets{Receive: -1}
-	if s.Receive, err = newSocket(a); err != nil {
+	s.Receive, err = newSocket(a)
+	if err != nil {
 		return nil, fmt.Errorf("roce: UDP socket: %w", err)
 	}
 	if err := unix.Bind(s.Receive, bound); err != nil {

@@ -2,12 +2,12 @@
 
 package roce
 
-// An origin is what has made a path known first.
+// An origin says how the remote address of a path has become known.
 type origin uint8
 
 const (
-	stranger origin = iota // a good packet came on it
-	wanted                 // this engine has requested it
+	stranger origin = iota // a good packet has come on the path, and this engine has not requested the path
+	wanted                 // this engine has requested the path
 )
 
 // A list has paths that are not held, in order of use. There are two lists: the paths of

@@ -11,19 +11,19 @@ import (
 // tableSize is how many paths a carrier can have.
 const tableSize = 4096
 
-// A table has all paths of a carrier. The number of a path is its place in the table in the
-// low 12 bits, and in the others how many paths have been at that place before. So a number of
-// a path that has ended leads nowhere.
+// A table has all paths of a carrier. The low 12 bits of the number of a path are its place in the table,
+// the high bits say how many paths have been at that place before. So no path has the number of one that has
+// ended.
 //
-// A path that is held stays. The others are in two lists, from the least recently used,
-// and end when there are too many of them; see strangers.go.
+// A path that is held stays. Paths that are not held are in two lists, from the least recently used to the
+// most recently used, and end when there are too many in a list; see strangers.go.
 //
 // The sender finds paths by number without a lock. Everything else is under the lock, which
 // is not held during a system call.
 type table struct {
 	ect   bool
 	guard *guard // nil: no keys
-	most  [2]int // most paths in each of the lists
+	most  [2]int // most paths that are not held, by origin
 
 	slots [tableSize]atomic.Pointer[path]
 	epoch atomic.Uint64 // counts paths that have ended
@@ -33,9 +33,9 @@ type table struct {
 
 	mu    sync.Mutex
 	paths map[key]*path
-	free  []uint32          // places that are free
-	lives [tableSize]uint32 // paths that have been at each place
-	idle  [2]list           // paths that are not held: of strangers, and those that were requested
+	free  []uint32          // places without a path
+	lives [tableSize]uint32 // how many paths have been at each place
+	idle  [2]list           // paths that are not held, by origin
 }
 
 const lifeShift = 12
@@ -56,8 +56,8 @@ func (t *table) find(number uint32) *path {
 	return nil
 }
 
-// hold returns the path with a key, which it makes if necessary, and holds it. k.class has no
-// ECN bits, and k.hops is not 0.
+// hold returns the path with a key, and holds it. It makes the path if there is none. k.class has no ECN
+// bits, and k.hops is not 0.
 func (t *table) hold(k key, from *local) (*path, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,12 +65,12 @@ func (t *table) hold(k key, from *local) (*path, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.take(p)
+	t.addRef(p)
 	p.routes++
 	return p, nil
 }
 
-// use returns the path with a key, which it makes if necessary, without holding it.
+// use returns the path with a key without holding it. It makes the path if there is none.
 func (t *table) use(k key, from *local, who origin) (*path, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,10 +100,11 @@ func (t *table) touch(p *path) {
 	}
 }
 
-// get returns the path with a key. A new one is among those that are not held.
+// get returns the path with a key. It makes the path if there is none: a new path is not held. A path with
+// another class or hop limit than the default holds its source path.
 func (t *table) get(k key, from *local, who origin) (*path, error) {
 	if p := t.paths[k]; p != nil {
-		t.want(p, who)
+		t.raiseOrigin(p, who)
 		return p, nil
 	}
 	if from.removed {
@@ -117,11 +118,11 @@ func (t *table) get(k key, from *local, who origin) (*path, error) {
 		if source, err = t.get(base, from, who); err != nil {
 			return nil, err
 		}
-		t.take(source)
+		t.addRef(source)
 	}
 	if !t.makeRoom(who) {
 		if source != nil {
-			t.drop(source)
+			t.dropRef(source)
 		}
 		return nil, fmt.Errorf("roce: all %d paths are in use", tableSize)
 	}
@@ -132,7 +133,8 @@ func (t *table) get(k key, from *local, who origin) (*path, error) {
 	p.origin = who
 	p.number = at | t.lives[at]<<lifeShift
 	t.lives[at]++
-	if p.source = source; source == nil {
+	p.source = source
+	if source == nil {
 		p.source = p
 	}
 	t.markRequested(p)
@@ -142,8 +144,9 @@ func (t *table) get(k key, from *local, who origin) (*path, error) {
 	return p, nil
 }
 
-// want notes that a path was requested that may be a stranger's.
-func (t *table) want(p *path, who origin) {
+// raiseOrigin notes that a path was requested. If it was a stranger's until now, it moves to the list of
+// wanted paths, and so does its source path.
+func (t *table) raiseOrigin(p *path, who origin) {
 	if who <= p.origin {
 		return
 	}
@@ -153,7 +156,7 @@ func (t *table) want(p *path, who origin) {
 	}
 	p.origin = who
 	t.markRequested(p)
-	t.want(p.source, who)
+	t.raiseOrigin(p.source, who)
 	t.trim(who)
 }
 
@@ -167,8 +170,8 @@ func (t *table) markRequested(p *path) {
 	}
 }
 
-// makeRoom ends paths until there is a free place for another one, and reports whether there is
-// one. A stranger's path ends only other strangers' paths.
+// makeRoom ends paths until there is a free place for a new path of an origin, and reports whether there is
+// one. A new path of a stranger ends only other strangers' paths.
 func (t *table) makeRoom(who origin) bool {
 	for t.idle[who].n >= t.most[who] {
 		t.end(t.idle[who].first)
@@ -181,24 +184,25 @@ func (t *table) makeRoom(who origin) bool {
 	return len(t.free) > 0
 }
 
-// trim ends paths that are too many in a list.
+// trim ends the least recently used paths of a list that has too many.
 func (t *table) trim(who origin) {
 	for t.idle[who].n > t.most[who] {
 		t.end(t.idle[who].first)
 	}
 }
 
-// take holds a path once more.
-func (t *table) take(p *path) {
+// addRef holds a path once more.
+func (t *table) addRef(p *path) {
 	if p.refs == 0 {
 		t.idle[p.origin].remove(p)
 	}
 	p.refs++
 }
 
-// drop ends one hold of a path.
-func (t *table) drop(p *path) {
-	if p.refs--; p.refs == 0 {
+// dropRef ends one hold of a path.
+func (t *table) dropRef(p *path) {
+	p.refs--
+	if p.refs == 0 {
 		t.idle[p.origin].add(p)
 		t.trim(p.origin)
 	}
@@ -210,7 +214,7 @@ func (t *table) release(number uint32) {
 	defer t.mu.Unlock()
 	if p := t.find(number); p != nil && p.routes > 0 {
 		p.routes--
-		t.drop(p)
+		t.dropRef(p)
 	}
 }
 
@@ -219,7 +223,7 @@ func (t *table) end(p *path) {
 	t.idle[p.origin].remove(p)
 	t.erase(p)
 	if p.source != p {
-		t.drop(p.source)
+		t.dropRef(p.source)
 	}
 }
 
@@ -231,8 +235,8 @@ func (t *table) erase(p *path) {
 	t.free = append(t.free, at)
 }
 
-// endAll takes all paths of a local address out of the table, held or not, and keeps new ones
-// out.
+// endAll takes all paths of a local address out of the table, held or not. No new path from the address
+// begins.
 func (t *table) endAll(from *local) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -77,7 +77,8 @@ func TestTableAgreesWithModel(t *testing.T) {
 		case 2:
 			for n := range held {
 				table.release(n)
-				if held[n]--; held[n] == 0 {
+				held[n]--
+				if held[n] == 0 {
 					delete(held, n)
 				}
 				break

@@ -19,8 +19,9 @@ const (
 	maxRefused = 3
 )
 
-// trouble deals with the error of the next message. The message is dropped, or everything from
-// it on is made anew as single datagrams.
+// trouble handles the error of sending the next message. If the message is one datagram, it is dropped. If
+// the message has several datagrams, its packets and all later packets of the batch become messages of one
+// datagram.
 //
 // Errors in sending come from this host: from the routing table, the network device or a
 // packet filter. A remote address without a listener is not one of them.
@@ -59,7 +60,8 @@ func (s *sender) trouble(errno unix.Errno) {
 // network device computes no checksums, and EINVAL if a datagram is longer than the device's MTU.
 func (s *sender) refused(l *local, errno unix.Errno) {
 	s.counts.refused.Add(1)
-	if l.refused++; errno == unix.EIO || l.refused == maxRefused {
+	l.refused++
+	if errno == unix.EIO || l.refused == maxRefused {
 		l.segment.Store(false)
 		s.c.log.Info("the network device does not cut messages; datagrams are sent one by one", "address", l.addr.String(), "error", errno.Error())
 	}
@@ -116,7 +118,7 @@ func (l *local) tryAgain(c *Carrier) {
 	})
 }
 
-// tryAgain ends that packets are dropped without a try. The fault stays until one was sent.
+// tryAgain lets the next packet be tried. The fault stays until a packet was sent.
 func (f *fault) tryAgain() {
 	if f != nil {
 		f.again.Store(0)

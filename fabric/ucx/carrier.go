@@ -34,38 +34,38 @@ type Carrier struct {
 	cfg         Config
 	dev         Device
 	log         *slog.Logger
-	strangerLog *slog.Logger    // of what strangers cause; it has its own limit
-	keysLog     *slog.Logger    // of keys that are refused, which strangers cause as well
-	life        context.Context // of the carrier
+	strangerLog *slog.Logger    // for lines that strangers cause; it has its own limit
+	keysLog     *slog.Logger    // for keys that are refused; it has its own limit too
+	life        context.Context // ends when Close is called
 	cancel      context.CancelFunc
 	party       *auth.Party   // nil: there are no keys
 	keyTime     time.Duration // as the constants, except in tests
 	overlap     time.Duration
-	program     string // path
-	release     func() // of the program
+	program     string // path of the program
+	release     func() // ends the use of the program's file
 	mem         *memory
 	port        nic.Port
 
-	crowd    crowd                  // of connections whose meeting is not over
-	restarts [endings]atomic.Uint64 // of the process
+	strangers strangers              // connections whose meeting is not over
+	restarts  [endings]atomic.Uint64 // how often the process was started again, by cause
 
 	mu          sync.Mutex
-	listening   *port                // at which peers may connect; nil: nowhere
-	ports       map[netip.Addr]*port // of libucx's connections only, by local address
-	ready       chan struct{}        // closed when there is a process
-	tickets     map[[ticketSize]byte]struct{}
+	listening   *port                         // of Config.Listen, where peers may connect; nil: none
+	ports       map[netip.Addr]*port          // ports for connections of libucx only, by local address
+	ready       chan struct{}                 // closed when process is set
+	tickets     map[[ticketSize]byte]struct{} // tickets that were issued and not used
 	bans        bans
-	connNumbers uint32 // numbers given to connections so far
+	connNumbers uint32 // the number that was given to a connection last
 	hello       hello
-	process     *process      // nil: there is none, or it is not ready
-	down        string        // why there is none
-	rest        time.Duration // before it was started again
+	process     *process      // nil: there is no process, or it is not ready
+	down        string        // if process is nil: why
+	rest        time.Duration // the pause before the process was started last
 	targets     []*target
 	peers       map[uint64]*peer         // by GUID
-	conns       map[uint32]*conn         // of this process
-	numbers     uint32                   // path numbers given so far
-	up          bool                     // of the port
-	reported    map[uint64][]board.Entry // the peers' announcements that the engine got last
+	conns       map[uint32]*conn         // connections of the process, by number
+	numbers     uint32                   // the path number that was given to a peer last
+	up          bool                     // whether the engine's port is up
+	reported    map[uint64][]board.Entry // the announcements that the engine has received, by the peer's GUID
 
 	state atomic.Pointer[state]
 	first chan error // result of the first start of the process
@@ -127,7 +127,7 @@ func newCarrier(dev Device, cfg Config) *Carrier {
 		conns: map[uint32]*conn{}, first: make(chan error, 1), stop: make(chan struct{}),
 		release: func() {}, ready: make(chan struct{}),
 		ports: map[netip.Addr]*port{}, tickets: map[[ticketSize]byte]struct{}{}, bans: bans{},
-		keyTime: keyTime, overlap: overlap, crowd: crowd{sources: map[netip.Addr]*bucket{}},
+		keyTime: keyTime, overlap: overlap, strangers: strangers{sources: map[netip.Addr]*bucket{}},
 		hello: hello{
 			guid: dev.GUID(), life: random(), mtu: cfg.MTU, name: cfg.Name, addresses: cfg.Addresses,
 		},
@@ -147,7 +147,8 @@ func newCarrier(dev Device, cfg Config) *Carrier {
 
 // prepare does everything before the first start of the process.
 func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
-	if c.party, err = c.cfg.Auth.Open(c.cfg.Log); err != nil {
+	c.party, err = c.cfg.Auth.Open(c.cfg.Log)
+	if err != nil {
 		return fmt.Errorf("ucx: %w", err)
 	}
 	if c.cfg.Listen != "" {
@@ -155,14 +156,17 @@ func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
 		if err != nil {
 			return fmt.Errorf("ucx: listen at %s: %w", c.cfg.Listen, err)
 		}
-		if c.listening, err = c.listenAt(a, true); err != nil {
+		c.listening, err = c.listenAt(a, true)
+		if err != nil {
 			return err
 		}
 	}
-	if c.program, c.release, err = findProgram(c.cfg.Program); err != nil {
+	c.program, c.release, err = findProgram(c.cfg.Program)
+	if err != nil {
 		return err
 	}
-	if c.mem, err = newMemory(c.cfg.geometry()); err != nil {
+	c.mem, err = newMemory(c.cfg.geometry())
+	if err != nil {
 		return err
 	}
 	cfg := nic.PortConfig{
@@ -177,7 +181,8 @@ func (c *Carrier) prepare(ctx context.Context, dev Device) (err error) {
 			}
 		}
 	}
-	if c.port, err = dev.AddPort(cfg); err != nil {
+	c.port, err = dev.AddPort(cfg)
+	if err != nil {
 		return fmt.Errorf("ucx: the engine takes no port: %w", err)
 	}
 	go c.mem.awaitBell(c.port)
@@ -227,7 +232,8 @@ func (p *peerState) has(to nic.Address) bool {
 		return to.GUID == p.GUID
 	}
 	for _, a := range p.addresses {
-		if a.GID == to.GID && a.GID != [16]byte{} || to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{} {
+		if (a.GID == to.GID && a.GID != [16]byte{}) ||
+			(to.LID != 0 && a.LID == to.LID && to.GID == [16]byte{}) {
 			return true
 		}
 	}
@@ -326,7 +332,7 @@ func (c *Carrier) Close() (err error) {
 			_ = c.listening.listener.Close()
 		}
 		c.mu.Unlock()
-		c.crowd.disperse()
+		c.strangers.closeAll()
 		c.loops.Wait()
 		if c.port != nil {
 			err = c.port.Close()

@@ -12,15 +12,16 @@
 //
 // # Connections
 //
-// Engines meet over a TCP connection of their own (meet.go), which the Go side accepts and makes. There each
-// offers the worker address of its process, a token, and a hello: GUID, life, MTU, addresses, and what the
-// engine's clients announce. Each accepts the other or refuses it. Then the side that has connected makes an
-// endpoint of UCX with the worker address, and the other one when the first message has come. Each message
-// has a token that the receiver has chosen for this connection, so messages of earlier connections are
-// dropped. A peer that has sent no message for Config.Dead (1 s) is dead; a peer that lives sends five
-// in that time. The connection of their meeting stays: over it they get changed hellos, and the news that the
-// other has gone. The side that connects tries again after a pause. If two engines connect to each other,
-// both connections work, and each side sends on its newest.
+// Engines meet over a TCP connection of their own (meet.go), which the Go side accepts and makes. Both send
+// the version of the protocol first, and an engine refuses another version (version.go). Then each offers
+// the worker address of its process, a token, and a hello: GUID, life, MTU, addresses, and what the engine's
+// clients announce. Each accepts the other or refuses it. Then the side that has connected makes an endpoint
+// of UCX with the worker address, and the other one when the first message has come. Each message has a
+// token that the receiver has chosen for this connection, so messages of earlier connections are dropped. A
+// peer that has sent no message for Config.Dead (1 s) is dead; a peer that lives sends five in that time.
+// The connection of their meeting stays: over it they get changed hellos, and the news that the other has
+// gone. The side that connects tries again after a pause. If two engines connect to each other, both
+// connections work, and each side sends on its newest.
 //
 // When a connection is lost, packets on the way are lost with it. Queue pairs repeat them over the next
 // connection, as over any network: the engine's protocol has packet sequence numbers.
@@ -50,12 +51,16 @@
 //
 //	options.go   Config, and the options of --link
 //	carrier.go   Carrier: Open, Route, Peers, Close
-//	listen.go    the port: connections to it; strangers.go: limits and counts of strangers
-//	preamble.go  the first bytes of a connection
-//	meet.go      meeting an engine, from both sides; wire.go: the connection for it
+//	listen.go    the port: which connections to it are accepted, and what they are for
+//	strangers.go limits of connections that are not of peers yet, and why connections were dropped
+//	version.go   the first bytes of a connection; here the version of the protocol is checked
+//	door.go      the sockets of libucx at which no connection arrives without a ticket
+//	meet.go      a meeting, step by step, at the side that connects and at the other side
+//	wire.go      the TCP connection of a meeting, its frames, and its time limits
 //	keys.go      authentication, and renewing keys
-//	offer.go     what engines send each other when they meet; hello.go: the part of it that can change
-//	peers.go     the peers; what follows from messages of the process
+//	offer.go     the frame that each engine sends in a meeting: how its process is reached, and its hello
+//	hello.go     the part of an offer that can change: GUID, life, MTU, name, addresses, announcements
+//	peers.go     the peers and the connections with them: what follows from messages of the process
 //	process.go   starting the process, and starting it again
 //	restarts.go  why it has ended, and which peer is to blame
 //	interfaces.go whether there is a network interface that UCX does not know

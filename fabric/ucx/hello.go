@@ -90,7 +90,8 @@ func parseHello(b []byte) (h hello, err error) {
 	for at := helloHeadSize; at < end; at += addressSize {
 		h.addresses = append(h.addresses, Address{GID: [16]byte(b[at:]), LID: be.Uint16(b[at+16:])})
 	}
-	if h.announced, err = board.Parse(b[end : end+int(list)]); errors.Is(err, board.ErrVersion) {
+	h.announced, err = board.Parse(b[end : end+int(list)])
+	if errors.Is(err, board.ErrVersion) {
 		err = nil // an engine of another version: the link works, without what its clients announce
 	}
 	return h, err

@@ -201,7 +201,7 @@ func (r *record) clear() {
 }
 
 // dropsOf returns how many connections were dropped because of something.
-func (c *Carrier) dropsOf(why cause) uint64 { return c.crowd.counts[why].Load() }
+func (c *Carrier) dropsOf(why cause) uint64 { return c.strangers.counts[why].Load() }
 
 // closed waits until the carrier closes a connection.
 func closed(t testing.TB, c net.Conn) {
@@ -418,7 +418,7 @@ func TestGarbageAtThePort(t *testing.T) {
 		}
 	}
 	await.Until(t, "each is counted", func() bool {
-		return a.dropsOf(causeJunk)+a.dropsOf(causeSlow)+a.dropsOf(causeCrowd)+a.dropsOf(causeVersion)+a.dropsOf(causeTicket)+a.dropsOf(causeRefused) >= 150
+		return a.dropsOf(causeJunk)+a.dropsOf(causeSlow)+a.dropsOf(causeTooMany)+a.dropsOf(causeVersion)+a.dropsOf(causeTicket)+a.dropsOf(causeRefused) >= 150
 	}, func() any { return a.About() })
 	for why := range causes {
 		require.LessOrEqual(t, strings.Count(said.String(), "so far"), int(causes), "the log has one line for each cause: %d", why)
@@ -442,14 +442,14 @@ func words(v ...uint64) (b []byte) {
 func TestManyWhoSayNothing(t *testing.T) {
 	address := freePort(t)
 	a, _ := open(t, 1, Config{Listen: address})
-	for range 3 * mostHalf {
+	for range 3 * mostPending {
 		dial(t, address, greeting[:4])
 	}
 	b, _ := open(t, 2, Config{Connect: []string{address}})
 	upTo(t, a, 2)
 	upTo(t, b, 1)
-	require.Positive(t, a.dropsOf(causeCrowd))
-	await.Until(t, "the rest is dropped", func() bool { return a.dropsOf(causeCrowd)+a.dropsOf(causeSlow) >= 3*mostHalf }, func() any { return a.About() })
+	require.Positive(t, a.dropsOf(causeTooMany))
+	await.Until(t, "the rest is dropped", func() bool { return a.dropsOf(causeTooMany)+a.dropsOf(causeSlow) >= 3*mostPending }, func() any { return a.About() })
 }
 
 // A stranger meets again and again, and sends nothing over UCX: others find a place all the same.
@@ -509,7 +509,8 @@ func TestTickets(t *testing.T) {
 	a, b, address := pair(t, Config{}, Config{})
 	var ticket [ticketSize]byte
 	a.mu.Lock()
-	for ticket = range a.tickets {
+	for first := range a.tickets {
+		ticket = first
 		break
 	}
 	door := a.process.doors[0]

@@ -101,7 +101,8 @@ func (c *Carrier) handshake(
 	w.key = s.Remote.String()
 	w.who, w.report = w.key, s.Report(time.Now())
 	send, receive := s.Export("ucx meeting")
-	if w.sealer, err = chacha20poly1305.New(send[:]); err == nil {
+	w.sealer, err = chacha20poly1305.New(send[:])
+	if err == nil {
 		w.opener, err = chacha20poly1305.New(receive[:])
 	}
 	w.keyed.send, w.keyed.receive = s.Export("ucx packets")

@@ -18,16 +18,16 @@ import (
 // A port is a TCP port of the carrier. Engines meet there, and the connections of libucx begin there.
 type port struct {
 	listener   *net.TCPListener
-	forEngines bool // else only connections of libucx with a ticket are accepted
+	forEngines bool // engines may meet here; if false, only connections of libucx with a ticket are accepted
 }
 
-// listenAt opens a port.
-func (c *Carrier) listenAt(a *net.TCPAddr, meets bool) (*port, error) {
+// listenAt opens a port. forEngines says whether engines may meet there.
+func (c *Carrier) listenAt(a *net.TCPAddr, forEngines bool) (*port, error) {
 	l, err := net.ListenTCP("tcp", a)
 	if err != nil {
 		return nil, fmt.Errorf("ucx: cannot listen at %v: %w", a, errors.Unwrap(err))
 	}
-	p := &port{listener: l, forEngines: meets}
+	p := &port{listener: l, forEngines: forEngines}
 	c.loops.Add(1)
 	go c.accept(p)
 	return p, nil
@@ -38,8 +38,9 @@ func (p *port) address() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) 
 // anywhere reports whether the port is one of all addresses of the host.
 func (p *port) anywhere() bool { return p.address().IP.IsUnspecified() }
 
-// portFor returns the port that a peer gets to which this engine has connected from a local address: the
-// one at which it listens, or one that is opened at this address, for connections of libucx only.
+// portFor returns the port that this engine names to a peer, after it has connected to the peer from a local
+// address. It is the port of Config.Listen, or without that a port at the local address that is only for
+// connections of libucx.
 func (c *Carrier) portFor(local *net.TCPAddr) (*port, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,40 +84,42 @@ func (c *Carrier) accept(p *port) {
 			c.drop(conn, from, causeAddress, errors.New("peer= does not allow its address"))
 			continue
 		}
-		h, closed := c.crowd.enter(conn, from)
-		if closed {
-			c.recordDropped(from, causeCrowd, fmt.Errorf("%d connections have sent too little", mostHalfEach))
+		pending, displaced := c.strangers.add(conn, from)
+		if displaced {
+			c.recordDropped(from, causeTooMany, fmt.Errorf("%d connections have sent too little", mostPendingEach))
 		}
 		c.loops.Add(1)
 		go func() {
 			defer c.loops.Done()
-			c.greeted(p, h, conn, from)
+			c.dispatch(p, pending, conn, from)
 		}()
 	}
 }
 
-// drop closes a connection of a stranger at once, without a state that waits in the kernel.
+// drop closes a connection of a stranger by a reset, so nothing of it stays in the kernel, and counts it.
 func (c *Carrier) drop(conn *net.TCPConn, from netip.Addr, why cause, err error) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()
 	c.recordDropped(from, why, err)
 }
 
-// recordDropped counts a stranger, and logs it now and then,
-// but of all refused keys, within the limit of that log.
+// recordDropped counts a connection that was dropped, and logs it. The log has a line about each refused
+// key, up to the limit of that log, and about other causes a line a minute.
 func (c *Carrier) recordDropped(from netip.Addr, why cause, err error) {
-	first := c.crowd.countDropped(why)
-	if why == causeKeys { // each names another key that the owner may want to accept
+	logs := c.strangers.countDropped(why)
+	if why == causeKeys { // each line names another key, which the owner may want to accept
 		c.keysLog.Warn("peer refused", "from", from.String(), "why", err)
 		return
 	}
-	if first {
-		c.strangerLog.Warn("a connection to the link's port was dropped", "from", from.String(), "why", err, "so far", c.crowd.counts[why].Load())
+	if logs {
+		c.strangerLog.Warn("a connection to the link's port was dropped", "from", from.String(), "why", err, "so far", c.strangers.counts[why].Load())
 	}
 }
 
-// greeted reads the first bytes of a connection, and does what they say.
-func (c *Carrier) greeted(p *port, h *half, conn *net.TCPConn, from netip.Addr) {
+// dispatch reads the preamble of a connection, and begins what its kind says: a meeting, or a connection of
+// libucx. A meeting begins also if the preamble is of another version, so that the other engine gets this
+// engine's version.
+func (c *Carrier) dispatch(p *port, pending *pendingConn, conn *net.TCPConn, from netip.Addr) {
 	until := time.Now().Add(greetTime)
 	_ = conn.SetDeadline(until)
 	var b [preambleSize]byte
@@ -125,28 +128,30 @@ func (c *Carrier) greeted(p *port, h *half, conn *net.TCPConn, from netip.Addr) 
 	if err == nil {
 		theirs, err = parsePreamble(b[:])
 	}
+	otherVersion := errors.As(err, new(errVersion))
+	meets := theirs.kind == kindMeeting && p.forEngines
 	switch {
 	case err == nil && theirs.kind == kindSocket:
 		err = c.admit(conn)
-		if c.crowd.leave(h) && err != nil {
+		if c.strangers.remove(pending) && err != nil {
 			c.drop(conn, from, causeOf(err, causeTicket), err)
 		}
-	case theirs.kind == kindMeeting && p.forEngines && !c.crowd.takeMeeting(from, time.Now()):
-		c.crowd.leave(h)
-		c.drop(conn, from, causeOften, fmt.Errorf("its address has met this engine more than %d times a second", meetingsRate))
-	case theirs.kind == kindMeeting && p.forEngines && (err == nil || errors.As(err, new(errVersion))):
-		c.called(p, h, conn, from, theirs, err)
+	case meets && !c.strangers.takeMeeting(from, time.Now()):
+		c.strangers.remove(pending)
+		c.drop(conn, from, causeTooOften, fmt.Errorf("its address has met this engine more than %d times a second", meetingsRate))
+	case meets && (err == nil || otherVersion):
+		c.answerMeeting(p, pending, conn, from, theirs, err)
 	default:
 		if err == nil {
 			err = errJunk
 		}
-		if c.crowd.leave(h) {
+		if c.strangers.remove(pending) {
 			c.drop(conn, from, causeOf(err, causeJunk), err)
 		}
 	}
 }
 
-// causeOf returns why a connection was dropped, which is otherwise unless the error says more.
+// causeOf returns why a connection was dropped: a cause that the error names, or the cause otherwise.
 func causeOf(err error, otherwise cause) cause {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -163,7 +168,8 @@ func causeOf(err error, otherwise cause) cause {
 
 var errTicket = errors.New("a connection for UCX without a ticket of this engine")
 
-// admit gives a connection to the process, for libucx, if it has brought a ticket. A ticket admits one.
+// admit gives a connection to the process, for libucx, if the connection brings a ticket. A ticket admits one
+// connection, and is used up then.
 func (c *Carrier) admit(conn *net.TCPConn) error {
 	var b [ticketSize + doorSize]byte
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
@@ -179,7 +185,7 @@ func (c *Carrier) admit(conn *net.TCPConn) error {
 	delete(c.tickets, ticket)
 	_ = conn.SetDeadline(time.Time{})
 	_ = c.sendSocket(c.process, &message{kind: msgSocket, body: door[:]}, conn)
-	return conn.Close() // of this process's descriptor
+	return conn.Close() // closes the descriptor of this process; the other process has its own
 }
 
 // sendSocket sends a message with a connection to the process.

@@ -15,6 +15,10 @@ import (
 	"time"
 )
 
+// Two engines meet over a TCP connection: each sends a preamble (version.go), they authenticate each other
+// if both have keys (keys.go), and each sends an offer (offer.go). connectTo is the side that connects,
+// answerMeeting the other side. After the meeting, serveWire serves the connection at both sides.
+
 // waitTime is how long a meeting waits for this engine's process to start again. A start takes some tens of
 // milliseconds.
 const waitTime = 2 * time.Second
@@ -25,10 +29,10 @@ var (
 	errKeys      = errors.New("keys")
 )
 
-// await returns the process, if one is ready within waitTime.
-func (c *Carrier) await() (*process, error) {
-	late := time.NewTimer(waitTime)
-	defer late.Stop()
+// awaitProcess returns the process. It waits until the process is ready, for waitTime at most.
+func (c *Carrier) awaitProcess() (*process, error) {
+	timeout := time.NewTimer(waitTime)
+	defer timeout.Stop()
 	for {
 		c.mu.Lock()
 		p, ready, down := c.process, c.ready, c.down
@@ -38,7 +42,7 @@ func (c *Carrier) await() (*process, error) {
 		}
 		select {
 		case <-ready:
-		case <-late.C:
+		case <-timeout.C:
 			return nil, fmt.Errorf("its process is not there: %s", down)
 		case <-c.stop:
 			return nil, errors.New(closedHere)
@@ -46,7 +50,8 @@ func (c *Carrier) await() (*process, error) {
 	}
 }
 
-// newConn returns what this side offers for a new connection.
+// newConn returns a new connection, which has no peer yet, and the offer for it. at is the port that the
+// offer names.
 func (c *Carrier) newConn(p *process, w *wire, at *port) (*conn, *offer) {
 	k := &conn{process: p, wire: w, news: make(chan struct{}, 1)}
 	_, _ = rand.Read(k.token[:])
@@ -63,10 +68,10 @@ func (c *Carrier) newConn(p *process, w *wire, at *port) (*conn, *offer) {
 	}
 }
 
-// call meets the engine at a target, which this side connects
-// to. It returns when the connection has ended, and why.
-func (c *Carrier) call(t *target) error {
-	p, err := c.await()
+// connectTo connects to a target, meets the engine there, and serves the connection. It returns when the
+// connection has ended, and why it has ended.
+func (c *Carrier) connectTo(t *target) error {
+	p, err := c.awaitProcess()
 	if err != nil {
 		return err
 	}
@@ -78,8 +83,9 @@ func (c *Carrier) call(t *target) error {
 	}
 	tcp := dialled.(*net.TCPConn)
 	defer tcp.Close()
-	until := time.Now().Add(meetingTime + waitTime) // the peer may wait for its process
+	until := time.Now().Add(meetingTime + waitTime) // the peer may have to wait for its process
 	_ = tcp.SetDeadline(until)
+	// Close ends the meeting.
 	stop := context.AfterFunc(c.life, func() { _ = tcp.SetDeadline(time.Now()) })
 	defer stop()
 	at, err := c.portFor(tcp.LocalAddr().(*net.TCPAddr))
@@ -113,22 +119,21 @@ func (c *Carrier) call(t *target) error {
 		return noAnswer(err)
 	}
 	o, err := w.readOffer()
-	if err == nil {
-		_ = tcp.SetReadDeadline(time.Time{})
-		err = c.join(k, &o, true)
-		if err != nil {
-			w.bye("refused: " + err.Error())
-			return fmt.Errorf("this engine refuses it: %w", err)
-		}
-		stop()
-		return c.attend(k)
+	if err != nil {
+		return noAnswer(err)
 	}
-	return noAnswer(err)
+	_ = tcp.SetReadDeadline(time.Time{})
+	if err := c.join(k, &o, true); err != nil {
+		w.bye("refused: " + err.Error())
+		return fmt.Errorf("this engine refuses it: %w", err)
+	}
+	stop()
+	return c.serveWire(k)
 }
 
-// portless returns the cause of an error of a connection without its addresses: the port on this side is
-// another one each time, and the log and reports say what is new. A reset is one, whether a read or a write
-// has noticed it.
+// portless returns the cause of an error of a connection, without the addresses. The port of this side
+// differs at each attempt, and the log and reports would take the same error for a new one. EPIPE becomes
+// ECONNRESET: a write may notice the same reset as a read.
 func portless(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
@@ -144,7 +149,8 @@ func portless(err error) error {
 	return err
 }
 
-// noAnswer adds words to an error without a reason, and leaves the ports out of one that names them.
+// noAnswer returns the error of a meeting that the other side has ended, for the log and reports: in words
+// if the error only says that the connection was closed, otherwise without ports.
 func noAnswer(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the other side has closed the connection without a word")
@@ -152,32 +158,34 @@ func noAnswer(err error) error {
 	return portless(err)
 }
 
-// called meets an engine that has connected, and has sent a preamble, which may be of another version.
-func (c *Carrier) called(
-	at *port, h *half, conn *net.TCPConn, from netip.Addr, theirs preamble, wrong error,
+// answerMeeting meets an engine that has connected to a port, and serves the connection. theirs is the
+// preamble of the engine. wrongVersion is nil, or the error of parsePreamble if the preamble is of another
+// version: then this engine answers with its own preamble, and refuses the other engine.
+func (c *Carrier) answerMeeting(
+	at *port, pending *pendingConn, conn *net.TCPConn, from netip.Addr, theirs preamble, wrongVersion error,
 ) {
 	until := time.Now().Add(meetingTime)
 	_ = conn.SetDeadline(until)
 	mine := preamble{protocol, kindMeeting, c.flags(from)}
 	_, err := conn.Write(mine.append(nil))
-	var w *wire
-	var o offer
-	if err == nil && wrong == nil {
-		w, err = c.handshake(conn, from, theirs, mine, false, until)
-	} else if wrong != nil {
-		err = wrong
+	if wrongVersion != nil {
+		err = wrongVersion
 	}
+	var w *wire
+	if err == nil {
+		w, err = c.handshake(conn, from, theirs, mine, false, until)
+	}
+	var o offer
 	if err == nil {
 		o, err = w.readOffer()
 	}
 	if err == nil {
-		// From here on it is no stranger, as far as one can know.
-		err = c.greet(at, h, w, &o)
+		err = c.acceptOffer(at, pending, w, &o)
 	}
 	if err == nil {
 		return
 	}
-	if c.crowd.leave(h) {
+	if c.strangers.remove(pending) { // if not, it was closed to make room, and counted
 		if w != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.strangerLog.Warn("peer refused", "peer", conn.RemoteAddr().String(), "why", err)
 			w.bye("refused: " + err.Error())
@@ -187,12 +195,13 @@ func (c *Carrier) called(
 	}
 }
 
-// greet answers an offer, and attends the connection until it ends. An error is why the engine was refused.
-func (c *Carrier) greet(at *port, h *half, w *wire, o *offer) error {
+// acceptOffer checks the offer of an engine that has connected, answers with an offer, and serves the
+// connection until it ends. An error says why the engine was refused.
+func (c *Carrier) acceptOffer(at *port, pending *pendingConn, w *wire, o *offer) error {
 	if o.hello.guid == c.hello.guid {
 		return fmt.Errorf("its GUID %016x is that of this engine", o.hello.guid)
 	}
-	p, err := c.await()
+	p, err := c.awaitProcess()
 	if err != nil {
 		return err
 	}
@@ -200,20 +209,21 @@ func (c *Carrier) greet(at *port, h *half, w *wire, o *offer) error {
 	if err := c.join(k, o, false); err != nil {
 		return err
 	}
-	if !c.crowd.leave(h) {
-		return nil // it was closed to make room; attend notices that
+	// The engine is no stranger any more.
+	if !c.strangers.remove(pending) {
+		return nil // it was closed to make room; the process ends it, because no message comes over UCX
 	}
 	_ = w.conn.SetReadDeadline(time.Time{})
 	if err := w.send(frameOffer, own.append(nil)); err != nil {
 		c.hangUp(k, err.Error())
 	}
-	_ = c.attend(k)
+	_ = c.serveWire(k)
 	return nil
 }
 
-// attend reads what a peer sends over its wire, and sends what has changed here, until the connection has
-// ended. It returns why.
-func (c *Carrier) attend(k *conn) error {
+// serveWire receives a peer's changed hellos over the wire, and sends this engine's changed hello, until the
+// connection has ended. It returns why the connection has ended.
+func (c *Carrier) serveWire(k *conn) error {
 	defer k.wire.conn.Close()
 	ends := make(chan struct{})
 	defer close(ends)
@@ -222,11 +232,12 @@ func (c *Carrier) attend(k *conn) error {
 			select {
 			case <-k.news:
 				c.mu.Lock()
-				h, again := c.hello, k.helloSent != c.hello.sequence
+				h, isNew := c.hello, k.helloSent != c.hello.sequence
 				k.helloSent = h.sequence
 				c.mu.Unlock()
-				if again {
-					_ = k.wire.send(frameHello, h.append(nil)) // attend notices a wire that takes no bytes
+				if isNew {
+					// If the wire takes no bytes, receive fails below.
+					_ = k.wire.send(frameHello, h.append(nil))
 				}
 			case <-ends:
 				return

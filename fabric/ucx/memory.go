@@ -47,7 +47,8 @@ func newMemory(g packetring.Geometry) (*memory, error) {
 	m := &memory{region: region, wakeFD: -1, bellFD: -1}
 	b := region.Bytes()
 	m.asleep, m.engineAsleep = shm.BE32At(b, asleepAt), shm.BE32At(b, engineAsleepAt)
-	if m.toProcess, err = packetring.NewProducer(b[ringsAt:], g, nil); err == nil {
+	m.toProcess, err = packetring.NewProducer(b[ringsAt:], g, nil)
+	if err == nil {
 		m.fromProcess, err = packetring.NewConsumer(b[second:], g, nil)
 	}
 	if err == nil {

@@ -9,16 +9,16 @@ const (
 	offerHead     = tokenSize + 8
 	maxWorker     = 16384 // WORKER_ADDRESS of carrier/carrier.h
 	maxOffer      = offerHead + maxDoors*doorSize + maxTickets*ticketSize + maxWorker + maxHello
-	leastWorker   = 8 // no worker address of UCX is as short
-	offerAnywhere = 1 // flag: the engine listens at all its addresses
+	leastWorker   = 8 // worker addresses of UCX are longer
+	offerAnywhere = 1 // a flag: the engine listens at all its addresses
 )
 
 // An offer is what an engine sends another when they meet: how its process is reached, and its hello.
 type offer struct {
-	token    [tokenSize]byte // in each message to the process
-	port     uint16          // of the engine
-	anywhere bool            // it listens at all its addresses, not only where it was called
-	doors    []doorName
+	token    [tokenSize]byte    // each message to the engine's process has this token
+	port     uint16             // TCP port of the engine
+	anywhere bool               // the port is one of all addresses of the engine's host
+	doors    []doorName         // of the engine's process
 	tickets  [][ticketSize]byte // each admits one connection to a door
 	worker   []byte             // worker address of UCX
 	hello    hello
@@ -48,7 +48,7 @@ func (o *offer) append(b []byte) []byte {
 	return o.hello.append(b)
 }
 
-// parseOffer reads an offer. It checks everything but what only libucp understands: the worker address.
+// parseOffer reads an offer. It checks everything except the worker address, which only libucp understands.
 func parseOffer(b []byte) (o offer, err error) {
 	if len(b) < offerHead || len(b) > maxOffer {
 		return o, fmt.Errorf("an offer of %d bytes; %d to %d are possible", len(b), offerHead, maxOffer)

@@ -19,13 +19,13 @@ import (
 // A target is an address to which the carrier connects.
 type target struct {
 	to      string
-	conn    uint32 // number of its newest connection; 0: none
-	peer    *peer  // the engine that has answered there last; nil: none
-	why     string // if conn is 0: why
-	since   time.Time
-	rest    time.Duration // before the next attempt
+	conn    uint32        // number of its newest connection; 0: none
+	peer    *peer         // the engine that has answered there last; nil: none
+	why     string        // if conn is 0: why there is no connection
+	since   time.Time     // if conn is 0: since when
+	rest    time.Duration // the pause before the next attempt
 	resting bool          // no attempt is under way
-	again   chan struct{} // an attempt is made at once: the process is ready, or keys have to be renewed
+	again   chan struct{} // requests an attempt at once: the process is ready, or keys have to be renewed
 }
 
 // A conn is a connection of the process with a peer that was met.
@@ -34,30 +34,30 @@ type conn struct {
 	process   *process
 	wire      *wire
 	token     [tokenSize]byte
-	tickets   [][ticketSize]byte // those that admit connections of libucx to the process
+	tickets   [][ticketSize]byte // tickets for connections of the peer's libucx to the process
 	peer      *peer
-	target    *target // nil: the peer has connected
-	up        bool
-	counts    [3]uint64     // as the process has reported last
-	news      chan struct{} // the hello has changed
-	helloSent uint32        // sequence of the hello that was sent last; Carrier.mu
+	target    *target       // the target to which this engine has connected; nil: the peer has connected
+	up        bool          // a message has come over UCX
+	counts    [3]uint64     // packets sent, received and dropped, as the process has reported last
+	news      chan struct{} // signals that the hello has changed
+	helloSent uint32        // sequence of the hello that was sent last; guarded by Carrier.mu
 	renewed   bool          // a newer connection was requested, with new keys
-	ousted    bool          // it makes room for others
-	gone      chan struct{} // closed when it has ended, because of why
-	why       string
+	ousted    bool          // the process was told to end it, to make room for others
+	gone      chan struct{} // closed when the connection has ended
+	why       string        // why it has ended
 }
 
 // A peer is one life of another engine.
 type peer struct {
 	hello  hello
-	number uint32 // of the path
-	remote string
-	key    string // of the engine; "": no key was requested
-	report string // of the key, by its newest connection
-	proven bool   // it was up
-	up     bool
-	why    string
-	since  time.Time
+	number uint32    // number of the path
+	remote string    // address of its newest connection
+	key    string    // key of the engine; "": no key was requested
+	report string    // what nicless links says of the key of its newest connection that was up
+	proven bool      // it was up once
+	up     bool      // packets can be exchanged
+	why    string    // if not up: why
+	since  time.Time // since when it is up, or not
 	counts *counts
 }
 
@@ -66,9 +66,9 @@ type counts struct{ sent, received, dropped atomic.Uint64 }
 // mostConns is CONNECTIONS of carrier/carrier.h.
 const mostConns = 64
 
-// mostSilent is how many connections that others have begun may be without a
-// word over UCX. One takes a place until it has spoken, or its time is over; so
-// a caller that sends nothing, again and again, leaves the other places free.
+// mostSilent is how many connections that others have begun may be silent: no message has come over UCX. A
+// silent connection has a place until a message comes, or until Config.Dead is over. So a stranger that
+// connects again and again, and sends nothing, leaves the other places free.
 const mostSilent = mostConns / 2
 
 // mostPeers is how many engines are remembered. The program's table of paths is twice as large.
@@ -179,7 +179,7 @@ func (c *Carrier) pursue(t *target) {
 		call++
 		running++
 		this := call
-		go func() { ended <- end{this, c.call(t)} }()
+		go func() { ended <- end{this, c.connectTo(t)} }()
 	}
 	defer func() {
 		for ; running > 0; running-- {
@@ -204,7 +204,7 @@ func (c *Carrier) pursue(t *target) {
 			pause = nil
 			begin()
 		case <-t.again:
-			if c.wants(t) {
+			if c.needsAttempt(t) {
 				pause = nil
 				begin()
 			}
@@ -214,9 +214,9 @@ func (c *Carrier) pursue(t *target) {
 	}
 }
 
-// wants reports whether an attempt that was requested is needed: no attempt is under way, or the keys of the
-// connection have to be renewed.
-func (c *Carrier) wants(t *target) bool {
+// needsAttempt reports whether an attempt that was requested is needed: no attempt is under way, or the keys
+// of the connection have to be renewed.
+func (c *Carrier) needsAttempt(t *target) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.conns[t.conn]
@@ -239,8 +239,8 @@ func (c *Carrier) noteFailure(t *target, why string) (rest time.Duration) {
 	return rest
 }
 
-// join makes a connection with an engine that was met: it
-// is checked, and the process gets the way to the other's.
+// join makes a connection with an engine that was met: it checks the engine's offer, and tells the process
+// how the process of the other engine is reached. active says whether this engine has connected.
 func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,8 +287,8 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	return nil
 }
 
-// makeRoom ends a connection that is silent, if there are too many: the oldest of the source with the most.
-// c.mu is held.
+// makeRoom ends a silent connection if there are too many: the oldest one of the source with the most. c.mu
+// is held.
 func (c *Carrier) makeRoom() {
 	var silent []*conn
 	for _, k := range c.conns {
@@ -304,7 +304,7 @@ func (c *Carrier) makeRoom() {
 	for i, k := range silent {
 		sources[i] = k.wire.source()
 	}
-	k := silent[giver(sources)]
+	k := silent[oldestOfLargest(sources)]
 	k.ousted = true
 	_ = c.send(k.process, &message{kind: msgClose, number: k.number, body: []byte("others have called, and it says nothing over UCX")})
 }
@@ -377,8 +377,11 @@ func (c *Carrier) admitPeer(h hello, key string) (*peer, error) {
 func (c *Carrier) dropOldPeer() bool {
 	var oldest *peer
 	for _, q := range c.peers {
-		if !q.up && (oldest == nil || oldest.proven && !q.proven ||
-			oldest.proven == q.proven && q.since.Before(oldest.since)) {
+		if q.up {
+			continue
+		}
+		if oldest == nil || (oldest.proven && !q.proven) ||
+			(oldest.proven == q.proven && q.since.Before(oldest.since)) {
 			oldest = q
 		}
 	}
@@ -388,7 +391,7 @@ func (c *Carrier) dropOldPeer() bool {
 	return oldest != nil
 }
 
-// raise notes that packets can be exchanged over a connection.
+// raise notes that packets can be exchanged over a connection: its peer is up.
 func (c *Carrier) raise(k *conn) {
 	if k.target != nil {
 		k.target.rest = firstRest
@@ -471,7 +474,7 @@ func (c *Carrier) changed() {
 	}
 	if c.port != nil && up != c.up {
 		c.up = up
-		c.port.SetUp(up) // first, so that a peer that is up can be sent to
+		c.port.SetUp(up) // before the state is published: Route returns no peer to which the port cannot send
 	}
 	c.state.Store(s)
 	c.reportAnnounced()

@@ -109,7 +109,8 @@ func (c *Carrier) supervise() {
 			return
 		case <-time.After(rest):
 		}
-		if rest = min(2*rest, mostRest); worked {
+		rest = min(2*rest, mostRest)
+		if worked {
 			rest = firstRest
 		}
 	}

@@ -54,7 +54,7 @@ func (c *Carrier) About() string {
 	if total > 0 {
 		parts = append(parts, fmt.Sprintf("restarts: %d (%s)", total, strings.Join(causes, ", ")))
 	}
-	if s := c.crowd.String(); s != "" {
+	if s := c.strangers.String(); s != "" {
 		parts = append(parts, s)
 	}
 	return strings.Join(parts, "; ")

@@ -75,7 +75,8 @@ func TestRingsBetweenGoAndC(t *testing.T) {
 		if p.Path != ^uint32(got) || p.N != got%(packetring.MaxHead+1) || !bytes.Equal(p.Head[:p.N], bytes.Repeat([]byte{byte(got)}, p.N)) || !bytes.Equal(p.Payload, payload(got)) {
 			require.Fail(t, "a packet is not what was sent", "%d: %+v", got, p)
 		}
-		if got++; got%5 == 0 {
+		got++
+		if got%5 == 0 {
 			m.fromProcess.Free()
 		}
 	}
@@ -104,7 +105,8 @@ func TestJudgingSlots(t *testing.T) {
 		require.NoError(t, err)
 		copy(mem[256:], slot[:])
 		var p packetring.Packet
-		switch ok, err := c.Next(&p); {
+		ok, err := c.Next(&p)
+		switch {
 		case err != nil:
 			fmt.Fprintln(&want, "corrupt")
 		case !ok:

@@ -18,16 +18,16 @@ import (
 type cause int
 
 const (
-	causeAddress cause = iota // peer= does not allow its address
-	causeJunk                 // its first bytes are not those of an engine
-	causeSlow                 // it has sent too little in time
-	causeCrowd                // too many others of its address were there, or too many at all
-	causeOften                // its address has met too often
-	causeVersion              // it speaks another version
-	causeKeys                 // it has not proved that it has a key that is accepted
-	causeTicket               // a connection for libucx without a valid ticket
-	causeRefused              // its hello is not valid, or not possible
-	causeBanned               // its worker address has ended the process
+	causeAddress  cause = iota // peer= does not allow its address
+	causeJunk                  // its first bytes are not those of an engine
+	causeSlow                  // it has sent too little in time
+	causeTooMany               // it has made room: there were too many connections, of its address or at all
+	causeTooOften              // its address has met this engine too often
+	causeVersion               // it speaks another version
+	causeKeys                  // it has not proved that it has a key that is accepted
+	causeTicket                // a connection for libucx without a valid ticket
+	causeRefused               // its hello is not valid, or not possible
+	causeBanned                // its worker address has ended the process
 	causes
 )
 
@@ -38,32 +38,36 @@ var causeNames = [causes]string{
 
 var errJunk = errors.New("what it sends is no greeting of an engine")
 
-// Limits for connections that are not of peers yet. A rack has some tens of engines, which may all connect
-// when one of them starts; and several may be behind one address.
+// Limits for connections whose meeting is not over. A rack has some tens of engines, which may all connect
+// when one of them starts, and several engines may be behind one address.
 const (
-	greetTime    = time.Second // for the first bytes
-	mostHalf     = 128         // connections whose meeting is not over, at once
-	mostHalfEach = 16          // of them from one address
-	meetings     = 128         // of one address at once; an X25519 handshake takes some 0.2 ms of a processor
-	meetingsRate = 32          // and so many more in each second
-	mostSources  = 4096        // addresses whose meetings are counted; all further ones share one count
+	greetTime       = time.Second // how long a connection may take to send its preamble
+	mostPending     = 128         // how many connections there may be at once
+	mostPendingEach = 16          // how many of one address
+	mostSources     = 4096        // how many addresses have a count of meetings; all others share one count
+
+	// How many meetings one address may have at once, and how many more in each second. An X25519 handshake
+	// takes some 0.2 ms of a processor.
+	meetings     = 128
+	meetingsRate = 32
 )
 
-// A half is a connection whose meeting is not over.
-type half struct {
-	source netip.Addr
-	conn   net.Conn
+// strangers has the connections whose meeting is not over, and counts meetings. Connections of one address
+// cannot keep out those of others: when there are too many, the oldest of the address with the most is
+// closed.
+type strangers struct {
+	mu      sync.Mutex
+	pending []*pendingConn         // from the oldest to the newest
+	sources map[netip.Addr]*bucket // meetings that each address has left
+
+	counts   [causes]atomic.Uint64 // connections that were dropped
+	loggedAt [causes]time.Time     // when the log had the last line about them
 }
 
-// A crowd has the connections whose meeting is not over, and counts meetings. Those of one address cannot
-// keep out others: the oldest of the address with the most makes room.
-type crowd struct {
-	mu      sync.Mutex
-	halves  []*half // the oldest first
-	sources map[netip.Addr]*bucket
-
-	counts   [causes]atomic.Uint64
-	loggedAt [causes]time.Time // when the log had the last line
+// A pendingConn is a connection whose meeting is not over.
+type pendingConn struct {
+	source netip.Addr
+	conn   net.Conn
 }
 
 type bucket struct {
@@ -71,8 +75,8 @@ type bucket struct {
 	at   time.Time
 }
 
-// sourceOf returns what counts as one source: an IPv4
-// address, or the half of an IPv6 address that a network has.
+// sourceOf returns what counts as one source: an IPv4 address, or the first half of an IPv6 address, which is
+// that of a network.
 func sourceOf(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is4() {
 		return a
@@ -81,34 +85,36 @@ func sourceOf(a netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// enter adds a connection. It closes another one if there are too many, and returns true then.
-func (c *crowd) enter(conn net.Conn, from netip.Addr) (h *half, closed bool) {
-	h = &half{sourceOf(from), conn}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	own, sources := 1, make([]netip.Addr, len(c.halves))
-	for i, o := range c.halves {
-		if sources[i] = o.source; o.source == h.source {
+// add adds a connection. If there are too many, it closes another one, and displaced is true.
+func (s *strangers) add(conn net.Conn, from netip.Addr) (p *pendingConn, displaced bool) {
+	p = &pendingConn{sourceOf(from), conn}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own, sources := 1, make([]netip.Addr, len(s.pending))
+	for i, o := range s.pending {
+		sources[i] = o.source
+		if o.source == p.source {
 			own++
 		}
 	}
-	i := -1
-	if own > mostHalfEach {
-		i = slices.Index(sources, h.source)
-	} else if len(c.halves) >= mostHalf {
-		i = giver(sources)
+	closed := -1 // which connection makes room; -1: none
+	if own > mostPendingEach {
+		closed = slices.Index(sources, p.source)
+	} else if len(s.pending) >= mostPending {
+		closed = oldestOfLargest(sources)
 	}
-	if closed = i >= 0; closed {
-		_ = c.halves[i].conn.Close()
-		c.halves = slices.Delete(c.halves, i, i+1)
+	if closed >= 0 {
+		_ = s.pending[closed].conn.Close()
+		s.pending = slices.Delete(s.pending, closed, closed+1)
 	}
-	c.halves = append(c.halves, h)
-	return h, closed
+	s.pending = append(s.pending, p)
+	return p, closed >= 0
 }
 
-// giver returns which of these makes room for another one, of whatever source: the oldest of the source with
-// the most. They are sorted by age, the oldest first; there is at least one.
-func giver[S comparable](sources []S) (at int) {
+// oldestOfLargest returns the place of the connection that makes room for another one: the oldest of the
+// source with the most connections. sources has the source of each connection, from the oldest to the
+// newest, and is not empty.
+func oldestOfLargest[S comparable](sources []S) (at int) {
 	each := map[S]int{}
 	for _, s := range sources {
 		each[s]++
@@ -121,48 +127,49 @@ func giver[S comparable](sources []S) (at int) {
 	return at
 }
 
-// leave removes a connection. It returns false if the connection was closed to make room.
-func (c *crowd) leave(h *half) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, o := range c.halves {
-		if o == h {
-			c.halves = append(c.halves[:i], c.halves[i+1:]...)
+// remove removes a connection. It returns false if the connection was closed before, to make room.
+func (s *strangers) remove(p *pendingConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, o := range s.pending {
+		if o == p {
+			s.pending = append(s.pending[:i], s.pending[i+1:]...)
 			return true
 		}
 	}
 	return false
 }
 
-// disperse closes all connections whose meeting is not over.
-func (c *crowd) disperse() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, h := range c.halves {
-		_ = h.conn.Close()
+// closeAll closes all connections whose meeting is not over.
+func (s *strangers) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pending {
+		_ = p.conn.Close()
 	}
 }
 
-// takeMeeting counts a meeting, and reports whether the address had one left.
-func (c *crowd) takeMeeting(from netip.Addr, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// takeMeeting counts a meeting of an address, and reports whether the address had one left.
+func (s *strangers) takeMeeting(from netip.Addr, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	source := sourceOf(from)
-	b := c.sources[source]
+	b := s.sources[source]
 	if b == nil {
-		if len(c.sources) >= mostSources {
-			for s, o := range c.sources {
+		if len(s.sources) >= mostSources {
+			for source, o := range s.sources {
 				if o.after(now) >= meetings {
-					delete(c.sources, s)
+					delete(s.sources, source)
 				}
 			}
 		}
-		if len(c.sources) >= mostSources {
-			source = netip.Addr{}
+		if len(s.sources) >= mostSources {
+			source = netip.Addr{} // the count that all further addresses share
 		}
-		if b = c.sources[source]; b == nil {
+		b = s.sources[source]
+		if b == nil {
 			b = &bucket{meetings, now}
-			c.sources[source] = b
+			s.sources[source] = b
 		}
 	}
 	b.left, b.at = b.after(now), now
@@ -173,30 +180,31 @@ func (c *crowd) takeMeeting(from netip.Addr, now time.Time) bool {
 	return true
 }
 
+// after returns how many meetings are left at a time.
 func (b *bucket) after(now time.Time) float64 {
 	return min(meetings, b.left+meetingsRate*now.Sub(b.at).Seconds())
 }
 
-// countDropped counts a connection that was dropped. It
-// reports whether to log it: once a minute for each cause.
-func (c *crowd) countDropped(why cause) bool {
-	c.counts[why].Add(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// countDropped counts a connection that was dropped. It reports whether to log it: once a minute for each
+// cause.
+func (s *strangers) countDropped(why cause) bool {
+	s.counts[why].Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
-	if last := c.loggedAt[why]; !last.IsZero() && now.Sub(last) < time.Minute {
+	if last := s.loggedAt[why]; !last.IsZero() && now.Sub(last) < time.Minute {
 		return false
 	}
-	c.loggedAt[why] = now
+	s.loggedAt[why] = now
 	return true
 }
 
 // String lists the counts that are not 0.
-func (c *crowd) String() string {
+func (s *strangers) String() string {
 	var parts []string
 	total := uint64(0)
-	for i := range c.counts {
-		if n := c.counts[i].Load(); n > 0 {
+	for i := range s.counts {
+		if n := s.counts[i].Load(); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, causeNames[i]))
 			total += n
 		}

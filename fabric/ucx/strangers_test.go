@@ -18,53 +18,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connections whose meeting is not over: each source has
-// some places, and one that floods keeps out only its own.
-func TestCrowd(t *testing.T) {
-	c := &crowd{sources: map[netip.Addr]*bucket{}}
+// Connections whose meeting is not over: each source has some places, and a source that floods keeps out only
+// its own connections.
+func TestPendingConnections(t *testing.T) {
+	c := &strangers{sources: map[netip.Addr]*bucket{}}
 	address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }
 	var conns []net.Conn
-	enter := func(from netip.Addr) (*half, bool) {
+	enter := func(from netip.Addr) (*pendingConn, bool) {
 		one, two := net.Pipe()
 		t.Cleanup(func() { one.Close(); two.Close() })
 		conns = append(conns, one)
-		return c.enter(one, from)
+		return c.add(one, from)
 	}
 	honest, _ := enter(address(1))
-	for n := range 3 * mostHalfEach {
+	for n := range 3 * mostPendingEach {
 		_, closed := enter(address(2))
-		require.Equal(t, n >= mostHalfEach, closed)
+		require.Equal(t, n >= mostPendingEach, closed)
 	}
-	require.Len(t, c.halves, 1+mostHalfEach)
-	for n := range 3 * mostHalf {
+	require.Len(t, c.pending, 1+mostPendingEach)
+	for n := range 3 * mostPending {
 		enter(netip.AddrFrom16([16]byte{0x20, 1, 15: byte(n), 14: byte(n >> 8)})) // one network of IPv6
 	}
-	require.Len(t, c.halves, 1+2*mostHalfEach)
-	for n := range mostHalf - len(c.halves) + 2*mostHalfEach - 2 {
+	require.Len(t, c.pending, 1+2*mostPendingEach)
+	for n := range mostPending - len(c.pending) + 2*mostPendingEach - 2 {
 		_, _ = enter(address(1000 + n)) // each from another: those with many make room
 	}
-	require.Len(t, c.halves, mostHalf)
-	require.True(t, c.leave(honest), "it was not displaced")
-	require.False(t, c.leave(honest))
-	c.disperse()
+	require.Len(t, c.pending, mostPending)
+	require.True(t, c.remove(honest), "it was not displaced")
+	require.False(t, c.remove(honest))
+	c.closeAll()
 	_, err := conns[len(conns)-1].Write([]byte{0})
 	require.ErrorIs(t, err, io.ErrClosedPipe, "who is still there is closed")
 }
 
-// Very many sources with one connection each have no more places than few with many: the oldest makes room.
-func TestCrowdOfStrangers(t *testing.T) {
-	c := &crowd{sources: map[netip.Addr]*bucket{}}
+// Very many sources with one connection each get no more places than a few sources with many: the oldest
+// connection makes room.
+func TestManySources(t *testing.T) {
+	c := &strangers{sources: map[netip.Addr]*bucket{}}
 	var first net.Conn
-	for n := range 4 * mostHalf {
+	for n := range 4 * mostPending {
 		one, two := net.Pipe()
 		t.Cleanup(func() { one.Close(); two.Close() })
 		if n == 0 {
 			first = one
 		}
-		_, closed := c.enter(one, netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}))
-		require.Equal(t, n >= mostHalf, closed, n)
+		_, closed := c.add(one, netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}))
+		require.Equal(t, n >= mostPending, closed, n)
 	}
-	require.Len(t, c.halves, mostHalf)
+	require.Len(t, c.pending, mostPending)
 	_, err := first.Write([]byte{0})
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
@@ -87,7 +88,7 @@ func TestProvenPeersAreRemembered(t *testing.T) {
 
 // Meetings of one source have a budget that is filled again. Others have their own, up to a bound.
 func TestMeetingsHaveABudget(t *testing.T) {
-	c := &crowd{sources: map[netip.Addr]*bucket{}}
+	c := &strangers{sources: map[netip.Addr]*bucket{}}
 	now := time.Now()
 	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.2")
 	spend := func(a netip.Addr) (n int) {

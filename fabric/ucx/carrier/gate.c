@@ -33,7 +33,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct door doors[DOORS];
 static struct route routes[ROUTES];
 
-/* The first bytes over a connection: fabric/ucx/preamble.go has the same. */
+/* The first bytes over a connection: fabric/ucx/version.go says what they mean, and checks them. */
+enum { PROTOCOL = 3 }; /* protocol of fabric/ucx/version.go */
 struct preface {
 	char magic[8];
 	unsigned char version[2], kind, flags;
@@ -198,7 +199,7 @@ static bool lead(const unsigned char door[DOOR_NAME], unsigned char to[DOOR_NAME
 				continue;
 			memcpy(to, r->any ? door : r->to, DOOR_NAME);
 			memcpy(to + 2, r->to + 2, 2);
-			*first = (struct preface){.magic = "NICLESS", .version = {0, 3}, .kind = 2};
+			*first = (struct preface){.magic = "NICLESS", .version = {0, PROTOCOL}, .kind = 2};
 			first->magic[7] = 'U';
 			memcpy(first->ticket, r->ticket[--r->tickets], TICKET);
 			memcpy(first->door, door, DOOR_NAME);

@@ -84,7 +84,7 @@ func (r *receiver) checkPacket(b []byte, sealed bool) Reason {
 		return UnknownOpcode
 	case bth.Version != 0:
 		return BadVersion
-	case n < 0 || n > maxMTU || n > 0 && !info.Payload || n == 0 && bth.Pad != 0:
+	case n < 0 || n > maxMTU || (n > 0 && !info.Payload) || (n == 0 && bth.Pad != 0):
 		return BadLength
 	case bth.PKey&defaultPKey != defaultPKey:
 		return BadPKey

@@ -9,23 +9,23 @@ import (
 	"github.com/nicless/nicless/fabric/auth"
 )
 
-// Timers of handshakes and sessions: messages are sent again, keys are renewed, and unused sessions end.
-// Messages that come are in handshake.go.
+// This file has the work that time brings: messages are sent again, keys are renewed, and unused sessions
+// end. handshake.go and handshake_answer.go have the work that messages bring.
 
-// look does what is due: messages that are sent again, attempts that end, sessions that are renewed.
+// look does what is due: it sends messages again, ends attempts, and renews and ends sessions.
 func (h *handshakes) look(now time.Time) {
 	defer func() { h.nextLook = now.Add(h.pause()) }()
 	h.newSecond(now)
-	for _, a := range h.numbers {
+	for _, a := range h.attempts {
 		h.lookAttempt(a, now)
 	}
-	if now.Sub(h.peersAt) >= lookPeers {
-		h.peersAt = now
+	if now.Sub(h.peersReadAt) >= lookPeers {
+		h.peersReadAt = now
 		h.g.party.Peers.Refresh()
 	}
 	changes := h.g.party.Peers.Changes()
-	changed := changes != h.changes
-	h.changes = changes
+	changed := changes != h.peersChanges
+	h.peersChanges = changes
 	all := now.Sub(h.lookedAt) >= lookRemotes || changed
 	if all {
 		h.lookedAt = now
@@ -47,14 +47,15 @@ func (h *handshakes) look(now time.Time) {
 		}
 		h.lookDemand(r, now)
 	}
-	crowded, since := len(list) > mostRemotes, now.Sub(h.sweptAt)
-	if since >= sweepEvery || crowded && since >= lookRemotes {
+	tooMany, since := len(list) > mostRemotes, now.Sub(h.sweptAt)
+	if since >= sweepEvery || (tooMany && since >= lookRemotes) {
 		h.sweptAt = now
 		h.sweep(now)
 	}
 }
 
-// lookAttempt does what is due in an attempt.
+// lookAttempt does what is due in an attempt. At the initiating end, the attempt is over when something has
+// come in its session: then the session is used, unless what has come is a refusal.
 func (h *handshakes) lookAttempt(a *attempt, now time.Time) {
 	if s := a.session; s != nil && s.used.Load() {
 		if v := auth.Verdict(s.verdict.Load()); v != auth.Accepted {
@@ -62,33 +63,32 @@ func (h *handshakes) lookAttempt(a *attempt, now time.Time) {
 			return
 		}
 		a.remote.p.attempt = nil
-		delete(h.numbers, a.number)
+		delete(h.attempts, a.number)
 		h.use(a.remote, s, now)
 		return
 	}
 	switch {
-	case now.Before(a.next):
+	case now.Before(a.due):
 	case !a.initiator:
 		h.end(a)
-	case a.resends == mostResends ||
-		a.resends == resendsPlain && !h.g.party.Required && !h.g.party.Peers.Covers(a.addr):
+	case a.resends == mostResends || (a.resends == resendsPlain && h.g.plainFollows(a.addr)):
 		h.fail(a, "the peer does not answer handshakes: it has no key, or does not know this engine's address, or is not there", now)
 		h.g.counts.failed.Add(1)
 	default:
 		a.resends++
-		a.next = now.Add(firstResend << a.resends)
+		a.due = now.Add(firstResend << a.resends)
 		h.send(a.from, a.addr, a.last)
 	}
 }
 
 // lookDemand begins a handshake if packets are to be sent.
 func (h *handshakes) lookDemand(r *remote, now time.Time) {
-	if !r.demand.Load() || r.p.attempt != nil || r.send.Load() != nil || now.Before(r.p.again) {
+	if !r.demand.Load() || r.p.attempt != nil || r.send.Load() != nil || now.Before(r.p.nextAttempt) {
 		return
 	}
 	if peers := h.g.party.Peers; !peers.Trusts() && !peers.Covers(r.addr) {
 		r.demand.Store(false)
-		r.p.again = now.Add(againAfter)
+		r.p.nextAttempt = now.Add(againAfter)
 		r.setReason("no line of the file of peers covers this address", now)
 		return
 	}
@@ -103,13 +103,13 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 	if s == nil {
 		return
 	}
-	sent, got := r.sent.Load(), r.got.Load()
-	some := s.got.Load()
+	sent, got, arrived := r.sent.Load(), r.got.Load(), s.got.Load()
 	if p.previous != nil {
-		some += p.previous.got.Load()
+		arrived += p.previous.got.Load()
 	}
-	sends, takes, hears := sent != p.sent, got != p.got, some != p.any
-	p.sent, p.got, p.any = sent, got, some
+	// Since the last look: packets were sent, packets were received, any datagrams of the sessions have come.
+	sends, takes, arrives := sent != p.lastSent, got != p.lastGot, arrived != p.lastArrived
+	p.lastSent, p.lastGot, p.lastArrived = sent, got, arrived
 	if sends {
 		p.sentAt = now
 	}
@@ -117,10 +117,10 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 		p.activeAt = now
 	}
 	switch {
-	case hears:
-		p.silent = time.Time{}
-	case sends && p.silent.IsZero():
-		p.silent = now
+	case arrives:
+		p.silentSince = time.Time{}
+	case sends && p.silentSince.IsZero():
+		p.silentSince = now
 	}
 	if takes && !sends && now.Sub(p.keepaliveAt) >= keepalive && now.Sub(p.sentAt) >= keepalive {
 		p.keepaliveAt = now
@@ -133,44 +133,49 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 		h.endSession(r, "the session was too old, and there was no new one", now)
 		return
 	}
-	renew := s.Initiator && age > renewAge || age > renewAge2 || s.Sealed() > auth.MostSealed/2
-	silent := !p.silent.IsZero() && now.Sub(p.silent) >= silence && now.Sub(p.sentAt) < silence
-	if (renew && (sends || takes) || silent) && p.attempt == nil && !now.Before(p.again) {
+	renew := (s.Initiator && age > renewAge) || age > renewAge2 || s.Sealed() > auth.MostSealed/2
+	silent := !p.silentSince.IsZero() && now.Sub(p.silentSince) >= silence && now.Sub(p.sentAt) < silence
+	due := silent || (renew && (sends || takes))
+	if due && p.attempt == nil && !now.Before(p.nextAttempt) {
 		if silent {
-			p.silent = now
+			p.silentSince = now
 		}
 		h.begin(r, now)
 	}
 }
 
-// lookPrevious ends the session before the present one when the other end does not use it any more.
+// lookPrevious ends the previous session of a remote when the other end does not use it any more.
 //
-// If both ends have begun at once, there are two sessions, and each end may have another present one. Then
-// the end with the greater public key takes that in which the other end sends.
+// If both ends have begun a handshake at once, there are two sessions, and the current session of one end may
+// be the previous session of the other. Then the end with the greater public key changes its current session:
+// it takes the one in which the other end sends.
 func (h *handshakes) lookPrevious(r *remote, now time.Time) {
 	p := &r.p
 	old := p.previous
 	if old == nil {
 		return
 	}
-	here, there := old.got.Load(), p.current.got.Load()
-	came, comes := here != p.previousGot, there != p.currentGot
-	p.previousGot, p.currentGot = here, there
-	if came {
-		p.previousAt = now
+	previousGot, currentGot := old.got.Load(), p.current.got.Load()
+	inPrevious, inCurrent := previousGot != p.previousGot, currentGot != p.currentGot // since the last look
+	p.previousGot, p.currentGot = previousGot, currentGot
+	if inPrevious {
+		p.previousUsedAt = now
 	}
-	heard := uint64(0) // what has come in the present session before the other end sent in it
+	verdicts := uint64(0) // datagrams of the current session that do not show that the other end uses it
 	if p.current.Initiator {
-		heard = 1 // the verdict
+		verdicts = 1
 	}
 	own, other := h.g.party.Identity.Public(), p.current.Remote
+	tooOld := now.Sub(old.since) > mostAge+time.Minute
+	unused := now.Sub(p.previousUsedAt) > oldSession && currentGot > verdicts
+	bothBegan := old.Initiator != p.current.Initiator
 	switch {
-	case now.Sub(old.since) > mostAge+time.Minute || now.Sub(p.previousAt) > oldSession && there > heard:
+	case tooOld || unused:
 		h.close(old)
 		p.previous = nil
-	case came && !comes && old.Initiator != p.current.Initiator && bytes.Compare(own[:], other[:]) > 0:
+	case inPrevious && !inCurrent && bothBegan && bytes.Compare(own[:], other[:]) > 0:
 		p.current, p.previous = old, p.current
-		p.currentGot, p.previousGot = here, there
+		p.currentGot, p.previousGot = previousGot, currentGot
 		r.send.Store(old)
 	}
 }
@@ -187,10 +192,10 @@ func (h *handshakes) endSession(r *remote, why string, now time.Time) {
 	r.setReason(why, now)
 }
 
-// peersChanged ends a session whose key is not accepted any more, and finds out anew whether a remote may do
-// without keys.
+// peersChanged applies a change of the file of peers to a remote: it ends a session whose key is not accepted
+// any more. If a line covers the address now, the remote needs keys.
 func (h *handshakes) peersChanged(r *remote, now time.Time) {
-	r.p.again = time.Time{}
+	r.p.nextAttempt = time.Time{}
 	peers := h.g.party.Peers
 	if peers.Covers(r.addr) {
 		r.plain.Store(false)
@@ -205,8 +210,9 @@ func (h *handshakes) peersChanged(r *remote, now time.Time) {
 	}
 }
 
-// sweep removes remotes that have no paths and no packets any more. Each address that is forged, or
-// that a program names, makes one, so it is done at once if there are too many.
+// sweep removes remotes that have no paths and no packets any more. Each forged address, and each address
+// that a program names, makes a remote, so a sweep does not wait for sweepEvery if there are too many
+// remotes.
 func (h *handshakes) sweep(now time.Time) {
 	g := h.g
 	g.mu.Lock()
@@ -218,8 +224,10 @@ func (h *handshakes) sweep(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for k, r := range g.remotes {
-		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter ||
-			r.p.current != nil && len(g.remotes) < mostRemotes {
+		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter {
+			continue
+		}
+		if r.p.current != nil && len(g.remotes) < mostRemotes {
 			continue
 		}
 		h.endSession(r, "", now)

@@ -205,7 +205,7 @@ func TestLooksAreRare(t *testing.T) {
 				synctest.Wait()
 				if in.changed.Swap(false) {
 					in.beginLook()
-					in.looked = one
+					in.lookTook = one
 					looks++
 				}
 			}
@@ -272,7 +272,7 @@ func TestPeerIsSlow(t *testing.T) {
 	credit := func() time.Duration {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.credit
+		return p.waitCredit
 	}
 	drop()
 	for range 20 {

@@ -62,43 +62,43 @@ type Interface struct {
 	dev   Device
 	cfg   Config
 	log   *slog.Logger
-	life  uint64
+	life  uint64 // random number of the time from Open to the end of this Interface
 	slots *slots // nil: none
 
 	pd             *nicless.PD
 	sendCQ, recvCQ *nicless.CQ
 	srq            *nicless.SRQ
 	send, receive  buffers
-	free           freeList // buffers of send
-	freeSlots      freeList
+	free           freeList // numbers of the free buffers of send
+	freeSlots      freeList // numbers of the free slots of this interface
 
 	// The goroutine that sends owns these.
 	timer        *time.Timer
-	answersSince time.Time // when the present span of answers began; unreachable.go
-	answers      int       // in this span
-	tag          uint32    // of the last message with a slot: no two peers have the same
+	answersSince time.Time // when the current span of ICMP errors began (unreachable.go)
+	answers      int       // number of ICMP errors in the current span
+	tag          uint32    // of the last message with a slot; each such message has a new tag
 
-	// Held while completions of sends are taken, or their queue pair is closed; before peer.mu.
+	// Locked while completions of sends are polled, and while a queue pair is closed. Lock it before peer.mu.
 	sending sync.Mutex
-	ended   [32]nicless.Completion // of sends; reused
+	ended   [32]nicless.Completion // completions of sends; reused
 
 	// The goroutine that receives owns these.
 	peers     map[id]*peer
-	ignored   map[id]string // announcements that are no peers, and why
-	offers    uint32        // counts the queue pairs that were offered to peers
-	looked    time.Duration // what look took last
-	lookShare time.Duration // as the constant, except in tests
-	announced []byte
-	head      [headLength]byte // of the packet that is being checked
+	ignored   map[id]string    // for each announcement that is of no peer: why
+	offers    uint32           // number of queue pairs that were offered to peers
+	lookTook  time.Duration    // how long the last look took
+	lookShare time.Duration    // the constant lookShare, except in tests
+	announced []byte           // last announcement of this interface
+	head      [headLength]byte // first bytes of the packet that is being checked
 	linger    lingerer
 
-	routes  atomic.Pointer[routes]
-	changed atomic.Bool // announcements have changed, or a session has to
-	mu      sync.Mutex
-	wake    context.CancelFunc // ends the wait of the goroutine that receives
-	waiting context.Context    // of that wait; the goroutine that receives owns it
-	soon    bool               // again will be called
-	next    time.Time          // when it may be, for news
+	routes   atomic.Pointer[routes]
+	changed  atomic.Bool        // look has to be called: announcements or the state of a session have changed
+	waiting  context.Context    // context of the wait for completions; the goroutine that receives owns it
+	mu       sync.Mutex         // guards the fields below
+	wake     context.CancelFunc // ends waiting
+	lookDue  bool               // a timer will call again
+	nextLook time.Time          // the timer calls again at this time or later
 
 	stats struct{ unreachable, dropped atomic.Uint64 }
 }
@@ -167,7 +167,8 @@ func newLife() (life uint64) {
 }
 
 func (in *Interface) openSlots(s *Slots) (err error) {
-	if in.slots, err = newSlots(s.region, s.areas, s.own, s.incoherent); err != nil {
+	in.slots, err = newSlots(s.region, s.areas, s.own, s.incoherent)
+	if err != nil {
 		return err
 	}
 	in.freeSlots = newFreeList(in.slots.count)
@@ -207,10 +208,12 @@ func (in *Interface) unclaimed() error {
 
 // makeQueues makes what all peers share.
 func (in *Interface) makeQueues() (err error) {
-	if in.pd, err = in.c.AllocPD(); err != nil {
+	in.pd, err = in.c.AllocPD()
+	if err != nil {
 		return err
 	}
-	if in.recvCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers}); err != nil {
+	in.recvCQ, err = in.c.CreateCQ(nicless.CQConfig{Entries: receiveBuffers})
+	if err != nil {
 		return err
 	}
 	// Completions of sends cause no events, which would cost more than the sends: no thread waits for them.
@@ -218,13 +221,16 @@ func (in *Interface) makeQueues() (err error) {
 	if err != nil {
 		return err
 	}
-	if in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1}); err != nil {
+	in.srq, err = in.pd.CreateSRQ(nicless.SRQConfig{MaxWR: receiveBuffers, MaxSGE: 1})
+	if err != nil {
 		return err
 	}
-	if in.send, err = newBuffers(in.pd, sendBuffers); err != nil {
+	in.send, err = newBuffers(in.pd, sendBuffers)
+	if err != nil {
 		return err
 	}
-	if in.receive, err = newBuffers(in.pd, receiveBuffers); err != nil {
+	in.receive, err = newBuffers(in.pd, receiveBuffers)
+	if err != nil {
 		return err
 	}
 	for n := range receiveBuffers {
@@ -284,7 +290,7 @@ func (in *Interface) failed(qp *nicless.QP) {
 	}
 }
 
-// again makes the goroutine that receives look at the announcements.
+// again makes the goroutine that receives look at the announcements now.
 func (in *Interface) again() {
 	in.changed.Store(true)
 	in.mu.Lock()

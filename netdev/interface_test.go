@@ -222,7 +222,8 @@ func TestPeerStands(t *testing.T) {
 				for {
 					select {
 					case got := <-b.wire.out:
-						if came++; len(got) == len(packet(a.addr, b.addr, 601, 77)) {
+						came++
+						if len(got) == len(packet(a.addr, b.addr, 601, 77)) {
 							return true
 						}
 						continue

@@ -12,13 +12,13 @@ import (
 
 // A lingerer decides whether the goroutine that receives polls for some more time before it sleeps. A packet
 // is often answered soon: an answer that finds the goroutine awake is delivered one wake-up earlier. Polling
-// that finds nothing costs a core, so after each time that it was in vain, it is left out for longer.
+// that finds nothing costs a core. So after each poll in vain, more polls are skipped than after the last.
 type lingerer struct {
-	vain int // how often it was in vain, one after the other
-	skip int // how often it is left out from now on
+	vain int // number of polls in a row that found nothing
+	skip int // number of polls to skip from now on
 }
 
-// lingerTime is about what an answer takes. mostVain bounds how long polling is left out: 1<<mostVain times.
+// lingerTime is about the time that an answer takes. At most 1<<mostVain - 1 polls in a row are skipped.
 const (
 	lingerTime = 100 * time.Microsecond
 	mostVain   = 7

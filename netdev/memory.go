@@ -56,7 +56,8 @@ func ParseSlots(s string) (c SlotsConfig, err error) {
 		case "size":
 			c.Size, err = pool.ParseSize(value)
 		case "coherence":
-			if c.Incoherent = value == "none"; !c.Incoherent && value != "full" {
+			c.Incoherent = value == "none"
+			if !c.Incoherent && value != "full" {
 				err = errors.New("none and full are possible")
 			}
 		default:

@@ -10,8 +10,8 @@ import "fmt"
 //	1   0, 1
 //	2   slot, 2: kindSlot only
 //	4   length of the virtio header and the packet, 4; 0 for kindFreed
-//	8   freed, 4: how many packets in slots of the receiver of this message the sender has done with,
-//	    in this session
+//	8   freed, 4: how many packets the sender of this message has consumed in this session, of those in
+//	    slots of its receiver
 //	12  tag of the slot, 4: kindSlot only
 //
 // In a message of kindPacket the virtio header and the packet follow.

@@ -12,117 +12,126 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A peer is another interface. The goroutine that receives owns what is not under mu.
+// A peer is another interface. The goroutine that receives owns the fields that mu does not guard.
 type peer struct {
 	in        *Interface
-	announced announcement
-	device    uint64 // its engine
-	client    uint32 // in that engine
-	seen      bool   // in the announcements that are being looked at
-	why       string // if it cannot be used: why
+	announced announcement // the peer's last announcement
+	device    uint64       // number of the peer's engine
+	client    uint32       // number of the peer as a client of its engine
+	seen      bool         // whether the current look (Interface.look) has found the peer's announcement
+	why       string       // why the peer cannot be used; "": it can be used
 
-	// The session; session.go
-	offer    uint32             // number of the own queue pair
-	accepted uint32             // the peer's offer to which the queue pair is connected; 0: none
-	reads    bool               // its slots can be read
-	rest     time.Time          // until when the peer is left alone
-	own      nicless.Descriptor // of the queue pair
+	// The session (session.go).
+	offer      uint32             // number of this side's offer
+	accepted   uint32             // the peer's offer to which the queue pair is connected; 0: none
+	readable   bool               // this interface can read the peer's slots
+	retryAt    time.Time          // no step of the session is taken before this time
+	descriptor nicless.Descriptor // of the queue pair
 
-	warned bool // a packet that was refused is in the log
+	warned bool // the log has a message of this session that was refused
 
 	broken atomic.Bool // the session has failed
 
-	// How many packets in its slots are done with, in this session. The goroutine that receives writes it.
+	// How many packets in the peer's slots this interface has consumed in this session. Only the goroutine
+	// that receives writes it.
 	consumed atomic.Uint32
 
-	mu       sync.Mutex
-	qp       *nicless.QP
-	up       bool              // both queue pairs are connected
-	shared   bool              // the peer reads the slots of this interface
-	posted   int               // sends without a completion
-	held     int               // buffers and slots that are on the way to the peer
-	sent     [sendBuffers]bool // buffers among them
-	order    []uint16          // slots among them, oldest first
-	freed    uint32            // slots that the peer has done with, in this session
-	reported uint32            // consumed, as last sent to the peer
-	credit   time.Duration     // how long packets wait for the peer from now on
-	stalled  bool              // the credit is used up, and packets for the peer are dropped
-	post     nicless.SendWR    // reused
-	head     [messageSize]byte // reused
-	sge      [1]nicless.SGE    // reused
+	mu          sync.Mutex // guards the fields down to sge
+	qp          *nicless.QP
+	up          bool              // both queue pairs are connected
+	readsOurs   bool              // the peer reads the slots of this interface
+	posted      int               // number of sends without a completion
+	held        int               // number of buffers and slots that are on the way to the peer
+	buffersSent [sendBuffers]bool // which buffers are on the way to the peer
+	slotsSent   []uint16          // numbers of the slots that are on the way to the peer, oldest first
+	slotsFreed  uint32            // number of slots that the peer has freed in this session
+	reported    uint32            // value of consumed that was last sent to the peer
+	waitCredit  time.Duration     // how long packets may still wait for the peer
+	stalled     bool              // waitCredit is used up, and packets for the peer are dropped
+	post        nicless.SendWR    // reused by each send
+	head        [messageSize]byte // reused by each message without a packet
+	sge         [1]nicless.SGE    // reused by each send
 
 	progress chan struct{} // gets a value when buffers or slots come back
 	stats    counters
 }
 
-// stallTime is how long packets wait for a peer that holds as much as it may, and packetTime how much of that
-// comes back with each packet that it takes. So a peer that is stopped costs the others stallTime once, and
-// one that takes few packets a small part of their time.
+// stallTime is how long packets wait for a peer that holds as much as it may. Each packet that the peer takes
+// then gives packetTime of this time back. So a peer that has stopped delays the other peers by stallTime
+// once, and a peer that takes few packets delays them by a small part of their time.
 const (
 	stallTime  = 100 * time.Millisecond
 	packetTime = 4 * time.Millisecond
 )
 
-// collectTime is how often the completions of sends are looked at while one is waited for.
+// collectTime is how often a goroutine that waits for completions of sends polls for them.
 const collectTime = 100 * time.Microsecond
 
 func newPeer(in *Interface) *peer {
-	return &peer{in: in, credit: stallTime, progress: make(chan struct{}, 1)}
+	return &peer{in: in, waitCredit: stallTime, progress: make(chan struct{}, 1)}
 }
 
-// reset begins a session: nothing is on the way. mu is held.
+// reset frees all buffers and slots that are on the way to the peer, for the next session. mu is held.
 func (p *peer) reset() {
-	for n := range p.sent {
-		if p.sent[n] {
+	for n := range p.buffersSent {
+		if p.buffersSent[n] {
 			p.in.free <- uint16(n)
 		}
 	}
-	p.sent = [sendBuffers]bool{}
-	for _, n := range p.order {
+	p.buffersSent = [sendBuffers]bool{}
+	for _, n := range p.slotsSent {
 		p.in.freeSlots <- n
 	}
-	p.order = p.order[:0]
-	p.posted, p.held, p.freed, p.reported = 0, 0, 0, 0
+	p.slotsSent = p.slotsSent[:0]
+	p.posted, p.held, p.slotsFreed, p.reported = 0, 0, 0, 0
 	p.consumed.Store(0)
-	p.up, p.shared, p.stalled = false, false, false
-	p.moved()
+	p.up, p.readsOurs, p.stalled = false, false, false
+	p.wakeSender()
 }
 
-// back notes that the peer has taken n packets. mu is held.
-func (p *peer) back(n int) {
-	p.credit = min(stallTime, p.credit+time.Duration(n)*packetTime)
+// tookPackets notes that the peer has taken n packets. mu is held.
+func (p *peer) tookPackets(n int) {
+	p.waitCredit = min(stallTime, p.waitCredit+time.Duration(n)*packetTime)
 	p.stalled = false
-	p.moved()
+	p.wakeSender()
 }
 
-// moved wakes a sender that waits for progress. mu is held.
-func (p *peer) moved() {
+// wakeSender wakes the goroutine that sends, if it waits for this peer. mu is held.
+func (p *peer) wakeSender() {
 	select {
 	case p.progress <- struct{}{}:
 	default:
 	}
 }
 
-// errDropped says that a packet was not sent. The caller has its buffer still.
+// errDropped says that a packet was not sent. The buffer or slot of the packet is still the caller's.
 var errDropped = errors.New("dropped")
 
 // mostHeld is how many buffers and slots a peer can hold. It is three quarters of the buffers.
 const mostHeld = sendBuffers * 3 / 4
 
-// full reports whether the peer holds as much as it may. The limit falls with the number of free ones: it is
-// three times those that are free beside one for each peer that can come. So some are left for peers that
-// hold none, however many others keep theirs. The last half of the send queue is for messages that report
-// freed slots. mu is held.
+// full reports whether the peer holds as much as it may. free is the list of the free buffers, or that of
+// the free slots.
+//
+// The limit falls with the length of the list. One entry of the list is reserved for each peer that can come
+// (of a short list, a quarter is reserved), and a peer may hold three times the unreserved entries. So a peer
+// that holds nothing finds an entry, however much other peers hold.
+//
+// Sends with packets fill the send queue by half at most. The other half is for messages that report freed
+// slots. mu is held.
 func (p *peer) full(free freeList) bool {
-	left := len(free) - min(MaxPeers, cap(free)/4)
-	return p.held >= mostHeld || p.posted >= sendQueue/2 || p.held > 0 && p.held >= 3*left
+	reserved := min(MaxPeers, cap(free)/4)
+	unreserved := len(free) - reserved
+	overShare := p.held > 0 && p.held >= 3*unreserved
+	return p.held >= mostHeld || p.posted >= sendQueue/2 || overShare
 }
 
-// wait waits until the peer can take a packet that is in a buffer or a slot of a list, but not for a peer
-// that is stalled. It returns with mu held.
-func (p *peer) wait(free freeList) error {
-	p.in.collect() // also for a peer that is stalled: this is how it ceases to be
-	p.mu.Lock()
+// waitForRoom waits until the peer may hold one more buffer or slot. It returns errDropped if the peer is not
+// up, or if it is full and stalled. free is the list of the free buffers, or that of the free slots. mu is
+// held before and after the call; waitForRoom unlocks it while it waits.
+//
+// The caller calls collect first: a stall ends only when completions of sends are collected.
+func (p *peer) waitForRoom(free freeList) error {
 	for since := time.Now(); p.up && p.full(free) && !p.stalled; {
 		p.mu.Unlock()
 		p.in.collect()
@@ -133,8 +142,8 @@ func (p *peer) wait(free freeList) error {
 		}
 		p.mu.Lock()
 		now := time.Now()
-		p.credit = max(0, p.credit-now.Sub(since))
-		p.stalled = p.full(free) && p.credit == 0
+		p.waitCredit = max(0, p.waitCredit-now.Sub(since))
+		p.stalled = p.full(free) && p.waitCredit == 0
 		since = now
 	}
 	if !p.up || p.full(free) {
@@ -152,11 +161,13 @@ func (p *peer) postSend() error {
 	return err
 }
 
-// sendBuffer sends the virtio header and the packet, together length bytes, that are in a buffer behind
-// the room for a message's head.
+// sendBuffer sends buffer n. The virtio header and the packet, together length bytes, are in the buffer
+// behind the room for the head of the message.
 func (p *peer) sendBuffer(n uint16, length int) error {
+	p.in.collect()
+	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.wait(p.in.free); err != nil {
+	if err := p.waitForRoom(p.in.free); err != nil {
 		return err
 	}
 	m := message{kind: kindPacket, length: uint32(length), freed: p.consumed.Load()}
@@ -166,17 +177,20 @@ func (p *peer) sendBuffer(n uint16, length int) error {
 	if err := p.postSend(); err != nil {
 		return errDropped
 	}
-	p.sent[n] = true
+	p.buffersSent[n] = true
 	p.held++
 	p.reported = m.freed
 	p.stats.sent(length)
 	return nil
 }
 
-// sendSlot sends the packet in a slot.
+// sendSlot publishes slot n, which has a virtio header and a packet of together length bytes, and sends the
+// message that names the slot.
 func (p *peer) sendSlot(n uint16, length int) error {
+	p.in.collect()
+	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.wait(p.in.freeSlots); err != nil {
+	if err := p.waitForRoom(p.in.freeSlots); err != nil {
 		return err
 	}
 	p.in.tag = max(1, p.in.tag+1)
@@ -186,16 +200,16 @@ func (p *peer) sendSlot(n uint16, length int) error {
 	if err := p.postHead(m); err != nil {
 		return errDropped
 	}
-	p.order = append(p.order, n)
+	p.slotsSent = append(p.slotsSent, n)
 	p.held++
 	p.stats.sent(length)
 	return nil
 }
 
-// noBuffer is the ID of a send that has no buffer.
+// noBuffer is the ID of a send that has no buffer. It is larger than the number of any buffer.
 const noBuffer = 1 << 16
 
-// postHead posts a message of its head only. mu is held.
+// postHead posts a message that has only its head, no packet. mu is held.
 func (p *peer) postHead(m message) error {
 	m.put(&p.head)
 	p.post = nicless.SendWR{ID: noBuffer, Op: nicless.Send, Data: p.head[:]}
@@ -206,8 +220,8 @@ func (p *peer) postHead(m message) error {
 	return err
 }
 
-// reportFreed reports to the peer which of its slots are done with, if there are at least n more than
-// reported. If the queue has no room, later messages will report them.
+// reportFreed reports to the peer how many packets in its slots this interface has consumed, if these are at
+// least n more than were reported. If the send queue has no room, later messages report them.
 func (p *peer) reportFreed(n uint32) {
 	if !p.tryReport(n) {
 		p.in.collect() // makes room
@@ -215,48 +229,52 @@ func (p *peer) reportFreed(n uint32) {
 	}
 }
 
-func (p *peer) tryReport(n uint32) bool {
+// tryReport is reportFreed without a second try. It reports false if the send queue has no room.
+func (p *peer) tryReport(n uint32) (ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.consumed.Load(); p.up && now-p.reported >= n {
-		return p.postHead(message{kind: kindFreed, freed: now}) == nil
+	consumed := p.consumed.Load()
+	if !p.up || consumed-p.reported < n {
+		return true
 	}
-	return true
+	return p.postHead(message{kind: kindFreed, freed: consumed}) == nil
 }
 
-// sendDone takes back the buffer of a send that has ended.
+// sendDone notes that a send has ended, and frees its buffer if it has one. id is the ID of the send.
 func (p *peer) sendDone(id uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.posted--
-	p.moved()
-	if n := uint16(id); id < sendBuffers && p.sent[n] {
-		p.sent[n] = false
-		p.held--
-		p.in.free <- n
-		p.back(1)
+	p.wakeSender()
+	if id >= sendBuffers || !p.buffersSent[id] {
+		return
 	}
+	p.buffersSent[id] = false
+	p.held--
+	p.in.free <- uint16(id)
+	p.tookPackets(1)
 }
 
 var errFreed = errors.New("it says that it has done with more slots than it was sent")
 
-// slotsDone takes back the slots that the peer has done with: so many in this session.
+// slotsDone frees the slots that the peer has consumed. freed is how many slots the peer has freed in this
+// session, by its own count. It returns errFreed if that is more than were sent.
 func (p *peer) slotsDone(freed uint32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := freed - p.freed
+	n := freed - p.slotsFreed
 	if n == 0 {
 		return nil
 	}
-	if uint64(n) > uint64(len(p.order)) {
+	if uint64(n) > uint64(len(p.slotsSent)) {
 		return errFreed
 	}
-	for _, slot := range p.order[:n] {
+	for _, slot := range p.slotsSent[:n] {
 		p.in.freeSlots <- slot
 	}
-	p.order = slices.Delete(p.order, 0, int(n))
+	p.slotsSent = slices.Delete(p.slotsSent, 0, int(n))
 	p.held -= int(n)
-	p.freed = freed
-	p.back(int(n))
+	p.slotsFreed = freed
+	p.tookPackets(int(n))
 	return nil
 }

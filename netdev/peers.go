@@ -11,8 +11,8 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// Clients can announce something else all the time. lookPause is the least time between two looks because of
-// such news, and a look takes at most one part in lookShare of the time, so that packets are taken meanwhile.
+// Clients can change their announcements all the time. So looks at the announcements are at least lookPause
+// apart, and together take at most one part in lookShare of the time: packets are taken in the rest.
 const (
 	lookPause = 2 * time.Millisecond
 	lookShare = 10
@@ -22,24 +22,24 @@ const (
 func (in *Interface) news() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.soon {
-		in.soon = true
-		time.AfterFunc(time.Until(in.next), in.again)
+	if !in.lookDue {
+		in.lookDue = true
+		time.AfterFunc(time.Until(in.nextLook), in.again)
 	}
 }
 
-// beginLook notes that a look begins, which sees all news so far.
+// beginLook notes that a look begins. The look sees all that has been announced so far.
 func (in *Interface) beginLook() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.soon, in.next = false, time.Now().Add(max(lookPause, in.lookShare*in.looked))
+	in.lookDue, in.nextLook = false, time.Now().Add(max(lookPause, in.lookShare*in.lookTook))
 }
 
 // look looks at what is announced, takes the next step of all sessions, and announces what has
 // changed.
 func (in *Interface) look() error {
 	in.beginLook()
-	defer func(begin time.Time) { in.looked = time.Since(begin) }(time.Now())
+	defer func(begin time.Time) { in.lookTook = time.Since(begin) }(time.Now())
 	list, err := in.c.Announcements()
 	if err != nil {
 		return fmt.Errorf("announcements: %w", err)
@@ -50,7 +50,9 @@ func (in *Interface) look() error {
 	}
 	for at, p := range in.peers {
 		p.seen = false
-		if !present[at] { // before its addresses are asked for: it may be back as another client
+		// Peers that are gone are dropped first: the same interface may be back as another client, with the
+		// same addresses.
+		if !present[at] {
 			if err := in.drop(at, p, "it is gone"); err != nil {
 				return err
 			}
@@ -100,7 +102,8 @@ func (in *Interface) takeAnnouncement(a nicless.Announcement, ignored map[id]str
 	case errors.Is(err, errNotOurs):
 		return nil
 	case err != nil:
-		if ignored[at] = err.Error(); in.ignored[at] != err.Error() {
+		ignored[at] = err.Error()
+		if in.ignored[at] != err.Error() {
 			in.log.Warn("interface ignored", "engine", engine(a.Device), "name", found.name,
 				"why", err.Error())
 		}

@@ -125,7 +125,7 @@ func (p *peer) take(b []byte) error {
 // takeSlot gives the kernel the packet in a slot of the peer.
 func (p *peer) takeSlot(m message) error {
 	s := p.in.slots
-	if !p.reads {
+	if !p.readable {
 		return errors.New("a packet in a slot; this interface does not read its slots")
 	}
 	if int(m.slot) >= min(s.count, p.announced.slots) {

@@ -164,5 +164,5 @@ func (in *Interface) count(err error) bool {
 func (p *peer) readsSlots() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.shared
+	return p.readsOurs
 }

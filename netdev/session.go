@@ -17,8 +17,8 @@ import (
 // sendQueue is the room of a queue pair: for packets, and for as many messages without one.
 const sendQueue = 2 * sendBuffers
 
-// restTime is after what time a peer that could not be reached is tried again.
-const restTime = 500 * time.Millisecond
+// retryTime is how long a peer that could not be reached is left alone before the next try.
+const retryTime = 500 * time.Millisecond
 
 // connection waits for ever for a peer that has no receives left, and asks for short pauses.
 var connection = nicless.Connection{MinRNRTimer: 6}
@@ -33,7 +33,7 @@ var connection = nicless.Connection{MinRNRTimer: 6}
 // A side that sees another offer than the one it has accepted, or whose queue pair has failed, makes
 // another queue pair and offers that.
 func (p *peer) step() error {
-	if time.Now().Before(p.rest) {
+	if time.Now().Before(p.retryAt) {
 		return nil
 	}
 	theirs := p.announced.about(p.in.life)
@@ -53,7 +53,7 @@ func (p *peer) step() error {
 	}
 	if s := p.in.slots; s != nil {
 		// Areas of another size are elsewhere, whatever is signed.
-		p.reads = p.announced.slots == s.count && s.signedBy(p.announced.area, p.announced.life)
+		p.readable = p.announced.slots == s.count && s.signedBy(p.announced.area, p.announced.life)
 	}
 	if p.accepted == 0 && theirs.offer != 0 && (theirs.accepted == 0 || theirs.accepted == p.offer) {
 		err := p.qp.Connect(nicless.Descriptor{Device: p.device, QPN: theirs.qpn, PSN: theirs.psn},
@@ -67,14 +67,14 @@ func (p *peer) step() error {
 	}
 	up := p.accepted != 0 && theirs.accepted == p.offer
 	p.mu.Lock()
-	news := up != p.up
-	p.up, p.shared = up, theirs.reads
+	changed := up != p.up
+	p.up, p.readsOurs = up, theirs.reads
 	p.mu.Unlock()
 	switch {
-	case up && news:
+	case up && changed:
 		p.why = ""
 		p.in.log.Info("peer up", "peer", p, "slots", theirs.reads)
-		if s := p.in.slots; s != nil && p.announced.area >= 0 && !p.reads {
+		if s := p.in.slots; s != nil && p.announced.area >= 0 && !p.readable {
 			p.in.log.Warn("the slots of a peer are not those of this interface, so packets are sent without: are the file, offset=, size= and nodes= the same?",
 				"peer", p, "its slots", p.announced.slots, "own", s.count)
 		}
@@ -84,11 +84,11 @@ func (p *peer) step() error {
 	return nil
 }
 
-// unreachable leaves the peer alone for some time.
+// unreachable leaves the peer alone for retryTime.
 func (p *peer) unreachable(err error) {
 	p.warn("peer cannot be reached", err.Error())
-	p.rest = time.Now().Add(restTime)
-	time.AfterFunc(restTime, p.in.again)
+	p.retryAt = time.Now().Add(retryTime)
+	time.AfterFunc(retryTime, p.in.again)
 }
 
 // begin offers another queue pair.
@@ -103,17 +103,17 @@ func (p *peer) begin() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.qp, p.own = qp, qp.Descriptor()
+	p.qp, p.descriptor = qp, qp.Descriptor()
 	p.in.offers++
 	p.offer = p.in.offers
 	return nil
 }
 
-// end ends the session. Messages on the way are lost. The completions of its receives are taken
-// before the queue pair is closed, or these receives would never be posted again.
+// end ends the session. Messages on the way are lost. The completions of its receives
+// are taken before the queue pair is closed: otherwise these receives would never be posted again.
 func (p *peer) end(why string) error {
 	p.mu.Lock()
-	was := p.up
+	wasUp := p.up
 	p.up = false
 	p.mu.Unlock()
 	if p.qp != nil {
@@ -134,8 +134,8 @@ func (p *peer) end(why string) error {
 	p.mu.Unlock()
 	p.in.sending.Unlock()
 	p.broken.Store(false)
-	p.accepted, p.warned, p.reads = 0, false, false
-	if was {
+	p.accepted, p.warned, p.readable = 0, false, false
+	if wasUp {
 		p.warn("peer down", why)
 	}
 	return nil
@@ -169,7 +169,7 @@ func (in *Interface) rebuild() {
 			r.byAddress[ip] = p
 		}
 		if p.qp != nil {
-			r.byQPN[p.own.QPN] = p
+			r.byQPN[p.descriptor.QPN] = p
 		}
 	}
 	slices.SortFunc(r.all, func(x, y route) int {
@@ -190,7 +190,7 @@ func (in *Interface) announce() error {
 			continue
 		}
 		a.sessions = append(a.sessions, session{life: p.announced.life, offer: p.offer, accepted: p.accepted,
-			qpn: p.own.QPN, psn: p.own.PSN, reads: p.reads})
+			qpn: p.descriptor.QPN, psn: p.descriptor.PSN, reads: p.readable})
 	}
 	slices.SortFunc(a.sessions, func(x, y session) int { return cmp.Compare(x.life, y.life) })
 	b := a.put(make([]byte, 0, announceSize))

@@ -53,7 +53,7 @@ func (in *Interface) Stats() Stats {
 		Unreachable: in.stats.unreachable.Load(), Dropped: in.stats.dropped.Load()}
 	for _, r := range in.routes.Load().all {
 		r.mu.Lock()
-		up, slots := r.up, r.shared
+		up, slots := r.up, r.readsOurs
 		r.mu.Unlock()
 		p := PeerStats{
 			Name: r.announced.name, Addresses: r.announced.addresses, Engine: r.device, MTU: r.announced.mtu,

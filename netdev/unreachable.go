@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// In a span of time there are at most so many answers of unreachable. mostQuoted is how much of a packet an
-// answer repeats: all that the kernel needs, and no more than fits into 1280 bytes.
+// unreachable sends at most mostAnswers answers in each answerSpan. An answer quotes at most mostQuoted bytes
+// of the packet: all that the kernel needs, and no more than fits into 1280 bytes.
 const (
 	answerSpan  = 100 * time.Millisecond
 	mostAnswers = 20
@@ -28,7 +28,8 @@ func (in *Interface) unreachable(b []byte, to netip.Addr) {
 	if now := time.Now(); now.Sub(in.answersSince) > answerSpan {
 		in.answersSince, in.answers = now, 0
 	}
-	if in.answers++; in.answers > mostAnswers {
+	in.answers++
+	if in.answers > mostAnswers {
 		return
 	}
 	var out []byte

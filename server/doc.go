@@ -9,8 +9,9 @@
 // # Reading order
 //
 //	listen.go    Listen and Use: a socket, its lock, who may connect
-//	serve.go     Serve: connections are accepted, admitted, served and discarded
-//	session.go   the requests of one connection, and their answers
+//	serve.go     Serve: accepts connections; serve: one connection from its start to its end
+//	admit.go     whether a client is admitted: its user, what it is charged, why it is refused
+//	requests.go  session: reads the requests of one connection, and answers them
 //	unread.go    descriptors in answers that no client has read yet
 //
 // Package internal/unixsock has what every server of this module needs from unix sockets.
@@ -21,7 +22,7 @@
 // Serve takes the connection from unixsock.Acceptor.Next. admit asks the kernel for the
 // user at the other end and charges that user one descriptor. Then Serve starts a goroutine
 // for the connection, which runs serve. serve attaches a client to the device and serves one
-// request after the other: session.next reads a datagram and removes it from the socket,
+// request after the other: session.serveRequest reads a datagram and removes it from the socket,
 // session.call makes the request of the device, and session.answer sends the device's
 // answer with its descriptors.
 //

@@ -24,13 +24,8 @@ const helloTime = 10 * time.Second
 // client includes the buffer.
 const answerBuffer = 32 << 10
 
-var (
-	connectionCost = nic.Cost{Descriptors: 1}
-	// Cost of the thread that may block while it closes a connection.
-	threadCost = nic.Cost{Connections: 1}
-)
-
-var errBacklog = errors.New("too many connections wait to be closed")
+// threadCost is the cost of the thread that may block while it closes a connection.
+var threadCost = nic.Cost{Connections: 1}
 
 // Serve accepts and serves clients until ctx ends. Then it closes the socket and every
 // connection, waits at most five seconds until the last client is gone, and returns nil. An
@@ -62,36 +57,8 @@ func (l *Listener) Serve(ctx context.Context) error {
 	}
 }
 
-// busy returns an error that says why no connection can be accepted at present, or nil.
-func (l *Listener) busy() error {
-	if l.device.Backlogged() {
-		return errBacklog
-	}
-	return nil
-}
-
-// admit charges a connection to the user at its other end. If the connection is refused,
-// admit discards it before the next one is accepted, so that the backlog counts it.
-func (l *Listener) admit(conn *net.UnixConn) (*unix.Ucred, error) {
-	cred, err := unixsock.Credentials(conn)
-	if err != nil {
-		l.device.DiscardConnection(nic.UnknownUser, conn, nic.Cost{})
-		l.device.Report(nic.UnknownUser, slog.LevelWarn, "connection without credentials", "error", err)
-		return nil, err
-	}
-	if err := l.device.Incur(cred.Uid, connectionCost); err != nil {
-		l.device.DiscardConnection(cred.Uid, conn, connectionCost)
-		l.device.Report(cred.Uid, slog.LevelWarn, "client refused", "client", nameOf(cred), "error", err)
-		return nil, err
-	}
-	return cred, nil
-}
-
-// nameOf returns a client's name for the log, made of what the kernel says about the client.
-func nameOf(cred *unix.Ucred) string { return fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid) }
-
-// serve serves one connection that was admitted, until the connection or ctx ends. Then it
-// destroys what the client has made.
+// serve serves one connection that was admitted, until the connection or ctx ends. Each call of
+// session.serveRequest reads one request and answers it. At the end serve destroys what the client has made.
 func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucred) {
 	cost := connectionCost // what to refund when the connection is closed
 	defer func() { l.device.DiscardConnection(cred.Uid, conn, cost) }()
@@ -120,7 +87,7 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
 	s := session{client: c, conn: conn, uid: cred.Uid, unread: l.unread}
 	for ctx.Err() == nil {
-		if err := s.next(); err != nil {
+		if err := s.serveRequest(); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
 				l.device.Report(cred.Uid, slog.LevelWarn, "connection ended", "client", c.Name(),
 					"error", err)

@@ -57,7 +57,8 @@ func useUnread(d nic.Device) *unreadAnswers {
 func (u *unreadAnswers) release() {
 	unreadOf.mu.Lock()
 	defer unreadOf.mu.Unlock()
-	if u.listeners--; u.listeners == 0 {
+	u.listeners--
+	if u.listeners == 0 {
 		delete(unreadOf.engines, u.device)
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The program's memory in which the device works has to be in extents: memory that the engine shares. This
+// file finds the extents of a call's areas, holds them, and makes them regions of the engine. If an area is
+// in no extent, the call asks the shim to remap the area's pages.
+
 // An area is a piece of the program's memory in which the device works: a ring, a doorbell
 // record, a memory region.
 type area struct {
@@ -16,17 +20,17 @@ type area struct {
 	align   uint64 // addr must be a multiple of align
 }
 
-// isRemap reports whether a need or result is of the remapping of pages.
-func isRemap(kind uint16) bool { return kind == needRemap || kind == needMove }
+// isRemap reports whether a need or a result of this kind is about the remapping of pages.
+func isRemap(kind uint16) bool { return kind == needRemap || kind == needTryRemap }
 
-// areas returns the extent that contains each area of a list. The extents are held for the
-// caller and are regions of the device. If an area is not in shared memory yet, areas asks
+// holdAreas returns the extent that contains each area of a list. The extents are held for the
+// caller and are regions of the device. If an area is not in shared memory yet, holdAreas asks
 // the shim to remap the area's pages and returns errAgain; the shim then makes the same call
 // again.
-func (c *call) areas(list ...area) (held []*extent, err error) {
+func (c *call) holdAreas(list ...area) (held []*extent, err error) {
 	defer func() {
 		if err != nil {
-			c.x.putBack(held)
+			c.x.undoHolds(held)
 			held = nil
 		}
 	}()
@@ -45,17 +49,17 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 			return held, refuse(eFAULT, "%s: %v", a.name, err)
 		}
 		if e == nil {
-			if err := c.want(a, needRemap); err != nil {
+			if err := c.requestRemap(a, needRemap); err != nil {
 				return held, err
 			}
 			continue
 		}
-		if err := c.x.hold(e, a.addr, a.n); err != nil {
+		if err := c.x.addUse(e, a.addr, a.n); err != nil {
 			return held, err
 		}
 		held = append(held, e)
 	}
-	if len(c.needs) > 0 { // including needs that were added before this function
+	if len(c.needs) > 0 { // also if the needs were added before holdAreas was called
 		return held, errAgain
 	}
 	return held, nil
@@ -67,9 +71,9 @@ func (a *area) pages() (lo, size uint64) {
 	return lo, (a.addr + a.n - lo + pageSize - 1) &^ (pageSize - 1)
 }
 
-// want asks the shim to remap the pages of an area into shared memory. kind is needRemap, or
-// needMove if the pages may stay where they are.
-func (c *call) want(a area, kind uint16) error {
+// requestRemap asks the shim to remap the pages of an area into shared memory. kind is needRemap, or
+// needTryRemap if the call can also succeed with the pages where they are.
+func (c *call) requestRemap(a area, kind uint16) error {
 	lo, size := a.pages()
 	if c.p.memory.maps != nil && kind == needRemap {
 		whole, n, err := c.p.memory.maps.wholePages(lo, size)
@@ -82,7 +86,8 @@ func (c *call) want(a area, kind uint16) error {
 		lo, size = whole, n
 	}
 	for i, n := range c.needs {
-		if !isRemap(n.kind) || lo >= n.addr+n.length || n.addr >= lo+size {
+		overlaps := lo < n.addr+n.length && n.addr < lo+size
+		if !isRemap(n.kind) || !overlaps {
 			continue
 		}
 		if lo >= n.addr && lo+size <= n.addr+n.length {
@@ -92,8 +97,8 @@ func (c *call) want(a area, kind uint16) error {
 		// Both become one extent.
 		end := max(lo+size, n.addr+n.length)
 		lo = min(lo, n.addr)
-		c.unwant(i)
-		return c.want(area{name: a.name, addr: lo, n: end - lo, align: 1}, kind)
+		c.withdrawRemap(i)
+		return c.requestRemap(area{name: a.name, addr: lo, n: end - lo, align: 1}, kind)
 	}
 	if e := c.p.memory.taken(lo, size); e != nil {
 		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
@@ -113,7 +118,7 @@ func (c *call) want(a area, kind uint16) error {
 	if err != nil {
 		return err
 	}
-	if old := c.p.pending[lo]; old != nil { // an earlier call asked for it, and no result came
+	if old := c.p.pending[lo]; old != nil { // for an earlier call, for which the shim sent no result
 		c.p.memory.discard(old)
 	}
 	c.p.pending[lo] = e
@@ -122,22 +127,23 @@ func (c *call) want(a area, kind uint16) error {
 	return nil
 }
 
-// unwant withdraws one of the needs.
-func (c *call) unwant(i int) {
-	file := 0 // each need to remap has one file, in the same order
+// withdrawRemap withdraws c.needs[i], which is of the remapping of pages, and discards its memory.
+func (c *call) withdrawRemap(i int) {
+	file := 0 // index in c.lent, which has one file for each need to remap, in the same order
 	for _, n := range c.needs[:i] {
 		if isRemap(n.kind) {
 			file++
 		}
 	}
 	addr := c.needs[i].addr
-	c.needs, c.lent = slices.Delete(c.needs, i, i+1), slices.Delete(c.lent, file, file+1)
+	c.needs = slices.Delete(c.needs, i, i+1)
+	c.lent = slices.Delete(c.lent, file, file+1)
 	c.p.memory.discard(c.p.pending[addr])
 	delete(c.p.pending, addr)
 }
 
-// takeResults handles the shim's results for the pages of an area: it adds the extents that the
-// process has mapped now, and returns an error if a page could not be remapped.
+// takeResults handles the shim's results for the pages of an area. It adds the extents that the shim has
+// mapped to the memory of the process, and returns an error if a page could not be remapped.
 func (c *call) takeResults(a area) error {
 	lo, size := a.pages()
 	for _, r := range c.results {
@@ -159,18 +165,19 @@ func (c *call) takeResults(a area) error {
 	return nil
 }
 
-// hold makes an extent, which the caller holds, a region of this context, in which the engine
-// finds the n bytes at addr. On failure it puts the extent back.
-func (x *uctx) hold(e *extent, addr, n uint64) error {
+// addUse makes an extent a region of this context, if it is none yet, and counts one more use of the region.
+// The caller holds the extent; on failure addUse undoes this hold. It refuses if the engine would not find
+// the extent's memory at the n bytes from addr on.
+func (x *uctx) addUse(e *extent, addr, n uint64) error {
 	r := x.regions[e]
 	err := x.hidden(e, r, addr, n)
 	if err == nil && r == nil {
-		r = &region{added: x.added}
-		x.added++
+		r = &region{serial: x.regionSerial}
+		x.regionSerial++
 		r.id, err = x.addRegion(e)
 	}
 	if err != nil {
-		e.m.putBack(e)
+		e.m.undoHold(e)
 		return err
 	}
 	x.regions[e] = r
@@ -178,43 +185,43 @@ func (x *uctx) hold(e *extent, addr, n uint64) error {
 	return nil
 }
 
-// hidden returns an error if the engine would find other memory at an address of an extent. Of
-// regions that overlap it takes the newest one. r is the region of the extent, nil if it has none
+// hidden returns an error if the engine would find the memory of another region at the n bytes from addr on.
+// Of regions that overlap, the engine uses the newest one. r is the region of the extent, nil if it has none
 // yet. Two processes that share a context can have different memory at one address.
 func (x *uctx) hidden(e *extent, r *region, addr, n uint64) error {
-	for o, other := range x.regions {
+	for other, its := range x.regions {
 		switch {
-		case o.m != e.m && o.overlaps(e.addr, e.size):
+		case other.m != e.m && other.overlaps(e.addr, e.size):
 			return refuse(eINVAL, "memory at %#x: another process has registered other memory there in this context", addr)
-		case r != nil && other.added > r.added && o.holds(addr, n):
+		case r != nil && its.serial > r.serial && other.contains(addr, n):
 			return refuse(eINVAL, "memory at %#x: the program has registered other memory there, and not deregistered it", addr)
 		}
 	}
 	return nil
 }
 
-// release lets go of the extents that a destroyed object held.
-func (x *uctx) release(held []*extent) {
+// endHolds ends the uses and the holds that a destroyed object had of extents.
+func (x *uctx) endHolds(held []*extent) {
 	for _, e := range held {
-		if x.unhold(e) {
-			e.m.letGo(e)
+		if x.endUse(e) {
+			e.m.endHold(e)
 		}
 	}
 }
 
-// putBack lets go of extents that were held for an object that could not be made after all.
-func (x *uctx) putBack(held []*extent) {
+// undoHolds ends the uses and the holds that were taken for an object that could not be made after all.
+func (x *uctx) undoHolds(held []*extent) {
 	for _, e := range held {
-		if x.unhold(e) {
-			e.m.putBack(e)
+		if x.endUse(e) {
+			e.m.undoHold(e)
 		}
 	}
 }
 
-// unhold ends one use of an extent's region, and drops the region after the last use. It
-// reports whether the memory may be freed. Memory that the device still uses stays until
-// the context ends.
-func (x *uctx) unhold(e *extent) bool {
+// endUse ends one use of an extent's region, and drops the region after the last use. It reports whether the
+// caller may end its hold of the extent. If the device still uses the region, endUse reports false, and the
+// hold ends with the context.
+func (x *uctx) endUse(e *extent) (ok bool) {
 	r := x.regions[e]
 	if r.users == 1 {
 		if !x.dropRegion(r.id) {
@@ -228,7 +235,7 @@ func (x *uctx) unhold(e *extent) bool {
 
 // A region is the engine's region for an extent, in one context.
 type region struct {
-	id    uint32
-	added uint64 // grows with each region of the context
-	users int
+	id     uint32 // number that the engine has given the region
+	serial uint64 // of two regions of a context, the newer one has the larger serial
+	users  int    // number of uses: addUse and endUse count them
 }

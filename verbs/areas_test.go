@@ -20,8 +20,8 @@ func TestRegionsWithTheSameAddresses(t *testing.T) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	hold := func(e *extent, addr uint64) error {
-		e.m.keep(e)
-		return x.hold(e, addr, pageSize)
+		e.m.hold(e)
+		return x.addUse(e, addr, pageSize)
 	}
 	old := a.share(at, 4*pageSize)
 	require.NoError(t, hold(old, at))
@@ -33,7 +33,7 @@ func TestRegionsWithTheSameAddresses(t *testing.T) {
 	require.ErrorContains(t, hold(old, at+pageSize), "other memory there")
 	require.NoError(t, hold(old, at+2*pageSize), "what is not hidden")
 	require.NoError(t, hold(fresh, at+pageSize))
-	x.putBack([]*extent{fresh, fresh})
+	x.undoHolds([]*extent{fresh, fresh})
 	require.NoError(t, hold(old, at+pageSize))
 	require.Equal(t, 3, x.regions[old].users)
 	require.Equal(t, 4, old.holders, "with the process itself")

@@ -86,7 +86,7 @@ func (x *uctx) capabilities(group int) []capability {
 			{"log_max_ra_req_qp", 0x28, 21, 16, log2(uint32(l.MaxRdAtomic))},
 			{"dma_mmo_sq", 0x28, 12, 12, 1},
 			{"log_max_ra_res_qp", 0x28, 5, 0, log2(uint32(l.MaxRdAtomic))},
-			{"gid_table_size", 0x2c, 15, 0, log2(gidTable / 8)},
+			{"gid_table_size", 0x2c, 15, 0, log2(gidTableSize / 8)},
 			{"pkey_table_size", 0x30, 15, 0, log2(maxPKeys / 128)},
 			{"local_ca_ack_delay", 0x34, 20, 16, ackDelay},
 			{"device_memory", 0x34, 23, 23, 1},
@@ -142,7 +142,7 @@ func (x *uctx) capabilities(group int) []capability {
 		return []capability{
 			{"r_roce_max_src_udp_port", 0x18, 31, 16, 0xffff},
 			{"r_roce_min_src_udp_port", 0x18, 15, 0, 0xc000},
-			{"roce_address_table_size", 0x1c, 15, 0, gidTable},
+			{"roce_address_table_size", 0x1c, 15, 0, gidTableSize},
 		}
 	case capDeviceMemory:
 		return []capability{

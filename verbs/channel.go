@@ -87,7 +87,8 @@ func (ch *channel) use() { ch.users++ }
 
 // leave is called when a CQ of the channel is destroyed.
 func (ch *channel) leave() {
-	if ch.users--; ch.users == 0 {
+	ch.users--
+	if ch.users == 0 {
 		ch.drop()
 	}
 }

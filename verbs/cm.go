@@ -77,7 +77,8 @@ func (s *Server) newCMChannel(program *cm.Program) (ch *cmChannel, theirs *os.Fi
 	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeSize)
 	theirs = os.NewFile(uintptr(fds[0]), "rdma_cm")
 	ch = &cmChannel{s: s, uid: program.UID, pipe: os.NewFile(uintptr(fds[1]), "rdma_cm")}
-	if ch.inode, err = inodeOf(ch.pipe); err == nil {
+	ch.inode, err = inodeOf(ch.pipe)
+	if err == nil {
 		ch.channel, err = s.manager.Open(program, ch)
 	}
 	if err != nil {
@@ -199,7 +200,8 @@ func (s *Server) farewell() {
 
 // cmProgram returns the process as the connection manager sees it.
 func (p *process) cmProgram() *cm.Program {
-	if ns := namespaceOf(p.net); p.program == nil || p.program.Network != cm.Network(cmNetwork{p.s, p.net}) {
+	ns := namespaceOf(p.net)
+	if p.program == nil || p.program.Network != cm.Network(cmNetwork{p.s, p.net}) {
 		explained := new(budget) // used under the manager's lock only
 		s, lineage, uid, name, pid := p.s, p.lineage, p.uid, p.name, p.pid
 		p.program = &cm.Program{

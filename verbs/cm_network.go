@@ -41,7 +41,7 @@ func (n cmNetwork) index(d *device, a cm.Name) (index int, ok bool) {
 	if d.lid != 0 {
 		return 0, gid == d.local || !a.IsGID && n.net.hasIP(a.IP, a.Scope)
 	}
-	for index := range gidTable {
+	for index := range gidTableSize {
 		e, ok := n.net.entry(d, index)
 		if ok && e.gid == gid && e.kind == abi.GIDTypeRoCEV2 &&
 			(a.Scope == 0 || a.Scope == e.ifindex || !a.IP.IsLinkLocalUnicast()) {

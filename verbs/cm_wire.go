@@ -63,7 +63,8 @@ func (w *cmWire) SendMAD(from, to cm.PortAddress, mad *cm.MAD) error {
 func (w *cmWire) Home(to cm.PortAddress, ip netip.Addr) (cm.Namespace, bool) {
 	a := cm.Name{IP: netip.AddrFrom16(to.GID).Unmap()}
 	if to.LID != 0 {
-		if a.IsGID = !ip.IsValid(); ip.IsValid() {
+		a.IsGID = !ip.IsValid()
+		if !a.IsGID {
 			a.IP = ip
 		}
 	}

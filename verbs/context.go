@@ -34,28 +34,28 @@ type uctx struct {
 	subscribers []*subscriber // the processes that opened and adopted it
 	released    bool          // the context has ended
 
-	mu         sync.Mutex // one call at a time
-	ended      bool
-	cost       nic.Cost // charged and not refunded
-	client     nic.Client
-	limits     *control.Welcome
-	uar        *shm.Region
-	banks      []*bank // banks of UAR pages
-	greeted    bool    // GET_CONTEXT was called
-	next       uint32
-	objects    map[uint32]*object
-	domains    map[uint32]*pd // by the engine's number
-	dms        map[int]*dm    // device memory, by index
-	dmabufs    map[int]bool   // addresses in the engine that regions of dma-bufs have, see dmabufSpace
-	regions    map[*extent]*region
-	added      uint64              // number of regions that were made
-	channels   map[uint64]*channel // by the cookie of the program's end
-	asyncs     []*async
-	numbers    map[uint64]eventSource // by kind and number of the object (numberOf); not those in targets
-	held       map[*object]func()     // what ends the use of a path to another engine; nil: none
-	targets    map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
-	subscriber *subscriber            // of the process that opened the device
-	events     *os.File
+	mu           sync.Mutex // one call at a time
+	ended        bool
+	cost         nic.Cost // charged and not refunded
+	client       nic.Client
+	limits       *control.Welcome
+	uar          *shm.Region
+	banks        []*bank // banks of UAR pages
+	greeted      bool    // GET_CONTEXT was called
+	next         uint32
+	objects      map[uint32]*object
+	domains      map[uint32]*pd // by the engine's number
+	dms          map[int]*dm    // device memory, by index
+	dmabufs      map[int]bool   // addresses in the engine that regions of dma-bufs have, see dmabufSpace
+	regions      map[*extent]*region
+	regionSerial uint64              // serial number of the next region
+	channels     map[uint64]*channel // by the cookie of the program's end
+	asyncs       []*async
+	numbers      map[uint64]eventSource // by kind and number of the object (numberOf); not those in targets
+	held         map[*object]func()     // what ends the use of a path to another engine; nil: none
+	targets      map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
+	subscriber   *subscriber            // of the process that opened the device
+	events       *os.File
 }
 
 // newContext opens a device for a process. The second result is the program's end of the
@@ -94,13 +94,16 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		return nil, nil, err
 	}
 	x.events = r.Events
-	if x.socket, theirs, err = unixsock.Pair("context"); err != nil {
+	x.socket, theirs, err = unixsock.Pair("context")
+	if err != nil {
 		return nil, nil, err
 	}
-	if x.inode, err = inodeOf(theirs); err != nil {
+	x.inode, err = inodeOf(theirs)
+	if err != nil {
 		return nil, nil, err
 	}
-	if x.cookie, err = cookieOf(theirs); err != nil {
+	x.cookie, err = cookieOf(theirs)
+	if err != nil {
 		return nil, nil, err
 	}
 	_ = unixsock.Control(x.socket, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })
@@ -186,11 +189,11 @@ func (x *uctx) end() {
 	x.releasePaths()
 	for e, r := range x.regions {
 		for range r.users {
-			e.m.letGo(e)
+			e.m.endHold(e)
 		}
 	}
 	for _, d := range x.dms {
-		d.memory.m.letGo(d.memory)
+		d.memory.m.endHold(d.memory)
 	}
 	for _, o := range x.objects {
 		switch o := o.self.(type) {

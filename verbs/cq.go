@@ -82,7 +82,8 @@ func createCQ(c *call) error {
 		req.Flags = control.CQIgnoreOverrun
 	}
 	if d[abi.MLX5CreateCQCQECompEn] == 1 { // like the kernel's driver, which ignores other values
-		if req.MiniFormat, err = miniFormat(d[abi.MLX5CreateCQCompFormat]); err != nil {
+		req.MiniFormat, err = miniFormat(d[abi.MLX5CreateCQCompFormat])
+		if err != nil {
 			return err
 		}
 		req.Flags |= control.CQCompressed
@@ -91,7 +92,8 @@ func createCQ(c *call) error {
 	if driverFlags&abi.MLX5CreateCQFlagsUARPageIndex != 0 {
 		page = uint32(le.Uint16(d[abi.MLX5CreateCQUARPageIndex:]))
 	}
-	if req.UAR, err = x.uarPage(page); err != nil {
+	req.UAR, err = x.uarPage(page)
+	if err != nil {
 		return err
 	}
 	async, err := c.async(abi.AttrCreateCQEventFD)
@@ -103,7 +105,7 @@ func createCQ(c *call) error {
 		return err
 	}
 	defer ch.drop()
-	held, err := c.areas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64},
+	held, err := c.holdAreas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64},
 		area{"CQ doorbell record", req.DBRec, 8, 8})
 	if err != nil {
 		return err
@@ -112,16 +114,16 @@ func createCQ(c *call) error {
 		req.Channel = ch.id
 	}
 	if err := held[1].zero(req.DBRec); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	m, _, err := x.request(control.OpCreateCQ, req)
 	if err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		x.refundObject()
 		return err
 	}
@@ -195,17 +197,17 @@ func resizeCQ(c *call, req []byte) error {
 		return err
 	}
 	buf := le.Uint64(d[abi.MLX5ResizeCQBufAddr:])
-	held, err := c.areas(area{"CQ buffer", buf, 1 << (log + logCQE), 64})
+	held, err := c.holdAreas(area{"CQ buffer", buf, 1 << (log + logCQE), 64})
 	if err != nil {
 		return err
 	}
 	x.executeAnnounced()
 	resize := &control.ResizeCQ{CQN: q.number, LogSize: log, LogCQE: logCQE, Buf: buf}
 	if err := x.command(control.OpResizeCQ, resize); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
-	x.release(q.extents[:1])
+	x.endHolds(q.extents[:1])
 	q.extents = []*extent{held[0], q.extents[1]}
 	c.put32(abi.AttrCoreOut, 1<<log-1, 0) // struct ib_uverbs_resize_cq_resp: cqe, reserved
 	return nil

@@ -80,18 +80,11 @@ const (
 
 // linked gives the device's port a link layer, and returns the device.
 func (d *device) linked(l Link) *device {
-	if d.lid = 0; l == InfiniBand {
+	d.lid = 0
+	if l == InfiniBand {
 		d.lid = uint16(d.index) + firstLID
 	}
 	return d
-}
-
-// gidEntries is the number of entries of a device's GID table.
-func (d *device) gidEntries() int {
-	if d.lid != 0 {
-		return 8 // of which the first is used
-	}
-	return gidTable
 }
 
 // linkLayer returns the number of the port's link layer, and its name in sysfs.

@@ -73,7 +73,8 @@ func deviceMemoryMethods() []*method {
 func allocDM(c *call) error {
 	x := c.x
 	length, align := c.value(abi.AttrAllocDMLength), c.value32(abi.AttrAllocDMAlignment)
-	switch t := c.value(abi.MLX5AttrAllocDMReqType); {
+	t := c.value(abi.MLX5AttrAllocDMReqType)
+	switch {
 	case t != abi.MLX5DMTypeMemIC:
 		return refuse(eOPNOTSUPP, "device memory of type %d: there is no memory for steering rules", t)
 	case length == 0 || length > maxDM:
@@ -100,7 +101,7 @@ func allocDM(c *call) error {
 	d.memory = e
 	d.object = x.add(kindDM, d, func() error {
 		delete(x.dms, d.index)
-		e.m.letGo(e)
+		e.m.endHold(e)
 		return nil
 	}, nil)
 	x.dms[d.index] = d
@@ -187,14 +188,14 @@ func (d *dm) register(x *uctx, m *mr, offset uint64) ([]*extent, error) {
 	}
 	e := d.memory
 	x.s.engine.CloseMemoryFile(e.m.uid, e.mem)
-	e.m.keep(e)
-	if err := x.hold(e, e.addr+offset, m.length); err != nil {
+	e.m.hold(e)
+	if err := x.addUse(e, e.addr+offset, m.length); err != nil {
 		return nil, err
 	}
 	a, _, err := x.request(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: e.addr +
 		offset, Length: m.length})
 	if err != nil {
-		x.putBack([]*extent{e})
+		x.undoHolds([]*extent{e})
 		return nil, err
 	}
 	m.key = a.(*control.Key).Key

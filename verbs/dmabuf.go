@@ -70,7 +70,7 @@ func regDMABuf(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer e.m.letGo(e)
+	defer e.m.endHold(e)
 	slot := 0
 	for x.dmabufs[slot] {
 		slot++
@@ -83,7 +83,7 @@ func regDMABuf(c *call) error {
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	e.m.keep(e)
+	e.m.hold(e)
 	if err := x.registerDMABuf(m, e); err != nil {
 		x.refundObject()
 		return err
@@ -104,13 +104,13 @@ func regDMABuf(c *call) error {
 
 // registerDMABuf makes the key of m. It uses up one hold of e, for the key or because it fails.
 func (x *uctx) registerDMABuf(m *mr, e *extent) error {
-	if err := x.hold(e, m.addr, m.length); err != nil {
+	if err := x.addUse(e, m.addr, m.length); err != nil {
 		return err
 	}
 	a, _, err := x.request(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr,
 		Length: m.length, IOVA: m.iova})
 	if err != nil {
-		x.putBack([]*extent{e})
+		x.undoHolds([]*extent{e})
 		return err
 	}
 	m.key = a.(*control.Key).Key

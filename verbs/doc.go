@@ -30,14 +30,15 @@
 //	object.go          handles, and what objects cost
 //	pd.go mr.go cq.go srq.go qp.go xrcd.go xrc_target.go modify.go ah.go multicast.go uar.go channel.go
 //	                   one kind of object each
-//	query.go gid.go device.go caps.go
-//	                   what a program can ask about the device
+//	device.go query.go caps.go
+//	                   a device's identity and link layer; what a program can ask about it
+//	gid.go             the GID table of a device in a network namespace, and queries of its entries
 //	dm.go              device memory
 //	dmabuf.go          regions of dma-bufs
 //	dc.go              dynamically connected transport: DCI and DCT
 //	firmware_qp.go     firmware commands about queue pairs: UDP source ports, reserved numbers
 //	firmware.go        firmware commands that libmlx5 sends by itself; list keys (Mkeys)
-//	areas.go           finding the memory that a call names, or having the shim remap it
+//	areas.go           finding the memory that a call names, or having the shim remap it; holds of extents
 //	memory.go maps.go  extents of a process, and what it has mapped
 //	moves.go           which registered memory is moved into shared memory
 //	odp.go             memory that is paged on demand
@@ -55,7 +56,7 @@
 //	                   to other engines and hosts: packets for queue pair 1
 //	lowport.go         which programs may take ports below 1024
 //	internal/cm        the connection manager
-//	netns.go           the addresses of a network namespace: its GID tables
+//	netns.go           the addresses of a network namespace, and their places in the GID tables (gid.go)
 //	networks.go        all such namespaces: claims, and the owners of addresses
 //	addresses.go       the addresses that a process sends
 //	announce.go        the addresses that the fabric gets
@@ -65,7 +66,8 @@
 //	                   files like those below /sys, for each namespace
 //	watch.go budget.go trace.go errno.go describe.go
 //	                   watchers, limits of the log, the log of calls, errors, documentation
-//	shim_sources.go    the sources of the shim, for programs that build it
+//	shim_sources.go shim_embedded.go
+//	                   the sources of the shim, for programs that build it
 //
 // # One request: ibv_reg_mr
 //
@@ -79,7 +81,7 @@
 //     ib_uverbs_reg_mr, finds the protection domain (lookup), and asks call.payload where
 //     the memory is.
 //  5. If the memory is in an extent, payload finds the extent (memory.find) and makes it a
-//     region of the engine (uctx.hold). Otherwise, if the memory can be moved into an extent,
+//     region of the engine (uctx.addUse). Otherwise, if the memory can be moved into an extent,
 //     call.move adds a need and the call ends with errAgain: the shim remaps the pages
 //     (shim/remap.c) and makes the same call again. If the memory cannot be moved, or with
 //     --slow-memory, it stays the process's own, and uctx.shareProcess gives the engine the

@@ -67,14 +67,16 @@ func allocAsync(c *call) error {
 
 func newAsync() (a *async, theirs *os.File, err error) {
 	a = new(async)
-	if a.mine, theirs, err = unixsock.Pair("events"); err != nil {
+	a.mine, theirs, err = unixsock.Pair("events")
+	if err != nil {
 		return nil, nil, err
 	}
 	_ = unixsock.Control(a.mine, func(fd int) error {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, asyncBuffer)
 		return unix.Shutdown(fd, unix.SHUT_RD)
 	})
-	if a.cookie, err = cookieOf(theirs); err == nil {
+	a.cookie, err = cookieOf(theirs)
+	if err == nil {
 		var copies []*os.File
 		if copies, err = duplicates([]*os.File{theirs}); err == nil {
 			a.reader = copies[0]

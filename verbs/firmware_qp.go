@@ -75,7 +75,8 @@ func modifyFirmwareObject(c *call) error {
 // connect to it.
 func createGeneralObject(c *call, cmd []byte) error {
 	x := c.x
-	switch kind, log := binary.BigEndian.Uint16(cmd[generalType:]), cmd[generalLogRange]&31; {
+	kind, log := binary.BigEndian.Uint16(cmd[generalType:]), cmd[generalLogRange]&31
+	switch {
 	case kind == addressMapping:
 		return c.mapAddress(cmd)
 	case kind != reservedQPN || log != 0:

@@ -60,7 +60,7 @@ func TestCapabilities(t *testing.T) {
 	require.EqualValues(t, 15, word(general, 0x10)>>16&0xff, "log_max_qp_sz")
 	require.EqualValues(t, 7, word(general, 0x44)&7, "rc, uc, ud")
 	require.EqualValues(t, 1<<31|9<<16, word(general, 0x4c), "bf, log_bf_reg_size")
-	require.EqualValues(t, gidTable, 8<<(word(general, 0x2c)&0xffff), "gid_table_size")
+	require.EqualValues(t, gidTableSize, 8<<(word(general, 0x2c)&0xffff), "gid_table_size")
 	require.Zero(t, word(general, 0x20)>>23&1, "fixed_buffer_size")
 	require.EqualValues(t, 1, word(general, 0x40)>>5&1, "dct")
 	require.EqualValues(t, 1, word(general, 0x24)>>29&1, "qpc_extension")

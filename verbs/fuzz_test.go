@@ -48,7 +48,7 @@ func FuzzIoctl(f *testing.F) {
 	const first, all = 1, abi.AccessLocalWrite | abi.AccessRemoteWrite | abi.AccessRemoteRead | abi.AccessRemoteAtomic
 	seed(call(abi.ObjectDevice, abi.MethodQueryPort, number(abi.AttrQueryPortPortNum, 1), arg{id: abi.AttrQueryPortResp, out: abi.QueryPortRespExSize}),
 		call(abi.ObjectDevice, abi.MethodQueryGIDTable, number(abi.AttrQueryGIDTableEntrySize, abi.GIDEntrySize),
-			arg{id: abi.AttrQueryGIDTableRespEntries, out: gidTable * abi.GIDEntrySize}, arg{id: abi.AttrQueryGIDTableRespNumEntries, out: 8}))
+			arg{id: abi.AttrQueryGIDTableRespEntries, out: gidTableSize * abi.GIDEntrySize}, arg{id: abi.AttrQueryGIDTableRespNumEntries, out: 8}))
 	seed(write(abi.CmdQueryDevice, zeros(abi.QueryDeviceSize), abi.QueryDeviceRespSize),
 		write(extended|abi.ExCmdQueryDevice, zeros(abi.ExQueryDeviceSize), abi.ExQueryDeviceRespSize),
 		write(abi.CmdAllocPD, zeros(abi.AllocPDSize), abi.AllocPDRespSize),
@@ -145,7 +145,8 @@ func FuzzIoctl(f *testing.F) {
 		await.Until(t, "the channels have ended", func() bool { return s.openChannels() == 0 && s.manager.Leftovers() == 0 })
 		require.Empty(t, r.p.memory.extents)
 		require.Empty(t, r.p.pending)
-		if rounds++; rounds%64 == 0 {
+		rounds++
+		if rounds%64 == 0 {
 			await.Until(t, "no descriptors are left open", func() bool { return descriptors(t) < fds+64 })
 		}
 	})

@@ -70,7 +70,8 @@ func parseGSI(b []byte) (from, to [gidSize]byte, mad []byte, err error) {
 		return from, to, nil, fmt.Errorf("opcode %v, queue pair %#x, P_Key %#x, Q_Key %#x: not a management datagram", h.Opcode, h.DestQP, h.PKey, d.QKey)
 	}
 	grh := b[gsiHead:][:grhSize]
-	switch ip := grh[grhSize-ipv4Header:]; {
+	ip := grh[grhSize-ipv4Header:]
+	switch {
 	case grh[0]>>4 == 6:
 		copy(from[:], grh[8:24])
 		copy(to[:], grh[24:40])

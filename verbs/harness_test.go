@@ -257,7 +257,7 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 				} else {
 					errno = eBADF
 				}
-			case needRemap, needMove:
+			case needRemap, needTryRemap:
 				require.NotEmpty(r, give)
 				require.Zero(r, le.Uint64(b[8:])%pageSize)
 				r.seal(give[0])

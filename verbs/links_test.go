@@ -29,7 +29,7 @@ func TestLinkLayers(t *testing.T) {
 		[]any{b[abi.QueryPortRespLinkLayer], le.Uint16(b[abi.QueryPortRespLID:]), le.Uint16(b[abi.QueryPortRespSMLID:]),
 			le.Uint32(b[abi.QueryPortRespGIDTableLen:]), b[abi.QueryPortRespActiveMTU]})
 	b = port(eth)
-	require.Equal(t, []any{byte(abi.LinkLayerEthernet), uint16(0), uint16(0), uint32(gidTable), byte(activeMTU)},
+	require.Equal(t, []any{byte(abi.LinkLayerEthernet), uint16(0), uint16(0), uint32(gidTableSize), byte(activeMTU)},
 		[]any{b[abi.QueryPortRespLinkLayer], le.Uint16(b[abi.QueryPortRespLID:]), le.Uint16(b[abi.QueryPortRespSMLID:]),
 			le.Uint32(b[abi.QueryPortRespGIDTableLen:]), b[abi.QueryPortRespActiveMTU]})
 

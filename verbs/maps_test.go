@@ -43,7 +43,7 @@ func TestMappingsCount(t *testing.T) {
 	require.Nil(t, find(at, 8), "something else is mapped there")
 	require.NoError(t, other.Close())
 	require.Equal(t, eFAULT, refusalOf(r.p.memory.maps.over(at, pageSize, all)).errno)
-	r.p.memory.letGo(e)
+	r.p.memory.endHold(e)
 }
 
 // The text of /proc/PID/maps can be very long. No part of it is kept.
@@ -65,7 +65,8 @@ func TestMappingsAreNotKept(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	n, most := 0, uint64(0)
 	require.NoError(t, m.over(0, rows*size, func(v vma) error {
-		if n++; n%500 == 0 {
+		n++
+		if n%500 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			most = max(most, after.HeapAlloc)
@@ -101,13 +102,13 @@ func TestRowsOfMaps(t *testing.T) {
 		{vma{perms: "rw-s", name: "/anon_hugepage (deleted)", inode: 9}, false},
 	} {
 		require.Equal(t, c.ok, remappable(c.v, needRemap) == nil, "%v", c.v)
-		require.Equal(t, c.ok, remappable(c.v, needMove) == nil, "%v", c.v)
+		require.Equal(t, c.ok, remappable(c.v, needTryRemap) == nil, "%v", c.v)
 	}
 	v, ok = parseVMA([]byte("7f0238400000-7f0238600000 rw-p 00000000 00:0f 9    /anon_hugepage (deleted)"))
 	require.True(t, ok)
 	require.EqualValues(t, usualHugePage, v.huge)
 	require.NoError(t, remappable(v, needRemap), "a queue in a huge page")
-	require.Error(t, remappable(v, needMove), "registered memory in a huge page")
+	require.Error(t, remappable(v, needTryRemap), "registered memory in a huge page")
 }
 
 // The kernel's query for the mapping at one address returns what the text of the maps says.

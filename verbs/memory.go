@@ -13,28 +13,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An extent is shared memory, made by the engine, that a process has mapped at addr. It is
-// freed when its last holder lets go of it.
+// An extent is shared memory, made by the engine, that a process has mapped at addr. Each object whose
+// memory is in the extent holds the extent. The last endHold frees the memory.
 type extent struct {
 	addr, size uint64
 	mem        *shm.Region
-	inode      uint64
-	holders    int  // the objects in it, and the process from NV_ALLOC to NV_FREE
-	allocated  bool // made by NV_ALLOC and not freed: the process is one of the holders
-	moved      bool // the program's own pages, moved here
-	payload    bool // has been registered
-	heap       bool // in the heap of malloc: the process has to get its pages back after the last holder
-	// Has no holder, but may get one: a ring whose queue is not made yet, or moved pages that were
-	// registered.
+	inode      uint64 // of mem
+	holders    int    // number of holds: of objects, and of the process from NV_ALLOC to NV_FREE
+	allocated  bool   // NV_ALLOC has made the extent, and NV_FREE has not freed it: the process holds it
+	moved      bool   // the extent has pages that were the program's own
+	payload    bool   // the extent has been registered as a memory region
+	heap       bool   // the pages are in the heap of malloc: the process gets them back after the last hold
+	// There is no hold, and the memory is kept for the next one: a ring whose queue is not made yet, or moved
+	// pages that were registered.
 	waits bool
 	m     *memory
 }
 
-func (e *extent) holds(addr, n uint64) bool {
+// contains reports whether the n bytes from addr on are in the extent.
+func (e *extent) contains(addr, n uint64) bool {
 	off := addr - e.addr
 	return off < e.size && n <= e.size-off
 }
 
+// overlaps reports whether some of the n bytes from addr on are in the extent.
 func (e *extent) overlaps(addr, n uint64) bool { return addr < e.addr+e.size && e.addr < addr+n }
 
 // at returns n bytes of the extent from an address on.
@@ -54,7 +56,7 @@ type memory struct {
 	mu      sync.Mutex
 	extents []*extent
 	copied  []ownRange // registered memory that stays where it is
-	unused  []ownRange // pages of the heap that were moved and have no holder any more
+	unused  []ownRange // pages of the heap that were moved and that nothing holds any more
 }
 
 // Limits of one process.
@@ -62,7 +64,7 @@ const (
 	maxExtents = 1 << 14
 	maxExtent  = 1 << 36 // bytes of one extent
 	maxWaiting = 1 << 8  // extents whose field waits is set
-	maxIdle    = 1 << 16 // bytes of an extent that is kept after its last holder
+	maxIdle    = 1 << 16 // bytes of an extent that is kept after its last hold
 )
 
 // movedName is the name of memory into which pages of a program are moved. The shim recognises
@@ -94,14 +96,14 @@ func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 	return &extent{addr: addr, size: size, mem: r, inode: st.Ino, moved: name == movedName, m: m}, nil
 }
 
-// add adds an extent, and frees the extents without holders that overlap it.
+// add adds an extent, and frees the extents that overlap it and that nothing holds.
 func (m *memory) add(e *extent) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.extents = slices.DeleteFunc(m.extents, func(o *extent) bool {
-		drop := o.holders == 0 && o.overlaps(e.addr, e.size)
+	m.extents = slices.DeleteFunc(m.extents, func(old *extent) bool {
+		drop := old.holders == 0 && old.overlaps(e.addr, e.size)
 		if drop {
-			m.engine.ReleaseMemory(m.uid, o.mem)
+			m.engine.ReleaseMemory(m.uid, old.mem)
 		}
 		return drop
 	})
@@ -115,18 +117,19 @@ func (m *memory) add(e *extent) error {
 	return nil
 }
 
-// releaseWaiting frees the oldest extent that waits for a holder, if maxWaiting or more extents
-// wait for one.
+// releaseWaiting frees the oldest extent that waits for a hold, if maxWaiting or more extents wait. m.mu is
+// held.
 func (m *memory) releaseWaiting() {
-	n, oldest := 0, -1
+	waiting, oldest := 0, -1
 	for i, e := range m.extents {
 		if e.waits && e.holders == 0 {
-			if n++; oldest < 0 {
+			waiting++
+			if oldest < 0 {
 				oldest = i
 			}
 		}
 	}
-	if n >= maxWaiting {
+	if waiting >= maxWaiting {
 		m.noteUnused(m.extents[oldest])
 		m.engine.ReleaseMemory(m.uid, m.extents[oldest].mem)
 		m.extents = slices.Delete(m.extents, oldest, oldest+1)
@@ -137,15 +140,15 @@ func (m *memory) releaseWaiting() {
 // sealed, and a hole could make the engine wait in the kernel for ever.
 const unsealed = "its memory is not sealed; the process that has mapped it has to seal it with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL"
 
-// find returns the extent that contains the n bytes from addr on, and holds it for the
-// caller. It returns nil if there is none, or if something else is mapped there now. It
-// returns an error if the process has not sealed the extent.
+// find returns the extent that contains the n bytes from addr on, and takes a hold of it for the caller. It
+// returns nil if no extent contains them, or if something else is mapped there now. It returns an error if
+// the process has not sealed the extent.
 func (m *memory) find(addr, n uint64) (*extent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := len(m.extents) - 1; i >= 0; i-- { // the newest first
 		e := m.extents[i]
-		if !e.holds(addr, n) {
+		if !e.contains(addr, n) {
 			continue
 		}
 		if m.mapped(e, addr, n) {
@@ -174,8 +177,8 @@ func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	}) == nil
 }
 
-// taken returns an extent that has holders and of which the process has mapped some pages in a
-// range, nil if there is none.
+// taken returns an extent that is held and of which the process has mapped some of the n bytes from addr on;
+// nil if there is no such extent.
 func (m *memory) taken(addr, n uint64) *extent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,28 +201,30 @@ func (m *memory) mappedPartly(e *extent, addr, n uint64) bool {
 	}) == found
 }
 
-// putBack ends a hold that find has taken, if no object was made in the memory. If that was
-// the last hold, the extent waits for a holder again.
-func (m *memory) putBack(e *extent) {
+// undoHold ends a hold that find has taken for an object that could not be made. It frees nothing: after the
+// last hold, the extent waits for another one.
+func (m *memory) undoHold(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.holders--; e.holders == 0 {
+	e.holders--
+	if e.holders == 0 {
 		e.waits = true
 	}
 }
 
-// keep takes another hold of an extent that the caller knows to be held.
-func (m *memory) keep(e *extent) {
+// hold takes one more hold of an extent that is held already.
+func (m *memory) hold(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.holders++
 }
 
-// letGo ends a hold of an extent, and frees the memory if that was its last hold.
-func (m *memory) letGo(e *extent) {
+// endHold ends a hold of an extent. After the last hold it frees the memory, or keeps it for a while.
+func (m *memory) endHold(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.holders--; e.holders > 0 {
+	e.holders--
+	if e.holders > 0 {
 		return
 	}
 	m.noteUnused(e)
@@ -236,7 +241,7 @@ func (m *memory) letGo(e *extent) {
 	m.engine.ReleaseMemory(m.uid, e.mem)
 }
 
-// noteUnused notes that an extent has no holder any more and will have none.
+// noteUnused notes the pages of an extent that is about to be freed, if the process has to get them back.
 func (m *memory) noteUnused(e *extent) {
 	if e.heap && len(m.unused) < maxExtents {
 		m.unused = append(m.unused, ownRange{e.addr, e.size})
@@ -277,7 +282,7 @@ func (m *memory) end() {
 }
 
 // remappable returns an error for memory that may not be remapped into shared memory,
-// because the program would notice the difference. kind is needRemap or needMove. Registered
+// because the program would notice the difference. kind is needRemap or needTryRemap. Registered
 // memory stays in its huge pages, which the program has for a reason.
 func remappable(v vma, kind uint16) error {
 	switch {

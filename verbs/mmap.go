@@ -41,7 +41,8 @@ func (p *process) mmap(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 	}
 	var file *os.File
 	var at mappedAnswer
-	switch command := m.offset >> mmapCommandShift; {
+	command := m.offset >> mmapCommandShift
+	switch {
 	case m.offset%pageSize != 0:
 		return nil, nil, refuse(eINVAL, "mmap: offset %#x is not a multiple of %d", m.offset, pageSize)
 	case m.offset >= uarOffset:
@@ -122,6 +123,6 @@ func (p *process) free(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File
 		return nil, nil, refuse(eINVAL, "free: %d bytes at %#x were not allocated here", m.length, m.addr)
 	}
 	e.allocated = false
-	p.memory.letGo(e)
+	p.memory.endHold(e)
 	return le.AppendUint64(appendAnswer(nil, h, 0, 0), 0), nil, nil
 }

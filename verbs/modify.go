@@ -79,17 +79,20 @@ func modifyQP(c *call, b []byte) error {
 		RNRRetry: b[abi.ModifyQPRNRRetry],
 	}
 	if mask&control.AttrState != 0 {
-		if a.State, err = deviceState(b[abi.ModifyQPQPState]); err != nil {
+		a.State, err = deviceState(b[abi.ModifyQPQPState])
+		if err != nil {
 			return err
 		}
 	}
 	if mask&control.AttrCurState != 0 {
-		if a.CurState, err = deviceState(b[abi.ModifyQPCurQPState]); err != nil {
+		a.CurState, err = deviceState(b[abi.ModifyQPCurQPState])
+		if err != nil {
 			return err
 		}
 	}
 	if mask&control.AttrAccess != 0 {
-		if a.Access, err = grantedAccess(le.Uint32(b[abi.ModifyQPQPAccessFlags:])); err != nil {
+		a.Access, err = grantedAccess(le.Uint32(b[abi.ModifyQPQPAccessFlags:]))
+		if err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func (c *call) move(a area) error {
 	if slices.ContainsFunc(c.results, func(r wireResult) bool { return isRemap(r.kind) && r.addr == lo }) {
 		return refuse(eBUSY, "its pages were moved, and are not there")
 	}
-	if err := c.want(a, needMove); err != nil {
+	if err := c.requestRemap(a, needTryRemap); err != nil {
 		return err
 	}
 	return errAgain

@@ -50,10 +50,12 @@ func regMR(c *call, req []byte) error {
 	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]),
 		iova: le.Uint64(req[abi.RegMRHCAVA:])}
 	var err error
-	if m.access, m.onDemand, err = access(le.Uint32(req[abi.RegMRAccessFlags:])); err != nil {
+	m.access, m.onDemand, err = access(le.Uint32(req[abi.RegMRAccessFlags:]))
+	if err != nil {
 		return err
 	}
-	if m.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.RegMRPDHandle:]), kindPD); err != nil {
+	m.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.RegMRPDHandle:]), kindPD)
+	if err != nil {
 		return err
 	}
 	held, err := c.payload(m)
@@ -61,13 +63,13 @@ func regMR(c *call, req []byte) error {
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	a, _, err := x.register(held, m.onDemand, control.OpRegMR,
 		&control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
 	if err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		x.refundObject()
 		return err
 	}
@@ -128,16 +130,16 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 		if err != nil {
 			return nil, refuse(eFAULT, "memory region: %v", err)
 		}
-		// If hold fails, for example because of a limit on regions, the kernel copies.
+		// If addUse fails, for example because of a limit on regions, the kernel copies.
 		if e != nil {
-			if why = c.x.hold(e, a.addr, a.n); why == nil {
+			if why = c.x.addUse(e, a.addr, a.n); why == nil {
 				e.payload = true
 				return []*extent{e}, nil
 			}
 		}
 	}
 	if err := c.p.memory.allows(m, func(v vma) {
-		if err := remappable(v, needMove); why == nil && err != nil {
+		if err := remappable(v, needTryRemap); why == nil && err != nil {
 			why = err
 		}
 	}); err != nil {
@@ -204,12 +206,14 @@ func reregMR(c *call, req []byte) error {
 		next.iova = le.Uint64(req[abi.ReregMRHCAVA:])
 	}
 	if what&control.ReregAccess != 0 {
-		if next.access, next.onDemand, err = access(le.Uint32(req[abi.ReregMRAccessFlags:])); err != nil {
+		next.access, next.onDemand, err = access(le.Uint32(req[abi.ReregMRAccessFlags:]))
+		if err != nil {
 			return err
 		}
 	}
 	if what&control.ReregPD != 0 {
-		if next.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.ReregMRPDHandle:]), kindPD); err != nil {
+		next.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.ReregMRPDHandle:]), kindPD)
+		if err != nil {
 			return err
 		}
 	}
@@ -225,12 +229,12 @@ func reregMR(c *call, req []byte) error {
 		&control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access, Addr: next.addr,
 			Length: next.length, IOVA: next.iova})
 	if err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	x.removeOwn(m, m.extents)
 	x.addOwn(&next, held)
-	x.release(m.extents)
+	x.endHolds(m.extents)
 	m.extents = held
 	c.changedMR(m, &next, a)
 	return nil

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-
-	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
 // An address is an address of a network interface, as a GID: an IPv4 address is mapped to
@@ -22,42 +20,33 @@ type address struct {
 
 func (a *address) ip() netip.Addr { return netip.AddrFrom16(a.gid).Unmap() }
 
-// A gidEntry is an entry of a GID table.
-type gidEntry struct {
-	gid     [gidSize]byte
-	kind    uint32 // GIDTypeRoCEV1 or GIDTypeRoCEV2; GIDTypeIB on InfiniBand
-	ifindex uint32
-	ifname  string
-}
-
-// A netns has the addresses that one user's programs have sent for one network namespace, and
-// the GID tables that follow from them. The table of every device has the same addresses. An
-// address has a slot, which is two entries: one for each version of RoCE. Slot 0 is the
-// device's own link-local GID.
+// A netns has the addresses that one user's programs have sent for one network namespace. The GID
+// tables of the devices (gid.go) follow from them, and have the same addresses. An address has a
+// slot, which is two entries of a table: one for each version of RoCE. Slot 0 is the device's own
+// link-local GID.
 //
-// A slot is never given to another address while there are slots that were never used. So a
-// GID keeps its index when others come and go, and gets its index back when it returns.
+// A slot is given to another address only if all slots have been used. So a GID keeps its index
+// when others come and go, and gets its index back when it returns.
 type netns struct {
 	key  netnsKey
 	tree netnsTree
-	held int // processes and contexts that use it; guarded by networks.mu
+	held int // number of processes and contexts that use the netns; guarded by networks.mu
 
 	mu    sync.RWMutex
-	home  address // interface of slot 0; its gid is not used
-	slots []slot  // from slot 1 on
-	clock uint64  // counts scans
+	home  address // an address of the interface of slot 0; its gid is not used
+	slots []slot  // slot 1 and those after it
+	clock uint64  // number of scans so far
 }
 
 type slot struct {
 	address
-	present bool
-	made    bool   // not of an interface: each device makes its own (device.made)
-	gone    uint64 // the scan at which it was last not present
+	present bool   // the last scan found the address, or the address is made
+	made    bool   // no interface has the address: each device has a GID of its own here (device.made)
+	gone    uint64 // number of the scan that did not find the address any more
 }
 
 const (
-	gidTable = 64 // entries
-	maxSlots = gidTable / 2
+	maxSlots = gidTableSize / 2
 	loopback = 1 // interface index of lo, in every namespace
 )
 
@@ -76,7 +65,8 @@ const (
 )
 
 func (a *address) class() int {
-	switch ip := a.ip(); {
+	ip := a.ip()
+	switch {
 	case ip.IsLoopback():
 		return classLoopback
 	case ip.IsLinkLocalUnicast():
@@ -159,55 +149,6 @@ func (n *netns) place(s slot) bool {
 		n.slots[oldest] = s
 	}
 	return oldest >= 0
-}
-
-// entry returns an entry of a device's GID table, false if it is empty.
-func (n *netns) entry(d *device, index int) (e gidEntry, ok bool) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if d.lid != 0 { // the GID of an InfiniBand port is of no interface
-		if index != 0 {
-			return e, false
-		}
-		return gidEntry{gid: d.local, kind: abi.GIDTypeIB}, true
-	}
-	if index < 0 || index >= 2*(1+len(n.slots)) {
-		return e, false
-	}
-	s := slot{address: n.home, present: true}
-	if index < 2 {
-		s.gid = d.local
-	} else if s = n.slots[index/2-1]; s.made {
-		s.gid = d.made
-	}
-	if !s.present {
-		return e, false
-	}
-	return gidEntry{gid: s.gid, kind: gidType(index), ifindex: s.ifindex, ifname: s.ifname}, true
-}
-
-// indexOf returns the index of a GID of the given type in a device's table.
-func (n *netns) indexOf(d *device, gid [gidSize]byte, kind uint32) (index int, ok bool) {
-	for i := range d.gidEntries() {
-		if e, ok := n.entry(d, i); ok && e.gid == gid && e.kind == kind {
-			return i, true
-		}
-	}
-	return 0, false
-}
-
-// deviceOf returns the first device that has a GID in this namespace, nil if none has.
-func (n *netns) deviceOf(all []*device, gid [gidSize]byte) *device {
-	for _, d := range all {
-		kind := uint32(abi.GIDTypeRoCEV2)
-		if d.lid != 0 {
-			kind = abi.GIDTypeIB
-		}
-		if _, ok := n.indexOf(d, gid, kind); ok {
-			return d
-		}
-	}
-	return nil
 }
 
 // hasIP reports whether an interface of the namespace has an address. scope is the number of the

@@ -133,7 +133,8 @@ func (s *Server) leave(n *netns) {
 	w := &s.networks
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n.held--; n.held > 0 || n == s.nowhere {
+	n.held--
+	if n.held > 0 || n == s.nowhere {
 		return
 	}
 	w.idle = append(w.idle, n)

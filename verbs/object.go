@@ -129,7 +129,7 @@ func (x *uctx) remove(o *object) error {
 	for _, u := range o.uses {
 		u.users--
 	}
-	x.release(o.extents)
+	x.endHolds(o.extents)
 	x.refundObject()
 	return nil
 }

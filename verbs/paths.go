@@ -87,7 +87,8 @@ func (s *Server) refundPaths(list []pathUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, p := range list {
-		if u.counts[p]--; u.counts[p] == 0 {
+		u.counts[p]--
+		if u.counts[p] == 0 {
 			delete(u.counts, p)
 			s.engine.Refund(p.uid, nic.Cost{Paths: 1})
 		}

@@ -32,7 +32,8 @@ func (p *smallPort) Path(to RemotePort, class, hops uint8, _ nic.User) (nic.Path
 	return nic.Path{}, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.held[key]--; p.held[key] == 0 {
+		p.held[key]--
+		if p.held[key] == 0 {
 			delete(p.held, key)
 		}
 	}, nil

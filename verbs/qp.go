@@ -140,11 +140,11 @@ func createQP(c *call) error {
 		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", driverFlags, knownDriver)
 	case driverFlags&abi.MLX5QPFlagUARPageIndex == 0:
 		return refuse(eINVAL, "driver flags %#x: no UAR page is named", driverFlags)
-	case c.find(abi.AttrCreateQPXRCDHandle) != nil || qpType == abi.QPTXRCIni &&
-		c.find(abi.AttrCreateQPSRQHandle) != nil:
+	case c.find(abi.AttrCreateQPXRCDHandle) != nil ||
+		(qpType == abi.QPTXRCIni && c.find(abi.AttrCreateQPSRQHandle) != nil):
 		return refuse(eINVAL, "type %d with an XRC domain or an SRQ; only XRC_RECV has a domain, and XRC_SEND has no SRQ", qpType)
 	case c.find(abi.AttrCreateQPPDHandle) == nil || c.find(abi.AttrCreateQPSendCQHandle) == nil ||
-		!sendsOnly && c.find(abi.AttrCreateQPRecvCQHandle) == nil:
+		(!sendsOnly && c.find(abi.AttrCreateQPRecvCQHandle) == nil):
 		return refuse(eINVAL, "a PD, a CQ for sends and, except for XRC_SEND and DCI, a CQ for receives are needed")
 	case c.find(abi.AttrCreateQPIndTableHandle) != nil:
 		return refuse(eOPNOTSUPP, "indirection tables are not possible")
@@ -168,7 +168,8 @@ func createQP(c *call) error {
 			return err
 		}
 	}
-	if req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:])); err != nil {
+	req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:]))
+	if err != nil {
 		return err
 	}
 	uses := []*object{domain.object, send.object}
@@ -195,21 +196,21 @@ func createQP(c *call) error {
 		// memory that the device knows will do.
 		req.SQ = req.DBRec &^ 63
 	}
-	held, err := c.areas(areas...)
+	held, err := c.holdAreas(areas...)
 	if err != nil {
 		return err
 	}
 	if err := held[0].zero(req.DBRec); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	m, _, err := x.request(control.OpCreateQP, &req)
 	if err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		x.refundObject()
 		return err
 	}

@@ -135,10 +135,12 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())
 	var err error
-	if s.silent, err = unixsock.NewWaiter(); err != nil {
+	s.silent, err = unixsock.NewWaiter()
+	if err != nil {
 		return nil, fmt.Errorf("verbs: %w", err)
 	}
-	if s.clock, err = newClockPage(); err != nil {
+	s.clock, err = newClockPage()
+	if err != nil {
 		s.silent.Close()
 		return nil, err
 	}

@@ -60,17 +60,17 @@ func createSRQ(c *call) error {
 	if err != nil && err != errAgain {
 		return err
 	}
-	held, err := c.areas(area{"SRQ buffer", req.Ring, 1 << (req.LogSize + req.LogStride), 64},
+	held, err := c.holdAreas(area{"SRQ buffer", req.Ring, 1 << (req.LogSize + req.LogStride), 64},
 		area{"SRQ doorbell record", req.DBRec, 8, 8})
 	if err != nil {
 		return err
 	}
 	if err := held[1].zero(req.DBRec); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		return err
 	}
 	op, message, uses := control.OpCreateSRQ, control.Message(req), []*object{p.object}
@@ -83,7 +83,7 @@ func createSRQ(c *call) error {
 	}
 	m, _, err := x.request(op, message)
 	if err != nil {
-		x.putBack(held)
+		x.undoHolds(held)
 		x.refundObject()
 		return err
 	}

@@ -37,7 +37,8 @@ func (sub *subscriber) add(from nic.Source, n int) {
 	sub.s.subscriptions.Lock()
 	defer sub.s.subscriptions.Unlock()
 	before := sub.counts[from]
-	if sub.counts[from] += n; sub.counts[from] == 0 {
+	sub.counts[from] += n
+	if sub.counts[from] == 0 {
 		delete(sub.counts, from)
 	}
 	if before == 0 || before+n == 0 {

@@ -130,7 +130,8 @@ func (s *Server) change(name string, from, to map[string]string) error {
 		}
 		at := filepath.Join(root, path)
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
-		switch original, ok := s.nowhere.tree.files[path]; {
+		original, ok := s.nowhere.tree.files[path]
+		switch {
 		case err != nil:
 		case ok && original == text && name != "" && from == nil:
 			err = os.Link(filepath.Join(base, path), at)

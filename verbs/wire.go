@@ -69,12 +69,12 @@ const (
 	outFDInside = 4
 	outBack     = 5
 
-	needFD    = 1
-	needRemap = 2
-	needToken = 3
-	needRoute = 4
-	needMove  = 5
-	needBytes = 10
+	needFD       = 1
+	needRemap    = 2
+	needToken    = 3
+	needRoute    = 4
+	needTryRemap = 5
+	needBytes    = 10
 
 	needAddresses = 11
 	needFDNumber  = 12

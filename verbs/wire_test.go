@@ -28,7 +28,7 @@ func TestWireIsTheHeader(t *testing.T) {
 		"NV_ALLOC": int(opAlloc), "NV_FREE": int(opFree), "NV_ADDRESSES": int(opAddresses), "NV_ANSWER": flagAnswer, "NV_AGAIN": flagAgain,
 		"NV_WANT_FAST": wantFast, "NV_HAS_UFFD": hasUFFD,
 		"NV_OUT_BYTES": outBytes, "NV_OUT_VALUE": outValue, "NV_OUT_FD": outFD, "NV_OUT_FD_INSIDE": outFDInside, "NV_OUT_BACK": outBack, "NV_HEAP": inHeap,
-		"NV_NEED_FD": needFD, "NV_NEED_REMAP": needRemap, "NV_NEED_MOVE": needMove, "NV_NEED_FD_NUMBER": needFDNumber, "NV_NEED_TOKEN": needToken, "NV_NEED_ROUTE": needRoute, "NV_NEED_BYTES": needBytes, "NV_NEED_ADDRESSES": needAddresses,
+		"NV_NEED_FD": needFD, "NV_NEED_REMAP": needRemap, "NV_NEED_TRY_REMAP": needTryRemap, "NV_NEED_FD_NUMBER": needFDNumber, "NV_NEED_TOKEN": needToken, "NV_NEED_ROUTE": needRoute, "NV_NEED_BYTES": needBytes, "NV_NEED_ADDRESSES": needAddresses,
 		"NV_OPEN_CHANNEL": int(opOpenChannel), "NV_WRITE": int(opWrite), "NV_MAX_WRITE": cm.MaxWrite, "sizeof(struct nv_route)": cm.RouteSize,
 		"sizeof(struct nv_write)": writeSize, "offsetof(struct nv_write, bytes)": 8, "offsetof(struct nv_write, results)": 12,
 		"sizeof(struct nv_got)": gotSize, "offsetof(struct nv_got, error)": 4, "offsetof(struct nv_got, length)": 8,

@@ -150,7 +150,8 @@ func (all *sharedDomains) leaveTarget(q *qp) {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if q.target.users--; q.target.users == 0 {
+	q.target.users--
+	if q.target.users == 0 {
 		delete(all.targets, q.number)
 	}
 }

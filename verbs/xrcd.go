@@ -50,7 +50,8 @@ func openXRCD(c *call, req []byte) error {
 	d := new(xrcd)
 	if fd != -1 {
 		var err error
-		if d.file, err = c.identify(fd); err != nil {
+		d.file, err = c.identify(fd)
+		if err != nil {
 			return err
 		}
 	}
@@ -142,7 +143,8 @@ func (all *sharedDomains) leave(d *xrcd) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	shared := all.all[*d.file]
-	if shared.users--; shared.users == 0 {
+	shared.users--
+	if shared.users == 0 {
 		delete(all.all, *d.file)
 	}
 }

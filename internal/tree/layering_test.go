@@ -273,7 +273,7 @@ func TestFilesThatNeedLinux(t *testing.T) {
 	const constraint = "//go:build linux && (amd64 || arm64)\n"
 	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go", "fabric/ucx/embedded.go", "fabric/ucx/inside.go",
 		"tools/calibrate/result.go",
-		"internal/tun/config.go", "internal/tun/vnet.go", "internal/tun/check.go", "internal/tun/check_gso.go"}
+		"internal/tun/config.go", "internal/tun/vnet.go", "internal/tun/check.go", "internal/tun/segments.go"}
 	files := 0
 	for _, pkg := range needLinux {
 		list, err := filepath.Glob(pkg + "/*.go")

@@ -17,15 +17,15 @@ const (
 // longest headers of IPv4 and TCP.
 const SnapshotSize = HeaderSize + 120
 
-// Check checks a packet of a peer that may be hostile, before the kernel sees it. b is a copy of
-// the first bytes: the header and at least min(length, 120) bytes of the packet, whose length, without the
-// header, is length. The copy has to be what the kernel gets, because the peer can change the
-// original at any time.
+// Check checks a packet of a peer that may be hostile, before the kernel sees it. length is the length of the
+// packet without the virtio header. b is a copy of the virtio header and of at least the first
+// min(length, 120) bytes of the packet. The caller gives this copy to the kernel, because the peer can change
+// the original at any time.
 //
 // Check accepts what a kernel gives to Read. It demands that the packet is IPv4 or IPv6 of this
 // length, that the checksum lies inside the packet and behind the IP header, and that a packet
 // that is to be segmented is TCP or UDP of the kind that the header says, with segments that are not
-// absurdly small. The error names the value and the limit. If there is none, nothing is allocated.
+// absurdly small. The error names the value and the limit. Check allocates nothing if there is no error.
 func Check(b []byte, length int) error {
 	if length < header4 || length > MaxPacket {
 		return fmt.Errorf("tun: packet of %d bytes; it is %d to %d", length, header4, MaxPacket)
@@ -45,7 +45,8 @@ func Check(b []byte, length int) error {
 		return fmt.Errorf("tun: header with hdr_len %d in a packet of %d bytes", h.Length, length)
 	}
 	if h.Flags&NeedsChecksum != 0 {
-		start, end := int(h.ChecksumStart), int(h.ChecksumStart)+int(h.ChecksumOffset)+2
+		start := int(h.ChecksumStart)
+		end := start + int(h.ChecksumOffset) + 2
 		if start < ip {
 			return fmt.Errorf("tun: header with csum_start %d; the IP header ends at %d", start, ip)
 		}

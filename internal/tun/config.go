@@ -54,7 +54,8 @@ func (c Config) check() error {
 		return fmt.Errorf("tun: MTU %d; it is %d to %d", c.MTU, minMTU, maxMTU)
 	}
 	for i, p := range c.Addresses {
-		switch a := p.Addr(); {
+		a := p.Addr()
+		switch {
 		case !p.IsValid():
 			return fmt.Errorf("tun: address %d is not an IP address with the length of a prefix, such as 192.168.8.100/24", i)
 		case a.Is4In6() || a.Zone() != "":

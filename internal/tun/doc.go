@@ -12,8 +12,10 @@
 //	device.go    Device: Read, Write, Counters, Close
 //	explain.go   what the kernel's errors mean, in a sentence
 //	vnet.go      Header, and the addresses of a packet
-//	check.go     Check, which checks a packet that a peer has sent, before the kernel sees it
-//	check_gso.go what Check demands of a packet that is to be segmented
+//	check.go     Check, which checks a packet that a peer has sent, before the kernel sees it: the length of
+//	             the packet, its IP header, and where its checksum is
+//	segments.go  what Check demands of a packet that is to be segmented: its protocol, and the number and
+//	             the length of its segments
 //
 // One packet through the package: Read in one host puts header and packet into one buffer, which
 // travels to a peer. The peer copies the first bytes, checks the copy with Check, and gives Write

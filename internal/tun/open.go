@@ -36,12 +36,7 @@ func Open(c Config) (*Device, error) {
 		return nil, err
 	}
 	d := &Device{name: c.Name, fd: fd}
-	if err = unix.IoctlSetPointerInt(fd, unix.TUNSETVNETHDRSZ, HeaderSize); err != nil {
-		err = fmt.Errorf("tun: interface %s: the kernel refuses headers of %d bytes: %w", c.Name, HeaderSize, err)
-	} else if d.offloads, err = setOffloads(fd, c); err == nil {
-		d.index, err = configure(c, fd, before != nil)
-	}
-	if err != nil {
+	if err := d.setUp(c, before != nil); err != nil {
 		if deleted(fd) {
 			err = explainGone(c.Name, err)
 		}
@@ -50,6 +45,21 @@ func Open(c Config) (*Device, error) {
 	}
 	d.file = os.NewFile(uintptr(fd), "/dev/net/tun")
 	return d, nil
+}
+
+// setUp sets the size of the header and the offloads, and configures the interface. existed says whether
+// the interface existed before Open.
+func (d *Device) setUp(c Config, existed bool) error {
+	if err := unix.IoctlSetPointerInt(d.fd, unix.TUNSETVNETHDRSZ, HeaderSize); err != nil {
+		return fmt.Errorf("tun: interface %s: the kernel refuses headers of %d bytes: %w", c.Name, HeaderSize, err)
+	}
+	var err error
+	d.offloads, err = setOffloads(d.fd, c)
+	if err != nil {
+		return err
+	}
+	d.index, err = configure(c, d.fd, existed)
+	return err
 }
 
 // attach makes or takes the interface. A persistent interface gets the flags of the process that attaches

@@ -182,7 +182,8 @@ func (c *cable) datagrams(t *testing.T, address string, segment int, sizes ...in
 			n, _, err := server.ReadFrom(b)
 			require.NoError(t, err, "%d of %d bytes by UDP to %s", got, size, address)
 			require.True(t, bytes.Equal(data[got:got+n], b[:n]), "%d bytes from %d by UDP", n, got)
-			if got += n; segment != 0 && got < size {
+			got += n
+			if segment != 0 && got < size {
 				require.Equal(t, segment, n)
 			}
 		}

@@ -27,7 +27,8 @@ func joinDirect(args []string) error {
 	}
 	var ends [2]*tun.Device
 	for i := range ends {
-		if ends[i], err = openIn(args[1+2*i], mtu, strings.Split(args[2+2*i], ",")); err != nil {
+		ends[i], err = openIn(args[1+2*i], mtu, strings.Split(args[2+2*i], ","))
+		if err != nil {
 			return err
 		}
 	}

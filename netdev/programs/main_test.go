@@ -44,7 +44,8 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if command = filepath.Join(*nicless, "nicless"); *nicless == "" {
+	command = filepath.Join(*nicless, "nicless")
+	if *nicless == "" {
 		command = filepath.Join(scratch, "nicless")
 		if out, err := exec.Command("go", "build", "-o", command, repository+"/cmd/nicless").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)

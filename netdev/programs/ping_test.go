@@ -117,7 +117,8 @@ func (n *node) counts() string {
 	n.t.Helper()
 	said := n.address() + ":\n" + n.run("ip", "-s", "-s", "link") + n.reports()
 	for _, l := range slices.Concat(strings.Split(n.run("cat", "/proc/net/snmp6"), "\n"), strings.Split(n.run("cat", "/proc/net/snmp"), "\n")) {
-		if strings.Contains(l, "p6") && !strings.HasSuffix(l, "\t0") || strings.HasPrefix(l, "Icmp:") || strings.HasPrefix(l, "Ip:") {
+		counted6 := strings.Contains(l, "p6") && !strings.HasSuffix(l, "\t0")
+		if counted6 || strings.HasPrefix(l, "Icmp:") || strings.HasPrefix(l, "Ip:") {
 			said += l + "\n"
 		}
 	}

@@ -111,7 +111,8 @@ type asker struct {
 func (k *asker) ask(size int) error {
 	for tries, n := 0, -1; n != size; {
 		if n < 0 { // not after an echo that was late
-			if tries++; tries > mostTries {
+			tries++
+			if tries > mostTries {
 				return fmt.Errorf("a datagram of %d bytes had no echo, %d times", size, mostTries)
 			}
 			content(k.data[:size], uint64(size))

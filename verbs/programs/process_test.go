@@ -95,7 +95,8 @@ func (p *process) awaits(what string, done func() bool) {
 		jobs = append(jobs, other.job())
 	}
 	defer func() {
-		if p.t.Helper(); !came {
+		p.t.Helper()
+		if !came {
 			p.t.Logf("in the kernel:\n%s", p.stacks())
 		}
 	}()

@@ -193,7 +193,8 @@ func (p *process) ends(server *process) string {
 
 // runs reports whether the row runs in a place that is not the first, and that is not the last either.
 func (r *row) runs(later, between bool) bool {
-	return !(r.more && later || r.long && between) && (*whole || r.quick)
+	leftOut := (r.more && later) || (r.long && between)
+	return !leftOut && (*whole || r.quick)
 }
 
 // matrix runs rows in all places, several side by side.

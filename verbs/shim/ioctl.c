@@ -108,13 +108,13 @@ static int satisfy(struct call *c) {
 				p->out_fds[p->out_count++] = fd;
 			break;
 		case NV_NEED_REMAP:
-		case NV_NEED_MOVE:
+		case NV_NEED_TRY_REMAP:
 			fd = nv_take_fd(p, memories++);
 			if (fd < 0)
 				return EPROTO;
 			heap = false;
 			result->error = nv_remap(p, need->addr, need->length, fd, need->offset,
-			                         need->kind == NV_NEED_MOVE, &heap);
+			                         need->kind == NV_NEED_TRY_REMAP, &heap);
 			result->attr = heap ? NV_HEAP : 0;
 			close(fd);
 			break;

@@ -311,8 +311,8 @@ void nv_forked(void);           /* this process is a child, perhaps one for whic
 bool nv_madvise(int *result, uint64_t addr, uint64_t length, int advice);
 bool nv_mremap(uint64_t *result, uint64_t from, uint64_t length, uint64_t wanted, int flags, uint64_t to);
 
-/* remap.c: moves pages into shared memory, as NV_NEED_REMAP or, if they may stay where they are, NV_NEED_MOVE
- * says. Stores in *heap whether they are in the heap of malloc. Returns 0 or an errno. Called under the
+/* remap.c: moves pages into shared memory, as NV_NEED_REMAP says, or NV_NEED_TRY_REMAP if
+ * may_stay. Stores in *heap whether they are in the heap of malloc. Returns 0 or an errno. Called under the
  * lock. */
 int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset,
              bool may_stay, bool *heap);

@@ -133,7 +133,7 @@ enum nv_out_kind {
 };
 
 /* An answer with NV_AGAIN is: uint64_t count; then count nv_need. It brings the memory for
- * the needs of kinds NV_NEED_REMAP and NV_NEED_MOVE as descriptors, in order. The shim
+ * the needs of kinds NV_NEED_REMAP and NV_NEED_TRY_REMAP as descriptors, in order. The shim
  * satisfies all needs and sends the same ioctl again with one nv_result for each need. The
  * request has the results for earlier answers before these, because the server keeps no
  * results. The shim accepts four such answers to an ioctl; if there is another one, it gives
@@ -142,7 +142,7 @@ struct nv_need {
 	uint16_t attr; /* for NV_NEED_FD: index of the attribute */
 	uint16_t kind; /* NV_NEED_* */
 	uint32_t zero;
-	uint64_t addr; /* for NV_NEED_REMAP and NV_NEED_MOVE: addr and length of whole pages */
+	uint64_t addr; /* for NV_NEED_REMAP and NV_NEED_TRY_REMAP: addr and length of whole pages */
 	uint64_t length;
 	uint64_t offset; /* offset of the pages in the memory of the answer */
 };
@@ -157,7 +157,7 @@ enum nv_need_kind {
 	NV_NEED_REMAP = 2, /* put these pages into the memory of the answer: copy them there
 	                     and map the memory over them, without losing stores of other
 	                     threads; then seal the memory */
-	NV_NEED_MOVE = 5   /* the same for registered memory, which may also stay where it is */
+	NV_NEED_TRY_REMAP = 5 /* the same for registered memory, which may also stay where it is */
 };
 
 struct nv_result {

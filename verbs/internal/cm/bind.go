@@ -38,7 +38,7 @@ func (m *Manager) bindIP(c *Call, req []byte) error {
 
 // bind gives an id a source address and a port.
 func (i *id) bind(c *Call, a sockaddr) error {
-	if err := i.may(stepBind); err != nil {
+	if err := i.checkState(stepBind); err != nil {
 		return err
 	}
 	if a.family == afINET6 && a.addr.IsLinkLocalUnicast() && a.scope == 0 {
@@ -62,7 +62,7 @@ func (i *id) bind(c *Call, a sockaddr) error {
 	}
 	i.dst = a.like()
 	i.state = bound
-	i.refile()
+	i.reindex()
 	return nil
 }
 
@@ -83,41 +83,4 @@ func (i *id) attachTo(a Name) bool {
 		i.local, i.attached = e, true
 	}
 	return ok
-}
-
-// maxBacklog is the most requests that can wait for a listener, and the number for those that
-// do not say how many.
-const maxBacklog = 1024
-
-// listen serves LISTEN. The request is struct rdma_ucm_listen.
-func (m *Manager) listen(c *Call, req []byte) error {
-	i, err := m.find(c, le.Uint32(req[abi.CMListenID:]))
-	if err != nil {
-		return err
-	}
-	if err := i.may(stepListen); err != nil {
-		return err
-	}
-	if i.state == idle {
-		if err := i.bind(c, sockaddr{family: afINET, addr: netip.IPv4Unspecified()}); err != nil {
-			return err
-		}
-	}
-	if i.reuse {
-		if err := i.mayTake(*i.port, false); err != nil {
-			return err
-		}
-	}
-	i.state = stepListen.to
-	i.refile()
-	i.backlog = int(int32(le.Uint32(req[abi.CMListenBacklog:])))
-	if i.backlog <= 0 || i.backlog > maxBacklog {
-		i.backlog = maxBacklog
-	}
-	i.held = i.hold(i.self(), PortAddress{})
-	if i.held.Missing != "" {
-		i.explain("id %d is reached by programs of this engine, but not by other hosts at all addresses: %s", i.handle, i.held.Missing)
-	}
-	m.wake(*i.port)
-	return nil
 }

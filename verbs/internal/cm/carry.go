@@ -78,7 +78,7 @@ func (m *Manager) withdrawn(from remote, msg *REJ) {
 		return
 	}
 	if r := m.waiting[from]; r != nil {
-		m.waitsNoMore(r)
+		m.endWait(r)
 	}
 }
 

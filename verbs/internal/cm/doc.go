@@ -13,39 +13,59 @@
 //
 // # Files, in reading order
 //
-//	manager.go     Manager: what is shared; one lock
-//	call.go        one command and its answer; what the program's process has to do for it
-//	command.go     the table of commands
-//	channel.go     channels, and the events that wait in them
-//	event.go       numbers and records of events
-//	id.go          ids, and the table of their states
-//	address.go     socket addresses
-//	network.go     who has which address
-//	port.go        ports
-//	holders.go     who has a port
-//	bind.go        BIND and LISTEN
-//	resolve.go     RESOLVE_ADDR and RESOLVE_ROUTE
-//	message.go     the messages
-//	ipheader.go    the IP addresses in a request
-//	carry.go       how messages get to the other end
-//	link.go        one end of a connection: its states, and what arrives in which
-//	connect.go     CONNECT, ACCEPT, REJECT, DISCONNECT, NOTIFY
-//	connection.go  what each message does
-//	timeouts.go    how long connections wait
-//	datagram.go    the same for datagram queue pairs
-//	service.go     finding the listener of a request
-//	wire.go        to other engines and hosts: the interface, and what comes from there
-//	mad.go         management datagrams: the header
-//	mad_request.go the messages that ask, as bytes
-//	mad_answer.go  the messages that answer, as bytes
-//	resend.go      what is sent again, and what has come again
-//	orphan.go      links that outlive their ids
-//	attributes.go  INIT_QP_ATTR
-//	query.go       QUERY and QUERY_ROUTE
-//	option.go      SET_OPTION
-//	multicast.go   joining and leaving multicast groups
-//	mgid.go        the addresses of multicast groups
-//	remove.go      the end: of a channel, and of the device
+// For all commands:
+//
+//	manager.go         Manager: what is shared; one lock
+//	call.go            one command and its answer; what the program's process has to do for it
+//	command.go         the table of commands
+//	channel.go         channels, and the events that wait in them
+//	event.go           numbers and records of events
+//	id.go              ids, and the table of their states; CREATE_ID, DESTROY_ID, MIGRATE_ID
+//	address.go         socket addresses
+//	network.go         who has which address
+//	port.go            ports: which port an id gets, and which ids may share one
+//	holders.go         the index of the ids that have a port
+//	bind.go            BIND
+//	resolve.go         RESOLVE_ADDR and RESOLVE_ROUTE
+//
+// The passive end:
+//
+//	listen.go          LISTEN, the backlog, finding the listener of a request, the new id for a request
+//	request.go         a request that has arrived: its listener, its wait for a listener, its rejection
+//	request_queue.go   requests from elsewhere are given to a listener one at a time
+//	request_limits.go  how many requests and half-open connections one address may have
+//	accept.go          ACCEPT, REJECT, NOTIFY
+//
+// The active end, and connections:
+//
+//	connect.go         CONNECT, and the request that it sends
+//	link_state.go      a link, which is one end of a connection: its states, its start and its end
+//	link_messages.go   a link's messages: which message does what in which state
+//	disconnect.go      DISCONNECT, the end of a connection, and the wait after it (timewait)
+//	detached.go        links that outlive their ids
+//	timeouts.go        how long connections wait
+//	datagram.go        links of datagram queue pairs
+//
+// Messages:
+//
+//	message.go         the messages
+//	ipheader.go        the IP addresses in a request
+//	carry.go           how messages get to the other end
+//	wire.go            to other engines and hosts: the interface, sending, counts
+//	wire_receive.go    from other engines and hosts: datagrams, requests, strangers
+//	resend.go          what is sent again, and what has come again
+//	mad.go             management datagrams: the header
+//	mad_request.go     the messages that ask, as bytes
+//	mad_answer.go      the messages that answer, as bytes
+//
+// Other commands, and the end:
+//
+//	attributes.go      INIT_QP_ATTR
+//	query.go           QUERY and QUERY_ROUTE
+//	option.go          SET_OPTION
+//	multicast.go       joining and leaving multicast groups
+//	mgid.go            the addresses of multicast groups
+//	remove.go          the end of a channel, and of the device
 //
 // # Messages are values
 //

@@ -38,9 +38,9 @@ var eventNames = map[eventKind]string{
 // An event waits in a channel.
 type event struct {
 	kind   eventKind
-	id     *id    // that counts the event
-	made   *id    // of a connectRequest: the new id
-	group  *group // that counts the event too
+	id     *id    // the id that counts the event as read
+	newID  *id    // the new id that a connectRequest is about; nil for other events
+	group  *group // the group that also counts the event; nil: none
 	record []byte // struct rdma_ucm_event_resp
 }
 
@@ -82,7 +82,7 @@ func (e *event) read() {
 	e.id.reported++
 	if e.kind == connectRequest {
 		e.id.backlog++
-		e.id.readRequest(e.made)
+		e.id.readRequest(e.newID)
 	}
 	if e.group != nil {
 		e.group.reported++

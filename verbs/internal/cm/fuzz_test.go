@@ -138,7 +138,7 @@ func FuzzWrite(f *testing.F) {
 				r.pass()
 			}
 		}
-		r.filedRight()
+		r.indexed()
 		for _, f := range files {
 			f.close()
 		}

@@ -4,9 +4,9 @@ package cm
 
 import "net/netip"
 
-// Any number of ids can have one port (REUSEADDR, or different addresses), and programs choose
-// how many. So the ids of a port are filed by what the rules about ports need of them, and no
-// command looks at all of them.
+// Any number of ids can have one port (REUSEADDR, or different addresses), and programs choose how many. So
+// each port has an index of its ids (portUse), by the attributes that the rules about ports compare. No
+// command has to go through all ids of a port.
 
 // A class has the attributes of an id that matter besides its address.
 type class struct {
@@ -15,27 +15,27 @@ type class struct {
 	state       state // bound or listening; idle stands for all others
 }
 
-// holders are ids by class. A command looks at the classes, of which there are few, and in most
-// cases at one id.
+// holders are ids by class. There are few classes. A command goes through the classes, and in most cases
+// through one id of a class.
 type holders map[class]map[*id]bool
 
-// A place is where an id is filed.
-type place struct {
+// An indexKey says where an id is in the index of its port.
+type indexKey struct {
 	class class
 	addr  netip.Addr // zero: the wildcard address, of any family
 	gid   GID        // of the port, for an id of AF_IB with an address
 }
 
-// A portUse has the ids of a port.
+// A portUse is the index of the ids that have a port.
 type portUse struct {
 	all  holders
-	addr map[netip.Addr]holders
-	gid  map[GID]holders
+	addr map[netip.Addr]holders // by indexKey.addr
+	gid  map[GID]holders        // by indexKey.gid, if that is not zero
 }
 
-// place returns where an id belongs.
-func (i *id) place() place {
-	p := place{class: class{family: i.src.family, only: i.only, reuse: i.reuse}}
+// indexKey returns where an id belongs in the index, as its fields are now.
+func (i *id) indexKey() indexKey {
+	p := indexKey{class: class{family: i.src.family, only: i.only, reuse: i.reuse}}
 	if i.state == bound || i.state == listening {
 		p.class.state = i.state
 	}
@@ -48,47 +48,47 @@ func (i *id) place() place {
 	return p
 }
 
-// holdPort gives an id a port.
+// holdPort gives an id a port, and puts it into the index of the port.
 func (i *id) holdPort(key portKey) {
 	i.port = &key
-	i.file()
+	i.index()
 }
 
-// refile is called when the place of an id may have changed.
-func (i *id) refile() {
-	if i.port != nil && i.filed != i.place() {
-		i.unfile()
-		i.file()
+// reindex is called when a field has changed that may be part of the id's indexKey.
+func (i *id) reindex() {
+	if i.port != nil && i.indexedAs != i.indexKey() {
+		i.unindex()
+		i.index()
 	}
 }
 
 func (i *id) leavePort() {
 	if i.port != nil {
-		i.unfile()
+		i.unindex()
 		i.port = nil
 	}
 }
 
-func (i *id) file() {
+func (i *id) index() {
 	u := i.m.ports[*i.port]
 	if u == nil {
 		u = &portUse{all: make(holders), addr: make(map[netip.Addr]holders), gid: make(map[GID]holders)}
 		i.m.ports[*i.port] = u
 	}
-	i.filed = i.place()
+	i.indexedAs = i.indexKey()
 	u.all.add(i)
-	addTo(u.addr, i.filed.addr, i)
-	if i.filed.gid != (GID{}) {
-		addTo(u.gid, i.filed.gid, i)
+	addTo(u.addr, i.indexedAs.addr, i)
+	if i.indexedAs.gid != (GID{}) {
+		addTo(u.gid, i.indexedAs.gid, i)
 	}
 }
 
-func (i *id) unfile() {
+func (i *id) unindex() {
 	u := i.m.ports[*i.port]
 	u.all.remove(i)
-	removeFrom(u.addr, i.filed.addr, i)
-	if i.filed.gid != (GID{}) {
-		removeFrom(u.gid, i.filed.gid, i)
+	removeFrom(u.addr, i.indexedAs.addr, i)
+	if i.indexedAs.gid != (GID{}) {
+		removeFrom(u.gid, i.indexedAs.gid, i)
 	}
 	if len(u.all) == 0 {
 		delete(i.m.ports, *i.port)
@@ -96,18 +96,19 @@ func (i *id) unfile() {
 }
 
 func (h holders) add(i *id) {
-	set := h[i.filed.class]
+	set := h[i.indexedAs.class]
 	if set == nil {
 		set = make(map[*id]bool)
-		h[i.filed.class] = set
+		h[i.indexedAs.class] = set
 	}
 	set[i] = true
 }
 
 func (h holders) remove(i *id) {
-	set := h[i.filed.class]
-	if delete(set, i); len(set) == 0 {
-		delete(h, i.filed.class)
+	set := h[i.indexedAs.class]
+	delete(set, i)
+	if len(set) == 0 {
+		delete(h, i.indexedAs.class)
 	}
 }
 
@@ -119,20 +120,21 @@ func addTo[K comparable](m map[K]holders, k K, i *id) {
 }
 
 func removeFrom[K comparable](m map[K]holders, k K, i *id) {
-	if m[k].remove(i); len(m[k]) == 0 {
+	m[k].remove(i)
+	if len(m[k]) == 0 {
 		delete(m, k)
 	}
 }
 
-// first returns an id, of a class for which want is true, that itself is wanted; nil if there is
-// none. It stops at the first one.
-func (h holders) first(want func(class) bool, wanted func(*id) bool) *id {
+// first returns an id for which wantID is true, of a class for which wantClass is true; nil if there is
+// none. It stops at the first such id.
+func (h holders) first(wantClass func(class) bool, wantID func(*id) bool) *id {
 	for c, set := range h {
-		if !want(c) {
+		if !wantClass(c) {
 			continue
 		}
 		for i := range set {
-			if wanted(i) {
+			if wantID(i) {
 				return i
 			}
 		}

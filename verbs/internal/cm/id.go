@@ -14,7 +14,7 @@ import (
 // A portSpace is a set of ports, for ids of one kind of queue pair.
 type portSpace uint16
 
-// A state is how far an id has come.
+// A state is the state of an id (enum rdma_cm_state in the kernel).
 type state uint8
 
 const (
@@ -32,14 +32,14 @@ var stateNames = [...]string{"new", "bound", "resolved to an address", "resolved
 
 func (s state) String() string { return stateNames[s] }
 
-// A step is a command that depends on the state of an id.
+// A step is a command that is allowed in some states of an id only.
 type step struct {
 	name string
-	from []state
-	to   state
+	from []state // the states in which it is allowed
+	to   state   // the state after it
 }
 
-// The steps of an id. Other commands ask for no particular state.
+// The steps of an id. Other commands are allowed in every state.
 var (
 	stepBind    = step{"BIND", []state{idle}, bound}
 	stepResolve = step{"RESOLVE_ADDR", []state{idle, bound}, addressResolved}
@@ -51,8 +51,8 @@ var (
 	stepJoin    = step{"JOIN_MCAST", []state{bound, addressResolved, routeIsResolved}, 0}
 )
 
-// may returns an error if the id is not in a state for a step.
-func (i *id) may(s step) error {
+// checkState returns an error if the id is not in a state for a step.
+func (i *id) checkState(s step) error {
 	if slices.Contains(s.from, i.state) {
 		return nil
 	}
@@ -69,42 +69,46 @@ type id struct {
 	m       *Manager
 	handle  uint32
 	channel *Channel
-	program *Program // that made it
-	uid     uint64   // the program's number for it; 0: the program does not know it yet
+	program *Program // the program that made the id
+	uid     uint64   // the program's own number for the id; 0: the program does not know the id yet
 
 	space    portSpace
 	qpType   uint8
 	state    state
 	src      sockaddr
 	dst      sockaddr
-	local    Entry // of src, if attached
+	attached bool  // src is an address of a device
+	local    Entry // the device's entry for src, if attached
 	remote   PortAddress
-	path     Path // to remote, if that is elsewhere
-	attached bool // to a device: the address is of one
+	path     Path // the path to remote, if remote is elsewhere
 
-	reuse, only bool // REUSEADDR, AFONLY
-	onlySet     bool
-	service     uint8 // type of service
-	timeout     uint8 // of acknowledgements; 0: not set
-	qkey        uint32
-	port        *portKey // that the id occupies
-	filed       place    // if it occupies one
+	reuse, only bool     // the options REUSEADDR and AFONLY
+	onlySet     bool     // the program has set AFONLY
+	service     uint8    // type of service
+	timeout     uint8    // timeout of acknowledgements; 0: not set
+	qkey        uint32   // the Q_Key that was agreed on; 0: the default
+	port        *portKey // the port that the id occupies; nil: none
+	indexedAs   indexKey // where the id is in the index of its port, if it has one (holders.go)
 
-	reported uint32 // events that the program has read
-	backlog  int
-	pace     pace // of a listener
-	listener *id  // whose request the id is for, until the program has used it
+	reported uint32 // number of events that the program has read
 	groups   []*group
-	link     *link // the connection, or its beginning
-	held     *Held // the wire's address; nil: it is not held
-	orphan   bool  // it has only a link, and no program
+	link     *link // the connection, or its beginning; nil: none
+	held     *Held // the address at which the wire expects datagrams for the id; nil: none
+	detached bool  // the id has only a link, and no program (detached.go)
+
+	// Of a listener: how many more requests may wait to be read, and the requests from elsewhere that wait
+	// for their turn.
+	backlog  int
+	requests requestQueue
+	// Of an id that was made for a request: the listener, until the program has used the id. Otherwise nil.
+	listener *id
 }
 
 func (i *id) datagram() bool { return i.qpType == qptUD }
 
 func (i *id) explain(format string, args ...any) { i.program.Explain(fmt.Sprintf(format, args...)) }
 
-// qpTypes of the kernel, as far as ids have them: enum ib_qp_type.
+// The types of queue pairs that ids can have: enum ib_qp_type of the kernel.
 const (
 	qptRC      = 2
 	qptUC      = 3
@@ -136,6 +140,7 @@ func (m *Manager) createID(c *Call, req []byte) error {
 	return nil
 }
 
+// newID makes an id for a program, and charges the user of the channel.
 func (m *Manager) newID(ch *Channel, p *Program, space portSpace, qpType uint8) (*id, error) {
 	if m.removed {
 		return nil, refuse(unix.EIO, "the device has gone")
@@ -152,17 +157,17 @@ func (m *Manager) newID(ch *Channel, p *Program, space portSpace, qpType uint8) 
 	return i, nil
 }
 
-// find returns the id that a command names, which the program uses so.
+// find returns the id that a command names, and notes that the program has used the id.
 func (m *Manager) find(c *Call, handle uint32) (*id, error) {
-	i, err := m.look(c, handle)
+	i, err := m.lookUp(c, handle)
 	if err == nil {
-		i.used()
+		i.noteUsed()
 	}
 	return i, err
 }
 
-// look is find for a command by which librdmacm asks before its program knows the id.
-func (m *Manager) look(c *Call, handle uint32) (*id, error) {
+// lookUp is find without the note. It is for commands that librdmacm sends before its program knows the id.
+func (m *Manager) lookUp(c *Call, handle uint32) (*id, error) {
 	i := m.ids[handle]
 	switch {
 	case i == nil:
@@ -192,20 +197,20 @@ func (m *Manager) destroy(i *id) {
 	}
 	delete(m.ids, i.handle)
 	i.unlink()
-	i.used()
+	i.noteUsed()
 	for _, e := range i.channel.drop(func(e *event) bool { return e.id == i }) {
-		if e.made != nil {
-			m.destroy(e.made) // rejects the request
+		if e.newID != nil {
+			m.destroy(e.newID) // rejects the request
 		}
 	}
 	if i.state == listening && i.port != nil {
-		m.remember(*i.port)
+		m.noteListenerEnded(*i.port)
 	}
 	if i.held != nil {
 		i.held.Release()
 	}
 	i.leavePort()
-	i.endPace()
+	i.endQueue()
 	for _, g := range i.groups {
 		m.dropGroup(g)
 	}
@@ -215,15 +220,15 @@ func (m *Manager) destroy(i *id) {
 // migrateID serves MIGRATE_ID: an id moves to the channel to which the command is written,
 // with the events that the program has not read.
 func (m *Manager) migrateID(c *Call, req []byte) error {
-	from, err := c.result(Need{Kind: NeedChannel, Addr: uint64(le.Uint32(req[abi.CMMigrateIDFD:]))})
+	fd := le.Uint32(req[abi.CMMigrateIDFD:])
+	from, err := c.result(Need{Kind: NeedChannel, Addr: uint64(fd)})
 	switch {
 	case err != nil:
 		return err
 	case from.Errno != 0:
-		return refuse(from.Errno, "MIGRATE_ID: descriptor %d: %v", int32(le.Uint32(req[abi.CMMigrateIDFD:])),
-			from.Errno)
+		return refuse(from.Errno, "MIGRATE_ID: descriptor %d: %v", int32(fd), from.Errno)
 	case from.Channel == nil || !m.channels[from.Channel]:
-		return refuse(unix.EINVAL, "MIGRATE_ID: descriptor %d is not of rdma_cm", int32(le.Uint32(req[abi.CMMigrateIDFD:])))
+		return refuse(unix.EINVAL, "MIGRATE_ID: descriptor %d is not of rdma_cm", int32(fd))
 	}
 	old := *c
 	old.Channel = from.Channel
@@ -238,6 +243,7 @@ func (m *Manager) migrateID(c *Call, req []byte) error {
 	return nil
 }
 
+// move moves an id, its unread events and the ids that were made for these events to another channel.
 func (m *Manager) move(i *id, to *Channel) error {
 	from := i.channel
 	if from == to {
@@ -253,9 +259,9 @@ func (m *Manager) move(i *id, to *Channel) error {
 	m.Accounts.Refund(from.uid, cost)
 	i.channel = to
 	for _, e := range from.drop(func(e *event) bool { return e.id == i }) {
-		if e.made != nil { // the new id goes with the request for it
-			if m.move(e.made, to) != nil || !to.put(e) {
-				m.destroy(e.made)
+		if e.newID != nil { // a new id moves together with its request
+			if m.move(e.newID, to) != nil || !to.put(e) {
+				m.destroy(e.newID)
 			}
 			continue
 		}

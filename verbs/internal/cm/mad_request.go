@@ -59,7 +59,8 @@ func (m *REQ) parse(mad *MAD) {
 		ECE: ECE{get24(b[5:8]), mad.modifier()}, CM: CMTimeouts{b[43] >> 3, b[47] >> 3, b[51] >> 4},
 		Path: parseRequestPath(b), Data: [reqData]byte(b[140:]),
 	}
-	switch transport, extended := b[43]>>1&3, b[51]&7; {
+	transport, extended := b[43]>>1&3, b[51]&7
+	switch {
 	case transport == transportRC:
 		m.QPType = qptRC
 	case transport == transportUC:

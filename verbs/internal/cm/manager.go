@@ -67,12 +67,12 @@ type Manager struct {
 	nextID   uint32
 	nextMC   uint32
 	lastPort uint16
-	// Connections that others have asked for and that are not complete, by their address.
-	halfOpen map[PortAddress]int
-	requests *budget.Sources // of requests from elsewhere
-	orphans  int             // links without a program
-	counts   WireStats       // of datagrams
-	removed  bool            // the device has gone
+	// Number of connections that others have requested and that are not complete, by the other end's address.
+	halfOpen      map[PortAddress]int
+	budgets       *budget.Sources // budgets of requests from elsewhere
+	detachedLinks int             // number of links without a program
+	counts        WireStats       // of datagrams
+	removed       bool            // the device has gone
 }
 
 // New returns a connection manager.
@@ -87,7 +87,7 @@ func New(c Config) *Manager {
 		c.Now = time.Now
 	}
 	m := &Manager{
-		halfOpen: make(map[PortAddress]int), requests: budget.NewSources(requestsEach, requestsAll),
+		halfOpen: make(map[PortAddress]int), budgets: budget.NewSources(requestsEach, requestsAll),
 		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id),
 		groups: make(map[uint32]*group), ports: make(map[portKey]*portUse),
 		waiting: make(map[remote]*request), awaited: make(map[portKey]map[*request]bool),

@@ -42,7 +42,7 @@ func (m *Manager) joinGroup(c *Call, handle uint32, a sockaddr, uid, response ui
 	if err != nil {
 		return err
 	}
-	if err := i.may(stepJoin); err != nil {
+	if err := i.checkState(stepJoin); err != nil {
 		return err
 	}
 	switch {

@@ -65,7 +65,7 @@ func (i *id) setReuse(v []byte) error {
 		return refuse(unix.EINVAL, "SET_OPTION: REUSEADDR: id %d is %v", i.handle, i.state)
 	}
 	i.reuse = on
-	i.refile()
+	i.reindex()
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (i *id) setOnly(v []byte) error {
 		return refuse(unix.EINVAL, "SET_OPTION: AFONLY: id %d is %v", i.handle, i.state)
 	}
 	i.only, i.onlySet = le.Uint32(v) != 0, true
-	i.refile()
+	i.reindex()
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (i *id) setPath(v []byte) error {
 	if len(v) == 0 {
 		return refuse(unix.EINVAL, "SET_OPTION: no path is primary and bidirectional")
 	}
-	if err := i.may(stepPath); err != nil {
+	if err := i.checkState(stepPath); err != nil {
 		return err
 	}
 	i.state = stepPath.to

@@ -11,7 +11,7 @@ import (
 
 // query serves QUERY. The request is struct rdma_ucm_query.
 func (m *Manager) query(c *Call, req []byte) error {
-	i, err := m.look(c, le.Uint32(req[abi.CMQueryID:]))
+	i, err := m.lookUp(c, le.Uint32(req[abi.CMQueryID:]))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (i *id) requestPath() RequestPath {
 // queryRoute serves QUERY_ROUTE, which is older. The response is struct
 // rdma_ucm_query_route_resp.
 func (m *Manager) queryRoute(c *Call, req []byte) error {
-	i, err := m.look(c, le.Uint32(req[abi.CMQueryID:]))
+	i, err := m.lookUp(c, le.Uint32(req[abi.CMQueryID:]))
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ func (m *Manager) closeChannel(ch *Channel) {
 	}
 	delete(m.channels, ch)
 	for _, e := range ch.drop(func(*event) bool { return true }) {
-		if e.made != nil {
-			m.destroy(e.made) // rejects the request
+		if e.newID != nil {
+			m.destroy(e.newID) // rejects the request
 		}
 	}
 	for _, i := range m.ids {

@@ -8,34 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Datagrams get lost. A link whose other end is elsewhere sends a REQ, REP, DREQ or SIDR_REQ again
-// until an answer takes it out of the state in which it waits for one, or until it has been sent
-// often enough. Answers that are not answered themselves (RTU, REJ, DREP, SIDR_REP) are sent again
-// when what they answer comes again.
+// Datagrams get lost. A link whose other end is elsewhere sends a REQ, REP, DREQ or SIDR_REQ again until the
+// answer changes the state of the link, or until the message was sent link.tries times again. RTU, REJ, DREP
+// and SIDR_REP are not answered. They are sent again when the message that they answer comes again.
 
 // A resend is a message that is sent again.
 type resend struct {
 	packet Packet
 	every  time.Duration
-	left   uint8 // how often it may still be sent
-	stop   func()
+	left   uint8  // how many more times the message may be sent
+	stop   func() // stops the timer
 }
 
 // serviceTimeout is the time that a link requests with an MRA, as a power of 2
 // (CMA_CM_MRA_SETTING), and the longest one that is granted to others.
 const serviceTimeout = 24
-
-// become changes the state of the link. Messages of the last state are not sent again.
-func (l *link) become(s linkState) {
-	l.state = s
-	if s != requested && s != repSent {
-		l.ends()
-	}
-	l.stopResend()
-	if s == over && l.id.orphan {
-		l.drop()
-	}
-}
 
 func (l *link) stopResend() {
 	if l.pending != nil {
@@ -44,32 +31,33 @@ func (l *link) stopResend() {
 	}
 }
 
-// until sends a packet again until the link is in another state.
-func (l *link) until(p Packet) {
+// resendUntilAnswered sends a packet, which was sent once, again until the link is in another state.
+func (l *link) resendUntilAnswered(p Packet) {
 	l.stopResend()
 	l.pending = &resend{packet: p, every: l.answerTime, left: l.tries}
-	l.arm(l.pending)
+	l.startResend(l.pending)
 }
 
-func (l *link) arm(r *resend) {
+// startResend starts the timer after which the message is sent again.
+func (l *link) startResend(r *resend) {
 	m := l.id.m
 	r.stop = m.later(r.every, func() {
 		switch {
 		case l.pending != r: // answered meanwhile
 		case r.left == 0:
 			l.stopResend()
-			l.unanswered()
+			l.giveUp()
 		default:
 			r.left--
 			m.counts.Resent++
 			_ = m.carrier.Carry(r.packet)
-			l.arm(r)
+			l.startResend(r)
 		}
 	})
 }
 
-// unanswered ends what the link has waited for.
-func (l *link) unanswered() {
+// giveUp ends the connection, or the attempt to connect, because the other end has not answered.
+func (l *link) giveUp() {
 	i := l.id
 	if l.state == dreqSent {
 		l.disconnected(failed(unix.ETIMEDOUT))
@@ -88,17 +76,17 @@ func (l *link) gotMRA(msg Message) {
 	switch {
 	case r == nil || m.Received != about[l.state]:
 		return
-	case l.id.orphan: // the program there need not confirm any more
+	case l.id.detached: // the program there need not confirm any more
 		l.send(l.rej(rejConsumer))
 		return
 	}
 	r.stop()
 	r.every = timewait(min(m.Timeout, serviceTimeout)) + timewait(lifetime)
-	l.arm(r)
+	l.startResend(r)
 }
 
-// again answers a request that has come again.
-func (l *link) again() {
+// gotRequestAgain answers a request that has come again.
+func (l *link) gotRequestAgain() {
 	m := l.id.m
 	m.counts.Duplicates++
 	switch l.state {
@@ -120,7 +108,8 @@ func (l *link) again() {
 // gotREPAgain answers a REP that has come again.
 func (l *link) gotREPAgain(msg Message) {
 	l.id.m.counts.Duplicates++
-	switch refusal, refused := l.answer.(*REJ); {
+	refusal, refused := l.answer.(*REJ)
+	switch {
 	case refused:
 		l.send(refusal)
 	case l.state == repReceived: // the program has not confirmed it yet
@@ -136,28 +125,4 @@ func (l *link) gotREPAgain(msg Message) {
 func (l *link) gotDREQAgain(Message) {
 	l.id.m.counts.Duplicates++
 	l.send(&DREP{l.number, l.peer})
-}
-
-// receiveFar takes a message from the host of the other end. It returns false if that end cannot
-// have sent it. Random numbers are all that keeps strangers with a forged address out, so both link
-// numbers have to be right. A DREQ begins a transaction, and has to name the queue pair. All other
-// messages belong to the transaction of the request or of the link's DREQ, and have its id. So an
-// answer to a request, whose sender's number is not known yet, takes a guess of 64 bits and not of 32.
-func (l *link) receiveFar(p Packet) bool {
-	msg := p.Message
-	if from := msg.from(); l.peer != 0 && from != l.peer && msg.kind() != kindSIDRREP {
-		return false
-	}
-	if d, ok := msg.(*DREQ); ok {
-		switch {
-		case d.QPN != l.qpn:
-			return false
-		case arrivals[arrival{l.state, kindDREQ}] != nil:
-			l.tid = p.TID // of the answer
-		}
-	} else if p.TID != l.tid {
-		return false
-	}
-	l.receive(msg)
-	return true
 }

@@ -120,7 +120,7 @@ func TestAnswersComeAgain(t *testing.T) {
 	client.quiet()
 	server.destroy(passive) // even if the end is gone
 	w.run(3 * time.Second)
-	require.Zero(t, server.m.orphans)
+	require.Zero(t, server.m.detachedLinks)
 	lose = false
 	w.next(client, disconnected, 2, 0)
 	w.ends(client, server)
@@ -250,7 +250,7 @@ func TestOrphanWithoutRTU(t *testing.T) {
 	w.eat = func(msg Message) bool { return lose && (msg.kind() == kindREJ || msg.kind() == kindRTU) }
 	require.Zero(t, client.accept(active, 0, none))
 	server.close()
-	require.Equal(t, 1, server.m.orphans)
+	require.Equal(t, 1, server.m.detachedLinks)
 	w.run(3 * time.Second)
 	client.quiet()
 	lose = false
@@ -258,15 +258,15 @@ func TestOrphanWithoutRTU(t *testing.T) {
 	w.ends(client, server)
 }
 
-// There are not more orphans than that, because no user is charged for them.
-func TestOrphansAreBounded(t *testing.T) {
+// There are at most maxDetached links without a program, because no user is charged for them.
+func TestDetachedLinksAreBounded(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, active, _ := w.farPair()
-	client.m.orphans = maxOrphans
+	client.m.detachedLinks = maxDetached
 	w.eat = func(Message) bool { return true }
 	client.destroy(active)
 	require.Empty(t, client.m.links)
-	client.m.orphans = 0
+	client.m.detachedLinks = 0
 	w.run(time.Hour)
 	require.Len(t, messages[*DREQ](w), 1, "it is sent once")
 	w.ends(client, server)
@@ -349,7 +349,8 @@ func (p *peer) react(w *world) {
 		if p.uids[uid] == nil {
 			p.uids[uid] = new(fate)
 		}
-		switch f := p.uids[uid]; kind {
+		f := p.uids[uid]
+		switch kind {
 		case connectResponse:
 			f.responses++
 			h := idOf(b)

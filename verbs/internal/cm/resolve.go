@@ -15,8 +15,9 @@ func (m *Manager) resolveAddr(c *Call, req []byte) error {
 		parseSockaddr(req[abi.CMResolveAddrDstAddr:])
 	srcSize, dstSize := int(le.Uint16(req[abi.CMResolveAddrSrcSize:])),
 		int(le.Uint16(req[abi.CMResolveAddrDstSize:]))
-	if le.Uint32(req[abi.CMResolveAddrReserved:]) != 0 || srcSize != 0 && srcSize != src.size() ||
-		dstSize == 0 || dstSize != dst.size() {
+	srcFits := srcSize == 0 || srcSize == src.size()
+	dstFits := dstSize != 0 && dstSize == dst.size()
+	if le.Uint32(req[abi.CMResolveAddrReserved:]) != 0 || !srcFits || !dstFits {
 		return refuse(unix.EINVAL, "RESOLVE_ADDR: addresses of families %d and %d with %d and %d bytes", src.family, dst.family, srcSize, dstSize)
 	}
 	if srcSize == 0 {
@@ -29,7 +30,7 @@ func (m *Manager) resolveAddr(c *Call, req []byte) error {
 func (m *Manager) resolveIP(c *Call, req []byte) error {
 	src := parseSockaddr(req[abi.CMResolveIPSrcAddr:][:unix.SizeofSockaddrInet6])
 	dst := parseSockaddr(req[abi.CMResolveIPDstAddr:][:unix.SizeofSockaddrInet6])
-	if src.family != 0 && !src.addr.IsValid() || !dst.addr.IsValid() {
+	if (src.family != 0 && !src.addr.IsValid()) || !dst.addr.IsValid() {
 		return refuse(unix.EINVAL, "RESOLVE_IP: addresses of families %d and %d", src.family, dst.family)
 	}
 	return m.resolve(c, le.Uint32(req[abi.CMResolveIPID:]), src, dst)
@@ -42,7 +43,7 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 	if err != nil {
 		return err
 	}
-	if err := i.may(stepResolve); err != nil {
+	if err := i.checkState(stepResolve); err != nil {
 		return err
 	}
 	switch {
@@ -97,7 +98,7 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 		i.remote = to
 	}
 	i.state = stepResolve.to
-	i.refile()
+	i.reindex()
 	i.notifyStatus(addrResolved, 0)
 	return nil
 }
@@ -167,7 +168,8 @@ func plain(of *sockaddr, ip netip.Addr) *sockaddr {
 	if of.family == afINET6 {
 		a.scope = of.scope
 	}
-	if a.port = of.number(); a.family == of.family && a.port == 0 || of.family == afIB {
+	a.port = of.number()
+	if (a.family == of.family && a.port == 0) || of.family == afIB {
 		a.port = 1 // connect() of a socket wants some port
 	}
 	return a
@@ -180,7 +182,7 @@ func (m *Manager) resolveRoute(c *Call, req []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := i.may(stepRoute); err != nil {
+	if err := i.checkState(stepRoute); err != nil {
 		return err
 	}
 	if space, to, ok := i.program.Network.Owner(nameOf(i.dst.family, i.dst.ip())); ok && space == Elsewhere {

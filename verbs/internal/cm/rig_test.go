@@ -79,7 +79,7 @@ func (r *rig) shortest() time.Duration {
 func (r *rig) ends() {
 	r.Helper()
 	for _, t := range r.timers {
-		require.Contains(r, []time.Duration{patience, afterEnding, memory}, t.d, "what nobody is charged for ends soon")
+		require.Contains(r, []time.Duration{patience, afterEnding, recentTime}, t.d, "what nobody is charged for ends soon")
 	}
 	r.pass()
 	require.Zero(r, r.m.Leftovers())
@@ -89,8 +89,8 @@ func (r *rig) ends() {
 	require.Equal(r, nic.Cost{}, r.cost)
 }
 
-// filedRight checks that every id with a port is filed where it belongs, and nowhere else.
-func (r *rig) filedRight() {
+// indexed checks that every id with a port is in the index where it belongs, and nowhere else.
+func (r *rig) indexed() {
 	r.Helper()
 	want := make(map[portKey]int)
 	for _, i := range r.m.ids {
@@ -98,7 +98,7 @@ func (r *rig) filedRight() {
 			continue
 		}
 		want[*i.port]++
-		at, u := i.place(), r.m.ports[*i.port]
+		at, u := i.indexKey(), r.m.ports[*i.port]
 		require.True(r, u.all[at.class][i] && u.addr[at.addr][at.class][i] && (at.gid == GID{} || u.gid[at.gid][at.class][i]), "id %d", i.handle)
 	}
 	require.Len(r, r.m.ports, len(want))
@@ -200,7 +200,7 @@ func (f *file) write(written []byte) (unix.Errno, []byte) {
 	for range 8 {
 		c := &Call{Program: f.program, Channel: f.ch, Written: written, Results: results}
 		err := f.m.Serve(c)
-		f.filedRight()
+		f.indexed()
 		if err == nil {
 			if len(c.Stores) == 0 {
 				return 0, nil

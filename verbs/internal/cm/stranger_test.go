@@ -369,7 +369,8 @@ func FuzzReceiveMAD(f *testing.F) {
 			for _, p := range peers {
 				for len(p.ch.events) > 0 {
 					e := p.event()
-					switch kind := eventKind(le.Uint32(e[abi.CMEventRespEvent:])); {
+					kind := eventKind(le.Uint32(e[abi.CMEventRespEvent:]))
+					switch {
 					case kind == connectRequest:
 						p.accept(idOf(e), 5, params(1, ""))
 					case kind == connectResponse && at&1 == 0:

@@ -5,7 +5,6 @@ package cm
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 )
 
 // A Wire carries management datagrams between queue pairs 1 of this engine's ports and of ports
@@ -18,34 +17,34 @@ type Wire interface {
 	Path(from Address, to PortAddress, p *Program) (Path, error)
 
 	// SendMAD sends a datagram: as a UD packet from queue pair 1 to queue pair 1 with the
-	// Q_Key 0x80010000. It may wait a little: a program waits for it. The caller does not change
-	// the datagram any more. After an error it is treated as one that was lost.
+	// Q_Key 0x80010000. It must not wait long, because a program waits for it. The caller does not
+	// change the datagram any more. A datagram that is refused with an error counts as lost.
 	SendMAD(from, to PortAddress, mad *MAD) error
 
-	// Home returns the namespace whose programs get the requests for a port of this engine. ip
-	// is the IP address that the request names, if it names one: the port's address on Ethernet;
-	// on InfiniBand, where all namespaces have one GID, the only difference between them.
+	// Home returns the namespace whose programs get the requests for a port of this engine. ip is
+	// the IP address that the request names, if it names one. On Ethernet, ip is the address of the
+	// port. On InfiniBand, all namespaces have the same GID, and only ip tells them apart.
 	Home(to PortAddress, ip netip.Addr) (Namespace, bool)
 
-	// Hold says that a program expects datagrams at an address of this engine, until Release of the
-	// result is called: with a listener, for which to is zero, or with an id that is about to connect,
-	// or is connected, to the port to elsewhere. A GID that is zero means every address of the
-	// namespace. Path is asked after that.
+	// Hold says that a program expects datagrams at an address of this engine until Release of the
+	// result is called. For a listener, to is zero. For an id that connects or is connected, to is
+	// the port at the other end. A zero GID in at means every address of the namespace. Path is
+	// called after Hold.
 	Hold(at Address, to PortAddress, p *Program) *Held
 }
 
 // A Held is an address at which a program expects datagrams.
 type Held struct {
 	Release func()
-	Covers  func(GID) bool // whether datagrams that come to an address over a network are for it
-	// Why the program is not reached over a network at an address that it may mean; "": it is.
+	Covers  func(GID) bool // whether the program gets datagrams that come to this GID over a network
+	// Why some of the addresses that the program may mean are not reached over a network; "": all are.
 	Missing string
 }
 
 // A Path is what is known of the way to a port elsewhere.
 type Path struct {
-	MTU  uint8 // the largest one, as in enum ib_mtu; 0: that of the device
-	Rate uint8 // as in enum ib_rate; 0: that of the device
+	MTU  uint8 // the largest MTU, as in enum ib_mtu; 0: the MTU of the device
+	Rate uint8 // as in enum ib_rate; 0: the rate of the device
 }
 
 // Elsewhere is the namespace of the addresses that are not of this engine, but that a Wire leads
@@ -59,13 +58,13 @@ func (a *Address) elsewhere() bool { return a.Namespace == Elsewhere }
 
 // WireStats count management datagrams since the manager was made.
 type WireStats struct {
-	Sent       uint64 // without those that were sent again
-	Resent     uint64 // for want of an answer
-	Unsent     uint64 // that the wire did not take
+	Sent       uint64 // datagrams that were sent, each counted once
+	Resent     uint64 // datagrams that were sent again, because no answer came
+	Unsent     uint64 // datagrams that the wire did not take
 	Received   uint64
-	Malformed  uint64 // that are no messages
-	Strangers  uint64 // from a sender, or for a receiver, that is not known here
-	Duplicates uint64 // that had come before
+	Malformed  uint64 // received datagrams that are no messages
+	Strangers  uint64 // messages from a sender, or for a receiver, that is not known here
+	Duplicates uint64 // messages that had come before
 	// Requests that were dropped, because their address has sent too many, or too many wait for one listener.
 	OverBudget uint64
 	Refused    uint64 // requests that asked for what cannot be, or came when too many waited
@@ -114,151 +113,8 @@ type outgoing struct {
 // unsent notes that the wire has not taken a datagram.
 func (m *Manager) unsent(o outgoing, err error) {
 	m.counts.Unsent++
-	if i := m.links[o.number]; i != nil && !i.link.mute {
-		i.link.mute = true
+	if i := m.links[o.number]; i != nil && !i.link.unsentExplained {
+		i.link.unsentExplained = true
 		i.explain("a message to the other end of id %d is not sent: %v", i.handle, err)
 	}
-}
-
-// ReceiveMAD takes a datagram that has arrived at queue pair 1 of a port of this engine, from queue
-// pair 1 of a port elsewhere, which is named as Network.Owner names it. b can have any contents; it
-// is read once, and not kept. network says that it has come over a network, from which anybody can send.
-// ReceiveMAD sends answers before it returns.
-func (m *Manager) ReceiveMAD(from, to PortAddress, b []byte, network bool) {
-	var tid uint64
-	var msg Message
-	err := fmt.Errorf("%d bytes", len(b))
-	if len(b) == MADSize {
-		mad := MAD(slices.Clone(b))
-		tid, msg, err = parseMAD(&mad)
-	}
-	m.mu.Lock()
-	defer m.unlock()
-	m.counts.Received++
-	if err != nil {
-		m.counts.Malformed++
-		return
-	}
-	m.receiveFar(Packet{From: Address{Elsewhere, from}, To: Address{nil, to}, TID: tid, Message: msg},
-		network)
-}
-
-// reachable reports whether a request from elsewhere may be for an id. A listener is reached at the addresses
-// on which it listens only, wherever else packets come in because of other programs, and a request names
-// the address to which it was sent.
-func (i *id) reachable(r *request, dst *sockaddr) bool {
-	to := r.packet.To.PortAddress
-	switch {
-	case !r.packet.From.elsewhere():
-		return true
-	case i.state == listening && r.network && !i.held.Covers(to.GID):
-		return false
-	}
-	return i.src.family == afIB || dst.family == 0 || to.infiniband() || gidOf(dst.addr) == to.GID
-}
-
-// CountMalformed counts a packet that was no datagram.
-func (m *Manager) CountMalformed() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.counts.Received++
-	m.counts.Malformed++
-}
-
-// receiveFar takes a message from elsewhere.
-func (m *Manager) receiveFar(p Packet, network bool) {
-	switch msg := p.Message.(type) {
-	case *REQ:
-		m.receiveFarRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
-			connect: msg, network: network})
-		return
-	case *SIDRREQ:
-		m.receiveFarRequest(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:],
-			network: network})
-		return
-	case *REJ:
-		if msg.To == 0 {
-			m.withdrawnFar(p, msg)
-			return
-		}
-	}
-	i := m.links[p.Message.to()]
-	if i == nil || i.link.other != p.From || i.link.self.PortAddress != p.To.PortAddress {
-		m.unknown(p)
-		return
-	}
-	if !i.link.receiveFar(p) {
-		m.counts.Strangers++
-	}
-}
-
-// withdrawnFar takes a request back for its sender, which knows the id of its transaction.
-func (m *Manager) withdrawnFar(p Packet, msg *REJ) {
-	from := remote{p.From, msg.From}
-	i, r := m.peers[from], m.waiting[from]
-	if i != nil && i.link.tid != p.TID || i == nil && r != nil && r.packet.TID != p.TID {
-		m.counts.Strangers++
-		return
-	}
-	m.withdrawn(from, msg)
-}
-
-// unknown answers a message for a link that is not here any more, or never was: so that the sender
-// does not wait for this end.
-func (m *Manager) unknown(p Packet) {
-	m.counts.Strangers++
-	back := Packet{From: p.To, To: p.From, TID: p.TID}
-	switch msg := p.Message.(type) {
-	case *DREQ:
-		back.Message = &DREP{From: msg.To, To: msg.From}
-	case *REP:
-		back.Message = &REJ{From: msg.To, To: msg.From, Refused: aboutREP, Reason: rejNumber}
-	default:
-		return
-	}
-	m.counts.Sent++
-	_ = m.carrier.Carry(back)
-}
-
-// receiveFarRequest finds the namespace that a request from elsewhere is for.
-func (m *Manager) receiveFarRequest(r *request) {
-	if m.peers[r.sender()] == nil && m.waiting[r.sender()] == nil && !m.admit(r.packet.From.PortAddress) {
-		m.counts.OverBudget++
-		return
-	}
-	_, dst := parseIPHeader(r.data, r.service)
-	home := m.Wire != nil
-	if home {
-		r.packet.To.Namespace, home = m.Wire.Home(r.packet.To.PortAddress, dst.addr.Unmap())
-	}
-	if !home {
-		m.counts.Strangers++
-		return
-	}
-	m.receiveRequest(r)
-}
-
-// maxMTU is the largest MTU of a path: 4096 bytes (enum ib_mtu).
-const maxMTU = 5
-
-// misfit returns why a connection of a listener that is asked for from elsewhere cannot be, and the reason
-// for the sender; "" if it can be.
-func (i *id) misfit(r *request) (why string, reason rejectReason) {
-	q, from, to := r.connect, r.packet.From.PortAddress, r.packet.To.PortAddress
-	if q == nil || !r.packet.From.elsewhere() {
-		return "", 0
-	}
-	path, err := i.pathTo(r.packet.To, from)
-	switch {
-	case q.QPType == 0:
-		return "it is for a transport that is not known here", rejTransport
-	case q.Path.LocalGID != from.GID || q.Path.RemoteGID != to.GID || from.infiniband() &&
-		q.Path.LocalLID != from.LID:
-		return "the addresses in it are not those of its packet", rejGID
-	case err != nil:
-		return err.Error(), rejGID
-	case q.MTU == 0 || q.MTU > maxMTU || path.MTU != 0 && q.MTU > path.MTU:
-		return fmt.Sprintf("its MTU is %d, and that of the path to it is %d (numbers of enum ib_mtu)", q.MTU, path.MTU), rejMTU
-	}
-	return "", 0
 }

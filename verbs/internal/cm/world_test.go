@@ -149,7 +149,7 @@ func (w *world) ends(all ...*file) {
 	}
 	for _, r := range w.rigs {
 		r.ends()
-		require.Zero(w, r.m.orphans)
+		require.Zero(w, r.m.detachedLinks)
 	}
 	require.Zero(w, w.held, "addresses that are held")
 }

@@ -27,7 +27,7 @@ func TestReadingClosesNoDescriptor(t *testing.T) {
 		return p[0].Revents&unix.POLLHUP != 0
 	}
 	s := session{conn: mine}
-	require.ErrorIs(t, s.next(), errProtocol)
+	require.ErrorIs(t, s.serveRequest(), errProtocol)
 	require.False(t, hungUp(), "the reader of the request closed it")
 	require.NoError(t, mine.Close())
 	require.True(t, hungUp())

@@ -21,7 +21,8 @@ const (
 	maxSegmentsUDP = 128
 )
 
-// transport returns the protocol that a kind of segmentation is for, and where its header has the checksum.
+// transport returns the protocol that a kind of segmentation is for, and the offset of the checksum in the
+// header of the protocol. ok is false if IP of this version has no such segmentation.
 func transport(gso uint8, version byte) (protocol byte, name string, checksum uint16, ok bool) {
 	switch {
 	case gso&^FlagECN == TCPv4 && version == 4, gso&^FlagECN == TCPv6 && version == 6:
@@ -36,25 +37,25 @@ func transport(gso uint8, version byte) (protocol byte, name string, checksum ui
 // the length of the IP header.
 func checkGSO(h Header, p []byte, ip, length int) error {
 	version := p[0] >> 4
-	want, name, checksum, ok := transport(h.GSO, version)
+	wanted, name, checksum, ok := transport(h.GSO, version)
 	if !ok {
 		return fmt.Errorf("tun: header with gso_type 0x%02x before a packet of IPv%d; it is 1 for TCP over IPv4, 4 for TCP over IPv6, each with 0x80 or without, or 5 for UDP", h.GSO, version)
 	}
 	if h.Flags&NeedsChecksum == 0 {
 		return fmt.Errorf("tun: header with gso_type 0x%02x and flags 0x%02x; segmentation needs flag 0x%02x, as each segment gets a checksum", h.GSO, h.Flags, NeedsChecksum)
 	}
-	is, begins, err := find4or6(p, ip, length)
+	found, begins, err := findTransport(p, ip, length)
 	if err != nil {
 		return err
 	}
-	if is != want {
-		return fmt.Errorf("tun: header with gso_type 0x%02x before IP protocol %d; it is for %s, %d", h.GSO, is, name, want)
+	if found != wanted {
+		return fmt.Errorf("tun: header with gso_type 0x%02x before IP protocol %d; it is for %s, %d", h.GSO, found, name, wanted)
 	}
 	if int(h.ChecksumStart) != begins || h.ChecksumOffset != checksum {
 		return fmt.Errorf("tun: header with csum_start %d and csum_offset %d; the checksum of this %s is at %d and %d", h.ChecksumStart, h.ChecksumOffset, name, begins, checksum)
 	}
 	headers := begins + headerUDP
-	if want == protocolTCP {
+	if wanted == protocolTCP {
 		if need := begins + headerTCP; need > len(p) {
 			return fmt.Errorf("tun: TCP header at %d; of a packet of %d bytes, %d are judged", begins, length, len(p))
 		}
@@ -66,7 +67,7 @@ func checkGSO(h Header, p []byte, ip, length int) error {
 	if headers > length {
 		return fmt.Errorf("tun: headers of %d bytes in a packet of %d", headers, length)
 	}
-	return checkSegments(h, want, name, length-headers)
+	return checkSegments(h, wanted, name, length-headers)
 }
 
 // checkSegments checks the number and the length of segments of a payload.
@@ -87,12 +88,12 @@ func checkSegments(h Header, protocol byte, name string, payload int) error {
 	return nil
 }
 
-// find4or6 returns the protocol of the packet, and where its header begins, which is in p. A
-// fragment cannot be segmented.
-func find4or6(p []byte, ip, length int) (protocol byte, begins int, err error) {
+// findTransport returns the protocol behind the IP headers, and the offset in p at which the header of the
+// protocol begins. It refuses a fragment, which cannot be segmented.
+func findTransport(p []byte, ip, length int) (protocol byte, begins int, err error) {
 	if p[0]>>4 == 4 {
-		if where := binary.BigEndian.Uint16(p[6:]); where&0x3fff != 0 {
-			return 0, 0, fmt.Errorf("tun: header with a gso_type before a fragment of IPv4 (flags and offset 0x%04x)", where)
+		if fragment := binary.BigEndian.Uint16(p[6:]); fragment&0x3fff != 0 {
+			return 0, 0, fmt.Errorf("tun: header with a gso_type before a fragment of IPv4 (flags and offset 0x%04x)", fragment)
 		}
 		protocol, begins = p[9], ip
 	} else {

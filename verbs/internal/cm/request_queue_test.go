@@ -47,7 +47,7 @@ func TestRequestsComeOneAfterTheOther(t *testing.T) {
 	require.Zero(t, server.accept(idOf(second), 3, params(1, "")))
 	third := server.event()
 	require.NotNil(t, third)
-	w.run(paceTime - time.Microsecond)
+	w.run(useTime - time.Microsecond)
 	require.Nil(t, server.event())
 	w.run(time.Microsecond)
 	fourth := server.event()
@@ -61,15 +61,15 @@ func TestRequestsComeOneAfterTheOther(t *testing.T) {
 	}
 	for range mostLate {
 		require.Nil(t, server.event())
-		w.run(paceTime)
+		w.run(useTime)
 		require.NotNil(t, server.event())
 	}
 	for range 8 - mostLate {
 		require.Nil(t, server.event())
-		w.run(shortPaceTime)
+		w.run(shortUseTime)
 		require.NotNil(t, server.event())
 	}
-	w.run(shortPaceTime)
+	w.run(shortUseTime)
 
 	for n := range linkNumber(5) {
 		w.asks(server, "10.9.9.9", 200+n)

@@ -101,7 +101,7 @@ func TestNextListener(t *testing.T) {
 		require.Zero(t, server.listen(h, 0))
 		server.destroy(h)
 	}
-	for n := range uint16(maxRecent + 1) { // not more are remembered than that
+	for n := range uint16(maxRecent + 1) { // not more endings are remembered
 		h := server.create(abi.CMPSTCP, 5)
 		require.Zero(t, server.bind(h, inet("10.0.0.2", 10000+n)))
 		require.Zero(t, server.listen(h, 0))

@@ -21,9 +21,9 @@ type session struct {
 	conn    *net.UnixConn
 	uid     uint32
 	unread  *unreadAnswers
-	greeted bool // hello was answered
-	in      [control.MaxMessage + 1]byte
-	out     []byte
+	greeted bool                         // hello was answered
+	in      [control.MaxMessage + 1]byte // the request that is served; reused
+	out     []byte                       // the last answer; reused
 }
 
 var (
@@ -31,8 +31,8 @@ var (
 	errProtocol = errors.New("not a request of this protocol")
 )
 
-// next serves one request. An error ends the connection.
-func (s *session) next() error {
+// serveRequest reads one request and answers it. An error ends the connection.
+func (s *session) serveRequest() error {
 	n, _, flags, err := unixsock.Peek(s.conn, s.in[:], nil)
 	switch {
 	case err != nil:
@@ -68,21 +68,21 @@ func (s *session) next() error {
 		_ = s.conn.SetReadDeadline(time.Time{})
 	}
 	err = s.answer(h, ans, reply)
-	if brings[h.Op] > 0 {
+	if answerDescriptors[h.Op] > 0 {
 		s.unread.sent(s.conn)
 	}
 	return err
 }
 
-// brings has, for each operation, the most descriptors that its answer carries.
-var brings = map[control.Op]int{
+// answerDescriptors has, for each operation, the most descriptors that its answer carries.
+var answerDescriptors = map[control.Op]int{
 	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1,
 	control.OpCreateRegion: 1,
 }
 
 // call makes a request of the device.
 func (s *session) call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
-	if n := brings[op]; n > 0 {
+	if n := answerDescriptors[op]; n > 0 {
 		if err := s.unread.charge(s.conn, s.uid, n); err != nil {
 			return nil, r, control.Errorf(control.CodeLimit, "%v: %v", op, err)
 		}

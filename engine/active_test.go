@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd makes n queue pairs, each connected to itself. They are divided evenly among new
+// manyQPs makes n queue pairs, each connected to itself. They are divided evenly among new
 // clients, each of which has one completion queue. clients is the number of clients.
-func (r *rig) crowd(n, clients int) (ends []*end) {
+func (r *rig) manyQPs(n, clients int) (ends []*end) {
 	r.Helper()
 	hosts, cqs := make([]*host, clients), make([]*poller, clients)
 	for i := range hosts {
@@ -74,7 +74,7 @@ func (r *rig) stepsUntil(most int, done func() bool) int {
 func TestColdQueueIsNoticed(t *testing.T) {
 	const n = 400
 	r := newRig(t, Config{})
-	ends := r.crowd(n, 4)
+	ends := r.manyQPs(n, 4)
 	for range 2 {
 		r.cold()
 		require.Empty(t, r.e.Sched.Active)
@@ -101,7 +101,7 @@ func TestStepLooksAtAsManyRecords(t *testing.T) {
 	most := rounds(1_000, 10_000)
 	for _, n := range []int{100, most} {
 		r := newRig(t, Config{})
-		p := r.crowd(n, min(n/20, 100))[0]
+		p := r.manyQPs(n, min(n/20, 100))[0]
 		r.cold()
 		p.post(ctrl(wqe.OpNop))
 		r.stepsUntil(n, func() bool { return r.e.Sched.Warm == 1 })
@@ -127,7 +127,7 @@ func TestStepLooksAtAsManyRecords(t *testing.T) {
 func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
 	const n = 20 * loop.PatrolQuiet
 	r := newRig(t, Config{})
-	p := r.crowd(n, 20)[7]
+	p := r.manyQPs(n, 20)[7]
 	r.cold()
 	for range loop.PatrolQuiet + 1 {
 		r.e.Step()
@@ -139,7 +139,7 @@ func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
 // A batch of steps that ends when there is nothing to do polls every queue at its end.
 func TestHastyStepsLookAtAll(t *testing.T) {
 	r := newRig(t, Config{})
-	ends := r.crowd(300, 3)
+	ends := r.manyQPs(300, 3)
 	r.cold()
 	for _, p := range ends {
 		p.post(ctrl(wqe.OpNop))
@@ -155,7 +155,7 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 	for gone := range many(n) {
 		for _, at := range []int{1, 5, 9} {
 			r := newRig(t, Config{})
-			ends := r.crowd(n, 4)
+			ends := r.manyQPs(n, 4)
 			r.cold()
 			for c := range r.e.Clients {
 				c.Sched.Patrolled = 0
@@ -186,7 +186,7 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 func TestWorkWithoutARecord(t *testing.T) {
 	setup := func(t *testing.T) *scene {
 		s := newScene(t, Config{})
-		s.crowd(200, 2)
+		s.manyQPs(200, 2)
 		return s
 	}
 	t.Run("error", func(t *testing.T) {
@@ -282,8 +282,8 @@ func TestNonsenseStaysCold(t *testing.T) {
 func TestFairBetweenClients(t *testing.T) {
 	const n = 300
 	r := newRig(t, Config{Burst: 4})
-	many := r.crowd(n, 1)
-	one := r.crowd(1, 1)[0]
+	many := r.manyQPs(n, 1)
+	one := r.manyQPs(1, 1)[0]
 	fill := func(p *end) {
 		for p.sent-uint16(p.q.SQ.Done) < 8 {
 			p.write(silent(wqe.OpNop))
@@ -325,8 +325,8 @@ func TestFairBetweenClients(t *testing.T) {
 func TestWarmCrowdIsLookedAtInPortions(t *testing.T) {
 	const n = 500
 	r := newRig(t, Config{})
-	many := r.crowd(n, 1)
-	one := r.crowd(1, 1)[0]
+	many := r.manyQPs(n, 1)
+	one := r.manyQPs(1, 1)[0]
 	for i := range 2000 {
 		p := many[i*7%n]
 		p.post(silent(wqe.OpNop))
@@ -353,7 +353,7 @@ func TestWarmingAllocatesNothing(t *testing.T) {
 		t.Skip("the detector allocates")
 	}
 	r := newRig(t, Config{})
-	ends := r.crowd(200, 20)
+	ends := r.manyQPs(200, 20)
 	r.cold()
 	require.Zero(t, testing.AllocsPerRun(2, func() {
 		for _, p := range ends {
@@ -380,9 +380,9 @@ func TestIdleQueueIsSmall(t *testing.T) {
 		return m.HeapAlloc
 	}
 	r := newRig(t, Config{})
-	r.crowd(1, 1)
+	r.manyQPs(1, 1)
 	before := heap()
-	r.crowd(n, 1)
+	r.manyQPs(n, 1)
 	each := int(heap()-before-roomySize) / n
 	t.Logf("%d bytes each, with what the test keeps", each)
 	require.Less(t, each, 2048)

@@ -79,7 +79,7 @@ func BenchmarkManyQueues(b *testing.B) {
 				b.Skip("who posts and who executes need a core each")
 			}
 			r := newRig(b, Config{Idle: IdleSpin, CPUs: []int{1}})
-			p := r.crowd(n, min(n, 100))[0]
+			p := r.manyQPs(n, min(n, 100))[0]
 			src, dst := p.h.full(64, 1), p.h.full(64, 2)
 			r.cold()
 			ctx, stop := context.WithCancel(context.Background())
@@ -121,7 +121,7 @@ func BenchmarkManyQueues(b *testing.B) {
 		for _, n := range []int{1, 1_000} {
 			b.Run(fmt.Sprintf("all of %d active, %d each", n, batch), func(b *testing.B) {
 				r := newRig(b, Config{})
-				ends := r.crowd(n, min(n, 10))
+				ends := r.manyQPs(n, min(n, 10))
 				type keys struct{ src, dst *key }
 				mem := map[*host]keys{}
 				for _, p := range ends {

@@ -94,7 +94,7 @@ func TestSkipInAList(t *testing.T) {
 		l.Add(mem.mem[:7], nil, 0, 7)
 		return l
 	}
-	where := func() []any { n := len(l.Next(100)); return []any{n, l.At, l.Off, l.Spot} }
+	where := func() []any { n := len(l.Next(100)); return []any{n, l.Current, l.Off, l.Spot} }
 	for n := range uint64(40) { // the same place as piece by piece
 		fresh().Skip(n)
 		want := where()

@@ -14,7 +14,8 @@ import (
 func TestCompressedAgrees(t *testing.T) {
 	cqsCompressed = true
 	defer func() { cqsCompressed, cqsFormat = false, control.MiniHash }()
-	for _, cqsFormat = range []uint8{control.MiniHash, control.MiniChecksumStride}[:explore.Rounds(1, 2)] {
+	for _, format := range []uint8{control.MiniHash, control.MiniChecksumStride}[:explore.Rounds(1, 2)] {
+		cqsFormat = format
 		t.Run(fmt.Sprintf("format %d", cqsFormat), func(t *testing.T) {
 			t.Run("rows", TestFastPathAgrees)
 			t.Run("one CQ", TestFastPathAgreesOnOneCQ)

@@ -312,7 +312,8 @@ func TestDCFaults(t *testing.T) {
 				a.settle()
 				require.Equal(t, row.send, p.scq.one().Syndrome)
 				require.Equal(t, control.StateERR, p.state())
-				if list := d.cq.all(); row.receive == 0 {
+				list := d.cq.all()
+				if row.receive == 0 {
 					require.Empty(t, list)
 				} else {
 					require.Len(t, list, 1)

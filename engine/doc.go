@@ -89,5 +89,83 @@
 //     by Fail (execution/flush.go). The queue pair goes to error, and its other WQEs are flushed:
 //     SetError (execution/state.go), Flush (execution/flush.go).
 //
+// # Symptom and place
+//
+// Where to look first, by what a user or a maintainer sees. Each file is below internal.
+//
+// Completions and events:
+//
+//   - A CQE has the wrong byte count: Finish (execution/burst.go), completeFast (execution/fastpath.go)
+//     for a send; Deliver (execution/respond.go) for a receive.
+//   - Another field of a CQE is wrong, or its owner bit: Complete (completion/cq.go).
+//   - An error CQE has the wrong syndrome: badLocal (execution/requester_fault.go) and the functions
+//     beside it; after a NAK: Syndrome (object/request.go).
+//   - A compressed session expands to wrong completions: Fits, Mini (object/compress.go), completeCompressed
+//     (completion/compress.go).
+//   - Short data do not come in the CQE (scatter to CQE): CarryResult, CarryMessage (object/inline.go),
+//     CompleteInline (completion/inline.go).
+//   - A completion queue overruns although the program polls: Room (object/cq.go). The reason that is
+//     explained: WhyNoRoom (report/failure_reason.go). The queue pairs' errors: Sweep
+//     (execution/overrun_sweep.go).
+//   - No event comes after a CQ was armed, or one too many: ObserveArm (completion/arm.go), Notify
+//     (completion/cq.go). An event comes late: fireDue (completion/moderate.go), Quick (object/notifier.go).
+//
+// Work requests:
+//
+//   - A posted WQE is not executed: Pending (report/record.go), HasWork, patrol (loop/active.go), wait
+//     (execution/stall.go).
+//   - A WQE fails although its bytes seem right: Check (execution/check.go), gather (execution/requester.go).
+//   - A key gives access that it should not give, or none: Find, Serves (object/key.go), admit
+//     (execution/keylist.go), Translate (execution/responder.go).
+//   - The responder sends a NAK, or the wrong one: Respond, Grant (execution/respond.go), RefuseRequest
+//     (execution/responder_fault.go).
+//   - Bytes of a message are at the wrong place of a receive: Scatter (execution/responder.go). Of a list
+//     key: Seek, Bytes (object/keylist.go).
+//   - A send waits for a receive for ever, or too few or too many retries are made: wait, Try
+//     (execution/stall.go).
+//   - A result depends on the length of a WQE, or on its neighbours: FastPath (execution/fastpath_choose.go),
+//     seriesLength (execution/fastpath_series.go).
+//   - A WQE is executed twice, or too early: PollBlueFlameHalf (execution/blueflame.go).
+//   - An atomic returns a wrong value: executeAtomic (execution/atomic.go), fastAtomic
+//     (execution/fastpath_atomic.go).
+//   - A window or a list cannot be bound: umrTarget (execution/umr.go), plan (execution/umr_plan.go). A peer
+//     cannot invalidate it: invalidate (execution/invalidate.go).
+//   - A shared receive queue loses entries, or its limit event does not come: Take, Return, ObserveLimit
+//     (object/srq.go), ReturnReceive (execution/job.go).
+//   - A datagram does not arrive: takesDatagram (execution/datagram.go), addressGroup
+//     (execution/multicast.go). Its GRH or service level is wrong: PutHeader (execution/datagram_header.go).
+//
+// Queue pairs and memory:
+//
+//   - modify_qp refuses a transition or an attribute: Transition (states/states.go), change
+//     (request/modify.go).
+//   - WQEs are not flushed, or not in order: Fail, Flush (execution/flush.go), SetState (execution/state.go).
+//   - The event "drained" does not come: SetState (execution/state.go), EndJob (execution/job.go).
+//   - Memory cannot be registered: regMR (request/mr.go). A region cannot be made: createRegion
+//     (request/region.go).
+//   - A work request fails because a page is missing: RecoverFault (loop/steps.go), MemoryFault
+//     (execution/fault.go).
+//
+// Time:
+//
+//   - A long transfer makes other queues wait: Burst (execution/burst.go), cost (execution/cost.go). One
+//     client makes others wait: visitClients (loop/active.go), TurnOf (object/roster.go).
+//   - The thread uses its core although there is no work, or sleeps although there is some: wait
+//     (loop/idle.go), Look (loop/look.go), setWake (request/wake.go).
+//   - Work between two shards is slow: LockPeerShard (report/lock.go), visitPostponed (loop/crossing.go),
+//     BringTogether (loop/balance.go).
+//   - The log says that memory held the thread up: ExplainDelay (report/delay.go),
+//     slowVisit (report/progress.go). The log says that a thread is stuck: checkShards (report/watchdog.go).
+//   - An explanation is missing, or comes too often: ExplainSubject (report/explain.go), DiagnoseQP
+//     (report/diagnose.go).
+//
+// Links:
+//
+//   - A packet is not taken: receive, takeRequest (transport/receive.go). During a scan of PSNs: SetAlarm
+//     (object/guard.go), Count (scan/scan.go).
+//   - Packets are sent again and again: takeAnswer, requestAgain (transport/answers.go), timedOut, notReady
+//     (transport/timer.go), sendNAK (transport/ack.go).
+//   - A link is slow: CanSend, Grow, Shrink (object/outbound.go). A link is given up: Fail (object/port.go).
+//
 // Connections are not here: see packages server and verbs.
 package engine

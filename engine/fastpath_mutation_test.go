@@ -47,6 +47,6 @@ var plantedBeside = []plantedChange{
 	{"the register: executed twice", "internal/execution/blueflame.go", "q.SQ.Ahead++", "q.SQ.Ahead++; q.SQ.Done--", "TestFastPathAgrees"},
 	{"cold ports are never polled", "internal/transport/serve.go", "if !p.Hot && !cold || !p.Up {", "if !p.Hot || !p.Up {", "TestColdPorts"},
 	{"cold ports are not polled before a nap", "internal/loop/active.go", "\tfound += sh.ServeColdPorts()\n", "", "TestColdPorts"},
-	{"a port that sends stays cold", "internal/object/port.go", "\tif p.Idle = 0; !p.Hot {\n\t\tp.SetHot(true)\n\t}\n", "", "TestColdPorts"},
+	{"a port that sends stays cold", "internal/object/port.go", "\tp.Idle = 0\n\tif !p.Hot {\n\t\tp.SetHot(true)\n\t}\n", "", "TestColdPorts"},
 	{"a port that is closed stays hot", "internal/object/port.go", "\tp.SetHot(false)\n\tp.Shard.Ports =", "\tp.Shard.Ports =", "TestColdPorts"},
 }

@@ -167,7 +167,8 @@ func TestSeriesAcrossTheEndOfTheIndex(t *testing.T) {
 
 func TestSeriesDoNotAllocate(t *testing.T) {
 	defer func() { cqsCompressed = false }()
-	for _, cqsCompressed = range []bool{false, true} {
+	for _, compressed := range []bool{false, true} {
+		cqsCompressed = compressed
 		r, p, q := duo(t, Config{})
 		src, dst := p.h.full(1000, 1), q.h.full(1000, 0)
 		for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpSend} {

@@ -31,7 +31,8 @@ func (t *tracer) count() (n int, err error) {
 		if err := unix.PtraceSingleStep(t.tid); err != nil {
 			return 0, err
 		}
-		switch sig, err := t.wait(); {
+		sig, err := t.wait()
+		switch {
 		case err != nil:
 			return 0, err
 		case sig == unix.SIGSTOP:

@@ -84,9 +84,12 @@ func (r *rig) settle() {
 			idle = 0
 		} else if r.cable != nil && idle >= completion.ArmTurns && r.cable.timeOut() {
 			idle = 0
-		} else if idle++; idle > completion.ArmTurns*(2*len(r.d.runner.Loops)-1) {
-			r.e.Journal.Flush(time.Minute)
-			return
+		} else {
+			idle++
+			if idle > completion.ArmTurns*(2*len(r.d.runner.Loops)-1) {
+				r.e.Journal.Flush(time.Minute)
+				return
+			}
 		}
 	}
 	r.Fatalf("no answer: the engine has not come to rest in %d steps", most)

@@ -57,11 +57,11 @@ func TestNumbersDoNotRunShort(t *testing.T) {
 // Room for entries that are put back is allocated only when entries are put back.
 func TestSRQCostsLittleAtFirst(t *testing.T) {
 	s := newRig(t, Config{}).host("h").srq(control.SRQ{LogSize: 8})
-	require.Zero(t, cap(s.s.Back))
+	require.Zero(t, cap(s.s.Returned))
 	for i := range uint16(300) {
-		s.s.PutBack(i)
+		s.s.Return(i)
 	}
-	require.Len(t, s.s.Back, 256, "there are no more entries")
+	require.Len(t, s.s.Returned, 256, "there are no more entries")
 }
 
 // The jobs of long transfers are freed with the queue pairs that had them.

@@ -61,7 +61,8 @@ func (h habit) steps(n night) (next []night) {
 			next = append(next, to)
 		}
 	case posterLoads:
-		if to.poster = posterStores; n.asleep {
+		to.poster = posterStores
+		if n.asleep {
 			to.poster = posterWakes
 		}
 		next = append(next, to)
@@ -88,7 +89,8 @@ func (h habit) steps(n night) (next []night) {
 		if !h.noBarrier && n.buffered > 0 {
 			to.record, to.buffered = n.buffered, 0
 		}
-		if to.device = deviceLastLook; h.noLastLook || h.lookFirst {
+		to.device = deviceLastLook
+		if h.noLastLook || h.lookFirst {
 			to.device = deviceSleeps
 		}
 	case deviceLastLook:

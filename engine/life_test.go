@@ -56,7 +56,8 @@ func busyClient(r *rig, other *host) (h *host, more func(i int)) {
 				if side == 1 {
 					k = dst
 				}
-				switch seg := k.data(i%100, 1500+i%400); {
+				seg := k.data(i%100, 1500+i%400)
+				switch {
 				case p.q.Transport == control.QPTypeUD:
 					p.post(ctrl(wqe.OpSend), peer.to(), seg)
 				case i%3 == 0:

@@ -56,7 +56,8 @@ func TestLookIsBounded(t *testing.T) {
 			left := leftOfAll(r.e)
 			require.LessOrEqual(t, before-left, polls)
 			require.Less(t, left, before, "each look continues the pass, however long it takes")
-			if before = left; leftIn(r.e, h.c.Client) > 0 {
+			before = left
+			if leftIn(r.e, h.c.Client) > 0 {
 				fair = looks + 1
 			}
 			if f.Ended {
@@ -109,8 +110,8 @@ func TestPatrolIsFair(t *testing.T) {
 	n := rounds(300, 1500)
 	r := newRig(t, Config{})
 	const hoarders = 4
-	r.crowd(hoarders*n, hoarders)
-	p := r.crowd(1, 1)[0]
+	r.manyQPs(hoarders*n, hoarders)
+	p := r.manyQPs(1, 1)[0]
 	r.cold()
 	for range 10 {
 		p.post(ctrl(wqe.OpNop))

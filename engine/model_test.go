@@ -108,7 +108,8 @@ func (q *modelQP) reset() {
 // responder returns the receive queue that the next send of q is for, and whose client's memory it
 // may use. It returns nil if the send names an SRQ that does not exist.
 func (q *modelQP) responder() *modelRQ {
-	if s := q.sends[0].srq; q.xrc {
+	if q.xrc {
+		s := q.sends[0].srq
 		if s == nil || s.gone {
 			return nil
 		}
@@ -241,7 +242,8 @@ func (q *modelQP) fail(s cqe.Syndrome) bool {
 // receive completes the next receive.
 func (r *modelRQ) receive(w modelWC) {
 	w.index = r.received
-	if r.received++; r.received == r.entries && r.entries != 0 {
+	r.received++
+	if r.received == r.entries && r.entries != 0 {
 		r.received = 0
 	}
 	r.recvs = r.recvs[1:]

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A crowd is a client that has its completion channel watched.
-type crowd struct {
+// A watchedClient is a client that has its completion channel watched.
+type watchedClient struct {
 	*host
 	id     uint32
 	out    *object.Notifier
@@ -25,9 +25,9 @@ type crowd struct {
 	p      *end
 }
 
-// newCrowd returns a client of another user than the device's: as far as its channel is concerned.
-func newCrowd(t *testing.T) *crowd {
-	w := &crowd{host: newRig(t, Config{}).host("crowd")}
+// newWatchedClient returns a client of another user than the device's: as far as its channel is concerned.
+func newWatchedClient(t *testing.T) *watchedClient {
+	w := &watchedClient{host: newRig(t, Config{}).host("crowd")}
 	f, ans := w.socketAnd(control.OpCreateChannel)
 	w.events, w.id = f, ans.(*control.Channel).ID
 	w.out = w.host.c.Channels[w.id].Out
@@ -40,7 +40,7 @@ func newCrowd(t *testing.T) *crowd {
 }
 
 // complete makes a completion for which the client has armed.
-func (w *crowd) complete() {
+func (w *watchedClient) complete() {
 	w.Helper()
 	w.c.arm(uint32(w.c.ci), false)
 	w.e.ObserveArm(w.e.CQs[w.c.num])
@@ -50,7 +50,7 @@ func (w *crowd) complete() {
 }
 
 // event waits for an event.
-func (w *crowd) event() uint64 {
+func (w *watchedClient) event() uint64 {
 	w.Helper()
 	var b [8]byte
 	await.Deadline(w, w.events)
@@ -61,7 +61,7 @@ func (w *crowd) event() uint64 {
 }
 
 // watch has the channel watched by n watchers.
-func (w *crowd) watch(n int) {
+func (w *watchedClient) watch(n int) {
 	w.Helper()
 	const each = 200 // duplicates of the descriptor, each of which every epoll instance watches
 	var copies []int
@@ -85,7 +85,7 @@ func (w *crowd) watch(n int) {
 // However many watchers a client has for its event socket, the device's thread does not spend its
 // time on them: a send takes milliseconds here, so a closer makes each.
 func TestWatchersDelayTheirClientOnly(t *testing.T) {
-	w := newCrowd(t)
+	w := newWatchedClient(t)
 	w.watch(50_000)
 	const events = 20
 	for range events {
@@ -100,7 +100,7 @@ func TestWatchersDelayTheirClientOnly(t *testing.T) {
 
 // The device's thread sends while a quick send shows that few wait, and only then.
 func TestWhoSends(t *testing.T) {
-	w := newCrowd(t)
+	w := newWatchedClient(t)
 	q := w.e.CQs[w.c.num]
 	by := func(sent, aside uint32, why string) {
 		t.Helper()
@@ -155,7 +155,7 @@ func TestWhoIsKin(t *testing.T) {
 // While a send takes long, further events wait in order; what does not fit is lost, and the client
 // gets the number of losses. Events of a queue that is taken back do not arrive, and do not count.
 func TestEventsWaitForTheirSocket(t *testing.T) {
-	w := newCrowd(t)
+	w := newWatchedClient(t)
 	q := w.e.CQs[w.c.num]
 	other := w.cq(control.CQ{LogSize: 4, Channel: w.id, Handle: 0x78})
 	w.out.Mu.Lock() // as a closer in the middle of a send
@@ -192,7 +192,7 @@ func TestEventsWaitForTheirSocket(t *testing.T) {
 
 // Without watchers, the device's thread sends without allocating.
 func TestSendingAllocatesNothing(t *testing.T) {
-	w := newCrowd(t)
+	w := newWatchedClient(t)
 	q := w.e.CQs[w.c.num]
 	var b [8]byte
 	w.out.Kin, w.out.Seen = true, 1

@@ -140,7 +140,8 @@ var allPlanted = sync.OnceValues(func() (binary string, err error) {
 	files := make(map[string]*changedFile)
 	for i, c := range plantable() {
 		if files[c.file] == nil {
-			if files[c.file], err = openChanged(c.file); err != nil {
+			files[c.file], err = openChanged(c.file)
+			if err != nil {
 				return "", err
 			}
 		}
@@ -185,7 +186,8 @@ type changedFile struct {
 func openChanged(name string) (*changedFile, error) {
 	f := &changedFile{set: token.NewFileSet(), inserts: make(map[int][]byte)}
 	var err error
-	if f.source, err = os.ReadFile(name); err == nil {
+	f.source, err = os.ReadFile(name)
+	if err == nil {
 		f.tree, err = parser.ParseFile(f.set, name, f.source, parser.SkipObjectResolution)
 	}
 	return f, err

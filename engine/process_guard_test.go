@@ -47,7 +47,8 @@ func (d *distant) dead(why string) {
 	for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpAtomicFA} {
 		program.Gone.Store(process.Present)
 		var index uint16
-		switch to := (wqe.Raddr{Addr: childMemory, RKey: d.key}); op {
+		to := wqe.Raddr{Addr: childMemory, RKey: d.key}
+		switch op {
 		case wqe.OpAtomicFA:
 			index = d.p.post(ctrl(op), to, wqe.Atomic{SwapAdd: 1}, local.data(0, 8))
 		default:

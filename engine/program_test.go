@@ -333,7 +333,8 @@ func (w *world) draw(rt *rapid.T, m *modelQP, p *end) modelWQE {
 		if m.xrc {
 			to := w.srqs[rapid.IntRange(0, len(w.srqs)-1).Draw(rt, "SRQ")]
 			n := to.real.num
-			if s.srq, domain = to.model, to.model.domain; rapid.IntRange(0, 15).Draw(rt, "good SRQ") == 0 {
+			s.srq, domain = to.model, to.model.domain
+			if rapid.IntRange(0, 15).Draw(rt, "good SRQ") == 0 {
 				s.srq, n = nil, n^1
 			}
 			segments = append(segments, wqe.XRC{SRQN: n})

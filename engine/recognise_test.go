@@ -232,7 +232,8 @@ var recognised = []struct {
 		p.up(p)
 		var b [wqe.CtrlSize]byte
 		c := wqe.Ctrl{Opcode: wqe.OpNop, QPN: p.num, DS: 1}
-		if c.Put(&b); wqe.Sign(b[:]) == 0 { // the signature happens to be 0, as if it had been written
+		c.Put(&b)
+		if wqe.Sign(b[:]) == 0 { // the signature happens to be 0, as if it had been written
 			c.Imm = 1
 		}
 		return p.of(p.post(c), "signature 0x00")

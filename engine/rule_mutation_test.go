@@ -33,7 +33,7 @@ var plantedRules = []plantedChange{
 	{"moderation: the device oversleeps", "internal/object/arm.go", "return p.Since + p.Period", "return ^uint64(0)", "TestSleepEndsForModeration|TestModeration"},
 
 	{"multicast: nobody hears itself", "internal/execution/multicast.go", "p == q && m.How == nic.ReceivesOthers", "p == q", "TestMulticast"},
-	{"multicast: all hear themselves", "internal/execution/multicast.go", " || p == q && m.How == nic.ReceivesOthers", "", "TestMulticast"},
+	{"multicast: all hear themselves", "internal/execution/multicast.go", " || (p == q && m.How == nic.ReceivesOthers)", "", "TestMulticast"},
 	{"multicast: twice to one member", "internal/execution/multicast.go", "at.After+1,", "at.After,", "TestMulticast"},
 	{"multicast: joined twice", "internal/request/multicast.go", "case g != nil && slices.ContainsFunc(", "case g == nil && slices.ContainsFunc(", "TestMulticast|TestMemberships"},
 	{"multicast: empty groups stay", "internal/object/multicast.go", "if len(g.Members) == 0 {", "if len(g.Members) < 0 {", "TestMemberships"},

@@ -257,12 +257,12 @@ func TestSRQHostile(t *testing.T) {
 		x.c.all()
 		x.from[0].scq.all()
 		x.from[1].scq.all()
-		require.LessOrEqual(t, len(x.s.s.Back), 8)
+		require.LessOrEqual(t, len(x.s.s.Returned), 8)
 	}
 	require.Equal(t, []uint8{control.StateRTS, control.StateRTS}, []uint8{x.to[0].state(), x.to[1].state()})
 	// A record past the ring announces no entry.
 	shm.BE32At(x.s.rec, 0).Publish(uint32(uint16(x.s.s.Taken) + 9))
-	require.Equal(t, uint16(len(x.s.s.Back)), x.s.s.Ready())
+	require.Equal(t, uint16(len(x.s.s.Returned)), x.s.s.Ready())
 }
 
 // A shared receive queue takes datagrams.

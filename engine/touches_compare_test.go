@@ -119,7 +119,8 @@ func compare(want, got []touch) (differences []string) {
 	}
 	order := slices.Sorted(maps.Keys(first))
 	for k, i := range order {
-		if k > 0 && first[i] < first[order[k-1]] || k > 1 && first[i] < last[order[k-2]] {
+		beginsEarly := k > 0 && first[i] < first[order[k-1]]
+		if beginsEarly || (k > 1 && first[i] < last[order[k-2]]) {
 			differences = append(differences, fmt.Sprintf("%v happens too early", want[i]))
 		}
 	}

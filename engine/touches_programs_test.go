@@ -120,7 +120,8 @@ func (p *posters) doorbell(watch func(what string, want []touch, f func())) {
 		if wr.Flags&hostpath.Signaled != 0 {
 			completions++
 		}
-		if sends = append(sends, wr); list[i].Receive != nil {
+		sends = append(sends, wr)
+		if list[i].Receive != nil {
 			recvs = append(recvs, p.recvWR(list[i].Receive))
 		}
 	}

@@ -65,7 +65,8 @@ var touchLengths = []int{0, 8, 28, 29, 44, 45, 64, 128, 448, 4096}
 // have accesses that begin in one line and end in the next.
 func visible(bytes int, f *traffic.Form) bool {
 	pieces := max(f.SGEs, f.ReceiveSGEs, 1)
-	return pieces == 1 || bytes <= cost.LineSize || bytes%cost.LineSize == 0 && bytes >= pieces*cost.LineSize
+	wholeLines := bytes%cost.LineSize == 0 && bytes >= pieces*cost.LineSize
+	return pieces == 1 || bytes <= cost.LineSize || wholeLines
 }
 
 // touchRows returns the rows of TestTouches. The first doorbells differ from later ones, and so does
@@ -73,7 +74,8 @@ func visible(bytes int, f *traffic.Form) bool {
 func touchRows(all bool) (rows []touchRow) {
 	add := func(op string, bytes int, form traffic.Form, name string, warm int) {
 		f := form
-		if f.Requests = max(f.Batch, 1); f.Ring == 0 {
+		f.Requests = max(f.Batch, 1)
+		if f.Ring == 0 {
 			f.Ring = 16
 		}
 		if _, err := traffic.Synth(op, bytes, f); err != nil {

@@ -135,7 +135,7 @@ func (w *twin) see() (s sight) {
 				q.Num, i, q.Attr, q.SQ.Done, q.SQ.Enabled, q.RQ.Done, q.Failed, q.Stall.Kind, q.Stall.Left, triesLeft(q), withoutTimes(q.Suspicion), q.Faulted))
 		}
 		for _, r := range sorted(h.c.SRQs) {
-			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.Num, i, r.Head, r.Taken, r.Back, r.Limit))
+			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.Num, i, r.Head, r.Taken, r.Returned, r.Limit))
 		}
 		s.memory[i] = h.mem.Bytes()[:h.used]
 		s.counts[i] = h.c.Count

@@ -133,7 +133,8 @@ func TestACKIsNoAnswer(t *testing.T) {
 		answers, acks := make(map[uint32]bool), make(map[uint32]bool)
 		r.cable.seen = func(k *heldPacket) {
 			b := packet.ParseBTH((*[packet.BTHSize]byte)(k.head))
-			switch info := b.Opcode.Info(); {
+			info := b.Opcode.Info()
+			switch {
 			case b.Opcode.Operation() == packet.Acknowledge:
 				if packet.ParseAETH((*[packet.AETHSize]byte)(k.head[info.OffAETH:])).ACK() {
 					acks[b.PSN] = true

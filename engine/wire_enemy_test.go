@@ -264,7 +264,8 @@ func TestEstablishedOnce(t *testing.T) {
 func TestPSNsBeginAnew(t *testing.T) {
 	defer func() { firstPSN = 7 }()
 	list := []uint32{0xfffffe, 0xfffff0, 0x7ffffe, 0}
-	for _, firstPSN = range list[:many(len(list))] {
+	for _, psn := range list[:many(len(list))] {
+		firstPSN = psn
 		for name, test := range testsOverLinks {
 			overCable = func(r *rig) *cable { return r.newCable(nic.PortConfig{MTU: 256}, nil) }
 			t.Run(name, test)

@@ -175,7 +175,7 @@ func TestPathIsAskedForAgain(t *testing.T) {
 		require.True(t, sh.RouteAway(p.q, av))
 		require.EqualValues(t, 1, p.q.Datagrams.Away.Path.Number)
 	}
-	sh.Ticks = sh.Clock() + clock.Cycles(transport.PathTime) + 1
+	sh.StepClock = sh.Clock() + clock.Cycles(transport.PathTime) + 1
 	for range 3 {
 		require.True(t, sh.RouteAway(p.q, av))
 		require.EqualValues(t, 2, p.q.Datagrams.Away.Path.Number)

@@ -48,7 +48,8 @@ func (x *wireTarget) watch() *[]string {
 	list := new([]string)
 	x.c.seen = func(k *heldPacket) {
 		b := packet.ParseBTH((*[packet.BTHSize]byte)(k.head))
-		if b.AckReq = false; b.Opcode != object.ACKOnly || k.head[packet.BTHSize] != packet.SyndromeACK {
+		b.AckReq = false
+		if b.Opcode != object.ACKOnly || k.head[packet.BTHSize] != packet.SyndromeACK {
 			*list = append(*list, fmt.Sprintf("path %d: %+v % x: % x", k.path, b, k.head[packet.BTHSize:], k.payload))
 		}
 	}

@@ -56,7 +56,7 @@ func (t *twins) overWire(tb testing.TB) (taken int) {
 	t.both(func(w *twin) {
 		q := w.p.q
 		n, bytes := w.e.Pending(q), w.e.Settings.Slice
-		if n == 0 || !q.Wire.CanFetch() || q.Wire.Out.At != q.Wire.Out.Last {
+		if n == 0 || !q.Wire.CanFetch() || q.Wire.Out.Sending != q.Wire.Out.Last {
 			return
 		}
 		w.e.Fault.QP = q

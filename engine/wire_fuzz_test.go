@@ -130,8 +130,8 @@ func (x *wireTarget) counts() {
 		switch {
 		case fresh != w.In.Fresh:
 			x.Fatalf("%d answers are counted, %d are owed", w.In.Fresh, fresh)
-		case r.Last-r.First > uint32(len(r.Messages)) || r.At-r.First > r.Last-r.First:
-			x.Fatalf("messages %d to %d, at %d", r.First, r.Last, r.At)
+		case r.Last-r.First > uint32(len(r.Messages)) || r.Sending-r.First > r.Last-r.First:
+			x.Fatalf("messages %d to %d, at %d", r.First, r.Last, r.Sending)
 		case q.Flushes() && (r.First != r.Last || w.Timer.Running()):
 			x.Fatal("a queue pair in error has messages on the way")
 		case packet.DiffPSN(r.Most, r.UNA) < 0 || packet.DiffPSN(r.PSN, r.Most) < 0:

@@ -76,7 +76,7 @@ func (s *scanner) writes(first uint32, n int, to *key, value byte) {
 // which these are depends on the frequency of the clock.
 func (s *scanner) until(closed bool, n int, to *key, value byte) (sent int) {
 	d := uint64(n) * (clock.Cycles(time.Second) / uint64(s.rate))
-	for s.to.q.Wire.Guard.Requests.Closed(s.sh.Hooks.HeldClock+d) != closed {
+	for s.to.q.Wire.Guard.Requests.StaysClosed(s.sh.Hooks.HeldClock+d) != closed {
 		s.writes(firstPSN+1<<20, 32, to, value)
 		sent += 32
 		require.Less(s.r, sent, s.rate, "the path is not closed and opened in a second")
@@ -123,7 +123,7 @@ func TestScanOfPSNsDoesNotHit(t *testing.T) {
 				require.Equal(t, firstPSN, q.q.Wire.In.PSN)
 				stats := q.q.Wire.Port.Stats
 				looked := stats.OutOfWindow + stats.Gaps + stats.Duplicates
-				require.LessOrEqual(t, looked, uint64(scan.Burst+scan.Door+scan.Rate*(before+5000)/rate))
+				require.LessOrEqual(t, looked, uint64(scan.Burst+scan.PerOpening+scan.Rate*(before+5000)/rate))
 				require.Equal(t, uint64(before+5000), looked+stats.ShutOut)
 				require.Equal(t, uint64(1), stats.Scans)
 				texts := explained(ev, codes.LinkScan)
@@ -157,7 +157,7 @@ func TestScanOfManyQueuePairs(t *testing.T) {
 	for _, p := range s.r.cable.ports {
 		out += p.Port.Stats.OutOfWindow
 	}
-	require.LessOrEqual(t, out, uint64(2*(scan.Burst+scan.Rate/25+scan.Door)))
+	require.LessOrEqual(t, out, uint64(2*(scan.Burst+scan.Rate/25+scan.PerOpening)))
 }
 
 // A client whose own queue pairs use wrong PSNs closes the path for queue pairs of its user only. Those of
@@ -183,7 +183,7 @@ func TestScanOfAnotherUser(t *testing.T) {
 	for range 400 {
 		s.r.carried(2, a, b)
 	}
-	require.True(t, b.q.Wire.Guard.Requests.Shut(), "%+v", b.q.Wire.Port.Stats)
+	require.True(t, b.q.Wire.Guard.Requests.HasClosed(), "%+v", b.q.Wire.Port.Stats)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
 	for range 4 {
 		s.r.carried(2, p, q)
@@ -220,7 +220,7 @@ func TestConnectionOutlivesAScan(t *testing.T) {
 	w := q.q.Wire
 	require.Equal(t, w.From, w.Source, "the fast path is taken")
 	s.writes(firstPSN+1_000_000, 100, to, 0xbd)
-	require.False(t, w.Guard.Requests.Shut())
+	require.False(t, w.Guard.Requests.HasClosed())
 }
 
 // A peer that sends again what has been executed, and then the expected packet, looks like a scan. It is
@@ -231,8 +231,8 @@ func TestPeerThatGoesBackDuringAScan(t *testing.T) {
 	in := &q.q.Wire.In
 	s.writes(firstPSN, 10, other, 1)
 	s.writes(firstPSN+1_000_000, 3000, other, 0xbd)
-	require.True(t, q.q.Wire.Guard.Requests.Shut())
-	s.wait((scan.Door + 2) * time.Second / scan.Rate)
+	require.True(t, q.q.Wire.Guard.Requests.HasClosed())
+	s.wait((scan.PerOpening + 2) * time.Second / scan.Rate)
 	s.lose()
 	s.writes(firstPSN+8, 6, to, 1) // two duplicates, the expected one, and three behind it
 	require.Equal(t, firstPSN+10, in.PSN)
@@ -250,7 +250,7 @@ func TestGuessWithAWrongKey(t *testing.T) {
 			from, to := p.h.full(64, 1), q.h.full(64, 7)
 			q.recv(to.data(0, 8)) // too short for the SEND below
 			if doubt {
-				s.writes(firstPSN+1_000_000, scan.Doubt+10, to, 0xbd)
+				s.writes(firstPSN+1_000_000, scan.DoubtAfter+10, to, 0xbd)
 			}
 			stats := &q.q.Wire.Port.Stats
 			wrong := *to
@@ -290,7 +290,7 @@ func TestGuessWithinAMessage(t *testing.T) {
 	x.fill()
 	x.s.put(0, x.box.data(0, 8)) // too short for the SEND below
 	x.s.post(3)
-	s.writes(firstPSN+1_000_000, scan.Doubt+10, to, 0xbd)
+	s.writes(firstPSN+1_000_000, scan.DoubtAfter+10, to, 0xbd)
 	stats, in := &q.q.Wire.Port.Stats, &q.q.Wire.In
 	ready := x.s.s.Ready()
 	unchanged := func(doubted uint64) {
@@ -352,7 +352,7 @@ func TestScanWithForgedAnswers(t *testing.T) {
 	forge(firstPSN-50_000, 60_000)
 	stats := &p.q.Wire.Port.Stats
 	require.Equal(t, uint64(60_000), stats.StrayAnswers+stats.Duplicates+stats.ShutOut)
-	require.LessOrEqual(t, stats.StrayAnswers+stats.Duplicates, uint64(scan.Burst+scan.Door+scan.Rate))
+	require.LessOrEqual(t, stats.StrayAnswers+stats.Duplicates, uint64(scan.Burst+scan.PerOpening+scan.Rate))
 	require.Equal(t, control.StateRTS, p.state())
 	require.Len(t, explained(ev, codes.LinkScan), 1)
 
@@ -394,7 +394,7 @@ func TestForgedNAKIsExplained(t *testing.T) {
 	s.r.carried(2)
 	var b [packet.AETHSize]byte
 	packet.AETH{Syndrome: packet.NAKRemoteAccess}.Put(&b)
-	for i := range uint32(scan.Doubt + 5) {
+	for i := range uint32(scan.DoubtAfter + 5) {
 		s.send(p, rc(packet.Acknowledge), firstPSN+100+i, b[:], nil)
 		s.r.e.Step()
 	}

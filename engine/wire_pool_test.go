@@ -45,7 +45,8 @@ func (r *rig) newPool(cfg pool.Config) *cable {
 			cfg := cfg
 			cfg.Node = i
 			var err error
-			if pools[i], err = pool.Open(context.Background(), poolNode{r.d.nic(), uint64(i + 1)}, cfg); err != nil {
+			pools[i], err = pool.Open(context.Background(), poolNode{r.d.nic(), uint64(i + 1)}, cfg)
+			if err != nil {
 				r.Error(err)
 			}
 		})

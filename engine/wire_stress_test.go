@@ -91,7 +91,8 @@ func (b *linkBrawl) work(p, q *end, src, dst, word *key, rng *rand.Rand, seen ma
 		if op != wqe.OpAtomicFA {
 			continue
 		}
-		if most++; good {
+		most++
+		if good {
 			least++
 			old := binary.LittleEndian.Uint64(src.mem[8*i:])
 			if seen[old] {
@@ -127,7 +128,8 @@ func (b *linkBrawl) trade(a, z *host, seed uint64) {
 			b.failed.Add(1)
 			b.joinBoth(p, q)
 		}
-		if rounds++; rounds == b.rounds {
+		rounds++
+		if rounds == b.rounds {
 			q.toState(control.StateRST) // what is on the way comes too late
 			if n := int(binary.LittleEndian.Uint64(word.mem)); n < least || n > most {
 				b.Errorf("%d FETCH_ADDs were executed, %d to %d is right", n, least, most)

@@ -45,7 +45,8 @@ func (r *rig) newUCX(ends *[2]*ucx.Carrier, common ucx.Config) *cable {
 			}
 			dev := &portKeeper{poolNode: poolNode{r.d.nic(), uint64(i + 1)}, cfg: &ports[i]}
 			var err error
-			if ends[i], err = ucx.Open(context.Background(), dev, cfg); err != nil {
+			ends[i], err = ucx.Open(context.Background(), dev, cfg)
+			if err != nil {
 				r.Error(err)
 			}
 		})

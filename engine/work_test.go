@@ -48,7 +48,8 @@ func TestPiecesInManyPages(t *testing.T) {
 	var list []*end
 	for i := range queues {
 		p, q := pair(a, b)
-		if list = append(list, p); i == 0 {
+		list = append(list, p)
+		if i == 0 {
 			p.post(umr(from), fillFrom...)
 			q.post(umr(to), fillTo...)
 			r.settle()
@@ -113,7 +114,8 @@ func TestDatagramInManyPages(t *testing.T) {
 	for range 4 {
 		done := p.q.SQ.Done
 		for range 8 { // other visits of the step may be idle
-			if r.e.Step(); p.q.SQ.Done != done {
+			r.e.Step()
+			if p.q.SQ.Done != done {
 				break
 			}
 		}

@@ -285,7 +285,8 @@ func TestXRCFaults(t *testing.T) {
 				a.settle()
 				require.Equal(t, row.send, x.p.scq.one().Syndrome)
 				require.Equal(t, control.StateERR, x.p.state())
-				if list := x.cq.all(); row.receive == 0 {
+				list := x.cq.all()
+				if row.receive == 0 {
 					require.Empty(t, list)
 				} else {
 					require.Len(t, list, 1)

@@ -36,10 +36,10 @@ const (
 // CanArm adds q to the queues that can be armed.
 func (sh *Completer) CanArm(q *object.CQ) {
 	a := &q.Client.Arms
-	q.At = len(a.CQs)
+	q.ArmsIndex = len(a.CQs)
 	a.CQs = append(a.CQs, q)
 	r := a.Register(q.ArmWrites)
-	q.ArmReg, q.AtReg = r, len(r.CQs)
+	q.ArmReg, q.RegisterIndex = r, len(r.CQs)
 	r.CQs = append(r.CQs, q)
 	r.Unread = len(r.CQs) // an arm before this was not seen
 	sh.Arm.CQs++
@@ -55,13 +55,13 @@ func (sh *Completer) Disarm(q *object.CQ) {
 	}
 	sh.Unhold(q)
 	last := len(a.CQs) - 1
-	a.CQs[q.At] = a.CQs[last]
-	a.CQs[q.At].At = q.At
+	a.CQs[q.ArmsIndex] = a.CQs[last]
+	a.CQs[q.ArmsIndex].ArmsIndex = q.ArmsIndex
 	a.CQs[last], a.CQs = nil, a.CQs[:last]
 	r := q.ArmReg
 	end := len(r.CQs) - 1
-	r.CQs[q.AtReg] = r.CQs[end]
-	r.CQs[q.AtReg].AtReg = q.AtReg
+	r.CQs[q.RegisterIndex] = r.CQs[end]
+	r.CQs[q.RegisterIndex].RegisterIndex = q.RegisterIndex
 	r.CQs[end], r.CQs = nil, r.CQs[:end]
 	if r.Unread > 0 {
 		r.Unread = end // the moved queue may have been passed over
@@ -115,13 +115,15 @@ func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used in
 		}
 		for ; r.Unread > 0 && used < ArmTurn && done < most; used++ {
 			r.Unread--
-			if r.Last--; r.Last < 0 || r.Last >= len(r.CQs) {
+			r.Last--
+			if r.Last < 0 || r.Last >= len(r.CQs) {
 				r.Last = len(r.CQs) - 1
 			}
 			sh.PollCQ(r.CQs[r.Last])
 			done += sh.ObserveArm(r.CQs[r.Last])
 		}
-		if a.Next++; used >= ArmTurn || done >= most {
+		a.Next++
+		if used >= ArmTurn || done >= most {
 			break
 		}
 	}
@@ -142,7 +144,8 @@ func (sh *Completer) observeUnchanged(c *object.Client) (done, used int) {
 		used = n
 	}
 	for range used {
-		if a.Polled--; a.Polled < 0 || a.Polled >= len(a.CQs) {
+		a.Polled--
+		if a.Polled < 0 || a.Polled >= len(a.CQs) {
 			a.Polled = len(a.CQs) - 1
 		}
 		sh.PollCQ(a.CQs[a.Polled])
@@ -158,7 +161,8 @@ func (sh *Completer) observeHeldOf(c *object.Client) (done int) {
 		if len(a.Held) == 0 {
 			break
 		}
-		if a.Looked--; a.Looked < 0 || a.Looked >= len(a.Held) {
+		a.Looked--
+		if a.Looked < 0 || a.Looked >= len(a.Held) {
 			a.Looked = len(a.Held) - 1
 		}
 		done += sh.ObserveHeld(a.Held[a.Looked])

@@ -21,7 +21,8 @@ func (sh *Completer) Fire(q *object.CQ) {
 // end of the socket wants no events.
 func (sh *Completer) Send(q *object.CQ, value uint64) {
 	out := q.Channel.Out
-	switch err := out.Send(object.Notice{Record: value, CQ: q}); {
+	err := out.Send(object.Notice{Record: value, CQ: q})
+	switch {
 	case err == nil:
 		q.Client.Count[control.CounterEvents]++
 	case !object.HungUp(err):
@@ -36,7 +37,7 @@ func (sh *Completer) Send(q *object.CQ, value uint64) {
 func (sh *Completer) Hold(q *object.CQ) {
 	a := &q.Client.Arms
 	a.Held = append(a.Held, q)
-	q.Moderation.At = len(a.Held)
+	q.Moderation.HeldIndex = len(a.Held)
 	q.Client.Shard.Arm.Held++
 }
 
@@ -45,11 +46,11 @@ func (sh *Completer) Unhold(q *object.CQ) {
 	if q.Moderation == nil || q.Moderation.Since == 0 {
 		return
 	}
-	a, at := &q.Client.Arms, q.Moderation.At-1
+	a, at := &q.Client.Arms, q.Moderation.HeldIndex-1
 	last := len(a.Held) - 1
 	a.Held[at] = a.Held[last]
-	a.Held[at].Moderation.At = at + 1
+	a.Held[at].Moderation.HeldIndex = at + 1
 	a.Held[last], a.Held = nil, a.Held[:last]
-	q.Moderation.At, q.Moderation.Since = 0, 0
+	q.Moderation.HeldIndex, q.Moderation.Since = 0, 0
 	q.Client.Shard.Arm.Held--
 }

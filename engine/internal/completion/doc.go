@@ -5,8 +5,12 @@
 //
 // # Files
 //
-//   - completer.go, cq.go: the layer; a completion, an error completion
-//   - compress.go, inline.go: compressed completions; completions with data
-//   - overrun.go: a queue that has no room
-//   - arm.go, moderate.go, channel.go: arms; events that are held back; the events themselves
+//   - completer.go: the layer
+//   - cq.go: the bytes of a CQE, of an error CQE too; which arm it fires
+//   - compress.go: compressed completions: a title and its minis
+//   - inline.go: CQEs that carry data
+//   - cq_overrun.go: the end of a completion queue that has no room
+//   - arm.go: noticing that a client has armed a queue
+//   - moderate.go: events that are held back
+//   - channel.go: sending an event; events that are lost
 package completion

@@ -38,7 +38,7 @@ func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {
 	f.Hot = 0 // if the register does not hold the next WQE, the record announces something
 	h := object.Head{First: wqe.OpWord(first)}
 	if h.Place() != object.Place(q.Num, q.SQ.Done) || q.SQ.Ahead >= object.MostAhead ||
-		sh.Several && sh.ShardOfPeer(q) != nil {
+		(sh.Several && sh.ShardOfPeer(q) != nil) {
 		*seen = first
 		return 0
 	}
@@ -46,8 +46,8 @@ func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {
 		return 0 // the register is being overwritten; the record will announce the WQE
 	}
 	*seen = first
-	if done, sh.Sched.Spent = sh.fastPathFrom(q, shm.RingOf(sh.Scratch.Block), 1,
-		sh.Settings.Slice); done > 0 {
+	done, sh.Sched.Spent = sh.fastPathFrom(q, shm.RingOf(sh.Scratch.Block), 1, sh.Settings.Slice)
+	if done > 0 {
 		q.SQ.Ahead++
 		f.Next, f.Hot = half^1, HotVisits
 	}

@@ -61,7 +61,8 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 			bytes -= sh.Move(q, j, budget)
 		} else {
 			used, v := sh.moveUnmapped(q, j, budget)
-			if bytes -= used; v > object.Lost {
+			bytes -= used
+			if v > object.Lost {
 				break
 			}
 		}
@@ -73,7 +74,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 		}
 		n -= uint16(j.Blocks)
 		ok := sh.Finish(q, j)
-		sh.ParkJob(q)
+		sh.EndJob(q)
 		if !ok {
 			break
 		}
@@ -151,7 +152,7 @@ func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) 
 		sh.KeepJob(q)
 	}
 	sh.CollectTasks()
-	var at footing
+	var pages lastPages
 	for used < budget && j.Moved < j.Total && j.Fault == 0 {
 		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
 		dst, src := j.Dst.Next(most), j.Src.Next(most)
@@ -164,7 +165,7 @@ func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) 
 		j.Src.Advance(n)
 		j.Dst.Advance(n)
 		j.Moved += uint64(n)
-		used += at.cost(dst, src, n)
+		used += pages.cost(dst, src, n)
 	}
 	return used
 }

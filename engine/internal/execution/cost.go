@@ -19,21 +19,21 @@ const (
 	Dearest = 2 * PageCost
 )
 
-// A footing holds the pages in which the last piece of a transfer was. Its zero value holds none:
-// the first piece of a visit does not pay for its pages.
-type footing struct{ dst, src uint64 }
+// A lastPages has the numbers of the pages in which the last piece of a transfer was. In the zero value they
+// are 0, and the first piece of a visit does not pay for its pages.
+type lastPages struct{ dst, src uint64 }
 
-// cost returns what it costs to move n bytes from src to dst.
-func (f *footing) cost(dst, src []byte, n int) int {
-	d, s, pages := shm.Page(dst), shm.Page(src), 0
-	if d != f.dst && f.dst != 0 {
-		pages = PageCost
+// cost returns what moving the next piece, n bytes from src to dst, costs of a budget in bytes.
+func (last *lastPages) cost(dst, src []byte, n int) int {
+	dstPage, srcPage, newPages := shm.Page(dst), shm.Page(src), 0
+	if dstPage != last.dst && last.dst != 0 {
+		newPages = PageCost
 	}
-	if s != f.src && f.src != 0 {
-		pages += PageCost
+	if srcPage != last.src && last.src != 0 {
+		newPages += PageCost
 	}
-	f.dst, f.src = d, s
-	return max(n, object.PieceCost, pages)
+	last.dst, last.src = dstPage, srcPage
+	return max(n, object.PieceCost, newPages)
 }
 
 // TakeEffort returns what checking and moving has cost, besides bytes and packets, and

@@ -39,7 +39,8 @@ func (sh *requester) addressDatagram(q *object.QP, j *object.Job) object.Verdict
 		sh.Postpone(q, p.Client.Shard)
 		return object.Waiting
 	}
-	if j.Peer = p; p != nil {
+	j.Peer = p
+	if p != nil {
 		sh.PutHeader(&av, q.Client, p.Client, j.Total)
 	}
 	return object.Accepted

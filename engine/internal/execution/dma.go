@@ -84,7 +84,11 @@ func (sh *mover) recallTasks(j *object.Job, k *object.Mkey, p *object.QP) {
 	for _, w := range sh.DMA.Workers {
 		for i := w.Given; i > w.seen; i-- {
 			r := &w.Ring[(i-1)%WorkerRing]
-			if r.job == nil || !(r.job == j || p != nil && r.job.Peer == p || k != nil && r.touches(k)) {
+			if r.job == nil {
+				continue
+			}
+			affected := r.job == j || (p != nil && r.job.Peer == p) || (k != nil && r.touches(k))
+			if !affected {
 				continue
 			}
 			if !r.State.CompareAndSwap(TaskGiven, TaskRecalled) {

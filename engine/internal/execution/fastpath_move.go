@@ -40,8 +40,8 @@ func (sh *Executor) fastMove(q, p *object.QP, from shm.Ring,
 				}
 			}
 			if local.PD != q.PD ||
-				op == wqe.OpRDMARead &&
-					local.Access&control.AccessLocalWrite == 0 { // rule: READs may write to their memory
+				(op == wqe.OpRDMARead &&
+					local.Access&control.AccessLocalWrite == 0) { // rule: READs may write to their memory
 				break
 			}
 			if near, ok = local.Span(b.Word(wqe.WordMoveLAddr), n); !ok {

@@ -36,7 +36,7 @@ func (sh *Executor) fastSend(q, p *object.QP, from shm.Ring,
 		}
 		data := wqe.DataWord(b.Word(wqe.WordSendData))
 		n, ok := wqe.AdmitShort(h.First, data, wqe.UnitsBeforeSend, FastBytes)
-		if !ok || n <= inline || n > fastCost && n > uint64(budget-cost) {
+		if !ok || n <= inline || (n > fastCost && n > uint64(budget-cost)) {
 			break
 		}
 		var local *object.Mkey // nil if the data are inline

@@ -30,7 +30,7 @@ func (sh *queues) MemoryFault(q *object.QP, addr uintptr) {
 			// The sender is not at fault. Its message is checked again, and then finds no
 			// peer.
 			q.Faulted = 0
-			sh.ParkJob(q)
+			sh.EndJob(q)
 			return
 		}
 	}

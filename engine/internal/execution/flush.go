@@ -86,9 +86,9 @@ func (sh *queues) Fail(q *object.QP, j *object.Job, s cqe.Syndrome) object.Verdi
 	// A WQE may claim more blocks than were announced. Then only the announced blocks count
 	// as its own, so that the flush begins at the first block of the next WQE.
 	q.SQ.Done += uint64(min(max(j.Blocks, 1), max(int(sh.Pending(q)), 1)))
-	sh.PutBack(j)
+	sh.ReturnReceive(j)
 	if q.FailStream(j.Head) {
-		sh.ParkJob(q) // a long transfer ends with its WQE; sendError does the same
+		sh.EndJob(q) // a long transfer ends with its WQE; sendError does the same
 	} else {
 		sh.sendError(q)
 	}

@@ -8,20 +8,26 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// moveJob copies bytes of a job within a budget of bytes, and returns how much of the budget it used. It may
-// use one piece more than the budget. Both lists hold at least Total bytes. If c is not nil, c does the
-// copying.
+// A job is a WQE that has been checked, and its progress (object.Job). While one visit checks and executes
+// a WQE, the job is the shard's scratch job. If the WQE needs more visits, the scratch job is detached: a
+// queue pair, or the state of its wire, keeps the job, and the shard takes another one as the scratch job.
+// A job that has ended becomes a spare job of the shard.
+
+// moveJob copies bytes of the job j within a budget of bytes, and returns how much of the budget it used. It
+// may use one piece more than the budget. Source and destination each have at least j.Total bytes. If c is
+// not nil, c does the copying.
 //
 // No single copy is longer than a slice, because from 1 MiB up Go's copy would bypass the
 // caches.
 func moveJob(j *object.Job, budget int, c *copying.Copier) (used int) {
-	if src, dst := j.Src.Piece[0].Mem, j.Dst.Piece[0].Mem; j.Src.N == 1 && j.Dst.N == 1 && j.Moved == 0 &&
-		j.Total <= uint64(budget) && src != nil && dst != nil {
+	src, dst := j.Src.Piece[0].Mem, j.Dst.Piece[0].Mem
+	onePieceEach := j.Src.N == 1 && j.Dst.N == 1 && src != nil && dst != nil
+	if onePieceEach && j.Moved == 0 && j.Total <= uint64(budget) {
 		copy(dst[:j.Total], src)
 		j.Moved = j.Total
 		return int(j.Total)
 	}
-	var at footing
+	var pages lastPages
 	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
 		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
 		dst, src := j.Dst.Next(most), j.Src.Next(most)
@@ -34,94 +40,24 @@ func moveJob(j *object.Job, budget int, c *copying.Copier) (used int) {
 		j.Src.Advance(n)
 		j.Dst.Advance(n)
 		j.Moved += uint64(n)
-		used += at.cost(dst, src, n)
+		used += pages.cost(dst, src, n)
 	}
 	return used
 }
 
-// KeepJob leaves the scratch job with q, for later steps, and takes another job as the
-// scratch job. It allocates that job only when more long transfers are in progress than
-// ever before.
+// KeepJob detaches the scratch job and makes it the job of q, which later visits continue.
 func (sh *mover) KeepJob(q *object.QP) {
-	q.Job = sh.Scratch.Job
-	q.Job.CopyInline()
-	q.Job.Epoch = sh.Epoch.Load()
-	if p := q.Job.Peer; p != nil {
-		q.Job.Life = p.Life
-	}
-	if n := len(sh.Scratch.Spare); n > 0 {
-		sh.Scratch.Job, sh.Scratch.Spare = sh.Scratch.Spare[n-1], sh.Scratch.Spare[:n-1]
-		return
-	}
-	sh.Scratch.Job = new(object.Job)
-}
-
-// ParkJob takes q's job from q, if q has one. Either the job is over, or its WQE will be
-// checked again and start from its first byte. If q is in SQD, q has drained once it has no job.
-// A WQE that is not done then waits until q is in RTS again.
-func (sh *mover) ParkJob(q *object.QP) {
-	if q.Job == nil {
-		return
-	}
-	if q.Job.Offloaded > 0 {
-		sh.recallTasks(q.Job, nil, nil)
-	}
-	sh.PutBack(q.Job)
-	sh.Scratch.Spare = append(sh.Scratch.Spare, q.Job)
-	q.Job = nil
-	if q.Attr.State == control.StateSQD {
-		sh.Drained(q)
+	j := sh.DetachJob()
+	q.Job = j
+	if j.Peer != nil {
+		j.Life = j.Peer.Life
 	}
 }
 
-// ResumeJob reports whether q may continue its job. If a key or the peer has changed since
-// the job was checked, it parks the job and returns false.
-//
-// It is called before each slice. So a request that changes a key need not search the
-// transfers of all clients for those that use the key.
-func (sh *mover) ResumeJob(q *object.QP) bool {
-	j, now := q.Job, sh.Epoch.Load()
-	if j.Offloaded > 0 {
-		sh.CollectTasks()
-	}
-	if j.Recalled || j.Peer != nil && j.Peer.Life != j.Life || j.SRQ != nil && j.SRQ.Gone ||
-		j.Epoch != now && sh.changedSince(j) {
-		sh.ParkJob(q)
-		return false
-	}
-	j.Epoch = now
-	return true
-}
-
-// changedSince reports whether a key of the job has changed since its epoch.
-func (sh *mover) changedSince(j *object.Job) bool {
-	for _, l := range []*object.List{&j.Src, &j.Dst} {
-		for i := l.At; i < l.N; i++ {
-			if k := l.Piece[i].Key; k != nil && sh.LastChange(k) > j.Epoch {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// DropJob drops the job of the message that is being sent.
-func (sh *mover) DropJob(r *object.Outbound) {
-	if r.Job != nil && r.Job != sh.Scratch.Job {
-		sh.DismissJob(r.Job)
-	}
-	r.Job = nil
-}
-
-func (sh *mover) DropAnswerJob(r *object.Outbound) {
-	if r.AnswerJob != nil {
-		sh.DismissJob(r.AnswerJob)
-		r.AnswerJob = nil
-	}
-}
-
-// RetainJob keeps the scratch job beyond this visit, and takes another as the scratch job.
-func (sh *mover) RetainJob() *object.Job {
+// DetachJob returns the scratch job, which outlives this visit, and replaces the scratch job by a spare job.
+// The caller keeps the returned job until FreeJob or EndJob. DetachJob allocates a job only when more long
+// transfers are in progress than ever before.
+func (sh *mover) DetachJob() *object.Job {
 	j := sh.Scratch.Job
 	j.CopyInline()
 	j.Epoch = sh.Epoch.Load()
@@ -133,14 +69,53 @@ func (sh *mover) RetainJob() *object.Job {
 	return j
 }
 
-// DismissJob ends a job that RetainJob has kept.
-func (sh *mover) DismissJob(j *object.Job) {
-	sh.PutBack(j)
+// FreeJob makes a detached job a spare job. If the job has taken a shared receive and not used it, FreeJob
+// returns the receive to its queue.
+func (sh *mover) FreeJob(j *object.Job) {
+	sh.ReturnReceive(j)
 	sh.Scratch.Spare = append(sh.Scratch.Spare, j)
 }
 
-// Current reports whether the keys of a job that was kept are still the same.
-func (sh *mover) Current(j *object.Job) bool {
+// EndJob ends the job of q, if q has a job. Either all bytes of the job are moved, or the job is given up:
+// its WQE is checked again and starts from its first byte. If q is in SQD, the end of the job means that q
+// has drained. If the WQE is not done, it then waits until q is in RTS again.
+func (sh *mover) EndJob(q *object.QP) {
+	if q.Job == nil {
+		return
+	}
+	if q.Job.Offloaded > 0 {
+		sh.recallTasks(q.Job, nil, nil)
+	}
+	sh.FreeJob(q.Job)
+	q.Job = nil
+	if q.Attr.State == control.StateSQD {
+		sh.NotifyDrained(q)
+	}
+}
+
+// ResumeJob reports whether q may continue its job. If a key, the peer or the SRQ has changed since the job
+// was checked, ResumeJob ends the job and returns false.
+//
+// Each slice of a transfer begins with ResumeJob. So a request that changes a key need not search the
+// transfers of all clients for those that use the key.
+func (sh *mover) ResumeJob(q *object.QP) bool {
+	j, now := q.Job, sh.Epoch.Load()
+	if j.Offloaded > 0 {
+		sh.CollectTasks()
+	}
+	peerChanged := j.Peer != nil && j.Peer.Life != j.Life
+	srqGone := j.SRQ != nil && j.SRQ.Gone
+	keyChanged := j.Epoch != now && sh.changedSince(j)
+	if j.Recalled || peerChanged || srqGone || keyChanged {
+		sh.EndJob(q)
+		return false
+	}
+	j.Epoch = now
+	return true
+}
+
+// KeysUnchanged reports whether the keys of the detached job j are the same as when j was checked.
+func (sh *mover) KeysUnchanged(j *object.Job) bool {
 	now := sh.Epoch.Load()
 	if j.Epoch != now && sh.changedSince(j) {
 		return false
@@ -149,42 +124,73 @@ func (sh *mover) Current(j *object.Job) bool {
 	return true
 }
 
-// KeepScratch keeps the job of message At beyond this visit, if it is the scratch job. The operand
-// of an atomic is in the snapshot, which the next WQE overwrites, so an atomic is checked again.
-func (sh *mover) KeepScratch(r *object.Outbound, m *object.Message) {
+// changedSince reports whether a key that the job j still needs has changed since the epoch of j.
+func (sh *mover) changedSince(j *object.Job) bool {
+	for _, l := range []*object.List{&j.Src, &j.Dst} {
+		for i := l.Current; i < l.N; i++ {
+			if k := l.Piece[i].Key; k != nil && sh.LastChange(k) > j.Epoch {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// KeepRequestJob keeps the job of r beyond this visit. m is the message that r is sending. If the job is the
+// scratch job, KeepRequestJob detaches it. An atomic's operand is in the scratch WQE, which the next WQE
+// overwrites. So the job of an atomic is not kept, and the atomic is checked again.
+func (sh *mover) KeepRequestJob(r *object.Outbound, m *object.Message) {
 	switch {
-	case r.Job != sh.Scratch.Job:
+	case r.Job != sh.Scratch.Job: // r has no job, or a detached one
 	case m.Head.Opcode().Info().Atomic():
 		r.Job = nil
 	default:
-		r.Job = sh.RetainJob()
+		r.Job = sh.DetachJob()
 	}
 }
 
-// DropMessage drops the message under way.
-func (sh *mover) DropMessage(in *object.Inbound) {
+// DropRequestJob drops the job of the message that r is sending.
+func (sh *mover) DropRequestJob(r *object.Outbound) {
+	if r.Job != nil && r.Job != sh.Scratch.Job {
+		sh.FreeJob(r.Job)
+	}
+	r.Job = nil
+}
+
+// DropAnswerJob drops the job that takes the answer to the oldest READ of r.
+func (sh *mover) DropAnswerJob(r *object.Outbound) {
+	if r.AnswerJob != nil {
+		sh.FreeJob(r.AnswerJob)
+		r.AnswerJob = nil
+	}
+}
+
+// DropInboundJobs drops the job of the message that in is receiving, and the job of the answer that in is
+// sending.
+func (sh *mover) DropInboundJobs(in *object.Inbound) {
 	if in.Job != nil {
-		sh.DismissJob(in.Job)
+		sh.FreeJob(in.Job)
 		in.Job = nil
 	}
 	if in.AnswerJob != nil {
-		sh.DismissJob(in.AnswerJob)
+		sh.FreeJob(in.AnswerJob)
 		in.AnswerJob = nil
 	}
 }
 
-// Transfer moves the next n bytes of j. It adds to Sched.Effort what pieces cost besides their
-// bytes, because a packet can have thousands of pieces. If some memory cannot be reached, it returns false,
-// and sh.Scratch.Gap says which.
+// Transfer moves the next n bytes of j, which are the payload of one packet, and reports whether it could.
+// If some memory cannot be reached, Transfer returns false, and sh.Scratch.Gap says which memory. A payload
+// can have thousands of pieces, so Transfer adds to Sched.Effort what the pieces cost besides their bytes.
 func (sh *mover) Transfer(j *object.Job, n uint64) bool {
 	end := j.Moved + n
 	if !j.Src.Unmapped && !j.Dst.Unmapped {
-		var at footing
+		var pages lastPages
 		for begin := j.Moved; j.Moved < end; {
 			dst := j.Dst.Next(end - j.Moved)
 			src := j.Src.Next(uint64(len(dst)))
 			k := copy(dst, src)
-			if cost := at.cost(dst, src, k); j.Moved != begin { // the caller counts the first piece
+			cost := pages.cost(dst, src, k)
+			if j.Moved != begin { // the caller counts the first piece
 				sh.Sched.Effort += cost - k
 			}
 			j.Src.Advance(k)
@@ -194,10 +200,10 @@ func (sh *mover) Transfer(j *object.Job, n uint64) bool {
 		return true
 	}
 	for j.Moved < end {
-		k, cost, g := sh.copyUnmapped(j, min(end-j.Moved, UnmappedBytes))
+		k, cost, gap := sh.copyUnmapped(j, min(end-j.Moved, UnmappedBytes))
 		sh.Sched.Effort += cost
 		if k == 0 {
-			sh.Scratch.Gap = g
+			sh.Scratch.Gap = gap
 			return false
 		}
 		j.Src.Skip(k)
@@ -207,18 +213,20 @@ func (sh *mover) Transfer(j *object.Job, n uint64) bool {
 	return true
 }
 
-// PutBack returns a shared receive that was opened and not used.
-func (sh *mover) PutBack(j *object.Job) {
+// ReturnReceive returns the shared receive that the job j has taken and not used, if there is one. If the
+// SRQ belongs to another shard whose lock is not held, ReturnReceive notes the receive in DueReceives.
+func (sh *mover) ReturnReceive(j *object.Job) {
 	s := j.Shared
 	if s == nil {
 		return
 	}
-	if j.Shared = nil; sh.Holds(s.Client.Shard) {
-		s.PutBack(j.Index)
+	j.Shared = nil
+	if sh.Holds(s.Client.Shard) {
+		s.Return(j.Index)
 	} else {
 		sh.DueReceives = append(sh.DueReceives, object.DueReceive{SRQ: s, Index: j.Index})
 	}
 }
 
-// Drained raises the event which says that a send queue in SQD has stopped.
-func (sh *mover) Drained(q *object.QP) { q.Event(control.EventDrained) }
+// NotifyDrained sends the event that the send queue of q, in SQD, has drained.
+func (sh *mover) NotifyDrained(q *object.QP) { q.Event(control.EventDrained) }

@@ -39,7 +39,7 @@ func (sh *requester) addressGroup(q *object.QP, j *object.Job, av *wqe.AV) objec
 		for _, m := range g.Members[first:] {
 			sh.Sched.Effort += object.PieceCost
 			p := m.QP
-			if !p.Listens() || p.Attr.QKey != j.Request.QKey || p == q && m.How == nic.ReceivesOthers {
+			if !p.Listens() || p.Attr.QKey != j.Request.QKey || (p == q && m.How == nic.ReceivesOthers) {
 				at.After = m.Number
 				continue
 			}

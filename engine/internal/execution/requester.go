@@ -64,7 +64,8 @@ func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, en
 func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Verdict {
 	r := &j.Request
 	r.Op, r.FromQPN, r.Length = j.Head.Opcode(), q.Num, j.Total
-	if j.Recv = info.Receive(); j.Recv {
+	j.Recv = info.Receive()
+	if j.Recv {
 		r.Imm, r.Solicited = j.Head.Imm(), j.Head.Solicited()
 	}
 	if q.Transport == control.QPTypeUD {
@@ -120,6 +121,6 @@ func (sh *requester) LoseMessage(j *object.Job) object.Verdict {
 	j.Src.Reset()
 	j.Dst.Reset()
 	j.Total, j.Recv = 0, false
-	sh.PutBack(j)
+	sh.ReturnReceive(j)
 	return object.Lost
 }

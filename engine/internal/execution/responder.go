@@ -54,7 +54,7 @@ func (sh *responder) Translate(q *object.QP, j *object.Job, far *object.List, in
 		return sh.refused(q, j, nil)
 	}
 	k := sh.Keys.Find(r.RKey)
-	if k == nil || !k.Serves(p) && !j.ServedBy(k) || k.Access&need == 0 ||
+	if k == nil || (!k.Serves(p) && !j.ServedBy(k)) || k.Access&need == 0 ||
 		!sh.admit(far, k, r.Addr, r.Length, need) {
 		return sh.badRemote(q, j, need)
 	}
@@ -154,7 +154,8 @@ func (sh *responder) nameSRQ(q *object.QP, j *object.Job) object.Answer {
 		sh.ExplainRequester(q, j, codes.XRCSRQ, "%v for SRQ %#06x, which is none of the XRC domain of peer QP %#06x", j.Request.Op, n, p.Num)
 		return sh.RefuseRequest(p, control.EventInvalidRequest, object.AnswerInvalidRequest)
 	}
-	if j.SRQ = s; q != nil {
+	j.SRQ = s
+	if q != nil {
 		q.XRC.SRQ = s
 	}
 	return object.AnswerACK

@@ -64,7 +64,7 @@ func (sh *responder) badRemote(q *object.QP, j *object.Job, need uint32) object.
 
 func (sh *responder) badInvalidate(q *object.QP, j *object.Job) object.Answer {
 	sh.ExplainRequester(q, j, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.Request.Imm, j.Peer.Num)
-	sh.PutBack(j)
+	sh.ReturnReceive(j)
 	return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
 }
 
@@ -133,9 +133,9 @@ func (sh *responder) UnreachableHere(q *object.QP, j *object.Job, g object.Gap) 
 	why := g.Why()
 	p, r := j.Peer, &j.Request
 	taken := j.Recv && !r.Op.Info().Raddr
-	if s := (report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index,
-		Kind: control.OfReceive}); taken {
-		sh.ExplainSubject(s, why.Code, "receive %d: %s", []any{j.Index, why})
+	if taken {
+		receive := report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index, Kind: control.OfReceive}
+		sh.ExplainSubject(receive, why.Code, "receive %d: %s", []any{j.Index, why})
 	} else {
 		sh.ExplainResponder(j, why.Code, "%v of peer QP %#06x: %s", r.Op, r.FromQPN, why)
 	}

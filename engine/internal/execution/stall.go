@@ -59,7 +59,8 @@ func (sh *queues) Retry() (done int) {
 		n := sh.Stallers.Use(object.TurnOf(len(s.Stalled), 1), tries)
 		tries -= n
 		for ; n > 0 && len(s.Stalled) > 0; n-- {
-			if s.Retried--; s.Retried < 0 || s.Retried >= len(s.Stalled) {
+			s.Retried--
+			if s.Retried < 0 || s.Retried >= len(s.Stalled) {
 				s.Retried = len(s.Stalled) - 1
 			}
 			if sh.Try(s.Stalled[s.Retried]) {

@@ -51,7 +51,7 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 			q.DC.Errored = nil
 		}
 		q.Conn.Path = nil
-		q.Suspicion = object.Suspicion{Reborn: q.Suspicion.Reborn || from != control.StateRST}
+		q.Suspicion = object.Suspicion{WasReset: q.Suspicion.WasReset || from != control.StateRST}
 		q.Attr = control.QPAttr{QPN: q.Num}
 	case to == control.StateERR:
 		sh.Links.StopWire(q)
@@ -62,7 +62,7 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 	case to == control.StateSQE:
 		sh.Links.StopWire(q)
 		sh.Unstall(q)
-		sh.ParkJob(q)
+		sh.EndJob(q)
 	case to == control.StateSQD:
 		sh.Unstall(q) // the WQE that waits counts as not started
 		draining := false
@@ -71,7 +71,7 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 			w.Out.Draining = draining
 		}
 		if !draining && q.Job == nil {
-			sh.Drained(q)
+			sh.NotifyDrained(q)
 		}
 	case from == control.StateSQE:
 		q.Failed = false // the next failure counts as the first
@@ -94,7 +94,7 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 // their peer see that q.Life has changed. They are checked again, according to q's new state.
 func (sh *queues) drop(q *object.QP) {
 	sh.Unstall(q)
-	sh.ParkJob(q)
+	sh.EndJob(q)
 	sh.recallTasks(nil, nil, q)
 	q.Life++
 }
@@ -115,9 +115,10 @@ func (sh *queues) Unstall(q *object.QP) {
 	c := q.Client
 	last := len(c.Sched.Stalled) - 1
 	other := c.Sched.Stalled[last]
-	c.Sched.Stalled[q.Stall.At], other.Stall.At = other, q.Stall.At
+	c.Sched.Stalled[q.Stall.StalledIndex], other.Stall.StalledIndex = other, q.Stall.StalledIndex
 	c.Sched.Stalled[last], c.Sched.Stalled = nil, c.Sched.Stalled[:last]
-	if c.Shard.Stalled--; last == 0 {
+	c.Shard.Stalled--
+	if last == 0 {
 		c.Shard.Stallers.Remove(c)
 	}
 	q.Stall = object.Stall{}
@@ -127,7 +128,7 @@ func (sh *queues) Unstall(q *object.QP) {
 // StallFor puts q on the list of stalled queues.
 func (sh *queues) StallFor(q *object.QP, s object.Stall) {
 	c := q.Client
-	s.At = int32(len(c.Sched.Stalled))
+	s.StalledIndex = int32(len(c.Sched.Stalled))
 	q.Stall = s
 	c.Sched.Stalled = append(c.Sched.Stalled, q)
 	c.Shard.Stalled++

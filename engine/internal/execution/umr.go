@@ -16,7 +16,7 @@ const (
 	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
 )
 
-// checkUMR checks a user-mode registration and performs it: it binds or closes a window, or
+// checkUMR checks a UMR (user-mode memory registration) and performs it: it binds or closes a window, or
 // fills or empties a list. All earlier work requests of the queue have been executed, so
 // fences need not wait. Transfers of other queues that use the key are checked again.
 func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
@@ -26,8 +26,8 @@ func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 	}
 	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(sh.Scratch.WQE[umrCtrlOffset:]))
 	ctx := wqe.ParseMkeyContext((*[wqe.MkeyContextSize]byte)(sh.Scratch.WQE[umrContextOffset:]))
-	if listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize; ctrl.Flags&wqe.UMRInline != 0 &&
-		listEnd > end {
+	listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize
+	if ctrl.Flags&wqe.UMRInline != 0 && listEnd > end {
 		sh.Explain(q, codes.UMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
 		return sh.Fail(q, j, cqe.LocalQPOp)
 	}
@@ -48,8 +48,9 @@ func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 // counted separately.
 const UMRCost = 2048
 
-// umrTarget returns why a UMR may not change k, or an empty string.
-func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wqe.UMRCtrl) string {
+// umrTarget returns why a UMR of q for the given key may not change k, which is the mkey with the index of
+// the key, or nil. If the UMR may change k, umrTarget returns an empty string.
+func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wqe.UMRCtrl) (why string) {
 	switch {
 	case k == nil || k.Client != q.Client:
 		return "no such key"
@@ -70,7 +71,7 @@ func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wq
 	return ""
 }
 
-// apply makes the change. Transfers of other queues that use the key are checked again.
+// apply changes the key k. Transfers of other queues that use k are checked again.
 func (sh *requester) apply(k *object.Mkey, c *change) {
 	sh.InvalidateJobs(k)
 	sh.Keys.Rekey(k, c.key)
@@ -86,21 +87,8 @@ func (sh *requester) apply(k *object.Mkey, c *change) {
 	}
 }
 
+// badBind explains why the UMR cannot be performed, and fails the WQE.
 func (sh *requester) badBind(q *object.QP, j *object.Job, why string) object.Verdict {
 	sh.Explain(q, codes.Bind, "UMR of key %#08x: %s", j.Head.Imm(), why)
 	return sh.Fail(q, j, cqe.MWBind)
-}
-
-// invalidate closes the window or empties the list that a SEND_INVAL names, and reports
-// whether the sender may do so. A window must be of type 2 and belong to the responder p; a
-// list must allow it. Both must be of the protection domain d.
-func (sh *requester) invalidate(p *object.QP, d *object.PD, key uint32) bool {
-	k := sh.Keys.Find(key)
-	if k == nil || k.Free || k.Domain() != d ||
-		!k.Inval && (k.Window == nil || k.Window.Kind != 2 || k.Window.Serial != p.Serial) {
-		return false
-	}
-	sh.InvalidateJobs(k)
-	k.Release()
-	return true
 }

@@ -174,7 +174,8 @@ func StartWorkers(cores []int) (workers []*Worker, end func(), err error) {
 	}
 	for _, cpu := range cores {
 		w := &Worker{}
-		if w.wakeFD, err = sleep.NewEventFD(); err == nil {
+		w.wakeFD, err = sleep.NewEventFD()
+		if err == nil {
 			workers = append(workers, w)
 			started := make(chan error, 1)
 			all.Go(func() { w.run(cpu, started) })

@@ -44,7 +44,7 @@ func (sh *Loop) coolDown(q *object.QP) {
 		word = object.UnknownWord
 	}
 	sh.UnmarkWarm(q)
-	w := &q.Client.Sched.Watches[q.Sched.Watch]
+	w := &q.Client.Sched.Watches[q.Sched.WatchIndex]
 	w.Rec, w.Word = q.SQ.Record, word
 }
 
@@ -157,7 +157,7 @@ func (sh *Loop) pollWatch(w *object.Watch) int {
 		sh.TimePoll()
 	}
 	sh.Fault.QP = w.Q // this queue owns the record, so a fault of memory is an error of this queue
-	sh.At.Publish(uint64(w.Num))
+	sh.Touched.Publish(uint64(w.Num))
 	if word := uint64(w.Rec.Observe()); word != w.Word {
 		return sh.examine(w, word)
 	}
@@ -201,9 +201,9 @@ func (sh *Loop) patrolBudget(done int) int {
 			polls += min(len(sh.Running)/PatrolQuiet, patrolQuietPolls)
 		}
 		return polls
-	case sh.Sched.Quiet == 0 && sh.Ticks != 0 && sh.Sched.Worked != 0 && sh.Hooks.HeldClock == 0:
-		polls = int(min(max((sh.Ticks-sh.Sched.Worked)/patrolCycles, PatrolPolls), patrolMostPolls))
+	case sh.Sched.Quiet == 0 && sh.StepClock != 0 && sh.Sched.Worked != 0 && sh.Hooks.HeldClock == 0:
+		polls = int(min(max((sh.StepClock-sh.Sched.Worked)/patrolCycles, PatrolPolls), patrolMostPolls))
 	}
-	sh.Sched.Quiet, sh.Sched.Worked = 0, sh.Ticks
+	sh.Sched.Quiet, sh.Sched.Worked = 0, sh.StepClock
 	return polls
 }

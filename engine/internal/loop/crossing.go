@@ -67,7 +67,7 @@ func (sh *Loop) returnReceives(urgent bool) (done int) {
 			sh.DueReceives = append(sh.DueReceives, d)
 			continue
 		}
-		d.SRQ.PutBack(d.Index)
+		d.SRQ.Return(d.Index)
 		sh.UnlockPeerShard()
 		done++
 	}

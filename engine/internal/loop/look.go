@@ -56,7 +56,7 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	if sh.passEnded() {
 		sh.BeginPass()
 	}
-	sh.Ticks = 0
+	sh.StepClock = 0
 	sh.RingFull = false
 	n := sh.Sched.Unswept + sh.visitClients()
 	sh.Fault.QP = nil

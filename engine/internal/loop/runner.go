@@ -30,7 +30,7 @@ type Runner struct {
 func newLoop(r *Runner, number int) *Loop {
 	sh := &Loop{r: r}
 	sh.Shard.Init(r.Device, number)
-	sh.Pace.Bound = math.MaxUint64
+	sh.ProgressMeter.Bound = math.MaxUint64
 	sh.Null = execution.NewNullKeys()
 	sh.DMA = execution.DMA{Sizes: execution.UsualOffloadSizes, Beyond: copying.Threshold(cpu.CacheSize())}
 	sh.Links = sh

@@ -17,7 +17,7 @@ func (sh *Loop) Step() (done int) {
 	if sh.Several {
 		sh.Acquire()
 	}
-	sh.Ticks = 0
+	sh.StepClock = 0
 	if sh.Fault.Cut <= object.CutVisits {
 		done = sh.visitClients()
 	}

@@ -73,14 +73,14 @@ func (sh *Loop) RecoverFault() {
 	defer sh.releaseAfterFault()
 	defer sh.FreePackets()
 	sh.Trial = false // a WQE may have been checked again
-	asked := sh.Fault.Answers || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
-	defer func() { sh.Fault.Port, sh.Fault.Answers = nil, false }()
+	asked := sh.Fault.Answering || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
+	defer func() { sh.Fault.Port, sh.Fault.Answering = nil, false }()
 	addr, ok := object.FaultOf(r)
 	if p := sh.PortAt(addr); ok && p != nil {
 		sh.cutOff()
-		sh.PutBack(sh.Scratch.Job)
+		sh.ReturnReceive(sh.Scratch.Job)
 		if q := sh.Fault.QP; q != nil && q.Wire != nil {
-			sh.DropJob(&q.Wire.Out) // part of a packet was moved, perhaps with the scratch job
+			sh.DropRequestJob(&q.Wire.Out) // part of a packet was moved, perhaps with the scratch job
 			q.Wire.In.Refusing = false
 		}
 		sh.Fault.QP = nil
@@ -101,8 +101,8 @@ func (sh *Loop) RecoverFault() {
 	sh.Fault.QP = nil
 	sh.CompleteCutSeries(q)
 	sh.WriteCollected(q)
-	sh.PutBack(sh.Scratch.Job) // the shared receive that the job has taken
-	if asked && (q.Attr.State != control.StateERR || sh.Fault.Answers) {
+	sh.ReturnReceive(sh.Scratch.Job) // the shared receive that the job has taken
+	if asked && (q.Attr.State != control.StateERR || sh.Fault.Answering) {
 		sh.FaultOfRequest(q, addr)
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-func (a *clientArms) Has(q *CQ) bool { return q.At < len(a.CQs) && a.CQs[q.At] == q }
+func (a *clientArms) Has(q *CQ) bool { return q.ArmsIndex < len(a.CQs) && a.CQs[q.ArmsIndex] == q }
 
 // Register returns the armRegister for a register, and makes it for the first queue.
 func (a *clientArms) Register(word *shm.BE64) *armRegister {

@@ -38,10 +38,10 @@ type RequestMemory struct {
 type Client struct {
 	Device *Device
 	Shard  *Shard // changes only while all shards are stopped
-	Name   string // for the log: what the kernel says of the client, then its name from hello in quotes
-	UID    uint32 // the user that its resources are charged to
+	Name   string // shown in the log: what the kernel says of the client, then the name from hello in quotes
+	UID    uint32 // the user to whom the client's resources are charged
 
-	Mu     sync.Mutex // one call at a time
+	Mu     sync.Mutex // held during a call: calls run one at a time
 	Closed bool
 	UAR    *shm.Region
 	Status *shm.Region
@@ -49,14 +49,14 @@ type Client struct {
 	Hosted nic.Hosted    // what the server that hosts the client asks for
 	Local  bool          // the client is part of this process, and makes its regions' memory itself
 	Banks  []*shm.Region // banks of UAR pages in addition to UAR
-	posted uint32        // its number in the announcements; 0: none yet. bulletin.Mu guards it
+	posted uint32        // the client's number in announcements; 0: none yet. Guarded by bulletin.Mu
 	Paid   quota.Charge  // charge for the client itself
 
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
 	Regions       map[uint32]*Region
 	Unplaced      map[uint32]*Region // created and not placed yet
-	Process       *process.Process   // owner of memory registered outside regions; nil: it is refused
-	ProcessRegion *Region            // of all keys of that memory; it covers every address of the process
+	Process       *process.Process   // the process whose memory is registered outside regions; nil: none is
+	ProcessRegion *Region            // the region of all keys of that memory; has all addresses
 	PDs           map[uint32]*PD
 	MRs           map[uint32]*Mkey // by index, because the variant can change
 	CQs           map[uint32]*CQ
@@ -65,11 +65,11 @@ type Client struct {
 	XRCDs         map[uint32]*XRCD
 	Channels      map[uint32]*Channel
 	Sched         clientSchedule
-	seats         [rosterKinds]int // its places on the rosters of its shard, plus 1; 0: none
-	Pass          ClientPass       // what the shard's looks have still to look at; see loop/look.go
-	Arms          clientArms       // its CQs that can be armed
+	seats         [rosterKinds]int // index of the client on each roster, plus 1; 0: not on it
+	Pass          ClientPass       // what is still to be looked at in this pass; see loop/look.go
+	Arms          clientArms       // the CQs that can be armed
 	Greeted       bool
-	Events        *Notifier // of events and explanations; nil: none is open
+	Events        *Notifier // the socket of events and explanations; nil: not open
 	Wake          clientWake
 	Quiet         explainer
 	Logged        nic.Speaker // counts the client's explanations in the log
@@ -77,12 +77,12 @@ type Client struct {
 	Count         Counts
 	Copier        copying.Copier // copies long transfers past the caches
 	Offloaded     int            // number of the client's copy tasks that workers have
-	After         []func()       // what is left to do off the engine's thread after a request; see Finish
-	Added         uint64         // number of calls of AddRegion that have made a region, or tried to
+	After         []func()       // work of a request for after it, off the engine's thread; see Finish
+	Added         uint64         // number of regions that AddRegion has made, or tried to make
 	NextID        uint32         // for the next region, PD or channel; each client has ids of its own
 	Linked        int            // queue pairs whose peer is on another device
 	GIDs          []nic.GID      // GID table; nil: the client has only Hosted.GID
-	Sources       []nic.Source   // of its datagrams that go over links and come over them
+	Sources       []nic.Source   // addresses of the client's datagrams that go or come over links
 }
 
 // A clientSchedule says which of a client's queues a step visits; see loop/active.go.
@@ -90,9 +90,9 @@ type clientSchedule struct {
 	Warm      []*QP   // queues that have had work lately
 	Next      int     // index in Warm of the queue to visit next
 	Active    bool    // the client is in Shard.Sched.Active
-	Watches   []Watch // one for each of its queue pairs that is not in RST
+	Watches   []Watch // one for each queue pair of the client that is not in RST
 	Patrolled int     // index in Watches of the watch that patrol polled last
-	Stalled   []*QP   // its queue pairs whose next WQE waits; see execution/stall.go
+	Stalled   []*QP   // queue pairs whose next WQE waits; see execution/stall.go
 	Retried   int     // index in Stalled of the queue pair that was retried last
 }
 
@@ -144,23 +144,23 @@ type PD struct {
 	Users int
 }
 
-// A ClientPass says what of a client is left to look at in a pass. Each list is looked at from its
-// last element to its first. If an element is removed, the last one takes its place; it has
-// been looked at already, or is looked at later.
+// A ClientPass says what is left to look at in a pass, of one client. Each list is looked at from its
+// last element to its first. If an element is removed, the last element takes its place. The pass has
+// looked at that element already, or looks at it later.
 type ClientPass struct {
-	Number                uint64 // of the pass; if it is another one, everything is left
-	Finished              bool   // nothing is left
-	Queues, Stalled, Arms int    // how many are left
+	Number                uint64 // pass for which the other fields hold; in another pass, all is left
+	Finished              bool   // nothing of the client is left to look at in the pass
+	Queues, Stalled, Arms int    // how many of each are left to look at
 }
 
 // A roster lists those clients of a shard that have objects of one kind, for example stalled
-// queues. The clients take turns, so the objects of one client, however many they are, do not
-// keep the shard from the objects of another.
+// queues. The clients take turns, so that a client with many objects does not keep the shard from the
+// objects of another client.
 type roster struct {
 	kind    rosterKind
 	Clients []*Client
 	next    int // index in Clients of the client whose turn it is
-	used    int // how many of its objects this client has got in this turn
+	used    int // how many objects the client has got in its present turn
 }
 
 type rosterKind uint8
@@ -178,7 +178,7 @@ const (
 type Watch struct {
 	Rec  *shm.BE32 // send record; nil: the queue is warm
 	Q    *QP
-	Num  uint32 // number of q
+	Num  uint32 // number of Q
 	Word uint64 // value of the record when q was last found to have no work; or UnknownWord
 }
 
@@ -197,8 +197,8 @@ type clientArms struct {
 // A Channel is a completion channel. It reports completions to a client, so that the client need
 // not poll. It is a SOCK_SEQPACKET socket that carries one 8-byte record for each event. A socket
 // is used rather than an eventfd or a pipe because a single send to a socket need not block
-// (MSG_DONTWAIT). An eventfd or a pipe would need O_NONBLOCK, which is shared with the client. The
-// client could clear it and thereby block the device.
+// (MSG_DONTWAIT). An eventfd or a pipe would need O_NONBLOCK, a flag that the client shares. The
+// client could clear the flag and thereby block the device.
 type Channel struct {
 	ID    uint32
 	Out   *Notifier
@@ -227,25 +227,25 @@ type Region struct {
 	base  uint64 // address in the client
 	Size  uint64
 	Mem   *shm.Region
-	Owned bool   // made by the device, which unmaps it at the end; false: given to AddRegion
-	Added uint64 // how many regions the client had added before, if this one was added by AddRegion; see at
+	Owned bool   // the device made the memory, and unmaps it at the end; false: AddRegion got it
+	Added uint64 // if AddRegion made the region: the value of Client.Added then; see At
 	Users int    // number of keys and queues that have memory in the region; each counts once
 }
 
-// A Notifier sends to one event socket of a client. The kernel calls all that waits for a socket
-// before send returns, and a client decides how much waits for its socket: 10^6 watchers (epoll,
-// io_uring) take 100 ms. So the device's thread sends itself only while a send that was quick has
-// lately shown that few wait. Otherwise it queues the event, and a closer of the client's user
-// sends it (package closers). Events of one socket stay in order.
+// A Notifier sends to one event socket of a client. Before send returns, the kernel notifies everything that
+// waits for the socket, and the client decides how much waits: 10^6 watchers (epoll, io_uring) take 100 ms.
+// The device's thread sends events itself while a quick send has lately shown that few watchers wait.
+// Otherwise it queues the event, and a closer of the client's user (package closers) sends it. Events of one
+// socket stay in order.
 type Notifier struct {
 	e    *Device
 	uid  uint32
 	FD   int
-	Kin  bool   // the client's user may stop the device's thread: a quick send counts until one is slow
-	Seen uint64 // device clock at the last quick send of the device's thread; 0: there is none that counts
+	Kin  bool   // the client's user may stop the device's thread: a quick send counts until a send is slow
+	Seen uint64 // device clock at the last quick send of the device's thread that counts; 0: none does
 
 	// These fields are shared by the device's thread and closers.
-	Shown  atomic.Uint64 // device clock at the last quick send of a closer; 0: there is none that counts
+	Shown  atomic.Uint64 // device clock at the last quick send of a closer that counts; 0: none does
 	queue  chan Notice
 	Queued atomic.Bool   // a closer sends the queue, or is about to
 	Lost   atomic.Uint32 // events for which the socket had no room when a closer sent them
@@ -257,9 +257,9 @@ type Notifier struct {
 
 // A Notice is an event that waits for a closer.
 type Notice struct {
-	Record  uint64 // of a completion channel, if Message is nil
+	Record  uint64 // if message is nil: the value of a record of a completion channel
 	message []byte
-	CQ      *CQ // whose completion the record announces
+	CQ      *CQ // the CQ whose completion the record announces
 }
 
 // A CQ is the device's side of a completion queue. The device writes one entry for each
@@ -290,7 +290,7 @@ type CQ struct {
 	ArmWord   *shm.BE32
 	ArmSeen   uint32
 	ArmWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
-	ArmReg    *armRegister // what the device knows of that register
+	ArmReg    *armRegister // what the device knows of the arm register
 	Armed     bool
 	Solicited bool   // armed for solicited completions only
 	Notified  uint64 // value of Next when the last event was sent; last_notified_index in mlx5
@@ -299,11 +299,11 @@ type CQ struct {
 	// the client may change.
 	LastSolicited uint64
 
-	Users      int // number of QPs that use this queue
-	At         int // index in Client.Arms.CQs
-	AtReg      int // index in ArmReg.CQs
-	Gone       bool
-	Moderation *Moderation // holds events back; nil: events are sent at once
+	Users         int // number of QPs that use this queue
+	ArmsIndex     int // index in Client.Arms.CQs
+	RegisterIndex int // index in ArmReg.CQs
+	Gone          bool
+	Moderation    *Moderation // holds events back; nil: events are sent at once
 
 	SentAside atomic.Uint32 // number of events that closers have sent (notifier)
 	Retracted atomic.Bool   // closers send no more events of this queue
@@ -325,23 +325,23 @@ type armRegister struct {
 // past their time. So a completion of a queue without moderation, or of one that is not armed, costs
 // nothing more.
 type Moderation struct {
-	Count  uint64
-	Period uint64 // in cycles
-	First  uint64 // value of CQ.Next from which completions count
-	Since  uint64 // device clock when the event became due; 0: no event waits
-	At     int    // index in Client.Arms.Held, plus 1; 0: no event waits
+	Count     uint64
+	Period    uint64 // in cycles
+	First     uint64 // value of CQ.Next from which completions count
+	Since     uint64 // device clock when the event became due; 0: no event waits
+	HeldIndex int    // index in Client.Arms.Held, plus 1; 0: no event waits
 }
 
 // A Session collects completions of a compressed CQ in private memory, until WriteSession
-// puts them into the queue as a title and its minis. They all are completions of one queue
-// pair and of one kind, and share the bytes of the title. Only completions of one call of
-// the fast path are in a session, so no completion waits for work that has not been
+// puts them into the queue as a title CQE and its mini CQEs. They all are completions of one queue
+// pair and of one kind, and share the bytes of the title. A session has completions of one call of
+// the fast path only, so no completion waits for work that has not been
 // announced. See docs/design/0024.
 type Session struct {
-	N, Most         int // completions collected, and room for so many; if N is 0, the rest is undefined
+	N, Most         int // completions collected, and the most; if N is 0, the fields up to Minis mean nothing
 	Rqpn, UIDX, Imm uint32
 	Time            uint64
-	Tail            cqe.Tail // of the first completion; the title gets it
+	Tail            cqe.Tail // tail of the first completion, which the title gets
 	Minis           [MostMinis]uint64
 
 	Indices uint16 // 0xffff: minis of receives have their index as stride index; 0: they do not
@@ -357,13 +357,13 @@ type SRQ struct {
 	Mask    uint16 // entries - 1
 	Stride  uint   // log2 of the bytes of one entry
 	Record  *shm.BE32
-	Regions [2]*Region // those that hold the ring and the record
+	Regions [2]*Region // the regions that hold the ring and the record
 
-	Head  uint16   // entry to take next
-	Taken uint64   // entries taken off the list so far
-	Back  []uint16 // entries put back because their transfers did not complete
-	Limit uint32   // an event is due when fewer entries than this are ready; 0: no event
-	Users int      // number of QPs that use the queue
+	Head     uint16   // entry to take next
+	Taken    uint64   // entries taken off the list so far
+	Returned []uint16 // entries returned because their transfers did not complete
+	Limit    uint32   // an event is due when fewer entries than this are ready; 0: no event
+	Users    int      // number of QPs that use the queue
 
 	// These fields are of an XSRQ only.
 	XRCD *XRCD
@@ -381,7 +381,7 @@ type XRCD struct {
 // A Membership is what one client has of a domain.
 type Membership struct {
 	Opened int // how often the client has opened the domain and not closed it
-	Used   int // its XSRQs and targets in the domain
+	Used   int // number of the client's XSRQs and targets in the domain
 }
 
 // An Mkey is the object that an lkey or rkey names. It is a range of a client's memory, a

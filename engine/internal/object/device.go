@@ -74,7 +74,7 @@ type Device struct {
 	Joined        uint64              // number of the newest membership
 	Router        nic.Router          // finds paths to other devices; nil: there are none
 	Routes        uint64              // number of changes of the router's paths; at least 1
-	Held          heldPaths           // by queue pairs of clients that have set their peers
+	Held          heldPaths           // paths that are held by queue pairs whose clients have set the peers
 	Bulletin      bulletin            // what clients announce
 }
 
@@ -117,9 +117,9 @@ type Shard struct {
 	Arm         arming
 	Fault       faultPoint
 	Scratch     scratch
-	Ticks       uint64  // device clock, as last read in this step; 0: not yet read in this step
+	StepClock   uint64  // device clock, as last read in this step; 0: not yet read in this step
 	Ports       []*Port // ports to other devices; the first shard serves them
-	HotPorts    int     // how many of them are polled in each step
+	HotPorts    int     // how many of the ports are polled in each step
 	PortChanges uint64  // how often ports were added, removed, or their links changed
 	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
 	Timers      Wheel
@@ -154,7 +154,7 @@ type schedule struct {
 // An arming says which CQs the shard polls for arms; see arm.go.
 type arming struct {
 	Armers roster // clients with CQs that have a completion channel
-	CQs    int    // number of these CQs
+	CQs    int    // number of CQs that have a completion channel
 	Held   int    // number of events that wait; see completion/moderate.go
 }
 
@@ -162,12 +162,12 @@ type arming struct {
 // A fault of that memory becomes an error of that queue. If the fault ends the step early,
 // the next step begins after that part.
 type faultPoint struct {
-	QP      *QP
-	CQ      *CQ
-	Port    *Port // the port whose packet is being served
-	Answers bool  // memory is being read for an answer of qp to its peer on a wire
-	Part    Part  // part of the step that is being executed
-	Cut     Part  // part in which a fault has ended the last step; whole: the next step begins at its start
+	QP        *QP
+	CQ        *CQ
+	Port      *Port // the port whose packet is being served
+	Answering bool  // memory is being read for an answer of QP to its peer on a wire
+	Part      Part  // part of the step that is being executed
+	Cut       Part  // part in which a fault has ended the last step; Whole: none has
 }
 
 // A scratch is the private memory in which one WQE is checked and executed.
@@ -181,8 +181,8 @@ type scratch struct {
 	Runs     [MaxListEntries]Run
 	GRH      [GRHSize]byte // header of a datagram
 	Global   bool          // the datagram has a GRH
-	Level    uint8         // its service level; on Ethernet the kind of packet
-	Reaches  bool          // its address leads to the port of its receiver
+	Level    uint8         // service level of the datagram; on Ethernet the kind of packet
+	Reaches  bool          // the datagram's address leads to the port of the receiver
 	Unmapped unmappedScratch
 	Gap      Gap // memory that Transfer could not reach
 }
@@ -206,13 +206,12 @@ type crossing struct {
 	Crossed     int    // how many queues were postponed in this step because they have work
 	Visiting    []*QP  // postponed queues that are being visited now; nil entries are done or removed
 	DueReceives []DueReceive
-	DeniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
+	DeniedSince uint64      // device clock when this shard first found the other lock taken; 0: not taken
 	Refuse      func() bool // for tests: true if the other shard's lock is to seem taken
 }
 
-// A DueReceive is a receive of a shared receive queue whose client belongs to another
-// shard. A transfer has taken the receive and not used it, and this shard still has to put
-// it back.
+// A DueReceive is a receive that this shard still has to return to a shared receive queue of a client in
+// another shard. A transfer has taken the receive and not used it.
 type DueReceive struct {
 	SRQ   *SRQ
 	Index uint16
@@ -221,14 +220,14 @@ type DueReceive struct {
 // A progress is the part of a shard that other threads, above all the watchdog's, read at
 // any time. Its words are written by the thread that works for the shard.
 //
-// Publish: At, Mark, Busy, Thread. Observed by report.checkShards.
+// Publish: Touched, Mark, Busy, Thread. Observed by report.checkShards.
 type progress struct {
-	_      [64]byte
-	At     shm.Word64 // the queue whose memory is touched: a QPN, or AtCQ and a CQN
-	Mark   shm.Word64 // device clock when the shard last advanced
-	Busy   shm.Word64 // 1: in a batch of steps; 0: the shard touches no memory of clients
-	Thread shm.Word64 // thread id; 0: no thread runs the shard
-	_      [64]byte
+	_       [64]byte
+	Touched shm.Word64 // the queue whose memory is touched: a QPN, or AtCQ and a CQN
+	Mark    shm.Word64 // device clock when the shard last advanced
+	Busy    shm.Word64 // 1: in a batch of steps; 0: the shard touches no memory of clients
+	Thread  shm.Word64 // thread id; 0: no thread runs the shard
+	_       [64]byte
 }
 
 // discards are the descriptors that wait to be closed.
@@ -254,9 +253,10 @@ type ControlRequest struct {
 // the engine's own tables.
 type queueOwners struct {
 	mu     sync.Mutex
-	queues map[uint64]owner // key: progress.At while that queue's memory is touched
+	queues map[uint64]owner // key: progress.Touched while that queue's memory is touched
 }
 
+// An owner is the client of a queue.
 type owner struct {
 	client string
 	peer   uint32 // number of the queue pair that the queue is connected to
@@ -278,26 +278,26 @@ type Stuck struct {
 // use it, on goroutines of their own. The engine's thread only sends the events.
 type bulletin struct {
 	Mu      sync.Mutex
-	Last    uint32   // number that the last client got
-	Own     []posted // of this device, sorted by client
-	linked  []posted // of other devices, sorted by device and client
+	Last    uint32   // the highest number that a client has got
+	Own     []posted // announcements of this device, sorted by client
+	linked  []posted // announcements of other devices, sorted by device and client
 	Sources []source // what links have said, in the order in which they have said something first
 	Waiting map[*Client]*reader
-	Changed func() // Own has changed; nil: no link asks for that
+	Changed func() // called when Own has changed; nil: no link asks for the call
 	Users   users
 }
 
 // A reader is a client that has read the list.
 type reader struct {
-	user  uint32 // whose announcements it reads, beside those for all users
-	waits bool   // nothing that it may read has changed since
+	user  uint32 // the user whose announcements the client reads, besides those for all users
+	waits bool   // nothing that the client may read has changed since it has read the list
 }
 
 // A posted announcement is one in a list.
 type posted struct {
 	control.Announcement
-	To uint32  // whose clients may read it: a user, or board.Everybody
-	by *Client // nil: of another device
+	To uint32  // the user whose clients may read the announcement, or board.AllUsers
+	by *Client // the client that announces; nil: it is a client of another device
 }
 
 // A source is what one link says of one device.

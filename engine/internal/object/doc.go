@@ -39,10 +39,13 @@
 //   - access.go, key.go, keylist.go: rights; keys and their table; keys that are lists
 //   - cq.go, compress.go, inline.go, arm.go: completion queues, sessions, short data, arming
 //   - event.go, notifier.go: events, and the threads that send them
-//   - blueflame.go, suspicion.go: a BlueFlame register; what is suspected of a queue pair
-//   - srq.go, xrc.go, dc.go: shared receive queues, XRC, DC
+//   - blueflame.go: a BlueFlame register
+//   - srq.go, xrc.go, dc.go: shared receive queues and their limit event, XRC, DC
 //   - datagram.go, multicast.go: UD, and its groups
-//   - head.go, request.go, job.go: a control segment; requester and responder; jobs
+//   - head.go, wqe_place.go: a control segment; whether it has the index and the QPN of its place in the ring
+//   - request.go: what passes between requester and responder: answers, verdicts, syndromes
+//   - vendor_syndrome.go: the vendor's error syndromes in error CQEs
+//   - job.go: the pieces of memory of a WQE, and how far it has come
 //   - fastpath.go: what a queue pair allows on the fast path
 //
 // Links:

@@ -61,11 +61,3 @@ func (c *Client) Send(ev *control.Event) bool {
 	c.Count[control.CounterEvents]++
 	return true
 }
-
-// ObserveLimit sends the limit event of a shared receive queue if the event is due.
-func (sh *Shard) ObserveLimit(s *SRQ) {
-	if s.Limit > 0 && uint32(s.Ready()) < s.Limit {
-		s.Limit = 0
-		s.Client.Event(control.EventSRQLimit, s.Num)
-	}
-}

@@ -12,7 +12,7 @@ import (
 // it asks for no event, and nothing about it has to be explained.
 func (q *QP) Ordinary(h Head) bool {
 	return h.Second.CE() != wqe.CEEvent && (h.First.Place() == Place(q.Num, q.SQ.Done) ||
-		!q.MisplacedNews(h)) // rule: a wrong index is explained
+		!q.NewlyMisplaced(h)) // rule: a wrong index is explained
 }
 
 // FastRight returns the right that the remote key must give for a WRITE or a READ from q

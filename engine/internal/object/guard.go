@@ -30,7 +30,8 @@ func (p *Port) Unguard(w *Wire) {
 	g.Wires[w.guarded] = g.Wires[last]
 	g.Wires[w.guarded].guarded = w.guarded
 	g.Wires[last] = nil
-	if g.Wires = g.Wires[:last]; last == 0 {
+	g.Wires = g.Wires[:last]
+	if last == 0 {
 		delete(p.Guards, w.guardKey())
 	}
 }
@@ -38,7 +39,8 @@ func (p *Port) Unguard(w *Wire) {
 // divert keeps packets of the path from the fast path during an alarm. The fast path compares the path of a
 // packet with Source anyway, so it costs nothing.
 func (w *Wire) divert() {
-	if w.Source = w.From; w.Guard.Alarm {
+	w.Source = w.From
+	if w.Guard.Alarm {
 		w.Source = noPath
 	}
 }
@@ -51,8 +53,8 @@ func (g *PathGuard) SetAlarm(on bool) {
 	}
 }
 
-// Half returns what the guard knows about packets like this one.
-func (g *PathGuard) Half(answers bool) *half {
+// Direction returns what the guard knows about answers, or about requests.
+func (g *PathGuard) Direction(answers bool) *direction {
 	if answers {
 		return &g.Answers
 	}

@@ -17,7 +17,7 @@ func (l *List) Scattered() bool { return l.N > 1 || l.Piece[0].Mem == nil }
 // Touched returns the key of the bytes that Next has returned. If that key is a list, Touched also
 // returns within, the key of the list's entry that contains these bytes.
 func (l *List) Touched() (k, within *Mkey) {
-	p := &l.Piece[l.At]
+	p := &l.Piece[l.Current]
 	if p.Mem == nil {
 		within = p.Key.List[l.Spot.run].Found
 	}
@@ -39,7 +39,7 @@ func (j *Job) Reset(h Head) {
 	j.Dst.Reset()
 }
 
-func (l *List) Reset() { l.N, l.At, l.Off, l.Unmapped = 0, 0, 0, false }
+func (l *List) Reset() { l.N, l.Current, l.Off, l.Unmapped = 0, 0, 0, false }
 
 // Add appends a piece. It stores field by field, for the reason given at Head.
 func (l *List) Add(mem []byte, key *Mkey, off, n uint64) {
@@ -50,11 +50,11 @@ func (l *List) Add(mem []byte, key *Mkey, off, n uint64) {
 
 // Next returns the next contiguous bytes of the list: at least one, at most n.
 func (l *List) Next(n uint64) []byte {
-	for l.Off == l.Piece[l.At].N {
-		l.At++
+	for l.Off == l.Piece[l.Current].N {
+		l.Current++
 		l.Off = 0
 	}
-	p := &l.Piece[l.At]
+	p := &l.Piece[l.Current]
 	if p.Mem != nil {
 		return p.Mem[l.Off:][:min(n, p.N-l.Off)]
 	}
@@ -67,7 +67,7 @@ func (l *List) Next(n uint64) []byte {
 // Advance moves the position past n of the bytes that Next returned.
 func (l *List) Advance(n int) {
 	l.Off += uint64(n)
-	if p := &l.Piece[l.At]; p.Mem == nil {
+	if p := &l.Piece[l.Current]; p.Mem == nil {
 		p.Key.Advance(&l.Spot, uint64(n))
 	}
 }

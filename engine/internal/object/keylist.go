@@ -29,11 +29,13 @@ func (k *Mkey) Advance(s *spot, n uint64) {
 	if len(k.List) == 0 {
 		return // unmapped memory of a process, which has no spots
 	}
-	if s.off += n; s.off < k.List[s.run].N {
+	s.off += n
+	if s.off < k.List[s.run].N {
 		return
 	}
 	s.off = 0
-	if s.run++; s.run == len(k.List) {
+	s.run++
+	if s.run == len(k.List) {
 		s.run = 0
 		s.round++
 	}
@@ -63,7 +65,8 @@ func (w *Window) Bind(on *Mkey) {
 	if w.Parent != nil {
 		w.Parent.Windows--
 	}
-	if w.Parent = on; on != nil {
+	w.Parent = on
+	if on != nil {
 		on.Windows++
 	}
 }

@@ -63,7 +63,8 @@ func (n *Notifier) Quick(now uint64) bool {
 
 // RecordSend records how long a send of the device's thread took that began at start.
 func (n *Notifier) RecordSend(start uint64) {
-	if n.Seen = clock.Now(); n.Seen-start > clock.Cycles(QuickSend) && !(n.Kin && n.e.Hooks.SendsNow) {
+	n.Seen = clock.Now()
+	if n.Seen-start > clock.Cycles(QuickSend) && !(n.Kin && n.e.Hooks.SendsNow) {
 		n.Seen = 0
 		n.Shown.Store(0) // no closer is sending
 	}

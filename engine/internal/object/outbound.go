@@ -13,7 +13,8 @@ func (r *Outbound) Grow(n uint32) {
 	if r.Window == r.Full {
 		return
 	}
-	if r.grown += n; r.grown >= r.Window {
+	r.grown += n
+	if r.grown >= r.Window {
 		r.grown = 0
 		r.Window = min(r.Window+1+r.Window/8, r.Full)
 	}
@@ -22,10 +23,10 @@ func (r *Outbound) Grow(n uint32) {
 // Marked shrinks the window because the network marks packets: once, until something was acknowledged that
 // was sent later. So any number of CNPs, from any sender, slow a queue pair down and do not stop it.
 func (r *Outbound) Marked() {
-	if packet.DiffPSN(r.UNA, r.calm) < 0 && packet.DiffPSN(r.calm, r.Most) <= 1 {
+	if packet.DiffPSN(r.UNA, r.cnpAfter) < 0 && packet.DiffPSN(r.cnpAfter, r.Most) <= 1 {
 		return
 	}
-	r.calm = packet.AddPSN(r.Most, 1)
+	r.cnpAfter = packet.AddPSN(r.Most, 1)
 	r.Shrink()
 }
 
@@ -44,15 +45,15 @@ func (r *Outbound) Oldest() *Message { return r.Message(r.First) }
 
 // Next returns the PSN of the packet that is sent next.
 func (r *Outbound) Next() uint32 {
-	if r.At == r.Last {
+	if r.Sending == r.Last {
 		return r.PSN
 	}
-	return packet.AddPSN(r.Message(r.At).PSN, r.Sent)
+	return packet.AddPSN(r.Message(r.Sending).PSN, r.Sent)
 }
 
 // CanSend reports whether there are packets that may be sent.
 func (w *Wire) CanSend() bool {
-	return w.Out.At != w.Out.Last && !w.Out.Paused && !w.Out.Closed()
+	return w.Out.Sending != w.Out.Last && !w.Out.Paused && !w.Out.Closed()
 }
 
 // CanFetch reports whether another WQE may become a message.

@@ -34,7 +34,8 @@ func (p *heldPaths) Take(l *quota.Ledger, h HeldPath) error {
 func (p *heldPaths) Drop(l *quota.Ledger, h HeldPath) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.counts[h]--; p.counts[h] == 0 {
+	p.counts[h]--
+	if p.counts[h] == 0 {
 		delete(p.counts, h)
 		l.Refund(h.UID, quota.Charge{quota.Paths: 1})
 	}

@@ -115,7 +115,8 @@ func (p *Port) Reserve(head, n int) (h, payload []byte, ok bool) {
 
 // Sent notes that packets were sent, with payloads of so many bytes together.
 func (p *Port) Sent(packets, bytes int) {
-	if p.Idle = 0; !p.Hot {
+	p.Idle = 0
+	if !p.Hot {
 		p.SetHot(true)
 	}
 	p.Stats.Sent += uint64(packets)

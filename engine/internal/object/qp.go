@@ -42,13 +42,13 @@ type QP struct {
 	Wire   *Wire // if the peer is on another device: how q reaches it
 	Stall  Stall
 
-	// While the WQE at block RNRIndex-1 does not wait, it has RNRLeft RNR retries left. It has
-	// stopped waiting because a receive was posted, but another queue pair may take this receive
-	// first. Then it waits again, with the retries that it had left.
+	// The WQE at block RNRIndex-1 has stopped waiting because a receive was posted, and has RNRLeft RNR
+	// retries left. If another queue pair takes the receive first, the WQE waits again, with the retries
+	// that it has left.
 	RNRIndex uint64
 
 	Suspicion Suspicion
-	Regions   [3]*Region // those that hold the send queue, the receive queue and the records
+	Regions   [3]*Region // the regions that hold the send queue, the receive queue and the records
 
 	XRCD      *XRCD      // if q is a target: its XRC domain
 	XRC       *Extended  // on XRC
@@ -58,8 +58,8 @@ type QP struct {
 
 // An Extended is what a queue pair has for XRC.
 type Extended struct {
-	Others []*Client // if it is a target: the clients that have it, besides Client
-	SRQ    *SRQ      // if it sends: the XSRQ that the last request has named; looked up again if gone
+	Others []*Client // of a target: the clients that have opened it, besides QP.Client
+	SRQ    *SRQ      // of a sender: the XSRQ that its last request has named; looked up again if gone
 }
 
 // A SendQueue is the send queue of a queue pair. Counts have 64 bits here and are cut to 16
@@ -73,9 +73,9 @@ type SendQueue struct {
 	CQ        *CQ
 	Registers *shm.Region // the bank that holds the UAR page of the queue
 	BlueFlame *blueFlame  // the queue's own BlueFlame register, or nil
-	Ahead     uint16      // blocks executed from that register that the record has not announced yet
+	Ahead     uint16      // blocks executed from BlueFlame that the record has not announced yet
 	inline    uint8       // results of READs and atomics of at most this many bytes are put into the CQE
-	Managed   bool        // executes only what a SEND_EN has enabled
+	Managed   bool        // the queue executes only what a SEND_EN has enabled
 }
 
 // A ReceiveQueue is the receive queue of a queue pair.
@@ -92,19 +92,19 @@ type ReceiveQueue struct {
 
 // A connection names the peer of a queue pair.
 type connection struct {
-	Path  *nic.Path // how to reach the peer on another device; nil: it is on this one
-	Set   *SetPeer  // what the client has set by set_peer; nil: nothing
+	Path  *nic.Path // the path to a peer on another device; nil: the peer is on this device
+	Set   *SetPeer  // the peer that the client has set by set_peer; nil: none
 	Bound uint64    // serial of the peer that the connection was made with; 0: none
-	Peer  *QP       // found at first use; looked up again if dead
+	Peer  *QP       // the peer's queue pair: found at first use, looked up again if dead
 }
 
 // A qpSchedule is what the scheduler knows of a queue pair; see loop/active.go.
 type qpSchedule struct {
-	At         int32  // index in Shard.Running
-	Watch      int32  // index in Client.Sched.Watches
-	Warm       int32  // index in Client.Sched.Warm, plus 1; 0: cold
-	IdleVisits uint32 // idle visits since the last visit that found work
-	With       *Shard // the other shard whose lock the postponed visit needs
+	RunningIndex int32  // index in Shard.Running
+	WatchIndex   int32  // index in Client.Sched.Watches
+	Warm         int32  // index in Client.Sched.Warm, plus 1; 0: cold
+	IdleVisits   uint32 // idle visits since the last visit that found work
+	With         *Shard // the other shard whose lock the postponed visit needs
 }
 
 // CountCQs adds n to the users of q's completion queues. If one completion queue serves
@@ -185,21 +185,21 @@ type blueFlame struct {
 	Half [2]*shm.Block
 	Seen [2]uint64 // the first word of each half when it was last read
 	Next uint8     // half in which the next WQE is expected; posters alternate between the halves
-	Hot  uint8     // number of further visits that read only that half
+	Hot  uint8     // number of further visits that read only the half Next
 }
 
 // A Datagrams is what only a UD queue pair has.
 type Datagrams struct {
-	Away   AwayPath  // how the last datagram left the device
-	Groups []*Group  // its multicast groups
+	Away   AwayPath  // how the latest datagram to another device was sent
+	Groups []*Group  // the multicast groups that the queue pair has joined
 	Cast   CastPoint // the datagram to a group that is being delivered
 }
 
 // An AwayPath is the path to which the address vectors of a UD queue pair have led last.
 type AwayPath struct {
 	Address nic.Address
-	When    uint64 // device clock when it was queried
-	Routes  uint64 // Device.Routes when it was queried; 0: never
+	When    uint64 // device clock when the path was queried
+	Routes  uint64 // value of Device.Routes when the path was queried; 0: never queried
 	Path    nic.Path
 	Err     error
 	PSN     uint32
@@ -207,7 +207,7 @@ type AwayPath struct {
 
 // A Dynamic is what a queue pair has for DC.
 type Dynamic struct {
-	Key uint64 // of a DCT: its access key
+	Key uint64 // of a DCT: the access key
 
 	To        wqe.AV   // of a DCI: the address vector of the WQE that was checked last
 	Tolerance int      // of a DCI: how many streams have failed when the queue pair fails
@@ -225,24 +225,24 @@ type Suspicion struct {
 	QPN       bool   // a wrong QPN in a control segment has been explained
 	Waits     bool   // it has been explained that the queue waits for ever
 	Receive   bool   // a receive record in host byte order has been explained
-	Reborn    bool   // the ring may hold WQEs from before a reset
+	WasReset  bool   // the ring may hold WQEs from before a reset
 }
 
 // A Stall says why the next WQE of a queue waits. It also counts and times the tries. A
 // requester on a wire sends again each time the timer runs out. Without a wire the device
 // sees at once when the reason is gone, and the timer only counts the tries.
 type Stall struct {
-	Kind     StallKind
-	Left     uint8  // remaining tries
-	Forever  bool   // tries are not counted
-	Index    uint32 // if Kind is BehindCQ: the producer index that CQ must reach
-	Since    uint64 // device clock when the wait began
-	Interval uint64 // time between tries, in cycles
-	Deadline uint64 // end of this try, on the device clock
-	CQ       *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
-	Again    uint64 // device clock at which a peer in another shard is tried again
-	SRQ      *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
-	At       int32  // index of the queue in Client.Sched.Stalled
+	Kind         StallKind
+	Left         uint8  // remaining tries
+	Forever      bool   // tries are not counted
+	Index        uint32 // if Kind is BehindCQ: the producer index that CQ must reach
+	Since        uint64 // device clock when the wait began
+	Interval     uint64 // time between tries, in cycles
+	Deadline     uint64 // end of this try, on the device clock
+	CQ           *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
+	Again        uint64 // device clock at which a peer in another shard is tried again
+	SRQ          *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
+	StalledIndex int32  // index of the queue in Client.Sched.Stalled
 }
 
 type StallKind uint8
@@ -290,18 +290,18 @@ type Job struct {
 	Carried [cqe.MaxInline64]byte
 }
 
-// Findings are what is found out about a job. All of them are zero when it begins.
+// The type findings has those fields of a job that are zero when the job begins.
 type findings struct {
 	Total    uint64  // bytes to move
 	Moved    uint64  // bytes moved so far
-	Cast     uint64  // number of the member that Peer is of a multicast group; 0: no datagram to a group
+	Cast     uint64  // of a datagram to a multicast group: the number of the member Peer; otherwise 0
 	Fault    uintptr // address of memory without a page that a worker touched; 0: none
 	Peer     *QP     // nil if the operation has none
 	SRQ      *SRQ    // the SRQ from which a receive is taken; nil: the peer's own queue
-	Shared   *SRQ    // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
+	Shared   *SRQ    // the SRQ while a receive is taken from it and not consumed; nil: no receive is
 	Recv     bool    // a receive of the peer is consumed
-	Local    bool    // a datagram without a GRH
-	Carries  bool    // the bytes go to carried, and from there into the CQE
+	Local    bool    // the job is a datagram without a GRH
+	Carries  bool    // the bytes go to Carried, and from there into the CQE
 	Recalled bool    // a piece was taken back from a worker before it was copied
 }
 
@@ -311,19 +311,19 @@ type Request struct {
 	Op             wqe.Opcode
 	Solicited      bool
 	FromQPN, ToQPN uint32 // QPNs of the requester and the responder
-	Imm            uint32 // the immediate, or the key to invalidate, depending on op
+	Imm            uint32 // the immediate, or the key to invalidate, depending on Op
 	QKey           uint32 // if the request is a datagram: its queue key
-	SL             uint8  // if it is a datagram of InfiniBand: its service level
+	SL             uint8  // if the request is a datagram of InfiniBand: its service level
 	SRQN           uint32 // on XRC: number of the responder's XSRQ
 	RKey           uint32 // key of the responder's memory
-	Addr           uint64 // first address of that memory
+	Addr           uint64 // first address of the responder's memory
 	Length         uint64 // bytes of the message, at most wqe.MaxMessage
 	Operand        []byte // if the request is an atomic: the bytes of the atomic segment in the WQE
 }
 
 // A Piece is N bytes and the key that gives access to them. Key is nil for inline data. Mem is nil
-// if the key is a list or a key for unmapped memory. The piece is then those N bytes of the key
-// that begin at the offset Off. If the key is a list, they are found run by run; a run is an entry
+// if the key is a list or a key for unmapped memory. The piece is then the N bytes of the key
+// that begin at the offset off. If the key is a list, these bytes are found run by run; a run is an entry
 // of the list.
 type Piece struct {
 	Mem []byte
@@ -334,14 +334,14 @@ type Piece struct {
 
 // A List is pieces in order, and a position in them.
 type List struct {
-	N, At    int                     // number of pieces; index of the piece at the position
-	Off      uint64                  // the position in that piece, in bytes
-	Spot     spot                    // the position in that piece, if its key is a list
-	Unmapped bool                    // some of the memory is unmapped
-	Piece    [wqe.MaxUnits + 1]Piece // one more than a WQE has units, for a GRH
+	N, Current int                     // number of pieces; index of the piece in which the position is
+	Off        uint64                  // the position in the piece Current, in bytes
+	Spot       spot                    // the position in the piece Current, if the key of the piece is a list
+	Unmapped   bool                    // some of the memory is unmapped
+	Piece      [wqe.MaxUnits + 1]Piece // one more than a WQE has units, for a GRH
 }
 
-// A spot is a place in a list: Off bytes into one of its runs, in one of its rounds.
+// A spot is a place in a list key: off bytes into one of the key's runs, in one of its rounds.
 type spot struct {
 	run   int
 	round uint64

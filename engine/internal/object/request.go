@@ -12,12 +12,6 @@ func RequesterTail(op wqe.Opcode, qpn uint32, counter uint16) cqe.Tail {
 	return cqe.MakeTail(qpn, uint8(op), counter, 0, cqe.MakeOpOwn(cqe.Req, cqe.FormatPlain, false, 0))
 }
 
-// Vendor maps a syndrome to the vendor byte with which hardware was observed to report it.
-var Vendor = [256]uint8{
-	cqe.LocalProtection: 0x52, cqe.Flush: 0xf9, cqe.RemoteInvalidRequest: 0x8a,
-	cqe.RemoteAccess: 0x88, cqe.TransportRetry: 0x81,
-}
-
 // A work request with a peer is checked in two halves, as in the InfiniBand Architecture
 // Specification (chapter 9). The requester fetches and checks the WQE, gathers the local
 // memory, and sends the request (execution/requester.go). The responder checks its queue pair, its
@@ -100,7 +94,8 @@ func (a Answer) Syndrome() cqe.Syndrome {
 // because ds is too large. Either d is all zeros and comes after other segments, or d comes
 // after the only result segment of an atomic.
 func (j *Job) TooManyUnits(d wqe.Data) bool {
-	switch op := j.Head.Opcode(); {
+	op := j.Head.Opcode()
+	switch {
 	case op == wqe.OpMMO:
 		return false
 	case op.Info().Atomic():

@@ -41,7 +41,8 @@ func (r *roster) Current() *Client {
 // After the last one the next client has its turn.
 func (r *roster) Use(turn, most int) (n int) {
 	n = min(most, max(turn-r.used, 1))
-	if r.used += n; r.used >= turn {
+	r.used += n
+	if r.used >= turn {
 		r.next++
 		r.used = 0
 	}

@@ -36,10 +36,10 @@ func (sh *Shard) Init(e *Device, number int) {
 // Clock returns the device clock as it was last read in this step, by an earlier call or by
 // Started. If it has not been read in this step, Clock reads it.
 func (sh *Shard) Clock() uint64 {
-	if sh.Ticks == 0 {
-		sh.Ticks = clock.Now()
+	if sh.StepClock == 0 {
+		sh.StepClock = clock.Now()
 	}
-	return sh.Ticks
+	return sh.StepClock
 }
 
 // Now is Clock for all that depends on time. It differs from Clock only if a test holds the clock.
@@ -53,13 +53,13 @@ func (h *shardHooks) Hold(now uint64) uint64 {
 	return now
 }
 
-// AtCQ is the bit which says that progress.At is a CQN.
+// AtCQ is the bit which says that progress.Touched is a CQN.
 const AtCQ = 1 << 32
 
-// A Pace is how a shard measures its own progress.
-type Pace struct {
+// A ProgressMeter measures the progress of a shard.
+type ProgressMeter struct {
 	Bound      uint64 // SlowTime in cycles; the largest uint64 while no thread runs the shard
-	First      uint64 // SQ.Done of the visited queue at the time Shard.Ticks, when the visit began to work
+	First      uint64 // SQ.Done of the visited queue when the visit began to work (at StepClock)
 	TimedUntil uint64 // device clock until which each poll is timed separately; 0: polls are timed together
 	Usage      usage.Meter
 }

@@ -3,6 +3,7 @@
 package object
 
 import (
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -15,15 +16,15 @@ func (s *SRQ) Ready() uint16 {
 	if n > s.Mask+1 {
 		n = 0
 	}
-	return n + uint16(len(s.Back))
+	return n + uint16(len(s.Returned))
 }
 
-// Take takes the next entry and copies it to dst. The next entry is one that was put back
-// or, if there is none, the head of the list. The head's link is read from the copy,
-// because the client may change the entry once it is consumed.
+// Take takes the next entry of the queue, copies it to dst and returns its index. The next entry is one that
+// was returned or, if there is none, the head of the list. The link to the entry after the head is read from
+// the copy, because the client may change the entry once it is consumed.
 func (s *SRQ) Take(dst []byte) (index uint16) {
-	if n := len(s.Back); n > 0 {
-		index, s.Back = s.Back[n-1], s.Back[:n-1]
+	if n := len(s.Returned); n > 0 {
+		index, s.Returned = s.Returned[n-1], s.Returned[:n-1]
 		copy(dst, s.entry(index))
 		return index
 	}
@@ -38,10 +39,19 @@ func (s *SRQ) entry(index uint16) []byte {
 	return s.Ring[int(index)<<s.Stride:][:1<<s.Stride]
 }
 
-// PutBack puts back an entry whose transfer did not complete. Room for such entries is
-// allocated only here, because most queues never need it.
-func (s *SRQ) PutBack(index uint16) {
-	if len(s.Back) <= int(s.Mask) {
-		s.Back = append(s.Back, index)
+// Return returns a taken entry to the queue, because its transfer did not complete. Memory for such entries
+// is allocated only here, because most queues never need it.
+func (s *SRQ) Return(index uint16) {
+	if len(s.Returned) <= int(s.Mask) {
+		s.Returned = append(s.Returned, index)
+	}
+}
+
+// ObserveLimit sends the limit event of s if fewer entries are ready than its limit. The limit is then 0, so
+// that the event is sent once.
+func (sh *Shard) ObserveLimit(s *SRQ) {
+	if s.Limit > 0 && uint32(s.Ready()) < s.Limit {
+		s.Limit = 0
+		s.Client.Event(control.EventSRQLimit, s.Num)
 	}
 }

@@ -48,7 +48,8 @@ func (w *Wheel) PerTick() uint64 {
 func (w *Wheel) Link(t *Timer, at uint64) {
 	t.Bucket, t.placed = uint32(max(at, w.Tick+1)%WheelBuckets), t.Deadline
 	head := &w.Buckets[t.Bucket]
-	if t.Next = *head; t.Next != nil {
+	t.Next = *head
+	if t.Next != nil {
 		t.Next.prev = t
 	}
 	*head, t.prev, t.Linked = t, nil, true
@@ -70,7 +71,8 @@ func (w *Wheel) Unlink(t *Timer) {
 
 // Disarm takes a timer off the wheel.
 func (w *Wheel) Disarm(t *Timer) {
-	if t.Deadline = 0; t.Linked {
+	t.Deadline = 0
+	if t.Linked {
 		w.Unlink(t)
 	}
 }

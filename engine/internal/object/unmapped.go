@@ -53,11 +53,11 @@ func (k *Mkey) Stretch(addr, n uint64) Stretch {
 // Peek returns the next contiguous bytes of the list, at least one and at most n, and does not
 // advance. It is the method Next for lists with unmapped memory.
 func (l *List) Peek(n uint64) Stretch {
-	for l.Off == l.Piece[l.At].N {
-		l.At++
+	for l.Off == l.Piece[l.Current].N {
+		l.Current++
 		l.Off = 0
 	}
-	p := &l.Piece[l.At]
+	p := &l.Piece[l.Current]
 	n = min(n, p.N-l.Off)
 	switch {
 	case p.Mem != nil:
@@ -76,7 +76,7 @@ func (l *List) Peek(n uint64) Stretch {
 // These stretches are all mapped or all of one process; Collect stops before any other stretch.
 // first is the first stretch. The list's position does not change.
 func (l *List) Collect(vecs []procmem.Vec, n uint64) (first Stretch, used []procmem.Vec, total uint64) {
-	at, off, spot := l.At, l.Off, l.Spot
+	at, off, spot := l.Current, l.Off, l.Spot
 	for total < n && len(used) < len(vecs) {
 		s := l.Peek(n - total)
 		if total == 0 {
@@ -92,7 +92,7 @@ func (l *List) Collect(vecs []procmem.Vec, n uint64) (first Stretch, used []proc
 		total += s.N
 		l.Advance(int(s.N))
 	}
-	l.At, l.Off, l.Spot = at, off, spot
+	l.Current, l.Off, l.Spot = at, off, spot
 	return first, used, total
 }
 
@@ -100,9 +100,9 @@ func (l *List) Collect(vecs []procmem.Vec, n uint64) (first Stretch, used []proc
 // run of a list: a message under way may have a billion runs of one byte.
 func (l *List) Skip(n uint64) {
 	for n > 0 {
-		p := &l.Piece[l.At]
+		p := &l.Piece[l.Current]
 		if l.Off == p.N {
-			l.At++
+			l.Current++
 			l.Off = 0
 			continue
 		}

@@ -34,7 +34,7 @@ const (
 func (sh *Shard) AddRunning(q *QP) {
 	own := q.Client.Shard
 	s := &q.Client.Sched
-	q.Sched.At, q.Sched.Watch = int32(len(own.Running)), int32(len(s.Watches))
+	q.Sched.RunningIndex, q.Sched.WatchIndex = int32(len(own.Running)), int32(len(s.Watches))
 	own.Running = append(own.Running, q)
 	s.Watches = append(s.Watches, Watch{Rec: q.SQ.Record, Q: q, Num: q.Num, Word: UnknownWord})
 	own.Sched.Watchers.Add(q.Client)
@@ -53,7 +53,7 @@ func (sh *Shard) AddRunning(q *QP) {
 // IsRunning reports whether q is among the running queues of this shard. A queue in RST
 // is not.
 func (sh *Shard) IsRunning(q *QP) bool {
-	return int(q.Sched.At) < len(sh.Running) && sh.Running[q.Sched.At] == q
+	return int(q.Sched.RunningIndex) < len(sh.Running) && sh.Running[q.Sched.RunningIndex] == q
 }
 
 // RemoveRunning removes q from the running queues and moves the last running queue to the
@@ -67,18 +67,19 @@ func (sh *Shard) RemoveRunning(q *QP) {
 	own.UnmarkWarm(q)
 	s := &q.Client.Sched
 	end := len(s.Watches) - 1
-	s.Watches[q.Sched.Watch] = s.Watches[end]
-	s.Watches[q.Sched.Watch].Q.Sched.Watch = q.Sched.Watch
+	s.Watches[q.Sched.WatchIndex] = s.Watches[end]
+	s.Watches[q.Sched.WatchIndex].Q.Sched.WatchIndex = q.Sched.WatchIndex
 	s.Watches[end], s.Watches = Watch{}, s.Watches[:end]
 	if end == 0 {
 		own.Sched.Watchers.Remove(q.Client)
 	}
 	last := len(own.Running) - 1
-	own.Running[q.Sched.At] = own.Running[last]
-	own.Running[q.Sched.At].Sched.At = q.Sched.At
+	own.Running[q.Sched.RunningIndex] = own.Running[last]
+	own.Running[q.Sched.RunningIndex].Sched.RunningIndex = q.Sched.RunningIndex
 	own.Running[last], own.Running = nil, own.Running[:last]
 	if own.Sched.Unswept > 0 {
-		own.Sched.Unswept = last // Sweep (execution/overrun.go) may not have checked the moved queue yet
+		// Sweep (execution/overrun_sweep.go) may not have checked the moved queue yet.
+		own.Sched.Unswept = last
 	}
 }
 
@@ -95,7 +96,7 @@ func (sh *Shard) MarkWarm(q *QP) {
 	}
 	c.Sched.Warm = append(c.Sched.Warm, q)
 	q.Sched.Warm = int32(len(c.Sched.Warm))
-	c.Sched.Watches[q.Sched.Watch].Rec = nil
+	c.Sched.Watches[q.Sched.WatchIndex].Rec = nil
 	if !c.Sched.Active {
 		c.Sched.Active = true
 		own.Sched.Active = append(own.Sched.Active, c)

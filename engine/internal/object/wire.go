@@ -15,7 +15,7 @@ import (
 )
 
 // A Wire is the state of a queue pair whose peer is on another device: it sends packets through a port
-// (package transport). Its halves are Outbound and Inbound.
+// (package transport). Out is the state of what it sends, In of what it receives.
 //
 // While a queue pair is on a wire, SQ.Done counts the blocks whose WQEs have become messages.
 // Messages complete later, in order. When the queue stops, SQ.Done goes back to the oldest
@@ -23,7 +23,7 @@ import (
 type Wire struct {
 	Q      *QP
 	Port   *Port
-	Path   uint32 // of packets that are sent
+	Path   uint32 // path of packets that are sent
 	From   uint32 // path of packets that come from the peer
 	Source uint32 // path from which packets are taken without further checks: From, or noPath; see PathGuard
 	MTU    uint32 // payload of a full packet, in bytes
@@ -31,21 +31,21 @@ type Wire struct {
 	In     Inbound
 	Timer  Timer
 
-	Guard       *PathGuard // of the path
-	guarded     int        // index in its list
+	Guard       *PathGuard // the guard of the path From
+	guarded     int        // index in Guard.Wires
 	Strays      uint64     // packets with PSNs that the peer would not use
-	nearRequest uint64     // until then a request with the expected PSN counts as part of a scan; 0: none
-	nearAnswer  uint64     // the same for answers
+	nearRequest uint64     // device clock until which an expected request counts as part of a scan
+	nearAnswer  uint64     // device clock until which an expected answer counts as part of a scan
 
-	Timeout  uint8  // the attribute
-	Patience uint64 // and its time on the device clock
+	Timeout  uint8  // the attribute timeout
+	Patience uint64 // the time for which the attribute timeout stands, in cycles
 }
 
 // BeginSending is called when q goes to RTS, which names its first PSN.
 func (w *Wire) BeginSending() {
 	r := &w.Out
 	*r = Outbound{Messages: r.Messages, Full: r.Full, Window: r.Full}
-	r.PSN, r.UNA, r.Most, r.calm = w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN
+	r.PSN, r.UNA, r.Most, r.cnpAfter = w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN, w.Q.Attr.SQPSN
 }
 
 // HasReceives reports whether q can take messages with receives.
@@ -83,28 +83,29 @@ func (q *QP) Service() packet.Service {
 	return packet.RC
 }
 
-// An Outbound is the sending half of a queue pair on a wire. Messages are numbered; those from
-// First to Last, without Last, are on the way. The requester sends packet number Sent of message
-// number At next. If that packet was sent before, it sends packets again.
+// An Outbound is the sending side of a queue pair on a wire. Messages are numbered; those from
+// First to Last, without Last, are on the way. The packet that the requester sends next is number Sent of
+// the message Sending. If this packet was sent before, the
+// requester is sending packets again.
 type Outbound struct {
-	Messages    []Message // by number, modulo their count, a power of two
-	First, Last uint32
-	At, Sent    uint32
-	PSN         uint32 // PSN after the last message's
-	UNA         uint32 // oldest PSN that is not acknowledged
-	Most        uint32 // PSN after the highest one that was sent
-	Job         *Job   // of message At, if some of its packets were sent
-	Reading     uint32 // READs and atomics on the way
-	AnswerJob   *Job   // of the oldest of them, if it is a READ of which some packets have come
-	Window      uint32 // packets that may be on the way
-	Full        uint32 // the window that the port allows
-	calm        uint32 // PSN up to which packets must be acknowledged before another CNP counts
-	grown       uint32 // packets acknowledged since the window grew
-	Retries     uint8  // retries without progress
-	RnrRetries  uint8
-	Paused      bool // waits for the RNR timer
-	Rewound     bool // goes back to UNA already, because of a gap
-	Draining    bool // in SQD, and the event that says so is still to come
+	Messages      []Message // by number, modulo their count, a power of two
+	First, Last   uint32
+	Sending, Sent uint32
+	PSN           uint32 // the PSN after those of the last message
+	UNA           uint32 // the oldest PSN that is not acknowledged
+	Most          uint32 // the PSN after the highest PSN that was sent
+	Job           *Job   // job of the message Sending, if some packets of it were sent
+	Reading       uint32 // number of READs and atomics on the way
+	AnswerJob     *Job   // job for the answer to the oldest READ, if some packets of the answer have come
+	Window        uint32 // number of packets that may be on the way
+	Full          uint32 // the largest Window, which the port allows
+	cnpAfter      uint32 // PSN up to which packets must be acknowledged before another CNP counts
+	grown         uint32 // packets acknowledged since the window grew
+	Retries       uint8  // retries without progress
+	RnrRetries    uint8
+	Paused        bool // waits for the RNR timer
+	Rewound       bool // sends again from UNA on already, because of a gap
+	Draining      bool // the queue pair is in SQD, and the event that it has drained is still to come
 }
 
 // A Message is a WQE that is sent in packets, until it is acknowledged.
@@ -113,47 +114,47 @@ type Message struct {
 	Index    uint64 // count of blocks of the send queue before its WQE
 	Total    uint64 // bytes
 	PSN      uint32 // PSN of the first packet
-	PSNs     uint32 // how many PSNs it takes: one for each packet, or for each packet of its answer
+	PSNs     uint32 // number of PSNs: one for each packet, or for each packet of the answer
 	Answered uint32 // READ or atomic: packets of the answer that have come
 	Part     uint32 // READ: packets of the answer to one request
-	Blocks   uint8  // of the WQE
-	Answers  bool   // a READ or an atomic
+	Blocks   uint8  // number of blocks of the WQE
+	Answers  bool   // the message is a READ or an atomic, whose answer carries data
 }
 
-// An Inbound is the receiving half of a queue pair on a wire.
+// An Inbound is the receiving side of a queue pair on a wire.
 type Inbound struct {
 	PSN  uint32 // the PSN that is expected
-	Data uint32 // the PSN of the latest SEND or WRITE packet before it, which acknowledgements name
+	Data uint32 // PSN of the latest SEND or WRITE packet before PSN, which acknowledgements name
 	MSN  uint32 // number of messages so far
 	Job  *Job   // the message under way, of which packets are still to come; nil: none
 
-	Writes bool   // that message is a WRITE
-	Entry  []byte // a private copy of the receive that it has opened, if it is a SEND
-	Unit   int    // where the part of that list begins that is not in Job.Dst yet
-	Room   uint64 // bytes of Job.Dst
+	Writes bool   // the message of Job is a WRITE
+	Entry  []byte // if the message of Job is a SEND: a private copy of the receive that it uses
+	Unit   int    // offset in Entry of the first data segment that is not in Job.Dst yet
+	Room   uint64 // number of bytes in Job.Dst
 
-	Fatal       uint8 // the NAK with which the queue pair went to error; 0: none. It refuses PSN
-	NAKDue      bool  // that NAK is still to be sent, after the answers that are due
+	Fatal       uint8 // the NAK of packet PSN with which the queue pair went to error; 0: none
+	NAKDue      bool  // the NAK Fatal is still to be sent, after the answers that are due
 	Refusing    bool  // a request is being executed: if the queue pair goes to error, the answers stay due
 	Missed      bool  // a packet was dropped that may have been expected, because the path was closed
 	Silent      bool  // a NAK was sent, and later packets are dropped until the expected one comes
 	ACKDue      bool  // an acknowledgement is due, and the wire is among Port.ACKs
 	Established bool  // a request has come, and the client was notified of it
 
-	Reads     []AnswerDue // answers that are due, a ring; the oldest is at FirstDue
+	Reads     []AnswerDue // ring of the answers that are due; the oldest is at FirstDue
 	FirstDue  int
 	Due       int
-	Fresh     int  // how many of them were requested once
-	AnswerJob *Job // of the oldest answer, if it is that of a READ of which some packets were sent
+	Fresh     int  // number of answers due that were requested only once
+	AnswerJob *Job // job of the oldest answer due, if it answers a READ and some packets of it were sent
 
-	Results    []Result // of the latest atomics, a ring
+	Results    []Result // ring of the results of the latest atomics
 	LastResult int
 }
 
 // An AnswerDue is the answer of a READ or an atomic that the responder is to send. Answers are sent
 // in the order of their requests. A READ's memory is read when its answer is sent.
 type AnswerDue struct {
-	PSN    uint32 // of the request: that of the first packet of the answer
+	PSN    uint32 // PSN of the request, which is also that of the first packet of the answer
 	MSN    uint32
 	Addr   uint64
 	Length uint32
@@ -161,8 +162,8 @@ type AnswerDue struct {
 	RKey   uint32
 	SRQN   uint32
 	Atomic bool
-	Again  bool   // it was requested before
-	Value  uint64 // of an atomic: the old value
+	Again  bool   // the answer was requested before
+	Value  uint64 // if the request is an atomic: the old value
 }
 
 // A Result is what an atomic has found. It is kept, because an atomic that was executed must not be
@@ -177,41 +178,41 @@ type Result struct {
 // that path and does not know the PSN that a queue pair expects tries all of them. The guard counts
 // packets whose PSNs are far from what is expected, and when there are too many closes the path for
 // most of the time, so that such a scan takes hours (package scan). All queue pairs of a user on the path
-// have one guard together: a stranger who tries PSNs of a thousand of them has no more tries. Each user has
-// another one, because a client makes its own queue pairs send with any PSNs, and so closes the path for
-// those at the other end of them.
+// share one guard, so a stranger who tries PSNs of a thousand queue pairs has no more tries. Different users
+// have different guards, because a client can make its own queue pairs send with any PSNs, and so close
+// the path for the queue pairs at the other end.
 //
-// While a path is closed, its packets are dropped before their PSNs are checked, whatever they are:
-// one with the expected PSN may be part of the scan. So a scan delays the connection. The queue
-// pair stays as it is. When the path opens, the responder sends the peer a NAK for the packet that
-// it expects, if one has been dropped.
+// While a path is closed, all its packets are dropped before their PSNs are checked, because a packet with
+// the expected PSN may be part of the scan. So a scan delays the connection, and the state of the queue
+// pair stays as it is. When the path opens, the responder sends the peer a NAK for the packet that it
+// expects, if a packet was dropped that may have been the expected one.
 //
-// While the path is open in between, a packet with the expected PSN is dropped once if others with
-// PSNs near it came just before: that is what a scan in ascending or descending order looks
-// like when it hits. The peer gets a NAK for the packet.
+// While the path is open in between, a packet with the expected PSN is dropped once if packets with
+// PSNs near it came just before: a scan in ascending or descending order looks like that when it hits.
+// The peer gets a NAK for the packet.
 //
-// Requests and answers are counted and limited apart: a scan of one half does not delay the other.
+// Requests and answers are counted and limited apart, so a scan in one direction does not delay the other.
 type PathGuard struct {
-	Requests, Answers half
-	Alarm             bool    // a half has closed, and the scan is not over
-	Wires             []*Wire // that are on the path
+	Requests, Answers direction
+	Alarm             bool    // the path is closed in a direction, and the scan is not over
+	Wires             []*Wire // the wires that are on the path
 }
 
-// A half is what a guard knows about requests, or about answers.
-type half struct {
+// A direction is what a guard knows about requests, or about answers.
+type direction struct {
 	scan.Limiter
-	Reported bool // this scan has been counted and explained
+	Reported bool // the present scan has been counted and explained
 }
 
 // A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.
 type guardKey struct{ path, uid uint32 }
 
-// A Timer is on a wheel or not. It is in a bucket as long as Linked is true.
+// A Timer is the timer of a wire. It is in a bucket of a wheel as long as Linked is true.
 type Timer struct {
 	Wire       *Wire
 	prev, Next *Timer
-	Deadline   uint64 // on the device clock; 0: it does not run
-	placed     uint64 // the deadline for which its bucket was chosen
+	Deadline   uint64 // device clock at which the timer runs out; 0: it does not run
+	placed     uint64 // the deadline for which the bucket was chosen
 	Bucket     uint32
 	Linked     bool
 }
@@ -239,16 +240,16 @@ type Port struct {
 	Settings nic.PortConfig
 	Shard    *Shard
 	Packet   packetring.Packet       // the packet that is being served
-	BTH      packet.BTH              // its header
+	BTH      packet.BTH              // header of Packet
 	known    [portCache]*QP          // queue pairs of recent packets, by the low bits of their numbers
-	ACKs     []*Wire                 // of queue pairs with an acknowledgement due at the end of this batch
-	Users    int                     // queue pairs that use the port
-	Guards   map[guardKey]*PathGuard // of the paths by which packets come to them
+	ACKs     []*Wire                 // wires with an acknowledgement due at the end of this batch
+	Users    int                     // number of queue pairs that use the port
+	Guards   map[guardKey]*PathGuard // guards of the paths by which packets come to these queue pairs
 	Up       bool
 	Dead     bool   // closed, or the other side has written something that cannot be right
 	Left     int    // bytes that are left of the budget of this batch
 	Hot      bool   // polled in each step, because packets have come or gone lately
-	Idle     uint32 // polls since then
+	Idle     uint32 // number of polls since packets have come or gone
 	Woken    uint64 // number of packets sent when the carrier was woken last
 	Stats    nic.PortStats
 	Inbox    chan [ManagementSize]byte

@@ -89,13 +89,15 @@ func (m *DelaySite) foreign() bool { return len(m.regions) > 0 || m.InProcess }
 func (sh *Reporter) PollsForeignMemory() bool {
 	m := DelaySite{}
 	for _, q := range sh.Running {
-		if m.AddRegions(q.Regions[:]...); m.foreign() {
+		m.AddRegions(q.Regions[:]...)
+		if m.foreign() {
 			return true
 		}
 	}
 	for _, c := range sh.Arm.Armers.Clients {
 		for _, q := range c.Arms.CQs {
-			if m.AddRegions(q.Region, q.Records); m.foreign() {
+			m.AddRegions(q.Region, q.Records)
+			if m.foreign() {
 				return true
 			}
 		}

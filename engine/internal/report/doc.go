@@ -7,10 +7,12 @@
 // # Files
 //
 //   - explain.go: explanations: the clients that get them, and how many
-//   - why.go: the reason of a fault
+//   - failure_reason.go: why a key gives no access, a peer does not answer, or a completion queue has no room
 //   - record.go: doorbell records: what they announce, values that cannot be right
-//   - suspicion.go: mistakes that hardware ignores
-//   - progress.go, lock.go, delay.go: time for which memory of clients delays the thread
+//   - diagnose.go: mistakes that hardware ignores: a wrong record, a register without a record, a wrong index
+//   - progress.go: whether a visit or a poll has taken too long
+//   - lock.go: ticket locks of shards, whose waits do not count as delays
+//   - delay.go: explanations of delays: which memory of which client
 //   - watchdog.go: a goroutine that reports threads that are stuck
 //   - status.go: when status pages are written
 package report

@@ -26,10 +26,10 @@ type Subject struct {
 // A Reporter explains faults and delays.
 type Reporter struct {
 	object.Shard
-	object.Pace        // how the thread measures its own progress; see progress.go
-	Trial       bool   // a WQE is checked whose mistakes must not show yet; see fetch
-	Diagnosed   int    // index in Running of the QP that was diagnosed last
-	Published   uint64 // device clock when the status pages were written last
+	object.ProgressMeter        // how the thread measures its own progress; see progress.go
+	Trial                bool   // a WQE is checked whose mistakes must not show yet; see fetch
+	Diagnosed            int    // index in Running of the QP that was diagnosed last
+	Published            uint64 // device clock when the status pages were written last
 }
 
 // Explain explains what is wrong with the WQE at the head of q. The explanation contains the

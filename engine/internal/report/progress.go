@@ -37,13 +37,13 @@ const (
 // Enter records that memory of q is about to be touched.
 func (sh *Reporter) Enter(q *object.QP) {
 	sh.Fault.QP = q
-	sh.At.Publish(uint64(q.Num))
+	sh.Touched.Publish(uint64(q.Num))
 }
 
 // EnterCQ records that memory of q is about to be touched.
 func (sh *Reporter) EnterCQ(q *object.CQ) {
 	sh.Fault.CQ = q
-	sh.At.Publish(uint64(q.Num) | object.AtCQ)
+	sh.Touched.Publish(uint64(q.Num) | object.AtCQ)
 }
 
 // Started begins the measurement of a visit to q that has found work in its record.
@@ -52,13 +52,13 @@ func (sh *Reporter) Started(q *object.QP) {
 	if now-sh.Mark.Observe() > sh.Bound {
 		sh.slowPolls(now)
 	}
-	sh.Ticks, sh.First = now, q.SQ.Done
+	sh.StepClock, sh.First = now, q.SQ.Done
 }
 
 // Visited ends the measurement of a visit to q that did something.
 func (sh *Reporter) Visited(q *object.QP) {
 	now := clock.Now()
-	if began := max(sh.Ticks, sh.Mark.Observe()); now-began > sh.Bound {
+	if began := max(sh.StepClock, sh.Mark.Observe()); now-began > sh.Bound {
 		if sh.working() {
 			sh.slowVisit(q, now)
 		} else {
@@ -69,7 +69,7 @@ func (sh *Reporter) Visited(q *object.QP) {
 }
 
 // working reports whether a visit has found work and has not ended yet.
-func (sh *Reporter) working() bool { return sh.Ticks > sh.Mark.Observe() }
+func (sh *Reporter) working() bool { return sh.StepClock > sh.Mark.Observe() }
 
 // Measure begins to measure the calling thread, which runs the shard. Unmeasure ends this.
 func (sh *Reporter) Measure() {
@@ -146,7 +146,7 @@ func (sh *Reporter) delayByMemory(since, now uint64) (usage.Delay, bool) {
 
 // slowVisit explains a visit to q that took too long, if memory was the cause.
 func (sh *Reporter) slowVisit(q *object.QP, now uint64) {
-	if h, ok := sh.delayByMemory(sh.Ticks, now); ok {
+	if h, ok := sh.delayByMemory(sh.StepClock, now); ok {
 		sh.explainDelay(q, h)
 	}
 }
@@ -159,7 +159,7 @@ func (sh *Reporter) slowPolls(now uint64) {
 	if !ok || !sh.PollsForeignMemory() {
 		return
 	}
-	at := sh.At.Observe()
+	at := sh.Touched.Observe()
 	q, c := sh.QPs[uint32(at)], sh.CQs[uint32(at)]
 	one := sh.TimedUntil != 0 || len(sh.Running)+sh.Arm.CQs == 1
 	sh.TimedUntil = now + clock.Cycles(timedTime)

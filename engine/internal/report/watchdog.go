@@ -86,7 +86,7 @@ func checkShards(e *object.Device, cases []stuckCase) (next time.Duration) {
 		if !c.update(e, mark, busy, now) {
 			continue
 		}
-		s := e.Watchdog.Owners.Find(l.At.Observe())
+		s := e.Watchdog.Owners.Find(l.Touched.Observe())
 		if !c.queryKernel(&s, int(l.Thread.Observe())) {
 			continue
 		}

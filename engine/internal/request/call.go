@@ -38,7 +38,7 @@ func (c *Client) Request(op control.Op, payload []byte,
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
 	c.do(mailbox.BringingOf(op, payload), op.String(), func() {
-		c.Loop().Ticks = 0 // the clock was read in the last step, which may be long ago
+		c.Loop().StepClock = 0 // the clock was read in the last step, which may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)

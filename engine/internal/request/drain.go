@@ -92,7 +92,7 @@ func drainOne(sh *loop.Loop, d claim) (more bool) {
 	if !sh.IsRunning(q) {
 		return false
 	}
-	sh.Ticks = 0
+	sh.StepClock = 0
 	if q.Stall.Kind != object.NoStall {
 		sh.Try(q)
 	}

@@ -14,7 +14,7 @@ import (
 func attack(l *Limiter, from uint64, rate int, d time.Duration) (judged int, end uint64) {
 	step, end := clock.Cycles(time.Second)/uint64(rate), from+clock.Cycles(d)
 	for now := from; now < end; now += step {
-		if l.Closed(now) {
+		if l.StaysClosed(now) {
 			continue
 		}
 		l.Open()
@@ -29,7 +29,7 @@ func TestScansAreBounded(t *testing.T) {
 	for _, rate := range []int{1000, 5000, 100_000, 1_400_000} {
 		const d = 12 * time.Second
 		judged, _ := attack(new(Limiter), 1000, rate, d)
-		require.LessOrEqual(t, judged, Burst+Rate*12+Door, "at %d a second", rate)
+		require.LessOrEqual(t, judged, Burst+Rate*12+PerOpening, "at %d a second", rate)
 		require.GreaterOrEqual(t, judged, Rate*12, "the path opens again and again")
 	}
 	hours := float64(1<<24) / Rate / 3600
@@ -42,28 +42,28 @@ func TestAPathClosesAndOpens(t *testing.T) {
 	l, now := new(Limiter), uint64(1)
 	for i := range Burst - 1 {
 		require.False(t, l.Count(now), i)
-		require.Equal(t, i+1 >= Doubt, l.Doubtful(now), i)
+		require.Equal(t, i+1 >= DoubtAfter, l.Doubtful(now), i)
 	}
-	require.False(t, l.Closed(now))
+	require.False(t, l.StaysClosed(now))
 	require.True(t, l.Count(now))
-	require.True(t, l.Closed(now))
+	require.True(t, l.StaysClosed(now))
 	n, since := l.Counted(now)
 	require.Equal(t, uint64(Burst), n)
 	require.Zero(t, since)
-	require.True(t, l.Closed(now+Door*each()-1))
-	now += Door * each()
-	require.False(t, l.Closed(now))
-	require.True(t, l.Shut())
+	require.True(t, l.StaysClosed(now+PerOpening*each()-1))
+	now += PerOpening * each()
+	require.False(t, l.StaysClosed(now))
+	require.True(t, l.HasClosed())
 	l.Open()
-	require.False(t, l.Shut())
-	for i := range Door {
-		require.Equal(t, i == Door-1, l.Count(now), i)
+	require.False(t, l.HasClosed())
+	for i := range PerOpening {
+		require.Equal(t, i == PerOpening-1, l.Count(now), i)
 	}
-	require.True(t, l.Closed(now))
-	require.False(t, l.Calm(now+Burst*each()-1))
+	require.True(t, l.StaysClosed(now))
+	require.False(t, l.IsOver(now+Burst*each()-1))
 	now += Burst * each()
-	require.True(t, l.Calm(now))
-	require.False(t, l.Closed(now))
+	require.True(t, l.IsOver(now))
+	require.False(t, l.StaysClosed(now))
 	require.False(t, l.Doubtful(now))
 	require.False(t, l.Count(now))
 	n, _ = l.Counted(now)

@@ -95,9 +95,9 @@ func (sh *sender) acknowledged(q *object.QP, psn uint32) bool {
 		if m.Answers {
 			r.Reading--
 		}
-		if r.At == r.First { // its last packets were going to be sent again
-			sh.DropJob(r)
-			r.At, r.Sent = r.At+1, 0
+		if r.Sending == r.First { // its last packets were going to be sent again
+			sh.DropRequestJob(r)
+			r.Sending, r.Sent = r.Sending+1, 0
 		}
 		r.First++
 		if !sh.finishMessage(q, m) {
@@ -118,9 +118,9 @@ func (sh *sender) progressed(q *object.QP, before uint32) {
 		return
 	}
 	// The packet that is sent next may be one of those.
-	if r.At == r.First && r.First != r.Last {
+	if r.Sending == r.First && r.First != r.Last {
 		if m := r.Oldest(); packet.DiffPSN(r.UNA, packet.AddPSN(m.PSN, r.Sent)) > 0 {
-			sh.DropJob(r)
+			sh.DropRequestJob(r)
 			r.Sent = uint32(packet.DiffPSN(r.UNA, m.PSN))
 		}
 	}
@@ -176,7 +176,7 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 		return
 	}
 	j := r.AnswerJob
-	if j != nil && !sh.Current(j) {
+	if j != nil && !sh.KeysUnchanged(j) {
 		sh.DropAnswerJob(r)
 		j = nil
 	}
@@ -203,7 +203,7 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 	m.Answered++
 	if m.Answered < m.PSNs && r.AnswerJob == nil {
 		j.Src.Reset()
-		r.AnswerJob = sh.RetainJob()
+		r.AnswerJob = sh.DetachJob()
 	} else if m.Answered == m.PSNs {
 		sh.DropAnswerJob(r)
 	}
@@ -253,14 +253,14 @@ func (sh *sender) refusedByPeer(q *object.QP, a object.Answer) {
 func (sh *sender) finishWrites(q *object.QP, psn uint32) (n int) {
 	r := &q.Wire.Out
 	c := q.SQ.CQ
-	if r.At-r.First < 2 ||
+	if r.Sending-r.First < 2 ||
 		c.Session != nil || // rule: compressed completions are collected
 		sh.Hooks.NoFastPath {
 		return 0
 	}
 	first := r.Oldest()
 	bytes, op := uint64(0), first.Head.Opcode()
-	for most := min(int(r.At-r.First), object.MostSeries); n < most; n++ {
+	for most := min(int(r.Sending-r.First), object.MostSeries); n < most; n++ {
 		m := r.Message(r.First + uint32(n))
 		if m.Answers || // rule: a READ completes with its answer
 			packet.DiffPSN(psn, m.End()) < 0 || // rule: a message completes when it is acknowledged

@@ -177,7 +177,7 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 		return
 	}
 	if sh.Scatter(j, sh.OpenReceive(j)) != object.AnswerACK || sh.putPayload(p, j, n) != object.AnswerACK {
-		sh.PutBack(j)
+		sh.ReturnReceive(j)
 		return
 	}
 	source := j.Request.FromQPN | cqe.GRHInBuffer
@@ -188,7 +188,7 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 	}
 	tail := object.ResponderTail(q.Num, j.Index, cqe.Opcode(response))
 	if !sh.CompleteFrom(0, q.RQ.CQ, source, q.UIDX, j.Request.Imm, uint32(n), tail, attention) {
-		sh.PutBack(j)
+		sh.ReturnReceive(j)
 		sh.Overrun(q.RQ.CQ)
 		sh.SetError(q)
 		return

@@ -126,7 +126,7 @@ func (sh *sender) FastRequests(q *object.QP, most int, bytes *int) (done int) {
 		w.Port.Publish(w.Path, size)
 	}
 	if done > 0 {
-		r.At, r.Most = r.Last, r.PSN
+		r.Sending, r.Most = r.Last, r.PSN
 		if !w.Timer.Running() { // rule: a timer runs while messages wait
 			sh.startTimer(w)
 		}
@@ -260,7 +260,7 @@ func (sh *sender) fastAnswer(p *object.Port, w *object.Wire, mem []byte, line bo
 func (sh *sender) fastResult(p *object.Port, q *object.QP, path, psn uint32, payload []byte, line bool) bool {
 	w := q.Wire
 	r := &w.Out
-	if r.First == r.At ||
+	if r.First == r.Sending ||
 		path != w.Source || // rule: an answer comes from the peer
 		!sh.fast(q) {
 		return false

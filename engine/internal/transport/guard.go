@@ -27,11 +27,11 @@ func (sh *receiver) shutOut(p *object.Port, q *object.QP, info *packet.Info) boo
 		sh.openPath(g, true)
 		return false
 	}
-	h := g.Half(info.Response)
-	if !h.Shut() {
+	h := g.Direction(info.Response)
+	if !h.HasClosed() {
 		return false
 	}
-	if !h.Closed(now) {
+	if !h.StaysClosed(now) {
 		sh.openPath(g, info.Response)
 		return false
 	}
@@ -46,7 +46,7 @@ func (sh *receiver) shutOut(p *object.Port, q *object.QP, info *packet.Info) boo
 // the peers for the packets that are expected. A peer that has sent none ignores the NAK: no packet of it is
 // on the way.
 func (sh *receiver) openPath(g *object.PathGuard, answers bool) {
-	g.Half(answers).Open()
+	g.Direction(answers).Open()
 	if answers {
 		return
 	}
@@ -83,7 +83,7 @@ func (sh *receiver) dropCrowded(p *object.Port, q *object.QP, answers bool) bool
 // count. While there is one, all do: they may be those of the scan that come shortly before it hits.
 func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool {
 	w := q.Wire
-	h, now := w.Guard.Half(answers), sh.Now()
+	h, now := w.Guard.Direction(answers), sh.Now()
 	if !far && !h.Doubtful(now) {
 		return false
 	}
@@ -92,7 +92,7 @@ func (sh *receiver) strays(p *object.Port, q *object.QP, far, answers bool) bool
 	if !far && (answers || !w.In.Silent || packet.DiffPSN(p.BTH.PSN, w.In.PSN) < 0) {
 		*w.Near(answers) = now + clock.Cycles(nearTime)
 	}
-	if h.Calm(now) {
+	if h.IsOver(now) {
 		h.Reported = false
 	}
 	if !h.Count(now) {

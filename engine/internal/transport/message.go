@@ -19,7 +19,7 @@ func (sh *receiver) openMessage(x *arrival) {
 	if !x.writes {
 		in.Entry = in.Entry[:copy(in.Entry[:cap(in.Entry)], sh.OpenReceive(x.j))]
 	}
-	in.Job = sh.RetainJob()
+	in.Job = sh.DetachJob()
 	x.j = in.Job
 }
 

@@ -68,7 +68,7 @@ func (sh *receiver) sendAnswers(q *object.QP, bytes *int) (done int) {
 		done++
 		if over {
 			if in.AnswerJob != nil {
-				sh.DismissJob(in.AnswerJob)
+				sh.FreeJob(in.AnswerJob)
 				in.AnswerJob = nil
 			}
 			if !d.Again {
@@ -126,16 +126,16 @@ func (sh *receiver) sendReadAnswer(q *object.QP, d *object.AnswerDue, bytes *int
 		}
 		j.Dst.Reset()
 		j.Dst.Add(payload, nil, 0, uint64(n))
-		sh.Fault.Answers = true
+		sh.Fault.Answering = true
 		reached := sh.Transfer(j, uint64(n))
-		sh.Fault.Answers = false
+		sh.Fault.Answering = false
 		if !reached {
 			sh.refuseAnswer(q, d, sh.UnreachableHere(nil, j, sh.Scratch.Gap))
 			return false, false
 		}
 		if !last && in.AnswerJob == nil {
 			j.Dst.Reset()
-			in.AnswerJob = sh.RetainJob()
+			in.AnswerJob = sh.DetachJob()
 		}
 	}
 	w.PutBTH(h, op, packet.AddPSN(d.PSN, d.Sent), false, false)
@@ -153,10 +153,10 @@ func (sh *receiver) sendReadAnswer(q *object.QP, d *object.AnswerDue, bytes *int
 func (sh *receiver) readJob(q *object.QP, d *object.AnswerDue, off uint64) *object.Job {
 	in := &q.Wire.In
 	if j := in.AnswerJob; j != nil {
-		if sh.Current(j) {
+		if sh.KeysUnchanged(j) {
 			return j
 		}
-		sh.DismissJob(j)
+		sh.FreeJob(j)
 		in.AnswerJob = nil
 	}
 	j := sh.Scratch.Job

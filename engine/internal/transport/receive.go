@@ -106,7 +106,7 @@ func (sh *receiver) FaultOfRequest(q *object.QP, addr uintptr) {
 	}
 	in := &w.In
 	// The request whose answer was being sent, not the one that has come last.
-	if sh.Fault.Answers && in.Due > 0 {
+	if sh.Fault.Answering && in.Due > 0 {
 		d := &in.Reads[in.FirstDue]
 		in.PSN = packet.AddPSN(d.PSN, d.Sent)
 		in.DropAnswers()

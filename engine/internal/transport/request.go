@@ -68,7 +68,7 @@ func (sh *receiver) serveOnly(p *object.Port, q *object.QP, info *packet.Info) o
 		a = sh.Deliver(nil, j)
 	}
 	if a != object.AnswerACK {
-		sh.PutBack(j)
+		sh.ReturnReceive(j)
 	}
 	return a
 }
@@ -89,7 +89,7 @@ func (sh *receiver) servePart(x *arrival) object.Answer {
 		a = sh.finishRequest(x)
 	}
 	if a != object.AnswerACK && x.info.First {
-		sh.DropMessage(x.in) // it comes again, and so does its first packet
+		sh.DropInboundJobs(x.in) // it comes again, and so does its first packet
 	}
 	return a
 }
@@ -123,11 +123,11 @@ func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.I
 	in := &q.Wire.In
 	if p.BTH.PSN != in.PSN {
 		p.Stats.Gaps++
-		sh.DropMessage(in)
+		sh.DropInboundJobs(in)
 	}
 	in.PSN = packet.AddPSN(p.BTH.PSN, 1)
 	if info.First {
-		sh.DropMessage(in)
+		sh.DropInboundJobs(in)
 	} else if in.Job == nil {
 		return
 	}
@@ -142,7 +142,7 @@ func (sh *receiver) serveUnreliable(p *object.Port, q *object.QP, info *packet.I
 		}
 	}
 	if a != object.AnswerACK {
-		sh.DropMessage(in)
+		sh.DropInboundJobs(in)
 	}
 }
 
@@ -214,7 +214,7 @@ func (sh *receiver) checkKeys(x *arrival) object.Answer {
 		}
 		sh.openMessage(x)
 		j = x.j
-	case !sh.Current(j) || j.SRQ != nil && j.SRQ.Gone:
+	case !sh.KeysUnchanged(j) || j.SRQ != nil && j.SRQ.Gone:
 		if a := sh.renew(x.q, j); a != object.AnswerACK {
 			return a
 		}
@@ -274,7 +274,7 @@ func (sh *receiver) finishRequest(x *arrival) object.Answer {
 			return a
 		}
 	}
-	sh.DropMessage(x.in)
+	sh.DropInboundJobs(x.in)
 	return object.AnswerACK
 }
 

@@ -28,7 +28,7 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 			done++
 			continue
 		}
-		if w.Out.At != w.Out.Last {
+		if w.Out.Sending != w.Out.Last {
 			if !w.CanSend() {
 				break
 			}
@@ -68,7 +68,7 @@ func (sh *sender) sendRequests(q *object.QP, bytes int) (done int) {
 	if q.Wire != nil && q.Attr.State == control.StateSQD && w.Out.First == w.Out.Last && q.Job == nil &&
 		w.Out.Draining {
 		w.Out.Draining = false
-		sh.Drained(q)
+		sh.NotifyDrained(q)
 	}
 	return done
 }
@@ -114,7 +114,7 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 	r.Job = j
 	_, all := sh.sendPackets(q, m, bytes)
 	if !all {
-		sh.KeepScratch(r, m)
+		sh.KeepRequestJob(r, m)
 	}
 	return object.Accepted
 }
@@ -156,6 +156,6 @@ func (sh *sender) continueLocal(q *object.QP, bytes *int) bool {
 		return false
 	}
 	ok := sh.Finish(q, j)
-	sh.ParkJob(q)
+	sh.EndJob(q)
 	return ok
 }

@@ -14,12 +14,12 @@ import (
 // sendMessage continues to send message At, and reports whether all its packets were sent.
 func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	r := &q.Wire.Out
-	m := r.Message(r.At)
-	if r.Job != nil && !sh.Current(r.Job) {
-		sh.DropJob(r)
+	m := r.Message(r.Sending)
+	if r.Job != nil && !sh.KeysUnchanged(r.Job) {
+		sh.DropRequestJob(r)
 	}
 	if r.Job == nil {
-		j := sh.checkAgain(q, m, r.At == r.First)
+		j := sh.checkAgain(q, m, r.Sending == r.First)
 		if j == nil {
 			return 0, false
 		}
@@ -30,7 +30,7 @@ func (sh *sender) sendMessage(q *object.QP, bytes *int) (done int, all bool) {
 	}
 	done, all = sh.sendPackets(q, m, bytes)
 	if !all {
-		sh.KeepScratch(r, m)
+		sh.KeepRequestJob(r, m)
 	}
 	return done, all
 }
@@ -100,9 +100,9 @@ func (sh *sender) sendPackets(q *object.QP, m *object.Message, bytes *int) (done
 			sh.startTimer(w)
 		}
 	}
-	r.At++
+	r.Sending++
 	r.Sent = 0
-	sh.DropJob(r)
+	sh.DropRequestJob(r)
 	if !q.Reliable() {
 		r.First++
 		return done, sh.finishMessage(q, m)
@@ -226,7 +226,7 @@ func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
 // earlier ones have completed; until then the queue waits.
 func (sh *sender) localGap(q *object.QP, j *object.Job, m *object.Message) {
 	r := &q.Wire.Out
-	sh.DropJob(r)
+	sh.DropRequestJob(r)
 	if r.Message(r.First) != m {
 		return
 	}

@@ -46,7 +46,7 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 	sh.Fault.QP, sh.Fault.Port = nil, nil
 	sh.UnlockPeerShard()
 	// Timers are looked at in some of the steps only, because that reads the clock.
-	if sh.Timers.Armed > 0 && (sh.Ticks != 0 || sh.Sched.Turn%TimerTurns == 0) {
+	if sh.Timers.Armed > 0 && (sh.StepClock != 0 || sh.Sched.Turn%TimerTurns == 0) {
 		done += sh.ExpireTimers(sh.Now())
 		sh.Fault.QP = nil
 	}

@@ -46,7 +46,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	}
 	sh.RewindQueue(q)
 	w.Port.Shard.Timers.Disarm(&w.Timer)
-	sh.DropMessage(&w.In)
+	sh.DropInboundJobs(&w.In)
 	q.Wire = nil
 	q.Client.Refund(object.WireCost)
 	q.Client.Linked--
@@ -57,13 +57,13 @@ func (sh *wires) LeaveWire(q *object.QP) {
 // RewindQueue makes SQ.Done the count of blocks that have completed, and drops all messages.
 func (sh *wires) RewindQueue(q *object.QP) {
 	out := &q.Wire.Out
-	sh.DropJob(out)
+	sh.DropRequestJob(out)
 	sh.DropAnswerJob(out)
 	if out.First != out.Last {
 		q.SQ.Done = out.Oldest().Index
 		out.First = out.Last
 	}
-	out.At, out.Sent = out.Last, 0
+	out.Sending, out.Sent = out.Last, 0
 	if !q.Reliable() {
 		out.PSN = out.UNA // the rest of a message is not sent any more
 	}
@@ -79,7 +79,7 @@ func (sh *wires) StopWire(q *object.QP) {
 	sh.RewindQueue(q)
 	q.Wire.Port.Shard.Timers.Disarm(&q.Wire.Timer)
 	if q.Attr.State == control.StateERR {
-		sh.DropMessage(&q.Wire.In)
+		sh.DropInboundJobs(&q.Wire.In)
 		if !q.Wire.In.Refusing {
 			q.Wire.In.DropAnswers()
 			q.Wire.In.ACKDue = false
@@ -90,7 +90,7 @@ func (sh *wires) StopWire(q *object.QP) {
 // VisitWire is Visit for a queue pair on a wire.
 func (sh *sender) VisitWire(q *object.QP) (done int) {
 	w := q.Wire
-	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.At == w.Out.Last && q.Job == nil &&
+	if q.Attr.State == control.StateRTS && !w.In.HasDue() && w.Out.Sending == w.Out.Last && q.Job == nil &&
 		sh.Pending(q) == 0 {
 		return 0 // nothing to send
 	}
@@ -132,9 +132,9 @@ func (sh *wires) WireHasWork(q *object.QP) bool {
 // deadline of a timer that runs: a peer that answers with NAKs only would keep it from running out.
 func (sh *wires) goBack(q *object.QP) {
 	r := &q.Wire.Out
-	sh.DropJob(r)
+	sh.DropRequestJob(r)
 	sh.DropAnswerJob(r)
-	if r.At = r.First; r.First != r.Last {
+	if r.Sending = r.First; r.First != r.Last {
 		m := r.Oldest()
 		r.Sent = uint32(max(packet.DiffPSN(r.UNA, m.PSN), 0))
 	}

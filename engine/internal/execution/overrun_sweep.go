@@ -8,15 +8,18 @@ import (
 )
 
 // Sweep puts queue pairs whose completion queue has overrun into error, and returns how
-// many queue pairs it has put there.
+// many it has put into error. It checks the next few queue pairs that are still unchecked since
+// the last overrun (completion/cq_overrun.go).
 func (sh *queues) Sweep() (done int) {
 	for range min(completion.SweepPortion, sh.Sched.Unswept) {
-		if sh.Sched.Unswept--; sh.Sched.Swept == 0 || sh.Sched.Swept > len(sh.Running) {
+		sh.Sched.Unswept--
+		if sh.Sched.Swept == 0 || sh.Sched.Swept > len(sh.Running) {
 			sh.Sched.Swept = len(sh.Running)
 		}
 		sh.Sched.Swept--
-		if q := sh.Running[sh.Sched.Swept]; q.Attr.State != control.StateERR &&
-			(q.SQ.CQ.Dead || q.RQ.CQ.Dead) {
+		q := sh.Running[sh.Sched.Swept]
+		overrun := q.SQ.CQ.Dead || q.RQ.CQ.Dead
+		if overrun && q.Attr.State != control.StateERR {
 			sh.SetError(q)
 			done++
 		}

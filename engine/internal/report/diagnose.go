@@ -66,7 +66,8 @@ func (sh *Reporter) DiagnoseQP(q *object.QP) {
 	}
 	code, why := sh.suspect(q, send, receive)
 	now := sh.Hooks.Hold(clock.Now())
-	switch o := &q.Suspicion; {
+	o := &q.Suspicion
+	switch {
 	case why == "":
 		o.Since = 0
 	case o.Since == 0 || o.Suspected != code:
@@ -87,7 +88,7 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (codes.Code, str
 			return codes.PostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, states.Name(q.Attr.State))
 		}
 	case control.StateRTS:
-		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.Reborn || BlindToRings ||
+		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.WasReset || BlindToRings ||
 			q.BlocksAt(0) == 0 {
 			break
 		}
@@ -96,7 +97,7 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (codes.Code, str
 		case countsBlocks(q, receive):
 			return codes.RecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
 				"it counts receives. The send counter is word 1, at offset 4, and is 0", receive)
-		case sh.rung(q):
+		case sh.namedByRegister(q):
 			return codes.RegisterOnly, "a UAR register was written for this queue, but its send record is 0; the record is what counts"
 		}
 	}
@@ -123,7 +124,8 @@ func countsBlocks(q *object.QP, word uint32) bool {
 			break
 		}
 		blocks := q.BlocksAt(at)
-		if at += uint64(blocks); blocks == 0 || at > n {
+		at += uint64(blocks)
+		if blocks == 0 || at > n {
 			return false
 		}
 	}
@@ -144,7 +146,7 @@ func countsBlocks(q *object.QP, word uint32) bool {
 }
 
 // rung reports whether a register in the bank of q's UAR page names q.
-func (sh *Reporter) rung(q *object.QP) bool {
+func (sh *Reporter) namedByRegister(q *object.QP) bool {
 	mem := q.SQ.Registers.Bytes()
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
@@ -167,7 +169,7 @@ func (sh *Reporter) CheckPlace(q *object.QP, h object.Head) {
 }
 
 func (sh *Reporter) misplaced(q *object.QP, h object.Head) {
-	if !q.MisplacedNews(h) {
+	if !q.NewlyMisplaced(h) {
 		return
 	}
 	if index := h.First.Index(); index != uint16(q.SQ.Done) && !q.Suspicion.Index {

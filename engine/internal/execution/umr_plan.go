@@ -12,42 +12,43 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A change is the change of a key that a UMR requests. The whole change is checked before any part
-// of it is made.
+// A change has the new values of all fields of a key that a UMR may change. The methods plan, planWindow and
+// planList fill it and check the whole change. After that, apply (umr.go) stores the values in the key.
 type change struct {
-	key    uint32 // new key: the same index, perhaps another variant
-	free   bool
-	access uint32
-	base   uint64
+	key    uint32 // the new key: the same index, perhaps another variant
+	free   bool   // the UMR unbinds the window or empties the list
+	access uint32 // new rights: control.Access*
+	base   uint64 // address of the first byte, as work requests give it
 	size   uint64
-	qpn    uint32
-	serial uint64 // serial of the queue pair that requests it
 
-	// Only if the key is a window.
-	parent  *object.Mkey
-	mem     []byte
+	// These fields are for windows.
+	qpn     uint32       // number of the queue pair to which the window is bound
+	serial  uint64       // serial of the queue pair that executes the UMR
+	parent  *object.Mkey // the key of the memory that the window opens
+	mem     []byte       // the window's bytes in the device's mapping; nil if they are not mapped
 	process *process.Process
-	from    uint64
+	from    uint64 // address of the window's first byte in the client
 
-	// Only if the key is a list. The array behind list is sh.Scratch.Runs.
+	// These fields are for lists; see Mkey. The array behind list is sh.Scratch.Runs.
 	list             []object.Run
 	perRound, rounds uint64
 }
 
-// The mask of a UMR names what the UMR changes. umrChanges are the bits that this device
-// acts on; with MaskLocalRead, the UMR may only allow local reading, which is always allowed
-// here. umrHarmless is a bit that it ignores, because reads need no fence before them. The
-// other bits name things that hardware can change and that this device does not have.
+// The mask of a UMR has a bit for each field that the UMR changes. The device acts on the bits umrChanges.
+// With MaskLocalRead, a UMR may only allow local reading, which the device always allows. The device ignores
+// the bit umrHarmless, because its reads need no fence before them. The other bits name things that hardware
+// can change and that this device does not have.
 const (
 	umrChanges = wqe.MaskLen | wqe.MaskStartAddr | wqe.MaskMkey | wqe.MaskQPN | wqe.MaskFree |
 		wqe.MaskLocalRead | wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
 	umrHarmless = wqe.MaskSmallFence
 )
 
-// unchangeable returns the name of something in mask that this device cannot change. If there is no
-// such thing, it returns an empty string.
-func unchangeable(mask uint64) string {
-	switch mask &^= umrChanges | umrHarmless; mask {
+// unchangeable returns a name for what mask asks to change and this device cannot change. If the device can
+// change everything in mask, unchangeable returns an empty string.
+func unchangeable(mask uint64) (what string) {
+	mask &^= umrChanges | umrHarmless
+	switch mask {
 	case 0:
 		return ""
 	case wqe.MaskPageSize:
@@ -64,10 +65,11 @@ func unchangeable(mask uint64) string {
 	return fmt.Sprintf("bits %#x", mask)
 }
 
-// plan fills c with the change of k that the UMR requests. If the change cannot be made, plan
-// returns the reason.
+// plan changes c, which has the present values of the key k, as the UMR requests. q is the queue pair that
+// executes the UMR. If the change cannot be made, plan returns the reason, otherwise an empty string. The
+// other functions of this file return the same.
 func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl,
-	ctx wqe.MkeyContext) string {
+	ctx wqe.MkeyContext) (why string) {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {
 		return "its mask asks to change " + what + ", which this device does not"
@@ -76,18 +78,20 @@ func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRC
 		return "it takes away local reading, which is always allowed here"
 	}
 	if mask&wqe.MaskMkey != 0 {
-		c.key = k.Key&^0xff | ctx.QPNMkey&0xff
+		const variant = 0xff
+		c.key = k.Key&^variant | ctx.QPNMkey&variant
 	}
 	if mask&wqe.MaskFree != 0 && ctx.Free&wqe.MkeyFree != 0 {
 		c.free = true
 		return ""
 	}
 	for _, r := range wqe.MkeyRights {
-		if mask&r.Mask != 0 {
+		switch {
+		case mask&r.Mask == 0: // the UMR leaves this right as it is
+		case ctx.Access&r.Access != 0:
+			c.access |= uint32(r.Right)
+		default:
 			c.access &^= uint32(r.Right)
-			if ctx.Access&r.Access != 0 {
-				c.access |= uint32(r.Right)
-			}
 		}
 	}
 	if mask&wqe.MaskStartAddr != 0 {
@@ -96,13 +100,14 @@ func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRC
 	if mask&wqe.MaskLen != 0 {
 		c.size = ctx.Len
 	}
-	if c.size > 0 && c.base+c.size-1 < c.base {
+	last := c.base + c.size - 1 // address of the last byte
+	if c.size > 0 && last < c.base {
 		return "its range passes the end of the address space"
 	}
 	if ctrl.Flags&wqe.UMRInline == 0 {
 		return "without a list in the WQE (INLINE) nothing can be bound"
 	}
-	list := sh.Scratch.WQE[umrListOffset:][:int(ctrl.KLMOctowords)*wqe.KLMSize]
+	list := sh.Scratch.WQE[umrListOffset:][:int(ctrl.KLMOctowords)*wqe.KLMSize] // in the WQE: see checkUMR
 	if k.Window != nil {
 		c.qpn, c.serial = ctx.QPNMkey>>8, q.Serial
 		if k.Window.Kind == 2 && c.qpn != q.Num {
@@ -110,41 +115,43 @@ func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRC
 		}
 		return sh.planWindow(q, c, list)
 	}
-	if len(list) == 0 && mask&wqe.MaskLen == 0 { // only attributes
+	if len(list) == 0 && mask&wqe.MaskLen == 0 { // only attributes change, and the entries stay
 		c.list, c.perRound, c.rounds = k.List, k.PerRound, k.Rounds
 		return ""
 	}
 	return sh.planList(k, c, list)
 }
 
-// planWindow plans the binding of a window to the memory of one list entry.
-func (sh *requester) planWindow(q *object.QP, c *change, list []byte) string {
+// planWindow binds a window to memory that the first entry of list names by another key.
+func (sh *requester) planWindow(q *object.QP, c *change, list []byte) (why string) {
 	if len(list) < wqe.KLMSize {
 		return "a window needs one list entry"
 	}
 	entry := wqe.ParseKLM((*[wqe.KLMSize]byte)(list))
-	m := sh.Keys.Find(entry.MKey)
+	parent := sh.Keys.Find(entry.MKey)
+	windowWrites := c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0
 	switch {
-	case m == nil || m.Region == nil || m.Client != q.Client:
+	case parent == nil || parent.Region == nil || parent.Client != q.Client:
 		return "its memory is not registered under the key of the list entry"
-	case m.PD != q.PD:
+	case parent.PD != q.PD:
 		return "its memory belongs to another protection domain"
-	case m.Access&control.AccessMWBind == 0:
+	case parent.Access&control.AccessMWBind == 0:
 		return "its memory was registered without the right to bind windows"
-	case c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
-		m.Access&control.AccessLocalWrite == 0:
+	case windowWrites && parent.Access&control.AccessLocalWrite == 0:
 		return "it would allow writing to memory that its owner may not write"
 	}
-	if !m.Holds(entry.Addr, c.size) {
+	if !parent.Holds(entry.Addr, c.size) {
 		return "its range is outside the memory of the list entry"
 	}
-	s := m.Stretch(entry.Addr, c.size)
-	c.parent, c.mem, c.process, c.from = m, s.Mem, s.Process, m.From+(entry.Addr-m.Base)
+	s := parent.Stretch(entry.Addr, c.size)
+	c.parent, c.mem, c.process = parent, s.Mem, s.Process
+	c.from = parent.From + (entry.Addr - parent.Base)
 	return ""
 }
 
-// planList plans the runs of a list key, plain or interleaved.
-func (sh *requester) planList(k *object.Mkey, c *change, list []byte) string {
+// planList fills the list key k with the entries in list, which are plain or, after a repeat block,
+// interleaved.
+func (sh *requester) planList(k *object.Mkey, c *change, list []byte) (why string) {
 	c.rounds = 1
 	if len(list) >= wqe.RepeatBlockSize {
 		if b := wqe.ParseRepeatBlock((*[wqe.RepeatBlockSize]byte)(list)); b.Op == wqe.RepeatOp {
@@ -162,7 +169,8 @@ func (sh *requester) planList(k *object.Mkey, c *change, list []byte) string {
 	return checkList(k, c)
 }
 
-func planInterleaved(k *object.Mkey, c *change, b wqe.RepeatBlock, list []byte) string {
+// planInterleaved fills the list key k with the entries in list, which follow the repeat block b.
+func planInterleaved(k *object.Mkey, c *change, b wqe.RepeatBlock, list []byte) (why string) {
 	if int(b.NumEntries)*wqe.RepeatEntrySize > len(list) || b.RepeatCount == 0 {
 		return "its repeat block has more entries than the list, or repeats 0 times"
 	}
@@ -170,7 +178,7 @@ func planInterleaved(k *object.Mkey, c *change, b wqe.RepeatBlock, list []byte) 
 	for i := range int(b.NumEntries) {
 		entry := wqe.ParseRepeatEntry((*[wqe.RepeatEntrySize]byte)(list[i*wqe.RepeatEntrySize:]))
 		if entry.ByteCount == 0 {
-			continue
+			continue // padding
 		}
 		c.list = append(c.list, object.Run{Key: entry.MKey, Addr: entry.Addr, N: uint64(entry.ByteCount),
 			Stride: uint64(entry.Stride)})
@@ -179,12 +187,13 @@ func planInterleaved(k *object.Mkey, c *change, b wqe.RepeatBlock, list []byte) 
 	return checkList(k, c)
 }
 
-func checkList(k *object.Mkey, c *change) string {
-	hi, all := bits.Mul64(c.perRound, c.rounds)
+// checkList checks the number of entries in c, and that the entries have as many bytes as the key k gets.
+func checkList(k *object.Mkey, c *change) (why string) {
+	overflow, total := bits.Mul64(c.perRound, c.rounds)
 	switch {
 	case len(c.list) > k.Room:
 		return "its list has more entries than the key was made for"
-	case hi != 0 || c.size > all:
+	case overflow != 0 || c.size > total:
 		return "it is longer than the entries of its list together"
 	}
 	return ""

@@ -122,7 +122,8 @@ func WhyNoRoom(q *object.CQ) object.Reason {
 	n := uint64(1) << q.Log
 	unread := q.Next - q.Seen // according to the last valid consumer index
 	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.Seen)) & 0xffffff }
-	switch swapped := bits.ReverseBytes32(word); {
+	swapped := bits.ReverseBytes32(word)
+	switch {
 	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.Next, n) && swapped != 0 &&
 		ahead(swapped) <= unread:
 		return object.Because(codes.CQByteOrder, "consumer index %#08x is %d in host byte order", word, swapped)

@@ -34,10 +34,10 @@ func Place(qpn uint32, index uint64) wqe.OpWord { return wqe.MakeOpWord(0, uint1
 
 func (h Head) Place() wqe.OpWord { return h.First.Place() }
 
-// MisplacedNews reports whether the index or the QPN of a control segment is wrong in a way
+// NewlyMisplaced reports whether the index or the QPN of a control segment is wrong in a way
 // that has not been explained yet.
-func (q *QP) MisplacedNews(h Head) bool {
+func (q *QP) NewlyMisplaced(h Head) bool {
 	return !q.SQ.Managed && h.DS() != 0 &&
-		(h.First.Index() != uint16(q.SQ.Done) && !q.Suspicion.Index ||
-			h.First.QPN() != q.Num && !q.Suspicion.QPN)
+		((h.First.Index() != uint16(q.SQ.Done) && !q.Suspicion.Index) ||
+			(h.First.QPN() != q.Num && !q.Suspicion.QPN))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Overrun ends a completion queue that has no room for a completion. Every QP that uses the
-// queue goes to error with its next completion, or when Sweep checks that QP.
+// queue goes to error with its next completion, or when Sweep (execution/overrun_sweep.go) checks that QP.
 func (sh *Completer) Overrun(q *object.CQ) {
 	if q.Dead {
 		return
@@ -26,9 +26,9 @@ func (sh *Completer) Overrun(q *object.CQ) {
 	if q.Channel != nil && !q.Client.Hosted.PlainChannels {
 		sh.Send(q, q.Handle|control.ChannelOverrun)
 	}
-	own := q.Client.Shard
-	// Sweep checks each running QP once; a QP that is added later cannot use q.
-	own.Sched.Unswept, own.Sched.Swept = len(own.Running), 0
+	// Sweep checks each running QP once. A QP that is added later cannot use q.
+	s := &q.Client.Shard.Sched
+	s.Unswept, s.Swept = len(q.Client.Shard.Running), 0
 }
 
 // SweepPortion is how many queue pairs one step checks after a completion queue has

@@ -173,7 +173,8 @@ func (q *QP) refusedIn(what string, refusal error) error {
 	text := "not in INIT"
 	switch a.State {
 	case StateRTR, StateRTS, StateSQD:
-		if text = "active already"; q.transport != UD {
+		text = "active already"
+		if q.transport != UD {
 			text = fmt.Sprintf("connected already, with QP %#06x", a.DestQPN)
 		}
 	case StateSQE, StateERR:

@@ -85,10 +85,12 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 		return nil, wrap(what, err)
 	}
 	q := &CQ{ctx: c, c: c.client, cfg: cfg}
-	if q.buf, err = c.arena.alloc(cfg.entrySize() << log); err != nil {
+	q.buf, err = c.arena.alloc(cfg.entrySize() << log)
+	if err != nil {
 		return nil, wrap(what, err)
 	}
-	if q.rec, err = c.arena.alloc(8); err != nil {
+	q.rec, err = c.arena.alloc(8)
+	if err != nil {
 		c.arena.release(q.buf)
 		return nil, wrap(what, err)
 	}
@@ -156,8 +158,10 @@ func (q *CQ) create(log int) (err error) {
 		req.MiniFormat = control.MiniHash
 	}
 	if !cfg.PollOnly {
-		if q.channel = cfg.Channel; q.channel == nil {
-			if q.channel, err = c.CreateChannel(); err != nil {
+		q.channel = cfg.Channel
+		if q.channel == nil {
+			q.channel, err = c.CreateChannel()
+			if err != nil {
 				return err
 			}
 		}
@@ -171,11 +175,12 @@ func (q *CQ) create(log int) (err error) {
 	q.cqn = ans.CQN
 	// The entries are prepared only now, because NewCQ needs the number that the device
 	// gave. That is early enough: there are no completions before a queue pair uses the CQ.
-	if q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
+	q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
 		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table,
 		Collapsed:  cfg.Collapsed,
 		Compressed: cfg.Compressed, MiniFormat: cqe.MiniHash, Record: q.rec.mem, Register: c.armRegister(),
-	}); err != nil {
+	})
+	if err != nil {
 		return wrap(what, err)
 	}
 	c.mu.Lock()

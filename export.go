@@ -66,7 +66,8 @@ func (q *QP) Export() (Export, error) {
 	defer q.mu.Unlock()
 	if q.sink == nil {
 		var err error
-		if q.sink, err = q.pd.RegisterMemory(8, LocalWrite); err != nil {
+		q.sink, err = q.pd.RegisterMemory(8, LocalWrite)
+		if err != nil {
 			return Export{}, err
 		}
 	}
@@ -301,7 +302,8 @@ func (f *fileMemory) take(size int) (*shm.Region, span, error) {
 		return nil, span{}, fmt.Errorf("%d bytes of memory; the part of the file has %d bytes in one piece left", n, left)
 	}
 	s := span{at: f.free[i].at, size: n}
-	if f.free[i].at, f.free[i].size = s.at+n, f.free[i].size-n; f.free[i].size == 0 {
+	f.free[i].at, f.free[i].size = s.at+n, f.free[i].size-n
+	if f.free[i].size == 0 {
 		f.free = slices.Delete(f.free, i, i+1)
 	}
 	f.mu.Unlock()
@@ -332,10 +334,14 @@ func (f *fileMemory) give(s span) {
 	})
 	f.free = slices.Insert(f.free, i, s)
 	for i = max(i-1, 0); i+1 < len(f.free); { // join it with its neighbours
-		if a, b := f.free[i], f.free[i+1]; a.at+a.size == b.at {
+		a, b := f.free[i], f.free[i+1]
+		if a.at+a.size == b.at {
 			f.free[i].size += b.size
 			f.free = slices.Delete(f.free, i+1, i+2)
-		} else if i++; b.at > s.at {
+			continue
+		}
+		i++
+		if b.at > s.at {
 			break
 		}
 	}

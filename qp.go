@@ -205,10 +205,12 @@ func (q *QP) create(cfg QPConfig) error {
 		rqSize = 0
 	}
 	var err error
-	if q.rings, err = c.arena.alloc(rqSize + sqSize); err != nil {
+	q.rings, err = c.arena.alloc(rqSize + sqSize)
+	if err != nil {
 		return wrap(what, err)
 	}
-	if q.rec, err = c.arena.alloc(8); err != nil {
+	q.rec, err = c.arena.alloc(8)
+	if err != nil {
 		return wrap(what, err)
 	}
 	// The receive ring comes first and the send ring after it, as in rdma-core.
@@ -222,7 +224,8 @@ func (q *QP) create(cfg QPConfig) error {
 	}
 	var blueFlame []byte
 	if cfg.BlueFlame {
-		if q.blueFlame, err = c.takeBlueFlame(); err != nil {
+		q.blueFlame, err = c.takeBlueFlame()
+		if err != nil {
 			return wrap(what, err)
 		}
 		req.UAR, req.BlueFlame, blueFlame = c.blueFlame(q.blueFlame - 1)
@@ -246,20 +249,23 @@ func (q *QP) create(cfg QPConfig) error {
 		MaxSGE: cfg.MaxSendSGE, BlueFlame: blueFlame,
 	}
 	if cfg.Concurrent {
-		if q.crowd, err = hostpath.NewSharedSQ(sends); err != nil {
+		q.crowd, err = hostpath.NewSharedSQ(sends)
+		if err != nil {
 			return wrap(what, err)
 		}
 		q.sends = &q.crowd.SendRing
 	} else {
-		if q.sq, err = hostpath.NewSQ(sends); err != nil {
+		q.sq, err = hostpath.NewSQ(sends)
+		if err != nil {
 			return wrap(what, err)
 		}
 		q.sends = &q.sq.SendRing
 	}
 	if q.srq == nil {
-		if q.rq, err = hostpath.NewRQ(hostpath.RQConfig{
+		q.rq, err = hostpath.NewRQ(hostpath.RQConfig{
 			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: q.rec.mem,
-		}); err != nil {
+		})
+		if err != nil {
 			return wrap(what, err)
 		}
 	}

@@ -85,7 +85,8 @@ func (b *block) deadlock() error {
 	var at [numWaits]int
 	first := 0
 	for i, l := range b.lanes {
-		if at[l.wait]++; l.wait != ended && b.lanes[first].wait == ended {
+		at[l.wait]++
+		if l.wait != ended && b.lanes[first].wait == ended {
 			first = i
 		}
 	}

@@ -173,7 +173,8 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		if o.PlainReq() || o.PlainRespSend() {
 			left := uint64(1)<<q.log - (q.ci - from)
 			if k := q.takeRun(dst[n:min(uint64(len(dst)), uint64(n)+left)], e, tail); k > 0 {
-				if n += k; q.ci-from == 1<<q.log {
+				n += k
+				if q.ci-from == 1<<q.log {
 					break
 				}
 				continue

@@ -20,7 +20,8 @@ func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	}
 	n := len(wr.Data)
 	if n == 0 && len(wr.SGE) == 1 {
-		switch l := wr.SGE[0].Length; {
+		l := wr.SGE[0].Length
+		switch {
 		case op.atomic:
 			if l == atomicSize {
 				return atomic8

@@ -112,7 +112,8 @@ func makeOps() (ops [numOps]opInfo) {
 			info.leaves = wqe.FenceSmall
 			info.transports &= connected // on UD, verbs has neither windows nor invalidation of windows
 		}
-		if info.atomic = i.Operand == wqe.KindAtomic; info.atomic && o.code == wqe.OpAtomicCS {
+		info.atomic = i.Operand == wqe.KindAtomic
+		if info.atomic && o.code == wqe.OpAtomicCS {
 			info.compare = 1<<64 - 1
 		}
 		// A WQE built in place has a control segment, perhaps a remote address, perhaps the

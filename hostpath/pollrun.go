@@ -115,7 +115,8 @@ func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRi
 		l.fill(&dst[n], e, tail, s.id)
 		freed = count + s.blocks()
 		ci++
-		if n++; n == len(dst) {
+		n++
+		if n == len(dst) {
 			break
 		}
 		e = q.entry(ci)
@@ -143,7 +144,8 @@ func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ)
 		l.fill(&dst[n], e, tail, rq.ids[count&(rq.size-1)])
 		freed = count + 1
 		ci++
-		if n++; n == len(dst) {
+		n++
+		if n == len(dst) {
 			break
 		}
 		e = q.entry(ci)

@@ -92,10 +92,12 @@ func (q *SendRing) setUp(c SQConfig) error {
 		return fmt.Errorf("hostpath: %d SGEs per send, 1 to %d are possible", c.MaxSGE, wqe.MaxUnits-1)
 	}
 	var err error
-	if q.record, err = recordWord(c.Record, doorbell.SendWord); err != nil {
+	q.record, err = recordWord(c.Record, doorbell.SendWord)
+	if err != nil {
 		return err
 	}
-	if q.reg, err = halves(c.Register); err != nil {
+	q.reg, err = halves(c.Register)
+	if err != nil {
 		return err
 	}
 	q.ring, q.slots, q.size = c.Ring, make([]slot, size), size
@@ -144,7 +146,8 @@ func (q *SendRing) publish(end, last uint64) {
 // lastWQE returns the count of the block at which the last WQE before the count end begins.
 func (q *SendRing) lastWQE(end uint64) uint64 {
 	for {
-		if end--; q.slots[end&(q.size-1)].note != 0 {
+		end--
+		if q.slots[end&(q.size-1)].note != 0 {
 			return end
 		}
 	}

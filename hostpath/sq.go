@@ -42,11 +42,13 @@ func NewSQ(c SQConfig) (*SQ, error) {
 		return nil, err
 	}
 	var err error
-	if q.blueFlame, err = blueFlame(c.BlueFlame); err != nil {
+	q.blueFlame, err = blueFlame(c.BlueFlame)
+	if err != nil {
 		return nil, err
 	}
 	q.clearBlueFlame()
-	if q.prefetch = 1<<64 - 1; cpu.CanPrefetchWrite && q.size >= 4*ahead {
+	q.prefetch = 1<<64 - 1
+	if cpu.CanPrefetchWrite && q.size >= 4*ahead {
 		q.prefetch = ahead - 1
 	}
 	return q, nil

@@ -126,7 +126,8 @@ func address(t *testing.T, f sendFields) wqe.Address {
 	t.Helper()
 	a := wqe.NoAddress
 	for _, raw := range f.Segments {
-		switch s := string(raw); {
+		s := string(raw)
+		switch {
 		case strings.Contains(s, `"type": "av"`) && strings.Contains(s, `"qkey"`):
 			a = wqe.AddressUD
 		case strings.Contains(s, `"type": "av"`):

@@ -210,7 +210,8 @@ func (v *View) layOperand(k Kind) error {
 	case KindNone, KindUnused:
 		return nil
 	case KindMaskedCS8, KindMaskedFA8:
-		switch size := v.Ctrl.OperandSize(); {
+		size := v.Ctrl.OperandSize()
+		switch {
 		case size == 0:
 			return &FormatError{v.Ctrl.Opcode, 0, "opmod", uint64(v.Ctrl.OpMod), "8 (4 bytes), 9 or 0 (8 bytes)"}
 		case size == 4 && k == KindMaskedCS8:

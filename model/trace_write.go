@@ -70,7 +70,8 @@ func (c *traceChecker) check(a *Access) error {
 		}
 		c.touched += a.N
 	}
-	if c.afters += len(a.After); c.afters > maxAfters {
+	c.afters += len(a.After)
+	if c.afters > maxAfters {
 		return keyErrorf("after", "all lists of the trace together have more than %d numbers", maxAfters)
 	}
 	c.seqs, c.req = append(c.seqs, a.Seq), a.Req

@@ -209,7 +209,8 @@ func (w *work) brings(who model.Agent) bool {
 func (w *work) eachTarget(f func(piece)) {
 	left := w.total
 	for _, p := range w.dst {
-		if p.n = min(p.n, left); p.n > 0 {
+		p.n = min(p.n, left)
+		if p.n > 0 {
 			f(p)
 		}
 		left -= p.n

@@ -44,7 +44,8 @@ func NewSource(op string, bytes int, f Form) (*Source, error) {
 	s.Far = Memory{"rx", model.RxPayload, 0x2200, 2 << 32, size}
 	if s.info.Reads {
 		s.Near.Region, s.Near.Structure = "rx", model.RxPayload
-		if s.Far.Region, s.Far.Structure = "tx", model.TxPayload; s.info.Atomic() {
+		s.Far.Region, s.Far.Structure = "tx", model.TxPayload
+		if s.info.Atomic() {
 			s.Far.Region, s.Far.Structure = "word", model.RxPayload
 		}
 	}
@@ -153,14 +154,16 @@ func (s *Source) operand(w *wqe.Builder, c *wqe.Ctrl) {
 	case wqe.OpAtomicCS:
 		w.Atomic(wqe.Atomic{SwapAdd: was + 1, Compare: was})
 	case wqe.OpAtomicMaskedFA:
-		if c.OpMod = wqe.OpMod8; s.bytes == 4 {
+		c.OpMod = wqe.OpMod8
+		if s.bytes == 4 {
 			c.OpMod = wqe.OpMod4
 			w.MaskedFA4(wqe.MaskedFA4{Add: 1})
 			return
 		}
 		w.MaskedFA8(wqe.MaskedFA8{Add: 1})
 	case wqe.OpAtomicMaskedCS:
-		if c.OpMod = wqe.OpMod8; s.bytes == 4 {
+		c.OpMod = wqe.OpMod8
+		if s.bytes == 4 {
 			c.OpMod = wqe.OpMod4
 			w.MaskedCS4(wqe.MaskedCS4{Swap: uint32(was + 1), Compare: uint32(was), SwapMask: uint32(all),
 				CompareMask: uint32(all)})

@@ -115,7 +115,7 @@ func (f *Form) complete(op wqe.Opcode, bytes int) error {
 		return fmt.Errorf("traffic: %v has no inline data", op)
 	case op == wqe.OpMMO && bytes == 0:
 		return fmt.Errorf("traffic: %v of 0 bytes", op)
-	case bytes > 0 && f.SGEs > bytes || info.Receive() && f.ReceiveSGEs > max(bytes, 1):
+	case (bytes > 0 && f.SGEs > bytes) || (info.Receive() && f.ReceiveSGEs > max(bytes, 1)):
 		return fmt.Errorf("traffic: %d and %d pieces of memory for %d bytes", f.SGEs, f.ReceiveSGEs, bytes)
 	case info.Receive() && header+f.ReceiveSGEs*wqe.DataSize > f.Stride:
 		return fmt.Errorf("traffic: receives with %d pieces of memory in %d bytes", f.ReceiveSGEs, f.Stride)

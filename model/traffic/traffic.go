@@ -130,10 +130,14 @@ func New(c Config) (*Expander, error) {
 	if c.EntrySize == 0 {
 		c.EntrySize = cqe.Size
 	}
+	leastStride := wqe.DataSize
+	if c.SRQ {
+		leastStride = 2 * wqe.DataSize
+	}
 	switch {
 	case c.SendBlocks > doorbell.MaxRing || c.Receives > doorbell.MaxRing:
 		return nil, fmt.Errorf("traffic: rings of %d and %d entries; up to %d are possible", c.SendBlocks, c.Receives, doorbell.MaxRing)
-	case c.Stride < wqe.DataSize || bits.OnesCount(uint(c.Stride)) != 1 || c.SRQ && c.Stride < 2*wqe.DataSize:
+	case c.Stride < leastStride || bits.OnesCount(uint(c.Stride)) != 1:
 		return nil, fmt.Errorf("traffic: receives of %d bytes; a power of two from 16, or 32 in an SRQ, is possible", c.Stride)
 	case c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128:
 		return nil, fmt.Errorf("traffic: CQEs of %d bytes; 64 and 128 are possible", c.EntrySize)

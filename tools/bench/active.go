@@ -34,7 +34,8 @@ func newRotation(c *nicless.Context, n, batch int) (*rotation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.cq, err = c.CreateCQ(nicless.CQConfig{Entries: n * batch, PollOnly: true}); err != nil {
+	r.cq, err = c.CreateCQ(nicless.CQConfig{Entries: n * batch, PollOnly: true})
+	if err != nil {
 		return nil, err
 	}
 	cfg := nicless.QPConfig{SendCQ: r.cq, MaxSendWR: 2 * batch, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1,

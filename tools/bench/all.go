@@ -102,7 +102,8 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if s.counts == nil {
 		s.counts = &fullCounts
 	}
-	if s.dir, err = os.MkdirTemp("", "nicless-bench-"); err != nil {
+	s.dir, err = os.MkdirTemp("", "nicless-bench-")
+	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	done := make(chan error)

@@ -107,7 +107,8 @@ func (p *pair) play(r *row) timing {
 	}
 	for b := range batches + warm {
 		var first, second uint64
-		switch before := clock.Now(); {
+		before := clock.Now()
+		switch {
 		case r.alone != nil:
 			sum += r.alone(r.each)
 			first = clock.Now() - before

@@ -168,7 +168,8 @@ func parse(name string, text []byte, path []string) (*Preset, error) {
 		return nil, at.errorf("about", "is missing: one sentence")
 	}
 	if f.Fabric != "" || p.Fabric == nil {
-		if p.Fabric = fabricNamed(f.Fabric); p.Fabric == nil {
+		p.Fabric = fabricNamed(f.Fabric)
+		if p.Fabric == nil {
 			return nil, at.errorf("fabric", "%q is none of %s", f.Fabric, fabricNames())
 		}
 	}

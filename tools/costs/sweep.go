@@ -227,7 +227,8 @@ func ParseSweep(text string) (price string, low, high, step float64, err error) 
 	}
 	var n [3]float64
 	for i, part := range parts {
-		if n[i], err = strconv.ParseFloat(part, 64); err != nil || !(n[i] >= 0 && n[i] <= absurd) {
+		n[i], err = strconv.ParseFloat(part, 64)
+		if err != nil || !(n[i] >= 0 && n[i] <= absurd) {
 			return "", 0, 0, 0, fmt.Errorf("sweep of price.%s: %q is not a number of 0..%g", name, part, float64(absurd))
 		}
 	}

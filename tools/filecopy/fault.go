@@ -37,7 +37,8 @@ func newFault(kind, format string, args ...any) error {
 // outOfOrder returns the fault of a number that came in place of the next one, or nil. The numbers wrap
 // around at 2^31 or 2^32, so a difference of more than half of it is one in the other direction.
 func outOfOrder(what string, got, next, modulus uint64) error {
-	switch ahead := (got - next) % modulus; {
+	ahead := (got - next) % modulus
+	switch {
 	case ahead == 0:
 		return nil
 	case ahead < modulus/2:

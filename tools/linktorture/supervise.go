@@ -93,7 +93,8 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 }
 
 func (v *supervisor) run(gone <-chan struct{}) (err error) {
-	if v.dir, v.remove, err = scratch.Make(os.TempDir()); err != nil {
+	v.dir, v.remove, err = scratch.Make(os.TempDir())
+	if err != nil {
 		return err
 	}
 	if err := network(); err != nil {

@@ -44,7 +44,8 @@ func (p Plan) Run(ctx context.Context) (report *Report, err error) {
 	binaries := make([][]binary, len(p.Suites))
 	for i := range p.Suites {
 		begun := time.Now()
-		if binaries[i], err = p.Suites[i].compile(ctx, dir); ctx.Err() != nil {
+		binaries[i], err = p.Suites[i].compile(ctx, dir)
+		if ctx.Err() != nil {
 			return report, context.Cause(ctx)
 		} else if err != nil {
 			return report, err

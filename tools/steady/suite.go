@@ -55,7 +55,8 @@ func (s *Suite) compile(ctx context.Context, to string) (list []binary, err erro
 	}
 	for line := range strings.Lines(text) {
 		f := strings.Split(strings.TrimSpace(line), "\t")
-		if len(f) != 3 || f[2] == "[][]" || s.Without != "" && strings.Contains(f[0], s.Without) {
+		left := s.Without != "" && strings.Contains(f[0], s.Without)
+		if len(f) != 3 || f[2] == "[][]" || left {
 			continue
 		}
 		b := binary{s, f[0], f[1], filepath.Join(to, s.Name+strconv.Itoa(len(list))),

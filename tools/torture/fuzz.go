@@ -107,13 +107,14 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	case 2:
 		b = append(b, make([]byte, v.r.IntN(1000))...)
 	}
-	switch err := c.send(b, fds...); {
+	err := c.send(b, fds...)
+	switch {
 	case len(fds) > 0 && errors.Is(err, unix.EPERM):
 		return nil // the kernel has refused the descriptors
 	case err != nil:
 		return err
 	}
-	_, _, err := c.receive()
+	_, _, err = c.receive()
 	for _, f := range c.files {
 		_ = f.Close()
 	}

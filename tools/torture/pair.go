@@ -109,10 +109,12 @@ func (r *run) client(p *process, rep Report) error {
 	case isGone:
 		at := time.Duration(rep.At)
 		late := at - r.endedAt - p.stops.during(r.endedAt, at)
-		if p.goneReports++; p.goneReports > r.enginesEnded()-p.enginesBefore {
+		p.goneReports++
+		if p.goneReports > r.enginesEnded()-p.enginesBefore {
 			return r.broken(p.name, "the engine is gone only if it has ended", "it was told that the engine is gone, but the engine runs")
 		}
-		if r.result.Notice = max(r.result.Notice, late); late > noticeTime {
+		r.result.Notice = max(r.result.Notice, late)
+		if late > noticeTime {
 			e := r.witness.Between(r.endMark, nil, []int{p.cmd.Process.Pid})
 			e.Stopped = p.stops.during(r.endedAt, at)
 			f := verdict.Late(verdict.NoAnswer, e, fmt.Sprintf("notice of the engine's end within %v", noticeTime), "that took %v", late)

@@ -205,7 +205,8 @@ func (r *run) do(ctx context.Context) error {
 		}
 	}
 	var err error
-	if r.visitor, err = r.start(Spec{Role: roleVisitor, Seed: r.cfg.Seed}, "the visitor"); err != nil {
+	r.visitor, err = r.start(Spec{Role: roleVisitor, Seed: r.cfg.Seed}, "the visitor")
+	if err != nil {
 		return err
 	}
 	for i := range r.plan.Hostile {
@@ -281,7 +282,8 @@ func (r *run) startEngine() (err error) {
 		spec.User = engineUser
 	}
 	r.startAt = verdict.Now()
-	if r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.enginesEnded())); err == nil {
+	r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.enginesEnded()))
+	if err == nil {
 		r.board.setEngine(r.engine.cmd.Process.Pid)
 	}
 	return err

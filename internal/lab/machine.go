@@ -69,7 +69,8 @@ func Start(ctx context.Context, c Config) (*Machine, error) {
 	m.qemu.Stderr = c.Console
 	m.qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
-	if m.in, err = m.qemu.StdinPipe(); err != nil {
+	m.in, err = m.qemu.StdinPipe()
+	if err != nil {
 		return nil, err
 	}
 	out, err := m.qemu.StdoutPipe()

@@ -23,7 +23,8 @@ func Until(t testing.TB, what string, done func() bool, jobs ...Job) {
 	t.Helper()
 	came := false
 	defer func() {
-		if t.Helper(); !came {
+		t.Helper()
+		if !came {
 			for _, j := range jobs {
 				t.Log(j)
 			}

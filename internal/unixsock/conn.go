@@ -64,8 +64,9 @@ func (c *Conn) Close() error {
 
 // Peek does the same as the function Peek.
 func (c *Conn) Peek(in, oob []byte) (n, oobn, flags int, err error) {
-	for wait := 0; ; {
-		if wait = unix.MSG_DONTWAIT; c.occupy() {
+	for {
+		wait := unix.MSG_DONTWAIT
+		if c.occupy() {
 			wait = 0
 		}
 		n, oobn, flags, err = c.receive(in, oob, unix.MSG_PEEK|unix.MSG_CMSG_CLOEXEC|wait)

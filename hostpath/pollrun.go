@@ -78,11 +78,10 @@ func (l *template) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
 // first, the poller would more often read a line that the device is about to write, and both
 // would wait for it.
 func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
-	l := &q.like
-	if !l.same(e, tail, cqe.Owner(q.ci, q.log)) || l.c.Kind == cqe.RespSend && !l.sameSender(e) {
-		if !l.set(e, tail) {
-			return 0
-		}
+	l := &q.template
+	sameRun := l.same(e, tail, cqe.Owner(q.ci, q.log)) && (l.c.Kind != cqe.RespSend || l.sameSender(e))
+	if !sameRun && !l.set(e, tail) {
+		return 0
 	}
 	qp := q.table.find(l.c.UIdx)
 	switch {
@@ -101,7 +100,7 @@ func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
 
 // takeSends is takeRun for a run of completions of sq.
 func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRing) (n int) {
-	ci, l := q.ci, &q.like
+	ci, l := q.ci, &q.template
 	freed, posted := sq.freed.Observe(), sq.posted.Observe()
 	for {
 		count := ring.Extend(freed, tail.Counter())
@@ -121,7 +120,8 @@ func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRi
 		}
 		e = q.entry(ci)
 		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
-		if tail = cqe.Tail(e.ObserveTail()); !l.same(e, tail, cqe.Owner(ci, q.log)) {
+		tail = cqe.Tail(e.ObserveTail())
+		if !l.same(e, tail, cqe.Owner(ci, q.log)) {
 			break
 		}
 	}
@@ -134,7 +134,7 @@ func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRi
 
 // takeReceives is takeRun for a run of completions of rq.
 func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ) (n int) {
-	ci, l := q.ci, &q.like
+	ci, l := q.ci, &q.template
 	freed, posted := rq.freed.Observe(), rq.posted.Observe()
 	for l.sameSender(e) {
 		count := ring.Extend(freed, tail.Counter())
@@ -150,7 +150,8 @@ func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ)
 		}
 		e = q.entry(ci)
 		// As in takeSends.
-		if tail = cqe.Tail(e.ObserveTail()); !l.same(e, tail, cqe.Owner(ci, q.log)) {
+		tail = cqe.Tail(e.ObserveTail())
+		if !l.same(e, tail, cqe.Owner(ci, q.log)) {
 			break
 		}
 	}

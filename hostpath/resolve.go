@@ -12,7 +12,7 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	qp := q.table.find(c.UIdx)
 	if qp == nil || qp.QPN != c.QPN {
 		q.stale++
-		q.adopt(c)
+		q.returnReceive(c)
 		return false
 	}
 	c.Timestamp = 0

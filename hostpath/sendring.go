@@ -96,7 +96,7 @@ func (q *SendRing) setUp(c SQConfig) error {
 	if err != nil {
 		return err
 	}
-	q.reg, err = halves(c.Register)
+	q.reg, err = registerWords(c.Register)
 	if err != nil {
 		return err
 	}

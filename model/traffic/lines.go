@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/wqe"
 )
@@ -11,13 +10,6 @@ const line = model.LineSize
 
 // cqeInline is how many bytes of data a CQE can carry, by its size.
 var cqeInline = map[int]int{cqe.Size: cqe.MaxInline32, cqe.Size128: cqe.MaxInline64}
-
-// Lines of a UAR page: a register, and one of its halves.
-const (
-	firstRegister = doorbell.BFOffset / line
-	registerLines = doorbell.BFRegSize / line
-	halfLines     = doorbell.BFHalf / line
-)
 
 // add adds an access to n lines from index on.
 func (x *Expander) add(who model.Agent, op model.Op, kind model.Kind, why model.Why, region string, index, n,
@@ -70,19 +62,6 @@ func (x *Expander) entry(who model.Agent, op model.Op, why model.Why, count uint
 	at := count&uint64(x.c.Receives-1)*uint64(x.c.Stride) + uint64(off)
 	first, lines := span(at, uint64(n))
 	x.add(who, op, model.RxWQE, why, RecvRing, first, lines, n, after...)
-}
-
-// receiveRecord is the record that counts the receives.
-func (x *Expander) receiveRecord() string {
-	if x.c.SRQ {
-		return SRQRecord
-	}
-	return PeerRecord
-}
-
-// registerLine is the line of one half of the host's register.
-func (x *Expander) registerLine(half int) int {
-	return firstRegister + max(x.c.BlueFlame-1, 0)*registerLines + half*halfLines
 }
 
 // A cq is a completion queue as the device and its poller see it.

@@ -59,8 +59,8 @@ type CQ struct {
 	c       *client // of ctx
 	cqn     uint32
 	cq      *hostpath.CQ
-	buf     block
-	rec     block
+	buf     block // memory of the entries
+	rec     block // the doorbell record
 	cfg     CQConfig
 	channel *Channel    // nil: PollOnly
 	handle  uint64      // the queue's handle in channel

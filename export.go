@@ -51,7 +51,7 @@ func (q *QP) Export() (Export, error) {
 		return Export{}, wrap(what, err)
 	}
 	switch {
-	case q.crowd == nil:
+	case q.sharedSQ == nil:
 		return Export{}, wrap(what, errors.New("made without Concurrent"))
 	case q.cqs[0].channel != nil:
 		return Export{}, wrap(what, errors.New("its SendCQ has a channel; make it PollOnly or Collapsed"))
@@ -71,7 +71,7 @@ func (q *QP) Export() (Export, error) {
 			return Export{}, err
 		}
 	}
-	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended,
+	return Export{Send: q.sharedSQ, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended,
 		Wake: q.c.waker.wake}, nil
 }
 
@@ -252,9 +252,9 @@ type fileMemory struct {
 	offset, size int64
 
 	mu   sync.Mutex
-	free []span // ordered by their beginnings, with gaps between them
-	used map[uint32]span
-	uar  span
+	free []span          // ordered by at; two neighbours never touch
+	used map[uint32]span // spans of regions, by the device's number of the region
+	uar  span            // span of the UAR pages
 }
 
 // A span is a range of bytes of a Memory.

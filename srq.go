@@ -26,8 +26,8 @@ type SRQ struct {
 	c      *client // of pd's context
 	srqn   uint32
 	srq    *hostpath.SRQ
-	ring   block
-	rec    block
+	ring   block // memory of the entries
+	rec    block // the doorbell record
 	closed atomic.Bool
 }
 

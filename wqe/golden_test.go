@@ -67,7 +67,7 @@ func TestGoldenSendWQE(t *testing.T) {
 
 		view, err := wqe.Parse(v.Bytes, address(t, f))
 		require.NoError(t, err)
-		assert.Equal(t, []byte(v.Bytes), putBack(&view, v.Bytes), "parsed and put back")
+		assert.Equal(t, []byte(v.Bytes), reencode(&view, v.Bytes), "parsed and encoded again")
 	})
 }
 
@@ -197,7 +197,7 @@ func TestGoldenSendWRAPI(t *testing.T) {
 	recordedWQEs(t, "libmlx5-sq-wr-api", func(t *testing.T, _ string, b []byte) {
 		v, err := wqe.Parse(b, wqe.NoAddress)
 		require.NoError(t, err)
-		assert.Equal(t, b, putBack(&v, b), "parsed and put back")
+		assert.Equal(t, b, reencode(&v, b), "parsed and encoded again")
 		_, err = wqe.DescribeSend(b, wqe.NoAddress)
 		require.NoError(t, err)
 	})
@@ -214,7 +214,7 @@ func TestGuessRecorded(t *testing.T) {
 			v, err := wqe.Parse(b, wqe.AddressGuess)
 			require.NoError(t, err)
 			assert.Equal(t, want, v.Address, "%x", b)
-			assert.Equal(t, b, putBack(&v, b), "parsed and put back")
+			assert.Equal(t, b, reencode(&v, b), "parsed and encoded again")
 		})
 	}
 }

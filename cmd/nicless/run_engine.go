@@ -196,7 +196,7 @@ func userDirectory() (dir string, err error) {
 }
 
 // owned reports whether a file belongs to this user. XDG_RUNTIME_DIR can be another user's
-// directory, because sudo may stopUsing the variable as it was.
+// directory, because sudo may leave the variable as it was.
 func owned(path string) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && int(st.Uid) == os.Getuid()

@@ -34,6 +34,12 @@
 // Filecopy copies regular files and pipes, to their end. It refuses directories, sockets
 // and devices, which may have no end. Like cp, filecopy lets the system decide when the
 // data is written to the disk.
+//
+//   - main.go: options and roles
+//   - copy.go: starts and ends the processes of a copy
+//   - link.go: the engine, and messages between sender and receiver
+//   - send.go, recv.go: the two ends
+//   - fault.go: faults, and the exit status of each kind
 package main
 
 import (

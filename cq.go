@@ -64,7 +64,7 @@ type CQ struct {
 	cfg     CQConfig
 	channel *Channel    // nil: PollOnly
 	handle  uint64      // the queue's handle in channel
-	armed   atomic.Bool // for Wait: an event for any completion was requested and has not been read
+	armed   atomic.Bool // whether Wait has requested an event for any completion, and not read it yet
 
 	overrun  atomic.Bool  // the device has ended the queue
 	senders  atomic.Int32 // number of queue pairs that have this queue as SendCQ
@@ -442,7 +442,7 @@ func (q *CQ) Close() error {
 // asleep, which changes only when the engine falls asleep or wakes. While the engine is
 // awake, the poster does nothing else.
 type waker struct {
-	asleep  *shm.Word64             // in the status page: the number of its sleep, 0 while it is awake
+	asleep  *shm.Word64             // word of the status page: number of the engine's sleep; 0: it is awake
 	last    atomic.Uint64           // the number of the last sleep that this client has ended
 	eventfd atomic.Pointer[os.File] // a write to it wakes the engine; nil: it has not been sent yet
 

@@ -11,11 +11,11 @@ import (
 // template and a store for each field that differs. If each completion were assembled field by
 // field and then copied, the copy would wait for the stores just before it.
 type template struct {
-	tail  cqe.Tail // with owner bit 0 and without the bits that differ: see same
-	uidx  uint64   // the word cqe.WordUIdx: user index and immediate
-	path  uint64   // of receives: the word cqe.WordPath
-	flags uint64   // of receives: the word cqe.WordFlags, which has the sender's QPN
-	bytes uint32   // mask: all ones if the byte count comes from each entry, otherwise 0
+	tail  cqe.Tail // the last word of an entry, with owner bit 0 and without the bits of differ
+	uidx  uint64   // word cqe.WordUIdx: user index and immediate
+	path  uint64   // word cqe.WordPath, of receives only
+	flags uint64   // word cqe.WordFlags, which has the sender's QPN; of receives only
+	bytes uint32   // mask: all ones if each entry has its own byte count, otherwise 0
 	c     Completion
 }
 

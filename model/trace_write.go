@@ -37,8 +37,8 @@ func WriteTrace(w io.Writer, t Trace) error {
 // A traceChecker checks the accesses of a trace one after the other.
 type traceChecker struct {
 	regions map[string]Structure
-	seqs    []int // of the accesses so far
-	req     int   // of the last access
+	seqs    []int // Seq of each access so far
+	req     int   // Req of the last access
 	touched int   // the sum of n so far
 	afters  int   // the numbers in all lists after so far
 }

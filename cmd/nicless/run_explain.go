@@ -75,7 +75,7 @@ const mostCauses = 3
 
 // likelyCauses are what is likely about processes if the program failed (verbs.IfFailed).
 type likelyCauses struct {
-	explained map[string]bool // by process number
+	explained map[string]bool // processes that have an explanation, by process number
 	likely    []likelyCause
 }
 

@@ -36,7 +36,7 @@ type tile struct {
 	*grid
 	x0, y0 int
 	field  [2]plate
-	packed [2][sides][]float64 // for left and right only
+	packed [2][sides][]float64 // cells of the left and the right side, packed
 	inbox  [2][sides][]float64
 	at     layout
 	mem    *accel.Buffer

@@ -27,9 +27,9 @@ type patience struct {
 	limit   time.Duration
 	begun   time.Time
 	looked  time.Time
-	next    time.Duration             // from looked to the next reading
+	next    time.Duration             // time from looked to the next reading
 	most    time.Duration             // longest next
-	before  map[int]schedstat.Threads // by process
+	before  map[int]schedstat.Threads // threads of each process at the last reading
 	stolen  time.Duration
 	counted time.Duration
 }

@@ -31,7 +31,7 @@ type Producer struct {
 	// goes back and forth.
 	stage         [SlotSize]byte
 	head, payload int
-	place         uint64 // where its payload begins in the data area, counted like tail; or inSlot
+	place         uint64 // position of the payload in the data area, counted like tail; or inSlot
 }
 
 // NewProducer returns the producer of the ring in mem. It begins with packet 0 and sets all

@@ -11,7 +11,7 @@ import (
 
 // A Job is a program for which a test waits.
 type Job struct {
-	Name   string // its command line
+	Name   string // command line of the job
 	PID    int    // 0: it does not run on this machine
 	Output *Output
 }

@@ -25,7 +25,7 @@ type Conn struct {
 	uid uint32
 	id  int32
 	in  bool          // the connection is in the Waiter's epoll descriptor
-	hot bool          // it has one of the Waiter's threads
+	hot bool          // whether the connection has one of the Waiter's threads
 	may chan struct{} // says that a request has arrived; sent by the Waiter
 }
 

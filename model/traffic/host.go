@@ -108,7 +108,7 @@ func (x *Expander) fill(works []*work) {
 // A news is the stores that announce requests to the device.
 type news struct {
 	record, register int // Seq
-	half             int // of the register
+	half             int // number of the half of the register
 }
 
 // post adds what the host does to post these requests.

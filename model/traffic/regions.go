@@ -28,7 +28,7 @@ type Memory struct {
 	Region    string // name of the region
 	Structure model.Structure
 	Key       uint32 // lkey and rkey
-	Addr      uint64 // of the first byte, as requests give it; a multiple of 64
+	Addr      uint64 // address of the first byte, as requests give it; a multiple of 64
 	Size      uint64
 }
 

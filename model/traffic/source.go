@@ -12,8 +12,8 @@ import (
 // A Source makes the requests of steady traffic of one operation in one form, as bytes. Its
 // fields may be changed before the first Next.
 type Source struct {
-	Near, Far Memory // of the host and of the peer
-	QPN       uint32 // of the host's queue pair
+	Near, Far Memory // memory of the host, and of the peer
+	QPN       uint32 // number of the host's queue pair
 
 	op    wqe.Opcode
 	info  *wqe.Info
@@ -22,7 +22,7 @@ type Source struct {
 	room  uint64 // bytes between the buffers of two requests
 	made  int    // requests
 	bells uint64 // doorbells
-	index uint16 // of the next block
+	index uint16 // count of the next block, modulo 2^16
 }
 
 // NewSource returns a Source of requests with payloads of so many bytes. op is one of Ops. Keys,

@@ -16,9 +16,9 @@ import (
 // presets that lack the price nothing changes.
 type Sweep struct {
 	Title   string
-	Unit    string      // as in Comparison
-	Price   string      // its name
-	Values  []float64   // of the price
+	Unit    string      // Comparison.Unit
+	Price   string      // name of the price
+	Values  []float64   // values of the price
 	Reports [][]*Report // for each preset, a report for each value
 
 	Crossings []Crossing

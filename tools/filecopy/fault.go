@@ -82,7 +82,7 @@ type parties map[string]int
 // A mark is the beginning of a wait, and the time that each thread had waited for a core until then.
 type mark struct {
 	at     time.Time
-	waited map[string]time.Duration // by the thread's directory in /proc
+	waited map[string]time.Duration // time that each thread waited, by its directory in /proc
 }
 
 func (p parties) mark() mark {

@@ -47,7 +47,7 @@ type nic struct {
 	qp *nicless.QP
 
 	who   parties // whom an answer needs
-	begun mark    // when connecting began
+	begun mark    // mark taken when connecting began
 }
 
 func dialEngine(socket, role string) (n nic, err error) {

@@ -82,8 +82,8 @@ type options struct {
 	socket string // path of the engine's socket
 	peer   string // path of the socket between sender and receiver
 	chunk  int
-	answer time.Duration // of receiver and engine to the sender: the longest that it waits for one
-	links  []string      // of the engine to other engines
+	answer time.Duration // the longest time that the sender waits for an answer of receiver or engine
+	links  []string      // links from the engine to other engines
 }
 
 // A hint is an error with advice about what to do.

@@ -47,7 +47,7 @@ type supervisor struct {
 	ready   map[*process]bool
 	kindOf  map[*process]Kind
 	victims []nicless.Descriptor
-	clients [2]*process // of the RoCE link, of the pool
+	clients [2]*process // the client of the RoCE link, and the client of the pool
 	pids    pids
 	witness *verdict.Witness
 	loads   struct{ engines, clients verdict.Load }

@@ -20,7 +20,7 @@ type Suite struct {
 	Without  string   // packages with this in their paths are left out
 	Race     bool
 	Fuzz     bool
-	Args     []string // for the test binaries
+	Args     []string // arguments of the test binaries
 }
 
 // Suites returns all suites. They are those of .ci/run.

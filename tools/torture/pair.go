@@ -37,7 +37,7 @@ type end struct {
 	p     *process
 	phase phase
 	seq   int     // number of its last ready report
-	ready *Report // its last ready report, perhaps of an earlier connection
+	ready *Report // last ready report of the client, perhaps of an earlier connection
 }
 
 func (r *run) each(ph phase) bool {

@@ -52,10 +52,10 @@ type run struct {
 	result Result
 
 	engine        *process
-	startAt       time.Duration // when the engine was started
+	startAt       time.Duration // time at which the engine was started
 	serving       bool          // the engine accepts clients
 	servingSince  time.Duration // since when it accepts clients
-	endedAt       time.Duration // when this engine or the previous one was killed or stopped
+	endedAt       time.Duration // time at which this engine or the previous engine was killed or stopped
 	baseline      *Resources
 	lastResources *Resources // the last report of the engine's resources
 	pairs         [pairs]pair
@@ -67,11 +67,11 @@ type run struct {
 	closing       bool                  // the run is in its last phase, in which the engine ends
 
 	board    board
-	witness  *verdict.Witness // of the engine and the correct clients
-	endMark  verdict.Mark     // when the engine got the order to end
+	witness  *verdict.Witness // measures the engine and the correct clients
+	endMark  verdict.Mark     // mark taken when the engine got the order to end
 	loads    struct{ engine, clients verdict.Load }
 	resuming sync.WaitGroup // one for each stopped process
-	resumed  time.Duration  // when the last stopped process continues
+	resumed  time.Duration  // time at which the last stopped process continues
 }
 
 // Run carries out the plan that the seed determines. The Result has everything that the engine

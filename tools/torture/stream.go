@@ -75,8 +75,8 @@ const ackBit = 1 << 31
 type Menu struct {
 	Ops     []nicless.Op
 	Largest int  // largest payload of a message
-	Large   bool // also choose transfers of megabytes
-	Window  bool // also choose WRITEs through a window, and SEND_INVALs that invalidate it
+	Large   bool // whether to choose transfers of megabytes too
+	Window  bool // whether to choose WRITEs through a window too, and SEND_INVALs of the window
 }
 
 // If the number of a WRITE modulo largeEvery is windowFrom or more, the WRITE goes through a memory

@@ -20,7 +20,7 @@ type visitor struct {
 	w     *wire
 	spec  Spec
 	count Count
-	begin time.Duration // when the present connection began
+	begin time.Duration // time at which the present connection began
 
 	orphanSet
 }
@@ -41,7 +41,7 @@ type orphanSet struct {
 type Orphan struct {
 	QPN  uint32
 	Peer uint32 // the number that is free again
-	Type uint8  // as in control.QP
+	Type uint8  // control.QP.Type
 }
 
 const (

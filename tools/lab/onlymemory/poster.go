@@ -36,7 +36,7 @@ type poster struct {
 	raw    nicless.Raw
 	mem    *accel.Buffer
 	far    nicless.MemoryLayout // the peer's memory; only for work requests
-	size   int                  // of a long write
+	size   int                  // bytes of a long write
 	peer   int
 	next   uint64 // count of the next WQE. Each has one completion
 	polled uint32 // count of the next CQE

@@ -129,6 +129,7 @@ func (cfg *CQConfig) fill(c *Context) (log int, err error) {
 	return cfg.log(c, cfg.Entries)
 }
 
+// log returns log2 of the number of entries of a queue that holds that many completions.
 func (cfg *CQConfig) log(c *Context, entries int) (int, error) {
 	if most := 1 << c.limits.MaxLogCQ; entries < 1 || entries > most {
 		return 0, fmt.Errorf("%d entries; 1 to %d are possible", entries, most)
@@ -136,6 +137,7 @@ func (cfg *CQConfig) log(c *Context, entries int) (int, error) {
 	return bits.Len(uint(entries - 1)), nil
 }
 
+// entrySize returns the size of an entry in bytes.
 func (cfg *CQConfig) entrySize() int {
 	if cfg.Size128 {
 		return cqe.Size128

@@ -190,6 +190,7 @@ func (cfg *QPConfig) sendBlocks() int {
 // entries.
 const minSendBlocks = 4
 
+// roundPow2 returns the least power of two that is not less than n.
 func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 func (q *QP) create(cfg QPConfig) error {

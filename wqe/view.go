@@ -382,6 +382,7 @@ func (s *Segments) entry(at int, rest []byte) (Kind, int) {
 	return KindKLM, KLMSize
 }
 
+// zero reports whether all bytes of b are 0.
 func zero(b []byte) bool {
 	for _, x := range b {
 		if x != 0 {

@@ -274,6 +274,7 @@ func (f *engineFlags) policy(cfg *nicless.Config) error {
 	return nil
 }
 
+// missing reports whether there is no file of that name.
 func missing(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist)

@@ -72,6 +72,7 @@ func count(elapsed, delayed, due time.Duration) time.Duration {
 	return max(elapsed-delayed, time.Duration(leastShare*float64(elapsed)))
 }
 
+// over reports whether the wait has taken as long as it may.
 func (p *patience) over() bool { return p.counted >= p.limit }
 
 // String says how long the wait has taken, and how much of that counts.

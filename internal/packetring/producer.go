@@ -102,7 +102,7 @@ func (p *Producer) Reserve(head, n int) (h, payload []byte, ok bool) {
 	return slot[HeadSize:][:head:head], payload, ok
 }
 
-// reserveData finds room for n contiguous bytes in the data area.
+// reserveData finds room for n contiguous bytes in the data area. It returns false if there is none.
 func (p *Producer) reserveData(n int) ([]byte, bool) {
 	size := uint64(len(p.data))
 	if size == 0 {

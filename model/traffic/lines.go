@@ -11,7 +11,7 @@ const line = model.LineSize
 // cqeInline is how many bytes of data a CQE can carry, by its size.
 var cqeInline = map[int]int{cqe.Size: cqe.MaxInline32, cqe.Size128: cqe.MaxInline64}
 
-// add adds an access to n lines from index on.
+// add adds an access to n lines from index on, and returns its Seq.
 func (x *Expander) add(who model.Agent, op model.Op, kind model.Kind, why model.Why, region string, index, n,
 	bytes int, after ...int) int {
 	x.seq++
@@ -33,7 +33,7 @@ func span(off, n uint64) (first, lines int) {
 	return int(off / line), int((off+n-1)/line - off/line + 1)
 }
 
-// memory adds an access to a piece of registered memory.
+// memory adds an access to a piece of registered memory, and returns its Seq.
 func (x *Expander) memory(who model.Agent, op model.Op, why model.Why, p piece, after ...int) int {
 	first, n := span(p.off, p.n)
 	return x.add(who, op, model.Payload, why, p.key.Region, first, n, int(p.n), after...)

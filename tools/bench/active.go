@@ -92,6 +92,7 @@ func (r *rotation) post(q, batch int) (err error) {
 	return err
 }
 
+// poll takes completions and returns how many there were.
 func (r *rotation) poll() (int, error) {
 	n, err := r.cq.Poll(r.buf[:])
 	if err != nil {

@@ -74,6 +74,7 @@ func (c *AllConfig) Complete() error {
 	return fmt.Errorf("bench: no row is called %q", c.Rows)
 }
 
+// wants reports whether the row of that name is to be measured.
 func (c *AllConfig) wants(name string) bool { return c.Rows == nil || c.Rows.MatchString(name) }
 
 // wanted returns the groups that have a row of interest.

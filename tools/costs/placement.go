@@ -99,6 +99,7 @@ func (p *Preset) fixed(a *model.Access) []Request {
 	return []Request{CoreLoad}
 }
 
+// writes reports whether an access writes the line.
 func writes(a *model.Access) bool {
 	return a.Op == model.Store || a.Op == model.StoreNT || a.Op == model.RMW
 }

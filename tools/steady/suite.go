@@ -82,6 +82,7 @@ func (s *Suite) compile(ctx context.Context, to string) (list []binary, err erro
 	return list, nil
 }
 
+// hasFuzz reports whether a test file in dir has a fuzz target.
 func hasFuzz(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	for _, file := range files {

@@ -122,7 +122,7 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	return err
 }
 
-// waitFor waits for completions, at most for the time d.
+// waitFor waits for completions, at most for the time d, and returns how many came.
 func waitFor(cq *nicless.CQ, list []nicless.Completion, d time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

@@ -36,10 +36,11 @@ type pair struct {
 type end struct {
 	p     *process
 	phase phase
-	seq   int     // number of its last ready report
+	seq   int     // number of the last ready report of the client
 	ready *Report // last ready report of the client, perhaps of an earlier connection
 }
 
+// each reports whether all clients are in phase ph.
 func (r *run) each(ph phase) bool {
 	for i := range r.pairs {
 		for j := range 2 {

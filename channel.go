@@ -23,8 +23,8 @@ type Channel struct {
 	closed atomic.Bool
 
 	mu   sync.Mutex
-	cqs  map[uint64]*CQ // by the handle that events carry
-	last uint64         // the newest handle
+	cqs  map[uint64]*CQ // queues that use the channel, by the handle that events carry
+	last uint64         // the handle that was given last
 }
 
 // CreateChannel makes a completion channel. Any number of completion queues can use it

@@ -22,7 +22,8 @@ func (d *teller) Call(op control.Op, _, ans control.Message) (r control.Reply, e
 	switch op {
 	case control.OpHello:
 		*ans.(*control.Welcome) = welcome
-		if r.UAR, err = shm.Heap(int(welcome.UARPages) * shm.PageSize); err == nil {
+		r.UAR, err = shm.Heap(int(welcome.UARPages) * shm.PageSize)
+		if err == nil {
 			r.Status, err = shm.Heap(shm.PageSize)
 		}
 	case control.OpOpenEvents:

@@ -132,8 +132,9 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 
 // setPeer reports to the engine where the peer is, if it is on another engine or was on one before.
 func (q *QP) setPeer(what string, peer *Descriptor) error {
-	away := peer.Device != q.c.limits.GUID
-	if !away && !q.away.Load() || q.c.limits.Minor < minorPeer {
+	remote := peer.Device != q.c.limits.GUID
+	known := !remote && !q.peerRemote.Load()
+	if known || q.c.limits.Minor < minorPeer {
 		return nil
 	}
 	m := &control.Peer{QPN: q.qpn, GUID: peer.Device}
@@ -143,7 +144,7 @@ func (q *QP) setPeer(what string, peer *Descriptor) error {
 	if _, err := q.c.call(what, control.OpSetPeer, m, &control.Empty{}); err != nil {
 		return q.refusedIn(what, err)
 	}
-	q.away.Store(away)
+	q.peerRemote.Store(remote)
 	return nil
 }
 
@@ -173,7 +174,8 @@ func (q *QP) refusedIn(what string, refusal error) error {
 	text := "not in INIT"
 	switch a.State {
 	case StateRTR, StateRTS, StateSQD:
-		if text = "active already"; q.transport != UD {
+		text = "active already"
+		if q.transport != UD {
 			text = fmt.Sprintf("connected already, with QP %#06x", a.DestQPN)
 		}
 	case StateSQE, StateERR:

@@ -47,7 +47,7 @@ func (*noCopy) Unlock() {}
 // collector knows when the program has dropped them. The field held is the exception.
 type client struct {
 	dev          device
-	log          *slog.Logger // for reports that no caller receives; nil: no log
+	log          *slog.Logger // gets reports that no caller receives; nil: no log
 	limits       control.Welcome
 	uar          *shm.Region
 	status       *shm.Region

@@ -59,12 +59,12 @@ type CQ struct {
 	c       *client // of ctx
 	cqn     uint32
 	cq      *hostpath.CQ
-	buf     block
-	rec     block
+	buf     block // memory of the entries
+	rec     block // the doorbell record
 	cfg     CQConfig
 	channel *Channel    // nil: PollOnly
 	handle  uint64      // the queue's handle in channel
-	armed   atomic.Bool // for Wait: an event for any completion was requested and has not been read
+	armed   atomic.Bool // whether Wait has requested an event for any completion, and not read it yet
 
 	overrun  atomic.Bool  // the device has ended the queue
 	senders  atomic.Int32 // number of queue pairs that have this queue as SendCQ
@@ -85,10 +85,12 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 		return nil, wrap(what, err)
 	}
 	q := &CQ{ctx: c, c: c.client, cfg: cfg}
-	if q.buf, err = c.arena.alloc(cfg.entrySize() << log); err != nil {
+	q.buf, err = c.arena.alloc(cfg.entrySize() << log)
+	if err != nil {
 		return nil, wrap(what, err)
 	}
-	if q.rec, err = c.arena.alloc(8); err != nil {
+	q.rec, err = c.arena.alloc(8)
+	if err != nil {
 		c.arena.release(q.buf)
 		return nil, wrap(what, err)
 	}
@@ -127,6 +129,7 @@ func (cfg *CQConfig) fill(c *Context) (log int, err error) {
 	return cfg.log(c, cfg.Entries)
 }
 
+// log returns log2 of the number of entries of a queue that holds that many completions.
 func (cfg *CQConfig) log(c *Context, entries int) (int, error) {
 	if most := 1 << c.limits.MaxLogCQ; entries < 1 || entries > most {
 		return 0, fmt.Errorf("%d entries; 1 to %d are possible", entries, most)
@@ -134,6 +137,7 @@ func (cfg *CQConfig) log(c *Context, entries int) (int, error) {
 	return bits.Len(uint(entries - 1)), nil
 }
 
+// entrySize returns the size of an entry in bytes.
 func (cfg *CQConfig) entrySize() int {
 	if cfg.Size128 {
 		return cqe.Size128
@@ -156,8 +160,10 @@ func (q *CQ) create(log int) (err error) {
 		req.MiniFormat = control.MiniHash
 	}
 	if !cfg.PollOnly {
-		if q.channel = cfg.Channel; q.channel == nil {
-			if q.channel, err = c.CreateChannel(); err != nil {
+		q.channel = cfg.Channel
+		if q.channel == nil {
+			q.channel, err = c.CreateChannel()
+			if err != nil {
 				return err
 			}
 		}
@@ -171,11 +177,12 @@ func (q *CQ) create(log int) (err error) {
 	q.cqn = ans.CQN
 	// The entries are prepared only now, because NewCQ needs the number that the device
 	// gave. That is early enough: there are no completions before a queue pair uses the CQ.
-	if q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
+	q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
 		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table,
 		Collapsed:  cfg.Collapsed,
 		Compressed: cfg.Compressed, MiniFormat: cqe.MiniHash, Record: q.rec.mem, Register: c.armRegister(),
-	}); err != nil {
+	})
+	if err != nil {
 		return wrap(what, err)
 	}
 	c.mu.Lock()
@@ -437,7 +444,7 @@ func (q *CQ) Close() error {
 // asleep, which changes only when the engine falls asleep or wakes. While the engine is
 // awake, the poster does nothing else.
 type waker struct {
-	asleep  *shm.Word64             // in the status page: the number of its sleep, 0 while it is awake
+	asleep  *shm.Word64             // word of the status page: number of the engine's sleep; 0: it is awake
 	last    atomic.Uint64           // the number of the last sleep that this client has ended
 	eventfd atomic.Pointer[os.File] // a write to it wakes the engine; nil: it has not been sent yet
 

@@ -180,7 +180,8 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 		n.Address = j.Address.Unmap()
 	}
 	for j.Transport != "" && n.Transport.String() != j.Transport { // no transport means RC
-		if n.Transport++; n.Transport > UD {
+		n.Transport++
+		if n.Transport > UD {
 			return fmt.Errorf("descriptor: transport %q; RC, UC and UD are known", j.Transport)
 		}
 	}
@@ -217,7 +218,8 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 	b = le.AppendUint64(b, d.Device)
 	b = le.AppendUint32(b, d.QKey)
 	b = le.AppendUint32(b, uint32(d.Transport))
-	if a := d.Address.As16(); d.Address.IsValid() {
+	if d.Address.IsValid() {
+		a := d.Address.As16()
 		b = append(b, a[:]...)
 	}
 	for _, m := range d.Memory {

@@ -37,7 +37,8 @@ func openEmbedded(cfg Config) (device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.table, err = cfg.openLinks(context.Background(), d.engine); err != nil {
+	d.table, err = cfg.openLinks(context.Background(), d.engine)
+	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -85,7 +86,8 @@ func newEmbedded(cfg engine.Config, f *fileMemory) (_ *embedded, err error) {
 	if f != nil {
 		registers = f.registers
 	}
-	if d.client, err = nic.Of(e).AttachLocal("embedded", registers); err != nil {
+	d.client, err = nic.Of(e).AttachLocal("embedded", registers)
+	if err != nil {
 		cancel()
 		<-d.done
 		return nil, err
@@ -280,7 +282,8 @@ func (c Config) openLinks(ctx context.Context, e *engine.Engine) (*links.Table, 
 	if err != nil {
 		return nil, fmt.Errorf("nicless: %w", err)
 	}
-	if o.Users, err = links.ParseUsers(c.LinkUsers); err != nil {
+	o.Users, err = links.ParseUsers(c.LinkUsers)
+	if err != nil {
 		return nil, fmt.Errorf("nicless: LinkUsers: %w", err)
 	}
 	t, err := links.Open(ctx, nic.Of(e), o, c.Log)

@@ -457,7 +457,8 @@ func (c *Context) Announcements() ([]Announcement, error) {
 		if _, err := c.call(what, control.OpNextAnnouncement, &place, &a); err != nil {
 			return nil, err
 		}
-		switch next := a.AnnouncementPlace; {
+		next := a.AnnouncementPlace
+		switch {
 		case next.Client == 0:
 			return all, nil
 		case next.Device < place.Device || next.Device == place.Device && next.Client <= place.Client:

@@ -51,7 +51,7 @@ func (q *QP) Export() (Export, error) {
 		return Export{}, wrap(what, err)
 	}
 	switch {
-	case q.crowd == nil:
+	case q.sharedSQ == nil:
 		return Export{}, wrap(what, errors.New("made without Concurrent"))
 	case q.cqs[0].channel != nil:
 		return Export{}, wrap(what, errors.New("its SendCQ has a channel; make it PollOnly or Collapsed"))
@@ -66,11 +66,12 @@ func (q *QP) Export() (Export, error) {
 	defer q.mu.Unlock()
 	if q.sink == nil {
 		var err error
-		if q.sink, err = q.pd.RegisterMemory(8, LocalWrite); err != nil {
+		q.sink, err = q.pd.RegisterMemory(8, LocalWrite)
+		if err != nil {
 			return Export{}, err
 		}
 	}
-	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended,
+	return Export{Send: q.sharedSQ, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended,
 		Wake: q.c.waker.wake}, nil
 }
 
@@ -251,9 +252,9 @@ type fileMemory struct {
 	offset, size int64
 
 	mu   sync.Mutex
-	free []span // ordered by their beginnings, with gaps between them
-	used map[uint32]span
-	uar  span
+	free []span          // ordered by at; two neighbours never touch
+	used map[uint32]span // spans of regions, by the device's number of the region
+	uar  span            // span of the UAR pages
 }
 
 // A span is a range of bytes of a Memory.
@@ -301,7 +302,8 @@ func (f *fileMemory) take(size int) (*shm.Region, span, error) {
 		return nil, span{}, fmt.Errorf("%d bytes of memory; the part of the file has %d bytes in one piece left", n, left)
 	}
 	s := span{at: f.free[i].at, size: n}
-	if f.free[i].at, f.free[i].size = s.at+n, f.free[i].size-n; f.free[i].size == 0 {
+	f.free[i].at, f.free[i].size = s.at+n, f.free[i].size-n
+	if f.free[i].size == 0 {
 		f.free = slices.Delete(f.free, i, i+1)
 	}
 	f.mu.Unlock()
@@ -332,10 +334,14 @@ func (f *fileMemory) give(s span) {
 	})
 	f.free = slices.Insert(f.free, i, s)
 	for i = max(i-1, 0); i+1 < len(f.free); { // join it with its neighbours
-		if a, b := f.free[i], f.free[i+1]; a.at+a.size == b.at {
+		a, b := f.free[i], f.free[i+1]
+		if a.at+a.size == b.at {
 			f.free[i].size += b.size
 			f.free = slices.Delete(f.free, i+1, i+2)
-		} else if i++; b.at > s.at {
+			continue
+		}
+		i++
+		if b.at > s.at {
 			break
 		}
 	}

@@ -66,8 +66,8 @@ type MR struct {
 	key    uint32
 	parent *MR // the MR that RegisterMemory made; nil in that MR
 
-	// These four are set only in the MR that RegisterMemory made. whole is kept here because a
-	// Close of the context can take the bytes away from region at any time.
+	// The fields region, id, whole and base are set only in the MR that RegisterMemory made. whole is
+	// kept here because a Close of the context can take the bytes away from region at any time.
 	region *shm.Region
 	id     uint32 // the device's number of region
 	whole  []byte // the bytes of region, as many as RegisterMemory was called for
@@ -75,9 +75,9 @@ type MR struct {
 
 	closed atomic.Bool
 
-	// These two are used only in the MR that RegisterMemory made.
+	// The fields mu and parts are used only in the MR that RegisterMemory made.
 	mu    sync.Mutex // held while a key to the memory is made, changed or closed
-	parts int        // number of further keys to this memory
+	parts int        // number of MRs that Register has made for this memory and that are not closed
 }
 
 // maxMemory is the most bytes that one RegisterMemory can allocate.

@@ -122,16 +122,20 @@ type peer struct {
 const targetSize = 1 << 20
 
 func newPeer(path string) (p peer, err error) {
-	if p.ctx, err = Dial(path); err != nil {
+	p.ctx, err = Dial(path)
+	if err != nil {
 		return p, err
 	}
-	if p.pd, err = p.ctx.AllocPD(); err != nil {
+	p.pd, err = p.ctx.AllocPD()
+	if err != nil {
 		return p, err
 	}
-	if p.mr, err = p.pd.RegisterMemory(targetSize, FullAccess); err != nil {
+	p.mr, err = p.pd.RegisterMemory(targetSize, FullAccess)
+	if err != nil {
 		return p, err
 	}
-	if p.cq, err = p.ctx.CreateCQ(CQConfig{}); err != nil {
+	p.cq, err = p.ctx.CreateCQ(CQConfig{})
+	if err != nil {
 		return p, err
 	}
 	p.qp, err = p.pd.CreateQP(QPConfig{SendCQ: p.cq})

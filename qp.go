@@ -67,21 +67,21 @@ type QP struct {
 	transport  Transport
 	qkey       atomic.Uint32
 	index      uint32             // index of the queue pair in the context's table
-	sq         *hostpath.SQ       // nil if crowd is used
-	crowd      *hostpath.SharedSQ // of a Concurrent queue pair; nil if sq is used
-	sends      *hostpath.SendRing // the ring of sq or crowd
+	sq         *hostpath.SQ       // nil if sharedSQ is used
+	sharedSQ   *hostpath.SharedSQ // of a Concurrent queue pair; nil if sq is used
+	sends      *hostpath.SendRing // the ring of sq or sharedSQ
 	rq         *hostpath.RQ       // nil: receives come from srq
 	srq        *SRQ
-	cqs        [2]*CQ // SendCQ and RecvCQ, which may be the same
-	rings      block
-	rec        block
-	register   []byte // the UAR register, both halves
-	registerAt uint64 // its offset in the UAR pages
-	blueFlame  int    // 1 + index of the queue pair's BlueFlame register; 0: none
-	access     Access
+	cqs        [2]*CQ        // SendCQ and RecvCQ, which may be the same
+	rings      block         // memory of the receive ring, then of the send ring
+	rec        block         // the doorbell record
+	register   []byte        // the UAR register, both halves
+	registerAt uint64        // offset of register in the UAR pages
+	blueFlame  int           // 1 + index of the queue pair's BlueFlame register; 0: none
+	access     Access        // rights of the peer
 	state      atomic.Uint32 // control.State*, as this side last set it
 	closed     atomic.Bool
-	away       atomic.Bool // the last report to the engine was that the peer is on another engine
+	peerRemote atomic.Bool // this side has last told the engine that the peer is on another engine
 
 	changes sync.Mutex // held by Modify and Close
 
@@ -190,6 +190,7 @@ func (cfg *QPConfig) sendBlocks() int {
 // entries.
 const minSendBlocks = 4
 
+// roundPow2 returns the least power of two that is not less than n.
 func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 func (q *QP) create(cfg QPConfig) error {
@@ -205,10 +206,12 @@ func (q *QP) create(cfg QPConfig) error {
 		rqSize = 0
 	}
 	var err error
-	if q.rings, err = c.arena.alloc(rqSize + sqSize); err != nil {
+	q.rings, err = c.arena.alloc(rqSize + sqSize)
+	if err != nil {
 		return wrap(what, err)
 	}
-	if q.rec, err = c.arena.alloc(8); err != nil {
+	q.rec, err = c.arena.alloc(8)
+	if err != nil {
 		return wrap(what, err)
 	}
 	// The receive ring comes first and the send ring after it, as in rdma-core.
@@ -222,7 +225,8 @@ func (q *QP) create(cfg QPConfig) error {
 	}
 	var blueFlame []byte
 	if cfg.BlueFlame {
-		if q.blueFlame, err = c.takeBlueFlame(); err != nil {
+		q.blueFlame, err = c.takeBlueFlame()
+		if err != nil {
 			return wrap(what, err)
 		}
 		req.UAR, req.BlueFlame, blueFlame = c.blueFlame(q.blueFlame - 1)
@@ -246,20 +250,23 @@ func (q *QP) create(cfg QPConfig) error {
 		MaxSGE: cfg.MaxSendSGE, BlueFlame: blueFlame,
 	}
 	if cfg.Concurrent {
-		if q.crowd, err = hostpath.NewSharedSQ(sends); err != nil {
+		q.sharedSQ, err = hostpath.NewSharedSQ(sends)
+		if err != nil {
 			return wrap(what, err)
 		}
-		q.sends = &q.crowd.SendRing
+		q.sends = &q.sharedSQ.SendRing
 	} else {
-		if q.sq, err = hostpath.NewSQ(sends); err != nil {
+		q.sq, err = hostpath.NewSQ(sends)
+		if err != nil {
 			return wrap(what, err)
 		}
 		q.sends = &q.sq.SendRing
 	}
 	if q.srq == nil {
-		if q.rq, err = hostpath.NewRQ(hostpath.RQConfig{
+		q.rq, err = hostpath.NewRQ(hostpath.RQConfig{
 			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: q.rec.mem,
-		}); err != nil {
+		})
+		if err != nil {
 			return wrap(what, err)
 		}
 	}
@@ -313,8 +320,8 @@ func (q *QP) reset() {
 	for _, cq := range q.cqs {
 		cq.cq.Clean(q.index, entry)
 	}
-	if q.crowd != nil {
-		q.crowd.Reset()
+	if q.sharedSQ != nil {
+		q.sharedSQ.Reset()
 	} else {
 		q.sq.Reset()
 	}
@@ -357,9 +364,9 @@ func (q *QP) PostSend(wr *SendWR) error {
 	if wr == nil {
 		return errNoWR
 	}
-	if q.crowd != nil {
-		err := q.crowd.Post(wr)
-		q.crowd.Ring()
+	if q.sharedSQ != nil {
+		err := q.sharedSQ.Post(wr)
+		q.sharedSQ.Ring()
 		q.c.waker.wake()
 		runtime.KeepAlive(q) // this keeps the memory of the queue
 		return err
@@ -383,8 +390,8 @@ func (q *QP) PostSendList(wrs []SendWR) (int, error) {
 	}
 	var n int
 	var err error
-	if q.crowd != nil {
-		n, err = q.crowd.PostList(wrs)
+	if q.sharedSQ != nil {
+		n, err = q.sharedSQ.PostList(wrs)
 	} else {
 		n, err = q.sq.PostList(wrs)
 	}
@@ -456,8 +463,8 @@ func (q *QP) receivable() error {
 // poster of sends may call it.
 func (q *QP) SendIndex() uint32 {
 	switch {
-	case q.crowd != nil:
-		return q.crowd.Index()
+	case q.sharedSQ != nil:
+		return q.sharedSQ.Index()
 	case q.sq != nil:
 		return q.sq.Index()
 	}

@@ -52,7 +52,8 @@ func dial(path string) (*socket, error) {
 		return nil, fmt.Errorf("nicless: no engine at %s: %w", path, err)
 	}
 	s := &socket{fd: fd, done: make(chan struct{})}
-	if s.hangUp, err = hangUpOf(fd); err != nil {
+	s.hangUp, err = hangUpOf(fd)
+	if err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("nicless: the engine at %s: %w", path, err)
 	}
@@ -278,11 +279,13 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 	}
 	switch {
 	case op == control.OpHello && len(a.files) == 2:
-		if r.UAR, err = shm.Attach(a.files[0], false); err != nil {
+		r.UAR, err = shm.Attach(a.files[0], false)
+		if err != nil {
 			_ = a.files[1].Close()
 			return r, err
 		}
-		if r.Status, err = shm.AttachReadOnly(a.files[1]); err != nil {
+		r.Status, err = shm.AttachReadOnly(a.files[1])
+		if err != nil {
 			_ = r.UAR.Close()
 			return r, err
 		}
@@ -291,7 +294,8 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 	case op == control.OpCreateRegion && len(a.files) == 1:
 		r.Memory = a.files[0]
 	case op == control.OpWake && len(a.files) == 1:
-		if r.Wake, err = blocking(a.files[0]); err != nil {
+		r.Wake, err = blocking(a.files[0])
+		if err != nil {
 			return r, err
 		}
 	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel ||

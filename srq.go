@@ -26,8 +26,8 @@ type SRQ struct {
 	c      *client // of pd's context
 	srqn   uint32
 	srq    *hostpath.SRQ
-	ring   block
-	rec    block
+	ring   block // memory of the entries
+	rec    block // the doorbell record
 	closed atomic.Bool
 }
 
@@ -68,16 +68,19 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	}
 	entries, stride := roundPow2(cfg.MaxWR+1), roundPow2(cfg.MaxSGE+1)*wqe.UnitSize
 	var err error
-	if q.ring, err = c.arena.alloc(entries * stride); err != nil {
+	q.ring, err = c.arena.alloc(entries * stride)
+	if err != nil {
 		return err
 	}
-	if q.rec, err = c.arena.alloc(4); err != nil {
+	q.rec, err = c.arena.alloc(4)
+	if err != nil {
 		return err
 	}
 	// NewSRQ writes the links between the entries before the device reads the ring.
-	if q.srq, err = hostpath.NewSRQ(hostpath.SRQConfig{
+	q.srq, err = hostpath.NewSRQ(hostpath.SRQConfig{
 		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: q.rec.mem,
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	req := &control.SRQ{

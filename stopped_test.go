@@ -43,7 +43,8 @@ func holder(path string) error {
 	}
 	var qps [16]*QP
 	for i := range qps {
-		if qps[i], err = a.pd.CreateQP(QPConfig{SendCQ: cq, SRQ: srq}); err != nil {
+		qps[i], err = a.pd.CreateQP(QPConfig{SendCQ: cq, SRQ: srq})
+		if err != nil {
 			return err
 		}
 	}
@@ -101,7 +102,8 @@ func holder(path string) error {
 					return err
 				}
 			}
-			if got += n; n == 0 {
+			got += n
+			if n == 0 {
 				runtime.Gosched()
 			}
 		}

@@ -74,7 +74,8 @@ func BenchmarkPut32(b *testing.B) {
 		b.ResetTimer()
 		for posted, done := 0, 0; done < b.N; {
 			if posted < b.N {
-				switch n, err := qp.PostSendList(list); {
+				n, err := qp.PostSendList(list)
+				switch {
 				case err == nil:
 					posted++
 				case !errors.Is(err, nicless.ErrFull) || n > 0:
@@ -106,7 +107,8 @@ func BenchmarkPosters(b *testing.B) {
 						SGE: []nicless.SGE{{Addr: src.Addr, Length: 8, LKey: src.Key}},
 					}
 					for n := 0; n < b.N/posters; {
-						switch err := l.qp.PostSend(&wr); {
+						err := l.qp.PostSend(&wr)
+						switch {
 						case err == nil:
 							n++
 						case errors.Is(err, nicless.ErrFull):

@@ -85,7 +85,8 @@ func (b *block) deadlock() error {
 	var at [numWaits]int
 	first := 0
 	for i, l := range b.lanes {
-		if at[l.wait]++; l.wait != ended && b.lanes[first].wait == ended {
+		at[l.wait]++
+		if l.wait != ended && b.lanes[first].wait == ended {
 			first = i
 		}
 	}
@@ -99,6 +100,7 @@ func (b *block) sync() bool {
 	return b.finishSync()
 }
 
+// finishSync ends a Sync at which all lanes have arrived, and reports whether there was one.
 func (b *block) finishSync() bool {
 	if b.arrived == 0 || b.arrived < b.live {
 		return false
@@ -126,6 +128,8 @@ func (w *warp) vote(lane int, v uint64) bool {
 	return w.finishVote()
 }
 
+// finishVote ends the warp operation to which all lanes have contributed, and reports whether
+// there was one.
 func (w *warp) finishVote() bool {
 	n := &w.votes[w.round&1]
 	if n.mask == 0 || w.live&^n.mask != 0 {

@@ -131,7 +131,8 @@ func (d *Device) take(wait bool) *grid {
 				i--
 				continue
 			}
-			if g.given++; g.given == g.blocks {
+			g.given++
+			if g.given == g.blocks {
 				d.grids = append(d.grids[:i], d.grids[i+1:]...)
 			}
 			return g

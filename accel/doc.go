@@ -32,7 +32,7 @@
 //
 // # Files, in reading order
 //
-//	device.go     a device and its multiprocessors
+//	device.go     a device and its multiprocessors; pin_*.go on which cores they run
 //	stream.go     streams and events
 //	grid.go       kernels and grids
 //	processor.go, block.go, lane.go

@@ -10,7 +10,7 @@ import (
 // threads, as in CUDA, but only in one dimension.
 type Grid struct {
 	Blocks  int // 1 to 1<<31-1
-	Threads int // in each block, 1 to 1024
+	Threads int // threads in each block, 1 to 1024
 }
 
 // MaxThreads is the most threads that a block can have.

@@ -106,6 +106,7 @@ type condition struct {
 	v    uint64
 }
 
+// holds reports whether the word meets the condition now.
 func (c *condition) holds() bool {
 	v := c.word.Observe()
 	switch c.cmp {

@@ -58,7 +58,8 @@ func (p *processor) pass() {
 		if closing {
 			b.grid.fail(ErrClosed)
 		}
-		switch got := b.run(); {
+		got := b.run()
+		switch {
 		case got:
 			moved = true
 		case b.stuck():
@@ -84,7 +85,8 @@ func (p *processor) rest(moved bool) {
 		p.idle = 0
 		return
 	}
-	switch p.idle++; {
+	p.idle++
+	switch {
 	case p.idle < spins && !cpu.Uniprocessor():
 		cpu.Relax(4)
 	case p.idle < spins+yields:

@@ -87,7 +87,8 @@ func (t *Thread) Ballot(p bool) uint32 {
 // If that lane takes no part, Shuffle returns the caller's own v.
 func (t *Thread) Shuffle(v uint64, from int) uint64 {
 	n := t.together(v)
-	if from &= WarpSize - 1; n.mask>>from&1 != 0 {
+	from &= WarpSize - 1
+	if n.mask>>from&1 != 0 {
 		return n.v[from]
 	}
 	return v

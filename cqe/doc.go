@@ -37,7 +37,7 @@
 //
 // # Files
 //
-//	layout.go    offsets, the tail, and how a device writes the 64 bytes of an entry
+//	layout.go    offsets, and the tail; put.go how a device writes the 64 bytes of an entry
 //	opown.go     the last byte: opcode, format, owner
 //	cqe.go       whole entries as values
 //	wc.go        the work completion that a verbs poller reports for an entry;
@@ -45,7 +45,7 @@
 //	syndrome.go  why work failed
 //	inline.go    data in an entry ("scatter to CQE")
 //	mini.go      compressed sessions; block.go the newer layout of such sessions
-//	describe.go  lists the fields of entries for people and programs
+//	describe.go  lists the fields of entries for people and programs; names.go names them
 //
 // # Source
 //

@@ -39,18 +39,21 @@ func FuzzCQE(f *testing.F) {
 		src := (*[Size]byte)(in[len(in)-Size:])
 		var out [Size]byte
 		c := ParseCQE(src)
-		if c.Put(&out); out != *src {
+		c.Put(&out)
+		if out != *src {
 			t.Errorf("CQE:\n in %x\nout %x", *src, out)
 		}
 		e := ParseErrCQE(src)
-		if e.Put(&out); out != *src {
+		e.Put(&out)
+		if out != *src {
 			t.Errorf("ErrCQE:\n in %x\nout %x", *src, out)
 		}
 		if got, want := c.WC(), ParseWC(src); got != want {
 			t.Errorf("WC of the value:\n got %+v\nwant %+v", got, want)
 		}
 		if blk, err := ParseBlock(src); err == nil {
-			if blk.Put(&out); out != *src {
+			blk.Put(&out)
+			if out != *src {
 				t.Errorf("Block:\n in %x\nout %x", *src, out)
 			}
 		}

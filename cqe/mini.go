@@ -33,7 +33,7 @@ const (
 // Mini is one completion of a compressed session, as its differences from the title.
 // The title is the whole entry that all entries of the session resemble.
 type Mini struct {
-	Info      uint32 // its meaning depends on the MiniFormat
+	Info      uint32 // the MiniFormat says what this number means
 	ByteCount uint32
 }
 

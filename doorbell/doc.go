@@ -38,6 +38,14 @@
 // receive side of a QP may be two threads. So each word is stored with a 32-bit store,
 // and never both words with one 64-bit store.
 //
+// # Files
+//
+//	record.go    doorbell records: their words, and how far a word is ahead
+//	arm.go       arm requests of CQs, in a record and in the register of a UAR page
+//	ring.go      the 8 bytes that ring a doorbell register
+//	uar.go       where the registers of a UAR page are
+//	describe.go  lists the fields of records and registers for people and programs
+//
 // # Source
 //
 // rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers and bytes; this package does not

@@ -31,11 +31,13 @@ func FuzzDoorbell(f *testing.F) {
 			return
 		}
 		src, out := (*[8]byte)(b), [8]byte{}
-		if ParseRecord(src).Put(&out); out != *src {
+		ParseRecord(src).Put(&out)
+		if out != *src {
 			t.Errorf("record:\n in %x\nout %x", *src, out)
 		}
 		r := ParseRing(src)
-		if r.Put(&out); out != *src {
+		r.Put(&out)
+		if out != *src {
 			t.Errorf("ring:\n in %x\nout %x", *src, out)
 		}
 		if m := MakeRing(r.Index(), r.QPN()); m.Index() != r.Index() || m.QPN() != r.QPN() {
@@ -47,7 +49,7 @@ func FuzzDoorbell(f *testing.F) {
 		}
 		ringSize := 1 << (k & 15)
 		n, ok := Pending(w, uint16(r.Index()), ringSize)
-		if n < 0 || n > ringSize || !ok && n != 0 {
+		if n < 0 || n > ringSize || (!ok && n != 0) {
 			t.Errorf("Pending(%#x, %d, %d) = %d, %v", w, r.Index(), ringSize, n, ok)
 		}
 	})

@@ -31,8 +31,8 @@ func Counter(word uint32) uint16 { return uint16(word) }
 func CI(word uint32) uint32 { return word & CIMask }
 
 // Pending returns how far a record word is ahead of the consumed counter, in blocks or
-// receives. ring is how many of these the queue holds, at most [MaxRing]. If the word is
-// further ahead than that, Pending returns 0 and false, and a device ignores the word.
+// receives. ring is how many blocks or receives the queue holds, at most [MaxRing]. If the
+// word is further ahead than ring, Pending returns 0 and false, and a device ignores the word.
 // The client is then at fault: it moved the counter too far, or moved it back.
 func Pending(word uint32, consumed uint16, ring int) (n int, ok bool) {
 	n = int(Counter(word) - consumed)
@@ -42,21 +42,22 @@ func Pending(word uint32, consumed uint16, ring int) (n int, ok bool) {
 	return n, true
 }
 
-// InUse returns how many completions a CQ's consumer has not taken yet. This is the
-// number that the device has produced minus the consumer index in word, modulo 2^24. A CQ
+// InUse returns how many completions a CQ's consumer has not taken yet: the number that the
+// device has produced minus the consumer index in word, modulo 2^24. A CQ
 // of 1<<log entries has room while InUse is below 1<<log.
 func InUse(produced uint64, word uint32) uint32 { return (uint32(produced) - word) & CIMask }
 
 // Record is the two words of a QP's or a CQ's record, as numbers.
 type Record [2]uint32
 
-// ParseRecord reads a record.
+// ParseRecord decodes a copy of a record, for programs that show or test records. Posters,
+// pollers and devices of this module use the words of a record in place, one at a time.
 func ParseRecord(src *[RecordSize]byte) Record {
 	return Record{binary.BigEndian.Uint32(src[0:4]), binary.BigEndian.Uint32(src[4:8])}
 }
 
-// Put writes a record. It is for private copies only: in shared memory the two words
-// may have two writers, so they are stored one by one.
+// Put encodes a record. dst must be private memory: in shared memory the two words may have
+// two writers, so each word is stored by itself.
 func (r Record) Put(dst *[RecordSize]byte) {
 	binary.BigEndian.PutUint32(dst[0:4], r[0])
 	binary.BigEndian.PutUint32(dst[4:8], r[1])

@@ -27,7 +27,7 @@ type Bind struct {
 	RKey   uint32 // the window's new rkey: only the low 8 bits may differ from MW
 	LKey   uint32
 	Addr   uint64
-	Length uint64 // at most MaxBind
+	Length uint64 // number of bytes, at most MaxBind
 	Access uint32 // Access bits
 }
 

@@ -13,7 +13,8 @@ import (
 // the request to reset or destroy the QP: from then on it writes no more of these CQEs. Only
 // the poller may call Clean.
 func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
-	defer q.exclude()()
+	q.lockPolling()
+	defer q.unlockPolling()
 	if q.collapsed {
 		return q.cleanCollapsed(qp)
 	}
@@ -23,8 +24,8 @@ func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 		if !cqe.Valid(o, end, q.log) {
 			break
 		}
-		if q.title(o) {
-			q.expand(end, o)
+		if q.isTitle(o) {
+			q.expandSession(end, o)
 		}
 		end++
 	}

@@ -26,7 +26,7 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 	}
 	c := &dst[0]
 	c.Parse((*[cqe.Size]byte)(&b))
-	c.UIdx, q.at = q.table.findQPN(c.QPN, q.at)
+	c.UIdx, q.newestIndex = q.table.findQPN(c.QPN, q.newestIndex)
 	if !q.resolve(c, cqe.MakeOpOwn(o.Opcode(), cqe.FormatPlain, false, 0), &b) {
 		return 0
 	}

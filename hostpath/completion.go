@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// maxCQ is the most entries that a CQ may have: half of the number of values that a
-// consumer index of 24 bits can have.
+// maxCQ is the most entries that a CQ may have: half as many as there are consumer indices,
+// which have 24 bits.
 const maxCQ = 1 << 23
 
 // CQConfig describes the memory and the properties of a completion queue.
@@ -21,20 +21,20 @@ type CQConfig struct {
 	Ring      []byte // the entries: a power of two up to 1<<23, at an address that is a multiple of 64
 	EntrySize int    // 64 or 128 bytes
 	Record    []byte // the doorbell record, 8 bytes: the consumer index, then the arm word
-	Register  []byte // the 8 bytes at offset 0x20 of the CQ's UAR page, which arm it; nil: it is never armed
+	Register  []byte // the arm register: 8 bytes, at offset 0x20 of the UAR page; nil: the CQ has none
 	CQN       uint32 // 24 bits
-	Collapsed bool   // the device writes every entry over entry 0 (cc); Poll then reports the newest
+	Collapsed bool   // the device writes every entry over entry 0 (cc); Poll then reports the newest entry
 	Table     *Table // the QPs whose completions are written to this queue
 
-	// Compressed says that the device may compress completions (cqe_comp_en).
-	// MiniFormat says what the minis of receives contain (mini_cqe_res_format); see
-	// cqe.Mini. A compressed queue has entries of 64 bytes and is not collapsed.
+	// Compressed says that the device may compress completions (cqe_comp_en). The queue must
+	// then have entries of 64 bytes and not be collapsed.
+	// MiniFormat says what the minis of receives contain (mini_cqe_res_format); see cqe.Mini.
 	Compressed bool
 	MiniFormat cqe.MiniFormat
 
-	// Memory returns the n bytes at addr, an address that was posted in an SGE with
-	// key lkey, or nil if there is no such memory. It is called only for CQEs with inline
-	// data ("scatter to CQE"). If Memory is nil, such CQEs become errors.
+	// Memory returns the n bytes of local memory at addr, or nil if there is no such memory.
+	// addr and lkey come from an SGE that was posted. Poll calls Memory only for CQEs with
+	// inline data ("scatter to CQE"). If Memory is nil, such CQEs become errors.
 	Memory func(lkey uint32, addr uint64, n int) []byte
 }
 
@@ -50,7 +50,7 @@ type Completion struct {
 // count and the immediate of operations that have them, and the cause of a failure.
 func (c Completion) String() string {
 	if err := c.Err(); err != nil {
-		return err.Error() // which has the ID too
+		return err.Error() // the text of the error begins with the ID, too
 	}
 	s := fmt.Sprintf("id %d: %v %v, QP %#06x", c.ID, c.Opcode, c.Status, c.QPN)
 	if c.HasByteLen() {
@@ -68,36 +68,36 @@ func (c Completion) String() string {
 // Err returns nil, or a *cqe.WorkError that says why the work request failed.
 func (c *Completion) Err() error { return c.WC.Err(c.ID) }
 
-// A CQ is a completion queue. Only one goroutine at a time may call its methods, except
-// where a method says otherwise. That goroutine is the poller of the queues of all QPs that
-// use the CQ.
+// A CQ is a completion queue. Only one goroutine at a time may call its methods, unless the
+// comment of a method allows more. The goroutine that polls the CQ is the poller of the
+// queues of all QPs that use the CQ.
 type CQ struct {
-	ring    []byte
-	blocks  []shm.Block // the same memory
-	log     uint
-	shift   uint // log2 of the entry size, 6 or 7
-	ciWord  *shm.BE32
-	armWord *shm.BE32
-	armReg  *shm.BE64
-	cqn     uint32
-	table   *Table
-	memory  func(lkey uint32, addr uint64, n int) []byte
+	// Resize changes ring, blocks and log. The other fields of this group never change after NewCQ.
+	ring       []byte
+	blocks     []shm.Block // the memory of ring
+	log        uint        // log2 of the number of entries
+	shift      uint        // log2 of the entry size in bytes: 6 or 7
+	ciWord     *shm.BE32   // word of the doorbell record: the consumer index
+	armWord    *shm.BE32   // word of the doorbell record: the arm request
+	armReg     *shm.BE64   // arm register of the UAR page, or nil
+	cqn        uint32
+	table      *Table
+	memory     func(lkey uint32, addr uint64, n int) []byte // CQConfig.Memory
+	compressed bool                                         // CQConfig.Compressed
+	mini       cqe.MiniFormat                               // CQConfig.MiniFormat
+	collapsed  bool                                         // CQConfig.Collapsed
 
-	ci      uint64   // count of the next entry to poll
-	like    template // of the last run
-	stale   uint64
-	bad     uint64
-	orphans atomic.Pointer[orphan]
-	polling atomic.Bool // a goroutine is polling, in TryPoll
-	armSN   atomic.Uint32
+	ci        uint64                      // count of the next entry to poll
+	template  template                    // what the entries of the last run have in common
+	stale     uint64                      // skipped CQEs of QPs that no longer exist
+	bad       uint64                      // skipped CQEs that name no posted work
+	destroyed atomic.Pointer[destroyedQP] // list of destroyed QPs whose SRQ entries may still be in CQEs
+	polling   atomic.Bool                 // a lock: see lockPolling
+	armSN     atomic.Uint32               // number of events so far; the arm request has the lowest 2 bits
 
-	compressed bool
-	mini       cqe.MiniFormat
-
-	// These are for a collapsed queue only.
-	collapsed bool
-	newest    cqe.Tail // the tail of the entry that was reported last
-	at        uint32   // the user index of that entry's QP
+	// These fields are for a collapsed queue only.
+	newest      cqe.Tail // tail of the entry that Poll reported last
+	newestIndex uint32   // user index of the QP of that entry
 }
 
 // NewCQ returns an empty completion queue. It fills the entries as libmlx5 does (op_own
@@ -128,14 +128,14 @@ func NewCQ(c CQConfig) (*CQ, error) {
 	if err := checkMemory("doorbell record", c.Record, doorbell.RecordSize, 4); err != nil {
 		return nil, err
 	}
-	register, err := halves(c.Register)
+	register, err := registerWords(c.Register)
 	if err != nil {
 		return nil, err
 	}
 	q := &CQ{
 		ring: c.Ring, blocks: shm.Blocks(c.Ring), log: log, shift: 6, armReg: register[0],
 		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
-		cqn: c.CQN, like: template{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory,
+		cqn: c.CQN, template: template{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory,
 		collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
 	}
 	if c.EntrySize == cqe.Size128 {
@@ -148,21 +148,24 @@ func NewCQ(c CQConfig) (*CQ, error) {
 // CQN returns the number of the queue.
 func (q *CQ) CQN() uint32 { return q.cqn }
 
-// Poll takes completions off the queue until dst is full or there are no more, and returns
-// how many it took. The blocks and entries of the completed work requests can be posted to
-// again.
+// Poll takes completions off the queue until dst is full or the queue is empty, and returns
+// how many completions it took. From then on the send blocks and receive entries of the
+// completed work requests can be posted to again.
 //
-// Poll skips CQEs of QPs that are no longer in the table and CQEs that make no sense: see
-// Skipped.
+// Poll skips CQEs of QPs that are no longer in the table, and CQEs that name no posted work:
+// see Skipped.
 //
-// For a collapsed queue, Poll returns the newest completion, or none if that completion was
-// returned before: see CQConfig.
+// For a collapsed queue, Poll returns the newest completion, or none if an earlier Poll
+// returned that completion: see CQConfig.
 func (q *CQ) Poll(dst []Completion) (n int) {
 	if q.collapsed {
 		return q.pollCollapsed(dst)
 	}
 	from := q.ci
-	for n < len(dst) {
+	// Poll takes one lap at most: a device that ignores the consumer index must not keep the
+	// poller in this loop.
+	lapEnd := from + 1<<q.log
+	for n < len(dst) && q.ci != lapEnd {
 		e := q.entry(q.ci)
 		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
 		tail := cqe.Tail(e.ObserveTail())
@@ -171,15 +174,14 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 			break
 		}
 		if o.PlainReq() || o.PlainRespSend() {
-			left := uint64(1)<<q.log - (q.ci - from)
-			if k := q.takeRun(dst[n:min(uint64(len(dst)), uint64(n)+left)], e, tail); k > 0 {
-				if n += k; q.ci-from == 1<<q.log {
-					break
-				}
+			end := min(uint64(len(dst)), uint64(n)+lapEnd-q.ci)
+			k := q.takeRun(dst[n:end], e, tail)
+			if k > 0 {
+				n += k
 				continue
 			}
-		} else if q.title(o) {
-			o = q.expand(q.ci, o)
+		} else if q.isTitle(o) {
+			o = q.expandSession(q.ci, o)
 		}
 		c := &dst[n]
 		c.Parse((*[cqe.Size]byte)(e))
@@ -187,50 +189,49 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 			n++
 		}
 		q.ci++
-		if q.ci-from == 1<<q.log {
-			break // one lap: a device that ignores the consumer index must not keep the poller in this loop
-		}
 	}
 	if q.ci != from {
 		// Pairs with the device's Observe before it writes an entry of the next lap.
 		q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
-	} else if o := q.orphans.Load(); o != nil &&
-		!cqe.Valid(cqe.OpOwn(q.entry(q.ci).ObserveTail()), q.ci, q.log) {
-		q.dropOrphans(o)
+	} else if list := q.destroyed.Load(); list != nil {
+		q.dropDestroyed(list)
 	}
 	return n
 }
 
 // TryPoll is Poll for pollers that share the queue. Any number of goroutines may call it.
-// While one of them polls, TryPoll returns 0 and false to the others at once. All of them
-// can query SendRing.Done for what is complete.
+// While one of them polls, TryPoll returns at once in the others, and ok is false. All of
+// them can call SendRing.Done to learn which sends are complete.
 func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	if !q.polling.CompareAndSwap(false, true) {
 		return 0, false
 	}
 	n = q.Poll(dst)
-	q.polling.Store(false)
+	q.unlockPolling()
 	return n, true
 }
 
-// exclude prevents callers of TryPoll from polling until done is called.
-func (q *CQ) exclude() (done func()) {
+// lockPolling waits until no caller of TryPoll polls. Until unlockPolling, TryPoll returns
+// false.
+func (q *CQ) lockPolling() {
 	for !q.polling.CompareAndSwap(false, true) {
 		cpu.Yield()
 	}
-	return func() { q.polling.Store(false) }
 }
 
+// unlockPolling lets callers of TryPoll poll again.
+func (q *CQ) unlockPolling() { q.polling.Store(false) }
+
 // Index returns how many entries have been taken off the queue since it was made. A Resize
-// counts as one entry. When no entry is left to poll, a WaitCQ waits for n more completions
-// if its SendWR.Index is the result of this method plus n. Index wraps.
+// counts as one entry. Index wraps. A poller that has emptied the queue can post a WaitCQ
+// for n more completions: its SendWR.Index is the result of this method plus n.
 func (q *CQ) Index() uint32 { return uint32(q.ci) }
 
 // Arm requests one event. The device sends the event when there is an entry that has not been
-// polled. If solicited is true, only a solicited entry or an error causes the event. Another
-// Arm before that event repeats the same request. Arm writes the record before the register,
-// because the device acts on the register. Poll once more between arming and waiting: the
-// device may or may not send the event for an entry that arrived just before Arm.
+// polled. If solicited is true, only a solicited entry or an error causes the event. A second
+// Arm before the event repeats the request of the first. Arm writes the record before the
+// register, because the device acts on the register. Poll once more between arming and
+// waiting: the device need not send the event for an entry that arrived just before Arm.
 func (q *CQ) Arm(solicited bool) {
 	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
 	q.armWord.Publish(a.Word())
@@ -239,18 +240,18 @@ func (q *CQ) Arm(solicited bool) {
 	}
 }
 
-// EventSeen counts an event of this CQ. Call it for every event: otherwise the next Arm
-// repeats the request that the event has already answered. EventSeen is safe for concurrent
+// EventSeen counts an event of this CQ. Call EventSeen for every event: otherwise the next Arm
+// repeats a request that the device has already answered. EventSeen is safe for concurrent
 // use.
 func (q *CQ) EventSeen() { q.armSN.Add(1) }
 
 // Skipped returns how many CQEs Poll has skipped. Stale CQEs belong to QPs that no longer
-// exist. Bad CQEs name work that was not posted, or are of a kind that this queue does not
-// have. Only a broken device writes bad CQEs.
+// exist. Bad CQEs name work that was not posted, or work of a queue that the QP does not have.
+// Only a broken device writes bad CQEs.
 func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
 
-// entry returns the 64 bytes of the CQE with the given count: the whole entry or, in entries
-// of 128 bytes, the second half.
+// entry returns the 64 bytes of the CQE with the given count. In a queue with entries of 128
+// bytes they are the second half of the entry.
 func (q *CQ) entry(count uint64) *shm.Block {
 	return &q.blocks[cqe.EntryOffset(cqe.Slot(count, q.log), q.shift)/cqe.Size]
 }

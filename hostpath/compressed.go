@@ -13,11 +13,11 @@ import "github.com/nicless/nicless/cqe"
 // publishes a consumer index beyond them. The expanded entries get the owner bits of this
 // lap, so that bytes left in the slots do not look valid in the next lap.
 
-// expand expands the session whose title is entry number index. o is the op_own
-// of that title. expand returns the op_own of the entry that is in the title's slot
-// afterwards. If the title does not begin a valid session, the result is o. The caller has
-// observed the title. The device wrote the minis before the title.
-func (q *CQ) expand(index uint64, o cqe.OpOwn) cqe.OpOwn {
+// expandSession expands the session whose title is entry number index. o is the op_own of
+// the title, which the caller has observed. The device wrote the minis before the title.
+// expandSession returns the op_own of the entry that is in the title's slot afterwards. If the
+// title does not begin a valid session, the result is o.
+func (q *CQ) expandSession(index uint64, o cqe.OpOwn) cqe.OpOwn {
 	x, err := cqe.Expand((*[cqe.Size]byte)(q.entry(index)), index, q.log, q.mini)
 	if err != nil {
 		return o
@@ -26,8 +26,7 @@ func (q *CQ) expand(index uint64, o cqe.OpOwn) cqe.OpOwn {
 	for i := 0; x.Left() > 0; i++ {
 		slots, at := cqe.MiniPlace(i)
 		if at == 0 {
-			// The array is copied, because its slot will be overwritten by one of its own
-			// completions.
+			// The array is copied, because one of its own completions will overwrite its slot.
 			minis = *q.entry(index + uint64(slots))
 		}
 		c, _ := x.Next(cqe.ParseMini((*[cqe.MiniSize]byte)(minis[at*cqe.MiniSize:])))
@@ -36,8 +35,8 @@ func (q *CQ) expand(index uint64, o cqe.OpOwn) cqe.OpOwn {
 	return cqe.OpOwn(q.entry(index)[cqe.OffOpOwn])
 }
 
-// title reports whether an entry is the title of a session. In a queue without compression
-// no entry is a title.
-func (q *CQ) title(o cqe.OpOwn) bool {
+// isTitle reports whether an entry, whose op_own is o, is the title of a session. In a queue
+// without compression no entry is a title.
+func (q *CQ) isTitle(o cqe.OpOwn) bool {
 	return o.Format() == cqe.FormatCompressed && q.compressed
 }

@@ -37,9 +37,11 @@ func TestConcurrent(t *testing.T) {
 			if id%4 == 0 || id == total {
 				wr.Flags = Signaled
 			}
-			switch err := b.sq.Post(&wr); {
+			err := b.sq.Post(&wr)
+			switch {
 			case err == nil:
-				if id++; id%3 == 0 {
+				id++
+				if id%3 == 0 {
 					b.sq.Ring()
 				}
 			case errors.Is(err, ErrFull):

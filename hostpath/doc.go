@@ -6,9 +6,9 @@
 //
 // To post a work request means to reserve blocks in the send ring, write the WQE
 // into them and commit it. To ring means to publish the doorbell record and then
-// the register: only after that does the device look for the WQE. To poll means to
-// take CQEs off a completion queue. A CQE frees the blocks of its WQE and of all
-// earlier WQEs.
+// the register. The device looks for the WQE after that. To poll means to take
+// CQEs off a completion queue. A CQE frees the blocks of its WQE and of all earlier
+// WQEs.
 //
 // A receive is posted in the same way, but has no register to ring. It is posted to
 // a receive queue (RQ) or to a shared receive queue (SRQ). The entries of an SRQ form
@@ -16,11 +16,11 @@
 //
 // # Ownership
 //
-// A queue has one poster at a time and one poller at a time. There are two
-// exceptions. A SharedSQ has any number of posters. A CQ has any number of pollers if
-// all of them use TryPoll. Poster and poller may be different goroutines. Each of them
-// keeps its own counts, 64 bits wide. Each of them passes one of its counts to the other
-// goroutine, in a word that has its cache line alone:
+// A queue has one poster at a time and one poller at a time, with two exceptions: a
+// SharedSQ has any number of posters, and a CQ has any number of pollers if all of them
+// use TryPoll. Poster and poller may be different goroutines. Poster and poller keep
+// counts of their own, 64 bits wide. Each passes one of its counts to the other, in a
+// word that has its cache line alone:
 //
 //	posted   stored by the poster when it rings, read by the poller
 //	freed    stored by the poller, read by the poster when its ring looks full
@@ -60,9 +60,11 @@
 //	op.go                      facts of operations
 //	form.go                    chooses the layout of a WQE
 //	short.go, long.go          write the bytes of a WQE
+//	ctrl.go                    its control segment: fences, signaled and solicited
 //	bind.go, list.go, masked.go, av.go
-//	                           rarer parts of a WQE
-//	sendring.go                the ring, and notes on the WQEs in it
+//	                           its rarer parts: binds of windows, list keys, masked atomics,
+//	                           addresses of datagrams
+//	sendring.go                the ring, the doorbell, and notes on the WQEs in the ring
 //	sq.go                      a send queue with one poster
 //	sharedsq.go, sequence.go   a send queue with many posters, and their protocol
 //	run.go, writes.go          post many similar requests in one loop
@@ -81,9 +83,13 @@
 //	collapsed.go               collapsed queues
 //	compressed.go              finds runs of compressed entries; cqe/mini.go expands them
 //	scatter.go                 CQEs that carry data
-//	clean.go, orphan.go        QPs that were destroyed
+//	clean.go, orphan.go        CQEs of QPs that were reset or destroyed
 //	resize.go                  replaces the ring of a CQ
 //
-// The other files: raw.go has RDMaxcel's stateless functions, share.go and memory.go show queues to
-// accelerators and dumps, layout.go finds them in a file, and words.go checks the addresses of shared words.
+// Shared memory:
+//
+//	words.go                   checks the addresses of shared words
+//	share.go, memory.go        show queues to accelerators and to dumps
+//	layout.go                  finds queues in a file
+//	raw.go                     RDMaxcel's stateless functions
 package hostpath

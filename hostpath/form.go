@@ -1,7 +1,5 @@
 package hostpath
 
-import "github.com/nicless/nicless/wqe"
-
 // A form is a layout of a WQE.
 type form uint8
 
@@ -20,12 +18,13 @@ func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	}
 	n := len(wr.Data)
 	if n == 0 && len(wr.SGE) == 1 {
-		switch l := wr.SGE[0].Length; {
+		length := wr.SGE[0].Length
+		switch {
 		case op.atomic:
-			if l == atomicSize {
+			if length == atomicSize {
 				return atomic8
 			}
-		case l-1 < wqe.InlineFlag:
+		case length-1 < maxLength: // 1 to maxLength; a function for this would keep form from being inlined
 			return pointer
 		}
 		return long
@@ -52,7 +51,7 @@ func (q *SendRing) plan(wr *SendWR) (f form, n uint64, err error) {
 
 // lay writes the WQE for wr into the n reserved blocks that begin at count, and notes it in
 // the slots. f and n are the results of plan. fence is the fence that the WQE needs because
-// of the previous WQE.
+// of the WQE before it, or 0.
 func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
 	op := &ops[wr.Op]
 	switch f {
@@ -65,13 +64,4 @@ func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) 
 	default:
 		q.layLong(count, n, wr, op, fence)
 	}
-}
-
-// flags returns the field fm_ce_se of a WQE.
-func (q *SendRing) flags(f Flags, fence uint8) uint8 {
-	c := q.ctrl[f&allFlags]
-	if f&Fence == 0 { // FenceVerbs includes the small fence
-		c |= fence
-	}
-	return c
 }

@@ -169,14 +169,14 @@ func (p *player) play(t *testing.T, in *recordedSend, want *recordedWQEs) {
 	if p.sq.next != in.Index {
 		// Some recorded WQEs were not kept. Whether the previous WQE changed a key is then
 		// known only from the fence of this WQE.
-		p.sq.fence = 0
+		p.sq.nextFence = 0
 		if f := want.WQEs[0].Bytes[11] & wqe.FenceMask; f == wqe.FenceSmall {
-			p.sq.fence = wqe.FenceSmall
+			p.sq.nextFence = wqe.FenceSmall
 		}
 	}
-	fence := p.sq.fence
+	fence := p.sq.nextFence
 	p.moveTo(in.Index)
-	p.sq.fence = fence
+	p.sq.nextFence = fence
 	half := int(p.sq.half) * 256
 	clear(p.ring) // the recorder did the same
 	clear(p.uar)

@@ -141,23 +141,29 @@ func (p *protocol) step(w world, i int) (world, error) {
 	case atEnds:
 		if e := w.ends[q.pos%modelRing]; e > q.pos {
 			q.pos = e
-		} else if q.pc = atSetRung; q.pos != w.rung {
-			if q.pc = atLook; p.lateLook {
-				q.pc = atPublish
+		} else {
+			q.pc = atSetRung
+			if q.pos != w.rung {
+				q.pc = atLook
+				if p.lateLook {
+					q.pc = atPublish
+				}
 			}
 		}
 	case atLook:
 		if got := w.written[(q.pos-1)%modelRing]; got != q.pos && !p.skipGaps {
 			return w, fmt.Errorf("the register shows block %d in place of %d", int(got)-1, q.pos-1)
 		}
-		if q.pc = atPublish; p.lateLook {
+		q.pc = atPublish
+		if p.lateLook {
 			q.pc = atSetRung
 		}
 	case atPublish:
 		if q.pos <= w.record {
 			return w, fmt.Errorf("the record goes from %d to %d", w.record, q.pos)
 		}
-		if w.record, q.pc = q.pos, atSetRung; p.lateLook {
+		w.record, q.pc = q.pos, atSetRung
+		if p.lateLook {
 			q.pc = atLook
 		}
 	case atSetRung:

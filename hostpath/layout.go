@@ -78,16 +78,20 @@ func (l *RawLayout) In(mem []byte) (r Raw, err error) {
 	} else {
 		r.Receives = 0
 	}
-	if r.Record, err = exact(mem, "doorbell record", l.Record, doorbell.RecordSize); err != nil {
+	r.Record, err = exact(mem, "doorbell record", l.Record, doorbell.RecordSize)
+	if err != nil {
 		return Raw{}, l.wrong(err)
 	}
-	if r.Register, err = exact(mem, "register", l.Register, doorbell.BFRegSize); err != nil {
+	r.Register, err = exact(mem, "register", l.Register, doorbell.BFRegSize)
+	if err != nil {
 		return Raw{}, l.wrong(err)
 	}
-	if r.SendCQ, err = l.SendCQ.In(mem); err != nil {
+	r.SendCQ, err = l.SendCQ.In(mem)
+	if err != nil {
 		return Raw{}, l.wrong(err)
 	}
-	if r.RecvCQ, err = l.RecvCQ.In(mem); err != nil {
+	r.RecvCQ, err = l.RecvCQ.In(mem)
+	if err != nil {
 		return Raw{}, l.wrong(err)
 	}
 	return r, nil
@@ -101,10 +105,12 @@ func (l *RawCQLayout) In(mem []byte) (r RawCQ, err error) {
 		return RawCQ{}, fmt.Errorf("hostpath: CQ %#06x: entries of %d bytes; %d and %d are possible", l.CQN, l.EntrySize, cqe.Size, cqe.Size128)
 	}
 	r = RawCQ{EntrySize: l.EntrySize}
-	if r.Ring, err = part(mem, "CQ", l.Ring, cqe.Size, uint64(l.EntrySize), maxCQ); err != nil {
+	r.Ring, err = part(mem, "CQ", l.Ring, cqe.Size, uint64(l.EntrySize), maxCQ)
+	if err != nil {
 		return RawCQ{}, err
 	}
-	if r.Record, err = exact(mem, "record of a CQ", l.Record, doorbell.RecordSize); err != nil {
+	r.Record, err = exact(mem, "record of a CQ", l.Record, doorbell.RecordSize)
+	if err != nil {
 		return RawCQ{}, err
 	}
 	return r, nil

@@ -71,7 +71,8 @@ func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 		units++
 	}
 	n, err := q.checkPayload(wr, op)
-	if units += n; err == nil && units > q.maxUnits() {
+	units += n
+	if err == nil && units > q.maxUnits() {
 		err = fmt.Errorf("nicless: WQE of %s has %d bytes, at most %d in this queue (QPConfig.MaxSendWR)", op.name, units*wqe.UnitSize, q.maxUnits()*wqe.UnitSize)
 	}
 	return units, err

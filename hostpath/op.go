@@ -84,7 +84,7 @@ type opInfo struct {
 	message    bool           // goes to the address in SendWR.To on UD
 	inline     bool           // takes a payload in SendWR.Data
 	atomic     bool           // works on 8 bytes, with the operands SwapAdd and Compare
-	leaves     uint8          // the fence with which the next WQE does not overtake a change of keys
+	nextFence  uint8          // the fence of the next WQE, so that it does not overtake a change of keys
 	compare    uint64         // all ones if the WQE contains SendWR.Compare
 	imm        uint32         // all ones if the control segment contains SendWR.Imm
 	wc         cqe.WCOpcode   // the opcode that a poller reports if the CQE does not contain it
@@ -109,10 +109,11 @@ func makeOps() (ops [numOps]opInfo) {
 			info.imm = 1<<32 - 1
 		}
 		if i.Keys {
-			info.leaves = wqe.FenceSmall
+			info.nextFence = wqe.FenceSmall
 			info.transports &= connected // on UD, verbs has neither windows nor invalidation of windows
 		}
-		if info.atomic = i.Operand == wqe.KindAtomic; info.atomic && o.code == wqe.OpAtomicCS {
+		info.atomic = i.Operand == wqe.KindAtomic
+		if info.atomic && o.code == wqe.OpAtomicCS {
 			info.compare = 1<<64 - 1
 		}
 		// A WQE built in place has a control segment, perhaps a remote address, perhaps the

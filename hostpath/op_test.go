@@ -17,7 +17,7 @@ func TestOps(t *testing.T) {
 		message
 		inline
 		imm
-		leaves
+		nextFence
 	)
 	const (
 		rc  = wqe.Transports(1 << RC)
@@ -37,11 +37,11 @@ func TestOps(t *testing.T) {
 		OpSendInval:         {connected, 0, payload | inline, cqe.WCSend},
 		OpCompareSwap:       {rc, rc, raddr | payload, cqe.WCCompSwap},
 		OpFetchAdd:          {rc, rc, raddr | payload, cqe.WCFetchAdd},
-		OpLocalInval:        {connected, 0, leaves, cqe.WCLocalInv},
-		OpBindMW:            {connected, 0, leaves, cqe.WCBindMW},
+		OpLocalInval:        {connected, 0, nextFence, cqe.WCLocalInv},
+		OpBindMW:            {connected, 0, nextFence, cqe.WCBindMW},
 		OpMaskedCompareSwap: {rc, 0, raddr | payload, cqe.WCCompSwap},
 		OpMaskedFetchAdd:    {rc, 0, raddr | payload, cqe.WCFetchAdd},
-		OpBindList:          {connected, 0, leaves, cqe.WCFromPost},
+		OpBindList:          {connected, 0, nextFence, cqe.WCFromPost},
 		OpDump:              {all, 0, payload, cqe.WCFromPost},
 		OpCopy:              {all, 0, payload, cqe.WCFromPost},
 		OpWaitCQ:            {all, 0, 0, cqe.WCFromPost},
@@ -54,7 +54,7 @@ func TestOps(t *testing.T) {
 			bit int
 		}{
 			{o.raddr, raddr}, {o.payload, payload}, {o.message, message}, {o.inline, inline},
-			{o.imm == 1<<32-1, imm}, {o.leaves == wqe.FenceSmall, leaves},
+			{o.imm == 1<<32-1, imm}, {o.nextFence == wqe.FenceSmall, nextFence},
 		} {
 			if f.has {
 				facts |= f.bit

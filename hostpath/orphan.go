@@ -1,12 +1,14 @@
 package hostpath
 
-// An orphan is an SRQ that a destroyed QP used. CQEs of the QP may still be in the
-// completion queue. These CQEs are not reported, but the SRQ entries that they complete must
-// be given back to the SRQ.
-type orphan struct {
+import "github.com/nicless/nicless/cqe"
+
+// A destroyedQP is a QP that was destroyed and took its receives from an SRQ. CQEs of the QP
+// may still be in the completion queue. Poll does not report these CQEs, but the SRQ entries
+// that they complete must be given back to the SRQ.
+type destroyedQP struct {
 	qpn  uint32
 	srq  *SRQ
-	next *orphan
+	next *destroyedQP
 }
 
 // Orphan notifies the queue that the QP with number qpn was destroyed. The QP took its
@@ -14,32 +16,38 @@ type orphan struct {
 // writes no more CQEs of the QP, but before the user index of the QP is freed. Orphan is
 // safe for concurrent use.
 func (q *CQ) Orphan(qpn uint32, srq *SRQ) {
-	o := &orphan{qpn: qpn, srq: srq}
+	d := &destroyedQP{qpn: qpn, srq: srq}
 	for {
-		o.next = q.orphans.Load()
-		if q.orphans.CompareAndSwap(o.next, o) {
+		d.next = q.destroyed.Load()
+		if q.destroyed.CompareAndSwap(d.next, d) {
 			return
 		}
 	}
 }
 
-// adopt is called for a CQE whose QP is not in the CQ's table of queue pairs. If the QP is an
-// orphan, adopt gives the SRQ entry that the CQE completes back to the SRQ.
-func (q *CQ) adopt(c *Completion) {
+// returnReceive is called for a CQE whose QP is not in the CQ's table of QPs. If the CQE
+// completes a receive of a destroyed QP, returnReceive gives the receive's entry back to the
+// SRQ.
+func (q *CQ) returnReceive(c *Completion) {
 	if c.Requester() {
 		return
 	}
-	for o := q.orphans.Load(); o != nil; o = o.next {
-		if o.qpn != c.QPN {
+	for d := q.destroyed.Load(); d != nil; d = d.next {
+		if d.qpn != c.QPN {
 			continue
 		}
-		if _, ok := o.srq.take(c.Counter); ok {
-			o.srq.give(c.Counter)
+		if _, ok := d.srq.take(c.Counter); ok {
+			d.srq.give(c.Counter)
 		}
 		return
 	}
 }
 
-// dropOrphans drops the list of orphans that begins with o. The caller first loaded the list and
-// then found the queue empty, so no CQE of these orphans can be left.
-func (q *CQ) dropOrphans(o *orphan) { q.orphans.CompareAndSwap(o, nil) }
+// dropDestroyed empties the list of destroyed QPs if the queue is empty: no CQE of these QPs
+// can then be left. The caller has loaded list before dropDestroyed looks into the queue. So
+// a QP that Orphan adds in between stays in the list.
+func (q *CQ) dropDestroyed(list *destroyedQP) {
+	if !cqe.Valid(cqe.OpOwn(q.entry(q.ci).ObserveTail()), q.ci, q.log) {
+		q.destroyed.CompareAndSwap(list, nil)
+	}
+}

@@ -11,11 +11,11 @@ import (
 // template and a store for each field that differs. If each completion were assembled field by
 // field and then copied, the copy would wait for the stores just before it.
 type template struct {
-	tail  cqe.Tail // with owner bit 0 and without the bits that differ: see same
-	uidx  uint64   // the word cqe.WordUIdx: user index and immediate
-	path  uint64   // of receives: the word cqe.WordPath
-	flags uint64   // of receives: the word cqe.WordFlags, which has the sender's QPN
-	bytes uint32   // mask: all ones if the byte count comes from each entry, otherwise 0
+	tail  cqe.Tail // the last word of an entry, with owner bit 0 and without the bits of differ
+	uidx  uint64   // word cqe.WordUIdx: user index and immediate
+	path  uint64   // word cqe.WordPath, of receives only
+	flags uint64   // word cqe.WordFlags, which has the sender's QPN; of receives only
+	bytes uint32   // mask: all ones if each entry has its own byte count, otherwise 0
 	c     Completion
 }
 
@@ -78,11 +78,10 @@ func (l *template) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
 // first, the poller would more often read a line that the device is about to write, and both
 // would wait for it.
 func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
-	l := &q.like
-	if !l.same(e, tail, cqe.Owner(q.ci, q.log)) || l.c.Kind == cqe.RespSend && !l.sameSender(e) {
-		if !l.set(e, tail) {
-			return 0
-		}
+	l := &q.template
+	sameRun := l.same(e, tail, cqe.Owner(q.ci, q.log)) && (l.c.Kind != cqe.RespSend || l.sameSender(e))
+	if !sameRun && !l.set(e, tail) {
+		return 0
 	}
 	qp := q.table.find(l.c.UIdx)
 	switch {
@@ -101,7 +100,7 @@ func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
 
 // takeSends is takeRun for a run of completions of sq.
 func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRing) (n int) {
-	ci, l := q.ci, &q.like
+	ci, l := q.ci, &q.template
 	freed, posted := sq.freed.Observe(), sq.posted.Observe()
 	for {
 		count := ring.Extend(freed, tail.Counter())
@@ -115,12 +114,14 @@ func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRi
 		l.fill(&dst[n], e, tail, s.id)
 		freed = count + s.blocks()
 		ci++
-		if n++; n == len(dst) {
+		n++
+		if n == len(dst) {
 			break
 		}
 		e = q.entry(ci)
 		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
-		if tail = cqe.Tail(e.ObserveTail()); !l.same(e, tail, cqe.Owner(ci, q.log)) {
+		tail = cqe.Tail(e.ObserveTail())
+		if !l.same(e, tail, cqe.Owner(ci, q.log)) {
 			break
 		}
 	}
@@ -133,7 +134,7 @@ func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRi
 
 // takeReceives is takeRun for a run of completions of rq.
 func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ) (n int) {
-	ci, l := q.ci, &q.like
+	ci, l := q.ci, &q.template
 	freed, posted := rq.freed.Observe(), rq.posted.Observe()
 	for l.sameSender(e) {
 		count := ring.Extend(freed, tail.Counter())
@@ -143,12 +144,14 @@ func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ)
 		l.fill(&dst[n], e, tail, rq.ids[count&(rq.size-1)])
 		freed = count + 1
 		ci++
-		if n++; n == len(dst) {
+		n++
+		if n == len(dst) {
 			break
 		}
 		e = q.entry(ci)
 		// As in takeSends.
-		if tail = cqe.Tail(e.ObserveTail()); !l.same(e, tail, cqe.Owner(ci, q.log)) {
+		tail = cqe.Tail(e.ObserveTail())
+		if !l.same(e, tail, cqe.Owner(ci, q.log)) {
 			break
 		}
 	}

@@ -105,7 +105,7 @@ type Mask struct {
 // An Address is the destination of datagrams: a queue pair and the address vector for it. An
 // Address may be used for any number of sends.
 type Address struct {
-	AV   wqe.AV // its Ext, DQP and Key are ignored: QPN and QKey replace them
+	AV   wqe.AV // QPN and QKey replace the fields Ext, DQP and Key of AV
 	QPN  uint32 // 24 bits
 	QKey uint32 // the receiver's Q_Key; if bit 31 is set, the Q_Key of the sending QP is sent instead
 }

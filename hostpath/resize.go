@@ -19,7 +19,8 @@ import (
 //
 // If move fails, the queue does not change. Only the poller may call Resize.
 func (q *CQ) Resize(to []byte, move func() error) error {
-	defer q.exclude()()
+	q.lockPolling()
+	defer q.unlockPolling()
 	size := 1 << q.shift
 	log, err := ring.Log2("hostpath: completion ring of entries", uint64(len(to)/size), maxCQ)
 	switch {
@@ -47,8 +48,8 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 		if o.Opcode() == cqe.ResizeCQ {
 			break
 		}
-		if q.title(o) {
-			q.expand(i, o)
+		if q.isTitle(o) {
+			q.expandSession(i, o)
 		}
 		copy(next.slot(i+1), q.slot(i))
 		b := &next.entry(i + 1)[cqe.OffOpOwn]

@@ -12,7 +12,7 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	qp := q.table.find(c.UIdx)
 	if qp == nil || qp.QPN != c.QPN {
 		q.stale++
-		q.adopt(c)
+		q.returnReceive(c)
 		return false
 	}
 	c.Timestamp = 0
@@ -49,7 +49,8 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing
 	}
 	c.ID = s.id
 	if c.Kind == cqe.Req && c.Opcode == cqe.WCFromPost {
-		if c.Opcode = ops[s.op()].wc; c.HasByteLen() { // a masked atomic
+		c.Opcode = ops[s.op()].wc
+		if c.HasByteLen() { // a masked atomic
 			c.ByteLen = be.Uint32(e[cqe.OffByteCount:])
 		}
 	}

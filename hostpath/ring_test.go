@@ -167,9 +167,9 @@ func TestOrphan(t *testing.T) {
 		b.cq.Orphan(100+life, srq)
 		b.table.Set(b.index, nil)
 		require.Empty(t, b.poll())
-		require.NotNil(t, b.cq.orphans.Load())
+		require.NotNil(t, b.cq.destroyed.Load())
 		require.Empty(t, b.poll())
-		require.Nil(t, b.cq.orphans.Load(), "an empty queue holds none of theirs")
+		require.Nil(t, b.cq.destroyed.Load(), "an empty queue holds none of theirs")
 	}
 	stale, bad := b.cq.Skipped()
 	require.Equal(t, []uint64{15, 0}, []uint64{stale, bad})

@@ -99,10 +99,11 @@ func (q *RQ) PostRecv(wr *RecvWR) error {
 // receives were posted, and why the next one was refused. The posted receives have been
 // rung.
 func (q *RQ) PostRecvList(wrs []RecvWR) (n int, err error) {
-	for n = range wrs {
-		if err = q.PostRecv(&wrs[n]); err != nil {
+	for i := range wrs {
+		err = q.PostRecv(&wrs[i])
+		if err != nil {
 			q.Ring()
-			return n, err
+			return i, err
 		}
 	}
 	q.Ring()

@@ -13,7 +13,7 @@ func (q *SQ) layRun(wrs []SendWR) int {
 		q.seen = q.freed.Observe()
 	}
 	room := min(uint64(len(wrs)), q.seen+q.size-next)
-	fence := q.fence
+	fence := q.nextFence
 	for n < int(room) {
 		wr := &wrs[n]
 		if wr.Op >= numOps || wr.Flags > allFlags {
@@ -32,7 +32,7 @@ func (q *SQ) layRun(wrs []SendWR) int {
 		n++
 	}
 	if n > 0 {
-		q.next, q.fence = next, 0
+		q.next, q.nextFence = next, 0
 	}
 	return n
 }

@@ -65,7 +65,7 @@ func TestRunsAreTheSame(t *testing.T) {
 				full++
 			}
 			require.Equal(t, one.sq.next, many.sq.next)
-			require.Equal(t, one.sq.fence, many.sq.fence)
+			require.Equal(t, one.sq.nextFence, many.sq.nextFence)
 			require.Equal(t, one.dev.ring, many.dev.ring)
 			require.Equal(t, one.record, many.record)
 			if r.UintN(3) > 0 {

@@ -61,7 +61,8 @@ func (q *CQ) inline(c *Completion, o cqe.OpOwn) (data []byte, ok bool) {
 		fail(c, 0) // this queue has no such CQEs; there is no syndrome for that
 		return nil, false
 	}
-	if b := q.slot(q.ci); wide {
+	b := q.slot(q.ci)
+	if wide {
 		data, ok = cqe.Inline128((*[cqe.Size128]byte)(b))
 	} else {
 		data, ok = cqe.Inline((*[cqe.Size]byte)(b))

@@ -34,8 +34,8 @@ type SQConfig struct {
 type slot struct {
 	id uint64
 
-	// Bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both are in one word, so that
-	// one store writes them.
+	// Bits 0-7 are the number of blocks of the WQE, or 0 if no WQE begins here. Bits 8-15 are its Op.
+	// Both numbers are in one word, so that one store writes them.
 	note uint16
 }
 
@@ -49,26 +49,30 @@ func (s slot) op() Op         { return Op(s.note >> 8) }
 type SendRing struct {
 	// These fields never change after setUp.
 	ring      []byte
-	slots     []slot
+	slots     []slot // one for each block of the ring
 	size      uint64 // blocks
 	record    *shm.BE32
-	reg       [2]*shm.BE64
+	reg       [2]*shm.BE64 // first words of the two halves of the register: see registerWords
 	qpn       uint32
 	base      wqe.OpWord // the first word of every WQE, with only the QPN filled in
 	transport Transport
 	short     wqe.Transports // the queue's transport, or none if no WQE may be built in place
-	signed    bool           //
+	signed    bool           // SQConfig.Signature
 	shortMax  int            // largest number of inline bytes in a WQE that is built in place
-	maxInline int            //
-	maxSGE    int            //
-	ctrl      [8]uint8       // field fm_ce_se, indexed by Flags
+	maxInline int            // SQConfig.MaxInline
+	maxSGE    int            // SQConfig.MaxSGE
+	flagTable [8]uint8       // field fm_ce_se, indexed by Flags
 	_         [64]byte
 
-	posted shm.Word64 // one writer: the caller of publish. Pairs with the Observe in find.
-	half   uint8      // the half of the register to write next; used by the caller of publish
+	// posted is the count of the first block that is not rung. It has one writer, the caller of
+	// publish. Pairs with the Observe in find.
+	posted shm.Word64
+	half   uint8 // the half of the register to write next; used by the caller of publish
 	_      [64]byte
 
-	freed shm.Word64 // one writer: the poller in release. Pairs with the Observe in reserve.
+	// freed is the count of the first block that posters may not reuse yet. It has one writer, the
+	// poller in release. Pairs with the Observe in reserve.
+	freed shm.Word64
 	_     [64]byte
 
 	failed atomic.Pointer[cqe.WorkError] // the first failure; written by the poller
@@ -92,10 +96,12 @@ func (q *SendRing) setUp(c SQConfig) error {
 		return fmt.Errorf("hostpath: %d SGEs per send, 1 to %d are possible", c.MaxSGE, wqe.MaxUnits-1)
 	}
 	var err error
-	if q.record, err = recordWord(c.Record, doorbell.SendWord); err != nil {
+	q.record, err = recordWord(c.Record, doorbell.SendWord)
+	if err != nil {
 		return err
 	}
-	if q.reg, err = halves(c.Register); err != nil {
+	q.reg, err = registerWords(c.Register)
+	if err != nil {
 		return err
 	}
 	q.ring, q.slots, q.size = c.Ring, make([]slot, size), size
@@ -105,30 +111,19 @@ func (q *SendRing) setUp(c SQConfig) error {
 	if c.Transport != UD && !c.Signature {
 		q.short = 1 << c.Transport
 	}
-	for f := range q.ctrl {
-		if Flags(f)&Fence != 0 {
-			q.ctrl[f] |= wqe.FenceVerbs
-		}
-		if Flags(f)&Signaled != 0 || c.SigAll {
-			q.ctrl[f] |= wqe.CEAlways
-		}
-		if Flags(f)&Solicited != 0 {
-			q.ctrl[f] |= wqe.FlagSolicited
-		}
-	}
+	q.flagTable = makeFlags(c.SigAll)
 	return nil
 }
 
-// publish notifies the device of all WQEs before end, which is the count of the first block after
-// these WQEs. last is the count of the block at which the last of them begins. The stores are
-// made in this order:
+// publish notifies the device of all WQEs before the count end. last is the count of the block at
+// which the last of these WQEs begins. The stores are made in this order:
 //
 //  1. WQE bytes        plain stores, done before the WQE was committed
 //  2. doorbell record  Publish; the device observes it, then reads WQEs up to it
 //  3. UAR register     Publish; the device observes it, then reads the record
 //
-// If 3 came before 2, work could be lost: the device would wake, read the old record and
-// go idle. Only one goroutine at a time may call publish.
+// If store 3 came before store 2, work could be lost: the device would wake, read the old record
+// and go idle. Only one goroutine at a time may call publish.
 func (q *SendRing) publish(end, last uint64) {
 	// The WQE is read before the record is published. After that, the WQE may complete and
 	// another poster may overwrite it.
@@ -144,7 +139,8 @@ func (q *SendRing) publish(end, last uint64) {
 // lastWQE returns the count of the block at which the last WQE before the count end begins.
 func (q *SendRing) lastWQE(end uint64) uint64 {
 	for {
-		if end--; q.slots[end&(q.size-1)].note != 0 {
+		end--
+		if q.slots[end&(q.size-1)].note != 0 {
 			return end
 		}
 	}
@@ -164,12 +160,12 @@ func (q *SendRing) Size() int { return int(q.size) }
 // QPN returns the number of the QP.
 func (q *SendRing) QPN() uint32 { return q.qpn }
 
-// Done returns a count: all work before that count is complete. Completions that have not
-// been polled from the queue's CQ are not included.
+// Done returns the count of the first block whose work is not complete. It does not include
+// completions that have not been polled from the queue's CQ.
 func (q *SendRing) Done() uint64 { return q.freed.Observe() }
 
 // Failed returns the error of the first work request that failed, or nil if no work request
-// has failed. Completions that have not been polled from the queue's CQ are not included.
+// has failed. It does not include completions that have not been polled from the queue's CQ.
 func (q *SendRing) Failed() *cqe.WorkError { return q.failed.Load() }
 
 // fail notes the first failure. Only the poller calls it.
@@ -186,8 +182,9 @@ func (q *SendRing) block(count uint64) *[wqe.BlockSize]byte {
 	return (*[wqe.BlockSize]byte)(q.ring[off : off+wqe.BlockSize])
 }
 
-// find returns the work request whose WQE begins at wqe_counter, if there is one that is
-// posted and not yet completed. Only the poller calls it.
+// find returns the work request whose WQE begins at wqe_counter, and the count of that block.
+// ok is false if no work request that is posted and not yet completed begins there. Only the
+// poller calls find.
 func (q *SendRing) find(counter uint16) (count uint64, s slot, ok bool) {
 	count = ring.Extend(q.freed.Observe(), counter)
 	if count >= q.posted.Observe() {
@@ -197,6 +194,6 @@ func (q *SendRing) find(counter uint16) (count uint64, s slot, ok bool) {
 	return count, s, s.note != 0
 }
 
-// release frees the WQE at count and all earlier WQEs. Only the poller calls it, and does
-// not read their slots afterwards.
+// release frees the WQE at count and all earlier WQEs. Only the poller calls release. It does
+// not read the slots of these WQEs afterwards.
 func (q *SendRing) release(count uint64, s slot) { q.freed.Publish(count + s.blocks()) }

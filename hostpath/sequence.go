@@ -49,11 +49,11 @@ func (s *sequence) init(size uint64) {
 	s.size, s.ends = size, make([]atomic.Uint64, size)
 }
 
-// reserve reserves n blocks, at most the whole ring. If leave is the constant mark, reserve
-// leaves a mark for the next reservation; if leave is 0, it leaves none. It returns the count
-// of the first block, and in left the mark from the previous reservation. While fewer than n
-// blocks are free, it reserves nothing and returns false.
-func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint64, ok bool) {
+// reserve reserves n blocks, at most the whole ring. It returns the count of the first block,
+// and in previous the mark of the reservation before this one. own is the mark of this
+// reservation: the constant mark or 0. ok is false if fewer than n blocks are free; nothing is
+// then reserved.
+func (s *sequence) reserve(n, own uint64, freed *shm.Word64) (first, previous uint64, ok bool) {
 	for {
 		// seen is loaded before next. In the other order, a caller that is delayed between
 		// the loads could find seen beyond next.
@@ -68,7 +68,7 @@ func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint
 			s.seen.CompareAndSwap(seen, now) // a failure means that another poster has updated seen
 			continue
 		}
-		if s.next.CompareAndSwap(was, first+n|leave) {
+		if s.next.CompareAndSwap(was, first+n|own) {
 			return first, was & mark, true
 		}
 	}

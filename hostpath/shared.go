@@ -102,10 +102,11 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 
 // PostRecvList does the same as RQ.PostRecvList.
 func (q *SRQ) PostRecvList(wrs []RecvWR) (n int, err error) {
-	for n = range wrs {
-		if err = q.PostRecv(&wrs[n]); err != nil {
+	for i := range wrs {
+		err = q.PostRecv(&wrs[i])
+		if err != nil {
 			q.Ring()
-			return n, err
+			return i, err
 		}
 	}
 	q.Ring()

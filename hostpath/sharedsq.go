@@ -1,10 +1,6 @@
 package hostpath
 
-import (
-	"fmt"
-
-	"github.com/nicless/nicless/wqe"
-)
+import "fmt"
 
 // A SharedSQ is a send queue with any number of posters, which are goroutines or lanes of an
 // accelerator. Requests that are posted one after another leave the same bytes in the ring,
@@ -37,11 +33,11 @@ func (q *SharedSQ) Post(wr *SendWR) error {
 	if err != nil {
 		return err
 	}
-	first, left, ok := q.seq.reserve(n, leaves(wr), &q.freed)
+	first, previous, ok := q.seq.reserve(n, nextMark(wr), &q.freed)
 	if !ok {
 		return ErrFull
 	}
-	q.lay(first, f, n, wr, fenceAfter(left))
+	q.lay(first, f, n, wr, fenceFor(previous))
 	q.seq.commit(first, first+n)
 	return nil
 }
@@ -70,15 +66,15 @@ func (q *SharedSQ) PostList(wrs []SendWR) (n int, err error) {
 	case blocks > q.size:
 		return 0, q.tooLong(blocks)
 	}
-	first, left, ok := q.seq.reserve(blocks, leaves(&wrs[len(wrs)-1]), &q.freed)
+	first, previous, ok := q.seq.reserve(blocks, nextMark(&wrs[len(wrs)-1]), &q.freed)
 	if !ok {
 		return 0, ErrFull
 	}
 	at := first
 	for i := range wrs {
 		f, n, _ := q.plan(&wrs[i])
-		q.lay(at, f, n, &wrs[i], fenceAfter(left))
-		left = leaves(&wrs[i])
+		q.lay(at, f, n, &wrs[i], fenceFor(previous))
+		previous = nextMark(&wrs[i])
 		at += n
 	}
 	q.seq.commit(first, at)
@@ -89,24 +85,6 @@ func (q *SharedSQ) PostList(wrs []SendWR) (n int, err error) {
 // tooLong returns the error for a list that is longer than the ring.
 func (q *SharedSQ) tooLong(blocks uint64) error {
 	return fmt.Errorf("hostpath: a list of %d blocks of 64 bytes; the queue has %d", blocks, q.size)
-}
-
-// leaves returns the mark that a reservation leaves if wr is its last request: mark if the
-// next WQE must be fenced, and 0 if not.
-func leaves(wr *SendWR) uint64 {
-	if ops[wr.Op].leaves != 0 {
-		return mark
-	}
-	return 0
-}
-
-// fenceAfter returns the fence of a WQE. left is the mark that the reservation before the WQE
-// has left.
-func fenceAfter(left uint64) uint8 {
-	if left != 0 {
-		return wqe.FenceSmall
-	}
-	return 0
 }
 
 // Ring notifies the device of all work, of any poster, before the first block that is not

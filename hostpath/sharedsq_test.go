@@ -203,7 +203,8 @@ func postAll(q *SharedSQ, id, end uint64) {
 		}
 		switch {
 		case err == nil:
-			if id += uint64(n); id%3 == 0 {
+			id += uint64(n)
+			if id%3 == 0 {
 				q.Ring()
 			}
 		case errors.Is(err, ErrFull):

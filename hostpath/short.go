@@ -57,22 +57,6 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
-// putControl writes a control segment. It writes the same bytes as wqe.Ctrl.Put, but in two stores. A
-// wqe.Ctrl has too many fields for registers and would first be assembled in memory, byte by byte.
-func putControl(b *[wqe.BlockSize]byte, first wqe.OpWord, second wqe.FlagWord) {
-	wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), uint64(first), uint64(second))
-}
-
-// firstWord returns the first word of a control segment, without DS.
-func (q *SendRing) firstWord(count uint64, op *opInfo) wqe.OpWord {
-	return q.base | wqe.MakeOpWord(op.code, uint16(count), 0, 0)
-}
-
-// secondWord returns the second word of a control segment.
-func (q *SendRing) secondWord(wr *SendWR, op *opInfo, fence uint8) wqe.FlagWord {
-	return wqe.MakeFlagWord(q.flags(wr.Flags, fence), wr.Imm&op.imm)
-}
-
 // putMove writes a WQE with a remote address and one pointer, to sge. It takes pointers, so that each field
 // is loaded right before it is stored. The loops that call putMove keep their variables in registers, and
 // have no room for all fields at once.

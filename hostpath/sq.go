@@ -20,7 +20,7 @@ type SQ struct {
 	next      uint64        // count of the first block that is not reserved
 	seen      uint64        // value of freed when it was last observed
 	rung      uint64        // value of next when the doorbell was last rung
-	fence     uint8         // the fence that the next WQE needs
+	nextFence uint8         // the fence that the next WQE needs because of the WQE before it, or 0
 	prefetch  uint64        // Ring prefetches blocks if next has none of these bits
 	blueFlame [2]*shm.Block // the halves of the BlueFlame register; nil: the queue has none
 	_         [64]byte
@@ -42,11 +42,13 @@ func NewSQ(c SQConfig) (*SQ, error) {
 		return nil, err
 	}
 	var err error
-	if q.blueFlame, err = blueFlame(c.BlueFlame); err != nil {
+	q.blueFlame, err = blueFlame(c.BlueFlame)
+	if err != nil {
 		return nil, err
 	}
 	q.clearBlueFlame()
-	if q.prefetch = 1<<64 - 1; cpu.CanPrefetchWrite && q.size >= 4*ahead {
+	q.prefetch = 1<<64 - 1
+	if cpu.CanPrefetchWrite && q.size >= 4*ahead {
 		q.prefetch = ahead - 1
 	}
 	return q, nil
@@ -70,15 +72,15 @@ func (q *SQ) Post(wr *SendWR) error {
 	}
 	switch f {
 	case pointer:
-		q.layPointer(count, wr, op, q.fence)
+		q.layPointer(count, wr, op, q.nextFence)
 	case inline:
-		q.layInline(count, wr, op, q.fence)
+		q.layInline(count, wr, op, q.nextFence)
 	default:
-		q.layAtomic(count, wr, op, q.fence)
+		q.layAtomic(count, wr, op, q.nextFence)
 	}
 	q.next = count + 1
-	if q.fence != 0 {
-		q.fence = 0
+	if q.nextFence != 0 {
+		q.nextFence = 0
 	}
 	return nil
 }
@@ -94,8 +96,8 @@ func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 	if !ok {
 		return ErrFull
 	}
-	q.layLong(count, n, wr, op, q.fence)
-	q.next, q.fence = count+n, op.leaves
+	q.layLong(count, n, wr, op, q.nextFence)
+	q.next, q.nextFence = count+n, op.nextFence
 	return nil
 }
 
@@ -150,7 +152,7 @@ func (q *SQ) Index() uint32 { return uint32(q.next) }
 // Reset sets index and record to 0, as for a QP that went through RST. No post, ring or poll
 // may run at the same time.
 func (q *SQ) Reset() {
-	q.next, q.seen, q.rung, q.fence = 0, 0, 0, 0
+	q.next, q.seen, q.rung, q.nextFence = 0, 0, 0, 0
 	q.clear()
 	q.clearBlueFlame()
 }

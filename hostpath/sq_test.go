@@ -154,12 +154,12 @@ func TestRefused(t *testing.T) {
 			if c.on != UD {
 				require.NoError(t, b.sq.Post(&SendWR{ID: 1, Op: OpLocalInval}))
 			}
-			next, fence := b.sq.next, b.sq.fence
+			next, fence := b.sq.next, b.sq.nextFence
 			before := string(b.dev.ring)
 			require.ErrorContains(t, b.sq.Post(&c.wr), c.says)
 			require.Equal(t, before, string(b.dev.ring), "ring")
 			require.Equal(t, next, b.sq.next)
-			require.Equal(t, fence, b.sq.fence)
+			require.Equal(t, fence, b.sq.nextFence)
 		})
 	}
 }

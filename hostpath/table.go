@@ -12,8 +12,8 @@ import (
 // queue pair. A QP does not change once it is in a Table.
 type QP struct {
 	SQ  *SendRing // nil: no send queue
-	RQ  *RQ       // nil: receives come from SRQ, or there are none
-	SRQ *SRQ      //
+	RQ  *RQ       // nil: receives come from SRQ, or the QP takes none
+	SRQ *SRQ      // nil: receives come from RQ, or there are none
 	QPN uint32    // CQEs with another QPN are left over from a QP that had the same user index earlier
 }
 

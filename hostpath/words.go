@@ -31,10 +31,10 @@ func recordWord(record []byte, word int) (*shm.BE32, error) {
 	return shm.BE32At(record, 4*uint64(word)), nil
 }
 
-// halves returns the two words of a UAR register to which doorbells are written alternately:
-// the first word of each half. If there is only one half, both are the same word. If there is
-// no register, both are nil.
-func halves(register []byte) (words [2]*shm.BE64, err error) {
+// registerWords returns the two words of a UAR register to which doorbells are written
+// alternately: the first word of each half. If the register has only one half, both results
+// are the same word. If there is no register, both are nil.
+func registerWords(register []byte) (words [2]*shm.BE64, err error) {
 	if len(register) == 0 {
 		return words, nil
 	}

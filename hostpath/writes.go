@@ -27,12 +27,12 @@ func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 	if n > q.size {
 		return q.tooLong(n)
 	}
-	start, left, ok := q.seq.reserve(n, 0, &q.freed)
+	start, previous, ok := q.seq.reserve(n, 0, &q.freed)
 	if !ok {
 		return ErrFull
 	}
 	op := &ops[OpWrite]
-	flags, last := q.flags(first, fenceAfter(left)), q.flags(Signaled, 0)
+	flags, last := q.flags(first, fenceFor(previous)), q.flags(Signaled, 0)
 	for i := range list {
 		// The same as layPointer, but in one loop, for the reason given in run.go.
 		at := start + uint64(i)
@@ -49,9 +49,9 @@ func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 	return nil
 }
 
-// plain reports whether the WQE of a write is one block with one pointer.
+// plain reports whether the WQE of a write is one block with one pointer, to 1 to maxLength bytes.
 func (q *SharedSQ) plain(w *WriteWR) bool {
-	return ops[OpWrite].short&q.short != 0 && w.SGE.Length-1 < wqe.InlineFlag
+	return ops[OpWrite].short&q.short != 0 && w.SGE.Length-1 < maxLength
 }
 
 // postUnplain posts writes of which some are not plain: they have no bytes, or more bytes

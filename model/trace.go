@@ -122,7 +122,8 @@ func NewTraceReader(r io.Reader) (*TraceReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.regions, err = parseHeader(text); err != nil {
+	t.regions, err = parseHeader(text)
+	if err != nil {
 		return nil, t.errorAt(err)
 	}
 	t.checker.regions = t.regions

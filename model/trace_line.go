@@ -37,8 +37,9 @@ func parseRegions(value []byte, regions map[string]Structure) error {
 // checkRegion returns an error if a region of that name cannot be added to others.
 func checkRegion(name string, others int) error {
 	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
-			strings.ContainsRune("._-", r))
+		letter := ('a' <= r && r <= 'z') || ('A' <= r && r <= 'Z')
+		digit := '0' <= r && r <= '9'
+		return !letter && !digit && !strings.ContainsRune("._-", r)
 	}
 	if len(name) < 1 || len(name) > maxRegionName || strings.ContainsFunc(name, odd) {
 		return fmt.Errorf("the region's name %s does not have 1..%d letters, digits, dots, hyphens and underscores", Shorten(name), maxRegionName)
@@ -115,7 +116,8 @@ func (l *Line) parse(value []byte) error {
 	if err != nil {
 		return err
 	}
-	if *l, err = ParseLine(s); err != nil {
+	*l, err = ParseLine(s)
+	if err != nil {
 		return fmt.Errorf("%s is not a region, a colon and an index of 0..%d", Shorten(s), maxIndex)
 	}
 	if l.String() != s {

@@ -37,8 +37,8 @@ func WriteTrace(w io.Writer, t Trace) error {
 // A traceChecker checks the accesses of a trace one after the other.
 type traceChecker struct {
 	regions map[string]Structure
-	seqs    []int // of the accesses so far
-	req     int   // of the last access
+	seqs    []int // Seq of each access so far
+	req     int   // Req of the last access
 	touched int   // the sum of n so far
 	afters  int   // the numbers in all lists after so far
 }
@@ -70,7 +70,8 @@ func (c *traceChecker) check(a *Access) error {
 		}
 		c.touched += a.N
 	}
-	if c.afters += len(a.After); c.afters > maxAfters {
+	c.afters += len(a.After)
+	if c.afters > maxAfters {
 		return keyErrorf("after", "all lists of the trace together have more than %d numbers", maxAfters)
 	}
 	c.seqs, c.req = append(c.seqs, a.Seq), a.Req

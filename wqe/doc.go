@@ -54,7 +54,8 @@
 //	view.go      divides a WQE into segments; kind.go names the kinds of segment;
 //	             infer.go infers the address of a WQE in a dump
 //	recv.go      receive entries
-//	describe.go  lists the fields of a WQE for people and programs
+//	describe.go  lists the fields of a WQE for people and programs;
+//	             describe_segment.go those of one segment
 //
 // Source: rdma-core providers/mlx5/mlx5dv.h (the structures named in the
 // comments) and wqe.h; Linux include/linux/mlx5/qp.h and device.h; DPDK

@@ -45,7 +45,7 @@ func FuzzSendWQE(f *testing.F) {
 			t.Fatalf("parses but is not described: %v", described)
 		}
 		show(t, tree, b)
-		if got := putBack(&v, b); !bytes.Equal(got, b) {
+		if got := reencode(&v, b); !bytes.Equal(got, b) {
 			t.Fatalf("parse then put, %v:\n in %x\nout %x", v.Address, b, got)
 		}
 	})

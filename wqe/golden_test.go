@@ -67,7 +67,7 @@ func TestGoldenSendWQE(t *testing.T) {
 
 		view, err := wqe.Parse(v.Bytes, address(t, f))
 		require.NoError(t, err)
-		assert.Equal(t, []byte(v.Bytes), putBack(&view, v.Bytes), "parsed and put back")
+		assert.Equal(t, []byte(v.Bytes), reencode(&view, v.Bytes), "parsed and encoded again")
 	})
 }
 
@@ -126,7 +126,8 @@ func address(t *testing.T, f sendFields) wqe.Address {
 	t.Helper()
 	a := wqe.NoAddress
 	for _, raw := range f.Segments {
-		switch s := string(raw); {
+		s := string(raw)
+		switch {
 		case strings.Contains(s, `"type": "av"`) && strings.Contains(s, `"qkey"`):
 			a = wqe.AddressUD
 		case strings.Contains(s, `"type": "av"`):
@@ -196,7 +197,7 @@ func TestGoldenSendWRAPI(t *testing.T) {
 	recordedWQEs(t, "libmlx5-sq-wr-api", func(t *testing.T, _ string, b []byte) {
 		v, err := wqe.Parse(b, wqe.NoAddress)
 		require.NoError(t, err)
-		assert.Equal(t, b, putBack(&v, b), "parsed and put back")
+		assert.Equal(t, b, reencode(&v, b), "parsed and encoded again")
 		_, err = wqe.DescribeSend(b, wqe.NoAddress)
 		require.NoError(t, err)
 	})
@@ -213,7 +214,7 @@ func TestGuessRecorded(t *testing.T) {
 			v, err := wqe.Parse(b, wqe.AddressGuess)
 			require.NoError(t, err)
 			assert.Equal(t, want, v.Address, "%x", b)
-			assert.Equal(t, b, putBack(&v, b), "parsed and put back")
+			assert.Equal(t, b, reencode(&v, b), "parsed and encoded again")
 		})
 	}
 }

@@ -16,7 +16,8 @@ func infer(c Ctrl, b []byte) Address {
 	candidates := [...]Address{NoAddress, AddressXRC, AddressEth, AddressDC, AddressUDEth}
 	best, least := NoAddress, impossible
 	for _, a := range candidates {
-		if eth := a == AddressEth || a == AddressUDEth; info.Eth && !eth || info.Raddr && eth {
+		eth := a == AddressEth || a == AddressUDEth
+		if (info.Eth && !eth) || (info.Raddr && eth) {
 			continue
 		}
 		v := View{Ctrl: c, Address: a, b: b}

@@ -44,7 +44,7 @@ const (
 // Data points at local memory (mlx5_wqe_data_seg). A message without data has no data
 // segment, because a byte count of 0 stands for 2^31 bytes.
 type Data struct {
-	ByteCount uint32 // as stored; InlineFlag says that the segment is not a pointer
+	ByteCount uint32 // the stored number; InlineFlag in it says that the segment is not a pointer
 	LKey      uint32
 	Addr      uint64
 }

@@ -149,7 +149,8 @@ func (w DataWord) LKey() uint32 { return uint32(w) }
 func AdmitShort(w OpWord, d DataWord, before, most uint64) (n uint64, ok bool) {
 	n = d.ByteCount()
 	if n-1 < most {
-		if units := uint64(w & MaxUnits); !d.Inline() {
+		units := uint64(w & MaxUnits)
+		if !d.Inline() {
 			if units == before+1 {
 				ok = true
 			}

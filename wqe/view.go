@@ -210,7 +210,8 @@ func (v *View) layOperand(k Kind) error {
 	case KindNone, KindUnused:
 		return nil
 	case KindMaskedCS8, KindMaskedFA8:
-		switch size := v.Ctrl.OperandSize(); {
+		size := v.Ctrl.OperandSize()
+		switch {
 		case size == 0:
 			return &FormatError{v.Ctrl.Opcode, 0, "opmod", uint64(v.Ctrl.OpMod), "8 (4 bytes), 9 or 0 (8 bytes)"}
 		case size == 4 && k == KindMaskedCS8:
@@ -381,6 +382,7 @@ func (s *Segments) entry(at int, rest []byte) (Kind, int) {
 	return KindKLM, KLMSize
 }
 
+// zero reports whether all bytes of b are 0.
 func zero(b []byte) bool {
 	for _, x := range b {
 		if x != 0 {

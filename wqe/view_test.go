@@ -100,7 +100,7 @@ func TestParseLayouts(t *testing.T) {
 			v, err := wqe.Parse(b, c.addr)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, kinds(&v))
-			assert.Equal(t, b, putBack(&v, b), "parsed and put back")
+			assert.Equal(t, b, reencode(&v, b), "parsed and encoded again")
 			tree, err := wqe.DescribeSend(b, c.addr)
 			require.NoError(t, err)
 

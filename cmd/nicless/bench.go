@@ -118,7 +118,8 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 			}
 		}
 		var err error
-		if cfg.Op, err = parseOp(op); err != nil {
+		cfg.Op, err = parseOp(op)
+		if err != nil {
 			return err
 		}
 		if err := placeCores(&cfg); err != nil {

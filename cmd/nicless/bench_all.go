@@ -105,7 +105,8 @@ func newBenchAll() *cobra.Command {
 		}
 		if rows != "" {
 			var err error
-			if cfg.Rows, err = regexp.Compile(rows); err != nil {
+			cfg.Rows, err = regexp.Compile(rows)
+			if err != nil {
 				return usagef(`"nicless bench all --list" names the rows`, "bench: --rows: %w", err)
 			}
 		}

@@ -103,7 +103,8 @@ func withPair(cfg bench.PairConfig, f func(*bench.Pair) error) (err error) {
 		return err
 	}
 	defer func() {
-		if closing := c.Close(); err == nil {
+		closing := c.Close()
+		if err == nil {
 			err = closing
 		}
 	}()

@@ -37,7 +37,7 @@ const (
 // A tally holds the results of the operations of one kind.
 type tally struct {
 	op      nicless.Op
-	latency *hdrhistogram.Histogram // in ns, of the operations made one by one
+	latency *hdrhistogram.Histogram // latencies in ns of the operations that were made one by one
 	batched uint64                  // number of operations made in batches
 	took    time.Duration
 }

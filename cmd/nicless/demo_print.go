@@ -69,6 +69,7 @@ func printBars(w *printer, tallies []*tally) {
 	}
 }
 
+// rowOf returns the row of the histogram to which a latency belongs.
 func rowOf(ns int64) int {
 	row := 0
 	for row+2 < len(edges) && ns >= edges[row+1] {

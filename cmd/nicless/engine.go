@@ -192,10 +192,12 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if f.cpus != "" && f.cores != "" {
 		return usagef("--cpu says where the one thread may run, --cores starts a thread on each core", "engine: --cpu %s and --cores %s exclude each other", f.cpus, f.cores)
 	}
-	if cfg.CPUs, err = parseCores("engine", "cpu", f.cpus); err != nil {
+	cfg.CPUs, err = parseCores("engine", "cpu", f.cpus)
+	if err != nil {
 		return err
 	}
-	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
+	cfg.Cores, err = parseCores("engine", "cores", f.cores)
+	if err != nil {
 		return err
 	}
 	named, err := links.Parse(f.fabric)
@@ -211,13 +213,15 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	cfg.LinkUsers = f.linkUsers
 	cfg.Populate = f.populate
-	if cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma); err != nil {
+	cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma)
+	if err != nil {
 		return err
 	}
 	if len(cfg.Cores) > 1 && cfg.DMACores != nil {
 		return usagef("--dma-cores helps an engine of one thread; see --cpu", "engine: --cores %s and --dma-cores %s exclude each other", f.cores, f.dma)
 	}
-	if cfg.Log, err = newLog("engine", f.level, stderr); err != nil {
+	cfg.Log, err = newLog("engine", f.level, stderr)
+	if err != nil {
 		return err
 	}
 	if f.users != "" {
@@ -270,6 +274,7 @@ func (f *engineFlags) policy(cfg *nicless.Config) error {
 	return nil
 }
 
+// missing reports whether there is no file of that name.
 func missing(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist)

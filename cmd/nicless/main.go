@@ -18,6 +18,24 @@
 // with "nicless: error:". The exit status is 2 if the command line is wrong and 1 after
 // any other error. torture has exit statuses for its verdicts. The commands run and shell return the
 // program's exit status. If the program could not be run, they return 125, 126 or 127, as env(1) does.
+//
+// Files: each command is in the file of its name, with these others:
+//
+//   - main.go, errors.go: the whole command, its errors, hints and exit statuses
+//   - device.go, device_other.go: which commands this system has
+//   - completion.go, man.go: completion of command lines in shells, and manual pages
+//   - fold.go, plain.go: breaks long lines, and replaces what a terminal must not get
+//   - decode.go, kinds.go, hex.go: nicless decode, the kinds that it knows, and its input
+//   - demo_one.go, demo_many.go, demo_print.go: the two parts of nicless demo, and its bars
+//   - bench_all.go: nicless bench all
+//   - model_*.go: one file for each command of nicless model; model_presets.go loads presets,
+//     and model_trace.go makes or reads the trace
+//   - links_words.go: the words of nicless links for bad packets
+//   - net_report.go: what an interface reports to nicless links
+//   - run_engine.go, run_ready.go: finds or starts the engine of a program, and waits for it
+//   - run_library.go, run_program.go: finds the library that programs preload, and checks that a
+//     program will load it; shim_*.go the library in this binary
+//   - run_explain.go: prints the device's explanations for a program
 package main
 
 import (

@@ -96,7 +96,8 @@ func printPage(w io.Writer, c *cobra.Command, pages []*cobra.Command) {
 			p(".fi")
 			literal = false
 		}
-		switch name := heading.FindStringSubmatch(line); {
+		name := heading.FindStringSubmatch(line)
+		switch {
 		case name != nil:
 			section = name[1]
 			p(".SH %s", strings.ToUpper(section))

@@ -87,11 +87,11 @@ Example:
 
 // A modelFlags has the flags of nicless model and nicless model diff.
 type modelFlags struct {
-	cmd *cobra.Command // to see which flags were given
+	cmd *cobra.Command // knows which flags were given
 
 	synth string
 	bytes int
-	file  string // of a trace
+	file  string // name of a file with a trace
 	form  traffic.Form
 
 	presets, place, request, set []string

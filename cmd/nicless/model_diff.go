@@ -68,7 +68,8 @@ func (f *modelFlags) diff(names []string, stdin io.Reader, stdout, stderr io.Wri
 			return err
 		}
 		f.noteUnused(presets, t, stderr)
-		if both.costs, err = costs.Compare(title, presets, t, o); err != nil {
+		both.costs, err = costs.Compare(title, presets, t, o)
+		if err != nil {
 			return fmt.Errorf("model: %w", err)
 		}
 		both.costs.Unit = f.unit()

@@ -31,7 +31,8 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*costs.Prese
 		return nil, err
 	}
 	for i := range list {
-		if list[i], err = list[i].With(place, nil, nil); err != nil {
+		list[i], err = list[i].With(place, nil, nil)
+		if err != nil {
 			return nil, usagef("nicless model show "+names[i]+" prints its fabric and places", "model: --place: %w", err)
 		}
 	}
@@ -130,7 +131,8 @@ func loadPreset(text string) (*costs.Preset, error) {
 	place, request, price := map[string]string{}, map[string]string{}, map[string]string{}
 	for _, c := range changes {
 		key, v, _ := strings.Cut(c, "=")
-		switch _, isStructure := costs.ParseStructure(key); {
+		_, isStructure := costs.ParseStructure(key)
+		switch {
 		case strings.HasPrefix(key, "price."):
 			price[key] = v
 		case isStructure:

@@ -48,7 +48,8 @@ func (f *modelFlags) trace(stdin io.Reader) (t model.Trace, o costs.Options, tit
 	if err != nil {
 		return t, o, "", err
 	}
-	if o.Until = until; f.changed("warm") {
+	o.Until = until
+	if f.changed("warm") {
 		o.Warm = f.warm
 	}
 	title += f.how() + map[model.Agent]string{
@@ -76,7 +77,8 @@ func (f *modelFlags) synthetic() (t model.Trace, warm int, title string, err err
 	}
 	form := f.form
 	form.Ring = 64
-	if lines := bytes / model.LineSize; form.Batch == 1 && form.SGEs == 1 {
+	if form.Batch == 1 && form.SGEs == 1 {
+		lines := bytes / model.LineSize
 		for form.Ring > 4 && form.Ring*lines > 8192 { // long payloads hide what the end of a lap costs
 			form.Ring /= 2
 		}

@@ -169,7 +169,8 @@ func (f *netFlags) up(ctx context.Context, stdout, stderr io.Writer) error {
 		if err := apart(c, opened); err != nil {
 			return err
 		}
-		if cfg.Slots, err = netdev.OpenSlots(c); err != nil {
+		cfg.Slots, err = netdev.OpenSlots(c)
+		if err != nil {
 			return err
 		}
 		defer cfg.Slots.Close()

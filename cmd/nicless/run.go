@@ -198,7 +198,8 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 
 // check returns an error if flags cannot be combined or --devices is out of range.
 func (f *runFlags) check(c *cobra.Command) error {
-	switch set := c.Flags().Changed("devices"); {
+	set := c.Flags().Changed("devices")
+	switch {
 	case set && (f.devices < 1 || f.devices > verbs.MaxDevices):
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(),
 			f.devices)

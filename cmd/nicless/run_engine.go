@@ -88,7 +88,7 @@ func (f *runFlags) place() (p place, release func(), err error) {
 	if err != nil {
 		return p, nil, err
 	}
-	letGo := func() {
+	stopUsing := func() {
 		_ = users.Close()
 		if f.private {
 			if p.engine != nil {
@@ -99,7 +99,7 @@ func (f *runFlags) place() (p place, release func(), err error) {
 	}
 	defer func() {
 		if err != nil {
-			letGo()
+			stopUsing()
 		}
 	}()
 	starts, err := lock(filepath.Join(dir, "starts"), unix.LOCK_EX)
@@ -125,14 +125,14 @@ func (f *runFlags) place() (p place, release func(), err error) {
 			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
 				"--link %s: your engine runs already, with --link %s", strings.Join(f.fabric, " "), cmp.Or(string(asked), "auto"))
 		}
-		return p, letGo, nil
+		return p, stopUsing, nil
 	}
 	if err := os.WriteFile(filepath.Join(dir, linksFile), []byte(strings.Join(f.fabric, " ")),
 		0o600); err != nil {
 		return p, nil, err
 	}
 	p.engine, err = p.start(max(f.devices, len(f.links), 1), f.links, f.fabric, filepath.Join(dir, "users"))
-	return p, letGo, err
+	return p, stopUsing, err
 }
 
 // linksFile says, beside the socket of a user's engine, which --link it was started with.

@@ -133,7 +133,8 @@ func cacheDirectory() (string, error) {
 func safeFrom(path string) bool {
 	for {
 		var st unix.Stat_t
-		switch err := unix.Stat(path, &st); {
+		err := unix.Stat(path, &st)
+		switch {
 		case err == unix.ENOENT:
 		case err != nil, st.Uid != 0 && int(st.Uid) != os.Geteuid(),
 			st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:

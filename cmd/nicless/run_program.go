@@ -101,6 +101,7 @@ func interpreter(f *elf.File) string {
 	return ""
 }
 
+// hasCapabilities reports whether the file gives capabilities to the process that executes it.
 func hasCapabilities(path string) bool {
 	n, err := unix.Getxattr(path, "security.capability", nil)
 	return err == nil && n > 0

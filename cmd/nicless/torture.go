@@ -123,7 +123,8 @@ func newTorture() *cobra.Command {
 		cfg := torture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second,
 			Argv: []string{os.Args[0], "torture", "process"}}
 		var err error
-		if cfg.Cores, err = parseCores("torture", "cores", cores); err != nil {
+		cfg.Cores, err = parseCores("torture", "cores", cores)
+		if err != nil {
 			return err
 		}
 		if err := mayRunOn(cfg.Cores); err != nil {

@@ -91,10 +91,12 @@ func newNode(nic *nicless.Context, pd *nicless.PD, r *ring, id int, cores []int)
 	}
 	d := &node{ring: r, id: id, mem: accel.NewBuffer(mr)}
 	d.floats = accel.Slice[float32](d.mem)
-	if d.queue, err = accel.NewQueue(export); err != nil {
+	d.queue, err = accel.NewQueue(export)
+	if err != nil {
 		return nil, err
 	}
-	if d.dev, err = accel.New(accel.Config{CPUs: cores}); err != nil {
+	d.dev, err = accel.New(accel.Config{CPUs: cores})
+	if err != nil {
 		return nil, err
 	}
 	d.stream, err = d.dev.NewStream()

@@ -51,7 +51,7 @@ func main() {
 	to := flag.String("to", "", "socket of the receiver's engine, if it has another one")
 	receiver := flag.Bool("receiver", false, "receive, as filecopy starts itself")
 	flag.Parse()
-	if flag.NArg() > 0 || *out == "" || !*receiver && *in == "" {
+	if flag.NArg() > 0 || *out == "" || (!*receiver && *in == "") {
 		fmt.Fprintln(os.Stderr, "filecopy: error: -in FILE and -out FILE are needed")
 		os.Exit(2)
 	}
@@ -85,19 +85,24 @@ type end struct {
 
 func dial(socket string) (e *end, err error) {
 	e = &end{}
-	if e.nic, err = nicless.Dial(socket); err != nil {
+	e.nic, err = nicless.Dial(socket)
+	if err != nil {
 		return nil, err
 	}
-	if e.pd, err = e.nic.AllocPD(); err != nil {
+	e.pd, err = e.nic.AllocPD()
+	if err != nil {
 		return nil, err
 	}
-	if e.cq, err = e.nic.CreateCQ(nicless.CQConfig{}); err != nil {
+	e.cq, err = e.nic.CreateCQ(nicless.CQConfig{})
+	if err != nil {
 		return nil, err
 	}
-	if e.ring, err = e.pd.RegisterMemory(slots*chunk, nicless.LocalWrite|nicless.RemoteWrite); err != nil {
+	e.ring, err = e.pd.RegisterMemory(slots*chunk, nicless.LocalWrite|nicless.RemoteWrite)
+	if err != nil {
 		return nil, err
 	}
-	if e.qp, err = e.pd.CreateQP(nicless.QPConfig{SendCQ: e.cq}); err != nil {
+	e.qp, err = e.pd.CreateQP(nicless.QPConfig{SendCQ: e.cq})
+	if err != nil {
 		return nil, err
 	}
 	for range slots + 1 { // for chunks and the trailer, or for credits

@@ -36,7 +36,7 @@ type tile struct {
 	*grid
 	x0, y0 int
 	field  [2]plate
-	packed [2][sides][]float64 // for left and right only
+	packed [2][sides][]float64 // cells of the left and the right side, packed
 	inbox  [2][sides][]float64
 	at     layout
 	mem    *accel.Buffer
@@ -121,10 +121,12 @@ func newTile(pd *nicless.PD, g *grid, i, j int) (*tile, error) {
 			t.packed[k][s], t.inbox[k][s] = numbers(t.at.packed[k][s], h), numbers(t.at.inbox[k][s], h)
 		}
 	}
-	if t.dev, err = accel.New(accel.Config{}); err != nil {
+	t.dev, err = accel.New(accel.Config{})
+	if err != nil {
 		return nil, err
 	}
-	if t.stream, err = t.dev.NewStream(); err != nil {
+	t.stream, err = t.dev.NewStream()
+	if err != nil {
 		_ = t.dev.Close()
 		return nil, err
 	}
@@ -144,8 +146,9 @@ func join(nic *nicless.Context, pd *nicless.PD, a, b *tile, side int) error {
 		if err != nil {
 			return err
 		}
-		if qps[i], err = pd.CreateQP(
-			nicless.QPConfig{SendCQ: cq, RecvCQ: receives, Concurrent: true}); err != nil {
+		qps[i], err = pd.CreateQP(
+			nicless.QPConfig{SendCQ: cq, RecvCQ: receives, Concurrent: true})
+		if err != nil {
 			return err
 		}
 	}
@@ -158,7 +161,8 @@ func join(nic *nicless.Context, pd *nicless.PD, a, b *tile, side int) error {
 		if err != nil {
 			return err
 		}
-		if queues[i], err = accel.NewQueue(export); err != nil {
+		queues[i], err = accel.NewQueue(export)
+		if err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,9 @@ func (c *config) start(x, y int) float64 {
 		return 0
 	}
 	fx, fy := float64(x)/float64(c.nx)-0.5, float64(y)/float64(c.ny)-0.5
-	if fx*fx+fy*fy < 0.04 || fy > 0.3 && fy < 0.36 && fx > -0.4 && fx < 0.3 {
+	disc := fx*fx+fy*fy < 0.04
+	bar := fy > 0.3 && fy < 0.36 && fx > -0.4 && fx < 0.3
+	if disc || bar {
 		return 1
 	}
 	return 0

@@ -170,13 +170,16 @@ type player struct {
 
 func newPlayer(nic *nicless.Context, pd *nicless.PD, size int) (p *player, err error) {
 	p = &player{size: size}
-	if p.cq, err = nic.CreateCQ(nicless.CQConfig{}); err != nil {
+	p.cq, err = nic.CreateCQ(nicless.CQConfig{})
+	if err != nil {
 		return nil, err
 	}
-	if p.qp, err = pd.CreateQP(nicless.QPConfig{SendCQ: p.cq}); err != nil {
+	p.qp, err = pd.CreateQP(nicless.QPConfig{SendCQ: p.cq})
+	if err != nil {
 		return nil, err
 	}
-	if p.mr, err = pd.RegisterMemory(2*size, nicless.LocalWrite); err != nil {
+	p.mr, err = pd.RegisterMemory(2*size, nicless.LocalWrite)
+	if err != nil {
 		return nil, err
 	}
 	p.send = nicless.SendWR{Op: nicless.Send, Flags: nicless.Signaled, SGE: []nicless.SGE{p.mr.SGE(0, size)}}

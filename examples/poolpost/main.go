@@ -62,7 +62,8 @@ type node struct {
 
 func main() {
 	var err error
-	switch args := os.Args[1:]; {
+	args := os.Args[1:]
+	switch {
 	case len(args) == 0:
 		err = serve()
 	case len(args) == 3 && args[0] == "poster" && (args[1] == "0" || args[1] == "1"):
@@ -151,16 +152,20 @@ func connect(nic *nicless.Context) (nodes [2]node, memory [2]*nicless.MR, err er
 		if err != nil {
 			return nodes, memory, err
 		}
-		if qps[i], err = pd.CreateQP(nicless.QPConfig{SendCQ: cq, MaxSendWR: 64, MaxSendSGE: 1}); err != nil {
+		qps[i], err = pd.CreateQP(nicless.QPConfig{SendCQ: cq, MaxSendWR: 64, MaxSendSGE: 1})
+		if err != nil {
 			return nodes, memory, err
 		}
-		if memory[i], err = pd.RegisterMemory(size, nicless.FullAccess); err != nil {
+		memory[i], err = pd.RegisterMemory(size, nicless.FullAccess)
+		if err != nil {
 			return nodes, memory, err
 		}
-		if nodes[i].QP, err = qps[i].Layout(); err != nil {
+		nodes[i].QP, err = qps[i].Layout()
+		if err != nil {
 			return nodes, memory, err
 		}
-		if nodes[i].Memory, err = memory[i].Layout(); err != nil {
+		nodes[i].Memory, err = memory[i].Layout()
+		if err != nil {
 			return nodes, memory, err
 		}
 	}
@@ -192,7 +197,8 @@ func post(number int, path string, in io.Reader) error {
 		return fmt.Errorf("map %s: %w", path, err)
 	}
 	var p poster
-	if p.raw, err = nodes[number].QP.In(pool); err != nil {
+	p.raw, err = nodes[number].QP.In(pool)
+	if err != nil {
 		return err
 	}
 	m, err := nodes[number].Memory.In(pool)
@@ -241,7 +247,8 @@ func (p *poster) do(ctx context.Context, op wqe.Opcode, n int, write func(accel.
 	accel.RingDB(p.raw.Register, p.raw.Send[int(p.posted%uint64(w.WQECnt))*wqe.BlockSize:][:wqe.BlockSize])
 	p.posted++
 	for {
-		switch n, err := accel.PollCQE(p.raw.SendCQ.PollParams(p.polled)); {
+		n, err := accel.PollCQE(p.raw.SendCQ.PollParams(p.polled))
+		switch {
 		case err != nil:
 			return err
 		case n == accel.CQEFailed:

@@ -32,7 +32,8 @@ const usage = `usage:
 
 func main() {
 	var err error
-	switch args := os.Args[1:]; {
+	args := os.Args[1:]
+	switch {
 	case len(args) == 0:
 		err = owner()
 	case len(args) == 2 && args[0] == "writer":

@@ -27,9 +27,9 @@ type patience struct {
 	limit   time.Duration
 	begun   time.Time
 	looked  time.Time
-	next    time.Duration             // from looked to the next reading
+	next    time.Duration             // time from looked to the next reading
 	most    time.Duration             // longest next
-	before  map[int]schedstat.Threads // by process
+	before  map[int]schedstat.Threads // threads of each process at the last reading
 	stolen  time.Duration
 	counted time.Duration
 }
@@ -72,6 +72,7 @@ func count(elapsed, delayed, due time.Duration) time.Duration {
 	return max(elapsed-delayed, time.Duration(leastShare*float64(elapsed)))
 }
 
+// over reports whether the wait has taken as long as it may.
 func (p *patience) over() bool { return p.counted >= p.limit }
 
 // String says how long the wait has taken, and how much of that counts.

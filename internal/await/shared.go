@@ -42,7 +42,8 @@ func (w *watch) begin(over func()) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one := &wait{over: over}
-	if w.members++; w.members == 1 {
+	w.members++
+	if w.members == 1 {
 		w.waits = make(map[*wait]struct{})
 		p := begin(w.limit)
 		p.most = period // there is only one

@@ -37,7 +37,8 @@ func (b *Bucket) Take(now time.Time, n float64) bool {
 
 // Wait returns how long it takes from now until n can be taken; 0 if they can be now. n is at most the burst.
 func (b *Bucket) Wait(now time.Time, n float64) time.Duration {
-	if b.fill(now); b.tokens >= n {
+	b.fill(now)
+	if b.tokens >= n {
 		return 0
 	}
 	return time.Duration((n-b.tokens)/b.rate.PerSecond*float64(time.Second)) + 1

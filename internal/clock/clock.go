@@ -8,6 +8,10 @@
 // without a fence, so the processor may read them a few instructions early or
 // late. On an amd64 machine without an invariant TSC a cycle is one nanosecond
 // of the monotonic clock instead.
+//
+//   - clock.go: the rate of the counter, and conversions
+//   - counter_*.go: reads the counter of a processor
+//   - system_*.go: the monotonic clock of the system
 package clock
 
 import (

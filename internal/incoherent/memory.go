@@ -30,7 +30,7 @@ const line = 64
 type Memory struct {
 	mu     sync.Mutex
 	mem    []byte
-	owner  []string // of each line: the name of the side that has written it
+	owner  []string // name of the side that has written a line, for each line
 	faults []string
 	sites  []string // calls of WriteBack and Invalidate in the order in which they were first seen
 	seen   map[string]bool

@@ -16,8 +16,8 @@ import (
 // An Apt fetches packages and unpacks them into the user's cache. Nothing is installed. The zero value
 // asks the sources of this host.
 type Apt struct {
-	options []string // of apt's programs
-	name    string   // of the folder in the cache
+	options []string // options of apt's programs
+	name    string   // name of the folder in the cache
 }
 
 // mirror and keyring are where Debian's packages come from, and what they are signed by.

@@ -24,7 +24,7 @@ type Config struct {
 	Script  string   // that starts QEMU, such as those in lab/vms; "": Start does
 	Set     []string // variables for the script, besides those for the fields here
 	Kernel  Kernel
-	Files   Files      // with an Init
+	Files   Files      // files of the machine, with an Init among them
 	Initrd  string     // a file that Files.WriteTo has made; it replaces Files
 	Seconds int        // after which the machine switches itself off
 	Args    []string   // further arguments of QEMU
@@ -42,7 +42,7 @@ type Machine struct {
 	off   chan struct{} // closed when the machine is off
 
 	mu       sync.Mutex
-	programs map[int]*Program // that have not ended, by number
+	programs map[int]*Program // programs that have not ended, by number
 	last     int              // number of the last program
 	over     error            // why no more programs can run
 }
@@ -69,7 +69,8 @@ func Start(ctx context.Context, c Config) (*Machine, error) {
 	m.qemu.Stderr = c.Console
 	m.qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
-	if m.in, err = m.qemu.StdinPipe(); err != nil {
+	m.in, err = m.qemu.StdinPipe()
+	if err != nil {
 		return nil, err
 	}
 	out, err := m.qemu.StdoutPipe()

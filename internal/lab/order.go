@@ -8,7 +8,7 @@ package lab
 // An Order is the host's request to the machine's first program: to start a program, or, if there
 // is no command line, to kill it.
 type Order struct {
-	Number int      // of the program, by the host, from 1
+	Number int      // number of the program, from 1, which the host chooses
 	Argv   []string `json:",omitempty"`
 }
 

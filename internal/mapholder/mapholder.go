@@ -73,7 +73,7 @@ var (
 	mu     sync.Mutex // guards the fields below
 	place  shared
 	holder int // process id of the holder; 0: there is none
-	ours   int // this process's end of the pipe
+	ours   int // end of the pipe that this process has
 )
 
 // Start starts the holder, unless it runs already, and returns when the holder is ready. The

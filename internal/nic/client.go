@@ -111,7 +111,7 @@ type Client interface {
 type Hosted struct {
 	UARPages      int      // number of UAR pages; 0: as many as other clients have
 	GID           [16]byte // GID in the client's datagrams until SetGIDs; zero: the engine's
-	LID           uint16   // of the client's InfiniBand port; 0: the port is one of RoCE
+	LID           uint16   // LID of the client's InfiniBand port; 0: the port is one of RoCE
 	PlainChannels bool     // a completion channel yields handles and nothing else
 	SameKeys      bool     // memory registered again keeps its key; list keys begin with variant 0
 }
@@ -119,7 +119,7 @@ type Hosted struct {
 // A GID is an entry of a GID table. The zero value is an empty entry.
 type GID struct {
 	Addr [16]byte
-	UDP  bool // of RoCE v2: an address mapped from IPv4 travels in an IPv4 header
+	UDP  bool // whether the entry is one of RoCE v2: an address mapped from IPv4 travels in an IPv4 header
 }
 
 // MaxGIDs is the most entries that a GID table has.

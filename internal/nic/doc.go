@@ -11,6 +11,7 @@
 //
 //	device.go   Device: attaching clients, and resources that a server takes for programs
 //	client.go   Client: one client, and everything that is made through it
+//	user.go     User and Source: programs that use a link, and addresses of datagrams
 //	cost.go     Cost and Speaker: what is counted for each user
 //	port.go    PortConfig, Port, Path, Router: ports to other devices, and ways to them
 //	probe.go    Probe: what tests of servers read and set in a device

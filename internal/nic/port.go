@@ -6,7 +6,7 @@ import "github.com/nicless/nicless/internal/packetring"
 // network behind them. The device's thread is the producer of Send and the consumer of Receive.
 // At the other ends of the rings is a carrier, or another device.
 type PortConfig struct {
-	Name    string // for the log and for explanations
+	Name    string // name of the link in the log and in explanations
 	Send    *packetring.Producer
 	Receive *packetring.Consumer
 
@@ -83,10 +83,10 @@ type Path struct {
 
 // An Address is how a program names a port of another device, or how a device does.
 type Address struct {
-	GUID      uint64   // of the other device; if not 0, nothing else counts
-	GID       [16]byte // of the other port
+	GUID      uint64   // GUID of the other device; if it is not 0, nothing else counts
+	GID       [16]byte // GID of the other port
 	From      [16]byte // own GID
-	LID       uint16   // of the other port, on InfiniBand; 0 on Ethernet
+	LID       uint16   // LID of the other port on InfiniBand; 0 on Ethernet
 	Class     uint8    // traffic class
 	HopLimit  uint8
 	FlowLabel uint32

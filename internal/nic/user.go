@@ -15,7 +15,7 @@ var ErrDenied = errors.New("permission denied")
 // takes those that come over links.
 type Source struct {
 	GID     [16]byte // zero: the datagrams have no GRH, which is possible on InfiniBand
-	Network bool     // also those that come over a network, by RoCE; not only those of pools and UCX
+	Network bool     // whether it takes datagrams over RoCE too, not only those over pools and UCX
 }
 
 // MaxSources is the most sources that a client has.

@@ -27,7 +27,8 @@ func sendOps() []byte {
 		if i.Imm == wqe.ImmData {
 			row += ", flags: WCWithImm"
 		}
-		switch size := (wqe.Ctrl{Opcode: o}).OperandSize(); {
+		size := (wqe.Ctrl{Opcode: o}).OperandSize()
+		switch {
 		case size > 0:
 			row += ", bytes: atomicBytes"
 		case i.Reads:

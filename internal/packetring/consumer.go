@@ -29,7 +29,7 @@ type Packet struct {
 	Path    uint32
 	N       int           // bytes of the headers
 	Head    [MaxHead]byte // the headers, a private copy; N bytes are valid
-	Payload []byte        // in the ring's memory until Consumer.Free; its bytes may change at any time
+	Payload []byte        // bytes in the ring, valid until Consumer.Free; they may change at any time
 }
 
 // ErrCorrupt says that the producer has written lengths that are not possible. The ring

@@ -44,4 +44,11 @@
 // packet back, then the line of word 0. The consumer invalidates the line of word 0 each time
 // that it looks, and the lines of a payload after it has seen word 0. A cache fills a line in one
 // piece, so word 1 and the headers are as new as word 0 in the same line.
+//
+// # Files
+//
+//   - layout.go: sizes, and where everything is in a ring
+//   - producer.go, consumer.go: the two ends
+//   - line.go: packets that fit into the first line of a slot
+//   - standing.go: finds a ring that stands still
 package packetring

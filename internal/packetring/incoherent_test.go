@@ -68,7 +68,8 @@ func incoherentLap(p *Producer, c *Consumer, g Geometry, packets int, rng *rand.
 			continue
 		}
 		there := taken < len(sent)
-		if c.freed == c.next && rng.IntN(3) == 0 && c.Waiting() != there || rng.IntN(3) == 0 && c.Ready() != there {
+		if (c.freed == c.next && rng.IntN(3) == 0 && c.Waiting() != there) ||
+			(rng.IntN(3) == 0 && c.Ready() != there) {
 			return fmt.Errorf("Waiting or Ready is wrong after %d of %d packets", taken, len(sent))
 		}
 		ok, err := take(c, &packet, taken%2 == 0)

@@ -31,7 +31,7 @@ type Producer struct {
 	// goes back and forth.
 	stage         [SlotSize]byte
 	head, payload int
-	place         uint64 // where its payload begins in the data area, counted like tail; or inSlot
+	place         uint64 // position of the payload in the data area, counted like tail; or inSlot
 }
 
 // NewProducer returns the producer of the ring in mem. It begins with packet 0 and sets all
@@ -102,7 +102,7 @@ func (p *Producer) Reserve(head, n int) (h, payload []byte, ok bool) {
 	return slot[HeadSize:][:head:head], payload, ok
 }
 
-// reserveData finds room for n contiguous bytes in the data area.
+// reserveData finds room for n contiguous bytes in the data area. It returns false if there is none.
 func (p *Producer) reserveData(n int) ([]byte, bool) {
 	size := uint64(len(p.data))
 	if size == 0 {

@@ -135,7 +135,8 @@ func TestPacketsArriveInOrder(t *testing.T) {
 		for taken := 0; taken < 20_000; {
 			if rng.IntN(2) == 0 {
 				s := size{rng.IntN(MaxHead + 1), 0}
-				switch most := g.Data / 2; {
+				most := g.Data / 2
+				switch {
 				case most == 0 || rng.IntN(3) == 0:
 					s.n = rng.IntN(Inline - s.head + 1)
 				default:

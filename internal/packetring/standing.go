@@ -38,7 +38,8 @@ func (w *Witness) Observe() bool {
 		w.cache.Invalidate(w.consumerLine)
 	}
 	last := w.count
-	if w.count = w.consumed.Observe(); w.count != last {
+	w.count = w.consumed.Observe()
+	if w.count != last {
 		return false
 	}
 	if w.cache != nil && !w.producer {

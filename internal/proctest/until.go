@@ -11,7 +11,7 @@ import (
 
 // A Job is a program for which a test waits.
 type Job struct {
-	Name   string // its command line
+	Name   string // command line of the job
 	PID    int    // 0: it does not run on this machine
 	Output *Output
 }
@@ -23,7 +23,8 @@ func Until(t testing.TB, what string, done func() bool, jobs ...Job) {
 	t.Helper()
 	came := false
 	defer func() {
-		if t.Helper(); !came {
+		t.Helper()
+		if !came {
 			for _, j := range jobs {
 				t.Log(j)
 			}

@@ -18,11 +18,11 @@ import (
 // A Race is in a program.
 type Race struct {
 	Name     string
-	Versions string         // that have it
+	Versions string         // versions that have the race
 	Command  *regexp.Regexp // command lines of the program
-	Output   *regexp.Regexp // that it prints when it fails by the race
+	Output   *regexp.Regexp // output of a program that fails by the race
 	Why      string         // what races with what
-	Upstream string         // where its authors say so, or where the code is
+	Upstream string         // address at which the authors name the race, or of the code
 }
 
 // Table has all races that are known.

@@ -25,8 +25,8 @@ var ErrNone = errors.New("the kernel does not count how long threads wait for a 
 
 // Times is what a thread has had since its start.
 type Times struct {
-	Ran    time.Duration // it was on a core
-	Waited time.Duration // it was ready to run, and had no core
+	Ran    time.Duration // time on a core
+	Waited time.Duration // time in which the thread was ready to run and had no core
 }
 
 // Threads has the times of a process's threads by their ids.

@@ -1,5 +1,5 @@
-// Package shm is the memory that a poster and the device share. It has regions, and the few
-// ways in which a word or a block in a region may be written and read.
+// Package shm is the memory that a poster and the device share: regions, and the few ways in
+// which a word or a block of a region may be written and read.
 //
 // Terms: a region is a memfd that both sides have mapped. It is sealed so that it cannot
 // shrink, grow or lose pages. To publish is to store with release order: everything stored
@@ -23,12 +23,19 @@
 //	hold_linux.go          keeping the kernel from making huge pages of a region
 //	zero.go                zeros, and an error if pages are missing
 //	pages_linux_unsafe.go  allocating and mapping pages before they are touched
-//	word_unsafe.go         words and blocks: Publish and Observe
+//	reserve_linux_unsafe.go
+//	                       keeping the addresses of a closed region, for those who still use it
+//	word_unsafe.go         words and blocks: Publish and Observe, and the byte order of
+//	                       doorbell records, registers and CQEs
 //	ring_unsafe.go         rings of blocks
 //	publish_blocks*        many blocks that differ in their last word
+//	publish_lines.go       blocks that go to every n-th line
 //	publish*.go, .s        release stores, for each architecture and for the race detector
-//	target_unsafe.go       words that RDMA atomics change
+//	monitor.go             waiting for a store to a word
+//	race*.go               whether the race detector is on
+//	atomic_unsafe.go       atomics on words of payload memory, as RDMA atomics need them
 //	barrier_linux.go       a memory barrier that one process makes others execute
 //	futex_linux_unsafe.go  sleeping until a word changes, and waking
 //	slice_unsafe.go        bytes viewed as numbers
+//	shm_other.go           the errors of systems other than Linux
 package shm

@@ -96,7 +96,8 @@ func TestDescriptorsThatAreRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(plain, make([]byte, PageSize), 0o600))
 	refused := "not a memfd"
 	var fs unix.Statfs_t
-	if require.NoError(t, unix.Statfs(plain, &fs)); fs.Type == unix.TMPFS_MAGIC {
+	require.NoError(t, unix.Statfs(plain, &fs))
+	if fs.Type == unix.TMPFS_MAGIC {
 		refused = "not sealed" // files on a tmpfs have seals, but no seals can be added
 	}
 

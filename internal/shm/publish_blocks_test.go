@@ -13,7 +13,8 @@ func bothWays(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	was := wideStores
 	defer func() { wideStores = was }()
-	for _, wideStores = range []bool{false, was} {
+	for _, wide := range []bool{false, was} {
+		wideStores = wide
 		t.Run(fmt.Sprintf("wide stores %t", wideStores), f)
 	}
 }

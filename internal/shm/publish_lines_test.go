@@ -10,7 +10,8 @@ import (
 func TestPublishLines(t *testing.T) {
 	was := wideLines
 	defer func() { wideLines = was }()
-	for _, wideLines = range []bool{false, was} {
+	for _, wide := range []bool{false, was} {
+		wideLines = wide
 		for n := range 5 {
 			dst, src := Blocks(heap(t, PageSize).Bytes())[:9], make([]Block, n)
 			for i := range dst {

@@ -91,6 +91,7 @@ func (r *Region) Close() error {
 	return errors.Join(errs[:]...)
 }
 
+// roundUp returns the size of a region with room for size bytes: whole pages.
 func roundUp(size int) (int, error) {
 	if size < 1 || uint64(size) > MaxRegion {
 		return 0, fmt.Errorf("shm: region of %d bytes; 1 to %d are possible", size, uint64(MaxRegion))

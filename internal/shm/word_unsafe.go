@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// The device's words are big-endian and all machines that nicless runs on are little-endian,
-// so Publish and Observe swap bytes. Word64 is the exception: the status page is a format of
-// nicless, in host order.
+// Doorbell records, registers and CQEs are big-endian, and all machines that nicless runs on are
+// little-endian. So Publish and Observe of their words swap bytes. Those of Word64 do not: the
+// words of the status page, a format of nicless, are in host order.
 type (
 	// A BE32 is a big-endian 32-bit word in shared memory: half of a doorbell
 	// record, for instance.

@@ -77,7 +77,8 @@ func TestNobodyWaitsByTime(t *testing.T) {
 				continue
 			}
 			found[file]++
-			if n++; n > mayWaitByTime[file].lines {
+			n++
+			if n > mayWaitByTime[file].lines {
 				t.Errorf("%s: %s: wait by package internal/await, or name the exception and its reason", file, strings.TrimSpace(line))
 			}
 		}

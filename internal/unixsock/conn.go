@@ -25,7 +25,7 @@ type Conn struct {
 	uid uint32
 	id  int32
 	in  bool          // the connection is in the Waiter's epoll descriptor
-	hot bool          // it has one of the Waiter's threads
+	hot bool          // whether the connection has one of the Waiter's threads
 	may chan struct{} // says that a request has arrived; sent by the Waiter
 }
 
@@ -64,8 +64,9 @@ func (c *Conn) Close() error {
 
 // Peek does the same as the function Peek.
 func (c *Conn) Peek(in, oob []byte) (n, oobn, flags int, err error) {
-	for wait := 0; ; {
-		if wait = unix.MSG_DONTWAIT; c.occupy() {
+	for {
+		wait := unix.MSG_DONTWAIT
+		if c.occupy() {
 			wait = 0
 		}
 		n, oobn, flags, err = c.receive(in, oob, unix.MSG_PEEK|unix.MSG_CMSG_CLOEXEC|wait)

@@ -21,7 +21,7 @@ import (
 type Descriptor struct {
 	mu    sync.Mutex
 	fd    int
-	users int  // that keep it open: functions in Control, and 1 until Close is called
+	users int  // number of functions in Control, plus 1 until Close is called; 0 closes the descriptor
 	gone  bool // Close was called
 }
 

@@ -27,6 +27,7 @@
 //	rights.go     says whether descriptors may be sent to a socket
 //	directory.go  makes or checks the directory of sockets
 //	wait.go       ends a server
+//	report.go     answers each client with a value as JSON, and asks for such a value
 //
 // Errors have no prefix: the caller adds its own.
 package unixsock

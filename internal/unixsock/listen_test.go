@@ -129,7 +129,8 @@ func TestAcceptor(t *testing.T) {
 	a := Acceptor{
 		Listener: l,
 		Busy: func() error {
-			if busy--; busy >= 0 {
+			busy--
+			if busy >= 0 {
 				return shortage
 			}
 			return nil

@@ -139,7 +139,8 @@ func (w *Waiter) vacate(uid uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.total--
-	if w.hot[uid]--; w.hot[uid] == 0 {
+	w.hot[uid]--
+	if w.hot[uid] == 0 {
 		delete(w.hot, uid)
 	}
 }

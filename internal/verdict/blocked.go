@@ -20,9 +20,9 @@ import (
 // end of a sleep misses less than the time between two samples.
 type blockage struct {
 	mu    sync.Mutex
-	last  map[int]sample // by thread
+	last  map[int]sample // the last sample of each thread
 	sum   map[int]time.Duration
-	where map[string]time.Duration // when a thread was last seen in this function of the kernel
+	where map[string]time.Duration // time at which a thread was last seen in each function of the kernel
 }
 
 // A sample is a thread in uninterruptible sleep.

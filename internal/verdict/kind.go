@@ -7,6 +7,14 @@
 // decides from that whether the wait is a fault, and of which kind, or cannot be decided.
 //
 // docs/design/0052-verdicts.md has the reasons.
+//
+//   - kind.go: the kinds of faults, and their order
+//   - fault.go: a fault with its evidence
+//   - witness.go: measures what threads have during a wait
+//   - evidence.go: what was measured, and what it decides
+//   - blocked.go: how long threads were in uninterruptible sleep
+//   - load.go: how busy the machine was over a whole run
+//   - clock_*.go: the clock of all processes, and times of suspension
 package verdict
 
 import "fmt"

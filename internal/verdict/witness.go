@@ -84,8 +84,8 @@ type reading struct {
 	suspended time.Duration
 	steal     time.Duration
 	engines   []int
-	threads   map[int]schedstat.Threads // by process
-	blocked   map[int]time.Duration     // by thread
+	threads   map[int]schedstat.Threads // the threads of each process
+	blocked   map[int]time.Duration     // time for which each thread was blocked
 }
 
 func (w *Witness) read() *reading {

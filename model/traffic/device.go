@@ -79,8 +79,8 @@ func (x *Expander) fast(w *work) bool {
 		return !x.c.InlineResults && w.ctrl.DS == wqe.BlockSize/wqe.UnitSize
 	case wqe.OpSend, wqe.OpSendImm:
 		inline = wqe.SendInlineMost
-		if x.c.SRQ || x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize]) || len(w.list) == 0 ||
-			w.list[0].n < w.total {
+		inCQE := x.c.InlineMessages && w.total <= uint64(cqeInline[x.c.EntrySize])
+		if x.c.SRQ || inCQE || len(w.list) == 0 || w.list[0].n < w.total {
 			return false
 		}
 	default:
@@ -145,7 +145,8 @@ func (x *Expander) transfer(w *work) {
 // previewMessage adds the accesses of the fast path for a message before it decides whether to take it:
 // it looks how many receives there are.
 func (x *Expander) previewMessage(w *work) {
-	if x.c.SlowPath || x.c.SRQ || w.ctrl.Opcode != wqe.OpSend && w.ctrl.Opcode != wqe.OpSendImm {
+	message := w.ctrl.Opcode == wqe.OpSend || w.ctrl.Opcode == wqe.OpSendImm
+	if x.c.SlowPath || x.c.SRQ || !message {
 		return
 	}
 	x.countReceives(w)

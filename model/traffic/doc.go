@@ -67,12 +67,13 @@
 //
 // # Files
 //
-//   - traffic.go: Config, Memory, Request; New and Expand
+//   - traffic.go: Config and Request; New and Expand
+//   - regions.go: the regions of a trace, registered memory among them
 //   - parse.go: what a request asks for
-//   - host.go: what host and peer do before and after the device
+//   - host.go: what host and peer do before and after the device: posting and polling
 //   - idle.go: what the device polls
-//   - device.go: what the device does for WQEs that were announced together
-//   - series.go: WQEs that the device executes together
-//   - lines.go: where things are, completion queues, adding accesses
+//   - device.go: how the device executes WQEs that were announced together; the slow path
+//   - fastpath.go: the fast path, for one WQE or a series of them
+//   - lines.go: the lines of WQEs, receives, CQEs and memory; adding accesses
 //   - synth.go, source.go: steady traffic of one kind, and its requests
 package traffic

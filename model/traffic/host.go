@@ -108,7 +108,7 @@ func (x *Expander) fill(works []*work) {
 // A news is the stores that announce requests to the device.
 type news struct {
 	record, register int // Seq
-	half             int // of the register
+	half             int // number of the half of the register
 }
 
 // post adds what the host does to post these requests.
@@ -209,7 +209,8 @@ func (w *work) brings(who model.Agent) bool {
 func (w *work) eachTarget(f func(piece)) {
 	left := w.total
 	for _, p := range w.dst {
-		if p.n = min(p.n, left); p.n > 0 {
+		p.n = min(p.n, left)
+		if p.n > 0 {
 			f(p)
 		}
 		left -= p.n

@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/wqe"
 )
@@ -12,14 +11,7 @@ const line = model.LineSize
 // cqeInline is how many bytes of data a CQE can carry, by its size.
 var cqeInline = map[int]int{cqe.Size: cqe.MaxInline32, cqe.Size128: cqe.MaxInline64}
 
-// Lines of a UAR page: a register, and one of its halves.
-const (
-	firstRegister = doorbell.BFOffset / line
-	registerLines = doorbell.BFRegSize / line
-	halfLines     = doorbell.BFHalf / line
-)
-
-// add adds an access to n lines from index on.
+// add adds an access to n lines from index on, and returns its Seq.
 func (x *Expander) add(who model.Agent, op model.Op, kind model.Kind, why model.Why, region string, index, n,
 	bytes int, after ...int) int {
 	x.seq++
@@ -41,7 +33,7 @@ func span(off, n uint64) (first, lines int) {
 	return int(off / line), int((off+n-1)/line - off/line + 1)
 }
 
-// memory adds an access to a piece of registered memory.
+// memory adds an access to a piece of registered memory, and returns its Seq.
 func (x *Expander) memory(who model.Agent, op model.Op, why model.Why, p piece, after ...int) int {
 	first, n := span(p.off, p.n)
 	return x.add(who, op, model.Payload, why, p.key.Region, first, n, int(p.n), after...)
@@ -70,19 +62,6 @@ func (x *Expander) entry(who model.Agent, op model.Op, why model.Why, count uint
 	at := count&uint64(x.c.Receives-1)*uint64(x.c.Stride) + uint64(off)
 	first, lines := span(at, uint64(n))
 	x.add(who, op, model.RxWQE, why, RecvRing, first, lines, n, after...)
-}
-
-// receiveRecord is the record that counts the receives.
-func (x *Expander) receiveRecord() string {
-	if x.c.SRQ {
-		return SRQRecord
-	}
-	return PeerRecord
-}
-
-// registerLine is the line of one half of the host's register.
-func (x *Expander) registerLine(half int) int {
-	return firstRegister + max(x.c.BlueFlame-1, 0)*registerLines + half*halfLines
 }
 
 // A cq is a completion queue as the device and its poller see it.

@@ -12,8 +12,8 @@ import (
 // A Source makes the requests of steady traffic of one operation in one form, as bytes. Its
 // fields may be changed before the first Next.
 type Source struct {
-	Near, Far Memory // of the host and of the peer
-	QPN       uint32 // of the host's queue pair
+	Near, Far Memory // memory of the host, and of the peer
+	QPN       uint32 // number of the host's queue pair
 
 	op    wqe.Opcode
 	info  *wqe.Info
@@ -22,7 +22,7 @@ type Source struct {
 	room  uint64 // bytes between the buffers of two requests
 	made  int    // requests
 	bells uint64 // doorbells
-	index uint16 // of the next block
+	index uint16 // count of the next block, modulo 2^16
 }
 
 // NewSource returns a Source of requests with payloads of so many bytes. op is one of Ops. Keys,
@@ -44,7 +44,8 @@ func NewSource(op string, bytes int, f Form) (*Source, error) {
 	s.Far = Memory{"rx", model.RxPayload, 0x2200, 2 << 32, size}
 	if s.info.Reads {
 		s.Near.Region, s.Near.Structure = "rx", model.RxPayload
-		if s.Far.Region, s.Far.Structure = "tx", model.TxPayload; s.info.Atomic() {
+		s.Far.Region, s.Far.Structure = "tx", model.TxPayload
+		if s.info.Atomic() {
 			s.Far.Region, s.Far.Structure = "word", model.RxPayload
 		}
 	}
@@ -153,14 +154,16 @@ func (s *Source) operand(w *wqe.Builder, c *wqe.Ctrl) {
 	case wqe.OpAtomicCS:
 		w.Atomic(wqe.Atomic{SwapAdd: was + 1, Compare: was})
 	case wqe.OpAtomicMaskedFA:
-		if c.OpMod = wqe.OpMod8; s.bytes == 4 {
+		c.OpMod = wqe.OpMod8
+		if s.bytes == 4 {
 			c.OpMod = wqe.OpMod4
 			w.MaskedFA4(wqe.MaskedFA4{Add: 1})
 			return
 		}
 		w.MaskedFA8(wqe.MaskedFA8{Add: 1})
 	case wqe.OpAtomicMaskedCS:
-		if c.OpMod = wqe.OpMod8; s.bytes == 4 {
+		c.OpMod = wqe.OpMod8
+		if s.bytes == 4 {
 			c.OpMod = wqe.OpMod4
 			w.MaskedCS4(wqe.MaskedCS4{Swap: uint32(was + 1), Compare: uint32(was), SwapMask: uint32(all),
 				CompareMask: uint32(all)})

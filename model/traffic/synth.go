@@ -19,19 +19,19 @@ type Form struct {
 	Signaled  int  // every so many requests one asks for a completion; 0 means 1
 	Batch     int  // requests for one doorbell; 0 means 1
 	BlueFlame bool // the queue pair has a BlueFlame register
-	Rested    bool // as in Config
+	Rested    bool // Config.Rested
 
 	SRQ         bool // receives come from a shared receive queue
 	ReceiveSGEs int  // pieces of memory in each receive; 0 means 1
 	Stride      int  // bytes of a receive; 0 means 64
-	Prefetched  bool // as in Config
+	Prefetched  bool // Config.Prefetched
 
 	EntrySize int  // bytes of a CQE; 0 means 64
 	InlineCQE bool // short messages and results are put into CQEs
 
-	Events    bool // as in Config
+	Events    bool // Config.Events
 	Untouched bool // no agent writes the payloads before they are sent, or reads them afterwards
-	SlowPath  bool // as in Config
+	SlowPath  bool // Config.SlowPath
 }
 
 // A kind is an operation that Synth knows.
@@ -115,7 +115,7 @@ func (f *Form) complete(op wqe.Opcode, bytes int) error {
 		return fmt.Errorf("traffic: %v has no inline data", op)
 	case op == wqe.OpMMO && bytes == 0:
 		return fmt.Errorf("traffic: %v of 0 bytes", op)
-	case bytes > 0 && f.SGEs > bytes || info.Receive() && f.ReceiveSGEs > max(bytes, 1):
+	case (bytes > 0 && f.SGEs > bytes) || (info.Receive() && f.ReceiveSGEs > max(bytes, 1)):
 		return fmt.Errorf("traffic: %d and %d pieces of memory for %d bytes", f.SGEs, f.ReceiveSGEs, bytes)
 	case info.Receive() && header+f.ReceiveSGEs*wqe.DataSize > f.Stride:
 		return fmt.Errorf("traffic: receives with %d pieces of memory in %d bytes", f.ReceiveSGEs, f.Stride)

@@ -10,31 +10,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The names of the regions of a trace, apart from those of the payloads.
-const (
-	SendRing    = "sq"
-	RecvRing    = "rq" // also the ring of an SRQ
-	SendCQ      = "scq"
-	RecvCQ      = "rcq"
-	HostRecord  = "db.host"
-	PeerRecord  = "db.peer"
-	SRQRecord   = "db.srq"
-	SendCI      = "ci.host"
-	RecvCI      = "ci.peer"
-	Registers   = "uar"      // the UAR page of the host's queues
-	PeerPage    = "uar.peer" // and of the peer's
-	KeyTable    = "keys"
-	DefaultRing = 128 // entries of a queue for which Config has 0
-)
-
-// A Memory is registered memory that requests name. Each is a region of the trace.
-type Memory struct {
-	Region    string
-	Structure model.Structure
-	Key       uint32 // lkey and rkey
-	Addr      uint64 // of the first byte, as requests give it; a multiple of 64
-	Size      uint64
-}
+// DefaultRing is the number of entries of a queue for which Config has 0.
+const DefaultRing = 128
 
 // A Config describes two connected queue pairs: the host's, whose send queue is used, and the
 // peer's, whose receive queue is used. Numbers of entries are powers of two; 0 means DefaultRing.
@@ -51,12 +28,12 @@ type Config struct {
 
 	BlueFlame int // number of the BlueFlame register of the host's queue pair, 1..4; 0: it has none
 
-	// Events says that the CQs have completion channels. The device then looks whether they are armed,
-	// which is not the case here. The time between two doorbells is one round of that.
+	// Events says that the CQs have completion channels. The device then looks, once between two
+	// doorbells, whether the CQs are armed. They are not armed here.
 	Events bool
 
-	// Rested says that before each doorbell the device has had more than 64 idle visits. After so
-	// many it no longer expects the next WQE in the BlueFlame register only.
+	// Rested says that before each doorbell the device has had more than 64 idle visits. After 64
+	// idle visits the device no longer expects the next WQE in the BlueFlame register only.
 	Rested bool
 
 	// Prefetched says that the device fetches the next receive while it waits for the message.
@@ -88,30 +65,26 @@ type Expander struct {
 	trace model.Trace
 	keys  map[uint32]*key
 
-	seq, req   int
-	sent       uint64 // blocks
-	received   uint64 // receives
+	seq        int    // Seq of the last access
+	req        int    // number of the last request
+	sent       uint64 // number of blocks posted so far
+	received   uint64 // number of receives posted so far
 	send, recv cq
 
-	linked uint64 // entries of the SRQ that were completed and appended to its free list
+	linked uint64 // number of entries of the SRQ that were completed and appended to its free list
 
-	rounds uint // looks whether CQs are armed
+	rounds uint // number of looks so far whether CQs are armed
 
 	half     int  // the half of the register that the host writes next
-	next     int  // the half in which the device expects the next WQE
-	hot      bool // the device reads only that half
+	next     int  // the half of the register in which the device expects the next WQE
+	hot      bool // the device polls only that half, and not the record
 	wants    bool // the device fetches the next receive when it is idle
 	announce int  // Seq of the last store of the record that counts receives
 
-	// Completions of the last requests, which are not polled yet.
+	// Completions of the last requests, which are not polled yet: of sends, of receives, and
+	// payloads that arrived without a completion.
 	sends, recvs []completion
 	arrived      []arrival
-}
-
-// A key is a Memory and the index of its key in the key table.
-type key struct {
-	*Memory
-	index int
 }
 
 // New returns an Expander for queues that have just been made.
@@ -130,10 +103,14 @@ func New(c Config) (*Expander, error) {
 	if c.EntrySize == 0 {
 		c.EntrySize = cqe.Size
 	}
+	leastStride := wqe.DataSize
+	if c.SRQ {
+		leastStride = 2 * wqe.DataSize
+	}
 	switch {
 	case c.SendBlocks > doorbell.MaxRing || c.Receives > doorbell.MaxRing:
 		return nil, fmt.Errorf("traffic: rings of %d and %d entries; up to %d are possible", c.SendBlocks, c.Receives, doorbell.MaxRing)
-	case c.Stride < wqe.DataSize || bits.OnesCount(uint(c.Stride)) != 1 || c.SRQ && c.Stride < 2*wqe.DataSize:
+	case c.Stride < leastStride || bits.OnesCount(uint(c.Stride)) != 1:
 		return nil, fmt.Errorf("traffic: receives of %d bytes; a power of two from 16, or 32 in an SRQ, is possible", c.Stride)
 	case c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128:
 		return nil, fmt.Errorf("traffic: CQEs of %d bytes; 64 and 128 are possible", c.EntrySize)
@@ -141,26 +118,8 @@ func New(c Config) (*Expander, error) {
 		return nil, fmt.Errorf("traffic: BlueFlame register %d; 1 to %d are possible, or 0 for none", c.BlueFlame, doorbell.BFRegs)
 	}
 	x := &Expander{c: c, keys: make(map[uint32]*key), req: -1}
-	x.trace.Regions = map[string]model.Structure{
-		SendRing: model.SQ, SendCQ: model.CQ, HostRecord: model.Records, PeerRecord: model.Records,
-		SendCI: model.Records, Registers: model.UARs, KeyTable: model.Keys, RecvRing: model.RQ,
-		RecvCQ: model.CQ, RecvCI: model.Records,
-	}
-	if c.SRQ {
-		x.trace.Regions[SRQRecord] = model.Records
-	}
-	if c.Events {
-		x.trace.Regions[PeerPage] = model.UARs
-	}
-	for i := range c.Memory {
-		m := &c.Memory[i]
-		if _, ok := x.trace.Regions[m.Region]; ok || m.Region == "" || m.Addr%model.LineSize != 0 ||
-			x.keys[m.Key] != nil || m.Addr+m.Size < m.Addr {
-			return nil, fmt.Errorf("traffic: memory %q of %d bytes at %#x with key %#x; names and keys must differ, and addresses be multiples of %d",
-				m.Region, m.Size, m.Addr, m.Key, model.LineSize)
-		}
-		x.trace.Regions[m.Region] = m.Structure
-		x.keys[m.Key] = &key{m, i}
+	if err := x.makeRegions(); err != nil {
+		return nil, err
 	}
 	x.send = cq{region: SendCQ, ci: SendCI, entries: uint64(c.SendCQ), size: c.EntrySize}
 	x.recv = cq{region: RecvCQ, ci: RecvCI, entries: uint64(c.RecvCQ), size: c.EntrySize}

@@ -58,8 +58,8 @@ type file struct {
 type group struct {
 	comment string
 	of      string // the structure, or what its enumerators begin with
-	prefix  string // of the Go names
-	fields  bool   // of a structure
+	prefix  string // prefix of the Go names
+	fields  bool   // whether the group is the fields of a structure
 	bits    bool
 	list    []constant
 }

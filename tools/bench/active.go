@@ -34,7 +34,8 @@ func newRotation(c *nicless.Context, n, batch int) (*rotation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.cq, err = c.CreateCQ(nicless.CQConfig{Entries: n * batch, PollOnly: true}); err != nil {
+	r.cq, err = c.CreateCQ(nicless.CQConfig{Entries: n * batch, PollOnly: true})
+	if err != nil {
 		return nil, err
 	}
 	cfg := nicless.QPConfig{SendCQ: r.cq, MaxSendWR: 2 * batch, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1,
@@ -91,6 +92,7 @@ func (r *rotation) post(q, batch int) (err error) {
 	return err
 }
 
+// poll takes completions and returns how many there were.
 func (r *rotation) poll() (int, error) {
 	n, err := r.cq.Poll(r.buf[:])
 	if err != nil {

@@ -74,6 +74,7 @@ func (c *AllConfig) Complete() error {
 	return fmt.Errorf("bench: no row is called %q", c.Rows)
 }
 
+// wants reports whether the row of that name is to be measured.
 func (c *AllConfig) wants(name string) bool { return c.Rows == nil || c.Rows.MatchString(name) }
 
 // wanted returns the groups that have a row of interest.
@@ -102,7 +103,8 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if s.counts == nil {
 		s.counts = &fullCounts
 	}
-	if s.dir, err = os.MkdirTemp("", "nicless-bench-"); err != nil {
+	s.dir, err = os.MkdirTemp("", "nicless-bench-")
+	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	done := make(chan error)

@@ -21,7 +21,7 @@ func ReadTable(r io.Reader) (*Table, error) {
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		if r.Name == "" || len(r.Values.Samples) == 0 || r.Ratios != nil && len(r.Ratios.Samples) == 0 {
+		if r.Name == "" || len(r.Values.Samples) == 0 || (r.Ratios != nil && len(r.Ratios.Samples) == 0) {
 			return nil, fmt.Errorf("bench: row %d of %d (%q) has no samples", i+1, len(t.Rows), r.Name)
 		}
 	}

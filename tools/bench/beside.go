@@ -48,11 +48,13 @@ type beside struct {
 }
 
 func (b *beside) prepare(c *nicless.Context) (err error) {
-	if b.long, err = NewPair(c, PairConfig{Op: nicless.Write, Size: b.counts.large, Slots: 1, Depth: 1,
-		Batch: 1, Patience: patience}); err != nil {
+	b.long, err = NewPair(c, PairConfig{Op: nicless.Write, Size: b.counts.large, Slots: 1, Depth: 1,
+		Batch: 1, Patience: patience})
+	if err != nil {
 		return err
 	}
-	if b.short, err = b.pinger(c); err != nil {
+	b.short, err = b.pinger(c)
+	if err != nil {
 		return err
 	}
 	clear(b.long.From.Bytes())
@@ -60,7 +62,8 @@ func (b *beside) prepare(c *nicless.Context) (err error) {
 		return err
 	}
 	b.longs = 1
-	if b.trip, err = newFloor(8, 1, 1, b.EngineCPU); err != nil {
+	b.trip, err = newFloor(8, 1, 1, b.EngineCPU)
+	if err != nil {
 		return err
 	}
 	return b.engine.pause()
@@ -72,7 +75,8 @@ func (b *beside) take() ([]pairOf, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.floor, err = b.slices(); err != nil {
+	p.floor, err = b.slices()
+	if err != nil {
 		return nil, err
 	}
 	p.floor = sample{p.floor.value + trip.value, max(p.floor.lost, trip.lost)}

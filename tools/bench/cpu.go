@@ -37,14 +37,16 @@ type Machine struct {
 
 // ThisMachine describes the machine that the program runs on.
 func ThisMachine() (m Machine, err error) {
-	if m.CPUs, err = AllowedCPUs(); err != nil {
+	m.CPUs, err = AllowedCPUs()
+	if err != nil {
 		return m, err
 	}
 	m.CPU = cpuid.CPU.BrandName
 	if m.CPU == "" {
 		m.CPU = runtime.GOARCH
 	}
-	if m.Kernel, err = cores.Kernel(); err != nil {
+	m.Kernel, err = cores.Kernel()
+	if err != nil {
 		return m, fmt.Errorf("bench: %w", err)
 	}
 	m.Go = runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH

@@ -56,7 +56,8 @@ func (s *suite) crowded() (*crowd, error) {
 		c.queues += n
 	}
 	c.full = engine.memory()
-	if c.pair, err = s.pinger(first); err != nil {
+	c.pair, err = s.pinger(first)
+	if err != nil {
 		return nil, err
 	}
 	s.crowd = c

@@ -19,10 +19,14 @@
 //	stint.go, sample.go,
 //	undisturbed.go                    time, and disturbance by other programs
 //	sibling.go, sibling_loops.go      programs on the other hyperthreads of the cores
-//	all.go, rows.go, table*.go        the table of nicless bench all
-//	active*.go, beside.go, control.go,
-//	crowd.go, foreign.go, idle.go     the rows of that table that Run does not measure
+//	cpu.go                            cores, and the machine that a table names
+//	all.go, rows.go                   the table of nicless bench all
+//	table.go, table_print.go          its rows and figures, and how they are printed
+//	active.go, active_rows.go         rows of many queue pairs that are used in turn
+//	beside.go, control.go, crowd.go,
+//	foreign.go, hold.go, idle.go      the other rows of that table that Run does not measure
 //	process.go, usage.go              engines that run as separate processes
+//	realtime.go                       refuses such rows under a real-time policy
 //	sweep.go, plot.go, baseline.go    plots, and comparison with an earlier table
 //	benchstat.go                      the table as benchstat reads it
 package bench

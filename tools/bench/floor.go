@@ -203,4 +203,5 @@ func copyBy(dst, src []byte, piece int) {
 // warmUp returns how many operations are made before those that are measured.
 func warmUp(iters int) int { return max(1, iters/10) }
 
+// roundUp returns the least multiple of unit that is not less than n.
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }

@@ -26,7 +26,8 @@ func newForeign(c *nicless.Context) (*foreign, error) {
 		return nil, err
 	}
 	f := &foreign{}
-	if f.mr, err = pd.RegisterMemory(16, nicless.FullAccess); err != nil {
+	f.mr, err = pd.RegisterMemory(16, nicless.FullAccess)
+	if err != nil {
 		return nil, err
 	}
 	cq, err := c.CreateCQ(nicless.CQConfig{Entries: 64, PollOnly: true})
@@ -78,7 +79,8 @@ func (f *foreign) complete(ctx context.Context) error {
 	e := shm.BlockAt(cq, uint64(f.sent)%uint64(entries)*64)
 	lap := byte(f.sent >> bits.TrailingZeros(uint(entries)) & 1)
 	for polls := 1; ; polls++ {
-		switch own := byte(e.ObserveTail()); {
+		own := byte(e.ObserveTail())
+		switch {
 		case own>>4 == 0xf || own&1 != lap: // the entry was not written yet in this lap
 		case own>>4 == 0:
 			f.sent++

@@ -68,7 +68,8 @@ var holdGroup = group{
 				}
 				for at, v := range []time.Duration{quantile.Rank(list, 0.5), quantile.Rank(list, 0.99),
 					list[len(list)-1]} {
-					if x := (sample{float64(v.Nanoseconds()) / 1e3, lost}); i == 0 {
+					x := sample{float64(v.Nanoseconds()) / 1e3, lost}
+					if i == 0 {
 						out[at].floor = x
 					} else {
 						out[at].device = x

@@ -34,7 +34,8 @@ var idleGroup = group{
 		}
 		end := engine.with(client)
 		i := &idleness{suite: s, engine: engine}
-		if i.pair, err = s.pinger(client); err != nil {
+		i.pair, err = s.pinger(client)
+		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}
 		return i.take, end, nil
@@ -65,11 +66,12 @@ func (i *idleness) take() ([]pairOf, error) {
 		return nil, err
 	}
 	out[1].floor.value, out[2].floor.value = floor, floor
-	if out[1].device.value, err = i.median(func() error {
+	out[1].device.value, err = i.median(func() error {
 		defer func() { i.next++ }()
 		i.pair.stamp(i.next)
 		return i.pair.one(i.ctx, i.next)
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	out[2].device.value, err = i.strangers()

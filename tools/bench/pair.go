@@ -64,21 +64,26 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 	cfg.Signal = max(cfg.Signal, 1)
 	p := &Pair{cfg: cfg}
 	var err error
-	if p.pd, err = c.AllocPD(); err != nil {
+	p.pd, err = c.AllocPD()
+	if err != nil {
 		return nil, err
 	}
-	if p.From, err = p.pd.RegisterMemory(cfg.Slots*cfg.Size, nicless.FullAccess); err != nil {
+	p.From, err = p.pd.RegisterMemory(cfg.Slots*cfg.Size, nicless.FullAccess)
+	if err != nil {
 		return nil, err
 	}
-	if p.To, err = p.pd.RegisterMemory(cfg.Slots*cfg.Size, nicless.FullAccess); err != nil {
+	p.To, err = p.pd.RegisterMemory(cfg.Slots*cfg.Size, nicless.FullAccess)
+	if err != nil {
 		return nil, err
 	}
 	depth := max(cfg.Depth, cfg.Batch)
 	receives := 4 * max(depth, refill)
-	if p.Sends, err = c.CreateCQ(nicless.CQConfig{Entries: 2 * depth}); err != nil {
+	p.Sends, err = c.CreateCQ(nicless.CQConfig{Entries: 2 * depth})
+	if err != nil {
 		return nil, err
 	}
-	if p.Receives, err = c.CreateCQ(nicless.CQConfig{Entries: 2 * receives}); err != nil {
+	p.Receives, err = c.CreateCQ(nicless.CQConfig{Entries: 2 * receives})
+	if err != nil {
 		return nil, err
 	}
 	qc := nicless.QPConfig{
@@ -92,10 +97,12 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 	}
 	posting := qc
 	posting.BlueFlame = cfg.BlueFlame
-	if p.A, err = p.pd.CreateQP(posting); err != nil {
+	p.A, err = p.pd.CreateQP(posting)
+	if err != nil {
 		return nil, err
 	}
-	if p.B, err = p.pd.CreateQP(qc); err != nil {
+	p.B, err = p.pd.CreateQP(qc)
+	if err != nil {
 		return nil, err
 	}
 	if err := nicless.Pair(p.A, p.B, nicless.Connection{}); err != nil {

@@ -42,7 +42,7 @@ func readPeers() (p peers, err error) {
 // A plot is curves that share one x axis. Both axes are logarithmic.
 type plot struct {
 	title, x, y string
-	ticks       []tick // of the x axis
+	ticks       []tick // ticks of the x axis
 	own, peers  []curve
 	remark      []string
 }

@@ -80,7 +80,8 @@ func (m *measurement) runs() error {
 			return err
 		}
 		defer f.close()
-		if m.watch, err = m.siblings(); err != nil {
+		m.watch, err = m.siblings()
+		if err != nil {
 			return err
 		}
 	}
@@ -122,7 +123,8 @@ func (m *measurement) quiet(f *floor) (pairOf, error) {
 // pair takes one sample of the floor, unless f is nil, and one of the device.
 func (m *measurement) pair(f *floor) (s pairOf, err error) {
 	if f != nil {
-		if s.floor, err = m.floor(f); err != nil {
+		s.floor, err = m.floor(f)
+		if err != nil {
 			return s, err
 		}
 	}

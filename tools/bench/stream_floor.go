@@ -51,7 +51,8 @@ func (f *floor) flow(done, end uint64, s streaming) {
 // fastest calls stream with several lengths of single copies and returns the shortest stint.
 func (f *floor) fastest(iters int, s streaming) (best stint, err error) {
 	defer func(piece int) { f.piece = piece }(f.piece)
-	for _, f.piece = range []int{pieces, 32 << 10, f.size} {
+	for _, piece := range []int{pieces, 32 << 10, f.size} {
+		f.piece = piece
 		t, err := f.stream(iters, s)
 		if err != nil {
 			return t, err
@@ -59,7 +60,7 @@ func (f *floor) fastest(iters int, s streaming) (best stint, err error) {
 		if best.took == 0 || t.took < best.took {
 			best = t
 		}
-		if f.size <= f.piece {
+		if f.size <= piece {
 			break // a payload is one piece: longer pieces have no effect
 		}
 	}

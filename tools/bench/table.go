@@ -103,6 +103,7 @@ func (r spec) target() string {
 // noTarget is the target of a row without one.
 const noTarget = "-"
 
+// holds reports whether v meets the target of the row.
 func (r spec) holds(v float64) bool {
 	switch {
 	case r.least != 0:

@@ -38,7 +38,7 @@ type memory struct {
 	region                           *shm.Region
 	bytes                            []byte
 	start, request, response, shared *shm.Word64
-	head                             *shm.Word64 // in the line of request
+	head                             *shm.Word64 // a word in the line of request
 	counter                          []byte
 	own                              [2][]byte // a counter of each thread
 	sum, ownSum                      uint64    // values of counter, and of each of own, when a row begins

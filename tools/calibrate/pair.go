@@ -26,7 +26,7 @@ type row struct {
 // A pair is two threads on two cores that play rows. Its methods are called by the first one.
 type pair struct {
 	m      *memory
-	number uint64 // of the next exchange; 0 is never one
+	number uint64 // number of the next exchange, never 0
 	starts uint64 // how often the second thread was started
 
 	// The first thread writes these, then it publishes the start.
@@ -34,13 +34,13 @@ type pair struct {
 	from, to uint64
 
 	took, took2 [batches]float64
-	started     chan started // by the second thread
+	started     chan started // carries what the second thread reports first
 	ended       chan struct{}
 }
 
 // started is what the second thread reports first.
 type started struct {
-	thread int // its id
+	thread int // id of the thread
 	err    error
 }
 
@@ -107,7 +107,8 @@ func (p *pair) play(r *row) timing {
 	}
 	for b := range batches + warm {
 		var first, second uint64
-		switch before := clock.Now(); {
+		before := clock.Now()
+		switch {
 		case r.alone != nil:
 			sum += r.alone(r.each)
 			first = clock.Now() - before

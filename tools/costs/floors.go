@@ -89,6 +89,7 @@ type tripBuilder struct {
 	sent     int // the store that the other side waits for
 }
 
+// add adds an access and returns its Seq.
 func (b *tripBuilder) add(who model.Agent, op model.Op, k model.Kind, w model.Why, region string,
 	after ...int) int {
 	b.seq++

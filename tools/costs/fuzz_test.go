@@ -68,7 +68,8 @@ func anyTrace(t *rapid.T, longest, requests int, wild bool) model.Trace {
 			Why: model.Why(rapid.IntRange(0, len(model.WhyNames())-1).Draw(t, "why")),
 			N:   rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "n"),
 		}
-		switch load := a.Op == model.Load; {
+		load := a.Op == model.Load
+		switch {
 		case !load && (a.Why == model.Poll || a.Why == model.Prefetch):
 			a.Why = model.Signal // only loads poll and prefetch
 		case load && (a.Why == model.Signal || a.Why == model.Complete):

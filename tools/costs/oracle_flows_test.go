@@ -194,7 +194,8 @@ func (m *machine) dma(req Request) {
 		m.memory = m.write()
 	case req == DMARead: // snoops the host's caches, changes nothing
 		m.send("tlp_mrd", "tlp_cpld")
-		if m.out.read = m.memory; m.hostState() != I {
+		m.out.read = m.memory
+		if m.hostState() != I {
 			m.out.read, _, _ = m.gather()
 		}
 	case req == DMAWrite: // DDIO: into the LLC

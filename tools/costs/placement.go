@@ -36,15 +36,15 @@ func (p *Preset) home(s model.Structure) Home {
 // request sets the device's request for a kind of access.
 func (p *Preset) request(key, name string) error {
 	kind, what, ok := strings.Cut(key, ".")
-	if !ok || !slices.Contains(model.KindNames(), kind) ||
-		!slices.Contains(model.WhyNames(), what) && !slices.Contains(model.OpNames(), what) {
+	known := slices.Contains(model.WhyNames(), what) || slices.Contains(model.OpNames(), what)
+	if !ok || !known || !slices.Contains(model.KindNames(), kind) {
 		return fmt.Errorf("is not a kind (%s), a dot, and a reason (%s) or an operation (%s)",
 			strings.Join(model.KindNames(), ", "), strings.Join(model.WhyNames(), ", "),
 			strings.Join(model.OpNames(), ", "))
 	}
 	r := slices.Index(requestNames, name)
-	if r < 0 ||
-		!slices.Contains(p.Fabric.Reads, Request(r)) && !slices.Contains(p.Fabric.Writes, Request(r)) {
+	possible := slices.Contains(p.Fabric.Reads, Request(r)) || slices.Contains(p.Fabric.Writes, Request(r))
+	if r < 0 || !possible {
 		return fmt.Errorf("%q is no request of a device on fabric %s%s", name, p.Fabric.Name, p.Fabric.deviceRequests())
 	}
 	p.Request[key] = Request(r)
@@ -75,9 +75,11 @@ func (p *Preset) choose(a *model.Access) ([]Request, error) {
 // fixed returns the requests of an access for which presets have no choice, or nil.
 func (p *Preset) fixed(a *model.Access) []Request {
 	f := p.Fabric
-	switch rings := f.Bells && (a.Kind == model.Record || a.Kind == model.UAR); {
-	case rings && (writes(a) && a.Why == model.Signal ||
-		a.Op == model.Load && a.Why == model.Poll && a.Who == model.Dev):
+	doorbell := f.Bells && (a.Kind == model.Record || a.Kind == model.UAR)
+	rung := writes(a) && a.Why == model.Signal
+	polled := a.Op == model.Load && a.Why == model.Poll && a.Who == model.Dev
+	switch {
+	case doorbell && (rung || polled):
 		return []Request{Bell}
 	case a.Who == model.Dev && len(f.Reads) > 0 && a.Op == model.Flush:
 		return []Request{DevFlush}
@@ -97,6 +99,7 @@ func (p *Preset) fixed(a *model.Access) []Request {
 	return []Request{CoreLoad}
 }
 
+// writes reports whether an access writes the line.
 func writes(a *model.Access) bool {
 	return a.Op == model.Store || a.Op == model.StoreNT || a.Op == model.RMW
 }

@@ -21,9 +21,9 @@ type Preset struct {
 	Name   string
 	About  string // one sentence
 	Fabric *Fabric
-	Price  map[string]Quantity // by name, or by name, a dot and the kind of line that it is for
+	Price  map[string]Quantity // prices by name, or by name, a dot and a kind of line
 	Place  map[model.Structure]Home
-	Bias   Bias // of device memory
+	Bias   Bias // bias of device memory
 
 	// Request maps keys such as "record.poll" or "payload.load" to requests: a kind and a reason, or
 	// a kind and an operation. The first is tried first.
@@ -168,7 +168,8 @@ func parse(name string, text []byte, path []string) (*Preset, error) {
 		return nil, at.errorf("about", "is missing: one sentence")
 	}
 	if f.Fabric != "" || p.Fabric == nil {
-		if p.Fabric = fabricNamed(f.Fabric); p.Fabric == nil {
+		p.Fabric = fabricNamed(f.Fabric)
+		if p.Fabric == nil {
 			return nil, at.errorf("fabric", "%q is none of %s", f.Fabric, fabricNames())
 		}
 	}

@@ -32,7 +32,8 @@ func (s *source) line(key string) (line int) {
 			continue
 		}
 		name, _, ok := strings.Cut(text, "=")
-		if name = strings.Trim(strings.TrimSpace(name), `"`); !ok || strings.HasPrefix(text, "#") {
+		name = strings.Trim(strings.TrimSpace(name), `"`)
+		if !ok || strings.HasPrefix(text, "#") {
 			continue
 		}
 		if table != "" {

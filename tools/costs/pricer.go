@@ -19,16 +19,16 @@ import (
 // to do; but it changes the state of the line, so that the next store to it has to take it away.
 type Pricer struct {
 	preset *Preset
-	level  level // which end of the prices' ranges
+	level  level // which end of the prices' ranges to use
 
 	lines   map[model.Line]State
 	regions map[string]model.Structure
 
-	ready   [model.Agents]moment // when the agent's next access may begin
-	stored  [model.Agents]moment // when the agent's last store became visible
-	wrote   [model.Agents]moment // when the last of all its stores became visible
-	knew    [model.Agents]bool   // its last access was a load whose address it knew
-	visible map[int]moment       // by Seq: when an access ended, or its store became visible
+	ready   [model.Agents]moment // time at which the agent's next access may begin
+	stored  [model.Agents]moment // time at which the agent's last store became visible
+	wrote   [model.Agents]moment // time at which the last of all stores of the agent became visible
+	knew    [model.Agents]bool   // whether the agent's last access was a load whose address the agent knew
+	visible map[int]moment       // time at which an access ended, or its store became visible, by Seq
 	last    int                  // Seq of the last access
 	any     bool                 // whether there was an access
 
@@ -54,8 +54,8 @@ func later(a, b moment) moment {
 type Span struct {
 	model.Access
 	Request Request
-	Begin   float64            // when the access could begin
-	End     float64            // when the agent had its data, or the store was visible
+	Begin   float64            // time at which the access could begin
+	End     float64            // time at which the agent had the data, or the store was visible
 	Parts   map[string]float64 // prices between Begin and End; what is missing is waiting for earlier stores
 
 	shown  map[string]float64 // the part of Parts after the store left its agent

@@ -102,7 +102,8 @@ func report(at [3]*Pricer, o Options) (*Report, error) {
 		var names []string
 		for _, s := range path {
 			name := s.name()
-			if names = append(names, name); steps[name] == nil {
+			names = append(names, name)
+			if steps[name] == nil {
 				steps[name] = &Step{Name: name, Parts: map[string]float64{}}
 			}
 			steps[name].NS += (s.End - s.Begin) * each

@@ -116,6 +116,7 @@ const (
 	join      // the requester too
 )
 
+// applies reports whether the rule is for a request that who makes for a line in state s.
 func (r *Rule) applies(who model.Agent, req Request, s State) bool {
 	return r.Req == req && r.Who>>who&1 != 0 && r.Home == s.Home && r.Bias == s.Bias &&
 		r.Host>>s.Host&1 != 0 && r.Dev>>s.Dev&1 != 0 && (s.Host == I || r.At&place(who, s.Cores) != 0)

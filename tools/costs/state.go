@@ -72,7 +72,7 @@ func (s State) String() string {
 // Check returns an error if s breaks an invariant: one writer, or no copies in a cache that may have none.
 func (s State) Check() error {
 	switch {
-	case s.Host >= E && s.Dev != I || s.Dev >= E && s.Host != I:
+	case (s.Host >= E && s.Dev != I) || (s.Dev >= E && s.Host != I):
 		return fmt.Errorf("%v: two caches, one of which is exclusive", s)
 	case s.Host == I && s.Cores != InLLC:
 		return fmt.Errorf("%v: a core holds a line that the host does not have", s)

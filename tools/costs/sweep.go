@@ -16,9 +16,9 @@ import (
 // presets that lack the price nothing changes.
 type Sweep struct {
 	Title   string
-	Unit    string      // as in Comparison
-	Price   string      // its name
-	Values  []float64   // of the price
+	Unit    string      // Comparison.Unit
+	Price   string      // name of the price
+	Values  []float64   // values of the price
 	Reports [][]*Report // for each preset, a report for each value
 
 	Crossings []Crossing
@@ -227,7 +227,8 @@ func ParseSweep(text string) (price string, low, high, step float64, err error) 
 	}
 	var n [3]float64
 	for i, part := range parts {
-		if n[i], err = strconv.ParseFloat(part, 64); err != nil || !(n[i] >= 0 && n[i] <= absurd) {
+		n[i], err = strconv.ParseFloat(part, 64)
+		if err != nil || !(n[i] >= 0 && n[i] <= absurd) {
 			return "", 0, 0, 0, fmt.Errorf("sweep of price.%s: %q is not a number of 0..%g", name, part, float64(absurd))
 		}
 	}

@@ -259,7 +259,8 @@ func (r *Row) compare(d, base design, bytes int) error {
 		return (a.Latency.NS/b.Latency.NS - 1) * 100, nil
 	}
 	var err error
-	if r.Predicted, err = percent("", nominal); err != nil {
+	r.Predicted, err = percent("", nominal)
+	if err != nil {
 		return err
 	}
 	r.Low, r.High = r.Predicted, r.Predicted

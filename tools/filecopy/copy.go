@@ -34,7 +34,8 @@ func copyFile(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer in.Close()
-	if o.out, err = resolveTarget(o.out); err != nil {
+	o.out, err = resolveTarget(o.out)
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "filecopy-")
@@ -134,7 +135,8 @@ func (c *child) wait() error {
 	case <-c.done:
 	case <-time.After(patience):
 		late := who.decide(timeout(fmt.Sprintf("the copy is complete, but the %s has not ended in %v", c.name, patience)), begun)
-		if _ = c.stop(); c.died() {
+		_ = c.stop()
+		if c.died() {
 			return late
 		}
 	}

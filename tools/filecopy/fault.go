@@ -37,7 +37,8 @@ func newFault(kind, format string, args ...any) error {
 // outOfOrder returns the fault of a number that came in place of the next one, or nil. The numbers wrap
 // around at 2^31 or 2^32, so a difference of more than half of it is one in the other direction.
 func outOfOrder(what string, got, next, modulus uint64) error {
-	switch ahead := (got - next) % modulus; {
+	ahead := (got - next) % modulus
+	switch {
 	case ahead == 0:
 		return nil
 	case ahead < modulus/2:
@@ -81,7 +82,7 @@ type parties map[string]int
 // A mark is the beginning of a wait, and the time that each thread had waited for a core until then.
 type mark struct {
 	at     time.Time
-	waited map[string]time.Duration // by the thread's directory in /proc
+	waited map[string]time.Duration // time that each thread waited, by its directory in /proc
 }
 
 func (p parties) mark() mark {

@@ -47,13 +47,14 @@ type nic struct {
 	qp *nicless.QP
 
 	who   parties // whom an answer needs
-	begun mark    // when connecting began
+	begun mark    // mark taken when connecting began
 }
 
 func dialEngine(socket, role string) (n nic, err error) {
 	n.who = parties{"engine": listenerAt(socket + nicless.LinksSuffix), role: os.Getpid()}
 	n.begun = n.who.mark()
-	if n.Context, err = nicless.Dial(socket); err != nil {
+	n.Context, err = nicless.Dial(socket)
+	if err != nil {
 		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
 			err = hint{err, "start one: filecopy -role engine -socket " + socket}
 		}
@@ -65,12 +66,14 @@ func dialEngine(socket, role string) (n nic, err error) {
 			err = n.who.decide(err, n.begun)
 		}
 	}()
-	if n.pd, err = n.AllocPD(); err != nil {
+	n.pd, err = n.AllocPD()
+	if err != nil {
 		return n, err
 	}
 	// The default size of a CQ is more than enough for the completions of 16 writes or
 	// sends and of 17 receives.
-	if n.cq, err = n.CreateCQ(nicless.CQConfig{}); err != nil {
+	n.cq, err = n.CreateCQ(nicless.CQConfig{})
+	if err != nil {
 		return n, err
 	}
 	n.qp, err = n.pd.CreateQP(nicless.QPConfig{SendCQ: n.cq})

@@ -34,6 +34,12 @@
 // Filecopy copies regular files and pipes, to their end. It refuses directories, sockets
 // and devices, which may have no end. Like cp, filecopy lets the system decide when the
 // data is written to the disk.
+//
+//   - main.go: options and roles
+//   - copy.go: starts and ends the processes of a copy
+//   - link.go: the engine, and messages between sender and receiver
+//   - send.go, recv.go: the two ends
+//   - fault.go: faults, and the exit status of each kind
 package main
 
 import (
@@ -76,8 +82,8 @@ type options struct {
 	socket string // path of the engine's socket
 	peer   string // path of the socket between sender and receiver
 	chunk  int
-	answer time.Duration // of receiver and engine to the sender: the longest that it waits for one
-	links  []string      // of the engine to other engines
+	answer time.Duration // the longest time that the sender waits for an answer of receiver or engine
+	links  []string      // links from the engine to other engines
 }
 
 // A hint is an error with advice about what to do.

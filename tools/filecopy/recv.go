@@ -38,7 +38,8 @@ func resolveTarget(path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	switch st, err := os.Stat(path); {
+	st, err := os.Stat(path)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
 			return "", hint{err, "make the directory first"}
@@ -164,10 +165,12 @@ func takeFile(parent context.Context, t *target, n nic, l *link, chunk int) (sum
 	}
 	r := receiver{nic: n, chunk: chunk, sum: sha256.New()}
 	const access = nicless.LocalWrite | nicless.RemoteWrite
-	if r.ring, err = n.pd.RegisterMemory(chunk*slots, access); err != nil {
+	r.ring, err = n.pd.RegisterMemory(chunk*slots, access)
+	if err != nil {
 		return "", err
 	}
-	if r.trailer, err = n.pd.RegisterMemory(trailerSize, access); err != nil {
+	r.trailer, err = n.pd.RegisterMemory(trailerSize, access)
+	if err != nil {
 		return "", err
 	}
 	for range slots + 1 { // each write with an immediate takes one receive: 16 chunks and the trailer
@@ -204,9 +207,10 @@ func (r *receiver) drain(ctx context.Context, t *target) error {
 		}
 		for i := range done[:n] {
 			c := &done[i]
-			switch err := c.Err(); {
-			case err != nil:
-				return err
+			failure := c.Err()
+			switch {
+			case failure != nil:
+				return failure
 			case c.Opcode == cqe.WCSend: // a credit has reached the sender
 				continue
 			case c.Imm == trailer:

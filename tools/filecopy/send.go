@@ -159,7 +159,8 @@ func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMem
 		return nil, end, err
 	}
 	s = &sender{nic: n, ctx: ctx, chunk: m.Chunk, answer: time.Minute}
-	if s.remote, err = m.QP.Find("ring"); err != nil {
+	s.remote, err = m.QP.Find("ring")
+	if err != nil {
 		return nil, end, err
 	}
 	if end, err = m.QP.Find("trailer"); err != nil {
@@ -169,7 +170,8 @@ func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMem
 		end.Length < trailerSize {
 		return nil, end, fmt.Errorf("the receiver offers slots of %d bytes in %d, and %d for the trailer", s.chunk, s.remote.Length, end.Length)
 	}
-	if s.ring, err = n.pd.RegisterMemory(s.chunk*slots, nicless.LocalWrite); err != nil {
+	s.ring, err = n.pd.RegisterMemory(s.chunk*slots, nicless.LocalWrite)
+	if err != nil {
 		return nil, end, err
 	}
 	for range slots { // for credits, which have no payload
@@ -272,7 +274,8 @@ func (s *sender) take(c *nicless.Completion) error {
 	if err := outOfOrder("the credit for chunk", uint64(c.Imm-1), s.granted, 1<<32); err != nil {
 		return err
 	}
-	if s.granted++; s.granted > s.sent {
+	s.granted++
+	if s.granted > s.sent {
 		return newFault(repeated, "the receiver is done with %d chunks of %d sent", s.granted, s.sent)
 	}
 	return s.qp.PostRecv(&nicless.RecvWR{})

@@ -83,13 +83,15 @@ type made struct {
 // stock has Debian's own kernel and QEMU, ahead those of its backports. Both are made once.
 var (
 	stock = sync.OnceValue(func() (m made) {
-		if m.kernel, m.err = vm.Fetch(nodes.Kernel); m.err == nil {
+		m.kernel, m.err = vm.Fetch(nodes.Kernel)
+		if m.err == nil {
 			m.make("initramfs")
 		}
 		return m
 	})
 	ahead = sync.OnceValue(func() (m made) {
-		if m.newer, m.err = nodes.FetchNewer(); m.err == nil {
+		m.newer, m.err = nodes.FetchNewer()
+		if m.err == nil {
 			m.kernel = m.newer.Kernel
 			m.make("initramfs-newer")
 		}
@@ -99,11 +101,13 @@ var (
 
 func (m *made) make(name string) {
 	var files vm.Files
-	if files, m.missing, m.err = nodes.Make(repository, m.kernel); m.err != nil {
+	files, m.missing, m.err = nodes.Make(repository, m.kernel)
+	if m.err != nil {
 		return
 	}
 	m.initrd = filepath.Join(scratch, name)
-	if m.err = files.WriteFile(m.initrd); m.err != nil {
+	m.err = files.WriteFile(m.initrd)
+	if m.err != nil {
 		return
 	}
 	forHost.Do(func() {

@@ -46,8 +46,9 @@ func runClient(w *wire, s spec, gone <-chan struct{}) error {
 	c := &client{w: w, r: rand.New(rand.NewPCG(s.Seed, 0x636c69656e74)), witness: witness}
 	for i := range c.sides {
 		var err error
-		if c.sides[i], err = newSide([2]string{"the first side", "the second side"}[i], s.Sockets[i],
-			witness); err != nil {
+		c.sides[i], err = newSide([2]string{"the first side", "the second side"}[i], s.Sockets[i],
+			witness)
+		if err != nil {
 			return err
 		}
 	}

@@ -22,13 +22,15 @@ const (
 // executed again, an atomic least of all, and an answer must not be taken twice.
 func (h *hostile) replay() (err error) {
 	if h.raw < 0 {
-		if h.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
-			unix.IPPROTO_RAW); err != nil {
+		h.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+			unix.IPPROTO_RAW)
+		if err != nil {
 			return err
 		}
 		const all = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8
-		if h.sniffer, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
-			all); err != nil {
+		h.sniffer, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+			all)
+		if err != nil {
 			return err
 		}
 	}

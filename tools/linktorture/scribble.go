@@ -67,13 +67,15 @@ func (s *scribbler) get(at uint64) uint64 { return shm.BE64At(s.mem, at).Observe
 // for a while, then everywhere.
 func (h *hostile) scribble() (err error) {
 	if h.pool == nil {
-		if h.pool, err = h.openPool(); err != nil {
+		h.pool, err = h.openPool()
+		if err != nil {
 			return err
 		}
 	}
 	s := h.pool
 	const phase = 64 // writes
-	switch s.polls++; s.polls / phase % 2 {
+	s.polls++
+	switch s.polls / phase % 2 {
 	case 0:
 		s.join(s.polls%phase == 1, h.r.Uint64())
 		if s.polls%phase > phase/2 {

@@ -44,7 +44,8 @@ type side struct {
 func newSide(name, socket string, witness *verdict.Witness) (s *side, err error) {
 	s = &side{name: name, witness: witness}
 	for m := witness.Begin(); ; time.Sleep(5 * time.Millisecond) {
-		if s.ctx, err = nicless.Dial(socket); err == nil {
+		s.ctx, err = nicless.Dial(socket)
+		if err == nil {
 			break
 		}
 		if verdict.Now()-m.At > hangTime {
@@ -52,10 +53,12 @@ func newSide(name, socket string, witness *verdict.Witness) (s *side, err error)
 				fmt.Sprintf("%s is served within %v", name, hangTime), "%v", err)
 		}
 	}
-	if s.pd, err = s.ctx.AllocPD(); err != nil {
+	s.pd, err = s.ctx.AllocPD()
+	if err != nil {
 		return nil, err
 	}
-	if s.mr, err = s.pd.RegisterMemory(sideSize, nicless.FullAccess); err != nil {
+	s.mr, err = s.pd.RegisterMemory(sideSize, nicless.FullAccess)
+	if err != nil {
 		return nil, err
 	}
 	s.want = make([]byte, sideSize)
@@ -64,10 +67,12 @@ func newSide(name, socket string, witness *verdict.Witness) (s *side, err error)
 
 // open makes a queue pair with empty queues.
 func (s *side) open() (err error) {
-	if s.send, err = s.ctx.CreateCQ(nicless.CQConfig{Entries: 4 * batch}); err != nil {
+	s.send, err = s.ctx.CreateCQ(nicless.CQConfig{Entries: 4 * batch})
+	if err != nil {
 		return err
 	}
-	if s.recv, err = s.ctx.CreateCQ(nicless.CQConfig{Entries: 4 * batch}); err != nil {
+	s.recv, err = s.ctx.CreateCQ(nicless.CQConfig{Entries: 4 * batch})
+	if err != nil {
 		return err
 	}
 	s.next, s.got = 0, 0

@@ -47,7 +47,7 @@ type supervisor struct {
 	ready   map[*process]bool
 	kindOf  map[*process]Kind
 	victims []nicless.Descriptor
-	clients [2]*process // of the RoCE link, of the pool
+	clients [2]*process // the client of the RoCE link, and the client of the pool
 	pids    pids
 	witness *verdict.Witness
 	loads   struct{ engines, clients verdict.Load }
@@ -93,7 +93,8 @@ func supervise(w *wire, s spec, gone <-chan struct{}) error {
 }
 
 func (v *supervisor) run(gone <-chan struct{}) (err error) {
-	if v.dir, v.remove, err = scratch.Make(os.TempDir()); err != nil {
+	v.dir, v.remove, err = scratch.Make(os.TempDir())
+	if err != nil {
 		return err
 	}
 	if err := network(); err != nil {

@@ -20,7 +20,7 @@ type Failure struct {
 	Suite, Package string
 	Test           string // "" if the process failed outside tests
 	Run, Procs     int    // the run, and its GOMAXPROCS
-	Seed           uint64 // of the order, 0 of fuzz targets
+	Seed           uint64 // seed of the order of the tests; 0 of fuzz targets
 	Repeat         string // the command that runs this test alone
 	Output         string
 }

@@ -12,4 +12,11 @@
 // not jump.
 //
 // `make steady` runs its command, tools/steady/run.
+//
+//   - plan.go: what runs how often beside which load
+//   - suite.go: the suites, and compiling their tests
+//   - binary.go: runs one test binary; event.go reads its output
+//   - fuzz.go: fuzz targets, and whether a failing input fails again
+//   - load.go: the processes of the load; room.go how much load this machine has room for
+//   - report.go: which tests failed how often
 package steady

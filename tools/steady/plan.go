@@ -17,11 +17,11 @@ import (
 // A Plan says what runs how often, beside what.
 type Plan struct {
 	Suites   []Suite
-	Runs     int   // of each suite, with each number in Procs
+	Runs     int   // runs of each suite with each number in Procs
 	Procs    []int // numbers for GOMAXPROCS
 	Load     Load
 	Limit    time.Duration // no limit if 0: then what runs is stopped, and does not count
-	FuzzTime time.Duration // of each fuzz target, more than 10 s
+	FuzzTime time.Duration // time of each fuzz target, more than 10 s
 	More     []string      // further arguments of test binaries
 	Log      io.Writer     // a line for each run, and for each failure
 }
@@ -44,7 +44,8 @@ func (p Plan) Run(ctx context.Context) (report *Report, err error) {
 	binaries := make([][]binary, len(p.Suites))
 	for i := range p.Suites {
 		begun := time.Now()
-		if binaries[i], err = p.Suites[i].compile(ctx, dir); ctx.Err() != nil {
+		binaries[i], err = p.Suites[i].compile(ctx, dir)
+		if ctx.Err() != nil {
 			return report, context.Cause(ctx)
 		} else if err != nil {
 			return report, err

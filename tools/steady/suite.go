@@ -20,7 +20,7 @@ type Suite struct {
 	Without  string   // packages with this in their paths are left out
 	Race     bool
 	Fuzz     bool
-	Args     []string // for the test binaries
+	Args     []string // arguments of the test binaries
 }
 
 // Suites returns all suites. They are those of .ci/run.
@@ -55,7 +55,8 @@ func (s *Suite) compile(ctx context.Context, to string) (list []binary, err erro
 	}
 	for line := range strings.Lines(text) {
 		f := strings.Split(strings.TrimSpace(line), "\t")
-		if len(f) != 3 || f[2] == "[][]" || s.Without != "" && strings.Contains(f[0], s.Without) {
+		left := s.Without != "" && strings.Contains(f[0], s.Without)
+		if len(f) != 3 || f[2] == "[][]" || left {
 			continue
 		}
 		b := binary{s, f[0], f[1], filepath.Join(to, s.Name+strconv.Itoa(len(list))),
@@ -81,6 +82,7 @@ func (s *Suite) compile(ctx context.Context, to string) (list []binary, err erro
 	return list, nil
 }
 
+// hasFuzz reports whether a test file in dir has a fuzz target.
 func hasFuzz(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	for _, file := range files {

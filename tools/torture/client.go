@@ -149,7 +149,8 @@ func (c *client) measure() (Resources, error) {
 func (c *client) enter() (err error) {
 	c.mark()
 	for end := time.Now().Add(3 * waitLimit); ; time.Sleep(2 * time.Millisecond) {
-		if c.ctx, err = nicless.Dial(c.spec.Socket); err == nil || time.Now().After(end) {
+		c.ctx, err = nicless.Dial(c.spec.Socket)
+		if err == nil || time.Now().After(end) {
 			return err
 		}
 	}
@@ -166,16 +167,19 @@ func (c *client) dial() (err error) {
 		c.explained[x.Code] += 1 + uint64(x.Unsaid)
 		c.lastExplanation = x.String()
 	})
-	if c.pd, err = c.ctx.AllocPD(); err != nil {
+	c.pd, err = c.ctx.AllocPD()
+	if err != nil {
 		return err
 	}
 	// All kinds of entries are in use: of 128 bytes, of 64 bytes, and compressed.
 	cq := nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1, Compressed: c.spec.End == 0 &&
 		c.spec.Pair%2 == 0}
-	if c.cq, err = c.ctx.CreateCQ(cq); err != nil {
+	c.cq, err = c.ctx.CreateCQ(cq)
+	if err != nil {
 		return err
 	}
-	if c.shared, err = newShared(c.pd); err != nil {
+	c.shared, err = newShared(c.pd)
+	if err != nil {
 		return err
 	}
 	c.flows, c.polled = nil, 0

@@ -82,7 +82,7 @@
 // # Files
 //
 //	run.go, plan.go, pair.go, events.go, stop.go, finish.go   the supervisor
-//	process.go, wire.go, board.go, user.go                    its processes and their messages
+//	process.go, wire.go, board.go, user.go, cores.go          its processes and their messages
 //	client.go, traffic.go, flow.go, send.go, check.go,
 //	ending.go, stream.go, memory.go, shared.go, ledger.go     correct clients
 //	visit.go                                                  the visitor

@@ -104,7 +104,8 @@ func (l *flow) open() (err error) {
 	} else {
 		cfg.MaxRecvWR, l.recvs = l.receives, NewLedger(l.receives)
 	}
-	if l.qp, err = l.c.pd.CreateQP(cfg); err != nil {
+	l.qp, err = l.c.pd.CreateQP(cfg)
+	if err != nil {
 		return err
 	}
 	for range l.receives {
@@ -113,7 +114,8 @@ func (l *flow) open() (err error) {
 		}
 	}
 	if l.Window {
-		if l.win, err = l.c.pd.AllocWindow(2); err != nil {
+		l.win, err = l.c.pd.AllocWindow(2)
+		if err != nil {
 			return err
 		}
 	}
@@ -157,7 +159,8 @@ func (l *flow) connect(peer FlowInfo, epoch int) (err error) {
 	l.mine = NewStream(derive(l.c.spec.Seed, l.c.spec.Pair, epoch, l.c.spec.End, l.i), l.Menu)
 	l.peer = NewStream(derive(l.c.spec.Seed, l.c.spec.Pair, epoch, 1-l.c.spec.End, l.i), l.Menu)
 	if l.transport == nicless.UD {
-		if l.to, err = l.qp.AddressOf(peer.QP); err != nil {
+		l.to, err = l.qp.AddressOf(peer.QP)
+		if err != nil {
 			return err
 		}
 		return l.qp.Activate()

@@ -107,13 +107,14 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	case 2:
 		b = append(b, make([]byte, v.r.IntN(1000))...)
 	}
-	switch err := c.send(b, fds...); {
+	err := c.send(b, fds...)
+	switch {
 	case len(fds) > 0 && errors.Is(err, unix.EPERM):
 		return nil // the kernel has refused the descriptors
 	case err != nil:
 		return err
 	}
-	_, _, err := c.receive()
+	_, _, err = c.receive()
 	for _, f := range c.files {
 		_ = f.Close()
 	}
@@ -121,7 +122,7 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	return err
 }
 
-// waitFor waits for completions, at most for the time d.
+// waitFor waits for completions, at most for the time d, and returns how many came.
 func waitFor(cq *nicless.CQ, list []nicless.Completion, d time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

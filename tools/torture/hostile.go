@@ -65,7 +65,8 @@ func newHostile(w *wire, spec Spec) *hostile {
 func runHostile(w *wire, spec Spec) error {
 	v := newHostile(w, spec)
 	var err error
-	if v.meter, err = newWaitMeter(&spec); err != nil {
+	v.meter, err = newWaitMeter(&spec)
+	if err != nil {
 		return err
 	}
 	if err := become(spec.User); err != nil {

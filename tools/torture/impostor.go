@@ -67,7 +67,8 @@ func (v *hostile) victims() []Orphan {
 	// in Victims the flows of a pair's second end follow those of its first
 	for i, l := range v.spec.Victims {
 		const flows = 4
-		if kind := uint8(l.QP.Transport); i/flows%2 == 0 && i+flows < len(v.spec.Victims) {
+		if i/flows%2 == 0 && i+flows < len(v.spec.Victims) {
+			kind := uint8(l.QP.Transport)
 			far := v.spec.Victims[i+flows]
 			victims = append(victims, Orphan{QPN: l.QP.QPN, Peer: far.QP.QPN, Type: kind},
 				Orphan{QPN: far.QP.QPN, Peer: l.QP.QPN, Type: kind})

@@ -67,7 +67,8 @@ func (l *Ledger) Post(signaled bool) uint64 {
 // with outcome o, and those before it successfully. If the completion is wrong, it ends none
 // and ok is false.
 func (l *Ledger) Complete(number uint64, o Outcome) (first uint64, ok bool) {
-	switch _, late := l.skipped[number]; {
+	_, late := l.skipped[number]
+	switch {
 	case late:
 		delete(l.skipped, number)
 		l.Lost--

@@ -20,6 +20,7 @@ func poisonAll(b []byte) {
 	}
 }
 
+// isPoison reports whether all of b still has the bytes of poisonAll.
 func isPoison(b []byte) bool {
 	for len(b) > len(poisoned) {
 		if !bytes.Equal(b[:len(poisoned)], poisoned) {

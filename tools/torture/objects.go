@@ -74,7 +74,8 @@ func (v *hostile) createObjects(w *objects) error {
 			return err
 		}
 		var err error
-		if w.mem, _, err = w.region(objectsSize, true); err != nil {
+		w.mem, _, err = w.region(objectsSize, true)
+		if err != nil {
 			return err
 		}
 	}

@@ -36,10 +36,11 @@ type pair struct {
 type end struct {
 	p     *process
 	phase phase
-	seq   int     // number of its last ready report
-	ready *Report // its last ready report, perhaps of an earlier connection
+	seq   int     // number of the last ready report of the client
+	ready *Report // last ready report of the client, perhaps of an earlier connection
 }
 
+// each reports whether all clients are in phase ph.
 func (r *run) each(ph phase) bool {
 	for i := range r.pairs {
 		for j := range 2 {
@@ -109,10 +110,12 @@ func (r *run) client(p *process, rep Report) error {
 	case isGone:
 		at := time.Duration(rep.At)
 		late := at - r.endedAt - p.stops.during(r.endedAt, at)
-		if p.goneReports++; p.goneReports > r.enginesEnded()-p.enginesBefore {
+		p.goneReports++
+		if p.goneReports > r.enginesEnded()-p.enginesBefore {
 			return r.broken(p.name, "the engine is gone only if it has ended", "it was told that the engine is gone, but the engine runs")
 		}
-		if r.result.Notice = max(r.result.Notice, late); late > noticeTime {
+		r.result.Notice = max(r.result.Notice, late)
+		if late > noticeTime {
 			e := r.witness.Between(r.endMark, nil, []int{p.cmd.Process.Pid})
 			e.Stopped = p.stops.during(r.endedAt, at)
 			f := verdict.Late(verdict.NoAnswer, e, fmt.Sprintf("notice of the engine's end within %v", noticeTime), "that took %v", late)

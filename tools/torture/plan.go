@@ -88,10 +88,12 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 	for at := time.Duration(0); ; {
 		a := Action{Pause: leastPause + time.Duration(r.Int64N(int64(mostPause-leastPause))),
 			Seed: r.Uint64()}
-		if at += a.Pause; at > d && stopped == stops {
+		at += a.Pause
+		if at > d && stopped == stops {
 			return p
 		}
-		switch n := r.IntN(100); {
+		n := r.IntN(100)
+		switch {
 		case stopped < stops && at >= d*time.Duration(stopped+1)/time.Duration(stops+1):
 			a.Kind = KillEngine
 			if stopped >= leastStops && n < 50 {

@@ -56,7 +56,7 @@ type process struct {
 	cmd           *exec.Cmd
 	orders        *json.Encoder
 	stderr        bytes.Buffer
-	ending        bool  // it has the order to end, or was killed
+	ending        bool  // whether the process has the order to end, or was killed
 	count         Count // the last count that it has reported
 	kept          bool  // count has been added to the result
 	enginesBefore int   // number of engines that had ended before it started
@@ -68,7 +68,7 @@ type process struct {
 type event struct {
 	p      *process
 	report Report
-	exit   *os.ProcessState // not nil: the process has ended
+	exit   *os.ProcessState // how the process has ended; nil: it runs
 }
 
 // start starts a process. Its reports, and its end, go to events.

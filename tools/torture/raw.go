@@ -59,7 +59,8 @@ func (r *raw) hello() error {
 	}
 	r.guid = w.GUID
 	var err error
-	if r.uar, err = shm.Attach(r.files[0], false); err == nil {
+	r.uar, err = shm.Attach(r.files[0], false)
+	if err == nil {
 		err = r.uar.Seal()
 	}
 	r.files = r.files[1:]

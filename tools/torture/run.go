@@ -52,10 +52,10 @@ type run struct {
 	result Result
 
 	engine        *process
-	startAt       time.Duration // when the engine was started
+	startAt       time.Duration // time at which the engine was started
 	serving       bool          // the engine accepts clients
 	servingSince  time.Duration // since when it accepts clients
-	endedAt       time.Duration // when this engine or the previous one was killed or stopped
+	endedAt       time.Duration // time at which this engine or the previous engine was killed or stopped
 	baseline      *Resources
 	lastResources *Resources // the last report of the engine's resources
 	pairs         [pairs]pair
@@ -67,11 +67,11 @@ type run struct {
 	closing       bool                  // the run is in its last phase, in which the engine ends
 
 	board    board
-	witness  *verdict.Witness // of the engine and the correct clients
-	endMark  verdict.Mark     // when the engine got the order to end
+	witness  *verdict.Witness // measures the engine and the correct clients
+	endMark  verdict.Mark     // mark taken when the engine got the order to end
 	loads    struct{ engine, clients verdict.Load }
 	resuming sync.WaitGroup // one for each stopped process
-	resumed  time.Duration  // when the last stopped process continues
+	resumed  time.Duration  // time at which the last stopped process continues
 }
 
 // Run carries out the plan that the seed determines. The Result has everything that the engine
@@ -205,7 +205,8 @@ func (r *run) do(ctx context.Context) error {
 		}
 	}
 	var err error
-	if r.visitor, err = r.start(Spec{Role: roleVisitor, Seed: r.cfg.Seed}, "the visitor"); err != nil {
+	r.visitor, err = r.start(Spec{Role: roleVisitor, Seed: r.cfg.Seed}, "the visitor")
+	if err != nil {
 		return err
 	}
 	for i := range r.plan.Hostile {
@@ -281,7 +282,8 @@ func (r *run) startEngine() (err error) {
 		spec.User = engineUser
 	}
 	r.startAt = verdict.Now()
-	if r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.enginesEnded())); err == nil {
+	r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.enginesEnded()))
+	if err == nil {
 		r.board.setEngine(r.engine.cmd.Process.Pid)
 	}
 	return err

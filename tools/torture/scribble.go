@@ -35,7 +35,8 @@ func (v *hostile) scribble() error {
 // scribbleOnce does one thing wrong.
 func (v *hostile) scribbleOnce(w *objects) error {
 	b, q := w.mem.Bytes(), w.qps[v.r.IntN(len(w.qps))]
-	switch n := v.r.IntN(100); {
+	n := v.r.IntN(100)
+	switch {
 	case n < 15: // overwrite anything
 		at := v.r.IntN(atPayload)
 		v.fill(b[at : at+v.r.IntN(min(512, atPayload-at))+1])
@@ -98,7 +99,8 @@ func (v *hostile) postWrong(w *objects, q *hostileQP) {
 		return
 	}
 	key := func() uint32 {
-		switch n := v.r.IntN(8); {
+		n := v.r.IntN(8)
+		switch {
 		case n == 0:
 			return v.r.Uint32()
 		case n == 1:
@@ -111,7 +113,8 @@ func (v *hostile) postWrong(w *objects, q *hostileQP) {
 		return w.keys[v.r.IntN(len(w.keys))]
 	}
 	addr := func() uint64 {
-		switch n := v.r.IntN(8); {
+		n := v.r.IntN(8)
+		switch {
 		case n == 0:
 			return v.r.Uint64()
 		case n == 1:

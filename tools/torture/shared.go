@@ -25,8 +25,9 @@ func newShared(pd *nicless.PD) (*shared, error) {
 func (s *shared) open(pd *nicless.PD) (err error) {
 	poisonAll(s.mr.Bytes())
 	clear(s.posted[:])
-	if s.srq, err = pd.CreateSRQ(
-		nicless.SRQConfig{MaxWR: sharedDepth, MaxSGE: 2, Limit: sharedDepth / 2}); err != nil {
+	s.srq, err = pd.CreateSRQ(
+		nicless.SRQConfig{MaxWR: sharedDepth, MaxSGE: 2, Limit: sharedDepth / 2})
+	if err != nil {
 		return err
 	}
 	for i := range uint64(sharedDepth) {

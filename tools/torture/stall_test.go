@@ -98,7 +98,8 @@ func TestResultFitsATerminal(t *testing.T) {
 		r.Faults = append(r.Faults, s.fault())
 	}
 	r.decide()
-	for _, r.SeparateUsers = range []bool{false, true} {
+	for _, separate := range []bool{false, true} {
+		r.SeparateUsers = separate
 		var out strings.Builder
 		require.NoError(t, r.Print(&out))
 		for line := range strings.Lines(out.String()) {

@@ -75,8 +75,8 @@ const ackBit = 1 << 31
 type Menu struct {
 	Ops     []nicless.Op
 	Largest int  // largest payload of a message
-	Large   bool // also choose transfers of megabytes
-	Window  bool // also choose WRITEs through a window, and SEND_INVALs that invalidate it
+	Large   bool // whether to choose transfers of megabytes too
+	Window  bool // whether to choose WRITEs through a window too, and SEND_INVALs of the window
 }
 
 // If the number of a WRITE modulo largeEvery is windowFrom or more, the WRITE goes through a memory
@@ -125,7 +125,8 @@ func (s *Stream) Next() Operation {
 		return o
 	}
 	if s.menu.Window {
-		switch at := o.N % largeEvery; {
+		at := o.N % largeEvery
+		switch {
 		case at == largeEvery-1:
 			o.Op = nicless.SendInval
 		case at >= windowFrom:
@@ -192,7 +193,8 @@ func (o *Operation) model(old uint64) (next, compare uint64) {
 	if o.Len == 4 {
 		low = 1<<32 - 1
 	}
-	switch compare = old; o.Op {
+	compare = old
+	switch o.Op {
 	case nicless.FetchAdd:
 		return old + o.Add, 0
 	case nicless.MaskedFetchAdd:
@@ -217,7 +219,8 @@ func addFields(a, b, boundary uint64) (sum uint64) {
 	for i := range 64 {
 		n := a>>i&1 + b>>i&1 + carry
 		sum |= n & 1 << i
-		if carry = n >> 1; boundary>>i&1 == 1 {
+		carry = n >> 1
+		if boundary>>i&1 == 1 {
 			carry = 0
 		}
 	}

@@ -159,6 +159,7 @@ func (l *flow) progress() string {
 	return text
 }
 
+// quiet reports whether all flows of the client are quiet.
 func (c *client) quiet() bool {
 	for _, l := range c.flows {
 		if !l.quiet() {

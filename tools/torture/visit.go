@@ -20,7 +20,7 @@ type visitor struct {
 	w     *wire
 	spec  Spec
 	count Count
-	begin time.Duration // when the present connection began
+	begin time.Duration // time at which the present connection began
 
 	orphanSet
 }
@@ -41,7 +41,7 @@ type orphanSet struct {
 type Orphan struct {
 	QPN  uint32
 	Peer uint32 // the number that is free again
-	Type uint8  // as in control.QP
+	Type uint8  // control.QP.Type
 }
 
 const (
@@ -260,16 +260,20 @@ func (v *visitor) addOrphans() error {
 
 // createOrphanSet connects and creates the empty set.
 func (v *visitor) createOrphanSet() (err error) {
-	if v.ctx, err = nicless.Dial(v.spec.Socket); err != nil {
+	v.ctx, err = nicless.Dial(v.spec.Socket)
+	if err != nil {
 		return err
 	}
-	if v.pd, err = v.ctx.AllocPD(); err != nil {
+	v.pd, err = v.ctx.AllocPD()
+	if err != nil {
 		return err
 	}
-	if v.cq, err = v.ctx.CreateCQ(nicless.CQConfig{Entries: 2 * mostOrphans, PollOnly: true}); err != nil {
+	v.cq, err = v.ctx.CreateCQ(nicless.CQConfig{Entries: 2 * mostOrphans, PollOnly: true})
+	if err != nil {
 		return err
 	}
-	if v.mr, err = v.pd.RegisterMemory(mostOrphans*orphanSize, nicless.LocalWrite); err == nil {
+	v.mr, err = v.pd.RegisterMemory(mostOrphans*orphanSize, nicless.LocalWrite)
+	if err == nil {
 		poisonAll(v.mr.Bytes())
 	}
 	return err
@@ -309,7 +313,8 @@ func (v *visitor) watch() error {
 		return err
 	}
 	for _, c := range list[:n] {
-		if o := v.orphans[c.ID]; c.Err() == nil {
+		if c.Err() == nil {
+			o := v.orphans[c.ID]
 			return verdict.New(verdict.WrongBytes, "nothing", "QP %#x, whose peer %#x is gone, has received %d bytes", o.QPN, o.Peer, c.ByteLen)
 		}
 	}

@@ -16,9 +16,9 @@ const module = "github.com/nicless/nicless"
 // A result is what was measured of one package.
 type result struct {
 	path     string
-	lines    int    // with comments
+	lines    int    // lines of code and comments
 	greatest string // the type with the most methods
-	methods  int    // of that type
+	methods  int    // methods of that type
 	uses     int    // pairs of files of which the first uses the second
 	against  []use
 	order    []string // files, from the lowest

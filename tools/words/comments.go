@@ -43,7 +43,8 @@ func commentsOfC(text string) (all []comment) {
 	line, begin := 1, 0 // of the text at i, and where its line begins
 	column := -1        // of the last // comment
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
+		c := text[i]
+		switch {
 		case c == '\n':
 			line, begin = line+1, i+1
 		case c == '"' || c == '\'':

@@ -40,7 +40,8 @@ func paragraphs(c comment, noProse func(string) bool) (all []paragraph) {
 	open := false
 	for i, line := range c.lines {
 		item := mark.FindString(line)
-		switch text := strings.TrimSpace(line[len(item):]); {
+		text := strings.TrimSpace(line[len(item):])
+		switch {
 		case item == "" && noProse(line), text == "", strings.HasPrefix(text, "# "),
 			strings.HasPrefix(text, "##"):
 			open = false

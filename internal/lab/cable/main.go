@@ -55,6 +55,7 @@ func run(name, seed string) error {
 	return nil
 }
 
+// openTAP makes a TAP interface and returns its file descriptor.
 func openTAP(name string) (int, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

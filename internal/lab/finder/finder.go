@@ -15,11 +15,11 @@ import "fmt"
 
 // A Pool is memory that several machines can map.
 type Pool struct {
-	Path     string // of the file or device to map
+	Path     string // path of the file or device to map
 	Size     uint64 // bytes of it
-	Offset   uint64 // where the memory begins in the file that QEMU was given
+	Offset   uint64 // offset of the memory in the file that QEMU was given
 	Coherent bool   // all machines see each store; there are atomic operations
-	What     string // for people
+	What     string // description for people
 }
 
 // The kinds of memory that Find knows, as lab.pool= names them.

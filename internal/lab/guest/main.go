@@ -90,8 +90,8 @@ func parse(line string) map[string]string {
 	o := make(map[string]string)
 	for _, at := range option.FindAllStringSubmatch(line, -1) {
 		value := at[2]
-		if n := len(value); value[0] == '"' {
-			value = value[1 : n-1]
+		if value[0] == '"' {
+			value = value[1 : len(value)-1]
 		}
 		o[at[1]] = value
 	}

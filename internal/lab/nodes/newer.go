@@ -38,7 +38,8 @@ func FetchNewer() (Newer, error) {
 		if err != nil {
 			return Newer{}, err
 		}
-		if path := filepath.Join(dir, "usr/bin/qemu-system-x86_64"); n.qemu == "" {
+		if n.qemu == "" {
+			path := filepath.Join(dir, "usr/bin/qemu-system-x86_64")
 			if _, err := os.Stat(path); err == nil {
 				n.qemu = path
 			}

@@ -30,7 +30,8 @@ func (p *poster) connect(role, name string, timeout int, patience time.Duration)
 	me := self(mine.Descriptor)
 	var theirs card
 	connect := func() (err error) {
-		if p.theirs, err = theirs.Descriptor.Find("memory"); err == nil {
+		p.theirs, err = theirs.Descriptor.Find("memory")
+		if err == nil {
 			err = p.qp.Connect(theirs.Descriptor, nicless.Connection{Timeout: timeout})
 		}
 		return err

@@ -93,13 +93,16 @@ func open(socket string) (*poster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.mr, err = pd.RegisterMemory(size, nicless.FullAccess); err != nil {
+	p.mr, err = pd.RegisterMemory(size, nicless.FullAccess)
+	if err != nil {
 		return nil, err
 	}
-	if p.sends, err = nic.CreateCQ(nicless.CQConfig{}); err != nil {
+	p.sends, err = nic.CreateCQ(nicless.CQConfig{})
+	if err != nil {
 		return nil, err
 	}
-	if p.arrives, err = nic.CreateCQ(nicless.CQConfig{}); err != nil {
+	p.arrives, err = nic.CreateCQ(nicless.CQConfig{})
+	if err != nil {
 		return nil, err
 	}
 	p.qp, err = pd.CreateQP(nicless.QPConfig{SendCQ: p.sends, RecvCQ: p.arrives, SignalAll: true})

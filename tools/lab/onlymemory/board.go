@@ -109,6 +109,7 @@ func (b board) is(id uint64) bool { return b.Load(magicAt) == magic && b.Load(id
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// sum returns the checksum of the board's id and text.
 func sum(id uint64, text []byte) uint64 {
 	head := binary.LittleEndian.AppendUint64(nil, id)
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(text)))

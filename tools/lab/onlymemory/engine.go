@@ -154,10 +154,12 @@ func makePair(nic *nicless.Context, first, bytes int) ([]node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if nodes[i].Memory, err = mr.Layout(); err != nil {
+		nodes[i].Memory, err = mr.Layout()
+		if err != nil {
 			return nil, err
 		}
-		if nodes[i].QP, err = qps[i].Layout(); err != nil {
+		nodes[i].QP, err = qps[i].Layout()
+		if err != nil {
 			return nil, err
 		}
 	}

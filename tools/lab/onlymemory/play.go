@@ -117,9 +117,10 @@ func (p *play) agree() error {
 	if err := p.together(); err != nil {
 		return err
 	}
-	if v := p.mem.Load(plansAt); !p.odd() {
-		if p.n, p.rounds = int(v>>32), int(v&0xffffffff); p.n < 1 || p.n > mostRounds || p.rounds < 1 ||
-			p.rounds > mostRounds {
+	v := p.mem.Load(plansAt)
+	if !p.odd() {
+		p.n, p.rounds = int(v>>32), int(v&0xffffffff)
+		if p.n < 1 || p.n > mostRounds || p.rounds < 1 || p.rounds > mostRounds {
 			return fmt.Errorf("node %d wants %d round trips and %d writes", p.peer, p.n, p.rounds)
 		}
 	}

@@ -23,7 +23,8 @@ type filePart struct {
 func mapPool(p filePart) (mmap.MMap, error) {
 	if p.path == "ivshmem" {
 		var err error
-		if p.path, err = findIvshmem("/sys/bus/pci/devices"); err != nil {
+		p.path, err = findIvshmem("/sys/bus/pci/devices")
+		if err != nil {
 			return nil, err
 		}
 	}

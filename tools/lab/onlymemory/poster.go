@@ -36,7 +36,7 @@ type poster struct {
 	raw    nicless.Raw
 	mem    *accel.Buffer
 	far    nicless.MemoryLayout // the peer's memory; only for work requests
-	size   int                  // of a long write
+	size   int                  // bytes of a long write
 	peer   int
 	next   uint64 // count of the next WQE. Each has one completion
 	polled uint32 // count of the next CQE
@@ -91,7 +91,8 @@ func newPoster(cfg posterConfig, mem []byte, d *description) (*poster, error) {
 		return nil, err
 	}
 	p := &poster{cfg: cfg, raw: raw, mem: accel.NewBuffer(m), far: d.Nodes[n.Peer-1].Memory, peer: n.Peer}
-	if p.size = (p.mem.Len() - wordsSize) / areas &^ 7; p.size < 8 || p.far.Size != n.Memory.Size {
+	p.size = (p.mem.Len() - wordsSize) / areas &^ 7
+	if p.size < 8 || p.far.Size != n.Memory.Size {
 		return nil, fmt.Errorf("nodes %d and %d have memory of %d and %d bytes", cfg.node, n.Peer, n.Memory.Size, p.far.Size)
 	}
 	p.next = uint64(binary.BigEndian.Uint32(raw.Record[4:]))

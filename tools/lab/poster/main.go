@@ -34,7 +34,8 @@ func main() {
 	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
 		run = commands[os.Args[1]]
 	}
-	switch err := run(os.Args[1:]); {
+	err := run(os.Args[1:])
+	switch {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "poster: error:", err)

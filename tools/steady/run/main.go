@@ -67,10 +67,12 @@ func run() (failures bool, err error) {
 		return false, fmt.Errorf("-n %d: at least 1", *runs)
 	}
 	p := steady.Plan{Runs: *runs, Limit: *limit, FuzzTime: *fuzzTime, Log: os.Stdout}
-	if p.Procs, err = numbers(*procs); err != nil {
+	p.Procs, err = numbers(*procs)
+	if err != nil {
 		return false, err
 	}
-	if p.Suites, err = choose(*names, *packages); err != nil {
+	p.Suites, err = choose(*names, *packages)
+	if err != nil {
 		return false, err
 	}
 	if *only != "" {
@@ -82,7 +84,8 @@ func run() (failures bool, err error) {
 	if *explore {
 		p.More = append(p.More, "-explore")
 	}
-	if p.Load, err = steady.ParseLoad(*l, steady.DefaultLoad()); err != nil {
+	p.Load, err = steady.ParseLoad(*l, steady.DefaultLoad())
+	if err != nil {
 		return false, err
 	}
 	if err := p.Load.Check(); err != nil {

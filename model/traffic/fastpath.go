@@ -32,8 +32,9 @@ func (x *Expander) fastPath(works []*work, most int) int {
 func (x *Expander) series(works []*work, most int) int {
 	w := works[0]
 	op := w.ctrl.Opcode
-	if most = min(most, len(works)); most < 2 || !w.ordinary() ||
-		op != wqe.OpRDMAWrite && op != wqe.OpRDMARead && op != wqe.OpSend {
+	possible := op == wqe.OpRDMAWrite || op == wqe.OpRDMARead || op == wqe.OpSend
+	most = min(most, len(works))
+	if !possible || most < 2 || !w.ordinary() {
 		return 0
 	}
 	most = x.room(&x.send, min(most, mostSeries, seriesBytes/int(w.total)))
@@ -49,38 +50,41 @@ func (w *work) ordinary() bool {
 	return w.ctrl.OpMod == 0 && binary.BigEndian.Uint64(w.WQE[8:])&^(uint64(wqe.CEAlways)<<32) == 0
 }
 
-// executeSeries adds the execution of the first k WQEs, as long as they are like the first one.
-func (x *Expander) executeSeries(works []*work, k int) (n int) {
-	w := works[0]
-	for n = range works[:k] {
-		v := works[n]
-		if n == 0 && v.prefetched {
-			// a series reads all its receives
-			x.entry(model.Dev, model.Load, model.Once, v.entry, 0, wqe.DataSize)
-		}
-		if n > 0 {
-			x.wqe(model.Dev, model.Load, model.Once, v.block, 1, wqe.BlockSize)
-			if !v.like(w) {
-				k = n
-				break
-			}
-			if v.receive != nil {
-				x.entry(model.Dev, model.Load, model.Once, v.entry, 0, wqe.DataSize)
-				if v.firstPiece() != w.firstPiece() {
-					k = n
-					break
-				}
-			}
-		}
-		x.move(v)
+// executeSeries adds the execution of the first WQE and of those after it that are like it, at most
+// the parameter most WQEs. It returns how many WQEs it has executed.
+func (x *Expander) executeSeries(works []*work, most int) int {
+	first := works[0]
+	if first.prefetched {
+		// a series reads all its receives
+		x.entry(model.Dev, model.Load, model.Once, first.entry, 0, wqe.DataSize)
 	}
-	for _, v := range works[:k] {
-		x.finishReceive(v)
+	x.move(first)
+	n := 1
+	for n < most && x.readNext(works[n], first) {
+		x.move(works[n])
+		n++
 	}
-	for _, v := range works[:k] {
-		x.finishSend(v)
+	for _, w := range works[:n] {
+		x.finishReceive(w)
 	}
-	return k
+	for _, w := range works[:n] {
+		x.finishSend(w)
+	}
+	return n
+}
+
+// readNext adds the device's reads of w, the next WQE, and of the receive that w takes. It reports
+// whether w belongs to the series that first has begun.
+func (x *Expander) readNext(w, first *work) bool {
+	x.wqe(model.Dev, model.Load, model.Once, w.block, 1, wqe.BlockSize)
+	if !w.like(first) {
+		return false
+	}
+	if w.receive == nil {
+		return true
+	}
+	x.entry(model.Dev, model.Load, model.Once, w.entry, 0, wqe.DataSize)
+	return w.firstPiece() == first.firstPiece()
 }
 
 // like reports whether v has the shape of w.

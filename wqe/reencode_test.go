@@ -2,11 +2,11 @@ package wqe_test
 
 import "github.com/nicless/nicless/wqe"
 
-// putBack parses every segment of the view and puts it into a buffer that first has the wrong
+// reencode parses every segment of the view and encodes it into a buffer that first has the wrong
 // value in every byte. Only bytes that belong to no field (padding, units without a layout,
 // bytes after the WQE) are copied from the parameter in. So the result equals the bytes of in
-// only if parsing and putting lose nothing.
-func putBack(v *wqe.View, in []byte) []byte {
+// only if parsing and encoding lose nothing.
+func reencode(v *wqe.View, in []byte) []byte {
 	out := make([]byte, len(in))
 	for i := range in {
 		out[i] = ^in[i]

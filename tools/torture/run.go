@@ -60,7 +60,7 @@ type run struct {
 	lastResources *Resources // the last report of the engine's resources
 	pairs         [pairs]pair
 	visitor       *process
-	orphans       []Orphan // the visitor's orphans
+	halfOpen      []HalfOpenQP // the half-open queue pairs of the visitor
 	hostile       [hostileSlots]*process
 	all           map[*process]struct{} // all processes that have not ended
 	leaving       bool                  // clients have the order to end, and are not started again
@@ -303,7 +303,7 @@ func (r *run) nextEngine(ctx context.Context) error {
 func (r *run) startHostile(a *Action) (err error) {
 	spec := Spec{Role: roleHostile, Seed: a.Seed, Slot: a.Slot, Attack: a.Attack}
 	if a.Attack == Impostor {
-		spec.Orphans = r.orphans
+		spec.HalfOpen = r.halfOpen
 	}
 	if r.result.SeparateUsers && a.Attack.exhausts() {
 		spec.User = hostileUser

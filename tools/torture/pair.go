@@ -30,7 +30,7 @@ const noticeTime = 5 * time.Second
 type pair struct {
 	ends   [2]end
 	epoch  int // number of the present connection
-	broken int // number of the last connection that may fail, because an end of it was killed
+	broken int // number of the last connection that may fail: an end was killed, or the engine ended
 }
 
 type end struct {

@@ -56,7 +56,7 @@ type run struct {
 	serving       bool          // whether the engine accepts clients
 	servingSince  time.Duration // time at which the engine began to accept clients
 	endedAt       time.Duration // time at which this engine or the previous engine was killed or stopped
-	baseline      *Resources    // what the engine held before it had clients
+	baseline      *Resources    // resources of the engine before the clients of the run
 	lastResources *Resources    // the last report of the engine's resources
 	pairs         [pairs]pair
 	visitor       *process

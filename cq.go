@@ -129,7 +129,7 @@ func (cfg *CQConfig) fill(c *Context) (log int, err error) {
 	return cfg.log(c, cfg.Entries)
 }
 
-// log returns log2 of the number of entries of a queue that holds that many completions.
+// log returns log2 of the ring's size for a queue that holds entries completions.
 func (cfg *CQConfig) log(c *Context, entries int) (int, error) {
 	if most := 1 << c.limits.MaxLogCQ; entries < 1 || entries > most {
 		return 0, fmt.Errorf("%d entries; 1 to %d are possible", entries, most)
@@ -175,8 +175,8 @@ func (q *CQ) create(log int) (err error) {
 		return err
 	}
 	q.cqn = ans.CQN
-	// The entries are prepared only now, because NewCQ needs the number that the device
-	// gave. That is early enough: there are no completions before a queue pair uses the CQ.
+	// NewCQ prepares the entries. It comes after the call, because it needs the number that the
+	// device gave. It is early enough: there are no completions before a queue pair uses the CQ.
 	q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
 		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table,
 		Collapsed:  cfg.Collapsed,

@@ -41,15 +41,15 @@ type Event struct {
 	Kind   EventKind
 	Number uint32 // the number of the object; 0: none
 
-	// Of these three fields, the one for the kind of the object refers to the object, unless
-	// the object has been closed or the program no longer refers to it. The others are nil.
-	// In an explanation all three are nil.
+	// One of the fields QP, CQ and SRQ is the object of the event, unless the object has been
+	// closed or the program no longer refers to it. The others are nil. In an explanation all
+	// three are nil.
 	QP  *QP
 	CQ  *CQ
 	SRQ *SRQ
 
 	Explanation *Explanation // the explanation, if Kind is EventExplanation
-	Lost        int          // events just before this one that were dropped: the program took them too late
+	Lost        int          // number of events before this one that were dropped, as the program was slow
 }
 
 // A waiting event has not been taken by the program yet. It has no strong reference to its
@@ -100,7 +100,7 @@ type Explanation struct {
 	Of     string // what Index counts: "wqe", "receive" or "cqe"
 	WQE    []byte // the first 64 bytes of the WQE, as the device has read them; nil if there is no WQE
 	Text   string
-	Unsaid int // how many explanations of this code were held back since the last one
+	Unsaid int // number of explanations of this code that were held back since the last of this code
 }
 
 // String returns the code, the place and the text, for instance

@@ -403,9 +403,9 @@ type arena struct {
 	c *client
 
 	mu      sync.Mutex
-	closed  bool // no memory is mapped any more, free blocks included
+	closed  bool // the regions are no longer mapped, not even for free blocks
 	regions []*shm.Region
-	free    [48][]block // by log2 of size
+	free    [48][]block // free blocks, indexed by log2 of their size
 }
 
 // A block is zeroed memory from an arena. It is aligned to its size, or to the page
@@ -416,10 +416,10 @@ type block struct {
 }
 
 const (
-	// log2 of the smallest block: two cache lines. Processors fetch cache lines in
+	// minBlock is log2 of the smallest block: two cache lines. Processors fetch cache lines in
 	// pairs. In blocks of this size, no two doorbell records share a pair.
 	minBlock = 7
-	// log2 of the smallest region.
+	// chunk is log2 of the smallest region.
 	chunk = 20
 )
 

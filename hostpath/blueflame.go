@@ -16,10 +16,10 @@ import (
 // sees the record. No WQE is lost when the register is overwritten, because the ring
 // contains every WQE and the record announces it.
 //
-// Every call writes the register. Otherwise a WQE could stay in the register until the same
-// index is used again. A doorbell for several WQEs overwrites only the first eight bytes of
-// the register. Its ds is 0, so that the device does not execute the rest of an older WQE
-// together with the doorbell as one WQE.
+// Every call writes the register. Otherwise a WQE could stay in the register until its index
+// is used again. A doorbell for several WQEs overwrites only the first eight bytes of the
+// register. The doorbell has ds 0, so that the device does not take the doorbell and the rest of
+// an older WQE for one WQE.
 // docs/design/0012-blueflame.md has the details.
 func (q *SQ) publishBlueFlame(from uint64) {
 	end := q.next

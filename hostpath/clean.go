@@ -8,10 +8,10 @@ import (
 // Clean removes the unpolled CQEs of a QP from the queue and returns how many it removed.
 // SRQ entries that these CQEs complete are given back to the SRQ.
 //
-// Call Clean for a QP that was reset or destroyed. Otherwise its old CQEs would complete
-// work that is posted after the reset. Before the call, wait until the device has answered
-// the request to reset or destroy the QP: from then on it writes no more of these CQEs. Only
-// the poller may call Clean.
+// Call Clean for a QP that was reset or destroyed, and whose user index is index. Otherwise the
+// old CQEs of the QP would complete work that is posted after the reset. Before the call, wait
+// until the device has answered the request to reset or destroy the QP: the device writes no
+// more CQEs of the QP after the answer. Only the poller may call Clean.
 func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 	q.lockPolling()
 	defer q.unlockPolling()
@@ -30,13 +30,13 @@ func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 		end++
 	}
 	// The loop goes from the newest entry to the oldest. An entry that stays moves up by
-	// the number of newer entries that were removed.
-	gone := uint64(0)
+	// the number of newer entries that the loop has removed.
+	removed := uint64(0)
 	for i := end; i > q.ci; {
 		i--
 		w := cqe.ParseWC((*[cqe.Size]byte)(q.entry(i)))
 		if w.UIdx == index && w.QPN == qp.QPN {
-			gone++
+			removed++
 			if qp.SRQ != nil && !w.Requester() {
 				if _, ok := qp.SRQ.take(w.Counter); ok {
 					qp.SRQ.give(w.Counter)
@@ -44,15 +44,15 @@ func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 			}
 			continue
 		}
-		if gone > 0 {
-			copy(q.slot(i+gone), q.slot(i))
-			b := &q.entry(i + gone)[cqe.OffOpOwn]
-			*b = *b&^1 | cqe.Owner(i+gone, q.log)
+		if removed > 0 {
+			copy(q.slot(i+removed), q.slot(i))
+			b := &q.entry(i + removed)[cqe.OffOpOwn]
+			*b = *b&^1 | cqe.Owner(i+removed, q.log)
 		}
 	}
-	if gone > 0 {
-		q.ci += gone
+	if removed > 0 {
+		q.ci += removed
 		q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
 	}
-	return int(gone)
+	return int(removed)
 }

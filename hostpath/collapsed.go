@@ -6,9 +6,10 @@ import (
 )
 
 // pollCollapsed reports the newest completion of a collapsed queue, unless an earlier call
-// has reported it. The device may overwrite the entry at any time. Of a success only the
-// last eight bytes are read, because these change together. The completion therefore has no
-// byte count, no immediate and no time. A CQE completes all work up to its index.
+// has reported it, and returns how many completions it reported: 0 or 1. The device may
+// overwrite the entry at any time. So pollCollapsed reads only the last eight bytes of a
+// success, which the device writes together. The completion has no byte count, no immediate
+// and no time. A CQE completes all work up to its index.
 func (q *CQ) pollCollapsed(dst []Completion) int {
 	e := q.entry(0)
 	// Pairs with the device's Publish of the entry.
@@ -33,9 +34,9 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 	return 1
 }
 
-// cleanCollapsed is Clean of a collapsed queue. It invalidates the entry: after the reset
-// the device may write exactly the same bytes again, and they would look as if they had
-// been reported already.
+// cleanCollapsed is Clean of a collapsed queue. It invalidates the entry. Otherwise the device
+// could write exactly the same bytes after the reset, and pollCollapsed would take them for the
+// entry that it has reported already.
 func (q *CQ) cleanCollapsed(qp *QP) (cleaned int) {
 	e := q.entry(0)
 	tail := cqe.Tail(e.ObserveTail())

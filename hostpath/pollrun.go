@@ -6,10 +6,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A template is what the entries of a run have in common, and the completions of these
-// entries. A CQ keeps it from one run to the next. A completion is then one copy of the
-// template and a store for each field that differs. If each completion were assembled field by
-// field and then copied, the copy would wait for the stores just before it.
+// A template is what the entries of a run have in common, and what their completions have in
+// common. A CQ keeps the template from one run to the next. A completion is one copy of the
+// template's completion, and a store for each field that differs. If each completion were
+// assembled field by field and then copied, the copy would wait for the stores just before it.
 type template struct {
 	tail  cqe.Tail // the last word of an entry, with owner bit 0 and without the bits of differ
 	uidx  uint64   // word cqe.WordUIdx: user index and immediate
@@ -23,17 +23,17 @@ type template struct {
 // the solicited bit.
 const differ = cqe.Tail(0xffffff)<<8 | cqe.Tail(cqe.SolicitedBit)
 
-// same reports whether the entry e, whose tail was observed and whose owner bit should be
-// owner, is one of the run.
+// same reports whether the entry e belongs to the run. tail is the tail of e, which the caller
+// has observed, and owner is the owner bit that e should have.
 func (l *template) same(e *shm.Block, tail cqe.Tail, owner uint8) bool {
 	return (tail^l.tail^cqe.Tail(owner))&^differ == 0 && e.Word(cqe.WordUIdx) == l.uidx
 }
 
-// set makes l the template of e, whose tail was observed. It returns false if e is not of the
-// kinds that takeRun takes.
+// set makes l the template of e. tail is the tail of e, which the caller has observed. set returns
+// false if e is not of the kinds that takeRun takes.
 //
-// A device that ignores overruns may be overwriting e. So e is copied, and its tail is not read
-// again: the words by which later entries are recognised and the fields that they then get must
+// A device that ignores overruns may be overwriting e. So set copies e, and does not read the tail
+// again: the words by which same recognises later entries, and the fields of their completions, must
 // come from the same bytes.
 func (l *template) set(e *shm.Block, tail cqe.Tail) bool {
 	b := *(*[cqe.Size]byte)(e)
@@ -66,17 +66,17 @@ func (l *template) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
 }
 
 // takeRun takes consecutive completions off the queue, as long as they are of the commonest
-// kinds and like the first one. It returns how many it took. Poll handles all other kinds
-// itself. The commonest kinds are
+// kinds and like the first completion. It returns how many completions it took. Poll handles
+// all other kinds itself. The commonest kinds are
 //
 //   - sends that succeeded, without inline data, if the entry says what the operation was
 //   - receives of an RQ, without inline data, that SENDs of one queue pair have consumed
 //
 // e is the first entry, and tail is its tail, which the caller has observed.
 //
-// An entry is read only after the completion before it was stored. If all entries were found
+// takeRun stores each completion before it reads the next entry. If it looked for all entries
 // first, the poller would more often read a line that the device is about to write, and both
-// would wait for it.
+// would wait for the line.
 func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
 	l := &q.template
 	sameRun := l.same(e, tail, cqe.Owner(q.ci, q.log)) && (l.c.Kind != cqe.RespSend || l.sameSender(e))

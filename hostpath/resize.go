@@ -10,12 +10,12 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Resize moves the queue to another ring with entries of the same size. move makes the
+// Resize moves the queue to the ring in to, whose entries have the same size. move makes the
 // device switch to the new ring: the device writes an entry with opcode RESIZE_CQ as its
 // last entry in the old ring, and continues in the new ring at the next index. Resize copies
 // into the new ring all entries that have not been polled. As in libmlx5, the index of each
-// copy is greater by one. So the last copy is just before the device's first entry in the
-// new ring.
+// copy is greater by one than that of the entry. So the last copy is just before the device's
+// first entry in the new ring.
 //
 // If move fails, the queue does not change. Only the poller may call Resize.
 func (q *CQ) Resize(to []byte, move func() error) error {

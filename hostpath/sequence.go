@@ -12,22 +12,21 @@ import (
 // ready, ring), with one difference: here no poster waits for another.
 //
 //	reserve  moves next: the caller owns the blocks between the old and the new value
-//	commit   stores, at the first block of a reservation, the count of the
-//	         reservation's end; reservations are committed in any order
-//	ring     the poster that takes the lock (ringing) follows those ends, from the count in
+//	commit   stores the count of a reservation's end at the first block of the
+//	         reservation; reservations are committed in any order
+//	ring     the poster that takes the lock (ringing) follows the stored ends, from the count in
 //	         rung up to the first block that is not committed, and notifies the device
 //
-// A poster that does not get the lock need not wait, because it committed its work before it
-// tried, and the holder of the lock checks for committed work once more after releasing the
-// lock. So a WQE is always rung, exactly once, when it and everything before it are
-// committed.
+// A poster that does not get the lock need not wait. It has committed its work before it tried,
+// and the holder of the lock checks for committed work once more after releasing the lock. So a
+// WQE is rung exactly once, when the WQE and all WQEs before it are committed.
 //
 // TestInterleavings goes through every order of these steps.
 type sequence struct {
-	size uint64
+	size uint64 // blocks of the ring
 
-	// Indexed by slot: end of the reservation that begins there; valid only if greater than the count of
-	// that first block.
+	// ends has, for each slot, the count of the end of the reservation that begins in the slot. The
+	// count is left from an earlier lap if it is not greater than the count of the slot's block.
 	ends []atomic.Uint64
 
 	_ [64]byte
@@ -37,7 +36,7 @@ type sequence struct {
 	_    [64]byte
 
 	rung    atomic.Uint64 // count of the first block that is not rung; written by the holder of ringing
-	ringing atomic.Bool
+	ringing atomic.Bool   // a lock: a poster is ringing
 	_       [64]byte
 }
 

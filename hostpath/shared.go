@@ -30,18 +30,18 @@ type SRQConfig struct {
 type SRQ struct {
 	ring   []byte
 	ids    []uint64
-	next   []uint16 // the links, as in the ring; used by the poster only
+	next   []uint16 // for each entry, the entry after it, as the ring says; used by the poster only
 	stride uint64
 	record *shm.BE32
-	head   uint16 // the entry to post next
-	tail   uint16 // the last free entry
-	count  uint16 // receives posted so far; wraps
+	head   uint16 // first entry of the free list: the entry to post next
+	tail   uint16 // last entry of the free list
+	count  uint16 // number of receives posted so far; wraps
 	_      [64]byte
 
-	// A stack of the entries that pollers have given back. top is 1 plus the index of the
-	// newest entry, or 0 for an empty stack. below[i] is the value that top had before entry
-	// i was pushed. The poster takes the whole stack at once, not one entry at a time, so
-	// that the ABA problem does not arise.
+	// top and below are a stack of the entries that pollers have given back. top is 1 plus the
+	// index of the newest entry, or 0 for an empty stack. below[i] is the value that top had
+	// before entry i was pushed. The poster takes the whole stack at once, not one entry at a
+	// time, so that the ABA problem does not arise.
 	top   atomic.Uint32
 	below []uint32
 	busy  []atomic.Bool // indexed by entry: true while the device has the entry

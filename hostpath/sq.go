@@ -18,20 +18,21 @@ type SQ struct {
 	SendRing
 
 	next      uint64        // count of the first block that is not reserved
-	seen      uint64        // value of freed when it was last observed
-	rung      uint64        // value of next when the doorbell was last rung
+	seen      uint64        // value of freed when the poster last observed it
+	rung      uint64        // value of next when the poster last rang the doorbell
 	nextFence uint8         // the fence that the next WQE needs because of the WQE before it, or 0
 	prefetch  uint64        // Ring prefetches blocks if next has none of these bits
 	blueFlame [2]*shm.Block // the halves of the BlueFlame register; nil: the queue has none
 	_         [64]byte
 }
 
-// ahead is the number of blocks that Ring prefetches, if it rings for single blocks, after each
-// ahead-th. They are not the next blocks, but those after them. They were used a lap ago and are
-// in the cache of the device. Without the prefetch, the stores to such a block wait for it, and
-// all later stores, also those to the record, wait for them. In a short ring the blocks could
-// be those that the device is about to read. While no other WQE is in flight, the prefetch would
-// only disturb the device at the one WQE that it executes.
+// ahead is the number of blocks that Ring prefetches at a time. A Ring that announces single
+// blocks prefetches once in ahead blocks: not the next ahead blocks, but the ahead blocks after
+// them. The blocks were used a lap ago and are in the cache of the device. Without the prefetch,
+// the stores to such a block wait for the block, and all later stores wait for these stores, also
+// the stores to the record. In a short ring the device could be about to read the prefetched
+// blocks. While no other WQE is in flight, the prefetch would only disturb the device at the one
+// WQE that it executes.
 const ahead = 4
 
 // NewSQ returns a send queue. The indices of its WQEs begin at 0, as for a QP that was just

@@ -15,7 +15,7 @@ import (
 
 // This file is about the time between the start of an engine and the moment when it is ready.
 
-// startTime is how long an engine may take to start, besides what it waits for (waitOf).
+// startTime is how long an engine may take to start, besides the time that it waits for links (waitOf).
 const startTime = 20 * time.Second
 
 // quietTime is how long an engine that starts may take before its log is shown.
@@ -30,8 +30,8 @@ func waitOf(fabric []string) time.Duration {
 	return o.Wait()
 }
 
-// isReady waits until an engine has said that it is ready, and reports whether it has. Meanwhile, but not
-// in the first second, it prints what the engine has written to its log: what it waits for.
+// isReady waits until an engine has said that it is ready, and reports whether the engine has said so.
+// After the first second isReady prints what the engine writes to its log: what the engine waits for.
 func isReady(ready *os.File, logPath string, w io.Writer, most time.Duration) bool {
 	var said []byte
 	shown := 0
@@ -54,8 +54,9 @@ func isReady(ready *os.File, logPath string, w io.Writer, most time.Duration) bo
 	return false
 }
 
-// showLog prints the whole lines of a log after the first shown bytes, and returns how many bytes it has
-// shown by now. It leaves out what is no line of the log: the reason why the engine ends, which comes last.
+// showLog prints the whole lines of a log after the first shown bytes, and returns how many bytes have
+// been shown so far. It leaves out the reason why the engine ends, which comes last and is no line of
+// the log.
 func showLog(path string, w io.Writer, shown int) int {
 	text, _ := os.ReadFile(path)
 	for line := range bytes.Lines(text[min(shown, len(text)):]) {

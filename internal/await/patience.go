@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	// period is the time until the first reading of the delays of threads. Then each takes twice as long, up
-	// to longestPeriod: a reading goes through all of /proc, and when a process ends, the kernel goes through
-	// all that was read of it. With a reading each 250 ms, tests that run programs spent a third of their
-	// cores on that.
+	// period is the time until the first reading of the delays of threads. Each later period is twice as
+	// long as the one before, up to longestPeriod: a reading goes through all of /proc, and when a process
+	// ends, the kernel goes through all that was read of the process. With a reading each 250 ms, tests
+	// that run programs spent a third of their cores on readings.
 	period        = 250 * time.Millisecond
 	longestPeriod = 8 * period
 
 	// leastShare is the part of the time that counts however long threads have waited for a
-	// core. So on the busiest machine a wait for what never comes takes ten times the patience,
-	// which is half of the ten minutes that go test gives to a package.
+	// core. So on the busiest machine a wait that never succeeds takes ten times the patience:
+	// half of the ten minutes that go test gives to a package.
 	leastShare = 0.1
 )
 
 // patience counts the time in which awaited work could go on.
 type patience struct {
 	limit   time.Duration
-	begun   time.Time
-	looked  time.Time
+	begun   time.Time                 // begin of the wait, or the last renew
+	looked  time.Time                 // the last reading
 	next    time.Duration             // time from looked to the next reading
-	most    time.Duration             // longest next
+	most    time.Duration             // the longest that next may become
 	before  map[int]schedstat.Threads // threads of each process at the last reading
-	stolen  time.Duration
-	counted time.Duration
+	stolen  time.Duration             // schedstat.Steal at the last reading
+	counted time.Duration             // time since begun in which the work could go on
 }
 
 func begin(limit time.Duration) *patience {
@@ -42,7 +42,8 @@ func begin(limit time.Duration) *patience {
 // renew begins anew, because something has moved.
 func (p *patience) renew() { p.begun, p.counted = p.looked, 0 }
 
-// look counts the time since the last look. It returns false, and has done nothing, if it is too early.
+// look reads the delays of threads, and counts the time since the last reading. If it is too early for
+// a reading, look does nothing and returns false.
 func (p *patience) look() bool {
 	elapsed := time.Since(p.looked)
 	if elapsed < p.next {
@@ -64,9 +65,9 @@ func (p *patience) look() bool {
 	return true
 }
 
-// count returns how much of the time since the last look counts if the threads together were
-// delayed this long. It should have been the time due; a look that came later by more than that was itself
-// held up.
+// count returns how much of elapsed, the time since the last reading, counts if the threads together
+// were delayed for the time delayed. due is the time at which the reading should have come. If elapsed
+// is more than twice as long, this process was itself held up.
 func count(elapsed, delayed, due time.Duration) time.Duration {
 	elapsed = min(elapsed, 2*due)
 	return max(elapsed-delayed, time.Duration(leastShare*float64(elapsed)))

@@ -25,8 +25,8 @@ type watch struct {
 // A wait is a member of a watch.
 type wait struct {
 	over  func()
-	begun bool          // the clock has been read since
-	from  time.Duration // what it said
+	begun bool          // whether the clock has been read since the wait began
+	from  time.Duration // time that the clock had counted at this reading
 }
 
 // A watchClock counts the time in which awaited work could go on.
@@ -46,7 +46,7 @@ func (w *watch) begin(over func()) (end func()) {
 	if w.members == 1 {
 		w.waits = make(map[*wait]struct{})
 		p := begin(w.limit)
-		p.most = period // there is only one
+		p.most = period // one goroutine reads for all waits, so it may read often
 		w.now = &watchClock{p, make(chan struct{}), make(chan struct{})}
 		go w.run(w.now)
 	}
@@ -71,7 +71,7 @@ func (w *watch) end(one *wait) {
 	}
 }
 
-// run is the goroutine.
+// run is the goroutine that reads the delays. It ends the waits whose patience is over.
 func (w *watch) run(clock *watchClock) {
 	defer close(clock.stopped)
 	tick := time.NewTicker(period)
@@ -96,7 +96,7 @@ func (w *watch) expired(clock *watchClock) (list []*wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.now != clock {
-		return nil // they are those of another clock
+		return nil // the waits are those of another clock
 	}
 	counted := clock.patience.counted
 	for one := range w.waits {

@@ -1,7 +1,7 @@
 package clock
 
-// monotonic is true if the monotonic clock is used in place of the TSC. That is so on
-// processors whose TSC may stop, or change its rate with the core's frequency.
+// monotonic is true if the monotonic clock is used in place of the TSC: on processors whose TSC
+// may stop, or change its rate with the core's frequency.
 var monotonic = !invariantTSC()
 
 // Now returns the counter. Differences of two readings wrap correctly as uint64. Readings of

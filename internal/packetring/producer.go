@@ -10,7 +10,7 @@ import (
 type Producer struct {
 	slots []shm.Block
 	all   []byte // the ring's memory
-	mem   []byte // the slots as bytes
+	mem   []byte // the slots
 	data  []byte
 	cache Cache
 	mask  uint64
@@ -20,17 +20,17 @@ type Producer struct {
 	consumed     *shm.Word64
 	consumerLine []byte
 
-	tail  uint64   // bytes of the data area used so far
-	freed uint64   // bytes of it that the consumer has freed
-	ends  []uint64 // tail after the packet in each slot
+	tail  uint64   // number of bytes of the data area that were used so far
+	freed uint64   // number of bytes of the data area that the consumer has freed so far
+	ends  []uint64 // for each slot, the value of tail after the packet in the slot
 
 	batch [MostLines]shm.Block // packets that Lines has begun
 
-	// The packet that Reserve has begun. stage is its slot. It is copied into the ring by Publish:
-	// the slot's first line is polled by the other side, and a line that is written bit by bit
-	// goes back and forth.
+	// The packet that Reserve has begun. stage is its slot, which Publish copies into the ring. The
+	// other side polls the slot's first line: if the line were written bit by bit, it would go back
+	// and forth.
 	stage         [SlotSize]byte
-	head, payload int
+	head, payload int    // bytes of the headers and of the payload
 	place         uint64 // position of the payload in the data area, counted like tail; or inSlot
 }
 

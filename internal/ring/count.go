@@ -14,8 +14,8 @@ import (
 // Mask24 cuts a count to 24 bits, the width of a consumer index.
 const Mask24 = 1<<24 - 1
 
-// Extend returns the first count at or after prev whose low 16 bits are lo. It is right as
-// long as the true count is less than 1<<16 ahead of prev. That is so because rings have at
+// Extend returns the first count at or after prev whose low 16 bits are lo. This is the true
+// count if the true count is less than 1<<16 ahead of prev. In rings it is, because they have at
 // most 1<<15 blocks.
 func Extend(prev uint64, lo uint16) uint64 { return prev + uint64(lo-uint16(prev)) }
 

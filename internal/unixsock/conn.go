@@ -21,17 +21,17 @@ import (
 // stays silent for longer is watched by a Waiter and occupies no thread.
 type Conn struct {
 	*os.File
-	w   *Waiter
-	uid uint32
-	id  int32
-	in  bool          // the connection is in the Waiter's epoll descriptor
-	hot bool          // whether the connection has one of the Waiter's threads
-	may chan struct{} // says that a request has arrived; sent by the Waiter
+	w       *Waiter
+	uid     uint32
+	id      int32
+	in      bool          // whether the connection is in the epoll descriptor of the Waiter
+	hot     bool          // whether the connection has one of the Waiter's threads
+	arrived chan struct{} // the Waiter says that a request has arrived
 }
 
 // NewConn takes over a connection of user uid. It closes conn if there is no error.
 func (w *Waiter) NewConn(conn *net.UnixConn, uid uint32) (*Conn, error) {
-	c := &Conn{w: w, uid: uid, may: make(chan struct{}, 1)}
+	c := &Conn{w: w, uid: uid, arrived: make(chan struct{}, 1)}
 	err := Control(conn, func(fd int) error {
 		n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {

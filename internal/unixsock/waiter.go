@@ -19,16 +19,16 @@ type Waiter struct {
 	mu    sync.Mutex
 	conns map[int32]*Conn
 	last  int32          // the last id that a Conn got
-	hot   map[uint32]int // number of threads that wait for connections of a user
-	total int            // number of these threads
+	hot   map[uint32]int // for each user, number of threads that wait for the user's connections
+	total int            // number of threads that wait, for all users
 }
 
 // hotTime is for how long after a request a thread waits for the next one. It is longer than
 // a program takes between calls that follow each other.
 const hotTime = 20 * time.Millisecond
 
-// mostHot is the most threads that wait at a time. A user gets another one only if the number
-// of threads that the user has is less than the number of free ones.
+// mostHot is the most threads that wait at a time. A user gets another thread only if the user has
+// fewer threads than there are free ones.
 const mostHot = 64
 
 // NewWaiter returns a Waiter. The caller closes it when no Conn uses it any more.
@@ -76,7 +76,7 @@ func (w *Waiter) notify(fd int) {
 
 func (c *Conn) notify() {
 	select {
-	case c.may <- struct{}{}:
+	case c.arrived <- struct{}{}:
 	default:
 	}
 }
@@ -102,7 +102,8 @@ func (w *Waiter) remove(c *Conn) {
 }
 
 // wait waits until a request has arrived or the connection has ended. The epoll descriptor
-// reports one event for each wait and none between, when the goroutine waits by itself.
+// reports one event for each call of wait. It reports no event while a thread waits for the
+// connection.
 func (w *Waiter) wait(c *Conn) error {
 	how := unix.EPOLL_CTL_MOD
 	if !c.in {
@@ -118,12 +119,12 @@ func (w *Waiter) wait(c *Conn) error {
 		return err
 	}
 	c.in = true
-	<-c.may
+	<-c.arrived
 	return nil
 }
 
 // occupy counts another thread that waits for a connection of a user, unless there are too many, and reports
-// whether it did. vacate ends the wait.
+// whether it did.
 func (w *Waiter) occupy(uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,6 +136,7 @@ func (w *Waiter) occupy(uid uint32) bool {
 	return true
 }
 
+// vacate ends the wait of a thread that occupy has counted.
 func (w *Waiter) vacate(uid uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,21 +15,21 @@ type work struct {
 	info     *wqe.Info
 	blocks   int
 	signaled bool
-	block    uint64 // count of its first block in the send ring
+	block    uint64 // count of the WQE's first block in the send ring
 
-	src, dst []piece // what is moved; dst of a message is the list of its receive
-	total    uint64
-	pieces   int    // data segments of the WQE
-	remote   *piece // nil if the WQE names no memory of the peer
+	src, dst []piece // source and target of the payload; dst of a message is the list of its receive
+	total    uint64  // bytes of the payload
+	pieces   int     // data segments of the WQE
+	remote   *piece  // memory of the peer that the WQE names, or nil
 	atomic   bool
-	carried  bool // the bytes go into a CQE
+	carried  bool // whether the payload goes into a CQE
 
-	receive []byte // nil if the request takes none
-	entry   uint64 // count of that receive
-	list    []piece
+	receive []byte  // the receive that the request takes, or nil
+	entry   uint64  // count of the receive
+	list    []piece // scatter list of the receive
 
-	prefetched bool // the device has read the receive before
-	counted    bool // the device has seen that there is a receive
+	prefetched bool // whether the device has read the receive before
+	counted    bool // whether the device has seen that there is a receive
 	filled     int  // Seq of the store of the payload
 	moved      int  // Seq of the device's last store of the payload
 }

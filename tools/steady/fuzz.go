@@ -47,9 +47,9 @@ func failing(text []byte) (name string, isNew bool) {
 }
 
 // fuzz runs each fuzz target of a binary for a time. A failing input is run alone, while the load
-// stands still. If it fails again it is an error of the code, and stays where Go has put it, in
-// testdata. If not, the target is not steady. Then the input is removed, unless it is a seed, and is in the
-// output. Both are failures.
+// stands still. If the input fails again, the code has an error, and the input stays in testdata, where
+// Go has put it. If the input passes, the target is not steady: the input is printed, and removed if it is
+// no seed. Both are failures.
 //
 // With few cores Go's fuzzer may report the end of its own time as a failure without an input. That
 // is no failure.

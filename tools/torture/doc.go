@@ -12,7 +12,7 @@
 //	client    is one end of a pair that moves data with every kind of operation and
 //	          checks each byte and each completion
 //	visitor   connects, moves a little data and disconnects, again and again; it also
-//	          keeps orphans, which are queue pairs whose peers were destroyed
+//	          keeps half-open queue pairs, whose peers were destroyed
 //	hostile   is a client that makes an attack ([Attack])
 //
 // A pair has one connection at a time. A connection has four flows. A flow is one queue pair at

@@ -27,7 +27,7 @@ func runEngine(w *wire, spec Spec) error {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	orphan := errors.New("the supervisor is gone")
+	abandoned := errors.New("the supervisor is gone")
 	go func() {
 		for o := range w.Orders {
 			if o.Do == doResources {
@@ -35,7 +35,7 @@ func runEngine(w *wire, spec Spec) error {
 				w.send(Report{Is: isResources, Resources: &h})
 			}
 		}
-		cancel(orphan)
+		cancel(abandoned)
 	}()
 	// Only the amount of the log is checked here. The tests of the engine check the text.
 	meter := new(logMeter)
@@ -43,7 +43,7 @@ func runEngine(w *wire, spec Spec) error {
 	cfg := nicless.Config{Cores: spec.Cores, Stay: spec.Stay, Log: meter.logger()}
 	err := nicless.Serve(ctx, spec.Socket, socketMode(spec.User), cfg, func() { w.send(Report{Is: isReady}) })
 	w.send(Report{Is: isCount, Count: &Count{Log: meter.total()}})
-	if cause := context.Cause(ctx); err == nil && errors.Is(cause, orphan) {
+	if cause := context.Cause(ctx); err == nil && errors.Is(cause, abandoned) {
 		return cause
 	}
 	return err

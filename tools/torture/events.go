@@ -105,11 +105,11 @@ func (r *run) handle(e event) error {
 			return r.fault(f)
 		}
 		return nil
-	case isOrphans:
-		r.orphans = e.report.Orphans
+	case isHalfOpen:
+		r.halfOpen = e.report.HalfOpen
 		for _, c := range r.hostile {
 			if c != nil && c.spec.Attack == Impostor {
-				c.send(Order{Do: doOrphans, Orphans: r.orphans})
+				c.send(Order{Do: doHalfOpen, HalfOpen: r.halfOpen})
 			}
 		}
 		return nil

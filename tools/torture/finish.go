@@ -18,7 +18,7 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.nextEngine(ctx); err != nil {
 		return err
 	}
-	if err := r.until(ctx, "all clients to move data", waitLimit, func() bool { return r.each(inTraffic) }); err != nil {
+	if err := r.until(ctx, "all clients to move data", waitLimit, func() bool { return r.allIn(inTraffic) }); err != nil {
 		return err
 	}
 	if err := r.during(ctx, max(mostPause, r.resumed-verdict.Now())); err != nil {
@@ -37,7 +37,7 @@ func (r *run) finish(ctx context.Context) error {
 				e.p.send(Order{Do: do.order, Ready: e.seq})
 			}
 		}
-		if err := r.until(ctx, do.what, waitLimit, func() bool { return r.each(do.then) }); err != nil {
+		if err := r.until(ctx, do.what, waitLimit, func() bool { return r.allIn(do.then) }); err != nil {
 			return err
 		}
 	}

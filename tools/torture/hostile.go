@@ -46,17 +46,17 @@ func (a Attack) exhausts() bool { return a >= Puncher }
 
 // A hostile is a hostile client.
 type hostile struct {
-	w       *wire
-	meter   *waitMeter // nil: a test without a supervisor
-	spec    Spec
-	r       *rand.Rand
-	count   Count
-	counted time.Time
-	orphans chan []Orphan // a new list that replaces spec.Orphans; at most one such list is in the channel
+	w        *wire
+	meter    *waitMeter // nil: a test without a supervisor
+	spec     Spec
+	r        *rand.Rand
+	count    Count
+	counted  time.Time
+	halfOpen chan []HalfOpenQP // carries a list that replaces spec.HalfOpen; has room for one list
 }
 
 func newHostile(w *wire, spec Spec) *hostile {
-	return &hostile{w: w, spec: spec, orphans: make(chan []Orphan, 1),
+	return &hostile{w: w, spec: spec, halfOpen: make(chan []HalfOpenQP, 1),
 		r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
 }
 
@@ -74,12 +74,12 @@ func runHostile(w *wire, spec Spec) error {
 	}
 	go func() {
 		for o := range w.Orders {
-			if o.Do == doOrphans {
+			if o.Do == doHalfOpen {
 				select {
-				case <-v.orphans:
+				case <-v.halfOpen:
 				default:
 				}
-				v.orphans <- o.Orphans
+				v.halfOpen <- o.HalfOpen
 			}
 		}
 		os.Exit(1) // the supervisor is gone

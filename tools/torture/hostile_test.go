@@ -105,7 +105,7 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 	var long sync.WaitGroup // the long attacks run at the same time, because each takes some seconds
 	for kind := Puncher; kind < attackKinds; kind++ {
 		v := clientOf(kind, 9) // a lingerer of this seed does not wait at the end
-		v.spec.Orphans = []Orphan{{QPN: 2, Peer: 3}}
+		v.spec.HalfOpen = []HalfOpenQP{{QPN: 2, Peer: 3}}
 		attack := map[Attack]func() error{
 			Puncher: v.punch, Hoarder: v.hoard, Impostor: v.impersonate, Lingerer: v.linger, LogFlooder: v.floodLog, CQHoarder: v.hoardCQs,
 		}[kind]

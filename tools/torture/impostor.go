@@ -12,9 +12,9 @@ import (
 
 // impersonate creates and destroys very many queue pairs, in order to get a number that a queue
 // pair of another client names as its peer. It connects its queue pairs with queue pairs of
-// others: with orphans, whose peers' numbers are free, and with queue pairs of correct clients.
-// These must receive nothing from it. The visitor checks that orphans receive nothing. Correct
-// clients check everything that they receive.
+// others: with half-open ones, whose peers' numbers are free, and with queue pairs of correct clients.
+// The queue pairs of others must receive nothing from it. The visitor checks that half-open ones
+// receive nothing. Correct clients check everything that they receive.
 func (v *hostile) impersonate() error {
 	w, err := v.create()
 	if err != nil {
@@ -35,7 +35,7 @@ func (v *hostile) impersonate() error {
 
 // tryNumbers creates queue pairs and connects those that have the number of a victim's peer.
 // Sometimes it also connects a queue pair that has a different number.
-func (v *hostile) tryNumbers(w *objects, victims []Orphan) error {
+func (v *hostile) tryNumbers(w *objects, victims []HalfOpenQP) error {
 	made, err := v.createMany(w)
 	if err != nil {
 		return err
@@ -58,20 +58,20 @@ func (v *hostile) tryNumbers(w *objects, victims []Orphan) error {
 }
 
 // victims returns queue pairs of other clients and the peers that they name.
-func (v *hostile) victims() []Orphan {
+func (v *hostile) victims() []HalfOpenQP {
 	select {
-	case v.spec.Orphans = <-v.orphans:
+	case v.spec.HalfOpen = <-v.halfOpen:
 	default:
 	}
-	victims := slices.Clone(v.spec.Orphans)
+	victims := slices.Clone(v.spec.HalfOpen)
 	// in Victims the flows of a pair's second end follow those of its first
 	for i, l := range v.spec.Victims {
 		const flows = 4
 		if i/flows%2 == 0 && i+flows < len(v.spec.Victims) {
 			kind := uint8(l.QP.Transport)
 			far := v.spec.Victims[i+flows]
-			victims = append(victims, Orphan{QPN: l.QP.QPN, Peer: far.QP.QPN, Type: kind},
-				Orphan{QPN: far.QP.QPN, Peer: l.QP.QPN, Type: kind})
+			victims = append(victims, HalfOpenQP{QPN: l.QP.QPN, Peer: far.QP.QPN, Type: kind},
+				HalfOpenQP{QPN: far.QP.QPN, Peer: l.QP.QPN, Type: kind})
 		}
 	}
 	return victims

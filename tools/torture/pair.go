@@ -13,24 +13,24 @@ import (
 type phase uint8
 
 const (
-	starting   phase = iota // the supervisor does not know its queue pairs yet
-	waiting                 // it is ready for its peer
-	connecting              // it has received its peer
-	connected               // it has connected its queue pairs
-	inTraffic               // it has the order to go
-	quiet                   // it had the order to stop, and has stopped
-	closed
+	starting   phase = iota // the supervisor does not know the queue pairs of this end yet
+	waiting                 // this end is ready for the other end
+	connecting              // this end has received the queue pairs of the other end
+	connected               // this end has connected its queue pairs
+	inTraffic               // this end has the order to go
+	quiet                   // this end had the order to stop, and has stopped
+	closed                  // this end had the order to close, and has closed everything
 )
 
 // noticeTime is how long a client may take to notice that the engine is gone. All clients notice
-// it at the same time and compete for the cores.
+// the end of the engine at the same time, and compete for the cores.
 const noticeTime = 5 * time.Second
 
 // A pair is two correct clients and the connection between them.
 type pair struct {
 	ends   [2]end
-	epoch  int // number of the connection
-	broken int // the highest number of a connection that may fail
+	epoch  int // number of the present connection
+	broken int // number of the last connection that may fail: an end was killed, or the engine ended
 }
 
 type end struct {
@@ -40,8 +40,8 @@ type end struct {
 	ready *Report // last ready report of the client, perhaps of an earlier connection
 }
 
-// each reports whether all clients are in phase ph.
-func (r *run) each(ph phase) bool {
+// allIn reports whether all clients are in phase ph.
+func (r *run) allIn(ph phase) bool {
 	for i := range r.pairs {
 		for j := range 2 {
 			if r.pairs[i].ends[j].phase != ph {
@@ -60,7 +60,8 @@ func (r *run) startClient(i, j int) error {
 }
 
 // killClient kills an end of a pair and starts another process in its place. If the other end
-// moves data already, it must notice by itself that its peer is gone. Otherwise it gets an order.
+// moves data already, the other end must notice by itself that its peer is gone. Otherwise the
+// other end gets an order.
 func (r *run) killClient(i, j int) error {
 	pr := &r.pairs[i]
 	pr.broken = pr.epoch

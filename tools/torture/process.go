@@ -57,10 +57,10 @@ type process struct {
 	orders        *json.Encoder
 	stderr        bytes.Buffer
 	ending        bool  // whether the process has the order to end, or was killed
-	count         Count // the last count that it has reported
-	kept          bool  // count has been added to the result
-	enginesBefore int   // number of engines that had ended before it started
-	goneReports   int   // number of engines that it has reported as gone
+	count         Count // the last count that the process has reported
+	kept          bool  // whether count has been added to the result
+	enginesBefore int   // number of engines that had ended before the process started
+	goneReports   int   // number of engines that the process has reported as gone
 	stops         stops
 }
 

@@ -53,24 +53,24 @@ type run struct {
 
 	engine        *process
 	startAt       time.Duration // time at which the engine was started
-	serving       bool          // the engine accepts clients
-	servingSince  time.Duration // since when it accepts clients
+	serving       bool          // whether the engine accepts clients
+	servingSince  time.Duration // time at which the engine began to accept clients
 	endedAt       time.Duration // time at which this engine or the previous engine was killed or stopped
-	baseline      *Resources
-	lastResources *Resources // the last report of the engine's resources
+	baseline      *Resources    // resources of the engine before the clients of the run
+	lastResources *Resources    // the last report of the engine's resources
 	pairs         [pairs]pair
 	visitor       *process
-	orphans       []Orphan // the visitor's orphans
+	halfOpen      []HalfOpenQP // the half-open queue pairs of the visitor
 	hostile       [hostileSlots]*process
 	all           map[*process]struct{} // all processes that have not ended
-	leaving       bool                  // clients have the order to end, and are not started again
-	closing       bool                  // the run is in its last phase, in which the engine ends
+	leaving       bool                  // whether clients have the order to end, and are not started again
+	closing       bool                  // whether the run is in its last phase, in which the engine ends
 
 	board    board
 	witness  *verdict.Witness // measures the engine and the correct clients
 	endMark  verdict.Mark     // mark taken when the engine got the order to end
 	loads    struct{ engine, clients verdict.Load }
-	resuming sync.WaitGroup // one for each stopped process
+	resuming sync.WaitGroup // counts stopped processes that have not been continued
 	resumed  time.Duration  // time at which the last stopped process continues
 }
 
@@ -303,7 +303,7 @@ func (r *run) nextEngine(ctx context.Context) error {
 func (r *run) startHostile(a *Action) (err error) {
 	spec := Spec{Role: roleHostile, Seed: a.Seed, Slot: a.Slot, Attack: a.Attack}
 	if a.Attack == Impostor {
-		spec.Orphans = r.orphans
+		spec.HalfOpen = r.halfOpen
 	}
 	if r.result.SeparateUsers && a.Attack.exhausts() {
 		spec.User = hostileUser

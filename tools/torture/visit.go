@@ -14,7 +14,8 @@ import (
 )
 
 // A visitor is a correct client that connects, moves a few messages and disconnects, again and
-// again. It shows that the engine serves a new client whatever others do. It also keeps orphans.
+// again. It shows that the engine serves a new client whatever others do. It also keeps half-open
+// queue pairs.
 type visitor struct {
 	*waitMeter
 	w     *wire
@@ -22,23 +23,24 @@ type visitor struct {
 	count Count
 	begin time.Duration // time at which the present connection began
 
-	orphanSet
+	halfOpenSet
 }
 
-// An orphanSet is what a visitor keeps at an engine between visits: orphans, and for all of them
-// one MR for their receives and one completion queue.
-type orphanSet struct {
+// A halfOpenSet is what a visitor keeps at an engine between visits: half-open queue pairs, one MR for
+// all their receives, and one completion queue for all of them.
+type halfOpenSet struct {
 	ctx         *nicless.Context
 	pd          *nicless.PD
 	cq          *nicless.CQ
 	mr          *nicless.MR
-	orphans     []Orphan
+	halfOpen    []HalfOpenQP
 	connectedAt time.Duration
 }
 
-// An Orphan is a queue pair whose peer has been destroyed. It still names the number of that
-// peer, which is free again. It must not receive from the next queue pair that gets the number.
-type Orphan struct {
+// A HalfOpenQP is a queue pair whose peer has been destroyed. It still names the number of the
+// destroyed peer, which is free again. A half-open queue pair must not receive from the next queue
+// pair that gets the number.
+type HalfOpenQP struct {
 	QPN  uint32
 	Peer uint32 // the number that is free again
 	Type uint8  // control.QP.Type
@@ -49,14 +51,14 @@ const (
 	visitWrites = 8
 	visitPause  = 20 * time.Millisecond
 
-	// The engine draws numbers at random. There are many orphans, so that the engine soon
-	// draws the number of one of their peers again.
-	mostOrphans  = 512
-	orphansEach  = 8 // added with each visit
-	orphanSize   = 64
-	orphanOfRC   = 0
-	orphanOfUC   = 1
-	orphansKinds = 2
+	// The engine draws numbers at random. There are many half-open queue pairs, so that the engine
+	// soon draws the number of one of their peers again.
+	mostHalfOpen  = 512
+	halfOpenEach  = 8 // half-open queue pairs that each visit adds
+	halfOpenSize  = 64
+	halfOpenRC    = 0
+	halfOpenUC    = 1
+	halfOpenKinds = 2
 )
 
 // runVisitor visits until it has the order to close.
@@ -100,7 +102,7 @@ func (v *visitor) leave() {
 	if v.ctx != nil {
 		_ = v.ctx.Close()
 	}
-	v.orphanSet = orphanSet{}
+	v.halfOpenSet = halfOpenSet{}
 }
 
 // step makes one call. The engine has to answer it soon.
@@ -119,7 +121,7 @@ func (v *visitor) step(what string, call func() error) error {
 
 // visit is one short connection, from its beginning to its end.
 func (v *visitor) visit() error {
-	if err := v.addOrphans(); err != nil {
+	if err := v.addHalfOpen(); err != nil {
 		return err
 	}
 	v.begin = verdict.Now()
@@ -217,17 +219,17 @@ func (v *visitor) write(p visitObjects, value byte) error {
 	return nil
 }
 
-// addOrphans makes more orphans. Their peers belong to a connection that is about to end.
-func (v *visitor) addOrphans() error {
+// addHalfOpen makes more half-open queue pairs. Their peers belong to a connection that is about to end.
+func (v *visitor) addHalfOpen() error {
 	if v.ctx == nil {
 		v.connectedAt = verdict.Now()
 		v.begin = v.connectedAt
-		if err := v.createOrphanSet(); err != nil {
+		if err := v.createHalfOpenSet(); err != nil {
 			return err
 		}
 	}
 	v.begin = v.connectedAt
-	if len(v.orphans) == mostOrphans {
+	if len(v.halfOpen) == mostHalfOpen {
 		return nil
 	}
 	peer, err := nicless.Dial(v.spec.Socket)
@@ -243,23 +245,23 @@ func (v *visitor) addOrphans() error {
 	if err != nil {
 		return err
 	}
-	for range orphansEach {
-		if _, err := v.orphan(theirs, cq); err != nil {
+	for range halfOpenEach {
+		if _, err := v.makeHalfOpen(theirs, cq); err != nil {
 			return err
 		}
 	}
 	if err := peer.Close(); err != nil {
 		return err
 	}
-	switch len(v.orphans) { // do this seldom, because a stopped process does not read its orders
-	case mostOrphans / 8, mostOrphans / 2, mostOrphans:
-		v.w.send(Report{Is: isOrphans, Orphans: v.orphans})
+	switch len(v.halfOpen) { // do this seldom, because a stopped process does not read its orders
+	case mostHalfOpen / 8, mostHalfOpen / 2, mostHalfOpen:
+		v.w.send(Report{Is: isHalfOpen, HalfOpen: v.halfOpen})
 	}
 	return nil
 }
 
-// createOrphanSet connects and creates the empty set.
-func (v *visitor) createOrphanSet() (err error) {
+// createHalfOpenSet connects and creates the empty set.
+func (v *visitor) createHalfOpenSet() (err error) {
 	v.ctx, err = nicless.Dial(v.spec.Socket)
 	if err != nil {
 		return err
@@ -268,30 +270,30 @@ func (v *visitor) createOrphanSet() (err error) {
 	if err != nil {
 		return err
 	}
-	v.cq, err = v.ctx.CreateCQ(nicless.CQConfig{Entries: 2 * mostOrphans, PollOnly: true})
+	v.cq, err = v.ctx.CreateCQ(nicless.CQConfig{Entries: 2 * mostHalfOpen, PollOnly: true})
 	if err != nil {
 		return err
 	}
-	v.mr, err = v.pd.RegisterMemory(mostOrphans*orphanSize, nicless.LocalWrite)
+	v.mr, err = v.pd.RegisterMemory(mostHalfOpen*halfOpenSize, nicless.LocalWrite)
 	if err == nil {
 		poisonAll(v.mr.Bytes())
 	}
 	return err
 }
 
-// orphan makes a queue pair with a receive. It connects that queue pair with another one, which
+// makeHalfOpen makes a queue pair with a receive. It connects that queue pair with another one, which
 // it makes in the protection domain theirs and returns. The connection of that protection domain
 // is about to end.
-func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error) {
-	n := len(v.orphans)
-	kind := uint8(n % orphansKinds)
-	transport := [orphansKinds]nicless.Transport{orphanOfRC: nicless.RC, orphanOfUC: nicless.UC}[kind]
+func (v *visitor) makeHalfOpen(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error) {
+	n := len(v.halfOpen)
+	kind := uint8(n % halfOpenKinds)
+	transport := [halfOpenKinds]nicless.Transport{halfOpenRC: nicless.RC, halfOpenUC: nicless.UC}[kind]
 	qp, err := v.pd.CreateQP(nicless.QPConfig{Type: transport, SendCQ: v.cq, MaxSendWR: 1, MaxRecvWR: 1})
 	if err != nil {
 		return nil, err
 	}
-	if err := qp.PostRecv(
-		&nicless.RecvWR{ID: uint64(n), SGE: []nicless.SGE{v.mr.SGE(n*orphanSize, orphanSize)}}); err != nil {
+	buffer := v.mr.SGE(n*halfOpenSize, halfOpenSize)
+	if err := qp.PostRecv(&nicless.RecvWR{ID: uint64(n), SGE: []nicless.SGE{buffer}}); err != nil {
 		return nil, err
 	}
 	peer, err := theirs.CreateQP(nicless.QPConfig{Type: transport, SendCQ: cq, MaxSendWR: 1, MaxRecvWR: 1})
@@ -301,11 +303,11 @@ func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error
 	if err := nicless.Pair(qp, peer, nicless.Connection{}); err != nil {
 		return nil, err
 	}
-	v.orphans = append(v.orphans, Orphan{QPN: qp.QPN(), Peer: peer.QPN(), Type: kind})
+	v.halfOpen = append(v.halfOpen, HalfOpenQP{QPN: qp.QPN(), Peer: peer.QPN(), Type: kind})
 	return peer, nil
 }
 
-// watch checks that orphans have received nothing.
+// watch checks that half-open queue pairs have received nothing.
 func (v *visitor) watch() error {
 	var list [8]nicless.Completion
 	n, err := v.cq.Poll(list[:])
@@ -314,7 +316,7 @@ func (v *visitor) watch() error {
 	}
 	for _, c := range list[:n] {
 		if c.Err() == nil {
-			o := v.orphans[c.ID]
+			o := v.halfOpen[c.ID]
 			return verdict.New(verdict.WrongBytes, "nothing", "QP %#x, whose peer %#x is gone, has received %d bytes", o.QPN, o.Peer, c.ByteLen)
 		}
 	}

@@ -44,7 +44,7 @@ func newVisitor(t *testing.T, socket string) *visitor {
 	return v
 }
 
-// A visitor moves data, and its orphans receive nothing.
+// A visitor moves data, and its half-open queue pairs receive nothing.
 func TestVisitorIsServed(t *testing.T) {
 	socket, _ := serve(t)
 	v := newVisitor(t, socket)
@@ -52,20 +52,20 @@ func TestVisitorIsServed(t *testing.T) {
 		require.NoError(t, v.visit())
 	}
 	require.EqualValues(t, 3*visitWrites, v.count.Operations)
-	require.Len(t, v.orphans, 3*orphansEach)
+	require.Len(t, v.halfOpen, 3*halfOpenEach)
 }
 
-// The visitor detects an orphan that receives something.
-func TestOrphansReceiveNothing(t *testing.T) {
+// The visitor detects a half-open queue pair that receives something.
+func TestHalfOpenReceiveNothing(t *testing.T) {
 	socket, _ := serve(t)
 	v := newVisitor(t, socket)
-	require.NoError(t, v.createOrphanSet())
+	require.NoError(t, v.createHalfOpenSet())
 	cq, err := v.ctx.CreateCQ(nicless.CQConfig{})
 	require.NoError(t, err)
-	for kind := range orphansKinds {
-		peer, err := v.orphan(v.pd, cq)
+	for kind := range halfOpenKinds {
+		peer, err := v.makeHalfOpen(v.pd, cq)
 		require.NoError(t, err)
-		require.EqualValues(t, kind, v.orphans[kind].Type)
+		require.EqualValues(t, kind, v.halfOpen[kind].Type)
 		require.NoError(t, v.watch())
 		require.NoError(t, peer.PostSend(&nicless.SendWR{Op: nicless.Send, Flags: nicless.Signaled, Data: []byte("x")}))
 		var list [1]nicless.Completion

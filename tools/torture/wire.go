@@ -28,7 +28,7 @@ type Spec struct {
 	Stay    bool       // engine: do not move clients between its threads
 	User    int        // engine, hostile: the user to run as; 0: the supervisor's user
 
-	Orphans []Orphan // hostile: the visitor's orphans
+	HalfOpen []HalfOpenQP // hostile: the half-open queue pairs of the visitor
 
 	Hang time.Duration // how long posted work may take; 0: hangTime
 }
@@ -49,7 +49,7 @@ type Order struct {
 	Epoch int        // "connect": number of the connection
 	Peer  []FlowInfo `json:",omitempty"` // "connect": the flows of the peer
 
-	Orphans []Orphan `json:",omitempty"` // "orphans": the visitor's orphans
+	HalfOpen []HalfOpenQP `json:",omitempty"` // "half-open": the half-open queue pairs of the visitor
 }
 
 // Orders.
@@ -60,7 +60,7 @@ const (
 	doStop      = "stop"      // client: finish the operations, post no new ones
 	doClose     = "close"     // client: close everything and end
 	doResources = "resources" // engine: report its resources
-	doOrphans   = "orphans"   // hostile: the visitor's orphans have changed
+	doHalfOpen  = "half-open" // hostile: the half-open queue pairs of the visitor have changed
 )
 
 // A FlowInfo is what a peer must know about a flow.
@@ -87,7 +87,7 @@ type Report struct {
 	Begin     int64          `json:",omitempty"` // "refused": verdict.Now when the visit began
 	Stall     *Stall         `json:",omitempty"`
 
-	Orphans []Orphan `json:",omitempty"`
+	HalfOpen []HalfOpenQP `json:",omitempty"`
 }
 
 // Reports.
@@ -101,9 +101,9 @@ const (
 	isClosed    = "closed"    // everything is closed and no resources are left
 	isFault     = "fault"     // an error was found
 	isResources = "resources"
-	isStall     = "stall"   // a correct client has stalled
-	isRefused   = "refused" // visitor: the visit that began at Begin failed
-	isOrphans   = "orphans" // visitor: its orphans have changed
+	isStall     = "stall"     // a correct client has stalled
+	isRefused   = "refused"   // visitor: the visit that began at Begin failed
+	isHalfOpen  = "half-open" // visitor: its half-open queue pairs have changed
 )
 
 // Count is what one process has done. Its numbers only grow.

@@ -25,8 +25,8 @@ var (
 	newModules = []string{"dax_cxl"} // since Linux 6.3
 )
 
-// Programs that the machines cannot do without, and others. nicless opens the libraries in opened by
-// their paths, libgcc is for the end of a thread.
+// The machines need the programs in needed; the programs in useful may be missing. nicless opens the
+// libraries in opened by their paths. It needs libgcc at the end of a thread.
 var (
 	needed = []string{"sh", "cat", "ls", "sleep"}
 	useful = []string{"ip", "ping", "iperf3", "ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw"}

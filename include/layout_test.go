@@ -22,7 +22,8 @@ func readPage(t *testing.T) (p page, sizes map[string]string) {
 	size := regexp.MustCompile(`^Size: (\d+) bytes\.$`)
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		switch m := size.FindStringSubmatch(line); {
+		m := size.FindStringSubmatch(line)
+		switch {
 		case strings.HasPrefix(line, "##"):
 			heading = strings.TrimSpace(strings.TrimLeft(line, "#"))
 		case m != nil:

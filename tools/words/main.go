@@ -1,10 +1,10 @@
-// Words checks the wording of the tree: the width of lines, how sentences in comments and pages begin, and
-// the words of which names consist. make check runs it.
+// Words checks what has to be read twice in the tree: the width of lines, how sentences in comments and pages
+// begin, the words of which names consist, and what stands before and in conditions. make check runs it.
 //
 //	go run ./tools/words      from the root: prints file:line, what is wrong, and what to write in its place
 //
-// Each rule has a file: width.go, sentences.go and names.go. table.go has the words that names do not
-// contain, the field's words beside them, and the exceptions with their reasons.
+// Each rule has a file: width.go, sentences.go, names.go and statements.go. table.go has the words that names
+// do not contain, the field's words beside them, and the exceptions with their reasons.
 //
 // Files that git ignores, generated files and folders named testdata are not checked.
 package main
@@ -159,7 +159,7 @@ func checkGo(file string, text []byte) ([]possible, error) {
 		return nil, nil
 	}
 	comments := commentsOfGo(fset, f)
-	found := sentences(file, commentParagraphs(comments))
+	found := append(sentences(file, commentParagraphs(comments)), statements(fset, f, file)...)
 	if strings.HasSuffix(file, "_test.go") {
 		return append(found, commentWidth(file, string(text), comments)...), nil
 	}

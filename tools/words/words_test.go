@@ -216,3 +216,43 @@ func TestFilesThatAreMissing(t *testing.T) {
 	_, err = checkFiles(func(string) ([]byte, error) { return []byte("no Go"), nil }, []string{"a.go"}, nil)
 	require.ErrorContains(t, err, "expected 'package'")
 }
+
+func TestStatements(t *testing.T) {
+	for text, bad := range map[string]bool{
+		"if err := g(); err != nil {\n}":            false,
+		"if a, ok := g(); ok && a > 1 {\n}":         false,
+		"if a = g(); a > 1 {\n}":                    false,
+		"if a := g(); b > 1 {\n}":                   true,
+		"if a++; a > 1 {\n}":                        true,
+		"if a += b; a > 1 {\n}":                     true,
+		"if x.a = g(); x.a > 1 {\n}":                true,
+		"if _ = g(); b {\n}":                        true,
+		"if b {\n} else if a := g(); b {\n}":        true,
+		"switch a := g(); a {\n}":                   false,
+		"switch a &= b; a {\n}":                     true,
+		"switch a := g(); {\n}":                     true,
+		"switch {\n}":                               false,
+		"for _, a := range b {\n}":                  false,
+		"for _, x.a = range b {\n}":                 true,
+		"for range b {\n}":                          false,
+		"_ = a || b && c":                           false,
+		"_ = a || b && c && d":                      true,
+		"_ = a || (b && c && d)":                    false,
+		"_ = (a || b) && (c || d)":                  false,
+		"_ = a && b && c && d":                      false,
+		"_ = a || !(b || c) || d":                   false,
+		"_ = a || !(b || c) && d":                   true,
+		"if a > 1 || b < 2 || c == 3 && d {\n}":     true,
+		"_ = f(a || b && c && d, a && b || c || d)": true,
+	} {
+		found := check(t, "a_test.go", "package a\n\nfunc f() {\n"+text+"\n}\n")
+		switch {
+		case !bad:
+			require.Empty(t, found, text)
+		case strings.HasPrefix(text, "_ = f("):
+			require.Len(t, found, 2, text)
+		default:
+			require.Len(t, found, 1, text)
+		}
+	}
+}

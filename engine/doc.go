@@ -107,6 +107,8 @@
 //   - A completion queue overruns although the program polls: Room (object/cq.go). The reason that is
 //     explained: WhyNoRoom (report/failure_reason.go). The queue pairs' errors: Sweep
 //     (execution/overrun_sweep.go).
+//   - An event of a destroyed object comes, or another object's event is lost with it: unsend
+//     (request/retract.go).
 //   - No event comes after a CQ was armed, or one too many: ObserveArm (completion/arm.go), Notify
 //     (completion/cq.go). An event comes late: fireDue (completion/moderate.go), Quick (object/notifier.go).
 //
@@ -126,6 +128,8 @@
 //   - A result depends on the length of a WQE, or on its neighbours: FastPath (execution/fastpath_choose.go),
 //     seriesLength (execution/fastpath_series.go).
 //   - A WQE is executed twice, or too early: PollBlueFlameHalf (execution/blueflame.go).
+//   - WAIT, SEND_EN, DUMP or a copy within memory (MMO) does the wrong thing: checkWait, checkSendEnable,
+//     checkDump, checkMMO (execution/local.go).
 //   - An atomic returns a wrong value: executeAtomic (execution/atomic.go), fastAtomic
 //     (execution/fastpath_atomic.go).
 //   - A window or a list cannot be bound: umrTarget (execution/umr.go), plan (execution/umr_plan.go). A peer
@@ -143,6 +147,8 @@
 //   - The event "drained" does not come: SetState (execution/state.go), EndJob (execution/job.go).
 //   - Memory cannot be registered: regMR (request/mr.go). A region cannot be made: createRegion
 //     (request/region.go).
+//   - A limit refuses a user too early or too late: Take (quota/ledger.go). Of uids in containers
+//     (/etc/subuid): parseRanges (quota/subuid.go). Of a container's memory: leastUpwards (cgroup/cgroup.go).
 //   - A work request fails because a page is missing: RecoverFault (loop/steps.go), MemoryFault
 //     (execution/fault.go).
 //
@@ -155,7 +161,8 @@
 //   - Work between two shards is slow: LockPeerShard (report/lock.go), visitPostponed (loop/crossing.go),
 //     BringTogether (loop/balance.go).
 //   - The log says that memory held the thread up: ExplainDelay (report/delay.go),
-//     slowVisit (report/progress.go). The log says that a thread is stuck: checkShards (report/watchdog.go).
+//     slowVisit (report/progress.go). The log says that a thread is stuck at memory, or gets no core:
+//     checkShards, queryKernel (report/watchdog.go).
 //   - An explanation is missing, or comes too often: ExplainSubject (report/explain.go), DiagnoseQP
 //     (report/diagnose.go).
 //

@@ -26,5 +26,5 @@
 //	resource.go  the resources, and charges
 //	ledger.go    what each user has, and who may have more
 //	limits.go    how much there is of each resource
-//	owners.go    which user pays for a uid
+//	subuid.go    which user pays for a uid, by /etc/subuid
 package quota

@@ -474,7 +474,7 @@ func TestManyWhoMeet(t *testing.T) {
 	b, _ := open(t, 2, Config{Connect: []string{address}, Log: slog.New(slog.NewTextHandler(log, nil))})
 	upTo(t, a, 2)
 	upTo(t, b, 1)
-	require.Zero(t, log.count("not connected"), "the first attempt has found a place")
+	require.Zero(t, log.count("not connected"), "the first attempt has found a place:\n%v", log)
 }
 
 // An address that peer= does not allow cannot even begin.

@@ -69,12 +69,32 @@ static void reach(struct connection *c) {
 	say(c, SAY_ACCEPT);
 }
 
+/* finish frees the place of a connection that close_now has closed, if UCX needs the place no more. */
+static void finish(struct connection *c) {
+	if (c->closing && ucp.ucp_request_check_status(c->closing) != IN_PROGRESS) {
+		ucp.ucp_request_free(c->closing);
+		c->closing = NULL;
+	}
+	if (!c->closing && !c->flying) {
+		seal_end(&c->seal);
+		c->state = FREE;
+	}
+}
+
+/* free_place returns a free place for a connection, NULL if there is none. */
+static struct connection *free_place(void) {
+	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++) {
+		if (c->state == CLOSING)
+			finish(c);
+		if (c->state == FREE)
+			return c;
+	}
+	return NULL;
+}
+
 void connection_open(const struct opening *o) {
-	struct connection *c = NULL;
+	struct connection *c = free_place();
 	const char *why = "too many connections";
-	for (struct connection *i = carrier.connections; i < carrier.connections + CONNECTIONS && !c; i++)
-		if (i->state == FREE)
-			c = i;
 	if (c) {
 		memset(c, 0, sizeof *c);
 		c->number = o->number;
@@ -157,14 +177,7 @@ static void serve(struct connection *c) {
 	case FREE:
 		return;
 	case CLOSING:
-		if (c->closing && ucp.ucp_request_check_status(c->closing) != IN_PROGRESS) {
-			ucp.ucp_request_free(c->closing);
-			c->closing = NULL;
-		}
-		if (!c->closing && !c->flying) {
-			seal_end(&c->seal);
-			c->state = FREE;
-		}
+		finish(c);
 		return;
 	case SHAKING:
 		/* The passive side makes its endpoint when the peer's first message is there: then UCX gives
@@ -184,6 +197,7 @@ static void serve(struct connection *c) {
 	}
 	if (c->fault) {
 		close_now(c);
+		finish(c); /* the engine counts the place as free already */
 		return;
 	}
 	if (c->state != UP)

@@ -98,6 +98,7 @@
 //   - A CQE has the wrong byte count: Finish (execution/burst.go), completeFast (execution/fastpath.go)
 //     for a send; Deliver (execution/respond.go) for a receive.
 //   - Another field of a CQE is wrong, or its owner bit: Complete (completion/cq.go).
+//   - Of two faults in one WQE the wrong one is reported: Check, checkTransfer (execution/check.go).
 //   - An error CQE has the wrong syndrome: badLocal (execution/requester_fault.go) and the functions
 //     beside it; after a NAK: Syndrome (object/request.go).
 //   - A compressed session expands to wrong completions: Fits, Mini (object/compress.go), completeCompressed
@@ -162,7 +163,8 @@
 //     BringTogether (loop/balance.go).
 //   - The log says that memory held the thread up: ExplainDelay (report/delay.go),
 //     slowVisit (report/progress.go). The log says that a thread is stuck at memory, or gets no core:
-//     checkShards, queryKernel (report/watchdog.go).
+//     checkShards, queryKernel (report/watchdog.go). Whether memory or the scheduler was the cause of a delay:
+//     Check (usage/usage.go).
 //   - An explanation is missing, or comes too often: ExplainSubject (report/explain.go), DiagnoseQP
 //     (report/diagnose.go).
 //

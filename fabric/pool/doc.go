@@ -67,6 +67,7 @@
 //	link.go      a link with another node: its port, and when the link is up, down or at rest
 //	peer_life.go whether the other node lives, has left, or has restarted
 //	repair.go    this node's block, when others write it
+//	rival.go     another engine that has become this node
 //	flow.go      rings that stand still
 //	session.go   how two nodes agree on empty rings, after a restart or when a ring stands still
 //	wake.go      ending the sleep of an engine on the same host

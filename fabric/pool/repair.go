@@ -5,24 +5,14 @@ import (
 	"time"
 )
 
-// Others can write this node's block, by mistake or to harm: an engine with the same number, a
-// program that writes where it should not, a hostile node. An engine with the same number is distinguished
-// from the rest by the description, which has the epoch of its life and a check sum: if it is complete
-// and of another life, another engine is this node now, and this one leaves and writes no more
-// there (rival). Everything else is written again, because this node is the only writer of its block.
+// Others can write this node's block, by mistake or to harm: an engine with the same number, a program that
+// writes where it should not, a hostile node. If an engine with the same number has become this node, this
+// engine leaves the block to it (rival.go). Everything else is written again, because this node is the only
+// writer of its block.
 
 // ownPeriod is how often a node looks at its description and its board. It looks at the line that says
 // that it lives before each tick. A link is down for this long if others wrote wrong bytes there.
 const ownPeriod = 500 * time.Millisecond
-
-// A rival is another engine that has become this node. The zero value: there is none.
-type rival struct {
-	why       string // what this node says of it; "": there is none
-	heartbeat uint64 // the rival's, as last seen
-	moved     time.Time
-	rest      time.Duration // how long its heartbeat must stand still
-	back      time.Time     // when this node came back from the last one
-}
 
 // restoreLife writes the line that says that this node lives again if it was overwritten. If another
 // engine has become this node, it returns what is wrong. The caller holds p.own.
@@ -81,30 +71,4 @@ func (p *Pool) overwritten(at uint64, want []byte) bool {
 func (p *Pool) countRepair(what string) {
 	p.repairs++
 	p.cfg.Log.Warn("somebody has overwritten the block of this node; it is written again", "link", p.Name(), "part", what, "times", p.repairs)
-}
-
-// watchRival begins to watch the engine that has become this node.
-func (p *Pool) watchRival(why string) {
-	r, now := &p.rival, p.time.Now()
-	if r.rest == 0 || now.Sub(r.back) > mostRest {
-		r.rest = max(firstRest, p.cfg.Dead)
-	}
-	r.why, r.moved = why, now
-	p.ousted.Store(true)
-}
-
-// updateRival looks at the rival's heartbeat, and reports whether the rival has ended: its state says so, or
-// its heartbeat has stood still for the rest. Each time the rest doubles, so two engines that stop and
-// continue in turn do not take the number from each other for ever.
-func (p *Pool) updateRival(now time.Time) bool {
-	r := &p.rival
-	seen := p.view.life(p.cfg.Node)
-	if seen.state == statePresent && seen.heartbeat != r.heartbeat {
-		r.heartbeat, r.moved = seen.heartbeat, now
-	}
-	if now.Sub(r.moved) <= r.rest {
-		return false
-	}
-	r.why, r.back, r.rest = "", now, min(2*r.rest, max(mostRest, p.cfg.Dead))
-	return true
 }

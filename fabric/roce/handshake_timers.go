@@ -122,7 +122,7 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 	if p.previous != nil {
 		datagramsGot += p.previous.got.Load()
 	}
-	// These count since the last look. Datagrams are packets and verdicts.
+	// Whether the counts have changed since the last look. Datagrams are packets and verdicts.
 	sentPackets := packetsSent != p.lastPacketsSent
 	gotPackets := packetsGot != p.lastPacketsGot
 	gotDatagrams := datagramsGot != p.lastDatagramsGot

@@ -76,8 +76,8 @@ type waiter struct {
 	asleep atomic.Uint32 // 1 while the loop sleeps, or is about to
 	epoll  int           // the epoll descriptor on which the loop sleeps
 	timer  int           // timerfd, which ends a sleep for wakeAfter
-	event  int           // eventfd, which ends a sleep for signal; nobody reads it: epoll reports each write once
-	file   *os.File      // epoll as a file, if the Go runtime waits for it while the loop sleeps; otherwise nil
+	event  int           // eventfd, which ends a sleep for signal. Nobody reads it: epoll reports each write
+	file   *os.File      // epoll as a file, if the Go runtime waits for epoll in a sleep; otherwise nil
 	events [16]unix.EpollEvent
 }
 

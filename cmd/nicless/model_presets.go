@@ -13,8 +13,8 @@ import (
 	"github.com/nicless/nicless/tools/costs"
 )
 
-// load returns the presets, changed as the flags ask. Prices and requests that some of the presets do
-// not know are changed on the others, and stderr says so.
+// load returns the presets, changed as the flags ask. If a flag changes a price or a request that only some
+// of the presets have, load changes these presets, and names the others on stderr.
 func (f *modelFlags) load(names []string, stderr io.Writer) (list []*costs.Preset, err error) {
 	if len(names) == 0 {
 		return nil, usagef("nicless model presets lists them", "model: --preset names no preset")
@@ -51,11 +51,14 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*costs.Prese
 			}
 		}
 	}
+	// In record.poll=CO-read, the key names accesses of the device, and the value names the request that such
+	// an access becomes. A preset takes every valid key, but only the requests of its fabric, so the value
+	// decides whether a preset can be changed.
 	for key, v := range sortedPairs(request) {
-		one := map[string]string{requestKey(key): v}
+		change := map[string]string{requestKey(key): v}
 		err := changeSome(list, "request."+key+"="+v, "no such request", stderr,
 			func(p *costs.Preset) bool { return p.Fabric.Has(v) },
-			func(p *costs.Preset) (*costs.Preset, error) { return p.With(nil, one, nil) })
+			func(p *costs.Preset) (*costs.Preset, error) { return p.With(nil, change, nil) })
 		if err != nil {
 			return nil, usagef("nicless model show PRESET prints the requests of its device", "model: --request: %w", err)
 		}
@@ -65,10 +68,10 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*costs.Prese
 		return nil, err
 	}
 	for key, v := range sortedPairs(set) {
-		one := map[string]string{key: v}
+		change := map[string]string{key: v}
 		err := changeSome(list, key+"="+v, "no such price", stderr,
 			func(p *costs.Preset) bool { _, ok := p.Price[strings.TrimPrefix(key, "price.")]; return ok },
-			func(p *costs.Preset) (*costs.Preset, error) { return p.With(nil, nil, one) })
+			func(p *costs.Preset) (*costs.Preset, error) { return p.With(nil, nil, change) })
 		if err != nil {
 			return nil, usagef("nicless model show PRESET prints its prices", "model: --set: %w", err)
 		}
@@ -76,13 +79,14 @@ func (f *modelFlags) load(names []string, stderr io.Writer) (list []*costs.Prese
 	return list, nil
 }
 
-// changeSome changes those presets of list that know what is to be changed. If none does, it returns the
-// error of one of them.
-func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, knows func(*costs.Preset) bool,
+// changeSome changes the presets of list that have what is to be changed, and names the others on stderr.
+// what is the change, lack says what the others lack. If no preset can be changed, changeSome returns the
+// error of a change.
+func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, has func(*costs.Preset) bool,
 	change func(*costs.Preset) (*costs.Preset, error)) error {
 	var lacking []string
 	for i, p := range list {
-		if !knows(p) {
+		if !has(p) {
 			lacking = append(lacking, p.Name)
 			continue
 		}
@@ -93,9 +97,15 @@ func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, knows
 		list[i] = changed
 	}
 	if len(lacking) == len(list) {
-		// the error lists more there
-		at := max(slices.IndexFunc(list, func(p *costs.Preset) bool { return len(p.Fabric.Reads) > 0 }), 0)
-		_, err := change(list[at])
+		// If a fabric has reads, the error about a request lists the requests of the fabric.
+		refuses := list[0]
+		for _, p := range list {
+			if len(p.Fabric.Reads) > 0 {
+				refuses = p
+				break
+			}
+		}
+		_, err := change(refuses)
 		return err
 	}
 	if len(lacking) > 0 {
@@ -108,6 +118,7 @@ func changeSome(list []*costs.Preset, what, lack string, stderr io.Writer, knows
 // changes such as +cq=dev, +record.poll=CO-read or +price.link=300.
 func loadPreset(text string) (*costs.Preset, error) {
 	const hint = `"nicless model presets" lists the presets; files end with .toml`
+	// The changes are at the end, and each has a =. A + before them belongs to the name of a file.
 	parts := strings.Split(text, "+")
 	var changes []string
 	for len(parts) > 1 && strings.Contains(parts[len(parts)-1], "=") {
@@ -117,13 +128,14 @@ func loadPreset(text string) (*costs.Preset, error) {
 	name := strings.Join(parts, "+")
 	var p *costs.Preset
 	var err error
-	if strings.HasSuffix(name, ".toml") {
+	switch {
+	case strings.HasSuffix(name, ".toml"):
 		p, err = readPreset(name)
-	} else if !slices.Contains(costs.Names(), name) {
-		_, err = costs.Builtin(name)
-		return nil, usagef(hint, "model: %w", err)
-	} else {
+	case slices.Contains(costs.Names(), name):
 		p, err = builtinPreset(name)
+	default:
+		_, noPreset := costs.Builtin(name) // the error that lists the presets
+		return nil, usagef(hint, "model: %w", noPreset)
 	}
 	if err != nil || len(changes) == 0 {
 		return p, err
@@ -151,7 +163,8 @@ func loadPreset(text string) (*costs.Preset, error) {
 // maxPreset is the most bytes of a preset's file.
 const maxPreset = 1 << 20
 
-// readPreset reads a preset from a file. Errors have its path, the preset has the file's name.
+// readPreset reads a preset from a file. The preset is named after the file. Errors have the path of the
+// file.
 func readPreset(path string) (*costs.Preset, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -168,10 +181,11 @@ func readPreset(path string) (*costs.Preset, error) {
 	p, err := costs.Parse(path, text)
 	if err != nil {
 		var bad *costs.PresetError
-		if errors.As(err, &bad) && bad.Preset != path { // the fault shows in a preset that it is based on
+		isBad := errors.As(err, &bad)
+		if isBad && bad.Preset != path { // the fault is in a preset on which this preset is based
 			err = fmt.Errorf("preset %s: %w", path, err)
 		}
-		if bad != nil {
+		if isBad {
 			return nil, hintf("go doc github.com/nicless/nicless/model Parse describes the form, and nicless model show cxl1-fpga --toml prints an example", "model: %w", err)
 		}
 		return nil, fmt.Errorf("model: %w", err)
@@ -180,7 +194,8 @@ func readPreset(path string) (*costs.Preset, error) {
 	return p, nil
 }
 
-// requestKey lets users write dbrec, as in --place, for the kind record.
+// requestKey returns the key of a request under which costs knows it. Users may call the doorbell record
+// dbrec, as in --place; costs calls it record.
 func requestKey(key string) string {
 	if rest, ok := strings.CutPrefix(key, "dbrec."); ok {
 		return "record." + rest
@@ -188,7 +203,8 @@ func requestKey(key string) string {
 	return key
 }
 
-// parsePairs returns the keys and values of a flag such as --place sq=host,cq=dev.
+// parsePairs returns the keys and values of a flag such as --place sq=host,cq=dev. flag is the name of the
+// flag, for errors.
 func parsePairs(flag string, list []string) (map[string]string, error) {
 	m := map[string]string{}
 	for _, text := range list {

@@ -32,7 +32,7 @@ const announcePause = 20 * time.Millisecond
 // startAnnouncing makes the links send their peers the announcements of this engine's clients, until Close.
 func (t *Table) startAnnouncing() {
 	var to []announcer
-	for _, l := range t.now.Load().links {
+	for _, l := range t.current.Load().links {
 		if a, ok := l.(announcer); ok {
 			to = append(to, a)
 		}

@@ -16,28 +16,32 @@ import (
 	"github.com/nicless/nicless/verbs"
 )
 
-// A holding is a local address that queue pairs or listeners use. Its sockets are open as long as there are
-// uses, and a little longer: a peer may not have got the last acknowledgement, and programs often connect
-// again.
+// A holding is a local address that queue pairs or listeners use. The sockets of the address are open as long
+// as there are uses, and for the time linger after the last use: a peer may not have got the last
+// acknowledgement, and programs often connect again.
 type holding struct {
 	count int            // how many uses there are
 	uses  map[string]int // how many uses there are for each reason
 	named bool           // --link names the address: it is open all the time, for all clients
 	err   error          // why the address could not be opened
 	ready chan struct{}  // closed when the address is open, or err is set; nil: it was open from the start
-	timer *time.Timer    // closes the address when linger is over; nil: there are uses
+	timer *time.Timer    // closes the address when linger is over; nil while there are uses
 }
 
 // linger is how long a local address stays open after its last use.
 const linger = 5 * time.Second
 
-// may returns nil if RoCE serves a user on a local address, or an error that says why it does not. A local
-// address that --link names serves all clients, as pools and UCX do: the owner of the engine has decided
-// where the link leads, and the mode of the socket decides which users are clients. A link that opens by
-// itself opens a port of the host because of a client, so the owner decides for which users it does. It does
-// not matter whether another client has opened the address already.
+// may returns nil if RoCE serves a user on a local address, or an error that says why it does not. There are
+// two kinds of local addresses:
+//
+//   - --link roce:ADDRESS names the address. The owner of the engine has decided where this link leads, as
+//     with pools and UCX links. So RoCE serves all clients of the engine on this address. The mode of the
+//     engine's socket decides which users are clients.
+//   - With --link auto, RoCE opens the address when a client needs it, and so opens a port of the host. RoCE
+//     serves only the users that --link-users names. This holds also if the address is open already, because
+//     of another client.
 func (t *Table) may(a netip.Addr, who nic.User) error {
-	if !routable(a) {
+	if !routable(a) { // such as a loopback or link-local address
 		return fmt.Errorf("the queue pair's own address, %v, is of no network; choose another entry of the GID table", a)
 	}
 	t.mu.Lock()
@@ -47,12 +51,12 @@ func (t *Table) may(a netip.Addr, who nic.User) error {
 	switch {
 	case named:
 		return nil
-	case !t.options.Auto:
-		if t.now.Load().roce == nil {
+	case !t.options.Auto: // only addresses that --link roce:ADDRESS names are open
+		if t.current.Load().roce == nil {
 			return errors.New("RoCE does not open by itself here (--link)")
 		}
 		return fmt.Errorf("RoCE is not open on the local address %v; --link names others", a)
-	case t.options.Addresses != nil && !within(t.options.Addresses, a):
+	case t.options.Addresses != nil && !within(t.options.Addresses, a): // auto,address= names only others
 		return fmt.Errorf("RoCE does not open on the local address %v: --link auto,address= names others", a)
 	case !t.options.Users.may(who.UID):
 		return fmt.Errorf("%w: uid %d may not open RoCE on %v; the owner of the engine allows it with --link-users", nic.ErrDenied, who.UID, a)
@@ -60,8 +64,8 @@ func (t *Table) may(a netip.Addr, who nic.User) error {
 	return nil
 }
 
-// hold begins a use of a local address: it opens the address if it is not open, and waits until it is open.
-// why is the reason of the use, for people. The caller ends the use by release.
+// hold begins a use of a local address. It opens the address if it is not open, and waits until the address
+// is open. why is the reason of the use, for reports. The caller ends the use by release.
 func (t *Table) hold(a netip.Addr, why string, who nic.User) (release func(), err error) {
 	if err := t.may(a, who); err != nil {
 		return nil, err
@@ -102,7 +106,8 @@ func (t *Table) openNew(a netip.Addr, h *holding, why string, who nic.User) {
 	close(h.ready)
 }
 
-// awaitUse waits until the local address of a use is open. If it cannot be opened, the use ends.
+// awaitUse waits until the local address of a use is open. If the address cannot be opened, awaitUse ends the
+// use, and returns why.
 func (t *Table) awaitUse(a netip.Addr, h *holding, why string) (release func(), err error) {
 	if h.ready != nil {
 		<-h.ready
@@ -114,7 +119,8 @@ func (t *Table) awaitUse(a netip.Addr, h *holding, why string) (release func(), 
 	return func() { t.release(a, h, why) }, nil
 }
 
-// await waits for a local address that is being opened.
+// await waits until a local address is open that another caller of begin opens. The error says why the
+// address is not open.
 func (t *Table) await(a netip.Addr) error {
 	t.mu.Lock()
 	h := t.held[a]
@@ -128,7 +134,7 @@ func (t *Table) await(a netip.Addr) error {
 	return h.err
 }
 
-// explained adds words to an error of opening a local address: how a person can mend it.
+// explained returns an error of opening a local address with a sentence that says how a person can mend it.
 func explained(err error, a netip.Addr) error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -158,7 +164,7 @@ func (t *Table) release(a netip.Addr, h *holding, why string) {
 	h.timer = time.AfterFunc(linger, func() { t.expire(a, h) })
 }
 
-// expire closes a local address that is not used any more.
+// expire closes a local address when linger is over, unless there is a use of the address again.
 func (t *Table) expire(a netip.Addr, h *holding) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
@@ -171,16 +177,16 @@ func (t *Table) expire(a netip.Addr, h *holding) {
 	if !unused {
 		return
 	}
-	if c := t.now.Load().roce; c != nil {
+	if c := t.current.Load().roce; c != nil {
 		_ = c.RemoveAddress(a)
 		t.openLog.Info("RoCE closed", "address", a.String(), "because", "its last queue pair or listener has ended")
 		t.announce()
 	}
 }
 
-// Hold says that a program expects packets at GIDs, until Release of the result is called. wildcard says
-// that the program listens on all addresses: then public addresses among the GIDs are opened only if --link
-// names them. why is the reason, for people. The addresses are opened in the background.
+// Hold notes that a program expects packets at GIDs, until Release of the result is called. wildcard says
+// that the program listens on all addresses: then Hold opens public addresses among the GIDs only if --link
+// names them. why is the reason, for reports. The addresses are opened in the background.
 func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (r verbs.Reach) {
 	var list []netip.Addr
 	for _, gid := range gids {
@@ -191,7 +197,10 @@ func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (
 	}
 	list = slices.DeleteFunc(list, func(a netip.Addr) bool {
 		err := t.may(a, who)
-		if err != nil && t.options.Auto && routable(a) {
+		// Without --link auto, RoCE opens no address for a program. It never opens an address such as
+		// 127.0.0.1. So nobody misses RoCE there.
+		expected := t.options.Auto && routable(a)
+		if err != nil && expected {
 			r.Missing = err
 		}
 		return err != nil
@@ -221,17 +230,21 @@ func (t *Table) Hold(gids [][16]byte, wildcard bool, why string, who nic.User) (
 	return r
 }
 
-// ofWildcard returns the addresses that are opened for a program that listens on all addresses. own are the
-// addresses of the program's network namespace. missing says which addresses are not opened, and why.
+// ofWildcard returns the addresses that RoCE opens for a program that listens on all addresses. own are the
+// addresses of the program's network namespace. missing says which other addresses of the namespace the
+// program may mean, and why RoCE does not open them; nil: none.
 func (t *Table) ofWildcard(own []netip.Addr, who nic.User) (list []netip.Addr, missing error) {
 	var public []string
 	for _, a := range hostAddresses() {
+		if !slices.Contains(own, a) { // the address is not in the program's namespace
+			continue
+		}
 		err := t.may(a, who)
 		switch {
-		case !slices.Contains(own, a): // of another namespace
 		case errors.Is(err, nic.ErrDenied):
 			missing = err
 		case err != nil:
+			continue // the options of --link exclude the address, so nobody misses RoCE there
 		case !private(a) && !t.named(a):
 			public = append(public, a.String())
 		default:
@@ -253,14 +266,14 @@ func (t *Table) named(a netip.Addr) bool {
 // shared is the address space that carriers share among their customers (RFC 6598).
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// private reports whether an address is one of a private network (RFC 1918, RFC 6598, RFC 4193). Those
-// of the link and of the host alone are not routable, so RoCE does not open on them.
+// private reports whether an address is one of a private network (RFC 1918, RFC 6598, RFC 4193). Link-local
+// and loopback addresses do not come here: they are not routable, so RoCE does not open on them.
 func private(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.IsPrivate() || shared.Contains(a)
 }
 
-// hostAddresses returns the addresses of this host that others reach.
+// hostAddresses returns the addresses of this host that other hosts can reach.
 func hostAddresses() (list []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {

@@ -207,7 +207,7 @@ func open(t *testing.T, o Options, list ...*testLink) (*Table, *testDevice) {
 func TestAnswersToStrangers(t *testing.T) {
 	own := freeport.Loopback(t, 1)[0]
 	table, _ := open(t, Options{Local: []netip.Addr{own}})
-	c := table.now.Load().roce
+	c := table.current.Load().roce
 	asked := nic.Address{GID: gid("198.51.100.1"), From: own.As16(), HopLimit: 9}
 	before, err := table.Route(asked)
 	require.NoError(t, err)
@@ -485,7 +485,7 @@ func TestRouterOfTheEngine(t *testing.T) {
 	table.add(&testLink{})
 	table.SetLocal(func([16]byte, uint16) bool { return false })
 	require.Equal(t, nic.Router(table), *d.router.Load())
-	l := table.now.Load().links[0].(*testLink)
+	l := table.current.Load().links[0].(*testLink)
 	require.NoError(t, table.Close())
 	require.Nil(t, *d.router.Load())
 	require.True(t, l.closed)

@@ -60,7 +60,7 @@ func sourceOf(grh []byte) (gid [16]byte) {
 // is answered, and must not do that.
 func (t *Table) SendManagement(to verbs.RemotePort, head, grh, payload []byte) error {
 	a := address(to, 0, 0)
-	for _, l := range t.now.Load().links {
+	for _, l := range t.current.Load().links {
 		if p, ok := l.Route(a); ok {
 			return p.Port.SendManagement(p.Number, head,
 				append(append(make([]byte, 0, len(grh)+len(payload)), grh...), payload...))

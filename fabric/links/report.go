@@ -24,7 +24,7 @@ type Report struct {
 
 // Report returns the state of all links.
 func (t *Table) Report() (list []Report) {
-	s := t.now.Load()
+	s := t.current.Load()
 	for _, l := range s.links {
 		r := Report{Link: l.Name(), Peers: l.Peers()}
 		if u, ok := l.(*ucx.Carrier); ok {

@@ -28,7 +28,7 @@ func (t *Table) routeOnce(to nic.Address) (nic.Path, error) {
 func (t *Table) route(
 	to nic.Address, find func(*roce.Carrier, nic.Address) (nic.Path, error),
 ) (nic.Path, error) {
-	s := t.now.Load()
+	s := t.current.Load()
 	local := t.local.Load()
 	switch {
 	case to.GUID == t.dev.GUID():
@@ -138,7 +138,7 @@ func (t *Table) SetLocal(f func(gid [16]byte, lid uint16) bool) {
 // SetAddresses sends the peers in pools and over UCX the addresses of this engine's ports. A link
 // sends only the first ones, as many as it has room for.
 func (t *Table) SetAddresses(list []verbs.RemotePort) {
-	for _, l := range t.now.Load().links {
+	for _, l := range t.current.Load().links {
 		var err error
 		most := len(list)
 		switch l := l.(type) {
@@ -169,7 +169,7 @@ func (t *Table) SetAddresses(list []verbs.RemotePort) {
 // Find returns the port that has an address, if a link can lead there.
 func (t *Table) Find(name netip.Addr) (to verbs.RemotePort, ok bool) {
 	to.GID = name.As16()
-	s := t.now.Load()
+	s := t.current.Load()
 	if _, ok := s.find(nic.Address{GID: to.GID}); ok {
 		return to, true
 	}
@@ -221,7 +221,7 @@ func address(to verbs.RemotePort, class, hops uint8) nic.Address {
 // May says whether a user may send to a port and take packets at to.From, and whether RoCE leads there:
 // then strangers can send to that address, too.
 func (t *Table) May(to verbs.RemotePort, who nic.User) (network bool, err error) {
-	if _, ok := t.now.Load().find(address(to, 0, 0)); ok {
+	if _, ok := t.current.Load().find(address(to, 0, 0)); ok {
 		return false, nil
 	}
 	remote := netip.AddrFrom16(to.GID).Unmap()
@@ -252,7 +252,7 @@ func (t *Table) Path(
 	if err != nil {
 		return path, nil, err
 	}
-	c := t.now.Load().roce
+	c := t.current.Load().roce
 	if c == nil {
 		releaseOwn()
 		return path, nil, fmt.Errorf("no link leads to %v, and RoCE does not open by itself here (--link)", remote)
@@ -277,7 +277,7 @@ const (
 // the address.
 func (t *Table) linkTo(a nic.Address) (path nic.Path, ok bool) {
 	for end := time.Now().Add(t.resolveTime); ; time.Sleep(resolvePause) {
-		s := t.now.Load()
+		s := t.current.Load()
 		path, ok = s.find(a)
 		if ok || len(s.links) == 0 || t.options.Auto || s.roce != nil || time.Now().After(end) {
 			return path, ok

@@ -44,7 +44,7 @@ type Table struct {
 
 	resolveTime time.Duration // as the constant, except in tests
 
-	now        atomic.Pointer[snapshot]
+	current    atomic.Pointer[snapshot] // the links that are open
 	local      atomic.Pointer[func(gid [16]byte, lid uint16) bool]
 	management atomic.Pointer[func(packet []byte, network bool)]
 	notes      atomic.Pointer[func() []string]
@@ -61,7 +61,7 @@ type Table struct {
 	opening sync.Mutex // held while RoCE, or a local address of it, is opened or closed
 }
 
-// A snapshot is what Route reads. It is replaced, never changed.
+// A snapshot has the links that are open. Route reads it. It is replaced, never changed.
 type snapshot struct {
 	links []fabric.Link // without RoCE
 	roce  *roce.Carrier // nil: not open
@@ -72,7 +72,7 @@ func newTable(dev Device, o Options, log *slog.Logger) *Table {
 		dev: dev, log: log, boardLog: fabric.LimitLog(log), openLog: fabric.LimitLog(log), options: o,
 		resolveTime: resolveTime, held: make(map[netip.Addr]*holding), ends: make(chan struct{}),
 	}
-	t.now.Store(&snapshot{})
+	t.current.Store(&snapshot{})
 	return t
 }
 
@@ -124,14 +124,14 @@ var errStops = errors.New("the engine stops")
 
 // add puts a link into the table.
 func (t *Table) add(l fabric.Link) {
-	s := *t.now.Load()
+	s := *t.current.Load()
 	s.links = append(s.links[:len(s.links):len(s.links)], l)
-	t.now.Store(&s)
+	t.current.Store(&s)
 }
 
 // announce makes the engine ask for paths anew. An engine without links does not ask at all.
 func (t *Table) announce() {
-	if s := t.now.Load(); len(s.links) > 0 || s.roce != nil || t.options.Auto {
+	if s := t.current.Load(); len(s.links) > 0 || s.roce != nil || t.options.Auto {
 		t.dev.SetRouter(t)
 	}
 }
@@ -145,7 +145,7 @@ func (t *Table) Close() (err error) {
 	defer t.opening.Unlock()
 	t.stopAnnouncing()
 	t.dev.SetRouter(nil)
-	s := t.now.Swap(&snapshot{})
+	s := t.current.Swap(&snapshot{})
 	for _, l := range s.links {
 		err = errors.Join(err, l.Close())
 	}
@@ -165,7 +165,7 @@ func (t *Table) open(a netip.Addr, why, who string) error {
 	if closed {
 		return errStops
 	}
-	c := t.now.Load().roce
+	c := t.current.Load().roce
 	if c == nil {
 		var err error
 		if c, err = t.openRoCE(); err != nil {
@@ -207,8 +207,8 @@ func (t *Table) openRoCE() (*roce.Carrier, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("roce: %w", err), c.Close())
 	}
-	s := *t.now.Load()
+	s := *t.current.Load()
 	s.roce = c
-	t.now.Store(&s)
+	t.current.Store(&s)
 	return c, nil
 }

@@ -14,36 +14,40 @@ import (
 )
 
 const (
-	// guardSlots is how many sessions and handshakes there can be: two sessions and a
-	// handshake for each path, and handshakes of strangers. A power of two.
+	// guardSlots is how many sessions and handshakes there can be. Each path may need three: two sessions and
+	// a handshake. The rest is for handshakes of strangers. A power of two.
 	guardSlots = 4 * tableSize
 
-	// Letters wait in three queues: messages of handshakes that this end takes part in, message 1 from
-	// addresses that have paths or lines in the file of peers, and message 1 from others. A handshake takes
-	// about 0.2 ms. In longer queues, letters would wait until their senders have sent them again.
+	numberTries = 64 // how many random numbers takeNumber tries
+
+	// Letters wait in three queues: messages of handshakes that this end takes part in (answers), message 1
+	// from addresses that have paths or lines in the file of peers (known), and message 1 from all other
+	// addresses (strangers). A handshake takes about 0.2 ms. If the queues were longer, letters would wait
+	// for so long that their senders send them again.
 	queueAnswers   = 1024
 	queueKnown     = 1024
 	queueStrangers = 128
 
-	mostLetter = firstSize // no other message is longer
+	mostLetter = firstSize // message 1 is the longest message of a handshake
 )
 
-// A guard authenticates the packets of a carrier. The sender and the receiver use its sessions. Its goroutine
-// makes them; see handshake.go.
+// A guard authenticates the packets of a carrier. The guard's goroutine makes sessions (handshake.go), the
+// sender and the receiver use them.
 type guard struct {
 	c     *Carrier
 	party *auth.Party
 
-	slots                     [guardSlots]slot // of sessions and handshakes
+	slots                     [guardSlots]slot // numbers of sessions and handshakes
 	answers, known, strangers chan letter      // the queues of letters
-	wake                      chan struct{}    // makes the goroutine look
+	wake                      chan struct{}    // has an element if the goroutine has to look at once
 
-	mu      sync.Mutex // taken after the table's lock; not held during a system call
-	remotes map[key]*remote
-	sweeps  uint64 // how many sweeps there were
+	// mu guards remotes and sweeps. It is taken after the table's lock, and not held during a system call.
+	mu      sync.Mutex
+	remotes map[key]*remote // all remotes, by remote.key
+	sweeps  uint64          // how many sweeps there were
 
 	counts authCounts
-	h      handshakes // of the goroutine
+	h      handshakes // for the guard's goroutine only
 }
 
 // A slot has the number of a session or handshake, by which this end names it. The low bits of the number are
@@ -59,15 +63,16 @@ type remote struct {
 	addr netip.Addr // without a zone
 	key  key        // of the path with class 0 and the default hop limit
 
-	send   atomic.Pointer[session]   // the session in which packets are sent; nil: none yet
-	plain  atomic.Bool               // packets are exchanged without keys
-	demand atomic.Bool               // a session was requested, for packets or for a new path
-	sent   atomic.Uint64             // packets that were sent; the sender counts
-	got    atomic.Uint64             // packets that have come; the receiver counts
-	state  atomic.Pointer[authState] // for reports
-	seen   uint64                    // guard.sweeps when a path was requested last; guarded by guard.mu
-	held   held                      // packets that wait for a session
-	p      peerState                 // for the guard's goroutine only
+	send  atomic.Pointer[session]   // the session in which packets are sent; nil: none yet
+	plain atomic.Bool               // packets are exchanged without keys
+	sent  atomic.Uint64             // packets sent in sessions; the sender counts
+	got   atomic.Uint64             // packets received in sessions; the receiver counts
+	state atomic.Pointer[authState] // for reports
+	held  held                      // packets that wait for a session
+	p     peerState                 // for the guard's goroutine only
+
+	sessionRequested atomic.Bool // a session was requested, for packets or for a new path
+	usedAfterSweep   uint64      // guard.sweeps at the last call of guard.remote; guarded by guard.mu
 }
 
 // An authState is what reports say about a remote address.
@@ -76,27 +81,30 @@ type authState struct {
 	since time.Time
 }
 
-// A session is an authenticated session with a remote address. Fields that are not atomic do not change.
+// A session is an authenticated session with a remote address. Only the atomic fields change after open.
 type session struct {
 	*auth.Session
 	remote *remote
-	since  time.Time
-	seal   *auth.Sealer // for the sender: packets
-	quiet  *auth.Sealer // for the guard's goroutine: words, and packets that were held
+	since  time.Time // when the session began
 
-	used    atomic.Bool   // a datagram with a good tag has come
-	got     atomic.Uint64 // datagrams with a good tag
-	verdict atomic.Uint32 // the auth.Verdict of the other end: auth.Accepted unless it refuses
+	// A sealer is for one goroutine, so there are two. They share the counter of the session.
+	senderSealer *auth.Sealer // for the sender: seals packets
+	guardSealer  *auth.Sealer // for the guard's goroutine: seals verdicts, and packets that were held
+
+	got     atomic.Uint64 // how many datagrams with a good tag have come
+	gotAny  atomic.Bool   // a datagram with a good tag has come, and the guard's goroutine was told
+	verdict atomic.Uint32 // the auth.Verdict of the other end: auth.Accepted unless the other end refuses
 }
 
 // A letter is a message of a handshake that was received.
 type letter struct {
-	from *local
-	addr netip.Addr
-	n    int
+	from *local     // the local address that has received the message
+	addr netip.Addr // the sender
+	n    int        // length of the message
 	b    [mostLetter]byte
 }
 
+// authCounts counts what has become of handshakes; AuthStats in stats.go explains the counts.
 type authCounts struct {
 	requests, begun, answered, done, refused, failed, cookies, overBudget atomic.Uint64
 }
@@ -114,7 +122,7 @@ func newGuard(c *Carrier) *guard {
 	return g
 }
 
-// signal makes the guard's goroutine look what has changed. It does not wait.
+// signal makes the guard's goroutine look at once what is to be done. signal does not wait.
 func (g *guard) signal() {
 	select {
 	case g.wake <- struct{}{}:
@@ -122,7 +130,7 @@ func (g *guard) signal() {
 	}
 }
 
-// find returns the session with a number of this end; nil if there is none.
+// find returns the session that this end names by a number; nil if there is none.
 func (g *guard) find(number uint32) *session {
 	if s := g.slots[number%guardSlots].session.Load(); s != nil && s.Own == number {
 		return s
@@ -142,19 +150,25 @@ func (g *guard) remote(k key, from *local) *remote {
 	r := g.remotes[k]
 	if r == nil {
 		r = &remote{from: from, addr: netip.AddrFrom16(k.remote).Unmap(), key: k}
-		if !g.party.Required && !g.party.Peers.Trusts() && !g.party.Peers.Covers(r.addr) {
+		if !g.party.Required && !g.mayHaveKey(r.addr) {
 			r.plain.Store(true)
 		}
 		g.remotes[k] = r
 	}
-	r.seen = g.sweeps
+	r.usedAfterSweep = g.sweeps
 	return r
 }
 
-// requestSession requests a session with a remote address, if there is none. It does not wait: the engine's
-// thread and the sender call it.
+// mayHaveKey reports whether this end may accept a key from an address: a line of the file of peers covers
+// the address, or this end trusts the first key that it gets from an address (auth.Peers.Trusts).
+func (g *guard) mayHaveKey(a netip.Addr) bool {
+	return g.party.Peers.Trusts() || g.party.Peers.Covers(a)
+}
+
+// requestSession requests a session with a remote address, if there is no session. The engine's thread and
+// the sender call it, so it does not wait until there is one.
 func (g *guard) requestSession(r *remote) {
-	if g != nil && r.send.Load() == nil && r.demand.CompareAndSwap(false, true) {
+	if g != nil && r.send.Load() == nil && r.sessionRequested.CompareAndSwap(false, true) {
 		g.signal()
 	}
 }
@@ -188,7 +202,7 @@ func (g *guard) letter(from *local, d *datagram, b []byte) Reason {
 		if len(b) > mostLetter {
 			return BadLength
 		}
-		// The number cannot be guessed, so strangers do not fill the queue.
+		// Strangers cannot guess the number of a handshake, so they cannot fill the queue.
 		if n := binary.BigEndian.Uint32(b[4:]); n == 0 || g.slots[n%guardSlots].number.Load() != n {
 			return NoSession
 		}
@@ -205,9 +219,10 @@ func (g *guard) letter(from *local, d *datagram, b []byte) Reason {
 	}
 }
 
-// takeNumber returns a free number for a session or handshake; 0 if there is none.
+// takeNumber takes a free number for a session or handshake; 0 if it finds none. A quarter of the slots is
+// free even if each path has two sessions and a handshake, so numberTries tries find one almost surely.
 func (g *guard) takeNumber() uint32 {
-	for range 64 { // tries; a quarter of the slots is free even if all paths have sessions
+	for range numberTries {
 		var b [4]byte
 		_, _ = rand.Read(b[:]) // never fails
 		n := binary.BigEndian.Uint32(b[:])
@@ -227,9 +242,9 @@ func (g *guard) freeNumber(n uint32) {
 	}
 }
 
-// open makes a session known to the receiver.
+// open makes a session of the result of a handshake. From then on, the receiver finds it by its number.
 func (g *guard) open(a *auth.Session, r *remote, now time.Time) *session {
-	s := &session{Session: a, remote: r, since: now, seal: a.Sealer(), quiet: a.Sealer()}
+	s := &session{Session: a, remote: r, since: now, senderSealer: a.Sealer(), guardSealer: a.Sealer()}
 	g.slots[a.Own%guardSlots].session.Store(s)
 	return s
 }

@@ -18,32 +18,32 @@ import (
 // This file has the goroutine that makes sessions, and the initiating end of a handshake.
 // handshake_answer.go has the answering end.
 
-// handshakes is the state of the guard's goroutine, which makes and renews sessions. Its methods get the
-// time as an argument and send by a function, so tests need no clock and no sockets.
+// handshakes is the state of the guard's goroutine, which makes and renews sessions. Methods get the time as
+// an argument, and send by the function in the field send, so tests need no clock and no sockets.
 type handshakes struct {
 	g    *guard
 	log  *slog.Logger
 	send func(from *local, to netip.Addr, b []byte)
 
 	cookies  *auth.Cookies
-	attempts map[uint32]*attempt // handshakes that are not over, by the number of this end
+	attempts map[uint32]*attempt // handshakes that are not over, by attempt.number
 
-	// How many answers wait for message 3: by ofStrangers and ofKnown, and by source.
-	pending     [2]int
-	pendingFrom map[netip.Prefix]int
+	// How many answers of this end wait for message 3.
+	pending     [2]int               // by ofStrangers and ofKnown
+	pendingFrom map[netip.Prefix]int // by source
 
 	// Counts since the current second began, for the budgets.
-	second       time.Time
-	answers      [2]int               // handshakes that were answered: of strangers, of known addresses
-	answersFrom  map[netip.Prefix]int // the same by source
-	cookiesGiven [2]int               // to strangers, to known addresses
+	second       time.Time            // when the current second began
+	answers      [2]int               // handshakes that were answered, by ofStrangers and ofKnown
+	answersFrom  map[netip.Prefix]int // handshakes that were answered, by source
+	cookiesGiven [2]int               // cookies that were given, by ofStrangers and ofKnown
 
 	// For the looks of handshake_timers.go.
-	nextLook     time.Time
-	lookedAt     time.Time // when all sessions were looked at last
+	nextLook     time.Time // when the next look is due
+	allLookedAt  time.Time // when all sessions were looked at last
 	sweptAt      time.Time // when remotes were swept last
 	peersReadAt  time.Time // when the file of peers was looked at last
-	peersChanges uint64    // changes of the file of peers so far, at the last look
+	peersVersion uint64    // what auth.Peers.Changes returned at the last look
 }
 
 // An attempt is a handshake that is not over.
@@ -52,16 +52,16 @@ type attempt struct {
 	addr      netip.Addr
 	remote    *remote         // nil at the answering end
 	noise     *auth.Handshake // the state of the Noise protocol
-	number    uint32          // by which this end names the handshake
+	number    uint32          // the number by which this end names the handshake
 	initiator bool            // this end has begun the handshake
 	known     bool            // the address has a path, or a line in the file of peers
 	first     []byte          // message 1, without the cookie
-	last      []byte          // the datagram that was sent last, and is sent again
-	resends   int             // how often last was sent again
+	last      []byte          // the datagram that was sent last; it is sent again if no answer comes
+	resends   int             // how often the last datagram was sent again
 	cookies   int             // how many cookies have come
 	began     time.Time
-	due       time.Time // when last is sent again, or the attempt ends
-	session   *session  // at the initiating end, from message 3 on; not in use before the verdict
+	due       time.Time // when the last datagram is sent again, or the attempt ends
+	session   *session  // at the initiating end, from message 3 on; it is not in use before the verdict
 	answered  bool      // at the answering end: message 3 has come
 }
 
@@ -71,19 +71,20 @@ type peerState struct {
 	nextAttempt time.Time // no attempt begins before this time
 
 	cookie      [auth.CookieSize]byte // the cookie that the other end has given last
-	cookieGotAt time.Time
+	cookieGotAt time.Time             // when that cookie came
 
 	current, previous       *session
-	currentGot, previousGot uint64    // datagrams that had come in each of the two at the last look
-	previousUsedAt          time.Time // when datagrams came in the previous session
+	currentGot, previousGot uint64    // got of the two sessions at the last look
+	previousUsedAt          time.Time // when a datagram came in the previous session last
 
-	// Counts of the remote at the last look: packets sent, packets received, datagrams of its sessions.
-	lastSent, lastGot, lastArrived uint64
+	// Counts at the last look.
+	lastPacketsSent, lastPacketsGot uint64 // sent and got of the remote
+	lastDatagramsGot                uint64 // got of the two sessions, together
 
 	sentAt      time.Time // when packets were sent last
 	activeAt    time.Time // when packets were sent or received last
 	keepaliveAt time.Time // when a keepalive was sent last
-	silentSince time.Time // since when packets are sent and nothing comes; zero: something comes
+	silentSince time.Time // since when packets were sent and nothing has come; zero: something has come since
 }
 
 func (h *handshakes) init(g *guard, now time.Time, send func(*local, netip.Addr, []byte)) {
@@ -104,7 +105,7 @@ func (g *guard) run() {
 		if now := time.Now(); !now.Before(h.nextLook) { // looks are on time even if letters never stop
 			h.look(now)
 		}
-		// The first letters are answers to this end, then those of known addresses, then those of strangers.
+		// Answers come first, then letters of known addresses, then those of strangers.
 		select {
 		case l := <-g.answers:
 			h.take(&l, time.Now())
@@ -142,7 +143,8 @@ func (h *handshakes) pause() time.Duration {
 	return lookRemotes
 }
 
-// take handles a letter.
+// take handles a letter. A letter other than message 1 is dropped unless it is of a handshake that is under
+// way with its sender.
 func (h *handshakes) take(l *letter, now time.Time) {
 	b := l.b[:l.n]
 	kind, number := b[1], binary.BigEndian.Uint32(b[4:])
@@ -189,7 +191,7 @@ func (h *handshakes) begin(r *remote, now time.Time) {
 	h.sendFirst(a, now)
 }
 
-// sendFirst sends message 1 with the cookie that the other end has given last.
+// sendFirst sends message 1, with the cookie that the other end has given last if that is still valid.
 func (h *handshakes) sendFirst(a *attempt, now time.Time) {
 	b := make([]byte, firstSize)
 	putAuthHead(b, kindFirst, 0, uint64(a.number)<<32)
@@ -217,8 +219,8 @@ func (h *handshakes) takeCookie(a *attempt, b []byte, now time.Time) {
 	h.sendFirst(a, now)
 }
 
-// takeSecond answers message 2 with message 3. If message 2 comes once more, it does nothing: lookAttempt
-// sends message 3 again.
+// takeSecond answers message 2 with message 3. It does nothing if message 2 comes once more, because
+// lookAttempt sends message 3 again.
 func (h *handshakes) takeSecond(a *attempt, b []byte, now time.Time) {
 	if !a.initiator || a.session != nil {
 		return
@@ -228,7 +230,7 @@ func (h *handshakes) takeSecond(a *attempt, b []byte, now time.Time) {
 		h.g.counts.failed.Add(1)
 		return
 	}
-	if refused != nil && a.noise.Verdict() == auth.UnknownKey {
+	if refused != nil && a.noise.Verdict() == auth.UnknownKey { // the peer gets no message 3
 		h.refused(a, refused, now)
 		return
 	}
@@ -241,7 +243,7 @@ func (h *handshakes) takeSecond(a *attempt, b []byte, now time.Time) {
 	m := make([]byte, authHead, authHead+len(third))
 	putAuthHead(m, kindThird, s.Number, uint64(a.number)<<32)
 	m = append(m, third...)
-	if refused != nil { // message 3 tells the peer too
+	if refused != nil { // message 3 tells the peer that this end refuses it
 		h.send(a.from, a.addr, m)
 		h.refused(a, refused, now)
 		return
@@ -250,21 +252,21 @@ func (h *handshakes) takeSecond(a *attempt, b []byte, now time.Time) {
 	h.post(a, m, now)
 }
 
-// word returns a sealed word with a verdict; nil if the session has no counter left.
-func word(s *auth.Session, with *auth.Sealer, v auth.Verdict) []byte {
+// sealVerdict returns a sealed verdict; nil if the session has no counter left. with is a sealer of s.
+func sealVerdict(s *auth.Session, with *auth.Sealer, v auth.Verdict) []byte {
 	counter, ok := with.Next()
 	if !ok {
 		return nil
 	}
-	b := make([]byte, wordSize)
-	putAuthHead(b, kindWord, s.Number, counter)
+	b := make([]byte, verdictSize)
+	putAuthHead(b, kindVerdict, s.Number, counter)
 	b[authHead] = byte(v)
 	with.Seal(b, authHead, counter)
 	return b
 }
 
 // use makes a session the current session of its remote. Packets are sent in it from now on. The session that
-// was current stays for packets on their way.
+// was current becomes the previous session: packets on their way are still received in it.
 func (h *handshakes) use(r *remote, s *session, now time.Time) {
 	p := &r.p
 	if p.previous != nil {
@@ -277,7 +279,7 @@ func (h *handshakes) use(r *remote, s *session, now time.Time) {
 	p.silentSince, p.activeAt, p.sentAt = time.Time{}, now, time.Time{}
 	r.plain.Store(false)
 	r.send.Store(s)
-	r.demand.Store(false)
+	r.sessionRequested.Store(false)
 	r.state.Store(nil)
 	h.g.counts.done.Add(1)
 	h.sendHeld(r, s, now)
@@ -288,7 +290,7 @@ func (h *handshakes) use(r *remote, s *session, now time.Time) {
 // close ends a session: its number is free, and the receiver does not find it any more.
 func (h *handshakes) close(s *session) { h.g.freeNumber(s.Own) }
 
-// refused ends an attempt that this end has begun and one of the ends has refused.
+// refused ends an attempt that this end has begun, after one of the two ends has refused the other.
 func (h *handshakes) refused(a *attempt, why error, now time.Time) {
 	h.g.counts.refused.Add(1)
 	h.log.Warn("handshake refused", "address", a.addr.String(), "reason", why.Error())
@@ -301,18 +303,18 @@ func (h *handshakes) fail(a *attempt, why string, now time.Time) {
 	r := a.remote
 	h.end(a)
 	r.p.nextAttempt = now.Add(againAfter)
-	r.demand.Store(false) // the next packet requests a session again
+	r.sessionRequested.Store(false) // the next packet requests a session again
 	if r.p.current != nil {
 		return
 	}
 	r.setReason(why, now)
-	if h.g.plainFollows(r.addr) {
+	if h.g.plainIfFailed(r.addr) {
 		r.plain.Store(true)
 	}
 }
 
-// plainFollows reports whether packets are exchanged with an address without keys if a handshake fails.
-func (g *guard) plainFollows(a netip.Addr) bool {
+// plainIfFailed reports whether packets are exchanged without keys with an address if a handshake fails.
+func (g *guard) plainIfFailed(a netip.Addr) bool {
 	return !g.party.Required && !g.party.Peers.Covers(a)
 }
 
@@ -323,7 +325,7 @@ func (r *remote) setReason(why string, now time.Time) {
 	}
 }
 
-// end ends an attempt. The number of the attempt is free, unless a session of its remote has this number.
+// end ends an attempt. It frees the number of the attempt, unless a session of the remote has this number.
 func (h *handshakes) end(a *attempt) {
 	delete(h.attempts, a.number)
 	if !a.initiator {
@@ -338,8 +340,8 @@ func (h *handshakes) end(a *attempt) {
 	}
 }
 
-// transmit sends a datagram to the port of RoCE at an address. If it cannot be sent, it is lost, as a
-// datagram that is lost on the way.
+// transmit sends a datagram to the port of RoCE at an address. If the datagram cannot be sent, it is lost, as
+// if the network had lost it.
 func (g *guard) transmit(from *local, to netip.Addr, b []byte) {
 	var name unix.Sockaddr
 	if to.Is4() {
@@ -350,6 +352,7 @@ func (g *guard) transmit(from *local, to netip.Addr, b []byte) {
 	from.use.RLock()
 	defer from.use.RUnlock()
 	if !from.closed {
-		_ = unix.Sendto(from.senders[from.socketFor(to.As16())].fd, b, unix.MSG_DONTWAIT, name)
+		socket := from.senders[from.socketFor(to.As16())]
+		_ = unix.Sendto(socket.fd, b, unix.MSG_DONTWAIT, name)
 	}
 }

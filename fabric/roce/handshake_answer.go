@@ -20,16 +20,16 @@ import (
 func (h *handshakes) takeFirst(l *letter, b []byte, now time.Time) {
 	g := h.g
 	g.counts.requests.Add(1)
-	number := uint32(binary.BigEndian.Uint64(b[8:]) >> 32)
-	known := g.party.Peers.Covers(l.addr) || g.isWanted(l)
-	which := budgetOf(known)
+	number := binary.BigEndian.Uint32(b[8:]) // by which the initiator names the handshake
+	known := g.party.Peers.Covers(l.addr) || g.isWanted(l.from, l.addr)
+	budget := budgetOf(known)
 	h.newSecond(now)
 	if !h.cookies.Good(l.from.number, l.addr, b[authHead:][:auth.CookieSize], now) {
-		if h.cookiesGiven[which] >= mostCookiesGiven[which] {
+		if h.cookiesGiven[budget] >= mostCookiesGiven[budget] {
 			g.counts.overBudget.Add(1)
 			return
 		}
-		h.cookiesGiven[which]++
+		h.cookiesGiven[budget]++
 		g.counts.cookies.Add(1)
 		answer := make([]byte, authHead+auth.CookieSize)
 		putAuthHead(answer, kindCookie, number, 0)
@@ -38,7 +38,7 @@ func (h *handshakes) takeFirst(l *letter, b []byte, now time.Time) {
 		h.send(l.from, l.addr, answer)
 		return
 	}
-	first := b[authHead+auth.CookieSize:][:auth.Message1Size]
+	first := b[authHead+auth.CookieSize:][:auth.Message1Size] // message 1 without the cookie
 	source := sourcePrefix(l.addr)
 	if a := h.attemptOf(l, source, first); a != nil { // message 1 has come once more
 		if !a.answered {
@@ -46,24 +46,26 @@ func (h *handshakes) takeFirst(l *letter, b []byte, now time.Time) {
 		}
 		return
 	}
-	if h.answers[which] >= mostAnswers[which] || h.answersFrom[source] >= answersEach ||
-		h.pending[which] >= mostPending[which] || h.pendingFrom[source] >= pendingEach {
+	tooManyAnswers := h.answers[budget] >= mostAnswers[budget] || h.answersFrom[source] >= answersEach
+	tooManyPending := h.pending[budget] >= mostPending[budget] || h.pendingFrom[source] >= pendingEach
+	if tooManyAnswers || tooManyPending {
 		g.counts.overBudget.Add(1)
 		return
 	}
-	h.answers[which]++
+	h.answers[budget]++
 	h.answersFrom[source]++
 	h.answer(l, number, first, known, now)
 }
 
-// attemptOf returns the attempt that answers message 1 of a letter already; nil if there is none. first is
-// message 1 without the cookie.
+// attemptOf returns the attempt that was made when message 1 of a letter came before; nil if there is none.
+// first is message 1 without the cookie.
 func (h *handshakes) attemptOf(l *letter, source netip.Prefix, first []byte) *attempt {
 	if h.pendingFrom[source] == 0 {
 		return nil
 	}
-	for _, a := range h.attempts { // at most some hundred wait
-		if !a.initiator && a.addr == l.addr && a.from == l.from && string(a.first) == string(first) {
+	for _, a := range h.attempts { // there are some hundred at most
+		sameEnds := a.addr == l.addr && a.from == l.from
+		if !a.initiator && sameEnds && string(a.first) == string(first) {
 			return a
 		}
 	}
@@ -84,17 +86,16 @@ func sourcePrefix(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// isWanted reports whether this engine wants to exchange packets with the sender of a letter, or does so.
-func (g *guard) isWanted(l *letter) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	r := g.remotes[key{local: l.from.number, remote: l.addr.As16(), hops: defaultHops}]
-	return r != nil && (r.demand.Load() || r.send.Load() != nil)
+// isWanted reports whether this engine has a session with a remote address, or has requested one.
+func (g *guard) isWanted(from *local, a netip.Addr) bool {
+	r := g.existing(from, a)
+	return r != nil && (r.sessionRequested.Load() || r.send.Load() != nil)
 }
 
-// answer answers message 1, which has a good cookie, with message 2. theirs is the number by which the
-// initiator names the handshake, first is message 1 without the cookie.
-func (h *handshakes) answer(l *letter, theirs uint32, first []byte, known bool, now time.Time) {
+// answer answers message 1, which has a good cookie, with message 2. theirNumber is the number by which the
+// initiator names the handshake, first is message 1 without the cookie. known says whether the initiator's
+// address is known.
+func (h *handshakes) answer(l *letter, theirNumber uint32, first []byte, known bool, now time.Time) {
 	number := h.g.takeNumber()
 	if number == 0 {
 		return
@@ -117,7 +118,7 @@ func (h *handshakes) answer(l *letter, theirs uint32, first []byte, known bool, 
 		began: now, due: now.Add(answerLife),
 	}
 	a.last = make([]byte, authHead, authHead+len(second))
-	putAuthHead(a.last, kindSecond, theirs, uint64(number)<<32)
+	putAuthHead(a.last, kindSecond, theirNumber, uint64(number)<<32)
 	a.last = append(a.last, second...)
 	h.attempts[number] = a
 	h.addPending(a, 1)
@@ -125,7 +126,7 @@ func (h *handshakes) answer(l *letter, theirs uint32, first []byte, known bool, 
 	h.send(a.from, a.addr, a.last)
 }
 
-// addPending changes the number of answers that wait for message 3, by 1 or -1.
+// addPending changes the number of answers that wait for message 3 by n, for the end that has begun a.
 func (h *handshakes) addPending(a *attempt, n int) {
 	h.pending[budgetOf(a.known)] += n
 	source := sourcePrefix(a.addr)
@@ -135,17 +136,17 @@ func (h *handshakes) addPending(a *attempt, n int) {
 	}
 }
 
-// takeThird answers message 3 with a verdict, and uses the session if the verdict is good. If message 3 comes
-// once more, the verdict was lost, and is sent again.
+// takeThird answers message 3 with a verdict, and uses the session if the key of the other end is accepted.
+// If message 3 comes once more, the verdict may be lost, so takeThird sends it again.
 func (h *handshakes) takeThird(a *attempt, b []byte, now time.Time) {
 	if a.initiator {
 		return
 	}
 	if a.answered {
 		s := a.noise.Session()
-		if a.resends < 2*mostResends {
+		if a.resends < mostVerdicts {
 			a.resends++
-			h.send(a.from, a.addr, word(s, s.Sealer(), a.noise.Verdict()))
+			h.send(a.from, a.addr, sealVerdict(s, s.Sealer(), a.noise.Verdict()))
 		}
 		return
 	}
@@ -157,28 +158,28 @@ func (h *handshakes) takeThird(a *attempt, b []byte, now time.Time) {
 	}
 	a.answered = true
 	s := a.noise.Session()
-	if err == nil { // before the verdict: when the other end has the verdict, it sends packets
-		r := h.g.lookup(a.from, a.addr)
+	if err == nil { // before the verdict is sent: the other end sends packets as soon as it has the verdict
+		r := h.g.remoteOf(a.from, a.addr)
 		h.use(r, h.g.open(s, r, now), now)
 	}
-	h.send(a.from, a.addr, word(s, s.Sealer(), a.noise.Verdict()))
+	h.send(a.from, a.addr, sealVerdict(s, s.Sealer(), a.noise.Verdict()))
 	if err != nil {
 		h.g.counts.refused.Add(1)
 		h.log.Warn("a peer is refused", "address", a.addr.String(), "reason", err.Error())
-		if r := h.g.existing(a); r != nil {
+		if r := h.g.existing(a.from, a.addr); r != nil {
 			r.setReason(err.Error(), now)
 		}
 	}
 }
 
-// existing returns the remote of an attempt; nil if there is none.
-func (g *guard) existing(a *attempt) *remote {
+// existing returns the remote of an address; nil if there is none.
+func (g *guard) existing(from *local, a netip.Addr) *remote {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.remotes[key{local: a.from.number, remote: a.addr.As16(), hops: defaultHops}]
+	return g.remotes[key{local: from.number, remote: a.As16(), hops: defaultHops}]
 }
 
-// lookup returns the remote of an address whose key was accepted. It makes the remote if there is none.
-func (g *guard) lookup(from *local, a netip.Addr) *remote {
+// remoteOf returns the remote of an address. It makes the remote if there is none.
+func (g *guard) remoteOf(from *local, a netip.Addr) *remote {
 	return g.remote(key{local: from.number, remote: a.As16()}, from)
 }

@@ -43,21 +43,30 @@ const (
 	refusedFor = 2 * time.Second
 
 	mostCookies = 4 // how many cookies an initiator uses in one handshake
+
+	mostVerdicts = 2 * mostResends // how often the answering end sends its verdict again
 )
 
 // Times of a session.
 const (
 	// If packets are sent and nothing comes for this time, the peer may have lost the session: a new
 	// handshake begins.
-	silence = time.Second
+	mostSilence = time.Second
 
-	// If packets come and none is sent for this time, a word shows the peer that this end is up.
+	// If packets come and none is sent for this time, a sealed verdict shows the peer that this end is up.
 	keepalive = 300 * time.Millisecond
 
-	mostAge    = time.Hour        // when a session ends
-	renewAge   = 55 * time.Minute // when the end that has begun a session begins the next session
-	renewAge2  = 58 * time.Minute // when the other end does so, if there is no next session yet
+	mostAge = time.Hour // when a session ends
+
+	renewAgeInitiating = 55 * time.Minute // when the end that has begun the session begins the next session
+	renewAgeAnswering  = 58 * time.Minute // when the other end begins it, if there is no next session yet
+
 	oldSession = 10 * time.Second // how long the previous session is kept after its last packet
+
+	// mostSealed is how many datagrams are sealed in a session before it ends. The sender looks at the
+	// number before it seals the packets of a message, and the guard's goroutine seals beside the sender.
+	// So the limit is lower than that of the key: by two batches of the sender.
+	mostSealed = auth.MostSealed - 2*sendBatch
 )
 
 // Budgets of the answering end: for known addresses, which have paths or lines in the file of peers; for

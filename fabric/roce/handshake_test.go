@@ -113,7 +113,7 @@ func (r *room) works(a, b netip.Addr) bool {
 		if s == nil {
 			return false
 		}
-		if why := r.take(mail{end[0], end[1], word(s.Session, s.quiet, auth.Accepted)}); why != good {
+		if why := r.take(mail{end[0], end[1], sealVerdict(s.Session, s.guardSealer, auth.Accepted)}); why != good {
 			r.t.Logf("what %v sends is dropped: %v", end[0], why)
 			return false
 		}
@@ -388,7 +388,7 @@ func TestGuardRenews(t *testing.T) {
 		if full {
 			old.Session.Skip(auth.MostSealed / 2)
 		} else {
-			r.now = r.now.Add(renewAge)
+			r.now = r.now.Add(renewAgeInitiating)
 		}
 		for range 20 {
 			p.sent.Add(1)
@@ -443,7 +443,7 @@ func TestGuardOneWay(t *testing.T) {
 		require.Equal(t, NoSession, r.take(mail{at[0], at[1], sealedBy(s, h, nil)}))
 		r.pass(50 * time.Millisecond)
 	}
-	require.InDelta(t, silence, r.now.Sub(began), float64(200*time.Millisecond))
+	require.InDelta(t, mostSilence, r.now.Sub(began), float64(200*time.Millisecond))
 	send()
 
 	// No packet is sent: no handshake is tried.

@@ -19,45 +19,52 @@ func (h *handshakes) look(now time.Time) {
 	for _, a := range h.attempts {
 		h.lookAttempt(a, now)
 	}
+	peers := h.g.party.Peers
 	if now.Sub(h.peersReadAt) >= lookPeers {
 		h.peersReadAt = now
-		h.g.party.Peers.Refresh()
+		peers.Refresh()
 	}
-	changes := h.g.party.Peers.Changes()
-	changed := changes != h.peersChanges
-	h.peersChanges = changes
-	all := now.Sub(h.lookedAt) >= lookRemotes || changed
-	if all {
-		h.lookedAt = now
+	version := peers.Changes()
+	peersChanged := version != h.peersVersion
+	h.peersVersion = version
+	lookAtAll := peersChanged || now.Sub(h.allLookedAt) >= lookRemotes
+	if lookAtAll {
+		h.allLookedAt = now
 	}
 	h.g.mu.Lock()
-	list := make([]*remote, 0, len(h.g.remotes))
+	due := make([]*remote, 0, len(h.g.remotes)) // all remotes, or those for which a session was requested
 	for _, r := range h.g.remotes {
-		if all || r.demand.Load() {
-			list = append(list, r)
+		if lookAtAll || r.sessionRequested.Load() {
+			due = append(due, r)
 		}
 	}
 	h.g.mu.Unlock()
-	for _, r := range list {
-		if changed {
-			h.peersChanged(r, now)
+	for _, r := range due {
+		if peersChanged {
+			h.applyPeers(r, now)
 		}
-		if all {
+		if lookAtAll {
 			h.lookSession(r, now)
 		}
-		h.lookDemand(r, now)
+		h.lookRequest(r, now)
 	}
-	tooMany, since := len(list) > mostRemotes, now.Sub(h.sweptAt)
-	if since >= sweepEvery || (tooMany && since >= lookRemotes) {
+	every := sweepEvery
+	if len(due) > mostRemotes {
+		every = lookRemotes
+	}
+	if now.Sub(h.sweptAt) >= every {
 		h.sweptAt = now
 		h.sweep(now)
 	}
 }
 
-// lookAttempt does what is due in an attempt. At the initiating end, the attempt is over when something has
-// come in its session: then the session is used, unless what has come is a refusal.
+// lookAttempt does what is due in an attempt.
+//
+// The initiating end opens a session when it sends message 3. When a datagram comes in this session, the
+// attempt is over: it has failed if the datagram is a refusal. Otherwise the session becomes the current
+// session of the remote.
 func (h *handshakes) lookAttempt(a *attempt, now time.Time) {
-	if s := a.session; s != nil && s.used.Load() {
+	if s := a.session; s != nil && s.gotAny.Load() {
 		if v := auth.Verdict(s.verdict.Load()); v != auth.Accepted {
 			h.refused(a, &auth.Refusal{Verdict: v, ByPeer: true, Key: s.Remote}, now)
 			return
@@ -67,27 +74,34 @@ func (h *handshakes) lookAttempt(a *attempt, now time.Time) {
 		h.use(a.remote, s, now)
 		return
 	}
-	switch {
-	case now.Before(a.due):
-	case !a.initiator:
-		h.end(a)
-	case a.resends == mostResends || (a.resends == resendsPlain && h.g.plainFollows(a.addr)):
-		h.fail(a, "the peer does not answer handshakes: it has no key, or does not know this engine's address, or is not there", now)
-		h.g.counts.failed.Add(1)
-	default:
-		a.resends++
-		a.due = now.Add(firstResend << a.resends)
-		h.send(a.from, a.addr, a.last)
-	}
-}
-
-// lookDemand begins a handshake if packets are to be sent.
-func (h *handshakes) lookDemand(r *remote, now time.Time) {
-	if !r.demand.Load() || r.p.attempt != nil || r.send.Load() != nil || now.Before(r.p.nextAttempt) {
+	if now.Before(a.due) {
 		return
 	}
-	if peers := h.g.party.Peers; !peers.Trusts() && !peers.Covers(r.addr) {
-		r.demand.Store(false)
+	if !a.initiator {
+		h.end(a)
+		return
+	}
+	// If packets are exchanged without keys after a failure, the handshake fails early.
+	failsEarly := a.resends == resendsPlain && h.g.plainIfFailed(a.addr)
+	if a.resends == mostResends || failsEarly {
+		h.fail(a, "the peer does not answer handshakes: it has no key, or does not know this engine's address, or is not there", now)
+		h.g.counts.failed.Add(1)
+		return
+	}
+	a.resends++
+	a.due = now.Add(firstResend << a.resends)
+	h.send(a.from, a.addr, a.last)
+}
+
+// lookRequest begins a handshake with a remote if a session was requested, and there is neither a session nor
+// a handshake.
+func (h *handshakes) lookRequest(r *remote, now time.Time) {
+	underWay := r.p.attempt != nil || r.send.Load() != nil
+	if !r.sessionRequested.Load() || underWay || now.Before(r.p.nextAttempt) {
+		return
+	}
+	if !h.g.mayHaveKey(r.addr) {
+		r.sessionRequested.Store(false)
 		r.p.nextAttempt = now.Add(againAfter)
 		r.setReason("no line of the file of peers covers this address", now)
 		return
@@ -95,7 +109,8 @@ func (h *handshakes) lookDemand(r *remote, now time.Time) {
 	h.begin(r, now)
 }
 
-// lookSession does what is due in the session of a remote.
+// lookSession does what is due in the current session of a remote: it sends a keepalive, ends the session, or
+// begins a handshake for the next session.
 func (h *handshakes) lookSession(r *remote, now time.Time) {
 	p := &r.p
 	h.lookPrevious(r, now)
@@ -103,41 +118,49 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 	if s == nil {
 		return
 	}
-	sent, got, arrived := r.sent.Load(), r.got.Load(), s.got.Load()
+	packetsSent, packetsGot, datagramsGot := r.sent.Load(), r.got.Load(), s.got.Load()
 	if p.previous != nil {
-		arrived += p.previous.got.Load()
+		datagramsGot += p.previous.got.Load()
 	}
-	// Since the last look: packets were sent, packets were received, any datagrams of the sessions have come.
-	sends, takes, arrives := sent != p.lastSent, got != p.lastGot, arrived != p.lastArrived
-	p.lastSent, p.lastGot, p.lastArrived = sent, got, arrived
-	if sends {
+	// Whether the counts have changed since the last look. Datagrams are packets and verdicts.
+	sentPackets := packetsSent != p.lastPacketsSent
+	gotPackets := packetsGot != p.lastPacketsGot
+	gotDatagrams := datagramsGot != p.lastDatagramsGot
+	p.lastPacketsSent, p.lastPacketsGot, p.lastDatagramsGot = packetsSent, packetsGot, datagramsGot
+	if sentPackets {
 		p.sentAt = now
 	}
-	if sends || takes {
+	if sentPackets || gotPackets {
 		p.activeAt = now
 	}
 	switch {
-	case arrives:
+	case gotDatagrams:
 		p.silentSince = time.Time{}
-	case sends && p.silentSince.IsZero():
+	case sentPackets && p.silentSince.IsZero():
 		p.silentSince = now
 	}
-	if takes && !sends && now.Sub(p.keepaliveAt) >= keepalive && now.Sub(p.sentAt) >= keepalive {
+	onlyReceives := gotPackets && now.Sub(p.sentAt) >= keepalive
+	if onlyReceives && now.Sub(p.keepaliveAt) >= keepalive {
 		p.keepaliveAt = now
-		if b := word(s.Session, s.quiet, auth.Accepted); b != nil {
+		if b := sealVerdict(s.Session, s.guardSealer, auth.Accepted); b != nil {
 			h.send(r.from, r.addr, b)
 		}
 	}
 	age := now.Sub(s.since)
-	if age > mostAge || s.Sealed() >= auth.MostSealed-2*sendBatch {
+	if age > mostAge || s.Sealed() >= mostSealed {
 		h.endSession(r, "the session was too old, and there was no new one", now)
 		return
 	}
-	renew := (s.Initiator && age > renewAge) || age > renewAge2 || s.Sealed() > auth.MostSealed/2
-	silent := !p.silentSince.IsZero() && now.Sub(p.silentSince) >= silence && now.Sub(p.sentAt) < silence
-	due := silent || (renew && (sends || takes))
-	if due && p.attempt == nil && !now.Before(p.nextAttempt) {
-		if silent {
+	renewAge := renewAgeAnswering
+	if s.Initiator {
+		renewAge = renewAgeInitiating
+	}
+	isOld := age > renewAge || s.Sealed() > auth.MostSealed/2
+	peerIsSilent := !p.silentSince.IsZero() && now.Sub(p.silentSince) >= mostSilence
+	lost := peerIsSilent && now.Sub(p.sentAt) < mostSilence
+	needsNext := lost || (isOld && (sentPackets || gotPackets))
+	if needsNext && p.attempt == nil && !now.Before(p.nextAttempt) {
+		if lost {
 			p.silentSince = now
 		}
 		h.begin(r, now)
@@ -146,41 +169,47 @@ func (h *handshakes) lookSession(r *remote, now time.Time) {
 
 // lookPrevious ends the previous session of a remote when the other end does not use it any more.
 //
-// If both ends have begun a handshake at once, there are two sessions, and the current session of one end may
-// be the previous session of the other. Then the end with the greater public key changes its current session:
-// it takes the one in which the other end sends.
+// If both ends begin a handshake at once, there are two sessions, and the ends may disagree about which is
+// the current one. For example, two engines A and B make sessions 1 and 2 at once. A uses session 1 first and
+// then session 2, so its current session is 2; at B it is the other way round, and its current session is 1.
+// Then the end whose public key is greater makes its previous session the current one again, because the
+// other end sends in it.
 func (h *handshakes) lookPrevious(r *remote, now time.Time) {
 	p := &r.p
-	old := p.previous
-	if old == nil {
+	if p.previous == nil {
 		return
 	}
-	previousGot, currentGot := old.got.Load(), p.current.got.Load()
-	inPrevious, inCurrent := previousGot != p.previousGot, currentGot != p.currentGot // since the last look
+	previousGot, currentGot := p.previous.got.Load(), p.current.got.Load()
+	peerSentInPrevious := previousGot != p.previousGot // since the last look
+	peerSentInCurrent := currentGot != p.currentGot
 	p.previousGot, p.currentGot = previousGot, currentGot
-	if inPrevious {
+	if peerSentInPrevious {
 		p.previousUsedAt = now
 	}
-	verdicts := uint64(0) // datagrams of the current session that do not show that the other end uses it
+	// The end that has begun the current session gets a verdict in it first. The other end may still send
+	// packets in the previous session then.
+	verdicts := uint64(0)
 	if p.current.Initiator {
 		verdicts = 1
 	}
+	peerUsesCurrent := currentGot > verdicts
+	tooOld := now.Sub(p.previous.since) > mostAge+time.Minute
+	unused := peerUsesCurrent && now.Sub(p.previousUsedAt) > oldSession
+	bothBegan := p.previous.Initiator != p.current.Initiator // each end has begun one of the two sessions
 	own, other := h.g.party.Identity.Public(), p.current.Remote
-	tooOld := now.Sub(old.since) > mostAge+time.Minute
-	unused := now.Sub(p.previousUsedAt) > oldSession && currentGot > verdicts
-	bothBegan := old.Initiator != p.current.Initiator
+	ownIsGreater := bytes.Compare(own[:], other[:]) > 0
 	switch {
 	case tooOld || unused:
-		h.close(old)
+		h.close(p.previous)
 		p.previous = nil
-	case inPrevious && !inCurrent && bothBegan && bytes.Compare(own[:], other[:]) > 0:
-		p.current, p.previous = old, p.current
+	case bothBegan && ownIsGreater && peerSentInPrevious && !peerSentInCurrent:
+		p.current, p.previous = p.previous, p.current
 		p.currentGot, p.previousGot = previousGot, currentGot
-		r.send.Store(old)
+		r.send.Store(p.current)
 	}
 }
 
-// endSession ends the sessions of a remote.
+// endSession ends the current and the previous session of a remote. why is the reason, for reports.
 func (h *handshakes) endSession(r *remote, why string, now time.Time) {
 	r.send.Store(nil)
 	for _, s := range []*session{r.p.current, r.p.previous} {
@@ -192,9 +221,10 @@ func (h *handshakes) endSession(r *remote, why string, now time.Time) {
 	r.setReason(why, now)
 }
 
-// peersChanged applies a change of the file of peers to a remote: it ends a session whose key is not accepted
-// any more. If a line covers the address now, the remote needs keys.
-func (h *handshakes) peersChanged(r *remote, now time.Time) {
+// applyPeers applies a change of the file of peers to a remote: it ends the sessions if the key of the
+// remote is not accepted any more. If a line covers the address now, packets without keys are not exchanged
+// any more.
+func (h *handshakes) applyPeers(r *remote, now time.Time) {
 	r.p.nextAttempt = time.Time{}
 	peers := h.g.party.Peers
 	if peers.Covers(r.addr) {
@@ -211,23 +241,25 @@ func (h *handshakes) peersChanged(r *remote, now time.Time) {
 }
 
 // sweep removes remotes that have no paths and no packets any more. Each forged address, and each address
-// that a program names, makes a remote, so a sweep does not wait for sweepEvery if there are too many
-// remotes.
+// that a program names, makes a remote. So if there are too many remotes, look sweeps more often than
+// every sweepEvery.
 func (h *handshakes) sweep(now time.Time) {
 	g := h.g
 	g.mu.Lock()
 	g.sweeps++
-	this := g.sweeps
+	sweep := g.sweeps
 	g.mu.Unlock()
 	live := make(map[*remote]bool)
 	g.c.paths.each(func(p *path) { live[p.peer] = true })
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for k, r := range g.remotes {
-		if live[r] || r.seen >= this || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter {
+		isNew := r.usedAfterSweep >= sweep // its path may have been made after the loop over paths above
+		if live[r] || isNew || r.p.attempt != nil || now.Sub(r.p.activeAt) < sweepAfter {
 			continue
 		}
-		if r.p.current != nil && len(g.remotes) < mostRemotes {
+		hasSession := r.p.current != nil
+		if hasSession && len(g.remotes) < mostRemotes {
 			continue
 		}
 		h.endSession(r, "", now)

@@ -65,9 +65,9 @@ func (h *handshakes) sendHeld(r *remote, s *session, now time.Time) {
 	r.held.n = 0
 	r.held.mu.Unlock()
 	for _, b := range list {
-		counter, _ := s.quiet.Next() // a session begins with all its counters
+		counter, _ := s.guardSealer.Next() // a session begins with all its counters
 		putAuthHead(b, kindPacket, s.Number, counter)
-		s.quiet.Seal(b, authHead, counter)
+		s.guardSealer.Seal(b, authHead, counter)
 		h.send(r.from, r.addr, b)
 	}
 }

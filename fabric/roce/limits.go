@@ -90,7 +90,7 @@ func (c *Carrier) rest(begin bool, d time.Duration) {
 	for _, l := range *c.locals.Load() {
 		l.use.RLock()
 		if !l.closed && l.group.strangers >= 0 {
-			c.receiveWaiter.mute(l.group.strangers, l.number|strangersBit, begin)
+			c.receiveWaiter.setMuted(l.group.strangers, l.number|strangersBit, begin)
 		}
 		l.use.RUnlock()
 	}

@@ -17,19 +17,22 @@ import (
 const (
 	// napBlocked is how long a loop waits if the engine's ring or a socket's buffer is full.
 	napBlocked = 20 * time.Microsecond
-	relax      = 8 // pauses between two looks at the ring
-	shortSlice = 100 * time.Microsecond
+	relax      = 8                      // pauses of the processor between two looks at the ring
+	shortSlice = 100 * time.Microsecond // the time slice that shortenSlice asks for
 )
 
-// run is the loop of a goroutine. s is nil if it does not send, r if it does not receive.
+// run is the loop of a goroutine that sends, receives, or does both. s is nil if the loop does not send, r is
+// nil if it does not receive.
 //
-// While there is work, it does not leave the processor, except that every system call lets the
-// Go runtime give its P away. Without work, it spins for Config.Spin and sleeps then.
+// While there is work, the loop keeps its processor. (But at each system call, the Go runtime may give the
+// P of the goroutine to another one.) When there is no work any more, the loop looks for work for
+// Config.Spin, and then sleeps.
 func (c *Carrier) run(w *waiter, s *sender, r *receiver) {
 	defer c.done.Done()
 	runtime.LockOSThread() // the thread ends with the goroutine
 	shortenSlice()
-	var idle time.Time // since when there was no work; zero: there was work
+	var idleSince time.Time // since when there has been no work; zero: the last step had work
+	hasSlept := false       // the loop has slept since the last step that had work
 	for !c.closing.Load() {
 		did, blocked := 0, false
 		if s != nil {
@@ -39,28 +42,27 @@ func (c *Carrier) run(w *waiter, s *sender, r *receiver) {
 			n, full := r.step()
 			did, blocked = did+n, blocked || full
 		}
+		spins := c.cfg.Spin > 0 && !hasSlept // a loop that was woken without need sleeps again at once
 		switch {
 		case did > 0:
-			idle = time.Time{}
+			idleSince, hasSlept = time.Time{}, false
 		case blocked:
 			t := unix.NsecToTimespec(int64(napBlocked))
 			_ = unix.Nanosleep(&t, nil)
-		case c.cfg.Spin > 0 && idle.IsZero():
-			idle = time.Now()
-		case c.cfg.Spin > 0 && time.Since(idle) < c.cfg.Spin:
+		case spins && idleSince.IsZero():
+			idleSince = time.Now()
+		case spins && time.Since(idleSince) < c.cfg.Spin:
 			cpu.Relax(relax)
 		default:
 			w.sleep(c, s)
-			idle = time.Time{}
-			if c.cfg.Spin > 0 {
-				idle = time.Now().Add(-c.cfg.Spin) // one look, then sleep again
-			}
+			hasSlept = true
 		}
 	}
 }
 
-// shortenSlice asks the kernel for short time slices for the calling thread. The shorter its
-// slice is, the sooner a thread is given a core when it wakes (Linux 6.12; older kernels ignore the request).
+// shortenSlice asks the kernel for short time slices for the calling thread. The shorter the slice of a
+// thread is, the sooner the thread gets a core when it wakes (Linux 6.12; older kernels ignore the
+// request).
 func shortenSlice() {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err == nil && attr.Policy == unix.SCHED_NORMAL {
@@ -72,10 +74,10 @@ func shortenSlice() {
 // A waiter lets a loop sleep until a socket has datagrams or the loop is woken.
 type waiter struct {
 	asleep atomic.Uint32 // 1 while the loop sleeps, or is about to
-	epoll  int
-	timer  int      // timerfd, which ends a sleep for wakeAfter
-	event  int      // eventfd; it is written to, and never read: epoll reports each write once
-	file   *os.File // epoll as a file, if the goroutine must give up its P while it sleeps; otherwise nil
+	epoll  int           // the epoll descriptor on which the loop sleeps
+	timer  int           // timerfd, which ends a sleep for wakeAfter
+	event  int           // eventfd, which ends a sleep for signal. Nobody reads it: epoll reports each write
+	file   *os.File      // epoll as a file, if the Go runtime waits for epoll in a sleep; otherwise nil
 	events [16]unix.EpollEvent
 }
 
@@ -102,39 +104,42 @@ func newWaiter() (*waiter, error) {
 		return nil, fmt.Errorf("roce: what a loop sleeps on: %w", err)
 	}
 	if runtime.GOMAXPROCS(0) == 1 {
-		// A thread that sleeps in a system call keeps its P for a while. Here there is only
-		// one, and all other goroutines need it. So the runtime waits for the descriptor.
+		// A thread that sleeps in a system call keeps its P for a while. Here there is only one P, and
+		// all other goroutines need it. So the loop sleeps as a goroutine: the Go runtime's poller waits
+		// for the epoll descriptor.
 		_ = unix.SetNonblock(w.epoll, true)
 		w.file = os.NewFile(uintptr(w.epoll), "nicless:roce")
 	}
 	return w, nil
 }
 
-// watch makes datagrams on a socket end the sleep.
+// watch makes datagrams on a socket end the sleep. ready returns number for the socket.
 func (w *waiter) watch(fd int, number uint32) error {
 	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd,
 		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
 }
 
-// mute says whether datagrams on a socket do not end the sleep. The socket is one of watch.
-func (w *waiter) mute(fd int, number uint32, mute bool) {
+// setMuted mutes a socket, or ends that. Datagrams on a muted socket do not end the sleep. fd and number are
+// those with which watch was called.
+func (w *waiter) setMuted(fd int, number uint32, muted bool) {
 	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
-	if mute {
+	if muted {
 		e.Events = 0
 	}
 	_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, fd, &e)
 }
 
-// wakeAfter ends a sleep after a time. A second call replaces the first.
+// wakeAfter ends the sleep of the loop, or its next sleep, after a time. A second call replaces the first.
 func (w *waiter) wakeAfter(d time.Duration) {
 	t := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	_ = unix.TimerfdSettime(w.timer, 0, &t, nil)
 }
 
-// unwatch undoes watch. Closing the socket would not suffice if another process has it too.
+// unwatch undoes watch. To close the socket is not enough if another process has the socket, too.
 func (w *waiter) unwatch(fd int) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// ready returns the events of the sockets that have datagrams. It does not wait.
+// ready returns the events of the epoll descriptor: those of sockets that have datagrams, and of the timerfd
+// and the eventfd. It does not wait.
 func (w *waiter) ready() []unix.EpollEvent {
 	n, err := unix.EpollWait(w.epoll, w.events[:], 0)
 	if err != nil {
@@ -145,29 +150,33 @@ func (w *waiter) ready() []unix.EpollEvent {
 
 // sleep waits until there may be work. s is nil if the loop does not send.
 //
-// The loop stores asleep and then looks at the ring. The engine publishes packets and then
-// compares and swaps asleep (wake), which is a full barrier: see docs/ORDERING.md.
+// The loop stores asleep and then looks at the ring. The engine publishes packets and then compares and swaps
+// asleep (in wake), which is a full barrier. So one of the two sees what the other has stored: see
+// docs/ORDERING.md.
 func (w *waiter) sleep(c *Carrier, s *sender) {
 	w.asleep.Store(1)
-	if !c.closing.Load() && !(s != nil && s.ready()) {
+	hasWork := c.closing.Load() || (s != nil && s.ready())
+	if !hasWork {
 		w.wait()
 	}
 	w.asleep.Store(0)
 }
 
-// wait waits for a socket or the eventfd.
+// wait waits for a socket, the timerfd or the eventfd.
 func (w *waiter) wait() {
 	if w.file == nil {
 		_, _ = unix.EpollWait(w.epoll, w.events[:], -1)
 		return
 	}
 	if raw, err := w.file.SyscallConn(); err == nil {
+		// Read calls the function, and if it returns false, again each time that the Go runtime's poller
+		// reports the epoll descriptor as readable. Nothing is read from the descriptor.
 		_ = raw.Read(func(uintptr) bool { return len(w.ready()) > 0 })
 	}
 }
 
-// wake ends the sleep of the loop, or has no effect if it is awake. The caller has published
-// its work before. One call writes for each sleep.
+// wake ends the sleep of the loop, or has no effect if the loop is awake. The caller has published its work
+// before. If several callers wake the loop from the same sleep, only one of them writes to the eventfd.
 //
 // Observe: asleep. Published by waiter.sleep.
 func (w *waiter) wake() {
@@ -176,13 +185,13 @@ func (w *waiter) wake() {
 	}
 }
 
-// one is the number 1 in little-endian order, as an eventfd wants it.
-var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
+// eventOne is what is written to an eventfd to add 1: the number with 8 bytes, in little-endian order.
+var eventOne = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
-// signal ends the sleep of the loop, or its next one.
+// signal ends the sleep of the loop, or its next sleep.
 func (w *waiter) signal() {
 	for {
-		if _, err := unix.Write(w.event, one); !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Write(w.event, eventOne); !errors.Is(err, unix.EINTR) {
 			return
 		}
 	}
@@ -190,7 +199,7 @@ func (w *waiter) signal() {
 
 func (w *waiter) close() {
 	if w.file != nil {
-		_ = w.file.Close()
+		_ = w.file.Close() // closes epoll, too
 		w.epoll = -1
 	}
 	for _, fd := range []int{w.epoll, w.event, w.timer} {

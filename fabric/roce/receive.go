@@ -14,13 +14,18 @@ import (
 
 const (
 	receiveBatch = 32
-	bufferSize   = 1 << 16 // more than the longest datagram, or several that the kernel has joined
+	bufferSize   = 1 << 16 // room for the longest datagram, or for several that the kernel has joined
 	controlSize  = 192
-	share        = 32 // how many datagrams are checked in a step; the engine's answers wait meanwhile
-	polled       = 2  // most local addresses that are all tried in a step; of more, epoll says which
+	flowLabel    = 1<<20 - 1 // the bits of the flow label in the first 4 bytes of an IPv6 header
+	stepShare    = 32        // how many datagrams are checked in a step; the engine's answers wait meanwhile
 
-	// Strangers are served if no known address has sent anything, and first in every strangersTurn-th step.
-	// Few of their messages are taken at a time, because known addresses wait meanwhile.
+	// mostPolled is the greatest number of local addresses for which each step tries all sockets. With more
+	// local addresses, a step asks epoll which sockets have datagrams.
+	mostPolled = 2
+
+	// A step takes messages of strangers only if it has found none of known addresses; but in every
+	// strangersTurn-th step, strangers come first. At most strangersBatch of their messages are taken at a
+	// time, because known addresses wait meanwhile.
 	strangersTurn  = 16
 	strangersBatch = 8
 )
@@ -40,21 +45,21 @@ type receiver struct {
 	control  [receiveBatch][controlSize]byte
 	buffers  []byte
 
-	// The messages that were received last, of which the first at are done.
-	from   *local   // the local address that has received them
-	n, at  int      // how many there are, and how many are done
-	begun  bool     // message at was begun: rest and d are about it
-	rest   []byte   // the datagrams of message at that are not done
-	opened bool     // the next datagram was sealed, and was opened already
-	d      datagram // what is known of message at
+	// The batch of messages that was received last. The current message is messages[at].
+	from   *local   // the local address that has received the batch
+	n, at  int      // how many messages the batch has, and how many of them are done
+	begun  bool     // begin was called for the current message, so rest and d are about it
+	rest   []byte   // the datagrams of the current message that are not done
+	opened bool     // the first datagram of rest was sealed, and was opened already
+	d      datagram // what is known of the current message
 
 	last      memo
-	explained [Reasons]bool // reasons that were explained
-	put       int           // packets put into the ring in this step
-	checked   int           // datagrams checked in this step
-	turn      uint          // with which local address the step begins
-	steps     uint          // counts steps, for strangersTurn
-	limits    limits        // of what strangers may cost
+	explained [Reasons]bool // the reasons that the log has explained
+	put       int           // how many packets this step has put into the ring
+	checked   int           // how many datagrams this step has checked
+	turn      uint          // the place in Carrier.locals, modulo their number, with which the step begins
+	steps     uint          // how many steps there were, for strangersTurn
+	limits    limits        // the limits of what strangers may cost
 	counts    receiveCounts
 }
 
@@ -63,22 +68,22 @@ type receiver struct {
 type datagram struct {
 	remote  netip.Addr
 	port    uint16
-	path    *path // nil: there is none yet
+	path    *path // nil: there is no path yet
 	flow    packet.Flow
 	segment int // bytes of each datagram; the last may be shorter
 	tos     uint8
 	hops    uint8
 	label   uint32 // IPv6: flow label
-	packets int    // of them: in the ring
+	packets int    // how many of the message's packets were put into the ring
 }
 
-// A memo is the result of the last look into the table. Most messages come from where the
-// previous one came.
+// A memo is the result of the last look into the table of paths. Most messages have the sender of the message
+// before them, so they need no look.
 type memo struct {
-	from  *local
-	name  [nameSize]byte
-	epoch uint64
-	d     datagram
+	from  *local         // the local address that has received the message; nil: the memo is not valid
+	name  [nameSize]byte // the sender's address as the kernel gives it
+	epoch uint64         // the table's epoch at the look
+	d     datagram       // what the look has found
 }
 
 func newReceiver(c *Carrier, ring *packetring.Producer) *receiver {
@@ -98,11 +103,11 @@ func (r *receiver) reset(i int) {
 	h.Namelen, h.Controllen, h.Flags = nameSize, controlSize, 0
 }
 
-// step receives what has arrived. did is how many messages are done with. full is true if the
-// engine's ring is full: then step is called again later.
+// step receives what has arrived. did is how many messages are done with. If the engine's ring is full, full
+// is true, and step is to be called again later.
 func (r *receiver) step() (did int, full bool) {
 	r.put, r.checked = 0, 0
-	did, full = r.deliver()
+	did, full = r.deliver() // what the last step has left
 	if r.n == 0 {
 		var n int
 		n, full = r.look()
@@ -120,19 +125,20 @@ func (r *receiver) step() (did int, full bool) {
 	return did, full
 }
 
-// look receives from the sockets of all local addresses, until messages are left that do not fit into the
-// share or the ring. The sockets for known addresses come before those for strangers, except in every
-// strangersTurn-th step. did is how many messages are done with, full whether the ring is full.
+// look receives from the sockets of all local addresses. It stops when messages are left because the step's
+// share is used up or the ring is full. The sockets for known addresses come before those for strangers,
+// except in every strangersTurn-th step. did is how many messages are done with, full whether the ring is
+// full.
 func (r *receiver) look() (did int, full bool) {
 	locals := *r.c.locals.Load()
-	r.turn++ // another local address comes first, so that none uses up the share each time
+	r.turn++ // another local address comes first, so that no address uses up the share each time
 	r.steps++
 	strangers := r.takeStrangersTurn()
 	order := [2]class{fromKnown, fromStranger}
 	if strangers && r.steps%strangersTurn == 0 {
 		order = [2]class{fromStranger, fromKnown}
 	}
-	if len(locals) > polled {
+	if len(locals) > mostPolled {
 		return r.lookAtReady(locals, strangers, order)
 	}
 	for _, class := range order {
@@ -148,14 +154,15 @@ func (r *receiver) look() (did int, full bool) {
 	return did, full
 }
 
-// lookAtReady is look for many local addresses: it tries only those sockets of which epoll says that they
-// have datagrams.
+// lookAtReady is look for many local addresses: it tries only the sockets that have datagrams according to
+// epoll.
 func (r *receiver) lookAtReady(locals []*local, strangers bool, order [2]class) (did int, full bool) {
 	ready := r.c.receiveWaiter.ready()
 	for _, class := range order {
 		for _, e := range ready {
-			socketClass, number := fromKnown, uint32(e.Fd)&^strangersBit
-			if uint32(e.Fd)&strangersBit != 0 {
+			watched := uint32(e.Fd) // what watch was given: the number of a local address, and the class
+			socketClass, number := fromKnown, watched&^strangersBit
+			if watched&strangersBit != 0 {
 				socketClass = fromStranger
 			}
 			if socketClass != class {
@@ -176,11 +183,12 @@ func (r *receiver) lookAtReady(locals []*local, strangers bool, order [2]class) 
 	return did, full
 }
 
-// receive receives a batch of messages from the socket of a local address for this class, and delivers them.
-func (r *receiver) receive(l *local, from class) (did int, full bool) {
+// receive receives a batch of messages from the socket that a local address has for a class of senders, and
+// delivers them.
+func (r *receiver) receive(l *local, senders class) (did int, full bool) {
 	fd, most := l.receiver, receiveBatch
 	l.use.RLock()
-	if from == fromStranger {
+	if senders == fromStranger {
 		fd, most = l.group.strangers, strangersBatch
 	}
 	if l.closed || fd < 0 {
@@ -198,11 +206,12 @@ func (r *receiver) receive(l *local, from class) (did int, full bool) {
 	return r.deliver()
 }
 
-// deliver checks the messages that were received, and puts good packets into the ring. It stops
-// after a message if the step's share is used up.
+// deliver checks the messages that were received, and puts good packets into the ring. It stops if the ring
+// is full, and after a message with which the step's share is used up. did is how many messages are done
+// with, full whether the ring is full.
 func (r *receiver) deliver() (did int, full bool) {
 	for ; r.at < r.n; r.at++ {
-		if r.checked >= share {
+		if r.checked >= stepShare {
 			return did, false
 		}
 		if !r.begun {
@@ -231,7 +240,7 @@ func (r *receiver) deliver() (did int, full bool) {
 	return did, false
 }
 
-// begin finds out the sender, the path and the options of message at.
+// begin finds out the sender, the path and the options of the current message.
 func (r *receiver) begin() {
 	r.begun = true
 	m := &r.messages[r.at]
@@ -243,7 +252,8 @@ func (r *receiver) begin() {
 	r.d.segment, r.d.packets = max(n, 1), 0
 	r.options(r.control[r.at][:min(m.Header.Controllen, controlSize)])
 	if r.d.segment < n {
-		r.counts.joined.Add(uint64((n + r.d.segment - 1) / r.d.segment))
+		datagrams := (n + r.d.segment - 1) / r.d.segment // the last may be shorter
+		r.counts.joined.Add(uint64(datagrams))
 	}
 	switch {
 	case n == 0 || m.Header.Flags&unix.MSG_TRUNC != 0:
@@ -255,12 +265,12 @@ func (r *receiver) begin() {
 	}
 }
 
-// source finds out from whom message at comes, and on which path. name is the sender's address as the kernel
-// gives it. The path is nil if there is none yet.
+// source finds out from whom the current message comes, and on which path. name is the sender's address as
+// the kernel gives it. The path is nil if there is no path yet.
 func (r *receiver) source(name []byte) {
 	epoch := r.c.paths.epoch.Load()
-	if r.last.from == r.from && r.last.epoch == epoch &&
-		string(r.last.name[:len(name)]) == string(name) && len(name) > 0 {
+	isCurrent := r.last.from == r.from && r.last.epoch == epoch
+	if isCurrent && len(name) > 0 && string(r.last.name[:len(name)]) == string(name) {
 		r.d = r.last.d
 		return
 	}
@@ -271,7 +281,9 @@ func (r *receiver) source(name []byte) {
 		r.d.remote = netip.AddrFrom16([16]byte(r.names[r.at][8:24])).Unmap()
 	}
 	if r.d.remote.Is4() != r.from.plain.Is4() {
-		r.d.remote = r.from.plain // a mapped address cannot come on an IPv6 socket; the ICRC will be wrong
+		// A mapped address, which a datagram on an IPv6 socket cannot have. With another address in its
+		// place, the datagram is dropped because its ICRC is wrong.
+		r.d.remote = r.from.plain
 	}
 	r.d.path = r.c.paths.known(r.key())
 	if r.d.path == nil {
@@ -285,12 +297,12 @@ func (r *receiver) source(name []byte) {
 	copy(r.last.name[:], name)
 }
 
-// key returns the key of the path on which packets of message at come.
+// key returns the key of the path on which packets of the current message come.
 func (r *receiver) key() key {
 	return key{local: r.from.number, remote: r.d.remote.As16(), hops: defaultHops}
 }
 
-// options reads the ancillary data of a message.
+// options reads the ancillary data of the current message.
 func (r *receiver) options(control []byte) {
 	r.d.tos, r.d.hops, r.d.label = 0, 0, 0
 	for {
@@ -307,7 +319,7 @@ func (r *receiver) options(control []byte) {
 			r.d.hops = uint8(value)
 		case [2]int32{unix.IPPROTO_IPV6, ipv6FlowInfo}:
 			if len(data) == 4 {
-				r.d.label = binary.BigEndian.Uint32(data) & 0xfffff
+				r.d.label = binary.BigEndian.Uint32(data) & flowLabel
 			}
 		case [2]int32{unix.IPPROTO_UDP, udpGRO}:
 			if value > 0 && int(value) < r.d.segment {
@@ -317,10 +329,11 @@ func (r *receiver) options(control []byte) {
 	}
 }
 
-// known reports whether this engine has requested a path to the sender of the message.
+// known reports whether this engine has requested a path to the sender of the current message.
 func (r *receiver) known() bool { return r.d.path != nil && r.d.path.requested.Load() }
 
-// drop counts a datagram that was dropped, and explains the first one of each kind.
+// drop counts a datagram that was dropped. The log explains the first datagram that is dropped for each
+// reason. known says whether the sender is known.
 func (r *receiver) drop(why Reason, known bool) {
 	r.counts.dropped[why].Add(1)
 	if !known {

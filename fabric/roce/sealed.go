@@ -16,7 +16,7 @@ import (
 //	1      kind
 //	2..3   0
 //	4..7   number by which the receiver names the session or handshake; 0 in message 1
-//	8..15  sealed: counter. Others: number by which the sender names the handshake, and 4 bytes 0
+//	8..15  kinds 5 and 6: counter. Others: number by which the sender names the handshake, and 4 bytes 0
 //
 // The rest depends on the kind:
 //
@@ -25,7 +25,8 @@ import (
 //	3  message 3 of Noise
 //	4  cookie (16 bytes)
 //	5  sealed packet: BTH, extension headers, payload, pad bytes, and a tag in place of the ICRC
-//	6  sealed word: a verdict, and a tag. It answers message 3, and shows that this end lives
+//	6  sealed verdict: an auth.Verdict (1 byte), and a tag. It is the answer to message 3. Later, the
+//	   verdict auth.Accepted is a keepalive
 //
 // Opcodes from 0xC0 on are the manufacturers' (InfiniBand Architecture Specification, volume 1, section
 // 9.2.1). No known device has one for packets of UDP, so a device that is not nicless drops these datagrams.
@@ -33,45 +34,46 @@ const (
 	authOpcode = 0xf1
 	authHead   = 16
 
-	kindFirst  = 1
-	kindSecond = 2
-	kindThird  = 3
-	kindCookie = 4
-	kindPacket = 5
-	kindWord   = 6
+	kindFirst   = 1
+	kindSecond  = 2
+	kindThird   = 3
+	kindCookie  = 4
+	kindPacket  = 5
+	kindVerdict = 6
 
-	wordSize = authHead + 1 + auth.TagSize
+	verdictSize = authHead + 1 + auth.TagSize
 
-	// sealedMore is by how many bytes a sealed packet is longer than a plain packet.
+	// sealedMore is how many bytes longer a sealed packet is than a plain packet.
 	sealedMore = authHead + auth.TagSize - packet.ICRCSize
 )
 
-// putAuthHead writes the first bytes of a datagram of an authenticated link.
+// putAuthHead writes the first 16 bytes of a datagram of an authenticated link. number is the receiver's
+// number of the session or handshake, last is what bytes 8 to 15 have.
 func putAuthHead(b []byte, kind byte, number uint32, last uint64) {
 	b[0], b[1], b[2], b[3] = authOpcode, kind, 0, 0
 	binary.BigEndian.PutUint32(b[4:], number)
 	binary.BigEndian.PutUint64(b[8:], last)
 }
 
-// sealAuth makes the bytes of packet i for the wire, as seal does, but with the tag of a session in place of
-// the ICRC.
+// sealAuth makes the bytes of packet i for the wire, with the tag of a session in place of the ICRC. It
+// returns how many elements of v it uses, as seal does: always 1.
 func (s *sender) sealAuth(v []unix.Iovec, i int, with *session) int {
 	o := &s.packets[i]
-	counter, _ := with.seal.Next() // sessionOrHold has seen that the batch has counters
+	counter, _ := with.senderSealer.Next() // sessionOrHold has seen that there are counters
 	b := s.buffers[i*bufferEach:][:o.wire]
 	putAuthHead(b, kindPacket, with.Number, counter)
 	n := authHead + copy(b[authHead:], o.Head[:o.N])
 	setPad(b[authHead:], padOf(len(o.Payload)))
 	n += copy(b[n:], o.Payload)
 	clear(b[n : len(b)-auth.TagSize])
-	with.seal.Seal(b, authHead, counter)
+	with.senderSealer.Seal(b, authHead, counter)
 	set(&v[0], b)
 	return 1
 }
 
 // sessionOrHold returns the session in which packet i, of this path, is sent; nil if the packet is sent
-// without a tag. If the packet must not be sent now, ok is false: the packet is held until there is a
-// session, or lost.
+// without a tag. If the packet must not be sent now, ok is false. Then sessionOrHold has requested a session,
+// and holds the packet until there is a session; if there is no room for the packet, it is lost.
 func (s *sender) sessionOrHold(p *path, i int) (with *session, ok bool) {
 	g := s.c.guard
 	if g == nil {
@@ -79,9 +81,9 @@ func (s *sender) sessionOrHold(p *path, i int) (with *session, ok bool) {
 	}
 	with = p.peer.send.Load()
 	switch {
-	case with != nil && with.Sealed() < auth.MostSealed-2*sendBatch:
+	case with != nil && with.Sealed() < mostSealed:
 		return with, true
-	case with == nil && p.peer.plain.Load():
+	case with == nil && p.peer.plain.Load(): // exchanged without keys
 		return nil, true
 	}
 	if !p.peer.held.add(&s.packets[i], s.now) {
@@ -91,8 +93,8 @@ func (s *sender) sessionOrHold(p *path, i int) (with *session, ok bool) {
 	return nil, false
 }
 
-// checkDatagram checks a datagram, and puts its packet into the ring if it is good. A datagram of a link
-// with keys is opened first. The bytes are private, so they cannot change meanwhile.
+// checkDatagram checks a datagram, and puts its packet into the ring if the packet is good. A datagram of a
+// link with keys is opened first. No other process has the bytes of b, so they do not change meanwhile.
 func (r *receiver) checkDatagram(b []byte) Reason {
 	g := r.c.guard
 	switch {
@@ -104,9 +106,9 @@ func (r *receiver) checkDatagram(b []byte) Reason {
 	return r.checkPacket(b, false)
 }
 
-// vendor handles a datagram with an opcode of manufacturers: 0xc0 to 0xff. It may come from any address, and
-// the screen has checked only its length. The tag of a sealed packet shows its sender. The guard bounds what
-// handshakes cost.
+// vendor handles a datagram with an opcode of manufacturers: 0xc0 to 0xff. The datagram may come from any
+// address, and the screen has checked only its length. If the datagram is sealed, its tag shows whether it is
+// from the peer. The guard bounds what handshakes cost.
 func (r *receiver) vendor(b []byte) Reason {
 	g := r.c.guard
 	switch {
@@ -116,18 +118,18 @@ func (r *receiver) vendor(b []byte) Reason {
 		return OnlyKeys
 	case b[0] != authOpcode:
 		return UnknownOpcode
-	case b[1] == kindPacket || b[1] == kindWord:
+	case b[1] == kindPacket || b[1] == kindVerdict:
 		return r.openSealed(g, b)
 	}
 	return g.letter(r.from, &r.d, b)
 }
 
-// openSealed opens a sealed packet or word. The content of a packet is checked like a plain packet. If the
-// ring is full, openSealed is called again with the same bytes, which are open already: they must not be
-// opened twice, because the counter would be refused.
+// openSealed opens a sealed packet or verdict. The content of a packet is checked like a plain packet. If the
+// ring is full, openSealed is called again later with the same bytes, which are open already. r.opened says
+// so: if they were opened twice, the second time would be refused as a replay.
 func (r *receiver) openSealed(g *guard, b []byte) Reason {
 	if !r.opened {
-		if len(b) < wordSize {
+		if len(b) < verdictSize {
 			return BadLength
 		}
 		s := g.find(binary.BigEndian.Uint32(b[4:]))
@@ -144,7 +146,7 @@ func (r *receiver) openSealed(g *guard, b []byte) Reason {
 			return Forged
 		}
 		s.opened(g, b)
-		if b[1] == kindWord {
+		if b[1] == kindVerdict {
 			return good
 		}
 		r.opened = true
@@ -153,7 +155,8 @@ func (r *receiver) openSealed(g *guard, b []byte) Reason {
 		r.opened = false
 		return BadLength
 	}
-	why := r.checkPacket(b[authHead:len(b)-auth.TagSize+packet.ICRCSize], true)
+	end := len(b) - auth.TagSize + packet.ICRCSize // the ICRC's place has bytes of the tag
+	why := r.checkPacket(b[authHead:end], true)
 	r.opened = why == ringFull
 	return why
 }
@@ -163,11 +166,11 @@ func (s *session) opened(g *guard, b []byte) {
 	s.got.Add(1)
 	if b[1] == kindPacket {
 		s.remote.got.Add(1)
-	} else if v := b[authHead]; v != 0 {
+	} else if v := auth.Verdict(b[authHead]); v != auth.Accepted {
 		s.verdict.Store(uint32(v))
 	}
-	if !s.used.Load() {
-		s.used.Store(true)
+	if !s.gotAny.Load() {
+		s.gotAny.Store(true)
 		g.signal()
 	}
 }

@@ -176,12 +176,12 @@ func TestStrangerOnThePeersHost(t *testing.T) {
 
 // sealedBy returns a sealed datagram of a session.
 func sealedBy(s *session, head, payload []byte) []byte {
-	counter, _ := s.quiet.Next()
+	counter, _ := s.guardSealer.Next()
 	b := make([]byte, authHead, 5000)
 	putAuthHead(b, kindPacket, s.Number, counter)
 	b = append(append(b, head...), payload...)
 	b = append(b, make([]byte, auth.TagSize)...)
-	s.quiet.Seal(b, authHead, counter)
+	s.guardSealer.Seal(b, authHead, counter)
 	return b
 }
 
@@ -211,9 +211,9 @@ func TestSealedDatagramsOfOthers(t *testing.T) {
 		drop(onHost, bad, NoSession)
 		drop(onHost, datagram[:len(datagram)-4], Forged)
 		drop(onHost, datagram[:40], Forged)
-		drop(onHost, datagram[:wordSize-1], BadLength)
+		drop(onHost, datagram[:verdictSize-1], BadLength)
 		bad = append([]byte(nil), datagram...)
-		bad[1] = kindWord
+		bad[1] = kindVerdict
 		drop(onHost, bad, Forged)
 		bad[1] = 99
 		drop(onHost, bad, UnknownOpcode)

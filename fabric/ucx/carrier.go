@@ -49,23 +49,23 @@ type Carrier struct {
 	strangers strangers              // connections whose meeting is not over
 	restarts  [endings]atomic.Uint64 // how often the process was started again, by cause
 
-	mu          sync.Mutex
-	listening   *port                         // of Config.Listen, where peers may connect; nil: none
-	ports       map[netip.Addr]*port          // ports for connections of libucx only, by local address
-	ready       chan struct{}                 // closed when process is set
-	tickets     map[[ticketSize]byte]struct{} // tickets that were issued and not used
-	bans        bans
-	connNumbers uint32 // the number that was given to a connection last
-	hello       hello
-	process     *process      // nil: there is no process, or it is not ready
-	down        string        // if process is nil: why
-	rest        time.Duration // the pause before the process was started last
-	targets     []*target
-	peers       map[uint64]*peer         // by GUID
-	conns       map[uint32]*conn         // connections of the process, by number
-	numbers     uint32                   // the path number that was given to a peer last
-	up          bool                     // whether the engine's port is up
-	reported    map[uint64][]board.Entry // the announcements that the engine has received, by the peer's GUID
+	mu             sync.Mutex
+	listening      *port                         // of Config.Listen, where peers may connect; nil: none
+	ports          map[netip.Addr]*port          // ports for connections of libucx only, by local address
+	ready          chan struct{}                 // closed when process is set
+	tickets        map[[ticketSize]byte]struct{} // tickets that were issued and not used
+	bans           bans
+	lastConnNumber uint32 // the number that was given to a connection last
+	hello          hello
+	process        *process      // nil: there is no process, or it is not ready
+	down           string        // if process is nil: why
+	startPause     time.Duration // the pause before the process was started last
+	targets        []*target
+	peers          map[uint64]*peer         // by GUID
+	conns          map[uint32]*conn         // connections of the process, by number
+	lastPathNumber uint32                   // the path number that was given to a peer last
+	up             bool                     // whether the engine's port is up
+	reported       map[uint64][]board.Entry // announcements that the engine was given, by GUID of the peer
 
 	state atomic.Pointer[state]
 	first chan error // result of the first start of the process
@@ -139,7 +139,7 @@ func newCarrier(dev Device, cfg Config) *Carrier {
 	for _, to := range cfg.Connect {
 		c.targets = append(c.targets, &target{
 			to: to, why: "not connected yet", since: time.Now(),
-			rest: firstRest, resting: true, again: make(chan struct{}, 1),
+			pause: firstPause, pausing: true, again: make(chan struct{}, 1),
 		})
 	}
 	return c
@@ -313,7 +313,7 @@ func (c *Carrier) helloAgain() {
 	c.hello.sequence++
 	for _, k := range c.conns {
 		select {
-		case k.news <- struct{}{}:
+		case k.helloChanged <- struct{}{}:
 		default:
 		}
 	}

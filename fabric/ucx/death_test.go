@@ -138,7 +138,7 @@ func TestPeerThatIsGoneIsOne(t *testing.T) {
 	await.Until(t, "an attempt to connect again has failed", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return b.targets[0].conn == 0 && b.targets[0].rest > 2*firstRest
+		return b.targets[0].conn == 0 && b.targets[0].pause > 2*firstPause
 	})
 	peers := b.Peers()
 	require.Len(t, peers, 1, "%+v", peers)

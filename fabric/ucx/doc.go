@@ -61,6 +61,7 @@
 //	keys.go      authentication, and renewing keys
 //	offer.go     the frame that each engine sends in a meeting: how its process is reached, and its hello
 //	hello.go     what an engine says of itself, in its offer and after each change: addresses, announcements
+//	targets.go   connecting to the other engines that --link names, again and again
 //	peers.go     the peers and the connections with them: what follows from messages of the process
 //	process.go   starting the process, and starting it again
 //	restarts.go  why the process has ended, and which peer is to blame and refused for a while

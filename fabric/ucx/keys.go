@@ -117,7 +117,7 @@ func (c *Carrier) handshake(
 func (c *Carrier) renew(k *conn) {
 	if k.target != nil && !k.renewed && k.wire.key != "" && k.target.conn == k.number {
 		k.renewed = true
-		k.target.hurry()
+		k.target.attemptNow()
 	}
 }
 

@@ -35,8 +35,8 @@ func (c *Carrier) listenAt(a *net.TCPAddr, forEngines bool) (*port, error) {
 
 func (p *port) address() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) }
 
-// anywhere reports whether the port is one of all addresses of the host.
-func (p *port) anywhere() bool { return p.address().IP.IsUnspecified() }
+// onAllAddresses reports whether the port is one of all addresses of the host.
+func (p *port) onAllAddresses() bool { return p.address().IP.IsUnspecified() }
 
 // portFor returns the port that this engine names to a peer, after it has connected to the peer from a local
 // address. It is the port of Config.Listen, or without that a port at the local address that is only for

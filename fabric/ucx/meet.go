@@ -16,20 +16,26 @@ import (
 )
 
 // Two engines meet over a TCP connection: each sends a preamble (version.go), they authenticate each other
-// if both have keys (keys.go), and each sends an offer (offer.go). connectTo is the side that connects,
+// if both have keys (keys.go), and each sends an offer (offer.go). An offer names the doors of an engine's
+// process: the sockets at which libucx listens (door.go). connectTo is the side that connects,
 // answerMeeting the other side. After the meeting, serveWire serves the connection at both sides.
 
-// waitTime is how long a meeting waits for this engine's process to start again. A start takes some tens of
-// milliseconds.
+// waitTime is how long a meeting waits until this engine's process has started again. A start takes some tens
+// of milliseconds.
 const waitTime = 2 * time.Second
 
 var (
+	// The process of this engine has ended during the meeting.
 	errNoProcess = errors.New("the process has ended meanwhile")
-	errBanned    = errors.New("its worker address has ended the process of this engine")
-	errKeys      = errors.New("keys")
+
+	// The other engine is refused: when libucp has read its worker address, this engine's process crashed.
+	errBanned = errors.New("its worker address has ended the process of this engine")
+
+	// An error about keys wraps errKeys, and begins with this word.
+	errKeys = errors.New("keys")
 )
 
-// awaitProcess returns the process. It waits until the process is ready, for waitTime at most.
+// awaitProcess waits until the process is ready, for waitTime at most, and returns the process.
 func (c *Carrier) awaitProcess() (*process, error) {
 	timeout := time.NewTimer(waitTime)
 	defer timeout.Stop()
@@ -50,10 +56,10 @@ func (c *Carrier) awaitProcess() (*process, error) {
 	}
 }
 
-// newConn returns a new connection, which has no peer yet, and the offer for it. at is the port that the
-// offer names.
+// newConn returns a new connection, which has no peer yet, and the offer that this engine sends for the
+// connection. at is the port that the offer names.
 func (c *Carrier) newConn(p *process, w *wire, at *port) (*conn, *offer) {
-	k := &conn{process: p, wire: w, news: make(chan struct{}, 1)}
+	k := &conn{process: p, wire: w, helloChanged: make(chan struct{}, 1)}
 	_, _ = rand.Read(k.token[:])
 	k.tickets = make([][ticketSize]byte, maxTickets)
 	for i := range k.tickets {
@@ -63,7 +69,7 @@ func (c *Carrier) newConn(p *process, w *wire, at *port) (*conn, *offer) {
 	defer c.mu.Unlock()
 	k.helloSent = c.hello.sequence
 	return k, &offer{
-		token: k.token, port: uint16(at.address().Port), anywhere: at.anywhere(), doors: p.doors,
+		token: k.token, port: uint16(at.address().Port), onAllAddresses: at.onAllAddresses(), doors: p.doors,
 		tickets: k.tickets, worker: p.worker, hello: c.hello,
 	}
 }
@@ -79,13 +85,13 @@ func (c *Carrier) connectTo(t *target) error {
 	defer cancel()
 	dialled, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.to)
 	if err != nil {
-		return portless(err)
+		return withoutPorts(err)
 	}
 	tcp := dialled.(*net.TCPConn)
 	defer tcp.Close()
 	until := time.Now().Add(meetingTime + waitTime) // the peer may have to wait for its process
 	_ = tcp.SetDeadline(until)
-	// Close ends the meeting.
+	// c.life ends when Carrier.Close is called. Then reads and writes of the meeting fail at once.
 	stop := context.AfterFunc(c.life, func() { _ = tcp.SetDeadline(time.Now()) })
 	defer stop()
 	at, err := c.portFor(tcp.LocalAddr().(*net.TCPAddr))
@@ -122,19 +128,19 @@ func (c *Carrier) connectTo(t *target) error {
 	if err != nil {
 		return noAnswer(err)
 	}
-	_ = tcp.SetReadDeadline(time.Time{})
+	_ = tcp.SetReadDeadline(time.Time{}) // the meeting is over
 	if err := c.join(k, &o, true); err != nil {
 		w.bye("refused: " + err.Error())
 		return fmt.Errorf("this engine refuses it: %w", err)
 	}
-	stop()
+	stop() // from now on, leave tells the peer that this engine leaves
 	return c.serveWire(k)
 }
 
-// portless returns the cause of an error of a connection, without the addresses. The port of this side
-// differs at each attempt, and the log and reports would take the same error for a new one. EPIPE becomes
-// ECONNRESET: a write may notice the same reset as a read.
-func portless(err error) error {
+// withoutPorts returns the cause of an error of a connection, without the addresses and ports. The port of
+// this side differs at each attempt, so the log and reports would take the same error for a new one. EPIPE
+// becomes ECONNRESET: after a reset, a write fails with EPIPE and a read with ECONNRESET.
+func withoutPorts(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
 		err = op.Err
@@ -149,54 +155,66 @@ func portless(err error) error {
 	return err
 }
 
-// noAnswer returns the error of a meeting that the other side has ended, for the log and reports: in words
-// if the error only says that the connection was closed, otherwise without ports.
+// noAnswer returns the error of a meeting that has failed, for the log and reports: a sentence if the other
+// side has only closed the connection, otherwise the cause without ports.
 func noAnswer(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the other side has closed the connection without a word")
 	}
-	return portless(err)
+	return withoutPorts(err)
 }
 
-// answerMeeting meets an engine that has connected to a port, and serves the connection. theirs is the
-// preamble of the engine. wrongVersion is nil, or the error of parsePreamble if the preamble is of another
-// version: then this engine answers with its own preamble, and refuses the other engine.
+// answerMeeting meets an engine that has connected to the port at, and serves the connection until it ends.
+// from is the engine's address, theirs its preamble. wrongVersion is nil, or the error of parsePreamble if
+// the preamble is of another version: then this engine answers with its own preamble, and refuses the other
+// engine.
 func (c *Carrier) answerMeeting(
 	at *port, pending *pendingConn, conn *net.TCPConn, from netip.Addr, theirs preamble, wrongVersion error,
 ) {
-	until := time.Now().Add(meetingTime)
-	_ = conn.SetDeadline(until)
-	mine := preamble{protocol, kindMeeting, c.flags(from)}
-	_, err := conn.Write(mine.append(nil))
-	if wrongVersion != nil {
-		err = wrongVersion
-	}
-	var w *wire
-	if err == nil {
-		w, err = c.handshake(conn, from, theirs, mine, false, until)
-	}
-	var o offer
-	if err == nil {
-		o, err = w.readOffer()
-	}
-	if err == nil {
-		err = c.acceptOffer(at, pending, w, &o)
-	}
+	w, err := c.completeMeeting(at, pending, conn, from, theirs, wrongVersion)
 	if err == nil {
 		return
 	}
-	if c.strangers.remove(pending) { // if not, it was closed to make room, and counted
-		if w != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			c.strangerLog.Warn("peer refused", "peer", conn.RemoteAddr().String(), "why", err)
-			w.bye("refused: " + err.Error())
-		}
-		_ = conn.Close() // not by a reset: it would take back what was sent
-		c.recordDropped(from, causeOf(err, causeRefused), err)
+	if !c.strangers.remove(pending) {
+		return // the connection was closed already, to make room for others, and was counted then
 	}
+	if w != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.strangerLog.Warn("peer refused", "peer", conn.RemoteAddr().String(), "why", err)
+		w.bye("refused: " + err.Error())
+	}
+	_ = conn.Close() // not by a reset, which would discard bytes that the other engine has not read yet
+	c.recordDropped(from, causeOf(err, causeRefused), err)
+}
+
+// completeMeeting is answerMeeting without the refusal. The error says why the engine is refused. w is nil
+// if the engine cannot be told so.
+func (c *Carrier) completeMeeting(
+	at *port, pending *pendingConn, conn *net.TCPConn, from netip.Addr, theirs preamble, wrongVersion error,
+) (w *wire, err error) {
+	until := time.Now().Add(meetingTime)
+	_ = conn.SetDeadline(until)
+	mine := preamble{protocol, kindMeeting, c.flags(from)}
+	_, err = conn.Write(mine.append(nil))
+	if wrongVersion != nil {
+		return nil, wrongVersion
+	}
+	if err != nil {
+		return nil, err
+	}
+	w, err = c.handshake(conn, from, theirs, mine, false, until)
+	if err != nil {
+		return w, err
+	}
+	o, err := w.readOffer()
+	if err != nil {
+		return w, err
+	}
+	return w, c.acceptOffer(at, pending, w, &o)
 }
 
 // acceptOffer checks the offer of an engine that has connected, answers with an offer, and serves the
-// connection until it ends. An error says why the engine was refused.
+// connection until it ends. An error says why the engine is refused. A connection that fails later is no
+// error.
 func (c *Carrier) acceptOffer(at *port, pending *pendingConn, w *wire, o *offer) error {
 	if o.hello.guid == c.hello.guid {
 		return fmt.Errorf("its GUID %016x is that of this engine", o.hello.guid)
@@ -209,21 +227,20 @@ func (c *Carrier) acceptOffer(at *port, pending *pendingConn, w *wire, o *offer)
 	if err := c.join(k, o, false); err != nil {
 		return err
 	}
-	// The engine is no stranger any more.
-	if !c.strangers.remove(pending) {
-		c.hangUp(k, "its connection was closed to make room for others")
+	if !c.strangers.remove(pending) { // the engine is no stranger any more
+		_ = c.hangUp(k, "its connection was closed to make room for others")
 		return nil
 	}
 	_ = w.conn.SetReadDeadline(time.Time{})
 	if err := w.send(frameOffer, own.append(nil)); err != nil {
-		c.hangUp(k, err.Error())
+		_ = c.hangUp(k, err.Error()) // serveWire only closes the connection then
 	}
 	_ = c.serveWire(k)
 	return nil
 }
 
-// serveWire receives a peer's changed hellos over the wire, and sends this engine's changed hello, until the
-// connection has ended. It returns why the connection has ended.
+// serveWire receives changed hellos of the peer over the wire, and sends changed hellos of this engine, until
+// the connection has ended. Then it closes the wire, and returns why the connection has ended.
 func (c *Carrier) serveWire(k *conn) error {
 	defer k.wire.conn.Close()
 	ends := make(chan struct{})
@@ -231,13 +248,13 @@ func (c *Carrier) serveWire(k *conn) error {
 	go func() {
 		for {
 			select {
-			case <-k.news:
+			case <-k.helloChanged:
 				c.mu.Lock()
 				h, isNew := c.hello, k.helloSent != c.hello.sequence
 				k.helloSent = h.sequence
 				c.mu.Unlock()
 				if isNew {
-					// If the wire takes no bytes, receive fails below.
+					// If the connection is broken, receive below fails, too, and ends it.
 					_ = k.wire.send(frameHello, h.append(nil))
 				}
 			case <-ends:
@@ -250,8 +267,10 @@ func (c *Carrier) serveWire(k *conn) error {
 		switch {
 		case err != nil:
 			why := "the peer has gone"
-			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				why = text([]byte(portless(err).Error()))
+			isEnd := errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
+			if !isEnd {
+				cause := withoutPorts(err)
+				why = text([]byte(cause.Error()))
 			}
 			return c.hangUp(k, why)
 		case kind == frameBye:

@@ -15,13 +15,13 @@ const (
 
 // An offer is what an engine sends another when they meet: how its process is reached, and its hello.
 type offer struct {
-	token    [tokenSize]byte    // each message to the engine's process has this token
-	port     uint16             // TCP port of the engine
-	anywhere bool               // the port is one of all addresses of the engine's host
-	doors    []doorName         // of the engine's process
-	tickets  [][ticketSize]byte // each admits one connection to a door
-	worker   []byte             // worker address of UCX
-	hello    hello
+	token          [tokenSize]byte    // each message to the engine's process has this token
+	port           uint16             // TCP port of the engine
+	onAllAddresses bool               // the port is one of all addresses of the engine's host
+	doors          []doorName         // of the engine's process
+	tickets        [][ticketSize]byte // each admits one connection to a door
+	worker         []byte             // worker address of UCX
+	hello          hello
 }
 
 // append appends the offer to b:
@@ -33,7 +33,7 @@ func (o *offer) append(b []byte) []byte {
 	b = append(b, o.token[:]...)
 	b = be.AppendUint16(b, o.port)
 	flags := byte(0)
-	if o.anywhere {
+	if o.onAllAddresses {
 		flags = offerAnywhere
 	}
 	b = append(b, flags, byte(len(o.doors)), byte(len(o.tickets)), 0)
@@ -59,7 +59,7 @@ func parseOffer(b []byte) (o offer, err error) {
 		worker < leastWorker || worker > maxWorker || end > len(b) {
 		return o, fmt.Errorf("an offer of %d bytes with %d doors, %d tickets and a worker address of %d bytes", len(b), doors, tickets, worker)
 	}
-	o = offer{token: [tokenSize]byte(b), port: be.Uint16(b[16:]), anywhere: b[18]&offerAnywhere != 0}
+	o = offer{token: [tokenSize]byte(b), port: be.Uint16(b[16:]), onAllAddresses: b[18]&offerAnywhere != 0}
 	if o.token == ([tokenSize]byte{}) || o.port == 0 {
 		return o, fmt.Errorf("an offer without a token or a port")
 	}

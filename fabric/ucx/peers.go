@@ -16,18 +16,6 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// A target is an address to which the carrier connects.
-type target struct {
-	to      string
-	conn    uint32        // number of its newest connection; 0: none
-	peer    *peer         // the engine that has answered there last; nil: none
-	why     string        // if conn is 0: why there is no connection
-	since   time.Time     // if conn is 0: since when
-	rest    time.Duration // the pause before the next attempt
-	resting bool          // no attempt is under way
-	again   chan struct{} // requests an attempt at once: the process is ready, or keys have to be renewed
-}
-
 // A conn is a connection of the process with a peer that was met.
 type conn struct {
 	number    uint32
@@ -39,45 +27,47 @@ type conn struct {
 	target    *target       // the target to which this engine has connected; nil: the peer has connected
 	up        bool          // a message has come over UCX
 	counts    [3]uint64     // packets sent, received and dropped, as the process has reported last
-	news      chan struct{} // signals that the hello has changed
 	helloSent uint32        // sequence of the hello that was sent last; guarded by Carrier.mu
 	renewed   bool          // a newer connection was requested, with new keys
-	ousted    bool          // the process was told to end it, to make room for others
+	ousted    bool          // the process was told to end the connection, to make room for others
 	gone      chan struct{} // closed when the connection has ended
-	why       string        // why it has ended
+	why       string        // why the connection has ended
+
+	helloChanged chan struct{} // signals that the hello of this engine has changed
 }
 
 // A peer is one life of another engine.
 type peer struct {
 	hello  hello
 	number uint32    // number of the path
-	remote string    // address of its newest connection
+	remote string    // address of the newest connection
 	key    string    // key of the engine; "": no key was requested
-	report string    // what nicless links says of the key of its newest connection that was up
-	proven bool      // it was up once
+	report string    // what nicless links says of the key of the newest connection that was up
+	proven bool      // the peer was up once
 	up     bool      // packets can be exchanged
-	why    string    // if not up: why
-	since  time.Time // since when it is up, or not
+	why    string    // if up is false: why
+	since  time.Time // when up has changed last
 	counts *counts
 }
 
+// counts has the packets of all connections with a peer.
 type counts struct{ sent, received, dropped atomic.Uint64 }
 
 // mostConns is CONNECTIONS of carrier/carrier.h.
 const mostConns = 64
 
-// mostSilent is how many connections that others have begun may be silent: no message has come over UCX. A
-// silent connection has a place until a message comes, or until Config.Dead is over. So a stranger that
-// connects again and again, and sends nothing, leaves the other places free.
+// mostSilent is how many connections that other engines have begun may be silent. A connection is silent
+// until a message has come over UCX. It ends if it is still silent after Config.Dead. So a stranger that
+// connects again and again, and sends nothing, takes at most mostSilent of the mostConns places.
 const mostSilent = mostConns / 2
 
 // mostPeers is how many engines are remembered. The program's table of paths is twice as large.
 const mostPeers = 128
 
-// pathSlots is PATHS of carrier/carrier.h: no two peers have path numbers that are equal modulo it.
+// pathSlots is PATHS of carrier/carrier.h. No two peers have path numbers that are equal modulo pathSlots.
 const pathSlots = 256
 
-// ended notes that there is no process now.
+// ended notes that there is no process now. why is the reason.
 func (c *Carrier) ended(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,13 +98,15 @@ func (c *Carrier) handle(p *process, m *message) {
 		for i := range int(m.b) {
 			p.doors = append(p.doors, doorName(m.body[i*doorSize:]))
 		}
-		p.worker = append([]byte(nil), m.body[int(m.b)*doorSize:]...)
-		p.version = fmt.Sprintf("%d.%d.%d", m.a>>32, m.a>>16&0xffff, m.a&0xffff)
+		worker := m.body[int(m.b)*doorSize:] // behind the names of m.b doors
+		p.worker = append([]byte(nil), worker...)
+		major, minor, release := m.a>>32, m.a>>16&0xffff, m.a&0xffff
+		p.version = fmt.Sprintf("%d.%d.%d", major, minor, release)
 		c.process, c.down = p, ""
 		c.log.Info("UCX works", "version", p.version, "process", p.pid)
 		close(c.ready)
 		for _, t := range c.targets {
-			t.hurry()
+			t.attemptNow()
 		}
 		c.once.Do(func() { c.first <- nil })
 	case msgFatal:
@@ -134,9 +126,9 @@ func (c *Carrier) handle(p *process, m *message) {
 	}
 }
 
-// counted notes what the process has counted.
+// counted adds up what the process has counted since its last message of this kind.
 func (c *Carrier) counted(p *process, m *message) {
-	if m.number == 0 {
+	if m.number == 0 { // messages of no connection
 		p.unknown = [3]uint64{m.a, m.b, m.c}
 		return
 	}
@@ -144,103 +136,19 @@ func (c *Carrier) counted(p *process, m *message) {
 	if k == nil {
 		return
 	}
-	now := [3]uint64{m.a, m.b, m.c}
+	counts := [3]uint64{m.a, m.b, m.c} // of this connection, since it began
 	sums := k.peer.counts
 	for i, sum := range []*atomic.Uint64{&sums.sent, &sums.received, &sums.dropped} {
-		sum.Add(now[i] - k.counts[i])
+		sum.Add(counts[i] - k.counts[i])
 	}
-	k.counts = now
+	k.counts = counts
 	if max(m.a, m.b) > mostPackets {
 		c.renew(k)
 	}
 }
 
-// hurry ends the pause before the next attempt.
-func (t *target) hurry() {
-	select {
-	case t.again <- struct{}{}:
-	default:
-	}
-}
-
-// pursue connects to a target, and again when the connection is lost, until Close.
-func (c *Carrier) pursue(t *target) {
-	defer c.loops.Done()
-	type end struct {
-		call int
-		err  error
-	}
-	ended := make(chan end)
-	call, running := 0, 0
-	begin := func() {
-		c.mu.Lock()
-		t.resting = false
-		c.mu.Unlock()
-		call++
-		running++
-		this := call
-		go func() { ended <- end{this, c.connectTo(t)} }()
-	}
-	defer func() {
-		for ; running > 0; running-- {
-			<-ended
-		}
-	}()
-	begin()
-	var pause <-chan time.Time
-	for {
-		select {
-		case e := <-ended:
-			running--
-			switch {
-			case e.call != call || c.closing():
-			case running > 0: // the connection whose keys were to be renewed is still there
-				call--
-				c.notRenewed(t, e.err.Error())
-			default:
-				pause = time.After(c.noteFailure(t, e.err.Error()))
-			}
-		case <-pause:
-			pause = nil
-			begin()
-		case <-t.again:
-			if c.needsAttempt(t) {
-				pause = nil
-				begin()
-			}
-		case <-c.stop:
-			return
-		}
-	}
-}
-
-// needsAttempt reports whether an attempt that was requested is needed: no attempt is under way, or the keys
-// of the connection have to be renewed.
-func (c *Carrier) needsAttempt(t *target) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := c.conns[t.conn]
-	return t.resting || k != nil && k.renewed
-}
-
-// noteFailure notes that there is no connection to a target,
-// and returns how long to wait before the next attempt.
-func (c *Carrier) noteFailure(t *target, why string) (rest time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t.why != why || t.conn != 0 {
-		c.log.Warn("not connected; it is tried again", "peer", t.to, "why", why, "within", mostRest)
-		t.why, t.since = why, time.Now()
-	}
-	t.conn, t.resting = 0, true
-	rest = t.rest
-	t.rest = min(2*t.rest, mostRest)
-	c.changed()
-	return rest
-}
-
-// join makes a connection with an engine that was met: it checks the engine's offer, and tells the process
-// how the process of the other engine is reached. active says whether this engine has connected.
+// join makes a connection with an engine that was met: it checks the engine's offer, and tells the process of
+// this engine how to reach the process of the other engine. active says whether this engine has connected.
 func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,12 +169,11 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	}
 	c.renewHello(q, o.hello)
 	q.remote = w.conn.RemoteAddr().String()
-	c.connNumbers++
-	k.number, k.peer, k.gone = c.connNumbers, q, make(chan struct{})
-	if k.target != nil {
-		k.target.conn, k.target.peer, k.target.resting = k.number, q, false
-	}
-	if k.target == nil {
+	c.lastConnNumber++
+	k.number, k.peer, k.gone = c.lastConnNumber, q, make(chan struct{})
+	if t := k.target; t != nil {
+		t.conn, t.peer, t.pausing = k.number, q, false
+	} else {
 		c.makeRoom()
 	}
 	c.conns[k.number] = k
@@ -275,7 +182,7 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	}
 	open := opening{
 		number: k.number, path: q.number, here: k.token, there: o.token, active: active,
-		to: nameOf(netip.AddrPortFrom(w.remote, o.port)), any: o.anywhere,
+		to: nameOf(netip.AddrPortFrom(w.remote, o.port)), any: o.onAllAddresses,
 		doors: o.doors, tickets: o.tickets, worker: o.worker,
 	}
 	w.keys(&open)
@@ -287,8 +194,8 @@ func (c *Carrier) join(k *conn, o *offer, active bool) error {
 	return nil
 }
 
-// makeRoom ends a silent connection if there are too many: the oldest one of the source with the most. c.mu
-// is held.
+// makeRoom ends a silent connection if there are too many silent connections that other engines have begun.
+// It chooses the source that has the most of them, and ends the oldest of this source. c.mu is held.
 func (c *Carrier) makeRoom() {
 	var silent []*conn
 	for _, k := range c.conns {
@@ -299,6 +206,7 @@ func (c *Carrier) makeRoom() {
 	if len(silent) < mostSilent {
 		return
 	}
+	// The oldest first.
 	slices.SortFunc(silent, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
 	sources := make([]string, len(silent))
 	for i, k := range silent {
@@ -309,14 +217,16 @@ func (c *Carrier) makeRoom() {
 	_ = c.send(k.process, &message{kind: msgClose, number: k.number, body: []byte("others have called, and it says nothing over UCX")})
 }
 
-// renewHello notes a peer's hello, if it is not older than the last one: a peer may have two connections.
+// renewHello notes a peer's hello, unless it is older than the hello that was noted last: a peer may have two
+// connections, so hellos may come in another order.
 func (c *Carrier) renewHello(q *peer, h hello) {
-	if q.hello.life != h.life || int32(h.sequence-q.hello.sequence) >= 0 {
+	isOlder := int32(h.sequence-q.hello.sequence) < 0 // sequences wrap around
+	if q.hello.life != h.life || !isOlder {
 		q.hello = h
 	}
 }
 
-// renewed notes a hello that has come over a connection.
+// renewed notes a hello that has come over a connection. The error says why the hello is refused.
 func (c *Carrier) renewed(k *conn, h hello) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -328,7 +238,8 @@ func (c *Carrier) renewed(k *conn, h hello) error {
 	return nil
 }
 
-// hangUp ends a connection. It waits until the process has ended it, and returns why it has ended.
+// hangUp ends a connection because of why. It waits until the process has ended the connection, and returns
+// why the connection has ended: another reason may have been first.
 func (c *Carrier) hangUp(k *conn, why string) error {
 	c.mu.Lock()
 	if c.conns[k.number] == k {
@@ -339,8 +250,8 @@ func (c *Carrier) hangUp(k *conn, why string) error {
 	return errors.New(k.why)
 }
 
-// admitPeer returns the peer that sends this hello, or an error that says why it is refused. key is the one
-// that it has proved to have.
+// admitPeer returns the peer that sends a hello, or an error that says why the peer is refused. key is the
+// key that the peer has proved to have; "": none.
 func (c *Carrier) admitPeer(h hello, key string) (*peer, error) {
 	if h.guid == c.hello.guid {
 		return nil, fmt.Errorf("its GUID %016x is that of this engine", h.guid)
@@ -361,27 +272,34 @@ func (c *Carrier) admitPeer(h hello, key string) (*peer, error) {
 	}
 	q = &peer{hello: h, key: key, why: "not connected yet", since: time.Now(), counts: &counts{}}
 	for taken := true; taken; {
-		c.numbers = max(1, c.numbers+1)
+		c.lastPathNumber = max(1, c.lastPathNumber+1) // not 0 after it wraps around
 		taken = false
 		for _, o := range c.peers {
-			taken = taken || o.number%pathSlots == c.numbers%pathSlots
+			taken = taken || o.number%pathSlots == c.lastPathNumber%pathSlots
 		}
 	}
-	q.number = c.numbers
+	q.number = c.lastPathNumber
 	c.peers[h.guid] = q
 	return q, nil
 }
 
-// dropOldPeer drops the peer that has been down for the longest time, one that has never been up if there is
-// one. So the GUID of an engine that was up stays that of its key. It returns false if no peer is down.
+// dropOldPeer drops the peer that has been down for the longest time. Peers that have never been up are
+// dropped before all others, so the GUID of an engine that was up stays bound to the engine's key.
+// dropOldPeer returns false if no peer is down.
 func (c *Carrier) dropOldPeer() bool {
 	var oldest *peer
 	for _, q := range c.peers {
 		if q.up {
 			continue
 		}
-		if oldest == nil || (oldest.proven && !q.proven) ||
-			(oldest.proven == q.proven && q.since.Before(oldest.since)) {
+		switch {
+		case oldest == nil:
+			oldest = q
+		case oldest.proven != q.proven:
+			if !q.proven {
+				oldest = q
+			}
+		case q.since.Before(oldest.since):
 			oldest = q
 		}
 	}
@@ -394,7 +312,7 @@ func (c *Carrier) dropOldPeer() bool {
 // raise notes that packets can be exchanged over a connection: its peer is up.
 func (c *Carrier) raise(k *conn) {
 	if k.target != nil {
-		k.target.rest = firstRest
+		k.target.pause = firstPause
 	}
 	c.age(k)
 	q := k.peer
@@ -442,8 +360,7 @@ func (c *Carrier) lost(number uint32, why string) {
 // mtu returns the MTU of the path to a peer.
 func (c *Carrier) mtu(q *peer) int { return min(c.cfg.MTU, q.hello.mtu) &^ 3 }
 
-// changed reports to the engine whether the port works,
-// which is whether there is a peer, and publishes the state.
+// changed publishes the state, and reports to the engine whether the port works: it works if a peer is up.
 func (c *Carrier) changed() {
 	s := &state{}
 	up := false
@@ -466,8 +383,8 @@ func (c *Carrier) changed() {
 		return int(int64(a.path.Number) - int64(b.path.Number))
 	})
 	for _, t := range c.targets {
-		// Otherwise it is among the peers.
-		if t.conn == 0 && (t.peer == nil || c.peers[t.peer.hello.guid] != t.peer) {
+		isPeer := t.peer != nil && c.peers[t.peer.hello.guid] == t.peer // then it is in the list above
+		if t.conn == 0 && !isPeer {
 			p := fabric.Peer{Name: t.to, Why: t.why, Since: t.since, Keys: c.keysOf(false, "")}
 			s.peers = append(s.peers, peerState{Peer: p})
 		}
@@ -480,10 +397,13 @@ func (c *Carrier) changed() {
 	c.reportAnnounced()
 }
 
-// reportAnnounced gives the engine the announcements of those peers that are up, as far as they are new.
+// reportAnnounced gives the engine the announcements of the peers that are up, if they have changed, and
+// takes back those of the other peers.
 func (c *Carrier) reportAnnounced() {
 	for guid := range c.reported {
-		if q := c.peers[guid]; q == nil || !q.up || len(q.hello.announced) == 0 {
+		q := c.peers[guid]
+		announces := q != nil && q.up && len(q.hello.announced) > 0
+		if !announces {
 			delete(c.reported, guid)
 			c.dev.SetAnnounced(c, guid, nil)
 		}

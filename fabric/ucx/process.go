@@ -21,12 +21,13 @@ const (
 	// works sends a message once a second.
 	silence = 10 * time.Second
 
-	// sendTime is how long the process may take to receive a message, and to end when it is told to.
+	// sendTime is how long the process may take to receive a message, and to end after msgEnd.
 	sendTime = time.Second
 
-	// Pauses before the process is started again, or a target is tried again: longer each time.
-	firstRest = 20 * time.Millisecond
-	mostRest  = 10 * time.Second
+	// Before the process is started again, and before a target is tried again, there is a pause: at first
+	// firstPause, then each time twice as long, up to mostPause.
+	firstPause = 20 * time.Millisecond
+	mostPause  = 10 * time.Second
 )
 
 // A process is one run of nicless-ucx.
@@ -34,18 +35,18 @@ type process struct {
 	pid     int
 	control *os.File // SOCK_SEQPACKET
 	output  *os.File // its standard output and error, to read from
-	fatal   string   // why the process ends, if it has reported that; otherwise ""
-	ready   bool     // it has reported that UCX works
+	fatal   string   // why the process ends, as it has reported; "": it has reported nothing
+	ready   bool     // the process has reported that UCX works
 
 	worker  []byte     // worker address of UCX
-	doors   []doorName // names of the sockets at which its libucx means to listen (door.go)
+	doors   []doorName // names of the sockets at which libucx means to listen (door.go)
 	version string     // version of UCX
 	trying  uint32     // number of the connection whose worker address libucp reads now; 0: none
-	unknown [3]uint64  // how many messages were dropped: not nicless's, of no connection, forged
+	unknown [3]uint64  // how many messages were dropped: those not of nicless, of no connection, and forged
 }
 
-// start starts the program. The caller's goroutine must be locked to its thread, and stay so until
-// the process has ended: the kernel kills the process when the thread that has started it ends.
+// start starts the program. The caller's goroutine must be locked to its thread, and stay locked until the
+// process has ended: the kernel kills the process when the thread that has started it ends.
 func (c *Carrier) start() (*process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -67,7 +68,7 @@ func (c *Carrier) start() (*process, error) {
 	g := c.cfg.geometry()
 	args := []string{programName}
 	dead, spin := int(c.cfg.Dead.Milliseconds()), int(c.cfg.Spin.Microseconds())
-	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, dead, spin} {
+	for _, n := range []int{g.Slots, g.Data, g.Slots, g.Data, dead, spin} { // both rings have one geometry
 		args = append(args, strconv.Itoa(n))
 	}
 	args = append(args, c.cfg.Library, c.keysWord())
@@ -92,31 +93,32 @@ func (c *Carrier) start() (*process, error) {
 	return nil, fmt.Errorf("ucx: start %s: %w", c.program, err)
 }
 
-// supervise starts the process, and starts it again when it has ended: at once, because that costs
-// little and peers wait for it; but later and later if it cannot even start.
+// supervise starts the process, and starts it again when it has ended. If UCX has worked in the process,
+// the pause before the next start is always firstPause: a start costs little, and peers wait for it.
+// Otherwise the pauses get longer.
 func (c *Carrier) supervise() {
 	defer c.loops.Done()
 	runtime.LockOSThread() // the thread ends with the goroutine
-	for rest := firstRest; ; {
+	for pause := firstPause; ; {
 		why, cause, worked := c.live()
 		if !c.closing() {
-			c.restarts[cause].Add(1) // first, so that a closed connection means that it is counted
+			c.restarts[cause].Add(1) // before ended: whoever sees a connection end finds the restart counted
 		}
 		c.ended(why)
 		if c.closing() {
 			return
 		}
 		c.mu.Lock()
-		c.rest = rest
+		c.startPause = pause
 		c.mu.Unlock()
 		select {
 		case <-c.stop:
 			return
-		case <-time.After(rest):
+		case <-time.After(pause):
 		}
-		rest = min(2*rest, mostRest)
+		pause = min(2*pause, mostPause)
 		if worked {
-			rest = firstRest
+			pause = firstPause
 		}
 	}
 }
@@ -133,8 +135,8 @@ func (c *Carrier) closing() bool {
 	}
 }
 
-// live is one life of the process. It returns why it has ended, as a sentence without a full stop, and
-// whether UCX had worked.
+// live starts the process and returns when the process has ended. why says why it has ended, as a sentence
+// without a full stop, and worked whether UCX has worked in the process.
 func (c *Carrier) live() (why string, cause ending, worked bool) {
 	if c.closing() {
 		return closedHere, endedByExit, false
@@ -152,15 +154,17 @@ func (c *Carrier) live() (why string, cause ending, worked bool) {
 	}()
 	read := make(chan error, 1)
 	go func() { read <- c.read(p) }()
-	stop, look, fresh := c.stop, time.NewTicker(lookTime), ""
+	stop := c.stop    // nil after the carrier was closed
+	newlyUsable := "" // a network interface that UCX does not know; the process has to start again for it
+	look := time.NewTicker(lookTime)
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
 			if stop != nil && c.waits() {
-				fresh = newInterface(known)
+				newlyUsable = newInterface(known)
 			}
-			if fresh == "" {
+			if newlyUsable == "" {
 				continue
 			}
 		case <-stop:
@@ -174,7 +178,7 @@ func (c *Carrier) live() (why string, cause ending, worked bool) {
 		}
 		break
 	}
-	_ = unix.Kill(p.pid, unix.SIGKILL) // no other process has this number before Wait4
+	_ = unix.Kill(p.pid, unix.SIGKILL) // no other process can have this number before Wait4
 	var status unix.WaitStatus
 	for {
 		if _, waited := unix.Wait4(p.pid, &status, 0, nil); !errors.Is(waited, unix.EINTR) {
@@ -182,15 +186,15 @@ func (c *Carrier) live() (why string, cause ending, worked bool) {
 		}
 	}
 	_ = p.control.Close()
-	_ = p.output.Close() // a child of the process could hold the pipe open
+	_ = p.output.Close() // ends relay, even if a child of the process has the other end of the pipe
 	<-relayed
 	c.blame(p, status.Signaled() && status.Signal() != unix.SIGKILL)
 	worked = p.ready
 	switch {
 	case c.closing():
 		return closedHere, endedByExit, worked
-	case fresh != "":
-		return fmt.Sprintf("%s has come up, and UCX knows only interfaces that were up at its start", fresh), endedForInterface, worked
+	case newlyUsable != "":
+		return fmt.Sprintf("%s has come up, and UCX knows only interfaces that were up at its start", newlyUsable), endedForInterface, worked
 	case p.fatal != "":
 		return p.fatal, endedByExit, worked
 	case errors.Is(err, errSilent):
@@ -216,8 +220,8 @@ func (c *Carrier) read(p *process) error {
 	for {
 		n, err := c.readOne(p, b, &late)
 		if errors.Is(err, unix.ECONNRESET) && !reset {
-			// The process has ended before it has read all. The kernel reports that once, before
-			// it gives what the process has sent, such as why it has ended.
+			// The process has ended before it has read all messages. The kernel reports this error once,
+			// and then gives what the process has sent before it ended, such as the reason.
 			reset = true
 			continue
 		}
@@ -235,8 +239,9 @@ func (c *Carrier) read(p *process) error {
 	}
 }
 
-// readOne reads one message. If none comes in time, n is 0 the first time, and late becomes true: this
-// process may have stood still itself. The second time, the error is errSilent.
+// readOne reads one message. If no message comes in time, n is 0 the first time, and late becomes true:
+// perhaps the process has sent one, and this program has stood still. If no message comes the second time,
+// the error is errSilent.
 func (c *Carrier) readOne(p *process, b []byte, late *bool) (n int, err error) {
 	wait := silence
 	if *late {
@@ -269,11 +274,11 @@ func (c *Carrier) send(p *process, m *message) error {
 	return err
 }
 
-// relay gives what the process writes to its standard output and error to the log: messages of UCX.
+// relay logs what the process writes to its standard output and error: messages of UCX.
 func (c *Carrier) relay(r io.Reader) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		c.log.Warn("UCX says", "line", text(lines.Bytes()))
 	}
-	_, _ = io.Copy(io.Discard, r) // after a line that is too long
+	_, _ = io.Copy(io.Discard, r) // the scanner has stopped at a line that is too long, or at the end
 }

@@ -123,7 +123,7 @@ func TestRestartsDoNotBackOff(t *testing.T) {
 		require.NoError(t, unix.Kill(pid, []unix.Signal{unix.SIGKILL, unix.SIGABRT, unix.SIGSEGV}[n%3]))
 		await.Until(t, "another process", func() bool { now, _ := a.Process(); return now != 0 && now != pid })
 		a.mu.Lock()
-		require.Equal(t, firstRest, a.rest)
+		require.Equal(t, firstPause, a.startPause)
 		a.mu.Unlock()
 		upTo(t, a.Carrier, 2)
 		upTo(t, b.Carrier, 1)

@@ -163,8 +163,8 @@
 //     BringTogether (loop/balance.go).
 //   - The log says that memory held the thread up: ExplainDelay (report/delay.go),
 //     slowVisit (report/progress.go). The log says that a thread is stuck at memory, or gets no core:
-//     checkShards, queryKernel (report/watchdog.go). Whether memory or the scheduler was the cause of a delay:
-//     Check (usage/usage.go).
+//     checkShards, queryKernel (report/watchdog.go). Whether memory or the scheduler was the cause of a
+//     delay: Check (usage/usage.go).
 //   - An explanation is missing, or comes too often: ExplainSubject (report/explain.go), DiagnoseQP
 //     (report/diagnose.go).
 //

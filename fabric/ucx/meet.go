@@ -254,8 +254,12 @@ func (c *Carrier) serveWire(k *conn) error {
 				k.helloSent = h.sequence
 				c.mu.Unlock()
 				if isNew {
-					// If the connection is broken, receive below fails, too, and ends it.
-					_ = k.wire.send(frameHello, h.append(nil))
+					// After a part of a frame, no other frame can follow. So an error ends the connection:
+					// receive below fails.
+					if err := k.wire.send(frameHello, h.append(nil)); err != nil {
+						_ = k.wire.conn.Close()
+						return
+					}
 				}
 			case <-ends:
 				return

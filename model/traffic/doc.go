@@ -41,8 +41,8 @@
 //   - CQEs of 128 bytes are two lines that the device writes, and only one that pollers read.
 //   - WQEs that differ only in their addresses, and are announced together, are a series: all
 //     their bytes are moved before their completions are written.
-//   - A WQE in a BlueFlame register is executed from there if the fast path takes the WQE, and then the
-//     device does not read the ring. Otherwise the device reads register, record and ring.
+//   - The device executes a WQE from a BlueFlame register if the fast path takes the WQE, and then does
+//     not read the ring. Otherwise the device reads register, record and ring.
 //   - The fast path looks at every SEND first, also at a SEND that it leaves to the slow path. After the
 //     first block of the WQE the fast path reads the record of the receives.
 //   - A compare-and-swap whose comparison fails only reads the word. The expansion describes a

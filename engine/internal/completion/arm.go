@@ -18,8 +18,9 @@ import (
 // registers have not changed.
 //
 // The device does this in rounds: one call of ObserveArms is a round. In a round, clients take
-// turns. In ArmLapTurns of its turns, a client has a lap: each of its arm words is read once, if the
-// client has few of them. An arm without a store to the register is found after at most a lap.
+// turns. ArmLapTurns turns of a client are a lap. In a lap each of the client's arm words is read once, if
+// the client has at most ArmLapTurns * ArmTurnPolls of them. So an arm without a store to the register is
+// found after a lap.
 const (
 	ArmRoundSteps = 32                          // steps from one round to the next
 	ArmLapTurns   = 32                          // turns of a client in a lap
@@ -28,8 +29,8 @@ const (
 
 // Limits of a round and of a turn. An answer to an arm may be an event, which costs a system call.
 const (
-	ArmRoundPolls   = 64 // polls of registers and arm words in a round, about
-	ArmRoundAnswers = 8  // answers in a round, about
+	ArmRoundPolls   = 64 // polls of registers and arm words after which no further turn of the round begins
+	ArmRoundAnswers = 8  // answers after which no further turn of the round begins
 
 	// ArmTurnPolls is how much of each a client gets in a turn: polls of registers and of the arm
 	// words behind registers that have changed; polls of other arm words; looks at events that wait.
@@ -103,9 +104,9 @@ func (sh *Completer) ObserveArms(polls int) (done int) {
 // It returns how many arms it has answered, at most the parameter most, and how many registers and arm words
 // it has polled.
 //
-// When a register has changed, the arm words of all its CQs are to be read. Unread counts down how many are
-// left. Last goes down through the CQs of the register, and from index 0 to the last CQ. Last is kept from
-// one change of the register to the next, so the CQ that was read longest ago is read first.
+// When a register has changed, the arm words of all its CQs are to be read, in this turn and later turns.
+// Unread counts down how many are left. Last, the index of the CQ that was read last, goes down through the
+// CQs of the register, and from 0 to the end of the list. Reading may begin at any CQ, so Last is not reset.
 func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used int) {
 	a := &c.Arms
 	for range a.Registers {

@@ -38,17 +38,17 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
 	list, event := a.readies(192, 0)
-	for range 2 * completion.ArmLaps {
-		require.Zero(t, r.e.ObserveArms(completion.ArmPolls), "no queue is armed")
+	for range 2 * completion.ArmLapTurns {
+		require.Zero(t, r.e.ObserveArms(completion.ArmRoundPolls), "no queue is armed")
 	}
 	for _, c := range list {
 		c.armBoth(1)
 	}
 	seen := make(map[uint64]bool)
 	for calls := 0; len(seen) < len(list); calls++ {
-		n := r.e.ObserveArms(completion.ArmPolls)
-		require.LessOrEqual(t, n, completion.ArmAnswers)
-		require.Less(t, calls, len(list)/completion.ArmAnswers+len(list)/completion.ArmTurn+1)
+		n := r.e.ObserveArms(completion.ArmRoundPolls)
+		require.LessOrEqual(t, n, completion.ArmRoundAnswers)
+		require.Less(t, calls, len(list)/completion.ArmRoundAnswers+len(list)/completion.ArmTurnPolls+1)
 		for range n {
 			handle, ok := event()
 			require.True(t, ok)
@@ -95,9 +95,9 @@ func TestArmIsFoundBesideAHoard(t *testing.T) {
 	shaken := 1
 	for i, c := range list {
 		for _, register := range []bool{true, false} {
-			most := hoarders/2 + 2 // each hoarder uses up half of ArmPolls, at most
+			most := hoarders/2 + 2 // each hoarder uses up half of ArmRoundPolls, at most
 			if !register {
-				most *= completion.ArmLaps
+				most *= completion.ArmLapTurns
 			}
 			if register {
 				c.armBoth(1)
@@ -109,7 +109,7 @@ func TestArmIsFoundBesideAHoard(t *testing.T) {
 				require.Less(t, calls, most, "CQ %d, register %v", i, register)
 				shake(hoard, shaken)
 				shaken++
-				r.e.ObserveArms(completion.ArmPolls)
+				r.e.ObserveArms(completion.ArmRoundPolls)
 				var handle uint64
 				if handle, ok = event(); ok {
 					require.EqualValues(t, 7+i, handle)
@@ -143,10 +143,10 @@ func TestUnchangedArmWordsAreRead(t *testing.T) {
 	}
 	before := left()
 	for calls := 0; before > 0; calls++ {
-		r.e.ObserveArms(completion.ArmPolls)
+		r.e.ObserveArms(completion.ArmRoundPolls)
 		now := left()
-		require.LessOrEqual(t, before-now, completion.ArmPolls)
-		require.Less(t, calls, 2*n/completion.ArmAnswers+1)
+		require.LessOrEqual(t, before-now, completion.ArmRoundPolls)
+		require.Less(t, calls, 2*n/completion.ArmRoundAnswers+1)
 		before = now
 	}
 }
@@ -160,13 +160,13 @@ func TestQueuesEndWhileArmsAreRead(t *testing.T) {
 	for range 100 {
 		list = append(list, a.cq(control.CQ{Channel: id}))
 	}
-	for range 2 * completion.ArmLaps {
-		r.e.ObserveArms(completion.ArmPolls)
+	for range 2 * completion.ArmLapTurns {
+		r.e.ObserveArms(completion.ArmRoundPolls)
 	}
 	for _, c := range list {
 		c.armBoth(1)
 	}
-	r.e.ObserveArms(completion.ArmPolls)
+	r.e.ObserveArms(completion.ArmRoundPolls)
 	for i, c := range list {
 		if i%3 == 0 {
 			a.call(control.OpDestroyCQ, &control.CQN{CQN: c.num}, &control.Empty{})
@@ -175,7 +175,7 @@ func TestQueuesEndWhileArmsAreRead(t *testing.T) {
 	a.c.Arms.Turns = 1 // so that no arm word is read without its register
 	for a.c.Arms.Registers[0].Unread > 0 {
 		a.c.Arms.Turns = 1
-		r.e.ObserveArms(completion.ArmPolls)
+		r.e.ObserveArms(completion.ArmRoundPolls)
 	}
 	for _, q := range armable(r.e) {
 		require.True(t, q.Armed)

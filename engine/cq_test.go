@@ -287,7 +287,7 @@ func TestEventsThatNobodyReads(t *testing.T) {
 	p.up(p)
 	for i := range uint32(5000) {
 		c.arm(i, false)
-		for range completion.ArmTurns {
+		for range completion.ArmLapSteps {
 			r.e.Step()
 		}
 		p.post(ctrl(wqe.OpNop))

@@ -82,11 +82,11 @@ func (r *rig) settle() {
 		}
 		if r.step() != 0 || worked {
 			idle = 0
-		} else if r.cable != nil && idle >= completion.ArmTurns && r.cable.timeOut() {
+		} else if r.cable != nil && idle >= completion.ArmLapSteps && r.cable.timeOut() {
 			idle = 0
 		} else {
 			idle++
-			if idle > completion.ArmTurns*(2*len(r.d.runner.Loops)-1) {
+			if idle > completion.ArmLapSteps*(2*len(r.d.runner.Loops)-1) {
 				r.e.Journal.Flush(time.Minute)
 				return
 			}

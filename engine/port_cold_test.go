@@ -24,7 +24,7 @@ func TestColdPorts(t *testing.T) {
 			r.e.Step()
 		}
 		require.Zero(t, r.e.HotPorts)
-		for range 2 * completion.HintTurns { // polls of a cold port change nothing
+		for range 2 * completion.ArmRoundSteps { // polls of a cold port change nothing
 			r.e.Step()
 		}
 		require.Zero(t, r.e.HotPorts)
@@ -32,14 +32,14 @@ func TestColdPorts(t *testing.T) {
 	hot := func() []bool { return []bool{ports[0].Hot, ports[1].Hot} }
 	cool()
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
-	for range completion.HintTurns + 2 {
+	for range completion.ArmRoundSteps + 2 {
 		r.e.Step()
 	}
 	p.good()
 	require.Equal(t, []bool{true, true}, hot())
 
 	cool()
-	for r.e.Sched.Turn%completion.HintTurns != 1 {
+	for r.e.Sched.Turn%completion.ArmRoundSteps != 1 {
 		r.e.Step()
 	}
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))

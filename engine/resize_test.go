@@ -266,17 +266,17 @@ func TestArmRegister(t *testing.T) {
 	q.post(ctrl(wqe.OpNop))
 	r.settle()
 	reg := shm.BE64At(a.c.UAR.Bytes(), 2*4096+0x20)
-	for r.e.Sched.Turn%completion.ArmTurns != 1 { // then the next poll of all arm words is far away
+	for r.e.Sched.Turn%completion.ArmLapSteps != 1 { // then the next poll of all arm words is far away
 		r.e.Step()
 	}
 	for i, c := range []*poller{c, d} {
 		c.arm(uint32(i), false)
 		reg.Publish(uint64(i)<<60 | uint64(c.num))
-		for range completion.HintTurns {
+		for range completion.ArmRoundSteps {
 			r.e.Step()
 		}
 		handle, ok := event()
-		require.True(t, ok, "within %d steps", completion.HintTurns)
+		require.True(t, ok, "within %d steps", completion.ArmRoundSteps)
 		require.Equal(t, uint64(i+1), handle)
 	}
 }

@@ -346,7 +346,7 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			shards := []*loop.Loop{r.d.runner.Loops[row.first], r.d.runner.Loops[1-row.first]}
 			for _, l := range shards {
 				// Each batch ends at a step that finds nothing, or at a fault.
-				for range 2 * completion.HintTurns {
+				for range 2 * completion.ArmRoundSteps {
 					l.Steps(true)
 				}
 			}

@@ -40,7 +40,7 @@ func (s *stage) doorbell(watch func(what string, list []cost.Access, step func()
 	watch("idle", idle, func() {
 		if s.row.form.Events {
 			// The step in which the device looks whether CQs are armed.
-			s.e.Sched.Turn = completion.HintTurns - 1
+			s.e.Sched.Turn = completion.ArmRoundSteps - 1
 			// In the same step, the next queue pair after this is diagnosed.
 			s.e.Diagnosed = int(s.q.q.Sched.RunningIndex)
 			s.e.Step()

@@ -10,31 +10,55 @@ import (
 	"github.com/nicless/nicless/field"
 )
 
+// Offsets of fields in the headers.
+const (
+	ipv4TOS        = 1
+	ipv4Length     = 2 // bytes of the whole packet
+	ipv4TTL        = 8
+	ipv4Protocol   = 9
+	ipv4Checksum   = 10
+	ipv6Length     = 4 // bytes after the IP header
+	ipv6NextHeader = 6
+	ipv6HopLimit   = 7
+	udpLength      = 4 // bytes with the UDP header
+	udpChecksum    = 6
+	bthReserved    = 4 // the byte of the BTH with FECN and BECN
+)
+
+// ipv4First is the first byte of an IPv4 header without options: version 4, and a length of five words
+// of 32 bits.
+const ipv4First = 0x45
+
 // IsIP reports whether b looks like a whole IPv4 or IPv6 packet with a UDP header, and not
-// like one that begins with a BTH.
+// like a packet that begins with a BTH.
+//
+// The first byte of an IP packet has the version in its upper half. The first byte of a BTH is the
+// opcode. No known opcode is ipv4First. But 0x64 and 0x65 are opcodes of UD and also begin IPv6
+// packets, so for IPv6 the lengths in the two headers must agree, too.
 func IsIP(b []byte) bool {
 	be := binary.BigEndian
 	switch {
-	case len(b) >= ipv4Size+udpSize && b[0] == 0x45: // as an opcode, 0x45 is not known
-		return b[9] == protocolUDP
-	case len(b) >= ipv6Size+udpSize && b[0]>>4 == 6: // 0x64 and 0x65 are opcodes, too
-		return b[6] == protocolUDP && be.Uint16(b[4:6]) == be.Uint16(b[ipv6Size+4:])
+	case len(b) >= ipv4Size+udpSize && b[0] == ipv4First:
+		return b[ipv4Protocol] == protocolUDP
+	case len(b) >= ipv6Size+udpSize && b[0]>>4 == 6:
+		lengthsAgree := be.Uint16(b[ipv6Length:]) == be.Uint16(b[ipv6Size+udpLength:])
+		return b[ipv6NextHeader] == protocolUDP && lengthsAgree
 	}
 	return false
 }
 
 // DescribeIP lists the fields of a whole IPv4 or IPv6 packet of RoCEv2, and says whether its
 // ICRC is right. If b is not such a packet with a UDP header, DescribeIP returns an error and no
-// tree. If the length of b is not that in its headers, or [Describe] has an error for what is in
-// the UDP datagram, DescribeIP returns an error and a tree of the fields that could be read.
+// tree. If the headers of b give another length than b has, or [Describe] returns an error for the
+// UDP datagram, DescribeIP returns an error and a tree of the fields that could be read.
 func DescribeIP(b []byte) (field.Tree, error) {
 	if !IsIP(b) {
 		return nil, fmt.Errorf("packet: %d bytes that are not an IPv4 packet without options, nor an IPv6 packet, with a UDP header", len(b))
 	}
 	be := binary.BigEndian
-	head, length := ipv4Size, int(be.Uint16(b[2:4]))
+	head, length := ipv4Size, int(be.Uint16(b[ipv4Length:]))
 	if b[0]>>4 == 6 {
-		head, length = ipv6Size, ipv6Size+int(be.Uint16(b[4:6]))
+		head, length = ipv6Size, ipv6Size+int(be.Uint16(b[ipv6Length:]))
 	}
 	d := describer{b: b}
 	d.header(0, "ip", "", func(d *describer) {
@@ -46,7 +70,7 @@ func DescribeIP(b []byte) (field.Tree, error) {
 	})
 	d.header(head, "udp", "", func(d *describer) { d.udp(head) })
 	body := head + udpSize
-	if n := int(be.Uint16(b[head+4:])); len(b) != length || head+n != length {
+	if n := int(be.Uint16(b[head+udpLength:])); len(b) != length || head+n != length {
 		d.plain(body, len(b)-body, "what is after the UDP header")
 		return d.tree, fmt.Errorf("packet: %d bytes; the IP header says %d, the UDP header %d", len(b), length, head+n)
 	}
@@ -54,7 +78,7 @@ func DescribeIP(b []byte) (field.Tree, error) {
 	in := describer{b: b[body:], base: body}
 	err := in.packet("")
 	switch {
-	case in.tree == nil:
+	case in.tree == nil: // the datagram is too short for a BTH and an ICRC
 		in.plain(0, len(in.b), "cut")
 	case err == nil:
 		right := in.describeICRC(plainICRC(b, head))
@@ -66,7 +90,8 @@ func DescribeIP(b []byte) (field.Tree, error) {
 	return append(d.tree, in.tree...), err
 }
 
-// describeICRC says in the field of the ICRC, the last one, whether it is right.
+// describeICRC writes into the last field, which is the ICRC, whether the ICRC is the computed one. It
+// reports the same.
 func (d *describer) describeICRC(computed uint32) bool {
 	f := &d.tree[len(d.tree)-1]
 	if f.Value == field.Hex32(computed) {
@@ -77,22 +102,27 @@ func (d *describer) describeICRC(computed uint32) bool {
 	return false
 }
 
-// plainICRC computes the ICRC of an IP packet from its bytes, without a [Flow]: no header field
-// is taken for granted.
+// plainICRC computes the ICRC of an IP packet from its bytes. head is the size of the IP header. A
+// [Flow] presumes some fields of the header; plainICRC presumes none.
 func plainICRC(b []byte, head int) uint32 {
-	p := append(slices.Repeat([]byte{0xff}, 8), b[:len(b)-ICRCSize]...)
-	masked := []int{1, 8, 10, 11}
+	const prefix = 8 // bytes 0xff before the packet
+	p := append(slices.Repeat([]byte{0xff}, prefix), b[:len(b)-ICRCSize]...)
+	masked := []int{ipv4TOS, ipv4TTL, ipv4Checksum, ipv4Checksum + 1}
 	if head == ipv6Size {
-		masked = []int{1, 2, 3, 7}
-		p[8] |= 0x0f
+		// The traffic class is in the low half of byte 0 and the high half of byte 1, the flow label
+		// is in the rest of byte 1 and in bytes 2 and 3.
+		p[prefix] |= 0x0f
+		masked = []int{1, 2, 3, ipv6HopLimit}
 	}
-	for _, at := range append(masked, head+6, head+7, head+udpSize+4) {
-		p[8+at] = 0xff
+	bth := head + udpSize
+	for _, at := range append(masked, head+udpChecksum, head+udpChecksum+1, bth+bthReserved) {
+		p[prefix+at] = 0xff
 	}
 	return crc32.ChecksumIEEE(p)
 }
 
-// grh returns what the receiver of a datagram finds in the 40 bytes before the message.
+// grh returns the 40 bytes that the receiver of a datagram finds before the message. An IPv4 header
+// is at the end of the 40 bytes, after zeros.
 func grh(head []byte) field.Bytes {
 	return append(make(field.Bytes, ipv6Size-len(head)), head...)
 }
@@ -104,19 +134,21 @@ func (d *describer) ipv4() {
 	d.put(1, 1, "tos", b[1], trafficClass(b[1]))
 	d.put(2, 2, "length", be.Uint16(b[2:4]), "bytes of the IP packet")
 	d.put(4, 2, "id", be.Uint16(b[4:6]), "identification; the ICRC covers it")
+	const df = 0x4000 // don't fragment
 	flags := "no flags"
 	f := be.Uint16(b[6:8])
 	switch {
-	case f == 0x4000:
+	case f == df:
 		flags = "DF"
 	case f != 0:
 		flags = "a fragment, or reserved flags"
 	}
-	d.put(6, 2, "flags", fmt.Sprintf("0x%04x", be.Uint16(b[6:8])), flags)
+	d.put(6, 2, "flags", fmt.Sprintf("0x%04x", f), flags)
 	d.put(8, 1, "ttl", b[8], "time to live")
 	d.put(9, 1, "protocol", b[9], "UDP")
 	text := "right"
-	if sum := checksum(b[:ipv4Size]); sum != 0xffff {
+	const zero = 0xffff // in one's complement; the checksum makes the sum of the header 0
+	if checksum(b[:ipv4Size]) != zero {
 		text = "wrong"
 	}
 	d.put(10, 2, "checksum", fmt.Sprintf("0x%04x", be.Uint16(b[10:12])), text)
@@ -127,11 +159,11 @@ func (d *describer) ipv4() {
 // ipv6 adds the fields of an IPv6 header.
 func (d *describer) ipv6() {
 	be, b := binary.BigEndian, d.b
-	w := be.Uint32(b[0:4])
-	class := uint8(w >> 20)
+	first := be.Uint32(b[0:4]) // version:4 traffic_class:8 flow_label:20
+	class, label := uint8(first>>20), first&0xfffff
 	d.plain(0, 4, "version 6")
 	d.part("traffic_class", class, trafficClass(class))
-	d.part("flow_label", w&0xfffff, fmt.Sprintf("0x%05x", w&0xfffff))
+	d.part("flow_label", label, fmt.Sprintf("0x%05x", label))
 	d.put(4, 2, "length", be.Uint16(b[4:6]), "bytes after the IP header")
 	d.put(6, 1, "protocol", b[6], "next header: UDP")
 	d.put(7, 1, "hop_limit", b[7], "")
@@ -156,7 +188,8 @@ func (d *describer) udp(at int) {
 	d.put(at+6, 2, "checksum", fmt.Sprintf("0x%04x", be.Uint16(b[6:8])), text)
 }
 
-// trafficClass returns the two parts of an IPv4 type of service or IPv6 traffic class.
+// trafficClass describes an IPv4 type of service or IPv6 traffic class: the DSCP in the upper six bits
+// and the ECN in the lower two.
 func trafficClass(c uint8) string {
 	ecn := [...]string{"not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"}[c&3]
 	return fmt.Sprintf("DSCP %d, %s", c>>2, ecn)
@@ -168,6 +201,6 @@ func checksum(b []byte) uint16 {
 	for ; len(b) >= 2; b = b[2:] {
 		sum += uint32(binary.BigEndian.Uint16(b))
 	}
-	sum = sum>>16 + sum&0xffff
-	return uint16(sum + sum>>16)
+	sum = (sum >> 16) + (sum & 0xffff) // this may carry once more
+	return uint16(sum + (sum >> 16))
 }

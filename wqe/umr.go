@@ -11,13 +11,14 @@ const (
 	RepeatEntrySize = 16
 )
 
-// Bits of UMRCtrl.Flags.
+// Bits of UMRCtrl.Flags. The Linux kernel and rdma-core both name a bit CHECK_FREE, which asks that the
+// key be free, but each names another bit: the kernel bit 6, rdma-core bit 5.
 const (
 	UMRInline            = 0x80 // the list is in the WQE
-	UMRCheckBit6         = 0x40 // the Linux kernel sets it to check that the key is free
-	UMRCheckFree         = 0x20 // CHECK_FREE of rdma-core
+	UMRCheckBit6         = 0x40 // the key must be free: the bit of the Linux kernel
+	UMRCheckFree         = 0x20 // the key must be free: the bit of rdma-core
 	UMRTranslationOffset = 0x10 // TranslationOffset is valid
-	UMRCheckQPN          = 0x08 // the key must belong to this QP
+	UMRCheckQPN          = 0x08 // the key must belong to the QP that executes the UMR
 )
 
 // Bits of UMRCtrl.MkeyMask: the fields of the context that the UMR changes.
@@ -44,8 +45,8 @@ const (
 type UMRCtrl struct {
 	Flags             uint8
 	Rsvd1             [3]byte
-	KLMOctowords      uint16 // units that the list takes, rounded up to a multiple of 4
-	TranslationOffset uint16 // or bsf_octowords
+	KLMOctowords      uint16 // units of 16 bytes that the list takes, rounded up to a multiple of 4 units
+	TranslationOffset uint16 // shares its bytes with bsf_octowords
 	MkeyMask          uint64
 	Rsvd16            [32]byte
 }
@@ -73,22 +74,22 @@ func (u UMRCtrl) Put(dst *[UMRCtrlSize]byte) {
 
 // Bits of MkeyContext.
 const (
-	MkeyFree = 0x40 // in Free: the key is free afterwards
+	MkeyFree = 0x40 // in Free: the key is free after the UMR
 
-	AccessLocalRead   = 0x04 // in Access, like the bits below
+	AccessLocalRead   = 0x04 // in Access, as are the bits up to AccessUMR
 	AccessLocalWrite  = 0x08
 	AccessRemoteRead  = 0x10
 	AccessRemoteWrite = 0x20
 	AccessAtomic      = 0x40
 	AccessUMR         = 0x80
 
-	MkeyLen64       = 1 << 31 // in FlagsPD, above the 24 bits of PD
+	MkeyLen64       = 1 << 31 // in FlagsPD, as are the two bits below; bits 23..0 are the PD
 	MkeyBSFEnable   = 1 << 30
 	MkeySigErrCount = 1 << 26
 )
 
-// An MkeyRight pairs an access right with its bit of MkeyContext.Access and the
-// bit of UMRCtrl.MkeyMask that changes it.
+// An MkeyRight pairs an access right with its bit of MkeyContext.Access and with the
+// bit of UMRCtrl.MkeyMask that changes the right.
 type MkeyRight struct {
 	Right  Right
 	Access uint8
@@ -104,7 +105,8 @@ var MkeyRights = [...]MkeyRight{
 	{RightRemoteAtomic, AccessAtomic, MaskAtomic},
 }
 
-// MkeyContext is the state that a key is to have (mlx5_wqe_mkey_context_seg).
+// MkeyContext is the state that the UMR gives the key (mlx5_wqe_mkey_context_seg). The UMR changes only
+// the fields in UMRCtrl.MkeyMask.
 type MkeyContext struct {
 	Free                 uint8
 	Rsvd1                uint8
@@ -153,7 +155,7 @@ func (m MkeyContext) Put(dst *[MkeyContextSize]byte) {
 	be.PutUint32(dst[60:64], m.Rsvd60)
 }
 
-// KLM is one entry of a list: a range of memory under another key
+// KLM is one entry of the list of a key: a range of memory that is registered under the key MKey
 // (mlx5_wqe_umr_klm_seg).
 type KLM struct {
 	ByteCount uint32
@@ -167,7 +169,8 @@ func ParseKLM(src *[KLMSize]byte) KLM {
 	return KLM{be.Uint32(src[0:4]), be.Uint32(src[4:8]), be.Uint64(src[8:16])}
 }
 
-// Put writes the list entry.
+// Put writes the list entry. A list can have many entries, so Put writes each with two stores; see
+// [PutUnit].
 func (k KLM) Put(dst *[KLMSize]byte) {
 	PutUnit(dst, uint64(k.ByteCount)<<32|uint64(k.MKey), k.Addr)
 }
@@ -175,10 +178,11 @@ func (k KLM) Put(dst *[KLMSize]byte) {
 // RepeatOp is the Op of a repeat block. Op is at the offset where a KLM has its key.
 const RepeatOp = 0x400
 
-// RepeatBlock says that the entries after it repeat (mlx5_wqe_umr_repeat_block_seg).
+// RepeatBlock says that the entries after it are interleaved: the list has the first repetition of each
+// entry, then the second of each, and so on (mlx5_wqe_umr_repeat_block_seg).
 // Each repetition of an entry begins one stride after the repetition before it.
 type RepeatBlock struct {
-	ByteCount   uint32 // length of one repetition
+	ByteCount   uint32 // bytes of one repetition of all entries together
 	Op          uint32 // RepeatOp
 	RepeatCount uint32
 	Rsvd        uint16

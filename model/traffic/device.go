@@ -13,22 +13,24 @@ const (
 	slice     = 64 << 10
 )
 
-// execute adds what the device does for requests that n announces.
-func (x *Expander) execute(works []*work, n news) {
-	if x.c.BlueFlame != 0 && x.fromRegister(works, n) {
+// execute adds what the device does for the requests that a announces.
+func (x *Expander) execute(works []*work, a announcement) {
+	if x.c.BlueFlame != 0 && x.fromRegister(works, a) {
 		return
 	}
-	x.pollRecord(HostRecord, n.record)
-	done, cost := 0, 0
+	x.pollRecord(HostRecord, a.record)
+	done, cost := 0, 0 // WQEs and bytes of this visit
 	for len(works) > 0 {
-		if done >= burst || cost >= slice { // the next visit; before it comes one to the other queue pair
+		if done >= burst || cost >= slice {
+			// The visit ends. The device visits the peer's queue pair, and then the host's again.
 			x.pollRecord(PeerRecord)
 			x.pollRecord(HostRecord)
 			done, cost = 0, 0
 		}
 		k := 1
 		if w := works[0]; x.fast(w) {
-			k = x.fastPath(works, min(burst-done, (slice-cost)/max(int(w.total), fastCost)))
+			affordable := (slice - cost) / max(int(w.total), fastCost)
+			k = x.fastPath(works, min(burst-done, affordable))
 		} else {
 			x.slowPath(w)
 		}
@@ -41,22 +43,22 @@ func (x *Expander) execute(works []*work, n news) {
 
 // fromRegister adds the execution of a WQE from the BlueFlame register, if the device executes it
 // there. Otherwise it adds what the device reads of the register, and returns false.
-func (x *Expander) fromRegister(works []*work, n news) bool {
+func (x *Expander) fromRegister(works []*work, a announcement) bool {
 	w := works[0]
 	executes := len(works) == 1 && w.blocks == 1 && x.fast(w)
 	if x.hot {
-		x.pollRegister(n.half, n.register)
+		x.pollRegister(a.half, a.register)
 		x.hot = executes
 	} else if executes {
 		x.pollRecord(HostRecord) // the WQE is in the register before the record announces it
-		if x.next != n.half {
+		if x.next != a.half {
 			x.pollRegister(x.next)
 		}
-		x.pollRegister(n.half, n.register)
+		x.pollRegister(a.half, a.register)
 		x.hot = true
 	}
 	if executes {
-		x.next = n.half ^ 1
+		x.next = a.half ^ 1
 		x.previewMessage(w)
 		x.perform(w, true)
 		x.finish(w)
@@ -106,7 +108,8 @@ func (x *Expander) perform(w *work, fast bool) {
 	x.transfer(w)
 }
 
-// readKeys adds the reading of keys and of the receive. On the fast path previewMessage comes before it.
+// readKeys adds the reading of keys and of the receive. On the fast path the caller has called
+// previewMessage before.
 func (x *Expander) readKeys(w *work, fast bool) {
 	near := w.src
 	if w.info.Reads {
@@ -142,27 +145,29 @@ func (x *Expander) transfer(w *work) {
 	}
 }
 
-// previewMessage adds the accesses of the fast path for a message before it decides whether to take it:
-// it looks how many receives there are.
+// previewMessage adds what the fast path reads before it decides whether to take a message: how many
+// receives there are.
 func (x *Expander) previewMessage(w *work) {
 	message := w.ctrl.Opcode == wqe.OpSend || w.ctrl.Opcode == wqe.OpSendImm
 	if x.c.SlowPath || x.c.SRQ || !message {
 		return
 	}
 	x.countReceives(w)
-	x.wants = true
+	x.fetchReceive = true
 }
 
-// countReceives adds the device's look how many receives there are.
+// countReceives adds the device's load of the number of receives, unless the device has loaded that
+// number for w before.
 func (x *Expander) countReceives(w *work) {
 	if w.receive != nil && !w.counted {
-		x.add(model.Dev, model.Load, model.Record, model.Once, x.receiveRecord(), 0, 1, 4, x.announce)
+		x.add(model.Dev, model.Load, model.Record, model.Once, x.receiveRecord(), 0, 1, 4, x.lastAnnounced)
 		w.counted = true
 	}
 }
 
-// openReceive adds the device's reading of a receive. A message of no bytes, and a WRITE, need no
-// memory of the receive, but the slow path reads the entry for them, too.
+// openReceive adds the device's reading of the receive that w takes: of its entry, and of the keys in
+// its list as far as the message needs them. A WRITE, and a message of 0 bytes, need none of the list,
+// but the slow path reads the whole entry for them, too.
 func (x *Expander) openReceive(w *work, fast bool) {
 	switch {
 	case fast && w.prefetched:
@@ -185,9 +190,10 @@ func (x *Expander) openReceive(w *work, fast bool) {
 	}
 }
 
-// move adds the movement of the bytes of w, piece by piece.
+// move adds the movement of the bytes of w, piece by piece. If the payload goes into a CQE, move adds
+// only the loads.
 func (x *Expander) move(w *work) {
-	dst, to := w.dst, piece{}
+	dst, to := w.dst, piece{} // to is what is left of the piece before dst
 	left := w.total
 	for _, from := range w.src {
 		for from.n = min(from.n, left); from.n > 0; {
@@ -210,12 +216,14 @@ func (x *Expander) move(w *work) {
 	}
 }
 
-// finish adds the completions of w: first that of the receive.
+// finish adds the completions of w. The completion of the receive comes first.
 func (x *Expander) finish(w *work) {
 	x.finishReceive(w)
 	x.finishSend(w)
 }
 
+// finishReceive adds the completion of the receive that w takes. If w takes none and the peer polls the
+// payload, finishReceive notes that the payload has arrived.
 func (x *Expander) finishReceive(w *work) {
 	if w.receive != nil {
 		x.recvs = append(x.recvs, x.complete(&x.recv, w))
@@ -224,6 +232,7 @@ func (x *Expander) finishReceive(w *work) {
 	}
 }
 
+// finishSend adds the completion of the WQE, if it is signaled.
 func (x *Expander) finishSend(w *work) {
 	if w.signaled {
 		x.sends = append(x.sends, x.complete(&x.send, w))

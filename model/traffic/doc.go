@@ -1,12 +1,12 @@
 // Package traffic says which cache lines a work request touches, and who touches them, in the
 // order in which it happens. The result is a trace that package model can price.
 //
-// An Expander knows the queues of a connection: how large they are, and how far they are. It
-// expands requests that are given as the bytes of their WQEs and receives. Synth makes such
-// requests: steady traffic of one kind. Both describe what package hostpath and package engine do
-// on this machine. Tests of package engine watch every access of the engine, and of programs that
-// post and poll, and compare them with the expansion (TestTouches, TestTouchesOfPrograms). So they
-// cannot drift.
+// An Expander knows the queues of a connection: how large they are, and how many entries have been
+// used. It expands requests that are given as the bytes of their WQEs and receives. Synth makes such
+// requests: steady traffic of one kind. Expander and Synth describe what package hostpath and package
+// engine do on this machine. Tests of package engine watch every access of the engine, and of programs that
+// post and poll, and compare the accesses with the expansion (TestTouches, TestTouchesOfPrograms). So
+// the expansion cannot drift from the code.
 //
 // # Who does what
 //
@@ -15,11 +15,11 @@
 // payload that a WRITE brings. The device (model.Dev) polls, executes and completes.
 //
 // Each queue pair has one line for its doorbell record, which holds the counters of both its
-// queues. So a receive that is posted takes the line from the device, which polls the other
-// counter in it, and on its next idle visit the device fetches it again. The record of a shared
-// receive queue is a line of its own, which the device reads only when a message comes. The consumer
-// index of a CQ and its arm word are in one line as well. Records, rings and registers share no line
-// with each other. The notes in which posters and pollers remember their requests are not shared with
+// queues. The device polls the counter of sends in that line. So a peer that posts a receive takes the
+// line from the device, and the device fetches the line again on its next idle visit. The record of a
+// shared receive queue is a line of its own, which the device reads only when a message comes. The
+// consumer index of a CQ and its arm word are in one line as well. Records, rings and registers share
+// no line with each other. The notes in which posters and pollers remember their requests are not shared with
 // the device and are left out.
 //
 // # What the device touches
@@ -36,19 +36,20 @@
 //   - A WRITE with immediate reads the entry of the receive, although its list is not used.
 //   - The fast path reads 16 bytes of an entry, the slow path all of it. The slow path is taken by
 //     everything but short WRITEs, READs, SENDs and atomics with one piece of memory.
-//   - The device reads a consumer index only when the queue has no room according to the index
-//     that it read last: once for each time that it goes round a CQ.
+//   - The device reads a consumer index only when the queue has no room according to the index that
+//     the device read last: once in each lap of a CQ.
 //   - CQEs of 128 bytes are two lines that the device writes, and only one that pollers read.
 //   - WQEs that differ only in their addresses, and are announced together, are a series: all
 //     their bytes are moved before their completions are written.
-//   - A WQE in a BlueFlame register is executed from there if the fast path takes it, and then the
-//     device does not read the ring. Otherwise the device reads register, record and ring.
-//   - A SEND that the slow path executes has been seen by the fast path before, which has read the
-//     record of the receives after the first block of the WQE.
-//   - A compare-and-swap whose comparison fails only reads the word. The expansion is that of one
-//     that succeeds.
-//   - Once in 32 steps the device reads the arm register of each CQ that has a completion channel, and
-//     in every 32nd of these rounds the line of its consumer index, which it so takes from the poller.
+//   - The device executes a WQE from a BlueFlame register if the fast path takes the WQE, and then does
+//     not read the ring. Otherwise the device reads register, record and ring.
+//   - The fast path looks at every SEND first, also at a SEND that it leaves to the slow path. After the
+//     first block of the WQE the fast path reads the record of the receives.
+//   - A compare-and-swap whose comparison fails only reads the word. The expansion describes a
+//     compare-and-swap that succeeds.
+//   - Once in 32 steps, in a round, the device reads the arm register of each CQ that has a completion
+//     channel. In every 32nd round the device also reads the line of the CQ's arm word and consumer
+//     index, and so takes it from the poller.
 //   - A DUMP reads none of the memory that it names. NOP, WAIT, SEND_EN and UMR read only the WQE.
 //   - Key tables are memory of the device (region "keys", one line for each key).
 //

@@ -7,7 +7,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// mostSeries is how many WQEs a series can have, and seriesBytes how many bytes it can move.
+// A series has at most mostSeries WQEs, and moves at most seriesBytes bytes.
 const (
 	mostSeries  = 16
 	seriesBytes = 16 << 10
@@ -28,7 +28,9 @@ func (x *Expander) fastPath(works []*work, most int) int {
 	return 1
 }
 
-// series returns how many of these WQEs may be executed as a series, if they turn out to be alike.
+// series returns how many of these WQEs the device may execute as a series if they turn out to be
+// alike. 0 or 1 means that there is no series. series adds the loads of consumer indices that the
+// device needs to know how many completions have room.
 func (x *Expander) series(works []*work, most int) int {
 	w := works[0]
 	op := w.ctrl.Opcode
@@ -44,18 +46,21 @@ func (x *Expander) series(works []*work, most int) int {
 	return most
 }
 
-// ordinary reports whether the control segment of w has nothing but opcode, index, number, size and
-// whether it is signaled.
+// ordinary reports whether the control segment of w has nothing but the opcode, the index and the
+// number of units of the WQE, the number of the queue pair, and whether the WQE is signaled.
 func (w *work) ordinary() bool {
-	return w.ctrl.OpMod == 0 && binary.BigEndian.Uint64(w.WQE[8:])&^(uint64(wqe.CEAlways)<<32) == 0
+	const signaled = uint64(wqe.CEAlways) << 32
+	secondHalf := binary.BigEndian.Uint64(w.WQE[wqe.CtrlSize/2:])
+	return w.ctrl.OpMod == 0 && secondHalf&^signaled == 0
 }
 
-// executeSeries adds the execution of the first WQE and of those after it that are like it, at most
-// the parameter most WQEs. It returns how many WQEs it has executed.
+// executeSeries adds the execution of a series: the first WQE, and the WQEs after it up to the first
+// that is not like it. The series has at most the parameter most WQEs. executeSeries returns how many
+// WQEs it has.
 func (x *Expander) executeSeries(works []*work, most int) int {
 	first := works[0]
 	if first.prefetched {
-		// a series reads all its receives
+		// A series reads the entries of all its receives, also if one was fetched before.
 		x.entry(model.Dev, model.Load, model.Once, first.entry, 0, wqe.DataSize)
 	}
 	x.move(first)
@@ -87,10 +92,10 @@ func (x *Expander) readNext(w, first *work) bool {
 	return w.firstPiece() == first.firstPiece()
 }
 
-// like reports whether v has the shape of w.
+// like reports whether v differs from w only in its addresses, its index and whether it is signaled.
 func (v *work) like(w *work) bool {
-	if v.ctrl.Opcode != w.ctrl.Opcode || v.ctrl.DS != w.ctrl.DS || !v.ordinary() || v.pieces != w.pieces ||
-		v.total != w.total {
+	sameForm := v.ctrl.Opcode == w.ctrl.Opcode && v.ctrl.DS == w.ctrl.DS && v.ordinary()
+	if !sameForm || v.pieces != w.pieces || v.total != w.total {
 		return false
 	}
 	near := func(w *work) *key {
@@ -99,5 +104,6 @@ func (v *work) like(w *work) bool {
 		}
 		return w.src[0].key
 	}
-	return near(v) == near(w) && (v.remote == nil || v.remote.key == w.remote.key)
+	sameRemote := v.remote == nil || v.remote.key == w.remote.key
+	return near(v) == near(w) && sameRemote
 }

@@ -9,7 +9,7 @@ import (
 // An arrival is a payload whose last line the peer polls, because no completion reports it.
 type arrival struct {
 	piece piece
-	seq   int // the device's store
+	seq   int // Seq of the device's last store of the payload
 }
 
 // postReceives adds what the peer does to post the receives of these requests.
@@ -27,7 +27,7 @@ func (x *Expander) postReceives(works []*work) {
 			at = wqe.SRQNextSize
 		}
 		if at+bytes < x.c.Stride {
-			bytes += wqe.DataSize // the mark at the end of the list
+			bytes += wqe.DataSize // the segment that marks the end of the list
 		}
 		w.entry = x.received
 		x.received++
@@ -35,20 +35,21 @@ func (x *Expander) postReceives(works []*work) {
 		posted = true
 	}
 	if posted {
-		x.announce = x.add(model.Peer, model.Store, model.Record, model.Once, x.receiveRecord(), 0, 1, 4)
+		x.lastAnnounced = x.add(model.Peer, model.Store, model.Record, model.Once, x.receiveRecord(), 0, 1, 4)
 	}
 }
 
-// linkEntries adds the stores that append the completed entries of an SRQ to its free list: each is
-// made the successor of the entry before it, which completed earlier.
+// linkEntries adds the stores that append the completed entries of an SRQ to its free list. To append
+// an entry, the peer stores the number of that entry in the link of the entry that completed before.
 func (x *Expander) linkEntries() {
 	for ; x.linked < x.received; x.linked++ {
 		x.entry(model.Peer, model.Store, model.Once, x.linked-1, 0, wqe.SRQNextSize)
 	}
 }
 
-// lookInVain adds the last polls before the news.
-func (x *Expander) lookInVain(works []*work) {
+// pollBefore adds the last polls of host and peer before the requests are posted. These polls find
+// nothing.
+func (x *Expander) pollBefore(works []*work) {
 	for _, w := range works {
 		if p, ok := w.arrives(); ok {
 			x.memory(model.Peer, model.Load, model.Poll, p.lastLine())
@@ -72,7 +73,8 @@ func (x *Expander) pollCQE(who model.Agent, q *cq, index uint64, after ...int) {
 	x.add(who, model.Load, model.CQE, model.Poll, q.region, q.last(index), 1, cqe.Size, after...)
 }
 
-// arrives returns the payload by which the peer notices that w is done.
+// arrives returns the payload that the peer polls to notice that w is done, and reports whether there
+// is one: the peer uses the payload, and no completion tells it of w.
 func (w *work) arrives() (piece, bool) {
 	if !w.Use || w.remote == nil || w.info.Reads || w.receive != nil || w.total == 0 {
 		return piece{}, false
@@ -80,10 +82,11 @@ func (w *work) arrives() (piece, bool) {
 	return *w.remote, true
 }
 
-// lastLine returns the part of p in its last line.
+// lastLine returns the part of p that is in the last line of p.
 func (p piece) lastLine() piece {
 	end := p.off + p.n
-	from := max(p.off, (end-1)/line*line)
+	lineStart := (end - 1) / line * line
+	from := max(p.off, lineStart)
 	return piece{p.key, from, end - from}
 }
 
@@ -105,25 +108,25 @@ func (x *Expander) fill(works []*work) {
 	}
 }
 
-// A news is the stores that announce requests to the device.
-type news struct {
-	record, register int // Seq
-	half             int // number of the half of the register
+// An announcement is the stores that announce requests to the device.
+type announcement struct {
+	record, register int // Seq of the stores to the doorbell record and to the register
+	half             int // the half of the BlueFlame register that the host wrote
 }
 
 // post adds what the host does to post these requests.
-func (x *Expander) post(works []*work) (n news) {
+func (x *Expander) post(works []*work) (a announcement) {
 	for _, w := range works {
 		w.block = x.sent
 		x.sent += uint64(w.blocks)
 		x.wqe(model.Host, model.Store, model.Once, w.block, w.blocks, int(w.ctrl.DS)*wqe.UnitSize)
 	}
-	n.half, x.half = x.half, x.half^1
+	a.half, x.half = x.half, x.half^1
 	record := func() {
-		n.record = x.add(model.Host, model.Store, model.Record, model.Signal, HostRecord, 0, 1, 4)
+		a.record = x.add(model.Host, model.Store, model.Record, model.Signal, HostRecord, 0, 1, 4)
 	}
 	register := func(why model.Why, bytes int) {
-		n.register = x.add(model.Host, model.Store, model.UAR, why, Registers, x.registerLine(n.half), 1,
+		a.register = x.add(model.Host, model.Store, model.UAR, why, Registers, x.registerLine(a.half), 1,
 			bytes)
 	}
 	switch {
@@ -137,7 +140,7 @@ func (x *Expander) post(works []*work) (n news) {
 		register(model.Signal, 8)
 		record()
 	}
-	return n
+	return a
 }
 
 // poll adds the polling of everything that has completed.
@@ -155,8 +158,8 @@ func (x *Expander) poll() {
 	x.recvs, x.sends = x.recvs[:0], x.sends[:0]
 }
 
-// take adds the polling of completions of q. Results, and messages that came with a receive, are
-// then read, if they are used.
+// take adds the polling of the completions in list, which are in q. Then it adds the reading of the
+// payloads that these completions report to who and that are used.
 func (x *Expander) take(who model.Agent, q *cq, list []completion) {
 	if len(list) == 0 {
 		return
@@ -183,7 +186,7 @@ func (x *Expander) take(who model.Agent, q *cq, list []completion) {
 
 // readBack adds the poller's reading of the work request, which says where the data in a CQE belong.
 func (x *Expander) readBack(who model.Agent, w *work) {
-	bytes := 0 // of the list
+	bytes := 0 // that the poller reads: first those of the list
 	w.eachTarget(func(piece) { bytes += wqe.DataSize })
 	if who == model.Peer {
 		at := 0
@@ -193,11 +196,12 @@ func (x *Expander) readBack(who model.Agent, w *work) {
 		x.entry(who, model.Load, model.Follow, w.entry, at, bytes)
 		return
 	}
-	bytes += int(w.info.Units-w.info.DataLeast) * wqe.UnitSize
-	x.wqe(who, model.Load, model.Follow, w.block, (bytes+wqe.BlockSize-1)/wqe.BlockSize, bytes)
+	bytes += int(w.info.Units-w.info.DataLeast) * wqe.UnitSize // the segments before the list
+	blocks := (bytes + wqe.BlockSize - 1) / wqe.BlockSize
+	x.wqe(who, model.Load, model.Follow, w.block, blocks, bytes)
 }
 
-// brings reports whether a completion reports to who that the payload of w has arrived.
+// brings reports whether the completion of w that who polls says that the payload has arrived.
 func (w *work) brings(who model.Agent) bool {
 	if who == model.Peer {
 		return w.receive != nil
@@ -205,7 +209,7 @@ func (w *work) brings(who model.Agent) bool {
 	return w.info.Reads || w.ctrl.Opcode == wqe.OpMMO
 }
 
-// eachTarget calls f for each piece of the target, up to the length of the payload.
+// eachTarget calls f for each piece of the memory that the payload of w is written to.
 func (w *work) eachTarget(f func(piece)) {
 	left := w.total
 	for _, p := range w.dst {

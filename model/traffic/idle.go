@@ -6,11 +6,12 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// armLaps is in how many rounds of looks at arm registers the device reads the arm words once.
-const armLaps = 32
+// armLapTurns is the number of rounds of polls of the arm registers in which the device reads each arm
+// word once. The name is that of package engine/internal/completion.
+const armLapTurns = 32
 
-// idle adds a step that finds nothing: a visit to each queue pair, and more. Receives for works have
-// been posted.
+// idle adds a step that finds nothing. The device visits each queue pair. It may also fetch the next
+// receive, and look whether CQs are armed. The receives for works have been posted.
 func (x *Expander) idle(works []*work) {
 	x.hot = x.hot && !x.c.Rested
 	if !x.hot {
@@ -27,15 +28,15 @@ func (x *Expander) idle(works []*work) {
 	if x.c.Events {
 		x.lookForArms(Registers, SendCI)
 		x.lookForArms(PeerPage, RecvCI)
-		x.rounds++
+		x.armRounds++
 	}
 }
 
-// lookForArms adds the device's look at the arm register of a UAR page, and in some rounds at the arm
-// word of a CQ.
+// lookForArms adds the device's poll of the arm register of a UAR page. In the last round of each lap
+// it adds the poll of the arm word of a CQ.
 func (x *Expander) lookForArms(page, ci string) {
 	x.add(model.Dev, model.Load, model.UAR, model.Poll, page, doorbell.CQArmOffset/line, 1, 8)
-	if x.rounds%armLaps == armLaps-1 {
+	if x.armRounds%armLapTurns == armLapTurns-1 {
 		x.add(model.Dev, model.Load, model.CI, model.Poll, ci, 0, 1, 4)
 	}
 }
@@ -50,21 +51,23 @@ func (x *Expander) pollRegister(half int, after ...int) {
 }
 
 // prefetch adds the loads of the next receive on an idle visit. The device fetches one receive after
-// each visit in which its fast path has looked at a message, but not while it looks for the next WQE
-// in a BlueFlame register only. The message does not read the receive again, but counts the receives.
+// each visit in which its fast path has looked at a message. It fetches none while it polls only the
+// BlueFlame register. The message that takes the receive does not read the entry again, but loads the
+// number of receives.
 func (x *Expander) prefetch(works []*work) {
-	if !x.c.Prefetched || !x.wants || x.hot {
+	if !x.c.Prefetched || !x.fetchReceive || x.hot {
 		return
 	}
 	for _, w := range works {
 		if w.receive != nil {
-			x.add(model.Dev, model.Load, model.Record, model.Prefetch, x.receiveRecord(), 0, 1, 4, x.announce)
+			x.add(model.Dev, model.Load, model.Record, model.Prefetch, x.receiveRecord(), 0, 1, 4,
+				x.lastAnnounced)
 			x.entry(model.Dev, model.Load, model.Prefetch, w.entry, 0, wqe.DataSize)
 			if len(w.list) > 0 {
 				x.add(model.Dev, model.Load, model.Key, model.Prefetch, KeyTable, w.list[0].key.index, 1,
 					line)
 			}
-			w.prefetched, x.wants = true, false
+			w.prefetched, x.fetchReceive = true, false
 			return
 		}
 	}

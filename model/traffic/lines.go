@@ -11,7 +11,8 @@ const line = model.LineSize
 // cqeInline is how many bytes of data a CQE can carry, by its size.
 var cqeInline = map[int]int{cqe.Size: cqe.MaxInline32, cqe.Size128: cqe.MaxInline64}
 
-// add adds an access to n lines from index on, and returns its Seq.
+// add adds an access to n lines of the region, from line index on, and returns the Seq of the access.
+// after lists the Seq of the stores that the access sees; 0 stands for no store.
 func (x *Expander) add(who model.Agent, op model.Op, kind model.Kind, why model.Why, region string, index, n,
 	bytes int, after ...int) int {
 	x.seq++
@@ -39,14 +40,15 @@ func (x *Expander) memory(who model.Agent, op model.Op, why model.Why, p piece, 
 	return x.add(who, op, model.Payload, why, p.key.Region, first, n, int(p.n), after...)
 }
 
-// look adds the device's search for a key.
+// look adds the device's search for the key of p. Bytes in the WQE have no key.
 func (x *Expander) look(p piece) {
 	if p.key != nil {
 		x.add(model.Dev, model.Load, model.Key, model.Follow, KeyTable, p.key.index, 1, line)
 	}
 }
 
-// wqe adds accesses to blocks of a WQE that begin at the count at; the ring may end within them.
+// wqe adds accesses to blocks of a WQE. The first of them is the block number at of all blocks posted
+// so far. If the ring ends between the blocks, wqe adds two accesses.
 func (x *Expander) wqe(who model.Agent, op model.Op, why model.Why, at uint64, blocks, bytes int) {
 	for blocks > 0 {
 		slot := int(at & uint64(x.c.SendBlocks-1))
@@ -56,7 +58,8 @@ func (x *Expander) wqe(who model.Agent, op model.Op, why model.Why, at uint64, b
 	}
 }
 
-// entry adds an access to n bytes of an entry of the receive ring, from byte off of the entry on.
+// entry adds an access to n bytes of the entry of the receive number count, from byte off of the entry
+// on.
 func (x *Expander) entry(who model.Agent, op model.Op, why model.Why, count uint64, off, n int,
 	after ...int) {
 	at := count&uint64(x.c.Receives-1)*uint64(x.c.Stride) + uint64(off)
@@ -66,9 +69,9 @@ func (x *Expander) entry(who model.Agent, op model.Op, why model.Why, count uint
 
 // A cq is a completion queue as the device and its poller see it.
 type cq struct {
-	region, ci string
+	region, ci string // regions of the CQEs and of the consumer index
 	entries    uint64
-	size       int
+	size       int    // bytes of a CQE
 	next       uint64 // CQEs written
 	taken      uint64 // CQEs polled
 	seen       uint64 // value of taken when the device last read the consumer index
@@ -77,18 +80,20 @@ type cq struct {
 // A completion is a CQE that was written and is not yet polled.
 type completion struct {
 	*work
-	index uint64
-	seq   int
+	index uint64 // number of the CQE, counted from 0
+	seq   int    // Seq of the store of the CQE's last line
 }
 
-// last is the line with the last byte of a CQE, which pollers read. Before it comes the other line
-// of a CQE of 128 bytes.
+// last returns the line with the last byte of the CQE number index. Pollers read this line. A CQE of
+// 128 bytes also has the line before it.
 func (q *cq) last(index uint64) int {
-	per := q.size / cqe.Size
-	return int(index&(q.entries-1))*per + per - 1
+	slot := int(index & (q.entries - 1))
+	linesPerCQE := q.size / cqe.Size
+	return slot*linesPerCQE + linesPerCQE - 1
 }
 
-// room adds the device's look at the consumer index, if it seems that n more CQEs have no room.
+// room returns for how many of n more CQEs q has room. The device uses the consumer index that it read
+// last; if there is no room for all n, room adds the device's load of the consumer index.
 func (x *Expander) room(q *cq, n int) (left int) {
 	if left = int(q.entries - (q.next - q.seen)); left < n {
 		x.add(model.Dev, model.Load, model.CI, model.Once, q.ci, 0, 1, 4)
@@ -106,7 +111,8 @@ func (x *Expander) complete(q *cq, w *work) completion {
 		return x.add(model.Dev, model.Store, model.CQE, why, q.region, at, 1, cqe.Size)
 	}
 	if q.size == cqe.Size128 {
-		if w.carried && w.info.Reads == (q == &x.send) {
+		carries := w.carried && w.info.Reads == (q == &x.send) // results are in the CQ of sends
+		if carries {
 			store(at, model.Once) // all but the tail
 		}
 		store(at-1, model.Once) // data, or zeros

@@ -15,22 +15,22 @@ type work struct {
 	info     *wqe.Info
 	blocks   int
 	signaled bool
-	block    uint64 // count of the WQE's first block in the send ring
+	block    uint64 // number of the WQE's first block, counted from the first block ever posted
 
-	src, dst []piece // source and target of the payload; dst of a message is the list of its receive
+	src, dst []piece // where the payload comes from and goes to; a message goes to the list of its receive
 	total    uint64  // bytes of the payload
-	pieces   int     // data segments of the WQE
+	pieces   int     // number of data segments of the WQE
 	remote   *piece  // memory of the peer that the WQE names, or nil
 	atomic   bool
 	carried  bool // whether the payload goes into a CQE
 
 	receive []byte  // the receive that the request takes, or nil
-	entry   uint64  // count of the receive
+	entry   uint64  // number of the receive, counted from the first receive ever posted
 	list    []piece // scatter list of the receive
 
-	prefetched bool // whether the device has read the receive before
-	counted    bool // whether the device has seen that there is a receive
-	filled     int  // Seq of the store of the payload
+	prefetched bool // whether the device has read the receive on an idle visit
+	counted    bool // whether the device has loaded the number of receives for this request
+	filled     int  // Seq of the last store of host or peer that wrote the payload before posting
 	moved      int  // Seq of the device's last store of the payload
 }
 
@@ -85,7 +85,7 @@ func (x *Expander) parse(r *Request) (*work, error) {
 	return w, x.arrange(w, local)
 }
 
-// piece parses a data segment.
+// piece parses a data segment. It returns the bytes that the segment names.
 func (x *Expander) piece(b []byte) (piece, error) {
 	d := wqe.ParseData((*[wqe.DataSize]byte)(b))
 	k := x.keys[d.LKey]
@@ -96,6 +96,7 @@ func (x *Expander) piece(b []byte) (piece, error) {
 	return p, p.check()
 }
 
+// check returns an error unless p is inside the memory of its key.
 func (p *piece) check() error {
 	if p.off > p.key.Size || p.n > p.key.Size-p.off {
 		return fmt.Errorf("%d bytes at offset %d of memory %q, which has %d", p.n, int64(p.off), p.key.Region, p.key.Size)
@@ -103,11 +104,12 @@ func (p *piece) check() error {
 	return nil
 }
 
-// arrange fills in source and target of w, whose data segments are local.
+// arrange fills in where the payload of w comes from and goes to, and whether it goes into a CQE. local
+// has the data segments of w.
 func (x *Expander) arrange(w *work, local []piece) error {
 	switch w.ctrl.Opcode {
 	case wqe.OpNop, wqe.OpDump, wqe.OpUMR, wqe.OpWait, wqe.OpSendEn:
-		w.src = local // looked up, not read
+		w.src = local // the device looks up the keys and reads none of the memory
 		return w.takeReceive(x)
 	case wqe.OpMMO:
 		w.src, w.dst, w.total = local[:1], local[1:], local[0].n
@@ -118,7 +120,7 @@ func (x *Expander) arrange(w *work, local []piece) error {
 	}
 	if w.remote != nil {
 		w.remote.n = w.total
-		w.remote.off -= w.remote.key.Addr
+		w.remote.off -= w.remote.key.Addr // parse has put the address there
 		if w.total > 0 {
 			if err := w.remote.check(); err != nil {
 				return fmt.Errorf("traffic: %v: %w", w.ctrl.Opcode, err)
@@ -132,8 +134,8 @@ func (x *Expander) arrange(w *work, local []piece) error {
 	switch {
 	case w.info.Reads:
 		w.src, w.dst = []piece{*w.remote}, local
-		known := cqe.WCOpcode(w.info.WC) != cqe.WCFromPost // results of masked atomics are not put into CQEs
-		w.carried = x.c.InlineResults && known && w.signaled && w.total > 0 && w.total <= limit
+		masked := cqe.WCOpcode(w.info.WC) == cqe.WCFromPost // results of masked atomics are not put into CQEs
+		w.carried = x.c.InlineResults && !masked && w.signaled && w.total > 0 && w.total <= limit
 	case w.remote != nil:
 		w.src, w.dst = local, []piece{*w.remote}
 	default:
@@ -161,11 +163,11 @@ func (w *work) takeReceive(x *Expander) error {
 	}
 	room := uint64(0)
 	for rest := list; ; {
-		at := rest
+		segment := rest // begins with the next data segment
 		if _, ok := rest.Next(); !ok {
 			break
 		}
-		p, err := x.piece(at[:wqe.DataSize])
+		p, err := x.piece(segment[:wqe.DataSize])
 		if err != nil {
 			return fmt.Errorf("traffic: receive: %w", err)
 		}
@@ -178,7 +180,8 @@ func (w *work) takeReceive(x *Expander) error {
 	return nil
 }
 
-// firstPiece returns the first word of the first data segment of the receive, with size and key.
+// firstPiece returns the size and the key of the first data segment in the receive, as one number. It
+// returns 0 if the receive has no data segment.
 func (w *work) firstPiece() uint64 {
 	if len(w.receive) < wqe.DataSize {
 		return 0

@@ -32,7 +32,7 @@ type Memory struct {
 	Size      uint64
 }
 
-// A key is a Memory and the index of its key in the key table.
+// A key is a Memory with the index of the memory's key in the key table.
 type key struct {
 	*Memory
 	index int
@@ -66,14 +66,13 @@ func (x *Expander) makeRegions() error {
 	return nil
 }
 
-// Lines of a UAR page: a register, and one of its halves.
 const (
-	firstRegister = doorbell.BFOffset / line
-	registerLines = doorbell.BFRegSize / line
-	halfLines     = doorbell.BFHalf / line
+	firstRegister = doorbell.BFOffset / line  // index of the UAR page's line where the registers begin
+	registerLines = doorbell.BFRegSize / line // number of lines of a register
+	halfLines     = doorbell.BFHalf / line    // number of lines of half a register
 )
 
-// receiveRecord is the record that counts the receives.
+// receiveRecord returns the region of the record that counts the receives.
 func (x *Expander) receiveRecord() string {
 	if x.c.SRQ {
 		return SRQRecord
@@ -81,7 +80,9 @@ func (x *Expander) receiveRecord() string {
 	return PeerRecord
 }
 
-// registerLine is the line of one half of the host's register.
+// registerLine returns the index of the first line of one half of the host's register. A queue pair
+// without a BlueFlame register rings in the first register.
 func (x *Expander) registerLine(half int) int {
-	return firstRegister + max(x.c.BlueFlame-1, 0)*registerLines + half*halfLines
+	register := max(x.c.BlueFlame-1, 0)
+	return firstRegister + register*registerLines + half*halfLines
 }

@@ -19,14 +19,14 @@ type Source struct {
 	info  *wqe.Info
 	bytes int
 	f     Form
-	room  uint64 // bytes between the buffers of two requests
-	made  int    // requests
-	bells uint64 // doorbells
-	index uint16 // count of the next block, modulo 2^16
+	room  uint64 // distance in bytes between the buffers of two requests of a doorbell
+	made  int    // number of requests made so far
+	bells uint64 // number of doorbells so far
+	index uint16 // number of blocks made so far, modulo 2^16
 }
 
-// NewSource returns a Source of requests with payloads of so many bytes. op is one of Ops. Keys,
-// addresses and number have values that mean nothing.
+// NewSource returns a Source of requests with payloads of the given number of bytes. op is one of Ops.
+// The keys and addresses in Near and Far, and QPN, have arbitrary values.
 func NewSource(op string, bytes int, f Form) (*Source, error) {
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == op })
 	if i < 0 {
@@ -52,7 +52,7 @@ func NewSource(op string, bytes int, f Form) (*Source, error) {
 	return s, nil
 }
 
-// lines returns the size in bytes of the lines of n bytes.
+// lines returns n rounded up to whole lines, in bytes.
 func lines(n int) uint64 { return uint64(n+line-1) &^ (line - 1) }
 
 // Config returns the queues and the memory of the traffic.
@@ -70,7 +70,7 @@ func (s *Source) Config() Config {
 	return c
 }
 
-// Next returns the requests of the next doorbell; none if all have been made.
+// Next returns the requests of the next doorbell. When all requests have been made, it returns none.
 func (s *Source) Next() (list []Request, err error) {
 	for len(list) < s.f.Batch && s.made < s.f.Requests {
 		s.made++
@@ -84,8 +84,9 @@ func (s *Source) Next() (list []Request, err error) {
 	return list, nil
 }
 
-// split returns the data segments of a payload in so many pieces. Each begins on a line of its own,
-// and ends with a line if there is one for each piece.
+// split returns the data segments of a payload in the given number of pieces. Each piece begins on a
+// line of its own. If the payload has at least one line for each piece, all pieces but the last are
+// whole lines.
 func (s *Source) split(key uint32, addr uint64, pieces int) (list []wqe.Data) {
 	for left := s.bytes; left > 0; pieces-- {
 		n := (left + pieces - 1) / pieces
@@ -102,7 +103,7 @@ func (s *Source) split(key uint32, addr uint64, pieces int) (list []wqe.Data) {
 	return list
 }
 
-// request returns the k-th request of a doorbell.
+// request returns the request number k of a doorbell, counted from 0.
 func (s *Source) request(k uint64, signaled bool) (r Request, err error) {
 	near, far := s.Near.Addr+k*s.room, s.Far.Addr+k*s.room
 	ring := make([]byte, wqe.MaxBlocks*wqe.BlockSize)
@@ -135,7 +136,7 @@ func (s *Source) request(k uint64, signaled bool) (r Request, err error) {
 	if err != nil {
 		return Request{}, err
 	}
-	ring[1], ring[2] = byte(s.index>>8), byte(s.index)
+	ring[1], ring[2] = byte(s.index>>8), byte(s.index) // the index of the WQE in its control segment
 	s.index += uint16(blocks)
 	r = Request{WQE: ring[:blocks*wqe.BlockSize], Fill: !s.f.Untouched, Use: !s.f.Untouched}
 	if s.info.Receive() {
@@ -144,8 +145,8 @@ func (s *Source) request(k uint64, signaled bool) (r Request, err error) {
 	return r, nil
 }
 
-// operand adds what an atomic or an MMO has besides memory. Each atomic adds 1 to its word, so that
-// no compare-and-swap fails if the words were 0.
+// operand adds the segments and bits of w and c that an atomic or an MMO has besides memory. Each
+// atomic adds 1 to its word. So no compare-and-swap fails if the words were 0 before the first doorbell.
 func (s *Source) operand(w *wqe.Builder, c *wqe.Ctrl) {
 	was, all := s.bells, ^uint64(0)
 	switch s.op {

@@ -16,7 +16,7 @@ type Form struct {
 
 	Inline    bool // the payload is in the WQE
 	SGEs      int  // pieces of memory that the payload is in; 0 means 1
-	Signaled  int  // every so many requests one asks for a completion; 0 means 1
+	Signaled  int  // each request whose number is a multiple of this asks for a completion; 0 means 1
 	Batch     int  // requests for one doorbell; 0 means 1
 	BlueFlame bool // the queue pair has a BlueFlame register
 	Rested    bool // Config.Rested
@@ -34,7 +34,7 @@ type Form struct {
 	SlowPath  bool // Config.SlowPath
 }
 
-// A kind is an operation that Synth knows.
+// A kind is an operation that Synth knows, with its name.
 type kind struct {
 	name string
 	op   wqe.Opcode
@@ -57,9 +57,10 @@ func Ops() (names []string) {
 	return names
 }
 
-// Synth returns the trace of steady traffic of one operation with payloads of so many bytes. The
-// traffic is serial: requests of one doorbell are posted when those before them are complete, or
-// executed if they are unsignaled. All doorbells use the same payload buffers.
+// Synth returns the trace of steady traffic of one operation with payloads of the given number of
+// bytes. The traffic is serial: the requests of a doorbell are posted when all signaled requests before
+// them are complete and all unsignaled requests before them are executed. All doorbells use the same
+// payload buffers.
 //
 // The first lap round the rings is a cold start: their lines were not used before.
 func Synth(op string, bytes int, f Form) (model.Trace, error) {
@@ -79,8 +80,8 @@ func Synth(op string, bytes int, f Form) (model.Trace, error) {
 	return model.Trace{}, err
 }
 
-// most is the most bytes that Synth moves in one request.
-const most = 1 << 20
+// mostBytes is the most bytes that Synth moves in one request.
+const mostBytes = 1 << 20
 
 // complete fills in the fields that are 0, and refuses forms that the operation does not have.
 func (f *Form) complete(op wqe.Opcode, bytes int) error {
@@ -101,13 +102,14 @@ func (f *Form) complete(op wqe.Opcode, bytes int) error {
 	if f.SRQ {
 		header = wqe.SRQNextSize
 	}
+	atomicOf4 := info.Atomic() && op != wqe.OpAtomicFA && op != wqe.OpAtomicCS // masked atomics: 4 or 8 bytes
 	switch {
 	case f.Requests < 1 || f.SGEs < 1 || f.Signaled < 1 || f.Batch < 1 || f.ReceiveSGEs < 1:
 		return fmt.Errorf("traffic: %d requests, %d and %d pieces, every %dth signaled, %d for a doorbell; each is at least 1",
 			f.Requests, f.SGEs, f.ReceiveSGEs, f.Signaled, f.Batch)
-	case bytes < 0 || bytes > most:
-		return fmt.Errorf("traffic: %d bytes; 0 to %d are possible", bytes, most)
-	case info.Atomic() && bytes != 8 && (bytes != 4 || op == wqe.OpAtomicFA || op == wqe.OpAtomicCS):
+	case bytes < 0 || bytes > mostBytes:
+		return fmt.Errorf("traffic: %d bytes; 0 to %d are possible", bytes, mostBytes)
+	case info.Atomic() && bytes != 8 && !(bytes == 4 && atomicOf4):
 		return fmt.Errorf("traffic: %v of %d bytes; 8 are possible, and 4 for masked atomics", op, bytes)
 	case (info.Atomic() || op == wqe.OpMMO) && f.SGEs != 1:
 		return fmt.Errorf("traffic: %v with %d pieces of memory; 1 is possible", op, f.SGEs)

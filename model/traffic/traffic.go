@@ -32,8 +32,9 @@ type Config struct {
 	// doorbells, whether the CQs are armed. They are not armed here.
 	Events bool
 
-	// Rested says that before each doorbell the device has had more than 64 idle visits. After 64
-	// idle visits the device no longer expects the next WQE in the BlueFlame register only.
+	// Rested says that before each doorbell the device has had more than 64 idle visits. While the
+	// device expects the next WQE in the BlueFlame register, it does not poll the doorbell record.
+	// After 64 idle visits it polls both.
 	Rested bool
 
 	// Prefetched says that the device fetches the next receive while it waits for the message.
@@ -50,12 +51,18 @@ type Request struct {
 	// WQE is the WQE. It need not contain more than the units that its control segment counts.
 	WQE []byte
 
-	// Receive is the entry of the receive ring that the request takes: in an SRQ with the segment
-	// that links it. It is nil if the request takes no receive.
+	// Receive is the entry of the receive ring that the request takes. An entry of an SRQ begins
+	// with the segment that links it to the next entry. Receive is nil if the request takes no
+	// receive.
 	Receive []byte
 
-	Fill bool // the host writes the payload before it posts, or the peer that of a READ
-	Use  bool // the payload is read when it has arrived: by the peer, or the host if it is a result
+	// Fill says that the payload is written before the request is posted. The host writes it; for a
+	// READ the peer writes it.
+	Fill bool
+
+	// Use says that the payload is read when it has arrived. The peer reads it; the host reads the
+	// results of a READ or an atomic.
+	Use bool
 }
 
 // An Expander expands the requests of two connected queue pairs. It is not safe for concurrent
@@ -73,18 +80,17 @@ type Expander struct {
 
 	linked uint64 // number of entries of the SRQ that were completed and appended to its free list
 
-	rounds uint // number of looks so far whether CQs are armed
+	armRounds uint // number of times so far that the device has polled the arm registers
 
-	half     int  // the half of the register that the host writes next
-	next     int  // the half of the register in which the device expects the next WQE
-	hot      bool // the device polls only that half, and not the record
-	wants    bool // the device fetches the next receive when it is idle
-	announce int  // Seq of the last store of the record that counts receives
+	half          int  // the half of the BlueFlame register that the host writes next
+	next          int  // the half of the BlueFlame register in which the device expects the next WQE
+	hot           bool // the device polls the half next only: neither the other half nor the record
+	fetchReceive  bool // the device fetches the next receive when it is idle
+	lastAnnounced int  // Seq of the peer's last store to the record that counts receives
 
-	// Completions of the last requests, which are not polled yet: of sends, of receives, and
-	// payloads that arrived without a completion.
-	sends, recvs []completion
-	arrived      []arrival
+	// Completions of the last requests, and payloads, that the pollers have not seen yet.
+	sends, recvs []completion // completions in the CQ of sends, and in the CQ of receives
+	arrived      []arrival    // payloads that arrived without a completion
 }
 
 // New returns an Expander for queues that have just been made.
@@ -128,8 +134,9 @@ func New(c Config) (*Expander, error) {
 }
 
 // Expand adds the accesses for requests that one doorbell announces: what happens before they are
-// posted, the posting, the execution, and the polling of all their completions. The accesses of all
-// these requests have the number of the last one. After an error the Expander is no longer usable.
+// posted, the posting, the execution, and the polling of all their completions. In all these
+// accesses, Req is the number of the last request of the list. After an error the Expander is no
+// longer usable.
 func (x *Expander) Expand(list ...Request) error {
 	works := make([]*work, len(list))
 	blocks, signaled, receives := 0, 0, 0
@@ -160,16 +167,16 @@ func (x *Expander) Expand(list ...Request) error {
 	x.req += len(list)
 	x.postReceives(works)
 	x.idle(works)
-	x.lookInVain(works)
+	x.pollBefore(works)
 	x.fill(works)
-	news := x.post(works)
-	x.execute(works, news)
+	posted := x.post(works)
+	x.execute(works, posted)
 	x.poll()
 	return nil
 }
 
-// mostReceives is how many receives can be posted at a time. The last free entry of an SRQ is never
-// used.
+// mostReceives returns how many receives can be posted at a time. An SRQ never uses its last free
+// entry.
 func (x *Expander) mostReceives() int {
 	if x.c.SRQ {
 		return x.c.Receives - 1
@@ -177,5 +184,6 @@ func (x *Expander) mostReceives() int {
 	return x.c.Receives
 }
 
-// Trace returns the accesses so far. The caller must not change it, and the next Expand may.
+// Trace returns the accesses so far. The caller must not change them. The next Expand may change
+// them.
 func (x *Expander) Trace() model.Trace { return x.trace }

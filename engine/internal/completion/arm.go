@@ -8,29 +8,33 @@ import (
 
 // An arm word shares a cache line with a consumer index, which the client writes all the
 // time. If the device reads an arm word, it takes the line from the client and costs the
-// client 50 ns. So the device polls the arm registers instead, in every HintTurns-th step. A
-// register changes only when a client arms a queue, and its value names the queue. Many queues
-// of a client share a register, so a value may be overwritten before the device reads it. So
-// after a change the device looks first at the queue that is named, and then at the arm words of
+// client 50 ns. So the device polls the arm registers instead. A register changes only when a
+// client arms a queue, and the value of the register names the queue. Many queues of a client
+// share a register, so the client may overwrite a value before the device reads it. Therefore,
+// after a change, the device looks first at the queue that is named, and then at the arm words of
 // all queues that use the register, some in each turn.
 //
 // Only the arm words are authoritative. So the device also reads the arm words of queues whose
-// registers have not changed: in ArmTurns steps it reads each of them once, if the client has
-// few. A client that does not write the register waits that long.
+// registers have not changed.
+//
+// The device does this in rounds: one call of ObserveArms is a round. In a round, clients take
+// turns. ArmLapTurns turns of a client are a lap. In a lap each of the client's arm words is read once, if
+// the client has at most ArmLapTurns * ArmTurnPolls of them. So an arm without a store to the register is
+// found after a lap.
 const (
-	HintTurns = 32
-	ArmTurns  = 1024
-	ArmLaps   = ArmTurns / HintTurns
+	ArmRoundSteps = 32                          // steps from one round to the next
+	ArmLapTurns   = 32                          // turns of a client in a lap
+	ArmLapSteps   = ArmLapTurns * ArmRoundSteps // steps of a lap in which each round has a turn of the client
 )
 
-// One step polls at most ArmPolls registers and arm words, and answers at most ArmAnswers
-// arms. An answer may be an event, which costs a system call. Clients take turns. In one turn
-// a client gets at most ArmTurn polls of registers and of the arm words behind them, ArmTurn
-// polls of other arm words, and ArmTurn looks at events that wait.
+// Limits of a round and of a turn. An answer to an arm may be an event, which costs a system call.
 const (
-	ArmPolls   = 64
-	ArmAnswers = 8
-	ArmTurn    = 16
+	ArmRoundPolls   = 64 // polls of registers and arm words after which no further turn of the round begins
+	ArmRoundAnswers = 8  // answers after which no further turn of the round begins
+
+	// ArmTurnPolls is how much of each a client gets in a turn: polls of registers and of the arm
+	// words behind registers that have changed; polls of other arm words; looks at events that wait.
+	ArmTurnPolls = 16
 )
 
 // CanArm adds q to the queues that can be armed.
@@ -41,15 +45,16 @@ func (sh *Completer) CanArm(q *object.CQ) {
 	r := a.Register(q.ArmWrites)
 	q.ArmReg, q.RegisterIndex = r, len(r.CQs)
 	r.CQs = append(r.CQs, q)
-	r.Unread = len(r.CQs) // an arm before this was not seen
+	r.Unread = len(r.CQs) // the client may have armed q before q was among the CQs of r
 	sh.Arm.CQs++
 	sh.Arm.Armers.Add(q.Client)
 }
 
-// Disarm removes q from the queues that can be armed, if it is one of them. The last of
+// Disarm removes q from the queues that can be armed, if q is one of them. The last of
 // these queues is moved to the place of q.
 func (sh *Completer) Disarm(q *object.CQ) {
-	own, a := q.Client.Shard, &q.Client.Arms
+	owner := q.Client.Shard // counts q; not always sh
+	a := &q.Client.Arms
 	if !a.Has(q) {
 		return
 	}
@@ -64,39 +69,44 @@ func (sh *Completer) Disarm(q *object.CQ) {
 	r.CQs[q.RegisterIndex].RegisterIndex = q.RegisterIndex
 	r.CQs[end], r.CQs = nil, r.CQs[:end]
 	if r.Unread > 0 {
-		r.Unread = end // the moved queue may have been passed over
+		r.Unread = end // read all again: the queue that moved to the place of q may still be unread
 	}
 	if end == 0 {
 		a.RemoveRegister(r)
 	}
-	own.Arm.CQs--
+	owner.Arm.CQs--
 	if last == 0 {
-		own.Arm.Armers.Remove(q.Client)
+		owner.Arm.Armers.Remove(q.Client)
 	}
 }
 
 // ObserveArms gives clients their turns, until it has polled about as many registers and arm
-// words as polls says, or each client has had a turn. It returns how many arms it has answered.
+// words as polls says, has answered ArmRoundAnswers arms, or has given each client a turn. It returns
+// how many arms it has answered, and events that waited it has sent.
 func (sh *Completer) ObserveArms(polls int) (done int) {
-	for turns := len(sh.Arm.Armers.Clients); turns > 0 && polls > 0 && done < ArmAnswers; turns-- {
+	for turns := len(sh.Arm.Armers.Clients); turns > 0 && polls > 0 && done < ArmRoundAnswers; turns-- {
 		if len(sh.Arm.Armers.Clients) == 0 {
 			break
 		}
 		c := sh.Arm.Armers.Current()
-		sh.Arm.Armers.Use(1, 1)
-		n, used := sh.observeRegisters(c, ArmAnswers-done)
+		sh.Arm.Armers.Use(1, 1) // a turn is one visit, and c uses it up
+		n, used := sh.observeRegisters(c, ArmRoundAnswers-done)
 		done, polls = done+n, polls-used
 		n, used = sh.observeUnchanged(c)
 		done, polls = done+n, polls-used
 		done += sh.observeHeldOf(c)
 	}
-	sh.Fault.CQ = nil
+	sh.Fault.CQ = nil // set by PollCQ
 	return done
 }
 
 // observeRegisters polls the next arm registers of c, and arm words of the CQs whose registers have changed.
-// It returns how many arms it has answered, at most about the parameter most, and how many words it has
-// polled.
+// It returns how many arms it has answered, at most the parameter most, and how many registers and arm words
+// it has polled.
+//
+// When a register has changed, the arm words of all its CQs are to be read, in this turn and later turns.
+// Unread counts down how many are left. Last, the index of the CQ that was read last, goes down through the
+// CQs of the register, and from 0 to the end of the list. Reading may begin at any CQ, so Last is not reset.
 func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used int) {
 	a := &c.Arms
 	for range a.Registers {
@@ -104,17 +114,18 @@ func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used in
 			a.Next = 0
 		}
 		r := a.Registers[a.Next]
-		sh.PollCQ(r.CQs[0])
+		sh.PollCQ(r.CQs[0]) // any CQ of the register: a fault of the poll ends the arming of that CQ
 		used++
 		if v := r.Word.Observe(); v != r.Seen {
 			r.Seen, r.Unread = v, len(r.CQs)
+			// The client may have written any number.
 			if q := sh.CQs[uint32(v)&0xffffff]; q != nil && q.ArmReg == r && !q.Gone && a.Has(q) {
 				sh.PollCQ(q)
 				done += sh.ObserveArm(q)
 				used++
 			}
 		}
-		for ; r.Unread > 0 && used < ArmTurn && done < most; used++ {
+		for ; r.Unread > 0 && used < ArmTurnPolls && done < most; used++ {
 			r.Unread--
 			r.Last--
 			if r.Last < 0 || r.Last >= len(r.CQs) {
@@ -124,7 +135,7 @@ func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used in
 			done += sh.ObserveArm(r.CQs[r.Last])
 		}
 		a.Next++
-		if used >= ArmTurn || done >= most {
+		if used >= ArmTurnPolls || done >= most {
 			break
 		}
 	}
@@ -132,18 +143,19 @@ func (sh *Completer) observeRegisters(c *object.Client, most int) (done, used in
 }
 
 // observeUnchanged reads the next arm words of c, whether or not their registers have changed. It returns
-// how many arms it has answered, and how many arm words it has read. In ArmLaps turns it reads each arm word
-// once, but at most ArmTurn words in one turn. If there are few words, it reads all of them in the same turn,
-// so that it takes the client's cache lines in that turn only.
+// how many arms it has answered, and how many arm words it has read. If c has at most ArmTurnPolls words,
+// observeUnchanged reads all of them in the last turn of the lap, and so takes the client's cache lines in
+// that turn only. If c has more words, each turn of the lap gets an equal share of them, but at most
+// ArmTurnPolls words.
 func (sh *Completer) observeUnchanged(c *object.Client) (done, used int) {
 	a := &c.Arms
-	turn, n := a.Turns%ArmLaps, len(a.CQs)
+	turn, n := a.Turns%ArmLapTurns, len(a.CQs)
 	a.Turns++
 	switch {
-	case n > ArmTurn:
-		begin, end := turn*n/ArmLaps, (turn+1)*n/ArmLaps // the turn's share of the words
-		used = min(end-begin, ArmTurn)
-	case turn == ArmLaps-1:
+	case n > ArmTurnPolls:
+		begin, end := turn*n/ArmLapTurns, (turn+1)*n/ArmLapTurns
+		used = min(end-begin, ArmTurnPolls)
+	case turn == ArmLapTurns-1:
 		used = n
 	}
 	for range used {
@@ -157,10 +169,11 @@ func (sh *Completer) observeUnchanged(c *object.Client) (done, used int) {
 	return done, used
 }
 
-// observeHeldOf looks at the next events of c that wait, and returns how many it has sent.
+// observeHeldOf looks at the next CQs of c with an event that waits, and returns how many events it has
+// sent.
 func (sh *Completer) observeHeldOf(c *object.Client) (done int) {
 	a := &c.Arms
-	for range min(ArmTurn, len(a.Held)) {
+	for range min(ArmTurnPolls, len(a.Held)) {
 		if len(a.Held) == 0 {
 			break
 		}
@@ -173,7 +186,7 @@ func (sh *Completer) observeHeldOf(c *object.Client) (done int) {
 	return done
 }
 
-// PollCQ records that memory of q is about to be polled.
+// PollCQ records that memory of q is about to be polled. If the poll faults, the fault is that of q.
 func (sh *Completer) PollCQ(q *object.CQ) {
 	if sh.TimedUntil != 0 {
 		sh.TimePoll()
@@ -181,13 +194,24 @@ func (sh *Completer) PollCQ(q *object.CQ) {
 	sh.EnterCQ(q)
 }
 
-// ObserveArm reads the arm word of q to see whether the client has asked for an event. An
-// event is due at once if there is a completion that the client had not consumed when it
-// armed and that no event has announced. So a completion that is written at the same time
-// as the client arms is not missed. A completion that an event has already announced causes
-// no other event. This is because programs arm before they poll the completions they were
-// woken for, and expect a completion for each event (perftest with -e polls once for each
-// event). ObserveArm returns 1 if the client has armed q, otherwise 0.
+const (
+	armIndex     = 1<<24 - 1 // bits of an arm word: the client's consumer index
+	armSolicited = 1 << 24   // bit of an arm word: solicited completions only
+
+	// A consumer index that is more than mostBehind behind the producer index, modulo 2^24, counts as
+	// one that is ahead of the producer index.
+	mostBehind = 1 << 23
+)
+
+// ObserveArm reads the arm word of q to see whether the client has asked for an event. It returns 1
+// if the client has armed q, otherwise 0.
+//
+// An event is due at once for a completion that is already written, if the client had not consumed
+// the completion when it armed. So a completion that is written at the same time as the client arms
+// is not missed. But no event is due for a completion that an event has already announced, even if
+// the client has not consumed the completion. This is because programs arm before they poll the
+// completions they were woken for, and expect a completion for each event (perftest with -e polls
+// once for each event).
 //
 // Observe: arm word. Published by hostpath.CQ.Arm.
 func (sh *Completer) ObserveArm(q *object.CQ) int {
@@ -196,19 +220,21 @@ func (sh *Completer) ObserveArm(q *object.CQ) int {
 		return 0
 	}
 	q.ArmSeen = word
-	q.Armed, q.Solicited = true, word>>24&1 != 0
-	unread := (uint32(q.Next) - word) & 0xffffff
-	if unread == 0 || unread > 1<<23 {
-		if q.Moderation != nil && q.Moderation.Since == 0 {
-			q.Moderation.First = q.Next
+	q.Armed, q.Solicited = true, word&armSolicited != 0
+	countAnew := q.Moderation != nil && q.Moderation.Since == 0 // no event waits
+	unread := (uint32(q.Next) - word) & armIndex
+	if unread == 0 || unread > mostBehind {
+		if countAnew {
+			q.Moderation.First = q.Next // completions from here on count
 		}
 		return 1 // no completion yet, or an index that the client cannot have reached
 	}
 	unannounced := min(uint64(unread), q.Next-q.Notified)
-	if q.Moderation != nil && q.Moderation.Since == 0 {
+	if countAnew {
 		q.Moderation.First = q.Next - unannounced
 	}
-	if unannounced > 0 && (!q.Solicited || q.Next-q.LastSolicited < unannounced) {
+	sinceSolicited := q.Next - q.LastSolicited // completions after the last solicited one
+	if unannounced > 0 && (!q.Solicited || sinceSolicited < unannounced) {
 		sh.announce(q)
 	}
 	return 1

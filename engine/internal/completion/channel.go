@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Fire sends the event that the client has asked for, and disarms q.
+// Fire sends the event that the client has asked for, and disarms q. An event of q waits no longer.
 func (sh *Completer) Fire(q *object.CQ) {
 	q.Armed = false
 	q.Notified = q.Next
@@ -16,9 +16,9 @@ func (sh *Completer) Fire(q *object.CQ) {
 	sh.Send(q, q.Handle)
 }
 
-// Send sends a record that holds value to the channel of q. If the client lets its socket
-// fill up, it loses the event, and the loss is explained to it. A client that has closed its
-// end of the socket wants no events.
+// Send sends a record that holds value to the channel of q. If the socket of the client is full,
+// the client loses the event, and the device explains the loss to the client. A client that has
+// closed its end of the socket wants no events, so nothing is explained to this client.
 func (sh *Completer) Send(q *object.CQ, value uint64) {
 	out := q.Channel.Out
 	err := out.Send(object.Notice{Record: value, CQ: q})
@@ -33,7 +33,7 @@ func (sh *Completer) Send(q *object.CQ, value uint64) {
 	}
 }
 
-// Hold puts q on the list of CQs with an event that waits.
+// Hold puts q on its client's list Held of CQs with an event that waits.
 func (sh *Completer) Hold(q *object.CQ) {
 	a := &q.Client.Arms
 	a.Held = append(a.Held, q)
@@ -41,7 +41,8 @@ func (sh *Completer) Hold(q *object.CQ) {
 	q.Client.Shard.Arm.Held++
 }
 
-// Unhold notes that no event of q waits, and takes q off the list.
+// Unhold notes that no event of q waits, and takes q off the list Held. The last CQ of the list is
+// moved to the place of q.
 func (sh *Completer) Unhold(q *object.CQ) {
 	if q.Moderation == nil || q.Moderation.Since == 0 {
 		return

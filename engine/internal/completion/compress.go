@@ -10,13 +10,14 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// titleFormat is the format of a title in its tail.
+// titleFormat is the format "compressed" at its place in the tail of a title.
 const titleFormat = cqe.Tail(cqe.FormatCompressed) << 2
 
-// Collect is Complete for a completion on the fast path that is neither solicited nor an error, in a
-// compressed queue. It only collects the completion; WriteSession must follow before the fast path
-// ends. Collect reports whether there is room for the completion. n is the byte count. If the
-// completion does not belong to the session that is being collected, that session is written first.
+// Collect is Complete for a compressed queue, on the fast path, and for completions that are neither
+// solicited nor errors. Collect writes no CQE; it adds the completion to the session of q. The caller
+// must call WriteSession before the fast path ends. Collect reports whether q has room for the
+// completion. n is the byte count. If the completion does not fit to those in the session, Collect
+// writes the session and begins another.
 func (sh *Completer) Collect(q *object.CQ, rqpn, uidx, imm, n uint32, tail cqe.Tail) bool {
 	s, time := q.Session, sh.Clock()
 	if s.N > 0 && !s.Fits(rqpn, uidx, imm, time, tail) {
@@ -33,7 +34,9 @@ func (sh *Completer) Collect(q *object.CQ, rqpn, uidx, imm, n uint32, tail cqe.T
 	return true
 }
 
-// CollectAll is CompleteAll for a compressed queue. It collects the completions.
+// CollectAll is Executor.CompleteAll for a compressed queue: it collects the completions of the signaled
+// WQEs of a series. left is the number of WQEs that are left. Bit left-1 of signaled is for the next WQE,
+// bit 0 for the last. tail is that of the next WQE.
 func (sh *Completer) CollectAll(c *object.CQ, left int, signaled uint64, rqpn, uidx, n uint32,
 	tail cqe.Tail) {
 	s := c.Session
@@ -46,13 +49,13 @@ func (sh *Completer) CollectAll(c *object.CQ, left int, signaled uint64, rqpn, u
 		if signaled&AllSignaled(left) != AllSignaled(left) || s.N == 0 {
 			continue
 		}
-		// A session is open, all WQEs from here on are signaled, and they fit: they differ in
-		// the counter only.
+		// The session has completions, and all WQEs that are left are signaled. Their completions fit
+		// into the session, because they differ in the counter only.
 		mini, step := s.Mini(tail, n), uint64(1)<<48
 		k := min(left, s.Most-s.N)
 		if tail.OpOwn().Opcode() != cqe.Req {
 			step = uint64(s.Indices&1) << 32
-			k = min(k, 1<<16-int(tail.Counter())) // the index must not carry into the checksum
+			k = min(k, 1<<16-int(tail.Counter())) // the stride index must not carry into the checksum
 		}
 		for i := range k {
 			s.Minis[(s.N+i)%object.MostMinis] = mini
@@ -64,9 +67,10 @@ func (sh *Completer) CollectAll(c *object.CQ, left int, signaled uint64, rqpn, u
 	}
 }
 
-// WriteReceives writes the completions of receives that n SENDs of q to p have used, if those of
-// the SENDs could be written first: because they are not collected, or because they do not all
-// fit into their session. The receives are completed before the SENDs.
+// WriteReceives is called before the completions of n SENDs of q to p are written or collected. The
+// completions of the receives that these SENDs have used are collected, and must be written before
+// those of the SENDs. So WriteReceives writes them now, unless the session of the SENDs has room for
+// all n, and the caller writes both sessions later.
 func (sh *Completer) WriteReceives(q, p *object.QP, n int) {
 	if p.RQ.CQ.Session == nil {
 		return
@@ -76,8 +80,9 @@ func (sh *Completer) WriteReceives(q, p *object.QP, n int) {
 	}
 }
 
-// CollectSend collects the completion of a WQE of q. If q's session is full, the receives
-// that its WQEs have used are completed before it is written, as without compression.
+// CollectSend collects the completion of a WQE of q, and reports whether there was room for it. If the
+// session of q is full, Collect will write it. Then CollectSend first writes the completions of the
+// receives that the WQEs of q have used, because these come before those of the WQEs.
 func (sh *Completer) CollectSend(q *object.QP, n uint32, tail cqe.Tail) bool {
 	if s := q.SQ.CQ.Session; s.N > 0 && s.N >= s.Most {
 		sh.WriteSession(q.Conn.Peer.RQ.CQ)
@@ -85,14 +90,16 @@ func (sh *Completer) CollectSend(q *object.QP, n uint32, tail cqe.Tail) bool {
 	return sh.Collect(q.SQ.CQ, 0, q.UIDX, 0, n, tail)
 }
 
-// makeRoom reports whether q has room for one completion more than are collected. It writes the
-// session if no completion can be added to it.
+// makeRoom reports whether q has room for one completion more than are collected, and sets how many
+// completions the session can have. It writes the session if no completion can be added to it.
 func (sh *Completer) makeRoom(q *object.CQ) bool {
 	s, entries := q.Session, uint64(1)<<(q.Log&63)
 	if s.N >= q.MostTogether() {
 		sh.WriteSession(q)
 	}
-	if n := uint64(s.N); q.Next+n-q.Seen >= entries && !q.Ignore && !q.Room(entries-n) {
+	collected := uint64(s.N)
+	seemsFull := q.Next+collected-q.Seen >= entries // according to the consumer index that was read last
+	if seemsFull && !q.Ignore && !q.Room(entries-collected) {
 		sh.WriteSession(q)
 		return false
 	}
@@ -104,7 +111,7 @@ func (sh *Completer) makeRoom(q *object.CQ) bool {
 }
 
 // WriteSession writes what is collected for q. A single completion is written as an
-// ordinary CQE, because the mini of a session of one would take the entry after it.
+// ordinary CQE, because a title with one mini would take two entries.
 func (sh *Completer) WriteSession(q *object.CQ) {
 	s := q.Session
 	if s == nil || s.N == 0 {
@@ -113,7 +120,7 @@ func (sh *Completer) WriteSession(q *object.CQ) {
 	minis := s.Minis[:s.N]
 	s.N, s.Most = 0, 0 // before the stores, so that a session whose stores fault is not written again
 	if len(minis) == 1 {
-		// Collect has found room.
+		// Complete does not fail, because Collect has found room. The low half of the mini is the byte count.
 		sh.Complete(q, s.Rqpn, s.UIDX, s.Imm, uint32(minis[0]), s.Time, s.Tail, object.Quietly)
 		return
 	}
@@ -125,9 +132,9 @@ func (sh *Completer) WriteSession(q *object.CQ) {
 // as MostTogether says. tail is that of the first completion, without owner. Each mini is a
 // result of Session.Mini.
 //
-// The session takes as many entries as it has minis. The title is in the first of them, the
-// minis are where cqe.MiniPlace says, and the others are not written. Such an entry keeps its owner
-// bit of an earlier lap until the poller sets it.
+// The session takes as many entries as it has minis. The title is in the first entry, and the
+// minis are in the entries that cqe.MiniPlace says. The other entries are not written, and keep the
+// owner bit of an earlier lap until the poller sets it.
 //
 // Publish: title. Observed by hostpath.CQ.Poll, like the tail of any CQE. The minis are
 // stored before it, so that a poller that sees the title sees the whole session.
@@ -152,8 +159,8 @@ func (sh *Completer) completeCompressed(q *object.CQ, rqpn, uidx, imm uint32, ti
 	}
 }
 
-// WriteCollected writes what was collected before a fault of memory has ended the work of q. The
-// receives are completed before the SENDs that have used them.
+// WriteCollected is called when a fault of memory has ended the work of q. It writes the completions
+// that were collected before, first those of the receives, then those of the SENDs that have used them.
 func (sh *Completer) WriteCollected(q *object.QP) {
 	if p := q.Conn.Peer; p != nil && sh.Holds(p.Client.Shard) {
 		sh.writeOrDrop(p.RQ.CQ)
@@ -174,5 +181,5 @@ func (sh *Completer) writeOrDrop(q *object.CQ) {
 	sh.WriteSession(q)
 }
 
-// AllSignaled is the field signaled of a series of n WQEs that are all signaled.
+// AllSignaled returns the bits, one for each of the n WQEs of a series, which say that all are signaled.
 func AllSignaled(n int) uint64 { return 1<<n - 1 }

@@ -11,9 +11,9 @@ import (
 
 // Complete writes one CQE and reports whether there was room for it. n is the byte count
 // of the CQE. time is the device clock; for an error it is cqe.ErrWord instead. The owner
-// and solicited bits of tail are 0. The last eight bytes are stored last, with release
-// order: a reader that sees the owner bit also sees the whole CQE and the payload that was
-// moved before.
+// and solicited bits of tail are 0. a says whether the completion is solicited. Complete stores
+// the tail, which is the last eight bytes, after all other bytes, with release order. So a reader
+// that sees the owner bit also sees the whole CQE and the payload that was moved before.
 //
 // Complete takes words rather than a struct, for the reason given at object.Head.
 //
@@ -30,7 +30,7 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 		if q.Held != 0 {
 			q.Next++
 			sh.Notify(q, a)
-			return true // the error in entry 0 stays
+			return true // the error in entry 0 stays; see CompleteError
 		}
 		slot = 0
 	}
@@ -42,7 +42,7 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	// packages that are imported.
 	var block *shm.Block = q.Entry(slot)
 	if q.LogCQE == 7 {
-		clear(q.Buf[slot<<7:][:cqe.Size])
+		clear(q.Buf[slot<<7:][:cqe.Size]) // the first half of an entry of 128 bytes
 	}
 	cqe.PutBody((*[cqe.Size]byte)(block), rqpn, uidx, imm, n, time)
 	block.PublishTail(uint64(tail))
@@ -54,8 +54,8 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	return true
 }
 
-// Notify records a completion of attention a, and fires the arm of q if the client has armed q for
-// it.
+// Notify records a completion of attention a. If the client has armed q for such a completion, its
+// event is due.
 func (sh *Completer) Notify(q *object.CQ, a object.Attention) {
 	if a != object.Quietly {
 		q.LastSolicited = q.Next
@@ -65,8 +65,9 @@ func (sh *Completer) Notify(q *object.CQ, a object.Attention) {
 	}
 }
 
-// CompleteError writes one error CQE. Errors count as solicited. In a collapsed queue the
-// first error stays until its queue pair is reset. Otherwise a client that reads only
+// CompleteError writes one error CQE, and reports whether there was room for it. Errors count as
+// solicited. In a collapsed queue, all completions overwrite entry 0, but the first error stays there
+// until its queue pair is reset. If later completions overwrote the error, a client that reads only
 // wqe_counter would believe that flushed work has been done.
 func (sh *Completer) CompleteError(q *object.CQ, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
 	ok := sh.Complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, object.VendorSyndrome[s]), tail, object.Event)

@@ -9,8 +9,9 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Overrun ends a completion queue that has no room for a completion. Every QP that uses the
-// queue goes to error with its next completion, or when Sweep (execution/overrun_sweep.go) checks that QP.
+// Overrun ends a completion queue that has no room for a completion, and tells the client. Every QP
+// that uses the queue goes to error with its next completion, or when Sweep
+// (execution/overrun_sweep.go) checks that QP.
 func (sh *Completer) Overrun(q *object.CQ) {
 	if q.Dead {
 		return
@@ -26,7 +27,7 @@ func (sh *Completer) Overrun(q *object.CQ) {
 	if q.Channel != nil && !q.Client.Hosted.PlainChannels {
 		sh.Send(q, q.Handle|control.ChannelOverrun)
 	}
-	// Sweep checks each running QP once. A QP that is added later cannot use q.
+	// From here on, Sweep checks each QP that is running now. A QP that is added later cannot use q.
 	s := &q.Client.Shard.Sched
 	s.Unswept, s.Swept = len(q.Client.Shard.Running), 0
 }

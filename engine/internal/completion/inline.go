@@ -9,8 +9,8 @@ import (
 )
 
 // CompleteInline is Complete for a completion that carries data. Entries of 128 bytes have the data
-// in their first half. Other entries have at most 32 bytes of data, in place of the fields that are
-// there.
+// in their first half. Entries of 64 bytes have at most 32 bytes of data, in place of the fields of
+// the first 32 bytes.
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
 func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm uint32, tail cqe.Tail,
@@ -25,7 +25,7 @@ func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm u
 		if q.Held != 0 {
 			q.Next++
 			sh.Notify(q, a)
-			return true // the error in entry 0 stays
+			return true // the error in entry 0 stays; see CompleteError
 		}
 		slot = 0
 	}

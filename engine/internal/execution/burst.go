@@ -8,13 +8,14 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// datagramBudget is enough for the longest datagram, even if each of its pieces is one byte. A datagram
-// is moved in one visit, because receives complete in the order in which they were posted, and the next
-// datagram, from any sender, uses the next receive.
+// datagramBudget is enough for the longest datagram, even if each of its pieces is one byte. So each datagram
+// is moved in one visit. If a datagram took several visits, a datagram of another sender could take the next
+// receive and complete first, but receives complete in the order in which they were posted.
 const datagramBudget = (object.GRHSize + maxDatagram) * Dearest
 
 // Burst executes WQEs of q until the budget of this step is used up, no announced WQE is
-// left, or the next WQE has to wait. n is the number of blocks that are announced.
+// left, the next WQE has to wait, or the queue has failed. n is the number of blocks that are
+// announced. Burst returns how much it has done: 0 means an idle visit.
 func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 	bytes := sh.Settings.Slice
 	sh.Sched.Effort = 0
@@ -38,9 +39,9 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 				continue
 			}
 			sh.Snapshot(q)
-			if v := sh.Check(q, n); v > object.Lost {
+			if v := sh.Check(q, n); v > object.Lost { // Waiting or Failed
 				if v == object.Failed {
-					done++ // others may have to be flushed, so this is no idle visit
+					done++ // not an idle visit, because WQEs after the failed WQE may have to be flushed
 				}
 				break
 			}
@@ -62,7 +63,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 		} else {
 			used, v := sh.moveUnmapped(q, j, budget)
 			bytes -= used
-			if v > object.Lost {
+			if v > object.Lost { // Failed
 				break
 			}
 		}
@@ -84,7 +85,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 }
 
 // Move continues a job of q within a budget of bytes, and returns how much of the budget
-// it has used.
+// the job has used.
 func (sh *Executor) Move(q *object.QP, j *object.Job, budget int) (used int) {
 	switch {
 	case len(sh.DMA.Workers) > 0 && j.Total >= sh.DMA.Sizes.Transfer && q.Transport != control.QPTypeUD:
@@ -96,9 +97,9 @@ func (sh *Executor) Move(q *object.QP, j *object.Job, budget int) (used int) {
 }
 
 // Finish completes a WQE whose bytes have all been moved. If the WQE used a receive of the
-// peer, the receive is completed first, and then the WQE itself. Finish returns false if
-// the queue is in error afterwards, because a completion queue had no room or because the
-// responder refused.
+// peer, Finish completes the receive first, and then the WQE itself. Finish reports whether the
+// queue can go on. The queue cannot go on if a completion queue had no room or the responder has
+// refused the message.
 func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 	if j.Recv {
 		if a := sh.Deliver(q, j); a != object.AnswerACK && sh.answered(q, j, a) > object.Lost {
@@ -118,9 +119,9 @@ func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 	if ce < wqe.CEAlways {
 		return true
 	}
-	n := uint64(0)
+	byteCount := uint64(0)
 	if j.Reads() {
-		n = j.Total
+		byteCount = j.Total
 	}
 	attention := object.Quietly
 	if ce == wqe.CEEvent {
@@ -131,7 +132,7 @@ func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 	if j.Carries && j.Reads() {
 		ok = sh.CompleteInline(q.SQ.CQ, j.Carried[:j.Total], 0, q.UIDX, 0, tail, attention)
 	} else {
-		ok = sh.Complete(q.SQ.CQ, 0, q.UIDX, 0, uint32(n), sh.Clock(), tail, attention)
+		ok = sh.Complete(q.SQ.CQ, 0, q.UIDX, 0, uint32(byteCount), sh.Clock(), tail, attention)
 	}
 	if !ok {
 		sh.Overrun(q.SQ.CQ)
@@ -142,7 +143,8 @@ func (sh *Executor) Finish(q *object.QP, j *object.Job) bool {
 }
 
 // Offload is moveJob with workers. A piece that was given to a worker counts as moved.
-// Offload copies short pieces itself. From now on the job stays with q.
+// Offload copies short pieces itself. It makes the job the job of q, because workers may still copy
+// pieces of the job after this visit.
 //
 // A scattered destination is written in order, because its pieces may overlap. So all pieces
 // of such a job that are offloaded go to the same worker. While this worker still has pieces
@@ -157,7 +159,8 @@ func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) 
 		most := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved)
 		dst, src := j.Dst.Next(most), j.Src.Next(most)
 		n := min(len(dst), len(src))
-		if uint64(n) < sh.DMA.Sizes.Piece && (j.Offloaded == 0 || !j.Dst.Scattered()) {
+		short := uint64(n) < sh.DMA.Sizes.Piece
+		if short && (j.Offloaded == 0 || !j.Dst.Scattered()) {
 			copy(dst[:n], src)
 		} else if !sh.assign(j, q.Client, dst[:n], src[:n]) {
 			break
@@ -170,8 +173,8 @@ func (sh *Executor) Offload(q *object.QP, j *object.Job, budget int) (used int) 
 	return used
 }
 
-// moveUnmapped is Move for a job with unmapped memory. If such memory could not be
-// reached, the verdict is Failed or Lost.
+// moveUnmapped is Move for a job with unmapped memory. If unmapped memory could not be
+// reached, the verdict is Failed or Lost, otherwise Accepted.
 func (sh *Executor) moveUnmapped(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
 	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
 		most := uint64(max(budget-used, Indivisible))

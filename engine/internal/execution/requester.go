@@ -20,9 +20,9 @@ func (sh *requester) parseRaddr(j *object.Job, at int) {
 	j.Request.Addr, j.Request.RKey = r.Addr, r.RKey
 }
 
-// gather turns data segments of the WQE into pieces of the list l, and adds up their
-// lengths. The segments are those from byte off of the WQE to byte end. need is the right
-// that each key must give.
+// gather turns the data segments between the bytes off and end of the WQE into pieces of the
+// list l, and sets the Total of j to the sum of their lengths. need is the right that each key
+// must give. Inline data can only be read, so need must be 0 for them.
 func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, end int,
 	need uint32) object.Verdict {
 	total := uint64(0)
@@ -31,7 +31,7 @@ func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, en
 		if d.Inline() {
 			size := wqe.InlineLength(d.ByteCount)
 			start := off + wqe.InlineHead
-			off += (wqe.InlineHead + size + wqe.UnitSize - 1) &^ (wqe.UnitSize - 1)
+			off += (wqe.InlineHead + size + wqe.UnitSize - 1) &^ (wqe.UnitSize - 1) // rounded up to units
 			if off > end || need != 0 {
 				return sh.badInline(q, j, size, off, end)
 			}
@@ -59,8 +59,8 @@ func (sh *requester) gather(q *object.QP, j *object.Job, l *object.List, off, en
 	return object.Accepted
 }
 
-// request sends the request to the responder. The responder puts the memory that the request
-// names into the list far.
+// request sends the request of j to the responder, and acts on the answer if the answer is not an
+// ACK. The responder puts the memory that the request names into the list far.
 func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Verdict {
 	r := &j.Request
 	r.Op, r.FromQPN, r.Length = j.Head.Opcode(), q.Num, j.Total
@@ -95,7 +95,7 @@ func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *o
 	return object.Accepted
 }
 
-// answered acts on an answer other than AnswerACK.
+// answered acts on an answer other than AnswerACK. The WQE is tried again, is lost, or fails.
 func (sh *requester) answered(q *object.QP, j *object.Job, a object.Answer) object.Verdict {
 	timer, rnr := a.RNR()
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Respond checks the request of j for the queue pair j.Peer, which is connected with the requester q. If the
-// requester is on another device, q is nil. Respond puts the memory that the request names into the list
+// Respond checks the request of j as the responder, which is the queue pair j.Peer. q is the requester, or
+// nil if the requester is on another device. Respond puts the memory that the request names into the list
 // far. If the request is an atomic, Respond executes it and puts the old value into far.
 func (sh *requester) Respond(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
 	if q != nil && q.Transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
@@ -22,7 +22,8 @@ func (sh *requester) Respond(q *object.QP, j *object.Job, info *wqe.Info, far *o
 	return sh.Grant(q, j, info, far)
 }
 
-// Grant is the second half of Respond, for a request whose receive, if it needs one, is there.
+// Grant is the second half of Respond. The caller has checked that there is a receive if the request needs
+// one.
 func (sh *requester) Grant(q *object.QP, j *object.Job, info *wqe.Info, far *object.List) object.Answer {
 	p := j.Peer
 	if info.Reads && p.Attr.MaxDestRdAtomic == 0 && p.Transport != control.QPTypeDCT {
@@ -45,7 +46,8 @@ func (sh *requester) Grant(q *object.QP, j *object.Job, info *wqe.Info, far *obj
 	return object.AnswerACK
 }
 
-// Deliver completes the receive of a message whose bytes have all been moved.
+// Deliver completes the receive of a message whose bytes have all been moved. Any answer but AnswerACK
+// means that the responder has refused the message.
 func (sh *requester) Deliver(q *object.QP, j *object.Job) object.Answer {
 	p, r := j.Peer, &j.Request
 	info := r.Op.Info()
@@ -54,7 +56,8 @@ func (sh *requester) Deliver(q *object.QP, j *object.Job) object.Answer {
 	case wqe.ImmData:
 		imm = r.Imm
 	case wqe.ImmInvalRKey:
-		if imm = r.Imm; !sh.invalidate(p, j.Domain(), imm) {
+		imm = r.Imm
+		if !sh.invalidate(p, j.Domain(), imm) {
 			return sh.badInvalidate(q, j)
 		}
 	}

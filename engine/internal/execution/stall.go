@@ -15,20 +15,21 @@ import (
 )
 
 // wait stalls q, so that its next WQE waits. If the WQE waits for a receive, timer is the
-// code of the responder's min_rnr_timer. If no try is left, the WQE fails.
+// code of the responder's min_rnr_timer. If no RNR retry is left, wait fails the WQE.
 func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.Verdict {
 	s := object.Stall{Kind: kind, Since: sh.Now()}
 	switch kind {
 	case object.NoPeer:
-		// There is a first try, and then there are retry_cnt more. Each takes 4.096 us << timeout.
+		// After the first try there are retry_cnt more. Each try takes 4.096 us << timeout.
 		s.Left = q.Attr.RetryCount
 		s.Interval = clock.Cycles(4096 * time.Nanosecond << q.Attr.Timeout)
 		s.Forever = q.Attr.Timeout == 0
 	case object.NotReady:
 		s.Left = q.Attr.RNRRetry
-		s.Forever = s.Left == 7
+		s.Forever = s.Left == rnrForever
 		s.Interval = clock.Cycles(packet.RNRTimer(timer))
-		if !s.Forever && q.RNRIndex == q.SQ.Done+1 {
+		waitedBefore := q.RNRIndex == q.SQ.Done+1
+		if !s.Forever && waitedBefore {
 			s.Left = q.RNRLeft // another queue took the receive that this WQE waited for
 		}
 		if s.Left == 0 {
@@ -44,15 +45,19 @@ func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.
 	return object.Waiting
 }
 
+// rnrForever is the rnr_retry that stands for retries without end.
+const rnrForever = 7
+
 // RetriesPerStep is how many stalled queues one step tries. Clients take turns, and so do the
 // stalled queues of each client. So thousands of stalled queues slow the working queues down no more than
-// RetriesPerStep of them would, and each stalled queue is tried some microseconds late. A timer wheel would
-// find expired timers without trying. But a queue may go on as soon as its reason to wait is gone, and only
-// a try shows whether the reason is gone.
+// RetriesPerStep stalled queues would, but each stalled queue is tried some microseconds late. A timer wheel
+// would find expired timers without trying. But a queue may go on as soon as its reason to wait is gone, and
+// only a try shows whether the reason is gone.
 const RetriesPerStep = 8
 
 // Retry tries the next stalled queues, and returns how many of their stalls have ended.
-// When a queue gives up and its completion queue overruns, other queues may leave the list.
+// A try can shorten the list by more than one: if a queue gives up and its completion queue overruns,
+// other queues leave the list, too.
 func (sh *queues) Retry() (done int) {
 	for tries := min(RetriesPerStep, sh.Stalled); tries > 0 && sh.Stalled > 0; {
 		s := &sh.Stallers.Current().Sched
@@ -68,7 +73,7 @@ func (sh *queues) Retry() (done int) {
 			}
 		}
 	}
-	sh.Fault.QP = nil
+	sh.Fault.QP = nil // set by Try
 	return done
 }
 
@@ -80,6 +85,7 @@ func (sh *queues) Try(q *object.QP) bool {
 	sh.Enter(q)
 	s := &q.Stall
 	if sh.Several && s.Kind != object.BehindCQ {
+		// If the peer is in another shard, q is tried in a visit that also holds the lock of that shard.
 		if m := sh.ShardOfPeer(q); m != nil {
 			if now := sh.Clock(); now >= s.Again {
 				s.Again = now + clock.Cycles(object.CrossPause)
@@ -90,7 +96,7 @@ func (sh *queues) Try(q *object.QP) bool {
 	}
 	switch {
 	case sh.cleared(q):
-		// There is a receive, but another queue may take it.
+		// There is a receive, but another queue may take it first. Then the retries count on; see wait.
 		if s.Kind == object.NotReady && q.Reaches(q.Conn.Peer) {
 			q.RNRIndex, q.RNRLeft = q.SQ.Done+1, s.Left
 		}
@@ -110,14 +116,14 @@ func (sh *queues) Try(q *object.QP) bool {
 	return false
 }
 
-// cleared reports whether the reason of the stall is gone or has changed.
+// cleared reports whether the reason of the stall is gone or has changed. Then the WQE is checked again.
 func (sh *queues) cleared(q *object.QP) bool {
 	if q.Stall.Kind == object.BehindCQ {
 		return q.Stall.CQ.Gone || q.Stall.CQ.Reached(q.Stall.Index)
 	}
 	if !q.Reaches(q.Conn.Peer) {
 		if q.Stall.Kind == object.NotReady {
-			return true // the WQE is checked again, and then stalls for NoPeer
+			return true // the peer is gone: the next check of the WQE stalls q for NoPeer
 		}
 		return sh.find(q)
 	}
@@ -128,7 +134,7 @@ func (sh *queues) cleared(q *object.QP) bool {
 }
 
 // explainWait explains, once, that a queue pair waits for its peer and will wait for ever.
-// A programmer who forgot to post receives would see no other sign of it.
+// A programmer who forgot to post receives would see no other sign of the wait.
 func (sh *queues) explainWait(q *object.QP) {
 	s := &q.Stall
 	if q.Suspicion.Waits || s.Kind == object.BehindCQ ||
@@ -152,7 +158,7 @@ func (sh *queues) failWaiting(q *object.QP, kind object.StallKind) {
 	}
 }
 
-// failRetries fails the WQE of the snapshot, because its retries have run out.
+// failRetries fails the WQE in the scratch job, because its retries have run out.
 func (sh *queues) failRetries(q *object.QP, kind object.StallKind) object.Verdict {
 	if kind == object.NotReady {
 		sh.Explain(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+

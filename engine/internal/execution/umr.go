@@ -16,9 +16,9 @@ const (
 	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
 )
 
-// checkUMR checks a UMR (user-mode memory registration) and performs it: it binds or closes a window, or
-// fills or empties a list. All earlier work requests of the queue have been executed, so
-// fences need not wait. Transfers of other queues that use the key are checked again.
+// checkUMR checks a UMR (user-mode memory registration) and performs the UMR: it binds or closes a window,
+// or fills or empties a list. A fence of the UMR need not wait, because all earlier work requests of the
+// queue have been executed. Transfers of other queues that use the key are checked again.
 func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 	end := j.Head.DS() * wqe.UnitSize
 	if q.TooShort(j, wqe.OpUMR.Info()) {
@@ -48,9 +48,10 @@ func (sh *requester) checkUMR(q *object.QP, j *object.Job) object.Verdict {
 // counted separately.
 const UMRCost = 2048
 
-// umrTarget returns why a UMR of q for the given key may not change k, which is the mkey with the index of
-// the key, or nil. If the UMR may change k, umrTarget returns an empty string.
+// umrTarget returns why a UMR of q that names the key may not change k. k is the Mkey with the index of the
+// key; nil if there is none. If the UMR may change k, umrTarget returns an empty string.
 func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wqe.UMRCtrl) (why string) {
+	boundWindow := k != nil && k.Window != nil && !k.Free
 	switch {
 	case k == nil || k.Client != q.Client:
 		return "no such key"
@@ -64,14 +65,13 @@ func (sh *requester) umrTarget(q *object.QP, k *object.Mkey, key uint32, ctrl wq
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.Free:
 		return "the key is in use (CHECK_FREE)"
-	case ctrl.Flags&wqe.UMRCheckQPN != 0 && k.Window != nil && !k.Free && k.Window.Kind == 2 &&
-		k.Window.Serial != q.Serial:
+	case ctrl.Flags&wqe.UMRCheckQPN != 0 && boundWindow && k.Window.Kind == 2 && k.Window.Serial != q.Serial:
 		return "the window belongs to another queue pair (CHECK_QPN)"
 	}
 	return ""
 }
 
-// apply changes the key k. Transfers of other queues that use k are checked again.
+// apply stores the values of c in the key k. Transfers of other queues that use k are checked again.
 func (sh *requester) apply(k *object.Mkey, c *change) {
 	sh.InvalidateJobs(k)
 	sh.Keys.Rekey(k, c.key)

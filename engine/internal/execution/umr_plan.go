@@ -29,15 +29,15 @@ type change struct {
 	process *process.Process
 	from    uint64 // address of the window's first byte in the client
 
-	// These fields are for lists; see Mkey. The array behind list is sh.Scratch.Runs.
+	// These fields are for lists, and mean what they mean in Mkey. The array behind list is sh.Scratch.Runs.
 	list             []object.Run
 	perRound, rounds uint64
 }
 
 // The mask of a UMR has a bit for each field that the UMR changes. The device acts on the bits umrChanges.
-// With MaskLocalRead, a UMR may only allow local reading, which the device always allows. The device ignores
-// the bit umrHarmless, because its reads need no fence before them. The other bits name things that hardware
-// can change and that this device does not have.
+// A UMR with MaskLocalRead must allow local reading, which this device never forbids. The device ignores
+// the bit umrHarmless, which asks for a fence: the reads of this device need no fence before them. The other
+// bits name things that hardware can change and that this device does not have.
 const (
 	umrChanges = wqe.MaskLen | wqe.MaskStartAddr | wqe.MaskMkey | wqe.MaskQPN | wqe.MaskFree |
 		wqe.MaskLocalRead | wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
@@ -67,7 +67,7 @@ func unchangeable(mask uint64) (what string) {
 
 // plan changes c, which has the present values of the key k, as the UMR requests. q is the queue pair that
 // executes the UMR. If the change cannot be made, plan returns the reason, otherwise an empty string. The
-// other functions of this file return the same.
+// functions below return a reason or an empty string, too.
 func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl,
 	ctx wqe.MkeyContext) (why string) {
 	mask := ctrl.MkeyMask
@@ -107,7 +107,8 @@ func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRC
 	if ctrl.Flags&wqe.UMRInline == 0 {
 		return "without a list in the WQE (INLINE) nothing can be bound"
 	}
-	list := sh.Scratch.WQE[umrListOffset:][:int(ctrl.KLMOctowords)*wqe.KLMSize] // in the WQE: see checkUMR
+	listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize // inside the WQE: checkUMR has checked it
+	list := sh.Scratch.WQE[umrListOffset:listEnd]
 	if k.Window != nil {
 		c.qpn, c.serial = ctx.QPNMkey>>8, q.Serial
 		if k.Window.Kind == 2 && c.qpn != q.Num {
@@ -115,14 +116,16 @@ func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRC
 		}
 		return sh.planWindow(q, c, list)
 	}
-	if len(list) == 0 && mask&wqe.MaskLen == 0 { // only attributes change, and the entries stay
+	keepEntries := len(list) == 0 && mask&wqe.MaskLen == 0 // the UMR changes other attributes only
+	if keepEntries {
 		c.list, c.perRound, c.rounds = k.List, k.PerRound, k.Rounds
 		return ""
 	}
 	return sh.planList(k, c, list)
 }
 
-// planWindow binds a window to memory that the first entry of list names by another key.
+// planWindow binds a window to the memory in the first entry of list. The entry gives the key under which
+// that memory is registered.
 func (sh *requester) planWindow(q *object.QP, c *change, list []byte) (why string) {
 	if len(list) < wqe.KLMSize {
 		return "a window needs one list entry"
@@ -149,8 +152,8 @@ func (sh *requester) planWindow(q *object.QP, c *change, list []byte) (why strin
 	return ""
 }
 
-// planList fills the list key k with the entries in list, which are plain or, after a repeat block,
-// interleaved.
+// planList fills the list key k with the entries in list. If list begins with a repeat block, the entries
+// after the block are interleaved.
 func (sh *requester) planList(k *object.Mkey, c *change, list []byte) (why string) {
 	c.rounds = 1
 	if len(list) >= wqe.RepeatBlockSize {
@@ -187,7 +190,8 @@ func planInterleaved(k *object.Mkey, c *change, b wqe.RepeatBlock, list []byte) 
 	return checkList(k, c)
 }
 
-// checkList checks the number of entries in c, and that the entries have as many bytes as the key k gets.
+// checkList checks that the key k has room for the entries in c, and that the entries together have at least
+// as many bytes as k gets.
 func checkList(k *object.Mkey, c *change) (why string) {
 	overflow, total := bits.Mul64(c.perRound, c.rounds)
 	switch {

@@ -165,7 +165,7 @@ func (sh *Loop) lookAtQueues(c *object.Client, left *int) (done int) {
 func (sh *Loop) lookAtStalled(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutRetry
-	for *left > 0 && done < completion.ArmAnswers {
+	for *left > 0 && done < completion.ArmRoundAnswers {
 		p.Stalled = min(p.Stalled, len(c.Sched.Stalled))
 		if p.Stalled == 0 {
 			break
@@ -189,7 +189,7 @@ func (sh *Loop) lookAtStalled(c *object.Client, left *int) (done int) {
 func (sh *Loop) lookAtArms(c *object.Client, left *int) (done int) {
 	p := &c.Pass
 	sh.Fault.Part = object.CutLast
-	for *left > 0 && done < completion.ArmAnswers {
+	for *left > 0 && done < completion.ArmRoundAnswers {
 		p.Arms = min(p.Arms, len(c.Arms.CQs))
 		if p.Arms == 0 {
 			break

@@ -37,12 +37,12 @@ func (sh *Loop) Step() (done int) {
 		done += sh.patrol(sh.patrolBudget(done))
 	}
 	sh.Sched.Turn++
-	if sh.Sched.Turn%completion.HintTurns == 0 {
+	if sh.Sched.Turn%completion.ArmRoundSteps == 0 {
 		if sh.HasColdPorts() {
 			done += sh.ServePorts(true)
 		}
 		sh.Fault.Part = object.CutLast
-		done += sh.ObserveArms(completion.ArmPolls)
+		done += sh.ObserveArms(completion.ArmRoundPolls)
 		sh.Diagnose()
 		sh.Fault.Part = object.CutVisits
 	}

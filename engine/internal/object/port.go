@@ -65,7 +65,7 @@ func (p *Port) FreePackets() {
 }
 
 // SetHot says whether p is polled in each step. No packet has come or gone in the last
-// MostIdleVisits polls of a port that is not hot. Such a port is polled in one of HintTurns steps,
+// MostIdleVisits polls of a port that is not hot. Such a port is polled in one of ArmRoundSteps steps,
 // and before the shard waits, so a shard whose links are idle takes its steps as if it had none.
 func (p *Port) SetHot(hot bool) {
 	p.Idle = 0

@@ -19,7 +19,7 @@ import (
 )
 
 // A client that writes the right bytes to the wrong place sees no effect. To explain this, the
-// device diagnoses one queue pair in every HintTurns-th step. The diagnosis never changes what is
+// device diagnoses one queue pair in every ArmRoundSteps-th step. The diagnosis never changes what is
 // executed.
 
 const (

@@ -47,10 +47,31 @@
 //	internal/loop        the threads: visits, sleep, several shards
 //	internal/request     requests of clients and servers
 //
-// Below them are leaves, each of which can be understood alone: internal/cgroup, internal/closers,
-// internal/codes, internal/copying, internal/cores, internal/journal, internal/mailbox, internal/numbers,
-// internal/process, internal/quota, internal/scan, internal/sealer, internal/sleep, internal/states,
-// internal/ticketlock, internal/usage, internal/userns.
+// Below them are leaves, each of which can be understood alone. Some decide more than their names say; the
+// file is named in parentheses if there are several:
+//
+//   - internal/cgroup: how many cores and how much memory control groups leave to the process
+//   - internal/closers: which goroutine closes a descriptor; whether all of a user's are stuck
+//   - internal/codes: what an explanation of a code says: seen, hardware, likely cause, cure
+//   - internal/copying: whether a long copy bypasses the caches, by trials
+//   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
+//     real-time thread pauses, and the warning about one (realtime); time slices (slice)
+//   - internal/journal: whether a user may write a line to the log now (budget); which lines are lost
+//     (journal)
+//   - internal/mailbox: which control requests wake the thread (effect); on which goroutine they run
+//     (mailbox)
+//   - internal/numbers: which number a new key or queue gets
+//   - internal/process: whether the device may use a process's memory (process); whether the pid is still of
+//     that process (guard); why not (errors)
+//   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid
+//     (subuid); what is counted (resource)
+//   - internal/scan: when so many strays come on a path that it closes, and when the scan is over
+//   - internal/sealer: whether memory of a client is sealed, by a process of its own
+//   - internal/sleep: what ends the sleep of a thread
+//   - internal/states: whether a transition of a queue pair is possible, and with which attributes
+//   - internal/ticketlock: which thread gets a lock next
+//   - internal/usage: whether memory, and not the scheduler, delayed the thread
+//   - internal/userns: which uid outside of a user namespace a uid is
 //
 // This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go,
 // device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each layer
@@ -139,6 +160,9 @@
 //     (object/srq.go), ReturnReceive (execution/job.go).
 //   - A datagram does not arrive: takesDatagram (execution/datagram.go), addressGroup
 //     (execution/multicast.go). Its GRH or service level is wrong: PutHeader (execution/datagram_header.go).
+//   - A DC datagram, or another WQE of a DCI, gets to no target, or to the wrong one: TargetOf,
+//     ReachesTarget, LeadsTo (object/dc.go). Its address vector is misread, or the WQE waits without need:
+//     readAddress, addressTarget (execution/dc.go). Why none answers: whyNoTarget (report/failure_reason.go).
 //
 // Queue pairs and memory:
 //
@@ -159,6 +183,10 @@
 //     client makes others wait: visitClients (loop/active.go), TurnOf (object/roster.go).
 //   - The thread uses its core although there is no work, or sleeps although there is some: wait
 //     (loop/idle.go), Look (loop/look.go), setWake (request/wake.go).
+//   - A control request does not wake the thread, or wakes it without need: wakes, EffectOf
+//     (mailbox/effect.go); in which states callers wake it: Do, AllowCallers (mailbox/mailbox.go).
+//   - A warning about real-time threads comes without need, or not at all: NewPauser, starved, reserve
+//     (cores/realtime.go).
 //   - Work between two shards is slow: LockPeerShard (report/lock.go), visitPostponed (loop/crossing.go),
 //     BringTogether (loop/balance.go).
 //   - The log says that memory held the thread up: ExplainDelay (report/delay.go),
@@ -172,6 +200,12 @@
 //
 //   - A packet is not taken: receive, takeRequest (transport/receive.go). During a scan of PSNs: SetAlarm
 //     (object/guard.go), Count (scan/scan.go).
+//   - A NAK for a gap is sent never, or for each packet: takeRequest (transport/receive.go); for an answer
+//     that is missing: requestAgain (transport/answers.go). Only its bytes: sendNAK (transport/ack.go).
+//   - A CAS or fetch-and-add over links returns a wrong value, or is executed twice: putAtomic
+//     (transport/send.go), serveReadOrAtomic, noteAnswer (transport/responder.go), sendAtomicAnswer,
+//     keptResult (transport/reads.go), atomicResult (transport/answers.go). A masked atomic fails over links
+//     (no packet is for it), or is sent: fetch, noSuchPacket (transport/requester.go).
 //   - Packets are sent again and again: takeAnswer, requestAgain (transport/answers.go), timedOut, notReady
 //     (transport/timer.go), sendNAK (transport/ack.go).
 //   - A link is slow: CanSend, Grow, Shrink (object/outbound.go). A link is given up: Fail (object/port.go).

@@ -56,40 +56,47 @@
 //
 // Sends, in the order in which one send uses the files:
 //
-//	request.go                 work requests and their parts
-//	op.go                      facts of operations
-//	form.go                    chooses the layout of a WQE
-//	short.go, long.go          write the bytes of a WQE
-//	ctrl.go                    its control segment: fences, signaled and solicited
-//	bind.go, list.go, masked.go, av.go
-//	                           its rarer parts: binds of windows, list keys, masked atomics,
-//	                           addresses of datagrams
-//	sendring.go                the ring, the doorbell, and notes on the WQEs in the ring
-//	sq.go                      a send queue with one poster
-//	sharedsq.go, sequence.go   a send queue with many posters, and their protocol
-//	run.go, writes.go          post many similar requests in one loop
-//	blueflame.go               writes WQEs to a register
+//   - request.go: work requests and their parts; decides nothing
+//   - op.go: facts of operations
+//   - form.go: which layout a work request gets (form), and how many blocks
+//   - short.go: writes WQEs of one block
+//   - long.go: whether a work request is refused (check, checkPayload), and writes the others
+//   - ctrl.go: whether a WQE is fenced, signaled or solicited
+//   - bind.go: whether a bind of a window is refused; its UMR
+//   - list.go: whether the filling of a list key is refused; its UMR
+//   - masked.go: whether a masked atomic or a local operation is refused; its operands
+//   - av.go: the address vector of a datagram: its source port, too
+//   - sendring.go: which work request a wqe_counter means (find); when blocks are free; rings the doorbell
+//   - sq.go: whether a queue with one poster has room (reserve)
+//   - sharedsq.go: posts of many posters: which work is rung, and by whom; reserving: sequence.go
+//   - sequence.go: which blocks a poster gets, and up to where they are written
+//   - run.go: how many READs and WRITEs are laid in one loop (layRun)
+//   - writes.go: whether writes are plain enough for one loop
+//   - blueflame.go: which WQE is written to the register, and when it is emptied
 //
 // Receives:
 //
-//	rq.go, shared.go           RQ and SRQ
+//   - rq.go: whether a receive is refused; when an RQ has room
+//   - shared.go: which SRQ entry is posted next, and when it is free again
 //
 // Completions:
 //
-//	completion.go              the completion queue and Poll
-//	pollrun.go                 polls many similar completions in one loop
-//	resolve.go                 finds the work request that a CQE completes
-//	table.go                   finds QPs by user index
-//	collapsed.go               collapsed queues
-//	compressed.go              finds runs of compressed entries; cqe/mini.go expands them
-//	scatter.go                 CQEs that carry data
-//	clean.go, orphan.go        CQEs of QPs that were reset or destroyed
-//	resize.go                  replaces the ring of a CQ
+//   - completion.go: whether an entry is new, and when a CQ is armed; Poll
+//   - pollrun.go: how many completions are alike and are polled in one loop
+//   - resolve.go: which work request a CQE completes
+//   - table.go: which QP a user index means
+//   - collapsed.go: whether a collapsed queue has a new completion
+//   - compressed.go: whether an entry is the title of a session; cqe/mini.go expands its minis
+//   - scatter.go: where data in a CQE are copied to
+//   - clean.go: which CQEs of a reset QP are removed
+//   - orphan.go: which CQEs of a destroyed QP give their receives back
+//   - resize.go: which entries move to the new ring of a CQ
 //
 // Shared memory:
 //
-//	words.go                   checks the addresses of shared words
-//	share.go, memory.go        show queues to accelerators and to dumps
-//	layout.go                  finds queues in a file
-//	raw.go                     RDMaxcel's stateless functions
+//   - words.go: whether an address of shared words is right
+//   - share.go: shows queues to accelerators
+//   - memory.go: shows queues to dumps
+//   - layout.go: whether a file has a queue's memory, and where
+//   - raw.go: RDMaxcel's stateless functions: checks of their parameters
 package hostpath

@@ -52,18 +52,18 @@
 //
 // # Files
 //
-//	interface.go    Interface: Open, Run
-//	announce.go     announcements, as bytes
-//	message.go      messages, as bytes
-//	peers.go        announcements of others, and which of them are peers
-//	session.go      the connections to peers
-//	peer.go         what is on the way to a peer
-//	send.go         from the kernel to peers
-//	receive.go      from peers to the kernel
-//	linger.go       polling some more before sleeping
-//	buffers.go      registered memory for messages
-//	memory.go       the options of --slots, and the memory of slots
-//	slots.go        slots: their writers and readers
-//	unreachable.go  the error for the kernel when no peer has an address
-//	stats.go        counts
+//   - interface.go: whether an interface may open: its addresses and slots are not taken (unclaimed)
+//   - announce.go: whether the bytes of an announcement are right; how they are written
+//   - message.go: whether the head of a message is right; how it is written
+//   - peers.go: which announcements are of peers, and why one cannot be a peer (checkPeer)
+//   - session.go: whether a peer is up, and whether its slots are used: signature and count (step)
+//   - peer.go: whether a peer may hold one more buffer or slot (full); when its slots are free again
+//   - send.go: which peer a packet goes to (route); for a short packet, a buffer in place of a slot
+//   - receive.go: whether a peer's message is taken and given to the kernel, or refused
+//   - linger.go: how long polling goes on before sleeping
+//   - buffers.go: where a buffer is in registered memory
+//   - memory.go: what --slots says; maps the memory
+//   - slots.go: reads and writes slots and signatures; whether slots are used at all: session.go
+//   - unreachable.go: whether a packet without a peer is answered, and by which error
+//   - stats.go: counts; decides nothing
 package netdev

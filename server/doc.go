@@ -8,11 +8,11 @@
 //
 // # Reading order
 //
-//	listen.go    Listen and Use: a socket, its lock, who may connect
-//	serve.go     Serve: accepts connections; serve: one connection from its start to its end
-//	admit.go     whether a client is admitted: its user, what it is charged, why it is refused
-//	requests.go  session: reads the requests of one connection, and answers them
-//	unread.go    descriptors in answers that no client has read yet
+//   - listen.go: whether a socket may be made or taken over, and with which mode
+//   - serve.go: when a connection begins and ends, and what is destroyed then
+//   - admit.go: whether a client is admitted, what it is charged, why it is refused
+//   - requests.go: whether a request ends the connection; passes it to the device, which decides the answer
+//   - unread.go: whether a client has read its descriptors; how long the end waits for that
 //
 // Package internal/unixsock has what every server of this module needs from unix sockets.
 // Package internal/nic has the requests that a server can make of the engine.

@@ -17,57 +17,103 @@
 //
 // # Files, in reading order
 //
-//	server.go          Serve: the directory, its sockets, accepting connections
-//	process.go         one connection: its requests, and what its process has
-//	wire.go            the protocol with the shim; shim/wire.h is the same in C
-//	ioctl.go, call.go  one ioctl: arguments, needs, answer
-//	schema.go          what methods and attributes are, and how they are checked
-//	schema_device.go   the methods of the device
-//	schema_objects.go  the methods of other objects
-//	write.go           write commands
-//	internal/abi       numbers and structures of the kernel, by name
-//	context.go         a context, and its requests to the engine
-//	object.go          handles, and what objects cost
-//	pd.go mr.go cq.go srq.go qp.go xrcd.go xrc_target.go modify.go ah.go multicast.go uar.go channel.go
-//	                   one kind of object each
-//	device.go query.go caps.go
-//	                   a device's identity and link layer; what a program can ask about it
-//	gid.go             the GID table of a device in a network namespace, and queries of its entries
-//	dm.go              device memory
-//	dmabuf.go          regions of dma-bufs
-//	dc.go              dynamically connected transport: DCI and DCT
-//	firmware_qp.go     firmware commands about queue pairs: UDP source ports, reserved numbers
-//	firmware.go        firmware commands that libmlx5 sends by itself; list keys (Mkeys)
-//	areas.go           finding the memory that a call names, or having the shim remap it; holds of extents
-//	memory.go maps.go  extents of a process, and what it has mapped
-//	moves.go           which registered memory is moved into shared memory
-//	odp.go             memory that is paged on demand
-//	share.go           memory that the kernel copies; executing work already announced
-//	moderate.go        moderation of completion events
-//	mmap.go            mmap of a context; memory that is shared from the start
-//	events.go          asynchronous events
-//	clock.go           the clock page
-//	cm.go tokens.go cm_write.go cm_network.go
-//	                   channels of rdma_cm
-//	remote.go          queue pairs whose peers are on other engines and hosts
-//	subscriptions.go   at which addresses programs take datagrams of other engines and hosts
-//	paths.go           the paths that users hold, and what they are charged for them
-//	fabric.go gsi.go cm_wire.go
-//	                   to other engines and hosts: packets for queue pair 1
-//	lowport.go         which programs may take ports below 1024
-//	internal/cm        the connection manager
-//	netns.go           the addresses of a network namespace, and their places in the GID tables (gid.go)
-//	networks.go        all such namespaces: claims, and the owners of addresses
-//	addresses.go       the addresses that a process sends
-//	announce.go        the addresses that the fabric gets
-//	unserved.go        names of calls that are not served
-//	history.go         what is likely if a program failed and nothing was refused
-//	tree.go pci.go tree_write.go
-//	                   files like those below /sys, for each namespace
-//	watch.go budget.go trace.go errno.go describe.go
-//	                   watchers, limits of the log, the log of calls, errors, documentation
-//	shim_sources.go shim_embedded.go
-//	                   the sources of the shim, for programs that build it
+// Requests:
+//
+//   - server.go: whether a server may use the directory; when programs are accepted, and notified of the end
+//   - process.go: which function serves a datagram; which context a descriptor belongs to
+//   - wire.go: how the protocol with the shim is laid out (shim/wire.h is the same in C); decides nothing
+//   - ioctl.go: parses one ioctl, runs its method, and sends needs or the answer
+//   - call.go: reads arguments, builds the answer; whether a descriptor has still to be sent by the shim
+//   - schema.go: whether the attributes of a call are right, and with which errno one is refused (check)
+//   - schema_device.go: which methods and attributes the device has
+//   - schema_objects.go: which methods and attributes other objects have
+//   - write.go: whether a write command exists, and whether its sizes are right
+//   - internal/abi: numbers and structures of the kernel, by name
+//   - context.go: when a context ends, and what is destroyed with it; sends its requests to the engine
+//   - object.go: whether an object may be destroyed (unused); the count of events that a destroy waits for
+//
+// One kind of object each:
+//
+//   - pd.go: allocates and queries PDs; whether one may be destroyed: object.go
+//   - mr.go: whether memory is registered, with which rights, and whether it is in an extent or stays
+//     (payload)
+//   - cq.go: which CQ is made: ring, entry size, compression; resizing it
+//   - srq.go: which SRQ is made, modified and queried
+//   - qp.go: which queue pair is made: rings, features, scatter to CQE
+//   - xrcd.go: which file opens which XRC domain
+//   - xrc_target.go: which handles share an XRC target, and when a program leaves it
+//   - modify.go: which attributes modify_qp passes on or ignores; what query_qp answers
+//   - ah.go: whether the address of a peer is right, and is of this engine (isHere)
+//   - multicast.go: whether a queue pair is attached to a group
+//   - uar.go: which UAR page a program gets, and whether it may use the page
+//   - channel.go: which completion channel a descriptor is, and when a closed one ends
+//   - dm.go: where device memory is, and how it is registered
+//   - dmabuf.go: whether a dma-buf can be registered, and its size
+//   - dc.go: whether DCI and DCT are made and modified; where they lead is decided in the engine
+//     (object/dc.go)
+//   - firmware.go: which DEVX commands are answered; list keys (Mkeys)
+//   - firmware_qp.go: which DEVX commands about queue pairs are answered; reserved numbers
+//
+// The device as programs see it:
+//
+//   - device.go: the name, GUID, MAC and link layer of a device
+//   - query.go: the limits and properties that a program is told
+//   - caps.go: the capabilities (HCA_CAP) that libmlx5 is told
+//   - gid.go: which entry of the GID table has a GID; answers queries; which slot it has is decided in
+//     netns.go
+//   - tree.go: which files below /sys a device has, and what is in them
+//   - pci.go: the place of a device on the PCI bus, and its files
+//   - tree_write.go: which files are written anew, when addresses change
+//   - clock.go: what the clock page says, and when it is written
+//
+// Memory:
+//
+//   - areas.go: whether a call's memory is in shared memory, or the shim has to remap it; hidden memory
+//   - memory.go: which extent has an address, when an extent is freed, and what may be remapped (remappable)
+//   - maps.go: what a process has mapped at an address
+//   - moves.go: whether registered memory is moved into shared memory, and why not
+//   - odp.go: whether memory on demand may be advised or fetched; its capabilities
+//   - share.go: whether the engine gets the process to copy from; executes work already announced
+//   - mmap.go: which memory an mmap of a context gets; memory that is shared from the start
+//
+// Events:
+//
+//   - events.go: which event a program gets (translate), and which unread events are taken back (retract)
+//   - moderate.go: whether a moderation of completion events is refused; when an event is sent: the engine
+//
+// rdma_cm:
+//
+//   - cm.go: which descriptor is which channel of rdma_cm, and when a channel ends
+//   - tokens.go: how long the manager waits for the pipe of a channel
+//   - cm_write.go: parses a write to a channel; runs nothing itself
+//   - cm_network.go: which device, namespace and entry an address is of, for the connection manager
+//   - cm_wire.go: how management datagrams leave and come; whose address it is (Home)
+//   - lowport.go: which programs may take ports below 1024
+//   - internal/cm: the connection manager
+//
+// Other engines and hosts:
+//
+//   - remote.go: whether a peer is elsewhere, and the path that a queue pair or address handle then holds
+//   - subscriptions.go: at which addresses programs take datagrams of other engines and hosts
+//   - paths.go: whether a user may hold a path, and what that costs
+//   - fabric.go: the interface of links; decides nothing
+//   - gsi.go: the headers of a management datagram, and whether one that came is right
+//   - netns.go: which slot of the GID table an address gets (place), and whether the table has changed (scan)
+//   - networks.go: which namespace owns an address, and when an idle namespace is dropped
+//   - addresses.go: which addresses a process sends are possible
+//   - announce.go: which addresses the fabric is told
+//
+// Explanations:
+//
+//   - unserved.go: the name and the reason of a call that is not served
+//   - history.go: what is likely if a program failed and nothing was refused
+//   - watch.go: which watchers get an explanation
+//   - budget.go: how many lines of a program the log and the watchers get
+//   - trace.go: what the log says of a call; decides nothing
+//   - errno.go: which errno a refusal has
+//   - describe.go: the list of calls for the documentation
+//   - shim_sources.go: which sources the shim is built from
+//   - shim_embedded.go: which of them are inside this command
 //
 // # One request: ibv_reg_mr
 //

@@ -22,16 +22,19 @@
 //
 // # Files
 //
-//	identity.go   private and public keys, and the file of an identity
-//	peers.go      the keys that are accepted; pin.go adds one that is seen first
-//	options.go    what --link says about keys
-//	offer.go      the offer and the verdict
-//	handshake.go  the four messages
-//	session.go    the result of a handshake; export.go derives keys for other uses
-//	report.go     what nicless links says of it
-//	seal.go       sealing and opening messages; window.go keeps counters that have come
-//	cookie.go     proof that an initiator receives at its address
-//	meet.go       a handshake over a stream
+//   - identity.go: whether the file of a private key is guarded well enough; keys as text
+//   - peers.go: whether a key is accepted from an address (check), and whether a changed file is read
+//   - pin.go: whether a key that is seen first is added to the file
+//   - options.go: what --link says about keys, and whether it fits together
+//   - offer.go: whether the bytes of an offer are right; the verdicts and their texts
+//   - handshake.go: whether a message of a handshake is good, and whether the other end is accepted (check)
+//   - session.go: which cipher and keys a session has, and which counters were used
+//   - export.go: derives keys of a session for other uses
+//   - report.go: what nicless links says of a key
+//   - seal.go: whether a sealed message is good (Open); seals messages
+//   - window.go: whether a counter has come before (isNew)
+//   - cookie.go: whether an initiator receives at its address (Good)
+//   - meet.go: carries a handshake over a stream; whether it succeeds: handshake.go
 //
 // Sources: The Noise Protocol Framework, revision 34. RFC 6479 (window). RFC 9147, section 5.1 (cookie).
 package auth

@@ -7,12 +7,12 @@
 //
 // Files, in reading order:
 //
-//	options.go  what --link says
-//	users.go    for whom RoCE opens by itself
-//	table.go    Open, Close
-//	route.go    from addresses to paths
-//	board.go    what clients announce, given to the links
-//	hold.go     local addresses that are in use; RoCE opens and closes with them
-//	manage.go   packets for queue pair 1
-//	report.go   what nicless links prints
+//   - options.go: what --link means, and whether it is possible
+//   - users.go: for whom RoCE opens by itself
+//   - table.go: which links are opened and closed, and with which peers RoCE may exchange packets
+//   - route.go: which link leads to an address, and from which own address (Own, choose)
+//   - board.go: gives the links what clients announce; who may read it is decided in the engine
+//   - hold.go: whether RoCE opens on a local address for a user (may), and when the address is closed
+//   - manage.go: whether a packet for queue pair 1 is taken from a peer, and how one is sent
+//   - report.go: what nicless links prints; why RoCE is open
 package links

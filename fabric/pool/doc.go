@@ -52,23 +52,32 @@
 //
 // # Files
 //
-//	layout.go    the header, and where everything is
-//	map.go       Map: where everything is, for tests and tools
-//	plan.go      how node 0 divides the memory
-//	node.go      node blocks: life and description
-//	board.go     boards: what clients of the engines announce
-//	memory.go    loads and stores, with and without coherence
-//	options.go   Config, and the options of --link
-//	file_*.go    the memory: files and devices
-//	pool.go      Pool: Open, Route, Peers, Close
-//	join.go      formatting, waiting for that, and becoming a node
-//	wait.go      how long a node waits for node 0, and what it says meanwhile
-//	run.go       the loop: heartbeat, and looking at the others
-//	link.go      a link with another node: its port, and when the link is up, down or at rest
-//	peer_life.go whether the other node lives, has left, or has restarted
-//	repair.go    this node's block, when others write it
-//	rival.go     another engine that has become this node
-//	flow.go      rings that stand still
-//	session.go   how two nodes agree on empty rings, after a restart or when a ring stands still
-//	wake.go      ending the sleep of an engine on the same host
+// The memory:
+//
+//   - layout.go: whether a header is possible; where everything is
+//   - map.go: where everything is, for tests and tools; decides nothing
+//   - plan.go: how node 0 divides the memory, and whether a formatted pool suits (suits)
+//   - node.go: the bytes of life and description; whether a description is right
+//   - board.go: whether another node's board is right, and has changed; publishes the own one
+//   - memory.go: how words are loaded and stored, with and without coherence
+//   - file_linux.go: whether the file or device can be made, grown and mapped
+//   - file_other.go: refuses on other systems
+//
+// A node:
+//
+//   - options.go: what --link says, and whether it is possible
+//   - pool.go: which node an address leads to (Route); Open, Peers, Close
+//   - join.go: whether node 0 formats or others wait; whether the own number is taken (claim)
+//   - wait.go: how long a node waits for node 0, and what it says meanwhile
+//   - run.go: when the heartbeat moves and the others are looked at; when this node leaves
+//   - repair.go: whether others have overwritten this node's block, which is then written again
+//   - rival.go: whether the engine that has become this node has ended
+//
+// A link:
+//
+//   - link.go: whether the link is up, down or at rest (step, suspect)
+//   - peer_life.go: whether the other node lives, has left, or has restarted
+//   - session.go: whether both nodes agree on empty rings (handshake)
+//   - flow.go: whether a ring stands still, so that the link begins anew
+//   - wake.go: whether the other engine sleeps and has to be woken
 package pool

@@ -34,38 +34,50 @@
 //
 // # Files
 //
-//	config.go    what can be chosen
-//	carrier.go   making, starting and closing a carrier
-//	address.go   local addresses: adding and removing
-//	sockets.go   the sockets of a local address, and those made by another program
-//	options.go   socket options
-//	group.go     sockets for peers, for strangers, and for datagrams that are no packets
-//	screen.go    the kernel's program that chooses the socket of a datagram
-//	known.go     which addresses the kernel's program knows, and when it gets a new program
-//	device.go    network devices: which has an address, and its MTU
-//	maintain.go  what changes while the carrier works: devices, addresses, MTUs
-//	table.go     the table of paths; strangers.go the part of it that strangers may use
-//	path.go      one path
-//	route.go     from GIDs to paths
-//	send.go      the sender: from the ring to datagrams; seal.go the bytes of one packet
-//	trouble.go   what to do when sending fails
-//	receive.go   the receiver: from datagrams to packets
-//	packet_check.go  why a datagram is dropped, or how it gets into the ring
-//	limits.go    what strangers may cost the receiver
-//	grh.go       the GRH of received UD packets
-//	loop.go      the goroutines: when they look, sleep and wake
-//	stats.go     counts and states; notes.go the same in words, and floods in the log
+// The carrier and its sockets:
+//
+//   - config.go: what can be chosen, and what is chosen by default
+//   - carrier.go: whether the link is up (updateUp); starts and closes a carrier
+//   - address.go: which local addresses there are and are usable (up), and which socket sends to a remote one
+//   - sockets.go: whether port 4791 can be bound, and why not
+//   - options.go: what the kernel gives a socket: buffers, joining (GRO), cutting (GSO)
+//   - group.go: whether strangers have a socket of their own, or the first one has a filter
+//   - screen.go: which datagram the kernel gives to which socket, or drops
+//   - known.go: which addresses the kernel's program knows, and when it gets a new program
+//   - device.go: which network device has an address, and its MTU
+//   - maintain.go: whether devices and addresses are still there; opens again; reports to updateUp
+//     (carrier.go)
+//
+// Paths:
+//
+//   - table.go: which path a number means, and which path ends to make room
+//   - strangers.go: the list of paths in the order of their use; which of them ends is decided in table.go
+//   - path.go: the header, the MTU and the state of one path
+//   - route.go: whether a GID leads to a path, from which local address, and who holds it
+//
+// Packets:
+//
+//   - send.go: which packets become one message (extend), and when the sender is blocked
+//   - seal.go: the bytes of a plain packet: pad and ICRC
+//   - trouble.go: whether an error of sending drops packets, shrinks the MTU or takes the address down
+//   - receive.go: which sockets are read, for how long; the sender, the path and the division of a message
+//   - packet_check.go: whether a packet gets into the ring, or the reason why it is dropped
+//   - limits.go: how often strangers are served, and what they may cost the receiver
+//   - grh.go: the GRH of received UD packets
+//   - loop.go: when a goroutine looks, sleeps and wakes
+//   - stats.go: counts and states; decides nothing
+//   - notes.go: what reports say of dropped packets, and when the log warns of a flood
 //
 // On links with keys:
 //
-//	sealed.go    packets with a tag: sealing, opening, the layout of datagrams
-//	guard.go     sessions and their remotes, and the queues of handshakes
-//	handshake.go the goroutine that makes sessions; a handshake at the end that begins it
-//	handshake_answer.go  a handshake at the other end: cookies, message 2, the verdict
-//	handshake_limits.go  times of handshakes and sessions, and budgets
-//	handshake_timers.go  messages that are sent again; when sessions are renewed and end
-//	held.go      packets that wait for a session
-//	authreport.go  reports of keys
+//   - sealed.go: whether a packet is sent in a session, held, or plain; whether a sealed one is good
+//   - guard.go: which session a number means; whether plain packets are accepted (plainFrom)
+//   - handshake.go: when a handshake begins here, and what follows its messages; which session is used
+//   - handshake_answer.go: whether message 1 is answered by a cookie or by message 2, and message 3 accepted
+//   - handshake_limits.go: the times of handshakes and sessions, and the budgets
+//   - handshake_timers.go: when a message is sent again; when a session is renewed and ends
+//   - held.go: whether a packet that waits for a session is kept
+//   - authreport.go: what reports say of keys
 //
 // Source: InfiniBand Architecture Specification, volume 1, annex A17 (RoCEv2).
 package roce

@@ -50,24 +50,36 @@
 //
 // # Files
 //
-//	options.go   Config, and the options of --link
-//	carrier.go   Carrier: Open, Route, Peers, Close
-//	listen.go    the port: which connections to it are accepted, and what they are for
-//	strangers.go limits of connections that are not of peers yet, and why connections were dropped
-//	version.go   the first bytes of a connection; here the version of the protocol is checked
-//	door.go      the sockets of libucx at which no connection arrives without a ticket
-//	meet.go      a meeting, step by step, at the side that connects and at the other side
-//	wire.go      the TCP connection of a meeting, its frames, and its time limits
-//	keys.go      authentication, and renewing keys
-//	offer.go     the frame that each engine sends in a meeting: how its process is reached, and its hello
-//	hello.go     what an engine says of itself, in its offer and after each change: addresses, announcements
-//	targets.go   connecting to the other engines that --link names, again and again
-//	peers.go     the peers and the connections with them: what follows from messages of the process
-//	process.go   starting the process, and starting it again
-//	restarts.go  why the process has ended, and which peer is to blame and refused for a while
-//	interfaces.go whether there is a network interface that UCX does not know
-//	program.go   finding the program; inside.go, embedded.go: the one inside this command
-//	message.go   messages from and to the process
-//	memory.go    the shared memory: rings, and words for waking
-//	carrier/     the program, in C
+// The link:
+//
+//   - options.go: what --link says, and whether it is possible
+//   - carrier.go: which peer an address leads to (Route); Open, Close; how long leaving waits
+//   - memory.go: whether the process or the engine sleeps and has to be woken; the rings
+//
+// Meeting another engine:
+//
+//   - listen.go: whether a connection is a meeting or one of libucx, and whether it is admitted
+//   - strangers.go: which connection is closed to make room; how many meetings an address has
+//   - version.go: whether the other side has the same version of the protocol
+//   - door.go: the names of the sockets at which no connection arrives without a ticket
+//   - meet.go: the steps of a meeting at both sides, and what its failure is called
+//   - wire.go: how long a frame may take and be; why a wire was closed
+//   - keys.go: whether a connection has keys, and when they are renewed
+//   - offer.go: whether the bytes of an offer are right
+//   - hello.go: whether the bytes of a hello are right: addresses, announcements
+//   - targets.go: when the engines that --link names are tried again
+//   - peers.go: whether a peer is accepted (admitPeer), is up, and which MTU it has; whether the link is up
+//     (changed)
+//
+// The process:
+//
+//   - process.go: when the process is started, started again, or taken for dead
+//   - restarts.go: which peer is to blame for its end, and is refused for a while
+//   - interfaces.go: whether there is a network interface that UCX does not know
+//   - program.go: which program is started (findProgram)
+//   - inside.go: the variable with the program inside this command: empty unless embedded.go is built
+//   - embedded.go: sets it, in a build with -tags shim
+//   - message.go: whether the bytes of a message of the process are right; what follows is decided in
+//     peers.go
+//   - carrier/: the program, in C
 package ucx

@@ -6,16 +6,16 @@
 //
 // Files in reading order:
 //
-//	config.go    Config, Offloads, Counters, and what a Config must be
-//	open.go      Open: the descriptor, the offloads, and the interface behind them
-//	address.go   MTU, addresses and state of the interface, by netlink
-//	device.go    Device: Read, Write, Counters, Close
-//	explain.go   what the kernel's errors mean, in a sentence
-//	vnet.go      Header, and the addresses of a packet
-//	check.go     Check, which checks a packet that a peer has sent, before the kernel sees it: the length of
-//	             the packet, its IP header, and where its checksum is
-//	segments.go  what Check demands of a packet that is to be segmented: its protocol, and the number and
-//	             the length of its segments
+//   - config.go: whether an interface can be as the Config says
+//   - open.go: whether an interface is made or taken, and which offloads the kernel takes
+//   - address.go: which settings are missing: MTU, addresses, state; whether an address is taken
+//   - device.go: which error Read and Write return; whether the interface was deleted
+//   - explain.go: the sentence for an error of the kernel, and the command that mends it
+//   - vnet.go: the fields of a header; the addresses of a packet
+//   - check.go: whether a peer's packet may go to the kernel: its length, IP header, and place of the
+//     checksum
+//   - segments.go: whether a packet may be segmented: its protocol, the number and length of its segments
+//   - tun_other.go: refuses on other systems
 //
 // One packet through the package: Read in one host puts header and packet into one buffer, which
 // travels to a peer. The peer copies the first bytes, checks the copy with Check, and gives Write

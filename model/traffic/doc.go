@@ -68,13 +68,16 @@
 //
 // # Files
 //
-//   - traffic.go: Config and Request; New and Expand
-//   - regions.go: the regions of a trace, registered memory among them
-//   - parse.go: what a request asks for
-//   - host.go: what host and peer do before and after the device: posting and polling
-//   - idle.go: what the device polls
-//   - device.go: how the device executes WQEs that were announced together; the slow path
-//   - fastpath.go: the fast path, for one WQE or a series of them
-//   - lines.go: the lines of WQEs, receives, CQEs and memory; adding accesses
-//   - synth.go, source.go: steady traffic of one kind, and its requests
+//   - traffic.go: in which order a doorbell's requests are posted, executed and polled
+//   - regions.go: which region a line is in
+//   - parse.go: where the payload of a request comes from and goes, and whether it is carried in a CQE
+//     (arrange)
+//   - host.go: which lines host and peer touch to post and to poll; who polls a payload or a completion
+//   - idle.go: which lines the device polls when there is nothing to do
+//   - device.go: whether a WQE takes the fast path (fast); which lines its execution touches, payload and CQE
+//     too
+//   - fastpath.go: which WQEs are a series, and which lines the fast path touches
+//   - lines.go: which lines a WQE, a receive or a CQE has, and when the device loads a consumer index
+//   - synth.go: which forms of steady traffic an operation has
+//   - source.go: the requests of steady traffic
 package traffic

@@ -9,12 +9,12 @@
 //
 // # Files
 //
-//   - completer.go: the layer
-//   - cq.go: the bytes of a CQE, of an error CQE too; which arm it fires
-//   - compress.go: compressed completions: a title and its minis
-//   - inline.go: CQEs that carry data
-//   - cq_overrun.go: the end of a completion queue that has no room
-//   - arm.go: noticing that a client has armed a queue; an event that comes late or not at all
-//   - moderate.go: events that are held back
-//   - channel.go: sending an event; events that are lost
+//   - completer.go: the type of this layer; decides nothing
+//   - cq.go: the bytes of a CQE and its owner bit; whether the completion fires an arm (Notify)
+//   - compress.go: when completions are collected, and when the session is written
+//   - inline.go: where in a CQE data go; whether they go there is decided in object/inline
+//   - cq_overrun.go: ends a CQ without room and reports it; whether it has room is decided in object/cq
+//   - arm.go: which arm words are read in a step, and whether a client has armed a CQ (ObserveArm)
+//   - moderate.go: whether a due event is sent now or held back
+//   - channel.go: sends an event; whether the client loses it; which CQs are on the list of held events
 package completion

@@ -9,43 +9,54 @@
 //
 // Visits and the slow path:
 //
-//   - layers.go: the layers and their fields
-//   - burst.go: how many WQEs and bytes one visit executes; the completion of a WQE that succeeds
-//   - check.go: the checks of a WQE: its size, signature and opcode
-//   - requester.go: local keys and data segments; what follows from a NAK
-//   - requester_fault.go: explanations and syndromes of local faults
-//   - respond.go: a request at the responder; the completion of its receive
-//   - responder.go: remote keys; taking a receive and scattering a message into it
-//   - responder_fault.go: explanations and NAKs of what the responder refuses
-//   - dc.go: DC: WQEs that name the queue pair that receives; streams
-//   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN
-//   - atomic.go: atomics: operands, byte order, alignment
-//   - datagram.go, datagram_header.go: UD: the receiver and the qkey; the GRH and the service level
-//   - multicast.go: datagrams to a group
-//   - umr.go, umr_plan.go: UMR: what a UMR may change; binding windows and filling lists
-//   - invalidate.go: SEND with invalidate
+//   - layers.go: the layers and their fields; decides nothing
+//   - burst.go: how many WQEs and bytes a visit executes; which code moves bytes; the byte count of a CQE
+//   - check.go: whether size, signature and opcode of a WQE are right, and which fault of several counts
+//   - requester.go: whether local keys give access (gather), and whether a NAK means retry, loss or failure
+//   - requester_fault.go: the syndrome and the explanation of a local fault that others have found
+//   - respond.go: whether the responder takes a request (Respond), and what its receive completion has
+//   - responder.go: whether a remote key gives access (Translate); where a message goes in its receive
+//   - responder_fault.go: which NAK a refused request gets, and whether the responder goes to error
+//   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
+//     to a target is decided in object/dc
+//   - local.go: whether a NOP, DUMP, MMO, WAIT or SEND_EN is right, and what it does
+//   - atomic.go: whether an atomic's operands and alignment are right, and the new value of its word
+//   - datagram.go: which queue pair gets a datagram, and whether its qkey is right
+//   - datagram_header.go: the bytes of the GRH and the service level
+//   - multicast.go: which members of a group get a datagram
+//   - umr.go: whether a UMR may change a key at all (umrTarget); stores the new values
+//   - umr_plan.go: which values the UMR gives a window or a list, and whether they are possible
+//   - invalidate.go: whether a SEND with invalidate may close a window or empty a list
 //
 // The fast path:
 //
-//   - fastpath_choose.go, fastpath.go: whether a WQE may take the fast path; its completion
-//   - fastpath_move.go, fastpath_send.go, fastpath_atomic.go: WRITEs and READs, SENDs, atomics
-//   - fastpath_series.go, fastpath_series_move.go, fastpath_series_send.go: WQEs that differ in their
-//     addresses only
-//   - blueflame.go: WQEs that the device finds in BlueFlame registers before the record announces them
+//   - fastpath_choose.go: whether a WQE takes the fast path, and which part of it
+//   - fastpath.go: completes a WQE of the fast path: whether a CQE is written, and its byte count
+//   - fastpath_move.go: whether a WRITE or READ stays on the fast path, and moves it
+//   - fastpath_send.go: whether a SEND stays on the fast path, and its receive's completion
+//   - fastpath_atomic.go: whether an atomic stays on the fast path, and executes it
+//   - fastpath_series.go: how many WQEs may be a series, and their completions; a series cut off by a fault
+//   - fastpath_series_move.go: whether the next WRITE or READ still has the shape of the series
+//   - fastpath_series_send.go: whether the next SEND still has the shape of the series
+//   - blueflame.go: whether a register holds the whole next WQE, which is then executed before the record
+//     says so
 //
 // Queue pairs:
 //
-//   - state.go: what a new state does to the queues: reset, error, drained
-//   - stall.go: queues that wait: RNR retries, transport retries, WAIT
-//   - flush.go: a WQE that fails, and the flush of those after it
-//   - fault.go: an access of the device to memory that has no page
-//   - overrun_sweep.go: errors of the queue pairs whose completion queue has overrun
+//   - state.go: what a new state does to the queues; whether the peer is found; the lock that it needs
+//   - stall.go: how long and how often a WQE is tried again, without a receive or a peer; whether a stall is
+//     over
+//   - flush.go: which WQEs are flushed, in which order; whether a failure means ERR or only SQE
+//   - fault.go: which queue pair or CQ a missing page puts into error
+//   - overrun_sweep.go: which queue pairs go to error because their CQ has overrun
 //
 // Memory:
 //
-//   - keylist.go, null.go: whether a key gives access, plain or a list; the null key
-//   - job.go: moving the bytes of a WQE, over several visits if they are many
-//   - cost.go: what pieces of memory cost of a visit's budget
-//   - dma.go, worker.go: workers that copy long transfers
-//   - unmapped.go: copying to and from memory of a process
+//   - keylist.go: whether a range and a right are within a key, plain or list (admit); when it last changed
+//   - null.go: whether the null key gives access, and the bytes that it stands for
+//   - job.go: whether a long transfer goes on or is checked again; returns receives not used; "drained"
+//   - cost.go: how much of a visit's budget a piece of memory costs
+//   - dma.go: which worker gets a piece, and which tasks are recalled when a key or a peer changes
+//   - worker.go: copies what dma has assigned; when a worker sleeps
+//   - unmapped.go: copies from and to a process; where a missing page ends the copy
 package execution

@@ -5,10 +5,18 @@
 //
 // # Files
 //
-//   - runner.go, new.go: the loops of all threads; a new device
-//   - run.go, thread.go, stop.go: Run; threads and their cores; an orderly stop
-//   - shard.go, steps.go: one step; batches of steps, and faults of memory that end them
-//   - active.go, visit.go: turns of clients, the patrol of cold queues; a visit to a queue
-//   - crossing.go, balance.go: work that needs two shards' locks; assignment of clients to shards
-//   - idle.go, look.go, monitor.go: spin, yield, nap or sleep; looks for work before a nap or a sleep; UMWAIT
+//   - runner.go: the loops of all threads; decides nothing
+//   - new.go: makes the loops of a new device
+//   - run.go: the order of a run: start, steps, orderly stop
+//   - thread.go: on which cores a thread runs, and whether it shares them
+//   - stop.go: what is still executed at the end, and how long that may take
+//   - shard.go: the parts of one step, and their order
+//   - steps.go: when a batch of steps ends; how the thread goes on after a fault of memory (RecoverFault)
+//   - active.go: whose turn it is, whether a queue has work (HasWork), which cold queues are polled (patrol)
+//   - visit.go: what a visit to a queue does: executes, flushes, or postpones the queue
+//   - crossing.go: when postponed visits are made, under two locks, and whether work crosses shards
+//   - balance.go: which shard a client is in, and whether it may move
+//   - idle.go: whether a thread without work spins, yields, naps or sleeps, for how long, and who can wake it
+//   - look.go: which queues are looked at before a nap or a sleep, and whether there is work
+//   - monitor.go: when the core rests between steps (UMWAIT), and what ends the rest
 package loop

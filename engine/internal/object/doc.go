@@ -15,45 +15,85 @@
 //
 // # Files
 //
-// The types, which name each other:
+// The types, which name each other; they decide nothing:
 //
-//   - device.go: Device and Shard, and their parts
-//   - client.go: Client, and what belongs to it: regions, keys, completion queues, shared receive queues
-//   - qp.go: QP and its parts; Job, a WQE that has been checked
-//   - wire.go: Port, Wire and its halves: the state of links
+//   - device.go: Device and Shard, and their parts; the limits of the formats and of this device
+//   - client.go: Client, and its regions, keys, CQs and SRQs; the texts that refuse a missing or a busy
+//     object
+//   - qp.go: QP and its parts; whether a queue pair takes messages (Listens) and may send to its peer
+//     (Connected)
+//   - wire.go: Wire and its halves; why a peer elsewhere may not answer (WhyNoAnswer); writes BTHs
 //
 // Threads:
 //
-//   - new.go, settings.go: a new device; what it keeps of engine.Config
-//   - shard.go, crossing.go: what one thread serves; the locks of several shards
-//   - mailbox.go: functions that run between two steps
-//   - roster.go, warm.go: clients that take turns; warm and cold queues
-//   - pass.go, fault.go, timer.go: a pass of looks; the address of a fault of memory; a wheel of timers
+//   - new.go: how a new device is made; decides nothing later
+//   - settings.go: the values that a device keeps of engine.Config
+//   - shard.go: which shard has the least load; which time a shard works by (Clock)
+//   - crossing.go: whether a shard may touch another shard's objects (Holds), and which visits are postponed
+//   - mailbox.go: runs functions between two steps; which requests wake the thread is decided in
+//     mailbox/effect
+//   - roster.go: whose turn it is among clients, and how many objects a turn has
+//   - warm.go: which queues are warm, so that each step visits them; whether a queue flushes (Flushes)
+//   - pass.go: how far a round through the queues of all clients is
+//   - fault.go: whether a recovered value is a fault of memory, and its address
+//   - timer.go: in which tick a deadline comes
 //
-// Objects of clients:
+// Announcements and status:
 //
-//   - status.go: the status page
-//   - board.go: announcements, and which clients may read them
-//   - peer.go: the peer of a queue pair as its client has set it; paths that users hold
-//   - region.go, uar.go, unmapped.go: memory: mapped, UAR pages, and of a process
-//   - access.go, key.go, keylist.go: rights; keys and their table; keys that are lists
-//   - cq.go, compress.go, inline.go, arm.go: completion queues, sessions, short data, arming
-//   - event.go, notifier.go: events, and the threads that send them
-//   - blueflame.go: a BlueFlame register
-//   - srq.go, xrc.go, dc.go: shared receive queues and their limit event, XRC, DC
-//   - datagram.go, multicast.go: UD, and its groups
-//   - head.go, wqe_place.go: a control segment; whether it has the index and the QPN of its place in the ring
-//   - request.go: what passes between requester and responder: answers, verdicts, syndromes
-//   - vendor_syndrome.go: the vendor's error syndromes in error CQEs
-//   - job.go: the pieces of memory of a WQE, and how far it has come
-//   - fastpath.go: what a queue pair allows on the fast path
+//   - board.go: which clients may read an announcement, and which are notified of a change
+//   - status.go: writes the status page and adds up counts; when it is written is decided in report/status
+//
+// Peers and memory:
+//
+//   - peer.go: whether holding a path charges the user: the first hold of it does, and the last one refunds
+//     it
+//   - region.go: which region has an address of the client; refuses memory that could never be filled
+//   - uar.go: whether a UAR page may be used: not in a bank that can still lose pages
+//   - unmapped.go: which stretch of memory, mapped or of a process, comes next; why an access to it failed
+//   - access.go: which access rights the device knows; their names
+//   - key.go: whether a key may serve a queue pair: PD, window type (Serves); which key a number means (Find)
+//   - keylist.go: which bytes of a list key an offset means; which rights make no sense together
+//
+// Completions:
+//
+//   - cq.go: whether a CQ has room (Room, Free), by the consumer index; which entry is written next
+//   - compress.go: whether a completion fits into a session (Fits), and what its mini is
+//   - inline.go: whether data go into the CQE, for how many bytes; only the writing is in completion/inline
+//   - arm.go: which CQs share an arm register; until when an event is held; the arm is seen in completion/arm
+//   - event.go: whether an event of a client is sent or lost; the record that it has
+//   - notifier.go: whether the device's thread sends an event itself (Quick) or a closer does
+//
+// Queue pairs:
+//
+//   - blueflame.go: whether the record need not be read (SkipRecord) or lags behind the register (Lags)
+//   - srq.go: which SRQ entry is taken next; whether the limit event is due
+//   - xrc.go: which client, PD and CQ an XRC message is for; whether a target goes on without a client
+//   - dc.go: whether an address vector leads to a DC target: number, key, LID or GID; whether only a stream
+//     fails
+//   - datagram.go: whether a client may send from, or take datagrams at, an address on a link
+//   - multicast.go: takes queue pairs out of groups, and refunds them; members are found in
+//     execution/multicast
+//   - head.go: reads the fields of a control segment; checks nothing
+//   - wqe_place.go: whether a control segment has the index and the QPN of its place in the ring
+//   - request.go: which syndrome a NAK becomes (Syndrome), and whether a transport sends NAKs (Nak)
+//   - vendor_syndrome.go: which vendor's error syndrome an error CQE has
+//   - job.go: which bytes of a WQE are moved next, and when all are (Over)
+//   - fastpath.go: whether a control segment, a right and a receive are ordinary enough for the fast path
 //
 // Links:
 //
-//   - port.go, outbound.go, inbound.go, guard.go: ports; the halves of a wire; the guard of a path
+//   - port.go: whether packets of a port may be for a queue pair; when a port is hot, or is given up (Fail)
+//   - outbound.go: whether packets may be sent (CanSend), how the window changes, which WQE may follow
+//     (fences)
+//   - inbound.go: which PSN is expected next, and how many answers may be due; notes ACKs, sends none
+//   - guard.go: which queue pairs a path's guard has; during an alarm, keeps their packets from the fast path
 //
 // Explanations and shares of the process's resources:
 //
-//   - explain.go, watchdog.go, log.go: reasons and how often they are given; threads that are stuck; the log
-//   - heap.go, discard.go: what objects cost; closing descriptors in the background
+//   - explain.go: how often an explanation of a code may be given
+//   - watchdog.go: which client a queue belongs to, for reports; whether a thread is stuck is in
+//     report/watchdog
+//   - log.go: how many lines about connections and explanations the log gets
+//   - heap.go: what an object costs its user in memory of the device
+//   - discard.go: on which goroutine descriptors are closed; whether a user has too many that wait (Clogged)
 package object

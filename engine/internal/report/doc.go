@@ -6,13 +6,14 @@
 //
 // # Files
 //
-//   - explain.go: explanations: the clients that get them, and how many
-//   - failure_reason.go: why a key gives no access, a peer does not answer, or a completion queue has no room
-//   - record.go: doorbell records: what they announce, values that cannot be right
-//   - diagnose.go: mistakes that hardware ignores: a wrong record, a register without a record, a wrong index
-//   - progress.go: whether a visit or a poll has taken too long
-//   - lock.go: ticket locks of shards, whose waits do not count as delays
-//   - delay.go: explanations of delays: which memory of which client
-//   - watchdog.go: a goroutine that reports threads that are stuck
-//   - status.go: when status pages are written
+//   - explain.go: which client gets an explanation, and whether it also goes to the log
+//   - failure_reason.go: the reason why a key gives no access, a peer is not reached, or a CQ has no room
+//   - record.go: how many blocks are announced (Pending), and whether a doorbell record cannot be right
+//   - diagnose.go: whether something looks wrong that hardware ignores: byte order, register, index, and for
+//     how long
+//   - progress.go: whether a visit or a poll took too long; only then is it explained
+//   - lock.go: whether a shard waits for another shard's lock, and wakes that shard afterwards
+//   - delay.go: which memory of which client is named as the cause of a delay
+//   - watchdog.go: whether a thread is stuck, at memory or for want of a core, and when that is logged
+//   - status.go: whether a status page is old enough to be written again
 package report

@@ -6,14 +6,48 @@
 //
 // # Files
 //
-//   - device.go, hosted.go, probe.go: the device for servers
-//   - request.go, client.go, call.go: the types; begin and end of a client; a request
-//   - region.go, uar.go, process.go, mr.go: memory and keys
-//   - cq.go, resize.go, moderate.go, channel.go, event.go, retract.go: completion queues and events
-//   - qp.go, modify.go, peer.go, drain.go: queue pairs, their states, their peers, and their last work
-//   - srq.go, xrc.go, dc.go: shared receive queues, XRC, DC
-//   - datagram.go, multicast.go: addresses and groups of UD
-//   - board.go, audience.go: announcements
-//   - port.go: ports and paths
-//   - wake.go: how clients wake the device
+// Devices and clients:
+//
+//   - device.go: the device for servers: which calls make memory off the thread; whether entries are unpolled
+//   - hosted.go: what a hosted client's memory and pages cost, and whether they are unmapped (sealed) or stay
+//   - probe.go: what tests may ask and hold up
+//   - request.go: whether a client may have one more object of a kind
+//   - client.go: the pages of a new client; in which order its objects are destroyed
+//   - call.go: which function serves a request, and what a hello grants; a fault in a request becomes its
+//     refusal
+//   - wake.go: which features a client gets, and whether its posters wake the device (setWake)
+//
+// Memory:
+//
+//   - region.go: whether a region may be made, placed or dropped
+//   - uar.go: whether a bank of UAR pages is added, and its first page
+//   - process.go: which process the client's unmapped memory is of
+//   - mr.go: whether memory may be registered, changed or deregistered; which key a request means
+//
+// Completion queues and events:
+//
+//   - cq.go: whether a CQ may be made or destroyed
+//   - resize.go: whether a CQ may move to another buffer
+//   - moderate.go: sets how events are held back; when one is sent is decided in completion/moderate
+//   - channel.go: whether a completion channel may be made or destroyed
+//   - event.go: the descriptor for a client's events
+//   - retract.go: which unread events of a destroyed CQ are taken back, and how many the program has read
+//
+// Queue pairs:
+//
+//   - qp.go: whether a queue pair may be made or destroyed; which peer it is bound to at RTR (bind)
+//   - modify.go: whether modify_qp is refused, and which attributes it sets; the path at RTR
+//   - peer.go: whether a peer elsewhere is accepted, and the path to it
+//   - drain.go: which announced work is executed before a request goes on
+//   - srq.go: whether an SRQ may be made or destroyed, or its limit set
+//   - xrc.go: which clients share an XRC domain and its targets, and who pays
+//   - dc.go: whether a DCT may be made, and a failed stream reset
+//   - datagram.go: the addresses and GIDs that a client may use
+//   - multicast.go: whether a queue pair may join or leave a group
+//
+// Announcements and ports:
+//
+//   - board.go: passes announcements between clients, server and links; who may read them: object/board
+//   - audience.go: for which users a client announces
+//   - port.go: adds ports, router and path; finds no path itself
 package request

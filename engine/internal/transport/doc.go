@@ -12,24 +12,36 @@
 //
 // # Files
 //
-//   - layers.go, wire.go: the layers; how a queue pair comes onto a wire and leaves it; visits; going back
-//   - port.go, serve.go, fault.go: ports; a step takes packets from ports; rings that lose their memory
-//   - receive.go: a packet that has come: who may send it, whether it has the expected PSN
+//   - layers.go: the layers; decides nothing
+//   - wire.go: how a queue pair comes onto a wire and leaves it; whether it has work; where going back begins
+//   - port.go: whether a packet for QP 1 is taken; what a port says of its link
+//   - serve.go: which ports a step serves, and which queue pair a packet is for
+//   - fault.go: gives rings back after a fault of memory ended a batch
+//   - receive.go: whether a packet is taken: path, service, PSN; whether a NAK is sent for a gap, once
+//     (takeRequest)
 //
 // This device sends requests:
 //
-//   - requester.go, send.go: WQEs become messages; messages become packets, and are sent again
-//   - answers.go, timer.go: ACKs, NAKs and results that come; retries when none comes in time, and RNR waits
+//   - requester.go: which WQE becomes a message; whether it has a packet on a link: masked atomics have none
+//   - send.go: whether and which packets of a message are sent now, or again; their headers
+//   - answers.go: what an ACK, a NAK or a result completes, fails, or requests again (once: requestAgain)
+//   - timer.go: when no answer has come in time, how often that is tried again, and how long an RNR wait is
 //
 // A peer sends requests:
 //
-//   - responder.go, arrival.go, message.go: the checks of a request that is expected, in the specification's
-//     order, and its execution; a packet on its way through the checks; messages of several packets
-//   - ack.go, reads.go: ACKs and NAKs that are sent; answers to READs and atomics
-//   - scan_guard.go: a stranger tries PSNs; packets are dropped during the alarm
+//   - responder.go: whether an expected request is executed: checks in the specification's order
+//   - arrival.go: what one packet carries through those checks; decides nothing
+//   - message.go: whether a message of several packets goes on: its receive, and changed keys
+//   - ack.go: builds ACKs and NAKs; whether one is sent is decided by receive, responder and reads
+//   - reads.go: what a repeated request gets; when answers to READs and atomics, and a NAK after them, are
+//     sent
+//   - scan_guard.go: whether a packet is dropped because a stranger tries PSNs
 //
 // Both:
 //
-//   - fast.go, line.go, line_send.go: the fast path for short WRITEs and READs; packets of one line of a ring
-//   - datagram.go: datagrams of UD, each of which has a path of its own
+//   - fast.go: whether a WRITE or READ takes the fast path of links, as request or answer
+//   - line.go: whether a received packet of one line takes the fast path
+//   - line_send.go: how many WRITEs are sent as packets of one line
+//   - datagram.go: whether a UD datagram leaves the device, and by which path; whether one that comes is
+//     taken
 package transport

@@ -15,57 +15,60 @@
 //
 // For all commands:
 //
-//	manager.go         Manager: what is shared; one lock
-//	call.go            one command and its answer; what the program's process has to do for it
-//	command.go         the table of commands
-//	channel.go         channels, and the events that wait in them
-//	event.go           numbers and records of events
-//	id.go              ids, and the table of their states; CREATE_ID, DESTROY_ID, MIGRATE_ID
-//	address.go         socket addresses
-//	network.go         who has which address
-//	port.go            ports: which port an id gets, and which ids may share one
-//	holders.go         the index of the ids that have a port
-//	bind.go            BIND
-//	resolve.go         RESOLVE_ADDR and RESOLVE_ROUTE
+//   - manager.go: what is shared, under one lock; runs what is due later
+//   - call.go: whether a command needs something of the program's process first; the answer's size
+//   - command.go: which function serves a command
+//   - channel.go: which event a program reads next, and which unread events are taken back
+//   - event.go: whether an id's event is sent (notify); what is in it
+//   - id.go: whether an id is in the state for a command; CREATE_ID, DESTROY_ID and its count of events,
+//     MIGRATE_ID
+//   - address.go: whether a socket address is right, and which IP, port and service it means
+//   - network.go: under which name a port is looked up; who has it is decided by Owner of package verbs
+//   - port.go: whether an id may have a port (rival), and which free one it gets
+//   - holders.go: which ids have a port, as an index; whether they are rivals: port.go
+//   - bind.go: whether an id gets a source address, and which device it is then attached to
+//   - resolve.go: which source and device lead to a destination, and whether there is a path elsewhere
 //
 // The passive end:
 //
-//	listen.go          LISTEN, the backlog, finding the listener of a request, the new id for a request
-//	request.go         a request that has arrived: its listener, its wait for a listener, its rejection
-//	request_queue.go   requests from elsewhere are given to a listener one at a time
-//	request_limits.go  how many requests and half-open connections one address may have
-//	accept.go          ACCEPT, REJECT, NOTIFY
+//   - listen.go: which listener a request is for, and whether the backlog has room
+//   - request.go: whether a request is offered, waits for a listener, or is rejected
+//   - request_queue.go: whose request is offered next, one at a time, of those from elsewhere
+//   - request_limits.go: how many requests and half-open connections one address may have
+//   - accept.go: whether ACCEPT and REJECT are right in this state, and what they answer
 //
 // The active end, and connections:
 //
-//	connect.go         CONNECT, and the request that it sends
-//	link_state.go      a link, which is one end of a connection: its states, its start and its end
-//	link_messages.go   a link's messages: which message does what in which state
-//	disconnect.go      DISCONNECT, the end of a connection, and the wait after it (timewait)
-//	detached.go        links that outlive their ids
-//	timeouts.go        how long connections wait
-//	datagram.go        links of datagram queue pairs
+//   - connect.go: whether the other end can be reached at all (reach: otherwise UNREACHABLE at once); the
+//     request
+//   - link_state.go: in which state a link begins and ends; which numbers it has
+//   - link_messages.go: which message does what in which state
+//   - disconnect.go: when a program is told that the connection has ended; the wait after it (timewait)
+//   - detached.go: whether a link outlives its id, because it still has a message to send
+//   - timeouts.go: how long connections wait; UNREACHABLE after that is decided in resend.go
+//   - datagram.go: where a UD service is, its qkey, and the address handle that leads there
 //
 // Messages:
 //
-//	message.go         the messages
-//	ipheader.go        the IP addresses in a request
-//	carry.go           how messages get to the other end
-//	wire.go            to other engines and hosts: the interface, sending, counts
-//	wire_receive.go    from other engines and hosts: datagrams, requests, strangers
-//	resend.go          what is sent again, and what has come again
-//	mad.go             management datagrams: the header
-//	mad_request.go     the messages that ask, as bytes
-//	mad_answer.go      the messages that answer, as bytes
+//   - message.go: the messages as values; decides nothing
+//   - ipheader.go: which IP addresses a request names
+//   - carry.go: carries a message to its link, here or to the wire; whether it gets there: connect.go
+//   - wire.go: whether an address is elsewhere; sends and counts datagrams
+//   - wire_receive.go: whether a datagram from elsewhere is believed, and whether a listener can have it
+//     (misfit)
+//   - resend.go: when a message is sent again, when it is given up, and what one that comes again gets
+//   - mad.go: the header of a management datagram, and whether it is one
+//   - mad_request.go: the bytes of the messages that ask
+//   - mad_answer.go: the bytes of the messages that answer
 //
 // Other commands, and the end:
 //
-//	attributes.go      INIT_QP_ATTR
-//	query.go           QUERY and QUERY_ROUTE
-//	option.go          SET_OPTION
-//	multicast.go       joining and leaving multicast groups
-//	mgid.go            the addresses of multicast groups
-//	remove.go          the end of a channel, and of the device
+//   - attributes.go: which attributes the program's queue pair gets for a state (INIT_QP_ATTR)
+//   - query.go: which addresses, path, MTU and rate a program is told
+//   - option.go: which options are taken (SET_OPTION)
+//   - multicast.go: whether an id joins or leaves a group
+//   - mgid.go: the GID and the LID of a group
+//   - remove.go: what the end of a channel, or of the device, does to its ids
 //
 // # Messages are values
 //

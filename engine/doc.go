@@ -65,6 +65,7 @@
 //     that process (guard); why not (errors)
 //   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid
 //     (subuid); what is counted (resource)
+//   - internal/rights: which access rights the device knows; their names
 //   - internal/scan: when so many strays come on a path that it closes, and when the scan is over
 //   - internal/sealer: whether memory of a client is sealed, by a process of its own
 //   - internal/sleep: what ends the sleep of a thread

@@ -71,6 +71,7 @@ var mayImport = map[string][]string{
 	"engine/internal/process":    {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":     {"internal/control", "wqe"},
 	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
+	"engine/internal/rights":     {"internal/control"},
 	"engine/internal/scan":       {"internal/clock"},
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
 	"engine/internal/sleep":      {},
@@ -81,12 +82,12 @@ var mayImport = map[string][]string{
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/closers", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns",
+		"engine/internal/closers", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
 		"engine/internal/object",
-		"engine/internal/codes", "engine/internal/journal", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
+		"engine/internal/codes", "engine/internal/journal", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
 		"doorbell", "wqe", "internal/clock", "internal/control", "internal/shm",
 	},
 	"engine/internal/completion": {
@@ -96,7 +97,7 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/execution": {
 		"engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/sleep", "engine/internal/states",
+		"engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
 		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/shm",
 	},
 	"engine/internal/transport": {
@@ -111,7 +112,7 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/request": {
 		"engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
-		"engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
+		"engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
 		"cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/shm", "internal/unixsock",
 	},
 	"engine": {"engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},

@@ -11,6 +11,7 @@
 //
 //   - completer.go: the type of this layer; decides nothing
 //   - cq.go: the bytes of a CQE and its owner bit; whether the completion fires an arm (Notify)
+//   - vendor_syndrome.go: which vendor's error syndrome an error CQE has
 //   - compress.go: when completions are collected, and when the session is written
 //   - inline.go: where in a CQE data go; whether they go there is decided in object/inline
 //   - cq_overrun.go: ends a CQ without room and reports it; whether it has room is decided in object/cq

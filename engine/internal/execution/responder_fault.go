@@ -7,6 +7,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/engine/internal/rights"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -38,7 +39,7 @@ func (sh *responder) refused(q *object.QP, j *object.Job, info *wqe.Info) object
 		what = "READ"
 	}
 	sh.ExplainRequester(q, j, codes.ResponderRefuses, "peer QP %#06x does not allow %s (%v): its access is %s, its max_dest_rd_atomic %d",
-		j.Peer.Num, what, j.Request.Op, object.Rights(j.Peer.Attr.Access), j.Peer.Attr.MaxDestRdAtomic)
+		j.Peer.Num, what, j.Request.Op, rights.Names(j.Peer.Attr.Access), j.Peer.Attr.MaxDestRdAtomic)
 	return sh.RefuseRequest(j.Peer, control.EventInvalidRequest, object.AnswerInvalidRequest)
 }
 

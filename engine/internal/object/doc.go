@@ -50,7 +50,6 @@
 //   - region.go: which region has an address of the client; refuses memory that could never be filled
 //   - uar.go: whether a UAR page may be used: not in a bank that can still lose pages
 //   - unmapped.go: which stretch of memory, mapped or of a process, comes next; why an access to it failed
-//   - access.go: which access rights the device knows; their names
 //   - key.go: whether a key may serve a queue pair: PD, window type (Serves); which key a number means (Find)
 //   - keylist.go: which bytes of a list key an offset means; which rights make no sense together
 //
@@ -76,7 +75,6 @@
 //   - head.go: reads the fields of a control segment; checks nothing
 //   - wqe_place.go: whether a control segment has the index and the QPN of its place in the ring
 //   - request.go: which syndrome a NAK becomes (Syndrome), and whether a transport sends NAKs (Nak)
-//   - vendor_syndrome.go: which vendor's error syndrome an error CQE has
 //   - job.go: which bytes of a WQE are moved next, and when all are (Over)
 //   - fastpath.go: whether a control segment, a right and a receive are ordinary enough for the fast path
 //

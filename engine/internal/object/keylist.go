@@ -3,6 +3,7 @@
 package object
 
 import (
+	"github.com/nicless/nicless/engine/internal/rights"
 	"github.com/nicless/nicless/internal/control"
 )
 
@@ -45,10 +46,10 @@ func (k *Mkey) Advance(s *spot, n uint64) {
 func (k *Mkey) CheckRights() error {
 	switch {
 	case k.Access&^control.AccessAll != 0:
-		return UnknownRights("memory region", k.Access)
+		return rights.Unknown("memory region", k.Access)
 	case k.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
 		k.Access&control.AccessLocalWrite == 0:
-		return control.Errorf(control.CodeInvalid, "memory region: access %s lacks local write, which remote write and remote atomic need", Rights(k.Access))
+		return control.Errorf(control.CodeInvalid, "memory region: access %s lacks local write, which remote write and remote atomic need", rights.Names(k.Access))
 	}
 	return nil
 }

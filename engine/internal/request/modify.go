@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/engine/internal/rights"
 	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
@@ -115,7 +116,7 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 		return control.Errorf(control.CodeState, "QP %#06x: its CQ has overrun and takes no more completions", q.Num)
 	}
 	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
-		return object.UnknownRights(fmt.Sprintf("QP %#06x", q.Num), m.Access)
+		return rights.Unknown(fmt.Sprintf("QP %#06x", q.Num), m.Access)
 	}
 	path := q.SetPath()
 	if given&control.AttrAV != 0 {

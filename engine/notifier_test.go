@@ -27,7 +27,7 @@ type watchedClient struct {
 
 // newWatchedClient returns a client of another user than the device's: as far as its channel is concerned.
 func newWatchedClient(t *testing.T) *watchedClient {
-	w := &watchedClient{host: newRig(t, Config{}).host("crowd")}
+	w := &watchedClient{host: newRig(t, Config{}).host("many")}
 	f, ans := w.socketAnd(control.OpCreateChannel)
 	w.events, w.id = f, ans.(*control.Channel).ID
 	w.out = w.host.c.Channels[w.id].Out

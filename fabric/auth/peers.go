@@ -42,6 +42,9 @@ type Peers struct {
 	mu       sync.Mutex // guards the fields below, and the file between the goroutines of this process
 	lastGood stamp      // of the file when it was read last
 	lastBad  stamp      // of the file when it could not be used last
+
+	unflushed bool // lines were added of which flush does not know
+	flushing  bool // the goroutine of flush runs
 }
 
 // accepted has the keys of the file. It is replaced, never changed. Carriers look up the addresses of

@@ -17,8 +17,9 @@ import (
 // pin adds a key that is seen first from an address to the file. Engines that share the file take turns, and
 // read it first: another may have pinned another key meanwhile.
 //
-// The handshakes of all peers wait for pin, so pin does not wait for the disk. Only a crash of the machine in
-// the moment after it loses the line; then the next key from the address is again one that is seen first.
+// The handshakes of all peers wait for pin, so pin does not wait for the disk: flush does. Only a crash of
+// the machine in the moment after pin loses the line; then the next key from the address is again one that is
+// seen first.
 func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -26,21 +27,33 @@ func (p *Peers) pin(a netip.Addr, key PublicKey) error {
 	if err != nil {
 		return fmt.Errorf("auth: pin the key of %v: %w", a, err)
 	}
-	if err := p.appendTo(f, a, key); err != nil {
-		_ = f.Close() // which ends the lock
-		return err
-	}
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-	go func() {
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			p.log.Warn("a key that was pinned may not be on the disk", "file", p.path, "error", err.Error())
-		}
-	}()
-	return nil
+	defer f.Close() // which ends the lock
+	return p.appendTo(f, a, key)
 }
 
-// appendTo locks the file, reads it, and adds a line with the key. If a line covers the address already, it
-// adds nothing, and returns nil if that line accepts the key. The lock stays: the caller ends it.
+// flush waits until the disk has the lines that were added. One goroutine at most does so, however many keys
+// are pinned, and however long the disk takes.
+func (p *Peers) flush() {
+	for {
+		p.mu.Lock()
+		p.flushing = p.unflushed
+		p.unflushed = false
+		done := !p.flushing
+		p.mu.Unlock()
+		if done {
+			return
+		}
+		f, err := os.OpenFile(p.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		if err != nil {
+			p.log.Warn("the disk may not have the keys that were pinned last", "file", p.path, "error", err.Error())
+		}
+	}
+}
+
+// appendTo locks the file, and adds the key to it unless a line covers the address now. p.mu is held.
 func (p *Peers) appendTo(f *os.File, a netip.Addr, key PublicKey) error {
 	if err := guarded(f, 0o022); err != nil {
 		return fmt.Errorf("auth: file of peers %s: %w", p.path, err)
@@ -67,6 +80,11 @@ func (p *Peers) appendTo(f *os.File, a netip.Addr, key PublicKey) error {
 	}
 	if _, err := f.WriteString(row); err != nil { // one write: a reader sees all of it or nothing
 		return fmt.Errorf("auth: pin the key of %v: %w", a, err)
+	}
+	p.unflushed = true
+	if !p.flushing {
+		p.flushing = true
+		go p.flush()
 	}
 	p.log.Warn("a key was seen for the first time and is trusted from now on (trust=first); compare its fingerprint with \"nicless key show\" at the peer",
 		"address", a.String(), "fingerprint", key.Fingerprint(), "file", p.path)

@@ -23,7 +23,7 @@ const (
 	// Remotes without paths are removed by sweep.
 	sweepEvery  = 10 * time.Second // how often there is a sweep
 	sweepAfter  = time.Minute      // age of its last packet at which a remote without a session is removed
-	mostRemotes = 2 * tableSize    // with more remotes, those that have a session are removed too
+	mostRemotes = 2 * tableSize    // from this number on, remotes with a session are removed too
 )
 
 // Times of a handshake.

@@ -243,7 +243,7 @@ func (c *Carrier) acceptOffer(at *port, pending *pendingConn, w *wire, o *offer)
 // the connection has ended. Then it closes the wire, and returns why the connection has ended.
 func (c *Carrier) serveWire(k *conn) error {
 	defer k.wire.conn.Close()
-	ends := make(chan struct{})
+	ends, unsent := make(chan struct{}), make(chan error, 1)
 	defer close(ends)
 	go func() {
 		for {
@@ -257,6 +257,7 @@ func (c *Carrier) serveWire(k *conn) error {
 					// After a part of a frame, no other frame can follow. So an error ends the connection:
 					// receive below fails.
 					if err := k.wire.send(frameHello, h.append(nil)); err != nil {
+						unsent <- err
 						_ = k.wire.conn.Close()
 						return
 					}
@@ -270,6 +271,10 @@ func (c *Carrier) serveWire(k *conn) error {
 		kind, body, err := k.wire.receive(maxHello)
 		switch {
 		case err != nil:
+			select {
+			case err = <-unsent: // the cause
+			default:
+			}
 			why := "the peer has gone"
 			isEnd := errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
 			if !isEnd {

@@ -53,9 +53,10 @@ type wire struct {
 	sealer cipher.AEAD
 	sent   uint64
 	closed bool
+	left   bool // this engine has said that it leaves
 }
 
-// source returns what counts as one source of connections: a key, or without keys what crowd counts.
+// source returns what counts as one source of connections: a key, or without keys what strangers counts.
 func (w *wire) source() string {
 	if w.key != "" {
 		return w.key
@@ -67,11 +68,15 @@ func (w *wire) source() string {
 func nonce(n uint64) []byte { return be.AppendUint64(make([]byte, 4, 12), n) }
 
 // send sends a frame: length:16 | kind:8 | body; with keys, kind and body are encrypted, and a tag follows.
+// After leave it sends nothing, and returns nil.
 func (w *wire) send(kind byte, body []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	switch {
+	case w.closed:
 		return net.ErrClosed
+	case w.left:
+		return nil // the peer needs no more
 	}
 	return w.put(kind, body, time.Now().Add(writeTime))
 }
@@ -103,6 +108,7 @@ func (w *wire) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.closed {
+		w.left = true
 		_ = w.put(frameBye, nil, time.Now().Add(leaveTime/2))
 		if tcp, ok := w.conn.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()

@@ -105,8 +105,8 @@ func (sh *mover) ResumeJob(q *object.QP) bool {
 	}
 	peerChanged := j.Peer != nil && j.Peer.Life != j.Life
 	srqGone := j.SRQ != nil && j.SRQ.Gone
-	keyChanged := j.Epoch != now && sh.changedSince(j)
-	if j.Recalled || peerChanged || srqGone || keyChanged {
+	// changedSince comes last: if the peer has gone, its keys may be in another shard, which is not locked.
+	if j.Recalled || peerChanged || srqGone || (j.Epoch != now && sh.changedSince(j)) {
 		sh.EndJob(q)
 		return false
 	}

@@ -22,7 +22,9 @@
 #include "seal.h"
 
 enum {
-	CONNECTIONS = 64,
+	CONNECTIONS = 64, /* the engine has at most so many at once */
+	/* UCX needs some time to close a connection that the engine counts no more. */
+	PLACES = 2 * CONNECTIONS,
 	PATHS = 256, /* slots of the table of paths; a path's slot is its number modulo this */
 	TOKEN = 16,
 	WORKER_ADDRESS = 16384, /* most bytes of a worker address of UCX */
@@ -73,7 +75,7 @@ enum {
 };
 
 struct carrier {
-	struct connection connections[CONNECTIONS];
+	struct connection connections[PLACES];
 	struct connection *paths[PATHS];
 	unsigned up;        /* connections whose state is UP */
 	uint64_t now;       /* in nanoseconds */

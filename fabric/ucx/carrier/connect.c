@@ -25,10 +25,10 @@ uint64_t random64(void) {
 
 struct connection *connection_of(const unsigned char token[TOKEN]) {
 	static unsigned last; /* most messages come over the connection of the one before */
-	for (unsigned i = 0; i < CONNECTIONS; i++) {
-		struct connection *c = &carrier.connections[(last + i) % CONNECTIONS];
+	for (unsigned i = 0; i < PLACES; i++) {
+		struct connection *c = &carrier.connections[(last + i) % PLACES];
 		if ((c->state == SHAKING || c->state == UP) && !memcmp(c->here, token, TOKEN)) {
-			last = (last + i) % CONNECTIONS;
+			last = (last + i) % PLACES;
 			return c;
 		}
 	}
@@ -43,7 +43,7 @@ void connection_fault(struct connection *c, const char *why) {
 
 /* broken is UCX's callback for an endpoint that has failed. The endpoint is closed later. */
 static void broken(void *arg, void *ep, ucs_status status) {
-	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
+	for (struct connection *c = carrier.connections; c < carrier.connections + PLACES; c++)
 		if (c == arg && c->ep == ep && (c->state == SHAKING || c->state == UP)) {
 			c->mute = true;
 			connection_fault(c, ucp.ucs_status_string(status));
@@ -83,7 +83,7 @@ static void finish(struct connection *c) {
 
 /* free_place returns a free place for a connection, NULL if there is none. */
 static struct connection *free_place(void) {
-	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++) {
+	for (struct connection *c = carrier.connections; c < carrier.connections + PLACES; c++) {
 		if (c->state == CLOSING)
 			finish(c);
 		if (c->state == FREE)
@@ -126,7 +126,7 @@ void connection_open(const struct opening *o) {
 }
 
 void connection_close(uint32_t number, const char *why) {
-	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
+	for (struct connection *c = carrier.connections; c < carrier.connections + PLACES; c++)
 		if ((c->state == SHAKING || c->state == UP) && c->number == number) {
 			snprintf(c->why, sizeof c->why, "%s", why);
 			connection_fault(c, c->why);
@@ -148,7 +148,7 @@ static void close_now(struct connection *c) {
 		if (carrier.paths[i] == c) {
 			carrier.paths[i] = NULL;
 			/* Perhaps there is another connection with the same peer. */
-			for (struct connection *o = carrier.connections; o < carrier.connections + CONNECTIONS; o++)
+			for (struct connection *o = carrier.connections; o < carrier.connections + PLACES; o++)
 				if (o->state == UP && o->path == c->path)
 					carrier.paths[i] = o;
 		}
@@ -217,7 +217,7 @@ static void serve(struct connection *c) {
  * this time is no part of their silence.
  */
 void connections_held(uint64_t time) {
-	for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++) {
+	for (struct connection *c = carrier.connections; c < carrier.connections + PLACES; c++) {
 		c->heard += time;
 		c->since += time;
 	}
@@ -225,6 +225,6 @@ void connections_held(uint64_t time) {
 
 void connections_serve(void) {
 	carrier.attention = false;
-	for (unsigned i = 0; i < CONNECTIONS; i++)
+	for (unsigned i = 0; i < PLACES; i++)
 		serve(&carrier.connections[i]);
 }

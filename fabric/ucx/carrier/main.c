@@ -208,7 +208,7 @@ static void flush(void) {
 	for (uint64_t until = clock_now() + 100 * MILLISECOND; clock_now() < until;) {
 		bool flying = false;
 		ucp.ucp_worker_progress(carrier.worker);
-		for (struct connection *c = carrier.connections; c < carrier.connections + CONNECTIONS; c++)
+		for (struct connection *c = carrier.connections; c < carrier.connections + PLACES; c++)
 			flying = flying || (c->state == UP && c->flying);
 		if (!flying)
 			break;

@@ -239,7 +239,7 @@ func (w *world) last(f *file, uid uint64) []uint32 {
 }
 
 // A server that dies while its answer is on its way ends the connection that the client believes in.
-func TestOrphanWithoutRTU(t *testing.T) {
+func TestDetachedWithoutRTU(t *testing.T) {
 	w := newWorld(t, 2)
 	client, server, _ := w.pair()
 	active := client.resolved(abi.CMPSTCP, 1, inet("10.0.0.2", 7000))

@@ -68,7 +68,8 @@
 //   - av.go: the address vector of a datagram: its source port, too
 //   - sendring.go: which work request a wqe_counter means (find); when blocks are free; rings the doorbell
 //   - sq.go: whether a queue with one poster has room (reserve)
-//   - sharedsq.go: posts of many posters: which work is rung, and by whom; reserving: sequence.go
+//   - sharedsq.go: posts of many posters: whether a post is possible at all, which work is rung, and by
+//     whom; reserving: sequence.go
 //   - sequence.go: which blocks a poster gets, and up to where they are written
 //   - run.go: how many READs and WRITEs are laid in one loop (layRun)
 //   - writes.go: whether writes are plain enough for one loop

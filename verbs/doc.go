@@ -58,7 +58,7 @@
 //
 //   - device.go: the name, GUID, MAC and link layer of a device
 //   - query.go: the limits and properties that a program is told
-//   - caps.go: the capabilities (HCA_CAP) that libmlx5 is told
+//   - caps.go: the capabilities of the firmware (HCA_CAP) that libmlx5 and DEVX programs are told
 //   - gid.go: which entry of the GID table has a GID; answers queries; which slot it has is decided in
 //     netns.go
 //   - tree.go: which files below /sys a device has, and what is in them

@@ -39,9 +39,10 @@
 //   - config.go: what can be chosen, and what is chosen by default
 //   - carrier.go: whether the link is up (updateUp); starts and closes a carrier
 //   - address.go: which local addresses there are and are usable (up), and which socket sends to a remote one
-//   - sockets.go: whether port 4791 can be bound, and why not
+//   - sockets.go: whether port 4791 can be bound, and why not; from which ports packets are sent
 //   - options.go: what the kernel gives a socket: buffers, joining (GRO), cutting (GSO)
-//   - group.go: whether strangers have a socket of their own, or the first one has a filter
+//   - group.go: whether strangers have a socket of their own, or the first one has a filter; what the kernel
+//     has dropped (countDropped)
 //   - screen.go: which datagram the kernel gives to which socket, or drops
 //   - known.go: which addresses the kernel's program knows, and when it gets a new program
 //   - device.go: which network device has an address, and its MTU

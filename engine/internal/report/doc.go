@@ -11,7 +11,8 @@
 //   - record.go: how many blocks are announced (Pending), and whether a doorbell record cannot be right
 //   - diagnose.go: whether something looks wrong that hardware ignores: byte order, register, index, and for
 //     how long
-//   - progress.go: whether a visit or a poll took too long; only then is it explained
+//   - progress.go: whether a visit or a poll took too long, and whether its queue or client is known; only
+//     then is it explained
 //   - lock.go: whether a shard waits for another shard's lock, and wakes that shard afterwards
 //   - delay.go: which memory of which client is named as the cause of a delay
 //   - watchdog.go: whether a thread is stuck, at memory or for want of a core, and when that is logged

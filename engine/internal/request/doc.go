@@ -40,7 +40,8 @@
 //   - peer.go: whether a peer elsewhere is accepted, and the path to it
 //   - drain.go: which announced work is executed before a request goes on
 //   - srq.go: whether an SRQ may be made or destroyed, or its limit set
-//   - xrc.go: which clients share an XRC domain and its targets, and who pays
+//   - xrc.go: which clients share an XRC domain and its targets, which of them moves to the other's shard,
+//     and who pays
 //   - dc.go: whether a DCT may be made, and a failed stream reset
 //   - datagram.go: the addresses and GIDs that a client may use
 //   - multicast.go: whether a queue pair may join or leave a group

@@ -17,7 +17,7 @@
 //   - port.go: whether a packet for QP 1 is taken; what a port says of its link
 //   - serve.go: which ports a step serves, and which queue pair a packet is for
 //   - fault.go: gives rings back after a fault of memory ended a batch
-//   - receive.go: whether a packet is taken: path, service, PSN; whether a NAK is sent for a gap, once
+//   - receive.go: whether a packet of RC is taken: path, service, PSN; whether a NAK is sent for a gap, once
 //     (takeRequest)
 //
 // This device sends requests:
@@ -29,7 +29,8 @@
 //
 // A peer sends requests:
 //
-//   - responder.go: whether an expected request is executed: checks in the specification's order
+//   - responder.go: whether an expected request is executed: checks in the specification's order; for UC,
+//     what a gap ends (serveUnreliable)
 //   - arrival.go: what one packet carries through those checks; decides nothing
 //   - message.go: whether a message of several packets goes on: its receive, and changed keys
 //   - ack.go: builds ACKs and NAKs; whether one is sent is decided by receive, responder and reads

@@ -52,6 +52,9 @@ var mayImport = map[string][]string{
 	"model":         {},
 	"model/traffic": {"model", "wqe", "cqe", "doorbell"},
 
+	// The stream of events of a device: the device writes it, watchers read it.
+	"trace": {"internal/shm"},
+
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
 

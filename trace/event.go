@@ -1,0 +1,156 @@
+package trace
+
+import "fmt"
+
+// Version is the version of the formats of this package. A change that older readers would misread
+// gets the next number.
+const Version = 1
+
+// A Kind says what an event means, and with it what the fields of the event are. Readers pass over
+// kinds that they do not know: later minor versions may add kinds.
+type Kind uint8
+
+const (
+	// KindSkip fills the end of a ring. Readers never return it.
+	KindSkip Kind = iota
+
+	// KindClient says that a client exists: when a watch begins, and when the client comes. Queue is the
+	// client's number in this watch, Value its process id (0: unknown), and Data its name, as the engine's
+	// log shows it.
+	KindClient
+
+	// KindClientGone says that the client Queue has gone.
+	KindClientGone
+
+	// KindQueue says that a queue pair exists, when a watch begins, when the queue pair is made, and when it
+	// is connected. Queue is its number, Index the state, Count the transport (the values of the IB
+	// specification's verbs: see QueueInfo), Value the number of its client, and Data a QueueInfo.
+	KindQueue
+
+	// KindQueueGone says that the queue pair Queue has been destroyed.
+	KindQueueGone
+
+	// KindState says that the queue pair Queue has changed its state. Index is the index of the next WQE,
+	// Count is from<<8 | to, and Value the cause: 0 a request of the client, 1 an error of the queue pair.
+	KindState
+
+	// KindDoorbell says that the device has found new blocks announced for the queue pair Queue. Index is the
+	// index of the first, Count their number, and Value the record's value.
+	KindDoorbell
+
+	// KindFetch says that the device has copied blocks of the send queue of the queue pair Queue, and will
+	// execute this copy. Index is the index of the first block, Count their number, Data the blocks, 64 bytes
+	// each. Blocks that are not executed in this visit are fetched again in a later one.
+	KindFetch
+
+	// KindExecute says that the device has executed WQEs of the queue pair Queue. Index is the index of the
+	// first block, Count the number of blocks, and Value the number of payload bytes that were moved.
+	KindExecute
+
+	// KindWait says that the WQE Index of the queue pair Queue cannot go on yet. Value says why; see
+	// WaitReason.
+	KindWait
+
+	// KindSlice says that a part of the bytes of the WQE Index of the queue pair Queue has been moved. Value
+	// is the number of bytes moved so far.
+	KindSlice
+
+	// KindFail says that the WQE Index of the queue pair Queue has failed. Count is its number of blocks, and
+	// Value the syndrome.
+	KindFail
+
+	// KindCQE says that the device has written a completion. Queue is the number of the completion queue,
+	// Index the lower 16 bits of its producer index, Value the whole producer index, and Data the CQE, 64
+	// bytes. Its owner bit is in the last byte.
+	KindCQE
+
+	// KindReceive says that a receive of the queue pair Queue was consumed. Index is its index, Value the
+	// bytes of the message.
+	KindReceive
+
+	// KindPayload has the bytes that a WQE of the queue pair Queue moved, or the first of them, if the watch
+	// asks for payload. Index is the index of the WQE, Value where the bytes went: the address in the memory
+	// of the one who gets them; Count is 0. Data are the bytes.
+	KindPayload
+
+	// KindSent says that the device has given a packet to a link. Queue is the number of the queue pair that
+	// sends, Index the number of the port, Value the length of the packet without ICRC. Data are the BTH, the
+	// extension headers, and the payload, or the first bytes of it.
+	KindSent
+
+	// KindReceived says that the device has taken a packet from a link. Queue is the number of the queue pair
+	// that it is for; everything else is as in KindSent.
+	KindReceived
+
+	// KindExplanation says in words what is wrong. Queue and Index name the entry; Count is its kind: 0 a
+	// WQE, 1 a receive, 2 a completion. Value is the number of explanations of the same code that were left
+	// out. Data are the code, 24 bytes padded with 0, and the text.
+	KindExplanation
+
+	// KindKey says that a memory key was made or has changed. Queue is the key, Count the access rights (bits
+	// of ibv_access_flags), Index 1 if it was made, 2 if it has changed, 0 if it is gone. Data are address
+	// and length, 8 bytes each, and the number of the client, 4 bytes.
+	KindKey
+
+	// KindLink says that a link has come up or gone down. Queue is the number of the port, Value 1 up, 0
+	// down, Data its name.
+	KindLink
+
+	// KindLost says that events are missing here, because the watcher was too slow. Value is their number.
+	// The reader of a ring makes this event; no engine writes it.
+	KindLost
+
+	// End is the last event of a trace. Value is the number of events before it, and Index is 1 if the trace
+	// ends because the engine has stopped. The writer of a trace makes this event.
+	KindEnd
+
+	kinds // the number of kinds
+)
+
+var kindNames = [kinds]string{
+	"skip", "client", "client-gone", "queue", "queue-gone", "state", "doorbell", "fetch", "execute", "wait",
+	"slice", "fail", "cqe", "receive", "payload", "sent", "received", "explanation", "key", "link", "lost",
+	"end",
+}
+
+// String returns the kind in one lower-case word, as it is in text and in JSON.
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind-%d", uint8(k))
+}
+
+// An Event is one thing that the device did. Its kind says what the other fields mean.
+type Event struct {
+	Kind   Kind
+	Number uint32 // of the event in its shard, modulo 2^32
+	Time   uint64 // device clock, in ticks
+	Queue  uint32
+	Index  uint16
+	Count  uint16
+	Value  uint64
+	Data   []byte // valid until the next event is read
+}
+
+// A WaitReason says why a WQE cannot go on yet.
+type WaitReason uint64
+
+const (
+	NoPeer      WaitReason = 1 // the peer is absent, or not ready
+	NoReceive   WaitReason = 2 // the peer has no receive posted (RNR)
+	BehindQueue WaitReason = 3 // WAIT: a completion queue has not reached an index
+)
+
+// String returns the reason in words.
+func (r WaitReason) String() string {
+	switch r {
+	case NoPeer:
+		return "no peer"
+	case NoReceive:
+		return "no receive"
+	case BehindQueue:
+		return "behind a completion queue"
+	}
+	return fmt.Sprintf("reason %d", uint64(r))
+}

@@ -70,6 +70,8 @@
 //   - internal/sealer: whether memory of a client is sealed, by a process of its own
 //   - internal/sleep: what ends the sleep of a thread
 //   - internal/states: whether a transition of a queue pair is possible, and with which attributes
+//   - internal/tap: where the next event of a watched queue goes, and when old ones are given up (ring);
+//     which watches record an event (set)
 //   - internal/ticketlock: which thread gets a lock next
 //   - internal/usage: whether memory, and not the scheduler, delayed the thread
 //   - internal/userns: which uid outside of a user namespace a uid is
@@ -196,6 +198,15 @@
 //     delay: Check (usage/usage.go).
 //   - An explanation is missing, or comes too often: ExplainSubject (report/explain.go), DiagnoseQP
 //     (report/diagnose.go).
+//
+// Watches:
+//
+//   - A watched queue behaves otherwise than an unwatched one, or an event of it is missing: visitAside,
+//     burstWatched, burstOne (loop/watched.go). Of a completion: recordCQE (completion/watched.go); of a
+//     packet: servePortWatched, RecordSent (transport/watched.go); of a queue or a key: recordQueue,
+//     recordKey (request/watch.go).
+//   - A user sees what is another user's: MaySee (object/watch.go).
+//   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
 //
 // Links:
 //

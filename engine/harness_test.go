@@ -17,6 +17,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -28,6 +29,8 @@ type rig struct {
 	e    *loop.Loop // its first thread
 	pick func() int // chooses the shard that is stepped next; nil: the shards take turns
 	turn int        // counts steps, if the shards take turns
+
+	rings []*trace.Ring // if everything is watched: what each shard writes
 
 	cable *cable // if queue pairs are connected over a link
 }
@@ -227,6 +230,9 @@ func (r *rig) host(name string) *host {
 	size := regionSize
 	if _, ok := r.TB.(*testing.B); ok {
 		size = roomySize
+	}
+	if *watched {
+		r.watchAll(h)
 	}
 	h.mem, err = shm.Heap(size)
 	require.NoError(r, err)

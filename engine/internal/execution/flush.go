@@ -82,6 +82,9 @@ func (sh *queues) Fail(q *object.QP, j *object.Job, s cqe.Syndrome) object.Verdi
 	}
 	q.Client.Count[control.CounterWQEs]++
 	q.Client.Count[control.CounterFailed]++
+	if q.Watched != 0 {
+		sh.RecordFail(q, j.Blocks, s)
+	}
 	sh.requesterError(q, j.Head, s)
 	// A WQE may claim more blocks than were announced. Then only the announced blocks count
 	// as its own, so that the flush begins at the first block of the next WQE.

@@ -32,6 +32,9 @@ func (sh *queues) ShardOfPeer(q *object.QP) *object.Shard {
 // SetState moves a QP to a state, and does to its queues what follows from the new state.
 func (sh *queues) SetState(q *object.QP, to uint8) {
 	from := q.Attr.State
+	if q.Watched != 0 {
+		sh.RecordState(q, from, to)
+	}
 	q.Attr.State, q.Attr.CurState = to, to
 	q.Conn.Peer = nil
 	switch {

@@ -94,6 +94,10 @@ func (sh *Reporter) ExplainSubject(s Subject, code codes.Code, format string, ar
 	}
 	c := s.Client
 	c.Count[control.CounterExplained]++
+	if c.Watched != 0 {
+		sh.Sched.Effort += explainCost
+		sh.recordExplanation(&s, code, format, args)
+	}
 	if sh.Journal.Discards() && c.Events == nil {
 		return
 	}

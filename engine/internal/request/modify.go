@@ -80,6 +80,7 @@ func modifyQP(c *Client, m *control.QPAttr, _ object.RequestMemory,
 	if err := c.change(q, m); err != nil {
 		return nil, err
 	}
+	c.Device.recordQueue(q, q.Watched)
 	return &control.Empty{}, nil
 }
 

@@ -29,6 +29,9 @@ var mayImport = map[string][]string{
 	"doorbell": {"field"},
 	"packet":   {"field"},
 
+	// Knowledge about errors, and texts that people paste: above the formats, below everything else.
+	"field/known": {"cqe"},
+
 	// Packages that host and device share.
 	"internal/paragraph":  {},
 	"internal/platform":   {},

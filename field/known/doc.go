@@ -8,6 +8,8 @@
 //
 //   - explanations.go, explanations_work.go, explanations_peers.go: the codes
 //   - syndromes.go, causes.go, vendors.go: what error CQEs mean
+//   - when.go: the causes that one failure can have
+//   - facts.go, words.go: what a line of a log says about a completion
 //   - find.go, near.go: rows by words, and the nearest names
 //
 // The package has tables only: it builds on every system. Its functions are safe for

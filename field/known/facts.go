@@ -1,11 +1,13 @@
 package known
 
 import (
+	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/wqe"
 )
 
 // Facts is what one line of text says about a completion. A pointer is nil, and a text empty,
@@ -43,6 +45,19 @@ func (f *Facts) Places() bool {
 	return queue || f.Counter != nil || f.WQEOpcode != nil
 }
 
+// Failure returns what the line says about a failure, and whether it says a syndrome or a status that
+// has one.
+func (f *Facts) Failure() (Failure, bool) {
+	s, ok := f.Cause()
+	out := Failure{Syndrome: s, Vendor: f.Vendor}
+	out.Requester, out.Responder = f.Side == "requester", f.Side == "responder"
+	if f.WQEOpcode != nil && *f.WQEOpcode != 0 && !out.Responder { // receives have 0 there, and so have NOPs
+		op := wqe.Opcode(*f.WQEOpcode)
+		out.Requester, out.Opcode = true, &op
+	}
+	return out, ok
+}
+
 // Cause returns the syndrome of the line, or the one that verbs reports as its status.
 func (f *Facts) Cause() (cqe.Syndrome, bool) {
 	if f.Syndrome != nil {
@@ -58,21 +73,21 @@ const number = `(0x[0-9a-f]+|[0-9]+)\b`
 
 var (
 	vendorInLine = regexp.MustCompile(
-		`(?i)\bvend(?:or)?(?:[_ ]?err(?:or)?)?(?:[_ ]?synd(?:rome)?)?["']?\s*[:= ]\s*\(?` + number)
+		`\bvend(?:or)?(?:[_ ]?err(?:or)?)?(?:[_ ]?synd(?:rome)?)?["']?\s*[:= ]\s*\(?` + number)
 	// ASO queues of the kernel print hexadecimal digits without 0x.
-	bareVendor   = regexp.MustCompile(`(?i)\bvendor_err_synd=([0-9a-f]{1,2})\s*$`)
-	bareSyndrome = regexp.MustCompile(`(?i)\bsyndrome=([0-9a-f]{1,2})\s*$`)
-	syndInLine   = regexp.MustCompile(`(?i)(?:^|[^a-z_])synd(?:rome?)?["']?\s*[:= ]\s*(\(?)` + number)
-	statusNumber = regexp.MustCompile(`(?i)(?:\bstatus(?:_value)?["']?\s*[:=]?\s*(?:is\s+)?|` +
-		`\bWC error:?\s*|\bcompletion with error\s+)` + number)
+	bareVendor   = regexp.MustCompile(`\bvendor_err_synd=([0-9a-f]{1,2})\s*$`)
+	bareSyndrome = regexp.MustCompile(`\bsyndrome=([0-9a-f]{1,2})\s*$`)
+	syndInLine   = regexp.MustCompile(`(?:^|[^a-z_])synd(?:rome?)?["']?\s*[:= ]\s*(\(?)` + number)
+	statusNumber = regexp.MustCompile(`(?:\bstatus(?:_value)?["']?\s*[:=]?\s*(?:is\s+)?|` +
+		`\bwc error:?\s*|\bcompletion with error\s+)` + number)
 	statusName = regexp.MustCompile(`\b(?:IBV?_WC_)([A-Z_]+)`)
-	qpInLine   = regexp.MustCompile(`(?i)\b(?:qpn?|qp_num|sqn|rqn|qn|queue)\b\s*[:=]?\s*` + number)
-	opcodeQPN  = regexp.MustCompile(`(?i)\bs?_?wqe_opcode_qpn\s*[:=]?\s*` + number)
-	cqInLine   = regexp.MustCompile(`(?i)\bcqn\b\s*[:=]?\s*` + number)
-	counter    = regexp.MustCompile(`(?i)\bwqe(?:_counter)?(?:\s*[:=]?\s*|\[)` + number)
-	cqeOpcode  = regexp.MustCompile(`(?i)\b(?:opcode|CQE error)\s+(0xd|0xe|13|14)\b`)
+	qpInLine   = regexp.MustCompile(`\b(?:qpn?|qp_num|sqn|rqn|qn|queue)\b\s*[:=]?\s*` + number)
+	opcodeQPN  = regexp.MustCompile(`\bs?_?wqe_opcode_qpn\s*[:=]?\s*` + number)
+	cqInLine   = regexp.MustCompile(`\bcqn\b\s*[:=]?\s*` + number)
+	counter    = regexp.MustCompile(`\bwqe(?:_counter)?(?:\s*[:=]?\s*|\[)` + number)
+	cqeOpcode  = regexp.MustCompile(`\b(?:opcode|cqe error)\s+(0xd|0xe|13|14)\b`)
 	codeInLine = regexp.MustCompile(`(?:\(|\bcode=)([a-z]+(?:-[a-z]+)*)(?:\)\s*$|\s|$)`)
-	aboutWork  = regexp.MustCompile(`(?i)wr_id|complet|cqe|\bwc\b|vend|synd|prov_err|failed status`)
+	aboutWork  = regexp.MustCompile(`wr_id|complet|cqe|\bwc\b|vend|synd|prov_err|failed status`)
 )
 
 // programs goes from what a line has to the program that prints it. The first row that fits
@@ -129,13 +144,13 @@ func ParseLine(line string) (f Facts) {
 			break
 		}
 	}
-	f.parseSyndrome(line)
-	f.parseStatus(line)
+	lower, ours := strings.ToLower(line), f.Program == "nicless" || strings.Contains(line, "code=")
+	f.parseSyndrome(lower)
+	f.parseStatus(line, lower)
 	f.reconcile()
-	f.parsePlace(line)
-	ours := f.Program == "nicless" || strings.Contains(line, "code=")
-	if m := codeInLine.FindStringSubmatch(line); m != nil {
-		if _, ok := Explain(m[1]); ok && ours {
+	f.parsePlace(lower)
+	if m := match(codeInLine, lower, "(", "code="); m != nil && ours {
+		if _, ok := Explain(m[1]); ok {
 			f.Code = m[1]
 		}
 	}
@@ -144,19 +159,19 @@ func ParseLine(line string) (f Facts) {
 
 func (f *Facts) parseSyndrome(line string) {
 	kernel := strings.HasPrefix(f.Program, "the kernel")
-	if m := bareVendor.FindStringSubmatch(line); m != nil && kernel {
+	if m := match(bareVendor, line, "vendor_err_synd="); m != nil && kernel {
 		f.Vendor = small("0x" + m[1])
 		return
 	}
-	if m := bareSyndrome.FindStringSubmatch(line); m != nil && kernel {
+	if m := match(bareSyndrome, line, "syndrome="); m != nil && kernel {
 		f.setSyndrome(small("0x" + m[1]))
 		return
 	}
-	if at := vendorInLine.FindStringSubmatchIndex(line); at != nil {
+	if at := vendorAt(line); at != nil {
 		f.Vendor = small(line[at[2]:at[3]])
 		line = line[:at[0]] + strings.Repeat(" ", at[1]-at[0]) + line[at[1]:]
 	}
-	if m := syndInLine.FindStringSubmatch(line); m != nil {
+	if m := match(syndInLine, line, "synd"); m != nil {
 		f.setSyndrome(small(m[2]))
 		if n, ok := parse(m[2]); ok && f.Syndrome == nil && m[1] == "(" {
 			f.Command = uint32(n) // "syndrome (0x4bb88f)" is how the kernel prints those of commands
@@ -171,18 +186,19 @@ func (f *Facts) setSyndrome(v *uint8) {
 	}
 }
 
-func (f *Facts) parseStatus(line string) {
-	if m := statusName.FindStringSubmatch(line); m != nil {
+func (f *Facts) parseStatus(line, lower string) {
+	if m := match(statusName, line, "_WC_"); m != nil {
 		if s, ok := statusByName(m[1]); ok {
 			f.Status = &s
 			return
 		}
 	}
-	if s, ok := statusInText(line); ok {
+	if s, ok := statusInText(lower); ok {
 		f.Status = &s
 		return
 	}
-	if m := statusNumber.FindStringSubmatch(line); m != nil && aboutWork.MatchString(line) {
+	m := match(statusNumber, lower, "status", "wc error", "with error")
+	if m != nil && aboutWork.MatchString(lower) {
 		// Without a name, only statuses that work requests of mlx5 get are taken.
 		if n := small(m[1]); n != nil {
 			s := cqe.WCStatus(*n)
@@ -205,43 +221,63 @@ func (f *Facts) reconcile() {
 	f.Vendor, f.Syndrome = &v, nil
 }
 
+// parsePlace reads numbers of queues and WQEs. A decimal s_wqe_opcode_qpn is that of a debugger, which
+// prints the fields of a struct (raw): big-endian ones as the host reads them.
 func (f *Facts) parsePlace(line string) {
-	if m := opcodeQPN.FindStringSubmatch(line); m != nil {
+	raw := false
+	if m := match(opcodeQPN, line, "opcode_qpn"); m != nil {
 		if n, ok := parse(m[1]); ok && n <= 0xffffffff {
+			raw = !strings.HasPrefix(m[1], "0x")
+			if raw {
+				n = uint64(bits.ReverseBytes32(uint32(n)))
+			}
 			op, qpn := uint8(n>>24), uint32(n&0xffffff)
 			f.WQEOpcode, f.QPN = &op, &qpn
 		}
-	} else if m := qpInLine.FindStringSubmatch(line); m != nil {
+	} else if m := match(qpInLine, line, "qp", "qn", "queue"); m != nil {
 		if n, ok := parse(m[1]); ok && n <= 0xffffff {
 			qpn := uint32(n)
 			f.QPN = &qpn
 		}
 	}
-	if m := cqInLine.FindStringSubmatch(line); m != nil {
+	if m := match(cqInLine, line, "cqn"); m != nil {
 		if n, ok := parse(m[1]); ok && n <= 0xffffff {
 			cqn := uint32(n)
 			f.CQN = &cqn
 		}
 	}
-	if m := counter.FindStringSubmatch(line); m != nil {
+	if m := match(counter, line, "wqe"); m != nil {
 		if n, ok := parse(m[1]); ok && n <= 0xffff {
 			c := uint16(n)
+			if raw {
+				c = bits.ReverseBytes16(c)
+			}
 			f.Counter = &c
 		}
 	}
 	switch {
-	case strings.Contains(line, "Requestor error"):
+	case strings.Contains(line, "requestor error"):
 		f.Side = "requester"
-	case strings.Contains(line, "Responder error"):
+	case strings.Contains(line, "responder error"):
 		f.Side = "responder"
 	default:
-		if m := cqeOpcode.FindStringSubmatch(line); m != nil {
-			f.Side = map[string]string{"0xd": "requester", "13": "requester"}[strings.ToLower(m[1])]
+		if m := match(cqeOpcode, line, "opcode", "cqe error"); m != nil {
+			f.Side = map[string]string{"0xd": "requester", "13": "requester"}[m[1]]
 			if f.Side == "" {
 				f.Side = "responder"
 			}
 		}
 	}
+}
+
+// match is FindStringSubmatch, after a cheaper test: the line has one of the parts.
+func match(re *regexp.Regexp, line string, parts ...string) []string {
+	for _, p := range parts {
+		if strings.Contains(line, p) {
+			return re.FindStringSubmatch(line)
+		}
+	}
+	return nil
 }
 
 // Add takes over what g says and f does not.
@@ -296,4 +332,11 @@ func small(s string) *uint8 {
 	}
 	b := uint8(n)
 	return &b
+}
+
+func vendorAt(line string) []int {
+	if !strings.Contains(line, "vend") {
+		return nil
+	}
+	return vendorInLine.FindStringSubmatchIndex(line)
 }

@@ -13,7 +13,7 @@ import (
 // several of these.
 type Answer struct {
 	Explanation *Explanation
-	Syndrome    *Syndrome
+	Syndrome    *Syndrome // its Value is 0 for a general error, which has many syndromes
 	Vendor      *uint8
 	Facts       Facts  // what the words say beyond that
 	Note        string // how the words were read, if that is not certain
@@ -35,6 +35,10 @@ func Find(words string) (Answer, error) {
 	}
 	if a, ok := byNumber(words); ok {
 		return a, nil
+	}
+	if strings.EqualFold(words, "general error") {
+		status := cqe.StatusGeneral
+		return about(Facts{Status: &status}, ""), nil
 	}
 	if s, ok := byName(words); ok {
 		return about(Facts{Syndrome: &s}, ""), nil
@@ -71,9 +75,7 @@ func about(f Facts, note string) (a Answer) {
 		row, _ := AboutSyndrome(s)
 		a.Syndrome = &row
 	} else if f.Status != nil && *f.Status == cqe.StatusGeneral {
-		a.Note = "verbs reports a general error for every syndrome that has no status of its own"
-		row, _ := AboutSyndrome(0)
-		a.Syndrome = &row
+		a.Syndrome = &general
 	}
 	return a
 }
@@ -86,8 +88,8 @@ func withVendor(f Facts) (Answer, error) {
 	}
 	f.Syndrome = &rows[0].Syndrome
 	note := fmt.Sprintf("the syndrome is not given; vendor byte 0x%02x was seen with this one", *f.Vendor)
-	if len(rows) > 1 {
-		note += fmt.Sprintf(", and with %d others", len(rows)-1)
+	for _, other := range rows[1:] {
+		note += fmt.Sprintf(", and with 0x%02x, %s", uint8(other.Syndrome), other.Syndrome.Error())
 	}
 	return about(f, note), nil
 }

@@ -78,6 +78,11 @@ func TestFind(t *testing.T) {
 		require.NotNil(t, a.Syndrome, words)
 		assert.Equal(t, want, a.Syndrome.Value, words)
 	}
+	for _, words := range []string{"general error", "21", "IBV_WC_GENERAL_ERR", "status=21 vendor err 7"} {
+		a, err := known.Find(words)
+		require.NoError(t, err, words)
+		require.Zero(t, a.Syndrome.Value, words)
+	}
 	a, err := known.Find("syndrome 0x13 vendor 0x88")
 	require.NoError(t, err)
 	require.Equal(t, uint8(0x88), *a.Vendor)

@@ -52,6 +52,8 @@ type Cause struct {
 	Text string // a phrase
 	Code string // the explanation of this project's device for it; empty: it has none
 	Sure Sure
+
+	when when
 }
 
 var syndromes = []Syndrome{
@@ -94,6 +96,12 @@ var syndromes = []Syndrome{
 	{cqe.RemoteAborted,
 		"The remote side, or a page fault there, has aborted the operation.",
 		"With on-demand paging (vendor byte 0x93) libmlx5 posts the receive again by itself.", remoteAborted},
+}
+
+// general is the row of the status that has no syndrome of its own. Its value is 0.
+var general = Syndrome{
+	Means: "The device has reported a syndrome for which verbs has no status of its own.",
+	Look:  "Find the syndrome: the CQE, or the line that the library has printed about it.",
 }
 
 // Syndromes returns all syndromes that are documented, in ascending order. The caller must not

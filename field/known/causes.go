@@ -14,7 +14,7 @@ var (
 		{"the opcode is unknown, or the transport of the queue pair does not have it", "opcode", Documented, requests},
 		{"the WQE was not written, or was overwritten, when the device read it: record or register came before the bytes", "ds-zero", Inferred, requests},
 		{"the wqe_index or the QPN of the control segment is not that of this block", "index-mismatch", Inferred, requests},
-		{"a UMR has a list whose length or alignment the device refuses", "umr-list", Observed, when{requester, opKey, 0}},
+		{"a UMR has a list whose length or alignment the device refuses", "umr-list", Observed, when{requester, opKey, 0x68}},
 		{"the entry of the receive queue is malformed", "receive-unwritten", Observed, when{responder, opReceive, 0xd6}},
 		{"a READ or an atomic has inline data", "inline-read", Documented, when{requester, opRead | opAtomic, 0}},
 		{"the signature of the WQE is wrong", "signature", Documented, always},

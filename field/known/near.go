@@ -73,5 +73,5 @@ func Quote(text string) string {
 		}
 		text = text[:cut] + "…"
 	}
-	return strconv.QuoteToGraphic(text)
+	return strconv.Quote(text)
 }

@@ -193,3 +193,31 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// FuzzFind: whatever the words, there is an answer, the page of which fits a terminal, or an error that does.
+func FuzzFind(f *testing.F) {
+	for _, name := range known.Names() {
+		f.Add(name)
+	}
+	f.Add("syndrome 0x13 vendor 0x88\x1b[2J")
+	f.Add("NET/IB : Got completion from peer \u202e with status=12 opcode=0 len=0 vendor err 129")
+	f.Fuzz(func(t *testing.T, words string) {
+		a, err := known.Find(words)
+		if err != nil {
+			for _, r := range err.Error() {
+				if !unicode.IsPrint(r) {
+					t.Fatalf("%q: %q", words, err)
+				}
+			}
+			return
+		}
+		if a.Explanation == nil && a.Syndrome == nil {
+			t.Fatalf("%q: neither an answer nor an error", words)
+		}
+		var out strings.Builder
+		if err := report.Page(&out, a); err != nil {
+			t.Fatal(err)
+		}
+		requireWidth(t, out.String())
+	})
+}

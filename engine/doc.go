@@ -52,7 +52,8 @@
 //
 //   - internal/cgroup: how many cores and how much memory control groups leave to the process
 //   - internal/closers: which goroutine closes a descriptor; whether all of a user's are stuck
-//   - internal/codes: what an explanation of a code says: seen, hardware, likely cause, cure
+//   - internal/codes: the codes of explanations; package field/known has their texts: seen, hardware, likely
+//     cause, cure
 //   - internal/copying: whether a long copy bypasses the caches, by trials
 //   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
 //     real-time thread pauses, and the warning about one (realtime); time slices (slice)

@@ -29,6 +29,11 @@ var mayImport = map[string][]string{
 	"doorbell": {"field"},
 	"packet":   {"field"},
 
+	// Knowledge about errors, and texts that people paste: above the formats, below everything else.
+	"field/known":  {"cqe", "wqe"},
+	"field/paste":  {"field", "field/known", "cqe", "doorbell", "packet", "wqe"},
+	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
+
 	// Packages that host and device share.
 	"internal/paragraph":  {},
 	"internal/platform":   {},
@@ -160,10 +165,12 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
-	"examples":   {},
+	// A page for browsers, which have no engine.
+	"examples/decodepage": {"field/known", "field/report", "wqe"},
+	"examples":            {},
 
 	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},

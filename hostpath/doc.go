@@ -85,6 +85,8 @@
 //   - completion.go: whether an entry is new, and when a CQ is armed; Poll
 //   - pollrun.go: how many completions are alike and are polled in one loop
 //   - resolve.go: which work request a CQE completes
+//   - fault.go: the error of a completion: which reason of the device is its own, or its cause
+//   - stack.go: which calls of a program have posted a work request
 //   - table.go: which QP a user index means
 //   - collapsed.go: whether a collapsed queue has a new completion
 //   - compressed.go: whether an entry is the title of a session; cqe/mini.go expands its minis

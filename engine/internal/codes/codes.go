@@ -72,6 +72,9 @@ const (
 	PeerTransport
 	PeerNotBack
 	ResponderRefuses
+	ResponderFailed
+	QPMoved
+	EngineStops
 	XRCSRQ
 	DCNoTarget
 	DCKey
@@ -347,6 +350,21 @@ var meanings = [Count]meaning{
 		"The key and the queue pair must both allow an operation. Remote invalid request, 0x12; both queue pairs go to error",
 		"The access rights of the responder's queue pair lack the right, or its max_dest_rd_atomic is 0",
 		"Set access and max_dest_rd_atomic of the responder's queue pair when you connect it"},
+	ResponderFailed: {"", "responder-failed",
+		"The responder has answered a request with a NAK whose reason is not the requester's to know. It is in the completion of the requester, and in no event",
+		"A NAK has no reason. Remote invalid request, 0x12, remote access, 0x13, or remote operation, 0x14",
+		"A receive of the responder is too short, or names memory that it may not use",
+		"See the explanation that the responder's client gets"},
+	QPMoved: {"", "qp-moved",
+		"The client has moved a queue pair to ERR or SQE (modify_qp). It is in the completions that are flushed, and in no event",
+		"The WQEs and receives that are left are flushed, 0x05",
+		"The program ends a connection",
+		"Nothing, if it was meant. Otherwise find the call of ibv_modify_qp"},
+	EngineStops: {"", "engine-stops",
+		"The engine stops, and has work of a queue pair left. It is in the completions that are flushed, and in no event",
+		"The WQEs and receives that are left are flushed, 0x05",
+		"Somebody has ended the engine, or the program has closed the context",
+		"Wait for the completions of all work before the engine ends"},
 	XRCSRQ: {"", "xrc-srq",
 		"The XRC segment of a WQE names no shared receive queue of the XRC domain to which the peer's receiving queue pair belongs",
 		"A message reaches only the queues of one XRC domain. Remote invalid request, 0x12; both queue pairs go to error",

@@ -50,9 +50,8 @@ func (s slot) op() Op         { return Op(s.note >> 8) }
 type SendRing struct {
 	// These fields never change after setUp.
 	ring      []byte
-	slots     []slot  // one for each block of the ring
-	traces    []trace // one for each block of the ring; nil without SQConfig.Stacks
-	size      uint64  // blocks
+	slots     []slot // one for each block of the ring
+	size      uint64 // blocks
 	record    *shm.BE32
 	reg       [2]*shm.BE64 // first words of the two halves of the register: see registerWords
 	qpn       uint32
@@ -64,6 +63,7 @@ type SendRing struct {
 	maxInline int            // SQConfig.MaxInline
 	maxSGE    int            // SQConfig.MaxSGE
 	flagTable [8]uint8       // field fm_ce_se, indexed by Flags
+	traces    []trace        // one for each block of the ring; nil without SQConfig.Stacks
 	_         [64]byte
 
 	// posted is the count of the first block that is not rung. It has one writer, the caller of

@@ -47,6 +47,7 @@ type Ring struct {
 	memory  []byte
 	at      uint64
 	entries uint64
+	size    uint64 // bytes of an entry, at least EntrySize
 }
 
 // NewRing returns the ring in the memory of a status page, or nil if the device has none. It returns nil,
@@ -58,12 +59,12 @@ func NewRing(memory []byte) *Ring {
 	word := func(off uint64) uint64 { return shm.Word64At(memory, off).Observe() }
 	n, size := word(control.StatusReasons), word(control.StatusReasonSize)
 	at := word(control.StatusReasonOffset)
-	most := uint64(len(memory)) / EntrySize
-	if n == 0 || n > most || size != EntrySize || at > uint64(len(memory)) || at%8 != 0 ||
-		uint64(len(memory))-at < n*EntrySize {
+	all := uint64(len(memory))
+	fits := n > 0 && size >= EntrySize && size%8 == 0 && at%8 == 0 && at <= all && n <= (all-at)/size
+	if !fits {
 		return nil
 	}
-	return &Ring{memory: memory, at: at, entries: n}
+	return &Ring{memory: memory, at: at, entries: n, size: size}
 }
 
 // Last returns the number of the newest entry, or 0.
@@ -77,7 +78,7 @@ func (r *Ring) Entries() uint64 { return r.entries }
 func (r *Ring) Find(p Place, flushed bool) (found *Reason, overrun bool) {
 	last := r.Last()
 	for n := last; n > 0; n-- {
-		at := r.at + (n-1)%r.entries*EntrySize
+		at := r.at + (n-1)%r.entries*r.size
 		number := shm.Word64At(r.memory, at)
 		if last-n >= r.entries || number.Observe() != n {
 			return nil, true // the device has begun to overwrite it

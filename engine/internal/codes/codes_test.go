@@ -20,7 +20,7 @@ func TestEveryCodeHasItsMeaning(t *testing.T) {
 	seen := make(map[string]bool)
 	for c, m := range meanings {
 		assert.Regexp(t, `^[a-z]+(-[a-z]+)*$`, m.name, "code %d", c)
-		assert.LessOrEqual(t, len(m.name), 24, "%s does not fit an event", m.name)
+		assert.Less(t, len(m.name), 24, "%s does not fit an event as a text of C", m.name)
 		assert.False(t, seen[m.name], "%s is there twice", m.name)
 		seen[m.name] = true
 		for what, text := range map[string]string{"seen": m.seen, "why": m.why, "cause": m.cause, "fix": m.fix} {

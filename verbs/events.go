@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 
 	"github.com/nicless/nicless/internal/control"
@@ -206,8 +207,7 @@ func (x *uctx) translate(ev *control.Event) {
 	if ev.Kind == control.EventExplanation {
 		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number,
 			"explanation", ev.Text)
-		x.s.watched.send(x.lineage, x.uid, "%s: queue %#06x: %s (%s)", x.device.name(), ev.Number,
-			ev.Text, bytes.TrimRight(ev.Code[:], "\x00"))
+		x.s.watched.send(x.lineage, x.uid, "%s: %s", x.device.name(), explanation(ev))
 		return
 	}
 	t, ok := eventTypes[ev.Kind]
@@ -226,6 +226,29 @@ func (x *uctx) translate(ev *control.Event) {
 			q.events.notify(t.event)
 		}
 	}
+}
+
+// explanation returns an explanation for watchers: its place, its text and its code, and how many of this code
+// the engine has left out before it.
+func explanation(ev *control.Event) string {
+	queue, counts := "qp", "wqe"
+	switch ev.Of {
+	case control.OfReceive:
+		counts = "receive"
+	case control.OfCompletion:
+		queue, counts = "cq", "cqe"
+	}
+	s := fmt.Sprintf("%s 0x%06x %s %d: %s (%s)", queue, ev.Number, counts, ev.Index, ev.Text,
+		bytes.TrimRight(ev.Code[:], "\x00"))
+	return s + leftOut(int(ev.Suppressed))
+}
+
+// leftOut says how many lines were left out before a line.
+func leftOut(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" [%d like it were left out before]", n)
 }
 
 // notify sends the program an event of the object.

@@ -39,8 +39,8 @@ type budget struct {
 // are enough to find out what is wrong with it.
 const linesPerSecond = 50
 
-// spend reports whether the watchers may get one more line, and counts it. more is for the end of the line: it
-// says how many lines were left out before.
+// spend reports whether the watchers may get one more line, and counts it. more is for the end of the line:
+// it says how many lines were left out before.
 func (b *budget) spend() (more string, ok bool) {
 	if b.began.IsZero() || time.Since(b.began) >= time.Second {
 		b.began, b.spent = time.Now(), 0

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -228,8 +229,8 @@ func (x *uctx) translate(ev *control.Event) {
 	}
 }
 
-// explanation returns an explanation for watchers: its place, its text and its code, and how many of this code
-// the engine has left out before it.
+// explanation returns an explanation for watchers: its place, its text and its code, and how many of this
+// code the engine has left out before it. Texts about receives begin with the receive themselves.
 func explanation(ev *control.Event) string {
 	queue, counts := "qp", "wqe"
 	switch ev.Of {
@@ -238,9 +239,13 @@ func explanation(ev *control.Event) string {
 	case control.OfCompletion:
 		queue, counts = "cq", "cqe"
 	}
-	s := fmt.Sprintf("%s 0x%06x %s %d: %s (%s)", queue, ev.Number, counts, ev.Index, ev.Text,
-		bytes.TrimRight(ev.Code[:], "\x00"))
-	return s + leftOut(int(ev.Suppressed))
+	place := fmt.Sprintf(" %s %d", counts, ev.Index)
+	if strings.HasPrefix(" "+ev.Text, place) {
+		place = ""
+	}
+	code := bytes.TrimRight(ev.Code[:], "\x00")
+	return fmt.Sprintf("%s 0x%06x%s: %s (%s)%s", queue, ev.Number, place, ev.Text, code,
+		leftOut(int(ev.Suppressed)))
 }
 
 // leftOut says how many lines were left out before a line.

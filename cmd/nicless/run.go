@@ -248,7 +248,8 @@ func environment(env []string, library, dir string, slow, stacks bool) []string 
 			out = append(out, e)
 		}
 	}
-	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_SLOW", "NICLESS_STACKS"} {
+	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_SLOW",
+		"NICLESS_STACKS"} {
 		if value, ok := set[name]; ok {
 			out = append(out, name+"="+value)
 		}

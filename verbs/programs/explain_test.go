@@ -42,8 +42,8 @@ func TestMistakesAreExplained(t *testing.T) {
 	}
 }
 
-// A program that polls an error gets the reason beside its own message: which work request of which queue pair,
-// and what was wrong. None of many is left out.
+// A program that polls an error gets the reason beside its own message: which work request of which queue
+// pair, and what was wrong. None of many is left out.
 func TestFailedCompletionsAreExplained(t *testing.T) {
 	t.Parallel()
 	path := check(t, "mistake")

@@ -17,7 +17,7 @@ import (
 )
 
 // page returns the memory of a status page as the device makes it.
-func page(t *testing.T) (memory []byte, w Writer) {
+func page(t *testing.T) (memory []byte, w *Writer) {
 	t.Helper()
 	r, err := shm.Heap(control.StatusSize + Size)
 	require.NoError(t, err)

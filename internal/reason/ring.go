@@ -14,12 +14,12 @@ type Writer struct {
 
 // NewWriter makes the ring in the memory of a status page, which has control.StatusSize bytes and then Size
 // bytes, all 0.
-func NewWriter(memory []byte) Writer {
+func NewWriter(memory []byte) *Writer {
 	word := func(off uint64, v uint64) { shm.Word64At(memory, off).Publish(v) }
 	word(control.StatusReasonSize, EntrySize)
 	word(control.StatusReasonOffset, control.StatusSize)
 	word(control.StatusReasons, Entries)
-	return Writer{memory: memory}
+	return &Writer{memory: memory}
 }
 
 // Write writes r as the newest entry, and returns its number. It ignores r.Number.

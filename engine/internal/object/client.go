@@ -73,7 +73,7 @@ type Client struct {
 	Events        *Notifier // the socket of events and explanations; nil: not open
 	Wake          clientWake
 	Quiet         explainer
-	Reasons       reason.Writer
+	Reasons       *reason.Writer
 	Logged        nic.Speaker // counts the client's explanations in the log
 	Bytes         uint64      // size of all regions together, placed or not
 	Count         Counts

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -155,7 +157,7 @@ func TestReceiverIsAtFault(t *testing.T) {
 		r.settle()
 		theirs := q.rcq.reason(cqe.LocalLength)
 		require.Equal(t, codes.ReceiveShort.String(), theirs.Code)
-		require.Equal(t, uint8(reason.OfReceive), theirs.Of)
+		require.Equal(t, []any{uint8(reason.OfReceive), cqe.LocalLength}, []any{theirs.Of, cqe.Syndrome(theirs.Syndrome)})
 		own := p.scq.reason(cqe.RemoteInvalidRequest)
 		if same {
 			require.Equal(t, []any{theirs.Code, theirs.Text, theirs.Place, theirs.Number}, []any{own.Code, own.Text, own.Cause, own.CauseOf})
@@ -257,6 +259,45 @@ func TestReasonsOfStops(t *testing.T) {
 	s.q.recv(s.far.data(0, 8))
 	s.stopped()
 	require.Equal(t, codes.EngineStops.String(), s.q.rcq.reason(cqe.Flush).Code)
+}
+
+// The reason is in the ring before the CQE is written: also if the store of the CQE then faults.
+func TestReasonComesBeforeTheCQE(t *testing.T) {
+	for name, receive := range map[string]bool{"WQE": false, "receive": true} {
+		r := newRig(t, Config{})
+		a, b := r.host("a"), r.host("b")
+		_, base, shrink := a.trusted(1 << 16)
+		m := control.CQ{LogSize: 4, LogCQE: 6, Buf: base}
+		_, m.DBRec = a.take(8)
+		var cq control.CQN
+		a.call(control.OpCreateCQ, &m, &cq)
+		p := a.qp(control.QP{Type: control.QPTypeRC, LogSQ: 4, LogRQ: 4, LogRQStride: 4}, &poller{h: a, num: cq.CQN},
+			&poller{h: a, num: cq.CQN})
+		q := b.qp(control.QP{Type: control.QPTypeRC, LogSQ: 4, LogRQ: 4, LogRQStride: 4}, b.cq(control.CQ{LogSize: 4}),
+			b.cq(control.CQ{LogSize: 4}))
+		p.up(q)
+		q.up(p)
+		shrink(0)
+		want := reason.Place{Queue: p.num}
+		if receive {
+			want.Of = reason.OfReceive
+			p.recv(wqe.Data{ByteCount: 8, LKey: 0xdead})
+			q.post(ctrl(wqe.OpSend), b.full(8, 1).data(0, 8))
+		} else {
+			p.post(ctrl(0x7f))
+		}
+		func() {
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			for range 4 {
+				r.e.Steps(false)
+			}
+		}()
+		// The first entry is the completion's. One for the fault of the CQ's memory follows.
+		first := a.c.Status.Bytes()[control.StatusSize:]
+		require.Equal(t, want.Queue, binary.LittleEndian.Uint32(first[8:]), name)
+		require.Equal(t, want.Of, first[14], name)
+		require.NotZero(t, first[31], "%s: it is the reason of the completion, not of the fault", name)
+	}
 }
 
 // A queue pair whose other completion queue has overrun says so.

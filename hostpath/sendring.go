@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/ring"
 	"github.com/nicless/nicless/internal/shm"
@@ -77,7 +76,7 @@ type SendRing struct {
 	freed shm.Word64
 	_     [64]byte
 
-	failed atomic.Pointer[cqe.WorkError] // the first failure; written by the poller
+	failed atomic.Pointer[FaultError] // the first failure; written by the poller
 }
 
 func (q *SendRing) setUp(c SQConfig) error {
@@ -171,12 +170,12 @@ func (q *SendRing) Done() uint64 { return q.freed.Observe() }
 
 // Failed returns the error of the first work request that failed, or nil if no work request
 // has failed. It does not include completions that have not been polled from the queue's CQ.
-func (q *SendRing) Failed() *cqe.WorkError { return q.failed.Load() }
+func (q *SendRing) Failed() *FaultError { return q.failed.Load() }
 
 // fail notes the first failure. Only the poller calls it.
 func (q *SendRing) fail(c *Completion) {
-	var e *cqe.WorkError
-	if q.failed.Load() == nil && errors.As(c.WC.Err(c.ID), &e) {
+	var e *FaultError
+	if q.failed.Load() == nil && errors.As(c.Err(), &e) {
 		q.failed.Store(e)
 	}
 }

@@ -345,6 +345,48 @@ func TestHostileClientWritesFewReasons(t *testing.T) {
 	require.Equal(t, uint64(10), ring.Last())
 }
 
+// While one stream of a DCI has failed, the fault is the cause of all its flushes, which write nothing. When
+// several have, each flush says itself of which stream it is.
+func TestReasonsOfStreams(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	p, d := a.dci(2), b.dct()
+	local, far := a.full(64, 1), b.full(64, 7)
+	ring := reason.NewRing(a.c.Status.Bytes())
+	post := func(stream uint16, good bool) *reason.Reason {
+		data := local.data(0, 8)
+		if !good {
+			data.LKey ^= 1
+		}
+		p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Flags: wqe.CEAlways, Stream: stream}, d.at(), far.raddr(0), data)
+		r.settle()
+		found, _ := a.reasonOf(p.scq.one())
+		return found
+	}
+	first := post(1, false)
+	require.Equal(t, codes.KeyStale.String(), first.Code)
+	require.Equal(t, first, post(1, true))
+	require.Equal(t, uint64(1), ring.Last())
+	second := post(2, false)
+	require.Equal(t, codes.KeyStale.String(), second.Code)
+	for _, stream := range []uint16{1, 2} {
+		flush := post(stream, true)
+		require.Equal(t, codes.DCStream.String(), flush.Code)
+		require.Contains(t, flush.Text, fmt.Sprintf("stream %d of this DCI has failed", stream))
+	}
+	require.Equal(t, uint64(4), ring.Last())
+
+	holdClock(r.e)
+	told, heard := 0, a.events()
+	for range 100 {
+		post(1, true)
+		for ev := heard(); ev != nil; ev = heard() {
+			told++
+		}
+	}
+	require.LessOrEqual(t, told, 32)
+}
+
 // No explanation has more values than the thread remembers.
 func TestExplanationsHaveRoomForTheirValues(t *testing.T) {
 	values := regexp.MustCompile(`%[^%]`)

@@ -113,7 +113,7 @@ func (sh *Reporter) Carry(c *object.Client, p reason.Place, s cqe.Syndrome) {
 		sh.describe(&r, x)
 		r.WQE = x.entry()
 		x.number = c.Reasons.Write(&r)
-		if x.held {
+		if x.held && s != cqe.Flush { // a client can post to a stream that has failed without end
 			c.Quiet[x.code].Held--
 			c.Count[control.CounterSuppressed]--
 			sh.send(x, 0)

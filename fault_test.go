@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -219,7 +220,11 @@ func TestCompletionsThatAreNoSend(t *testing.T) {
 
 // With QPConfig.Stacks the error says which line has posted the request.
 func TestErrorNamesTheLine(t *testing.T) {
-	for _, cfg := range []QPConfig{{Stacks: true}, {Stacks: true, Concurrent: true}} {
+	all := []QPConfig{{Stacks: true}, {Stacks: true, Concurrent: true}}
+	if allStacks() {
+		all = append(all, QPConfig{})
+	}
+	for _, cfg := range all {
 		c, err := Open(Config{})
 		require.NoError(t, err)
 		f := newFaulty(t, c, cfg)
@@ -236,4 +241,15 @@ func TestErrorNamesTheLine(t *testing.T) {
 		require.ErrorContains(t, e, "(key-access); posted at "+line)
 		require.NoError(t, c.Close())
 	}
+	t.Logf("%d queue pairs", len(all))
+}
+
+// With NICLESS_STACKS=1 all queue pairs of a program have Stacks.
+func TestStacksByEnvironment(t *testing.T) {
+	c := exec.Command(os.Args[0], "-test.run=^TestErrorNamesTheLine$", "-test.v")
+	c.Env = append(os.Environ(), "NICLESS_STACKS=1")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestErrorNamesTheLine")
+	require.Contains(t, string(out), "3 queue pairs")
 }

@@ -38,8 +38,9 @@
 // # Cost
 //
 // Posting, ringing and polling do not block, allocate no memory, and make no system
-// call. A WQE of one block with one pointer, with short inline data, or of an 8-byte
-// atomic is built in place. Every other WQE is built by [wqe.Builder].
+// call, except that polling an error allocates memory for its reason. A WQE of one block
+// with one pointer, with short inline data, or of an 8-byte atomic is built in place.
+// Every other WQE is built by [wqe.Builder].
 //
 // # Errors
 //

@@ -161,22 +161,21 @@ func (q *CQ) explain(c *Completion, stack []string) {
 		}
 		return
 	}
-	r, overrun := q.reasons.Find(c.place(), c.Syndrome == cqe.Flush)
-	number := uint64(0)
+	n, overrun := q.reasons.Number(c.place(), c.Syndrome == cqe.Flush)
 	switch {
-	case r != nil:
-		number = r.Number
-	case !overrun && stack == nil:
+	case n == 0 && !overrun && stack == nil:
+		return
+	case n == q.keptReason && q.kept != 0 && stack == nil:
+		c.reason = q.kept // the WQEs that are flushed after a fault share its reason
 		return
 	}
-	k := reason.Kept{Reason: r, Overrun: overrun, Entries: q.reasons.Entries(), Stack: stack}
-	if stack != nil {
-		c.reason = reason.Keep(k)
-		return
+	k := reason.Kept{Overrun: overrun, Entries: q.reasons.Entries(), Stack: stack}
+	if n != 0 {
+		k.Reason = q.reasons.Read(n)
+		k.Overrun = k.Reason == nil
 	}
-	// The WQEs that are flushed after a fault share its reason.
-	if q.kept == 0 || number != q.keptReason {
-		q.kept, q.keptReason = reason.Keep(k), number
+	c.reason = reason.Keep(k)
+	if stack == nil {
+		q.kept, q.keptReason = c.reason, n
 	}
-	c.reason = q.kept
 }

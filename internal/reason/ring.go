@@ -24,7 +24,7 @@ func NewWriter(memory []byte) *Writer {
 
 // Write writes r as the newest entry, and returns its number. It ignores r.Number.
 //
-// Publish: number of the entry, and the number of the newest one. Observed by Ring.Find.
+// Publish: number of the entry, and the number of the newest one. Observed by Ring.Number and Ring.Read.
 func (w *Writer) Write(r *Reason) uint64 {
 	n := w.last + 1
 	r.Number = n
@@ -73,41 +73,65 @@ func (r *Ring) Last() uint64 { return shm.Word64At(r.memory, control.StatusReaso
 // Entries returns how many reasons the ring holds.
 func (r *Ring) Entries() uint64 { return r.entries }
 
-// Find returns the reason of an error CQE with syndrome s at p; if flushed, the reason why the queue pair
-// was in error. If there is none, overrun reports whether the ring may have had one that is overwritten.
+// Find returns the reason of an error CQE at p; if flushed, the reason why the queue pair was in error. If
+// there is none, overrun reports whether the ring may have had one that is overwritten.
 func (r *Ring) Find(p Place, flushed bool) (found *Reason, overrun bool) {
+	n, overrun := r.Number(p, flushed)
+	if n == 0 {
+		return nil, overrun
+	}
+	found = r.Read(n)
+	return found, found == nil
+}
+
+// Number is Find for a caller that may have the reason already: it returns the number of the reason, or 0.
+func (r *Ring) Number(p Place, flushed bool) (n uint64, overrun bool) {
 	last := r.Last()
 	for n := last; n > 0; n-- {
-		at := r.at + (n-1)%r.entries*r.size
+		at := r.place(n)
 		number := shm.Word64At(r.memory, at)
 		if last-n >= r.entries || number.Observe() != n {
-			return nil, true // the device has begun to overwrite it
+			return 0, true // the device has begun to overwrite it
 		}
-		var b [EntrySize]byte
-		for off := uint64(8); off < 40; off += 8 {
-			le.PutUint64(b[off:], shm.Word64At(r.memory, at+off).Observe())
-		}
-		if !belongs(&b, p, flushed) {
-			continue
-		}
-		for off := uint64(40); off < EntrySize; off += 8 {
+		var b [headSize]byte
+		for off := uint64(8); off < headSize; off += 8 {
 			le.PutUint64(b[off:], shm.Word64At(r.memory, at+off).Observe())
 		}
 		if number.Observe() != n {
-			return nil, true
+			return 0, true
 		}
-		le.PutUint64(b[offNumber:], n)
-		return parse(&b), false
+		if belongs(&b, p, flushed) {
+			return n, false
+		}
 	}
-	return nil, false
+	return 0, false
 }
+
+// Read returns a reason by its number, or nil if the device has begun to overwrite it.
+func (r *Ring) Read(n uint64) *Reason {
+	at := r.place(n)
+	number := shm.Word64At(r.memory, at)
+	var b [EntrySize]byte
+	for off := uint64(0); off < EntrySize; off += 8 {
+		le.PutUint64(b[off:], shm.Word64At(r.memory, at+off).Observe())
+	}
+	if le.Uint64(b[offNumber:]) != n || number.Observe() != n {
+		return nil
+	}
+	return parse(&b)
+}
+
+func (r *Ring) place(n uint64) uint64 { return r.at + (n-1)%r.entries*r.size }
+
+// headSize is how many bytes of an entry say to which completions it belongs.
+const headSize = 32
 
 // syndromeFlush is cqe.Flush.
 const syndromeFlush = 5
 
-// belongs reports whether the entry in b, of which the first 40 bytes count, is the reason of an error CQE at
-// p or, if flushed, of a flush there.
-func belongs(b *[EntrySize]byte, p Place, flushed bool) bool {
+// belongs reports whether the entry that begins with b is the reason of an error CQE at p or, if flushed, of
+// a flush there.
+func belongs(b *[headSize]byte, p Place, flushed bool) bool {
 	if le.Uint32(b[offQueue:]) != p.Queue {
 		return false
 	}

@@ -110,7 +110,8 @@
 //     queue and continued in later visits: KeepJob, ResumeJob (execution/job.go).
 //  7. The completion is written: Finish (execution/burst.go), Complete (completion/cq.go). If the CQ is
 //     armed, its event is sent: Fire (completion/channel.go).
-//  8. A faulty WQE is explained by Explain (report/explain.go) and completed with its syndrome
+//  8. A faulty WQE is explained by Explain (report/explain.go). The explanation is put where the poller finds
+//     it, by Carry (report/carry.go), and the WQE is completed with its syndrome
 //     by Fail (execution/flush.go). The queue pair goes to error, and its other WQEs are flushed:
 //     SetError (execution/state.go), Flush (execution/flush.go).
 //

@@ -201,7 +201,8 @@ type host struct {
 	used   uint64
 	pd     uint32
 
-	pollers []*poller // of all its CQs
+	pollers    []*poller // of all its CQs
+	unreasoned bool      // completions need no reason: the test makes queue pairs stop without one
 }
 
 // hostSize is the size of a host's region, which is cleared for each host. Tests with long messages or
@@ -414,6 +415,7 @@ func (c *poller) next() (w cqe.WC, own cqe.OpOwn, ok bool) {
 		own = cqe.OpOwn(b.ObserveTail())
 	}
 	w.Parse((*[cqe.Size]byte)(b))
+	c.h.explained(w)
 	c.ci++
 	if !c.lazy {
 		shm.BE32At(c.rec, 0).Publish(uint32(c.ci) & 0xffffff)

@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"internal/tun":        {"internal/platform"},
 	"internal/control":    {"internal/shm"},
 	"internal/board":      {"internal/control"},
+	"internal/reason":     {"internal/control", "internal/shm"},
 
 	// Accesses to cache lines, and which ones the engine makes. Package model imports nothing of this module.
 	"model":         {},
@@ -61,7 +62,7 @@ var mayImport = map[string][]string{
 	"trace": {"internal/shm"},
 
 	// The one path by which work is posted and completions are polled.
-	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
+	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/reason", "internal/ring"},
 
 	// The device as its servers see it: interfaces that package engine implements.
 	"internal/nic": {"internal/board", "internal/shm", "internal/control", "internal/packetring"},
@@ -91,13 +92,13 @@ var mayImport = map[string][]string{
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/closers", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/tap", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns",
-		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "internal/unixsock",
+		"engine/internal/closers", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns", "engine/internal/tap",
+		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
 		"engine/internal/object",
 		"engine/internal/codes", "engine/internal/journal", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
-		"doorbell", "wqe", "internal/clock", "internal/control", "internal/shm", "cqe", "trace",
+		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/completion": {
 		"engine/internal/report", "engine/internal/object",
@@ -107,7 +108,7 @@ var mayImport = map[string][]string{
 	"engine/internal/execution": {
 		"engine/internal/completion", "engine/internal/report", "engine/internal/object",
 		"engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
-		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/shm",
+		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
 	"engine/internal/transport": {
 		"engine/internal/execution", "engine/internal/completion", "engine/internal/object",
@@ -121,8 +122,8 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/request": {
 		"engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
-		"engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/tap", "engine/internal/usage",
-		"cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/shm", "internal/unixsock", "trace",
+		"engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap",
+		"cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
 	},
 	"engine": {"engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
 
@@ -150,7 +151,7 @@ var mayImport = map[string][]string{
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"trace", "engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
+	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "trace"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},

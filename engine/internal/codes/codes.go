@@ -70,6 +70,9 @@ const (
 	PeerTransport
 	PeerNotBack
 	ResponderRefuses
+	ResponderFailed
+	QPMoved
+	EngineStops
 	XRCSRQ
 	DCNoTarget
 	DCKey
@@ -148,6 +151,9 @@ var names = [Count]string{
 	PeerTransport:    "peer-transport",
 	PeerNotBack:      "peer-not-back",
 	ResponderRefuses: "responder-refuses",
+	ResponderFailed:  "responder-failed",
+	QPMoved:          "qp-moved",
+	EngineStops:      "engine-stops",
 	XRCSRQ:           "xrc-srq",
 	DCNoTarget:       "dc-nobody",
 	DCKey:            "dc-key",

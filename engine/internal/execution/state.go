@@ -58,12 +58,14 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 		q.Attr = control.QPAttr{QPN: q.Num}
 	case to == control.StateERR:
 		sh.Links.StopWire(q)
+		sh.Stops(q)
 		sh.drop(q)
 		if q.RQ.SRQ != nil {
 			q.Event(control.EventLastWQE)
 		}
 	case to == control.StateSQE:
 		sh.Links.StopWire(q)
+		sh.Stops(q)
 		sh.Unstall(q)
 		sh.EndJob(q)
 	case to == control.StateSQD:

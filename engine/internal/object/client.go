@@ -14,6 +14,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -74,6 +75,7 @@ type Client struct {
 	Events        *Notifier // the socket of events and explanations; nil: not open
 	Wake          clientWake
 	Quiet         explainer
+	Reasons       *reason.Writer
 	Logged        nic.Speaker // counts the client's explanations in the log
 	Bytes         uint64      // size of all regions together, placed or not
 	Count         Counts
@@ -447,7 +449,7 @@ type Window struct {
 // limit are held back and counted. Each client has its own explainer, so that no client can use up
 // the explanations of another.
 type explainer [codes.Count]struct {
-	Until uint64 // device clock before which the code is not explained again
+	Until uint64 // device clock at which the code has its whole burst again
 	Held  uint32 // explanations held back since the last one
 }
 

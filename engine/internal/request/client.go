@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/trace"
 )
@@ -74,7 +75,7 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 	if err != nil {
 		return err
 	}
-	c.Status, err = createReadOnly("status", shm.PageSize)
+	c.Status, err = createReadOnly("status", control.StatusSize+reason.Size)
 	if err != nil {
 		_ = c.UAR.Close()
 		return err
@@ -86,7 +87,7 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 		_ = errors.Join(c.UAR.Close(), c.Status.Close())
 		return control.Errorf(control.CodeMemory, "%v", err)
 	}
-	c.Page = object.NewStatusPage(c.Status.Bytes())
+	c.Page, c.Reasons = object.NewStatusPage(c.Status.Bytes()), reason.NewWriter(c.Status.Bytes())
 	return nil
 }
 

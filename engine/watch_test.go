@@ -201,7 +201,7 @@ func TestWatchRefuses(t *testing.T) {
 		w.refused(code, want, control.OpWatch, &m, nil)
 	}
 	w.watch(control.Watch{QPN: p.num})
-	w.refused(control.CodeLimit, "watch: this client watches already", control.OpWatch, &control.Watch{All: 1}, nil)
+	w.refused(control.CodeLimit, "watch: a client has one watch", control.OpWatch, &control.Watch{All: 1}, nil)
 	for range events.Most - 1 {
 		r.host("another").watch(control.Watch{Program: "x"})
 	}

@@ -24,8 +24,11 @@ import (
 // watcher that looks every millisecond has sixteen times the time that it needs.
 const usualRing = 16 << 20
 
-// watch serves OpWatch. Making and filling the rings takes long, so it is not done on the engine's thread.
-func (c *Client) watch(payload []byte) (ans control.Message, r control.Reply, err error) {
+// A watching makes and ends the watch of a client.
+type watching struct{ *Client }
+
+// begin serves OpWatch. Making and filling the rings takes long, so it is not done on the engine's thread.
+func (c watching) begin(payload []byte) (ans control.Message, r control.Reply, err error) {
 	var m control.Watch
 	if err := control.Parse(control.OpWatch, payload, &m); err != nil {
 		return nil, r, control.Errorf(control.CodeInvalid, "%v", err)
@@ -53,7 +56,7 @@ func (c *Client) watch(payload []byte) (ans control.Message, r control.Reply, er
 }
 
 // newWatch checks a request, and makes the memory of a watch.
-func (c *Client) newWatch(m *control.Watch) (*object.Watcher, error) {
+func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 	if c.Closed {
 		return nil, object.ErrClosed
 	}
@@ -76,7 +79,7 @@ func (c *Client) newWatch(m *control.Watch) (*object.Watcher, error) {
 	if n < trace.LeastRing || n > trace.MostRing || n&(n-1) != 0 {
 		return nil, control.Errorf(control.CodeInvalid, "watch: rings of %d bytes; a power of two from %d to %d is possible", n, trace.LeastRing, trace.MostRing)
 	}
-	w := &object.Watcher{Owner: c.Client, Size: trace.RingHeadSize + int(n), All: m.All == 1, PID: int(m.PID),
+		return nil, control.Errorf(control.CodeLimit, "watch: a client has one watch, and this one has it already")
 		Program: m.Program}
 	if err := c.Device.Ledger.Take(c.UID, c.ringCharge(w)); err != nil {
 		return nil, err
@@ -98,19 +101,19 @@ func (c *Client) newWatch(m *control.Watch) (*object.Watcher, error) {
 }
 
 // ringCharge is what the owner of a watch pays.
-func (c *Client) ringCharge(w *object.Watcher) quota.Charge {
+func (c watching) ringCharge(w *object.Watcher) quota.Charge {
 	return object.RegionCharge(c.UID, w.Size*len(c.Device.Shards))
 }
 
 // freeRings gives the memory of a watch back. Nobody else can write to it, so nothing can hold it.
-func (c *Client) freeRings(w *object.Watcher) {
+func (c watching) freeRings(w *object.Watcher) {
 	_ = w.Rings.Close()
 	c.Device.Ledger.Refund(c.UID, c.ringCharge(w))
 }
 
 // startWatch begins to record for a watch. The clients that exist are added one by one, between steps, so
 // that no step waits for thousands of queues.
-func (c *Client) startWatch(w *object.Watcher, m *control.Watch) (err error) {
+func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 	e := c.Device
 	number := -1
 	var all []*object.Client
@@ -127,7 +130,7 @@ func (c *Client) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 		}
 		if m.QPN != 0 {
 			w.QP = e.QPs[m.QPN]
-			if w.QP == nil || !c.MaySee(w.QP.Client) {
+			if w.QP == nil || !maySee(c.Client.Client, w.QP.Client) {
 				err = control.Errorf(control.CodeNotFound, "watch: there is no QP %#06x that this user may watch", m.QPN)
 				return
 			}
@@ -157,8 +160,8 @@ func (c *Client) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 	return nil
 }
 
-// endWatch ends the watch of c, if it has one.
-func (c *Client) endWatch() {
+// end ends the watch of c, if it has one.
+func (c watching) end() {
 	w := c.Watch
 	if w == nil {
 		return
@@ -199,11 +202,32 @@ func unfollow(c *object.Client, mask uint32) {
 	}
 }
 
+// follows reports whether w is of all that c does. Its owner does not watch itself.
+func follows(w *object.Watcher, c *object.Client) bool {
+	if c == w.Owner || !maySee(w.Owner, c) {
+		return false
+	}
+	switch {
+	case w.PID != 0:
+		return w.PID == c.Hosted.PID
+	case w.Program != "":
+		return w.Program == c.Program
+	}
+	return w.All
+}
+
+// maySee reports whether c may watch other: if both are of one user, or if c's user is the device's own or
+// root, who could read the device's memory anyway.
+func maySee(c, other *object.Client) bool {
+	payer := c.Device.Ledger.Payer
+	return c.UID == 0 || c.UID == uint32(os.Getuid()) || payer(c.UID) == payer(other.UID)
+}
+
 // follow adds a watch to a client and its queues, if it is for the client and the client is still there.
 func (e Device) follow(c *object.Client, number int) {
 	w, mask := e.Watches[number], uint32(1)<<number
 	_, there := c.Shard.Clients[c]
-	if w == nil || !there || c.Follows&mask != 0 || !w.Follows(c) {
+	if w == nil || !there || c.Follows&mask != 0 || !follows(w, c) {
 		return
 	}
 	c.Follows |= mask

@@ -53,7 +53,10 @@ var mayImport = map[string][]string{
 	"model/traffic": {"model", "wqe", "cqe", "doorbell"},
 
 	// The stream of events of a device: the device writes it, watchers read it.
-	"trace": {"internal/shm"},
+	"trace":         {"internal/shm"},
+	"trace/objects": {"trace", "wqe"},
+	// Forms of a trace that people and programs look at.
+	"trace/text": {"trace", "trace/objects", "wqe", "cqe", "packet"},
 
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
@@ -199,6 +202,7 @@ var mayImport = map[string][]string{
 	"internal/program":    {"internal/await"},
 	"internal/proctest":   {"internal/await", "internal/schedstat"},
 	"internal/vectors":    {},
+	"internal/tracetest":  {"internal/vectors", "trace", "wqe", "cqe", "packet"},
 	"include":             {},
 	"verbs/programs":      {},
 	"netdev/programs":     {},

@@ -238,3 +238,28 @@ func treeRoot() (string, error) {
 		dir = up
 	}
 }
+
+// Bytes returns the bytes of one vector or packet of the checkout's own file, by its name.
+func Bytes(t testing.TB, file, name string) []byte {
+	t.Helper()
+	var c struct {
+		Vectors []struct {
+			Name  string `json:"name"`
+			Bytes Hex    `json:"bytes"`
+		} `json:"vectors"`
+	}
+	raw, err := os.ReadFile(filepath.Join(dirs(t)[0], file+".json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range c.Vectors {
+		if v.Name == name {
+			return v.Bytes
+		}
+	}
+	t.Fatalf("%s: there is no vector %q", file, name)
+	return nil
+}

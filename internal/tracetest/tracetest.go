@@ -93,23 +93,27 @@ func (x *Trace) CQE(cq, qp uint32, counter uint16, name string) {
 	x.Add(trace.Event{Kind: trace.KindCQE, Queue: cq, Index: uint16(n), Value: n, Data: b})
 }
 
-// Do adds a WQE of this queue pair and all that comes of it: it is posted, executed, moves a number of bytes,
-// and has a CQE. If a vector of the peer's CQE is named, the peer gets a receive.
+// Do adds a WQE of this queue pair and all that comes of it: it is posted, moves a number of bytes, has a
+// CQE, and is executed, in the order of the engine's events. If a vector of the peer's CQE is named, the
+// peer gets it.
 func (x *Trace) Do(qp uint32, name string, moved uint64, done string, peer uint32, received string) {
 	at := x.Post(qp, name)[0]
 	if received != "" {
-		x.Add(trace.Event{Kind: trace.KindReceive, Queue: peer, Index: at, Value: moved})
 		x.CQE(4, peer, at, received)
 	}
-	x.Execute(qp, at, moved)
 	x.CQE(3, qp, at, done)
+	x.Execute(qp, at, moved)
 }
 
-// Packet adds a packet of a link, by the name of its vector, of which the trace has at most n bytes.
+// Packet adds a packet of a link, by the name of its vector, of which the trace has at most n bytes. qp is
+// the queue pair that it goes to.
 func (x *Trace) Packet(kind trace.Kind, qp uint32, name string, n int) {
 	b := vectors.Bytes(x.t, "roce", name)
-	b = b[:len(b)-packet.ICRCSize]
-	x.Add(trace.Event{Kind: kind, Queue: qp, Index: 1, Value: uint64(len(b)), Data: b[:min(n, len(b))]})
+	b = bytes.Clone(b[:len(b)-packet.ICRCSize])
+	binary.BigEndian.PutUint32(b[4:], qp)
+	heads := packet.Opcode(b[0]).Info().HeaderSize
+	x.Add(trace.Event{Kind: kind, Queue: qp, Index: 1, Count: uint16(heads), Value: uint64(len(b)),
+		Data: b[:min(n, len(b))]})
 }
 
 // HostileName is the name of a client that would change what a terminal shows.
@@ -134,11 +138,7 @@ func Sample(t testing.TB) []trace.Event {
 	x.Queue(0x1, 2, 0, trace.UD, 0)
 	x.Queue(0x56, 1, 0x14, trace.RC, 1)
 
-	at := x.Post(0x51, "write_signaled")[0]
-	x.Add(trace.Event{Kind: trace.KindPayload, Queue: 0x51, Index: at, Value: 0x7f1200001000,
-		Data: bytes.Repeat([]byte{0xab}, 64)})
-	x.Execute(0x51, at, 128)
-	x.CQE(3, 0x51, at, "req_write")
+	x.Do(0x51, "write_signaled", 128, "req_write", 0, "")
 	x.Do(0x51, "send", 1500, "req_send", 0x52, "resp_send")
 	x.Do(0x51, "send_sge_3_solicited", 1543, "req_send", 0x52, "resp_send_solicited")
 	x.Do(0x51, "send_imm", 10, "req_send_imm", 0x52, "resp_send_imm")
@@ -153,8 +153,21 @@ func Sample(t testing.TB) []trace.Event {
 	x.Do(0x51, "wait_cq", 0, "req_nop", 0, "")
 	// Three WQEs with one doorbell: the last one is signaled, and its CQE completes all.
 	list := x.Post(0x51, "write_unsignaled", "write_inline_44", "write_sge_4")
-	x.Execute(0x51, list[0], 128+44+1000)
 	x.CQE(3, 0x51, list[2], "req_write")
+	x.Execute(0x51, list[0], 128+44+1000)
+	// A series of three WQEs, with CQEs that differ only in their counters.
+	list = x.Post(0x51, "write_signaled", "write_signaled", "write_signaled")
+	x.CQE(3, 0x51, list[0], "req_write")
+	x.Events[len(x.Events)-1].Count = 3
+	x.cqes[3] += 2
+	x.Execute(0x51, list[0], 3*128)
+	// A fetch that ends within a WQE: its other blocks come with the next fetch.
+	at := x.Post(0x51, "write_inline_220")[0]
+	all := x.Events[len(x.Events)-1]
+	x.Events[len(x.Events)-1].Count, x.Events[len(x.Events)-1].Data = 1, all.Data[:64]
+	x.Add(trace.Event{Kind: trace.KindFetch, Queue: 0x51, Index: at + 1, Count: 3, Data: all.Data[64:]})
+	x.CQE(3, 0x51, at, "req_write")
+	x.Execute(0x51, at, 220)
 	x.Do(0x51, "write_63ds", 976, "req_write", 0, "")
 
 	x.Do(0x53, "send_imm", 10, "req_send_imm", 0x54, "resp_send_imm")
@@ -165,29 +178,28 @@ func Sample(t testing.TB) []trace.Event {
 	at = x.Post(0x51, "send")[0]
 	x.Add(trace.Event{Kind: trace.KindWait, Queue: 0x51, Index: at, Value: uint64(trace.NoReceive)})
 	x.Add(trace.Event{Kind: trace.KindSlice, Queue: 0x51, Index: at, Value: 1024})
-	x.Add(trace.Event{Kind: trace.KindReceive, Queue: 0x52, Index: at, Value: 1500})
 	x.CQE(4, 0x52, at, "resp_send")
-	x.Execute(0x51, at, 1500)
 	x.CQE(3, 0x51, at, "req_send")
+	x.Execute(0x51, at, 1500)
 
 	x.Add(trace.Event{Kind: trace.KindLink, Queue: 1, Value: 1, Data: []byte("rack\x07-2")})
 	at = x.Post(0x56, "write_signaled")[0]
-	x.Packet(trace.KindSent, 0x56, "rc_write_only_2", packet.MaxPacket)
-	x.Packet(trace.KindSent, 0x56, "rc_write_first_mtu4096_1", 64)
+	x.Packet(trace.KindSent, 0x14, "rc_write_only_2", packet.MaxPacket)
+	x.Packet(trace.KindSent, 0x14, "rc_write_first_mtu4096_1", 64)
 	x.Packet(trace.KindReceived, 0x56, "rc_acknowledge_ack_1", packet.MaxPacket)
-	x.Execute(0x56, at, 128)
+	x.Packet(trace.KindSent, 0x99, "ud_send_only_1", packet.MaxPacket)
 	x.CQE(3, 0x56, at, "req_write")
 
 	// A key does not permit the access. The WQE after it is flushed.
 	list = x.Post(0x51, "write_signaled", "write_signaled")
 	x.Add(trace.Event{Kind: trace.KindFail, Queue: 0x51, Index: list[0], Count: 1,
 		Value: uint64(cqe.RemoteAccess)})
-	x.Add(trace.Event{Kind: trace.KindExplanation, Queue: 0x51, Index: list[0], Value: 2,
+	x.Add(trace.Event{Kind: trace.KindExplanation, Queue: 0x51, Index: list[0],
 		Data: append([]byte("rkey-rights\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
 			"rkey 0x1a201 has no right \x1b[31mto write"...)})
 	x.CQE(3, 0x51, list[0], "err_req_rem_access")
 	x.Add(trace.Event{Kind: trace.KindState, Queue: 0x51, Index: list[1],
-		Count: uint16(trace.RTS)<<8 | uint16(trace.ERR), Value: 1})
+		Count: uint16(trace.RTS)<<8 | uint16(trace.ERR)})
 	x.CQE(3, 0x51, list[1], "err_req_flush")
 	x.CQE(4, 0x52, 15, "err_resp_flush")
 

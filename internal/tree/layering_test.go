@@ -54,9 +54,11 @@ var mayImport = map[string][]string{
 
 	// The stream of events of a device: the device writes it, watchers read it.
 	"trace":         {"internal/shm"},
-	"trace/objects": {"trace", "wqe"},
+	"trace/objects": {"trace", "wqe", "cqe", "packet"},
 	// Forms of a trace that people and programs look at.
-	"trace/text": {"trace", "trace/objects", "wqe", "cqe", "packet"},
+	"trace/text":  {"trace", "trace/objects", "wqe", "cqe", "packet"},
+	"trace/jsonl": {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
+	"trace/roce":  {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},

@@ -3,6 +3,8 @@ package objects
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 )
@@ -33,6 +35,7 @@ type Queue struct {
 	Info      trace.QueueInfo
 
 	fetched map[uint16]*WQE // by their places in the ring
+	open    *WQE            // the last one of the fetch before, if that ended within it
 }
 
 // Address returns what kind of address segment the WQEs of the queue pair have. It is a guess for
@@ -61,15 +64,18 @@ func (q *Queue) Address() wqe.Address {
 type Table struct {
 	clients map[uint32]*Client
 	queues  map[uint32]*Queue
-	strange map[uint32]*Queue // queue pairs that no event has described: they have only WQEs
-	blocks  int               // how many blocks of WQEs are kept
-	gone    trace.Event       // the event before, if it says that something is no longer
+	strange map[uint32]*Queue    // queue pairs that no event has described: they have only WQEs
+	blocks  int                  // how many blocks of WQEs are kept
+	last    []*WQE               // WQEs of the event before, if it is a fetch
+	gone    trace.Event          // the event before, if it says that something is no longer
+	senders map[[2]uint32]*Queue // by port and peer
 }
 
 // Event updates the table by an event. A thing that the event says to be gone, or a WQE that it says to be
 // executed, is removed by the next event, so that the caller can still name it.
 func (t *Table) Event(e *trace.Event) {
 	t.removeGone()
+	t.last = t.last[:0]
 	switch e.Kind {
 	case trace.KindClient:
 		if t.clients == nil {
@@ -92,6 +98,10 @@ func (t *Table) Event(e *trace.Event) {
 		t.fetch(e)
 	case trace.KindClientGone, trace.KindQueueGone, trace.KindExecute, trace.KindFail:
 		t.gone = trace.Event{Kind: e.Kind, Queue: e.Queue, Index: e.Index, Count: e.Count}
+	case trace.KindCQE:
+		if qp, index, ok := Completes(e); ok {
+			t.gone = trace.Event{Kind: e.Kind, Queue: qp, Index: index}
+		}
 	case trace.KindLost:
 		// Among the lost events may be some that say that WQEs were executed.
 		for _, q := range t.queues {
@@ -126,7 +136,14 @@ func (t *Table) described(e *trace.Event) {
 	if q.Info.SendBlocks != info.SendBlocks {
 		t.drop(q) // the places of WQEs were those of another ring
 	}
+	t.unlink(q)
 	q.Client, q.Info = uint32(e.Value), info
+	if info.Port != 0 && info.Peer != 0 {
+		if t.senders == nil {
+			t.senders = map[[2]uint32]*Queue{}
+		}
+		t.senders[[2]uint32{info.Port, info.Peer}] = q
+	}
 	q.Transport, q.State = trace.Transport(e.Count), trace.State(e.Index)
 }
 
@@ -149,14 +166,29 @@ func (t *Table) removeGone() {
 		if q := t.queue(e.Queue); q != nil {
 			t.executed(q, e.Index, e.Count)
 		}
+	case trace.KindCQE:
+		if q := t.queues[e.Queue]; q != nil && q.Info.Port != 0 {
+			t.completed(q, e.Index)
+		}
 	}
 	e.Kind = trace.KindSkip
 }
 
 func (t *Table) remove(q *Queue) {
 	t.drop(q)
+	t.unlink(q)
 	delete(t.queues, q.Number)
 }
+
+// unlink removes a queue pair from those that send on links.
+func (t *Table) unlink(q *Queue) {
+	if at := [2]uint32{q.Info.Port, q.Info.Peer}; t.senders[at] == q {
+		delete(t.senders, at)
+	}
+}
+
+// Sender returns the queue pair that sends to a peer on a port, or nil if no event has described it.
+func (t *Table) Sender(port, peer uint32) *Queue { return t.senders[[2]uint32{port, peer}] }
 
 // Client returns a client by its number in the watch, or nil.
 func (t *Table) Client(number uint32) *Client { return t.clients[number] }
@@ -177,19 +209,53 @@ func (t *Table) queue(number uint32) *Queue {
 func QueueOf(e *trace.Event) (number uint32, ok bool) {
 	switch e.Kind {
 	case trace.KindCQE:
-		const qpnAt = 56 // sop_drop_qpn
-		if len(e.Data) < qpnAt+4 {
+		if len(e.Data) < cqe.Size {
 			return 0, false
 		}
-		return binary.BigEndian.Uint32(e.Data[qpnAt:]) & 0xffffff, true
+		return cqe.Tail(binary.BigEndian.Uint64(e.Data[cqe.OffTail:])).QPN(), true
 	case trace.KindExplanation:
 		return e.Queue, e.Count != 2
 	case trace.KindQueue, trace.KindQueueGone, trace.KindState, trace.KindDoorbell, trace.KindFetch,
-		trace.KindExecute, trace.KindWait, trace.KindSlice, trace.KindFail, trace.KindReceive,
-		trace.KindPayload, trace.KindSent, trace.KindReceived:
+		trace.KindExecute, trace.KindWait, trace.KindSlice, trace.KindFail, trace.KindReceived:
 		return e.Queue, true
 	}
 	return 0, false
+}
+
+// QueueOf is the function QueueOf, but it also knows the queue pair that has sent a packet.
+func (t *Table) QueueOf(e *trace.Event) (number uint32, ok bool) {
+	if e.Kind == trace.KindSent {
+		if src, ok := source(e.Data); ok {
+			return src, true
+		}
+		if q := t.Sender(uint32(e.Index), e.Queue); q != nil {
+			return q.Number, true
+		}
+		return 0, false
+	}
+	return QueueOf(e)
+}
+
+// source returns the queue pair that has sent a packet, if the packet says it: datagrams do.
+func source(b []byte) (qp uint32, ok bool) {
+	if len(b) < packet.BTHSize {
+		return 0, false
+	}
+	i := packet.Opcode(b[0]).Info()
+	if at := int(i.OffDETH); i.DETH && len(b) >= at+packet.DETHSize {
+		return packet.ParseDETH((*[packet.DETHSize]byte)(b[at:])).SrcQP, true
+	}
+	return 0, false
+}
+
+// Completes returns which queue pair an event of kind KindCQE is about, and the index of the last WQE that it
+// completes: the WQEs before that are complete, too. ok is false if it completes no WQE.
+func Completes(e *trace.Event) (qp uint32, index uint16, ok bool) {
+	if e.Kind != trace.KindCQE || len(e.Data) < cqe.Size {
+		return 0, 0, false
+	}
+	w := cqe.ParseWC((*[cqe.Size]byte)(e.Data))
+	return w.QPN, w.Counter + max(e.Count, 1) - 1, w.Requester()
 }
 
 // ClientOf returns the client that an event is about, or nil if it is about none, or about one that the
@@ -199,16 +265,30 @@ func (t *Table) ClientOf(e *trace.Event) *Client {
 	case trace.KindClient, trace.KindClientGone:
 		return t.clients[e.Queue]
 	case trace.KindKey:
-		if len(e.Data) < keyData {
+		k, ok := ParseKey(e.Data)
+		if !ok {
 			return nil
 		}
-		return t.clients[binary.LittleEndian.Uint32(e.Data[16:])]
+		return t.clients[k.Client]
 	}
-	if n, ok := QueueOf(e); ok && t.queues[n] != nil {
+	if n, ok := t.QueueOf(e); ok && t.queues[n] != nil {
 		return t.clients[t.queues[n].Client]
 	}
 	return nil
 }
 
-// keyData is the bytes of the data of an event of kind KindKey.
-const keyData = 20
+// A Key is the data of an event of kind KindKey.
+type Key struct {
+	Address, Length uint64
+	Client          uint32 // number of the client
+}
+
+// ParseKey returns the data of an event of kind KindKey. ok is false if there are too few.
+func ParseKey(b []byte) (k Key, ok bool) {
+	const size = 20
+	if len(b) < size {
+		return k, false
+	}
+	le := binary.LittleEndian
+	return Key{le.Uint64(b), le.Uint64(b[8:]), le.Uint32(b[16:])}, true
+}

@@ -15,29 +15,18 @@ const mostBlocks = 1 << 22
 type WQE struct {
 	Index uint16 // of its first block
 	Ctrl  wqe.Ctrl
-	Bytes []byte // all its blocks. There are fewer than Ctrl.Blocks says if the trace has not got more.
+	Bytes []byte // its blocks. There are fewer than Ctrl.Blocks says if the trace has not got the others yet.
 	Time  uint64 // when it was fetched first, in ticks of the device clock
 }
 
 // Whole reports whether all bytes of the WQE are there.
 func (w *WQE) Whole() bool { return w.Ctrl.DS > 0 && len(w.Bytes) >= int(w.Ctrl.DS)*wqe.UnitSize }
 
-// Fetched divides the blocks of an event of kind KindFetch into WQEs. Their bytes are those of the event.
-// A WQE whose control segment has no size counts as one block.
-func Fetched(e *trace.Event) iter.Seq[WQE] {
-	return func(yield func(WQE) bool) {
-		index := e.Index
-		for b := e.Data; len(b) >= wqe.BlockSize; {
-			c := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(b))
-			blocks := max(c.Blocks(), 1)
-			n := min(blocks*wqe.BlockSize, len(b)/wqe.BlockSize*wqe.BlockSize)
-			if !yield(WQE{Index: index, Ctrl: c, Bytes: b[:n], Time: e.Time}) {
-				return
-			}
-			index, b = index+uint16(blocks), b[n:]
-		}
-	}
-}
+func (w *WQE) blocks() int { return len(w.Bytes) / wqe.BlockSize }
+
+// missing returns how many blocks of the WQE are not there. A WQE whose control segment has no size is one
+// block.
+func (w *WQE) missing() int { return max(w.Ctrl.Blocks(), 1) - w.blocks() }
 
 // place returns the block of the ring that has an index, or the index if the ring's size is not known.
 func (q *Queue) place(index uint16) uint16 {
@@ -47,6 +36,8 @@ func (q *Queue) place(index uint16) uint16 {
 	return index
 }
 
+// fetch divides the blocks of an event of kind KindFetch into WQEs and keeps them. The first blocks belong
+// to the last WQE of the fetch before if that lacks them: a fetch may end within a WQE.
 func (t *Table) fetch(e *trace.Event) {
 	q := t.queue(e.Queue)
 	if q == nil {
@@ -59,35 +50,61 @@ func (t *Table) fetch(e *trace.Event) {
 		q = &Queue{Number: e.Queue}
 		t.strange[e.Queue] = q
 	}
-	if q.fetched == nil {
-		q.fetched = map[uint16]*WQE{}
+	index, b := e.Index, e.Data[:len(e.Data)&^(wqe.BlockSize-1)]
+	if w := q.open; w != nil && index == w.Index+uint16(w.blocks()) {
+		n := min(w.missing()*wqe.BlockSize, len(b))
+		index, b = t.extend(q, w, index, b[:n]), b[n:]
 	}
-	for w := range Fetched(e) {
-		at := q.place(w.Index)
-		old := q.fetched[at]
-		if old != nil {
-			if old.Index == w.Index {
-				w.Time = old.Time
-			}
-			t.blocks -= blocksOf(old)
-			delete(q.fetched, at)
-		}
-		if n := blocksOf(&w); t.blocks+n <= mostBlocks {
-			t.blocks += n
-			if old != nil {
-				w.Bytes = append(old.Bytes[:0], w.Bytes...)
-			} else {
-				w.Bytes = append([]byte(nil), w.Bytes...)
-			}
-			q.fetched[at] = &w
-		}
+	for len(b) > 0 {
+		c := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(b))
+		n := min(max(c.Blocks(), 1)*wqe.BlockSize, len(b))
+		w := &WQE{Index: index, Ctrl: c, Time: e.Time}
+		t.keep(q, w)
+		index, b = t.extend(q, w, index, b[:n]), b[n:]
 	}
 }
 
-func blocksOf(w *WQE) int { return len(w.Bytes) / wqe.BlockSize }
+// extend adds blocks to a WQE, the first of which has this index. It returns the index after them.
+func (t *Table) extend(q *Queue, w *WQE, index uint16, b []byte) uint16 {
+	w.Bytes = append(w.Bytes, b...)
+	n := len(b) / wqe.BlockSize
+	if q.fetched[q.place(w.Index)] == w {
+		t.blocks += n
+	}
+	t.last = append(t.last, w)
+	q.open = nil
+	if w.missing() > 0 {
+		q.open = w
+	}
+	return index + uint16(n)
+}
+
+// keep keeps a WQE that has no blocks yet, in place of the one that was there before.
+func (t *Table) keep(q *Queue, w *WQE) {
+	at := q.place(w.Index)
+	if old := q.fetched[at]; old != nil {
+		if old.Index == w.Index {
+			w.Time = old.Time
+		}
+		t.blocks -= old.blocks()
+		delete(q.fetched, at)
+	}
+	if t.blocks+wqe.MaxBlocks > mostBlocks {
+		return
+	}
+	if q.fetched == nil {
+		q.fetched = map[uint16]*WQE{}
+	}
+	q.fetched[at] = w
+}
+
+// Last returns the WQEs of which the last event has brought blocks, if it is of kind KindFetch. It is valid
+// until the next event. The first and the last of them may lack blocks that the fetches before and
+// after have; such a WQE is in the results for both.
+func (t *Table) Last() []*WQE { return t.last }
 
 // Fetched returns the WQE of a queue pair that begins with a block, or nil if the table does not have it.
-// The caller must not change it, nor keep it beyond the next event.
+// The caller must not change it.
 func (t *Table) Fetched(queue uint32, index uint16) *WQE {
 	q := t.queue(queue)
 	if q == nil {
@@ -121,7 +138,24 @@ func (t *Table) executed(q *Queue, index, count uint16) {
 	for i := range max(count, 1) {
 		at := q.place(index + i)
 		if w := q.fetched[at]; w != nil && w.Index == index+i {
-			t.blocks -= blocksOf(w)
+			t.blocks -= w.blocks()
+			delete(q.fetched, at)
+			if q.open == w {
+				q.open = nil
+			}
+		}
+	}
+	if len(q.fetched) == 0 {
+		delete(t.strange, q.Number)
+	}
+}
+
+// completed removes the WQEs up to the one that begins with a block. A queue pair whose peer is on another
+// device has no events of kind KindExecute. All others have them after their completions.
+func (t *Table) completed(q *Queue, index uint16) {
+	for at, w := range q.fetched {
+		if int16(index-w.Index) >= 0 {
+			t.blocks -= w.blocks()
 			delete(q.fetched, at)
 		}
 	}
@@ -133,7 +167,7 @@ func (t *Table) executed(q *Queue, index, count uint16) {
 // drop removes all WQEs of a queue pair.
 func (t *Table) drop(q *Queue) {
 	for _, w := range q.fetched {
-		t.blocks -= blocksOf(w)
+		t.blocks -= w.blocks()
 	}
-	q.fetched = nil
+	q.fetched, q.open = nil, nil
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"encoding/binary"
-
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/objects"
@@ -34,8 +32,8 @@ func (p *Printer) Event(e *trace.Event, c trace.Clock) error {
 	p.table.Event(e)
 	if e.Kind == trace.KindFetch && len(e.Data) >= wqe.BlockSize {
 		a := p.table.Queue(e.Queue).Address()
-		for w := range objects.Fetched(e) {
-			if err := p.print(e, c, fmt.Sprintf("wqe %d fetched: %s", w.Index, WQE(&w, a))); err != nil {
+		for _, w := range p.table.Last() {
+			if err := p.print(e, c, fmt.Sprintf("wqe %d fetched: %s", w.Index, WQE(w, a))); err != nil {
 				return err
 			}
 		}
@@ -57,14 +55,14 @@ func (p *Printer) print(e *trace.Event, c trace.Clock, what string) error {
 		p.line = t.AppendFormat(p.line, "# 2006-01-02 MST\n")
 	}
 	p.line = t.AppendFormat(p.line, "15:04:05.000000000 ")
-	p.line = append(p.line, place(e)...)
+	p.line = append(p.line, p.place(e)...)
 	p.line = append(append(append(p.line, ' '), what...), '\n')
 	_, err := p.w.Write(p.line)
 	return err
 }
 
 // place returns the object that an event is about.
-func place(e *trace.Event) string {
+func (p *Printer) place(e *trace.Event) string {
 	switch e.Kind {
 	case trace.KindClient, trace.KindClientGone:
 		return fmt.Sprintf("client %d", e.Queue)
@@ -75,11 +73,14 @@ func place(e *trace.Event) string {
 	case trace.KindLost, trace.KindEnd:
 		return "trace"
 	}
-	if n, ok := objects.QueueOf(e); ok {
+	if n, ok := p.table.QueueOf(e); ok {
 		return fmt.Sprintf("qp 0x%x", n)
 	}
-	if e.Kind == trace.KindExplanation || e.Kind == trace.KindCQE {
+	switch e.Kind {
+	case trace.KindExplanation, trace.KindCQE:
 		return fmt.Sprintf("cq 0x%x", e.Queue)
+	case trace.KindSent:
+		return "qp ?"
 	}
 	return fmt.Sprintf("0x%x", e.Queue)
 }
@@ -124,10 +125,6 @@ func (p *Printer) what(e *trace.Event) string {
 	case trace.KindFail:
 		s := cqe.Syndrome(e.Value)
 		return fmt.Sprintf("%s, %v (syndrome 0x%x %s)", p.executed(e, "failed"), s.Status(), e.Value, s.Error())
-	case trace.KindReceive:
-		return fmt.Sprintf("receive %d consumed: %s", e.Index, count(e.Value, "byte"))
-	case trace.KindPayload:
-		return fmt.Sprintf("wqe %d payload: %s to 0x%x: %s", e.Index, count(uint64(len(e.Data)), "byte"), e.Value, Hex(e.Data))
 	case trace.KindSent:
 		return fmt.Sprintf("sent on port %d: %s", e.Index, Packet(e.Data, e.Value))
 	case trace.KindReceived:
@@ -194,14 +191,7 @@ func (p *Printer) queue(e *trace.Event) string {
 }
 
 func state(e *trace.Event) string {
-	s := fmt.Sprintf("%v -> %v, next wqe %d, ", trace.State(e.Count>>8), trace.State(e.Count&0xff), e.Index)
-	switch e.Value {
-	case 0:
-		return s + "by the client"
-	case 1:
-		return s + "by an error"
-	}
-	return s + fmt.Sprintf("cause %d", e.Value)
+	return fmt.Sprintf("%v -> %v, next wqe %d", trace.State(e.Count>>8), trace.State(e.Count&0xff), e.Index)
 }
 
 // opcode returns the opcode of the WQE of an event and a separator, or nothing if it is not known.
@@ -243,6 +233,10 @@ func completion(e *trace.Event) string {
 	if w.Requester() {
 		of = "wqe"
 	}
+	if n := e.Count; n > 1 {
+		return fmt.Sprintf("%ss %d..%d completed: each %s; cqes %d..%d of cq 0x%x", of, w.Counter,
+			w.Counter+n-1, CQE(b), e.Value, e.Value+uint64(n)-1, e.Queue)
+	}
 	return fmt.Sprintf("%s %d completed: %s; cqe %d of cq 0x%x", of, w.Counter, CQE(b), e.Value, e.Queue)
 }
 
@@ -258,20 +252,15 @@ func Explanation(e *trace.Event) (code, text string) {
 func explanation(e *trace.Event) string {
 	of := [...]string{"wqe", "receive", "completion"}[min(e.Count, 2)]
 	code, text := Explanation(e)
-	s := fmt.Sprintf("%s %d explained: %s: %s", of, e.Index, Plain(code), Plain(text))
-	if e.Value > 0 {
-		s += fmt.Sprintf(" (%s of this code left out)", count(e.Value, "explanation"))
-	}
-	return s
+	return fmt.Sprintf("%s %d explained: %s: %s", of, e.Index, Plain(code), Plain(text))
 }
 
 func (p *Printer) key(e *trace.Event) string {
-	const size = 20
 	verb := [...]string{"is gone", "is made", "has changed"}[min(e.Index, 2)]
-	if len(e.Data) < size {
+	k, ok := objects.ParseKey(e.Data)
+	if !ok {
 		return verb
 	}
-	le := binary.LittleEndian
-	return fmt.Sprintf("%s: %s at 0x%x, rights %s, %s", verb, count(le.Uint64(e.Data[8:]), "byte"),
-		le.Uint64(e.Data), Access(uint64(e.Count)), p.client(le.Uint32(e.Data[16:])))
+	return fmt.Sprintf("%s: %s at 0x%x, rights %s, %s", verb, count(k.Length, "byte"), k.Address,
+		Access(uint64(e.Count)), p.client(k.Client))
 }

@@ -127,7 +127,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 29, visited)
+	require.Equal(t, 31, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -187,7 +187,7 @@ func Sample(t testing.TB) []trace.Event {
 	x.Packet(trace.KindSent, 0x14, "rc_write_only_2", packet.MaxPacket)
 	x.Packet(trace.KindSent, 0x14, "rc_write_first_mtu4096_1", 64)
 	x.Packet(trace.KindReceived, 0x56, "rc_acknowledge_ack_1", packet.MaxPacket)
-	x.Packet(trace.KindSent, 0x99, "ud_send_only_1", packet.MaxPacket)
+	x.Packet(trace.KindSent, 0x99, "ud_send_only_pad3_2", packet.MaxPacket)
 	x.CQE(3, 0x56, at, "req_write")
 
 	// A key does not permit the access. The WQE after it is flushed.

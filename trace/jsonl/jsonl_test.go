@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,6 +34,35 @@ func TestSample(t *testing.T) {
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got)
+}
+
+// docs/TRACE.md lists the names that objects have after the first four.
+func TestDocNamesEveryName(t *testing.T) {
+	b, err := os.ReadFile("../../docs/TRACE.md")
+	require.NoError(t, err)
+	rows := map[string][]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z, -]+) \| ([a-z_, ]+)(?:: .*)? \|$`).FindAllStringSubmatch(string(b), -1) {
+		for kind := range strings.SplitSeq(m[1], ", ") {
+			rows[kind] = strings.Split(m[2], ", ")
+		}
+	}
+	events := append(tracetest.Sample(t), trace.Event{Kind: trace.KindEnd})
+	for line := range strings.Lines(printed(t, events)) {
+		var o map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &o))
+		kind := o["kind"].(string)
+		if kind == "kind-77" {
+			continue
+		}
+		require.Contains(t, rows, kind)
+		for _, name := range []string{"time", "ticks", "number", "kind"} {
+			require.Contains(t, o, name)
+			delete(o, name)
+		}
+		for name := range o {
+			require.Contains(t, rows[kind], name, kind)
+		}
+	}
 }
 
 // Names that clients have given come back as they were, but for bytes that are no UTF-8.

@@ -6,12 +6,12 @@
 //
 //   - SEND, RDMA WRITE, RDMA READ and atomics on RC, UC, UD and XRC, requests and answers. A long message
 //     is divided by the path MTU of its queue pair.
-//   - A WQE that failed at the peer is its first packet and a NAK, and one whose peer has no receive its
-//     first packet and an RNR NAK, the timer of which is 0, since the trace does not tell it.
-//   - All packets of a WQE have the time at which the device has executed it, and the numbers (PSN, MSN)
-//     go on from those of the queue pair.
 //   - A WQE that failed at the peer is its first packet and a NAK. One whose peer has no receive is its first
 //     packet and an RNR NAK, the timer of which is 0, since the trace does not tell it.
+//   - All packets of a WQE have the time at which the device has executed it, and the numbers (PSN, MSN)
+//     go on from those of the queue pair.
+//   - A trace has the payload of a WQE only if that is inline. Other payload is cut off, with all that
+//     follows in the packet. A packet that is whole has the right ICRC.
 //
 // Masked atomics, and all work of DC and of raw packets, have no packets in the specification: they are left
 // out, as is work that concerns no peer.

@@ -23,6 +23,10 @@ type Maker struct {
 	// Emit gets the packets, in the order of the events. It must be set.
 	Emit func(*Packet) error
 
+	// Fill says that packets have zeros in place of bytes that the trace does not have. Otherwise they are
+	// cut off. Wireshark 4.0 names the operation of a packet that is cut only in its details.
+	Fill bool
+
 	table   objects.Table
 	numbers map[uint32]*numbers // by the number of the queue pair
 	out     Packet
@@ -125,9 +129,7 @@ func (m *Maker) link(e *trace.Event, c trace.Clock) error {
 	padding := int(-e.Value & 3)
 	n := int(e.Value) + padding + packet.ICRCSize
 	b := append(r.header(m.out.Data[:0], n), e.Data...)
-	if len(e.Data) == int(e.Value) {
-		b = seal(append(b, make([]byte, padding)...), r)
-	}
+	b = m.end(b, r, int(e.Value)-len(e.Data), padding)
 	m.out = Packet{Time: e.Time, Data: b, Length: r.headerSize() + n, Link: true}
 	m.out.Comment = fmt.Sprintf("sent on port %d to qp 0x%x", e.Index, e.Queue)
 	if e.Kind == trace.KindReceived {
@@ -135,6 +137,16 @@ func (m *Maker) link(e *trace.Event, c trace.Clock) error {
 	}
 	return m.Emit(&m.out)
 }
+
+// end appends what comes after the known bytes of a packet, of which some are missing before the padding.
+func (m *Maker) end(b []byte, r route, missing, padding int) []byte {
+	if missing > 0 && !m.Fill {
+		return b
+	}
+	return seal(append(b, zeros[:missing+padding]...), r)
+}
+
+var zeros [packet.MaxPacket]byte
 
 // seal appends the ICRC to a packet that has everything else.
 func seal(b []byte, r route) []byte {

@@ -158,9 +158,7 @@ func part(length uint64, payload []byte, i, mtu int) (uint64, []byte) {
 func (m *Maker) put(x *message, r route, h []byte, length uint64, payload []byte, comment string) error {
 	n := len(h) + int(length) + int(pad(length)) + packet.ICRCSize
 	b := append(append(r.header(m.out.Data[:0], n), h...), payload...)
-	if uint64(len(payload)) == length {
-		b = seal(append(b, make([]byte, pad(length))...), r)
-	}
+	b = m.end(b, r, int(length)-len(payload), int(pad(length)))
 	m.out = Packet{Time: x.time, Data: b, Length: r.headerSize() + n, Comment: comment}
 	return m.Emit(&m.out)
 }

@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -17,13 +18,15 @@ import (
 )
 
 // made returns the packets of events.
-func made(t *testing.T, events []trace.Event) (list []Packet) {
-	m := Maker{Emit: func(p *Packet) error {
+func made(t *testing.T, events []trace.Event) (list []Packet) { return madeBy(t, &Maker{}, events) }
+
+func madeBy(t *testing.T, m *Maker, events []trace.Event) (list []Packet) {
+	m.Emit = func(p *Packet) error {
 		q := *p
 		q.Data = slices.Clone(p.Data)
 		list = append(list, q)
 		return nil
-	}}
+	}
 	for i := range events {
 		require.NoError(t, m.Event(&events[i], tracetest.Clock))
 	}
@@ -64,6 +67,21 @@ func TestPacketsOfSample(t *testing.T) {
 		require.Equal(t, true, named(tree, "icrc_right"), p.Comment)
 	}
 	require.Greater(t, whole, 20)
+}
+
+// With Fill all packets are whole, and those that are whole anyway are the same.
+func TestFill(t *testing.T) {
+	filled := madeBy(t, &Maker{Fill: true}, tracetest.Sample(t))
+	cut := made(t, tracetest.Sample(t))
+	require.Len(t, filled, len(cut))
+	for i, p := range filled {
+		require.Len(t, p.Data, p.Length)
+		require.Equal(t, cut[i].Length, p.Length)
+		require.True(t, bytes.HasPrefix(p.Data, cut[i].Data))
+		tree, err := packet.DescribeIP(p.Data)
+		require.NoError(t, err, p.Comment)
+		require.Equal(t, true, named(tree, "icrc_right"), p.Comment)
+	}
 }
 
 // Which packets the WQEs become, in order.

@@ -8,7 +8,7 @@
 //	nicless links    prints the links of an engine to other engines and hosts
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
-//	nicless trace    shows what a device did, from a file, as text, JSON or packets
+//	nicless trace    shows what a device did, as text, JSON, timelines or packets
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets
 //	nicless model    prices the traffic of cache lines on fabrics that are not there
 //	nicless bench    measures latency, rate and bandwidth beside their floors

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/jsonl"
+	"github.com/nicless/nicless/trace/perfetto"
 	"github.com/nicless/nicless/trace/text"
 )
 
@@ -26,8 +27,8 @@ type traceForm struct {
 // traceForms has all forms; the first is the usual one.
 var traceForms = []traceForm{
 	{"text", []string{".txt"}, false, openText},
-	{"json", []string{".jsonl"}, false,
-		func(w io.Writer, _ trace.Clock, _ *traceFlags) (eventWriter, error) { return open(jsonl.New(w)) }},
+	{"json", []string{".jsonl"}, false, openJSON},
+	{"perfetto", []string{".pftrace", ".perfetto-trace"}, true, openPerfetto},
 	{"pcapng", []string{".pcapng"}, true, openPcapng},
 	{"trace", []string{".nictrace"}, true, openRaw},
 }
@@ -40,21 +41,24 @@ func openText(w io.Writer, _ trace.Clock, f *traceFlags) (eventWriter, error) {
 	return open(p)
 }
 
+func openJSON(w io.Writer, _ trace.Clock, _ *traceFlags) (eventWriter, error) {
+	return open(jsonl.New(w))
+}
+
+func openPerfetto(w io.Writer, _ trace.Clock, _ *traceFlags) (eventWriter, error) {
+	return open(perfetto.New(w))
+}
+
 // open returns a printer that writes nothing after the last event.
-func open(p interface {
+func open(p eventPrinter) (eventWriter, error) { return endless{p}, nil }
+
+type eventPrinter interface {
 	Event(*trace.Event, trace.Clock) error
-}) (eventWriter, error) {
-	return endless{p}, nil
 }
 
-type endless struct {
-	printer interface {
-		Event(*trace.Event, trace.Clock) error
-	}
-}
+type endless struct{ eventPrinter }
 
-func (x endless) Event(e *trace.Event, c trace.Clock) error { return x.printer.Event(e, c) }
-func (x endless) Close() error                              { return nil }
+func (endless) Close() error { return nil }
 
 // A rawWriter writes a trace.
 type rawWriter struct {

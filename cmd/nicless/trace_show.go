@@ -32,6 +32,9 @@ Output:
                     follows each form here; otherwise text):
                     text      .txt       a line for each event
                     json      .jsonl     a JSON object for each event
+                    perfetto  .pftrace   timelines for ui.perfetto.dev: a slice
+                                         for each WQE, from its doorbell to its
+                                         completion
                     pcapng    .pcapng    packets for Wireshark: those of links,
                                          and what was done in memory as the
                                          packets that it would have been
@@ -47,6 +50,7 @@ The exit status is 1 if the trace is cut short or damaged.
 
 Example:
   nicless trace show put.nictrace --qp 0x51
+  nicless trace show put.nictrace -o put.pftrace
   nicless trace show put.nictrace --format pcapng --fill | tshark -r -
 `
 
@@ -63,7 +67,7 @@ func newTraceShow() *cobra.Command {
 	var f traceFlags
 	c := &cobra.Command{
 		Use:   "show FILE|-",
-		Short: "show a trace as text, JSON or packets",
+		Short: "show a trace as text, JSON, timelines or packets",
 		Long:  traceShowUsage,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {

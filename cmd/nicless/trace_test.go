@@ -33,7 +33,7 @@ func TestTraceText(t *testing.T) {
 	require.Empty(t, errs)
 	want, err := os.ReadFile("../../trace/text/testdata/sample.txt")
 	require.NoError(t, err)
-	require.Equal(t, string(want)+"10:00:00.000012601 trace ends after 126 events, because the engine has stopped\n", out)
+	require.Equal(t, string(want)+"10:00:00.000012701 trace ends after 127 events, because the engine has stopped\n", out)
 }
 
 // The form follows from the ending of the file, or from the flag.

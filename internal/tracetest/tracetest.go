@@ -151,8 +151,9 @@ func Sample(t testing.TB) []trace.Event {
 	x.Do(0x51, "masked_fa_8_two_fields", 8, "req_atomic_fa", 0, "")
 	x.Do(0x51, "umr_mr_list_3", 0, "req_umr", 0, "")
 	x.Do(0x51, "wait_cq", 0, "req_nop", 0, "")
-	// Three WQEs with one doorbell: the last one is signaled, and its CQE completes all.
+	// Three WQEs with one doorbell, of which the first is unsignaled.
 	list := x.Post(0x51, "write_unsignaled", "write_inline_44", "write_sge_4")
+	x.CQE(3, 0x51, list[1], "req_write")
 	x.CQE(3, 0x51, list[2], "req_write")
 	x.Execute(0x51, list[0], 128+44+1000)
 	// A series of three WQEs, with CQEs that differ only in their counters.

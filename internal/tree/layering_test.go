@@ -56,9 +56,10 @@ var mayImport = map[string][]string{
 	"trace":         {"internal/shm"},
 	"trace/objects": {"trace", "wqe", "cqe", "packet"},
 	// Forms of a trace that people and programs look at.
-	"trace/text":  {"trace", "trace/objects", "wqe", "cqe", "packet"},
-	"trace/jsonl": {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
-	"trace/roce":  {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
+	"trace/text":     {"trace", "trace/objects", "wqe", "cqe", "packet"},
+	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
+	"trace/perfetto": {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
+	"trace/roce":     {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
@@ -164,7 +165,7 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},

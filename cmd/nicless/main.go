@@ -34,7 +34,7 @@
 //   - links_words.go: the words of nicless links for bad packets
 //   - net_report.go: what an interface reports to nicless links
 //   - trace_show.go, trace_source.go, trace_choice.go: nicless trace show, where its events come from, and
-//     which are shown; trace_forms.go, trace_pcapng.go: the forms of its output
+//     which are shown; trace_forms.go, trace_pcapng.go, trace_lines.go: the forms of its output
 //   - run_engine.go, run_ready.go: finds or starts the engine of a program, and waits for it
 //   - run_library.go, run_program.go: finds the library that programs preload, and checks that a
 //     program will load it; shim_*.go the library in this binary

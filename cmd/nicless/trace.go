@@ -9,7 +9,7 @@ Usage:
   nicless trace show FILE|- [flags]
 
 "nicless trace show --help" describes the forms in which it shows them: text,
-JSON, timelines of Perfetto, and packets for Wireshark.
+JSON, timelines of Perfetto, packets for Wireshark, and cache lines.
 
 Example:
   nicless trace show put.nictrace

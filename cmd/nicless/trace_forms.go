@@ -30,6 +30,7 @@ var traceForms = []traceForm{
 	{"json", []string{".jsonl"}, false, openJSON},
 	{"perfetto", []string{".pftrace", ".perfetto-trace"}, true, openPerfetto},
 	{"pcapng", []string{".pcapng"}, true, openPcapng},
+	{"lines", []string{".lines"}, false, openLines},
 	{"trace", []string{".nictrace"}, true, openRaw},
 }
 

@@ -38,6 +38,8 @@ Output:
                     pcapng    .pcapng    packets for Wireshark: those of links,
                                          and what was done in memory as the
                                          packets that it would have been
+                    lines     .lines     accesses to cache lines, which nicless
+                                         model --trace prices
                     trace     .nictrace  a trace, which has the events that
                                          the flags choose
   -o, --out FILE    write to FILE (default: standard output)
@@ -51,6 +53,7 @@ The exit status is 1 if the trace is cut short or damaged.
 Example:
   nicless trace show put.nictrace --qp 0x51
   nicless trace show put.nictrace -o put.pftrace
+  nicless trace show put.nictrace --format lines | nicless model --trace -
   nicless trace show put.nictrace --format pcapng --fill | tshark -r -
 `
 
@@ -67,7 +70,7 @@ func newTraceShow() *cobra.Command {
 	var f traceFlags
 	c := &cobra.Command{
 		Use:   "show FILE|-",
-		Short: "show a trace as text, JSON, timelines or packets",
+		Short: "show a trace as text, JSON, timelines, packets or lines",
 		Long:  traceShowUsage,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -146,8 +149,14 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 	if err = errors.Join(w.Close(), b.Flush()); err != nil {
 		return f.outError(err, n)
 	}
-	if text := f.choice.unmatched(); text != "" {
-		fmt.Fprintf(stderr, "nicless: note: %s\n", text)
+	notes := []string{f.choice.unmatched()}
+	if x, ok := w.(interface{ note() string }); ok {
+		notes = append(notes, x.note())
+	}
+	for _, text := range notes {
+		if text != "" {
+			fmt.Fprintf(stderr, "nicless: note: %s\n", text)
+		}
 	}
 	return in.explain(readErr, n)
 }

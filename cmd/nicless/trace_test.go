@@ -60,6 +60,16 @@ func TestTraceForms(t *testing.T) {
 	require.Equal(t, raw[:end], copied[:end], "all events, unchanged")
 }
 
+// nicless model prices the accesses of a trace.
+func TestTraceIsPriced(t *testing.T) {
+	status, out, errs := shown(t, sampleTrace(t), "--format", "lines")
+	require.Zero(t, status, errs)
+	var priced, e strings.Builder
+	status = run([]string{"model", "--trace", "-", "--preset", "cxl1-fpga"}, strings.NewReader(out), &priced, &e)
+	require.Zero(t, status, e.String())
+	require.Contains(t, priced.String(), "cxl1-fpga")
+}
+
 func TestTraceChoice(t *testing.T) {
 	in := sampleTrace(t)
 	queues := func(out string) map[string]bool {

@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	// Forms of a trace that people and programs look at.
 	"trace/text":     {"trace", "trace/objects", "wqe", "cqe", "packet"},
 	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
+	"trace/lines":    {"trace", "trace/objects", "wqe", "cqe", "model"},
 	"trace/perfetto": {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 	"trace/roce":     {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 
@@ -165,7 +166,7 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	"examples":   {},

@@ -17,7 +17,6 @@
 package jsonl
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -59,7 +58,7 @@ func (p *Printer) print(e *trace.Event, c trace.Clock, fields field.Tree) error 
 	t := append(object{}.
 		add("time", c.Time(e.Time).UTC().Format("2006-01-02T15:04:05.000000000Z07:00")).
 		add("ticks", e.Time).add("number", e.Number).add("kind", e.Kind.String()), fields...)
-	b, err := json.Marshal(field.Tree(t))
+	b, err := field.Tree(t).MarshalJSON()
 	if err != nil {
 		return fmt.Errorf("jsonl: %v: %w", e.Kind, err)
 	}

@@ -114,6 +114,9 @@ func (f *traceFlags) run(name string, c *cobra.Command) (err error) {
 	defer in.Close()
 	out := stdout
 	if f.out != "" {
+		if sameFile(name, f.out) {
+			return usagef("-o another file", "trace: %s is the trace itself", text.Plain(f.out))
+		}
 		file, failed := os.Create(f.out)
 		if failed != nil {
 			return fmt.Errorf("trace: %w", failed)
@@ -167,6 +170,16 @@ func (f *traceFlags) outError(err error, n int) error {
 		return fmt.Errorf("trace: standard output, at event %d: %w", n, err)
 	}
 	return hintf("the file ends before that event", "trace: %s, at event %d: %w", text.Plain(f.out), n, err)
+}
+
+// sameFile reports whether two names are of one file.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 func isTerminal(w io.Writer) bool {

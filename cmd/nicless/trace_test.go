@@ -173,7 +173,15 @@ func TestTraceUsage(t *testing.T) {
 		require.Empty(t, out)
 		require.Contains(t, errs, c.want)
 	}
-	status, _, errs := shown(t, filepath.Join(t.TempDir(), "none"))
+	before, err := os.ReadFile(in)
+	require.NoError(t, err)
+	status, _, errs := shown(t, in, "-o", filepath.Join(filepath.Dir(in), ".", "sample.nictrace"))
+	require.Equal(t, 2, status)
+	require.Contains(t, errs, "is the trace itself")
+	after, err := os.ReadFile(in)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	status, _, errs = shown(t, filepath.Join(t.TempDir(), "none"))
 	require.Equal(t, 1, status)
 	require.Contains(t, errs, "none: no such file")
 }

@@ -292,7 +292,7 @@ func TestDoorbellIsFoundAgain(t *testing.T) {
 // A device that works for days needs no more memory than for one WQE.
 func TestMemoryIsBounded(t *testing.T) {
 	x := New(discard{})
-	for i := range 1 << 15 {
+	for i := range 1 << 13 {
 		s := tracetest.New(t)
 		if i == 0 {
 			s.Queue(0x51, 1, 0x52, trace.RC, 0)

@@ -243,8 +243,8 @@ func treeRoot() (string, error) {
 // byName has the bytes of vectors that Bytes has read, by the path of the file and the name of the vector.
 var byName sync.Map
 
-// Bytes returns the bytes of one vector or packet of the checkout's own file, by its name. The caller must not
-// change them.
+// Bytes returns the bytes of one vector or packet of the checkout's own file, by its name. The caller must
+// not change them.
 func Bytes(t testing.TB, file, name string) []byte {
 	t.Helper()
 	path := filepath.Join(dirs(t)[0], file+".json")

@@ -555,6 +555,10 @@ type Status struct {
 
 	Explained uint64 // faults explained, including those whose explanation was held back
 	Stalls    uint64 // how often memory used by this context's work delayed the engine's thread
+
+	// Suppressed is how many of the Explained faults did not come as events, because there were too many, or
+	// none was read.
+	Suppressed uint64
 }
 
 // Status reads the device's status page. It makes no control call.
@@ -572,6 +576,7 @@ func (c *Context) Status() (Status, error) {
 		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives),
 		Events:    count(control.CounterEvents),
 		Explained: count(control.CounterExplained), Stalls: count(control.CounterStalls),
+		Suppressed: count(control.CounterSuppressed),
 	}
 	if c.closed.Load() { // checked after the reads: if false, the page was still the device's during them
 		return Status{}, wrap("status", ErrClosed)

@@ -181,6 +181,7 @@ func (q *CQ) create(log int) (err error) {
 		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table,
 		Collapsed:  cfg.Collapsed,
 		Compressed: cfg.Compressed, MiniFormat: cqe.MiniHash, Record: q.rec.mem, Register: c.armRegister(),
+		Reasons: c.statusPage,
 	})
 	if err != nil {
 		return wrap(what, err)

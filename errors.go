@@ -28,6 +28,9 @@ var (
 	// CQConfig.Entries completions outstanding.
 	ErrOverrun = errors.New("nicless: completion queue has overrun")
 
+	// ErrNotPolled is the error of the zero Completion, which no Poll has returned.
+	ErrNotPolled = hostpath.ErrNotPolled
+
 	// ErrFull reports that a queue has no room until completions are polled.
 	ErrFull = hostpath.ErrFull
 

@@ -293,13 +293,15 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 		r.Events = a.files[0]
 	case op == control.OpCreateRegion && len(a.files) == 1:
 		r.Memory = a.files[0]
+	case op == control.OpWatch && len(a.files) == 1:
+		r.Rings = a.files[0]
 	case op == control.OpWake && len(a.files) == 1:
 		r.Wake, err = blocking(a.files[0])
 		if err != nil {
 			return r, err
 		}
 	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel ||
-		op == control.OpOpenEvents || op == control.OpCreateRegion:
+		op == control.OpOpenEvents || op == control.OpCreateRegion || op == control.OpWatch:
 		closeAll(a.files)
 		return r, fmt.Errorf("%v: the answer came with %d descriptors", op, len(a.files))
 	}

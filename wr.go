@@ -145,6 +145,30 @@ type ListEntry = hostpath.ListEntry
 // A Completion embeds cqe.WC, whose other fields hold everything that verbs reports. Its
 // methods:
 //
-//	Err() error     // nil on success, and a *cqe.WorkError otherwise
+//	Err() error     // nil on success, and a *FaultError otherwise; ErrNotPolled of the zero Completion
 //	String() string // in words, for logs
 type Completion = hostpath.Completion
+
+// A FaultError says why a work request has failed. It is the error of Completion.Err, for errors.As. It
+// unwraps to a *cqe.WorkError, and so to a cqe.Syndrome for errors.Is.
+//
+//	Queue    uint32       // number of the queue pair
+//	Receive  bool         // the request was a receive, not a send
+//	Index    uint16       // first block of the send WQE, or index of the receive
+//	ID       uint64       // ID of the work request
+//	Syndrome cqe.Syndrome // what hardware says, too; cqe.Flush: the request was not executed
+//	Vendor   uint8
+//	Code     string       // what the device explains: a code of docs/EXPLANATIONS.md
+//	Text     string       // what was found, and what is allowed
+//	Bytes    []byte       // the first 64 bytes of the WQE or receive at fault, if known
+//	Cause    *FaultPlace  // where the cause was, if it was elsewhere: the WQE before a flush
+//	Overrun  bool         // the explanation has been lost; Lost says why
+//	Stack    []string     // where the request was posted, with QPConfig.Stacks
+type FaultError = hostpath.FaultError
+
+// A FaultPlace is an entry of a queue.
+//
+//	Queue uint32 // number of the queue pair, or of the CQ if Of is "cqe"
+//	Index uint16
+//	Of    string // what Index counts: "wqe", "receive" or "cqe"
+type FaultPlace = hostpath.FaultPlace

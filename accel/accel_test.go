@@ -263,6 +263,7 @@ func TestPutPastTheKey(t *testing.T) {
 		failed = th.Quiet(l.q)
 	}))
 	require.ErrorIs(t, failed, cqe.RemoteAccess)
+	require.ErrorContains(t, failed, "(key-")
 	require.ErrorIs(t, l.q.Err(), cqe.RemoteAccess)
 	err := l.run(t, 1, 1, func(th *accel.Thread) {
 		for {

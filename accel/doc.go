@@ -27,7 +27,7 @@
 //
 // A request that cannot be posted ends the kernel, and so does a panic. The stream is then
 // in error, and Sync returns a [*KernelError] with the block and the thread. If the device
-// refuses a request because of its key or range, Quiet returns a *cqe.WorkError. In each
+// refuses a request because of its key or range, Quiet returns a *hostpath.FaultError. In each
 // case the program continues.
 //
 // # Files, in reading order

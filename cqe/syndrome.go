@@ -81,12 +81,15 @@ type WorkError struct {
 
 // Error returns, for example, "qp 0x000abc wqe 7 id 42: remote access error (vendor
 // 0x88)". For a receive it returns "qp 0x000abc receive 0 id 1: …".
-func (e *WorkError) Error() string {
+func (e *WorkError) Error() string { return fmt.Sprintf("%s (vendor 0x%02x)", e.Brief(), e.Vendor) }
+
+// Brief is Error without the vendor's syndrome.
+func (e *WorkError) Brief() string {
 	what := "wqe"
 	if e.Receive {
 		what = "receive"
 	}
-	return fmt.Sprintf("qp 0x%06x %s %d id %d: %s (vendor 0x%02x)", e.QPN, what, e.Index, e.ID, e.Cause.Error(), e.Vendor)
+	return fmt.Sprintf("qp 0x%06x %s %d id %d: %s", e.QPN, what, e.Index, e.ID, e.Cause.Error())
 }
 
 // Unwrap returns the cause.

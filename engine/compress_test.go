@@ -137,7 +137,9 @@ func TestCompressedRuns(t *testing.T) {
 					got = append(got, w.Counter)
 				}
 				require.Equal(t, want, got, "run of %d", run)
-				require.Equal(t, sessions, c.sessions, "run of %d", run)
+				if !*watched { // a visit to a watched queue executes fewer WQEs
+					require.Equal(t, sessions, c.sessions, "run of %d", run)
+				}
 			}
 		})
 	}

@@ -52,7 +52,8 @@
 //
 //   - internal/cgroup: how many cores and how much memory control groups leave to the process
 //   - internal/closers: which goroutine closes a descriptor; whether all of a user's are stuck
-//   - internal/codes: what an explanation of a code says: seen, hardware, likely cause, cure
+//   - internal/codes: the codes of explanations; package field/known has their texts: seen, hardware, likely
+//     cause, cure
 //   - internal/copying: whether a long copy bypasses the caches, by trials
 //   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
 //     real-time thread pauses, and the warning about one (realtime); time slices (slice)
@@ -70,6 +71,8 @@
 //   - internal/sealer: whether memory of a client is sealed, by a process of its own
 //   - internal/sleep: what ends the sleep of a thread
 //   - internal/states: whether a transition of a queue pair is possible, and with which attributes
+//   - internal/tap: where the next event of a watched queue goes, and when old ones are given up (ring);
+//     which watches record an event (set)
 //   - internal/ticketlock: which thread gets a lock next
 //   - internal/usage: whether memory, and not the scheduler, delayed the thread
 //   - internal/userns: which uid outside of a user namespace a uid is
@@ -107,7 +110,8 @@
 //     queue and continued in later visits: KeepJob, ResumeJob (execution/job.go).
 //  7. The completion is written: Finish (execution/burst.go), Complete (completion/cq.go). If the CQ is
 //     armed, its event is sent: Fire (completion/channel.go).
-//  8. A faulty WQE is explained by Explain (report/explain.go) and completed with its syndrome
+//  8. A faulty WQE is explained by Explain (report/explain.go). The explanation is put where the poller finds
+//     it, by Carry (report/carry.go), and the WQE is completed with its syndrome
 //     by Fail (execution/flush.go). The queue pair goes to error, and its other WQEs are flushed:
 //     SetError (execution/state.go), Flush (execution/flush.go).
 //
@@ -196,6 +200,15 @@
 //     delay: Check (usage/usage.go).
 //   - An explanation is missing, or comes too often: ExplainSubject (report/explain.go), DiagnoseQP
 //     (report/diagnose.go).
+//
+// Watches:
+//
+//   - A watched queue behaves otherwise than an unwatched one, or an event of it is missing: visitAside,
+//     burstWatched, burstOne (loop/watched.go). Of a completion: recordCQE (completion/watched.go); of a
+//     packet: servePortWatched, RecordSent (transport/watched.go); of a queue or a key: recordQueue,
+//     recordKey (request/watch.go).
+//   - A user sees what is another user's: MaySee (object/watch.go).
+//   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
 //
 // Links:
 //

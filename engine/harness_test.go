@@ -17,6 +17,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -28,6 +29,8 @@ type rig struct {
 	e    *loop.Loop // its first thread
 	pick func() int // chooses the shard that is stepped next; nil: the shards take turns
 	turn int        // counts steps, if the shards take turns
+
+	rings []*trace.Ring // if everything is watched: what each shard writes
 
 	cable *cable // if queue pairs are connected over a link
 }
@@ -198,7 +201,8 @@ type host struct {
 	used   uint64
 	pd     uint32
 
-	pollers []*poller // of all its CQs
+	pollers    []*poller // of all its CQs
+	unreasoned bool      // completions need no reason: the test makes queue pairs stop without one
 }
 
 // hostSize is the size of a host's region, which is cleared for each host. Tests with long messages or
@@ -227,6 +231,9 @@ func (r *rig) host(name string) *host {
 	size := regionSize
 	if _, ok := r.TB.(*testing.B); ok {
 		size = roomySize
+	}
+	if *watched {
+		r.watchAll(h)
 	}
 	h.mem, err = shm.Heap(size)
 	require.NoError(r, err)
@@ -408,6 +415,7 @@ func (c *poller) next() (w cqe.WC, own cqe.OpOwn, ok bool) {
 		own = cqe.OpOwn(b.ObserveTail())
 	}
 	w.Parse((*[cqe.Size]byte)(b))
+	c.h.explained(w)
 	c.ci++
 	if !c.lazy {
 		shm.BE32At(c.rec, 0).Publish(uint32(c.ci) & 0xffffff)

@@ -18,6 +18,16 @@ var plantedRules = []plantedChange{
 	{"XRC: events only for one client", "internal/object/xrc.go", "for _, c := range q.XRC.Others {", "for _, c := range q.XRC.Others[:0] {", "TestXRCDomains"},
 	{"XRC: a target of another domain is opened", "internal/request/xrc.go", "q == nil || q.XRCD != d", "q == nil", "TestXRCDomains"},
 
+	{"reasons: after the CQE of a WQE", "internal/execution/flush.go", "	sh.Carry(q.Client, reason.Place{Queue: q.Num, Index: uint16(q.SQ.Done)}, s)\n	sh.requesterError(q, j.Head, s)\n", "	sh.requesterError(q, j.Head, s)\n	sh.Carry(q.Client, reason.Place{Queue: q.Num, Index: uint16(q.SQ.Done)}, s)\n", "TestReasonComesBeforeTheCQE"},
+	{"reasons: none of a receive", "internal/execution/responder_fault.go", "	sh.Carry(into.Client, reason.Place{Queue: p.Num, Index: j.Index, Of: control.OfReceive}, s)\n", "	_ = reason.Place{}\n", "TestReceiverIsAtFault"},
+	{"reasons: none of a stop", "internal/report/carry.go", "if x == nil || x.Number == q.Num && x.number != 0 {", "if x == nil || x.Number == q.Num {", "TestReasonsOfStops"},
+	{"reasons: a stop writes again what the completion carries", "internal/report/carry.go", "x == nil || x.Number == q.Num && x.number != 0", "x == nil", "TestHostileClient"},
+	{"reasons: the event of a completion is held back", "internal/report/carry.go", "if x.held && s != cqe.Flush {", "if false {", "TestFaultsOneAfterAnother"},
+	{"reasons: the events of flushes have no limit", "internal/report/carry.go", "if x.held && s != cqe.Flush {", "if x.held {", "TestReasonsOfStreams"},
+	{"reasons: to another client", "internal/report/carry.go", "x := &sh.Recall[i]; x.Client == c {", "x := &sh.Recall[i]; x.Client != nil {", "TestReceiverIsAtFault"},
+	{"reasons: no burst", "internal/object/explain.go", "(explainBurst-1)*each", "0", "TestBurstOfExplanations"},
+	{"reasons: what is held back is not counted", "internal/report/explain.go", "		c.Count[control.CounterSuppressed]++\n		x.held = true", "		x.held = true", "TestBurstOfExplanations"},
+
 	{"inline: results of WQEs without a CQE", "internal/object/inline.go", " && j.Head.CE() >= wqe.CEAlways", "", "TestInline"},
 	{"inline: not the longest result", "internal/object/inline.go", "uint64(q.SQ.inline) >= j.Total", "uint64(q.SQ.inline) > j.Total", "TestInline"},
 	{"inline: not the longest message", "internal/object/inline.go", "uint64(q.RQ.Inline) >= j.Total", "uint64(q.RQ.Inline) > j.Total", "TestInline"},

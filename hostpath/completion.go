@@ -8,8 +8,10 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/internal/ring"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
 )
 
 // maxCQ is the most entries that a CQ may have: half as many as there are consumer indices,
@@ -36,12 +38,17 @@ type CQConfig struct {
 	// addr and lkey come from an SGE that was posted. Poll calls Memory only for CQEs with
 	// inline data ("scatter to CQE"). If Memory is nil, such CQEs become errors.
 	Memory func(lkey uint32, addr uint64, n int) []byte
+
+	// Reasons is where the device says why a completion is an error: the memory of the client's status page
+	// (docs/CONTROL.md, Reasons). If there is no ring in it, errors have no reasons.
+	Reasons []byte
 }
 
 // A Completion is the outcome of one work request. It is a copy, which does not change
 // when the queue advances.
 type Completion struct {
 	cqe.WC           // the contents of the CQE, as verbs reports them
+	reason    uint32 // of an error: what reason.Keep has returned; 0: nothing is known. Only errors set it
 	ID        uint64 // the ID of the work request
 	Timestamp uint64 // ticks of the device clock; 0 on errors
 }
@@ -52,7 +59,7 @@ func (c Completion) String() string {
 	if err := c.Err(); err != nil {
 		return err.Error() // the text of the error begins with the ID, too
 	}
-	s := fmt.Sprintf("id %d: %v %v, QP %#06x", c.ID, c.Opcode, c.Status, c.QPN)
+	s := fmt.Sprintf("id %d: %s %v, QP %#06x", c.ID, c.operation(), c.Status, c.QPN)
 	if c.HasByteLen() {
 		s += fmt.Sprintf(", %d bytes", c.ByteLen)
 	}
@@ -65,8 +72,23 @@ func (c Completion) String() string {
 	return s
 }
 
-// Err returns nil, or a *cqe.WorkError that says why the work request failed.
-func (c *Completion) Err() error { return c.WC.Err(c.ID) }
+// operation returns the name of what was done. Verbs has no name for a NOP, for example; then it is the name
+// of the WQE's opcode.
+func (c *Completion) operation() string {
+	if c.Opcode == cqe.WCFromPost && c.Requester() {
+		return wqe.Opcode(c.WQEOpcode).String()
+	}
+	return c.Opcode.String()
+}
+
+// Err returns nil, or a *FaultError that says why the work request failed: the syndrome and, if the device
+// has explained it, what was wrong. The error of the zero Completion is ErrNotPolled.
+func (c Completion) Err() error {
+	if c.Status == cqe.StatusSuccess && c.QPN != 0 {
+		return nil
+	}
+	return c.fault()
+}
 
 // A CQ is a completion queue. Only one goroutine at a time may call its methods, unless the
 // comment of a method allows more. The goroutine that polls the CQ is the poller of the
@@ -87,13 +109,16 @@ type CQ struct {
 	mini       cqe.MiniFormat                               // CQConfig.MiniFormat
 	collapsed  bool                                         // CQConfig.Collapsed
 
-	ci        uint64                      // count of the next entry to poll
-	template  template                    // what the entries of the last run have in common
-	stale     uint64                      // skipped CQEs of QPs that no longer exist
-	bad       uint64                      // skipped CQEs that name no posted work
-	destroyed atomic.Pointer[destroyedQP] // list of destroyed QPs whose SRQ entries may still be in CQEs
-	polling   atomic.Bool                 // a lock: see lockPolling
-	armSN     atomic.Uint32               // number of events so far; the arm request has the lowest 2 bits
+	ci         uint64                      // count of the next entry to poll
+	template   template                    // what the entries of the last run have in common
+	stale      uint64                      // skipped CQEs of QPs that no longer exist
+	bad        uint64                      // skipped CQEs that name no posted work
+	destroyed  atomic.Pointer[destroyedQP] // list of destroyed QPs whose SRQ entries may still be in CQEs
+	reasons    *reason.Ring                // CQConfig.Reasons
+	kept       uint32                      // of the last error polled: its reason, as reason.Keep numbers it
+	keptReason uint64                      // and as the device numbers it; 0: it was overwritten
+	polling    atomic.Bool                 // a lock: see lockPolling
+	armSN      atomic.Uint32               // number of events so far; the arm request has the lowest 2 bits
 
 	// These fields are for a collapsed queue only.
 	newest      cqe.Tail // tail of the entry that Poll reported last
@@ -137,6 +162,7 @@ func NewCQ(c CQConfig) (*CQ, error) {
 		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
 		cqn: c.CQN, template: template{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory,
 		collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
+		reasons: reason.NewRing(c.Reasons),
 	}
 	if c.EntrySize == cqe.Size128 {
 		q.shift = 7

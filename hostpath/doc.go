@@ -38,8 +38,9 @@
 // # Cost
 //
 // Posting, ringing and polling do not block, allocate no memory, and make no system
-// call. A WQE of one block with one pointer, with short inline data, or of an 8-byte
-// atomic is built in place. Every other WQE is built by [wqe.Builder].
+// call, except that polling an error allocates memory for its reason. A WQE of one block
+// with one pointer, with short inline data, or of an 8-byte atomic is built in place.
+// Every other WQE is built by [wqe.Builder].
 //
 // # Errors
 //
@@ -85,6 +86,8 @@
 //   - completion.go: whether an entry is new, and when a CQ is armed; Poll
 //   - pollrun.go: how many completions are alike and are polled in one loop
 //   - resolve.go: which work request a CQE completes
+//   - fault.go: the error of a completion: which reason of the device is its own, or its cause
+//   - stack.go: which calls of a program have posted a work request
 //   - table.go: which QP a user index means
 //   - collapsed.go: whether a collapsed queue has a new completion
 //   - compressed.go: whether an entry is the title of a session; cqe/mini.go expands its minis

@@ -176,6 +176,9 @@ func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence u
 	if err != nil {
 		panic("hostpath: a WQE that check has passed: " + err.Error())
 	}
+	if q.traces != nil {
+		q.traces[count&(q.size-1)].note()
+	}
 	q.slots[count&(q.size-1)] = noted(wr.ID, blocks, wr.Op)
 	for i := uint64(1); i < blocks; i++ {
 		q.slots[(count+i)&(q.size-1)].note = 0 // no WQE begins here

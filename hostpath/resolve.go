@@ -29,6 +29,7 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	case cqe.RespErr:
 		c.Opcode = cqe.WCRecv
 		ok = q.completeRecv(c, 0, qp)
+		q.explain(c, nil)
 	}
 	if !ok {
 		q.bad++
@@ -56,6 +57,7 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing
 	}
 	if c.Kind == cqe.ReqErr {
 		c.Opcode = ops[s.op()].wc // undefined in verbs; without this it would read as SEND
+		q.explain(c, sq.stack(count))
 		sq.fail(c)
 	}
 	if o.Format() != cqe.FormatPlain {

@@ -61,7 +61,7 @@ func TestControlLayout(t *testing.T) {
 				t.Fatalf("answer %q", w)
 			}
 		}
-		require.Len(t, fields, 10)
+		require.Len(t, fields, 11)
 		for message, got := range fields {
 			var want []string
 			for _, row := range doc[message] {

@@ -77,7 +77,7 @@ func (s *session) serveRequest() error {
 // answerDescriptors has, for each operation, the most descriptors that its answer carries.
 var answerDescriptors = map[control.Op]int{
 	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1,
-	control.OpCreateRegion: 1,
+	control.OpCreateRegion: 1, control.OpWatch: 1,
 }
 
 // call makes a request of the device.
@@ -101,7 +101,7 @@ func (s *session) answer(h control.Header, m control.Message, r control.Reply) e
 	if r.UAR != nil {
 		files = append(files, r.UAR.File(), r.Status.File())
 	}
-	for _, f := range []*os.File{r.Events, r.Wake} {
+	for _, f := range []*os.File{r.Events, r.Wake, r.Rings} {
 		if f != nil {
 			defer f.Close()
 			files = append(files, f)

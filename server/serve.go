@@ -64,7 +64,7 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	defer func() { l.device.DiscardConnection(cred.Uid, conn, cost) }()
 	defer l.unread.wait(ctx, conn)
 	defer unixsock.HangUp(conn) // the client sees it at once
-	c, err := l.device.Attach(nameOf(cred), cred.Uid, nic.Hosted{})
+	c, err := l.device.Attach(nameOf(cred), cred.Uid, nic.Hosted{PID: int(cred.Pid)})
 	if err != nil {
 		l.device.Report(cred.Uid, slog.LevelWarn, "client refused", "client", nameOf(cred), "error", err)
 		return

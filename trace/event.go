@@ -1,6 +1,9 @@
 package trace
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Version is the version of the formats of this package. A change that older readers would misread
 // gets the next number.
@@ -30,21 +33,23 @@ const (
 	// KindQueueGone says that the queue pair Queue has been destroyed.
 	KindQueueGone
 
-	// KindState says that the queue pair Queue has changed its state. Index is the index of the next WQE,
-	// Count is from<<8 | to, and Value the cause: 0 a request of the client, 1 an error of the queue pair.
+	// KindState says that the queue pair Queue has changed its state. Index is the index of the next WQE, and
+	// Count is from<<8 | to; see State.
 	KindState
 
 	// KindDoorbell says that the device has found new blocks announced for the queue pair Queue. Index is the
 	// index of the first, Count their number, and Value the record's value.
 	KindDoorbell
 
-	// KindFetch says that the device has copied blocks of the send queue of the queue pair Queue, and will
-	// execute this copy. Index is the index of the first block, Count their number, Data the blocks, 64 bytes
-	// each. Blocks that are not executed in this visit are fetched again in a later one.
+	// KindFetch says that the device has copied blocks of the send queue of the queue pair Queue. Index is
+	// the index of the first block, Count their number, Data the blocks, 64 bytes each. The device executes
+	// this copy, unless the peer is on another device. Blocks that are not executed in this visit are fetched
+	// again in a later one.
 	KindFetch
 
-	// KindExecute says that the device has executed WQEs of the queue pair Queue. Index is the index of the
-	// first block, Count the number of blocks, and Value the number of payload bytes that were moved.
+	// KindExecute says that the device has executed WQEs of the queue pair Queue, whose peer is on this
+	// device. Index is the index of the first block, Count the number of blocks, and Value the number of
+	// payload bytes that were moved.
 	KindExecute
 
 	// KindWait says that the WQE Index of the queue pair Queue cannot go on yet. Value says why; see
@@ -59,37 +64,28 @@ const (
 	// Value the syndrome.
 	KindFail
 
-	// KindCQE says that the device has written a completion. Queue is the number of the completion queue,
-	// Index the lower 16 bits of its producer index, Value the whole producer index, and Data the CQE, 64
-	// bytes. Its owner bit is in the last byte.
+	// KindCQE says that the device writes completions, Count of them, into consecutive entries. Queue is the
+	// number of the completion queue, Value the producer index of the first, Index the lower 16 bits of
+	// Value, and Data the first CQE, 64 bytes. The others differ from it only in wqe_counter, which grows by
+	// one; see CompletionAt. Completions of a compressed session are recorded as if each were written alone.
 	KindCQE
 
-	// KindReceive says that a receive of the queue pair Queue was consumed. Index is its index, Value the
-	// bytes of the message.
-	KindReceive
-
-	// KindPayload has the bytes that a WQE of the queue pair Queue moved, or the first of them, if the watch
-	// asks for payload. Index is the index of the WQE, Value where the bytes went: the address in the memory
-	// of the one who gets them; Count is 0. Data are the bytes.
-	KindPayload
-
 	// KindSent says that the device has given a packet to a link. Queue is the number of the queue pair that
-	// sends, Index the number of the port, Value the length of the packet without ICRC. Data are the BTH, the
-	// extension headers, and the payload, or the first bytes of it.
+	// sends it, Index the number of the port, and Value the length of the packet, from its BTH to the end of
+	// its payload. Count is how many of these bytes are headers. Data are the headers, and the payload or the
+	// first bytes of it.
 	KindSent
 
 	// KindReceived says that the device has taken a packet from a link. Queue is the number of the queue pair
-	// that it is for; everything else is as in KindSent.
+	// that it is for; all other fields are as in KindSent.
 	KindReceived
 
 	// KindExplanation says in words what is wrong. Queue and Index name the entry; Count is its kind: 0 a
-	// WQE, 1 a receive, 2 a completion. Value is the number of explanations of the same code that were left
-	// out. Data are the code, 24 bytes padded with 0, and the text.
+	// WQE, 1 a receive, 2 a completion. Data are the code, CodeSize bytes padded with 0, and the text.
 	KindExplanation
 
 	// KindKey says that a memory key was made or has changed. Queue is the key, Count the access rights (bits
-	// of ibv_access_flags), Index 1 if it was made, 2 if it has changed, 0 if it is gone. Data are address
-	// and length, 8 bytes each, and the number of the client, 4 bytes.
+	// of ibv_access_flags), Index KeyMade, KeyChanged or KeyGone, and Data a KeyInfo.
 	KindKey
 
 	// KindLink says that a link has come up or gone down. Queue is the number of the port, Value 1 up, 0
@@ -100,8 +96,8 @@ const (
 	// The reader of a ring makes this event; no engine writes it.
 	KindLost
 
-	// End is the last event of a trace. Value is the number of events before it, and Index is 1 if the trace
-	// ends because the engine has stopped. The writer of a trace makes this event.
+	// KindEnd is the last event of a trace. Value is the number of events before it, and Index is 1 if the
+	// trace ends because the engine has stopped. The writer of a trace makes this event.
 	KindEnd
 
 	kinds // the number of kinds
@@ -109,8 +105,7 @@ const (
 
 var kindNames = [kinds]string{
 	"skip", "client", "client-gone", "queue", "queue-gone", "state", "doorbell", "fetch", "execute", "wait",
-	"slice", "fail", "cqe", "receive", "payload", "sent", "received", "explanation", "key", "link", "lost",
-	"end",
+	"slice", "fail", "cqe", "sent", "received", "explanation", "key", "link", "lost", "end",
 }
 
 // String returns the kind in one lower-case word, as it is in text and in JSON.
@@ -131,6 +126,17 @@ type Event struct {
 	Count  uint16
 	Value  uint64
 	Data   []byte // valid until the next event is read
+}
+
+// CodeSize is the bytes of the code of an explanation.
+const CodeSize = 24
+
+// CompletionAt returns the completion i of an event of kind KindCQE, from 0 to Count-1.
+func (e *Event) CompletionAt(i int) (b [64]byte) {
+	copy(b[:], e.Data)
+	const counter = 60 // offset of wqe_counter
+	binary.BigEndian.PutUint16(b[counter:], binary.BigEndian.Uint16(b[counter:])+uint16(i))
+	return b
 }
 
 // A WaitReason says why a WQE cannot go on yet.

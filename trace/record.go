@@ -27,6 +27,9 @@ func PutHead(b []byte, e *Event, n int) {
 	le.PutUint64(b[24:], e.Value)
 }
 
+// PutSkip writes a record of kind KindSkip of n bytes to b. n is a multiple of 8 from 8 to MaxSize.
+func PutSkip(b []byte, n int) { le.PutUint64(b, uint64(n)|uint64(KindSkip)<<16) }
+
 // Append appends the record of e to b. It returns an error if e has more than MaxData bytes of data.
 func Append(b []byte, e *Event) ([]byte, error) {
 	n := len(e.Data)

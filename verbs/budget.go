@@ -32,17 +32,25 @@ type budget struct {
 	// Start of the current second; it has a reading of the monotonic clock, which is never set back.
 	began time.Time
 	spent int
+	left  int // lines left out since the last one
 }
 
 // linesPerSecond is the most lines per second that the watchers get about one program. So many
 // are enough to find out what is wrong with it.
 const linesPerSecond = 50
 
-// spend reports whether the watchers may get one more line, and counts it.
-func (b *budget) spend() bool {
+// spend reports whether the watchers may get one more line, and counts it. more is for the end of the line:
+// it says how many lines were left out before.
+func (b *budget) spend() (more string, ok bool) {
 	if b.began.IsZero() || time.Since(b.began) >= time.Second {
-		*b = budget{began: time.Now()}
+		b.began, b.spent = time.Now(), 0
 	}
 	b.spent++
-	return b.spent <= linesPerSecond
+	if b.spent > linesPerSecond {
+		b.left++
+		return "", false
+	}
+	more = leftOut(b.left)
+	b.left = 0
+	return more, true
 }

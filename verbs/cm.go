@@ -208,8 +208,8 @@ func (p *process) cmProgram() *cm.Program {
 			Owner: p, UID: uid, Namespace: ns, Network: cmNetwork{p.s, p.net},
 			LowPorts: func() bool { return mayBindLow(pid, uid) },
 			Explain: func(text string) {
-				if explained.spend() {
-					s.watched.send(lineage, uid, "rdma_cm: %s", text)
+				if more, ok := explained.spend(); ok {
+					s.watched.send(lineage, uid, "rdma_cm: %s%s", text, more)
 					s.engine.Report(uid, slog.LevelWarn, "verbs connection", "program", name, "why", text)
 				}
 			},

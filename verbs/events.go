@@ -4,7 +4,9 @@ package verbs
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -206,8 +208,7 @@ func (x *uctx) translate(ev *control.Event) {
 	if ev.Kind == control.EventExplanation {
 		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number,
 			"explanation", ev.Text)
-		x.s.watched.send(x.lineage, x.uid, "%s: queue %#06x: %s (%s)", x.device.name(), ev.Number,
-			ev.Text, bytes.TrimRight(ev.Code[:], "\x00"))
+		x.s.watched.send(x.lineage, x.uid, "%s: %s", x.device.name(), explanation(ev))
 		return
 	}
 	t, ok := eventTypes[ev.Kind]
@@ -226,6 +227,33 @@ func (x *uctx) translate(ev *control.Event) {
 			q.events.notify(t.event)
 		}
 	}
+}
+
+// explanation returns an explanation for watchers: its place, its text and its code, and how many of this
+// code the engine has left out before it. Texts about receives begin with the receive themselves.
+func explanation(ev *control.Event) string {
+	queue, counts := "qp", "wqe"
+	switch ev.Of {
+	case control.OfReceive:
+		counts = "receive"
+	case control.OfCompletion:
+		queue, counts = "cq", "cqe"
+	}
+	place := fmt.Sprintf(" %s %d", counts, ev.Index)
+	if strings.HasPrefix(" "+ev.Text, place) {
+		place = ""
+	}
+	code := bytes.TrimRight(ev.Code[:], "\x00")
+	return fmt.Sprintf("%s 0x%06x%s: %s (%s)%s", queue, ev.Number, place, ev.Text, code,
+		leftOut(int(ev.Suppressed)))
+}
+
+// leftOut says how many lines were left out before a line.
+func leftOut(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" [%d like it were left out before]", n)
 }
 
 // notify sends the program an event of the object.

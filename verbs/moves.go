@@ -96,8 +96,8 @@ func (c *call) stays(a area, why error) {
 	r := refusalOf(why)
 	c.p.s.report(c.p.uid, &c.p.lines, slog.LevelDebug, "verbs memory not moved", "program", c.p.name,
 		"addr", a.addr, "bytes", a.n, "why", r.text)
-	if c.p.explained.spend() {
-		c.p.s.watched.send(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x stays where it is, so the kernel copies its bytes, which is slower: %s", a.n, a.addr, r.text)
+	if more, ok := c.p.explained.spend(); ok {
+		c.p.s.watched.send(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x stays where it is, so the kernel copies its bytes, which is slower: %s%s", a.n, a.addr, r.text, more)
 	}
 }
 

@@ -226,8 +226,8 @@ func (p *process) reportRefusal(r *refusal, args ...any) {
 	}
 	p.past.refused = true
 	p.s.report(p.uid, &p.lines, slog.LevelWarn, "verbs refused", args...)
-	if p.explained.spend() {
-		p.s.watched.send(p.lineage, p.uid, "refused with %s: %s", errnoName(r.errno), r.text)
+	if more, ok := p.explained.spend(); ok {
+		p.s.watched.send(p.lineage, p.uid, "refused with %s: %s%s", errnoName(r.errno), r.text, more)
 	}
 }
 

@@ -149,13 +149,18 @@ func TestWatchersAreToldSoMuch(t *testing.T) {
 	var b budget
 	told := 0
 	for range 10 * linesPerSecond {
-		if b.spend() {
+		if _, ok := b.spend(); ok {
 			told++
 		}
 	}
 	require.LessOrEqual(t, told, 2*linesPerSecond)
 	b.began = b.began.Add(-time.Second)
-	require.True(t, b.spend())
+	b.left = 3
+	more, ok := b.spend()
+	require.True(t, ok)
+	require.Equal(t, " [3 like it were left out before]", more)
+	more, _ = b.spend()
+	require.Empty(t, more)
 }
 
 type lineCounter struct{ n *atomic.Int64 }

@@ -9,19 +9,27 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless/field"
+	"github.com/nicless/nicless/field/report"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
-const decodeUsage = `Explains the bytes of a WQE, a CQE, a doorbell record, a register or a packet.
-It prints every field with its offset, bytes, name, value and meaning.
+const decodeUsage = `Explains the bytes of WQEs, CQEs, doorbells and packets: each field with its
+offset, bytes, name, value and meaning.
 
 Usage:
+  nicless decode [FILE...|TEXT|-] [flags]
   nicless decode KIND [HEX...|-] [flags]
 
-HEX is the bytes in memory order, as hexadecimal digits. Without HEX, or with
-"-", the digits come from standard input. Spaces, newlines, colons, commas and
-0x are allowed between bytes.
+Without a kind, it reads a log or a dump of any length and finds the objects in
+it. It knows what the kernel, libmlx5, UCX, NVSHMEM, DOCA, NCCL, DPDK, libxlio,
+perftest, rdma-core and libfabric print, and dumps of xxd, hexdump, od, gdb and
+tcpdump -x. For each failure, it prints what syndrome and vendor byte are known
+to mean, probable causes in order, and how sure that is. It counts repetitions.
+
+With a kind, HEX is the bytes in memory order, as hexadecimal digits; spaces,
+newlines, colons, commas and 0x are allowed between bytes. "-", or no argument,
+stands for standard input.
 
 Kinds:
   send       a send WQE, from its control segment on   16 to 1024 bytes
@@ -38,53 +46,52 @@ Kinds:
   packet     a packet of RoCEv2, from its BTH to its   from 16 bytes
              ICRC, or from its IP header on; with the
              IP header, the ICRC is checked
-For a single word of a record, 4 bytes, KIND names the word: qp-dbrec[0],
-qp-dbrec[1], srq-dbrec[0], cq-dbrec[0] or cq-dbrec[1].
+A single word of a record has an index: qp-dbrec[0], qp-dbrec[1], srq-dbrec[0],
+cq-dbrec[0], cq-dbrec[1].
 
 Flags:
-  --json           print one JSON object. Its names are those of the golden
-                   vectors, such as qp_dbrec; KIND may have such a name too
-  --qp-type TYPE   for send only: the type of the queue. It decides whether the
-                   WQE has an address segment, and of which kind. TYPE is rc,
-                   uc, ud, dc, xrc, eth, ud-eth, or auto, which guesses the
-                   type from the bytes (default: auto)
+  --all            print repetitions, too; without a kind only
+  --json           print one JSON object; without a kind, one for each object, a
+                   line each. Names are those of the golden vectors (qp_dbrec)
+  --qp-type TYPE   the type of the queue of a send WQE, which decides about its
+                   address segment: rc, uc, ud, dc, xrc, eth, ud-eth, or auto,
+                   which guesses it from the bytes (default: auto)
 
-The exit status is 2 if the command line is wrong and 1 if the bytes are wrong.
+The exit status is 2 if the command line is wrong, and 1 if the bytes are wrong
+or nothing was found.
 
 Example:
+  dmesg | nicless decode
   nicless decode qp-dbrec 0000000300000007
-  nicless decode send --qp-type rc 00000508 00010203 00000008 00000000 \
-      00007f0000001000 00000100 00000000  00000014 00000200 00007f0000002000
-  nicless decode cq-arm --json < arm.hex
+  nicless decode send --qp-type rc < wqe.hex
   nicless decode packet 1100ffff000000180085214b 2e000000 8b42696d
 `
 
 func newDecode() *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	var qpType string
 	c := &cobra.Command{
-		Use:   "decode KIND [HEX...|-]",
-		Short: "explain the bytes of WQEs, CQEs, doorbells and packets",
+		Use:   "decode [FILE...|TEXT|-] | decode KIND [HEX...|-]",
+		Short: "explain the bytes of WQEs, CQEs, doorbells and packets, and logs of failures",
 		Long:  decodeUsage,
 		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: func(
 			_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
+				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return kindNames(), cobra.ShellCompDirectiveNoFileComp
+			return kindNames(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef(kindHint(), "decode: the kind of bytes is missing")
-			}
-			k, err := findKind(args[0])
-			if err != nil {
-				return err
-			}
 			address, err := findQPType(qpType)
-			if err != nil {
+			k, known := isKind(args)
+			switch {
+			case err == nil && !known:
+				return decodeText(c, args, report.Options{Address: address, All: all, JSON: asJSON})
+			case err != nil:
 				return err
+			case all:
+				return usagef("nicless decode FILE --all", "decode: --all is for logs, without a kind")
 			}
 			b, err := inputBytes(args[1:], c.InOrStdin())
 			if err != nil {
@@ -98,6 +105,7 @@ func newDecode() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
+	c.Flags().BoolVar(&all, "all", false, "print repetitions, too")
 	c.Flags().StringVar(&qpType, "qp-type", "auto", "type of the queue of a send WQE")
 	_ = c.RegisterFlagCompletionFunc("qp-type",
 		cobra.FixedCompletions(qpTypeNames(), cobra.ShellCompDirectiveNoFileComp))

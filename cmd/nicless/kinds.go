@@ -63,6 +63,15 @@ func findKind(name string) (kind, error) {
 	return kind{}, usagef(kindHint(), "decode: kind %q does not exist", name)
 }
 
+// isKind returns the kind that the first argument names, if it names one.
+func isKind(args []string) (kind, bool) {
+	if len(args) == 0 {
+		return kind{}, false
+	}
+	k, err := findKind(args[0])
+	return k, err == nil
+}
+
 // qpTypes has, for each type of queue, the address that its send WQEs have.
 var qpTypes = []struct {
 	name    string

@@ -9,7 +9,9 @@
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless trace    shows what a device did, as text, JSON, timelines or packets
-//	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets
+//	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets,
+//	                 and finds them in pasted logs and dumps
+//	nicless explain  explains a code, a syndrome, a status or the text of an error
 //	nicless model    prices the traffic of cache lines on fabrics that are not there
 //	nicless bench    measures latency, rate and bandwidth beside their floors
 //	nicless torture  tests an engine while clients attack it and processes are killed
@@ -27,6 +29,7 @@
 //   - completion.go, man.go: completion of command lines in shells, and manual pages
 //   - fold.go, plain.go: breaks long lines, and replaces what a terminal must not get
 //   - decode.go, kinds.go, hex.go: nicless decode, the kinds that it knows, and its input
+//   - paste.go: nicless decode without a kind
 //   - demo_one.go, demo_many.go, demo_print.go: the two parts of nicless demo, and its bars
 //   - bench_all.go: nicless bench all
 //   - model_*.go: one file for each command of nicless model; model_presets.go loads presets,
@@ -80,7 +83,9 @@ Usage:
   nicless key new|show FILE
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
   nicless trace show FILE|- [--format FORM] [-o FILE]
+  nicless decode [FILE...|TEXT|-] [--json] [--all]
   nicless decode KIND [HEX|-] [--json]
+  nicless explain CODE|SYNDROME|STATUS|TEXT...
   nicless model [--synth OP] [--bytes N] [--preset LIST] [flags]
   nicless model presets|show|diff
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
@@ -96,6 +101,8 @@ Example:
   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock
   nicless run ibv_devinfo
   nicless decode qp-dbrec 0000000300000007
+  dmesg | nicless decode
+  nicless explain IBV_WC_REM_ACCESS_ERR
 `
 
 func newRoot() *cobra.Command {
@@ -123,7 +130,8 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces cobra's own command
 	root.AddCommand(deviceCommands()...)
-	root.AddCommand(newTrace(), newDecode(), newModel(), newVersion(), newCompletion(), newMan())
+	root.AddCommand(newTrace(), newDecode(), newExplain(), newModel(), newVersion(), newCompletion(),
+		newMan())
 	return root
 }
 

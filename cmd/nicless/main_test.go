@@ -107,6 +107,9 @@ type waits struct {
 func (s waits) Helper()             {}
 func (s waits) Fatal(values ...any) { s.ts.Fatalf("%s", fmt.Sprint(values...)) }
 
+// helpLines is the most lines of a help text: what fits on a printed page.
+const helpLines = 66
+
 // The help texts are written by hand. They must name every flag and fit a terminal.
 func TestUsageNamesEveryFlag(t *testing.T) {
 	var visit func(c *cobra.Command)
@@ -116,6 +119,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		assert.Contains(t, c.Long, c.CommandPath(), c.CommandPath())
 		assert.Contains(t, c.Long, "Example:", c.CommandPath())
 		assert.NotEmpty(t, c.Short, c.CommandPath())
+		assert.LessOrEqual(t, strings.Count(c.Long, "\n"), helpLines, "lines of the help of %s", c.CommandPath())
 		for line := range strings.Lines(c.Long) {
 			assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), columns, line)
 		}
@@ -127,7 +131,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 31, visited)
+	require.Equal(t, 32, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -44,15 +44,13 @@ Traffic:
   --srq             receives come from a shared receive queue
   --prefetch        the device reads a receive before its message comes
                     (default: for loopback yes, otherwise no)
-  --trace FILE      in place of all these: a trace of the form that --out trace
-                    writes; "-" is standard input. For the form, run
-                    go doc github.com/nicless/nicless/model ReadTrace
+  --trace FILE      in place of all these: a trace as --out trace writes it; "-"
+                    is standard input (its form: docs/CXL.md)
 
 Presets:
   --preset LIST     names, or paths of .toml files. A name may be followed by
-                    what is different: cxl2-fpga+cq=dev+price.link=300.
-                    For the form of files, run
-                    go doc github.com/nicless/nicless/model Parse
+                    what is different: cxl2-fpga+cq=dev+price.link=300. For
+                    files, go doc github.com/nicless/nicless/model Parse
                     (default: local-measured,cxl1-fpga,pcie-asic,pool-750)
   --place LIST      where structures are: sq, rq, cq, dbrec, uar, payload.tx,
                     payload.rx = host, dev or pool
@@ -74,8 +72,7 @@ Output:
                     trace: the trace itself, as JSON Lines
   --output FILE     write to FILE (default: standard output)
 
-The lists have commas. Prices and requests that only some of the presets know
-are changed there.
+Lists have commas. What only some presets know is changed there.
 
 Example:
   nicless model

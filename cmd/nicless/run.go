@@ -62,6 +62,8 @@ const runFlagsUsage = `Flags:
                   memory that the engine maps too, which is ten times as fast;
                   docs/VERBS.md says what differs
   --explain       print explanations of the program's mistakes
+  --stacks        errors of completions name the line of a Go program that has
+                  posted the request (package nicless); a post takes longer
 
 `
 
@@ -80,6 +82,7 @@ type runFlags struct {
 	devices                int
 	links, fabric          []string
 	private, slow, explain bool
+	stacks                 bool
 }
 
 func (f *runFlags) add(c *cobra.Command) *cobra.Command {
@@ -93,6 +96,7 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	_ = c.Flags().MarkHidden("fast-memory")
 	c.MarkFlagsMutuallyExclusive("fast-memory", "slow-memory")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
+	c.Flags().BoolVar(&f.stacks, "stacks", false, "errors name the line that has posted")
 	_ = c.MarkFlagFilename("engine")
 	_ = c.RegisterFlagCompletionFunc("link", completeLink)
 	return c
@@ -183,7 +187,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
-	p.Env = environment(os.Environ(), library, place.verbs(), f.slow)
+	p.Env = environment(os.Environ(), library, place.verbs(), f.slow, f.stacks)
 	if f.explain {
 		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
 		if err != nil {
@@ -221,12 +225,15 @@ func (f *runFlags) check(c *cobra.Command) error {
 // removed: the library redirects paths in /sys. A program built with AddressSanitizer refuses to
 // start if another library comes before the sanitizer's own. A variable allows it: the library
 // calls the functions that come after its own, so the sanitizer's are called too.
-func environment(env []string, library, dir string, slow bool) []string {
+func environment(env []string, library, dir string, slow, stacks bool) []string {
 	set := map[string]string{
 		"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": "", "ASAN_OPTIONS": "verify_asan_link_order=0",
 	}
 	if slow {
 		set["NICLESS_VERBS_SLOW"] = "1"
+	}
+	if stacks {
+		set["NICLESS_STACKS"] = "1"
 	}
 	var out []string
 	for _, e := range env {
@@ -241,7 +248,8 @@ func environment(env []string, library, dir string, slow bool) []string {
 			out = append(out, e)
 		}
 	}
-	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_SLOW"} {
+	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_SLOW",
+		"NICLESS_STACKS"} {
 		if value, ok := set[name]; ok {
 			out = append(out, name+"="+value)
 		}

@@ -130,9 +130,9 @@ func TestLikelyCauses(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	got := environment([]string{"A=1", "LD_PRELOAD=theirs.so", "SYSFS_PATH=/sys", "B"}, "/ours.so", "/dir", true)
-	require.Equal(t, "A=1 B ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=/ours.so:theirs.so NICLESS_VERBS=/dir NICLESS_VERBS_SLOW=1", strings.Join(got, " "))
-	got = environment([]string{"ASAN_OPTIONS=detect_leaks=0"}, "/ours.so", "/dir", false)
+	got := environment([]string{"A=1", "LD_PRELOAD=theirs.so", "SYSFS_PATH=/sys", "B"}, "/ours.so", "/dir", true, true)
+	require.Equal(t, "A=1 B ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=/ours.so:theirs.so NICLESS_VERBS=/dir NICLESS_VERBS_SLOW=1 NICLESS_STACKS=1", strings.Join(got, " "))
+	got = environment([]string{"ASAN_OPTIONS=detect_leaks=0"}, "/ours.so", "/dir", false, false)
 	require.Equal(t, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 LD_PRELOAD=/ours.so NICLESS_VERBS=/dir", strings.Join(got, " "))
 }
 

@@ -81,7 +81,7 @@ func (x *eventChoice) chosen(e *trace.Event) bool {
 		return true
 	}
 	yes := false
-	n, ok := x.table.QueueOf(e)
+	n, ok := objects.QueueOf(e)
 	c := x.table.ClientOf(e)
 	switch {
 	case x.qp != "" && e.Kind == trace.KindClientGone:

@@ -530,6 +530,82 @@ static void channel(const char *path) {
 	nicless_close(&c);
 }
 
+/* Puts a reason into slot 0 of a status page that is not the engine's. */
+static void fake_reason(uint64_t *status, uint64_t number, uint32_t queue, uint16_t index, uint8_t syndrome) {
+	struct nicless_reason r;
+	memset(&r, 0, sizeof r);
+	r.number = number;
+	r.queue = queue;
+	r.index = index;
+	r.syndrome = syndrome;
+	r.text_bytes = 0xffff; /* more than there are */
+	memset(r.text, 'x', sizeof r.text);
+	memset(r.code, 'c', sizeof r.code);
+	memcpy(status + NICLESS_STATUS_PAGE / 8, &r, sizeof r);
+	status[NICLESS_STATUS_REASON_LAST / 8] = number;
+}
+
+/* The reasons of failed completions: one of its own, that of a cause, and those that there are not. */
+static void explain(const char *path) {
+	static uint64_t status[(NICLESS_STATUS_PAGE + NICLESS_REASON) / 8];
+	struct nicless_wr wr = request(NICLESS_WRITE, 0);
+	struct nicless_wc wc[4];
+	struct nicless_reason r;
+	uint32_t n = 0, i;
+	setup(path, 6, 6, 0);
+	for (i = 0; i < 3; i++) {
+		wr.fm_ce_se = NICLESS_SIGNALED;
+		wr.data = "bytes";
+		wr.inline_bytes = 5;
+		wr.rkey = i == 0 ? key ^ 1 : key;
+		MUST(nicless_sq_post(&qp[0].sq, &wr) == 0);
+	}
+	nicless_sq_ring(&qp[0].sq);
+	while (n < 3)
+		n += nicless_cq_poll(&cq, wc + n, 3 - n);
+	MUST(nicless_explain(&cq, &wc[0], &r) == 0);
+	MUST(r.queue == qp[0].qpn && r.index == wc[0].counter && r.of == NICLESS_OF_WQE);
+	MUST(r.syndrome == wc[0].syndrome && wc[0].syndrome == 0x13 && r.has_wqe);
+	MUST(strcmp(r.code, "key-stale") == 0);
+	MUST(strstr(r.text, "the index exists, the variant") != NULL && strlen(r.text) == r.text_bytes);
+	MUST(memcmp(r.wqe, qp[0].sq.ring, 64) == 0);
+	for (i = 1; i < 3; i++) {
+		MUST(wc[i].syndrome == NICLESS_SYNDROME_FLUSH);
+		MUST(nicless_explain(&cq, &wc[i], &r) == 0);
+		MUST(r.queue == qp[0].qpn && r.index == wc[0].counter && strcmp(r.code, "key-stale") == 0);
+	}
+	wc[3] = wc[0];
+	wc[3].counter += 7; /* a completion that there has not been */
+	MUST(nicless_explain(&cq, &wc[3], &r) == -ENOENT);
+	wc[3].kind = NICLESS_CQE_REQ; /* and one that is no error */
+	MUST(nicless_explain(&cq, &wc[3], &r) == -ENOENT);
+
+	/* a status page of one reason, and then of strange ones */
+	cq.status = status;
+	cq.status_size = NICLESS_STATUS_PAGE;
+	MUST(nicless_explain(&cq, &wc[0], &r) == -ENOENT); /* an engine without reasons */
+	cq.status_size = sizeof status;
+	status[NICLESS_STATUS_REASONS / 8] = 1;
+	status[NICLESS_STATUS_REASON_SIZE / 8] = NICLESS_REASON;
+	status[NICLESS_STATUS_REASON_OFFSET / 8] = NICLESS_STATUS_PAGE;
+	MUST(nicless_explain(&cq, &wc[0], &r) == -ENOENT);
+	fake_reason(status, 9, wc[0].qpn, wc[0].counter, wc[0].syndrome);
+	MUST(nicless_explain(&cq, &wc[0], &r) == 0 && r.number == 9);
+	MUST(strlen(r.text) == NICLESS_REASON_TEXT - 1 && strlen(r.code) == 23);
+	MUST(nicless_explain(&cq, &wc[1], &r) == 0 && r.index == wc[0].counter);
+	fake_reason(status, 10, wc[0].qpn + 1, 0, 4);
+	MUST(nicless_explain(&cq, &wc[0], &r) == -EOVERFLOW);
+	status[NICLESS_STATUS_PAGE / 8] = 0; /* it is being written */
+	MUST(nicless_explain(&cq, &wc[0], &r) == -EOVERFLOW);
+	status[NICLESS_STATUS_REASONS / 8] = UINT64_MAX;
+	MUST(nicless_explain(&cq, &wc[0], &r) == -ENOENT);
+	status[NICLESS_STATUS_REASONS / 8] = 1;
+	status[NICLESS_STATUS_REASON_OFFSET / 8] = UINT64_MAX - 7;
+	MUST(nicless_explain(&cq, &wc[0], &r) == -ENOENT);
+	printf("explain: ok\n");
+	nicless_close(&c);
+}
+
 /* Makes mistakes, and prints the error texts. */
 static void mistakes(const char *path) {
 	struct nicless_qp_config f;
@@ -581,7 +657,7 @@ int main(int argc, char **argv) {
 		void (*run)(const char *path);
 	} list[] = {{"operations", operations}, {"stress", stress},     {"rdmaxcel", rdmaxcel},
 	            {"launch", launch},         {"collapsed", collapsed}, {"channel", channel},
-	            {"mistakes", mistakes},     {"greet", greet}};
+	            {"mistakes", mistakes},     {"greet", greet},         {"explain", explain}};
 	size_t i;
 	for (i = 0; argc == 3 && i < sizeof list / sizeof *list; i++)
 		if (!strcmp(argv[2], list[i].name)) {

@@ -283,6 +283,13 @@ static void layout(void) {
 	FIELD("QPAttr", nicless_qp_attr, dest_qpn); FIELD("QPAttr", nicless_qp_attr, guid);
 	FIELD("QPAttr", nicless_qp_attr, qkey);
 	FIELD("Error", nicless_refusal, code);
+	FIELD("Reasons", nicless_reason, number); FIELD("Reasons", nicless_reason, queue);
+	FIELD("Reasons", nicless_reason, index); FIELD("Reasons", nicless_reason, of);
+	FIELD("Reasons", nicless_reason, has_wqe); FIELD("Reasons", nicless_reason, cause_of);
+	FIELD("Reasons", nicless_reason, cause_queue); FIELD("Reasons", nicless_reason, cause_index);
+	FIELD("Reasons", nicless_reason, cause_kind); FIELD("Reasons", nicless_reason, syndrome);
+	FIELD("Reasons", nicless_reason, code); FIELD("Reasons", nicless_reason, text_bytes);
+	FIELD("Reasons", nicless_reason, wqe); FIELD("Reasons", nicless_reason, text);
 	VALUE("Operations", "hello", NICLESS_OP_HELLO);
 	VALUE("Operations", "alloc_pd", NICLESS_OP_ALLOC_PD);
 	VALUE("Operations", "dealloc_pd", NICLESS_OP_DEALLOC_PD);

@@ -15,6 +15,10 @@ struct nicless_cq {
 	uint32_t log;     /* log2 of the number of entries */
 	uint32_t stride;  /* bytes of an entry, 64 or 128; the CQE is the last 64 */
 	uint64_t ci;      /* count of the next entry */
+
+	/* For nicless_explain (reason.h): the client's memory of the status page, and its bytes. 0: none. */
+	const uint64_t *status;
+	size_t status_size;
 };
 
 /* A completion, in host order. kind decides which of the other fields have a meaning. */
@@ -51,6 +55,8 @@ NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, u
 	q->log = log;
 	q->stride = stride;
 	q->ci = 0;
+	q->status = 0;
+	q->status_size = 0;
 	for (i = 1; i <= 1ull << log; i++)
 		q->ring[i * stride - 1] = NICLESS_CQE_FRESH;
 	return 0;

@@ -45,16 +45,21 @@
 #include "control.h"
 #include "cq.h"
 #include "post.h"
+#include "reason.h"
 
 /* Seconds after which a request fails that the engine has not taken or not answered. */
 enum { NICLESS_PATIENCE = 10 };
+
+/* The most bytes of status page and reasons that a client maps. This version of the engine has 68 KiB. */
+enum { NICLESS_MOST_STATUS = 1 << 20 };
 
 struct nicless_client {
 	int fd; /* -1: not connected */
 	uint64_t tag;
 	struct nicless_welcome device;
 	uint8_t *uar;           /* the UAR pages, of which there are device.uar_pages */
-	const uint64_t *status; /* the status page */
+	const uint64_t *status; /* the status page, and the ring of reasons after it */
+	size_t status_size;     /* bytes of both */
 	uint32_t registers;     /* number of doorbell registers given to queue pairs so far */
 	char error[600];
 };
@@ -259,7 +264,7 @@ static inline void nicless_close(struct nicless_client *c) {
 	if (c->uar)
 		munmap(c->uar, (size_t)c->device.uar_pages * NICLESS_UAR_PAGE);
 	if (c->status)
-		munmap((void *)(uintptr_t)c->status, NICLESS_UAR_PAGE);
+		munmap((void *)(uintptr_t)c->status, c->status_size);
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
@@ -290,6 +295,7 @@ static inline int nicless_map_sealed(struct nicless_client *c, const char *what,
 /* Maps the pages whose descriptors came with the welcome. */
 static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
 	void *at = 0;
+	off_t size;
 	int error;
 	if (fds[0] < 0 || fds[1] < 0)
 		return nicless_fail(c, -EPROTO, "the engine's welcome came with %d descriptors, 2 are needed",
@@ -301,10 +307,12 @@ static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
 	if (error)
 		return error;
 	c->uar = (uint8_t *)at;
-	if (lseek(fds[1], 0, SEEK_END) < NICLESS_UAR_PAGE)
+	size = lseek(fds[1], 0, SEEK_END);
+	if (size < NICLESS_UAR_PAGE)
 		return nicless_fail(c, -EPROTO, "the engine's descriptor of the status page is shorter than %d bytes",
 		                    NICLESS_UAR_PAGE);
-	at = mmap(0, NICLESS_UAR_PAGE, PROT_READ, MAP_SHARED, fds[1], 0);
+	c->status_size = size < NICLESS_MOST_STATUS ? (size_t)size : (size_t)NICLESS_MOST_STATUS;
+	at = mmap(0, c->status_size, PROT_READ, MAP_SHARED, fds[1], 0);
 	if (at == MAP_FAILED)
 		return nicless_fail(c, -errno, "map the status page: %s", strerror(errno));
 	c->status = (const uint64_t *)at;

@@ -166,6 +166,8 @@ static inline int nicless_cq_open(struct nicless_client *c, struct nicless_regio
 		r->used = used;
 		return nicless_fail(c, error, "CQ of 2^%u entries of %d bytes cannot be made", log, NICLESS_CQE);
 	}
+	q->status = c->status;
+	q->status_size = c->status_size;
 	memset(&m, 0, sizeof m);
 	m.buf = (uintptr_t)ring;
 	m.dbrec = (uintptr_t)record;

@@ -199,6 +199,8 @@ func TestPageListsTheStatusPage(t *testing.T) {
 	for c := range Counters {
 		want = append(want, place{int(c.Offset()), 8, c.String()})
 	}
+	want = append(want, place{StatusReasonLast, 8, "reason_last"}, place{StatusReasons, 8, "reasons"},
+		place{StatusReasonSize, 8, "reason_size"}, place{StatusReasonOffset, 8, "reason_offset"})
 	p := readPage(t)
 	assert.Equal(t, want, p.places(t, "Status page"))
 	for _, f := range want {
@@ -209,7 +211,7 @@ func TestPageListsTheStatusPage(t *testing.T) {
 		assert.Contains(t, p.rows["Status page"][0][3], fmt.Sprintf("%d %v", uint64(s), s))
 	}
 	assert.Equal(t, "state 4", (EngineGone + 1).String())
-	assert.Equal(t, "counter 8", Counters.String())
+	assert.Equal(t, "counter 9", Counters.String())
 }
 
 func TestPageSaysVersionAndSizes(t *testing.T) {

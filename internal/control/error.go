@@ -71,7 +71,7 @@ var opNames = map[Op]string{
 	OpOpenXRCD:   "open_xrcd", OpCloseXRCD: "close_xrcd", OpCreateXSRQ: "create_xsrq",
 	OpCreateTarget: "create_target", OpOpenTarget: "open_target",
 	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce",
-	OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to",
+	OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to", OpWatch: "watch",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 4
+	Minor uint16 = 5
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -55,4 +55,6 @@ const (
 	OpAnnounce         Op = 35 // Announce -> Empty
 	OpNextAnnouncement Op = 36 // AnnouncementPlace -> Announcement
 	OpAnnounceTo       Op = 37 // AnnounceTo -> Empty
+
+	OpWatch Op = 38 // Watch -> Rings + [memory]
 )

@@ -49,6 +49,7 @@ var operations = []struct {
 	{OpAnnounce, &Announce{}, &Empty{}},
 	{OpNextAnnouncement, &AnnouncementPlace{}, &Announcement{}},
 	{OpAnnounceTo, &AnnounceTo{}, &Empty{}},
+	{OpWatch, &Watch{}, &Rings{}},
 }
 
 // messages returns one zero message of each type.
@@ -78,5 +79,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 38", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 39", Op(len(operations)+1).String())
 }

@@ -14,5 +14,6 @@ type Reply struct {
 	Status *shm.Region // with a Welcome: the page that the device writes
 	Events *os.File    // with a Channel: yields one record for each event
 	Wake   *os.File    // with a Wake: a write to it wakes the device
+	Rings  *os.File    // with Rings: memory to map for reading
 	Memory *os.File    // with a new region; the device closes it, so it is sent before the next request
 }

@@ -6,7 +6,8 @@ import "fmt"
 // bits, in host order (little-endian). Each word is published separately, so two words that
 // are read one after the other may belong to different moments. The state and the clock are
 // in different cache lines than the other words, so that a client that watches one of them
-// is not disturbed by stores to the others. The rest of the page is 0 and reserved.
+// is not disturbed by stores to the others. The rest of the page is 0 and reserved. The memory goes on after
+// the page, with the ring of reasons.
 const (
 	StatusSize     = 4096
 	StatusState    = 0   // an EngineState
@@ -14,6 +15,12 @@ const (
 	StatusAsleep   = 16  // 0: the device is awake; otherwise the number of its present sleep
 	StatusClock    = 64  // the device clock when the device last published it
 	StatusCounters = 128 // the counters, in the order of Counter
+
+	// The ring of reasons, in memory after the page; see package reason. Its words have a line of their own.
+	StatusReasonLast   = 256 // number of the newest reason; 0: none yet
+	StatusReasons      = 264 // number of reasons that the ring holds; 0: the device has no ring
+	StatusReasonSize   = 272 // bytes of a reason
+	StatusReasonOffset = 280 // offset of the first reason in the memory
 )
 
 // EngineState is the word at StatusState. If a device was killed, the word keeps its last
@@ -44,19 +51,20 @@ func (s EngineState) String() string {
 type Counter uint64
 
 const (
-	CounterWQEs      Counter = iota // send WQEs executed; flushed WQEs are not counted
-	CounterBytes                    // bytes of payload that these WQEs have moved
-	CounterCQEs                     // completions written into the client's CQs
-	CounterFailed                   // WQEs executed that ended with an error
-	CounterReceives                 // receive WQEs consumed
-	CounterEvents                   // completion and other events sent
-	CounterExplained                // explanations, including those that were held back
-	CounterStalls                   // times that the engine's thread waited for this client's memory
-	Counters                        // number of counters
+	CounterWQEs       Counter = iota // send WQEs executed; flushed WQEs are not counted
+	CounterBytes                     // bytes of payload that these WQEs have moved
+	CounterCQEs                      // completions written into the client's CQs
+	CounterFailed                    // WQEs executed that ended with an error
+	CounterReceives                  // receive WQEs consumed
+	CounterEvents                    // completion and other events sent
+	CounterExplained                 // explanations, including those that were held back
+	CounterStalls                    // times that the engine's thread waited for this client's memory
+	CounterSuppressed                // of these, explanations that were not sent as events
+	Counters                         // number of counters
 )
 
 var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events", "explained",
-	"stalls"}
+	"stalls", "suppressed"}
 
 // Offset returns the offset of the counter in the status page, in bytes.
 func (c Counter) Offset() uint64 { return StatusCounters + 8*uint64(c) }

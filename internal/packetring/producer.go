@@ -169,3 +169,29 @@ func (p *Producer) Publish(path uint32) {
 		p.cache.WriteBack(first[:])
 	}
 }
+
+// Packet copies the headers of a packet that was published to k, and sets its payload, which stays in the
+// ring. It reports whether the packet is still there: n is one of the last packets, as many as there are
+// slots. The payload may have been overwritten if its memory was reserved again. The other side may have
+// written into the ring, so lengths are checked.
+func (p *Producer) Packet(n uint64, k *Packet) bool {
+	if n >= p.next || p.next-n > p.mask+1 {
+		return false
+	}
+	at := n & p.mask
+	first := &p.slots[at*lines]
+	word, second := first.Word(0), first.Word(1)
+	length, place := int(word&0xffff), second&inSlot
+	k.Path, k.N = uint32(second>>32), min(int(word>>16&0xff), MaxHead)
+	k.Head = [MaxHead]byte(first[HeadSize:])
+	mem := p.data
+	from := place * line
+	if place == inSlot {
+		mem, from = p.mem[at*SlotSize:][:SlotSize], uint64(HeadSize+k.N)
+	}
+	if from+uint64(length) > uint64(len(mem)) {
+		return false
+	}
+	k.Payload = mem[from:][:length:length]
+	return true
+}

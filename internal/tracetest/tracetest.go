@@ -105,12 +105,12 @@ func (x *Trace) Do(qp uint32, name string, moved uint64, done string, peer uint3
 	x.Execute(qp, at, moved)
 }
 
-// Packet adds a packet of a link, by the name of its vector, of which the trace has at most n bytes. qp is
-// the queue pair that it goes to.
-func (x *Trace) Packet(kind trace.Kind, qp uint32, name string, n int) {
+// Packet adds a packet that a queue pair has sent or received on port 1, by the name of its vector. The trace
+// has at most n bytes of it. to is the queue pair that the packet goes to.
+func (x *Trace) Packet(kind trace.Kind, qp, to uint32, name string, n int) {
 	b := vectors.Bytes(x.t, "roce", name)
 	b = bytes.Clone(b[:len(b)-packet.ICRCSize])
-	binary.BigEndian.PutUint32(b[4:], qp)
+	binary.BigEndian.PutUint32(b[4:], to)
 	heads := packet.Opcode(b[0]).Info().HeaderSize
 	x.Add(trace.Event{Kind: kind, Queue: qp, Index: 1, Count: uint16(heads), Value: uint64(len(b)),
 		Data: b[:min(n, len(b))]})
@@ -127,9 +127,9 @@ func Sample(t testing.TB) []trace.Event {
 	}
 	client(1, 4711, "put")
 	client(2, 4712, HostileName)
-	key := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, 0x7f1200001000), 1<<20)
-	key = binary.LittleEndian.AppendUint32(key, 2)
-	x.Add(trace.Event{Kind: trace.KindKey, Queue: 0x1a201, Index: 1, Count: 7, Data: key})
+	key := trace.KeyInfo{Addr: 0x7f1200001000, Length: 1 << 20, Client: 2}
+	x.Add(trace.Event{Kind: trace.KindKey, Queue: 0x1a201, Index: trace.KeyMade, Count: 7,
+		Data: key.Append(nil)})
 	x.Queue(0x51, 1, 0x52, trace.RC, 0)
 	x.Queue(0x52, 2, 0x51, trace.RC, 0)
 	x.Queue(0x53, 1, 0x54, trace.UC, 0)
@@ -185,10 +185,10 @@ func Sample(t testing.TB) []trace.Event {
 
 	x.Add(trace.Event{Kind: trace.KindLink, Queue: 1, Value: 1, Data: []byte("rack\x07-2")})
 	at = x.Post(0x56, "write_signaled")[0]
-	x.Packet(trace.KindSent, 0x14, "rc_write_only_2", packet.MaxPacket)
-	x.Packet(trace.KindSent, 0x14, "rc_write_first_mtu4096_1", 64)
-	x.Packet(trace.KindReceived, 0x56, "rc_acknowledge_ack_1", packet.MaxPacket)
-	x.Packet(trace.KindSent, 0x99, "ud_send_only_pad3_2", packet.MaxPacket)
+	x.Packet(trace.KindSent, 0x56, 0x14, "rc_write_only_2", packet.MaxPacket)
+	x.Packet(trace.KindSent, 0x56, 0x14, "rc_write_first_mtu4096_1", 64)
+	x.Packet(trace.KindReceived, 0x56, 0x56, "rc_acknowledge_ack_1", packet.MaxPacket)
+	x.Packet(trace.KindSent, 0x55, 0x99, "ud_send_only_pad3_2", packet.MaxPacket)
 	x.CQE(3, 0x56, at, "req_write")
 
 	// A key does not permit the access. The WQE after it is flushed.

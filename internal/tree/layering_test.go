@@ -29,6 +29,11 @@ var mayImport = map[string][]string{
 	"doorbell": {"field"},
 	"packet":   {"field"},
 
+	// Knowledge about errors, and texts that people paste: above the formats, below everything else.
+	"field/known":  {"cqe", "wqe"},
+	"field/paste":  {"field", "field/known", "cqe", "doorbell", "packet", "wqe"},
+	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
+
 	// Packages that host and device share.
 	"internal/paragraph":  {},
 	"internal/platform":   {},
@@ -47,6 +52,7 @@ var mayImport = map[string][]string{
 	"internal/tun":        {"internal/platform"},
 	"internal/control":    {"internal/shm"},
 	"internal/board":      {"internal/control"},
+	"internal/reason":     {"internal/control", "internal/shm"},
 
 	// Accesses to cache lines, and which ones the engine makes. Package model imports nothing of this module.
 	"model":         {},
@@ -54,7 +60,7 @@ var mayImport = map[string][]string{
 
 	// The stream of events of a device: the device writes it, watchers read it.
 	"trace":         {"internal/shm"},
-	"trace/objects": {"trace", "wqe", "cqe", "packet"},
+	"trace/objects": {"trace", "wqe", "cqe"},
 	// Forms of a trace that people and programs look at.
 	"trace/text":     {"trace", "trace/objects", "wqe", "cqe", "packet"},
 	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
@@ -63,7 +69,7 @@ var mayImport = map[string][]string{
 	"trace/roce":     {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 
 	// The one path by which work is posted and completions are polled.
-	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
+	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/reason", "internal/ring"},
 
 	// The device as its servers see it: interfaces that package engine implements.
 	"internal/nic": {"internal/board", "internal/shm", "internal/control", "internal/packetring"},
@@ -85,6 +91,7 @@ var mayImport = map[string][]string{
 	"engine/internal/scan":       {"internal/clock"},
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
 	"engine/internal/sleep":      {},
+	"engine/internal/tap":        {"trace", "internal/shm"},
 	"engine/internal/ticketlock": {"internal/cpu"},
 	"engine/internal/usage":      {"internal/clock"},
 	"engine/internal/userns":     {},
@@ -92,38 +99,38 @@ var mayImport = map[string][]string{
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/closers", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns",
-		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "internal/unixsock",
+		"engine/internal/closers", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns", "engine/internal/tap",
+		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
 		"engine/internal/object",
 		"engine/internal/codes", "engine/internal/journal", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
-		"doorbell", "wqe", "internal/clock", "internal/control", "internal/shm",
+		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/completion": {
 		"engine/internal/report", "engine/internal/object",
 		"engine/internal/codes",
-		"cqe", "internal/control", "internal/shm",
+		"cqe", "internal/control", "internal/shm", "trace",
 	},
 	"engine/internal/execution": {
 		"engine/internal/completion", "engine/internal/report", "engine/internal/object",
 		"engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
-		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/shm",
+		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
 	"engine/internal/transport": {
 		"engine/internal/execution", "engine/internal/completion", "engine/internal/object",
 		"engine/internal/codes",
-		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm",
+		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
 		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
 		"engine/internal/cgroup", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
-		"internal/clock", "internal/control", "internal/cpu", "internal/shm",
+		"internal/clock", "internal/control", "internal/cpu", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {
 		"engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
-		"engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
-		"cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/shm", "internal/unixsock",
+		"engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap",
+		"cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
 	},
 	"engine": {"engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
 
@@ -151,7 +158,7 @@ var mayImport = map[string][]string{
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
+	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "trace"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
@@ -166,10 +173,12 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
-	"examples":   {},
+	// A page for browsers, which have no engine.
+	"examples/decodepage": {"field/known", "field/report", "wqe"},
+	"examples":            {},
 
 	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},

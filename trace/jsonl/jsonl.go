@@ -159,7 +159,7 @@ func (p *Printer) rest(e *trace.Event) field.Tree {
 			o = o.add("qp", qp).add("text", text.CQE((*[cqe.Size]byte)(e.Data))).sub("cqe", t)
 		}
 	case trace.KindSent, trace.KindReceived:
-		o = p.packet(e)
+		o = onLink(e)
 	case trace.KindExplanation:
 		code, words := text.Explanation(e)
 		of := [...]string{"wqe", "receive", "completion"}[min(e.Count, 2)]
@@ -167,8 +167,8 @@ func (p *Printer) rest(e *trace.Event) field.Tree {
 	case trace.KindKey:
 		o = o.add("key", e.Queue).add("change", [...]string{"gone", "made", "changed"}[min(e.Index, 2)]).
 			add("access", e.Count).add("access_text", text.Access(uint64(e.Count)))
-		if k, ok := objects.ParseKey(e.Data); ok {
-			o = o.add("address", field.Hex64(k.Address)).add("length", k.Length).add("client", k.Client)
+		if k, err := trace.ParseKeyInfo(e.Data); err == nil {
+			o = o.add("address", field.Hex64(k.Addr)).add("length", k.Length).add("client", k.Client)
 		}
 	case trace.KindLink:
 		o = o.add("port", e.Queue).add("up", e.Value != 0).add("name", string(e.Data))
@@ -206,12 +206,9 @@ func (p *Printer) wqes(e *trace.Event) field.Field {
 	return field.Field{Name: "wqes", List: list}
 }
 
-func (p *Printer) packet(e *trace.Event) object {
-	o := object{}.add("port", e.Index).add("to_qp", e.Queue)
-	if qp, ok := p.table.QueueOf(e); ok {
-		o = o.add("qp", qp)
-	}
-	o = o.add("length", e.Value).add("text", text.Packet(e.Data, e.Value)).add("bytes", field.Bytes(e.Data))
+func onLink(e *trace.Event) object {
+	o := object{}.add("qp", e.Queue).add("port", e.Index).add("length", e.Value).
+		add("text", text.Packet(e.Data, e.Value)).add("bytes", field.Bytes(e.Data))
 	if len(e.Data) >= packet.BTHSize && uint64(len(e.Data)) == e.Value && e.Value%4 == 0 {
 		whole := append(append([]byte(nil), e.Data...), make([]byte, packet.ICRCSize)...)
 		if t, err := packet.Describe(whole); err == nil {

@@ -49,7 +49,7 @@ func TestClientOf(t *testing.T) {
 			clients[e.Kind] = c.Number
 		}
 	}
-	nobodys := []string{"link", "lost", "receive", "payload"}
+	nobodys := []string{"link", "lost"}
 	for k := trace.KindClient; k < trace.KindEnd; k++ {
 		_, has := clients[k]
 		require.Equal(t, !slices.Contains(nobodys, k.String()), has, k)

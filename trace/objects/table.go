@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 )
@@ -64,11 +63,10 @@ func (q *Queue) Address() wqe.Address {
 type Table struct {
 	clients map[uint32]*Client
 	queues  map[uint32]*Queue
-	strange map[uint32]*Queue    // queue pairs that no event has described: they have only WQEs
-	blocks  int                  // how many blocks of WQEs are kept
-	last    []*WQE               // WQEs of the event before, if it is a fetch
-	gone    trace.Event          // the event before, if it says that something is no longer
-	senders map[[2]uint32]*Queue // by port and peer
+	strange map[uint32]*Queue // queue pairs that no event has described: they have only WQEs
+	blocks  int               // how many blocks of WQEs are kept
+	last    []*WQE            // WQEs of the event before, if it is a fetch
+	gone    trace.Event       // the event before, if it says that something is no longer
 }
 
 // Event updates the table by an event. A thing that the event says to be gone, or a WQE that it says to be
@@ -136,14 +134,7 @@ func (t *Table) described(e *trace.Event) {
 	if q.Info.SendBlocks != info.SendBlocks {
 		t.drop(q) // the places of WQEs were those of another ring
 	}
-	t.unlink(q)
 	q.Client, q.Info = uint32(e.Value), info
-	if info.Port != 0 && info.Peer != 0 {
-		if t.senders == nil {
-			t.senders = map[[2]uint32]*Queue{}
-		}
-		t.senders[[2]uint32{info.Port, info.Peer}] = q
-	}
 	q.Transport, q.State = trace.Transport(e.Count), trace.State(e.Index)
 }
 
@@ -176,19 +167,8 @@ func (t *Table) removeGone() {
 
 func (t *Table) remove(q *Queue) {
 	t.drop(q)
-	t.unlink(q)
 	delete(t.queues, q.Number)
 }
-
-// unlink removes a queue pair from those that send on links.
-func (t *Table) unlink(q *Queue) {
-	if at := [2]uint32{q.Info.Port, q.Info.Peer}; t.senders[at] == q {
-		delete(t.senders, at)
-	}
-}
-
-// Sender returns the queue pair that sends to a peer on a port, or nil if no event has described it.
-func (t *Table) Sender(port, peer uint32) *Queue { return t.senders[[2]uint32{port, peer}] }
 
 // Client returns a client by its number in the watch, or nil.
 func (t *Table) Client(number uint32) *Client { return t.clients[number] }
@@ -216,34 +196,9 @@ func QueueOf(e *trace.Event) (number uint32, ok bool) {
 	case trace.KindExplanation:
 		return e.Queue, e.Count != 2
 	case trace.KindQueue, trace.KindQueueGone, trace.KindState, trace.KindDoorbell, trace.KindFetch,
-		trace.KindExecute, trace.KindWait, trace.KindSlice, trace.KindFail, trace.KindReceived:
+		trace.KindExecute, trace.KindWait, trace.KindSlice, trace.KindFail, trace.KindSent,
+		trace.KindReceived:
 		return e.Queue, true
-	}
-	return 0, false
-}
-
-// QueueOf is the function QueueOf, but it also knows the queue pair that has sent a packet.
-func (t *Table) QueueOf(e *trace.Event) (number uint32, ok bool) {
-	if e.Kind == trace.KindSent {
-		if src, ok := source(e.Data); ok {
-			return src, true
-		}
-		if q := t.Sender(uint32(e.Index), e.Queue); q != nil {
-			return q.Number, true
-		}
-		return 0, false
-	}
-	return QueueOf(e)
-}
-
-// source returns the queue pair that has sent a packet, if the packet says it: datagrams do.
-func source(b []byte) (qp uint32, ok bool) {
-	if len(b) < packet.BTHSize {
-		return 0, false
-	}
-	i := packet.Opcode(b[0]).Info()
-	if at := int(i.OffDETH); i.DETH && len(b) >= at+packet.DETHSize {
-		return packet.ParseDETH((*[packet.DETHSize]byte)(b[at:])).SrcQP, true
 	}
 	return 0, false
 }
@@ -265,30 +220,14 @@ func (t *Table) ClientOf(e *trace.Event) *Client {
 	case trace.KindClient, trace.KindClientGone:
 		return t.clients[e.Queue]
 	case trace.KindKey:
-		k, ok := ParseKey(e.Data)
-		if !ok {
+		k, err := trace.ParseKeyInfo(e.Data)
+		if err != nil {
 			return nil
 		}
 		return t.clients[k.Client]
 	}
-	if n, ok := t.QueueOf(e); ok && t.queues[n] != nil {
+	if n, ok := QueueOf(e); ok && t.queues[n] != nil {
 		return t.clients[t.queues[n].Client]
 	}
 	return nil
-}
-
-// A Key is the data of an event of kind KindKey.
-type Key struct {
-	Address, Length uint64
-	Client          uint32 // number of the client
-}
-
-// ParseKey returns the data of an event of kind KindKey. ok is false if there are too few.
-func ParseKey(b []byte) (k Key, ok bool) {
-	const size = 20
-	if len(b) < size {
-		return k, false
-	}
-	le := binary.LittleEndian
-	return Key{le.Uint64(b), le.Uint64(b[8:]), le.Uint32(b[16:])}, true
 }

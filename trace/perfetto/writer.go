@@ -98,10 +98,10 @@ func (x *Writer) other(e *trace.Event) error {
 	case trace.KindKey:
 		track, err := x.client(x.table.ClientOf(e))
 		verb := [...]string{"gone", "made", "changed"}[min(e.Index, 2)]
-		k, _ := objects.ParseKey(e.Data)
+		k, _ := trace.ParseKeyInfo(e.Data)
 		return x.at(e, track, err, "key", fmt.Sprintf("key 0x%x %s", e.Queue, verb),
 			annotation{name: "rights", text: text.Access(uint64(e.Count))},
-			annotation{name: "address", text: fmt.Sprintf("0x%x", k.Address)},
+			annotation{name: "address", text: fmt.Sprintf("0x%x", k.Addr)},
 			annotation{name: "length", number: k.Length})
 	case trace.KindLink:
 		track, err := x.port(e.Queue)

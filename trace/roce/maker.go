@@ -116,7 +116,7 @@ func (m *Maker) link(e *trace.Event, c trace.Clock) error {
 	if e.Value > longest || e.Value < packet.BTHSize || uint64(len(e.Data)) > e.Value {
 		return nil // the event is damaged: no packet has such a length
 	}
-	qp, _ := m.table.QueueOf(e)
+	qp := e.Queue
 	var gid, peerGID [16]byte
 	var peer uint32
 	if q := m.table.Queue(qp); q != nil {
@@ -131,9 +131,9 @@ func (m *Maker) link(e *trace.Event, c trace.Clock) error {
 	b := append(r.header(m.out.Data[:0], n), e.Data...)
 	b = m.end(b, r, int(e.Value)-len(e.Data), padding)
 	m.out = Packet{Time: e.Time, Data: b, Length: r.headerSize() + n, Link: true}
-	m.out.Comment = fmt.Sprintf("sent on port %d to qp 0x%x", e.Index, e.Queue)
+	m.out.Comment = fmt.Sprintf("sent on port %d by qp 0x%x", e.Index, qp)
 	if e.Kind == trace.KindReceived {
-		m.out.Comment = fmt.Sprintf("received on port %d for qp 0x%x", e.Index, e.Queue)
+		m.out.Comment = fmt.Sprintf("received on port %d for qp 0x%x", e.Index, qp)
 	}
 	return m.Emit(&m.out)
 }

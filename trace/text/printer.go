@@ -55,14 +55,14 @@ func (p *Printer) print(e *trace.Event, c trace.Clock, what string) error {
 		p.line = t.AppendFormat(p.line, "# 2006-01-02 MST\n")
 	}
 	p.line = t.AppendFormat(p.line, "15:04:05.000000000 ")
-	p.line = append(p.line, p.place(e)...)
+	p.line = append(p.line, place(e)...)
 	p.line = append(append(append(p.line, ' '), what...), '\n')
 	_, err := p.w.Write(p.line)
 	return err
 }
 
 // place returns the object that an event is about.
-func (p *Printer) place(e *trace.Event) string {
+func place(e *trace.Event) string {
 	switch e.Kind {
 	case trace.KindClient, trace.KindClientGone:
 		return fmt.Sprintf("client %d", e.Queue)
@@ -73,14 +73,11 @@ func (p *Printer) place(e *trace.Event) string {
 	case trace.KindLost, trace.KindEnd:
 		return "trace"
 	}
-	if n, ok := p.table.QueueOf(e); ok {
+	if n, ok := objects.QueueOf(e); ok {
 		return fmt.Sprintf("qp 0x%x", n)
 	}
-	switch e.Kind {
-	case trace.KindExplanation, trace.KindCQE:
+	if e.Kind == trace.KindExplanation || e.Kind == trace.KindCQE {
 		return fmt.Sprintf("cq 0x%x", e.Queue)
-	case trace.KindSent:
-		return "qp ?"
 	}
 	return fmt.Sprintf("0x%x", e.Queue)
 }
@@ -240,12 +237,9 @@ func completion(e *trace.Event) string {
 	return fmt.Sprintf("%s %d completed: %s; cqe %d of cq 0x%x", of, w.Counter, CQE(b), e.Value, e.Queue)
 }
 
-// codeSize is the bytes of the code of an explanation.
-const codeSize = 24
-
 // Explanation returns the code and the text of an event of kind KindExplanation.
 func Explanation(e *trace.Event) (code, text string) {
-	n := min(codeSize, len(e.Data))
+	n := min(trace.CodeSize, len(e.Data))
 	return string(bytes.TrimRight(e.Data[:n], "\x00")), string(e.Data[n:])
 }
 
@@ -257,10 +251,10 @@ func explanation(e *trace.Event) string {
 
 func (p *Printer) key(e *trace.Event) string {
 	verb := [...]string{"is gone", "is made", "has changed"}[min(e.Index, 2)]
-	k, ok := objects.ParseKey(e.Data)
-	if !ok {
-		return verb
+	k, err := trace.ParseKeyInfo(e.Data)
+	if err != nil {
+		return verb + fmt.Sprintf(": %v", err)
 	}
-	return fmt.Sprintf("%s: %s at 0x%x, rights %s, %s", verb, count(k.Length, "byte"), k.Address,
+	return fmt.Sprintf("%s: %s at 0x%x, rights %s, %s", verb, count(k.Length, "byte"), k.Addr,
 		Access(uint64(e.Count)), p.client(k.Client))
 }

@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/nicless/nicless/internal/freeport"
@@ -38,6 +39,25 @@ func TestMistakesAreExplained(t *testing.T) {
 		said := l.run(path, mistake, "forgive")
 		require.NotContains(t, said, likely, mistake)
 		require.NotContains(t, said, explained, mistake)
+	}
+}
+
+// A program that polls an error gets the reason beside its own message: which work request of which queue
+// pair, and what was wrong. None of many is left out.
+func TestFailedCompletionsAreExplained(t *testing.T) {
+	t.Parallel()
+	path := check(t, "mistake")
+	l := newLab(t, "--explain")
+	own := regexp.MustCompile(`(?m)^mistake: qp (\w+): remote access error$`)
+	for which, n := range map[string]int{"write": 1, "writes": 100} {
+		said := l.start(path, which).fails()
+		failed := own.FindAllStringSubmatch(said, -1)
+		require.Len(t, failed, n, said)
+		for _, m := range failed {
+			require.Regexp(t, `nicless: explanation: pid \d+: nicless0: qp 0x`+m[1]+` wqe 0: RDMA_WRITE: rkey 0x\w+ gives `+
+				`local write\+remote read, remote write is needed \(key-access\)\n`, said)
+		}
+		require.NotContains(t, said, "left out")
 	}
 }
 

@@ -119,6 +119,9 @@ func (sh *Completer) WriteSession(q *object.CQ) {
 	}
 	minis := s.Minis[:s.N]
 	s.N, s.Most = 0, 0 // before the stores, so that a session whose stores fault is not written again
+	if q.Watched != 0 && len(minis) > 1 {
+		sh.recordSession(q, minis)
+	}
 	if len(minis) == 1 {
 		// Complete does not fail, because Collect has found room. The low half of the mini is the byte count.
 		sh.Complete(q, s.Rqpn, s.UIDX, s.Imm, uint32(minis[0]), s.Time, s.Tail, object.Quietly)

@@ -26,13 +26,18 @@ func (sh *Completer) Complete(q *object.CQ, rqpn, uidx, imm, n uint32, time uint
 	}
 	index := q.Next
 	slot := index & (entries - 1)
-	if q.Collapsed {
-		if q.Held != 0 {
-			q.Next++
-			sh.Notify(q, a)
-			return true // the error in entry 0 stays; see CompleteError
+	if q.Aside {
+		if q.Collapsed {
+			if q.Held != 0 {
+				q.Next++
+				sh.Notify(q, a)
+				return true // the error in entry 0 stays; see CompleteError
+			}
+			slot = 0
 		}
-		slot = 0
+		if q.Watched != 0 {
+			sh.recordCQE(q, rqpn, uidx, imm, n, time, tail, a)
+		}
 	}
 	tail = tail.Owned(index, q.Log)
 	if a == object.Solicited {

@@ -15,6 +15,7 @@
 //   - compress.go: when completions are collected, and when the session is written
 //   - inline.go: where in a CQE data go; whether they go there is decided in object/inline
 //   - cq_overrun.go: ends a CQ without room and reports it; whether it has room is decided in object/cq
+//   - watched.go: records the CQEs of a watched queue, with their bytes
 //   - arm.go: which arm words are read in a step, and whether a client has armed a CQ (ObserveArm)
 //   - moderate.go: whether a due event is sent now or held back
 //   - channel.go: sends an event; whether the client loses it; which CQs are on the list of held events

@@ -21,13 +21,18 @@ func (sh *Completer) CompleteInline(q *object.CQ, data []byte, rqpn, uidx, imm u
 	}
 	index := q.Next
 	slot := index & (entries - 1)
-	if q.Collapsed {
-		if q.Held != 0 {
-			q.Next++
-			sh.Notify(q, a)
-			return true // the error in entry 0 stays; see CompleteError
+	if q.Aside {
+		if q.Collapsed {
+			if q.Held != 0 {
+				q.Next++
+				sh.Notify(q, a)
+				return true // the error in entry 0 stays; see CompleteError
+			}
+			slot = 0
 		}
-		slot = 0
+		if q.Watched != 0 {
+			sh.recordInline(q, data, rqpn, uidx, imm, tail, a)
+		}
 	}
 	if a == object.Solicited {
 		tail |= cqe.Tail(cqe.SolicitedBit)

@@ -46,7 +46,7 @@ func (sh *Executor) PollBlueFlameHalf(q *object.QP, half uint8) (done int) {
 		return 0 // the register is being overwritten; the record will announce the WQE
 	}
 	*seen = first
-	done, sh.Sched.Spent = sh.fastPathFrom(q, shm.RingOf(sh.Scratch.Block), 1, sh.Settings.Slice)
+	done, sh.Sched.Spent = sh.FastPathFrom(q, shm.RingOf(sh.Scratch.Block), 1, sh.Settings.Slice)
 	if done > 0 {
 		q.SQ.Ahead++
 		f.Next, f.Hot = half^1, HotVisits

@@ -17,7 +17,7 @@ const datagramBudget = (object.GRHSize + maxDatagram) * Dearest
 // left, the next WQE has to wait, or the queue has failed. n is the number of blocks that are
 // announced. Burst returns how much it has done: 0 means an idle visit.
 func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
-	bytes := sh.Settings.Slice
+	bytes := sh.Sched.Slice
 	sh.Sched.Effort = 0
 	for done < sh.Settings.Burst && n > 0 && bytes > 0 {
 		j := q.Job
@@ -80,7 +80,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 			break
 		}
 	}
-	sh.Sched.Spent = sh.Settings.Slice - bytes
+	sh.Sched.Spent = sh.Sched.Slice - bytes
 	return done
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -58,6 +59,9 @@ func (sh *requester) flushStream(q *object.QP, j *object.Job) object.Verdict {
 		return object.Accepted
 	}
 	sh.Explain(q, codes.DCStream, "stream %d of this DCI has failed; the work request is flushed", j.Head.Stream())
+	if len(q.DC.Errored) > 1 { // otherwise the fault before it is the cause
+		sh.Carry(q.Client, reason.Place{Queue: q.Num, Index: uint16(q.SQ.Done)}, cqe.Flush)
+	}
 	sh.requesterError(q, j.Head, cqe.Flush)
 	q.SQ.Done += uint64(j.Blocks)
 	return object.Failed

@@ -24,12 +24,12 @@ import (
 //
 // TestFastPathAgrees and FuzzFastPathAgrees compare the fast path with the slow path.
 func (sh *Executor) FastPath(q *object.QP, most, budget int) (done, cost int) {
-	return sh.fastPathFrom(q, q.SQ.Blocks, most, budget)
+	return sh.FastPathFrom(q, q.SQ.Blocks, most, budget)
 }
 
-// fastPathFrom is FastPath for WQEs in any memory. It is q's ring, or a snapshot of one block, in
+// FastPathFrom is FastPath for WQEs in any memory. It is q's ring, or a snapshot of one block, in
 // which every index means that one block.
-func (sh *Executor) fastPathFrom(q *object.QP, from shm.Ring, most, budget int) (done, cost int) {
+func (sh *Executor) FastPathFrom(q *object.QP, from shm.Ring, most, budget int) (done, cost int) {
 	p := q.Conn.Peer
 	if !q.FastPath || sh.Hooks.NoFastPath || !q.Connected(p) {
 		return 0, 0

@@ -101,6 +101,10 @@ func (sh *Executor) CompleteAll(c *object.CQ, n int, signaled uint64, rqpn, uidx
 		}
 		return
 	}
+	if signaled == completion.AllSignaled(n) && c.PlainButWatched() {
+		sh.CompleteRecorded(c, n, rqpn, uidx, bytes, tail)
+		return
+	}
 	for i := n - 1; i >= 0; i-- {
 		if signaled>>i&1 != 0 { // rule: only signaled WQEs of a series complete
 			sh.Complete(c, rqpn, uidx, 0, uint32(bytes), sh.Clock(), tail, object.Quietly)

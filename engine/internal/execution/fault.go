@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/control"
 )
 
@@ -22,9 +23,12 @@ func (sh *queues) MemoryFault(q *object.QP, addr uintptr) {
 	if q.Client.Holds(uint64(addr)) {
 		q.Faulted = cqe.LocalProtection
 		if p := sh.peerOf(q); p != nil && sh.Holds(p.Client.Shard) && sh.receivesInto(q, p, addr) {
+			sh.Remember(report.Subject{Client: p.Client, Number: p.Num, Kind: control.OfReceive,
+				Index: uint16(p.RQ.Done)}, codes.MemoryFault, object.NoPage+"; completions of its receives are lost", addr)
 			sh.SetError(p) // it has used receives whose completions are lost
 		}
 	} else if p := sh.peerOf(q); p != nil && sh.Holds(p.Client.Shard) {
+		sh.StopsBecause(p, codes.MemoryFault, object.NoPage+", for a request of peer QP %#06x", addr, q.Num)
 		sh.SetError(p)
 		if !q.Reliable() {
 			// The sender is not at fault. Its message is checked again, and then finds no

@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -82,6 +83,10 @@ func (sh *queues) Fail(q *object.QP, j *object.Job, s cqe.Syndrome) object.Verdi
 	}
 	q.Client.Count[control.CounterWQEs]++
 	q.Client.Count[control.CounterFailed]++
+	if q.Watched != 0 {
+		sh.RecordFail(q, j.Blocks, s)
+	}
+	sh.Carry(q.Client, reason.Place{Queue: q.Num, Index: uint16(q.SQ.Done)}, s)
 	sh.requesterError(q, j.Head, s)
 	// A WQE may claim more blocks than were announced. Then only the announced blocks count
 	// as its own, so that the flush begins at the first block of the next WQE.
@@ -92,6 +97,7 @@ func (sh *queues) Fail(q *object.QP, j *object.Job, s cqe.Syndrome) object.Verdi
 	} else {
 		sh.sendError(q)
 	}
+	sh.NewFault()
 	return object.Failed
 }
 

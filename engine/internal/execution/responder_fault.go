@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/engine/internal/rights"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -118,6 +119,7 @@ func (sh *responder) RefuseRequest(p *object.QP, kind control.EventKind, a objec
 func (sh *responder) failReceive(j *object.Job, s cqe.Syndrome) {
 	p := j.Peer
 	into, uidx := j.Completion()
+	sh.Carry(into.Client, reason.Place{Queue: p.Num, Index: j.Index, Of: control.OfReceive}, s)
 	ok := sh.CompleteError(into, uidx, s, object.ResponderTail(p.Num, j.Index, cqe.RespErr))
 	sh.Consume(j)
 	if !ok {
@@ -135,6 +137,7 @@ func (sh *responder) UnreachableHere(q *object.QP, j *object.Job, g object.Gap) 
 	p, r := j.Peer, &j.Request
 	taken := j.Recv && !r.Op.Info().Raddr
 	if taken {
+		sh.NewFault()
 		receive := report.Subject{Client: j.Owner(), Number: p.Num, Index: j.Index, Kind: control.OfReceive}
 		sh.ExplainSubject(receive, why.Code, "receive %d: %s", []any{j.Index, why})
 	} else {

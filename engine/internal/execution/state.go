@@ -32,6 +32,9 @@ func (sh *queues) ShardOfPeer(q *object.QP) *object.Shard {
 // SetState moves a QP to a state, and does to its queues what follows from the new state.
 func (sh *queues) SetState(q *object.QP, to uint8) {
 	from := q.Attr.State
+	if q.Watched != 0 {
+		sh.RecordState(q, from, to)
+	}
 	q.Attr.State, q.Attr.CurState = to, to
 	q.Conn.Peer = nil
 	switch {
@@ -55,12 +58,14 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 		q.Attr = control.QPAttr{QPN: q.Num}
 	case to == control.StateERR:
 		sh.Links.StopWire(q)
+		sh.Stops(q)
 		sh.drop(q)
 		if q.RQ.SRQ != nil {
 			q.Event(control.EventLastWQE)
 		}
 	case to == control.StateSQE:
 		sh.Links.StopWire(q)
+		sh.Stops(q)
 		sh.Unstall(q)
 		sh.EndJob(q)
 	case to == control.StateSQD:

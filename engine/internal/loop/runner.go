@@ -18,6 +18,7 @@ type Loop struct {
 	transport.PortServer
 	r      *Runner
 	Pass   object.Pass  // the pass that the looks continue; see look.go
+	copied copiedQueue  // see watched.go
 	pauser cores.Pauser // lets other threads have the core, if the thread has a real-time policy
 }
 
@@ -34,5 +35,6 @@ func newLoop(r *Runner, number int) *Loop {
 	sh.Null = execution.NewNullKeys()
 	sh.DMA = execution.DMA{Sizes: execution.UsualOffloadSizes, Beyond: copying.Threshold(cpu.CacheSize())}
 	sh.Links = sh
+	sh.copied = newCopiedQueue()
 	return sh
 }

@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"github.com/nicless/nicless/engine/internal/codes"
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/completion"
@@ -31,6 +32,8 @@ func (e *Runner) stopQueues() {
 	e.stepUntilIdle()
 	for _, sh := range e.Loops {
 		for _, q := range sh.Running {
+			sh.NewFault()
+			sh.StopsBecause(q, codes.EngineStops, "the engine stops")
 			sh.SetError(q)
 		}
 	}

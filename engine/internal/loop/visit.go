@@ -14,8 +14,8 @@ func (sh *Loop) Visit(q *object.QP) int {
 		sh.TimePoll()
 	}
 	sh.Enter(q)
-	if q.Wire != nil {
-		return sh.VisitWire(q)
+	if q.Aside {
+		return sh.visitAside(q)
 	}
 	switch q.Attr.State {
 	case control.StateRTS:
@@ -59,9 +59,13 @@ func (sh *Loop) Visit(q *object.QP) int {
 // burstCrossing is Burst for an engine of several shards. It postpones the queue if the queue needs
 // the lock of another shard. A postponed queue uses up the budget of its client's turn.
 func (sh *Loop) burstCrossing(q *object.QP, n uint16) (done int) {
-	if m := sh.ShardOfPeer(q); m != nil {
+	m := sh.ShardOfPeer(q)
+	switch {
+	case m != nil:
 		sh.Postpone(q, m)
-	} else {
+	case q.Watched != 0:
+		done = sh.burstWatched(q, n)
+	default:
 		done = sh.Burst(q, n)
 	}
 	if q.Postponed && done == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -40,6 +41,8 @@ type Client struct {
 	Shard  *Shard // changes only while all shards are stopped
 	Name   string // shown in the log: what the kernel says of the client, then the name from hello in quotes
 	UID    uint32 // the user to whom the client's resources are charged
+
+	Program string // name of the client's process, as the kernel has it; empty: unknown
 
 	Mu     sync.Mutex // held during a call: calls run one at a time
 	Closed bool
@@ -72,6 +75,7 @@ type Client struct {
 	Events        *Notifier // the socket of events and explanations; nil: not open
 	Wake          clientWake
 	Quiet         explainer
+	Reasons       *reason.Writer
 	Logged        nic.Speaker // counts the client's explanations in the log
 	Bytes         uint64      // size of all regions together, placed or not
 	Count         Counts
@@ -80,6 +84,10 @@ type Client struct {
 	After         []func()       // work of a request for after it, off the engine's thread; see Finish
 	Added         uint64         // number of regions that AddRegion has made, or tried to make
 	NextID        uint32         // for the next region, PD or channel; each client has ids of its own
+	Number        uint32         // of the client in events
+	Watch         *Watcher       // what the client watches, or nil
+	Follows       uint32         // the watches of all that the client does: a bit for each
+	Watched       uint32         // Follows, and the watches of single queues of the client
 	Linked        int            // queue pairs whose peer is on another device
 	GIDs          []nic.GID      // GID table; nil: the client has only Hosted.GID
 	Sources       []nic.Source   // addresses of the client's datagrams that go or come over links
@@ -280,6 +288,7 @@ type CQ struct {
 	Consumer  *shm.BE32
 	Collapsed bool
 	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
+	Aside     bool     // a completion is not written as usual: q is collapsed or watched
 	Dead      bool     // overrun: no entry is written any more
 	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
 	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
@@ -287,6 +296,7 @@ type CQ struct {
 	// These fields are for arming; see arm.go.
 	Channel   *Channel
 	Sent      uint32 // number of events that the device's thread has sent; closers count in SentAside
+	Watched   uint32 // the watches that record the queue's completions: a bit for each
 	ArmWord   *shm.BE32
 	ArmSeen   uint32
 	ArmWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
@@ -439,7 +449,7 @@ type Window struct {
 // limit are held back and counted. Each client has its own explainer, so that no client can use up
 // the explanations of another.
 type explainer [codes.Count]struct {
-	Until uint64 // device clock before which the code is not explained again
+	Until uint64 // device clock at which the code has its whole burst again
 	Held  uint32 // explanations held back since the last one
 }
 

@@ -42,8 +42,13 @@ func (q *CQ) Free(n int) int {
 }
 
 // Plain reports whether CompleteRun may write to q: each completion has an entry of 64 bytes of its
-// own, and the client waits for none of them.
-func (q *CQ) Plain() bool { return q.LogCQE == 6 && !q.Collapsed && !q.Armed }
+// own, the client waits for none of them, and nobody watches them.
+func (q *CQ) Plain() bool { return q.LogCQE == 6 && !q.Aside && !q.Armed }
+
+// PlainButWatched reports whether q would be plain if it were not watched.
+func (q *CQ) PlainButWatched() bool {
+	return q.Watched != 0 && q.LogCQE == 6 && !q.Collapsed && !q.Armed
+}
 
 // CompleteRun is Complete for n consecutive completions or fewer, and returns how many it wrote.
 // The tails differ in wqe_counter, which grows by one; tail is the first one. q is plain and has

@@ -17,6 +17,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
+	"github.com/nicless/nicless/engine/internal/tap"
 	"github.com/nicless/nicless/engine/internal/ticketlock"
 	"github.com/nicless/nicless/engine/internal/userns"
 	"github.com/nicless/nicless/internal/board"
@@ -76,6 +77,9 @@ type Device struct {
 	Routes        uint64              // number of changes of the router's paths; at least 1
 	Held          heldPaths           // paths that are held by queue pairs whose clients have set the peers
 	Bulletin      bulletin            // what clients announce
+	Watches       [tap.Most]*Watcher  // by the number of their bits; nil: there is none
+	Attached      uint32              // number of the newest client
+	LastPort      uint32              // number of the newest port
 }
 
 // hooks are for tests.
@@ -122,7 +126,9 @@ type Shard struct {
 	HotPorts    int     // how many of the ports are polled in each step
 	PortChanges uint64  // how often ports were added, removed, or their links changed
 	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
+	Watching    int     // number of watches of the device
 	Timers      Wheel
+	Taps        tap.Set // records events of objects that are watched
 
 	Sleeper atomic.Pointer[sleep.Sleeper] // nil while no thread runs the shard. Carriers read it, too
 	Asleep  atomic.Bool                   // the thread sleeps or is about to
@@ -147,6 +153,7 @@ type schedule struct {
 	LastWorked  uint32                    // turn in which LastWorker worked
 	RivalsUntil uint32                    // turn up to which several clients count as working
 	Turn        uint32                    // counts steps, for work that is done only in every nth step
+	Slice       int                       // budget of a visit in bytes: Config.Slice unless q is watched
 	Spent       int                       // budget used by the last visit, in bytes
 	Effort      int                       // budget that this visit has used for work other than moving bytes
 }

@@ -40,6 +40,7 @@
 //
 // Announcements and status:
 //
+//   - watch.go: which clients a watch is for (Follows, MaySee); which queues are then visited aside
 //   - board.go: which clients may read an announcement, and which are notified of a change
 //   - status.go: writes the status page and adds up counts; when it is written is decided in report/status
 //

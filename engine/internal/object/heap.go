@@ -16,7 +16,7 @@ import (
 // These constants are the memory that objects take, in bytes. They include what tables and
 // the garbage collector add.
 const (
-	clientCost = 128 << 10 // the client's goroutine, and answers that the client has not read (server)
+	clientCost = 192 << 10 // its goroutine, its ring of reasons, and answers that it has not read (server)
 	PDCost     = 128
 	RegionCost = 512
 	KeyCost    = 512

@@ -28,14 +28,17 @@ type QP struct {
 	Faulted   cqe.Syndrome   // syndrome of the WQE at the head, if its work has faulted
 	RNRLeft   uint8          // see RNRIndex
 	Postponed bool           // the visit is postponed to the end of the step
+	Aside     bool           // a visit is not the usual one: q is on a wire, or watched; see SetAside
 	FastOps   uint64         // bit n: opcode n may be executed, and may take the fast path
 	Allowed   uint64         // bit n: opcode n may be executed
 
 	Sched qpSchedule
 	Life  uint32 // grows whenever q ends transfers of its peers
-	SQ    SendQueue
-	Job   *Job // a transfer that is being done slice by slice, or nil
-	RQ    ReceiveQueue
+
+	Watched uint32 // the watches that record what q does: a bit for each
+	SQ      SendQueue
+	Job     *Job // a transfer that is being done slice by slice, or nil
+	RQ      ReceiveQueue
 
 	Serial uint64 // never given to another queue pair; the first is 1
 	Conn   connection

@@ -25,7 +25,7 @@ func (sh *Shard) Init(e *Device, number int) {
 	sh.Device, sh.Number, sh.Several = e, number, len(e.Settings.Cores) > 1
 	sh.Clients = make(map[*Client]struct{})
 	sh.Everyone, sh.Stallers = roster{kind: ofClients}, roster{kind: ofStalls}
-	sh.Sched = schedule{Few: fewQueues, Watchers: roster{kind: ofWatches}}
+	sh.Sched = schedule{Few: fewQueues, Slice: e.Settings.Slice, Watchers: roster{kind: ofWatches}}
 	sh.Sched.Alone.WQEs = min(e.Settings.Burst, math.MaxInt/AloneShare) * AloneShare
 	sh.Sched.Alone.Bytes = min(e.Settings.Slice, math.MaxInt/AloneShare) * AloneShare
 	sh.Arm = arming{Armers: roster{kind: ofArms}}

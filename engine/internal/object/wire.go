@@ -239,6 +239,7 @@ const (
 type Port struct {
 	Settings nic.PortConfig
 	Shard    *Shard
+	Number   uint32                  // of the port in events; the first is 1
 	Packet   packetring.Packet       // the packet that is being served
 	BTH      packet.BTH              // header of Packet
 	known    [portCache]*QP          // queue pairs of recent packets, by the low bits of their numbers

@@ -7,6 +7,8 @@
 // # Files
 //
 //   - explain.go: which client gets an explanation, and whether it also goes to the log
+//   - watched.go: records states, failures and explanations of a watched queue
+//   - carry.go: which explanation the completion of a WQE or receive carries, and the flushes after it
 //   - failure_reason.go: the reason why a key gives no access, a peer is not reached, or a CQ has no room
 //   - record.go: how many blocks are announced (Pending), and whether a doorbell record cannot be right
 //   - diagnose.go: whether something looks wrong that hardware ignores: byte order, register, index, and for

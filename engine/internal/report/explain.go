@@ -27,6 +27,7 @@ type Subject struct {
 type Reporter struct {
 	object.Shard
 	object.ProgressMeter        // how the thread measures its own progress; see progress.go
+	Recall               Recall // what was explained last; see carry.go
 	Trial                bool   // a WQE is checked whose mistakes must not show yet; see fetch
 	Diagnosed            int    // index in Running of the QP that was diagnosed last
 	Published            uint64 // device clock when the status pages were written last
@@ -46,6 +47,7 @@ func (sh *Reporter) Explain(q *object.QP, code codes.Code, format string, args .
 // ExplainReceive explains what is wrong with the receive that j has opened. If j has opened
 // none, entry is nil, and the explanation is about the peer's next receive.
 func (sh *Reporter) ExplainReceive(j *object.Job, entry []byte, code codes.Code, format string, args ...any) {
+	sh.NewFault()
 	p := j.Peer
 	s := Subject{j.Owner(), p.Num, j.Index, control.OfReceive, entry}
 	if entry == nil {
@@ -57,6 +59,7 @@ func (sh *Reporter) ExplainReceive(j *object.Job, entry []byte, code codes.Code,
 // ExplainResponder explains to the owner of the memory that j's request names what is wrong
 // with the request.
 func (sh *Reporter) ExplainResponder(j *object.Job, code codes.Code, format string, args ...any) {
+	sh.NewFault()
 	sh.ExplainSubject(Subject{Client: j.Owner(), Number: j.Peer.Num, Index: uint16(j.Peer.SQ.Done)}, code,
 		format, args)
 }
@@ -68,6 +71,12 @@ func (sh *Reporter) ExplainRequester(q *object.QP, j *object.Job, code codes.Cod
 	if q == nil {
 		sh.ExplainResponder(j, code, format, args...)
 		return
+	}
+	if j.Owner() != q.Client && !sh.Trial {
+		p := j.Peer
+		sh.NewFault() // the responder's flushes carry it, too
+		sh.Remember(Subject{Client: p.Client, Number: p.Num, Index: uint16(p.SQ.Done)}, code,
+			"request of QP %#06x: "+format, append([]any{q.Num}, args...)...)
 	}
 	sh.Explain(q, code, format, args...)
 }
@@ -87,13 +96,19 @@ func (sh *Reporter) ExplainCQ(q *object.CQ, code codes.Code, format string, args
 // explainCost is how many bytes of a visit's budget an explanation uses.
 const explainCost = 1024
 
-// ExplainSubject sends an explanation to the client and writes it to the log, if the code is due.
+// ExplainSubject sends an explanation to the client and writes it to the log, if the code is due. It
+// remembers the explanation for the completion that may follow (carry.go).
 func (sh *Reporter) ExplainSubject(s Subject, code codes.Code, format string, args []any) {
 	if sh.Trial {
 		return
 	}
 	c := s.Client
 	c.Count[control.CounterExplained]++
+	x := sh.remember(s, code, format, args)
+	if c.Watched != 0 {
+		sh.Sched.Effort += explainCost
+		sh.recordExplanation(&s, code, format, args)
+	}
 	if sh.Journal.Discards() && c.Events == nil {
 		return
 	}
@@ -103,19 +118,29 @@ func (sh *Reporter) ExplainSubject(s Subject, code codes.Code, format string, ar
 		held, ok = c.Quiet.Take(code, sh.Hooks.Hold(clock.Now()))
 	}
 	if !ok {
+		c.Count[control.CounterSuppressed]++
+		x.held = true
 		return
 	}
-	ev := control.Event{Kind: control.EventExplanation, Number: s.Number, Index: s.Index, Of: s.Kind,
-		Suppressed: held, Text: fmt.Sprintf(format, args...)}
-	copy(ev.Code[:], code.String())
-	if s.Bytes != nil {
+	sh.send(x, held)
+}
+
+// send sends an explanation to its client, and writes it to the log. held is how many explanations of the
+// code have been held back.
+func (sh *Reporter) send(x *explained, held uint32) {
+	c := x.Client
+	ev := control.Event{Kind: control.EventExplanation, Number: x.Number, Index: x.Index, Of: x.Kind,
+		Suppressed: held, Text: x.text()}
+	copy(ev.Code[:], x.code.String())
+	if len(x.Bytes) > 0 {
 		ev.HasWQE = 1
-		copy(ev.WQE[:], s.Bytes)
+		copy(ev.WQE[:], x.Bytes)
 	}
 	if c.Events != nil && !c.Send(&ev) {
-		c.Quiet[code].Held++
+		c.Count[control.CounterSuppressed]++
+		c.Quiet[x.code].Held++
 	}
-	sh.logExplanation(c, &ev, code)
+	sh.logExplanation(c, &ev, x.code)
 }
 
 // logExplanation writes an explanation to the log, unless there have been too many. It shows

@@ -72,7 +72,7 @@ func (sh *Reporter) WhyNoAccess(u Use) object.Reason {
 	case k.Window != nil && k.Window.Kind == 2 && k.Window.Serial != u.QP.Serial:
 		return object.Because(codes.KeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.Name, u.Key, k.Window.QPN, u.QP.Num)
 	case k.Access&u.Need != u.Need:
-		return object.Because(codes.KeyAccess, "%s %#08x: its access (%s) lacks %s", u.Name, u.Key,
+		return object.Because(codes.KeyAccess, "%s %#08x gives %s, %s is needed", u.Name, u.Key,
 			rights.Names(k.Access), rights.Names(u.Need&^k.Access))
 	case u.Addr-k.Base <= k.Size && u.N <= k.Size-(u.Addr-k.Base) && len(k.List) > 0:
 		return object.Because(codes.KeyList, "%s %#08x: an entry of its list is outside the memory that it names", u.Name, u.Key)

@@ -26,6 +26,9 @@ func (c *Client) Request(op control.Op, payload []byte,
 		ans, err = serve(c, payload)
 		return ans, r, err
 	}
+	if op == control.OpWatch {
+		return c.watch(payload)
+	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
@@ -148,6 +151,7 @@ func hello(c *Client, m *control.Hello, _ object.RequestMemory, r *control.Reply
 	c.Greeted = true
 	if m.Name != "" {
 		c.Client.Name = fmt.Sprintf("%s %q", c.Client.Name, printable(m.Name))
+		c.Device.recordClient(c.Client, c.Follows)
 	}
 	r.UAR, r.Status = c.UAR, c.Status
 	w := c.Device.welcome(c.grant(m.Features))

@@ -11,7 +11,9 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/reason"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 )
 
 // NewLocal returns a new client that is part of this process. The log uses name for it.
@@ -28,7 +30,7 @@ func (e Device) attachLocalWith(name string, registers func(size int) (*shm.Regi
 	if registers != nil {
 		createUAR = func(_ string, size int) (*shm.Region, error) { return registers(size) }
 	}
-	c, err := e.NewClient(name, uint32(os.Getuid()), nic.Hosted{}, createUAR, create)
+	c, err := e.NewClient(name, uint32(os.Getuid()), nic.Hosted{PID: os.Getpid()}, createUAR, create)
 	if err == nil {
 		c.Local = true
 	}
@@ -44,7 +46,8 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 		return nil, err
 	}
 	c := &Client{Device: e, Client: &object.Client{
-		Device: e.Device, Name: name, UID: uid, Hosted: hosted, Paid: object.ClientCharge,
+		Device: e.Device, Name: name, UID: uid, Program: programOf(hosted.PID), Hosted: hosted,
+		Paid:    object.ClientCharge,
 		Regions: make(map[uint32]*object.Region), Unplaced: make(map[uint32]*object.Region),
 		PDs: make(map[uint32]*object.PD),
 		MRs: make(map[uint32]*object.Mkey), CQs: make(map[uint32]*object.CQ),
@@ -57,7 +60,12 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 		e.Ledger.Refund(uid, object.ClientCharge)
 		return nil, err
 	}
-	e.Do(func() { e.Loops[e.LeastLoaded().Number].AddClient(c.Client) })
+	e.Do(func() {
+		e.Attached++
+		c.Number = e.Attached
+		e.Loops[e.LeastLoaded().Number].AddClient(c.Client)
+		e.followNew(c.Client)
+	})
 	return c, nil
 }
 
@@ -67,7 +75,7 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 	if err != nil {
 		return err
 	}
-	c.Status, err = createReadOnly("status", shm.PageSize)
+	c.Status, err = createReadOnly("status", control.StatusSize+reason.Size)
 	if err != nil {
 		_ = c.UAR.Close()
 		return err
@@ -79,7 +87,7 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 		_ = errors.Join(c.UAR.Close(), c.Status.Close())
 		return control.Errorf(control.CodeMemory, "%v", err)
 	}
-	c.Page = object.NewStatusPage(c.Status.Bytes())
+	c.Page, c.Reasons = object.NewStatusPage(c.Status.Bytes()), reason.NewWriter(c.Status.Bytes())
 	return nil
 }
 
@@ -92,6 +100,7 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.Closed = true
+	c.endWatch()
 	c.Device.LeaveBoard(c.Client)
 	var regions []*object.Region
 	for more := true; more; {
@@ -135,6 +144,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	clear(c.Unplaced)
 	clear(c.PDs)
 	c.Device.Past.Add(&c.Count)
+	recordGone(c.Shard, c.Watched, trace.KindClientGone, c.Number)
 	c.Loop().RemoveClient(c.Client)
 	return regions, false
 }

@@ -67,6 +67,7 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 	if m.Flags&control.CQCompressed != 0 {
 		q.Session = object.NewSession(m.MiniFormat)
 	}
+	q.SetWatched(c.Follows)
 	q.Num = numbers.Next(c.Device.Numbers.CQ, c.Device.CQs)
 	c.Device.Watchdog.Owners.Put(uint64(q.Num)|object.TouchedCQ, c.Client.Name)
 	c.Device.CQs[q.Num], c.CQs[q.Num] = q, q

@@ -4,6 +4,7 @@ package request
 
 import (
 	"fmt"
+	"github.com/nicless/nicless/engine/internal/codes"
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
@@ -80,6 +81,7 @@ func modifyQP(c *Client, m *control.QPAttr, _ object.RequestMemory,
 	if err := c.change(q, m); err != nil {
 		return nil, err
 	}
+	c.Device.recordQueue(q, q.Watched)
 	return &control.Empty{}, nil
 }
 
@@ -137,6 +139,11 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 		}
 	}
 	if to != from || to == control.StateRST {
+		if to == control.StateERR || to == control.StateSQE {
+			sh.NewFault()
+			sh.StopsBecause(q, codes.QPMoved, "the client has moved the queue pair from %s to %s (modify_qp)",
+				states.Name(from), states.Name(to))
+		}
 		sh.SetState(q, to)
 	}
 	if to == control.StateRST {

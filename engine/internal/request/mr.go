@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/trace"
 )
 
 // Requests that make and destroy keys: of registered memory, of windows and of lists. UMRs change
@@ -69,6 +70,7 @@ func (c *Client) addKey(k *object.Mkey) error {
 	c.Device.Keys.Add(k)
 	c.MRs[k.Key>>8] = k
 	k.Domain().Users++
+	c.Device.recordKey(k, c.Watched, trace.KeyMade)
 	return nil
 }
 
@@ -154,6 +156,7 @@ func deregMR(c *Client, m *control.Key, _ object.RequestMemory, _ *control.Reply
 // afterwards.
 func (c *Client) removeKey(k *object.Mkey) {
 	sh := c.Loop()
+	c.Device.recordKey(k, c.Watched, trace.KeyGone)
 	sh.InvalidateJobs(k)
 	if k.Window != nil {
 		k.Window.Bind(nil)
@@ -215,5 +218,6 @@ func reregMR(c *Client, m *control.ReregMR, source object.RequestMemory,
 	}
 	next.Key, next.Changed = k.Key, k.Changed
 	*k = next
+	c.Device.recordKey(k, c.Watched, trace.KeyChanged)
 	return &control.Key{Key: k.Key}, nil
 }

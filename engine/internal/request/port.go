@@ -26,6 +26,8 @@ func (d Device) AddPort(cfg nic.PortConfig) (nic.Port, error) {
 		go transport.Manage(p)
 	}
 	d.Do(func() {
+		d.LastPort++
+		p.Number = d.LastPort
 		p.Shard.Ports = append(p.Shard.Ports, p)
 		p.ACKs = slices.Grow(p.ACKs, transport.PortBatch)
 		p.Shard.PortChanges++

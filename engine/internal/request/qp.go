@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -148,6 +149,7 @@ func (c *Client) leaveQP(q *object.QP) {
 // stopped answering.
 func (c *Client) RemoveQP(q *object.QP) {
 	sh := c.Loop()
+	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
 	delete(sh.QPs, q.Num)
 	sh.Watchdog.Owners.Drop(uint64(q.Num))
 	sh.SetState(q, control.StateRST)

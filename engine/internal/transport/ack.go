@@ -72,6 +72,9 @@ func (sh *wires) acknowledgeAll(p *object.Port) {
 			kept = append(kept, w)
 		default:
 			w.In.ACKDue = false
+			if sh.Watching > 0 {
+				sh.RecordSent(w.Q, p, p.Settings.Send.Sent()-1)
+			}
 		}
 	}
 	clear(p.ACKs[len(kept):])

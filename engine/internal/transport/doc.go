@@ -45,4 +45,5 @@
 //   - line_send.go: how many WRITEs are sent as packets of one line
 //   - datagram.go: whether a UD datagram leaves the device, and by which path; whether one that comes is
 //     taken
+//   - watched.go: records packets of watched queues
 package transport

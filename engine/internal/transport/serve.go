@@ -63,7 +63,11 @@ func (sh *PortServer) ServePorts(cold bool) (done int) {
 func (sh *PortServer) servePort(p *object.Port) (done int) {
 	sh.Fault.Port = p
 	sh.Sched.Effort = 0
-	for p.Left = sh.Settings.Slice; done < PortBatch && p.Left > 0; {
+	p.Left = sh.Settings.Slice
+	if sh.Watching > 0 {
+		return sh.servePortWatched(p)
+	}
+	for done < PortBatch && p.Left > 0 {
 		if !sh.fastPacket(p) {
 			ok, err := p.Settings.Receive.Next(&p.Packet)
 			if err != nil {

@@ -26,6 +26,7 @@ func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	w.Out.Messages = make([]object.Message, min(q.SQ.Mask+1, mostMessages))
 	w.Out.Full = p.Window(w.MTU)
 	q.Wire = w
+	q.SetAside()
 	q.Client.Linked++
 	p.Users++
 	p.Guard(w)
@@ -48,6 +49,7 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	w.Port.Shard.Timers.Disarm(&w.Timer)
 	sh.DropInboundJobs(&w.In)
 	q.Wire = nil
+	q.SetAside()
 	q.Client.Refund(object.WireCost)
 	q.Client.Linked--
 	w.Port.Users--

@@ -1,0 +1,194 @@
+//go:build linux && (amd64 || arm64)
+
+package loop
+
+import (
+	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/wqe"
+)
+
+// copiedBlocks is how many blocks of a watched queue are copied at once: a power of two, enough for the
+// largest WQE and for a visit with the usual Config.Burst, and few enough to stay in the first cache.
+const copiedBlocks = 64
+
+// A copiedQueue is private memory for blocks of the watched queue that is being visited. The block with
+// the index n is at n modulo copiedBlocks.
+type copiedQueue struct {
+	blocks shm.Ring
+	bytes  []byte
+}
+
+func newCopiedQueue() copiedQueue {
+	b := new([copiedBlocks * wqe.BlockSize]byte)[:]
+	return copiedQueue{shm.RingOf(b), b}
+}
+
+// visitAside is Visit for a queue pair that is on a wire, or watched, or both.
+func (sh *Loop) visitAside(q *object.QP) int {
+	switch {
+	case q.Wire != nil && q.Watched != 0:
+		return sh.visitWatchedWire(q)
+	case q.Wire != nil:
+		return sh.VisitWire(q)
+	case q.Attr.State == control.StateERR || q.Attr.State == control.StateSQE:
+		return sh.Flush(q)
+	}
+	return sh.visitWatched(q)
+}
+
+// visitWatched is Visit for a watched queue pair that is not in error. It does not read the BlueFlame
+// register, which is only a hint: the record announces what the register has.
+func (sh *Loop) visitWatched(q *object.QP) int {
+	n := uint16(0)
+	switch q.Attr.State {
+	case control.StateRTS:
+		if q.Stall.Kind != object.NoStall {
+			return 0
+		}
+		n = sh.Pending(q)
+	case control.StateSQD:
+	default:
+		return 0
+	}
+	if q.Job != nil {
+		n = max(n, uint16(q.Job.Blocks)) // for the reason given in Visit
+	}
+	if n == 0 {
+		return 0
+	}
+	sh.Started(q)
+	if sh.Several {
+		return sh.burstCrossing(q, n)
+	}
+	return sh.burstWatched(q, n)
+}
+
+// burstWatched is Burst for a watched queue pair. It copies the announced blocks, records the copy, and
+// executes the copy. So the bytes that are recorded are those that are executed, even if the client changes
+// them meanwhile. WQEs that the fast path leaves are executed one by one, to record the end of each.
+func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
+	bytes := sh.Settings.Slice
+	if q.Job != nil { // its WQE was copied when the job began
+		from := q.SQ.Done
+		done = sh.burstOne(q, uint16(q.Job.Blocks))
+		bytes -= sh.Sched.Spent
+		n -= uint16(min(q.SQ.Done-from, uint64(n)))
+		if n == 0 || q.SQ.Done == from || q.Attr.State != control.StateRTS || bytes <= 0 {
+			return done
+		}
+	}
+	announced := n
+	n = sh.fetch(q, n)
+	ring := q.SQ.Blocks
+	defer func() { q.SQ.Blocks, sh.Sched.Slice = ring, sh.Settings.Slice }() // also after a fault of memory
+	q.SQ.Blocks = sh.copied.blocks
+	for n > 0 && done < sh.Settings.Burst && bytes > 0 {
+		from, moved := q.SQ.Done, q.Client.Count[control.CounterBytes]
+		k, cost := sh.FastPath(q, min(int(n), sh.Settings.Burst-done), bytes)
+		if k > 0 {
+			sh.recordExecute(q, from, moved)
+			done, bytes, n = done+k, bytes-cost, n-uint16(k)
+			if q.SQ.CQ.Dead {
+				break
+			}
+			continue
+		}
+		k = max(execution.HeadOf(q.SQ.Blocks.At(from)).Blocks(), 1)
+		if k > int(n) && n < announced {
+			break // the rest of the WQE is not in the copy; the next visit begins with it
+		}
+		sh.Sched.Slice = bytes
+		k = sh.burstOne(q, min(uint16(k), n))
+		done, bytes = done+k, bytes-sh.Sched.Spent
+		ended := q.SQ.Done - from
+		if ended == 0 || q.Attr.State != control.StateRTS {
+			break
+		}
+		n -= uint16(min(ended, uint64(n)))
+	}
+	sh.Sched.Spent = sh.Settings.Slice - bytes
+	return done
+}
+
+// fetch copies announced blocks of q, at most as many as fit, and records the copy. It returns how many it
+// has copied.
+func (sh *Loop) fetch(q *object.QP, n uint16) uint16 {
+	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindDoorbell, Time: sh.Clock(), Queue: q.Num,
+		Index: uint16(q.SQ.Done), Count: n, Value: uint64(q.SQ.Record.Observe())})
+	n = min(n, copiedBlocks)
+	for i := range uint64(n) {
+		*sh.copied.blocks.At(q.SQ.Done + i) = *q.SQ.Blocks.At(q.SQ.Done + i)
+	}
+	sh.recordFetch(q, q.SQ.Done, n)
+	return n
+}
+
+// recordFetch records the copies of n blocks of q, of which the first has this index.
+func (sh *Loop) recordFetch(q *object.QP, index uint64, n uint16) {
+	for n > 0 {
+		at := uint16(index % copiedBlocks)
+		k := min(n, copiedBlocks-at)
+		sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindFetch, Time: sh.Clock(), Queue: q.Num,
+			Index: uint16(index), Count: k,
+			Data: sh.copied.bytes[int(at)*wqe.BlockSize:][:int(k)*wqe.BlockSize]})
+		index, n = index+uint64(k), n-k
+	}
+}
+
+// burstOne is Burst for one WQE of a watched queue pair, which has n blocks, and records how the WQE has
+// ended, or why it has not.
+func (sh *Loop) burstOne(q *object.QP, n uint16) (done int) {
+	count := &q.Client.Count
+	from, moved, failed := q.SQ.Done, count[control.CounterBytes], count[control.CounterFailed]
+	done = sh.Burst(q, n)
+	e := trace.Event{Time: clock.Now(), Queue: q.Num, Index: uint16(from)}
+	switch {
+	case count[control.CounterFailed] != failed: // Fail has recorded it
+	case q.SQ.Done != from:
+		sh.recordExecute(q, from, moved)
+	case q.Job != nil:
+		e.Kind, e.Value = trace.KindSlice, q.Job.Moved
+		sh.Taps.Record(q.Watched, &e)
+	case q.Stall.Kind != object.NoStall:
+		e.Kind, e.Value = trace.KindWait, uint64(q.Stall.Kind)
+		sh.Taps.Record(q.Watched, &e)
+	}
+	return done
+}
+
+// recordExecute records that the WQEs of q from block from on have been executed. moved is the counter of the
+// client's bytes before that.
+func (sh *Loop) recordExecute(q *object.QP, from, moved uint64) {
+	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindExecute, Time: sh.Clock(), Queue: q.Num,
+		Index: uint16(from), Count: uint16(q.SQ.Done - from),
+		Value: q.Client.Count[control.CounterBytes] - moved})
+}
+
+// visitWatchedWire is VisitWire for a watched queue pair. The transport reads a WQE again each time that it
+// sends packets of it, so the ring is not replaced by the copy.
+func (sh *Loop) visitWatchedWire(q *object.QP) (done int) {
+	from, n := q.SQ.Done, uint16(0)
+	if q.Attr.State == control.StateRTS {
+		if n = min(sh.Pending(q), copiedBlocks); n > 0 {
+			sh.StepClock = clock.Now()
+		}
+	}
+	for i := range uint64(n) {
+		*sh.copied.blocks.At(from + i) = *q.SQ.Blocks.At(from + i)
+	}
+	p := q.Wire.Port
+	sent := p.Settings.Send.Sent()
+	done = sh.VisitWire(q)
+	if begun := int64(q.SQ.Done - from); begun > 0 { // it is below 0 after a failure, which has gone back
+		sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindDoorbell, Time: sh.Clock(), Queue: q.Num,
+			Index: uint16(from), Count: n, Value: uint64(q.SQ.Record.Observe())})
+		sh.recordFetch(q, from, uint16(min(begun, int64(n))))
+	}
+	sh.RecordSent(q, p, sent)
+	return done
+}

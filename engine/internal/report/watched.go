@@ -1,0 +1,33 @@
+//go:build linux && (amd64 || arm64)
+
+package report
+
+import (
+	"fmt"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/trace"
+)
+
+// RecordState records that the watched queue pair q goes from one state to another.
+func (sh *Reporter) RecordState(q *object.QP, from, to uint8) {
+	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindState, Time: clock.Now(), Queue: q.Num,
+		Index: uint16(q.SQ.Done), Count: uint16(from)<<8 | uint16(to)})
+}
+
+// RecordFail records that the WQE at the head of the watched queue pair q, which has n blocks, has failed.
+func (sh *Reporter) RecordFail(q *object.QP, n int, s cqe.Syndrome) {
+	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindFail, Time: clock.Now(), Queue: q.Num,
+		Index: uint16(q.SQ.Done), Count: uint16(n), Value: uint64(s)})
+}
+
+// recordExplanation records an explanation for the watches of the client that it is for.
+func (sh *Reporter) recordExplanation(s *Subject, code codes.Code, format string, args []any) {
+	b := make([]byte, trace.CodeSize, trace.CodeSize+len(format)*2)
+	copy(b, code.String())
+	sh.Taps.Record(s.Client.Watched, &trace.Event{Kind: trace.KindExplanation, Time: clock.Now(),
+		Queue: s.Number, Index: s.Index, Count: uint16(s.Kind), Data: fmt.Appendf(b, format, args...)})
+}

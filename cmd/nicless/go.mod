@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/gopacket/gopacket v1.7.7
 	github.com/nicless/nicless v0.3.0
 	github.com/nicless/nicless/tools v0.3.0
 	github.com/pelletier/go-toml/v2 v2.4.3

@@ -29,7 +29,7 @@ func TestGuideListsTheCommands(t *testing.T) {
 		words := strings.Fields(mine)
 		listed[words[0]] = true
 		name := []string{words[0]}
-		if len(words) > 1 && (words[0] == "bench" || words[0] == "key" || words[0] == "net") {
+		if len(words) > 1 && (words[0] == "bench" || words[0] == "key" || words[0] == "net" || words[0] == "trace") {
 			name = append(name, words[1])
 		}
 		var out, errs bytes.Buffer

@@ -59,7 +59,14 @@ var mayImport = map[string][]string{
 	"model/traffic": {"model", "wqe", "cqe", "doorbell"},
 
 	// The stream of events of a device: the device writes it, watchers read it.
-	"trace": {"internal/shm"},
+	"trace":         {"internal/shm"},
+	"trace/objects": {"trace", "wqe", "cqe"},
+	// Forms of a trace that people and programs look at.
+	"trace/text":     {"trace", "trace/objects", "wqe", "cqe", "packet"},
+	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
+	"trace/lines":    {"trace", "trace/objects", "wqe", "cqe", "model"},
+	"trace/perfetto": {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
+	"trace/roce":     {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/reason", "internal/ring"},
@@ -166,7 +173,7 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*": {".", "wqe", "cqe", "accel"},
 	// A page for browsers, which have no engine.
@@ -208,6 +215,7 @@ var mayImport = map[string][]string{
 	"internal/program":    {"internal/await"},
 	"internal/proctest":   {"internal/await", "internal/schedstat"},
 	"internal/vectors":    {},
+	"internal/tracetest":  {"internal/vectors", "trace", "wqe", "cqe", "packet"},
 	"include":             {},
 	"verbs/programs":      {},
 	"netdev/programs":     {},

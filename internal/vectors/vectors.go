@@ -27,6 +27,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -237,4 +238,41 @@ func treeRoot() (string, error) {
 		}
 		dir = up
 	}
+}
+
+// byName has the bytes of vectors that Bytes has read, by the path of the file and the name of the vector.
+var byName sync.Map
+
+// Bytes returns the bytes of one vector or packet of the checkout's own file, by its name. The caller must
+// not change them.
+func Bytes(t testing.TB, file, name string) []byte {
+	t.Helper()
+	path := filepath.Join(dirs(t)[0], file+".json")
+	all, ok := byName.Load(path)
+	if !ok {
+		var c struct {
+			Vectors []struct {
+				Name  string `json:"name"`
+				Bytes Hex    `json:"bytes"`
+			} `json:"vectors"`
+		}
+		raw, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(raw, &c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := map[string][]byte{}
+		for _, v := range c.Vectors {
+			m[v.Name] = v.Bytes
+		}
+		byName.Store(path, m)
+		all = m
+	}
+	b, ok := all.(map[string][]byte)[name]
+	if !ok {
+		t.Fatalf("%s: there is no vector %q", file, name)
+	}
+	return b
 }

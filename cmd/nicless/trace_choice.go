@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/trace/objects"
+)
+
+// An eventChoice says which events of a trace are shown. At most one of the texts is set.
+type eventChoice struct {
+	qp, pid, program string // as the flags have them
+
+	number uint64 // of the queue pair or process
+	table  objects.Table
+	shown  map[uint32]bool // clients that were shown
+	found  bool
+}
+
+func (x *eventChoice) parse() (err error) {
+	set := 0
+	for _, s := range []string{x.qp, x.pid, x.program} {
+		if s != "" {
+			set++
+		}
+	}
+	if set > 1 {
+		return usagef("choose one", "trace: --qp, --client and --program exclude each other")
+	}
+	const bitsOfQP = 24
+	if x.qp != "" {
+		x.number, err = strconv.ParseUint(x.qp, 0, bitsOfQP)
+		if err != nil {
+			return usagef("digits, or 0x and hexadecimal digits", "trace: --qp %q is not a number below 2^24", x.qp)
+		}
+	}
+	if x.pid != "" {
+		x.number, err = strconv.ParseUint(x.pid, 10, 32)
+		if err != nil || x.number == 0 {
+			return usagef("ps lists processes", "trace: --client %q is not a process id", x.pid)
+		}
+	}
+	return nil
+}
+
+func (x *eventChoice) all() bool { return x.qp == "" && x.pid == "" && x.program == "" }
+
+// pass calls show with an event that is chosen. If it needs a client that was not shown yet, pass shows that
+// first.
+func (x *eventChoice) pass(e *trace.Event, show func(*trace.Event) error) error {
+	if x.all() {
+		return show(e)
+	}
+	x.table.Event(e)
+	if !x.chosen(e) {
+		return nil
+	}
+	if e.Kind == trace.KindClientGone {
+		defer delete(x.shown, e.Queue)
+	}
+	if c := x.table.ClientOf(e); c != nil && !x.shown[c.Number] {
+		if x.shown == nil {
+			x.shown = map[uint32]bool{}
+		}
+		x.shown[c.Number] = true
+		if e.Kind != trace.KindClient {
+			client := trace.Event{Kind: trace.KindClient, Number: e.Number, Time: e.Time, Queue: c.Number,
+				Value: c.PID, Data: []byte(c.Name)}
+			if err := show(&client); err != nil {
+				return err
+			}
+		}
+	}
+	return show(e)
+}
+
+func (x *eventChoice) chosen(e *trace.Event) bool {
+	switch e.Kind {
+	case trace.KindLost, trace.KindLink, trace.KindEnd:
+		return true
+	}
+	yes := false
+	n, ok := objects.QueueOf(e)
+	c := x.table.ClientOf(e)
+	switch {
+	case x.qp != "" && e.Kind == trace.KindClientGone:
+		return x.shown[e.Queue]
+	case x.qp != "":
+		yes = ok && uint64(n) == x.number
+	case c != nil && x.pid != "":
+		yes = c.PID == x.number
+	case c != nil:
+		yes = c.Name == x.program
+	}
+	x.found = x.found || yes
+	return yes
+}
+
+// unmatched returns a text if there were no events of what was asked for.
+func (x *eventChoice) unmatched() string {
+	switch {
+	case x.all() || x.found:
+		return ""
+	case x.qp != "":
+		return fmt.Sprintf("the trace has no event of qp 0x%x", x.number)
+	case x.pid != "":
+		return fmt.Sprintf("the trace has no client of process %d", x.number)
+	}
+	return fmt.Sprintf("the trace has no client with the name %q", x.program)
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/trace/text"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const traceShowUsage = `Shows a trace of a file, or with "-" of standard input, of any length in little
+memory. A trace that is cut short or damaged is shown as far as it is whole.
+
+Usage:
+  nicless trace show FILE|- [flags]
+
+Which events:
+  --qp N            those of one queue pair, such as 81 or 0x51
+  --client PID      those of the clients of one process
+  --program NAME    those of the clients with this name
+  These exclude each other. Without one of them, all events are shown. Events
+  about links and about lost events are always shown.
+
+Output:
+  --format FORM     one of these forms (default: by the ending of FILE, which
+                    follows each form here; otherwise text):
+                    text      .txt       a line for each event
+                    json      .jsonl     a JSON object for each event
+                    perfetto  .pftrace   timelines for ui.perfetto.dev: a slice
+                                         for each WQE, from its doorbell to its
+                                         completion
+                    pcapng    .pcapng    packets for Wireshark: those of links,
+                                         and what was done in memory as the
+                                         packets that it would have been
+                    lines     .lines     accesses to cache lines, which nicless
+                                         model --trace prices
+                    trace     .nictrace  a trace, which has the events that
+                                         the flags choose
+  -o, --out FILE    write to FILE (default: standard output)
+  --fill            pcapng: zeros for payload that the trace does not have.
+                    Without it such packets are cut, and Wireshark names their
+                    operations only in the details
+  --utc             times of the text in UTC (default: local time)
+
+The exit status is 1 if the trace is cut short or damaged.
+
+Example:
+  nicless trace show put.nictrace --qp 0x51
+  nicless trace show put.nictrace -o put.pftrace
+  nicless trace show put.nictrace --format lines | nicless model --trace -
+  nicless trace show put.nictrace --format pcapng --fill | tshark -r -
+`
+
+// A traceFlags has the flags of nicless trace show.
+type traceFlags struct {
+	choice eventChoice
+	form   string
+	out    string
+	utc    bool
+	fill   bool
+}
+
+func newTraceShow() *cobra.Command {
+	var f traceFlags
+	c := &cobra.Command{
+		Use:   "show FILE|-",
+		Short: "show a trace as text, JSON, timelines, packets or lines",
+		Long:  traceShowUsage,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("nicless trace show FILE, or - for standard input",
+					"trace: one file is needed, %d arguments were given", len(args))
+			}
+			return f.run(args[0], c)
+		},
+	}
+	g := c.Flags()
+	g.StringVar(&f.choice.qp, "qp", "", "queue pair")
+	g.StringVar(&f.choice.pid, "client", "", "process id of clients")
+	g.StringVar(&f.choice.program, "program", "", "name of clients")
+	g.StringVar(&f.form, "format", "", "form of the output")
+	g.StringVarP(&f.out, "out", "o", "", "file to write to")
+	g.BoolVar(&f.fill, "fill", false, "zeros for payload that is not known")
+	g.BoolVar(&f.utc, "utc", false, "times in UTC")
+	_ = c.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(formNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.MarkFlagFilename("out")
+	return c
+}
+
+func (f *traceFlags) run(name string, c *cobra.Command) (err error) {
+	form, err := chooseForm(f.form, f.out)
+	if err != nil {
+		return err
+	}
+	if err = f.choice.parse(); err != nil {
+		return err
+	}
+	stdout := c.OutOrStdout()
+	if f.out == "" && form.binary && isTerminal(stdout) {
+		return usagef("-o FILE", "trace: the form %s is not for a terminal", form.name)
+	}
+	in, err := openTrace(name, c.InOrStdin())
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out := stdout
+	if f.out != "" {
+		if sameFile(name, f.out) {
+			return usagef("-o another file", "trace: %s is the trace itself", text.Plain(f.out))
+		}
+		file, failed := os.Create(f.out)
+		if failed != nil {
+			return fmt.Errorf("trace: %w", failed)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		out = file
+	}
+	return f.show(in, out, form, c.ErrOrStderr())
+}
+
+// show writes all events of a source that the flags choose.
+func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stderr io.Writer) error {
+	b := bufio.NewWriterSize(out, 1<<20) // few system calls, also for gigabytes of text
+	w, err := form.open(b, in.Clock(), f)
+	if err != nil {
+		return f.outError(err, 0)
+	}
+	n, readErr := 0, error(nil)
+	for {
+		var e trace.Event
+		if readErr = in.Next(&e); readErr != nil {
+			break
+		}
+		err = f.choice.pass(&e, func(e *trace.Event) error {
+			n++
+			return w.Event(e, in.Clock())
+		})
+		if err != nil {
+			return f.outError(err, n)
+		}
+	}
+	// All that was whole is shown, also if the source has ended with an error.
+	if err = errors.Join(w.Close(), b.Flush()); err != nil {
+		return f.outError(err, n)
+	}
+	notes := []string{f.choice.unmatched()}
+	if x, ok := w.(interface{ note() string }); ok {
+		notes = append(notes, x.note())
+	}
+	for _, text := range notes {
+		if text != "" {
+			fmt.Fprintf(stderr, "nicless: note: %s\n", text)
+		}
+	}
+	return in.explain(readErr, n)
+}
+
+// outError returns an error of the output after n events.
+func (f *traceFlags) outError(err error, n int) error {
+	if f.out == "" {
+		return fmt.Errorf("trace: standard output, at event %d: %w", n, err)
+	}
+	return hintf("the file ends before that event", "trace: %s, at event %d: %w", text.Plain(f.out), n, err)
+}
+
+// sameFile reports whether two names are of one file.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// formNames returns the names of the forms.
+func formNames() (list []string) {
+	for _, f := range traceForms {
+		list = append(list, f.name)
+	}
+	return list
+}
+
+// chooseForm returns the form of a name, or of the ending of a file.
+func chooseForm(name, file string) (*traceForm, error) {
+	for i := range traceForms {
+		f := &traceForms[i]
+		if name == f.name {
+			return f, nil
+		}
+		for _, ending := range f.endings {
+			if name == "" && strings.HasSuffix(file, ending) {
+				return f, nil
+			}
+		}
+	}
+	hint := "one of " + strings.Join(formNames(), ", ")
+	switch {
+	case name != "":
+		return nil, usagef(hint, "trace: --format %q does not exist", name)
+	case file != "":
+		return nil, usagef(hint, "trace: the ending of %s says no form: --format FORM", file)
+	}
+	return &traceForms[0], nil
+}

@@ -61,7 +61,7 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 		return nil, object.ErrClosed
 	}
 	if c.Watch != nil {
-		return nil, control.Errorf(control.CodeLimit, "watch: this client watches already; a client has one watch")
+		return nil, control.Errorf(control.CodeLimit, "watch: a client has one watch, and this one has it already")
 	}
 	ways := 0
 	for _, set := range []bool{m.All == 1, m.QPN != 0, m.PID != 0, m.Program != ""} {
@@ -79,8 +79,8 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 	if n < trace.LeastRing || n > trace.MostRing || n&(n-1) != 0 {
 		return nil, control.Errorf(control.CodeInvalid, "watch: rings of %d bytes; a power of two from %d to %d is possible", n, trace.LeastRing, trace.MostRing)
 	}
-		return nil, control.Errorf(control.CodeLimit, "watch: a client has one watch, and this one has it already")
-		Program: m.Program}
+	w := &object.Watcher{Owner: c.Client.Client, Size: trace.RingHeadSize + int(n), All: m.All == 1,
+		PID: int(m.PID), Program: m.Program}
 	if err := c.Device.Ledger.Take(c.UID, c.ringCharge(w)); err != nil {
 		return nil, err
 	}

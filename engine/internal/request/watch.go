@@ -145,6 +145,12 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 				all = append(all, other)
 			}
 		}
+		if w.All && seesAll(c.Client.Client) {
+			e.WatchesAll |= 1 << number
+			for _, p := range e.Shards[0].Ports {
+				e.Loops[0].RecordLink(p, 1<<number)
+			}
+		}
 		if w.QP != nil {
 			w.QP.Watch(1 << number)
 			e.recordClient(w.QP.Client, 1<<number)
@@ -175,6 +181,7 @@ func (c watching) end() {
 				e.Watches[i], mask = nil, 1<<i
 			}
 		}
+		e.WatchesAll &^= mask
 		for _, sh := range e.Shards {
 			sh.Taps.Remove(bits.TrailingZeros32(mask))
 			sh.Watching--
@@ -216,12 +223,15 @@ func follows(w *object.Watcher, c *object.Client) bool {
 	return w.All
 }
 
-// maySee reports whether c may watch other: if both are of one user, or if c's user is the device's own or
-// root, who could read the device's memory anyway.
+// maySee reports whether c may watch other.
 func maySee(c, other *object.Client) bool {
 	payer := c.Device.Ledger.Payer
-	return c.UID == 0 || c.UID == uint32(os.Getuid()) || payer(c.UID) == payer(other.UID)
+	return seesAll(c) || payer(c.UID) == payer(other.UID)
 }
+
+// seesAll reports whether c may watch the clients of all users: its user is root or the device's own, who
+// could read the device's memory anyway.
+func seesAll(c *object.Client) bool { return c.UID == 0 || c.UID == uint32(os.Getuid()) }
 
 // follow adds a watch to a client and its queues, if it is for the client and the client is still there.
 func (e Device) follow(c *object.Client, number int) {

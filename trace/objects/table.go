@@ -2,6 +2,8 @@ package objects
 
 import (
 	"encoding/binary"
+	"strconv"
+	"strings"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/trace"
@@ -23,6 +25,17 @@ type Client struct {
 	Number uint32
 	PID    uint64 // process id; 0: unknown
 	Name   string // as the client gave it: quote it before a terminal gets it
+}
+
+// Program returns the name of the client's program, if the client's name has it as the engine writes it,
+// as in: pid 4711 uid 0 "put". Otherwise it returns the client's name.
+func (c *Client) Program() string {
+	if i := strings.IndexByte(c.Name, '"'); i >= 0 {
+		if name, err := strconv.Unquote(c.Name[i:]); err == nil {
+			return name
+		}
+	}
+	return c.Name
 }
 
 // A Queue is a queue pair.

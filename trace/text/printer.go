@@ -85,7 +85,7 @@ func place(e *trace.Event) string {
 // client returns a client as lines name it.
 func (p *Printer) client(number uint32) string {
 	if c := p.table.Client(number); c != nil {
-		return fmt.Sprintf("client %d %q", number, c.Name)
+		return fmt.Sprintf("client %d %q", number, c.Program())
 	}
 	return fmt.Sprintf("client %d", number)
 }
@@ -94,13 +94,17 @@ func (p *Printer) client(number uint32) string {
 func (p *Printer) what(e *trace.Event) string {
 	switch e.Kind {
 	case trace.KindClient:
-		if e.Value == 0 {
-			return fmt.Sprintf("%q", e.Data)
+		name := fmt.Sprintf("%q", e.Data)
+		if c := p.table.Client(e.Queue); c != nil {
+			name = fmt.Sprintf("%q", c.Program())
 		}
-		return fmt.Sprintf("%q pid %d", e.Data, e.Value)
+		if e.Value == 0 {
+			return name
+		}
+		return fmt.Sprintf("%s pid %d", name, e.Value)
 	case trace.KindClientGone:
 		if c := p.table.Client(e.Queue); c != nil {
-			return fmt.Sprintf("%q is gone", c.Name)
+			return fmt.Sprintf("%q is gone", c.Program())
 		}
 		return "is gone"
 	case trace.KindQueue:

@@ -19,12 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engineTrace returns a file with the trace of what an engine did while a client used it.
-func engineTrace(t *testing.T, use func(c *nicless.Context)) string {
-	socket := filepath.Join(t.TempDir(), "engine")
+// serveEngine runs an engine, and returns its socket and what stops it.
+func serveEngine(t *testing.T) (socket string, stop func()) {
+	socket = filepath.Join(t.TempDir(), "engine")
 	e, err := engine.New(engine.Config{})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(await.Context(t))
+	ctx, cancel := context.WithCancel(await.Context(t))
 	ended := make(chan error, 2)
 	started := make(chan struct{})
 	go func() { ended <- e.Run(ctx, func() { close(started) }) }()
@@ -32,6 +32,15 @@ func engineTrace(t *testing.T, use func(c *nicless.Context)) string {
 	l, err := server.Listen(e, socket, 0o600)
 	require.NoError(t, err)
 	go func() { ended <- l.Serve(ctx) }()
+	return socket, func() {
+		cancel()
+		require.NoError(t, errors.Join(<-ended, <-ended))
+	}
+}
+
+// engineTrace returns a file with the trace of an engine while a client used it.
+func engineTrace(t *testing.T, use func(c *nicless.Context)) string {
+	socket, stop := serveEngine(t)
 	watcher, err := nicless.Dial(socket)
 	require.NoError(t, err)
 	w, err := watcher.Watch(nicless.WatchFilter{All: true})
@@ -47,7 +56,7 @@ func engineTrace(t *testing.T, use func(c *nicless.Context)) string {
 	var event trace.Event
 	gone := 0
 	for gone < 1 { // the client's end is the last event
-		require.NoError(t, w.Next(ctx, &event))
+		require.NoError(t, w.Next(await.Context(t), &event))
 		if event.Kind == trace.KindClientGone {
 			gone++
 		}
@@ -57,7 +66,6 @@ func engineTrace(t *testing.T, use func(c *nicless.Context)) string {
 	require.NoError(t, w.Close())
 	require.NoError(t, watcher.Close())
 	stop()
-	require.NoError(t, errors.Join(<-ended, <-ended))
 	name := filepath.Join(t.TempDir(), "engine.nictrace")
 	require.NoError(t, os.WriteFile(name, b.Bytes(), 0o644))
 	return name
@@ -123,4 +131,79 @@ func TestTraceOfEngine(t *testing.T) {
 	require.Zero(t, status, errs)
 	var priced, e strings.Builder
 	require.Zero(t, run([]string{"model", "--trace", "-", "--preset", "cxl1-fpga"}, strings.NewReader(out), &priced, &e), e.String())
+}
+
+// nicless trace records an engine until that stops, and shows at once what has happened.
+func TestTraceLive(t *testing.T) {
+	socket, stop := serveEngine(t)
+	dir := t.TempDir()
+	size := func(name string) int64 {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	statuses := make(chan int, 3)
+	outputs := []string{"all.nictrace", "all.txt", "all.pcapng"}
+	for _, name := range outputs {
+		go func() {
+			statuses <- run([]string{"trace", "--all", "--engine", socket, "--utc", "-o", filepath.Join(dir, name)},
+				strings.NewReader(""), os.Stderr, os.Stderr)
+		}()
+	}
+	for _, name := range outputs { // each has a header, or the clients
+		await.Until(t, name+" begins", func() bool { return size(name) > 0 })
+	}
+	c, err := nicless.Dial(socket)
+	require.NoError(t, err)
+	pd, err := c.AllocPD()
+	require.NoError(t, err)
+	mr, err := pd.RegisterMemory(4096, nicless.FullAccess)
+	require.NoError(t, err)
+	cq, err := c.CreateCQ(nicless.CQConfig{})
+	require.NoError(t, err)
+	qp, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	require.NoError(t, nicless.Pair(qp, peer, nicless.Connection{}))
+	require.NoError(t, qp.PostSend(&nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled,
+		SGE: []nicless.SGE{mr.SGE(0, 64)}, RemoteAddr: mr.Addr() + 64, RKey: mr.RKey()}))
+	_, err = cq.Wait(await.Context(t), make([]nicless.Completion, 1))
+	require.NoError(t, err)
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(b)
+	}
+	await.Until(t, "the WRITE is shown", func() bool {
+		return strings.Contains(read("all.txt"), "executed: RDMA_WRITE, 64 bytes\n") &&
+			strings.Contains(read("all.pcapng"), "done in memory, not sent: qp 0x")
+	})
+	require.NoError(t, c.Close())
+	stop()
+	for range outputs {
+		require.Zero(t, <-statuses)
+	}
+	require.Contains(t, read("all.txt"), "because the engine has stopped\n")
+	status, out, errs := shown(t, filepath.Join(dir, "all.nictrace"), "--utc")
+	require.Zero(t, status, errs)
+	require.Contains(t, out, "executed: RDMA_WRITE, 64 bytes\n")
+	require.Contains(t, out, "because the engine has stopped\n")
+}
+
+// A watch that the engine refuses, and an engine that is not there, are errors.
+func TestTraceLiveRefused(t *testing.T) {
+	socket, stop := serveEngine(t)
+	defer stop()
+	for flag, want := range map[string]string{"--qp=7": "there is no QP 0x000007", "--qp=x": `--qp "x" is not a number`} {
+		var out, errs strings.Builder
+		require.NotZero(t, run([]string{"trace", flag, "--engine", socket}, strings.NewReader(""), &out, &errs))
+		require.Contains(t, errs.String(), want)
+		require.Empty(t, out.String())
+	}
+	var out, errs strings.Builder
+	require.Equal(t, 1, run([]string{"trace", "--all", "--engine", socket + "x"}, strings.NewReader(""), &out, &errs))
+	require.Contains(t, errs.String(), "hint: name the engine's socket: nicless trace --engine PATH")
 }

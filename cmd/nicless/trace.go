@@ -38,6 +38,7 @@ Example:
   nicless trace --all
   nicless trace --program ib_write_bw --out put.nictrace
   nicless trace show put.nictrace -o put.pcapng
+  nicless trace --all --format pcapng --fill | wireshark -k -i -
 `
 
 func newTrace() *cobra.Command {

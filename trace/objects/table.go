@@ -46,6 +46,9 @@ type Queue struct {
 	State     trace.State
 	Info      trace.QueueInfo
 
+	announced uint16 // index after the last block that a doorbell has announced
+	rung      bool   // there was a doorbell
+
 	fetched map[uint16]*WQE // by their places in the ring
 	open    *WQE            // the last one of the fetch before, if that ended within it
 }
@@ -78,6 +81,7 @@ type Table struct {
 	queues  map[uint32]*Queue
 	strange map[uint32]*Queue // queue pairs that no event has described: they have only WQEs
 	blocks  int               // how many blocks of WQEs are kept
+	fresh   uint16            // blocks that the event before, a doorbell, was the first to announce
 	last    []*WQE            // WQEs of the event before, if it is a fetch
 	gone    trace.Event       // the event before, if it says that something is no longer
 }
@@ -103,8 +107,11 @@ func (t *Table) Event(e *trace.Event) {
 			q.State = trace.State(e.Count)
 			if q.State == trace.RST {
 				t.drop(q) // the device forgets the WQEs of a queue pair that is reset
+				q.rung = false
 			}
 		}
+	case trace.KindDoorbell:
+		t.doorbell(e)
 	case trace.KindFetch:
 		t.fetch(e)
 	case trace.KindClientGone, trace.KindQueueGone, trace.KindExecute, trace.KindFail:
@@ -124,6 +131,26 @@ func (t *Table) Event(e *trace.Event) {
 		t.strange = nil
 	}
 }
+
+// doorbell counts the blocks that no doorbell has announced before.
+func (t *Table) doorbell(e *trace.Event) {
+	t.fresh = e.Count
+	q := t.queues[e.Queue]
+	if q == nil {
+		return
+	}
+	if known := int16(q.announced - e.Index); q.rung && known > 0 {
+		t.fresh -= min(uint16(known), e.Count)
+	}
+	if t.fresh > 0 {
+		q.announced, q.rung = e.Index+e.Count, true
+	}
+}
+
+// Announced returns how many blocks, the last ones of an event of kind KindDoorbell, no doorbell
+// has announced before. The device finds a record again as long as it has not executed everything that the
+// record announces. It is valid until the next event.
+func (t *Table) Announced() uint16 { return t.fresh }
 
 func (t *Table) described(e *trace.Event) {
 	info, err := trace.ParseQueueInfo(e.Data)

@@ -8,7 +8,7 @@
 //	nicless links    prints the links of an engine to other engines and hosts
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
-//	nicless trace    shows what a device did, as text, JSON, timelines or packets
+//	nicless trace    shows what a device does or did, as text, JSON, timelines or packets
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets,
 //	                 and finds them in pasted logs and dumps
 //	nicless explain  explains a code, a syndrome, a status or the text of an error
@@ -36,8 +36,8 @@
 //     and model_trace.go makes or reads the trace
 //   - links_words.go: the words of nicless links for bad packets
 //   - net_report.go: what an interface reports to nicless links
-//   - trace_show.go, trace_source.go, trace_choice.go: nicless trace show, where its events come from, and
-//     which are shown; trace_forms.go, trace_pcapng.go, trace_lines.go: the forms of its output
+//   - trace_show.go, trace_source.go, trace_watch.go, trace_choice.go: nicless trace, where its events come
+//     from, and which are shown; trace_forms.go, trace_pcapng.go, trace_lines.go: the forms of its output
 //   - run_engine.go, run_ready.go: finds or starts the engine of a program, and waits for it
 //   - run_library.go, run_program.go: finds the library that programs preload, and checks that a
 //     program will load it; shim_*.go the library in this binary
@@ -82,6 +82,7 @@ Usage:
   nicless links [--engine PATH] [--json]
   nicless key new|show FILE
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
+  nicless trace --all|--qp N|--client PID|--program NAME [--out FILE]
   nicless trace show FILE|- [--format FORM] [-o FILE]
   nicless decode [FILE...|TEXT|-] [--json] [--all]
   nicless decode KIND [HEX|-] [--json]

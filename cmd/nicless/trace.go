@@ -1,35 +1,81 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"os"
+	"os/signal"
+	"syscall"
 
-const traceUsage = `Shows traces: records of everything that a device did for its clients, from the
-doorbell to the completion. docs/TRACE.md describes their format.
+	"github.com/spf13/cobra"
+)
+
+const traceUsage = `Shows what an engine does for its clients, from the doorbell to the completion:
+a line for each event, as strace does for system calls. It ends when it is
+interrupted, and when the engine stops. Clients that are not watched are as fast
+as before. A watch that is too slow loses events, and says how many.
 
 Usage:
+  nicless trace --all|--qp N|--client PID|--program NAME [flags]
   nicless trace show FILE|- [flags]
 
-"nicless trace show --help" describes the forms in which it shows them: text,
-JSON, timelines of Perfetto, packets for Wireshark, and cache lines.
+Which clients:
+  --all             all, and later ones too
+  --qp N            one queue pair that exists, such as 81 or 0x51
+  --client PID      those of one process
+  --program NAME    those of the processes with this name, and later ones too
+  An ordinary user sees clients of that user only; root and the engine's user
+  see all.
+
+Flags:
+  --engine PATH     socket of the engine (default: that of nicless run)
+  -o, --out FILE    write to FILE (default: standard output). The ending says
+                    the form: .nictrace is a trace, which costs least, and which
+                    nicless trace show shows in all forms
+  --format FORM     the form; "nicless trace show --help" describes the forms
+  --fill            as for nicless trace show
+  --utc             times of the text in UTC (default: local time)
 
 Example:
-  nicless trace show put.nictrace
+  nicless trace --all
+  nicless trace --program ib_write_bw --out put.nictrace
   nicless trace show put.nictrace -o put.pcapng
+  nicless trace --all --format pcapng --fill | wireshark -k -i -
 `
 
 func newTrace() *cobra.Command {
+	var f traceFlags
+	var all bool
+	var socket string
 	c := &cobra.Command{
 		Use:   "trace",
-		Short: "show what a device did",
+		Short: "show what a device does",
 		Long:  traceUsage,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			const hint = `"nicless trace --help" lists the commands`
+			const hint = `"nicless trace --help" lists commands and flags`
 			if len(args) > 0 {
 				return usagef(hint, "trace: command %q does not exist", args[0])
 			}
-			return usagef(hint, "trace: the command is missing")
+			if all == f.choice.all() {
+				return f.watch(c, socket)
+			}
+			return usagef(hint, "trace: one of --all, --qp, --client and --program is needed")
 		},
 	}
+	c.Flags().BoolVar(&all, "all", false, "all clients")
+	c.Flags().StringVar(&socket, "engine", "", "socket of the engine")
+	_ = c.MarkFlagFilename("engine")
+	f.add(c)
 	c.AddCommand(newTraceShow())
 	return c
+}
+
+// watch shows what an engine does.
+func (f *traceFlags) watch(c *cobra.Command, socket string) error {
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return f.run(c, "", func() (*namedSource, error) {
+		in, err := openWatch(ctx, socket, &f.choice)
+		f.choice = eventChoice{} // the engine chooses
+		return in, err
+	})
 }

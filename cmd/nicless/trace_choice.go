@@ -91,7 +91,7 @@ func (x *eventChoice) chosen(e *trace.Event) bool {
 	case c != nil && x.pid != "":
 		yes = c.PID == x.number
 	case c != nil:
-		yes = c.Name == x.program
+		yes = c.Program() == x.program
 	}
 	x.found = x.found || yes
 	return yes

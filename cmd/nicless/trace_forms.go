@@ -83,6 +83,8 @@ func (x *rawWriter) Event(e *trace.Event, _ trace.Clock) error {
 	return x.w.Write(e)
 }
 
+func (x *rawWriter) flush() error { return x.w.Flush() }
+
 // Close ends the trace if the one that was read has an end. Otherwise the new one is cut short, too.
 func (x *rawWriter) Close() error {
 	if !x.ended {

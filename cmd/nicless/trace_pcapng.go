@@ -61,4 +61,5 @@ func (x *pcapngWriter) packet(p *roce.Packet) error {
 	return x.w.WritePacketWithOptions(ci, p.Data, pcapgo.NgPacketOptions{Comments: []string{comment}})
 }
 
-func (x *pcapngWriter) Close() error { return x.w.Flush() }
+func (x *pcapngWriter) flush() error { return x.w.Flush() }
+func (x *pcapngWriter) Close() error { return x.flush() }

@@ -78,9 +78,17 @@ func newTraceShow() *cobra.Command {
 				return usagef("nicless trace show FILE, or - for standard input",
 					"trace: one file is needed, %d arguments were given", len(args))
 			}
-			return f.run(args[0], c)
+			return f.run(c, args[0], func() (*namedSource, error) {
+				return openTrace(args[0], c.InOrStdin())
+			})
 		},
 	}
+	f.add(c)
+	return c
+}
+
+// add adds the flags that nicless trace and nicless trace show have.
+func (f *traceFlags) add(c *cobra.Command) {
 	g := c.Flags()
 	g.StringVar(&f.choice.qp, "qp", "", "queue pair")
 	g.StringVar(&f.choice.pid, "client", "", "process id of clients")
@@ -92,10 +100,12 @@ func newTraceShow() *cobra.Command {
 	_ = c.RegisterFlagCompletionFunc("format",
 		cobra.FixedCompletions(formNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.MarkFlagFilename("out")
-	return c
 }
 
-func (f *traceFlags) run(name string, c *cobra.Command) (err error) {
+// run shows the events of a source, which has the name of a file or none.
+func (f *traceFlags) run(
+	c *cobra.Command, name string, open func() (*namedSource, error),
+) (err error) {
 	form, err := chooseForm(f.form, f.out)
 	if err != nil {
 		return err
@@ -107,7 +117,7 @@ func (f *traceFlags) run(name string, c *cobra.Command) (err error) {
 	if f.out == "" && form.binary && isTerminal(stdout) {
 		return usagef("-o FILE", "trace: the form %s is not for a terminal", form.name)
 	}
-	in, err := openTrace(name, c.InOrStdin())
+	in, err := open()
 	if err != nil {
 		return err
 	}
@@ -133,6 +143,9 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 	w, err := form.open(b, in.Clock(), f)
 	if err != nil {
 		return f.outError(err, 0)
+	}
+	if x, ok := in.eventSource.(interface{ onIdle(func() error) }); ok {
+		x.onIdle(func() error { return flush(w, b) })
 	}
 	n, readErr := 0, error(nil)
 	for {
@@ -162,6 +175,16 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		}
 	}
 	return in.explain(readErr, n)
+}
+
+// flush writes what a writer has kept, so that somebody who reads along sees it.
+func flush(w eventWriter, b *bufio.Writer) error {
+	if x, ok := w.(interface{ flush() error }); ok {
+		if err := x.flush(); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
 }
 
 // outError returns an error of the output after n events.

@@ -98,7 +98,7 @@ func (o object) sub(name string, t field.Tree) object {
 // wqe returns the fields of a WQE that was fetched.
 func (p *Printer) wqe(e *trace.Event, w *objects.WQE) field.Tree {
 	o := object{}.add("qp", e.Queue).add("index", w.Index).add("opcode", w.Ctrl.Opcode.String()).
-		add("whole", w.Whole()).add("bytes", field.Bytes(w.Bytes))
+		add("whole", w.Whole()).add("again", w.Again).add("bytes", field.Bytes(w.Bytes))
 	if w.Whole() {
 		a := p.table.Queue(e.Queue).Address()
 		t, err := wqe.DescribeSend(w.Bytes[:int(w.Ctrl.DS)*wqe.UnitSize], a)
@@ -126,7 +126,8 @@ func (p *Printer) fields(e *trace.Event) field.Tree {
 		o = o.add("qp", e.Queue).add("index", e.Index).add("from", trace.State(e.Count>>8).String()).
 			add("to", trace.State(e.Count&0xff).String())
 	case trace.KindDoorbell:
-		o = o.add("qp", e.Queue).add("index", e.Index).add("blocks", e.Count).add("record", e.Value)
+		o = o.add("qp", e.Queue).add("index", e.Index).add("blocks", e.Count).
+			add("new_blocks", p.table.Announced()).add("record", e.Value)
 	case trace.KindFetch:
 		o = o.add("qp", e.Queue).add("index", e.Index).add("blocks", e.Count)
 	case trace.KindExecute:

@@ -40,6 +40,13 @@ func TestTableOfSample(t *testing.T) {
 	require.Equal(t, trace.UD, x.Queue(0x55).Transport)
 }
 
+func TestProgram(t *testing.T) {
+	for name, want := range map[string]string{`pid 7 uid 0 "put"`: "put", `pid 7 uid 0 "a\x1b\""`: "a\x1b\"", "pid 7 uid 0": "pid 7 uid 0",
+		"put": "put", `broken "`: `broken "`} {
+		require.Equal(t, want, (&Client{Name: name}).Program())
+	}
+}
+
 func TestClientOf(t *testing.T) {
 	var x Table
 	clients := map[trace.Kind]uint32{}

@@ -2,6 +2,8 @@ package objects
 
 import (
 	"encoding/binary"
+	"strconv"
+	"strings"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/trace"
@@ -25,6 +27,17 @@ type Client struct {
 	Name   string // as the client gave it: quote it before a terminal gets it
 }
 
+// Program returns the name of the client's program, if the client's name has it as the engine writes it,
+// as in: pid 4711 uid 0 "put". Otherwise it returns the client's name.
+func (c *Client) Program() string {
+	if i := strings.IndexByte(c.Name, '"'); i >= 0 {
+		if name, err := strconv.Unquote(c.Name[i:]); err == nil {
+			return name
+		}
+	}
+	return c.Name
+}
+
 // A Queue is a queue pair.
 type Queue struct {
 	Number    uint32
@@ -32,6 +45,9 @@ type Queue struct {
 	Transport trace.Transport
 	State     trace.State
 	Info      trace.QueueInfo
+
+	announced uint16 // index after the last block that a doorbell has announced
+	rung      bool   // there was a doorbell
 
 	fetched map[uint16]*WQE // by their places in the ring
 	open    *WQE            // the last one of the fetch before, if that ended within it
@@ -65,6 +81,7 @@ type Table struct {
 	queues  map[uint32]*Queue
 	strange map[uint32]*Queue // queue pairs that no event has described: they have only WQEs
 	blocks  int               // how many blocks of WQEs are kept
+	fresh   uint16            // blocks that the event before, a doorbell, was the first to announce
 	last    []*WQE            // WQEs of the event before, if it is a fetch
 	gone    trace.Event       // the event before, if it says that something is no longer
 }
@@ -90,8 +107,11 @@ func (t *Table) Event(e *trace.Event) {
 			q.State = trace.State(e.Count)
 			if q.State == trace.RST {
 				t.drop(q) // the device forgets the WQEs of a queue pair that is reset
+				q.rung = false
 			}
 		}
+	case trace.KindDoorbell:
+		t.doorbell(e)
 	case trace.KindFetch:
 		t.fetch(e)
 	case trace.KindClientGone, trace.KindQueueGone, trace.KindExecute, trace.KindFail:
@@ -111,6 +131,26 @@ func (t *Table) Event(e *trace.Event) {
 		t.strange = nil
 	}
 }
+
+// doorbell counts the blocks that no doorbell has announced before.
+func (t *Table) doorbell(e *trace.Event) {
+	t.fresh = e.Count
+	q := t.queues[e.Queue]
+	if q == nil {
+		return
+	}
+	if known := int16(q.announced - e.Index); q.rung && known > 0 {
+		t.fresh -= min(uint16(known), e.Count)
+	}
+	if t.fresh > 0 {
+		q.announced, q.rung = e.Index+e.Count, true
+	}
+}
+
+// Announced returns how many blocks, the last ones of an event of kind KindDoorbell, no doorbell
+// has announced before. The device finds a record again as long as it has not executed everything that the
+// record announces. It is valid until the next event.
+func (t *Table) Announced() uint16 { return t.fresh }
 
 func (t *Table) described(e *trace.Event) {
 	info, err := trace.ParseQueueInfo(e.Data)

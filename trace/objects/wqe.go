@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"bytes"
 	"iter"
 
 	"github.com/nicless/nicless/trace"
@@ -17,6 +18,9 @@ type WQE struct {
 	Ctrl  wqe.Ctrl
 	Bytes []byte // its blocks. There are fewer than Ctrl.Blocks says if the trace has not got the others yet.
 	Time  uint64 // when it was fetched first, in ticks of the device clock
+	Again bool   // it is whole, and was fetched with the same bytes before
+
+	before []byte // bytes with which it was fetched before
 }
 
 // Whole reports whether all bytes of the WQE are there.
@@ -75,6 +79,9 @@ func (t *Table) extend(q *Queue, w *WQE, index uint16, b []byte) uint16 {
 	q.open = nil
 	if w.missing() > 0 {
 		q.open = w
+	} else {
+		w.Again = w.before != nil && bytes.Equal(w.before, w.Bytes)
+		w.before = nil
 	}
 	return index + uint16(n)
 }
@@ -84,7 +91,7 @@ func (t *Table) keep(q *Queue, w *WQE) {
 	at := q.place(w.Index)
 	if old := q.fetched[at]; old != nil {
 		if old.Index == w.Index {
-			w.Time = old.Time
+			w.Time, w.before = old.Time, old.Bytes
 		}
 		t.blocks -= old.blocks()
 		delete(q.fetched, at)

@@ -71,10 +71,10 @@ func (x *Writer) client(c *objects.Client) (uint64, error) {
 	case c == nil:
 		return x.device()
 	case c.PID == 0 || c.PID > math.MaxInt32: // no process id
-		name := fmt.Sprintf("client %d %s", c.Number, text.Plain(c.Name))
+		name := fmt.Sprintf("client %d %s", c.Number, text.Plain(c.Program()))
 		return x.track(place{clientTrack, uint64(c.Number)}, 0, name)
 	}
-	return x.track(place{processTrack, c.PID}, 0, text.Plain(c.Name))
+	return x.track(place{processTrack, c.PID}, 0, text.Plain(c.Program()))
 }
 
 // queue returns the track of a queue pair.

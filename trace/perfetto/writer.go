@@ -71,8 +71,7 @@ func (x *Writer) Event(e *trace.Event, c trace.Clock) error {
 func (x *Writer) other(e *trace.Event) error {
 	switch e.Kind {
 	case trace.KindClient:
-		_, err := x.client(x.table.Client(e.Queue))
-		return err
+		return nil // its track is described with its first queue pair or key: its name may become known later
 	case trace.KindClientGone:
 		return x.clientGone(e)
 	case trace.KindQueue:
@@ -83,6 +82,9 @@ func (x *Writer) other(e *trace.Event) error {
 		}
 		return x.drop(e.Queue, e.Time)
 	case trace.KindState:
+		if x.table.Queue(e.Queue) == nil {
+			return nil // a queue pair that is destroyed is reset after that
+		}
 		from, to := trace.State(e.Count>>8), trace.State(e.Count&0xff)
 		if err := x.inQueue(e, e.Queue, "queue", fmt.Sprintf("%v -> %v", from, to)); err != nil {
 			return err

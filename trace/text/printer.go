@@ -27,17 +27,24 @@ type Printer struct {
 // New returns a Printer that writes to w: one call of Write for each line.
 func New(w io.Writer) *Printer { return &Printer{w: w} }
 
-// Event writes the line, or the lines, of an event. It returns the error of the writer.
+// Event writes the line, or the lines, of an event: none for WQEs and doorbells that the device finds
+// again, because it has not executed them yet. It returns the error of the writer.
 func (p *Printer) Event(e *trace.Event, c trace.Clock) error {
 	p.table.Event(e)
 	if e.Kind == trace.KindFetch && len(e.Data) >= wqe.BlockSize {
 		a := p.table.Queue(e.Queue).Address()
 		for _, w := range p.table.Last() {
+			if w.Again {
+				continue
+			}
 			if err := p.print(e, c, fmt.Sprintf("wqe %d fetched: %s", w.Index, WQE(w, a))); err != nil {
 				return err
 			}
 		}
 		return nil
+	}
+	if e.Kind == trace.KindDoorbell && e.Count > 0 && p.table.Announced() == 0 {
+		return nil // it was found before
 	}
 	return p.print(e, c, p.what(e))
 }
@@ -85,7 +92,7 @@ func place(e *trace.Event) string {
 // client returns a client as lines name it.
 func (p *Printer) client(number uint32) string {
 	if c := p.table.Client(number); c != nil {
-		return fmt.Sprintf("client %d %q", number, c.Name)
+		return fmt.Sprintf("client %d %q", number, c.Program())
 	}
 	return fmt.Sprintf("client %d", number)
 }
@@ -94,13 +101,17 @@ func (p *Printer) client(number uint32) string {
 func (p *Printer) what(e *trace.Event) string {
 	switch e.Kind {
 	case trace.KindClient:
-		if e.Value == 0 {
-			return fmt.Sprintf("%q", e.Data)
+		name := fmt.Sprintf("%q", e.Data)
+		if c := p.table.Client(e.Queue); c != nil {
+			name = fmt.Sprintf("%q", c.Program())
 		}
-		return fmt.Sprintf("%q pid %d", e.Data, e.Value)
+		if e.Value == 0 {
+			return name
+		}
+		return fmt.Sprintf("%s pid %d", name, e.Value)
 	case trace.KindClientGone:
 		if c := p.table.Client(e.Queue); c != nil {
-			return fmt.Sprintf("%q is gone", c.Name)
+			return fmt.Sprintf("%q is gone", c.Program())
 		}
 		return "is gone"
 	case trace.KindQueue:
@@ -110,7 +121,9 @@ func (p *Printer) what(e *trace.Event) string {
 	case trace.KindState:
 		return state(e)
 	case trace.KindDoorbell:
-		return fmt.Sprintf("doorbell: %s from %d on, record 0x%x", count(uint64(e.Count), "block"), e.Index, e.Value)
+		n := p.table.Announced()
+		return fmt.Sprintf("doorbell: %s from %d on, record 0x%x", count(uint64(n), "block"),
+			e.Index+e.Count-n, e.Value)
 	case trace.KindFetch:
 		return fmt.Sprintf("wqe %d fetched: %s", e.Index, count(uint64(e.Count), "block"))
 	case trace.KindExecute:

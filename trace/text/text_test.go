@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"os"
@@ -77,4 +78,26 @@ func TestShortData(t *testing.T) {
 			require.NotEmpty(t, printed(t, []trace.Event{e}))
 		}
 	}
+}
+
+// The device finds the same record and the same WQE again until it has executed them. A WQE that was changed
+// in between is shown again.
+func TestFoundAgain(t *testing.T) {
+	x := tracetest.New(t)
+	x.Queue(0x51, 1, 0x52, trace.RC, 0)
+	x.Post(0x51, "write_signaled", "write_signaled")
+	bell, fetch := x.Events[1], x.Events[2]
+	x.Add(bell)
+	x.Add(fetch)
+	bell.Count = 3
+	x.Add(bell)
+	fetch.Data = bytes.Clone(fetch.Data)
+	fetch.Data[40] ^= 1 // the address of the first
+	x.Add(fetch)
+	got := printed(t, x.Events)
+	require.Equal(t, 2, strings.Count(got, "doorbell: "))
+	require.Contains(t, got, "doorbell: 2 blocks from 0 on")
+	require.Contains(t, got, "doorbell: 1 block from 2 on")
+	require.Equal(t, 2, strings.Count(got, "wqe 0 fetched: "))
+	require.Equal(t, 1, strings.Count(got, "wqe 1 fetched: "))
 }

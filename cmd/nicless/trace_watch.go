@@ -1,0 +1,86 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/trace/text"
+)
+
+// A watchSource has the events of an engine, until the context ends or the engine stops. Then it has an event
+// that ends the trace.
+type watchSource struct {
+	*nicless.Watch
+	c     *nicless.Context
+	ctx   context.Context
+	idle  func() error // called before the source waits
+	count uint64
+	last  uint64 // time of the last event
+	ended bool
+}
+
+// openWatch watches those clients of an engine that x chooses.
+func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource, error) {
+	if socket == "" {
+		dir, err := userDirectory()
+		if err != nil {
+			return nil, err
+		}
+		socket = filepath.Join(dir, "engine.sock")
+	}
+	c, err := nicless.Dial(socket)
+	if err != nil {
+		return nil, hintf("name the engine's socket: nicless trace --engine PATH", "trace: %w", err)
+	}
+	f := nicless.WatchFilter{All: x.all(), Program: x.program}
+	switch {
+	case x.qp != "":
+		f.QPN = uint32(x.number)
+	case x.pid != "":
+		f.PID = int(x.number)
+	}
+	w, err := c.Watch(f)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", errors.Join(err, c.Close()))
+	}
+	s := &watchSource{Watch: w, c: c, ctx: ctx}
+	return &namedSource{eventSource: s, Closer: s, name: text.Plain(socket)}, nil
+}
+
+// onIdle says what to do before the source waits.
+func (s *watchSource) onIdle(f func() error) { s.idle = f }
+
+func (s *watchSource) Next(e *trace.Event) error {
+	if s.ended {
+		return io.EOF
+	}
+	ok, err := s.Poll(e)
+	if err == nil && !ok {
+		if err = s.idle(); err != nil {
+			return err
+		}
+		err = s.Watch.Next(s.ctx, e)
+	}
+	switch {
+	case err == nil:
+		s.count, s.last = s.count+1, e.Time
+		return nil
+	case err == io.EOF || s.ctx.Err() != nil:
+		s.ended = true
+		*e = trace.Event{Kind: trace.KindEnd, Time: s.last, Value: s.count}
+		if err == io.EOF {
+			e.Index = 1 // the engine has stopped
+		}
+		return nil
+	}
+	return err
+}
+
+func (s *watchSource) Close() error { return errors.Join(s.Watch.Close(), s.c.Close()) }

@@ -62,6 +62,9 @@ const runFlagsUsage = `Flags:
                   memory that the engine maps too, which is ten times as fast;
                   docs/VERBS.md says what differs
   --explain       print explanations of the program's mistakes
+  --trace FILE    record what the engine does for the program and its
+                  children. The ending of FILE says in which form, as for
+                  nicless trace: .nictrace, .txt, .jsonl, .pftrace, .pcapng
   --stacks        errors of completions name the line of a Go program that has
                   posted the request (package nicless); a post takes longer
 
@@ -83,6 +86,7 @@ type runFlags struct {
 	links, fabric          []string
 	private, slow, explain bool
 	stacks                 bool
+	trace                  string
 }
 
 func (f *runFlags) add(c *cobra.Command) *cobra.Command {
@@ -96,6 +100,8 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	_ = c.Flags().MarkHidden("fast-memory")
 	c.MarkFlagsMutuallyExclusive("fast-memory", "slow-memory")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
+	c.Flags().StringVar(&f.trace, "trace", "", "file of a trace")
+	_ = c.MarkFlagFilename("trace")
 	c.Flags().BoolVar(&f.stacks, "stacks", false, "errors name the line that has posted")
 	_ = c.MarkFlagFilename("engine")
 	_ = c.RegisterFlagCompletionFunc("link", completeLink)
@@ -188,6 +194,17 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
 	p.Env = environment(os.Environ(), library, place.verbs(), f.slow, f.stacks)
+	if f.trace != "" {
+		stop, err := recordProgram(place.socket, f.trace, stderr)
+		if err != nil {
+			return failed(err)
+		}
+		defer func() {
+			if failure := stop(); failure != nil {
+				fmt.Fprintf(stderr, "nicless: %v\n", failure)
+			}
+		}()
+	}
 	if f.explain {
 		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
 		if err != nil {

@@ -12,7 +12,10 @@ import (
 type eventChoice struct {
 	qp, pid, program string // as the flags have them
 
-	number uint64 // of the queue pair or process
+	ours func(pid uint64) bool // if not nil: which processes' clients are chosen
+
+	number uint64          // of the queue pair or process
+	mine   map[uint32]bool // the result of ours for each client
 	table  objects.Table
 	shown  map[uint32]bool // clients that were shown
 	found  bool
@@ -44,7 +47,11 @@ func (x *eventChoice) parse() (err error) {
 	return nil
 }
 
-func (x *eventChoice) all() bool { return x.qp == "" && x.pid == "" && x.program == "" }
+// all reports whether events of all clients are shown.
+func (x *eventChoice) all() bool { return x.whole() && x.ours == nil }
+
+// whole reports whether no flag chooses clients.
+func (x *eventChoice) whole() bool { return x.qp == "" && x.pid == "" && x.program == "" }
 
 // pass calls show with an event that is chosen. If it needs a client that was not shown yet, pass shows that
 // first.
@@ -84,6 +91,8 @@ func (x *eventChoice) chosen(e *trace.Event) bool {
 	n, ok := objects.QueueOf(e)
 	c := x.table.ClientOf(e)
 	switch {
+	case x.ours != nil:
+		yes = c != nil && x.isOurs(c)
 	case x.qp != "" && e.Kind == trace.KindClientGone:
 		return x.shown[e.Queue]
 	case x.qp != "":
@@ -97,11 +106,26 @@ func (x *eventChoice) chosen(e *trace.Event) bool {
 	return yes
 }
 
+// isOurs calls ours once for each client, because a process may have ended when its later events come.
+func (x *eventChoice) isOurs(c *objects.Client) bool {
+	yes, known := x.mine[c.Number]
+	if !known {
+		if x.mine == nil {
+			x.mine = map[uint32]bool{}
+		}
+		yes = x.ours(c.PID)
+		x.mine[c.Number] = yes
+	}
+	return yes
+}
+
 // unmatched returns a text if there were no events of what was asked for.
 func (x *eventChoice) unmatched() string {
 	switch {
 	case x.all() || x.found:
 		return ""
+	case x.ours != nil:
+		return "the program has opened no device"
 	case x.qp != "":
 		return fmt.Sprintf("the trace has no event of qp 0x%x", x.number)
 	case x.pid != "":

@@ -39,7 +39,7 @@ func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource
 	if err != nil {
 		return nil, hintf("name the engine's socket: nicless trace --engine PATH", "trace: %w", err)
 	}
-	f := nicless.WatchFilter{All: x.all(), Program: x.program}
+	f := nicless.WatchFilter{All: x.whole(), Program: x.program}
 	switch {
 	case x.qp != "":
 		f.QPN = uint32(x.number)

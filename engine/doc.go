@@ -207,7 +207,7 @@
 //     burstWatched, burstOne (loop/watched.go). Of a completion: recordCQE (completion/watched.go); of a
 //     packet: servePortWatched, RecordSent (transport/watched.go); of a queue or a key: recordQueue,
 //     recordKey (request/watch.go).
-//   - A user sees what is another user's: MaySee (object/watch.go).
+//   - A user sees what is another user's: maySee (request/watch.go).
 //   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
 //
 // Links:

@@ -42,7 +42,7 @@ func newRig(t testing.TB, cfg Config) *rig {
 
 func newRigOf(t testing.TB, cfg Config, random io.Reader) *rig {
 	t.Helper()
-	_ = object.StartHelpers() // before a test counts descriptors
+	_ = request.StartHelpers() // before a test counts descriptors
 	e, err := newEngine(cfg, random)
 	require.NoError(t, err)
 	e.runner.Hooks.SendsNow = true         // a test's thread can lose its core in the middle of a send

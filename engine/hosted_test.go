@@ -150,8 +150,8 @@ func TestNothingIsSentAfterRetract(t *testing.T) {
 func TestAsideWaitsForNobody(t *testing.T) {
 	r := newRig(t, Config{})
 	hold, ended := make(chan struct{}), make(chan struct{})
-	require.False(t, r.e.Aside(7, func() { defer close(ended); <-hold }))
-	require.True(t, r.e.Aside(8, func() {}), "another user")
+	require.False(t, r.d.nic().Aside(7, func() { defer close(ended); <-hold }))
+	require.True(t, r.d.nic().Aside(8, func() {}), "another user")
 	close(hold)
 	<-ended
 }

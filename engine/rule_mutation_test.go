@@ -25,7 +25,7 @@ var plantedRules = []plantedChange{
 	{"reasons: the event of a completion is held back", "internal/report/carry.go", "if x.held && s != cqe.Flush {", "if false {", "TestFaultsOneAfterAnother"},
 	{"reasons: the events of flushes have no limit", "internal/report/carry.go", "if x.held && s != cqe.Flush {", "if x.held {", "TestReasonsOfStreams"},
 	{"reasons: to another client", "internal/report/carry.go", "x := &sh.Recall[i]; x.Client == c {", "x := &sh.Recall[i]; x.Client != nil {", "TestReceiverIsAtFault"},
-	{"reasons: no burst", "internal/object/explain.go", "(explainBurst-1)*each", "0", "TestBurstOfExplanations"},
+	{"reasons: no burst", "internal/codes/limiter.go", "(burst-1)*each", "0", "TestBurstOfExplanations"},
 	{"reasons: what is held back is not counted", "internal/report/explain.go", "		c.Count[control.CounterSuppressed]++\n		x.held = true", "		x.held = true", "TestBurstOfExplanations"},
 
 	{"inline: results of WQEs without a CQE", "internal/object/inline.go", " && j.Head.CE() >= wqe.CEAlways", "", "TestInline"},

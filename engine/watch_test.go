@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -201,7 +202,7 @@ func TestWatchRefuses(t *testing.T) {
 		w.refused(code, want, control.OpWatch, &m, nil)
 	}
 	w.watch(control.Watch{QPN: p.num})
-	w.refused(control.CodeLimit, "watch: this client watches already", control.OpWatch, &control.Watch{All: 1}, nil)
+	w.refused(control.CodeLimit, "watch: a client has one watch", control.OpWatch, &control.Watch{All: 1}, nil)
 	for range events.Most - 1 {
 		r.host("another").watch(control.Watch{Program: "x"})
 	}
@@ -284,4 +285,46 @@ func TestWatchedCopyIsExecuted(t *testing.T) {
 	require.Len(t, fetched[0], 128)
 	require.Equal(t, p.sq[64:128], fetched[1], "it was fetched again, because it was not executed")
 	require.Equal(t, control.StateERR, p.state())
+}
+
+// Packets of a link are recorded at both ends, with their bytes; so is the link itself.
+func TestWatchRecordsPackets(t *testing.T) {
+	r := newRepeatable(t, Config{})
+	c := r.newCable(nic.PortConfig{MTU: 1024}, nil)
+	p, q := pair(r.host("p"), r.host("q"))
+	read := r.host("watcher").watch(control.Watch{All: 1})
+	all := read()
+	require.Contains(t, kindsOf(all), "link link ")
+	src, dst := p.h.full(4096, 1), q.h.full(4096, 2)
+	read()
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 2000))
+	r.settle()
+	var sent, got []trace.Event
+	for _, e := range read() {
+		switch e.Kind {
+		case trace.KindSent:
+			sent = append(sent, e)
+		case trace.KindReceived:
+			got = append(got, e)
+		}
+	}
+	require.Len(t, sent, 3, "two packets of the WRITE and an acknowledgement")
+	require.Len(t, got, 3)
+	for i, op := range []packet.Opcode{0x06, 0x08, 0x11} {
+		h := packet.ParseBTH((*[packet.BTHSize]byte)(sent[i].Data))
+		require.Equal(t, op, h.Opcode)
+		require.Equal(t, sent[i].Data, got[i].Data, "as it was sent")
+		require.Equal(t, sent[i].Value, got[i].Value)
+	}
+	require.Equal(t, uint64(28+1024), sent[0].Value)
+	require.Equal(t, src.mem[:100], sent[0].Data[28:][:100])
+	require.Equal(t, uint16(28), sent[0].Count)
+	require.Equal(t, p.num, sent[0].Queue)
+	require.Equal(t, q.num, got[0].Queue)
+	require.Equal(t, q.num, sent[2].Queue, "the acknowledgement")
+	c.ports[0].SetUp(false)
+	all = read()
+	require.Equal(t, "link ", kindsOf(all))
+	require.Zero(t, all[0].Value)
+	require.Equal(t, "cable", string(all[0].Data))
 }

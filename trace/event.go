@@ -88,8 +88,8 @@ const (
 	// of ibv_access_flags), Index KeyMade, KeyChanged or KeyGone, and Data a KeyInfo.
 	KindKey
 
-	// KindLink says that a link has come up or gone down. Queue is the number of the port, Value 1 up, 0
-	// down, Data its name.
+	// KindLink says whether a link is up: when a watch begins, and when it has come up or gone down. Queue is
+	// the number of the port, Value 1 up, 0 down, Data its name. Watches of single programs have no links.
 	KindLink
 
 	// KindLost says that events are missing here, because the watcher was too slow. Value is their number.

@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 	// understood and tested alone.
 	"engine/internal/cgroup":     {},
 	"engine/internal/closers":    {},
-	"engine/internal/codes":      {},
+	"engine/internal/codes":      {"internal/clock"},
 	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
 	"engine/internal/cores":      {"internal/clock"},
 	"engine/internal/journal":    {},
@@ -130,7 +130,7 @@ var mayImport = map[string][]string{
 	"engine/internal/request": {
 		"engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
 		"engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap",
-		"cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
+		"cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
 	},
 	"engine": {"engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
 

@@ -74,7 +74,7 @@ type Client struct {
 	Greeted       bool
 	Events        *Notifier // the socket of events and explanations; nil: not open
 	Wake          clientWake
-	Quiet         explainer
+	Quiet         codes.Limiter
 	Reasons       *reason.Writer
 	Logged        nic.Speaker // counts the client's explanations in the log
 	Bytes         uint64      // size of all regions together, placed or not
@@ -442,15 +442,6 @@ type Window struct {
 	QPN    uint32 // if bound and of type 2: number of the QP that the window belongs to
 	Serial uint64 // if bound and of type 2: serial of that QP, whose number another QP may get later
 	Parent *Mkey  // if bound: the key of the memory that the window opens; otherwise nil
-}
-
-// An explainer limits how often each code is explained to a client and in the log. An
-// explanation reports a mistake that hardware would ignore silently. Explanations over the
-// limit are held back and counted. Each client has its own explainer, so that no client can use up
-// the explanations of another.
-type explainer [codes.Count]struct {
-	Until uint64 // device clock at which the code has its whole burst again
-	Held  uint32 // explanations held back since the last one
 }
 
 // MostMinis is the most completions in one session. libmlx5 reports it to programs as

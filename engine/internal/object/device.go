@@ -78,6 +78,7 @@ type Device struct {
 	Held          heldPaths           // paths that are held by queue pairs whose clients have set the peers
 	Bulletin      bulletin            // what clients announce
 	Watches       [tap.Most]*Watcher  // by the number of their bits; nil: there is none
+	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
 	Attached      uint32              // number of the newest client
 	LastPort      uint32              // number of the newest port
 }

@@ -3,11 +3,7 @@
 package object
 
 import (
-	"time"
-
 	"github.com/nicless/nicless/engine/internal/quota"
-	"github.com/nicless/nicless/engine/internal/sealer"
-	"github.com/nicless/nicless/internal/mapholder"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 )
@@ -70,33 +66,3 @@ func (e *Device) Backlogged() bool {
 	most := e.Ledger.Limit(quota.Descriptors) / 8
 	return e.Discarded.Connections.Waiting() > most
 }
-
-// StartHelpers starts two helper processes. Without the sealer, clients could keep this
-// process from serving. Without the holder (package mapholder), clients could keep it from
-// ending. An error of the sealer is not returned, because starting the sealer is tried again
-// later, and memory that is not sealed stays mapped until then. The error that StartHelpers
-// returns is that of the holder, which is needed only when this process ends.
-func StartHelpers() error {
-	_ = sealer.Start()
-	return mapholder.Start()
-}
-
-// Aside calls f on a goroutine that closes descriptors for user uid (a closer; see
-// discard.go), and reports whether f has returned within asideTime.
-func (e *Device) Aside(uid uint32, f func()) bool {
-	done := make(chan struct{})
-	e.Discard(uid, 0, func() {
-		defer close(done)
-		f()
-	})
-	select {
-	case <-done:
-		return true
-	case <-time.After(asideTime):
-		return false
-	}
-}
-
-// asideTime is how long Aside waits for f. f takes unread events back out of a program's socket,
-// and the program can block that.
-const asideTime = 100 * time.Millisecond

@@ -40,7 +40,7 @@
 //
 // Announcements and status:
 //
-//   - watch.go: which clients a watch is for (Follows, MaySee); which queues are then visited aside
+//   - watch.go: which queues are visited aside because they are watched or on a wire
 //   - board.go: which clients may read an announcement, and which are notified of a change
 //   - status.go: writes the status page and adds up counts; when it is written is decided in report/status
 //
@@ -89,7 +89,7 @@
 //
 // Explanations and shares of the process's resources:
 //
-//   - explain.go: how often an explanation of a code may be given
+//   - explain.go: a reason in words (Because); how often one is given is decided in codes/limiter
 //   - watchdog.go: which client a queue belongs to, for reports; whether a thread is stuck is in
 //     report/watchdog
 //   - log.go: how many lines about connections and explanations the log gets

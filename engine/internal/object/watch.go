@@ -2,11 +2,7 @@
 
 package object
 
-import (
-	"os"
-
-	"github.com/nicless/nicless/internal/shm"
-)
+import "github.com/nicless/nicless/internal/shm"
 
 // A Watcher records what some clients do, for one client to read.
 type Watcher struct {
@@ -17,27 +13,6 @@ type Watcher struct {
 	PID     int         // those of a process,
 	Program string      // those of processes of this name,
 	QP      *QP         // or one queue pair
-}
-
-// Follows reports whether w is of all that c does. Its owner does not watch itself.
-func (w *Watcher) Follows(c *Client) bool {
-	if c == w.Owner || !w.Owner.MaySee(c) {
-		return false
-	}
-	switch {
-	case w.PID != 0:
-		return w.PID == c.Hosted.PID
-	case w.Program != "":
-		return w.Program == c.Program
-	}
-	return w.All
-}
-
-// MaySee reports whether c may watch other: if both are of one user, or if c's user is the device's own or
-// root, who could read the device's memory anyway.
-func (c *Client) MaySee(other *Client) bool {
-	payer := c.Device.Ledger.Payer
-	return c.UID == 0 || c.UID == uint32(os.Getuid()) || payer(c.UID) == payer(other.UID)
 }
 
 // SetAside is called when q comes onto a wire or leaves it, and when its watches change.

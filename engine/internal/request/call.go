@@ -27,7 +27,7 @@ func (c *Client) Request(op control.Op, payload []byte,
 		return ans, r, err
 	}
 	if op == control.OpWatch {
-		return c.watch(payload)
+		return watching{c}.begin(payload)
 	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -100,7 +100,7 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.Closed = true
-	c.endWatch()
+	watching{c}.end()
 	c.Device.LeaveBoard(c.Client)
 	var regions []*object.Region
 	for more := true; more; {

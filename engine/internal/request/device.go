@@ -5,6 +5,7 @@ package request
 import (
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
@@ -70,11 +71,29 @@ func (d Device) Backlogged() bool { return d.Runner.Backlogged() }
 
 func (d Device) Unpolled(uid, qpn uint32) bool { return d.HasUnpolled(uid, qpn) }
 
-func (d Device) Aside(uid uint32, f func()) bool { return d.Runner.Aside(uid, f) }
+// Aside calls f on a goroutine that closes descriptors for user uid (a closer; see
+// object/discard.go), and reports whether f has returned within asideTime.
+func (d Device) Aside(uid uint32, f func()) bool {
+	done := make(chan struct{})
+	d.Runner.Discard(uid, 0, func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+		return true
+	case <-time.After(asideTime):
+		return false
+	}
+}
+
+// asideTime is how long Aside waits for f. f takes unread events back out of a program's socket,
+// and the program can block that.
+const asideTime = 100 * time.Millisecond
 
 func (d Device) Prepare() error {
 	growDescriptors()
-	return object.StartHelpers()
+	return StartHelpers()
 }
 
 // growDescriptors makes the kernel grow its table of this process's descriptors to the size

@@ -10,6 +10,7 @@
 //
 //   - device.go: the device for servers: which calls make memory off the thread; whether entries are unpolled
 //   - hosted.go: what a hosted client's memory and pages cost, and whether they are unmapped (sealed) or stay
+//   - helpers.go: starts the processes that seal and hold memory
 //   - probe.go: what tests may ask and hold up
 //   - request.go: whether a client may have one more object of a kind
 //   - client.go: the pages of a new client; in which order its objects are destroyed

@@ -37,7 +37,7 @@ func (e Device) NewHosted(name string, uid uint32, h nic.Hosted) (*Client, error
 // user uid until FreeMemory. create is shm.Create or shm.CreateSparse.
 func (e Device) NewMemory(uid uint32, name string, size int,
 	create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
-	_ = object.StartHelpers()
+	_ = StartHelpers()
 	charge := object.RegionCharge(uid, size).Plus(object.RegionFile)
 	if err := e.Ledger.Take(uid, charge); err != nil {
 		return nil, err

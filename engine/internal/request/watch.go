@@ -24,8 +24,11 @@ import (
 // watcher that looks every millisecond has sixteen times the time that it needs.
 const usualRing = 16 << 20
 
-// watch serves OpWatch. Making and filling the rings takes long, so it is not done on the engine's thread.
-func (c *Client) watch(payload []byte) (ans control.Message, r control.Reply, err error) {
+// A watching makes and ends the watch of a client.
+type watching struct{ *Client }
+
+// begin serves OpWatch. Making and filling the rings takes long, so it is not done on the engine's thread.
+func (c watching) begin(payload []byte) (ans control.Message, r control.Reply, err error) {
 	var m control.Watch
 	if err := control.Parse(control.OpWatch, payload, &m); err != nil {
 		return nil, r, control.Errorf(control.CodeInvalid, "%v", err)
@@ -53,12 +56,12 @@ func (c *Client) watch(payload []byte) (ans control.Message, r control.Reply, er
 }
 
 // newWatch checks a request, and makes the memory of a watch.
-func (c *Client) newWatch(m *control.Watch) (*object.Watcher, error) {
+func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 	if c.Closed {
 		return nil, object.ErrClosed
 	}
 	if c.Watch != nil {
-		return nil, control.Errorf(control.CodeLimit, "watch: this client watches already; a client has one watch")
+		return nil, control.Errorf(control.CodeLimit, "watch: a client has one watch, and this one has it already")
 	}
 	ways := 0
 	for _, set := range []bool{m.All == 1, m.QPN != 0, m.PID != 0, m.Program != ""} {
@@ -76,8 +79,8 @@ func (c *Client) newWatch(m *control.Watch) (*object.Watcher, error) {
 	if n < trace.LeastRing || n > trace.MostRing || n&(n-1) != 0 {
 		return nil, control.Errorf(control.CodeInvalid, "watch: rings of %d bytes; a power of two from %d to %d is possible", n, trace.LeastRing, trace.MostRing)
 	}
-	w := &object.Watcher{Owner: c.Client, Size: trace.RingHeadSize + int(n), All: m.All == 1, PID: int(m.PID),
-		Program: m.Program}
+	w := &object.Watcher{Owner: c.Client.Client, Size: trace.RingHeadSize + int(n), All: m.All == 1,
+		PID: int(m.PID), Program: m.Program}
 	if err := c.Device.Ledger.Take(c.UID, c.ringCharge(w)); err != nil {
 		return nil, err
 	}
@@ -98,19 +101,19 @@ func (c *Client) newWatch(m *control.Watch) (*object.Watcher, error) {
 }
 
 // ringCharge is what the owner of a watch pays.
-func (c *Client) ringCharge(w *object.Watcher) quota.Charge {
+func (c watching) ringCharge(w *object.Watcher) quota.Charge {
 	return object.RegionCharge(c.UID, w.Size*len(c.Device.Shards))
 }
 
 // freeRings gives the memory of a watch back. Nobody else can write to it, so nothing can hold it.
-func (c *Client) freeRings(w *object.Watcher) {
+func (c watching) freeRings(w *object.Watcher) {
 	_ = w.Rings.Close()
 	c.Device.Ledger.Refund(c.UID, c.ringCharge(w))
 }
 
 // startWatch begins to record for a watch. The clients that exist are added one by one, between steps, so
 // that no step waits for thousands of queues.
-func (c *Client) startWatch(w *object.Watcher, m *control.Watch) (err error) {
+func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 	e := c.Device
 	number := -1
 	var all []*object.Client
@@ -127,7 +130,7 @@ func (c *Client) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 		}
 		if m.QPN != 0 {
 			w.QP = e.QPs[m.QPN]
-			if w.QP == nil || !c.MaySee(w.QP.Client) {
+			if w.QP == nil || !maySee(c.Client.Client, w.QP.Client) {
 				err = control.Errorf(control.CodeNotFound, "watch: there is no QP %#06x that this user may watch", m.QPN)
 				return
 			}
@@ -140,6 +143,12 @@ func (c *Client) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 			sh.Watching++
 			for other := range sh.Clients {
 				all = append(all, other)
+			}
+		}
+		if w.All && seesAll(c.Client.Client) {
+			e.WatchesAll |= 1 << number
+			for _, p := range e.Shards[0].Ports {
+				e.Loops[0].RecordLink(p, 1<<number)
 			}
 		}
 		if w.QP != nil {
@@ -157,8 +166,8 @@ func (c *Client) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 	return nil
 }
 
-// endWatch ends the watch of c, if it has one.
-func (c *Client) endWatch() {
+// end ends the watch of c, if it has one.
+func (c watching) end() {
 	w := c.Watch
 	if w == nil {
 		return
@@ -172,6 +181,7 @@ func (c *Client) endWatch() {
 				e.Watches[i], mask = nil, 1<<i
 			}
 		}
+		e.WatchesAll &^= mask
 		for _, sh := range e.Shards {
 			sh.Taps.Remove(bits.TrailingZeros32(mask))
 			sh.Watching--
@@ -199,11 +209,35 @@ func unfollow(c *object.Client, mask uint32) {
 	}
 }
 
+// follows reports whether w is of all that c does. Its owner does not watch itself.
+func follows(w *object.Watcher, c *object.Client) bool {
+	if c == w.Owner || !maySee(w.Owner, c) {
+		return false
+	}
+	switch {
+	case w.PID != 0:
+		return w.PID == c.Hosted.PID
+	case w.Program != "":
+		return w.Program == c.Program
+	}
+	return w.All
+}
+
+// maySee reports whether c may watch other.
+func maySee(c, other *object.Client) bool {
+	payer := c.Device.Ledger.Payer
+	return seesAll(c) || payer(c.UID) == payer(other.UID)
+}
+
+// seesAll reports whether c may watch the clients of all users: its user is root or the device's own, who
+// could read the device's memory anyway.
+func seesAll(c *object.Client) bool { return c.UID == 0 || c.UID == uint32(os.Getuid()) }
+
 // follow adds a watch to a client and its queues, if it is for the client and the client is still there.
 func (e Device) follow(c *object.Client, number int) {
 	w, mask := e.Watches[number], uint32(1)<<number
 	_, there := c.Shard.Clients[c]
-	if w == nil || !there || c.Follows&mask != 0 || !w.Follows(c) {
+	if w == nil || !there || c.Follows&mask != 0 || !follows(w, c) {
 		return
 	}
 	c.Follows |= mask

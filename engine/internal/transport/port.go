@@ -50,6 +50,7 @@ func (h *PortHandle) SetUp(up bool) {
 		p.Woken = 0 // the carrier may reset the rings while the port is down
 		p.SetHot(up)
 		p.Shard.PortChanges++
+		h.Server.RecordLink(p, p.Shard.WatchesAll)
 		if up {
 			h.Server.resumeWires(p)
 		}

@@ -39,6 +39,18 @@ func (sh *wires) recordPacket(q *object.QP, p *object.Port, kind trace.Kind, k *
 		Index: uint16(p.Number), Count: uint16(k.N), Value: uint64(k.N + len(k.Payload)), Data: b[:n]})
 }
 
+// RecordLink records whether the link of a port is up.
+func (sh *wires) RecordLink(p *object.Port, mask uint32) {
+	if mask == 0 {
+		return
+	}
+	e := trace.Event{Kind: trace.KindLink, Time: clock.Now(), Queue: p.Number, Data: []byte(p.Settings.Name)}
+	if p.Up {
+		e.Value = 1
+	}
+	sh.Taps.Record(mask, &e)
+}
+
 // servePortWatched is servePort while the device has watches. No packet takes the path of packets of one
 // line, because that path does not copy the packet.
 func (sh *PortServer) servePortWatched(p *object.Port) (done int) {

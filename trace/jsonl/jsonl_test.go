@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -117,4 +118,19 @@ func FuzzPrinter(f *testing.F) {
 			requireLine(t, line)
 		}
 	})
+}
+
+// The bytes of records in docs/TRACE.md are those of the format.
+func TestDocHasTheBytes(t *testing.T) {
+	b, err := os.ReadFile("../../docs/TRACE.md")
+	require.NoError(t, err)
+	text := strings.ReplaceAll(string(b), " ", "")
+	for _, e := range []trace.Event{
+		{Kind: trace.KindClient, Time: 100, Queue: 1, Value: 4711, Data: []byte("put")},
+		{Kind: trace.KindDoorbell, Number: 1, Time: 200, Queue: 0x51, Index: 65535, Count: 2, Value: 0x10001},
+	} {
+		record, err := trace.Append(nil, &e)
+		require.NoError(t, err)
+		require.Contains(t, text, "\n"+hex.EncodeToString(record)+"\n")
+	}
 }

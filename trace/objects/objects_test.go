@@ -41,7 +41,7 @@ func TestTableOfSample(t *testing.T) {
 }
 
 func TestProgram(t *testing.T) {
-	for name, want := range map[string]string{`pid 7 uid 0 "put"`: "put", `pid 7 uid 0 "a\x1b\""`: "a\x1b\"", "pid 7 uid 0": "pid 7 uid 0",
+	for name, want := range map[string]string{`pid 7 uid 0 "put"`: "put", `pid 7 uid 0 "a\x1b\""`: "a\x1b\"", "pid 7 uid 0": "pid 7 uid 0", `pid 7 uid 0 "put" nicless0 "nicless0"`: "put",
 		"put": "put", `broken "`: `broken "`} {
 		require.Equal(t, want, (&Client{Name: name}).Program())
 	}

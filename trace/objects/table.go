@@ -28,10 +28,11 @@ type Client struct {
 }
 
 // Program returns the name of the client's program, if the client's name has it as the engine writes it,
-// as in: pid 4711 uid 0 "put". Otherwise it returns the client's name.
+// as in: pid 4711 uid 0 "put" nicless0. Otherwise it returns the client's name.
 func (c *Client) Program() string {
 	if i := strings.IndexByte(c.Name, '"'); i >= 0 {
-		if name, err := strconv.Unquote(c.Name[i:]); err == nil {
+		if quoted, err := strconv.QuotedPrefix(c.Name[i:]); err == nil {
+			name, _ := strconv.Unquote(quoted) // QuotedPrefix has checked it
 			return name
 		}
 	}

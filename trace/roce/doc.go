@@ -16,6 +16,9 @@
 // Masked atomics, and all work of DC and of raw packets, have no packets in the specification: they are left
 // out, as is work that concerns no peer.
 //
+// Links through memory (package fabric/pool) have packets that are longer than those of RoCEv2. They are
+// shown as they are, with an ICRC of 0.
+//
 // Addresses are the GIDs of the queue pair. For one that has none, it is the link-local address that the GUID
 // of the device gives. The UDP source port is the one that Linux takes for the two numbers of queue pairs.
 //

@@ -66,15 +66,23 @@ func sourcePort(qp, peer uint32) uint16 {
 	return uint16(label&0x3fff^label&0xfc000>>14) | 0xc000
 }
 
-// header appends the IP and the UDP header of a packet of n bytes, counted from its BTH to its ICRC.
+// header appends the IP and the UDP header of a packet of n bytes, counted from its BTH to its ICRC. Lengths
+// that have no room are 0, as in packets that a network card has yet to divide.
 func (r route) header(b []byte, n int) []byte {
 	be := binary.BigEndian
 	src, dst := r.src.Addr(), r.dst.Addr()
 	n += udpSize
+	if n > 1<<16-1-ipv4Size {
+		n = 0
+	}
 	at := len(b)
 	if src.Is4() {
 		b = append(b, 0x45, 0)
-		b = be.AppendUint16(b, uint16(ipv4Size+n))
+		total := n
+		if n > 0 {
+			total += ipv4Size
+		}
+		b = be.AppendUint16(b, uint16(total))
 		b = append(b, 0, 0, 0x40, 0, hops, protocolUDP, 0, 0)
 	} else {
 		b = append(b, 0x60, 0, 0, 0)

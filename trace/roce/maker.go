@@ -110,9 +110,12 @@ func (m *Maker) numbersOf(qp uint32) *numbers {
 	return n
 }
 
+// longest is the longest packet of a link, without its ICRC. Links through memory have packets that are
+// longer than those of RoCEv2.
+const longest = packet.MaxHeaders + 1<<16
+
 // link emits a packet of a link.
 func (m *Maker) link(e *trace.Event, c trace.Clock) error {
-	const longest = packet.MaxPacket - packet.ICRCSize
 	if e.Value > longest || e.Value < packet.BTHSize || uint64(len(e.Data)) > e.Value {
 		return nil // the event is damaged: no packet has such a length
 	}
@@ -143,10 +146,14 @@ func (m *Maker) end(b []byte, r route, missing, padding int) []byte {
 	if missing > 0 && !m.Fill {
 		return b
 	}
-	return seal(append(b, zeros[:missing+padding]...), r)
+	b = append(b, zeros[:missing+padding]...)
+	if len(b)-r.headerSize() > packet.MaxPacket-packet.ICRCSize {
+		return append(b, zeros[:packet.ICRCSize]...) // no packet of RoCEv2 is so long
+	}
+	return seal(b, r)
 }
 
-var zeros [packet.MaxPacket]byte
+var zeros [longest + 4]byte
 
 // seal appends the ICRC to a packet that has everything else.
 func seal(b []byte, r route) []byte {

@@ -2,6 +2,7 @@ package roce
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -253,7 +254,7 @@ func FuzzMaker(f *testing.F) {
 		enough := errors.New("enough")
 		m := Maker{Emit: func(p *Packet) error {
 			require.LessOrEqual(t, len(p.Data), p.Length)
-			require.LessOrEqual(t, p.Length, ipv6Size+udpSize+packet.MaxPacket)
+			require.LessOrEqual(t, p.Length, ipv6Size+udpSize+longest+8)
 			packets++
 			if packets > 1000 {
 				return enough
@@ -270,4 +271,28 @@ func FuzzMaker(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Links through memory have packets of up to 65,535 bytes of payload.
+func TestLongPacketsOfLinks(t *testing.T) {
+	for _, n := range []int{9000, 65535} {
+		x := tracetest.New(t)
+		x.Queue(0x56, 1, 0x14, trace.RC, 1)
+		x.Packet(trace.KindSent, 0x56, 0x14, "rc_send_only_1", 300)
+		x.Events[1].Value = uint64(packet.BTHSize + n)
+		padded := (packet.BTHSize+n+3)&^3 + packet.ICRCSize
+		for _, fill := range []bool{false, true} {
+			list := madeBy(t, &Maker{Fill: fill}, x.Events)
+			require.Len(t, list, 1)
+			require.Equal(t, ipv4Size+udpSize+padded, list[0].Length)
+			require.Equal(t, fill, len(list[0].Data) == list[0].Length)
+			h, _ := bth(list[0])
+			require.Equal(t, "RC_SEND_ONLY", h.Opcode.String())
+			want := uint16(padded + udpSize)
+			if n > 65000 {
+				want = 0
+			}
+			require.Equal(t, want, binary.BigEndian.Uint16(list[0].Data[ipv4Size+4:]), "length of UDP")
+		}
+	}
 }

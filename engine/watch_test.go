@@ -164,7 +164,7 @@ func TestWatchTellsALife(t *testing.T) {
 	p.destroy()
 	h.dereg(src.key)
 	all = read()
-	require.Equal(t, "queue-gone state key ", kindsOf(all))
+	require.Equal(t, "state queue-gone key ", kindsOf(all))
 	require.Equal(t, uint16(trace.KeyGone), all[2].Index)
 	require.NoError(t, h.c.Close())
 	require.Contains(t, kindsOf(read()), "client-gone")
@@ -189,11 +189,11 @@ func TestWatchRefuses(t *testing.T) {
 	w := r.host("watcher")
 	none, missing := control.CodeInvalid, control.CodeNotFound
 	for want, m := range map[string]control.Watch{
-		`watch: all 0, QP 0x000000, pid 0, program ""; exactly one of them says what is watched`: {},
-		`watch: all 1, QP 0x000007, pid 0, program ""; exactly one`:                              {All: 1, QPN: 7},
-		"watch: rings of 1000 bytes; a power of two from 262144 to 1073741824 is possible":       {All: 1, Bytes: 1000},
-		"watch: rings of 9223372036854775808 bytes":                                              {All: 1, Bytes: 1 << 63},
-		"watch: there is no QP 0x000007 that this user may watch":                                {QPN: 7},
+		`all 0, QP 0x000000, pid 0, program ""; exactly one of them says what is watched`: {},
+		`all 1, QP 0x000007, pid 0, program ""; exactly one`:                              {All: 1, QPN: 7},
+		"rings of 1000 bytes; a power of two from 262144 to 1073741824 is possible":       {All: 1, Bytes: 1000},
+		"rings of 9223372036854775808 bytes":                                              {All: 1, Bytes: 1 << 63},
+		"there is no QP 0x000007 that this user may watch":                                {QPN: 7},
 	} {
 		code := none
 		if m.QPN == 7 && m.All == 0 {
@@ -202,11 +202,11 @@ func TestWatchRefuses(t *testing.T) {
 		w.refused(code, want, control.OpWatch, &m, nil)
 	}
 	w.watch(control.Watch{QPN: p.num})
-	w.refused(control.CodeLimit, "watch: a client has one watch", control.OpWatch, &control.Watch{All: 1}, nil)
+	w.refused(control.CodeLimit, "a client has one watch", control.OpWatch, &control.Watch{All: 1}, nil)
 	for range events.Most - 1 {
 		r.host("another").watch(control.Watch{Program: "x"})
 	}
-	r.host("one too many").refused(control.CodeLimit, fmt.Sprintf("watch: this device has %d watches", events.Most),
+	r.host("one too many").refused(control.CodeLimit, fmt.Sprintf("this device has %d watches", events.Most),
 		control.OpWatch, &control.Watch{All: 1}, nil)
 }
 

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -40,7 +41,6 @@ type Ring struct {
 	shard     int
 	pos       uint64 // bytes of the ring that were copied
 	number    uint32 // number of the next event
-	begun     bool   // number is known
 	buf       []byte // private copy of a part of the ring
 	rest      []byte // the part of buf that was not returned yet: the ring's bytes up to pos
 	published *shm.Word64
@@ -80,9 +80,6 @@ func (r *Ring) Clock() Clock { return r.clock }
 // Shard returns the number of the shard that writes the ring.
 func (r *Ring) Shard() int { return r.shard }
 
-// overrun reports whether records from r.pos on may have been overwritten.
-func (r *Ring) overrun() bool { return r.reserved.Observe() > r.pos+uint64(len(r.data)) }
-
 // mostCopied bounds the bytes that are copied from a ring at once, so that a large ring does not need as
 // much private memory again. It is more than a record has.
 const mostCopied = 1 << 20
@@ -111,13 +108,13 @@ func (r *Ring) Next(e *Event) (ok bool, err error) {
 			continue
 		}
 		missing := e.Number - r.number
-		if r.begun && missing != 0 {
+		if missing != 0 {
 			r.number = e.Number // the next call returns this event
 			*e = Event{Kind: KindLost, Time: e.Time, Value: uint64(missing)}
 			return true, nil
 		}
 		r.rest = r.rest[size:]
-		r.begun, r.number = true, e.Number+1
+		r.number = e.Number + 1
 		return true, nil
 	}
 }
@@ -139,7 +136,11 @@ func (r *Ring) fill() bool {
 		if n <= r.pos-from {
 			return false
 		}
-		r.buf = append(r.buf[:0], r.data[at:][:n]...)
+		r.buf = slices.Grow(r.buf[:0], int(n))[:n]
+		for i := uint64(0); i < n; i += 8 {
+			// Loads with acquire order come before the load of reserved below; those of copy need not.
+			le.PutUint64(r.buf[i:], shm.Word64At(r.data, at+i).Observe())
+		}
 		if r.reserved.Observe() > from+uint64(len(r.data)) {
 			continue // the copy may have newer records in it
 		}

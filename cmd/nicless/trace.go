@@ -31,14 +31,14 @@ Flags:
                     the form: .nictrace is a trace, which costs least, and which
                     nicless trace show shows in all forms
   --format FORM     the form; "nicless trace show --help" describes the forms
-  --fill            as for nicless trace show
+  --cut             as for nicless trace show
   --utc             times of the text in UTC (default: local time)
 
 Example:
   nicless trace --all
   nicless trace --program ib_write_bw --out put.nictrace
   nicless trace show put.nictrace -o put.pcapng
-  nicless trace --all --format pcapng --fill | wireshark -k -i -
+  nicless trace --all --format pcapng | wireshark -k -i -
 `
 
 func newTrace() *cobra.Command {

@@ -42,7 +42,7 @@ func openPcapng(w io.Writer, c trace.Clock, f *traceFlags) (eventWriter, error) 
 		return nil, err
 	}
 	x := &pcapngWriter{w: ng, clock: c}
-	x.maker.Emit, x.maker.Fill = x.packet, f.fill
+	x.maker.Emit, x.maker.Fill = x.packet, !f.cut
 	return x, nil
 }
 

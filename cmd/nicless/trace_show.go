@@ -43,9 +43,9 @@ Output:
                     trace     .nictrace  a trace, which has the events that
                                          the flags choose
   -o, --out FILE    write to FILE (default: standard output)
-  --fill            pcapng: zeros for payload that the trace does not have.
-                    Without it such packets are cut, and Wireshark names their
-                    operations only in the details
+  --cut             pcapng: cut off payload that the trace does not have,
+                    instead of zeros in its place. Wireshark names the
+                    operations of such packets only in the details
   --utc             times of the text in UTC (default: local time)
 
 The exit status is 1 if the trace is cut short or damaged.
@@ -54,7 +54,7 @@ Example:
   nicless trace show put.nictrace --qp 0x51
   nicless trace show put.nictrace -o put.pftrace
   nicless trace show put.nictrace --format lines | nicless model --trace -
-  nicless trace show put.nictrace --format pcapng --fill | tshark -r -
+  nicless trace show put.nictrace --format pcapng | tshark -r -
 `
 
 // A traceFlags has the flags of nicless trace show.
@@ -63,7 +63,7 @@ type traceFlags struct {
 	form   string
 	out    string
 	utc    bool
-	fill   bool
+	cut    bool
 }
 
 func newTraceShow() *cobra.Command {
@@ -95,7 +95,7 @@ func (f *traceFlags) add(c *cobra.Command) {
 	g.StringVar(&f.choice.program, "program", "", "name of clients")
 	g.StringVar(&f.form, "format", "", "form of the output")
 	g.StringVarP(&f.out, "out", "o", "", "file to write to")
-	g.BoolVar(&f.fill, "fill", false, "zeros for payload that is not known")
+	g.BoolVar(&f.cut, "cut", false, "cut off payload that is not known")
 	g.BoolVar(&f.utc, "utc", false, "times in UTC")
 	_ = c.RegisterFlagCompletionFunc("format",
 		cobra.FixedCompletions(formNames(), cobra.ShellCompDirectiveNoFileComp))

@@ -46,7 +46,7 @@ var operations = map[string]int{
 
 func TestTsharkNamesOperations(t *testing.T) {
 	found := map[string]int{}
-	for _, info := range tshark(t, []string{"--fill"}, "-T", "fields", "-e", "_ws.col.Info") {
+	for _, info := range tshark(t, nil, "-T", "fields", "-e", "_ws.col.Info") {
 		name, _, _ := strings.Cut(info, "QP=")
 		found[strings.TrimSpace(name)]++
 	}
@@ -58,7 +58,7 @@ func TestTsharkNamesOperations(t *testing.T) {
 func TestTsharkReadsCutPackets(t *testing.T) {
 	found := map[string]int{}
 	cut := 0
-	for _, line := range tshark(t, nil, "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "frame.cap_len", "-e", "frame.len",
+	for _, line := range tshark(t, []string{"--cut"}, "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "frame.cap_len", "-e", "frame.len",
 		"-e", "frame.interface_name", "-e", "frame.comment") {
 		f := strings.Split(line, "\t")
 		require.Len(t, f, 5, line)

@@ -23,3 +23,9 @@ func storeRel64(p *uint64, v uint64) {
 	runtime.KeepAlive(&alive)
 	*p = v
 }
+
+// storeFirst64 stores v before all stores that follow.
+func storeFirst64(p *uint64, v uint64) {
+	*p = v
+	runtime.KeepAlive(&alive)
+}

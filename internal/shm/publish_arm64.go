@@ -11,3 +11,8 @@ func storeRel32(p *uint32, v uint32)
 //
 //go:noescape
 func storeRel64(p *uint64, v uint64)
+
+// storeFirst64 stores v before all stores that follow.
+//
+//go:noescape
+func storeFirst64(p *uint64, v uint64)

@@ -16,6 +16,14 @@ TEXT ·storeRel64(SB), NOSPLIT, $0-16
 	STLR R1, (R0)
 	RET
 
+// func storeFirst64(p *uint64, v uint64)
+TEXT ·storeFirst64(SB), NOSPLIT, $0-16
+	MOVD p+0(FP), R0
+	MOVD v+8(FP), R1
+	MOVD R1, (R0)
+	DMB  $0xa // ISHST: v becomes visible before all stores that follow
+	RET
+
 // func publishBlock(dst, src *[64]byte)
 TEXT ·publishBlock(SB), NOSPLIT, $0-16
 	MOVD dst+0(FP), R0

@@ -14,6 +14,8 @@ func storeRel32(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
 
 func storeRel64(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
 
+func storeFirst64(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
+
 func publishBlock(dst, src *[64]byte) {
 	*(*[56]byte)(dst[:56]) = *(*[56]byte)(src[:56])
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&dst[56])), *(*uint64)(unsafe.Pointer(&src[56])))

@@ -77,8 +77,8 @@ func (p *Word64) Observe() uint64 { return atomic.LoadUint64(&p.w) }
 func (p *Word64) Publish(v uint64) { storeRel64((*uint64)(unsafe.Pointer(p)), v) }
 
 // PublishFirst stores v before everything that is stored after it: an observer that sees a later store
-// sees v too. It costs as much as an atomic instruction.
-func (p *Word64) PublishFirst(v uint64) { atomic.SwapUint64(&p.w, v) }
+// sees v too.
+func (p *Word64) PublishFirst(v uint64) { storeFirst64((*uint64)(unsafe.Pointer(p)), v) }
 
 // Publish stores the 64 bytes of src. The last eight become visible together, after the
 // others: a reader that observes them, or a word of them, finds all 64 bytes.

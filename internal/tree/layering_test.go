@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 	"engine/internal/completion": {
 		"engine/internal/report", "engine/internal/object",
 		"engine/internal/codes",
-		"cqe", "internal/control", "internal/shm", "trace",
+		"cqe", "internal/clock", "internal/control", "internal/shm", "trace",
 	},
 	"engine/internal/execution": {
 		"engine/internal/completion", "engine/internal/report", "engine/internal/object",

@@ -30,6 +30,7 @@ type Maker struct {
 	table   objects.Table
 	numbers map[uint32]*numbers // by the number of the queue pair
 	out     Packet
+	filled  bool // out has zeros in place of payload
 }
 
 // numbers are what a queue pair counts.
@@ -138,6 +139,15 @@ func (m *Maker) link(e *trace.Event, c trace.Clock) error {
 	if e.Kind == trace.KindReceived {
 		m.out.Comment = fmt.Sprintf("received on port %d for qp 0x%x", e.Index, qp)
 	}
+	return m.give()
+}
+
+// give gives the packet to Emit, with a word about payload that the trace does not have.
+func (m *Maker) give() error {
+	if m.filled {
+		m.out.Comment += "; zeros in place of payload that was not recorded"
+	}
+	m.filled = false
 	return m.Emit(&m.out)
 }
 
@@ -146,6 +156,7 @@ func (m *Maker) end(b []byte, r route, missing, padding int) []byte {
 	if missing > 0 && !m.Fill {
 		return b
 	}
+	m.filled = missing > 0
 	b = append(b, zeros[:missing+padding]...)
 	if len(b)-r.headerSize() > packet.MaxPacket-packet.ICRCSize {
 		return append(b, zeros[:packet.ICRCSize]...) // no packet of RoCEv2 is so long

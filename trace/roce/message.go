@@ -160,5 +160,5 @@ func (m *Maker) put(x *message, r route, h []byte, length uint64, payload []byte
 	b := append(append(r.header(m.out.Data[:0], n), h...), payload...)
 	b = m.end(b, r, int(length)-len(payload), int(pad(length)))
 	m.out = Packet{Time: x.time, Data: b, Length: r.headerSize() + n, Comment: comment}
-	return m.Emit(&m.out)
+	return m.give()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/trace"
 )
 
@@ -25,7 +26,7 @@ func (sh *Completer) recordCQE(q *object.CQ, rqpn, uidx, imm, n uint32, time uin
 // without its tail. They are alike but for their tails, in which only wqe_counter differs, and grows by one.
 func (sh *Completer) record(q *object.CQ, index uint64, b *[cqe.Size]byte, tail cqe.Tail, n int) {
 	binary.BigEndian.PutUint64(b[cqe.Size-8:], uint64(tail.Owned(index, q.Log)))
-	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindCQE, Time: sh.Clock(), Queue: q.Num,
+	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindCQE, Time: clock.Now(), Queue: q.Num,
 		Index: uint16(index), Count: uint16(n), Value: index, Data: b[:]})
 }
 

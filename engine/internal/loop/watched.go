@@ -88,10 +88,10 @@ func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 	defer func() { q.SQ.Blocks, sh.Sched.Slice = ring, sh.Settings.Slice }() // also after a fault of memory
 	q.SQ.Blocks = sh.copied.blocks
 	for n > 0 && done < sh.Settings.Burst && bytes > 0 {
-		from, moved := q.SQ.Done, q.Client.Count[control.CounterBytes]
+		from, moved, written := q.SQ.Done, q.Client.Count[control.CounterBytes], q.SQ.CQ.Next
 		k, cost := sh.FastPath(q, min(int(n), sh.Settings.Burst-done), bytes)
 		if k > 0 {
-			sh.recordExecute(q, from, moved)
+			sh.recordExecute(q, from, moved, q.SQ.CQ.Next == written)
 			done, bytes, n = done+k, bytes-cost, n-uint16(k)
 			if q.SQ.CQ.Dead {
 				break
@@ -150,7 +150,7 @@ func (sh *Loop) burstOne(q *object.QP, n uint16) (done int) {
 	switch {
 	case count[control.CounterFailed] != failed: // Fail has recorded it
 	case q.SQ.Done != from:
-		sh.recordExecute(q, from, moved)
+		sh.recordExecute(q, from, moved, true)
 	case q.Job != nil:
 		e.Kind, e.Value = trace.KindSlice, q.Job.Moved
 		sh.Taps.Record(q.Watched, &e)
@@ -162,9 +162,14 @@ func (sh *Loop) burstOne(q *object.QP, n uint16) (done int) {
 }
 
 // recordExecute records that the WQEs of q from block from on have been executed. moved is the counter of the
-// client's bytes before that.
-func (sh *Loop) recordExecute(q *object.QP, from, moved uint64) {
-	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindExecute, Time: sh.Clock(), Queue: q.Num,
+// client's bytes before that. If read is false, a completion has just been recorded, and the event gets the
+// time of that.
+func (sh *Loop) recordExecute(q *object.QP, from, moved uint64, read bool) {
+	now := sh.Clock()
+	if read {
+		now = clock.Now()
+	}
+	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindExecute, Time: now, Queue: q.Num,
 		Index: uint16(from), Count: uint16(q.SQ.Done - from),
 		Value: q.Client.Count[control.CounterBytes] - moved})
 }

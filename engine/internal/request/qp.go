@@ -149,10 +149,10 @@ func (c *Client) leaveQP(q *object.QP) {
 // stopped answering.
 func (c *Client) RemoveQP(q *object.QP) {
 	sh := c.Loop()
-	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
 	delete(sh.QPs, q.Num)
 	sh.Watchdog.Owners.Drop(uint64(q.Num))
 	sh.SetState(q, control.StateRST)
+	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
 	sh.LeaveAll(q)
 	sh.Trim()
 	q.Client.Refund(object.QPCost)

@@ -61,7 +61,7 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 		return nil, object.ErrClosed
 	}
 	if c.Watch != nil {
-		return nil, control.Errorf(control.CodeLimit, "watch: a client has one watch, and this one has it already")
+		return nil, control.Errorf(control.CodeLimit, "a client has one watch, and this one has it already")
 	}
 	ways := 0
 	for _, set := range []bool{m.All == 1, m.QPN != 0, m.PID != 0, m.Program != ""} {
@@ -70,14 +70,14 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 		}
 	}
 	if ways != 1 || m.All > 1 {
-		return nil, control.Errorf(control.CodeInvalid, "watch: all %d, QP %#06x, pid %d, program %q; exactly one of them says what is watched", m.All, m.QPN, m.PID, m.Program)
+		return nil, control.Errorf(control.CodeInvalid, "all %d, QP %#06x, pid %d, program %q; exactly one of them says what is watched", m.All, m.QPN, m.PID, m.Program)
 	}
 	n := m.Bytes
 	if n == 0 {
 		n = usualRing
 	}
 	if n < trace.LeastRing || n > trace.MostRing || n&(n-1) != 0 {
-		return nil, control.Errorf(control.CodeInvalid, "watch: rings of %d bytes; a power of two from %d to %d is possible", n, trace.LeastRing, trace.MostRing)
+		return nil, control.Errorf(control.CodeInvalid, "rings of %d bytes; a power of two from %d to %d is possible", n, trace.LeastRing, trace.MostRing)
 	}
 	w := &object.Watcher{Owner: c.Client.Client, Size: trace.RingHeadSize + int(n), All: m.All == 1,
 		PID: int(m.PID), Program: m.Program}
@@ -95,7 +95,7 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 	}
 	if err != nil {
 		c.Device.Ledger.Refund(c.UID, c.ringCharge(w))
-		return nil, control.Errorf(control.CodeMemory, "watch: %v", err)
+		return nil, control.Errorf(control.CodeMemory, "%v", err)
 	}
 	return w, nil
 }
@@ -125,13 +125,13 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 			}
 		}
 		if number < 0 {
-			err = control.Errorf(control.CodeLimit, "watch: this device has %d watches, which is its limit", tap.Most)
+			err = control.Errorf(control.CodeLimit, "this device has %d watches, which is its limit", tap.Most)
 			return
 		}
 		if m.QPN != 0 {
 			w.QP = e.QPs[m.QPN]
 			if w.QP == nil || !maySee(c.Client.Client, w.QP.Client) {
-				err = control.Errorf(control.CodeNotFound, "watch: there is no QP %#06x that this user may watch", m.QPN)
+				err = control.Errorf(control.CodeNotFound, "there is no QP %#06x that this user may watch", m.QPN)
 				return
 			}
 		}

@@ -13,6 +13,7 @@ type Ring struct {
 	pos       uint64 // bytes of records written
 	limit     uint64 // value of reserved
 	number    uint32 // number of the next event
+	last      uint64 // time of the last event
 	published *shm.Word64
 	reserved  *shm.Word64
 }
@@ -39,7 +40,8 @@ func (r *Ring) raise(n int) {
 	r.reserved.PublishFirst(r.limit)
 }
 
-// record writes an event, and gives it its number.
+// record writes an event, and gives it its number. Some events have the clock of the step, and others one
+// that was read later, so an event that seems older than the last gets the time of that.
 //
 // Publish: published. Observed by trace.Ring.fill.
 func (r *Ring) record(e *trace.Event) {
@@ -54,7 +56,8 @@ func (r *Ring) record(e *trace.Event) {
 		r.raise(size)
 	}
 	b := r.data[at:][:size]
-	e.Number = r.number
+	r.last = max(r.last, e.Time)
+	e.Number, e.Time = r.number, r.last
 	trace.PutHead(b, e, n)
 	end := trace.HeadSize + copy(b[trace.HeadSize:], e.Data[:n])
 	clear(b[end:])

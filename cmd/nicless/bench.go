@@ -44,6 +44,8 @@ Flags:
                     at most 828 bytes
   --socket PATH     use the engine process at PATH (default: an engine inside
                     this process)
+  --watched         with --socket: measure while everything is watched, as by
+                    nicless trace; nobody reads what is recorded
   --client-cpu N    core that posts and polls; -1: any (default: the first core
                     that is allowed)
   --engine-cpu N    core of the engine and of the floor's other side; -1: any
@@ -106,6 +108,7 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 	}
 	f.BoolVar(&cfg.Inline, "inline", false, "payload inside the WQE")
 	f.StringVar(&cfg.Socket, "socket", "", "engine process to use")
+	f.BoolVar(&cfg.Watched, "watched", false, "measure while everything is watched")
 	f.IntVar(&cfg.ClientCPU, "client-cpu", unset, "core that posts and polls")
 	f.IntVar(&cfg.EngineCPU, "engine-cpu", unset, "core of the engine")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
@@ -127,6 +130,9 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 		}
 		if err := cfg.Complete(); err != nil {
 			return usagef(`"nicless bench rate --help" lists the flags; so do bench lat and bench bw`, "%w", err)
+		}
+		if cfg.Watched && cfg.Socket == "" {
+			return usagef("nicless bench rate --socket PATH --watched", "bench: --watched needs an engine process")
 		}
 		if cfg.Socket != "" {
 			if err := checkSocketPath(cfg.Socket); err != nil {

@@ -11,9 +11,12 @@ import (
 // but its dump has spaces too.
 const maxInput = 64 << 10
 
-// parseHex parses hexadecimal digits, two for each byte. White space, colons and commas may
+// parseHex parses hexadecimal digits, as parseDigits does, or a dump of xxd or hexdump -C.
+func parseHex(text string) ([]byte, error) { return parseDigits(withoutOffsets(text)) }
+
+// parseDigits parses hexadecimal digits, two for each byte. White space, colons and commas may
 // separate bytes or groups of bytes. Each byte or group may begin with 0x.
-func parseHex(text string) ([]byte, error) {
+func parseDigits(text string) ([]byte, error) {
 	var b []byte
 	for _, group := range strings.FieldsFunc(text, isSeparator) {
 		digits := group

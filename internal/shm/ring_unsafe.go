@@ -30,3 +30,14 @@ func RingOf(b []byte) Ring {
 func (r Ring) At(index uint64) *Block {
 	return (*Block)(unsafe.Add(r.first, index&r.mask*uint64(blockSize)))
 }
+
+// Copy copies the n blocks from index on to another ring, where they get the same indices. n is at most the
+// number of blocks of either ring.
+func (r Ring) Copy(to Ring, index, n uint64) {
+	for n > 0 {
+		k := min(n, r.mask+1-index&r.mask, to.mask+1-index&to.mask)
+		size := k * uint64(blockSize)
+		copy(unsafe.Slice(&to.At(index)[0], size), unsafe.Slice(&r.At(index)[0], size))
+		index, n = index+k, n-k
+	}
+}

@@ -58,6 +58,10 @@ type Config struct {
 	// Socket is the socket of the engine's process. Empty means an engine in this process.
 	Socket string
 
+	// Watched says that everything is watched meanwhile. Nobody reads what is recorded, because that would
+	// need a third core. It needs an engine's process, in which the watcher is another client.
+	Watched bool
+
 	// ClientCPU is the core that posts and polls. EngineCPU is the core of the engine, and
 	// of the device of the floor. Negative means that the kernel decides.
 	ClientCPU, EngineCPU int

@@ -63,7 +63,7 @@ const (
 	patienceOfOne  = 100
 )
 
-func (m *measurement) runs() error {
+func (m *measurement) runs() (err error) {
 	if m.Socket != "" { // an engine that is not there is reported before any measurement
 		c, err := m.open()
 		if err != nil {
@@ -73,9 +73,18 @@ func (m *measurement) runs() error {
 			return err
 		}
 	}
+	if m.Watched {
+		c, err := m.open()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		if _, err = c.Watch(nicless.WatchFilter{All: true}); err != nil {
+			return err
+		}
+	}
 	var f *floor
 	if m.ClientCPU != m.EngineCPU {
-		var err error
 		if f, err = newFloor(m.Size, m.slots(), m.Depth, m.EngineCPU); err != nil {
 			return err
 		}

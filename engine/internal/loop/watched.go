@@ -121,9 +121,7 @@ func (sh *Loop) fetch(q *object.QP, n uint16) uint16 {
 	sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindDoorbell, Time: sh.Clock(), Queue: q.Num,
 		Index: uint16(q.SQ.Done), Count: n, Value: uint64(q.SQ.Record.Observe())})
 	n = min(n, copiedBlocks)
-	for i := range uint64(n) {
-		*sh.copied.blocks.At(q.SQ.Done + i) = *q.SQ.Blocks.At(q.SQ.Done + i)
-	}
+	q.SQ.Blocks.Copy(sh.copied.blocks, q.SQ.Done, uint64(n))
 	sh.recordFetch(q, q.SQ.Done, n)
 	return n
 }
@@ -183,9 +181,7 @@ func (sh *Loop) visitWatchedWire(q *object.QP) (done int) {
 			sh.StepClock = clock.Now()
 		}
 	}
-	for i := range uint64(n) {
-		*sh.copied.blocks.At(from + i) = *q.SQ.Blocks.At(from + i)
-	}
+	q.SQ.Blocks.Copy(sh.copied.blocks, from, uint64(n))
 	p := q.Wire.Port
 	sent := p.Settings.Send.Sent()
 	done = sh.VisitWire(q)

@@ -59,8 +59,10 @@ func (r *Ring) record(e *trace.Event) {
 	r.last = max(r.last, e.Time)
 	e.Number, e.Time = r.number, r.last
 	trace.PutHead(b, e, n)
-	end := trace.HeadSize + copy(b[trace.HeadSize:], e.Data[:n])
-	clear(b[end:])
+	if n > 0 {
+		end := trace.HeadSize + copy(b[trace.HeadSize:], e.Data[:n])
+		clear(b[end:])
+	}
 	r.number++
 	r.pos += uint64(size)
 	r.published.Publish(r.pos)

@@ -206,8 +206,8 @@
 //   - A watched queue behaves otherwise than an unwatched one, or an event of it is missing: visitAside,
 //     burstWatched, burstOne (loop/watched.go). Of a completion: recordCQE (completion/watched.go); of a
 //     packet: servePortWatched, RecordSent (transport/watched.go); of a queue or a key: recordQueue,
-//     recordKey (request/watch.go).
-//   - A user sees what is another user's: maySee (request/watch.go).
+//     recordKey (request/watch_record.go).
+//   - A user sees what is another user's: maySee (request/watch_follow.go).
 //   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
 //
 // Links:

@@ -17,6 +17,7 @@ import (
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // watch makes h watch what m says, with the smallest rings, and returns a function that reads what is new.
@@ -183,7 +184,6 @@ func TestWatchEnds(t *testing.T) {
 		require.NoError(t, w.c.Close())
 		require.False(t, p.q.Aside || p.q.SQ.CQ.Aside || q.q.Aside || p.q.RQ.CQ.Aside)
 		require.Zero(t, p.h.c.Watched|p.h.c.Follows)
-		require.Zero(t, r.e.Watching)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestWatchRefuses(t *testing.T) {
 	for range events.Most - 1 {
 		r.host("another").watch(control.Watch{Program: "x"})
 	}
-	r.host("one too many").refused(control.CodeLimit, fmt.Sprintf("this device has %d watches", events.Most),
+	r.host("one too many").refused(control.CodeLimit, fmt.Sprintf("this user has %d watches; %d of the device's %d are free for it", events.Most, events.Most, events.Most),
 		control.OpWatch, &control.Watch{All: 1}, nil)
 }
 
@@ -330,4 +330,77 @@ func TestWatchRecordsPackets(t *testing.T) {
 	require.Equal(t, "link ", kindsOf(all))
 	require.Zero(t, all[0].Value)
 	require.Equal(t, "cable", string(all[0].Data))
+}
+
+// Users share the numbers of watches as they share other resources.
+func TestWatchesAreShared(t *testing.T) {
+	r := newRig(t, Config{})
+	client := func(uid uint32) *host {
+		c, err := r.d.nic().NewHosted("h", uid, nic.Hosted{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return &host{rig: r, c: c}
+	}
+	const alice, bob = 100_001, 100_002
+	for range events.Most / 2 {
+		client(alice).watch(control.Watch{All: 1})
+	}
+	client(alice).refused(control.CodeLimit, "this user has 16 watches; 16 of the device's 32 are free for it",
+		control.OpWatch, &control.Watch{All: 1}, nil)
+	for range events.Most / 4 {
+		client(bob).watch(control.Watch{All: 1})
+	}
+	client(bob).refused(control.CodeLimit, "this user has 8 watches; 8 of", control.OpWatch, &control.Watch{All: 1}, nil)
+	r.host("own").watch(control.Watch{All: 1})
+}
+
+// The pages of a user's rings go back to the system when the watch ends, although the user still maps them.
+func TestRingsDoNotOutliveTheirWatch(t *testing.T) {
+	r := newRig(t, Config{})
+	c, err := r.d.nic().NewHosted("h", 100_001, nic.Hosted{})
+	require.NoError(t, err)
+	ans, reply, err := c.Call(control.OpWatch, control.Append(nil, control.OpWatch, 0, 1,
+		&control.Watch{All: 1, Bytes: trace.LeastRing})[control.HeaderSize:])
+	require.NoError(t, err)
+	require.Equal(t, uint32(trace.RingHeadSize+trace.LeastRing), ans.(*control.Rings).Size)
+	flags, err := unix.FcntlInt(reply.Rings.Fd(), unix.F_GETFL, 0)
+	require.NoError(t, err)
+	require.Equal(t, unix.O_RDONLY, flags&unix.O_ACCMODE)
+	var st unix.Stat_t
+	require.NoError(t, unix.Fstat(int(reply.Rings.Fd()), &st))
+	require.Equal(t, uint32(0o400), st.Mode&0o777)
+	require.NotZero(t, st.Blocks)
+	require.NoError(t, c.Close())
+	require.NoError(t, unix.Fstat(int(reply.Rings.Fd()), &st))
+	require.Zero(t, st.Blocks)
+	require.NoError(t, reply.Rings.Close())
+}
+
+// A target of XRC belongs to the client that has made it. A watch of a client that has only opened it sees
+// nothing of the target; when the owner leaves, the target is watched as its new owner is.
+func TestWatchOfASharedTarget(t *testing.T) {
+	if *watched {
+		t.Skip("all queues are watched anyway")
+	}
+	r := newRig(t, Config{})
+	a, b, c := r.host("a"), r.host("b"), r.host("c")
+	x := newXRCWith(a, b, c)
+	opened := c.openTarget(x.domain, x.q)
+	c.c.Hosted.PID, b.c.Hosted.PID = 4711, 4712
+	ofOpener, ofOwner := r.host("1"), r.host("2")
+	opener := ofOpener.watch(control.Watch{PID: 4711})
+	require.Zero(t, x.q.q.Watched)
+	require.Zero(t, b.c.Watched)
+	owner := ofOwner.watch(control.Watch{PID: 4712})
+	require.NotZero(t, x.q.q.Watched)
+	require.NotZero(t, x.q.q.Watched&b.c.Follows)
+	require.Contains(t, kindsOf(owner()), "queue ")
+	require.NotContains(t, kindsOf(opener()), "queue ")
+	require.NoError(t, b.c.Close())
+	require.Same(t, c.c.Client, opened.q.Client)
+	require.Equal(t, c.c.Follows, opened.q.Watched)
+	require.NoError(t, ofOpener.c.Close())
+	require.NoError(t, ofOwner.c.Close())
+	require.Zero(t, opened.q.Watched)
+	require.False(t, opened.q.Aside)
 }

@@ -23,7 +23,6 @@ func (r *rig) watchAll(h *host) {
 		mem, err := shm.Heap(trace.RingHeadSize + trace.LeastRing)
 		require.NoError(r, err)
 		sh.Taps.Add(number, events.NewRing(mem.Bytes(), trace.Clock{Hz: 1}, i))
-		sh.Watching++
 		ring, err := trace.NewRing(mem.Bytes())
 		require.NoError(r, err)
 		r.rings = append(r.rings, ring)

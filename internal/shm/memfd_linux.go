@@ -34,6 +34,32 @@ func CreateSealed(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize|noHoles|unix.F_SEAL_SEAL)
 }
 
+// CreateForReaders is CreateSealed for memory whose pages this process wants back while others still map it
+// (see Discard). Other processes get what OpenReadOnly returns, never the File. Processes of this process's
+// user, or of root, could open the memory for writing nevertheless, and keep a thread waiting that uses it.
+func CreateForReaders(name string, size int) (*Region, error) {
+	r, err := create(name, size, fixedSize|unix.F_SEAL_SEAL)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.file.Chmod(0o400); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: %s: %w", r.file.Name(), err), r.Close())
+	}
+	return r, nil
+}
+
+// OpenReadOnly returns a file by which another process can map the region for reading only.
+func (r *Region) OpenReadOnly() (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", r.file.Fd()))
+}
+
+// Discard gives the pages of the region back to the system. Each process that maps the region finds zeros
+// from then on.
+func (r *Region) Discard() error {
+	const hole = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	return unix.Fallocate(int(r.file.Fd()), hole, 0, int64(len(r.mem)))
+}
+
 // CreateSparse is Create for memory whose mapping another process may enlarge (mremap): the
 // file has room for that behind the region's bytes, and no pages there. If the process's limit
 // on the size of files forbids such a file, the file has no room.
@@ -110,11 +136,10 @@ func createIn(name string, size int, room int64, seals int) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seals&noHoles == 0 { // other processes will map it for writing
-		if err := r.held.take(r.mem); err != nil {
-			_ = r.Close()
-			return nil, err
-		}
+	// A process that maps the memory can ask for huge pages, also if it maps it for reading only.
+	if err := r.held.take(r.mem); err != nil {
+		_ = r.Close()
+		return nil, err
 	}
 	// Seal after mapping: FUTURE_WRITE forbids every later mapping for writing.
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {

@@ -93,6 +93,13 @@ func (sh *mover) EndJob(q *object.QP) {
 	}
 }
 
+// MayHaveChanged reports whether ResumeJob may find that a job has to be checked again. It does not look at
+// keys.
+func (sh *mover) MayHaveChanged(j *object.Job) bool {
+	return j.Recalled || j.Epoch != sh.Epoch.Load() || (j.Peer != nil && j.Peer.Life != j.Life) ||
+		(j.SRQ != nil && j.SRQ.Gone)
+}
+
 // ResumeJob reports whether q may continue its job. If a key, the peer or the SRQ has changed since the job
 // was checked, ResumeJob ends the job and returns false.
 //

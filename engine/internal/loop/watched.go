@@ -3,6 +3,8 @@
 package loop
 
 import (
+	"math/bits"
+
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/clock"
@@ -73,7 +75,7 @@ func (sh *Loop) visitWatched(q *object.QP) int {
 // them meanwhile. WQEs that the fast path leaves are executed one by one, to record the end of each.
 func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 	bytes := sh.Settings.Slice
-	if q.Job != nil { // its WQE was copied when the job began
+	if q.Job != nil && !sh.MayHaveChanged(q.Job) { // its WQE was copied when the job began
 		from := q.SQ.Done
 		done = sh.burstOne(q, uint16(q.Job.Blocks))
 		bytes -= sh.Sched.Spent
@@ -84,12 +86,16 @@ func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 	}
 	announced := n
 	n = sh.fetch(q, n)
+	copied := int(n) * wqe.BlockSize // the client pays for the record in its turn
 	ring := q.SQ.Blocks
 	defer func() { q.SQ.Blocks, sh.Sched.Slice = ring, sh.Settings.Slice }() // also after a fault of memory
 	q.SQ.Blocks = sh.copied.blocks
 	for n > 0 && done < sh.Settings.Burst && bytes > 0 {
 		from, moved, written := q.SQ.Done, q.Client.Count[control.CounterBytes], q.SQ.CQ.Next
-		k, cost := sh.FastPath(q, min(int(n), sh.Settings.Burst-done), bytes)
+		k, cost := 0, 0
+		if q.Job == nil {
+			k, cost = sh.FastPath(q, min(int(n), sh.Settings.Burst-done), bytes)
+		}
 		if k > 0 {
 			sh.recordExecute(q, from, moved, q.SQ.CQ.Next == written)
 			done, bytes, n = done+k, bytes-cost, n-uint16(k)
@@ -99,6 +105,9 @@ func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 			continue
 		}
 		k = max(execution.HeadOf(q.SQ.Blocks.At(from)).Blocks(), 1)
+		if q.Job != nil {
+			k = q.Job.Blocks
+		}
 		if k > int(n) && n < announced {
 			break // the rest of the WQE is not in the copy; the next visit begins with it
 		}
@@ -111,7 +120,7 @@ func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 		}
 		n -= uint16(min(ended, uint64(n)))
 	}
-	sh.Sched.Spent = sh.Settings.Slice - bytes
+	sh.Sched.Spent = sh.Settings.Slice - bytes + copied*bits.OnesCount32(q.Watched)
 	return done
 }
 
@@ -173,22 +182,23 @@ func (sh *Loop) recordExecute(q *object.QP, from, moved uint64, read bool) {
 }
 
 // visitWatchedWire is VisitWire for a watched queue pair. The transport reads a WQE again each time that it
-// sends packets of it, so the ring is not replaced by the copy.
+// sends packets of it, so the ring is not replaced by a copy: the WQEs that were begun are copied afterwards.
 func (sh *Loop) visitWatchedWire(q *object.QP) (done int) {
-	from, n := q.SQ.Done, uint16(0)
-	if q.Attr.State == control.StateRTS {
-		if n = min(sh.Pending(q), copiedBlocks); n > 0 {
-			sh.StepClock = clock.Now()
-		}
-	}
-	q.SQ.Blocks.Copy(sh.copied.blocks, from, uint64(n))
+	from := q.SQ.Done
 	p := q.Wire.Port
 	sent := p.Settings.Send.Sent()
 	done = sh.VisitWire(q)
-	if begun := int64(q.SQ.Done - from); begun > 0 { // it is below 0 after a failure, which has gone back
-		sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindDoorbell, Time: sh.Clock(), Queue: q.Num,
-			Index: uint16(from), Count: n, Value: uint64(q.SQ.Record.Observe())})
-		sh.recordFetch(q, from, uint16(min(begun, int64(n))))
+	if q.SQ.Done > from && q.Attr.State == control.StateRTS { // otherwise it may have flushed
+		sh.Enter(q) // its memory is read again
+		sh.StepClock = clock.Now()
+		sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindDoorbell, Time: sh.StepClock, Queue: q.Num,
+			Index: uint16(from), Count: uint16(q.SQ.Done - from), Value: uint64(q.SQ.Record.Observe())})
+		for from < q.SQ.Done {
+			n := min(q.SQ.Done-from, copiedBlocks)
+			q.SQ.Blocks.Copy(sh.copied.blocks, from, n)
+			sh.recordFetch(q, from, uint16(n))
+			from += n
+		}
 	}
 	sh.RecordSent(q, p, sent)
 	return done

@@ -78,6 +78,7 @@ type Device struct {
 	Held          heldPaths           // paths that are held by queue pairs whose clients have set the peers
 	Bulletin      bulletin            // what clients announce
 	Watches       [tap.Most]*Watcher  // by the number of their bits; nil: there is none
+	DatagramsSeen int                 // number of queue pairs for datagrams that are watched
 	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
 	Attached      uint32              // number of the newest client
 	LastPort      uint32              // number of the newest port
@@ -127,7 +128,6 @@ type Shard struct {
 	HotPorts    int     // how many of the ports are polled in each step
 	PortChanges uint64  // how often ports were added, removed, or their links changed
 	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
-	Watching    int     // number of watches of the device
 	Timers      Wheel
 	Taps        tap.Set // records events of objects that are watched
 

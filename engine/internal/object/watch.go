@@ -2,7 +2,10 @@
 
 package object
 
-import "github.com/nicless/nicless/internal/shm"
+import (
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
 
 // A Watcher records what some clients do, for one client to read.
 type Watcher struct {
@@ -15,28 +18,48 @@ type Watcher struct {
 	QP      *QP         // or one queue pair
 }
 
-// SetAside is called when q comes onto a wire or leaves it, and when its watches change.
-func (q *QP) SetAside() { q.Aside = q.Wire != nil || q.Watched != 0 }
+// SetAside is called when q has come onto a wire or has left it, and when its watches have changed.
+func (q *QP) SetAside() {
+	q.Aside = q.Wire != nil || q.Watched != 0
+	if w := q.Wire; w != nil && w.Watched != (q.Watched != 0) {
+		w.Watched = !w.Watched
+		w.Port.Watched += sign(w.Watched)
+	}
+}
+
+func sign(more bool) int {
+	if more {
+		return 1
+	}
+	return -1
+}
+
+// setWatched says which watches record what q does.
+func (q *QP) setWatched(mask uint32) {
+	if watched := mask != 0; q.Transport == control.QPTypeUD && watched != (q.Watched != 0) {
+		q.Client.Device.DatagramsSeen += sign(watched)
+	}
+	q.Watched = mask
+	q.SetAside()
+}
 
 // Watch adds the watches of a mask to q, to its completion queues and to its client.
 func (q *QP) Watch(mask uint32) {
-	q.Watched |= mask
+	q.setWatched(q.Watched | mask)
 	q.Client.Watched |= mask
 	for _, c := range [...]*CQ{q.SQ.CQ, q.RQ.CQ} {
 		if c != nil {
 			c.SetWatched(c.Watched | mask)
 		}
 	}
-	q.SetAside()
 }
 
 // Unwatch takes watches away from q. Its completion queues are not changed.
 func (q *QP) Unwatch(mask uint32) {
-	q.Watched &^= mask
+	q.setWatched(q.Watched &^ mask)
 	if q.SQ.BlueFlame != nil {
 		q.SQ.BlueFlame.Observe() // visits have not read the register while q was watched
 	}
-	q.SetAside()
 }
 
 // SetWatched says which watches record the completions of q.

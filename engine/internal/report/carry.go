@@ -99,9 +99,10 @@ func (sh *Reporter) recall(c *object.Client) *explained {
 // completion, which has not been published yet.
 func (sh *Reporter) Carry(c *object.Client, p reason.Place, s cqe.Syndrome) {
 	x := sh.recall(c)
-	for i := range sh.Recall {
+	for i := range sh.Recall { // the newest first: a warning about the same WQE may be older
 		if y := &sh.Recall[i]; y.Client == c && y.place() == p {
 			x = y
+			break
 		}
 	}
 	r := reason.Reason{Place: p, Syndrome: uint8(s)}
@@ -114,7 +115,9 @@ func (sh *Reporter) Carry(c *object.Client, p reason.Place, s cqe.Syndrome) {
 		r.WQE = x.entry()
 		x.number = c.Reasons.Write(&r)
 		if x.held && s != cqe.Flush { // a client can post to a stream that has failed without end
-			c.Quiet[x.code].Held--
+			if k := &c.Quiet[x.code]; k.Held > 0 { // otherwise a later explanation has told of it
+				k.Held--
+			}
 			c.Count[control.CounterSuppressed]--
 			sh.send(x, 0)
 		}

@@ -16,7 +16,9 @@
 //   - client.go: the pages of a new client; in which order its objects are destroyed
 //   - call.go: which function serves a request, and what a hello grants; a fault in a request becomes its
 //     refusal
-//   - watch.go: whether a client may watch others, and what is recorded of clients, queues and keys
+//   - watch.go: whether a client may have a watch, and its memory
+//   - watch_follow.go: which clients a watch is for (follows, maySee); puts it on their objects
+//   - watch_record.go: the events of clients, queues and keys
 //   - wake.go: which features a client gets, and whether its posters wake the device (setWake)
 //
 // Memory:

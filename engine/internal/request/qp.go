@@ -153,6 +153,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 	sh.Watchdog.Owners.Drop(uint64(q.Num))
 	sh.SetState(q, control.StateRST)
 	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
+	q.Unwatch(q.Watched)
 	sh.LeaveAll(q)
 	sh.Trim()
 	q.Client.Refund(object.QPCost)

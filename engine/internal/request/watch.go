@@ -4,8 +4,9 @@ package request
 
 import (
 	"fmt"
-	"math/bits"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/trace"
-	"golang.org/x/sys/unix"
 )
 
 // usualRing is the size of a ring if the watcher leaves it to the device. At a gigabyte of events a second, a
@@ -39,19 +39,18 @@ func (c watching) begin(payload []byte) (ans control.Message, r control.Reply, e
 	if err != nil {
 		return nil, r, err
 	}
-	fd, err := unix.FcntlInt(w.Rings.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	file, err := w.Rings.OpenReadOnly()
 	if err == nil {
 		err = c.startWatch(w, &m)
 		if err != nil {
-			_ = unix.Close(fd)
+			_ = file.Close()
 		}
 	}
 	if err != nil {
 		c.freeRings(w)
 		return nil, r, err
 	}
-	_ = w.Rings.CloseFile()
-	r.Rings = os.NewFile(uintptr(fd), "nicless:events")
+	r.Rings = file
 	return &control.Rings{Rings: uint32(len(c.Device.Shards)), Size: uint32(w.Size)}, r, nil
 }
 
@@ -85,7 +84,11 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 		return nil, err
 	}
 	var err error
-	w.Rings, err = c.Device.MakeMemory("events", w.Size*len(c.Device.Shards), shm.CreateSealed)
+	create := shm.CreateForReaders
+	if seesAll(c.Client.Client) {
+		create = shm.CreateSealed // nobody can open it for writing, but its pages cannot be discarded
+	}
+	w.Rings, err = c.Device.MakeMemory("events", w.Size*len(c.Device.Shards), create)
 	if err == nil {
 		// The engine's thread must not be the one to find that there is no memory.
 		err = w.Rings.Populate(w.Rings.Bytes())
@@ -102,11 +105,15 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 
 // ringCharge is what the owner of a watch pays.
 func (c watching) ringCharge(w *object.Watcher) quota.Charge {
-	return object.RegionCharge(c.UID, w.Size*len(c.Device.Shards))
+	return object.RegionCharge(c.UID, w.Size*len(c.Device.Shards)).Plus(object.RegionFile)
 }
 
-// freeRings gives the memory of a watch back. Nobody else can write to it, so nothing can hold it.
+// freeRings gives the memory of a watch back. The watcher may keep its mapping for ever, so the pages of a
+// user who is charged for them are discarded.
 func (c watching) freeRings(w *object.Watcher) {
+	if !seesAll(c.Client.Client) {
+		_ = w.Rings.Discard()
+	}
 	_ = w.Rings.Close()
 	c.Device.Ledger.Refund(c.UID, c.ringCharge(w))
 }
@@ -118,14 +125,8 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 	number := -1
 	var all []*object.Client
 	e.DoWith(mailbox.NoWork, func() {
-		for i, other := range e.Watches {
-			if other == nil {
-				number = i
-				break
-			}
-		}
-		if number < 0 {
-			err = control.Errorf(control.CodeLimit, "this device has %d watches, which is its limit", tap.Most)
+		number, err = c.freeNumber()
+		if err != nil {
 			return
 		}
 		if m.QPN != 0 {
@@ -140,7 +141,6 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 			GUID: e.Runner.GUID}
 		for i, sh := range e.Shards {
 			sh.Taps.Add(number, tap.NewRing(w.Rings.Bytes()[i*w.Size:][:w.Size], now, i))
-			sh.Watching++
 			for other := range sh.Clients {
 				all = append(all, other)
 			}
@@ -161,167 +161,61 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 		return err
 	}
 	for _, other := range all {
-		e.DoWith(mailbox.NoWork, func() { e.follow(other, number) })
+		e.followAll(other, number)
 	}
 	return nil
 }
 
-// end ends the watch of c, if it has one.
+// freeNumber returns the number of a new watch of c. As with other resources, a user may have as many watches
+// as stay free for all others.
+func (c watching) freeNumber() (number int, err error) {
+	own, others := 0, 0
+	number = -1
+	payer := c.Device.Ledger.Payer
+	for i, w := range c.Device.Watches {
+		switch {
+		case w == nil && number < 0:
+			number = i
+		case w != nil && payer(w.Owner.UID) == payer(c.UID):
+			own++
+		case w != nil:
+			others++
+		}
+	}
+	most := tap.Most - others
+	if !seesAll(c.Client.Client) {
+		most /= 2
+	}
+	if own >= most || number < 0 {
+		return -1, control.Errorf(control.CodeLimit, "this user has %d watches; %d of the device's %d are free for it", own, max(most, 0), tap.Most)
+	}
+	return number, nil
+}
+
+// end ends the watch of c, if it has one. Its number is used again when no object has its bit any more.
 func (c watching) end() {
 	w := c.Watch
 	if w == nil {
 		return
 	}
 	e := c.Device
+	number := -1
+	var all []*object.Client
 	e.DoWith(mailbox.NoWork, func() {
 		c.Watch = nil
-		mask := uint32(0)
-		for i, other := range e.Watches {
-			if other == w {
-				e.Watches[i], mask = nil, 1<<i
-			}
-		}
-		e.WatchesAll &^= mask
+		number = slices.Index(e.Watches[:], w)
+		w.All, w.PID, w.Program = false, 0, "" // new clients are not followed any more
+		e.WatchesAll &^= 1 << number
 		for _, sh := range e.Shards {
-			sh.Taps.Remove(bits.TrailingZeros32(mask))
-			sh.Watching--
-			for other := range sh.Clients {
-				unfollow(other, mask)
-			}
+			sh.Taps.Remove(number)
+			all = slices.AppendSeq(all, maps.Keys(sh.Clients))
 		}
 	})
+	for _, other := range all {
+		e.unfollow(other, 1<<number)
+	}
+	e.DoWith(mailbox.NoWork, func() { e.Watches[number] = nil })
 	c.freeRings(w)
-}
-
-// unfollow takes watches away from c and its queues.
-func unfollow(c *object.Client, mask uint32) {
-	if c.Watched&mask == 0 {
-		return
-	}
-	c.Follows, c.Watched = c.Follows&^mask, c.Watched&^mask
-	for _, q := range c.QPs {
-		if q.Watched&mask != 0 {
-			q.Unwatch(mask)
-		}
-	}
-	for _, q := range c.CQs {
-		q.SetWatched(q.Watched &^ mask)
-	}
-}
-
-// follows reports whether w is of all that c does. Its owner does not watch itself.
-func follows(w *object.Watcher, c *object.Client) bool {
-	if c == w.Owner || !maySee(w.Owner, c) {
-		return false
-	}
-	switch {
-	case w.PID != 0:
-		return w.PID == c.Hosted.PID
-	case w.Program != "":
-		return w.Program == c.Program
-	}
-	return w.All
-}
-
-// maySee reports whether c may watch other.
-func maySee(c, other *object.Client) bool {
-	payer := c.Device.Ledger.Payer
-	return seesAll(c) || payer(c.UID) == payer(other.UID)
-}
-
-// seesAll reports whether c may watch the clients of all users: its user is root or the device's own, who
-// could read the device's memory anyway.
-func seesAll(c *object.Client) bool { return c.UID == 0 || c.UID == uint32(os.Getuid()) }
-
-// follow adds a watch to a client and its queues, if it is for the client and the client is still there.
-func (e Device) follow(c *object.Client, number int) {
-	w, mask := e.Watches[number], uint32(1)<<number
-	_, there := c.Shard.Clients[c]
-	if w == nil || !there || c.Follows&mask != 0 || !follows(w, c) {
-		return
-	}
-	c.Follows |= mask
-	c.Watched |= mask
-	e.recordClient(c, mask)
-	for _, k := range c.MRs {
-		e.recordKey(k, mask, trace.KeyMade)
-	}
-	for _, q := range c.CQs {
-		q.SetWatched(q.Watched | mask)
-	}
-	for _, q := range c.QPs {
-		q.Watch(mask)
-		e.recordQueue(q, mask)
-	}
-}
-
-// followNew adds to a new client all watches that are for it.
-func (e Device) followNew(c *object.Client) {
-	for number, w := range e.Watches {
-		if w != nil {
-			e.follow(c, number)
-		}
-	}
-}
-
-// recordClient records that a client exists.
-func (e Device) recordClient(c *object.Client, mask uint32) {
-	c.Shard.Taps.Record(mask, &trace.Event{Kind: trace.KindClient, Time: clock.Now(), Queue: c.Number,
-		Value: uint64(max(c.Hosted.PID, 0)), Data: []byte(c.Name)})
-}
-
-// recordQueue records what a queue pair is.
-func (e Device) recordQueue(q *object.QP, mask uint32) {
-	if mask == 0 {
-		return
-	}
-	a := &q.Attr
-	info := trace.QueueInfo{Peer: a.DestQPN, SendPSN: a.SQPSN, RecvPSN: a.RQPSN,
-		SendBlocks: uint32(q.SQ.Mask + 1), RecvEntries: uint32(q.RQ.Mask + 1), GID: q.Client.Hosted.GID}
-	if p := e.QPs[a.DestQPN]; p != nil && q.Wire == nil && a.DestQPN != 0 {
-		info.PeerGID = p.Client.Hosted.GID
-	}
-	if a.PathMTU != 0 {
-		info.MTU = 128 << min(a.PathMTU, 5)
-	}
-	if q.SQ.CQ != nil {
-		info.SendCQ = q.SQ.CQ.Num
-	}
-	if q.RQ.CQ != nil {
-		info.RecvCQ = q.RQ.CQ.Num
-	}
-	if q.RQ.SRQ != nil {
-		info.SRQ = q.RQ.SRQ.Num
-	}
-	if w := q.Wire; w != nil {
-		info.Port, info.MTU = w.Port.Number, w.MTU
-	}
-	q.Client.Shard.Taps.Record(mask, &trace.Event{Kind: trace.KindQueue, Time: clock.Now(), Queue: q.Num,
-		Index: uint16(a.State), Count: uint16(transports[q.Transport]), Value: uint64(q.Client.Number),
-		Data: info.Append(nil)})
-}
-
-// transports has the number of each transport in events.
-var transports = map[uint8]trace.Transport{
-	control.QPTypeRC: trace.RC, control.QPTypeUC: trace.UC, control.QPTypeUD: trace.UD,
-	control.QPTypeXRC: trace.XRCIni, control.QPTypeDCI: trace.DCI, control.QPTypeDCT: trace.DCT,
-}
-
-// recordKey records that a key was made, has changed or is gone.
-func (e Device) recordKey(k *object.Mkey, mask uint32, how uint16) {
-	if mask == 0 {
-		return
-	}
-	k.Client.Shard.Taps.Record(mask, &trace.Event{Kind: trace.KindKey, Time: clock.Now(), Queue: k.Key,
-		Index: how, Count: uint16(k.Access), Data: trace.KeyInfo{Addr: k.Base, Length: k.Size,
-			Client: k.Client.Number}.Append(nil)})
-}
-
-// recordGone records that a client or a queue is gone.
-func recordGone(sh *object.Shard, mask uint32, kind trace.Kind, number uint32) {
-	if mask != 0 {
-		sh.Taps.Record(mask, &trace.Event{Kind: kind, Time: clock.Now(), Queue: number})
-	}
 }
 
 // programOf returns the name of a process, as the kernel has it: at most 15 bytes, which the process can

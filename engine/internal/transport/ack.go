@@ -72,7 +72,7 @@ func (sh *wires) acknowledgeAll(p *object.Port) {
 			kept = append(kept, w)
 		default:
 			w.In.ACKDue = false
-			if sh.Watching > 0 {
+			if w.Watched {
 				sh.RecordSent(w.Q, p, p.Settings.Send.Sent()-1)
 			}
 		}

@@ -64,7 +64,7 @@ func (sh *PortServer) servePort(p *object.Port) (done int) {
 	sh.Fault.Port = p
 	sh.Sched.Effort = 0
 	p.Left = sh.Settings.Slice
-	if sh.Watching > 0 {
+	if p.Watched+sh.DatagramsSeen > 0 {
 		return sh.servePortWatched(p)
 	}
 	for done < PortBatch && p.Left > 0 {

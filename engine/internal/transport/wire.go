@@ -48,6 +48,9 @@ func (sh *wires) LeaveWire(q *object.QP) {
 	sh.RewindQueue(q)
 	w.Port.Shard.Timers.Disarm(&w.Timer)
 	sh.DropInboundJobs(&w.In)
+	if w.Watched {
+		w.Port.Watched--
+	}
 	q.Wire = nil
 	q.SetAside()
 	q.Client.Refund(object.WireCost)

@@ -44,14 +44,7 @@ func TestNobodyMakesHugePages(t *testing.T) {
 		require.NoError(t, err)
 		return len(list)
 	}
-	before := fds()
 	size := 4 * hugePage
-	device, err := Create("collapse", size)
-	require.NoError(t, err)
-	want, _ := HoldCost(size)
-	require.Equal(t, before+1+want, fds())
-	require.NoError(t, device.Seal())
-
 	// Pieces are aligned in the file and must be aligned in memory too. So the mapping begins at
 	// an offset of the file that has the same alignment as the mapping's address.
 	collapse := func(fd int) error {
@@ -67,10 +60,27 @@ func TestNobodyMakesHugePages(t *testing.T) {
 			return unix.Madvise(m, unix.MADV_COLLAPSE)
 		}
 	}
-	for i := 0; i < size; i += PageSize {
-		device.Bytes()[i] = 1
+	for kind, create := range map[string]func(string, int) (*Region, error){
+		"region": Create, "sealed": CreateSealed, "for readers": CreateForReaders,
+	} {
+		before := fds()
+		device, err := create("collapse", size)
+		require.NoError(t, err)
+		want, _ := HoldCost(size)
+		require.Equal(t, before+1+want, fds(), kind)
+		if kind == "region" {
+			require.NoError(t, device.Seal())
+		}
+		for i := 0; i < size; i += PageSize {
+			device.Bytes()[i] = 1
+		}
+		f, err := device.OpenReadOnly()
+		require.NoError(t, err)
+		assert.Error(t, collapse(int(f.Fd())), kind)
+		require.NoError(t, f.Close())
+		require.NoError(t, device.Close())
+		require.Equal(t, before, fds(), kind)
 	}
-	assert.Error(t, collapse(int(device.File().Fd())))
 
 	// The same memory without a hold, to show that the kernel would collapse it.
 	fd, err := unix.MemfdCreate("free", unix.MFD_CLOEXEC)
@@ -82,7 +92,4 @@ func TestNobodyMakesHugePages(t *testing.T) {
 	if err := collapse(fd); err != nil {
 		t.Skipf("no huge page can be had here: %v", err)
 	}
-
-	require.NoError(t, device.Close())
-	assert.Equal(t, before+1, fds())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/request"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -258,6 +260,7 @@ func FuzzEngineControl(f *testing.F) {
 		{control.OpReregMR, &control.ReregMR{Key: 1, What: 7, PDN: 1, Access: 1, Addr: x.a.base, Length: 8}}, {control.OpOpenEvents, &control.Empty{}},
 		{control.OpAddress, &control.Empty{}}, {control.OpSetPeer, &control.Peer{QPN: 1, GUID: 9, GID: [16]byte{10: 0xff, 11: 0xff, 12: 192, 15: 1}}},
 		{control.OpAnnounce, &control.Announce{Value: "x"}}, {control.OpAnnounceTo, &control.AnnounceTo{Value: "x"}}, {control.OpNextAnnouncement, &control.AnnouncementPlace{}},
+		{control.OpWatch, &control.Watch{All: 1, Bytes: trace.LeastRing}}, {control.OpWatch, &control.Watch{Program: "x", Bytes: trace.LeastRing}},
 		{control.OpCreateDCT, &control.DCT{PDN: 1, SRQN: 1, CQN: 1, Key: 1}},
 		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, SQ: x.a.base, DBRec: x.a.base + 1<<20, LogSQ: 4, NoReceive: 1, Type: control.QPTypeDCI, Streams: 2}},
 	} {
@@ -293,8 +296,10 @@ func FuzzEngineControl(f *testing.F) {
 			if err != nil && m.Region != nil {
 				c.Device.FreeMemory(c.UID, m.Region)
 			}
-			if reply.Events != nil {
-				_ = reply.Events.Close()
+			for _, f := range []*os.File{reply.Events, reply.Rings} {
+				if f != nil {
+					_ = f.Close()
+				}
 			}
 			p.post(ctrl(wqe.OpRDMAWrite), x.far.raddr(0), x.local.data(0, 500))
 			x.e.Step()

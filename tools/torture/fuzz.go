@@ -16,7 +16,7 @@ import (
 )
 
 // highestOp is larger than the number of every operation of the protocol.
-const highestOp = control.OpOpenTarget + 2
+const highestOp = control.OpWatch + 2
 
 // fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects that do
 // not exist. The engine must answer each request or end the connection.
@@ -81,6 +81,10 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 			payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil,
 				uint64(v.r.IntN(4))), mem.Addr()+uint64(v.r.IntN(4)<<12))
 		}
+	case 5: // what others do, with the smallest rings
+		op = control.OpWatch
+		payload = control.Append(nil, op, 0, 0, &control.Watch{Bytes: 256 << 10, All: uint32(v.r.IntN(2)),
+			QPN: uint32(v.r.IntN(2) * v.r.IntN(1<<24))})[control.HeaderSize:]
 	case 2, 3, 4:
 		// Small numbers, which are more often the number of an object, and addresses of this client's memory.
 		for i := 0; i+8 <= len(payload); i += 8 {

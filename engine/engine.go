@@ -65,4 +65,4 @@ func (e *Engine) GUID() uint64 { return e.runner.GUID }
 
 // FlushLog waits, for at most d, until every line that the device has written so far is in
 // the log. Safe for concurrent use.
-func (e *Engine) FlushLog(d time.Duration) { e.runner.FlushLog(d) }
+func (e *Engine) FlushLog(d time.Duration) { e.runner.Journal.Flush(d) }

@@ -104,12 +104,12 @@ func TestLogHasABudget(t *testing.T) {
 		require.NotNil(t, next())
 	}
 	again(s.q, "another user")
-	s.e.FlushLog(time.Minute)
+	s.e.Journal.Flush(time.Minute)
 	require.Equal(t, object.LogBudget/4, strings.Count(said.String(), "again"))
 	require.Contains(t, said.String(), "another user")
 	second++
 	again(s.p, "more")
-	s.e.FlushLog(time.Minute)
+	s.e.Journal.Flush(time.Minute)
 	require.Regexp(t, "more.* unsaid=84\n", said.String())
 }
 

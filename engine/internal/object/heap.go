@@ -47,15 +47,6 @@ var SocketCharge = quota.Charge{quota.Descriptors: 1, quota.Memory: SocketCost}
 // Refund refunds the memory of an object that is gone.
 func (c *Client) Refund(cost int) { c.Device.Ledger.Refund(c.UID, quota.Charge{quota.Memory: cost}) }
 
-// Trim frees those spare jobs that exceed the number of queue pairs. Most queue pairs keep no job, some
-// keep one, and those on links up to five.
-func (sh *Shard) Trim() {
-	if keep := len(sh.QPs); len(sh.Scratch.Spare) > keep {
-		clear(sh.Scratch.Spare[keep:])
-		sh.Scratch.Spare = sh.Scratch.Spare[:keep]
-	}
-}
-
 // RegionCharge is what a region of size bytes costs the device's process, charged to user
 // uid. The region's bytes are not counted for the device's own user, because the system's own
 // limits hold for that user anyway.

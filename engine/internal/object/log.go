@@ -42,7 +42,3 @@ func (e *Device) Report(uid uint32, level slog.Level, text string, attrs ...any)
 	}
 	e.Journal.Log(level, text, attrs...)
 }
-
-// FlushLog waits, for at most d, until every line that the device has written so far is in
-// the log. Safe for concurrent use.
-func (e *Device) FlushLog(d time.Duration) { e.Journal.Flush(d) }

@@ -155,7 +155,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 	recordGone(&sh.Shard, q.Watched, trace.KindQueueGone, q.Num)
 	q.Unwatch(q.Watched)
 	sh.LeaveAll(q)
-	sh.Trim()
+	trim(&sh.Shard)
 	q.Client.Refund(object.QPCost)
 	q.Client.ReleasePeer(q)
 	q.Dead = true
@@ -165,6 +165,15 @@ func (c *Client) RemoveQP(q *object.QP) {
 		q.RQ.SRQ.Users--
 	}
 	object.CountUser(-1, q.Regions[:]...)
+}
+
+// trim frees those spare jobs that exceed the number of queue pairs. Most queue pairs keep no job, some
+// keep one, and those on links up to five.
+func trim(sh *object.Shard) {
+	if keep := len(sh.QPs); len(sh.Scratch.Spare) > keep {
+		clear(sh.Scratch.Spare[keep:])
+		sh.Scratch.Spare = sh.Scratch.Spare[:keep]
+	}
 }
 
 // bind is called when q goes to RTR. It connects q with the queue pair that now has the

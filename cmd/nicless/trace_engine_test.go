@@ -207,3 +207,21 @@ func TestTraceLiveRefused(t *testing.T) {
 	require.Equal(t, 1, run([]string{"trace", "--all", "--engine", socket + "x"}, strings.NewReader(""), &out, &errs))
 	require.Contains(t, errs.String(), "hint: name the engine's socket: nicless trace --engine PATH")
 }
+
+// A trace without events ends at the moment that its clock knows, not at tick 0 of the device.
+func TestTraceWithoutEvents(t *testing.T) {
+	socket, stop := serveEngine(t)
+	defer stop()
+	ctx, cancel := context.WithCancel(await.Context(t))
+	cancel()
+	in, err := openWatch(ctx, socket, &eventChoice{program: "nobody"})
+	require.NoError(t, err)
+	defer in.Close()
+	in.eventSource.(*watchSource).onIdle(func() error { return nil })
+	var e trace.Event
+	require.NoError(t, in.Next(&e))
+	require.Equal(t, trace.KindEnd, e.Kind)
+	require.Zero(t, e.Value)
+	require.NotZero(t, e.Time)
+	require.Equal(t, in.Clock().Ticks, e.Time)
+}

@@ -22,7 +22,7 @@ type watchSource struct {
 	ctx   context.Context
 	idle  func() error // called before the source waits
 	count uint64
-	last  uint64 // time of the last event
+	last  uint64 // time of the last event; before the first one, the moment of the clock
 	ended bool
 }
 
@@ -50,7 +50,7 @@ func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", errors.Join(err, c.Close()))
 	}
-	s := &watchSource{Watch: w, c: c, ctx: ctx}
+	s := &watchSource{Watch: w, c: c, ctx: ctx, last: w.Clock().Ticks}
 	return &namedSource{eventSource: s, Closer: s, name: text.Plain(socket)}, nil
 }
 

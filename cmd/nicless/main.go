@@ -77,7 +77,7 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 Usage:
   nicless demo [--count N]
   nicless engine --socket PATH [flags]
-  nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
+  nicless run [--private] [--explain] [--trace FILE] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
   nicless links [--engine PATH] [--json]
   nicless key new|show FILE

@@ -205,7 +205,7 @@ func TestTraceLiveRefused(t *testing.T) {
 	}
 	var out, errs strings.Builder
 	require.Equal(t, 1, run([]string{"trace", "--all", "--engine", socket + "x"}, strings.NewReader(""), &out, &errs))
-	require.Contains(t, errs.String(), "hint: name the engine's socket: nicless trace --engine PATH")
+	require.Contains(t, errs.String(), "hint: nicless run --trace FILE -- PROGRAM traces a program")
 }
 
 // A trace without events ends at the moment that its clock knows, not at tick 0 of the device.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/text"
@@ -29,7 +28,8 @@ Which events:
 
 Output:
   --format FORM     one of these forms (default: by the ending of FILE, which
-                    follows each form here; otherwise text):
+                    follows each form here, and has to be one of them if it is
+                    a regular file; text without FILE):
                     text      .txt       a line for each event
                     json      .jsonl     a JSON object for each event
                     perfetto  .pftrace   timelines for ui.perfetto.dev: a slice
@@ -208,35 +208,4 @@ func sameFile(a, b string) bool {
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// formNames returns the names of the forms.
-func formNames() (list []string) {
-	for _, f := range traceForms {
-		list = append(list, f.name)
-	}
-	return list
-}
-
-// chooseForm returns the form of a name, or of the ending of a file.
-func chooseForm(name, file string) (*traceForm, error) {
-	for i := range traceForms {
-		f := &traceForms[i]
-		if name == f.name {
-			return f, nil
-		}
-		for _, ending := range f.endings {
-			if name == "" && strings.HasSuffix(file, ending) {
-				return f, nil
-			}
-		}
-	}
-	hint := "one of " + strings.Join(formNames(), ", ")
-	switch {
-	case name != "":
-		return nil, usagef(hint, "trace: --format %q does not exist", name)
-	case file != "":
-		return nil, usagef(hint, "trace: the ending of %s says no form: --format FORM", file)
-	}
-	return &traceForms[0], nil
 }

@@ -37,7 +37,8 @@ func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource
 	}
 	c, err := nicless.Dial(socket)
 	if err != nil {
-		return nil, hintf("name the engine's socket: nicless trace --engine PATH", "trace: %w", err)
+		return nil, hintf("nicless run --trace FILE -- PROGRAM traces a program; for another engine: nicless trace --engine PATH",
+			"trace: %w", err)
 	}
 	f := nicless.WatchFilter{All: x.whole(), Program: x.program}
 	switch {

@@ -36,8 +36,9 @@
 //     and model_trace.go makes or reads the trace
 //   - links_words.go: the words of nicless links for bad packets
 //   - net_report.go: what an interface reports to nicless links
-//   - trace_show.go, trace_source.go, trace_watch.go, trace_choice.go: nicless trace, where its events come
-//     from, and which are shown; trace_forms.go, trace_pcapng.go, trace_lines.go: the forms of its output
+//   - trace_show.go, trace_source.go, trace_watch.go, trace_choice.go, trace_tally.go: nicless trace, where
+//     its events come from, which are shown, and how many; trace_forms.go, trace_pcapng.go, trace_lines.go:
+//     the forms of its output
 //   - run_engine.go, run_ready.go: finds or starts the engine of a program, and waits for it
 //   - run_library.go, run_program.go: finds the library that programs preload, and checks that a
 //     program will load it; shim_*.go the library in this binary

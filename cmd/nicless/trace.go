@@ -11,7 +11,8 @@ import (
 const traceUsage = `Shows what an engine does for its clients, from the doorbell to the completion:
 a line for each event, as strace does for system calls. It ends when it is
 interrupted, and when the engine stops. Clients that are not watched are as fast
-as before. A watch that is too slow loses events, and says how many.
+as before. A watch that is too slow loses events; it says where, and at its end
+how many. "nicless run --trace FILE" traces a program from its start on.
 
 Usage:
   nicless trace --all|--qp N|--client PID|--program NAME [flags]
@@ -20,7 +21,7 @@ Usage:
 Which clients:
   --all             all, and later ones too
   --qp N            one queue pair that exists, such as 81 or 0x51
-  --client PID      those of one process
+  --client PID      those of one process that runs, and later ones of it too
   --program NAME    those of the processes with this name, and later ones too
   An ordinary user sees clients of that user only; root and the engine's user
   see all.
@@ -71,7 +72,11 @@ func newTrace() *cobra.Command {
 
 // watch shows what an engine does.
 func (f *traceFlags) watch(c *cobra.Command, socket string) error {
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup: the record goes on without the terminal
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), ends...)
 	defer stop()
 	return f.run(c, "", func() (*namedSource, error) {
 		in, err := openWatch(ctx, socket, &f.choice)

@@ -148,6 +148,7 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		x.onIdle(func() error { return flush(w, b) })
 	}
 	n, readErr := 0, error(nil)
+	var written recordTally
 	for {
 		var e trace.Event
 		if readErr = in.Next(&e); readErr != nil {
@@ -155,6 +156,7 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		}
 		err = f.choice.pass(&e, func(e *trace.Event) error {
 			n++
+			written.add(e)
 			return w.Event(e, in.Clock())
 		})
 		if err != nil {
@@ -162,12 +164,18 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		}
 	}
 	// All that was whole is shown, also if the source has ended with an error.
-	if err = errors.Join(w.Close(), b.Flush()); err != nil {
+	if err = w.Close(); err == nil { // else b has the same error
+		err = b.Flush()
+	}
+	if err != nil {
 		return f.outError(err, n)
 	}
 	notes := []string{f.choice.unmatched()}
 	if x, ok := w.(interface{ note() string }); ok {
 		notes = append(notes, x.note())
+	}
+	if in.live && (f.out != "" || written.lost > 0) {
+		notes = append(notes, written.note(f.out))
 	}
 	for _, text := range notes {
 		if text != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -53,13 +54,17 @@ func newTrace() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			const hint = `"nicless trace --help" lists commands and flags`
-			if len(args) > 0 {
+			switch {
+			case len(args) > 0 && (isFile(args[0]) || strings.HasSuffix(args[0], ".nictrace")):
+				return usagef("nicless trace show "+plain(args[0]), "trace: %s is a file, and no command", plain(args[0]))
+			case len(args) > 0:
 				return usagef(hint, "trace: command %q does not exist", args[0])
+			case all && !f.choice.whole():
+				return usagef("choose one", "trace: --all, --qp, --client and --program exclude each other")
+			case !all && f.choice.whole():
+				return usagef(hint, "trace: one of --all, --qp, --client and --program is needed")
 			}
-			if all == f.choice.all() {
-				return f.watch(c, socket)
-			}
-			return usagef(hint, "trace: one of --all, --qp, --client and --program is needed")
+			return f.watch(c, socket)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "all clients")

@@ -104,6 +104,9 @@ func decodeStream(w io.Writer, r io.Reader, name string, o report.Options) error
 			hint = "nicless explain prints what is known about these words"
 		}
 	}
+	if isOctal(string(head)) {
+		hint = octalHint
+	}
 	return hintf(hint, "%s", text)
 }
 

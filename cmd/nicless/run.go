@@ -203,7 +203,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		}
 		defer func() {
 			if failure := stop(); failure != nil {
-				fmt.Fprintf(stderr, "nicless: %v\n", failure)
+				fmt.Fprintf(stderr, "nicless: error: %v\n", failure)
 			}
 		}()
 	}

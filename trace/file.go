@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-const (
-	fileMagic    = "nicltrac"
-	FileHeadSize = 64
-)
+// FileHeadSize is the bytes of the header of a trace.
+const FileHeadSize = 64
+
+// Magic is what a trace begins with.
+const Magic = "nicltrac"
 
 // A Clock says what the times of events mean.
 type Clock struct {
@@ -58,7 +59,7 @@ func NewWriter(w io.Writer, c Clock) (*Writer, error) {
 	}
 	t := &Writer{w: bufio.NewWriterSize(w, 1<<20)} // few system calls at a gigabyte a second
 	var h [FileHeadSize]byte
-	copy(h[:], fileMagic)
+	copy(h[:], Magic)
 	le.PutUint32(h[8:], Version)
 	le.PutUint64(h[16:], c.Hz)
 	le.PutUint64(h[24:], c.Ticks)
@@ -116,8 +117,10 @@ func NewReader(r io.Reader) (*Reader, error) {
 	switch {
 	case err != nil && err != io.EOF && err != io.ErrUnexpectedEOF:
 		return nil, err
-	case n < len(fileMagic) || string(h[:len(fileMagic)]) != fileMagic:
-		return nil, fmt.Errorf("trace: it begins with %q, and a trace with %q", h[:min(n, len(fileMagic))], fileMagic)
+	case n == 0:
+		return nil, errors.New("trace: it is empty")
+	case n < len(Magic) || string(h[:len(Magic)]) != Magic:
+		return nil, fmt.Errorf("trace: it begins with %q, and a trace with %q", h[:min(n, len(Magic))], Magic)
 	case n < FileHeadSize:
 		return nil, fmt.Errorf("trace: %d bytes; the header has %d", n, FileHeadSize)
 	}

@@ -22,8 +22,8 @@ Usage:
 
 The words are one of:
   CODE       a code of nicless, as in "… (key-access)"
-  SYNDROME   byte 55 of an error CQE: 0x13, "syndrome 0x13 vendor 0x88", or its
-             name in mlx5dv.h
+  SYNDROME   byte 55 of an error CQE: 0x13, or its name in mlx5dv.h; with the
+             vendor byte: 0x13 0x88, or "syndrome 0x13 vendor 0x88"
   STATUS     ibv_wc_status: 10, "status 10", IBV_WC_REM_ACCESS_ERR, or its text
              "remote access error"
   TEXT       the text of an error, as a program has printed it
@@ -36,7 +36,7 @@ Flags:
   --list     list all codes, syndromes and statuses
 
 The exit status is 2 if the command line is wrong, and 1 if nothing is known
-about the words; then the error names the nearest names.
+about the words; then the error names the names that are similar, if any.
 
 Example:
   nicless explain key-access

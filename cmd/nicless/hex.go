@@ -12,7 +12,13 @@ import (
 const maxInput = 64 << 10
 
 // parseHex parses hexadecimal digits, as parseDigits does, or a dump of xxd or hexdump -C.
-func parseHex(text string) ([]byte, error) { return parseDigits(withoutOffsets(text)) }
+func parseHex(text string) ([]byte, error) {
+	b, err := parseDigits(withoutOffsets(text))
+	if err != nil && isOctal(text) {
+		return nil, hintf(octalHint, "%w", err)
+	}
+	return b, err
+}
 
 // parseDigits parses hexadecimal digits, two for each byte. White space, colons and commas may
 // separate bytes or groups of bytes. Each byte or group may begin with 0x.

@@ -13,6 +13,17 @@ var (
 	hexdumpRow = regexp.MustCompile(`^\s*([0-9a-fA-F]{7,8})(?:\s\s(.*?))?(?:\s*\|.*\|)?\s*$`)
 )
 
+// A row of od without flags, or of od -b: an offset, then groups of octal digits.
+var octalRow = regexp.MustCompile(`^[0-7]{7}(?:(?:\s+[0-7]{6})+|(?:\s+[0-7]{3})+)\s*$`)
+
+const octalHint = "these digits are octal, as od prints them: od -t x1 FILE | nicless decode"
+
+// isOctal reports whether a text begins with a row of octal digits.
+func isOctal(text string) bool {
+	first, _, _ := strings.Cut(strings.TrimLeft(text, "\r\n"), "\n")
+	return octalRow.MatchString(strings.TrimRight(first, "\r"))
+}
+
 // withoutOffsets returns the bytes of a dump of rows: the text without offsets and characters. If the text is
 // no such dump, it is returned unchanged: a row begins where the row before it has ended, and the first
 // row at a multiple of 16.

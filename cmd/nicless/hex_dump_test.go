@@ -50,3 +50,15 @@ func TestDigitsThatAreNoOffsets(t *testing.T) {
 		require.Len(t, b, want, text)
 	}
 }
+
+// od prints octal digits, which are no bytes; the error says how to print hexadecimal ones.
+func TestOctalDigits(t *testing.T) {
+	for _, text := range []string{"0000000 003022 074640\n0000004\n", "0000000 022 006 240 171\r\n0000004\r\n"} {
+		for _, args := range [][]string{{"decode"}, {"decode", "cqe"}} {
+			var out, errs strings.Builder
+			require.Equal(t, 1, run(args, strings.NewReader(text), &out, &errs))
+			require.Contains(t, errs.String(), "hint: these digits are octal, as od prints them: od -t x1 FILE | nicless decode")
+		}
+	}
+	require.False(t, isOctal("0000000 0730 8840\n"))
+}

@@ -36,8 +36,9 @@
 //     and model_trace.go makes or reads the trace
 //   - links_words.go: the words of nicless links for bad packets
 //   - net_report.go: what an interface reports to nicless links
-//   - trace_show.go, trace_source.go, trace_watch.go, trace_choice.go: nicless trace, where its events come
-//     from, and which are shown; trace_forms.go, trace_pcapng.go, trace_lines.go: the forms of its output
+//   - trace_show.go, trace_source.go, trace_watch.go, trace_choice.go, trace_tally.go: nicless trace, where
+//     its events come from, which are shown, and how many; trace_forms.go, trace_pcapng.go, trace_lines.go:
+//     the forms of its output
 //   - run_engine.go, run_ready.go: finds or starts the engine of a program, and waits for it
 //   - run_library.go, run_program.go: finds the library that programs preload, and checks that a
 //     program will load it; shim_*.go the library in this binary
@@ -77,7 +78,7 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 Usage:
   nicless demo [--count N]
   nicless engine --socket PATH [flags]
-  nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
+  nicless run [--private] [--explain] [--trace FILE] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
   nicless links [--engine PATH] [--json]
   nicless key new|show FILE

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/model/traffic"
 	"github.com/nicless/nicless/tools/costs"
+	"github.com/nicless/nicless/trace"
 )
 
 // synthOps returns the names that --synth may have.
@@ -132,7 +134,12 @@ func (f *modelFlags) read(stdin io.Reader) (t model.Trace, err error) {
 		defer file.Close()
 		in = file
 	}
-	if t, err = model.ReadTrace(in); err != nil {
+	b := bufio.NewReader(in)
+	if head, _ := b.Peek(len(trace.Magic)); string(head) == trace.Magic {
+		return t, hintf(fmt.Sprintf("nicless trace show %s --format lines | nicless model --trace -", plain(f.file)),
+			"model: %s is a trace of a device, and not of accesses to cache lines", plain(f.file))
+	}
+	if t, err = model.ReadTrace(b); err != nil {
 		return t, hintf("go doc github.com/nicless/nicless/model ReadTrace describes the form, and nicless model --out trace prints an example", "model: %s: %w", f.file, err)
 	}
 	return t, nil

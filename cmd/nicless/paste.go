@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/field/known"
 	"github.com/nicless/nicless/field/paste"
 	"github.com/nicless/nicless/field/report"
+	"github.com/nicless/nicless/trace"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -103,6 +104,9 @@ func decodeStream(w io.Writer, r io.Reader, name string, o report.Options) error
 			hint = "nicless explain prints what is known about these words"
 		}
 	}
+	if isOctal(string(head)) {
+		hint = octalHint
+	}
 	return hintf(hint, "%s", text)
 }
 
@@ -119,6 +123,7 @@ var magics = []struct{ begin, what, hint string }{
 	{"\x1f\x8b", "compressed (gzip)", "zcat FILE | nicless decode"},
 	{"\x28\xb5\x2f\xfd", "compressed (zstd)", "zstdcat FILE | nicless decode"},
 	{"\xfd7zXZ\x00", "compressed (xz)", "xzcat FILE | nicless decode"},
+	{trace.Magic, "a trace of a device", "nicless trace show FILE"},
 	{"\x7fELF", "a program (ELF)", "pass the text that it prints"},
 }
 

@@ -42,6 +42,7 @@ Example:
   nicless run ibv_devinfo
   nicless run ib_write_bw            in one terminal
   nicless run ib_write_bw localhost  in another one
+  nicless run --trace put.txt ./put  with a line for all that the device does
 `
 
 const runFlagsUsage = `Flags:
@@ -64,7 +65,8 @@ const runFlagsUsage = `Flags:
   --explain       print explanations of the program's mistakes
   --trace FILE    record what the engine does for the program and its
                   children. The ending of FILE says in which form, as for
-                  nicless trace: .nictrace, .txt, .jsonl, .pftrace, .pcapng
+                  nicless trace: .nictrace, .txt, .jsonl, .pftrace, .pcapng,
+                  .lines
   --stacks        errors of completions name the line of a Go program that has
                   posted the request (package nicless); a post takes longer
 
@@ -201,7 +203,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		}
 		defer func() {
 			if failure := stop(); failure != nil {
-				fmt.Fprintf(stderr, "nicless: %v\n", failure)
+				fmt.Fprintf(stderr, "nicless: error: %v\n", failure)
 			}
 		}()
 	}
@@ -233,7 +235,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}
-	return checkLinks(c.Name(), f.links)
+	return errors.Join(checkTraceFile(f.trace), checkLinks(c.Name(), f.links))
 }
 
 // environment returns the environment of the program. It is that of this process with the

@@ -12,11 +12,22 @@ import (
 	"strconv"
 )
 
+// checkTraceFile returns an error if the name of a file says no form.
+func checkTraceFile(file string) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := formOfFile(file); err != nil {
+		return usagef("the endings are "+endings(), "--trace: %w", err)
+	}
+	return nil
+}
+
 // recordProgram writes to a file what the engine at a socket does for descendants of this process, until stop
 // is called. The ending of the file's name says in which form. stop returns the first error of the file.
 func recordProgram(socket, file string, stderr io.Writer) (stop func() error, err error) {
 	f := &traceFlags{out: file, choice: eventChoice{ours: isDescendant}}
-	form, err := chooseForm("", file)
+	form, err := formOfFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,8 @@ import (
 const traceUsage = `Shows what an engine does for its clients, from the doorbell to the completion:
 a line for each event, as strace does for system calls. It ends when it is
 interrupted, and when the engine stops. Clients that are not watched are as fast
-as before. A watch that is too slow loses events, and says how many.
+as before. A watch that is too slow loses events; it says where, and at its end
+how many. "nicless run --trace FILE" traces a program from its start on.
 
 Usage:
   nicless trace --all|--qp N|--client PID|--program NAME [flags]
@@ -20,7 +22,7 @@ Usage:
 Which clients:
   --all             all, and later ones too
   --qp N            one queue pair that exists, such as 81 or 0x51
-  --client PID      those of one process
+  --client PID      those of one process that runs, and later ones of it too
   --program NAME    those of the processes with this name, and later ones too
   An ordinary user sees clients of that user only; root and the engine's user
   see all.
@@ -52,13 +54,17 @@ func newTrace() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			const hint = `"nicless trace --help" lists commands and flags`
-			if len(args) > 0 {
+			switch {
+			case len(args) > 0 && (isFile(args[0]) || strings.HasSuffix(args[0], ".nictrace")):
+				return usagef("nicless trace show "+plain(args[0]), "trace: %s is a file, and no command", plain(args[0]))
+			case len(args) > 0:
 				return usagef(hint, "trace: command %q does not exist", args[0])
+			case all && !f.choice.whole():
+				return usagef("choose one", "trace: --all, --qp, --client and --program exclude each other")
+			case !all && f.choice.whole():
+				return usagef(hint, "trace: one of --all, --qp, --client and --program is needed")
 			}
-			if all == f.choice.all() {
-				return f.watch(c, socket)
-			}
-			return usagef(hint, "trace: one of --all, --qp, --client and --program is needed")
+			return f.watch(c, socket)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "all clients")
@@ -71,7 +77,11 @@ func newTrace() *cobra.Command {
 
 // watch shows what an engine does.
 func (f *traceFlags) watch(c *cobra.Command, socket string) error {
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup: the record goes on without the terminal
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), ends...)
 	defer stop()
 	return f.run(c, "", func() (*namedSource, error) {
 		in, err := openWatch(ctx, socket, &f.choice)

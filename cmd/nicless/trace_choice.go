@@ -37,6 +37,9 @@ func (x *eventChoice) parse() (err error) {
 		if err != nil {
 			return usagef("digits, or 0x and hexadecimal digits", "trace: --qp %q is not a number below 2^24", x.qp)
 		}
+		if x.number == 0 {
+			return usagef("digits, or 0x and hexadecimal digits", "trace: --qp 0: numbers of queue pairs begin at 1")
+		}
 	}
 	if x.pid != "" {
 		x.number, err = strconv.ParseUint(x.pid, 10, 32)

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nicless/nicless"
@@ -197,7 +199,8 @@ func TestTraceLive(t *testing.T) {
 func TestTraceLiveRefused(t *testing.T) {
 	socket, stop := serveEngine(t)
 	defer stop()
-	for flag, want := range map[string]string{"--qp=7": "there is no QP 0x000007", "--qp=x": `--qp "x" is not a number`} {
+	for flag, want := range map[string]string{"--qp=7": "there is no QP 0x000007", "--qp=x": `--qp "x" is not a number`,
+		"--client=4294967295": "process 4294967295 does not exist"} {
 		var out, errs strings.Builder
 		require.NotZero(t, run([]string{"trace", flag, "--engine", socket}, strings.NewReader(""), &out, &errs))
 		require.Contains(t, errs.String(), want)
@@ -205,5 +208,48 @@ func TestTraceLiveRefused(t *testing.T) {
 	}
 	var out, errs strings.Builder
 	require.Equal(t, 1, run([]string{"trace", "--all", "--engine", socket + "x"}, strings.NewReader(""), &out, &errs))
-	require.Contains(t, errs.String(), "hint: name the engine's socket: nicless trace --engine PATH")
+	require.Contains(t, errs.String(), "hint: nicless run --trace FILE -- PROGRAM traces a program")
+}
+
+// A trace without events ends at the moment that its clock knows, not at tick 0 of the device.
+func TestTraceWithoutEvents(t *testing.T) {
+	socket, stop := serveEngine(t)
+	defer stop()
+	ctx, cancel := context.WithCancel(await.Context(t))
+	cancel()
+	in, err := openWatch(ctx, socket, &eventChoice{program: "nobody"})
+	require.NoError(t, err)
+	defer in.Close()
+	in.eventSource.(*watchSource).onIdle(func() error { return nil })
+	var e trace.Event
+	require.NoError(t, in.Next(&e))
+	require.Equal(t, trace.KindEnd, e.Kind)
+	require.Zero(t, e.Value)
+	require.NotZero(t, e.Time)
+	require.Equal(t, in.Clock().Ticks, e.Time)
+}
+
+// A terminal that is closed (SIGHUP) ends a record as an interrupt does: the file is whole.
+func TestTraceEndsAtHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, as under nohup")
+	}
+	socket, stop := serveEngine(t)
+	defer stop()
+	name := filepath.Join(t.TempDir(), "all.nictrace")
+	status := make(chan int)
+	var errs strings.Builder
+	go func() {
+		status <- run([]string{"trace", "--all", "--engine", socket, "-o", name}, strings.NewReader(""), os.Stderr, &errs)
+	}()
+	await.Until(t, "the record begins", func() bool {
+		info, err := os.Stat(name)
+		return err == nil && info.Size() > 0
+	})
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	require.Zero(t, <-status)
+	require.Equal(t, "nicless: note: "+name+": 0 events\n", errs.String())
+	code, out, _ := shown(t, name)
+	require.Zero(t, code)
+	require.Contains(t, out, "trace ends after 0 events\n")
 }

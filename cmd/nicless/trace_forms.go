@@ -1,7 +1,11 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/nicless/nicless/trace"
@@ -32,6 +36,60 @@ var traceForms = []traceForm{
 	{"pcapng", []string{".pcapng"}, true, openPcapng},
 	{"lines", []string{".lines"}, false, openLines},
 	{"trace", []string{".nictrace"}, true, openRaw},
+}
+
+// chooseForm returns the form of a name, or of the ending of a file.
+func chooseForm(name, file string) (*traceForm, error) {
+	if name != "" {
+		for i := range traceForms {
+			if traceForms[i].name == name {
+				return &traceForms[i], nil
+			}
+		}
+		return nil, usagef("one of "+strings.Join(formNames(), ", "), "trace: --format %q does not exist", name)
+	}
+	f, err := formOfFile(file)
+	if err != nil {
+		return nil, usagef("the endings are "+endings()+"; or --format FORM", "trace: %w", err)
+	}
+	return f, nil
+}
+
+// formOfFile returns the form of the ending of a file's name. For what is no regular file, such as a pipe or
+// a terminal, and for no file, it is text.
+func formOfFile(file string) (*traceForm, error) {
+	for i := range traceForms {
+		for _, ending := range traceForms[i].endings {
+			if strings.HasSuffix(file, ending) {
+				return &traceForms[i], nil
+			}
+		}
+	}
+	info, err := os.Stat(file)
+	switch {
+	case file == "", err == nil && !info.Mode().IsRegular() && !info.IsDir():
+		return &traceForms[0], nil
+	case file == "-":
+		return nil, errors.New("- is no file; /dev/stdout is standard output")
+	}
+	return nil, fmt.Errorf("the ending of %s says no form", text.Plain(file))
+}
+
+// endings returns the endings of files that have a form.
+func endings() string {
+	var list []string
+	for _, f := range traceForms {
+		list = append(list, f.endings...)
+	}
+	return strings.Join(list, ", ")
+}
+
+// formNames returns the names of the forms.
+func formNames() (list []string) {
+	for _, f := range traceForms {
+		list = append(list, f.name)
+	}
+	return list
 }
 
 func openText(w io.Writer, _ trace.Clock, f *traceFlags) (eventWriter, error) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/internal/tracetest"
@@ -24,5 +25,6 @@ func TestTraceFullDisk(t *testing.T) {
 		status, _, errs := shown(t, name, "-o", "/dev/full", "--format", form)
 		require.Equal(t, 1, status, form)
 		require.Regexp(t, `trace: /dev/full, at event \d+: write /dev/full: no space left on device`, errs, form)
+		require.Equal(t, 1, strings.Count(errs, "no space left"), "%s: %s", form, errs)
 	}
 }

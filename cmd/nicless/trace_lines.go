@@ -31,6 +31,6 @@ func (x *linesWriter) note() string {
 	if !x.full {
 		return ""
 	}
-	return fmt.Sprintf("only the first accesses are written: the form has at most %d, to %d lines",
+	return fmt.Sprintf("only the beginning of the trace is written: the form has room for %d accesses to %d lines",
 		lines.MostAccesses, lines.MostLines)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/text"
@@ -29,7 +28,8 @@ Which events:
 
 Output:
   --format FORM     one of these forms (default: by the ending of FILE, which
-                    follows each form here; otherwise text):
+                    follows each form here, and has to be one of them if it is
+                    a regular file; text without FILE):
                     text      .txt       a line for each event
                     json      .jsonl     a JSON object for each event
                     perfetto  .pftrace   timelines for ui.perfetto.dev: a slice
@@ -148,6 +148,7 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		x.onIdle(func() error { return flush(w, b) })
 	}
 	n, readErr := 0, error(nil)
+	var written recordTally
 	for {
 		var e trace.Event
 		if readErr = in.Next(&e); readErr != nil {
@@ -155,6 +156,7 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		}
 		err = f.choice.pass(&e, func(e *trace.Event) error {
 			n++
+			written.add(e)
 			return w.Event(e, in.Clock())
 		})
 		if err != nil {
@@ -162,12 +164,18 @@ func (f *traceFlags) show(in *namedSource, out io.Writer, form *traceForm, stder
 		}
 	}
 	// All that was whole is shown, also if the source has ended with an error.
-	if err = errors.Join(w.Close(), b.Flush()); err != nil {
+	if err = w.Close(); err == nil { // else b has the same error
+		err = b.Flush()
+	}
+	if err != nil {
 		return f.outError(err, n)
 	}
 	notes := []string{f.choice.unmatched()}
 	if x, ok := w.(interface{ note() string }); ok {
 		notes = append(notes, x.note())
+	}
+	if in.live && (f.out != "" || written.lost > 0) {
+		notes = append(notes, written.note(f.out))
 	}
 	for _, text := range notes {
 		if text != "" {
@@ -208,35 +216,4 @@ func sameFile(a, b string) bool {
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// formNames returns the names of the forms.
-func formNames() (list []string) {
-	for _, f := range traceForms {
-		list = append(list, f.name)
-	}
-	return list
-}
-
-// chooseForm returns the form of a name, or of the ending of a file.
-func chooseForm(name, file string) (*traceForm, error) {
-	for i := range traceForms {
-		f := &traceForms[i]
-		if name == f.name {
-			return f, nil
-		}
-		for _, ending := range f.endings {
-			if name == "" && strings.HasSuffix(file, ending) {
-				return f, nil
-			}
-		}
-	}
-	hint := "one of " + strings.Join(formNames(), ", ")
-	switch {
-	case name != "":
-		return nil, usagef(hint, "trace: --format %q does not exist", name)
-	case file != "":
-		return nil, usagef(hint, "trace: the ending of %s says no form: --format FORM", file)
-	}
-	return &traceForms[0], nil
 }

@@ -25,6 +25,7 @@ type namedSource struct {
 	eventSource
 	io.Closer
 	name string
+	live bool // the events are those of an engine that runs, and are recorded
 }
 
 // openTrace opens a file with a trace; "-" is standard input.

@@ -68,6 +68,15 @@ func TestTraceIsPriced(t *testing.T) {
 	status = run([]string{"model", "--trace", "-", "--preset", "cxl1-fpga"}, strings.NewReader(out), &priced, &e)
 	require.Zero(t, status, e.String())
 	require.Contains(t, priced.String(), "cxl1-fpga")
+
+	// The trace itself has no accesses.
+	in := sampleTrace(t)
+	e.Reset()
+	require.Equal(t, 1, run([]string{"model", "--trace", in}, strings.NewReader(""), &priced, &e))
+	require.Contains(t, e.String(), "hint: nicless trace show "+in+" --format lines | nicless model --trace -")
+	e.Reset()
+	require.Equal(t, 1, run([]string{"decode", in}, strings.NewReader(""), &priced, &e))
+	require.Contains(t, e.String(), "hint: nicless trace show FILE")
 }
 
 func TestTraceChoice(t *testing.T) {
@@ -136,7 +145,7 @@ func TestTraceCutOrDamaged(t *testing.T) {
 	require.Contains(t, errs, "record at byte 104: size 17")
 	require.Contains(t, errs, "events shown: 1")
 
-	for text, want := range map[string]string{"": `it begins with ""`, "PK\x03\x04": "it begins with \"PK\\x03\\x04\"",
+	for text, want := range map[string]string{"": "it is empty", "PK\x03\x04": "it begins with \"PK\\x03\\x04\"",
 		"nicltrac\x02": "9 bytes; the header has 64", "nicltrac\x02" + strings.Repeat("\x00", 60): "version 2; this program reads version 1"} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 		status, out, errs := shown(t, name)
@@ -164,6 +173,7 @@ func TestTraceUsage(t *testing.T) {
 		{nil, "one file is needed, 0 arguments were given"},
 		{[]string{in, "--format", "xml"}, `--format "xml" does not exist`},
 		{[]string{in, "-o", "x.mp3"}, "the ending of x.mp3 says no form"},
+		{[]string{in, "--qp", "0"}, "--qp 0: numbers of queue pairs begin at 1"},
 		{[]string{in, "--qp", "0x1000000"}, `--qp "0x1000000" is not a number below 2^24`},
 		{[]string{in, "--client", "-1"}, `--client "-1" is not a process id`},
 		{[]string{in, "--client", "1", "--qp", "1"}, "--qp, --client and --program exclude each other"},

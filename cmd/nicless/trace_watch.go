@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/nicless/nicless"
@@ -22,8 +24,17 @@ type watchSource struct {
 	ctx   context.Context
 	idle  func() error // called before the source waits
 	count uint64
-	last  uint64 // time of the last event
+	last  uint64 // time of the last event; before the first one, the moment of the clock
 	ended bool
+}
+
+// checkProcess returns an error if no process has an id: it has no clients, and will have none.
+func checkProcess(pid uint64) error {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, fs.ErrNotExist) {
+		return hintf("ps lists processes; --program NAME watches those that come later, too",
+			"trace: process %d does not exist", pid)
+	}
+	return nil
 }
 
 // openWatch watches those clients of an engine that x chooses.
@@ -37,7 +48,8 @@ func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource
 	}
 	c, err := nicless.Dial(socket)
 	if err != nil {
-		return nil, hintf("name the engine's socket: nicless trace --engine PATH", "trace: %w", err)
+		return nil, hintf("nicless run --trace FILE -- PROGRAM traces a program; for another engine: nicless trace --engine PATH",
+			"trace: %w", err)
 	}
 	f := nicless.WatchFilter{All: x.whole(), Program: x.program}
 	switch {
@@ -45,13 +57,16 @@ func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource
 		f.QPN = uint32(x.number)
 	case x.pid != "":
 		f.PID = int(x.number)
+		if err := checkProcess(x.number); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
 	}
 	w, err := c.Watch(f)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", errors.Join(err, c.Close()))
 	}
-	s := &watchSource{Watch: w, c: c, ctx: ctx}
-	return &namedSource{eventSource: s, Closer: s, name: text.Plain(socket)}, nil
+	s := &watchSource{Watch: w, c: c, ctx: ctx, last: w.Clock().Ticks}
+	return &namedSource{eventSource: s, Closer: s, name: text.Plain(socket), live: true}, nil
 }
 
 // onIdle says what to do before the source waits.

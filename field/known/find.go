@@ -22,9 +22,9 @@ type Answer struct {
 // maxWords is the longest text that Find reads. Error texts are one line, or a few.
 const maxWords = 64 << 10
 
-// Find returns what is known about a code of docs/EXPLANATIONS.md, a syndrome ("0x13"), a
-// status of verbs ("10", "status 10", "IBV_WC_REM_ACCESS_ERR", "remote access error") or a text
-// that has them. For words that are unknown, the error names the nearest names.
+// Find returns what is known about a code of docs/EXPLANATIONS.md, a syndrome ("0x13"), a syndrome and a
+// vendor byte ("0x13 0x88"), a status of verbs ("10", "status 10", "IBV_WC_REM_ACCESS_ERR", "remote access
+// error") or a text that has them. For words that are unknown, the error names the nearest names.
 func Find(words string) (Answer, error) {
 	if len(words) > maxWords {
 		return Answer{}, fmt.Errorf("a text of %d bytes; at most %d are read", len(words), maxWords)
@@ -34,7 +34,17 @@ func Find(words string) (Answer, error) {
 		return Answer{Explanation: &e}, nil
 	}
 	if a, ok := byNumber(words); ok {
+		if a.Syndrome != nil && a.Facts.Syndrome != nil && !isNamed(*a.Facts.Syndrome) {
+			return Answer{}, fmt.Errorf("no public header names syndrome 0x%02x; verbs reports such a completion as IBV_WC_GENERAL_ERR",
+				uint8(*a.Facts.Syndrome))
+		}
 		return a, nil
+	}
+	if m := twoNumbers.FindStringSubmatch(words); m != nil {
+		if s, vendor := small(m[1]), small(m[2]); s != nil && vendor != nil && isNamed(cqe.Syndrome(*s)) {
+			syndrome := cqe.Syndrome(*s)
+			return about(Facts{Syndrome: &syndrome, Vendor: vendor}, "read as a syndrome and a vendor byte"), nil
+		}
 	}
 	if strings.EqualFold(words, "general error") {
 		status := cqe.StatusGeneral
@@ -96,6 +106,7 @@ func withVendor(f Facts) (Answer, error) {
 
 var (
 	onlyNumber = regexp.MustCompile(`(?i)^(status|wc status|syndrome|synd|vendor|vendor_err|vendor syndrome)?\s*[:=]?\s*(0x[0-9a-f]+|[0-9]+)$`)
+	twoNumbers = regexp.MustCompile(`(?i)^(0x[0-9a-f]+)[\s,/]+(0x[0-9a-f]+)$`)
 	wordInText = regexp.MustCompile(`[a-z]+(?:-[a-z]+)+`)
 )
 
@@ -122,6 +133,12 @@ func byNumber(words string) (Answer, bool) {
 		return about(Facts{Status: &status}, fmt.Sprintf("read as status %d of verbs; write 0x%02x for the syndrome %d", *n, *n, *n)), hasRow(status)
 	}
 	return about(Facts{Status: &status}, ""), hasRow(status)
+}
+
+// isNamed reports whether a public header names a syndrome.
+func isNamed(s cqe.Syndrome) bool {
+	_, ok := AboutSyndrome(s)
+	return ok
 }
 
 func hasRow(s cqe.WCStatus) bool {

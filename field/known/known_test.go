@@ -115,3 +115,18 @@ func TestFindNothing(t *testing.T) {
 		assert.Regexp(t, regexp.MustCompile(want), err.Error())
 	}
 }
+
+// Two numbers are a syndrome and a vendor byte. A syndrome that no header names is an error.
+func TestFindNumbers(t *testing.T) {
+	for _, words := range []string{"0x13 0x88", "0x13, 0x88", "0x13/0x88"} {
+		a, err := known.Find(words)
+		require.NoError(t, err)
+		require.Equal(t, cqe.RemoteAccess, a.Syndrome.Value)
+		require.Equal(t, uint8(0x88), *a.Vendor)
+	}
+	for words, want := range map[string]string{"0x99": "no public header names syndrome 0x99",
+		"syndrome 0x99": "no public header names syndrome 0x99", "0x99 0x88": "nothing is known", "0x13 0x888": "nothing is known"} {
+		_, err := known.Find(words)
+		require.ErrorContains(t, err, want)
+	}
+}

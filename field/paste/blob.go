@@ -247,7 +247,13 @@ func (d *blob) lineOf(at int) int {
 // unclear says why the bytes are nothing.
 func (d *blob) unclear() string {
 	n := len(d.b)
+	const row = 16 // bytes of a row, in the dumps of the kernel and of libmlx5
 	switch {
+	case d.kind == CQE && n == cqe.Size-row:
+		return fmt.Sprintf("a CQE has %d bytes, this dump %d: its last row, with syndrome and opcode, is missing", cqe.Size, n)
+	case d.kind == CQE && n < cqe.Size && n%row == 0:
+		return fmt.Sprintf("a CQE has %d bytes, this dump %d: its last %d rows, with syndrome and opcode, are missing",
+			cqe.Size, n, (cqe.Size-n)/row)
 	case blank(d.b):
 		return fmt.Sprintf("all %d bytes are 0: probably never written", n)
 	case d.kind == CQE && n < cqe.Size:

@@ -157,7 +157,16 @@ func TestTruncated(t *testing.T) {
 	list := all(t, "mlx5: a: got completion with error:\n"+wordsOfZeros+"\n"+wordsOfZeros+"\n")
 	require.Len(t, list, 1)
 	require.Equal(t, paste.Unclear, list[0].Kind)
-	require.Equal(t, []string{"all 32 bytes are 0: probably never written"}, list[0].Notes)
+	require.Equal(t, []string{"a CQE has 64 bytes, this dump 32: its last 2 rows, with syndrome and opcode, are missing"}, list[0].Notes)
+	for _, cut := range []string{"mlx5: a: got completion with error:\n" + strings.Repeat(wordsOfZeros+"\n", 3),
+		"dump_cqe: dump error cqe\n" + dump(make([]byte, 48))} {
+		list = all(t, cut+"[ 408.38] something else\n")
+		require.Len(t, list, 1)
+		require.Equal(t, []string{"a CQE has 64 bytes, this dump 48: its last row, with syndrome and opcode, is missing"}, list[0].Notes)
+	}
+	list = all(t, "WQE DUMP: WQ size 64 WQ cur size 0, WQE index 0x1, len: 48\n"+dump(make([]byte, 48)))
+	require.Len(t, list, 1)
+	require.Equal(t, []string{"all 48 bytes are 0: probably never written"}, list[0].Notes)
 	list = all(t, "mlx5: a: got completion with error:\n00000001 00000000 00000000 00000000\n"+wordsOfZeros+"\n00000000 0000")
 	require.Len(t, list, 1)
 	require.Equal(t, []string{"line 4 ends within a group of digits",

@@ -95,9 +95,9 @@ func (m *Maker) request(x *message, psn uint32, i int, answer uint8) error {
 	if info.IETH {
 		packet.IETH{RKey: x.imm}.Put((*[packet.IETHSize]byte)(h[info.OffIETH:]))
 	}
-	comment := x.about + " " + x.op.String()
+	comment := inMemory + x.about + " " + x.op.String()
 	if i == 0 {
-		comment = x.about + " " + x.what
+		comment = inMemory + x.about + " " + x.what
 	}
 	if n > 1 {
 		comment += fmt.Sprintf(" (packet %d of %d)", i+1, n)
@@ -105,10 +105,13 @@ func (m *Maker) request(x *message, psn uint32, i int, answer uint8) error {
 	return m.put(x, x.route, h, length, payload, comment)
 }
 
+// inMemory begins the comment of each packet that never was one.
+const inMemory = "done in memory, not sent: "
+
 // answer emits the answer to a message, or the answers of a READ.
 func (m *Maker) answer(x *message, psn, msn uint32, syndrome uint8) error {
 	a := packet.AETH{Syndrome: syndrome, MSN: msn}
-	comment := "answer to: " + x.about + " " + x.op.String()
+	comment := inMemory + "the answer to " + x.op.String() + ", " + x.about
 	back := x.route.reverse()
 	one := func(op packet.Operation, psn uint32, length uint64, payload []byte) error {
 		code := packet.MakeOpcode(x.service, op)

@@ -112,7 +112,7 @@ func (m *Maker) message(q *objects.Queue, w *objects.WQE, c trace.Clock) (x mess
 		return x, false // the device refuses such WQEs
 	}
 	x.route = makeRoute(q.Info.GID, to, c.GUID, x.qp, x.peer)
-	x.about = fmt.Sprintf("done in memory, not sent: qp 0x%x wqe %d", x.qp, w.Index)
+	x.about = fmt.Sprintf("qp 0x%x wqe %d", x.qp, w.Index)
 	x.what = text.WQE(w, q.Address())
 	return x, true
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type Printer struct {
 
 	w     io.Writer
 	table objects.Table
+	known objects.Client // the client of an event of kind KindClient, before that event
 	line  []byte
 	day   int // of the year, of the line before
 }
@@ -28,8 +30,15 @@ type Printer struct {
 func New(w io.Writer) *Printer { return &Printer{w: w} }
 
 // Event writes the line, or the lines, of an event: none for WQEs and doorbells that the device finds
-// again, because it has not executed them yet. It returns the error of the writer.
+// again, because it has not executed them yet, and for clients of which the event says nothing new. It
+// returns the error of the writer.
 func (p *Printer) Event(e *trace.Event, c trace.Clock) error {
+	if e.Kind == trace.KindClient {
+		p.known = objects.Client{}
+		if known := p.table.Client(e.Queue); known != nil {
+			p.known = *known
+		}
+	}
 	p.table.Event(e)
 	if e.Kind == trace.KindFetch && len(e.Data) >= wqe.BlockSize {
 		a := p.table.Queue(e.Queue).Address()
@@ -45,6 +54,9 @@ func (p *Printer) Event(e *trace.Event, c trace.Clock) error {
 	}
 	if e.Kind == trace.KindDoorbell && e.Count > 0 && p.table.Announced() == 0 {
 		return nil // it was found before
+	}
+	if e.Kind == trace.KindClient && p.isKnown(e) && p.known.Name == string(e.Data) {
+		return nil
 	}
 	return p.print(e, c, p.what(e))
 }
@@ -62,17 +74,19 @@ func (p *Printer) print(e *trace.Event, c trace.Clock, what string) error {
 		p.line = t.AppendFormat(p.line, "# 2006-01-02 MST\n")
 	}
 	p.line = t.AppendFormat(p.line, "15:04:05.000000000 ")
-	p.line = append(p.line, place(e)...)
+	p.line = append(p.line, p.place(e)...)
 	p.line = append(append(append(p.line, ' '), what...), '\n')
 	_, err := p.w.Write(p.line)
 	return err
 }
 
 // place returns the object that an event is about.
-func place(e *trace.Event) string {
+func (p *Printer) place(e *trace.Event) string {
 	switch e.Kind {
-	case trace.KindClient, trace.KindClientGone:
+	case trace.KindClient:
 		return fmt.Sprintf("client %d", e.Queue)
+	case trace.KindClientGone:
+		return p.client(e.Queue)
 	case trace.KindKey:
 		return fmt.Sprintf("key 0x%x", e.Queue)
 	case trace.KindLink:
@@ -89,30 +103,24 @@ func place(e *trace.Event) string {
 	return fmt.Sprintf("0x%x", e.Queue)
 }
 
-// client returns a client as lines name it.
+// client returns a client as lines name it: its number, and its program and process as far as they are known.
 func (p *Printer) client(number uint32) string {
-	if c := p.table.Client(number); c != nil {
-		return fmt.Sprintf("client %d %q", number, c.Program())
+	c := p.table.Client(number)
+	switch {
+	case c == nil:
+		return fmt.Sprintf("client %d", number)
+	case c.PID == 0:
+		return fmt.Sprintf("client %d (%s)", number, word(c.Program()))
 	}
-	return fmt.Sprintf("client %d", number)
+	return fmt.Sprintf("client %d (%s, pid %d)", number, word(c.Program()), c.PID)
 }
 
 // what returns what happened.
 func (p *Printer) what(e *trace.Event) string {
 	switch e.Kind {
 	case trace.KindClient:
-		name := fmt.Sprintf("%q", e.Data)
-		if c := p.table.Client(e.Queue); c != nil {
-			name = fmt.Sprintf("%q", c.Program())
-		}
-		if e.Value == 0 {
-			return name
-		}
-		return fmt.Sprintf("%s pid %d", name, e.Value)
+		return p.named(e)
 	case trace.KindClientGone:
-		if c := p.table.Client(e.Queue); c != nil {
-			return fmt.Sprintf("%q is gone", c.Program())
-		}
 		return "is gone"
 	case trace.KindQueue:
 		return p.queue(e)
@@ -165,6 +173,25 @@ func (p *Printer) rest(e *trace.Event) string {
 	}
 	return fmt.Sprintf("%v, which this program does not know: index %d, count %d, value 0x%x, %s %s", e.Kind,
 		e.Index, e.Count, e.Value, count(uint64(len(e.Data)), "byte"), Hex(e.Data))
+}
+
+// isKnown reports whether a line before has named the client of an event of kind KindClient.
+func (p *Printer) isKnown(e *trace.Event) bool { return p.known.Name != "" && p.known.PID == e.Value }
+
+// named returns what an event of kind KindClient says. A client that names itself has the name that it had
+// before, and its own after that.
+func (p *Printer) named(e *trace.Event) string {
+	name := string(e.Data)
+	own, more := strings.CutPrefix(name, p.known.Name+" ")
+	switch {
+	case more && p.isKnown(e):
+		return "is named " + Plain(own)
+	case e.Value == 0:
+		return strconv.Quote(name)
+	case strings.HasPrefix(name, fmt.Sprintf("pid %d ", e.Value)):
+		return Plain(name) // as the engine writes it, which quotes what others have given
+	}
+	return fmt.Sprintf("%q pid %d", name, e.Value)
 }
 
 func (p *Printer) queue(e *trace.Event) string {

@@ -101,3 +101,25 @@ func TestFoundAgain(t *testing.T) {
 	require.Equal(t, 2, strings.Count(got, "wqe 0 fetched: "))
 	require.Equal(t, 1, strings.Count(got, "wqe 1 fetched: "))
 }
+
+// A client is named in full once. Later lines have its program, and what it says of itself later.
+func TestClientsAreNamedOnce(t *testing.T) {
+	const name = `pid 4713 uid 0 "get it" nicless0`
+	x := tracetest.New(t)
+	client := trace.Event{Kind: trace.KindClient, Queue: 3, Value: 4713, Data: []byte(name)}
+	x.Add(client)
+	x.Add(client)
+	client.Data = []byte(name + ` "mine"`)
+	x.Add(client)
+	x.Queue(0x51, 3, 0x52, trace.RC, 0)
+	client.Value, client.Data = 4714, []byte(strings.Repeat("long", 100))
+	x.Add(client)
+	x.Add(trace.Event{Kind: trace.KindClientGone, Queue: 3})
+	lines := strings.Split(printed(t, x.Events), "\n")[1:]
+	for i, want := range []string{"client 3 " + name, `client 3 is named "mine"`,
+		`qp 0x51 RC, RTS, client 3 ("get it", pid 4713), cqs`, `client 3 "` + strings.Repeat("long", 100) + `" pid 4714`,
+		"client 3 (" + strings.Repeat("long", 8) + "…, pid 4714) is gone"} {
+		_, line, _ := strings.Cut(lines[i], " ")
+		require.True(t, strings.HasPrefix(line, want), line)
+	}
+}

@@ -18,6 +18,27 @@ func Plain(s string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
+// mostWord is how many characters of a name a line repeats. The names of processes have at most 15.
+const mostWord = 32
+
+// word returns a name as it is within a line: the beginning of one that is long, and in quotes if it is not
+// one word.
+func word(name string) string {
+	cut := false
+	if r := []rune(name); len(r) > mostWord {
+		name, cut = string(r[:mostWord]), true
+	}
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.+:/@", r))
+	}) {
+		name = strconv.Quote(name)
+	}
+	if cut {
+		name += "…"
+	}
+	return name
+}
+
 // names are the names of bits, the lowest first.
 type names []string
 

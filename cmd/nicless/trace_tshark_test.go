@@ -68,7 +68,7 @@ func TestTsharkReadsCutPackets(t *testing.T) {
 			cut++
 		}
 		if f[3] == "memory" {
-			assert.Contains(t, f[4], "done in memory, not sent: qp 0x")
+			assert.Regexp(t, "^done in memory, not sent: (the answer to [A-Z_]+, )?qp 0x", f[4])
 		} else {
 			assert.Equal(t, "link", f[3])
 			assert.Regexp(t, "^(sent|received) on port 1 ", f[4])

@@ -110,7 +110,7 @@ func (w *Watch) Poll(e *trace.Event) (bool, error) {
 	return true, nil
 }
 
-// Pause is how long Next waits between two looks for events. In that time the engine writes 2 MB at a
+// watchPause is how long Next waits between two looks for events. In that time the engine writes 2 MB at a
 // gigabyte a second, an eighth of the usual ring.
 const watchPause = 2 * time.Millisecond
 

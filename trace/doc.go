@@ -63,6 +63,7 @@
 // # Files
 //
 //   - event.go: Event and Kind
+//   - queue.go, key.go: the data of events about queue pairs and keys
 //   - record.go: the bytes of records
 //   - ring.go: the ring of a watch: layout, and the end that reads
 //   - file.go: traces in files

@@ -94,19 +94,34 @@ func (h *host) to(from, to netip.Addr) nic.Path {
 	return p
 }
 
+// put puts a packet into the engine's ring. It returns false if the ring has no room.
+func (h *host) put(path uint32, head, payload []byte) bool {
+	b, p, ok := h.port.Send.Reserve(len(head), len(payload))
+	if ok {
+		copy(b, head)
+		copy(p, payload)
+		h.port.Send.Publish(path)
+	}
+	h.port.Wake()
+	return ok
+}
+
 // send puts a packet into the engine's ring, and waits for room.
 func (h *host) send(path uint32, head, payload []byte) {
 	h.t.Helper()
 	await.Until(h.t, "the carrier takes packets", func() bool {
-		b, p, ok := h.port.Send.Reserve(len(head), len(payload))
-		if ok {
-			copy(b, head)
-			copy(p, payload)
-			h.port.Send.Publish(path)
-		}
-		h.port.Wake()
-		return ok
+		return h.put(path, head, payload)
 	}, func() any { return h.Stats() })
+}
+
+// together has the carrier send what put puts into the ring as one batch: the carrier's thread waits for the
+// socket of the path meanwhile, with those of the packets that it has taken already.
+func (h *host) together(path uint32, put func()) {
+	h.t.Helper()
+	use := &h.paths.find(path).from.use
+	use.Lock()
+	defer use.Unlock()
+	put()
 }
 
 // A received packet is a copy of what was in the engine's ring.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,26 +99,28 @@ func TestSealedPacketsCross(t *testing.T) {
 					list = append(list, sent{head(o, psn), content(n, psn)})
 				}
 			}
-			for i, p := range list {
-				a.send(path.Number, p.head, p.payload)
-				if i%50 == 49 || i == len(list)-1 {
-					for k := i / 50 * 50; k <= i; k++ {
-						got := b.next()
-						require.Equal(t, back.Source, got.path)
-						list[k].head[1] |= byte(-len(list[k].payload)&3) << 4
-						require.Equal(t, list[k].head, got.head)
-						if packet.Opcode(got.head[0]).Info().DETH {
-							got.payload = got.payload[grhSize:]
-						}
-						require.Equal(t, list[k].payload, got.payload)
+			for group := range slices.Chunk(list, 50) {
+				a.together(path.Number, func() {
+					for _, p := range group {
+						require.True(t, a.put(path.Number, p.head, p.payload))
 					}
+				})
+				for _, p := range group {
+					got := b.next()
+					require.Equal(t, back.Source, got.path)
+					p.head[1] |= byte(-len(p.payload)&3) << 4
+					require.Equal(t, p.head, got.head)
+					if packet.Opcode(got.head[0]).Info().DETH {
+						got.payload = got.payload[grhSize:]
+					}
+					require.Equal(t, p.payload, got.payload)
 				}
 			}
 			stats := b.Stats()
 			assert.EqualValues(t, len(list), stats.Received.Packets)
 			assert.Zero(t, stats.Received.Dropped)
-			assert.Greater(t, a.Stats().Sent.Segmented, uint64(50))
-			assert.Greater(t, stats.Received.Joined, uint64(50))
+			assert.Greater(t, a.Stats().Sent.Segmented, uint64(len(list)/2))
+			assert.Greater(t, stats.Received.Joined, uint64(len(list)/2))
 			peer := b.Peers()[0]
 			want := "authenticated"
 			if items != nil {

@@ -57,6 +57,7 @@
 //   - internal/copying: whether a long copy bypasses the caches, by trials
 //   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
 //     real-time thread pauses, and the warning about one (realtime); time slices (slice)
+//   - internal/inject: which rule of faults acts on a WQE, decided once (package fault counts and draws)
 //   - internal/journal: whether a user may write a line to the log now (budget); which lines are lost
 //     (journal)
 //   - internal/mailbox: which control requests wake the thread (effect); on which goroutine they run
@@ -209,6 +210,12 @@
 //     recordKey (request/watch_record.go).
 //   - A user sees what is another user's: maySee (request/watch_follow.go).
 //   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
+//
+// Faults on demand:
+//
+//   - A rule acts on the wrong queue or client: faultQueue (request/faults.go); on the wrong WQE: Decide
+//     (inject/queue.go), Next (package fault), facts (execution/inject.go)
+//   - A rule does the wrong thing to a WQE: Inject, BurstFaulty (execution/inject.go)
 //
 // Links:
 //

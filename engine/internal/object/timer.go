@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"github.com/nicless/nicless/internal/clock"
-)
+import "github.com/nicless/nicless/internal/clock"
 
 // Running reports whether the timer has a deadline.
 func (t *Timer) Running() bool { return t.Deadline != 0 }

@@ -104,14 +104,10 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	if q.Transport == control.QPTypeUD {
 		budget = datagramBudget
 	}
-	if !j.Src.Unmapped && !j.Dst.Unmapped {
-		bytes -= sh.Move(q, j, budget)
-	} else {
-		used, v := sh.moveUnmapped(q, j, budget)
-		bytes -= used
-		if v > object.Lost { // Failed
-			return done
-		}
+	used, v := sh.moveFaulty(q, j, budget)
+	bytes -= used
+	if v > object.Lost { // Failed
+		return done
 	}
 	if !j.Over() {
 		if q.Job == nil {

@@ -34,6 +34,22 @@ const Never = ^uint64(0)
 // LosesAnswer reports whether the answer to the WQE at the head is still to be lost.
 func (q *QueuePair) LosesAnswer() bool { return q.Acts && !q.Over && q.Rule.LoseAnswer != 0 }
 
+// Block returns the block at which the WQE begins that was decided last.
+func (q *QueuePair) Block() uint64 { return q.decided - 1 }
+
+// FlippedBit returns which byte of a payload of n bytes is to have a wrong bit, and which bit, as a mask. It
+// returns the same whenever it is called for the same WQE.
+func (q *QueuePair) FlippedBit(n uint64) (at uint64, mask byte) {
+	at, bit := q.Draw>>3%n, uint8(q.Draw&7)
+	if b := q.Rule.Flip.Byte; b != nil {
+		at = min(uint64(*b), n-1)
+	}
+	if b := q.Rule.Flip.Bit; b != nil {
+		bit = *b
+	}
+	return at, 1 << bit
+}
+
 // MissedAnswer counts that no answer to the WQE at the head has come in time.
 func (q *QueuePair) MissedAnswer() {
 	if !q.LosesAnswer() {

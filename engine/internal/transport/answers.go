@@ -199,7 +199,7 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 	}
 	j.Src.Reset()
 	j.Src.Add(source, nil, 0, n)
-	if n > 0 && !sh.Transfer(j, n) {
+	if n > 0 && !sh.transferAnswer(q, j, n) {
 		sh.DropAnswerJob(r)
 		sh.localGap(q, j, m)
 		return

@@ -24,6 +24,15 @@ func (sh *sender) losesAnswer(q *object.QP) bool {
 	return true
 }
 
+// transferAnswer is Transfer for the answer to a READ or an atomic of q.
+func (sh *sender) transferAnswer(q *object.QP, j *object.Job, n uint64) (ok bool) {
+	if q.Faults == nil {
+		return sh.Transfer(j, n)
+	}
+	sh.FlipMoved(q, j, func() { ok = sh.Transfer(j, n) })
+	return ok
+}
+
 // whyNoAnswer returns why no answer has come to the oldest message of q.
 func whyNoAnswer(q *object.QP) object.Reason {
 	if f := q.Faults; f != nil && f.LosesAnswer() {

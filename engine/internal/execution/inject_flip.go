@@ -41,7 +41,8 @@ func (sh *requester) FlipMoved(q *object.QP, j *object.Job, move func()) {
 	current, l.Current = l.Current, current
 	off, l.Off = l.Off, off
 	spot, l.Spot = l.Spot, spot
-	if l.Skip(at - moved); !l.Unmapped {
+	l.Skip(at - moved)
+	if !l.Unmapped {
 		l.Next(1)[0] ^= mask
 	} else {
 		sh.flipUnmapped(l, mask)

@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 5
+	Minor uint16 = 6
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -56,5 +56,6 @@ const (
 	OpNextAnnouncement Op = 36 // AnnouncementPlace -> Announcement
 	OpAnnounceTo       Op = 37 // AnnounceTo -> Empty
 
-	OpWatch Op = 38 // Watch -> Rings + [memory]
+	OpWatch     Op = 38 // Watch -> Rings + [memory]
+	OpQueryPort Op = 39 // Empty -> Port
 )

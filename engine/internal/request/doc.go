@@ -55,4 +55,5 @@
 //   - board.go: passes announcements between clients, server and links; who may read them: object/board
 //   - audience.go: for which users a client announces
 //   - port.go: adds ports, router and path; finds no path itself
+//   - outage.go: takes a port that clients see down and up, or changes its GID: which connections are cut
 package request

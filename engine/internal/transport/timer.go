@@ -8,6 +8,8 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/outage"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/packet"
 )
@@ -120,6 +122,9 @@ func (sh *wires) timedOut(q *object.QP) {
 	answersDropped := w.Guard.Answers.Doubtful(sh.Now())
 	if r.Retries >= q.Attr.RetryCount && !answersDropped {
 		why := q.WhyNoAnswer()
+		if outage.Cut(q.Conn.Bound) {
+			why = report.WhyCut(q)
+		}
 		sh.RewindQueue(q)
 		if sh.SnapshotHead(q) {
 			sh.Explain(q, why.Code, "%s; gave up after retry_cnt %d", why, q.Attr.RetryCount)

@@ -102,6 +102,8 @@ const (
 	ProcessMemory
 	MemorySlow
 
+	FaultInjected
+
 	Count // number of codes
 )
 
@@ -182,6 +184,7 @@ var names = [Count]string{
 	MemoryFault:      "memory-fault",
 	ProcessMemory:    "process-memory",
 	MemorySlow:       "memory-slow",
+	FaultInjected:    "fault-injected",
 }
 
 // String returns the name of the code.

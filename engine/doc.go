@@ -64,6 +64,7 @@
 //     (mailbox)
 //   - internal/numbers: which number a new key or queue gets
 //   - internal/outage: whether a port that clients see is up, and the marks of connections that are cut
+//   - internal/plan: what is to be done at given times, and in which order
 //   - internal/process: whether the device may use a process's memory (process); whether the pid is still of
 //     that process (guard); why not (errors)
 //   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid

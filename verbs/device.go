@@ -80,7 +80,7 @@ func (d *device) portState() (state, physical uint8) {
 	return abi.PortDown, disabled
 }
 
-func (d *device) name() string { return fmt.Sprintf("nicless%d", d.index) }
+func (d *device) name() string { return nic.DeviceName(uint8(d.index)) }
 
 // guidText returns the GUID as sysfs writes it.
 func (d *device) guidText() string {

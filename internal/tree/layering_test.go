@@ -89,6 +89,7 @@ var mayImport = map[string][]string{
 	"engine/internal/mailbox":    {"internal/clock", "internal/control", "internal/cpu"},
 	"engine/internal/numbers":    {},
 	"engine/internal/outage":     {},
+	"engine/internal/plan":       {},
 	"engine/internal/process":    {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":     {"internal/control", "wqe"},
 	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
@@ -130,7 +131,7 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/loop": {
 		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
+		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
 		"internal/clock", "internal/control", "internal/cpu", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {

@@ -37,7 +37,8 @@ func (sh *Loop) Step() (done int) {
 		done += sh.patrol(sh.patrolBudget(done))
 	}
 	sh.Sched.Turn++
-	if sh.Sched.Turn%completion.ArmRoundSteps == 0 {
+	rarely := sh.Sched.Turn%completion.ArmRoundSteps == 0
+	if rarely {
 		if sh.HasColdPorts() {
 			done += sh.ServePorts(true)
 		}
@@ -52,6 +53,9 @@ func (sh *Loop) Step() (done int) {
 	if sh.Several {
 		done += sh.visitPostponed(done == sh.Crossed)
 		sh.Release()
+	}
+	if rarely {
+		done += sh.keepPlan()
 	}
 	return done
 }

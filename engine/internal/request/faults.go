@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -34,14 +35,16 @@ func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
 			e.faultQueue(q, []*loop.Faults{r})
 		}
 	})
+	ports{e}.plan(r)
 	return r
 }
 
 // EndFaults ends rules.
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
-	e.DoWith(mailbox.NoWork, func() {
+	e.Do(func() {
 		e.Faults = slices.DeleteFunc(slices.Clone(e.Faults), func(f *loop.Faults) bool { return f == r })
+		ports{e}.end(r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	inPortions(e, queues, func(q *object.QP) {
@@ -64,5 +67,5 @@ func (e Device) faultQueue(q *object.QP, list []*loop.Faults) {
 func sourceOf(q *object.QP) *fault.Source {
 	c := q.Client
 	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, QP: q.Num,
-		Transport: fault.On(wqe.Transport(q.Transport))}
+		Device: nic.DeviceName(c.Hosted.Port), Transport: fault.On(wqe.Transport(q.Transport))}
 }

@@ -163,7 +163,7 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 		c.bind(q)
 	}
 	if to == control.StateRTR && from != to && c.Device.Outages.Down(c.Hosted.Port) {
-		c.Device.cut(q, outage.PortDown)
+		ports{c.Device}.cut(q, outage.PortDown)
 	}
 	return nil
 }

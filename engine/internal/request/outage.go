@@ -26,13 +26,16 @@ func (d Device) PortState(n uint8) (s nic.PortState) {
 }
 
 // SetPort takes a port down, or up.
-func (d Device) SetPort(n uint8, up bool) { d.Do(func() { d.setPort(n, up) }) }
+func (d Device) SetPort(n uint8, up bool) { d.Do(func() { ports{d}.setPort(n, up) }) }
 
 // ChangeGID gives a port another GID.
-func (d Device) ChangeGID(n uint8) { d.Do(func() { d.changeGID(n) }) }
+func (d Device) ChangeGID(n uint8) { d.Do(func() { ports{d}.changeGID(n) }) }
+
+// ports changes the state of the ports, between two steps.
+type ports struct{ Device }
 
 // setPort is SetPort between two steps.
-func (d Device) setPort(n uint8, up bool) {
+func (d ports) setPort(n uint8, up bool) {
 	if !d.Outages.SetDown(n, !up) {
 		return
 	}
@@ -54,7 +57,7 @@ func (d Device) setPort(n uint8, up bool) {
 }
 
 // changeGID is ChangeGID between two steps.
-func (d Device) changeGID(n uint8) {
+func (d ports) changeGID(n uint8) {
 	before := d.PortState(n).Changes
 	d.Outages.ChangeGID(n)
 	change := nic.PortState{Changes: before ^ d.PortState(n).Changes}
@@ -76,7 +79,7 @@ func (d Device) changeGID(n uint8) {
 }
 
 // notifyPort sends an event to all clients of a port.
-func (d Device) notifyPort(n uint8, kind control.EventKind) {
+func (d ports) notifyPort(n uint8, kind control.EventKind) {
 	for _, sh := range d.Shards {
 		for c := range sh.Clients {
 			if c.Hosted.Port == n {
@@ -88,7 +91,7 @@ func (d Device) notifyPort(n uint8, kind control.EventKind) {
 
 // cut cuts the connection of q, if it has one, and ends the transfers of q and to q: their work requests are
 // executed again from the beginning.
-func (d Device) cut(q *object.QP, mark uint64) {
+func (d ports) cut(q *object.QP, mark uint64) {
 	sh := d.Loops[q.Client.Shard.Number]
 	if q.Wire != nil && !outage.Cut(q.Conn.Bound) {
 		sh.CutWire(q)
@@ -104,7 +107,7 @@ func (d Device) cut(q *object.QP, mark uint64) {
 }
 
 // mend takes a mark from the connection of q.
-func (d Device) mend(q *object.QP, mark uint64) {
+func (d ports) mend(q *object.QP, mark uint64) {
 	was := outage.Cut(q.Conn.Bound)
 	q.Conn.Bound &^= mark
 	if q.Wire != nil && was && !outage.Cut(q.Conn.Bound) {

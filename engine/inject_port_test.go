@@ -114,6 +114,12 @@ func TestWhoMayFaultPorts(t *testing.T) {
 	require.NoError(t, d.MayFault(rules(fault.Rule{Stall: fault.Forever}), other.Client))
 	err = d.MayFault(outage, other.Client)
 	require.ErrorContains(t, err, `rule 1: "cable" (the port is down for forever): a port serves all users`)
+	text := `{"rules": [{"name": "cable", "port": {"down": "forever"}}]}`
+	_, _, err = other.Call(control.OpSetFaults, control.Append(nil, control.OpSetFaults, 0, 0,
+		&control.Faults{Total: uint32(len(text)), Text: text})[control.HeaderSize:])
+	var refused *control.Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, control.CodeDenied, refused.Code)
 	f := d.SetFaults(outage, other.Client)
 	r.steps(200)
 	require.False(t, d.PortState(0).Down)

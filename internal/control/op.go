@@ -56,6 +56,10 @@ const (
 	OpNextAnnouncement Op = 36 // AnnouncementPlace -> Announcement
 	OpAnnounceTo       Op = 37 // AnnounceTo -> Empty
 
-	OpWatch     Op = 38 // Watch -> Rings + [memory]
-	OpQueryPort Op = 39 // Empty -> Port
+	OpWatch Op = 38 // Watch -> Rings + [memory]
+
+	OpSetFaults  Op = 39 // Faults -> Empty
+	OpQueryFault Op = 40 // FaultRule -> FaultCount
+
+	OpQueryPort Op = 41 // Empty -> Port
 )

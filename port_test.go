@@ -3,7 +3,9 @@ package nicless
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 )
@@ -40,4 +42,23 @@ func TestPortOfAClient(t *testing.T) {
 	c.limits.Minor = minorPort - 1
 	_, err = c.Port()
 	require.ErrorContains(t, err, "the engine's protocol is 2.5; 2.6 is needed")
+}
+
+// A rule takes the port down for a while, by the clock of the engine.
+func TestRuleOfAPort(t *testing.T) {
+	c, err := Open(Config{})
+	require.NoError(t, err)
+	defer c.Close()
+	f, err := c.Faults(fault.Rules{Rules: []fault.Rule{{Match: fault.Match{Device: "nicless0"},
+		Port: &fault.Port{Down: fault.Duration(30 * time.Millisecond)}}}})
+	require.NoError(t, err)
+	defer f.Close()
+	for _, want := range []EventKind{EventPortError, EventPortActive} {
+		ev, err := c.NextEvent(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, ev.Kind)
+	}
+	p, err := c.Port()
+	require.NoError(t, err)
+	require.True(t, p.Active)
 }

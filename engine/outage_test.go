@@ -222,10 +222,33 @@ func TestConnectWhilePortIsDown(t *testing.T) {
 			q.modify(q.toInit())
 			q.modify(q.toRTR(p.num))
 		}
+		if p.q.Wire != nil { // a transition that is refused later can set a path at any time
+			require.NoError(t, s.p.h.c.SetPath(p.num, nic.Path{}))
+		}
 		s.d.nic().SetPort(0, true)
 		s.passTimeout()
 		p.good()
 	})
+}
+
+// A link that is closed while the port is down is closed afterwards, too.
+func TestLinkEndsWhilePortIsDown(t *testing.T) {
+	overCable = func(r *rig) *cable { return r.newCable(nic.PortConfig{}, nil) }
+	defer func() { overCable = nil }()
+	s := newScene(t, Config{})
+	next := s.p.h.events()
+	s.d.nic().SetPort(0, false)
+	for _, p := range s.cable.ports {
+		require.NoError(t, p.Close())
+	}
+	s.d.nic().SetPort(0, true)
+	s.put()
+	for range 64 {
+		s.passTimeout()
+	}
+	s.failed(s.p.scq.one(), cqe.TransportRetry, 0)
+	require.Contains(t, explanations(next), "has been closed")
+	s.p.toState(control.StateRST)
 }
 
 // Clients of the port, and only those, get one event for each change, and can ask for the state.

@@ -37,8 +37,7 @@ func (sh *Loop) Step() (done int) {
 		done += sh.patrol(sh.patrolBudget(done))
 	}
 	sh.Sched.Turn++
-	rarely := sh.Sched.Turn%completion.ArmRoundSteps == 0
-	if rarely {
+	if sh.Sched.Turn%completion.ArmRoundSteps == 0 {
 		if sh.HasColdPorts() {
 			done += sh.ServePorts(true)
 		}
@@ -46,6 +45,9 @@ func (sh *Loop) Step() (done int) {
 		done += sh.ObserveArms(completion.ArmRoundPolls)
 		sh.Diagnose()
 		sh.Fault.Part = object.CutVisits
+		if !sh.Several {
+			done += sh.keepPlan()
+		}
 	}
 	if sh.Fault.Cut != object.Whole {
 		sh.Fault.Cut = object.Whole
@@ -53,9 +55,9 @@ func (sh *Loop) Step() (done int) {
 	if sh.Several {
 		done += sh.visitPostponed(done == sh.Crossed)
 		sh.Release()
-	}
-	if rarely {
-		done += sh.keepPlan()
+		if sh.Sched.Turn%completion.ArmRoundSteps == 0 {
+			done += sh.keepPlan()
+		}
 	}
 	return done
 }

@@ -154,12 +154,15 @@ func (sh *wires) goBack(q *object.QP) {
 // lost. The queue pair keeps all that it knows of its messages. q is on a wire.
 func (sh *wires) CutWire(q *object.QP) {
 	p := q.Wire.Port
-	sh.moveWire(q, &object.Port{Settings: p.Settings, Shard: p.Shard, Number: p.Number})
+	if p.Away == nil {
+		p.Away = &object.Port{Settings: p.Settings, Shard: p.Shard, Number: p.Number, Home: p}
+	}
+	sh.moveWire(q, p.Away)
 }
 
 // MendWire undoes CutWire. Its messages are sent again when their timer runs out.
 func (sh *wires) MendWire(q *object.QP) {
-	sh.moveWire(q, q.Conn.Path.Port.(*PortHandle).Port)
+	sh.moveWire(q, q.Wire.Port.Home)
 	sh.MarkWarm(q)
 }
 

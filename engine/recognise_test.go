@@ -425,12 +425,12 @@ var recognised = []struct {
 	{"datagram while the port is down", codes.PortDown, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		s.d.nic().SetPort(0, false)
-		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8)), "port 0 is down; it is dropped")
+		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8)), "the port of nicless0 is down; it is dropped")
 	}},
 	{"UC after the GID has changed", codes.GIDChanged, func(s *scene) account {
 		p, _ := s.transport(control.QPTypeUC)
 		s.d.nic().ChangeGID(0)
-		return p.of(p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "the GID of port 0 has changed since QP")
+		return p.of(p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "the GID of nicless0, the device of QP")
 	}},
 
 	{"CQ too small", codes.CQOverrun, func(s *scene) account {

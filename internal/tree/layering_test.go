@@ -112,7 +112,7 @@ var mayImport = map[string][]string{
 	"engine/internal/report": {
 		"engine/internal/object",
 		"engine/internal/codes", "engine/internal/journal", "engine/internal/outage", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
-		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/reason", "internal/shm", "trace",
+		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/completion": {
 		"engine/internal/report", "engine/internal/object",

@@ -233,7 +233,7 @@ type Port struct {
 	Stats    nic.PortStats
 	Inbox    chan [ManagementSize]byte
 	Stopped  sync.Once
-	Away     *Port // a port that is down, where the wires of this port are that are cut; nil: none has been cut
+	Away     *Port // a port that is down, for the wires of this port that are cut; nil: none has been
 	Home     *Port // of such a port: the port from which its wires come
 }
 

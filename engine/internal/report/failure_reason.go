@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/rights"
 	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -127,10 +128,13 @@ func (sh *Reporter) WhyNoPeer(q *object.QP) object.Reason {
 // WhyCut returns why q, whose connection is cut, reaches nobody.
 func WhyCut(q *object.QP) object.Reason {
 	if q.Conn.Bound&outage.PortDown != 0 {
-		return object.Because(codes.PortDown, "port %d, of QP %#06x, is down", q.Client.Hosted.Port, q.Num)
+		return object.Because(codes.PortDown, "the port of %s, the device of QP %#06x, is down", deviceOf(q), q.Num)
 	}
-	return object.Because(codes.GIDChanged, "the GID of port %d has changed since QP %#06x was connected", q.Client.Hosted.Port, q.Num)
+	return object.Because(codes.GIDChanged, "the GID of %s, the device of QP %#06x, has changed since the queue pair was connected", deviceOf(q), q.Num)
 }
+
+// deviceOf returns the name of the device that q's client sees.
+func deviceOf(q *object.QP) string { return nic.DeviceName(q.Client.Hosted.Port) }
 
 // WhyNotCarried returns why nothing of one client reaches another, or is reached from a link: then both are
 // the same client.
@@ -140,9 +144,9 @@ func (sh *Reporter) WhyNotCarried(from, to *object.Client) object.Reason {
 		n = to.Hosted.Port
 	}
 	if sh.Outages.Down(n) {
-		return object.Because(codes.PortDown, "port %d is down", n)
+		return object.Because(codes.PortDown, "the port of %s is down", nic.DeviceName(n))
 	}
-	return object.Because(codes.GIDChanged, "the address is none of port %d, whose GID has changed", n)
+	return object.Because(codes.GIDChanged, "the address is none of %s, whose GID has changed", nic.DeviceName(n))
 }
 
 // WhyNoRoom returns why a completion queue has no room.

@@ -52,7 +52,7 @@ func (d ports) setPort(n uint8, up bool) {
 			d.cut(q, outage.PortDown)
 		}
 	}
-	d.Journal.Log(slog.LevelInfo, text, "port", n)
+	d.Journal.Log(slog.LevelInfo, text, "device", nic.DeviceName(n))
 	d.notifyPort(n, kind)
 }
 
@@ -74,7 +74,7 @@ func (d ports) changeGID(n uint8) {
 		}
 	}
 	d.Routes++ // datagrams ask for their paths again
-	d.Journal.Log(slog.LevelInfo, "a port has another GID", "port", n)
+	d.Journal.Log(slog.LevelInfo, "a port has another GID", "device", nic.DeviceName(n))
 	d.notifyPort(n, control.EventGIDChange)
 }
 

@@ -1,6 +1,10 @@
 package engine
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"github.com/nicless/nicless/fault"
+)
 
 // Config says how an engine behaves. The zero value suits most programs.
 type Config struct {
@@ -40,6 +44,9 @@ type Config struct {
 
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
+
+	// Faults are rules that the device obeys from the beginning, for all clients; nil: none.
+	Faults *fault.Rules
 
 	// Log receives the device's messages about faults and clients. Nil means no messages.
 	Log *slog.Logger

@@ -57,6 +57,7 @@
 //   - internal/copying: whether a long copy bypasses the caches, by trials
 //   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
 //     real-time thread pauses, and the warning about one (realtime); time slices (slice)
+//   - internal/inject: which rule of faults acts on a WQE, decided once (package fault counts and draws)
 //   - internal/journal: whether a user may write a line to the log now (budget); which lines are lost
 //     (journal)
 //   - internal/mailbox: which control requests wake the thread (effect); on which goroutine they run
@@ -76,6 +77,7 @@
 //   - internal/ticketlock: which thread gets a lock next
 //   - internal/usage: whether memory, and not the scheduler, delayed the thread
 //   - internal/userns: which uid outside of a user namespace a uid is
+//   - internal/wheel: in which tick a deadline comes
 //
 // This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go,
 // device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each layer
@@ -209,6 +211,12 @@
 //     recordKey (request/watch_record.go).
 //   - A user sees what is another user's: maySee (request/watch_follow.go).
 //   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
+//
+// Faults on demand:
+//
+//   - A rule acts on the wrong queue or client: faultQueue (request/faults.go); on the wrong WQE: Decide
+//     (inject/queue.go), Next (package fault), facts (execution/inject.go)
+//   - A rule does the wrong thing to a WQE: Inject, BurstFaulty (execution/inject.go)
 //
 // Links:
 //

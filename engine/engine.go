@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/request"
+	"github.com/nicless/nicless/fault"
 )
 
 // An Engine is one device. Step and Run may be called only on the thread that owns the engine.
@@ -28,11 +30,22 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if err := cfg.checkCores(); err != nil {
 		return nil, err
 	}
+	var faults *fault.Set
+	if cfg.Faults != nil {
+		var err error
+		if faults, err = fault.NewSet(cfg.Faults); err != nil {
+			return nil, err
+		}
+	}
 	r, err := loop.NewRunner(cfg.settings(), cfg.Log, random)
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{r}, nil
+	e := &Engine{r}
+	if faults != nil {
+		request.Device{Runner: r}.SetFaults(faults, nil)
+	}
+	return e, nil
 }
 
 // Step visits the queues that have had work lately, one after another. For each of them it

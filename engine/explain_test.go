@@ -24,7 +24,7 @@ func logged() (Config, *bytes.Buffer) {
 // Each fault is explained once, with its code, its queue pair and a sentence. A refused remote
 // key is explained to both sides.
 func TestFaultsAreExplained(t *testing.T) {
-	for _, f := range faults() {
+	for _, f := range mistakes() {
 		t.Run(f.name, func(t *testing.T) {
 			c, said := logged()
 			s := newScene(t, c)

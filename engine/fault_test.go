@@ -28,7 +28,7 @@ func newScene(t testing.TB, cfg Config) *scene {
 
 const unharmed = cqe.Syndrome(0)
 
-type fault struct {
+type mistake struct {
 	name string
 	op   wqe.Opcode
 	// lay returns the segments of the WQE that fails.
@@ -41,7 +41,7 @@ type fault struct {
 	responder bool         // the responder goes to error as well
 }
 
-func faults() []fault {
+func mistakes() []mistake {
 	write := func(f func(s *scene) wqe.Data) func(s *scene) []any {
 		return func(s *scene) []any { return []any{s.far.raddr(0), f(s)} }
 	}
@@ -68,7 +68,7 @@ func faults() []fault {
 	receive := func(d ...wqe.Data) func(s *scene) { return func(s *scene) { s.q.recv(d...) } }
 	list := func(f func(s *scene) []wqe.Data) func(s *scene) { return func(s *scene) { s.q.recv(f(s)...) } }
 
-	return []fault{
+	return []mistake{
 		// Faults of local memory, 0x04.
 		{"gather key unknown", wqe.OpRDMAWrite, write(func(s *scene) wqe.Data { return wqe.Data{ByteCount: 8, LKey: 0x12300, Addr: s.local.addr} }), nil, cqe.LocalProtection, 0, false},
 		{"gather key 0x100", wqe.OpRDMAWrite, write(func(s *scene) wqe.Data { return wqe.Data{ByteCount: 8, LKey: 0x100, Addr: s.local.addr} }), nil, cqe.LocalProtection, 0, false},
@@ -156,13 +156,13 @@ func faults() []fault {
 // that were posted, and all that are posted later, are flushed in order. No other queue pair
 // is affected.
 func TestFaults(t *testing.T) {
-	for _, f := range faults() {
+	for _, f := range mistakes() {
 		t.Run(f.name, func(t *testing.T) { f.run(newScene(t, Config{})) })
 		t.Run(f.name+", in slices", func(t *testing.T) { f.run(newScene(t, Config{Slice: 64, Burst: 1})) })
 	}
 }
 
-func (f *fault) run(s *scene) {
+func (f *mistake) run(s *scene) {
 	t, p, q := s.TB, s.p, s.q
 	responderGone := false
 	if f.prepare != nil {

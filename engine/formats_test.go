@@ -18,8 +18,8 @@ import (
 // named returns a test that runs the faults with these names.
 func named(names ...string) func(t *testing.T) {
 	return func(t *testing.T) {
-		all := make(map[string]fault)
-		for _, f := range faults() {
+		all := make(map[string]mistake)
+		for _, f := range mistakes() {
 			all[f.name] = f
 		}
 		for _, name := range names {

@@ -470,8 +470,8 @@ var recognised = []struct {
 // Each fault is explained once, to the client that caused it and to the log, and to no other
 // client.
 func TestRecognised(t *testing.T) {
-	// progress_test.go tests it, because it needs a running engine.
-	tested := map[codes.Code]bool{codes.MemorySlow: true}
+	// progress_test.go and inject_test.go test these: they need a running engine, and rules.
+	tested := map[codes.Code]bool{codes.MemorySlow: true, codes.FaultInjected: true}
 	for _, row := range recognised {
 		tested[row.code] = true
 		t.Run(row.name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func TestFaultsOverABadLink(t *testing.T) {
 			return c
 		}
 		defer func() { overCable = nil }()
-		for _, f := range faults() {
+		for _, f := range mistakes() {
 			if f.name == "peer connected to another" {
 				continue // see TestFaultsOverALink
 			}
@@ -86,7 +86,7 @@ func TestFaultsOverABadLink(t *testing.T) {
 func TestFaultsOverALink(t *testing.T) {
 	overCable = func(r *rig) *cable { return r.newCable(nic.PortConfig{MTU: 256, Jumbo: true}, nil) }
 	defer func() { overCable = nil }()
-	for _, f := range faults() {
+	for _, f := range mistakes() {
 		if f.name == "peer connected to another" {
 			continue // packets do not say from which queue pair they come, only to which they go
 		}

@@ -146,6 +146,7 @@ const (
 	NoPeer      WaitReason = 1 // the peer is absent, or not ready
 	NoReceive   WaitReason = 2 // the peer has no receive posted (RNR)
 	BehindQueue WaitReason = 3 // WAIT: a completion queue has not reached an index
+	HeldBack    WaitReason = 4 // a rule of faults holds the WQE back
 )
 
 // String returns the reason in words.
@@ -157,6 +158,8 @@ func (r WaitReason) String() string {
 		return "no receive"
 	case BehindQueue:
 		return "behind a completion queue"
+	case HeldBack:
+		return "held back by a rule of faults"
 	}
 	return fmt.Sprintf("reason %d", uint64(r))
 }

@@ -100,6 +100,8 @@ const (
 	ProcessMemory
 	MemorySlow
 
+	FaultInjected
+
 	Count // number of codes
 )
 
@@ -178,6 +180,7 @@ var names = [Count]string{
 	MemoryFault:      "memory-fault",
 	ProcessMemory:    "process-memory",
 	MemorySlow:       "memory-slow",
+	FaultInjected:    "fault-injected",
 }
 
 // String returns the name of the code.

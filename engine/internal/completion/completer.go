@@ -7,4 +7,7 @@ import (
 )
 
 // A Completer writes completions and sends their events.
-type Completer struct{ report.Reporter }
+type Completer struct {
+	report.Reporter
+	Vendor Vendor // the vendor byte of error CQEs
+}

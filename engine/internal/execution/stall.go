@@ -84,7 +84,7 @@ func (sh *queues) Try(q *object.QP) bool {
 	}
 	sh.Enter(q)
 	s := &q.Stall
-	if sh.Several && s.Kind != object.BehindCQ {
+	if sh.Several && WaitsForPeer(q) {
 		// If the peer is in another shard, q is tried in a visit that also holds the lock of that shard.
 		if m := sh.ShardOfPeer(q); m != nil {
 			if now := sh.Clock(); now >= s.Again {
@@ -102,6 +102,8 @@ func (sh *queues) Try(q *object.QP) bool {
 		}
 		sh.Unstall(q)
 		return true
+	case s.Kind == object.Held:
+		return false
 	case s.Forever:
 		sh.explainWait(q)
 		return false
@@ -116,10 +118,19 @@ func (sh *queues) Try(q *object.QP) bool {
 	return false
 }
 
+// WaitsForPeer reports whether the end of q's stall depends on the peer.
+func WaitsForPeer(q *object.QP) bool {
+	return q.Stall.Kind == object.NoPeer || q.Stall.Kind == object.NotReady
+}
+
 // cleared reports whether the reason of the stall is gone or has changed. Then the WQE is checked again.
 func (sh *queues) cleared(q *object.QP) bool {
-	if q.Stall.Kind == object.BehindCQ {
+	switch q.Stall.Kind {
+	case object.BehindCQ:
 		return q.Stall.CQ.Gone || q.Stall.CQ.Reached(q.Stall.Index)
+	case object.Held:
+		over := !q.Stall.Forever && sh.Now() >= q.Stall.Deadline
+		return over || q.Faults == nil || !q.Faults.Acts
 	}
 	if !q.Reaches(q.Conn.Peer) {
 		if q.Stall.Kind == object.NotReady {

@@ -47,6 +47,9 @@ func (sh *queues) SetState(q *object.QP, to uint8) {
 		q.RQ.CQ.ReleaseHeld(q.Num)
 		q.SQ.Done, q.SQ.Ahead, q.SQ.Enabled, q.RQ.Done, q.RNRIndex = 0, 0, 0, 0, 0
 		q.Failed, q.Faulted, q.Conn.Bound = false, 0, 0
+		if q.Faults != nil {
+			q.Faults.Reset()
+		}
 		if q.Datagrams != nil {
 			q.Datagrams.Cast = object.CastPoint{}
 		}

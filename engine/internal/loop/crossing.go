@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
 )
 
@@ -100,7 +101,7 @@ func (sh *Loop) crossesShards() bool {
 	}
 	for _, c := range sh.Stallers.Clients {
 		for _, q := range c.Sched.Stalled {
-			if q.Stall.Kind != object.BehindCQ && sh.ShardOfPeer(q) != nil {
+			if execution.WaitsForPeer(q) && sh.ShardOfPeer(q) != nil {
 				return true
 			}
 		}

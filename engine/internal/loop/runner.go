@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/cpu"
@@ -25,7 +26,8 @@ type Loop struct {
 // A Runner has the loops of all threads.
 type Runner struct {
 	*object.Device
-	Loops []*Loop // Loops[n] is the loop of Shards[n]
+	Loops  []*Loop   // Loops[n] is the loop of Shards[n]
+	Faults []*Faults // rules that the device obeys, in the order in which they were set
 }
 
 func newLoop(r *Runner, number int) *Loop {
@@ -37,4 +39,10 @@ func newLoop(r *Runner, number int) *Loop {
 	sh.Links = sh
 	sh.copied = newCopiedQueue()
 	return sh
+}
+
+// Faults are rules that the device obeys.
+type Faults struct {
+	*inject.Rules
+	Owner *object.Client // who has set them; nil: the configuration
 }

@@ -63,7 +63,7 @@ func (sh *Loop) burstCrossing(q *object.QP, n uint16) (done int) {
 	switch {
 	case m != nil:
 		sh.Postpone(q, m)
-	case q.Watched != 0:
+	case q.Aside:
 		done = sh.burstWatched(q, n)
 	default:
 		done = sh.Burst(q, n)

@@ -40,6 +40,7 @@ func (sh *Loop) visitAside(q *object.QP) int {
 	case q.Attr.State == control.StateERR || q.Attr.State == control.StateSQE:
 		return sh.Flush(q)
 	}
+	// Nothing is recorded of a queue pair that is not watched, only faulty.
 	return sh.visitWatched(q)
 }
 
@@ -152,7 +153,11 @@ func (sh *Loop) recordFetch(q *object.QP, index uint64, n uint16) {
 func (sh *Loop) burstOne(q *object.QP, n uint16) (done int) {
 	count := &q.Client.Count
 	from, moved, failed := q.SQ.Done, count[control.CounterBytes], count[control.CounterFailed]
-	done = sh.Burst(q, n)
+	if q.Faults != nil {
+		done = sh.BurstFaulty(q, n)
+	} else {
+		done = sh.Burst(q, n)
+	}
 	e := trace.Event{Time: clock.Now(), Queue: q.Num, Index: uint16(from)}
 	switch {
 	case count[control.CounterFailed] != failed: // Fail has recorded it

@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"github.com/nicless/nicless/internal/shm"
-)
+import "github.com/nicless/nicless/internal/shm"
 
 // Has reports whether q is one of the CQs that can be armed.
 func (a *clientArms) Has(q *CQ) bool { return q.ArmsIndex < len(a.CQs) && a.CQs[q.ArmsIndex] == q }

@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"time"
-)
+import "time"
 
 // Several shards share the device. The objects of a client may be touched only under the
 // ticket lock of its shard. The shard's thread holds this lock during each step. A work

@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // GID returns the device's address. It is link-local and made from the GUID.
 func (e *Device) GID() (g [16]byte) {

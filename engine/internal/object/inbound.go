@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"github.com/nicless/nicless/packet"
-)
+import "github.com/nicless/nicless/packet"
 
 const AETHEnd = packet.BTHSize + packet.AETHSize // bytes of headers of the answer
 

@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"github.com/nicless/nicless/engine/internal/quota"
-)
+import "github.com/nicless/nicless/engine/internal/quota"
 
 // ReleasePeer drops what set_peer has set for q. The path is released when the request has been served. It
 // is called in requests of the client only, because the queue c.After is theirs.

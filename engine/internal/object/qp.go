@@ -5,6 +5,7 @@ package object
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -28,14 +29,15 @@ type QP struct {
 	Faulted   cqe.Syndrome   // syndrome of the WQE at the head, if its work has faulted
 	RNRLeft   uint8          // see RNRIndex
 	Postponed bool           // the visit is postponed to the end of the step
-	Aside     bool           // a visit is not the usual one: q is on a wire, or watched; see SetAside
+	Aside     bool           // a visit is not the usual one: q is on a wire, watched or faulty; see SetAside
 	FastOps   uint64         // bit n: opcode n may be executed, and may take the fast path
 	Allowed   uint64         // bit n: opcode n may be executed
 
 	Sched qpSchedule
 	Life  uint32 // grows whenever q ends transfers of its peers
 
-	Watched uint32 // the watches that record what q does: a bit for each
+	Watched uint32            // the watches that record what q does: a bit for each
+	Faults  *inject.QueuePair // what rules of faults do to q; nil: no rule has to do with q
 	SQ      SendQueue
 	Job     *Job // a transfer that is being done slice by slice, or nil
 	RQ      ReceiveQueue
@@ -255,6 +257,7 @@ const (
 	NoPeer             // transport retry: the peer is absent, not ready, or connected to another QP
 	NotReady           // RNR retry: the peer has no receive posted
 	BehindCQ           // WAIT: a completion queue has not reached an index
+	Held               // a rule of faults holds the WQE back until Deadline, or Forever
 )
 
 // A SetPeer is the peer of a queue pair, as set_peer has set it.

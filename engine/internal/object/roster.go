@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"slices"
-)
+import "slices"
 
 // Add puts c on the roster, unless it is on it.
 func (r *roster) Add(c *Client) {

@@ -18,9 +18,10 @@ type Watcher struct {
 	QP      *QP         // or one queue pair
 }
 
-// SetAside is called when q has come onto a wire or has left it, and when its watches have changed.
+// SetAside is called when q has come onto a wire or has left it, and when its watches or faults have changed.
 func (q *QP) SetAside() {
-	q.Aside = q.Wire != nil || q.Watched != 0
+	q.Aside = q.Wire != nil || q.Watched != 0 || q.Faults != nil
+	q.FastPath = !q.Signed && q.Transport < control.QPTypeUD && q.Faults == nil
 	if w := q.Wire; w != nil && w.Watched != (q.Watched != 0) {
 		w.Watched = !w.Watched
 		w.Port.Watched += sign(w.Watched)

@@ -2,9 +2,7 @@
 
 package object
 
-import (
-	"github.com/nicless/nicless/wqe"
-)
+import "github.com/nicless/nicless/wqe"
 
 // BlocksAt returns how many blocks the WQE at an index has. It returns 0 if no WQE with the
 // right index and QPN is there.

@@ -78,7 +78,7 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 	case control.QPTypeUD:
 		q.Datagrams = new(object.Datagrams)
 	}
-	q.FastPath = !q.Signed && q.Transport < control.QPTypeUD
+	q.SetAside()
 	q.CarryInline(m.Scatter)
 	if m.BlueFlame != 0 {
 		q.AttachBlueFlame(page, m.BlueFlame)

@@ -166,6 +166,7 @@ func (c *Client) addQP(q *object.QP) {
 	q.Attr.QPN = q.Num
 	c.Device.Watchdog.Owners.Put(uint64(q.Num), c.Client.Name)
 	c.Device.QPs[q.Num], c.QPs[q.Num] = q, q
+	c.Device.faultQueue(q, c.Device.Faults)
 	if c.Follows != 0 {
 		q.Watch(c.Follows)
 		c.Device.recordQueue(q, c.Follows)

@@ -93,6 +93,11 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 		}
 		return sh.noSuchPacket(q, h)
 	}
+	if q.Faults != nil {
+		if v := sh.InjectWire(q, n, idle); v != object.Accepted {
+			return v
+		}
+	}
 	// A WQE that has a mistake fails when all earlier ones have completed. Until then it is
 	// not explained.
 	sh.Trial = !idle

@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/packet"
 )
@@ -23,12 +24,12 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 	}
 	tickNow := now / w.PerTick()
 	w.Due = (tickNow + 1) * w.PerTick()
-	if tickNow-w.Tick > object.WheelBuckets {
-		w.Tick = tickNow - object.WheelBuckets // one round reaches every bucket
+	if tickNow-w.Tick > wheel.Buckets {
+		w.Tick = tickNow - wheel.Buckets // one round reaches every bucket
 	}
 	for w.Tick < tickNow {
 		w.Tick++
-		bucket := w.Tick % object.WheelBuckets
+		bucket := w.Tick % wheel.Buckets
 		for t := w.Buckets[bucket]; t != nil; {
 			following := t.Next
 			switch {
@@ -38,12 +39,12 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 				w.Unlink(t)
 				t.Deadline = 0
 				done++
-				sh.Enter(t.Wire.Q)
-				sh.timedOut(t.Wire.Q)
+				sh.Enter(t.Of.Q)
+				sh.timedOut(t.Of.Q)
 				if following != nil && (!following.Linked || following.Bucket != uint32(bucket)) {
 					following = w.Buckets[bucket] // timedOut has disarmed or moved the next timer
 				}
-			case w.After(t.Deadline)%object.WheelBuckets != uint64(t.Bucket):
+			case w.After(t.Deadline)%wheel.Buckets != uint64(t.Bucket):
 				w.Unlink(t)
 				w.Link(t, w.After(t.Deadline))
 			}

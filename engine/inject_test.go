@@ -1,0 +1,106 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// setFaults makes the device of p's host obey rules until the end of the test.
+func (s *scene) setFaults(rules ...fault.Rule) *fault.Set {
+	s.Helper()
+	set, err := fault.NewSet(&fault.Rules{Seed: 7, Rules: rules})
+	require.NoError(s, err)
+	d := s.p.h.c.Device
+	r := d.SetFaults(set, nil)
+	s.Cleanup(func() { d.EndFaults(r) })
+	return set
+}
+
+// pass holds the clocks of all shards, and lets a time pass. The first pass should be before the rules are
+// set.
+func (s *scene) pass(d time.Duration) {
+	for _, l := range s.d.runner.Loops {
+		if l.Hooks.HeldClock == 0 {
+			holdClock(l)
+		}
+		l.Hooks.HeldClock += clock.Cycles(d) + 1
+	}
+}
+
+// put posts a WRITE of 8 bytes with a completion.
+func (s *scene) put() uint16 {
+	return s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
+}
+
+// The third WRITE of a queue fails as a rule says, everywhere. Nothing of it is executed, and the reason says
+// which rule it was.
+func TestRuleFailsAWQE(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		vendor := fault.Number(0x77)
+		set := s.setFaults(fault.Rule{Name: "third", Match: fault.Match{Opcode: fault.Only(wqe.OpRDMAWrite), Nth: 3},
+			Complete: &fault.Complete{Syndrome: fault.Syndrome(cqe.RemoteAccess), Vendor: &vendor}})
+		for range 2 {
+			s.put()
+			s.settle()
+			require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+		}
+		clear(s.far.mem)
+		bad := s.put()
+		s.settle()
+		w := s.p.scq.one()
+		s.failed(w, cqe.RemoteAccess, bad)
+		require.EqualValues(t, vendor, w.VendorErr)
+		require.Equal(t, make([]byte, 8), s.far.mem[:8])
+		r, _ := s.p.h.reasonOf(w)
+		require.Equal(t, codes.FaultInjected.String(), r.Code)
+		require.Equal(t, `injected by rule "third" (completes with remote-access, vendor 0x77)`, r.Text)
+		require.EqualValues(t, 1, set.Acted(0))
+	})
+}
+
+// A WQE waits as long as a rule says, and then does its work.
+func TestRuleStallsAQueue(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.pass(0)
+		s.setFaults(fault.Rule{Match: fault.Match{Nth: 1}, Stall: fault.Duration(5 * time.Millisecond)})
+		s.put()
+		s.settle()
+		s.p.scq.none()
+		s.pass(5*time.Millisecond - time.Microsecond)
+		s.settle()
+		s.p.scq.none()
+		s.pass(time.Microsecond)
+		s.settle()
+		require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+		s.put()
+		s.settle()
+		require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+	})
+}
+
+// If its rule goes, a WQE that waits for ever goes on.
+func TestEndOfRulesEndsAStall(t *testing.T) {
+	s := newScene(t, Config{})
+	set, err := fault.NewSet(&fault.Rules{Rules: []fault.Rule{{Stall: fault.Forever}}})
+	require.NoError(t, err)
+	d := s.p.h.c.Device
+	r := d.SetFaults(set, nil)
+	s.put()
+	s.settle()
+	s.p.scq.none()
+	d.EndFaults(r)
+	s.settle()
+	require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+	require.Nil(t, s.p.q.Faults)
+	require.False(t, s.p.q.Aside)
+	require.True(t, s.p.q.FastPath)
+}

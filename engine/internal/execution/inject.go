@@ -1,0 +1,175 @@
+//go:build linux && (amd64 || arm64)
+
+package execution
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Inject does what the rules of faults say of the next WQE of q, before it is checked. The WQE is in the
+// snapshot, and n blocks are announced. Inject returns Accepted if the WQE is to be executed now.
+func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
+	f := q.Faults
+	if !f.Decided(q.SQ.Done) {
+		facts := sh.facts(q, n)
+		f.Decide(q.SQ.Done, sh.Now(), &facts)
+	}
+	if !f.Acts {
+		return object.Accepted
+	}
+	first := !f.Began
+	f.Began = true
+	r := f.Rule
+	switch {
+	case r.Complete != nil:
+		return sh.injectError(q, r.Complete)
+	case r.Stall != 0:
+		if first {
+			sh.explainInjected(q)
+			f.Until = sh.Now() + clock.Cycles(time.Duration(r.Stall))
+		}
+		return sh.hold(q, r.Stall == fault.Forever)
+	}
+	return object.Accepted
+}
+
+// hold holds the next WQE of q back until q.Faults.Until, or forever.
+func (sh *requester) hold(q *object.QP, forever bool) object.Verdict {
+	now, until := sh.Now(), q.Faults.Until
+	if now >= until && !forever {
+		return object.Accepted
+	}
+	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: until, Forever: forever})
+	return object.Waiting
+}
+
+// BurstFaulty is Burst for a queue pair that rules of faults have to do with. It executes one WQE, or goes on
+// with a transfer, in the same steps as Burst.
+func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
+	bytes := sh.Sched.Slice
+	sh.Sched.Effort = 0
+	defer func() { sh.Sched.Spent = sh.Sched.Slice - bytes }()
+	if n == 0 || bytes <= 0 {
+		return 0
+	}
+	j := q.Job
+	if j != nil && !sh.ResumeJob(q) {
+		return 1 // in the next visit it is checked again
+	}
+	if j == nil {
+		sh.Snapshot(q)
+		v := sh.Inject(q, n)
+		if v == object.Accepted {
+			v = sh.Check(q, n)
+		}
+		if v > object.Lost { // Waiting or Failed
+			if v == object.Failed {
+				done++
+			}
+			return done
+		}
+		j = sh.Scratch.Job
+	}
+	done++
+	bytes -= sh.Sched.Effort
+	sh.Sched.Effort = 0
+	if j.Fault != 0 {
+		sh.MemoryFault(q, j.Fault)
+		return done
+	}
+	budget := max(bytes, Indivisible)
+	if q.Transport == control.QPTypeUD {
+		budget = datagramBudget
+	}
+	if !j.Src.Unmapped && !j.Dst.Unmapped {
+		bytes -= sh.Move(q, j, budget)
+	} else {
+		used, v := sh.moveUnmapped(q, j, budget)
+		bytes -= used
+		if v > object.Lost { // Failed
+			return done
+		}
+	}
+	if !j.Over() {
+		if q.Job == nil {
+			sh.KeepJob(q)
+		}
+		return done
+	}
+	sh.Finish(q, j)
+	sh.EndJob(q)
+	return done
+}
+
+// InjectWire is Inject for a queue pair on a wire. idle says that no earlier message is on the way: an error
+// is injected only then, because completions are in order.
+func (sh *requester) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
+	if !idle {
+		return object.Waiting
+	}
+	return sh.Inject(q, n)
+}
+
+// explainInjected explains that a rule acts on the WQE at the head of q.
+func (sh *requester) explainInjected(q *object.QP) {
+	sh.Explain(q, codes.FaultInjected, "injected by rule %v", q.Faults.Rule)
+}
+
+// injectError fails the next WQE with the error of a rule.
+func (sh *requester) injectError(q *object.QP, c *fault.Complete) object.Verdict {
+	sh.explainInjected(q)
+	j := sh.Scratch.Job
+	j.Reset(object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:])))
+	if c.Vendor != nil {
+		sh.Vendor = completion.SetVendor(uint8(*c.Vendor))
+		defer func() { sh.Vendor = completion.UsualVendor }()
+	}
+	return sh.Fail(q, j, cqe.Syndrome(c.Syndrome))
+}
+
+// facts returns what rules ask of the next WQE of q. The WQE is not checked yet: what its segments say may be
+// wrong, and what is missing is left out.
+func (sh *requester) facts(q *object.QP, n uint16) fault.Facts {
+	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
+	f := fault.Facts{Opcode: h.Opcode(), Index: uint16(q.SQ.Done)}
+	blocks := h.Blocks()
+	if blocks > int(n) {
+		return f
+	}
+	for i := 1; i < blocks; i++ {
+		*(*shm.Block)(sh.Scratch.WQE[i*wqe.BlockSize:]) = *q.SQ.Blocks.At(q.SQ.Done + uint64(i))
+	}
+	v, err := wqe.Parse(sh.Scratch.WQE[:blocks*wqe.BlockSize], addresses[q.Transport])
+	if err != nil {
+		return f
+	}
+	if s, ok := v.Find(wqe.KindRaddr); ok {
+		f.Keys = append(f.Keys, wqe.ParseRaddr((*[wqe.RaddrSize]byte)(s.Bytes)).RKey)
+	}
+	for list := v.Data(); ; {
+		d, inline, ok := list.Next()
+		if !ok {
+			return f
+		}
+		f.Size += uint64(len(inline))
+		if !d.Inline() {
+			f.Size += d.Length()
+			f.Keys = append(f.Keys, d.LKey)
+		}
+	}
+}
+
+// addresses says which address segment the WQEs of a transport have.
+var addresses = [...]wqe.Address{
+	control.QPTypeUD: wqe.AddressUD, control.QPTypeXRC: wqe.AddressXRC, control.QPTypeDCI: wqe.AddressDC,
+}

@@ -1,0 +1,9 @@
+// Package inject keeps what rules of faults (package fault) do to a queue pair.
+//
+// The device asks a Queue before it executes a WQE, and does what the rule says: execution.Inject. Only queue
+// pairs that a rule can have to do with have a Queue, and they do not take the fast path, so all others pay
+// nothing. The thread of the queue pair's shard uses its Queue.
+//
+//   - rules.go: rules that the device obeys, and since when
+//   - queue.go: which rule acts on the WQE at the head of a queue, decided once for each WQE
+package inject

@@ -1,0 +1,68 @@
+//go:build linux && (amd64 || arm64)
+
+package request
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/nicless/nicless/engine/internal/inject"
+	"github.com/nicless/nicless/engine/internal/loop"
+	"github.com/nicless/nicless/engine/internal/mailbox"
+	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/wqe"
+)
+
+// SetFaults makes the device obey rules. owner has set them, and they are only for clients that owner may
+// watch, and for owner itself; nil: the configuration has set them, and they are for all clients. Queue pairs
+// that exist are added in the order in which they were made, between steps, so that no step waits for
+// thousands of them.
+func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
+	r := &loop.Faults{Rules: &inject.Rules{Set: set}, Owner: owner}
+	var queues []*object.QP
+	e.DoWith(mailbox.NoWork, func() {
+		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
+		e.Faults = append(slices.Clone(e.Faults), r)
+		queues = slices.Collect(maps.Values(e.QPs))
+	})
+	slices.SortFunc(queues, func(a, b *object.QP) int { return cmp.Compare(a.Serial, b.Serial) })
+	inPortions(e, queues, func(q *object.QP) {
+		if !q.Dead {
+			e.faultQueue(q, []*loop.Faults{r})
+		}
+	})
+	return r
+}
+
+// EndFaults ends rules.
+func (e Device) EndFaults(r *loop.Faults) {
+	var queues []*object.QP
+	e.DoWith(mailbox.NoWork, func() {
+		e.Faults = slices.DeleteFunc(slices.Clone(e.Faults), func(f *loop.Faults) bool { return f == r })
+		queues = slices.Collect(maps.Values(e.QPs))
+	})
+	inPortions(e, queues, func(q *object.QP) {
+		q.Faults = inject.Remove(q.Faults, r.Rules)
+		q.SetAside()
+	})
+}
+
+// faultQueue adds to a queue pair those rules of a list that are for it.
+func (e Device) faultQueue(q *object.QP, list []*loop.Faults) {
+	for _, r := range list {
+		if r.Owner == nil || r.Owner == q.Client || maySee(r.Owner, q.Client) {
+			q.Faults = inject.Add(q.Faults, r.Rules, sourceOf(q))
+			q.SetAside()
+		}
+	}
+}
+
+// sourceOf returns what rules match of a queue pair.
+func sourceOf(q *object.QP) *fault.Source {
+	c := q.Client
+	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, QP: q.Num,
+		Transport: fault.On(wqe.Transport(q.Transport))}
+}

@@ -36,6 +36,7 @@ type driver struct {
 	mu      sync.Mutex
 	clients map[*client]struct{}
 	changed chan struct{} // closed, and replaced, when the device has been stepped
+	after   func()        // is called when the device has been stepped; or nil
 }
 
 // A driven is a device that may have a driver.
@@ -204,7 +205,11 @@ func (d *driver) deliver() {
 	for c := range d.clients {
 		list = append(list, c)
 	}
+	after := d.after
 	d.mu.Unlock()
+	if after != nil {
+		after()
+	}
 	for _, c := range list {
 		c.readEvents()
 	}

@@ -92,6 +92,12 @@ func (h *house) Sync() {
 	h.engine.Do(func() {}) // between two steps everything that was done is recorded
 }
 
+func (h *house) AfterSteps(f func()) {
+	h.driver.mu.Lock()
+	defer h.driver.mu.Unlock()
+	h.driver.after = f
+}
+
 func (h *house) Advance(d time.Duration) { h.driver.advance(d) }
 
 func (h *house) Close() (err error) {

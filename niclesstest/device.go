@@ -1,6 +1,7 @@
 package niclesstest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,9 +22,10 @@ type Config struct {
 	// slower, so that benchmarks set NoTrace.
 	NoTrace bool
 
-	// TraceBytes is the size of the ring of events, a power of two from 256 KiB to 1 GiB. Zero means 16 MiB,
-	// some 100,000 work requests between two calls of Device.Trace. Events for which there is no room are
-	// lost, and the trace says so.
+	// TraceBytes is the size of the ring of events, a power of two from 256 KiB to 1 GiB. Zero means 2 MiB,
+	// which is enough unless the machine is very busy, or more than 5,000 work requests are announced at
+	// once. Events for which there is no room are lost, and the trace says so. A device with a ring of 16 MiB
+	// takes 20 ms to make.
 	TraceBytes int
 
 	// Engine configures the engine: links, limits, its log. Cores must have one element at most.
@@ -37,12 +39,21 @@ type Device struct {
 	cfg    Config
 	engine inside.Engine
 	watch  *nicless.Watch // nil: NoTrace
+	clock  trace.Clock    // of watch
+
+	attaching sync.Mutex // held while a client is made
+	attached  int        // clients so far
+
+	recording  sync.Mutex
+	recorded   []trace.Event
+	unreadable error  // of watch
+	mostEvents int    // for tests; otherwise the constant
+	stop       func() // ends the goroutine that collects events
 
 	mu              sync.Mutex
 	guests          []*guest
 	pairs           []*End
 	watcher         *guest
-	recorded        []trace.Event
 	explanations    []nicless.Explanation
 	expected        map[string]bool // codes that must come; true: has come
 	allowed         map[string]bool // codes that may come
@@ -70,6 +81,10 @@ func New(t testing.TB) *Device {
 	return NewWith(t, Config{})
 }
 
+// traceBytes is the usual size of the ring of events. All its pages are taken when it is made, so that a
+// larger one would make each test slower.
+const traceBytes = 2 << 20
+
 // NewWith is New for a device that is not the usual one.
 func NewWith(t testing.TB, cfg Config) *Device {
 	t.Helper()
@@ -84,25 +99,52 @@ func NewWith(t testing.TB, cfg Config) *Device {
 	if err != nil {
 		t.Fatalf("niclesstest: %v", err)
 	}
+	if cfg.TraceBytes == 0 {
+		cfg.TraceBytes = traceBytes
+	}
 	d := &Device{t: t, cfg: cfg, engine: e, expected: make(map[string]bool), allowed: make(map[string]bool)}
 	t.Cleanup(d.end)
+	d.NewClient()
 	if !cfg.NoTrace {
-		d.watcher = d.attach("watch")
+		d.watcher = d.attach()
 		d.watch, err = d.watcher.ctx.Watch(nicless.WatchFilter{All: true, Bytes: cfg.TraceBytes})
 		if err != nil {
 			t.Fatalf("niclesstest: %v", err)
 		}
+		d.record()
 	}
-	d.NewClient()
 	return d
 }
 
-// attach makes a client.
-func (d *Device) attach(name string) *guest {
+// record lets events be collected before the ring is full.
+func (d *Device) record() {
+	d.clock, d.mostEvents = d.watch.Clock(), mostEvents
+	if d.cfg.Clock != Real {
+		d.engine.AfterSteps(d.collect)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.collectOften(ctx)
+	}()
+	d.stop = func() {
+		cancel()
+		<-ended
+	}
+}
+
+// attach makes a client. Its name has the number by which traces, explanations and rules of faults name it:
+// the device numbers clients from 1 on.
+func (d *Device) attach() *guest {
 	d.t.Helper()
-	g := &guest{d: d, name: name, ledger: newLedger()}
+	d.attaching.Lock()
+	defer d.attaching.Unlock()
+	d.attached++
+	g := &guest{d: d, name: fmt.Sprintf("client %d", d.attached), ledger: newLedger()}
 	var err error
-	g.client, err = d.engine.Attach(name, &g.ledger)
+	g.client, err = d.engine.Attach(g.name, &g.ledger)
 	if err != nil {
 		d.t.Fatalf("niclesstest: %v", err)
 	}
@@ -117,15 +159,12 @@ func (d *Device) Client() *nicless.Context {
 	return d.guests[0].ctx
 }
 
-// NewClient returns another client of the device, which the device closes at the end of the test. Clients
-// are numbered from 1. A test can close a client before, as a program that ends does: the objects that the
-// client has made do not count as left.
+// NewClient returns another client of the device, which the device closes at the end of the test. A
+// test can close a client before, as a program that ends does: the objects that the client has made do not
+// count as left.
 func (d *Device) NewClient() *nicless.Context {
 	d.t.Helper()
-	d.mu.Lock()
-	name := fmt.Sprintf("client %d", len(d.guests)+1)
-	d.mu.Unlock()
-	g := d.attach(name)
+	g := d.attach()
 	g.ctx.OnExplanation(func(x nicless.Explanation) { d.explained(g, x) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,6 +208,12 @@ func (d *Device) end() {
 	d.check(leaks, unpolled)
 	if d.t.Failed() && d.watch != nil {
 		d.logTrace()
+	}
+	if d.stop != nil {
+		d.stop()
+	}
+	if d.cfg.Clock != Real {
+		d.engine.AfterSteps(nil)
 	}
 	if d.watch != nil {
 		closing = errors.Join(closing, d.watch.Close())

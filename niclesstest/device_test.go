@@ -137,8 +137,8 @@ func TestLeaksOfAnotherClientFail(t *testing.T) {
 		_ = gone.Close() // a program that ends takes its objects with it
 	})
 	require.Len(t, r.errors, 1)
-	require.Contains(t, r.errors[0], "of client 2, made at")
-	require.NotContains(t, r.errors[0], "client 3")
+	require.Contains(t, r.errors[0], "of client 3, made at") // the second is the one that watches
+	require.NotContains(t, r.errors[0], "client 4")
 }
 
 func TestLeaksCanBeAllowed(t *testing.T) {
@@ -294,7 +294,8 @@ func TestTrace(t *testing.T) {
 		for e := range executed.Events() {
 			require.EqualValues(t, 8, e.Value)
 		}
-		require.Contains(t, after.String(), "client 2")
+		require.Contains(t, after.String(), `client 1 "client 1 `)
+		require.Contains(t, after.String(), `client 3 "client 3"`)
 	})
 }
 
@@ -362,7 +363,7 @@ func FuzzWrite(f *testing.F) {
 	})
 }
 
-func TestErrorPath(t *testing.T) {
+func TestPutBeyondTheBuffer(t *testing.T) {
 	d := New(t)
 	d.Expect("key-range")
 	a, b := d.Pair(PairConfig{})
@@ -379,4 +380,43 @@ func TestSkipWhereThereIsNoDevice(t *testing.T) {
 	r := report(func(t testing.TB) { New(t) })
 	require.Empty(t, r.errors)
 	require.Contains(t, r.skipped, "niclesstest: there is no device here: nicless: an engine needs Linux on amd64 or arm64")
+}
+
+// A test that does much has all its events.
+func TestManyEvents(t *testing.T) {
+	clocks(t, func(t *testing.T, cfg Config) {
+		d := NewWith(t, cfg)
+		a, _ := d.Pair(PairConfig{})
+		wr := a.Write(8)
+		for range 5000 {
+			require.NoError(t, a.Do(wr).Err())
+		}
+		tr := d.Trace()
+		lost := tr.Kinds(trace.KindLost)
+		if cfg.Clock == Held || lost.Len() == 0 { // with the clock Real, a busy machine may lose some
+			require.Equal(t, 5000, tr.Kinds(trace.KindCQE).Len(), lost)
+		}
+	})
+}
+
+// Of very many events the last ones are kept, and those that say what exists.
+func TestOldEventsAreDropped(t *testing.T) {
+	d := NewWith(t, Config{Clock: Held})
+	d.mostEvents = 100
+	a, _ := d.Pair(PairConfig{})
+	wr := a.Write(8)
+	for range 500 {
+		require.NoError(t, a.Do(wr).Err())
+	}
+	tr := d.Trace()
+	require.Less(t, tr.Len(), 250)
+	lost := tr.Kinds(trace.KindLost)
+	require.Equal(t, 1, lost.Len())
+	for e := range lost.Events() {
+		require.EqualValues(t, 4*500, e.Value+uint64(tr.Kinds(trace.KindDoorbell, trace.KindFetch,
+			trace.KindCQE, trace.KindExecute).Len())-6, "and INIT, RTR and RTS of both")
+	}
+	require.Contains(t, tr.String(), "qp 0x")
+	require.Contains(t, tr.Of(a.QP).String(), "wqe 499 executed: RDMA_WRITE, 8 bytes")
+	require.Contains(t, tr.String(), "events lost here")
 }

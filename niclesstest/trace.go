@@ -2,9 +2,11 @@ package niclesstest
 
 import (
 	"bytes"
+	"context"
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/trace"
@@ -22,28 +24,84 @@ type Trace struct {
 }
 
 // Trace returns all events since New: all that clients of the device did, from doorbells to completions.
-// Work that was completed before the call is among them. docs/TRACE.md says what events there are.
+// Work that was completed before the call is among them. docs/TRACE.md says what events there are. If there
+// are very many, older ones are missing, and an event of kind trace.KindLost says how many.
 func (d *Device) Trace() *Trace {
 	d.t.Helper()
 	if d.watch == nil {
 		d.t.Fatalf("niclesstest: Trace of a device with NoTrace")
 	}
 	d.engine.Sync()
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.collect()
+	d.recording.Lock()
+	defer d.recording.Unlock()
+	if d.unreadable != nil {
+		d.t.Errorf("niclesstest: trace: %v", d.unreadable)
+	}
+	return &Trace{clock: d.clock, all: slices.Clip(d.recorded)}
+}
+
+// collect reads the events that were recorded since the last call.
+func (d *Device) collect() {
+	d.recording.Lock()
+	defer d.recording.Unlock()
 	var e trace.Event
-	for {
+	for d.unreadable == nil {
 		ok, err := d.watch.Poll(&e)
 		if err != nil {
-			d.t.Errorf("niclesstest: trace: %v", err)
+			d.unreadable = err
 		}
-		if !ok {
-			break
+		if !ok || err != nil {
+			return
 		}
 		e.Data = bytes.Clone(e.Data)
 		d.recorded = append(d.recorded, e)
+		if len(d.recorded) >= 2*d.mostEvents {
+			d.recorded = dropOld(d.recorded, d.mostEvents)
+		}
 	}
-	return &Trace{clock: d.watch.Clock(), all: slices.Clip(d.recorded)}
+}
+
+// collectOften collects until ctx ends. The device writes at most some MB in the time between two looks.
+func (d *Device) collectOften(ctx context.Context) {
+	tick := time.NewTicker(collectPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			d.collect()
+		}
+	}
+}
+
+// collectPause is the time between two looks for events, as in package nicless: at a gigabyte a second, the
+// device writes 2 MB in it, which is the usual ring.
+const collectPause = 2 * time.Millisecond
+
+// mostEvents is how many events are kept at least: those of some 30,000 work requests, in 30 MB.
+const mostEvents = 1 << 17
+
+// dropOld returns the last n events, and of those before all that say what exists, because later ones need
+// them.
+func dropOld(all []trace.Event, n int) []trace.Event {
+	kept := make([]trace.Event, 0, 2*n)
+	before := all[:len(all)-n]
+	lost := uint64(0)
+	for _, e := range before {
+		switch e.Kind {
+		case trace.KindClient, trace.KindClientGone, trace.KindQueue, trace.KindQueueGone, trace.KindKey,
+			trace.KindLink:
+			kept = append(kept, e)
+		case trace.KindLost:
+			lost += e.Value
+		default:
+			lost++
+		}
+	}
+	kept = append(kept, trace.Event{Kind: trace.KindLost, Time: before[len(before)-1].Time, Value: lost})
+	return append(kept, all[len(all)-n:]...)
 }
 
 // Events yields the events. Their data must not be changed.

@@ -23,6 +23,10 @@ type Engine interface {
 	// now, and has recorded it for watches.
 	Sync()
 
+	// AfterSteps makes the engine call f after it was stepped, before anybody who waits for events continues.
+	// It is for engines whose Clock is not Real. Nil ends it.
+	AfterSteps(f func())
+
 	// Advance lets d pass on the device clock, and does what is due on the way. It is for engines with a
 	// Clock of kind Held or Bubble.
 	Advance(d time.Duration)

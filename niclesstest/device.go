@@ -54,6 +54,7 @@ type Device struct {
 	guests          []*guest
 	pairs           []*End
 	watcher         *guest
+	faulters        []*guest // have set rules of faults
 	explanations    []nicless.Explanation
 	expected        map[string]bool // codes that must come; true: has come
 	allowed         map[string]bool // codes that may come
@@ -191,7 +192,7 @@ func (d *Device) AllowUnpolled() {
 func (d *Device) end() {
 	d.t.Helper()
 	d.mu.Lock()
-	guests, pairs, watcher := d.guests, d.pairs, d.watcher
+	guests, pairs, watcher, faulters := d.guests, d.pairs, d.watcher, d.faulters
 	d.mu.Unlock()
 	for _, g := range guests {
 		g.client.Drain() // so that what is left does not depend on how fast the device is
@@ -212,14 +213,14 @@ func (d *Device) end() {
 	if d.stop != nil {
 		d.stop()
 	}
-	if d.cfg.Clock != Real {
-		d.engine.AfterSteps(nil)
-	}
 	if d.watch != nil {
-		closing = errors.Join(closing, d.watch.Close())
+		closing = errors.Join(closing, d.closeWatch())
 	}
 	if watcher != nil {
 		closing = errors.Join(closing, watcher.ctx.Close())
+	}
+	for _, g := range faulters {
+		closing = errors.Join(closing, g.ctx.Close())
 	}
 	closing = errors.Join(closing, d.engine.Close())
 	d.mu.Lock()
@@ -228,6 +229,14 @@ func (d *Device) end() {
 	if closing != nil && len(leaks) == 0 {
 		d.t.Errorf("niclesstest: closing the device: %v", closing)
 	}
+}
+
+// closeWatch closes the watch. A step that ends meanwhile collects nothing more.
+func (d *Device) closeWatch() error {
+	d.recording.Lock()
+	defer d.recording.Unlock()
+	d.unreadable = nicless.ErrClosed
+	return d.watch.Close()
 }
 
 // check fails the test for what is left.

@@ -402,7 +402,9 @@ func TestManyEvents(t *testing.T) {
 // Of very many events the last ones are kept, and those that say what exists.
 func TestOldEventsAreDropped(t *testing.T) {
 	d := NewWith(t, Config{Clock: Held})
+	d.recording.Lock()
 	d.mostEvents = 100
+	d.recording.Unlock()
 	a, _ := d.Pair(PairConfig{})
 	wr := a.Write(8)
 	for range 500 {

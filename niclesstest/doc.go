@@ -49,5 +49,6 @@
 //   - pair.go, end.go: two connected queue pairs, and what a test does with each
 //   - explain.go: explanations, and which of them are expected
 //   - ledger.go: what a client has made, where, and whether it is gone
+//   - fault.go: faults on demand
 //   - trace.go: the events that the device has recorded
 package niclesstest

@@ -11,8 +11,10 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/niclesstest"
 	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/wqe"
 )
 
 // A stand-in for the *testing.T of a test: it prints the first line of each failure.
@@ -52,8 +54,8 @@ func Example() {
 	wr := a.Write(8)
 	wr.RemoteAddr = b.MR.Addr() + 4092
 	c := a.Do(wr)
-	var fault *nicless.FaultError
-	fmt.Println(errors.Is(c.Err(), cqe.RemoteAccess), errors.As(c.Err(), &fault), fault.Code)
+	var e *nicless.FaultError
+	fmt.Println(errors.Is(c.Err(), cqe.RemoteAccess), errors.As(c.Err(), &e), e.Code)
 	// Output: true true key-range
 }
 
@@ -79,6 +81,26 @@ func ExampleDevice_Advance() {
 	d.Advance(3 * time.Second)
 	fmt.Println(a.Next().Status)
 	// Output: RNR_RETRY_EXC_ERR
+}
+
+// The third WRITE fails as if the peer could not complete it, which no program can cause.
+func ExampleDevice_Fault() {
+	t := new(example)
+	defer t.end()
+
+	d := niclesstest.New(t)
+	a, _ := d.Pair(niclesstest.PairConfig{})
+	d.Fault(fault.Rules{Rules: []fault.Rule{{
+		Match:    fault.Match{Opcode: fault.Only(wqe.OpRDMAWrite), Nth: 3},
+		Complete: &fault.Complete{Syndrome: fault.Syndrome(cqe.RemoteOperation)},
+	}}})
+	for range 3 {
+		fmt.Println(a.Do(a.Write(8)).Status)
+	}
+	// Output:
+	// SUCCESS
+	// SUCCESS
+	// REM_OP_ERR
 }
 
 // The trace has each event of the device. This test makes sure that a list of ten is posted with one

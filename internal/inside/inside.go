@@ -24,7 +24,7 @@ type Engine interface {
 	Sync()
 
 	// AfterSteps makes the engine call f after it was stepped, before anybody who waits for events continues.
-	// It is for engines whose Clock is not Real. Nil ends it.
+	// It is for engines whose Clock is not Real.
 	AfterSteps(f func())
 
 	// Advance lets d pass on the device clock, and does what is due on the way. It is for engines with a

@@ -3,6 +3,7 @@ package niclesstest
 import (
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/fault/rulefile"
 )
 
 // Fault makes the device obey rules of faults: work requests fail, wait or get lost as the rules say, for all
@@ -23,4 +24,16 @@ func (d *Device) Fault(r fault.Rules) *nicless.Faults {
 		d.t.Fatalf("niclesstest: %v", err)
 	}
 	return f
+}
+
+// FaultText is Fault for rules as files have them, in YAML:
+//
+//	d.FaultText(`rules: [{match: {opcode: RDMA_WRITE, nth: 3}, complete: {syndrome: remote-access}}]`)
+func (d *Device) FaultText(yaml string) *nicless.Faults {
+	d.t.Helper()
+	r, err := rulefile.Parse("rules", []byte(yaml))
+	if err != nil {
+		d.t.Fatalf("niclesstest: %v", err)
+	}
+	return d.Fault(*r)
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/fault"
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,51 @@ func TestBadFault(t *testing.T) {
 	require.Len(t, r.errors, 1)
 	require.Contains(t, r.errors[0], "niclesstest: nicless: faults: ")
 	require.Contains(t, r.errors[0], "no action")
+	r = report(func(t testing.TB) { New(t).FaultText("rules: [{stal: 5ms}]") })
+	require.Len(t, r.errors, 1)
+	require.Contains(t, r.errors[0], "niclesstest: rules:1:10: ")
+	require.Contains(t, r.errors[0], "stal")
+}
+
+func TestFaultText(t *testing.T) {
+	d := New(t)
+	a, _ := d.Pair(PairConfig{})
+	f := d.FaultText(`rules: [{match: {opcode: RDMA_WRITE, nth: 3}, complete: {syndrome: remote-access}}]`)
+	for range 2 {
+		require.NoError(t, a.Do(a.Write(8)).Err())
+		require.NoError(t, a.Do(a.Read(8)).Err())
+	}
+	require.ErrorIs(t, a.Do(a.Write(8)).Err(), cqe.RemoteAccess)
+	counts, err := f.Counts()
+	require.NoError(t, err)
+	require.Equal(t, []uint64{1}, counts)
+}
+
+// Lost requests are sent again after the time of the connection, and given up after all tries: 34 seconds.
+func TestLossInBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewWith(t, Config{Clock: Bubble})
+		a, b := d.Pair(PairConfig{TwoClients: true, Connection: slow})
+		f := d.Fault(fault.Rules{Rules: []fault.Rule{
+			{RNR: 4, Match: fault.Match{QP: fault.Number(a.QP.QPN()), Nth: 1}},
+			{LoseAnswer: 2, Match: fault.Match{QP: fault.Number(b.QP.QPN()), Nth: 1}},
+			{LoseRequest: fault.All, Match: fault.Match{QP: fault.Number(a.QP.QPN()), Nth: 2}},
+		}})
+		took := func(want time.Duration, e *End, wr *nicless.SendWR) (c nicless.Completion) {
+			begin := time.Now()
+			c = e.Do(wr)
+			require.InDelta(t, want, time.Since(begin), float64(time.Microsecond))
+			return c
+		}
+		b.Receive(8)
+		require.NoError(t, took(4*rnrTime, a, a.Send(8)).Err())
+		require.NoError(t, b.Next().Err())
+		require.NoError(t, took(2*tryTime, b, b.Write(8)).Err())
+		require.ErrorIs(t, took(8*tryTime, a, a.Write(8)).Err(), cqe.TransportRetry)
+		counts, err := f.Counts()
+		require.NoError(t, err)
+		require.Equal(t, []uint64{1, 1, 1}, counts)
+	})
 }
 
 // A WQE that a rule holds back for an hour is executed after exactly an hour of the bubble.

@@ -169,7 +169,7 @@ var mayImport = map[string][]string{
 
 	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
 	"internal/inside": {"hostpath", "internal/control", "internal/platform"},
-	"niclesstest":     {".", "fault", "internal/inside", "internal/control", "internal/clock", "hostpath", "cqe", "trace", "trace/objects", "trace/text"},
+	"niclesstest":     {".", "fault", "fault/rulefile", "internal/inside", "internal/control", "internal/clock", "hostpath", "cqe", "trace", "trace/objects", "trace/text"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},

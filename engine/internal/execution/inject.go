@@ -35,6 +35,10 @@ func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
 	switch {
 	case r.Complete != nil:
 		return sh.injectError(q, r.Complete)
+	case r.Overrun != "":
+		return sh.overrun(q, r.Overrun == fault.Receive)
+	case r.Disconnect:
+		return sh.disconnect(q)
 	case r.Stall != 0:
 		if first {
 			sh.explainInjected(q)

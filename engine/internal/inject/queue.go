@@ -20,6 +20,7 @@ type QueuePair struct {
 // An action is what happens to the WQE at the head of the queue.
 type action struct {
 	fault.Hit        // the rule that acts on it, if Acts
+	From      *Rules // the rules that it is one of
 	Acts      bool   // a rule acts on it
 	Began     bool   // the action has begun
 	Over      bool   // the action is over, and the WQE goes on as without the rule
@@ -75,7 +76,7 @@ func (q *QueuePair) Decide(block, now uint64, f *fault.Facts) {
 	for _, c := range q.work {
 		f.Since = time.Duration(clock.Duration(now - min(now, c.rules.Since)))
 		if hit, ok := c.Next(f); ok && !q.Acts {
-			q.Hit, q.Acts = hit, true
+			q.Hit, q.From, q.Acts = hit, c.rules, true
 		}
 	}
 }

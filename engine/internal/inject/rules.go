@@ -12,6 +12,10 @@ import (
 type Rules struct {
 	*fault.Set
 	Since uint64 // device clock when they were set
+
+	// MayFault reports whether they may harm clients of a user, who are peers of the queue pairs on which
+	// they act. It is called on the thread of a shard.
+	MayFault func(uid uint32) bool
 }
 
 // Add adds rules to what happens to a queue pair, of which q is nil if no rule had to do with it. It returns

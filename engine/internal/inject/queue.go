@@ -12,6 +12,7 @@ import (
 // A QueuePair is what rules do to a queue pair.
 type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
+	Bell    *Bell     // of doorbells; nil: no rule can act on them
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
 
 	action
@@ -85,4 +86,9 @@ func (q *QueuePair) Decide(block, now uint64, f *fault.Facts) {
 func (q *QueuePair) Decided(block uint64) bool { return q.decided == block+1 }
 
 // Reset forgets the WQE at the head: the queue pair was reset, and begins at block 0.
-func (q *QueuePair) Reset() { q.decided, q.action = 0, action{} }
+func (q *QueuePair) Reset() {
+	q.decided, q.action = 0, action{}
+	if q.Bell != nil {
+		q.Bell.reset()
+	}
+}

@@ -52,6 +52,9 @@ func (q *QueuePair) FlippedBit(n uint64) (at uint64, mask byte) {
 	return at, 1 << bit
 }
 
+// Deregisters reports whether a key of the WQE at the head is still to be deregistered.
+func (q *QueuePair) Deregisters() bool { return q.Acts && !q.Over && q.Rule.Deregister != "" }
+
 // MissedAnswer counts that no answer to the WQE at the head has come in time.
 func (q *QueuePair) MissedAnswer() {
 	if !q.LosesAnswer() {

@@ -28,6 +28,9 @@ type Runner struct {
 	*object.Device
 	Loops  []*Loop   // Loops[n] is the loop of Shards[n]
 	Faults []*Faults // rules that the device obeys, in the order in which they were set
+
+	Obey   func(inject.Order) // carries out an order of a rule, while no shard works
+	Deaths map[uint32]func()  // what ends a client, by its number
 }
 
 func newLoop(r *Runner, number int) *Loop {

@@ -31,6 +31,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 	r := &loop.Faults{Rules: &inject.Rules{Set: set, MayFault: e.mayFault(owner)}, Owner: owner}
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
+		e.Obey = e.obey
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
 		e.Faults = append(without(e.Faults, old), r)
 		queues = slices.Collect(maps.Values(e.QPs))

@@ -19,8 +19,8 @@ import (
 )
 
 // puts is a program of its own, which scripts run: it posts WRITEs, each on new queue pairs, and prints how
-// each has ended. Its arguments are the socket of an engine, or "" for that of nicless run, and for each WRITE
-// "right" or "wrong", which names a key that does not exist.
+// each has ended. Its arguments are the socket of an engine, or "" for that of nicless run, and for each
+// WRITE "right" or "wrong", which names a key that does not exist.
 func puts() {
 	socket := os.Args[1]
 	if socket == "" {
@@ -79,13 +79,13 @@ func put(w io.Writer, socket string, all []string) error {
 	return nil
 }
 
-// faulted waits until WRITEs at a socket fail: faulted SOCKET.
+// faulted waits until WRITEs at a socket, or the requests before them, fail: faulted SOCKET.
 func faulted(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	await.Until(waits{ts: ts}, "rules of faults are set at "+path, func() bool {
 		var out strings.Builder
 		err := put(&out, path, []string{"right"})
-		return err == nil && !strings.Contains(out.String(), "SUCCESS")
+		return err != nil || !strings.Contains(out.String(), "SUCCESS")
 	})
 }
 

@@ -109,6 +109,7 @@ type Client interface {
 // Hosted says how a server's client differs from other clients. The zero value says that it
 // does not differ.
 type Hosted struct {
+	Device        string   // name of the device that the program sees; "": it sees none
 	PID           int      // process id of the client's program; 0: unknown
 	UARPages      int      // number of UAR pages; 0: as many as other clients have
 	GID           [16]byte // GID in the client's datagrams until SetGIDs; zero: the engine's

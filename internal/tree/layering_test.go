@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
 
 	// Rules of faults: a device obeys them, files and programs write them.
-	"fault":          {"cqe", "wqe"},
+	"fault":          {"cqe", "wqe", "internal/nearest"},
 	"fault/rulefile": {"fault", "internal/nearest"},
 
 	// Packages that host and device share.

@@ -4,6 +4,7 @@ package loop
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/cores"
@@ -26,8 +27,9 @@ type Loop struct {
 // A Runner has the loops of all threads.
 type Runner struct {
 	*object.Device
-	Loops  []*Loop   // Loops[n] is the loop of Shards[n]
-	Faults []*Faults // rules that the device obeys, in the order in which they were set
+	Loops   []*Loop     // Loops[n] is the loop of Shards[n]
+	Faults  []*Faults   // rules that the device obeys, in the order in which they were set
+	Refuses atomic.Bool // a rule of Faults can refuse requests
 }
 
 func newLoop(r *Runner, number int) *Loop {

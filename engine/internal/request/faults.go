@@ -31,7 +31,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
-		e.Faults = append(without(e.Faults, old), r)
+		e.setFaultList(append(without(e.Faults, old), r))
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	slices.SortFunc(queues, func(a, b *object.QP) int { return cmp.Compare(a.Serial, b.Serial) })
@@ -54,7 +54,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
-		e.Faults = without(e.Faults, r)
+		e.setFaultList(without(e.Faults, r))
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	inPortions(e, queues, func(q *object.QP) {
@@ -81,7 +81,12 @@ func (e Device) faultQueue(q *object.QP, list []*loop.Faults) {
 
 // sourceOf returns what rules match of a queue pair.
 func sourceOf(q *object.QP) *fault.Source {
-	c := q.Client
-	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, QP: q.Num,
-		Transport: fault.On(wqe.Transport(q.Transport))}
+	s := sourceOfClient(q.Client)
+	s.QP, s.Transport = q.Num, fault.On(wqe.Transport(q.Transport))
+	return s
+}
+
+// sourceOfClient returns what rules match of a client.
+func sourceOfClient(c *object.Client) *fault.Source {
+	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, Device: c.Hosted.Device}
 }

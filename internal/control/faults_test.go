@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ import (
 // Rules of faults can refuse all requests but those that set and query rules.
 func TestRulesRefuseRequests(t *testing.T) {
 	var want []string
-	for op := control.OpHello; op <= control.OpQueryFault; op++ {
+	for op := control.OpHello; !strings.HasPrefix(op.String(), "operation "); op++ {
 		if op != control.OpSetFaults && op != control.OpQueryFault {
 			want = append(want, op.String())
 		}

@@ -109,11 +109,11 @@ type Client interface {
 // Hosted says how a server's client differs from other clients. The zero value says that it
 // does not differ.
 type Hosted struct {
-	Device        string   // name of the device that the program sees; "": it sees none
 	PID           int      // process id of the client's program; 0: unknown
 	UARPages      int      // number of UAR pages; 0: as many as other clients have
 	GID           [16]byte // GID in the client's datagrams until SetGIDs; zero: the engine's
 	LID           uint16   // LID of the client's InfiniBand port; 0: the port is one of RoCE
+	Port          uint8    // which of the device's ports the client sees, less than MaxPorts
 	PlainChannels bool     // a completion channel yields handles and nothing else
 	SameKeys      bool     // memory registered again keeps its key; list keys begin with variant 0
 }

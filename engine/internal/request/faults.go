@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -47,14 +48,16 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 	if old != nil {
 		e.EndFaults(old)
 	}
+	ports{e}.plan(r)
 	return r
 }
 
 // EndFaults ends rules.
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
-	e.DoWith(mailbox.NoWork, func() {
+	e.Do(func() {
 		e.setFaultList(without(e.Faults, r))
+		ports{e}.end(r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	inPortions(e, queues, func(q *object.QP) {
@@ -88,5 +91,6 @@ func sourceOf(q *object.QP) *fault.Source {
 
 // sourceOfClient returns what rules match of a client.
 func sourceOfClient(c *object.Client) *fault.Source {
-	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, Device: c.Hosted.Device}
+	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number,
+		Device: nic.DeviceName(c.Hosted.Port)}
 }

@@ -154,6 +154,9 @@ func (g *guest) Call(op control.Op, req, ans control.Message) (control.Reply, er
 		g.driver.hold() // time may have passed since the last step
 	}
 	r, err := g.embedded.Call(op, req, ans)
+	if refusal := (*control.Error)(nil); err != nil && !errors.As(err, &refusal) {
+		err = g.killed()
+	}
 	if err == nil {
 		g.ledger.Served(op, req, ans)
 	}
@@ -161,6 +164,23 @@ func (g *guest) Call(op control.Op, req, ans control.Message) (control.Reply, er
 		g.driver.kick() // the request may have given the device work
 	}
 	return r, err
+}
+
+// killed notes that the device has ended the client, as the end of its process would. It returns the error
+// that the client gets from now on.
+func (g *guest) killed() error {
+	g.ledger.Gone()
+	if g.ctx != nil {
+		g.ctx.gone.Store(true)
+		g.ctx.end()
+	}
+	return ErrDeviceGone
+}
+
+func (g *guest) Alive() bool {
+	var a control.QPAttr
+	_, err := g.Call(control.OpQueryQP, &control.QPN{}, &a) // there is no such queue pair
+	return !errors.Is(err, ErrDeviceGone)
 }
 
 // dropping reports the completions of some queue pairs that were not polled.
@@ -198,7 +218,9 @@ func (g *guest) dropping(of func(qpn uint32, exists bool) bool) {
 func (g *guest) Close() (err error) {
 	g.once.Do(func() {
 		g.client.Drain()
-		g.dropping(func(_ uint32, exists bool) bool { return exists })
+		if g.ctx != nil && !g.ctx.gone.Load() { // otherwise its completions are lost with it
+			g.dropping(func(_ uint32, exists bool) bool { return exists })
+		}
 		err = g.client.Close()
 		g.ledger.Gone()
 	})

@@ -1,0 +1,46 @@
+//go:build linux && (amd64 || arm64)
+
+package nicless
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/hostpath"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/inside"
+	"github.com/stretchr/testify/require"
+)
+
+// A tally is a ledger that counts.
+type tally struct{ made, gone, dropped int }
+
+func (t *tally) Served(op control.Op, _, _ control.Message) {
+	if op == control.OpAllocPD {
+		t.made++
+	}
+}
+func (t *tally) Dropped(uint32, []hostpath.Unpolled) { t.dropped++ }
+func (t *tally) Gone()                               { t.gone++ }
+
+// A client that the device has ended finds that the device is gone, and its objects can be closed.
+func TestClientThatTheDeviceEnds(t *testing.T) {
+	for _, clock := range []inside.Clock{inside.Real, inside.Held} {
+		e, err := inside.Open(Config{}, clock)
+		require.NoError(t, err)
+		var count tally
+		c, err := e.Attach("a", &count)
+		require.NoError(t, err)
+		pd, err := c.Context().(*Context).AllocPD()
+		require.NoError(t, err)
+		require.True(t, c.Alive())
+		require.NoError(t, c.(*guest).client.Close()) // as the device does when a rule kills the client
+		require.False(t, c.Alive())
+		_, err = c.Context().(*Context).AllocPD()
+		require.ErrorIs(t, err, ErrDeviceGone)
+		require.NoError(t, pd.Close())
+		require.NoError(t, c.Context().(*Context).Close())
+		require.Equal(t, 1, count.made)
+		require.NotZero(t, count.gone)
+		require.NoError(t, e.Close())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nicless/nicless/engine"
@@ -123,10 +124,11 @@ func (h *house) Attach(name string, l inside.Ledger) (inside.Client, error) {
 	}
 	mine := &embedded{engine: h.engine, client: local, done: h.done}
 	g := &guest{embedded: mine, driver: h.driver, ledger: l}
-	g.ctx, err = newContext(g, h.log.Log)
+	ctx, err := newContext(g, h.log.Log)
 	if err != nil {
 		return nil, err
 	}
+	g.ctx.Store(ctx)
 	return g, nil
 }
 
@@ -135,11 +137,11 @@ type guest struct {
 	*embedded
 	driver *driver
 	ledger inside.Ledger
-	ctx    *Context
+	ctx    atomic.Pointer[Context] // nil until the device has taken the client
 	once   sync.Once
 }
 
-func (g *guest) Context() any { return g.ctx }
+func (g *guest) Context() any { return g.ctx.Load() }
 
 func (g *guest) Drain() { g.client.Drain() }
 
@@ -170,9 +172,9 @@ func (g *guest) Call(op control.Op, req, ans control.Message) (control.Reply, er
 // that the client gets from now on.
 func (g *guest) killed() error {
 	g.ledger.Gone()
-	if g.ctx != nil {
-		g.ctx.gone.Store(true)
-		g.ctx.end()
+	if c := g.ctx.Load(); c != nil {
+		c.gone.Store(true)
+		c.end()
 	}
 	return ErrDeviceGone
 }
@@ -185,10 +187,11 @@ func (g *guest) Alive() bool {
 
 // dropping reports the completions of some queue pairs that were not polled.
 func (g *guest) dropping(of func(qpn uint32, exists bool) bool) {
-	if g.ctx == nil { // the device refused the client
+	ctx := g.ctx.Load()
+	if ctx == nil || ctx.gone.Load() { // the device has refused or ended the client
 		return
 	}
-	c := g.ctx.client
+	c := ctx.client
 	c.mu.Lock()
 	var queues []*CQ
 	for _, q := range c.cqs {
@@ -218,9 +221,7 @@ func (g *guest) dropping(of func(qpn uint32, exists bool) bool) {
 func (g *guest) Close() (err error) {
 	g.once.Do(func() {
 		g.client.Drain()
-		if g.ctx != nil && !g.ctx.gone.Load() { // otherwise its completions are lost with it
-			g.dropping(func(_ uint32, exists bool) bool { return exists })
-		}
+		g.dropping(func(_ uint32, exists bool) bool { return exists })
 		err = g.client.Close()
 		g.ledger.Gone()
 	})

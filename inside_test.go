@@ -3,6 +3,7 @@
 package nicless
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/nicless/nicless/hostpath"
@@ -12,15 +13,15 @@ import (
 )
 
 // A tally is a ledger that counts.
-type tally struct{ made, gone, dropped int }
+type tally struct{ made, gone, dropped atomic.Int32 }
 
 func (t *tally) Served(op control.Op, _, _ control.Message) {
 	if op == control.OpAllocPD {
-		t.made++
+		t.made.Add(1)
 	}
 }
-func (t *tally) Dropped(uint32, []hostpath.Unpolled) { t.dropped++ }
-func (t *tally) Gone()                               { t.gone++ }
+func (t *tally) Dropped(uint32, []hostpath.Unpolled) { t.dropped.Add(1) }
+func (t *tally) Gone()                               { t.gone.Add(1) }
 
 // A client that the device has ended finds that the device is gone, and its objects can be closed.
 func TestClientThatTheDeviceEnds(t *testing.T) {
@@ -39,8 +40,8 @@ func TestClientThatTheDeviceEnds(t *testing.T) {
 		require.ErrorIs(t, err, ErrDeviceGone)
 		require.NoError(t, pd.Close())
 		require.NoError(t, c.Context().(*Context).Close())
-		require.Equal(t, 1, count.made)
-		require.NotZero(t, count.gone)
+		require.EqualValues(t, 1, count.made.Load())
+		require.NotZero(t, count.gone.Load())
 		require.NoError(t, e.Close())
 	}
 }

@@ -32,6 +32,9 @@ type Runner struct {
 	Faults []*Faults // rules that the device obeys, in the order in which they were set
 	Plan   plan.Plan // what rules do at given times
 	Down   downs     // how many outages rules have made of each port
+
+	Obey   func(inject.Order) // carries out an order of a rule, while no shard works
+	Deaths map[uint32]func()  // what ends a client, by its number
 }
 
 // downs has a number for each port.

@@ -12,6 +12,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -28,9 +29,10 @@ func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
 // ReplaceFaults is SetFaults in place of other rules, nil: none. Each queue pair obeys either the old rules
 // or the new ones.
 func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Client) *loop.Faults {
-	r := &loop.Faults{Rules: &inject.Rules{Set: set}, Owner: owner}
+	r := &loop.Faults{Rules: &inject.Rules{Set: set, MayFault: e.mayFault(owner)}, Owner: owner}
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
+		e.Obey = e.obey
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
 		e.Faults = append(without(e.Faults, old), r)
 		queues = slices.Collect(maps.Values(e.QPs))
@@ -80,6 +82,15 @@ func (e Device) faultQueue(q *object.QP, list []*loop.Faults) {
 			q.SetAside()
 		}
 	}
+}
+
+// mayFault returns whether the rules of owner may harm clients of a user.
+func (e Device) mayFault(owner *object.Client) func(uid uint32) bool {
+	if owner == nil || seesAll(owner) {
+		return func(uint32) bool { return true }
+	}
+	hasUser := e.Bulletin.Users.Of(owner.UID) != board.AllUsers
+	return func(uid uint32) bool { return hasUser && uid == owner.UID }
 }
 
 // sourceOf returns what rules match of a queue pair.

@@ -84,10 +84,11 @@ var mayImport = map[string][]string{
 	"engine/internal/codes":      {"internal/clock"},
 	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
 	"engine/internal/cores":      {"internal/clock"},
-	"engine/internal/inject":     {"fault", "internal/clock"},
+	"engine/internal/inject":     {"engine/internal/order", "fault", "internal/clock"},
 	"engine/internal/journal":    {},
 	"engine/internal/mailbox":    {"internal/clock", "internal/control", "internal/cpu"},
 	"engine/internal/numbers":    {},
+	"engine/internal/order":      {"fault"},
 	"engine/internal/process":    {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":     {"internal/control", "wqe"},
 	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
@@ -118,7 +119,7 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/execution": {
 		"engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
+		"engine/internal/inject", "engine/internal/order", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
 	"engine/internal/transport": {

@@ -20,6 +20,7 @@
 //   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
 //     to a target is decided in object/dc
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
+//   - inject_order.go: moves bytes in the order that a rule asks for; which WQEs are moved together
 //   - local.go: whether a NOP, DUMP, MMO, WAIT or SEND_EN is right, and what it does
 //   - atomic.go: whether an atomic's operands and alignment are right, and the new value of its word
 //   - datagram.go: which queue pair gets a datagram, and whether its qkey is right

@@ -5,5 +5,6 @@
 // nothing. The thread of the queue pair's shard uses its Queue.
 //
 //   - rules.go: rules that the device obeys, and since when
-//   - queue.go: which rule acts on the WQE at the head of a queue, decided once for each WQE
+//   - queue.go: which rule acts on the WQE at the head of a queue, decided once for each WQE; the order of
+//     bytes that a rule asks for
 package inject

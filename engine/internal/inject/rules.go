@@ -18,13 +18,20 @@ type Rules struct {
 // the new q, which stays nil if none of the rules has to do with it either.
 func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 	c := r.Counter(fault.OnWQE, from)
-	if c == nil {
+	o := r.Counter(fault.OnQueue, from)
+	if c == nil && o == nil {
 		return q
 	}
 	if q == nil {
 		q = new(QueuePair)
 	}
-	q.work = append(q.work, counter{r, c})
+	if c != nil {
+		q.work = append(q.work, counter{r, c})
+	}
+	if o != nil && q.Order == nil { // the first rule acts
+		q.Order = &Order{Hit: o.First(), Rules: r}
+		q.Order.Window.Begin(q.Order.Rule.Order, q.Order.Draw)
+	}
 	return q
 }
 
@@ -35,8 +42,11 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 		return nil
 	}
 	q.work = slices.DeleteFunc(q.work, func(c counter) bool { return c.rules == r })
+	if q.Order != nil && q.Order.Rules == r {
+		q.Order = nil // the bytes that are on the way are moved again, in their order
+	}
 	q.Reset()
-	if len(q.work) == 0 {
+	if len(q.work) == 0 && q.Order == nil {
 		return nil
 	}
 	return q

@@ -73,6 +73,9 @@ type client struct {
 	explain  atomic.Pointer[func(Explanation)]
 	eventFD  notifier
 
+	faulting sync.Mutex  // held while rules of faults are set or asked for
+	faults   *faultState // the newest rules; nil: none yet
+
 	mu         sync.Mutex
 	next       int    // number of the doorbell register for the next QP
 	blueFlames uint64 // bit n: BlueFlame register n belongs to a QP

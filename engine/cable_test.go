@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/transport"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -234,10 +235,10 @@ func (c *cable) timeOut() (any bool) {
 			}
 		}
 	}
-	var out []*object.Timer
+	var out []*wheel.Timer[*object.Wire]
 	for _, t := range sh.Timers.Buckets {
 		for ; t != nil; t = t.Next {
-			if t.Deadline != 0 && (c.rounds < most || !t.Wire.Out.Paused && !c.hold) {
+			if t.Deadline != 0 && (c.rounds < most || !t.Of.Out.Paused && !c.hold) {
 				out = append(out, t)
 			}
 		}
@@ -246,8 +247,8 @@ func (c *cable) timeOut() (any bool) {
 		return false
 	}
 	w := &sh.Timers
-	w.Tick, w.Due = sh.Now()/w.PerTick()-object.WheelBuckets-1, 0
-	slices.SortFunc(out, func(a, b *object.Timer) int { return int(b.Wire.Q.Num) - int(a.Wire.Q.Num) })
+	w.Tick, w.Due = sh.Now()/w.PerTick()-wheel.Buckets-1, 0
+	slices.SortFunc(out, func(a, b *wheel.Timer[*object.Wire]) int { return int(b.Of.Q.Num) - int(a.Of.Q.Num) })
 	for _, t := range out {
 		w.Unlink(t)
 		t.Deadline = 1

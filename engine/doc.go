@@ -77,6 +77,7 @@
 //   - internal/ticketlock: which thread gets a lock next
 //   - internal/usage: whether memory, and not the scheduler, delayed the thread
 //   - internal/userns: which uid outside of a user namespace a uid is
+//   - internal/wheel: in which tick a deadline comes
 //
 // This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go,
 // device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each layer

@@ -49,6 +49,21 @@ var golden = []struct {
 		`2600 0100 08000000 1c00000000000000
 		 02000000 00101000`},
 
+	{"set_faults", OpSetFaults, 0, 29, &Faults{Total: 21, At: 10, Text: `[{"rnr":2}]`},
+		`2700 0000 13000000 1d00000000000000
+		 15000000 0a000000 "[{\"rnr\":2}]"`},
+
+	{"set_faults answer", OpSetFaults, FlagAnswer, 29, &Empty{},
+		`2700 0100 00000000 1d00000000000000`},
+
+	{"query_fault", OpQueryFault, 0, 30, &FaultRule{Rule: 1},
+		`2800 0000 04000000 1e00000000000000
+		 01000000`},
+
+	{"query_fault answer", OpQueryFault, FlagAnswer, 30, &FaultCount{Acted: 0x123},
+		`2800 0100 08000000 1e00000000000000
+		 2301000000000000`},
+
 	{"create_region", OpCreateRegion, 0, 3, &RegionSize{Size: 0x200000},
 		`0400 0000 08000000 0300000000000000
 		 0000200000000000`},

@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 5
+	Minor uint16 = 6
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -57,4 +57,7 @@ const (
 	OpAnnounceTo       Op = 37 // AnnounceTo -> Empty
 
 	OpWatch Op = 38 // Watch -> Rings + [memory]
+
+	OpSetFaults  Op = 39 // Faults -> Empty
+	OpQueryFault Op = 40 // FaultRule -> FaultCount
 )

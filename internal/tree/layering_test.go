@@ -35,9 +35,11 @@ var mayImport = map[string][]string{
 	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
 
 	// Rules of faults: a device obeys them, files and programs write them.
-	"fault": {"cqe", "wqe"},
+	"fault":          {"cqe", "wqe"},
+	"fault/rulefile": {"fault", "internal/nearest"},
 
 	// Packages that host and device share.
+	"internal/nearest":    {},
 	"internal/paragraph":  {},
 	"internal/platform":   {},
 	"internal/clock":      {},
@@ -100,11 +102,12 @@ var mayImport = map[string][]string{
 	"engine/internal/ticketlock": {"internal/cpu"},
 	"engine/internal/usage":      {"internal/clock"},
 	"engine/internal/userns":     {},
+	"engine/internal/wheel":      {"internal/clock"},
 
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns", "engine/internal/tap",
+		"engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
@@ -124,12 +127,12 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/transport": {
 		"engine/internal/execution", "engine/internal/completion", "engine/internal/object",
-		"engine/internal/codes",
+		"engine/internal/wheel", "engine/internal/codes",
 		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
 		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
+		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
 		"internal/clock", "internal/control", "internal/cpu", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {
@@ -163,7 +166,7 @@ var mayImport = map[string][]string{
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "trace"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "trace"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},

@@ -41,10 +41,16 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
-	q.work = slices.DeleteFunc(q.work, func(c counter) bool { return c.rules == r })
 	if q.Order != nil && q.Order.Rules == r {
 		q.Order = nil // the bytes that are on the way are moved again, in their order
+		if len(q.work) == 0 {
+			return nil
+		}
 	}
+	if !slices.ContainsFunc(q.work, func(c counter) bool { return c.rules == r }) {
+		return q // what is decided stays so: the WQE at the head would be counted twice
+	}
+	q.work = slices.DeleteFunc(q.work, func(c counter) bool { return c.rules == r })
 	q.Reset()
 	if len(q.work) == 0 && q.Order == nil {
 		return nil

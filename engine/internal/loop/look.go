@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/clock"
 )
 
@@ -214,8 +215,8 @@ func (sh *Loop) nextDeadline(now uint64) uint64 {
 		return next
 	}
 	left := LookPolls
-	for i := range uint64(object.WheelBuckets) {
-		for t := sh.Timers.Buckets[(sh.Timers.Tick+1+i)%object.WheelBuckets]; t != nil; t = t.Next {
+	for i := range uint64(wheel.Buckets) {
+		for t := sh.Timers.Buckets[(sh.Timers.Tick+1+i)%wheel.Buckets]; t != nil; t = t.Next {
 			if t.Deadline != 0 {
 				next = min(next, t.Deadline)
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/tap"
 	"github.com/nicless/nicless/engine/internal/ticketlock"
 	"github.com/nicless/nicless/engine/internal/userns"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -128,7 +129,7 @@ type Shard struct {
 	HotPorts    int     // how many of the ports are polled in each step
 	PortChanges uint64  // how often ports were added, removed, or their links changed
 	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
-	Timers      Wheel
+	Timers      wheel.Wheel[*Wire]
 	Taps        tap.Set // records events of objects that are watched
 
 	Sleeper atomic.Pointer[sleep.Sleeper] // nil while no thread runs the shard. Carriers read it, too

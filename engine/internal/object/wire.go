@@ -4,10 +4,10 @@ package object
 
 import (
 	"sync"
-	"time"
 
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/scan"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -29,7 +29,7 @@ type Wire struct {
 	MTU    uint32 // payload of a full packet, in bytes
 	Out    Outbound
 	In     Inbound
-	Timer  Timer
+	Timer  wheel.Timer[*Wire]
 
 	Watched     bool       // Q is watched, and counts in Port.Watched
 	Guard       *PathGuard // the guard of the path From
@@ -207,30 +207,6 @@ type direction struct {
 
 // A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.
 type guardKey struct{ path, uid uint32 }
-
-// A Timer is the timer of a wire. It is in a bucket of a wheel as long as Linked is true.
-type Timer struct {
-	Wire       *Wire
-	prev, Next *Timer
-	Deadline   uint64 // device clock at which the timer runs out; 0: it does not run
-	placed     uint64 // the deadline for which the bucket was chosen
-	Bucket     uint32
-	Linked     bool
-}
-
-// A Wheel has the timers of a shard.
-type Wheel struct {
-	Buckets [WheelBuckets]*Timer
-	Tick    uint64 // number of the tick up to which all timers have run out
-	Due     uint64 // device clock at which the next tick begins; 0: not known
-	Armed   int    // number of timers in buckets
-	Cycles  uint64 // device clock cycles of a tick
-}
-
-const (
-	WheelBuckets = 1 << 10
-	tickTime     = 16 * time.Microsecond
-)
 
 // A Port leads to queue pairs of other devices. It is a pair of rings of packets: at their
 // other ends is a carrier, which sends the packets over a network, or another device. The

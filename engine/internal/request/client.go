@@ -101,6 +101,7 @@ func (c *Client) Close() error {
 	}
 	c.Closed = true
 	watching{c}.end()
+	faulting{c}.endFaults()
 	c.Device.LeaveBoard(c.Client)
 	var regions []*object.Region
 	for more := true; more; {

@@ -20,6 +20,7 @@
 //   - watch_follow.go: which clients a watch is for (follows, maySee); puts it on their objects
 //   - watch_record.go: the events of clients, queues and keys
 //   - faults.go: which queue pairs a client's rules of faults are for; begin and end of rules
+//   - faults_client.go: the rules that a client sets by requests: pieces, limits, counts
 //   - wake.go: which features a client gets, and whether its posters wake the device (setWake)
 //
 // Memory:

@@ -21,19 +21,32 @@ import (
 // that exist are added in the order in which they were made, between steps, so that no step waits for
 // thousands of them.
 func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
+	return e.ReplaceFaults(nil, set, owner)
+}
+
+// ReplaceFaults is SetFaults in place of other rules, nil: none. Each queue pair obeys either the old rules
+// or the new ones.
+func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Client) *loop.Faults {
 	r := &loop.Faults{Rules: &inject.Rules{Set: set}, Owner: owner}
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
-		e.Faults = append(slices.Clone(e.Faults), r)
+		e.Faults = append(without(e.Faults, old), r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	slices.SortFunc(queues, func(a, b *object.QP) int { return cmp.Compare(a.Serial, b.Serial) })
 	inPortions(e, queues, func(q *object.QP) {
+		if old != nil {
+			q.Faults = inject.Remove(q.Faults, old.Rules)
+			q.SetAside()
+		}
 		if !q.Dead {
 			e.faultQueue(q, []*loop.Faults{r})
 		}
 	})
+	if old != nil {
+		e.EndFaults(old)
+	}
 	return r
 }
 
@@ -41,13 +54,19 @@ func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
-		e.Faults = slices.DeleteFunc(slices.Clone(e.Faults), func(f *loop.Faults) bool { return f == r })
+		e.Faults = without(e.Faults, r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	inPortions(e, queues, func(q *object.QP) {
 		q.Faults = inject.Remove(q.Faults, r.Rules)
 		q.SetAside()
 	})
+	e.DoWith(mailbox.MakesWork, func() {}) // queues that waited as a rule had said go on
+}
+
+// without returns a copy of a list without one of its elements.
+func without(list []*loop.Faults, r *loop.Faults) []*loop.Faults {
+	return slices.DeleteFunc(slices.Clone(list), func(f *loop.Faults) bool { return f == r })
 }
 
 // faultQueue adds to a queue pair those rules of a list that are for it.

@@ -13,6 +13,7 @@ import (
 type Client struct {
 	*object.Client
 	Device Device // hides the field Device of object.Client, which is the state inside this Device
+	faults clientFaults
 }
 
 // Loop returns the loop of the client's shard.

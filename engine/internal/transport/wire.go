@@ -16,7 +16,7 @@ import (
 func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	p := to.Port.(*PortHandle).Port
 	w := &object.Wire{Q: q, Port: p, Path: to.Number, From: to.Source, MTU: p.MTUOf(q.Attr.PathMTU, to.MTU)}
-	w.Timer.Wire = w
+	w.Timer.Of = w
 	w.In.PSN, w.In.Data = q.Attr.RQPSN, packet.AddPSN(q.Attr.RQPSN, 1<<24-1)
 	w.In.Reads = make([]object.AnswerDue, object.MostAnswers)
 	w.In.Results = make([]object.Result, MostResults)

@@ -80,8 +80,8 @@ func (s *ordered) states(f func()) {
 func (s *ordered) lines(n int) string {
 	b := make([]byte, n)
 	for i := range b {
-		there, not := s.from.mem[i*64:][:64], make([]byte, 64)
-		switch got := s.to.mem[i*64:][:64]; {
+		there, not, got := s.from.mem[i*64:][:64], make([]byte, 64), s.to.mem[i*64:][:64]
+		switch {
 		case slices.Equal(got, there):
 			b[i] = '#'
 		case slices.Equal(got, not):
@@ -170,7 +170,7 @@ func between(t *testing.T, o fault.Order, seed uint64, flags uint32, post func(s
 	return passed
 }
 
-// What stands between two WRITEs, or in the second one, decides whether the second one passes the first one.
+// Fences, and WQEs between two WRITEs, keep the second one from passing the first one.
 func TestBarriersOfOrder(t *testing.T) {
 	const relaxed = control.AccessRelaxedOrdering
 	strong := ctrl(wqe.OpRDMAWrite)

@@ -18,9 +18,9 @@ import (
 
 // An order rule has the bytes of a queue written piece by piece, in an order that package order draws. The
 // WQEs of a window are checked, in their order, before the first piece of any is moved. q.Job is the job of
-// the first one, and the others follow by Job.Next. The lists of such jobs are at their beginning and Moved is
-// 0 between visits, so that a job can be moved in its order at any time, from its first byte: if the rule ends.
-// Completions are written in order.
+// the first one, and the others follow by Job.Next. Between visits the lists of such jobs are at their
+// beginning, and Moved is 0: if the rule ends, a job is moved in its order, from its first byte. Completions
+// are written in order.
 //
 // If a WQE behind the first one can no longer be executed as it was checked, it and all behind it leave the
 // window. They are checked again when it is their turn, so errors are reported as without the rule.
@@ -33,7 +33,7 @@ const OrderPause = 20 * time.Microsecond
 
 // orders returns the order of bytes that is in force for q, or nil. A datagram is moved in one visit (see
 // datagramBudget), and nobody is told of a receive's memory before its completion, so rules leave them alone.
-func (sh *requester) orders(q *object.QP) *inject.Order {
+func (sh *queues) orders(q *object.QP) *inject.Order {
 	o := q.Faults.Order
 	if o == nil || !o.Begun(sh.Now()) {
 		return nil
@@ -50,7 +50,7 @@ func (sh *requester) orders(q *object.QP) *inject.Order {
 }
 
 // awaitFollowers makes q pause before it begins a WRITE or READ, so that later ones can be announced.
-func (sh *requester) awaitFollowers(q *object.QP) object.Verdict {
+func (sh *Executor) awaitFollowers(q *object.QP) object.Verdict {
 	o := sh.orders(q)
 	if o == nil || o.Waited == q.SQ.Done+1 ||
 		!passes(object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:])).Opcode()) {
@@ -65,7 +65,7 @@ func (sh *requester) awaitFollowers(q *object.QP) object.Verdict {
 func passes(op wqe.Opcode) bool { return op == wqe.OpRDMAWrite || op == wqe.OpRDMARead }
 
 // pause makes others see what is visible so far.
-func (sh *requester) pause(q *object.QP, o *inject.Order) {
+func (sh *queues) pause(q *object.QP, o *inject.Order) {
 	o.Pausing = true
 	now := sh.Now()
 	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: now + clock.Cycles(OrderPause)})
@@ -73,7 +73,7 @@ func (sh *requester) pause(q *object.QP, o *inject.Order) {
 
 // beginOrder begins a window with the WQE that has been checked, in the scratch job, and with WQEs behind it.
 // n blocks are announced. It reports whether it has: other WQEs are executed as without the rule.
-func (sh *requester) beginOrder(q *object.QP, n uint16) bool {
+func (sh *Executor) beginOrder(q *object.QP, n uint16) bool {
 	j := sh.Scratch.Job
 	info := j.Head.Opcode().Info()
 	moves := !info.Atomic() && (info.Remote != 0 || info.Receive())
@@ -95,7 +95,7 @@ func (sh *requester) beginOrder(q *object.QP, n uint16) bool {
 
 // addFollowers adds to the window of q the WQEs behind its first one that may pass others. Rules that act on
 // single WQEs have to see each at the head of the queue, so with those rules no WQE is added.
-func (sh *requester) addFollowers(q *object.QP, o *inject.Order, n uint16) {
+func (sh *Executor) addFollowers(q *object.QP, o *inject.Order, n uint16) {
 	head := q.SQ.Done
 	defer func() { q.SQ.Done = head }()
 	last := q.Job
@@ -117,7 +117,7 @@ func (sh *requester) addFollowers(q *object.QP, o *inject.Order, n uint16) {
 
 // checkAhead checks a WQE before those in front of it have ended, and reports whether it is a WRITE or READ
 // that can be executed. If it has a mistake, nothing of that shows.
-func (sh *requester) checkAhead(q *object.QP, n uint16) bool {
+func (sh *Executor) checkAhead(q *object.QP, n uint16) bool {
 	sh.Snapshot(q)
 	if !passes(object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:])).Opcode()) {
 		return false

@@ -39,8 +39,8 @@
 //
 // # What is never done
 //
-// What stays in order in any case: pieces that overlap, except as a missing fence allows; so the last of
-// two WRITEs to the same bytes is the one that stays. 8 bytes at a multiple of 8 are in one piece, unless
+// Pieces that overlap stay in order in any case, except as a missing fence allows; so the last of two WRITEs
+// to the same bytes is the one that stays. 8 bytes at a multiple of 8 are in one piece, unless
 // lists of segments cut them.
 //
 //   - window.go: the WQEs and pieces that are on the way; draws

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package order
 
 import "github.com/nicless/nicless/fault"
@@ -5,7 +7,9 @@ import "github.com/nicless/nicless/fault"
 // may reports whether bytes of the WQE b may become visible before those of a, which is before it.
 func (w *Window) may(a, b *WQE) bool {
 	switch {
-	case a.Alone || b.Alone || b.Strong || a.Reads && b.Fenced:
+	case a.Alone || b.Alone || b.Strong:
+		return false
+	case a.Reads && b.Fenced:
 		return false
 	case w.kind == fault.Weak:
 		return b.Relaxed
@@ -36,10 +40,13 @@ type Range struct {
 }
 
 func (r Range) overlaps(s Range) bool {
-	return r.Space == s.Space && r.Begin-s.Begin < s.N || r.Space == s.Space && s.Begin-r.Begin < r.N
+	return r.Space == s.Space && (r.Begin-s.Begin < s.N || s.Begin-r.Begin < r.N)
 }
 
 // overlaps reports whether the order of p and q changes the bytes that are there at the end.
 func (p *Piece) overlaps(q *Piece) bool {
-	return p.Blind || q.Blind || p.To.overlaps(q.To) || p.To.overlaps(q.From) || p.From.overlaps(q.To)
+	if p.Blind || q.Blind {
+		return true
+	}
+	return p.To.overlaps(q.To) || p.To.overlaps(q.From) || p.From.overlaps(q.To)
 }

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package order
 
 import (
@@ -172,7 +174,7 @@ func (w *Window) Done() (passes []Pass) {
 	if within != nil && !b.passed {
 		b.first, b.passed = Pass{*p, *within}, true
 	}
-	// Who polls memory polls the end of a message. So that its end was early says more than what was first.
+	// A program that polls memory polls the end of a message, so an early end is the better report.
 	isEnd := w.now+1 == len(w.pieces) || w.pieces[w.now+1].WQE != p.WQE
 	if within != nil && isEnd && !b.reported {
 		b.reported = true

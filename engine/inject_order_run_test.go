@@ -17,6 +17,9 @@ import (
 // mostSeeds is in how many seeds a program that relies on an order has to fail.
 const mostSeeds = 100
 
+// messages is how many messages it has with each seed.
+const messages = 4
+
 // runs lets a program run on an engine with a rule of order, for each seed, until it fails, and returns the
 // seed; -1: never.
 func runs(t *testing.T, n int, program func(p, q *end, from, to *key) (right bool)) int {
@@ -26,7 +29,10 @@ func runs(t *testing.T, n int, program func(p, q *end, from, to *key) (right boo
 		from := p.h.full(4096, 1)
 		to := q.h.key(4096, control.AccessAll&^control.AccessZeroBased)
 		stop := r.start()
-		right := program(p, q, from, to)
+		right := true
+		for range messages {
+			right = right && program(p, q, from, to)
+		}
 		stop()
 		if !right {
 			return seed
@@ -41,6 +47,7 @@ func TestPollingTheLastByteFails(t *testing.T) {
 		t.Skip("the program has the race that the test is about")
 	}
 	seed := runs(t, mostSeeds, func(p, q *end, from, to *key) bool {
+		clear(to.mem)
 		begun, right := make(chan struct{}), make(chan bool)
 		go func() {
 			end := shm.BE32At(to.mem, 4092)

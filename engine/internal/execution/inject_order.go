@@ -25,11 +25,18 @@ import (
 // If a WQE behind the first one can no longer be executed as it was checked, it and all behind it leave the
 // window. They are checked again when it is their turn, so errors are reported as without the rule.
 
-// OrderPause is how long the queue waits where others are to see what is there, and before a window, so that
-// WQEs that are posted one by one come into the same window. A program that polls memory takes less than
-// a microsecond to see a change; 20 also suffice if it does something else between two polls, or posts a flag
-// after its payload with a doorbell for each. A message has 3 pauses on average, and takes 0.1 ms more.
-const OrderPause = 20 * time.Microsecond
+const (
+	// OrderPause is how long the queue waits where others are to see what is there, and before a window, so
+	// that WQEs that are posted one by one come into the same window. A program that polls memory takes less
+	// than a microsecond to see a change; 20 also suffice if it does something else between two polls, or
+	// posts a flag after its payload with a doorbell for each. A message has 3 pauses on average.
+	OrderPause = 20 * time.Microsecond
+
+	// LongOrderPause is how long one pause in 16 is: a tick of the kernel's clock. Programs that share a core
+	// with the device, or the cores of a busy machine, run between two ticks or not at all. All pauses of
+	// a message take 0.8 ms on average.
+	LongOrderPause = 4 * time.Millisecond
+)
 
 // orders returns the order of bytes that is in force for q, or nil. A datagram is moved in one visit (see
 // datagramBudget), and nobody is told of a receive's memory before its completion, so rules leave them alone.
@@ -57,7 +64,7 @@ func (sh *Executor) awaitFollowers(q *object.QP) object.Verdict {
 		return object.Accepted
 	}
 	o.Waited = q.SQ.Done + 1
-	sh.pause(q, o)
+	sh.pause(q, o, OrderPause)
 	return object.Waiting
 }
 
@@ -65,10 +72,10 @@ func (sh *Executor) awaitFollowers(q *object.QP) object.Verdict {
 func passes(op wqe.Opcode) bool { return op == wqe.OpRDMAWrite || op == wqe.OpRDMARead }
 
 // pause makes others see what is visible so far.
-func (sh *queues) pause(q *object.QP, o *inject.Order) {
+func (sh *queues) pause(q *object.QP, o *inject.Order, d time.Duration) {
 	o.Pausing = true
 	now := sh.Now()
-	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: now + clock.Cycles(OrderPause)})
+	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: now + clock.Cycles(d)})
 }
 
 // beginOrder begins a window with the WQE that has been checked, in the scratch job, and with WQEs behind it.
@@ -281,8 +288,12 @@ func (sh *Executor) moveInOrder(q *object.QP, budget int) (used int) {
 		if q.Attr.State == control.StateSQD {
 			sh.NotifyDrained(q)
 		}
-	case q.Attr.State == control.StateRTS && w.Pauses():
-		sh.pause(q, o)
+	case q.Attr.State == control.StateRTS:
+		if now, long := w.Pauses(); long {
+			sh.pause(q, o, LongOrderPause)
+		} else if now {
+			sh.pause(q, o, OrderPause)
+		}
 	}
 	return used
 }
@@ -305,7 +316,7 @@ func (sh *Executor) unreachableInOrder(q *object.QP, j *object.Job, place int) (
 // are not in its memory, to their owner.
 func (sh *Executor) explainPass(q *object.QP, j *object.Job, x *order.Pass) (used int) {
 	o := q.Faults.Order
-	o.Rules.Count(o.Place)
+	o.Rules.Act(o.Place)
 	w := &o.Window
 	b, a := w.WQE(&x.Piece), w.WQE(&x.Before)
 	args := []any{o.Rule, x.Piece.Begin, x.Piece.Begin + x.Piece.N - 1, wqe.Opcode(b.Opcode), b.Index,

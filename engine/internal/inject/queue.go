@@ -15,7 +15,8 @@ type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
 
-	Order *Order // an order of bytes that is in force; nil: bytes are written in their order
+	orders []*Order // one for each Rules that has one
+	Order  *Order   // the first of them, which acts; nil: bytes are written in their order
 
 	action
 }

@@ -28,11 +28,22 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 	if c != nil {
 		q.work = append(q.work, counter{r, c})
 	}
-	if o != nil && q.Order == nil { // the first rule acts
-		q.Order = &Order{Hit: o.First(), Rules: r}
-		q.Order.Window.Begin(q.Order.Rule.Order, q.Order.Draw)
+	if o != nil {
+		x := &Order{Hit: o.First(), Rules: r}
+		x.Window.Begin(x.Rule.Order, x.Draw)
+		q.orders = append(q.orders, x)
+		q.Order = q.orders[0]
 	}
 	return q
+}
+
+// removeOrder takes an order away. The bytes that are on the way in it are moved again, in their order.
+func (q *QueuePair) removeOrder(r *Rules) {
+	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool { return o.Rules == r })
+	q.Order = nil
+	if len(q.orders) > 0 {
+		q.Order = q.orders[0]
+	}
 }
 
 // Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
@@ -41,11 +52,9 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
-	if q.Order != nil && q.Order.Rules == r {
-		q.Order = nil // the bytes that are on the way are moved again, in their order
-		if len(q.work) == 0 {
-			return nil
-		}
+	q.removeOrder(r)
+	if len(q.work) == 0 && q.Order == nil {
+		return nil
 	}
 	if !slices.ContainsFunc(q.work, func(c counter) bool { return c.rules == r }) {
 		return q // what is decided stays so: the WQE at the head would be counted twice

@@ -28,6 +28,9 @@ const (
 	// the state in between.
 	pauses = 3
 
+	// longPauses says that one pause in so many is long.
+	longPauses = 16
+
 	// tries is how many pieces are drawn, before the first one that may come next is taken.
 	tries = 8
 )
@@ -221,13 +224,14 @@ func (w *Window) Ends() bool {
 	return true
 }
 
-// Pauses draws whether the device pauses now.
-func (w *Window) Pauses() bool {
+// Pauses draws whether the device pauses now, and whether for long.
+func (w *Window) Pauses() (now, long bool) {
 	left := 0
 	for i := range w.wqes[w.head:] {
 		left += w.wqes[w.head+i].left
 	}
-	return left > 0 && w.below(len(w.pieces)) < pauses*len(w.wqes)
+	now = left > 0 && w.below(len(w.pieces)) < pauses*len(w.wqes)
+	return now, now && w.below(longPauses) == 0
 }
 
 // Cut takes out the WQEs from a place among those that have not ended on.

@@ -238,7 +238,7 @@ func (c *cable) timeOut() (any bool) {
 	var out []*wheel.Timer[*object.Wire]
 	for _, t := range sh.Timers.Buckets {
 		for ; t != nil; t = t.Next {
-			if t.Deadline != 0 && (c.rounds < most || !t.Of.Out.Paused && !c.hold) {
+			if t.Deadline != 0 && t == &t.Of.Timer && (c.rounds < most || !t.Of.Out.Paused && !c.hold) {
 				out = append(out, t)
 			}
 		}

@@ -19,6 +19,7 @@
 //   - responder_fault.go: which NAK a refused request gets, and whether the responder goes to error
 //   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
 //     to a target is decided in object/dc
+//   - inject_link.go: which datagrams rules for packets are asked for
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
 //   - local.go: whether a NOP, DUMP, MMO, WAIT or SEND_EN is right, and what it does
 //   - atomic.go: whether an atomic's operands and alignment are right, and the new value of its word

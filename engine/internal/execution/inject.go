@@ -70,7 +70,7 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 		sh.Snapshot(q)
 		v := sh.Inject(q, n)
 		if v == object.Accepted {
-			v = sh.Check(q, n)
+			v = sh.checkFaulty(q, n)
 		}
 		if v > object.Lost { // Waiting or Failed
 			if v == object.Failed {
@@ -112,9 +112,12 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 }
 
 // InjectWire is Inject for a queue pair on a wire. idle says that no earlier message is on the way: an error
-// is injected only then, because completions are in order.
+// is injected only then, because completions are in order. Rules for packets leave WQEs alone.
 func (sh *requester) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
-	if !idle {
+	switch {
+	case !q.Faults.OnWQEs():
+		return object.Accepted
+	case !idle:
 		return object.Waiting
 	}
 	return sh.Inject(q, n)

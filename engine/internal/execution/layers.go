@@ -23,6 +23,7 @@ type links interface {
 	Doubted(q *object.QP) bool
 	RouteAway(q *object.QP, av *wqe.AV) bool
 	SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict
+	DetourDatagram(q *object.QP, send func())
 }
 
 // A queues keeps the states of queue pairs: transitions, stalls, flushes.

@@ -6,4 +6,5 @@
 //
 //   - rules.go: rules that the device obeys, and since when
 //   - queue.go: which rule acts on the WQE at the head of a queue, decided once for each WQE
+//   - link.go: which rule acts on a packet that goes to a link; how long a link is cut
 package inject

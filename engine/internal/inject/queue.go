@@ -13,6 +13,7 @@ import (
 type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
+	Link    *Link     // what rules do to its packets; nil: nothing
 
 	// Of the WQE at the head of the queue.
 	fault.Hit        // the rule that acts on it, if Acts

@@ -17,15 +17,13 @@ type Rules struct {
 // Add adds rules to what happens to a queue pair, of which q is nil if no rule had to do with it. It returns
 // the new q, which stays nil if none of the rules has to do with it either.
 func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
-	c := r.Counter(fault.OnWQE, from)
-	if c == nil {
-		return q
+	if c := r.Counter(fault.OnWQE, from); c != nil {
+		if q == nil {
+			q = new(QueuePair)
+		}
+		q.work = append(q.work, counter{r, c})
 	}
-	if q == nil {
-		q = new(QueuePair)
-	}
-	q.work = append(q.work, counter{r, c})
-	return q
+	return addLink(q, r, from)
 }
 
 // Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
@@ -34,10 +32,16 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil || !slices.ContainsFunc(q.work, func(c counter) bool { return c.rules == r }) {
 		return q // what is decided stays so: the WQE at the head would be counted twice
 	}
-	q.work = slices.DeleteFunc(q.work, func(c counter) bool { return c.rules == r })
+	q.work = without(q.work, r)
+	q.removeLink(r)
 	q.Reset()
-	if len(q.work) == 0 {
+	if len(q.work) == 0 && q.Link == nil {
 		return nil
 	}
 	return q
+}
+
+// without takes the counters of rules out of a list.
+func without(list []counter, r *Rules) []counter {
+	return slices.DeleteFunc(list, func(c counter) bool { return c.rules == r })
 }

@@ -9,7 +9,7 @@ import (
 
 // checkFaulty is Check for a queue pair that rules of faults have to do with. Datagrams that leave the device
 // are sent while they are checked, so those that rules for packets act on take a detour there.
-func (sh *requester) checkFaulty(q *object.QP, n uint16) (v object.Verdict) {
+func (sh *Executor) checkFaulty(q *object.QP, n uint16) (v object.Verdict) {
 	if q.Transport != control.QPTypeUD || !q.Faults.OnPackets() {
 		return sh.Check(q, n)
 	}

@@ -29,12 +29,15 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 // Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
 // head may be one of them, so it is decided anew what happens to that WQE.
 func Remove(q *QueuePair, r *Rules) *QueuePair {
-	if q == nil || !slices.ContainsFunc(q.work, func(c counter) bool { return c.rules == r }) {
-		return q // what is decided stays so: the WQE at the head would be counted twice
+	if q == nil {
+		return nil
 	}
-	q.work = without(q.work, r)
 	q.removeLink(r)
-	q.Reset()
+	// If none of them acts on WQEs, what is decided stays so: the WQE at the head would be counted twice.
+	if slices.ContainsFunc(q.work, func(c counter) bool { return c.rules == r }) {
+		q.work = without(q.work, r)
+		q.Reset()
+	}
 	if len(q.work) == 0 && q.Link == nil {
 		return nil
 	}

@@ -86,9 +86,12 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	f.Ended = sh.passEnded()
 	now := clock.Now()
 	first := min(sh.Pass.Deadline, sh.nextDeadline(now))
+	if sh.Number == 0 && sh.r.Plan.Next != 0 {
+		first = min(first, sh.r.Plan.Next)
+	}
 	f.Next = max(first, now) - now
 	sh.Release()
-	f.Done = n
+	f.Done = n + sh.keepPlan()
 	return f
 }
 

@@ -209,13 +209,18 @@ func (c *client) listen(from *os.File) {
 		if err != nil || n == 0 {
 			return
 		}
-		var m control.Event
-		_, payload, err := control.ParseHeader(in[:n])
-		if err != nil || control.Parse(control.OpOpenEvents, payload, &m) != nil {
-			continue // an event that only a later version of the protocol has
-		}
-		c.deliver(&m)
+		c.parse(in[:n])
 	}
+}
+
+// parse delivers an event as it was read.
+func (c *client) parse(in []byte) {
+	var m control.Event
+	_, payload, err := control.ParseHeader(in)
+	if err != nil || control.Parse(control.OpOpenEvents, payload, &m) != nil {
+		return // an event that only a later version of the protocol has
+	}
+	c.deliver(&m)
 }
 
 func (c *client) deliver(m *control.Event) {

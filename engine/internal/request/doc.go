@@ -12,6 +12,7 @@
 //   - hosted.go: what a hosted client's memory and pages cost, and whether they are unmapped (sealed) or stay
 //   - helpers.go: starts the processes that seal and hold memory
 //   - probe.go: what tests may ask and hold up
+//   - stepper.go: drives a device without a thread, on a clock that the caller sets
 //   - request.go: whether a client may have one more object of a kind
 //   - client.go: the pages of a new client; in which order its objects are destroyed
 //   - call.go: which function serves a request, and what a hello grants; a fault in a request becomes its

@@ -128,7 +128,7 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 
 // InjectWire is Inject for a queue pair on a wire. idle says that no earlier message is on the way: an error
 // is injected only then, because completions are in order. Rules for packets leave WQEs alone.
-func (sh *requester) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
+func (sh *Executor) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
 	switch {
 	case !q.Faults.OnWQEs():
 		return object.Accepted

@@ -178,7 +178,7 @@ func TestRuleCutsALinkForEver(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				x := newFaultyPair(t, control.QPTypeRC)
-				before := x.cable.ports[1].Port.Stats.Received
+				before := x.q.q.Wire.Port.Stats.Received
 				rule.Match = fault.Match{QP: fault.Number(x.p.num)}
 				set := x.setFaults(rule)
 				w := x.execute(wqe.OpRDMAWrite)
@@ -187,7 +187,7 @@ func TestRuleCutsALinkForEver(t *testing.T) {
 				require.Equal(t, codes.PeerSilent.String(), r.Code)
 				require.NotZero(t, set.Acted(0))
 				if name != "mtu" {
-					require.Equal(t, before, x.cable.ports[1].Port.Stats.Received, "nothing has crossed the link")
+					require.Equal(t, before, x.q.q.Wire.Port.Stats.Received, "nothing has crossed the link")
 				}
 			})
 		}

@@ -36,11 +36,14 @@ type queues struct {
 // A responder serves the requests of peers on this device.
 type responder struct{ queues }
 
-// A requester checks WQEs.
-type requester struct {
+// An injector does what rules of faults say of WQEs.
+type injector struct {
 	responder
-	Orders []inject.Order // of rules of faults: what is to be done before the next step
+	Orders []inject.Order // what is to be done before the next step
 }
+
+// A requester checks WQEs.
+type requester struct{ injector }
 
 // An Executor executes WQEs.
 type Executor struct {

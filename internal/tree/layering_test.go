@@ -35,9 +35,11 @@ var mayImport = map[string][]string{
 	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
 
 	// Rules of faults: a device obeys them, files and programs write them.
-	"fault": {"cqe", "wqe"},
+	"fault":          {"cqe", "wqe"},
+	"fault/rulefile": {"fault", "internal/nearest"},
 
 	// Packages that host and device share.
+	"internal/nearest":    {},
 	"internal/paragraph":  {},
 	"internal/platform":   {},
 	"internal/clock":      {},

@@ -30,6 +30,9 @@ type incident struct {
 	link  string
 	title string
 
+	// timed: play sets the rules, because they ask the clock. Otherwise they are set before.
+	timed bool
+
 	// play does what the reported program does, and says what happens. It returns what
 	// went wrong. An empty string means that nothing did.
 	play func(s *stage) (wrong string, err error)
@@ -104,6 +107,11 @@ func (i incident) run(out io.Writer, healthy bool) error {
 		return err
 	}
 	defer s.close()
+	if !i.timed {
+		if err := s.obey(); err != nil {
+			return err
+		}
+	}
 	wrong, err := i.play(s)
 	switch {
 	case err != nil:

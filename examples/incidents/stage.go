@@ -20,7 +20,8 @@ import (
 type stage struct {
 	out      io.Writer
 	socket   string
-	director *nicless.Context // sets the rules
+	rules    *fault.Rules     // nil: none
+	director *nicless.Context // sets them
 	nic      *nicless.Context // plays
 	pd       *nicless.PD
 	numbers  []uint32 // of queue pairs, as they were made
@@ -30,7 +31,7 @@ type stage struct {
 // mostChannels is how many completion channels a client of the engine may have.
 const mostChannels = 16
 
-// newStage starts an engine and sets the rules.
+// newStage starts an engine.
 func newStage(out io.Writer, r *fault.Rules) (_ *stage, err error) {
 	dir, err := os.MkdirTemp("", "nicless-incident-")
 	if err != nil {
@@ -38,7 +39,7 @@ func newStage(out io.Writer, r *fault.Rules) (_ *stage, err error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	s := &stage{out: out, socket: filepath.Join(dir, "engine.sock")}
+	s := &stage{out: out, rules: r, socket: filepath.Join(dir, "engine.sock")}
 	cfg := nicless.Config{Limits: nicless.Limits{Channels: mostChannels}}
 	go func() { ended <- nicless.Serve(ctx, s.socket, 0o600, cfg, func() { close(ready) }) }()
 	s.end = func() {
@@ -61,11 +62,6 @@ func newStage(out io.Writer, r *fault.Rules) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if r != nil {
-		if _, err := s.director.Faults(*r); err != nil {
-			return nil, err
-		}
-	}
 	s.nic, err = nicless.Dial(s.socket)
 	if err != nil {
 		return nil, err
@@ -73,6 +69,15 @@ func newStage(out io.Writer, r *fault.Rules) (_ *stage, err error) {
 	s.nic.OnExplanation(func(nicless.Explanation) {}) // completions have them too
 	s.pd, err = s.nic.AllocPD()
 	return s, err
+}
+
+// obey sets the rules, if there are any.
+func (s *stage) obey() error {
+	if s.rules == nil {
+		return nil
+	}
+	_, err := s.director.Faults(*s.rules)
+	return err
 }
 
 func (s *stage) close() {

@@ -20,6 +20,9 @@
 //   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
 //     to a target is decided in object/dc
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
+//   - inject_flip.go: which bit of the moved bytes a rule flips, and when
+//   - inject_retry.go: how often and how long a WQE waits whose request or answer a rule loses, or that finds
+//     no receive because of a rule; what of it is executed meanwhile
 //   - local.go: whether a NOP, DUMP, MMO, WAIT or SEND_EN is right, and what it does
 //   - atomic.go: whether an atomic's operands and alignment are right, and the new value of its word
 //   - datagram.go: which queue pair gets a datagram, and whether its qkey is right

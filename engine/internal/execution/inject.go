@@ -8,7 +8,9 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -36,20 +38,24 @@ func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
 	case r.Stall != 0:
 		if first {
 			sh.explainInjected(q)
-			f.Until = sh.Now() + clock.Cycles(time.Duration(r.Stall))
+			f.Until = inject.Never
+			if r.Stall != fault.Forever {
+				f.Until = sh.Now() + clock.Cycles(time.Duration(r.Stall))
+			}
 		}
-		return sh.hold(q, r.Stall == fault.Forever)
+		return sh.hold(q)
 	}
 	return object.Accepted
 }
 
-// hold holds the next WQE of q back until q.Faults.Until, or forever.
-func (sh *requester) hold(q *object.QP, forever bool) object.Verdict {
+// hold holds the next WQE of q back until q.Faults.Until.
+func (sh *requester) hold(q *object.QP) object.Verdict {
 	now, until := sh.Now(), q.Faults.Until
-	if now >= until && !forever {
+	if now >= until {
 		return object.Accepted
 	}
-	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: until, Forever: forever})
+	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: until,
+		Forever: until == inject.Never})
 	return object.Waiting
 }
 
@@ -63,6 +69,9 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 		return 0
 	}
 	j := q.Job
+	if j != nil && q.Faults.Applied {
+		return sh.awaitAnswer(q)
+	}
 	if j != nil && !sh.ResumeJob(q) {
 		return 1 // in the next visit it is checked again
 	}
@@ -83,6 +92,10 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	done++
 	bytes -= sh.Sched.Effort
 	sh.Sched.Effort = 0
+	if q.Faults.LosesAnswer() && j.Head.Opcode().Info().Atomic() {
+		sh.loseAnswer(q, j)
+		return done
+	}
 	if j.Fault != 0 {
 		sh.MemoryFault(q, j.Fault)
 		return done
@@ -91,18 +104,20 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	if q.Transport == control.QPTypeUD {
 		budget = datagramBudget
 	}
-	if !j.Src.Unmapped && !j.Dst.Unmapped {
-		bytes -= sh.Move(q, j, budget)
-	} else {
-		used, v := sh.moveUnmapped(q, j, budget)
-		bytes -= used
-		if v > object.Lost { // Failed
-			return done
-		}
+	used, v := sh.moveFaulty(q, j, budget)
+	bytes -= used
+	if v > object.Lost { // Failed
+		return done
 	}
 	if !j.Over() {
 		if q.Job == nil {
 			sh.KeepJob(q)
+		}
+		return done
+	}
+	if q.Faults.LosesAnswer() && q.Reliable() && j.Peer != nil && !j.Reads() {
+		if !j.Recv || sh.delivered(q, j) {
+			sh.loseAnswer(q, j)
 		}
 		return done
 	}
@@ -123,6 +138,12 @@ func (sh *requester) InjectWire(q *object.QP, n uint16, idle bool) object.Verdic
 // explainInjected explains that a rule acts on the WQE at the head of q.
 func (sh *requester) explainInjected(q *object.QP) {
 	sh.Explain(q, codes.FaultInjected, "injected by rule %v", q.Faults.Rule)
+}
+
+// ExplainSent is explainInjected for a WQE that has been sent, and that begins at a block.
+func (sh *requester) ExplainSent(q *object.QP, block uint64) {
+	s := report.Subject{Client: q.Client, Number: q.Num, Index: uint16(block)}
+	sh.ExplainSubject(s, codes.FaultInjected, "injected by rule %v", []any{q.Faults.Rule})
 }
 
 // injectError fails the next WQE with the error of a rule.

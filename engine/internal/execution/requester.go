@@ -68,6 +68,11 @@ func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *o
 	if j.Recv {
 		r.Imm, r.Solicited = j.Head.Imm(), j.Head.Solicited()
 	}
+	if q.Faults != nil {
+		if v := sh.InjectRequest(q, j); v != object.Accepted {
+			return v
+		}
+	}
 	if q.Transport == control.QPTypeUD {
 		if v := sh.addressDatagram(q, j); v != object.Accepted {
 			return v

@@ -45,5 +45,6 @@
 //   - line_send.go: how many WRITEs are sent as packets of one line
 //   - datagram.go: whether a UD datagram leaves the device, and by which path; whether one that comes is
 //     taken
+//   - inject.go: which answers are lost because of a rule of faults
 //   - watched.go: records packets of watched queues
 package transport

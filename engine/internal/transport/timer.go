@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/clock"
@@ -62,17 +63,9 @@ func (sh *wires) startTimer(w *object.Wire) {
 			w.Timeout, w.Patience = t, clock.Cycles(4096*time.Nanosecond<<t)
 		}
 		now := sh.Now()
-		sh.Timers.Arm(&w.Timer, now, now+w.Patience<<min(w.Out.Retries, longerTries))
+		sh.Timers.Arm(&w.Timer, now, now+w.Patience<<min(w.Out.Retries, execution.LongerTries))
 	}
 }
-
-// longerTries makes the second try wait twice as long as the first, and all later tries four times as long.
-// The InfiniBand specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the
-// other end may have no core for a while, or may have to agree on keys first. Programs such as
-// ibv_rc_pingpong give it eight tries of 67 ms, which take 1.8 s in this way; if all were equally long, they
-// would take 0.5 s. A single packet that is lost is sent again after the timeout, as if all tries were
-// equally long.
-const longerTries = 2
 
 // notReady serves an RNR NAK: it makes q wait before the oldest message is sent again, because the responder
 // has no receive. While q waits, another RNR NAK is the answer to a packet that the link has repeated, and
@@ -120,13 +113,16 @@ func (sh *wires) timedOut(q *object.QP) {
 	// During a scan the peer may have answered while the path was closed.
 	answersDropped := w.Guard.Answers.Doubtful(sh.Now())
 	if r.Retries >= q.Attr.RetryCount && !answersDropped {
-		why := q.WhyNoAnswer()
+		why := whyNoAnswer(q)
 		sh.RewindQueue(q)
 		if sh.SnapshotHead(q) {
 			sh.Explain(q, why.Code, "%s; gave up after retry_cnt %d", why, q.Attr.RetryCount)
 			sh.Fail(q, sh.Scratch.Job, cqe.TransportRetry)
 		}
 		return
+	}
+	if q.Faults != nil {
+		q.Faults.MissedAnswer()
 	}
 	if !answersDropped {
 		r.Retries++

@@ -4,4 +4,7 @@ package main
 var incidents = []incident{
 	nccl2383, mlx3152, csit3988, // complete
 	pegaflow403, mooncake2427, // stall
+	thunderbolt71, nbs5790, // rnr
+	ucx5199,               // lose-request
+	mori655, mooncake4061, // lose-answer
 }

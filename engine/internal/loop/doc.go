@@ -15,6 +15,7 @@
 //   - active.go: whose turn it is, whether a queue has work (HasWork), which cold queues are polled (patrol)
 //   - visit.go: what a visit to a queue does: executes, flushes, or postpones the queue
 //   - watched.go: how a watched queue is visited: its blocks are copied, recorded, and executed from the copy
+//   - planned.go: when what is planned for a time is done, between steps
 //   - crossing.go: when postponed visits are made, under two locks, and whether work crosses shards
 //   - balance.go: which shard a client is in, and whether it may move
 //   - idle.go: whether a thread without work spins, yields, naps or sleeps, for how long, and who can wake it

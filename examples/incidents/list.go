@@ -7,4 +7,6 @@ var incidents = []incident{
 	thunderbolt71, nbs5790, // rnr
 	ucx5199,               // lose-request
 	mori655, mooncake4061, // lose-answer
+	mooncake3596, // port
+	nccl394,      // gid
 }

@@ -12,6 +12,7 @@ import (
 // A QueuePair is what rules do to a queue pair.
 type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
+	Bell    *Bell     // of doorbells; nil: no rule can act on them
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
 
 	action
@@ -20,6 +21,7 @@ type QueuePair struct {
 // An action is what happens to the WQE at the head of the queue.
 type action struct {
 	fault.Hit        // the rule that acts on it, if Acts
+	From      *Rules // the rules that it is one of
 	Acts      bool   // a rule acts on it
 	Began     bool   // the action has begun
 	Over      bool   // the action is over, and the WQE goes on as without the rule
@@ -50,6 +52,9 @@ func (q *QueuePair) FlippedBit(n uint64) (at uint64, mask byte) {
 	return at, 1 << bit
 }
 
+// Deregisters reports whether a key of the WQE at the head is still to be deregistered.
+func (q *QueuePair) Deregisters() bool { return q.Acts && !q.Over && q.Rule.Deregister != "" }
+
 // MissedAnswer counts that no answer to the WQE at the head has come in time.
 func (q *QueuePair) MissedAnswer() {
 	if !q.LosesAnswer() {
@@ -75,7 +80,7 @@ func (q *QueuePair) Decide(block, now uint64, f *fault.Facts) {
 	for _, c := range q.work {
 		f.Since = time.Duration(clock.Duration(now - min(now, c.rules.Since)))
 		if hit, ok := c.Next(f); ok && !q.Acts {
-			q.Hit, q.Acts = hit, true
+			q.Hit, q.From, q.Acts = hit, c.rules, true
 		}
 	}
 }
@@ -84,4 +89,9 @@ func (q *QueuePair) Decide(block, now uint64, f *fault.Facts) {
 func (q *QueuePair) Decided(block uint64) bool { return q.decided == block+1 }
 
 // Reset forgets the WQE at the head: the queue pair was reset, and begins at block 0.
-func (q *QueuePair) Reset() { q.decided, q.action = 0, action{} }
+func (q *QueuePair) Reset() {
+	q.decided, q.action = 0, action{}
+	if q.Bell != nil {
+		q.Bell.reset()
+	}
+}

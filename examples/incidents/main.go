@@ -62,6 +62,12 @@ func main() {
 		return
 	case err != nil:
 		refuse("%v", err)
+	case flags.NArg() == 2 && flags.Arg(0) == "rank": // the second process of an incident
+		if err := rank(flags.Arg(1)); err != nil {
+			fmt.Fprintf(os.Stderr, "incidents: error: rank: %v\n", err)
+			os.Exit(1)
+		}
+		return
 	case flags.NArg() > 1:
 		refuse("%q is one incident too many", flags.Arg(1))
 	case flags.NArg() == 0:

@@ -38,7 +38,7 @@ type responder struct{ queues }
 // A requester checks WQEs.
 type requester struct {
 	responder
-	Orders []inject.Order // of rules of faults: what is to be done before the next step
+	Commands []inject.Command // of rules of faults: what is to be done before the next step
 }
 
 // An Executor executes WQEs.

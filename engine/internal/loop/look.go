@@ -96,7 +96,7 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 		f.Next = max(first, now) - now
 	}
 	sh.Release()
-	f.Done = n + sh.keepPlan()
+	f.Done = n + sh.keepPlan() + len(sh.Orders) // the next step carries the orders out
 	return f
 }
 

@@ -63,6 +63,8 @@
 //   - internal/mailbox: which control requests wake the thread (effect); on which goroutine they run
 //     (mailbox)
 //   - internal/numbers: which number a new key or queue gets
+//   - internal/outage: whether a port that clients see is up, and the marks of connections that are cut
+//   - internal/plan: what is to be done at given times, and in which order
 //   - internal/process: whether the device may use a process's memory (process); whether the pid is still of
 //     that process (guard); why not (errors)
 //   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid
@@ -211,6 +213,12 @@
 //     recordKey (request/watch_record.go).
 //   - A user sees what is another user's: maySee (request/watch_follow.go).
 //   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
+//
+// Ports:
+//
+//   - A port that is down lets something through, or a queue pair does not come back: cut, mend
+//     (request/outage.go), CutWire (transport/wire.go); of datagrams: carries (execution/datagram_header.go),
+//     arrivesAt (transport/datagram.go).
 //
 // Faults on demand:
 //

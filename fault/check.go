@@ -48,6 +48,9 @@ func (r *Rule) quoted() string {
 	return fmt.Sprintf(" (%.*q)", MostName, r.Name)
 }
 
+// Check says what is wrong with a rule alone: with all of it, joined.
+func (r *Rule) Check() error { return r.check() }
+
 // check says what is wrong with a rule.
 func (r *Rule) check() error {
 	var has []string

@@ -72,7 +72,7 @@ var opNames = map[Op]string{
 	OpCreateTarget: "create_target", OpOpenTarget: "open_target",
 	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce",
 	OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to", OpWatch: "watch",
-	OpSetFaults: "set_faults", OpQueryFault: "query_fault",
+	OpSetFaults: "set_faults", OpQueryFault: "query_fault", OpQueryPort: "query_port",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

@@ -64,6 +64,14 @@ var golden = []struct {
 		`2800 0100 08000000 1e00000000000000
 		 2301000000000000`},
 
+	{"query_port", OpQueryPort, 0, 31, &Empty{},
+		`2900 0000 00000000 1f00000000000000`},
+
+	{"query_port answer", OpQueryPort, FlagAnswer, 31,
+		&Port{State: 4, Changes: 2, GID: [16]byte{0: 0xfe, 1: 0x80, 11: 2, 15: 9}},
+		`2900 0100 18000000 1f00000000000000
+		 04 000000 02000000 fe80 0000000000000000 00 02 000000 09`},
+
 	{"create_region", OpCreateRegion, 0, 3, &RegionSize{Size: 0x200000},
 		`0400 0000 08000000 0300000000000000
 		 0000200000000000`},

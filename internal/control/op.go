@@ -60,4 +60,6 @@ const (
 
 	OpSetFaults  Op = 39 // Faults -> Empty
 	OpQueryFault Op = 40 // FaultRule -> FaultCount
+
+	OpQueryPort Op = 41 // Empty -> Port
 )

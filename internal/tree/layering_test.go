@@ -35,9 +35,11 @@ var mayImport = map[string][]string{
 	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
 
 	// Rules of faults: a device obeys them, files and programs write them.
-	"fault": {"cqe", "wqe"},
+	"fault":          {"cqe", "wqe"},
+	"fault/rulefile": {"fault", "internal/nearest"},
 
 	// Packages that host and device share.
+	"internal/nearest":    {},
 	"internal/paragraph":  {},
 	"internal/platform":   {},
 	"internal/clock":      {},
@@ -88,6 +90,8 @@ var mayImport = map[string][]string{
 	"engine/internal/journal":    {},
 	"engine/internal/mailbox":    {"internal/clock", "internal/control", "internal/cpu"},
 	"engine/internal/numbers":    {},
+	"engine/internal/outage":     {},
+	"engine/internal/plan":       {},
 	"engine/internal/process":    {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":     {"internal/control", "wqe"},
 	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
@@ -104,13 +108,13 @@ var mayImport = map[string][]string{
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap",
+		"engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
 		"engine/internal/object",
-		"engine/internal/codes", "engine/internal/journal", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
-		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/reason", "internal/shm", "trace",
+		"engine/internal/codes", "engine/internal/journal", "engine/internal/outage", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
+		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/completion": {
 		"engine/internal/report", "engine/internal/object",
@@ -123,18 +127,18 @@ var mayImport = map[string][]string{
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
 	"engine/internal/transport": {
-		"engine/internal/execution", "engine/internal/completion", "engine/internal/object",
-		"engine/internal/wheel", "engine/internal/codes",
+		"engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
+		"engine/internal/wheel", "engine/internal/codes", "engine/internal/outage",
 		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
 		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
+		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
 		"internal/clock", "internal/control", "internal/cpu", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {
 		"engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
-		"engine/internal/inject", "engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap",
+		"engine/internal/inject", "engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap", "engine/internal/outage",
 		"fault", "cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
 	},
 	"engine": {"fault", "engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
@@ -163,7 +167,11 @@ var mayImport = map[string][]string{
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "trace"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "trace"},
+
+	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
+	"internal/inside": {"hostpath", "internal/control", "internal/platform"},
+	"niclesstest":     {".", "fault", "fault/rulefile", "internal/inside", "internal/control", "internal/clock", "hostpath", "cqe", "trace", "trace/objects", "trace/text"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},

@@ -17,6 +17,7 @@
 //   - visit.go: what a visit to a queue does: executes, flushes, or postpones the queue
 //   - watched.go: how a watched queue is visited: its blocks are copied, recorded, and executed from the copy
 //   - rung.go: until when a queue waits whose doorbell is late by a rule of faults
+//   - planned.go: when what is planned for a time is done, between steps
 //   - crossing.go: when postponed visits are made, under two locks, and whether work crosses shards
 //   - balance.go: which shard a client is in, and whether it may move
 //   - idle.go: whether a thread without work spins, yields, naps or sleeps, for how long, and who can wake it

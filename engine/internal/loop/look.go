@@ -41,9 +41,11 @@ func (sh *Loop) passEnded() bool { return sh.Pass.Finished == len(sh.Everyone.Cl
 
 // A lookResult is what a look has found.
 type lookResult struct {
-	Done  int    // how much there was to do; 1 if a fault of memory has ended the look early
-	Ended bool   // the pass has ended, and the next look begins a new pass
-	Next  uint64 // cycles until the first timer runs out, of the timers that the pass has found so far
+	Done  int  // how much there was to do; 1 if a fault of memory has ended the look early
+	Ended bool // the pass has ended, and the next look begins a new pass
+	// Next is in how many cycles the first timer runs out, of those that the pass has found so far; the
+	// largest number if it has found none.
+	Next uint64
 }
 
 // Look looks for work once, and executes some of the work that it finds. polls is the most records, arm words
@@ -84,11 +86,17 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 		n += sh.visitPostponed(true)
 	}
 	f.Ended = sh.passEnded()
-	now := clock.Now()
+	now := sh.Hooks.Hold(clock.Now())
 	first := min(sh.Pass.Deadline, sh.nextDeadline(now))
-	f.Next = max(first, now) - now
+	if sh.Number == 0 && sh.r.Plan.Next != 0 {
+		first = min(first, sh.r.Plan.Next)
+	}
+	f.Next = ^uint64(0)
+	if first != f.Next {
+		f.Next = max(first, now) - now
+	}
 	sh.Release()
-	f.Done = n
+	f.Done = n + sh.keepPlan()
 	return f
 }
 

@@ -7,7 +7,7 @@ func (sh *Loop) obey() {
 	orders := sh.Orders
 	sh.Orders = nil
 	sh.Passed()
-	sh.Paused(func() {
+	sh.Between(func() {
 		for _, o := range orders {
 			sh.r.Obey(o)
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/outage"
+	"github.com/nicless/nicless/engine/internal/plan"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/cpu"
 )
@@ -28,10 +30,15 @@ type Runner struct {
 	*object.Device
 	Loops  []*Loop   // Loops[n] is the loop of Shards[n]
 	Faults []*Faults // rules that the device obeys, in the order in which they were set
+	Plan   plan.Plan // what rules do at given times
+	Down   downs     // how many outages rules have made of each port
 
 	Obey   func(inject.Order) // carries out an order of a rule, while no shard works
 	Deaths map[uint32]func()  // what ends a client, by its number
 }
+
+// downs has a number for each port.
+type downs [outage.Most]int
 
 func newLoop(r *Runner, number int) *Loop {
 	sh := &Loop{r: r}
@@ -48,4 +55,5 @@ func newLoop(r *Runner, number int) *Loop {
 type Faults struct {
 	*inject.Rules
 	Owner *object.Client // who has set them; nil: the configuration
+	Down  downs          // how many outages they have made of each port
 }

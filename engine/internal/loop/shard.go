@@ -48,6 +48,9 @@ func (sh *Loop) Step() (done int) {
 		done += sh.ObserveArms(completion.ArmRoundPolls)
 		sh.Diagnose()
 		sh.Fault.Part = object.CutVisits
+		if !sh.Several {
+			done += sh.keepPlan()
+		}
 	}
 	if sh.Fault.Cut != object.Whole {
 		sh.Fault.Cut = object.Whole
@@ -55,6 +58,9 @@ func (sh *Loop) Step() (done int) {
 	if sh.Several {
 		done += sh.visitPostponed(done == sh.Crossed)
 		sh.Release()
+		if sh.Sched.Turn%completion.ArmRoundSteps == 0 {
+			done += sh.keepPlan()
+		}
 	}
 	return done + len(sh.Orders) // the next step carries them out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/numbers"
+	"github.com/nicless/nicless/engine/internal/outage"
 	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
@@ -50,16 +51,15 @@ type Device struct {
 	GUID     uint64
 	Shards   []*Shard // one or more; the first serves the mailbox
 
-	Keys     keyTable
-	QPs      map[uint32]*QP // by number; not read for a WQE whose peer is known
-	CQs      map[uint32]*CQ // by number
-	SRQs     map[uint32]*SRQ
-	XRCDs    map[uint32]*XRCD
-	Numbers  struct{ QP, CQ, SRQ *numbers.Sequence }
-	Serial   uint64 // serial number of the newest queue pair
-	LastXRCD uint32 // number of the newest XRC domain
-	Served   uint64 // number of requests so far
-	Stopped  bool   // no shard works: a request is being served
+	Keys    keyTable
+	QPs     map[uint32]*QP // by number; not read for a WQE whose peer is known
+	CQs     map[uint32]*CQ // by number
+	SRQs    map[uint32]*SRQ
+	XRCDs   map[uint32]*XRCD
+	Numbers struct{ QP, CQ, SRQ *numbers.Sequence }
+	Serial  uint64 // serial number of the newest queue pair
+	Served  uint64 // number of requests so far
+	Stopped bool   // no shard works: a request is being served
 
 	Epoch         atomic.Uint64 // number of changes of keys so far
 	Past          Counts        // the counters of closed clients
@@ -73,7 +73,6 @@ type Device struct {
 	Watchdog      watchdog
 	Hooks         hooks
 	Groups        map[[16]byte]*Group // multicast groups, by GID
-	Joined        uint64              // number of the newest membership
 	Router        nic.Router          // finds paths to other devices; nil: there are none
 	Routes        uint64              // number of changes of the router's paths; at least 1
 	Held          heldPaths           // paths that are held by queue pairs whose clients have set the peers
@@ -81,8 +80,10 @@ type Device struct {
 	Watches       [tap.Most]*Watcher  // by the number of their bits; nil: there is none
 	DatagramsSeen int                 // number of queue pairs for datagrams that are watched
 	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
-	Attached      uint32              // number of the newest client
-	LastPort      uint32              // number of the newest port
+	Outages       outage.Ports        // whether the ports that clients see are up
+
+	Joined                       uint64 // number of the newest membership
+	Attached, LastPort, LastXRCD uint32 // numbers of the newest client, link and XRC domain
 }
 
 // hooks are for tests.

@@ -11,12 +11,11 @@ func (e *Device) Do(f func()) { e.DoWith(mailbox.MakesWork, f) }
 
 // DoWith is Do for a function whose effect the caller knows.
 func (e *Device) DoWith(effect mailbox.Effect, f func()) {
-	e.Mail.Do(effect, func() { e.Paused(f) })
+	e.Mail.Do(effect, func() { e.Between(f) })
 }
 
-// Paused runs f while no shard works. The caller is the thread of a shard between two steps, or a function
-// that Mail.Do runs.
-func (e *Device) Paused(f func()) {
+// Between runs f while no shard works. It is for the engine's thread, between two steps.
+func (e *Device) Between(f func()) {
 	e.pause()
 	defer e.unpause()
 	f()

@@ -233,6 +233,8 @@ type Port struct {
 	Stats    nic.PortStats
 	Inbox    chan [ManagementSize]byte
 	Stopped  sync.Once
+	Away     *Port // a port that is down, for the wires of this port that are cut; nil: none has been
+	Home     *Port // of such a port: the port from which its wires come
 }
 
 const (

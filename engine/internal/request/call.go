@@ -133,6 +133,7 @@ var handlers = func() map[control.Op]handler {
 	handle(t, control.OpCreateTarget, createTarget)
 	handle(t, control.OpOpenTarget, openTarget)
 	handle(t, control.OpCreateDCT, createDCT)
+	handle(t, control.OpQueryPort, queryPort)
 	return t
 }()
 

@@ -12,6 +12,7 @@
 //   - hosted.go: what a hosted client's memory and pages cost, and whether they are unmapped (sealed) or stay
 //   - helpers.go: starts the processes that seal and hold memory
 //   - probe.go: what tests may ask and hold up
+//   - stepper.go: drives a device without a thread, on a clock that the caller sets
 //   - request.go: whether a client may have one more object of a kind
 //   - client.go: the pages of a new client; in which order its objects are destroyed
 //   - call.go: which function serves a request, and what a hello grants; a fault in a request becomes its
@@ -58,4 +59,6 @@
 //   - board.go: passes announcements between clients, server and links; who may read them: object/board
 //   - audience.go: for which users a client announces
 //   - port.go: adds ports, router and path; finds no path itself
+//   - faults_port.go: which rules of faults act on which ports, and when; whether their owner may set them
+//   - outage.go: takes a port that clients see down and up, or changes its GID: which connections are cut
 package request

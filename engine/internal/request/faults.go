@@ -14,6 +14,7 @@ import (
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -49,14 +50,16 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 	if old != nil {
 		e.EndFaults(old)
 	}
+	ports{e}.plan(r)
 	return r
 }
 
 // EndFaults ends rules.
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
-	e.DoWith(mailbox.NoWork, func() {
+	e.Do(func() {
 		e.Faults = without(e.Faults, r)
+		ports{e}.end(r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	inPortions(e, queues, func(q *object.QP) {
@@ -94,5 +97,5 @@ func (e Device) mayFault(owner *object.Client) func(uid uint32) bool {
 func sourceOf(q *object.QP) *fault.Source {
 	c := q.Client
 	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, QP: q.Num,
-		Transport: fault.On(wqe.Transport(q.Transport))}
+		Device: nic.DeviceName(c.Hosted.Port), Transport: fault.On(wqe.Transport(q.Transport))}
 }

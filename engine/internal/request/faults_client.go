@@ -104,6 +104,9 @@ func (c faulting) replaceFaults(text []byte) error {
 	if err != nil {
 		return control.Errorf(control.CodeInvalid, "%v", err)
 	}
+	if err := c.Device.MayFault(set, c.Client.Client); err != nil {
+		return err
+	}
 	if err := c.mayHaveRules(len(rules.Rules)); err != nil {
 		return err
 	}

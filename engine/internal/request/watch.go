@@ -137,8 +137,8 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 			}
 		}
 		e.Watches[number], c.Watch = w, w
-		now := trace.Clock{Hz: clock.Hz(), Ticks: clock.Now(), Unix: time.Now().UnixNano(),
-			GUID: e.Runner.GUID}
+		now := trace.Clock{Hz: clock.Hz(), Ticks: e.Shards[0].Hooks.Hold(clock.Now()),
+			Unix: time.Now().UnixNano(), GUID: e.Runner.GUID}
 		for i, sh := range e.Shards {
 			sh.Taps.Add(number, tap.NewRing(w.Rings.Bytes()[i*w.Size:][:w.Size], now, i))
 			for other := range sh.Clients {

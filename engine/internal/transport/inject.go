@@ -5,6 +5,8 @@ package transport
 import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/outage"
+	"github.com/nicless/nicless/engine/internal/report"
 )
 
 // Rules of faults on links. A queue pair with rules has one message on the way (InjectWire), so the rule that
@@ -37,6 +39,9 @@ func (sh *sender) transferAnswer(q *object.QP, j *object.Job, n uint64) (ok bool
 func whyNoAnswer(q *object.QP) object.Reason {
 	if f := q.Faults; f != nil && f.LosesAnswer() {
 		return object.Because(codes.FaultInjected, "injected by rule %v", f.Rule)
+	}
+	if outage.Cut(q.Conn.Bound) {
+		return report.WhyCut(q)
 	}
 	return q.WhyNoAnswer()
 }

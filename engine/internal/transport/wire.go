@@ -149,3 +149,36 @@ func (sh *wires) goBack(q *object.QP) {
 	}
 	sh.MarkWarm(q)
 }
+
+// CutWire takes the wire of q away from its port, as if the link were down: packets from q and for q are
+// lost. The queue pair keeps all that it knows of its messages. q is on a wire.
+func (sh *wires) CutWire(q *object.QP) {
+	p := q.Wire.Port
+	if p.Away == nil {
+		p.Away = &object.Port{Settings: p.Settings, Shard: p.Shard, Number: p.Number, Home: p}
+	}
+	sh.moveWire(q, p.Away)
+}
+
+// MendWire undoes CutWire. Its messages are sent again when their timer runs out.
+func (sh *wires) MendWire(q *object.QP) {
+	sh.moveWire(q, q.Wire.Port.Home)
+	sh.MarkWarm(q)
+}
+
+func (sh *wires) moveWire(q *object.QP, to *object.Port) {
+	w, from := q.Wire, q.Wire.Port
+	if w.In.ACKDue { // the peer asks again
+		w.In.ACKDue = false
+		from.ACKs = slices.DeleteFunc(from.ACKs, func(o *object.Wire) bool { return o == w })
+	}
+	from.Users--
+	from.Unguard(w)
+	w.Port = to
+	to.Users++
+	to.Guard(w)
+	if w.Watched {
+		from.Watched--
+		to.Watched++
+	}
+}

@@ -129,8 +129,8 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/transport": {
 		"engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
-		"engine/internal/wheel", "engine/internal/codes", "engine/internal/outage",
-		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
+		"engine/internal/wheel", "engine/internal/inject", "engine/internal/codes", "engine/internal/outage",
+		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
 		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",

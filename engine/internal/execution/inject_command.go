@@ -13,7 +13,7 @@ import (
 // (loop/commands.go). The WQE waits, or its transfer is cut off, until the command is done.
 
 // die lets the client of q die. The WQE is not executed.
-func (sh *requester) die(q *object.QP) object.Verdict {
+func (sh *injector) die(q *object.QP) object.Verdict {
 	f := q.Faults
 	if !f.Over {
 		f.Over, f.Until = true, inject.Never
@@ -26,7 +26,7 @@ func (sh *requester) die(q *object.QP) object.Verdict {
 // deregisterNamed deregisters a key that the next WQE of q names, for WQEs of which no step moves a part: for
 // atomics, which are executed when they are checked, and on links. A message that takes longer than a visit
 // begins first. A key of another device cannot be deregistered here.
-func (sh *requester) deregisterNamed(q *object.QP, n uint16) object.Verdict {
+func (sh *injector) deregisterNamed(q *object.QP, n uint16) object.Verdict {
 	f, remote := q.Faults, q.Faults.Rule.Deregister == fault.Remote
 	info := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:])).Opcode().Info()
 	if f.Over || !info.Atomic() && q.Wire == nil {
@@ -75,7 +75,7 @@ func (sh *Executor) cutOff(q *object.QP, j *object.Job) bool {
 
 // deregister commands that a key is deregistered, as if its owner had asked for that now. It reports whether
 // the owner could, and the rule may.
-func (sh *requester) deregister(q *object.QP, k *object.Mkey) bool {
+func (sh *injector) deregister(q *object.QP, k *object.Mkey) bool {
 	f := q.Faults
 	if k == nil || k.Client == nil || k.Windows > 0 {
 		return false

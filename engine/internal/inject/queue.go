@@ -15,6 +15,7 @@ type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
 	Bell    *Bell     // of doorbells; nil: no rule can act on them
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
+	Link    *Link     // what rules do to its packets; nil: nothing
 
 	orders []*Order // one for each Rules that has one
 	Order  *Order   // the first of them, which acts; nil: bytes are written in their order

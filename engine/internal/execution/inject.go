@@ -73,7 +73,7 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	bytes := sh.Sched.Slice
 	sh.Sched.Effort = 0
 	defer func() { sh.Sched.Spent = sh.Sched.Slice - bytes }()
-	if n == 0 || bytes <= 0 {
+	if n == 0 || bytes <= 0 || q.Stall.Kind != object.NoStall { // this visit may have begun to wait
 		return 0
 	}
 	j := q.Job
@@ -83,9 +83,16 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	if j != nil && !sh.ResumeJob(q) {
 		return 1 // in the next visit it is checked again
 	}
+	if j != nil && q.Faults.Ordering() {
+		bytes -= sh.moveInOrder(q, bytes)
+		return 1
+	}
 	if j == nil {
 		sh.Snapshot(q)
-		v := sh.Inject(q, n)
+		v := sh.awaitFollowers(q)
+		if v == object.Accepted {
+			v = sh.Inject(q, n)
+		}
 		if v == object.Accepted {
 			v = sh.checkFaulty(q, n)
 		}
@@ -106,6 +113,11 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	}
 	if j.Fault != 0 {
 		sh.MemoryFault(q, j.Fault)
+		return done
+	}
+	if q.Job == nil && sh.beginOrder(q, n) {
+		bytes -= sh.Sched.Effort
+		bytes -= sh.moveInOrder(q, bytes)
 		return done
 	}
 	budget := max(bytes, Indivisible)
@@ -143,6 +155,7 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 // InjectWire is Inject for a queue pair on a wire. idle says that no earlier message is on the way: an error
 // is injected only then, because completions are in order. Rules for packets leave WQEs alone.
 func (sh *Executor) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
+	sh.orders(q)
 	switch {
 	case !q.Faults.OnWQEs():
 		return object.Accepted

@@ -39,7 +39,7 @@ type responder struct{ queues }
 // An injector does what rules of faults say of WQEs.
 type injector struct {
 	responder
-	Orders []inject.Order // what is to be done before the next step
+	Commands []inject.Command // what is to be done before the next step
 }
 
 // A requester checks WQEs.

@@ -22,7 +22,8 @@ type Rules struct {
 // the new q, which stays nil if none of the rules has to do with it either.
 func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 	work, bell := r.Counter(fault.OnWQE, from), r.Counter(fault.OnDoorbell, from)
-	if work == nil && bell == nil {
+	order := r.Counter(fault.OnQueue, from)
+	if work == nil && bell == nil && order == nil {
 		return addLink(q, r, from)
 	}
 	if q == nil {
@@ -37,7 +38,22 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 		}
 		q.Bell.counters = append(q.Bell.counters, counter{r, bell})
 	}
+	if order != nil {
+		x := &Order{Hit: order.First(), Rules: r}
+		x.Window.Begin(x.Rule.Order, x.Draw)
+		q.orders = append(q.orders, x)
+		q.Order = q.orders[0]
+	}
 	return addLink(q, r, from)
+}
+
+// removeOrder takes an order away. The bytes that are on the way in it are moved again, in their order.
+func (q *QueuePair) removeOrder(r *Rules) {
+	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool { return o.Rules == r })
+	q.Order = nil
+	if len(q.orders) > 0 {
+		q.Order = q.orders[0]
+	}
 }
 
 // Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
@@ -47,6 +63,7 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
+	q.removeOrder(r)
 	q.removeLink(r)
 	if n := len(q.work); n > 0 {
 		q.work = without(q.work, r)
@@ -63,7 +80,7 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 			b.reset()
 		}
 	}
-	if len(q.work) == 0 && q.Bell == nil && q.Link == nil {
+	if len(q.work) == 0 && q.Bell == nil && q.Order == nil && q.Link == nil {
 		return nil
 	}
 	return q

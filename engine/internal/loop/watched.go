@@ -122,6 +122,9 @@ func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 			break // the rest of the WQE is not in the copy; the next visit begins with it
 		}
 		sh.Sched.Slice = bytes
+		if q.Job == nil && q.Faults != nil && q.Faults.Order != nil {
+			k = int(n) // it begins several WQEs at once
+		}
 		k = sh.burstOne(q, min(uint16(k), n))
 		done, bytes = done+k, bytes-sh.Sched.Spent
 		ended := q.SQ.Done - from

@@ -193,7 +193,9 @@ var mayImport = map[string][]string{
 	"examples/lastbyte": {".", "fault", "fault/rulefile"},
 	// A page for browsers, which have no engine.
 	"examples/decodepage": {"field/known", "field/report", "wqe"},
-	"examples":            {},
+	// Reports of trackers, repeated with rules of faults.
+	"examples/incidents": {".", "cqe", "fault", "fault/rulefile"},
+	"examples":           {},
 
 	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},

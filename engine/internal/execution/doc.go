@@ -2,8 +2,8 @@
 // the responder, moves the bytes, and completes.
 //
 // Its layers, each inside the next, are mover (keys and copies), queues (states, stalls, flushes), responder,
-// requester and Executor. The transport over links is above this package; what execution needs of it is the
-// interface links.
+// injector (rules of faults), requester and Executor. The transport over links is above this package; what
+// execution needs of it is the interface links.
 //
 // # Files
 //

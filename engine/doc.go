@@ -67,6 +67,7 @@
 //     seed, where a rule of faults asks for that (window)
 //   - internal/outage: whether a port that clients see is up, and the marks of connections that are cut
 //   - internal/plan: what is to be done at given times, and in which order
+//   - internal/pagefault: whether a panic is a fault of memory, and at which address
 //   - internal/process: whether the device may use a process's memory (process); whether the pid is still of
 //     that process (guard); why not (errors)
 //   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid
@@ -82,6 +83,7 @@
 //   - internal/usage: whether memory, and not the scheduler, delayed the thread
 //   - internal/userns: which uid outside of a user namespace a uid is
 //   - internal/wheel: in which tick a deadline comes
+//   - internal/worker: copies what execution/dma has assigned; when a worker sleeps
 //
 // This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go,
 // device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each layer

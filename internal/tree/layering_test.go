@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 	"engine/internal/order":      {"fault"},
 	"engine/internal/outage":     {},
 	"engine/internal/plan":       {},
+	"engine/internal/pagefault":  {},
 	"engine/internal/process":    {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":     {"internal/control", "wqe"},
 	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
@@ -105,11 +106,12 @@ var mayImport = map[string][]string{
 	"engine/internal/usage":      {"internal/clock"},
 	"engine/internal/userns":     {},
 	"engine/internal/wheel":      {"internal/clock"},
+	"engine/internal/worker":     {"engine/internal/copying", "engine/internal/cores", "engine/internal/pagefault", "engine/internal/sleep", "internal/clock", "internal/cpu"},
 
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
+		"engine/internal/pagefault", "engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
@@ -118,12 +120,12 @@ var mayImport = map[string][]string{
 		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/completion": {
-		"engine/internal/report", "engine/internal/object",
+		"engine/internal/pagefault", "engine/internal/report", "engine/internal/object",
 		"engine/internal/codes",
 		"cqe", "internal/clock", "internal/control", "internal/shm", "trace",
 	},
 	"engine/internal/execution": {
-		"engine/internal/completion", "engine/internal/report", "engine/internal/object",
+		"engine/internal/pagefault", "engine/internal/worker", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
 		"engine/internal/inject", "engine/internal/order", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
@@ -133,12 +135,12 @@ var mayImport = map[string][]string{
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
-		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
+		"engine/internal/pagefault", "engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
 		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
 		"internal/clock", "internal/control", "internal/cpu", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {
-		"engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
+		"engine/internal/pagefault", "engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
 		"engine/internal/inject", "engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap", "engine/internal/outage",
 		"fault", "cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
 	},

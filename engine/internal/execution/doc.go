@@ -67,6 +67,5 @@
 //   - job.go: whether a long transfer goes on or is checked again; returns receives not used; "drained"
 //   - cost.go: how much of a visit's budget a piece of memory costs
 //   - dma.go: which worker gets a piece, and which tasks are recalled when a key or a peer changes
-//   - worker.go: copies what dma has assigned; when a worker sleeps
 //   - unmapped.go: copies from and to a process; where a missing page ends the copy
 package execution

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/engine/internal/usage"
 	"github.com/nicless/nicless/internal/clock"
@@ -72,7 +73,7 @@ func refuseFault(err *error) {
 	if r == nil {
 		return
 	}
-	addr, ok := object.FaultOf(r)
+	addr, ok := pagefault.Of(r)
 	if !ok {
 		panic(r)
 	}

@@ -66,7 +66,7 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 		if e.Deaths == nil {
 			e.Runner.Deaths = make(map[uint32]func())
 		}
-		e.Deaths[c.Number] = c.die
+		e.Deaths[c.Number] = func() { die(c) }
 		e.Loops[e.LeastLoaded().Number].AddClient(c.Client)
 		e.followNew(c.Client)
 	})

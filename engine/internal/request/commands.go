@@ -21,19 +21,18 @@ func (e Device) obey(o inject.Command) {
 	}
 }
 
-// die ends the client as the end of its process does. The process gets SIGKILL, and its server then closes
+// die ends a client as the end of its process does. The process gets SIGKILL, and its server then closes
 // the client. A client in the device's own process, or in one that cannot be killed, is closed.
-func (c *Client) die() {
-	if !c.killProcess() {
+func die(c *Client) {
+	if !killProcess(c.Hosted.PID, c.born) {
 		_ = c.Close()
 	}
 }
 
-// killProcess sends SIGKILL to the client's process, and reports whether it has. A process that has the same
-// number and began at another time is not the client's.
-func (c *Client) killProcess() bool {
-	pid := c.Hosted.PID
-	if pid <= 0 || pid == os.Getpid() || c.born == "" {
+// killProcess sends SIGKILL to a client's process, and reports whether it has. A process that has the same
+// number and was not born at that time (beginOf) is not the client's.
+func killProcess(pid int, born string) bool {
+	if pid <= 0 || pid == os.Getpid() || born == "" {
 		return false
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -41,7 +40,7 @@ func (c *Client) killProcess() bool {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return beginOf(pid) == c.born && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+	return beginOf(pid) == born && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
 }
 
 // beginOf returns when a process began, in clock ticks since the machine started; empty if it has ended. That

@@ -63,6 +63,8 @@
 //   - internal/mailbox: which control requests wake the thread (effect); on which goroutine they run
 //     (mailbox)
 //   - internal/numbers: which number a new key or queue gets
+//   - internal/order: which bytes of which WQEs may become visible before others (table), and which do, by
+//     seed, where a rule of faults asks for that (window)
 //   - internal/outage: whether a port that clients see is up, and the marks of connections that are cut
 //   - internal/plan: what is to be done at given times, and in which order
 //   - internal/process: whether the device may use a process's memory (process); whether the pid is still of
@@ -224,7 +226,13 @@
 //
 //   - A rule acts on the wrong queue or client: faultQueue (request/faults.go); on the wrong WQE: Decide
 //     (inject/queue.go), Next (package fault), facts (execution/inject.go)
+//   - A rule acts on the wrong packet: packetFacts (transport/packet_facts.go), Link.Next (inject/link.go);
+//     does the wrong thing to it: injectPacket (transport/detour.go). A packet comes too late: leave
+//     (transport/held.go)
 //   - A rule does the wrong thing to a WQE: Inject, BurstFaulty (execution/inject.go)
+//   - Bytes pass others that they must not pass: may, blocks (order/table.go). Bytes come after their
+//     completion: moveInOrder (execution/inject_order.go); a WQE fails or is written too early: checkAhead,
+//     leaveOrder there
 //
 // Links:
 //

@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
 
 	// Rules of faults: a device obeys them, files and programs write them.
-	"fault":          {"cqe", "wqe"},
+	"fault":          {"cqe", "wqe", "internal/nearest"},
 	"fault/rulefile": {"fault", "internal/nearest"},
 
 	// Packages that host and device share.
@@ -86,10 +86,11 @@ var mayImport = map[string][]string{
 	"engine/internal/codes":      {"internal/clock"},
 	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
 	"engine/internal/cores":      {"internal/clock"},
-	"engine/internal/inject":     {"fault", "internal/clock"},
+	"engine/internal/inject":     {"engine/internal/order", "fault", "internal/clock"},
 	"engine/internal/journal":    {},
 	"engine/internal/mailbox":    {"internal/clock", "internal/control", "internal/cpu"},
 	"engine/internal/numbers":    {},
+	"engine/internal/order":      {"fault"},
 	"engine/internal/outage":     {},
 	"engine/internal/plan":       {},
 	"engine/internal/process":    {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
@@ -123,13 +124,13 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/execution": {
 		"engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
+		"engine/internal/inject", "engine/internal/order", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
 		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
 	"engine/internal/transport": {
 		"engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
-		"engine/internal/wheel", "engine/internal/codes", "engine/internal/outage",
-		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
+		"engine/internal/wheel", "engine/internal/inject", "engine/internal/codes", "engine/internal/outage",
+		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
 		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
@@ -186,12 +187,15 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
-	"examples/*": {".", "wqe", "cqe", "accel"},
+	"examples/*":        {".", "wqe", "cqe", "accel"},
+	"examples/lastbyte": {".", "fault", "fault/rulefile"},
 	// A page for browsers, which have no engine.
 	"examples/decodepage": {"field/known", "field/report", "wqe"},
-	"examples":            {},
+	// Reports of trackers, repeated with rules of faults.
+	"examples/incidents": {".", "cqe", "fault", "fault/rulefile"},
+	"examples":           {},
 
 	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},

@@ -17,6 +17,9 @@ import (
 // wait stalls q, so that its next WQE waits. If the WQE waits for a receive, timer is the
 // code of the responder's min_rnr_timer. If no RNR retry is left, wait fails the WQE.
 func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.Verdict {
+	if sh.Trial {
+		return object.Waiting
+	}
 	s := object.Stall{Kind: kind, Since: sh.Now()}
 	switch kind {
 	case object.NoPeer:
@@ -133,7 +136,7 @@ func (sh *queues) cleared(q *object.QP) bool {
 		if f := q.Faults; f != nil && f.Bell != nil && f.Bell.Holds {
 			return over || f.Bell.Changed(q.SQ.Record.Observe())
 		}
-		return over || q.Faults == nil || !q.Faults.Acts
+		return over || q.Faults == nil || !q.Faults.Pauses()
 	}
 	if !q.Reaches(q.Conn.Peer) {
 		if q.Stall.Kind == object.NotReady {

@@ -5,6 +5,7 @@ package inject
 import (
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/order"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
 )
@@ -14,6 +15,10 @@ type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
 	Bell    *Bell     // of doorbells; nil: no rule can act on them
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
+	Link    *Link     // what rules do to its packets; nil: nothing
+
+	orders []*Order // one for each Rules that has one
+	Order  *Order   // the first of them, which acts; nil: bytes are written in their order
 
 	action
 }
@@ -29,6 +34,31 @@ type action struct {
 	Tries     int    // how often the request was sent without an answer that counts
 	Until     uint64 // device clock until which the WQE waits
 }
+
+// An Order is what a rule says of the order in which bytes become visible, and what is on the way.
+type Order struct {
+	fault.Hit
+	Rules   *Rules
+	Window  order.Window
+	Pausing bool   // the queue pauses, so that others see the bytes that are there so far
+	Waited  uint64 // the WQE for whose followers the queue has waited: the block where it begins, and 1
+	Refused bool   // it has been explained that the rule does nothing to this queue pair
+}
+
+// Begun reports whether the rule is in force at a time of the device clock.
+func (o *Order) Begun(now uint64) bool {
+	since := time.Duration(clock.Duration(now - min(now, o.Rules.Since)))
+	return since >= time.Duration(o.Rule.Match.After)
+}
+
+// Ordering reports whether WQEs are being moved in another order.
+func (q *QueuePair) Ordering() bool { return q.Order != nil && q.Order.Window.Active() }
+
+// Acting reports whether there are rules that act on single WQEs.
+func (q *QueuePair) Acting() bool { return len(q.work) > 0 }
+
+// Pauses reports whether a pause of the queue pair is to go on until its end.
+func (q *QueuePair) Pauses() bool { return q.Acts || q.Order != nil && q.Order.Pausing }
 
 // Never is the Until of a WQE that waits for ever.
 const Never = ^uint64(0)
@@ -93,5 +123,8 @@ func (q *QueuePair) Reset() {
 	q.decided, q.action = 0, action{}
 	if q.Bell != nil {
 		q.Bell.reset()
+	}
+	if q.Order != nil {
+		q.Order.Pausing, q.Order.Waited = false, 0
 	}
 }

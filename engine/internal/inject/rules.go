@@ -22,8 +22,9 @@ type Rules struct {
 // the new q, which stays nil if none of the rules has to do with it either.
 func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 	work, bell := r.Counter(fault.OnWQE, from), r.Counter(fault.OnDoorbell, from)
-	if work == nil && bell == nil {
-		return q
+	order := r.Counter(fault.OnQueue, from)
+	if work == nil && bell == nil && order == nil {
+		return addLink(q, r, from)
 	}
 	if q == nil {
 		q = new(QueuePair)
@@ -37,7 +38,22 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 		}
 		q.Bell.counters = append(q.Bell.counters, counter{r, bell})
 	}
-	return q
+	if order != nil {
+		x := &Order{Hit: order.First(), Rules: r}
+		x.Window.Begin(x.Rule.Order, x.Draw)
+		q.orders = append(q.orders, x)
+		q.Order = q.orders[0]
+	}
+	return addLink(q, r, from)
+}
+
+// removeOrder takes an order away. The bytes that are on the way in it are moved again, in their order.
+func (q *QueuePair) removeOrder(r *Rules) {
+	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool { return o.Rules == r })
+	q.Order = nil
+	if len(q.orders) > 0 {
+		q.Order = q.orders[0]
+	}
 }
 
 // Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
@@ -47,24 +63,30 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
-	ofThese := func(c counter) bool { return c.rules == r }
+	q.removeOrder(r)
+	q.removeLink(r)
 	if n := len(q.work); n > 0 {
-		q.work = slices.DeleteFunc(q.work, ofThese)
+		q.work = without(q.work, r)
 		if len(q.work) < n {
 			q.decided, q.action = 0, action{}
 		}
 	}
 	if b := q.Bell; b != nil {
 		n := len(b.counters)
-		b.counters = slices.DeleteFunc(b.counters, ofThese)
+		b.counters = without(b.counters, r)
 		if len(b.counters) == 0 {
 			q.Bell = nil
 		} else if len(b.counters) < n {
 			b.reset()
 		}
 	}
-	if len(q.work) == 0 && q.Bell == nil {
+	if len(q.work) == 0 && q.Bell == nil && q.Order == nil && q.Link == nil {
 		return nil
 	}
 	return q
+}
+
+// without takes the counters of rules out of a list.
+func without(list []counter, r *Rules) []counter {
+	return slices.DeleteFunc(list, func(c counter) bool { return c.rules == r })
 }

@@ -42,7 +42,7 @@ func (sh *Loop) visitAside(q *object.QP) int {
 // visitOwn is visitAside, by the send record that q has.
 func (sh *Loop) visitOwn(q *object.QP) int {
 	switch {
-	case q.Wire != nil && q.Watched != 0:
+	case q.Wire != nil && q.Wire.Watched:
 		return sh.visitWatchedWire(q)
 	case q.Wire != nil:
 		return sh.VisitWire(q)
@@ -122,6 +122,9 @@ func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 			break // the rest of the WQE is not in the copy; the next visit begins with it
 		}
 		sh.Sched.Slice = bytes
+		if q.Job == nil && q.Faults != nil && q.Faults.Order != nil {
+			k = int(n) // it begins several WQEs at once
+		}
 		k = sh.burstOne(q, min(uint16(k), n))
 		done, bytes = done+k, bytes-sh.Sched.Spent
 		ended := q.SQ.Done - from
@@ -195,13 +198,17 @@ func (sh *Loop) recordExecute(q *object.QP, from, moved uint64, read bool) {
 		Value: q.Client.Count[control.CounterBytes] - moved})
 }
 
-// visitWatchedWire is VisitWire for a watched queue pair. The transport reads a WQE again each time that it
-// sends packets of it, so the ring is not replaced by a copy: the WQEs that were begun are copied afterwards.
+// visitWatchedWire is VisitWire for a queue pair that is watched, or whose packets rules of faults act on.
+// The transport reads a WQE again each time that it sends packets of it, so the ring is not replaced by a
+// copy: the WQEs that were begun are copied afterwards.
 func (sh *Loop) visitWatchedWire(q *object.QP) (done int) {
 	from := q.SQ.Done
 	p := q.Wire.Port
 	sent := p.Settings.Send.Sent()
-	done = sh.VisitWire(q)
+	done = sh.VisitWatchedWire(q)
+	if q.Watched == 0 {
+		return done // it is only faulty
+	}
 	if q.SQ.Done > from && q.Attr.State == control.StateRTS { // otherwise it may have flushed
 		sh.Enter(q) // its memory is read again
 		sh.StepClock = clock.Now()

@@ -34,7 +34,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 	e.DoWith(mailbox.NoWork, func() {
 		e.Obey = e.obey
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
-		e.Faults = append(without(e.Faults, old), r)
+		e.setFaultList(append(without(e.Faults, old), r))
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	slices.SortFunc(queues, func(a, b *object.QP) int { return cmp.Compare(a.Serial, b.Serial) })
@@ -58,7 +58,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
 	e.Do(func() {
-		e.Faults = without(e.Faults, r)
+		e.setFaultList(without(e.Faults, r))
 		ports{e}.end(r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
@@ -95,7 +95,13 @@ func (e Device) mayFault(owner *object.Client) func(uid uint32) bool {
 
 // sourceOf returns what rules match of a queue pair.
 func sourceOf(q *object.QP) *fault.Source {
-	c := q.Client
-	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, QP: q.Num,
-		Device: nic.DeviceName(c.Hosted.Port), Transport: fault.On(wqe.Transport(q.Transport))}
+	s := sourceOfClient(q.Client)
+	s.QP, s.Transport = q.Num, fault.On(wqe.Transport(q.Transport))
+	return s
+}
+
+// sourceOfClient returns what rules match of a client.
+func sourceOfClient(c *object.Client) *fault.Source {
+	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number,
+		Device: nic.DeviceName(c.Hosted.Port)}
 }

@@ -269,3 +269,32 @@ func (s *scene) executed(op wqe.Opcode, payload []byte) {
 	}
 	require.EqualValues(s, want, s.q.q.RQ.Done)
 }
+
+// In SQD, a request that was executed and whose answer is lost is finished; one that was lost waits for RTS.
+func TestRuleInSQD(t *testing.T) {
+	for _, rule := range []fault.Rule{{LoseAnswer: 2}, {LoseRequest: 2}} {
+		s := newScene(t, Config{})
+		next := s.p.h.events()
+		s.timed(7)
+		rule.Match = s.of(1)
+		s.setFaults(rule)
+		s.put()
+		s.settle()
+		s.p.toState(control.StateSQD)
+		s.settle()
+		s.p.scq.none()
+		s.later(patience)
+		s.p.scq.none()
+		require.Equal(t, rule.LoseRequest != 0, len(happened(next)) == 1, "drained")
+		s.later(patience)
+		if rule.LoseRequest != 0 {
+			s.p.scq.none()
+			s.p.toState(control.StateRTS)
+			s.settle()
+			s.p.scq.none()
+			s.later(patience)
+		}
+		require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+		require.Empty(t, s.stalled())
+	}
+}

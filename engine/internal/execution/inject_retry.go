@@ -62,6 +62,15 @@ func (sh *injector) timerOfPeer(q *object.QP) (timer uint8, ok bool) {
 	if q.Wire != nil {
 		return q.Attr.MinRNRTimer, true
 	}
+	p := sh.answering(q)
+	if p == nil {
+		return 0, false
+	}
+	return p.Attr.MinRNRTimer, true
+}
+
+// answering returns the peer of q if it would answer a request now, and its lock is held; otherwise nil.
+func (sh *injector) answering(q *object.QP) *object.QP {
 	p := q.Conn.Peer
 	if q.Transport == control.QPTypeDCI {
 		p = sh.TargetOf(q)
@@ -69,9 +78,9 @@ func (sh *injector) timerOfPeer(q *object.QP) (timer uint8, ok bool) {
 		p = sh.BoundPeer(q)
 	}
 	if p == nil || !sh.Holds(p.Client.Shard) || !q.Reaches(p) {
-		return 0, false
+		return nil
 	}
-	return p.Attr.MinRNRTimer, true
+	return p
 }
 
 // injectRNR makes the WQE of j wait as after an RNR NAK, n times.
@@ -103,7 +112,7 @@ func (sh *injector) injectLoss(q *object.QP, j *object.Job, n fault.Count) objec
 		sh.Explain(q, codes.FaultInjected, "injected by rule %v; gave up after retry_cnt %d", f.Rule, most)
 		return sh.Fail(q, j, cqe.TransportRetry)
 	}
-	if n != fault.All && f.Tries >= int(n) && (!f.Applied || sh.answers(q)) {
+	if n != fault.All && f.Tries >= int(n) && (!f.Applied || sh.answering(q) != nil) {
 		f.Over = true
 		return object.Accepted
 	}
@@ -129,12 +138,6 @@ func (sh *injector) tryAgain(q *object.QP) (v object.Verdict, again bool) {
 	}
 	v = sh.hold(q)
 	return v, v != object.Accepted
-}
-
-// answers reports whether the peer of q would answer a request that is sent again.
-func (sh *injector) answers(q *object.QP) bool {
-	p := q.Conn.Peer
-	return p != nil && sh.Holds(p.Client.Shard) && q.Reaches(p)
 }
 
 // delivered completes the receive of j, whose bytes have all been moved. It reports whether the responder has

@@ -12,7 +12,7 @@ import (
 )
 
 // obey carries out a command of a rule of faults. It is called while no shard works.
-func (e Device) obey(o inject.Command) {
+func obey(e Device, o inject.Command) {
 	if k := e.Keys.Find(o.Key); k != nil && k.Client != nil && k.Windows == 0 {
 		(&Client{Device: e, Client: k.Client}).removeKey(k)
 	}

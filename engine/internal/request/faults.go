@@ -29,12 +29,12 @@ func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
 // ReplaceFaults is SetFaults in place of other rules, nil: none. Each queue pair obeys either the old rules
 // or the new ones.
 func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Client) *loop.Faults {
-	r := &loop.Faults{Rules: &inject.Rules{Set: set, MayFault: e.mayFault(owner)}, Owner: owner}
+	r := &loop.Faults{Rules: &inject.Rules{Set: set, MayFault: mayFault(e, owner)}, Owner: owner}
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
-		e.Obey = e.obey
+		e.Obey = func(c inject.Command) { obey(e, c) }
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
-		e.setFaultList(append(without(e.Faults, old), r))
+		setFaultList(e, append(without(e.Faults, old), r))
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	slices.SortFunc(queues, func(a, b *object.QP) int { return cmp.Compare(a.Serial, b.Serial) })
@@ -58,7 +58,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
 	e.Do(func() {
-		e.setFaultList(without(e.Faults, r))
+		setFaultList(e, without(e.Faults, r))
 		ports{e}.end(r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
@@ -85,7 +85,7 @@ func (e Device) faultQueue(q *object.QP, list []*loop.Faults) {
 }
 
 // mayFault returns whether the rules of owner may harm clients of a user.
-func (e Device) mayFault(owner *object.Client) func(uid uint32) bool {
+func mayFault(e Device, owner *object.Client) func(uid uint32) bool {
 	if owner == nil || seesAll(owner) {
 		return func(uint32) bool { return true }
 	}

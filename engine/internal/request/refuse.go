@@ -23,7 +23,7 @@ type callCounter struct {
 }
 
 // setFaultList replaces the rules that the device obeys.
-func (e Device) setFaultList(list []*loop.Faults) {
+func setFaultList(e Device, list []*loop.Faults) {
 	e.Faults = list
 	e.Refuses.Store(slices.ContainsFunc(list, func(r *loop.Faults) bool {
 		rules := r.Rules.Rules()

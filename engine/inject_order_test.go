@@ -432,3 +432,21 @@ func TestProgramsUnderOrder(t *testing.T) {
 		})
 	}
 }
+
+// If the rules of one client go, the order of the other's rules acts.
+func TestTwoOrders(t *testing.T) {
+	s := newOrdered(t, fault.Weak, 1, 0)
+	other := s.order(s.p.h, fault.Weakest, 1)
+	d := s.p.h.c.Device
+	for want := 1; want >= 0; want-- {
+		s.send(0, 4096)
+		s.p.ring()
+		s.settle()
+		s.p.scq.one()
+		require.EqualValues(t, 1, s.set.Acted(0))
+		require.EqualValues(t, 1-want, other.Acted(0))
+		if want == 1 {
+			d.EndFaults(d.Faults[0])
+		}
+	}
+}

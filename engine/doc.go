@@ -228,7 +228,7 @@
 //     (inject/queue.go), Next (package fault), facts (execution/inject.go)
 //   - A rule does the wrong thing to a WQE: Inject, BurstFaulty (execution/inject.go)
 //   - Bytes pass others that they must not pass: may, blocks (order/table.go). Bytes come after their
-//     completion: moveInOrder (execution/inject_order.go); a WQE fails or is written too early: checkAhead,
+//     completion: moveInOrder (execution/inject_bytes.go); a WQE fails or is written too early: checkAhead,
 //     leaveOrder there
 //
 // Links:

@@ -20,7 +20,7 @@
 //   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
 //     to a target is decided in object/dc
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
-//   - inject_order.go: moves bytes in the order that a rule asks for; which WQEs are moved together
+//   - inject_bytes.go: moves bytes in the order that a rule asks for; which WQEs are moved together
 //   - inject_flip.go: which bit of the moved bytes a rule flips, and when
 //   - inject_retry.go: how often and how long a WQE waits whose request or answer a rule loses, or that finds
 //     no receive because of a rule; what of it is executed meanwhile

@@ -15,8 +15,8 @@ type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
 
-	orders []*Order // one for each Rules that has one
-	Order  *Order   // the first of them, which acts; nil: bytes are written in their order
+	orders []*ByteOrder // one for each Rules that has one
+	Order  *ByteOrder   // the first of them, which acts; nil: bytes are written in their order
 
 	action
 }
@@ -32,8 +32,8 @@ type action struct {
 	Until     uint64 // device clock until which the WQE waits
 }
 
-// An Order is what a rule says of the order in which bytes become visible, and what is on the way.
-type Order struct {
+// A ByteOrder is what a rule says of the order in which bytes become visible, and what is on the way.
+type ByteOrder struct {
 	fault.Hit
 	Rules   *Rules
 	Window  order.Window
@@ -43,7 +43,7 @@ type Order struct {
 }
 
 // Begun reports whether the rule is in force at a time of the device clock.
-func (o *Order) Begun(now uint64) bool {
+func (o *ByteOrder) Begun(now uint64) bool {
 	since := time.Duration(clock.Duration(now - min(now, o.Rules.Since)))
 	return since >= time.Duration(o.Rule.Match.After)
 }

@@ -29,7 +29,7 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 		q.work = append(q.work, counter{r, c})
 	}
 	if o != nil {
-		x := &Order{Hit: o.First(), Rules: r}
+		x := &ByteOrder{Hit: o.First(), Rules: r}
 		x.Window.Begin(x.Rule.Order, x.Draw)
 		q.orders = append(q.orders, x)
 		q.Order = q.orders[0]
@@ -39,7 +39,7 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 
 // removeOrder takes an order away. The bytes that are on the way in it are moved again, in their order.
 func (q *QueuePair) removeOrder(r *Rules) {
-	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool { return o.Rules == r })
+	q.orders = slices.DeleteFunc(q.orders, func(o *ByteOrder) bool { return o.Rules == r })
 	q.Order = nil
 	if len(q.orders) > 0 {
 		q.Order = q.orders[0]

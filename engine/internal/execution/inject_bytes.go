@@ -40,7 +40,7 @@ const (
 
 // orders returns the order of bytes that is in force for q, or nil. A datagram is moved in one visit (see
 // datagramBudget), and nobody is told of a receive's memory before its completion, so rules leave them alone.
-func (sh *queues) orders(q *object.QP) *inject.Order {
+func (sh *queues) orders(q *object.QP) *inject.ByteOrder {
 	o := q.Faults.Order
 	if o == nil || !o.Begun(sh.Now()) {
 		return nil
@@ -72,7 +72,7 @@ func (sh *Executor) awaitFollowers(q *object.QP) object.Verdict {
 func passes(op wqe.Opcode) bool { return op == wqe.OpRDMAWrite || op == wqe.OpRDMARead }
 
 // pause makes others see what is visible so far.
-func (sh *queues) pause(q *object.QP, o *inject.Order, d time.Duration) {
+func (sh *queues) pause(q *object.QP, o *inject.ByteOrder, d time.Duration) {
 	o.Pausing = true
 	now := sh.Now()
 	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: now + clock.Cycles(d)})
@@ -102,7 +102,7 @@ func (sh *Executor) beginOrder(q *object.QP, n uint16) bool {
 
 // addFollowers adds to the window of q the WQEs behind its first one that may pass others. Rules that act on
 // single WQEs have to see each at the head of the queue, so with those rules no WQE is added.
-func (sh *Executor) addFollowers(q *object.QP, o *inject.Order, n uint16) {
+func (sh *Executor) addFollowers(q *object.QP, o *inject.ByteOrder, n uint16) {
 	head := q.SQ.Done
 	defer func() { q.SQ.Done = head }()
 	last := q.Job

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
@@ -151,4 +152,36 @@ func TestFaultsEnd(t *testing.T) {
 	worker.limits.Minor = 5
 	_, err = worker.Faults(failing(1))
 	require.ErrorContains(t, err, "the engine's protocol is 2.5; 2.6 is needed")
+}
+
+// A request that a rule refuses fails with the errno, in this process and through a socket.
+func TestFaultsRefuseRequests(t *testing.T) {
+	path := serveForTest(t)
+	for name, open := range map[string]func() (*Context, error){
+		"embedded": func() (*Context, error) { return Open(Config{}) },
+		"dialled":  func() (*Context, error) { return Dial(path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := open()
+			require.NoError(t, err)
+			defer c.Close()
+			pd, err := c.AllocPD()
+			require.NoError(t, err)
+			cq, err := c.CreateCQ(CQConfig{})
+			require.NoError(t, err)
+			r, err := c.Faults(fault.Rules{Rules: []fault.Rule{
+				{Match: fault.Match{Times: 1}, Refuse: &fault.Refuse{Call: "create_qp", Errno: "ENOMEM"}},
+				{Refuse: &fault.Refuse{Call: "reg_mr", Errno: "EAGAIN"}}}})
+			require.NoError(t, err)
+			_, err = pd.CreateQP(QPConfig{SendCQ: cq})
+			require.ErrorIs(t, err, syscall.ENOMEM)
+			_, err = pd.RegisterMemory(4096, FullAccess)
+			require.ErrorIs(t, err, syscall.EAGAIN)
+			_, err = pd.CreateQP(QPConfig{SendCQ: cq})
+			require.NoError(t, err)
+			require.NoError(t, r.Close())
+			_, err = pd.RegisterMemory(4096, FullAccess)
+			require.NoError(t, err)
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nicless/nicless/engine"
@@ -123,10 +124,11 @@ func (h *house) Attach(name string, l inside.Ledger) (inside.Client, error) {
 	}
 	mine := &embedded{engine: h.engine, client: local, done: h.done}
 	g := &guest{embedded: mine, driver: h.driver, ledger: l}
-	g.ctx, err = newContext(g, h.log.Log)
+	ctx, err := newContext(g, h.log.Log)
 	if err != nil {
 		return nil, err
 	}
+	g.ctx.Store(ctx)
 	return g, nil
 }
 
@@ -135,11 +137,11 @@ type guest struct {
 	*embedded
 	driver *driver
 	ledger inside.Ledger
-	ctx    *Context
+	ctx    atomic.Pointer[Context] // nil until the device has taken the client
 	once   sync.Once
 }
 
-func (g *guest) Context() any { return g.ctx }
+func (g *guest) Context() any { return g.ctx.Load() }
 
 func (g *guest) Drain() { g.client.Drain() }
 
@@ -154,6 +156,9 @@ func (g *guest) Call(op control.Op, req, ans control.Message) (control.Reply, er
 		g.driver.hold() // time may have passed since the last step
 	}
 	r, err := g.embedded.Call(op, req, ans)
+	if refusal := (*control.Error)(nil); err != nil && !errors.As(err, &refusal) {
+		err = g.killed()
+	}
 	if err == nil {
 		g.ledger.Served(op, req, ans)
 	}
@@ -163,12 +168,30 @@ func (g *guest) Call(op control.Op, req, ans control.Message) (control.Reply, er
 	return r, err
 }
 
+// killed notes that the device has ended the client, as the end of its process would. It returns the error
+// that the client gets from now on.
+func (g *guest) killed() error {
+	g.ledger.Gone()
+	if c := g.ctx.Load(); c != nil {
+		c.gone.Store(true)
+		c.end()
+	}
+	return ErrDeviceGone
+}
+
+func (g *guest) Alive() bool {
+	var a control.QPAttr
+	_, err := g.Call(control.OpQueryQP, &control.QPN{}, &a) // there is no such queue pair
+	return !errors.Is(err, ErrDeviceGone)
+}
+
 // dropping reports the completions of some queue pairs that were not polled.
 func (g *guest) dropping(of func(qpn uint32, exists bool) bool) {
-	if g.ctx == nil { // the device refused the client
+	ctx := g.ctx.Load()
+	if ctx == nil || ctx.gone.Load() { // the device has refused or ended the client
 		return
 	}
-	c := g.ctx.client
+	c := ctx.client
 	c.mu.Lock()
 	var queues []*CQ
 	for _, q := range c.cqs {

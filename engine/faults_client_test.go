@@ -14,6 +14,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // setRules sets rules by requests, in pieces of n bytes.
@@ -116,4 +117,57 @@ func TestRulesAreForOneUser(t *testing.T) {
 	require.NoError(t, b.c.Close())
 	require.Len(t, a.c.Device.Faults, 1)
 	require.Zero(t, a.c.Device.Ledger.Has(alice)[quota.Memory])
+}
+
+// Requests are refused with the errno that a rule says, as often as it says for each client. Nothing is made
+// by a request that is refused, and other requests are served.
+func TestRuleRefusesRequests(t *testing.T) {
+	s := newScene(t, Config{})
+	h := s.p.h
+	scq, rcq := h.cq(control.CQ{LogSize: 4}), h.cq(control.CQ{LogSize: 4})
+	h.qp(control.QP{}, scq, rcq)
+	set := s.setFaults(
+		fault.Rule{Name: "full", Match: fault.Match{Nth: 2}, Refuse: &fault.Refuse{Call: "create_qp", Errno: "ENOMEM"}},
+		fault.Rule{Match: fault.Match{Device: "other"}, Refuse: &fault.Refuse{Call: "create_qp", Errno: "EPERM"}},
+		fault.Rule{Match: fault.Match{Times: 3}, Refuse: &fault.Refuse{Call: "open_xrcd", Errno: "EAGAIN"}})
+	h.qp(control.QP{}, scq, rcq)
+	before, taken := h.population(), h.c.Device.Ledger.Taken()
+	err := h.try(control.OpCreateQP, &control.QP{}, &control.QPN{}, nil)
+	require.ErrorIs(t, err, unix.ENOMEM)
+	require.ErrorIs(t, err, &control.Error{Code: control.CodeErrno + 12})
+	require.EqualError(t, err, `create_qp: injected by rule "full" (create_qp is refused with ENOMEM)`)
+	for range 3 {
+		require.ErrorIs(t, h.try(control.OpOpenXRCD, &control.Empty{}, &control.XRCD{}, nil), unix.EAGAIN)
+	}
+	require.Equal(t, before, h.population())
+	require.Equal(t, taken, h.c.Device.Ledger.Taken())
+	h.qp(control.QP{}, scq, rcq)
+	h.call(control.OpOpenXRCD, &control.Empty{}, &control.XRCD{})
+	require.EqualValues(t, []uint64{1, 0, 3}, []uint64{set.Acted(0), set.Acted(1), set.Acted(2)})
+
+	other := s.host("another client")
+	for range 3 {
+		require.ErrorIs(t, other.try(control.OpOpenXRCD, &control.Empty{}, &control.XRCD{}, nil), unix.EAGAIN)
+	}
+	other.call(control.OpOpenXRCD, &control.Empty{}, &control.XRCD{})
+}
+
+// The owner of rules can always end them.
+func TestRulesDoNotRefuseTheirEnd(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	require.NoError(t, h.setRules(`{"rules": [{"refuse": {"call": "alloc_pd", "errno": "EIO"}}]}`, 488))
+	require.ErrorIs(t, h.try(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil), unix.EIO)
+	var n control.FaultCount
+	h.call(control.OpQueryFault, &control.FaultRule{}, &n)
+	require.EqualValues(t, 1, n.Acted)
+	err := h.setRules(`{"rules": [{"refuse": {"call": "set_faults", "errno": "EIO"}}]}`, 488)
+	require.ErrorContains(t, err, `refuse: call "set_faults" is none that can be refused`)
+	err = h.setRules(`{"rules": [{"refuse": {"call": "creat_qp", "errno": "EIO"}}]}`, 488)
+	require.ErrorContains(t, err, `refuse: call "creat_qp" is none that can be refused: did you mean "create_qp"?`)
+	err = h.setRules(`{"rules": [{"refuse": {"call": "create_qp", "errno": "ENOMEN"}}]}`, 488)
+	require.ErrorContains(t, err, `refuse: errno "ENOMEN" is none of those of calls: did you mean "ENOMEM"?`)
+	h.call(control.OpSetFaults, &control.Faults{}, &control.Empty{})
+	require.False(t, h.c.Device.Refuses.Load())
+	h.allocPD()
 }

@@ -91,8 +91,8 @@ func (r *Rule) checkAction(name string) error {
 		return errors.New("packet: needs lose, duplicate, corrupt, reorder or a delay")
 	case r.Port != nil && r.Port.Down <= 0:
 		return errors.New("port: needs down, a time above 0 or forever")
-	case r.Refuse != nil && (r.Refuse.Call == "" || r.Refuse.Errno == ""):
-		return errors.New("refuse: needs a call, such as create_qp, and an errno, such as ENOMEM")
+	case r.Refuse != nil:
+		return r.Refuse.check()
 	case r.Packet != nil:
 		return oneOf("packet", r.Packet.Do, Lose, Duplicate, Corrupt, Reorder)
 	}

@@ -196,6 +196,7 @@ func (d *Device) end() {
 	d.mu.Unlock()
 	for _, g := range guests {
 		g.client.Drain() // so that what is left does not depend on how fast the device is
+		g.client.Alive() // otherwise its objects are gone, too
 	}
 	closing := closePairs(pairs)
 	var leaks, unpolled []string

@@ -12,7 +12,7 @@ import (
 )
 
 // A program in another module tests its error path by this package, and a test that leaves something fails
-// there.
+// there. A bubble that waits for nothing ends at once.
 func TestInAnotherModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds another module")
@@ -44,11 +44,15 @@ func TestInAnotherModule(t *testing.T) {
 	out, err = run("-tags", "left", "-run", "TestLeft")
 	require.Error(t, err)
 	for _, want := range []string{
-		"objects were not closed", "PD 0x1 of client 1, made at ", "left_test.go:14",
+		"objects were not closed", "PD 0x1 of client 1, made at ", "left_test.go:15",
 		"completions were not polled", "wqe 0: success", "wqe 1: ",
 		"explanations were not expected", "key-range: ",
 		"lines of the trace:",
 	} {
 		require.Contains(t, out, want)
 	}
+
+	out, err = run("-tags", "left", "-run", "TestNeverComes")
+	require.Error(t, err)
+	require.Contains(t, out, "deadlock: all goroutines in bubble are blocked")
 }

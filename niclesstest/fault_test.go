@@ -124,3 +124,27 @@ func TestFaultAfterAWhile(t *testing.T) {
 	d.Advance(2 * time.Microsecond)
 	require.ErrorIs(t, a.Do(a.Write(8)).Err(), cqe.RemoteOperation)
 }
+
+// A port that is down for ten seconds delays a work request by so much, and one that is down for a minute
+// fails it when all tries have run out.
+func TestOutageInBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewWith(t, Config{Clock: Bubble})
+		a, _ := d.Pair(PairConfig{TwoClients: true, Connection: slow})
+		outage := func(down time.Duration) (end func() error) {
+			f := d.Fault(fault.Rules{Rules: []fault.Rule{{Port: &fault.Port{Down: fault.Duration(down)}}}})
+			return f.Close
+		}
+		end := outage(10 * time.Second)
+		begin := time.Now()
+		require.NoError(t, a.Do(a.Write(8)).Err())
+		require.InDelta(t, 10*time.Second, time.Since(begin), float64(time.Microsecond))
+		require.NoError(t, end())
+
+		outage(time.Minute)
+		d.Expect("port-down")
+		begin = time.Now()
+		require.ErrorIs(t, a.Do(a.Write(8)).Err(), cqe.TransportRetry)
+		require.InDelta(t, 8*tryTime, time.Since(begin), float64(time.Microsecond))
+	})
+}

@@ -3,6 +3,7 @@ package rulefile
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -166,6 +167,10 @@ func record(t *testing.T, of reflect.Type) node {
 			p = enum(fault.Send, fault.Receive)
 		case name == "deregister":
 			p = enum(fault.Local, fault.Remote)
+		case name == "call":
+			p = enum(fault.Calls()...)
+		case name == "errno":
+			p = enum(slices.Sorted(maps.Keys(fault.Errnos()))...)
 		case known:
 		case ft == reflect.TypeFor[fault.Duration]():
 			p = ref("duration")

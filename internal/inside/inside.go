@@ -40,6 +40,10 @@ type Client interface {
 	// Context returns the client as a *nicless.Context.
 	Context() any
 
+	// Alive reports whether the device still has the client. A rule of faults can have killed it. The
+	// Context then says that the device is gone, and the ledger that the client is.
+	Alive() bool
+
 	// Drain executes the work that doorbells have announced on the client's queue pairs.
 	Drain()
 }

@@ -49,7 +49,7 @@ var mayWaitByTime = map[string]struct {
 	"tools/lab/main_test.go":           {1, "a line of the log, if something took long"},
 	"netdev/enemy_test.go":             {3, "the clock is that of a synctest bubble"},
 	"niclesstest/bubble_test.go":       {1, "the clock is that of a synctest bubble"},
-	"niclesstest/fault_test.go":        {2, "the clock is that of a synctest bubble"},
+	"niclesstest/fault_test.go":        {4, "the clock is that of a synctest bubble"},
 	"niclesstest/example_test.go":      {1, "a program that runs in a synctest bubble"},
 	"niclesstest/clock_test.go":        {11, "the clock is that of a synctest bubble"},
 	"netdev/programs/tcp_test.go":      {1, "a program that prints its rate"},

@@ -22,6 +22,10 @@
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
 //   - inject_bytes.go: moves bytes in the order that a rule asks for; which WQEs are moved together
 //   - inject_flip.go: which bit of the moved bytes a rule flips, and when
+//   - inject_order.go: which key a rule deregisters, and whether before the WQE or in the middle; when a
+//     client dies
+//   - inject_peer.go: whom a rule harms that moves a peer to error or fills a completion queue, and whether
+//     it may
 //   - inject_retry.go: how often and how long a WQE waits whose request or answer a rule loses, or that finds
 //     no receive because of a rule; what of it is executed meanwhile
 //   - local.go: whether a NOP, DUMP, MMO, WAIT or SEND_EN is right, and what it does

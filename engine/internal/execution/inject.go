@@ -35,6 +35,14 @@ func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
 	switch {
 	case r.Complete != nil:
 		return sh.injectError(q, r.Complete)
+	case r.Overrun != "":
+		return sh.overrun(q, r.Overrun == fault.Receive)
+	case r.Disconnect:
+		return sh.disconnect(q)
+	case r.Deregister != "":
+		return sh.deregisterNamed(q, n)
+	case r.Kill:
+		return sh.die(q)
 	case r.Stall != 0:
 		if first {
 			sh.explainInjected(q)
@@ -116,6 +124,9 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	if q.Transport == control.QPTypeUD {
 		budget = datagramBudget
 	}
+	if q.Faults.Deregisters() && j.Total <= uint64(budget) && sh.cutOff(q, j) {
+		return done
+	}
 	used, v := sh.moveFaulty(q, j, budget)
 	bytes -= used
 	if v > object.Lost { // Failed
@@ -124,6 +135,9 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	if !j.Over() {
 		if q.Job == nil {
 			sh.KeepJob(q)
+		}
+		if q.Faults.Deregisters() {
+			sh.cutOff(q, j)
 		}
 		return done
 	}

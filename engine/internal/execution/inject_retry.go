@@ -44,7 +44,9 @@ func (sh *requester) InjectRequest(q *object.QP, j *object.Job) object.Verdict {
 		return sh.injectRNR(q, j, r.RNR, timer)
 	case r.LoseRequest != 0 && q.Reliable():
 		return sh.injectLoss(q, j, r.LoseRequest)
-	case r.RNR != 0, r.LoseRequest != 0:
+	case r.Disconnect && q.Wire != nil && q.Reliable():
+		return sh.injectLoss(q, j, fault.All) // the peer of a queue pair in error hears nothing
+	case r.RNR != 0, r.LoseRequest != 0, r.Disconnect && q.Wire != nil:
 		f.Over = true
 		sh.explainInjected(q)
 		return sh.LoseMessage(j)

@@ -4,6 +4,7 @@ package execution
 
 import (
 	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/wqe"
 )
@@ -35,7 +36,10 @@ type queues struct {
 type responder struct{ queues }
 
 // A requester checks WQEs.
-type requester struct{ responder }
+type requester struct {
+	responder
+	Orders []inject.Order // of rules of faults: what is to be done before the next step
+}
 
 // An Executor executes WQEs.
 type Executor struct {

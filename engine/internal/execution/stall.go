@@ -133,6 +133,9 @@ func (sh *queues) cleared(q *object.QP) bool {
 		return q.Stall.CQ.Gone || q.Stall.CQ.Reached(q.Stall.Index)
 	case object.Held:
 		over := !q.Stall.Forever && sh.Now() >= q.Stall.Deadline
+		if f := q.Faults; f != nil && f.Bell != nil && f.Bell.Holds {
+			return over || f.Bell.Changed(q.SQ.Record.Observe())
+		}
 		return over || q.Faults == nil || !q.Faults.Pauses()
 	}
 	if !q.Reaches(q.Conn.Peer) {

@@ -7,4 +7,6 @@
 //   - rules.go: rules that the device obeys, and since when
 //   - queue.go: which rule acts on the WQE at the head of a queue, decided once for each WQE; the order of
 //     bytes that a rule asks for
+//   - order.go: what rules want to be done between two steps; decides nothing
+//   - bell.go: which value of its send record a queue goes by, and from when on
 package inject

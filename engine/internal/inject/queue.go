@@ -13,6 +13,7 @@ import (
 // A QueuePair is what rules do to a queue pair.
 type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
+	Bell    *Bell     // of doorbells; nil: no rule can act on them
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
 
 	orders []*ByteOrder // one for each Rules that has one
@@ -24,6 +25,7 @@ type QueuePair struct {
 // An action is what happens to the WQE at the head of the queue.
 type action struct {
 	fault.Hit        // the rule that acts on it, if Acts
+	From      *Rules // the rules that it is one of
 	Acts      bool   // a rule acts on it
 	Began     bool   // the action has begun
 	Over      bool   // the action is over, and the WQE goes on as without the rule
@@ -79,6 +81,9 @@ func (q *QueuePair) FlippedBit(n uint64) (at uint64, mask byte) {
 	return at, 1 << bit
 }
 
+// Deregisters reports whether a key of the WQE at the head is still to be deregistered.
+func (q *QueuePair) Deregisters() bool { return q.Acts && !q.Over && q.Rule.Deregister != "" }
+
 // MissedAnswer counts that no answer to the WQE at the head has come in time.
 func (q *QueuePair) MissedAnswer() {
 	if !q.LosesAnswer() {
@@ -104,7 +109,7 @@ func (q *QueuePair) Decide(block, now uint64, f *fault.Facts) {
 	for _, c := range q.work {
 		f.Since = time.Duration(clock.Duration(now - min(now, c.rules.Since)))
 		if hit, ok := c.Next(f); ok && !q.Acts {
-			q.Hit, q.Acts = hit, true
+			q.Hit, q.From, q.Acts = hit, c.rules, true
 		}
 	}
 }
@@ -117,5 +122,8 @@ func (q *QueuePair) Reset() {
 	q.decided, q.action = 0, action{}
 	if q.Order != nil {
 		q.Order.Pausing, q.Order.Waited = false, 0
+	}
+	if q.Bell != nil {
+		q.Bell.reset()
 	}
 }

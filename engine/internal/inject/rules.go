@@ -12,26 +12,36 @@ import (
 type Rules struct {
 	*fault.Set
 	Since uint64 // device clock when they were set
+
+	// MayFault reports whether they may harm clients of a user, who are peers of the queue pairs on which
+	// they act. It is called on the thread of a shard.
+	MayFault func(uid uint32) bool
 }
 
 // Add adds rules to what happens to a queue pair, of which q is nil if no rule had to do with it. It returns
 // the new q, which stays nil if none of the rules has to do with it either.
 func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
-	c := r.Counter(fault.OnWQE, from)
-	o := r.Counter(fault.OnQueue, from)
-	if c == nil && o == nil {
+	work, bell := r.Counter(fault.OnWQE, from), r.Counter(fault.OnDoorbell, from)
+	order := r.Counter(fault.OnQueue, from)
+	if work == nil && bell == nil && order == nil {
 		return q
 	}
 	if q == nil {
 		q = new(QueuePair)
 	}
-	if c != nil {
-		q.work = append(q.work, counter{r, c})
+	if work != nil {
+		q.work = append(q.work, counter{r, work})
 	}
-	if o != nil {
-		x := &ByteOrder{Hit: o.First(), Rules: r}
-		x.Window.Begin(x.Rule.Order, x.Draw)
-		q.orders = append(q.orders, x)
+	if bell != nil {
+		if q.Bell == nil {
+			q.Bell = new(Bell)
+		}
+		q.Bell.counters = append(q.Bell.counters, counter{r, bell})
+	}
+	if order != nil {
+		o := &ByteOrder{Hit: order.First(), Rules: r}
+		o.Window.Begin(o.Rule.Order, o.Draw)
+		q.orders = append(q.orders, o)
 		q.Order = q.orders[0]
 	}
 	return q
@@ -47,21 +57,30 @@ func (q *QueuePair) removeOrder(r *Rules) {
 }
 
 // Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
-// head may be one of them, so it is decided anew what happens to that WQE.
+// head may be one of them, so it is decided anew what happens to that WQE. If they have nothing to do with q,
+// that stays decided: the WQE at the head would be counted twice.
 func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
 	q.removeOrder(r)
-	if len(q.work) == 0 && q.Order == nil {
-		return nil
+	ofThese := func(c counter) bool { return c.rules == r }
+	if n := len(q.work); n > 0 {
+		q.work = slices.DeleteFunc(q.work, ofThese)
+		if len(q.work) < n {
+			q.decided, q.action = 0, action{}
+		}
 	}
-	if !slices.ContainsFunc(q.work, func(c counter) bool { return c.rules == r }) {
-		return q // what is decided stays so: the WQE at the head would be counted twice
+	if b := q.Bell; b != nil {
+		n := len(b.counters)
+		b.counters = slices.DeleteFunc(b.counters, ofThese)
+		if len(b.counters) == 0 {
+			q.Bell = nil
+		} else if len(b.counters) < n {
+			b.reset()
+		}
 	}
-	q.work = slices.DeleteFunc(q.work, func(c counter) bool { return c.rules == r })
-	q.Reset()
-	if len(q.work) == 0 && q.Order == nil {
+	if len(q.work) == 0 && q.Bell == nil && q.Order == nil {
 		return nil
 	}
 	return q

@@ -54,6 +54,8 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	f.Done = 1 // the result if a fault of memory ends this function early
 	defer sh.RecoverFault()
 	defer sh.Passed()
+	sh.StepClock = 0
+	planned := sh.keepPlan()
 	sh.Acquire()
 	sh.Restart()
 	if sh.passEnded() {
@@ -96,7 +98,7 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 		f.Next = max(first, now) - now
 	}
 	sh.Release()
-	f.Done = n + sh.keepPlan()
+	f.Done = planned + n
 	return f
 }
 

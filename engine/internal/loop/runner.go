@@ -4,6 +4,7 @@ package loop
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/cores"
@@ -32,6 +33,10 @@ type Runner struct {
 	Faults []*Faults // rules that the device obeys, in the order in which they were set
 	Plan   plan.Plan // what rules do at given times
 	Down   downs     // how many outages rules have made of each port
+
+	Obey    func(inject.Order) // carries out an order of a rule, while no shard works
+	Deaths  map[uint32]func()  // what ends a client, by its number
+	Refuses atomic.Bool        // a rule of Faults can refuse requests
 }
 
 // downs has a number for each port.

@@ -14,6 +14,9 @@ func (sh *Loop) Step() (done int) {
 		sh.Mail.Serve()
 		sh.Restart()
 	}
+	if len(sh.Orders) > 0 {
+		sh.obey()
+	}
 	if sh.Several {
 		sh.Acquire()
 	}
@@ -59,5 +62,5 @@ func (sh *Loop) Step() (done int) {
 			done += sh.keepPlan()
 		}
 	}
-	return done
+	return done + len(sh.Orders) // the next step carries them out
 }

@@ -23,15 +23,24 @@ const copiedBlocks = 64
 type copiedQueue struct {
 	blocks shm.Ring
 	bytes  []byte
+	record *shm.BE32 // see rung.go
 }
 
 func newCopiedQueue() copiedQueue {
 	b := new([copiedBlocks * wqe.BlockSize]byte)[:]
-	return copiedQueue{shm.RingOf(b), b}
+	return copiedQueue{shm.RingOf(b), b, shm.BE32At(make([]byte, 8), 0)}
 }
 
-// visitAside is Visit for a queue pair that is on a wire, or watched, or both.
+// visitAside is Visit for a queue pair that is on a wire, watched or faulty.
 func (sh *Loop) visitAside(q *object.QP) int {
+	if f := q.Faults; f != nil && f.Bell != nil && q.Attr.State == control.StateRTS {
+		return sh.visitRung(q)
+	}
+	return sh.visitOwn(q)
+}
+
+// visitOwn is visitAside, by the send record that q has.
+func (sh *Loop) visitOwn(q *object.QP) int {
 	switch {
 	case q.Wire != nil && q.Watched != 0:
 		return sh.visitWatchedWire(q)

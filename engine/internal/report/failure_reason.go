@@ -151,6 +151,9 @@ func (sh *Reporter) WhyNotCarried(from, to *object.Client) object.Reason {
 
 // WhyNoRoom returns why a completion queue has no room.
 func WhyNoRoom(q *object.CQ) object.Reason {
+	if q.Filled != "" {
+		return object.Because(codes.FaultInjected, "injected by %s", q.Filled)
+	}
 	word := q.Consumer.Observe()
 	n := uint64(1) << q.Log
 	unread := q.Next - q.Seen // according to the last valid consumer index

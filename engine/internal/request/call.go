@@ -22,6 +22,9 @@ import (
 // belongs to the caller.
 func (c *Client) Request(op control.Op, payload []byte,
 	mem object.RequestMemory) (ans control.Message, r control.Reply, err error) {
+	if err := (faulting{c}).refused(op); err != nil {
+		return nil, r, err
+	}
 	if serve := callerHandlers[op]; serve != nil {
 		ans, err = serve(c, payload)
 		return ans, r, err

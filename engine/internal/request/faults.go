@@ -12,6 +12,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -28,11 +29,12 @@ func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
 // ReplaceFaults is SetFaults in place of other rules, nil: none. Each queue pair obeys either the old rules
 // or the new ones.
 func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Client) *loop.Faults {
-	r := &loop.Faults{Rules: &inject.Rules{Set: set}, Owner: owner}
+	r := &loop.Faults{Rules: &inject.Rules{Set: set, MayFault: e.mayFault(owner)}, Owner: owner}
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
+		e.Obey = e.obey
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
-		e.Faults = append(without(e.Faults, old), r)
+		e.setFaultList(append(without(e.Faults, old), r))
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
 	slices.SortFunc(queues, func(a, b *object.QP) int { return cmp.Compare(a.Serial, b.Serial) })
@@ -56,7 +58,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 func (e Device) EndFaults(r *loop.Faults) {
 	var queues []*object.QP
 	e.Do(func() {
-		e.Faults = without(e.Faults, r)
+		e.setFaultList(without(e.Faults, r))
 		ports{e}.end(r)
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
@@ -82,9 +84,24 @@ func (e Device) faultQueue(q *object.QP, list []*loop.Faults) {
 	}
 }
 
+// mayFault returns whether the rules of owner may harm clients of a user.
+func (e Device) mayFault(owner *object.Client) func(uid uint32) bool {
+	if owner == nil || seesAll(owner) {
+		return func(uint32) bool { return true }
+	}
+	hasUser := e.Bulletin.Users.Of(owner.UID) != board.AllUsers
+	return func(uid uint32) bool { return hasUser && uid == owner.UID }
+}
+
 // sourceOf returns what rules match of a queue pair.
 func sourceOf(q *object.QP) *fault.Source {
-	c := q.Client
-	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number, QP: q.Num,
-		Device: nic.DeviceName(c.Hosted.Port), Transport: fault.On(wqe.Transport(q.Transport))}
+	s := sourceOfClient(q.Client)
+	s.QP, s.Transport = q.Num, fault.On(wqe.Transport(q.Transport))
+	return s
+}
+
+// sourceOfClient returns what rules match of a client.
+func sourceOfClient(c *object.Client) *fault.Source {
+	return &fault.Source{Program: c.Program, PID: c.Hosted.PID, Client: c.Number,
+		Device: nic.DeviceName(c.Hosted.Port)}
 }

@@ -40,7 +40,13 @@ func (d ports) plan(r *loop.Faults) {
 	for i := range r.Set.Rules() {
 		if rule := &r.Set.Rules()[i]; rule.On() == fault.OnTime {
 			at := r.Since + clock.Cycles(time.Duration(rule.Match.After))
-			d.Do(func() { d.Plan.Add(at, r, func() { d.act(r, i) }) })
+			d.Do(func() {
+				if at == r.Since {
+					d.act(r, i)
+				} else {
+					d.Plan.Add(at, r, func() { d.act(r, i) })
+				}
+			})
 		}
 	}
 }
@@ -60,7 +66,7 @@ func (d ports) act(r *loop.Faults, i int) {
 		}
 		d.holdDown(r, n, 1)
 		if rule.Port.Down != fault.Forever {
-			up := d.Loops[0].Now() + clock.Cycles(time.Duration(rule.Port.Down))
+			up := d.Loops[0].Hooks.Hold(clock.Now()) + clock.Cycles(time.Duration(rule.Port.Down))
 			d.Plan.Add(up, r, func() { d.holdDown(r, n, -1) })
 		}
 	}

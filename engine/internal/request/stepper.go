@@ -41,6 +41,7 @@ func (d Device) StepAll(sleep uint64) (done int, next uint64) {
 		done += f.Done
 		switch {
 		case f.Done > 0:
+			done += sh.Step() // which does what a look leaves to the next step
 			sh.BeginPass()
 		case f.Ended:
 			return done, f.Next

@@ -38,6 +38,7 @@ type cable struct {
 	patient []*object.QP // queue pairs that retry more often
 	limit   int          // rounds of timers after which they do not any more; 0: they retry for ever
 
+	ruled  bool // rules of faults lose packets
 	rounds int  // how often timers ran out since the rig began to settle
 	hold   bool // timers run out, but retries do not: what waits goes on waiting
 }
@@ -121,7 +122,7 @@ func (p *end) overLink(dest *end) {
 	if p.num > dest.num {
 		side = 1
 	}
-	if r.cable.fates != nil && !r.cable.hold {
+	if (r.cable.fates != nil || r.cable.ruled) && !r.cable.hold {
 		r.cable.patient = append(r.cable.patient, p.q)
 	}
 	path := r.cable.paths[side]
@@ -238,7 +239,7 @@ func (c *cable) timeOut() (any bool) {
 	var out []*wheel.Timer[*object.Wire]
 	for _, t := range sh.Timers.Buckets {
 		for ; t != nil; t = t.Next {
-			if t.Deadline != 0 && (c.rounds < most || !t.Of.Out.Paused && !c.hold) {
+			if t.Deadline != 0 && t == &t.Of.Timer && (c.rounds < most || !t.Of.Out.Paused && !c.hold) {
 				out = append(out, t)
 			}
 		}

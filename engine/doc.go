@@ -226,9 +226,12 @@
 //
 //   - A rule acts on the wrong queue or client: faultQueue (request/faults.go); on the wrong WQE: Decide
 //     (inject/queue.go), Next (package fault), facts (execution/inject.go)
+//   - A rule acts on the wrong packet: packetFacts (transport/packet_facts.go), Link.Next (inject/link.go);
+//     does the wrong thing to it: injectPacket (transport/detour.go). A packet comes too late: leave
+//     (transport/held.go)
 //   - A rule does the wrong thing to a WQE: Inject, BurstFaulty (execution/inject.go)
 //   - Bytes pass others that they must not pass: may, blocks (order/table.go). Bytes come after their
-//     completion: moveInOrder (execution/inject_bytes.go); a WQE fails or is written too early: checkAhead,
+//     completion: moveInOrder (execution/inject_order.go); a WQE fails or is written too early: checkAhead,
 //     leaveOrder there
 //
 // Links:

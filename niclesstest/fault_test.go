@@ -3,6 +3,7 @@
 package niclesstest
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/stretchr/testify/require"
 )
 
@@ -123,6 +125,31 @@ func TestFaultAfterAWhile(t *testing.T) {
 	require.NoError(t, a.Do(a.Write(8)).Err())
 	d.Advance(2 * time.Microsecond)
 	require.ErrorIs(t, a.Do(a.Write(8)).Err(), cqe.RemoteOperation)
+}
+
+// A client that a rule kills leaves nothing behind, and its peer finds that it is gone.
+func TestKilledClient(t *testing.T) {
+	for _, clock := range []Clock{Real, Held} {
+		d := NewWith(t, Config{Clock: clock})
+		d.Allow("peer-gone")
+		a, b := d.Pair(PairConfig{TwoClients: true, Connection: nicless.Connection{Retry: nicless.NoRetry}})
+		f := d.Fault(fault.Rules{Rules: []fault.Rule{{Kill: true, Match: fault.Match{QP: fault.Number(b.QP.QPN())}}}})
+		b.Post(b.Write(8))
+		await.Until(t, "the client is gone", func() bool {
+			_, err := b.Client.AllocPD()
+			return errors.Is(err, nicless.ErrDeviceGone)
+		})
+		if clock == Held {
+			a.Post(a.Write(8))
+			d.Advance(time.Second)
+			require.ErrorIs(t, a.Next().Err(), cqe.TransportRetry)
+		} else {
+			require.ErrorIs(t, a.Do(a.Write(8)).Err(), cqe.TransportRetry)
+		}
+		counts, err := f.Counts()
+		require.NoError(t, err)
+		require.Equal(t, []uint64{1}, counts)
+	}
 }
 
 // A port that is down for ten seconds delays a work request by so much, and one that is down for a minute

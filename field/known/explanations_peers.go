@@ -198,7 +198,7 @@ var peerExplanations = []Explanation{
 		"The pages were swapped out or never touched, or a memory cgroup is at its limit, or huge pages had to be cleared, or a program punches holes into the memory",
 		"Touch memory before you register it, and lock it (mlock). A client that delays the thread again and again, or for long, does so on purpose: end that client"},
 	{"Faults on demand", "fault-injected",
-		"A rule of faults acts on this work request, doorbell or call. The text names the rule and what it does",
+		"A rule of faults acts on this work request, doorbell, call or packet. The text names the rule and what it does",
 		"What the rule says, as if the real fault had happened",
 		"Somebody has set rules of faults: by --faults, by nicless fault, or in the program (docs/FAULTS.md)",
 		"Take the rules away if nobody wants them"},

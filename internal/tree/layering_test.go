@@ -129,8 +129,8 @@ var mayImport = map[string][]string{
 	},
 	"engine/internal/transport": {
 		"engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
-		"engine/internal/wheel", "engine/internal/codes", "engine/internal/outage",
-		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
+		"engine/internal/wheel", "engine/internal/inject", "engine/internal/codes", "engine/internal/outage",
+		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
 		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
@@ -193,7 +193,9 @@ var mayImport = map[string][]string{
 	"examples/lastbyte": {".", "fault", "fault/rulefile"},
 	// A page for browsers, which have no engine.
 	"examples/decodepage": {"field/known", "field/report", "wqe"},
-	"examples":            {},
+	// Reports of trackers, repeated with rules of faults.
+	"examples/incidents": {".", "cqe", "fault", "fault/rulefile"},
+	"examples":           {},
 
 	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},

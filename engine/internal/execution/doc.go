@@ -19,8 +19,9 @@
 //   - responder_fault.go: which NAK a refused request gets, and whether the responder goes to error
 //   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
 //     to a target is decided in object/dc
+//   - inject_link.go: which datagrams rules for packets are asked for
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
-//   - inject_bytes.go: moves bytes in the order that a rule asks for; which WQEs are moved together
+//   - inject_order.go: moves bytes in the order that a rule asks for; which WQEs are moved together
 //   - inject_flip.go: which bit of the moved bytes a rule flips, and when
 //   - inject_order.go: which key a rule deregisters, and whether before the WQE or in the middle; when a
 //     client dies

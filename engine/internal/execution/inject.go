@@ -20,7 +20,7 @@ import (
 
 // Inject does what the rules of faults say of the next WQE of q, before it is checked. The WQE is in the
 // snapshot, and n blocks are announced. Inject returns Accepted if the WQE is to be executed now.
-func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
+func (sh *injector) Inject(q *object.QP, n uint16) object.Verdict {
 	f := q.Faults
 	if !f.Decided(q.SQ.Done) {
 		facts := sh.facts(q, n)
@@ -57,7 +57,7 @@ func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
 }
 
 // hold holds the next WQE of q back until q.Faults.Until.
-func (sh *requester) hold(q *object.QP) object.Verdict {
+func (sh *injector) hold(q *object.QP) object.Verdict {
 	now, until := sh.Now(), q.Faults.Until
 	if now >= until {
 		return object.Accepted
@@ -94,7 +94,7 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 			v = sh.Inject(q, n)
 		}
 		if v == object.Accepted {
-			v = sh.Check(q, n)
+			v = sh.checkFaulty(q, n)
 		}
 		if v > object.Lost { // Waiting or Failed
 			if v == object.Failed {
@@ -153,28 +153,31 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 }
 
 // InjectWire is Inject for a queue pair on a wire. idle says that no earlier message is on the way: an error
-// is injected only then, because completions are in order.
-func (sh *requester) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
+// is injected only then, because completions are in order. Rules for packets leave WQEs alone.
+func (sh *Executor) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
 	sh.orders(q)
-	if !idle {
+	switch {
+	case !q.Faults.OnWQEs():
+		return object.Accepted
+	case !idle:
 		return object.Waiting
 	}
 	return sh.Inject(q, n)
 }
 
 // explainInjected explains that a rule acts on the WQE at the head of q.
-func (sh *queues) explainInjected(q *object.QP) {
+func (sh *injector) explainInjected(q *object.QP) {
 	sh.Explain(q, codes.FaultInjected, "injected by rule %v", q.Faults.Rule)
 }
 
 // ExplainSent is explainInjected for a WQE that has been sent, and that begins at a block.
-func (sh *queues) ExplainSent(q *object.QP, block uint64) {
+func (sh *injector) ExplainSent(q *object.QP, block uint64) {
 	s := report.Subject{Client: q.Client, Number: q.Num, Index: uint16(block)}
 	sh.ExplainSubject(s, codes.FaultInjected, "injected by rule %v", []any{q.Faults.Rule})
 }
 
 // injectError fails the next WQE with the error of a rule.
-func (sh *requester) injectError(q *object.QP, c *fault.Complete) object.Verdict {
+func (sh *injector) injectError(q *object.QP, c *fault.Complete) object.Verdict {
 	sh.explainInjected(q)
 	j := sh.Scratch.Job
 	j.Reset(object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:])))
@@ -187,7 +190,7 @@ func (sh *requester) injectError(q *object.QP, c *fault.Complete) object.Verdict
 
 // facts returns what rules ask of the next WQE of q. The WQE is not checked yet: what its segments say may be
 // wrong, and what is missing is left out.
-func (sh *requester) facts(q *object.QP, n uint16) fault.Facts {
+func (sh *injector) facts(q *object.QP, n uint16) fault.Facts {
 	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	f := fault.Facts{Opcode: h.Opcode(), Index: uint16(q.SQ.Done)}
 	blocks := h.Blocks()

@@ -30,7 +30,7 @@ func (sh *Executor) moveFaulty(q *object.QP, j *object.Job, budget int) (used in
 
 // FlipMoved lets move move bytes of j, and then flips a bit of them if the rule of the WQE at the head of q
 // says so and the byte is among them.
-func (sh *requester) FlipMoved(q *object.QP, j *object.Job, move func()) {
+func (sh *injector) FlipMoved(q *object.QP, j *object.Job, move func()) {
 	l := &j.Dst
 	moved, current, off, spot := j.Moved, l.Current, l.Off, l.Spot
 	move()
@@ -53,7 +53,7 @@ func (sh *requester) FlipMoved(q *object.QP, j *object.Job, move func()) {
 
 // FlipPacket flips a bit of a packet's payload, which begins at byte off of a message of total bytes, if the
 // rule of the WQE that was decided last says so and the byte is in the packet.
-func (sh *requester) FlipPacket(q *object.QP, payload []byte, off, total uint64) {
+func (sh *injector) FlipPacket(q *object.QP, payload []byte, off, total uint64) {
 	if at, mask, ok := sh.flipped(q, total); ok && at-off < uint64(len(payload)) {
 		payload[at-off] ^= mask
 		sh.explainFlip(q)
@@ -61,7 +61,7 @@ func (sh *requester) FlipPacket(q *object.QP, payload []byte, off, total uint64)
 }
 
 // flipped returns which bit of total moved bytes is to be flipped, if one is.
-func (sh *requester) flipped(q *object.QP, total uint64) (at uint64, mask byte, ok bool) {
+func (sh *injector) flipped(q *object.QP, total uint64) (at uint64, mask byte, ok bool) {
 	header := uint64(0)
 	if q.Transport == control.QPTypeUD {
 		header = object.GRHSize
@@ -74,7 +74,7 @@ func (sh *requester) flipped(q *object.QP, total uint64) (at uint64, mask byte, 
 }
 
 // explainFlip explains, once for each WQE, that a bit was flipped.
-func (sh *requester) explainFlip(q *object.QP) {
+func (sh *injector) explainFlip(q *object.QP) {
 	if f := q.Faults; !f.Over {
 		f.Over = true
 		sh.ExplainSent(q, f.Block())

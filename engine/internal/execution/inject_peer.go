@@ -17,7 +17,7 @@ import (
 // injectedPeer returns the peer of the next WQE of q, which is in the snapshot. ok is false if the WQE is to
 // be executed as without the rule: it has no peer on this device that listens, or one whom the rule must not
 // harm. v is Waiting if the lock of the peer's shard is needed first.
-func (sh *requester) injectedPeer(q *object.QP) (p *object.QP, ok bool, v object.Verdict) {
+func (sh *injector) injectedPeer(q *object.QP) (p *object.QP, ok bool, v object.Verdict) {
 	head := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	info := head.Opcode().Info()
 	if info.Remote == 0 && !info.Receive() {
@@ -45,7 +45,7 @@ func (sh *requester) injectedPeer(q *object.QP) (p *object.QP, ok bool, v object
 
 // disconnect moves the peer of the next WQE to error, as if its owner had done so. A DCT serves many, and
 // stays.
-func (sh *requester) disconnect(q *object.QP) object.Verdict {
+func (sh *injector) disconnect(q *object.QP) object.Verdict {
 	f := q.Faults
 	if f.Over || q.Wire != nil { // on a link: see InjectRequest
 		return object.Accepted
@@ -67,7 +67,7 @@ func (sh *requester) disconnect(q *object.QP) object.Verdict {
 }
 
 // overrun takes all room away in a completion queue: the next completion overruns it.
-func (sh *requester) overrun(q *object.QP, receive bool) object.Verdict {
+func (sh *injector) overrun(q *object.QP, receive bool) object.Verdict {
 	f := q.Faults
 	if f.Over {
 		return object.Accepted
@@ -96,7 +96,7 @@ func (sh *requester) overrun(q *object.QP, receive bool) object.Verdict {
 }
 
 // receiveCQ returns the completion queue for the message of the next WQE, which is for p.
-func (sh *requester) receiveCQ(p *object.QP) *object.CQ {
+func (sh *injector) receiveCQ(p *object.QP) *object.CQ {
 	if p.Transport != control.QPTypeXRC {
 		return p.RQ.CQ
 	}

@@ -29,7 +29,7 @@ const LongerTries = 2
 
 // InjectRequest does what rules of faults say of the request of j, which the requester has checked and not
 // sent yet. It returns Accepted if the request is to be sent now.
-func (sh *requester) InjectRequest(q *object.QP, j *object.Job) object.Verdict {
+func (sh *injector) InjectRequest(q *object.QP, j *object.Job) object.Verdict {
 	f := q.Faults
 	if !f.Acts || f.Over || !f.Decided(q.SQ.Done) {
 		return object.Accepted
@@ -58,7 +58,7 @@ func (sh *requester) InjectRequest(q *object.QP, j *object.Job) object.Verdict {
 
 // timerOfPeer returns the min_rnr_timer of q's peer. A peer on another device does not tell it, and q's own
 // counts in place of it. ok is false if q has no peer that answers, or one whose lock is not held yet.
-func (sh *requester) timerOfPeer(q *object.QP) (timer uint8, ok bool) {
+func (sh *injector) timerOfPeer(q *object.QP) (timer uint8, ok bool) {
 	if q.Wire != nil {
 		return q.Attr.MinRNRTimer, true
 	}
@@ -75,7 +75,7 @@ func (sh *requester) timerOfPeer(q *object.QP) (timer uint8, ok bool) {
 }
 
 // injectRNR makes the WQE of j wait as after an RNR NAK, n times.
-func (sh *requester) injectRNR(q *object.QP, j *object.Job, n int, timer uint8) object.Verdict {
+func (sh *injector) injectRNR(q *object.QP, j *object.Job, n int, timer uint8) object.Verdict {
 	f := q.Faults
 	if v, again := sh.tryAgain(q); again {
 		return v
@@ -94,7 +94,7 @@ func (sh *requester) injectRNR(q *object.QP, j *object.Job, n int, timer uint8) 
 }
 
 // injectLoss makes the WQE of j wait as if no answer came, n times.
-func (sh *requester) injectLoss(q *object.QP, j *object.Job, n fault.Count) object.Verdict {
+func (sh *injector) injectLoss(q *object.QP, j *object.Job, n fault.Count) object.Verdict {
 	f := q.Faults
 	if v, again := sh.tryAgain(q); again {
 		return v
@@ -121,7 +121,7 @@ func (sh *requester) injectLoss(q *object.QP, j *object.Job, n fault.Count) obje
 
 // tryAgain explains the first try of a WQE that does not get its answer. again is true if the wait after the
 // last try goes on, because something else than its end has made q go on.
-func (sh *requester) tryAgain(q *object.QP) (v object.Verdict, again bool) {
+func (sh *injector) tryAgain(q *object.QP) (v object.Verdict, again bool) {
 	f := q.Faults
 	if f.Tries == 0 {
 		sh.explainInjected(q)
@@ -132,7 +132,7 @@ func (sh *requester) tryAgain(q *object.QP) (v object.Verdict, again bool) {
 }
 
 // answers reports whether the peer of q would answer a request that is sent again.
-func (sh *requester) answers(q *object.QP) bool {
+func (sh *injector) answers(q *object.QP) bool {
 	p := q.Conn.Peer
 	return p != nil && sh.Holds(p.Client.Shard) && q.Reaches(p)
 }

@@ -24,6 +24,7 @@ type links interface {
 	Doubted(q *object.QP) bool
 	RouteAway(q *object.QP, av *wqe.AV) bool
 	SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict
+	DetourDatagram(q *object.QP, send func())
 }
 
 // A queues keeps the states of queue pairs: transitions, stalls, flushes.
@@ -35,11 +36,14 @@ type queues struct {
 // A responder serves the requests of peers on this device.
 type responder struct{ queues }
 
-// A requester checks WQEs.
-type requester struct {
+// An injector does what rules of faults say of WQEs.
+type injector struct {
 	responder
-	Orders []inject.Order // of rules of faults: what is to be done before the next step
+	Commands []inject.Command // what is to be done before the next step
 }
+
+// A requester checks WQEs.
+type requester struct{ injector }
 
 // An Executor executes WQEs.
 type Executor struct {

@@ -122,7 +122,7 @@ func (sh *requester) answered(q *object.QP, j *object.Job, a object.Answer) obje
 
 // LoseMessage ends a message that the responder does not take. On an unreliable transport
 // the requester gets no NAK, and continues as if the message had arrived.
-func (sh *requester) LoseMessage(j *object.Job) object.Verdict {
+func (sh *responder) LoseMessage(j *object.Job) object.Verdict {
 	j.Src.Reset()
 	j.Dst.Reset()
 	j.Total, j.Recv = 0, false

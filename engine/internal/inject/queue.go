@@ -15,9 +15,10 @@ type QueuePair struct {
 	work    []counter // of WQEs, one for each Rules that can act
 	Bell    *Bell     // of doorbells; nil: no rule can act on them
 	decided uint64    // the WQE that Hit is for: the block where it begins, and 1; 0: none
+	Link    *Link     // what rules do to its packets; nil: nothing
 
-	orders []*ByteOrder // one for each Rules that has one
-	Order  *ByteOrder   // the first of them, which acts; nil: bytes are written in their order
+	orders []*Order // one for each Rules that has one
+	Order  *Order   // the first of them, which acts; nil: bytes are written in their order
 
 	action
 }
@@ -34,8 +35,8 @@ type action struct {
 	Until     uint64 // device clock until which the WQE waits
 }
 
-// A ByteOrder is what a rule says of the order in which bytes become visible, and what is on the way.
-type ByteOrder struct {
+// An Order is what a rule says of the order in which bytes become visible, and what is on the way.
+type Order struct {
 	fault.Hit
 	Rules   *Rules
 	Window  order.Window
@@ -45,7 +46,7 @@ type ByteOrder struct {
 }
 
 // Begun reports whether the rule is in force at a time of the device clock.
-func (o *ByteOrder) Begun(now uint64) bool {
+func (o *Order) Begun(now uint64) bool {
 	since := time.Duration(clock.Duration(now - min(now, o.Rules.Since)))
 	return since >= time.Duration(o.Rule.Match.After)
 }
@@ -120,10 +121,10 @@ func (q *QueuePair) Decided(block uint64) bool { return q.decided == block+1 }
 // Reset forgets the WQE at the head: the queue pair was reset, and begins at block 0.
 func (q *QueuePair) Reset() {
 	q.decided, q.action = 0, action{}
-	if q.Order != nil {
-		q.Order.Pausing, q.Order.Waited = false, 0
-	}
 	if q.Bell != nil {
 		q.Bell.reset()
+	}
+	if q.Order != nil {
+		q.Order.Pausing, q.Order.Waited = false, 0
 	}
 }

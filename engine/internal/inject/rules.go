@@ -24,7 +24,7 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 	work, bell := r.Counter(fault.OnWQE, from), r.Counter(fault.OnDoorbell, from)
 	order := r.Counter(fault.OnQueue, from)
 	if work == nil && bell == nil && order == nil {
-		return q
+		return addLink(q, r, from)
 	}
 	if q == nil {
 		q = new(QueuePair)
@@ -39,17 +39,17 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 		q.Bell.counters = append(q.Bell.counters, counter{r, bell})
 	}
 	if order != nil {
-		o := &ByteOrder{Hit: order.First(), Rules: r}
-		o.Window.Begin(o.Rule.Order, o.Draw)
-		q.orders = append(q.orders, o)
+		x := &Order{Hit: order.First(), Rules: r}
+		x.Window.Begin(x.Rule.Order, x.Draw)
+		q.orders = append(q.orders, x)
 		q.Order = q.orders[0]
 	}
-	return q
+	return addLink(q, r, from)
 }
 
 // removeOrder takes an order away. The bytes that are on the way in it are moved again, in their order.
 func (q *QueuePair) removeOrder(r *Rules) {
-	q.orders = slices.DeleteFunc(q.orders, func(o *ByteOrder) bool { return o.Rules == r })
+	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool { return o.Rules == r })
 	q.Order = nil
 	if len(q.orders) > 0 {
 		q.Order = q.orders[0]
@@ -64,24 +64,29 @@ func Remove(q *QueuePair, r *Rules) *QueuePair {
 		return nil
 	}
 	q.removeOrder(r)
-	ofThese := func(c counter) bool { return c.rules == r }
+	q.removeLink(r)
 	if n := len(q.work); n > 0 {
-		q.work = slices.DeleteFunc(q.work, ofThese)
+		q.work = without(q.work, r)
 		if len(q.work) < n {
 			q.decided, q.action = 0, action{}
 		}
 	}
 	if b := q.Bell; b != nil {
 		n := len(b.counters)
-		b.counters = slices.DeleteFunc(b.counters, ofThese)
+		b.counters = without(b.counters, r)
 		if len(b.counters) == 0 {
 			q.Bell = nil
 		} else if len(b.counters) < n {
 			b.reset()
 		}
 	}
-	if len(q.work) == 0 && q.Bell == nil && q.Order == nil {
+	if len(q.work) == 0 && q.Bell == nil && q.Order == nil && q.Link == nil {
 		return nil
 	}
 	return q
+}
+
+// without takes the counters of rules out of a list.
+func without(list []counter, r *Rules) []counter {
+	return slices.DeleteFunc(list, func(c counter) bool { return c.rules == r })
 }

@@ -11,7 +11,7 @@
 //   - thread.go: on which cores a thread runs, and whether it shares them
 //   - stop.go: what is still executed at the end, and how long that may take
 //   - shard.go: the parts of one step, and their order
-//   - orders.go: carries out what rules of faults order; decides nothing
+//   - commands.go: carries out what rules of faults command; decides nothing
 //   - steps.go: when a batch of steps ends; how the thread goes on after a fault of memory (RecoverFault)
 //   - active.go: whose turn it is, whether a queue has work (HasWork), which cold queues are polled (patrol)
 //   - visit.go: what a visit to a queue does: executes, flushes, or postpones the queue

@@ -98,7 +98,7 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 		f.Next = max(first, now) - now
 	}
 	sh.Release()
-	f.Done = planned + n
+	f.Done = planned + n + len(sh.Commands) // the next step carries the orders out
 	return f
 }
 

@@ -34,9 +34,9 @@ type Runner struct {
 	Plan   plan.Plan // what rules do at given times
 	Down   downs     // how many outages rules have made of each port
 
-	Obey    func(inject.Order) // carries out an order of a rule, while no shard works
-	Deaths  map[uint32]func()  // what ends a client, by its number
-	Refuses atomic.Bool        // a rule of Faults can refuse requests
+	Obey    func(inject.Command) // carries out a command of a rule, while no shard works
+	Deaths  map[uint32]func()    // what ends a client, by its number
+	Refuses atomic.Bool          // a rule of Faults can refuse requests
 }
 
 // downs has a number for each port.

@@ -14,7 +14,7 @@ func (sh *Loop) Step() (done int) {
 		sh.Mail.Serve()
 		sh.Restart()
 	}
-	if len(sh.Orders) > 0 {
+	if len(sh.Commands) > 0 {
 		sh.obey()
 	}
 	if sh.Several {
@@ -62,5 +62,5 @@ func (sh *Loop) Step() (done int) {
 			done += sh.keepPlan()
 		}
 	}
-	return done + len(sh.Orders) // the next step carries them out
+	return done + len(sh.Commands) // the next step carries them out
 }

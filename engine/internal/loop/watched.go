@@ -42,7 +42,7 @@ func (sh *Loop) visitAside(q *object.QP) int {
 // visitOwn is visitAside, by the send record that q has.
 func (sh *Loop) visitOwn(q *object.QP) int {
 	switch {
-	case q.Wire != nil && q.Watched != 0:
+	case q.Wire != nil && q.Wire.Watched:
 		return sh.visitWatchedWire(q)
 	case q.Wire != nil:
 		return sh.VisitWire(q)
@@ -198,13 +198,17 @@ func (sh *Loop) recordExecute(q *object.QP, from, moved uint64, read bool) {
 		Value: q.Client.Count[control.CounterBytes] - moved})
 }
 
-// visitWatchedWire is VisitWire for a watched queue pair. The transport reads a WQE again each time that it
-// sends packets of it, so the ring is not replaced by a copy: the WQEs that were begun are copied afterwards.
+// visitWatchedWire is VisitWire for a queue pair that is watched, or whose packets rules of faults act on.
+// The transport reads a WQE again each time that it sends packets of it, so the ring is not replaced by a
+// copy: the WQEs that were begun are copied afterwards.
 func (sh *Loop) visitWatchedWire(q *object.QP) (done int) {
 	from := q.SQ.Done
 	p := q.Wire.Port
 	sent := p.Settings.Send.Sent()
-	done = sh.VisitWire(q)
+	done = sh.VisitWatchedWire(q)
+	if q.Watched == 0 {
+		return done // it is only faulty
+	}
 	if q.SQ.Done > from && q.Attr.State == control.StateRTS { // otherwise it may have flushed
 		sh.Enter(q) // its memory is read again
 		sh.StepClock = clock.Now()

@@ -31,7 +31,7 @@ type Wire struct {
 	In     Inbound
 	Timer  wheel.Timer[*Wire]
 
-	Watched     bool       // Q is watched, and counts in Port.Watched
+	Watched     bool       // Q is watched, or rules of faults act on its packets; it counts in Port.Watched
 	Guard       *PathGuard // the guard of the path From
 	guarded     int        // index in Guard.Wires
 	Strays      uint64     // packets with PSNs that the peer would not use
@@ -217,7 +217,7 @@ type Port struct {
 	Settings nic.PortConfig
 	Shard    *Shard
 	Number   uint32                  // of the port in events; the first is 1
-	Watched  int                     // number of wires whose queue pairs are watched
+	Watched  int                     // number of wires that are Watched
 	Packet   packetring.Packet       // the packet that is being served
 	BTH      packet.BTH              // header of Packet
 	known    [portCache]*QP          // queue pairs of recent packets, by the low bits of their numbers

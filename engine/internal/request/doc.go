@@ -21,7 +21,7 @@
 //   - watch_follow.go: which clients a watch is for (follows, maySee); puts it on their objects
 //   - watch_record.go: the events of clients, queues and keys
 //   - faults.go: which queue pairs a client's rules of faults are for; begin and end of rules
-//   - orders.go: which process a rule kills, and how its number is known not to be another's
+//   - commands.go: which process a rule kills, and how its number is known not to be another's
 //   - faults_client.go: the rules that a client sets by requests: pieces, limits, counts
 //   - refuse.go: which requests rules refuse
 //   - wake.go: which features a client gets, and whether its posters wake the device (setWake)

@@ -47,4 +47,10 @@
 //     taken
 //   - inject.go: which answers are lost because of a rule of faults
 //   - watched.go: records packets of watched queues
+//
+// While rules of faults act on packets of a queue pair:
+//
+//   - detour.go: by which detour packets come to the rules; what a rule does to a packet
+//   - packet_facts.go: of which work request a packet is
+//   - held.go: which packets wait, for how long, and how many at most
 package transport

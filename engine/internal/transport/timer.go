@@ -41,7 +41,11 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 				t.Deadline = 0
 				done++
 				sh.Enter(t.Of.Q)
-				sh.timedOut(t.Of.Q)
+				if t == &t.Of.Timer {
+					sh.timedOut(t.Of.Q)
+				} else {
+					sh.leaveInTime(t.Of.Q)
+				}
 				if following != nil && (!following.Linked || following.Bucket != uint32(bucket)) {
 					following = w.Buckets[bucket] // timedOut has disarmed or moved the next timer
 				}

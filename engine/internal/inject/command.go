@@ -2,8 +2,8 @@
 
 package inject
 
-// An Order says what a rule wants to be done between two steps. One field is set.
-type Order struct {
+// A Command says what a rule wants to be done between two steps. One field is set.
+type Command struct {
 	Key    uint32 // this key is deregistered
 	Client uint32 // the client of this number dies
 }

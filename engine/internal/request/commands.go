@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// obey carries out an order of a rule of faults. It is called while no shard works.
-func (e Device) obey(o inject.Order) {
+// obey carries out a command of a rule of faults. It is called while no shard works.
+func (e Device) obey(o inject.Command) {
 	if k := e.Keys.Find(o.Key); k != nil && k.Client != nil && k.Windows == 0 {
 		(&Client{Device: e, Client: k.Client}).removeKey(k)
 	}

@@ -166,12 +166,12 @@ func (sh *Executor) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict
 }
 
 // explainInjected explains that a rule acts on the WQE at the head of q.
-func (sh *injector) explainInjected(q *object.QP) {
+func (sh *queues) explainInjected(q *object.QP) {
 	sh.Explain(q, codes.FaultInjected, "injected by rule %v", q.Faults.Rule)
 }
 
 // ExplainSent is explainInjected for a WQE that has been sent, and that begins at a block.
-func (sh *injector) ExplainSent(q *object.QP, block uint64) {
+func (sh *queues) ExplainSent(q *object.QP, block uint64) {
 	s := report.Subject{Client: q.Client, Number: q.Num, Index: uint16(block)}
 	sh.ExplainSubject(s, codes.FaultInjected, "injected by rule %v", []any{q.Faults.Rule})
 }

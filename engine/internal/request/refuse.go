@@ -33,10 +33,15 @@ func setFaultList(e Device, list []*loop.Faults) {
 
 // refused returns the refusal of a request by a rule, or nil. While no rule refuses anything, it only loads a
 // word.
-func (c faulting) refused(op control.Op) (err error) {
+func (c faulting) refused(op control.Op) error {
 	if !c.Device.Refuses.Load() || op == control.OpSetFaults || op == control.OpQueryFault {
 		return nil
 	}
+	return c.askRules(op)
+}
+
+// askRules is refused while rules can refuse requests.
+func (c faulting) askRules(op control.Op) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {

@@ -9,6 +9,7 @@
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless trace    shows what a device does or did, as text, JSON, timelines or packets
+//	nicless replay   posts a recorded trace to a fresh device, and compares
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets,
 //	                 and finds them in pasted logs and dumps
 //	nicless explain  explains a code, a syndrome, a status or the text of an error
@@ -85,6 +86,7 @@ Usage:
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
   nicless trace --all|--qp N|--client PID|--program NAME [--out FILE]
   nicless trace show FILE|- [--format FORM] [-o FILE]
+  nicless replay FILE...
   nicless decode [FILE...|TEXT|-] [--json] [--all]
   nicless decode KIND [HEX|-] [--json]
   nicless explain CODE|SYNDROME|STATUS|TEXT...

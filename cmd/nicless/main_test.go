@@ -131,7 +131,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 32, visited)
+	require.Equal(t, 33, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 5
+	Minor uint16 = 6
 )
 
 // Magic begins a Hello: "nicl" in memory order.

@@ -59,5 +59,6 @@
 //   - cost.go: how much of a visit's budget a piece of memory costs
 //   - dma.go: which worker gets a piece, and which tasks are recalled when a key or a peer changes
 //   - worker.go: copies what dma has assigned; when a worker sleeps
+//   - recorded.go: copies through private memory, to record payload and receives for a replay
 //   - unmapped.go: copies from and to a process; where a missing page ends the copy
 package execution

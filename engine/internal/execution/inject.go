@@ -53,7 +53,8 @@ func (sh *requester) hold(q *object.QP, forever bool) object.Verdict {
 	return object.Waiting
 }
 
-// BurstFaulty is Burst for a queue pair that rules of faults have to do with. It executes one WQE, or goes on
+// BurstFaulty is Burst for a queue pair that rules of faults have to do with, or that is recorded for a
+// replay. It executes one WQE, or goes on
 // with a transfer, in the same steps as Burst.
 func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	bytes := sh.Sched.Slice
@@ -68,7 +69,10 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	}
 	if j == nil {
 		sh.Snapshot(q)
-		v := sh.Inject(q, n)
+		v := object.Accepted
+		if q.Faults != nil {
+			v = sh.Inject(q, n)
+		}
 		if v == object.Accepted {
 			v = sh.Check(q, n)
 		}
@@ -91,7 +95,13 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	if q.Transport == control.QPTypeUD {
 		budget = datagramBudget
 	}
-	if !j.Src.Unmapped && !j.Dst.Unmapped {
+	if q.Replayable() != 0 {
+		used, v := sh.moveRecorded(q, j, budget)
+		bytes -= used
+		if v > object.Lost { // Failed
+			return done
+		}
+	} else if !j.Src.Unmapped && !j.Dst.Unmapped {
 		bytes -= sh.Move(q, j, budget)
 	} else {
 		used, v := sh.moveUnmapped(q, j, budget)

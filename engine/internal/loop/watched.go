@@ -38,6 +38,9 @@ func (sh *Loop) visitAside(q *object.QP) int {
 	case q.Wire != nil:
 		return sh.VisitWire(q)
 	case q.Attr.State == control.StateERR || q.Attr.State == control.StateSQE:
+		if n := sh.Pending(q); n > 0 && q.Replayable() != 0 {
+			sh.fetch(q, n) // a replay posts what is flushed
+		}
 		return sh.Flush(q)
 	}
 	// Nothing is recorded of a queue pair that is not watched, only faulty.
@@ -153,7 +156,7 @@ func (sh *Loop) recordFetch(q *object.QP, index uint64, n uint16) {
 func (sh *Loop) burstOne(q *object.QP, n uint16) (done int) {
 	count := &q.Client.Count
 	from, moved, failed := q.SQ.Done, count[control.CounterBytes], count[control.CounterFailed]
-	if q.Faults != nil {
+	if q.Faults != nil || q.Replayable() != 0 {
 		done = sh.BurstFaulty(q, n)
 	} else {
 		done = sh.Burst(q, n)

@@ -54,7 +54,7 @@ type Device struct {
 	CQs      map[uint32]*CQ // by number
 	SRQs     map[uint32]*SRQ
 	XRCDs    map[uint32]*XRCD
-	Numbers  struct{ QP, CQ, SRQ *numbers.Sequence }
+	Numbers  numbers.All
 	Serial   uint64 // serial number of the newest queue pair
 	LastXRCD uint32 // number of the newest XRC domain
 	Served   uint64 // number of requests so far
@@ -80,6 +80,7 @@ type Device struct {
 	Watches       [tap.Most]*Watcher  // by the number of their bits; nil: there is none
 	DatagramsSeen int                 // number of queue pairs for datagrams that are watched
 	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
+	WatchesReplay uint32              // the watches that record what a replay needs
 	Attached      uint32              // number of the newest client
 	LastPort      uint32              // number of the newest port
 }

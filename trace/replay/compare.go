@@ -3,6 +3,7 @@
 package replay
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/nicless/nicless/cqe"
@@ -29,6 +30,7 @@ func (r *replayer) completion(e *trace.Event) {
 		x := expectation{r.report.Events, e.Value + uint64(i), e.CompletionAt(i)}
 		w := cqe.ParseWC(&x.entry)
 		if r.plan.out[w.QPN] != "" {
+			q.shifted = true
 			continue
 		}
 		q.expected = append(q.expected, x)
@@ -44,9 +46,6 @@ func (r *replayer) completion(e *trace.Event) {
 				q.poll()
 				return len(q.found) >= len(q.expected) || w.Syndrome != cqe.Flush
 			})
-		}
-		if !w.Requester() && p.srq != nil {
-			delete(p.srq.open, w.Counter)
 		}
 	}
 	r.match(q)
@@ -86,16 +85,23 @@ func (r *replayer) match(q *cq) {
 // Bytes of a completion that are not compared.
 const (
 	timeStamp = 48 // 8 bytes
+	counter   = 60 // 2 bytes: compared, but for the entries of shared receive queues
 	signature = 62
 )
 
 func (r *replayer) compare(q *cq, want *expectation, got *[cqe.Size]byte) {
 	r.report.CQEs++
 	a, b := want.entry, *got
+	w := cqe.ParseWC(&want.entry)
+	if p := r.queues[w.QPN]; p != nil && p.srq != nil && !w.Requester() {
+		if was, ok := p.srq.was[cqe.ParseWC(got).Counter]; ok {
+			binary.BigEndian.PutUint16(b[counter:], was)
+		}
+	}
 	for _, x := range []*[cqe.Size]byte{&a, &b} {
 		clear(x[timeStamp : timeStamp+8])
 		x[signature] = 0
-		if q.collapsed {
+		if q.collapsed || q.shifted {
 			x[cqe.Size-1] &^= 1
 		}
 	}
@@ -106,7 +112,6 @@ func (r *replayer) compare(q *cq, want *expectation, got *[cqe.Size]byte) {
 	if a == b {
 		return
 	}
-	w := cqe.ParseWC(&want.entry)
 	var values []Value
 	before, _ := cqe.Describe(a[:])
 	after, _ := cqe.Describe(b[:])

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
@@ -27,8 +28,9 @@ type replayer struct {
 	srqs    map[uint32]*srq
 	keys    map[uint32]*key // by the key without its variant
 	taken   *receive        // the receive of a datagram, until it is known which WQE has taken it
-	ended   uint64          // WQEs that have ended
 	report  Report
+
+	patience time.Duration
 }
 
 func newReplayer(p *plan, o Options) (*replayer, error) {
@@ -37,8 +39,13 @@ func newReplayer(p *plan, o Options) (*replayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replayer{plan: p, e: e, d: nic.Of(e), clients: map[uint32]*client{}, queues: map[uint32]*queue{},
-		cqs: map[uint32]*cq{}, srqs: map[uint32]*srq{}, keys: map[uint32]*key{}}, nil
+	patience := o.Patience
+	if patience <= 0 {
+		patience = usualPatience
+	}
+	return &replayer{plan: p, patience: patience, e: e, d: nic.Of(e), clients: map[uint32]*client{},
+		queues: map[uint32]*queue{}, cqs: map[uint32]*cq{}, srqs: map[uint32]*srq{},
+		keys: map[uint32]*key{}}, nil
 }
 
 func (r *replayer) close() {

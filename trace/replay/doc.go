@@ -13,15 +13,17 @@
 // the WQE alone, and steps the device until it has executed them. WQEs are posted in the order in which they
 // were executed.
 //
-// Two bytes of each completion are not compared, and neither is its time stamp: signature, and the owner bit
-// of collapsed queues. Times of waits, retries and events are not compared either.
+// All bytes of a completion are compared but its time stamp and its signature. The owner bit is not compared
+// in collapsed queues, and in those that also had completions of queue pairs that are left out. A receive of
+// a shared queue gets another entry if messages that take long overlap; then its index is translated. Times
+// of waits, retries and events are not compared.
 //
 // # Files
 //
 //   - replay.go: Run, its options and its report
 //   - plan.go: the first reading
 //   - device.go: the device and its clients, their memory
-//   - objects.go, modify.go: makes the objects of the trace, and changes their states
+//   - objects.go, queuepair.go, modify.go: makes the objects of the trace, and changes their states
 //   - work.go: posts a WQE, and waits for it
 //   - datagram.go: the GIDs of clients, from the headers of datagrams
 //   - pieces.go: the memory that a WQE names

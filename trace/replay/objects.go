@@ -8,7 +8,6 @@ import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/trace"
-	"github.com/nicless/nicless/wqe"
 )
 
 // A queue is a queue pair.
@@ -30,12 +29,16 @@ type queue struct {
 
 	taken  *receive // of the WQE that is executed next
 	chunks []chunk  // of the same WQE
+	hidden bool     // it is not known where the same WQE reads some of its payload
 }
 
 // A receive is one that a message has taken.
 type receive struct {
 	client *client
 	list   []byte // its data segments
+	shared *srq   // the queue from which it was taken, if that is shared
+	index  uint16 // its entry there
+	entry  []byte
 }
 
 // A chunk is some of the payload of a WQE.
@@ -53,6 +56,7 @@ type cq struct {
 	ring      []byte
 	next      uint64 // index of the next entry
 	collapsed bool
+	shifted   bool // it lacks completions of queue pairs that are left out
 	expected  []expectation
 	found     [][64]byte
 }
@@ -64,8 +68,9 @@ type srq struct {
 	setup  trace.SRQSetup
 	ring   []byte
 	record []byte
-	posted uint16
-	open   map[uint16]bool // entries that were taken and not completed
+	posted uint16            // how many entries were announced
+	free   bool              // the last one was not consumed
+	was    map[uint16]uint16 // recorded indices of entries
 }
 
 // A key is a memory key.
@@ -221,7 +226,7 @@ func (r *replayer) sharedQueue(e *trace.Event) error {
 	if err != nil {
 		return err
 	}
-	q = &srq{number: e.Queue, client: c, setup: s, open: map[uint16]bool{}}
+	q = &srq{number: e.Queue, client: c, setup: s, was: map[uint16]uint16{}}
 	var ring, record uint64
 	q.ring, ring, err = c.take(1 << (s.LogSize + s.LogStride))
 	if err != nil {
@@ -242,105 +247,4 @@ func (r *replayer) sharedQueue(e *trace.Event) error {
 	}
 	r.srqs[e.Queue] = q
 	return nil
-}
-
-// types are the types of queue pairs in requests.
-var types = map[trace.Transport]uint8{
-	trace.RC: control.QPTypeRC, trace.UC: control.QPTypeUC, trace.UD: control.QPTypeUD,
-}
-
-// queuePair makes a queue pair, or changes its state and attributes.
-func (r *replayer) queuePair(e *trace.Event) error {
-	info, err := trace.ParseQueueInfo(e.Data)
-	setup, _ := trace.ParseQueueSetup(e.Data)
-	c := r.owner(e.Value)
-	if err != nil || c == nil || r.plan.out[e.Queue] != "" {
-		return err
-	}
-	q := r.queues[e.Queue]
-	if q == nil {
-		q = &queue{number: e.Queue, client: c, transport: trace.Transport(e.Count), info: info, setup: setup}
-		if err := r.create(q); err != nil {
-			r.plan.leaveOut(e.Queue, fmt.Sprintf("it could not be made: %v", err))
-			return nil
-		}
-		r.queues[e.Queue] = q
-	}
-	if err := r.modify(q, trace.State(e.Index), &info, &setup); err != nil {
-		r.differ(name(q), fmt.Sprintf("cannot go to %v: %v", trace.State(e.Index), err))
-	}
-	return nil
-}
-
-func (r *replayer) create(q *queue) (err error) {
-	c, s := q.client, &q.setup
-	pd, err := c.pd(s.PD)
-	if err != nil {
-		return err
-	}
-	m := &control.QP{PDN: pd, SendCQN: q.info.SendCQ, RecvCQN: q.info.RecvCQ, UserIndex: s.UserIndex,
-		Type: types[q.transport], SRQN: q.info.SRQ, NoReceive: 1, Scatter: s.Scatter, UAR: c.uar}
-	if s.Flags&trace.Signed != 0 {
-		m.SignatureOn = 1
-	}
-	if s.Flags&trace.Managed != 0 {
-		m.Managed = 1
-	}
-	m.LogSQ, err = log2(q.info.SendBlocks)
-	if err != nil {
-		return err
-	}
-	q.ring, m.SQ, err = c.take(wqe.BlockSize << m.LogSQ)
-	if err != nil {
-		return err
-	}
-	if s.Flags&trace.OwnReceives != 0 {
-		m.NoReceive, m.LogRQStride = 0, s.LogStride
-		m.LogRQ, err = log2(q.info.RecvEntries)
-		if err != nil || s.LogStride > 11 {
-			return fmt.Errorf("%d receives of 2^%d bytes", q.info.RecvEntries, s.LogStride)
-		}
-		q.receives, m.RQ, err = c.take(1 << (m.LogRQ + m.LogRQStride))
-		if err != nil {
-			return err
-		}
-	}
-	if q.info.SRQ != 0 {
-		q.srq = r.srqs[q.info.SRQ]
-		if q.srq == nil {
-			return fmt.Errorf("its SRQ 0x%x is not in the trace", q.info.SRQ)
-		}
-	}
-	q.record, m.DBRec, err = c.take(8)
-	if err != nil {
-		return err
-	}
-	var ans control.QPN
-	r.d.Choose(nic.QP, q.number)
-	if err := c.call(control.OpCreateQP, m, &ans); err != nil {
-		return err
-	}
-	if ans.QPN != q.number {
-		return errTaken
-	}
-	return nil
-}
-
-// log2 returns the logarithm of the size of a queue, which is a power of two.
-func log2(n uint32) (uint8, error) {
-	for i := range uint8(17) {
-		if n == 1<<i {
-			return i, nil
-		}
-	}
-	return 0, fmt.Errorf("%d entries; powers of two up to 65536 are possible", n)
-}
-
-func (r *replayer) endQueue(number uint32) error {
-	q := r.queues[number]
-	if q == nil {
-		return nil
-	}
-	delete(r.queues, number)
-	return q.client.call(control.OpDestroyQP, &control.QPN{QPN: number}, &control.Empty{})
 }

@@ -18,17 +18,21 @@ type piece struct {
 	n    uint64
 	of   *client // whose memory it is
 	addr uint64  // where it is in the client
+	here bool    // it is inline, or a header that the device makes
 }
 
 // memory returns the memory under a key.
 func (r *replayer) memory(k uint32, addr, n uint64) piece {
 	x := r.keys[k>>8]
+	if k == control.NullKey && x == nil {
+		return piece{n: n, here: true} // zeros
+	}
 	if x == nil || x.key != k || x.setup.Window != 0 || x.setup.Entries != 0 {
 		return piece{n: n}
 	}
 	if off := addr - x.info.Addr; off <= x.info.Length && n <= x.info.Length-off {
 		at := x.setup.From + off
-		return piece{x.client.bytes(at, n), n, x.client, at}
+		return piece{mem: x.client.bytes(at, n), n: n, of: x.client, addr: at}
 	}
 	return piece{n: n}
 }
@@ -53,7 +57,7 @@ func (r *replayer) local(v *wqe.View) (list []piece) {
 		case !ok:
 			return list
 		case d.Inline():
-			list = append(list, piece{n: uint64(len(inline))})
+			list = append(list, piece{n: uint64(len(inline)), here: true})
 		default:
 			list = append(list, r.memory(d.LKey, d.Addr, d.Length()))
 		}
@@ -96,7 +100,7 @@ func (r *replayer) ends(q *queue, index uint16) (src, dst []piece, ctrl wqe.Ctrl
 	case info.Reads:
 		return far, near, ctrl
 	case q.transport == trace.UD:
-		near = slices.Insert(near, 0, piece{n: grhSize})
+		near = slices.Insert(near, 0, piece{n: grhSize, here: true})
 	}
 	return near, far, ctrl
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/trace"
@@ -17,6 +18,10 @@ import (
 type Options struct {
 	Faults *fault.Rules // the rules that the recorded device obeyed; nil: none
 	Log    *slog.Logger // what the device says; nil: nothing
+
+	// Patience is how long a WQE may take; 0: 30 s. Retries of a WQE that fails for want of a receive or of a
+	// peer take some seconds with the usual attributes.
+	Patience time.Duration
 }
 
 // A Report says what a replay has found.

@@ -73,14 +73,8 @@ func (r *replayer) receive(e *trace.Event) {
 		if s == nil || len(e.Data) != 1<<s.setup.LogStride {
 			return
 		}
-		mask := uint16(len(s.ring)>>s.setup.LogStride - 1)
-		copy(s.ring[int(e.Index&mask)<<s.setup.LogStride:], e.Data)
-		if !s.open[e.Index] {
-			s.open[e.Index] = true
-			s.posted++
-			putRecord(s.record, s.posted)
-		}
-		rec.list = slices.Clone(e.Data[wqe.SRQNextSize:])
+		rec.entry = slices.Clone(e.Data)
+		rec.list, rec.shared, rec.index = rec.entry[wqe.SRQNextSize:], s, e.Index
 	} else {
 		if len(p.receives) == 0 || len(e.Data) != 1<<p.setup.LogStride {
 			return
@@ -100,6 +94,22 @@ func (r *replayer) receive(e *trace.Event) {
 	}
 }
 
+// put posts a receive of a shared queue, for the WQE that is executed next. Messages that take long hold
+// their receives while others take later ones, and a replay executes one WQE after the other. So the receive
+// gets the next entry of the replay's queue, whatever its index was.
+func (s *srq) put(x *receive) {
+	mask := uint16(len(s.ring)>>s.setup.LogStride - 1)
+	if !s.free { // else the device has taken the last entry back, and gives it out first
+		s.posted++
+	}
+	at := (s.posted - 1) & mask
+	s.was[at] = x.index
+	entry := s.ring[int(at)<<s.setup.LogStride:][:len(x.entry)]
+	copy(entry, x.entry)
+	wqe.SRQNext{Next: (at + 1) & mask}.Put((*[wqe.SRQNextSize]byte)(entry))
+	putRecord(s.record, s.posted)
+}
+
 // postReceive announces the receives before an index.
 func (q *queue) postReceive(end uint16) {
 	if int16(end-q.received) > 0 {
@@ -112,7 +122,7 @@ func (q *queue) postReceive(end uint16) {
 func (r *replayer) payload(q *queue, e *trace.Event) {
 	at, sum := e.PayloadAt()
 	if at == 0 {
-		q.chunks = q.chunks[:0] // the device has begun anew
+		q.chunks, q.hidden = q.chunks[:0], false // the device has begun anew
 		if q.transport == trace.UD && len(e.Data) >= grhSize {
 			r.header(q, e.Index, e.Data[:grhSize])
 		}
@@ -123,6 +133,7 @@ func (r *replayer) payload(q *queue, e *trace.Event) {
 		data = slices.Clone(data)
 		slices.Reverse(data)
 	}
+	q.hidden = q.hidden || slices.ContainsFunc(src, func(p piece) bool { return p.mem == nil && !p.here })
 	part(src, at, uint64(len(data)), func(mem []byte, n uint64) bool {
 		copy(mem, data[:n])
 		data = data[n:]
@@ -135,14 +146,19 @@ func (r *replayer) payload(q *queue, e *trace.Event) {
 func (r *replayer) execute(q *queue, e *trace.Event, n uint16) {
 	where := fmt.Sprintf("%s wqe %d", name(q), e.Index)
 	src, dst, ctrl := r.ends(q, e.Index)
+	before := r.e.Stats()
+	if x := q.taken; x != nil && x.shared != nil {
+		x.shared.put(x)
+	}
 	q.post(e.Index + n)
-	r.ended++
 	r.report.WQEs++
-	if !r.until(func() bool { return r.e.Stats().WQEs >= r.ended }) {
-		r.differ(where, fmt.Sprintf("%v has not ended within %v", ctrl.Opcode, patience))
+	if !r.until(func() bool { return r.e.Stats().WQEs > before.WQEs }) {
+		r.differ(where, fmt.Sprintf("%v has not ended within %v", ctrl.Opcode, r.patience))
 		r.plan.leaveOut(q.number, "one of its WQEs has not ended")
-		r.ended--
 		return
+	}
+	if x := q.taken; x != nil && x.shared != nil {
+		x.shared.free = r.e.Stats().Receives == before.Receives
 	}
 	r.pollAll()
 	if e.Kind == trace.KindExecute && len(q.chunks) > 0 {
@@ -161,7 +177,7 @@ func length(list []chunk) (n uint64) {
 
 // compareMoved compares what is at the destination of a WQE.
 func (r *replayer) compareMoved(q *queue, where string, src, dst []piece, ctrl wqe.Ctrl) {
-	if r.inCQE(q, ctrl, length(q.chunks)) || overlap(src, dst) {
+	if q.hidden || len(src) == 0 || r.inCQE(q, ctrl, length(q.chunks)) || overlap(src, dst) {
 		r.report.Unseen++
 		return
 	}
@@ -190,9 +206,8 @@ func (r *replayer) compareMoved(q *queue, where string, src, dst []piece, ctrl w
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// patience is how long a WQE may take. Retries of a WQE that fails for want of a receive or of a peer take
-// some seconds with the usual attributes.
-const patience = 30 * time.Second
+// usualPatience is Options.Patience if that is 0: longer than the retries of the usual attributes.
+const usualPatience = 30 * time.Second
 
 // fewSteps are enough for the device to look at everything once.
 const fewSteps = 256
@@ -215,7 +230,7 @@ func (r *replayer) until(done func() bool) bool {
 			}
 			r.e.Step()
 		}
-		if time.Since(start) > patience {
+		if time.Since(start) > r.patience {
 			return false
 		}
 	}

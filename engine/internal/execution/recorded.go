@@ -20,9 +20,11 @@ const recordedBytes = 16 << 10
 func (sh *Executor) moveRecorded(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
 	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
 		n := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved, recordedBytes)
+		// Of a scattered message no more at once than is contiguous on both sides: so the budget is kept.
+		n = min(n, max(Indivisible, min(j.Src.Peek(n).N, j.Dst.Peek(n).N)))
 		b := sh.Scratch.Unmapped.Between[:n]
 		k, cost, gap := sh.copyPiecewise(&j.Src, b, false)
-		used += cost
+		used += cost + k
 		if k == 0 {
 			return used, sh.unreachable(q, j, gap)
 		}
@@ -40,10 +42,11 @@ func (sh *Executor) moveRecorded(q *object.QP, j *object.Job, budget int) (used 
 }
 
 // copyPiecewise copies the next bytes of l to b or, if write is true, b to the next bytes of l. l has them
-// all. copyPiecewise advances l, and returns how many bytes it has copied. There are fewer than b has if
-// memory of a process is missing: g is then the missing memory.
+// all. copyPiecewise advances l, and returns how many bytes it has copied, and what they cost besides their
+// number. There are fewer than b has if memory of a process is missing: g is then the missing memory.
 func (sh *mover) copyPiecewise(l *object.List, b []byte, write bool) (n, cost int, g object.Gap) {
 	a := &sh.Scratch.Unmapped
+	var pages lastPages
 	for n < len(b) {
 		s := l.Peek(uint64(len(b) - n))
 		k := int(s.N)
@@ -63,18 +66,20 @@ func (sh *mover) copyPiecewise(l *object.List, b []byte, write bool) (n, cost in
 			cost += CallCost
 			if copied < k {
 				l.Skip(uint64(copied))
-				return n + copied, cost + n + copied, g
+				return n + copied, cost, g
 			}
 		case write:
 			copy(s.Mem, part)
 		default:
 			copy(part, s.Mem)
 		}
+		if s.Process == nil && k < len(b) { // scattered, as moveJob counts it
+			cost += pages.cost(s.Mem, part, k) - k
+		}
 		l.Skip(uint64(k))
 		n += k
-		cost += object.PieceCost
 	}
-	return n, cost + n, object.Gap{}
+	return n, cost, object.Gap{}
 }
 
 // recordReceive records a receive of the responder of j, which has been read, for a replay.

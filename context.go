@@ -56,7 +56,8 @@ type client struct {
 	table        hostpath.Table // finds QPs by the user index of a CQE
 	arena        arena
 	waker        waker
-	uniprocessor bool // engine and program may have to take turns on one core
+	uniprocessor bool    // engine and program may have to take turns on one core
+	driver       *driver // steps the device; nil: the device has a thread
 
 	held atomic.Pointer[Context] // the Context, if hold keeps it from being collected; or nil
 
@@ -72,6 +73,10 @@ type client struct {
 	noEvents chan struct{} // closed when no more events come
 	explain  atomic.Pointer[func(Explanation)]
 	eventFD  notifier
+	reading  sync.Mutex // held while a driver's events are delivered
+
+	faulting sync.Mutex  // held while rules of faults are set or asked for
+	faults   *faultState // the newest rules; nil: none yet
 
 	mu         sync.Mutex
 	next       int    // number of the doorbell register for the next QP
@@ -139,8 +144,14 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 		return nil, wrap("events", err)
 	}
 	c.events = r.Events
-	go c.listen(c.events)
-	if c.limits.Features&control.FeatureWake != 0 {
+	if d, ok := dev.(driven); ok && d.drivenBy() != nil {
+		c.driver = d.drivenBy()
+		c.waker.kick = c.driver.kick
+		c.driver.add(c)
+	} else {
+		go c.listen(c.events)
+	}
+	if c.driver == nil && c.limits.Features&control.FeatureWake != 0 {
 		go c.offerWake()
 	}
 	go func() {
@@ -258,6 +269,12 @@ const drainTime = time.Second
 // device for a new event descriptor. The device then closes the descriptor from which
 // listen reads, after it has sent the events of all earlier work.
 func (c *client) drainEvents() {
+	if c.driver != nil {
+		c.driver.stepAll()
+		c.driver.remove(c)
+		close(c.noEvents)
+		return
+	}
 	answered := make(chan error, 1)
 	go func() {
 		r, err := c.dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{})

@@ -449,6 +449,9 @@ type waker struct {
 	last    atomic.Uint64           // the number of the last sleep that this client has ended
 	eventfd atomic.Pointer[os.File] // a write to it wakes the engine; nil: it has not been sent yet
 
+	// kick wakes a device that a driver steps, which has no eventfd. It is nil for other devices.
+	kick func()
+
 	mu  sync.Mutex
 	raw bool // other code writes to the queues too (QP.Raw), and does not read asleep
 }
@@ -470,6 +473,11 @@ var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 // signal wakes the engine from the sleep with that number. One signal for each sleep is
 // enough.
 func (w *waker) signal(sleep uint64) {
+	if w.kick != nil {
+		w.kick()
+		w.last.Store(sleep)
+		return
+	}
 	if fd := w.eventfd.Load(); fd != nil {
 		_, _ = fd.Write(one)
 		w.last.Store(sleep)

@@ -105,6 +105,7 @@
 //	window.go       memory windows and lists of memory
 //	export.go       the shared memory of queues, for accelerators and for posters that only map a file
 //	embedded.go, socket.go, other.go   the engine in this process, in another one, and where there is none
+//	inside.go, driver.go   several clients in this process, and a clock that a test holds: for niclesstest
 //	errors.go
 //
 // This package posts and polls through package hostpath. Packages wqe, cqe and doorbell

@@ -30,16 +30,23 @@ const (
 
 	EventExplanation   = EventKind(control.EventExplanation)   // a description of a fault, in words
 	EventAnnouncements = EventKind(control.EventAnnouncements) // see Context.Announcements
+
+	// The port is down, is up again, or has another GID, and queue pairs that are connected reach their peers
+	// no more; see Context.Port.
+	EventPortError  = EventKind(control.EventPortError)
+	EventPortActive = EventKind(control.EventPortActive)
+	EventGIDChange  = EventKind(control.EventGIDChange)
 )
 
 // String returns the name.
 func (k EventKind) String() string { return control.EventKind(k).String() }
 
 // An Event says that something happened to an object of this context. An event of kind
-// EventAnnouncements is about no object.
+// EventAnnouncements is about no object. Those of kind EventPortError, EventPortActive and EventGIDChange
+// are about the port.
 type Event struct {
 	Kind   EventKind
-	Number uint32 // the number of the object; 0: none
+	Number uint32 // the number of the object, or of the port; 0: none
 
 	// One of the fields QP, CQ and SRQ is the object of the event, unless the object has been
 	// closed or the program no longer refers to it. The others are nil. In an explanation all
@@ -77,6 +84,8 @@ func (e Event) String() string {
 		s = e.Explanation.String()
 	case e.Kind == EventAnnouncements:
 		s = e.Kind.String()
+	case e.Kind == EventPortError, e.Kind == EventPortActive, e.Kind == EventGIDChange:
+		s = fmt.Sprintf("port %d: %v", e.Number, e.Kind)
 	case e.Kind == EventCQError:
 		s = fmt.Sprintf("CQ %#06x: %v", e.Number, e.Kind)
 	case e.Kind == EventSRQLimit:
@@ -200,13 +209,18 @@ func (c *client) listen(from *os.File) {
 		if err != nil || n == 0 {
 			return
 		}
-		var m control.Event
-		_, payload, err := control.ParseHeader(in[:n])
-		if err != nil || control.Parse(control.OpOpenEvents, payload, &m) != nil {
-			continue // an event that only a later version of the protocol has
-		}
-		c.deliver(&m)
+		c.parse(in[:n])
 	}
+}
+
+// parse delivers an event as it was read.
+func (c *client) parse(in []byte) {
+	var m control.Event
+	_, payload, err := control.ParseHeader(in)
+	if err != nil || control.Parse(control.OpOpenEvents, payload, &m) != nil {
+		return // an event that only a later version of the protocol has
+	}
+	c.deliver(&m)
 }
 
 func (c *client) deliver(m *control.Event) {
@@ -218,6 +232,7 @@ func (c *client) deliver(m *control.Event) {
 	case control.EventSRQLimit:
 		w.srq = c.srqs[m.Number]
 	case control.EventExplanation, control.EventAnnouncements:
+	case control.EventPortError, control.EventPortActive, control.EventGIDChange:
 	default:
 		w.qp = c.qps[m.Number]
 	}

@@ -28,6 +28,10 @@ const (
 	// ZeroBased makes work requests name the memory by offsets from 0 rather than by
 	// addresses.
 	ZeroBased = Access(control.AccessZeroBased)
+	// RelaxedOrdering is no right. It says that nobody relies on the order in which bytes of several
+	// work requests become visible in the memory before their completions, and hardware may use that.
+	// This device writes in order all the same, unless a rule of faults says otherwise.
+	RelaxedOrdering = Access(control.AccessRelaxedOrdering)
 
 	// FullAccess is every right of peers and owner except MWBind. Work requests name the
 	// memory by its addresses.
@@ -46,6 +50,7 @@ func (a Access) String() string {
 	}{
 		{LocalWrite, "LocalWrite"}, {RemoteWrite, "RemoteWrite"}, {RemoteRead, "RemoteRead"},
 		{RemoteAtomic, "RemoteAtomic"}, {MWBind, "MWBind"}, {ZeroBased, "ZeroBased"},
+		{RelaxedOrdering, "RelaxedOrdering"},
 	} {
 		if a&r.right != 0 {
 			s, a = append(s, r.name), a&^r.right

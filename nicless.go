@@ -9,6 +9,7 @@ import (
 	"net"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/fault"
 )
 
 // Limits bound what one client may take: regions, their bytes, PDs, MRs, CQs, QPs
@@ -84,6 +85,10 @@ type Config struct {
 	// Memory is where Open places the memory of all objects, for posters that map a file and have
 	// no connection to the engine. Nil means memory of its own. Serve refuses it.
 	Memory *Memory
+
+	// Faults are rules of faults that the engine obeys from the beginning, for all clients; nil: none.
+	// Context.Faults sets rules later, and says how often they have acted. docs/FAULTS.md describes them.
+	Faults *fault.Rules
 
 	// Log receives the device's reports about faults, on a separate goroutine. The last
 	// reports come when the context is closed or Serve returns. They are lost if the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/transport"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/fabric/roce"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -37,6 +38,7 @@ type cable struct {
 	patient []*object.QP // queue pairs that retry more often
 	limit   int          // rounds of timers after which they do not any more; 0: they retry for ever
 
+	ruled  bool // rules of faults lose packets
 	rounds int  // how often timers ran out since the rig began to settle
 	hold   bool // timers run out, but retries do not: what waits goes on waiting
 }
@@ -120,7 +122,7 @@ func (p *end) overLink(dest *end) {
 	if p.num > dest.num {
 		side = 1
 	}
-	if r.cable.fates != nil && !r.cable.hold {
+	if (r.cable.fates != nil || r.cable.ruled) && !r.cable.hold {
 		r.cable.patient = append(r.cable.patient, p.q)
 	}
 	path := r.cable.paths[side]
@@ -234,10 +236,10 @@ func (c *cable) timeOut() (any bool) {
 			}
 		}
 	}
-	var out []*object.Timer
+	var out []*wheel.Timer[*object.Wire]
 	for _, t := range sh.Timers.Buckets {
 		for ; t != nil; t = t.Next {
-			if t.Deadline != 0 && (c.rounds < most || !t.Wire.Out.Paused && !c.hold) {
+			if t.Deadline != 0 && t == &t.Of.Timer && (c.rounds < most || !t.Of.Out.Paused && !c.hold) {
 				out = append(out, t)
 			}
 		}
@@ -246,8 +248,8 @@ func (c *cable) timeOut() (any bool) {
 		return false
 	}
 	w := &sh.Timers
-	w.Tick, w.Due = sh.Now()/w.PerTick()-object.WheelBuckets-1, 0
-	slices.SortFunc(out, func(a, b *object.Timer) int { return int(b.Wire.Q.Num) - int(a.Wire.Q.Num) })
+	w.Tick, w.Due = sh.Now()/w.PerTick()-wheel.Buckets-1, 0
+	slices.SortFunc(out, func(a, b *wheel.Timer[*object.Wire]) int { return int(b.Of.Q.Num) - int(a.Of.Q.Num) })
 	for _, t := range out {
 		w.Unlink(t)
 		t.Deadline = 1

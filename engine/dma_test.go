@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/execution"
+	"github.com/nicless/nicless/engine/internal/worker"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
@@ -21,7 +22,7 @@ import (
 func (r *rig) out() (n int) {
 	for _, w := range r.e.DMA.Workers {
 		for i := range w.Ring {
-			if w.Ring[i].State.Load() == execution.TaskGiven {
+			if w.Ring[i].State.Load() == worker.Given {
 				n++
 			}
 		}
@@ -179,20 +180,20 @@ func TestErrandUnderWayIsAwaited(t *testing.T) {
 	w := r.e.DMA.Workers[0]
 	first := &w.Ring[0]
 	// Here the test is the worker.
-	require.True(t, first.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken))
+	require.True(t, first.State.CompareAndSwap(worker.Given, worker.Taken))
 	w.Next++
 	answered := make(chan struct{})
 	go func() {
 		q.h.dereg(dst.key)
 		close(answered)
 	}()
-	r.until("the others are taken back", func() bool { return w.Ring[1].State.Load() == execution.TaskRecalled })
+	r.until("the others are taken back", func() bool { return w.Ring[1].State.Load() == worker.Recalled })
 	select {
 	case <-answered:
 		t.Fatal("answered while the memory is written to")
 	default:
 	}
-	first.State.Store(execution.TaskDone)
+	first.State.Store(worker.Done)
 	<-answered
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteAccess, 0)
@@ -260,7 +261,7 @@ func TestClientsShareWorkers(t *testing.T) {
 	for range 10 {
 		r.e.Step()
 	}
-	require.Equal(t, execution.WorkerRing, r.out())
+	require.Equal(t, worker.Ring, r.out())
 	r.settle()
 	p.good()
 	r.same(from.mem, to.mem, "of the other")
@@ -317,11 +318,11 @@ func TestFaultInTheLastPiece(t *testing.T) {
 	require.Equal(t, j.Total, j.Moved)
 	last := &w.Ring[0]
 	// Here the test is the worker.
-	require.True(t, last.State.CompareAndSwap(execution.TaskGiven, execution.TaskTaken))
+	require.True(t, last.State.CompareAndSwap(worker.Given, worker.Taken))
 	w.Next++
 	require.True(t, r.e.ResumeJob(p.q), "the visit begins")
 	last.Fault = 0x1234
-	last.State.Store(execution.TaskFaulted)
+	last.State.Store(worker.Faulted)
 	r.e.Offload(p.q, j, 4096)
 	require.Zero(t, j.Offloaded)
 	require.False(t, j.Over())
@@ -454,13 +455,13 @@ func TestCoresOfWorkers(t *testing.T) {
 	e, err := New(Config{DMACores: []int{1 << 20}})
 	require.NoError(t, err)
 	require.ErrorIs(t, e.Run(context.Background(), func() { t.Error("started") }), ErrCPUs)
-	_, _, err = execution.StartWorkers([]int{0, 1 << 9})
+	_, _, err = worker.Start[int]([]int{0, 1 << 9})
 	require.ErrorIs(t, err, ErrCPUs, "a core that went away meanwhile")
 }
 
 // A worker that sleeps ends at once when it is to end.
 func TestHiredWorkersEnd(t *testing.T) {
-	workers, end, err := execution.StartWorkers([]int{0, 0})
+	workers, end, err := worker.Start[int]([]int{0, 0})
 	require.NoError(t, err)
 	await.Until(t, "it sleeps", workers[0].Asleep.Load)
 	end()

@@ -63,6 +63,11 @@
 //   - internal/mailbox: which control requests wake the thread (effect); on which goroutine they run
 //     (mailbox)
 //   - internal/numbers: which number a new key or queue gets
+//   - internal/order: which bytes of which WQEs may become visible before others (table), and which do, by
+//     seed, where a rule of faults asks for that (window)
+//   - internal/outage: whether a port that clients see is up, and the marks of connections that are cut
+//   - internal/plan: what is to be done at given times, and in which order
+//   - internal/pagefault: whether a panic is a fault of memory, and at which address
 //   - internal/process: whether the device may use a process's memory (process); whether the pid is still of
 //     that process (guard); why not (errors)
 //   - internal/quota: whether a user may have more (ledger), out of how much (limits); who pays for a uid
@@ -77,6 +82,8 @@
 //   - internal/ticketlock: which thread gets a lock next
 //   - internal/usage: whether memory, and not the scheduler, delayed the thread
 //   - internal/userns: which uid outside of a user namespace a uid is
+//   - internal/wheel: in which tick a deadline comes
+//   - internal/worker: copies what execution/dma has assigned; when a worker sleeps
 //
 // This package is the public end: config.go and config_check.go (Config), engine.go (Engine), stats.go,
 // device.go (package nic), and engine_other.go (New where there is no device). The doc.go of each layer
@@ -211,11 +218,23 @@
 //   - A user sees what is another user's: maySee (request/watch_follow.go).
 //   - Events are lost: record, raise (tap/ring.go); they are counted by Next (package trace).
 //
+// Ports:
+//
+//   - A port that is down lets something through, or a queue pair does not come back: cut, mend
+//     (request/outage.go), CutWire (transport/wire.go); of datagrams: carries (execution/datagram_header.go),
+//     arrivesAt (transport/datagram.go).
+//
 // Faults on demand:
 //
 //   - A rule acts on the wrong queue or client: faultQueue (request/faults.go); on the wrong WQE: Decide
 //     (inject/queue.go), Next (package fault), facts (execution/inject.go)
+//   - A rule acts on the wrong packet: packetFacts (transport/packet_facts.go), Link.Next (inject/link.go);
+//     does the wrong thing to it: injectPacket (transport/detour.go). A packet comes too late: leave
+//     (transport/held.go)
 //   - A rule does the wrong thing to a WQE: Inject, BurstFaulty (execution/inject.go)
+//   - Bytes pass others that they must not pass: may, blocks (order/table.go). Bytes come after their
+//     completion: moveInOrder (execution/inject_order.go); a WQE fails or is written too early: checkAhead,
+//     leaveOrder there
 //
 // Links:
 //

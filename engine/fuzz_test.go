@@ -261,6 +261,7 @@ func FuzzEngineControl(f *testing.F) {
 		{control.OpAddress, &control.Empty{}}, {control.OpSetPeer, &control.Peer{QPN: 1, GUID: 9, GID: [16]byte{10: 0xff, 11: 0xff, 12: 192, 15: 1}}},
 		{control.OpAnnounce, &control.Announce{Value: "x"}}, {control.OpAnnounceTo, &control.AnnounceTo{Value: "x"}}, {control.OpNextAnnouncement, &control.AnnouncementPlace{}},
 		{control.OpWatch, &control.Watch{All: 1, Bytes: trace.LeastRing}}, {control.OpWatch, &control.Watch{Program: "x", Bytes: trace.LeastRing}},
+		{control.OpSetFaults, &control.Faults{Total: 21, Text: `{"rules":[{"rnr":2}]}`}}, {control.OpQueryFault, &control.FaultRule{}},
 		{control.OpCreateDCT, &control.DCT{PDN: 1, SRQN: 1, CQN: 1, Key: 1}},
 		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, SQ: x.a.base, DBRec: x.a.base + 1<<20, LogSQ: 4, NoReceive: 1, Type: control.QPTypeDCI, Streams: 2}},
 	} {

@@ -33,6 +33,8 @@ type rig struct {
 	rings []*trace.Ring // if everything is watched: what each shard writes
 
 	cable *cable // if queue pairs are connected over a link
+
+	atRest func() bool // what else settle does when there is nothing to do: true: there is again
 }
 
 func newRig(t testing.TB, cfg Config) *rig {
@@ -86,6 +88,8 @@ func (r *rig) settle() {
 		if r.step() != 0 || worked {
 			idle = 0
 		} else if r.cable != nil && idle >= completion.ArmLapSteps && r.cable.timeOut() {
+			idle = 0
+		} else if r.atRest != nil && r.atRest() {
 			idle = 0
 		} else {
 			idle++

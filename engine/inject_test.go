@@ -101,6 +101,6 @@ func TestEndOfRulesEndsAStall(t *testing.T) {
 	s.settle()
 	require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
 	require.Nil(t, s.p.q.Faults)
-	require.False(t, s.p.q.Aside)
+	require.Equal(t, *watched, s.p.q.Aside)
 	require.True(t, s.p.q.FastPath)
 }

@@ -288,7 +288,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 				payload[7] = 0x80 // too much
 			}
 			_, reply, err := h.c.Request(op, payload, m)
-			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpOpenXRCD) {
+			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpOpenXRCD || op == control.OpQueryPort) {
 				if reply.Events != nil {
 					_ = reply.Events.Close()
 				}
@@ -301,7 +301,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 			require.ErrorAs(t, err, new(*control.Error))
 		}
 	}
-	for _, op := range []control.Op{0, control.OpWatch + 1, 0xffff} {
+	for _, op := range []control.Op{0, control.OpQueryPort + 1, 0xffff} {
 		h.refused(control.CodeUnsupported, op.String(), op, &control.Empty{}, nil)
 	}
 	before["client pds"]++

@@ -133,6 +133,9 @@ type world struct {
 	keys  []pairedKey
 	ends  []*end // the engine's end for each of model.qps, at the same index
 	srqs  []pairedSRQ
+
+	fences  bool   // each work request has a fence
+	relaxed uint32 // further access flags of all keys
 }
 
 // The queue pairs of a world: four RC queue pairs, connected in pairs, then one that sends by XRC,
@@ -152,7 +155,10 @@ type pairedKey struct {
 
 const worldKey = 200 // bytes of memory under each key
 
-func newWorld(t *testing.T, rt *rapid.T) *world {
+func newWorld(t *testing.T, rt *rapid.T) *world { return newWorldOf(t, rt, world{}) }
+
+// newWorldOf is newWorld with settings.
+func newWorldOf(t *testing.T, rt *rapid.T, with world) *world {
 	cfg := Config{
 		Slice: rapid.SampledFrom([]int{64, 100, 0}).Draw(rt, "slice"),
 		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
@@ -161,7 +167,8 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	if shards > 1 {
 		cfg.Cores = []int{0, 1, 2}[:shards]
 	}
-	w := &world{rig: newRig(programTB{t, rt}, cfg)}
+	w := &with
+	w.rig = newRig(programTB{t, rt}, cfg)
 	w.shuffle(rapid.Uint64().Draw(rt, "order of shards"))
 	slow := rapid.Bool().Draw(rt, "slow path")
 	for _, l := range w.d.runner.Loops {
@@ -223,7 +230,7 @@ func (w *world) addKey(rt *rapid.T, owner int, access uint32) {
 	if rapid.Bool().Draw(rt, "away") {
 		take = h.private
 	}
-	k := h.keyOf(take, worldKey, access)
+	k := h.keyOf(take, worldKey, access|w.relaxed)
 	m := &modelKey{owner: owner, access: access, mem: make([]byte, worldKey)}
 	for i := range m.mem {
 		m.mem[i] = byte(len(w.keys)*31 + i)
@@ -323,7 +330,7 @@ func (w *world) draw(rt *rapid.T, m *modelQP, p *end) modelWQE {
 		imm: 0xabcd0000 | uint32(len(m.sends)),
 	}
 	ctrl := wqe.Ctrl{Opcode: s.op, Flags: s.ce, Imm: s.imm}
-	if w.model.wire {
+	if w.model.wire || w.fences {
 		ctrl.Flags |= wqe.FenceReads
 	}
 	var segments []any

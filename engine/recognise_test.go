@@ -422,6 +422,16 @@ var recognised = []struct {
 		to.Key = wqe.UDKey(qkey + 1)
 		return p.of(p.post(ctrl(wqe.OpSend), to, s.local.data(0, 8)), "qkey 0x00001ee8")
 	}},
+	{"datagram while the port is down", codes.PortDown, func(s *scene) account {
+		p, q := s.transport(control.QPTypeUD)
+		s.d.nic().SetPort(0, false)
+		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8)), "the port of nicless0 is down; it is dropped")
+	}},
+	{"UC after the GID has changed", codes.GIDChanged, func(s *scene) account {
+		p, _ := s.transport(control.QPTypeUC)
+		s.d.nic().ChangeGID(0)
+		return p.of(p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "the GID of nicless0, the device of QP")
+	}},
 
 	{"CQ too small", codes.CQOverrun, func(s *scene) account {
 		return s.small(4, func(c *poller) { require.Len(s, c.all(), 2) }, "consumer index 0x000002. Its queue pairs go to error, with 2 completions outstanding; poll before posting more, or make the CQ larger")

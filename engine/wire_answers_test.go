@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/transport"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
@@ -27,15 +28,15 @@ func (p *end) runOut() {
 	sh := p.h.e
 	require.True(p.h, p.q.Wire.Timer.Running())
 	p.q.Wire.Timer.Deadline = 1
-	sh.Timers.Tick, sh.Timers.Due = sh.Now()/sh.Timers.PerTick()-object.WheelBuckets-1, 0
+	sh.Timers.Tick, sh.Timers.Due = sh.Now()/sh.Timers.PerTick()-wheel.Buckets-1, 0
 	sh.Sched.Turn += -sh.Sched.Turn % transport.TimerTurns
 }
 
 // A deadline that comes earlier than it did moves its timer, also out of the bucket that was looked at last.
 func TestEarlierDeadline(t *testing.T) {
-	w := object.Wheel{Cycles: 16}
-	for _, first := range []uint64{object.WheelBuckets - 2, object.WheelBuckets - 1} {
-		var m object.Timer
+	w := wheel.Wheel[*object.Wire]{Cycles: 16}
+	for _, first := range []uint64{wheel.Buckets - 2, wheel.Buckets - 1} {
+		var m wheel.Timer[*object.Wire]
 		w.Arm(&m, 0, 16*first)
 		w.Arm(&m, 0, 16*3)
 		require.EqualValues(t, 4, m.Bucket, "after tick %d", first)

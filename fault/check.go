@@ -48,6 +48,9 @@ func (r *Rule) quoted() string {
 	return fmt.Sprintf(" (%.*q)", MostName, r.Name)
 }
 
+// Check says what is wrong with a rule alone: with all of it, joined.
+func (r *Rule) Check() error { return r.check() }
+
 // check says what is wrong with a rule.
 func (r *Rule) check() error {
 	var has []string
@@ -88,8 +91,8 @@ func (r *Rule) checkAction(name string) error {
 		return errors.New("packet: needs lose, duplicate, corrupt, reorder or a delay")
 	case r.Port != nil && r.Port.Down <= 0:
 		return errors.New("port: needs down, a time above 0 or forever")
-	case r.Refuse != nil && (r.Refuse.Call == "" || r.Refuse.Errno == ""):
-		return errors.New("refuse: needs a call, such as create_qp, and an errno, such as ENOMEM")
+	case r.Refuse != nil:
+		return r.Refuse.check()
 	case r.Packet != nil:
 		return oneOf("packet", r.Packet.Do, Lose, Duplicate, Corrupt, Reorder)
 	}

@@ -46,7 +46,7 @@ func (c *Counter) Next(f *Facts) (hit Hit, ok bool) {
 	for i := range c.rules {
 		k := &c.rules[i]
 		m := &k.rule.Match
-		if !m.fitsFacts(f) || k.rule.Refuse != nil && k.rule.Refuse.Call != f.Call {
+		if !m.fitsFacts(f) || !k.rule.fitsAction(f) {
 			continue
 		}
 		k.fits++
@@ -80,6 +80,17 @@ func (m *Match) fitsFacts(f *Facts) bool {
 		(m.Index == nil || *m.Index == f.Index) &&
 		(m.Key == 0 || slices.Contains(f.Keys, uint32(m.Key))) &&
 		f.Since >= time.Duration(m.After) && (m.Until == 0 || f.Since < time.Duration(m.Until))
+}
+
+// fitsAction reports whether an event is one that the action of a rule is for.
+func (r *Rule) fitsAction(f *Facts) bool {
+	switch {
+	case r.Refuse != nil:
+		return r.Refuse.Call == f.Call
+	case r.MTU != 0:
+		return f.Size > uint64(r.MTU)
+	}
+	return true
 }
 
 // draw returns 64 random bits, which depend on the seed, the rule, the source and the number of the event.

@@ -12,6 +12,7 @@
 //   - action.go: the actions, and on which events each acts
 //   - scalar.go: the values of fields, as text
 //   - check.go: whether rules make sense
+//   - calls.go: which requests can be refused, and with which errors
 //   - set.go: which rules a queue, client or link has to do with
 //   - counter.go: which rule acts on an event
 package fault

@@ -25,6 +25,9 @@ func (s *Set) Rules() []Rule { return s.rules.Rules }
 // Acted returns how often a rule has acted. It may be called on any goroutine.
 func (s *Set) Acted(rule int) uint64 { return s.acted[rule].Load() }
 
+// Act counts that a rule has acted: one that acts on events that no Counter counts, OnTime and OnQueue.
+func (s *Set) Act(rule int) { s.acted[rule].Add(1) }
+
 // A Source is what has events: a queue, a client or a link. Fields that it does not have are zero.
 type Source struct {
 	Program   string

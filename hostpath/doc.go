@@ -94,6 +94,7 @@
 //   - scatter.go: where data in a CQE are copied to
 //   - clean.go: which CQEs of a reset QP are removed
 //   - orphan.go: which CQEs of a destroyed QP give their receives back
+//   - unpolled.go: which completions nobody has polled, without taking them
 //   - resize.go: which entries move to the new ring of a CQ
 //
 // Shared memory:

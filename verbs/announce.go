@@ -42,7 +42,7 @@ func (s *Server) ports() (list []RemotePort) {
 	}
 	var ethernet []*device
 	for _, d := range s.devices {
-		add(d.local, d.lid)
+		add(d.linkLocal(), d.lid)
 		if d.lid == 0 {
 			ethernet = append(ethernet, d)
 		}
@@ -58,7 +58,7 @@ func (s *Server) ports() (list []RemotePort) {
 			switch {
 			case x.made:
 				for _, d := range ethernet {
-					add(d.made, 0)
+					add(d.global(), 0)
 				}
 			case x.class() != classLoopback:
 				add(x.gid, 0)

@@ -39,7 +39,7 @@ func (n cmNetwork) Local(a cm.Name) (cm.Entry, bool) {
 func (n cmNetwork) index(d *device, a cm.Name) (index int, ok bool) {
 	gid := a.IP.As16()
 	if d.lid != 0 {
-		return 0, gid == d.local || !a.IsGID && n.net.hasIP(a.IP, a.Scope)
+		return 0, gid == d.linkLocal() || !a.IsGID && n.net.hasIP(a.IP, a.Scope)
 	}
 	for index := range gidTableSize {
 		e, ok := n.net.entry(d, index)

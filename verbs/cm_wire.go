@@ -150,7 +150,7 @@ func (w *cmWire) receive(packet []byte, network bool) {
 	}
 	at, theirs := cm.PortAddress{GID: to}, cm.PortAddress{GID: from}
 	for _, d := range w.s.devices {
-		if d.lid != 0 && d.local == to {
+		if d.lid != 0 && d.linkLocal() == to {
 			at.LID = d.lid
 			if a, ok := w.fabric.Find(netip.AddrFrom16(from)); ok {
 				theirs.LID = a.LID

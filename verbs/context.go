@@ -72,8 +72,8 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		return nil, nil, err
 	}
 	x.client, err = s.engine.Attach(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
-		nic.Hosted{PID: int(p.pid), UARPages: uarPages, GID: d.local, LID: d.lid, PlainChannels: true,
-			SameKeys: true})
+		nic.Hosted{PID: int(p.pid), UARPages: uarPages, GID: d.linkLocal(), LID: d.lid, Port: uint8(d.index),
+			PlainChannels: true, SameKeys: true})
 	if err != nil {
 		x.refund(contextCost)
 		return nil, nil, err

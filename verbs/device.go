@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
@@ -16,8 +17,10 @@ type device struct {
 	guid  uint64
 	place pciPlace
 	lid   uint16        // LID of the InfiniBand port; 0: the port is one of RoCE
-	local [gidSize]byte // link-local GID of the device
-	made  [gidSize]byte // GID of the device in a namespace without an address of global scope
+	local [gidSize]byte // link-local GID of the device, at first; see linkLocal
+	made  [gidSize]byte // GID of the device in a namespace without an address of global scope, at first
+
+	port func() nic.PortState // state of the device's port; nil: as at first
 }
 
 // Numbers and names that programs see of a device.
@@ -42,7 +45,42 @@ func newDevice(index uint32, guid uint64, place pciPlace) *device {
 	return d
 }
 
-func (d *device) name() string { return fmt.Sprintf("nicless%d", d.index) }
+// state returns the state of the port now.
+func (d *device) state() (s nic.PortState) {
+	if d.port != nil {
+		s = d.port()
+	}
+	return s
+}
+
+// linkLocal returns the link-local GID of the device.
+func (d *device) linkLocal() [gidSize]byte { return d.state().GID(d.local) }
+
+// global returns the device's GID in a namespace without an address of global scope. Of RFC 2544's 17 bits it
+// changes those that differ least between the devices of an engine.
+func (d *device) global() (g [gidSize]byte) {
+	g = d.made
+	n := d.state().Changes
+	low := uint32(g[14])<<8 | uint32(g[15])
+	low = (low ^ n<<5) & (1<<17 - 1)
+	g[13], g[14], g[15] = g[13]|byte(low>>16), byte(low>>8), byte(low)
+	return g
+}
+
+// portState returns the port's state and its physical state, as query_port has them. A port of RoCE that is
+// down is disabled, and one of InfiniBand polls for a link (mlx5_query_port_roce in Linux).
+func (d *device) portState() (state, physical uint8) {
+	const polling, disabled, linkUp = 2, 3, 5 // PortInfo.PortPhysicalState of the InfiniBand specification
+	switch {
+	case !d.state().Down:
+		return abi.PortActive, linkUp
+	case d.lid != 0:
+		return abi.PortDown, polling
+	}
+	return abi.PortDown, disabled
+}
+
+func (d *device) name() string { return nic.DeviceName(uint8(d.index)) }
 
 // guidText returns the GUID as sysfs writes it.
 func (d *device) guidText() string {

@@ -73,6 +73,8 @@ func refusalOf(err error) *refusal {
 		return r
 	case errors.As(err, &m):
 		return &refusal{errno: m.Errno, text: m.Text, quiet: m.Quiet}
+	case errors.As(err, &c) && c.Code.Errno() != 0: // a rule of faults says which
+		return &refusal{errno: unix.Errno(c.Code.Errno()), text: c.Text}
 	case errors.As(err, &c):
 		return &refusal{errno: errnos[c.Code], text: c.Text}
 	}

@@ -130,6 +130,13 @@ var eventTypes = map[control.EventKind]struct {
 	control.EventLastWQE:        {kindQP, abi.EventQPLastWQEReached},
 }
 
+// portEvents has the numbers of enum ibv_event_type for events about the port.
+var portEvents = map[control.EventKind]uint32{
+	control.EventPortError:  abi.EventPortErr,
+	control.EventPortActive: abi.EventPortActive,
+	control.EventGIDChange:  abi.EventGIDChange,
+}
+
 // send sends one event, and reports whether there was room for it.
 func (a *async) send(element uint64, event uint32) bool {
 	if a == nil {
@@ -209,6 +216,15 @@ func (x *uctx) translate(ev *control.Event) {
 		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number,
 			"explanation", ev.Text)
 		x.s.watched.send(x.lineage, x.uid, "%s: %s", x.device.name(), explanation(ev))
+		return
+	}
+	if event, ok := portEvents[ev.Kind]; ok {
+		x.s.renewPorts(x) // before the program asks
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for _, a := range x.asyncs {
+			a.send(uint64(ev.Number), event)
+		}
 		return
 	}
 	t, ok := eventTypes[ev.Kind]

@@ -48,18 +48,18 @@ func (n *netns) entry(d *device, index int) (e gidEntry, ok bool) {
 		if index != 0 {
 			return e, false
 		}
-		return gidEntry{gid: d.local, kind: abi.GIDTypeIB}, true
+		return gidEntry{gid: d.linkLocal(), kind: abi.GIDTypeIB}, true
 	}
 	if index < 0 || index >= 2*(1+len(n.slots)) {
 		return e, false
 	}
 	s := slot{address: n.home, present: true}
 	if index < 2 {
-		s.gid = d.local
+		s.gid = d.linkLocal()
 	} else {
 		s = n.slots[index/2-1]
 		if s.made {
-			s.gid = d.made
+			s.gid = d.global()
 		}
 	}
 	if !s.present {

@@ -32,7 +32,8 @@ func (m *mr) own() ownRange { return ownRange{m.addr, m.length} }
 // memory is paged on demand.
 func access(flags uint32) (rights uint32, onDemand bool, err error) {
 	onDemand = flags&abi.AccessOnDemand != 0
-	// The first two are hints, such as relaxed ordering.
+	relaxed := flags & control.AccessRelaxedOrdering
+	// The first two are hints. The device keeps one of them, relaxed ordering.
 	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand
 	switch {
 	case flags&^control.AccessAll != 0:
@@ -41,7 +42,7 @@ func access(flags uint32) (rights uint32, onDemand bool, err error) {
 		flags&control.AccessLocalWrite == 0:
 		return 0, false, refuse(eINVAL, "access %#x: remote write and atomic need local write", flags)
 	}
-	return flags, onDemand, nil
+	return flags | relaxed, onDemand, nil
 }
 
 // regMR serves REG_MR. The request is struct ib_uverbs_reg_mr.

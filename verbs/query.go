@@ -113,7 +113,6 @@ const (
 	maxMessage = 1 << 30
 	width4x    = 2
 	speedEDR   = 32
-	linkUp     = 5
 
 	// activeMTU is the MTU of every path, in each form in which programs ask for it: the
 	// port's, that of path records, and that of connections which rdma_cm makes. It is also
@@ -133,10 +132,9 @@ func queryPort(c *call) error {
 	le.PutUint16(b[abi.QueryPortRespLID:], d.lid)
 	le.PutUint16(b[abi.QueryPortRespSMLID:], d.subnetManager())
 	le.PutUint16(b[abi.QueryPortRespPKeyTableLen:], 1)
-	b[abi.QueryPortRespState] = abi.PortActive
+	b[abi.QueryPortRespState], b[abi.QueryPortRespPhysState] = d.portState()
 	b[abi.QueryPortRespMaxMTU], b[abi.QueryPortRespActiveMTU] = activeMTU, activeMTU
 	b[abi.QueryPortRespActiveWidth], b[abi.QueryPortRespActiveSpeed] = width4x, speedEDR
-	b[abi.QueryPortRespPhysState] = linkUp
 	b[abi.QueryPortRespLinkLayer], _ = d.linkLayer()
 	c.put(abi.AttrQueryPortResp, b)
 	return nil

@@ -63,7 +63,7 @@ func (x *uctx) holdForDatagrams(o *object, to peerAddress) error {
 	}
 	if x.device.lid != 0 {
 		if to.lid < multicastLID {
-			x.holdPath(o, x.subscribeInside(x.device.local, [gidSize]byte{}))
+			x.holdPath(o, x.subscribeInside(x.device.linkLocal(), [gidSize]byte{}))
 		}
 		return nil
 	}

@@ -20,9 +20,23 @@ import (
 // serving runs an engine and a server in a directory, until stop is called or the test ends.
 func serving(t *testing.T, devices int) (dir string, stop func()) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "n.verbs")
 	e, err := engine.New(engine.Config{})
 	require.NoError(t, err)
+	return servingOn(t, e, devices)
+}
+
+// servingEngine is serving, for tests that do something to the engine.
+func servingEngine(t *testing.T, devices int) (dir string, e *engine.Engine) {
+	t.Helper()
+	e, err := engine.New(engine.Config{})
+	require.NoError(t, err)
+	dir, _ = servingOn(t, e, devices)
+	return dir, e
+}
+
+func servingOn(t *testing.T, e *engine.Engine, devices int) (dir string, stop func()) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "n.verbs")
 	running, end := context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ready := make(chan struct{}), make(chan struct{})

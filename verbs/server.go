@@ -30,8 +30,8 @@ type Config struct {
 	Fabric  Fabric       // leads to other engines and hosts; nil means that there are none
 }
 
-// MaxDevices is the most devices that Serve serves.
-const MaxDevices = 32
+// MaxDevices is the most devices that Serve serves. Each is at a port of the engine's device.
+const MaxDevices = nic.MaxPorts
 
 // SocketName is the name of the socket to which programs connect. It is in the directory that
 // Serve makes.
@@ -129,8 +129,9 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	for i, place := range freePlaces(cfg.Devices) {
-		s.devices = append(s.devices,
-			newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)]))
+		d := newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)])
+		d.port = func() nic.PortState { return e.PortState(uint8(i)) }
+		s.devices = append(s.devices, d)
 	}
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())

@@ -5,6 +5,8 @@ package verbs
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
 // The files that libibverbs and other programs read below /sys are written to a directory of
@@ -16,6 +18,7 @@ func (d *device) files(n *netns) map[string]string {
 	ib, uv := d.ibDir()+"/", d.uverbsDir()+"/"
 	port := ib + "ports/1/"
 	_, link := d.linkLayer()
+	state, physical := d.portState()
 	t := map[string]string{
 		uv + "ibdev":          d.name(),
 		uv + "dev":            fmt.Sprintf("%d:%d", devMajor, devMinor+d.index),
@@ -29,8 +32,8 @@ func (d *device) files(n *netns) map[string]string {
 		ib + "hca_type":       "MT4121",
 		ib + "hw_rev":         "0",
 		ib + "fw_ver":         fmt.Sprintf("%d.%d.%04d", fwMajor, fwMinor, fwSub),
-		port + "state":        "4: ACTIVE",
-		port + "phys_state":   "5: LinkUp",
+		port + "state":        portStates[state],
+		port + "phys_state":   physicalStates[physical],
 		port + "rate":         "100 Gb/sec (4X EDR)",
 		port + "link_layer":   link,
 		port + "lid":          fmt.Sprintf("%#x", d.lid), port + "lid_mask_count": "0",
@@ -57,6 +60,12 @@ func (d *device) files(n *netns) map[string]string {
 	}
 	return t
 }
+
+// States of a port as sysfs writes them (state_show and phys_state_to_str in Linux).
+var (
+	portStates     = map[uint8]string{abi.PortDown: "1: DOWN", abi.PortActive: "4: ACTIVE"}
+	physicalStates = map[uint8]string{2: "2: Polling", 3: "3: Disabled", 5: "5: LinkUp"}
+)
 
 // ibDir returns the path of the device's files, without /sys.
 func (d *device) ibDir() string { return d.place.dir() + "/infiniband/" + d.name() }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type netnsTree struct {
 	mu    sync.Mutex // held while the tree is changed
 	name  string     // below the directory that Serve makes; "": there is no tree
 	files map[string]string
+	ports []nic.PortState // states of the ports when files was made
 }
 
 // removeTrees removes all trees of a directory.
@@ -94,9 +96,11 @@ func (s *Server) rescan(n *netns, found []address) error {
 	if changed {
 		s.renewGIDs(n)
 	}
-	if s.dir == "" || (!changed && t.name != "") {
+	ports := s.portStates()
+	if s.dir == "" || (!changed && t.name != "" && slices.Equal(ports, t.ports)) {
 		return nil
 	}
+	t.ports = ports
 	files := s.files(n)
 	if t.name != "" {
 		err := s.change(t.name, t.files, files)
@@ -117,6 +121,46 @@ func (s *Server) rescan(n *netns, found []address) error {
 	}
 	t.name, t.files = name, files
 	return nil
+}
+
+// renewPorts brings the trees of all namespaces and the GID tables of a context up to date with the ports.
+func (s *Server) renewPorts(x *uctx) {
+	s.networks.mu.Lock()
+	all := append([]*netns{s.nowhere}, s.networks.all...)
+	s.networks.mu.Unlock()
+	for _, n := range all {
+		if err := s.renewTree(n); err != nil {
+			s.report(nic.UnknownUser, nil, slog.LevelWarn, "verbs files of ports not written", "error", err)
+		}
+	}
+	t := &x.net.tree
+	t.mu.Lock()
+	_ = x.setGIDs() // fails only if the context has ended
+	t.mu.Unlock()
+	s.announce()
+}
+
+// renewTree writes those files of a namespace's tree that have changed.
+func (s *Server) renewTree(n *netns) error {
+	t := &n.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.dir == "" || (t.name == "" && n != s.nowhere) {
+		return nil
+	}
+	t.ports = s.portStates()
+	files := s.files(n)
+	err := s.change(t.name, t.files, files)
+	t.files = files
+	return err
+}
+
+// portStates returns the states of the ports of all devices.
+func (s *Server) portStates() (all []nic.PortState) {
+	for _, d := range s.devices {
+		all = append(all, d.state())
+	}
+	return all
 }
 
 // change writes the files in the directory `name` that differ from what is there, and removes

@@ -10,8 +10,8 @@ import (
 // deviceCommands returns the commands that need the device. On this system each of them only
 // returns an error that says that there is no device.
 func deviceCommands() (list []*cobra.Command) {
-	for _, name := range []string{"demo", "engine", "run", "shell", "links", "net", "bench", "torture",
-		"replay"} {
+	for _, name := range []string{"demo", "engine", "run", "shell", "links", "net", "fault", "bench",
+		"torture", "replay"} {
 		err := platform.Unsupported("nicless " + name)
 		list = append(list, &cobra.Command{
 			Use: name, Short: "needs Linux on amd64 or arm64",

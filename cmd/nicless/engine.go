@@ -54,8 +54,7 @@ Flags:
                       client wakes it, spin, or umwait. umwait rests the core
                       between polls and needs WAITPKG (default: sleep; see
                       docs/TUNING.md)
-  --spin              the same as --idle spin: the engine executes the first
-                      work after a pause at once, and uses a whole core
+  --spin              the same as --idle spin
   --verbs             also serve unmodified programs of rdma-core, in PATH.verbs
                       (see docs/VERBS.md)
   --verbs-devices N   number of devices that programs of rdma-core see
@@ -84,6 +83,8 @@ Flags:
                       they have keys (nicless key --help). See docs/FABRIC.md
   --link-users LIST   users, by name or uid, for whose programs auto opens RoCE,
                       or all (default: root and the engine's user)
+  --faults FILE       obey these rules of faults, for all clients (nicless fault
+                      --help)
   --log-level LEVEL   debug, info, warn, error or off (default: warn)
 
 Example:
@@ -99,7 +100,8 @@ type engineFlags struct {
 	fabric                                      []string
 	linkUsers                                   []string
 	users                                       string // a lock file; "": only a signal ends the engine
-	readyFD                                     int    // written when the engine is ready; 0: none
+	faults                                      string
+	readyFD                                     int // written when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -133,6 +135,8 @@ func newEngine() *cobra.Command {
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of these devices")
 	c.Flags().StringArrayVar(&f.fabric, "link", nil, "a link to other engines and hosts")
 	c.Flags().StringSliceVar(&f.linkUsers, "link-users", nil, "users for whom RoCE opens by itself")
+	c.Flags().StringVar(&f.faults, "faults", "", "rules of faults")
+	_ = c.MarkFlagFilename("faults")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "least level that is logged")
 	c.Flags().StringVar(&f.users, "users", "", "for nicless run")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "for nicless run")
@@ -167,6 +171,10 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
 	}
 	cfg := nicless.Config{}
+	cfg.Faults, err = readRules("engine", f.faults)
+	if err != nil {
+		return err
+	}
 	if err := f.policy(&cfg); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/goccy/go-yaml v1.19.2
 	github.com/gopacket/gopacket v1.7.7
 	github.com/nicless/nicless v0.3.0
 	github.com/nicless/nicless/tools v0.3.0
@@ -19,6 +20,7 @@ require (
 require (
 	github.com/edsrzf/mmap-go v1.2.0 // indirect
 	github.com/flynn/noise v1.1.0 // indirect
+
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.2 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect

@@ -8,6 +8,7 @@
 //	nicless links    prints the links of an engine to other engines and hosts
 //	nicless key      makes and shows the keys of authenticated links
 //	nicless net      makes a network interface whose packets travel over an engine
+//	nicless fault    makes an engine obey rules of faults
 //	nicless trace    shows what a device does or did, as text, JSON, timelines or packets
 //	nicless replay   posts a recorded trace to a fresh device, and compares
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets,
@@ -44,6 +45,8 @@
 //   - run_library.go, run_program.go: finds the library that programs preload, and checks that a
 //     program will load it; shim_*.go the library in this binary
 //   - run_explain.go: prints the device's explanations for a program
+//   - run_result.go: the exit status and the JUnit report of a program by its explanations
+//   - faults.go: rules of faults for run, fault and engine, and how often they have acted
 package main
 
 import (
@@ -79,11 +82,13 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 Usage:
   nicless demo [--count N]
   nicless engine --socket PATH [flags]
-  nicless run [--private] [--explain] [--trace FILE] [--] PROGRAM [ARGUMENT...]
+  nicless run [--private] [--explain] [--trace FILE] [--faults FILE]
+              [--fail-on-explanation] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
   nicless links [--engine PATH] [--json]
   nicless key new|show FILE
   nicless net up --addr ADDRESS/BITS (--engine PATH | --link LINK) [flags]
+  nicless fault [--socket PATH] [--for D] [--check] FILE
   nicless trace --all|--qp N|--client PID|--program NAME [--out FILE]
   nicless trace show FILE|- [--format FORM] [-o FILE]
   nicless replay FILE...

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"nicless": main})
+	testscript.Main(m, map[string]func(){"nicless": main, "puts": puts})
 }
 
 // TestScript runs the command as its users do: each script of testdata/script
@@ -32,6 +32,7 @@ func TestScript(t *testing.T) {
 			"exits":    exits,
 			"until":    until,
 			"tortured": tortured,
+			"faulted":  faulted,
 		},
 		Condition: condition,
 		Setup: func(env *testscript.Env) error {
@@ -131,7 +132,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 33, visited)
+	require.Equal(t, 34, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -5,12 +5,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/nicless/nicless/verbs"
 	"github.com/spf13/cobra"
@@ -68,6 +70,14 @@ const runFlagsUsage = `Flags:
                   nicless trace: .nictrace, .txt, .jsonl, .pftrace, .pcapng,
                   .lines
   --replay        with --trace: record also what nicless replay needs
+  --faults FILE   the engine obeys the rules of faults in FILE while the program
+                  runs, for all its programs that they match; see nicless fault
+                  --help. Afterwards this command says how often each has acted
+  --fail-on-explanation[=CODE,...]  the exit status is 121 if the program's is 0
+                  but the engine has explained mistakes of it (default: of all
+                  codes but fault-injected)
+  --junit FILE    write the result as a test case in JUnit's XML: it fails if
+                  the program fails or such mistakes were explained
   --stacks        errors of completions name the line of a Go program that has
                   posted the request (package nicless); a post takes longer
 
@@ -91,6 +101,8 @@ type runFlags struct {
 	stacks                 bool
 	trace                  string
 	replay                 bool
+	faults, junit          string
+	codes                  []string // --fail-on-explanation
 }
 
 func (f *runFlags) add(c *cobra.Command) *cobra.Command {
@@ -107,6 +119,12 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&f.trace, "trace", "", "file of a trace")
 	c.Flags().BoolVar(&f.replay, "replay", false, "record what a replay needs")
 	_ = c.MarkFlagFilename("trace")
+	c.Flags().StringVar(&f.faults, "faults", "", "file of rules of faults")
+	_ = c.MarkFlagFilename("faults")
+	c.Flags().StringSliceVar(&f.codes, "fail-on-explanation", nil, "codes of explained mistakes that fail")
+	c.Flags().Lookup("fail-on-explanation").NoOptDefVal = allCodes
+	c.Flags().StringVar(&f.junit, "junit", "", "file of a report")
+	_ = c.MarkFlagFilename("junit")
 	c.Flags().BoolVar(&f.stacks, "stacks", false, "errors name the line that has posted")
 	_ = c.MarkFlagFilename("engine")
 	_ = c.RegisterFlagCompletionFunc("link", completeLink)
@@ -181,6 +199,10 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err := f.check(c); err != nil {
 		return err
 	}
+	rules, err := readRules(c.Name(), f.faults)
+	if err != nil {
+		return err
+	}
 	path, err := findProgram(args[0])
 	if err != nil {
 		return err
@@ -210,6 +232,17 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 			}
 		}()
 	}
+	if rules != nil {
+		stop, err := runFaults(place.socket, rules, stderr)
+		if err != nil {
+			return failed(err)
+		}
+		defer stop()
+	}
+	end, err := f.collect(place.socket, args, stderr)
+	if err != nil {
+		return failed(err)
+	}
 	if f.explain {
 		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
 		if err != nil {
@@ -217,9 +250,50 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		}
 		err = exitOf(p, args[0])
 		stop(err)
-		return err
+		return end(err)
 	}
-	return exitOf(p, args[0])
+	return end(exitOf(p, args[0]))
+}
+
+// collect begins to collect explanations, if a flag asks for it. end takes the error with which the program
+// has ended, and returns that of this command.
+func (f *runFlags) collect(socket string, args []string, w io.Writer) (end func(error) error, err error) {
+	if f.codes == nil && f.junit == "" {
+		return func(program error) error { return program }, nil
+	}
+	var report *os.File
+	if f.junit != "" {
+		report, err = os.Create(f.junit)
+		if err != nil {
+			return nil, fmt.Errorf("--junit: %w", err)
+		}
+	}
+	stop, err := collectExplanations(socket, f.codes)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	return func(program error) error {
+		j, err := stop()
+		if report != nil {
+			err = errors.Join(err, writeJUnit(report, args, began, program, j))
+		}
+		if f.codes != nil && !f.explain {
+			j.print(w)
+		}
+		switch {
+		case program != nil:
+			if err != nil {
+				fmt.Fprintf(w, "nicless: error: %v\n", err)
+			}
+			return program
+		case err != nil:
+			return failed(err)
+		case f.codes != nil && j.count > 0:
+			return failf(statusExplained, "nicless explain CODE says more about each", "run: %v", j)
+		}
+		return nil
+	}, nil
 }
 
 // check returns an error if flags cannot be combined or --devices is out of range.
@@ -240,7 +314,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}
-	return errors.Join(checkTraceFile(f.trace), checkLinks(c.Name(), f.links))
+	return errors.Join(checkTraceFile(f.trace), checkLinks(c.Name(), f.links), checkCodes(f.codes))
 }
 
 // environment returns the environment of the program. It is that of this process with the

@@ -17,6 +17,18 @@ const (
 	CodeDenied      Code = 9 // the client's user may not do this
 )
 
+// CodeErrno and a number above 0 is the code of a refusal by a rule of faults, as a kernel refuses with that
+// errno of Linux.
+const CodeErrno Code = 1 << 16
+
+// Errno returns the errno of a code from CodeErrno on; 0 for other codes.
+func (c Code) Errno() int {
+	if c >= CodeErrno && c < CodeErrno+4096 {
+		return int(c - CodeErrno)
+	}
+	return 0
+}
+
 var codeNames = map[Code]string{
 	CodeInvalid: "invalid", CodeNotFound: "not found", CodeBusy: "busy", CodeLimit: "limit",
 	CodeState: "state", CodeVersion: "version", CodeUnsupported: "unsupported", CodeMemory: "memory",
@@ -27,6 +39,9 @@ var codeNames = map[Code]string{
 func (c Code) String() string {
 	if s, ok := codeNames[c]; ok {
 		return s
+	}
+	if n := c.Errno(); n != 0 {
+		return fmt.Sprintf("errno %d", n)
 	}
 	return fmt.Sprintf("code %d", uint32(c))
 }
@@ -72,6 +87,7 @@ var opNames = map[Op]string{
 	OpCreateTarget: "create_target", OpOpenTarget: "open_target",
 	OpCreateDCT: "create_dct", OpAddress: "address", OpSetPeer: "set_peer", OpAnnounce: "announce",
 	OpNextAnnouncement: "next_announcement", OpAnnounceTo: "announce_to", OpWatch: "watch",
+	OpSetFaults: "set_faults", OpQueryFault: "query_fault", OpQueryPort: "query_port",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

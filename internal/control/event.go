@@ -16,6 +16,9 @@ const (
 	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer entries than its limit, which is off now
 	EventExplanation    EventKind = 0x100
 	EventAnnouncements  EventKind = 0x101 // others' announcements have changed since the last read
+	EventPortError      EventKind = 0x102 // the port is down
+	EventPortActive     EventKind = 0x103 // the port is up again
+	EventGIDChange      EventKind = 0x104 // the port has another GID
 )
 
 // String returns the kind's name in docs/CONTROL.md.
@@ -39,6 +42,12 @@ func (k EventKind) String() string {
 		return "explanation"
 	case EventAnnouncements:
 		return "announcements"
+	case EventPortError:
+		return "port_error"
+	case EventPortActive:
+		return "port_active"
+	case EventGIDChange:
+		return "gid_change"
 	}
 	return fmt.Sprintf("event %#x", uint32(k))
 }
@@ -47,7 +56,7 @@ func (k EventKind) String() string {
 // object. An event of kind EventExplanation says in words what the client did wrong.
 type Event struct {
 	Kind   EventKind
-	Number uint32 // number of the QP, CQ or SRQ; 0: the event is about no object
+	Number uint32 // number of the QP, CQ, SRQ or port; 0: the event is about no object
 
 	// The following fields are for explanations. Code is stable and names the kind of
 	// fault; see docs/EXPLANATIONS.md. WQE is the device's copy of the WQE's first

@@ -49,6 +49,29 @@ var golden = []struct {
 		`2600 0100 08000000 1c00000000000000
 		 02000000 00101000`},
 
+	{"set_faults", OpSetFaults, 0, 29, &Faults{Total: 21, At: 10, Text: `[{"rnr":2}]`},
+		`2700 0000 13000000 1d00000000000000
+		 15000000 0a000000 "[{\"rnr\":2}]"`},
+
+	{"set_faults answer", OpSetFaults, FlagAnswer, 29, &Empty{},
+		`2700 0100 00000000 1d00000000000000`},
+
+	{"query_fault", OpQueryFault, 0, 30, &FaultRule{Rule: 1},
+		`2800 0000 04000000 1e00000000000000
+		 01000000`},
+
+	{"query_fault answer", OpQueryFault, FlagAnswer, 30, &FaultCount{Acted: 0x123},
+		`2800 0100 08000000 1e00000000000000
+		 2301000000000000`},
+
+	{"query_port", OpQueryPort, 0, 31, &Empty{},
+		`2900 0000 00000000 1f00000000000000`},
+
+	{"query_port answer", OpQueryPort, FlagAnswer, 31,
+		&Port{State: 4, Changes: 2, GID: [16]byte{0: 0xfe, 1: 0x80, 11: 2, 15: 9}},
+		`2900 0100 18000000 1f00000000000000
+		 04 000000 02000000 fe80 0000000000000000 00 02 000000 09`},
+
 	{"create_region", OpCreateRegion, 0, 3, &RegionSize{Size: 0x200000},
 		`0400 0000 08000000 0300000000000000
 		 0000200000000000`},

@@ -42,6 +42,10 @@ const (
 	AccessMWBind       uint32 = 1 << 4 // memory windows may be bound to the key
 	AccessZeroBased    uint32 = 1 << 5 // addresses of the key begin at 0
 
+	// AccessRelaxedOrdering is no right: it says that nobody relies on the order in which bytes of several
+	// work requests become visible under the key. Only keys of memory have it.
+	AccessRelaxedOrdering uint32 = 1 << 20
+
 	AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessMWBind |
 		AccessZeroBased
 )

@@ -57,4 +57,9 @@ const (
 	OpAnnounceTo       Op = 37 // AnnounceTo -> Empty
 
 	OpWatch Op = 38 // Watch -> Rings + [memory]
+
+	OpSetFaults  Op = 39 // Faults -> Empty
+	OpQueryFault Op = 40 // FaultRule -> FaultCount
+
+	OpQueryPort Op = 41 // Empty -> Port
 )

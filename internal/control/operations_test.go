@@ -50,6 +50,9 @@ var operations = []struct {
 	{OpNextAnnouncement, &AnnouncementPlace{}, &Announcement{}},
 	{OpAnnounceTo, &AnnounceTo{}, &Empty{}},
 	{OpWatch, &Watch{}, &Rings{}},
+	{OpSetFaults, &Faults{}, &Empty{}},
+	{OpQueryFault, &FaultRule{}, &FaultCount{}},
+	{OpQueryPort, &Empty{}, &Port{}},
 }
 
 // messages returns one zero message of each type.
@@ -79,5 +82,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 39", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 42", Op(len(operations)+1).String())
 }

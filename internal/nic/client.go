@@ -113,6 +113,7 @@ type Hosted struct {
 	UARPages      int      // number of UAR pages; 0: as many as other clients have
 	GID           [16]byte // GID in the client's datagrams until SetGIDs; zero: the engine's
 	LID           uint16   // LID of the client's InfiniBand port; 0: the port is one of RoCE
+	Port          uint8    // which of the device's ports the client sees, less than MaxPorts
 	PlainChannels bool     // a completion channel yields handles and nothing else
 	SameKeys      bool     // memory registered again keeps its key; list keys begin with variant 0
 }

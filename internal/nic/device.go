@@ -115,6 +115,18 @@ type Device interface {
 	// paths have changed, because the device keeps those that datagrams use.
 	SetRouter(r Router)
 
+	// SetPort takes a port of the device down, or up again. While a port is down, nothing reaches its clients
+	// or leaves them: requests get no answer and are tried again, messages without acknowledgement are lost.
+	// Clients of the port get an event if its state changes. n is less than MaxPorts.
+	SetPort(n uint8, up bool)
+
+	// ChangeGID gives a port of the device another GID. Queue pairs that are connected reach their peers no
+	// more until they are connected anew. Clients of the port get an event. n is less than MaxPorts.
+	ChangeGID(n uint8)
+
+	// PortState returns the state of a port of the device. n is less than MaxPorts.
+	PortState(n uint8) PortState
+
 	// Announced returns what clients of this device announce, sorted by client.
 	Announced() []board.Entry
 

@@ -1,6 +1,11 @@
 package nic
 
-import "github.com/nicless/nicless/internal/packetring"
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/packetring"
+)
 
 // A PortConfig is a port that a device is given: two rings of packets, and what is known of the
 // network behind them. The device's thread is the producer of Send and the consumer of Receive.
@@ -131,4 +136,24 @@ type PortStats struct {
 	Marks            uint64 // congestion notifications received
 	ManagementMissed uint64 // packets for QP 1 that were dropped
 	QueuePairs       int    // queue pairs that use the port now
+}
+
+// MaxPorts is the most ports that clients of a device see: one for each device of package verbs.
+const MaxPorts = 32
+
+// DeviceName returns the name of the device that clients of a port see. Clients in Go are at port 0.
+func DeviceName(n uint8) string { return fmt.Sprintf("nicless%d", n) }
+
+// A PortState is the state of a port that clients see. The zero value is the state of a new device.
+type PortState struct {
+	Down    bool
+	Changes uint32 // how often the GID has changed
+}
+
+// GID returns the GID that a port has in this state, if the given one is its first. The half of the GID that
+// two devices of an engine share changes: no state of one device has a GID of another.
+func (s PortState) GID(first [16]byte) [16]byte {
+	half := binary.BigEndian.Uint32(first[8:])
+	binary.BigEndian.PutUint32(first[8:], half^s.Changes)
+	return first
 }

@@ -32,3 +32,18 @@ type Holdings struct {
 	Objects int      // queues and keys of all clients
 	Closing int      // connections that wait to be closed
 }
+
+// A Stepper has the methods that drive a device that no thread runs. The engine's Device implements it, for a
+// device with one shard. The clock that all timers and the events of watches go by is then the caller's: it
+// stands still between two calls of Hold. The time stamps of completions are still those of the machine.
+type Stepper interface {
+	// Hold sets the device clock, in cycles. It must not go back. Before the first Hold the clock runs.
+	Hold(clock uint64)
+
+	// StepAll steps the device until there is nothing to do at this time, and publishes the status
+	// pages. It returns how much was done, and in how many cycles the first timer runs out: the largest
+	// number if none runs. Before it looks for work, it announces on the status pages of all clients
+	// that the device sleeps, by the number sleep, which is not 0. A client that posts later has then
+	// something to wake.
+	StepAll(sleep uint64) (done int, next uint64)
+}

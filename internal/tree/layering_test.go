@@ -35,9 +35,11 @@ var mayImport = map[string][]string{
 	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
 
 	// Rules of faults: a device obeys them, files and programs write them.
-	"fault": {"cqe", "wqe"},
+	"fault":          {"cqe", "wqe", "internal/nearest"},
+	"fault/rulefile": {"fault", "internal/nearest"},
 
 	// Packages that host and device share.
+	"internal/nearest":    {},
 	"internal/paragraph":  {},
 	"internal/platform":   {},
 	"internal/clock":      {},
@@ -85,10 +87,14 @@ var mayImport = map[string][]string{
 	"engine/internal/codes":      {"internal/clock"},
 	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
 	"engine/internal/cores":      {"internal/clock"},
-	"engine/internal/inject":     {"fault", "internal/clock"},
+	"engine/internal/inject":     {"engine/internal/order", "fault", "internal/clock"},
 	"engine/internal/journal":    {},
 	"engine/internal/mailbox":    {"internal/clock", "internal/control", "internal/cpu"},
 	"engine/internal/numbers":    {},
+	"engine/internal/order":      {"fault"},
+	"engine/internal/outage":     {},
+	"engine/internal/plan":       {},
+	"engine/internal/pagefault":  {},
 	"engine/internal/process":    {"engine/internal/quota", "internal/control", "internal/nic", "internal/procmem"},
 	"engine/internal/states":     {"internal/control", "wqe"},
 	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
@@ -100,41 +106,43 @@ var mayImport = map[string][]string{
 	"engine/internal/ticketlock": {"internal/cpu"},
 	"engine/internal/usage":      {"internal/clock"},
 	"engine/internal/userns":     {},
+	"engine/internal/wheel":      {"internal/clock"},
+	"engine/internal/worker":     {"engine/internal/copying", "engine/internal/cores", "engine/internal/pagefault", "engine/internal/sleep", "internal/clock", "internal/cpu"},
 
 	// The device. It must never import hostpath. Its layers, from the lowest to the highest: the state, what
 	// goes wrong, completions, execution within the device, transport over links, threads, requests.
 	"engine/internal/object": {
-		"engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/userns", "engine/internal/tap",
+		"engine/internal/pagefault", "engine/internal/closers", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/journal", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/scan", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/ticketlock", "engine/internal/usage", "engine/internal/wheel", "engine/internal/userns", "engine/internal/tap", "engine/internal/outage",
 		"cqe", "doorbell", "packet", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/procmem", "internal/reason", "internal/shm", "internal/unixsock",
 	},
 	"engine/internal/report": {
 		"engine/internal/object",
-		"engine/internal/codes", "engine/internal/journal", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
-		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/reason", "internal/shm", "trace",
+		"engine/internal/codes", "engine/internal/journal", "engine/internal/outage", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage",
+		"cqe", "doorbell", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/reason", "internal/shm", "trace",
 	},
 	"engine/internal/completion": {
-		"engine/internal/report", "engine/internal/object",
+		"engine/internal/pagefault", "engine/internal/report", "engine/internal/object",
 		"engine/internal/codes",
 		"cqe", "internal/clock", "internal/control", "internal/shm", "trace",
 	},
 	"engine/internal/execution": {
-		"engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
-		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm", "trace",
+		"engine/internal/pagefault", "engine/internal/worker", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
+		"engine/internal/inject", "engine/internal/order", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/process", "engine/internal/rights", "engine/internal/sleep", "engine/internal/states",
+		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/cpu", "internal/nic", "internal/procmem", "internal/reason", "internal/shm",
 	},
 	"engine/internal/transport": {
-		"engine/internal/execution", "engine/internal/completion", "engine/internal/object",
-		"engine/internal/codes",
-		"cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
+		"engine/internal/execution", "engine/internal/completion", "engine/internal/object", "engine/internal/report",
+		"engine/internal/wheel", "engine/internal/inject", "engine/internal/codes", "engine/internal/outage",
+		"fault", "cqe", "packet", "wqe", "internal/clock", "internal/control", "internal/nic", "internal/packetring", "internal/procmem", "internal/shm", "trace",
 	},
 	"engine/internal/loop": {
-		"engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
-		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
-		"internal/clock", "internal/control", "internal/cpu", "internal/shm", "trace", "wqe",
+		"engine/internal/pagefault", "engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
+		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
+		"internal/clock", "internal/control", "internal/cpu", "internal/procmem", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {
-		"engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
-		"engine/internal/inject", "engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap",
+		"engine/internal/pagefault", "engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
+		"engine/internal/inject", "engine/internal/closers", "engine/internal/codes", "engine/internal/mailbox", "engine/internal/numbers", "engine/internal/process", "engine/internal/quota", "engine/internal/rights", "engine/internal/sealer", "engine/internal/sleep", "engine/internal/states", "engine/internal/usage", "engine/internal/tap", "engine/internal/outage",
 		"fault", "cqe", "doorbell", "wqe", "internal/board", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/packetring", "internal/reason", "internal/shm", "internal/unixsock", "trace",
 	},
 	"engine": {"fault", "engine/internal/request", "engine/internal/loop", "engine/internal/object", "engine/internal/cores", "wqe", "internal/nic", "internal/platform"},
@@ -163,7 +171,11 @@ var mayImport = map[string][]string{
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "trace"},
+	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "trace"},
+
+	// Devices for tests of programs. The root package lets package niclesstest in by internal/inside.
+	"internal/inside": {"hostpath", "internal/control", "internal/platform"},
+	"niclesstest":     {".", "fault", "fault/rulefile", "internal/inside", "internal/control", "internal/clock", "hostpath", "cqe", "trace", "trace/objects", "trace/text"},
 
 	// A network interface over the fabric: a client of an engine, above the host API.
 	"netdev": {".", "fabric", "fabric/pool", "cqe", "internal/tun", "internal/shm", "internal/cpu", "internal/clock"},
@@ -178,12 +190,15 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
-	"examples/*": {".", "wqe", "cqe", "accel"},
+	"examples/*":        {".", "wqe", "cqe", "accel"},
+	"examples/lastbyte": {".", "fault", "fault/rulefile"},
 	// A page for browsers, which have no engine.
 	"examples/decodepage": {"field/known", "field/report", "wqe"},
-	"examples":            {},
+	// Reports of trackers, repeated with rules of faults.
+	"examples/incidents": {".", "cqe", "fault", "fault/rulefile"},
+	"examples":           {},
 
 	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},

@@ -87,6 +87,9 @@ func receiver(f *ast.FuncDecl) string {
 	if p, ok := of.(*ast.StarExpr); ok {
 		of = p.X
 	}
+	if p, ok := of.(*ast.IndexExpr); ok { // of a generic type
+		of = p.X
+	}
 	if name, ok := of.(*ast.Ident); ok {
 		return name.Name + "."
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // highestOp is larger than the number of every operation of the protocol.
-const highestOp = control.OpWatch + 2
+const highestOp = control.OpQueryPort + 2
 
 // fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects that do
 // not exist. The engine must answer each request or end the connection.

@@ -79,6 +79,8 @@ const (
 	DCStream
 	UDNoReceiver
 	UDQKey
+	PortDown
+	GIDChanged
 
 	PeerSilent
 	LinkNone
@@ -162,6 +164,8 @@ var names = [Count]string{
 	DCStream:         "dc-stream",
 	UDNoReceiver:     "ud-nobody",
 	UDQKey:           "ud-qkey",
+	PortDown:         "port-down",
+	GIDChanged:       "gid-changed",
 	PeerSilent:       "peer-silent",
 	LinkNone:         "link-none",
 	LinkDown:         "link-down",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/internal/control"
 )
 
@@ -176,7 +177,7 @@ func (sh *Completer) WriteCollected(q *object.QP) {
 func (sh *Completer) writeOrDrop(q *object.CQ) {
 	defer func() {
 		if r := recover(); r != nil {
-			if _, ok := object.FaultOf(r); !ok {
+			if _, ok := pagefault.Of(r); !ok {
 				panic(r)
 			}
 		}

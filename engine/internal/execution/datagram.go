@@ -51,6 +51,10 @@ func (sh *requester) addressDatagram(q *object.QP, j *object.Job) object.Verdict
 func (sh *requester) takesDatagram(q *object.QP, j *object.Job) bool {
 	p, r := j.Peer, &j.Request
 	switch {
+	case p != nil && sh.Outages.Disturbed && !sh.Scratch.Reaches:
+		why := sh.WhyNotCarried(q.Client, p.Client)
+		sh.Explain(q, why.Code, "datagram to QP %#06x: %s; it is dropped", r.ToQPN, why)
+		return false
 	case p == nil || p.Transport != control.QPTypeUD || !p.Listens() || !sh.Scratch.Reaches:
 		sh.Explain(q, codes.UDNoReceiver, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.ToQPN)
 		return false

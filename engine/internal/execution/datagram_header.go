@@ -44,7 +44,8 @@ const (
 // datagram has a GRH (Global), and whether the address leads to the port of client to (Reaches).
 func (sh *requester) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
 	s := &sh.Scratch
-	s.Reaches, s.Global, s.Level = true, true, 0
+	s.Global, s.Level = true, 0
+	s.Reaches = !sh.Outages.Disturbed || sh.carries(av, c, to)
 	from := nic.GID{Addr: c.Hosted.GID}
 	if i := int(av.GRH >> AvIndexAt & 0xff); i < len(c.GIDs) && c.GIDs[i] != (nic.GID{}) {
 		from = c.GIDs[i]
@@ -55,7 +56,8 @@ func (sh *requester) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
 	}
 	if c.Hosted.LID != 0 {
 		s.Global, s.Level = av.GRH&AVGlobal != 0, av.RateSL&0xf
-		s.Reaches = av.DQP == MulticastQPN || av.RLID == to.Hosted.LID || av.RLID == Permissive
+		near := av.DQP == MulticastQPN || av.RLID == to.Hosted.LID || av.RLID == Permissive
+		s.Reaches = s.Reaches && near
 	}
 	clear(s.GRH[:])
 	if !s.Global {
@@ -79,6 +81,18 @@ func (sh *requester) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
 	}
 	copy(s.GRH[8:24], from.Addr[:])
 	copy(s.GRH[24:40], dest[:])
+}
+
+// carries reports whether the ports of two clients carry a datagram: both are up, and if the receiver's GID
+// has changed, the address is one that its port has now.
+func (sh *requester) carries(av *wqe.AV, c, to *object.Client) bool {
+	if !sh.Outages.Carry(c.Hosted.Port, to.Hosted.Port) {
+		return false
+	}
+	if !sh.Outages.Changed(to.Hosted.Port) || c.GIDs == nil || c.Hosted.LID != 0 {
+		return true // on InfiniBand, the LID decides
+	}
+	return av.DQP == MulticastQPN || object.LeadsTo(av, c, to)
 }
 
 // putIPv4 writes an IPv4 header without options.

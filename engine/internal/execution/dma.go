@@ -3,7 +3,10 @@
 package execution
 
 import (
+	"sync/atomic"
+
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/worker"
 	"github.com/nicless/nicless/internal/cpu"
 )
 
@@ -14,11 +17,21 @@ import (
 // objects. A control request that revokes one of these objects first recalls the job's tasks, so no
 // worker touches memory that must no longer be touched.
 
+// A piece is what the device knows of a task.
+type piece struct {
+	job    *object.Job    // nil: the task was recalled
+	client *object.Client // the client whose share of the workers' tasks this task uses
+	keys   [4]*object.Mkey
+}
+
+// A Worker copies pieces.
+type Worker = worker.Worker[piece]
+
 var UsualOffloadSizes = OffloadSizes{Transfer: 256 << 10, Piece: 4 << 10}
 
 // ClientTasks is how many tasks one client may have for each worker. The rest of a worker's
 // ring is for other clients.
-const ClientTasks = WorkerRing / 2
+const ClientTasks = worker.Ring / 2
 
 // assign gives a piece of a job to a worker: to the worker that has the other pieces of the
 // job if the job's destination is scattered, otherwise to the worker with the fewest tasks.
@@ -29,7 +42,7 @@ func (sh *mover) assign(j *object.Job, c *object.Client, dst, src []byte) bool {
 	}
 	n := 0
 	for i, other := range sh.DMA.Workers {
-		if w := sh.DMA.Workers[n]; other.Given-other.seen < w.Given-w.seen {
+		if w := sh.DMA.Workers[n]; other.Given-other.Seen < w.Given-w.Seen {
 			n = i
 		}
 	}
@@ -37,40 +50,41 @@ func (sh *mover) assign(j *object.Job, c *object.Client, dst, src []byte) bool {
 		n = j.LastWorker
 	}
 	w := sh.DMA.Workers[n]
-	if w.Given-w.seen == WorkerRing {
+	if w.Given-w.Seen == worker.Ring {
 		return false
 	}
-	r := &w.Ring[w.Given%WorkerRing]
-	r.dst, r.src, r.job, r.client, r.pastCaches = dst, src, j, c, j.Total >= sh.DMA.Beyond
-	r.keys[0], r.keys[1] = j.Dst.Touched()
-	r.keys[2], r.keys[3] = j.Src.Touched()
+	r := &w.Ring[w.Given%worker.Ring]
+	r.Dst, r.Src, r.PastCaches = dst, src, j.Total >= sh.DMA.Beyond
+	r.Of.job, r.Of.client = j, c
+	r.Of.keys[0], r.Of.keys[1] = j.Dst.Touched()
+	r.Of.keys[2], r.Of.keys[3] = j.Src.Touched()
 	w.Given++
 	j.LastWorker = n
 	j.Offloaded++
 	c.Offloaded++
-	r.State.Store(TaskGiven)
-	w.wake()
+	r.State.Store(worker.Given)
+	w.Wake()
 	return true
 }
 
 // CollectTasks takes back, in order, the tasks that workers have finished.
 func (sh *mover) CollectTasks() {
 	for _, w := range sh.DMA.Workers {
-		for w.seen < w.Given {
-			r := &w.Ring[w.seen%WorkerRing]
+		for w.Seen < w.Given {
+			r := &w.Ring[w.Seen%worker.Ring]
 			state := r.State.Load()
-			if state > TaskFaulted {
+			if state > worker.Faulted {
 				break
 			}
-			w.seen++
-			r.client.Offloaded--
-			if j := r.job; j != nil {
+			w.Seen++
+			r.Of.client.Offloaded--
+			if j := r.Of.job; j != nil {
 				j.Offloaded--
-				if state == TaskFaulted {
+				if state == worker.Faulted {
 					j.Fault = r.Fault
 				}
 			}
-			r.job, r.client, r.dst, r.src, r.keys = nil, nil, nil, nil, [4]*object.Mkey{}
+			r.Dst, r.Src, r.Of = nil, nil, piece{}
 		}
 	}
 }
@@ -82,27 +96,27 @@ func (sh *mover) CollectTasks() {
 // recalled task is checked again, and moved again from its first byte.
 func (sh *mover) recallTasks(j *object.Job, k *object.Mkey, p *object.QP) {
 	for _, w := range sh.DMA.Workers {
-		for i := w.Given; i > w.seen; i-- {
-			r := &w.Ring[(i-1)%WorkerRing]
-			if r.job == nil {
+		for i := w.Given; i > w.Seen; i-- {
+			r := &w.Ring[(i-1)%worker.Ring]
+			if r.Of.job == nil {
 				continue
 			}
-			affected := r.job == j || (p != nil && r.job.Peer == p) || (k != nil && r.touches(k))
+			affected := r.Of.job == j || (p != nil && r.Of.job.Peer == p) || (k != nil && r.Of.touches(k))
 			if !affected {
 				continue
 			}
-			if !r.State.CompareAndSwap(TaskGiven, TaskRecalled) {
-				r.waitDone()
+			if !r.State.CompareAndSwap(worker.Given, worker.Recalled) {
+				waitDone(&r.State)
 			}
-			r.job.Offloaded--
-			r.job.Recalled = true
-			r.job = nil
+			r.Of.job.Offloaded--
+			r.Of.job.Recalled = true
+			r.Of.job = nil
 		}
 	}
 }
 
-func (r *copyTask) touches(k *object.Mkey) bool {
-	for _, used := range r.keys {
+func (p *piece) touches(k *object.Mkey) bool {
+	for _, used := range p.keys {
 		if used == k {
 			return true
 		}
@@ -114,9 +128,9 @@ func (r *copyTask) touches(k *object.Mkey) bool {
 // because the worker may be waiting for this core.
 const spinsBeforeYield = 1 << 12
 
-// waitDone waits until the task is done, if a worker has begun it.
-func (r *copyTask) waitDone() {
-	for spins := 0; r.State.Load() == TaskTaken; spins++ {
+// waitDone waits until the task of a state is done, if a worker has begun it.
+func waitDone(state *atomic.Uint32) {
+	for spins := 0; state.Load() == worker.Taken; spins++ {
 		if spins < spinsBeforeYield && !cpu.Uniprocessor() {
 			cpu.Relax(1)
 		} else {
@@ -127,7 +141,7 @@ func (r *copyTask) waitDone() {
 
 // UseWorkers starts workers on the DMA cores; end stops them.
 func (sh *mover) UseWorkers() (end func(), err error) {
-	workers, stop, err := StartWorkers(sh.Settings.DMACores)
+	workers, stop, err := worker.Start[piece](sh.Settings.DMACores)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +160,8 @@ func (sh *mover) ReleaseWorkers(stop func()) {
 	}
 	stop()
 	for _, w := range sh.DMA.Workers {
-		for i := w.seen; i < w.Given; i++ {
-			w.Ring[i%WorkerRing].State.CompareAndSwap(TaskRecalled, TaskDone)
+		for i := w.Seen; i < w.Given; i++ {
+			w.Ring[i%worker.Ring].State.CompareAndSwap(worker.Recalled, worker.Done)
 		}
 	}
 	sh.CollectTasks()

@@ -2,8 +2,8 @@
 // the responder, moves the bytes, and completes.
 //
 // Its layers, each inside the next, are mover (keys and copies), queues (states, stalls, flushes), responder,
-// requester and Executor. The transport over links is above this package; what execution needs of it is the
-// interface links.
+// injector (rules of faults), requester and Executor. The transport over links is above this package; what
+// execution needs of it is the interface links.
 //
 // # Files
 //
@@ -19,7 +19,16 @@
 //   - responder_fault.go: which NAK a refused request gets, and whether the responder goes to error
 //   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
 //     to a target is decided in object/dc
+//   - inject_link.go: which datagrams rules for packets are asked for
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
+//   - inject_order.go: moves bytes in the order that a rule asks for; which WQEs are moved together
+//   - inject_flip.go: which bit of the moved bytes a rule flips, and when
+//   - inject_order.go: which key a rule deregisters, and whether before the WQE or in the middle; when a
+//     client dies
+//   - inject_peer.go: whom a rule harms that moves a peer to error or fills a completion queue, and whether
+//     it may
+//   - inject_retry.go: how often and how long a WQE waits whose request or answer a rule loses, or that finds
+//     no receive because of a rule; what of it is executed meanwhile
 //   - local.go: whether a NOP, DUMP, MMO, WAIT or SEND_EN is right, and what it does
 //   - atomic.go: whether an atomic's operands and alignment are right, and the new value of its word
 //   - datagram.go: which queue pair gets a datagram, and whether its qkey is right
@@ -58,7 +67,5 @@
 //   - job.go: whether a long transfer goes on or is checked again; returns receives not used; "drained"
 //   - cost.go: how much of a visit's budget a piece of memory costs
 //   - dma.go: which worker gets a piece, and which tasks are recalled when a key or a peer changes
-//   - worker.go: copies what dma has assigned; when a worker sleeps
-//   - recorded.go: copies through private memory, to record payload and receives for a replay
 //   - unmapped.go: copies from and to a process; where a missing page ends the copy
 package execution

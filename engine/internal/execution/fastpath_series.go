@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -74,7 +75,7 @@ func (sh *Executor) CompleteCutSeries(q *object.QP) {
 	count, bytes := &q.Client.Count, sh.series.bytes
 	defer func() {
 		if r := recover(); r != nil {
-			if _, ok := object.FaultOf(r); !ok {
+			if _, ok := pagefault.Of(r); !ok {
 				panic(r)
 			}
 		}

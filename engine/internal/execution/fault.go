@@ -12,6 +12,9 @@ import (
 
 // MemoryFault turns a fault of memory during the work of q into an error of q.
 func (sh *queues) MemoryFault(q *object.QP, addr uintptr) {
+	if sh.blamesFollower(q) {
+		return
+	}
 	if q.Attr.State == control.StateERR {
 		// The flush of q has faulted, so no completion can report the fault.
 		sh.ExplainQueue(q, codes.MemoryFault, object.NoPage+"; the queue pair is given up", addr)

@@ -8,7 +8,9 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -18,7 +20,7 @@ import (
 
 // Inject does what the rules of faults say of the next WQE of q, before it is checked. The WQE is in the
 // snapshot, and n blocks are announced. Inject returns Accepted if the WQE is to be executed now.
-func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
+func (sh *injector) Inject(q *object.QP, n uint16) object.Verdict {
 	f := q.Faults
 	if !f.Decided(q.SQ.Done) {
 		facts := sh.facts(q, n)
@@ -33,48 +35,66 @@ func (sh *requester) Inject(q *object.QP, n uint16) object.Verdict {
 	switch {
 	case r.Complete != nil:
 		return sh.injectError(q, r.Complete)
+	case r.Overrun != "":
+		return sh.overrun(q, r.Overrun == fault.Receive)
+	case r.Disconnect:
+		return sh.disconnect(q)
+	case r.Deregister != "":
+		return sh.deregisterNamed(q, n)
+	case r.Kill:
+		return sh.die(q)
 	case r.Stall != 0:
 		if first {
 			sh.explainInjected(q)
-			f.Until = sh.Now() + clock.Cycles(time.Duration(r.Stall))
+			f.Until = inject.Never
+			if r.Stall != fault.Forever {
+				f.Until = sh.Now() + clock.Cycles(time.Duration(r.Stall))
+			}
 		}
-		return sh.hold(q, r.Stall == fault.Forever)
+		return sh.hold(q)
 	}
 	return object.Accepted
 }
 
-// hold holds the next WQE of q back until q.Faults.Until, or forever.
-func (sh *requester) hold(q *object.QP, forever bool) object.Verdict {
+// hold holds the next WQE of q back until q.Faults.Until.
+func (sh *injector) hold(q *object.QP) object.Verdict {
 	now, until := sh.Now(), q.Faults.Until
-	if now >= until && !forever {
+	if now >= until {
 		return object.Accepted
 	}
-	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: until, Forever: forever})
+	sh.StallFor(q, object.Stall{Kind: object.Held, Since: now, Deadline: until,
+		Forever: until == inject.Never})
 	return object.Waiting
 }
 
-// BurstFaulty is Burst for a queue pair that rules of faults have to do with, or that is recorded for a
-// replay. It executes one WQE, or goes on
+// BurstFaulty is Burst for a queue pair that rules of faults have to do with. It executes one WQE, or goes on
 // with a transfer, in the same steps as Burst.
 func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	bytes := sh.Sched.Slice
 	sh.Sched.Effort = 0
 	defer func() { sh.Sched.Spent = sh.Sched.Slice - bytes }()
-	if n == 0 || bytes <= 0 {
+	if n == 0 || bytes <= 0 || q.Stall.Kind != object.NoStall { // this visit may have begun to wait
 		return 0
 	}
 	j := q.Job
+	if j != nil && q.Faults.Applied {
+		return sh.awaitAnswer(q)
+	}
 	if j != nil && !sh.ResumeJob(q) {
 		return 1 // in the next visit it is checked again
 	}
+	if j != nil && q.Faults.Ordering() {
+		bytes -= sh.moveInOrder(q, bytes)
+		return 1
+	}
 	if j == nil {
 		sh.Snapshot(q)
-		v := object.Accepted
-		if q.Faults != nil {
+		v := sh.awaitFollowers(q)
+		if v == object.Accepted {
 			v = sh.Inject(q, n)
 		}
 		if v == object.Accepted {
-			v = sh.Check(q, n)
+			v = sh.checkFaulty(q, n)
 		}
 		if v > object.Lost { // Waiting or Failed
 			if v == object.Failed {
@@ -87,32 +107,43 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	done++
 	bytes -= sh.Sched.Effort
 	sh.Sched.Effort = 0
+	if q.Faults.LosesAnswer() && j.Head.Opcode().Info().Atomic() {
+		sh.loseAnswer(q, j)
+		return done
+	}
 	if j.Fault != 0 {
 		sh.MemoryFault(q, j.Fault)
 		return done
 	}
+	if q.Job == nil && sh.beginOrder(q, n) {
+		bytes -= sh.Sched.Effort
+		bytes -= sh.moveInOrder(q, bytes)
+		return done
+	}
 	budget := max(bytes, Indivisible)
 	if q.Transport == control.QPTypeUD {
-		budget = datagramBudget
+		budget = DatagramBudget
 	}
-	if q.Replayable() != 0 {
-		used, v := sh.moveRecorded(q, j, budget)
-		bytes -= used
-		if v > object.Lost { // Failed
-			return done
-		}
-	} else if !j.Src.Unmapped && !j.Dst.Unmapped {
-		bytes -= sh.Move(q, j, budget)
-	} else {
-		used, v := sh.moveUnmapped(q, j, budget)
-		bytes -= used
-		if v > object.Lost { // Failed
-			return done
-		}
+	if q.Faults.Deregisters() && j.Total <= uint64(budget) && sh.cutOff(q, j) {
+		return done
+	}
+	used, v := sh.moveFaulty(q, j, budget)
+	bytes -= used
+	if v > object.Lost { // Failed
+		return done
 	}
 	if !j.Over() {
 		if q.Job == nil {
 			sh.KeepJob(q)
+		}
+		if q.Faults.Deregisters() {
+			sh.cutOff(q, j)
+		}
+		return done
+	}
+	if q.Faults.LosesAnswer() && q.Reliable() && j.Peer != nil && !j.Reads() {
+		if !j.Recv || sh.delivered(q, j) {
+			sh.loseAnswer(q, j)
 		}
 		return done
 	}
@@ -122,21 +153,31 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 }
 
 // InjectWire is Inject for a queue pair on a wire. idle says that no earlier message is on the way: an error
-// is injected only then, because completions are in order.
-func (sh *requester) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
-	if !idle {
+// is injected only then, because completions are in order. Rules for packets leave WQEs alone.
+func (sh *Executor) InjectWire(q *object.QP, n uint16, idle bool) object.Verdict {
+	sh.orders(q)
+	switch {
+	case !q.Faults.OnWQEs():
+		return object.Accepted
+	case !idle:
 		return object.Waiting
 	}
 	return sh.Inject(q, n)
 }
 
 // explainInjected explains that a rule acts on the WQE at the head of q.
-func (sh *requester) explainInjected(q *object.QP) {
+func (sh *queues) explainInjected(q *object.QP) {
 	sh.Explain(q, codes.FaultInjected, "injected by rule %v", q.Faults.Rule)
 }
 
+// ExplainSent is explainInjected for a WQE that has been sent, and that begins at a block.
+func (sh *queues) ExplainSent(q *object.QP, block uint64) {
+	s := report.Subject{Client: q.Client, Number: q.Num, Index: uint16(block)}
+	sh.ExplainSubject(s, codes.FaultInjected, "injected by rule %v", []any{q.Faults.Rule})
+}
+
 // injectError fails the next WQE with the error of a rule.
-func (sh *requester) injectError(q *object.QP, c *fault.Complete) object.Verdict {
+func (sh *injector) injectError(q *object.QP, c *fault.Complete) object.Verdict {
 	sh.explainInjected(q)
 	j := sh.Scratch.Job
 	j.Reset(object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:])))
@@ -149,7 +190,7 @@ func (sh *requester) injectError(q *object.QP, c *fault.Complete) object.Verdict
 
 // facts returns what rules ask of the next WQE of q. The WQE is not checked yet: what its segments say may be
 // wrong, and what is missing is left out.
-func (sh *requester) facts(q *object.QP, n uint16) fault.Facts {
+func (sh *injector) facts(q *object.QP, n uint16) fault.Facts {
 	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
 	f := fault.Facts{Opcode: h.Opcode(), Index: uint16(q.SQ.Done)}
 	blocks := h.Blocks()

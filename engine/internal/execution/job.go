@@ -86,6 +86,7 @@ func (sh *mover) EndJob(q *object.QP) {
 	if q.Job.Offloaded > 0 {
 		sh.recallTasks(q.Job, nil, nil)
 	}
+	sh.endOrder(q)
 	sh.FreeJob(q.Job)
 	q.Job = nil
 	if q.Attr.State == control.StateSQD {

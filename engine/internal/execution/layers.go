@@ -4,6 +4,7 @@ package execution
 
 import (
 	"github.com/nicless/nicless/engine/internal/completion"
+	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/wqe"
 )
@@ -23,6 +24,7 @@ type links interface {
 	Doubted(q *object.QP) bool
 	RouteAway(q *object.QP, av *wqe.AV) bool
 	SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.Verdict
+	DetourDatagram(q *object.QP, send func())
 }
 
 // A queues keeps the states of queue pairs: transitions, stalls, flushes.
@@ -34,8 +36,14 @@ type queues struct {
 // A responder serves the requests of peers on this device.
 type responder struct{ queues }
 
+// An injector does what rules of faults say of WQEs.
+type injector struct {
+	responder
+	Commands []inject.Command // what is to be done before the next step
+}
+
 // A requester checks WQEs.
-type requester struct{ responder }
+type requester struct{ injector }
 
 // An Executor executes WQEs.
 type Executor struct {

@@ -68,6 +68,11 @@ func (sh *requester) request(q *object.QP, j *object.Job, info *wqe.Info, far *o
 	if j.Recv {
 		r.Imm, r.Solicited = j.Head.Imm(), j.Head.Solicited()
 	}
+	if q.Faults != nil {
+		if v := sh.InjectRequest(q, j); v != object.Accepted {
+			return v
+		}
+	}
 	if q.Transport == control.QPTypeUD {
 		if v := sh.addressDatagram(q, j); v != object.Accepted {
 			return v
@@ -117,7 +122,7 @@ func (sh *requester) answered(q *object.QP, j *object.Job, a object.Answer) obje
 
 // LoseMessage ends a message that the responder does not take. On an unreliable transport
 // the requester gets no NAK, and continues as if the message had arrived.
-func (sh *requester) LoseMessage(j *object.Job) object.Verdict {
+func (sh *responder) LoseMessage(j *object.Job) object.Verdict {
 	j.Src.Reset()
 	j.Dst.Reset()
 	j.Total, j.Recv = 0, false

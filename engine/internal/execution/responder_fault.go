@@ -107,7 +107,7 @@ func (sh *responder) RefuseRequest(p *object.QP, kind control.EventKind, a objec
 	if a = p.Nak(a); a == object.AnswerDrop || sh.Links.Doubted(p) {
 		return object.AnswerDrop
 	}
-	if p.Transport != control.QPTypeDCT {
+	if p.Transport != control.QPTypeDCT && !sh.Trial {
 		p.Event(kind)
 		sh.SetError(p)
 	}

@@ -17,6 +17,9 @@ import (
 // wait stalls q, so that its next WQE waits. If the WQE waits for a receive, timer is the
 // code of the responder's min_rnr_timer. If no RNR retry is left, wait fails the WQE.
 func (sh *queues) wait(q *object.QP, kind object.StallKind, timer uint8) object.Verdict {
+	if sh.Trial {
+		return object.Waiting
+	}
 	s := object.Stall{Kind: kind, Since: sh.Now()}
 	switch kind {
 	case object.NoPeer:
@@ -130,7 +133,10 @@ func (sh *queues) cleared(q *object.QP) bool {
 		return q.Stall.CQ.Gone || q.Stall.CQ.Reached(q.Stall.Index)
 	case object.Held:
 		over := !q.Stall.Forever && sh.Now() >= q.Stall.Deadline
-		return over || q.Faults == nil || !q.Faults.Acts
+		if f := q.Faults; f != nil && f.Bell != nil && f.Bell.Holds {
+			return over || f.Bell.Changed(q.SQ.Record.Observe())
+		}
+		return over || q.Faults == nil || !q.Faults.Pauses()
 	}
 	if !q.Reaches(q.Conn.Peer) {
 		if q.Stall.Kind == object.NotReady {

@@ -5,5 +5,9 @@
 // nothing. The thread of the queue pair's shard uses its Queue.
 //
 //   - rules.go: rules that the device obeys, and since when
-//   - queue.go: which rule acts on the WQE at the head of a queue, decided once for each WQE
+//   - command.go: what rules want to be done between two steps; decides nothing
+//   - link.go: which rule acts on a packet that goes to a link; how long a link is cut
+//   - bell.go: which value of its send record a queue goes by, and from when on
+//   - queue.go: which rule acts on the WQE at the head of a queue, decided once for each WQE; the order of
+//     bytes that a rule asks for
 package inject

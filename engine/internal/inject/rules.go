@@ -12,32 +12,81 @@ import (
 type Rules struct {
 	*fault.Set
 	Since uint64 // device clock when they were set
+
+	// MayFault reports whether they may harm clients of a user, who are peers of the queue pairs on which
+	// they act. It is called on the thread of a shard.
+	MayFault func(uid uint32) bool
 }
 
 // Add adds rules to what happens to a queue pair, of which q is nil if no rule had to do with it. It returns
 // the new q, which stays nil if none of the rules has to do with it either.
 func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
-	c := r.Counter(fault.OnWQE, from)
-	if c == nil {
-		return q
+	work, bell := r.Counter(fault.OnWQE, from), r.Counter(fault.OnDoorbell, from)
+	order := r.Counter(fault.OnQueue, from)
+	if work == nil && bell == nil && order == nil {
+		return addLink(q, r, from)
 	}
 	if q == nil {
 		q = new(QueuePair)
 	}
-	q.work = append(q.work, counter{r, c})
-	return q
+	if work != nil {
+		q.work = append(q.work, counter{r, work})
+	}
+	if bell != nil {
+		if q.Bell == nil {
+			q.Bell = new(Bell)
+		}
+		q.Bell.counters = append(q.Bell.counters, counter{r, bell})
+	}
+	if order != nil {
+		x := &Order{Hit: order.First(), Rules: r}
+		x.Window.Begin(x.Rule.Order, x.Draw)
+		q.orders = append(q.orders, x)
+		q.Order = q.orders[0]
+	}
+	return addLink(q, r, from)
+}
+
+// removeOrder takes an order away. The bytes that are on the way in it are moved again, in their order.
+func (q *QueuePair) removeOrder(r *Rules) {
+	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool { return o.Rules == r })
+	q.Order = nil
+	if len(q.orders) > 0 {
+		q.Order = q.orders[0]
+	}
 }
 
 // Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
-// head may be one of them, so it is decided anew what happens to that WQE.
+// head may be one of them, so it is decided anew what happens to that WQE. If they have nothing to do with q,
+// that stays decided: the WQE at the head would be counted twice.
 func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
-	q.work = slices.DeleteFunc(q.work, func(c counter) bool { return c.rules == r })
-	q.Reset()
-	if len(q.work) == 0 {
+	q.removeOrder(r)
+	q.removeLink(r)
+	if n := len(q.work); n > 0 {
+		q.work = without(q.work, r)
+		if len(q.work) < n {
+			q.decided, q.action = 0, action{}
+		}
+	}
+	if b := q.Bell; b != nil {
+		n := len(b.counters)
+		b.counters = without(b.counters, r)
+		if len(b.counters) == 0 {
+			q.Bell = nil
+		} else if len(b.counters) < n {
+			b.reset()
+		}
+	}
+	if len(q.work) == 0 && q.Bell == nil && q.Order == nil && q.Link == nil {
 		return nil
 	}
 	return q
+}
+
+// without takes the counters of rules out of a list.
+func without(list []counter, r *Rules) []counter {
+	return slices.DeleteFunc(list, func(c counter) bool { return c.rules == r })
 }

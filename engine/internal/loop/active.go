@@ -51,6 +51,14 @@ func (sh *Loop) coolDown(q *object.QP) {
 // HasWork reports whether a visit to q would find work. A stalled queue has no work until
 // its stall ends, even if WQEs are announced.
 func (sh *Loop) HasWork(q *object.QP) bool {
+	if f := q.Faults; f != nil && f.Bell != nil && q.Attr.State == control.StateRTS {
+		return sh.rungHasWork(q)
+	}
+	return sh.ownWork(q)
+}
+
+// ownWork is HasWork, by the send record that q has.
+func (sh *Loop) ownWork(q *object.QP) bool {
 	if w := q.Wire; w != nil && (!q.Flushes() || w.In.HasDue()) {
 		return sh.WireHasWork(q)
 	}

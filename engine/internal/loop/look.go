@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/completion"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/clock"
 )
 
@@ -40,9 +41,11 @@ func (sh *Loop) passEnded() bool { return sh.Pass.Finished == len(sh.Everyone.Cl
 
 // A lookResult is what a look has found.
 type lookResult struct {
-	Done  int    // how much there was to do; 1 if a fault of memory has ended the look early
-	Ended bool   // the pass has ended, and the next look begins a new pass
-	Next  uint64 // cycles until the first timer runs out, of the timers that the pass has found so far
+	Done  int  // how much there was to do; 1 if a fault of memory has ended the look early
+	Ended bool // the pass has ended, and the next look begins a new pass
+	// Next is in how many cycles the first timer runs out, of those that the pass has found so far; the
+	// largest number if it has found none.
+	Next uint64
 }
 
 // Look looks for work once, and executes some of the work that it finds. polls is the most records, arm words
@@ -51,6 +54,8 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	f.Done = 1 // the result if a fault of memory ends this function early
 	defer sh.RecoverFault()
 	defer sh.Passed()
+	sh.StepClock = 0
+	planned := sh.keepPlan()
 	sh.Acquire()
 	sh.Restart()
 	if sh.passEnded() {
@@ -83,11 +88,17 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 		n += sh.visitPostponed(true)
 	}
 	f.Ended = sh.passEnded()
-	now := clock.Now()
+	now := sh.Hooks.Hold(clock.Now())
 	first := min(sh.Pass.Deadline, sh.nextDeadline(now))
-	f.Next = max(first, now) - now
+	if sh.Number == 0 && sh.r.Plan.Next != 0 {
+		first = min(first, sh.r.Plan.Next)
+	}
+	f.Next = ^uint64(0)
+	if first != f.Next {
+		f.Next = max(first, now) - now
+	}
 	sh.Release()
-	f.Done = n
+	f.Done = planned + n + len(sh.Commands) // the next step carries the orders out
 	return f
 }
 
@@ -214,8 +225,8 @@ func (sh *Loop) nextDeadline(now uint64) uint64 {
 		return next
 	}
 	left := LookPolls
-	for i := range uint64(object.WheelBuckets) {
-		for t := sh.Timers.Buckets[(sh.Timers.Tick+1+i)%object.WheelBuckets]; t != nil; t = t.Next {
+	for i := range uint64(wheel.Buckets) {
+		for t := sh.Timers.Buckets[(sh.Timers.Tick+1+i)%wheel.Buckets]; t != nil; t = t.Next {
 			if t.Deadline != 0 {
 				next = min(next, t.Deadline)
 			}

@@ -4,12 +4,15 @@ package loop
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/outage"
+	"github.com/nicless/nicless/engine/internal/plan"
 	"github.com/nicless/nicless/engine/internal/transport"
 	"github.com/nicless/nicless/internal/cpu"
 )
@@ -28,7 +31,16 @@ type Runner struct {
 	*object.Device
 	Loops  []*Loop   // Loops[n] is the loop of Shards[n]
 	Faults []*Faults // rules that the device obeys, in the order in which they were set
+	Plan   plan.Plan // what rules do at given times
+	Down   downs     // how many outages rules have made of each port
+
+	Obey    func(inject.Command) // carries out a command of a rule, while no shard works
+	Deaths  map[uint32]func()    // what ends a client, by its number
+	Refuses atomic.Bool          // a rule of Faults can refuse requests
 }
+
+// downs has a number for each port.
+type downs [outage.Most]int
 
 func newLoop(r *Runner, number int) *Loop {
 	sh := &Loop{r: r}
@@ -45,4 +57,5 @@ func newLoop(r *Runner, number int) *Loop {
 type Faults struct {
 	*inject.Rules
 	Owner *object.Client // who has set them; nil: the configuration
+	Down  downs          // how many outages they have made of each port
 }

@@ -14,6 +14,9 @@ func (sh *Loop) Step() (done int) {
 		sh.Mail.Serve()
 		sh.Restart()
 	}
+	if len(sh.Commands) > 0 {
+		sh.obey()
+	}
 	if sh.Several {
 		sh.Acquire()
 	}
@@ -45,6 +48,9 @@ func (sh *Loop) Step() (done int) {
 		done += sh.ObserveArms(completion.ArmRoundPolls)
 		sh.Diagnose()
 		sh.Fault.Part = object.CutVisits
+		if !sh.Several {
+			done += sh.keepPlan()
+		}
 	}
 	if sh.Fault.Cut != object.Whole {
 		sh.Fault.Cut = object.Whole
@@ -52,6 +58,9 @@ func (sh *Loop) Step() (done int) {
 	if sh.Several {
 		done += sh.visitPostponed(done == sh.Crossed)
 		sh.Release()
+		if sh.Sched.Turn%completion.ArmRoundSteps == 0 {
+			done += sh.keepPlan()
+		}
 	}
-	return done
+	return done + len(sh.Commands) // the next step carries them out
 }

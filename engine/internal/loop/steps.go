@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
 )
@@ -76,7 +77,7 @@ func (sh *Loop) RecoverFault() {
 	// A request of a peer was being executed or answered.
 	asked := sh.Fault.Answering || sh.Fault.Port != nil && sh.Fault.Port.ServesRequest()
 	defer func() { sh.Fault.Port, sh.Fault.Answering = nil, false }()
-	addr, isFault := object.FaultOf(r)
+	addr, isFault := pagefault.Of(r)
 	if p := sh.PortAt(addr); isFault && p != nil {
 		sh.cutOff()
 		sh.ReturnReceive(sh.Scratch.Job)

@@ -23,17 +23,26 @@ const copiedBlocks = 64
 type copiedQueue struct {
 	blocks shm.Ring
 	bytes  []byte
+	record *shm.BE32 // see rung.go
 }
 
 func newCopiedQueue() copiedQueue {
 	b := new([copiedBlocks * wqe.BlockSize]byte)[:]
-	return copiedQueue{shm.RingOf(b), b}
+	return copiedQueue{shm.RingOf(b), b, shm.BE32At(make([]byte, 8), 0)}
 }
 
-// visitAside is Visit for a queue pair that is on a wire, or watched, or both.
+// visitAside is Visit for a queue pair that is on a wire, watched or faulty.
 func (sh *Loop) visitAside(q *object.QP) int {
+	if f := q.Faults; f != nil && f.Bell != nil && q.Attr.State == control.StateRTS {
+		return sh.visitRung(q)
+	}
+	return sh.visitOwn(q)
+}
+
+// visitOwn is visitAside, by the send record that q has.
+func (sh *Loop) visitOwn(q *object.QP) int {
 	switch {
-	case q.Wire != nil && q.Watched != 0:
+	case q.Wire != nil && q.Wire.Watched:
 		return sh.visitWatchedWire(q)
 	case q.Wire != nil:
 		return sh.VisitWire(q)
@@ -116,6 +125,9 @@ func (sh *Loop) burstWatched(q *object.QP, n uint16) (done int) {
 			break // the rest of the WQE is not in the copy; the next visit begins with it
 		}
 		sh.Sched.Slice = bytes
+		if q.Job == nil && q.Faults != nil && q.Faults.Order != nil {
+			k = int(n) // it begins several WQEs at once
+		}
 		k = sh.burstOne(q, min(uint16(k), n))
 		done, bytes = done+k, bytes-sh.Sched.Spent
 		ended := q.SQ.Done - from
@@ -156,9 +168,12 @@ func (sh *Loop) recordFetch(q *object.QP, index uint64, n uint16) {
 func (sh *Loop) burstOne(q *object.QP, n uint16) (done int) {
 	count := &q.Client.Count
 	from, moved, failed := q.SQ.Done, count[control.CounterBytes], count[control.CounterFailed]
-	if q.Faults != nil || q.Replayable() != 0 {
+	switch {
+	case q.Faults != nil:
 		done = sh.BurstFaulty(q, n)
-	} else {
+	case q.Replayable() != 0:
+		done = sh.burstRecorded(q, n)
+	default:
 		done = sh.Burst(q, n)
 	}
 	e := trace.Event{Time: clock.Now(), Queue: q.Num, Index: uint16(from)}
@@ -189,13 +204,17 @@ func (sh *Loop) recordExecute(q *object.QP, from, moved uint64, read bool) {
 		Value: q.Client.Count[control.CounterBytes] - moved})
 }
 
-// visitWatchedWire is VisitWire for a watched queue pair. The transport reads a WQE again each time that it
-// sends packets of it, so the ring is not replaced by a copy: the WQEs that were begun are copied afterwards.
+// visitWatchedWire is VisitWire for a queue pair that is watched, or whose packets rules of faults act on.
+// The transport reads a WQE again each time that it sends packets of it, so the ring is not replaced by a
+// copy: the WQEs that were begun are copied afterwards.
 func (sh *Loop) visitWatchedWire(q *object.QP) (done int) {
 	from := q.SQ.Done
 	p := q.Wire.Port
 	sent := p.Settings.Send.Sent()
-	done = sh.VisitWire(q)
+	done = sh.VisitWatchedWire(q)
+	if q.Watched == 0 {
+		return done // it is only faulty
+	}
 	if q.SQ.Done > from && q.Attr.State == control.StateRTS { // otherwise it may have flushed
 		sh.Enter(q) // its memory is read again
 		sh.StepClock = clock.Now()

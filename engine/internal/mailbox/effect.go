@@ -38,6 +38,7 @@ var effects = map[control.Op]Effect{
 	control.OpCreateQP:       NoWork,
 	control.OpQueryQP:        NoWork,
 	control.OpQuerySRQ:       NoWork,
+	control.OpQueryPort:      NoWork,
 	control.OpOpenEvents:     NoWork,
 	control.OpCreateSRQ:      ChangesWork,
 	control.OpCreateCQ:       ChangesWork,

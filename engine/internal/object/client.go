@@ -290,6 +290,7 @@ type CQ struct {
 	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
 	Aside     bool     // a completion is not written as usual: q is collapsed or watched
 	Dead      bool     // overrun: no entry is written any more
+	Filled    string   // the rule of faults that has taken all room away; empty: none
 	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
 	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
 

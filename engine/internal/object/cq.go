@@ -84,8 +84,8 @@ func (q *CQ) ReleaseHeld(qpn uint32) {
 //
 // Observe: consumer index. Published by hostpath.CQ.Poll.
 func (q *CQ) Room(n uint64) bool {
-	if q.Dead {
-		return false // a completion was lost, and none may follow it
+	if q.Dead || q.Filled != "" {
+		return false // a completion was lost, and none may follow it; or the next one is to be lost
 	}
 	behind := uint64(uint32(q.Next)-q.Consumer.Observe()) & 0xffffff
 	if behind > q.Next-q.Seen {
@@ -93,6 +93,11 @@ func (q *CQ) Room(n uint64) bool {
 	}
 	q.Seen = q.Next - behind
 	return q.Unread() < n
+}
+
+// Fill takes all room away, as if the client had consumed nothing for long. by says who wants that.
+func (q *CQ) Fill(by string) {
+	q.Filled, q.Seen, q.Floor = by, q.Next-1<<q.Log, 0
 }
 
 // Has reports whether an address in the device's mapping is in the entries of q.

@@ -17,8 +17,7 @@ import (
 // TargetOf returns the DCT with the number in the address vector that q has read last, or nil if
 // there is none.
 func (sh *Shard) TargetOf(q *QP) *QP {
-	n := q.DC.To.DQP
-	p := q.Conn.Peer
+	n, p := q.DC.To.DQP, q.Conn.Peer
 	if p == nil || p.Dead || p.Num != n {
 		p = sh.QPs[n]
 	}
@@ -43,7 +42,8 @@ func (sh *Shard) FindTarget(q *QP) bool {
 func (q *QP) ReachesTarget(p *QP) bool {
 	to := &q.DC.To
 	return p != nil && !p.Dead && p.Num == to.DQP && p.Listens() && p.DC.Key == to.Key &&
-		LeadsTo(to, q.Client, p.Client)
+		LeadsTo(to, q.Client, p.Client) &&
+		q.Client.Device.Outages.Carry(q.Client.Hosted.Port, p.Client.Hosted.Port)
 }
 
 // Reaches reports whether q may send to p, which is the peer that q has found last, or nil.

@@ -14,12 +14,14 @@ import (
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/numbers"
+	"github.com/nicless/nicless/engine/internal/outage"
 	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/engine/internal/tap"
 	"github.com/nicless/nicless/engine/internal/ticketlock"
 	"github.com/nicless/nicless/engine/internal/userns"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/board"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -49,16 +51,15 @@ type Device struct {
 	GUID     uint64
 	Shards   []*Shard // one or more; the first serves the mailbox
 
-	Keys     keyTable
-	QPs      map[uint32]*QP // by number; not read for a WQE whose peer is known
-	CQs      map[uint32]*CQ // by number
-	SRQs     map[uint32]*SRQ
-	XRCDs    map[uint32]*XRCD
-	Numbers  numbers.All
-	Serial   uint64 // serial number of the newest queue pair
-	LastXRCD uint32 // number of the newest XRC domain
-	Served   uint64 // number of requests so far
-	Stopped  bool   // no shard works: a request is being served
+	Keys    keyTable
+	QPs     map[uint32]*QP // by number; not read for a WQE whose peer is known
+	CQs     map[uint32]*CQ // by number
+	SRQs    map[uint32]*SRQ
+	XRCDs   map[uint32]*XRCD
+	Numbers numbers.All
+	Serial  uint64 // serial number of the newest queue pair
+	Served  uint64 // number of requests so far
+	Stopped bool   // no shard works: a request is being served
 
 	Epoch         atomic.Uint64 // number of changes of keys so far
 	Past          Counts        // the counters of closed clients
@@ -72,7 +73,6 @@ type Device struct {
 	Watchdog      watchdog
 	Hooks         hooks
 	Groups        map[[16]byte]*Group // multicast groups, by GID
-	Joined        uint64              // number of the newest membership
 	Router        nic.Router          // finds paths to other devices; nil: there are none
 	Routes        uint64              // number of changes of the router's paths; at least 1
 	Held          heldPaths           // paths that are held by queue pairs whose clients have set the peers
@@ -81,8 +81,10 @@ type Device struct {
 	DatagramsSeen int                 // number of queue pairs for datagrams that are watched
 	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
 	WatchesReplay uint32              // the watches that record what a replay needs
-	Attached      uint32              // number of the newest client
-	LastPort      uint32              // number of the newest port
+	Outages       outage.Ports        // whether the ports that clients see are up
+
+	Joined                       uint64 // number of the newest membership
+	Attached, LastPort, LastXRCD uint32 // numbers of the newest client, link and XRC domain
 }
 
 // hooks are for tests.
@@ -129,7 +131,7 @@ type Shard struct {
 	HotPorts    int     // how many of the ports are polled in each step
 	PortChanges uint64  // how often ports were added, removed, or their links changed
 	RingFull    bool    // a packet has found no room in the ring of a port since the idler looked last
-	Timers      Wheel
+	Timers      wheel.Wheel[*Wire]
 	Taps        tap.Set // records events of objects that are watched
 
 	Sleeper atomic.Pointer[sleep.Sleeper] // nil while no thread runs the shard. Carriers read it, too

@@ -36,7 +36,6 @@
 //   - warm.go: which queues are warm, so that each step visits them; whether a queue flushes (Flushes)
 //   - pass.go: how far a round through the queues of all clients is
 //   - fault.go: whether a recovered value is a fault of memory, and its address
-//   - timer.go: in which tick a deadline comes
 //
 // Announcements and status:
 //

@@ -45,7 +45,7 @@ func (k *Mkey) Advance(s *spot, n uint64) {
 // CheckRights refuses rights of registered memory that make no sense.
 func (k *Mkey) CheckRights() error {
 	switch {
-	case k.Access&^control.AccessAll != 0:
+	case k.Access&^(control.AccessAll|control.AccessRelaxedOrdering) != 0:
 		return rights.Unknown("memory region", k.Access)
 	case k.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 &&
 		k.Access&control.AccessLocalWrite == 0:

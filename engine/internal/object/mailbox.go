@@ -11,9 +11,12 @@ func (e *Device) Do(f func()) { e.DoWith(mailbox.MakesWork, f) }
 
 // DoWith is Do for a function whose effect the caller knows.
 func (e *Device) DoWith(effect mailbox.Effect, f func()) {
-	e.Mail.Do(effect, func() {
-		e.pause()
-		defer e.unpause()
-		f()
-	})
+	e.Mail.Do(effect, func() { e.Between(f) })
+}
+
+// Between runs f while no shard works. It is for the engine's thread, between two steps.
+func (e *Device) Between(f func()) {
+	e.pause()
+	defer e.unpause()
+	f()
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/packet"
 )
 
@@ -36,7 +37,7 @@ const DefaultPKey = 0xffff
 // FailAfterFault gives p up if the deferring function has touched memory without pages.
 func (p *Port) FailAfterFault() {
 	if r := recover(); r != nil {
-		addr, ok := FaultOf(r)
+		addr, ok := pagefault.Of(r)
 		if !ok {
 			panic(r)
 		}

@@ -303,6 +303,7 @@ type findings struct {
 	Cast     uint64  // of a datagram to a multicast group: the number of the member Peer; otherwise 0
 	Fault    uintptr // address of memory without a page that a worker touched; 0: none
 	Peer     *QP     // nil if the operation has none
+	Next     *Job    // of a WQE after it that is moved at the same time; see execution/inject_order.go
 	SRQ      *SRQ    // the SRQ from which a receive is taken; nil: the peer's own queue
 	Shared   *SRQ    // the SRQ while a receive is taken from it and not consumed; nil: no receive is
 	Recv     bool    // a receive of the peer is consumed

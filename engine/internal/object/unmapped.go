@@ -19,6 +19,14 @@ type Stretch struct {
 	N       uint64
 }
 
+// Address returns the address of the bytes in their process, or in that of the device.
+func (s *Stretch) Address() uint64 {
+	if s.Process == nil {
+		return procmem.VecOf(s.Mem).Addr
+	}
+	return s.Addr
+}
+
 // Aligned reports whether the stretch is a word of size bytes at a multiple of size.
 func (s *Stretch) Aligned(size int) bool {
 	if s.N != uint64(size) {

@@ -23,7 +23,7 @@ type Watcher struct {
 func (q *QP) SetAside() {
 	q.Aside = q.Wire != nil || q.Watched != 0 || q.Faults != nil
 	q.FastPath = !q.Signed && q.Transport < control.QPTypeUD && q.Faults == nil && q.Replayable() == 0
-	if w := q.Wire; w != nil && w.Watched != (q.Watched != 0) {
+	if w := q.Wire; w != nil && w.Watched != (q.Watched != 0 || q.Faults.OnPackets()) {
 		w.Watched = !w.Watched
 		w.Port.Watched += sign(w.Watched)
 	}

@@ -4,10 +4,10 @@ package object
 
 import (
 	"sync"
-	"time"
 
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/scan"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/packetring"
@@ -29,9 +29,9 @@ type Wire struct {
 	MTU    uint32 // payload of a full packet, in bytes
 	Out    Outbound
 	In     Inbound
-	Timer  Timer
+	Timer  wheel.Timer[*Wire]
 
-	Watched     bool       // Q is watched, and counts in Port.Watched
+	Watched     bool       // Q is watched, or rules of faults act on its packets; it counts in Port.Watched
 	Guard       *PathGuard // the guard of the path From
 	guarded     int        // index in Guard.Wires
 	Strays      uint64     // packets with PSNs that the peer would not use
@@ -208,30 +208,6 @@ type direction struct {
 // A guardKey names a guard: a path, and the user of the queue pairs to which its packets come.
 type guardKey struct{ path, uid uint32 }
 
-// A Timer is the timer of a wire. It is in a bucket of a wheel as long as Linked is true.
-type Timer struct {
-	Wire       *Wire
-	prev, Next *Timer
-	Deadline   uint64 // device clock at which the timer runs out; 0: it does not run
-	placed     uint64 // the deadline for which the bucket was chosen
-	Bucket     uint32
-	Linked     bool
-}
-
-// A Wheel has the timers of a shard.
-type Wheel struct {
-	Buckets [WheelBuckets]*Timer
-	Tick    uint64 // number of the tick up to which all timers have run out
-	Due     uint64 // device clock at which the next tick begins; 0: not known
-	Armed   int    // number of timers in buckets
-	Cycles  uint64 // device clock cycles of a tick
-}
-
-const (
-	WheelBuckets = 1 << 10
-	tickTime     = 16 * time.Microsecond
-)
-
 // A Port leads to queue pairs of other devices. It is a pair of rings of packets: at their
 // other ends is a carrier, which sends the packets over a network, or another device. The
 // first shard's thread serves all ports.
@@ -241,7 +217,7 @@ type Port struct {
 	Settings nic.PortConfig
 	Shard    *Shard
 	Number   uint32                  // of the port in events; the first is 1
-	Watched  int                     // number of wires whose queue pairs are watched
+	Watched  int                     // number of wires that are Watched
 	Packet   packetring.Packet       // the packet that is being served
 	BTH      packet.BTH              // header of Packet
 	known    [portCache]*QP          // queue pairs of recent packets, by the low bits of their numbers
@@ -257,6 +233,8 @@ type Port struct {
 	Stats    nic.PortStats
 	Inbox    chan [ManagementSize]byte
 	Stopped  sync.Once
+	Away     *Port // a port that is down, for the wires of this port that are cut; nil: none has been
+	Home     *Port // of such a port: the port from which its wires come
 }
 
 const (

@@ -7,9 +7,11 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/outage"
 	"github.com/nicless/nicless/engine/internal/rights"
 	"github.com/nicless/nicless/engine/internal/states"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -24,6 +26,8 @@ func (sh *Reporter) whyNoTarget(q *object.QP) object.Reason {
 	switch {
 	case p == nil:
 		return object.Because(codes.DCNoTarget, "no DCT has the number %#06x", to.DQP)
+	case !sh.Outages.Carry(q.Client.Hosted.Port, p.Client.Hosted.Port):
+		return sh.WhyNotCarried(q.Client, p.Client)
 	case p.DC.Key == bits.ReverseBytes64(to.Key):
 		return object.Because(codes.DCKey, "DCT %#06x drops requests with this access key, which was stored in host byte order", to.DQP)
 	case p.DC.Key != to.Key:
@@ -100,6 +104,10 @@ func (sh *Reporter) WhyNoPeer(q *object.QP) object.Reason {
 	}
 	p := sh.BoundPeer(q)
 	switch {
+	case outage.Cut(q.Conn.Bound):
+		return WhyCut(q)
+	case p != nil && outage.Cut(p.Conn.Bound):
+		return WhyCut(p)
 	case q.Conn.Bound == 0:
 		return object.Because(codes.PeerMissing, "peer QP %#06x did not exist in this engine when this queue pair went to RTR; one that has the number later is another", q.Attr.DestQPN)
 	case p == nil:
@@ -117,8 +125,35 @@ func (sh *Reporter) WhyNoPeer(q *object.QP) object.Reason {
 	return object.Because(codes.PeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.Num, states.Name(p.Attr.State))
 }
 
+// WhyCut returns why q, whose connection is cut, reaches nobody.
+func WhyCut(q *object.QP) object.Reason {
+	if q.Conn.Bound&outage.PortDown != 0 {
+		return object.Because(codes.PortDown, "the port of %s, the device of QP %#06x, is down", deviceOf(q), q.Num)
+	}
+	return object.Because(codes.GIDChanged, "the GID of %s, the device of QP %#06x, has changed since the queue pair was connected", deviceOf(q), q.Num)
+}
+
+// deviceOf returns the name of the device that q's client sees.
+func deviceOf(q *object.QP) string { return nic.DeviceName(q.Client.Hosted.Port) }
+
+// WhyNotCarried returns why nothing of one client reaches another, or is reached from a link: then both are
+// the same client.
+func (sh *Reporter) WhyNotCarried(from, to *object.Client) object.Reason {
+	n := from.Hosted.Port
+	if !sh.Outages.Down(n) {
+		n = to.Hosted.Port
+	}
+	if sh.Outages.Down(n) {
+		return object.Because(codes.PortDown, "the port of %s is down", nic.DeviceName(n))
+	}
+	return object.Because(codes.GIDChanged, "the address is none of %s, whose GID has changed", nic.DeviceName(n))
+}
+
 // WhyNoRoom returns why a completion queue has no room.
 func WhyNoRoom(q *object.CQ) object.Reason {
+	if q.Filled != "" {
+		return object.Because(codes.FaultInjected, "injected by %s", q.Filled)
+	}
 	word := q.Consumer.Observe()
 	n := uint64(1) << q.Log
 	unread := q.Next - q.Seen // according to the last valid consumer index

@@ -44,3 +44,14 @@ func (sh *Reporter) recordExplanation(s *Subject, code codes.Code, format string
 	sh.Taps.Record(s.Client.Watched, &trace.Event{Kind: trace.KindExplanation, Time: clock.Now(),
 		Queue: s.Number, Index: s.Index, Count: uint16(s.Kind), Data: fmt.Appendf(b, format, args...)})
 }
+
+// RecordReceive records a receive of the responder of j, which has been read, for a replay.
+func (sh *Reporter) RecordReceive(j *object.Job, entry []byte) {
+	p := j.Peer
+	e := trace.Event{Kind: trace.KindReceive, Time: clock.Now(), Queue: p.Num, Index: j.Index,
+		Value: uint64(p.Num), Data: entry}
+	if j.SRQ != nil {
+		e.Queue, e.Count = j.SRQ.Num, 1
+	}
+	sh.Taps.Record(p.Replayable(), &e)
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/engine/internal/usage"
 	"github.com/nicless/nicless/internal/clock"
@@ -22,6 +23,9 @@ import (
 // belongs to the caller.
 func (c *Client) Request(op control.Op, payload []byte,
 	mem object.RequestMemory) (ans control.Message, r control.Reply, err error) {
+	if err := (faulting{c}).refused(op); err != nil {
+		return nil, r, err
+	}
 	if serve := callerHandlers[op]; serve != nil {
 		ans, err = serve(c, payload)
 		return ans, r, err
@@ -69,7 +73,7 @@ func refuseFault(err *error) {
 	if r == nil {
 		return
 	}
-	addr, ok := object.FaultOf(r)
+	addr, ok := pagefault.Of(r)
 	if !ok {
 		panic(r)
 	}
@@ -133,6 +137,7 @@ var handlers = func() map[control.Op]handler {
 	handle(t, control.OpCreateTarget, createTarget)
 	handle(t, control.OpOpenTarget, openTarget)
 	handle(t, control.OpCreateDCT, createDCT)
+	handle(t, control.OpQueryPort, queryPort)
 	return t
 }()
 

@@ -45,7 +45,7 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 	if err := e.Ledger.Take(uid, object.ClientCharge); err != nil {
 		return nil, err
 	}
-	c := &Client{Device: e, Client: &object.Client{
+	c := &Client{Device: e, born: beginOf(hosted.PID), Client: &object.Client{
 		Device: e.Device, Name: name, UID: uid, Program: programOf(hosted.PID), Hosted: hosted,
 		Paid:    object.ClientCharge,
 		Regions: make(map[uint32]*object.Region), Unplaced: make(map[uint32]*object.Region),
@@ -63,6 +63,10 @@ func (e Device) NewClient(name string, uid uint32, hosted nic.Hosted,
 	e.Do(func() {
 		e.Attached++
 		c.Number = e.Attached
+		if e.Deaths == nil {
+			e.Runner.Deaths = make(map[uint32]func())
+		}
+		e.Deaths[c.Number] = func() { die(c) }
 		e.Loops[e.LeastLoaded().Number].AddClient(c.Client)
 		e.followNew(c.Client)
 	})
@@ -101,6 +105,7 @@ func (c *Client) Close() error {
 	}
 	c.Closed = true
 	watching{c}.end()
+	faulting{c}.endFaults()
 	c.Device.LeaveBoard(c.Client)
 	var regions []*object.Region
 	for more := true; more; {
@@ -143,6 +148,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 	clear(c.Regions)
 	clear(c.Unplaced)
 	clear(c.PDs)
+	delete(c.Device.Deaths, c.Number)
 	c.Device.Past.Add(&c.Count)
 	recordGone(c.Shard, c.Watched, trace.KindClientGone, c.Number)
 	c.Loop().RemoveClient(c.Client)

@@ -12,6 +12,7 @@
 //   - hosted.go: what a hosted client's memory and pages cost, and whether they are unmapped (sealed) or stay
 //   - helpers.go: starts the processes that seal and hold memory
 //   - probe.go: what tests may ask and hold up
+//   - stepper.go: drives a device without a thread, on a clock that the caller sets
 //   - request.go: whether a client may have one more object of a kind
 //   - client.go: the pages of a new client; in which order its objects are destroyed
 //   - call.go: which function serves a request, and what a hello grants; a fault in a request becomes its
@@ -21,6 +22,9 @@
 //   - watch_replay.go: what a replay needs of queues and keys
 //   - watch_record.go: the events of clients, queues and keys
 //   - faults.go: which queue pairs a client's rules of faults are for; begin and end of rules
+//   - commands.go: which process a rule kills, and how its number is known not to be another's
+//   - faults_client.go: the rules that a client sets by requests: pieces, limits, counts
+//   - refuse.go: which requests rules refuse
 //   - wake.go: which features a client gets, and whether its posters wake the device (setWake)
 //
 // Memory:
@@ -57,4 +61,6 @@
 //   - board.go: passes announcements between clients, server and links; who may read them: object/board
 //   - audience.go: for which users a client announces
 //   - port.go: adds ports, router and path; finds no path itself
+//   - faults_port.go: which rules of faults act on which ports, and when; whether their owner may set them
+//   - outage.go: takes a port that clients see down and up, or changes its GID: which connections are cut
 package request

@@ -23,7 +23,7 @@ func (e Device) FillHosted(h *nic.Hosted) {
 		h.UARPages = object.UARPages
 	}
 	if h.GID == [16]byte{} {
-		h.GID = e.GID()
+		h.GID = e.PortState(h.Port).GID(e.GID())
 	}
 }
 

@@ -4,9 +4,10 @@ package request
 
 import (
 	"fmt"
-	"github.com/nicless/nicless/engine/internal/codes"
 
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/outage"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/rights"
 	"github.com/nicless/nicless/engine/internal/states"
@@ -160,6 +161,9 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 		sh.ConnectWire(q, path)
 	} else if to == control.StateRTR && q.HasPeer() {
 		c.bind(q)
+	}
+	if to == control.StateRTR && from != to && c.Device.Outages.Down(c.Hosted.Port) {
+		ports{c.Device}.cut(q, outage.PortDown)
 	}
 	return nil
 }

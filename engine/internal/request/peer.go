@@ -24,6 +24,9 @@ var callerHandlers = map[control.Op]func(c *Client, payload []byte) (control.Mes
 	control.OpAnnounce:         announce,
 	control.OpNextAnnouncement: nextAnnouncement,
 	control.OpAnnounceTo:       announceTo,
+
+	control.OpSetFaults:  setFaults,
+	control.OpQueryFault: queryFault,
 }
 
 // address returns the address at which queue pairs of other hosts reach those of this device.

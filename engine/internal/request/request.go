@@ -13,6 +13,9 @@ import (
 type Client struct {
 	*object.Client
 	Device Device // hides the field Device of object.Client, which is the state inside this Device
+	faults clientFaults
+	born   string        // when the client's process began, as beginOf says it
+	calls  []callCounter // for rules that can refuse requests; see refuse.go. Mu guards it
 }
 
 // Loop returns the loop of the client's shard.

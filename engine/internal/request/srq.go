@@ -15,7 +15,7 @@ func createSRQ(c *Client, m *control.SRQ, _ object.RequestMemory, _ *control.Rep
 	if err != nil {
 		return nil, err
 	}
-	c.Device.recordSRQ(s, c.Follows, trace.KeyMade)
+	recordSRQ(c.Device, s, c.Follows, trace.KeyMade)
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 
@@ -98,7 +98,7 @@ func destroySRQ(c *Client, m *control.SRQN, _ object.RequestMemory,
 // removeSRQ removes an SRQ from the device, but not from c.SRQs.
 func (c *Client) removeSRQ(s *object.SRQ) {
 	sh := c.Loop()
-	c.Device.recordSRQ(s, c.Watched, trace.KeyGone)
+	recordSRQ(c.Device, s, c.Watched, trace.KeyGone)
 	delete(sh.SRQs, s.Num)
 	s.Client.Refund(s.Cost())
 	s.PD.Users--

@@ -151,8 +151,8 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 				}
 			}
 		}
-		now := trace.Clock{Hz: clock.Hz(), Ticks: clock.Now(), Unix: time.Now().UnixNano(),
-			GUID: e.Runner.GUID}
+		now := trace.Clock{Hz: clock.Hz(), Ticks: e.Shards[0].Hooks.Hold(clock.Now()),
+			Unix: time.Now().UnixNano(), GUID: e.Runner.GUID}
 		for i, sh := range e.Shards {
 			sh.Taps.Add(number, tap.NewRing(w.Rings.Bytes()[i*w.Size:][:w.Size], now, i))
 			for other := range sh.Clients {
@@ -168,7 +168,7 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 		if w.QP != nil {
 			w.QP.Watch(1 << number)
 			e.recordClient(w.QP.Client, 1<<number)
-			e.recordQueues(w.QP, 1<<number)
+			recordQueues(e, w.QP, 1<<number)
 		}
 	})
 	if err != nil || w.QP != nil {

@@ -64,12 +64,12 @@ func (e Device) followAll(c *object.Client, number int) {
 	inPortions(e, cqs, func(q *object.CQ) {
 		q.SetWatched(q.Watched | mask)
 		if !q.Gone {
-			e.recordCQ(q, mask, trace.KeyMade)
+			recordCQ(e, q, mask, trace.KeyMade)
 		}
 	})
 	inPortions(e, srqs, func(s *object.SRQ) {
 		if !s.Gone {
-			e.recordSRQ(s, mask, trace.KeyMade)
+			recordSRQ(e, s, mask, trace.KeyMade)
 		}
 	})
 	inPortions(e, queues, func(q *object.QP) {

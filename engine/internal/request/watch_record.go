@@ -48,7 +48,7 @@ func (e Device) recordQueue(q *object.QP, mask uint32) {
 	if q.XRCD != nil {
 		event.Count = uint16(trace.XRCTgt)
 	}
-	e.recordSetup(&event, q.Client, mask, func(b []byte) []byte { return setupOf(q).Append(b) })
+	recordSetup(e, &event, q.Client, mask, func(b []byte) []byte { return setupOf(q).Append(b) })
 }
 
 // transports has the number of each transport in events.
@@ -65,7 +65,7 @@ func (e Device) recordKey(k *object.Mkey, mask uint32, how uint16) {
 	event := trace.Event{Kind: trace.KindKey, Time: clock.Now(), Queue: k.Key, Index: how,
 		Count: uint16(k.Access), Data: trace.KeyInfo{Addr: k.Base, Length: k.Size,
 			Client: k.Client.Number}.Append(nil)}
-	e.recordSetup(&event, k.Client, mask, func(b []byte) []byte {
+	recordSetup(e, &event, k.Client, mask, func(b []byte) []byte {
 		s := trace.KeySetup{From: k.From, PD: k.Domain().ID, Entries: uint32(k.Room)}
 		if k.Window != nil {
 			s.Window = uint32(k.Window.Kind)

@@ -13,7 +13,7 @@ import (
 
 // recordSetup records an event about an object of c for the watches of a mask. For those that record what a
 // replay needs, setup appends to its data how the object was made.
-func (e Device) recordSetup(event *trace.Event, c *object.Client, mask uint32, setup func([]byte) []byte) {
+func recordSetup(e Device, event *trace.Event, c *object.Client, mask uint32, setup func([]byte) []byte) {
 	c.Shard.Taps.Record(mask&^e.WatchesReplay, event)
 	mask &= e.WatchesReplay
 	if mask != 0 {
@@ -47,20 +47,20 @@ func setupOf(q *object.QP) *trace.QueueSetup {
 }
 
 // recordQueues records what the queues of a queue pair are, for a watch of it alone.
-func (e Device) recordQueues(q *object.QP, mask uint32) {
+func recordQueues(e Device, q *object.QP, mask uint32) {
 	for i, c := range [...]*object.CQ{q.SQ.CQ, q.RQ.CQ} {
 		if c != nil && c.Client != nil && (i == 0 || c != q.SQ.CQ) {
-			e.recordCQ(c, mask, trace.KeyMade)
+			recordCQ(e, c, mask, trace.KeyMade)
 		}
 	}
 	if s := q.RQ.SRQ; s != nil {
-		e.recordSRQ(s, mask, trace.KeyMade)
+		recordSRQ(e, s, mask, trace.KeyMade)
 	}
 	e.recordQueue(q, mask)
 }
 
 // recordCQ records for a replay that a completion queue was made, has changed or is gone.
-func (e Device) recordCQ(q *object.CQ, mask uint32, how uint16) {
+func recordCQ(e Device, q *object.CQ, mask uint32, how uint16) {
 	mask &= e.WatchesReplay
 	if mask == 0 {
 		return
@@ -80,7 +80,7 @@ func (e Device) recordCQ(q *object.CQ, mask uint32, how uint16) {
 }
 
 // recordSRQ records for a replay that a shared receive queue was made or is gone.
-func (e Device) recordSRQ(s *object.SRQ, mask uint32, how uint16) {
+func recordSRQ(e Device, s *object.SRQ, mask uint32, how uint16) {
 	mask &= e.WatchesReplay
 	if mask == 0 {
 		return

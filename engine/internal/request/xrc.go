@@ -110,7 +110,7 @@ func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory,
 	s.XRCD, s.CQ, s.UIDX = d, q, m.UserIndex
 	q.Users++
 	d.Members[c.Client].Used++
-	c.Device.recordSRQ(s, c.Follows, trace.KeyMade)
+	recordSRQ(c.Device, s, c.Follows, trace.KeyMade)
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 

@@ -21,6 +21,7 @@ var names = [...]struct {
 	{control.AccessRemoteAtomic, "remote atomic"},
 	{control.AccessMWBind, "bind"},
 	{control.AccessZeroBased, "zero-based"},
+	{control.AccessRelaxedOrdering, "relaxed ordering"},
 }
 
 // Names returns the names of access rights, for example "local write+remote read", or "none" for 0. Bits

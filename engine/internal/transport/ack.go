@@ -60,6 +60,14 @@ func (sh *receiver) scheduleNAK(q *object.QP, a object.Answer) {
 	sh.MarkWarm(q)
 }
 
+// acknowledge sends the acknowledgement that is due, and reports whether the ring had room.
+func (sh *wires) acknowledge(w *object.Wire) bool {
+	if w.Watched {
+		return sh.acknowledgeWatched(w)
+	}
+	return sh.sendACK(w, w.In.Data)
+}
+
 // acknowledgeAll sends the acknowledgements that are due, as far as the ring has room. An acknowledgement of
 // a PSN stands for all earlier packets. It must not overtake an answer to a READ or an atomic, nor name a PSN
 // of such an answer: the requester may then think that the answer was lost. Soft-RoCE seems to.
@@ -68,13 +76,10 @@ func (sh *wires) acknowledgeAll(p *object.Port) {
 	for _, w := range p.ACKs {
 		switch {
 		case w.Q.Wire != w || !w.In.ACKDue: // q was reset, or is in error
-		case w.In.Due > 0 || !sh.sendACK(w, w.In.Data):
+		case w.In.Due > 0 || !sh.acknowledge(w):
 			kept = append(kept, w)
 		default:
 			w.In.ACKDue = false
-			if w.Watched {
-				sh.RecordSent(w.Q, p, p.Settings.Send.Sent()-1)
-			}
 		}
 	}
 	clear(p.ACKs[len(kept):])

@@ -24,6 +24,9 @@ func (sh *sender) takeAnswer(p *object.Port, q *object.QP, info *packet.Info) {
 	w := q.Wire
 	r := &w.Out
 	psn := p.BTH.PSN
+	if q.Faults != nil && sh.losesAnswer(q) {
+		return
+	}
 	if packet.DiffPSN(psn, r.UNA) < 0 || packet.DiffPSN(psn, r.Most) >= 0 {
 		far := packet.DiffPSN(psn, r.UNA) < -PathReach || packet.DiffPSN(psn, r.Most) > 0
 		if far {
@@ -196,7 +199,7 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 	}
 	j.Src.Reset()
 	j.Src.Add(source, nil, 0, n)
-	if n > 0 && !sh.Transfer(j, n) {
+	if n > 0 && !sh.transferAnswer(q, j, n) {
 		sh.DropAnswerJob(r)
 		sh.localGap(q, j, m)
 		return

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nicless/nicless/cqe"
@@ -86,6 +87,11 @@ func (sh *sender) SendDatagram(q *object.QP, j *object.Job, av *wqe.AV) object.V
 		return sh.LoseMessage(j)
 	}
 	p := a.Path.Port.(*PortHandle).Port
+	if sh.Outages.Down(q.Client.Hosted.Port) {
+		why := sh.WhyNotCarried(q.Client, q.Client)
+		sh.Explain(q, why.Code, "datagram to QP %#06x: %s; it is dropped", av.DQP, why)
+		return sh.LoseMessage(j)
+	}
 	if p.Dead || !p.Up {
 		sh.Explain(q, codes.LinkDown, "datagram to QP %#06x: link %s is down; it is dropped", av.DQP, p.Settings.Name)
 		return sh.LoseMessage(j)
@@ -152,7 +158,8 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 	}
 	var header [object.GRHSize]byte // a copy: the sender can change the packet in a pool
 	copy(header[:], k.Payload)
-	if to := execution.Destination(&header); !q.Client.HasSource(&to, p.Network()) {
+	to := execution.Destination(&header)
+	if !q.Client.HasSource(&to, p.Network()) || !sh.arrivesAt(q.Client, &to) {
 		p.Stats.Strangers++ // the program takes no packets from elsewhere at that address
 		return
 	}
@@ -194,6 +201,19 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 		return
 	}
 	sh.Consume(j)
+}
+
+// arrivesAt reports whether the port of a client takes datagrams for an address: it is up, and has the
+// address still if its GID has changed.
+func (sh *sender) arrivesAt(c *object.Client, to *[16]byte) bool {
+	n := c.Hosted.Port
+	switch {
+	case sh.Outages.Down(n):
+		return false
+	case !sh.Outages.Changed(n) || c.GIDs == nil:
+		return true
+	}
+	return slices.ContainsFunc(c.GIDs, func(g nic.GID) bool { return g.Addr == *to })
 }
 
 // levelOf returns the service level in the completion of a datagram: on Ethernet, what kind of

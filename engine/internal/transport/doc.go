@@ -45,5 +45,12 @@
 //   - line_send.go: how many WRITEs are sent as packets of one line
 //   - datagram.go: whether a UD datagram leaves the device, and by which path; whether one that comes is
 //     taken
+//   - inject.go: which answers are lost because of a rule of faults
 //   - watched.go: records packets of watched queues
+//
+// While rules of faults act on packets of a queue pair:
+//
+//   - detour.go: by which detour packets come to the rules; what a rule does to a packet
+//   - packet_facts.go: of which work request a packet is
+//   - held.go: which packets wait, for how long, and how many at most
 package transport

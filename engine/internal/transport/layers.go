@@ -7,7 +7,10 @@ import (
 )
 
 // A wires keeps the timers and the state of queue pairs on wires: those whose peers are on other devices.
-type wires struct{ execution.Executor }
+type wires struct {
+	execution.Executor
+	detours detours // of packets that rules of faults act on
+}
 
 // A receiver serves the requests of the peers, which come in packets.
 type receiver struct{ wires }

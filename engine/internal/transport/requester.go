@@ -103,11 +103,11 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 	sh.Trial = !idle
 	v := sh.Check(q, n)
 	sh.Trial = false
-	if v != object.Accepted {
+	if v > object.Lost {
 		return v
 	}
 	j := sh.Scratch.Job
-	if !sends {
+	if !sends || v == object.Lost {
 		return sh.executeLocal(q, j, bytes)
 	}
 	psns := uint32(1)

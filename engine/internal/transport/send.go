@@ -138,6 +138,9 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 			sh.localGap(q, j, m)
 			return false
 		}
+		if q.Faults != nil {
+			sh.FlipPacket(q, payload, off, m.Total)
+		}
 	}
 	psn := packet.AddPSN(m.PSN, i)
 	// Without an acknowledgement only the timer opens a closed window.

@@ -7,7 +7,9 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/wheel"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/packet"
 )
@@ -23,12 +25,12 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 	}
 	tickNow := now / w.PerTick()
 	w.Due = (tickNow + 1) * w.PerTick()
-	if tickNow-w.Tick > object.WheelBuckets {
-		w.Tick = tickNow - object.WheelBuckets // one round reaches every bucket
+	if tickNow-w.Tick > wheel.Buckets {
+		w.Tick = tickNow - wheel.Buckets // one round reaches every bucket
 	}
 	for w.Tick < tickNow {
 		w.Tick++
-		bucket := w.Tick % object.WheelBuckets
+		bucket := w.Tick % wheel.Buckets
 		for t := w.Buckets[bucket]; t != nil; {
 			following := t.Next
 			switch {
@@ -38,12 +40,16 @@ func (sh *wires) ExpireTimers(now uint64) (done int) {
 				w.Unlink(t)
 				t.Deadline = 0
 				done++
-				sh.Enter(t.Wire.Q)
-				sh.timedOut(t.Wire.Q)
+				sh.Enter(t.Of.Q)
+				if t == &t.Of.Timer {
+					sh.timedOut(t.Of.Q)
+				} else {
+					sh.leaveInTime(t.Of.Q)
+				}
 				if following != nil && (!following.Linked || following.Bucket != uint32(bucket)) {
 					following = w.Buckets[bucket] // timedOut has disarmed or moved the next timer
 				}
-			case w.After(t.Deadline)%object.WheelBuckets != uint64(t.Bucket):
+			case w.After(t.Deadline)%wheel.Buckets != uint64(t.Bucket):
 				w.Unlink(t)
 				w.Link(t, w.After(t.Deadline))
 			}
@@ -61,17 +67,9 @@ func (sh *wires) startTimer(w *object.Wire) {
 			w.Timeout, w.Patience = t, clock.Cycles(4096*time.Nanosecond<<t)
 		}
 		now := sh.Now()
-		sh.Timers.Arm(&w.Timer, now, now+w.Patience<<min(w.Out.Retries, longerTries))
+		sh.Timers.Arm(&w.Timer, now, now+w.Patience<<min(w.Out.Retries, execution.LongerTries))
 	}
 }
-
-// longerTries makes the second try wait twice as long as the first, and all later tries four times as long.
-// The InfiniBand specification (volume 1, 9.7.6.1.3) allows up to four times the timeout. The engine at the
-// other end may have no core for a while, or may have to agree on keys first. Programs such as
-// ibv_rc_pingpong give it eight tries of 67 ms, which take 1.8 s in this way; if all were equally long, they
-// would take 0.5 s. A single packet that is lost is sent again after the timeout, as if all tries were
-// equally long.
-const longerTries = 2
 
 // notReady serves an RNR NAK: it makes q wait before the oldest message is sent again, because the responder
 // has no receive. While q waits, another RNR NAK is the answer to a packet that the link has repeated, and
@@ -119,13 +117,16 @@ func (sh *wires) timedOut(q *object.QP) {
 	// During a scan the peer may have answered while the path was closed.
 	answersDropped := w.Guard.Answers.Doubtful(sh.Now())
 	if r.Retries >= q.Attr.RetryCount && !answersDropped {
-		why := q.WhyNoAnswer()
+		why := whyNoAnswer(q)
 		sh.RewindQueue(q)
 		if sh.SnapshotHead(q) {
 			sh.Explain(q, why.Code, "%s; gave up after retry_cnt %d", why, q.Attr.RetryCount)
 			sh.Fail(q, sh.Scratch.Job, cqe.TransportRetry)
 		}
 		return
+	}
+	if q.Faults != nil {
+		q.Faults.MissedAnswer()
 	}
 	if !answersDropped {
 		r.Retries++

@@ -51,8 +51,8 @@ func (sh *wires) RecordLink(p *object.Port, mask uint32) {
 	sh.Taps.Record(mask, &e)
 }
 
-// servePortWatched is servePort while the device has watches. No packet takes the path of packets of one
-// line, because that path does not copy the packet.
+// servePortWatched is servePort while queue pairs of the port are watched, or rules of faults act on their
+// packets. No packet takes the path of packets of one line, because that path does not copy the packet.
 func (sh *PortServer) servePortWatched(p *object.Port) (done int) {
 	for done < PortBatch && p.Left > 0 {
 		ok, err := p.Settings.Receive.Next(&p.Packet)
@@ -68,7 +68,11 @@ func (sh *PortServer) servePortWatched(p *object.Port) (done int) {
 		if q != nil && q.Watched != 0 && sh.Holds(q.Client.Shard) {
 			sh.recordPacket(q, p, trace.KindReceived, &p.Packet)
 		}
-		sh.arrived(p)
+		if q != nil && q.Faults.OnPackets() && q.Wire != nil && q.Wire.Port == p {
+			sh.arrivedFaulty(p, q)
+		} else {
+			sh.arrived(p)
+		}
 		if q != nil && !p.Dead {
 			sh.RecordSent(q, p, sent)
 		}

@@ -16,7 +16,7 @@ import (
 func (sh *wires) ConnectWire(q *object.QP, to nic.Path) {
 	p := to.Port.(*PortHandle).Port
 	w := &object.Wire{Q: q, Port: p, Path: to.Number, From: to.Source, MTU: p.MTUOf(q.Attr.PathMTU, to.MTU)}
-	w.Timer.Wire = w
+	w.Timer.Of = w
 	w.In.PSN, w.In.Data = q.Attr.RQPSN, packet.AddPSN(q.Attr.RQPSN, 1<<24-1)
 	w.In.Reads = make([]object.AnswerDue, object.MostAnswers)
 	w.In.Results = make([]object.Result, MostResults)
@@ -41,6 +41,7 @@ const (
 
 // LeaveWire ends q's use of its wire.
 func (sh *wires) LeaveWire(q *object.QP) {
+	sh.dropHeld(q)
 	w := q.Wire
 	if w == nil {
 		return
@@ -148,4 +149,37 @@ func (sh *wires) goBack(q *object.QP) {
 		sh.startTimer(q.Wire)
 	}
 	sh.MarkWarm(q)
+}
+
+// CutWire takes the wire of q away from its port, as if the link were down: packets from q and for q are
+// lost. The queue pair keeps all that it knows of its messages. q is on a wire.
+func (sh *wires) CutWire(q *object.QP) {
+	p := q.Wire.Port
+	if p.Away == nil {
+		p.Away = &object.Port{Settings: p.Settings, Shard: p.Shard, Number: p.Number, Home: p}
+	}
+	sh.moveWire(q, p.Away)
+}
+
+// MendWire undoes CutWire. Its messages are sent again when their timer runs out.
+func (sh *wires) MendWire(q *object.QP) {
+	sh.moveWire(q, q.Wire.Port.Home)
+	sh.MarkWarm(q)
+}
+
+func (sh *wires) moveWire(q *object.QP, to *object.Port) {
+	w, from := q.Wire, q.Wire.Port
+	if w.In.ACKDue { // the peer asks again
+		w.In.ACKDue = false
+		from.ACKs = slices.DeleteFunc(from.ACKs, func(o *object.Wire) bool { return o == w })
+	}
+	from.Users--
+	from.Unguard(w)
+	w.Port = to
+	to.Users++
+	to.Guard(w)
+	if w.Watched {
+		from.Watched--
+		to.Watched++
+	}
 }

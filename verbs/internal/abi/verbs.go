@@ -12,8 +12,11 @@ const (
 	EventCommEst          = 4  // IBV_EVENT_COMM_EST
 	EventSQDrained        = 5  // IBV_EVENT_SQ_DRAINED
 	EventDeviceFatal      = 8  // IBV_EVENT_DEVICE_FATAL
+	EventPortActive       = 9  // IBV_EVENT_PORT_ACTIVE
+	EventPortErr          = 10 // IBV_EVENT_PORT_ERR
 	EventSRQLimitReached  = 15 // IBV_EVENT_SRQ_LIMIT_REACHED
 	EventQPLastWQEReached = 16 // IBV_EVENT_QP_LAST_WQE_REACHED
+	EventGIDChange        = 18 // IBV_EVENT_GID_CHANGE
 )
 
 // enum ibv_qp_state.
@@ -48,6 +51,7 @@ const (
 
 // enum ibv_port_state.
 const (
+	PortDown   = 1 // IBV_PORT_DOWN
 	PortActive = 4 // IBV_PORT_ACTIVE
 )
 

@@ -1,6 +1,9 @@
 //go:build linux && (amd64 || arm64)
 
-package execution
+// Package worker has threads that copy pieces of long transfers for the device, each on a core of its own.
+//
+// The device gives tasks to a Worker and takes them back, in the same order (execution/dma.go).
+package worker
 
 import (
 	"os"
@@ -12,7 +15,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/cores"
-	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/pagefault"
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
@@ -20,13 +23,13 @@ import (
 )
 
 // A Worker is a thread that does copy tasks, one after another, and nothing else. It has a
-// core of its own. The device's side of a worker is in dma.go.
-type Worker struct {
-	Ring [WorkerRing]copyTask
+// core of its own. T is what the device knows of a task.
+type Worker[T any] struct {
+	Ring [Ring]Task[T]
 
 	// Owned by the device: how many tasks it has given to the worker, and how many of these
 	// it has taken back from the ring.
-	Given, seen uint64
+	Given, Seen uint64
 	_           [64]byte
 
 	// Owned by the worker.
@@ -38,44 +41,40 @@ type Worker struct {
 	wakeFD *os.File    // an eventfd that wakes the worker; nil in tests, where no worker sleeps
 }
 
-// WorkerRing is the number of tasks that a worker has room for.
-const WorkerRing = 8
+// Ring is the number of tasks that a worker has room for.
+const Ring = 8
 
-// A copyTask is one piece of a transfer.
-type copyTask struct {
+// A Task is one piece of a transfer.
+type Task[T any] struct {
 	State      atomic.Uint32
-	pastCaches bool // copied by Worker.copier
-	dst, src   []byte
-	Fault      uintptr // if State is TaskFaulted: address of the missing memory
-
-	// Owned by the device.
-	job    *object.Job    // nil: the task was recalled
-	client *object.Client // the client whose share of the worker tasks this task uses
-	keys   [4]*object.Mkey
-	_      [64]byte
+	PastCaches bool // copied by Worker.copier
+	Dst, Src   []byte
+	Fault      uintptr // if State is Faulted: address of the missing memory
+	Of         T       // owned by the device
+	_          [64]byte
 }
 
-// The states of a task. The device stores TaskGiven, and may change TaskGiven to
-// TaskRecalled. The worker changes TaskGiven to TaskTaken, and then stores TaskDone or
-// TaskFaulted. Both sides leave TaskGiven by a compare-and-swap, so only one of them
+// The states of a task. The device stores Given, and may change Given to
+// Recalled. The worker changes Given to Taken, and then stores Done or
+// Faulted. Both sides leave Given by a compare-and-swap, so only one of them
 // succeeds. A task that is done or faulted belongs to the device again.
 //
-// Publish: TaskGiven. Observed by Worker.Work. It covers the task.
-// Publish: TaskDone, TaskFaulted. Observed by mover.CollectTasks. They cover the copy.
+// Publish: Given. Observed by Worker.Work. It covers the task.
+// Publish: Done, Faulted. Observed by execution.mover.CollectTasks. They cover the copy.
 const (
-	TaskDone uint32 = iota
-	TaskFaulted
-	TaskGiven
-	TaskRecalled
-	TaskTaken
+	Done uint32 = iota
+	Faulted
+	Given
+	Recalled
+	Taken
 )
 
-// workerSpin is how long a worker without tasks spins before it sleeps.
-const workerSpin = 50 * time.Microsecond
+// spinning is how long a worker without tasks spins before it sleeps.
+const spinning = 50 * time.Microsecond
 
 // run does tasks on a core until the worker is to end. Once the thread is on that core, run sends
 // nil on started. If the thread cannot be put there, run sends the reason.
-func (w *Worker) run(core int, started chan<- error) {
+func (w *Worker[T]) run(core int, started chan<- error) {
 	runtime.LockOSThread() // and no unlock, so that the thread ends with the goroutine
 	if err := cores.PinWorker(core); err != nil {
 		started <- err
@@ -83,7 +82,7 @@ func (w *Worker) run(core int, started chan<- error) {
 	}
 	debug.SetPanicOnFault(true)
 	started <- nil
-	alone, spin := cpu.Uniprocessor(), clock.Cycles(workerSpin)
+	alone, spin := cpu.Uniprocessor(), clock.Cycles(spinning)
 	for since := uint64(0); !w.ended.Load(); {
 		if w.Work() {
 			since = 0
@@ -104,12 +103,12 @@ func (w *Worker) run(core int, started chan<- error) {
 	}
 }
 
-// sleep waits until wake writes to wakeFD. The device stores a task and then loads asleep;
+// sleep waits until Wake writes to wakeFD. The device stores a task and then loads asleep;
 // the worker stores asleep and then loads the task. These loads and stores are sequentially
 // consistent, so at least one side sees the other's store.
-func (w *Worker) sleep() {
+func (w *Worker[T]) sleep() {
 	w.Asleep.Store(true)
-	if w.Ring[w.Next%WorkerRing].State.Load() <= TaskFaulted && !w.ended.Load() {
+	if w.Ring[w.Next%Ring].State.Load() <= Faulted && !w.ended.Load() {
 		var count [8]byte
 		_, _ = unix.Read(int(w.wakeFD.Fd()), count[:])
 	}
@@ -117,50 +116,50 @@ func (w *Worker) sleep() {
 }
 
 // Work does the next task, and reports whether there was one.
-func (w *Worker) Work() bool {
-	task := &w.Ring[w.Next%WorkerRing]
-	if task.State.Load() <= TaskFaulted {
+func (w *Worker[T]) Work() bool {
+	task := &w.Ring[w.Next%Ring]
+	if task.State.Load() <= Faulted {
 		return false
 	}
 	w.Next++
-	if task.State.CompareAndSwap(TaskGiven, TaskTaken) {
+	if task.State.CompareAndSwap(Given, Taken) {
 		task.State.Store(w.copy(task))
 	} else {
-		task.State.Store(TaskDone) // the task was recalled
+		task.State.Store(Done) // the task was recalled
 	}
 	return true
 }
 
-// copy does a task and returns the task's new state: TaskDone or TaskFaulted.
-func (w *Worker) copy(task *copyTask) (outcome uint32) {
+// copy does a task and returns the task's new state: Done or Faulted.
+func (w *Worker[T]) copy(task *Task[T]) (outcome uint32) {
 	defer func() {
 		if r := recover(); r != nil {
-			addr, ok := object.FaultOf(r)
+			addr, ok := pagefault.Of(r)
 			if !ok {
 				panic(r)
 			}
-			task.Fault, outcome = addr, TaskFaulted
+			task.Fault, outcome = addr, Faulted
 		}
 	}()
-	if task.pastCaches {
-		w.copier.Copy(task.dst, task.src)
+	if task.PastCaches {
+		w.copier.Copy(task.Dst, task.Src)
 	} else {
-		copy(task.dst, task.src)
+		copy(task.Dst, task.Src)
 	}
-	return TaskDone
+	return Done
 }
 
-// wake wakes the worker if it sleeps. It may write to wakeFD once more than needed, which
+// Wake wakes the worker if it sleeps. It may write to wakeFD once more than needed, which
 // does no harm.
-func (w *Worker) wake() {
+func (w *Worker[T]) Wake() {
 	if w.Asleep.Load() && w.wakeFD != nil {
 		_ = sleep.Signal(w.wakeFD)
 	}
 }
 
-// StartWorkers starts a worker on each core. end stops the workers, and returns when their
+// Start starts a worker on each core. end stops the workers, and returns when their
 // threads have ended.
-func StartWorkers(cores []int) (workers []*Worker, end func(), err error) {
+func Start[T any](cores []int) (workers []*Worker[T], end func(), err error) {
 	var all sync.WaitGroup
 	end = func() {
 		for _, w := range workers {
@@ -173,7 +172,7 @@ func StartWorkers(cores []int) (workers []*Worker, end func(), err error) {
 		}
 	}
 	for _, cpu := range cores {
-		w := &Worker{}
+		w := &Worker[T]{}
 		w.wakeFD, err = sleep.NewEventFD()
 		if err == nil {
 			workers = append(workers, w)

@@ -1,9 +1,11 @@
 //go:build linux && (amd64 || arm64)
 
-package execution
+package loop
 
 import (
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/trace"
 )
@@ -16,25 +18,75 @@ import (
 // first cache.
 const recordedBytes = 16 << 10
 
+// burstRecorded is Burst for a queue pair that is recorded for a replay. It executes one WQE, or goes on with
+// a transfer, in the same steps as Burst.
+func (sh *Loop) burstRecorded(q *object.QP, n uint16) (done int) {
+	bytes := sh.Sched.Slice
+	sh.Sched.Effort = 0
+	defer func() { sh.Sched.Spent = sh.Sched.Slice - bytes }()
+	if n == 0 || bytes <= 0 {
+		return 0
+	}
+	j := q.Job
+	if j != nil && !sh.ResumeJob(q) {
+		return 1 // in the next visit it is checked again
+	}
+	if j == nil {
+		sh.Snapshot(q)
+		if v := sh.Check(q, n); v > object.Lost { // Waiting or Failed
+			if v == object.Failed {
+				done++
+			}
+			return done
+		}
+		j = sh.Scratch.Job
+	}
+	done++
+	bytes -= sh.Sched.Effort
+	sh.Sched.Effort = 0
+	if j.Fault != 0 {
+		sh.MemoryFault(q, j.Fault)
+		return done
+	}
+	budget := max(bytes, execution.Indivisible)
+	if q.Transport == control.QPTypeUD {
+		budget = execution.DatagramBudget
+	}
+	used, v := sh.moveRecorded(q, j, budget)
+	bytes -= used
+	if v > object.Lost { // Failed
+		return done
+	}
+	if !j.Over() {
+		if q.Job == nil {
+			sh.KeepJob(q)
+		}
+		return done
+	}
+	sh.Finish(q, j)
+	sh.EndJob(q)
+	return done
+}
+
 // moveRecorded is Move and moveUnmapped for a queue pair that is recorded for a replay.
-func (sh *Executor) moveRecorded(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
-	for (used < budget || j.Moved < Indivisible) && j.Moved < j.Total {
-		n := min(uint64(max(budget-used, Indivisible)), j.Total-j.Moved, recordedBytes)
+func (sh *Loop) moveRecorded(q *object.QP, j *object.Job, budget int) (used int, v object.Verdict) {
+	for (used < budget || j.Moved < execution.Indivisible) && j.Moved < j.Total {
+		n := min(uint64(max(budget-used, execution.Indivisible)), j.Total-j.Moved, recordedBytes)
 		// Of a scattered message no more at once than is contiguous on both sides: so the budget is kept.
-		n = min(n, max(Indivisible, min(j.Src.Peek(n).N, j.Dst.Peek(n).N)))
+		n = min(n, max(execution.Indivisible, min(j.Src.Peek(n).N, j.Dst.Peek(n).N)))
 		b := sh.Scratch.Unmapped.Between[:n]
-		k, cost, gap := sh.copyPiecewise(&j.Src, b, false)
+		k, cost, gap := copyPiecewise(sh, &j.Src, b, false)
 		used += cost + k
 		if k == 0 {
-			return used, sh.unreachable(q, j, gap)
+			return used, sh.Unreachable(q, j, gap)
 		}
 		b = b[:k]
 		sh.Taps.Record(q.Replayable(), &trace.Event{Kind: trace.KindPayload, Time: sh.Clock(), Queue: q.Num,
 			Index: uint16(q.SQ.Done), Value: trace.PayloadValue(j.Moved, b), Data: b})
-		w, cost, gap := sh.copyPiecewise(&j.Dst, b, true)
+		w, cost, gap := copyPiecewise(sh, &j.Dst, b, true)
 		used += cost
 		if w < k {
-			return used, sh.unreachable(q, j, gap)
+			return used, sh.Unreachable(q, j, gap)
 		}
 		j.Moved += uint64(k)
 	}
@@ -44,9 +96,8 @@ func (sh *Executor) moveRecorded(q *object.QP, j *object.Job, budget int) (used 
 // copyPiecewise copies the next bytes of l to b or, if write is true, b to the next bytes of l. l has them
 // all. copyPiecewise advances l, and returns how many bytes it has copied, and what they cost besides their
 // number. There are fewer than b has if memory of a process is missing: g is then the missing memory.
-func (sh *mover) copyPiecewise(l *object.List, b []byte, write bool) (n, cost int, g object.Gap) {
+func copyPiecewise(sh *Loop, l *object.List, b []byte, write bool) (n, cost int, g object.Gap) {
 	a := &sh.Scratch.Unmapped
-	var pages lastPages
 	for n < len(b) {
 		s := l.Peek(uint64(len(b) - n))
 		k := int(s.N)
@@ -63,7 +114,7 @@ func (sh *mover) copyPiecewise(l *object.List, b []byte, write bool) (n, cost in
 				c, e := s.Process.Read(&a.Seen, a.To[:2], a.From[:2])
 				copied, g = c, s.Gap(e, true, false)
 			}
-			cost += CallCost
+			cost += execution.CallCost
 			if copied < k {
 				l.Skip(uint64(copied))
 				return n + copied, cost, g
@@ -73,22 +124,11 @@ func (sh *mover) copyPiecewise(l *object.List, b []byte, write bool) (n, cost in
 		default:
 			copy(part, s.Mem)
 		}
-		if s.Process == nil && k < len(b) { // scattered, as moveJob counts it
-			cost += pages.cost(s.Mem, part, k) - k
+		if s.Process == nil && k < len(b) { // scattered; each piece may be in another page
+			cost += execution.PageCost
 		}
 		l.Skip(uint64(k))
 		n += k
 	}
 	return n, cost, object.Gap{}
-}
-
-// recordReceive records a receive of the responder of j, which has been read, for a replay.
-func (sh *responder) recordReceive(j *object.Job, entry []byte) {
-	p := j.Peer
-	e := trace.Event{Kind: trace.KindReceive, Time: sh.Clock(), Queue: p.Num, Index: j.Index,
-		Value: uint64(p.Num), Data: entry}
-	if j.SRQ != nil {
-		e.Queue, e.Count = j.SRQ.Num, 1
-	}
-	sh.Taps.Record(p.Replayable(), &e)
 }

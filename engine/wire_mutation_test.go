@@ -30,7 +30,7 @@ var plantedWireRules = []plantedChange{
 	{"no window", "internal/object/outbound.go", "return packet.DiffPSN(r.Next(), r.UNA) >= int32(r.Window)", "return false", "TestFenceOver"},
 	{"PSNs do not begin anew: answers", "internal/transport/answers.go", "packet.DiffPSN(psn, r.UNA) < 0 ||", "psn < r.UNA ||", "TestPSNs"},
 	{"PSNs do not begin anew: requests", "internal/transport/receive.go", "d := packet.DiffPSN(p.BTH.PSN, in.PSN)\n", "d := int32(p.BTH.PSN) - int32(in.PSN)\n", "TestPSNs"},
-	{"an acknowledgement overtakes an answer", "internal/transport/ack.go", "case w.In.Due > 0 || !sh.send", "case !sh.send", "TestNothingTwice"},
+	{"an acknowledgement overtakes an answer", "internal/transport/ack.go", "case w.In.Due > 0 || !sh.acknowledge", "case !sh.acknowledge", "TestNothingTwice"},
 	{"answers to READs asked for again count", "internal/transport/reads.go", "Again: true, Addr", "Again: false, Addr", "TestAskedAgain"},
 	{"all parts of a READ at once", "internal/transport/send.go", "r.Sent > m.Answered || ", "", "TestPartsOf"},
 	{"half of a READ again", "internal/transport/reads.go", "packet.DiffPSN(end, in.PSN) > 0 ||", "packet.DiffPSN(end, in.PSN) > 9 ||", "TestHalfOf"},

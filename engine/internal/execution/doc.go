@@ -23,7 +23,7 @@
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)
 //   - inject_order.go: moves bytes in the order that a rule asks for; which WQEs are moved together
 //   - inject_flip.go: which bit of the moved bytes a rule flips, and when
-//   - inject_order.go: which key a rule deregisters, and whether before the WQE or in the middle; when a
+//   - inject_command.go: which key a rule deregisters, and whether before the WQE or in the middle; when a
 //     client dies
 //   - inject_peer.go: whom a rule harms that moves a peer to error or fills a completion queue, and whether
 //     it may

@@ -21,6 +21,10 @@ type WatchFilter struct {
 	PID     int    // the clients of a process, later ones too
 	Program string // the clients of all processes of this name, as /proc/PID/comm has it: at most 15 bytes
 
+	// Replay records also what a replay needs (nicless replay): payload, receives, and how queues were made.
+	// The queue pairs that are watched then take the slow path.
+	Replay bool
+
 	// Bytes is the size of the ring of each thread of the engine, a power of two from trace.LeastRing to
 	// trace.MostRing; 0 leaves it to the engine, which takes 16 MiB. A larger ring lets a watcher that is
 	// late for a moment lose nothing.
@@ -51,7 +55,13 @@ func (c *Context) Watch(f WatchFilter) (_ *Watch, err error) {
 	}
 	m := control.Watch{Bytes: uint64(f.Bytes), QPN: f.QPN, PID: uint32(f.PID), Program: f.Program}
 	if f.All {
-		m.All = 1
+		m.All = control.WatchAll
+	}
+	if f.Replay {
+		if c.limits.Minor < minorReplay {
+			return nil, wrap(what, control.Errorf(control.CodeUnsupported, "the engine's protocol is 2.%d; 2.%d is needed to record for a replay", c.limits.Minor, minorReplay))
+		}
+		m.All |= control.WatchReplay
 	}
 	var rings control.Rings
 	r, err := c.call(what, control.OpWatch, &m, &rings)
@@ -81,6 +91,9 @@ func (c *Context) Watch(f WatchFilter) (_ *Watch, err error) {
 
 // minorWatch is the minor version of the protocol that has OpWatch.
 const minorWatch = 5
+
+// minorReplay is the minor version of the protocol that has control.WatchReplay.
+const minorReplay = 6
 
 // Clock says what the times of the events mean.
 func (w *Watch) Clock() trace.Clock { return w.rings[0].Clock() }

@@ -52,7 +52,7 @@
 //	offset  bytes
 //	0       8      "nicltrac"
 //	8       4      version, 1
-//	12      4      0
+//	12      4      minor version, 1; 0 in traces that have none of the kinds after KindEnd
 //	16      8      ticks of the device clock in a second
 //	24      8      device clock at a moment, and
 //	32      8      time of day at the same moment, in nanoseconds since 1970
@@ -64,6 +64,7 @@
 //
 //   - event.go: Event and Kind
 //   - queue.go, key.go: the data of events about queue pairs and keys
+//   - setup.go: what a replay needs of queues and keys, and payload
 //   - record.go: the bytes of records
 //   - ring.go: the ring of a watch: layout, and the end that reads
 //   - file.go: traces in files

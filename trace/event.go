@@ -9,6 +9,9 @@ import (
 // gets the next number.
 const Version = 1
 
+// Minor is the minor version of the formats of this package. Readers read all minor versions.
+const Minor = 1
+
 // A Kind says what an event means, and with it what the fields of the event are. Readers pass over
 // kinds that they do not know: later minor versions may add kinds.
 type Kind uint8
@@ -100,12 +103,35 @@ const (
 	// trace ends because the engine has stopped. The writer of a trace makes this event.
 	KindEnd
 
+	// The kinds after KindEnd are recorded for a watch that asks for what a replay needs; see package
+	// trace/replay. They are those of minor version 1.
+
+	// KindCQ says that a completion queue exists: when a watch begins, and when the queue is made or resized.
+	// Queue is its number, Index one of KeyGone, KeyMade and KeyChanged, Value the number of its client, and
+	// Data a CQSetup.
+	KindCQ
+
+	// KindSRQ says that a shared receive queue exists. Its fields are as in KindCQ, and Data is an SRQSetup.
+	KindSRQ
+
+	// KindReceive says that the device has read a receive for the message of a WQE that it executes. Queue is
+	// the number of the receive's queue, Index the receive's entry, Count 0 if the queue is the receive
+	// queue of the queue pair Value, and 1 if it is a shared receive queue. Data is the entry.
+	KindReceive
+
+	// KindPayload says which bytes the device moves for the WQE Index of the queue pair Queue: those that it
+	// has read at the source, from a place in the message on. Value is that place, and in the upper 32 bits
+	// the checksum of Data (CRC-32C); see Event.PayloadAt. Data are the bytes. On UD, the message begins with
+	// the 40 bytes of the GRH; the bytes of an atomic are the old value of its word.
+	KindPayload
+
 	kinds // the number of kinds
 )
 
 var kindNames = [kinds]string{
 	"skip", "client", "client-gone", "queue", "queue-gone", "state", "doorbell", "fetch", "execute", "wait",
 	"slice", "fail", "cqe", "sent", "received", "explanation", "key", "link", "lost", "end",
+	"cq", "srq", "receive", "payload",
 }
 
 // String returns the kind in one lower-case word, as it is in text and in JSON.

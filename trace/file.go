@@ -61,6 +61,7 @@ func NewWriter(w io.Writer, c Clock) (*Writer, error) {
 	var h [FileHeadSize]byte
 	copy(h[:], Magic)
 	le.PutUint32(h[8:], Version)
+	le.PutUint32(h[12:], Minor)
 	le.PutUint64(h[16:], c.Hz)
 	le.PutUint64(h[24:], c.Ticks)
 	le.PutUint64(h[32:], uint64(c.Unix))

@@ -11,7 +11,7 @@ import (
 // returns an error that says that there is no device.
 func deviceCommands() (list []*cobra.Command) {
 	for _, name := range []string{"demo", "engine", "run", "shell", "links", "net", "fault", "bench",
-		"torture"} {
+		"torture", "replay"} {
 		err := platform.Unsupported("nicless " + name)
 		list = append(list, &cobra.Command{
 			Use: name, Short: "needs Linux on amd64 or arm64",

@@ -10,6 +10,7 @@
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless fault    makes an engine obey rules of faults
 //	nicless trace    shows what a device does or did, as text, JSON, timelines or packets
+//	nicless replay   posts a recorded trace to a fresh device, and compares
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets,
 //	                 and finds them in pasted logs and dumps
 //	nicless explain  explains a code, a syndrome, a status or the text of an error
@@ -90,6 +91,7 @@ Usage:
   nicless fault [--socket PATH] [--for D] [--check] FILE
   nicless trace --all|--qp N|--client PID|--program NAME [--out FILE]
   nicless trace show FILE|- [--format FORM] [-o FILE]
+  nicless replay FILE...
   nicless decode [FILE...|TEXT|-] [--json] [--all]
   nicless decode KIND [HEX|-] [--json]
   nicless explain CODE|SYNDROME|STATUS|TEXT...

@@ -132,7 +132,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 33, visited)
+	require.Equal(t, 34, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

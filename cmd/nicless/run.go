@@ -69,6 +69,7 @@ const runFlagsUsage = `Flags:
                   children. The ending of FILE says in which form, as for
                   nicless trace: .nictrace, .txt, .jsonl, .pftrace, .pcapng,
                   .lines
+  --replay        with --trace: record also what nicless replay needs
   --faults FILE   the engine obeys the rules of faults in FILE while the program
                   runs, for all its programs that they match; see nicless fault
                   --help. Afterwards this command says how often each has acted
@@ -99,6 +100,7 @@ type runFlags struct {
 	private, slow, explain bool
 	stacks                 bool
 	trace                  string
+	replay                 bool
 	faults, junit          string
 	codes                  []string // --fail-on-explanation
 }
@@ -115,6 +117,7 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("fast-memory", "slow-memory")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
 	c.Flags().StringVar(&f.trace, "trace", "", "file of a trace")
+	c.Flags().BoolVar(&f.replay, "replay", false, "record what a replay needs")
 	_ = c.MarkFlagFilename("trace")
 	c.Flags().StringVar(&f.faults, "faults", "", "file of rules of faults")
 	_ = c.MarkFlagFilename("faults")
@@ -219,7 +222,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
 	p.Env = environment(os.Environ(), library, place.verbs(), f.slow, f.stacks)
 	if f.trace != "" {
-		stop, err := recordProgram(place.socket, f.trace, stderr)
+		stop, err := recordProgram(place.socket, f.trace, f.replay, stderr)
 		if err != nil {
 			return failed(err)
 		}
@@ -306,6 +309,8 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef("nicless engine --socket PATH --verbs --link-layer LIST", "%s: --link-layer and --engine exclude each other: the devices of a running engine cannot be changed", c.Name())
 	case len(f.fabric) > 0 && f.engine != "":
 		return usagef("nicless engine --socket PATH --verbs --link LINK", "%s: --link and --engine exclude each other: the links of a running engine cannot be changed", c.Name())
+	case f.replay && f.trace == "":
+		return usagef("nicless run --trace FILE --replay", "%s: --replay without --trace", c.Name())
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}

@@ -24,9 +24,10 @@ func checkTraceFile(file string) error {
 }
 
 // recordProgram writes to a file what the engine at a socket does for descendants of this process, until stop
-// is called. The ending of the file's name says in which form. stop returns the first error of the file.
-func recordProgram(socket, file string, stderr io.Writer) (stop func() error, err error) {
-	f := &traceFlags{out: file, choice: eventChoice{ours: isDescendant}}
+// is called; with what a replay needs if replay is true. The ending of the file's name says in which form.
+// stop returns the first error of the file.
+func recordProgram(socket, file string, replay bool, stderr io.Writer) (stop func() error, err error) {
+	f := &traceFlags{out: file, choice: eventChoice{ours: isDescendant, replay: replay}}
 	form, err := formOfFile(file)
 	if err != nil {
 		return nil, err

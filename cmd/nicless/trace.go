@@ -33,6 +33,8 @@ Flags:
                     the form: .nictrace is a trace, which costs least, and which
                     nicless trace show shows in all forms
   --format FORM     the form; "nicless trace show --help" describes the forms
+  --replay          record also payload, receives and how queues were made, for
+                    nicless replay. The clients are then slower
   --cut             as for nicless trace show
   --utc             times of the text in UTC (default: local time)
 
@@ -68,6 +70,7 @@ func newTrace() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "all clients")
+	c.Flags().BoolVar(&f.choice.replay, "replay", false, "record what a replay needs")
 	c.Flags().StringVar(&socket, "engine", "", "socket of the engine")
 	_ = c.MarkFlagFilename("engine")
 	f.add(c)

@@ -11,6 +11,7 @@ import (
 // An eventChoice says which events of a trace are shown. At most one of the texts is set.
 type eventChoice struct {
 	qp, pid, program string // as the flags have them
+	replay           bool   // the engine records what a replay needs
 
 	ours func(pid uint64) bool // if not nil: which processes' clients are chosen
 

@@ -37,6 +37,11 @@ func checkProcess(pid uint64) error {
 	return nil
 }
 
+// replayRing is the size of the ring of each thread of an engine that records for a replay. A trace that has
+// lost events cannot be replayed, and payload takes much room: so it is four times the usual size, which is
+// enough for a watcher that has no core for 50 ms while the engine moves a gigabyte a second.
+const replayRing = 64 << 20
+
 // openWatch watches those clients of an engine that x chooses.
 func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource, error) {
 	if socket == "" {
@@ -51,7 +56,10 @@ func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource
 		return nil, hintf("nicless run --trace FILE -- PROGRAM traces a program; for another engine: nicless trace --engine PATH",
 			"trace: %w", err)
 	}
-	f := nicless.WatchFilter{All: x.whole(), Program: x.program}
+	f := nicless.WatchFilter{All: x.whole(), Program: x.program, Replay: x.replay}
+	if x.replay {
+		f.Bytes = replayRing
+	}
 	switch {
 	case x.qp != "":
 		f.QPN = uint32(x.number)

@@ -33,6 +33,10 @@ type Device interface {
 	// to uid.
 	Attach(name string, uid uint32, h Hosted) (Client, error)
 
+	// Choose makes the next object of a kind get this number, if it is free and possible. A replay gives
+	// objects the numbers that they had before. Call it directly before the object is made.
+	Choose(k Numbered, number uint32)
+
 	// Charge counts the cost c for the user uid. If the user cannot have so much, Charge counts nothing and
 	// returns an error of type *control.Error.
 	Charge(uid uint32, c Cost) error
@@ -145,6 +149,17 @@ type Device interface {
 	// about. It is nil if the line is about no program in particular.
 	MayLog(uid uint32, who *Speaker) (unsaid int, ok bool)
 }
+
+// A Numbered is a kind of objects that have numbers.
+type Numbered uint8
+
+// The kinds. The number of a key is the key.
+const (
+	QP Numbered = iota // queue pairs
+	CQ
+	SRQ
+	Key
+)
 
 // A File is a descriptor, such as one that a program has sent (unixsock.Descriptor).
 type File interface {

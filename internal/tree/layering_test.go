@@ -71,6 +71,7 @@ var mayImport = map[string][]string{
 	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
 	"trace/lines":    {"trace", "trace/objects", "wqe", "cqe", "model"},
 	"trace/perfetto": {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
+	"trace/replay":   {"trace", "engine", "fault", "wqe", "cqe", "field", "internal/control", "internal/nic", "internal/shm"},
 	"trace/roce":     {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 
 	// The one path by which work is posted and completions are polled.
@@ -137,7 +138,7 @@ var mayImport = map[string][]string{
 	"engine/internal/loop": {
 		"engine/internal/pagefault", "engine/internal/transport", "engine/internal/execution", "engine/internal/completion", "engine/internal/report", "engine/internal/object",
 		"engine/internal/cgroup", "engine/internal/inject", "engine/internal/outage", "engine/internal/plan", "engine/internal/wheel", "engine/internal/codes", "engine/internal/copying", "engine/internal/cores", "engine/internal/journal", "engine/internal/sleep",
-		"internal/clock", "internal/control", "internal/cpu", "internal/shm", "trace", "wqe",
+		"internal/clock", "internal/control", "internal/cpu", "internal/procmem", "internal/shm", "trace", "wqe",
 	},
 	"engine/internal/request": {
 		"engine/internal/pagefault", "engine/internal/loop", "engine/internal/transport", "engine/internal/execution", "engine/internal/report", "engine/internal/object",
@@ -189,7 +190,7 @@ var mayImport = map[string][]string{
 	"tools/internal/scratch": {},
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture"},
 	"examples/*":        {".", "wqe", "cqe", "accel"},
 	"examples/lastbyte": {".", "fault", "fault/rulefile"},

@@ -173,6 +173,8 @@ func (p *Printer) rest(e *trace.Event) field.Tree {
 		}
 	case trace.KindLink:
 		o = o.add("port", e.Queue).add("up", e.Value != 0).add("name", string(e.Data))
+	case trace.KindCQ, trace.KindSRQ, trace.KindReceive, trace.KindPayload:
+		return forReplay(e)
 	case trace.KindLost:
 		o = o.add("events", e.Value)
 	case trace.KindEnd:

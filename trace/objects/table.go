@@ -238,8 +238,10 @@ func QueueOf(e *trace.Event) (number uint32, ok bool) {
 		return e.Queue, e.Count != 2
 	case trace.KindQueue, trace.KindQueueGone, trace.KindState, trace.KindDoorbell, trace.KindFetch,
 		trace.KindExecute, trace.KindWait, trace.KindSlice, trace.KindFail, trace.KindSent,
-		trace.KindReceived:
+		trace.KindReceived, trace.KindPayload:
 		return e.Queue, true
+	case trace.KindReceive:
+		return uint32(e.Value), true
 	}
 	return 0, false
 }
@@ -266,6 +268,8 @@ func (t *Table) ClientOf(e *trace.Event) *Client {
 			return nil
 		}
 		return t.clients[k.Client]
+	case trace.KindCQ, trace.KindSRQ:
+		return t.clients[uint32(e.Value)]
 	}
 	if n, ok := QueueOf(e); ok && t.queues[n] != nil {
 		return t.clients[t.queues[n].Client]

@@ -93,6 +93,10 @@ func (p *Printer) place(e *trace.Event) string {
 		return fmt.Sprintf("port %d", e.Queue)
 	case trace.KindLost, trace.KindEnd:
 		return "trace"
+	case trace.KindCQ:
+		return fmt.Sprintf("cq 0x%x", e.Queue)
+	case trace.KindSRQ:
+		return fmt.Sprintf("srq 0x%x", e.Queue)
 	}
 	if n, ok := objects.QueueOf(e); ok {
 		return fmt.Sprintf("qp 0x%x", n)
@@ -147,6 +151,8 @@ func (p *Printer) what(e *trace.Event) string {
 		return fmt.Sprintf("sent on port %d: %s", e.Index, Packet(e.Data, e.Value))
 	case trace.KindReceived:
 		return fmt.Sprintf("received on port %d: %s", e.Index, Packet(e.Data, e.Value))
+	case trace.KindCQ, trace.KindSRQ, trace.KindReceive, trace.KindPayload:
+		return forReplay(e)
 	}
 	return p.rest(e)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// datagramBudget is enough for the longest datagram, even if each of its pieces is one byte. So each datagram
+// DatagramBudget is enough for the longest datagram, even if each of its pieces is one byte. So each datagram
 // is moved in one visit. If a datagram took several visits, a datagram of another sender could take the next
 // receive and complete first, but receives complete in the order in which they were posted.
-const datagramBudget = (object.GRHSize + maxDatagram) * Dearest
+const DatagramBudget = (object.GRHSize + maxDatagram) * Dearest
 
 // Burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, the next WQE has to wait, or the queue has failed. n is the number of blocks that are
@@ -56,7 +56,7 @@ func (sh *Executor) Burst(q *object.QP, n uint16) (done int) {
 		}
 		budget := max(bytes, Indivisible)
 		if q.Transport == control.QPTypeUD {
-			budget = datagramBudget
+			budget = DatagramBudget
 		}
 		if !j.Src.Unmapped && !j.Dst.Unmapped {
 			bytes -= sh.Move(q, j, budget)
@@ -184,7 +184,7 @@ func (sh *Executor) moveUnmapped(q *object.QP, j *object.Job, budget int) (used 
 		n, cost, gap := sh.copyUnmapped(j, min(most, j.Total-j.Moved, UnmappedBytes))
 		used += cost
 		if n == 0 {
-			return used, sh.unreachable(q, j, gap)
+			return used, sh.Unreachable(q, j, gap)
 		}
 		j.Src.Skip(n)
 		j.Dst.Skip(n)

@@ -122,7 +122,7 @@ func (sh *Executor) BurstFaulty(q *object.QP, n uint16) (done int) {
 	}
 	budget := max(bytes, Indivisible)
 	if q.Transport == control.QPTypeUD {
-		budget = datagramBudget
+		budget = DatagramBudget
 	}
 	if q.Faults.Deregisters() && j.Total <= uint64(budget) && sh.cutOff(q, j) {
 		return done

@@ -39,7 +39,7 @@ const (
 )
 
 // orders returns the order of bytes that is in force for q, or nil. A datagram is moved in one visit (see
-// datagramBudget), and nobody is told of a receive's memory before its completion, so rules leave them alone.
+// DatagramBudget), and nobody is told of a receive's memory before its completion, so rules leave them alone.
 func (sh *queues) orders(q *object.QP) *inject.Order {
 	o := q.Faults.Order
 	if o == nil || !o.Begun(sh.Now()) {
@@ -305,7 +305,7 @@ func (sh *Executor) unreachableInOrder(q *object.QP, j *object.Job, place int) (
 		return CallCost
 	}
 	sh.endOrder(q)
-	if sh.unreachable(q, j, sh.Scratch.Gap) == object.Lost {
+	if sh.Unreachable(q, j, sh.Scratch.Gap) == object.Lost {
 		sh.Finish(q, j)
 		sh.EndJob(q)
 	}

@@ -61,9 +61,9 @@ func (sh *requester) badLocal(q *object.QP, j *object.Job, d wqe.Data, need uint
 	return sh.Fail(q, j, cqe.LocalProtection)
 }
 
-// unreachable ends a WQE whose memory could not be reached. If the memory is local, the WQE
+// Unreachable ends a WQE whose memory could not be reached. If the memory is local, the WQE
 // fails as with a bad local key.
-func (sh *requester) unreachable(q *object.QP, j *object.Job, g object.Gap) object.Verdict {
+func (sh *requester) Unreachable(q *object.QP, j *object.Job, g object.Gap) object.Verdict {
 	if j.Peer != nil && g.Source == j.Reads() {
 		return sh.answered(q, j, sh.UnreachableHere(q, j, g))
 	}

@@ -71,11 +71,17 @@ func (sh *responder) OpenReceive(j *object.Job) (list []byte) {
 		entry := sh.Scratch.Recv[:1<<s.Stride]
 		j.Index, j.Shared = s.Take(entry), s
 		sh.ObserveLimit(s)
+		if p.Replayable() != 0 {
+			sh.RecordReceive(j, entry)
+		}
 		return entry[wqe.SRQNextSize:]
 	}
 	j.Index = uint16(p.RQ.Done)
 	entry := sh.Scratch.Recv[:1<<p.RQ.Stride]
 	copy(entry, p.RQ.Ring[p.RQ.Done&p.RQ.Mask<<p.RQ.Stride:])
+	if p.Replayable() != 0 {
+		sh.RecordReceive(j, entry)
+	}
 	if p.Signed {
 		return entry[wqe.UnitSize:] // the first unit holds a signature, which is not checked
 	}

@@ -16,6 +16,7 @@
 //   - active.go: whose turn it is, whether a queue has work (HasWork), which cold queues are polled (patrol)
 //   - visit.go: what a visit to a queue does: executes, flushes, or postpones the queue
 //   - watched.go: how a watched queue is visited: its blocks are copied, recorded, and executed from the copy
+//   - recorded.go: copies payload through private memory, and records it for a replay
 //   - planned.go: when what is planned for a time is done, between steps
 //   - rung.go: until when a queue waits whose doorbell is late by a rule of faults
 //   - crossing.go: when postponed visits are made, under two locks, and whether work crosses shards

@@ -47,6 +47,9 @@ func (sh *Loop) visitOwn(q *object.QP) int {
 	case q.Wire != nil:
 		return sh.VisitWire(q)
 	case q.Attr.State == control.StateERR || q.Attr.State == control.StateSQE:
+		if n := sh.Pending(q); n > 0 && q.Replayable() != 0 {
+			sh.fetch(q, n) // a replay posts what is flushed
+		}
 		return sh.Flush(q)
 	}
 	// Nothing is recorded of a queue pair that is not watched, only faulty.
@@ -165,9 +168,12 @@ func (sh *Loop) recordFetch(q *object.QP, index uint64, n uint16) {
 func (sh *Loop) burstOne(q *object.QP, n uint16) (done int) {
 	count := &q.Client.Count
 	from, moved, failed := q.SQ.Done, count[control.CounterBytes], count[control.CounterFailed]
-	if q.Faults != nil {
+	switch {
+	case q.Faults != nil:
 		done = sh.BurstFaulty(q, n)
-	} else {
+	case q.Replayable() != 0:
+		done = sh.burstRecorded(q, n)
+	default:
 		done = sh.Burst(q, n)
 	}
 	e := trace.Event{Time: clock.Now(), Queue: q.Num, Index: uint16(from)}

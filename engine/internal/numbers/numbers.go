@@ -73,8 +73,19 @@ func (s *Sequence) At(place uint32) uint32 {
 	return left<<halfBits | right
 }
 
+// PlaceOf returns the place of a number in the order.
+func (s *Sequence) PlaceOf(number uint32) uint32 {
+	left, right := number>>halfBits&halfMask, number&halfMask
+	for i := uint32(rounds); i > 0; i-- {
+		binary.LittleEndian.PutUint32(s.in[:], (i-1)<<halfBits|left)
+		s.round.Encrypt(s.out[:], s.in[:])
+		left, right = right^binary.LittleEndian.Uint32(s.out[:])&halfMask, left
+	}
+	return left<<halfBits | right
+}
+
 // Place returns the place of the number that Next tries first. For tests.
 func (s *Sequence) Place() uint32 { return s.next }
 
-// SetPlace makes Next continue at a place. For tests.
+// SetPlace makes Next continue at a place: for a replay, which needs certain numbers, and for tests.
 func (s *Sequence) SetPlace(place uint32) { s.next = place }

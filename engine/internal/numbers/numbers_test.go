@@ -21,17 +21,6 @@ func (m mixer) Encrypt(dst, src []byte) {
 	binary.LittleEndian.PutUint64(dst, x>>29)
 }
 
-// placeOf is the inverse of At.
-func (s *Sequence) placeOf(number uint32) uint32 {
-	left, right := number>>halfBits, number&halfMask
-	for i := uint32(rounds); i > 0; i-- {
-		binary.LittleEndian.PutUint32(s.in[:], (i-1)<<halfBits|left)
-		s.round.Encrypt(s.out[:], s.in[:])
-		left, right = right^binary.LittleEndian.Uint32(s.out[:])&halfMask, left
-	}
-	return left<<halfBits | right
-}
-
 // The order contains every number once. So no number is given out again before all others, and
 // each lap has the same order. Next leaves out numbers that are taken or reserved.
 func TestEveryNumberOnce(t *testing.T) {
@@ -50,16 +39,16 @@ func TestEveryNumberOnce(t *testing.T) {
 	n = New(crand.Reader)
 	for range 1 << 16 {
 		place := rand.Uint32N(all)
-		require.Equal(t, place, n.placeOf(n.At(place)))
+		require.Equal(t, place, n.PlaceOf(n.At(place)))
 	}
 	none := map[uint32]bool{}
 	for _, reserved := range []uint32{0, 1, 15, all - 1} {
-		n.next = n.placeOf(reserved)
+		n.next = n.PlaceOf(reserved)
 		number := Next(n, none)
 		require.True(t, number >= 16 && number < all-1, "%#x is reserved", number)
 	}
 	for _, given := range []uint32{16, all - 2} {
-		n.next = n.placeOf(given)
+		n.next = n.PlaceOf(given)
 		require.Equal(t, given, Next(n, none))
 	}
 	n.next = 100

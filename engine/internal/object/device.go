@@ -56,7 +56,7 @@ type Device struct {
 	CQs     map[uint32]*CQ // by number
 	SRQs    map[uint32]*SRQ
 	XRCDs   map[uint32]*XRCD
-	Numbers struct{ QP, CQ, SRQ *numbers.Sequence }
+	Numbers numbers.All
 	Serial  uint64 // serial number of the newest queue pair
 	Served  uint64 // number of requests so far
 	Stopped bool   // no shard works: a request is being served
@@ -80,6 +80,7 @@ type Device struct {
 	Watches       [tap.Most]*Watcher  // by the number of their bits; nil: there is none
 	DatagramsSeen int                 // number of queue pairs for datagrams that are watched
 	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
+	WatchesReplay uint32              // the watches that record what a replay needs
 	Outages       outage.Ports        // whether the ports that clients see are up
 
 	Joined                       uint64 // number of the newest membership

@@ -25,7 +25,7 @@ func NewDevice(cfg Settings, log *slog.Logger, random io.Reader) (*Device, error
 	e := &Device{
 		Settings: cfg,
 		GUID:     binary.LittleEndian.Uint64(b[:]),
-		Keys:     NewKeyTable(random),
+		Numbers:  numbers.All{Keys: &numbers.Keys{Random: random}},
 		QPs:      make(map[uint32]*QP),
 		Groups:   make(map[[16]byte]*Group),
 		CQs:      make(map[uint32]*CQ),
@@ -37,6 +37,7 @@ func NewDevice(cfg Settings, log *slog.Logger, random io.Reader) (*Device, error
 		Spoken:    connectionLines(),
 		Explained: explanationLines(),
 	}
+	e.Keys = NewKeyTable(e.Numbers.Keys)
 	e.Bulletin.Users = users{e.Ledger.Payer, userns.Read()}
 	e.Numbers.QP, e.Numbers.CQ, e.Numbers.SRQ = numbers.New(random), numbers.New(random), numbers.New(random)
 	e.PublishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step

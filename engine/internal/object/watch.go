@@ -12,6 +12,7 @@ type Watcher struct {
 	Owner   *Client     // who reads
 	Rings   *shm.Region // a ring for each shard
 	Size    int         // bytes of a ring
+	Replay  bool        // records what a replay needs, too
 	All     bool        // which clients: all that the owner may see,
 	PID     int         // those of a process,
 	Program string      // those of processes of this name,
@@ -21,12 +22,15 @@ type Watcher struct {
 // SetAside is called when q has come onto a wire or has left it, and when its watches or faults have changed.
 func (q *QP) SetAside() {
 	q.Aside = q.Wire != nil || q.Watched != 0 || q.Faults != nil
-	q.FastPath = !q.Signed && q.Transport < control.QPTypeUD && q.Faults == nil
+	q.FastPath = !q.Signed && q.Transport < control.QPTypeUD && q.Faults == nil && q.Replayable() == 0
 	if w := q.Wire; w != nil && w.Watched != (q.Watched != 0 || q.Faults.OnPackets()) {
 		w.Watched = !w.Watched
 		w.Port.Watched += sign(w.Watched)
 	}
 }
+
+// Replayable returns the watches that record what a replay of q needs.
+func (q *QP) Replayable() uint32 { return q.Watched & q.Client.Device.WatchesReplay }
 
 func sign(more bool) int {
 	if more {

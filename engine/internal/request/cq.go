@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 )
 
 func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
@@ -71,6 +72,7 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 	q.Num = numbers.Next(c.Device.Numbers.CQ, c.Device.CQs)
 	c.Device.Watchdog.Owners.Put(uint64(q.Num)|object.TouchedCQ, c.Client.Name)
 	c.Device.CQs[q.Num], c.CQs[q.Num] = q, q
+	recordCQ(c.Device, q, c.Follows, trace.KeyMade)
 	object.CountUser(1, region, records)
 	if ch != nil {
 		q.ArmWrites = shm.BE64At(registers.Bytes(), page+doorbell.CQArmOffset)
@@ -98,6 +100,7 @@ func destroyCQ(c *Client, m *control.CQN, _ object.RequestMemory, _ *control.Rep
 // removeCQ removes a CQ from the device, but not from c.CQs.
 func (c *Client) removeCQ(q *object.CQ) {
 	sh := c.Loop()
+	recordCQ(c.Device, q, c.Watched, trace.KeyGone)
 	delete(sh.CQs, q.Num)
 	sh.Watchdog.Owners.Drop(uint64(q.Num) | object.TouchedCQ)
 	q.Client.Refund(object.CQCost)

@@ -28,6 +28,22 @@ func (d Device) AttachLocal(name string, registers func(size int) (*shm.Region, 
 	return c, nil
 }
 
+func (d Device) Choose(k nic.Numbered, number uint32) {
+	d.Do(func() {
+		n := &d.Numbers
+		switch k {
+		case nic.Key:
+			n.Keys.Choose(number)
+		case nic.QP:
+			n.QP.SetPlace(n.QP.PlaceOf(number))
+		case nic.CQ:
+			n.CQ.SetPlace(n.CQ.PlaceOf(number))
+		case nic.SRQ:
+			n.SRQ.SetPlace(n.SRQ.PlaceOf(number))
+		}
+	})
+}
+
 func (d Device) Attach(name string, uid uint32, h nic.Hosted) (nic.Client, error) {
 	c, err := d.NewHosted(name, uid, h)
 	if err != nil {

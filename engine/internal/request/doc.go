@@ -19,6 +19,7 @@
 //     refusal
 //   - watch.go: whether a client may have a watch, and its memory
 //   - watch_follow.go: which clients a watch is for (follows, maySee); puts it on their objects
+//   - watch_replay.go: what a replay needs of queues and keys
 //   - watch_record.go: the events of clients, queues and keys
 //   - faults.go: which queue pairs a client's rules of faults are for; begin and end of rules
 //   - commands.go: which process a rule kills, and how its number is known not to be another's

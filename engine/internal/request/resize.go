@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/trace"
 )
 
 // resizeCQ moves a completion queue to another buffer.
@@ -49,5 +50,6 @@ func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory,
 	object.CountUser(-1, q.Region, q.Records)
 	object.CountUser(1, region, q.Records)
 	q.Region, q.Buf, q.Log, q.LogCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)
+	recordCQ(c.Device, q, c.Watched, trace.KeyChanged)
 	return &control.Empty{}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 )
 
 func createSRQ(c *Client, m *control.SRQ, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {
@@ -14,6 +15,7 @@ func createSRQ(c *Client, m *control.SRQ, _ object.RequestMemory, _ *control.Rep
 	if err != nil {
 		return nil, err
 	}
+	recordSRQ(c.Device, s, c.Follows, trace.KeyMade)
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 
@@ -96,6 +98,7 @@ func destroySRQ(c *Client, m *control.SRQN, _ object.RequestMemory,
 // removeSRQ removes an SRQ from the device, but not from c.SRQs.
 func (c *Client) removeSRQ(s *object.SRQ) {
 	sh := c.Loop()
+	recordSRQ(c.Device, s, c.Watched, trace.KeyGone)
 	delete(sh.SRQs, s.Num)
 	s.Client.Refund(s.Cost())
 	s.PD.Users--

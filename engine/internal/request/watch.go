@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
@@ -63,12 +64,12 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 		return nil, control.Errorf(control.CodeLimit, "a client has one watch, and this one has it already")
 	}
 	ways := 0
-	for _, set := range []bool{m.All == 1, m.QPN != 0, m.PID != 0, m.Program != ""} {
+	for _, set := range []bool{m.All&control.WatchAll != 0, m.QPN != 0, m.PID != 0, m.Program != ""} {
 		if set {
 			ways++
 		}
 	}
-	if ways != 1 || m.All > 1 {
+	if ways != 1 || m.All&^(control.WatchAll|control.WatchReplay) != 0 {
 		return nil, control.Errorf(control.CodeInvalid, "all %d, QP %#06x, pid %d, program %q; exactly one of them says what is watched", m.All, m.QPN, m.PID, m.Program)
 	}
 	n := m.Bytes
@@ -78,7 +79,8 @@ func (c watching) newWatch(m *control.Watch) (*object.Watcher, error) {
 	if n < trace.LeastRing || n > trace.MostRing || n&(n-1) != 0 {
 		return nil, control.Errorf(control.CodeInvalid, "rings of %d bytes; a power of two from %d to %d is possible", n, trace.LeastRing, trace.MostRing)
 	}
-	w := &object.Watcher{Owner: c.Client.Client, Size: trace.RingHeadSize + int(n), All: m.All == 1,
+	w := &object.Watcher{Owner: c.Client.Client, Size: trace.RingHeadSize + int(n),
+		All: m.All&control.WatchAll != 0, Replay: m.All&control.WatchReplay != 0,
 		PID: int(m.PID), Program: m.Program}
 	if err := c.Device.Ledger.Take(c.UID, c.ringCharge(w)); err != nil {
 		return nil, err
@@ -124,6 +126,10 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 	e := c.Device
 	number := -1
 	var all []*object.Client
+	var between [][execution.UnmappedBytes]byte // through which payload is recorded
+	if w.Replay {
+		between = make([][execution.UnmappedBytes]byte, len(e.Shards))
+	}
 	e.DoWith(mailbox.NoWork, func() {
 		number, err = c.freeNumber()
 		if err != nil {
@@ -137,6 +143,14 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 			}
 		}
 		e.Watches[number], c.Watch = w, w
+		if w.Replay {
+			e.WatchesReplay |= 1 << number
+			for i, sh := range e.Shards {
+				if sh.Scratch.Unmapped.Between == nil {
+					sh.Scratch.Unmapped.Between = between[i][:]
+				}
+			}
+		}
 		now := trace.Clock{Hz: clock.Hz(), Ticks: e.Shards[0].Hooks.Hold(clock.Now()),
 			Unix: time.Now().UnixNano(), GUID: e.Runner.GUID}
 		for i, sh := range e.Shards {
@@ -154,7 +168,7 @@ func (c watching) startWatch(w *object.Watcher, m *control.Watch) (err error) {
 		if w.QP != nil {
 			w.QP.Watch(1 << number)
 			e.recordClient(w.QP.Client, 1<<number)
-			e.recordQueue(w.QP, 1<<number)
+			recordQueues(e, w.QP, 1<<number)
 		}
 	})
 	if err != nil || w.QP != nil {
@@ -214,7 +228,10 @@ func (c watching) end() {
 	for _, other := range all {
 		e.unfollow(other, 1<<number)
 	}
-	e.DoWith(mailbox.NoWork, func() { e.Watches[number] = nil })
+	e.DoWith(mailbox.NoWork, func() {
+		e.Watches[number] = nil
+		e.WatchesReplay &^= 1 << number
+	})
 	c.freeRings(w)
 }
 

@@ -48,11 +48,12 @@ func (e Device) followAll(c *object.Client, number int) {
 	mask := uint32(1) << number
 	var queues []*object.QP
 	var cqs []*object.CQ
+	var srqs []*object.SRQ
 	var keys []*object.Mkey
 	e.DoWith(mailbox.NoWork, func() {
 		if e.follow(c, number) { // from now on, new objects of the client are followed
 			queues, cqs = slices.Collect(maps.Values(c.QPs)), slices.Collect(maps.Values(c.CQs))
-			keys = slices.Collect(maps.Values(c.MRs))
+			keys, srqs = slices.Collect(maps.Values(c.MRs)), slices.Collect(maps.Values(c.SRQs))
 		}
 	})
 	inPortions(e, keys, func(k *object.Mkey) {
@@ -60,7 +61,17 @@ func (e Device) followAll(c *object.Client, number int) {
 			e.recordKey(k, mask, trace.KeyMade)
 		}
 	})
-	inPortions(e, cqs, func(q *object.CQ) { q.SetWatched(q.Watched | mask) })
+	inPortions(e, cqs, func(q *object.CQ) {
+		q.SetWatched(q.Watched | mask)
+		if !q.Gone {
+			recordCQ(e, q, mask, trace.KeyMade)
+		}
+	})
+	inPortions(e, srqs, func(s *object.SRQ) {
+		if !s.Gone {
+			recordSRQ(e, s, mask, trace.KeyMade)
+		}
+	})
 	inPortions(e, queues, func(q *object.QP) {
 		if q.Client == c && !q.Dead { // a target of XRC that c has opened may belong to another user
 			q.Watch(mask)

@@ -4,6 +4,7 @@ package request
 
 import (
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/trace"
@@ -41,9 +42,13 @@ func (e Device) recordQueue(q *object.QP, mask uint32) {
 	if w := q.Wire; w != nil {
 		info.Port, info.MTU = w.Port.Number, w.MTU
 	}
-	q.Client.Shard.Taps.Record(mask, &trace.Event{Kind: trace.KindQueue, Time: clock.Now(), Queue: q.Num,
-		Index: uint16(a.State), Count: uint16(transports[q.Transport]), Value: uint64(q.Client.Number),
-		Data: info.Append(nil)})
+	event := trace.Event{Kind: trace.KindQueue, Time: clock.Now(), Queue: q.Num,
+		Index: uint16(report.TraceState(a.State)), Count: uint16(transports[q.Transport]),
+		Value: uint64(q.Client.Number), Data: info.Append(nil)}
+	if q.XRCD != nil {
+		event.Count = uint16(trace.XRCTgt)
+	}
+	recordSetup(e, &event, q.Client, mask, func(b []byte) []byte { return setupOf(q).Append(b) })
 }
 
 // transports has the number of each transport in events.
@@ -57,9 +62,16 @@ func (e Device) recordKey(k *object.Mkey, mask uint32, how uint16) {
 	if mask == 0 {
 		return
 	}
-	k.Client.Shard.Taps.Record(mask, &trace.Event{Kind: trace.KindKey, Time: clock.Now(), Queue: k.Key,
-		Index: how, Count: uint16(k.Access), Data: trace.KeyInfo{Addr: k.Base, Length: k.Size,
-			Client: k.Client.Number}.Append(nil)})
+	event := trace.Event{Kind: trace.KindKey, Time: clock.Now(), Queue: k.Key, Index: how,
+		Count: uint16(k.Access), Data: trace.KeyInfo{Addr: k.Base, Length: k.Size,
+			Client: k.Client.Number}.Append(nil)}
+	recordSetup(e, &event, k.Client, mask, func(b []byte) []byte {
+		s := trace.KeySetup{From: k.From, PD: k.Domain().ID, Entries: uint32(k.Room)}
+		if k.Window != nil {
+			s.Window = uint32(k.Window.Kind)
+		}
+		return s.Append(b)
+	})
 }
 
 // recordGone records that a client or a queue is gone.

@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/trace"
 )
 
 func openXRCD(c *Client, _ *control.Empty, _ object.RequestMemory,
@@ -109,6 +110,7 @@ func createXSRQ(c *Client, m *control.XSRQ, _ object.RequestMemory,
 	s.XRCD, s.CQ, s.UIDX = d, q, m.UserIndex
 	q.Users++
 	d.Members[c.Client].Used++
+	recordSRQ(c.Device, s, c.Follows, trace.KeyMade)
 	return &control.SRQN{SRQN: s.Num}, nil
 }
 

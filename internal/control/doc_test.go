@@ -155,6 +155,7 @@ func TestPageListsEveryValue(t *testing.T) {
 			"local_write": uint64(AccessLocalWrite), "remote_write": uint64(AccessRemoteWrite),
 			"remote_read": uint64(AccessRemoteRead), "remote_atomic": uint64(AccessRemoteAtomic),
 			"mw_bind": uint64(AccessMWBind), "zero_based": uint64(AccessZeroBased),
+			"relaxed_ordering": uint64(AccessRelaxedOrdering),
 		},
 		"Features":    {"wake": FeatureWake},
 		"CQ flags":    {"collapsed": uint64(CQCollapsed), "ignore_overrun": uint64(CQIgnoreOverrun), "compressed": uint64(CQCompressed)},
@@ -191,7 +192,7 @@ func TestPageListsEveryValue(t *testing.T) {
 	for _, row := range p.rows["Access rights"] {
 		rights |= number(t, row[0])
 	}
-	assert.Equal(t, uint64(AccessAll), rights)
+	assert.Equal(t, uint64(AccessAll|AccessRelaxedOrdering), rights)
 }
 
 func TestPageListsTheStatusPage(t *testing.T) {

@@ -37,11 +37,11 @@ func (c faulting) refused(op control.Op) error {
 	if !c.Device.Refuses.Load() || op == control.OpSetFaults || op == control.OpQueryFault {
 		return nil
 	}
-	return c.askRules(op)
+	return c.findRefusal(op)
 }
 
-// askRules is refused while rules can refuse requests.
-func (c faulting) askRules(op control.Op) (err error) {
+// findRefusal is refused while rules can refuse requests.
+func (c faulting) findRefusal(op control.Op) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {

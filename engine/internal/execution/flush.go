@@ -32,11 +32,11 @@ func (sh *queues) receiveError(p *object.QP, s cqe.Syndrome) {
 	}
 }
 
-// Flush completes the WQEs of a QP in error with error completions, in order and within the
-// budget of a step. It flushes WQEs that were announced before the error and WQEs announced
-// since, and also unsignaled WQEs.
-func (sh *queues) Flush(q *object.QP) (done int) {
-	for n := sh.Pending(q); n > 0 && done < sh.Settings.Burst; done++ {
+// Flush completes WQEs of a QP in error, which have n blocks, with error completions, in order and within the
+// budget of a step. It flushes WQEs that were announced before the error and WQEs announced since, and also
+// unsignaled WQEs. Then it flushes receives.
+func (sh *queues) Flush(q *object.QP, n uint16) (done int) {
+	for ; n > 0 && done < sh.Settings.Burst; done++ {
 		if !sh.SnapshotHead(q) {
 			break
 		}

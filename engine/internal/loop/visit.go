@@ -51,7 +51,7 @@ func (sh *Loop) Visit(q *object.QP) int {
 			return sh.Burst(q, uint16(q.Job.Blocks))
 		}
 	case control.StateERR, control.StateSQE:
-		return sh.Flush(q)
+		return sh.Flush(q, sh.Pending(q))
 	}
 	return 0
 }

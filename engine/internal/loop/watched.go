@@ -47,10 +47,11 @@ func (sh *Loop) visitOwn(q *object.QP) int {
 	case q.Wire != nil:
 		return sh.VisitWire(q)
 	case q.Attr.State == control.StateERR || q.Attr.State == control.StateSQE:
-		if n := sh.Pending(q); n > 0 && q.Replayable() != 0 {
-			sh.fetch(q, n) // a replay posts what is flushed
+		n := sh.Pending(q) // read once: the client may announce more meanwhile
+		if n > 0 && q.Replayable() != 0 {
+			sh.recordBlocks(q, q.SQ.Done, q.SQ.Done+uint64(n)) // a replay posts what is flushed
 		}
-		return sh.Flush(q)
+		return sh.Flush(q, n)
 	}
 	// Nothing is recorded of a queue pair that is not watched, only faulty.
 	return sh.visitWatched(q)
@@ -220,13 +221,18 @@ func (sh *Loop) visitWatchedWire(q *object.QP) (done int) {
 		sh.StepClock = clock.Now()
 		sh.Taps.Record(q.Watched, &trace.Event{Kind: trace.KindDoorbell, Time: sh.StepClock, Queue: q.Num,
 			Index: uint16(from), Count: uint16(q.SQ.Done - from), Value: uint64(q.SQ.Record.Observe())})
-		for from < q.SQ.Done {
-			n := min(q.SQ.Done-from, copiedBlocks)
-			q.SQ.Blocks.Copy(sh.copied.blocks, from, n)
-			sh.recordFetch(q, from, uint16(n))
-			from += n
-		}
+		sh.recordBlocks(q, from, q.SQ.Done)
 	}
 	sh.RecordSent(q, p, sent)
 	return done
+}
+
+// recordBlocks copies the blocks of q from index from up to index to, and records the copies.
+func (sh *Loop) recordBlocks(q *object.QP, from, to uint64) {
+	for from < to {
+		n := min(to-from, copiedBlocks)
+		q.SQ.Blocks.Copy(sh.copied.blocks, from, n)
+		sh.recordFetch(q, from, uint16(n))
+		from += n
+	}
 }

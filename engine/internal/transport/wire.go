@@ -108,7 +108,7 @@ func (sh *sender) VisitWire(q *object.QP) (done int) {
 	}
 	switch q.Attr.State {
 	case control.StateERR, control.StateSQE:
-		done += sh.Flush(q)
+		done += sh.Flush(q, sh.Pending(q))
 	case control.StateRTS, control.StateSQD:
 		if q.Wire != nil {
 			done += sh.sendRequests(q, max(bytes, 1))

@@ -2,6 +2,7 @@ package rulefile
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -263,4 +264,18 @@ func TestFilesOfTheTree(t *testing.T) {
 		return nil
 	}))
 	require.NotEmpty(t, found)
+}
+
+// All rules on the page are right.
+func TestRulesOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/FAULTS.md")
+	require.NoError(t, err)
+	blocks := strings.Split(string(page), "```yaml\n")[1:]
+	require.Greater(t, len(blocks), 10)
+	for i, b := range blocks {
+		text, _, ok := strings.Cut(b, "```")
+		require.True(t, ok)
+		_, err := Parse(fmt.Sprintf("FAULTS.md, block %d", i+1), []byte(text))
+		require.NoError(t, err)
+	}
 }

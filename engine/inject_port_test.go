@@ -113,7 +113,7 @@ func TestWhoMayFaultPorts(t *testing.T) {
 	require.NoError(t, d.MayFault(outage, r.host("own").c.Client))
 	require.NoError(t, d.MayFault(rules(fault.Rule{Stall: fault.Forever}), other.Client))
 	err = d.MayFault(outage, other.Client)
-	require.ErrorContains(t, err, `rule 1: "cable" (the port is down for forever): a port serves all users`)
+	require.ErrorContains(t, err, `rule "cable" (the port is down for ever): a port serves all users`)
 	text := `{"rules": [{"name": "cable", "port": {"down": "forever"}}]}`
 	_, _, err = other.Call(control.OpSetFaults, control.Append(nil, control.OpSetFaults, 0, 0,
 		&control.Faults{Total: uint32(len(text)), Text: text})[control.HeaderSize:])

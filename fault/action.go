@@ -108,7 +108,7 @@ var kinds = []struct {
 		return s
 	}},
 	{"stall", OnWQE, func(r *Rule) bool { return r.Stall != 0 },
-		func(r *Rule) string { return "waits " + r.Stall.String() }},
+		func(r *Rule) string { return "waits " + span(r.Stall) }},
 	{"doorbell", OnDoorbell, func(r *Rule) bool { return r.Doorbell != Doorbell{} }, func(r *Rule) string {
 		if r.Doorbell.Drop {
 			return "the doorbell is dropped"
@@ -116,11 +116,11 @@ var kinds = []struct {
 		return "the doorbell is seen after " + r.Doorbell.Delay.String()
 	}},
 	{"rnr", OnWQE, func(r *Rule) bool { return r.RNR != 0 },
-		func(r *Rule) string { return fmt.Sprintf("receiver not ready, %d times", r.RNR) }},
+		func(r *Rule) string { return "receiver not ready, " + times(Count(r.RNR)) }},
 	{"lose-request", OnWQE, func(r *Rule) bool { return r.LoseRequest != 0 },
-		func(r *Rule) string { return "the request is lost, times: " + r.LoseRequest.String() }},
+		func(r *Rule) string { return "the request is lost, " + times(r.LoseRequest) }},
 	{"lose-answer", OnWQE, func(r *Rule) bool { return r.LoseAnswer != 0 },
-		func(r *Rule) string { return "the answer is lost, times: " + r.LoseAnswer.String() }},
+		func(r *Rule) string { return "the answer is lost, " + times(r.LoseAnswer) }},
 	{"flip", OnWQE, func(r *Rule) bool { return r.Flip != nil },
 		func(*Rule) string { return "a bit of the payload is flipped" }},
 	{"overrun", OnWQE, func(r *Rule) bool { return r.Overrun != "" },
@@ -139,15 +139,34 @@ var kinds = []struct {
 		return "packet: " + string(r.Packet.Do)
 	}},
 	{"cut", OnPacket, func(r *Rule) bool { return r.Cut != 0 },
-		func(r *Rule) string { return "the link is cut for " + r.Cut.String() }},
+		func(r *Rule) string { return "the link is cut " + span(r.Cut) }},
 	{"mtu", OnPacket, func(r *Rule) bool { return r.MTU != 0 },
 		func(r *Rule) string { return fmt.Sprintf("packets with more than %d bytes are lost", r.MTU) }},
 	{"port", OnTime, func(r *Rule) bool { return r.Port != nil },
-		func(r *Rule) string { return "the port is down for " + r.Port.Down.String() }},
+		func(r *Rule) string { return "the port is down " + span(r.Port.Down) }},
 	{"gid", OnTime, func(r *Rule) bool { return r.GID != "" },
 		func(*Rule) string { return "the port's GID changes" }},
 	{"order", OnQueue, func(r *Rule) bool { return r.Order != "" },
 		func(r *Rule) string { return "order of bytes: " + string(r.Order) }},
+}
+
+// times says how often, in words.
+func times(n Count) string {
+	switch n {
+	case All:
+		return "each time"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", int(n))
+}
+
+// span says how long, in words.
+func span(d Duration) string {
+	if d == Forever {
+		return "for ever"
+	}
+	return "for " + d.String()
 }
 
 // Actions returns the names of all actions, as in files.

@@ -17,6 +17,8 @@ type Rules struct {
 
 // A Rule says on which events the device does what. It has exactly one action: one of the fields after Match.
 type Rule struct {
+	number int // place in its Set, from 1; 0: in none
+
 	Name  string `json:"name,omitempty"`
 	Match Match  `json:"match,omitzero"`
 
@@ -67,10 +69,13 @@ type Match struct {
 	Until Duration `json:"until,omitempty"`
 }
 
-// String names a rule: by its name, or by its place among the rules and its action.
+// String names a rule: by its name, or by its place in its Set, and by its action.
 func (r *Rule) String() string {
-	if r.Name != "" {
+	switch {
+	case r.Name != "":
 		return fmt.Sprintf("%q (%s)", r.Name, r.Action())
+	case r.number != 0:
+		return fmt.Sprintf("%d (%s)", r.number, r.Action())
 	}
 	return r.Action()
 }

@@ -15,6 +15,9 @@ func NewSet(r *Rules) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{rules: Rules{Seed: r.Seed, Rules: append([]Rule(nil), r.Rules...)}}
+	for i := range s.rules.Rules {
+		s.rules.Rules[i].number = i + 1
+	}
 	s.acted = make([]atomic.Uint64, len(s.rules.Rules))
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -71,7 +72,7 @@ func newFault() *cobra.Command {
 			switch {
 			case len(args) != 1:
 				return usagef(hint, "fault: one file of rules is needed, %d were given", len(args))
-			case f.most < 0:
+			case c.Flags().Changed("for") && f.most <= 0:
 				return usagef("a time such as 30s or 5m", "fault: --for %v", f.most)
 			}
 			return f.run(c, args[0])
@@ -164,7 +165,7 @@ func printFaults(ctx context.Context, out io.Writer, w *nicless.Watch) error {
 			continue
 		}
 		code, words := text.Explanation(&e)
-		if code != injected {
+		if !slices.Contains(injected, code) {
 			continue
 		}
 		who := ""

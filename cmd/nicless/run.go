@@ -75,7 +75,7 @@ const runFlagsUsage = `Flags:
                   --help. Afterwards this command says how often each has acted
   --fail-on-explanation[=CODE,...]  the exit status is 121 if the program's is 0
                   but the engine has explained mistakes of it (default: of all
-                  codes but fault-injected)
+                  codes but fault-injected, port-down, gid-changed)
   --junit FILE    write the result as a test case in JUnit's XML: it fails if
                   the program fails or such mistakes were explained
   --stacks        errors of completions name the line of a Go program that has

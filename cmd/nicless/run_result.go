@@ -29,8 +29,9 @@ const mostExplained = 100
 // allCodes is the value of --fail-on-explanation alone.
 const allCodes = "all"
 
-// injected is the code of explanations of faults that rules have made.
-const injected = "fault-injected"
+// injected are the codes of explanations of faults that rules have made: ports go down, and GIDs change, by
+// rules alone.
+var injected = []string{"fault-injected", "port-down", "gid-changed"}
 
 // checkCodes returns an error if a code of --fail-on-explanation does not exist.
 func checkCodes(codes []string) error {
@@ -50,7 +51,7 @@ func checkCodes(codes []string) error {
 // program.
 func counts(codes []string, code string) bool {
 	if len(codes) == 0 || slices.Contains(codes, allCodes) {
-		return code != injected || slices.Contains(codes, injected)
+		return !slices.Contains(injected, code) || slices.Contains(codes, code)
 	}
 	return slices.Contains(codes, code)
 }

@@ -26,7 +26,7 @@ func (d Device) MayFault(set *fault.Set, owner *object.Client) error {
 	}
 	for i := range set.Rules() {
 		if r := &set.Rules()[i]; r.On() == fault.OnTime {
-			return control.Errorf(control.CodeDenied, "rule %d: %v: a port serves all users; root and the engine's own user may set such rules", i+1, r)
+			return control.Errorf(control.CodeDenied, "rule %v: a port serves all users; root and the engine's own user may set such rules", r)
 		}
 	}
 	return nil

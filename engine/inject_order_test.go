@@ -301,6 +301,36 @@ func TestKeyGoesInAWindow(t *testing.T) {
 	}
 }
 
+// When the XSRQ goes that a WQE of a window names, nothing more is written by it, and the WQE fails.
+func TestXSRQGoesInAWindow(t *testing.T) {
+	for seed := range uint64(20) {
+		r := newRig(t, Config{})
+		a, b := r.host("a"), r.host("b")
+		x := newXRC(a, b)
+		other := b.xsrq(control.XSRQ{XRCDN: x.domain}, x.cq)
+		from, to := a.full(4096, 1), b.key(4096, control.AccessAll&^control.AccessZeroBased)
+		r.order(a, fault.Weakest, seed)
+		x.p.write(ctrl(wqe.OpRDMAWrite), x.to(), to.raddr(0), from.data(0, 2048))
+		x.p.write(ctrl(wqe.OpRDMAWrite), wqe.XRC{SRQN: other.num}, to.raddr(2048), from.data(2048, 2048))
+		x.p.ring()
+		for range 5 + 3*seed {
+			r.step()
+			r.endPauses()
+		}
+		require.NotNil(t, x.p.q.Job)
+		require.NotNil(t, x.p.q.Job.Next)
+		b.call(control.OpDestroySRQ, &control.SRQN{SRQN: other.num}, &control.Empty{})
+		was := slices.Clone(to.mem[2048:])
+		r.settle()
+		require.Equal(t, was, to.mem[2048:])
+		require.Equal(t, from.mem[:2048], to.mem[:2048])
+		list := x.p.scq.all()
+		require.Len(t, list, 2)
+		require.Equal(t, cqe.StatusSuccess, list[0].Status)
+		require.NotEqual(t, cqe.StatusSuccess, list[1].Status)
+	}
+}
+
 // A reset, an error, the end of the rules and the end of the peer or of the client end a window. Later WQEs
 // are executed as usual, and no job is left.
 func TestEndsOfAWindow(t *testing.T) {

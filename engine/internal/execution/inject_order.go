@@ -112,7 +112,7 @@ func (sh *Executor) addFollowers(q *object.QP, o *inject.Order, n uint16) {
 			return
 		}
 		b := describe(q, sh.Scratch.Job)
-		if !o.Window.Joins(&b) {
+		if !o.Window.Joins(&b, &sh.Windows) {
 			return
 		}
 		last.Next = sh.DetachJob()
@@ -198,12 +198,12 @@ func (sh *mover) leaveOrder(q *object.QP, place int) {
 	sh.freeAfter(last)
 }
 
-// freeAfter frees the jobs of a window behind that of last.
+// freeAfter frees the jobs of a window behind that of last. No spare jobs: nobody pays for them.
 func (sh *mover) freeAfter(last *object.Job) {
 	for j := last.Next; j != nil; {
 		next := j.Next
 		j.Next = nil
-		sh.FreeJob(j)
+		sh.ReturnReceive(j)
 		j = next
 	}
 	last.Next = nil
@@ -273,7 +273,9 @@ func (sh *Executor) moveInOrder(q *object.QP, budget int) (used int) {
 			return used
 		}
 		q.Job, head.Next = head.Next, nil
-		sh.FreeJob(head)
+		if q.Job == nil {
+			sh.FreeJob(head)
+		}
 	}
 	switch {
 	case q.Job == nil:

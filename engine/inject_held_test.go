@@ -98,6 +98,7 @@ func TestPacketsThatWaitWhenSomethingEnds(t *testing.T) {
 		"reset":      {func(x *fixedFaults) { x.p.toState(control.StateRST) }, false},
 		"queue pair": {func(x *fixedFaults) { x.p.destroy() }, false},
 		"client":     {func(x *fixedFaults) { require.NoError(x, x.p.h.c.Close()) }, false},
+		"outage":     {func(x *fixedFaults) { x.d.nic().SetPort(0, false) }, false},
 		"port":       {func(x *fixedFaults) { require.NoError(x, x.cable.ports[x.p.side()].Close()) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +113,8 @@ func TestPacketsThatWaitWhenSomethingEnds(t *testing.T) {
 			x.p.good()
 			require.EqualValues(t, 1, set.Acted(0))
 			require.NotEqual(t, x.local.mem[:8], x.far.mem[:8])
+			received := &x.cable.ports[x.q.side()].Port.Stats.Received
+			before := *received
 			row.end(x)
 			x.scene.pass(10 * time.Millisecond)
 			x.settle()
@@ -123,10 +126,40 @@ func TestPacketsThatWaitWhenSomethingEnds(t *testing.T) {
 				}
 			} else {
 				require.NotEqual(t, x.local.mem[:8], x.far.mem[:8])
+				require.Equal(t, before, *received)
 			}
 			require.Zero(t, x.e.Timers.Armed, "nothing waits any more")
 		})
 	}
+}
+
+// Packets that wait do not leave when their queue pair is gone, wherever its client has moved in between.
+func TestPacketsThatWaitWhenAClientMoves(t *testing.T) {
+	r := newRig(t, Config{Cores: []int{0, 1}})
+	c := r.newCable(nic.PortConfig{MTU: 256}, nil)
+	r.d.nic().SetRouter(oneWay{c.ports[0]})
+	h, own := r.host("a"), gid("192.0.2.1")
+	move := func(to int) { r.e.Do(func() { r.d.runner.Move(h.c.Client, r.d.runner.Shards[to]) }) }
+	move(1)
+	require.NoError(t, h.c.SetGIDs([]nic.GID{{Addr: own, UDP: true}}))
+	require.NoError(t, h.c.SetSources([]nic.Source{{GID: own}}))
+	cq := h.cq(control.CQ{LogSize: 4})
+	u := h.qp(control.QP{Type: control.QPTypeUD}, cq, cq)
+	u.up(u)
+	s := &scene{rig: r, p: u, q: u}
+	s.pass(0)
+	set := s.setFaults(fault.Rule{Packet: &fault.Packet{Delay: fault.Duration(time.Millisecond)}})
+	to := u.to()
+	to.DQP, to.RGID = 77, gid("192.0.2.9")
+	u.post(ctrl(wqe.OpSend), to, h.full(8, 1).data(0, 8))
+	s.settle()
+	u.good()
+	require.EqualValues(t, 1, set.Acted(0))
+	move(0)
+	u.destroy()
+	s.pass(2 * time.Millisecond)
+	s.settle()
+	require.Zero(t, c.ports[1].Port.Stats.Received)
 }
 
 // A fixedFaults is a pair with rules that over ends.

@@ -301,6 +301,36 @@ func TestKeyGoesInAWindow(t *testing.T) {
 	}
 }
 
+// When the XSRQ goes that a WQE of a window names, nothing more is written by it, and the WQE fails.
+func TestXSRQGoesInAWindow(t *testing.T) {
+	for seed := range uint64(20) {
+		r := newRig(t, Config{})
+		a, b := r.host("a"), r.host("b")
+		x := newXRC(a, b)
+		other := b.xsrq(control.XSRQ{XRCDN: x.domain}, x.cq)
+		from, to := a.full(4096, 1), b.key(4096, control.AccessAll&^control.AccessZeroBased)
+		r.order(a, fault.Weakest, seed)
+		x.p.write(ctrl(wqe.OpRDMAWrite), x.to(), to.raddr(0), from.data(0, 2048))
+		x.p.write(ctrl(wqe.OpRDMAWrite), wqe.XRC{SRQN: other.num}, to.raddr(2048), from.data(2048, 2048))
+		x.p.ring()
+		for range 5 + 3*seed {
+			r.step()
+			r.endPauses()
+		}
+		require.NotNil(t, x.p.q.Job)
+		require.NotNil(t, x.p.q.Job.Next)
+		b.call(control.OpDestroySRQ, &control.SRQN{SRQN: other.num}, &control.Empty{})
+		was := slices.Clone(to.mem[2048:])
+		r.settle()
+		require.Equal(t, was, to.mem[2048:])
+		require.Equal(t, from.mem[:2048], to.mem[:2048])
+		list := x.p.scq.all()
+		require.Len(t, list, 2)
+		require.Equal(t, cqe.StatusSuccess, list[0].Status)
+		require.NotEqual(t, cqe.StatusSuccess, list[1].Status)
+	}
+}
+
 // A reset, an error, the end of the rules and the end of the peer or of the client end a window. Later WQEs
 // are executed as usual, and no job is left.
 func TestEndsOfAWindow(t *testing.T) {
@@ -324,15 +354,43 @@ func TestEndsOfAWindow(t *testing.T) {
 				q := s.p.q
 				require.NotNil(t, q.Job)
 				require.NotNil(t, q.Job.Next)
+				require.Equal(t, 1, s.p.h.c.Device.Windows.Taken())
 				end(s)
 				was := slices.Clone(s.to.mem)
 				s.settle()
 				require.Equal(t, was, s.to.mem)
 				require.Nil(t, q.Job)
+				require.Zero(t, s.p.h.c.Device.Windows.Taken())
 				require.False(t, q.Faults != nil && q.Faults.Ordering())
 			}
 		})
 	}
+}
+
+// Windows keep no jobs when they are over, beside the one that each queue pair may have.
+func TestOrderKeepsNoJobs(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	local, far := a.full(4<<10, 1), b.full(4<<10, 7)
+	r.order(a, fault.Weakest, 1)
+	const queues = 20
+	for range queues {
+		p, _ := pair(a, b)
+		for range 8 {
+			p.write(ctrl(wqe.OpRDMAWrite), far.raddr(0), local.data(0, 1024))
+		}
+		p.ring()
+	}
+	most := 0
+	for range 300 {
+		r.step()
+		r.endPauses()
+		most = max(most, a.c.Device.Windows.Taken())
+	}
+	require.Equal(t, queues, most)
+	r.settle()
+	require.Zero(t, a.c.Device.Windows.Taken())
+	require.LessOrEqual(t, len(r.e.Scratch.Spare), queues)
 }
 
 // If the rule ends while bytes are on the way, they are moved in their order, and all arrive.
@@ -350,6 +408,7 @@ func TestEndOfAnOrderRule(t *testing.T) {
 		s.p.h.c.Device.EndFaults(f)
 	}
 	require.Nil(t, s.p.q.Faults)
+	require.Zero(t, s.p.h.c.Device.Windows.Taken())
 	s.settle()
 	require.Len(t, s.p.scq.all(), 2)
 	require.Equal(t, strings.Repeat("#", 128), s.lines(128))

@@ -89,6 +89,8 @@ func (r *Rule) checkAction(name string) error {
 		return fmt.Errorf("mtu: %d bytes; 1 to 4096 are possible", r.MTU)
 	case r.Packet != nil && (r.Packet.Do == "") == (r.Packet.Delay == 0):
 		return errors.New("packet: needs lose, duplicate, corrupt, reorder or a delay")
+	case r.Packet != nil && r.Packet.Delay != Forever && (r.Packet.Delay < 0 || r.Packet.Delay > MostDelay):
+		return fmt.Errorf("packet: delay %v; a time above 0 and at most %v is possible, or forever", r.Packet.Delay, MostDelay)
 	case r.Port != nil && r.Port.Down <= 0:
 		return errors.New("port: needs down, a time above 0 or forever")
 	case r.Refuse != nil:

@@ -54,6 +54,7 @@ func TestWrongRules(t *testing.T) {
 		{`{"rnr": -1}`, "-1 times"},
 		{`{"mtu": 9000}`, "9000 bytes; 1 to 4096"},
 		{`{"packet": "loose"}`, `"loose" is none of lose, duplicate, corrupt, reorder`},
+		{`{"packet": {"delay": "61s"}}`, "delay 1m1s; a time above 0 and at most 1m0s"},
 		{`{"order": "strange"}`, `"strange" is none of weak, weakest`},
 		{`{"match": {"nth": 1}, "order": "weak"}`, "cannot be limited by nth"},
 		{`{"match": {"nth": 1, "every": 2}, "rnr": 1}`, "nth and every; one of them"},

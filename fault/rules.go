@@ -1,6 +1,9 @@
 package fault
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Limits of rules. A rule costs some nanoseconds for each WQE of each queue that it has to do with.
 const (
@@ -8,6 +11,10 @@ const (
 	MostName  = 63 // bytes
 	MostText  = 64 << 10
 )
+
+// MostDelay is the longest delay of a packet. All users share the room for packets that wait, so none may
+// keep it for long, and no network still brings a packet after a minute. Forever means lost.
+const MostDelay = Duration(time.Minute)
 
 // Rules are rules that are set together. Its JSON form is what files and the control protocol have.
 type Rules struct {

@@ -112,7 +112,7 @@ func (sh *Executor) addFollowers(q *object.QP, o *inject.Order, n uint16) {
 			return
 		}
 		b := describe(q, sh.Scratch.Job)
-		if !o.Window.Joins(&b) {
+		if !o.Window.Joins(&b, &sh.Windows) {
 			return
 		}
 		last.Next = sh.DetachJob()
@@ -175,7 +175,7 @@ func (sh *mover) cut(j *object.Job) (list []order.Piece) {
 		j.Dst.Skip(p.N)
 		j.Src.Skip(p.N)
 	}
-	rewind(j)
+	j.Rewind()
 	sh.Sched.Effort += len(list) * object.PieceCost
 	return list
 }
@@ -185,13 +185,6 @@ func rangeOf(s object.Stretch) order.Range {
 		return order.Range{Space: s.Process, Begin: s.Addr, N: s.N}
 	}
 	return order.Range{Begin: s.Address(), N: s.N}
-}
-
-// rewind makes the next byte that j moves its first one.
-func rewind(j *object.Job) {
-	j.Moved = 0
-	j.Src.Current, j.Src.Off = 0, 0
-	j.Dst.Current, j.Dst.Off = 0, 0
 }
 
 // leaveOrder takes the WQEs from a place on out of the window of q. The place is at least 1: WQEs behind the
@@ -205,12 +198,12 @@ func (sh *mover) leaveOrder(q *object.QP, place int) {
 	sh.freeAfter(last)
 }
 
-// freeAfter frees the jobs of a window behind that of last.
+// freeAfter frees the jobs of a window behind that of last. No spare jobs: nobody pays for them.
 func (sh *mover) freeAfter(last *object.Job) {
 	for j := last.Next; j != nil; {
 		next := j.Next
 		j.Next = nil
-		sh.FreeJob(j)
+		sh.ReturnReceive(j)
 		j = next
 	}
 	last.Next = nil
@@ -248,7 +241,7 @@ func (sh *Executor) moveInOrder(q *object.QP, budget int) (used int) {
 	for range place {
 		j = j.Next
 	}
-	if place > 0 && (j.Peer.Life != j.Life || !sh.KeysUnchanged(j)) {
+	if place > 0 && (hasChanged(j) || !sh.KeysUnchanged(j)) {
 		sh.leaveOrder(q, place)
 		return object.PieceCost
 	}
@@ -265,7 +258,7 @@ func (sh *Executor) moveInOrder(q *object.QP, budget int) (used int) {
 		return sh.unreachableInOrder(q, j, place)
 	}
 	used = int(n) + sh.Sched.Effort
-	rewind(j)
+	j.Rewind()
 	w.Moved += n
 	if w.Moved < p.N {
 		return used
@@ -280,7 +273,9 @@ func (sh *Executor) moveInOrder(q *object.QP, budget int) (used int) {
 			return used
 		}
 		q.Job, head.Next = head.Next, nil
-		sh.FreeJob(head)
+		if q.Job == nil {
+			sh.FreeJob(head)
+		}
 	}
 	switch {
 	case q.Job == nil:

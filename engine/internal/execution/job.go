@@ -97,8 +97,12 @@ func (sh *mover) EndJob(q *object.QP) {
 // MayHaveChanged reports whether ResumeJob may find that a job has to be checked again. It does not look at
 // keys.
 func (sh *mover) MayHaveChanged(j *object.Job) bool {
-	return j.Recalled || j.Epoch != sh.Epoch.Load() || (j.Peer != nil && j.Peer.Life != j.Life) ||
-		(j.SRQ != nil && j.SRQ.Gone)
+	return j.Epoch != sh.Epoch.Load() || hasChanged(j)
+}
+
+// hasChanged reports whether the detached job j has to be checked again, whatever its keys are.
+func hasChanged(j *object.Job) bool {
+	return j.Recalled || (j.Peer != nil && j.Peer.Life != j.Life) || (j.SRQ != nil && j.SRQ.Gone)
 }
 
 // ResumeJob reports whether q may continue its job. If a key, the peer or the SRQ has changed since the job
@@ -111,10 +115,8 @@ func (sh *mover) ResumeJob(q *object.QP) bool {
 	if j.Offloaded > 0 {
 		sh.CollectTasks()
 	}
-	peerChanged := j.Peer != nil && j.Peer.Life != j.Life
-	srqGone := j.SRQ != nil && j.SRQ.Gone
 	// changedSince comes last: if the peer has gone, its keys may be in another shard, which is not locked.
-	if j.Recalled || peerChanged || srqGone || (j.Epoch != now && sh.changedSince(j)) {
+	if hasChanged(j) || (j.Epoch != now && sh.changedSince(j)) {
 		sh.EndJob(q)
 		return false
 	}

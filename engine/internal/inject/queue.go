@@ -45,6 +45,9 @@ type Order struct {
 	Refused bool   // it has been explained that the rule does nothing to this queue pair
 }
 
+// Windows counts the windows of a device that have several WQEs.
+type Windows = order.Room
+
 // Begun reports whether the rule is in force at a time of the device clock.
 func (o *Order) Begun(now uint64) bool {
 	since := time.Duration(clock.Duration(now - min(now, o.Rules.Since)))

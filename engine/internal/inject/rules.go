@@ -49,7 +49,12 @@ func Add(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {
 
 // removeOrder takes an order away. The bytes that are on the way in it are moved again, in their order.
 func (q *QueuePair) removeOrder(r *Rules) {
-	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool { return o.Rules == r })
+	q.orders = slices.DeleteFunc(q.orders, func(o *Order) bool {
+		if o.Rules == r {
+			o.Window.Clear()
+		}
+		return o.Rules == r
+	})
 	q.Order = nil
 	if len(q.orders) > 0 {
 		q.Order = q.orders[0]

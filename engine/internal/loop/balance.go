@@ -77,6 +77,7 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 	var waits []object.Stall // waits[i] is the stall of running[i]
 	for _, q := range c.QPs {
 		if q.Client == c && from.IsRunning(q) {
+			from.DropHeld(q)
 			running, waits = append(running, q), append(waits, q.Stall)
 			from.Unstall(q)
 			from.RemoveRunning(q)

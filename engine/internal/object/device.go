@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/closers"
+	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/numbers"
@@ -82,6 +83,7 @@ type Device struct {
 	WatchesAll    uint32              // the watches of all clients of all users: a bit for each
 	WatchesReplay uint32              // the watches that record what a replay needs
 	Outages       outage.Ports        // whether the ports that clients see are up
+	Windows       inject.Windows      // of WQEs whose bytes a rule reorders
 
 	Joined                       uint64 // number of the newest membership
 	Attached, LastPort, LastXRCD uint32 // numbers of the newest client, link and XRC domain

@@ -28,6 +28,13 @@ func (l *List) Touched() (k, within *Mkey) {
 // visit handles the fault.
 func (j *Job) Over() bool { return j.Moved >= j.Total && j.Offloaded == 0 && j.Fault == 0 }
 
+// Rewind makes the next byte that j moves its first one.
+func (j *Job) Rewind() {
+	j.Moved = 0
+	j.Src.Current, j.Src.Off = 0, 0
+	j.Dst.Current, j.Dst.Off = 0, 0
+}
+
 // Reads reports whether the WQE brings bytes to its poster, as READs and atomics do.
 func (j *Job) Reads() bool { return j.Head.Opcode().Info().Reads }
 

@@ -137,6 +137,28 @@ func TestCut(t *testing.T) {
 	require.Len(t, run(&w), 2)
 }
 
+// So many windows have several WQEs, and others one. A window that is over holds nothing.
+func TestRoom(t *testing.T) {
+	var r Room
+	list := make([]Window, mostLong+1)
+	for i := range list {
+		w := &list[i]
+		w.Begin(fault.Weakest, 1)
+		for range 3 {
+			w.Add(WQE{}, pieces(4, 0, 8192))
+			require.Equal(t, i < mostLong, w.Joins(&WQE{}, &r))
+		}
+	}
+	require.Equal(t, mostLong, r.Taken())
+	list[0].Clear()
+	require.Zero(t, cap(list[0].wqes)+cap(list[0].pieces))
+	require.True(t, list[mostLong].Joins(&WQE{}, &r))
+	for i := range list {
+		list[i].Clear()
+	}
+	require.Zero(t, r.Taken())
+}
+
 // A report of a WQE's end is preferred; there is at most one of each kind for each WQE, and each is true.
 func TestPasses(t *testing.T) {
 	for seed := range uint64(50) {

@@ -5,6 +5,7 @@ package order
 import (
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/fault"
 )
@@ -17,6 +18,11 @@ const (
 	// Pieces is how many pieces a message is cut into, at most: a page of 4 KiB into its cache lines. A
 	// longer message has longer pieces, because a piece more shows nothing new and costs time.
 	Pieces = 64
+
+	// mostLong is how many windows of a device have several WQEs at once. One holds up to 200 KiB that nobody
+	// pays for: 16 jobs and 383 pieces. So all hold 50 MiB at most, less than packets that wait may (see
+	// transport/held.go). Another window has one WQE, whose job and pieces take 20 KiB until it ends.
+	mostLong = 256
 
 	// CacheLine is the least size of a piece. Devices write whole cache lines.
 	CacheLine = 64
@@ -75,7 +81,14 @@ type Window struct {
 	now    int // the piece that is being moved, if moving
 	Moved  uint64
 	moving bool
+	room   *Room // if the window may have several WQEs
 }
+
+// A Room counts the windows of a device that have several WQEs: 256 at most. Any thread may use it.
+type Room struct{ taken atomic.Int32 }
+
+// Taken returns how many there are.
+func (r *Room) Taken() int { return int(r.taken.Load()) }
 
 // Begin begins to draw from a seed. It is called once.
 func (w *Window) Begin(kind fault.Order, seed uint64) {
@@ -83,27 +96,39 @@ func (w *Window) Begin(kind fault.Order, seed uint64) {
 	w.random.Seed(seed, 0)
 }
 
-// Clear forgets all WQEs.
+// Clear forgets all WQEs. It keeps no memory, because a queue that is idle pays for none.
 func (w *Window) Clear() {
-	clear(w.pieces) // the processes that have the memory may end
-	clear(w.wqes)
-	w.wqes, w.pieces, w.head, w.moving, w.Moved = w.wqes[:0], w.pieces[:0], 0, false, 0
+	w.wqes, w.pieces, w.head, w.moving, w.Moved = nil, nil, 0, false, 0
+	if w.room != nil {
+		w.room.taken.Add(-1)
+		w.room = nil
+	}
 }
 
 // Active reports whether WQEs are on the way.
 func (w *Window) Active() bool { return w.head < len(w.wqes) }
 
-// Joins reports whether there is room for another WQE, whose bytes may pass some that are on the way.
-func (w *Window) Joins(b *WQE) bool {
-	if len(w.wqes) == MostWQEs || len(w.pieces) >= mostPieces {
+// Joins reports whether there is room for another WQE, whose bytes may pass some that are on the way. If so,
+// the window has several WQEs until Clear, and r counts it.
+func (w *Window) Joins(b *WQE, r *Room) bool {
+	if len(w.wqes) == MostWQEs || len(w.pieces) >= mostPieces ||
+		!slices.ContainsFunc(w.wqes, func(a WQE) bool { return w.may(&a, b) }) {
 		return false
 	}
-	return slices.ContainsFunc(w.wqes, func(a WQE) bool { return w.may(&a, b) })
+	if w.room == nil {
+		if r.taken.Add(1) > mostLong {
+			r.taken.Add(-1)
+			return false
+		}
+		w.room = r
+	}
+	return true
 }
 
 // Add adds a WQE and its pieces, of which there is at least one.
 func (w *Window) Add(b WQE, pieces []Piece) {
 	b.left, b.from = len(pieces), len(w.pieces)
+	w.pieces = slices.Grow(w.pieces, len(pieces))
 	for _, p := range pieces {
 		p.WQE = len(w.wqes)
 		w.pieces = append(w.pieces, p)

@@ -13,8 +13,10 @@ import (
 
 // Each rule that fits a queue pair costs it 48 bytes and, for each WQE, some nanoseconds, whoever has set it.
 // So with mostUserRules rules of a user, a queue pair takes about twice the memory that it is charged for,
-// and the device's thread a microsecond more for a WQE. Root and the device's own user could hold the device
-// up anyway: mostRules is for 16 tests that run at once on a shared engine.
+// and the device's thread a microsecond more for a WQE. An order takes 200 bytes more for each client that
+// has set one, and 20 KiB while a message is written in pieces; order.Room bounds windows of several WQEs.
+// Root and the device's own user could hold the device up anyway: mostRules is for 16 tests that run at once
+// on a shared engine.
 const (
 	mostUserRules = fault.MostRules
 	mostRules     = 16 * fault.MostRules

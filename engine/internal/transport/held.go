@@ -148,6 +148,18 @@ func give(p *object.Port, path uint32, head, payload []byte) bool {
 	return true
 }
 
+// portOf returns the port by which a packet of q that has waited leaves, or nil: it is lost. The port that
+// it was sent through may have gone down since.
+func (sh *wires) portOf(q *object.QP, c *heldPacket) *object.Port {
+	switch {
+	case q.Wire != nil:
+		return q.Wire.Port
+	case sh.Outages.Down(q.Client.Hosted.Port):
+		return nil
+	}
+	return c.port
+}
+
 // leave gives those packets of q to the link whose time has come, and sets the timer for the others.
 func (sh *wires) leave(q *object.QP, h *held) {
 	now := sh.Now()
@@ -159,7 +171,7 @@ func (sh *wires) leave(q *object.QP, h *held) {
 	}
 	for len(h.ready) > 0 {
 		c := &h.ready[0]
-		if !give(c.port, c.path, c.bytes[:c.head], c.bytes[c.head:]) {
+		if p := sh.portOf(q, c); p != nil && !give(p, c.path, c.bytes[:c.head], c.bytes[c.head:]) {
 			break
 		}
 		sh.detours.size -= len(c.bytes)
@@ -205,8 +217,9 @@ func (sh *wires) leaveInTime(q *object.QP) {
 	}
 }
 
-// dropHeld drops the packets of q that wait, because q is reset or destroyed.
-func (sh *wires) dropHeld(q *object.QP) {
+// DropHeld drops the packets of q that wait, because q is reset or destroyed, or its client moves to another
+// shard: a client moves when it connects, and then only datagrams can be waiting, which may get lost.
+func (sh *wires) DropHeld(q *object.QP) {
 	h := sh.detours.held[q]
 	if h == nil {
 		return

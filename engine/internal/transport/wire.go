@@ -41,7 +41,7 @@ const (
 
 // LeaveWire ends q's use of its wire.
 func (sh *wires) LeaveWire(q *object.QP) {
-	sh.dropHeld(q)
+	sh.DropHeld(q)
 	w := q.Wire
 	if w == nil {
 		return

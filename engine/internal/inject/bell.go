@@ -54,7 +54,7 @@ func (b *Bell) Look(word uint32, done, now uint64) (rule *fault.Rule) {
 // next counts a doorbell, and returns the rule that acts on it.
 func (b *Bell) next(now uint64) (rule *fault.Rule) {
 	for _, c := range b.counters {
-		f := fault.Facts{Since: time.Duration(clock.Duration(now - min(now, c.rules.Since)))}
+		f := fault.Facts{Since: c.rules.Age(now)}
 		if hit, ok := c.Next(&f); ok && rule == nil {
 			rule = hit.Rule
 		}

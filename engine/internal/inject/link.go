@@ -39,7 +39,7 @@ func (q *QueuePair) OnPackets() bool { return q != nil && q.Link != nil }
 // it. f.Since is set by Next.
 func (l *Link) Next(now uint64, f *fault.Facts) (hit fault.Hit, ok bool) {
 	for _, c := range l.packets {
-		f.Since = time.Duration(clock.Duration(now - min(now, c.rules.Since)))
+		f.Since = c.rules.Age(now)
 		h, acts := c.Next(f)
 		if !acts || ok {
 			continue

@@ -4,8 +4,10 @@ package inject
 
 import (
 	"slices"
+	"time"
 
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/clock"
 )
 
 // Rules are rules that the device obeys.
@@ -17,6 +19,9 @@ type Rules struct {
 	// they act. It is called on the thread of a shard.
 	MayFault func(uid uint32) bool
 }
+
+// Age returns for how long the device has obeyed the rules at a time of its clock.
+func (r *Rules) Age(now uint64) time.Duration { return clock.Duration(now - min(now, r.Since)) }
 
 // Add adds rules to what happens to a queue pair, of which q is nil if no rule had to do with it. It returns
 // the new q, which stays nil if none of the rules has to do with it either.

@@ -87,6 +87,20 @@ func TestRuleStallsAQueue(t *testing.T) {
 	})
 }
 
+// Times that are longer than the clock can count do not end at once.
+func TestRulesOfVeryLongTimes(t *testing.T) {
+	const long = fault.Duration(250 * 365 * 24 * time.Hour)
+	everywhere(t, func(t *testing.T, s *scene) {
+		set := s.setFaults(fault.Rule{Match: s.of(1), Stall: long},
+			fault.Rule{Match: fault.Match{After: long}, GID: fault.ChangeGID})
+		s.put()
+		s.settle()
+		s.p.scq.none()
+		require.EqualValues(t, 1, set.Acted(0))
+		require.Zero(t, set.Acted(1))
+	})
+}
+
 // If its rule goes, a WQE that waits for ever goes on.
 func TestEndOfRulesEndsAStall(t *testing.T) {
 	s := newScene(t, Config{})

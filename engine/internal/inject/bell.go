@@ -42,7 +42,7 @@ func (b *Bell) Look(word uint32, done, now uint64) (rule *fault.Rule) {
 		case rule.Doorbell.Delay == fault.Forever:
 			b.due, b.Until = word, Never
 		default:
-			b.due, b.Until = word, now+clock.Cycles(time.Duration(rule.Doorbell.Delay))
+			b.due, b.Until = word, clock.After(now, time.Duration(rule.Doorbell.Delay))
 		}
 	}
 	if b.Until != 0 && now >= b.Until {

@@ -46,7 +46,7 @@ func (l *Link) Next(now uint64, f *fault.Facts) (hit fault.Hit, ok bool) {
 		}
 		hit, ok = h, true
 		if d := h.Rule.Cut; d != 0 {
-			l.cut = cut{by: c.rules, rule: h.Rule, until: now + clock.Cycles(time.Duration(d)),
+			l.cut = cut{by: c.rules, rule: h.Rule, until: clock.After(now, time.Duration(d)),
 				forever: d == fault.Forever}
 		}
 	}

@@ -61,20 +61,18 @@ func (q *QueuePair) removeOrder(r *Rules) {
 	}
 }
 
-// Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
-// head may be one of them, so it is decided anew what happens to that WQE. If they have nothing to do with q,
-// that stays decided: the WQE at the head would be counted twice.
+// Remove takes rules away. It returns the new q, nil if no rules are left. If one of them acts on the WQE at
+// the head, it is decided anew what happens to that WQE. Otherwise that stays decided: the WQE would be
+// counted twice, and what another rule does to it would begin again.
 func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
 	q.removeOrder(r)
 	q.removeLink(r)
-	if n := len(q.work); n > 0 {
-		q.work = without(q.work, r)
-		if len(q.work) < n {
-			q.decided, q.action = 0, action{}
-		}
+	q.work = without(q.work, r)
+	if q.Acts && q.From == r {
+		q.decided, q.action = 0, action{}
 	}
 	if b := q.Bell; b != nil {
 		n := len(b.counters)

@@ -48,6 +48,9 @@ func (b *Bell) Look(word uint32, done, now uint64) (rule *fault.Rule) {
 	if b.Until != 0 && now >= b.Until {
 		b.seen, b.Until = b.due, 0
 	}
+	if int16(uint16(done)-uint16(b.seen)) > 0 { // flushes heed the record itself
+		b.seen = b.seen&^0xffff | uint32(done)&0xffff
+	}
 	return rule
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
 
@@ -87,4 +88,35 @@ func TestEndOfADroppedDoorbell(t *testing.T) {
 			d.EndFaults(r)
 		})
 	}
+}
+
+// Work requests that SQE has flushed are not executed when their doorbell was delayed, and later ones are.
+func TestRuleDelaysADoorbellInSQE(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("p"), r.host("q")
+	p, q := pairOf(control.QPTypeUD, a, b)
+	s := &scene{rig: r, p: p, q: q, local: a.full(256, 1), far: b.full(256, 7)}
+	set := s.setFaults(fault.Rule{Match: fault.Match{Nth: 2}, Doorbell: fault.Doorbell{Delay: fault.Forever}})
+	bad := s.local.data(0, 8)
+	bad.LKey ^= 1
+	post := func(d wqe.Data) {
+		p.post(ctrl(wqe.OpSend), q.to(), d)
+		s.settle()
+	}
+	post(bad)
+	require.Equal(t, control.StateSQE, p.state())
+	for range 2 {
+		post(s.local.data(0, 8))
+	}
+	p.modify(control.QPAttr{QPN: p.num, Mask: control.AttrState | control.AttrCurState,
+		State: control.StateRTS, CurState: control.StateSQE})
+	s.settle()
+	require.EqualValues(t, 1, set.Acted(0))
+	require.Equal(t, control.StateRTS, p.state())
+	post(s.local.data(0, 8))
+	var got []cqe.Syndrome
+	for _, w := range p.scq.all() {
+		got = append(got, w.Syndrome)
+	}
+	require.Equal(t, []cqe.Syndrome{cqe.LocalProtection, cqe.Flush, cqe.Flush, 0}, got)
 }

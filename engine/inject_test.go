@@ -87,6 +87,44 @@ func TestRuleStallsAQueue(t *testing.T) {
 	})
 }
 
+// The end of other rules changes nothing for a WQE that waits, or whose answers are lost.
+func TestEndOfOtherRules(t *testing.T) {
+	for _, rule := range []fault.Rule{{Stall: fault.Forever}, {LoseAnswer: fault.All}} {
+		everywhere(t, func(t *testing.T, s *scene) {
+			if s.p.q.Wire != nil && rule.LoseAnswer != 0 {
+				return // the retries of a link run out
+			}
+			rule.Match = s.of(1)
+			set := s.setFaults(rule)
+			other, err := fault.NewSet(&fault.Rules{Rules: []fault.Rule{{Match: s.of(99), RNR: 1}}})
+			require.NoError(t, err)
+			d := s.p.h.c.Device
+			r := d.SetFaults(other, nil)
+			s.put()
+			s.settle()
+			s.p.scq.none()
+			d.EndFaults(r)
+			s.settle()
+			s.p.scq.none()
+			require.EqualValues(t, 1, set.Acted(0))
+		})
+	}
+}
+
+// Times that are longer than the clock can count do not end at once.
+func TestRulesOfVeryLongTimes(t *testing.T) {
+	const long = fault.Duration(250 * 365 * 24 * time.Hour)
+	everywhere(t, func(t *testing.T, s *scene) {
+		set := s.setFaults(fault.Rule{Match: s.of(1), Stall: long},
+			fault.Rule{Match: fault.Match{After: long}, GID: fault.ChangeGID})
+		s.put()
+		s.settle()
+		s.p.scq.none()
+		require.EqualValues(t, 1, set.Acted(0))
+		require.Zero(t, set.Acted(1))
+	})
+}
+
 // If its rule goes, a WQE that waits for ever goes on.
 func TestEndOfRulesEndsAStall(t *testing.T) {
 	s := newScene(t, Config{})

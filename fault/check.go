@@ -146,6 +146,8 @@ func (m *Match) check(on Event) error {
 		all = append(all, fmt.Errorf("match: probability %v; 0 to 1 is possible", m.Probability))
 	case m.Nth != 0 && m.Every != 0:
 		all = append(all, errors.New("match: nth and every; one of them is possible"))
+	case m.After == Forever || m.Until == Forever:
+		all = append(all, errors.New("match: after and until are times, not forever; without until, the rule acts to the end"))
 	case m.After < 0 || m.Until < 0 || (m.Until != 0 && m.Until <= m.After):
 		all = append(all, fmt.Errorf("match: after %v until %v; until must be later", m.After, m.Until))
 	}

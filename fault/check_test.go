@@ -60,6 +60,8 @@ func TestWrongRules(t *testing.T) {
 		{`{"match": {"nth": 1, "every": 2}, "rnr": 1}`, "nth and every; one of them"},
 		{`{"match": {"probability": 1.5}, "rnr": 1}`, "probability 1.5; 0 to 1"},
 		{`{"match": {"after": "5s", "until": "2s"}, "rnr": 1}`, "until must be later"},
+		{`{"match": {"after": "forever"}, "rnr": 1}`, "after and until are times, not forever"},
+		{`{"match": {"until": "forever"}, "rnr": 1}`, "after and until are times, not forever"},
 		{`{"match": {"opcode": "WRITE"}, "rnr": 1}`, `"WRITE" is not an opcode`},
 		{`{"match": {"size": "9..1"}, "rnr": 1}`, `"9..1" is not a range`},
 		{`{"match": {"size": "x"}, "rnr": 1}`, `"x" is not a range`},

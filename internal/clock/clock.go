@@ -59,6 +59,13 @@ func Cycles(d time.Duration) uint64 {
 	return scale(uint64(max(d, 0)), Hz(), second)
 }
 
+// After returns the clock's value a time after now. If that has more than 64 bits, it returns the largest
+// uint64.
+func After(now uint64, d time.Duration) uint64 {
+	sum, carry := bits.Add64(now, Cycles(d), 0)
+	return sum | -carry
+}
+
 // scale returns v*mul/div without losing high bits. If the result has more than 64 bits, it
 // returns the largest uint64.
 func scale(v, mul, div uint64) uint64 {

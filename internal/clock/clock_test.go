@@ -65,6 +65,14 @@ func TestConversionsAtTheirEnds(t *testing.T) {
 	assert.Positive(t, Duration(math.MaxUint64))
 }
 
+func TestAfterDoesNotWrap(t *testing.T) {
+	assert.EqualValues(t, 7, After(7, 0))
+	assert.EqualValues(t, 7, After(7, -time.Second))
+	assert.Equal(t, 7+Hz(), After(7, time.Second))
+	assert.EqualValues(t, uint64(math.MaxUint64), After(math.MaxUint64-1, time.Second))
+	assert.GreaterOrEqual(t, After(1<<63, math.MaxInt64), uint64(1<<63))
+}
+
 func TestCyclesThenDurationLosesLessThanACycle(t *testing.T) {
 	tick := time.Duration(second/Hz() + 1)
 	rapid.Check(t, func(t *rapid.T) {

@@ -48,7 +48,7 @@ func (sh *injector) Inject(q *object.QP, n uint16) object.Verdict {
 			sh.explainInjected(q)
 			f.Until = inject.Never
 			if r.Stall != fault.Forever {
-				f.Until = sh.Now() + clock.Cycles(time.Duration(r.Stall))
+				f.Until = clock.After(sh.Now(), time.Duration(r.Stall))
 			}
 		}
 		return sh.hold(q)

@@ -42,11 +42,14 @@ func (b *Bell) Look(word uint32, done, now uint64) (rule *fault.Rule) {
 		case rule.Doorbell.Delay == fault.Forever:
 			b.due, b.Until = word, Never
 		default:
-			b.due, b.Until = word, now+clock.Cycles(time.Duration(rule.Doorbell.Delay))
+			b.due, b.Until = word, clock.After(now, time.Duration(rule.Doorbell.Delay))
 		}
 	}
 	if b.Until != 0 && now >= b.Until {
 		b.seen, b.Until = b.due, 0
+	}
+	if int16(uint16(done)-uint16(b.seen)) > 0 { // flushes heed the record itself
+		b.seen = b.seen&^0xffff | uint32(done)&0xffff
 	}
 	return rule
 }
@@ -54,7 +57,7 @@ func (b *Bell) Look(word uint32, done, now uint64) (rule *fault.Rule) {
 // next counts a doorbell, and returns the rule that acts on it.
 func (b *Bell) next(now uint64) (rule *fault.Rule) {
 	for _, c := range b.counters {
-		f := fault.Facts{Since: time.Duration(clock.Duration(now - min(now, c.rules.Since)))}
+		f := fault.Facts{Since: c.rules.Age(now)}
 		if hit, ok := c.Next(&f); ok && rule == nil {
 			rule = hit.Rule
 		}

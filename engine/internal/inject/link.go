@@ -39,14 +39,14 @@ func (q *QueuePair) OnPackets() bool { return q != nil && q.Link != nil }
 // it. f.Since is set by Next.
 func (l *Link) Next(now uint64, f *fault.Facts) (hit fault.Hit, ok bool) {
 	for _, c := range l.packets {
-		f.Since = time.Duration(clock.Duration(now - min(now, c.rules.Since)))
+		f.Since = c.rules.Age(now)
 		h, acts := c.Next(f)
 		if !acts || ok {
 			continue
 		}
 		hit, ok = h, true
 		if d := h.Rule.Cut; d != 0 {
-			l.cut = cut{by: c.rules, rule: h.Rule, until: now + clock.Cycles(time.Duration(d)),
+			l.cut = cut{by: c.rules, rule: h.Rule, until: clock.After(now, time.Duration(d)),
 				forever: d == fault.Forever}
 		}
 	}

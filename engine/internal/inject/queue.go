@@ -7,7 +7,6 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/order"
 	"github.com/nicless/nicless/fault"
-	"github.com/nicless/nicless/internal/clock"
 )
 
 // A QueuePair is what rules do to a queue pair.
@@ -50,8 +49,7 @@ type Windows = order.Room
 
 // Begun reports whether the rule is in force at a time of the device clock.
 func (o *Order) Begun(now uint64) bool {
-	since := time.Duration(clock.Duration(now - min(now, o.Rules.Since)))
-	return since >= time.Duration(o.Rule.Match.After)
+	return o.Rules.Age(now) >= time.Duration(o.Rule.Match.After)
 }
 
 // Ordering reports whether WQEs are being moved in another order.
@@ -111,7 +109,7 @@ func (q *QueuePair) Decide(block, now uint64, f *fault.Facts) {
 	}
 	q.decided, q.action = block+1, action{}
 	for _, c := range q.work {
-		f.Since = time.Duration(clock.Duration(now - min(now, c.rules.Since)))
+		f.Since = c.rules.Age(now)
 		if hit, ok := c.Next(f); ok && !q.Acts {
 			q.Hit, q.From, q.Acts = hit, c.rules, true
 		}

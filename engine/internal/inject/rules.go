@@ -4,8 +4,10 @@ package inject
 
 import (
 	"slices"
+	"time"
 
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/clock"
 )
 
 // Rules are rules that the device obeys.
@@ -17,6 +19,9 @@ type Rules struct {
 	// they act. It is called on the thread of a shard.
 	MayFault func(uid uint32) bool
 }
+
+// Age returns for how long the device has obeyed the rules at a time of its clock.
+func (r *Rules) Age(now uint64) time.Duration { return clock.Duration(now - min(now, r.Since)) }
 
 // Add adds rules to what happens to a queue pair, of which q is nil if no rule had to do with it. It returns
 // the new q, which stays nil if none of the rules has to do with it either.
@@ -61,20 +66,18 @@ func (q *QueuePair) removeOrder(r *Rules) {
 	}
 }
 
-// Remove takes rules away. It returns the new q, nil if no rules are left. A rule that acts on the WQE at the
-// head may be one of them, so it is decided anew what happens to that WQE. If they have nothing to do with q,
-// that stays decided: the WQE at the head would be counted twice.
+// Remove takes rules away. It returns the new q, nil if no rules are left. If one of them acts on the WQE at
+// the head, it is decided anew what happens to that WQE. Otherwise that stays decided: the WQE would be
+// counted twice, and what another rule does to it would begin again.
 func Remove(q *QueuePair, r *Rules) *QueuePair {
 	if q == nil {
 		return nil
 	}
 	q.removeOrder(r)
 	q.removeLink(r)
-	if n := len(q.work); n > 0 {
-		q.work = without(q.work, r)
-		if len(q.work) < n {
-			q.decided, q.action = 0, action{}
-		}
+	q.work = without(q.work, r)
+	if q.Acts && q.From == r {
+		q.decided, q.action = 0, action{}
 	}
 	if b := q.Bell; b != nil {
 		n := len(b.counters)

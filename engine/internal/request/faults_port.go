@@ -39,7 +39,7 @@ func (d ports) plan(r *loop.Faults) {
 	}
 	for i := range r.Set.Rules() {
 		if rule := &r.Set.Rules()[i]; rule.On() == fault.OnTime {
-			at := r.Since + clock.Cycles(time.Duration(rule.Match.After))
+			at := clock.After(r.Since, time.Duration(rule.Match.After))
 			d.Do(func() {
 				if at == r.Since {
 					d.act(r, i)
@@ -66,7 +66,7 @@ func (d ports) act(r *loop.Faults, i int) {
 		}
 		d.holdDown(r, n, 1)
 		if rule.Port.Down != fault.Forever {
-			up := d.Loops[0].Hooks.Hold(clock.Now()) + clock.Cycles(time.Duration(rule.Port.Down))
+			up := clock.After(d.Loops[0].Hooks.Hold(clock.Now()), time.Duration(rule.Port.Down))
 			d.Plan.Add(up, r, func() { d.holdDown(r, n, -1) })
 		}
 	}

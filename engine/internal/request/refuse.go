@@ -4,7 +4,6 @@ package request
 
 import (
 	"slices"
-	"time"
 
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/loop"
@@ -53,8 +52,7 @@ func (c faulting) findRefusal(op control.Op) (err error) {
 		var hit fault.Hit
 		acts := false
 		for _, k := range c.calls {
-			since := clock.Duration(now - min(now, k.rules.Since))
-			f := fault.Facts{Call: op.String(), Since: time.Duration(since)}
+			f := fault.Facts{Call: op.String(), Since: k.rules.Age(now)}
 			if h, ok := k.Next(&f); ok && !acts {
 				hit, acts = h, true
 			}

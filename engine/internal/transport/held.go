@@ -118,7 +118,7 @@ func (sh *wires) holdBehind(q *object.QP, p *object.Port, k *packetring.Packet, 
 // delay holds a packet back for a time, and reports whether there was room for it.
 func (sh *wires) delay(q *object.QP, p *object.Port, k *packetring.Packet, now uint64,
 	d fault.Duration) bool {
-	h, c := sh.hold(q, p, k, now+clock.Cycles(time.Duration(d)))
+	h, c := sh.hold(q, p, k, clock.After(now, time.Duration(d)))
 	if h == nil {
 		return false
 	}
@@ -187,7 +187,7 @@ func (sh *wires) leave(q *object.QP, h *held) {
 	if len(h.behind) > 0 {
 		next = min(next, h.behind[0].at)
 	}
-	if next == ^uint64(0) {
+	if len(h.ready)+len(h.delayed)+len(h.behind) == 0 {
 		sh.Timers.Disarm(&h.timer)
 		delete(sh.detours.held, q)
 		return

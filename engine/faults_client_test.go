@@ -119,6 +119,53 @@ func TestRulesAreForOneUser(t *testing.T) {
 	require.Zero(t, a.c.Device.Ledger.Has(alice)[quota.Memory])
 }
 
+// Clients of a user that set rules at the same time have no more than one that sets them alone.
+func TestRuleLimitHoldsForAllAtOnce(t *testing.T) {
+	r := newRig(t, Config{})
+	var hosts []*host
+	for range 4 {
+		c, err := r.d.nic().NewHosted("h", 100_001, nic.Hosted{PID: os.Getpid()})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		hosts = append(hosts, &host{rig: r, c: c})
+	}
+	d := hosts[0].c.Device
+	taken := d.Ledger.Taken()
+	text := fmt.Sprintf(`{"rules": [%s{"rnr":1}]}`, strings.Repeat(`{"rnr":1},`, fault.MostRules-1))
+	end := len(text) - 1
+	for range 150 {
+		for _, h := range hosts {
+			for at := 0; at < end; at += 488 {
+				m := &control.Faults{Total: uint32(end + 1), At: uint32(at), Text: text[at:min(at+488, end)]}
+				h.call(control.OpSetFaults, m, &control.Empty{})
+			}
+		}
+		start, set := make(chan struct{}), make(chan error)
+		for _, h := range hosts {
+			go func() {
+				<-start
+				last := &control.Faults{Total: uint32(end + 1), At: uint32(end), Text: text[end:]}
+				set <- h.try(control.OpSetFaults, last, &control.Empty{}, nil)
+			}()
+		}
+		close(start)
+		good := 0
+		for range hosts {
+			if err := <-set; err == nil {
+				good++
+			} else {
+				require.ErrorIs(t, err, &control.Error{Code: control.CodeLimit})
+			}
+		}
+		require.Equal(t, 1, good)
+		require.Len(t, d.Faults, 1)
+		for _, h := range hosts {
+			h.call(control.OpSetFaults, &control.Faults{}, &control.Empty{})
+		}
+		require.Equal(t, taken, d.Ledger.Taken())
+	}
+}
+
 // Requests are refused with the errno that a rule says, as often as it says for each client. Nothing is made
 // by a request that is refused, and other requests are served.
 func TestRuleRefusesRequests(t *testing.T) {

@@ -171,6 +171,54 @@ func TestRuleKillsNobodyElse(t *testing.T) {
 	require.NoError(t, child.Process.Signal(syscall.Signal(0)))
 }
 
+// A process that a set-user-ID program has made another user's lives, whichever of its uids is another: only
+// the client is closed. The process keeps its number and its birth, as at execve.
+func TestRuleKillsNoOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, for a process that changes its user")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("needs python3")
+	}
+	const alice = 100_001
+	for _, c := range []struct {
+		uids string // real, effective, saved
+		dies bool
+	}{
+		{"100001, 100001, 100001", true},
+		{"0, 0, 0", false},
+		{"0, 100001, 100001", false},
+		{"100001, 0, 100001", false},
+		{"100001, 100001, 0", false},
+	} {
+		r := newRig(t, Config{})
+		child := exec.Command(python, "-c", "import os, sys; os.setresuid("+c.uids+"); print(flush=True); sys.stdin.read()")
+		in, err := child.StdinPipe()
+		require.NoError(t, err)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		_, err = out.Read(make([]byte, 1)) // it has changed
+		require.NoError(t, err)
+		h := r.guest(child.Process.Pid).asUser(alice)
+		p, q := pair(h, r.host("q"))
+		s := &scene{rig: r, p: p, q: q, local: h.full(256, 1), far: q.h.full(256, 7)}
+		s.setFaults(fault.Rule{Match: s.of(1), Kill: true})
+		s.put()
+		if c.dies {
+			s.settle()
+			require.Error(t, child.Wait())
+			require.Equal(t, syscall.SIGKILL, child.ProcessState.Sys().(syscall.WaitStatus).Signal())
+			h.asUser(uint32(os.Getuid()))
+			continue
+		}
+		s.dies(p)
+		require.NoError(t, in.Close())
+		require.NoError(t, child.Wait(), c.uids)
+	}
+}
+
 // guest makes a client that is in another process.
 func (r *rig) guest(pid int) *host {
 	r.Helper()

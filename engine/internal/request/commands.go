@@ -6,8 +6,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/nicless/nicless/engine/internal/inject"
+	"github.com/nicless/nicless/internal/board"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,14 +27,18 @@ func obey(e Device, o inject.Command) {
 // die ends a client as the end of its process does. The process gets SIGKILL, and its server then closes
 // the client. A client in the device's own process, or in one that cannot be killed, is closed.
 func die(c *Client) {
-	if !killProcess(c.Hosted.PID, c.born) {
+	hasUser := c.Device.Bulletin.Users.Of(c.UID) != board.AllUsers
+	if !hasUser || !killProcess(c.Hosted.PID, c.born, c.UID) {
 		_ = c.Close()
 	}
 }
 
 // killProcess sends SIGKILL to a client's process, and reports whether it has. A process that has the same
-// number and was not born at that time (beginOf) is not the client's.
-func killProcess(pid int, born string) bool {
+// number and was not born at that time (beginOf) is not the client's. One that runs as another user by now
+// may be: execve keeps number and birth, but a set-user-ID program is not the client's user's to kill. Until
+// such a program sets its real uid, that user may kill it without the device, so it does no harm if it is
+// executed just after the question.
+func killProcess(pid int, born string, uid uint32) bool {
 	if pid <= 0 || pid == os.Getpid() || born == "" {
 		return false
 	}
@@ -40,7 +47,23 @@ func killProcess(pid int, born string) bool {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return beginOf(pid) == born && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+	return beginOf(pid) == born && runsAs(pid, uid) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+}
+
+// runsAs reports whether a process has no other real, effective or saved uid than this one. All are uids of
+// the device's user namespace, as those of SO_PEERCRED are.
+func runsAs(pid int, uid uint32) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	want := strconv.FormatUint(uint64(uid), 10)
+	for row := range strings.Lines(string(b)) { // in names of programs, the kernel escapes newlines
+		if f := strings.Fields(row); len(f) == 5 && f[0] == "Uid:" {
+			return f[1] == want && f[2] == want && f[3] == want
+		}
+	}
+	return false
 }
 
 // beginOf returns when a process began, in clock ticks since the machine started; empty if it has ended. That

@@ -23,20 +23,29 @@ import (
 // that exist are added in the order in which they were made, between steps, so that no step waits for
 // thousands of them.
 func (e Device) SetFaults(set *fault.Set, owner *object.Client) *loop.Faults {
-	return e.ReplaceFaults(nil, set, owner)
+	r, _ := e.replaceFaults(nil, set, owner, func() error { return nil })
+	return r
 }
 
-// ReplaceFaults is SetFaults in place of other rules, nil: none. Each queue pair obeys either the old rules
-// or the new ones.
-func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Client) *loop.Faults {
+// replaceFaults is SetFaults in place of other rules, nil: none. Each queue pair obeys either the old rules
+// or the new ones. may is asked in the same step in which the rules become those of the device, so that no
+// others come between; if it returns an error, nothing changes.
+func (e Device) replaceFaults(old *loop.Faults, set *fault.Set, owner *object.Client,
+	may func() error) (_ *loop.Faults, err error) {
 	r := &loop.Faults{Rules: &inject.Rules{Set: set, MayFault: mayFault(e, owner)}, Owner: owner}
 	var queues []*object.QP
 	e.DoWith(mailbox.NoWork, func() {
+		if err = may(); err != nil {
+			return
+		}
 		e.Obey = func(c inject.Command) { obey(e, c) }
 		r.Since = e.Loops[0].Hooks.Hold(clock.Now())
 		setFaultList(e, append(without(e.Faults, old), r))
 		queues = slices.Collect(maps.Values(e.QPs))
 	})
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(queues, func(a, b *object.QP) int { return cmp.Compare(a.Serial, b.Serial) })
 	inPortions(e, queues, func(q *object.QP) {
 		if old != nil {
@@ -51,7 +60,7 @@ func (e Device) ReplaceFaults(old *loop.Faults, set *fault.Set, owner *object.Cl
 		e.EndFaults(old)
 	}
 	ports{e}.plan(r)
-	return r
+	return r, nil
 }
 
 // EndFaults ends rules.

@@ -4,7 +4,6 @@ package request
 
 import (
 	"github.com/nicless/nicless/engine/internal/loop"
-	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/fault"
@@ -109,33 +108,34 @@ func (c faulting) replaceFaults(text []byte) error {
 	if err := c.Device.MayFault(set, c.Client.Client); err != nil {
 		return err
 	}
-	if err := c.mayHaveRules(len(rules.Rules)); err != nil {
-		return err
-	}
 	pay := quota.Charge{quota.Memory: len(text) + ruleCost*len(rules.Rules)}
 	if err := c.Device.Ledger.Take(c.UID, pay); err != nil {
 		return err
 	}
-	old := c.faults
-	c.faults.rules, c.faults.paid = c.Device.ReplaceFaults(old.rules, set, c.Client.Client), pay
-	c.Device.Ledger.Refund(c.UID, old.paid)
+	may := func() error { return c.mayHaveRules(len(rules.Rules)) }
+	r, err := c.Device.replaceFaults(c.faults.rules, set, c.Client.Client, may)
+	if err != nil {
+		c.Device.Ledger.Refund(c.UID, pay)
+		return err
+	}
+	c.Device.Ledger.Refund(c.UID, c.faults.paid)
+	c.faults.rules, c.faults.paid = r, pay
 	return nil
 }
 
-// mayHaveRules refuses n rules of c in place of those that it has, if its user has too many.
+// mayHaveRules refuses n rules of c in place of those that it has, if its user has too many. It is called
+// while no rules can be added.
 func (c faulting) mayHaveRules(n int) error {
 	payer := c.Device.Ledger.Payer
 	have, most := 0, mostUserRules
 	if seesAll(c.Client.Client) {
 		most = mostRules
 	}
-	c.Device.DoWith(mailbox.NoWork, func() {
-		for _, r := range c.Device.Faults {
-			if r.Owner != nil && r != c.faults.rules && payer(r.Owner.UID) == payer(c.UID) {
-				have += len(r.Rules.Rules())
-			}
+	for _, r := range c.Device.Faults {
+		if r.Owner != nil && r != c.faults.rules && payer(r.Owner.UID) == payer(c.UID) {
+			have += len(r.Rules.Rules())
 		}
-	})
+	}
 	if have+n > most {
 		return control.Errorf(control.CodeLimit, "%d rules of faults, beside %d of other clients of this user; a user may have %d", n, have, most)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -187,6 +188,47 @@ func TestXRCSeveralSRQs(t *testing.T) {
 			a.same(pattern(10+n, byte(n)), far.mem[n%2*128+n/2*64:][:10+n], "the message")
 		}
 	})
+}
+
+// When a target goes to a client of another user, the rules of the first user no longer act on it.
+func TestXRCTargetLeavesRules(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b, c := r.host("a"), r.host("b"), r.host("c")
+	x := newXRC(a, b)
+	require.NoError(t, c.c.JoinXRCD(x.domain))
+	c.openTarget(x.domain, x.q)
+	rules := func(h *host, uid uint32, rule fault.Rule) {
+		h.asUser(uid)
+		setter := r.host("setter").asUser(uid)
+		set, err := fault.NewSet(&fault.Rules{Rules: []fault.Rule{rule}})
+		require.NoError(t, err)
+		f := h.c.Device.SetFaults(set, setter.c.Client)
+		t.Cleanup(func() { h.c.Device.EndFaults(f) })
+	}
+	rules(b, 4711, fault.Rule{Cut: fault.Forever})
+	require.True(t, x.q.q.Faults.OnPackets())
+	require.NoError(t, b.c.Close())
+	require.Same(t, c.c.Client, x.q.q.Client)
+	require.Nil(t, x.q.q.Faults)
+	rules(c, 4712, fault.Rule{RNR: 1})
+	require.True(t, x.q.q.Faults.OnWQEs())
+	require.False(t, x.q.q.Faults.OnPackets())
+}
+
+// A target that goes to a client of another user obeys the rules of that user from then on.
+func TestXRCTargetGetsRules(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b, c := r.host("a"), r.host("b").asUser(4711), r.host("c").asUser(4712)
+	x := newXRC(a, b)
+	require.NoError(t, c.c.JoinXRCD(x.domain))
+	c.openTarget(x.domain, x.q)
+	set, err := fault.NewSet(&fault.Rules{Rules: []fault.Rule{{RNR: 1}}})
+	require.NoError(t, err)
+	f := c.c.Device.SetFaults(set, c.c.Client)
+	defer c.c.Device.EndFaults(f)
+	require.Nil(t, x.q.q.Faults)
+	require.NoError(t, b.c.Close())
+	require.True(t, x.q.q.Faults.OnWQEs())
 }
 
 // A message for an SRQ without receives waits, and others do not wait with it.

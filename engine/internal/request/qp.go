@@ -138,10 +138,18 @@ func destroyQP(c *Client, m *control.QPN, _ object.RequestMemory, _ *control.Rep
 	return &control.Empty{}, nil
 }
 
-// leaveQP ends c's use of a QP. It removes the QP unless that is a target of other clients too.
+// leaveQP ends c's use of a QP. It removes the QP unless that is a target of other clients too. If another
+// client owns the target from now on, those rules of faults act on it that are for that client.
 func (c *Client) leaveQP(q *object.QP) {
+	owner := q.Client
 	if !c.Shard.LeaveTarget(q, c.Client) {
 		c.RemoveQP(q)
+		return
+	}
+	if q.Client != owner && len(c.Device.Faults) > 0 {
+		q.Faults = nil
+		q.SetAside()
+		c.Device.faultQueue(q, c.Device.Faults)
 	}
 }
 

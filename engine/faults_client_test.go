@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -215,6 +216,54 @@ func TestRulesDoNotRefuseTheirEnd(t *testing.T) {
 	err = h.setRules(`{"rules": [{"refuse": {"call": "create_qp", "errno": "ENOMEN"}}]}`, 488)
 	require.ErrorContains(t, err, `refuse: errno "ENOMEN" is none of those of calls: did you mean "ENOMEM"?`)
 	h.call(control.OpSetFaults, &control.Faults{}, &control.Empty{})
-	require.False(t, h.c.Device.Refuses.Load())
+	require.Nil(t, h.c.Device.Refuses.Load())
 	h.allocPD()
+}
+
+// Rules that refuse requests of one user cost those of others nothing: such requests do not wait for the
+// device's thread. The device knows whom rules are for also if they change, and if a client comes later.
+func TestRulesDelayNoOthers(t *testing.T) {
+	r := newRig(t, Config{})
+	hosted := func(uid uint32) *host {
+		c, err := r.d.nic().NewHosted("h", uid, nic.Hosted{PID: os.Getpid()})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return &host{rig: r, c: c}
+	}
+	const alice, bob = 100_001, 100_002
+	setter, mine, other := hosted(alice), hosted(alice), hosted(bob)
+	// The request is refused before it would need the device's thread: it has no memory.
+	request := func(h *host) error {
+		return h.try(control.OpCreateRegion, &control.RegionSize{Size: 4096}, &control.RegionID{}, nil)
+	}
+	spared := func(h *host) {
+		h.Helper()
+		done := make(chan error, 1)
+		var err error
+		r.d.runner.Do(func() {
+			go func() { done <- request(h) }()
+			err = await.Receive(h, "a request that does not need the device's thread", done)
+		})
+		require.ErrorIs(t, err, &control.Error{Code: control.CodeUnsupported})
+	}
+	const rule = `{"rules": [{"name": %q, "refuse": {"call": "create_region", "errno": "EIO"}}]}`
+	for _, name := range []string{"one", "two"} {
+		require.NoError(t, setter.setRules(fmt.Sprintf(rule, name), 488))
+		for _, h := range []*host{setter, mine, hosted(alice)} {
+			require.ErrorIs(t, request(h), unix.EIO)
+			require.ErrorContains(t, request(h), name)
+		}
+		for range 2 {
+			spared(other)
+		}
+		spared(hosted(bob))
+	}
+	require.NoError(t, other.setRules(fmt.Sprintf(rule, "his own"), 488))
+	require.ErrorContains(t, request(other), "his own")
+	require.ErrorContains(t, request(mine), "two")
+	setter.call(control.OpSetFaults, &control.Faults{}, &control.Empty{})
+	spared(mine)
+	require.ErrorContains(t, request(other), "his own")
+	other.call(control.OpSetFaults, &control.Faults{}, &control.Empty{})
+	spared(other)
 }

@@ -34,9 +34,17 @@ type Runner struct {
 	Plan   plan.Plan // what rules do at given times
 	Down   downs     // how many outages rules have made of each port
 
-	Obey    func(inject.Command) // carries out a command of a rule, while no shard works
-	Deaths  map[uint32]func()    // what ends a client, by its number
-	Refuses atomic.Bool          // a rule of Faults can refuse requests
+	Obey    func(inject.Command)     // carries out a command of a rule, while no shard works
+	Deaths  map[uint32]func()        // what ends a client, by its number
+	Refuses atomic.Pointer[Refusals] // nil: no rule of Faults can refuse requests
+
+	RefusalSerial uint64 // of the last Refusals
+}
+
+// Refusals are those of the rules that can refuse requests. They do not change; others take their place.
+type Refusals struct {
+	Serial uint64 // counts the changes
+	Faults []*Faults
 }
 
 // downs has a number for each port.

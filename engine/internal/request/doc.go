@@ -22,9 +22,9 @@
 //   - watch_replay.go: what a replay needs of queues and keys
 //   - watch_record.go: the events of clients, queues and keys
 //   - faults.go: which queue pairs a client's rules of faults are for; begin and end of rules
-//   - commands.go: which process a rule kills, and how its number is known not to be another's
+//   - commands.go: which process a rule kills, and how it is known to be the client's and its user's
 //   - faults_client.go: the rules that a client sets by requests: pieces, limits, counts
-//   - refuse.go: which requests rules refuse
+//   - refuse.go: which requests rules refuse, and which clients have no such rules
 //   - wake.go: which features a client gets, and whether its posters wake the device (setWake)
 //
 // Memory:

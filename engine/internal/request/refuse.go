@@ -21,33 +21,49 @@ type callCounter struct {
 	*fault.Counter
 }
 
-// setFaultList replaces the rules that the device obeys.
+// setFaultList replaces the rules that the device obeys. It is called while no other rules can be set.
 func setFaultList(e Device, list []*loop.Faults) {
 	e.Faults = list
-	e.Refuses.Store(slices.ContainsFunc(list, func(r *loop.Faults) bool {
+	var can []*loop.Faults
+	for _, r := range list {
 		rules := r.Rules.Rules()
-		return slices.ContainsFunc(rules, func(r fault.Rule) bool { return r.Refuse != nil })
-	}))
+		if slices.ContainsFunc(rules, func(r fault.Rule) bool { return r.Refuse != nil }) {
+			can = append(can, r)
+		}
+	}
+	old := e.Refuses.Load()
+	switch {
+	case old != nil && slices.Equal(old.Faults, can):
+	case can == nil:
+		e.Refuses.Store(nil)
+	default:
+		e.RefusalSerial++
+		e.Refuses.Store(&loop.Refusals{Serial: e.RefusalSerial, Faults: can})
+	}
 }
 
-// refused returns the refusal of a request by a rule, or nil. While no rule refuses anything, it only loads a
-// word.
+// refused returns the refusal of a request by a rule, or nil. A client for which there are no rules that
+// refuse anything only loads a word or two: rules of others cost it nothing, and the device's thread neither.
 func (c faulting) refused(op control.Op) error {
-	if !c.Device.Refuses.Load() || op == control.OpSetFaults || op == control.OpQueryFault {
+	r := c.Device.Refuses.Load()
+	if r == nil || c.spared.Load() == r.Serial || op == control.OpSetFaults || op == control.OpQueryFault {
 		return nil
 	}
 	return c.findRefusal(op)
 }
 
-// findRefusal is refused while rules can refuse requests.
+// findRefusal is refused while rules for this client can refuse requests, or it is not known whether any are.
 func (c faulting) findRefusal(op control.Op) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return object.ErrClosed
 	}
+	c.findRules()
+	if len(c.calls) == 0 {
+		return nil
+	}
 	c.Device.DoWith(mailbox.NoWork, func() {
-		c.findRules()
 		now := c.Device.Loops[0].Hooks.Hold(clock.Now())
 		var hit fault.Hit
 		acts := false
@@ -68,12 +84,16 @@ func (c faulting) findRefusal(op control.Op) (err error) {
 	return err
 }
 
-// findRules brings the counters up to date with the rules that the device obeys. Counts of rules that stay
+// findRules brings the counters up to date with the rules that can refuse requests. Counts of rules that stay
 // are kept.
 func (c faulting) findRules() {
 	old := c.calls
 	c.calls = nil
-	for _, r := range c.Device.Faults {
+	now := c.Device.Refuses.Load()
+	if now == nil {
+		return
+	}
+	for _, r := range now.Faults {
 		if i := slices.IndexFunc(old, func(k callCounter) bool { return k.rules == r }); i >= 0 {
 			c.calls = append(c.calls, old[i])
 			continue
@@ -84,5 +104,8 @@ func (c faulting) findRules() {
 		if k := r.Counter(fault.OnCall, sourceOfClient(c.Client.Client)); k != nil {
 			c.calls = append(c.calls, callCounter{r, k})
 		}
+	}
+	if c.calls == nil {
+		c.spared.Store(now.Serial)
 	}
 }

@@ -3,6 +3,8 @@
 package request
 
 import (
+	"sync/atomic"
+
 	"github.com/nicless/nicless/engine/internal/loop"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/quota"
@@ -14,8 +16,10 @@ type Client struct {
 	*object.Client
 	Device Device // hides the field Device of object.Client, which is the state inside this Device
 	faults clientFaults
-	born   string        // when the client's process began, as beginOf says it
+	born   string // when the client's process began, as beginOf says it
+
 	calls  []callCounter // for rules that can refuse requests; see refuse.go. Mu guards it
+	spared atomic.Uint64 // Serial of the last Refusals of which none is for this client
 }
 
 // Loop returns the loop of the client's shard.

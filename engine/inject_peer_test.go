@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -148,4 +149,99 @@ func TestRulesSpareOtherUsers(t *testing.T) {
 		require.Equal(t, cqe.StatusSuccess, s.q.rcq.one().Status)
 		require.EqualValues(t, 1, set.Acted(0))
 	}
+}
+
+// idle requires that the client of h has been told once that a rule does nothing, and why.
+func (h *host) idle(next func() *control.Event, why string) {
+	h.Helper()
+	n := 0
+	for e := next(); e != nil; e = next() {
+		if strings.Contains(e.Text, "does nothing here: "+why) {
+			n++
+		}
+	}
+	require.Equal(h, 1, n)
+}
+
+// A rule does no harm to an XSRQ's CQ, or to a client that has opened a target, if they are of another user.
+func TestRulesSpareOtherUsersOfXRC(t *testing.T) {
+	for _, rule := range []fault.Rule{{Disconnect: true}, {Overrun: fault.Receive}} {
+		r := newRig(t, Config{})
+		a, b, c := r.host("a"), r.host("b"), r.host("c")
+		x := newXRCWith(a, b, c)
+		if rule.Disconnect {
+			c.openTarget(x.domain, x.q)
+		}
+		a.asUser(4711)
+		b.asUser(4711)
+		c.asUser(4712)
+		set, err := fault.NewSet(&fault.Rules{Rules: []fault.Rule{rule}})
+		require.NoError(t, err)
+		next := a.events()
+		d := b.c.Device
+		f := d.SetFaults(set, a.c.Client)
+		defer d.EndFaults(f)
+		far := c.full(64, 1)
+		x.s.put(0, far.data(0, 64))
+		x.s.post(1)
+		x.p.post(ctrl(wqe.OpSend), x.to(), pattern(8, 1))
+		r.settle()
+		require.False(t, r.e.CQs[x.cq.num].Dead)
+		require.Equal(t, control.StateRTS, x.q.state())
+		require.Equal(t, cqe.StatusSuccess, x.p.scq.one().Status)
+		a.idle(next, "it must not harm programs of another user")
+	}
+}
+
+// A datagram that a queue pair does not take does it no harm: one for another host, for another transport, or
+// with another qkey.
+func TestRulesHarmOnlyWhoTakesADatagram(t *testing.T) {
+	r := newRig(t, Config{})
+	r.d.nic().SetRouter(oneWay{r.newCable(nic.PortConfig{MTU: 256}, nil).ports[0]})
+	h, own := r.host("a"), gid("192.0.2.1")
+	require.NoError(t, h.c.SetGIDs([]nic.GID{{Addr: own, UDP: true}}))
+	require.NoError(t, h.c.SetSources([]nic.Source{{GID: own}}))
+	native, other := r.host("native"), r.host("other")
+	p, q := pair(h, h)
+	u, v := pairOf(control.QPTypeUD, native, other)
+	away := h.qp(control.QP{Type: control.QPTypeUD}, h.cq(control.CQ{LogSize: 4}), h.cq(control.CQ{LogSize: 4}))
+	away.up(away)
+	s := &scene{rig: r, p: u, q: v}
+	s.setFaults(fault.Rule{Disconnect: true})
+	send := func(from *end, to wqe.AV) {
+		from.post(ctrl(wqe.OpSend), to, from.h.full(8, 1).data(0, 8))
+		s.settle()
+		from.good()
+	}
+	to := v.to()
+	to.DQP, to.RGID = q.num, gid("192.0.2.9")
+	send(away, to) // for another host
+	to = v.to()
+	to.DQP = p.num
+	send(u, to) // for an RC queue pair
+	to = v.to()
+	to.Key ^= 1 << 32
+	send(u, to) // with another qkey
+	for _, e := range []*end{p, q, u, v, away} {
+		require.Equal(t, control.StateRTS, e.state())
+	}
+	send(u, v.to())
+	require.Equal(t, control.StateERR, v.state())
+}
+
+// A DCT stays, and that is explained.
+func TestRuleDoesNotDisconnectADCT(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	p, d := a.dci(0), b.dct()
+	s := &scene{rig: r, p: p, q: d.end}
+	s.setFaults(fault.Rule{Disconnect: true})
+	next := a.events()
+	far := b.full(64, 1)
+	d.s.put(0, far.data(0, 64))
+	d.s.post(1)
+	p.post(ctrl(wqe.OpSend), d.at(), pattern(9, 1))
+	s.settle()
+	require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)
+	a.idle(next, "a DCT serves many, and stays")
 }

@@ -87,7 +87,7 @@ var mayImport = map[string][]string{
 	"engine/internal/codes":      {"internal/clock"},
 	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
 	"engine/internal/cores":      {"internal/clock"},
-	"engine/internal/inject":     {"engine/internal/order", "fault", "internal/clock"},
+	"engine/internal/inject":     {"engine/internal/order", "fault", "internal/clock", "internal/control", "wqe"},
 	"engine/internal/journal":    {},
 	"engine/internal/mailbox":    {"internal/clock", "internal/control", "internal/cpu"},
 	"engine/internal/numbers":    {},

@@ -42,7 +42,7 @@ const (
 // PutHeader writes the header of a datagram of n bytes, from client c to a queue pair of client to, into the
 // scratch. It also sets in the scratch which service level the receiver's completion has (Level), whether the
 // datagram has a GRH (Global), and whether the address leads to the port of client to (Reaches).
-func (sh *requester) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
+func (sh *queues) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
 	s := &sh.Scratch
 	s.Global, s.Level = true, 0
 	s.Reaches = !sh.Outages.Disturbed || sh.carries(av, c, to)
@@ -85,7 +85,7 @@ func (sh *requester) PutHeader(av *wqe.AV, c, to *object.Client, n uint64) {
 
 // carries reports whether the ports of two clients carry a datagram: both are up, and if the receiver's GID
 // has changed, the address is one that its port has now.
-func (sh *requester) carries(av *wqe.AV, c, to *object.Client) bool {
+func (sh *queues) carries(av *wqe.AV, c, to *object.Client) bool {
 	if !sh.Outages.Carry(c.Hosted.Port, to.Hosted.Port) {
 		return false
 	}

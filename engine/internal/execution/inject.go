@@ -200,27 +200,6 @@ func (sh *injector) facts(q *object.QP, n uint16) fault.Facts {
 	for i := 1; i < blocks; i++ {
 		*(*shm.Block)(sh.Scratch.WQE[i*wqe.BlockSize:]) = *q.SQ.Blocks.At(q.SQ.Done + uint64(i))
 	}
-	v, err := wqe.Parse(sh.Scratch.WQE[:blocks*wqe.BlockSize], addresses[q.Transport])
-	if err != nil {
-		return f
-	}
-	if s, ok := v.Find(wqe.KindRaddr); ok {
-		f.Keys = append(f.Keys, wqe.ParseRaddr((*[wqe.RaddrSize]byte)(s.Bytes)).RKey)
-	}
-	for list := v.Data(); ; {
-		d, inline, ok := list.Next()
-		if !ok {
-			return f
-		}
-		f.Size += uint64(len(inline))
-		if !d.Inline() {
-			f.Size += d.Length()
-			f.Keys = append(f.Keys, d.LKey)
-		}
-	}
-}
-
-// addresses says which address segment the WQEs of a transport have.
-var addresses = [...]wqe.Address{
-	control.QPTypeUD: wqe.AddressUD, control.QPTypeXRC: wqe.AddressXRC, control.QPTypeDCI: wqe.AddressDC,
+	f.Size, f.Keys = inject.SizeAndKeys(sh.Scratch.WQE[:blocks*wqe.BlockSize], q.Transport)
+	return f
 }

@@ -80,7 +80,7 @@ func (sh *injector) deregister(q *object.QP, k *object.Mkey) bool {
 	if k == nil || k.Client == nil || k.Windows > 0 {
 		return false
 	}
-	if k.Client != q.Client && !f.From.MayFault(k.Client.UID) {
+	if sh.spares(q, k.Client) {
 		return false
 	}
 	f.Over = true

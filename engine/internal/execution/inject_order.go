@@ -10,7 +10,6 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/order"
 	"github.com/nicless/nicless/engine/internal/report"
-	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -312,21 +311,8 @@ func (sh *Executor) unreachableInOrder(q *object.QP, j *object.Job, place int) (
 func (sh *Executor) explainPass(q *object.QP, j *object.Job, x *order.Pass) (used int) {
 	o := q.Faults.Order
 	o.Rules.Act(o.Place)
-	w := &o.Window
-	b, a := w.WQE(&x.Piece), w.WQE(&x.Before)
-	args := []any{o.Rule, x.Piece.Begin, x.Piece.Begin + x.Piece.N - 1, wqe.Opcode(b.Opcode), b.Index,
-		x.Before.Begin, x.Before.Begin + x.Before.N - 1}
-	format := "injected by rule %v: bytes %d..%d of %v %d became visible before its bytes %d..%d: " +
-		"bytes of one message have no order before its completion"
-	if a != b {
-		format = "injected by rule %v: bytes %d..%d of %v %d became visible before bytes %d..%d of %v %d: " +
-			"nothing orders them before their completions"
-		args = append(args, wqe.Opcode(a.Opcode), a.Index)
-		if o.Rule.Order == fault.Weak {
-			format = "injected by rule %v: bytes %d..%d of %v %d became visible before bytes %d..%d of %v %d: " +
-				"no fence, and the key allows relaxed ordering"
-		}
-	}
+	b := o.Window.WQE(&x.Piece)
+	format, args := o.Explain(x)
 	sh.Sched.Effort = 0
 	sh.NewFault()
 	sh.ExplainSubject(report.Subject{Client: q.Client, Number: q.Num, Index: b.Index}, codes.FaultInjected,

@@ -14,47 +14,83 @@ import (
 // Rules that harm the peer of a queue pair: they move it to error, or fill its completion queue. They do so
 // only if who has set them may fault the peer's client, too.
 
-// injectedPeer returns the peer of the next WQE of q, which is in the snapshot. ok is false if the WQE is to
-// be executed as without the rule: it has no peer on this device that listens, or one whom the rule must not
-// harm. v is Waiting if the lock of the peer's shard is needed first.
-func (sh *injector) injectedPeer(q *object.QP) (p *object.QP, ok bool, v object.Verdict) {
-	head := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
-	info := head.Opcode().Info()
-	if info.Remote == 0 && !info.Receive() {
-		return nil, false, object.Accepted
+// injectedPeer returns the peer of the next WQE of q, which is in the snapshot, or nil if it has none on this
+// device that takes the message. v is Waiting if the lock of the peer's shard is needed first.
+func (sh *injector) injectedPeer(q *object.QP) (p *object.QP, v object.Verdict) {
+	info := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:])).Opcode().Info()
+	if info.Remote == 0 && !info.Receive() || q.Wire != nil {
+		return nil, object.Accepted
 	}
-	p = q.Conn.Peer
+	p, datagram := q.Conn.Peer, q.Transport == control.QPTypeUD
+	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:]))
 	switch {
-	case q.Transport == control.QPTypeUD || q.Transport == control.QPTypeDCI:
-		to := wqe.ParseCompactAV((*[wqe.CompactAVSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:]))
-		p = sh.QPs[to.DQP]
+	case datagram:
+		if sh.Router != nil && sh.Links.RouteAway(q, &av) {
+			return nil, object.Accepted
+		}
+		p = sh.QPs[av.DQP]
+	case q.Transport == control.QPTypeDCI:
+		q.DC.To = av
+		if !av.Ext {
+			q.DC.To = wqe.AV{CompactAV: av.CompactAV}
+		}
+		p = sh.TargetOf(q)
 	case p == nil || p.Dead:
 		p = sh.BoundPeer(q)
 	}
 	switch {
-	case p == nil || q.Wire != nil:
-		return nil, false, object.Accepted
+	case p == nil:
+		return nil, object.Accepted
 	case !sh.Holds(p.Client.Shard):
 		sh.Postpone(q, p.Client.Shard)
-		return nil, false, object.Waiting
-	case !p.Listens() || p.Client != q.Client && !q.Faults.From.MayFault(p.Client.UID):
-		return nil, false, object.Accepted
+		return nil, object.Waiting
+	case datagram:
+		sh.PutHeader(&av, q.Client, p.Client, 0)
+		key := av.QKey()
+		if key>>31 != 0 {
+			key = q.Attr.QKey
+		}
+		if p.Transport != q.Transport || !p.Listens() || !sh.Scratch.Reaches || p.Attr.QKey != key {
+			return nil, object.Accepted
+		}
+	case q.Transport == control.QPTypeDCI && !q.ReachesTarget(p), !p.Listens():
+		return nil, object.Accepted
 	}
-	return p, true, object.Accepted
+	return p, object.Accepted
 }
 
-// disconnect moves the peer of the next WQE to error, as if its owner had done so. A DCT serves many, and
-// stays.
+// spares reports, and explains, that a rule does nothing to clients, because one is of a user whom it must
+// not harm.
+func (sh *injector) spares(q *object.QP, clients ...*object.Client) bool {
+	for _, c := range clients {
+		if c != q.Client && !q.Faults.From.MayFault(c.UID) {
+			sh.Explain(q, codes.FaultInjected, "rule %v does nothing here: it must not harm programs of another user", q.Faults.Rule)
+			sh.NewFault() // no error completion is because of that
+			return true
+		}
+	}
+	return false
+}
+
+// disconnect moves the peer of the next WQE to error, as if its owner had done so. A DCT stays.
 func (sh *injector) disconnect(q *object.QP) object.Verdict {
 	f := q.Faults
 	if f.Over || q.Wire != nil { // on a link: see InjectRequest
 		return object.Accepted
 	}
-	p, ok, v := sh.injectedPeer(q)
-	if v != object.Accepted || !ok || p.Transport == control.QPTypeDCT {
+	p, v := sh.injectedPeer(q)
+	if p == nil {
 		return v
 	}
 	f.Over = true
+	if p.Transport == control.QPTypeDCT {
+		sh.Explain(q, codes.FaultInjected, "rule %v does nothing here: a DCT serves many, and stays", f.Rule)
+		sh.NewFault()
+		return object.Accepted
+	}
+	if sh.spares(q, p.Client) || p.XRC != nil && sh.spares(q, p.XRC.Others...) {
+		return object.Accepted
+	}
 	sh.explainInjected(q)
 	sh.NewFault()
 	sh.StopsBecause(p, codes.FaultInjected, "injected by rule %v, which acts on WQE %#04x of peer QP %#06x",
@@ -73,22 +109,20 @@ func (sh *injector) overrun(q *object.QP, receive bool) object.Verdict {
 		return object.Accepted
 	}
 	c := q.SQ.CQ
-	if receive {
-		p, ok, v := sh.injectedPeer(q)
-		switch {
-		case v != object.Accepted:
+	if receive && q.Wire != nil {
+		c = q.RQ.CQ
+	} else if receive {
+		p, v := sh.injectedPeer(q)
+		if p == nil {
 			return v
-		case q.Wire != nil:
-			c = q.RQ.CQ
-		case !ok:
-			return object.Accepted
-		default:
-			c = sh.receiveCQ(p)
 		}
+		c = sh.receiveCQ(p)
+		f.Over = sh.spares(q, p.Client) || c != nil && sh.spares(q, c.Client)
 	}
+	idle := f.Over || c == nil || c.Ignore || c.Dead // the device too cannot let it overrun, or has
 	f.Over = true
-	if c == nil || c.Ignore || c.Dead {
-		return object.Accepted // as on the device: it cannot overrun, or has
+	if idle {
+		return object.Accepted
 	}
 	sh.explainInjected(q)
 	c.Fill(fmt.Sprintf("rule %v", f.Rule))

@@ -5,6 +5,8 @@
 // nothing. The thread of the queue pair's shard uses its Queue.
 //
 //   - rules.go: rules that the device obeys, and since when
+//   - facts.go: what rules ask of the segments of a WQE
+//   - pass.go: explains bytes that became visible against their order
 //   - command.go: what rules want to be done between two steps; decides nothing
 //   - link.go: which rule acts on a packet that goes to a link; how long a link is cut
 //   - bell.go: which value of its send record a queue goes by, and from when on

@@ -150,6 +150,9 @@ func record(t *testing.T, of reflect.Type) node {
 	var all map[reflect.Type]node
 	for i := range of.NumField() {
 		f := of.Field(i)
+		if !f.IsExported() {
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if of == reflect.TypeFor[fault.Packet]() && name == "do" {
 			properties[name] = node{}

@@ -20,7 +20,6 @@ require (
 require (
 	github.com/edsrzf/mmap-go v1.2.0 // indirect
 	github.com/flynn/noise v1.1.0 // indirect
-
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.2 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect

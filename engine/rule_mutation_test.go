@@ -42,7 +42,7 @@ var plantedRules = []plantedChange{
 	{"moderation: what waits stays when it ends", "internal/request/moderate.go", "if waits && q.Armed {", "if waits && !q.Armed {", "TestModeration"},
 	{"moderation: the device oversleeps", "internal/object/arm.go", "return p.Since + p.Period", "return ^uint64(0)", "TestSleepEndsForModeration|TestModeration"},
 
-	{"jobs: the key of a peer that has gone", "internal/execution/job.go", "if j.Recalled || peerChanged || srqGone || (j.Epoch != now && sh.changedSince(j)) {", "if (j.Epoch != now && sh.changedSince(j)) || j.Recalled || peerChanged || srqGone {", "TestPeersKeyIsLeftAlone"},
+	{"jobs: the key of a peer that has gone", "internal/execution/job.go", "if hasChanged(j) || (j.Epoch != now && sh.changedSince(j)) {", "if (j.Epoch != now && sh.changedSince(j)) || hasChanged(j) {", "TestPeersKeyIsLeftAlone"},
 
 	{"multicast: nobody hears itself", "internal/execution/multicast.go", "p == q && m.How == nic.ReceivesOthers", "p == q", "TestMulticast"},
 	{"multicast: all hear themselves", "internal/execution/multicast.go", " || (p == q && m.How == nic.ReceivesOthers)", "", "TestMulticast"},

@@ -124,6 +124,7 @@ func TestModulesRequireOneVersion(t *testing.T) {
 var dependencies = []string{
 	"github.com/edsrzf/mmap-go",
 	"github.com/flynn/noise",
+	"github.com/goccy/go-yaml",
 	"github.com/klauspost/cpuid/v2",
 	"github.com/stretchr/testify",
 	"github.com/vishvananda/netlink",

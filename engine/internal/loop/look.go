@@ -54,8 +54,6 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	f.Done = 1 // the result if a fault of memory ends this function early
 	defer sh.RecoverFault()
 	defer sh.Passed()
-	sh.StepClock = 0
-	planned := sh.keepPlan()
 	sh.Acquire()
 	sh.Restart()
 	if sh.passEnded() {
@@ -97,8 +95,12 @@ func (sh *Loop) Look(polls int, long bool) (f lookResult) {
 	if first != f.Next {
 		f.Next = max(first, now) - now
 	}
+	due := sh.planIsDue()
 	sh.Release()
-	f.Done = planned + n + len(sh.Commands) // the next step carries the orders out
+	if due {
+		n += sh.keepPlan()
+	}
+	f.Done = n + len(sh.Commands) // the next step carries the commands out
 	return f
 }
 

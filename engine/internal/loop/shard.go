@@ -48,7 +48,7 @@ func (sh *Loop) Step() (done int) {
 		done += sh.ObserveArms(completion.ArmRoundPolls)
 		sh.Diagnose()
 		sh.Fault.Part = object.CutVisits
-		if !sh.Several {
+		if !sh.Several && sh.planIsDue() {
 			done += sh.keepPlan()
 		}
 	}
@@ -57,8 +57,9 @@ func (sh *Loop) Step() (done int) {
 	}
 	if sh.Several {
 		done += sh.visitPostponed(done == sh.Crossed)
+		due := sh.Sched.Turn%completion.ArmRoundSteps == 0 && sh.planIsDue()
 		sh.Release()
-		if sh.Sched.Turn%completion.ArmRoundSteps == 0 {
+		if due {
 			done += sh.keepPlan()
 		}
 	}

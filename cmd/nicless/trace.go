@@ -81,8 +81,8 @@ func newTrace() *cobra.Command {
 // watch shows what an engine does.
 func (f *traceFlags) watch(c *cobra.Command, socket string) error {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup: the record goes on without the terminal
-		ends = append(ends, syscall.SIGHUP)
+	if hangup != nil && !signal.Ignored(hangup) { // nohup: the record goes on without the terminal
+		ends = append(ends, hangup)
 	}
 	ctx, stop := signal.NotifyContext(c.Context(), ends...)
 	defer stop()

@@ -126,8 +126,11 @@ func (f *faultFlags) run(c *cobra.Command, file string) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "nicless: %s at %s\n", ruleCount(len(r.Rules)), plain(socket))
 	watched := printFaults(ctx, c.OutOrStdout(), w)
-	acted, err := faults.Counts()
+	// The engine would end the rules only when it sees that the connection is closed, which may be after this
+	// process has ended.
+	err = faults.Close()
 	if err == nil {
+		acted, _ := faults.Counts() // Close has asked for them
 		printCounts(c.OutOrStdout(), "", r, acted)
 	}
 	return errors.Join(watched, err)

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -326,6 +328,34 @@ func TestDialRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err = Dial(file)
 	require.ErrorContains(t, err, "no engine at")
+}
+
+// An engine that a user may not use is not taken for a missing one.
+func TestDialForbidden(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	require.NoError(t, os.Chmod(dir, 0o755))
+	path := filepath.Join(dir, "s")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	require.NoError(t, unix.Listen(fd, 1))
+	require.NoError(t, os.Chmod(path, 0))
+	failed := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // until the thread ends with this goroutine: root becomes another user
+		if _, err := unix.SetfsuidRetUid(65534); err != nil {
+			failed <- err
+			return
+		}
+		_, err := Dial(path)
+		failed <- err
+	}()
+	err = <-failed
+	require.ErrorIs(t, err, fs.ErrPermission)
+	require.ErrorContains(t, err, "may not connect to the engine at "+path)
+	require.NotContains(t, err.Error(), "no engine")
 }
 
 // Serve ends when its context ends. Clients see that at once, and the socket is removed.

@@ -5,6 +5,7 @@ package nicless
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
@@ -48,6 +49,9 @@ func dial(path string) (*socket, error) {
 	switch {
 	case errors.Is(err, unix.EPROTOTYPE):
 		return nil, fmt.Errorf("nicless: %s is a socket of another kind, not an engine's (SOCK_SEQPACKET)", path)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("nicless: this user may not connect to the engine at %s (its owner decides who may: "+
+			"nicless engine --mode): %w", path, err)
 	case err != nil:
 		return nil, fmt.Errorf("nicless: no engine at %s: %w", path, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,9 @@ func newLinks() *cobra.Command {
 func printLinks(w io.Writer, socket string, asJSON bool) error {
 	var list []links.Report
 	if err := unixsock.Query(socket+nicless.LinksSuffix, startTime, &list); err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return hintf("its owner decides who may connect: nicless engine --mode", "links: %w", err)
+		}
 		if errors.As(err, new(*net.OpError)) {
 			return hintf("name the engine's socket: nicless links --engine PATH", "links: no engine at %s: %w", socket, err)
 		}

@@ -384,6 +384,8 @@ static inline int nicless_connect(struct nicless_client *c, const char *path, co
 		if (error == EPROTOTYPE)
 			return nicless_fail(c, -error, "%s is a socket of another kind, not an engine's (SOCK_SEQPACKET)",
 			                    path);
+		if (error == EACCES)
+			return nicless_fail(c, -error, "this user may not connect to the engine at %s", path);
 		return nicless_fail(c, -error, "no engine at %s: %s", path, strerror(error));
 	}
 	error = nicless_greet(c, name);

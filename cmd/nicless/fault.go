@@ -176,7 +176,7 @@ func printFaults(ctx context.Context, out io.Writer, w *nicless.Watch) error {
 			who = fmt.Sprintf("pid %d (%s) ", c.PID, plain(c.Program()))
 		}
 		queue := ""
-		if n, ok := objects.QueueOf(&e); ok && n != 0 { // 0: a request
+		if n, ok := objects.QueueOf(&e); ok {
 			queue = fmt.Sprintf("qp 0x%x wqe %d ", n, e.Index)
 		}
 		at := w.Clock().Time(e.Time).Format("15:04:05.000000")

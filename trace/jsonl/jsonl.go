@@ -163,8 +163,8 @@ func (p *Printer) rest(e *trace.Event) field.Tree {
 		o = onLink(e)
 	case trace.KindExplanation:
 		code, words := text.Explanation(e)
-		of := [...]string{"wqe", "receive", "completion"}[min(e.Count, 2)]
-		o = o.add("of", of).add("queue", e.Queue).add("index", e.Index).add("code", code).add("text", words)
+		o = o.add("of", text.Explained(e)).add("queue", e.Queue).add("index", e.Index).
+			add("code", code).add("text", words)
 	case trace.KindKey:
 		o = o.add("key", e.Queue).add("change", [...]string{"gone", "made", "changed"}[min(e.Index, 2)]).
 			add("access", e.Count).add("access_text", text.Access(uint64(e.Count)))

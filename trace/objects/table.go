@@ -235,7 +235,7 @@ func QueueOf(e *trace.Event) (number uint32, ok bool) {
 		}
 		return cqe.Tail(binary.BigEndian.Uint64(e.Data[cqe.OffTail:])).QPN(), true
 	case trace.KindExplanation:
-		return e.Queue, e.Count != 2
+		return e.Queue, e.Count != 2 && e.Queue != 0 // 0: a request that was refused
 	case trace.KindQueue, trace.KindQueueGone, trace.KindState, trace.KindDoorbell, trace.KindFetch,
 		trace.KindExecute, trace.KindWait, trace.KindSlice, trace.KindFail, trace.KindSent,
 		trace.KindReceived, trace.KindPayload:

@@ -101,6 +101,9 @@ func (p *Printer) place(e *trace.Event) string {
 	if n, ok := objects.QueueOf(e); ok {
 		return fmt.Sprintf("qp 0x%x", n)
 	}
+	if e.Kind == trace.KindExplanation && e.Queue == 0 {
+		return "device"
+	}
 	if e.Kind == trace.KindExplanation || e.Kind == trace.KindCQE {
 		return fmt.Sprintf("cq 0x%x", e.Queue)
 	}
@@ -289,10 +292,22 @@ func Explanation(e *trace.Event) (code, text string) {
 	return string(bytes.TrimRight(e.Data[:n], "\x00")), string(e.Data[n:])
 }
 
+// Explained returns what an event of kind KindExplanation is about: a "wqe", "receive", "completion", or, if
+// it names no queue, a "request" of a client.
+func Explained(e *trace.Event) string {
+	if e.Queue == 0 {
+		return "request"
+	}
+	return [...]string{"wqe", "receive", "completion"}[min(e.Count, 2)]
+}
+
 func explanation(e *trace.Event) string {
-	of := [...]string{"wqe", "receive", "completion"}[min(e.Count, 2)]
 	code, text := Explanation(e)
-	return fmt.Sprintf("%s %d explained: %s: %s", of, e.Index, Plain(code), Plain(text))
+	of := Explained(e)
+	if e.Queue != 0 {
+		of = fmt.Sprintf("%s %d", of, e.Index)
+	}
+	return fmt.Sprintf("%s explained: %s: %s", of, Plain(code), Plain(text))
 }
 
 func (p *Printer) key(e *trace.Event) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nicless/nicless/internal/tracetest"
 	"github.com/nicless/nicless/trace"
+	"github.com/nicless/nicless/trace/objects"
 	"github.com/stretchr/testify/require"
 )
 
@@ -122,4 +123,15 @@ func TestClientsAreNamedOnce(t *testing.T) {
 		_, line, _ := strings.Cut(lines[i], " ")
 		require.True(t, strings.HasPrefix(line, want), line)
 	}
+}
+
+// A request that was refused is about no queue pair.
+func TestRefusedRequest(t *testing.T) {
+	code := make([]byte, trace.CodeSize)
+	copy(code, "fault-injected")
+	e := trace.Event{Kind: trace.KindExplanation, Data: append(code, "create_qp is refused"...)}
+	_, ok := objects.QueueOf(&e)
+	require.False(t, ok)
+	require.Contains(t, printed(t, []trace.Event{e}),
+		" device request explained: fault-injected: create_qp is refused\n")
 }

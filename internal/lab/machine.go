@@ -16,6 +16,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
 )
 
 // A Config says what a machine is. Machines have the processor amd64, emulated, and 512 MiB of memory,
@@ -110,8 +113,29 @@ func (c *Config) argv() []string {
 		"-smp", "1,maxcpus=2", // with one possible CPU, locked instructions are not atomic for other machines
 		"-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-kernel", c.Kernel.Image, "-initrd", c.Initrd,
-		"-append", "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check lab.seconds="+strconv.Itoa(c.Seconds))
+		"-append", strings.Join(c.command(), " "))
 	return append(append(argv, serial...), c.Args...)
+}
+
+// command returns the kernel's command line.
+func (c *Config) command() []string {
+	command := []string{"console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check",
+		"lab.seconds=" + strconv.Itoa(c.Seconds)}
+	if khz := counterRate(); khz != 0 {
+		command = append(command, fmt.Sprintf("tsc_early_khz=%d", khz))
+	}
+	return command
+}
+
+// counterRate returns how many thousand cycles the counter of the emulated processors has in a second, or 0
+// if that is not known. The counter is that of this host. A machine that measures the rate itself while its
+// host is busy may find a fraction of it; then its clock is as many times too fast, and its time limits are
+// too short.
+func counterRate() uint64 {
+	if hz := clock.Hz(); hz != uint64(time.Second) { // of the system's clock: the counter's rate may change
+		return hz / 1000
+	}
+	return 0
 }
 
 // variables returns what a script finds in its environment.
@@ -120,7 +144,7 @@ func (c *Config) variables() []string {
 		return nil
 	}
 	return append([]string{"LAB_KERNEL=" + c.Kernel.Image, "LAB_INITRD=" + c.Initrd,
-		"LAB_SECONDS=" + strconv.Itoa(c.Seconds),
+		"LAB_SECONDS=" + strconv.Itoa(c.Seconds), fmt.Sprintf("LAB_TSC_KHZ=%d", counterRate()),
 		"LAB_CMD=orders", "LAB_SERIAL=" + strings.Join(serial, " ")}, c.Set...)
 }
 

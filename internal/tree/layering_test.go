@@ -223,7 +223,7 @@ var mayImport = map[string][]string{
 	"internal/apitest":    {},
 	"internal/tree":       {},
 	"internal/incoherent": {"internal/shm"},
-	"internal/lab":        {},
+	"internal/lab":        {"internal/clock"},
 	"internal/freeport":   {},
 	"internal/lab/guest":  {"internal/lab", "internal/lab/finder"},
 	"internal/lab/finder": {},

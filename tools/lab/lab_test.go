@@ -40,7 +40,11 @@ func everything(t *testing.T, p *pair) {
 		name string
 		run  func()
 	}{
-		{"a cache line goes to and fro", func() { pong(p) }},
+		{"a cache line goes to and fro, and clocks go as the host's does", func() {
+			first := p.uptimes()
+			pong(p)
+			p.goesLikeTheHosts(first, p.uptimes())
+		}},
 		{"posters without an engine in their machines", func() { onlyMemory(p) }},
 		{"posters exchange data", func() {
 			p.startEngines()

@@ -10,6 +10,8 @@
 : "${LAB_CMD:=poster pong}"   # what the machine runs, by sh; then it is off
 : "${LAB_ENGINE:=no}"      # yes: an engine runs before the command, with a link over the pool
 : "${LAB_APPEND:=}"        # more for the kernel's command line
+: "${LAB_TSC_KHZ:=0}"       # rate of this host's counter; 0: an emulated processor measures it, which fails on
+                           # a busy host: then its clock is too fast
 : "${LAB_SERIAL:=-chardev stdio,id=console,signal=on -serial chardev:console}"
 
 if ! command -v "$LAB_QEMU" >/dev/null; then
@@ -40,4 +42,7 @@ fi
 
 # no_timer_check: a busy host gives the machine no time while the kernel checks its timers.
 append="console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check"
+if [ "$accel" != kvm ] && [ "$LAB_TSC_KHZ" -gt 0 ]; then
+	append="$append tsc_early_khz=$LAB_TSC_KHZ"
+fi
 append="$append lab.node=$node lab.address=$address lab.seconds=$LAB_SECONDS lab.engine=$LAB_ENGINE $LAB_APPEND $LAB_CMD"

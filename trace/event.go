@@ -84,8 +84,8 @@ const (
 	KindReceived
 
 	// KindExplanation says in words what is wrong. Queue and Index name the entry; Count is its kind: 0 a
-	// WQE, 1 a receive, 2 a completion. Queue is 0 if it is about a request of a client.
-	// Data are the code, CodeSize bytes padded with 0, and the text.
+	// WQE, 1 a receive, 2 a completion. Queue is 0 if it is about a request of a client. Value is the number
+	// of the client (0 in older traces). Data are the code, CodeSize bytes padded with 0, and the text.
 	KindExplanation
 
 	// KindKey says that a memory key was made or has changed. Queue is the key, Count the access rights (bits

@@ -165,6 +165,9 @@ func (p *Printer) rest(e *trace.Event) field.Tree {
 		code, words := text.Explanation(e)
 		o = o.add("of", text.Explained(e)).add("queue", e.Queue).add("index", e.Index).
 			add("code", code).add("text", words)
+		if e.Value != 0 {
+			o = o.add("client", e.Value)
+		}
 	case trace.KindKey:
 		o = o.add("key", e.Queue).add("change", [...]string{"gone", "made", "changed"}[min(e.Index, 2)]).
 			add("access", e.Count).add("access_text", text.Access(uint64(e.Count)))

@@ -271,6 +271,9 @@ func (t *Table) ClientOf(e *trace.Event) *Client {
 	case trace.KindCQ, trace.KindSRQ:
 		return t.clients[uint32(e.Value)]
 	}
+	if e.Kind == trace.KindExplanation && e.Queue == 0 {
+		return t.clients[uint32(e.Value)]
+	}
 	if n, ok := QueueOf(e); ok && t.queues[n] != nil {
 		return t.clients[t.queues[n].Client]
 	}

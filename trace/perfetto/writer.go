@@ -279,6 +279,10 @@ func (x *Writer) explanation(e *trace.Event) error {
 	if qp, ok := objects.QueueOf(e); ok {
 		return x.inQueue(e, qp, "explanation", name, a...)
 	}
+	if c := x.table.ClientOf(e); c != nil && e.Queue == 0 {
+		track, err := x.client(c)
+		return x.at(e, track, err, "explanation", name, a...)
+	}
 	track, err := x.device()
 	return x.at(e, track, err, "explanation", name, a...)
 }

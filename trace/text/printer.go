@@ -102,7 +102,7 @@ func (p *Printer) place(e *trace.Event) string {
 		return fmt.Sprintf("qp 0x%x", n)
 	}
 	if e.Kind == trace.KindExplanation && e.Queue == 0 {
-		return "device"
+		return p.client(uint32(e.Value))
 	}
 	if e.Kind == trace.KindExplanation || e.Kind == trace.KindCQE {
 		return fmt.Sprintf("cq 0x%x", e.Queue)

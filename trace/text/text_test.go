@@ -129,9 +129,9 @@ func TestClientsAreNamedOnce(t *testing.T) {
 func TestRefusedRequest(t *testing.T) {
 	code := make([]byte, trace.CodeSize)
 	copy(code, "fault-injected")
-	e := trace.Event{Kind: trace.KindExplanation, Data: append(code, "create_qp is refused"...)}
+	e := trace.Event{Kind: trace.KindExplanation, Value: 7, Data: append(code, "create_qp is refused"...)}
 	_, ok := objects.QueueOf(&e)
 	require.False(t, ok)
 	require.Contains(t, printed(t, []trace.Event{e}),
-		" device request explained: fault-injected: create_qp is refused\n")
+		" client 7 request explained: fault-injected: create_qp is refused\n")
 }

@@ -42,7 +42,8 @@ func (sh *Reporter) recordExplanation(s *Subject, code codes.Code, format string
 	b := make([]byte, trace.CodeSize, trace.CodeSize+len(format)*2)
 	copy(b, code.String())
 	sh.Taps.Record(s.Client.Watched, &trace.Event{Kind: trace.KindExplanation, Time: clock.Now(),
-		Queue: s.Number, Index: s.Index, Count: uint16(s.Kind), Data: fmt.Appendf(b, format, args...)})
+		Queue: s.Number, Index: s.Index, Count: uint16(s.Kind), Value: uint64(s.Client.Number),
+		Data: fmt.Appendf(b, format, args...)})
 }
 
 // RecordReceive records a receive of the responder of j, which has been read, for a replay.

@@ -65,6 +65,9 @@ func parse(b []byte) (e Event, size, more int, err error) {
 		if size < skipSize || size%8 != 0 {
 			return e, 0, 0, &RecordError{Text: fmt.Sprintf("size %d; a multiple of 8 is possible", size)}
 		}
+		if len(b) < size {
+			return e, 0, size, nil
+		}
 		return e, size, size, nil
 	}
 	pad := int(word >> 24 & 0xff)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -211,7 +212,7 @@ func (q *queue) payload(x *raw) {
 	i, ok := q.byIndex[uint16(x.value)]
 	if ok {
 		w := q.works[i]
-		w.payload = append(w.payload, piece{x.at, x.value >> 16, len(x.data)})
+		w.payload = append(w.payload, piece{at: x.at, place: x.value >> 16, n: len(x.data)})
 	}
 }
 
@@ -259,5 +260,12 @@ func (q *queue) completed(c *completion) {
 	}
 	if inline && !failed && w.ctrl.Opcode.Info().Reads {
 		w.payload = nil // it was not in memory yet
+		n := min(int(be.Uint32(c.entry[cqe.OffByteCount:])), cqe.MaxInline32)
+		if w.ctrl.Opcode.Info().Atomic() {
+			n = w.ctrl.OperandSize()
+		}
+		if format == cqe.FormatInline32 {
+			w.payload = []piece{{n: n, data: bytes.Clone(c.entry[:min(n, cqe.MaxInline32)])}}
+		}
 	}
 }

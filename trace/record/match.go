@@ -99,16 +99,19 @@ func (c *completion) success() bool {
 func (q *queue) takeReceives() {
 	next := 0
 	for _, w := range q.works {
-		if !w.ctrl.Opcode.Info().Receive() || w.failed {
+		if !w.ctrl.Opcode.Info().Receive() || w.flushed {
 			continue
 		}
-		for next < len(q.peer.receives) && !q.peer.receives[next].success() {
+		for next < len(q.peer.receives) && q.peer.receives[next].wc.Syndrome == cqe.Flush {
 			next++
 		}
 		if next == len(q.peer.receives) {
 			return
 		}
 		c := q.peer.receives[next]
+		if w.failed == c.success() {
+			continue // it has failed before it took a receive
+		}
 		if q.transport == trace.UC && uint64(be.Uint32(c.entry[cqe.OffByteCount:])) != w.length {
 			continue // it was lost
 		}

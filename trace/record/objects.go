@@ -106,8 +106,10 @@ type work struct {
 	out      bool        // it is in the trace
 }
 
-// A piece is n bytes of a message, from a place on. They are in the file of the process.
+// A piece is n bytes of a message, from a place on. They are in data or, if that is nil, in the file of the
+// process.
 type piece struct {
+	data  []byte
 	at    int64
 	place uint64
 	n     int

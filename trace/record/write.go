@@ -246,7 +246,9 @@ func (w *writer) payload(x *work) (moved uint64) {
 	}
 	for i, p := range list {
 		w.buf = append(w.buf[:0], make([]byte, p.n)...)
-		if _, err := x.queue.process.in.ReadAt(w.buf, p.at); err != nil && w.err == nil {
+		if p.data != nil {
+			copy(w.buf, p.data)
+		} else if _, err := x.queue.process.in.ReadAt(w.buf, p.at); err != nil && w.err == nil {
 			w.err = err
 		}
 		data, at := w.buf, p.place

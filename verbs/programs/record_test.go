@@ -52,7 +52,7 @@ func TestRecord(t *testing.T) {
 			port := freeport.TCP(t)
 			program := regexp.MustCompile("PORT").ReplaceAllString(r.program, strconv.Itoa(port))
 			trace := filepath.Join(t.TempDir(), "x.nictrace")
-			said := shortDir(t, fmt.Sprintf(`%s & until grep -q ":%04X 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do
+			said := recordScript(t, fmt.Sprintf(`%s & until grep -q ":%04X 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do
 				sleep 0.05; done; %s localhost && wait $!`, program, port, program), trace)
 			out, err := exec.Command(binary, "replay", trace).CombinedOutput()
 			require.NoError(t, err, "%s\n%s", out, said)
@@ -66,8 +66,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// shortDir records a script on a private device, whose socket is in a directory with a short name.
-func shortDir(t *testing.T, script, trace string) string {
+// recordScript records a script on a private device, whose socket is in a directory with a short name.
+func recordScript(t *testing.T, script, trace string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nr")
 	require.NoError(t, err)
@@ -108,4 +108,20 @@ func TestRecordWithoutDevice(t *testing.T) {
 	require.Contains(t, said, "no process has opened an mlx5 device")
 	status, _ = record("/does/not/exist")
 	require.Equal(t, 127, status)
+}
+
+// The programs of this repository use more of libibverbs: results in CQEs of all kinds, and forks.
+func TestRecordChecks(t *testing.T) {
+	for _, c := range []struct{ name, argument string }{{"inline", ""}, {"life", "fork"}, {"life", "twice"}} {
+		t.Run(c.name+" "+c.argument, func(t *testing.T) {
+			t.Parallel()
+			needHeaders(t)
+			path := check(t, c.name)
+			trace := filepath.Join(t.TempDir(), "x.nictrace")
+			said := recordScript(t, path+" "+c.argument, trace)
+			out, err := exec.Command(binary, "replay", trace).CombinedOutput()
+			require.NoError(t, err, "%s\n%s", out, said)
+			require.Regexp(t, same, string(out))
+		})
+	}
 }

@@ -158,6 +158,11 @@ static void header(struct nr_object *qp, const struct nr_head *cqe, const uint8_
 		nr_write(&h, (const void *)(uintptr_t)from, GRH);
 }
 
+/* Whether a completion of this opcode is that of a receive. */
+static bool responds(uint8_t op) {
+	return (op >= MLX5_CQE_RESP_WR_IMM && op <= MLX5_CQE_RESP_SEND_INV) || op == MLX5_CQE_RESP_ERR;
+}
+
 static void completion(struct nr_object *cq, const uint8_t *cqe) {
 	struct nr_head h = {.kind = NR_CQE, .time = nr_now(), .id = cq->id, .value = cq->u.cq.seen};
 	uint8_t data[8 + BLOCK + 2048], op = cqe[63] >> 4;
@@ -178,12 +183,12 @@ static void completion(struct nr_object *cq, const uint8_t *cqe) {
 			nr_copy_posted(qp, h.time);
 			qp->u.qp.done = payloads(qp, qp->u.qp.done, (uint16_t)(counter + 1), true);
 		}
-		if ((op >= MLX5_CQE_RESP_WR_IMM && op <= MLX5_CQE_RESP_SEND_INV) && qp->u.qp.srq) {
+		if (responds(op) && qp->u.qp.srq) {
 			ring = qp->u.qp.srq->u.srq.ring;
 			stride = qp->u.qp.srq->u.srq.stride;
 			entries = (uint16_t)(qp->u.qp.srq->u.srq.entries - 1);
 			skip = UNIT;
-		} else if (op >= MLX5_CQE_RESP_WR_IMM && op <= MLX5_CQE_RESP_SEND_INV && qp->u.qp.receives) {
+		} else if (responds(op) && qp->u.qp.receives) {
 			ring = qp->u.qp.rq;
 			stride = qp->u.qp.stride;
 			entries = (uint16_t)(qp->u.qp.receives - 1);

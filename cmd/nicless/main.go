@@ -10,6 +10,7 @@
 //	nicless net      makes a network interface whose packets travel over an engine
 //	nicless fault    makes an engine obey rules of faults
 //	nicless trace    shows what a device does or did, as text, JSON, timelines or packets
+//	nicless record   records a program on an mlx5 device, for a replay
 //	nicless replay   posts a recorded trace to a fresh device, and compares
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets,
 //	                 and finds them in pasted logs and dumps
@@ -21,8 +22,8 @@
 //
 // Results go to standard output. Everything else goes to standard error; errors begin
 // with "nicless: error:". The exit status is 2 if the command line is wrong and 1 after
-// any other error. torture has exit statuses for its verdicts. The commands run and shell return the
-// program's exit status. If the program could not be run, they return 125, 126 or 127, as env(1) does.
+// any other error. torture has exit statuses for its verdicts. The commands run, shell and record return
+// the program's exit status. If the program could not be run, they return 125, 126 or 127, as env(1) does.
 //
 // Files: each command is in the file of its name, with these others:
 //
@@ -46,6 +47,7 @@
 //     program will load it; shim_*.go the library in this binary
 //   - run_explain.go: prints the device's explanations for a program
 //   - run_result.go: the exit status and the JUnit report of a program by its explanations
+//   - record.go: nicless record
 //   - faults.go: rules of faults for run, fault and engine, and how often they have acted
 package main
 
@@ -91,6 +93,7 @@ Usage:
   nicless fault [--socket PATH] [--for D] [--check] FILE
   nicless trace --all|--qp N|--client PID|--program NAME [--out FILE]
   nicless trace show FILE|- [--format FORM] [-o FILE]
+  nicless record [--out FILE] [--] PROGRAM [ARGUMENT...]
   nicless replay FILE...
   nicless decode [FILE...|TEXT|-] [--json] [--all]
   nicless decode KIND [HEX|-] [--json]

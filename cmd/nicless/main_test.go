@@ -132,7 +132,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 34, visited)
+	require.Equal(t, 35, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

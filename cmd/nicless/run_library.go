@@ -23,12 +23,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file finds the library that programs preload, libnicless_verbs.so. It looks in these
-// places, in this order:
+// This file finds the libraries that programs preload: libnicless_verbs.so for nicless run, and
+// libnicless_record.so for nicless record. It looks in these places, in this order:
 //
-//  1. the file that NICLESS_SHIM names
+//  1. the file that a variable names: NICLESS_SHIM, NICLESS_RECORDER
 //  2. the directory of this command, and then ../lib, relative to that directory
-//  3. this command itself, in a build with -tags shim: the library is then written to the
+//  3. this command itself, in a build with -tags shim: libnicless_verbs.so is then written to the
 //     engine's directory
 //  4. the user's cache directory. If the library is not there, the C compiler of the system
 //     builds it there, from sources that are inside this command
@@ -38,11 +38,51 @@ import (
 
 const libraryName = "libnicless_verbs.so"
 
-// findLibrary returns the path of the library. dir returns the directory for place 3.
+// A preload is a library that programs preload.
+type preload struct {
+	name     string // of its file
+	variable string // of the environment, that may name its file
+	sources  func() fs.FS
+	packages string // of Debian, that are needed to build it
+}
+
+var (
+	verbsPreload  = preload{libraryName, "NICLESS_SHIM", verbs.ShimSources, "gcc libc6-dev"}
+	recordPreload = preload{"libnicless_record.so", "NICLESS_RECORDER", verbs.RecordSources,
+		"gcc libc6-dev libibverbs-dev"}
+)
+
+func (l *preload) install() string { return "Debian and Ubuntu: apt install " + l.packages }
+
+// findLibrary returns the path of the library for nicless run. dir returns the directory for place 3.
 func findLibrary(dir func() (string, error)) (path string, err error) {
-	if path = os.Getenv("NICLESS_SHIM"); path != "" {
+	if path, err := verbsPreload.ready(); path != "" || err != nil {
+		return path, err
+	}
+	if embeddedShim == nil {
+		return verbsPreload.cached()
+	}
+	into, err := dir()
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(into, libraryName)
+	return path, errors.Join(writeLibrary(path), preloadable(path))
+}
+
+// find returns the path of the library, in places 1, 2 and 4.
+func (l *preload) find() (string, error) {
+	if path, err := l.ready(); path != "" || err != nil {
+		return path, err
+	}
+	return l.cached()
+}
+
+// ready returns the path of the library in places 1 and 2, or "" if it is not there.
+func (l *preload) ready() (path string, err error) {
+	if path = os.Getenv(l.variable); path != "" {
 		if path, err = filepath.Abs(path); err == nil && missing(path) {
-			err = hintf("NICLESS_SHIM names the library that programs preload", "NICLESS_SHIM=%s: there is no such file", path)
+			err = hintf(l.variable+" names the library that programs preload", "%s=%s: there is no such file", l.variable, path)
 		}
 		return path, errors.Join(err, preloadable(path))
 	}
@@ -54,21 +94,12 @@ func findLibrary(dir func() (string, error)) (path string, err error) {
 		self = real
 	}
 	bin := filepath.Dir(self)
-	for _, path := range []string{filepath.Join(bin, libraryName),
-		filepath.Join(bin, "../lib", libraryName)} {
+	for _, path := range []string{filepath.Join(bin, l.name), filepath.Join(bin, "../lib", l.name)} {
 		if !missing(path) {
 			return path, preloadable(path)
 		}
 	}
-	if embeddedShim == nil {
-		return cachedLibrary()
-	}
-	into, err := dir()
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(into, libraryName)
-	return path, errors.Join(writeLibrary(path), preloadable(path))
+	return "", nil
 }
 
 // writeLibrary writes the library that is inside this command to a file. Programs may have
@@ -93,23 +124,23 @@ func preloadable(path string) error {
 	return nil
 }
 
-// cachedLibrary returns the path of the library in the cache directory. It builds the library
+// cached returns the path of the library in the cache directory. It builds the library
 // if there is none of this version. The version is a hash of all that the library is built
 // from. It is part of the file's name and is the library's build ID.
-func cachedLibrary() (string, error) {
+func (l *preload) cached() (string, error) {
 	dir, err := cacheDirectory()
 	if err != nil {
 		return "", err
 	}
-	version, err := libraryVersion()
+	version, err := l.version()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("libnicless_verbs-%s.so", version[:16]))
+	path := filepath.Join(dir, fmt.Sprintf("%s-%s.so", strings.TrimSuffix(l.name, ".so"), version[:16]))
 	if checkLibrary(path, version) == nil {
 		return path, nil
 	}
-	return path, buildLibrary(path, version)
+	return path, l.build(path, version)
 }
 
 // cacheDirectory returns a directory for files of this user. It is below os.UserCacheDir, or the
@@ -153,11 +184,11 @@ func private(dir string) bool {
 	return unix.Stat(dir, &st) == nil && int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0
 }
 
-// libraryVersion returns the version of the library, a hash in hexadecimal digits.
-func libraryVersion() (string, error) {
+// version returns the version of the library, a hash in hexadecimal digits.
+func (l *preload) version() (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.GOARCH)
-	sources := verbs.ShimSources()
+	sources := l.sources()
 	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -203,21 +234,19 @@ func checkLibrary(path, version string) error {
 // buildTime is how long the compiler may take. It is enough for a slow and busy machine.
 const buildTime = 5 * time.Minute
 
-const installCompiler = "Debian and Ubuntu: apt install gcc libc6-dev"
-
-// buildLibrary builds the library in a directory beside path and renames the complete library to
+// build builds the library in a directory beside path and renames the complete library to
 // path. So processes that build the library at the same time do not disturb each other.
-func buildLibrary(path, version string) error {
+func (l *preload) build(path, version string) error {
 	compiler := findCompiler()
 	if compiler == nil {
-		return hintf(installCompiler, "a C compiler (cc) is needed once, to build the library that programs preload: there is none")
+		return hintf(l.install(), "a C compiler (cc) is needed once, to build the library that programs preload: there is none")
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), "build-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	sources := verbs.ShimSources()
+	sources := l.sources()
 	if err := os.CopyFS(dir, sources); err != nil {
 		return err
 	}
@@ -228,14 +257,14 @@ func buildLibrary(path, version string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), buildTime)
 	defer cancel()
 	args := slices.Concat(compiler[1:],
-		[]string{"-O2", "@flags", "-Wl,--build-id=0x" + version, "-o", libraryName}, files, []string{"-ldl"})
+		[]string{"-O2", "@flags", "-Wl,--build-id=0x" + version, "-o", l.name}, files, []string{"-ldl"})
 	c := exec.CommandContext(ctx, compiler[0], args...)
 	c.Dir = dir
 	c.Env = without(os.Environ(), "LD_PRELOAD")
 	if said, err := c.CombinedOutput(); err != nil {
-		return hintf(installCompiler, "the library that programs preload does not compile: %s: %w: %s", compiler[0], err, firstError(string(said)))
+		return hintf(l.install(), "the library that programs preload does not compile: %s: %w: %s", compiler[0], err, firstError(string(said)))
 	}
-	made := filepath.Join(dir, libraryName)
+	made := filepath.Join(dir, l.name)
 	if err := os.Chmod(made, 0o755); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func needCompiler(t *testing.T) {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("CI needs a C compiler: %v", err)
 		}
-		t.Skipf("needs a C compiler (%s): %v", installCompiler, err)
+		t.Skipf("needs a C compiler (%s): %v", verbsPreload.install(), err)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestLibraryIsBuiltOnce(t *testing.T) {
 
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
-	version, err := libraryVersion()
+	version, err := verbsPreload.version()
 	require.NoError(t, err)
 	for what, bad := range map[string][]byte{
 		"cut off": good[:100], "empty": nil, "another version": []byte(strings.Replace(string(good), string(unhex(t, version)), strings.Repeat("\x00", 20), 1)),
@@ -100,9 +100,9 @@ func TestLibraryIsBuiltAtTheSameTime(t *testing.T) {
 	errs := make(chan error, commands)
 	for range commands {
 		go func() {
-			path, err := cachedLibrary()
+			path, err := verbsPreload.cached()
 			if err == nil {
-				version, _ := libraryVersion()
+				version, _ := verbsPreload.version()
 				err = checkLibrary(path, version)
 			}
 			errs <- err

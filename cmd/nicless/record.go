@@ -1,0 +1,170 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/nicless/nicless/trace/record"
+	"github.com/nicless/nicless/trace/text"
+	"github.com/spf13/cobra"
+)
+
+const recordUsage = `Runs a program of rdma-core and writes a trace of what its mlx5 device did.
+"nicless replay" posts it to a device made of software, and compares each
+completion and the bytes of each message. So anybody who has a NIC can test
+whether that device does exactly the same. It needs no root and no driver.
+
+A library that the program and its children preload copies WQEs, payload,
+receives and completions out of the rings of their queues. A replay needs both
+ends of a connection, so start both on this host, from one command.
+
+Usage:
+  nicless record [--out FILE] [--] PROGRAM [ARGUMENT...]
+
+Flags:
+  -o, --out FILE   the trace (default: record.nictrace)
+
+Queue pairs of RC, UC and UD are recorded, whichever functions of libibverbs
+they are used by. Not recorded: programs that write rings themselves (DEVX, or
+mlx5dv_init_obj), XRC and DC, and queue pairs whose peer is another host. A note
+says what is missing in the trace. The program runs slower.
+
+A C compiler builds the library once, in your cache directory, with the headers
+of rdma-core (Debian and Ubuntu: libibverbs-dev). NICLESS_RECORDER can name it.
+
+The exit status is the program's, as that of nicless run; 125 if the program has
+ended well and there is no trace.
+
+Example:
+  nicless record -- sh -c 'ib_send_bw & sleep 1; ib_send_bw localhost; wait'
+  nicless replay record.nictrace
+  nicless run --private -- nicless record -- ./put    the same without a NIC
+`
+
+func newRecord() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "record",
+		Short: "record a program on an mlx5 device, for a replay",
+		Long:  recordUsage,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("nicless record ib_send_bw", "record: the program is missing")
+			}
+			return recordRun(c, out, args)
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "record.nictrace", "the trace")
+	_ = c.MarkFlagFilename("out")
+	c.Flags().SetInterspersed(false) // arguments after the program belong to the program
+	return c
+}
+
+// recordRun runs a program, and writes its trace.
+func recordRun(c *cobra.Command, name string, args []string) error {
+	path, err := findProgram(args[0])
+	if err != nil {
+		return err
+	}
+	library, err := recordPreload.find()
+	if err != nil {
+		return failed(fmt.Errorf("record: %w", err))
+	}
+	// Raw records have all payload: they are where the trace will be, and not in a /tmp of memory.
+	dir, err := os.MkdirTemp(filepath.Dir(name), ".nicless-record-")
+	if err != nil {
+		return failed(fmt.Errorf("record: %w", err))
+	}
+	defer os.RemoveAll(dir)
+	dir, err = filepath.Abs(dir) // the program may change its directory
+	if err != nil {
+		return failed(fmt.Errorf("record: %w", err))
+	}
+	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
+		Stderr: c.ErrOrStderr(), Env: recordEnvironment(os.Environ(), library, dir)}
+	ended := exitOf(p, args[0])
+	var h *hinted
+	if errors.As(ended, &h) && h.err != nil {
+		return ended // it did not run
+	}
+	err = writeTrace(name, dir, c.ErrOrStderr())
+	if err == nil {
+		return ended
+	}
+	if errors.Is(err, record.ErrNothing) {
+		err = hintf("nicless run -- nicless record -- PROGRAM does it on a device made of software",
+			"record: %w", err)
+	} else {
+		err = fmt.Errorf("record: %w", err)
+	}
+	if ended == nil {
+		return failed(err)
+	}
+	complain(c.ErrOrStderr(), err)
+	return ended
+}
+
+// recordEnvironment returns an environment in which programs preload the library, which writes into a
+// directory.
+func recordEnvironment(env []string, library, dir string) (out []string) {
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		switch {
+		case name == "LD_PRELOAD" && value != "":
+			library += ":" + value // which calls the device of nicless run, for example
+		case name == "LD_PRELOAD", name == "NICLESS_RECORD":
+		default:
+			out = append(out, e)
+		}
+	}
+	return append(out, "LD_PRELOAD="+library, "NICLESS_RECORD="+dir)
+}
+
+// writeTrace writes a trace of the raw records in a directory, and prints what is in it.
+func writeTrace(name, dir string, stderr io.Writer) (err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.raw"))
+	if err != nil {
+		return err
+	}
+	var files []record.File
+	for _, p := range paths {
+		f, err := os.Open(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		st, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		files = append(files, record.File{Name: filepath.Base(p), In: f, Size: st.Size()})
+	}
+	out, err := os.CreateTemp(dir, "trace")
+	if err != nil {
+		return err
+	}
+	s, err := record.Write(out, files)
+	if err == nil {
+		err = out.Chmod(0o644)
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(out.Name(), name); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "nicless: %s: %d queue pairs of %d processes, %d WQEs, %d completions\n", text.Plain(name),
+		s.Queues, s.Processes, s.WQEs, s.Completions)
+	for _, n := range s.Notes() {
+		fmt.Fprintf(stderr, "nicless: note: %s\n", n)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package programs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/freeport"
+	"github.com/nicless/nicless/internal/proctest"
+)
+
+// recorded are programs whose two ends nicless record records, on a device of nicless in place of a NIC. PORT
+// is a free port. wqes and completions are the least numbers of them that a replay has.
+var recorded = []struct {
+	program           string
+	wqes, completions int
+	more              bool // only with -programs
+}{
+	{program: "ibv_rc_pingpong -g 0 -n 50 -s 3000 -p PORT", wqes: 100, completions: 200},
+	// ibv_wr_* and ibv_cq_ex
+	{program: "ibv_rc_pingpong -g 0 -n 50 -N -t -p PORT", wqes: 100, completions: 200},
+	{program: "ibv_ud_pingpong -g 0 -n 30 -s 500 -p PORT", wqes: 60, completions: 120},
+	{program: "ib_write_bw -n 100 -s 3000 -b -q 2 -p PORT", wqes: 400, completions: 4},
+	{program: "ib_read_lat -n 30 -s 200 -p PORT", wqes: 30, completions: 30},
+	{program: "ibv_srq_pingpong -g 0 -n 100 -s 500 -q 4 -p PORT", wqes: 190, completions: 380, more: true},
+	{program: "ibv_uc_pingpong -g 0 -n 50 -s 500 -p PORT", wqes: 100, completions: 200, more: true},
+	// messages in CQEs
+	{program: "ibv_rc_pingpong -g 0 -n 20 -s 20 -e -p PORT", wqes: 40, completions: 80, more: true},
+	{program: "ib_send_bw -n 100 -s 100000 -b -p PORT", wqes: 200, completions: 200, more: true},
+	{program: "ib_send_bw -c UD -n 100 -s 1000 -p PORT", wqes: 100, completions: 100, more: true},
+	{program: "ib_atomic_bw -n 20 -p PORT", wqes: 20, completions: 1, more: true},
+}
+
+var same = regexp.MustCompile(`: the same: (\d+) WQEs, (\d+) completions`)
+
+// A replay of what nicless record has recorded is the same.
+func TestRecord(t *testing.T) {
+	for _, r := range recorded {
+		t.Run(r.program, func(t *testing.T) {
+			t.Parallel()
+			if r.more {
+				long(t)
+			}
+			need(t, regexp.MustCompile(`^\S+`).FindString(r.program))
+			needHeaders(t)
+			port := freeport.TCP(t)
+			program := regexp.MustCompile("PORT").ReplaceAllString(r.program, strconv.Itoa(port))
+			trace := filepath.Join(t.TempDir(), "x.nictrace")
+			said := recordScript(t, fmt.Sprintf(`%s & until grep -q ":%04X 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do
+				sleep 0.05; done; %s localhost && wait $!`, program, port, program), trace)
+			out, err := exec.Command(binary, "replay", trace).CombinedOutput()
+			require.NoError(t, err, "%s\n%s", out, said)
+			m := same.FindSubmatch(out)
+			require.NotNil(t, m, string(out))
+			for i, least := range []int{r.wqes, r.completions} {
+				n, _ := strconv.Atoi(string(m[i+1]))
+				require.GreaterOrEqual(t, n, least, "%s\n%s", out, said)
+			}
+		})
+	}
+}
+
+// recordScript records a script on a private device, whose socket is in a directory with a short name.
+func recordScript(t *testing.T, script, trace string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "nr")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	p := startWith(t, nil, func(c *exec.Cmd) {
+		c.Env = append(c.Environ(), "XDG_RUNTIME_DIR="+dir, "XDG_CACHE_HOME="+scratch)
+	}, binary, "run", "--private", "--", binary, "record", "--out", trace, "--", "sh", "-c", script)
+	require.NoError(t, p.wait(), p.said.String())
+	return p.said.String()
+}
+
+// needHeaders skips the test if the headers of rdma-core are missing, with which the library is built.
+func needHeaders(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/usr/include/infiniband/mlx5dv.h"); err != nil {
+		proctest.Missing(t, "the headers of rdma-core are not installed (Debian: apt install libibverbs-dev)")
+	}
+}
+
+// Without an mlx5 device there is no trace, and the error says what to do. The status is the program's if
+// that has failed.
+func TestRecordWithoutDevice(t *testing.T) {
+	need(t)
+	needHeaders(t)
+	record := func(argv ...string) (int, string) {
+		cmd := exec.Command(binary, append([]string{"record", "--out", filepath.Join(t.TempDir(), "x"), "--"},
+			argv...)...)
+		cmd.Env = append(cmd.Environ(), "XDG_CACHE_HOME="+scratch)
+		out, _ := cmd.CombinedOutput()
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	status, said := record("true")
+	require.Equal(t, 125, status)
+	require.Contains(t, said, "no process has opened an mlx5 device")
+	require.Contains(t, said, "nicless run -- nicless record -- PROGRAM")
+	status, said = record("sh", "-c", "exit 7")
+	require.Equal(t, 7, status)
+	require.Contains(t, said, "no process has opened an mlx5 device")
+	status, _ = record("/does/not/exist")
+	require.Equal(t, 127, status)
+}
+
+// The programs of this repository use more of libibverbs: results in CQEs of all kinds, and forks.
+func TestRecordChecks(t *testing.T) {
+	for _, c := range []struct{ name, argument string }{{"inline", ""}, {"life", "fork"}, {"life", "twice"}} {
+		t.Run(c.name+" "+c.argument, func(t *testing.T) {
+			t.Parallel()
+			needHeaders(t)
+			path := check(t, c.name)
+			trace := filepath.Join(t.TempDir(), "x.nictrace")
+			said := recordScript(t, path+" "+c.argument, trace)
+			out, err := exec.Command(binary, "replay", trace).CombinedOutput()
+			require.NoError(t, err, "%s\n%s", out, said)
+			require.Regexp(t, same, string(out))
+		})
+	}
+}

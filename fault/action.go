@@ -187,6 +187,16 @@ func (r *Rule) On() Event {
 	return OnNothing
 }
 
+// Kind returns the name of the rule's action, as in files; "" if it has none.
+func (r *Rule) Kind() string {
+	for _, k := range kinds {
+		if k.has(r) {
+			return k.name
+		}
+	}
+	return ""
+}
+
 // Action says in words what the rule does.
 func (r *Rule) Action() string {
 	for _, k := range kinds {

@@ -4,6 +4,7 @@ package object
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -114,16 +115,22 @@ type clientWake struct {
 // that time.
 const Portion = 64
 
-// Destroy removes objects of one kind, at most *left, and counts *left down.
+// Destroy removes objects of one kind, at most *left, and counts *left down. Up to Portion objects go in
+// the order of their numbers, so that a run whose numbers are chosen does the same again.
 func Destroy[T any](have map[uint32]T, remove func(T), left *int) {
-	for n, x := range have {
-		if *left == 0 {
-			return
+	numbers := make([]uint32, 0, Portion)
+	for n := range have {
+		if len(numbers) == *left {
+			break
 		}
-		remove(x)
-		delete(have, n)
-		*left--
+		numbers = append(numbers, n)
 	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		remove(have[n])
+		delete(have, n)
+	}
+	*left -= len(numbers)
 }
 
 func NotFound(kind string, id uint32) error {
@@ -240,11 +247,11 @@ type Region struct {
 	Users int    // number of keys and queues that have memory in the region; each counts once
 }
 
-// A Notifier sends to one event socket of a client. Before send returns, the kernel notifies everything that
-// waits for the socket, and the client decides how much waits: 10^6 watchers (epoll, io_uring) take 100 ms.
-// The device's thread sends events itself while a quick send has lately shown that few watchers wait.
-// Otherwise it queues the event, and a closer of the client's user (package closers) sends it. Events of one
-// socket stay in order.
+// A Notifier sends to one event socket of a client. Before send returns, the kernel notifies everything
+// that waits for the socket, and the client decides how much waits: 10^6 watchers (epoll, io_uring) take
+// 100 ms. The device's thread sends events itself while a quick send has lately shown that few watchers
+// wait. Otherwise it queues the event, and a closer of the client's user (package closers) sends it. Events
+// of one socket stay in order.
 type Notifier struct {
 	e    *Device
 	uid  uint32

@@ -10,7 +10,7 @@ import (
 const Version = 1
 
 // Minor is the minor version of the formats of this package. Readers read all minor versions.
-const Minor = 1
+const Minor = 2
 
 // A Kind says what an event means, and with it what the fields of the event are. Readers pass over
 // kinds that they do not know: later minor versions may add kinds.
@@ -105,7 +105,7 @@ const (
 	KindEnd
 
 	// The kinds after KindEnd are recorded for a watch that asks for what a replay needs; see package
-	// trace/replay. They are those of minor version 1.
+	// trace/replay. Up to KindPayload they are those of minor version 1.
 
 	// KindCQ says that a completion queue exists: when a watch begins, and when the queue is made or resized.
 	// Queue is its number, Index one of KeyGone, KeyMade and KeyChanged, Value the number of its client, and
@@ -126,13 +126,19 @@ const (
 	// the 40 bytes of the GRH; the bytes of an atomic are the old value of its word.
 	KindPayload
 
+	// KindPlan is what was to happen, of a run whose clients and faults were drawn (nicless torture
+	// --explore): a piece of a text in JSON, which package tools/explore describes. Such events come first.
+	// Value is the bytes of the whole text, Index the number of the piece, Data the piece. It is the kind of
+	// minor version 2.
+	KindPlan
+
 	kinds // the number of kinds
 )
 
 var kindNames = [kinds]string{
 	"skip", "client", "client-gone", "queue", "queue-gone", "state", "doorbell", "fetch", "execute", "wait",
 	"slice", "fail", "cqe", "sent", "received", "explanation", "key", "link", "lost", "end",
-	"cq", "srq", "receive", "payload",
+	"cq", "srq", "receive", "payload", "plan",
 }
 
 // String returns the kind in one lower-case word, as it is in text and in JSON.

@@ -171,6 +171,8 @@ func (p *Printer) rest(e *trace.Event) string {
 		return p.key(e)
 	case trace.KindLink:
 		return fmt.Sprintf("link %q is %s", e.Data, map[bool]string{true: "up", false: "down"}[e.Value != 0])
+	case trace.KindPlan:
+		return fmt.Sprintf("plan, piece %d: %s of %d", e.Index, count(uint64(len(e.Data)), "byte"), e.Value)
 	case trace.KindLost:
 		return count(e.Value, "event") + " lost here: the watcher was too slow"
 	case trace.KindEnd:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/nicless/nicless/tools/explore"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/replay"
 	"github.com/nicless/nicless/trace/text"
@@ -33,6 +34,10 @@ Queue pairs of RC, UC and UD are replayed, with shared receive queues. Others
 are left out, as are those whose peer is on a link or not in the trace, and
 those that the trace does not have from their beginning; a note names them.
 Rules of faults that the recorded device obeyed are not replayed.
+
+A trace of "nicless torture --explore" has the plan of its run. The plan is
+executed again, and all events and the fault are compared. If the fault comes
+again, the exit status is that of nicless torture.
 
 The exit status is 1 if something differs, or if a trace is damaged or was not
 recorded for a replay.
@@ -82,6 +87,16 @@ func replayFile(name string, stdout, stderr io.Writer) error {
 	}
 	defer f.Close()
 	shown := text.Plain(name)
+	rec, err := explore.Read(f)
+	if err != nil {
+		return fmt.Errorf("replay: %s: %w", shown, err)
+	}
+	if rec != nil {
+		return repeat(shown, rec, stdout)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("replay: %s: %w", shown, err)
+	}
 	r, err := replay.Run(f, replay.Options{})
 	switch {
 	case errors.Is(err, replay.ErrNotRecorded):

@@ -54,6 +54,11 @@ packets, write wrong words as a node of the pool, and connect to the UCX port
 (if nicless-ucx is installed). An attack that succeeds because RoCE without keys
 cannot refuse it is printed as a FINDING, and is no error.
 
+With --explore, there is one thread and no real time. Clients, work requests,
+steps of the device, timers and faults are drawn from a seed, some hundred runs
+a second. A run that fails becomes a trace, which "nicless replay" repeats to
+the last byte, and --shrink leaves out what it does not need (docs/EXPLORE.md).
+
 Usage:
   nicless torture [flags]
 
@@ -67,11 +72,17 @@ Flags:
                 random)
   --links       test links between engines
   --json        print one JSON object
+  --explore S   draw runs from the seeds S, S+1, ... until one fails
+  --runs N      ... at most N runs (default: 1000, or what --seconds allows)
+  --shrink      ... shorten the run that fails
+  --out FILE    ... its trace goes here (default: explore-SEED.nictrace)
+  --faults FILE ... rules of faults of which the checks are not told
 
 Example:
   nicless torture --seconds 60
   nicless torture --seconds 60 --links
   nicless torture --seconds 10 --seed 42 --json
+  nicless torture --explore 1 --shrink
 `
 
 const processUsage = `Runs one process of "nicless torture". Only that command uses it.
@@ -100,6 +111,7 @@ func newTorture() *cobra.Command {
 	var cores string
 	var seed uint64
 	var asJSON, overLinks bool
+	var x exploring
 	c := &cobra.Command{Use: "torture", Short: "test an engine with hostile clients, kills and stops", Long: tortureUsage, Args: noArguments}
 	f := c.Flags()
 	f.IntVar(&seconds, "seconds", 10, "how long")
@@ -107,9 +119,19 @@ func newTorture() *cobra.Command {
 	f.Uint64Var(&seed, "seed", 0, "seed of the schedule")
 	f.BoolVar(&overLinks, "links", false, "test links between engines")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
+	x.flags(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if seconds < 1 || seconds > mostSeconds {
 			return usagef("nicless torture --seconds 60", "torture: --seconds %d; 1 to %d are possible", seconds, mostSeconds)
+		}
+		if err := x.check(c); err != nil {
+			return err
+		}
+		if c.Flags().Changed("explore") {
+			if c.Flags().Changed("seconds") {
+				x.time = time.Duration(seconds) * time.Second
+			}
+			return x.run(c, asJSON)
 		}
 		if !c.Flags().Changed("seed") {
 			seed = uint64(rand.Uint32())

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/fault"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -101,8 +102,8 @@ func first(list ...error) error {
 }
 
 func (l *Link) check(p *Plan) error {
-	if l.Transport != rc && l.Transport != uc {
-		return fmt.Errorf("transport %q; %s and %s are possible", l.Transport, rc, uc)
+	if _, ok := transports[l.Transport]; !ok {
+		return fmt.Errorf("transport %q; %s, %s and %s are possible", l.Transport, rc, uc, ud)
 	}
 	return first(
 		within("client", int64(l.Ends[0]), 0, int64(p.Clients-1)),
@@ -118,7 +119,43 @@ func (l *Link) check(p *Plan) error {
 const (
 	rc = "RC"
 	uc = "UC"
+	ud = "UD"
 )
+
+// transports are the types of queue pairs, and how rules of faults name the transports.
+var transports = map[string]struct {
+	qp uint8
+	on fault.Transport
+}{
+	rc: {control.QPTypeRC, fault.On(wqe.RC)},
+	uc: {control.QPTypeUC, fault.On(wqe.UC)},
+	ud: {control.QPTypeUD, fault.On(wqe.UD)},
+}
+
+// reliable reports whether messages are acknowledged.
+func (l *Link) reliable() bool { return l.Transport == rc }
+
+// grh is how many bytes come before a message in its receive.
+func (l *Link) grh() int {
+	if l.Transport == ud {
+		return grhSize
+	}
+	return 0
+}
+
+// grhSize is the size of a global routing header.
+const grhSize = 40
+
+// has reports whether the transport has an operation.
+func (l *Link) has(op wqe.Opcode) bool {
+	switch l.Transport {
+	case uc:
+		return !op.Info().Reads
+	case ud:
+		return op == wqe.OpSend || op == wqe.OpSendImm || op == wqe.OpNop
+	}
+	return true
+}
 
 func (s *Step) check(p *Plan) error {
 	err := first(

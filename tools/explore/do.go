@@ -149,7 +149,7 @@ func (w *world) dropReceive(q *end, index uint16) {
 	l := q.life.peer
 	var could []change
 	for _, m := range l.messages[l.matched:] {
-		could = append(could, change{r.slot(index), pattern(m.ID, m.N)})
+		could = append(could, m.into(r, index))
 	}
 	w.adopt(q, &r.area, r.slot(index), messageSize, could)
 }
@@ -157,7 +157,7 @@ func (w *world) dropReceive(q *end, index uint16) {
 // received checks that all messages that q's peer knows to have arrived have come to q.
 func (w *world) received(q *end) {
 	l := q.life
-	if q.link.Transport == rc && !q.client.gone && l.arrived < l.peer.done {
+	if q.link.reliable() && !q.client.gone && l.arrived < l.peer.done {
 		w.blame(verdict.Lost, q, fmt.Sprintf("%s, which its peer has sent", count(l.peer.done, "message")),
 			"%s in receives", count(l.arrived, "message"))
 	}

@@ -21,6 +21,7 @@
 //   - bytes are those of the source as soon as the completion is polled, and no other byte of the client
 //     changes: not beside a message, not in memory that is only read, not by work requests that were flushed
 //   - receives complete in order, with the messages of the peer in the order in which they were posted
+//   - without acknowledgements (UC, UD), a message may get lost only with such a reason
 //   - atomics return what was there, and each is done once, also if its answer was lost
 //   - when the rules have ended and all timers have run out, everything posted has completed
 //   - the device holds nothing for clients that are closed

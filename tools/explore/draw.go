@@ -45,7 +45,7 @@ func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }
 
 func (d *drawer) link() Link {
 	ends := [2]int{d.IntN(d.plan.Clients), d.IntN(d.plan.Clients)}
-	return Link{Transport: pick(d, rc, rc, rc, uc), Ends: ends, Shared: d.IntN(4) == 0,
+	return Link{Transport: pick(d, rc, rc, rc, rc, uc, ud), Ends: ends, Shared: d.IntN(4) == 0,
 		RNRRetry: pick[uint8](d, 7, 7, 7, 7, 7, 0, 1, 3), MinRNRTimer: uint8(1 + d.IntN(20)),
 		RetryCount: uint8(d.IntN(8)), Timeout: uint8(8 + d.IntN(7))}
 }
@@ -95,9 +95,10 @@ func (d *drawer) work(l *Link) Work {
 	d.ids++
 	w := Work{Op: pick(d, operations...), ID: d.ids, N: d.size(), Pieces: d.IntN(mostPieces + 1),
 		Fence: d.IntN(8) == 0, Silent: d.IntN(4) == 0}
-	if l.Transport == uc && opcodes[w.Op].Info().Reads && d.IntN(40) > 0 {
-		w.Op = operations[0] // UC has no READ; one that is posted nevertheless ends the queue pair
+	if !l.has(opcodes[w.Op]) && d.IntN(40) > 0 {
+		w.Op = operations[1] // an operation that the transport does not have would end the queue pair
 	}
+	w.N = min(w.N, messageSize-l.grh())
 	op := opcodes[w.Op]
 	room := targetSize
 	switch {

@@ -45,6 +45,10 @@ type request struct {
 	life   *life
 	index  uint16 // of its first block
 	slot   int    // place of its bytes in the memory of its end
+
+	sure    bool // it takes a receive, and there were enough when it was posted
+	done    bool // without an error
+	arrived bool // a receive has completed for it
 }
 
 // A life of a queue pair lasts from its connection to the next one.
@@ -81,7 +85,7 @@ type receives struct {
 	posted uint16
 	next   uint16         // that completes next, in a queue that is not shared
 	list   map[uint16]int // sizes of those that were posted and have not completed
-	stains [][]byte       // messages that may have come in part
+	stains []change       // messages that may have come in part, at their place in a receive
 	least  int            // size of the shortest one so far
 	keyOut bool           // its key may be gone
 }
@@ -140,6 +144,9 @@ func (w *world) write(q *end, x *Work) error {
 		slot: localAt + q.count%mostWork*messageSize}
 	info := r.opcode.Info()
 	b := wqe.Start(q.ring, q.sent)
+	if q.link.Transport == ud && r.opcode != wqe.OpNop {
+		b.AV(wqe.AV{CompactAV: wqe.CompactAV{Key: wqe.UDKey(qkey), Ext: true, DQP: q.peer.qpn}, GRH: 1 << 30})
+	}
 	if remote(r.opcode) {
 		at := uint64(targetAt)
 		switch {
@@ -182,10 +189,19 @@ func (w *world) write(q *end, x *Work) error {
 	q.count++
 	q.work = append(q.work, r)
 	if takesReceive(r.opcode) {
+		r.sure = q.finds(r.opcode, r.N)
 		q.life.messages = append(q.life.messages, r)
 	}
 	w.seen.Work++
 	return nil
+}
+
+// finds reports whether a message that is posted to q next, with n bytes, will find a receive for certain, and
+// cannot be taken for an earlier one. The receives of a shared queue may go to messages that are posted later.
+func (q *end) finds(op wqe.Opcode, n int) bool {
+	waiting := len(q.life.messages) - q.life.matched
+	r := q.peer.receives
+	return !r.shared && waiting < len(r.list) && (op != wqe.OpSend || n >= 4)
 }
 
 // pieces calls f for each of the pieces into which n bytes are divided.
@@ -251,43 +267,63 @@ func (r *receives) put(size int) {
 	r.list[index] = size
 }
 
+// qkey is the qkey of all UD queue pairs.
+const qkey = 0x1ee7
+
 // connect takes two queue pairs from RST to RTS.
 func (w *world) connect(a, b *end) error {
 	a.life, b.life = &life{}, &life{}
 	a.life.peer, b.life.peer = b.life, a.life
 	for _, q := range []*end{a, b} {
-		l := q.link
-		at := &control.QPAttr{QPN: q.qpn, State: control.StateINIT, Port: 1,
-			Access: control.AccessAll &^ control.AccessZeroBased,
-			Mask:   control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort}
-		if err := q.client.call(control.OpModifyQP, at, &control.Empty{}); err != nil {
-			return err
-		}
-		at = &control.QPAttr{QPN: q.qpn, State: control.StateRTR, GUID: w.d.GUID(), PathMTU: 5,
-			DestQPN: q.peer.qpn, MaxDestRdAtomic: 4, MinRNRTimer: l.MinRNRTimer,
-			Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN |
-				control.AttrRQPSN}
-		if l.Transport == rc {
-			at.Mask |= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
-		}
-		if err := q.client.call(control.OpModifyQP, at, &control.Empty{}); err != nil {
-			return err
+		for _, at := range []*control.QPAttr{q.toInit(), q.toRTR(w.d.GUID())} {
+			if err := q.client.call(control.OpModifyQP, at, &control.Empty{}); err != nil {
+				return err
+			}
 		}
 	}
 	for _, q := range []*end{a, b} {
-		l := q.link
-		at := &control.QPAttr{QPN: q.qpn, State: control.StateRTS, Timeout: l.Timeout,
-			RetryCount: l.RetryCount, RNRRetry: l.RNRRetry, MaxRdAtomic: 4,
-			Mask: control.AttrState | control.AttrSQPSN}
-		if l.Transport == rc {
-			at.Mask |= control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
-				control.AttrMaxRdAtomic
-		}
-		if err := q.client.call(control.OpModifyQP, at, &control.Empty{}); err != nil {
+		if err := q.client.call(control.OpModifyQP, q.toRTS(), &control.Empty{}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// toInit, toRTR and toRTS return the attributes of a transition.
+func (q *end) toInit() *control.QPAttr {
+	a := &control.QPAttr{QPN: q.qpn, State: control.StateINIT, Port: 1,
+		Mask: control.AttrState | control.AttrPKeyIndex | control.AttrPort}
+	if q.link.Transport == ud {
+		a.Mask |= control.AttrQKey
+		a.QKey = qkey
+		return a
+	}
+	a.Mask |= control.AttrAccess
+	a.Access = control.AccessAll &^ control.AccessZeroBased
+	return a
+}
+
+func (q *end) toRTR(guid uint64) *control.QPAttr {
+	a := &control.QPAttr{QPN: q.qpn, State: control.StateRTR, GUID: guid, PathMTU: 5, DestQPN: q.peer.qpn,
+		MaxDestRdAtomic: 4, MinRNRTimer: q.link.MinRNRTimer, Mask: control.AttrState}
+	if q.link.Transport != ud {
+		a.Mask |= control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN
+	}
+	if q.link.reliable() {
+		a.Mask |= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
+	}
+	return a
+}
+
+func (q *end) toRTS() *control.QPAttr {
+	l := q.link
+	a := &control.QPAttr{QPN: q.qpn, State: control.StateRTS, Timeout: l.Timeout, RetryCount: l.RetryCount,
+		RNRRetry: l.RNRRetry, MaxRdAtomic: 4, Mask: control.AttrState | control.AttrSQPSN}
+	if l.reliable() {
+		a.Mask |= control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
+			control.AttrMaxRdAtomic
+	}
+	return a
 }
 
 // modify brings a queue pair to RST or ERR.

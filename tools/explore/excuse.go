@@ -14,10 +14,7 @@ import (
 // fits reports whether a rule may act on a work request. How often it acts is not asked.
 func fits(f *fault.Rule, r *request) bool {
 	m := &f.Match
-	t := fault.On(wqe.RC)
-	if r.by.link.Transport == uc {
-		t = fault.On(wqe.UC)
-	}
+	t := transports[r.by.link.Transport].on
 	return (m.QP == 0 || uint32(m.QP) == r.by.qpn) && (m.Transport == 0 || m.Transport == t) &&
 		m.Opcode.Has(r.opcode) && m.Size.Has(uint64(r.N)) && (m.Index == nil || *m.Index == r.index)
 }
@@ -34,18 +31,18 @@ func (w *world) has(r *request, kinds ...string) bool {
 }
 
 // cannot reports whether the transport of a work request does not have its operation.
-func cannot(r *request) bool { return r.by.link.Transport == uc && r.opcode.Info().Reads }
+func cannot(r *request) bool { return !r.by.link.has(r.opcode) }
 
 // mayGetLost reports whether a work request may have had no effect although it succeeded: only without
 // acknowledgements.
 func (w *world) mayGetLost(r *request) bool {
-	if r.by.link.Transport != uc || r.opcode == wqe.OpNop {
+	if r.by.link.reliable() || r.opcode == wqe.OpNop {
 		return false
 	}
-	if r.opcode == wqe.OpRDMAWriteImm { // it may find no receive
+	p := r.by.peer
+	if takesReceive(r.opcode) && (!r.sure || p.receives.keyOut || p.receives.least < r.N+p.link.grh()) {
 		return true
 	}
-	p := r.by.peer
 	return p.keyOut || p.client.gone || r.life.peer.unwell() || w.disconnected(p) ||
 		w.has(r, "lose-request", "rnr", "deregister")
 }
@@ -65,9 +62,14 @@ func (w *world) checkErrors(q *end) {
 			w.blame(verdict.WrongBytes, q, "SUCCESS", "%s (vendor 0x%02x) for %s", f.syndrome.Status(), f.vendor, f.name())
 		}
 	}
+	for _, m := range l.messages {
+		if m.done && !m.arrived && !q.link.reliable() && !w.mayGetLost(m) {
+			w.blame(verdict.Lost, q, "a receive of its peer that completes with "+m.name(), "none")
+		}
+	}
 	for _, r := range l.missing {
 		if !w.mayGetLost(r) {
-			w.blame(verdict.Lost, q, "the bytes of "+r.name()+" at its peer", "others")
+			w.blame(verdict.Lost, q, "the bytes of "+r.name()+" at its peer", "other bytes")
 		}
 	}
 	reason := l.broken || len(l.failed)+len(l.peer.failed) > 0 || q.peer.client.gone

@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/explore"
 	"github.com/nicless/nicless/internal/verdict"
+	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
 
@@ -61,6 +62,11 @@ var plants = map[string]struct {
 		20, []verdict.Kind{verdict.NoAnswer}},
 	"an acknowledgement is lost for ever": {Plant{Rules: rules(fault.Rule{Match: fault.Match{Nth: 4}, LoseAnswer: fault.All})},
 		20, []verdict.Kind{verdict.WrongBytes}},
+	"a datagram is lost": {Plant{Rules: rules(fault.Rule{Match: fault.Match{Transport: fault.On(wqe.UD), Nth: 2},
+		LoseRequest: 1})}, 100, []verdict.Kind{verdict.Lost}},
+	"a WRITE without acknowledgement is lost": {Plant{Rules: rules(fault.Rule{Match: fault.Match{
+		Transport: fault.On(wqe.UC), Opcode: fault.Only(wqe.OpRDMAWrite)}, LoseRequest: 1})},
+		100, []verdict.Kind{verdict.Lost}},
 	"the peer goes to error": {Plant{Rules: rules(fault.Rule{Match: fault.Match{Nth: 4}, Disconnect: true})},
 		20, []verdict.Kind{verdict.WrongBytes}},
 }

@@ -63,7 +63,7 @@ func TestWrongPlans(t *testing.T) {
 		`{"clients":9,` + link + `,"steps":[]}`:                                                          "clients 9; 1 to 8 are possible",
 		`{"clients":1,"links":[],"steps":[]}`:                                                            "links 0; 1 to 32 are possible",
 		`{"clients":1,"slice":1,` + link + `}`:                                                           "slice 1; 64 to 1073741824 are possible",
-		`{"clients":1,"links":[{"transport":"XRC"}]}`:                                                    `link 0: transport "XRC"; RC and UC are possible`,
+		`{"clients":1,"links":[{"transport":"XRC"}]}`:                                                    `link 0: transport "XRC"; RC, UC and UD are possible`,
 		`{"clients":1,"links":[{"transport":"RC","ends":[0,1]}]}`:                                        "link 0: client 1; 0 to 0 are possible",
 		`{"clients":1,"links":[{"transport":"RC"}]}`:                                                     "link 0: timeout 0; 1 to 14 are possible",
 		`{"clients":1,` + link + `,"steps":[{"do":"fly"}]}`:                                              `step 0: it does "fly", which is no step`,

@@ -53,11 +53,12 @@ func effects(list []*request) []effect {
 
 // succeeded notes that a work request has been executed.
 func (w *world) succeeded(r *request) {
+	r.done = true
 	if takesReceive(r.opcode) {
 		r.life.done++
 	}
 	e := effects([]*request{r})[0]
-	if r.by.link.Transport == uc && !r.by.peer.client.gone {
+	if !r.by.link.reliable() && !r.by.peer.client.gone {
 		w.arrive(r, e)
 		return
 	}
@@ -111,8 +112,8 @@ func (w *world) unsure(list []*request, n int) {
 		}
 	}
 	for _, r := range list[:n] {
-		if rec := q.peer.receives; takesReceive(r.opcode) && (rec.shared || q.link.Transport == uc) {
-			rec.stains = append(rec.stains, pattern(r.ID, r.N))
+		if rec := q.peer.receives; takesReceive(r.opcode) && (rec.shared || !q.link.reliable()) {
+			rec.stains = append(rec.stains, change{q.link.grh(), pattern(r.ID, r.N)})
 		}
 	}
 }
@@ -121,19 +122,24 @@ func (w *world) unsure(list []*request, n int) {
 // queue takes the receive of such a message back, and so does UC; the next message gets it.
 func (w *world) stained(r *receives, index uint16) (could []change) {
 	for _, s := range r.stains {
-		could = append(could, change{r.slot(index), s})
+		could = append(could, change{r.slot(index) + s.at, s.bytes})
 	}
 	for _, q := range w.ends {
-		if q.receives != r || !r.shared && q.link.Transport == rc {
+		if q.receives != r || !r.shared && q.link.reliable() {
 			continue
 		}
 		for _, m := range q.peer.work {
 			if takesReceive(m.opcode) {
-				could = append(could, change{r.slot(index), pattern(m.ID, m.N)})
+				could = append(could, m.into(r, index))
 			}
 		}
 	}
 	return could
+}
+
+// into returns what a message changes in a receive, but for the header before it.
+func (m *request) into(r *receives, index uint16) change {
+	return change{r.slot(index) + m.by.link.grh(), pattern(m.ID, m.N)}
 }
 
 // adopt takes over the bytes of a range. Each has to be what it was, or what one of the changes makes

@@ -22,7 +22,7 @@ type Plan struct {
 // A Link is two queue pairs that are connected. Queue pair 2*i is the first end of link i, 2*i+1 the
 // second.
 type Link struct {
-	Transport   string `json:"transport"`        // RC or UC
+	Transport   string `json:"transport"`        // RC, UC or UD
 	Ends        [2]int `json:"ends"`             // clients
 	Shared      bool   `json:"shared,omitempty"` // each end takes receives from the shared queue of its client
 	RNRRetry    uint8  `json:"rnr_retry"`

@@ -161,7 +161,7 @@ func (w *world) receiveDone(q *end, c cqe.WC) {
 		}
 		could := w.stained(r, index)
 		for _, m := range from.messages[from.matched:] {
-			could = append(could, change{r.slot(index), pattern(m.ID, m.N)})
+			could = append(could, m.into(r, index))
 		}
 		w.adopt(q, &r.area, r.slot(index), messageSize, could)
 		return
@@ -184,14 +184,21 @@ func (w *world) receiveDone(q *end, c cqe.WC) {
 	if c.Flags&cqe.WCWithImm == 0 {
 		got = 0
 	}
-	if c.Opcode != op || int(c.ByteLen) != m.N || got != imm {
+	grh := q.link.grh()
+	if c.Opcode != op || int(c.ByteLen) != m.N+grh || got != imm {
 		want := op.String() + ", " + count(m.N, "byte") + ", immediate " + hex(imm) + " of " + m.name()
 		w.blame(verdict.WrongBytes, q, want, "%s, %s, immediate %s in receive %d", c.Opcode, count(int(c.ByteLen), "byte"), hex(got), index)
 		return
 	}
 	n := 0
 	if op == cqe.WCRecv {
-		n = copy(r.shadow[r.slot(index):], pattern(m.ID, m.N))
+		at := r.slot(index)
+		copy(r.shadow[at:at+grh], r.mem[at:]) // the header has addresses that the plan does not know
+		n = grh + copy(r.shadow[at+grh:], pattern(m.ID, m.N))
+	}
+	if grh > 0 && c.SrcQP != q.peer.qpn {
+		w.blame(verdict.WrongBytes, q, "source "+hex(q.peer.qpn), "source %s of %s", hex(c.SrcQP), m.name())
+		return
 	}
 	if could := w.stained(r, index); len(could) > 0 {
 		w.adopt(q, &r.area, r.slot(index)+n, messageSize-n, could)
@@ -215,19 +222,21 @@ func (l *life) take(q *end, c cqe.WC) *request {
 	for l.matched < len(l.messages) {
 		m := l.messages[l.matched]
 		l.matched++
-		if q.link.Transport == rc {
+		if q.link.reliable() {
+			m.arrived = true
 			return m
 		}
 		imm := c.Flags&cqe.WCWithImm != 0
-		if int(c.ByteLen) != m.N || imm != (m.opcode != wqe.OpSend) {
+		if int(c.ByteLen) != m.N+q.link.grh() || imm != (m.opcode != wqe.OpSend) {
 			continue
 		}
 		if imm && c.Imm != m.ID {
 			continue
 		}
-		slot := q.receives.slot(c.Counter)
+		slot := q.receives.slot(c.Counter) + q.link.grh()
 		same := bytes.Equal(q.receives.mem[slot:slot+m.N], pattern(m.ID, m.N))
 		if m.opcode == wqe.OpRDMAWriteImm || same {
+			m.arrived = true
 			return m
 		}
 	}

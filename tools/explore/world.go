@@ -256,7 +256,7 @@ func (w *world) newEnd(c *client, l *Link, number int) (*end, error) {
 		return nil, err
 	}
 	qp := control.QP{PDN: c.pd, SendCQN: cq.CQN, RecvCQN: cq.CQN, UserIndex: uint32(number), LogSQ: logBlocks,
-		Type: map[string]uint8{rc: control.QPTypeRC, uc: control.QPTypeUC}[l.Transport]}
+		Type: transports[l.Transport].qp}
 	q.ring, qp.SQ = c.take(ringSize)
 	q.record, qp.DBRec = c.take(8)
 	if q.receives.shared {

@@ -105,6 +105,9 @@ func (l *Link) check(p *Plan) error {
 	if _, ok := transports[l.Transport]; !ok {
 		return fmt.Errorf("transport %q; %s, %s and %s are possible", l.Transport, rc, uc, ud)
 	}
+	if l.Register && l.Transport == ud {
+		return fmt.Errorf("a register on %s; %s and %s can have one", ud, rc, uc)
+	}
 	return first(
 		within("client", int64(l.Ends[0]), 0, int64(p.Clients-1)),
 		within("client", int64(l.Ends[1]), 0, int64(p.Clients-1)),

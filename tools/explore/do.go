@@ -17,7 +17,7 @@ func (w *world) do(s *Step) error {
 	q := w.ends[s.QP]
 	switch s.Do {
 	case Post:
-		return w.post(q, s.Work)
+		return w.post(q, s.Work, s.N)
 	case Receive:
 		w.receive(q, s.N, s.Size)
 	case Poll:
@@ -118,6 +118,7 @@ func (w *world) reconnect(q *end) error {
 		w.abandon(x)
 		w.received(x)
 		clear(x.record)
+		x.clearRegister()
 		x.sent = 0
 		if r := x.receives; !r.shared {
 			r.posted, r.next = 0, 0

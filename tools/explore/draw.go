@@ -45,7 +45,9 @@ func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }
 
 func (d *drawer) link() Link {
 	ends := [2]int{d.IntN(d.plan.Clients), d.IntN(d.plan.Clients)}
-	return Link{Transport: pick(d, rc, rc, rc, rc, uc, ud), Ends: ends, Shared: d.IntN(4) == 0,
+	transport := pick(d, rc, rc, rc, rc, uc, ud)
+	return Link{Transport: transport, Ends: ends, Shared: d.IntN(4) == 0,
+		Register: transport != ud && d.IntN(3) == 0,
 		RNRRetry: pick[uint8](d, 7, 7, 7, 7, 7, 0, 1, 3), MinRNRTimer: uint8(1 + d.IntN(20)),
 		RetryCount: uint8(d.IntN(8)), Timeout: uint8(8 + d.IntN(7))}
 }
@@ -55,7 +57,7 @@ func (d *drawer) step() Step {
 	n := d.IntN(100)
 	switch {
 	case n < 30:
-		s := Step{Do: Post, QP: qp}
+		s := Step{Do: Post, QP: qp, N: d.IntN(3)}
 		for range 1 + d.IntN(4) {
 			s.Work = append(s.Work, d.work(&d.plan.Links[qp/2]))
 		}

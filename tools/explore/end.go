@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -22,6 +24,8 @@ type end struct {
 	receives *receives
 	ring     []byte // send queue
 	record   []byte
+	register []byte // two halves, written in turn; nil: none
+	half     int
 
 	sent   uint16     // index after the last block
 	count  int        // work requests of this life
@@ -121,11 +125,13 @@ func pattern(id uint32, n int) []byte {
 	return b
 }
 
-// post posts work requests with one doorbell.
-func (w *world) post(q *end, list []Work) error {
+// post posts work requests with one doorbell. If there is a register, the device is stepped between the
+// register and the record: it may execute what is in the register before the record says that it is posted.
+func (w *world) post(q *end, list []Work, steps int) error {
 	if !q.usable() {
 		return nil
 	}
+	from := q.sent
 	for i := range list {
 		if len(q.work) >= mostWork {
 			break
@@ -134,8 +140,33 @@ func (w *world) post(q *end, list []Work) error {
 			return err
 		}
 	}
+	if q.register != nil && q.sent != from {
+		q.ringRegister(from)
+		for range steps {
+			w.e.Step()
+		}
+	}
 	put32(q.record[4:], uint32(q.sent))
 	return nil
+}
+
+// ringRegister writes a WQE of one block, or a doorbell, to the register.
+func (q *end) ringRegister(from uint16) {
+	half := shm.BlockAt(q.register, uint64(q.half)*doorbell.BFHalf)
+	q.half ^= 1
+	if q.sent-from == 1 {
+		at := int(from) * wqe.BlockSize % len(q.ring)
+		half.PublishHead((*[wqe.BlockSize]byte)(q.ring[at:]))
+		return
+	}
+	half.PublishFirst(uint64(doorbell.MakeRing(q.sent, q.qpn)))
+}
+
+// clearRegister takes out what was posted before a reset.
+func (q *end) clearRegister() {
+	for i := range q.register {
+		q.register[i] = 0
+	}
 }
 
 // write writes one WQE.
@@ -196,8 +227,9 @@ func (w *world) write(q *end, x *Work) error {
 	return nil
 }
 
-// finds reports whether a message that is posted to q next, with n bytes, will find a receive for certain, and
-// cannot be taken for an earlier one. The receives of a shared queue may go to messages that are posted later.
+// finds reports whether a message that is posted to q next, with n bytes, will find a receive for certain,
+// and cannot be taken for an earlier one. The receives of a shared queue may go to messages that are posted
+// later.
 func (q *end) finds(op wqe.Opcode, n int) bool {
 	waiting := len(q.life.messages) - q.life.matched
 	r := q.peer.receives

@@ -22,9 +22,10 @@ type Plan struct {
 // A Link is two queue pairs that are connected. Queue pair 2*i is the first end of link i, 2*i+1 the
 // second.
 type Link struct {
-	Transport   string `json:"transport"`        // RC, UC or UD
-	Ends        [2]int `json:"ends"`             // clients
-	Shared      bool   `json:"shared,omitempty"` // each end takes receives from the shared queue of its client
+	Transport   string `json:"transport"`          // RC, UC or UD
+	Ends        [2]int `json:"ends"`               // clients
+	Shared      bool   `json:"shared,omitempty"`   // each end takes receives from the shared queue of its client
+	Register    bool   `json:"register,omitempty"` // WQEs of one block go through a BlueFlame register, too
 	RNRRetry    uint8  `json:"rnr_retry"`
 	MinRNRTimer uint8  `json:"min_rnr_timer"`
 	RetryCount  uint8  `json:"retry_count"`
@@ -33,7 +34,7 @@ type Link struct {
 
 // The things that steps do.
 const (
-	Post       = "post"       // Work on QP, with one doorbell
+	Post       = "post"       // Work on QP, with one doorbell; with a register, N steps before the record
 	Receive    = "receive"    // N receives of Size bytes for QP
 	Poll       = "poll"       // at most N completions of QP
 	Run        = "run"        // N steps of the device

@@ -79,7 +79,7 @@ func (w *world) finish() error {
 		return nil
 	}
 	for _, q := range w.ends { // work requests that complete silently have ended when a later one completes
-		if err := w.post(q, []Work{{Op: operations[len(operations)-1]}}); err != nil {
+		if err := w.post(q, []Work{{Op: operations[len(operations)-1]}}, 0); err != nil {
 			return err
 		}
 	}

@@ -92,12 +92,16 @@ func (s *shrinker) parts() {
 		if s.best.Steps[i].N > 1 {
 			s.try(func(p *Plan) { p.Steps[i].N = 1 })
 		}
+		if s.best.Steps[i].Do == Post {
+			s.try(func(p *Plan) { p.Steps[i].N = 0 })
+		}
 	}
 	s.try(func(p *Plan) { p.Burst = 0 })
 	s.try(func(p *Plan) { p.Slice = 0 })
 	s.try(func(p *Plan) { p.Watch = false })
 	for i := len(s.best.Links) - 1; i >= 0; i-- {
 		s.try(func(p *Plan) { p.Links[i].Shared = false })
+		s.try(func(p *Plan) { p.Links[i].Register = false })
 		if len(s.best.Links) > 1 {
 			s.try(func(p *Plan) { p.unlink(i) })
 		}

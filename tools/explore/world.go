@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
@@ -264,6 +265,18 @@ func (w *world) newEnd(c *client, l *Link, number int) (*end, error) {
 	} else {
 		q.receives.record = q.record
 		qp.RQ, qp.LogRQ, qp.LogRQStride = q.receives.ringAt, logReceives, logStride
+	}
+	if l.Register {
+		page, mem, err := c.AddRegisters(1)
+		if err == nil {
+			err = mem.Seal() // otherwise the device refuses queues that name it
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.ClosePageFiles()
+		q.register = mem.Bytes()[doorbell.BFOffset:][:doorbell.BFRegSize]
+		qp.UAR, qp.BlueFlame = uint16(page), 1
 	}
 	var qpn control.QPN
 	w.d.Choose(nic.QP, uint32(firstQP+number))

@@ -24,6 +24,7 @@
 //   - without acknowledgements (UC, UD), a message may get lost only with such a reason
 //   - atomics return what was there, and each is done once, also if its answer was lost
 //   - when the rules have ended and all timers have run out, everything posted has completed
+//   - the explanations in the record of a watch do not blame a poster for its records or WQEs
 //   - the device holds nothing for clients that are closed
 //
 // Rules say how often they act; the checker asks only whether a rule may act on a work request. So it

@@ -57,7 +57,7 @@ func (d *drawer) step() Step {
 	n := d.IntN(100)
 	switch {
 	case n < 30:
-		s := Step{Do: Post, QP: qp, N: d.IntN(3)}
+		s := Step{Do: Post, QP: qp, N: d.IntN(8)}
 		for range 1 + d.IntN(4) {
 			s.Work = append(s.Work, d.work(&d.plan.Links[qp/2]))
 		}

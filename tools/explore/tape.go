@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/verdict"
 	"github.com/nicless/nicless/trace"
 )
 
@@ -65,6 +67,28 @@ func (t *tape) read(w *world) {
 			e.Data = bytes.ReplaceAll(e.Data, guid, make([]byte, len(guid)))
 		}
 		t.events = append(t.events, e)
+		w.explained(&e)
+	}
+}
+
+// accusations are how codes of explanations begin that blame the poster for its records or WQEs. All
+// posters of a plan write them as they must be.
+var accusations = []string{"record-", "ds-"}
+
+// explained checks an explanation.
+func (w *world) explained(e *trace.Event) {
+	if e.Kind != trace.KindExplanation || len(e.Data) < trace.CodeSize {
+		return
+	}
+	i := int(e.Queue) - firstQP
+	if i < 0 || i >= len(w.ends) {
+		return
+	}
+	for _, begin := range accusations {
+		if strings.HasPrefix(string(e.Data), begin) {
+			w.blame(verdict.Failed, w.ends[i], "no such explanation, because what was posted is right", "%s",
+				e.Data[trace.CodeSize:])
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These bytes are the format of minor version 1.
+// These bytes are the format of minor versions 1 and 2.
 func TestGoldenSetups(t *testing.T) {
 	q := QueueSetup{PD: 1, Access: 2, QKey: 3, UserIndex: 4, MaxRdAtomic: 5, MaxDestRdAtomic: 6, MinRNRTimer: 7,
 		RNRRetry: 8, RetryCount: 9, Timeout: 10, LogStride: 11, Flags: Signed, Scatter: 3, LogStreams: 12, XRCD: 13, DCKey: 14}
@@ -51,4 +51,10 @@ func TestGoldenSetups(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "3000170700000000"+"0000000000000000"+"5100000002000000"+"00400000839206e3"+"31323334353637383900000000000000",
 		hex.EncodeToString(r), "0xe3069283 is the check value of CRC-32C")
+
+	e = Event{Kind: KindPlan, Index: 1, Value: 300, Data: []byte("{}")}
+	r, err = Append(nil, &e)
+	require.NoError(t, err)
+	require.Equal(t, "2800180600000000"+"0000000000000000"+"0000000001000000"+"2c01000000000000"+"7b7d000000000000",
+		hex.EncodeToString(r), "of minor version 2")
 }

@@ -134,3 +134,8 @@ func TestDocHasTheBytes(t *testing.T) {
 		require.Contains(t, text, "\n"+hex.EncodeToString(record)+"\n")
 	}
 }
+
+func TestPlan(t *testing.T) {
+	e := trace.Event{Kind: trace.KindPlan, Index: 1, Value: 300, Data: []byte("{}")}
+	require.Contains(t, printed(t, []trace.Event{e}), `"kind":"plan","piece":1,"length":300,"text":"{}"}`)
+}

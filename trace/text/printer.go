@@ -91,7 +91,7 @@ func (p *Printer) place(e *trace.Event) string {
 		return fmt.Sprintf("key 0x%x", e.Queue)
 	case trace.KindLink:
 		return fmt.Sprintf("port %d", e.Queue)
-	case trace.KindLost, trace.KindEnd:
+	case trace.KindLost, trace.KindEnd, trace.KindPlan:
 		return "trace"
 	case trace.KindCQ:
 		return fmt.Sprintf("cq 0x%x", e.Queue)
@@ -172,7 +172,7 @@ func (p *Printer) rest(e *trace.Event) string {
 	case trace.KindLink:
 		return fmt.Sprintf("link %q is %s", e.Data, map[bool]string{true: "up", false: "down"}[e.Value != 0])
 	case trace.KindPlan:
-		return fmt.Sprintf("plan, piece %d: %s of %d", e.Index, count(uint64(len(e.Data)), "byte"), e.Value)
+		return fmt.Sprintf("has a plan, piece %d: %s of %d", e.Index, count(uint64(len(e.Data)), "byte"), e.Value)
 	case trace.KindLost:
 		return count(e.Value, "event") + " lost here: the watcher was too slow"
 	case trace.KindEnd:

@@ -135,3 +135,9 @@ func TestRefusedRequest(t *testing.T) {
 	require.Contains(t, printed(t, []trace.Event{e}),
 		" client 7 request explained: fault-injected: create_qp is refused\n")
 }
+
+// The plan of a run that was drawn is for a replay. Its text is long, and it is not shown.
+func TestPlan(t *testing.T) {
+	e := trace.Event{Kind: trace.KindPlan, Index: 1, Value: 300, Data: []byte("{}")}
+	require.Contains(t, printed(t, []trace.Event{e}), " trace has a plan, piece 1: 2 bytes of 300\n")
+}

@@ -39,8 +39,8 @@ A trace of "nicless torture --explore" has the plan of its run. The plan is
 executed again, and all events and the fault are compared. If the fault comes
 again, the exit status is that of nicless torture.
 
-The exit status is 1 if something differs, or if a trace is damaged or was not
-recorded for a replay.
+The exit status is 1 if something differs, or if a trace is damaged, was not
+recorded for a replay, or has nothing that can be replayed.
 
 Example:
   nicless run --private --trace put.nictrace --replay -- ./put
@@ -119,9 +119,13 @@ func replayFile(name string, stdout, stderr io.Writer) error {
 	for _, q := range r.LeftOut {
 		fmt.Fprintf(stderr, "nicless: note: qp 0x%x is left out: %s\n", q.Queue, text.Plain(q.Why))
 	}
+	nothing := r.WQEs == 0 && (r.CQEs == 0 || len(r.LeftOut) > 0)
 	result := "the same"
-	if !r.Same() {
+	switch {
+	case !r.Same():
 		result = fmt.Sprintf("%d differences", r.Different)
+	case nothing:
+		result = "nothing was compared"
 	}
 	fmt.Fprintf(stdout, "%s: %s: %d WQEs, %d completions, %d messages of %d bytes\n", shown, result, r.WQEs, r.CQEs,
 		r.Messages, r.Bytes)
@@ -131,8 +135,8 @@ func replayFile(name string, stdout, stderr io.Writer) error {
 	switch {
 	case !r.Same():
 		return errDiffers
-	case r.WQEs == 0 && len(r.LeftOut) > 0:
-		return fmt.Errorf("replay: %s: nothing could be replayed", shown)
+	case nothing:
+		return fmt.Errorf("replay: %s: it has nothing that can be replayed", shown)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,33 @@ func TestReplayCommand(t *testing.T) {
 	require.Zero(t, status, errs)
 	require.Empty(t, errs)
 	require.Equal(t, replayed+": the same: 16 WQEs, 32 completions, 16 messages of 4800 bytes\n", out)
+}
+
+// A test that compares nothing does not pass.
+func TestReplayOfNothing(t *testing.T) {
+	b, err := os.ReadFile(replayed)
+	require.NoError(t, err)
+	in, err := trace.NewReader(bytes.NewReader(b))
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "idle.nictrace")
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	defer f.Close()
+	w, err := trace.NewWriter(f, in.Clock())
+	require.NoError(t, err)
+	var e trace.Event
+	for err = in.Next(&e); err == nil; err = in.Next(&e) {
+		switch e.Kind {
+		case trace.KindClient, trace.KindClientGone, trace.KindCQ, trace.KindKey, trace.KindQueue, trace.KindQueueGone, trace.KindState:
+			require.NoError(t, w.Write(&e))
+		}
+	}
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, w.Close(e.Time, false))
+	status, out, errs := replays(name)
+	require.Equal(t, 1, status)
+	require.Equal(t, name+": nothing was compared: 0 WQEs, 0 completions, 0 messages of 0 bytes\n", out)
+	require.Contains(t, errs, name+": it has nothing that can be replayed")
 }
 
 // A byte of a completion and a byte of payload that are not what the device makes are found, and named.

@@ -40,9 +40,10 @@ type Hit struct {
 	Draw  uint64 // 64 random bits for what the rule leaves open
 }
 
-// Next counts an event, and returns the rule that acts on it. If several do, the first acts; the event counts
-// for the others, too.
-func (c *Counter) Next(f *Facts) (hit Hit, ok bool) {
+// Next counts an event, and returns the rule that acts on it. If several could, the first acts; the event
+// fits the others, too, and they have not acted. taken says that a rule of another set acts on the event:
+// then none of this set does.
+func (c *Counter) Next(f *Facts, taken bool) (hit Hit, ok bool) {
 	for i := range c.rules {
 		k := &c.rules[i]
 		m := &k.rule.Match
@@ -54,7 +55,7 @@ func (c *Counter) Next(f *Facts) (hit Hit, ok bool) {
 		case m.Nth != 0 && k.fits != m.Nth,
 			m.Every != 0 && k.fits%m.Every != 0,
 			m.Times != 0 && k.acted == m.Times,
-			ok:
+			taken || ok:
 			continue
 		}
 		draw := c.draw(k)

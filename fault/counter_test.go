@@ -14,7 +14,7 @@ func acts(t *testing.T, seed Number, m Match, n int) (list []int) {
 	require.NoError(t, err)
 	c := s.Counter(OnWQE, &Source{})
 	for i := range n {
-		if _, ok := c.Next(&Facts{}); ok {
+		if _, ok := c.Next(&Facts{}, false); ok {
 			list = append(list, i+1)
 		}
 	}
@@ -52,11 +52,26 @@ func TestOneRuleActs(t *testing.T) {
 	require.Nil(t, s.Counter(OnDoorbell, &Source{}))
 	var names []string
 	for range 3 {
-		hit, ok := c.Next(&Facts{Opcode: wqe.OpRDMAWrite})
+		hit, ok := c.Next(&Facts{Opcode: wqe.OpRDMAWrite}, false)
 		names = append(names, "")
 		if ok {
 			names[len(names)-1] = hit.Rule.Name
 		}
 	}
 	require.Equal(t, []string{"", "a", "c"}, names)
+}
+
+// A rule whose event a rule of another set takes has not acted, and acts on the next event that fits.
+func TestAnotherSetActs(t *testing.T) {
+	s, err := NewSet(&Rules{Rules: []Rule{{Match: Match{Times: 1}, Stall: Forever}, {Match: Match{Nth: 1}, RNR: 1}}})
+	require.NoError(t, err)
+	c := s.Counter(OnWQE, &Source{})
+	_, ok := c.Next(&Facts{}, true)
+	require.False(t, ok)
+	require.Zero(t, s.Acted(0))
+	hit, ok := c.Next(&Facts{}, false)
+	require.True(t, ok)
+	require.Zero(t, hit.Place)
+	require.EqualValues(t, 1, s.Acted(0))
+	require.Zero(t, s.Acted(1), "its first event is over")
 }

@@ -11,10 +11,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/trace/objects"
 	"github.com/nicless/nicless/trace/text"
@@ -125,7 +127,7 @@ func (f *faultFlags) run(c *cobra.Command, file string) error {
 		return fmt.Errorf("fault: %w", err)
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "nicless: %s at %s\n", ruleCount(len(r.Rules)), plain(socket))
-	watched := printFaults(ctx, c.OutOrStdout(), w)
+	watched := printFaults(ctx, c.OutOrStdout(), w, r)
 	// The engine would end the rules only when it sees that the connection is closed, which may be after this
 	// process has ended.
 	err = faults.Close()
@@ -144,8 +146,27 @@ func ruleCount(n int) string {
 	return fmt.Sprintf("%d rules of faults are set", n)
 }
 
-// printFaults prints faults as they are made, until ctx ends.
-func printFaults(ctx context.Context, out io.Writer, w *nicless.Watch) error {
+// isOf reports whether an explanation can be about one of some rules, and is not only about those that others
+// have set. A port goes down, and a GID changes, without words about a rule.
+func isOf(rules *fault.Rules, code, words string) bool {
+	if code != "fault-injected" {
+		return true
+	}
+	for i := range rules.Rules {
+		r := &rules.Rules[i]
+		name := r.String()
+		if r.Name == "" {
+			name = fmt.Sprintf("%d (%s)", i+1, r.Action()) // as the engine has numbered it
+		}
+		if strings.Contains(words, "by rule "+name) {
+			return true
+		}
+	}
+	return false
+}
+
+// printFaults prints faults that rules make, as they are made, until ctx ends.
+func printFaults(ctx context.Context, out io.Writer, w *nicless.Watch, r *fault.Rules) error {
 	var table objects.Table
 	var e trace.Event
 	for {
@@ -168,7 +189,7 @@ func printFaults(ctx context.Context, out io.Writer, w *nicless.Watch) error {
 			continue
 		}
 		code, words := text.Explanation(&e)
-		if !slices.Contains(injected, code) {
+		if !slices.Contains(injected, code) || !isOf(r, code, words) {
 			continue
 		}
 		who := ""

@@ -13,6 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -137,4 +139,23 @@ func TestActionRunsCommandsThatExist(t *testing.T) {
 		require.True(t, used[name], name)
 		require.NotEmpty(t, in.Description, name)
 	}
+}
+
+// An engine may obey rules of several commands; each tells what its own do.
+func TestFaultsOfOthers(t *testing.T) {
+	rules := &fault.Rules{Rules: []fault.Rule{
+		{Name: "mine", RNR: 1},
+		{Complete: &fault.Complete{Syndrome: fault.Syndrome(cqe.RemoteAccess)}},
+	}}
+	for words, mine := range map[string]bool{
+		`injected by rule "mine" (` + rules.Rules[0].Action() + `)`:                       true,
+		`injected by rule 2 (completes with remote-access)`:                               true,
+		`the cut by rule "mine" (` + rules.Rules[0].Action() + `) is over; it has lost 3`: true,
+		`injected by rule 1 (completes with remote-access)`:                               false,
+		`injected by rule 2 (completes with remote-operation)`:                            false,
+		`injected by rule "other" (` + rules.Rules[0].Action() + `): a request of client`: false,
+	} {
+		require.Equal(t, mine, isOf(rules, "fault-injected", words), words)
+	}
+	require.True(t, isOf(rules, "port-down", "the port is down"))
 }

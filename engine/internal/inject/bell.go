@@ -58,7 +58,7 @@ func (b *Bell) Look(word uint32, done, now uint64) (rule *fault.Rule) {
 func (b *Bell) next(now uint64) (rule *fault.Rule) {
 	for _, c := range b.counters {
 		f := fault.Facts{Since: c.rules.Age(now)}
-		if hit, ok := c.Next(&f); ok && rule == nil {
+		if hit, ok := c.Next(&f, rule != nil); ok {
 			rule = hit.Rule
 		}
 	}

@@ -40,8 +40,8 @@ func (q *QueuePair) OnPackets() bool { return q != nil && q.Link != nil }
 func (l *Link) Next(now uint64, f *fault.Facts) (hit fault.Hit, ok bool) {
 	for _, c := range l.packets {
 		f.Since = c.rules.Age(now)
-		h, acts := c.Next(f)
-		if !acts || ok {
+		h, acts := c.Next(f, ok)
+		if !acts {
 			continue
 		}
 		hit, ok = h, true

@@ -110,7 +110,7 @@ func (q *QueuePair) Decide(block, now uint64, f *fault.Facts) {
 	q.decided, q.action = block+1, action{}
 	for _, c := range q.work {
 		f.Since = c.rules.Age(now)
-		if hit, ok := c.Next(f); ok && !q.Acts {
+		if hit, ok := c.Next(f, q.Acts); ok {
 			q.Hit, q.From, q.Acts = hit, c.rules, true
 		}
 	}

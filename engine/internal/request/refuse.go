@@ -69,7 +69,7 @@ func (c faulting) findRefusal(op control.Op) (err error) {
 		acts := false
 		for _, k := range c.calls {
 			f := fault.Facts{Call: op.String(), Since: k.rules.Age(now)}
-			if h, ok := k.Next(&f); ok && !acts {
+			if h, ok := k.Next(&f, acts); ok {
 				hit, acts = h, true
 			}
 		}

@@ -32,7 +32,8 @@ Usage:
 
 ` + runFlagsUsage + `The exit status is the program's, or 128 plus the number of a signal that ended
 the program. It is 127 if the program does not exist, 126 if it cannot be run
-with the library, and 125 if there is no engine.
+with the library, and 125 if there is no engine, or if the program has ended
+with 0 but the file of --trace or --junit could not be written.
 
 The program preloads a library. NICLESS_SHIM can name its file; otherwise this
 command looks beside itself and in ../lib. If the library is in neither place, a
@@ -190,7 +191,7 @@ func failed(err error) error {
 }
 
 // run runs a program and returns its exit status as an error.
-func (f *runFlags) run(c *cobra.Command, args []string) error {
+func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 	stderr := c.ErrOrStderr()
 	if _, ok := stderr.(*os.File); !ok {
 		// two goroutines write: os/exec copies the program's output, the other one prints explanations
@@ -227,7 +228,12 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 			return failed(err)
 		}
 		defer func() {
-			if failure := stop(); failure != nil {
+			failure := stop()
+			switch {
+			case failure == nil:
+			case ended == nil:
+				ended = failed(failure)
+			default:
 				fmt.Fprintf(stderr, "nicless: error: %v\n", failure)
 			}
 		}()
@@ -311,6 +317,8 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef("nicless engine --socket PATH --verbs --link LINK", "%s: --link and --engine exclude each other: the links of a running engine cannot be changed", c.Name())
 	case f.replay && f.trace == "":
 		return usagef("nicless run --trace FILE --replay", "%s: --replay without --trace", c.Name())
+	case f.replay && !strings.HasSuffix(f.trace, ".nictrace"):
+		return usagef("nicless run --trace FILE.nictrace --replay", "%s: --replay: nicless replay reads .nictrace, and not %s", c.Name(), plain(f.trace))
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}

@@ -127,8 +127,12 @@ func replayFile(name string, stdout, stderr io.Writer) error {
 	case nothing:
 		result = "nothing was compared"
 	}
-	fmt.Fprintf(stdout, "%s: %s: %d WQEs, %d completions, %d messages of %d bytes\n", shown, result, r.WQEs, r.CQEs,
-		r.Messages, r.Bytes)
+	unseen := ""
+	if r.Unseen > 0 {
+		unseen = fmt.Sprintf(", %d messages not compared", r.Unseen)
+	}
+	fmt.Fprintf(stdout, "%s: %s: %d WQEs, %d completions, %d messages of %d bytes%s\n", shown, result, r.WQEs, r.CQEs,
+		r.Messages, r.Bytes, unseen)
 	if r.Unseen > 0 {
 		fmt.Fprintf(stderr, "nicless: note: the bytes of %d messages were not compared: they overlap, or go to windows, lists or CQEs\n", r.Unseen)
 	}

@@ -294,8 +294,8 @@ func TestTrace(t *testing.T) {
 		for e := range executed.Events() {
 			require.EqualValues(t, 8, e.Value)
 		}
-		require.Contains(t, after.String(), `client 1 "client 1 `)
-		require.Contains(t, after.String(), `client 3 "client 3"`)
+		require.Regexp(t, `client 1 "niclesstest.test" pid \d+\n`, after.String())
+		require.Regexp(t, `client 3 pid \d+\n`, after.String())
 	})
 }
 

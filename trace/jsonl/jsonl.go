@@ -115,7 +115,8 @@ func (p *Printer) fields(e *trace.Event) field.Tree {
 	o := object{}
 	switch e.Kind {
 	case trace.KindClient:
-		o = o.add("client", e.Queue).add("pid", e.Value).add("name", string(e.Data))
+		o = o.add("client", e.Queue).add("pid", e.Value).add("name", string(e.Data)).
+			add("program", (&objects.Client{Name: string(e.Data)}).Program())
 	case trace.KindClientGone:
 		o = o.add("client", e.Queue)
 	case trace.KindQueue:

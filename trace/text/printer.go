@@ -194,6 +194,7 @@ func (p *Printer) isKnown(e *trace.Event) bool { return p.known.Name != "" && p.
 func (p *Printer) named(e *trace.Event) string {
 	name := string(e.Data)
 	own, more := strings.CutPrefix(name, p.known.Name+" ")
+	quoted, local := strings.CutPrefix(name, fmt.Sprintf("client %d \"", e.Queue))
 	switch {
 	case more && p.isKnown(e):
 		return "is named " + Plain(own)
@@ -201,6 +202,10 @@ func (p *Printer) named(e *trace.Event) string {
 		return strconv.Quote(name)
 	case strings.HasPrefix(name, fmt.Sprintf("pid %d ", e.Value)):
 		return Plain(name) // as the engine writes it, which quotes what others have given
+	case local:
+		return fmt.Sprintf("\"%s pid %d", Plain(quoted), e.Value)
+	case name == fmt.Sprintf("client %d", e.Queue):
+		return fmt.Sprintf("pid %d", e.Value)
 	}
 	return fmt.Sprintf("%q pid %d", name, e.Value)
 }

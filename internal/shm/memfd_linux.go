@@ -221,6 +221,9 @@ func check(fd int, trusted bool) (size, page int, err error) {
 	return int(st.Size), int(st.Blksize), nil
 }
 
+// A mapping is memory that is mapped.
+type mapping = mmap.MMap
+
 // mapped maps f as a region and takes ownership of f.
 func mapped(f *os.File, size, prot int) (*Region, error) {
 	m, err := mmap.MapRegion(f, size, prot, 0, 0)

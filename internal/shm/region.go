@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-
-	"github.com/edsrzf/mmap-go"
 )
 
 // PageSize is the unit of a region's size in bytes. Sizes are rounded up to a multiple of it.
@@ -22,8 +20,8 @@ var ErrClosed = errors.New("shm: region is closed")
 // Attach and Heap make one. Any number of goroutines may use its bytes until Close.
 type Region struct {
 	mem  []byte
-	file *os.File  // nil for heap memory
-	maps mmap.MMap // nil for heap memory
+	file *os.File // nil for heap memory
+	maps mapping  // nil for heap memory
 
 	mu       sync.Mutex // guards the fields below and file, and makes calls of Close wait for each other
 	sealed   bool       // sealed against holes; see Seal

@@ -15,6 +15,11 @@ import (
 // and heap memory work on every system.
 var errSystem = platform.Unsupported("shm: shared memory")
 
+// A mapping is memory that is mapped: on this system there is none.
+type mapping []byte
+
+func (m *mapping) Unmap() error { return nil }
+
 // Create fails on this system.
 func Create(string, int) (*Region, error) { return nil, errSystem }
 

@@ -28,7 +28,8 @@ The words are one of:
              "remote access error"
   TEXT       the text of an error, as a program has printed it
 
-A number with 0x is a syndrome, a decimal one a status, as programs print them.
+A number with 0x is a syndrome, or a vendor byte if no syndrome has it, and a
+decimal one a status, as programs print them.
 Without words, or with "-", a text of at most 64 KiB comes from standard input.
 For dumps and whole logs, use nicless decode.
 

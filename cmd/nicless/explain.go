@@ -83,7 +83,7 @@ func words(args []string, stdin io.Reader) (string, error) {
 	if f, ok := stdin.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
 		return "", usagef("nicless explain key-access, or nicless explain 0x13", "explain: a code, a syndrome or a text is missing")
 	}
-	text, err := readInput(stdin)
+	text, err := readInput(stdin, "nicless decode reads texts of any length: nicless decode < FILE")
 	if err != nil {
 		return "", err
 	}

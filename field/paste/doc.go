@@ -24,5 +24,5 @@
 // A dump shows no keys and no queues, so a dump without a suspicion may still fail.
 //
 // The files, in reading order: reader.go, line.go, row.go, blob.go, base.go, order.go, score.go,
-// item.go, suspect.go.
+// unclear.go, item.go, suspect.go.
 package paste

@@ -2,7 +2,6 @@ package paste
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/nicless/nicless/cqe"
 )
@@ -21,18 +20,22 @@ const (
 	numBases
 )
 
-var radix = [numBases]int{8, 16, 10}
+var radix = [numBases]int64{8, 16, 10}
 
 // places are an offset, read in each base; -1 where it has other digits.
 type places [numBases]int64
 
+// readPlaces reads at most 16 hexadecimal digits.
 func readPlaces(digits []byte) (p places) {
-	for b := range p {
-		v, err := strconv.ParseInt(string(digits), radix[b], 62)
-		if err != nil {
-			v = -1
+	for _, c := range digits {
+		n := int64(nibble(c))
+		for b := range p {
+			if p[b] >= 0 && n < radix[b] {
+				p[b] = (p[b]*radix[b] + n) & (1<<62 - 1)
+			} else {
+				p[b] = -1
+			}
 		}
-		p[b] = v
 	}
 	return p
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nicless/nicless/internal/nearest"
 )
 
 // An Event is a kind of events that rules act on.
@@ -215,7 +217,7 @@ func (d *Doorbell) UnmarshalText(b []byte) error {
 	}
 	var v Doorbell
 	if err := v.Delay.UnmarshalText(b); err != nil {
-		return fmt.Errorf("%q is neither drop nor a time such as 5ms", b)
+		return fmt.Errorf("%q is neither drop nor a time such as 5ms%s", b, nearest.Hint(string(b), []string{"drop"}))
 	}
 	*d = v
 	return nil
@@ -238,7 +240,8 @@ func oneOf[T ~string](field string, word T, list ...T) error {
 	for _, w := range list {
 		names = append(names, string(w))
 	}
-	return fmt.Errorf("%s: %q is none of %s", field, word, strings.Join(names, ", "))
+	hint := nearest.Hint(string(word), names)
+	return fmt.Errorf("%s: %q is none of %s%s", field, word, strings.Join(names, ", "), hint)
 }
 
 // UnmarshalJSON takes the name of an action, or {"delay": time}.

@@ -1,7 +1,9 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nicless/nicless/internal/nearest"
@@ -46,20 +48,18 @@ func Errnos() map[string]int {
 // error.
 func (r *Refuse) Number() int { return errnos[r.Errno] }
 
-// check says what is wrong with the names.
+// check says what is wrong with the names: with both of them, joined.
 func (r *Refuse) check() error {
-	switch {
-	case r.Call == "" || r.Errno == "":
-		return fmt.Errorf("refuse: needs a call, such as create_qp, and an errno, such as ENOMEM")
-	case !slices.Contains(calls, r.Call):
-		return fmt.Errorf("refuse: call %.63q is none that can be refused%s", r.Call, nearest.Hint(r.Call, calls))
-	case errnos[r.Errno] == 0:
-		names := make([]string, 0, len(errnos))
-		for name := range errnos {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return fmt.Errorf("refuse: errno %.63q is none of those of calls%s", r.Errno, nearest.Hint(r.Errno, names))
+	var all []error
+	if r.Call == "" || r.Errno == "" {
+		all = append(all, errors.New("refuse: needs a call, such as create_qp, and an errno, such as ENOMEM"))
 	}
-	return nil
+	if r.Call != "" && !slices.Contains(calls, r.Call) {
+		all = append(all, fmt.Errorf("refuse: call %.63q is none that can be refused%s", r.Call, nearest.Hint(r.Call, calls)))
+	}
+	if r.Errno != "" && errnos[r.Errno] == 0 {
+		names := slices.Sorted(maps.Keys(errnos))
+		all = append(all, fmt.Errorf("refuse: errno %.63q is none of those of calls%s", r.Errno, nearest.Hint(r.Errno, names)))
+	}
+	return errors.Join(all...)
 }

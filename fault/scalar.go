@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/nearest"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -203,7 +204,7 @@ func (o *Opcodes) UnmarshalJSON(b []byte) error {
 	for _, name := range names {
 		op, ok := opcodeOf(name)
 		if !ok {
-			return fmt.Errorf("%q is not an opcode of a WQE, such as RDMA_WRITE", name)
+			return fmt.Errorf("%q is not an opcode of a WQE%s", name, near(name, opcodeNames(), ", such as RDMA_WRITE"))
 		}
 		v |= 1 << op
 	}
@@ -220,6 +221,33 @@ func (o Opcodes) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(names)
+}
+
+// near names the word of a list that was probably meant; if none is much like it, it returns other.
+func near(word string, list []string, other string) string {
+	if hint := nearest.Hint(word, list); hint != "" {
+		return hint
+	}
+	return other
+}
+
+func opcodeNames() (names []string) {
+	for op := range wqe.Opcode(64) {
+		if i := op.Info(); i.Known() {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
+
+// syndromeNames returns the names of all syndromes that have one.
+func syndromeNames() (names []string) {
+	for v := range 256 {
+		if s := Syndrome(v).String(); !strings.HasPrefix(s, "0x") {
+			names = append(names, s)
+		}
+	}
+	return names
 }
 
 func opcodeOf(name string) (wqe.Opcode, bool) {
@@ -240,7 +268,8 @@ func (s *Syndrome) UnmarshalText(b []byte) error {
 	}
 	v, err := strconv.ParseUint(string(b), 0, 8)
 	if err != nil || v == 0 {
-		return fmt.Errorf("%q is not a syndrome: a number from 1 to 255, or a name such as remote-access", b)
+		other := ": a number from 1 to 255, or a name such as remote-access"
+		return fmt.Errorf("%q is not a syndrome%s", b, near(string(b), syndromeNames(), other))
 	}
 	*s = Syndrome(v)
 	return nil

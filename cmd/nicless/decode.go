@@ -121,7 +121,7 @@ func inputBytes(args []string, stdin io.Reader) ([]byte, error) {
 			return nil, usagef("give them as arguments, or \"-\" to type them", "decode: no bytes to decode")
 		}
 		var err error
-		if text, err = readInput(stdin); err != nil {
+		if text, err = readInput(stdin, "with a kind, one object is decoded; without, logs of any length: nicless decode < FILE"); err != nil {
 			return nil, err
 		}
 	}

@@ -28,7 +28,8 @@ The words are one of:
              "remote access error"
   TEXT       the text of an error, as a program has printed it
 
-A number with 0x is a syndrome, a decimal one a status, as programs print them.
+A number with 0x is a syndrome, or a vendor byte if no syndrome has it, and a
+decimal one a status, as programs print them.
 Without words, or with "-", a text of at most 64 KiB comes from standard input.
 For dumps and whole logs, use nicless decode.
 
@@ -82,7 +83,7 @@ func words(args []string, stdin io.Reader) (string, error) {
 	if f, ok := stdin.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
 		return "", usagef("nicless explain key-access, or nicless explain 0x13", "explain: a code, a syndrome or a text is missing")
 	}
-	text, err := readInput(stdin)
+	text, err := readInput(stdin, "nicless decode reads texts of any length: nicless decode < FILE")
 	if err != nil {
 		return "", err
 	}

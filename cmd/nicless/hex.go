@@ -62,14 +62,14 @@ func shorten(s string) string {
 	return s[:most] + "…"
 }
 
-// readInput reads standard input to its end, up to maxInput bytes.
-func readInput(r io.Reader) (string, error) {
+// readInput reads standard input to its end, up to maxInput bytes. hint says what to do with more.
+func readInput(r io.Reader, hint string) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
 		return "", fmt.Errorf("standard input: %w", err)
 	}
 	if len(b) > maxInput {
-		return "", fmt.Errorf("standard input: more than %d bytes; one object is decoded at a time", maxInput)
+		return "", hintf(hint, "standard input: more than %d bytes", maxInput)
 	}
 	return string(b), nil
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,4 +63,31 @@ func TestOctalDigits(t *testing.T) {
 		}
 	}
 	require.False(t, isOctal("0000000 0730 8840\n"))
+}
+
+// The command of the hint about octal digits leads to the CQE, although od prints "*" for most of its rows.
+func TestOctalHint(t *testing.T) {
+	od, err := exec.LookPath("od")
+	if err != nil {
+		t.Skip("od is not installed")
+	}
+	file := filepath.Join(t.TempDir(), "cqe.bin")
+	b := append(make([]byte, 48), 0, 0, 0, 0, 0xb1, 0, 0x88, 0x13, 8, 0, 0x12, 0x34, 0, 7, 0x3c, 0xd2)
+	require.NoError(t, os.WriteFile(file, b, 0o600))
+	octal, err := exec.Command(od, file).Output()
+	require.NoError(t, err)
+	var out, errs strings.Builder
+	require.Equal(t, 1, run([]string{"decode"}, strings.NewReader(string(octal)), &out, &errs))
+	_, hint, ok := strings.Cut(errs.String(), "as od prints them: ")
+	require.True(t, ok, errs.String())
+	command, _, ok := strings.Cut(hint, " | nicless decode")
+	require.True(t, ok, hint)
+	words := strings.Fields(strings.ReplaceAll(command, "FILE", file))
+	require.Equal(t, "od", words[0])
+	text, err := exec.Command(od, words[1:]...).Output()
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\n*\n")
+	out.Reset()
+	require.Zero(t, run([]string{"decode"}, strings.NewReader(string(text)), &out, &errs), errs.String())
+	require.Contains(t, out.String(), "CQE, queue 0x001234, WQE 7")
 }

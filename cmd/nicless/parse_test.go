@@ -71,3 +71,17 @@ func TestBars(t *testing.T) {
 	assert.Equal(t, "999", thousands(999))
 	assert.Equal(t, "12,345,678", thousands(12345678))
 }
+
+// The error about a text that is too long names the command that reads it.
+func TestLongInput(t *testing.T) {
+	long := strings.Repeat("0a ", maxInput/3+1)
+	for command, want := range map[string]string{
+		"explain":    "hint: nicless decode reads texts of any length: nicless decode < FILE\n",
+		"decode cqe": "hint: with a kind, one object is decoded; without, logs of any length: nicless decode < FILE\n",
+	} {
+		var out, errs strings.Builder
+		require.Equal(t, 1, run(strings.Fields(command), strings.NewReader(long), &out, &errs), command)
+		require.Contains(t, errs.String(), "error: standard input: more than 65536 bytes\n", command)
+		require.Contains(t, errs.String(), want)
+	}
+}

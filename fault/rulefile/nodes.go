@@ -31,8 +31,11 @@ func (d *decoder) findAnchors(body ast.Node) {
 	ast.Walk(d, body)
 }
 
-// resolve returns the node that a node stands for, or nil after an error.
+// resolve returns the node that a node stands for, or nil after an error, or after too many.
 func (d *decoder) resolve(n ast.Node) ast.Node {
+	if len(d.list) >= mostFound {
+		return nil
+	}
 	d.nodes++
 	if d.nodes > mostNodes {
 		if d.nodes == mostNodes+1 {

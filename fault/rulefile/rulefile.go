@@ -20,6 +20,10 @@ import (
 // mostErrors is how many errors of a file are kept: more than anybody reads.
 const mostErrors = 50
 
+// mostFound is after how many errors a file is not read on. An error of a name costs up to 0.2 ms, for the
+// search of the nearest one, and aliases make 65536 of a few.
+const mostFound = 1000
+
 // An Error says what is wrong at a place in a file. Text that comes from the file is quoted in it.
 type Error struct {
 	File         string // as it was given to Read or Parse
@@ -164,18 +168,28 @@ type places struct {
 // check adds what is wrong with a rule, at the field that each error names.
 func (d *decoder) check(r *fault.Rule, at *places) {
 	for _, err := range leaves(r.Check()) {
-		where := at.rule
-		for _, word := range words.FindAllString(err.Error(), -1) {
-			if t := at.fields[word]; t != nil && word != "name" && word != "match" {
-				where = t
-				break
-			}
-		}
-		d.errorf(where, "%v", err)
+		d.errorf(at.find(err.Error()), "%v", err)
 	}
 }
 
-var words = regexp.MustCompile(`[a-z-]+`)
+// find returns the place of the field that an error names: in "refuse: call ..." that of call, else that of
+// the first word that is a field.
+func (at *places) find(text string) *token.Token {
+	if m := innerField.FindStringSubmatch(text); m != nil && at.fields[m[1]] != nil {
+		return at.fields[m[1]]
+	}
+	for _, word := range words.FindAllString(text, -1) {
+		if t := at.fields[word]; t != nil && word != "name" && word != "match" {
+			return t
+		}
+	}
+	return at.rule
+}
+
+var (
+	innerField = regexp.MustCompile(`^[a-z-]+: ([a-z-]+)`)
+	words      = regexp.MustCompile(`[a-z-]+`)
+)
 
 // leaves returns the errors that were joined.
 func leaves(err error) (all []error) {
@@ -210,7 +224,11 @@ func (d *decoder) errors() Errors {
 	})
 	list := slices.CompactFunc(d.list, func(a, b *Error) bool { return *a == *b })
 	if n := len(list) - mostErrors; n > 0 {
-		more := &Error{File: d.file, Text: fmt.Sprintf("and %d more errors", n)}
+		text := fmt.Sprintf("and %d more errors", n)
+		if len(d.list) >= mostFound {
+			text = fmt.Sprintf("and at least %d more errors", n)
+		}
+		more := &Error{File: d.file, Text: text}
 		list = append(list[:mostErrors:mostErrors], more)
 	}
 	return list

@@ -2,11 +2,13 @@ package rulefile
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml/parser"
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/wqe"
@@ -99,7 +101,7 @@ rules:
 	require.Equal(t, `f.yaml:1:1: unknown field "seeed": did you mean "seed"?
 f.yaml:5:7: unknown field "oppcode": did you mean "opcode"?
 f.yaml:7:13: size: "9..1" is not a range of numbers such as 64, 64.., ..4096 or 64..4096
-f.yaml:9:22: opcode: "RDMA_WRIT" is not an opcode of a WQE, such as RDMA_WRITE
+f.yaml:9:22: opcode: "RDMA_WRIT" is not an opcode of a WQE: did you mean "RDMA_WRITE"?
 f.yaml:9:33: opcode: a list; the name of an opcode is needed
 f.yaml:10:10: rnr: "0" has no effect; leave the field out, or give another value
 f.yaml:11:5: field "rnr" is here twice
@@ -110,11 +112,53 @@ f.yaml:17:5: lose-request: has no value
 f.yaml:18:12: stall: a mapping; a single value is needed
 f.yaml:19:15: complete: a single value; a mapping of fields is needed
 f.yaml:20:5: has no action; one of these is needed: `+strings.Join(fault.Actions(), ", ")+`
-f.yaml:21:26: syndrome: "remote-acces" is not a syndrome: a number from 1 to 255, or a name such as remote-access
+f.yaml:21:26: syndrome: "remote-acces" is not a syndrome: did you mean "remote-access"?
 f.yaml:22:12: there is no anchor "nothing" before this alias
 f.yaml:23:10: tag "!!int"; tags are not possible here
 f.yaml:24:22: match: program "0123456789abcdef"; the kernel keeps at most 15 bytes of a name
 f.yaml:25:5: mtu: 9000 bytes; 1 to 4096 are possible`, err.Error())
+}
+
+// Values name the nearest that is possible, and errors are at the field with the value: of a call that is
+// refused, both.
+func TestErrorsOfValues(t *testing.T) {
+	const text = `rules:
+  - match: {pid: 7}
+    refuse: {call: creat_qp, errno: ENOMM}
+  - refuse:
+      call: create_qp
+      errno: enomem
+  - refuse: {errno: EIVAL}
+  - match: {opcode: [xyzzy, SEND, rdma_raed]}
+    complete: {syndrome: xyzzy}
+  - complete:
+      syndrome: remote-access
+      vendor: 256
+  - packet: {delay: 61s}
+  - packet: losse
+  - doorbell: dorp
+  - overrun: recieve
+  - deregister: remot
+  - order: weekest
+  - gid: chnage
+`
+	_, err := Parse("f", []byte(text))
+	require.Equal(t, `f:3:14: refuse: call "creat_qp" is none that can be refused: did you mean "create_qp"?
+f:3:30: refuse: errno "ENOMM" is none of those of calls: did you mean "ENOMEM"?
+f:6:7: refuse: errno "enomem" is none of those of calls: did you mean "ENOMEM"?
+f:7:5: refuse: needs a call, such as create_qp, and an errno, such as ENOMEM
+f:7:14: refuse: errno "EIVAL" is none of those of calls: did you mean "EINVAL"?
+f:8:22: opcode: "xyzzy" is not an opcode of a WQE, such as RDMA_WRITE
+f:8:35: opcode: "rdma_raed" is not an opcode of a WQE: did you mean "RDMA_READ"?
+f:9:26: syndrome: "xyzzy" is not a syndrome: a number from 1 to 255, or a name such as remote-access
+f:12:7: complete: vendor 256; 0 to 255 are possible
+f:13:14: packet: delay 1m1s; a time above 0 and at most 1m0s is possible, or forever
+f:14:5: packet: "losse" is none of lose, duplicate, corrupt, reorder: did you mean "lose"?
+f:15:15: doorbell: "dorp" is neither drop nor a time such as 5ms: did you mean "drop"?
+f:16:5: overrun: "recieve" is none of send, receive: did you mean "receive"?
+f:17:5: deregister: "remot" is none of local, remote: did you mean "remote"?
+f:18:5: order: "weekest" is none of weak, weakest: did you mean "weakest"?
+f:19:5: gid: "chnage" is none of change: did you mean "change"?`, err.Error())
 }
 
 // Files that are no rules at all.
@@ -149,6 +193,23 @@ func TestManyAliases(t *testing.T) {
 	require.ErrorContains(t, err, "aliases make more than 65536 values")
 	errs := err.(Errors)
 	require.LessOrEqual(t, len(errs), mostErrors+1)
+}
+
+// Aliases do not multiply the search of the nearest names: so many wrong names would take 13 s.
+func TestManyWrongNames(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("rules:\n- match: {opcode: &a [")
+	for i := range 850 {
+		fmt.Fprintf(&text, "%064d,", i)
+	}
+	text.WriteString("]}\n" + strings.Repeat("- {match: {opcode: *a}, rnr: 1}\n", 80))
+	d := &decoder{file: "x"}
+	file, err := parser.ParseBytes([]byte(text.String()), 0)
+	require.NoError(t, err)
+	d.document(file)
+	require.GreaterOrEqual(t, len(d.list), mostFound)
+	require.Less(t, len(d.list), mostFound+850, "at most one more list")
+	require.ErrorContains(t, d.errors(), "x: and at least 800 more errors")
 }
 
 // Read reads at most one byte too many.

@@ -23,8 +23,9 @@ type Answer struct {
 const maxWords = 64 << 10
 
 // Find returns what is known about a code of docs/EXPLANATIONS.md, a syndrome ("0x13"), a syndrome and a
-// vendor byte ("0x13 0x88"), a status of verbs ("10", "status 10", "IBV_WC_REM_ACCESS_ERR", "remote access
-// error") or a text that has them. For words that are unknown, the error names the nearest names.
+// vendor byte ("0x13 0x88"), a vendor byte alone ("vendor 0x52", or "0x52", which is no syndrome), a status
+// of verbs ("10", "status 10", "IBV_WC_REM_ACCESS_ERR", "remote access error") or a text that has them. For
+// words that are unknown, the error names the nearest names.
 func Find(words string) (Answer, error) {
 	if len(words) > maxWords {
 		return Answer{}, fmt.Errorf("a text of %d bytes; at most %d are read", len(words), maxWords)
@@ -35,6 +36,9 @@ func Find(words string) (Answer, error) {
 	}
 	if a, ok := byNumber(words); ok {
 		if a.Syndrome != nil && a.Facts.Syndrome != nil && !isNamed(*a.Facts.Syndrome) {
+			if v, err := asVendor(uint8(*a.Facts.Syndrome)); err == nil {
+				return v, nil
+			}
 			return Answer{}, fmt.Errorf("no public header names syndrome 0x%02x; verbs reports such a completion as IBV_WC_GENERAL_ERR",
 				uint8(*a.Facts.Syndrome))
 		}
@@ -102,6 +106,14 @@ func withVendor(f Facts) (Answer, error) {
 		note += fmt.Sprintf(", and with 0x%02x, %s", uint8(other.Syndrome), other.Syndrome.Error())
 	}
 	return about(f, note), nil
+}
+
+// asVendor returns the rows of a number that was given as a syndrome and is none, if it is a vendor byte:
+// programs call both "syndrome".
+func asVendor(n uint8) (Answer, error) {
+	a, err := withVendor(Facts{Vendor: &n})
+	a.Note = fmt.Sprintf("0x%02x is no syndrome that a public header names, so it is read as a vendor syndrome (byte 54); %s", n, a.Note)
+	return a, err
 }
 
 var (

@@ -116,13 +116,23 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
-// Two numbers are a syndrome and a vendor byte. A syndrome that no header names is an error.
+// Two numbers are a syndrome and a vendor byte. A syndrome that no header names is a vendor byte, or an
+// error.
 func TestFindNumbers(t *testing.T) {
 	for _, words := range []string{"0x13 0x88", "0x13, 0x88", "0x13/0x88"} {
 		a, err := known.Find(words)
 		require.NoError(t, err)
 		require.Equal(t, cqe.RemoteAccess, a.Syndrome.Value)
 		require.Equal(t, uint8(0x88), *a.Vendor)
+	}
+	for words, want := range map[string]cqe.Syndrome{
+		"0x52": cqe.LocalProtection, "0xf9": cqe.Flush, "0xF9": cqe.Flush, "syndrome 0x52": cqe.LocalProtection,
+	} {
+		a, err := known.Find(words)
+		require.NoError(t, err, words)
+		require.Equal(t, want, a.Syndrome.Value, words)
+		require.NotNil(t, a.Vendor, words)
+		require.Contains(t, a.Note, "is read as a vendor syndrome (byte 54)")
 	}
 	for words, want := range map[string]string{"0x99": "no public header names syndrome 0x99",
 		"syndrome 0x99": "no public header names syndrome 0x99", "0x99 0x88": "nothing is known", "0x13 0x888": "nothing is known"} {

@@ -81,10 +81,13 @@ type blob struct {
 	b           []byte
 	spans       []span
 	offset      int64 // that the next row should have
-	octal       int64 // the same, for od
 	offsets     bool
-	alone       bool // all rows are such as could be other things
-	star        bool // a line "*" stands for rows like the last one
+	od          bases // the bases that the offsets may have, if they have the form of od
+	alone       bool  // all rows are such as could be other things
+	star        bool  // a line "*" stands for rows like the last one
+	starLine    int
+	lost        int // line of a "*" that stands for nobody knows how many rows, or 0
+	dropped     int // blocks that are the same as others, of a long "*"
 	notes       []string
 }
 
@@ -97,16 +100,17 @@ func (d *blob) follows(r *row) bool {
 		return false
 	case !d.offsets || r.offset < 0:
 		return !d.offsets && r.offset < 0 && !(d.spans[len(d.spans)-1].width != r.width && r.width != 0)
-	case r.offset == d.offset || (r.octal >= 0 && r.octal == d.octal):
+	case d.od.n > 0:
+		return d.od.fitting(d.star, r.at, d.rowSize()).n > 0
+	case r.offset == d.offset:
 		return true
-	case r.octal >= 0:
-		return d.star && d.gap(r) > 0
 	case r.offset < d.offset:
 		return d.excess(r) > 0
-	case r.offset > d.offset && r.offset-d.offset <= int64(maxBlob-len(d.b)):
-		return d.star || r.offset-d.offset < cqe.Size // rows that are like the last one, or missing
+	case d.star: // rows that are like the last one
+		n := r.offset - d.offset
+		return n <= maxGap || n%d.rowSize() == 0
 	}
-	return false
+	return r.offset-d.offset < cqe.Size && r.offset-d.offset <= int64(maxBlob-len(d.b)) // rows are missing
 }
 
 // excess returns how many bytes more the last row has than the offset of the next one allows, or 0.
@@ -124,51 +128,42 @@ func (d *blob) excess(r *row) int {
 	return n
 }
 
-// gap returns how many bytes are between the dump and a row of od or hexdump after a line "*", or
-// 0. The offsets of od are octal and those of hexdump hexadecimal; the one is right with which
-// the dump may end at a whole block.
-func (d *blob) gap(r *row) int {
-	hex, octal := r.offset-d.offset, r.octal-d.octal
-	for _, n := range [...]int64{hex, octal, max(hex, 0)} {
-		end := len(d.b) + len(r.b) + int(n)
-		if n > 0 && n <= int64(maxBlob-len(d.b)) && (end%cqe.Size == 0 || n == max(hex, 0)) {
-			return int(n)
-		}
-	}
-	return 0
-}
+// rowSize returns how many bytes the last row has.
+func (d *blob) rowSize() int64 { return int64(d.spans[len(d.spans)-1].n) }
 
 // add appends a row. Rows that are not there are filled in.
 func (d *blob) add(r *row, line int) {
-	if len(d.b) == 0 {
-		d.first, d.offsets, d.alone = line, r.offset >= 0, true
-		if r.offset >= 0 {
-			d.offset, d.octal = r.offset, r.octal
-		}
-	}
 	switch {
-	case r.octal >= 0 && d.star:
-		if n := d.gap(r); n > 0 {
-			d.fill(n)
+	case len(d.b) == 0:
+		d.first, d.offsets, d.alone = line, r.offset >= 0, true
+		d.offset, d.od = r.offset, bases{}
+		if r.od {
+			d.od = startBases(r.at)
 		}
-	case r.offset >= 0 && r.offset < d.offset && r.octal < 0:
+	case d.od.n > 0:
+		d.narrow(r.at)
+	case !d.offsets:
+		if d.star && d.lost == 0 {
+			d.lost = d.starLine
+		}
+	case r.offset < d.offset:
 		n := d.excess(r)
 		last := &d.spans[len(d.spans)-1]
 		last.n -= n
 		d.b = d.b[:len(d.b)-n]
 		d.offset -= int64(n)
 		d.notes = append(d.notes, fmt.Sprintf("line %d has %d bytes more than the next offset allows; they are left out", last.line, n))
-	case r.offset > d.offset && d.offsets && r.octal < 0:
-		d.fill(int(r.offset - d.offset))
+	case r.offset > d.offset:
+		n := r.offset - d.offset
+		d.fill(int(shortened(n)))
+		d.dropped += int((n - shortened(n)) / cqe.Size)
+		d.offset = r.offset
 	}
 	d.star = false
 	d.spans = append(d.spans, span{from: len(d.b), n: len(r.b), width: r.width, host: r.host, line: line})
 	d.b = append(d.b, r.b...)
 	d.offset += int64(len(r.b))
-	if r.octal >= 0 {
-		d.octal = r.octal + int64(len(r.b))
-		d.offset = r.offset + int64(len(r.b))
-	}
+	d.od.advance(int64(len(r.b)))
 	d.last = line
 	d.alone = d.alone && r.alone
 	if r.torn {
@@ -190,15 +185,16 @@ func (d *blob) fill(n int) {
 	if !d.star {
 		d.notes = append(d.notes, fmt.Sprintf("bytes %d to %d are missing in the dump and taken for 0", from, from+n-1))
 	}
-	d.spans = append(d.spans, span{from: from, n: n, width: last.width, host: last.host, line: d.last})
+	d.spans = append(d.spans, span{from: from, n: n, width: last.width, host: last.host, line: last.line})
 	d.offset += int64(n)
 }
 
 // items returns what the dump has. whole says that it is complete; else the bytes that were not
 // used stay.
 func (d *blob) items(whole bool) (list []Item, skipped int) {
+	d.chooseBase(whole)
 	r := read(d.b, d.spans, d.kind, whole)
-	if r.score >= enough || (d.title.known && len(r.parts) > 0) {
+	if d.lost == 0 && (r.score >= enough || (d.title.known && len(r.parts) > 0)) {
 		for _, p := range r.parts {
 			it := Item{Kind: p.kind, Line: d.lineOf(p.from), Last: d.lineOf(p.to - 1)}
 			it.Index, it.Queue = d.index, d.queue
@@ -210,11 +206,12 @@ func (d *blob) items(whole bool) (list []Item, skipped int) {
 			}
 			list = append(list, it)
 		}
-		skipped = r.skipped
+		skipped = r.skipped + d.dropped
 	} else {
 		r.used = len(d.b)
 		it := Item{Kind: Unclear, Line: d.first, Last: d.last, Bytes: append([]byte(nil), d.b...), Index: -1}
-		it.Notes = append(append(it.Notes, d.notes...), d.unclear())
+		it.Notes = append(it.Notes, d.notes...)
+		it.Notes = append(it.Notes, d.unclear())
 		list = append(list, it)
 	}
 	d.keep(r.used)
@@ -232,7 +229,7 @@ func (d *blob) keep(n int) {
 		}
 	}
 	d.spans = spans
-	d.index, d.notes = -1, nil
+	d.index, d.notes, d.dropped = -1, nil, 0
 }
 
 func (d *blob) lineOf(at int) int {
@@ -242,30 +239,6 @@ func (d *blob) lineOf(at int) int {
 		}
 	}
 	return d.last
-}
-
-// unclear says why the bytes are nothing.
-func (d *blob) unclear() string {
-	n := len(d.b)
-	const row = 16 // bytes of a row, in the dumps of the kernel and of libmlx5
-	switch {
-	case d.kind == CQE && n == cqe.Size-row:
-		return fmt.Sprintf("a CQE has %d bytes, this dump %d: its last row, with syndrome and opcode, is missing", cqe.Size, n)
-	case d.kind == CQE && n < cqe.Size && n%row == 0:
-		return fmt.Sprintf("a CQE has %d bytes, this dump %d: its last %d rows, with syndrome and opcode, are missing",
-			cqe.Size, n, (cqe.Size-n)/row)
-	case blank(d.b):
-		return fmt.Sprintf("all %d bytes are 0: probably never written", n)
-	case d.kind == CQE && n < cqe.Size:
-		return fmt.Sprintf("a CQE has %d bytes, this dump %d: the last ones, with syndrome and opcode, are missing", cqe.Size, n)
-	case n < 16:
-		return fmt.Sprintf("%d bytes: too few to recognize an object", n)
-	case n == cqe.Size:
-		op := cqe.OpOwn(d.b[cqe.OffOpOwn])
-		return fmt.Sprintf("in no byte order a CQE (as printed, byte 63 is 0x%02x: %v) or a WQE (byte 3, the opcode, is 0x%02x)",
-			uint8(op), op.Opcode(), d.b[3])
-	}
-	return fmt.Sprintf("%d bytes that are no CQE, WQE or packet in any byte order", n)
 }
 
 // consistent reports whether a text can be about a failure with this cause.

@@ -23,6 +23,6 @@
 // [Item.Suspicions] names the fields that cannot be right, with codes of docs/EXPLANATIONS.md.
 // A dump shows no keys and no queues, so a dump without a suspicion may still fail.
 //
-// The files, in reading order: reader.go, line.go, row.go, blob.go, order.go, score.go,
-// item.go, suspect.go.
+// The files, in reading order: reader.go, line.go, row.go, blob.go, base.go, order.go, score.go,
+// unclear.go, item.go, suspect.go.
 package paste

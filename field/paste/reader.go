@@ -86,6 +86,10 @@ func (r *Reader) line(line []byte) {
 	if r.held != nil && now-r.heldAt > nearDump {
 		r.release()
 	}
+	if r.blob.end(line) {
+		r.finish(true)
+		return
+	}
 	found, ok := findRow(line, r.row)
 	if ok {
 		r.row = found.b[:0]
@@ -113,9 +117,9 @@ func (r *Reader) line(line []byte) {
 		}
 		r.blob.add(&found, now)
 		switch {
-		case r.blob.size > 0 && len(r.blob.b) >= r.blob.size:
+		case r.blob.size > 0 && r.blob.least() >= r.blob.size:
 			r.finish(true)
-		case len(r.blob.b) >= maxBlob:
+		case r.blob.most() >= maxBlob:
 			r.finish(false)
 		}
 		if len(found.rest) > 0 {
@@ -126,7 +130,7 @@ func (r *Reader) line(line []byte) {
 	}
 	if len(r.blob.b) > 0 {
 		if len(line) == 1 && line[0] == '*' {
-			r.blob.star = true
+			r.blob.star, r.blob.starLine = true, now
 			return
 		}
 		r.since++

@@ -3,13 +3,13 @@ package paste
 import (
 	"bytes"
 	"encoding/hex"
-	"strconv"
 )
 
 // A row is one line of a dump.
 type row struct {
-	offset int64  // of its first byte, or -1
-	octal  int64  // the same digits read in octal, as od prints them, or -1
+	offset int64  // of its first byte, hexadecimal, or -1
+	at     places // the same digits in each base, if the offset has the form that od has
+	od     bool   // the offset has that form: its base must be found out
 	width  int    // bytes of one group of digits
 	b      []byte // in the order in which they are printed
 	host   bool   // its program prints words as the host reads them
@@ -70,9 +70,9 @@ func hexDigits(line []byte) (n int) {
 
 // parseRow reads a row that begins at the start of s.
 func parseRow(s, buf []byte) (r row, ok bool) {
-	r = row{offset: -1, octal: -1, b: buf[:0]}
+	r = row{offset: -1, b: buf[:0]}
 	rest, address := r.cutOffset(s)
-	gap, x := 0, false
+	gap, first, x := 0, 0, false
 	for len(r.b) < maxRow {
 		var n int
 		for n < len(rest) && bytes.IndexByte([]byte(" \t,{}\""), rest[n]) >= 0 {
@@ -87,7 +87,7 @@ func parseRow(s, buf []byte) (r row, ok bool) {
 			break // the end, or something else without a space
 		}
 		token := rest[n:]
-		if r.gutter(gap, token) {
+		if r.gutter(gap, first, token) {
 			break
 		}
 		digits, prefix := group(token)
@@ -98,7 +98,7 @@ func parseRow(s, buf []byte) (r row, ok bool) {
 			break
 		}
 		if len(r.b) == 0 {
-			r.width, x = width, prefix > 0
+			r.width, first, x = width, gap, prefix > 0
 		} else if (width != r.width && !plain && groupWidth(r.width)) || (prefix > 0) != x {
 			r.torn = width < r.width && len(token) == prefix+len(digits)
 			break
@@ -116,7 +116,7 @@ func parseRow(s, buf []byte) (r row, ok bool) {
 		r.width = 0 // plain digits
 	}
 	// gdb prints 0x addresses and 0x words; hexdump and od print 7 digits of offset and words.
-	r.host = r.width > 1 && (address == oddOffset || (address == plainOffset && x))
+	r.host = r.width > 1 && (address == oddOffset || address == shortOffset || (address == plainOffset && x))
 	return r, r.accept(address, gap)
 }
 
@@ -140,17 +140,18 @@ func (r *row) accept(address offsetForm, gap int) bool {
 		}
 		return address != noOffset || n >= sure
 	}
-	r.alone = address == noOffset && n < sure
+	r.alone = (address == noOffset || address == shortOffset) && n < sure
 	return true
 }
 
 // gutter reports whether the column of characters begins here: after a row of 16 bytes or a wide
-// gap. hexdump -C has a gap of two spaces after 8 bytes, too.
-func (r *row) gutter(gap int, token []byte) bool {
+// gap. hexdump -C has a gap of two spaces after 8 bytes, too, and hexdump -x gaps of four between all groups,
+// as wide as the first.
+func (r *row) gutter(gap, first int, token []byte) bool {
 	if len(r.b) == 0 || r.offset < 0 {
 		return false
 	}
-	return (len(r.b) == 16 && gap >= 2) || (gap >= 3 && len(token) > 0)
+	return (len(r.b) == 16 && gap >= 2) || (gap >= 3 && gap > first && len(token) > 0)
 }
 
 type offsetForm uint8
@@ -159,6 +160,7 @@ const (
 	noOffset    offsetForm = iota
 	plainOffset            // 00000010: or 0x7f6a7d20c000: or 0x7f6a7d20c000 <symbol+8>:
 	oddOffset              // 0000020, as hexdump and od print it
+	shortOffset            // 000010, as od -A x prints it
 )
 
 // cutOffset reads the offset at the start of a row, if there is one, and returns what follows.
@@ -184,13 +186,13 @@ func (r *row) cutOffset(s []byte) ([]byte, offsetForm) {
 	next, x := group(bytes.TrimLeft(after, " "))
 	switch {
 	case n == 7 && x == 0 && len(next) > 0 && len(next)%2 == 0:
-		r.offset = offset(digits)
-		if v, err := strconv.ParseInt(string(digits), 8, 64); err == nil {
-			r.octal = v
-		}
+		r.offset, r.at, r.od = offset(digits), readPlaces(digits), true
 		return after, oddOffset
+	case n == 6 && x == 0 && len(next) > 0 && len(next)%2 == 0:
+		r.offset = offset(digits)
+		return after, shortOffset
 	case n == 8 && len(next) == 2:
-		r.offset = offset(digits) // hexdump -C
+		r.offset, r.at = offset(digits), readPlaces(digits) // hexdump -C, or od of more than 2 MiB
 		return after, plainOffset
 	}
 	return s, noOffset

@@ -195,6 +195,44 @@ nicless: explanation: pid 18625: nicless0: queue 0x69712c: receive 0 takes 1024 
 0000040 00000000 00000000 00000000 00000000
 0000060 00000000 138800b1 34120008 d23c0700
 0000100`, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"hexdump -x: gaps of four spaces", `
+0000000    0000    0000    0000    0000    0000    0000    0000    0000
+*
+0000030    0000    0000    00b1    1388    0008    3412    0700    d23c
+0000040`, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"od -t x1: octal offsets, rows left out", `
+0000000 ` + rowOfZeros + `
+*
+0000060 ` + rowOfError + `
+0000100`, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"od -t x1 without the last offset", `
+0000000 ` + rowOfZeros + `
+*
+0000060 ` + rowOfError, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"hexdump -e without the last offset", `
+0000000 ` + rowOfZeros + `
+*
+0000030 ` + rowOfError, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"od -A d -t x1: decimal offsets", `
+0000000 ` + rowOfZeros + `
+*
+0000048 ` + rowOfError + `
+0000064`, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"od -A x -t x1: hexadecimal offsets of 6 digits", `
+000000 ` + rowOfZeros + `
+*
+000030 ` + rowOfError + `
+000040`, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"od -x, rows left out", `
+0000000 0000 0000 0000 0000 0000 0000 0000 0000
+*
+0000060 0000 0000 00b1 1388 0008 3412 0700 d23c
+0000100`, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
+	{"od -t x8, rows left out", `
+0000000 0000000000000000 0000000000000000
+*
+0000060 138800b100000000 d23c070034120008
+0000100`, paste.CQE, remoteAccess, 0x88, 0x1234, 7, ""},
 	{"gdb x/16xw", `
 (gdb) x/16xw cqe
 0x7f6a7d20c000:	0x00000000	0x00000000	0x00000000	0x00000000

@@ -35,6 +35,10 @@ var recorded = []struct {
 	{program: "ib_send_bw -n 100 -s 100000 -b -p PORT", wqes: 200, completions: 200, more: true},
 	{program: "ib_send_bw -c UD -n 100 -s 1000 -p PORT", wqes: 100, completions: 100, more: true},
 	{program: "ib_atomic_bw -n 20 -p PORT", wqes: 20, completions: 1, more: true},
+	// UCX makes queue pairs of DC too, which are not recorded.
+	{program: "env UCX_TLS=rc_v ucx_perftest -p PORT -t tag_lat -s 8 -n 100 -w 10", wqes: 200, completions: 200},
+	{program: "env UCX_TLS=ud_v ucx_perftest -p PORT -t tag_lat -s 8 -n 100 -w 10", wqes: 200, completions: 200,
+		more: true},
 }
 
 var same = regexp.MustCompile(`: the same: (\d+) WQEs, (\d+) completions`)
@@ -47,7 +51,7 @@ func TestRecord(t *testing.T) {
 			if r.more {
 				long(t)
 			}
-			need(t, regexp.MustCompile(`^\S+`).FindString(r.program))
+			need(t, regexp.MustCompile(`^(?:env \S+ )?(\S+)`).FindStringSubmatch(r.program)[1])
 			needHeaders(t)
 			port := freeport.TCP(t)
 			program := regexp.MustCompile("PORT").ReplaceAllString(r.program, strconv.Itoa(port))

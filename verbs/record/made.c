@@ -18,8 +18,8 @@ static uint32_t domain(struct ibv_pd *pd) {
 
 void nr_made_context(struct ibv_context *context) {
 	struct nr_head h = {.kind = NR_MAKE_CONTEXT, .time = nr_now()};
-	__typeof__(&mlx5dv_is_supported) supported = NR_REAL(mlx5dv_is_supported);
-	__typeof__(&ibv_query_gid) query = NR_REAL(ibv_query_gid);
+	__typeof__(&mlx5dv_is_supported) supported;
+	__typeof__(&ibv_query_gid) query;
 	struct nr_object *o;
 	struct {
 		union ibv_gid gid;
@@ -27,7 +27,9 @@ void nr_made_context(struct ibv_context *context) {
 	} data = {0};
 	static bool said;
 	if (!context)
-		return;
+		return; /* errno stays */
+	supported = NR_REAL(mlx5dv_is_supported);
+	query = NR_REAL(ibv_query_gid);
 	if (!supported || !supported(context->device)) {
 		if (!said)
 			fprintf(stderr, "nicless: %s is no mlx5 device: it is not recorded\n", context->device->name);
@@ -115,7 +117,9 @@ void nr_made_qp(struct ibv_qp *qp, uint64_t time) {
 	struct ibv_qp_ex *ex = qp && extended ? extended(qp) : NULL;
 	struct nr_object *o, *context;
 	struct nr_qp data = {0};
-	if (!qp || init(&obj, MLX5DV_OBJ_QP))
+	bool rings = qp && (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_UC || qp->qp_type == IBV_QPT_UD);
+	/* mlx5dv_init_obj reads what queue pairs of other transports (DC) do not have. */
+	if (!qp || (rings && init(&obj, MLX5DV_OBJ_QP)))
 		return;
 	data.pd = domain(qp->pd);
 	nr_lock();
@@ -142,7 +146,7 @@ void nr_made_qp(struct ibv_qp *qp, uint64_t time) {
 		data.receives = o->u.qp.receives;
 		data.stride = out.rq.stride;
 		nr_write(&h, &data, sizeof data);
-		if (qp->qp_type != IBV_QPT_RC && qp->qp_type != IBV_QPT_UC && qp->qp_type != IBV_QPT_UD)
+		if (!rings)
 			nr_lost(o->id, NR_LOST_TRANSPORT);
 		else if (out.sq.wqe_cnt && !(o->u.qp.shadow = calloc(out.sq.wqe_cnt, 64)))
 			nr_lost(o->id, NR_LOST_MEMORY);

@@ -117,10 +117,11 @@ static uint16_t payloads(struct nr_object *qp, uint16_t index, uint16_t end, boo
 }
 
 void nr_copy_posted(struct nr_object *qp, uint64_t time) {
-	uint16_t end = count_of(qp->u.qp.record + MLX5_SND_DBR), from = qp->u.qp.posted;
 	struct nr_head h = {.kind = NR_POST, .time = time, .id = qp->id};
+	uint16_t end, from = qp->u.qp.posted;
 	if (!qp->u.qp.blocks || !qp->u.qp.shadow)
 		return;
+	end = count_of(qp->u.qp.record + MLX5_SND_DBR);
 	if ((uint16_t)(end - from) > qp->u.qp.blocks)
 		return; /* the program has reset the record */
 	for (uint16_t i = from; i != end; i++) {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,28 @@
 bool nr_on;
 uint32_t nr_generation = 1;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* It finds out that the thread has it already: a handler of a signal has interrupted this library. */
+static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static int cancel_state; /* of the thread that has the lock, as it was */
 static int fd = -1;
 static off_t end;
 
-void nr_lock(void) { pthread_mutex_lock(&lock); }
+bool nr_lock(void) {
+	int state;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* a write is a place where a thread may end */
+	if (pthread_mutex_lock(&lock)) {
+		pthread_setcancelstate(state, NULL);
+		return false;
+	}
+	cancel_state = state;
+	return true;
+}
 
-void nr_unlock(void) { pthread_mutex_unlock(&lock); }
+void nr_unlock(void) {
+	int state = cancel_state;
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
+}
 
 static uint64_t clock_of(clockid_t which) {
 	struct timespec t;
@@ -28,19 +44,45 @@ static uint64_t clock_of(clockid_t which) {
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+void nr_say(const char *format, ...) {
+	char text[512];
+	va_list args;
+	int n;
+	va_start(args, format);
+	n = vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (n > (int)sizeof text - 1)
+		n = (int)sizeof text - 1;
+	if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
+		return; /* nobody can be told */
+}
+
 uint64_t nr_now(void) { return clock_of(CLOCK_MONOTONIC); }
 
+/* Whether prepare has taken the lock. A handler of a signal may fork while its thread has it. */
+static __thread bool prepared;
+
+static void prepare(void) { prepared = nr_lock(); }
+
+static void parent(void) {
+	if (prepared)
+		nr_unlock();
+}
+
 /* The child shares the file's descriptor with its parent, so it must not write into it. */
-static void forked(void) {
+static void child(void) {
 	if (fd >= 0)
 		close(fd);
 	fd = -1;
 	nr_on = false;
 	nr_generation++;
-	pthread_mutex_init(&lock, NULL); /* nobody else is there who could hold it */
+	/* Nobody else is there who could hold it. */
+	lock = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	if (prepared)
+		pthread_setcancelstate(cancel_state, NULL);
 }
 
-__attribute__((__constructor__)) static void start(void) { pthread_atfork(nr_lock, nr_unlock, forked); }
+__attribute__((__constructor__)) static void start(void) { pthread_atfork(prepare, parent, child); }
 
 /* Processes whose program was replaced (exec) have written a file already, so the name has a number. */
 static int create(const char *dir) {
@@ -74,7 +116,7 @@ bool nr_open(void) {
 	}
 	if (!nr_on && !said) {
 		said = true;
-		fprintf(stderr, "nicless: cannot record into %s: %s\n", dir, strerror(errno));
+		nr_say("nicless: cannot record into %s: %s\n", dir, strerror(errno));
 	}
 	return nr_on;
 }
@@ -100,7 +142,7 @@ bool nr_write(struct nr_head *head, const void *data, size_t n) {
 	/* A part of the record may be there; the next one, or the end of the file, takes its place. */
 	if (ftruncate(fd, end) < 0 || errno == ENOSPC || errno == EDQUOT || errno == EIO || errno == EFBIG) {
 		if (!said)
-			fprintf(stderr, "nicless: the record of process %d is cut short: %s\n", (int)getpid(), strerror(errno));
+			nr_say("nicless: the record of process %d is cut short: %s\n", (int)getpid(), strerror(errno));
 		said = true;
 		nr_on = false;
 	}
@@ -115,7 +157,10 @@ void nr_lost(uint64_t id, enum nr_loss what) {
 /* Completions that the program has not polled belong to the record too. */
 __attribute__((__destructor__)) static void finish(void) {
 	struct nr_head h = {.kind = NR_END};
-	nr_lock();
+	if (!nr_lock()) { /* exit in a handler of a signal: the last record is not whole */
+		nr_say("nicless: process %d has ended in a signal handler: its record has no end\n", (int)getpid());
+		return;
+	}
 	if (nr_on) {
 		nr_each(NR_CQ, nr_copy_completions);
 		h.time = nr_now();

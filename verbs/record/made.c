@@ -1,7 +1,6 @@
 /* Notes new objects. mlx5dv_init_obj of libmlx5 tells where their rings are. */
 #include "record.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +31,7 @@ void nr_made_context(struct ibv_context *context) {
 	query = NR_REAL(ibv_query_gid);
 	if (!supported || !supported(context->device)) {
 		if (!said)
-			fprintf(stderr, "nicless: %s is no mlx5 device: it is not recorded\n", context->device->name);
+			nr_say("nicless: %s is no mlx5 device: it is not recorded\n", context->device->name);
 		said = true;
 		return;
 	}

@@ -34,9 +34,14 @@
 
 /* file.c */
 
-/* Guards all state of this library. A fork takes it, so that the child finds whole state. */
-void nr_lock(void);
+/* Guards all state of this library. A fork takes it, so that the child finds whole state. nr_lock returns
+ * false if the thread has the lock already: it is in a handler of a signal that has interrupted this library.
+ * What the handler does is not recorded then; it may look objects up, and must not change anything. */
+bool nr_lock(void);
 void nr_unlock(void);
+
+/* Writes a line to the standard error. Handlers of signals may call it, with formats of numbers. */
+void nr_say(const char *format, ...) __attribute__((__format__(__printf__, 1, 2)));
 
 /* Nanoseconds of CLOCK_MONOTONIC, which all processes of a host share. */
 uint64_t nr_now(void);

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #undef ibv_reg_mr
@@ -25,7 +26,6 @@ nr_any_function nr_real(const char *name) {
 
 #define NR_CALL(failed, name, ...)                                                                  \
 	__typeof__(&(name)) f = NR_REAL(name);                                                      \
-	uint64_t time = nr_now();                                                                   \
 	if (!f) {                                                                                   \
 		errno = ENOSYS;                                                                     \
 		return failed;                                                                      \
@@ -34,7 +34,6 @@ nr_any_function nr_real(const char *name) {
 NR_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device) {
 	struct ibv_context *c;
 	NR_CALL(NULL, ibv_open_device)
-	(void)time;
 	c = f(device);
 	nr_made_context(c);
 	return c;
@@ -43,7 +42,6 @@ NR_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device) {
 NR_EXPORT struct ibv_context *ibv_import_device(int fd) {
 	struct ibv_context *c;
 	NR_CALL(NULL, ibv_import_device)
-	(void)time;
 	c = f(fd);
 	nr_made_context(c);
 	return c;
@@ -52,7 +50,6 @@ NR_EXPORT struct ibv_context *ibv_import_device(int fd) {
 NR_EXPORT struct ibv_context *mlx5dv_open_device(struct ibv_device *device, struct mlx5dv_context_attr *attr) {
 	struct ibv_context *c;
 	NR_CALL(NULL, mlx5dv_open_device)
-	(void)time;
 	c = f(device, attr);
 	nr_made_context(c);
 	return c;
@@ -63,7 +60,7 @@ NR_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 	struct ibv_cq *cq;
 	NR_CALL(NULL, ibv_create_cq)
 	cq = f(context, cqe, cq_context, channel, vector);
-	nr_made_cq(cq, false, time);
+	nr_made_cq(cq, false);
 	return cq;
 }
 
@@ -73,7 +70,7 @@ NR_EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *context, struct
 	NR_CALL(NULL, mlx5dv_create_cq)
 	cq = f(context, attr, mlx5);
 	if (cq)
-		nr_made_cq(ibv_cq_ex_to_cq(cq), true, time);
+		nr_made_cq(ibv_cq_ex_to_cq(cq), true);
 	return cq;
 }
 
@@ -81,7 +78,7 @@ NR_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 	struct ibv_srq *srq;
 	NR_CALL(NULL, ibv_create_srq)
 	srq = f(pd, attr);
-	nr_made_srq(srq, time);
+	nr_made_srq(srq);
 	return srq;
 }
 
@@ -89,7 +86,7 @@ NR_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	struct ibv_qp *qp;
 	NR_CALL(NULL, ibv_create_qp)
 	qp = f(pd, attr);
-	nr_made_qp(qp, time);
+	nr_made_qp(qp);
 	return qp;
 }
 
@@ -98,7 +95,7 @@ NR_EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context, struct ib
 	struct ibv_qp *qp;
 	NR_CALL(NULL, mlx5dv_create_qp)
 	qp = f(context, attr, mlx5);
-	nr_made_qp(qp, time);
+	nr_made_qp(qp);
 	return qp;
 }
 
@@ -106,7 +103,7 @@ NR_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 	struct ibv_mr *mr;
 	NR_CALL(NULL, ibv_reg_mr)
 	mr = f(pd, addr, length, access);
-	nr_made_key(mr, (uintptr_t)addr, (uintptr_t)addr, (uint32_t)access, time);
+	nr_made_key(mr, (uintptr_t)addr, (uintptr_t)addr, (uint32_t)access);
 	return mr;
 }
 
@@ -114,7 +111,7 @@ NR_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 	struct ibv_mr *mr;
 	NR_CALL(NULL, ibv_reg_mr_iova)
 	mr = f(pd, addr, length, iova, access);
-	nr_made_key(mr, (uintptr_t)addr, iova, (uint32_t)access, time);
+	nr_made_key(mr, (uintptr_t)addr, iova, (uint32_t)access);
 	return mr;
 }
 
@@ -123,7 +120,7 @@ NR_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 	struct ibv_mr *mr;
 	NR_CALL(NULL, ibv_reg_mr_iova2)
 	mr = f(pd, addr, length, iova, access);
-	nr_made_key(mr, (uintptr_t)addr, iova, access, time);
+	nr_made_key(mr, (uintptr_t)addr, iova, access);
 	return mr;
 }
 
@@ -133,49 +130,107 @@ NR_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	struct ibv_mr *mr;
 	NR_CALL(NULL, ibv_reg_dmabuf_mr)
 	mr = f(pd, offset, length, iova, fd, access);
-	nr_made_key(mr, 0, iova, (uint32_t)access, time);
+	nr_made_key(mr, 0, iova, (uint32_t)access);
 	return mr;
 }
 
-/* Returns the object of a handle if it is recorded, after what it has done was copied. */
-static struct nr_object *before(enum nr_type type, const void *handle, uint64_t time) {
-	struct nr_object *o;
-	nr_lock();
-	o = nr_find(type, handle);
+/* Without the lock (see nr_lock) nothing of an object can be recorded from now on. */
+static void untold(struct nr_object *o) {
+	static bool said;
+	o->going = true;
+	if (!said)
+		nr_say("nicless: a signal handler has changed object %llu: it is recorded until then\n",
+		       (unsigned long long)o->id);
+	said = true;
+}
+
+/* Calls f for the completion queues of a QP. */
+static void each_cq(struct nr_object *qp, void (*f)(struct nr_object *)) {
+	struct nr_object *a = qp->u.qp.send_cq, *b = qp->u.qp.recv_cq;
+	if (a)
+		f(a);
+	if (b && b != a)
+		f(b);
+}
+
+/* Precedes a call that changes an object. Copies the work of the object that is done; if the call ends it, by
+ * a destroy or a reset, nothing of it is read until the call has returned. Returns NULL if it is not known. */
+static struct nr_object *before(enum nr_type type, const void *handle, bool ends) {
+	uint64_t time = nr_now();
+	bool locked = nr_lock();
+	struct nr_object *o = nr_find(type, handle);
+	if (!locked) {
+		if (o && ends)
+			untold(o);
+		return NULL;
+	}
 	if (nr_records(o) && type == NR_QP) {
 		nr_copy_posted(o, time);
-		if (o->u.qp.send_cq)
-			nr_copy_completions(o->u.qp.send_cq);
-		if (o->u.qp.recv_cq)
-			nr_copy_completions(o->u.qp.recv_cq);
+		each_cq(o, nr_copy_completions);
+		o->u.qp.cleans = ends;
+		if (ends)
+			each_cq(o, nr_cleans);
 	}
 	if (nr_records(o) && type == NR_CQ)
 		nr_copy_completions(o);
+	if (o && ends)
+		o->going = true;
 	nr_unlock();
 	return o;
 }
 
-/* Forgets an object that is gone. */
-static void gone(struct nr_object *o, uint64_t time) {
+/* Waits until no thread is about to take entries: it is not known then which ones it has. Takes the lock. */
+static bool quiet(const struct nr_object *qp) {
+	enum { PATIENCE = 1000 }; /* polls take less than a time slice */
+	for (int tries = 0;; tries++) {
+		const struct nr_object *a, *b;
+		if (!nr_lock())
+			return false;
+		a = qp->u.qp.send_cq;
+		b = qp->u.qp.recv_cq;
+		if (tries == PATIENCE || !((a && a->u.cq.promised) || (b && b->u.cq.promised)))
+			return true;
+		nr_unlock();
+		sched_yield();
+	}
+}
+
+/* Follows such a call of a QP, and takes the lock. Returns false without it. */
+static bool after_qp(struct nr_object *o, bool done) {
+	if (!o->u.qp.cleans)
+		return nr_lock();
+	if (!quiet(o))
+		return false;
+	o->u.qp.cleans = false;
+	if (o->u.qp.send_cq)
+		nr_cleaned(o->u.qp.send_cq, o->number, done);
+	if (o->u.qp.recv_cq && o->u.qp.recv_cq != o->u.qp.send_cq)
+		nr_cleaned(o->u.qp.recv_cq, o->number, done);
+	return true;
+}
+
+/* Follows a call that destroys an object, which is forgotten if that was done. */
+static void after(struct nr_object *o, uint64_t time, bool done) {
 	struct nr_head h = {.kind = NR_GONE, .time = time};
-	if (!o)
+	if (!o || !(o->type == NR_QP ? after_qp(o, done) : nr_lock()))
 		return;
-	nr_lock();
 	h.id = o->id;
-	if (nr_records(o))
+	o->going = false;
+	if (done && nr_records(o))
 		nr_write(&h, NULL, 0);
-	nr_remove(o);
+	if (done)
+		nr_remove(o);
 	nr_unlock();
 }
 
 #define NR_DESTROY(name, type, handle)                                                             \
 	struct nr_object *o;                                                                        \
+	uint64_t time = nr_now();                                                                   \
 	int result;                                                                                 \
 	NR_CALL(ENOSYS, name)                                                                       \
-	o = before(type, handle, time);                                                             \
+	o = before(type, handle, true);                                                             \
 	result = f(handle);                                                                         \
-	if (!result)                                                                                \
-		gone(o, time);                                                                      \
+	after(o, time, !result);                                                                    \
 	return result;
 
 NR_EXPORT int ibv_destroy_cq(struct ibv_cq *cq) { NR_DESTROY(ibv_destroy_cq, NR_CQ, cq) }
@@ -190,20 +245,22 @@ NR_EXPORT int ibv_close_device(struct ibv_context *context) { NR_DESTROY(ibv_clo
 
 NR_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access) {
 	struct nr_object *o;
-	uint64_t at = 0;
+	uint64_t at = 0, time = nr_now();
 	int result;
 	NR_CALL(IBV_REREG_MR_ERR_INPUT, ibv_rereg_mr)
-	o = before(NR_KEY, mr, time);
+	o = before(NR_KEY, mr, true);
 	if (o)
 		at = o->u.key.address;
 	result = f(mr, flags, pd, addr, length, access);
-	if (!result && o) {
+	if (result)
+		after(o, time, false);
+	else if (o) {
 		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 			at = (uintptr_t)addr;
 		if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
 			access = (int)o->u.key.access;
-		gone(o, time);
-		nr_made_key(mr, at, at, (uint32_t)access, nr_now());
+		after(o, time, true);
+		nr_made_key(mr, at, at, (uint32_t)access);
 	}
 	return result;
 }
@@ -212,10 +269,13 @@ NR_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe) {
 	struct nr_object *o;
 	int result;
 	NR_CALL(ENOSYS, ibv_resize_cq)
-	o = before(NR_CQ, cq, time);
+	o = before(NR_CQ, cq, true);
 	result = f(cq, cqe);
-	nr_lock();
-	if (!result && nr_records(o)) { /* its entries have moved */
+	if (!o || !nr_lock())
+		return result;
+	o->going = false;
+	/* Its entries have moved, or a thread has taken some that were not copied. */
+	if (nr_records(o) && o->u.cq.entries && (!result || nr_missed(o))) {
 		nr_lost(o->id, NR_LOST_RESIZED);
 		o->u.cq.entries = 0;
 	}
@@ -257,20 +317,22 @@ static void change(struct nr_qp_attributes *to, const struct ibv_qp_attr *a, int
 }
 
 NR_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask) {
-	struct nr_head h = {.kind = NR_MODIFY};
+	struct nr_head h = {.kind = NR_MODIFY, .time = nr_now()};
+	bool resets = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET;
 	struct nr_object *o;
 	int result;
 	NR_CALL(ENOSYS, ibv_modify_qp)
-	o = before(NR_QP, qp, time);
+	o = before(NR_QP, qp, resets);
 	result = f(qp, attr, mask);
-	nr_lock();
-	if (o && o->u.qp.complete)
+	if (!o || !after_qp(o, !result))
+		return result;
+	o->going = false;
+	if (o->u.qp.complete)
 		nr_wrap_qp(o, (struct ibv_qp_ex *)qp); /* libmlx5 has another wr_complete from RTS on */
 	if (!result && nr_records(o)) {
 		change(&o->u.qp.attributes, attr, mask);
-		if (o->u.qp.attributes.state == IBV_QPS_RESET)
+		if (resets)
 			o->u.qp.posted = o->u.qp.done = 0;
-		h.time = time;
 		h.id = o->id;
 		nr_write(&h, &o->u.qp.attributes, sizeof o->u.qp.attributes);
 	}

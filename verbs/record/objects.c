@@ -36,6 +36,7 @@ struct nr_object *nr_add(enum nr_type type, const void *handle, struct nr_object
 	o->id = ++last_id;
 	o->generation = nr_generation;
 	o->next = by_handle[h];
+	__atomic_signal_fence(__ATOMIC_RELEASE); /* a handler of a signal may look things up without the lock */
 	by_handle[h] = o;
 	if (type == NR_QP || type == NR_KEY) {
 		o->by_number = by_number[n];
@@ -58,6 +59,8 @@ void nr_remove(struct nr_object *o) {
 		}
 	if (o->type == NR_QP)
 		free(o->u.qp.shadow);
+	if (o->type == NR_CQ)
+		free(o->u.cq.copied);
 	free(o);
 }
 

@@ -3,6 +3,7 @@
  *   file.c     the file of raw records of this process
  *   objects.c  the queues and keys that the process has made
  *   rings.c    copies WQEs, payload, completions and receives out of the rings
+ *   taken.c    which completions the program may take, and which libmlx5 has removed
  *   work.c     functions that post and poll, which programs call by pointers
  *   calls.c    exported functions of libibverbs that make, change and destroy objects
  *   made.c     what mlx5dv_init_obj says of a new object
@@ -36,7 +37,7 @@
 
 /* Guards all state of this library. A fork takes it, so that the child finds whole state. nr_lock returns
  * false if the thread has the lock already: it is in a handler of a signal that has interrupted this library.
- * What the handler does is not recorded then; it may look objects up, and must not change anything. */
+ * Calls of such a handler are not recorded; they may look objects up, and must not change anything. */
 bool nr_lock(void);
 void nr_unlock(void);
 
@@ -72,6 +73,8 @@ struct nr_object {
 	const void *handle;        /* the struct of libibverbs */
 	uint64_t id;
 	enum nr_type type;
+	bool going; /* a call destroys or resets it: what it points to may be gone */
+	bool own;   /* the program reads or writes its ring itself */
 	uint32_t generation;
 	uint32_t number;
 	struct nr_object *context;
@@ -86,8 +89,15 @@ struct nr_object {
 			const uint8_t *ring;
 			const volatile __be32 *record;
 			uint32_t entries, size;
-			uint64_t seen;   /* index of the next entry to copy */
-			uint32_t batch;  /* entries that the batch has taken; see start_poll */
+			bool kept;          /* libmlx5 removes no entries, because mlx5dv_init_obj was called */
+			uint64_t seen;      /* index of the next entry to copy */
+			uint32_t *copied;   /* numbers of the QPs of entries that were copied and not taken, from */
+			uint32_t at, count; /* index `at` on; a ring like that of the queue */
+			uint32_t promised;  /* entries that threads may take, which poll now */
+			uint32_t batch;     /* entries that start_poll and next_poll have taken since end_poll */
+			uint32_t cleaning;  /* calls in which libmlx5 may remove entries; nothing is copied then */
+			uint32_t taken;     /* index that the consumer had when these calls began */
+			bool within;        /* they began between start_poll and end_poll */
 			int (*start_poll)(struct ibv_cq_ex *, struct ibv_poll_cq_attr *);
 			int (*next_poll)(struct ibv_cq_ex *);
 			void (*end_poll)(struct ibv_cq_ex *);
@@ -103,6 +113,7 @@ struct nr_object {
 			uint32_t blocks, receives, stride;
 			uint16_t posted, done; /* index after the last block that was copied, and that has ended */
 			uint8_t type;
+			bool cleans; /* see nr_cleans */
 			struct nr_object *srq, *send_cq, *recv_cq;
 			struct nr_qp_attributes attributes;
 			int (*complete)(struct ibv_qp_ex *);
@@ -124,7 +135,7 @@ void nr_each(enum nr_type type, void (*f)(struct nr_object *));
 /* Whether what is done with o is recorded. */
 bool nr_records(const struct nr_object *o);
 
-/* rings.c; both need the lock. */
+/* rings.c; all need the lock. */
 
 /* Records the WQEs that were posted since the last call. They were posted after the time. */
 void nr_copy_posted(struct nr_object *qp, uint64_t time);
@@ -132,8 +143,20 @@ void nr_copy_posted(struct nr_object *qp, uint64_t time);
 /* Records the completions that the device has written since the last call. */
 void nr_copy_completions(struct nr_object *cq);
 
-/* Returns how many entries the program may take that were copied. */
-uint32_t nr_ready(const struct nr_object *cq);
+/* Copies completions and returns how many of them the program may take, which the caller promises to a
+ * thread. No entry is taken that was not copied, or promised twice. */
+uint32_t nr_ready(struct nr_object *cq);
+
+/* Notes that the program has taken n entries. */
+void nr_taken(struct nr_object *cq, uint32_t n);
+
+/* Whether the program has taken entries that were not copied. */
+bool nr_missed(const struct nr_object *cq);
+
+/* Surround a call that destroys or resets a QP: libmlx5 removes its entries of the queue then, and moves the
+ * others to the end. */
+void nr_cleans(struct nr_object *cq);
+void nr_cleaned(struct nr_object *cq, uint32_t number, bool done);
 
 /* work.c */
 void nr_wrap_context(struct nr_object *o, struct ibv_context *context);
@@ -145,11 +168,12 @@ typedef void (*nr_any_function)(void);
 nr_any_function nr_real(const char *name);
 #define NR_REAL(name) ((__typeof__(&(name)))nr_real(#name))
 
-/* made.c; these take the lock. A NULL is passed over. */
+/* made.c; these take the lock. A NULL is passed over. They are called after the object was made: its number
+ * may have been that of another object until then. */
 void nr_made_context(struct ibv_context *context);
-void nr_made_cq(struct ibv_cq *cq, bool extended, uint64_t time);
-void nr_made_srq(struct ibv_srq *srq, uint64_t time);
-void nr_made_qp(struct ibv_qp *qp, uint64_t time);
-void nr_made_key(struct ibv_mr *mr, uint64_t address, uint64_t iova, uint32_t access, uint64_t time);
+void nr_made_cq(struct ibv_cq *cq, bool extended);
+void nr_made_srq(struct ibv_srq *srq);
+void nr_made_qp(struct ibv_qp *qp);
+void nr_made_key(struct ibv_mr *mr, uint64_t address, uint64_t iova, uint32_t access);
 
 #endif

@@ -21,7 +21,7 @@ static uint16_t count_of(const volatile __be32 *record) {
 static uint64_t address(const struct nr_object *context, uint32_t key, uint64_t iova, uint64_t n) {
 	const struct nr_object *k = nr_number(NR_KEY, context, key);
 	uint64_t off;
-	if (!k)
+	if (!k || k->going)
 		return 0;
 	off = iova - k->u.key.iova;
 	return off <= k->u.key.length && n <= k->u.key.length - off ? k->u.key.address + off : 0;
@@ -119,7 +119,7 @@ static uint16_t payloads(struct nr_object *qp, uint16_t index, uint16_t end, boo
 void nr_copy_posted(struct nr_object *qp, uint64_t time) {
 	struct nr_head h = {.kind = NR_POST, .time = time, .id = qp->id};
 	uint16_t end, from = qp->u.qp.posted;
-	if (!qp->u.qp.blocks || !qp->u.qp.shadow)
+	if (qp->going || !qp->u.qp.blocks || !qp->u.qp.shadow)
 		return;
 	end = count_of(qp->u.qp.record + MLX5_SND_DBR);
 	if ((uint16_t)(end - from) > qp->u.qp.blocks)
@@ -180,16 +180,16 @@ static void completion(struct nr_object *cq, const uint8_t *cqe) {
 	memcpy(data + 8, cqe, BLOCK);
 	if (qp) {
 		memcpy(data, &qp->id, 8);
-		if (op == MLX5_CQE_REQ && qp->u.qp.shadow && qp->u.qp.send_cq == cq) {
+		if (op == MLX5_CQE_REQ && !qp->going && qp->u.qp.shadow && qp->u.qp.send_cq == cq) {
 			nr_copy_posted(qp, h.time);
 			qp->u.qp.done = payloads(qp, qp->u.qp.done, (uint16_t)(counter + 1), true);
 		}
-		if (responds(op) && qp->u.qp.srq) {
+		if (responds(op) && qp->u.qp.srq && !qp->u.qp.srq->going) {
 			ring = qp->u.qp.srq->u.srq.ring;
 			stride = qp->u.qp.srq->u.srq.stride;
 			entries = (uint16_t)(qp->u.qp.srq->u.srq.entries - 1);
 			skip = UNIT;
-		} else if (responds(op) && qp->u.qp.receives) {
+		} else if (responds(op) && qp->u.qp.receives && !qp->going) {
 			ring = qp->u.qp.rq;
 			stride = qp->u.qp.stride;
 			entries = (uint16_t)(qp->u.qp.receives - 1);
@@ -200,15 +200,17 @@ static void completion(struct nr_object *cq, const uint8_t *cqe) {
 		}
 	}
 	nr_write(&h, data, n);
+	number = be32toh(number) & 0xffffff;
+	cq->u.cq.copied[(cq->u.cq.at + cq->u.cq.count++) & (cq->u.cq.entries - 1)] = number;
 	if (qp && qp->u.qp.type == IBV_QPT_UD && n > 8 + BLOCK + skip)
 		header(qp, &h, data + 8 + BLOCK + skip, n - 8 - BLOCK - skip);
 }
 
 void nr_copy_completions(struct nr_object *cq) {
 	uint8_t cqe[BLOCK];
-	if (!nr_records(cq) || !cq->u.cq.entries)
+	if (!nr_records(cq) || cq->going || cq->u.cq.cleaning)
 		return;
-	for (;;) {
+	while (cq->u.cq.count < cq->u.cq.entries) {
 		uint64_t seen = cq->u.cq.seen;
 		const uint8_t *at = cq->u.cq.ring + (seen & (cq->u.cq.entries - 1)) * cq->u.cq.size + cq->u.cq.size - BLOCK;
 		uint8_t own = __atomic_load_n(at + 63, __ATOMIC_ACQUIRE); /* before the other bytes */
@@ -223,9 +225,4 @@ void nr_copy_completions(struct nr_object *cq) {
 		completion(cq, cqe);
 		cq->u.cq.seen++;
 	}
-}
-
-uint32_t nr_ready(const struct nr_object *cq) {
-	uint32_t taken = be32toh(__atomic_load_n(cq->u.cq.record, __ATOMIC_ACQUIRE)) & 0xffffff;
-	return ((uint32_t)cq->u.cq.seen - taken) & 0xffffff;
 }

@@ -3,20 +3,28 @@
 #include "record.h"
 
 #include <errno.h>
+#include <sched.h>
 
-/* Returns the object of a device; it is there while the device is open. */
+enum { PATIENCE = 1000 }; /* how often a thread lets others finish their polls: they take less than a slice */
+
+static struct nr_object *find(enum nr_type type, const void *handle) {
+	bool locked = nr_lock();
+	struct nr_object *o = nr_find(type, handle);
+	if (locked)
+		nr_unlock();
+	return o;
+}
+
+/* Returns the functions of a device; they are there while the device is open. */
 static struct ibv_context_ops *real(const struct ibv_context *context) {
-	struct nr_object *o;
-	nr_lock();
-	o = nr_find(NR_CONTEXT, context);
-	nr_unlock();
-	return &o->u.context.ops;
+	return &find(NR_CONTEXT, context)->u.context.ops;
 }
 
 static void posted(const struct ibv_qp *qp, uint64_t time) {
 	struct nr_object *o;
 	int error = errno;
-	nr_lock();
+	if (!nr_lock())
+		return; /* the next call copies them */
 	o = nr_find(NR_QP, qp);
 	if (nr_records(o))
 		nr_copy_posted(o, time);
@@ -32,111 +40,114 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 }
 
 static int complete(struct ibv_qp_ex *qp) {
-	int (*f)(struct ibv_qp_ex *);
 	uint64_t time = nr_now();
-	int result;
-	nr_lock();
-	f = nr_find(NR_QP, &qp->qp_base)->u.qp.complete;
-	nr_unlock();
-	result = f(qp);
+	int result = find(NR_QP, &qp->qp_base)->u.qp.complete(qp);
 	posted(&qp->qp_base, time);
 	return result;
 }
 
-/* Returns how many of n entries the program may take. So it takes none that was not copied. */
-static int ready(struct nr_object *o, int n) {
-	uint32_t most;
-	if (!nr_records(o))
-		return n;
-	nr_copy_completions(o);
-	if (!o->u.cq.entries)
-		return n; /* it is not recorded any more */
-	most = nr_ready(o) - o->u.cq.batch;
-	return n > 0 && most < (uint32_t)n ? (int)most : n;
+/* Returns how many of n entries the program may take, which are promised to it, or -1 if it may take all and
+ * nobody counts. If other threads are about to take the last ones, it waits for them: a program that is told
+ * that a queue is empty may sleep until the next event. */
+static int promise(const void *cq, int n, struct nr_object **o) {
+	int k = -1, error = errno;
+	bool others = false;
+	for (int tries = 0; tries < PATIENCE; tries++) {
+		if (!nr_lock()) {
+			*o = nr_find(NR_CQ, cq);
+			break;
+		}
+		*o = nr_find(NR_CQ, cq);
+		if (n > 0 && nr_records(*o) && !(*o)->going && (*o)->u.cq.entries) {
+			uint32_t most = nr_ready(*o);
+			k = most < (uint32_t)n ? (int)most : n;
+			others = (*o)->u.cq.promised;
+			if (!(*o)->u.cq.entries)
+				k = -1; /* it is not recorded any more */
+			else
+				(*o)->u.cq.promised += (uint32_t)k;
+		}
+		nr_unlock();
+		if (k || !others)
+			break;
+		sched_yield();
+	}
+	errno = error;
+	return k;
+}
+
+/* Notes that of k promised entries some were taken, within a batch or not. */
+static void took(struct nr_object *o, int k, int taken, bool batch) {
+	if (k <= 0 || !nr_lock())
+		return;
+	o->u.cq.promised -= (uint32_t)k;
+	if (o->u.cq.entries)
+		nr_taken(o, (uint32_t)taken);
+	if (batch)
+		o->u.cq.batch += (uint32_t)taken;
+	nr_unlock();
 }
 
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc) {
-	int k, error = errno;
-	nr_lock();
-	k = ready(nr_find(NR_CQ, cq), n);
-	nr_unlock();
-	errno = error;
-	return k == 0 && n > 0 ? 0 : real(cq->context)->poll_cq(cq, k, wc);
+	struct nr_object *o;
+	int result, k = promise(cq, n, &o);
+	if (!k)
+		return 0;
+	result = real(cq->context)->poll_cq(cq, k < 0 ? n : k, wc);
+	took(o, k, result < 0 ? 0 : result, false);
+	return result;
 }
 
 static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr) {
 	struct nr_object *o;
-	int (*f)(struct ibv_cq_ex *, struct ibv_poll_cq_attr *);
-	int k, result;
-	nr_lock();
-	o = nr_find(NR_CQ, cq);
-	f = o->u.cq.start_poll;
-	k = ready(o, 1);
-	nr_unlock();
-	result = k ? f(cq, attr) : ENOENT;
-	if (!result)
-		o->u.cq.batch = 1; /* between start_poll and end_poll the queue belongs to this thread */
+	int result, k = promise(cq, 1, &o);
+	if (!k)
+		return ENOENT;
+	result = o->u.cq.start_poll(cq, attr);
+	took(o, k, !result, true);
 	return result;
 }
 
 static int next_poll(struct ibv_cq_ex *cq) {
 	struct nr_object *o;
-	int (*f)(struct ibv_cq_ex *);
-	int k, result;
-	nr_lock();
-	o = nr_find(NR_CQ, cq);
-	f = o->u.cq.next_poll;
-	k = ready(o, 1);
-	nr_unlock();
-	result = k ? f(cq) : ENOENT;
-	if (!result)
-		o->u.cq.batch++;
+	int result, k = promise(cq, 1, &o);
+	if (!k)
+		return ENOENT;
+	result = o->u.cq.next_poll(cq);
+	took(o, k, !result, true);
 	return result;
 }
 
+/* After end_poll another thread may have begun a batch already. */
 static void end_poll(struct ibv_cq_ex *cq) {
-	struct nr_object *o;
-	nr_lock();
-	o = nr_find(NR_CQ, cq);
+	struct nr_object *o = find(NR_CQ, cq);
+	uint32_t batch = o->u.cq.batch;
+	o->u.cq.end_poll(cq); /* tells the device what was taken */
+	if (!nr_lock())
+		return;
+	o->u.cq.batch -= batch;
 	nr_unlock();
-	o->u.cq.batch = 0; /* end_poll tells the device what was taken */
-	o->u.cq.end_poll(cq);
 }
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr) {
-	struct nr_object *o;
 	struct ibv_cq_ex *cq;
-	uint64_t time = nr_now();
-	nr_lock();
-	o = nr_find(NR_CONTEXT, context);
-	nr_unlock();
-	cq = o->u.context.create_cq_ex(context, attr);
+	cq = find(NR_CONTEXT, context)->u.context.create_cq_ex(context, attr);
 	if (cq)
-		nr_made_cq(ibv_cq_ex_to_cq(cq), true, time);
+		nr_made_cq(ibv_cq_ex_to_cq(cq), true);
 	return cq;
 }
 
 static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr) {
-	struct nr_object *o;
 	struct ibv_qp *qp;
-	uint64_t time = nr_now();
-	nr_lock();
-	o = nr_find(NR_CONTEXT, context);
-	nr_unlock();
-	qp = o->u.context.create_qp_ex(context, attr);
-	nr_made_qp(qp, time);
+	qp = find(NR_CONTEXT, context)->u.context.create_qp_ex(context, attr);
+	nr_made_qp(qp);
 	return qp;
 }
 
 static struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr) {
-	struct nr_object *o;
 	struct ibv_srq *srq;
-	uint64_t time = nr_now();
-	nr_lock();
-	o = nr_find(NR_CONTEXT, context);
-	nr_unlock();
-	srq = o->u.context.create_srq_ex(context, attr);
-	nr_made_srq(srq, time);
+	srq = find(NR_CONTEXT, context)->u.context.create_srq_ex(context, attr);
+	nr_made_srq(srq);
 	return srq;
 }
 

@@ -57,7 +57,8 @@ extern bool nr_on;
 extern uint32_t nr_generation;
 
 /* Appends a record. The bytes come from the program's memory: if they cannot be read, nothing is appended,
- * and nr_write returns false. The caller holds the lock. */
+ * and nr_write returns false. After any other error (a full disk) nothing is recorded any more, and nr_write
+ * returns true. The caller holds the lock. */
 bool nr_write(struct nr_head *head, const void *data, size_t n);
 
 /* Appends a record of kind NR_LOST. The caller holds the lock. */
@@ -74,7 +75,7 @@ struct nr_object {
 	uint64_t id;
 	enum nr_type type;
 	bool going; /* a call destroys or resets it: what it points to may be gone */
-	bool own;   /* the program reads or writes its ring itself */
+	bool own;   /* the program has asked where its ring is, and called no function for it since */
 	uint32_t generation;
 	uint32_t number;
 	struct nr_object *context;

@@ -10,6 +10,7 @@ enum {
 	BLOCK = 64,
 	UNIT = 16,
 	GRH = 40,
+	MOST_RECEIVE = 32 << 10, /* bytes: max_sge of a device is a number of 16 bits, and far less */
 	MOST_DATA = 60 << 10, /* of a record: an event of a trace takes less than 64 KiB */
 };
 
@@ -102,7 +103,10 @@ static void payload_of(struct nr_object *qp, uint16_t index, const uint8_t *wqe,
  * index after the last one. */
 static uint16_t payloads(struct nr_object *qp, uint16_t index, uint16_t end, bool bringing) {
 	uint8_t wqe[64 * UNIT]; /* the 6 bits of ds say at most 63 */
-	while ((int16_t)(end - index) > 0) {
+	int32_t left = (uint16_t)(end - index), blocks;
+	if (left > (int32_t)qp->u.qp.blocks)
+		return index; /* they have ended before */
+	for (; left > 0; left -= blocks) {
 		size_t at = (size_t)(index % qp->u.qp.blocks) * BLOCK, n;
 		take(qp, at, wqe, UNIT);
 		n = (size_t)(wqe[7] & 0x3f) * UNIT;
@@ -111,7 +115,8 @@ static uint16_t payloads(struct nr_object *qp, uint16_t index, uint16_t end, boo
 		take(qp, at, wqe, n);
 		if (brings(wqe[3]) == bringing)
 			payload_of(qp, index, wqe, n);
-		index = (uint16_t)(index + (n + BLOCK - 1) / BLOCK);
+		blocks = (int32_t)((n + BLOCK - 1) / BLOCK);
+		index = (uint16_t)(index + blocks);
 	}
 	return index;
 }
@@ -166,7 +171,8 @@ static bool responds(uint8_t op) {
 
 static void completion(struct nr_object *cq, const uint8_t *cqe) {
 	struct nr_head h = {.kind = NR_CQE, .time = nr_now(), .id = cq->id, .value = cq->u.cq.seen};
-	uint8_t data[8 + BLOCK + 2048], op = cqe[63] >> 4;
+	static uint8_t data[8 + BLOCK + MOST_RECEIVE]; /* stacks of threads may be small */
+	uint8_t op = cqe[63] >> 4;
 	const uint8_t *ring = NULL;
 	size_t n = 8 + BLOCK, stride = 0, skip = 0;
 	uint32_t number;
@@ -194,7 +200,7 @@ static void completion(struct nr_object *cq, const uint8_t *cqe) {
 			stride = qp->u.qp.stride;
 			entries = (uint16_t)(qp->u.qp.receives - 1);
 		}
-		if (ring && stride <= 2048) {
+		if (ring && stride <= MOST_RECEIVE) {
 			memcpy(data + n, ring + (size_t)(counter & entries) * stride, stride);
 			n += stride;
 		}

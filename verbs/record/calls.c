@@ -153,8 +153,8 @@ static void each_cq(struct nr_object *qp, void (*f)(struct nr_object *)) {
 		f(b);
 }
 
-/* Precedes a call that changes an object. Copies the work of the object that is done; if the call ends it, by
- * a destroy or a reset, nothing of it is read until the call has returned. Returns NULL if it is not known. */
+/* Precedes a call that changes an object. Copies the work of the object; if the call ends it, by a destroy or
+ * a reset, nothing of it is read until the call has returned. Returns NULL if it is not known. */
 static struct nr_object *before(enum nr_type type, const void *handle, bool ends) {
 	uint64_t time = nr_now();
 	bool locked = nr_lock();
@@ -216,6 +216,8 @@ static void after(struct nr_object *o, uint64_t time, bool done) {
 		return;
 	h.id = o->id;
 	o->going = false;
+	if (done && nr_records(o))
+		nr_lost_own(o);
 	if (done && nr_records(o))
 		nr_write(&h, NULL, 0);
 	if (done)
@@ -280,6 +282,29 @@ NR_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe) {
 		o->u.cq.entries = 0;
 	}
 	nr_unlock();
+	return result;
+}
+
+/* A program that asks where a ring is may use it without functions. As long as it calls none for it, nothing
+ * of the ring is copied, because it is not known when an entry was written or read. */
+static void asked(enum nr_type type, const void *handle) {
+	struct nr_object *o;
+	if (!nr_lock())
+		return;
+	o = nr_find(type, handle);
+	if (o)
+		o->own = true;
+	nr_unlock();
+}
+
+NR_EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t types) {
+	int result;
+	NR_CALL(ENOSYS, mlx5dv_init_obj)
+	if (types & MLX5DV_OBJ_QP)
+		asked(NR_QP, obj->qp.in);
+	if (types & MLX5DV_OBJ_CQ)
+		asked(NR_CQ, obj->cq.in);
+	result = f(obj, types);
 	return result;
 }
 

@@ -240,6 +240,11 @@ void nr_lost(uint64_t id, enum nr_loss what) {
 	nr_write(&h, NULL, 0);
 }
 
+void nr_lost_own(struct nr_object *o) {
+	if (o->own && nr_records(o))
+		nr_lost(o->id, NR_LOST_OWN);
+}
+
 /* Completions that the program has not polled belong to the record too. */
 __attribute__((__destructor__)) static void finish(void) {
 	struct nr_head h = {.kind = NR_END};
@@ -249,6 +254,8 @@ __attribute__((__destructor__)) static void finish(void) {
 	}
 	if (nr_on) {
 		nr_each(NR_CQ, nr_copy_completions);
+		nr_each(NR_CQ, nr_lost_own);
+		nr_each(NR_QP, nr_lost_own);
 		h.time = nr_now();
 		nr_write(&h, NULL, 0);
 		nr_on = false;

@@ -39,6 +39,7 @@ enum nr_loss {
 	NR_LOST_MEMORY,      /* there was no memory for what the library notes of an object */
 	NR_LOST_KEY,         /* a key of memory without a fixed range: implicit on-demand paging, device memory */
 	NR_LOST_TRANSPORT,   /* a queue pair of another transport than RC, UC and UD */
+	NR_LOST_OWN,         /* the program reads or writes this ring itself */
 };
 
 struct nr_head {

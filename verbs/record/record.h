@@ -64,6 +64,11 @@ bool nr_write(struct nr_head *head, const void *data, size_t n);
 /* Appends a record of kind NR_LOST. The caller holds the lock. */
 void nr_lost(uint64_t id, enum nr_loss what);
 
+struct nr_object;
+
+/* Appends such a record of a queue that the program reads or writes itself. The caller holds the lock. */
+void nr_lost_own(struct nr_object *o);
+
 /* objects.c */
 
 enum nr_type { NR_CONTEXT = 1, NR_CQ, NR_SRQ, NR_QP, NR_KEY };

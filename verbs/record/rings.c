@@ -124,7 +124,7 @@ static uint16_t payloads(struct nr_object *qp, uint16_t index, uint16_t end, boo
 void nr_copy_posted(struct nr_object *qp, uint64_t time) {
 	struct nr_head h = {.kind = NR_POST, .time = time, .id = qp->id};
 	uint16_t end, from = qp->u.qp.posted;
-	if (qp->going || !qp->u.qp.blocks || !qp->u.qp.shadow)
+	if (qp->going || qp->own || !qp->u.qp.blocks || !qp->u.qp.shadow)
 		return;
 	end = count_of(qp->u.qp.record + MLX5_SND_DBR);
 	if ((uint16_t)(end - from) > qp->u.qp.blocks)
@@ -186,7 +186,7 @@ static void completion(struct nr_object *cq, const uint8_t *cqe) {
 	memcpy(data + 8, cqe, BLOCK);
 	if (qp) {
 		memcpy(data, &qp->id, 8);
-		if (op == MLX5_CQE_REQ && !qp->going && qp->u.qp.shadow && qp->u.qp.send_cq == cq) {
+		if (op == MLX5_CQE_REQ && !qp->going && !qp->own && qp->u.qp.shadow && qp->u.qp.send_cq == cq) {
 			nr_copy_posted(qp, h.time);
 			qp->u.qp.done = payloads(qp, qp->u.qp.done, (uint16_t)(counter + 1), true);
 		}
@@ -214,7 +214,7 @@ static void completion(struct nr_object *cq, const uint8_t *cqe) {
 
 void nr_copy_completions(struct nr_object *cq) {
 	uint8_t cqe[BLOCK];
-	if (!nr_records(cq) || cq->going || cq->u.cq.cleaning)
+	if (!nr_records(cq) || cq->going || cq->own || cq->u.cq.cleaning)
 		return;
 	while (cq->u.cq.count < cq->u.cq.entries) {
 		uint64_t seen = cq->u.cq.seen;

@@ -20,6 +20,11 @@ void nr_taken(struct nr_object *cq, uint32_t n) {
 
 uint32_t nr_ready(struct nr_object *cq) {
 	uint32_t left, busy = cq->u.cq.promised + cq->u.cq.batch;
+	if (cq->own && nr_missed(cq)) {
+		nr_lost(cq->id, NR_LOST_OWN);
+		cq->u.cq.entries = 0;
+	}
+	cq->own = false;
 	nr_copy_completions(cq);
 	if (!cq->u.cq.entries)
 		return 0;

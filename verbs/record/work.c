@@ -26,8 +26,10 @@ static void posted(const struct ibv_qp *qp, uint64_t time) {
 	if (!nr_lock())
 		return; /* the next call copies them */
 	o = nr_find(NR_QP, qp);
-	if (nr_records(o))
+	if (nr_records(o)) {
+		o->own = false;
 		nr_copy_posted(o, time);
+	}
 	nr_unlock();
 	errno = error;
 }

@@ -187,6 +187,7 @@ var checks = map[string][]string{
 	"cm":       {"cm.c", "cm_raw.c", "cm_steps.c", "check.c"},
 	"ucp":      {"ucp.c", "check.c"},
 	"mistake":  {"mistake.c", "check.c"},
+	"recorded": {"recorded.c", "check.c"},
 }
 
 // libraries has the libraries of the programs that need others than libmlx5 and libibverbs,

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,15 +71,21 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// recordScript records a script on a private device, whose socket is in a directory with a short name.
+// recordScript records a script on a private device.
 func recordScript(t *testing.T, script, trace string) string {
+	t.Helper()
+	return runPrivate(t, binary, "record", "--out", trace, "--", "sh", "-c", script)
+}
+
+// runPrivate runs a command on a private device, whose socket is in a directory with a short name.
+func runPrivate(t *testing.T, argv ...string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nr")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := startWith(t, nil, func(c *exec.Cmd) {
 		c.Env = append(c.Environ(), "XDG_RUNTIME_DIR="+dir, "XDG_CACHE_HOME="+scratch)
-	}, binary, "run", "--private", "--", binary, "record", "--out", trace, "--", "sh", "-c", script)
+	}, append([]string{binary, "run", "--private", "--"}, argv...)...)
 	require.NoError(t, p.wait(), p.said.String())
 	return p.said.String()
 }
@@ -126,6 +133,55 @@ func TestRecordChecks(t *testing.T) {
 			out, err := exec.Command(binary, "replay", trace).CombinedOutput()
 			require.NoError(t, err, "%s\n%s", out, said)
 			require.Regexp(t, same, string(out))
+		})
+	}
+}
+
+// A program does the same with nicless record and without it. wqes is the least number of WQEs that a replay
+// has.
+func TestRecordSame(t *testing.T) {
+	for _, c := range []struct {
+		step string
+		wqes int    // 0: the record has nothing that can be replayed
+		says string // of the replay
+		more bool
+	}{
+		{step: "stale", wqes: 180},
+		{step: "reset", wqes: 5},
+		{step: "turns", wqes: 1},
+		{step: "resize"},
+		{step: "share", wqes: 20000},
+		{step: "cancel", wqes: 1000, more: true},
+		{step: "handler", wqes: 1, more: true},
+		{step: "closed DIR", wqes: 51},
+		{step: "limit", wqes: 50},
+		{step: "far", wqes: 2 * 32768, says: " 65536 messages of ", more: true},
+		{step: "asked", wqes: 110},
+		{step: "own"},
+	} {
+		t.Run(c.step, func(t *testing.T) {
+			t.Parallel()
+			if c.more {
+				long(t)
+			}
+			needHeaders(t)
+			program := check(t, "recorded") + " " + c.step
+			script := func() string { return strings.ReplaceAll(program, "DIR", t.TempDir()) }
+			trace := filepath.Join(t.TempDir(), "x.nictrace")
+			ok := "recorded: " + strings.TrimSuffix(c.step, " DIR") + ": ok\n"
+			require.Contains(t, runPrivate(t, "sh", "-c", script()), ok)
+			said := recordScript(t, script(), trace)
+			require.Contains(t, said, ok)
+			if c.wqes == 0 {
+				return
+			}
+			out, err := exec.Command(binary, "replay", trace).CombinedOutput()
+			require.NoError(t, err, "%s\n%s", out, said)
+			require.Contains(t, string(out), c.says)
+			m := same.FindSubmatch(out)
+			require.NotNil(t, m, string(out))
+			n, _ := strconv.Atoi(string(m[1]))
+			require.GreaterOrEqual(t, n, c.wqes, "%s\n%s", out, said)
 		})
 	}
 }

@@ -90,7 +90,7 @@ func recordRun(c *cobra.Command, name string, args []string) error {
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
 		Stderr: c.ErrOrStderr(), Env: recordEnvironment(os.Environ(), library, dir)}
-	ended := exitOf(p, args[0])
+	ended := exitOf(p, "record", args[0])
 	var h *hinted
 	if errors.As(ended, &h) && h.err != nil {
 		return ended // it did not run

@@ -254,11 +254,11 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		if err != nil {
 			return failed(err)
 		}
-		err = exitOf(p, args[0])
+		err = exitOf(p, "run", args[0])
 		stop(err)
 		return end(err)
 	}
-	return end(exitOf(p, args[0]))
+	return end(exitOf(p, "run", args[0]))
 }
 
 // collect begins to collect explanations, if a flag asks for it. end takes the error with which the program
@@ -363,9 +363,9 @@ func environment(env []string, library, dir string, slow, stacks bool) []string 
 	return out
 }
 
-// exitOf runs a program to its end. Meanwhile it forwards to the program the signals that this
-// process receives.
-func exitOf(p *exec.Cmd, name string) error {
+// exitOf runs a program to its end, for a command whose name errors have. Meanwhile it forwards to the
+// program the signals that this process receives.
+func exitOf(p *exec.Cmd, command, name string) error {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP,
 		syscall.SIGUSR1, syscall.SIGUSR2} {
@@ -375,7 +375,7 @@ func exitOf(p *exec.Cmd, name string) error {
 	}
 	defer signal.Stop(signals)
 	if err := p.Start(); err != nil {
-		return failf(statusNotRun, "", "run: %s: %w", name, err)
+		return failf(statusNotRun, "", "%s: %s: %w", command, name, err)
 	}
 	ended := make(chan struct{})
 	defer close(ended)
@@ -397,7 +397,7 @@ func exitOf(p *exec.Cmd, name string) error {
 	case err == nil:
 		return nil
 	case !errors.As(err, &exit):
-		return failf(statusNotServed, "", "run: %s: %w", name, err)
+		return failf(statusNotServed, "", "%s: %s: %w", command, name, err)
 	}
 	status := exit.ExitCode()
 	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

@@ -67,7 +67,7 @@ func findLibrary(dir func() (string, error)) (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(into, libraryName)
-	return path, errors.Join(writeLibrary(path), preloadable(path))
+	return path, errors.Join(writeLibrary(path), verbsPreload.preloadable(path))
 }
 
 // find returns the path of the library, in places 1, 2 and 4.
@@ -84,7 +84,7 @@ func (l *preload) ready() (path string, err error) {
 		if path, err = filepath.Abs(path); err == nil && missing(path) {
 			err = hintf(l.variable+" names the library that programs preload", "%s=%s: there is no such file", l.variable, path)
 		}
-		return path, errors.Join(err, preloadable(path))
+		return path, errors.Join(err, l.preloadable(path))
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *preload) ready() (path string, err error) {
 	bin := filepath.Dir(self)
 	for _, path := range []string{filepath.Join(bin, l.name), filepath.Join(bin, "../lib", l.name)} {
 		if !missing(path) {
-			return path, preloadable(path)
+			return path, l.preloadable(path)
 		}
 	}
 	return "", nil
@@ -117,9 +117,9 @@ func writeLibrary(path string) error {
 }
 
 // preloadable returns an error if LD_PRELOAD cannot name the path.
-func preloadable(path string) error {
+func (l *preload) preloadable(path string) error {
 	if strings.ContainsAny(path, ": ") {
-		return hintf("put the library elsewhere, and name it with NICLESS_SHIM=PATH", "%s: LD_PRELOAD takes no path with a colon or a space", path)
+		return hintf("put the library elsewhere, and name it with "+l.variable+"=PATH", "%s: LD_PRELOAD takes no path with a colon or a space", path)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func preloadable(path string) error {
 // if there is none of this version. The version is a hash of all that the library is built
 // from. It is part of the file's name and is the library's build ID.
 func (l *preload) cached() (string, error) {
-	dir, err := cacheDirectory()
+	dir, err := l.cacheDirectory()
 	if err != nil {
 		return "", err
 	}
@@ -146,8 +146,8 @@ func (l *preload) cached() (string, error) {
 // cacheDirectory returns a directory for files of this user. It is below os.UserCacheDir, or the
 // directory for this user's engine if os.UserCacheDir cannot be used. Under sudo, for example,
 // os.UserCacheDir can belong to another user.
-func cacheDirectory() (string, error) {
-	if base, err := os.UserCacheDir(); err == nil && preloadable(base) == nil && safeFrom(base) &&
+func (l *preload) cacheDirectory() (string, error) {
+	if base, err := os.UserCacheDir(); err == nil && l.preloadable(base) == nil && safeFrom(base) &&
 		os.MkdirAll(base, 0o700) == nil && private(base) {
 		dir := filepath.Join(base, "nicless")
 		if unixsock.MakeDirectory(dir, 0o700) == nil && unix.Access(dir, unix.W_OK) == nil {

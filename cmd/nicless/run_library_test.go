@@ -150,14 +150,14 @@ func TestCacheDirectoryOfOthers(t *testing.T) {
 		"no home": func(string) string { t.Setenv("HOME", ""); return "" },
 	} {
 		t.Setenv("XDG_CACHE_HOME", spoil(noLibrary(t)))
-		dir, err := cacheDirectory()
+		dir, err := verbsPreload.cacheDirectory()
 		require.NoError(t, err, name)
 		require.Equal(t, filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "nicless"), dir, name)
 	}
 	noLibrary(t)
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", t.TempDir())
-	dir, err := cacheDirectory()
+	dir, err := verbsPreload.cacheDirectory()
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(os.Getenv("HOME"), ".cache/nicless"), dir)
 }
@@ -173,7 +173,7 @@ func TestCacheIsNotInTheHomeOfAnother(t *testing.T) {
 	require.NoError(t, os.Chown(home, 1000, 1000))
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", home)
-	dir, err := cacheDirectory()
+	dir, err := verbsPreload.cacheDirectory()
 	require.NoError(t, err)
 	require.NotContains(t, dir, home)
 	require.NoDirExists(t, filepath.Join(home, ".cache"))

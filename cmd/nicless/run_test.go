@@ -122,7 +122,8 @@ func TestLikelyCauses(t *testing.T) {
 	g.print(&out)
 	require.Empty(t, out.String())
 
-	ends := func(script string) error { return exitOf(exec.Command("/bin/sh", "-c", script), "sh") }
+	require.ErrorContains(t, exitOf(exec.Command("/nosuch/sh"), "record", "sh"), "record: sh: ")
+	ends := func(script string) error { return exitOf(exec.Command("/bin/sh", "-c", script), "run", "sh") }
 	require.False(t, isFailure(ends("exit 0")))
 	require.True(t, isFailure(ends("exit 3")))
 	require.True(t, isFailure(ends("kill -ABRT $$")))
@@ -187,7 +188,8 @@ func TestLibraryIsNotTakenFromTheEnginesDirectory(t *testing.T) {
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	const isChild = "NICLESS_RUN_CHILD"
 	if os.Getenv(isChild) != "" {
-		require.NoError(t, exitOf(&exec.Cmd{Path: "/bin/cat", Args: []string{"cat", "/proc/self/status"}, Stdout: os.Stdout}, "cat"))
+		require.NoError(t, exitOf(&exec.Cmd{Path: "/bin/cat", Args: []string{"cat", "/proc/self/status"}, Stdout: os.Stdout}, "run",
+			"cat"))
 		return
 	}
 	ignored := func(how string) uint64 {
@@ -233,5 +235,11 @@ func TestEmbeddedLibrary(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, text, string(b))
 	}
-	require.ErrorContains(t, preloadable("/a b/lib.so"), "no path with a colon or a space")
+	for _, l := range []*preload{&verbsPreload, &recordPreload} {
+		err := l.preloadable("/a b/lib.so")
+		require.ErrorContains(t, err, "no path with a colon or a space")
+		var h *hinted
+		require.ErrorAs(t, err, &h)
+		require.Equal(t, "put the library elsewhere, and name it with "+l.variable+"=PATH", h.hint)
+	}
 }

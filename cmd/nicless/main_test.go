@@ -40,6 +40,12 @@ func TestScript(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir)
 			env.Setenv("NICLESS_SHIM", harmless())
+			env.Setenv("NICLESS_RECORDER", harmless())
+			raw, err := filepath.Abs("../../trace/record/testdata/raw")
+			if err != nil {
+				return err
+			}
+			env.Setenv("RAW", raw)
 			cpus, err := bench.AllowedCPUs()
 			if len(cpus) > 0 {
 				env.Setenv("CORE", fmt.Sprint(cpus[0]))

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,9 +26,11 @@ ends of a connection, so start both on this host, from one command.
 
 Usage:
   nicless record [--out FILE] [--] PROGRAM [ARGUMENT...]
+  nicless record [--out FILE] --from DIR
 
 Flags:
   -o, --out FILE   the trace (default: record.nictrace)
+  --from DIR       make it of raw records that an earlier run has left
 
 Queue pairs of RC, UC and UD are recorded, whichever functions of libibverbs
 they are used by. Not recorded: programs that write rings themselves (DEVX, or
@@ -49,14 +50,19 @@ Example:
 `
 
 func newRecord() *cobra.Command {
-	var out string
+	var out, from string
 	c := &cobra.Command{
 		Use:   "record",
 		Short: "record a program on an mlx5 device, for a replay",
 		Long:  recordUsage,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case from != "" && len(args) > 0:
+				return usagef("nicless record --from DIR", "record: --from reads records that are there, and runs no program")
+			case from != "":
+				return recordFrom(c, out, from)
+			case len(args) == 0:
 				return usagef("nicless record ib_send_bw", "record: the program is missing")
 			}
 			return recordRun(c, out, args)
@@ -64,12 +70,18 @@ func newRecord() *cobra.Command {
 	}
 	c.Flags().StringVarP(&out, "out", "o", "record.nictrace", "the trace")
 	_ = c.MarkFlagFilename("out")
+	c.Flags().StringVar(&from, "from", "", "make the trace of a directory of raw records that were kept")
+	_ = c.MarkFlagDirname("from")
 	c.Flags().SetInterspersed(false) // arguments after the program belong to the program
 	return c
 }
 
 // recordRun runs a program, and writes its trace.
-func recordRun(c *cobra.Command, name string, args []string) error {
+func recordRun(c *cobra.Command, out string, args []string) error {
+	name, err := traceTarget(out)
+	if err != nil {
+		return err
+	}
 	path, err := findProgram(args[0])
 	if err != nil {
 		return err
@@ -81,29 +93,28 @@ func recordRun(c *cobra.Command, name string, args []string) error {
 	// Raw records have all payload: they are where the trace will be, and not in a /tmp of memory.
 	dir, err := os.MkdirTemp(filepath.Dir(name), ".nicless-record-")
 	if err != nil {
-		return failed(fmt.Errorf("record: %w", err))
-	}
-	defer os.RemoveAll(dir)
-	dir, err = filepath.Abs(dir) // the program may change its directory
-	if err != nil {
-		return failed(fmt.Errorf("record: %w", err))
+		return failed(fmt.Errorf("record: --out %s: %w", text.Plain(out), err))
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
 		Stderr: c.ErrOrStderr(), Env: recordEnvironment(os.Environ(), library, dir)}
 	ended := exitOf(p, "record", args[0])
 	var h *hinted
 	if errors.As(ended, &h) && h.err != nil {
-		return ended // it did not run
+		return errors.Join(ended, os.RemoveAll(dir)) // it did not run
 	}
-	err = writeTrace(name, dir, c.ErrOrStderr())
-	if err == nil {
+	err = writeTrace(name, out, dir, c.ErrOrStderr())
+	if err == nil || errors.Is(err, record.ErrNothing) {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	switch {
+	case err == nil:
 		return ended
-	}
-	if errors.Is(err, record.ErrNothing) {
-		err = hintf("nicless run -- nicless record -- PROGRAM does it on a device made of software",
-			"record: %w", err)
-	} else {
+	case errors.Is(err, record.ErrNothing) && os.Getenv("NICLESS_VERBS") == "":
+		err = hintf("nicless run -- nicless record -- PROGRAM does it on a device made of software", "record: %w", err)
+	case errors.Is(err, record.ErrNothing):
 		err = fmt.Errorf("record: %w", err)
+	default:
+		err = hintf(keptHint(dir), "record: %w", err)
 	}
 	if ended == nil {
 		return failed(err)
@@ -126,45 +137,4 @@ func recordEnvironment(env []string, library, dir string) (out []string) {
 		}
 	}
 	return append(out, "LD_PRELOAD="+library, "NICLESS_RECORD="+dir)
-}
-
-// writeTrace writes a trace of the raw records in a directory, and prints what is in it.
-func writeTrace(name, dir string, stderr io.Writer) (err error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.raw"))
-	if err != nil {
-		return err
-	}
-	var files []record.File
-	for _, p := range paths {
-		f, err := os.Open(p)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		st, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		files = append(files, record.File{Name: filepath.Base(p), In: f, Size: st.Size()})
-	}
-	out, err := os.CreateTemp(dir, "trace")
-	if err != nil {
-		return err
-	}
-	s, err := record.Write(out, files)
-	if err == nil {
-		err = out.Chmod(0o644)
-	}
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(out.Name(), name); err != nil {
-		return err
-	}
-	fmt.Fprintf(stderr, "nicless: %s: %d queue pairs of %d processes, %d WQEs, %d completions\n", text.Plain(name),
-		s.Queues, s.Processes, s.WQEs, s.Completions)
-	for _, n := range s.Notes() {
-		fmt.Fprintf(stderr, "nicless: note: %s\n", n)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@
 //     completion queue its completions, as they were. A real device executes several at a time, so there may
 //     be no such order: messages that cross. Then completions change places, and are counted. The owner bit
 //     of a completion is that of its place.
+//   - A queue pair that is reset begins another life, and may have another peer.
 //   - A send queue ends in the trace before the first WQE of which not all completions are there.
 //
 // # Layout of a raw file
@@ -43,6 +44,7 @@
 //   - raw.go: raw files
 //   - objects.go: what is kept of queues, WQEs and completions
 //   - gather.go: reads the records of a process
+//   - pair.go: which queue pairs were connected
 //   - match.go: which completions and receives belong to a WQE, and which WQEs are left out
 //   - order.go: the order of WQEs and of all else
 //   - write.go: the events of the trace

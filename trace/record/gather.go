@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 
 	"github.com/nicless/nicless/cqe"
@@ -84,6 +85,9 @@ func (g *gatherer) record(p *process, x *raw) error {
 	}
 	switch {
 	case x.kind == rawGone:
+		if o.qp != nil {
+			o.qp.to = x.time
+		}
 		g.happenings = append(g.happenings, happening{time: x.time, kind: rawGone, object: o})
 	case x.kind == rawCQE && o.kind == rawCQ:
 		g.completion(p, o, x)
@@ -92,9 +96,7 @@ func (g *gatherer) record(p *process, x *raw) error {
 	case o.qp == nil:
 		return fmt.Errorf("kind %d: object %d is of kind %d", x.kind, x.id, o.kind)
 	case x.kind == rawModify:
-		g.happenings = append(g.happenings, happening{time: x.time, kind: rawModify, object: o,
-			attr: parseAttributes(x.data)})
-		o.qp.modified(parseAttributes(x.data))
+		g.modified(o, x)
 	case x.kind == rawPost:
 		o.qp.post(x)
 	case x.kind == rawPayload:
@@ -122,7 +124,7 @@ func (g *gatherer) made(p *process, x *raw) error {
 	case rawSRQ:
 		o.number, o.pd, o.entries, o.size = word(0), word(1), word(2), word(3)
 	case rawQP:
-		q := &queue{object: o, blocks: word(9), byIndex: map[uint16]int{}}
+		q := &queue{object: o, from: x.time, to: math.MaxUint64, blocks: word(9), byIndex: map[uint16]int{}}
 		q.transport = trace.Transport(min(word(8), driver))
 		o.qp, o.number, o.pd, o.entries, o.size = q, word(6), word(7), word(10), word(11)
 		for i, to := range []**object{&q.sendCQ, &q.recvCQ, &q.srq} {
@@ -135,7 +137,8 @@ func (g *gatherer) made(p *process, x *raw) error {
 			}
 		}
 		g.queues = append(g.queues, q)
-		o.context.queues = append(o.context.queues, q)
+		o.context.queues = append(o.context.queues, o)
+		g.summary.Queues++
 	case rawKey:
 		o.from = le.Uint64(x.data)
 		o.key = trace.KeyInfo{Addr: le.Uint64(x.data[8:]), Length: le.Uint64(x.data[16:])}
@@ -151,15 +154,29 @@ func (g *gatherer) made(p *process, x *raw) error {
 	return nil
 }
 
-// modified notes a new state. WQEs of an earlier life of the queue pair keep their place.
-func (q *queue) modified(a attributes) {
-	if a.peer != 0 {
-		q.dest = a.peer
-	}
+// modified notes a new state. A queue pair that is reset after it was used begins another life.
+func (g *gatherer) modified(o *object, x *raw) {
+	q, a, reset := o.qp, parseAttributes(x.data), false
 	if trace.State(a.state) == trace.RST {
-		q.rest, q.nextIndex = nil, 0
+		if len(q.works) > 0 || len(q.receives) > 0 {
+			q.to, q.rest, q.byIndex = x.time, nil, nil
+			q.next = &queue{object: o, from: x.time, to: math.MaxUint64, transport: q.transport,
+				sendCQ: q.sendCQ, recvCQ: q.recvCQ, srq: q.srq, blocks: q.blocks}
+			q, reset = q.next, true
+			o.qp = q
+			g.queues = append(g.queues, q)
+		}
+		q.rest, q.nextIndex, q.dest = nil, 0, 0
 		q.byIndex = map[uint16]int{}
 	}
+	if trace.State(a.state) == trace.RTR {
+		q.dest = a.peer
+	}
+	if q.dest == 0 {
+		a.peer = 0 // the library says which one an earlier life had
+	}
+	g.happenings = append(g.happenings, happening{time: x.time, kind: rawModify, object: o, attr: a,
+		reset: reset})
 }
 
 // post notes blocks that were posted, and the WQEs that they have.

@@ -63,16 +63,7 @@ func (g *gatherer) match() {
 			byNumber[q.number] = append(byNumber[q.number], q)
 		}
 	}
-	for _, q := range g.queues {
-		if q.left || q.transport == trace.UD {
-			continue
-		}
-		for _, p := range byNumber[q.dest] {
-			if p.dest == q.number && p.transport == q.transport && overlaps(p, q) {
-				q.peer = p
-			}
-		}
-	}
+	g.pair(byNumber)
 	for _, q := range g.queues {
 		if q.replayed() && q.peer != nil {
 			q.takeReceives()
@@ -83,12 +74,6 @@ func (g *gatherer) match() {
 		q.cut(g.summary)
 	}
 	g.drop()
-}
-
-// overlaps reports whether both processes were there at a time; a number may be used again later.
-func overlaps(p, q *queue) bool {
-	a, b := p.object.process, q.object.process
-	return a.last >= b.reader.mono && b.last >= a.reader.mono
 }
 
 func (c *completion) success() bool {
@@ -165,11 +150,12 @@ func (g *gatherer) takeDatagrams(byNumber map[uint32][]*queue) {
 			for len(list) > 0 && list[0].time < w.time {
 				list = list[1:] // it came from elsewhere
 			}
+			arrived[a] = list
 			if len(list) > 0 {
 				w.take(list[0])
-				list = list[1:]
+				arrived[a] = list[1:]
+				break
 			}
-			arrived[a] = list
 		}
 	}
 }

@@ -30,7 +30,7 @@ type object struct {
 
 	gid    [16]byte // of a context
 	name   string   // of its device
-	queues []*queue
+	queues []*object
 
 	entries, size uint32 // of CQs, SRQs, receives: number and bytes
 
@@ -42,20 +42,25 @@ type object struct {
 	list []*completion // of a CQ
 	next int           // first of list that is not written
 
-	qp *queue
+	// qp is the life of a queue pair that the records, and then the events, have come to.
+	qp           *queue
+	userIndex    uint32
+	wasUserIndex bool
+	scatter      uint8
 }
 
-// A queue is what only queue pairs have.
+// A queue is a life of a queue pair: from when it was made, or reset, to when it is reset or destroyed. Then
+// its counts begin again, and it may have another peer.
 type queue struct {
 	*object
+	from, to            uint64 // times; to is math.MaxUint64 if it did not end
+	next                *queue // the life after this one
 	transport           trace.Transport
 	sendCQ, recvCQ, srq *object
 	blocks              uint32
 	now                 attributes // while the events are gone through
 	peer                *queue     // RC and UC
-	dest                uint32     // the last number of its peer
-	userIndex           uint32
-	scatter             uint8
+	dest                uint32     // the number of its peer, 0: it was not connected
 	works               []*work
 	byIndex             map[uint16]int // of the latest WQE at an index
 	rest                []byte         // blocks of a WQE of which others are to come
@@ -64,7 +69,6 @@ type queue struct {
 	known               int // how many of works are known to have been executed
 	receives            []*completion
 	written             int // how many of works are in the trace
-	wasUserIndex        bool
 }
 
 // attributes are struct nr_qp_attributes.
@@ -135,5 +139,6 @@ type happening struct {
 	kind   uint8 // rawContext … rawGone, rawCQE
 	object *object
 	attr   attributes
+	reset  bool // a new life begins with attr
 	c      *completion
 }

@@ -25,7 +25,7 @@ func (w *writer) run(g *gatherer) error {
 			w.rest(h.object)
 			w.gone(h.object)
 		case rawModify:
-			w.modify(h.object.qp, h.attr)
+			w.modify(h)
 		default:
 			w.made(h.object)
 		}
@@ -43,14 +43,25 @@ func (w *writer) run(g *gatherer) error {
 func (w *writer) rest(o *object) {
 	switch o.kind {
 	case rawQP:
-		w.work(o.qp, len(o.qp.works))
+		w.end(o.qp)
 	case rawKey, rawContext:
 		context := o
 		if o.kind == rawKey {
 			context = o.context
 		}
-		for _, q := range context.queues {
-			w.posted(q, w.time)
+		for _, x := range context.queues {
+			w.posted(x.qp, w.time)
+		}
+	}
+}
+
+// end writes all that q has at the end of its life. Completions may have been copied at that moment, which is
+// after the time of the call.
+func (w *writer) end(q *queue) {
+	w.work(q, len(q.works))
+	for _, c := range q.receives {
+		if !c.dropped && !c.written {
+			w.until(c)
 		}
 	}
 }
@@ -107,12 +118,22 @@ func (w *writer) until(c *completion) {
 
 // before writes the completions that precede c in its queue, as far as there is an order in which they do.
 func (w *writer) before(c *completion) {
-	for q := c.cq; q.next < len(q.list) && w.err == nil; {
-		f := q.list[q.next]
+	between := false // the last one was that of the receive of the same message, which is written before c
+	for q, i := c.cq, c.cq.next; i < len(q.list) && w.err == nil; {
+		f := q.list[i]
 		switch {
 		case f.written:
-			q.next++
+			i++
+			if !between {
+				q.next = max(q.next, i)
+			}
 		case f == c:
+			return
+		case c.work != nil && f == c.work.taken:
+			between = true
+			i++
+		case between:
+			w.summary.Crossed++
 			return
 		case f.work == nil:
 			w.completion(f)

@@ -45,7 +45,7 @@ func (s *Summary) lost(what uint64) {
 }
 
 func (s *Summary) finish(g *gatherer) {
-	s.Processes, s.Queues = len(g.processes), len(g.queues)
+	s.Processes = len(g.processes)
 	for _, p := range g.processes {
 		if p.cut {
 			s.Cut++

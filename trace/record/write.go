@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/trace"
@@ -42,6 +43,9 @@ func Write(out io.Writer, files []File) (*Summary, error) {
 	t, err := trace.NewWriter(out, trace.Clock{Hz: 1e9, Ticks: first.mono, Unix: int64(first.wall)})
 	if err != nil {
 		return nil, err
+	}
+	for _, q := range slices.Backward(g.queues) {
+		q.object.qp = q // the events begin with the first life
 	}
 	w := &writer{t: t, time: g.happenings[0].time, place: map[*object]uint64{}, summary: s}
 	if err := w.run(g); err != nil {
@@ -147,15 +151,23 @@ func (w *writer) queue(q *queue) {
 		Count: uint16(q.transport), Value: uint64(q.context.client), Data: setup.Append(info.Append(nil))})
 }
 
-func (w *writer) modify(q *queue, a attributes) {
+func (w *writer) modify(h *happening) {
+	q, to := h.object.qp, trace.State(h.attr.state)
 	if q.left {
 		return
 	}
-	if s := trace.State(a.state); s == trace.RST || s == trace.ERR {
+	switch {
+	case h.reset:
+		w.end(q)
+	case to == trace.RST, to == trace.ERR:
 		w.posted(q, w.time)
 	}
-	w.state(q, trace.State(a.state))
-	q.now = a
+	w.state(q, to)
+	if h.reset {
+		q = q.next
+		h.object.qp = q
+	}
+	q.now = h.attr
 	w.queue(q)
 }
 

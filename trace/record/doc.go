@@ -14,7 +14,8 @@
 //     be no such order: messages that cross. Then completions change places, and are counted. The owner bit
 //     of a completion is that of its place.
 //   - A queue pair that is reset begins another life, and may have another peer.
-//   - A send queue ends in the trace before the first WQE of which not all completions are there.
+//   - A send queue ends in the trace before the first WQE of which not all completions are there, and where
+//     posted blocks are missing.
 //
 // # Layout of a raw file
 //

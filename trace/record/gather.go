@@ -98,7 +98,9 @@ func (g *gatherer) record(p *process, x *raw) error {
 	case x.kind == rawModify:
 		g.modified(o, x)
 	case x.kind == rawPost:
-		o.qp.post(x)
+		if !o.qp.post(x) {
+			g.summary.Gaps++
+		}
 	case x.kind == rawPayload:
 		o.qp.payload(x)
 	}
@@ -166,7 +168,7 @@ func (g *gatherer) modified(o *object, x *raw) {
 			o.qp = q
 			g.queues = append(g.queues, q)
 		}
-		q.rest, q.nextIndex, q.dest = nil, 0, 0
+		q.rest, q.nextIndex, q.dest, q.gap = nil, 0, 0, false
 		q.byIndex = map[uint16]int{}
 	}
 	if trace.State(a.state) == trace.RTR {
@@ -179,8 +181,16 @@ func (g *gatherer) modified(o *object, x *raw) {
 		reset: reset})
 }
 
-// post notes blocks that were posted, and the WQEs that they have.
-func (q *queue) post(x *raw) {
+// post notes blocks that were posted, and the WQEs that they have. It returns false if there are none between
+// these and the last ones: then the life of q ends here, because later completions may belong to others.
+func (q *queue) post(x *raw) bool {
+	if q.gap {
+		return true
+	}
+	if uint16(x.value) != q.nextIndex+uint16(len(q.rest)/wqe.BlockSize) {
+		q.gap, q.rest, q.byIndex = true, nil, nil
+		return false
+	}
 	if len(q.rest) == 0 {
 		q.restTime = x.time
 	}
@@ -189,7 +199,7 @@ func (q *queue) post(x *raw) {
 		ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(q.rest))
 		n := max(ctrl.Blocks(), 1) * wqe.BlockSize
 		if len(q.rest) < n {
-			return
+			return true
 		}
 		w := &work{queue: q, time: q.restTime, order: len(q.works), index: q.nextIndex, ctrl: ctrl}
 		w.blocks = append(w.blocks, q.rest[:n]...)
@@ -199,6 +209,7 @@ func (q *queue) post(x *raw) {
 		q.nextIndex += uint16(n / wqe.BlockSize)
 		q.rest = q.rest[n:]
 	}
+	return true
 }
 
 // measure finds out the length of the message of w, and to whom it goes.

@@ -66,7 +66,8 @@ type queue struct {
 	rest                []byte         // blocks of a WQE of which others are to come
 	restTime            uint64
 	nextIndex           uint16
-	known               int // how many of works are known to have been executed
+	gap                 bool // blocks are missing: what follows in this life is not known
+	known               int  // how many of works are known to have been executed
 	receives            []*completion
 	written             int // how many of works are in the trace
 }

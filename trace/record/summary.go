@@ -21,6 +21,7 @@ type Summary struct {
 	Headers    int // datagrams without payload: their headers were not where the device has written them
 	Crossed    int // completions that have changed places
 	Taken      int // objects whose number another one had, or that were made of those
+	Gaps       int // queue pairs of which posted blocks are missing
 	Cut        int // processes whose file is cut short
 	Killed     int // processes that have not ended in order
 	losses     [len(lossTexts)]int
@@ -67,6 +68,7 @@ func (s *Summary) Notes() (list []string) {
 		{s.Headers, "datagrams are not compared: their headers are not known"},
 		{s.Crossed, "completions have changed places: their messages crossed"},
 		{s.Taken, "objects are left out: one of another device has the same number, or they belong to such a one"},
+		{s.Gaps, "queue pairs end where WQEs are missing: the library could not write them"},
 		{s.Cut, "records of processes are cut short"},
 		{s.Killed, "processes did not end by exit: what they had not polled is missing"},
 	} {

@@ -74,6 +74,13 @@ func (g *gatherer) record(p *process, x *raw) error {
 		p.ended = true
 		return nil
 	case rawLost:
+		o := p.objects[x.id]
+		if x.value == lostOwn && o != nil {
+			if o.own {
+				return nil // it was asked for again
+			}
+			o.own = true
+		}
 		g.summary.lost(x.value)
 		return nil
 	case rawContext, rawCQ, rawSRQ, rawQP, rawKey:

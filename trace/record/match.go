@@ -12,8 +12,9 @@ import (
 // grhSize is how many bytes a datagram has before its payload.
 const grhSize = 40
 
-// leaveOut finds objects whose numbers an object of another device has at the same time: a replay has one
-// device. Objects that are made of them are left out too.
+// leaveOut finds objects whose numbers an object of another device has at the same time, because a replay has
+// one device, and those whose rings the program reads or writes itself, because not all that it does is seen.
+// Queue pairs that use them are left out too.
 func (g *gatherer) leaveOut() {
 	type name struct {
 		kind   uint8
@@ -41,11 +42,18 @@ func (g *gatherer) leaveOut() {
 			if q := o.qp; q != nil {
 				for _, x := range []*object{q.sendCQ, q.recvCQ, q.srq} {
 					o.left = o.left || (x != nil && x.left)
+					o.own = o.own || (x != nil && x.own)
 				}
 			}
-			if o.left {
+			switch {
+			case o.own: // its number is not taken: nobody sees it
+				o.left = true
+				if o.kind == rawQP {
+					g.summary.Own++
+				}
+			case o.left:
 				g.summary.Taken++
-			} else {
+			default:
 				alive[n] = o
 			}
 			if q := o.qp; q != nil && (q.transport == 0 || q.transport == driver) {

@@ -26,6 +26,7 @@ type object struct {
 	number  uint32
 	client  uint32 // of a context: its number in the trace
 	left    bool   // it is not in the trace
+	own     bool   // the program reads or writes its ring itself, or that of a queue which it uses
 	pd      uint32
 
 	gid    [16]byte // of a context

@@ -34,6 +34,9 @@ const (
 	rawEnd
 )
 
+// lostOwn is NR_LOST_OWN of enum nr_loss: the program reads or writes the ring of an object itself.
+const lostOwn = 7
+
 // A raw is a raw record.
 type raw struct {
 	kind            uint8

@@ -21,6 +21,7 @@ type Summary struct {
 	Headers    int // datagrams without payload: their headers were not where the device has written them
 	Crossed    int // completions that have changed places
 	Taken      int // objects whose number another one had, or that were made of those
+	Own        int // queue pairs whose rings the program reads or writes itself, or those of their queues
 	Gaps       int // queue pairs of which posted blocks are missing
 	Cut        int // processes whose file is cut short
 	Killed     int // processes that have not ended in order
@@ -36,6 +37,7 @@ var lossTexts = [...]string{
 	"queue pairs for which there was no memory",
 	"keys of implicit on-demand paging, or of memory of other devices",
 	"queue pairs of other transports than RC, UC and UD",
+	"queues of which the program has asked where their rings are (mlx5dv_init_obj)",
 }
 
 func (s *Summary) lost(what uint64) {
@@ -68,6 +70,7 @@ func (s *Summary) Notes() (list []string) {
 		{s.Headers, "datagrams are not compared: their headers are not known"},
 		{s.Crossed, "completions have changed places: their messages crossed"},
 		{s.Taken, "objects are left out: one of another device has the same number, or they belong to such a one"},
+		{s.Own, "queue pairs are left out: the program reads or writes rings of theirs itself"},
 		{s.Gaps, "queue pairs end where WQEs are missing: the library could not write them"},
 		{s.Cut, "records of processes are cut short"},
 		{s.Killed, "processes did not end by exit: what they had not polled is missing"},

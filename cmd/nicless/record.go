@@ -32,10 +32,12 @@ Flags:
   -o, --out FILE   the trace (default: record.nictrace)
   --from DIR       make it of raw records that an earlier run has left
 
-Queue pairs of RC, UC and UD are recorded, whichever functions of libibverbs
-they are used by. Not recorded: programs that write rings themselves (DEVX, or
-mlx5dv_init_obj), XRC and DC, and queue pairs whose peer is another host. A note
-says what is missing in the trace. The program runs slower.
+Queue pairs of RC, UC and UD are recorded, of programs that are linked with
+libibverbs, or load libraries that are. Not recorded: programs that look its
+functions up in a handle (dlopen, then dlsym or dlvsym; NCCL does, unless it was
+built with RDMA_CORE=1), or write rings themselves (DEVX, or mlx5dv_init_obj),
+XRC and DC, and queue pairs whose peer is another host. A note says what is
+missing in the trace. The program runs slower.
 
 A C compiler builds the library once, in your cache directory, with the headers
 of rdma-core (Debian and Ubuntu: libibverbs-dev). NICLESS_RECORDER can name it.

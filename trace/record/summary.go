@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// ErrNothing says that no process has opened an mlx5 device.
-var ErrNothing = errors.New("no process has opened an mlx5 device")
+// ErrNothing says that no process was seen to open an mlx5 device.
+var ErrNothing = errors.New("no process has opened an mlx5 device, as far as a preloaded library sees: " +
+	"functions that a program looks up in a handle (dlsym, dlvsym), as NCCL does, are not seen")
 
 // A Summary says what is in a trace, and what is not.
 type Summary struct {

@@ -38,6 +38,10 @@ func (g *gatherer) leaveOut() {
 				}
 			}
 		case rawCQ, rawSRQ, rawQP, rawKey:
+			if old := alive[n]; old != nil && old.replacedBy(o, h.time) {
+				o.before = old
+				delete(alive, n)
+			}
 			o.left = alive[n] != nil
 			if q := o.qp; q != nil {
 				for _, x := range []*object{q.sendCQ, q.recvCQ, q.srq} {
@@ -61,6 +65,12 @@ func (g *gatherer) leaveOut() {
 			}
 		}
 	}
+}
+
+// replacedBy reports whether o is gone, because n was made at a time and has its number: the device has given
+// it to n. Another thread may have destroyed o and not noted that yet, or the process of o was killed.
+func (o *object) replacedBy(n *object, time uint64) bool {
+	return o.context == n.context || (o.process != n.process && o.process.last < time)
 }
 
 // match finds out which receives the messages have taken, and which WQEs are in the trace.

@@ -27,6 +27,8 @@ type object struct {
 	client  uint32 // of a context: its number in the trace
 	left    bool   // it is not in the trace
 	own     bool   // the program reads or writes its ring itself, or that of a queue which it uses
+	gone    bool
+	before  *object // had the same number, and is gone although no earlier record says so
 	pd      uint32
 
 	gid    [16]byte // of a context

@@ -71,6 +71,10 @@ func (w *writer) event(e trace.Event) {
 }
 
 func (w *writer) made(o *object) {
+	if o.before != nil {
+		w.rest(o.before)
+		w.gone(o.before)
+	}
 	if o.left {
 		return
 	}
@@ -106,9 +110,10 @@ func (w *writer) key(o *object, change uint16) {
 }
 
 func (w *writer) gone(o *object) {
-	if o.left {
+	if o.left || o.gone {
 		return
 	}
+	o.gone = true
 	switch o.kind {
 	case rawContext:
 		w.event(trace.Event{Kind: trace.KindClientGone, Queue: o.client})

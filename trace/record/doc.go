@@ -17,6 +17,9 @@
 //   - A send queue ends in the trace before the first WQE of which not all completions are there, and where
 //     posted blocks are missing.
 //
+// All but the bytes of payload is in memory at once, some 300 bytes for each WQE and each completion;
+// limits.go says how many there may be.
+//
 // # Layout of a raw file
 //
 // All numbers are little-endian. The file begins with
@@ -43,6 +46,7 @@
 // # Files
 //
 //   - raw.go: raw files
+//   - limits.go: how much a record may have
 //   - objects.go: what is kept of queues, WQEs and completions
 //   - gather.go: reads the records of a process
 //   - pair.go: which queue pairs were connected

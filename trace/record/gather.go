@@ -19,6 +19,7 @@ type gatherer struct {
 	queues     []*queue
 	cqs        []*object
 	processes  []*process
+	parts      int // see limits
 	summary    *Summary
 }
 
@@ -48,7 +49,9 @@ func (g *gatherer) read(in io.ReaderAt, size int64) error {
 			return nil
 		case err == nil:
 			p.last = max(p.last, x.time)
-			err = g.record(p, &x)
+			if err = g.record(p, &x); err == nil {
+				err = g.admit(&x)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("record at byte %d: %w", x.at-rawHead, err)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -46,7 +47,8 @@ func TestExploreFails(t *testing.T) {
 		`  found          0x[0-9a-f]{2} at byte \d+ of its .*\n`+
 		`plan             [12] steps? of \d+ are left after \d+ runs\n`+
 		`trace            explore-2.nictrace\nverdict          NOT OK: corruption \(wrong bytes\)\n$`, out)
-	require.Regexp(t, `^nicless: error: torture: seed 2: wrong bytes: .*\n`+
+	require.Regexp(t, `^nicless: note: seed 2 fails: wrong bytes: .*; it is shortened now\n`+
+		`nicless: error: torture: seed 2: wrong bytes: .*\n`+
 		`nicless: hint: to repeat it: nicless replay explore-2.nictrace\n$`, errs)
 
 	status, out, errs = replays("explore-2.nictrace")
@@ -66,7 +68,7 @@ func TestExploreFails(t *testing.T) {
 	require.NoError(t, rec.Write(f))
 	require.NoError(t, f.Close())
 	status, out, _ = replays("mended.nictrace")
-	require.Equal(t, 1, status)
+	require.Zero(t, status)
 	require.Regexp(t, `^event \d+: recorded `, out)
 	require.Regexp(t, `mended.nictrace: it differs: seed 2`, out)
 	require.Regexp(t, `gone: qp 0x100\d: wrong bytes: `, out)
@@ -78,7 +80,7 @@ func TestExploreInJSON(t *testing.T) {
 	require.Equal(t, 3, status)
 	var r explore.Result
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
-	require.EqualValues(t, 2, r.Failed)
+	require.EqualValues(t, 2, *r.Failed)
 	require.Equal(t, verdict.WrongBytes, r.Verdict)
 	require.Equal(t, "x.nictrace", r.Trace)
 	require.Contains(t, errs, "to shorten it: nicless torture --explore 2 --runs 1 --shrink --faults third.yaml\n")
@@ -90,6 +92,7 @@ func TestExploreUsage(t *testing.T) {
 		"torture: --shrink is for runs that are drawn":                     {"--shrink"},
 		"torture: --explore draws everything from its own seed; --seed is": {"--explore", "1", "--seed", "2"},
 		"torture: --runs 0; 1 to 1073741824 are possible":                  {"--explore", "1", "--runs", "0"},
+		"torture: --explore 18446744072635809792; at most 1844":            {"--explore", "18446744072635809792"},
 		"torture: rules of faults: open nothing.yaml: no such file":        {"--explore", "1", "--faults", "nothing.yaml"},
 		"torture: --seconds 0; 1 to 86400 are possible":                    {"--explore", "1", "--seconds", "0"},
 	} {
@@ -97,10 +100,43 @@ func TestExploreUsage(t *testing.T) {
 		require.Equal(t, 2, status, errs)
 		require.Contains(t, errs, want)
 	}
-	status, _, errs := tortures(t, "--explore", "2", "--faults", "third.yaml", "--out", "no/file")
+}
+
+// A trace that cannot be written is told before the search, if that can be known. A full disk takes nothing
+// of the result away.
+func TestExploreCannotWrite(t *testing.T) {
+	status, out, errs := tortures(t, "--explore", "2", "--faults", "third.yaml", "--out", "no/file")
 	require.Equal(t, 1, status)
-	require.Contains(t, errs, "torture: seed 2 fails (wrong bytes: ")
-	require.Contains(t, errs, "its trace cannot be written: open no/file: no such file")
+	require.Empty(t, out)
+	require.Contains(t, errs, "torture: the trace of a run that fails cannot be written: open no/file: no such file")
+
+	status, out, errs = tortures(t, "--explore", "2", "--faults", "third.yaml", "--out", "/dev/full")
+	require.Equal(t, 3, status)
+	require.Contains(t, out, "seed 2           wrong bytes at qp 0x100")
+	require.NotContains(t, out, "trace ")
+	require.Regexp(t, `torture: seed 2 fails \(wrong bytes: .*\), and its trace cannot be written: write /dev/full: no space left`, errs)
+	require.Contains(t, errs, "hint: to repeat it: nicless torture --explore 2 --runs 1 --faults third.yaml\n")
+
+	status, out, _ = tortures(t, "--explore", "2", "--faults", "third.yaml", "--out", "x\x1b[2J")
+	require.Equal(t, 3, status)
+	require.Contains(t, out, `trace            x\x1b[2J`)
+}
+
+// An interrupted search says what it has done.
+func TestExploreInterrupted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := newTorture()
+	var o, e strings.Builder
+	c.SetOut(&o)
+	c.SetErr(&e)
+	c.SetArgs([]string{"--explore", "1"})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err := c.ExecuteContext(ctx)
+	require.Equal(t, interrupted, complain(&e, err))
+	require.Contains(t, o.String(), "verdict          OK\n")
+	require.Contains(t, e.String(), "torture: interrupted after 0 runs, which are OK\n")
 }
 
 // A recorded run does the same again.

@@ -36,8 +36,10 @@ those that the trace does not have from their beginning; a note names them.
 Rules of faults that the recorded device obeyed are not replayed.
 
 A trace of "nicless torture --explore" has the plan of its run. The plan is
-executed again, and all events and the fault are compared. If the fault comes
-again, the exit status is that of nicless torture.
+executed again, and all events and the fault are compared. If a fault comes,
+the exit status is that of nicless torture; if the fault of the trace is gone,
+it is 0, whatever else differs; if the run cannot be made, it is 125. "git
+bisect run" wants it so.
 
 The exit status is 1 if something differs, or if a trace is damaged, was not
 recorded for a replay, or has nothing that can be replayed.
@@ -88,7 +90,10 @@ func replayFile(name string, stdout, stderr io.Writer) error {
 	defer f.Close()
 	shown := text.Plain(name)
 	rec, err := explore.Read(f)
-	if err != nil {
+	switch {
+	case err != nil && rec != nil: // a plan that this version does not understand
+		return &hinted{err: fmt.Errorf("replay: %s: %w", shown, err), status: unable}
+	case err != nil:
 		return fmt.Errorf("replay: %s: %w", shown, err)
 	}
 	if rec != nil {

@@ -38,6 +38,9 @@ func Parse(text []byte) (*Plan, error) {
 	if err := d.Decode(p); err != nil {
 		return nil, fmt.Errorf("explore: plan: %w", err)
 	}
+	if d.More() {
+		return nil, fmt.Errorf("explore: plan: there is more after byte %d", d.InputOffset())
+	}
 	if err := p.Check(); err != nil {
 		return nil, fmt.Errorf("explore: plan: %w", err)
 	}

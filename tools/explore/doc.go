@@ -34,7 +34,7 @@
 //
 //   - plan.go: Plan and its limits; check.go: Parse and Check, for plans of others
 //   - draw.go: Draw
-//   - run.go: Execute, and what is checked at the end
+//   - run.go: Execute, and what is checked at the end; panic.go: a panic is a fault
 //   - world.go: the device, clients, memory and queues
 //   - do.go: the steps; end.go: posting and connecting
 //   - poll.go: completions; memory.go: bytes; excuse.go: the reasons of errors

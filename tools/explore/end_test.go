@@ -12,8 +12,8 @@ import (
 func TestRegister(t *testing.T) {
 	p := &Plan{Clients: 1, Links: []Link{{Transport: rc, Timeout: 14, Register: true}}}
 	require.NoError(t, p.Check())
-	w, err := newWorld(p)
-	require.NoError(t, err)
+	w := &world{plan: p}
+	require.NoError(t, w.open())
 	q := w.ends[0]
 	work := &Work{Op: operations[0], ID: 1, N: 8}
 	require.NoError(t, w.post(q, []Work{*work}, 0)) // so that the device looks at the register

@@ -7,21 +7,25 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/nicless/nicless/internal/verdict"
+	"github.com/nicless/nicless/trace/text"
 )
 
 // Config says what Explore does.
 type Config struct {
 	Seed    uint64        // the first seed; the others follow it
-	Runs    int           // at most so many; 0: as many as the time allows
+	Runs    int           // at most so many; 0: as many as the time allows, or MostRuns
 	Time    time.Duration // at most so long; 0: until all runs are made
 	Shrink  bool          // shorten the plan of a run that fails
 	Planted *Plant        // for all runs; nil: nothing
 
 	// Progress is called now and then; nil: never.
 	Progress func(r *Result)
+	// Failing is called when a run has failed, before its plan is shortened; nil: never.
+	Failing func(r *Result)
 }
 
 // A Result says what Explore has found. It ends at the first fault.
@@ -32,7 +36,7 @@ type Result struct {
 	Virtual  time.Duration  `json:"virtual_ns"` // time that has passed in all runs
 	Took     time.Duration  `json:"took_ns"`    // without shrinking
 	Verdict  verdict.Kind   `json:"verdict"`
-	Failed   uint64         `json:"failed_seed"` // if there is a fault: the seed of the run that has it
+	Failed   *uint64        `json:"failed_seed,omitempty"` // of the run that has the fault; nil: no fault
 	Fault    *verdict.Fault `json:"fault,omitempty"`
 	Steps    int            `json:"steps,omitempty"`    // of the plan that fails
 	Shrunk   int            `json:"shrunk,omitempty"`   // steps of it that are left
@@ -48,12 +52,27 @@ func (r *Result) OK() bool { return r.Fault == nil }
 // steps needs some hundred to become one of three.
 const MostAttempts = 2000
 
-// Explore runs plans, one seed after another, until one fails. Cancelling ctx ends it after a run, without
-// error.
+// MostRuns is the most runs: more than a week's.
+const MostRuns = 1 << 30
+
+// MostSeed is the greatest first seed: those that follow it do not wrap around.
+const MostSeed = math.MaxUint64 - MostRuns
+
+// Explore runs plans, one seed after another, until one fails. Cancelling ctx ends it after a run, and ends
+// shrinking with the shortest plan so far, without error.
 func Explore(ctx context.Context, c Config) (*Result, error) {
+	if c.Seed > MostSeed {
+		return nil, fmt.Errorf("explore: seed %d; at most %d is possible", c.Seed, uint64(MostSeed))
+	}
+	if c.Runs < 0 || c.Runs > MostRuns {
+		return nil, fmt.Errorf("explore: %d runs; 0 to %d are possible", c.Runs, MostRuns)
+	}
+	if c.Runs == 0 {
+		c.Runs = MostRuns
+	}
 	r := &Result{Seed: c.Seed}
 	began := time.Now()
-	for seed := c.Seed; (c.Runs == 0 || r.Runs < c.Runs) && ctx.Err() == nil; seed++ {
+	for seed := c.Seed; r.Runs < c.Runs && ctx.Err() == nil; seed++ {
 		if c.Time > 0 && time.Since(began) >= c.Time {
 			break
 		}
@@ -70,9 +89,13 @@ func Explore(ctx context.Context, c Config) (*Result, error) {
 		}
 		r.add(o)
 		if o.Fault != nil {
-			r.Failed, r.Steps = seed, len(p.Steps)
+			r.Failed, r.Steps = &seed, len(p.Steps)
 			r.Took = time.Since(began)
-			r.fail(p, o, c.Shrink)
+			r.Fault, r.Verdict = o.Fault, o.Fault.Kind
+			if c.Failing != nil {
+				c.Failing(r)
+			}
+			r.fail(ctx, p, o, c.Shrink)
 			break
 		}
 		if c.Progress != nil && r.Runs%32 == 0 {
@@ -98,10 +121,10 @@ func (r *Result) add(o *Outcome) {
 
 // fail notes the fault of a plan, and shortens the plan. If the run had no watch, it is made again with
 // one, as far as it fails then too, so that its trace says what the device did.
-func (r *Result) fail(p *Plan, o *Outcome, shrink bool) {
+func (r *Result) fail(ctx context.Context, p *Plan, o *Outcome, shrink bool) {
 	kind := o.Fault.Kind
 	if shrink {
-		p = Shrink(p, MostAttempts, func(p *Plan) bool {
+		p = Shrink(ctx, p, MostAttempts, func(p *Plan) bool {
 			r.Attempts++
 			again, err := Execute(p)
 			if err != nil || again.Fault == nil || again.Fault.Kind != kind {
@@ -137,9 +160,9 @@ func (r *Result) Print(w io.Writer) error {
 	if f := r.Fault; f != nil {
 		_, err = fmt.Fprintf(w, "seed %-11d %v at %s\n"+
 			"  expected       %s\n  found          %s\nplan             %s\n",
-			r.Failed, f.Kind, who(f), f.Expected, f.Found, r.plan())
+			*r.Failed, f.Kind, who(f), f.Expected, f.Found, r.plan())
 		if err == nil && r.Trace != "" {
-			_, err = fmt.Fprintf(w, "trace            %s\n", r.Trace)
+			_, err = fmt.Fprintf(w, "trace            %s\n", text.Plain(r.Trace))
 		}
 		if err != nil {
 			return err

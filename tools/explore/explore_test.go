@@ -86,7 +86,7 @@ func TestPlanted(t *testing.T) {
 			require.NotNil(t, r.Fault, "not found in %d seeds", x.seeds)
 			require.Contains(t, x.kinds, r.Verdict, r.Fault)
 			require.LessOrEqual(t, r.Shrunk, mostShrunk, "%v", r.Record.Plan.Steps)
-			t.Logf("seed %d: %v; %s", r.Failed, r.Fault, r.plan())
+			t.Logf("seed %d: %v; %s", *r.Failed, r.Fault, r.plan())
 
 			var b bytes.Buffer
 			require.NoError(t, r.Record.Write(&b))
@@ -98,4 +98,27 @@ func TestPlanted(t *testing.T) {
 			require.Equal(t, r.Fault, back.Fault)
 		})
 	}
+}
+
+// A panic of the device is a fault like others: with its seed, and its trace comes again.
+func TestPanic(t *testing.T) {
+	p := Draw(3)
+	p.Steps = append(p.Steps[:5:5], Step{Do: Poll, QP: len(p.Links) * 2}) // Check would refuse it
+	o, err := Execute(p)
+	require.NoError(t, err)
+	require.Equal(t, verdict.Failed, o.Fault.Kind)
+	require.Regexp(t, `^a panic: runtime error: index out of range.*, in explore.\(\*world\).do \(do.go:\d+\), explore.Execute \(run.go:\d+\)$`, o.Fault.Found)
+	again, err := Execute(p)
+	require.NoError(t, err)
+	require.Equal(t, o.Fault, again.Fault)
+	require.Equal(t, o.Events, again.Events)
+}
+
+// Seeds do not wrap around.
+func TestSeeds(t *testing.T) {
+	r, err := Explore(t.Context(), Config{Seed: MostSeed, Runs: 1})
+	require.NoError(t, err)
+	require.Nil(t, r.Failed)
+	_, err = Explore(t.Context(), Config{Seed: MostSeed + 1, Runs: 1})
+	require.ErrorContains(t, err, "explore: seed 18446744072635809792; at most 18446744072635809791 is possible")
 }

@@ -67,7 +67,7 @@ func (r *Record) Write(to io.Writer) error {
 const mostEvents = 1 << 20
 
 // Read reads a trace of a run. It returns nil if the trace has no plan: then it was recorded by something
-// else.
+// else. The record and an error come together if the trace is whole, but not its plan.
 func Read(from io.Reader) (*Record, error) {
 	t, err := trace.NewReader(from)
 	if err != nil {
@@ -75,10 +75,13 @@ func Read(from io.Reader) (*Record, error) {
 	}
 	r := new(Record)
 	var text []byte
+	pieces, total := 0, uint64(0)
 	for {
 		var e trace.Event
 		err := t.Next(&e)
 		switch {
+		case err == io.EOF && uint64(len(text)) < total:
+			return nil, fmt.Errorf("explore: a plan of %d bytes has %d", total, len(text))
 		case err == io.EOF:
 			return r, r.parse(text)
 		case err != nil && len(text) > 0:
@@ -89,9 +92,18 @@ func Read(from io.Reader) (*Record, error) {
 			if e.Value > MostText || len(text)+len(e.Data) > MostText {
 				return nil, fmt.Errorf("explore: a plan of %d bytes; at most %d are possible", max(e.Value, uint64(len(text)+len(e.Data))), MostText)
 			}
+			switch {
+			case pieces > 0 && e.Value != total:
+				return nil, fmt.Errorf("explore: a plan of %d bytes has a piece of one of %d", total, e.Value)
+			case int(e.Index) != pieces || len(r.Events) > 0:
+				return nil, fmt.Errorf("explore: piece %d of the plan comes after %d pieces and %d events",
+					e.Index, pieces, len(r.Events))
+			}
+			pieces++
+			total = e.Value
 			text = append(text, e.Data...)
-			if uint64(len(text)) > e.Value {
-				return nil, fmt.Errorf("explore: a plan of %d bytes has %d", e.Value, len(text))
+			if uint64(len(text)) > total {
+				return nil, fmt.Errorf("explore: a plan of %d bytes has %d", total, len(text))
 			}
 		case len(text) == 0:
 			return nil, nil // a plan comes first

@@ -4,9 +4,11 @@ package explore
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/nicless/nicless/fault"
@@ -101,6 +103,69 @@ func TestLongPlan(t *testing.T) {
 	require.ErrorIs(t, err, trace.ErrCut)
 }
 
+// The pieces of a plan are those of one plan, in order, all of them, and before all events.
+func TestWrongPieces(t *testing.T) {
+	p := Draw(101)
+	o, err := Execute(p)
+	require.NoError(t, err)
+	for len(p.Steps) < 1000 {
+		p.Steps = append(p.Steps, p.Steps...)
+	}
+	var b bytes.Buffer
+	require.NoError(t, (&Record{Plan: p, Events: o.Events[:3]}).Write(&b))
+	var whole []trace.Event
+	r, err := trace.NewReader(&b)
+	require.NoError(t, err)
+	for {
+		var e trace.Event
+		if r.Next(&e) != nil {
+			break
+		}
+		e.Data = bytes.Clone(e.Data)
+		whole = append(whole, e)
+	}
+	require.Equal(t, trace.KindPlan, whole[1].Kind)
+	for want, change := range map[string]func(l []trace.Event) []trace.Event{
+		"": func(l []trace.Event) []trace.Event { return l },
+		"has a piece of one of": func(l []trace.Event) []trace.Event {
+			l[1].Value++
+			return l
+		},
+		"piece 0 of the plan comes after 1 pieces": func(l []trace.Event) []trace.Event {
+			l[1].Index = 0
+			return l
+		},
+		"a plan of 5000000 bytes has": func(l []trace.Event) []trace.Event {
+			for i := range l {
+				if l[i].Kind == trace.KindPlan {
+					l[i].Value = 5000000
+				}
+			}
+			return l
+		},
+		"and 3 events": func(l []trace.Event) []trace.Event {
+			n := slices.IndexFunc(l, func(e trace.Event) bool { return e.Kind != trace.KindPlan })
+			return append(slices.Clone(l[:n+3]), l[n-1])
+		},
+	} {
+		b.Reset()
+		w, err := trace.NewWriter(&b, clockOf)
+		require.NoError(t, err)
+		for _, e := range change(slices.Clone(whole)) {
+			if e.Kind != trace.KindEnd {
+				require.NoError(t, w.Write(&e))
+			}
+		}
+		require.NoError(t, w.Close(0, false))
+		_, err = Read(&b)
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+}
+
 // Shrinking keeps what the failure needs, within its bound, and leaves the plan that it was given as it is.
 func TestShrink(t *testing.T) {
 	p := Draw(101)
@@ -120,12 +185,25 @@ func TestShrink(t *testing.T) {
 		return false
 	}
 	require.True(t, has(p))
-	q := Shrink(p, 1000, has)
+	q := Shrink(t.Context(), p, 1000, has)
 	require.Equal(t, want, p)
 	require.Len(t, q.Steps, 2)
 	require.Len(t, q.Steps[1].Work, 1)
 	require.LessOrEqual(t, q.Steps[1].Work[0].N, 8)
 	calls = 0
-	Shrink(p, 10, has)
+	Shrink(t.Context(), p, 10, has)
 	require.Equal(t, 10, calls)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	calls = 0
+	q = Shrink(ctx, p, 1000, func(p *Plan) bool {
+		ok := has(p)
+		if calls == 5 {
+			cancel()
+		}
+		return ok
+	})
+	require.Equal(t, 5, calls)
+	require.Less(t, len(q.Steps), len(p.Steps))
+	require.True(t, has(q))
 }

@@ -77,6 +77,7 @@ func TestWrongPlans(t *testing.T) {
 		`{"clients":1,` + link + `,"steps":[{"do":"rules","rules":{"rules":[{"kill":true}]}}]}`:          "step 0: rule 1 has the action kill; possible are",
 		`{"clients":1,` + link + `,"plant":{"rules":{"rules":[{"kill":true}]}}}`:                         "planted rules: rule 1 has the action kill",
 		`{"clients":1,` + link + `,"wings":2}`:                                                           `unknown field "wings"`,
+		`{"clients":1,` + link + `} {}`:                                                                  "there is more after byte ",
 	} {
 		_, err := Parse([]byte(text))
 		require.ErrorContains(t, err, want, text)

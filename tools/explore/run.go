@@ -5,6 +5,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -25,9 +26,15 @@ type Outcome struct {
 
 // Execute does what a plan says, on a fresh device, and judges what the device does. An error says that the
 // run could not be made at all. The plan has passed Check.
-func Execute(p *Plan) (*Outcome, error) {
-	w, err := newWorld(p)
-	if err != nil {
+func Execute(p *Plan) (o *Outcome, err error) {
+	w := &world{plan: p}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if v := recover(); v != nil {
+			o, err = w.panicked(v), nil
+		}
+	}()
+	if err := w.open(); err != nil {
 		return nil, fmt.Errorf("explore: %w", err)
 	}
 	for i := range p.Steps {

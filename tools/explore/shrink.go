@@ -3,18 +3,19 @@
 package explore
 
 import (
+	"context"
 	"reflect"
 	"slices"
 
 	"github.com/nicless/nicless/fault"
 )
 
-// Shrink returns a shorter plan of which fails still says true. It makes at most runs calls of fails, and
-// leaves p as it is. It leaves out, in this order: steps, in blocks that become smaller and smaller
-// (delta debugging); work requests, rules, and what is special about those that stay; and again, until
-// nothing more can go.
-func Shrink(p *Plan, runs int, fails func(p *Plan) bool) *Plan {
-	s := &shrinker{best: clone(p), left: runs, fails: fails}
+// Shrink returns a shorter plan of which fails still says true. It makes at most runs calls of fails, none
+// after ctx has ended, and leaves p as it is. It leaves out, in this order: steps, in blocks that become
+// smaller and smaller (delta debugging); work requests, rules, and what is special about those that stay;
+// and again, until nothing more can go.
+func Shrink(ctx context.Context, p *Plan, runs int, fails func(p *Plan) bool) *Plan {
+	s := &shrinker{ctx: ctx, best: clone(p), left: runs, fails: fails}
 	for before := -1; before != s.left && s.left > 0; {
 		before = s.left
 		kept := s.kept
@@ -28,6 +29,7 @@ func Shrink(p *Plan, runs int, fails func(p *Plan) bool) *Plan {
 }
 
 type shrinker struct {
+	ctx   context.Context
 	best  *Plan
 	left  int
 	kept  int // how often a shorter plan was found
@@ -50,7 +52,7 @@ func clone(p *Plan) *Plan {
 
 // try keeps a plan if it still fails.
 func (s *shrinker) try(change func(p *Plan)) bool {
-	if s.left <= 0 {
+	if s.left <= 0 || s.ctx.Err() != nil {
 		return false
 	}
 	p := clone(s.best)
@@ -70,7 +72,7 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 // steps leaves out blocks of steps.
 func (s *shrinker) steps() {
 	for n := (len(s.best.Steps) + 1) / 2; n > 0; n /= 2 {
-		for at := len(s.best.Steps) - n; at > -n && s.left > 0; at -= n {
+		for at := len(s.best.Steps) - n; at > -n && s.left > 0 && s.ctx.Err() == nil; at -= n {
 			from, to := max(at, 0), min(at+n, len(s.best.Steps))
 			if from < to {
 				s.try(func(p *Plan) { p.Steps = slices.Delete(p.Steps, from, to) })

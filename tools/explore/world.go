@@ -54,22 +54,23 @@ type Counts struct {
 // began is the device clock when a run begins. Any number will do.
 const began = 1 << 40
 
-func newWorld(p *Plan) (*world, error) {
-	cfg := engine.Config{Burst: p.Burst, Slice: p.Slice}
-	if p.Plant != nil {
-		cfg.Faults = p.Plant.Rules
+// open makes the device and what is on it.
+func (w *world) open() error {
+	cfg := engine.Config{Burst: w.plan.Burst, Slice: w.plan.Slice}
+	if w.plan.Plant != nil {
+		cfg.Faults = w.plan.Plant.Rules
 	}
 	e, err := engine.New(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d := nic.Of(e)
-	w := &world{plan: p, e: e, d: d, stepper: d.(nic.Stepper)}
+	w.e, w.d = e, nic.Of(e)
+	w.stepper = w.d.(nic.Stepper)
 	w.hold()
 	if err := w.make(); err != nil {
-		return nil, errors.Join(err, w.close())
+		return errors.Join(err, w.close())
 	}
-	return w, nil
+	return nil
 }
 
 // make makes the clients and their queue pairs.

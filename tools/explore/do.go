@@ -3,6 +3,7 @@
 package explore
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -189,6 +190,7 @@ func (w *world) kill(c *client) {
 	}
 	c.gone = true
 	_ = c.Close() // errors are about memory that the device could not give back
+	c.last = bytes.Clone(c.mem)
 	for _, q := range w.ends {
 		if q.client == c {
 			q.life.broken = true

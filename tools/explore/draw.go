@@ -109,7 +109,7 @@ func (d *drawer) work(l *Link) Work {
 	case op.Info().Atomic():
 		w.N, w.Pieces = 8, 0
 		w.At = 8 * d.IntN(wordCount)
-		w.Operand, w.Compare = uint64(d.IntN(3)), uint64(d.IntN(3))
+		w.Operand, w.Compare = pick(d, words...), pick(d, words...)
 		return w
 	case op == wqe.OpNop:
 		w.N, w.Pieces = 0, 0
@@ -122,6 +122,10 @@ func (d *drawer) work(l *Link) Work {
 	}
 	return w
 }
+
+// words are what atomics add, compare and swap: sums that carry over and that wrap around, and few enough
+// to be met again.
+var words = []uint64{0, 0, 1, 1, 2, 1<<32 - 1, 1 << 63, 1<<64 - 1, 0x0123456789abcdef}
 
 // size draws the length of a message: most are short, as in programs.
 func (d *drawer) size() int {

@@ -110,6 +110,12 @@ func (r *receives) slot(index uint16) int {
 // usable reports whether work can be posted to q.
 func (q *end) usable() bool { return !q.client.gone }
 
+// userIndex returns the user index of a queue pair: it uses all 24 bits.
+func (q *end) userIndex() uint32 { return 0xabcd00 + uint32(q.number) }
+
+// immediate returns the immediate of a work request: it uses all 32 bits.
+func (r *Work) immediate() uint32 { return r.ID * 0x9e3779b1 }
+
 // pattern returns the bytes of a work request.
 func pattern(id uint32, n int) []byte {
 	b := make([]byte, n)
@@ -205,7 +211,7 @@ func (w *world) write(q *end, x *Work) error {
 			b.Data(wqe.Data{Addr: q.addr + uint64(at), LKey: q.key, ByteCount: uint32(n)})
 		})
 	}
-	ctrl := wqe.Ctrl{Opcode: r.opcode, QPN: q.qpn, Imm: r.ID, Flags: wqe.CEAlways}
+	ctrl := wqe.Ctrl{Opcode: r.opcode, QPN: q.qpn, Imm: r.immediate(), Flags: wqe.CEAlways}
 	if r.Silent {
 		ctrl.Flags = wqe.CEOnError
 	}

@@ -190,6 +190,22 @@ func (w *world) compare(q *end) {
 	w.same(q, &r.area, open)
 }
 
+// untouched checks that nothing changes the memory of clients that are closed.
+func (w *world) untouched() {
+	for _, c := range w.clients {
+		if c.last == nil || w.fault != nil || bytes.Equal(c.last, c.mem) {
+			continue
+		}
+		i := 0
+		for c.last[i] == c.mem[i] {
+			i++
+		}
+		w.fault = verdict.New(verdict.WrongBytes, fmt.Sprintf("0x%02x, because the client is closed", c.last[i]),
+			"0x%02x at byte %d of all of its memory", c.mem[i], i)
+		w.fault.Who = fmt.Sprintf("client %d", c.number)
+	}
+}
+
 // open returns a copy of what must be in an area.
 func (a *area) open() []byte { return bytes.Clone(a.shadow) }
 

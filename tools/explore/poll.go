@@ -4,6 +4,7 @@ package explore
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 
 	"github.com/nicless/nicless/cqe"
@@ -31,7 +32,7 @@ func (w *world) poll(q *end, n int) {
 			times = 2
 		}
 		for range times {
-			w.completion(q, cqe.ParseWC(&copied))
+			w.completion(q, &copied)
 		}
 	}
 	if w.fault == nil {
@@ -49,7 +50,8 @@ func (w *world) blame(k verdict.Kind, q *end, expected, format string, args ...a
 }
 
 // completion judges a completion.
-func (w *world) completion(q *end, c cqe.WC) {
+func (w *world) completion(q *end, b *[cqe.Size]byte) {
+	c := cqe.ParseWC(b)
 	w.seen.Completions++
 	switch {
 	case c.Status == cqe.StatusFlush:
@@ -62,15 +64,22 @@ func (w *world) completion(q *end, c cqe.WC) {
 		w.blame(verdict.WrongBytes, q, "a completion of a WQE or a receive", "a completion with the opcode %v", c.Kind)
 	case c.QPN != q.qpn:
 		w.blame(verdict.WrongBytes, q, hex(q.qpn), "a completion of qp %s", hex(c.QPN))
+	case index(b) != q.userIndex():
+		w.blame(verdict.WrongBytes, q, "user index "+hex(q.userIndex()), "user index %s, %s for index %d",
+			hex(index(b)), c.Status, c.Counter)
 	case c.Requester():
-		w.sendDone(q, c)
+		w.sendDone(q, c, b[cqe.OffQPN])
 	default:
 		w.receiveDone(q, c)
 	}
 }
 
-// sendDone judges the completion of a work request, and of those before it that complete silently.
-func (w *world) sendDone(q *end, c cqe.WC) {
+// index returns the user index of a completion.
+func index(b *[cqe.Size]byte) uint32 { return binary.BigEndian.Uint32(b[cqe.OffUIdx:]) & 0xffffff }
+
+// sendDone judges the completion of a work request, and of those before it that complete silently. op is
+// the opcode of the WQE that it names.
+func (w *world) sendDone(q *end, c cqe.WC, op byte) {
 	i := slices.IndexFunc(q.work, func(r *request) bool { return r.index == c.Counter })
 	if i < 0 {
 		w.blame(verdict.Repeated, q, "one completion for each WQE that is posted", "%s for wqe %d, which is not posted or has completed", c.Status, c.Counter)
@@ -91,6 +100,8 @@ func (w *world) sendDone(q *end, c cqe.WC) {
 	r := q.work[0]
 	q.work = q.work[1:]
 	switch {
+	case op != byte(r.opcode):
+		w.blame(verdict.WrongBytes, q, "the opcode of "+r.name(), "the opcode 0x%02x, %s for it", op, c.Status)
 	case c.Syndrome == cqe.Flush:
 		if !failed || w.late {
 			w.mayHaveHappened(r) // it was under way
@@ -101,6 +112,8 @@ func (w *world) sendDone(q *end, c cqe.WC) {
 	case c.Status != cqe.StatusSuccess:
 		l.failed = append(l.failed, failure{r, c.Syndrome, c.VendorErr})
 		w.mayHaveHappened(r)
+	case r.Silent:
+		w.blame(verdict.Repeated, q, "no completion, because "+r.name()+" has no signal", "%s for it", c.Status)
 	case cannot(r):
 		w.blame(verdict.WrongBytes, q, "LOC_QP_OP_ERR", "SUCCESS for %s on %s", r.name(), q.link.Transport)
 	default:
@@ -175,7 +188,7 @@ func (w *world) receiveDone(q *end, c cqe.WC) {
 	imm := uint32(0)
 	op := cqe.WCRecv
 	if m.opcode != wqe.OpSend {
-		imm = m.ID
+		imm = m.immediate()
 	}
 	if m.opcode == wqe.OpRDMAWriteImm {
 		op = cqe.WCRecvRDMAImm
@@ -230,7 +243,7 @@ func (l *life) take(q *end, c cqe.WC) *request {
 		if int(c.ByteLen) != m.N+q.link.grh() || imm != (m.opcode != wqe.OpSend) {
 			continue
 		}
-		if imm && c.Imm != m.ID {
+		if imm && c.Imm != m.immediate() {
 			continue
 		}
 		slot := q.receives.slot(c.Counter) + q.link.grh()

@@ -45,6 +45,7 @@ func Execute(p *Plan) (o *Outcome, err error) {
 			w.fault = verdict.New(verdict.Failed, "no refusal", "step %d (%s) is refused: %v", i, p.Steps[i].Do, err)
 		}
 		w.tape.read(w)
+		w.untouched()
 		if w.fault != nil {
 			break
 		}
@@ -55,6 +56,7 @@ func Execute(p *Plan) (o *Outcome, err error) {
 		}
 	}
 	w.tape.read(w)
+	w.untouched()
 	w.seen.Events = len(w.tape.events)
 	if err := w.close(); err != nil {
 		return nil, fmt.Errorf("explore: %w", err)

@@ -122,6 +122,7 @@ type client struct {
 	pd     uint32
 	shared *receives // nil until a queue pair needs it
 	gone   bool
+	last   []byte // its memory when it was closed
 }
 
 func (w *world) attach(name string, size int) (*client, error) {
@@ -257,7 +258,7 @@ func (w *world) newEnd(c *client, l *Link, number int) (*end, error) {
 	if err := c.call(control.OpCreateCQ, &m, &cq); err != nil {
 		return nil, err
 	}
-	qp := control.QP{PDN: c.pd, SendCQN: cq.CQN, RecvCQN: cq.CQN, UserIndex: uint32(number), LogSQ: logBlocks,
+	qp := control.QP{PDN: c.pd, SendCQN: cq.CQN, RecvCQN: cq.CQN, UserIndex: q.userIndex(), LogSQ: logBlocks,
 		Type: transports[l.Transport].qp}
 	q.ring, qp.SQ = c.take(ringSize)
 	q.record, qp.DBRec = c.take(8)

@@ -215,7 +215,8 @@ func repeat(shown string, rec *explore.Record, stdout io.Writer) error {
 	fmt.Fprintf(stdout, "%s: %s: seed %d, %d steps, %d WQEs, %d completions, %d events\n", shown, result, rec.Plan.Seed,
 		len(rec.Plan.Steps), o.Seen.Work, o.Seen.Completions, o.Seen.Events)
 	if o.Fault != nil {
-		fmt.Fprintf(stdout, "fault: %s\n", text.Plain(o.Fault.String()))
+		fmt.Fprintf(stdout, "fault: %s: %v\n  expected  %s\n  found     %s\n", text.Plain(o.Fault.Who), o.Fault.Kind,
+			text.Plain(o.Fault.Expected), text.Plain(o.Fault.Found))
 	}
 	switch {
 	case o.Fault != nil:

@@ -46,6 +46,7 @@ func TestExploreFails(t *testing.T) {
 	require.Regexp(t, `seed 2           wrong bytes at qp 0x100\d\n  expected       0x[0-9a-f]{2}\n`+
 		`  found          0x[0-9a-f]{2} at byte \d+ of its .*\n`+
 		`plan             [12] steps? of \d+ are left after \d+ runs\n`+
+		`  link 0           .*\n(  step [01]           .*\n)+`+
 		`trace            explore-2.nictrace\nverdict          NOT OK: corruption \(wrong bytes\)\n$`, out)
 	require.Regexp(t, `^nicless: note: seed 2 fails: wrong bytes: .*; it is shortened now\n`+
 		`nicless: error: torture: seed 2: wrong bytes: .*\n`+
@@ -55,7 +56,7 @@ func TestExploreFails(t *testing.T) {
 	require.Equal(t, 3, status)
 	require.Empty(t, errs)
 	require.Regexp(t, `^explore-2.nictrace: the same: seed 2, [12] steps, \d+ WQEs, \d+ completions, \d+ events\n`+
-		`fault: qp 0x100\d: wrong bytes: `, out)
+		`fault: qp 0x100\d: wrong bytes\n  expected  0x..\n  found     0x`, out)
 
 	f, err := os.Open("explore-2.nictrace")
 	require.NoError(t, err)

@@ -69,21 +69,30 @@ func (p *Plan) Check() error {
 	if err != nil {
 		return err
 	}
+	ends := make([]int, p.Clients)
 	for i := range p.Links {
 		if err := p.Links[i].check(p); err != nil {
 			return fmt.Errorf("link %d: %w", i, err)
 		}
+		for _, c := range p.Links[i].Ends {
+			ends[c]++
+		}
 	}
-	all, count := int64(0), 0
+	if err := within("ends of links at a client", int64(slices.Max(ends)), 0, mostEnds); err != nil {
+		return err
+	}
+	all, count, posted := int64(0), 0, 0
 	for i := range p.Steps {
 		if err := p.Steps[i].check(p); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
 		all += p.Steps[i].Time
 		count += p.Steps[i].N
+		posted += len(p.Steps[i].Work)
 	}
 	err = first(within("time of all steps", all, 0, mostAll),
-		within("n of all steps", int64(count), 0, mostSum))
+		within("n of all steps", int64(count), 0, mostSum),
+		within("work requests of all steps", int64(posted), 0, mostPosted))
 	if err != nil {
 		return err
 	}

@@ -131,6 +131,7 @@ func (w *world) reconnect(q *end) error {
 				w.dropReceive(x, index)
 			}
 			clear(r.list)
+			r.stains = nil
 		}
 	}
 	return w.connect(q, p)

@@ -32,7 +32,7 @@
 //
 // # Files
 //
-//   - plan.go: Plan and its limits; check.go: Parse and Check, for plans of others
+//   - plan.go: Plan and its limits; steps.go: a plan as text; check.go: Parse and Check, for plans of others
 //   - draw.go: Draw
 //   - run.go: Execute, and what is checked at the end; panic.go: a panic is a fault
 //   - world.go: the device, clients, memory and queues

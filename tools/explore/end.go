@@ -89,7 +89,7 @@ type receives struct {
 	posted uint16
 	next   uint16         // that completes next, in a queue that is not shared
 	list   map[uint16]int // sizes of those that were posted and have not completed
-	stains []change       // messages that may have come in part, at their place in a receive
+	stains []stain        // messages that may have come in part
 	least  int            // size of the shortest one so far
 	keyOut bool           // its key may be gone
 }
@@ -139,10 +139,12 @@ func (w *world) post(q *end, list []Work, steps int) error {
 	}
 	from := q.sent
 	for i := range list {
-		if len(q.work) >= mostWork {
+		if len(q.work) >= mostWork || len(q.ring) < (q.blocks(0)+mostBlocks)*wqe.BlockSize {
 			break
 		}
-		if err := w.write(q, &list[i]); err != nil {
+		x := list[i]
+		x.Silent = x.Silent && q.blocks(q.signaled()) <= mostUnasked
+		if err := w.write(q, &x); err != nil {
 			return err
 		}
 	}
@@ -154,6 +156,23 @@ func (w *world) post(q *end, list []Work, steps int) error {
 	}
 	put32(q.record[4:], uint32(q.sent))
 	return nil
+}
+
+// blocks returns how many blocks are in use, from a work request on.
+func (q *end) blocks(from int) int {
+	if from == len(q.work) {
+		return 0
+	}
+	return int(q.sent - q.work[from].index)
+}
+
+// signaled returns after which work request, of those under way, none has a signal.
+func (q *end) signaled() int {
+	n := len(q.work)
+	for n > 0 && q.work[n-1].Silent {
+		n--
+	}
+	return n
 }
 
 // ringRegister writes a WQE of one block, or a doorbell, to the register.

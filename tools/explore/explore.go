@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/nicless/nicless/internal/verdict"
@@ -161,6 +162,9 @@ func (r *Result) Print(w io.Writer) error {
 		_, err = fmt.Fprintf(w, "seed %-11d %v at %s\n"+
 			"  expected       %s\n  found          %s\nplan             %s\n",
 			*r.Failed, f.Kind, who(f), f.Expected, f.Found, r.plan())
+		if err == nil && r.Record != nil && len(r.Record.Plan.Steps) <= mostShown {
+			_, err = fmt.Fprintf(w, "  %s\n", strings.Join(r.Record.Plan.Lines(), "\n  "))
+		}
 		if err == nil && r.Trace != "" {
 			_, err = fmt.Fprintf(w, "trace            %s\n", text.Plain(r.Trace))
 		}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/trace"
@@ -57,7 +59,9 @@ func FuzzRead(f *testing.F) {
 
 // The error of a wrong plan says what is wrong, with the value and the limit.
 func TestWrongPlans(t *testing.T) {
-	link := `"links":[{"transport":"RC","ends":[0,0],"timeout":9}]`
+	const rcLink = `{"transport":"RC","ends":[0,0],"timeout":9}`
+	const link = `"links":[` + rcLink + `]`
+	step := `{"do":"post","work":[` + strings.Repeat(`{"op":"NOP"},`, 15) + `{"op":"NOP"}]}`
 	for text, want := range map[string]string{
 		`{`:                                                                                              "unexpected EOF",
 		`{"clients":9,` + link + `,"steps":[]}`:                                                          "clients 9; 1 to 8 are possible",
@@ -78,8 +82,51 @@ func TestWrongPlans(t *testing.T) {
 		`{"clients":1,` + link + `,"plant":{"rules":{"rules":[{"kill":true}]}}}`:                         "planted rules: rule 1 has the action kill",
 		`{"clients":1,` + link + `,"wings":2}`:                                                           `unknown field "wings"`,
 		`{"clients":1,` + link + `} {}`:                                                                  "there is more after byte ",
+		`{"clients":1,"links":[` + strings.Repeat(rcLink+",", 7) + rcLink + `]}`:                         "ends of links at a client 16; 0 to 15 are possible",
+		`{"clients":1,` + link + `,"steps":[` + strings.Repeat(step+",", 4096) + step + `]}`:             "work requests of all steps 65552; 0 to 65536 are possible",
 	} {
 		_, err := Parse([]byte(text))
 		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// A plan whose checks would take hours is given up.
+func TestCostlyPlan(t *testing.T) {
+	p := &Plan{Clients: 2, Links: []Link{{Transport: uc, Ends: [2]int{0, 1}, Timeout: 9}}}
+	post := Step{Do: Post}
+	for id := range uint32(16) {
+		post.Work = append(post.Work, Work{Op: "SEND", ID: id, N: messageSize})
+	}
+	for i := range uint32(1000) {
+		post.Work = slices.Clone(post.Work)
+		for j := range post.Work {
+			post.Work[j].ID = 16*i + uint32(j)
+		}
+		p.Steps = append(p.Steps, post, Step{Do: StepAll}, Step{Do: Poll, N: 16})
+	}
+	for range 10000 {
+		p.Steps = append(p.Steps, Step{Do: Receive, QP: 1, N: 16, Size: 8}, Step{Do: Fail, QP: 1}, Step{Do: StepAll},
+			Step{Do: Poll, QP: 1, N: 16})
+	}
+	require.NoError(t, p.Check())
+	_, err := Execute(p)
+	require.ErrorContains(t, err, "to check this plan takes more than 1073741824 comparisons")
+}
+
+// Two runs of a plan of the most objects are the same, also as a client is closed.
+func TestMostObjects(t *testing.T) {
+	p := &Plan{Clients: 2, Watch: true}
+	for range mostEnds {
+		p.Links = append(p.Links, Link{Transport: rc, Ends: [2]int{0, 1}, Shared: true, Timeout: 9})
+	}
+	p.Steps = []Step{{Do: Kill}}
+	require.NoError(t, p.Check())
+	o, err := Execute(p)
+	require.NoError(t, err)
+	require.Nil(t, o.Fault)
+	for range 20 {
+		_, diff, err := (&Record{Plan: p, Events: o.Events}).Repeat()
+		require.NoError(t, err)
+		require.Nil(t, diff)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/nicless/nicless/internal/verdict"
 	"github.com/nicless/nicless/wqe"
@@ -15,6 +16,13 @@ import (
 type change struct {
 	at    int
 	bytes []byte
+}
+
+// A stain is a message that may have come in part, at a place of any receive.
+type stain struct {
+	at int
+	id uint32
+	n  int
 }
 
 // An effect is what a work request changes in the memory of its peer and of its own end.
@@ -113,7 +121,10 @@ func (w *world) unsure(list []*request, n int) {
 	}
 	for _, r := range list[:n] {
 		if rec := q.peer.receives; takesReceive(r.opcode) && (rec.shared || !q.link.reliable()) {
-			rec.stains = append(rec.stains, change{q.link.grh(), pattern(r.ID, r.N)})
+			s := stain{q.link.grh(), r.ID, r.N}
+			if !slices.Contains(rec.stains, s) {
+				rec.stains = append(rec.stains, s)
+			}
 		}
 	}
 }
@@ -122,7 +133,7 @@ func (w *world) unsure(list []*request, n int) {
 // queue takes the receive of such a message back, and so does UC; the next message gets it.
 func (w *world) stained(r *receives, index uint16) (could []change) {
 	for _, s := range r.stains {
-		could = append(could, change{r.slot(index) + s.at, s.bytes})
+		could = append(could, change{r.slot(index) + s.at, pattern(s.id, s.n)})
 	}
 	for _, q := range w.ends {
 		if q.receives != r || !r.shared && q.link.reliable() {
@@ -145,7 +156,8 @@ func (m *request) into(r *receives, index uint16) change {
 // adopt takes over the bytes of a range. Each has to be what it was, or what one of the changes makes
 // of it.
 func (w *world) adopt(q *end, a *area, at, n int, could []change) {
-	if q.client.gone {
+	w.checked += (n + 1) * (len(could) + 1)
+	if q.client.gone || w.checked > mostChecked {
 		return
 	}
 	for i := at; i < at+n; i++ {

@@ -84,18 +84,20 @@ type Plant struct {
 // Sizes of everything that a queue pair has. A run has to be short, so that many are made, and everything
 // is to wrap around often.
 const (
-	logBlocks   = 6    // of a send queue
+	logBlocks   = 5    // of a send queue
+	mostBlocks  = 3    // of a WQE: UD with mostInline
+	mostUnasked = 12   // blocks without signal, one after another, so that one more has room
 	mostWork    = 16   // work requests of a queue that have not completed
 	logReceives = 4    // of a receive queue
 	logCQ       = 6    // of a completion queue: room for both
 	messageSize = 1024 // the longest message, and the size of a receive
-	mostInline  = 96   // so that mostWork of them fit into a send queue
+	mostInline  = 96
 	targetSize  = 4096 // bytes that the peer writes
 	readSize    = 2048 // bytes that the peer reads
 	wordCount   = 8    // words for atomics of the peer
 )
 
-// Limits of a plan, which may come from a file of others. They keep a run within some seconds and some MB.
+// Limits of a plan, which may come from a file of others. They keep a run within some seconds and 100 MB.
 const (
 	MostClients = 8
 	MostLinks   = 32
@@ -106,6 +108,14 @@ const (
 	mostTime    = 60 * int64(1e9)     // of a step
 	mostAll     = 24 * 3600 * mostOne // of all steps together: a day
 	mostOne     = int64(1e9)
-	mostList    = 16 // work requests of a step
-	mostPieces  = 4  // data segments
+	mostList    = 16      // work requests of a step
+	mostPosted  = 1 << 16 // work requests of all steps together
+	// Comparisons of bytes that the checks of a run may take: some seconds. Those of a seed take at
+	// most a hundredth of that.
+	mostChecked = 1 << 30
+	// Ends of links at one client. Each has a queue pair, a completion queue and two keys, and the client
+	// may have a shared receive queue: 61 objects. The device destroys at most 64 objects of a client in
+	// the order of their numbers (object.Portion), so that each run is the same.
+	mostEnds   = 15
+	mostPieces = 4 // data segments
 )

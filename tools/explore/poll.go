@@ -14,7 +14,7 @@ import (
 
 // poll takes at most n completions of q, and judges them.
 func (w *world) poll(q *end, n int) {
-	for ; n > 0 && w.fault == nil; n-- {
+	for ; n > 0 && w.fault == nil && w.checked <= mostChecked; n-- {
 		at := int(cqe.Slot(q.cq.next, q.cq.log)) * cqe.Size
 		entry := (*[cqe.Size]byte)(q.cq.ring[at:])
 		if !cqe.Valid(cqe.OpOwn(entry[cqe.Size-1]), q.cq.next, q.cq.log) {

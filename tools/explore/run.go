@@ -46,6 +46,10 @@ func Execute(p *Plan) (o *Outcome, err error) {
 		}
 		w.tape.read(w)
 		w.untouched()
+		if w.checked > mostChecked {
+			return nil, errors.Join(fmt.Errorf("explore: step %d: to check this plan takes more than %d comparisons",
+				i, uint64(mostChecked)), w.close())
+		}
 		if w.fault != nil {
 			break
 		}

@@ -38,6 +38,8 @@ type world struct {
 	late   bool         // a rule says that bytes become visible in another order
 	polled int          // completions
 
+	checked int // comparisons of bytes by the checks
+
 	fault *verdict.Fault // the first one; nil: none
 	seen  Counts
 }

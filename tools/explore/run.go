@@ -148,6 +148,24 @@ func (w *world) drain(done func(q *end) bool) {
 	}
 }
 
+// failedFlush checks that an error of a work request has put its queue pair into ERR, where receives are
+// flushed. That of UD goes to SQE, where they are not.
+func (w *world) failedFlush() {
+	for _, q := range w.ends {
+		r := q.receives
+		if !q.usable() || w.fault != nil || !q.link.reliable() || r.shared || len(q.life.failed) == 0 {
+			continue
+		}
+		w.receive(q, slots, messageSize)
+		w.stepAll()
+		w.poll(q, all)
+		if len(r.list) > 0 {
+			w.blame(verdict.Lost, q, "WR_FLUSH_ERR for each receive after "+q.life.failed[0].name()+" has failed",
+				"none for %s", count(len(r.list), "receive"))
+		}
+	}
+}
+
 // flush puts all queue pairs into error and checks that all receives complete.
 func (w *world) flush() error {
 	for _, q := range w.ends {
@@ -156,6 +174,7 @@ func (w *world) flush() error {
 			w.received(q)
 		}
 	}
+	w.failedFlush()
 	for _, q := range w.ends {
 		if !q.usable() || w.fault != nil {
 			continue

@@ -114,6 +114,7 @@
 //   - describe.go: the list of calls for the documentation
 //   - shim_sources.go: which sources the shim is built from
 //   - shim_embedded.go: which of them are inside this command
+//   - record_sources.go: which sources the library of nicless record is built from
 //
 // # One request: ibv_reg_mr
 //

@@ -350,13 +350,14 @@ func BenchmarkWrite(b *testing.B) {
 func FuzzWrite(f *testing.F) {
 	f.Add(uint16(8), uint16(0))
 	f.Add(uint16(8), uint16(4090))
+	f.Add(uint16(0), uint16(4128))
 	f.Fuzz(func(t *testing.T, n, at uint16) {
 		d := New(t)
 		d.Allow("key-range")
 		a, b := d.Pair(PairConfig{})
 		wr := a.Write(int(n))
 		wr.RemoteAddr += uint64(at)
-		fits := n <= 4096 && uint64(at)+uint64(n) <= 4096
+		fits := n == 0 || n <= 4096 && uint64(at)+uint64(n) <= 4096 // no bytes need no memory
 		if c := a.Do(wr); fits != (c.Err() == nil) {
 			t.Error(c, b)
 		}

@@ -60,6 +60,9 @@ func (k talk) copying(size int) (server, client *process) {
 // copied waits for the end of what copying has begun.
 func (k talk) copied(server, client *process) {
 	k.from.t.Helper()
+	if client.wait() != nil {
+		k.from.t.Logf("the server has said: %s", server.said.String())
+	}
 	sent, got := line(client.succeeds(), "copied "), line(server.succeeds(), "copied ")
 	require.NotEmpty(k.from.t, sent)
 	require.Equal(k.from.t, sent, got, "size and SHA-256")

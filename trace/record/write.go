@@ -86,13 +86,9 @@ func (w *writer) made(o *object) {
 		w.event(trace.Event{Kind: trace.KindClient, Queue: o.client, Value: uint64(r.pid),
 			Data: fmt.Appendf(nil, "pid %d uid %d %q %s", r.pid, r.uid, r.program, o.name)})
 	case rawCQ:
-		c := trace.CQSetup{LogSize: log(o.entries), LogEntry: log(o.size)}
-		w.event(trace.Event{Kind: trace.KindCQ, Queue: o.number, Index: trace.KeyMade,
-			Value: uint64(o.context.client), Data: c.Append(nil)})
+		w.cq(o, trace.KeyMade)
 	case rawSRQ:
-		s := trace.SRQSetup{PD: o.pd, LogSize: log(o.entries), LogStride: log(o.size)}
-		w.event(trace.Event{Kind: trace.KindSRQ, Queue: o.number, Index: trace.KeyMade,
-			Value: uint64(o.context.client), Data: s.Append(nil)})
+		w.srq(o, trace.KeyMade)
 	case rawKey:
 		w.key(o, trace.KeyMade)
 	case rawQP:
@@ -101,6 +97,18 @@ func (w *writer) made(o *object) {
 }
 
 func log(n uint32) uint8 { return uint8(bits.TrailingZeros32(n)) }
+
+func (w *writer) cq(o *object, change uint16) {
+	c := trace.CQSetup{LogSize: log(o.entries), LogEntry: log(o.size)}
+	w.event(trace.Event{Kind: trace.KindCQ, Queue: o.number, Index: change, Value: uint64(o.context.client),
+		Data: c.Append(nil)})
+}
+
+func (w *writer) srq(o *object, change uint16) {
+	s := trace.SRQSetup{PD: o.pd, LogSize: log(o.entries), LogStride: log(o.size)}
+	w.event(trace.Event{Kind: trace.KindSRQ, Queue: o.number, Index: change, Value: uint64(o.context.client),
+		Data: s.Append(nil)})
+}
 
 func (w *writer) key(o *object, change uint16) {
 	info := o.key
@@ -118,13 +126,9 @@ func (w *writer) gone(o *object) {
 	case rawContext:
 		w.event(trace.Event{Kind: trace.KindClientGone, Queue: o.client})
 	case rawCQ:
-		c := trace.CQSetup{LogSize: log(o.entries), LogEntry: log(o.size)}
-		w.event(trace.Event{Kind: trace.KindCQ, Queue: o.number, Index: trace.KeyGone,
-			Value: uint64(o.context.client), Data: c.Append(nil)})
+		w.cq(o, trace.KeyGone)
 	case rawSRQ:
-		s := trace.SRQSetup{PD: o.pd, LogSize: log(o.entries), LogStride: log(o.size)}
-		w.event(trace.Event{Kind: trace.KindSRQ, Queue: o.number, Index: trace.KeyGone,
-			Value: uint64(o.context.client), Data: s.Append(nil)})
+		w.srq(o, trace.KeyGone)
 	case rawKey:
 		w.key(o, trace.KeyGone)
 	case rawQP:

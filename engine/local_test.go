@@ -93,8 +93,8 @@ func TestMMONeedsNoPeer(t *testing.T) {
 	}
 }
 
-// wait returns the segment of a WAIT that ends when c's producer index has reached index.
-func wait(c *poller, index uint32) wqe.Wait { return wqe.Wait{Index: index, Number: c.num} }
+// wait returns the segment of a WAIT that ends when c has had n completions. It names the last of them.
+func wait(c *poller, n uint32) wqe.Wait { return wqe.Wait{Index: n - 1, Number: c.num} }
 
 // A queue waits until another queue's completions are there, and then goes on without a
 // doorbell.

@@ -152,7 +152,7 @@ func otherTouches() (rows []touchRow) {
 			return s.cut(umr(key), fill(key, mkeyWrite, 16, wqe.KLM{ByteCount: 16, MKey: s.source.Near.Key, Addr: s.source.Near.Addr})...)
 		}},
 		{"WAIT", "nop", func(s *stage) []byte {
-			return s.cut(ctrl(wqe.OpWait), wqe.Wait{Number: s.p.scq.num})
+			return s.cut(ctrl(wqe.OpWait), wqe.Wait{Number: s.p.scq.num, Index: 1<<32 - 1})
 		}},
 		{"SEND_EN", "nop", func(s *stage) []byte {
 			return s.cut(ctrl(wqe.OpSendEn), wqe.Wait{Number: s.p.num})

@@ -211,7 +211,7 @@ func (h *host) waits(op wqe.Opcode, queues, logSize int) (list []*end) {
 		p := h.qp(control.QP{NoReceive: 1, LogSQ: uint8(logSize)}, c, c)
 		p.up(p)
 		for i := range uint32(1) << logSize {
-			w := wqe.Wait{Number: c.num}
+			w := wqe.Wait{Number: c.num, Index: 1<<32 - 1} // over: the completion before the first
 			if op == wqe.OpSendEn {
 				managed.write(silent(wqe.OpNop))
 				w = wqe.Wait{Number: managed.num, Index: i + 1}

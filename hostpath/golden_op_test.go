@@ -113,6 +113,9 @@ func (f *goldenOp) request(t *testing.T) *SendWR {
 			l.Entries = append(l.Entries, ListEntry{SGE: SGE{Addr: uint64(s.VA), Length: s.Bytes, LKey: uint32(s.MemKey)}, Stride: s.Stride})
 		case "wait":
 			wr.Index, wr.Queue = s.Index, s.Number
+			if wr.Op == OpWaitCQ { // counts the completions, of which the WQE names the last
+				wr.Index++
+			}
 		case "umr_ctrl", "mmo_meta", "pad":
 		default:
 			t.Fatalf("segment %q", s.Type)

@@ -156,7 +156,9 @@ func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence u
 	case OpCopy:
 		c.OpMod = wqe.OpModMMODMA
 		b.MMOMeta(wqe.MMOMeta{})
-	case OpWaitCQ, OpSendEnable:
+	case OpWaitCQ: // the WQE names the last completion, which begin at 0
+		b.Wait(wqe.Wait{Index: wr.Index - 1, Number: wr.Queue})
+	case OpSendEnable:
 		b.Wait(wqe.Wait{Index: wr.Index, Number: wr.Queue})
 	}
 	if len(wr.Data) != 0 {

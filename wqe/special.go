@@ -11,8 +11,8 @@ const (
 	TagMatchingSize = 32
 )
 
-// Wait is the operand of WAIT and of SEND_EN. For WAIT it names a CQ and the producer
-// index that the CQ must reach. For SEND_EN it names a send queue and the producer
+// Wait is the operand of WAIT and of SEND_EN. For WAIT it names a CQ and the index of the completion that
+// the CQ must have had, counted from 0 on. For SEND_EN it names a send queue and the producer
 // counter up to which the queue may execute.
 type Wait struct {
 	Rsvd   uint64

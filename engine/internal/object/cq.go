@@ -110,9 +110,10 @@ func (q *CQ) Has(addr uintptr) bool {
 // valid consumer index.
 func (q *CQ) Unread() uint64 { return q.Next - max(q.Seen, q.Floor) }
 
-// Reached reports whether the producer index of a completion queue has reached index. Both
-// indices have 32 bits and wrap.
-func (c *CQ) Reached(index uint32) bool { return int32(uint32(c.Next)-index) >= 0 }
+// Reached reports whether the completion with an index has been written. The first one has index 0; indices
+// have 32 bits and wrap. A WAIT names the last completion that it waits for, not how many: libmlx5 of
+// MLNX_OFED counts them from "the value before 0" on, and DOCA takes the index of the WQE.
+func (c *CQ) Reached(index uint32) bool { return int32(uint32(c.Next)-index) > 0 }
 
 // ObserveUnread is Unread by the consumer index that the client has published meanwhile. A target
 // of XRC has none: its completions go to the CQs of the SRQs.

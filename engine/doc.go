@@ -174,8 +174,9 @@
 //   - A datagram does not arrive: takesDatagram (execution/datagram.go), addressGroup
 //     (execution/multicast.go). Its GRH or service level is wrong: PutHeader (execution/datagram_header.go).
 //   - A DC datagram, or another WQE of a DCI, gets to no target, or to the wrong one: TargetOf,
-//     ReachesTarget, LeadsTo (object/dc.go). Its address vector is misread, or the WQE waits without need:
-//     readAddress, addressTarget (execution/dc.go). Why none answers: whyNoTarget (report/failure_reason.go).
+//     ReachesTarget, LeadsTo (object/dc.go). Its address vector is misread: addressEnd
+//     (execution/address.go); the WQE waits without need: addressTarget (execution/dc.go). Why none answers:
+//     whyNoTarget (report/failure_reason.go).
 //
 // Queue pairs and memory:
 //

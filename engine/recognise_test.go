@@ -12,6 +12,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -196,7 +197,7 @@ var recognised = []struct {
 	}},
 	{"datagram without address", codes.DSSmall, func(s *scene) account {
 		p, _ := s.transport(control.QPTypeUD)
-		return p.of(p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "needs at least 4")
+		return p.of(p.post(ctrl(wqe.OpSend)), "needs at least 2")
 	}},
 	{"atomic with ds 3", codes.DSSmall, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}), "")
@@ -410,6 +411,11 @@ var recognised = []struct {
 		p := s.p.h.dci(1)
 		p.q.DC.Errored = []uint16{3}
 		return p.of(p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Stream: 3}, s.q.h.dct().at(), s.far.raddr(0)), "stream 3")
+	}},
+	{"compact address vector on Ethernet", codes.AVCompact, func(s *scene) account {
+		require.NoError(s, s.p.h.c.SetGIDs([]nic.GID{{Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}}}))
+		p, q := s.transport(control.QPTypeUD)
+		return p.of(p.post(ctrl(wqe.OpSend), q.compact(), s.local.data(0, 8)), "Ethernet")
 	}},
 	{"datagram to nobody", codes.UDNoReceiver, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)

@@ -11,7 +11,7 @@ const (
 )
 
 // CompactAV is the first 16 bytes of an address vector. An address vector whose
-// Ext is not set has no other bytes; LID-routed DC uses that form.
+// Ext is not set has no other bytes. It has no GID, so programs use it only on InfiniBand, within a subnet.
 type CompactAV struct {
 	Key    uint64 // DC: the access key; UD: the qkey, in the upper half (see UDKey)
 	Ext    bool   // the other 32 bytes follow (MLX5_EXTENDED_UD_AV)
@@ -70,6 +70,16 @@ func ParseAV(src *[AVSize]byte) AV {
 		Rsvd16:    be.Uint32(src[16:20]), RMAC: [6]byte(src[20:26]), TClass: src[26], HopLimit: src[27],
 		GRH: be.Uint32(src[28:32]), RGID: [16]byte(src[32:48]),
 	}
+}
+
+// ReadAV reads an address vector of either form. If Ext is not set, the vector is the first 16 bytes alone,
+// and the others belong to the next segment.
+func ReadAV(src *[AVSize]byte) AV {
+	a := ParseAV(src)
+	if !a.Ext {
+		return AV{CompactAV: a.CompactAV}
+	}
+	return a
 }
 
 // Put writes the address vector.

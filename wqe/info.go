@@ -51,16 +51,14 @@ func (i *Info) Receive() bool { return i.Response != 0 }
 // how many bytes it works on.
 func (i *Info) Atomic() bool { return i.Reads && i.Operand != KindNone }
 
-// LeastUnits returns the units of the shortest WQE on a transport. On DC, that WQE has a
+// LeastUnits returns the units of the shortest WQE on a transport. On UD and DC, that WQE has a
 // compact address vector.
 func (i *Info) LeastUnits(t Transport) int {
 	if i.Address {
 		switch t {
-		case UD:
-			return int(i.Units) + AVSize/UnitSize
 		case TransportXRC:
 			return int(i.Units) + XRCSize/UnitSize
-		case DC:
+		case UD, DC:
 			return int(i.Units) + CompactAVSize/UnitSize
 		}
 	}

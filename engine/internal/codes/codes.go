@@ -77,6 +77,7 @@ const (
 	DCNoTarget
 	DCKey
 	DCStream
+	AVCompact
 	UDNoReceiver
 	UDQKey
 	PortDown
@@ -162,6 +163,7 @@ var names = [Count]string{
 	DCNoTarget:       "dc-nobody",
 	DCKey:            "dc-key",
 	DCStream:         "dc-stream",
+	AVCompact:        "av-compact",
 	UDNoReceiver:     "ud-nobody",
 	UDQKey:           "ud-qkey",
 	PortDown:         "port-down",

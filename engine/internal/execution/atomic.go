@@ -37,7 +37,7 @@ func (sh *requester) checkAtomic(q *object.QP, j *object.Job, info *wqe.Info) ob
 	}
 	end := j.Head.DS() * wqe.UnitSize
 	if end < data {
-		return sh.badSize(q, j, 0)
+		return sh.tooSmall(q, j, data/wqe.UnitSize)
 	}
 	if v := sh.gather(q, j, &j.Dst, data, end, uint32(info.Local)); v != object.Accepted {
 		return v

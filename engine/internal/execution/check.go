@@ -91,11 +91,12 @@ func (sh *requester) checkTransfer(q *object.QP, j *object.Job, info *wqe.Info) 
 }
 
 // addressed returns where the segments after the address segment begin. It puts the address
-// segment of an XRC message into the request, and reads that of a DC message.
+// segment of an XRC message into the request, and reads that of a DC message. That of a datagram is read
+// when the datagram is sent.
 func (sh *requester) addressed(q *object.QP, j *object.Job, info *wqe.Info) (data int, v object.Verdict) {
 	switch q.Transport {
 	case control.QPTypeUD:
-		return wqe.CtrlSize + wqe.AVSize, object.Accepted
+		return sh.addressEnd(q, j, info)
 	case control.QPTypeXRC:
 		j.Request.SRQN = wqe.ParseXRC((*[wqe.XRCSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:])).SRQN & 0xffffff
 		return wqe.CtrlSize + wqe.XRCSize, object.Accepted

@@ -7,7 +7,6 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/wqe"
 )
 
 const maxDatagram = 4096 // in bytes; this is the path MTU
@@ -18,7 +17,7 @@ func (sh *requester) addressDatagram(q *object.QP, j *object.Job) object.Verdict
 	if j.Total > maxDatagram {
 		return sh.TooLong(q, j, j.Total, maxDatagram)
 	}
-	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:]))
+	av := sh.addressVector()
 	r := &j.Request
 	r.ToQPN, r.QKey = av.DQP, av.QKey()
 	if r.QKey>>31 != 0 {

@@ -118,17 +118,4 @@ func mapped(g *[16]byte) bool { return [12]byte(g[:12]) == [12]byte{10: 0xff, 11
 
 var ErrManySources = fmt.Errorf("engine: more than %d sources of datagrams", nic.MaxSources)
 
-// Destination returns the destination in the header of a datagram that has come over a link: zero if the
-// datagram has none.
-func Destination(h *[object.GRHSize]byte) (gid [16]byte) {
-	switch {
-	case h[0]>>4 == 6:
-		return [16]byte(h[24:40])
-	case h[Ipv4At]>>4 == 4:
-		gid[10], gid[11] = 0xff, 0xff
-		copy(gid[12:], h[Ipv4At+16:])
-	}
-	return gid
-}
-
 const MulticastQPN = 0xffffff

@@ -17,24 +17,14 @@ import (
 // DCT drops requests with another key. So the WQE waits as for an absent peer, and fails when its
 // retries have run out. A request that the DCT refuses fails the WQE, and the DCT goes on.
 
-// readAddress reads the address vector of a WQE, and returns where the segments after it begin.
-// The vector has 48 bytes, or 16 if it is compact. The least WQE has a compact one. A WQE of a
+// readAddress reads the address vector of a WQE, and returns where the segments after it begin. A WQE of a
 // stream that has failed is flushed.
 func (sh *requester) readAddress(q *object.QP, j *object.Job, info *wqe.Info) (data int, v object.Verdict) {
 	if v := sh.flushStream(q, j); v != object.Accepted {
 		return 0, v
 	}
-	at := sh.Scratch.WQE[wqe.CtrlSize:]
-	compact := wqe.ParseCompactAV((*[wqe.CompactAVSize]byte)(at))
-	if !compact.Ext {
-		q.DC.To = wqe.AV{CompactAV: compact}
-		return wqe.CtrlSize + wqe.CompactAVSize, object.Accepted
-	}
-	if more := (wqe.AVSize - wqe.CompactAVSize) / wqe.UnitSize; j.Head.DS() < info.LeastUnits(wqe.DC)+more {
-		return 0, sh.badSize(q, j, 0)
-	}
-	q.DC.To = wqe.ParseAV((*[wqe.AVSize]byte)(at))
-	return wqe.CtrlSize + wqe.AVSize, object.Accepted
+	q.DC.To = sh.addressVector()
+	return sh.addressEnd(q, j, info)
 }
 
 // addressTarget makes the DCT that a WQE of q names the peer of j. If there is none that answers,

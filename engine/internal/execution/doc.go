@@ -17,7 +17,8 @@
 //   - respond.go: whether the responder takes a request (Respond), and what its receive completion has
 //   - responder.go: whether a remote key gives access (Translate); where a message goes in its receive
 //   - responder_fault.go: which NAK a refused request gets, and whether the responder goes to error
-//   - dc.go: reads a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
+//   - address.go: how long the address vector of a datagram or a DC WQE is, and whether it has what it needs
+//   - dc.go: keeps a DC WQE's address vector; whether the WQE waits or is flushed; whether the vector leads
 //     to a target is decided in object/dc
 //   - inject_link.go: which datagrams rules for packets are asked for
 //   - inject.go: what rules of faults do to a WQE (Inject); visits of queues with rules (BurstFaulty)

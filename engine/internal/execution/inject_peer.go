@@ -22,7 +22,7 @@ func (sh *injector) injectedPeer(q *object.QP) (p *object.QP, v object.Verdict) 
 		return nil, object.Accepted
 	}
 	p, datagram := q.Conn.Peer, q.Transport == control.QPTypeUD
-	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:]))
+	av := sh.addressVector()
 	switch {
 	case datagram:
 		if sh.Router != nil && sh.Links.RouteAway(q, &av) {
@@ -31,9 +31,6 @@ func (sh *injector) injectedPeer(q *object.QP) (p *object.QP, v object.Verdict) 
 		p = sh.QPs[av.DQP]
 	case q.Transport == control.QPTypeDCI:
 		q.DC.To = av
-		if !av.Ext {
-			q.DC.To = wqe.AV{CompactAV: av.CompactAV}
-		}
 		p = sh.TargetOf(q)
 	case p == nil || p.Dead:
 		p = sh.BoundPeer(q)

@@ -20,9 +20,15 @@ func (sh *requester) badSize(q *object.QP, j *object.Job, n uint16) object.Verdi
 	case n > 0:
 		sh.Explain(q, codes.DSPastRecord, "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.Head.DS(), j.Blocks, n)
 	default:
-		sh.Explain(q, codes.DSSmall, "ds %d is too small for %v, which needs at least %d", j.Head.DS(),
-			j.Head.Opcode(), j.Head.Opcode().Info().LeastUnits(wqe.Transport(q.Transport)))
+		return sh.tooSmall(q, j, j.Head.Opcode().Info().LeastUnits(wqe.Transport(q.Transport)))
 	}
+	return sh.Fail(q, j, cqe.LocalQPOp)
+}
+
+// tooSmall is badSize for a WQE that has less than the least units.
+func (sh *requester) tooSmall(q *object.QP, j *object.Job, least int) object.Verdict {
+	sh.Explain(q, codes.DSSmall, "ds %d is too small for %v, which needs at least %d", j.Head.DS(),
+		j.Head.Opcode(), least)
 	return sh.Fail(q, j, cqe.LocalQPOp)
 }
 

@@ -158,7 +158,7 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 	}
 	var header [object.GRHSize]byte // a copy: the sender can change the packet in a pool
 	copy(header[:], k.Payload)
-	to := execution.Destination(&header)
+	to := destination(&header)
 	if !q.Client.HasSource(&to, p.Network()) || !sh.arrivesAt(q.Client, &to) {
 		p.Stats.Strangers++ // the program takes no packets from elsewhere at that address
 		return
@@ -201,6 +201,19 @@ func (sh *sender) receiveDatagram(p *object.Port, q *object.QP, info *packet.Inf
 		return
 	}
 	sh.Consume(j)
+}
+
+// destination returns the destination in the header of a datagram that has come over a link: zero if the
+// datagram has none.
+func destination(h *[object.GRHSize]byte) (gid [16]byte) {
+	switch {
+	case h[0]>>4 == 6:
+		return [16]byte(h[24:40])
+	case h[execution.Ipv4At]>>4 == 4:
+		gid[10], gid[11] = 0xff, 0xff
+		copy(gid[12:], h[execution.Ipv4At+16:])
+	}
+	return gid
 }
 
 // arrivesAt reports whether the port of a client takes datagrams for an address: it is up, and has the

@@ -96,7 +96,7 @@ func (sh *wires) acknowledgeWatched(w *object.Wire) (ok bool) {
 // DetourDatagram calls send, in which the UD queue pair q executes the WQE in the snapshot. If that is a
 // datagram that leaves the device, it takes a detour.
 func (sh *sender) DetourDatagram(q *object.QP, send func()) {
-	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:]))
+	av := wqe.ReadAV((*[wqe.AVSize]byte)(sh.Scratch.WQE[wqe.CtrlSize:]))
 	a := &q.Datagrams.Away
 	if sh.Router == nil || av.DQP == execution.MulticastQPN || !sh.RouteAway(q, &av) || a.Err != nil {
 		send()

@@ -86,7 +86,7 @@ func (d *describer) packet(icrc string) error {
 	if i.DETH && h.DestQP == gsi && size >= madHeader {
 		d.header(i.HeaderSize, "mad", "management datagram", func(d *describer) { d.mad(i.HeaderSize) })
 		d.plain(i.HeaderSize+madHeader, size-madHeader, "message")
-	} else {
+	} else if !i.Atomic || !d.operands(h.Opcode.Operation(), i, size) {
 		d.plain(i.HeaderSize, size, "payload")
 	}
 	d.plain(end-int(h.Pad), int(h.Pad), "pad")

@@ -114,6 +114,21 @@ func TestDescribeForPeople(t *testing.T) {
 			"0c 2e syndrome 0x2e RNR NAK, timer 14 (1.28ms)\n",
 			"icrc 0x6d69428b not checked: it covers IP addresses too\n",
 		}, ""},
+		{"masked compare and swap", "18 00 ffff 00 000018 80 000001  0000000000001000 00000007 00000008" +
+			"0000000000000011 0000000000000022 00000000000000ff 000000000000ff00  00000000", []string{
+			"RC_MASKED_COMPARE_SWAP", "dmalen 8 bytes", "of a masked atomic on 8 bytes", "swap 0x0000000000000011 new value\n",
+			"compare 0x0000000000000022 expected value\n", "swap_mask 0x00000000000000ff bits that are stored\n",
+			"34 00 00 00 00 00 00 ff 00 compare_mask 0x000000000000ff00 bits that are compared\n",
+		}, ""},
+		{"masked fetch and add, 4 bytes", "b9 00 ffff 00 000018 80 000001  00000009 0000000000001000 00000007 00000004" +
+			"00000003 80008000 a5a5a5a5a5a5a5a5  00000000", []string{
+			"XRC_MASKED_FETCH_ADD", "of a masked atomic on 4 bytes", "add 0x00000003 number to add\n",
+			"boundary 0x80008000 top bits", "ignored\n",
+		}, ""},
+		{"masked fetch and add of 6 bytes", "19 00 ffff 00 000018 80 000001  0000000000001000 00000007 00000006" +
+			"00000003 80008000 a5a5a5a5a5a5a5a5  00000000", []string{"dmalen 6 bytes", "payload\n"}, ""},
+		{"operands that are too long", "18 00 ffff 00 000018 80 000001  0000000000001000 00000007 00000004" +
+			strings.Repeat("00000001", 8) + "00000000", []string{"dmalen 4 bytes", "payload\n"}, ""},
 		{"with its IP header", ip + udp + ack, []string{"id 31919 identification", "dport 4791 RoCEv2\n", "0x6d69428b right\n"}, ""},
 		{"damaged", ip + udp + strings.Replace(ack, "0018", "0019", 1), []string{"icrc 0x6d69428b WRONG, 0x"}, ""},
 		{"masked fields changed", "45ff 0030 7caf 4000 01 11 0000 0a630002 0a630001" + "c288 12b7 001c 1234" + ack, []string{

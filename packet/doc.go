@@ -17,6 +17,14 @@
 //	28 ImmDt                             16 AtomicAckETH: the value before
 //	32 payload                           24 ICRC
 //
+// Masked atomics are operations of our own: see [MaskedCompareSwap].
+//
+//	MASKED COMPARE SWAP, 8 bytes         MASKED FETCH ADD, 4 bytes
+//	 0 BTH                                0 BTH
+//	12 RETH: address, rkey, 8            12 RETH: address, rkey, 4
+//	28 swap, compare                     28 add, boundary: 4 bytes each
+//	44 masks of swap and of compare      36 8 bytes, ignored
+//
 // # Reading and writing
 //
 // Each header is a struct with a Put method and a Parse function, both over a byte array of
@@ -38,7 +46,8 @@
 //	psn.go         arithmetic of packet sequence numbers
 //	icrc.go        the ICRC over IPv4 and IPv6; crc.go its tables
 //	describe.go    lists the fields of a packet for people and programs; describe_ip.go those of
-//	               the IP and UDP headers; mad.go those of management datagrams
+//	               the IP and UDP headers; describe_atomic.go those of masked atomics; mad.go those of
+//	               management datagrams
 //
 // Source: InfiniBand Architecture Specification, volume 1, chapter 9 and annex A17 (RoCEv2). Packets
 // recorded from Linux's software RoCE decide what the text leaves open (testdata/vectors/roce.json).

@@ -13,7 +13,7 @@ import (
 // FuzzHeaders checks that parsing the headers of any opcode and putting them gives the same
 // bytes.
 func FuzzHeaders(f *testing.F) {
-	for _, op := range []packet.Opcode{0x00, 0x0b, 0x0c, 0x12, 0x13, 0x17, 0x65, 0x81, 0xab, 0xb4, 0xff} {
+	for _, op := range []packet.Opcode{0x00, 0x0b, 0x0c, 0x12, 0x13, 0x17, 0x18, 0x19, 0x65, 0x81, 0xab, 0xb4, 0xb8, 0xff} {
 		f.Add(append([]byte{uint8(op)}, bytes.Repeat([]byte{0xa5}, packet.MaxHeaders)...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -76,7 +76,11 @@ func FuzzDescribe(f *testing.F) {
 	f.Add(append(ip6, ack...))
 	f.Add(append(ip4, ack[:4]...))                                              // cut
 	f.Add(append([]byte{0x64, 0, 0xff, 0xff, 0, 0, 0, 1}, make([]byte, 40)...)) // a MAD
-	for _, op := range []byte{0x0b, 0x13, 0xab, 0xb4, 0xff} {
+	for _, word := range []byte{4, 8} {
+		f.Add(append(append([]byte{0x19, 27: word}, make([]byte, 16)...), 1, 2, 3, 4))
+		f.Add(append(append([]byte{0xb8, 31: word}, make([]byte, 4*int(word))...), 1, 2, 3, 4))
+	}
+	for _, op := range []byte{0x0b, 0x13, 0x18, 0xab, 0xb4, 0xff} {
 		f.Add(append([]byte{op, 0xff}, bytes.Repeat([]byte{0xa5}, packet.MaxHeaders)...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

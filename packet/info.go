@@ -22,6 +22,7 @@ type Info struct {
 	Imm       bool
 	IETH      bool
 	Payload   bool // bytes may follow the headers
+	Atomic    bool // requests an atomic: with an AtomicETH, or with a RETH and operands in the payload
 
 	OffXRCETH    uint8
 	OffDETH      uint8

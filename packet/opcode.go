@@ -47,6 +47,17 @@ const (
 	FetchAdd           Operation = 20
 	SendLastInv        Operation = 22 // with an rkey that the responder invalidates
 	SendOnlyInv        Operation = 23
+
+	// Masked atomics, between engines of nicless only: the specification has none, and the packets of
+	// mlx5 devices are not documented. It reserves these two operations. FLUSH is 28 and ATOMIC WRITE is
+	// 29; 21 was RESYNC. The opcodes of manufacturers (0xc0 and up) name no service, by which a queue
+	// pair knows its packets, and which says whether there is an XRCETH.
+	//
+	// The RETH has the address, the key, and the length of the word, 4 or 8. The operands follow as
+	// payload, in the bytes that the WQE has: 32 of MaskedCompareSwap on 8 bytes, and 16 of all others.
+	// The answer is AtomicAcknowledge; a word of 4 bytes is in the low half of its value.
+	MaskedCompareSwap Operation = 24
+	MaskedFetchAdd    Operation = 25
 )
 
 // OpCNP is the opcode of a congestion notification packet, the only one of its service.

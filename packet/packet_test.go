@@ -39,6 +39,15 @@ func TestBytes(t *testing.T) {
 			XRCETH:    &packet.XRCETH{SRQN: 1},
 			AtomicETH: &packet.AtomicETH{Addr: 2, RKey: 3, SwapAdd: 4, Compare: 5},
 		}, "b4 00 0000 00 000000 00 000000  00 000001  0000000000000002 00000003 0000000000000004 0000000000000005"},
+		{"XRC masked atomic", headerSet{
+			BTH:    packet.BTH{Opcode: packet.MakeOpcode(packet.XRC, packet.MaskedCompareSwap), AckReq: true},
+			XRCETH: &packet.XRCETH{SRQN: 1},
+			RETH:   &packet.RETH{Addr: 2, RKey: 3, Length: 8},
+		}, "b8 00 0000 00 000000 80 000000  00 000001  0000000000000002 00000003 00000008"},
+		{"RC masked atomic", headerSet{
+			BTH:  packet.BTH{Opcode: packet.MakeOpcode(packet.RC, packet.MaskedFetchAdd)},
+			RETH: &packet.RETH{Addr: 2, RKey: 3, Length: 4},
+		}, "19 00 0000 00 000000 00 000000  0000000000000002 00000003 00000004"},
 		{"XRC answer has no XRCETH", headerSet{
 			BTH:  packet.BTH{Opcode: packet.MakeOpcode(packet.XRC, packet.Acknowledge)},
 			AETH: &packet.AETH{Syndrome: packet.NAKRemoteAccess, MSN: 9},
@@ -130,7 +139,7 @@ func TestOpcodeTable(t *testing.T) {
 		require.Equal(t, op == packet.OpCNP, !i.Request && !i.Response, i.Name)
 		require.False(t, i.Request && i.Response, i.Name)
 	}
-	require.Equal(t, map[packet.Service]int{packet.RC: 23, packet.UC: 12, packet.UD: 2, packet.CNP: 1, packet.XRC: 23}, known)
+	require.Equal(t, map[packet.Service]int{packet.RC: 25, packet.UC: 12, packet.UD: 2, packet.CNP: 1, packet.XRC: 25}, known)
 	require.Equal(t, packet.MaxHeaders, longest)
 }
 
@@ -158,6 +167,8 @@ func TestOpcodeFacts(t *testing.T) {
 		{packet.ReadRequest, true, true, true, false},
 		{packet.CompareSwap, true, true, true, false},
 		{packet.FetchAdd, true, true, true, false},
+		{packet.MaskedCompareSwap, true, true, true, false},
+		{packet.MaskedFetchAdd, true, true, true, false},
 		{packet.ReadResponseFirst, true, false, false, true},
 		{packet.ReadResponseMiddle, false, false, false, true},
 		{packet.ReadResponseLast, false, true, false, true},

@@ -30,6 +30,7 @@ const (
 	imm
 	ieth
 	payload
+	operands // of a masked atomic: a payload of 16 or 32 bytes
 )
 
 const (
@@ -63,6 +64,8 @@ var operations = [32]operation{
 	FetchAdd:           {"FETCH_ADD", onRC, only, false, atomicETH},
 	SendLastInv:        {"SEND_LAST_INVALIDATE", onRC, last, false, ieth | payload},
 	SendOnlyInv:        {"SEND_ONLY_INVALIDATE", onRC, only, false, ieth | payload},
+	MaskedCompareSwap:  {"MASKED_COMPARE_SWAP", onRC, only, false, reth | operands},
+	MaskedFetchAdd:     {"MASKED_FETCH_ADD", onRC, only, false, reth | operands},
 }
 
 var infos = makeInfos()
@@ -88,7 +91,7 @@ func makeInfo(o Opcode) Info {
 		Request: !op.response, Response: op.response,
 		XRCETH: s == XRC && !op.response, DETH: s == UD,
 		RETH: has(reth), AtomicETH: has(atomicETH), AETH: has(aeth), AtomicAck: has(atomicAck),
-		Imm: has(imm), IETH: has(ieth), Payload: has(payload),
+		Imm: has(imm), IETH: has(ieth), Payload: has(payload | operands), Atomic: has(atomicETH | operands),
 	}
 	at := uint8(BTHSize)
 	for _, h := range []struct {

@@ -39,9 +39,9 @@ var operations = map[string]int{
 	"RC RDMA Write First": 2, "RC RDMA Write Middle": 2, "RC RDMA Write Last Immediate": 1, "RC RDMA Write Only": 11,
 	"RC RDMA Read Request": 2, "RC RDMA Read Response First": 1, "RC RDMA Read Response Middle": 1022,
 	"RC RDMA Read Response Last": 1, "RC RDMA Read Response Only": 1,
-	"RC Fetch Add": 1, "RC Compare Swap": 1, "RC Atomic Acknowledge": 2, "RC Acknowledge": 18,
+	"RC Fetch Add": 1, "RC Compare Swap": 1, "RC Atomic Acknowledge": 3, "RC Acknowledge": 18,
 	"UC Send Only Immediate": 1, "UC RDMA Write First": 1, "UC RDMA Write Middle": 2, "UC RDMA Write Last Immediate": 1,
-	"UD Send Only": 1,
+	"UD Send Only": 1, "Unknown OpCode": 1, // a masked atomic
 }
 
 func TestTsharkNamesOperations(t *testing.T) {

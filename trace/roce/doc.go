@@ -13,8 +13,8 @@
 //   - A trace has the payload of a WQE only if that is inline. Other payload is cut off, with all that
 //     follows in the packet. A packet that is whole has the right ICRC.
 //
-// Masked atomics, and all work of DC and of raw packets, have no packets in the specification: they are left
-// out, as is work that concerns no peer.
+// Masked atomics have packets that only nicless knows (packet.MaskedCompareSwap). All work of DC and of raw
+// packets has no packets in the specification: it is left out, as is work that concerns no peer.
 //
 // Links through memory (package fabric/pool) have packets that are longer than those of RoCEv2. They are
 // shown as they are, with an ICRC of 0.

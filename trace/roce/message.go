@@ -64,11 +64,14 @@ func (f form) operation(i, n int) packet.Operation {
 // request emits packet i of the message, whose first packet has a PSN.
 func (m *Maker) request(x *message, psn uint32, i int, answer uint8) error {
 	n, length, payload := x.packets(x.length), x.length, x.payload
-	if x.op == wqe.OpRDMARead || x.form.only == packet.CompareSwap || x.form.only == packet.FetchAdd {
+	if x.op == wqe.OpRDMARead || x.op.Info().Atomic() {
 		n, length, payload = 1, 0, nil // their bytes are in the answer
 	}
 	op := packet.MakeOpcode(x.service, x.form.operation(i, n))
 	info := op.Info()
+	if info.Atomic && info.Payload {
+		length, payload = uint64(len(x.operand)), x.operand
+	}
 	length, payload = part(length, payload, i, x.mtu)
 	ack := x.reliable() && (info.Last || answer != succeeded)
 	h := make([]byte, info.HeaderSize, packet.MaxHeaders)
@@ -85,8 +88,9 @@ func (m *Maker) request(x *message, psn uint32, i int, answer uint8) error {
 			Put((*[packet.RETHSize]byte)(h[info.OffRETH:]))
 	}
 	if info.AtomicETH {
-		a := packet.AtomicETH{Addr: x.remote.Addr, RKey: x.remote.RKey, SwapAdd: x.atomic.SwapAdd,
-			Compare: x.atomic.Compare}
+		o := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(x.operand))
+		a := packet.AtomicETH{Addr: x.remote.Addr, RKey: x.remote.RKey, SwapAdd: o.SwapAdd,
+			Compare: o.Compare}
 		a.Put((*[packet.AtomicETHSize]byte)(h[info.OffAtomicETH:]))
 	}
 	if info.Imm {
@@ -140,7 +144,7 @@ func (m *Maker) answer(x *message, psn, msn uint32, syndrome uint8) error {
 			}
 		}
 		return nil
-	case x.form.only == packet.CompareSwap, x.form.only == packet.FetchAdd:
+	case x.op.Info().Atomic():
 		return one(packet.AtomicAcknowledge, psn, 0, nil)
 	}
 	return one(packet.Acknowledge, packet.AddPSN(psn, uint32(x.packets(x.length)-1)), 0, nil)

@@ -111,7 +111,8 @@ func TestOperations(t *testing.T) {
 		"RC_READ_REQUEST to 0x52", "RC_READ_RESPONSE_FIRST to 0x51", "RC_READ_RESPONSE_MIDDLE to 0x51 x1022",
 		"RC_READ_RESPONSE_LAST to 0x51",
 		"RC_FETCH_ADD to 0x52", "RC_ATOMIC_ACKNOWLEDGE to 0x51",
-		"RC_COMPARE_SWAP to 0x52", "RC_ATOMIC_ACKNOWLEDGE to 0x51"},
+		"RC_COMPARE_SWAP to 0x52", "RC_ATOMIC_ACKNOWLEDGE to 0x51",
+		"RC_MASKED_FETCH_ADD to 0x52", "RC_ATOMIC_ACKNOWLEDGE to 0x51"},
 		write, write, write, // three of one doorbell
 		write, write, write, // a series
 		write, // in two fetches
@@ -181,6 +182,9 @@ func TestHeaders(t *testing.T) {
 	b = find("ATOMIC_CS")
 	require.Equal(t, packet.AtomicETH{Addr: 0x7a0000000018, RKey: 0x6700, SwapAdd: 0x123456789abcdef,
 		Compare: 0xfedcba9876543210}, packet.ParseAtomicETH((*[28]byte)(b[12:])))
+	b = find("ATOMIC_MASKED_FA")
+	require.Equal(t, packet.RETH{Addr: 0x7a0000000038, RKey: 0x6700, Length: 8}, packet.ParseRETH((*[16]byte)(b[12:])))
+	require.Equal(t, vectors.Bytes(t, "send_wqe", "masked_fa_8_two_fields")[32:48], b[28:44], "the operands")
 	b = find("SEND_IMM to qp 0x1 ")
 	require.Equal(t, packet.DETH{QKey: 0x80010000, SrcQP: 0x55}, packet.ParseDETH((*[8]byte)(b[12:])))
 	b = find("SEND_INVAL")

@@ -25,6 +25,9 @@ var forms = map[wqe.Opcode]form{
 	wqe.OpRDMARead:     {only: packet.ReadRequest},
 	wqe.OpAtomicCS:     {only: packet.CompareSwap},
 	wqe.OpAtomicFA:     {only: packet.FetchAdd},
+
+	wqe.OpAtomicMaskedCS: {only: packet.MaskedCompareSwap},
+	wqe.OpAtomicMaskedFA: {only: packet.MaskedFetchAdd},
 }
 
 var readResponse = form{packet.ReadResponseFirst, packet.ReadResponseMiddle, packet.ReadResponseLast,
@@ -47,7 +50,7 @@ type message struct {
 	imm     uint32
 	se      bool
 	remote  wqe.Raddr
-	atomic  wqe.Atomic
+	operand []byte // of an atomic, as the WQE has it
 	length  uint64
 	mtu     int
 	payload []byte // all bytes, or none if the trace does not have them
@@ -104,8 +107,11 @@ func (m *Maker) message(q *objects.Queue, w *objects.WQE, c trace.Clock) (x mess
 	if s, has := v.Find(wqe.KindRaddr); has {
 		x.remote = wqe.ParseRaddr((*[wqe.RaddrSize]byte)(s.Bytes))
 	}
-	if s, has := v.Find(wqe.KindAtomic); has {
-		x.atomic = wqe.ParseAtomic((*[wqe.AtomicSize]byte)(s.Bytes))
+	for _, k := range []wqe.Kind{wqe.KindAtomic, wqe.KindMaskedCS8, wqe.KindMaskedCS4, wqe.KindMaskedFA8,
+		wqe.KindMaskedFA4} {
+		if s, has := v.Find(k); has {
+			x.operand = s.Bytes
+		}
 	}
 	x.addData(&v)
 	if x.length > wqe.MaxMessage || x.service == packet.UD && x.length > packet.MaxMTU {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
 )
 
 // Packet returns a packet of RoCEv2 in one line. b begins with the BTH. It may end anywhere: headers that it
@@ -25,7 +26,12 @@ func Packet(b []byte, length uint64) string {
 	}
 	if at := i.OffRETH; has(i.RETH, at, packet.RETHSize) {
 		r := packet.ParseRETH((*[packet.RETHSize]byte)(b[at:]))
-		s += fmt.Sprintf(", raddr 0x%x rkey 0x%x, %s in all", r.Addr, r.RKey, count(uint64(r.Length), "byte"))
+		if i.Atomic {
+			s += fmt.Sprintf(", raddr 0x%x rkey 0x%x%s", r.Addr, r.RKey,
+				operands(h.Opcode.Operation(), r.Length, b[at+packet.RETHSize:]))
+		} else {
+			s += fmt.Sprintf(", raddr 0x%x rkey 0x%x, %s in all", r.Addr, r.RKey, count(uint64(r.Length), "byte"))
+		}
 	}
 	if at := i.OffAtomicETH; has(i.AtomicETH, at, packet.AtomicETHSize) {
 		a := packet.ParseAtomicETH((*[packet.AtomicETHSize]byte)(b[at:]))
@@ -50,11 +56,33 @@ func Packet(b []byte, length uint64) string {
 	if at := i.OffIETH; has(i.IETH, at, packet.IETHSize) {
 		s += fmt.Sprintf(", invalidates rkey 0x%x", packet.ParseIETH((*[packet.IETHSize]byte)(b[at:])).RKey)
 	}
-	if n := int64(length) - int64(i.HeaderSize) - int64(h.Pad); i.Payload && n > 0 {
+	if n := int64(length) - int64(i.HeaderSize) - int64(h.Pad); i.Payload && !i.Atomic && n > 0 {
 		s += ", " + count(uint64(n), "byte")
 	}
 	if h.AckReq {
 		s += ", wants an ack"
 	}
 	return s
+}
+
+// operands returns what a masked atomic does to a word of so many bytes. b is what the packet has behind its
+// headers, which may be less than the operands.
+func operands(op packet.Operation, word uint32, b []byte) string {
+	swaps := op == packet.MaskedCompareSwap
+	switch {
+	case swaps && word == 8 && len(b) >= wqe.MaskedCS8Size:
+		o := wqe.ParseMaskedCS8((*[wqe.MaskedCS8Size]byte)(b))
+		return fmt.Sprintf(", compare 0x%x/0x%x swap 0x%x/0x%x", o.Compare, o.CompareMask, o.Swap, o.SwapMask)
+	case swaps && word == 4 && len(b) >= wqe.MaskedCS4Size:
+		o := wqe.ParseMaskedCS4((*[wqe.MaskedCS4Size]byte)(b))
+		return fmt.Sprintf(", 4 bytes: compare 0x%x/0x%x swap 0x%x/0x%x", o.Compare, o.CompareMask, o.Swap,
+			o.SwapMask)
+	case !swaps && word == 8 && len(b) >= wqe.MaskedFA8Size:
+		o := wqe.ParseMaskedFA8((*[wqe.MaskedFA8Size]byte)(b))
+		return fmt.Sprintf(", add 0x%x boundary 0x%x", o.Add, o.Boundary)
+	case !swaps && word == 4 && len(b) >= wqe.MaskedFA4Size:
+		o := wqe.ParseMaskedFA4((*[wqe.MaskedFA4Size]byte)(b))
+		return fmt.Sprintf(", 4 bytes: add 0x%x boundary 0x%x", o.Add, o.Boundary)
+	}
+	return ", on " + count(uint64(word), "byte")
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
@@ -135,6 +136,13 @@ func TestDCOperations(t *testing.T) {
 			a.settle()
 			sent(0)
 			require.Equal(t, was[0]+5, local.mem[0])
+			copy(was, far.mem[12:16])
+			p.post(wqe.Ctrl{Opcode: wqe.OpAtomicMaskedFA, OpMod: 8, Flags: wqe.CEAlways}, to, far.raddr(12),
+				wqe.MaskedFA4{Add: 1 << 8}, local.data(0, 4))
+			a.settle()
+			sent(0)
+			require.Equal(t, binary.LittleEndian.Uint32(was), binary.BigEndian.Uint32(local.mem), "the old value of 4 bytes")
+			require.Equal(t, was[1]+1, far.mem[13])
 			require.Equal(t, control.StateRTR, d.state())
 		}
 	})

@@ -245,8 +245,9 @@
 //     that is missing: requestAgain (transport/answers.go). Only its bytes: sendNAK (transport/ack.go).
 //   - A CAS or fetch-and-add over links returns a wrong value, or is executed twice: putAtomic
 //     (transport/send.go), serveReadOrAtomic, noteAnswer (transport/responder.go), sendAtomicAnswer,
-//     keptResult (transport/reads.go), atomicResult (transport/answers.go). A masked atomic fails over links
-//     (no packet is for it), or is sent: fetch, noSuchPacket (transport/requester.go).
+//     keptResult (transport/reads.go), atomicResult (transport/answers.go). A masked one is sent as a
+//     plain one, or not: requestOperation (transport/send.go); is refused: operandsFit
+//     (transport/responder.go).
 //   - Packets are sent again and again: takeAnswer, requestAgain (transport/answers.go), timedOut, notReady
 //     (transport/timer.go), sendNAK (transport/ack.go).
 //   - A link is slow: CanSend, Grow, Shrink (object/outbound.go). A link is given up: Fail (object/port.go).

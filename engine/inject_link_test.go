@@ -74,6 +74,12 @@ func (x *faultyPair) execute(op wqe.Opcode) cqe.WC {
 	case wqe.OpAtomicCS:
 		was := binary.LittleEndian.Uint64(x.counter.mem)
 		x.p.post(ctrl(op), x.counter.raddr(0), wqe.Atomic{Compare: was, SwapAdd: was + 5}, x.old.data(0, 8))
+	case wqe.OpAtomicMaskedFA:
+		x.p.post(ctrl(op), x.counter.raddr(0), wqe.MaskedFA8{Add: 5, Boundary: 1 << 40}, x.old.data(0, 8))
+	case wqe.OpAtomicMaskedCS:
+		was := binary.LittleEndian.Uint64(x.counter.mem)
+		x.p.post(ctrl(op), x.counter.raddr(0), wqe.MaskedCS8{Compare: was, CompareMask: 0xff, Swap: was + 5,
+			SwapMask: 1<<32 - 1}, x.old.data(0, 8))
 	default:
 		x.p.post(ctrl(op), x.far.raddr(0), x.local.data(0, n))
 	}
@@ -89,7 +95,8 @@ func (x *faultyPair) execute(op wqe.Opcode) cqe.WC {
 	panic("unreachable")
 }
 
-var linkOpcodes = []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpSend, wqe.OpRDMARead, wqe.OpAtomicFA, wqe.OpAtomicCS}
+var linkOpcodes = []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpSend, wqe.OpRDMARead, wqe.OpAtomicFA, wqe.OpAtomicCS,
+	wqe.OpAtomicMaskedFA, wqe.OpAtomicMaskedCS}
 
 // Whatever a rule does to one packet of a reliable connection, of the requester or of the responder, each
 // work request is executed exactly once, and later ones too. Late packets change nothing.
@@ -131,7 +138,7 @@ func TestRulesOfPacketsAreSurvived(t *testing.T) {
 										require.Equal(t, sum, binary.LittleEndian.Uint64(x.counter.mem), what)
 									}
 								}
-								if op == wqe.OpAtomicFA || op == wqe.OpAtomicCS {
+								if op.Info().Atomic() {
 									require.Equal(t, sum, binary.LittleEndian.Uint64(x.old.mem), what)
 									sum += 5
 								}

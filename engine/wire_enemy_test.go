@@ -341,7 +341,12 @@ func TestAtomicsOnce(t *testing.T) {
 		seen := map[uint64]bool{}
 		for range each / 4 {
 			for i := range 4 {
-				p.post(ctrl(wqe.OpAtomicFA), to.raddr(8), wqe.Atomic{SwapAdd: 1}, from.data(8*i, 8))
+				if i%2 == 0 {
+					p.post(ctrl(wqe.OpAtomicFA), to.raddr(8), wqe.Atomic{SwapAdd: 1}, from.data(8*i, 8))
+				} else {
+					p.post(ctrl(wqe.OpAtomicMaskedFA), to.raddr(8), wqe.MaskedFA8{Add: 1, Boundary: 1 << 31},
+						from.data(8*i, 8))
+				}
 				p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(64, 8))
 			}
 			r.settle()

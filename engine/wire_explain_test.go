@@ -59,9 +59,9 @@ var recognisedOverLinks = []struct {
 	{"a packet out of place", codes.LinkPlace, func(s *scene) {
 		s.inject(packet.WriteMiddle, make([]byte, 256))
 	}, false, "RC_WRITE_MIDDLE", 0},
-	{"a masked atomic", codes.LinkAtomic, func(s *scene) {
-		s.p.post(ctrl(wqe.OpAtomicMaskedCS), s.far.raddr(8), wqe.MaskedCS8{}, s.local.data(0, 8))
-	}, true, "has no packet on a link", cqe.LocalQPOp},
+	{"a masked atomic without operands", codes.LinkLength, func(s *scene) {
+		s.inject(packet.MaskedFetchAdd, nil)
+	}, false, "is on a word of 0 bytes, with operands of 0; words have 4 or 8 bytes", 0},
 	{"packets of somebody who tries PSNs", codes.LinkScan, func(s *scene) {
 		w := s.p.q.Wire
 		for i := range uint32(2 * scan.Burst) {

@@ -209,6 +209,11 @@ func (x *wireTarget) forge(in []byte) {
 	if info.AtomicETH {
 		packet.AtomicETH{Addr: k.addr + uint64(in[6]), RKey: k.key, SwapAdd: 1}.Put((*[packet.AtomicETHSize]byte)(head[info.OffAtomicETH:]))
 	}
+	if info.Atomic && info.RETH { // a word of 4 or 8 bytes, or of any, and operands that fit it, or do not
+		word := []int{4, 8, 8, n}[in[3]>>4&3]
+		packet.RETH{Addr: k.addr + uint64(in[6]), RKey: k.key, Length: uint32(word)}.Put((*[packet.RETHSize]byte)(head[info.OffRETH:]))
+		n = []int{16, 32, 4 * word % 600, n}[in[4]&3]
+	}
 	if info.AETH {
 		packet.AETH{Syndrome: in[6]}.Put((*[packet.AETHSize]byte)(head[info.OffAETH:]))
 	}
@@ -252,14 +257,22 @@ func (x *wireTarget) act(in []byte) {
 	case 0, 1, 2, 3, 4:
 		ops := []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpAtomicFA, wqe.OpSend, wqe.OpRDMAWriteImm}
 		op := ops[in[1]%12]
+		if op == wqe.OpAtomicFA {
+			op = []wqe.Opcode{op, wqe.OpAtomicMaskedFA, wqe.OpAtomicMaskedCS}[in[6]%3]
+		}
 		if !room {
 			return
 		}
 		if op != wqe.OpSend {
 			to = append(to, x.far.raddr(off&^7))
 		}
-		if op == wqe.OpAtomicFA {
+		switch op {
+		case wqe.OpAtomicFA:
 			to, n = append(to, wqe.Atomic{SwapAdd: 1}), 8
+		case wqe.OpAtomicMaskedFA:
+			to, n = append(to, wqe.MaskedFA8{Add: 1, Boundary: uint64(in[2])}), 8
+		case wqe.OpAtomicMaskedCS:
+			to, n = append(to, wqe.MaskedCS8{Swap: 1, SwapMask: 3, CompareMask: uint64(in[2])}), 8
 		}
 		to = append(to, x.local.data(off&^7, n))
 		if n > 100 {

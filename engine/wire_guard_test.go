@@ -434,18 +434,30 @@ func TestFloodOfCNPs(t *testing.T) {
 
 // An atomic that a stranger has recorded is executed once, however often and late it is sent again.
 func TestReplayedAtomics(t *testing.T) {
+	for op, by := range map[wqe.Opcode]struct {
+		packet  packet.Operation
+		operand any
+	}{
+		wqe.OpAtomicFA:       {packet.FetchAdd, wqe.Atomic{SwapAdd: 1}},
+		wqe.OpAtomicMaskedFA: {packet.MaskedFetchAdd, wqe.MaskedFA8{Add: 1, Boundary: 1 << 31}},
+	} {
+		t.Run(op.String(), func(t *testing.T) { replayAtomics(t, op, rc(by.packet), by.operand) })
+	}
+}
+
+func replayAtomics(t *testing.T, op wqe.Opcode, by packet.Opcode, operand any) {
 	p, q, s := scanned(t, 1_000_000)
 	from, to := p.h.full(64, 1), q.h.full(16, 0)
 	clear(to.mem)
 	var recorded []heldPacket
 	s.r.cable.seen = func(k *heldPacket) {
-		if packet.Opcode(k.head[0]) == rc(packet.FetchAdd) {
+		if packet.Opcode(k.head[0]) == by {
 			recorded = append(recorded, *k)
 		}
 	}
 	const n = 2 * transport.MostResults
 	for range n {
-		p.post(ctrl(wqe.OpAtomicFA), to.raddr(8), wqe.Atomic{SwapAdd: 1}, from.data(0, 8))
+		p.post(ctrl(op), to.raddr(8), operand, from.data(0, 8))
 		s.r.settle()
 		p.good()
 	}
@@ -453,7 +465,7 @@ func TestReplayedAtomics(t *testing.T) {
 	require.Len(t, recorded, n)
 	for range 100 {
 		for _, k := range recorded {
-			s.send(q, rc(packet.FetchAdd), binary.BigEndian.Uint32(k.head[8:])&0xffffff, k.head[packet.BTHSize:], nil)
+			s.send(q, by, binary.BigEndian.Uint32(k.head[8:])&0xffffff, k.head[packet.BTHSize:], k.payload)
 		}
 		s.r.e.Step()
 		s.r.e.Step()

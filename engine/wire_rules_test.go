@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
@@ -133,6 +134,18 @@ func TestLengthsOfPackets(t *testing.T) {
 		"LAST without a message":    {{packet.SendLast, 0, 10}},
 		"READ in a message":         {{packet.SendFirst, 0, 256}, {packet.ReadRequest, 8, 0}},
 		"a READ beyond all":         {{packet.ReadRequest, 1<<30 + 1, 0}},
+		"a word of nothing":         {{packet.MaskedFetchAdd, 0, 16}},
+		"a word of 2 bytes":         {{packet.MaskedFetchAdd, 2, 16}},
+		"a word of 6 bytes":         {{packet.MaskedCompareSwap, 6, 16}},
+		"a word of 16 bytes":        {{packet.MaskedCompareSwap, 16, 32}},
+		"a word beyond all":         {{packet.MaskedCompareSwap, 1<<32 - 8, 32}},
+		"no operands":               {{packet.MaskedFetchAdd, 8, 0}},
+		"operands without masks":    {{packet.MaskedCompareSwap, 8, 16}},
+		"operands cut":              {{packet.MaskedCompareSwap, 8, 31}},
+		"operands of 8 bytes for 4": {{packet.MaskedCompareSwap, 4, 32}},
+		"operands of another":       {{packet.MaskedFetchAdd, 8, 32}},
+		"operands of 256 bytes":     {{packet.MaskedCompareSwap, 8, 256}},
+		"an atomic in a message":    {{packet.WriteFirst, 600, 256}, {packet.MaskedFetchAdd, 8, 16}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
@@ -140,19 +153,23 @@ func TestLengthsOfPackets(t *testing.T) {
 			to := q.h.full(2048, 7)
 			q.recv(to.data(0, 2048))
 			was := append([]byte(nil), to.mem...)
+			after := 0
 			for i, g := range list {
 				require.Equal(t, control.StateRTS, q.state())
+				if !rc(g.op).Info().Atomic {
+					after = 256
+				}
 				var more []byte
 				if rc(g.op).Info().RETH {
 					more = readHeader(to, 0, g.says)
 				}
-				q.give(rc(g.op), firstPSN+uint32(i), more, make([]byte, g.n))
+				q.give(rc(g.op), firstPSN+uint32(i), more, bytes.Repeat([]byte{0xff}, g.n))
 				r.carried(1)
 			}
 			require.Equal(t, control.StateERR, q.state())
 			sent := q.sentBy()
 			require.Equal(t, uint8(packet.NAKInvalidRequest), sent[len(sent)-1])
-			r.same(was[256:], to.mem[256:], "memory after the first packet")
+			r.same(was[after:], to.mem[after:], "memory after the first packet of a message")
 			r.settle()
 			list := q.rcq.all()
 			require.Len(t, list, 1, "the receive is flushed")

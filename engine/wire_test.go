@@ -15,6 +15,7 @@ var testsOverLinks = map[string]func(*testing.T){
 	"Operations": TestOperations, "Pieces": TestPieces, "Inline": TestInline, "InlineBetweenPointers": TestInlineBetweenPointers,
 	"ZeroLength": TestZeroLength, "WriteImmIgnoresReceiveList": TestWriteImmIgnoresReceiveList, "ByteCountZero": TestByteCountZero,
 	"CompletionModes": TestCompletionModes, "OrderWithinAQueue": TestOrderWithinAQueue, "Wrap": TestWrap,
+	"Atomics":         TestAtomics,
 	"SRQFollowsLinks": TestSRQFollowsLinks, "SRQWriteImm": TestSRQWriteImm, "SRQLimit": TestSRQLimit,
 	"UnreliableConnection": TestUnreliableConnection, "SendInval": TestSendInval,
 	"List": TestList, "Interleaved": TestInterleaved, "InlineMessages": TestInlineMessages,

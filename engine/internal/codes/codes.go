@@ -90,7 +90,6 @@ const (
 	LinkResponse
 	LinkPlace
 	LinkLength
-	LinkAtomic
 	LinkScan
 	WQEChanged
 
@@ -175,7 +174,6 @@ var names = [Count]string{
 	LinkResponse:     "link-response",
 	LinkPlace:        "link-place",
 	LinkLength:       "link-length",
-	LinkAtomic:       "link-atomic",
 	LinkScan:         "link-scan",
 	WQEChanged:       "wqe-changed",
 	CQOverrun:        "cq-overrun",

@@ -7,13 +7,14 @@ import (
 
 	"github.com/nicless/nicless/fault"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/wqe"
 )
 
 // A Link is what rules do to the packets that a queue pair gives to links.
 type Link struct {
 	packets []counter // of packets, one for each Rules that can act
 	cut     cut
-	swaps   [swaps]uint32 // by PSN modulo swaps: the PSN of a COMPARE_SWAP that the peer has requested, and 1
+	atomics [atomics]uint32 // by PSN modulo atomics: PSN<<8 | opcode of an atomic that the peer has requested
 }
 
 // A cut is a time in which all packets are lost.
@@ -25,9 +26,9 @@ type cut struct {
 	lost    uint64 // packets, without the first
 }
 
-// swaps is how many atomics Link knows apart. A peer has at most 32 unanswered; READs between them use up
+// atomics is how many atomics Link knows apart. A peer has at most 32 unanswered; READs between them use up
 // PSNs, too.
-const swaps = 256
+const atomics = 256
 
 // OnWQEs reports whether there are rules that act on WQEs.
 func (q *QueuePair) OnWQEs() bool { return q != nil && len(q.work) > 0 }
@@ -70,16 +71,16 @@ func (l *Link) Cut(now uint64) (is bool, over *fault.Rule, lost uint64) {
 	return false, over, lost
 }
 
-// NoteAtomic notes which atomic the peer requests: a COMPARE_SWAP or a FETCH_ADD. The answer does not say it.
-func (l *Link) NoteAtomic(psn uint32, swap bool) {
-	l.swaps[psn%swaps] = 0
-	if swap {
-		l.swaps[psn%swaps] = psn + 1
-	}
-}
+// NoteAtomic notes the opcode of an atomic that the peer requests. The answer does not say it.
+func (l *Link) NoteAtomic(psn uint32, op wqe.Opcode) { l.atomics[psn%atomics] = psn<<8 | uint32(op) }
 
-// Swapped reports whether the atomic with this PSN is a COMPARE_SWAP.
-func (l *Link) Swapped(psn uint32) bool { return l.swaps[psn%swaps] == psn+1 }
+// Atomic returns the opcode of the atomic with this PSN: a FETCH_ADD if it is not known.
+func (l *Link) Atomic(psn uint32) wqe.Opcode {
+	if a := l.atomics[psn%atomics]; a>>8 == psn && a != 0 {
+		return wqe.Opcode(a)
+	}
+	return wqe.OpAtomicFA
+}
 
 // addLink adds the rules for packets of r, if there are any for this source.
 func addLink(q *QueuePair, r *Rules, from *fault.Source) *QueuePair {

@@ -95,6 +95,19 @@ func (sh *receiver) outOfPlace(p *object.Port, q *object.QP) object.Answer {
 	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
 }
 
+// badOperands refuses a masked atomic that is not on a word of 4 or 8 bytes, or has too few or too many bytes
+// of operands.
+func (sh *receiver) badOperands(p *object.Port, q *object.QP, word uint64) object.Answer {
+	j := sh.Scratch.Job
+	j.Reset(object.Head{})
+	j.Peer = q
+	sh.ExplainResponder(j, codes.LinkLength,
+		"a packet of %v from peer QP %#06x is on a word of %d bytes, with operands of %d; words have 4 or 8 bytes, "+
+			"and operands 16, or 32 if they are of a compare-and-swap on 8", p.BTH.Opcode, q.Attr.DestQPN, word,
+		len(p.Packet.Payload))
+	return sh.RefuseRequest(q, control.EventInvalidRequest, object.AnswerInvalidRequest)
+}
+
 // badLength refuses a packet whose payload is longer or shorter than its place in a message allows.
 func (sh *receiver) badLength(p *object.Port, q *object.QP, want uint64) object.Answer {
 	j := sh.Scratch.Job

@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/nicless/nicless/cqe"
@@ -195,7 +196,7 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 	}
 	source := p.Packet.Payload
 	if atomic {
-		source = sh.atomicResult(p, info)
+		source = sh.atomicResult(p, info, n)
 	}
 	j.Src.Reset()
 	j.Src.Add(source, nil, 0, n)
@@ -214,11 +215,15 @@ func (sh *sender) takeResult(p *object.Port, q *object.QP, info *packet.Info) {
 	sh.acknowledged(q, packet.AddPSN(psn, 1))
 }
 
-// atomicResult returns the value in the answer of an atomic as the bytes of a word in host order,
-// as mlx5 delivers it.
-func (sh *sender) atomicResult(p *object.Port, info *packet.Info) []byte {
+// atomicResult returns the value in the answer of an atomic on n bytes, as mlx5 delivers it: 8 bytes in host
+// order, and 4 in big-endian order.
+func (sh *sender) atomicResult(p *object.Port, info *packet.Info, n uint64) []byte {
 	h := (*[packet.AtomicAckETHSize]byte)(p.Packet.Head[info.OffAtomicAck:])
 	v := packet.ParseAtomicAckETH(h).Original
+	if n == 4 {
+		binary.BigEndian.PutUint32(sh.Scratch.Old[:], uint32(v))
+		return sh.Scratch.Old[:]
+	}
 	for i := range sh.Scratch.Old {
 		sh.Scratch.Old[i] = byte(v >> (8 * i))
 	}

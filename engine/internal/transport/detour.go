@@ -77,10 +77,9 @@ func (sh *sender) VisitWatchedWire(q *object.QP) (done int) {
 // arrivedFaulty is arrived for a packet in p that may be for q, whose answers take a detour.
 func (sh *PortServer) arrivedFaulty(p *object.Port, q *object.QP) {
 	k := &p.Packet
-	op := packet.Opcode(k.Head[0]).Operation()
-	if op == packet.CompareSwap || op == packet.FetchAdd {
+	if op := packet.Opcode(k.Head[0]); op.Info().Atomic {
 		psn := packet.ParseBTH((*[packet.BTHSize]byte)(k.Head[:])).PSN
-		q.Faults.Link.NoteAtomic(psn, op == packet.CompareSwap)
+		q.Faults.Link.NoteAtomic(psn, requestOf(op.Operation()))
 	}
 	sh.detour(q, p, func() { sh.arrived(p) })
 }

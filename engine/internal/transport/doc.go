@@ -22,7 +22,7 @@
 //
 // This device sends requests:
 //
-//   - requester.go: which WQE becomes a message; whether it has a packet on a link: masked atomics have none
+//   - requester.go: which WQE becomes a message
 //   - send.go: whether and which packets of a message are sent now, or again; their headers
 //   - answers.go: what an ACK, a NAK or a result completes, fails, or requests again (once: requestAgain)
 //   - timer.go: when no answer has come in time, how often that is tried again, and how long an RNR wait is

@@ -24,10 +24,8 @@ func packetFacts(q *object.QP, p *object.Port, l *inject.Link, k *packetring.Pac
 	switch {
 	case q.Transport == control.QPTypeUD:
 		f.Opcode = requestOf(op)
-	case op == packet.AtomicAcknowledge && l.Swapped(bth.PSN):
-		f.Opcode = wqe.OpAtomicCS
 	case op == packet.AtomicAcknowledge:
-		f.Opcode = wqe.OpAtomicFA
+		f.Opcode = l.Atomic(bth.PSN)
 	case op >= packet.ReadResponseFirst && op <= packet.ReadResponseOnly:
 		f.Opcode = wqe.OpRDMARead
 	case bth.Opcode.Info().Request:
@@ -80,6 +78,10 @@ func requestOf(op packet.Operation) wqe.Opcode {
 		return wqe.OpAtomicCS
 	case packet.FetchAdd:
 		return wqe.OpAtomicFA
+	case packet.MaskedCompareSwap:
+		return wqe.OpAtomicMaskedCS
+	case packet.MaskedFetchAdd:
+		return wqe.OpAtomicMaskedFA
 	}
 	return wqe.OpSend
 }

@@ -15,7 +15,7 @@ import (
 func (sh *receiver) repeat(p *object.Port, q *object.QP, info *packet.Info) {
 	in := &q.Wire.In
 	switch {
-	case info.AtomicETH:
+	case info.Atomic:
 		r := keptResult(in, p.BTH.PSN)
 		if r == nil || in.Due == len(in.Reads) {
 			return

@@ -3,8 +3,6 @@
 package transport
 
 import (
-	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/execution"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
@@ -81,17 +79,10 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 	idle := r.First == r.Last // no message is on the way
 	sh.Snapshot(q)
 	h := object.ParseHead((*[wqe.CtrlSize]byte)(sh.Scratch.WQE[:]))
-	op := h.Opcode()
-	info := op.Info()
+	info := h.Opcode().Info()
 	sends := info.Remote != 0 || info.Receive()
-	switch {
-	case !idle && (!sends || !r.MayFollow(h, info, q.Attr.MaxRdAtomic)):
+	if !idle && (!sends || !r.MayFollow(h, info, q.Attr.MaxRdAtomic)) {
 		return object.Waiting
-	case info.Atomic() && op != wqe.OpAtomicCS && op != wqe.OpAtomicFA:
-		if !idle {
-			return object.Waiting
-		}
-		return sh.noSuchPacket(q, h)
 	}
 	if q.Faults != nil {
 		if v := sh.InjectWire(q, n, idle); v != object.Accepted {
@@ -122,15 +113,6 @@ func (sh *sender) fetch(q *object.QP, n uint16, bytes *int) object.Verdict {
 		sh.KeepRequestJob(r, m)
 	}
 	return object.Accepted
-}
-
-// noSuchPacket fails an atomic that only mlx5 devices know: the InfiniBand transport has no
-// packet for it.
-func (sh *sender) noSuchPacket(q *object.QP, h object.Head) object.Verdict {
-	j := sh.Scratch.Job
-	j.Reset(h)
-	sh.Explain(q, codes.LinkAtomic, "%v has no packet on a link; only FETCH_ADD and COMPARE_SWAP of 8 bytes reach other devices", h.Opcode())
-	return sh.Fail(q, j, cqe.LocalQPOp)
 }
 
 // executeLocal executes the WQE of j, which sends no packets. If the WQE needs several visits, executeLocal

@@ -21,7 +21,7 @@ func (sh *receiver) serveRequest(p *object.Port, q *object.QP, info *packet.Info
 	switch {
 	case info.First == (in.Job != nil):
 		return sh.outOfPlace(p, q)
-	case !info.Payload: // a READ or an atomic
+	case !info.Payload || info.Atomic: // a READ or an atomic
 		return sh.serveReadOrAtomic(p, q, info)
 	case info.First && info.Last:
 		a = sh.serveOnly(p, q, info)
@@ -102,10 +102,12 @@ func (sh *receiver) serveReadOrAtomic(p *object.Port, q *object.QP, info *packet
 	in, j := &q.Wire.In, sh.begin(p, q, info)
 	// resources, and length
 	switch {
-	case in.Fresh >= in.MostDue(q) || j.Request.Length > wqe.MaxMessage:
+	case in.Fresh >= in.MostDue(q) || !info.Atomic && j.Request.Length > wqe.MaxMessage:
 		return sh.outOfPlace(p, q)
 	case in.Due == len(in.Reads):
 		return object.AnswerNone // the answers to requests that came again take the rest of the ring in.Reads
+	case info.Payload && !operandsFit(&j.Request, len(p.Packet.Payload)):
+		return sh.badOperands(p, q, j.Request.Length)
 	}
 	// keys; an atomic is executed
 	a := sh.NameReceives(nil, j)
@@ -114,7 +116,7 @@ func (sh *receiver) serveReadOrAtomic(p *object.Port, q *object.QP, info *packet
 		a = sh.Grant(nil, j, j.Request.Op.Info(), &j.Src)
 	}
 	if a == object.AnswerACK {
-		sh.noteAnswer(p, q, &j.Request, info.AtomicETH)
+		sh.noteAnswer(p, q, &j.Request, info.Atomic)
 	}
 	return a
 }
@@ -250,6 +252,9 @@ func (sh *receiver) noteAnswer(p *object.Port, q *object.QP, r *object.Request, 
 	d := object.AnswerDue{PSN: p.BTH.PSN, MSN: in.MSN + 1, SRQN: r.SRQN}
 	if atomic {
 		d.Atomic, d.Value = true, binary.LittleEndian.Uint64(sh.Scratch.Old[:])
+		if r.Length == 4 { // these results are big-endian
+			d.Value = uint64(binary.BigEndian.Uint32(sh.Scratch.Old[:]))
+		}
 		in.LastResult = (in.LastResult + 1) % len(in.Results)
 		in.Results[in.LastResult] = object.Result{PSN: d.PSN, Valid: true, Value: d.Value}
 		in.PSN = packet.AddPSN(in.PSN, 1)
@@ -260,6 +265,17 @@ func (sh *receiver) noteAnswer(p *object.Port, q *object.QP, r *object.Request, 
 	in.MSN++
 	in.AddAnswer(d)
 	sh.sendAnswers(q, &p.Left)
+}
+
+// operandsFit reports whether a masked atomic is on a word of 4 or 8 bytes, and n bytes are its operands.
+func operandsFit(r *object.Request, n int) bool {
+	switch {
+	case r.Length != 4 && r.Length != 8:
+		return false
+	case r.Op == wqe.OpAtomicMaskedCS && r.Length == 8:
+		return n == wqe.MaskedCS8Size
+	}
+	return n == wqe.UnitSize
 }
 
 // finishRequest completes a SEND or WRITE of several packets whose last one has been executed.
@@ -290,6 +306,7 @@ var firstOpcodes = [32]wqe.Opcode{
 	packet.WriteOnly: wqe.OpRDMAWrite, packet.WriteOnlyImm: wqe.OpRDMAWriteImm,
 	packet.SendFirst: wqe.OpSend, packet.WriteFirst: wqe.OpRDMAWrite,
 	packet.ReadRequest: wqe.OpRDMARead, packet.FetchAdd: wqe.OpAtomicFA, packet.CompareSwap: wqe.OpAtomicCS,
+	packet.MaskedFetchAdd: wqe.OpAtomicMaskedFA, packet.MaskedCompareSwap: wqe.OpAtomicMaskedCS,
 }
 
 // begin fills the scratch job with the request of a packet that begins a message.
@@ -312,6 +329,8 @@ func (sh *receiver) begin(p *object.Port, q *object.QP, info *packet.Info) *obje
 		wqe.Atomic{SwapAdd: t.SwapAdd, Compare: t.Compare}.Put((*[wqe.AtomicSize]byte)(sh.Scratch.WQE[:]))
 		r.Addr, r.RKey, r.Length = t.Addr, t.RKey, 8
 		r.Operand = sh.Scratch.WQE[:wqe.AtomicSize]
+	} else if info.Atomic { // the peer may be able to change the payload, so the operands are copied
+		r.Operand = sh.Scratch.WQE[:copy(sh.Scratch.WQE[:], p.Packet.Payload)]
 	}
 	j.Recv = op.Info().Receive()
 	return j

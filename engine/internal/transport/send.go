@@ -161,8 +161,12 @@ func (sh *sender) sendData(q *object.QP, m *object.Message, bytes *int) bool {
 func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok bool) {
 	w := q.Wire
 	r := &w.Out
-	op := packet.MakeOpcode(q.Service(), operationOf(m.Head.Opcode(), true, true))
+	op := packet.MakeOpcode(q.Service(), requestOperation(m.Head.Opcode(), r.Job))
 	info := op.Info()
+	var operands []byte // that are the payload
+	if info.Payload {
+		operands = r.Job.Request.Operand
+	}
 	n = min(m.PSNs-r.Sent, m.Part-r.Sent%m.Part)
 	ahead := packet.DiffPSN(r.Next(), r.UNA)
 	beyondWindow := ahead > 0 && ahead+int32(n) > int32(r.Window)
@@ -172,21 +176,43 @@ func (sh *sender) sendRequest(q *object.QP, m *object.Message) (n uint32, ok boo
 	if !w.Port.Up {
 		return n, true
 	}
-	h, _, ok := w.Port.Reserve(info.HeaderSize, 0)
+	h, payload, ok := w.Port.Reserve(info.HeaderSize, len(operands))
 	if !ok {
 		return 0, false
 	}
 	w.PutBTH(h, op, packet.AddPSN(m.PSN, r.Sent), true, false)
-	if info.RETH {
+	if !info.Atomic {
 		off := uint64(r.Sent) * uint64(w.MTU)
 		part := min(m.Total-off, uint64(n)*uint64(w.MTU))
 		w.PutExtensions(h, info, &object.Message{Head: m.Head, Total: off + part}, r.Job, off)
 	} else {
 		w.PutExtensions(h, info, m, r.Job, 0)
-		putAtomic(h[info.OffAtomicETH:], r.Job)
+		if info.AtomicETH {
+			putAtomic(h[info.OffAtomicETH:], r.Job)
+		}
+		copy(payload, operands)
 	}
-	w.Port.Publish(w.Path, 0)
+	w.Port.Publish(w.Path, len(operands))
 	return n, true
+}
+
+// requestOperation returns the operation of the request of j, a READ or an atomic. A masked atomic whose
+// masks change nothing is sent as a plain one, which devices of other makers execute too. Its operands
+// begin as those of the plain one do.
+func requestOperation(op wqe.Opcode, j *object.Job) packet.Operation {
+	const all = ^uint64(0)
+	switch {
+	case op == wqe.OpAtomicMaskedCS && j.Total == 8:
+		m := wqe.ParseMaskedCS8((*[wqe.MaskedCS8Size]byte)(j.Request.Operand))
+		if m.SwapMask&m.CompareMask == all {
+			return packet.CompareSwap
+		}
+	case op == wqe.OpAtomicMaskedFA && j.Total == 8:
+		if wqe.ParseMaskedFA8((*[wqe.MaskedFA8Size]byte)(j.Request.Operand)).Boundary == 0 {
+			return packet.FetchAdd
+		}
+	}
+	return operationOf(op, true, true)
 }
 
 // putAtomic writes the header of the atomic of j. The operands are big-endian, as in the WQE.
@@ -206,6 +232,10 @@ func operationOf(op wqe.Opcode, first, last bool) packet.Operation {
 		return packet.CompareSwap
 	case wqe.OpAtomicFA:
 		return packet.FetchAdd
+	case wqe.OpAtomicMaskedCS:
+		return packet.MaskedCompareSwap
+	case wqe.OpAtomicMaskedFA:
+		return packet.MaskedFetchAdd
 	}
 	base, imm := packet.SendFirst, op == wqe.OpSendImm
 	if op == wqe.OpRDMAWrite || op == wqe.OpRDMAWriteImm {

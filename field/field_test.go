@@ -3,6 +3,7 @@ package field_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -78,6 +79,22 @@ func TestPrint(t *testing.T) {
 }
 
 // A field that is past the end of the bytes must not make Print panic.
+// Of many lines of zeros the first and the last are shown; fewer are shown as they are.
+func TestPrintZeros(t *testing.T) {
+	for _, c := range []struct {
+		zeros, lines int
+		star         bool
+	}{{16, 18, false}, {17, 5, true}, {512, 5, true}} {
+		b := make([]byte, 8*(c.zeros+2))
+		b[0], b[len(b)-1] = 1, 2
+		var out strings.Builder
+		require.NoError(t, field.Tree{{Len: len(b), Text: "reserved"}}.Print(&out, b))
+		assert.Equal(t, c.star, strings.Contains(out.String(), "*\n"), "%d lines of zeros", c.zeros)
+		assert.Equal(t, c.lines, strings.Count(out.String(), "\n"), "%d lines of zeros\n%s", c.zeros, &out)
+		assert.Contains(t, out.String(), fmt.Sprintf("%x  00 00 00 00 00 00 00 02\n", len(b)-8))
+	}
+}
+
 func TestPrintPastTheEnd(t *testing.T) {
 	var s strings.Builder
 	tree := field.Tree{{Offset: 2, Len: 8, Name: "cut", Value: uint8(1), Text: "t"}, {Offset: 9, Len: 1, Name: "gone", Value: uint8(2), Text: "t"}}

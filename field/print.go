@@ -10,6 +10,10 @@ import (
 // rowBytes is how many bytes one printed line shows.
 const rowBytes = 8
 
+// Of more than longZeros lines of zeros a field shows the first and the last, and "*" between, as hexdump
+// does: a few lines are read as they are, but an answer of the firmware has 500.
+const longZeros = 16
+
 // Print writes one line per field: offset, bytes, name, value and meaning. b is the
 // bytes that the tree describes. Bytes past the end of b are left out. Print returns
 // the error of w, if any.
@@ -76,8 +80,20 @@ func (p *printer) field(f *Field, depth int) {
 	}
 	p.line(f.Offset, raw[:min(rowBytes, len(raw))], depth, name, value, f.Text)
 	for at := rowBytes; at < len(raw); at += rowBytes {
+		if n := zeroRows(raw[at:]); n >= longZeros && zeroRows(raw[at-rowBytes:]) > n {
+			p.w.WriteString(strings.Repeat(" ", p.offset+2) + "*\n")
+			at += (n - 1) * rowBytes
+		}
 		p.line(f.Offset+at, raw[at:min(at+rowBytes, len(raw))], 0, "", "", "")
 	}
+}
+
+// zeroRows returns how many whole lines of zeros b begins with.
+func zeroRows(b []byte) (n int) {
+	for len(b) >= rowBytes && [rowBytes]byte(b) == [rowBytes]byte{} {
+		b, n = b[rowBytes:], n+1
+	}
+	return n
 }
 
 // bytes returns the field's bytes, without those past the end of b.

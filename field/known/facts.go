@@ -173,8 +173,9 @@ func (f *Facts) parseSyndrome(line string) {
 	}
 	if m := match(syndInLine, line, "synd"); m != nil {
 		f.setSyndrome(small(m[2]))
-		if n, ok := parse(m[2]); ok && f.Syndrome == nil && m[1] == "(" {
-			f.Command = uint32(n) // "syndrome (0x4bb88f)" is how the kernel prints those of commands
+		if n, ok := parse(m[2]); ok && f.Syndrome == nil && (m[1] == "(" || n > 0xff) {
+			// "syndrome (0x4bb88f)" is how the kernel prints those of commands. One of a CQE is a byte.
+			f.Command = uint32(n)
 		}
 	}
 }

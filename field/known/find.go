@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/field/devx"
 )
 
 // An Answer is what Find knows about words: an explanation, a syndrome, a vendor byte, or
@@ -68,6 +69,10 @@ func Find(words string) (Answer, error) {
 	case f.Vendor != nil:
 		return withVendor(f)
 	case f.Command != 0:
+		if words, ok := devx.Refused(f.Command); ok {
+			return Answer{}, fmt.Errorf("syndrome 0x%08x is that of a firmware command: if nicless has refused it, for %s; "+
+				"vendors publish no table of theirs", f.Command, words)
+		}
 		return Answer{}, fmt.Errorf("syndrome 0x%06x is that of a firmware command; the vendor publishes no table of these", f.Command)
 	}
 	if e, ok := codeIn(words); ok {

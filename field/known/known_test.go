@@ -105,6 +105,7 @@ func TestFindNothing(t *testing.T) {
 		"xyzzy":         `^nothing is known about "xyzzy"$`,
 		"":              `^nothing is known about ""$`,
 		"vendor 0x01":   "vendor byte 0x01 has not been seen in public",
+		"mlx5dv_devx_obj_create(QP) failed, syndrome 0x5000380: Remote I/O error":                      `if nicless has refused it, for CREATE_QP, pd \(0x1c bits 23\.\.0\)`,
 		"mlx5_cmd_check:795: RTR2RTS_QP(0x504) failed, status bad parameter(0x3), syndrome (0x4bb88f)": "0x4bb88f is that of a firmware command",
 		"\x1b[31mred\n":             `^nothing is known about "\\x1b\[31mred"$`,
 		strings.Repeat("ä", 50):     `^nothing is known about "ä{20}…"$`,

@@ -30,7 +30,8 @@ var mayImport = map[string][]string{
 	"packet":   {"field"},
 
 	// Knowledge about errors, and texts that people paste: above the formats, below everything else.
-	"field/known":  {"cqe", "wqe"},
+	"field/devx":   {"field"},
+	"field/known":  {"field/devx", "cqe", "wqe"},
 	"field/paste":  {"field", "field/known", "cqe", "doorbell", "packet", "wqe"},
 	"field/report": {"field", "field/known", "field/paste", "internal/paragraph", "cqe", "wqe"},
 

@@ -212,7 +212,7 @@ func dirs(t testing.TB) []string {
 var files = []string{
 	"send_wqe", "send_ring", "recv_wqe", "cqe", "doorbell",
 	"libmlx5-sq-rc", "libmlx5-sq-wrap", "libmlx5-sq-uc-ud", "libmlx5-sq-wr-api", "libmlx5-rq", "libmlx5-srq",
-	"libmlx5-cq-arm", "libmlx5-cqe-wc", "libmlx5-cqe128-wc", "roce",
+	"libmlx5-cq-arm", "libmlx5-cqe-wc", "libmlx5-cqe128-wc", "roce", "devx_in",
 }
 
 // anyKnown reports whether a test reads one of these paths. If the names in a directory are

@@ -1,0 +1,37 @@
+package devx
+
+// The context of a completion queue, in CREATE_CQ.
+var (
+	cqc = &Group{Name: "cqc", At: 0x10, Context: true}
+
+	CQStatus          = cqc.bits("status", 0x00, 31, 28, "0, 0x9: overrun, 0xa: error")
+	CQNotifyAS        = cqc.bits("as_notify", 0x00, 27, 27, "a completion wakes a thread (ASN)")
+	CQFromDCT         = cqc.bits("initiator_src_dct", 0x00, 26, 26, "CQEs of a DCT name the DCI")
+	CQRecordValid     = cqc.bits("dbr_umem_valid", 0x00, 25, 25, "the number of the record's umem counts; the kernel sets it")
+	CQEntrySize       = cqc.bits("cqe_sz", 0x00, 23, 21, "bytes of an entry", cqEntrySizeNames)
+	CQCollapsed       = cqc.bits("cc", 0x00, 20, 20, "each completion overwrites entry 0")
+	CQBreakModeration = cqc.bits("scqe_break_moderation_en", 0x00, 18, 18, "a solicited completion ends the moderation")
+	CQIgnore          = cqc.bits("oi", 0x00, 17, 17, "the device ignores the consumer's record and never finds an overrun")
+	CQPeriodMode      = cqc.bits("cq_period_mode", 0x00, 16, 15, "what restarts the period of moderation", cqPeriodModeNames)
+	CQCompressed      = cqc.bits("cqe_comp_en", 0x00, 14, 14, "completions may be compressed")
+	CQMiniFormat      = cqc.bits("mini_cqe_res_format", 0x00, 13, 12, "format of compressed completions", cqMiniFormatNames)
+	CQState           = cqc.bits("st", 0x00, 11, 8, "state of the event", cqStateNames)
+	CQLayout          = cqc.bits("cqe_comp_layout", 0x00, 6, 0, "layout of compressed completions", cqLayoutNames)
+	CQRecordUmem      = cqc.bits("dbr_umem_id", 0x04, 31, 0, "number of the umem that has the doorbell record")
+	CQPageOffset      = cqc.bits("page_offset", 0x08, 11, 6, "where in the first page the queue begins, in 64 bytes; not used with a umem")
+	CQMiniFormatMore  = cqc.bits("mini_cqe_res_format_ext", 0x08, 3, 2, "format of compressed completions, upper bits")
+	CQTimestamp       = cqc.bits("cq_timestamp_format", 0x08, 1, 0, "time stamps of completions", qpTimestampNames)
+	CQLogSize         = cqc.bits("log_cq_size", 0x0c, 28, 24, "logarithm of the entries")
+	CQUAR             = cqc.bits("uar_page", 0x0c, 23, 0, "number of the UAR page whose register arms the queue")
+	CQPeriod          = cqc.bits("cq_period", 0x10, 27, 16, "how long an event is held back, in us")
+	CQMaxCount        = cqc.bits("cq_max_count", 0x10, 15, 0, "after how many completions an event is not held back any longer")
+	CQEventQueue      = cqc.bits("c_eqn", 0x14, 7, 0, "number of the event queue, of query_eqn")
+	CQLogPage         = cqc.bits("log_page_size", 0x18, 28, 24, "logarithm of the bytes of a page, less 12; not used with a umem")
+	CQLastNotified    = cqc.bits("last_notified_index", 0x20, 23, 0, "index of the last completion that had an event")
+	CQLastSolicit     = cqc.bits("last_solicit_index", 0x24, 23, 0, "index of the last completion of a solicited message")
+	CQConsumer        = cqc.bits("consumer_counter", 0x28, 23, 0, "completions that the program has taken")
+	CQProducer        = cqc.bits("producer_counter", 0x2c, 23, 0, "completions that the device has written")
+	CQPartition       = cqc.bits("local_partition_id", 0x30, 31, 20, "partition of the thread that a completion wakes (ASN)")
+	CQProcess         = cqc.bits("process_id", 0x30, 19, 0, "process of the thread that a completion wakes (ASN)")
+	CQRecord          = cqc.word("dbr_addr", 0x38, "where in the umem the doorbell record is, in bytes")
+)

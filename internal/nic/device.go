@@ -37,8 +37,8 @@ type Device interface {
 	// objects the numbers that they had before. Call it directly before the object is made.
 	Choose(k Numbered, number uint32)
 
-	// Charge counts the cost c for the user uid. If the user cannot have so much, Charge counts nothing and
-	// returns an error of type *control.Error.
+	// Charge counts the cost c for the user uid. If the user cannot have so much, Charge counts nothing
+	// and returns an error of type *control.Error.
 	Charge(uid uint32, c Cost) error
 
 	// Incur counts for uid a cost that the user has caused already, such as a connection
@@ -100,12 +100,19 @@ type Device interface {
 	// the kernel's is a syscall.Errno; all others are of type *control.Error.
 	MapMemory(uid uint32, f File, offset int64, size int) (*shm.Region, error)
 
+	// JoinMemory maps memory that CreateMemory or MapMemory has made once more: whole pages of sealed
+	// regions, at least two parts, one after the other, as one region. The mapping is charged to uid. It
+	// keeps the pages when the regions that they are of are released. The error is of type *control.Error,
+	// or the kernel's.
+	JoinMemory(uid uint32, parts ...[]byte) (*shm.Region, error)
+
 	// CloseMemoryFile closes the descriptor of memory that CreateMemory has made, and refunds
 	// the descriptor. Call it when the program has mapped the memory. A second call does
 	// nothing.
 	CloseMemoryFile(uid uint32, r *shm.Region)
 
-	// ReleaseMemory undoes CreateMemory or MapMemory. The memory must not be a region of any client.
+	// ReleaseMemory undoes CreateMemory, MapMemory or JoinMemory. The memory must not be a region of any
+	// client.
 	ReleaseMemory(uid uint32, r *shm.Region)
 
 	// AddPort gives the device a port to other devices.
@@ -115,13 +122,13 @@ type Device interface {
 	// paths have changed, because the device keeps those that datagrams use.
 	SetRouter(r Router)
 
-	// SetPort takes a port of the device down, or up again. While a port is down, nothing reaches its clients
-	// or leaves them: requests get no answer and are tried again, messages without acknowledgement are lost.
-	// Clients of the port get an event if its state changes. n is less than MaxPorts.
+	// SetPort takes a port of the device down, or up again. While a port is down, nothing reaches its
+	// clients or leaves them: requests get no answer and are tried again, messages without acknowledgement
+	// are lost. Clients of the port get an event if its state changes. n is less than MaxPorts.
 	SetPort(n uint8, up bool)
 
-	// ChangeGID gives a port of the device another GID. Queue pairs that are connected reach their peers no
-	// more until they are connected anew. Clients of the port get an event. n is less than MaxPorts.
+	// ChangeGID gives a port of the device another GID. Queue pairs that are connected reach their peers
+	// no more until they are connected anew. Clients of the port get an event. n is less than MaxPorts.
 	ChangeGID(n uint8)
 
 	// PortState returns the state of a port of the device. n is less than MaxPorts.

@@ -21,6 +21,7 @@
 //	region.go              what a region is
 //	memfd_linux.go         making, attaching and sealing a region
 //	hold_linux.go          keeping the kernel from making huge pages of a region
+//	join_linux_unsafe.go   one region of the pages of several
 //	zero.go                zeros, and an error if pages are missing
 //	pages_linux_unsafe.go  allocating and mapping pages before they are touched
 //	reserve_linux_unsafe.go

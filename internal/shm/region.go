@@ -22,6 +22,7 @@ type Region struct {
 	mem  []byte
 	file *os.File // nil for heap memory
 	maps mapping  // nil for heap memory
+	more int      // mappings of the kernel after the first one; see Join
 
 	mu       sync.Mutex // guards the fields below and file, and makes calls of Close wait for each other
 	sealed   bool       // sealed against holes; see Seal
@@ -47,6 +48,10 @@ func (r *Region) Bytes() []byte { return r.mem }
 
 // Size returns the region's size in bytes, a multiple of PageSize.
 func (r *Region) Size() int { return len(r.mem) }
+
+// Mappings returns how many mappings of the kernel the region has, of which a process can have some 65,000
+// (vm.max_map_count): one for each part of Join, otherwise 1.
+func (r *Region) Mappings() int { return 1 + r.more }
 
 // Addr returns the virtual address of the first byte in this process.
 func (r *Region) Addr() uint64 { return address(r.mem) }

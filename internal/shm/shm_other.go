@@ -32,6 +32,9 @@ func Attach(f *os.File, _ bool) (*Region, error) { return nil, errors.Join(errSy
 // AttachPart returns an error, because only Linux has memfds.
 func AttachPart(syscall.Conn, int64, int) (*Region, error) { return nil, errSystem }
 
+// Join fails on this system.
+func Join(...[]byte) (*Region, error) { return nil, errSystem }
+
 // AttachReadOnly fails on this system. It closes f.
 func AttachReadOnly(f *os.File) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }
 

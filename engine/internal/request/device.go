@@ -132,10 +132,6 @@ func (d Device) CreateSparseMemory(uid uint32, name string, size int) (*shm.Regi
 	return d.NewMemory(uid, name, size, shm.CreateSparse)
 }
 
-func (d Device) MapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.Region, error) {
-	return d.mapMemory(uid, f, offset, size)
-}
-
 func (d Device) CloseMemoryFile(uid uint32, r *shm.Region) { d.CloseMemory(uid, r) }
 
 func (d Device) ReleaseMemory(uid uint32, r *shm.Region) { d.FreeMemory(uid, r) }

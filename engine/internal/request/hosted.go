@@ -3,6 +3,7 @@
 package request
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/nicless/nicless/engine/internal/object"
@@ -50,13 +51,13 @@ func (e Device) NewMemory(uid uint32, name string, size int,
 	return r, nil
 }
 
-// mapMemory maps memory that a hosted client's program has made. The mapping is charged to user
+// MapMemory maps memory that a hosted client's program has made. The mapping is charged to user
 // uid until FreeMemory.
 //
 // The device maps no such memory of other users: they could remove its pages while the device
 // touches them (docs/design/0021). Programs of the device's own user can hold up the device
 // anyway (see ShareProcess).
-func (e Device) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.Region, error) {
+func (e Device) MapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.Region, error) {
 	if me := os.Geteuid(); int(uid) != me {
 		return nil, control.Errorf(control.CodeUnsupported, "memory of a program of user %d; the device runs as user %d and maps only memory of that user", uid, me)
 	}
@@ -65,6 +66,35 @@ func (e Device) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.
 		return nil, err
 	}
 	r, err := shm.AttachPart(f, offset, size)
+	if err != nil {
+		e.Ledger.Refund(uid, charge)
+		return nil, err
+	}
+	return r, nil
+}
+
+// joinCharge is what a region of parts of others costs: it has no pages of its own, but page tables.
+func joinCharge(size, parts int) quota.Charge {
+	tables := size / shm.PageSize * 8
+	return quota.Charge{quota.Mappings: parts, quota.AddressSpace: size,
+		quota.Memory: object.RegionCost + tables}
+}
+
+// JoinMemory maps pages of memory that NewMemory or MapMemory has made once more, in at least two parts.
+// The mapping is charged to user uid until FreeMemory.
+func (e Device) JoinMemory(uid uint32, parts ...[]byte) (*shm.Region, error) {
+	if len(parts) < 2 { // RegionCharge, which is refunded, is that of joined memory from two parts on
+		return nil, fmt.Errorf("join %d parts: 2 are needed", len(parts))
+	}
+	size := 0
+	for _, b := range parts {
+		size += len(b)
+	}
+	charge := joinCharge(size, len(parts))
+	if err := e.Ledger.Take(uid, charge); err != nil {
+		return nil, err
+	}
+	r, err := shm.Join(parts...)
 	if err != nil {
 		e.Ledger.Refund(uid, charge)
 		return nil, err
@@ -97,9 +127,12 @@ func (c *Client) ClosePageFiles() {
 	}
 }
 
-// FreeMemory undoes NewMemory or mapMemory. The memory must not be a region of any client.
+// FreeMemory undoes NewMemory, MapMemory or JoinMemory. The memory must not be a region of any client.
 func (e Device) FreeMemory(uid uint32, r *shm.Region) {
 	held := object.RegionCharge(uid, r.Size())
+	if n := r.Mappings(); n > 1 {
+		held = joinCharge(r.Size(), n)
+	}
 	if r.File() != nil {
 		held = held.Plus(object.RegionFile)
 	}

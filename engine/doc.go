@@ -80,6 +80,7 @@
 //   - internal/tap: where the next event of a watched queue goes, and when old ones are given up (ring);
 //     which watches record an event (set)
 //   - internal/ticketlock: which thread gets a lock next
+//   - internal/umr: what a work request may not change of a memory key; why the key is too long for its list
 //   - internal/usage: whether memory, and not the scheduler, delayed the thread
 //   - internal/userns: which uid outside of a user namespace a uid is
 //   - internal/wheel: in which tick a deadline comes

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -324,6 +325,16 @@ var recognised = []struct {
 	}},
 	{"UMR of registered memory", codes.Bind, func(s *scene) account {
 		return s.p.of(s.p.post(umr(s.local.key), s.p.bind(1, 0, s.local, 0, 8, mkeyAll)...), "registered memory")
+	}},
+	{"UMR of a list that is shorter than its key", codes.Bind, func(s *scene) account {
+		k := s.p.h.mkey(4)
+		list := fill(k, mkeyAll, 100, s.local.klm(0, 64), s.local.klm(0, 32))
+		return s.p.of(s.p.post(umr(k), list...), "than the entries of its list together: it has 100 bytes, they have 96")
+	}},
+	{"UMR whose length is the sum of a list in an int", codes.Bind, func(s *scene) account {
+		k, entry := s.p.h.mkey(4), wqe.KLM{ByteCount: 3 << 29, MKey: s.local.key}
+		list := fill(k, mkeyAll, math.MinInt32+1<<30, entry, entry)
+		return s.p.of(s.p.post(umr(k), list...), "they have 3221225472, which rdma-core before 61 adds up in an int")
 	}},
 	{"SEND_INVAL of registered memory", codes.SendInval, func(s *scene) account {
 		s.q.recv(s.far.data(0, 64))

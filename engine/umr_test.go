@@ -7,6 +7,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -371,15 +372,55 @@ func TestSendInval(t *testing.T) {
 	}
 }
 
+// A list that is made with its entries may begin before the memory that they name, and end behind it. Bytes
+// outside are not accessible; the rest is at the same addresses as with whole entries.
+func TestListBeyondItsMemory(t *testing.T) {
+	s := newScene(t, Config{})
+	h := s.q.h
+	m := h.mkey(2)
+	half := uint64(len(s.far.mem)) / 2
+	require.NoError(t, h.c.CompleteList(m, nic.ListKey{Start: 0x5000, Length: 2*half + 24, Access: control.AccessLocalWrite | control.AccessRemoteWrite, Entries: []nic.ListEntry{
+		{Key: s.far.key, Addr: s.far.addr - 8, N: half + 8}, {Key: s.far.key, Addr: s.far.addr + half, N: half + 100},
+	}}))
+	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: 0x5008, RKey: m}, s.local.data(0, 64))
+	s.settle()
+	s.p.good()
+	s.same(s.local.mem[:64], s.far.mem[:64], "the first bytes")
+	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: 0x5008 + 2*half - 32, RKey: m}, s.local.data(64, 32))
+	s.settle()
+	s.p.good()
+	s.same(s.local.mem[64:96], s.far.mem[2*half-32:2*half], "the last bytes")
+	for _, at := range []uint64{0x5000, 0x5007, 0x5008 + 2*half - 7, 0x5008 + 2*half} {
+		s := newScene(t, Config{})
+		m := s.q.h.mkey(1)
+		require.NoError(t, s.q.h.c.CompleteList(m, nic.ListKey{Start: 0x5000, Length: 2*half + 24, Access: control.AccessLocalWrite | control.AccessRemoteWrite, Entries: []nic.ListEntry{
+			{Key: s.far.key, Addr: s.far.addr - 8, N: 2*half + 24}}}), at)
+		s.write(cqe.RemoteAccess, wqe.Raddr{Addr: at, RKey: m})
+	}
+}
+
+// A list is judged as it was asked for, before it is cut.
+func TestListsThatAreWrongBeforeTheyAreCut(t *testing.T) {
+	s := newScene(t, Config{})
+	c, far := s.q.h.c, s.far
+	for want, d := range map[string]nic.ListKey{
+		"its entries together have 64": {Length: 1 << 20, Entries: []nic.ListEntry{{Key: far.key, Addr: far.addr, N: 64}}},
+		"passes the end of the address space": {Start: 1<<64 - 16, Length: 64,
+			Entries: []nic.ListEntry{{Key: far.key, Addr: far.addr - 24, N: 64}}},
+	} {
+		require.ErrorContains(t, c.CompleteList(s.q.h.mkey(1), d), want)
+	}
+}
+
 // A SEND with invalidate empties a list that allows it, and only once.
 func TestSendInvalOfAList(t *testing.T) {
 	s := newScene(t, Config{})
 	h := s.q.h
 	m := h.mkey(1)
-	require.NoError(t, h.c.LetInvalidate(m))
-	require.ErrorContains(t, h.c.LetInvalidate(s.far.key), "list key", "registered memory")
-	require.ErrorContains(t, h.c.LetInvalidate(h.window(2)), "list key", "a window")
-	require.ErrorContains(t, s.p.h.c.LetInvalidate(m), "list key", "of another client")
+	require.NoError(t, h.c.CompleteList(m, nic.ListKey{Invalidate: true}))
+	require.ErrorContains(t, h.c.CompleteList(s.far.key, nic.ListKey{}), "list key", "registered memory")
+	require.ErrorContains(t, h.c.CompleteList(h.window(2), nic.ListKey{}), "list key", "a window")
+	require.ErrorContains(t, s.p.h.c.CompleteList(m, nic.ListKey{Invalidate: true}), "list key", "of another client")
 	c := ctrl(wqe.OpSendInval)
 	c.Imm = m
 	for range 2 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
@@ -117,7 +118,7 @@ func createMkey(c *call, cmd []byte) error {
 	key := a.(*control.Key).Key
 	dereg := func() error { return x.command(control.OpDeregMR, &control.Key{Key: key}) }
 	if pdWord&mkcInvalidate != 0 {
-		if err := x.client.LetInvalidate(key); err != nil {
+		if err := x.client.CompleteList(key, nic.ListKey{Invalidate: true}); err != nil {
 			x.refundObject()
 			return errors.Join(err, dereg())
 		}

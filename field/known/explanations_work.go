@@ -175,7 +175,8 @@ var workExplanations = []Explanation{
 	{"Keys", "bind",
 		"A UMR asks for a change that cannot be made; the text says which change",
 		"Memory window bind error, 0x06",
-		"The key is in use or has another variant, or the memory was registered without mw_bind, or the range is not inside the memory",
+		"The key is in use or has another variant, or the memory was registered without mw_bind, " +
+			"or the range is not inside the memory, or rdma-core before 61 has added up a list of 2 GiB or more in an int",
 		"Read the text"},
 	{"Keys", "send-inval",
 		"A SEND_INVAL names a key that the sender may not invalidate",

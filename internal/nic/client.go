@@ -47,9 +47,8 @@ type Client interface {
 	// records still need a region.
 	ShareProcess(pid int, g Guard) error
 
-	// LetInvalidate lets a SEND with invalidate of a peer empty the list key, as it closes a
-	// memory window of type 2. The key must be of OpCreateMkey.
-	LetInvalidate(key uint32) error
+	// CompleteList completes a list key, which must be of OpCreateMkey and free.
+	CompleteList(key uint32, d ListKey) error
 
 	// Moderate holds events of a CQ back: an event is sent when count completions have come
 	// since the program armed the CQ, or when the event has waited for period microseconds.
@@ -104,6 +103,26 @@ type Client interface {
 	// Close destroys everything that the client has made. The client's peers see transport
 	// errors; other clients are not affected. A second call does nothing.
 	Close() error
+}
+
+// A ListKey says about a list key what OpCreateMkey does not.
+type ListKey struct {
+	// Invalidate lets a SEND with invalidate of a peer empty the list, as it closes a memory
+	// window of type 2.
+	Invalidate bool
+
+	// Entries are the list, one piece of memory after the other. If there are none, the key stays
+	// free until a work request (UMR) fills it. Otherwise the key gives the rights Access
+	// (control.Access*) to Length bytes, of which the first has the address Start.
+	Entries       []ListEntry
+	Access        uint32
+	Start, Length uint64
+}
+
+// A ListEntry is N bytes of memory, at an address of a key. The key is looked up when the list is used.
+type ListEntry struct {
+	Key     uint32
+	Addr, N uint64
 }
 
 // Hosted says how a server's client differs from other clients. The zero value says that it

@@ -3,11 +3,11 @@
 package execution
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/process"
+	"github.com/nicless/nicless/engine/internal/umr"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -34,44 +34,13 @@ type change struct {
 	perRound, rounds uint64
 }
 
-// The mask of a UMR has a bit for each field that the UMR changes. The device acts on the bits umrChanges.
-// A UMR with MaskLocalRead must allow local reading, which this device never forbids. The device ignores
-// the bit umrHarmless, which asks for a fence: the reads of this device need no fence before them. The other
-// bits name things that hardware can change and that this device does not have.
-const (
-	umrChanges = wqe.MaskLen | wqe.MaskStartAddr | wqe.MaskMkey | wqe.MaskQPN | wqe.MaskFree |
-		wqe.MaskLocalRead | wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
-	umrHarmless = wqe.MaskSmallFence
-)
-
-// unchangeable returns a name for what mask asks to change and this device cannot change. If the device can
-// change everything in mask, unchangeable returns an empty string.
-func unchangeable(mask uint64) (what string) {
-	mask &^= umrChanges | umrHarmless
-	switch mask {
-	case 0:
-		return ""
-	case wqe.MaskPageSize:
-		return "the page size"
-	case wqe.MaskPD:
-		return "the protection domain"
-	case wqe.MaskRemoteInval:
-		return "remote invalidation"
-	case wqe.MaskSigErrCount:
-		return "the count of signature errors"
-	case wqe.MaskBSFEnable:
-		return "signatures (bsf)"
-	}
-	return fmt.Sprintf("bits %#x", mask)
-}
-
 // plan changes c, which has the present values of the key k, as the UMR requests. q is the queue pair that
 // executes the UMR. If the change cannot be made, plan returns the reason, otherwise an empty string. The
 // functions below return a reason or an empty string, too.
 func (sh *requester) plan(q *object.QP, k *object.Mkey, c *change, ctrl wqe.UMRCtrl,
 	ctx wqe.MkeyContext) (why string) {
 	mask := ctrl.MkeyMask
-	if what := unchangeable(mask); what != "" {
+	if what := umr.Unchangeable(mask); what != "" {
 		return "its mask asks to change " + what + ", which this device does not"
 	}
 	if mask&wqe.MaskLocalRead != 0 && ctx.Access&wqe.AccessLocalRead == 0 {
@@ -198,7 +167,7 @@ func checkList(k *object.Mkey, c *change) (why string) {
 	case len(c.list) > k.Room:
 		return "its list has more entries than the key was made for"
 	case overflow != 0 || c.size > total:
-		return "it is longer than the entries of its list together"
+		return umr.TooLong(c.size, overflow, total)
 	}
 	return ""
 }

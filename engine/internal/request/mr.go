@@ -3,9 +3,12 @@
 package request
 
 import (
+	"slices"
+
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/trace"
 )
 
@@ -109,21 +112,91 @@ func createMkey(c *Client, m *control.Mkey, _ object.RequestMemory,
 	return &control.Key{Key: k.Key}, nil
 }
 
-// LetInvalidate lets a peer empty a list key by a SEND with invalidate.
-func (c *Client) LetInvalidate(key uint32) (err error) {
+// CompleteList completes a list key that createMkey has made.
+func (c *Client) CompleteList(key uint32, d nic.ListKey) (err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Closed {
 		return object.ErrClosed
 	}
 	c.Device.Do(func() {
-		if k := c.MRs[key>>8]; k != nil && k.Room > 0 {
-			k.Inval = true
+		k := c.MRs[key>>8]
+		if k == nil || k.Room == 0 || !k.Free {
+			err = object.NotFound("free list key", key)
 			return
 		}
-		err = object.NotFound("list key", key)
+		if err = fillList(k, c.MRs, d); err == nil {
+			k.Inval = d.Invalidate
+			c.Device.recordKey(k, c.Watched, trace.KeyChanged)
+		}
 	})
 	return err
+}
+
+// cut returns a list without what it has before and after the registered memory that its first and its
+// last entry name. Nobody can access that. UCX makes keys for atomics whose list begins and ends at
+// multiples of the longest atomic, so a little outside of the memory. fillList has checked the list.
+func cut(keys map[uint32]*object.Mkey, d nic.ListKey) nic.ListKey {
+	registered := func(key uint32) *object.Mkey {
+		if m := keys[key>>8]; m != nil && m.Window == nil && m.Room == 0 {
+			return m
+		}
+		return nil
+	}
+	d.Entries = slices.Clone(d.Entries)
+	first, last := &d.Entries[0], &d.Entries[len(d.Entries)-1]
+	if m := registered(first.Key); m != nil && first.Addr < m.Base {
+		if n := m.Base - first.Addr; n < min(first.N, d.Length) {
+			first.Addr, first.N = m.Base, first.N-n
+			d.Start, d.Length = d.Start+n, d.Length-n
+		}
+	}
+	if m := registered(last.Key); m != nil && last.Addr-m.Base < m.Size {
+		if room := m.Size - (last.Addr - m.Base); room < last.N {
+			last.N = room
+			var total uint64
+			for _, e := range d.Entries {
+				total += e.N
+			}
+			d.Length = min(d.Length, total)
+		}
+	}
+	return d
+}
+
+// fillList fills a free list key with entries, as a UMR does (planList in execution/umr_plan.go). Without
+// entries it does nothing.
+func fillList(k *object.Mkey, keys map[uint32]*object.Mkey, d nic.ListKey) error {
+	if len(d.Entries) == 0 {
+		return nil
+	}
+	var total uint64
+	for _, e := range d.Entries {
+		if e.N == 0 || total+e.N < total {
+			return control.Errorf(control.CodeInvalid, "list key: an entry of %d bytes after %d; 1 byte or more, and less than 2^64 together, are possible", e.N, total)
+		}
+		total += e.N
+	}
+	switch {
+	case len(d.Entries) > k.Room:
+		return control.Errorf(control.CodeInvalid, "list key: %d entries; the key was made for %d", len(d.Entries), k.Room)
+	case d.Length > total:
+		return control.Errorf(control.CodeInvalid, "list key of %d bytes; its entries together have %d", d.Length, total)
+	case d.Length != 0 && d.Start+d.Length-1 < d.Start:
+		return control.Errorf(control.CodeInvalid, "list key of %d bytes at %#x: it passes the end of the address space", d.Length, d.Start)
+	}
+	list := object.Mkey{Access: d.Access}
+	if err := list.CheckRights(); err != nil {
+		return err
+	}
+	d, total = cut(keys, d), 0
+	for _, e := range d.Entries {
+		total += e.N
+		k.List = append(k.List, object.Run{Key: e.Key, Addr: e.Addr, N: e.N})
+	}
+	k.Access, k.Base, k.Size, k.Free = d.Access, d.Start, d.Length, false
+	k.PerRound, k.Rounds = total, 1
+	return nil
 }
 
 // key returns the client's mkey with the index of this key. For registered memory the

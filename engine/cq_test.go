@@ -277,7 +277,7 @@ func TestEvents(t *testing.T) {
 	fires("an error")
 }
 
-// If the socket is full, further events are lost, and the device does not wait.
+// If the socket is full, the device does not wait, and one more event of each queue waits.
 func TestEventsThatNobodyReads(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")

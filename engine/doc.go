@@ -57,6 +57,8 @@
 //   - internal/copying: whether a long copy bypasses the caches, by trials
 //   - internal/cores: on which cores a thread runs (cores), and whether others want them (contention); when a
 //     real-time thread pauses, and the warning about one (realtime); time slices (slice)
+//   - internal/eventsocket: when a full event socket is tried again (pauses); which events about objects wait
+//     for room in it (late)
 //   - internal/inject: which rule of faults acts on a WQE, decided once (package fault counts and draws)
 //   - internal/journal: whether a user may write a line to the log now (budget); which lines are lost
 //     (journal)
@@ -146,7 +148,8 @@
 //   - An event of a destroyed object comes, or another object's event is lost with it: unsend
 //     (request/retract.go).
 //   - No event comes after a CQ was armed, or one too many: ObserveArm (completion/arm.go), Notify
-//     (completion/cq.go). An event comes late: fireDue (completion/moderate.go), Quick (object/notifier.go).
+//     (completion/cq.go). An event comes late: fireDue (completion/moderate.go), Quick (object/notifier.go),
+//     Rest (eventsocket/pauses.go).
 //
 // Work requests:
 //

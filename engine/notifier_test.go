@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/eventsocket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/clock"
@@ -57,7 +58,16 @@ func (w *watchedClient) event() uint64 {
 	n, err := w.events.Read(b[:])
 	require.NoError(w, err)
 	require.Equal(w, 8, n)
-	return object.HandleOf(b)
+	return eventsocket.HandleOf(b)
+}
+
+// fire sends an event of a queue, after the pause of a socket that was full.
+func (w *watchedClient) fire(c *poller) {
+	w.Helper()
+	w.until("the channel has room", func() bool {
+		w.e.StepClock = 0
+		return w.e.Send(w.e.CQs[c.num], object.LateCompletion)
+	})
 }
 
 // watch has the channel watched by n watchers.
@@ -152,8 +162,27 @@ func TestWhoIsKin(t *testing.T) {
 	}
 }
 
-// While a send takes long, further events wait in order; what does not fit is lost, and the client
-// gets the number of losses. Events of a queue that is taken back do not arrive, and do not count.
+// A closer that finds the socket full keeps the event, and another one sends it when there is room.
+func TestClosersKeepEvents(t *testing.T) {
+	w := newWatchedClient(t)
+	filler := make([]byte, 8)
+	for unix.Send(w.out.FD, filler, unix.MSG_DONTWAIT) == nil {
+	}
+	w.complete()
+	w.until("the socket is full", func() bool {
+		w.out.Mu.Lock()
+		defer w.out.Mu.Unlock()
+		return w.out.Kept != nil
+	})
+	for w.event() == 0 {
+	}
+	w.until("the closer is ready", func() bool { return !w.out.Queued.Load() })
+	require.EqualValues(t, 1, w.e.CQs[w.c.num].SentAside.Load())
+	require.Zero(t, w.out.Lost.Load())
+}
+
+// While a send takes long, further events wait in order, and a queue for whose event there is no room stays
+// armed. Events of a queue that is taken back do not arrive, and do not count.
 func TestEventsWaitForTheirSocket(t *testing.T) {
 	w := newWatchedClient(t)
 	q := w.e.CQs[w.c.num]
@@ -164,20 +193,24 @@ func TestEventsWaitForTheirSocket(t *testing.T) {
 	}
 	w.until("a closer waits", func() bool { return w.out.Queued.Load() })
 	require.EqualValues(t, object.NoticesQueued, w.host.c.Count[control.CounterEvents])
-	require.EqualValues(t, 3, w.host.c.Count[control.CounterExplained])
+	require.Zero(t, w.host.c.Count[control.CounterExplained])
+	require.True(t, q.Armed)
+	require.Equal(t, object.LateCompletion, q.Late)
+	w.e.Disarm(q) // as Retract does
+	require.Zero(t, w.host.c.Channels[w.id].Late)
 
 	q.Retracted.Store(true)
 	w.out.Mu.Unlock()
 	w.until("the queue is empty", func() bool { return !w.out.Queued.Load() })
 	require.Zero(t, q.SentAside.Load())
-	w.e.Send(w.e.CQs[other.num], 0x78)
+	w.fire(other)
 	require.Equal(t, uint64(0x78), w.event(), "nothing before it")
 
 	reader, err := unix.Dup(int(w.events.Fd()))
 	require.NoError(t, err)
 	file := os.NewFile(uintptr(reader), "reader")
 	defer file.Close()
-	w.e.Send(w.e.CQs[other.num], 0x78)
+	w.fire(other)
 	w.until("it is in the socket", func() bool { return w.e.CQs[other.num].SentAside.Load()+w.e.CQs[other.num].Sent == 2 })
 	require.Equal(t, uint32(1), w.host.c.Retract(other.num, file), "one was read, and one taken back")
 	require.Equal(t, uint32(0), w.host.c.Retract(w.c.num, file))
@@ -185,7 +218,7 @@ func TestEventsWaitForTheirSocket(t *testing.T) {
 	// Losses that a closer found are reported with the next event.
 	w.out.Lost.Store(5)
 	before := w.host.c.Count[control.CounterExplained]
-	w.e.Send(w.e.CQs[other.num], 0x78)
+	w.fire(other)
 	require.Equal(t, before+1, w.host.c.Count[control.CounterExplained])
 	require.Zero(t, w.out.Lost.Load())
 }

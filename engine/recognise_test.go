@@ -476,7 +476,7 @@ var recognised = []struct {
 			s.e.Step()
 			c.all()
 		}
-		return account{h, c.num, uint16(c.ci), nil, "not delivered", false}
+		return account{h, c.num, uint16(c.ci), nil, "its event waits: the socket of its channel is full", false}
 	}},
 	{"memory without pages", codes.MemoryFault, func(s *scene) account {
 		_, base, shrink := s.p.h.trusted(1 << 16)

@@ -36,10 +36,16 @@ var plantedRules = []plantedChange{
 	{"inline: a byte less", "internal/completion/inline.go", "copy(room, data)", "copy(room, data[1:])", "TestInline"},
 	{"inline: in the second half of an entry of 128 bytes", "internal/completion/inline.go", "q.Buf[slot<<7:]", "q.Buf[slot<<7+64:]", "TestInline"},
 
+	{"full sockets: a completion event is lost", "internal/completion/channel.go", "		sh.HoldLate(q, which)\n		return false\n	}\n	q.Late", "		return true\n	}\n	q.Late", "TestCompletionEventsWaitForRoom"},
+	{"full sockets: a queue that has fired comes first", "internal/completion/channel.go", "out.Room.Rests(now) || ch.Late > 0 && !first", "out.Room.Rests(now)", "TestEventsThatWaitComeFirst"},
+	{"full sockets: an event about an object is lost", "internal/object/event.go", "return !full", "return !full || full", "TestObjectEventsWaitForRoom"},
+	{"full sockets: an event of an object that is gone", "internal/request/qp.go", "	defer dropLate(c.Client, q.Num, qpEvents) // the end of a transfer can be an event\n", "", "TestObjectEventsWaitForRoom"},
+	{"full sockets: a closer drops the event", "internal/object/notifier.go", "		n.Kept = &v\n		return false\n", "		return true\n", "TestClosersKeepEvents"},
+
 	{"moderation: one completion late", "internal/completion/moderate.go", "q.Next-p.First < p.Count", "q.Next-p.First <= p.Count", "TestModeration"},
 	{"moderation: the period is never over", "internal/completion/moderate.go", "&& sh.Now()-p.Since < p.Period", "", "TestModeration"},
 	{"moderation: the count is never reached", "internal/completion/moderate.go", "q.Next-p.First < p.Count && ", "", "TestModeration"},
-	{"moderation: what waits stays when it ends", "internal/request/moderate.go", "if waits && q.Armed {", "if waits && !q.Armed {", "TestModeration"},
+	{"moderation: what waits stays when it ends", "internal/request/moderate.go", "if waits && q.Armed && !late {", "if waits && !q.Armed && !late {", "TestModeration"},
 	{"moderation: the device oversleeps", "internal/object/arm.go", "return p.Since + p.Period", "return ^uint64(0)", "TestSleepEndsForModeration|TestModeration"},
 
 	{"jobs: the key of a peer that has gone", "internal/execution/job.go", "if hasChanged(j) || (j.Epoch != now && sh.changedSince(j)) {", "if (j.Epoch != now && sh.changedSince(j)) || hasChanged(j) {", "TestPeersKeyIsLeftAlone"},

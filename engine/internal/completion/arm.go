@@ -3,6 +3,8 @@
 package completion
 
 import (
+	"slices"
+
 	"github.com/nicless/nicless/engine/internal/object"
 )
 
@@ -42,6 +44,7 @@ func (sh *Completer) CanArm(q *object.CQ) {
 	a := &q.Client.Arms
 	q.ArmsIndex = len(a.CQs)
 	a.CQs = append(a.CQs, q)
+	a.Held = slices.Grow(a.Held, len(a.CQs)-len(a.Held)) // because a step, which may not allocate, adds to it
 	r := a.Register(q.ArmWrites)
 	q.ArmReg, q.RegisterIndex = r, len(r.CQs)
 	r.CQs = append(r.CQs, q)
@@ -55,10 +58,10 @@ func (sh *Completer) CanArm(q *object.CQ) {
 func (sh *Completer) Disarm(q *object.CQ) {
 	owner := q.Client.Shard // counts q; not always sh
 	a := &q.Client.Arms
+	sh.Unhold(q)
 	if !a.Has(q) {
 		return
 	}
-	sh.Unhold(q)
 	last := len(a.CQs) - 1
 	a.CQs[q.ArmsIndex] = a.CQs[last]
 	a.CQs[q.ArmsIndex].ArmsIndex = q.ArmsIndex

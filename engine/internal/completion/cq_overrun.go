@@ -25,7 +25,7 @@ func (sh *Completer) Overrun(q *object.CQ) {
 		q.Num, 1<<q.Log, why, q.Unread(), advice)
 	q.Client.Event(control.EventCQError, q.Num)
 	if q.Channel != nil && !q.Client.Hosted.PlainChannels {
-		sh.Send(q, q.Handle|control.ChannelOverrun)
+		sh.Send(q, object.LateOverrun)
 	}
 	// From here on, Sweep checks each QP that is running now. A QP that is added later cannot use q.
 	s := &q.Client.Shard.Sched

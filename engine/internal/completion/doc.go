@@ -18,5 +18,5 @@
 //   - watched.go: records the CQEs of a watched queue, with their bytes
 //   - arm.go: which arm words are read in a step, and whether a client has armed a CQ (ObserveArm)
 //   - moderate.go: whether a due event is sent now or held back
-//   - channel.go: sends an event; whether the client loses it; which CQs are on the list of held events
+//   - channel.go: sends an event; whether it waits for room; which CQs are on the list of held events
 package completion

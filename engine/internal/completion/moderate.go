@@ -9,6 +9,9 @@ import (
 // announce is called when an event of the armed queue q has become due. It sends the event, or lets
 // the event wait if q has moderation.
 func (sh *Completer) announce(q *object.CQ) {
+	if q.Late != 0 {
+		return // ObserveHeld tries it again, so that a completion costs no system call
+	}
 	if p := q.Moderation; p != nil && p.Since == 0 {
 		p.Since = max(sh.Now(), 1)
 		sh.Hold(q)
@@ -27,15 +30,28 @@ func (sh *Completer) fireDue(q *object.CQ) bool {
 	if p != nil && q.Next-p.First < p.Count && sh.Now()-p.Since < p.Period {
 		return false
 	}
-	sh.Fire(q)
-	return true
+	return sh.Fire(q)
 }
 
-// ObserveHeld sends the event of q if one waits and moderation holds it back no longer. It returns 1
-// if it has sent the event, otherwise 0.
-func (sh *Completer) ObserveHeld(q *object.CQ) int {
-	if q.Moderation == nil || !q.Armed || q.Moderation.Since == 0 || !sh.fireDue(q) {
-		return 0
+// ObserveHeld sends what waits of q, if moderation holds it back no longer and the socket has room. It
+// returns how many events it has sent.
+func (sh *Completer) ObserveHeld(q *object.CQ) (done int) {
+	switch {
+	case q.Late != 0:
+		if q.Channel.Out.Room.Rests(sh.Now()) {
+			return 0
+		}
+		if q.Late&object.LateCompletion != 0 && sh.Fire(q) {
+			done++
+		}
+		if q.Late&object.LateOverrun != 0 && sh.Send(q, object.LateOverrun) {
+			done++
+			if q.Late == 0 {
+				sh.Unhold(q)
+			}
+		}
+	case q.Moderation != nil && q.Armed && q.Moderation.Since != 0 && sh.fireDue(q):
+		done++
 	}
-	return 1
+	return done
 }

@@ -15,6 +15,9 @@ func (sh *Loop) AddClient(c *object.Client) {
 	sh.Clients[c] = struct{}{}
 	c.Pass = object.ClientPass{}
 	sh.Everyone.Add(c)
+	if c.Late.Len() > 0 {
+		sh.Arm.Late.Add(c)
+	}
 	sh.Stallers.Grow(len(sh.Clients)) // because a step adds to this roster
 }
 
@@ -23,6 +26,7 @@ func (sh *Loop) RemoveClient(c *object.Client) {
 	delete(sh.Clients, c)
 	sh.Pass.Leave(c)
 	sh.Everyone.Remove(c)
+	sh.Arm.Late.Remove(c)
 }
 
 // Traffic within a shard runs in parallel with the traffic of other shards. Traffic between two shards holds
@@ -84,14 +88,15 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 		}
 	}
 	var armable []*object.CQ
-	var held []uint64 // held[i] is since when an event of armable[i] has been held back; 0: none is
+	var held []uint64      // held[i] is since when an event of armable[i] has been held back; 0: none is
+	var late []object.Late // late[i] are events of armable[i] that wait for room
 	for _, q := range c.CQs {
 		if c.Arms.Has(q) {
 			since := uint64(0)
 			if q.Moderation != nil {
 				since = q.Moderation.Since
 			}
-			armable, held = append(armable, q), append(held, since)
+			armable, held, late = append(armable, q), append(held, since), append(late, q.Late)
 			from.Disarm(q)
 		}
 	}
@@ -109,6 +114,9 @@ func (e *Runner) Move(c *object.Client, shard *object.Shard) {
 		if held[i] != 0 {
 			q.Moderation.Since = held[i]
 			to.Hold(q)
+		}
+		if late[i] != 0 {
+			to.HoldLate(q, late[i])
 		}
 	}
 	if c.Wake.FD == nil {

@@ -23,5 +23,6 @@
 //   - balance.go: which shard a client is in, and whether it may move
 //   - idle.go: whether a thread without work spins, yields, naps or sleeps, for how long, and who can wake it
 //   - look.go: which queues are looked at before a nap or a sleep, and whether there is work
+//   - late.go: which clients get events that found their socket full
 //   - monitor.go: when the core rests between steps (UMWAIT), and what ends the rest
 package loop

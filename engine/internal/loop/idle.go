@@ -223,7 +223,7 @@ func (i *idler) sleep(ctx context.Context) {
 		wakes := all && !sh.RingFull // each client or carrier with work for the device wakes the device
 		// A long sleep lasts until the first timer. All timers are known at the end of a pass, or if there
 		// are none.
-		long := wakes && passed && (f.Ended || sh.Stalled+sh.Arm.Held == 0)
+		long := wakes && passed && (f.Ended || sh.Stalled+sh.Arm.Held+len(sh.Arm.Late.Clients) == 0)
 		if sh.Number == 0 && !sh.Mail.AllowCallers(!long) {
 			break
 		}

@@ -120,6 +120,8 @@ func (sh *Loop) continuePass(polls int) (done int) {
 		if p.Finished {
 			continue
 		}
+		done += sendLateOf(&sh.Shard, c)
+		sh.Pass.Deadline = min(sh.Pass.Deadline, lateUntil(c))
 		places := len(c.Sched.Watches) + len(c.Sched.Stalled) + len(c.Arms.CQs)
 		turn := min(polls, max(LookTurn, places/object.TurnShare))
 		left := turn

@@ -46,6 +46,9 @@ func (sh *Loop) Step() (done int) {
 		}
 		sh.Fault.Part = object.CutLast
 		done += sh.ObserveArms(completion.ArmRoundPolls)
+		if len(sh.Arm.Late.Clients) > 0 {
+			done += sendLate(&sh.Shard)
+		}
 		sh.Diagnose()
 		sh.Fault.Part = object.CutVisits
 		if !sh.Several && sh.planIsDue() {

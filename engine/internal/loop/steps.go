@@ -96,6 +96,7 @@ func (sh *Loop) RecoverFault() {
 	if c := sh.Fault.CQ; c != nil {
 		sh.Fault.CQ = nil
 		sh.Disarm(c)
+		c.Armed = false
 		sh.ExplainCQ(c, codes.MemoryFault, object.NoPage+"; CQ %#06x raises no more events", addr, c.Num)
 		return
 	}

@@ -31,8 +31,19 @@ func (a *clientArms) RemoveRegister(r *armRegister) {
 	}
 }
 
-// HeldUntil returns the device clock at which the event of q that waits has to be sent.
+// Late says which events of a CQ have found no room in its channel.
+type Late uint8
+
+const (
+	LateCompletion Late = 1 << iota // q is armed, and its event is due
+	LateOverrun
+)
+
+// HeldUntil returns the device clock at which the event of q that waits has to be sent, or tried again.
 func (q *CQ) HeldUntil() uint64 {
+	if q.Late != 0 {
+		return q.Channel.Out.Room.Until()
+	}
 	p := q.Moderation
 	if p == nil || !q.Armed || p.Since == 0 || p.Period > ^uint64(0)-p.Since {
 		return ^uint64(0)

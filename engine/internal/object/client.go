@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/engine/internal/eventsocket"
 	"github.com/nicless/nicless/engine/internal/process"
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
@@ -77,8 +78,9 @@ type Client struct {
 	Wake          clientWake
 	Quiet         codes.Limiter
 	Reasons       *reason.Writer
-	Logged        nic.Speaker // counts the client's explanations in the log
-	Bytes         uint64      // size of all regions together, placed or not
+	Logged        nic.Speaker      // counts the client's explanations in the log
+	Bytes         uint64           // size of all regions together, placed or not
+	Late          eventsocket.Late // of its objects, because the socket Events was full
 	Count         Counts
 	Copier        copying.Copier // copies long transfers past the caches
 	Offloaded     int            // number of the client's copy tasks that workers have
@@ -185,6 +187,7 @@ const (
 	ofWatches                   // clients with queue pairs that are not in RST
 	ofStalls                    // clients with stalled queues
 	ofArms                      // clients with CQs that can be armed
+	ofLate                      // clients with events in Late
 	rosterKinds
 )
 
@@ -205,7 +208,7 @@ type clientArms struct {
 	Turns     int // number of turns so far
 	Registers []*armRegister
 	Next      int   // index in Registers of the register to poll next
-	Held      []*CQ // CQs with an event that waits; see completion/moderate.go
+	Held      []*CQ // CQs with an event that waits; see completion/moderate.go and channel.go
 	Looked    int   // index in Held of the CQ that was looked at last
 }
 
@@ -218,6 +221,7 @@ type Channel struct {
 	ID    uint32
 	Out   *Notifier
 	Users int // number of CQs that use this channel
+	Late  int // number of CQs with an event for which there was no room
 }
 
 // Counts are the counters of one client, in the order of control.Counter. The client reads
@@ -262,12 +266,16 @@ type Notifier struct {
 	// These fields are shared by the device's thread and closers.
 	Shown  atomic.Uint64 // device clock at the last quick send of a closer that counts; 0: none does
 	queue  chan Notice
-	Queued atomic.Bool   // a closer sends the queue, or is about to
-	Lost   atomic.Uint32 // events for which the socket had no room when a closer sent them
-	start  func()        // starts a closer; made once, so that starting one allocates little
+	Queued atomic.Bool        // a closer sends the queue, or is about to
+	Lost   atomic.Uint32      // events for which the socket had no room when a closer sent them
+	start  func()             // starts a closer; made once, so that starting one allocates little
+	Paused atomic.Int32       // how many take events out of the socket and put them back: nothing is sent
+	Room   eventsocket.Pauses // of the device's thread, while the socket is full
 
 	Mu     sync.Mutex // held during each send of a closer. The device's thread does not take it
 	closed bool
+	Kept   *Notice            // the next event that closers send: it found no room
+	aside  eventsocket.Pauses // of closers, while the socket is full
 }
 
 // A Notice is an event that waits for a closer.
@@ -310,6 +318,8 @@ type CQ struct {
 	ArmWrites *shm.BE64    // arm register of the UAR page; a hint, shared with other queues
 	ArmReg    *armRegister // what the device knows of the arm register
 	Armed     bool
+	Late      Late   // which events found no room in the channel
+	HeldIndex int    // index in Client.Arms.Held, plus 1; 0: no event waits
 	Solicited bool   // armed for solicited completions only
 	Notified  uint64 // value of Next when the last event was sent; last_notified_index in mlx5
 	// LastSolicited is one more than the index of the last solicited or failed
@@ -343,11 +353,10 @@ type armRegister struct {
 // past their time. So a completion of a queue without moderation, or of one that is not armed, costs
 // nothing more.
 type Moderation struct {
-	Count     uint64
-	Period    uint64 // in cycles
-	First     uint64 // value of CQ.Next from which completions count
-	Since     uint64 // device clock when the event became due; 0: no event waits
-	HeldIndex int    // index in Client.Arms.Held, plus 1; 0: no event waits
+	Count  uint64
+	Period uint64 // in cycles
+	First  uint64 // value of CQ.Next from which completions count
+	Since  uint64 // device clock when the event became due; 0: no event waits
 }
 
 // A Session collects completions of a compressed CQ in private memory, until WriteSession

@@ -168,7 +168,8 @@ type schedule struct {
 type arming struct {
 	Armers roster // clients with CQs that have a completion channel
 	CQs    int    // number of CQs that have a completion channel
-	Held   int    // number of events that wait; see completion/moderate.go
+	Held   int    // number of CQs with events that wait; see completion/moderate.go and channel.go
+	Late   roster // clients with events about objects that wait; see late.go
 }
 
 // A faultPoint records which queue's memory is being touched, and in which part of a step.

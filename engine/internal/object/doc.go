@@ -59,7 +59,7 @@
 //   - compress.go: whether a completion fits into a session (Fits), and what its mini is
 //   - inline.go: whether data go into the CQE, for how many bytes; only the writing is in completion/inline
 //   - arm.go: which CQs share an arm register; until when an event is held; the arm is seen in completion/arm
-//   - event.go: whether an event of a client is sent or lost; the record that it has
+//   - event.go: whether an event about an object is sent or waits, and an explanation is sent or lost
 //   - notifier.go: whether the device's thread sends an event itself (Quick) or a closer does
 //
 // Queue pairs:

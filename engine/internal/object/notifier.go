@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/eventsocket"
 	"github.com/nicless/nicless/internal/clock"
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +28,7 @@ const (
 
 // NewNotifier makes an event socket for the client, and returns the client's end.
 func (c *Client) NewNotifier() (*Notifier, *os.File, error) {
-	mine, yours, err := eventSocket()
+	mine, yours, err := eventsocket.Pair(EventBuffer)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,13 +42,17 @@ func (c *Client) NewNotifier() (*Notifier, *os.File, error) {
 	return n, yours, nil
 }
 
-// Send sends an event now, or queues it. An error means that the client does not get it.
+// Send sends an event now, or queues it. An error means that the client does not get it; if it is one of
+// eventsocket.IsFull, the caller may send the event later.
 func (n *Notifier) Send(v Notice) error {
+	if n.Paused.Load() > 0 {
+		return unix.EAGAIN
+	}
 	now := clock.Now()
 	if !n.Quick(now) {
 		return n.add(v)
 	}
-	err := v.sendTo(n.FD)
+	err := eventsocket.Send(n.FD, v.message, v.Record)
 	n.RecordSend(now)
 	if err == nil && v.CQ != nil {
 		v.CQ.Sent++
@@ -70,7 +75,7 @@ func (n *Notifier) RecordSend(start uint64) {
 	}
 }
 
-// add queues an event. If the queue is full, the event is lost, as with a socket that is full.
+// add queues an event. A queue that is full is as a socket that is full.
 func (n *Notifier) add(v Notice) error {
 	select {
 	case n.queue <- v:
@@ -83,10 +88,14 @@ func (n *Notifier) add(v Notice) error {
 	return nil
 }
 
-// sendQueued sends what is queued. It runs on a closer.
+// sendQueued sends what is queued. It runs on a closer. If the socket is full, another closer goes on after
+// a pause, because the user's other descriptors wait for this one.
 func (n *Notifier) sendQueued() {
 	for {
 		for n.sendNext() {
+		}
+		if n.waitsForRoom() {
+			return
 		}
 		n.Queued.Store(false)
 		if len(n.queue) == 0 || n.Queued.Swap(true) {
@@ -95,30 +104,50 @@ func (n *Notifier) sendQueued() {
 	}
 }
 
-// sendNext sends the next queued event, and returns false if there is none.
+// waitsForRoom reports whether an event has found no room, and then starts a closer after a pause.
+func (n *Notifier) waitsForRoom() bool {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if n.Kept != nil {
+		time.AfterFunc(n.aside.Lengthen(), n.start)
+	}
+	return n.Kept != nil
+}
+
+// sendNext sends the next queued event, and returns false if there is none, or no room for it.
 func (n *Notifier) sendNext() bool {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	var v Notice
-	select {
-	case v = <-n.queue:
+	switch {
+	case n.Kept != nil:
+		v, n.Kept = *n.Kept, nil
 	default:
-		return false
+		select {
+		case v = <-n.queue:
+		default:
+			return false
+		}
 	}
 	if n.closed || v.CQ != nil && v.CQ.Retracted.Load() {
 		return true
 	}
 	start := clock.Now()
-	err := v.sendTo(n.FD)
+	err := eventsocket.Send(n.FD, v.message, v.Record)
 	end := clock.Now()
 	if end-start > clock.Cycles(QuickSend) {
 		end = 0
 	}
 	n.Shown.Store(end)
+	if eventsocket.IsFull(err) {
+		n.Kept = &v
+		return false
+	}
+	n.aside = eventsocket.Pauses{}
 	switch {
 	case err == nil && v.CQ != nil:
 		v.CQ.SentAside.Add(1)
-	case err != nil && !HungUp(err):
+	case err != nil && !eventsocket.HungUp(err):
 		n.Lost.Add(1)
 	}
 	return true
@@ -131,15 +160,3 @@ func (n *Notifier) Close() {
 	n.closed = true
 	_ = unix.Close(n.FD)
 }
-
-// sendTo writes the event to a socket. It does not block.
-func (v *Notice) sendTo(fd int) error {
-	if v.message != nil {
-		return unix.Send(fd, v.message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	}
-	record := recordOf(v.Record)
-	return unix.Send(fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-}
-
-// HungUp reports whether a client has closed its end of the socket, and so takes no events.
-func HungUp(err error) bool { return err == unix.EPIPE || err == unix.ECONNRESET }

@@ -28,7 +28,7 @@ func (sh *Shard) Init(e *Device, number int) {
 	sh.Sched = schedule{Few: fewQueues, Slice: e.Settings.Slice, Watchers: roster{kind: ofWatches}}
 	sh.Sched.Alone.WQEs = min(e.Settings.Burst, math.MaxInt/AloneShare) * AloneShare
 	sh.Sched.Alone.Bytes = min(e.Settings.Slice, math.MaxInt/AloneShare) * AloneShare
-	sh.Arm = arming{Armers: roster{kind: ofArms}}
+	sh.Arm = arming{Armers: roster{kind: ofArms}, Late: roster{kind: ofLate}}
 	sh.Fault = faultPoint{Part: CutVisits}
 	sh.Scratch = scratch{Job: new(Job), Block: new(shm.Block)[:]}
 }

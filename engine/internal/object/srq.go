@@ -50,7 +50,7 @@ func (s *SRQ) Return(index uint16) {
 // ObserveLimit sends the limit event of s if fewer entries are ready than its limit. The limit is then 0, so
 // that the event is sent once.
 func (sh *Shard) ObserveLimit(s *SRQ) {
-	if s.Limit > 0 && uint32(s.Ready()) < s.Limit {
+	if s.Limit > 0 && !s.Gone && uint32(s.Ready()) < s.Limit {
 		s.Limit = 0
 		s.Client.Event(control.EventSRQLimit, s.Num)
 	}

@@ -137,6 +137,7 @@ func (c *Client) DestroySome() (regions []*object.Region, more bool) {
 		}
 	}
 	c.closeEvents()
+	dropAllLate(c.Client)
 	c.closeWakeFD()
 	c.closeProcess()
 	c.Refund(len(c.PDs) * object.PDCost)

@@ -105,6 +105,7 @@ func (c *Client) removeCQ(q *object.CQ) {
 	sh.Watchdog.Owners.Drop(uint64(q.Num) | object.TouchedCQ)
 	q.Client.Refund(object.CQCost)
 	object.CountUser(-1, q.Region, q.Records)
+	dropLate(c.Client, q.Num, cqEvents)
 	q.Gone = true // a WAIT for this queue is checked again, and then finds no such queue
 	if q.Channel != nil {
 		q.Channel.Users--

@@ -3,6 +3,7 @@
 package request
 
 import (
+	"github.com/nicless/nicless/engine/internal/eventsocket"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 )
@@ -29,4 +30,31 @@ func (c *Client) closeEvents() {
 		c.CloseSocket(c.Events)
 		c.Events = nil
 	}
+}
+
+// Kinds of events, by the object that they are about.
+var (
+	qpEvents = []control.EventKind{control.EventInvalidRequest, control.EventAccessError,
+		control.EventEstablished, control.EventDrained, control.EventLastWQE}
+	cqEvents  = []control.EventKind{control.EventCQError}
+	srqEvents = []control.EventKind{control.EventSRQLimit}
+)
+
+// dropLate drops those events that wait for room and are about an object that is gone.
+func dropLate(c *object.Client, number uint32, kinds []control.EventKind) {
+	if c.Late.Len() == 0 {
+		return
+	}
+	for _, kind := range kinds {
+		c.Late.Remove(eventsocket.Event{Kind: kind, Number: number})
+	}
+	if c.Late.Len() == 0 {
+		c.Shard.Arm.Late.Remove(c)
+	}
+}
+
+// dropAllLate drops all events that wait for room.
+func dropAllLate(c *object.Client) {
+	c.Late = eventsocket.Late{}
+	c.Shard.Arm.Late.Remove(c)
 }

@@ -3,7 +3,6 @@
 package request
 
 import (
-	"slices"
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/object"
@@ -27,15 +26,16 @@ func (c *Client) Moderate(cqn uint32, count, period uint16) (err error) {
 		waits := q.Moderation != nil && q.Moderation.Since != 0
 		switch {
 		case count == 0 || period == 0:
-			c.Loop().Unhold(q)
+			late := q.Late != 0 // it waits for room, not for its time
+			if !late {
+				c.Loop().Unhold(q)
+			}
 			q.Moderation = nil
-			if waits && q.Armed {
+			if waits && q.Armed && !late {
 				c.Loop().Fire(q)
 			}
 		case q.Moderation == nil:
 			q.Moderation = &object.Moderation{First: q.Next}
-			// The list grows here, because a step, which may not allocate, adds to it.
-			c.Arms.Held = slices.Grow(c.Arms.Held, len(c.CQs)-len(c.Arms.Held))
 			fallthrough
 		default:
 			q.Moderation.Count, q.Moderation.Period = uint64(count),

@@ -142,6 +142,7 @@ func destroyQP(c *Client, m *control.QPN, _ object.RequestMemory, _ *control.Rep
 // client owns the target from now on, those rules of faults act on it that are for that client.
 func (c *Client) leaveQP(q *object.QP) {
 	owner := q.Client
+	defer dropLate(c.Client, q.Num, qpEvents) // the end of a transfer can be an event
 	if !c.Shard.LeaveTarget(q, c.Client) {
 		c.RemoveQP(q)
 		return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/engine/internal/eventsocket"
 	"github.com/nicless/nicless/engine/internal/mailbox"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/nic"
@@ -38,8 +39,12 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 		c.Loop().Disarm(q)
 		q.Armed = false
 		q.Retracted.Store(true)
-		sent, handle, aside, out = q.Sent, q.Handle, &q.SentAside, q.Channel.Out
+		out = q.Channel.Out
+		sent, handle, aside = q.Sent, q.Handle, &q.SentAside
 		ends[0], err = unix.FcntlInt(uintptr(out.FD), unix.F_DUPFD_CLOEXEC, 0)
+		if err == nil {
+			out.Paused.Add(1) // events that wait must not take the room of those that are put back
+		}
 	})
 	c.Mu.Unlock()
 	if err != nil {
@@ -52,6 +57,7 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 		err = errors.Join(err, inner)
 	}
 	if err != nil {
+		out.Paused.Add(-1)
 		_ = unix.Close(ends[0])
 		return all()
 	}
@@ -59,6 +65,7 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	if !c.Device.Aside(c.UID, func() {
 		out.Mu.Lock() // no closer is in the middle of sending an event
 		defer out.Mu.Unlock()
+		defer out.Paused.Add(-1)
 		taken = unsend(ends[0], ends[1], handle, all())
 		_ = unix.Close(ends[0])
 		_ = unix.Close(ends[1])
@@ -69,7 +76,8 @@ func (c *Client) Retract(cqn uint32, reader nic.File) (read uint32) {
 }
 
 // unsend takes the events of one CQ out of its channel, and returns how many there were: at most sent, which
-// is how many the device has sent. unsend puts the events of other CQs back; the channel has room for them.
+// is how many the device has sent. unsend puts the events of other CQs back; the channel has room for them,
+// because nobody else sends to it meanwhile.
 func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	var keep [][8]byte
 	for range object.EventBuffer { // more than the channel can hold
@@ -77,7 +85,7 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 		if n, _, err := unix.Recvfrom(reader, b[:], unix.MSG_DONTWAIT); err != nil || n != len(b) {
 			break
 		}
-		if object.HandleOf(b) == handle {
+		if eventsocket.HandleOf(b) == handle {
 			taken++
 		} else {
 			keep = append(keep, b)

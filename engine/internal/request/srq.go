@@ -103,5 +103,6 @@ func (c *Client) removeSRQ(s *object.SRQ) {
 	s.Client.Refund(s.Cost())
 	s.PD.Users--
 	s.LeaveDomain()
+	dropLate(c.Client, s.Num, srqEvents)
 	object.CountUser(-1, s.Regions[:]...)
 }

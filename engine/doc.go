@@ -142,7 +142,7 @@
 //     (completion/compress.go).
 //   - Short data do not come in the CQE (scatter to CQE): CarryResult, CarryMessage (object/inline.go),
 //     CompleteInline (completion/inline.go).
-//   - A completion queue overruns although the program polls: Room (object/cq.go). The reason that is
+//   - A completion queue overruns although the program polls: Room (object/consumer.go). The reason that is
 //     explained: WhyNoRoom (report/failure_reason.go). The queue pairs' errors: Sweep
 //     (execution/overrun_sweep.go).
 //   - An event of a destroyed object comes, or another object's event is lost with it: unsend

@@ -134,7 +134,7 @@ func TestWait(t *testing.T) {
 func TestWaitWraps(t *testing.T) {
 	s := newScene(t, Config{})
 	c := s.p.h.e.CQs[s.idle1.scq.num]
-	c.Next, c.Seen = 1<<32-1, 1<<32-1
+	c.Next, c.Seen, c.Taken = 1<<32-1, 1<<32-1, 1<<32-1
 	s.p.post(ctrl(wqe.OpWait), wait(s.idle1.scq, 1))
 	s.settle()
 	s.p.scq.none()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	cost "github.com/nicless/nicless/model"
@@ -150,7 +151,10 @@ func (s *stage) build() {
 		if c.Events {
 			cq.Channel, _ = h.channel()
 		}
-		return h.cq(cq)
+		made := h.cq(cq)
+		q := h.e.CQs[made.num]
+		q.Counts, q.Seen = object.In24Bits, q.Taken // as after the first lap, see object.Counting
+		return made
 	}
 	ca, cb := cqOf(s.a), cqOf(s.b)
 	mine := control.QP{LogSQ: log2of(c.SendBlocks)}

@@ -298,14 +298,16 @@ type CQ struct {
 	Log       uint   // log2 of the number of entries
 	LogCQE    uint   // log2 of the size of an entry in bytes: 6 or 7
 	Next      uint64 // entries written since creation: the producer index
-	Seen      uint64 // consumer index as last observed, never greater than Next
-	Floor     uint64 // consumer index after a resize; used in place of Seen while Seen is lower
+	Taken     uint64 // consumer index as last observed, never greater than Next
+	Seen      uint64 // 2^Log after it the record is read again; Taken, or lower if it is to be read sooner
+	Floor     uint64 // consumer index after a resize; used in place of Taken while Taken is lower
 	Consumer  *shm.BE32
 	Collapsed bool
 	Ignore    bool     // overruns are ignored (CQIgnoreOverrun)
 	Aside     bool     // a completion is not written as usual: q is collapsed or watched
 	Dead      bool     // overrun: no entry is written any more
 	Filled    string   // the rule of faults that has taken all room away; empty: none
+	Counts    Counting // how the client counts in the record
 	Held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
 	Session   *Session // what is collected for a compressed queue; nil: the queue is not compressed
 

@@ -79,25 +79,10 @@ func (q *CQ) ReleaseHeld(qpn uint32) {
 	}
 }
 
-// Room observes the consumer index and reports whether fewer than n completions are unread,
-// so that one more fits. A consumer index that the client cannot have reached is ignored.
-//
-// Observe: consumer index. Published by hostpath.CQ.Poll.
-func (q *CQ) Room(n uint64) bool {
-	if q.Dead || q.Filled != "" {
-		return false // a completion was lost, and none may follow it; or the next one is to be lost
-	}
-	behind := uint64(uint32(q.Next)-q.Consumer.Observe()) & 0xffffff
-	if behind > q.Next-q.Seen {
-		return false // the index has gone back, or is beyond the entries written
-	}
-	q.Seen = q.Next - behind
-	return q.Unread() < n
-}
-
 // Fill takes all room away, as if the client had consumed nothing for long. by says who wants that.
 func (q *CQ) Fill(by string) {
-	q.Filled, q.Seen, q.Floor = by, q.Next-1<<q.Log, 0
+	q.Filled, q.Taken, q.Floor = by, q.Next-1<<q.Log, 0
+	q.Seen = q.Taken
 }
 
 // Has reports whether an address in the device's mapping is in the entries of q.
@@ -108,7 +93,7 @@ func (q *CQ) Has(addr uintptr) bool {
 
 // Unread returns how many completions the client has not consumed according to its last
 // valid consumer index.
-func (q *CQ) Unread() uint64 { return q.Next - max(q.Seen, q.Floor) }
+func (q *CQ) Unread() uint64 { return q.Next - max(q.Taken, q.Floor) }
 
 // Reached reports whether the completion with an index has been written. The first one has index 0; indices
 // have 32 bits and wrap. A WAIT names the last completion that it waits for, not how many: libmlx5 of

@@ -20,6 +20,7 @@
 //   - device.go: Device and Shard, and their parts; the limits of the formats and of this device
 //   - client.go: Client, and its regions, keys, CQs and SRQs; the texts that refuse a missing or a busy
 //     object
+//   - consumer.go: what the record of a CQ says that the client has taken (Room)
 //   - qp.go: QP and its parts; whether a queue pair takes messages (Listens) and may send to its peer
 //     (Connected)
 //   - wire.go: Wire and its halves; why a peer elsewhere may not answer (WhyNoAnswer); writes BTHs

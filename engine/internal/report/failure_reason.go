@@ -156,16 +156,16 @@ func WhyNoRoom(q *object.CQ) object.Reason {
 	}
 	word := q.Consumer.Observe()
 	n := uint64(1) << q.Log
-	unread := q.Next - q.Seen // according to the last valid consumer index
-	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.Seen)) & 0xffffff }
+	unread := q.Next - q.Taken // according to the last valid consumer index
+	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.Taken)) & 0xffffff }
 	swapped := bits.ReverseBytes32(word)
 	switch {
 	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.Next, n) && swapped != 0 &&
 		ahead(swapped) <= unread:
 		return object.Because(codes.CQByteOrder, "consumer index %#08x is %d in host byte order", word, swapped)
 	case ahead(word) > unread:
-		return object.Because(codes.CQIndex, "consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.Seen&0xffffff)
-	case word == 0 && q.Seen == 0:
+		return object.Because(codes.CQIndex, "consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.Taken&0xffffff)
+	case word == 0 && q.Taken == 0:
 		return object.Because(codes.CQNeverPolled, "its consumer index has never been advanced")
 	}
 	return object.Because(codes.CQOverrun, "consumer index %#06x", word&0xffffff)

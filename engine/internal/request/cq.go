@@ -65,6 +65,7 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 		Collapsed: m.Flags&control.CQCollapsed != 0, Ignore: m.Flags&control.CQIgnoreOverrun != 0,
 		Consumer: shm.BE32At(rec, 0), ArmWord: armWord, ArmSeen: object.NeverArmed,
 	}
+	q.SetSeen()
 	if m.Flags&control.CQCompressed != 0 {
 		q.Session = object.NewSession(m.MiniFormat)
 	}

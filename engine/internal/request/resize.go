@@ -50,6 +50,7 @@ func resizeCQ(c *Client, m *control.ResizeCQ, _ object.RequestMemory,
 	object.CountUser(-1, q.Region, q.Records)
 	object.CountUser(1, region, q.Records)
 	q.Region, q.Buf, q.Log, q.LogCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)
+	q.SetSeen() // by the new size
 	recordCQ(c.Device, q, c.Watched, trace.KeyChanged)
 	return &control.Empty{}, nil
 }

@@ -264,6 +264,9 @@ func FuzzEngineControl(f *testing.F) {
 		{control.OpSetFaults, &control.Faults{Total: 21, Text: `{"rules":[{"rnr":2}]}`}}, {control.OpQueryFault, &control.FaultRule{}},
 		{control.OpCreateDCT, &control.DCT{PDN: 1, SRQN: 1, CQN: 1, Key: 1}},
 		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, SQ: x.a.base, DBRec: x.a.base + 1<<20, LogSQ: 4, NoReceive: 1, Type: control.QPTypeDCI, Streams: 2}},
+		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, SQ: x.a.base, DBRec: x.a.base + 1<<20, LogSQ: 4, NoReceive: 1, Doorbells: control.DoorbellGuarded}},
+		{control.OpCreateQP, &control.QP{PDN: 1, RecvCQN: 1, RQ: x.a.base, DBRec: x.a.base + 1<<20, LogRQ: 4, LogRQStride: 6, NoSend: 1}},
+		{control.OpCreateSRQ, &control.SRQ{PDN: 1, Ring: x.a.base, DBRec: x.a.base + 1<<20, LogSize: 3, LogStride: 6, Cyclic: 1}},
 	} {
 		add(m.op, m.m)
 	}

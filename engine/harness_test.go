@@ -470,7 +470,7 @@ const uidx = 0x51
 // qp makes a queue pair. Its rings have 16 entries unless m says otherwise.
 func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 	h.Helper()
-	if m.LogSQ == 0 {
+	if m.LogSQ == 0 && m.NoSend == 0 {
 		m.LogSQ = 4
 	}
 	if m.NoReceive == 0 {
@@ -485,12 +485,19 @@ func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 		m.PDN = h.pd
 	}
 	p := &end{h: h, scq: scq, rcq: rcq, stride: 1 << m.LogRQStride}
-	p.sq, m.SQ = h.take(64 << m.LogSQ)
+	if m.NoSend == 0 {
+		p.sq, m.SQ = h.take(64 << m.LogSQ)
+	}
 	if m.NoReceive == 0 {
 		p.rq, m.RQ = h.take(1 << (m.LogRQ + m.LogRQStride))
 	}
 	p.rec, m.DBRec = h.take(8)
-	m.SendCQN, m.RecvCQN = scq.num, rcq.num
+	if scq != nil {
+		m.SendCQN = scq.num
+	}
+	if rcq != nil {
+		m.RecvCQN = rcq.num
+	}
 	if m.UserIndex == 0 {
 		m.UserIndex = uidx
 	}

@@ -226,7 +226,8 @@ func TestQPRefusals(t *testing.T) {
 	}
 	bad(control.CodeUnsupported, "type 4", func(m *control.QP) { m.Type = 4 })
 	bad(control.CodeInvalid, "XRC with no_receive 0", func(m *control.QP) { m.Type = control.QPTypeXRC })
-	bad(control.CodeInvalid, "scatter", func(m *control.QP) { m.Scatter = 4 })
+	bad(control.CodeInvalid, "no send queue, but", func(m *control.QP) { m.Scatter = 4 }) // the bit of NoSend
+	bad(control.CodeInvalid, "doorbells 3", func(m *control.QP) { m.Doorbells = 3 })
 	bad(control.CodeUnsupported, "type 9", func(m *control.QP) { m.Type = 9 })
 	bad(control.CodeInvalid, "managed 2", func(m *control.QP) { m.Managed = 2 })
 	bad(control.CodeInvalid, "SRQ", func(m *control.QP) { m.SRQN = 77 })

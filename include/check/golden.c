@@ -282,6 +282,8 @@ static void layout(void) {
 	FIELD("QPAttr", nicless_qp_attr, rq_psn); FIELD("QPAttr", nicless_qp_attr, sq_psn);
 	FIELD("QPAttr", nicless_qp_attr, dest_qpn); FIELD("QPAttr", nicless_qp_attr, guid);
 	FIELD("QPAttr", nicless_qp_attr, qkey);
+	FIELD("QPAttr", nicless_qp_attr, executed);
+	FIELD("QPAttr", nicless_qp_attr, announced);
 	FIELD("Error", nicless_refusal, code);
 	FIELD("Reasons", nicless_reason, number); FIELD("Reasons", nicless_reason, queue);
 	FIELD("Reasons", nicless_reason, index); FIELD("Reasons", nicless_reason, of);

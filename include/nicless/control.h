@@ -109,7 +109,7 @@ struct nicless_create_qp {
 	uint8_t no_receive, signature_on;
 	uint32_t srqn;
 	uint8_t managed, blue_flame;
-	uint8_t scatter; /* 0: short data go to memory, never into the CQE */
+	uint8_t scatter; /* flags; 0: short data go to memory, the record is the doorbell */
 	uint8_t streams; /* of types that this header does not have: 0 */
 };
 
@@ -123,7 +123,8 @@ struct nicless_qp_attr {
 	uint32_t access, rq_psn, sq_psn, dest_qpn;
 	uint64_t guid;
 	uint32_t qkey;
-	uint8_t pad[4];
+	uint16_t executed;  /* answers: blocks of the send queue that the device has executed, modulo 2^16 */
+	uint16_t announced; /* answers: blocks that doorbells have announced, modulo 2^16 */
 };
 
 enum { NICLESS_RST = 0, NICLESS_INIT = 1, NICLESS_RTR = 2, NICLESS_RTS = 3, NICLESS_ERR = 6 };

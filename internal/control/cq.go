@@ -14,7 +14,7 @@ func (m *Channel) walk(w walker) { w.u32("channel", &m.ID) }
 
 // Flags of a CQ.
 const (
-	CQCollapsed     uint32 = 1 << 0 // cc: every completion overwrites entry 0
+	CQCollapsed     uint32 = 1 << 0 // cc: every completion overwrites entry 0, the only one that needs memory
 	CQIgnoreOverrun uint32 = 1 << 1 // oi: the device ignores the consumer index
 	CQCompressed    uint32 = 1 << 2 // cqe_comp_en: the device may write compressed sessions
 )

@@ -1,10 +1,11 @@
 package control
 
-// Version of the protocol. A device refuses a client with another major
-// number; a minor number only adds operations.
+// Version of the protocol. A device refuses a client with another major number. A minor number only adds:
+// operations, and fields in what was padding. Older devices ignore such a field or refuse it, so a client
+// asks for it only if the Welcome has the minor number.
 const (
 	Major uint16 = 2
-	Minor uint16 = 6
+	Minor uint16 = 7
 )
 
 // Magic begins a Hello: "nicl" in memory order.

@@ -21,7 +21,8 @@ const (
 )
 
 // QP creates a queue pair in state RST. SQ, RQ and DBRec are the client's addresses, inside
-// its regions. SQ and RQ, the rings, are multiples of 64 bytes; DBRec is a multiple of 8.
+// its regions. SQ and RQ, the rings, are multiples of 64 bytes; DBRec is a multiple of 8,
+// or 0 for none if nothing reads it: with NoReceive and DoorbellRegister.
 type QP struct {
 	PDN         uint32
 	SendCQN     uint32
@@ -35,7 +36,7 @@ type QP struct {
 	LogRQ       uint8 // log2 of entries
 	LogRQStride uint8 // log2 of bytes, at least 4
 	UAR         uint16
-	NoReceive   uint8  // 1: no receive queue; RQ and its sizes are 0
+	NoReceive   uint8  // 1: no receive queue; RQ and its sizes are 0, and RecvCQN may be 0 if SRQN is
 	SignatureOn uint8  // 1: WQEs have a signature, which the device checks
 	SRQN        uint32 // shared receive queue in place of the RQ; 0: none
 	Managed     uint8  // 1: the device executes WQEs only as far as a SEND_EN of another queue says
@@ -44,7 +45,33 @@ type QP struct {
 	// In the messages of older clients these two bytes are padding.
 	Scatter uint8 // ScatterRequester, ScatterResponder
 	Streams uint8 // DCI only: log2 of the streams that may fail before the QP does, at most MaxLogErrored
+
+	// In the message these two are bits of the byte of Scatter, which are 0 in those of older clients.
+	// Devices that do not know the bits refuse them.
+	NoSend    uint8 // 1: no send queue; SQ and LogSQ are 0, and SendCQN may be 0
+	Doorbells uint8 // what starts the work of the send queue: DoorbellRecord and the values after it
 }
+
+// Values of QP.Doorbells; docs/design/0065-rung-queues.md has the forms of doorbells and the reasons.
+const (
+	// DoorbellRecord: the doorbell record alone announces work. A register only announces it sooner.
+	DoorbellRecord uint8 = 0
+
+	// DoorbellRegister: a doorbell register of page UAR announces work, and the send word of the record is
+	// not read (mlx5: send_dbr_mode 1 and 2).
+	DoorbellRegister uint8 = 1
+
+	// DoorbellGuarded: a register or the record announces work, and the WQE may come after them, as it
+	// does from a GPU that writes it without a fence for the whole system. The device executes a WQE only
+	// when two reads agree, and its index, queue number and size are right.
+	DoorbellGuarded uint8 = 2
+)
+
+// The bits of the byte of Scatter that NoSend and Doorbells have.
+const (
+	scatterBits   = 2
+	doorbellShift = 3
+)
 
 func (m *QP) walk(w walker) {
 	w.u32("pdn", &m.PDN)
@@ -64,7 +91,12 @@ func (m *QP) walk(w walker) {
 	w.u32("srqn", &m.SRQN)
 	w.u8("managed", &m.Managed)
 	w.u8("blue_flame", &m.BlueFlame)
-	w.u8("scatter", &m.Scatter)
+	// A value that is too large must not become a bit of the next field: the device refuses it, or takes
+	// it for 1.
+	const mostDoorbells = 1<<(8-doorbellShift) - 1
+	flags := m.Scatter | min(m.NoSend, 1)<<scatterBits | min(m.Doorbells, mostDoorbells)<<doorbellShift
+	w.u8("scatter", &flags)
+	m.Scatter, m.NoSend, m.Doorbells = flags&(1<<scatterBits-1), flags>>scatterBits&1, flags>>doorbellShift
 	w.u8("streams", &m.Streams)
 }
 
@@ -138,6 +170,11 @@ type QPAttr struct {
 	DestQPN         uint32 // 24 bits
 	GUID            uint64 // GUID of the peer's device
 	QKey            uint32 // for UD
+
+	// The device sets these in its answers; in those of older devices they are padding. They count blocks
+	// of the send queue, modulo 2^16.
+	Executed  uint16 // by the device
+	Announced uint16 // by doorbells
 }
 
 func (m *QPAttr) walk(w walker) {
@@ -160,4 +197,6 @@ func (m *QPAttr) walk(w walker) {
 	w.u32("dest_qpn", &m.DestQPN)
 	w.u64("guid", &m.GUID)
 	w.u32("qkey", &m.QKey)
+	w.u16("executed", &m.Executed)
+	w.u16("announced", &m.Announced)
 }

@@ -2,7 +2,7 @@ package control
 
 // SRQ creates a shared receive queue. Ring and DBRec are the client's addresses, inside its
 // regions. Ring is a multiple of 64 bytes, DBRec a multiple of 4. Each entry of the ring
-// begins with the link to the next entry.
+// begins with 16 bytes, which hold the link to the next entry.
 type SRQ struct {
 	PDN       uint32
 	Limit     uint32 // see SRQLimit
@@ -10,6 +10,7 @@ type SRQ struct {
 	DBRec     uint64
 	LogSize   uint8 // log2 of entries
 	LogStride uint8 // log2 of bytes, at least 5
+	Cyclic    uint8 // 1: entry n is at n modulo the size, and no links are followed; older clients: padding
 }
 
 func (m *SRQ) walk(w walker) {
@@ -19,6 +20,7 @@ func (m *SRQ) walk(w walker) {
 	w.u64("dbrec", &m.DBRec)
 	w.u8("log_size", &m.LogSize)
 	w.u8("log_stride", &m.LogStride)
+	w.u8("cyclic", &m.Cyclic)
 }
 
 // SRQN names a shared receive queue: 24 bits, unique in the device.

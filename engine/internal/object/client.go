@@ -385,6 +385,7 @@ type SRQ struct {
 	Ring    []byte
 	Mask    uint16 // entries - 1
 	Stride  uint   // log2 of the bytes of one entry
+	Cyclic  bool   // the entry after n is n + 1; no links are followed
 	Record  *shm.BE32
 	Regions [2]*Region // the regions that hold the ring and the record
 

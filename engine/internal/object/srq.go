@@ -21,7 +21,7 @@ func (s *SRQ) Ready() uint16 {
 
 // Take takes the next entry of the queue, copies it to dst and returns its index. The next entry is one that
 // was returned or, if there is none, the head of the list. The link to the entry after the head is read from
-// the copy, because the client may change the entry once it is consumed.
+// the copy, because the client may change the entry once it is consumed. A cyclic queue has no links.
 func (s *SRQ) Take(dst []byte) (index uint16) {
 	if n := len(s.Returned); n > 0 {
 		index, s.Returned = s.Returned[n-1], s.Returned[:n-1]
@@ -30,7 +30,11 @@ func (s *SRQ) Take(dst []byte) (index uint16) {
 	}
 	index = s.Head
 	copy(dst, s.entry(index))
-	s.Head = wqe.ParseSRQNext((*[wqe.SRQNextSize]byte)(dst)).Next & s.Mask
+	next := index + 1
+	if !s.Cyclic {
+		next = wqe.ParseSRQNext((*[wqe.SRQNextSize]byte)(dst)).Next
+	}
+	s.Head = next & s.Mask
 	s.Taken++
 	return index
 }

@@ -40,7 +40,11 @@ func createCQ(c *Client, m *control.CQ, _ object.RequestMemory, _ *control.Reply
 			return nil, object.NotFound("completion channel", m.Channel)
 		}
 	}
-	region, buf, err := c.At("CQ buffer", m.Buf, 1<<(m.LogSize+m.LogCQE))
+	size := uint64(1) << (m.LogSize + m.LogCQE)
+	if m.Flags&control.CQCollapsed != 0 {
+		size = 1 << m.LogCQE // nothing is written beyond entry 0
+	}
+	region, buf, err := c.At("CQ buffer", m.Buf, size)
 	if err != nil {
 		return nil, err
 	}

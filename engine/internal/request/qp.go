@@ -21,8 +21,8 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue of 2^%d blocks; at most 2^%d are possible", m.LogSQ, object.MaxLogSQ)
 	case m.LogRQ > object.MaxLogRQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive queue of 2^%d entries; at most 2^%d are possible", m.LogRQ, object.MaxLogRQ)
-	case m.NoReceive > 1 || m.SignatureOn > 1 || m.Managed > 1:
-		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed)
+	case max(m.NoReceive, m.SignatureOn, m.Managed, m.NoSend) > 1:
+		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d, no send queue %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed, m.NoSend)
 	case object.SendsOnly(m.Type) && (m.NoReceive == 0 || m.SRQN != 0):
 		return nil, control.Errorf(control.CodeInvalid, "QP: %s with no_receive %d, SRQ %#06x; no_receive must be 1, without an SRQ", states.Transports[m.Type].Name, m.NoReceive, m.SRQN)
 	case m.Type == control.QPTypeDCI && m.Streams > control.MaxLogErrored:
@@ -31,6 +31,11 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x and a receive queue; no_receive must be 1 with an SRQ", m.SRQN)
 	case m.NoReceive == 0 && (m.LogRQStride < 4+m.SignatureOn || m.LogRQStride > object.MaxLogRQStride):
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, object.MaxLogRQStride)
+	case m.NoSend == 1 && (m.SQ|uint64(m.LogSQ|m.Managed|m.BlueFlame) != 0 || object.SendsOnly(m.Type)):
+		return nil, control.Errorf(control.CodeInvalid, "QP: no send queue, but one of 2^%d blocks at %#x, managed %d, BlueFlame register %d, type %d; without a send queue these are 0, and the type is RC, UC or UD",
+			m.LogSQ, m.SQ, m.Managed, m.BlueFlame, m.Type)
+	case m.Doorbells != control.DoorbellRecord:
+		return nil, control.Errorf(control.CodeInvalid, "QP: doorbells %d; only 0 (record) is possible", m.Doorbells)
 	case m.Scatter&^(control.ScatterRequester|control.ScatterResponder) != 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: unknown flags %#x of scatter", m.Scatter)
 	case m.UserIndex > 0xffffff:
@@ -51,18 +56,9 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 	if !ok {
 		return nil, object.NotFound("PD", m.PDN)
 	}
-	sendCQ, recvCQ := c.CQs[m.SendCQN], c.CQs[m.RecvCQN]
-	if sendCQ == nil {
-		return nil, object.NotFound("send CQ", m.SendCQN)
-	}
-	if object.SendsOnly(m.Type) {
-		recvCQ = sendCQ // the queue pair has no receives, and its CQ for receives must not be nil
-	}
-	if recvCQ == nil {
-		return nil, object.NotFound("receive CQ", m.RecvCQN)
-	}
-	if sendCQ.Dead || recvCQ.Dead {
-		return nil, control.Errorf(control.CodeState, "QP: CQ %#06x or %#06x has overrun; nothing is written to it any more", sendCQ.Num, recvCQ.Num)
+	sendCQ, recvCQ, err := findCQs(c, m)
+	if err != nil {
+		return nil, err
 	}
 	q := &object.QP{
 		UIDX: m.UserIndex, Client: c.Client, PD: p, Signed: m.SignatureOn == 1,
@@ -84,9 +80,11 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		q.AttachBlueFlame(page, m.BlueFlame)
 	}
 	var sq, rec []byte
-	q.Regions[0], sq, err = c.At("send queue", m.SQ, wqe.BlockSize<<m.LogSQ)
-	if err != nil {
-		return nil, err
+	if m.NoSend == 0 {
+		q.Regions[0], sq, err = c.At("send queue", m.SQ, wqe.BlockSize<<m.LogSQ)
+		if err != nil {
+			return nil, err
+		}
 	}
 	if m.NoReceive == 0 {
 		q.Regions[1], q.RQ.Ring, err = c.At("receive queue", m.RQ, 1<<(m.LogRQ+m.LogRQStride))
@@ -98,6 +96,7 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 	if err != nil {
 		return nil, err
 	}
+	q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
 	if m.SRQN != 0 {
 		q.RQ.SRQ = c.SRQs[m.SRQN]
 		if q.RQ.SRQ == nil {
@@ -107,7 +106,9 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 			return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x is for targets of an XRC domain", m.SRQN)
 		}
 	}
-	q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
+	if m.NoSend == 0 {
+		q.SQ.Blocks = shm.RingOf(sq)
+	}
 	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
 		object.QPCost); err != nil {
 		return nil, err
@@ -119,13 +120,44 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 	if q.RQ.SRQ != nil {
 		q.RQ.SRQ.Users++
 	}
-	q.SQ.Blocks = shm.RingOf(sq)
+	if m.NoSend == 1 {
+		// A ring and a record of the device's own: no client can announce work in them.
+		q.SQ.Blocks = object.OneBlock()
+		_, q.SQ.Record = ownRecord()
+	}
 	for i, b := range [...][]byte{sq, q.RQ.Ring, rec} {
 		if b != nil {
 			c.Prefault(q.Regions[i], b)
 		}
 	}
 	return &control.QPN{QPN: q.Num}, nil
+}
+
+// ownRecord returns the two words of a record in which no client can announce anything.
+func ownRecord() (receive, send *shm.BE32) {
+	b := make([]byte, 8)
+	return shm.BE32At(b, 0), shm.BE32At(b, 4)
+}
+
+// findCQs returns the completion queues of a new queue pair. Neither is nil: a side that the queue pair does
+// not have gets the CQ of the other side if the client names none. Nothing is written there for it.
+func findCQs(c *Client, m *control.QP) (send, receive *object.CQ, err error) {
+	send, receive = c.CQs[m.SendCQN], c.CQs[m.RecvCQN]
+	switch {
+	case m.NoSend == 1 && m.SendCQN == 0:
+		send = receive
+	case object.SendsOnly(m.Type), m.NoReceive == 1 && m.SRQN|m.RecvCQN == 0:
+		receive = send
+	}
+	switch {
+	case send == nil:
+		return nil, nil, object.NotFound("send CQ", m.SendCQN)
+	case receive == nil:
+		return nil, nil, object.NotFound("receive CQ", m.RecvCQN)
+	case send.Dead || receive.Dead:
+		return nil, nil, control.Errorf(control.CodeState, "QP: CQ %#06x or %#06x has overrun; nothing is written to it any more", send.Num, receive.Num)
+	}
+	return send, receive, nil
 }
 
 func destroyQP(c *Client, m *control.QPN, _ object.RequestMemory, _ *control.Reply) (control.Message, error) {

@@ -30,6 +30,8 @@ func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 		return nil, control.Errorf(control.CodeInvalid, "SRQ: ring at %#x, record at %#x; multiples of 64 and 4 are needed", m.Ring, m.DBRec)
 	case m.Limit > 1<<m.LogSize:
 		return nil, control.Errorf(control.CodeInvalid, "SRQ: limit %d of 2^%d entries", m.Limit, m.LogSize)
+	case m.Cyclic > 1:
+		return nil, control.Errorf(control.CodeInvalid, "SRQ: cyclic %d; 0 and 1 are possible", m.Cyclic)
 	}
 	p, ok := c.PDs[m.PDN]
 	if !ok {
@@ -46,6 +48,7 @@ func (c *Client) newSRQ(m *control.SRQ) (*object.SRQ, error) {
 	s := &object.SRQ{
 		Client: c.Client, PD: p, Ring: ring, Mask: 1<<m.LogSize - 1, Stride: uint(m.LogStride),
 		Record: shm.BE32At(rec, 0), Regions: [2]*object.Region{ringRegion, recRegion}, Limit: m.Limit,
+		Cyclic: m.Cyclic == 1,
 	}
 	if _, err := c.take("shared receive queues", len(c.SRQs), c.Device.Settings.Limits.QPs,
 		s.Cost()); err != nil {

@@ -95,7 +95,7 @@ func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
 		return Raw{}, wrap("raw QP", err)
 	}
-	if q.blueFlame != 0 {
+	if q.flames {
 		return Raw{}, wrap("raw QP", errors.New("made with BlueFlame: its register is for WQEs of its own poster"))
 	}
 	if q.cqs[0].cfg.Compressed || q.cqs[1].cfg.Compressed {

@@ -55,6 +55,9 @@ type QPConfig struct {
 	// be combined with Managed or Concurrent.
 	BlueFlame bool
 
+	// Doorbells is what starts posted sends. Zero means DoorbellRecord.
+	Doorbells Doorbells
+
 	// Stacks notes where each send is posted, for the error of its completion (FaultError.Stack). A post
 	// then takes a microsecond more. With NICLESS_STACKS=1 in the environment, as nicless run --stacks sets
 	// it, all queue pairs have it.
@@ -63,6 +66,38 @@ type QPConfig struct {
 	// Deny takes away rights that the peer has by default: RemoteWrite, RemoteRead,
 	// RemoteAtomic.
 	Deny Access
+}
+
+// Doorbells says what starts the work of a send queue.
+type Doorbells uint8
+
+const (
+	// DoorbellRecord: the doorbell record announces sends. The register only announces them sooner.
+	DoorbellRecord = Doorbells(control.DoorbellRecord)
+
+	// DoorbellRegister: the doorbell register announces sends, and the engine does not read the send word of
+	// the record, as on queues of mlx5 without records (send_dbr_mode). Each such queue pair has a register
+	// of its own, one of the eight of the context that BlueFlame takes too.
+	DoorbellRegister = Doorbells(control.DoorbellRegister)
+
+	// DoorbellGuarded: the record or the register announces sends, and the bytes of a WQE may arrive after
+	// both, as those of a GPU do that stores without a fence for the whole system. The engine executes a WQE
+	// when all of it is there. It fills each slot of the ring whose WQE it has taken with a mark, and copies
+	// WQEs into a ring of its own; see docs/VERBS.md for the cost.
+	DoorbellGuarded = Doorbells(control.DoorbellGuarded)
+)
+
+// String returns "record", "register" or "guarded".
+func (d Doorbells) String() string {
+	switch d {
+	case DoorbellRecord:
+		return "record"
+	case DoorbellRegister:
+		return "register"
+	case DoorbellGuarded:
+		return "guarded"
+	}
+	return fmt.Sprintf("doorbells %d", uint8(d))
 }
 
 // A QP is a queue pair: a send queue, and a receive queue of its own or an SRQ.
@@ -83,7 +118,8 @@ type QP struct {
 	rec        block         // the doorbell record
 	register   []byte        // the UAR register, both halves
 	registerAt uint64        // offset of register in the UAR pages
-	blueFlame  int           // 1 + index of the queue pair's BlueFlame register; 0: none
+	blueFlame  int           // 1 + index of the register that is the queue pair's own; 0: none
+	flames     bool          // WQEs are written into it (QPConfig.BlueFlame)
 	access     Access        // rights of the peer
 	state      atomic.Uint32 // control.State*, as this side last set it
 	closed     atomic.Bool
@@ -149,6 +185,10 @@ func (cfg *QPConfig) fill(c *Context) error {
 		return fmt.Errorf("transport %d; RC (%d), UC (%d) and UD (%d) are possible", cfg.Type, RC, UC, UD)
 	case cfg.BlueFlame && (cfg.Type == UD || cfg.Concurrent || cfg.Managed):
 		return fmt.Errorf("BlueFlame with transport %v, Concurrent %v, Managed %v; RC or UC and neither are possible", cfg.Type, cfg.Concurrent, cfg.Managed)
+	case cfg.Doorbells > DoorbellGuarded:
+		return fmt.Errorf("Doorbells %d; DoorbellRecord (%d), DoorbellRegister (%d) and DoorbellGuarded (%d) are possible", cfg.Doorbells, DoorbellRecord, DoorbellRegister, DoorbellGuarded)
+	case cfg.Doorbells != DoorbellRecord && (cfg.BlueFlame || cfg.Managed):
+		return fmt.Errorf("Doorbells %v with BlueFlame %v, Managed %v; neither is possible", cfg.Doorbells, cfg.BlueFlame, cfg.Managed)
 	case cfg.SRQ == nil:
 	case cfg.SRQ.pd == nil:
 		return fmt.Errorf("SRQ: %w", errZero)
@@ -221,13 +261,24 @@ func (q *QP) create(cfg QPConfig) error {
 		return wrap(what, err)
 	}
 	// The receive ring comes first and the send ring after it, as in rdma-core.
-	page, at := c.register()
+	var page uint16
+	var at uint64
+	if cfg.Doorbells == DoorbellRegister {
+		// A register that other queues ring could lose its doorbell.
+		q.blueFlame, err = c.takeBlueFlame()
+		if err != nil {
+			return wrap(what, err)
+		}
+		page, at = c.ownRegister(q.blueFlame - 1)
+	} else {
+		page, at = c.register()
+	}
 	register := c.registers[at : at+doorbell.BFRegSize]
 	q.register, q.registerAt = register, at
 	req := &control.QP{
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
 		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport),
-		LogSQ: log2(sendBlocks),
+		LogSQ: log2(sendBlocks), Doorbells: uint8(cfg.Doorbells),
 	}
 	var blueFlame []byte
 	if cfg.BlueFlame {
@@ -235,6 +286,7 @@ func (q *QP) create(cfg QPConfig) error {
 		if err != nil {
 			return wrap(what, err)
 		}
+		q.flames = true
 		req.UAR, req.BlueFlame, blueFlame = c.blueFlame(q.blueFlame - 1)
 	}
 	if cfg.Managed {
@@ -527,10 +579,15 @@ func (c *client) giveBlueFlame(n int) {
 // blueFlame returns, for BlueFlame register i: its page, its number in control.QP, and
 // its bytes.
 func (c *client) blueFlame(i int) (page uint16, number uint8, register []byte) {
+	page, at := c.ownRegister(i)
+	return page, uint8(1 + firstBlueFlame + i%blueFlamesPerPage), c.registers[at : at+doorbell.BFRegSize]
+}
+
+// ownRegister returns the page of BlueFlame register i, and its offset in the UAR pages.
+func (c *client) ownRegister(i int) (page uint16, at uint64) {
 	page = uint16(i / blueFlamesPerPage)
 	r := firstBlueFlame + i%blueFlamesPerPage
-	at := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(r)*doorbell.BFRegSize
-	return page, uint8(1 + r), c.registers[at : at+doorbell.BFRegSize]
+	return page, uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(r)*doorbell.BFRegSize
 }
 
 // The methods in this file return the shared memory of a queue, for dumps and

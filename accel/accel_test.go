@@ -89,10 +89,16 @@ func TestPut(t *testing.T) {
 	require.Equal(t, "eight by", string(l.far.Bytes()[64:72]))
 }
 
-// Every lane of every block puts its number. Each number arrives once.
+// Every lane of every block puts its number. Each number arrives once, whatever starts the work.
 func TestPutByEveryLane(t *testing.T) {
+	for _, d := range []nicless.Doorbells{nicless.DoorbellRecord, nicless.DoorbellRegister, nicless.DoorbellGuarded} {
+		t.Run(d.String(), func(t *testing.T) { putByEveryLane(t, d) })
+	}
+}
+
+func putByEveryLane(t *testing.T, d nicless.Doorbells) {
 	const blocks, threads = 7, 100
-	l := newLab(t, 8*blocks*threads, accel.Config{Multiprocessors: 2})
+	l := newLab(t, 8*blocks*threads, accel.Config{Multiprocessors: 2}, func(c *nicless.QPConfig) { c.Doorbells = d })
 	for _, put := range map[string]func(*accel.Thread, int){
 		"lane":   func(th *accel.Thread, at int) { th.Put(l.q, l.far.Ref(at), l.mem.Ref(at), 8) },
 		"warp":   func(th *accel.Thread, at int) { th.PutWarp(l.q, l.far.Ref(at), l.mem.Ref(at), 8) },

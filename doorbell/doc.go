@@ -22,6 +22,7 @@
 //	                             0x040  EQ arm
 //	                             0x800  doorbell and BlueFlame registers,
 //	                                    512 bytes each: two halves with the same meaning
+//	                             0x600  doorbell of clients without records (DOCA)
 //	doorbell                     8 bytes: first half of a control segment
 //	BlueFlame                    64..256 bytes: a copy of the WQE itself
 //
@@ -33,6 +34,11 @@
 // the index of the last WQE to the register, others the index of the next free block. If
 // a client does not cut the index to 16 bits, the higher bits are in the opmod byte. Only
 // the QPN in the register is reliable.
+//
+// There are queues whose record is not written (mlx5: send_dbr_mode 1 and 2). Then the register decides.
+// ds says which form it has: if ds is 0, the index is that of the next free block. Otherwise the 8 bytes
+// are those of the last WQE, which begins at the index and has ds units. Either form may be the beginning
+// of a BlueFlame copy.
 //
 // The two words of a record may have two writers, because the send side and the
 // receive side of a QP may be two threads. So each word is stored with a 32-bit store,
@@ -48,6 +54,7 @@
 //
 // # Source
 //
-// rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers and bytes; this package does not
-// read or write shared memory. Only Describe allocates memory, and every function is safe for concurrent use.
+// rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers and bytes; this package does
+// not read or write shared memory. Only Describe allocates memory, and every function is safe for
+// concurrent use.
 package doorbell

@@ -50,6 +50,8 @@
 // Below them are leaves, each of which can be understood alone. Some decide more than their names say; the
 // file is named in parentheses if there are several:
 //
+//   - internal/announce: which blocks registers and records announce of a queue that does not go by its
+//     record alone (source); whether a WQE of a guarded queue has arrived (guard, written)
 //   - internal/cgroup: how many cores and how much memory control groups leave to the process
 //   - internal/closers: which goroutine closes a descriptor; whether all of a user's are stuck
 //   - internal/codes: the codes of explanations; package field/known has their texts: seen, hardware, likely
@@ -154,7 +156,8 @@
 // Work requests:
 //
 //   - A posted WQE is not executed: Pending (report/record.go), HasWork, patrol (loop/active.go), wait
-//     (execution/stall.go).
+//     (execution/stall.go). Of a queue whose doorbell is a register, or on which a GPU posts: Look
+//     (announce/source.go), take (announce/guard.go).
 //   - A WQE fails although its bytes seem right: Check (execution/check.go), gather (execution/requester.go).
 //   - A key gives access that it should not give, or none: Find, Serves (object/key.go), admit
 //     (execution/keylist.go), Translate (execution/responder.go).

@@ -49,7 +49,7 @@ var plantable = sync.OnceValue(func() []plantedChange {
 		}
 		list = append(list, plantedChange{r.rule, at[0].file, at[0].code + at[0].mark, r.broken, r.by})
 	}
-	return slices.Concat(list, plantedBeside, plantedRules, plantedWireRules)
+	return slices.Concat(list, plantedBeside, plantedRules, plantedAnnouncements, plantedWireRules)
 })
 
 // A ruleLine is a line of code that keeps a rule, and the comment that says so.

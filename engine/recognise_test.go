@@ -12,6 +12,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/engine/internal/report"
+	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -190,6 +191,17 @@ var recognised = []struct {
 		p.modify(p.toRTR(p.num))
 		p.post(ctrl(wqe.OpNop))
 		return p.queue(0, "1 blocks in state RTR")
+	}},
+	{"half of a WQE", codes.WQELate, func(s *scene) account {
+		p := s.p.h.qp(control.QP{Doorbells: control.DoorbellGuarded}, s.p.scq, s.p.scq)
+		p.up(p)
+		late := [8]byte(p.sq[8:])
+		p.write(ctrl(wqe.OpNop))
+		copy(p.sq[8:], late[:])
+		p.ring()
+		s.settle()
+		p.q.Source.LateSince -= clock.Cycles(report.SuspicionTime)
+		return p.queue(0, "its 4 bytes at offset 8 have not been written")
 	}},
 
 	{"ds 0", codes.DSZero, func(s *scene) account { return s.p.of(s.p.raw(make([]byte, 64)), "ds is 0") }},

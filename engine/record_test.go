@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
@@ -179,4 +181,19 @@ func TestEnabledBehindSent(t *testing.T) {
 	p.ring()
 	p.q.SQ.Done, p.q.SQ.Enabled = 2, 1
 	require.Zero(t, r.e.Pending(p.q))
+}
+
+// A send record that cannot be right is explained once, whatever it says.
+func TestBadRecordIsExplainedOnce(t *testing.T) {
+	for _, word := range []uint32{0, 0x1234, 0xfffffffe, 0xffffffff} {
+		c, said := logged()
+		r, p, _ := duo(t, c)
+		p.post(ctrl(wqe.OpNop))
+		r.settle()
+		shm.BE32At(p.rec, 4).Publish(word)
+		for range 5 {
+			r.settle()
+		}
+		require.Equal(t, 1, strings.Count(said.String(), fmt.Sprintf("send record says 0x%08x", word)), "%s", said)
+	}
 }

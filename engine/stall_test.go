@@ -205,7 +205,7 @@ func TestManyWait(t *testing.T) {
 	require.Len(t, stalledQueues(r.e), 100)
 	require.Len(t, c.all(), 200)
 	for i, q := range stalledQueues(r.e) {
-		require.EqualValues(t, i, q.Stall.StalledIndex)
+		require.EqualValues(t, i, q.StalledIndex)
 		q.Stall.Forever, q.Stall.Left, q.Stall.Deadline = false, 0, 0
 	}
 	r.settle()

@@ -26,6 +26,7 @@ const (
 	RecordBack
 	RecordRange
 	PostState
+	WQELate
 
 	DSZero
 	DSSmall
@@ -115,6 +116,7 @@ var names = [Count]string{
 	RecordBack:       "record-back",
 	RecordRange:      "record-range",
 	PostState:        "post-state",
+	WQELate:          "wqe-late",
 	DSZero:           "ds-zero",
 	DSSmall:          "ds-small",
 	DSLarge:          "ds-large",

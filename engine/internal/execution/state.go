@@ -123,7 +123,7 @@ func (sh *queues) Unstall(q *object.QP) {
 	c := q.Client
 	last := len(c.Sched.Stalled) - 1
 	other := c.Sched.Stalled[last]
-	c.Sched.Stalled[q.Stall.StalledIndex], other.Stall.StalledIndex = other, q.Stall.StalledIndex
+	c.Sched.Stalled[q.StalledIndex], other.StalledIndex = other, q.StalledIndex
 	c.Sched.Stalled[last], c.Sched.Stalled = nil, c.Sched.Stalled[:last]
 	c.Shard.Stalled--
 	if last == 0 {
@@ -136,7 +136,7 @@ func (sh *queues) Unstall(q *object.QP) {
 // StallFor puts q on the list of stalled queues.
 func (sh *queues) StallFor(q *object.QP, s object.Stall) {
 	c := q.Client
-	s.StalledIndex = int32(len(c.Sched.Stalled))
+	q.StalledIndex = int32(len(c.Sched.Stalled))
 	q.Stall = s
 	c.Sched.Stalled = append(c.Sched.Stalled, q)
 	c.Shard.Stalled++

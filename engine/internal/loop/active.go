@@ -4,6 +4,7 @@ package loop
 
 import (
 	"github.com/nicless/nicless/engine/internal/object"
+	"github.com/nicless/nicless/engine/internal/report"
 	"github.com/nicless/nicless/internal/control"
 )
 
@@ -28,6 +29,10 @@ const (
 	// 20 us, even if each record is a cache miss of 80 ns, because warm queues and requests wait for the end
 	// of the step. More than 65,536 queues need more than PatrolQuiet steps.
 	patrolQuietPolls = 256
+
+	// patrolPortion is how many queues are polled before their registers are counted: the turn of a client
+	// with 1024 queues.
+	patrolPortion = 16
 )
 
 // coolDown makes q cold, unless q has work after all.
@@ -40,7 +45,7 @@ func (sh *Loop) coolDown(q *object.QP) {
 		q.Sched.IdleVisits = 0
 		return
 	}
-	if q.Flushes() {
+	if q.Flushes() || q.Source != nil {
 		word = object.UnknownWord
 	}
 	sh.UnmarkWarm(q)
@@ -51,6 +56,9 @@ func (sh *Loop) coolDown(q *object.QP) {
 // HasWork reports whether a visit to q would find work. A stalled queue has no work until
 // its stall ends, even if WQEs are announced.
 func (sh *Loop) HasWork(q *object.QP) bool {
+	if q.Source != nil {
+		sh.Sched.Polls += report.SourcePolls + sh.Admit(q, 1) // the next WQE is work
+	}
 	if f := q.Faults; f != nil && f.Bell != nil && q.Attr.State == control.StateRTS {
 		return sh.rungHasWork(q)
 	}
@@ -111,18 +119,21 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 		}
 		sh.Sched.Spent = 0
 		n := sh.Visit(q)
+		bytes -= sh.Sched.Spent
 		if n == 0 {
 			q.Sched.IdleVisits++
 			idle := q.Sched.IdleVisits >= sh.Sched.Patience || q.Stall.Kind != object.NoStall
 			if idle && len(sh.Running) > sh.Sched.Few {
 				sh.coolDown(q)
 			}
+			if bytes <= 0 {
+				break
+			}
 			continue
 		}
 		sh.Visited(q)
 		q.Sched.IdleVisits = 0
 		done += n
-		bytes -= sh.Sched.Spent
 		if done >= wqes || bytes <= 0 {
 			break
 		}
@@ -140,13 +151,17 @@ func (sh *Loop) visitClient(c *object.Client) (done int) {
 }
 
 // patrol polls the records of the next cold queues and marks the queues that have work
-// warm. It returns how many queues it has marked. Clients take turns.
+// warm. It returns how many queues it has marked. Clients take turns. A queue with registers counts as
+// several polls, but PatrolPolls queues are polled in any case.
 func (sh *Loop) patrol(polls int) (found int) {
 	sh.Fault.Part = object.CutLast
-	for polls = min(polls, len(sh.Running)); polls > 0; {
+	polls = min(polls, len(sh.Running))
+	for least := min(polls, PatrolPolls); polls > 0 || least > 0; {
 		s := &sh.Sched.Watchers.Current().Sched
-		n := sh.Sched.Watchers.Use(object.TurnOf(len(s.Watches), PatrolPolls), polls)
-		polls -= n
+		turn := object.TurnOf(len(s.Watches), PatrolPolls)
+		n := sh.Sched.Watchers.Use(turn, min(max(polls, least), patrolPortion))
+		polls, least = polls-n, least-n
+		sh.Sched.Polls = 0
 		for range n {
 			if s.Patrolled == 0 || s.Patrolled > len(s.Watches) {
 				s.Patrolled = len(s.Watches)
@@ -156,6 +171,7 @@ func (sh *Loop) patrol(polls int) (found int) {
 				found += sh.pollWatch(w)
 			}
 		}
+		polls -= sh.Sched.Polls
 	}
 	sh.Fault.QP = nil
 	sh.Fault.Part = object.CutVisits
@@ -195,7 +211,7 @@ func (sh *Loop) examine(w *object.Watch, word uint64) int {
 		sh.MarkWarm(w.Q)
 		return 1
 	}
-	if w.Q.Flushes() {
+	if w.Q.Flushes() || w.Q.Source != nil {
 		word = object.UnknownWord
 	}
 	w.Word = word

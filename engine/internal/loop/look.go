@@ -158,7 +158,9 @@ func (sh *Loop) lookAtQueues(c *object.Client, left *int) (done int) {
 		p.Queues--
 		w := &c.Sched.Watches[p.Queues]
 		if w.Rec != nil {
+			sh.Sched.Polls = 0
 			done += sh.pollWatch(w)
+			*left -= sh.Sched.Polls
 			continue
 		}
 		q := w.Q

@@ -31,8 +31,23 @@ func newCopiedQueue() copiedQueue {
 	return copiedQueue{shm.RingOf(b), b, shm.BE32At(make([]byte, 8), 0)}
 }
 
-// visitAside is Visit for a queue pair that is on a wire, watched or faulty.
+// visitAside is Visit for a queue pair that is on a wire, watched or faulty, or has a Source.
 func (sh *Loop) visitAside(q *object.QP) int {
+	if q.Source == nil {
+		return visitAnnounced(sh, q)
+	}
+	copied := sh.Admit(q, uint64(min(2*sh.Settings.Burst, admitMost)))
+	done := visitAnnounced(sh, q)
+	sh.Sched.Spent += copied * wqe.BlockSize // the client pays for the copy in its turn
+	return done
+}
+
+// admitMost is the most blocks of a guarded queue that are copied ahead of what has been executed, but for
+// the end of a WQE: as many as a visit with the usual Config.Burst executes if each WQE has two blocks.
+const admitMost = 64
+
+// visitAnnounced is visitAside after what has arrived has been admitted.
+func visitAnnounced(sh *Loop, q *object.QP) int {
 	if f := q.Faults; f != nil && f.Bell != nil && q.Attr.State == control.StateRTS {
 		return sh.visitRung(q)
 	}

@@ -22,6 +22,8 @@ type Mailbox struct {
 	CallersRun bool   // the engine's thread sleeps and touches no state, so callers run their functions
 	naps       bool   // the engine's thread sleeps for so short a time that most functions need not wake it
 	Wake       func() // wakes the engine's thread
+
+	Stored int // bytes that functions of this step have stored, if they were many; not under Mu
 }
 
 // A Mail is a function in the queue.
@@ -93,23 +95,35 @@ func (m *Mailbox) StopCallers() {
 	m.CallersRun = false
 }
 
-// mailsPerStep is the largest number of functions that one step runs.
-const mailsPerStep = 8
+// mailsPerStep is the largest number of functions that one step runs. When they have stored storedPerStep
+// bytes, it runs no more: to store so much takes about as long as the usual functions of a step, and if the
+// kernel has to find the pages, a tenth of a millisecond.
+const (
+	mailsPerStep  = 8
+	storedPerStep = 256 << 10
+)
 
-// Serve runs the first mailsPerStep functions in the queue, on the engine's thread.
+// Serve runs the first functions in the queue, on the engine's thread, as many as one step runs.
 func (m *Mailbox) Serve() {
 	m.Mu.Lock()
-	n := min(len(m.Queue), mailsPerStep)
-	now := m.Queue[:n:n]
-	m.Queue = m.Queue[n:]
-	if len(m.Queue) == 0 {
-		m.Queue = nil
-		m.Waiting.Store(false)
+	defer m.Mu.Unlock()
+	m.Stored = 0
+	for n := min(len(m.Queue), mailsPerStep); n > 0 && m.Stored < storedPerStep; n-- {
+		l := m.Queue[0]
+		m.Queue = m.Queue[1:]
+		if len(m.Queue) == 0 {
+			m.Queue = nil
+			m.Waiting.Store(false)
+		}
+		m.runUnlocked(l)
 	}
+}
+
+// runUnlocked runs a function while others may enter the queue.
+func (m *Mailbox) runUnlocked(l *Mail) {
 	m.Mu.Unlock()
-	for _, l := range now {
-		l.run()
-	}
+	defer m.Mu.Lock() // also after a panic
+	l.run()
 }
 
 // Open records that a thread serves the queue from now on, and that wake wakes this thread.

@@ -24,7 +24,7 @@ const (
 	CQCost     = 1 << 10
 	SrqCost    = 1 << 10
 	EntryCost  = 2        // for each entry of an SRQ, because transfers may put all entries back unused
-	QPCost     = 10 << 10 // mostly for the job that a queue pair may have
+	QPCost     = 10 << 10 // mostly for the job that a queue pair may have; see also QP.Cost
 	WireCost   = 40 << 10 // of a queue pair on a link beyond QPCost: messages on the way, and up to four jobs
 	SocketCost = 216 << 10
 )

@@ -4,6 +4,7 @@ package object
 
 import (
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/announce"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/engine/internal/inject"
 	"github.com/nicless/nicless/internal/control"
@@ -30,8 +31,10 @@ type QP struct {
 	RNRLeft   uint8          // see RNRIndex
 	Postponed bool           // the visit is postponed to the end of the step
 	Aside     bool           // a visit is not the usual one: q is on a wire, watched or faulty; see SetAside
-	FastOps   uint64         // bit n: opcode n may be executed, and may take the fast path
-	Allowed   uint64         // bit n: opcode n may be executed
+
+	StalledIndex int32  // index in Client.Sched.Stalled while Stall says that q is stalled
+	FastOps      uint64 // bit n: opcode n may be executed, and may take the fast path
+	Allowed      uint64 // bit n: opcode n may be executed
 
 	Sched qpSchedule
 	Life  uint32 // grows whenever q ends transfers of its peers
@@ -59,6 +62,8 @@ type QP struct {
 	XRC       *Extended  // on XRC
 	DC        *Dynamic   // if q is a DCI or a DCT
 	Datagrams *Datagrams // on UD
+
+	Source *announce.Source // if not the record alone announces work; nil: it does
 }
 
 // An Extended is what a queue pair has for XRC.
@@ -134,6 +139,9 @@ func (q *QP) Listens() bool {
 func (q *QP) Reliable() bool {
 	return q.Transport == control.QPTypeRC || q.Transport >= control.QPTypeXRC
 }
+
+// Cost returns how much memory q takes of its user's limit, beside a Wire.
+func (q *QP) Cost() int { return QPCost + q.Source.Bytes() }
 
 // HasPeer reports whether q is connected with one peer.
 func (q *QP) HasPeer() bool {
@@ -222,7 +230,8 @@ type Dynamic struct {
 // A Suspicion is what a queue pair has been suspected of since RST. It also holds what has
 // been explained, so that no mistake is explained twice.
 type Suspicion struct {
-	Record    uint32 // value of the last send record that was explained, plus one; 0: none
+	Record    uint32 // value of the last send record that was explained, if Recorded
+	Recorded  bool
 	Suspected codes.Code
 	Since     uint64 // device clock at which Suspected was first found; 0: no suspicion
 	Explained bool   // Suspected has been explained
@@ -237,17 +246,16 @@ type Suspicion struct {
 // requester on a wire sends again each time the timer runs out. Without a wire the device
 // sees at once when the reason is gone, and the timer only counts the tries.
 type Stall struct {
-	Kind         StallKind
-	Left         uint8  // remaining tries
-	Forever      bool   // tries are not counted
-	Index        uint32 // if Kind is BehindCQ: the producer index that CQ must reach
-	Since        uint64 // device clock when the wait began
-	Interval     uint64 // time between tries, in cycles
-	Deadline     uint64 // end of this try, on the device clock
-	CQ           *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
-	Again        uint64 // device clock at which a peer in another shard is tried again
-	SRQ          *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
-	StalledIndex int32  // index of the queue in Client.Sched.Stalled
+	Kind     StallKind
+	Left     uint8  // remaining tries
+	Forever  bool   // tries are not counted
+	Index    uint32 // if Kind is BehindCQ: the producer index that CQ must reach
+	Since    uint64 // device clock when the wait began
+	Interval uint64 // time between tries, in cycles
+	Deadline uint64 // end of this try, on the device clock
+	CQ       *CQ    // if Kind is BehindCQ: the completion queue whose producer index must reach Index
+	Again    uint64 // device clock at which a peer in another shard is tried again
+	SRQ      *SRQ   // if Kind is NotReady, on XRC: the XSRQ that has no receive
 }
 
 type StallKind uint8

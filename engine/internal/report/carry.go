@@ -111,7 +111,7 @@ func (sh *Reporter) Carry(c *object.Client, p reason.Place, s cqe.Syndrome) {
 		r.Code = codes.ResponderFailed.String()
 		r.Text = "the responder has refused it; why is said to the responder's client"
 	case x.place() == p:
-		sh.describe(&r, x)
+		describe(&r, x)
 		r.WQE = x.entry()
 		x.number = c.Reasons.Write(&r)
 		if x.held && s != cqe.Flush { // a client can post to a stream that has failed without end
@@ -124,12 +124,12 @@ func (sh *Reporter) Carry(c *object.Client, p reason.Place, s cqe.Syndrome) {
 		return
 	default:
 		r.Cause, r.CauseOf = x.place(), x.number
-		sh.describe(&r, x)
+		describe(&r, x)
 	}
 	c.Reasons.Write(&r)
 }
 
-func (sh *Reporter) describe(r *reason.Reason, x *explained) {
+func describe(r *reason.Reason, x *explained) {
 	r.Code, r.Text = x.code.String(), x.text()
 }
 
@@ -152,7 +152,7 @@ func (sh *Reporter) Stops(q *object.QP) {
 	if x == nil || x.Number == q.Num && x.number != 0 {
 		return
 	}
-	sh.describe(&r, x)
+	describe(&r, x)
 	if x.Number == q.Num {
 		if x.Kind == control.OfReceive {
 			r.Place = x.place()

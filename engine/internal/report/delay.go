@@ -147,7 +147,7 @@ func (sh *Reporter) EachKey(q *object.QP, f func(*object.Mkey)) {
 	if j := q.Job; j != nil {
 		for _, l := range []*object.List{&j.Src, &j.Dst} {
 			for i := range l.N {
-				sh.eachMemory(l.Piece[i].Key, f)
+				eachMemory(l.Piece[i].Key, f)
 			}
 		}
 		return
@@ -167,8 +167,8 @@ func (sh *Reporter) EachKey(q *object.QP, f func(*object.Mkey)) {
 		// The kind of segment is not known, so each unit is read as a data segment and as a
 		// remote address segment, and f is called for every valid key that is found.
 		for at := wqe.CtrlSize; at < min(h.DS()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
-			sh.eachMemory(sh.Keys.Find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
-			sh.eachMemory(sh.Keys.Find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
+			eachMemory(sh.Keys.Find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
+			eachMemory(sh.Keys.Find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func reread(to, from []byte) {
 
 // eachMemory calls f for k and for the keys in k's list. If k is a window, eachMemory does
 // that for the window's parent instead.
-func (sh *Reporter) eachMemory(k *object.Mkey, f func(*object.Mkey)) {
+func eachMemory(k *object.Mkey, f func(*object.Mkey)) {
 	if k == nil {
 		return
 	}

@@ -52,8 +52,7 @@ func (sh *Reporter) Diagnose() {
 // once, and other suspicions after SuspicionTime.
 func (sh *Reporter) DiagnoseQP(q *object.QP) {
 	send, receive := q.SQ.Record.Observe(), q.RQ.Record.Observe()
-	if q.Attr.State == control.StateRTS && q.Suspicion.Record != send+1 &&
-		swapped(send, q.SQ.Done, q.SQ.Mask+1) {
+	if q.Attr.State == control.StateRTS && swapped(send, q.SQ.Done, q.SQ.Mask+1) {
 		sh.badRecord(q, send) // Pending does not notice this: the low half of the record announces nothing
 	}
 	if q.RQ.Ring != nil && !q.Suspicion.Receive && swapped(receive, q.RQ.Done, q.RQ.Mask+1) {
@@ -88,6 +87,9 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (code codes.Code
 			return codes.PostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, states.Name(q.Attr.State))
 		}
 	case control.StateRTS:
+		if q.Source != nil {
+			return suspectRegisters(q)
+		}
 		if q.SQ.Done != 0 || send != 0 || q.SQ.Managed || q.Suspicion.WasReset || BlindToRings ||
 			q.BlocksAt(0) == 0 {
 			break
@@ -97,7 +99,7 @@ func (sh *Reporter) suspect(q *object.QP, send, receive uint32) (code codes.Code
 		case countsBlocks(q, receive):
 			return codes.RecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
 				"it counts receives. The send counter is word 1, at offset 4, and is 0", receive)
-		case sh.namedByRegister(q):
+		case namedByRegister(q):
 			return codes.RegisterOnly, "a UAR register was written for this queue, but its send record is 0; the record is what counts"
 		}
 	}
@@ -147,7 +149,7 @@ func countsBlocks(q *object.QP, word uint32) bool {
 }
 
 // namedByRegister reports whether a register in the bank of q's UAR page names q.
-func (sh *Reporter) namedByRegister(q *object.QP) bool {
+func namedByRegister(q *object.QP) bool {
 	mem := q.SQ.Registers.Bytes()
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {

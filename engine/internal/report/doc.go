@@ -10,6 +10,7 @@
 //   - watched.go: records states, failures and explanations of a watched queue
 //   - carry.go: which explanation the completion of a WQE or receive carries, and the flushes after it
 //   - failure_reason.go: the reason why a key gives no access, a peer is not reached, or a CQ has no room
+//   - announce.go: what registers announce, and what has arrived of it (Admit); decided in package announce
 //   - record.go: how many blocks are announced (Pending), and whether a doorbell record cannot be right
 //   - diagnose.go: whether something looks wrong that hardware ignores: byte order, register, index, and for
 //     how long

@@ -39,10 +39,10 @@ func (sh *Reporter) Pending(q *object.QP) uint16 {
 // badRecord explains a send record that announces more than the ring holds. It explains
 // each such value once.
 func (sh *Reporter) badRecord(q *object.QP, word uint32) {
-	if q.Suspicion.Record == word+1 {
+	if s := &q.Suspicion; s.Recorded && s.Record == word {
 		return
 	}
-	q.Suspicion.Record = word + 1
+	q.Suspicion.Record, q.Suspicion.Recorded = word, true
 	why := whyNoRecord(q, word)
 	sh.ExplainQueue(q, why.Code, "%s", why)
 }

@@ -41,6 +41,7 @@ func createDCT(c *Client, m *control.DCT, _ object.RequestMemory, _ *control.Rep
 		SQ: object.SendQueue{Blocks: object.OneBlock(), CQ: new(object.CQ), Record: shm.BE32At(rec, 4)},
 		RQ: object.ReceiveQueue{CQ: into, SRQ: s, Record: shm.BE32At(rec, 0)},
 	}
+	q.Num = newQPN(c.Device)
 	c.addQP(q)
 	p.Users++
 	s.Users++

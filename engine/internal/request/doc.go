@@ -45,6 +45,7 @@
 //
 // Queue pairs:
 //
+//   - announced.go: by what the work of a new queue pair is announced
 //   - qp.go: whether a queue pair may be made or destroyed; which peer it is bound to at RTR (bind)
 //   - modify.go: whether modify_qp is refused, and which attributes it sets; the path at RTR
 //   - peer.go: whether a peer elsewhere is accepted, and the path to it

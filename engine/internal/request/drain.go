@@ -58,7 +58,7 @@ func (c *Client) announced(due []claim, some []*object.QP) []claim {
 		defer e.RecoverFault()
 		e.Fault.QP = q
 		if e.IsRunning(q) {
-			due = append(due, claim{q, q.SQ.Done + uint64(e.Pending(q))})
+			due = append(due, claim{q, announcedTo(e, q)})
 		}
 		e.Fault.QP = nil
 	}

@@ -86,8 +86,8 @@ func modifyQP(c *Client, m *control.QPAttr, _ object.RequestMemory,
 	return &control.Empty{}, nil
 }
 
-// change changes the state and the attributes of a QP. If it returns an error, it has
-// changed nothing.
+// change changes the state and the attributes of a QP. If it returns an error, or faults because a guarded
+// ring has no memory, it has changed nothing but the bytes of that ring.
 func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 	sh := c.Loop()
 	from, to := q.Attr.State, q.Attr.State
@@ -134,6 +134,9 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 			return err
 		}
 	}
+	if to == control.StateRST {
+		markRing(q) // before anything changes, because it may fault
+	}
 	for _, a := range Attributes {
 		if given&a.Bit != 0 {
 			a.Set(&q.Attr, m)
@@ -148,6 +151,9 @@ func (c *Client) change(q *object.QP, m *control.QPAttr) error {
 		sh.SetState(q, to)
 	}
 	if to == control.StateRST {
+		if q.Source != nil {
+			q.Source.Reset(q.Num)
+		}
 		q.Client.ReleasePeer(q)
 	}
 	if from == control.StateRTR && to == control.StateRTS && q.Wire != nil {
@@ -198,5 +204,10 @@ func queryQP(c *Client, m *control.QPN, _ object.RequestMemory, _ *control.Reply
 		return nil, object.NotFound("QP", m.QPN)
 	}
 	attr := q.Attr
+	attr.Executed = uint16(q.SQ.Done)
+	attr.Announced = attr.Executed
+	if attr.State == control.StateRTS || attr.State == control.StateSQD { // otherwise the record says nothing
+		attr.Announced = uint16(announcedTo(c.Loop(), q))
+	}
 	return &attr, nil
 }

@@ -34,8 +34,11 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 	case m.NoSend == 1 && (m.SQ|uint64(m.LogSQ|m.Managed|m.BlueFlame) != 0 || object.SendsOnly(m.Type)):
 		return nil, control.Errorf(control.CodeInvalid, "QP: no send queue, but one of 2^%d blocks at %#x, managed %d, BlueFlame register %d, type %d; without a send queue these are 0, and the type is RC, UC or UD",
 			m.LogSQ, m.SQ, m.Managed, m.BlueFlame, m.Type)
-	case m.Doorbells != control.DoorbellRecord:
-		return nil, control.Errorf(control.CodeInvalid, "QP: doorbells %d; only 0 (record) is possible", m.Doorbells)
+	case m.Doorbells > control.DoorbellGuarded:
+		return nil, control.Errorf(control.CodeInvalid, "QP: doorbells %d; 0 (record), 1 (register) and 2 (guarded) are possible", m.Doorbells)
+	case m.Doorbells != 0 && m.NoSend|m.Managed|m.BlueFlame != 0:
+		return nil, control.Errorf(control.CodeInvalid, "QP: doorbells %d with no send queue %d, managed %d, BlueFlame register %d; only without them",
+			m.Doorbells, m.NoSend, m.Managed, m.BlueFlame)
 	case m.Scatter&^(control.ScatterRequester|control.ScatterResponder) != 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: unknown flags %#x of scatter", m.Scatter)
 	case m.UserIndex > 0xffffff:
@@ -92,11 +95,15 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 			return nil, err
 		}
 	}
-	q.Regions[2], rec, err = c.At("QP doorbell record", m.DBRec, 8)
-	if err != nil {
-		return nil, err
+	if registersOnly(m) {
+		q.RQ.Record, q.SQ.Record = ownRecord()
+	} else {
+		q.Regions[2], rec, err = c.At("QP doorbell record", m.DBRec, 8)
+		if err != nil {
+			return nil, err
+		}
+		q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
 	}
-	q.RQ.Record, q.SQ.Record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
 	if m.SRQN != 0 {
 		q.RQ.SRQ = c.SRQs[m.SRQN]
 		if q.RQ.SRQ == nil {
@@ -110,8 +117,12 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		q.SQ.Blocks = shm.RingOf(sq)
 	}
 	if _, err := c.take("queue pairs", len(c.QPs), c.Device.Settings.Limits.QPs,
-		object.QPCost); err != nil {
+		costOf(q, m.Doorbells, sq)); err != nil {
 		return nil, err
+	}
+	q.Num = newQPN(c.Device)
+	if m.Doorbells != control.DoorbellRecord {
+		announceBy(q, m.Doorbells, registers.Bytes()[page:], sq)
 	}
 	c.addQP(q)
 	object.CountUser(1, q.Regions[:]...)
@@ -131,6 +142,12 @@ func createQP(c *Client, m *control.QP, _ object.RequestMemory, _ *control.Reply
 		}
 	}
 	return &control.QPN{QPN: q.Num}, nil
+}
+
+// registersOnly reports whether a new queue pair has no doorbell record: no receive queue needs one, and
+// registers alone announce its sends.
+func registersOnly(m *control.QP) bool {
+	return m.DBRec == 0 && m.NoReceive == 1 && m.Doorbells == control.DoorbellRegister
 }
 
 // ownRecord returns the two words of a record in which no client can announce anything.
@@ -197,7 +214,7 @@ func (c *Client) RemoveQP(q *object.QP) {
 	q.Unwatch(q.Watched)
 	sh.LeaveAll(q)
 	trim(&sh.Shard)
-	q.Client.Refund(object.QPCost)
+	q.Client.Refund(q.Cost())
 	q.Client.ReleasePeer(q)
 	q.Dead = true
 	q.PD.Users--

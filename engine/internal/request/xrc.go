@@ -132,6 +132,7 @@ func createTarget(c *Client, m *control.XRCD, _ object.RequestMemory,
 		SQ:  object.SendQueue{Blocks: object.OneBlock(), CQ: none, Record: shm.BE32At(rec, 4)},
 		RQ:  object.ReceiveQueue{CQ: none, Record: shm.BE32At(rec, 0)},
 	}
+	q.Num = newQPN(c.Device)
 	c.addQP(q)
 	d.Members[c.Client].Used++
 	return &control.QPN{QPN: q.Num}, nil
@@ -160,9 +161,11 @@ func openTarget(c *Client, m *control.Target, _ object.RequestMemory,
 	return &control.Empty{}, nil
 }
 
-// addQP gives a new queue pair its number, and adds it to its client and to the device.
+// newQPN returns the number of the next queue pair.
+func newQPN(d Device) uint32 { return numbers.Next(d.Numbers.QP, d.QPs) }
+
+// addQP adds a new queue pair, which has its number, to its client and to the device.
 func (c *Client) addQP(q *object.QP) {
-	q.Num = numbers.Next(c.Device.Numbers.QP, c.Device.QPs)
 	c.Device.Serial++
 	q.Serial = c.Device.Serial
 	q.Attr.QPN = q.Num

@@ -52,8 +52,9 @@
 //	offset  bytes
 //	0       8      "nicltrac"
 //	8       4      version, 1
-//	12      4      minor version, 2; 1 in traces without KindPlan, 0 in those without
-//	                      the kinds after KindEnd
+//	12      4      minor version, 3; 2 in traces that do not say what starts a send queue
+//	                      and which pieces a list has, 1 in those without KindPlan, 0 in those
+//	                      without the kinds after KindEnd
 //	16      8      ticks of the device clock in a second
 //	24      8      device clock at a moment, and
 //	32      8      time of day at the same moment, in nanoseconds since 1970

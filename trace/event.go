@@ -10,7 +10,7 @@ import (
 const Version = 1
 
 // Minor is the minor version of the formats of this package. Readers read all minor versions.
-const Minor = 2
+const Minor = 3
 
 // A Kind says what an event means, and with it what the fields of the event are. Readers pass over
 // kinds that they do not know: later minor versions may add kinds.

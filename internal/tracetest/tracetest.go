@@ -52,6 +52,41 @@ func (x *Trace) Queue(qp, client, peer uint32, transport trace.Transport, port u
 		Value: uint64(client), Data: q.Append(nil)})
 }
 
+// Replay returns what is recorded for a replay of two queue pairs that firmware commands have made: 0x51 with
+// a collapsed completion queue, which registers start, and 0x52, which only receives, into a cyclic queue. A
+// third one, 0x53, is guarded.
+func Replay(t testing.TB) []trace.Event {
+	x := New(t)
+	x.Add(trace.Event{Kind: trace.KindClient, Queue: 1, Value: 4711, Data: []byte("put")})
+	x.Add(trace.Event{Kind: trace.KindCQ, Queue: 3, Index: trace.KeyMade, Value: 1,
+		Data: trace.CQSetup{LogSize: 10, LogEntry: 6, Flags: 3}.Append(nil)})
+	x.Add(trace.Event{Kind: trace.KindSRQ, Queue: 5, Index: trace.KeyMade, Value: 1,
+		Data: trace.SRQSetup{PD: 2, LogSize: 4, LogStride: 5, Cyclic: true}.Append(nil)})
+	for i, s := range []trace.QueueSetup{
+		{PD: 2, Access: 7, Doorbells: trace.RegisterStarts},
+		{PD: 2, Access: 7, Flags: trace.NoSends},
+		{PD: 2, Access: 7, Flags: trace.OwnReceives, LogStride: 4, Doorbells: trace.Guarded},
+	} {
+		qp := 0x51 + uint32(i)
+		x.Queue(qp, 1, qp, trace.RC, 0)
+		e := &x.Events[len(x.Events)-1]
+		e.Data = s.Append(e.Data)
+	}
+	list := trace.KeyInfo{Addr: 0x1000, Length: 12, Client: 1}.Append(nil)
+	list = trace.KeySetup{PD: 2, Entries: 4}.Append(list)
+	pieces := []trace.KeyPiece{{Addr: 0x2000, N: 8, Key: 0x100}, {Addr: 0x1000, N: 4, Key: 0x200}}
+	list = trace.KeyList{Pieces: pieces}.Append(list)
+	x.Add(trace.Event{Kind: trace.KindKey, Queue: 0x300, Index: trace.KeyChanged, Count: 7, Data: list})
+	x.Add(trace.Event{Kind: trace.KindReceive, Queue: 5, Index: 1, Count: 1, Value: 0x52,
+		Data: make([]byte, 32)})
+	payload := []byte("bytes")
+	x.Add(trace.Event{Kind: trace.KindPayload, Queue: 0x51, Value: trace.PayloadValue(0, payload),
+		Data: payload})
+	x.Add(trace.Event{Kind: trace.KindSRQ, Queue: 5, Index: trace.KeyGone, Value: 1,
+		Data: trace.SRQSetup{}.Append(nil)})
+	return x.Events
+}
+
 func gid(n byte) [16]byte { return [16]byte{10: 0xff, 11: 0xff, 12: 10, 15: n} }
 
 // Post adds the doorbell and the fetch of WQEs, by the names of their vectors. It returns their indices.

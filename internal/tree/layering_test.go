@@ -72,8 +72,8 @@ var mayImport = map[string][]string{
 	"trace/jsonl":    {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet", "field"},
 	"trace/lines":    {"trace", "trace/objects", "wqe", "cqe", "model"},
 	"trace/perfetto": {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
-	"trace/replay":   {"trace", "engine", "fault", "wqe", "cqe", "field", "internal/control", "internal/nic", "internal/shm"},
-	"trace/record":   {"trace", "wqe", "cqe"},
+	"trace/replay":   {"trace", "engine", "doorbell", "fault", "wqe", "cqe", "field", "internal/control", "internal/nic", "internal/shm"},
+	"trace/record":   {"trace", "field/devx", "wqe", "cqe"},
 	"trace/roce":     {"trace", "trace/objects", "trace/text", "wqe", "cqe", "packet"},
 
 	// The one path by which work is posted and completions are polled.

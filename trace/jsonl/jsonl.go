@@ -175,6 +175,9 @@ func (p *Printer) rest(e *trace.Event) field.Tree {
 		if k, err := trace.ParseKeyInfo(e.Data); err == nil {
 			o = o.add("address", field.Hex64(k.Addr)).add("length", k.Length).add("client", k.Client)
 		}
+		if l, ok := trace.ParseKeyList(e.Data); ok {
+			o = append(o, pieces(l))
+		}
 	case trace.KindLink:
 		o = o.add("port", e.Queue).add("up", e.Value != 0).add("name", string(e.Data))
 	case trace.KindCQ, trace.KindSRQ, trace.KindReceive, trace.KindPayload:
@@ -199,10 +202,24 @@ func queue(e *trace.Event) object {
 	if err != nil {
 		return o.add("wrong", err.Error())
 	}
-	return o.add("send_cq", q.SendCQ).add("recv_cq", q.RecvCQ).add("peer", q.Peer).add("srq", q.SRQ).
+	o = o.add("send_cq", q.SendCQ).add("recv_cq", q.RecvCQ).add("peer", q.Peer).add("srq", q.SRQ).
 		add("send_psn", q.SendPSN).add("recv_psn", q.RecvPSN).add("send_blocks", q.SendBlocks).
 		add("recv_entries", q.RecvEntries).add("port", q.Port).add("mtu", q.MTU).
 		add("gid", text.GID(q.GID)).add("peer_gid", text.GID(q.PeerGID))
+	if s, ok := trace.ParseQueueSetup(e.Data); ok {
+		o = o.add("sends", s.Flags&trace.NoSends == 0).add("doorbells", s.Doorbells.String())
+	}
+	return o
+}
+
+// pieces returns the pieces of a list.
+func pieces(l trace.KeyList) field.Field {
+	list := []field.Field{}
+	for _, p := range l.Pieces {
+		t := object{}.add("key", p.Key).add("address", field.Hex64(p.Addr)).add("length", p.N)
+		list = append(list, field.Field{Sub: field.Tree(t)})
+	}
+	return field.Field{Name: "pieces", List: list}
 }
 
 // wqes returns the WQEs that an event tells of, as far as they are known.

@@ -47,7 +47,7 @@ func TestDocNamesEveryName(t *testing.T) {
 			rows[kind] = strings.Split(m[2], ", ")
 		}
 	}
-	events := append(tracetest.Sample(t), trace.Event{Kind: trace.KindEnd})
+	events := append(append(tracetest.Sample(t), tracetest.Replay(t)...), trace.Event{Kind: trace.KindEnd})
 	for line := range strings.Lines(printed(t, events)) {
 		var o map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &o))
@@ -103,6 +103,18 @@ func TestErrorOfWriter(t *testing.T) {
 type writer struct{ err error }
 
 func (w writer) Write([]byte) (int, error) { return 0, w.err }
+
+// Events for a replay say what starts queues, and which are cyclic or collapsed.
+func TestReplaySample(t *testing.T) {
+	got := printed(t, tracetest.Replay(t))
+	const golden = "testdata/replay.jsonl"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
 
 // Whatever events say, a Printer writes valid JSON in lines of ASCII.
 func FuzzPrinter(f *testing.F) {

@@ -19,7 +19,7 @@ func forReplay(e *trace.Event) field.Tree {
 		o = o.add("srq", e.Queue).add("change", change).add("client", e.Value)
 		if s, err := trace.ParseSRQSetup(e.Data); err == nil {
 			o = o.add("log_entries", s.LogSize).add("log_entry_bytes", s.LogStride).add("pd", s.PD).
-				add("xrcd", s.XRCD).add("cq", s.CQ).add("user_index", s.UserIndex)
+				add("xrcd", s.XRCD).add("cq", s.CQ).add("user_index", s.UserIndex).add("cyclic", s.Cyclic)
 		}
 	case trace.KindReceive:
 		o = o.add("queue", e.Queue).add("shared", e.Count == 1).add("index", e.Index).add("qp", e.Value).

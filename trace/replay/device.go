@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
@@ -60,7 +61,8 @@ type client struct {
 	memory []extent // its registered memory, sorted
 	arena  arena
 	pds    map[uint32]uint32
-	uar    uint16    // its page of registers, which nothing is written into
+	uar    uint16    // its page of registers
+	rings  []byte    // the doorbell register of that page, for queues that only registers start
 	gids   []nic.GID // nil: it has only the GID of its queue pairs
 }
 
@@ -88,8 +90,9 @@ func (r *replayer) newClient(e *trace.Event) error {
 	}
 	nc.ClosePageFiles()
 	c := &client{Client: nc, uar: uint16(uar), pds: map[uint32]uint32{}}
+	c.rings = registers.Bytes()[doorbell.BFOffset:][:doorbell.RingSize]
 	r.clients[e.Queue] = c
-	c.arena.next = 1 << 60 // above all addresses of programs
+	c.arena.next = 1 << 60 // above all addresses of programs, below device memory
 	for _, s := range r.plan.memory[e.Queue] {
 		mem, err := c.region(s.begin, s.end-s.begin)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -255,14 +256,17 @@ func replayDamaged(b []byte) {
 // A trace that says anything else at any place makes no replay fail otherwise than with an error or a
 // difference.
 func TestDamaged(t *testing.T) {
-	b := record(t, 2, true, talk(t, nicless.RC))
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		damaged := bytes.Clone(b)
-		for range 1 + random.IntN(4) {
-			at := trace.FileHeadSize + random.IntN(min(len(b)-trace.FileHeadSize, 30_000))
-			damaged[at] = byte(random.Uint32())
+	devx, err := os.ReadFile("../../testdata/replays/devx_queues.nictrace")
+	require.NoError(t, err)
+	for _, b := range [][]byte{record(t, 2, true, talk(t, nicless.RC)), devx} {
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 200 {
+			damaged := bytes.Clone(b)
+			for range 1 + random.IntN(4) {
+				at := trace.FileHeadSize + random.IntN(min(len(b)-trace.FileHeadSize, 30_000))
+				damaged[at] = byte(random.Uint32())
+			}
+			replayDamaged(damaged)
 		}
-		replayDamaged(damaged)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The traces of testdata/replays are regression tests: programs of rdma-core and perftest.
+// The traces of testdata/replays are regression tests: programs of rdma-core and perftest, and one that makes
+// its queues by firmware commands.
 func TestFiles(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/replays/*.nictrace")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(files), 5)
+	require.GreaterOrEqual(t, len(files), 6)
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			b, err := os.ReadFile(name)

@@ -121,6 +121,9 @@ func (r *replayer) key(e *trace.Event) error {
 		err = c.call(control.OpAllocMW, &control.MW{PDN: pd, Kind: uint8(setup.Window)}, &ans)
 	case setup.Entries != 0:
 		err = c.call(control.OpCreateMkey, &control.Mkey{PDN: pd, Entries: setup.Entries}, &ans)
+		if list, ok := trace.ParseKeyList(e.Data); ok && err == nil {
+			err = c.CompleteList(ans.Key, listKey(list, &info, uint32(e.Count)))
+		}
 	default:
 		err = c.call(control.OpRegMR, &control.MR{PDN: pd, Access: uint32(e.Count), Addr: setup.From,
 			Length: info.Length, IOVA: info.Addr}, &ans)
@@ -130,6 +133,15 @@ func (r *replayer) key(e *trace.Event) error {
 	}
 	r.keys[index] = &key{ans.Key, c, info, setup}
 	return err
+}
+
+// listKey returns what a list has that a request has filled. A WQE fills one without pieces.
+func listKey(l trace.KeyList, info *trace.KeyInfo, access uint32) nic.ListKey {
+	k := nic.ListKey{Invalidate: l.Invalidate, Access: access, Start: info.Addr, Length: info.Length}
+	for _, p := range l.Pieces {
+		k.Entries = append(k.Entries, nic.ListEntry{Key: p.Key, Addr: p.Addr, N: p.N})
+	}
+	return k
 }
 
 func (r *replayer) completionQueue(e *trace.Event) error {
@@ -236,10 +248,14 @@ func (r *replayer) sharedQueue(e *trace.Event) error {
 	if err != nil {
 		return err
 	}
+	cyclic := uint8(0)
+	if s.Cyclic {
+		cyclic = 1
+	}
 	var ans control.SRQN
 	r.d.Choose(nic.SRQ, e.Queue)
 	if err := c.call(control.OpCreateSRQ, &control.SRQ{PDN: pd, Ring: ring, DBRec: record, LogSize: s.LogSize,
-		LogStride: s.LogStride}, &ans); err != nil {
+		LogStride: s.LogStride, Cyclic: cyclic}, &ans); err != nil {
 		return err
 	}
 	if ans.SRQN != e.Queue {

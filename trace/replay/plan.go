@@ -31,6 +31,15 @@ type span struct{ begin, end uint64 }
 // all addresses of this process. Pages that are never touched take no memory.
 const mostMemory = 1 << 42
 
+// Where memory of clients may be: below mostAddress, which programs cannot pass, and where an engine has the
+// memory of its own that a program gets from ibv_alloc_dm (dmSpace in verbs/dm.go). The replay's own queues
+// are between the two.
+const (
+	mostAddress     = 1 << 56
+	deviceMemory    = 1 << 62
+	deviceMemoryEnd = 1 << 63
+)
+
 // mostSpans bounds the registrations whose addresses are kept before they are joined.
 const mostSpans = 1 << 20
 
@@ -156,7 +165,8 @@ func (p *plan) key(e *trace.Event) error {
 		return nil
 	}
 	end := setup.From + info.Length
-	if end < setup.From || end > 1<<56 {
+	ofDevice := setup.From >= deviceMemory && end <= deviceMemoryEnd
+	if end < setup.From || (end > mostAddress && !ofDevice) {
 		return fmt.Errorf("key 0x%x: %d bytes from address 0x%x on pass the end of all addresses", e.Queue, info.Length, setup.From)
 	}
 	const page = shm.PageSize

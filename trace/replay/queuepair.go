@@ -53,13 +53,18 @@ func (r *replayer) create(q *queue) (err error) {
 	if s.Flags&trace.Managed != 0 {
 		m.Managed = 1
 	}
-	m.LogSQ, err = log2(q.info.SendBlocks)
-	if err != nil {
-		return err
-	}
-	q.ring, m.SQ, err = c.take(wqe.BlockSize << m.LogSQ)
-	if err != nil {
-		return err
+	m.Doorbells = uint8(s.Doorbells)
+	if s.Flags&trace.NoSends != 0 {
+		m.NoSend = 1
+	} else {
+		m.LogSQ, err = log2(q.info.SendBlocks)
+		if err != nil {
+			return err
+		}
+		q.ring, m.SQ, err = c.take(wqe.BlockSize << m.LogSQ)
+		if err != nil {
+			return err
+		}
 	}
 	if s.Flags&trace.OwnReceives != 0 {
 		m.NoReceive, m.LogRQStride = 0, s.LogStride

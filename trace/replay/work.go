@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/trace"
 	"github.com/nicless/nicless/wqe"
 )
@@ -19,7 +21,7 @@ func (r *replayer) work(e *trace.Event) {
 		return
 	}
 	q := r.queues[e.Queue]
-	if q == nil || r.plan.out[e.Queue] != "" {
+	if q == nil || r.plan.out[e.Queue] != "" || len(q.ring) == 0 {
 		return
 	}
 	if r.taken != nil && e.Kind != trace.KindFetch && q.transport == trace.UD {
@@ -53,12 +55,18 @@ func (r *replayer) fetch(q *queue, e *trace.Event) {
 	}
 }
 
-// post announces the blocks before an index.
+// post announces the blocks before an index, in the way of the queue. All queues of a client share a
+// register: the device has seen what one of them has rung before the next one rings.
 func (q *queue) post(end uint16) {
-	if int16(end-q.sent) > 0 {
-		q.sent = end
-		q.announce(4, end)
+	if int16(end-q.sent) <= 0 {
+		return
 	}
+	q.sent = end
+	if q.setup.Doorbells == trace.RegisterStarts {
+		shm.BE64At(q.client.rings, 0).Publish(uint64(doorbell.MakeRing(end, q.number)))
+		return
+	}
+	q.announce(4, end)
 }
 
 // receive posts a receive that a message has taken.
@@ -106,7 +114,9 @@ func (s *srq) put(x *receive) {
 	s.was[at] = x.index
 	entry := s.ring[int(at)<<s.setup.LogStride:][:len(x.entry)]
 	copy(entry, x.entry)
-	wqe.SRQNext{Next: (at + 1) & mask}.Put((*[wqe.SRQNextSize]byte)(entry))
+	if !s.setup.Cyclic {
+		wqe.SRQNext{Next: (at + 1) & mask}.Put((*[wqe.SRQNextSize]byte)(entry))
+	}
 	putRecord(s.record, s.posted)
 }
 

@@ -216,8 +216,15 @@ func (p *Printer) queue(e *trace.Event) string {
 	if err != nil {
 		return s + fmt.Sprintf(", %v", err)
 	}
-	s += fmt.Sprintf(", cqs 0x%x and 0x%x, %s, %s", q.SendCQ, q.RecvCQ,
-		count(uint64(q.SendBlocks), "block"), count(uint64(q.RecvEntries), "receive"))
+	setup, _ := trace.ParseQueueSetup(e.Data)
+	sends := count(uint64(q.SendBlocks), "block")
+	if setup.Flags&trace.NoSends != 0 {
+		sends = "no send queue"
+	}
+	s += fmt.Sprintf(", cqs 0x%x and 0x%x, %s, %s", q.SendCQ, q.RecvCQ, sends, count(uint64(q.RecvEntries), "receive"))
+	if setup.Doorbells != trace.RecordStarts {
+		s += fmt.Sprintf(", doorbells %v", setup.Doorbells)
+	}
 	if q.SRQ != 0 {
 		s += fmt.Sprintf(", srq 0x%x", q.SRQ)
 	}
@@ -323,6 +330,10 @@ func (p *Printer) key(e *trace.Event) string {
 	if err != nil {
 		return verb + fmt.Sprintf(": %v", err)
 	}
-	return fmt.Sprintf("%s: %s at 0x%x, rights %s, %s", verb, count(k.Length, "byte"), k.Addr,
+	s := fmt.Sprintf("%s: %s at 0x%x, rights %s, %s", verb, count(k.Length, "byte"), k.Addr,
 		Access(uint64(e.Count)), p.client(k.Client))
+	if l, ok := trace.ParseKeyList(e.Data); ok && len(l.Pieces) > 0 {
+		s += ", a list of " + count(uint64(len(l.Pieces)), "piece")
+	}
+	return s
 }

@@ -6,17 +6,28 @@ import (
 	"github.com/nicless/nicless/trace"
 )
 
+// collapsedCQ is the flag of a CQSetup that says that entry 0 has every completion.
+const collapsedCQ = 1
+
 // forReplay returns what an event says that is recorded for a replay.
 func forReplay(e *trace.Event) string {
 	how := [...]string{"is destroyed", "exists", "has changed"}[min(e.Index, 2)]
 	switch e.Kind {
 	case trace.KindCQ:
 		if s, err := trace.ParseCQSetup(e.Data); err == nil && e.Index != trace.KeyGone {
-			return fmt.Sprintf("%s: 2^%d entries of %d bytes, client %d", how, s.LogSize, 1<<(s.LogEntry&31), e.Value)
+			collapsed := ""
+			if s.Flags&collapsedCQ != 0 {
+				collapsed = "collapsed, "
+			}
+			return fmt.Sprintf("%s: 2^%d entries of %d bytes, %sclient %d", how, s.LogSize, 1<<(s.LogEntry&31), collapsed, e.Value)
 		}
 	case trace.KindSRQ:
 		if s, err := trace.ParseSRQSetup(e.Data); err == nil && e.Index != trace.KeyGone {
-			return fmt.Sprintf("%s: 2^%d receives of %d bytes, client %d", how, s.LogSize, 1<<(s.LogStride&31), e.Value)
+			cyclic := ""
+			if s.Cyclic {
+				cyclic = "cyclic, "
+			}
+			return fmt.Sprintf("%s: 2^%d receives of %d bytes, %sclient %d", how, s.LogSize, 1<<(s.LogStride&31), cyclic, e.Value)
 		}
 	case trace.KindReceive:
 		from := ""

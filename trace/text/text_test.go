@@ -2,6 +2,7 @@ package text
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"os"
@@ -39,6 +40,18 @@ func TestSample(t *testing.T) {
 	for _, r := range got {
 		require.True(t, r == '\n' || unicode.IsPrint(r), "%q", r)
 	}
+}
+
+// Events for a replay say what starts queues, and which are cyclic or collapsed.
+func TestReplaySample(t *testing.T) {
+	got := printed(t, tracetest.Replay(t))
+	const golden = "testdata/replay.txt"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
 }
 
 // Whatever events say, a Printer writes whole lines that do not change what a terminal shows.
@@ -140,4 +153,28 @@ func TestRefusedRequest(t *testing.T) {
 func TestPlan(t *testing.T) {
 	e := trace.Event{Kind: trace.KindPlan, Index: 1, Value: 300, Data: []byte("{}")}
 	require.Contains(t, printed(t, []trace.Event{e}), " trace has a plan, piece 1: 2 bytes of 300\n")
+}
+
+// Packets of masked atomics, whole and cut.
+func TestMaskedAtomic(t *testing.T) {
+	for digits, want := range map[string]string{
+		"18 00 ffff 00 000018 00 000001  0000000000001000 00000007 00000008" +
+			"0000000000000011 0000000000000022 00000000000000ff 000000000000ff00": "RC_MASKED_COMPARE_SWAP to qp 0x18 psn 1, " +
+			"raddr 0x1000 rkey 0x7, compare 0x22/0xff00 swap 0x11/0xff",
+		"18 00 ffff 00 000018 00 000001  0000000000001000 00000007 00000004" +
+			"00000011 00000022 000000ff 0000ff00": "RC_MASKED_COMPARE_SWAP to qp 0x18 psn 1, " +
+			"raddr 0x1000 rkey 0x7, 4 bytes: compare 0x22/0xff00 swap 0x11/0xff",
+		"b9 00 ffff 00 000018 80 000001  00000003 0000000000001000 00000007 00000008" +
+			"0000000000000011 8000000000000000": "XRC_MASKED_FETCH_ADD to qp 0x18 psn 1, srq 0x3, " +
+			"raddr 0x1000 rkey 0x7, add 0x11 boundary 0x8000000000000000, wants an ack",
+		"19 00 ffff 00 000018 00 000001  0000000000001000 00000007 00000004" +
+			"00000011 80008000 0000000000000000": "RC_MASKED_FETCH_ADD to qp 0x18 psn 1, " +
+			"raddr 0x1000 rkey 0x7, 4 bytes: add 0x11 boundary 0x80008000",
+		"19 00 ffff 00 000018 00 000001  0000000000001000 00000007 00000008" +
+			"00000011": "RC_MASKED_FETCH_ADD to qp 0x18 psn 1, raddr 0x1000 rkey 0x7, on 8 bytes",
+	} {
+		b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+		require.NoError(t, err)
+		require.Equal(t, want, Packet(b, uint64(len(b))))
+	}
 }

@@ -70,7 +70,11 @@ func (e Device) recordKey(k *object.Mkey, mask uint32, how uint16) {
 		if k.Window != nil {
 			s.Window = uint32(k.Window.Kind)
 		}
-		return s.Append(b)
+		b = s.Append(b)
+		if k.Room > 0 {
+			b = listOf(k).Append(b)
+		}
+		return b
 	})
 }
 

@@ -43,6 +43,15 @@ func setupOf(q *object.QP) *trace.QueueSetup {
 	if q.SQ.Managed {
 		s.Flags |= trace.Managed
 	}
+	if q.Regions[0] == nil && q.Transport <= control.QPTypeUD { // no ring of the client's
+		s.Flags |= trace.NoSends
+	}
+	switch {
+	case q.Source.Guarded():
+		s.Doorbells = trace.Guarded
+	case q.Source != nil:
+		s.Doorbells = trace.RegisterStarts
+	}
 	return s
 }
 
@@ -86,12 +95,25 @@ func recordSRQ(e Device, s *object.SRQ, mask uint32, how uint16) {
 		return
 	}
 	setup := trace.SRQSetup{PD: s.PD.ID, LogSize: log2(s.Mask), LogStride: uint8(s.Stride),
-		UserIndex: s.UIDX}
+		UserIndex: s.UIDX, Cyclic: s.Cyclic}
 	if s.XRCD != nil {
 		setup.XRCD, setup.CQ = s.XRCD.Num, s.CQ.Num
 	}
 	s.Client.Shard.Taps.Record(mask, &trace.Event{Kind: trace.KindSRQ, Time: clock.Now(), Queue: s.Num,
 		Index: how, Value: uint64(s.Client.Number), Data: setup.Append(nil)})
+}
+
+// listOf returns the pieces of a list. Those of one that repeats them are left out: no request makes it.
+func listOf(k *object.Mkey) trace.KeyList {
+	l := trace.KeyList{Invalidate: k.Inval}
+	if k.Free || k.Rounds != 1 {
+		return l
+	}
+	for i := range k.List {
+		r := &k.List[i]
+		l.Pieces = append(l.Pieces, trace.KeyPiece{Addr: r.Addr, N: r.N, Key: r.Key})
+	}
+	return l
 }
 
 // log2 returns the binary logarithm of the size of a queue with this mask.

@@ -259,7 +259,7 @@ func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener
 	go func() {
 		defer end()
 		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Links: layers, Mode: mode,
-			Log: cfg.Log, Fabric: table}, ready)
+			Log: cfg.Log, Fabric: table, NoDEVX: cfg.NoVerbsDEVX, GuardPosts: cfg.VerbsGuardPosts}, ready)
 	}()
 	err = l.Serve(serving)
 	end()

@@ -65,6 +65,16 @@ type Config struct {
 	// directory PATH.verbs beside the socket. 0 means none. Open ignores it.
 	VerbsDevices int
 
+	// NoVerbsDEVX keeps firmware commands (DEVX) of mlx5 from these programs. NVSHMEM, NCCL and DOCA make
+	// their queues by such commands and do not work without; UCX uses them by itself wherever they are
+	// possible.
+	NoVerbsDEVX bool
+
+	// VerbsGuardPosts has the engine guard the send queues of these programs, because something posts
+	// there whose stores arrive in any order, such as a GPU: it executes a WQE when all of it is there. It
+	// costs the engine a second copy of each WQE; see docs/VERBS.md.
+	VerbsGuardPosts bool
+
 	// Links lead to other engines and hosts, as nicless engine --link says: "pool:PATH,node=N",
 	// "ucx:HOST:PORT", "roce:ADDRESS", "auto" or "none". Each but "none" may have options, such as
 	// "auto,peer=10.0.0.0/8" or "roce:ADDRESS,key=FILE"; see docs/FABRIC.md. With "auto", RoCE opens when

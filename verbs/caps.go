@@ -3,48 +3,36 @@
 package verbs
 
 import (
-	"encoding/binary"
 	"math/bits"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// The answers to the firmware command QUERY_HCA_CAP. The layout and the names are those of
-// mlx5_ifc.h. The header is not installed, so the places are written here.
+// The answers to the firmware command QUERY_HCA_CAP. A program may ask for a group's greatest values or for
+// its present ones, which are the same here.
 
-// A capability is one field of a group of capabilities: the bits high to low of the
-// big-endian word at offset at.
+// A capability is one field of a group of capabilities, and its value.
 type capability struct {
-	name          string
-	at, high, low int
-	value         uint32
+	*devx.Field
+	value uint32
 }
 
-// Groups of capabilities (enum mlx5_cap_type). A program may ask for the group's greatest
-// values or for its present ones, which are the same here.
-const (
-	capGeneral      = 0x0
-	capODP          = 0x2
-	capAtomic       = 0x3
-	capRoCE         = 0x4
-	capDeviceMemory = 0xf
-	capGeneral2     = 0x20
-
-	capGroups = 0x40   // groups that hardware may have; those without capabilities here are all 0
-	capSize   = 0x1000 // bytes of a group
-)
+// capGroups is how many groups hardware may have. Those without capabilities here are all 0.
+const capGroups = 0x40
 
 // Values of capabilities that are not limits of the engine.
 const (
-	ethernet    = 1
 	logMaxMRMem = 36 // logarithm of maxExtent
 	logMMO      = 24 // a DMA copy may have more bytes, but programs allocate as many as this says
 	logList     = 5  // logarithm of the entries of a list that a WQE always has room for
 	atomicOps   = 0xf
 	atomicSizes = 4 | 8
-	logBFReg    = 9
+	// Two buffers of 256 bytes. NVSHMEM and UCX give so many bytes from a register on, or twice as many, to
+	// CUDA; from the second register of a page (0xa00) on there are as many in the page.
+	logBFReg = 9
 )
 
 // Operations that are possible with memory that is paged on demand, on a transport (struct
@@ -58,127 +46,155 @@ const (
 	onDemandSend
 )
 
+// portType returns the port's value of port_type.
+func (d *device) portType() uint32 {
+	const infiniBand, ethernet = 0, 1
+	if d.lid != 0 {
+		return infiniBand
+	}
+	return ethernet
+}
+
 // log2 returns the logarithm of n, rounded down.
 func log2(n uint32) uint32 { return uint32(bits.Len32(n|1) - 1) }
 
 // capabilities returns the device's values of a group of capabilities. A field that is not in the list is 0:
-// the device does not have that capability.
-func (x *uctx) capabilities(group int) []capability {
+// the device does not have that capability. TestCapabilitiesAreTrue has a proof of each.
+func (x *uctx) capabilities(group uint16) []capability {
 	l := x.limits
 	switch group {
-	case capGeneral:
-		return []capability{
-			{"hca_cap_2", 0x04, 31, 31, 1},
-			{"log_dma_mmo_max_size", 0x0c, 20, 16, logMMO},
-			{"log_max_srq_sz", 0x10, 31, 24, uint32(l.MaxLogRQ)},
-			{"log_max_qp_sz", 0x10, 23, 16, uint32(l.MaxLogSQ)},
-			{"log_max_qp", 0x10, 4, 0, log2(queues(l, l.MaxQPs))},
-			{"log_max_srq", 0x14, 20, 16, log2(queues(l, l.MaxQPs))},
-			{"log_max_cq_sz", 0x18, 23, 16, uint32(l.MaxLogCQ)},
-			{"log_max_cq", 0x18, 4, 0, log2(queues(l, l.MaxCQs))},
-			{"log_max_mkey", 0x1c, 21, 16, log2(l.MaxMRs)},
-			{"dump_fill_mkey", 0x1c, 7, 7, 1},
-			{"max_indirection", 0x20, 31, 24, 1},
-			{"log_max_mrw_sz", 0x20, 22, 16, logMaxMRMem},
-			{"log_max_klm_list_size", 0x20, 5, 0, logList},
-			{"qpc_extension", 0x24, 29, 29, 1},
-			{"rts2rts_qp_udp_sport", 0x28, 14, 14, 1},
-			{"log_max_ra_req_qp", 0x28, 21, 16, log2(uint32(l.MaxRdAtomic))},
-			{"dma_mmo_sq", 0x28, 12, 12, 1},
-			{"log_max_ra_res_qp", 0x28, 5, 0, log2(uint32(l.MaxRdAtomic))},
-			{"gid_table_size", 0x2c, 15, 0, log2(gidTableSize / 8)},
-			{"pkey_table_size", 0x30, 15, 0, log2(maxPKeys / 128)},
-			{"local_ca_ack_delay", 0x34, 20, 16, ackDelay},
-			{"device_memory", 0x34, 23, 23, 1},
-			{"port_type", 0x34, 9, 8, ethernet},
-			{"num_ports", 0x34, 7, 0, 1},
-			{"log_max_msg", 0x38, 28, 24, uint32(l.MaxMessageLog)},
-			{"cqe_version", 0x3c, 3, 0, cqeVersion},
-			{"compact_address_vector", 0x40, 31, 31, 1},
-			{"umr_modify_atomic_disabled", 0x40, 23, 23, 1},
-			{"wq_signature", 0x40, 11, 11, 1},
-			{"roce", 0x40, 2, 2, 1},
-			{"atomic", 0x40, 1, 1, 1},
-			{"dct", 0x40, 5, 5, 1},
-			{"cq_oi", 0x44, 31, 31, 1},
-			{"cq_resize", 0x44, 30, 30, 1},
-			{"ud", 0x44, 2, 2, 1},
-			{"uc", 0x44, 1, 1, 1},
-			{"rc", 0x44, 0, 0, 1},
-			{"uar_4k", 0x48, 31, 31, 1},
-			{"log_pg_sz", 0x48, 7, 0, logUARSize},
-			{"bf", 0x4c, 31, 31, 1},
-			{"log_bf_reg_size", 0x4c, 20, 16, logBFReg},
-			{"max_wqe_sz_sq", 0x50, 15, 0, maxSendWQE},
-			{"max_wqe_sz_rq", 0x54, 15, 0, maxRecvWQE},
-			{"log_max_pd", 0x64, 20, 16, log2(l.MaxPDs)},
-			{"log_uar_page_sz", 0x90, 15, 0, logUARSize},
-			{"device_frequency_khz", 0x9c, 31, 0, uint32(clock.Hz() / 1000)},
+	case devx.CapsGeneral:
+		list := []capability{
+			{devx.CapHCACap2, 1},
+			{devx.CapVHCAID, x.device.index + 1},
+			{devx.CapLogDMAMMOMaxSize, logMMO},
+			{devx.CapLogMaxSRQSize, uint32(l.MaxLogRQ)},
+			{devx.CapLogMaxQPSize, uint32(l.MaxLogSQ)},
+			{devx.CapLogMaxQP, log2(queues(l, l.MaxQPs))},
+			{devx.CapLogMaxSRQ, log2(queues(l, l.MaxQPs))},
+			{devx.CapLogMaxCQSize, uint32(l.MaxLogCQ)},
+			{devx.CapLogMaxCQ, log2(queues(l, l.MaxCQs))},
+			{devx.CapLogMaxMkey, log2(l.MaxMRs)},
+			{devx.CapDumpFillMkey, 1},
+			{devx.CapMaxIndirection, 1},
+			{devx.CapLogMaxMRWSize, logMaxMRMem},
+			{devx.CapLogMaxKLMListSize, logList},
+			{devx.CapQPCExtension, 1},
+			{devx.CapLogMaxRaReqDC, log2(uint32(l.MaxRdAtomic))},
+			{devx.CapLogMaxRaResDC, log2(uint32(l.MaxRdAtomic))},
+			{devx.CapRTS2RTSQPUDPSport, 1},
+			{devx.CapCompactAddressVector, 1}, // by which UCX posts to UD and DC on InfiniBand
+			{devx.CapLogMaxRaReqQP, log2(uint32(l.MaxRdAtomic))},
+			{devx.CapDMAMMOSQ, 1},
+			{devx.CapLogMaxRaResQP, log2(uint32(l.MaxRdAtomic))},
+			{devx.CapGIDTableSize, log2(uint32(x.device.gidEntries()) / 8)},
+			{devx.CapPKeyTableSize, log2(maxPKeys / 128)},
+			{devx.CapLocalCAAckDelay, ackDelay},
+			{devx.CapDeviceMemory, 1},
+			{devx.CapPortType, x.device.portType()},
+			{devx.CapNumPorts, 1},
+			{devx.CapLogMaxMsg, uint32(l.MaxMessageLog)},
+			{devx.CapCQEVersion, cqeVersion},
+			{devx.CapUMRModifyAtomicDisabled, 1},
+			{devx.CapWQSignature, 1},
+			{devx.CapRoCE, 1},
+			{devx.CapAtomic, 1},
+			{devx.CapDCT, 1},
+			{devx.CapCQOI, 1},
+			{devx.CapCQResize, 1},
+			{devx.CapUD, 1},
+			{devx.CapUC, 1},
+			{devx.CapRC, 1},
+			{devx.CapUAR4K, 1},
+			{devx.CapLogPageSize, logUARSize},
+			{devx.CapBF, 1},
+			{devx.CapLogBFRegSize, logBFReg},
+			{devx.CapMaxWQESizeSQ, maxSendWQE},
+			{devx.CapMaxWQESizeRQ, maxRecvWQE},
+			{devx.CapLogMaxPD, log2(l.MaxPDs)},
+			{devx.CapLogUARPageSize, logUARSize},
+			{devx.CapDeviceFrequencyKHz, uint32(clock.Hz() / 1000)},
 			// The upper half.
-			{"general_obj_types", 0x80, 31, 0, 1<<(reservedQPN-32) | 1<<(addressMapping-32)},
-			{"num_of_uars_per_page", 0xa4, 31, 0, 1},
-			{"log_max_atomic_size_qp", 0xb0, 31, 24, log2(8)},
-			{"mini_cqe_resp_stride_index", 0xb4, 3, 3, 1},
-			{"cqe_compression_128b", 0xb4, 1, 1, 1},
-			{"cqe_compression", 0xb4, 0, 0, 1},
-			{"cqe_compression_max_num", 0xb8, 15, 0, control.MaxMinis},
+			{devx.CapGeneralObjTypes, 1<<(devx.ObjectQPN-32) | 1<<(devx.ObjectMap-32)},
+			{devx.CapNumOfUARsPerPage, 1},
+			{devx.CapLogMaxAtomicSizeQP, log2(8)},
+			{devx.CapMiniCQERespStrideIndex, 1},
+			{devx.CapCQECompression128, 1},
+			{devx.CapCQECompression, 1},
+			{devx.CapCQECompressionMaxNum, control.MaxMinis},
 		}
-	case capODP:
+		if x.devx { // objects that only firmware commands make
+			list = append(list, capability{devx.CapLogMaxRMP, log2(queues(l, l.MaxQPs))},
+				capability{devx.CapFixedBufferSize, 1}) // UCX needs them for its flush at the other end
+		}
+		return list
+	case devx.CapsGeneral2:
+		// Nothing. CREATE_QP takes send_dbr_mode, but DOCA and torchcomms would use it by themselves if
+		// send_dbr_mode_no_dbr_ext were claimed, and libmlx5 gives them no page for each queue, where only
+		// one can be without a record (registerLeft). Version 44 has one page of type NC for all, and
+		// NC_DEDICATED of version 45 and newer has one for four, which DOCA rings in the same place.
+	case devx.CapsODP:
 		const messages = onDemandSend | onDemandSRQ
 		const all = messages | onDemandWrite | onDemandRead | onDemandAtomic
 		return []capability{
-			{"rc_odp_caps", 0x10, 31, 26, all | onDemandReceive},
-			{"uc_odp_caps", 0x14, 31, 26, messages | onDemandWrite | onDemandReceive},
-			{"ud_odp_caps", 0x18, 31, 26, messages | onDemandReceive},
-			{"xrc_odp_caps", 0x1c, 31, 26, all}, // its receives are those of an SRQ
-			{"dc_odp_caps", 0x20, 31, 26, all},
+			{devx.CapRCODPCaps, all | onDemandReceive},
+			{devx.CapUCODPCaps, messages | onDemandWrite | onDemandReceive},
+			{devx.CapUDODPCaps, messages | onDemandReceive},
+			{devx.CapXRCODPCaps, all}, // its receives are those of an SRQ
+			{devx.CapDCODPCaps, all},
 		}
-	case capAtomic:
+	case devx.CapsAtomic:
 		return []capability{
-			{"atomic_operations", 0x10, 15, 0, atomicOps},
-			{"atomic_size_qp", 0x14, 15, 0, atomicSizes},
+			// Old values of 8 bytes come in host order (1), those of 4 bytes big-endian. By 0 UCX, which
+			// reads this if it makes queues by DEVX, would swap the bytes of all.
+			{devx.CapAtomicByteOrder, 1},
+			{devx.CapAtomicHostOrder, 1},
+			{devx.CapAtomicOperations, atomicOps},
+			{devx.CapAtomicSizeQP, atomicSizes},
+			{devx.CapAtomicSizeDC, atomicSizes},
 		}
-	case capRoCE:
+	case devx.CapsRoCE:
 		return []capability{
-			{"r_roce_max_src_udp_port", 0x18, 31, 16, 0xffff},
-			{"r_roce_min_src_udp_port", 0x18, 15, 0, 0xc000},
-			{"roce_address_table_size", 0x1c, 15, 0, gidTableSize},
+			{devx.CapRRoCEMaxSrcUDPPort, 0xffff},
+			{devx.CapRRoCEMinSrcUDPPort, 0xc000},
+			{devx.CapRoCEAddressTableSize, gidTableSize},
 		}
-	case capDeviceMemory:
+	case devx.CapsDeviceMemory:
 		return []capability{
-			{"memic", 0x00, 31, 31, 1},
-			{"log_max_memic_addr_alignment", 0x04, 7, 0, pageShift},
-			{"memic_bar_size", 0x10, 31, 0, maxDMs * maxDM},
-			{"max_memic_size", 0x14, 31, 0, maxDM},
+			{devx.CapMemic, 1},
+			{devx.CapLogMaxMemicAddrAlignment, pageShift},
+			{devx.CapMemicBarSize, maxDMs * maxDM},
+			{devx.CapMaxMemicSize, maxDM},
 		}
 	}
 	return nil
 }
 
-// put writes the capability into b, which begins with its group.
-func (c *capability) put(b []byte) {
-	mask := uint32(1<<(c.high-c.low+1) - 1)
-	word := binary.BigEndian.Uint32(b[c.at:])
-	binary.BigEndian.PutUint32(b[c.at:], word&^(mask<<c.low)|c.value&mask<<c.low)
-}
-
-// Offsets in the request and the answer of a firmware command, which all commands have.
-const (
-	cmdOpMod   = 6    // in the request
-	cmdOutSize = 16   // status, syndrome and 8 bytes of the command's own
-	capAt      = 0x10 // in the answer to QUERY_HCA_CAP: the group
-)
-
-// queryHCACap answers QUERY_HCA_CAP.
+// queryHCACap answers QUERY_HCA_CAP in contexts without DEVX.
 func queryHCACap(c *call, cmd []byte) error {
-	group := int(binary.BigEndian.Uint16(cmd[cmdOpMod:]) >> 1)
-	if group >= capGroups {
-		return refuse(eINVAL, "QUERY_HCA_CAP: group %#x of capabilities; groups below %#x exist", group, capGroups)
-	}
-	b := make([]byte, capAt+capSize)
-	for _, f := range c.x.capabilities(group) {
-		f.put(b[capAt:])
+	b := make([]byte, maxAnswer)
+	if err := fillCaps(c, cmd, b); err != nil {
+		return err
 	}
 	c.put(abi.MLX5AttrDEVXOtherCmdOut, b)
 	return nil
 }
+
+// fillCaps writes the group of capabilities that a QUERY_HCA_CAP asks for into the answer.
+func fillCaps(c *call, cmd, answer []byte) error {
+	group := uint16(devx.CapGroup.Get(cmd))
+	switch {
+	case group < capGroups:
+	case c.x.devx:
+		return firmwareError(devx.StatusBadParameter, syndromeOf(cmd, devx.CapGroup), noGroup,
+			group, capGroups)
+	default:
+		return refuse(eINVAL, noGroup, group, capGroups)
+	}
+	for _, f := range c.x.capabilities(group) {
+		f.Put(answer, uint64(f.value))
+	}
+	return nil
+}
+
+const noGroup = "QUERY_HCA_CAP: group %#x of capabilities; groups below %#x exist"

@@ -42,6 +42,7 @@ type uctx struct {
 	uar          *shm.Region
 	banks        []*bank // banks of UAR pages
 	greeted      bool    // GET_CONTEXT was called
+	devx         bool    // with firmware commands (DEVX)
 	next         uint32
 	objects      map[uint32]*object
 	domains      map[uint32]*pd // protection domains, by the engine's number

@@ -88,7 +88,7 @@ func createCQ(c *call) error {
 		}
 		req.Flags |= control.CQCompressed
 	}
-	var page uint32 // the context's first page, if the program names none
+	page := uint32(firstUAR) // the context's first page, if the program names none
 	if driverFlags&abi.MLX5CreateCQFlagsUARPageIndex != 0 {
 		page = uint32(le.Uint16(d[abi.MLX5CreateCQUARPageIndex:]))
 	}

@@ -3,8 +3,7 @@
 package verbs
 
 import (
-	"encoding/binary"
-
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
@@ -100,7 +99,7 @@ func (c *call) createDCT(d []byte) error {
 	for i := range q.caps {
 		q.caps[i] = le.Uint32(caps[4*i:])
 	}
-	x.addQP(q, nil, uses...)
+	x.addQP(kindQP, q, nil, uses...)
 	c.putHandle(abi.AttrCreateQPHandle, q.object)
 	c.put32(abi.AttrCreateQPRespCap, q.caps[:]...)
 	c.put32(abi.AttrCreateQPRespQPNum, 0)
@@ -164,11 +163,14 @@ func (q *qp) checkDCTQuery(mask uint32) error {
 
 // resetStream serves RTS2RTS_QP as mlx5dv_dci_stream_id_reset sends it.
 func (c *call) resetStream(q *qp, cmd []byte) error {
-	be := binary.BigEndian
-	if mask, more := be.Uint32(cmd[rtsMask:]), be.Uint64(cmd[rtsMore:]); mask != 0 || more != rtsStream {
+	mask, more := devx.OptParamMask.Get(cmd), devx.OptParamMaskMore.Get(cmd)
+	if least := devx.QPErroredStream.End(); len(cmd) < least {
+		return refuse(eINVAL, "RTS2RTS_QP with qpc_ext: %d bytes; at least %d are needed", len(cmd), least)
+	}
+	if mask != 0 || more != devx.OptMoreStream {
 		return refuse(eINVAL, "RTS2RTS_QP with qpc_ext: masks %#x and %#x; only a stream can be reset", mask, more)
 	}
-	if err := c.x.client.ResetStream(q.number, be.Uint16(cmd[rtsStreamID:])); err != nil {
+	if err := c.x.client.ResetStream(q.number, uint16(devx.QPErroredStream.Get(cmd))); err != nil {
 		return refuse(eINVAL, "RTS2RTS_QP: %v", err)
 	}
 	c.put(abi.MLX5AttrDEVXObjModifyCmdOut, nil)
@@ -179,19 +181,16 @@ func (c *call) resetStream(q *qp, cmd []byte) error {
 // are to share the congestion control of a queue pair. There is no congestion here, so nothing
 // follows from it.
 func (c *call) mapAddress(cmd []byte) error {
-	if len(cmd) < mappingSize {
-		return refuse(eINVAL, "CREATE_GENERAL_OBJECT of type %#x: %d bytes; at least %d are needed", addressMapping, len(cmd), mappingSize)
+	if least := devx.MappedQPN.End(); len(cmd) < least {
+		return refuse(eINVAL, "CREATE_GENERAL_OBJECT of type %#x: %d bytes; at least %d are needed", devx.ObjectMap, len(cmd), least)
 	}
-	if n := binary.BigEndian.Uint32(cmd[mappingQPN:]); n > bits24 {
-		return refuse(eINVAL, "CREATE_GENERAL_OBJECT of type %#x: queue pair number %#x; 24 bits are possible", addressMapping, n)
+	if n := devx.MappedQPN.Get(cmd); n > bits24 {
+		return refuse(eINVAL, "CREATE_GENERAL_OBJECT of type %#x: queue pair number %#x; 24 bits are possible", devx.ObjectMap, n)
 	}
 	if err := c.x.chargeObject(); err != nil {
 		return err
 	}
-	o := c.x.add(kindDEVX, addressMapping, func() error { return nil }, nil)
-	out := make([]byte, cmdOutSize)
-	binary.BigEndian.PutUint32(out[generalID:], o.handle)
-	c.putHandle(abi.MLX5AttrDEVXObjCreateHandle, o)
-	c.put(abi.MLX5AttrDEVXObjCreateCmdOut, out)
+	o := c.x.add(kindDEVX, devx.ObjectMap, func() error { return nil }, nil)
+	c.putMade(o, devx.NewObjectID, o.handle)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
@@ -120,7 +121,7 @@ func TestDCT(t *testing.T) {
 // streamCommand is RTS2RTS_QP as mlx5dv_dci_stream_id_reset sends it.
 func streamCommand(qpn uint32, stream uint16) []byte {
 	cmd := make([]byte, 464)
-	binary.BigEndian.PutUint16(cmd, cmdRTS2RTS)
+	binary.BigEndian.PutUint16(cmd, devx.OpRTS2RTS)
 	binary.BigEndian.PutUint32(cmd[8:], 1<<31|qpn)
 	binary.BigEndian.PutUint64(cmd[0x108:], 1)
 	binary.BigEndian.PutUint16(cmd[0x112:], stream)
@@ -155,7 +156,7 @@ func TestDCI(t *testing.T) {
 	require.Equal(t, unix.EINVAL, modify(abi.QPSSQD, 0))
 
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, streamCommand(number, 1)), "no stream has failed")
-	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, streamCommand(number, 1)[:rtsExtSize-1]), "too short")
+	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, streamCommand(number, 1)[:devx.QPErroredStream.End()-1]), "too short")
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, streamCommand(number+1, 1)), "the number of another queue pair")
 	more := streamCommand(number, 1)
 	more[0x10f] = 3
@@ -172,13 +173,13 @@ func TestMappedAddress(t *testing.T) {
 	x := p.context()
 	before := x.cost
 	cmd := make([]byte, 96)
-	binary.BigEndian.PutUint16(cmd, cmdCreateGeneralObject)
-	binary.BigEndian.PutUint16(cmd[generalType:], addressMapping)
-	binary.BigEndian.PutUint32(cmd[mappingQPN:], 0x123456)
+	binary.BigEndian.PutUint16(cmd, devx.OpCreateGeneralObject)
+	binary.BigEndian.PutUint16(cmd[6:], 0x3a)
+	binary.BigEndian.PutUint32(cmd[0x1c:], 0x123456)
 	a := p.ok(p.createMkey(cmd))
 	require.Greater(t, x.cost.Memory, before.Memory)
-	require.Equal(t, unix.EINVAL, p.createMkey(cmd[:mappingSize-1]).errno, "too short")
-	cmd[mappingQPN] = 1
+	require.Equal(t, unix.EINVAL, p.createMkey(cmd[:0x1f]).errno, "too short")
+	cmd[0x1c] = 1
 	require.Equal(t, unix.EINVAL, p.createMkey(cmd).errno, "a number of 25 bits")
 	p.ok(p.destroyFirmwareObject(a.value[abi.MLX5AttrDEVXObjCreateHandle]))
 	require.Equal(t, before, x.cost)

@@ -29,6 +29,7 @@ const (
 	devMinor = 192 // IB_UVERBS_BASE_MINOR, of uverbs0
 	vendorID = 0x02c9
 	partID   = 0x1019 // ConnectX-5 Ex, which every version of libmlx5 knows
+	boardID  = "NICLESS"
 	fwMajor  = 16
 	fwMinor  = 35
 	fwSub    = 2000

@@ -49,10 +49,17 @@
 //   - channel.go: which completion channel a descriptor is, and when a closed one ends
 //   - dm.go: where device memory is, and how it is registered
 //   - dmabuf.go: whether a dma-buf can be registered, and its size
+//   - guard.go: whether the device guards a send queue
 //   - dc.go: whether DCI and DCT are made and modified; where they lead is decided in the engine
 //     (object/dc.go)
-//   - firmware.go: which DEVX commands are answered; list keys (Mkeys)
+//   - devx.go: how a firmware command that failed is answered; which methods only contexts with DEVX have
+//   - devx_general.go: which firmware commands about no object are answered; numbers of event queues
+//   - firmware.go: which firmware commands (DEVX) are answered in which context
+//   - firmware_mkey.go: whether a list key (Mkey) is made, and what is in it
 //   - firmware_qp.go: which DEVX commands about queue pairs are answered; reserved numbers
+//   - devx_object.go: which firmware commands make objects; where a wrong field is named (syndromeOf)
+//   - devx_modify.go: which fields of a transition count (opt_param_mask)
+//   - devx_query.go: what QUERY_QP answers, at once or by a descriptor
 //
 // The device as programs see it:
 //

@@ -26,6 +26,7 @@ const (
 	eNODATA         = unix.ENODATA
 	eIO             = unix.EIO
 	eOPNOTSUPP      = unix.EOPNOTSUPP
+	eREMOTEIO       = unix.EREMOTEIO
 	ePROTONOSUPPORT = unix.EPROTONOSUPPORT
 )
 
@@ -43,7 +44,8 @@ func errnoName(e unix.Errno) string {
 type refusal struct {
 	errno unix.Errno
 	text  string
-	quiet bool // ordinary programs cause this refusal when they probe for a feature
+	quiet bool   // ordinary programs cause this refusal when they probe for a feature
+	out   []byte // the answer of a firmware command that failed (firmwareError); otherwise nil
 }
 
 func (r *refusal) Error() string { return r.text }

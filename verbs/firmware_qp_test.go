@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
@@ -13,13 +14,13 @@ import (
 func (p *program) modifyFirmwareObject(h uint64, cmd []byte) unix.Errno {
 	p.Helper()
 	return p.ioctl(p.ctx, abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjModify, arg{id: abi.MLX5AttrDEVXObjModifyHandle, data: h},
-		arg{id: abi.MLX5AttrDEVXObjModifyCmdIn, in: cmd}, arg{id: abi.MLX5AttrDEVXObjModifyCmdOut, out: cmdOutSize}).errno
+		arg{id: abi.MLX5AttrDEVXObjModifyCmdIn, in: cmd}, arg{id: abi.MLX5AttrDEVXObjModifyCmdOut, out: devx.HeadSize}).errno
 }
 
 // portCommand is RTS2RTS_QP as mlx5dv_modify_qp_udp_sport sends it.
 func portCommand(qpn uint32) []byte {
 	cmd := make([]byte, 464)
-	binary.BigEndian.PutUint16(cmd, cmdRTS2RTS)
+	binary.BigEndian.PutUint16(cmd, devx.OpRTS2RTS)
 	binary.BigEndian.PutUint32(cmd[8:], qpn)
 	binary.BigEndian.PutUint32(cmd[0x50:], 55555)
 	binary.BigEndian.PutUint64(cmd[0x108:], 4)
@@ -49,7 +50,7 @@ func TestUDPSourcePort(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Zero(t, p.modifyFirmwareObject(h, portCommand(qpn)))
-	require.Zero(t, p.modifyFirmwareObject(h, portCommand(qpn)[:rtsSize]))
+	require.Zero(t, p.modifyFirmwareObject(h, portCommand(qpn)[:0x110]))
 	set := func(at int, v byte) []byte {
 		cmd := portCommand(qpn)
 		cmd[at] = v
@@ -60,7 +61,7 @@ func TestUDPSourcePort(t *testing.T) {
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(datagram, portCommand(qpn)), "the number of another queue pair")
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(cq, portCommand(qpn)), "a CQ")
 	require.Equal(t, unix.ENOENT, p.modifyFirmwareObject(0xffff, portCommand(qpn)), "nothing")
-	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, portCommand(qpn)[:rtsSize-1]), "too short")
+	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, portCommand(qpn)[:0x10f]), "too short")
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, set(1, 0x03)), "another command")
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, set(0x13, 1)), "another attribute")
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, set(0x10f, 6)), "one more attribute")
@@ -69,9 +70,9 @@ func TestUDPSourcePort(t *testing.T) {
 // reserveCommand is CREATE_GENERAL_OBJECT as mlx5dv_reserved_qpn_alloc sends it.
 func reserveCommand(kind uint16, log byte) []byte {
 	cmd := make([]byte, 32)
-	binary.BigEndian.PutUint16(cmd, cmdCreateGeneralObject)
+	binary.BigEndian.PutUint16(cmd, devx.OpCreateGeneralObject)
 	binary.BigEndian.PutUint16(cmd[6:], kind)
-	cmd[15] = log
+	cmd[12] = log // the header's log_obj_range: bits 0x63 to 0x67
 	return cmd
 }
 
@@ -84,7 +85,7 @@ func TestReservedNumbers(t *testing.T) {
 	seen := map[uint32]bool{}
 	var last uint64
 	for range 8 {
-		a := p.ok(p.createMkey(reserveCommand(reservedQPN, 0)))
+		a := p.ok(p.createMkey(reserveCommand(devx.ObjectQPN, 0)))
 		qpn := binary.BigEndian.Uint32(a.bytes[abi.MLX5AttrDEVXObjCreateCmdOut][8:])
 		require.False(t, seen[qpn])
 		require.True(t, qpn >= 16 && qpn < 1<<24)
@@ -93,11 +94,11 @@ func TestReservedNumbers(t *testing.T) {
 	require.Greater(t, x.cost.Memory, before.Memory)
 	p.ok(p.destroyFirmwareObject(last))
 	require.Equal(t, unix.ENOENT, p.destroyFirmwareObject(last).errno)
-	require.Equal(t, unix.EINVAL, p.createMkey(reserveCommand(reservedQPN, 1)).errno, "two at once")
+	require.Equal(t, unix.EINVAL, p.createMkey(reserveCommand(devx.ObjectQPN, 1)).errno, "two at once")
 	require.Equal(t, unix.EINVAL, p.createMkey(reserveCommand(0x13, 0)).errno, "another object")
 	refused := 0
 	for range 4 * int(x.limits.MaxQPs) {
-		if a := p.createMkey(reserveCommand(reservedQPN, 0)); a.errno != 0 {
+		if a := p.createMkey(reserveCommand(devx.ObjectQPN, 0)); a.errno != 0 {
 			require.Equal(t, unix.ENOMEM, a.errno)
 			refused++
 			break

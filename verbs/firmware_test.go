@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
@@ -45,13 +46,13 @@ func queryCaps(group, current uint16) []byte {
 func TestCapabilities(t *testing.T) {
 	p := newRig(t).program()
 	ask := func(group uint16) []byte {
-		most := p.ok(p.general(queryCaps(group, 0), capAt+capSize)).bytes[abi.MLX5AttrDEVXOtherCmdOut]
-		require.Equal(t, most, p.ok(p.general(queryCaps(group, 1), capAt+capSize)).bytes[abi.MLX5AttrDEVXOtherCmdOut])
-		require.Equal(t, make([]byte, capAt), most[:capAt], "status and syndrome")
-		return most[capAt:]
+		most := p.ok(p.general(queryCaps(group, 0), devx.HeadSize+devx.CapsSize)).bytes[abi.MLX5AttrDEVXOtherCmdOut]
+		require.Equal(t, most, p.ok(p.general(queryCaps(group, 1), devx.HeadSize+devx.CapsSize)).bytes[abi.MLX5AttrDEVXOtherCmdOut])
+		require.Equal(t, make([]byte, devx.HeadSize), most[:devx.HeadSize], "status and syndrome")
+		return most[devx.HeadSize:]
 	}
 	word := func(b []byte, at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
-	general := ask(capGeneral)
+	general := ask(devx.CapsGeneral)
 	require.EqualValues(t, 30, word(general, 0x38)>>24&31, "log_max_msg")
 	require.EqualValues(t, 1, word(general, 0x3c)&15, "cqe_version")
 	require.EqualValues(t, 1, word(general, 0x34)>>8&3, "port_type: Ethernet")
@@ -64,16 +65,21 @@ func TestCapabilities(t *testing.T) {
 	require.Zero(t, word(general, 0x20)>>23&1, "fixed_buffer_size")
 	require.EqualValues(t, 1, word(general, 0x40)>>5&1, "dct")
 	require.EqualValues(t, 1, word(general, 0x24)>>29&1, "qpc_extension")
-	require.EqualValues(t, uint32(0xfc000000), word(ask(capODP), 0x10), "rc_odp_caps")
-	require.EqualValues(t, uint32(0xbc000000), word(ask(capODP), 0x20), "dc_odp_caps: all but a receive queue of its own")
+	require.EqualValues(t, uint32(0xfc000000), word(ask(devx.CapsODP), 0x10), "rc_odp_caps")
+	require.EqualValues(t, uint32(0xbc000000), word(ask(devx.CapsODP), 0x20), "dc_odp_caps: all but a receive queue of its own")
 	require.Zero(t, word(general, 0x44)>>24&1, "pg")
 	require.Zero(t, word(general, 0x4c)&15, "num_lag_ports")
-	require.EqualValues(t, 0xf, word(ask(capAtomic), 0x10), "atomic_operations")
-	require.EqualValues(t, 0xc, word(ask(capAtomic), 0x14), "atomic_size_qp")
-	require.EqualValues(t, uint32(0xffffc000), word(ask(capRoCE), 0x18), "UDP source ports")
+	require.EqualValues(t, uint32(0x42000000), word(ask(devx.CapsAtomic), 0x08), "results of 8 bytes are in host order")
+	require.EqualValues(t, 0xf, word(ask(devx.CapsAtomic), 0x10), "atomic_operations")
+	require.EqualValues(t, 0xc, word(ask(devx.CapsAtomic), 0x14), "atomic_size_qp")
+	require.EqualValues(t, 0xc, word(ask(devx.CapsAtomic), 0x18), "atomic_size_dc")
+	require.EqualValues(t, 4<<16|4, word(general, 0x24)&0x3f003f, "log_max_ra_req_dc, log_max_ra_res_dc")
+	require.EqualValues(t, 1, word(general, 0x04)&0xffff, "vhca_id")
+	require.Zero(t, word(general, 0x70)>>24&31, "log_max_rmp, without DEVX")
+	require.EqualValues(t, uint32(0xffffc000), word(ask(devx.CapsRoCE), 0x18), "UDP source ports")
 	const qos, flowTables = 0xc, 7
-	require.Equal(t, make([]byte, capSize), ask(qos))
-	require.Equal(t, make([]byte, capSize), ask(flowTables))
+	require.Equal(t, make([]byte, devx.CapsSize), ask(qos))
+	require.Equal(t, make([]byte, devx.CapsSize), ask(flowTables))
 	require.Len(t, p.ok(p.general(queryCaps(0, 1), 16)).bytes[abi.MLX5AttrDEVXOtherCmdOut], 16, "a short answer")
 	require.Equal(t, unix.EINVAL, p.general(queryCaps(capGroups, 1), 16).errno)
 	require.Equal(t, unix.EINVAL, p.general(queryCaps(0, 1)[:15], 16).errno, "too short")
@@ -81,26 +87,10 @@ func TestCapabilities(t *testing.T) {
 	require.Equal(t, unix.EINVAL, p.general([]byte{8, 0xd, 15: 0}, 16).errno, "NOP")
 }
 
-// Every field of a group has its own bits, inside the group.
-func TestCapabilitiesDoNotOverlap(t *testing.T) {
-	p := newRig(t).program()
-	x := p.context()
-	for group := range capGroups {
-		taken := make(map[int]uint32)
-		for _, f := range x.capabilities(group) {
-			require.True(t, f.at%4 == 0 && f.at < capSize && f.high >= f.low && f.high < 32, f.name)
-			bits := uint32(1<<(f.high-f.low+1)-1) << f.low
-			require.Zero(t, taken[f.at]&bits, f.name)
-			taken[f.at] |= bits
-			require.Zero(t, uint64(f.value)>>(f.high-f.low+1), "%s: %#x is too large", f.name, f.value)
-		}
-	}
-}
-
 func (p *program) createMkey(cmd []byte) answer {
 	p.Helper()
 	return p.ioctl(p.ctx, abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjCreate, arg{id: abi.MLX5AttrDEVXObjCreateHandle},
-		arg{id: abi.MLX5AttrDEVXObjCreateCmdIn, in: cmd}, arg{id: abi.MLX5AttrDEVXObjCreateCmdOut, out: cmdOutSize})
+		arg{id: abi.MLX5AttrDEVXObjCreateCmdIn, in: cmd}, arg{id: abi.MLX5AttrDEVXObjCreateCmdOut, out: devx.HeadSize})
 }
 
 func (p *program) destroyFirmwareObject(h uint64) answer {
@@ -112,7 +102,7 @@ func (p *program) destroyFirmwareObject(h uint64) answer {
 func mkeyCommand(pdn, entries uint32) []byte {
 	cmd := make([]byte, 272)
 	be := binary.BigEndian
-	be.PutUint32(cmd, cmdCreateMkey<<16)
+	be.PutUint32(cmd, devx.OpCreateMkey<<16)
 	be.PutUint32(cmd[0x10:], 0x40008600) // free, umr_en, lr, KLM
 	be.PutUint32(cmd[0x14:], 0xffffff00)
 	be.PutUint32(cmd[0x1c:], pdn)
@@ -159,15 +149,15 @@ func TestCreateMkey(t *testing.T) {
 		"signature":           {set(0x1c, p.pdn()|1<<30), unix.EOPNOTSUPP},
 		"size of a signature": {set(0x30, 4), unix.EOPNOTSUPP},
 		"encryption":          {set(0x4c, 1<<27), unix.EOPNOTSUPP},
-		"a list":              {set(0x64, 1), unix.EINVAL},
+		"a list":              {set(0x60, 1), unix.EINVAL},
 		"too short":           {mkeyCommand(p.pdn(), 4)[:0x40], unix.EINVAL},
 		"another command":     {set(0, 0x05000000), unix.EINVAL},
 		"16 bytes":            {mkeyCommand(p.pdn(), 4)[:16], unix.EINVAL},
 	} {
 		require.Equal(t, c.want, p.createMkey(c.cmd).errno, why)
 	}
-	p.ok(p.createMkey(mkeyCommand(p.pdn(), 52)[:mkcSize]))
-	p.ok(p.createMkey(set(0x1c, p.pdn()|mkcInvalidate)))
+	p.ok(p.createMkey(mkeyCommand(p.pdn(), 52)[:0x50]))
+	p.ok(p.createMkey(set(0x1c, p.pdn()|1<<24)))
 	x := p.context()
 	require.Len(t, slices.DeleteFunc(p.handles(), func(k kind) bool { return k != kindDEVX }), 2)
 	before := x.cost

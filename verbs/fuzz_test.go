@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/internal/await"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -76,7 +77,7 @@ func FuzzIoctl(f *testing.F) {
 		call(abi.ObjectQP, abi.MethodQPCreate, createQPArgs(abi.QPTDriver, first, 3, []uint32{4, 0, 1, 0, 0}, dciDriver)...),
 		write(extended|abi.ExCmdModifyQP, with(zeros(abi.ExModifyQPSize), map[int]uint32{abi.ModifyQPQPHandle: 6, abi.ModifyQPAttrMask: dctInit}), abi.ExModifyQPRespSize),
 		write(extended|abi.ExCmdModifyQP, with(zeros(abi.ExModifyQPSize), map[int]uint32{abi.ModifyQPQPHandle: 6, abi.ModifyQPAttrMask: dctRTR}), abi.ExModifyQPRespSize),
-		call(abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjModify, arg{id: abi.MLX5AttrDEVXObjModifyHandle, data: 7}, arg{id: abi.MLX5AttrDEVXObjModifyCmdIn, in: streamCommand(1, 1)}, arg{id: abi.MLX5AttrDEVXObjModifyCmdOut, out: cmdOutSize}))
+		call(abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjModify, arg{id: abi.MLX5AttrDEVXObjModifyHandle, data: 7}, arg{id: abi.MLX5AttrDEVXObjModifyCmdIn, in: streamCommand(1, 1)}, arg{id: abi.MLX5AttrDEVXObjModifyCmdOut, out: devx.HeadSize}))
 	// A domain of the program's own, a target in it, and its second handle. The handles that the
 	// target of the fuzzer has made are 1 to 4: a PD, a UAR page, a CQ and a queue pair.
 	xsrq := []arg{{id: abi.AttrCreateSRQHandle}, {id: abi.AttrCreateSRQPDHandle, data: first}, {id: abi.AttrCreateSRQXRCDHandle, data: 5},

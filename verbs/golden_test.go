@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
@@ -61,7 +62,7 @@ var ofDevice = []gap{
 // differs lists everything that may differ, by call and attribute.
 var differs = map[string][]gap{
 	"GET_CONTEXT 0x1001":             {{68, 72, "the null key"}, {36, 40, "no page of the core clock, which the library of the programs reads in another way"}, {0, 4, ownNumber}},
-	"DEVX_OTHER 0x1001":              {{16, 16 + capSize, "the recorded device answers that it has no capabilities"}},
+	"DEVX_OTHER 0x1001":              {{16, 16 + devx.CapsSize, "the recorded device answers that it has no capabilities"}},
 	"INVOKE_WRITE 0x1 0x1":           ofDevice,
 	"INVOKE_WRITE 0x80000001 0x1":    append(ofDevice[:len(ofDevice):len(ofDevice)], gap{288, 296, "device memory"}, gap{296, 300, "memory on demand"}, gap{184, 208, "memory on demand"}, gap{216, 224, "the device clock"}, gap{224, 232, "as at 60"}),
 	"INVOKE_WRITE 0x80000001 0x1001": {{32, 40, "completions can be compressed"}, {60, 61, "also in entries of 128 bytes"}, {100, 102, "streams of DC"}},
@@ -122,10 +123,11 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 		c = p.allocUAR(p.ctx)
 		c.value[0] = p.ok(c).value[abi.MLX5AttrUARObjAllocHandle]
 	case kindCQ:
-		p.handle(kindUAR, 1<<20)
+		q.uar = p.page(1 << 20)
 		c = q.createCQ(15, 0)
 	case kindQP:
 		cq := p.handle(kindCQ, 1<<20+recorded)
+		q.uar = p.page(1 << 20)
 		q.pd = uint32(p.handle(kindPD, 1<<20))
 		c = q.createQP(abi.QPTRC, cq)
 	case kindMR:
@@ -169,7 +171,7 @@ func (p *player) page(recorded uint32) uint32 {
 		return page
 	}
 	h := p.handle(kindUAR, uint64(1<<21+recorded))
-	p.pages[recorded] = uint32(p.s.context(p.ctx).objects[uint32(h)].self.(*uar).page)
+	p.pages[recorded] = uint32(p.s.context(p.ctx).objects[uint32(h)].self.(*uar).page) + firstUAR
 	return p.pages[recorded]
 }
 

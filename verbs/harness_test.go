@@ -33,9 +33,10 @@ type rig struct {
 	loose bool // the shim seals no memory
 }
 
+// newServing returns a server without firmware commands; those of devx_*_test.go and umem_test.go have them.
 func newServing(t testing.TB) *Server {
 	t.Helper()
-	return newServingWith(t, Config{})
+	return newServingWith(t, Config{NoDEVX: true})
 }
 
 func newServingWith(t testing.TB, cfg Config) *Server {
@@ -138,6 +139,7 @@ func (r *rig) request(op wireOp, context uint64, body []byte, files ...*os.File)
 		sent = append(sent, f)
 	}
 	answer, give, err := r.p.handle(finish(append(d, body...)), sent)
+	require.LessOrEqual(r, len(give), maxFDs)
 	require.NoError(r, err)
 	require.LessOrEqual(r, len(answer), maxDatagram)
 	require.Equal(r, uint32(len(answer)), le.Uint32(answer[8:]))
@@ -158,6 +160,9 @@ func (r *rig) open(device uint32) (inode uint64, socket *os.File) {
 	r.files[r.next] = files[0]
 	req := make([]byte, abi.MLX5AllocUcontextReqV2Size)
 	le.PutUint64(req[abi.MLX5AllocUcontextReqV2LibCaps:], abi.MLX5LibCapDynUAR)
+	if r.p.devx {
+		le.PutUint32(req[abi.MLX5AllocUcontextReqV2Flags:], abi.MLX5AllocUctxDEVX)
+	}
 	r.ok(r.ioctl(inode, abi.ObjectDevice, abi.MethodGetContext, arg{id: abi.AttrUHWIn, in: req}, arg{id: abi.AttrUHWOut, out: abi.MLX5AllocUcontextRespSize}))
 	return inode, files[0]
 }
@@ -231,7 +236,7 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 		h, b, give := r.request(opIoctl, context, body, duplicated(r, files)...)
 		if h.flags&flagAgain == 0 {
 			c.errno = unix.Errno(h.error)
-			if h.error == 0 {
+			if h.error == 0 || h.flags&flagFailed != 0 {
 				r.outs(&c, b, args, give)
 				at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]
 				if object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each UAR page

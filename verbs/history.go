@@ -49,7 +49,8 @@ func (h *history) note(c *call, err error) {
 func (h *history) explain() string {
 	if h.noDEVX {
 		// If the program had not asked for it, libmlx5 would have opened the device without.
-		return "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because this device has no firmware commands"
+		return "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because the program may not have firmware commands (DEVX): " +
+			"it was started by nicless run --no-devx, or the engine by nicless engine --no-devx; nicless run --devx allows them"
 	}
 	if !h.did["WRITE.ALLOC_PD"] { // the program has only asked about devices
 		return fmt.Sprintf("none of its calls was refused here, and it has only asked about the device; its last call here was %s. "+

@@ -46,16 +46,25 @@ func (p *process) ioctl(h wireHeader, b []byte, files []nic.File) ([]byte, []*os
 	if err != nil {
 		_ = closeFiles(c.give...)
 		r := refusalOf(err)
-		p.reportRefusal(r, "call", c.name())
-		return appendAnswer(nil, h, 0, int32(r.errno)), nil, nil
+		p.reportRefusal(c.withCommand(r), "call", c.name())
+		if r.out == nil {
+			return appendAnswer(nil, h, 0, int32(r.errno)), nil, nil
+		}
+		c.outs = nil
+		c.put(c.method.output(), r.out)
+		return c.appendOuts(appendAnswer(nil, h, flagFailed, int32(r.errno))), nil, nil
 	}
 	c.giveBack()
-	out := appendAnswer(nil, h, 0, 0)
-	out = le.AppendUint64(out, uint64(len(c.outs)))
+	return c.appendOuts(appendAnswer(nil, h, 0, 0)), c.give, nil
+}
+
+// appendOuts appends what the shim writes to the program's memory.
+func (c *call) appendOuts(answer []byte) []byte {
+	answer = le.AppendUint64(answer, uint64(len(c.outs)))
 	for i := range c.outs {
-		out = c.outs[i].append(out)
+		answer = c.outs[i].append(answer)
 	}
-	return out, c.give, nil
+	return answer
 }
 
 // serve runs the method that the header names.

@@ -126,3 +126,14 @@ func TestMemoryAskedForTwice(t *testing.T) {
 		await.Until(t, "only the ring and the record are lent", func() bool { return lent() == 2 })
 	}
 }
+
+// A CQ of a libmlx5 that sends no uar_page_index has the context's first page.
+func TestCQWithoutUARPage(t *testing.T) {
+	p := newRig(t).program()
+	for _, size := range []int{createCQMin, abi.MLX5CreateCQSize} {
+		d := createCQDriver(p.ring(1<<20), p.ring(pageSize), 0)
+		le.PutUint16(d[abi.MLX5CreateCQFlags:], 0)
+		p.ok(p.ioctl(p.ctx, abi.ObjectCQ, abi.MethodCQCreate, append(createCQArgs(15, d[:size]),
+			arg{id: abi.AttrCreateCQEventFD, data: p.async, optional: true})...))
+	}
+}

@@ -28,6 +28,8 @@ type process struct {
 	lineage    string // numbers of the process and its ancestors, for watchers
 	name       string // for the log
 	fast       bool   // memory that is registered may be remapped (not with --slow-memory)
+	devx       bool   // contexts may have firmware commands: not Config.NoDEVX, unless the program says
+	guarded    bool   // send queues are guarded: Config.GuardPosts, unless the program says
 	greeted    bool
 	helloTimer *time.Timer // ends the connection if hello does not come in time
 	guard      nic.Guard   // zero: the process has none
@@ -248,6 +250,8 @@ func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.Fil
 	}
 	p.greeted = true
 	p.fast = hello.wants&wantFast != 0
+	p.devx = (p.s.devx || hello.wants&wantDEVX != 0) && hello.wants&noDEVX == 0
+	p.guarded = (p.s.guardPosts || hello.wants&wantGuard != 0) && hello.wants&noGuard == 0
 	p.guard = nic.Guard{Addr: hello.guard, Cookie: hello.cookie}
 	if len(hello.name) > 0 && utf8.Valid(hello.name) {
 		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, hello.name)

@@ -23,6 +23,9 @@ type qp struct {
 	dest           *qpDest           // the destination that the program has set
 	groups         map[[16]byte]bool // multicast groups, by GID
 	blocksLoopback bool              // what it sends to a group does not come back to it
+	context        []byte            // made by CREATE_QP: the part of QUERY_QP that the program has set
+	registerOnly   bool              // doorbell registers of page alone start its work
+	page           uint16            // number of its UAR page, if registerOnly is set
 	events         eventState
 }
 
@@ -183,6 +186,9 @@ func createQP(c *call) error {
 		}
 		uses = append(uses, shared.object)
 	}
+	if le.Uint32(d[abi.MLX5CreateQPSQWQECount:]) != 0 {
+		c.guardPosts(&req)
+	}
 	async, err := c.async(abi.AttrCreateQPEventFD)
 	if err != nil && err != errAgain {
 		return err
@@ -224,7 +230,7 @@ func createQP(c *call) error {
 	}
 	// The number of entries of the ring.
 	q.caps[abi.QPCapMaxRecvWR/4] = le.Uint32(d[abi.MLX5CreateQPRQWQECount:])
-	x.addQP(q, held, uses...)
+	x.addQP(kindQP, q, held, uses...)
 	c.putHandle(abi.AttrCreateQPHandle, q.object)
 	c.put32(abi.AttrCreateQPRespCap, q.caps[:]...)
 	c.put32(abi.AttrCreateQPRespQPNum, q.number)
@@ -232,9 +238,9 @@ func createQP(c *call) error {
 	return nil
 }
 
-// addQP makes the object of a queue pair.
-func (x *uctx) addQP(q *qp, held []*extent, uses ...*object) {
-	q.object = x.add(kindQP, q, func() error {
+// addQP makes the object of a queue pair, of kind kindQP or kindDEVX.
+func (x *uctx) addQP(k kind, q *qp, held []*extent, uses ...*object) {
+	q.object = x.add(k, q, func() error {
 		x.executeAnnounced()
 		if err := x.command(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
 			return err

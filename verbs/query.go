@@ -197,16 +197,18 @@ func getContext(c *call) error {
 	}
 	var req [abi.MLX5AllocUcontextReqV2Size]byte
 	copy(req[:], c.bytes(abi.AttrUHWIn))
-	if flags := le.Uint32(req[abi.MLX5AllocUcontextReqV2Flags:]); flags&abi.MLX5AllocUctxDEVX != 0 {
+	flags := le.Uint32(req[abi.MLX5AllocUcontextReqV2Flags:])
+	if flags&abi.MLX5AllocUctxDEVX != 0 && !c.p.devx {
 		c.p.past.noDEVX = true
 		// libmlx5 always asks for firmware commands first. If the program did not ask for
 		// them, libmlx5 then opens the device without them.
-		return expected(eINVAL, "flags %#x: a context with firmware commands (DEVX) is not possible", flags)
+		return expected(eINVAL, "flags %#x: a context with firmware commands (DEVX) is not possible with --no-devx", flags)
 	}
 	if caps := le.Uint64(req[abi.MLX5AllocUcontextReqV2LibCaps:]); caps&abi.MLX5LibCapDynUAR == 0 {
 		return refuse(eOPNOTSUPP, "library capabilities %#x: UAR pages that are allocated one by one are needed; libmlx5 has them since version 26", caps)
 	}
 	c.x.greeted = true
+	c.x.devx = flags&abi.MLX5AllocUctxDEVX != 0
 	c.p.past.noDEVX = false
 	c.put(abi.AttrUHWOut, c.x.contextAnswer())
 	c.put32(abi.AttrGetContextNumCompVectors, completionVectors)

@@ -46,6 +46,17 @@ type method struct {
 	run        func(*call) error
 }
 
+// output returns the attribute for the answer of a firmware command. A method that runs firmware commands
+// has one attribute for answers, this one.
+func (m *method) output() uint16 {
+	for i := range m.fields {
+		if m.fields[i].shape == out {
+			return m.fields[i].id
+		}
+	}
+	return 0
+}
+
 func (m *method) field(id uint16) *field {
 	for i := range m.fields {
 		if m.fields[i].id == id {

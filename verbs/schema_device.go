@@ -2,7 +2,10 @@
 
 package verbs
 
-import "github.com/nicless/nicless/verbs/internal/abi"
+import (
+	"github.com/nicless/nicless/field/devx"
+	"github.com/nicless/nicless/verbs/internal/abi"
+)
 
 func deviceMethods() []*method {
 	return []*method{
@@ -47,21 +50,25 @@ func deviceMethods() []*method {
 			{id: abi.AttrAsyncEventAllocFDHandle, name: "descriptor", shape: newFD},
 		}, allocAsync},
 		{abi.MLX5ObjectDEVX, abi.MLX5MethodDEVXOther, "MLX5_DEVX.OTHER", []field{
-			{id: abi.MLX5AttrDEVXOtherCmdIn, name: "command", shape: in, min: cmdInSize},
-			{id: abi.MLX5AttrDEVXOtherCmdOut, name: "output", shape: out, min: cmdOutSize},
+			{id: abi.MLX5AttrDEVXOtherCmdIn, name: "command", shape: in, min: devx.HeadSize},
+			{id: abi.MLX5AttrDEVXOtherCmdOut, name: "output", shape: out, min: devx.HeadSize},
 		}, devxOther},
+		{abi.MLX5ObjectDEVX, abi.MLX5MethodDEVXQueryEQN, "MLX5_DEVX.QUERY_EQN", []field{
+			{id: abi.MLX5AttrDEVXQueryEQNUserVec, name: "vector", shape: in, min: 4, max: 4},
+			{id: abi.MLX5AttrDEVXQueryEQNDevEQN, name: "eqn", shape: out, min: 4, max: 4},
+		}, inDEVX(abi.MLX5ObjectDEVX, abi.MLX5MethodDEVXQueryEQN, queryEQN)},
 		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjCreate, "MLX5_DEVX_OBJ.CREATE", []field{
 			{id: abi.MLX5AttrDEVXObjCreateHandle, name: "handle", shape: newHandle, kind: kindDEVX},
-			{id: abi.MLX5AttrDEVXObjCreateCmdIn, name: "command", shape: in, min: cmdInSize},
-			{id: abi.MLX5AttrDEVXObjCreateCmdOut, name: "output", shape: out, min: cmdOutSize},
+			{id: abi.MLX5AttrDEVXObjCreateCmdIn, name: "command", shape: in, min: devx.HeadSize},
+			{id: abi.MLX5AttrDEVXObjCreateCmdOut, name: "output", shape: out, min: devx.HeadSize},
 		}, createFirmwareObject},
 		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjDestroy, "MLX5_DEVX_OBJ.DESTROY", []field{
 			{id: abi.MLX5AttrDEVXObjDestroyHandle, name: "handle", shape: destroyedHandle, kind: kindDEVX},
 		}, (*call).destroyOnly},
 		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjModify, "MLX5_DEVX_OBJ.MODIFY", []field{
 			{id: abi.MLX5AttrDEVXObjModifyHandle, name: "handle", shape: handle, kind: kindAny},
-			{id: abi.MLX5AttrDEVXObjModifyCmdIn, name: "command", shape: in, min: cmdInSize},
-			{id: abi.MLX5AttrDEVXObjModifyCmdOut, name: "output", shape: out, min: cmdOutSize},
+			{id: abi.MLX5AttrDEVXObjModifyCmdIn, name: "command", shape: in, min: devx.HeadSize},
+			{id: abi.MLX5AttrDEVXObjModifyCmdOut, name: "output", shape: out, min: devx.HeadSize},
 		}, modifyFirmwareObject},
 		{abi.MLX5ObjectUAR, abi.MLX5MethodUARObjAlloc, "MLX5_UAR.ALLOC", []field{
 			{id: abi.MLX5AttrUARObjAllocHandle, name: "handle", shape: newHandle, kind: kindUAR},

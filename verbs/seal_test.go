@@ -47,8 +47,8 @@ func TestUnsealedRegistersAreNotUsed(t *testing.T) {
 	p := r.program()
 	r.loose = false // the memory of the queues is sealed now, but the UAR pages are not
 	require.Equal(t, unix.EFAULT, p.createCQ(15, 0).errno)
-	at, whole := p.mapUAR(p.ctx, uarOffset+uint64(p.uar)*pageSize)
-	require.Equal(t, uint64(p.uar)*pageSize, at)
+	at, whole := p.mapUAR(p.ctx, uarOffset+uint64(p.uar-firstUAR)*pageSize)
+	require.Equal(t, uint64(p.uar-firstUAR)*pageSize, at)
 	require.Equal(t, uint64(uarPages*pageSize), whole)
 	p.ok(p.createCQ(15, 0))
 }
@@ -67,9 +67,9 @@ func TestRegistersOfAnotherProcess(t *testing.T) {
 		u := r.ok(r.allocUAR(p.ctx))
 		return le.Uint32(u.bytes[abi.MLX5AttrUARObjAllocPageID])
 	}
-	require.Equal(t, uint32(uarPages), alloc(b))
-	require.Equal(t, uint32(1), alloc(a))
-	q := &program{rig: b, ctx: p.ctx, pd: p.pd, uar: uarPages, at: 0x700000000, async: b.ok(b.allocAsync(p.ctx)).value[0]}
+	require.Equal(t, uint32(uarPages+firstUAR), alloc(b))
+	require.Equal(t, uint32(1+firstUAR), alloc(a))
+	q := &program{rig: b, ctx: p.ctx, pd: p.pd, uar: uarPages + firstUAR, at: 0x700000000, async: b.ok(b.allocAsync(p.ctx)).value[0]}
 	cq := q.ok(q.createCQ(15, 0)).value[0]
 	q.ok(q.createQP(abi.QPTRC, cq))
 

@@ -28,6 +28,14 @@ type Config struct {
 	Mode    fs.FileMode  // permission bits of the sockets, which decide which users may connect; 0 means 0600
 	Log     *slog.Logger // nil means that nothing is logged
 	Fabric  Fabric       // leads to other engines and hosts; nil means that there are none
+	// NoDEVX is whether programs get no firmware commands when libmlx5 asks for them, which it always
+	// does. With them UCX, for example, makes its queues by DEVX. nicless run --devx and --no-devx say
+	// otherwise for one program.
+	NoDEVX bool
+	// GuardPosts is whether the send queues of programs are guarded, because something posts there that
+	// may store the bytes of a WQE after the doorbell record and the register, as a GPU does. nicless run
+	// --guard-posts and --no-guard-posts say otherwise for one program.
+	GuardPosts bool
 }
 
 // MaxDevices is the most devices that Serve serves. Each is at a port of the engine's device.
@@ -52,6 +60,8 @@ type Server struct {
 	clogged       func(uid uint32) bool // nic.Device.Clogged, except in tests
 	manager       *cm.Manager
 	fabric        Fabric // nil: there is none
+	devx          bool   // not Config.NoDEVX
+	guardPosts    bool   // Config.GuardPosts
 	announced     announcement
 	paths         pathUses
 	subscriptions subscriptions
@@ -123,7 +133,8 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		}
 	}
 	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged,
-		fabric: cfg.Fabric, contexts: make(map[uint64]*uctx), nowhere: newNetns(netnsKey{})}
+		fabric: cfg.Fabric, devx: !cfg.NoDEVX, guardPosts: cfg.GuardPosts,
+		contexts: make(map[uint64]*uctx), nowhere: newNetns(netnsKey{})}
 	s.nowhere.scan(nil)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -28,7 +28,7 @@ func (d *device) files(n *netns) map[string]string {
 		ib + "node_guid":      d.guidText(),
 		ib + "sys_image_guid": d.guidText(),
 		ib + "node_desc":      d.name(),
-		ib + "board_id":       "NICLESS",
+		ib + "board_id":       boardID,
 		ib + "hca_type":       "MT4121",
 		ib + "hw_rev":         "0",
 		ib + "fw_ver":         fmt.Sprintf("%d.%d.%04d", fwMajor, fwMinor, fwSub),

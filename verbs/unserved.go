@@ -2,7 +2,10 @@
 
 package verbs
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // A callName is the function of libibverbs or libmlx5 that makes an ioctl, so that a refusal
 // can name the programmer's call. The kernel has these ioctls. Some of them are served here,
@@ -55,16 +58,17 @@ var commandNames = [...]commandName{
 
 // unserved names the call of a program, if this server has no such method.
 func unserved(object, method uint16) string {
+	return because(object, method, "this device does not have it")
+}
+
+// because names the call of a program, and says why it is refused: the call's own reason, or why.
+func because(object, method uint16, why string) string {
 	for _, n := range callNames {
 		if n.object == object && n.method == method {
-			why := reasons[n.function]
-			if why == "" {
-				why = "this device does not have it"
-			}
-			return fmt.Sprintf("%s (%s): %s", n.function, n.methodName, why)
+			return fmt.Sprintf("%s (%s): %s", n.function, n.methodName, cmp.Or(reasons[n.function], why))
 		}
 	}
-	return fmt.Sprintf("object %#x method %#x: this device does not have it", object, method)
+	return fmt.Sprintf("object %#x method %#x: %s", object, method, why)
 }
 
 // unservedCommand does the same for a write command.

@@ -40,9 +40,15 @@ const (
 
 	flagAnswer = 1
 	flagAgain  = 2
+	flagFailed = 4
 
 	wantFast = 1
 	hasUFFD  = 2
+	wantDEVX = 4
+	noDEVX   = 8
+
+	wantGuard = 16
+	noGuard   = 32
 )
 
 type wireOp uint16

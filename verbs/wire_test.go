@@ -25,8 +25,9 @@ func TestWireIsTheHeader(t *testing.T) {
 	want := map[string]int{
 		"NV_MAGIC": wireMagic, "NV_MAJOR": wireMajor, "NV_MINOR": wireMinor, "NV_MAX_DATAGRAM": maxDatagram, "NV_MAX_FDS": maxFDs,
 		"NV_HELLO": int(opHello), "NV_OPEN": int(opOpen), "NV_ADOPT": int(opAdopt), "NV_IOCTL": int(opIoctl), "NV_MMAP": int(opMmap),
-		"NV_ALLOC": int(opAlloc), "NV_FREE": int(opFree), "NV_ADDRESSES": int(opAddresses), "NV_ANSWER": flagAnswer, "NV_AGAIN": flagAgain,
-		"NV_WANT_FAST": wantFast, "NV_HAS_UFFD": hasUFFD,
+		"NV_ALLOC": int(opAlloc), "NV_FREE": int(opFree), "NV_ADDRESSES": int(opAddresses), "NV_ANSWER": flagAnswer, "NV_AGAIN": flagAgain, "NV_FAILED": flagFailed,
+		"NV_WANT_FAST": wantFast, "NV_HAS_UFFD": hasUFFD, "NV_WANT_DEVX": wantDEVX, "NV_NO_DEVX": noDEVX,
+		"NV_WANT_GUARD": wantGuard, "NV_NO_GUARD": noGuard,
 		"NV_OUT_BYTES": outBytes, "NV_OUT_VALUE": outValue, "NV_OUT_FD": outFD, "NV_OUT_FD_INSIDE": outFDInside, "NV_OUT_BACK": outBack, "NV_HEAP": inHeap,
 		"NV_NEED_FD": needFD, "NV_NEED_REMAP": needRemap, "NV_NEED_TRY_REMAP": needTryRemap, "NV_NEED_FD_NUMBER": needFDNumber, "NV_NEED_TOKEN": needToken, "NV_NEED_ROUTE": needRoute, "NV_NEED_BYTES": needBytes, "NV_NEED_ADDRESSES": needAddresses,
 		"NV_OPEN_CHANNEL": int(opOpenChannel), "NV_WRITE": int(opWrite), "NV_MAX_WRITE": cm.MaxWrite, "sizeof(struct nv_route)": cm.RouteSize,

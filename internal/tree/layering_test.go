@@ -170,7 +170,7 @@ var mayImport = map[string][]string{
 	// engine does not know it.
 	"verbs/internal/abi": {},
 	"verbs/internal/cm":  {"internal/budget", "internal/nic", "verbs/internal/abi"},
-	"verbs":              {"engine", "packet", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
+	"verbs":              {"engine", "packet", "wqe", "field/devx", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
 
 	// Emulated accelerators: beside the host API, not above it.
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},

@@ -213,6 +213,12 @@ static int answer(struct call *c) {
 	return 0;
 }
 
+/* Writes the answer of a firmware command that failed: the program gets the status in it and the errno. */
+static int failed(struct call *c, int error) {
+	int unwritten = answer(c);
+	return unwritten ? unwritten : error;
+}
+
 static int converse(struct call *c, uint64_t context) {
 	const struct nv_header *in = (const struct nv_header *)c->p->in;
 	int round, error = fetch(c);
@@ -227,6 +233,8 @@ static int converse(struct call *c, uint64_t context) {
 		}
 		if (error == 0)
 			error = in->flags & NV_AGAIN ? satisfy(c) : answer(c);
+		else if (error == in->error && in->flags & NV_FAILED)
+			error = failed(c, error);
 		nv_close_fds(c->p);
 		if (error || !(in->flags & NV_AGAIN))
 			return error;

@@ -3,7 +3,11 @@
  *   NICLESS_VERBS       the directory that a server has made; without it this library does
  *                       nothing
  *   NICLESS_VERBS_SLOW  1: memory that is registered stays where it is; otherwise its pages are
- *                       remapped into shared memory */
+ *                       remapped into shared memory
+ *   NICLESS_VERBS_DEVX  1: the program may have firmware commands (DEVX), 0: it may not;
+ *                       otherwise the server decides
+ *   NICLESS_VERBS_GUARD 1: send queues are guarded, because their posters store WQE, record and
+ *                       register in any order, 0: they are not; otherwise the server decides */
 #include "shim.h"
 
 #include <errno.h>
@@ -43,9 +47,17 @@ const char *nv_dir(void) {
 	return now == ON ? dir : NULL;
 }
 
+static bool set_to(const char *name, const char *wanted) {
+	const char *value = secure_getenv(name);
+	return value && strcmp(value, wanted) == 0;
+}
+
 uint32_t nv_wants(void) {
-	const char *slow = secure_getenv("NICLESS_VERBS_SLOW");
-	return slow && strcmp(slow, "1") == 0 ? 0 : NV_WANT_FAST;
+	return (set_to("NICLESS_VERBS_SLOW", "1") ? 0 : NV_WANT_FAST) |
+	       (set_to("NICLESS_VERBS_DEVX", "1") ? NV_WANT_DEVX : 0) |
+	       (set_to("NICLESS_VERBS_DEVX", "0") ? NV_NO_DEVX : 0) |
+	       (set_to("NICLESS_VERBS_GUARD", "1") ? NV_WANT_GUARD : 0) |
+	       (set_to("NICLESS_VERBS_GUARD", "0") ? NV_NO_GUARD : 0);
 }
 
 /* These variables make libmlx5 get the memory of its rings by an mmap of the device. If the

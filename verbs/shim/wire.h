@@ -33,7 +33,7 @@ enum nv_op {
 /* Begins every datagram. */
 struct nv_header {
 	uint16_t op;
-	uint16_t flags;   /* NV_ANSWER, NV_AGAIN */
+	uint16_t flags;   /* NV_ANSWER, NV_AGAIN, NV_FAILED */
 	int32_t error;    /* in an answer: 0 or an errno */
 	uint32_t length;  /* bytes of the datagram, this header included */
 	uint32_t tag;     /* repeated in the answer */
@@ -42,6 +42,7 @@ struct nv_header {
 
 #define NV_ANSWER 1u
 #define NV_AGAIN 2u /* in an answer: satisfy the needs, then send the request again */
+#define NV_FAILED 4u /* in an answer with an error: it has nv_out, as one without an error has */
 
 struct nv_hello {
 	uint32_t magic;
@@ -57,6 +58,11 @@ struct nv_hello {
 
 #define NV_WANT_FAST 1u /* memory that is registered may be remapped (not with --slow-memory) */
 #define NV_HAS_UFFD 2u  /* remapping loses no stores of other threads */
+#define NV_WANT_DEVX 4u /* contexts may have firmware commands (DEVX), whatever the server's default is */
+#define NV_NO_DEVX 8u   /* they may not */
+#define NV_WANT_GUARD 16u /* the device guards the send queues, whatever the server's default is: posters
+                           * may store WQE, record and register in any order */
+#define NV_NO_GUARD 32u   /* it does not */
 
 struct nv_welcome {
 	uint16_t major;
@@ -112,8 +118,8 @@ struct nv_ioctl {
 	uint32_t bytes;   /* length of the program's header and attributes: hdr.length */
 };
 
-/* An answer without NV_AGAIN is: uint64_t count; then count nv_out, each followed
- * by `length` bytes padded to a multiple of 8. */
+/* An answer with NV_FAILED, or with neither an error nor NV_AGAIN, is: uint64_t count; then
+ * count nv_out, each followed by `length` bytes padded to a multiple of 8. */
 struct nv_out {
 	uint16_t attr;   /* index of the attribute */
 	uint16_t kind;   /* NV_OUT_* */

@@ -6,9 +6,12 @@ package abi
 
 // enum mlx5_ib_objects.
 const (
-	MLX5ObjectDEVX    = 0x1000 // MLX5_IB_OBJECT_DEVX
-	MLX5ObjectDEVXObj = 0x1001 // MLX5_IB_OBJECT_DEVX_OBJ
-	MLX5ObjectUAR     = 0x1008 // MLX5_IB_OBJECT_UAR
+	MLX5ObjectDEVX             = 0x1000 // MLX5_IB_OBJECT_DEVX
+	MLX5ObjectDEVXObj          = 0x1001 // MLX5_IB_OBJECT_DEVX_OBJ
+	MLX5ObjectDEVXUmem         = 0x1002 // MLX5_IB_OBJECT_DEVX_UMEM
+	MLX5ObjectDEVXAsyncCmdFD   = 0x1004 // MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD
+	MLX5ObjectDEVXAsyncEventFD = 0x1005 // MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD
+	MLX5ObjectUAR              = 0x1008 // MLX5_IB_OBJECT_UAR
 )
 
 // enum mlx5_ib_device_methods.
@@ -40,7 +43,76 @@ const (
 
 // enum mlx5_ib_devx_methods.
 const (
-	MLX5MethodDEVXOther = 0x1000 // MLX5_IB_METHOD_DEVX_OTHER
+	MLX5MethodDEVXOther          = 0x1000 // MLX5_IB_METHOD_DEVX_OTHER
+	MLX5MethodDEVXQueryEQN       = 0x1002 // MLX5_IB_METHOD_DEVX_QUERY_EQN
+	MLX5MethodDEVXSubscribeEvent = 0x1003 // MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT
+)
+
+// enum mlx5_ib_devx_subscribe_event_attrs.
+const (
+	MLX5AttrDEVXSubscribeEventFDHandle    = 0x1000 // MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE
+	MLX5AttrDEVXSubscribeEventObjHandle   = 0x1001 // MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE
+	MLX5AttrDEVXSubscribeEventTypeNumList = 0x1002 // MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST
+	MLX5AttrDEVXSubscribeEventFDNum       = 0x1003 // MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM
+	MLX5AttrDEVXSubscribeEventCookie      = 0x1004 // MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE
+)
+
+// enum mlx5_ib_devx_async_cmd_fd_methods.
+const (
+	MLX5MethodDEVXAsyncCmdFDAlloc = 0x1000 // MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC
+)
+
+// enum mlx5_ib_devx_async_cmd_fd_alloc_attrs.
+const (
+	MLX5AttrDEVXAsyncCmdFDAllocHandle = 0x1000 // MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE
+)
+
+// enum mlx5_ib_devx_async_event_fd_methods.
+const (
+	MLX5MethodDEVXAsyncEventFDAlloc = 0x1000 // MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC
+)
+
+// enum mlx5_ib_devx_async_event_fd_alloc_attrs.
+const (
+	MLX5AttrDEVXAsyncEventFDAllocHandle = 0x1000 // MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE
+	MLX5AttrDEVXAsyncEventFDAllocFlags  = 0x1001 // MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS
+)
+
+// enum mlx5_ib_devx_obj_query_async_attrs.
+const (
+	MLX5AttrDEVXObjQueryAsyncHandle = 0x1000 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE
+	MLX5AttrDEVXObjQueryAsyncCmdIn  = 0x1001 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN
+	MLX5AttrDEVXObjQueryAsyncFD     = 0x1002 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD
+	MLX5AttrDEVXObjQueryAsyncWRID   = 0x1003 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID
+	MLX5AttrDEVXObjQueryAsyncOutLen = 0x1004 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN
+)
+
+// enum mlx5_ib_devx_query_eqn_attrs.
+const (
+	MLX5AttrDEVXQueryEQNUserVec = 0x1000 // MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC
+	MLX5AttrDEVXQueryEQNDevEQN  = 0x1001 // MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN
+)
+
+// enum mlx5_ib_devx_umem_methods.
+const (
+	MLX5MethodDEVXUmemReg   = 0x1000 // MLX5_IB_METHOD_DEVX_UMEM_REG
+	MLX5MethodDEVXUmemDereg = 0x1001 // MLX5_IB_METHOD_DEVX_UMEM_DEREG
+)
+
+// enum mlx5_ib_devx_umem_reg_attrs.
+const (
+	MLX5AttrDEVXUmemRegHandle     = 0x1000 // MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE
+	MLX5AttrDEVXUmemRegAddr       = 0x1001 // MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR
+	MLX5AttrDEVXUmemRegLen        = 0x1002 // MLX5_IB_ATTR_DEVX_UMEM_REG_LEN
+	MLX5AttrDEVXUmemRegAccess     = 0x1003 // MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS
+	MLX5AttrDEVXUmemRegOutID      = 0x1004 // MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID
+	MLX5AttrDEVXUmemRegPgszBitmap = 0x1005 // MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP
+	MLX5AttrDEVXUmemRegDMABufFD   = 0x1006 // MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD
+)
+
+// enum mlx5_ib_devx_umem_dereg_attrs.
+const (
+	MLX5AttrDEVXUmemDeregHandle = 0x1000 // MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE
 )
 
 // enum mlx5_ib_devx_other_attrs.
@@ -71,9 +143,11 @@ const (
 
 // enum mlx5_ib_devx_obj_methods.
 const (
-	MLX5MethodDEVXObjCreate  = 0x1000 // MLX5_IB_METHOD_DEVX_OBJ_CREATE
-	MLX5MethodDEVXObjDestroy = 0x1001 // MLX5_IB_METHOD_DEVX_OBJ_DESTROY
-	MLX5MethodDEVXObjModify  = 0x1002 // MLX5_IB_METHOD_DEVX_OBJ_MODIFY
+	MLX5MethodDEVXObjCreate     = 0x1000 // MLX5_IB_METHOD_DEVX_OBJ_CREATE
+	MLX5MethodDEVXObjDestroy    = 0x1001 // MLX5_IB_METHOD_DEVX_OBJ_DESTROY
+	MLX5MethodDEVXObjModify     = 0x1002 // MLX5_IB_METHOD_DEVX_OBJ_MODIFY
+	MLX5MethodDEVXObjQuery      = 0x1003 // MLX5_IB_METHOD_DEVX_OBJ_QUERY
+	MLX5MethodDEVXObjAsyncQuery = 0x1004 // MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY
 )
 
 // enum mlx5_ib_devx_obj_create_attrs.
@@ -93,6 +167,13 @@ const (
 	MLX5AttrDEVXObjModifyHandle = 0x1000 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE
 	MLX5AttrDEVXObjModifyCmdIn  = 0x1001 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN
 	MLX5AttrDEVXObjModifyCmdOut = 0x1002 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT
+)
+
+// enum mlx5_ib_devx_obj_query_attrs.
+const (
+	MLX5AttrDEVXObjQueryHandle = 0x1000 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE
+	MLX5AttrDEVXObjQueryCmdIn  = 0x1001 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN
+	MLX5AttrDEVXObjQueryCmdOut = 0x1002 // MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT
 )
 
 // enum mlx5_ib_dm_methods.

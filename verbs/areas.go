@@ -9,8 +9,8 @@ import (
 )
 
 // The program's memory in which the device works has to be in extents: memory that the engine shares. This
-// file finds the extents of a call's areas, holds them, and makes them regions of the engine. If an area is
-// in no extent, the call asks the shim to remap the area's pages.
+// file finds the extents of a call's areas, holds them, and makes them regions of the engine. If an area
+// is in no extent, the call asks the shim to remap the area's pages.
 
 // An area is a piece of the program's memory in which the device works: a ring, a doorbell
 // record, a memory region.
@@ -48,14 +48,20 @@ func (c *call) holdAreas(list ...area) (held []*extent, err error) {
 		if err != nil {
 			return held, refuse(eFAULT, "%s: %v", a.name, err)
 		}
-		if e == nil {
-			if err := c.requestRemap(a, needRemap); err != nil {
-				return held, err
-			}
-			continue
+		lo, size := a.pages()
+		switch {
+		case e != nil:
+			err = c.x.addUse(e, a.addr, a.n)
+		case c.p.memory.taken(lo, size) != nil:
+			e, err = c.holdParts(a)
+		default:
+			err = c.requestRemap(a, needRemap)
 		}
-		if err := c.x.addUse(e, a.addr, a.n); err != nil {
+		if err != nil && err != errAgain {
 			return held, err
+		}
+		if e == nil {
+			continue
 		}
 		held = append(held, e)
 	}
@@ -114,6 +120,9 @@ func (c *call) requestRemap(a area, kind uint16) error {
 			return refuse(eFAULT, "%s: page %#x was remapped, and is not there", a.name, lo)
 		}
 	}
+	if len(c.lent) == maxFDs { // an answer has no more; this area follows when the shim repeats the call
+		return errAgain
+	}
 	e, err := c.p.memory.make(movedName, lo, size)
 	if err != nil {
 		return err
@@ -165,9 +174,9 @@ func (c *call) takeResults(a area) error {
 	return nil
 }
 
-// addUse makes an extent a region of this context, if it is none yet, and counts one more use of the region.
-// The caller holds the extent; on failure addUse undoes this hold. It refuses if the engine would not find
-// the extent's memory at the n bytes from addr on.
+// addUse makes an extent a region of this context, if it is none yet, and counts one more use of the
+// region. The caller holds the extent; on failure addUse undoes this hold. It refuses if the engine would
+// not find the extent's memory at the n bytes from addr on.
 func (x *uctx) addUse(e *extent, addr, n uint64) error {
 	r := x.regions[e]
 	err := x.hidden(e, r, addr, n)
@@ -185,15 +194,15 @@ func (x *uctx) addUse(e *extent, addr, n uint64) error {
 	return nil
 }
 
-// hidden returns an error if the engine would find the memory of another region at the n bytes from addr on.
-// Of regions that overlap, the engine uses the newest one. r is the region of the extent, nil if it has none
-// yet. Two processes that share a context can have different memory at one address.
+// hidden returns an error if the engine would find the memory of another region at the n bytes from addr
+// on. Of regions that overlap, the engine uses the newest one. r is the region of the extent, nil if it
+// has none yet. Two processes that share a context can have different memory at one address.
 func (x *uctx) hidden(e *extent, r *region, addr, n uint64) error {
 	for other, its := range x.regions {
 		switch {
 		case other.m != e.m && other.overlaps(e.addr, e.size):
 			return refuse(eINVAL, "memory at %#x: another process has registered other memory there in this context", addr)
-		case r != nil && its.serial > r.serial && other.contains(addr, n):
+		case r != nil && its.serial > r.serial && other.contains(addr, n) && !same(e, other, addr, n):
 			return refuse(eINVAL, "memory at %#x: the program has registered other memory there, and not deregistered it", addr)
 		}
 	}
@@ -207,6 +216,7 @@ func (x *uctx) endHolds(held []*extent) {
 			e.m.endHold(e)
 		}
 	}
+	x.dropBusy()
 }
 
 // undoHolds ends the uses and the holds that were taken for an object that could not be made after all.
@@ -218,19 +228,42 @@ func (x *uctx) undoHolds(held []*extent) {
 	}
 }
 
-// endUse ends one use of an extent's region, and drops the region after the last use. It reports whether the
-// caller may end its hold of the extent. If the device still uses the region, endUse reports false, and the
-// hold ends with the context.
+// endUse ends one use of an extent's region, and drops the region after the last use. It reports whether
+// the caller may end its hold of the extent. If the device still uses the region, endUse reports false,
+// and dropBusy ends the use and the hold later. The device uses the newest of the regions that have an
+// address, so a joined extent's region may have queues of objects that hold one of its parts.
 func (x *uctx) endUse(e *extent) (ok bool) {
 	r := x.regions[e]
 	if r.users == 1 {
 		if !x.dropRegion(r.id) {
+			x.busy = append(x.busy, e)
 			return false
 		}
 		delete(x.regions, e)
 	}
 	r.users--
 	return true
+}
+
+// dropBusy tries again to drop regions that the device still used when the last object with a use of them
+// was destroyed: in each call a few, because a program can have many.
+func (x *uctx) dropBusy() {
+	const most = 4
+	for range min(most, len(x.busy)) {
+		e := x.busy[0]
+		x.busy = x.busy[1:]
+		r := x.regions[e]
+		switch {
+		case r.users > 1: // objects use it anew
+			r.users--
+		case x.dropRegion(r.id):
+			delete(x.regions, e)
+		default:
+			x.busy = append(x.busy, e)
+			continue
+		}
+		e.m.endHold(e)
+	}
 }
 
 // A region is the engine's region for an extent, in one context.

@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -47,9 +48,12 @@ type uctx struct {
 	objects      map[uint32]*object
 	domains      map[uint32]*pd // protection domains, by the engine's number
 	dms          map[int]*dm    // device memory, by index
-	dmabufs      map[int]bool   // addresses in the engine that regions of dma-bufs have, see dmabufSpace
+	umems        map[uint32]*umem
+	lastUMEM     uint32       // number of the umem that was made last
+	dmabufs      map[int]bool // addresses in the engine that dma-bufs have, see dmabufSpace
 	regions      map[*extent]*region
 	regionSerial uint64              // serial number of the next region
+	busy         []*extent           // their regions wait to be dropped; see dropBusy
 	channels     map[uint64]*channel // completion channels, by the cookie of the program's end
 	asyncs       []*async
 	numbers      map[uint64]eventSource // by kind and number (numberOf); without the objects in targets
@@ -65,7 +69,8 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	x := &uctx{
 		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
 		subscriber: p.subscriber, next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd),
-		dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
+		dms: make(map[int]*dm), dmabufs: make(map[int]bool), umems: make(map[uint32]*umem),
+		regions:  make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 		targets: make(map[uint32][]*qp),
 	}
@@ -221,6 +226,7 @@ func (x *uctx) end() {
 	clear(x.objects)
 	clear(x.domains)
 	clear(x.dms)
+	clear(x.umems)
 	clear(x.dmabufs)
 	clear(x.regions)
 	clear(x.channels)
@@ -250,7 +256,7 @@ func (x *uctx) addRegion(e *extent) (uint32, error) { return x.client.AddRegion(
 // it.
 func (x *uctx) dropRegion(id uint32) bool {
 	err := x.command(control.OpDropRegion, &control.RegionID{ID: id})
-	if err != nil {
+	if err != nil && !errors.Is(err, &control.Error{Code: control.CodeBusy}) {
 		x.s.report(x.uid, nil, slog.LevelError, "verbs region not dropped", "program", x.name, "region", id,
 			"error", err)
 	}

@@ -10,12 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newDEVXProgram returns a program that has a context with firmware commands.
-func newDEVXProgram(t testing.TB) *program {
-	t.Helper()
-	return newServingWith(t, Config{}).rig(t).program()
-}
-
 // command returns a firmware command of n bytes, 16 by default.
 func command(op uint16, words ...uint32) []byte {
 	b := make([]byte, max(16, 4+4*len(words)))

@@ -24,7 +24,7 @@ import (
 const (
 	dmabufSpace    = 1 << 61 // where the engine has such memory
 	dmabufDistance = 2 * maxExtent
-	maxDMABufs     = 1 << 12 // such regions of one context
+	maxDMABufs     = 1 << 12 // such regions and umems of one context
 )
 
 func dmabufMethods() []*method {
@@ -71,14 +71,10 @@ func regDMABuf(c *call) error {
 		return err
 	}
 	defer e.m.endHold(e)
-	slot := 0
-	for x.dmabufs[slot] {
-		slot++
+	slot, err := x.placeDMABuf(e)
+	if err != nil {
+		return err
 	}
-	if slot >= maxDMABufs {
-		return refuse(eNOMEM, "dma-buf: a context has at most %d regions", maxDMABufs)
-	}
-	e.addr = dmabufSpace + uint64(slot)*dmabufDistance
 	m.addr = e.addr + offset - first
 	if err := x.chargeObject(); err != nil {
 		return err
@@ -100,6 +96,19 @@ func regDMABuf(c *call) error {
 	c.put32(abi.AttrRegDMABufMRRespLKey, m.key)
 	c.put32(abi.AttrRegDMABufMRRespRKey, m.key)
 	return nil
+}
+
+// placeDMABuf gives an extent of mapDMABuf an address in the engine, and returns which: the caller adds it to
+// dmabufs.
+func (x *uctx) placeDMABuf(e *extent) (slot int, err error) {
+	for x.dmabufs[slot] {
+		slot++
+	}
+	if slot >= maxDMABufs {
+		return 0, refuse(eNOMEM, "dma-buf: a context has at most %d regions and umems of dma-bufs", maxDMABufs)
+	}
+	e.addr = dmabufSpace + uint64(slot)*dmabufDistance
+	return slot, nil
 }
 
 // registerDMABuf makes the key of m. It uses up one hold of e, for the key or because it fails.

@@ -54,6 +54,7 @@
 //     (object/dc.go)
 //   - devx.go: how a firmware command that failed is answered; which methods only contexts with DEVX have
 //   - devx_general.go: which firmware commands about no object are answered; numbers of event queues
+//   - umem.go: which memory a umem has, and where the engine finds it
 //   - firmware.go: which firmware commands (DEVX) are answered in which context
 //   - firmware_mkey.go: whether a list key (Mkey) is made, and what is in it
 //   - firmware_qp.go: which DEVX commands about queue pairs are answered; reserved numbers
@@ -76,6 +77,7 @@
 // Memory:
 //
 //   - areas.go: whether a call's memory is in shared memory, or the shim has to remap it; hidden memory
+//   - join.go: areas in several extents
 //   - memory.go: which extent has an address, when an extent is freed, and what may be remapped (remappable)
 //   - maps.go: what a process has mapped at an address
 //   - moves.go: whether registered memory is moved into shared memory, and why not

@@ -21,16 +21,17 @@ const mostCalls = 64
 // The server answers whatever a program sends, or ends the connection. The server never panics,
 // and everything that was made is released at the end of the program. The input is a list of
 // datagrams. Each is two bytes with a length, one byte with the operation, and a body of that
-// length.
+// length. One byte more at the end gives the program firmware commands (DEVX).
 func FuzzIoctl(f *testing.F) {
-	seed := func(calls ...[]byte) {
-		var all []byte
+	list := func(calls [][]byte) (all []byte) {
 		for _, c := range calls {
 			all = append(le.AppendUint16(all, uint16(len(c))), byte(opIoctl))
 			all = append(all, c...)
 		}
-		f.Add(all)
+		return all
 	}
+	seed := func(calls ...[]byte) { f.Add(list(calls)) }
+	seedDEVX := func(calls ...[]byte) { f.Add(append(list(calls), 0)) }
 	call := func(object, method uint16, args ...arg) []byte {
 		b := append(u64s(0), u32s(0, uint32(abi.IoctlHdrSize+abi.AttrSize*len(args)))...)
 		return append(b, ioctlBytes(object, method, args...)...)
@@ -92,6 +93,16 @@ func FuzzIoctl(f *testing.F) {
 		arg{id: abi.AttrRegDMABufMROffset, in: u64s(0)}, arg{id: abi.AttrRegDMABufMRLength, in: u64s(4096)}, arg{id: abi.AttrRegDMABufMRIOVA, in: u64s(0)},
 		word(abi.AttrRegDMABufMRFD, 3), word(abi.AttrRegDMABufMRAccessFlags, all), arg{id: abi.AttrRegDMABufMRRespLKey, out: 4},
 		arg{id: abi.AttrRegDMABufMRRespRKey, out: 4}))
+	umem := func(addr, length uint64, more ...arg) []byte {
+		return call(abi.MLX5ObjectDEVXUmem, abi.MLX5MethodDEVXUmemReg, umemArgs(addr, length, 1, more...)...)
+	}
+	dereg := call(abi.MLX5ObjectDEVXUmem, abi.MLX5MethodDEVXUmemDereg, arg{id: abi.MLX5AttrDEVXUmemDeregHandle, data: 5})
+	seedDEVX(umem(0x10100, 64), umem(0x10000, 0x3000, pageSizes(allPageSizes)), umem(0x12f00, 0x3000), dereg, umem(0x10100, 64))
+	seedDEVX(umem(0x10100, 64, arg{id: abi.MLX5AttrDEVXUmemRegDMABufFD, data: 3}), umem(0x40000, 64), dereg)
+	for _, op := range []uint16{devx.OpQueryHCACap, 0x101, 0x10a, 0x750, 0x754, 0x760, 0x80d, 0x842, 0xb16} {
+		seedDEVX(call(abi.MLX5ObjectDEVX, abi.MLX5MethodDEVXOther, arg{id: abi.MLX5AttrDEVXOtherCmdIn, in: command(op)},
+			arg{id: abi.MLX5AttrDEVXOtherCmdOut, out: devx.HeadSize + devx.CapsSize}))
+	}
 	f.Add(append([]byte{32, 0, byte(opMmap)}, u64s(0x100000, 0x8000, 0x10f000, 0)...))
 	f.Add(append([]byte{32, 0, byte(opAlloc)}, u64s(0x100000, 0x8000, 0, 0)...))
 	f.Add(append([]byte{32, 0, byte(opFree)}, u64s(0x100000, 0x8000, 0, 0)...))
@@ -103,6 +114,7 @@ func FuzzIoctl(f *testing.F) {
 	fds, rounds := descriptors(f), 0
 	f.Fuzz(func(t *testing.T, input []byte) {
 		r := s.rig(t)
+		r.p.devx = endsWithOneByte(input)
 		p := r.program()
 		cq := p.ok(p.createCQ(15, 0)).value[0]
 		p.ok(p.createQP(abi.QPTRC, cq))
@@ -151,6 +163,16 @@ func FuzzIoctl(f *testing.F) {
 			await.Until(t, "no descriptors are left open", func() bool { return descriptors(t) < fds+64 })
 		}
 	})
+}
+
+// endsWithOneByte reports whether an input of FuzzIoctl has one byte after its datagrams.
+func endsWithOneByte(input []byte) bool {
+	for len(input) >= 3 {
+		n := int(le.Uint16(input))
+		input = input[3:]
+		input = input[min(n, len(input)):]
+	}
+	return len(input) == 1
 }
 
 func descriptors(t testing.TB) int {

@@ -3,7 +3,6 @@
 package verbs
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ type extent struct {
 	// There is no hold, and the memory is kept for the next one: a ring whose queue is not made yet, or moved
 	// pages that were registered.
 	waits bool
+	parts []part // of a joined extent
 	m     *memory
 }
 
@@ -57,6 +57,7 @@ type memory struct {
 	extents []*extent
 	copied  []ownRange // registered memory that stays where it is
 	unused  []ownRange // pages of the heap that were moved and that nothing holds any more
+	ended   bool       // the process has gone: nothing waits for a hold
 }
 
 // Limits of one process.
@@ -178,27 +179,32 @@ func (m *memory) mapped(e *extent, addr, n uint64) bool {
 }
 
 // taken returns an extent that is held and of which the process has mapped some of the n bytes from addr on;
-// nil if there is no such extent.
-func (m *memory) taken(addr, n uint64) *extent {
+// nil if there is no such extent. The mappings are read once, however many extents there are: a program can
+// have thousands of both.
+func (m *memory) taken(addr, n uint64) (found *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	held := make(map[uint64]*extent) // those that can be, by the inode of their memory
 	for _, e := range m.extents {
-		if e.holders > 0 && e.overlaps(addr, n) && m.mappedPartly(e, addr, n) {
-			return e
+		if e.holders > 0 && e.overlaps(addr, n) {
+			if m.maps == nil {
+				return e
+			}
+			held[e.inode] = e
 		}
 	}
-	return nil
-}
-
-// mappedPartly reports whether the process has mapped the extent at some of the n bytes from addr on.
-func (m *memory) mappedPartly(e *extent, addr, n uint64) bool {
-	found := errors.New("found")
-	return m.maps == nil || m.maps.over(addr, n, func(v vma) error {
-		if v.inode == e.inode && v.start-v.offset == e.addr {
-			return found
+	if len(held) == 0 {
+		return nil
+	}
+	// Behind a hole nothing is looked at: the memory is refused for the hole.
+	_ = m.maps.over(addr, n, func(v vma) error {
+		if e := held[v.inode]; e != nil && v.start-v.offset == e.addr {
+			found = e
+			return errEnough
 		}
 		return nil
-	}) == found
+	})
+	return found
 }
 
 // undoHold ends a hold that find has taken for an object that could not be made. It frees nothing: after the
@@ -206,8 +212,19 @@ func (m *memory) mappedPartly(e *extent, addr, n uint64) bool {
 func (m *memory) undoHold(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.undo(e)
+}
+
+// undo is undoHold with m.mu held.
+func (m *memory) undo(e *extent) {
 	e.holders--
-	if e.holders == 0 {
+	switch {
+	case e.holders > 0:
+	case e.parts != nil:
+		m.unjoin(e, m.undo)
+	case m.ended:
+		m.free(e)
+	default:
 		e.waits = true
 	}
 }
@@ -223,18 +240,32 @@ func (m *memory) hold(e *extent) {
 func (m *memory) endHold(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.release(e)
+}
+
+// release is endHold with m.mu held.
+func (m *memory) release(e *extent) {
 	e.holders--
-	if e.holders > 0 {
+	switch {
+	case e.holders > 0:
+		return
+	case e.parts != nil:
+		m.unjoin(e, m.release)
 		return
 	}
 	m.noteUnused(e)
-	if e.moved && e.payload && !e.heap && e.size <= maxIdle {
+	if e.moved && e.payload && !e.heap && e.size <= maxIdle && !m.ended {
 		// The pages stay mapped in the program. If they are registered again, which is common
 		// for small buffers, nothing has to be moved.
 		e.waits = true
 		m.releaseWaiting()
 		return
 	}
+	m.free(e)
+}
+
+// free frees the memory of an extent that nothing holds. m.mu is held.
+func (m *memory) free(e *extent) {
 	if i := slices.Index(m.extents, e); i >= 0 {
 		m.extents = slices.Delete(m.extents, i, i+1)
 	}
@@ -267,6 +298,7 @@ func (m *memory) discard(e *extent) { m.engine.ReleaseMemory(m.uid, e.mem) }
 func (m *memory) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.ended = true
 	m.extents = slices.DeleteFunc(m.extents, func(e *extent) bool {
 		if e.allocated {
 			e.allocated = false

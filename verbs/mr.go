@@ -160,7 +160,10 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 // allows returns an error if the rights of a region need more than the mappings of the process
 // allow, and calls each for these mappings.
 func (p *memory) allows(m *mr, each func(vma)) error {
-	if p.maps == nil {
+	p.mu.Lock()
+	maps := p.maps // nil after the end of the process; it is an error to read it when it is closed
+	p.mu.Unlock()
+	if maps == nil {
 		return refuse(eFAULT, "memory region: %d bytes at %#x are not in shared memory, and this server cannot read the mappings of the process",
 			m.length, m.addr)
 	}
@@ -168,7 +171,7 @@ func (p *memory) allows(m *mr, each func(vma)) error {
 	if m.access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		need = "rw"
 	}
-	return p.maps.over(m.addr, m.length, func(v vma) error {
+	return maps.over(m.addr, m.length, func(v vma) error {
 		if !strings.HasPrefix(v.perms, need) {
 			return refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", m.length, m.addr, need, v.start, v.perms)
 		}

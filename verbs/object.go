@@ -26,12 +26,13 @@ const (
 	kindDEVX // made by a firmware command
 	kindDM
 	kindXRCD
+	kindUMEM
 	kindTable // only in schemas: no such object can be made
 	kindAny   // only in schemas: an object of any kind
 )
 
 var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH", "UAR", "firmware object",
-	"device memory", "XRC domain", "indirection table", "object"}
+	"device memory", "XRC domain", "umem", "indirection table", "object"}
 
 func (k kind) String() string { return kindNames[k] }
 

@@ -41,9 +41,10 @@ type uctx struct {
 	client       nic.Client
 	limits       *control.Welcome
 	uar          *shm.Region
-	banks        []*bank // banks of UAR pages
-	greeted      bool    // GET_CONTEXT was called
-	devx         bool    // with firmware commands (DEVX)
+	banks        []*bank    // banks of UAR pages
+	greeted      bool       // GET_CONTEXT was called
+	devx         bool       // with firmware commands (DEVX)
+	subs         eventTable // of events of firmware commands
 	next         uint32
 	objects      map[uint32]*object
 	domains      map[uint32]*pd // protection domains, by the engine's number
@@ -73,6 +74,8 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		regions:  make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 		targets: make(map[uint32][]*qp),
+		subs: eventTable{subscriptions: make(map[occasion][]*subscription),
+			handles: make(map[uint64]uint64)},
 	}
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
@@ -210,6 +213,7 @@ func (x *uctx) end() {
 			x.s.domains.leaveTarget(o)
 		}
 	}
+	x.endEvents()
 	x.refund(x.cost)
 	x.s.leave(x.net)
 	for _, ch := range x.channels {

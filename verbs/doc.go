@@ -88,6 +88,10 @@
 // Events:
 //
 //   - events.go: which event a program gets (translate), and which unread events are taken back (retract)
+//   - devx_events.go: who may subscribe to which event of DEVX, and when a subscription ends
+//   - devx_publish.go: who gets an event of DEVX, and what its event queue entry says
+//   - devx_feed.go: whether an event of DEVX is sent, waits, or is one that the program has not read yet
+//   - devx_completion.go: how completion events of CQs of CREATE_CQ come to their subscriptions
 //   - moderate.go: whether a moderation of completion events is refused; when an event is sent: the engine
 //
 // rdma_cm:

@@ -220,6 +220,7 @@ func (x *uctx) translate(ev *control.Event) {
 	}
 	if event, ok := portEvents[ev.Kind]; ok {
 		x.s.renewPorts(x) // before the program asks
+		x.publishEngine(ev)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		for _, a := range x.asyncs {
@@ -231,6 +232,7 @@ func (x *uctx) translate(ev *control.Event) {
 	if !ok {
 		return
 	}
+	x.publishEngine(ev)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s := x.numbers[numberOf(t.kind, ev.Number)]; s != nil { // otherwise it was destroyed meanwhile

@@ -127,6 +127,7 @@ func (x *uctx) remove(o *object) error {
 		return err
 	}
 	delete(x.objects, o.handle)
+	x.unsubscribe(o)
 	for _, u := range o.uses {
 		u.users--
 	}

@@ -88,7 +88,7 @@ func init() { // not a literal, because methods run code that refers to this map
 
 func allMethods() (list []*method) {
 	for _, of := range [][]*method{deviceMethods(), memoryMethods(), deviceMemoryMethods(), dmabufMethods(),
-		queueMethods(), addressMethods(), umemMethods()} {
+		queueMethods(), addressMethods(), umemMethods(), eventMethods()} {
 		list = append(list, of...)
 	}
 	return list

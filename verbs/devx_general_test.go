@@ -170,6 +170,92 @@ func TestQueryEQN(t *testing.T) {
 	require.Equal(t, unix.EPROTONOSUPPORT, ask(newRig(t).program(), 0).errno, "without DEVX")
 }
 
+// Each UAR object has a page of its own while there are any. After that, objects share the pages that have
+// no queue pair which its register alone starts, and no such queue pair is made on a page that is shared.
+func TestUARPagesAreNotShared(t *testing.T) {
+	m := newMaker(t)
+	alone := func(page int) []byte {
+		_, cqn := m.made(m.cqCommand(), devx.NewCQN)
+		return m.qpCommand(cqn, devx.QPUAR, page, devx.QPDoorbells, 1)
+	}
+	users := map[int]int{int(m.uar): 1}
+	alloc := func() int {
+		page := m.uarPage(abi.MLX5UARAllocTypeBF)
+		users[page]++
+		return page
+	}
+	for range uarPages - 1 {
+		require.Equal(t, 1, func() int { return users[alloc()] }())
+	}
+	h, _ := m.made(alone(5), devx.NewQPN)
+	for range 2 * uarPages {
+		require.NotEqual(t, 5, alloc())
+	}
+	shared := alloc()
+	m.failed(m.create(alone(shared)), abi.MLX5AttrDEVXObjCreateCmdOut, devx.StatusResourceBusy, devx.QPUAR, "a page of others")
+	require.ErrorContains(t, m.context().registerLeft(alone(shared), uint16(shared-firstUAR)), "UARs have this page, because the process has more than 64")
+	require.Zero(t, m.destroy(h))
+	require.Equal(t, 5, alloc(), "as others, it is the least used page")
+}
+
+// A page stays that of a queue pair which its register alone starts when its UAR is freed, and how many
+// such queue pairs it can have is a matter of the UARs that it has now.
+func TestUARPagesOfFreedObjects(t *testing.T) {
+	m := newMaker(t)
+	_, cqn := m.made(m.cqCommand(), devx.NewCQN)
+	alloc := func(allocType uint64) (page int, handle uint64) {
+		args := allocUARArgs()
+		args[1] = number(abi.MLX5AttrUARObjAllocType, allocType)
+		a := m.ok(m.ioctl(m.ctx, abi.MLX5ObjectUAR, abi.MLX5MethodUARObjAlloc, args...))
+		return int(le.Uint32(a.bytes[abi.MLX5AttrUARObjAllocPageID])), a.value[abi.MLX5AttrUARObjAllocHandle]
+	}
+	free := func(h uint64) {
+		m.ok(m.ioctl(m.ctx, abi.MLX5ObjectUAR, abi.MLX5MethodUARObjDestroy, arg{id: abi.MLX5AttrUARObjDestroyHandle, data: h}))
+	}
+	alone := func(page int) []byte { return m.qpCommand(cqn, devx.QPUAR, page, devx.QPDoorbells, 1) }
+	page, h := alloc(abi.MLX5UARAllocTypeBF)
+	m.made(alone(page), devx.NewQPN)
+	free(h)
+	for range 2 * uarPages {
+		got, _ := alloc(abi.MLX5UARAllocTypeBF)
+		require.NotEqual(t, page, got)
+	}
+
+	m = newMaker(t)
+	_, cqn = m.made(m.cqCommand(), devx.NewCQN)
+	plain, _ := alloc(abi.MLX5UARAllocTypeNC)
+	for range uarPages - 2 {
+		alloc(abi.MLX5UARAllocTypeBF)
+	}
+	for page = 0; page != plain; {
+		if page, h = alloc(abi.MLX5UARAllocTypeBF); page != plain {
+			defer free(h)
+		}
+	}
+	free(h)
+	m.made(alone(plain), devx.NewQPN)
+	m.failed(m.create(alone(plain)), abi.MLX5AttrDEVXObjCreateCmdOut, devx.StatusResourceBusy, devx.QPUAR, "one on a page of type NC")
+}
+
+// If all pages have queue pairs without records, there is no UAR for anybody else.
+func TestUARPagesOfRegistersOnly(t *testing.T) {
+	m := newMaker(t)
+	_, cqn := m.made(m.cqCommand(), devx.NewCQN)
+	pages := []int{int(m.uar)}
+	for range uarPages - 1 {
+		pages = append(pages, m.uarPage(abi.MLX5UARAllocTypeBF))
+	}
+	var last uint64
+	for _, page := range pages {
+		last, _ = m.made(m.qpCommand(cqn, devx.QPUAR, page, devx.QPDoorbells, 1), devx.NewQPN)
+	}
+	before := m.context().cost
+	require.Equal(t, unix.ENOMEM, m.allocUAR(m.ctx).errno)
+	require.Equal(t, before, m.context().cost)
+	require.Zero(t, m.destroy(last))
+	require.Equal(t, pages[uarPages-1], m.uarPage(abi.MLX5UARAllocTypeBF))
+}
+
 // An InfiniBand port has no RoCE addresses.
 func TestGeneralCommandsOfInfiniBand(t *testing.T) {
 	p := newServingWith(t, Config{Links: []Link{InfiniBand}}).rig(t).program()

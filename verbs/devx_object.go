@@ -21,6 +21,8 @@ var makers map[uint16]func(*call, []byte) error
 func init() { // not a literal, because the functions run code that refers to this map
 	makers = map[uint16]func(*call, []byte) error{
 		devx.OpCreateMkey: createMkey, devx.OpCreateGeneralObject: createGeneralObject,
+		devx.OpCreateCQ: makeCQ, devx.OpCreateQP: makeQP,
+		devx.OpCreateRMP: makeRMP, devx.OpCreateDCT: makeDCT,
 	}
 }
 
@@ -85,6 +87,34 @@ func asFirmware(cmd []byte, err error) error {
 		return firmwareError(devx.StatusBadParameter, uint32(op)<<16, "%s", r.text)
 	}
 	return refusedByEngine(cmd, err)
+}
+
+// umemNamed returns the umem whose number is in a field.
+func (x *uctx) umemNamed(cmd []byte, f *devx.Field) (*umem, error) {
+	u := x.umems[uint32(f.Get(cmd))]
+	if u == nil {
+		return nil, wrong(cmd, f, devx.StatusBadResource, "this context has no such umem")
+	}
+	return u, nil
+}
+
+// A place is the two fields of a command that say where a ring or a record is.
+type place struct {
+	umem, offset *devx.Field
+	name         string
+}
+
+// memoryAt returns the umem that a place names, and the engine's address of the n bytes there.
+func (x *uctx) memoryAt(cmd []byte, p place, n, align uint64) (*umem, uint64, error) {
+	u, err := x.umemNamed(cmd, p.umem)
+	if err != nil {
+		return nil, 0, err
+	}
+	addr, err := u.at(p.offset.Get(cmd), n, align, p.name)
+	if err != nil {
+		return nil, 0, wrongFor(cmd, p.offset, devx.StatusBadParameter, err)
+	}
+	return u, addr, nil
 }
 
 // pageNamed returns the UAR page whose number is in a field.

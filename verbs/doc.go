@@ -59,6 +59,9 @@
 //   - firmware_mkey.go: whether a list key (Mkey) is made, and what is in it
 //   - firmware_qp.go: which DEVX commands about queue pairs are answered; reserved numbers
 //   - devx_object.go: which firmware commands make objects; where a wrong field is named (syndromeOf)
+//   - devx_cq.go: which CQ CREATE_CQ makes
+//   - devx_qp.go: which queue pair CREATE_QP makes: rings and record in umems, doorbells
+//   - devx_shared.go: which RMP and which DCT are made
 //   - devx_modify.go: which fields of a transition count (opt_param_mask)
 //   - devx_query.go: what QUERY_QP answers, at once or by a descriptor
 //

@@ -20,6 +20,8 @@ func modifyFirmwareObject(c *call) error {
 	least, number := devx.OptParamMaskMore.End(), uint32(devx.QPN.Get(cmd))
 	mask, more := devx.OptParamMask.Get(cmd), devx.OptParamMaskMore.Get(cmd)
 	switch {
+	case c.x.devx && !ownRTS2RTS(cmd):
+		return c.modifyByCommand(q, cmd)
 	case op != devx.OpRTS2RTS:
 		return refuse(eINVAL, "%s: %s", devx.Name(op), withoutDEVX)
 	case len(cmd) < least:

@@ -70,6 +70,18 @@ func deviceMethods() []*method {
 			{id: abi.MLX5AttrDEVXObjModifyCmdIn, name: "command", shape: in, min: devx.HeadSize},
 			{id: abi.MLX5AttrDEVXObjModifyCmdOut, name: "output", shape: out, min: devx.HeadSize},
 		}, modifyFirmwareObject},
+		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjQuery, "MLX5_DEVX_OBJ.QUERY", []field{
+			{id: abi.MLX5AttrDEVXObjQueryHandle, name: "handle", shape: handle, kind: kindAny},
+			{id: abi.MLX5AttrDEVXObjQueryCmdIn, name: "command", shape: in, min: devx.HeadSize},
+			{id: abi.MLX5AttrDEVXObjQueryCmdOut, name: "output", shape: out, min: devx.HeadSize},
+		}, inDEVX(abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjQuery, queryFirmwareObject)},
+		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjAsyncQuery, "MLX5_DEVX_OBJ.ASYNC_QUERY", []field{
+			{id: abi.MLX5AttrDEVXObjQueryAsyncHandle, name: "handle", shape: handle, kind: kindAny},
+			{id: abi.MLX5AttrDEVXObjQueryAsyncCmdIn, name: "command", shape: in, min: devx.HeadSize},
+			{id: abi.MLX5AttrDEVXObjQueryAsyncFD, name: "descriptor", shape: fd},
+			{id: abi.MLX5AttrDEVXObjQueryAsyncWRID, name: "wr_id", shape: in, min: 8, max: 8},
+			{id: abi.MLX5AttrDEVXObjQueryAsyncOutLen, name: "output_length", shape: constant},
+		}, inDEVX(abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjAsyncQuery, queryLater)},
 		{abi.MLX5ObjectUAR, abi.MLX5MethodUARObjAlloc, "MLX5_UAR.ALLOC", []field{
 			{id: abi.MLX5AttrUARObjAllocHandle, name: "handle", shape: newHandle, kind: kindUAR},
 			{id: abi.MLX5AttrUARObjAllocType, name: "type", shape: constant},

@@ -90,19 +90,21 @@ func createSRQ(c *call) error {
 	q := &srq{number: m.(*control.SRQN).SRQN, maxWR: 1<<req.LogSize - 1,
 		maxSGE: (1<<req.LogStride - srqNextSeg) / srqDataSeg, xrc: srqType == abi.SRQTXRC,
 		events: eventState{async: async, element: c.value(abi.AttrCreateSRQUserHandle)}}
-	q.object = x.add(kindSRQ, q, func() error {
-		if err := x.command(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
-			return err
-		}
-		delete(x.numbers, numberOf(kindSRQ, q.number))
-		return nil
-	}, held, uses...)
+	q.object = x.add(kindSRQ, q, func() error { return x.destroySRQ(q) }, held, uses...)
 	x.numbers[numberOf(kindSRQ, q.number)] = q
 	c.putHandle(abi.AttrCreateSRQHandle, q.object)
 	c.put32(abi.AttrCreateSRQRespMaxWR, q.maxWR)
 	c.put32(abi.AttrCreateSRQRespMaxSGE, q.maxSGE)
 	c.put32(abi.AttrCreateSRQRespSRQNum, q.number)
 	c.put32(abi.AttrUHWOut, q.number) // struct mlx5_ib_create_srq_resp
+	return nil
+}
+
+func (x *uctx) destroySRQ(q *srq) error {
+	if err := x.command(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
+		return err
+	}
+	delete(x.numbers, numberOf(kindSRQ, q.number))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -115,6 +116,30 @@ func TestUmemInUse(t *testing.T) {
 	p.ok(p.deregUmem(h))
 	require.Empty(t, x.regions)
 	require.Empty(t, p.p.memory.extents)
+}
+
+// Umems share memory in any way: a queue of one lies in the region of another where that is newer, so the
+// other's region stays until the queue is gone.
+func TestUmemsInOneAnother(t *testing.T) {
+	m := newMaker(t)
+	regions := len(m.context().regions)
+	of := func(addr, n uint64) (id uint32, handle uint64) {
+		a := m.ok(m.regUmem(addr, n, 1))
+		return le.Uint32(a.bytes[abi.MLX5AttrDEVXUmemRegOutID]), a.value[abi.MLX5AttrDEVXUmemRegHandle]
+	}
+	first, firstHandle := of(0x30000000, 0x2000)
+	_, joinedHandle := of(0x30001000, 0x2000)
+	cq, _ := m.made(m.cqCommand(devx.CQUmem, first, devx.CQUmemOffset, 0x1000), devx.NewCQN)
+	require.Zero(t, m.deregister(joinedHandle))
+	require.Len(t, m.context().busy, 1, "the queue is in its region")
+	require.Equal(t, unix.EBUSY, m.deregister(firstHandle))
+	require.Zero(t, m.destroy(cq))
+	require.Empty(t, m.context().busy)
+	require.Zero(t, m.deregister(firstHandle))
+	require.Len(t, m.context().regions, regions)
+	for _, e := range m.p.memory.extents {
+		require.False(t, e.overlaps(0x30000000, 0x4000), "%#x", e.addr)
+	}
 }
 
 // A umem of a dma-buf is where the engine has mapped it.

@@ -51,16 +51,16 @@ Flags:
                       the engine never waits for a page; creating the region
                       then takes longer (see docs/SECURITY.md)
   --idle POLICY       what the engine does when it has no work: sleep until a
-                      client wakes it, spin, or umwait. umwait rests the core
-                      between polls and needs WAITPKG (default: sleep; see
-                      docs/TUNING.md)
+                      client wakes it, spin, or umwait, which rests the core
+                      between polls and needs WAITPKG (default: sleep)
   --spin              the same as --idle spin
   --verbs             also serve unmodified programs of rdma-core, in PATH.verbs
                       (see docs/VERBS.md)
-  --verbs-devices N   number of devices that programs of rdma-core see
-                      (default: 1)
+  --verbs-devices N   devices that programs of rdma-core see (default: 1)
   --link-layer LIST   link layers of these devices, in turn: ethernet (RoCE),
                       infiniband, or both with a comma (default: ethernet)
+  --no-devx           no firmware commands (DEVX) for programs; --devx (default)
+  --guard-posts       execute only whole WQEs; --no-guard-posts (default)
   --link LINK         a link to other engines and hosts; may be repeated:
                       pool:PATH,node=N   memory that several engines share
                       roce:ADDRESS[,peer=PREFIX]
@@ -94,7 +94,8 @@ Example:
 
 type engineFlags struct {
 	socket, mode, cpus, cores, dma, level, idle string
-	spin, verbs, populate                       bool
+	spin, verbs, populate, devx, noDEVX         bool
+	guard, noGuard                              bool
 	devices                                     int
 	links                                       []string
 	fabric                                      []string
@@ -119,6 +120,9 @@ func newEngine() *cobra.Command {
 			// The engine must continue when the reader of its log is gone. To ignore
 			// SIGPIPE would be enough for that, but child processes would inherit it.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+			if err := checkPairs(c); err != nil {
+				return err
+			}
 			return f.serve(ctx, c.ErrOrStderr())
 		},
 	}
@@ -133,6 +137,10 @@ func newEngine() *cobra.Command {
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve unmodified programs of rdma-core too")
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that such programs see")
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of these devices")
+	c.Flags().BoolVar(&f.devx, "devx", false, "such programs may use firmware commands: the default")
+	c.Flags().BoolVar(&f.noDEVX, "no-devx", false, "they may not")
+	c.Flags().BoolVar(&f.guard, "guard-posts", false, "execute their WQEs when all of them is there")
+	c.Flags().BoolVar(&f.noGuard, "no-guard-posts", false, "trust the order of their stores: the default")
 	c.Flags().StringArrayVar(&f.fabric, "link", nil, "a link to other engines and hosts")
 	c.Flags().StringSliceVar(&f.linkUsers, "link-users", nil, "users for whom RoCE opens by itself")
 	c.Flags().StringVar(&f.faults, "faults", "", "rules of faults")
@@ -187,12 +195,26 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if len(f.links) > 0 && !f.verbs {
 		return usagef("add --verbs", "engine: --link-layer without --verbs")
 	}
+	if f.devx && f.noDEVX {
+		return usagef("leave one of them out", "engine: --devx and --no-devx exclude each other")
+	}
+	if (f.devx || f.noDEVX) && !f.verbs {
+		return usagef("add --verbs", "engine: --%s without --verbs", map[bool]string{true: "devx", false: "no-devx"}[f.devx])
+	}
+	if f.guard && f.noGuard {
+		return usagef("leave one of them out", "engine: --guard-posts and --no-guard-posts exclude each other")
+	}
+	if f.guard && !f.verbs {
+		return usagef("add --verbs", "engine: --guard-posts without --verbs")
+	}
 	if err := checkLinks("engine", f.links); err != nil {
 		return err
 	}
 	if f.verbs {
 		cfg.VerbsLinks = f.links
 		cfg.VerbsDevices = f.devices
+		cfg.NoVerbsDEVX = f.noDEVX
+		cfg.VerbsGuardPosts = f.guard
 		if err := checkSocketPath(filepath.Join(f.socket+nicless.VerbsSuffix, verbs.SocketName)); err != nil {
 			return err
 		}
@@ -351,6 +373,21 @@ func newLog(command, level string, w io.Writer) (*slog.Logger, error) {
 		return nil, usagef("debug, info, warn, error or off", "%s: --log-level %q is not a level", command, level)
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
+}
+
+// checkPairs refuses false for a flag that has an opposite: neither of the two is set then, so it would
+// have no effect. The opposite says what is meant.
+func checkPairs(c *cobra.Command) error {
+	for _, flag := range []string{"devx", "no-devx", "guard-posts", "no-guard-posts"} {
+		opposite, negative := strings.CutPrefix(flag, "no-")
+		if !negative {
+			opposite = "no-" + flag
+		}
+		if f := c.Flags().Lookup(flag); f.Changed && f.Value.String() == "false" {
+			return usagef(c.CommandPath()+" --"+opposite, "%s: --%s=false: --%s says that", c.Name(), flag, opposite)
+		}
+	}
+	return nil
 }
 
 // checkLinks checks a list of link layers.

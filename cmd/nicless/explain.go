@@ -66,13 +66,31 @@ func newExplain() *cobra.Command {
 			}
 			a, err := known.Find(words)
 			if err != nil {
-				return hintf(`"nicless explain --list" lists the names; dumps are for nicless decode`, "explain: %w", err)
+				return hintf(explainHint(words), "explain: %w", err)
 			}
 			return report.Page(c.OutOrStdout(), a)
 		},
 	}
 	c.Flags().BoolVar(&list, "list", false, "list all names")
 	return c
+}
+
+// problems has texts of programs that are not about a completion, and what they mean.
+// docs/guide/verbs-problems.md has these texts, and says what to do.
+var problems = []struct{ text, means string }{
+	{"DEVX requested but not supported", "the program, or its engine, was started with --no-devx"},
+	{"EREMOTEIO", "a firmware command (DEVX) failed, and nicless run --explain says why"},
+	{"Remote I/O error", "a firmware command (DEVX) failed, and nicless run --explain says why"},
+}
+
+// explainHint returns a hint for words about which package known knows nothing.
+func explainHint(words string) string {
+	for _, p := range problems {
+		if strings.Contains(strings.ToLower(words), strings.ToLower(p.text)) {
+			return "of a program that uses verbs: " + p.means + "; see docs/guide/verbs-problems.md"
+		}
+	}
+	return `"nicless explain --list" lists the names; dumps are for nicless decode`
 }
 
 // words returns the arguments, or standard input if there is none or only "-".

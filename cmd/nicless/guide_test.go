@@ -43,3 +43,13 @@ func TestGuideListsTheCommands(t *testing.T) {
 		assert.True(t, listed[m[1]] || m[1] == "version" || strings.Contains(text, "`nicless "+m[1]+" "), "the page has no %s", m[1])
 	}
 }
+
+// The page that the hint of nicless explain names has the texts for which the hint is given.
+func TestProblemsAreOnTheirPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/guide/verbs-problems.md")
+	require.NoError(t, err)
+	for _, p := range problems {
+		require.Contains(t, string(page), p.text)
+		require.Contains(t, explainHint("error: "+p.text+"\n"), p.means)
+	}
+}

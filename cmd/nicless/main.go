@@ -72,6 +72,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c, args, err) })
 	err := root.Execute()
 	if err == nil {
 		return 0
@@ -139,7 +140,6 @@ func newRoot() *cobra.Command {
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
-	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces cobra's own command
 	root.AddCommand(deviceCommands()...)
 	root.AddCommand(newTrace(), newDecode(), newExplain(), newModel(), newVersion(), newCompletion(),
@@ -147,10 +147,16 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// flagError returns an error that says what is wrong with a flag. For a bad number it does
-// not use pflag's text, because that is the text of package strconv.
-func flagError(c *cobra.Command, err error) error {
+// flagError returns an error that says what is wrong with a flag of a command, which the whole arguments
+// have. For a bad number it does not use pflag's text, because that is the text of package strconv.
+func flagError(c *cobra.Command, args []string, err error) error {
 	hint := fmt.Sprintf(`"%s --help" lists the flags`, c.CommandPath())
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && !c.HasParent() {
+		if owner := flagOf(c, args, unknown.GetSpecifiedName()); owner != nil {
+			hint = fmt.Sprintf("flags follow the command: %s --%s", owner.CommandPath(), unknown.GetSpecifiedName())
+		}
+	}
 	var bad *pflag.InvalidValueError
 	switch {
 	case !errors.As(err, &bad) || !strings.Contains(bad.GetFlag().Value.Type(), "int"):
@@ -159,4 +165,20 @@ func flagError(c *cobra.Command, err error) error {
 		return usagef(hint, "--%s %s is too large", bad.GetFlag().Name, bad.GetValue())
 	}
 	return usagef("digits only, without a unit; "+hint, "--%s %q is not a whole number", bad.GetFlag().Name, bad.GetValue())
+}
+
+// flagOf returns the first command of the arguments, if it has a flag.
+func flagOf(root *cobra.Command, args []string, flag string) *cobra.Command {
+	for _, a := range args {
+		for _, c := range root.Commands() {
+			if c.Name() != a {
+				continue
+			}
+			if f := c.Flags().Lookup(flag); f != nil && !f.Hidden {
+				return c
+			}
+			return nil
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -65,6 +66,11 @@ const runFlagsUsage = `Flags:
                   kernel copies the data. By default the pages are moved into
                   memory that the engine maps too, which is ten times as fast;
                   docs/VERBS.md says what differs
+  --no-devx       the program may not use firmware commands (DEVX) of mlx5, by
+                  which UCX, NVSHMEM, NCCL and DOCA make queues; --devx: it may
+                  (default, unless the engine was started with --no-devx)
+  --guard-posts   execute a WQE only when all of it is there, for posters whose
+                  stores arrive in any order; --no-guard-posts (default) trusts
   --explain       print explanations of the program's mistakes
   --trace FILE    record what the engine does for the program and its
                   children. The ending of FILE says in which form, as for
@@ -99,7 +105,8 @@ type runFlags struct {
 	devices                int
 	links, fabric          []string
 	private, slow, explain bool
-	stacks                 bool
+	stacks, devx, noDEVX   bool
+	guard, noGuard         bool
 	trace                  string
 	replay                 bool
 	faults, junit          string
@@ -116,6 +123,10 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().Bool("fast-memory", true, "the default; accepted because it once had to be asked for")
 	_ = c.Flags().MarkHidden("fast-memory")
 	c.MarkFlagsMutuallyExclusive("fast-memory", "slow-memory")
+	c.Flags().BoolVar(&f.devx, "devx", false, "the program may use firmware commands")
+	c.Flags().BoolVar(&f.noDEVX, "no-devx", false, "the program may not use firmware commands")
+	c.Flags().BoolVar(&f.guard, "guard-posts", false, "execute a WQE when all of it is there")
+	c.Flags().BoolVar(&f.noGuard, "no-guard-posts", false, "trust the order of the program's stores")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
 	c.Flags().StringVar(&f.trace, "trace", "", "file of a trace")
 	c.Flags().BoolVar(&f.replay, "replay", false, "record what a replay needs")
@@ -221,7 +232,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		return failed(err)
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
-	p.Env = environment(os.Environ(), library, place.verbs(), f.slow, f.stacks)
+	p.Env = environment(os.Environ(), library, place.verbs(), f.settings())
 	if f.trace != "" {
 		stop, err := recordProgram(place.socket, f.trace, f.replay, stderr)
 		if err != nil {
@@ -315,6 +326,10 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef("nicless engine --socket PATH --verbs --link-layer LIST", "%s: --link-layer and --engine exclude each other: the devices of a running engine cannot be changed", c.Name())
 	case len(f.fabric) > 0 && f.engine != "":
 		return usagef("nicless engine --socket PATH --verbs --link LINK", "%s: --link and --engine exclude each other: the links of a running engine cannot be changed", c.Name())
+	case f.devx && f.noDEVX:
+		return usagef("leave one of them out", "%s: --devx and --no-devx exclude each other", c.Name())
+	case f.guard && f.noGuard:
+		return usagef("leave one of them out", "%s: --guard-posts and --no-guard-posts exclude each other", c.Name())
 	case f.replay && f.trace == "":
 		return usagef("nicless run --trace FILE --replay", "%s: --replay without --trace", c.Name())
 	case f.replay && !strings.HasSuffix(f.trace, ".nictrace"):
@@ -322,25 +337,45 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}
-	return errors.Join(checkTraceFile(f.trace), checkLinks(c.Name(), f.links), checkCodes(f.codes))
+	return errors.Join(checkPairs(c), checkTraceFile(f.trace), checkLinks(c.Name(), f.links),
+		checkCodes(f.codes))
 }
 
-// environment returns the environment of the program. It is that of this process with the
-// variables that the library needs. LD_PRELOAD names the library first and then the files
+// settings returns the variables by which the library is told what the flags say.
+func (f *runFlags) settings() map[string]string {
+	set := make(map[string]string)
+	if f.slow {
+		set["NICLESS_VERBS_SLOW"] = "1"
+	}
+	if f.stacks {
+		set["NICLESS_STACKS"] = "1"
+	}
+	switch {
+	case f.devx:
+		set["NICLESS_VERBS_DEVX"] = "1"
+	case f.noDEVX:
+		set["NICLESS_VERBS_DEVX"] = "0"
+	}
+	switch {
+	case f.guard:
+		set["NICLESS_VERBS_GUARD"] = "1"
+	case f.noGuard:
+		set["NICLESS_VERBS_GUARD"] = "0"
+	}
+	return set
+}
+
+// environment returns the environment of the program. It is that of this process with settings and the
+// other variables that the library needs. LD_PRELOAD names the library first and then the files
 // that it named before. SYSFS_PATH, by which libibverbs would look for devices elsewhere, is
 // removed: the library redirects paths in /sys. A program built with AddressSanitizer refuses to
 // start if another library comes before the sanitizer's own. A variable allows it: the library
 // calls the functions that come after its own, so the sanitizer's are called too.
-func environment(env []string, library, dir string, slow, stacks bool) []string {
+func environment(env []string, library, dir string, settings map[string]string) []string {
 	set := map[string]string{
 		"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": "", "ASAN_OPTIONS": "verify_asan_link_order=0",
 	}
-	if slow {
-		set["NICLESS_VERBS_SLOW"] = "1"
-	}
-	if stacks {
-		set["NICLESS_STACKS"] = "1"
-	}
+	maps.Copy(set, settings)
 	var out []string
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
@@ -355,7 +390,7 @@ func environment(env []string, library, dir string, slow, stacks bool) []string 
 		}
 	}
 	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_SLOW",
-		"NICLESS_STACKS"} {
+		"NICLESS_VERBS_DEVX", "NICLESS_VERBS_GUARD", "NICLESS_STACKS"} {
 		if value, ok := set[name]; ok {
 			out = append(out, name+"="+value)
 		}

@@ -29,7 +29,7 @@ func findProgram(name string) (string, error) {
 	case errors.Is(err, fs.ErrPermission):
 		return "", failf(statusNotRun, "", "%s: it is not executable", name)
 	case err != nil && strings.Contains(name, "/"):
-		return "", failf(statusNotFound, "", "%s: there is no such program", name)
+		return "", failf(statusNotFound, programHint(name), "%s: there is no such program", name)
 	case err != nil:
 		return "", failf(statusNotFound, programHint(name), "%s: there is no such program in PATH", name)
 	}
@@ -37,9 +37,11 @@ func findProgram(name string) (string, error) {
 }
 
 // programHint returns a hint that says which package has a program, for the programs that
-// users try first.
+// users try first, or what is wrong with a flag in the program's place.
 func programHint(name string) string {
 	switch {
+	case strings.HasPrefix(name, "-"):
+		return "flags come before --"
 	case strings.HasPrefix(name, "ib_"):
 		return "Debian and Ubuntu have it in the package perftest"
 	case strings.HasPrefix(name, "ibv_"):

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,7 +36,8 @@ Usage:
   nicless fault [flags] FILE
 
 Flags:
-  --socket PATH   socket of the engine (default: that of nicless run)
+  --socket PATH   socket of the engine (default: that of nicless run; in its
+                  programs, also with --private, the one that they use)
   --for D         end after this time, such as 30s or 5m
   --check         only check the rules; no engine is needed
 
@@ -106,11 +106,9 @@ func (f *faultFlags) run(c *cobra.Command, file string) error {
 	}
 	socket := f.socket
 	if socket == "" {
-		dir, err := userDirectory()
-		if err != nil {
+		if socket, err = defaultSocket(); err != nil {
 			return err
 		}
-		socket = filepath.Join(dir, "engine.sock")
 	}
 	engine, err := nicless.Dial(socket)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,13 +29,14 @@ also what was dropped: packets of peers, and of strangers, which are addresses
 that nobody here has asked for. On links with keys a column says which key each
 peer has, since when, and whether packets are encrypted. Nodes that have not
 joined a pool share a row. The network interfaces of "nicless net up" are
-printed too, with their peers and counts.
+printed too, with their peers and counts, or that they do not answer.
 
 Usage:
   nicless links [--engine PATH] [--json]
 
 Flags:
-  --engine PATH   socket of the engine (default: that of nicless run)
+  --engine PATH   socket of the engine (default: that of nicless run; in its
+                  programs, also with --private, the one that they use)
   --json          print JSON
 
 Example:
@@ -52,13 +52,11 @@ func newLinks() *cobra.Command {
 		Short: "print the links of an engine to other engines and hosts",
 		Long:  linksUsage,
 		Args:  noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if socket == "" {
-				dir, err := userDirectory()
-				if err != nil {
+				if socket, err = defaultSocket(); err != nil {
 					return err
 				}
-				socket = filepath.Join(dir, "engine.sock")
 			}
 			return printLinks(c.OutOrStdout(), socket, asJSON)
 		},
@@ -80,14 +78,14 @@ func printLinks(w io.Writer, socket string, asJSON bool) error {
 		}
 		return fmt.Errorf("links: answer of the engine at %s: %w", socket, err)
 	}
-	list = append(list, queryInterfaces(socket)...)
+	list = append(list, queryInterfaces(socket, interfaceTime)...)
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(w, "no links are open")
+		fmt.Fprintf(w, "no links are open (engine %s)\n", plain(socket))
 		return nil
 	}
 	for _, l := range list {

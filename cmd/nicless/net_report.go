@@ -3,10 +3,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
+	"time"
 
 	"github.com/nicless/nicless/fabric"
 	"github.com/nicless/nicless/fabric/links"
@@ -25,17 +30,34 @@ func reportInterface(engine string, dev *tun.Device, in *netdev.Interface) (stop
 	return unixsock.Report(path, 0o600, func() any { return interfaceReport(dev, in) })
 }
 
-// queryInterfaces returns what the interfaces of an engine report. Those that have crashed leave a socket
-// behind, which is passed over.
-func queryInterfaces(engine string) (list []links.Report) {
-	paths, _ := filepath.Glob(escapeGlob(engine) + interfaceSuffix + "*")
-	for _, path := range paths {
-		var r links.Report
-		if unixsock.Query(path, startTime, &r) == nil {
-			list = append(list, r)
-		}
+// interfaceTime is how long all interfaces of an engine may take to report. One that runs needs a
+// millisecond; one that gets no core on a busy machine has been seen to need half a second.
+const interfaceTime = 3 * time.Second
+
+// queryInterfaces returns what the interfaces of an engine report. All are asked at the same time. One that
+// does not answer within patience, for example because its process is stopped, has a report that says so.
+// Those that have crashed leave a socket behind, which is passed over.
+func queryInterfaces(engine string, patience time.Duration) []links.Report {
+	prefix := engine + interfaceSuffix
+	paths, _ := filepath.Glob(escapeGlob(prefix) + "*")
+	reports := make([]links.Report, len(paths))
+	var all sync.WaitGroup
+	for i, path := range paths {
+		all.Go(func() {
+			err := unixsock.Query(path, patience, &reports[i])
+			// EAGAIN: so many connections wait that the socket takes no more, because nobody accepts them.
+			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EAGAIN) {
+				reports[i] = links.Report{
+					Link:  "interface of process " + strings.TrimPrefix(path, prefix),
+					About: fmt.Sprintf("it has not answered in %v; is the process stopped?", patience),
+				}
+			} else if err != nil {
+				reports[i] = links.Report{}
+			}
+		})
 	}
-	return list
+	all.Wait()
+	return slices.DeleteFunc(reports, func(r links.Report) bool { return r.Link == "" })
 }
 
 func escapeGlob(path string) string {

@@ -37,7 +37,11 @@ import (
 type place struct {
 	socket string
 	engine *exec.Cmd // nil unless this process has started it
+	own    bool      // its directory is removed with it (--private)
 }
+
+// socketName is the file name of the socket of an engine that this command starts.
+const socketName = "engine.sock"
 
 func (p place) verbs() string { return p.socket + nicless.VerbsSuffix }
 
@@ -107,7 +111,7 @@ func (f *runFlags) place() (p place, release func(), err error) {
 		return p, nil, err
 	}
 	defer starts.Close()
-	p.socket = filepath.Join(dir, "engine.sock")
+	p.socket, p.own = filepath.Join(dir, socketName), f.private
 	if err := checkSocketPath(filepath.Join(p.verbs(), verbs.SocketName)); err != nil {
 		return p, nil, err
 	}
@@ -195,6 +199,16 @@ func userDirectory() (dir string, err error) {
 	return dir, nil
 }
 
+// defaultSocket returns the socket of the engine that a command without --engine is about. In a program of
+// nicless run, it is the program's, as --private or --engine have chosen it; elsewhere, the user's own.
+func defaultSocket() (string, error) {
+	if dir := os.Getenv("NICLESS_VERBS"); dir != "" {
+		return strings.TrimSuffix(dir, nicless.VerbsSuffix), nil
+	}
+	dir, err := userDirectory()
+	return filepath.Join(dir, socketName), err
+}
+
 // owned reports whether a file belongs to this user. XDG_RUNTIME_DIR can be another user's
 // directory, because sudo may leave the variable as it was.
 func owned(path string) bool {
@@ -264,7 +278,11 @@ func (p place) start(devices int, links, fabric []string, users string) (*exec.C
 	_ = c.Process.Kill()
 	_ = c.Wait()
 	text, _ := os.ReadFile(logPath)
-	return nil, hintf("its standard error is in "+logPath, "the engine did not start: %s", lastLine(string(text)))
+	hint := "its standard error is in " + logPath
+	if p.own {
+		hint = ""
+	}
+	return nil, hintf(hint, "the engine did not start: %s", lastLine(string(text)))
 }
 
 func lastLine(text string) string {

@@ -28,7 +28,8 @@ Which clients:
   see all.
 
 Flags:
-  --engine PATH     socket of the engine (default: that of nicless run)
+  --engine PATH     socket of the engine (default: that of nicless run; in its
+                    programs, also with --private, the one that they use)
   -o, --out FILE    write to FILE (default: standard output). The ending says
                     the form: .nictrace is a trace, which costs least, and which
                     nicless trace show shows in all forms

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/trace"
@@ -43,13 +42,11 @@ func checkProcess(pid uint64) error {
 const replayRing = 64 << 20
 
 // openWatch watches those clients of an engine that x chooses.
-func openWatch(ctx context.Context, socket string, x *eventChoice) (*namedSource, error) {
+func openWatch(ctx context.Context, socket string, x *eventChoice) (_ *namedSource, err error) {
 	if socket == "" {
-		dir, err := userDirectory()
-		if err != nil {
+		if socket, err = defaultSocket(); err != nil {
 			return nil, err
 		}
-		socket = filepath.Join(dir, "engine.sock")
 	}
 	c, err := nicless.Dial(socket)
 	if err != nil {

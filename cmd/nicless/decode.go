@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-const decodeUsage = `Explains the bytes of WQEs, CQEs, doorbells and packets: each field with its
-offset, bytes, name, value and meaning.
+const decodeUsage = `Explains the bytes of WQEs, CQEs, doorbells, packets and firmware commands: each
+field with its offset, bytes, name, value and meaning.
 
 Usage:
   nicless decode [FILE...|TEXT|-] [flags]
@@ -46,11 +46,14 @@ Kinds:
   packet     a packet of RoCEv2, from its BTH to its   from 16 bytes
              ICRC, or from its IP header on; with the
              IP header, the ICRC is checked
+  devx-in    a firmware command, as DEVX passes it     from 16 bytes
+  devx-out   the answer of one, which --command names  from 16 bytes
 A single word of a record has an index: qp-dbrec[0], qp-dbrec[1], srq-dbrec[0],
 cq-dbrec[0], cq-dbrec[1].
 
 Flags:
   --all            print repetitions, too; without a kind only
+  --command NAME   the command that devx-out answers: CREATE_QP, or 0x500
   --json           print one JSON object; without a kind, one for each object, a
                    line each. Names are those of the golden vectors (qp_dbrec)
   --qp-type TYPE   the type of the queue of a send WQE, which decides about its
@@ -65,14 +68,15 @@ Example:
   nicless decode qp-dbrec 0000000300000007
   nicless decode send --qp-type rc < wqe.hex
   nicless decode packet 1100ffff000000180085214b 2e000000 8b42696d
+  nicless decode devx-in 050b0000000000000000010000000000
 `
 
 func newDecode() *cobra.Command {
 	var asJSON, all bool
-	var qpType string
+	var qpType, command string
 	c := &cobra.Command{
 		Use:   "decode [FILE...|TEXT|-] | decode KIND [HEX...|-]",
-		Short: "explain the bytes of WQEs, CQEs, doorbells and packets, and logs of failures",
+		Short: "explain the bytes of WQEs, CQEs, doorbells, packets and firmware commands, and logs of failures",
 		Long:  decodeUsage,
 		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: func(
@@ -85,19 +89,27 @@ func newDecode() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			address, err := findQPType(qpType)
 			k, known := isKind(args)
+			answerOf, commandErr := findCommand(k, command)
 			switch {
+			case !known && commandErr != nil:
+				return commandErr
 			case err == nil && !known:
 				return decodeText(c, args, report.Options{Address: address, All: all, JSON: asJSON})
 			case err != nil:
 				return err
 			case all:
 				return usagef("nicless decode FILE --all", "decode: --all is for logs, without a kind")
+			case commandErr != nil:
+				return commandErr
 			}
 			b, err := inputBytes(args[1:], c.InOrStdin())
+			if err != nil && len(args) == 2 && isFile(args[1]) {
+				return hintf("a kind takes HEX, or standard input: nicless decode "+k.name+" < "+plain(args[1]), "%w", err)
+			}
 			if err != nil {
 				return err
 			}
-			t, err := k.describe(b, address)
+			t, err := k.describe(b, about{address, answerOf})
 			if err == nil || t != nil && !asJSON { // text shows the fields that could be read
 				err = errors.Join(show(c.OutOrStdout(), t, b, asJSON), err)
 			}
@@ -106,6 +118,9 @@ func newDecode() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	c.Flags().BoolVar(&all, "all", false, "print repetitions, too")
+	c.Flags().StringVar(&command, "command", "", "the firmware command that devx-out answers")
+	_ = c.RegisterFlagCompletionFunc("command",
+		cobra.FixedCompletions(commandNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVar(&qpType, "qp-type", "auto", "type of the queue of a send WQE")
 	_ = c.RegisterFlagCompletionFunc("qp-type",
 		cobra.FixedCompletions(qpTypeNames(), cobra.ShellCompDirectiveNoFileComp))

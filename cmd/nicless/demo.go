@@ -81,7 +81,7 @@ func (p *printer) dump(kind string, b []byte) {
 	k, err := findKind(kind)
 	var t field.Tree
 	if err == nil {
-		t, err = k.describe(b, wqe.NoAddress) // the send WQEs are those of an RC queue pair
+		t, err = k.describe(b, about{address: wqe.NoAddress}) // the send WQEs are those of an RC queue pair
 	}
 	if err != nil && p.err == nil {
 		p.err = fmt.Errorf("demo: %s: %w", kind, err)

@@ -68,6 +68,29 @@ func TestGoldenDecodeCQE(t *testing.T) {
 	})
 }
 
+// The vectors have the fields that are not 0, with those of contexts in one list.
+func TestGoldenDecodeCommand(t *testing.T) {
+	vectors.Golden(t, "devx_in", "devx_in", func(t *testing.T, v vectors.Vector) {
+		got := make(map[string]any)
+		add := func(name string, value any) {
+			s, text := value.(string)
+			if value != 0.0 && !(text && strings.Trim(s, "0x") == "") {
+				got[name] = value
+			}
+		}
+		for name, value := range decoded(t, "devx_in", v.Bytes) {
+			context, _ := value.(map[string]any)
+			for member, value := range context {
+				add(name+"."+member, value)
+			}
+			if context == nil {
+				add(name, value)
+			}
+		}
+		require.Equal(t, fields(t, v), got)
+	})
+}
+
 func TestGoldenDecodeDoorbell(t *testing.T) {
 	vectors.Golden(t, "doorbell", "doorbell", func(t *testing.T, v vectors.Vector) {
 		want := fields(t, v, "note")

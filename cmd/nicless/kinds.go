@@ -14,24 +14,32 @@ import (
 // A kind is something that decode can explain.
 type kind struct {
 	name     string
-	describe func(b []byte, a wqe.Address) (field.Tree, error)
+	describe func(b []byte, a about) (field.Tree, error)
+}
+
+// about is what the bytes do not say about themselves.
+type about struct {
+	address  wqe.Address // of a send WQE
+	answerOf uint16      // number of the firmware command that devx-out answers
 }
 
 // kinds has all kinds, in the order of the usage text. The package of each format checks
 // whether the number of bytes is possible for the kind.
 var kinds = []kind{
 	{"send", describeSend},
-	{"recv", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeRecv(b, false) }},
-	{"srq", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeRecv(b, true) }},
-	{"cqe", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeCQE(b, cqe.Size) }},
-	{"cqe128", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeCQE(b, cqe.Size128) }},
+	{"recv", func(b []byte, _ about) (field.Tree, error) { return describeRecv(b, false) }},
+	{"srq", func(b []byte, _ about) (field.Tree, error) { return describeRecv(b, true) }},
+	{"cqe", func(b []byte, _ about) (field.Tree, error) { return describeCQE(b, cqe.Size) }},
+	{"cqe128", func(b []byte, _ about) (field.Tree, error) { return describeCQE(b, cqe.Size128) }},
 	{"qp-dbrec", word(doorbell.QPRecord)},
 	{"srq-dbrec", word(doorbell.SRQWord)}, // the record of an SRQ is one word
 	{"cq-dbrec", describeCQRecord},
 	{"cq-arm", word(doorbell.CQArm)},
 	{"uar", word(doorbell.UARRing)},
 	{"bf", word(doorbell.BlueFlame)},
-	{"packet", func(b []byte, _ wqe.Address) (field.Tree, error) { return describePacket(b) }},
+	{"packet", func(b []byte, _ about) (field.Tree, error) { return describePacket(b) }},
+	{"devx-in", describeCommand},
+	{kindAnswer, describeCommand},
 
 	{"qp-dbrec[0]", word(doorbell.QPRecvWord)},
 	{"qp-dbrec[1]", word(doorbell.QPSendWord)},
@@ -41,7 +49,7 @@ var kinds = []kind{
 }
 
 // kindsWithoutIndex is how many kinds come before those for single words.
-const kindsWithoutIndex = 12
+const kindsWithoutIndex = 14
 
 func kindNames() (names []string) {
 	for _, k := range kinds[:kindsWithoutIndex] {
@@ -105,7 +113,7 @@ func findQPType(name string) (wqe.Address, error) {
 
 const wholeHint = "pass all bytes of one object; \"nicless decode --help\" lists the lengths"
 
-func describeSend(b []byte, a wqe.Address) (field.Tree, error) {
+func describeSend(b []byte, a about) (field.Tree, error) {
 	const most = wqe.MaxBlocks * wqe.BlockSize
 	if n := len(b); n < wqe.CtrlSize || n > most {
 		return nil, hintf(wholeHint, "send: %d bytes; a control segment is %d, the longest WQE %d", n, wqe.CtrlSize, most)
@@ -114,7 +122,7 @@ func describeSend(b []byte, a wqe.Address) (field.Tree, error) {
 		return nil, hintf("pass the whole WQE, from its control segment on", "send: %d bytes; the control segment says that the WQE has %d (ds %d)",
 			len(b), units*wqe.UnitSize, units)
 	}
-	t, err := wqe.DescribeSend(b, a)
+	t, err := wqe.DescribeSend(b, a.address)
 	switch {
 	case err == nil:
 		return t, nil
@@ -151,8 +159,8 @@ func describeCQE(b []byte, size int) (field.Tree, error) {
 }
 
 // word returns the function that describes a doorbell record, one word of it, or a register.
-func word(k doorbell.Kind) func([]byte, wqe.Address) (field.Tree, error) {
-	return func(b []byte, _ wqe.Address) (field.Tree, error) {
+func word(k doorbell.Kind) func([]byte, about) (field.Tree, error) {
+	return func(b []byte, _ about) (field.Tree, error) {
 		t, err := doorbell.Describe(k, b)
 		if err != nil {
 			// replaces the names of package doorbell by those of the command line
@@ -164,7 +172,7 @@ func word(k doorbell.Kind) func([]byte, wqe.Address) (field.Tree, error) {
 }
 
 // describeCQRecord describes the record of a CQ, or its first word alone.
-func describeCQRecord(b []byte, a wqe.Address) (field.Tree, error) {
+func describeCQRecord(b []byte, a about) (field.Tree, error) {
 	switch len(b) {
 	case 4:
 		return word(doorbell.CQCIWord)(b, a)

@@ -31,7 +31,7 @@
 //   - device.go, device_other.go: which commands this system has
 //   - completion.go, man.go: completion of command lines in shells, and manual pages
 //   - fold.go, plain.go: breaks long lines, and replaces what a terminal must not get
-//   - decode.go, kinds.go, hex.go: nicless decode, the kinds that it knows, and its input
+//   - decode.go, decode_devx.go, kinds.go, hex.go: nicless decode, the kinds that it knows, and its input
 //   - paste.go: nicless decode without a kind
 //   - demo_one.go, demo_many.go, demo_print.go: the two parts of nicless demo, and its bars
 //   - bench_all.go: nicless bench all

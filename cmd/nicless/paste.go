@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/nicless/nicless/field/devx"
 	"github.com/nicless/nicless/field/known"
 	"github.com/nicless/nicless/field/paste"
 	"github.com/nicless/nicless/field/report"
@@ -98,6 +99,12 @@ func decodeStream(w io.Writer, r io.Reader, name string, o report.Options) error
 	for _, it := range s.Unclear {
 		text += "\n  " + unclear(&it)
 		hint = "nicless decode KIND - decodes bytes as they are, whatever they hold"
+	}
+	for _, it := range s.Unclear {
+		if c := commandOf(it.Bytes); c != nil && len(it.Bytes) >= devx.HeadSize {
+			hint = "they begin as " + c.Name + ", a firmware command, does: nicless decode devx-in < FILE"
+			break
+		}
 	}
 	if s.Lines == 1 && len(head) < 200 {
 		if _, err := known.Find(string(head)); err == nil {

@@ -464,7 +464,7 @@ static void *watcher(void *arg) {
 		nicless_sq_write(&qp[0].sq, count, &wr, (uint32_t)nicless_wr_units(&wr));
 		nicless_sq_commit(&qp[0].sq, count, 1);
 		nicless_sq_ring(&qp[0].sq);
-		while (i % 16 == 15 && nicless_observe64(&qp[0].sq.freed) <= count) {
+		while (i % 16 == 15 && nicless_poster_observe64(&qp[0].sq.freed) <= count) {
 			MUST(nicless_cq_advance(&cq, &qp[0].sq, 0) == 0);
 			sched_yield();
 		}

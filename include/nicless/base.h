@@ -10,7 +10,12 @@
  *   observe   a load that comes before all later loads of its caller (acquire)
  *   ordered   all such accesses happen in one total order (sequentially consistent)
  *
- * On a GPU the scope is always the system, because the engine is a CPU thread.
+ * On a GPU an access has a scope too. Words that the device reads or writes have system
+ * scope, because the engine is a CPU thread. Words that only the posters and pollers of
+ * a queue share (nicless_poster_ and nicless_ordered_) have NICLESS_POSTER_SCOPE, "gpu":
+ * they are lanes of one GPU. If several GPUs, or a GPU and the host, post to one queue or
+ * poll it while others post, define NICLESS_POSTER_SCOPE as "sys" before you include this
+ * header. On a host there is one scope.
  */
 #ifndef NICLESS_BASE_H
 #define NICLESS_BASE_H
@@ -30,6 +35,10 @@
 #if __CUDA_ARCH__ < 700
 #error "nicless: release and acquire at system scope need sm_70 (Volta) or later"
 #endif
+#endif
+
+#ifndef NICLESS_POSTER_SCOPE
+#define NICLESS_POSTER_SCOPE "gpu"
 #endif
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -60,11 +69,13 @@ NICLESS_HD uint64_t nicless_be64(uint64_t v) {
 
 /*
  * PTX has no total order of single accesses, only one of fence.sc instructions. So an
- * ordered access is an access after such a fence. The fence orders the access after
- * all earlier ordered accesses.
+ * ordered load or swap comes after such a fence, and an ordered store is a release. Two
+ * parties that each store one word and then load the other's have a fence between the
+ * two, and at least one of them sees the other's store.
  */
 #if defined(NICLESS_ON_DEVICE)
 
+/* Words of the device. */
 NICLESS_HD void nicless_publish32(uint32_t *p, uint32_t v) {
 	asm volatile("st.release.sys.b32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
@@ -84,25 +95,56 @@ NICLESS_HD uint64_t nicless_load64(const uint64_t *p) {
 	asm volatile("ld.relaxed.sys.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
 	return v;
 }
-NICLESS_HD void nicless_ordered_store64(uint64_t *p, uint64_t v) {
-	asm volatile("fence.sc.sys;\n\tst.relaxed.sys.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+/* Makes each later nicless_fenced_ store a release of everything before the fence. */
+NICLESS_HD void nicless_system_fence(void) { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+NICLESS_HD void nicless_fenced_store32(uint32_t *p, uint32_t v) {
+	asm volatile("st.relaxed.sys.b32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) {
+NICLESS_HD void nicless_fenced_store64(uint64_t *p, uint64_t v) {
+	asm volatile("st.relaxed.sys.b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/* Words of the posters and pollers of a queue. */
+NICLESS_HD void nicless_poster_publish64(uint64_t *p, uint64_t v) {
+	asm volatile("st.release." NICLESS_POSTER_SCOPE ".b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+NICLESS_HD uint64_t nicless_poster_observe64(const uint64_t *p) {
 	uint64_t v;
-	asm volatile("fence.sc.sys;\n\tld.acquire.sys.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	asm volatile("ld.acquire." NICLESS_POSTER_SCOPE ".b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
 	return v;
 }
-/* Stores v if *p equals the argument old, and returns whether it has stored v. */
-NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
+NICLESS_HD void nicless_poster_store64(uint64_t *p, uint64_t v) {
+	asm volatile("st.relaxed." NICLESS_POSTER_SCOPE ".b64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+NICLESS_HD uint64_t nicless_poster_load64(const uint64_t *p) {
+	uint64_t v;
+	asm volatile("ld.relaxed." NICLESS_POSTER_SCOPE ".b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+/* Store v if *p equals the argument old, and return whether they have. The first orders nothing else. */
+NICLESS_HD int nicless_poster_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	uint64_t was;
-	asm volatile("fence.sc.sys;\n\tatom.acq_rel.sys.cas.b64 %0, [%1], %2, %3;"
+	asm volatile("atom.relaxed." NICLESS_POSTER_SCOPE ".cas.b64 %0, [%1], %2, %3;"
 	             : "=l"(was) : "l"(p), "l"(old), "l"(v) : "memory");
 	return was == old;
 }
-/* Does the same as nicless_ordered_swap64, but with acquire order only. */
-NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
+NICLESS_HD int nicless_poster_publish_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	uint64_t was;
-	asm volatile("atom.acquire.sys.cas.b64 %0, [%1], %2, %3;"
+	asm volatile("atom.release." NICLESS_POSTER_SCOPE ".cas.b64 %0, [%1], %2, %3;"
+	             : "=l"(was) : "l"(p), "l"(old), "l"(v) : "memory");
+	return was == old;
+}
+NICLESS_HD void nicless_ordered_store64(uint64_t *p, uint64_t v) { nicless_poster_publish64(p, v); }
+NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) {
+	uint64_t v;
+	asm volatile("fence.sc." NICLESS_POSTER_SCOPE ";\n\tld.acquire." NICLESS_POSTER_SCOPE ".b64 %0, [%1];"
+	             : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
+	uint64_t was;
+	asm volatile("fence.sc." NICLESS_POSTER_SCOPE ";\n\tatom.acquire." NICLESS_POSTER_SCOPE
+	             ".cas.b64 %0, [%1], %2, %3;"
 	             : "=l"(was) : "l"(p), "l"(old), "l"(v) : "memory");
 	return was == old;
 }
@@ -114,15 +156,26 @@ NICLESS_HD void nicless_publish64(uint64_t *p, uint64_t v) { __atomic_store_n(p,
 NICLESS_HD uint64_t nicless_observe64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 NICLESS_HD void nicless_store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
 NICLESS_HD uint64_t nicless_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+/* On a host a release costs no fence, so the stores after this fence are releases themselves. */
+NICLESS_HD void nicless_system_fence(void) {}
+NICLESS_HD void nicless_fenced_store32(uint32_t *p, uint32_t v) { nicless_publish32(p, v); }
+NICLESS_HD void nicless_fenced_store64(uint64_t *p, uint64_t v) { nicless_publish64(p, v); }
+
+NICLESS_HD void nicless_poster_publish64(uint64_t *p, uint64_t v) { nicless_publish64(p, v); }
+NICLESS_HD uint64_t nicless_poster_observe64(const uint64_t *p) { return nicless_observe64(p); }
+NICLESS_HD void nicless_poster_store64(uint64_t *p, uint64_t v) { nicless_store64(p, v); }
+NICLESS_HD uint64_t nicless_poster_load64(const uint64_t *p) { return nicless_load64(p); }
+/* Store v if *p equals the argument old, and return whether they have. The first orders nothing else. */
+NICLESS_HD int nicless_poster_swap64(uint64_t *p, uint64_t old, uint64_t v) {
+	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+NICLESS_HD int nicless_poster_publish_swap64(uint64_t *p, uint64_t old, uint64_t v) {
+	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
 NICLESS_HD void nicless_ordered_store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }
 NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
-/* Stores v if *p equals the argument old, and returns whether it has stored v. */
 NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-/* Does the same as nicless_ordered_swap64, but with acquire order only. */
-NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
-	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -183,16 +183,16 @@ NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_e
  */
 NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq *sq, struct nicless_wc *wc) {
 	const uint8_t *cqe = nicless_cq_entry(q, 0);
-	uint64_t freed = nicless_observe64(&sq->freed);
+	uint64_t freed = nicless_poster_observe64(&sq->freed);
 	uint64_t tail = nicless_cqe_observe(cqe);
 	uint8_t kind = (uint8_t)tail >> 4;
 	uint64_t count = nicless_extend(freed, (uint16_t)(tail >> 16));
 	if ((tail >> 32 & 0xffffff) != sq->qpn)
 		return 0; /* no completion yet, or a completion of another queue pair */
-	if (kind == NICLESS_CQE_REQ && count < nicless_observe64(&sq->rung)) {
-		uint64_t blocks = nicless_load64(&sq->note[count & (sq->size - 1)].blocks);
+	if (kind == NICLESS_CQE_REQ && count < nicless_poster_observe64(&sq->rung)) {
+		uint64_t blocks = nicless_poster_load64(&sq->note[count & (sq->size - 1)].blocks);
 		if (blocks)
-			nicless_ordered_swap64(&sq->freed, freed, count + blocks);
+			nicless_poster_publish_swap64(&sq->freed, freed, count + blocks);
 	}
 	if (kind != NICLESS_CQE_REQ_ERR && kind != NICLESS_CQE_RESP_ERR)
 		return 0;
@@ -207,7 +207,7 @@ NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq 
  */
 NICLESS_HD int nicless_cq_quiet(const struct nicless_cq *q, struct nicless_sq *sq, uint64_t count,
                                 struct nicless_wc *wc) {
-	while (nicless_observe64(&sq->freed) < count) {
+	while (nicless_poster_observe64(&sq->freed) < count) {
 		int failed = nicless_cq_advance(q, sq, wc);
 		if (failed)
 			return failed;

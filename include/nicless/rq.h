@@ -56,7 +56,7 @@ NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *s
 	for (i = 0; i < sges; i++)
 		if (sge[i].length > NICLESS_MAX_SGE_BYTES)
 			return -EINVAL;
-	if (q->next - nicless_observe64(&q->freed) >= q->size)
+	if (q->next - nicless_poster_observe64(&q->freed) >= q->size)
 		return -EAGAIN;
 	for (i = 0; i < sges; i++) {
 		if (sge[i].length == 0)
@@ -73,7 +73,7 @@ NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *s
 
 /* Notifies the device of all receives posted, by publishing the record after the entries. */
 NICLESS_HD void nicless_rq_ring(struct nicless_rq *q) {
-	nicless_publish64(&q->posted, q->next);
+	nicless_poster_store64(&q->posted, q->next);
 	nicless_publish32(&q->record[NICLESS_REC_RECV], nicless_be32((uint16_t)q->next));
 }
 
@@ -83,10 +83,10 @@ NICLESS_HD void nicless_rq_ring(struct nicless_rq *q) {
  */
 NICLESS_HD int nicless_rq_complete(struct nicless_rq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);
-	if (count >= nicless_observe64(&q->posted))
+	if (count >= nicless_poster_observe64(&q->posted))
 		return -ENOENT;
 	*id = q->id[count & (q->size - 1)];
-	nicless_publish64(&q->freed, count + 1);
+	nicless_poster_publish64(&q->freed, count + 1);
 	return 0;
 }
 

@@ -18,8 +18,9 @@
  *
  *   freed <= rung <= reserved <= freed + size
  *
- * All words of struct nicless_sq are private to the posters and the poller. The device
- * sees only the ring, the record and the register.
+ * All words of struct nicless_sq, stamps and notes are private to the posters and the
+ * pollers, which on a GPU are lanes of that GPU (NICLESS_POSTER_SCOPE in base.h). The
+ * device sees only the ring, the record and the register.
  */
 #ifndef NICLESS_SQ_H
 #define NICLESS_SQ_H
@@ -104,16 +105,16 @@ NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, 
  */
 NICLESS_HD int nicless_sq_reserve(struct nicless_sq *q, uint64_t n, uint64_t *first) {
 	for (;;) {
-		uint64_t seen = nicless_observe64(&q->seen);
-		uint64_t count = nicless_load64(&q->reserved);
+		uint64_t seen = nicless_poster_observe64(&q->seen);
+		uint64_t count = nicless_poster_load64(&q->reserved);
 		if (count + n - seen > q->size) {
 			/* The poller's cache line is accessed only when the ring looks full. */
-			seen = nicless_observe64(&q->freed);
+			seen = nicless_poster_observe64(&q->freed);
 			if ((int64_t)(count + n - seen) > (int64_t)q->size)
 				return 0;
-			nicless_publish64(&q->seen, seen);
+			nicless_poster_publish64(&q->seen, seen);
 		}
-		if (nicless_swap64(&q->reserved, count, count + n)) {
+		if (nicless_poster_swap64(&q->reserved, count, count + n)) {
 			*first = count;
 			return 1;
 		}
@@ -133,9 +134,9 @@ NICLESS_HD void *nicless_sq_unit(const struct nicless_sq *q, uint64_t count, uin
 NICLESS_HD void nicless_sq_note(struct nicless_sq *q, uint64_t count, uint64_t blocks, uint64_t id) {
 	uint64_t i;
 	q->note[count & (q->size - 1)].id = id;
-	nicless_store64(&q->note[count & (q->size - 1)].blocks, blocks);
+	nicless_poster_store64(&q->note[count & (q->size - 1)].blocks, blocks);
 	for (i = 1; i < blocks; i++)
-		nicless_store64(&q->note[(count + i) & (q->size - 1)].blocks, 0);
+		nicless_poster_store64(&q->note[(count + i) & (q->size - 1)].blocks, 0);
 }
 
 /*
@@ -152,16 +153,22 @@ NICLESS_HD void nicless_sq_commit(struct nicless_sq *q, uint64_t first, uint64_t
  * the last WQE to the register. It reads these eight bytes before it writes the record,
  * because as soon as the record is written the device may complete the WQE, and another
  * poster may reuse the slot of the WQE.
+ *
+ * The one system fence of a post is here. It covers rung, and the WQEs and payload of all
+ * posters whose stamps the caller has observed. On a GPU nothing orders the register after
+ * the record: this device starts a queue by one of the two, and does not read the record
+ * because of the register.
  */
 NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 	uint64_t last = end - 1, first8;
-	while (nicless_load64(&q->note[last & (q->size - 1)].blocks) == 0)
+	while (nicless_poster_load64(&q->note[last & (q->size - 1)].blocks) == 0)
 		last--;
 	first8 = *(nicless_word64 *)nicless_sq_unit(q, last, 0);
-	nicless_publish64(&q->rung, end); /* before the record: the poller looks up WQEs below rung */
-	nicless_publish32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
+	nicless_poster_store64(&q->rung, end); /* before the record: the poller looks up WQEs below rung */
+	nicless_system_fence();
+	nicless_fenced_store32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
 	if (q->reg[0]) {
-		nicless_publish64(q->reg[q->half], first8);
+		nicless_fenced_store64(q->reg[q->half], first8);
 		q->half ^= 1;
 	}
 }
@@ -179,7 +186,7 @@ NICLESS_HD void nicless_sq_ring(struct nicless_sq *q) {
 		if (!nicless_ordered_swap64(&q->ringing, 0, 1))
 			return;
 		from = end = q->rung;
-		while ((stamp = nicless_observe64(&q->stamp[end & (q->size - 1)])) > end)
+		while ((stamp = nicless_poster_observe64(&q->stamp[end & (q->size - 1)])) > end)
 			end = stamp;
 		if (end != from)
 			nicless_sq_doorbell(q, end);
@@ -195,10 +202,10 @@ NICLESS_HD void nicless_sq_ring(struct nicless_sq *q) {
 NICLESS_HD int nicless_sq_complete(struct nicless_sq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);
 	struct nicless_note *n = &q->note[count & (q->size - 1)];
-	if (count >= nicless_observe64(&q->rung) || n->blocks == 0)
+	if (count >= nicless_poster_observe64(&q->rung) || n->blocks == 0)
 		return -ENOENT;
 	*id = n->id;
-	nicless_publish64(&q->freed, count + n->blocks);
+	nicless_poster_publish64(&q->freed, count + n->blocks);
 	return 0;
 }
 

@@ -1,59 +1,25 @@
 /*
- * Calls register_cuda_memory with a simulated CUDA runtime, and prints which ranges it
- * registers, and its error text when the runtime refuses a range. The addresses are
- * made up.
+ * Calls register_cuda_memory with a CUDA runtime that keeps lists and has no GPU
+ * (accel/cuda/stub), and prints which ranges it registers, and its error text when the
+ * runtime refuses a range. The addresses are made up.
  */
-#include <stddef.h>
+#include "../../accel/cuda/stub/cudart.c"
 #include <stdio.h>
-#include <stdlib.h>
 
-#define CUDART_VERSION 12000
-typedef enum {
-	cudaSuccess = 0,
-	cudaErrorInvalidValue = 1,
-	cudaErrorHostMemoryAlreadyRegistered = 712
-} cudaError_t;
-enum { cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2, cudaHostRegisterIoMemory = 4 };
-
-static size_t registered[16][2];
-static int n, refused_at_flags = -1;
+static int refused_at_flags = -1;
 static size_t refused_from;
-static cudaError_t last;
 
-static cudaError_t cudaHostGetDevicePointer(void **device, void *at, unsigned flags) {
-	int i;
-	(void)flags;
-	for (i = 0; i < n; i++)
-		if ((size_t)at >= registered[i][0] && (size_t)at < registered[i][1]) {
-			*device = at;
-			return cudaSuccess;
-		}
-	return last = cudaErrorInvalidValue;
+/* Refuses a range that begins at refused_from, and prints the others. */
+static cudaError_t watched(void *at, size_t bytes, unsigned flags) {
+	cudaError_t error;
+	if ((size_t)at == refused_from && (refused_at_flags < 0 || flags == (unsigned)refused_at_flags))
+		return stub_end(cudaErrorInvalidValue);
+	error = cudaHostRegister(at, bytes, flags);
+	if (error == cudaSuccess)
+		printf(" %zx+%zx:%u", (size_t)at, bytes, flags);
+	return error;
 }
-
-static cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned flags) {
-	size_t from = (size_t)at;
-	int i;
-	if (from == refused_from && (refused_at_flags < 0 || flags == (unsigned)refused_at_flags))
-		return last = cudaErrorInvalidValue;
-	for (i = 0; i < n; i++)
-		if (from < registered[i][1] && from + bytes > registered[i][0])
-			return last = cudaErrorHostMemoryAlreadyRegistered;
-	registered[n][0] = from;
-	registered[n++][1] = from + bytes;
-	printf(" %zx+%zx:%u", from, bytes, flags);
-	return cudaSuccess;
-}
-
-static cudaError_t cudaGetLastError(void) {
-	cudaError_t was = last;
-	last = cudaSuccess;
-	return was;
-}
-
-static const char *cudaGetErrorString(cudaError_t error) {
-	return error == cudaErrorInvalidValue ? "invalid argument" : "?";
-}
+#define cudaHostRegister(at, bytes, flags) watched(at, bytes, flags)
 
 #include "../nicless/rdmaxcel_cuda.h"
 
@@ -64,14 +30,13 @@ static void run(const char *name, const struct nicless_dv_qp *qp, const struct n
 	error = register_cuda_memory((struct mlx5dv_qp *)(void *)(uintptr_t)qp,
 	                             (struct mlx5dv_cq *)(void *)(uintptr_t)recv,
 	                             (struct mlx5dv_cq *)(void *)(uintptr_t)send);
-	printf(" = %d, left %d%s%s\n", error, last, *register_cuda_memory_error() ? ": " : "",
+	printf(" = %d, left %d%s%s\n", error, stub_last, *register_cuda_memory_error() ? ": " : "",
 	       register_cuda_memory_error());
 }
 
 int main(void) {
 	struct nicless_dv_qp qp;
 	struct nicless_dv_cq recv, send;
-	void *nothing = 0;
 	memset(&qp, 0, sizeof qp);
 	memset(&recv, 0, sizeof recv);
 	memset(&send, 0, sizeof send);
@@ -95,25 +60,44 @@ int main(void) {
 	qp.bf.size = 256;
 	run("one region", &qp, &recv, &send);
 	run("again", &qp, &recv, &send);
-	n = 0;
+	stub_count = 0;
 	refused_from = 0x700000;
 	refused_at_flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
 	run("a register of a NIC", &qp, &recv, &send);
-	n = 0;
+	stub_count = 0;
 	refused_at_flags = -1;
 	run("a register that cannot be", &qp, &recv, &send);
-	n = 0;
+	stub_count = 0;
 	refused_from = 0x101000;
 	run("a send queue that cannot be", &qp, &recv, &send);
-	n = 1; /* only half of the send queue is registered */
+	stub_count = 0;
 	refused_from = 0;
-	registered[0][0] = 0x100000;
-	registered[0][1] = 0x101000;
-	qp.sq.buf = (void *)0x100800;
-	run("half of it registered", &qp, &recv, &send);
+	run("the first of two queues", &qp, &recv, &send);
+	/*
+	 * The second QP of the region: its receive queue begins in the last page of the first one's, its
+	 * record is in the same page, and its register in the same page too.
+	 */
+	qp.rq.buf = (void *)0x103800;
+	qp.rq.wqe_cnt = 4;
+	qp.sq.buf = (void *)0x104000;
+	qp.dbrec = (uint32_t *)0x102040;
+	recv.buf = (void *)0x105000;
+	qp.bf.reg = (void *)0x700a00;
+	run("the second", &qp, &recv, &send);
+	/* Between pages that are registered, two runs of pages are new. */
+	qp.sq.buf = (void *)0x0ff000;
+	qp.sq.wqe_cnt = 0x9000 / 64;
+	run("around both", &qp, &recv, &send);
+	/* The error names the pages that are new, not the whole queue. */
+	stub_count = 0;
+	refused_from = 0x103000;
+	qp.sq.buf = (void *)0x102800;
+	qp.sq.wqe_cnt = 64;
+	(void)(cudaHostRegister)((void *)0x102000, 4096, cudaHostRegisterMapped);
+	run("a new page that cannot be", &qp, &recv, &send);
+	refused_from = 0;
 	memset(&qp, 0, sizeof qp);
 	memset(&recv, 0, sizeof recv);
 	run("nothing", &qp, &recv, &recv);
-	(void)cudaHostGetDevicePointer(&nothing, 0, 0);
 	return 0;
 }

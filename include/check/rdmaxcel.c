@@ -52,6 +52,15 @@ AT(cqe_poll_params_t, dbrec, 24);
 NICLESS_ASSERT(size_of_cqe_poll_params_t, sizeof(cqe_poll_params_t) == 32);
 
 #ifdef CHECK_MLX5DV
+/* As declared in rdmaxcel.h of RDMaxcel. In C a declaration of another type would be an error. */
+static inline struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_pd *pd, int cq_entries,
+                                       int max_send_wr, int max_recv_wr, int max_send_sge, int max_recv_sge,
+                                       rdma_qp_type_t qp_type);
+static inline struct mlx5dv_qp *create_mlx5dv_qp(struct ibv_qp *qp);
+static inline struct mlx5dv_cq *create_mlx5dv_cq(struct ibv_qp *qp);
+static inline struct mlx5dv_cq *create_mlx5dv_send_cq(struct ibv_qp *qp);
+static inline struct mlx5dv_cq *create_mlx5dv_recv_cq(struct ibv_qp *qp);
+
 #define SAME(ours, theirs, field, name) \
 	NICLESS_ASSERT(same_##ours##_##name, offsetof(struct ours, field) == offsetof(struct theirs, field))
 SAME(nicless_dv_qp, mlx5dv_qp, dbrec, dbrec);

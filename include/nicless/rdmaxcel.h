@@ -11,6 +11,9 @@
  *   launch_NAME           runs the kernel cu_NAME with one thread; in plain C and C++ it
  *                         calls the function, with the same bytes as the result
  *   register_cuda_memory  gives the GPU access to the queues (rdmaxcel_cuda.h)
+ *   create_qp, create_mlx5dv_NAME
+ *                         make a QP of libmlx5 and say where its queues are
+ *                         (rdmaxcel_verbs.h); only if <infiniband/mlx5dv.h> is included first
  *
  * The functions keep no state. wr_id is the index of the WQE, and each call of
  * send_wqe or recv_wqe sets the record to the index after its WQE. So only one thread
@@ -37,7 +40,8 @@
  *     23 of the index overwrite opmod.
  *   - Records and consumer indices are published with release order, the register is
  *     published after the record, and the owner byte is observed with acquire order.
- *     The original relies on volatile, which orders nothing on a GPU or on arm64.
+ *     The original relies on volatile, which orders nothing on a GPU or on arm64: run
+ *     programs that post by the original's kernels under nicless run --guard-posts.
  *   - recv_wqe writes slot wr_id & (wqe_cnt - 1), or slot 0 if wqe_cnt is 0. The
  *     original always writes slot 0. wqe_params_t has no stride: see
  *     NICLESS_RECV_STRIDE. A segment with an invalid key ends the list in the entry.
@@ -68,6 +72,8 @@
 #ifndef NICLESS_RECV_STRIDE
 #define NICLESS_RECV_STRIDE 512
 #endif
+
+#include "rdmaxcel_verbs.h"
 
 typedef enum { CQE_POLL_ERROR = -1, CQE_POLL_FALSE = 0, CQE_POLL_TRUE = 1 } cqe_poll_result_t;
 

@@ -88,26 +88,48 @@ static inline int nicless_cuda_ranges(struct nicless_cuda_range *list, const str
 
 #if defined(CUDART_VERSION)
 
-/* Returns whether both ends of a range are registered already. */
-static inline int nicless_cuda_has(const struct nicless_cuda_range *r) {
+/* Returns whether the page at an address is registered, so that kernels can reach it. */
+static inline int nicless_cuda_has(uintptr_t page) {
 	void *device;
-	return cudaHostGetDevicePointer(&device, (void *)r->from, 0) == cudaSuccess &&
-	       cudaHostGetDevicePointer(&device, (void *)(r->to - 1), 0) == cudaSuccess;
+	return cudaHostGetDevicePointer(&device, (void *)page, 0) == cudaSuccess;
 }
 
 /*
- * Registers one range. The register of a nicless device is ordinary memory. The
- * register of a NIC is not: it is registered as I/O memory when the first attempt
- * fails.
+ * Registers pages of which none is registered. The register of a nicless device is
+ * ordinary memory. The register of a NIC is not: it is registered as I/O memory when
+ * the first attempt fails.
  */
-static inline nicless_cuda_error nicless_cuda_register(const struct nicless_cuda_range *r) {
+static inline nicless_cuda_error nicless_cuda_pages(const struct nicless_cuda_range *r) {
 	const unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
 	size_t bytes = (size_t)(r->to - r->from);
 	nicless_cuda_error error = cudaHostRegister((void *)r->from, bytes, flags);
-	if (error == cudaErrorHostMemoryAlreadyRegistered && nicless_cuda_has(r))
-		error = cudaSuccess;
-	else if (error != cudaSuccess && !strcmp(r->name, "register"))
+	if (error != cudaSuccess && error != cudaErrorHostMemoryAlreadyRegistered && !strcmp(r->name, "register"))
 		error = cudaHostRegister((void *)r->from, bytes, flags | cudaHostRegisterIoMemory);
+	return error;
+}
+
+/*
+ * Registers the pages of one range that are new. CUDA refuses a whole range if one of its
+ * pages is registered already, for example by the call for another QP of the client. Then
+ * each run of pages that are not registered is registered alone. After an error *r is the
+ * run that failed.
+ */
+static inline nicless_cuda_error nicless_cuda_register(struct nicless_cuda_range *r) {
+	nicless_cuda_error error = nicless_cuda_pages(r);
+	if (error == cudaErrorHostMemoryAlreadyRegistered) {
+		const uintptr_t end = r->to;
+		uintptr_t at = r->from;
+		for (error = cudaSuccess; error == cudaSuccess; at = r->to) {
+			while (at < end && nicless_cuda_has(at))
+				at += NICLESS_CUDA_PAGE;
+			if (at >= end)
+				break;
+			r->from = at;
+			for (r->to = at; r->to < end && !nicless_cuda_has(r->to);)
+				r->to += NICLESS_CUDA_PAGE;
+			error = nicless_cuda_pages(r);
+		}
+	}
 	(void)cudaGetLastError(); /* so that the next launch does not report this error too */
 	return error;
 }
@@ -118,8 +140,8 @@ static inline nicless_cuda_error nicless_cuda_register(const struct nicless_cuda
  * Registers the memory of a QP, of its receive CQ and of its send CQ. Returns
  * cudaSuccess, an error of the runtime, or NICLESS_CUDA_NOT_SUPPORTED in a program
  * without CUDA. After an error register_cuda_memory_error says which range failed, and
- * why. Memory that is already registered is no error. Ranges that were registered
- * before a failure stay registered.
+ * why. Pages that are already registered are no error, and stay as they are: QPs and CQs
+ * share pages. Ranges that were registered before a failure stay registered.
  */
 static inline nicless_cuda_error register_cuda_memory(struct mlx5dv_qp *dv_qp, struct mlx5dv_cq *dv_recv_cq,
                                                       struct mlx5dv_cq *dv_send_cq) {

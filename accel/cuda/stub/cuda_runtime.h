@@ -6,9 +6,7 @@
 #ifndef NICLESS_STUB_CUDA_RUNTIME_H
 #define NICLESS_STUB_CUDA_RUNTIME_H
 
-#include <stddef.h>
-
-#define CUDART_VERSION 11000
+#include "cuda_runtime_api.h"
 
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
@@ -19,29 +17,10 @@ struct dim3 {
 	__host__ __device__ dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-typedef int cudaError_t;
 typedef struct stub_stream *cudaStream_t;
-enum { cudaSuccess = 0, cudaErrorHostMemoryAlreadyRegistered = 712 };
-enum { cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2, cudaHostRegisterIoMemory = 4 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-
-struct cudaDeviceProp {
-	char name[256];
-	int major, minor, multiProcessorCount;
-};
 
 extern "C" {
-cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned flags);
-cudaError_t cudaHostGetDevicePointer(void **to, void *at, unsigned flags);
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
-cudaError_t cudaMalloc(void **to, size_t bytes);
 cudaError_t cudaMallocManaged(void **to, size_t bytes, unsigned flags = 1);
-cudaError_t cudaMemset(void *at, int value, size_t bytes);
-cudaError_t cudaFree(void *at);
-cudaError_t cudaDeviceSynchronize(void);
-cudaError_t cudaGetLastError(void);
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device);
-const char *cudaGetErrorString(cudaError_t error);
 /* The function that clang calls for <<<>>> if it finds no version of CUDA. */
 cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
 }

@@ -17,8 +17,9 @@ type Queue struct {
 type Export = hostpath.Export
 
 // NewQueue makes a queue pair usable by kernels. x is the result of QP.Export of a
-// Concurrent queue pair. The host may continue to post to the queue pair, but its requests
-// must be Signaled, because Quiet waits for them too.
+// Concurrent queue pair, or describes queues that the program has made in another way, for
+// instance by firmware commands (include/testdata/devxposter). The host may continue to post
+// to the queue pair, but its requests must be Signaled, because Quiet waits for them too.
 func NewQueue(x Export) (*Queue, error) {
 	if x.Send == nil || x.SendCQ == nil || x.Wake == nil || x.Err == nil {
 		return nil, errNoQueue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/include/internal/requests"
 	"github.com/nicless/nicless/internal/vectors"
 )
 
@@ -59,7 +60,7 @@ type recordedWQEs struct {
 // posts turns a recording into work requests, if C has their operations. smallFence says that
 // libmlx5 has set a fence on the first work request because an earlier one changes keys. In C
 // the caller has to set this fence.
-func (in *recordedSend) posts(smallFence bool) (list []post, ok bool) {
+func (in *recordedSend) posts(smallFence bool) (list []requests.Post, ok bool) {
 	if in.AH != nil {
 		return nil, false
 	}
@@ -68,30 +69,30 @@ func (in *recordedSend) posts(smallFence bool) (list []post, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		p := post{opcode: opcode, imm: be.Uint32(wr.Imm), raddr: uint64(wr.RemoteAddr), rkey: wr.RKey,
-			swap: uint64(wr.Swap), compare: uint64(wr.CompareAdd)}
+		p := requests.Post{Opcode: opcode, Imm: be.Uint32(wr.Imm), RAddr: uint64(wr.RemoteAddr), RKey: wr.RKey,
+			Swap: uint64(wr.Swap), Compare: uint64(wr.CompareAdd)}
 		switch opcode {
 		case opFA:
-			p.swap = uint64(wr.CompareAdd)
+			p.Swap = uint64(wr.CompareAdd)
 		case opSendInval:
-			p.imm = wr.InvalRKey
+			p.Imm = wr.InvalRKey
 		}
 		if wr.Flags&verbsSignaled != 0 || in.SigAll != 0 {
-			p.flags |= 0x08
+			p.Flags |= 0x08
 		}
 		if wr.Flags&verbsSolicited != 0 {
-			p.flags |= 0x02
+			p.Flags |= 0x02
 		}
 		if wr.Flags&verbsFence != 0 {
-			p.flags |= 0x80
+			p.Flags |= 0x80
 		} else if smallFence && i == 0 {
-			p.flags |= 0x20
+			p.Flags |= 0x20
 		}
 		for _, s := range wr.SGE {
 			if wr.Flags&verbsInline != 0 {
-				p.data = append(p.data, s.Data...)
+				p.Data = append(p.Data, s.Data...)
 			} else {
-				p.sge = append(p.sge, fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey))
+				p.SGE = append(p.SGE, fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey))
 			}
 		}
 		list = append(list, p)
@@ -123,7 +124,7 @@ func TestGoldenRecordedSend(t *testing.T) {
 				}
 				c.ask("move %d", in.Index)
 				for _, p := range list {
-					require.Equal(t, []string{"0"}, c.ask("%s", p.request()))
+					require.Equal(t, []string{"0"}, c.ask("%s", p.Line()))
 				}
 				ring := make([]byte, in.Blocks*64)
 				for _, w := range want.WQEs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/include/internal/requests"
 	"github.com/nicless/nicless/internal/vectors"
 )
 
@@ -23,25 +24,6 @@ func (n *num) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseUint(strings.Trim(string(b), `"`), 0, 64)
 	*n = num(v)
 	return err
-}
-
-// A post is a work request for the C program.
-type post struct {
-	opcode, flags uint8
-	imm, rkey     uint32
-	raddr         uint64
-	swap, compare uint64
-	data          []byte
-	sge           []string // "addr length lkey"
-}
-
-func (p *post) request() string {
-	data := hex.EncodeToString(p.data)
-	if data == "" {
-		data = "-"
-	}
-	return fmt.Sprintf("post %d %d %d %d %d %d %d %s %s", p.opcode, p.flags, p.imm, p.raddr, p.rkey, p.swap, p.compare,
-		data, strings.Join(p.sge, " "))
 }
 
 // segment is a segment of a vector. It has the fields of all kinds of segment that C writes.
@@ -79,10 +61,10 @@ const (
 // expressible turns a vector into a work request, if the C functions can write it. The vector
 // must have an opcode that C posts, and the segments that the opcode needs, followed by
 // pointers or inline data.
-func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
+func (f *sendFields) expressible(t *testing.T) (p requests.Post, ok bool) {
 	t.Helper()
-	p = post{opcode: f.Opcode, flags: f.Flags, imm: uint32(f.Imm)}
-	withImm := p.opcode == opSendInval || p.opcode == opSendImm || p.opcode == opWriteImm
+	p = requests.Post{Opcode: f.Opcode, Flags: f.Flags, Imm: uint32(f.Imm)}
+	withImm := p.Opcode == opSendInval || p.Opcode == opSendImm || p.Opcode == opWriteImm
 	switch {
 	case f.OpMod != 0 || f.Signature != 0 || f.Stream != 0:
 		return p, false
@@ -98,19 +80,19 @@ func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 		require.NoError(t, json.Unmarshal(raw, &s))
 		switch s.Type {
 		case "raddr":
-			p.raddr, p.rkey = uint64(s.RAddr), uint32(s.RKey)
+			p.RAddr, p.RKey = uint64(s.RAddr), uint32(s.RKey)
 		case "atomic":
-			p.swap, p.compare = uint64(s.SwapAdd), uint64(s.Compare)
-			if f.Opcode == opFA && p.compare != 0 {
+			p.Swap, p.Compare = uint64(s.SwapAdd), uint64(s.Compare)
+			if f.Opcode == opFA && p.Compare != 0 {
 				return p, false // stale bytes, which C does not write
 			}
 		case "data":
-			p.sge = append(p.sge, fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey))
+			p.SGE = append(p.SGE, fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey))
 		case "inline":
-			if len(s.Data) == 0 || i != len(f.Segments)-1 || len(p.sge) > 0 {
+			if len(s.Data) == 0 || i != len(f.Segments)-1 || len(p.SGE) > 0 {
 				return p, false // nothing inline, or inline and pointers mixed
 			}
-			p.data = s.Data
+			p.Data = s.Data
 		default:
 			return p, false
 		}
@@ -140,7 +122,7 @@ func TestGoldenSend(t *testing.T) {
 				}
 				require.Equal(t, []string{"0"}, c.ask("queue %d %d", blocks, f.QPN))
 				c.ask("move %d", f.Index)
-				require.Equal(t, []string{"0"}, c.ask("%s", p.request()))
+				require.Equal(t, []string{"0"}, c.ask("%s", p.Line()))
 				answer := c.ask("ring")
 				want := make([]byte, blocks*64)
 				if f.WQECount != 0 {

@@ -95,9 +95,10 @@ type talker struct {
 	out *bufio.Reader
 }
 
-func talk(t *testing.T, path string) *talker {
+func talk(t *testing.T, path string, args ...string) *talker {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), path)
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/accel"
+	"github.com/nicless/nicless/include/internal/requests"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -17,56 +18,66 @@ import (
 // the record and the register, for each poster. The posters are a host program, one of
 // many posters that share the queue, a lane, a warp, C and C++.
 //
-// Four posters of this program each have a queue pair of a real engine, which executes what
-// they post. C and C++ each repeat every request in memory of their own.
-
-// A request is work to post, for hosts, for kernels and for C.
-type request struct {
-	name string
-	host []nicless.SendWR
-	lane func(t *accel.Thread, q *accel.Queue) // nil if a lane cannot post it
-	// Executed by as many lanes as host has requests; nil if a warp cannot post it.
-	warp func(t *accel.Thread, q *accel.Queue)
-	inC  []post
-}
+// The posters each have a queue pair of a real engine, which executes what they post: those of this program
+// have one of package nicless, and those of the rows named DEVX have one that firmware commands have made,
+// in a process of their own under nicless run (devx_test.go). C and C++ each repeat every request in memory
+// of their own.
 
 func TestSameBytes(t *testing.T) {
 	l := newSameness(t)
-	requests := l.requests()
-	for _, p := range l.posters {
+	for _, p := range append(l.posters, devxPosters()...) {
 		t.Run(p.name, func(t *testing.T) {
+			if p.begin != nil {
+				p.begin(t)
+			}
 			var followers []*follower
 			for _, language := range languages {
 				t.Run("begin "+language.name, func(st *testing.T) {
-					followers = append(followers, newFollower(t, language.build(st, "golden"), language.name, p.qp))
+					followers = append(followers, newFollower(t, language.build(st, "golden"), language.name, p))
 				})
 			}
 			require.NotEmpty(t, followers)
 			checked := 0
-			for i := range requests {
-				r := &requests[i]
-				if !p.post(t, p, r) {
+			for i := range p.requests {
+				r := &p.requests[i]
+				if !p.post(t, i, r) {
 					continue
 				}
 				checked++
 				for _, f := range followers {
-					f.compare(t, r, p.qp)
+					f.compare(t, r, p.look(t))
 				}
 			}
 			require.Greater(t, checked, p.least)
-			l.finish(t, p)
+			p.finish(t)
 		})
 	}
 }
 
 // A poster has a way to post, and a queue pair to post to.
 type poster struct {
-	name  string
+	name     string
+	least    int // it posts more requests than this
+	begin    func(t *testing.T)
+	requests []requests.Request
+	post     func(t *testing.T, i int, r *requests.Request) (posted bool)
+	look     func(t *testing.T) look
+	finish   func(t *testing.T) // waits until everything is executed, and checks that no request failed
+	blocks   int
+	qpn      uint32
+}
+
+// A look is what a poster has left so far.
+type look struct {
+	ring, record []byte
+	register     [2]uint64 // the first 8 bytes of each half
+}
+
+// A local is a queue pair of this program.
+type local struct {
 	qp    *nicless.QP
 	cq    *nicless.CQ
-	queue *accel.Queue
-	least int // it posts more requests than this
-	post  func(t *testing.T, p *poster, r *request) (posted bool)
+	queue *accel.Queue // nil: the host posts
 }
 
 type sameness struct {
@@ -95,49 +106,73 @@ func newSameness(t *testing.T) *sameness {
 	l.stream, err = dev.NewStream()
 	require.NoError(t, err)
 
-	host := func(t *testing.T, p *poster, r *request) bool {
-		_, err := p.qp.PostSendList(r.host)
-		require.NoError(t, err, r.name)
-		return true
-	}
-	kernel := func(pick func(*request) func(*accel.Thread, *accel.Queue)) func(*testing.T, *poster, *request) bool {
-		return func(t *testing.T, p *poster, r *request) bool {
-			k, threads := pick(r), 1
-			if k == nil {
-				return false
+	near := requests.Memory{Addr: l.near.Addr(), LKey: l.near.LKey(), RKey: l.near.RKey()}
+	far := requests.Memory{Addr: l.far.Addr(), LKey: l.far.LKey(), RKey: l.far.RKey()}
+	all := requests.All(near, far)
+	lane := func(r *requests.Request) func(*accel.Thread, *accel.Queue) { return r.Lane }
+	warp := func(r *requests.Request) func(*accel.Thread, *accel.Queue) { return r.Warp }
+	for _, c := range []struct {
+		name       string
+		least      int
+		kernel     func(*requests.Request) func(*accel.Thread, *accel.Queue) // nil: the host posts
+		concurrent bool
+		doorbells  nicless.Doorbells
+	}{
+		{name: "host", least: 10},
+		{name: "host, register alone", least: 10, doorbells: nicless.DoorbellRegister},
+		{name: "host beside others", least: 10, concurrent: true},
+		{name: "lane", least: 6, kernel: lane, concurrent: true},
+		{name: "warp", least: 1, kernel: warp, concurrent: true},
+		{name: "lane, register alone", least: 6, kernel: lane, concurrent: true, doorbells: nicless.DoorbellRegister},
+	} {
+		q := l.create(t, c.concurrent, c.doorbells)
+		p := &poster{name: c.name, least: c.least, requests: all,
+			qpn: q.qp.QPN(), blocks: len(q.qp.SendRing()) / wqe.BlockSize,
+			look:   func(*testing.T) look { return look{q.qp.SendRing(), q.qp.Record(), q.qp.Register()} },
+			finish: func(t *testing.T) { l.finish(t, q) },
+		}
+		p.post = func(t *testing.T, _ int, r *requests.Request) bool {
+			if c.kernel != nil {
+				return l.launch(t, q, r, c.kernel(r))
 			}
-			if len(r.host) == accel.WarpSize {
-				threads = accel.WarpSize
-			}
-			grid := accel.Grid{Blocks: 1, Threads: threads}
-			require.NoError(t, l.stream.Launch(grid, func(th *accel.Thread) { k(th, p.queue) }))
-			require.NoError(t, l.stream.Sync(), r.name)
+			_, err := q.qp.PostSendList(r.Host)
+			require.NoError(t, err, r.Name)
 			return true
 		}
-	}
-	for _, p := range []*poster{
-		{name: "host", least: 10, post: host},
-		{name: "host beside others", least: 10, post: host},
-		{name: "lane", least: 6, post: kernel(func(r *request) func(*accel.Thread, *accel.Queue) { return r.lane })},
-		{name: "warp", least: 1, post: kernel(func(r *request) func(*accel.Thread, *accel.Queue) { return r.warp })},
-	} {
-		l.add(t, p, p.name != "host")
+		l.posters = append(l.posters, p)
 	}
 	return l
 }
 
-func (l *sameness) add(t *testing.T, p *poster, concurrent bool) {
+// launch posts a request from a kernel, unless no kernel can post it.
+func (l *sameness) launch(t *testing.T, q *local, r *requests.Request, k func(*accel.Thread, *accel.Queue)) bool {
 	t.Helper()
+	if k == nil {
+		return false
+	}
+	grid := accel.Grid{Blocks: 1, Threads: 1}
+	if len(r.Host) == accel.WarpSize {
+		grid.Threads = accel.WarpSize
+	}
+	require.NoError(t, l.stream.Launch(grid, func(th *accel.Thread) { k(th, q.queue) }))
+	require.NoError(t, l.stream.Sync(), r.Name)
+	return true
+}
+
+func (l *sameness) create(t *testing.T, concurrent bool, doorbells nicless.Doorbells) *local {
+	t.Helper()
+	p := &local{}
 	var err error
 	p.cq, err = l.ctx.CreateCQ(nicless.CQConfig{PollOnly: true})
 	require.NoError(t, err)
-	p.qp, err = l.pd.CreateQP(nicless.QPConfig{SendCQ: p.cq, MaxSendWR: 64, Concurrent: concurrent})
+	p.qp, err = l.pd.CreateQP(nicless.QPConfig{SendCQ: p.cq, MaxSendWR: 64, Concurrent: concurrent, Doorbells: doorbells})
 	require.NoError(t, err)
-	peer, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: p.cq, RecvCQ: p.cq})
+	peer, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: p.cq, RecvCQ: p.cq, Doorbells: doorbells})
 	require.NoError(t, err)
 	require.NoError(t, nicless.Pair(p.qp, peer, nicless.Connection{}))
 	for i := range 8 {
-		require.NoError(t, peer.PostRecv(&nicless.RecvWR{SGE: []nicless.SGE{l.near.SGE(2048+64*i, 64)}}))
+		piece := l.near.SGE(requests.Received+requests.Receive*i, requests.Receive)
+		require.NoError(t, peer.PostRecv(&nicless.RecvWR{SGE: []nicless.SGE{piece}}))
 	}
 	if concurrent {
 		x, err := p.qp.Export()
@@ -145,11 +180,11 @@ func (l *sameness) add(t *testing.T, p *poster, concurrent bool) {
 		p.queue, err = accel.NewQueue(x)
 		require.NoError(t, err)
 	}
-	l.posters = append(l.posters, p)
+	return p
 }
 
 // finish waits until the engine has executed everything, and checks that no request failed.
-func (l *sameness) finish(t *testing.T, p *poster) {
+func (l *sameness) finish(t *testing.T, p *local) {
 	t.Helper()
 	if p.queue != nil {
 		var failed error
@@ -160,112 +195,13 @@ func (l *sameness) finish(t *testing.T, p *poster) {
 		return
 	}
 	var c [1]nicless.Completion
-	for c[0].ID != lastID {
-		_, err := p.cq.Poll(c[:])
+	for c[0].ID != requests.LastID {
+		n, err := p.cq.Poll(c[:])
 		require.NoError(t, err)
-		require.NoError(t, c[0].Err())
-	}
-}
-
-// lastID is the ID of the last request.
-const lastID = 99
-
-// requests returns one request of every kind that hosts and C can post. Kernels can post most of them.
-func (l *sameness) requests() []request {
-	near, far := accel.NewBuffer(l.near), accel.NewBuffer(l.far)
-	sge := func(off, n int) []nicless.SGE { return []nicless.SGE{l.near.SGE(off, n)} }
-	inC := func(off, n int) []string {
-		s := l.near.SGE(off, n)
-		return []string{fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey)}
-	}
-	at := func(off int) uint64 { return l.far.Addr() + uint64(off) }
-	key := l.far.RKey()
-	const signaled, fenced = 0x08, 0x80
-	greeting := []byte("hello, far side of the bus: forty-five bytes.")
-
-	list := []request{
-		{
-			name: "WRITE of 8 bytes",
-			host: []nicless.SendWR{{Op: nicless.Write, Flags: nicless.Signaled, SGE: sge(0, 8), RemoteAddr: at(0), RKey: key}},
-			lane: func(t *accel.Thread, q *accel.Queue) { t.Put(q, far.Ref(0), near.Ref(0), 8) },
-			warp: func(t *accel.Thread, q *accel.Queue) { t.PutWarp(q, far.Ref(0), near.Ref(0), 8) },
-			inC:  []post{{opcode: 0x08, flags: signaled, raddr: at(0), rkey: key, sge: inC(0, 8)}},
-		},
-		{
-			name: "inline WRITE of two blocks",
-			host: []nicless.SendWR{{Op: nicless.Write, Flags: nicless.Signaled, Data: greeting, RemoteAddr: at(64), RKey: key}},
-			lane: func(t *accel.Thread, q *accel.Queue) { t.PutInline(q, far.Ref(64), greeting) },
-			inC:  []post{{opcode: 0x08, flags: signaled, raddr: at(64), rkey: key, data: greeting}},
-		},
-		{
-			name: "READ",
-			host: []nicless.SendWR{{Op: nicless.Read, Flags: nicless.Signaled, SGE: sge(128, 16), RemoteAddr: at(0), RKey: key}},
-			lane: func(t *accel.Thread, q *accel.Queue) { t.Get(q, near.Ref(128), far.Ref(0), 16) },
-			inC:  []post{{opcode: 0x10, flags: signaled, raddr: at(0), rkey: key, sge: inC(128, 16)}},
-		},
-		{
-			name: "SEND",
-			host: []nicless.SendWR{{Op: nicless.Send, Flags: nicless.Signaled, SGE: sge(0, 32)}},
-			lane: func(t *accel.Thread, q *accel.Queue) { t.Send(q, near.Ref(0), 32) },
-			inC:  []post{{opcode: 0x0a, flags: signaled, sge: inC(0, 32)}},
-		},
-		{
-			name: "FETCH_ADD",
-			host: []nicless.SendWR{{Op: nicless.FetchAdd, Flags: nicless.Signaled, SGE: sge(8, 8), RemoteAddr: at(256), RKey: key, SwapAdd: 3}},
-			lane: func(t *accel.Thread, q *accel.Queue) { t.FetchAdd(q, far.Ref(256), 3, near.Ref(8)) },
-			inC:  []post{{opcode: 0x12, flags: signaled, raddr: at(256), rkey: key, swap: 3, sge: inC(8, 8)}},
-		},
-		{
-			name: "COMPARE_SWAP behind a fence",
-			host: []nicless.SendWR{{
-				Op: nicless.CompareSwap, Flags: nicless.Signaled | nicless.Fence, SGE: sge(16, 8), RemoteAddr: at(264), RKey: key, SwapAdd: 7, Compare: 0,
-			}},
-			lane: func(t *accel.Thread, q *accel.Queue) {
-				t.Fence()
-				t.CompareSwap(q, far.Ref(264), 0, 7, near.Ref(16))
-			},
-			inC: []post{{opcode: 0x11, flags: signaled | fenced, raddr: at(264), rkey: key, swap: 7, sge: inC(16, 8)}},
-		},
-		{
-			name: "WRITE_IMM",
-			host: []nicless.SendWR{{Op: nicless.WriteImm, SGE: sge(0, 8), RemoteAddr: at(8), RKey: key, Imm: 0x01020304}},
-			inC:  []post{{opcode: 0x09, imm: 0x01020304, raddr: at(8), rkey: key, sge: inC(0, 8)}},
-		},
-		{
-			name: "SEND_IMM of three pieces, solicited",
-			host: []nicless.SendWR{{
-				Op: nicless.SendImm, Flags: nicless.Solicited, Imm: 5,
-				SGE: []nicless.SGE{l.near.SGE(0, 8), l.near.SGE(64, 16), l.near.SGE(256, 1)},
-			}},
-			inC: []post{{opcode: 0x0b, flags: 0x02, imm: 5, sge: []string{inC(0, 8)[0], inC(64, 16)[0], inC(256, 1)[0]}}},
-		},
-		{
-			name: "NOP",
-			host: []nicless.SendWR{{Op: nicless.Nop}},
-			inC:  []post{{opcode: 0}},
-		},
-		{name: "32 WRITEs of 8 bytes", warp: func(t *accel.Thread, q *accel.Queue) {
-			t.PutWarp(q, far.Ref(8*t.Lane()), near.Ref(8*t.Lane()), 8)
-		}},
-		{
-			name: "WRITE of 8 bytes at the end",
-			host: []nicless.SendWR{{ID: lastID, Op: nicless.Write, Flags: nicless.Signaled, SGE: sge(8, 8), RemoteAddr: at(8), RKey: key}},
-			lane: func(t *accel.Thread, q *accel.Queue) { t.Put(q, far.Ref(8), near.Ref(8), 8) },
-			warp: func(t *accel.Thread, q *accel.Queue) { t.PutWarp(q, far.Ref(8), near.Ref(8), 8) },
-			inC:  []post{{opcode: 0x08, flags: signaled, raddr: at(8), rkey: key, sge: inC(8, 8)}},
-		},
-	}
-	for i := range list {
-		if r := &list[i]; r.host == nil {
-			for k := range accel.WarpSize {
-				r.host = append(r.host, nicless.SendWR{Op: nicless.Write, SGE: sge(8*k, 8), RemoteAddr: at(8 * k), RKey: key})
-				r.inC = append(r.inC, post{opcode: 0x08, raddr: at(8 * k), rkey: key, sge: inC(8*k, 8)})
-			}
-			r.host[accel.WarpSize-1].Flags = nicless.Signaled
-			r.inC[accel.WarpSize-1].flags = signaled
+		if n == 1 {
+			require.NoError(t, c[0].Err())
 		}
 	}
-	return list
 }
 
 // A follower repeats in C or C++ what a poster has posted.
@@ -274,25 +210,24 @@ type follower struct {
 	name string
 }
 
-func newFollower(t *testing.T, path, name string, qp *nicless.QP) *follower {
+func newFollower(t *testing.T, path, name string, p *poster) *follower {
 	t.Helper()
 	f := &follower{talk(t, path), name}
-	require.Equal(t, []string{"0"}, f.ask("queue %d %d", len(qp.SendRing())/wqe.BlockSize, qp.QPN()))
+	require.Equal(t, []string{"0"}, f.ask("queue %d %d", p.blocks, p.qpn))
 	return f
 }
 
-// compare posts r in the follower's language, and compares ring, record and register with those of qp.
-func (f *follower) compare(t *testing.T, r *request, qp *nicless.QP) {
+// compare posts r in the follower's language, and compares ring, record and register with the poster's.
+func (f *follower) compare(t *testing.T, r *requests.Request, want look) {
 	t.Helper()
-	for _, p := range r.inC {
-		require.Equal(t, []string{"0"}, f.ask("%s", p.request()), r.name)
+	for i := range r.InC {
+		require.Equal(t, []string{"0"}, f.ask("%s", r.InC[i].Line()), r.Name)
 	}
 	answer := f.ask("ring")
-	require.Equal(t, lines(hex.EncodeToString(qp.SendRing())), lines(answer[0]), "%s in %s: ring", r.name, f.name)
-	require.Equal(t, hex.EncodeToString(qp.Record()), answer[1], "%s in %s: record", r.name, f.name)
-	halves := qp.Register()
-	for i, h := range halves {
-		require.Equal(t, fmt.Sprintf("%016x", h), answer[2][512*i:512*i+16], "%s in %s: half %d of the register", r.name, f.name, i)
+	require.Equal(t, lines(hex.EncodeToString(want.ring)), lines(answer[0]), "%s in %s: ring", r.Name, f.name)
+	require.Equal(t, hex.EncodeToString(want.record), answer[1], "%s in %s: record", r.Name, f.name)
+	for i, h := range want.register {
+		require.Equal(t, fmt.Sprintf("%016x", h), answer[2][512*i:512*i+16], "%s in %s: half %d of the register", r.Name, f.name, i)
 	}
 }
 

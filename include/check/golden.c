@@ -23,6 +23,7 @@
  */
 #include "../nicless/nicless_verbs.h"
 #include "../nicless/rdmaxcel.h"
+#include "request.h"
 
 static union {
 	uint8_t bytes[NICLESS_MAX_RING * NICLESS_BLOCK];
@@ -33,45 +34,12 @@ static uint32_t record[2];
 static uint64_t memory[NICLESS_MAX_RING * 3];
 static struct nicless_sq sq;
 
-static uint64_t number(void) {
-	const char *word = strtok(0, " \n");
-	return word ? strtoull(word, 0, 0) : 0;
-}
-
-static uint32_t number32(void) { return (uint32_t)number(); }
-
-/* Reads bytes in hexadecimal ("-" for none) and returns how many there are. */
-static uint32_t bytes(uint8_t *to, uint32_t most) {
-	const char *word = strtok(0, " \n");
-	uint32_t n;
-	for (n = 0; word && n < most && word[0] && word[0] != '-'; n++, word += 2) {
-		unsigned b;
-		if (sscanf(word, "%2x", &b) != 1)
-			break;
-		to[n] = (uint8_t)b;
-	}
-	return n;
-}
-
 static void print(const void *from, size_t n, char end) {
 	const uint8_t *b = (const uint8_t *)from;
 	size_t i;
 	for (i = 0; i < n; i++)
 		printf("%02x", b[i]);
 	putchar(end);
-}
-
-static uint32_t list(struct nicless_sge *sge, uint32_t most) {
-	uint32_t n;
-	for (n = 0; n < most; n++) {
-		const char *word = strtok(0, " \n");
-		if (!word)
-			break;
-		sge[n].addr = strtoull(word, 0, 0);
-		sge[n].length = number32();
-		sge[n].lkey = number32();
-	}
-	return n;
 }
 
 static int queue(void) {
@@ -92,21 +60,8 @@ static int move(void) {
 }
 
 static int post(void) {
-	static struct nicless_sge sge[NICLESS_MAX_UNITS + 1];
-	static uint8_t data[NICLESS_MAX_INLINE + 1];
 	struct nicless_wr wr;
-	memset(&wr, 0, sizeof wr);
-	wr.opcode = (uint8_t)number();
-	wr.fm_ce_se = (uint8_t)number();
-	wr.imm = number32();
-	wr.raddr = number();
-	wr.rkey = number32();
-	wr.swap_add = number();
-	wr.compare = number();
-	wr.data = data;
-	wr.inline_bytes = bytes(data, sizeof data);
-	wr.sge = sge;
-	wr.sges = list(sge, NICLESS_MAX_UNITS + 1);
+	read_request(&wr);
 	return nicless_sq_post(&sq, &wr);
 }
 

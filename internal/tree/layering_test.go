@@ -248,6 +248,9 @@ var mayImport = map[string][]string{
 	"verbs/shim/check":    {},
 	"fabric/ucx/ucxtest":  {},
 	"fabric/optiontest":   {},
+
+	// Requests that posters of several kinds post in tests.
+	"include/internal/requests": {".", "accel"},
 }
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import

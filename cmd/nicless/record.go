@@ -25,19 +25,23 @@ receives and completions out of the rings of their queues. A replay needs both
 ends of a connection, so start both on this host, from one command.
 
 Usage:
-  nicless record [--out FILE] [--] PROGRAM [ARGUMENT...]
+  nicless record [--out FILE] [--devx] [--] PROGRAM [ARGUMENT...]
   nicless record [--out FILE] --from DIR
 
 Flags:
   -o, --out FILE   the trace (default: record.nictrace)
   --from DIR       make it of raw records that an earlier run has left
+  --devx           let the program make queues by firmware commands (DEVX); they
+                   are NOT recorded, and named. By default such commands are
+                   refused, so that UCX and others make queues of verbs
 
 Queue pairs of RC, UC and UD are recorded, of programs that are linked with
 libibverbs, or load libraries that are. Not recorded: programs that look its
 functions up in a handle (dlopen, then dlsym or dlvsym; NCCL does, unless it was
 built with RDMA_CORE=1), or write rings themselves (DEVX, or mlx5dv_init_obj),
 XRC and DC, and queue pairs whose peer is another host. A note says what is
-missing in the trace. The program runs slower.
+missing in the trace. The program runs slower. On a device of nicless, "nicless
+run --trace FILE --replay" records all of RC, UC and UD, whoever writes rings.
 
 A C compiler builds the library once, in your cache directory, with the headers
 of rdma-core (Debian and Ubuntu: libibverbs-dev). NICLESS_RECORDER can name it.
@@ -53,6 +57,7 @@ Example:
 
 func newRecord() *cobra.Command {
 	var out, from string
+	var devx bool
 	c := &cobra.Command{
 		Use:   "record",
 		Short: "record a program on an mlx5 device, for a replay",
@@ -60,6 +65,8 @@ func newRecord() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
+			case from != "" && devx:
+				return usagef("nicless record --from DIR", "record: --from reads records that are there; --devx is for a program")
 			case from != "" && len(args) > 0:
 				return usagef("nicless record --from DIR", "record: --from reads records that are there, and runs no program")
 			case from != "":
@@ -67,19 +74,20 @@ func newRecord() *cobra.Command {
 			case len(args) == 0:
 				return usagef("nicless record ib_send_bw", "record: the program is missing")
 			}
-			return recordRun(c, out, args)
+			return recordRun(c, out, devx, args)
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "record.nictrace", "the trace")
 	_ = c.MarkFlagFilename("out")
 	c.Flags().StringVar(&from, "from", "", "make the trace of a directory of raw records that were kept")
 	_ = c.MarkFlagDirname("from")
+	c.Flags().BoolVar(&devx, "devx", false, "the program may make queues by firmware commands, which are not recorded")
 	c.Flags().SetInterspersed(false) // arguments after the program belong to the program
 	return c
 }
 
 // recordRun runs a program, and writes its trace.
-func recordRun(c *cobra.Command, out string, args []string) error {
+func recordRun(c *cobra.Command, out string, devx bool, args []string) error {
 	name, err := traceTarget(out)
 	if err != nil {
 		return err
@@ -98,7 +106,7 @@ func recordRun(c *cobra.Command, out string, args []string) error {
 		return failed(fmt.Errorf("record: --out %s: %w", text.Plain(out), err))
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(),
-		Stderr: c.ErrOrStderr(), Env: recordEnvironment(os.Environ(), library, dir)}
+		Stderr: c.ErrOrStderr(), Env: recordEnvironment(os.Environ(), library, dir, devx)}
 	ended := exitOf(p, "record", args[0])
 	var h *hinted
 	if errors.As(ended, &h) && h.err != nil {
@@ -126,17 +134,20 @@ func recordRun(c *cobra.Command, out string, args []string) error {
 }
 
 // recordEnvironment returns an environment in which programs preload the library, which writes into a
-// directory.
-func recordEnvironment(env []string, library, dir string) (out []string) {
+// directory. devx lets them make queues by firmware commands.
+func recordEnvironment(env []string, library, dir string, devx bool) (out []string) {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		switch {
 		case name == "LD_PRELOAD" && value != "":
 			library += ":" + value // which calls the device of nicless run, for example
-		case name == "LD_PRELOAD", name == "NICLESS_RECORD":
+		case name == "LD_PRELOAD", name == "NICLESS_RECORD", name == "NICLESS_RECORD_DEVX":
 		default:
 			out = append(out, e)
 		}
+	}
+	if devx {
+		out = append(out, "NICLESS_RECORD_DEVX=1")
 	}
 	return append(out, "LD_PRELOAD="+library, "NICLESS_RECORD="+dir)
 }

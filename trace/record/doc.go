@@ -52,6 +52,7 @@
 //   - pair.go: which queue pairs were connected
 //   - match.go: which completions and receives belong to a WQE, and which WQEs are left out
 //   - order.go: the order of WQEs and of all else
+//   - devx.go: the queues that firmware commands have made, which are not recorded
 //   - write.go: the events of the trace
 //   - summary.go: what is in the trace, and what is not
 package record

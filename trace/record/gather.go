@@ -63,6 +63,7 @@ func (g *gatherer) read(in io.ReaderAt, size int64) error {
 var least = [...]int{
 	rawContext: 16, rawCQ: 12, rawSRQ: 16, rawQP: 48, rawKey: 40, rawModify: attributesSize, rawGone: 0,
 	rawPost: wqe.BlockSize, rawPayload: 0, rawCQE: 8 + cqe.Size, rawGRH: 40, rawLost: 0, rawEnd: 0,
+	rawDEVX: devxHead,
 }
 
 func (g *gatherer) record(p *process, x *raw) error {
@@ -88,6 +89,9 @@ func (g *gatherer) record(p *process, x *raw) error {
 		return nil
 	case rawContext, rawCQ, rawSRQ, rawQP, rawKey:
 		return g.made(p, x)
+	case rawDEVX:
+		g.summary.unseen(p, x.data)
+		return nil
 	}
 	o := p.objects[x.id]
 	if o == nil {

@@ -32,6 +32,7 @@ const (
 	rawGRH
 	rawLost
 	rawEnd
+	rawDEVX
 )
 
 // lostOwn is NR_LOST_OWN of enum nr_loss: the program reads or writes the ring of an object itself.

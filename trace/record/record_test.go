@@ -147,7 +147,7 @@ func TestRefuses(t *testing.T) {
 		"a.raw: 20 bytes; the header has 64":                                      good[:20],
 		"record at byte 64: size 1; multiples of 8 from 32 to 65536 are possible": change(first, 1),
 		"record at byte 64: padding 9 of":                                         change(first+5, 9),
-		"record at byte 64: kind 99; 1 to 13 are possible":                        change(first+4, 99),
+		"record at byte 64: kind 99; 1 to 14 are possible":                        change(first+4, 99),
 		"record at byte 64: kind 7: there is no object 1":                         change(first+4, 7),
 		"object 1: there is no device 0":                                          change(first+4, 2),
 	} {

@@ -27,6 +27,11 @@ type Summary struct {
 	Cut        int // processes whose file is cut short
 	Killed     int // processes that have not ended in order
 	losses     [len(lossTexts)]int
+
+	// Firmware is queues that firmware commands (DEVX) have made: nothing of them is in the trace. Named are
+	// the first of them.
+	Firmware int
+	Named    []string
 }
 
 // lossTexts say what the library could not copy; see enum nr_loss in verbs/record/raw.h.
@@ -59,8 +64,19 @@ func (s *Summary) finish(g *gatherer) {
 	}
 }
 
-// Notes returns a line for each thing that is not in the trace as it was.
+// Notes returns a line for each thing that is not in the trace as it was. Queues of which nothing is there
+// come first.
 func (s *Summary) Notes() (list []string) {
+	if s.Firmware > 0 {
+		list = append(list, fmt.Sprintf("%d queues are NOT recorded: firmware commands (DEVX) have made them. "+
+			"On a device of nicless, nicless run --trace FILE --replay records them", s.Firmware))
+		for _, q := range s.Named {
+			list = append(list, "not recorded: "+q)
+		}
+		if n := s.Firmware - len(s.Named); n > 0 {
+			list = append(list, fmt.Sprintf("not recorded: %d more of them", n))
+		}
+	}
 	for _, x := range []struct {
 		n    int
 		text string

@@ -24,13 +24,6 @@ nr_any_function nr_real(const char *name) {
 	return f;
 }
 
-#define NR_CALL(failed, name, ...)                                                                  \
-	__typeof__(&(name)) f = NR_REAL(name);                                                      \
-	if (!f) {                                                                                   \
-		errno = ENOSYS;                                                                     \
-		return failed;                                                                      \
-	}
-
 NR_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device) {
 	struct ibv_context *c;
 	NR_CALL(NULL, ibv_open_device)
@@ -43,14 +36,6 @@ NR_EXPORT struct ibv_context *ibv_import_device(int fd) {
 	struct ibv_context *c;
 	NR_CALL(NULL, ibv_import_device)
 	c = f(fd);
-	nr_made_context(c);
-	return c;
-}
-
-NR_EXPORT struct ibv_context *mlx5dv_open_device(struct ibv_device *device, struct mlx5dv_context_attr *attr) {
-	struct ibv_context *c;
-	NR_CALL(NULL, mlx5dv_open_device)
-	c = f(device, attr);
 	nr_made_context(c);
 	return c;
 }

@@ -30,6 +30,7 @@ enum nr_kind {
 	NR_GRH,     /* value: index of the entry of the completion; data: 40 bytes */
 	NR_LOST,    /* value: enum nr_loss */
 	NR_END,     /* the process has ended in order */
+	NR_DEVX,    /* id: context; data: struct nr_devx, of a queue of which nothing is recorded */
 };
 
 enum nr_loss {
@@ -60,6 +61,11 @@ struct nr_qp {
 struct nr_qp_attributes {
 	uint32_t peer, mtu, rq_psn, sq_psn, access, qkey;
 	uint8_t max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, rnr_retry, retry_count, timeout, port, state;
+};
+
+struct nr_devx {
+	uint32_t number, zero;
+	uint8_t command[272]; /* the firmware command that has made it, or its first bytes, and then 0 */
 };
 
 struct nr_key {

@@ -6,6 +6,7 @@
  *   taken.c    which completions the program may take, and which libmlx5 has removed
  *   work.c     functions that post and poll, which programs call by pointers
  *   calls.c    exported functions of libibverbs that make, change and destroy objects
+ *   devx.c     exported functions of libmlx5 that make queues by firmware commands
  *   made.c     what mlx5dv_init_obj says of a new object
  *
  * A program is never disturbed: if something cannot be recorded, its call works all the same, and a record
@@ -173,6 +174,14 @@ void nr_wrap_qp(struct nr_object *o, struct ibv_qp_ex *qp);
 typedef void (*nr_any_function)(void);
 nr_any_function nr_real(const char *name);
 #define NR_REAL(name) ((__typeof__(&(name)))nr_real(#name))
+
+/* Begins an exported function: f is that function of the other library. Without it, the call has failed. */
+#define NR_CALL(failed, name, ...)                                                                  \
+	__typeof__(&(name)) f = NR_REAL(name);                                                      \
+	if (!f) {                                                                                   \
+		errno = ENOSYS;                                                                     \
+		return failed;                                                                      \
+	}
 
 /* made.c; these take the lock. A NULL is passed over. They are called after the object was made: its number
  * may have been that of another object until then. */

@@ -3,12 +3,14 @@
 package lab
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -76,23 +78,50 @@ var versionOf = regexp.MustCompile(`(?m)^Version: (\S+)`)
 
 // Unpack returns a folder with the contents of a package, in its newest version.
 func (a Apt) Unpack(name string) (dir string, err error) {
-	said, err := a.run("", "apt-cache", "show", "--no-all-versions", name)
+	versions, err := a.versions(name)
 	if err != nil {
 		return "", err
 	}
-	version := versionOf.FindStringSubmatch(said)
-	if version == nil {
-		return "", fmt.Errorf("apt-cache show %s: no version: %q", name, said)
+	return a.unpacked(name+"_"+versions[0], name)
+}
+
+// Root returns a folder with the contents of several packages, in their newest versions. Nothing runs that
+// they would run when they are installed. what is the beginning of its name in the cache.
+func (a Apt) Root(what string, packages ...string) (dir string, err error) {
+	versions, err := a.versions(packages...)
+	if err != nil {
+		return "", err
 	}
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(packages, versions), "\n")))
+	return a.unpacked(fmt.Sprintf("%s_%x", what, sum[:8]), packages...)
+}
+
+// versions returns the newest version of each package.
+func (a Apt) versions(packages ...string) (list []string, err error) {
+	said, err := a.run("", "apt-cache", append([]string{"show", "--no-all-versions"}, packages...)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range versionOf.FindAllStringSubmatch(said, -1) {
+		list = append(list, version[1])
+	}
+	if len(list) != len(packages) {
+		return nil, fmt.Errorf("apt-cache show %s: %d versions, not %d", strings.Join(packages, " "), len(list), len(packages))
+	}
+	return list, nil
+}
+
+// unpacked returns the folder of the cache with a name, which has the contents of packages.
+func (a Apt) unpacked(name string, packages ...string) (dir string, err error) {
 	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(cache, "packages", a.name, name+"_"+strings.ReplaceAll(version[1], ":", "_"))
+	dir = filepath.Join(cache, "packages", a.name, strings.ReplaceAll(name, ":", "_"))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	return dir, a.fetch(name, dir, func(string) error { return nil })
+	return dir, a.fetch(packages, dir, func(string) error { return nil })
 }
 
 func cacheFolder() (string, error) {
@@ -100,9 +129,9 @@ func cacheFolder() (string, error) {
 	return filepath.Join(cache, "nicless"), err
 }
 
-// fetch makes a folder with the contents of a package, to which finish adds something. If others do the same,
+// fetch makes a folder with the contents of packages, to which finish adds something. If others do the same,
 // one of them wins.
-func (a Apt) fetch(name, dir string, finish func(root string) error) error {
+func (a Apt) fetch(packages []string, dir string, finish func(root string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
@@ -111,16 +140,18 @@ func (a Apt) fetch(name, dir string, finish func(root string) error) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	if _, err := a.run(work, "apt-get", "-q", "download", name); err != nil {
+	if _, err := a.run(work, "apt-get", append([]string{"-q", "download"}, packages...)...); err != nil {
 		return err
 	}
 	debs, _ := filepath.Glob(filepath.Join(work, "*.deb"))
-	if len(debs) != 1 {
-		return fmt.Errorf("apt-get download %s: made %d packages", name, len(debs))
+	if len(debs) != len(packages) {
+		return fmt.Errorf("apt-get download %s: made %d packages", strings.Join(packages, " "), len(debs))
 	}
 	root := filepath.Join(work, "root")
-	if said, err := exec.Command("dpkg-deb", "-x", debs[0], root).CombinedOutput(); err != nil {
-		return fmt.Errorf("dpkg-deb -x %s: %w\n%s", debs[0], err, said)
+	for _, deb := range debs {
+		if said, err := exec.Command("dpkg-deb", "-x", deb, root).CombinedOutput(); err != nil {
+			return fmt.Errorf("dpkg-deb -x %s: %w\n%s", deb, err, said)
+		}
 	}
 	if err := finish(root); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (a Apt) Kernel(meta string) (Kernel, error) {
 	if k, err := unpacked(dir); err == nil {
 		return k, nil
 	}
-	if err := a.fetch(name[1], dir, func(root string) error {
+	if err := a.fetch([]string{name[1]}, dir, func(root string) error {
 		images, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*"))
 		if len(images) != 1 {
 			return fmt.Errorf("%s has %d kernels", name[1], len(images))

@@ -112,6 +112,9 @@ void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc) {
 
 void connect_with(struct ibv_qp *qp, const struct ibv_qp *peer) {
 	struct ibv_qp_attr a = {0};
+	struct ibv_port_attr port;
+	DO(ibv_query_port(qp->context, 1, &port));
+	a.ah_attr.dlid = port.lid; /* InfiniBand */
 	a.qp_state = IBV_QPS_RTR;
 	a.path_mtu = IBV_MTU_1024;
 	a.dest_qp_num = peer->qp_num;

@@ -93,7 +93,7 @@ static void bring_up(struct ibv_qp *qp, int receives) {
 	a.timeout = 8; /* a millisecond: mistakes are to fail soon */
 	a.retry_cnt = 2;
 	a.rnr_retry = 7;
-	a.max_rd_atomic = 4;
+	a.max_rd_atomic = 16; /* 2^log_max_ra_req_dc */
 	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	a.qp_state = IBV_QPS_INIT;
 	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |

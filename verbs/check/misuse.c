@@ -56,15 +56,15 @@ static int sends(int fd, struct request *r) {
 }
 
 static void random_one(int fd, uint8_t *page) {
-	static const uint16_t objects[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 14, 16, 0x1000, 0x1001, 0x1008,
-		0x1003, 0xffff};
+	static const uint16_t objects[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 14, 16, 0x1000, 0x1001, 0x1002, 0x1008,
+		0x1003, 0x1004, 0x1005, 0xffff};
 	struct request r;
 	int i;
 	memset(&r, 0, sizeof r);
 	r.hdr.num_attrs = (uint16_t)below(ATTRS + 1);
 	r.hdr.length = (uint16_t)(sizeof r.hdr + r.hdr.num_attrs * sizeof r.attr[0]);
 	r.hdr.object_id = objects[below(sizeof objects / sizeof *objects)];
-	r.hdr.method_id = (uint16_t)(below(4) ? below(12) : 0x1000 + below(4));
+	r.hdr.method_id = (uint16_t)(below(4) ? below(12) : 0x1000 + below(6));
 	r.hdr.driver_id = below(16) ? RDMA_DRIVER_MLX5 : below(20);
 	for (i = 0; i < r.hdr.num_attrs; i++) {
 		r.attr[i].attr_id = (uint16_t)(below(4) ? below(16) : 0x1000 + below(6));

@@ -105,15 +105,29 @@ static void collectives(int n) {
 	free(b);
 }
 
-/* One-sided: each rank writes to the next one, reads that back, and all add to one counter. */
+/* Each rank adds 1 ten times to a word of 4 bytes of rank 0, by comparing and swapping. */
+static void swaps(MPI_Win words, MPI_Aint at) {
+	int32_t seen = 0, want, was;
+	int i;
+	for (i = 0; i < 10;) {
+		want = seen + 1;
+		MPI(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, words));
+		MPI(MPI_Compare_and_swap(&want, &seen, &was, MPI_INT32_T, 0, at, words));
+		MPI(MPI_Win_unlock(0, words));
+		i += was == seen;
+		seen = was == seen ? want : was;
+	}
+}
+
+/* One-sided: each rank writes to the next one, reads that back, and all add to two counters. */
 static void window(int size) {
 	int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks, i;
-	int64_t *counter = calloc(1, sizeof *counter), one = 1, was;
+	int64_t *counter = calloc(2, sizeof *counter), one = 1, was;
 	uint8_t *memory = calloc(1, (size_t)size);
 	MPI_Win bytes, words;
 	MUST(counter && memory);
 	MPI(MPI_Win_create(memory, size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &bytes));
-	MPI(MPI_Win_create(counter, sizeof *counter, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &words));
+	MPI(MPI_Win_create(counter, 2 * sizeof *counter, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &words));
 	pattern_fill(from, seed(rank, next, size), 0, (size_t)size);
 	MPI(MPI_Win_fence(0, bytes));
 	MPI(MPI_Put(from, size, MPI_BYTE, next, 0, size, MPI_BYTE, bytes));
@@ -130,9 +144,12 @@ static void window(int size) {
 		MPI(MPI_Fetch_and_op(&one, &was, MPI_INT64_T, 0, 0, MPI_SUM, words));
 		MPI(MPI_Win_unlock(0, words));
 	}
+	swaps(words, sizeof *counter);
 	MPI(MPI_Win_fence(0, words));
-	if (rank == 0)
-		SAME(*counter, 10 * ranks);
+	if (rank == 0) {
+		SAME(counter[0], 10 * ranks);
+		SAME(counter[1], 10 * ranks); /* the 4 bytes behind the second word are 0 */
+	}
 	MPI(MPI_Win_fence(0, words));
 	MPI(MPI_Win_free(&bytes));
 	MPI(MPI_Win_free(&words));

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,8 +69,12 @@ func TestMkey(t *testing.T) {
 	path := check(t, "mkey")
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
-			l := newLab(t, mode.flags...)
-			require.Contains(t, l.run(path), "mkey: 3 layouts, 8 mistakes: ok\n")
+			l := newLab(t, append([]string{"--explain"}, mode.flags...)...)
+			said := l.run(path)
+			require.Contains(t, said, "mkey: 3 layouts, 9 mistakes: ok\n")
+			if strings.Contains(said, "a list of 2 GiB: memory bind operation error\n") {
+				require.Contains(t, said, "2147483648, which rdma-core before 61 adds up in an int: bind lists below 2 GiB")
+			}
 			l.works()
 		})
 	}
@@ -168,5 +173,7 @@ func TestMisuse(t *testing.T) {
 	for seed := range 3 {
 		require.Contains(t, l.run(path, itoa(seed+1), itoa(n)), fmt.Sprintf("misuse: %d random ioctls: ok\n", n))
 	}
+	l.flags = append(l.flags, "--devx")
+	require.Contains(t, l.run(path, "4", itoa(n)), fmt.Sprintf("misuse: %d random ioctls: ok\n", n))
 	l.works()
 }

@@ -19,12 +19,13 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"flow", explained, "refused with EOPNOTSUPP: ibv_create_flow (IB_USER_VERBS_EX_CMD_CREATE_FLOW): this device does not have it"},
 		{"variable", explained, "refused with EPROTONOSUPPORT: mlx5dv_alloc_var (MLX5_IB_METHOD_VAR_OBJ_ALLOC): this device does not have it"},
 		{"work-queue", explained, "refused with EOPNOTSUPP: ibv_create_wq (IB_USER_VERBS_EX_CMD_CREATE_WQ): this device does not have it"},
-		{"firmware", likely, "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused"},
+		{"firmware", likely, "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because the program may not have firmware commands (DEVX)"},
 		{"inline", likely, "its last call here was CQ.CREATE. "},
 		{"inline", likely, "Likely: ibv_create_qp, if it asks for more than"},
 		{"address", likely, "Likely: ibv_create_ah, if the address has no GID (is_global 0)"},
 		{"state", likely, "no queue pair of the program reached RTS; or ibv_post_send before RTS (ENOMEM)"},
 	} {
+		l.flags = []string{"--explain", map[bool]string{true: "--no-devx", false: "--devx"}[c.mistake == "firmware"]}
 		p := l.start(path, c.mistake)
 		said := p.fails()
 		require.Contains(t, said, c.begins, c.mistake)

@@ -20,8 +20,8 @@ type endurance struct {
 	stop           string // a file: when it exists, the client ends
 }
 
-// Timeouts of queue pairs, as codes: eight tries last for 2 s, 8 s and 33 s.
-const brief, long8s, long33s = "14", "16", "18"
+// Timeouts of queue pairs, as codes: eight tries last for 2 s and 33 s.
+const brief, long33s = "14", "18"
 
 // endure starts both ends and waits until they have begun.
 func (l *lab) endure(p linkedPlace, timeout string) endurance {
@@ -88,7 +88,7 @@ func silent(t *testing.T, p *process) {
 // again checks that new connections work.
 func (l *lab) again(p linkedPlace) {
 	l.t.Helper()
-	l.endure(p, long8s).ends(l.t)
+	l.endure(p, long33s).ends(l.t)
 }
 
 // The carrier of packets is killed or cut while a program checks all data. No data is corrupt,
@@ -178,7 +178,7 @@ func cableIsCut(l *lab, p linkedPlace) {
 
 // The process that carries packets over UCX is killed, on either side. The engine starts another.
 func carrierDies(l *lab, p linkedPlace) {
-	e := l.endure(p, long8s)
+	e := l.endure(p, long33s)
 	for range 2 {
 		for _, end := range []*lab{l, l.far} {
 			end.killCarrier()

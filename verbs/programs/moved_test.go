@@ -27,6 +27,17 @@ func TestMovedMemory(t *testing.T) {
 	}
 }
 
+// Rings may share pages with other rings, whatever the order in which they come and go.
+func TestPackedRings(t *testing.T) {
+	t.Parallel()
+	path := check(t, "packed")
+	for _, flag := range []string{"--devx", "--no-devx", "--slow-memory"} {
+		l := newLab(t, flag)
+		require.Contains(t, l.run(path), "packed: rings that share pages: ok\n", flag)
+		l.works()
+	}
+}
+
 // Without privileges a userfaultfd holds up only a program's own code.
 func TestMovedMemoryOfNobody(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ const (
 	// times the turn of the other of two threads that spin: 2 seconds on an idle machine with 2
 	// cores, 56 if ten other threads want these cores.
 	pyverbsSeconds = "300"
-	pyverbsPass    = 178
+	pyverbsPass    = 179
 )
 
 // skipped has the reasons for which tests are skipped, in groups. For each group it says how
@@ -43,15 +43,16 @@ var skipped = []struct {
 	why   string
 	texts string // regular expression for the reasons that the tests print
 }{
-	{35, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
+	{36, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
 	{16, "of another vendor's device", "non EFA device"},
 	{12, "a GPU: dma-buf, CUDA", "dmabuf is not|cuda-python"},
 	{5, "signatures of memory (Mkeys with signatures)", "Create Mkey is not|Mlx5DV QP is not"},
-	{4, "firmware commands (DEVX)", "Opening mlx5 DevX context"},
+	{2, "atomics on device memory by load and store", "MEMIC atomic operations are not supported"},
+	{1, "pacing", "Packet pacing entry allocation is not supported"},
 	{9, "keys for encryption, and VFIO: these tests need a machine to themselves", "Crypto login details|PCI device must be passed"},
 	{4, "tag matching", "Tag matching is not"},
 	{3, "huge pages, of which the host has none reserved", "no huge pages"},
-	{7, "single tests:", "schedule elements|LAG affinity|scapy package|VAR allocation|Extended QP is not"},
+	{6, "single tests:", "schedule elements|LAG affinity|VAR allocation|Extended QP is not"},
 }
 
 // None of rdma-core's own tests fails or hangs. At least pyverbsPass of them pass, and the
@@ -63,6 +64,9 @@ func TestPyverbs(t *testing.T) {
 	version, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "python3-pyverbs").Output()
 	if err != nil || !strings.HasPrefix(string(version), "44.") {
 		proctest.Missing(t, "python3-pyverbs 44, which has these tests: %q is installed", version)
+	}
+	if out, err := exec.Command("/usr/bin/python3", "-c", "import scapy").CombinedOutput(); err != nil {
+		proctest.Missing(t, "python3-scapy, which the tests of DEVX use: %s", out)
 	}
 	dir := unpackPyverbs(t)
 	for _, mode := range modes {
@@ -146,7 +150,7 @@ func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 func TestPyverbsHugePages(t *testing.T) {
 	long(t)
 	need(t, "/usr/bin/python3")
-	dir, path := unpackPyverbs(t), check(t, "huge")
+	dir, path, devx := unpackPyverbs(t), check(t, "huge"), check(t, "devx")
 	const setting = "/proc/sys/vm/nr_hugepages"
 	before, err := os.ReadFile(setting)
 	require.NoError(t, err)
@@ -170,6 +174,8 @@ func TestPyverbsHugePages(t *testing.T) {
 				require.Equal(t, "passed", o.Outcome, "%s: %s", o.Test, o.Why)
 			}
 			require.Contains(t, l.run(path), "huge: queues in huge pages: ok\n")
+			l.flags = append(slices.Clone(l.flags), "--devx")
+			require.Contains(t, l.run(devx), "devx: umems in huge pages: ok\n")
 			l.works()
 		})
 	}

@@ -57,8 +57,7 @@ func TestRecord(t *testing.T) {
 			port := freeport.TCP(t)
 			program := regexp.MustCompile("PORT").ReplaceAllString(r.program, strconv.Itoa(port))
 			trace := filepath.Join(t.TempDir(), "x.nictrace")
-			said := recordScript(t, fmt.Sprintf(`%s & until grep -q ":%04X 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do
-				sleep 0.05; done; %s localhost && wait $!`, program, port, program), trace)
+			said := recordScript(t, bothEnds(program, port), trace)
 			out, err := exec.Command(binary, "replay", trace).CombinedOutput()
 			require.NoError(t, err, "%s\n%s", out, said)
 			m := same.FindSubmatch(out)
@@ -71,21 +70,34 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// bothEnds is a script that runs a program as a server, which listens on a port, and then as its client.
+func bothEnds(program string, port int) string {
+	return fmt.Sprintf(`%s & until grep -q ":%04X 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done
+		%s localhost && wait $!`, program, port, program)
+}
+
 // recordScript records a script on a private device.
 func recordScript(t *testing.T, script, trace string) string {
 	t.Helper()
 	return runPrivate(t, binary, "record", "--out", trace, "--", "sh", "-c", script)
 }
 
-// runPrivate runs a command on a private device, whose socket is in a directory with a short name.
+// runPrivate runs a command on a private device.
 func runPrivate(t *testing.T, argv ...string) string {
+	t.Helper()
+	return runPrivately(t, append([]string{"--"}, argv...)...)
+}
+
+// runPrivately runs nicless run with arguments on a private device. Its socket is in a directory with a short
+// name.
+func runPrivately(t *testing.T, argv ...string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nr")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := startWith(t, nil, func(c *exec.Cmd) {
 		c.Env = append(c.Environ(), "XDG_RUNTIME_DIR="+dir, "XDG_CACHE_HOME="+scratch)
-	}, append([]string{binary, "run", "--private", "--"}, argv...)...)
+	}, append([]string{binary, "run", "--private"}, argv...)...)
 	require.NoError(t, p.wait(), p.said.String())
 	return p.said.String()
 }
@@ -132,6 +144,47 @@ func TestRecordOfOwnRings(t *testing.T) {
 	out, err := exec.Command(binary, "replay", trace).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "the trace has no queue pair")
+}
+
+// A program that is recorded gets no queues by firmware commands (DEVX), although its device has them, and
+// goes back to queues of verbs, which are recorded. If it may have them, a note names each.
+func TestRecordDEVX(t *testing.T) {
+	needHeaders(t)
+	const refused = "nicless: mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX refused: "
+	t.Run("UCX", func(t *testing.T) {
+		t.Parallel()
+		need(t, "ucx_perftest")
+		trace := filepath.Join(t.TempDir(), "x.nictrace")
+		record := func(env string, flags ...string) string {
+			argv := append([]string{"--devx", "--", binary, "record", "--out", trace}, flags...)
+			return runPrivately(t, append(argv, "--", "sh", "-c", ucxPair(t, env))...)
+		}
+		said := record("UCX_IB_MLX5_DEVX=try UCX_TLS=rc_v")
+		require.Contains(t, said, refused)
+		out, err := exec.Command(binary, "replay", trace).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", out, said)
+		m := same.FindSubmatch(out)
+		require.NotNil(t, m, string(out))
+		n, _ := strconv.Atoi(string(m[1]))
+		require.GreaterOrEqual(t, n, 200)
+
+		said = record("UCX_IB_MLX5_DEVX=yes UCX_TLS=rc_x", "--devx")
+		require.NotContains(t, said, "refused")
+		require.Contains(t, said, "WARNING: a program makes queues by firmware commands (DEVX): nothing of them is recorded\n")
+		require.Regexp(t, `note: not recorded: QP 0x[0-9a-f]+ of \d+ blocks, CQs .*, of process \d+ \(ucx_perftest\)\n`, said)
+	})
+	t.Run("queues", func(t *testing.T) {
+		t.Parallel()
+		need(t, "ibv_devinfo")
+		path, trace := check(t, "queues"), filepath.Join(t.TempDir(), "x.nictrace")
+		said := runPrivately(t, "--devx", "--", binary, "record", "--out", trace, "--", "sh", "-c", path+" || ibv_devinfo")
+		require.Contains(t, said, refused)
+		require.Contains(t, said, "(errno: Operation not supported)")
+		said = runPrivately(t, "--devx", "--", binary, "record", "--out", trace, "--devx", "--", path)
+		require.Contains(t, said, "registers alone: ok\n")
+		require.Contains(t, said, "note: 24 queues are NOT recorded: firmware commands (DEVX) have made them.")
+		require.Regexp(t, `note: not recorded: CQ 0x[0-9a-f]+ of 1024 entries, of process`, said)
+	})
 }
 
 // The programs of this repository use more of libibverbs, such as forks.

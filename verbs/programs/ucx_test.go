@@ -79,6 +79,22 @@ func TestInfiniBandUCX(t *testing.T) {
 	matrix(t, rows, infiniBandFirst...)
 }
 
+// So it is with queues that UCX makes by DEVX. Then it posts datagrams and messages of DC with compact
+// address vectors, which the device claims to understand.
+func TestInfiniBandUCXByDEVX(t *testing.T) {
+	t.Parallel()
+	long(t)
+	path := check(t, "ucp")
+	var rows []row
+	for _, transport := range []string{"ud_mlx5", "rc_mlx5,ud", "rc_x", "dc_x"} {
+		rows = append(rows, row{
+			client: fmt.Sprintf("env UCX_TLS=%s UCX_IB_MLX5_DEVX=yes UCX_NET_DEVICES=nicless0:1 %s", transport, path),
+			says:   []string{"(?m)^ucp: .*: ok$"}, more: true,
+		})
+	}
+	matrix(t, rows, append([]string{"--devx"}, infiniBandFirst...)...)
+}
+
 // ucxRows has a row for each transport that runs all operations of UCX.
 func ucxRows(t *testing.T) (rows []row) {
 	t.Helper()

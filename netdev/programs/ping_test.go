@@ -28,7 +28,7 @@ func (k talk) pings(count int) {
 func (k talk) pinging(every string) pings {
 	k.from.t.Helper()
 	proctest.Need(k.from.t, "ping")
-	dropped := k.from.dropped() + k.to.dropped()
+	dropped := k.dropped()
 	return pings{k.from.start("ping", "-n", "-i", every, k.address), dropped}
 }
 
@@ -68,7 +68,7 @@ func (k talk) pinged(p pings, count int) {
 	if len(lost) == 0 {
 		return
 	}
-	if dropped := k.from.dropped() + k.to.dropped() - p.dropped; dropped < len(lost) {
+	if dropped := k.dropped() - p.dropped; dropped < len(lost) {
 		require.Fail(k.from.t, "packets vanished", "requests %v of %s to %s were not answered, and %d packets were dropped meanwhile.\n%s\n%s",
 			lost, k.from.address(), k.address, dropped, k.from.counts(), k.to.counts())
 	}
@@ -77,9 +77,24 @@ func (k talk) pinged(p pings, count int) {
 
 var answers = regexp.MustCompile(`icmp_seq=(\d+) ttl=.*\n`)
 
-// dropped returns how many packets the node has dropped: the kernel, because the interface's process did not
-// read them, and the interface, because a peer did not take them.
-func (n *node) dropped() (sum int) {
+// dropped returns how many packets both nodes have dropped: their kernels, because an interface's process did
+// not read them, and interfaces of their engines, because a peer did not take them.
+func (k talk) dropped() (sum int) {
+	k.from.t.Helper()
+	said := k.from.reports()
+	if k.to.socket != k.from.socket {
+		said += k.to.reports()
+	}
+	for _, at := range forPeer.FindAllStringSubmatch(said, -1) {
+		count, err := strconv.Atoi(at[1])
+		require.NoError(k.from.t, err)
+		sum += count
+	}
+	return sum + k.from.kernelDropped() + k.to.kernelDropped()
+}
+
+// kernelDropped returns how many packets the node's kernel has dropped.
+func (n *node) kernelDropped() (sum int) {
 	n.t.Helper()
 	var list []struct {
 		Name  string `json:"ifname"`
@@ -91,11 +106,6 @@ func (n *node) dropped() (sum int) {
 	require.NoError(n.t, json.Unmarshal([]byte(said), &list), said)
 	for _, of := range list {
 		sum += of.Stats.RX.Dropped + of.Stats.TX.Dropped
-	}
-	for _, at := range forPeer.FindAllStringSubmatch(n.reports(), -1) {
-		count, err := strconv.Atoi(at[1])
-		require.NoError(n.t, err)
-		sum += count
 	}
 	return sum
 }

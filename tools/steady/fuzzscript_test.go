@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,10 +20,12 @@ func fuzzScript(t *testing.T, env ...string) (said string, err error) {
 	script, err := os.ReadFile("../../.ci/fuzz")
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		".ci/fuzz":              string(script),
-		"go.mod":                "module planted\n\ngo 1.26\n",
-		"target/a_test.go":      "package target\n\nimport \"testing\"\n\nfunc FuzzNothing(f *testing.F) { f.Fuzz(func(*testing.T, byte) {}) }\n",
-		"deadline/a_test.go":    "package deadline\n\nimport (\n\t\"context\"\n\t\"testing\"\n)\n\nfunc FuzzFails(f *testing.F) { f.Fatal(context.DeadlineExceeded) }\n",
+		".ci/fuzz":           string(script),
+		"go.mod":             "module planted\n\ngo 1.26\n",
+		"target/a_test.go":   "package target\n\nimport \"testing\"\n\nfunc FuzzNothing(f *testing.F) { f.Fuzz(func(*testing.T, byte) {}) }\n",
+		"deadline/a_test.go": "package deadline\n\nimport (\n\t\"context\"\n\t\"testing\"\n)\n\nfunc FuzzFails(f *testing.F) { f.Fatal(context.DeadlineExceeded) }\n",
+		"two/a_test.go": "package two\n\nimport \"testing\"\n\nfunc FuzzZero(f *testing.F) { f.Fuzz(func(*testing.T, byte) {}) }\n\n" +
+			"func FuzzOne(f *testing.F) { f.Fuzz(func(*testing.T, byte) {}) }\n",
 		"none/a_test.go":        "package none\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n",
 		"broken/broken_test.go": "package broken\n\nfunc FuzzBroken(f *testing.F) {}\n",
 	} {
@@ -53,6 +56,20 @@ func TestFuzzScriptNeedsATarget(t *testing.T) {
 	}
 	said, err = fuzzScript(t, "PACKAGES=./target", "FUZZ=NoSuch")
 	require.Error(t, err, said)
+}
+
+// The shares of two runs have each target once.
+func TestFuzzScriptShare(t *testing.T) {
+	for share, want := range map[string][2]string{"SHARE=0/2": {"FuzzNothing", "FuzzOne"}, "SHARE=1/2": {"FuzzZero", "FuzzZero"}} {
+		said, err := fuzzScript(t, "PACKAGES=./target ./two", share)
+		require.NoError(t, err, said)
+		for _, name := range []string{"FuzzNothing", "FuzzZero", "FuzzOne"} {
+			require.Equal(t, name == want[0] || name == want[1], strings.Contains(said, name+": "), "%s of %s: %s", name, share, said)
+		}
+	}
+	said, err := fuzzScript(t, "PACKAGES=./target", "SHARE=1/2")
+	require.Error(t, err, said)
+	require.Contains(t, said, "share 1/2")
 }
 
 // A target that fails with the words with which Go's fuzzer ends its own time has failed.

@@ -47,7 +47,7 @@ func (v *hostile) hoardCQs() error {
 		}
 	}()
 	for range cqHoardConnections {
-		c, err := dialRaw(v.spec.Socket)
+		c, err := v.dial()
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ const highestOp = control.OpQueryPort + 2
 // fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects that do
 // not exist. The engine must answer each request or end the connection.
 func (v *hostile) fuzz() error {
-	c, err := dialRaw(v.spec.Socket)
+	c, err := v.dial()
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (v *hostile) hoard() error {
 		}
 	}()
 	for len(all) < most {
-		c, err := dialRaw(v.spec.Socket)
+		c, err := v.dial()
 		if err != nil {
 			return err
 		}

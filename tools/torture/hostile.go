@@ -134,7 +134,7 @@ func (v *hostile) fill(b []byte) {
 
 // silent connects and sends nothing, or nothing after its hello.
 func (v *hostile) silent() error {
-	c, err := dialRaw(v.spec.Socket)
+	c, err := v.dial()
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (v *hostile) silent() error {
 
 // truncate sends parts of messages, or many messages without reading the answers.
 func (v *hostile) truncate() error {
-	c, err := dialRaw(v.spec.Socket)
+	c, err := v.dial()
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (v *hostile) linger() error {
 	}
 	defer s.close()
 	for range lingeringSockets {
-		c, err := dialRaw(v.spec.Socket)
+		c, err := v.dial()
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 // The supervisor checks how much the engine logs.
 func (v *hostile) floodLog() error {
 	for range 500 {
-		c, err := dialRaw(v.spec.Socket)
+		c, err := v.dial()
 		if err != nil {
 			return err
 		}

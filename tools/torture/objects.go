@@ -48,7 +48,7 @@ const (
 
 // create connects and creates the objects, all of it correctly.
 func (v *hostile) create() (*objects, error) {
-	c, err := dialRaw(v.spec.Socket)
+	c, err := v.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +121,9 @@ func (v *hostile) createObjects(w *objects) error {
 		w.cqs[i] = cqn.CQN
 	}
 	var srq control.SRQN
-	if err := w.call(control.OpCreateSRQ, &control.SRQ{PDN: w.pd, Ring: base + atSRQ, DBRec: base +
-		atRecords + 15*64, LogSize: queueLog, LogStride: 6}, &srq); err != nil && !refused(err) {
+	shared := control.SRQ{PDN: w.pd, Ring: base + atSRQ, DBRec: base + atRecords + 15*64,
+		LogSize: queueLog, LogStride: 6, Cyclic: uint8(v.r.IntN(2))}
+	if err := w.call(control.OpCreateSRQ, &shared, &srq); err != nil && !refused(err) {
 		return err
 	}
 	w.srq = srq.SRQN
@@ -198,6 +199,8 @@ func (v *hostile) queue(w *objects, i int) error {
 		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64,
 		Type:  [...]uint8{0, 0, 1, 1, 2, control.QPTypeXRC}[i],
 		LogSQ: queueLog, LogRQ: queueLog, LogRQStride: 6, UAR: uint16(i % 2),
+		Doorbells: [...]uint8{control.DoorbellRecord, control.DoorbellRecord, control.DoorbellRegister,
+			control.DoorbellGuarded}[v.r.IntN(4)],
 	}
 	xrc := req.Type == control.QPTypeXRC
 	if xrc {
@@ -218,7 +221,7 @@ func (v *hostile) queue(w *objects, i int) error {
 	var qpn control.QPN
 	err := w.call(control.OpCreateQP, &req, &qpn)
 	if refused(err) {
-		req.SRQN, req.SignatureOn, req.Managed = 0, 0, 0
+		req.SRQN, req.SignatureOn, req.Managed, req.Doorbells = 0, 0, 0, control.DoorbellRecord
 		if !xrc {
 			req.RQ, req.LogRQ, req.LogRQStride = w.mem.Addr()+at, queueLog, 6
 		}

@@ -16,9 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerTime is how long an engine may take to answer a hostile client.
-const answerTime = 10 * time.Second
-
 // A raw connection sends and receives control messages without the checks of the host API.
 type raw struct {
 	conn  *net.UnixConn
@@ -26,15 +23,16 @@ type raw struct {
 	uar   *shm.Region
 	in    [control.MaxMessage]byte
 	tag   uint64
-	guid  uint64 // GUID of the engine
+	guid  uint64        // GUID of the engine
+	hang  time.Duration // how long the engine may take to answer
 }
 
-func dialRaw(path string) (*raw, error) {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+func (v *hostile) dial() (*raw, error) {
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: v.spec.Socket, Net: "unixpacket"})
 	if err != nil {
 		return nil, err
 	}
-	return &raw{conn: conn}, nil
+	return &raw{conn: conn, hang: v.spec.hang()}, nil
 }
 
 func (r *raw) close() {
@@ -96,7 +94,7 @@ func (r *raw) send(b []byte, fds ...int) error {
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
-	_ = r.conn.SetDeadline(time.Now().Add(answerTime))
+	_ = r.conn.SetDeadline(time.Now().Add(r.hang))
 	_, _, err := r.conn.WriteMsgUnix(b, oob, nil)
 	return err
 }

@@ -30,10 +30,10 @@ type Spec struct {
 
 	HalfOpen []HalfOpenQP // hostile: the half-open queue pairs of the visitor
 
-	Hang time.Duration // how long posted work may take; 0: hangTime
+	Hang time.Duration // how long posted work, and an answer to a hostile client, may take; 0: hangTime
 }
 
-// hang returns how long posted work may take.
+// hang returns how long posted work, and an answer, may take.
 func (s *Spec) hang() time.Duration {
 	if s.Hang != 0 {
 		return s.Hang

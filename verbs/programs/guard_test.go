@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,16 +14,24 @@ func TestGuardPosts(t *testing.T) {
 	path := check(t, "late")
 	const works, executed = "lateposts: 600 rounds of stores in any order: ok\n", "lateposts: an empty slot was executed, as announced\n"
 	l := newLab(t, "--guard-posts", "--explain")
-	said := l.run(path)
+	said := notHeldUp(l, path)
 	require.Contains(t, said, works)
 	require.NotContains(t, said, "explanation")
 	require.Contains(t, newLab(t, "--no-guard-posts").run(path, "unguarded"), executed)
 
 	on := &lab{t: t, engineFlags: []string{"--guard-posts"}}
 	on.open()
-	require.Contains(t, on.run(path), works)
+	require.Contains(t, notHeldUp(on, path), works)
 	on.flags = []string{"--no-guard-posts"}
 	require.Contains(t, on.run(path, "unguarded"), executed)
+}
+
+// notHeldUp runs lateposts until a run's stores took no longer than a GPU's can.
+func notHeldUp(l *lab, path string) (said string) {
+	for said = l.run(path); strings.Contains(said, "lateposts: held up"); said = l.run(path) {
+		l.t.Log(said)
+	}
+	return said
 }
 
 // Programs that post through libmlx5, write the rings themselves, or make their queues by firmware commands

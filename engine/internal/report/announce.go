@@ -28,7 +28,10 @@ func (sh *Reporter) Admit(q *object.QP, most uint64) (copied int) {
 	if stray := q.Source.Look(q.Num, q.SQ.Done, ring); stray.Kind != announce.NoStray {
 		sh.explainStray(q, stray)
 	}
-	s, from := q.Source, q.SQ.Done
+	s, from, now := q.Source, q.SQ.Done, uint64(0)
+	if s.LateSince != 0 {
+		now = sh.Now() // before the look at the WQE: the device's thread can lose its core after it
+	}
 	if q.Wire != nil {
 		from = s.Admitted() // WQEs that are sent and not acknowledged are not done
 	}
@@ -39,14 +42,15 @@ func (sh *Reporter) Admit(q *object.QP, most uint64) (copied int) {
 		}
 		return copied
 	}
-	at, now := s.Admitted(), sh.Now()
+	at := s.Admitted()
 	switch {
 	case s.LateSince == 0 || s.LateAt != at:
-		s.LateAt, s.LateSince, s.LateExplained, s.LateOverdue = at, now, false, false
-	case !s.LateExplained && now-s.LateSince > clock.Cycles(SuspicionTime):
+		s.LateAt, s.LateExplained, s.LateOverdue = at, false, false
+		s.LateSince = sh.Hooks.Hold(clock.Now()) // after the look, whenever this step has read the clock
+	case !s.LateExplained && now > s.LateSince+clock.Cycles(SuspicionTime):
 		s.LateExplained = true
 		sh.explainLate(q, uint16(at), late)
-	case now-s.LateSince > clock.Cycles(overdueTime):
+	case now > s.LateSince+clock.Cycles(overdueTime):
 		s.LateOverdue = true
 	}
 	return copied

@@ -32,7 +32,7 @@ func devxPosters() (all []*poster) {
 		var program *talker
 		var left look
 		p.begin = func(t *testing.T) {
-			program = talk(t, buildCommand(t), "run", "--devx", "--", buildDEVXPoster(t), c.how, c.mode)
+			program = talk(t, buildCommand(t), "run", "--private", "--devx", "--", buildDEVXPoster(t), c.how, c.mode)
 			var near, far requests.Memory
 			first := strings.Join(program.line(), " ")
 			_, err := fmt.Sscan(first, &p.qpn, &p.blocks,

@@ -112,6 +112,8 @@ func whyNotMoved(errno unix.Errno) string {
 		return "something else has pinned memory of the program (VmPin in /proc/PID/status), for example io_uring"
 	case unix.EXDEV:
 		return "the program uses a GPU, whose driver may have pinned them"
+	case unix.EADDRNOTAVAIL:
+		return "the driver of a GPU has pinned them; make the umem or the queue first and register its memory with CUDA (cudaHostRegister) afterwards, or take memory of nicless_buffer"
 	case unix.EOPNOTSUPP:
 		return "they are not private memory that can be read and written, or there is no userfaultfd, without which stores of other threads could be lost"
 	}

@@ -198,7 +198,9 @@ static int answer(struct call *c) {
 		const struct nv_out *o = nv_next(&r, sizeof *o);
 		const void *bytes = o ? nv_next(&r, o->length) : NULL;
 		if (bytes && o->kind == NV_OUT_BACK && o->length == sizeof(uint64_t)) {
-			nv_back(o->value, *(const uint64_t *)bytes);
+			/* Pages that a GPU uses stay shared, although nobody shares them any more. */
+			if (!nv_pinned(c->p, o->value, *(const uint64_t *)bytes))
+				nv_back(o->value, *(const uint64_t *)bytes);
 			continue;
 		}
 		if (!bytes || o->attr >= c->hdr.num_attrs)

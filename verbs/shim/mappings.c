@@ -25,6 +25,9 @@ enum { COVERING_OR_NEXT = 0x10 };
 /* Memory that nv_remap has mapped has this name, then " (deleted)". */
 static const char ours[] = "/memfd:nicless:verbs-remap";
 
+/* All memory that server and engine have made has a name that begins so. */
+enum { SERVED = sizeof "/memfd:nicless:" - 1 };
+
 int nv_maps_open(struct nv_maps *m) {
 	memset(m, 0, offsetof(struct nv_maps, text));
 	m->fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -40,6 +43,8 @@ static const char huge[] = "/anon_hugepage";
 static bool is_huge(const char *name) { return strncmp(name, huge, sizeof huge - 1) == 0; }
 
 static bool is_ours(const char *name) { return strncmp(name, ours, sizeof ours - 1) == 0; }
+
+static bool is_served(const char *name) { return strncmp(name, ours, SERVED) == 0; }
 
 static int query(struct nv_maps *m, uint64_t addr, struct nv_mapping *v) {
 	char name[sizeof ours + 16]; /* of a longer name the kernel gives nothing but ENAMETOOLONG */
@@ -65,6 +70,7 @@ static int query(struct nv_maps *m, uint64_t addr, struct nv_mapping *v) {
 	v->shared = q.flags & 8;
 	v->file = q.inode != 0;
 	v->ours = v->shared && is_ours(name);
+	v->served = v->shared && is_served(name);
 	v->huge = !v->shared && is_huge(name);
 	return 0;
 }
@@ -136,6 +142,7 @@ static bool parse(char *at, struct nv_mapping *v) {
 	while (at && *at == ' ')
 		at++;
 	v->ours = at && v->shared && is_ours(at);
+	v->served = at && v->shared && is_served(at);
 	v->huge = at && !v->shared && is_huge(at);
 	return true;
 }

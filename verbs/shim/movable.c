@@ -14,10 +14,6 @@
 
 #include "real.h"
 
-static bool gpu;
-
-void nv_uses_gpu(void) { __atomic_store_n(&gpu, true, __ATOMIC_RELAXED); }
-
 static bool touches(const void *what, size_t bytes, uint64_t addr, uint64_t length) {
 	uint64_t at = (uint64_t)(uintptr_t)what;
 	return at < addr + length && addr < at + bytes;
@@ -92,8 +88,10 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 	memset(kind, 0, sizeof *kind);
 	if (is_own(p, addr, length))
 		return EBUSY;
-	if (may_stay && __atomic_load_n(&gpu, __ATOMIC_RELAXED))
+	if (may_stay && nv_has_gpu())
 		return EXDEV;
+	if (nv_pinned(p, addr, length))
+		return EADDRNOTAVAIL;
 	kind->heap = nv_in_heap(p, addr, length, &whole);
 	if (may_stay && !whole)
 		return EADDRINUSE;

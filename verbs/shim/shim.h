@@ -16,6 +16,7 @@
  *   route.c      how the kernel would send
  *   mappings.c   what is mapped in this process
  *   movable.c    which pages may be moved into shared memory
+ *   gpu.c        which of them the driver of a GPU has pinned; registers for a GPU
  *   heap.c       which of them are in the heap of malloc
  *   protect.c    write-protects pages
  *   remap.c      remaps pages into shared memory while threads run
@@ -109,6 +110,7 @@ struct nv_process {
 	int last_fd;
 
 	struct nv_registers *registers; /* list of the UAR pages of each context */
+	struct nv_pin *pins;            /* list of what a GPU's driver has pinned */
 	const uint64_t *guard;          /* NULL: not made yet */
 
 	size_t out_length; /* more than the size of out: the request did not fit */
@@ -240,6 +242,7 @@ struct nv_mapping {
 	bool shared; /* MAP_SHARED */
 	bool file;   /* it is of a file, or of memory with a name in the file system */
 	bool ours;   /* nv_remap has made it */
+	bool served; /* server or engine have made its memory: moved pages, rings, registers */
 	bool huge;   /* private huge pages (hugetlb) */
 };
 
@@ -266,15 +269,26 @@ struct nv_kind {
 };
 
 bool nv_alone(void);
-void nv_uses_gpu(void); /* from now on this process may have registered memory with the driver of a GPU */
 
 /* Returns 0 if the pages may be moved, and stores what they are; else an errno: EBUSY for stacks and memory
  * of this library, EFAULT for addresses where nothing is mapped, EOPNOTSUPP for memory that is not private or
- * not both readable and writable. If the pages may stay where they are, also EADDRINUSE if malloc may have
- * data in them, ETXTBSY if memory of the process is pinned, and EXDEV if a GPU may use it. Called under the
- * lock. */
+ * not both readable and writable, EADDRNOTAVAIL if a GPU's driver has pinned some of them. If the pages may
+ * stay where they are, also EADDRINUSE if malloc may have data in them, ETXTBSY if memory of the process is
+ * pinned, and EXDEV if a GPU may use it. Called under the lock. */
 int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay,
                struct nv_kind *kind);
+
+/* gpu.c */
+
+void nv_open_gpu(void); /* from now on this process may have memory that the driver of a GPU has pinned */
+bool nv_has_gpu(void);
+
+/* Reports whether NVIDIA's driver has pinned a part of the range. Called under the lock. */
+bool nv_pinned(const struct nv_process *p, uint64_t addr, uint64_t length);
+
+/* Reports whether an ioctl, if its descriptor is of that driver, pins or unpins memory. */
+bool nv_is_gpu_ioctl(unsigned long request);
+int nv_gpu_ioctl(int fd, unsigned long request, void *arg); /* as ioctl */
 
 /* heap.c: reports whether some of the pages are in the heap of malloc, and stores in *whole whether all of
  * them belong to one block. If they are not in the heap, *whole is true. Called under the lock. */

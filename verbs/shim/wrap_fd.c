@@ -13,9 +13,9 @@
 
 #include "real.h"
 
-/* The kernel serves every ioctl other than RDMA_VERBS_IOCTL. A device is a socket: if sockets do
- * not have an ioctl, the kernel returns ENOTTY, as it does for a real device. An ioctl that works
- * for every descriptor works for this socket too. */
+/* The kernel serves every ioctl other than RDMA_VERBS_IOCTL; gpu.c looks at two of them. A device
+ * is a socket: if sockets do not have an ioctl, the kernel returns ENOTTY, as it does for a real
+ * device. An ioctl that works for every descriptor works for this socket too. */
 NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 	va_list args;
 	void *arg;
@@ -32,7 +32,7 @@ NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 			return -1;
 		}
 	}
-	return NV_REAL(ioctl)(fd, request, arg);
+	return nv_is_gpu_ioctl(request) ? nv_gpu_ioctl(fd, request, arg) : NV_REAL(ioctl)(fd, request, arg);
 }
 
 /* This is the hottest function of all. A channel is a descriptor for reading only, so the kernel

@@ -15,13 +15,13 @@ NV_EXPORT int __open64_2(const char *path, int flags);
 NV_EXPORT int __openat_2(int dir, const char *path, int flags);
 NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 
-/* The driver of a GPU pins memory, and it cannot be found out which (movable.c). */
+/* The driver of a GPU pins memory (gpu.c). */
 static void opening(const char *path) {
 	static const char *const drivers[] = {"/dev/nvidia", "/dev/kfd"};
 	size_t i;
 	for (i = 0; i < sizeof drivers / sizeof *drivers; i++)
 		if ((uintptr_t)path >= 4096 && strncmp(path, drivers[i], strlen(drivers[i])) == 0)
-			nv_uses_gpu();
+			nv_open_gpu();
 }
 
 /* A mode is passed only if a file may be created. */

@@ -1,0 +1,33 @@
+package programs
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/proctest"
+)
+
+// The driver of a GPU, whose part a preloaded library plays, accepts registers of the device as I/O memory,
+// and pages that it has pinned stay where they are.
+func TestGPUDriver(t *testing.T) {
+	t.Parallel()
+	path := check(t, "gpu")
+	driver := filepath.Join(t.TempDir(), "driver.so")
+	cc := compiler()
+	args := append(cc[1:len(cc):len(cc)], "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", driver, "../check/gpu_driver.c", "-ldl")
+	if said, err := exec.Command(cc[0], args...).CombinedOutput(); err != nil {
+		proctest.Missing(t, "a compiler for %v: %v: %s", args, err, said)
+	}
+	for _, mode := range modesNow() {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, append([]string{"--devx", "--explain"}, mode.flags...)...)
+			said := l.run("env", "LD_PRELOAD="+preloaded(t, l)+":"+driver, path)
+			require.Contains(t, said, "gpu: registers, refused, kept: ok\n")
+			require.Contains(t, said, "the driver of a GPU has pinned them; make the umem or the queue first")
+			l.works()
+		})
+	}
+}

@@ -116,9 +116,10 @@ func TestOrderOfAccesses(t *testing.T) {
 		}},
 		{"sq.h", "nicless_sq_complete", []string{"poster_observe64 rung", "poster_publish64 freed"}},
 		{"cq.h", "nicless_cqe_observe", []string{"observe64"}},
-		{"cq.h", "nicless_cq_advance", []string{
+		{"cq.h", "nicless_cq_look", []string{
 			"poster_observe64 freed", "cqe_observe", "poster_observe64 rung", "poster_load64 note", "poster_publish_swap64 freed",
 		}},
+		{"cq.h", "nicless_cq_advance", []string{"poster_swap64 looking", "poster_store64 looking"}},
 		{"rq.h", "nicless_rq_ring", []string{"poster_store64 posted", "publish32 record"}},
 		{"rq.h", "nicless_rq_complete", []string{"poster_observe64 posted", "poster_publish64 freed"}},
 	} {

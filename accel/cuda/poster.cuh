@@ -41,10 +41,12 @@ __global__ void prepare(struct poster *p, void *ring, uint64_t blocks, uint32_t 
 	p->wrong = p->syndrome = 0;
 }
 
-/* Reserves n blocks, waiting for room if necessary. Returns 0 if the queue has failed. */
+/*
+ * Reserves n blocks, waiting for room if necessary. Returns 0 if the queue has failed. It does not ring,
+ * because whoever has reserved blocks of this queue rings without waiting for anything.
+ */
 __device__ static inline int room(struct poster *p, uint64_t n, uint64_t *first) {
 	while (!nicless_sq_reserve(&p->sq, n, first)) {
-		nicless_sq_ring(&p->sq);
 		if (nicless_cq_advance(&p->cq, &p->sq, 0) != 0)
 			return 0;
 	}

@@ -181,7 +181,7 @@ NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_e
  * overwritten at any time, so only its last eight bytes are read. An error is never
  * overwritten.
  */
-NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq *sq, struct nicless_wc *wc) {
+NICLESS_HD int nicless_cq_look(const struct nicless_cq *q, struct nicless_sq *sq, struct nicless_wc *wc) {
 	const uint8_t *cqe = nicless_cq_entry(q, 0);
 	uint64_t freed = nicless_poster_observe64(&sq->freed);
 	uint64_t tail = nicless_cqe_observe(cqe);
@@ -199,6 +199,26 @@ NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq 
 	if (wc)
 		nicless_wc_tail(wc, tail, cqe);
 	return -EIO;
+}
+
+/*
+ * The same as nicless_cq_look, but on a GPU one lane at a time looks, and the others
+ * return 0 meanwhile. A look crosses PCIe, and those of many lanes would keep the one
+ * that matters waiting. A lane that looks waits for nobody, so looking is soon 0 again;
+ * it protects nothing. On a host a look costs next to nothing, and a thread that has
+ * lost its core must not keep the others from looking.
+ */
+NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq *sq, struct nicless_wc *wc) {
+#if defined(NICLESS_ON_DEVICE)
+	int failed;
+	if (!nicless_poster_swap64(&sq->looking, 0, 1))
+		return 0;
+	failed = nicless_cq_look(q, sq, wc);
+	nicless_poster_store64(&sq->looking, 0);
+	return failed;
+#else
+	return nicless_cq_look(q, sq, wc);
+#endif
 }
 
 /*

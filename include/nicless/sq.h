@@ -56,8 +56,9 @@ struct nicless_sq {
 	uint8_t pad2[104];
 
 	/* Written by the poller. */
-	uint64_t freed; /* every WQE below this count has completed */
-	uint8_t pad3[120];
+	uint64_t freed;   /* every WQE below this count has completed */
+	uint64_t looking; /* on a GPU: 1 while a lane reads the newest CQE of a collapsed queue */
+	uint8_t pad3[112];
 };
 
 /*
@@ -87,7 +88,7 @@ NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, 
 	q->reg[1] = reg ? (uint64_t *)((uint8_t *)reg + NICLESS_REG_HALF) : 0;
 	q->size = size;
 	q->qpn = qpn;
-	q->reserved = q->seen = q->ringing = q->rung = q->half = q->freed = 0;
+	q->reserved = q->seen = q->ringing = q->rung = q->half = q->freed = q->looking = 0;
 	for (i = 0; i < size; i++) {
 		q->stamp[i] = 0;
 		q->note[i].id = q->note[i].blocks = 0;

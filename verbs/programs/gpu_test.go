@@ -31,3 +31,24 @@ func TestGPUDriver(t *testing.T) {
 		})
 	}
 }
+
+// The library of accel/cuda for programs that allocate their queues in GPU memory gives them memory that the
+// engine shares, with a stub of the CUDA runtime.
+func TestHostMemoryForGPUPrograms(t *testing.T) {
+	t.Parallel()
+	const cuda = repository + "/accel/cuda"
+	path := check(t, "hostmem")
+	dir := t.TempDir()
+	l := newLab(t, "--devx")
+	preload := preloaded(t, l)
+	for _, source := range []string{cuda + "/hostmem.c", cuda + "/stub/cudart.c"} {
+		library := filepath.Join(dir, filepath.Base(source)+".so")
+		cc := compiler()
+		args := append(cc[1:len(cc):len(cc)], "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", cuda+"/stub", "-o", library, source, "-ldl")
+		said, err := exec.Command(cc[0], args...).CombinedOutput()
+		require.NoError(t, err, "%v: %s", args, said)
+		preload += ":" + library
+	}
+	require.Equal(t, "hostmem: ok\n", l.run("env", "LD_PRELOAD="+preload, path))
+	l.works()
+}

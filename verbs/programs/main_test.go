@@ -185,6 +185,7 @@ var checks = map[string][]string{
 	"mailbox":  {"devx_misuse.c", "mailbox.c", "check.c"},
 	"hostile":  {"devx_hostile.c", "mailbox.c", "check.c"},
 	"gpu":      {"gpu.c", "mailbox.c", "check.c"},
+	"hostmem":  {"hostmem.c", "mailbox.c", "check.c"},
 	"doca":     {"doca.c", "library.c", "mailbox.c", "check.c"},
 	"ibgda":    {"ibgda.c", "library.c", "mailbox.c", "check.c"},
 	"ibdevx":   {"ibdevx.c", "library.c", "mailbox.c", "check.c"},

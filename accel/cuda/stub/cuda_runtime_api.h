@@ -1,8 +1,8 @@
 /*
  * The part of the CUDA runtime's interface that host code here uses, for C and C++. With
  * these declarations programs compile where CUDA is not installed. cudart.c has the
- * functions by which a program registers host memory, so that a program without kernels
- * also runs there. The other functions cannot be linked.
+ * functions by which a program registers host memory and allocates GPU memory, so that a
+ * program without kernels also runs there. The other functions cannot be linked.
  */
 #ifndef NICLESS_STUB_CUDA_RUNTIME_API_H
 #define NICLESS_STUB_CUDA_RUNTIME_API_H

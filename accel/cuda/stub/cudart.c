@@ -69,6 +69,17 @@ cudaError_t cudaHostGetDevicePointer(void **to, void *at, unsigned flags) {
 	return stub_end(cudaErrorInvalidValue);
 }
 
+/* Memory of the GPU. */
+cudaError_t cudaMalloc(void **to, size_t bytes) {
+	*to = malloc(bytes);
+	return stub_end(*to ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFree(void *at) {
+	free(at);
+	return cudaSuccess;
+}
+
 cudaError_t cudaGetLastError(void) {
 	cudaError_t was = stub_last;
 	stub_last = cudaSuccess;

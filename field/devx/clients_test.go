@@ -50,7 +50,7 @@ var clients = []client{
 		devx.OpINIT2RTR, devx.OpRTR2RTS, devx.OpINIT2INIT, devx.OpRTS2RTS, devx.Op2RST, devx.OpQueryQP,
 		devx.OpQueryRoCEAddress}, "a umem for each queue and record, no receives, queues without records, WAIT",
 		[]ran{{programs + "TestDEVXLibraries", "DOCA, DOCA without records: its calls in a C program"}, {programs + "TestDEVXQueues", "pairs, alone"}},
-		"the host library of DOCA GPUNetIO 2.0.1: all handlers with records, groups with a companion queue", noGPU},
+		"DOCA GPUNetIO 2.0.1: its host library (all handlers with records, groups with a companion queue); on an H200 its examples put_bw, write_bw and write_lat, in host memory (CUDA.md)", "NCCL GIN, torchcomms, queues in GPU memory"},
 	{"NVSHMEM, transport IBGDA", true, []uint16{devx.OpQueryHCACap, devx.OpCreateCQ, devx.OpCreateQP, devx.OpRST2INIT,
 		devx.OpINIT2RTR, devx.OpRTR2RTS}, "collapsed CQs, SRQs and DCTs of verbs, DCIs, masked atomics",
 		[]ran{{programs + "TestDEVXLibraries", "NVSHMEM IBGDA: its calls in a C program"}, {programs + "TestDEVXQueues", "collapsed"}},
@@ -66,7 +66,8 @@ var clients = []client{
 	{"RDMaxcel (Monarch)", true, []uint16{devx.OpCreateMkey}, "mlx5dv_init_obj, dma-bufs; with kernels `--guard-posts`",
 		[]ran{{programs + "TestDEVXLibraries", "RDMaxcel, with DEVX and without: segments that grow, in a C program"},
 			{programs + "TestRDMaxcelExample", "with a stub of CUDA"}, {programs + "TestRawPost", ""},
-			{programs + "TestGuardPosts", "stores in any order from a thread"}}, "", noGPU},
+			{programs + "TestGuardPosts", "stores in any order from a thread"}},
+		"on an H200 the library and kernels of monarch 3fc0a66: queues, registration, post, doorbell, poll (CUDA.md)", "segments of GPU memory"},
 }
 
 // clientTable returns the table of clients, of all or of those for GPUs.

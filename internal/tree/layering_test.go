@@ -173,7 +173,8 @@ var mayImport = map[string][]string{
 	"verbs":              {"engine", "packet", "wqe", "field/devx", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
 
 	// Emulated accelerators: beside the host API, not above it.
-	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
+	"accel":                      {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
+	"accel/ptx/internal/vectors": {},
 
 	// The host API, and the only place where device and host meet.
 	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "trace"},

@@ -113,7 +113,7 @@ func whyNotMoved(errno unix.Errno) string {
 	case unix.EXDEV:
 		return "the program uses a GPU, whose driver may have pinned them"
 	case unix.EADDRNOTAVAIL:
-		return "the driver of a GPU has pinned them; make the umem or the queue first and register its memory with CUDA (cudaHostRegister) afterwards, or take memory of nicless_buffer"
+		return "the driver of a GPU has pinned them; make the umem or the queue first and register its memory with CUDA (cudaHostRegister) afterwards, unregister it before the next umem, or take memory of nicless_buffer"
 	case unix.EOPNOTSUPP:
 		return "they are not private memory that can be read and written, or there is no userfaultfd, without which stores of other threads could be lost"
 	}

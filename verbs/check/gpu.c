@@ -4,7 +4,9 @@
 #include "gpu_driver.h"
 #include "mailbox.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 
 enum { PAGE = 4096, CLIENT = 0x41d00023, DEVICE = 0x5c000002 };
 
@@ -57,8 +59,8 @@ static void registers(void) {
 	uint8_t *own = take(PAGE);
 	SAME(pin(1, d.uar->base_addr, PAGE, IO_MEMORY), 0);
 	SAME(pin(2, d.uar->base_addr, PAGE, ORDINARY), 0);
-	SAME(pin(3, own, PAGE, IO_MEMORY), NOT_IO_MEMORY); /* that is the program's mistake */
-	SAME(pin(4, (uint8_t *)d.uar->base_addr - (64 << 20), 128 << 20, IO_MEMORY), NOT_IO_MEMORY);
+	SAME(pin(3, own, PAGE, IO_MEMORY), INVALID_FLAGS); /* that is the program's mistake */
+	SAME(pin(4, (uint8_t *)d.uar->base_addr - (64 << 20), 128 << 20, IO_MEMORY), INVALID_FLAGS);
 	unpin(1);
 	unpin(2);
 	free(own);
@@ -84,6 +86,48 @@ static void refused(void) {
 	free(at);
 }
 
+static void (**hook)(void); /* of the driver */
+static uint8_t *raced;
+
+static void *tries_umem(void *arg) {
+	(void)arg;
+	MUST(!umem(raced, PAGE) && errno == EFAULT);
+	return NULL;
+}
+
+static void *pins_again(void *arg) {
+	(void)arg;
+	SAME(pin(1, raced, PAGE, ORDINARY), 0);
+	return NULL;
+}
+
+static void in_thread(void *(*f)(void *)) {
+	pthread_t thread;
+	DO(pthread_create(&thread, NULL, f, NULL));
+	DO(pthread_join(thread, NULL));
+}
+
+static void umem_meanwhile(void) { in_thread(tries_umem); }
+static void pin_meanwhile(void) { in_thread(pins_again); }
+
+/* Another thread makes a umem when the driver has pinned its memory and nobody knows yet, and one gets the
+ * number of an object that the driver has freed. */
+static void raced_by_threads(void) {
+	uint8_t *other = take(PAGE);
+	raced = take(PAGE);
+	*hook = umem_meanwhile;
+	SAME(pin(1, raced, PAGE, ORDINARY), 0);
+	MUST(!*hook);
+	unpin(1);
+	SAME(pin(1, other, PAGE, ORDINARY), 0);
+	*hook = pin_meanwhile;
+	unpin(1);
+	MUST(!*hook && !umem(raced, PAGE) && errno == EFAULT);
+	unpin(1);
+	free(raced);
+	free(other);
+}
+
 /* Pages of malloc's heap are the program's own again when nothing uses them any more, but not while the GPU
  * has them. */
 static void kept(void) {
@@ -98,16 +142,20 @@ static void kept(void) {
 	MUST(is_shared(pinned));
 	MUST(pinned[0] == 1 && pinned[PAGE - 1] == 1);
 	unpin(1);
+	MUST(!is_shared(pinned));
+	MUST(pinned[0] == 1 && pinned[PAGE - 1] == 1);
 	free(pinned);
 	free(at);
 }
 
 int main(void) {
 	driver = open("/dev/nvidiactl", O_RDWR); /* the attempt says that this program uses a GPU */
+	MUST((*(void **)&hook = dlsym(RTLD_DEFAULT, "gpu_driver_hook")));
 	devx_open(&d, NULL);
 	registers();
 	refused();
 	kept();
-	printf("gpu: registers, refused, kept: ok\n");
+	raced_by_threads();
+	printf("gpu: registers, refused, kept, raced: ok\n");
 	return 0;
 }

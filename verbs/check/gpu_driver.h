@@ -20,6 +20,6 @@ struct nv_free { /* NVOS00_PARAMETERS */
 #define ALLOC_MEMORY _IOWR('F', 0x27, struct os_descriptor)
 #define FREE _IOWR('F', 0x29, struct nv_free)
 
-enum { OS_DESCRIPTOR = 0x71, ORDINARY = 0x40001010, IO_MEMORY = 0x40000000, NOT_IO_MEMORY = 0x29 };
+enum { OS_DESCRIPTOR = 0x71, ORDINARY = 0x40001010, IO_MEMORY = 0x40000000, INVALID_FLAGS = 0x29 };
 
 #endif

@@ -116,6 +116,7 @@ static int satisfy(struct call *c) {
 			result->error = nv_remap(p, need->addr, need->length, fd, need->offset,
 			                         need->kind == NV_NEED_TRY_REMAP, &heap);
 			result->attr = heap ? NV_HEAP : 0;
+			nv_not_late(p, need->addr, need->length);
 			close(fd);
 			break;
 		default:
@@ -198,9 +199,7 @@ static int answer(struct call *c) {
 		const struct nv_out *o = nv_next(&r, sizeof *o);
 		const void *bytes = o ? nv_next(&r, o->length) : NULL;
 		if (bytes && o->kind == NV_OUT_BACK && o->length == sizeof(uint64_t)) {
-			/* Pages that a GPU uses stay shared, although nobody shares them any more. */
-			if (!nv_pinned(c->p, o->value, *(const uint64_t *)bytes))
-				nv_back(o->value, *(const uint64_t *)bytes);
+			nv_back_unpinned(c->p, o->value, *(const uint64_t *)bytes);
 			continue;
 		}
 		if (!bytes || o->attr >= c->hdr.num_attrs)

@@ -110,7 +110,8 @@ struct nv_process {
 	int last_fd;
 
 	struct nv_registers *registers; /* list of the UAR pages of each context */
-	struct nv_pin *pins;            /* list of what a GPU's driver has pinned */
+	struct nv_pin *pins, *late;     /* what a GPU's driver has pinned, and what waits for it (gpu.c) */
+	uint64_t answers;               /* number of objects that this driver has made */
 	const uint64_t *guard;          /* NULL: not made yet */
 
 	size_t out_length; /* more than the size of out: the request did not fit */
@@ -285,6 +286,13 @@ bool nv_has_gpu(void);
 
 /* Reports whether NVIDIA's driver has pinned a part of the range. Called under the lock. */
 bool nv_pinned(const struct nv_process *p, uint64_t addr, uint64_t length);
+
+/* nv_back, but pages of which the driver has pinned some stay where they are until it has unpinned all.
+ * Called under the lock, as the next one. */
+void nv_back_unpinned(struct nv_process *p, uint64_t addr, uint64_t length);
+
+/* Pages that have been moved again do not go back because of an earlier request. */
+void nv_not_late(struct nv_process *p, uint64_t addr, uint64_t length);
 
 /* Reports whether an ioctl, if its descriptor is of that driver, pins or unpins memory. */
 bool nv_is_gpu_ioctl(unsigned long request);

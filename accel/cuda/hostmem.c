@@ -3,7 +3,8 @@
  * The engine reaches host memory only, because the driver's dma-bufs cannot be mapped. So cudaMalloc of a
  * page or more returns memory that is shared with the engine (nicless_alloc) and registered with CUDA.
  * Smaller blocks stay on the GPU: they have the words that posters share by atomics. The GPU reaches all of
- * it by the same address. It works for programs with the shared CUDA runtime (nvcc -cudart shared).
+ * it by the same address. It works for programs with the shared CUDA runtime (nvcc -cudart shared) that
+ * call cudaMalloc, not for cuMemAlloc, cudaMallocAsync or cudaMallocManaged, and not across cudaDeviceReset.
  *
  *   gcc -shared -fPIC -o hostmem.so accel/cuda/hostmem.c -ldl
  *   LD_PRELOAD=$PWD/hostmem.so nicless run -- PROGRAM
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 
 /* Values of cudaError_t, of the flags of cudaHostRegister, and of CUresult. */
-enum { SUCCESS, OUT_OF_MEMORY = 2, PORTABLE_MAPPED = 3 };
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, PORTABLE_MAPPED = 3, NOT_FOUND = 500 };
 enum { PAGE = 4096 };
 
 struct block {
@@ -52,6 +53,8 @@ int cudaMalloc(void **at, size_t bytes) {
 	int (*real)(void **, size_t), (*enroll)(void *, size_t, unsigned), (*give)(void *), error;
 	void *(*take)(size_t);
 	struct block *made;
+	if (!at)
+		return INVALID_VALUE;
 	if (bytes < PAGE || !nicless(&take, "nicless_alloc") || !nicless(&give, "nicless_free") ||
 	    !next(&enroll, "cudaHostRegister"))
 		return next(&real, "cudaMalloc") ? real(at, bytes) : OUT_OF_MEMORY;
@@ -102,5 +105,7 @@ int cuPointerSetAttribute(const void *value, int attribute, unsigned long long a
 	pthread_mutex_lock(&lock);
 	ours = *find((uintptr_t)at) != NULL;
 	pthread_mutex_unlock(&lock);
-	return ours || !next(&real, "cuPointerSetAttribute") ? SUCCESS : real(value, attribute, at);
+	if (ours)
+		return SUCCESS;
+	return next(&real, "cuPointerSetAttribute") ? real(value, attribute, at) : NOT_FOUND;
 }

@@ -54,7 +54,7 @@ var clients = []client{
 	{"NVSHMEM, transport IBGDA", true, []uint16{devx.OpQueryHCACap, devx.OpCreateCQ, devx.OpCreateQP, devx.OpRST2INIT,
 		devx.OpINIT2RTR, devx.OpRTR2RTS}, "collapsed CQs, SRQs and DCTs of verbs, DCIs, masked atomics",
 		[]ran{{programs + "TestDEVXLibraries", "NVSHMEM IBGDA: its calls in a C program"}, {programs + "TestDEVXQueues", "collapsed"}},
-		"the transport of NVSHMEM 3.5.1, two PEs", "NVSHMEM above the transport, " + noGPU},
+		"the transport of NVSHMEM 3.5.1, two PEs", "NVSHMEM above the transport; on a GPU its queues in host memory are refused (CUDA.md)"},
 	{"NVSHMEM, transport ibdevx", false, []uint16{devx.OpCreateQP, devx.OpRST2INIT, devx.OpINIT2RTR, devx.OpRTR2RTS},
 		"umems without rights, CQs and SRQs of verbs, records of 16 bits, a consumer index modulo the size",
 		[]ran{{programs + "TestDEVXLibraries", "NVSHMEM ibdevx: its calls in a C program"}, {"engine.TestRecordOfRungQueues", "records of 16 bits"}, {"engine.TestCountersOfConsumers", "consumer indices"}},

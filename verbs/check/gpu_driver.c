@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <sys/ioctl.h>
 
 /* Called when the driver has done its part, before its caller knows; NULL: nothing. */

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/nicless/nicless/internal/proctest"
 )
 
 // The driver of a GPU, whose part a preloaded library plays, accepts registers of the device as I/O memory,
@@ -18,9 +16,8 @@ func TestGPUDriver(t *testing.T) {
 	driver := filepath.Join(t.TempDir(), "driver.so")
 	cc := compiler()
 	args := append(cc[1:len(cc):len(cc)], "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", driver, "../check/gpu_driver.c", "-ldl")
-	if said, err := exec.Command(cc[0], args...).CombinedOutput(); err != nil {
-		proctest.Missing(t, "a compiler for %v: %v: %s", args, err, said)
-	}
+	said, err := exec.Command(cc[0], args...).CombinedOutput()
+	require.NoError(t, err, "%v: %s", args, said)
 	for _, mode := range modesNow() {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, append([]string{"--devx", "--explain"}, mode.flags...)...)

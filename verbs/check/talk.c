@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -39,10 +40,17 @@ int talk_accept(int listener) {
 
 int talk_connect(const char *address, const char *port) {
 	struct sockaddr_in a = name(address, port);
+	time_t end = time(NULL) + 60;
 	int s;
-	MUST((s = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
-	DO(connect(s, (struct sockaddr *)&a, sizeof a));
-	return prompt(s);
+	for (;;) {
+		MUST((s = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+		if (connect(s, (struct sockaddr *)&a, sizeof a) == 0)
+			return prompt(s);
+		/* The kernel asked for the neighbour before the cable was back; all who wait get this answer. */
+		if (errno != EHOSTUNREACH || time(NULL) > end)
+			FAIL("connect to %s: %s", address, strerror(errno));
+		DO(close(s));
+	}
 }
 
 void talk_swap(int talk, const void *mine, void *theirs, size_t n) {

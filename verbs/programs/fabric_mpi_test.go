@@ -40,10 +40,12 @@ func TestLinkedMPI(t *testing.T) {
 				t.Run(m.of+" "+m.environment, func(t *testing.T) {
 					l := l.with(t)
 					path := mpiProgram(t, m.of)
-					before := l.sent()
+					crossed := l.crossed()
 					argv := l.mpirun(p, m.of, m.arguments, "env "+m.environment+" UCX_NET_DEVICES=nicless0:1 UCX_IB_GID_INDEX="+p.gid, path)
-					require.Contains(t, start(t, nil, argv...).succeeds(), "mpi: 2 ranks: ok\n")
-					l.sends(before+1000, "the data of the ranks did not cross the link")
+					ranks := start(t, nil, argv...)
+					ranks.awaits("it ends", func() bool { crossed.count(); return ranks.ended() })
+					require.Contains(t, ranks.succeeds(), "mpi: 2 ranks: ok\n")
+					crossed.reaches(1000, "the data of the ranks did not cross the link")
 				})
 			}
 		})
@@ -60,11 +62,31 @@ func (l *lab) sent() (n uint64) {
 	return n
 }
 
-// sends requires that the engine has sent so many packets over its links. The counts of UCX are up to
-// a second old.
-func (l *lab) sends(least uint64, otherwise string) {
-	l.t.Helper()
-	l.engine.awaits(fmt.Sprintf("it has sent %d packets or more; otherwise %s", least, otherwise), func() bool { return l.sent() >= least })
+// A crossing counts the packets that an engine sends over its links. A link that opens by itself closes some
+// seconds after its last queue pair, and its counts with it, so they are taken while programs run.
+type crossing struct {
+	l       *lab
+	last, n uint64
+}
+
+func (l *lab) crossed() *crossing { return &crossing{l: l, last: l.sent()} }
+
+// count takes the counts, and returns the number of packets since the crossing began.
+func (c *crossing) count() uint64 {
+	now := c.l.sent()
+	if now < c.last {
+		c.last = 0 // the link has closed, and may be open again
+	}
+	c.n += now - c.last
+	c.last = now
+	return c.n
+}
+
+// reaches requires that so many packets have been sent. The counts of UCX are up to a second old.
+func (c *crossing) reaches(least uint64, otherwise string) {
+	c.l.t.Helper()
+	what := fmt.Sprintf("it has sent %d packets or more; otherwise %s", least, otherwise)
+	c.l.engine.awaits(what, func() bool { return c.count() >= least })
 }
 
 // mpirun returns a command line that runs a program with one rank on each engine.

@@ -135,7 +135,8 @@ func (f *feed) holds(s *subscription) bool {
 	if s.waits || s.place == 0 || f.unit == 0 {
 		return s.waits
 	}
-	return s.place > f.sent-min(uint64(f.queued()/f.unit), f.sent)
+	unread := (f.queued() + f.unit - 1) / f.unit // one may count less than the unit (see newFeed)
+	return s.place > f.sent-min(uint64(unread), f.sent)
 }
 
 // drop notes that a subscription has ended, and reports whether its datagram still waits. As in the kernel,

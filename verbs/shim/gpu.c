@@ -139,7 +139,7 @@ static bool is_gone(const struct nv_pin *n, const void *with) {
 static bool is_same(const struct nv_pin *n, const void *with) { return n == with; }
 
 /* Reports whether all of a range is memory that the server or the engine has made, such as registers. */
-static bool is_served(uint64_t at, uint64_t end) {
+static bool all_served(uint64_t at, uint64_t end) {
 	struct nv_mapping v;
 	struct nv_maps maps;
 	bool is = at < end && nv_maps_open(&maps) == 0;
@@ -206,7 +206,7 @@ static int ask(int fd, unsigned long request, struct memory *m) {
 	int result = NV_REAL(ioctl)(fd, request, m), error = errno;
 	uint32_t flags = m->flags;
 	if (result != 0 || m->status != INVALID_FLAGS || (flags & KINDS) != IO ||
-	    !is_served(m->address, m->address + m->limit + 1))
+	    !all_served(m->address, m->address + m->limit + 1))
 		return result;
 	m->flags |= ORDINARY;
 	if (NV_REAL(ioctl)(fd, request, m) != 0)

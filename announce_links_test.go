@@ -17,7 +17,7 @@ import (
 // Clients of two engines that a link joins read each other's announcements.
 func TestAnnounceOverLinks(t *testing.T) {
 	pool := func(t *testing.T, coherence string) [2]string {
-		link := fmt.Sprintf("pool:%s,coherence=%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"), coherence)
+		link := fmt.Sprintf("pool:%s,dead=1m,coherence=%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"), coherence)
 		return [2]string{link + "0", link + "1"}
 	}
 	for name, links := range map[string]func(t *testing.T) [2]string{
@@ -94,7 +94,7 @@ func TestAnnouncingEngineIsKilled(t *testing.T) {
 
 // Programs on two engines connect by Descriptors that they announce, and by nothing else.
 func TestDescriptorsByAnnouncement(t *testing.T) {
-	link := fmt.Sprintf("pool:%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
+	link := fmt.Sprintf("pool:%s,dead=1m,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
 	end := func(node int) (p peer) {
 		var err error
 		p.ctx, err = Open(Config{Links: []string{fmt.Sprint(link, node)}})
@@ -147,7 +147,7 @@ func TestDescriptorsByAnnouncement(t *testing.T) {
 
 // A link has room for some announcements of an engine. The log says that others are left out.
 func TestAnnouncementsLeftOut(t *testing.T) {
-	link := fmt.Sprintf("pool:%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
+	link := fmt.Sprintf("pool:%s,dead=1m,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
 	a, err := Open(Config{Links: []string{link + "0"}})
 	require.NoError(t, err)
 	defer a.Close()

@@ -354,7 +354,7 @@ func TestAnnouncementsOfUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to have programs of other users")
 	}
-	link := fmt.Sprintf("pool:%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
+	link := fmt.Sprintf("pool:%s,dead=1m,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
 	open := func(node string) string {
 		dir, err := os.MkdirTemp("", "nicless-users")
 		require.NoError(t, err)

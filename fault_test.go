@@ -166,7 +166,7 @@ func TestErrorSaysThatItsReasonIsLost(t *testing.T) {
 
 // Over a link both engines explain: the requester's what it knows, and the responder's the reason.
 func TestErrorOverALink(t *testing.T) {
-	link := fmt.Sprintf("pool:%s,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
+	link := fmt.Sprintf("pool:%s,dead=1m,size=8M,node=", filepath.Join(t.TempDir(), "pool"))
 	var ctx [2]*Context
 	for i := range ctx {
 		c, err := Open(Config{Links: []string{fmt.Sprint(link, i)}})

@@ -92,7 +92,7 @@ func TestTwoEngines(t *testing.T) {
 	for node := range 2 {
 		socket := filepath.Join(dir, fmt.Sprint(node))
 		sockets = append(sockets, socket)
-		serve(t, socket, fmt.Sprintf("pool:%s/pool,node=%d,nodes=2", memory, node))
+		serve(t, socket, fmt.Sprintf("pool:%s/pool,node=%d,nodes=2,dead=1m", memory, node))
 	}
 	for _, socket := range sockets {
 		var links []struct{ Peers []struct{ Up bool } }

@@ -157,17 +157,19 @@ func TestChildNode(t *testing.T) {
 	require.NoError(t, err)
 	e := newLiveEngine(guid)
 	defer e.end()
-	p, err := Open(context.Background(), e, Config{Path: path, Node: 1, Dead: liveDead})
+	dead, err := time.ParseDuration(os.Getenv(childNode + "_DEAD"))
+	require.NoError(t, err)
+	p, err := Open(context.Background(), e, Config{Path: path, Node: 1, Dead: dead})
 	require.NoError(t, err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	require.NoError(t, p.Close())
 }
 
 // child starts node 1 in a process of its own. end closes its standard input.
-func child(t *testing.T, path string, guid uint64) (cmd *exec.Cmd, end func()) {
+func child(t *testing.T, path string, guid uint64, dead time.Duration) (cmd *exec.Cmd, end func()) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], "-test.run=^TestChildNode$", "-test.v")
-	cmd.Env = append(os.Environ(), childNode+"="+path, childNode+"_GUID="+strconv.FormatUint(guid, 10))
+	cmd.Env = append(os.Environ(), childNode+"="+path, childNode+"_GUID="+strconv.FormatUint(guid, 10), childNode+"_DEAD="+dead.String())
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = in.Close() })
@@ -199,11 +201,11 @@ func TestProcesses(t *testing.T) {
 		eventually("packets are echoed", func() bool { _, _, _, echoes := peer(); return echoes > before+50 })
 	}
 
-	first, _ := child(t, path, 11)
+	first, _ := child(t, path, 11, liveDead)
 	require.NoError(t, first.Start())
 	talks(11)
 
-	second, _ := child(t, path, 12)
+	second, _ := child(t, path, 12, time.Minute) // it is over when it sees the heartbeat of the first
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "node 1 lives already: it is engine 000000000000000b")
@@ -213,7 +215,7 @@ func TestProcesses(t *testing.T) {
 	eventually("the link is down", func() bool { up, _, _, _ := peer(); return !up })
 	_ = first.Wait()
 
-	third, end := child(t, path, 13)
+	third, end := child(t, path, 13, liveDead)
 	require.NoError(t, third.Start())
 	talks(13)
 

@@ -191,10 +191,12 @@ func (p *process) ends(server *process) string {
 	return p.said.String()
 }
 
-// runs reports whether the row runs in a place that is not the first, and that is not the last either.
-func (r *row) runs(later, between bool) bool {
+// runs reports whether the row with this index runs in the place with this index, of so many. A row of one
+// place runs there in every share.
+func (r *row) runs(index, place, places int) bool {
+	later, between := place > 0, place > 0 && place < places-1
 	leftOut := (r.more && later) || (r.long && between)
-	return !leftOut && (*whole || r.quick)
+	return !leftOut && (*whole || r.quick) && (r.more || shared.has(index, place))
 }
 
 // matrix runs rows in all places, several side by side.
@@ -209,16 +211,18 @@ func matrix(t *testing.T, rows []row, engineFlags ...string) {
 		if !*whole && i > 0 {
 			break
 		}
-		between := i > 0 && i < len(all)-1
-		if !slices.ContainsFunc(rows, func(r row) bool { return r.runs(i > 0, between) }) {
+		var now []row
+		for index, r := range rows {
+			if r.runs(index, i, len(all)) {
+				now = append(now, r)
+			}
+		}
+		if len(now) == 0 {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
 			l := newLabAt(t, p, engineFlags...)
-			for _, r := range rows {
-				if !r.runs(i > 0, between) {
-					continue
-				}
+			for _, r := range now {
 				t.Run(r.name(), func(t *testing.T) {
 					t.Parallel()
 					if r.alone != nil {

@@ -67,6 +67,18 @@ func TestPauses(t *testing.T) {
 	require.True(t, later && notDue)
 }
 
+// One pause of longEvery is long.
+func TestLongPauses(t *testing.T) {
+	var p Pauser
+	for i := range 3 * longEvery {
+		want := pauseTime
+		if i%longEvery == longEvery-1 {
+			want = longTime
+		}
+		require.Equal(t, want, p.duration(), "pause %d", i)
+	}
+}
+
 func TestWhomARealtimeThreadStarves(t *testing.T) {
 	for _, c := range []struct {
 		helpers, others, reserve bool

@@ -175,6 +175,8 @@ var mayImport = map[string][]string{
 	// Emulated accelerators: beside the host API, not above it.
 	"accel":                      {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 	"accel/ptx/internal/vectors": {},
+	"accel/ptx/internal/syntax":  {},
+	"accel/ptx/internal/alu":     {},
 
 	// The host API, and the only place where device and host meet.
 	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "trace"},

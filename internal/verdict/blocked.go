@@ -19,6 +19,7 @@ import (
 // been in it for the whole time: to leave it, a thread must run. So the count is a lower bound, which at each
 // end of a sleep misses less than the time between two samples.
 type blockage struct {
+	files sync.Mutex // held while a file is open
 	mu    sync.Mutex
 	last  map[int]sample // the last sample of each thread
 	sum   map[int]time.Duration
@@ -39,7 +40,9 @@ func newBlockage() *blockage {
 // look samples the threads of processes.
 func (b *blockage) look(pids []int) {
 	for _, pid := range pids {
+		b.files.Lock()
 		list, _ := os.ReadDir(taskDir(pid))
+		b.files.Unlock()
 		for _, entry := range list {
 			tid, _ := strconv.Atoi(entry.Name())
 			b.thread(tid, filepath.Join(taskDir(pid), entry.Name()))
@@ -51,26 +54,35 @@ func taskDir(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/task" }
 
 func (b *blockage) thread(tid int, dir string) {
 	before := Now()
+	sleeps, ran, where := b.read(dir)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !sleeps {
+		delete(b.last, tid)
+		return
+	}
+	if s, ok := b.last[tid]; ok && s.ran == ran {
+		b.sum[tid] += before - s.at
+	}
+	b.last[tid] = sample{at: Now(), ran: ran}
+	b.where[where] = Now()
+}
+
+// read reports whether a thread is in uninterruptible sleep, for how long it has run, and in which function
+// of the kernel it sleeps.
+func (b *blockage) read(dir string) (sleeps bool, ran time.Duration, where string) {
+	b.files.Lock()
+	defer b.files.Unlock()
 	stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
 	times, err := schedstat.Thread(dir)
 	if state(stat) != 'D' || err != nil {
-		b.mu.Lock()
-		delete(b.last, tid)
-		b.mu.Unlock()
-		return
+		return false, 0, ""
 	}
-	where := "a function that this user may not know"
 	// 0: it runs again
 	if text, err := os.ReadFile(filepath.Join(dir, "wchan")); err == nil && len(text) > 1 {
-		where = string(text)
+		return true, times.Ran, string(text)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s, ok := b.last[tid]; ok && s.ran == times.Ran {
-		b.sum[tid] += before - s.at
-	}
-	b.last[tid] = sample{at: Now(), ran: times.Ran}
-	b.where[where] = Now()
+	return true, times.Ran, "a function that this user may not know"
 }
 
 // state returns the third field of a text from /proc/PID/task/TID/stat. The second is a name in

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -51,4 +53,25 @@ func TestState(t *testing.T) {
 	require.EqualValues(t, 'D', state([]byte("5 (a ) b (c)) D 17 5")))
 	require.Zero(t, state(nil))
 	require.Zero(t, state([]byte("5 (a")))
+}
+
+// Those who count the descriptors of a process do not count those of the sampling.
+func TestQuiet(t *testing.T) {
+	w := NewWitness(1, func() []int { return []int{os.Getpid()} })
+	defer w.Close()
+	w.Begin()
+	own := "/proc/" + strconv.Itoa(os.Getpid()) + "/task"
+	sampled := func() (is bool) {
+		list, _ := os.ReadDir("/proc/self/fd")
+		for _, e := range list {
+			target, _ := os.Readlink("/proc/self/fd/" + e.Name())
+			is = is || strings.HasPrefix(target, own)
+		}
+		return is
+	}
+	await.Until(t, "the sampling has a file open", sampled)
+	for range 1000 {
+		w.Quiet(func() { require.False(t, sampled()) })
+	}
+	w.Rest()
 }

@@ -230,7 +230,8 @@ func (c *client) leave(before Resources) error {
 	}
 	var after Resources
 	for m := c.mark(); ; time.Sleep(time.Millisecond) {
-		if after = takeResources(); after.leaked(before) == "" {
+		c.Quiet(func() { after = takeResources() })
+		if after.leaked(before) == "" {
 			break
 		}
 		if c.passed(m) > goneTime {

@@ -141,7 +141,7 @@ type Kind uint8
 const (
 	Name    Kind = iota // a register, symbol or label, plus Value.Bits; of a vector, Part
 	Number              // Value
-	Address             // what Inner, if not "", names plus Value.Bits
+	Address             // that of Name, if there is one, plus Value.Bits
 	List                // {a, b}: the elements of a vector
 	Group               // (a, b): the arguments of a call
 	Pair                // a|b: two results

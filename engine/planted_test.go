@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/await"
+	"github.com/nicless/nicless/internal/share"
 	"github.com/stretchr/testify/require"
 )
 
@@ -301,7 +302,7 @@ func TestPlanted(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(filepath.Dir(binary))) })
 	by := make(map[string]bool)
-	for _, c := range plantable() {
+	for _, c := range share.Of(plantable()) {
 		by[c.by] = true
 		t.Run(c.name, func(t *testing.T) { plant(t, c) })
 	}

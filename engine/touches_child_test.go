@@ -11,6 +11,7 @@ import (
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/object"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/share"
 	"github.com/nicless/nicless/internal/shm"
 	cost "github.com/nicless/nicless/model"
 	"github.com/nicless/nicless/model/traffic"
@@ -54,7 +55,7 @@ func TestTouchesChild(t *testing.T) {
 		t.Skip("TestTouches runs it")
 	}
 	c := &stepped{t, json.NewEncoder(os.NewFile(3, "windows")), bufio.NewReader(os.Stdin)}
-	for _, r := range rows(all == "true") {
+	for _, r := range share.Of(rows(all == "true")) {
 		t.Run(r.name, func(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()

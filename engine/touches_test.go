@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nicless/nicless/internal/share"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -27,13 +28,13 @@ import (
 // It does not see what the processor fetches ahead, nor which accesses overlap. Key tables are memory
 // of the engine and are not watched.
 func TestTouches(t *testing.T) {
-	require.Equal(t, deviceWindows*len(touchRows(*everyTouch)), watchChild(t, childEnv))
+	require.Equal(t, deviceWindows*len(share.Of(touchRows(*everyTouch))), watchChild(t, childEnv))
 }
 
 // Programs that post and poll by package hostpath touch the lines that package traffic expects of
 // the host and the peer. Programs do with payloads as they like.
 func TestTouchesOfPrograms(t *testing.T) {
-	require.Equal(t, programWindows*len(programRows(*everyTouch)), watchChild(t, programsEnv))
+	require.Equal(t, programWindows*len(share.Of(programRows(*everyTouch))), watchChild(t, programsEnv))
 }
 
 // watchChild watches what another process does if it is started with this variable in its
@@ -51,7 +52,7 @@ func watchChild(t *testing.T, variable string) (n int) {
 	windows, theirWindows, err := os.Pipe()
 	require.NoError(t, err)
 	defer windows.Close()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestTouchesChild$", "-test.timeout=0")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestTouchesChild$", "-test.timeout=0", share.Flag())
 	// The scheduler must not send signals to the thread while it is stepped.
 	cmd.Env = append(os.Environ(), variable+"="+strconv.FormatBool(*everyTouch), "GODEBUG=asyncpreemptoff=1")
 	cmd.ExtraFiles = []*os.File{theirWindows}

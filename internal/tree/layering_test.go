@@ -240,6 +240,7 @@ var mayImport = map[string][]string{
 	"internal/lab/cable":  {},
 	"internal/await":      {"internal/schedstat"},
 	"internal/explore":    {},
+	"internal/share":      {},
 	"internal/races":      {},
 	"internal/program":    {"internal/await"},
 	"internal/proctest":   {"internal/await", "internal/schedstat"},

@@ -48,7 +48,7 @@ func TestFuzzScriptNeedsATarget(t *testing.T) {
 	for env, why := range map[string]string{
 		"PACKAGES=./none":   "no fuzz target matches . in ./none",
 		"PACKAGES=./nosuch": "nosuch",
-		"PACKAGES=./broken": "planted/broken does not list its fuzz targets",
+		"PACKAGES=./broken": "FAIL: FuzzBroken",
 	} {
 		said, err := fuzzScript(t, env)
 		require.Error(t, err, "%s: %s", env, said)

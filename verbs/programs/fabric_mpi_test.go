@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/share"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,7 +38,7 @@ func TestLinkedMPI(t *testing.T) {
 				ways = ways[:2]
 			}
 			for i, m := range ways {
-				if !shared.has(i, place) {
+				if !share.Has(i, place) {
 					continue
 				}
 				t.Run(m.of+" "+m.environment, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/share"
 	"github.com/stretchr/testify/require"
 )
 
@@ -82,7 +83,7 @@ func TestPerftest(t *testing.T) {
 		// One lab for all lines: each line runs on the engine as the line before has left it.
 		l := newLab(t, mode.flags...)
 		for i, line := range list {
-			if !shared.has(i, m) {
+			if !share.Has(i, m) {
 				continue
 			}
 			t.Run(mode.name+"/"+line, func(t *testing.T) {

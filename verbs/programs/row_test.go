@@ -13,6 +13,7 @@ import (
 
 	"github.com/nicless/nicless/internal/freeport"
 	"github.com/nicless/nicless/internal/races"
+	"github.com/nicless/nicless/internal/share"
 	"github.com/stretchr/testify/require"
 )
 
@@ -196,7 +197,7 @@ func (p *process) ends(server *process) string {
 func (r *row) runs(index, place, places int) bool {
 	later, between := place > 0, place > 0 && place < places-1
 	leftOut := (r.more && later) || (r.long && between)
-	return !leftOut && (*whole || r.quick) && (r.more || shared.has(index, place))
+	return !leftOut && (*whole || r.quick) && (r.more || share.Has(index, place))
 }
 
 // matrix runs rows in all places, several side by side.

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/internal/freeport"
@@ -27,6 +28,9 @@ func TestEnduranceTellsKinds(t *testing.T) {
 			client := l.far.start(path, "connect", "127.0.0.1", itoa(port), p.gid, brief, stop)
 			require.Regexp(t, says, server.fails())
 			require.Equal(t, 3, server.cmd.ProcessState.ExitCode())
+			if planted == "bytes" && strings.Contains(client.fails(), "that was read back") {
+				return // the client has read the byte before the server looked at it
+			}
 			silent(t, client)
 		})
 	}

@@ -119,6 +119,7 @@ func TestLinkedEngines(t *testing.T) {
 			}
 			// The engines find each other's addresses with their first programs, for which a
 			// queue pair waits, but a connection of rdma_cm does not.
+			release := l.holdsOpen(p)
 			t.Run(rows[0].name(), func(t *testing.T) { rows[0].run(l.with(t)) })
 			t.Run("programs", func(t *testing.T) {
 				for j, r := range rows[1:] {
@@ -131,9 +132,32 @@ func TestLinkedEngines(t *testing.T) {
 					})
 				}
 			})
+			release()
 			t.Run("filecopy", func(t *testing.T) { l.with(t).copies(t) })
 			l.crosses(t, p, rows[0])
 		})
+	}
+}
+
+// holdsOpen lets a program listen at both ends, without work, until release is called. RoCE closes an address
+// that opened by itself 5 s after its last use, and its sessions with keys. While there is no session, only
+// short packets wait for it; a message of a UC or UD queue pair is lost, and its program waits for ever.
+func (l *lab) holdsOpen(p linkedPlace) (release func()) {
+	if p.link != "" {
+		return func() {}
+	}
+	var listeners []*process
+	for end, address := range map[*lab]string{l: nearAddress, l.far: farAddress} {
+		port := freeport.TCP(l.t)
+		listener := end.start("rping", "-s", "-P", "-a", address, "-p", itoa(port))
+		listensCM(end, listener, port)
+		listeners = append(listeners, listener)
+	}
+	return func() {
+		for _, listener := range listeners {
+			listener.kill()
+			<-listener.done
+		}
 	}
 }
 

@@ -3,9 +3,12 @@
 package unixsock
 
 import (
+	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -45,4 +48,27 @@ func TestTellRefusesDescriptors(t *testing.T) {
 	n, err := waits.Read(b)
 	require.NoError(t, err)
 	require.Equal(t, "\"here\"\n", string(b[:n]))
+}
+
+// An answer that the socket's buffer can hold arrives whole, however late the process is that gives it. Of a
+// longer one, the reader gets no more than the buffer holds if nothing is read in time.
+func TestAnswerIsNotLate(t *testing.T) {
+	for length, whole := range map[int]bool{1000: true, 8 << 20: false} {
+		path := filepath.Join(t.TempDir(), "answer")
+		l, err := ListenStream(path, 0o600)
+		require.NoError(t, err)
+		defer l.Close()
+		reader, err := net.Dial("unix", path)
+		require.NoError(t, err)
+		defer reader.Close()
+		c, err := l.AcceptUnix()
+		require.NoError(t, err)
+		require.NoError(t, c.SetWriteBuffer(64<<10)) // whatever the system's default is
+		want := strings.Repeat("x", length)
+		answer(c, want, -time.Second)
+		got, err := io.ReadAll(reader)
+		require.NoError(t, err)
+		require.Equal(t, whole, string(got) == `"`+want+`"`+"\n", "%d of %d bytes arrived", len(got), length)
+		require.NotEmpty(t, got)
+	}
 }

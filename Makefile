@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 MANDIR ?= man
 # Each pair of machines gets two cores.
-LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 20m -parallel $$((($$(nproc) + 1) / 2))
+LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(nproc) + 1) / 2))
 
 .DEFAULT_GOAL := help
 .PHONY: help check hook steady build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean

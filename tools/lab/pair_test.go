@@ -36,8 +36,8 @@ type pair struct {
 const options = "nodes=4,data=256K,dead=5s,wait=5m"
 
 // life is when a machine switches itself off, in seconds: as long as the whole package may take (-timeout
-// 20m). It ends machines whose host has gone, and no test.
-const life = 20 * 60
+// 40m, twice what a busy machine with two cores needs). It ends machines whose host has gone, and no test.
+const life = 40 * 60
 
 // newPair starts both machines.
 func newPair(t *testing.T, kind string, m made, set ...string) *pair {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nicless/nicless/internal/await"
 	vm "github.com/nicless/nicless/internal/lab"
 	"github.com/nicless/nicless/internal/proctest"
 )
@@ -83,9 +84,15 @@ func (r *program) kill() {
 func (r *program) job() proctest.Job { return proctest.Job{Name: r.name, PID: r.pid, Output: &r.said} }
 
 // awaits waits until done returns true. If it never does, the test fails with what the program, its
-// engine and its peers have said.
+// engine and its peers have said, and where the threads of its machine wait.
 func (r *program) awaits(what string, done func() bool) {
 	r.at.t.Helper()
+	came := false
+	defer func() {
+		if !came {
+			r.at.t.Logf("threads of %s:\n%s", r.at.name, r.at.threads())
+		}
+	}()
 	jobs := []proctest.Job{r.job()}
 	for _, other := range r.with {
 		jobs = append(jobs, other.job())
@@ -94,6 +101,27 @@ func (r *program) awaits(what string, done func() bool) {
 		jobs = append(jobs, r.at.engine.job())
 	}
 	proctest.Until(r.at.t, what, done, jobs...)
+	came = true
+}
+
+// threads returns, for each thread of a machine, in which function of the kernel it waits and in which system
+// call, and the machine's TCP sockets.
+func (p *place) threads() string {
+	if p.machine == nil {
+		return "this host's are not listed"
+	}
+	var said proctest.Output
+	r := p.machine.Start(&said, "sh", "-c", `for p in /proc/[0-9]*; do
+		[ -e $p/exe ] || continue
+		echo "$p $(cat $p/comm)"
+		for t in $p/task/*; do echo "  $(cat $t/comm) $(cat $t/wchan) $(cat $t/syscall)"; done
+	done; cat /proc/net/tcp /proc/net/tcp6`)
+	select {
+	case <-r.Done():
+		return said.String()
+	case <-await.Context(p.t).Done(): // a machine that stands still never answers
+		return said.String() + "(the machine has not listed all of them)"
+	}
 }
 
 func (r *program) ended() bool {

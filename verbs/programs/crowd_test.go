@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/verdict"
 )
 
 // A hundred programs open the device at once.
@@ -55,7 +57,12 @@ func TestPairsBesideTorture(t *testing.T) {
 		pair[1].succeeds()
 		pair[0].succeeds()
 	}
-	torture.succeeds() // its status says whether it found a fault
+	// Its status says whether it found a fault. All this at once may be too much for a machine to judge a
+	// delay by, which is a verdict too: torture is the load here, and its faults have other statuses.
+	err := torture.wait()
+	if torture.cmd.ProcessState.ExitCode() != verdict.Undecided.Status() {
+		require.NoError(t, err, "%s\n%s", torture.cmd, torture.said.String())
+	}
 	l.eventually("everything is released", func() bool { return l.holds() == before })
 }
 

@@ -173,10 +173,24 @@ var mayImport = map[string][]string{
 	"verbs":              {"engine", "packet", "wqe", "field/devx", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi", "verbs/internal/cm"},
 
 	// Emulated accelerators: beside the host API, not above it.
-	"accel":                      {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
-	"accel/ptx/internal/vectors": {},
+	"accel": {"accel/ptx", "wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
+
+	// Kernels of GPUs: a tree, instructions, lanes. Beside these the recorded arithmetic of a GPU, and the
+	// naive interpreter, which shares only the parser with the machine.
 	"accel/ptx/internal/syntax":  {},
 	"accel/ptx/internal/alu":     {},
+	"accel/ptx/internal/code":    {"accel/ptx/internal/syntax", "accel/ptx/internal/alu"},
+	"accel/ptx/internal/order":   {},
+	"accel/ptx/internal/machine": {"accel/ptx/internal/syntax", "accel/ptx/internal/code", "accel/ptx/internal/alu", "accel/ptx/internal/order", "internal/cpu"},
+	"accel/ptx":                  {"accel/ptx/internal/syntax", "accel/ptx/internal/code", "accel/ptx/internal/machine", "accel/ptx/internal/order"},
+	"accel/ptx/internal/vectors": {},
+	"accel/ptx/internal/naive":   {"accel/ptx/internal/syntax"},
+
+	// GPUs for programs that call CUDA, in a module of their own.
+	"cuda/internal/fatbin": {},
+	"cuda/internal/gpu":    {"accel/ptx", "cuda/internal/fatbin"},
+	"cuda/lib":             {"cuda/internal/gpu", "cuda/internal/fatbin"},
+	"internal/fatbin":      {}, // writes fat binaries, for compilers that do not come from NVIDIA
 
 	// The host API, and the only place where device and host meet.
 	".": {"engine", "fault", "server", "verbs", "fabric/links", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/reason", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform", "internal/clock", "internal/inside", "trace"},
@@ -199,7 +213,7 @@ var mayImport = map[string][]string{
 	"tools/torture":          {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control", "internal/verdict", "internal/paragraph", "tools/internal/scratch"},
 	"tools/explore":          {"engine", "fault", "trace", "trace/text", "wqe", "cqe", "doorbell", "internal/clock", "internal/control", "internal/nic", "internal/shm", "internal/verdict"},
 	"tools/linktorture":      {".", "cqe", "packet", "internal/verdict", "tools/internal/scratch", "fabric/pool", "fabric/ucx", "internal/nic", "internal/shm", "internal/unixsock"},
-	"cmd/nicless": {".", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
+	"cmd/nicless": {".", "fault", "fault/rulefile", "trace", "trace/objects", "trace/text", "trace/jsonl", "trace/lines", "trace/perfetto", "trace/roce", "trace/replay", "trace/record", "internal/verdict", "engine", "verbs", "netdev", "fabric", "fabric/auth", "fabric/links", "model", "model/traffic", "tools/costs", "tools/quantile", "internal/paragraph", "internal/nic", "internal/tun", "wqe", "cqe", "doorbell", "packet", "field", "field/devx", "field/known", "field/paste", "field/report", "internal/clock", "internal/control", "internal/fatbin", "internal/platform", "internal/unixsock",
 		"tools/bench", "tools/calibrate", "tools/torture", "tools/linktorture", "tools/explore"},
 	"examples/*":        {".", "wqe", "cqe", "accel"},
 	"examples/lastbyte": {".", "fault", "fault/rulefile"},
@@ -249,6 +263,7 @@ var mayImport = map[string][]string{
 	"include":             {},
 	"verbs/programs":      {},
 	"netdev/programs":     {},
+	"cuda/programs":       {},
 	"verbs/shim/check":    {},
 	"fabric/ucx/ucxtest":  {},
 	"fabric/optiontest":   {},
@@ -259,7 +274,11 @@ var mayImport = map[string][]string{
 
 // mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
 // unsafe, and .s files, which contain assembly.
-var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg"}
+var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder", "internal/mmsg",
+	"accel/ptx/internal/machine", "cuda/internal/gpu"}
+
+// behindC lists packages whose every file may import unsafe, because their functions are called from C.
+var behindC = []string{"cuda/lib"}
 
 func TestLayering(t *testing.T) {
 	atRoot(t)
@@ -277,7 +296,8 @@ func TestLayering(t *testing.T) {
 		seen[dir] = true
 		for _, imp := range f.Imports {
 			name, _ := strconv.Unquote(imp.Path.Value)
-			if name == "unsafe" && !(strings.HasSuffix(file, "_unsafe.go") && slices.Contains(mayBeUnsafe, dir)) {
+			confined := strings.HasSuffix(file, "_unsafe.go") && slices.Contains(mayBeUnsafe, dir)
+			if name == "unsafe" && !confined && !slices.Contains(behindC, dir) {
 				t.Errorf("%s imports unsafe; only *_unsafe.go files of %v may", file, mayBeUnsafe)
 			}
 			ours, ok := strings.CutPrefix(name, module)
@@ -301,7 +321,7 @@ func TestLayering(t *testing.T) {
 
 // inOtherModule reports whether a folder is in a module of its own. See docs/design/0057.
 func inOtherModule(dir string) bool {
-	return strings.HasPrefix(dir+"/", "tools/") || strings.HasPrefix(dir+"/", "cmd/nicless/")
+	return slices.ContainsFunc([]string{"tools/", "cmd/nicless/", "cuda/"}, func(m string) bool { return strings.HasPrefix(dir+"/", m) })
 }
 
 func TestAssemblyIsConfined(t *testing.T) {
@@ -317,7 +337,7 @@ func TestAssemblyIsConfined(t *testing.T) {
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
 // either no other package imports such a package, or the package has a file for these systems
 // whose functions return an error.
-var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock",
+var needLinux = []string{"engine", "fabric/links", "engine/internal/*", "fabric/roce", "fabric/roce/*", "fabric/ucx", "internal/lab", "internal/lab/*", "tools/lab", "tools/lab/*", "internal/mmsg", "internal/tun", "netdev", "server", "verbs", "internal/mapholder", "internal/unixsock", "cuda/internal/gpu", "cuda/lib",
 	"tools/bench", "tools/internal/scratch", "tools/torture", "tools/filecopy", "tools/internal/cores", "tools/calibrate"}
 
 // All packages must build on every system, because the formats and nicless decode work

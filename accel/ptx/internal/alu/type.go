@@ -112,7 +112,7 @@ type Function struct {
 func Find(base string, mods []string) (Function, error) {
 	family, ok := families[base]
 	if !ok {
-		return Function{}, fmt.Errorf("%s is no instruction of arithmetic", base)
+		return Function{}, fmt.Errorf("%s is no instruction that is known", base)
 	}
 	m := &modifiers{left: mods}
 	f := family(base, m)

@@ -18,6 +18,10 @@ func (p *parser) module() *Module {
 	return m
 }
 
+// The major versions that are known. CUDA 9, which had the first one, is the oldest whose kernels have memory
+// orders and warps whose lanes make progress by themselves.
+const oldest, newest = 6, 9
+
 // version reads the first directive, which must be .version.
 func (p *parser) version(m *Module) {
 	t := p.tok
@@ -32,6 +36,9 @@ func (p *parser) version(m *Module) {
 	if p.err == nil && (errA != nil || errB != nil || a > 99 || b > 99) {
 		p.fail(t.at, "%s is no version, such as 7.8", t)
 	}
+	if p.err == nil && (a < oldest || a > newest) {
+		p.fail(t.at, "version %d.%d; known are %d.0 to %d.x", a, b, oldest, newest)
+	}
 	m.Major, m.Minor = a, b
 }
 
@@ -41,6 +48,9 @@ func (p *parser) moduleItem(m *Module) {
 	switch name := p.take(directive, "a directive"); name {
 	case "target":
 		m.Targets = append(m.Targets, p.identifier())
+		if !isGPU(m.Targets[0]) {
+			p.fail(t.at, "%s is no target, such as sm_80", m.Targets[0])
+		}
 		for p.accept(",") {
 			m.Targets = append(m.Targets, p.identifier())
 		}
@@ -170,4 +180,12 @@ func (p *parser) limit(f *Function) {
 	default:
 		p.fail(t.at, "directive %s is not known at a function", t)
 	}
+}
+
+// isGPU reports whether a target is a kind of GPU: sm_, two or three digits, and perhaps a letter.
+func isGPU(target string) bool {
+	number, ok := strings.CutPrefix(target, "sm_")
+	number = strings.TrimRight(number, "af")
+	n, err := strconv.Atoi(number)
+	return ok && err == nil && n >= 10 && n <= 999
 }

@@ -1,0 +1,250 @@
+package machine
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/nicless/nicless/accel/ptx/internal/alu"
+	"github.com/nicless/nicless/accel/ptx/internal/code"
+	"github.com/nicless/nicless/accel/ptx/internal/order"
+)
+
+// pollCost is how many instructions an access counts as that lanes may poll with: four of them are a turn,
+// because others have to store what is waited for.
+const pollCost = quantum / 4
+
+// laneMemory returns the address of the memory of a lane.
+func (w *warp) laneMemory(l int) uint64 {
+	return w.block.frames + uint64(w.index*Lanes+l)*w.block.grid.frameBytes
+}
+
+// load is Load, LoadParam and LoadFrame.
+func (w *warp) load(i *code.Inst, mask uint32, base int32) {
+	a := &i.More.Access
+	var from *vector
+	if i.Op == code.Load {
+		from = w.source(i.A, base)
+	}
+	at := w.frames[w.party.frame].memory + i.Imm
+	slots := i.More.Slots
+	if a.Order != code.Weak {
+		w.debt = pollCost
+	}
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m) & (Lanes - 1)
+		var address uint64
+		switch i.Op {
+		case code.Load:
+			address = w.reach(i, l, from[l], a)
+		case code.LoadParam:
+			address = w.block.grid.params + uint64(i.Imm)
+		default:
+			address = w.laneMemory(l) + uint64(at)
+		}
+		late := (*order.Lane)(nil)
+		if i.Op == code.Load {
+			late = w.late(l, address)
+		}
+		if a.Size == 16 {
+			for k, s := range slots {
+				where := address + uint64(8*k)
+				if late != nil {
+					w.regs[base+s][l] = late.Load(where, 8, scopeOf(a), acquires(a.Order))
+				} else {
+					w.regs[base+s][l] = load(where, 8)
+				}
+			}
+			continue
+		}
+		for k, s := range slots {
+			var v uint64
+			where := address + uint64(k*a.Size)
+			switch {
+			case late != nil:
+				v = late.Load(where, a.Size, scopeOf(a), acquires(a.Order))
+			case a.Order >= code.Acquire:
+				v = loadAcquire(where, a.Size)
+			default:
+				v = load(where, a.Size)
+			}
+			if s < 0 {
+				continue
+			}
+			if a.Signed {
+				drop := 64 - 8*uint(a.Size)
+				v = uint64(int64(v<<drop)>>drop) << (64 - uint(a.Width)) >> (64 - uint(a.Width))
+			}
+			w.regs[base+s][l] = v
+		}
+	}
+}
+
+// store is Store and StoreFrame.
+func (w *warp) store(i *code.Inst, mask uint32, base int32) {
+	a := &i.More.Access
+	var to *vector
+	if i.Op == code.Store {
+		to = w.source(i.A, base)
+	}
+	at := w.frames[w.party.frame].memory + i.Imm
+	size := min(a.Size, 8)
+	w.acted = true
+	w.preempt(a)
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m) & (Lanes - 1)
+		var address uint64
+		var late *order.Lane
+		if i.Op == code.Store {
+			address = w.reach(i, l, to[l], a)
+			late = w.late(l, address)
+		} else {
+			address = w.laneMemory(l) + uint64(at)
+		}
+		for k, s := range i.More.Slots {
+			v, where := w.source(s, base)[l], address+uint64(k*size)
+			switch {
+			case late != nil && releases(a.Order):
+				late.Release(where, size, v, scopeOf(a), w.block.grid.launch.Place+int(w.party.pc))
+			case late != nil:
+				late.Store(where, size, v, w.block.grid.launch.Place+int(w.party.pc))
+			case releases(a.Order):
+				storeRelease(where, size, v)
+			default:
+				store(where, size, v)
+			}
+		}
+	}
+}
+
+// atomic is Atomic.
+func (w *warp) atomic(i *code.Inst, mask uint32, base int32) {
+	a := &i.More.Access
+	from, b, c := w.source(i.A, base), w.source(i.B, base), w.source(i.C, base)
+	d := &w.regs[base+i.D]
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m) & (Lanes - 1)
+		expected := b[l] // d may be b
+		address, third := w.reach(i, l, from[l], a), c[l]
+		if late := w.late(l, address); late != nil {
+			scope, acquire, release := scopeOf(a), acquires(a.Order), releases(a.Order)
+			d[l] = late.Atomic(address, a.Size, scope, acquire, release, func() uint64 {
+				return exchange(a, address, expected, third)
+			})
+		} else {
+			d[l] = exchange(a, address, expected, third)
+		}
+		if a.Atom != code.CompareAndSwap || d[l] == expected {
+			w.acted = true
+		} else {
+			w.debt = pollCost
+		}
+	}
+}
+
+// exchange executes an atomic operation, and returns the old value.
+func exchange(a *code.Access, address, b, c uint64) uint64 {
+	t := a.Type
+	integer := t.Kind <= alu.Signed && !t.Pair
+	switch {
+	case a.Atom == code.FetchAdd && integer && a.Size == 8:
+		return add64(address, b)
+	case a.Atom == code.FetchAdd && integer && a.Size == 4:
+		return add32(address, b)
+	case a.Atom == code.Exchange:
+		return swap(address, a.Size, b)
+	}
+	return update(address, a.Size, func(old uint64) uint64 { return combine(a.Atom, t, old, b, c) })
+}
+
+// combine returns what an atomic operation makes of an old value.
+func combine(op code.Atom, t alu.Type, old, b, c uint64) uint64 {
+	less := old < b
+	if t.Kind == alu.Signed {
+		drop := 64 - uint(t.Width)
+		less = int64(old<<drop) < int64(b<<drop)
+	}
+	switch op {
+	case code.CompareAndSwap:
+		if old == b {
+			return c
+		}
+		return old
+	case code.FetchAdd:
+		return adder[t](old, b, 0)
+	case code.FetchMin:
+		if less {
+			return old
+		}
+		return b
+	case code.FetchMax:
+		if less {
+			return b
+		}
+		return old
+	case code.FetchAnd:
+		return old & b
+	case code.FetchOr:
+		return old | b
+	case code.FetchXor:
+		return old ^ b
+	case code.FetchInc:
+		if old >= b {
+			return 0
+		}
+		return old + 1
+	case code.FetchDec:
+		if old == 0 || old > b {
+			return b
+		}
+		return old - 1
+	}
+	return b
+}
+
+// adder are the additions of atomic operations.
+var adder = func() map[alu.Type]func(a, b, c uint64) uint64 {
+	all := map[alu.Type]func(a, b, c uint64) uint64{}
+	for _, form := range [][]string{
+		{"u32"}, {"s32"}, {"u64"}, {"s64"}, {"rn", "f32"}, {"rn", "f64"}, {"rn", "f16"}, {"rn", "f16x2"}, {"rn", "bf16"}, {"rn", "bf16x2"},
+	} {
+		f, err := alu.Find("add", form)
+		if err != nil {
+			panic(err)
+		}
+		all[f.Result] = f.Do
+	}
+	return all
+}()
+
+// address is ToGeneric, FromShared and InSpace.
+func (w *warp) address(i *code.Inst, mask uint32, base, pbase int32) {
+	a := w.source(i.A, base)
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m) & (Lanes - 1)
+		switch i.Op {
+		case code.ToGeneric:
+			w.regs[base+i.D][l] = a[l]&math.MaxUint32 + w.block.shared
+		case code.FromShared:
+			w.regs[base+i.D][l] = (a[l] - w.block.shared) & math.MaxUint32
+		default:
+			d := &w.preds[pbase+int32(i.P)]
+			*d = *d&^(1<<l) | bit(w.inSpace(i.More.Access.Space, l, a[l]))<<l
+		}
+	}
+}
+
+// inSpace reports whether a generic address is in a space.
+func (w *warp) inSpace(s code.Space, l int, address uint64) bool {
+	shared := address-w.block.shared < w.block.sharedBytes
+	frame := address-w.laneMemory(l) < w.block.grid.frameBytes
+	param := address-w.block.grid.params < w.block.grid.paramBytes
+	switch s {
+	case code.Shared:
+		return shared
+	case code.Frame:
+		return frame
+	case code.Param:
+		return param
+	}
+	return !shared && !frame && !param
+}

@@ -1,0 +1,298 @@
+package machine
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A rig runs kernels of a text.
+type rig struct {
+	t    testing.TB
+	mem  *memory
+	prog *Program
+	out  bytes.Buffer
+}
+
+func newRig(t testing.TB, text string) *rig {
+	r := &rig{t: t, mem: newMemory(t)}
+	r.prog = program(t, ".version 8.0\n.target sm_90\n.address_size 64\n"+text, r.mem)
+	return r
+}
+
+// run runs a kernel, whose first parameter is memory of n words, and returns them.
+func (r *rig) run(kernel string, blocks, threads uint32, n int, params ...uint64) ([]uint64, error) {
+	k, err := r.prog.Kernel(kernel)
+	if err != nil {
+		return nil, err
+	}
+	at, words := r.mem.words(r.t, n)
+	return words, r.mem.run(Launch{
+		Kernel: k, Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{threads, 1, 1},
+		Stack: 4096, Print: &r.out, Workers: 2,
+	}, append([]uint64{at}, params...)...)
+}
+
+const prelude = `
+	.reg .b64 %out, %o; .reg .b32 %tid, %n; .reg .pred %p, %q;
+	ld.param.u64 %out, [out]; mov.u32 %tid, %tid.x; mad.wide.u32 %o, %tid, 8, %out;
+`
+
+func TestRecursion(t *testing.T) {
+	r := newRig(t, `
+.func (.param .b64 r) fib(.param .b32 n) {
+	.reg .b32 %a; .reg .b64 %x, %y; .reg .pred %p;
+	ld.param.u32 %a, [n];
+	setp.gt.u32 %p, %a, 1;
+	@%p bra more;
+	cvt.u64.u32 %x, %a;
+	st.param.u64 [r], %x;
+	ret;
+more:
+	{ .param .b32 arg; .param .b64 res; add.s32 %a, %a, -1; st.param.u32 [arg], %a; call (res), fib, (arg); ld.param.u64 %x, [res]; }
+	{ .param .b32 arg; .param .b64 res; add.s32 %a, %a, -1; st.param.u32 [arg], %a; call (res), fib, (arg); ld.param.u64 %y, [res]; }
+	add.u64 %x, %x, %y;
+	st.param.u64 [r], %x;
+	ret;
+}
+.entry k(.param .u64 out) {`+prelude+`
+	.reg .b64 %x;
+	.param .b32 arg; .param .b64 res;
+	st.param.u32 [arg], %tid;
+	call (res), fib, (arg);
+	ld.param.u64 %x, [res];
+	st.u64 [%o], %x;
+	ret;
+}`)
+	words, err := r.run("k", 1, 16, 16)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610}, words)
+}
+
+// A lock that all lanes of a warp take, one after another, and lanes that wait for a lane of their own warp.
+func TestLockInWarp(t *testing.T) {
+	r := newRig(t, `
+.entry k(.param .u64 out) {`+prelude+`
+	.reg .b64 %v; .reg .b32 %l;
+L:	atom.acquire.gpu.global.cas.b32 %l, [%out], 0, 1;
+	setp.ne.u32 %p, %l, 0;
+	@%p bra L;
+	ld.u64 %v, [%out+8];
+	add.u64 %v, %v, 1;
+	st.u64 [%out+8], %v;
+	st.release.gpu.b32 [%out], 0;
+	ret;
+}
+.entry chain(.param .u64 out) {`+prelude+`
+	.reg .b32 %v;
+W:	ld.acquire.gpu.u32 %v, [%out];
+	setp.ne.u32 %p, %v, %tid;
+	@%p bra W;
+	add.u32 %v, %v, 1;
+	st.release.gpu.u32 [%out], %v;
+	ret;
+}
+.entry down(.param .u64 out) {`+prelude+`
+	.reg .b32 %v, %w;
+	sub.u32 %w, 63, %tid;
+W:	ld.acquire.gpu.u32 %v, [%out];
+	setp.ne.u32 %p, %v, %w;
+	@%p bra W;
+	add.u32 %v, %v, 1;
+	st.release.gpu.u32 [%out], %v;
+	ret;
+}`)
+	words, err := r.run("k", 2, 64, 2)
+	require.NoError(t, err)
+	require.EqualValues(t, 128, words[1])
+	for _, k := range []string{"chain", "down"} {
+		words, err = r.run(k, 1, 64, 2)
+		require.NoError(t, err)
+		require.EqualValues(t, 64, words[0])
+	}
+}
+
+func TestBarrierAndShared(t *testing.T) {
+	r := newRig(t, `
+.shared .align 4 .b32 tile[64];
+.entry k(.param .u64 out) {`+prelude+`
+	.reg .b32 %a, %v; .reg .b64 %x;
+	mov.u32 %a, tile;
+	mad.lo.u32 %a, %tid, 4, %a;
+	st.shared.u32 [%a], %tid;
+	bar.sync 0;
+	mov.u32 %a, tile;
+	sub.u32 %v, 63, %tid;
+	mad.lo.u32 %a, %v, 4, %a;
+	ld.shared.u32 %v, [%a];
+	cvt.u64.u32 %x, %v;
+	st.u64 [%o], %x;
+	ret;
+}
+.entry red(.param .u64 out) {`+prelude+`
+	.reg .b32 %v; .reg .b64 %x;
+	and.b32 %v, %tid, 1;
+	setp.eq.u32 %p, %v, 0;
+	bar.red.popc.u32 %v, 1, %p;
+	cvt.u64.u32 %x, %v;
+	bar.red.and.pred %q, 2, %p;
+	selp.u64 %x, 1000, %x, %q;
+	bar.red.or.pred %q, 2, %p;
+	@!%q add.u64 %x, %x, 1000;
+	st.u64 [%o], %x;
+	ret;
+}
+.entry early(.param .u64 out) {`+prelude+`
+	setp.lt.u32 %p, %tid, 40;
+	@%p bra W;
+	ret;
+W:	bar.sync 0;
+	st.u64 [%o], 7;
+	ret;
+}
+.entry stuck(.param .u64 out) {`+prelude+`
+	setp.lt.u32 %p, %tid, 40;
+	@%p bra W;
+	bar.sync 1;
+	ret;
+W:	bar.sync 0;
+	ret;
+}`)
+	words, err := r.run("k", 1, 64, 64)
+	require.NoError(t, err)
+	for i := range words {
+		require.EqualValues(t, 63-i, words[i])
+	}
+	words, err = r.run("red", 1, 64, 64)
+	require.NoError(t, err)
+	require.EqualValues(t, 32, words[5])
+	words, err = r.run("early", 1, 64, 64)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, words[39])
+	require.EqualValues(t, 0, words[40])
+	_, err = r.run("stuck", 1, 64, 64)
+	require.ErrorContains(t, err, "wait for each other")
+}
+
+func TestWarpOperations(t *testing.T) {
+	r := newRig(t, `
+.entry k(.param .u64 out) {`+prelude+`
+	.reg .b32 %v, %w, %m; .reg .b64 %x;
+	mul.lo.u32 %v, %tid, 3;
+	shfl.sync.bfly.b32 %w|%p, %v, 1, 31, -1;
+	cvt.u64.u32 %x, %w;
+	st.u64 [%o], %x;
+	and.b32 %w, %tid, 3;
+	match.any.sync.b32 %m, %w, -1;
+	st.u32 [%o+256], %m;
+	setp.gt.u32 %p, %tid, 15;
+	vote.sync.ballot.b32 %m, %p, -1;
+	st.u32 [%o+512], %m;
+	redux.sync.add.u32 %m, %tid, -1;
+	st.u32 [%o+768], %m;
+	@%p bra H;
+	shfl.sync.idx.b32 %w, %tid, 3, 31, 0xffff;
+	bra E;
+H:	shfl.sync.idx.b32 %w, %tid, 20, 31, 0xffff0000;
+E:	st.u32 [%o+1024], %w;
+	elect.sync %w|%q, -1;
+	selp.u32 %w, 1, 0, %q;
+	st.u32 [%o+1280], %w;
+	ret;
+}`)
+	w, err := r.run("k", 1, 32, 192)
+	require.NoError(t, err)
+	for i := range 32 {
+		require.EqualValues(t, 3*(i^1), w[i])
+		require.EqualValues(t, 0x11111111<<(i&3)&0xffffffff, w[32+i])
+		require.EqualValues(t, 0xffff0000, w[64+i])
+		require.EqualValues(t, 496, w[96+i])
+		require.EqualValues(t, map[bool]int{true: 20, false: 3}[i > 15], w[128+i])
+		require.EqualValues(t, map[bool]int{true: 1, false: 0}[i == 0], w[160+i])
+	}
+}
+
+func TestPrint(t *testing.T) {
+	r := newRig(t, `
+.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+.global .align 1 .b8 text[30] = {37, 100, 32, 37, 53, 46, 50, 102, 32, 37, 108, 108, 120, 32, 37, 115, 33, 10, 0};
+.global .align 1 .b8 word[4] = {97, 98, 99, 0};
+.entry k(.param .u64 out) {`+prelude+`
+	.local .align 8 .b8 args[32];
+	.reg .b64 %a, %f; .reg .b32 %v;
+	mov.u64 %a, args;
+	st.local.u32 [%a], -5;
+	st.local.f64 [%a+8], 0d3FF8000000000000;
+	st.local.u64 [args+16], 0xabcdef0123;
+	mov.u64 %f, word;
+	st.local.u64 [args+24], %f;
+	cvta.local.u64 %a, %a;
+	mov.u64 %f, text;
+	cvta.global.u64 %f, %f;
+	{ .param .b64 p0; st.param.b64 [p0], %f; .param .b64 p1; st.param.b64 [p1], %a; .param .b32 r0;
+	call.uni (r0), vprintf, (p0, p1); ld.param.b32 %v, [r0]; }
+	cvt.u64.u32 %a, %v;
+	st.u64 [%o], %a;
+	ret;
+}`)
+	w, err := r.run("k", 1, 1, 1)
+	require.NoError(t, err)
+	require.Equal(t, "-5  1.50 abcdef0123 abc!\n", r.out.String())
+	require.EqualValues(t, 4, w[0])
+}
+
+func TestFaults(t *testing.T) {
+	r := newRig(t, `
+.func f(.param .b64 n) { .reg .b64 %x; .local .b8 big[64]; ld.param.u64 %x, [n]; { .param .b64 a; st.param.u64 [a], %x; call f, (a); } ret; }
+.entry deep(.param .u64 out) { .param .b64 a; call f, (a); ret; }
+.entry trap(.param .u64 out) {`+prelude+` setp.eq.u32 %p, %tid, 5; @%p trap; ret; }
+.entry null(.param .u64 out) { .reg .b64 %x; mov.u64 %x, 64; st.u64 [%x+8], %x; ret; }
+.entry odd(.param .u64 out) {`+prelude+` st.u64 [%o+4], %o; ret; }
+.entry shared(.param .u64 out) { .shared .b32 s[4]; .reg .b32 %v; ld.shared.u32 %v, [s+16]; ret; }
+.entry call(.param .u64 out) { .reg .b64 %x; mov.u64 %x, 4096; call %x, p; p: .callprototype _ (); ret; }
+.entry unknown(.param .u64 out) { wgmma.fence.sync.aligned; ret; }
+`)
+	for kernel, want := range map[string]string{
+		"deep":    "stack overflow: f is",
+		"trap":    "trap, block [0 0 0], thread 5, at PTX line 10:",
+		"null":    "8 bytes at generic address 0x48 cannot be reached",
+		"odd":     "is not a multiple of 8",
+		"shared":  "4 bytes at shared address 0x10 cannot be reached",
+		"call":    "call of address 0x1000, at which there is no function",
+		"unknown": "wgmma is no instruction that is known",
+	} {
+		_, err := r.run(kernel, 1, 32, 64)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestMBarrier(t *testing.T) {
+	r := newRig(t, `
+.shared .align 8 .b64 bar;
+.shared .align 16 .b8 room[256];
+.entry k(.param .u64 out) {`+prelude+`
+	.reg .b64 %s, %x; .reg .b32 %a, %r;
+	mov.u32 %a, bar;
+	mov.u32 %r, room;
+	setp.eq.u32 %p, %tid, 0;
+	@%p mbarrier.init.shared::cta.b64 [%a], 32;
+	bar.sync 0;
+	@!%p bra A;
+	st.u64 [%out+256], 77;
+	mbarrier.arrive.expect_tx.shared::cta.b64 _, [%a], 16;
+	cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r+32], [%out+256], 16, [%a];
+	bra W;
+A:	mbarrier.arrive.shared::cta.b64 %s, [%a];
+W:	mbarrier.try_wait.parity.shared::cta.b64 %q, [%a], 0;
+	@!%q bra W;
+	ld.shared.u64 %x, [room+32];
+	st.u64 [%o], %x;
+	ret;
+}`)
+	w, err := r.run("k", 1, 32, 64)
+	require.NoError(t, err)
+	for i := range 32 {
+		require.EqualValues(t, 77, w[i])
+	}
+}

@@ -2,10 +2,13 @@ package accel
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nicless/nicless/accel/ptx"
 )
 
 // WarpSize is the number of lanes in a warp.
@@ -36,8 +39,11 @@ type Config struct {
 type Device struct {
 	cfg     Config
 	closing atomic.Bool
-	closed  chan struct{}  // closed when closing is set
-	all     sync.WaitGroup // multiprocessors and streams
+	closed  chan struct{}   // closed when closing is set
+	all     sync.WaitGroup  // multiprocessors and streams
+	life    context.Context // ends, because of ErrClosed, when closing is set
+	end     context.CancelCauseFunc
+	space   ptx.Space // memory that PTX kernels reach
 
 	mu      sync.Mutex
 	work    *sync.Cond // multiprocessors without a block wait on it
@@ -64,6 +70,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	d := &Device{cfg: cfg, closed: make(chan struct{}), streams: make(map[*Stream]struct{})}
 	d.work = sync.NewCond(&d.mu)
+	d.life, d.end = context.WithCancelCause(context.Background())
 	started := make(chan error)
 	for range cfg.Multiprocessors {
 		d.all.Add(1)
@@ -91,6 +98,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 	close(d.closed)
+	d.end(ErrClosed)
 	d.mu.Lock()
 	for s := range d.streams {
 		s.end()

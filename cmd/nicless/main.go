@@ -15,6 +15,7 @@
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers and packets,
 //	                 and finds them in pasted logs and dumps
 //	nicless explain  explains a code, a syndrome, a status or the text of an error
+//	nicless fatbin   writes what clang needs for CUDA programs without NVIDIA's tools
 //	nicless model    prices the traffic of cache lines on fabrics that are not there
 //	nicless bench    measures latency, rate and bandwidth beside their floors
 //	nicless torture  tests an engine while clients attack it and processes are killed
@@ -45,6 +46,7 @@
 //   - run_engine.go, run_ready.go: finds or starts the engine of a program, and waits for it
 //   - run_library.go, run_program.go: finds the library that programs preload, and checks that a
 //     program will load it; shim_*.go the library in this binary
+//   - run_gpu.go: emulated GPUs of a program; fatbin.go: nicless fatbin
 //   - run_explain.go: prints the device's explanations for a program
 //   - run_result.go: the exit status and the JUnit report of a program by its explanations
 //   - record.go: nicless record
@@ -142,8 +144,8 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
 	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces cobra's own command
 	root.AddCommand(deviceCommands()...)
-	root.AddCommand(newTrace(), newDecode(), newExplain(), newModel(), newVersion(), newCompletion(),
-		newMan())
+	root.AddCommand(newTrace(), newDecode(), newExplain(), newFatbin(), newModel(),
+		newVersion(), newCompletion(), newMan())
 	return root
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,24 +54,24 @@ const runFlagsUsage = `Flags:
   --engine PATH   use an engine that already runs, started with
                   nicless engine --socket PATH --verbs
   --private       start an engine for this program alone
-  --devices N     number of devices, if this command starts the engine
-                  (default: 1)
+  --devices N     devices of an engine that this command starts (default: 1)
   --link-layer LIST  link layers of these devices, in turn: ethernet (RoCE),
                   infiniband, or both with a comma (default: ethernet)
-  --link LINK     a link to other engines and hosts, if this command starts
-                  the engine; see nicless engine --help. Without it, RoCE opens
+  --link LINK     a link to other engines and hosts, if this command starts the
+                  engine; see nicless engine --help. Without it, RoCE opens
                   by itself when the program connects to an address that is
-                  not of this engine, or waits for connections of rdma_cm. The
-                  engine's log says which address opens, and why
+                  not of this engine, or waits for connections of rdma_cm
   --slow-memory   leave the memory that the program registers where it is; the
-                  kernel copies the data. By default the pages are moved into
-                  memory that the engine maps too, which is ten times as fast;
-                  docs/VERBS.md says what differs
+                  kernel copies the data. By default the engine maps the pages,
+                  which is ten times as fast; docs/VERBS.md says what differs
   --no-devx       the program may not use firmware commands (DEVX) of mlx5, by
                   which UCX, NVSHMEM, NCCL and DOCA make queues; --devx: it may
                   (default, unless the engine was started with --no-devx)
   --guard-posts   execute a WQE only when all of it is there, for posters whose
                   stores arrive in any order; --no-guard-posts (default) trusts
+  --gpu[=N]       a CUDA program gets N emulated GPUs (default: 1): docs/CUDA.md
+  --gpu-order SEED  stores of kernels are seen as late as CUDA's rules allow
+  --gpu-workers N  threads that execute a kernel (default: all cores but one)
   --explain       print explanations of the program's mistakes
   --trace FILE    record what the engine does for the program and its
                   children. The ending of FILE says in which form, as for
@@ -111,6 +112,7 @@ type runFlags struct {
 	replay                 bool
 	faults, junit          string
 	codes                  []string // --fail-on-explanation
+	gpu                    gpuFlags
 }
 
 func (f *runFlags) add(c *cobra.Command) *cobra.Command {
@@ -137,6 +139,7 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().Lookup("fail-on-explanation").NoOptDefVal = allCodes
 	c.Flags().StringVar(&f.junit, "junit", "", "file of a report")
 	_ = c.MarkFlagFilename("junit")
+	f.gpu.add(c)
 	c.Flags().BoolVar(&f.stacks, "stacks", false, "errors name the line that has posted")
 	_ = c.MarkFlagFilename("engine")
 	_ = c.RegisterFlagCompletionFunc("link", completeLink)
@@ -232,7 +235,11 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 		return failed(err)
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
-	p.Env = environment(os.Environ(), library, place.verbs(), f.settings())
+	settings := f.settings()
+	if err := f.gpu.settings(settings); err != nil {
+		return failed(err)
+	}
+	p.Env = environment(os.Environ(), library, place.verbs(), settings)
 	if f.trace != "" {
 		stop, err := recordProgram(place.socket, f.trace, f.replay, stderr)
 		if err != nil {
@@ -338,7 +345,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}
 	return errors.Join(checkPairs(c), checkTraceFile(f.trace), checkLinks(c.Name(), f.links),
-		checkCodes(f.codes))
+		checkCodes(f.codes), f.gpu.check(c))
 }
 
 // settings returns the variables by which the library is told what the flags say.
@@ -389,10 +396,9 @@ func environment(env []string, library, dir string, settings map[string]string) 
 			out = append(out, e)
 		}
 	}
-	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_SLOW",
-		"NICLESS_VERBS_DEVX", "NICLESS_VERBS_GUARD", "NICLESS_STACKS"} {
-		if value, ok := set[name]; ok {
-			out = append(out, name+"="+value)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if set[name] != "" {
+			out = append(out, name+"="+set[name])
 		}
 	}
 	return out

@@ -132,7 +132,7 @@ func TestLikelyCauses(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	got := environment([]string{"A=1", "LD_PRELOAD=theirs.so", "SYSFS_PATH=/sys", "B"}, "/ours.so", "/dir", (&runFlags{slow: true, stacks: true, noDEVX: true}).settings())
-	require.Equal(t, "A=1 B ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=/ours.so:theirs.so NICLESS_VERBS=/dir NICLESS_VERBS_SLOW=1 NICLESS_VERBS_DEVX=0 NICLESS_STACKS=1", strings.Join(got, " "))
+	require.Equal(t, "A=1 B ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=/ours.so:theirs.so NICLESS_STACKS=1 NICLESS_VERBS=/dir NICLESS_VERBS_DEVX=0 NICLESS_VERBS_SLOW=1", strings.Join(got, " "))
 	got = environment([]string{"ASAN_OPTIONS=detect_leaks=0"}, "/ours.so", "/dir", (&runFlags{devx: true}).settings())
 	require.Equal(t, "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 LD_PRELOAD=/ours.so NICLESS_VERBS=/dir NICLESS_VERBS_DEVX=1", strings.Join(got, " "))
 }

@@ -6,7 +6,7 @@ MANDIR ?= man
 LAB = $(GO) test ./tools/lab -count=1 -v -lab -timeout 40m -parallel $$((($$(nproc) + 1) / 2))
 
 .DEFAULT_GOAL := help
-.PHONY: help check hook steady build verbs ucx inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
+.PHONY: help check hook steady build verbs ucx gpu inside onefile demo test check-c programs lab lab-pcie lab-cxl lab-verbs lab-ip lab-new lab-files race fuzz bench bench-diff figures lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ verbs: build ## build the command, and bin/libnicless_verbs.so, which verbs prog
 
 ucx: build ## build the command, and bin/nicless-ucx, which carries packets over UCX
 	$(MAKE) -C fabric/ucx/carrier
+
+gpu: build ## build the command, and bin/gpu, the libraries of emulated GPUs for CUDA programs
+	$(MAKE) -C cuda
 
 inside: # what -tags shim puts into the command
 	$(MAKE) -C verbs/shim OUT=libnicless_verbs.so

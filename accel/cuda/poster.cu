@@ -131,13 +131,18 @@ static void measure(struct poster *p, const char *name, unsigned blocks, unsigne
 	free(took);
 }
 
+enum { MOST_ROUNDS = 10000 }; /* of one lane or warp; of many blocks a fiftieth */
+
 int main(int argc, char **argv) {
 	struct poster p = {}, *there;
 	struct cudaDeviceProp gpu;
 	uint8_t *queues_there, *data_there;
+	uint64_t rounds = MOST_ROUNDS;
 	void *memory, *room;
-	if (argc != 2) {
-		fprintf(stderr, "usage: poster SOCKET\n");
+	if (argc > 2)
+		rounds = strtoull(argv[2], 0, 10);
+	if (argc < 2 || argc > 3 || rounds == 0 || rounds > MOST_ROUNDS) {
+		fprintf(stderr, "usage: poster SOCKET [ROUNDS], of 1 to %d, %d if you do not say\n", MOST_ROUNDS, MOST_ROUNDS);
 		return 2;
 	}
 	cuda(cudaGetDeviceProperties(&gpu, 0), "GPU");
@@ -159,9 +164,9 @@ int main(int argc, char **argv) {
 	cuda(cudaDeviceSynchronize(), "prepare");
 	printf("%s, sm_%d%d, %d multiprocessors; 8-byte RDMA WRITEs, times by %%globaltimer\n", gpu.name,
 	       gpu.major, gpu.minor, gpu.multiProcessorCount);
-	measure(there, "one lane", 1, 1, 10000);
-	measure(there, "one warp", 1, LANES, 10000);
-	measure(there, "many blocks", MOST_PARTIES / 4, 4 * LANES, 200);
+	measure(there, "one lane", 1, 1, rounds);
+	measure(there, "one warp", 1, LANES, rounds);
+	measure(there, "many blocks", MOST_PARTIES / 4, 4 * LANES, (rounds + 49) / 50);
 	nicless_close(&engine);
 	return 0;
 }

@@ -1,7 +1,6 @@
 /*
  * The part of the CUDA runtime's interface that the programs here use. With these
- * declarations clang can compile the programs where CUDA is not installed (`make
- * check-syntax`). The functions here cannot be linked or run.
+ * declarations clang compiles the programs where CUDA is not installed (`make clang`).
  */
 #ifndef NICLESS_STUB_CUDA_RUNTIME_H
 #define NICLESS_STUB_CUDA_RUNTIME_H
@@ -21,8 +20,9 @@ typedef struct stub_stream *cudaStream_t;
 
 extern "C" {
 cudaError_t cudaMallocManaged(void **to, size_t bytes, unsigned flags = 1);
-/* The function that clang calls for <<<>>> if it finds no version of CUDA. */
-cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
+/* Clang calls these for <<<>>>, and in the stub of a kernel, if -target-sdk-version is 9.2 or more. */
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream);
 }
 
 #if defined(__CUDA_ARCH__)

@@ -1,8 +1,8 @@
 /*
- * The part of the CUDA runtime's interface that host code here uses, for C and C++. With
- * these declarations programs compile where CUDA is not installed. cudart.c has the
- * functions by which a program registers host memory and allocates GPU memory, so that a
- * program without kernels also runs there. The other functions cannot be linked.
+ * The part of the CUDA runtime's interface that host code here uses, for C and C++, as CUDA
+ * 11 has it. With these declarations programs compile where CUDA is not installed, and run
+ * with the libraries of nicless run --gpu. cudart.c has the functions by which a program
+ * registers host memory and allocates GPU memory, for programs without kernels.
  */
 #ifndef NICLESS_STUB_CUDA_RUNTIME_API_H
 #define NICLESS_STUB_CUDA_RUNTIME_API_H
@@ -22,9 +22,18 @@ enum {
 enum { cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2, cudaHostRegisterIoMemory = 4 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 
+/* The fields that are not used here have no names. */
 struct cudaDeviceProp {
-	char name[256];
-	int major, minor, multiProcessorCount;
+	char name[256], uuid[16], unused1[16];
+	size_t totalGlobalMem, sharedMemPerBlock;
+	int regsPerBlock, warpSize;
+	size_t memPitch;
+	int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate;
+	size_t totalConstMem;
+	int major, minor;
+	size_t unused2[2];
+	int unused3, multiProcessorCount;
+	char unused4[336];
 };
 
 #ifdef __cplusplus

@@ -1,0 +1,36 @@
+/*
+ * Declarations for the files of CUDA's driver. The functions, types and numbers are those of CUDA's headers,
+ * declared here again because the headers are not free. Handles are pointers there, and numbers here.
+ */
+#ifndef NICLESS_CUDA_DRIVER_H
+#define NICLESS_CUDA_DRIVER_H
+
+#include "../common/common.h"
+
+#include <stddef.h>
+
+typedef int CUresult, CUdevice;
+typedef uint64_t CUdeviceptr, CUstream, CUevent, CUmodule, CUfunction;
+
+/* A context is a device, as a thread sees it. */
+struct context {
+	int device, primary;
+	unsigned flags;
+	uint64_t number;
+};
+typedef struct context *CUcontext;
+
+/* Returns OK once cuInit was called. */
+int started(void);
+
+/* Returns OK if the thread has a context. */
+int bound(void);
+
+#define STARTED(call) (started() ? NOT_INITIALIZED : (call))
+#define BOUND(call) (started() ? NOT_INITIALIZED : bound() ? INVALID_CONTEXT : (call))
+#define HERE gpu_current()
+
+static inline void *to_pointer(uint64_t address) { return (void *)(uintptr_t)address; }
+static inline uint64_t to_address(const void *p) { return (uint64_t)(uintptr_t)p; }
+
+#endif

@@ -1,0 +1,305 @@
+//go:build linux && (amd64 || arm64)
+
+package gpu
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/nicless/nicless/accel/ptx"
+)
+
+// A Kind says whose memory it is, as cudaPointerGetAttributes does.
+type Kind int
+
+// The kinds of memory.
+const (
+	Unregistered Kind = iota
+	Host
+	DeviceMemory
+	Managed
+)
+
+// A Memory is memory that the device has allocated. It is memory of the process, and no memory of Go's.
+type Memory struct {
+	Kind   Kind
+	Size   uint64
+	in     *slab
+	offset uint64 // in the slab
+}
+
+// A HostMap is memory of the program that kernels reach.
+type HostMap struct {
+	Address, Size uint64
+	Flags         uint32
+}
+
+// Total returns how many bytes of memory the device has: no more than the process gets, so that a program
+// which takes nearly all of it, as some do, does not take the machine's.
+const Total = 16 << 30
+
+// Allocate allocates memory. It begins at a multiple of 256 bytes; memory of more than a MiB, at a page.
+func (d *Device) Allocate(n uint64, kind Kind) (uint64, Code) {
+	if n == 0 {
+		return 0, Success
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n > Total-d.used {
+		return 0, OutOfMemory
+	}
+	in, offset, err := d.take(n)
+	if err != nil {
+		return 0, OutOfMemory
+	}
+	address := in.base + offset
+	if err := d.reachedBy(kind).add(address, n); err != nil {
+		in.give(offset, n)
+		return 0, Unknown
+	}
+	d.memory[address] = &Memory{kind, n, in, offset}
+	d.used += n
+	return address, Success
+}
+
+// take takes bytes of a slab that has them, or of a new one.
+func (d *Device) take(n uint64) (in *slab, offset uint64, err error) {
+	size := n
+	if n <= mostSmall {
+		for _, s := range d.slabs {
+			if offset, ok := s.take(n); ok {
+				return s, offset, nil
+			}
+		}
+		size = slabBytes
+	}
+	in, err = newSlab(size)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n <= mostSmall {
+		d.slabs = append(d.slabs, in)
+	}
+	offset, _ = in.take(n)
+	return in, offset, nil
+}
+
+// Free gives memory of the device, and managed memory, back. Tasks that were added before are done first.
+func (d *Device) Free(address uint64) Code { return d.free(address, false) }
+
+// FreeHost gives memory of the host back. Tasks that were added before are done first.
+func (d *Device) FreeHost(address uint64) Code { return d.free(address, true) }
+
+func (d *Device) free(address uint64, host bool) Code {
+	if address == 0 {
+		return Success
+	}
+	kind, _, _ := d.Find(address)
+	d.mu.Lock()
+	users := d.reachedBy(kind)
+	d.mu.Unlock()
+	if c := users.synchronize(); c != Success {
+		return c
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.memory[address]
+	if a == nil || a.in.mem == nil || (a.Kind == Host) != host { // without mem it is mapped by Map
+		return InvalidValue
+	}
+	delete(d.memory, address)
+	if !a.in.foreign {
+		d.used -= a.Size
+	}
+	if d.reachedBy(a.Kind).remove(address) != nil {
+		return Unknown
+	}
+	a.in.give(a.offset, a.Size)
+	if a.in.unused() || a.in.foreign {
+		d.slabs = slices.DeleteFunc(d.slabs, func(s *slab) bool { return s == a.in })
+		if a.in.close() != nil {
+			return Unknown
+		}
+	}
+	return Success
+}
+
+// Descriptor returns a descriptor of the file in which memory of a device is, which the caller owns, and
+// where there the address is. A process that maps it has the same memory.
+func (d *Device) Descriptor(address, n uint64) (fd int, offset uint64, c Code) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at, m := range d.memory {
+		if address-at < m.Size && n <= m.Size-(address-at) {
+			fd, c = duplicate(m.in.file)
+			return fd, m.offset + (address - at), c
+		}
+	}
+	return -1, 0, InvalidValue
+}
+
+// Attach maps memory of another process, whose descriptor the caller still owns, until Free.
+func (d *Device) Attach(fd int, offset, n uint64) (address uint64, c Code) {
+	in, err := mapOther(fd, offset, n)
+	if err != nil {
+		return 0, InvalidValue
+	}
+	address = in.base + offset
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.space.Add(address, n); err != nil {
+		_ = in.close()
+		return 0, InvalidValue
+	}
+	d.memory[address] = &Memory{DeviceMemory, n, in, offset}
+	return address, Success
+}
+
+// Info returns how many bytes of memory are free.
+func (d *Device) Info() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Total - d.used
+}
+
+// Register lets kernels reach memory of the program. No byte of it may be registered already.
+func (d *Device) Register(address, n uint64, flags uint32) Code {
+	if address == 0 || n == 0 {
+		return InvalidValue
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.reachedBy(Host).add(address, n)
+	switch {
+	case errors.Is(err, ptx.ErrOverlaps):
+		return AlreadyRegistered
+	case err != nil:
+		return InvalidValue
+	}
+	d.host[address] = &HostMap{address, n, flags}
+	return Success
+}
+
+// Unregister ends what Register has begun.
+func (d *Device) Unregister(address uint64) Code {
+	if c := d.reachedBy(Host).synchronize(); c != Success {
+		return c
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.host[address] == nil {
+		return NotRegistered
+	}
+	delete(d.host, address)
+	if d.reachedBy(Host).remove(address) != nil {
+		return Unknown
+	}
+	return Success
+}
+
+// Find returns the memory that has an address: its kind, where it begins, and its size.
+func (d *Device) Find(address uint64) (kind Kind, first, size uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at, m := range d.memory {
+		if address-at < m.Size {
+			return m.Kind, at, m.Size
+		}
+	}
+	for at, m := range d.host {
+		if address-at < m.Size {
+			return Host, at, m.Size
+		}
+	}
+	return Unregistered, 0, 0
+}
+
+// HostFlags returns the flags with which host memory was registered or allocated.
+func (d *Device) HostFlags(address uint64) (uint32, Code) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at, m := range d.host {
+		if address-at < m.Size {
+			return m.Flags, Success
+		}
+	}
+	return 0, InvalidValue
+}
+
+// A Direction says which sides of a copy are memory of the device.
+type Direction int
+
+// The directions, as CUDA numbers them.
+const (
+	HostToHost Direction = iota
+	HostToDevice
+	DeviceToHost
+	DeviceToDevice
+	Default
+)
+
+// possible reports whether the device has what a direction says that it has.
+func (d *Device) possible(to, from, n uint64, way Direction) Code {
+	if n == 0 {
+		return Success
+	}
+	if to == 0 || from == 0 {
+		return InvalidValue
+	}
+	if way < HostToHost || way > Default {
+		return InvalidMemcpyDirection
+	}
+	there := slices.Contains([]Direction{HostToDevice, DeviceToDevice}, way)
+	here := slices.Contains([]Direction{DeviceToHost, DeviceToDevice}, way)
+	if (there && !d.system.reaches(to, n)) || (here && !d.system.reaches(from, n)) {
+		return InvalidValue
+	}
+	return Success
+}
+
+// reaches reports whether one of the devices reaches memory.
+func (s *System) reaches(address, n uint64) bool {
+	return slices.ContainsFunc(s.devices, func(d *Device) bool { return d.space.Has(address, n) })
+}
+
+// mostStaged is how many bytes of pageable memory a copy to a device takes at once, as drivers do. For more
+// the caller waits.
+const mostStaged = 64 << 10
+
+// Copy adds a copy to a stream. As CUDA promises (API synchronization behavior), memory of the program that
+// is not registered may be used as soon as it returns: its bytes have been taken, or have arrived.
+func (t *Stream) Copy(to, from, n uint64, way Direction) Code {
+	if c := t.device.possible(to, from, n, way); c != Success || n == 0 {
+		return c
+	}
+	s := t.device.system
+	toPageable, fromPageable := !s.reaches(to, n), !s.reaches(from, n)
+	if !toPageable && fromPageable && n <= mostStaged {
+		staged := bytes.Clone(at(from, n))
+		return t.add(func() { copy(at(to, n), staged) })
+	}
+	if c := t.add(func() { copy(at(to, n), at(from, n)) }); c != Success {
+		return c
+	}
+	if toPageable || fromPageable {
+		return t.Synchronize()
+	}
+	return Success
+}
+
+// Set adds to a stream that n values of 1, 2 or 4 bytes are stored.
+func (t *Stream) Set(to uint64, value uint32, size, n uint64) Code {
+	if n == 0 {
+		return Success
+	}
+	if to%size != 0 || n > Total/size || !t.device.system.reaches(to, n*size) {
+		return InvalidValue
+	}
+	return t.add(func() {
+		b := at(to, n*size)
+		for k := range b {
+			b[k] = byte(value >> (8 * (uint64(k) % size)))
+		}
+	})
+}

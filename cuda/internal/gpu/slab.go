@@ -1,0 +1,138 @@
+//go:build linux && (amd64 || arm64)
+
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/edsrzf/mmap-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/nicless/nicless/accel/ptx"
+)
+
+// Memory of devices is in slabs: files in memory, so that other processes and a NIC's server can map them
+// too. Their size is sealed, because that server trusts no file that can shrink. A large allocation has a
+// slab of its own, and small ones share slabs: a program may have more allocations than descriptors.
+const (
+	slabBytes = 8 << 20 // of a slab that allocations share
+	mostSmall = 1 << 20 // bytes of the largest allocation in a slab that is shared
+	granule   = 256     // bytes: CUDA's promise of alignment
+	pageBytes = 4096
+)
+
+// A slab is a file in memory, mapped.
+type slab struct {
+	file *os.File
+	mem  mmap.MMap
+	base uint64 // address
+	free []span // by offset; neighbours are merged
+
+	foreign bool // another process has made it
+}
+
+// A span is a part of a slab.
+type span struct{ offset, size uint64 }
+
+// newFile returns a file in memory whose size nobody can change.
+func newFile(size uint64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("nicless-gpu", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "memory of a GPU")
+	if err := f.Truncate(int64(size)); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("seal: %w", err)
+	}
+	return f, nil
+}
+
+// newSlab makes a slab of whole pages.
+func newSlab(size uint64) (*slab, error) {
+	size = (size + pageBytes - 1) &^ uint64(pageBytes-1)
+	f, err := newFile(size)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mmap.Map(f, mmap.RDWR, 0)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &slab{file: f, mem: m, base: ptx.AddressOf(m), free: []span{{0, size}}}, nil
+}
+
+// mapOther maps a slab of another process. It has to be sealed, and to have n bytes at offset.
+func mapOther(fd int, offset, n uint64) (*slab, error) {
+	var st unix.Stat_t
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
+		return nil, fmt.Errorf("descriptor %d is no sealed memory: %w", fd, err)
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if size := uint64(st.Size); offset > size || n > size-offset {
+		return nil, fmt.Errorf("%d bytes at %d of memory of %d bytes", n, offset, size)
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(own), "memory of another GPU")
+	m, err := mmap.Map(f, mmap.RDWR, 0)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &slab{file: f, mem: m, base: ptx.AddressOf(m), foreign: true}, nil
+}
+
+// take takes bytes of the slab, which begin at a granule.
+func (s *slab) take(n uint64) (offset uint64, ok bool) {
+	n = (n + granule - 1) &^ uint64(granule-1)
+	for k, f := range s.free {
+		if f.size < n {
+			continue
+		}
+		s.free[k] = span{f.offset + n, f.size - n}
+		if f.size == n {
+			s.free = slices.Delete(s.free, k, k+1)
+		}
+		return f.offset, true
+	}
+	return 0, false
+}
+
+// give gives bytes back that were taken.
+func (s *slab) give(offset, n uint64) {
+	n = (n + granule - 1) &^ uint64(granule-1)
+	k, _ := slices.BinarySearchFunc(s.free, offset, func(f span, offset uint64) int {
+		return int(f.offset/granule) - int(offset/granule)
+	})
+	s.free = slices.Insert(s.free, k, span{offset, n})
+	if k+1 < len(s.free) && offset+n == s.free[k+1].offset {
+		s.free[k].size += s.free[k+1].size
+		s.free = slices.Delete(s.free, k+1, k+2)
+	}
+	if k > 0 && s.free[k-1].offset+s.free[k-1].size == offset {
+		s.free[k-1].size += s.free[k].size
+		s.free = slices.Delete(s.free, k, k+1)
+	}
+}
+
+// unused reports whether nothing of the slab is taken.
+func (s *slab) unused() bool { return len(s.free) == 1 && s.free[0].size == uint64(len(s.mem)) }
+
+// close gives the slab's memory back.
+func (s *slab) close() error {
+	return errors.Join(s.mem.Unmap(), s.file.Close())
+}

@@ -1,0 +1,41 @@
+package gpu
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The tasks of a stream that is destroyed are still waited for.
+func TestDestroyedStream(t *testing.T) {
+	d := New(Config{Devices: 1}).devices[0]
+	s, c := d.NewStream(0, 0)
+	require.Equal(t, Success, c)
+	hold := make(chan struct{})
+	require.Equal(t, Success, s.Call(func() { <-hold }))
+	require.Equal(t, Success, s.Destroy())
+	require.Equal(t, InvalidHandle, s.Destroy(), "twice")
+	legacy, _ := d.Stream(0)
+	require.Equal(t, NotReady, legacy.Query())
+	close(hold)
+	require.Equal(t, Success, d.Synchronize())
+	require.Equal(t, Success, legacy.Query())
+}
+
+// Only events of one device that have times have a time between them.
+func TestEvents(t *testing.T) {
+	s := New(Config{Devices: 2})
+	d, other := s.devices[0], s.devices[1]
+	stream, _ := d.Stream(0)
+	begin, end, timeless := d.NewEvent(0), d.NewEvent(0), d.NewEvent(DisableTiming)
+	for _, e := range []*Event{begin, end, timeless} {
+		require.Equal(t, Success, e.Record(stream))
+		require.Equal(t, Success, e.Synchronize())
+	}
+	ms, c := end.Since(begin)
+	require.Equal(t, Success, c)
+	require.GreaterOrEqual(t, ms, float32(0))
+	_, c = timeless.Since(begin)
+	require.Equal(t, InvalidHandle, c)
+	require.Equal(t, InvalidHandle, other.NewEvent(0).Record(stream), "a stream of another device")
+}

@@ -1,0 +1,60 @@
+package programs
+
+import (
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A program that calls CUDA's runtime gets what it expects.
+func TestRuntime(t *testing.T) {
+	t.Parallel()
+	path := compile(t, "testdata/runtime.cu")
+	said := start(t, nil, path, "all").succeeds(t)
+	require.Contains(t, said, "kernel: 42, text, 1.5\n")
+	require.Contains(t, said, "impossible launch: blocks of [2000 1 1] threads; at most 1024 by 1024 by 64 are possible")
+	require.Contains(t, said, "ok\n")
+}
+
+// The mistake of a kernel is named, with its place, and stays the error of its device.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	path := compile(t, "testdata/runtime.cu")
+	for part, why := range map[string]string{
+		"address":    "4 bytes at global address 0x40 cannot be reached",
+		"beyond":     "cannot be reached",
+		"misaligned": "is not a multiple of 4 bytes",
+		"assert":     "runtime.cu:1: refuse: Assertion `n == 0' failed",
+	} {
+		said := start(t, nil, path, part).succeeds(t)
+		require.Contains(t, said, why)
+		require.Contains(t, said, "block [0 0 0], thread 0, at ")
+		require.Contains(t, said, "ok\n")
+	}
+}
+
+// A program that loads its kernels by CUDA's driver gets what it expects.
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	cc := need(t, "cc")
+	path := filepath.Join(t.TempDir(), "driver")
+	said, err := exec.Command(cc, "-std=gnu11", "-o", path, "testdata/driver.c", "-ldl").CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Contains(t, start(t, nil, path).succeeds(t), "ok\n")
+}
+
+// A program whose kernel never ends is ended by signals, as any other.
+func TestEndlessKernel(t *testing.T) {
+	t.Parallel()
+	path := compile(t, "testdata/runtime.cu")
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		r := start(t, nil, path, "endless")
+		r.awaits(t, "the kernel runs", func() bool { return r.said.Len() > 0 })
+		require.NoError(t, r.cmd.Process.Signal(s))
+		_, err := r.ends(t)
+		require.ErrorContains(t, err, "signal: "+s.String())
+	}
+}

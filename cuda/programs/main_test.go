@@ -1,0 +1,144 @@
+package programs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/fatbin"
+	"github.com/nicless/nicless/internal/proctest"
+)
+
+// root is the root of the tree.
+const root = "../.."
+
+// scratch is the directory for what the tests build.
+var scratch string
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	flag.Parse()
+	var err error
+	if scratch, err = os.MkdirTemp("", "nicless-cuda"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	return m.Run()
+}
+
+// libraries builds the libraries that programs find in place of NVIDIA's, and returns their directory.
+var libraries = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(scratch, "gpu")
+	said, err := exec.Command("make", "-C", "..", "OUT="+dir).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("make: %w: %s", err, said)
+	}
+	return dir, nil
+})
+
+// need skips the test if a program is not installed. In CI it fails instead.
+func need(t *testing.T, names ...string) (first string) {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	proctest.Missing(t, "%s is not installed", names[0])
+	return ""
+}
+
+// compile compiles a program with clang, and links it with CUDA's runtime of version 11 and other libraries.
+func compile(t *testing.T, source string, others ...string) (program string) {
+	t.Helper()
+	need(t, "make")
+	need(t, "cc")
+	clang := need(t, "clang++", "clang++-19", "clang++-14")
+	dir, err := libraries()
+	require.NoError(t, err)
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
+	stub := filepath.Join(root, "accel/cuda/stub")
+	flags := []string{"-x", "cuda", "--cuda-gpu-arch=sm_80", "-nocudainc", "-nocudalib", "-I" + stub, "-include", "cuda_runtime.h",
+		"-I" + filepath.Join(root, "include"), "-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-cuda-version",
+		"-Xclang", "-target-sdk-version=11.5"}
+	run := func(args ...string) {
+		t.Helper()
+		said, err := exec.Command(clang, args...).CombinedOutput()
+		require.NoError(t, err, "%v: %s", args, said)
+	}
+	run(append(flags, "--cuda-device-only", "-Xclang", "-target-feature", "-Xclang", "+ptx70", "-S", source, "-o", out+".ptx")...)
+	ptx, err := os.ReadFile(out + ".ptx")
+	require.NoError(t, err)
+	entry, err := fatbin.Entry(string(ptx))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(out+".fatbin", fatbin.Container(entry), 0o600))
+	run(append(flags, "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", out+".fatbin", "-c", source, "-o", out+".o")...)
+	run(append([]string{"-o", out, out + ".o", "-L" + dir, "-l:libcudart.so.11.0"}, others...)...)
+	return out
+}
+
+// A program runs with two emulated GPUs.
+type program struct {
+	name string
+	cmd  *exec.Cmd
+	said proctest.Output
+	done chan struct{}
+	err  error // after done
+}
+
+// start starts a program.
+func start(t *testing.T, env []string, argv ...string) *program {
+	t.Helper()
+	dir, err := libraries()
+	require.NoError(t, err)
+	r := &program{name: strings.Join(argv, " "), cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	r.cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir, "NICLESS_GPU=2"), env...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.said, &r.said
+	require.NoError(t, r.cmd.Start())
+	go func() {
+		r.err = r.cmd.Wait()
+		close(r.done)
+	}()
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		<-r.done
+	})
+	return r
+}
+
+// ends waits for the end, and returns what the program has printed.
+func (r *program) ends(t *testing.T) (said string, err error) {
+	t.Helper()
+	r.awaits(t, "it ends", func() bool {
+		select {
+		case <-r.done:
+			return true
+		default:
+			return false
+		}
+	})
+	return r.said.String(), r.err
+}
+
+// awaits waits until done returns true, while the program does something.
+func (r *program) awaits(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	proctest.Until(t, what, done, proctest.Job{Name: r.name, PID: r.cmd.Process.Pid, Output: &r.said})
+}
+
+// succeeds waits for the end, which is one with status 0, and returns what the program has printed.
+func (r *program) succeeds(t *testing.T) string {
+	t.Helper()
+	said, err := r.ends(t)
+	require.NoError(t, err, said)
+	return said
+}

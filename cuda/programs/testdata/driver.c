@@ -1,0 +1,228 @@
+/*
+ * Calls CUDA's driver as programs do that load their kernels by themselves. Everything is looked up by name
+ * first, as NCCL and NVSHMEM do. Prints ok, or what was wrong.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int (*get)(const char *, void **, int, uint64_t, int *);
+
+static void *f(const char *name) {
+	void *p = NULL;
+	int status = 7;
+	if (get(name, &p, 12080, 0, &status) || !p || status) {
+		printf("%s: not there, status %d\n", name, status);
+		exit(1);
+	}
+	return p;
+}
+
+#define CALL(name, ...) ((int (*)())f(name))(__VA_ARGS__)
+#define WANT(error, name, ...) \
+	do { \
+		int error_ = CALL(name, __VA_ARGS__); \
+		if (error_ != (error)) { \
+			printf("line %d: %s returned %d, and not %d\n", __LINE__, name, error_, error); \
+			exit(1); \
+		} \
+	} while (0)
+#define OK(name, ...) WANT(0, name, __VA_ARGS__)
+#define CHECK(what) \
+	do { \
+		if (!(what)) { \
+			printf("line %d: not so: %s\n", __LINE__, #what); \
+			exit(1); \
+		} \
+	} while (0)
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .global .align 4 .u32 calls;\n"
+	".visible .entry add(.param .u64 p, .param .u32 v)\n{\n"
+	".reg .b64 %a, %b; .reg .b32 %v, %old;\n"
+	"ld.param.u64 %a, [p];\nld.param.u32 %v, [v];\n"
+	"atom.global.add.u32 %old, [%a], %v;\n"
+	"mov.u64 %b, calls;\natom.global.add.u32 %old, [%b], 1;\nret;\n}\n";
+
+enum { MIB = 1 << 20 };
+
+struct location { int type, number; };
+
+static void virtual_memory(void) {
+	struct { int type, handles; struct location where; void *security; uint64_t flags; } p = {1, 1, {1, 0}, NULL, 0};
+	struct { struct location where; int flags; } access = {{1, 0}, 3};
+	uint64_t handle, other, at = 0, twice = 0;
+	size_t grain = 0;
+	int fd = -1;
+	OK("cuMemGetAllocationGranularity", &grain, &p, 0);
+	CHECK(grain == 2 * MIB);
+	WANT(1, "cuMemCreate", &handle, (size_t)4096, &p, 0ull);
+	OK("cuMemCreate", &handle, 2 * grain, &p, 0ull);
+	OK("cuMemAddressReserve", &at, 4 * grain, (size_t)0, 0ull, 0ull);
+	CHECK(at % grain == 0);
+	OK("cuMemMap", at, 2 * grain, (size_t)0, handle, 0ull);
+	WANT(208, "cuMemMap", at + grain, grain, (size_t)0, handle, 0ull);
+	WANT(1, "cuMemsetD32", at, 7, (size_t)16); /* nobody may reach it yet */
+	OK("cuMemSetAccess", at, 2 * grain, &access, (size_t)1);
+	OK("cuMemsetD32", at, 7, 2 * grain / 4);
+	CHECK(*(uint32_t *)at == 7);
+	OK("cuMemExportToShareableHandle", &fd, handle, 1, 0ull);
+	OK("cuMemImportFromShareableHandle", &other, (void *)(intptr_t)fd, 1);
+	close(fd);
+	OK("cuMemAddressReserve", &twice, grain, (size_t)0, 0ull, 0ull);
+	OK("cuMemMap", twice, grain, grain, other, 0ull);
+	OK("cuMemSetAccess", twice, grain, &access, (size_t)1);
+	CHECK(*(uint32_t *)twice == 7);
+	*(uint32_t *)twice = 8;
+	CHECK(*(uint32_t *)(at + grain) == 8);
+	OK("cuMemRelease", handle);
+	OK("cuMemRelease", other);
+	WANT(1, "cuMemAddressFree", at, 4 * grain); /* something is mapped there */
+	OK("cuMemUnmap", at, 2 * grain);
+	OK("cuMemUnmap", twice, grain);
+	OK("cuMemAddressFree", at, 4 * grain);
+	OK("cuMemAddressFree", twice, grain);
+}
+
+/* Another process maps memory of this one. */
+static void other_process(uint64_t at, char *self) {
+	unsigned char h[64];
+	char text[129] = "";
+	int status;
+	OK("cuIpcGetMemHandle", h, at);
+	for (int k = 0; k < 64; k++)
+		sprintf(text + 2 * k, "%02x", h[k]);
+	if (fork() == 0) {
+		execl(self, self, text, NULL);
+		_exit(9);
+	}
+	wait(&status);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(*(uint32_t *)at == 1234);
+}
+
+static void begin(void) {
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!driver) {
+		printf("%s\n", dlerror());
+		exit(1);
+	}
+	get = (int (*)(const char *, void **, int, uint64_t, int *))dlsym(driver, "cuGetProcAddress_v2");
+	WANT(3, "cuCtxSynchronize"); /* before cuInit */
+	OK("cuInit", 0);
+	WANT(201, "cuCtxSynchronize"); /* no context */
+}
+
+static void attach(const char *text) {
+	struct { unsigned char b[64]; } h;
+	void *context;
+	uint64_t at = 0;
+	for (int k = 0; k < 64; k++) {
+		unsigned v;
+		sscanf(text + 2 * k, "%2x", &v);
+		h.b[k] = (unsigned char)v;
+	}
+	OK("cuDevicePrimaryCtxRetain", &context, 0);
+	OK("cuCtxSetCurrent", context);
+	CHECK(((int (*)(uint64_t *, typeof(h), unsigned))f("cuIpcOpenMemHandle"))(&at, h, 1) == 0);
+	CHECK(*(uint32_t *)at == 42);
+	*(uint32_t *)at = 1234;
+	OK("cuIpcCloseMemHandle", at);
+}
+
+int main(int argc, char **argv) {
+	void *context, *now, *missing;
+	uint64_t module, add, at, calls, s, e, first;
+	uint32_t v = 21, got = 0;
+	size_t size;
+	int n, status;
+	unsigned type;
+	begin();
+	if (argc == 2) {
+		attach(argv[1]);
+		return 0;
+	}
+	CHECK(get("cuNoSuchFunction", &missing, 12080, 0, &status) == 500 && !missing && status == 1);
+	OK("cuDriverGetVersion", &n);
+	CHECK(n == 13000);
+	OK("cuDeviceGetCount", &n);
+	CHECK(n == 2);
+	OK("cuDevicePrimaryCtxRetain", &context, 1);
+	OK("cuCtxPushCurrent", context);
+	OK("cuCtxGetDevice", &n);
+	CHECK(n == 1);
+	OK("cuCtxPopCurrent", &now);
+	CHECK(now == context);
+	OK("cuCtxCreate", &context, 0, 0);
+	OK("cuCtxGetCurrent", &now);
+	CHECK(now == context);
+	OK("cuDeviceGetAttribute", &n, 75, 0);
+	CHECK(n == 9);
+
+	WANT(218, "cuModuleLoadData", &module, ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() {\n");
+	OK("cuModuleLoadData", &module, ptx);
+	WANT(500, "cuModuleGetFunction", &add, module, "subtract");
+	OK("cuModuleGetFunction", &add, module, "add");
+	OK("cuModuleGetGlobal", &calls, &size, module, "calls");
+	CHECK(size == 4);
+
+	OK("cuMemAlloc", &at, (size_t)100);
+	CHECK(at % 256 == 0);
+	OK("cuMemsetD32", at, 0, (size_t)25);
+	WANT(1, "cuMemsetD32", at, 0, (size_t)26); /* one word too many */
+	void *args[] = {&at, &v};
+	OK("cuStreamCreate", &s, 1);
+	OK("cuEventCreate", &e, 0);
+	WANT(1, "cuLaunchKernel", add, 1, 1, 1, 2048, 1, 1, 0, s, args, NULL);
+	OK("cuLaunchKernel", add, 1, 1, 1, 2, 1, 1, 0, s, args, NULL);
+	struct { uint64_t at; uint32_t v; } packed = {at, 0};
+	size_t packed_size = sizeof packed;
+	void *extra[] = {(void *)1, &packed, (void *)2, &packed_size, NULL};
+	OK("cuLaunchKernel", add, 3, 1, 1, 1, 1, 1, 0, s, NULL, extra);
+	OK("cuEventRecord", e, s);
+	OK("cuEventSynchronize", e);
+	OK("cuMemcpyDtoH", &got, at, sizeof got);
+	CHECK(got == 42);
+	OK("cuMemcpyDtoH", &got, calls, sizeof got);
+	CHECK(got == 5);
+
+	/* A stream waits for a word that another one stores. */
+	uint64_t other;
+	OK("cuStreamCreate", &other, 1);
+	OK("cuStreamWaitValue64", s, at + 8, 5ull, 0);
+	OK("cuEventRecord", e, s);
+	WANT(600, "cuEventQuery", e);
+	OK("cuStreamWriteValue64", other, at + 8, 5ull, 0);
+	OK("cuEventSynchronize", e);
+	WANT(1, "cuStreamWriteValue64", other, at + 9, 5ull, 0);
+
+	OK("cuPointerGetAttribute", &type, 2, at + 50);
+	CHECK(type == 2);
+	OK("cuMemGetAddressRange", &first, &size, at + 50);
+	CHECK(first == at && size == 100);
+	WANT(1, "cuPointerGetAttribute", &type, 2, (uint64_t)(uintptr_t)&got);
+	uint64_t large;
+	int fd = -1;
+	OK("cuMemAlloc", &large, (size_t)4 * MIB);
+	OK("cuMemGetHandleForAddressRange", &fd, large, (size_t)4 * MIB, 1, 0ull);
+	close(fd);
+	OK("cuMemFree", large);
+	WANT(1, "cuMemFree", large);
+	virtual_memory();
+	other_process(at, argv[0]);
+	OK("cuMemFree", at);
+	OK("cuModuleUnload", module);
+	OK("cuCtxDestroy", context);
+	WANT(201, "cuCtxSynchronize");
+	if (fork() == 0)
+		_exit(CALL("cuCtxSynchronize") == 3 ? 0 : 1);
+	wait(&status);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	printf("ok\n");
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* Fat binaries, functions and variables: compilers call these before main. */
+#include "runtime.h"
+
+#include <stdlib.h>
+
+/* The struct that the compiler puts beside a fat binary. more has the containers of relocatable code. */
+struct wrapper {
+	uint32_t magic, version;
+	void *container;
+	void **more;
+};
+
+API void **__cudaRegisterFatBinary(struct wrapper *w) {
+	uint64_t *handle = malloc(sizeof *handle);
+	void *all[1024];
+	int n = 0;
+	gpu_ready();
+	all[n++] = w->container;
+	if (w->version == 2 && w->more)
+		for (void **p = w->more; *p && n < 1024; p++)
+			all[n++] = *p;
+	*handle = gpu_register(all, n);
+	return (void **)handle;
+}
+
+API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+
+API void __cudaUnregisterFatBinary(void **handle) {
+	if (gpu_ready() == OK)
+		gpu_unregister(*(uint64_t *)handle);
+	free(handle);
+}
+
+API void __cudaRegisterFunction(void **handle, void *stub, char *device_stub, char *name, int limit, void *tid,
+                                void *bid, void *block, void *grid, int *warp) {
+	(void)device_stub; (void)limit; (void)tid; (void)bid; (void)block; (void)grid; (void)warp;
+	gpu_function(*(uint64_t *)handle, stub, name);
+}
+
+API void __cudaRegisterVar(void **handle, void *shadow, char *address, char *name, int external, size_t size,
+                           int constant, int global) {
+	(void)address; (void)external; (void)constant; (void)global;
+	gpu_variable(*(uint64_t *)handle, shadow, name, size);
+}
+
+API void __cudaRegisterManagedVar(void **handle, void **shadow, char *address, char *name, int external, size_t size,
+                                  int constant, int global) {
+	__cudaRegisterVar(handle, shadow, address, name, external, size, constant, global);
+}
+
+API char __cudaInitModule(void **handle) { (void)handle; return 1; }

@@ -1,0 +1,29 @@
+/*
+ * Declarations for the files of CUDA's runtime. The functions, types and numbers are those of CUDA's headers,
+ * declared here again because the headers are not free. CUDART is the major version for which this is
+ * compiled: 11, 12 or 13.
+ *
+ * Each thread has a device, which cudaSetDevice chooses, and the error of its last call.
+ */
+#ifndef NICLESS_CUDA_RUNTIME_H
+#define NICLESS_CUDA_RUNTIME_H
+
+#include "../common/common.h"
+
+typedef int cudaError_t;
+typedef uint64_t stream_t, event_t; /* handles, which are pointers in the headers */
+typedef struct { unsigned x, y, z; } dim3;
+
+#define current gpu_current()
+
+extern __thread int last;
+
+/* Remembers an error as the thread's last one, and returns it. */
+cudaError_t note(int error);
+
+/* Calls a function of gpu.h, if the library works. */
+#define DO(call) note(gpu_ready() ? NOT_INITIALIZED : (call))
+
+API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int way, stream_t stream);
+
+#endif

@@ -35,7 +35,7 @@ func fuzzScript(t *testing.T, env ...string) (said string, err error) {
 	}
 	cmd := exec.Command("sh", ".ci/fuzz")
 	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GO=go", "FUZZ=.", "FUZZTIME=1x"), env...)
+	cmd.Env = append(append(os.Environ(), "GO=go", "FUZZ=.", "FUZZTIME=1x", "SHARE=0/1"), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -32,7 +32,7 @@ func asGo(b *[cqe.Size]byte, log uint, index uint64) []string {
 
 // C reads CQEs as Go does. The tests of package cqe compare Go with recordings of libmlx5.
 func TestGoldenCQE(t *testing.T) {
-	each(t, "golden", func(t *testing.T, path string) {
+	eachGolden(t, func(t *testing.T, path string) {
 		c := talk(t, path)
 		check := func(t *testing.T, b []byte, log uint, index uint64) {
 			t.Helper()
@@ -70,7 +70,7 @@ func TestGoldenCQE(t *testing.T) {
 }
 
 func TestGoldenDoorbell(t *testing.T) {
-	each(t, "golden", func(t *testing.T, path string) {
+	eachGolden(t, func(t *testing.T, path string) {
 		c := talk(t, path)
 		vectors.Recorded(t, "libmlx5-cq-arm", func(t *testing.T, r vectors.Recording) {
 			var in struct {
@@ -109,7 +109,7 @@ func TestGoldenDoorbell(t *testing.T) {
 // RDMaxcel's functions write the expected bytes. Bytes that stay as they were are 0xee.
 func TestGoldenRDMaxcel(t *testing.T) {
 	stale := strings.Repeat("ee", 16)
-	each(t, "golden", func(t *testing.T, path string) {
+	eachGolden(t, func(t *testing.T, path string) {
 		c := talk(t, path)
 		wqe := func(index, flags string) string {
 			return "00" + index + "08" + "12345603" + "000000" + flags + "00000000" +

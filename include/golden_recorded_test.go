@@ -105,7 +105,7 @@ func (in *recordedSend) posts(smallFence bool) (list []requests.Post, ok bool) {
 // list.
 func TestGoldenRecordedSend(t *testing.T) {
 	for _, file := range []string{"libmlx5-sq-rc", "libmlx5-sq-wrap", "libmlx5-sq-uc-ud"} {
-		each(t, "golden", func(t *testing.T, path string) {
+		eachGolden(t, func(t *testing.T, path string) {
 			c, checked, half := talk(t, path), 0, 0
 			blocks, qpn := 0, uint32(0)
 			vectors.Recorded(t, file, func(t *testing.T, r vectors.Recording) {
@@ -147,7 +147,7 @@ func TestGoldenRecordedSend(t *testing.T) {
 }
 
 func TestGoldenRecv(t *testing.T) {
-	each(t, "golden", func(t *testing.T, path string) {
+	eachGolden(t, func(t *testing.T, path string) {
 		c := talk(t, path)
 		vectors.Golden(t, "recv_wqe", "recv_wqe", func(t *testing.T, v vectors.Vector) {
 			var f struct {

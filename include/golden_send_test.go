@@ -103,7 +103,7 @@ func (f *sendFields) expressible(t *testing.T) (p requests.Post, ok bool) {
 // C writes the whole WQEs of the vectors from the vendor's header. The rest of the ring stays 0.
 func TestGoldenSend(t *testing.T) {
 	for _, file := range []string{"send_wqe", "send_ring"} {
-		each(t, "golden", func(t *testing.T, path string) {
+		eachGolden(t, func(t *testing.T, path string) {
 			c, checked := talk(t, path), 0
 			vectors.Golden(t, file, file, func(t *testing.T, v vectors.Vector) {
 				var f sendFields

@@ -56,6 +56,28 @@ func each(t *testing.T, program string, f func(t *testing.T, path string)) {
 	}
 }
 
+// A golden is a way to run the functions of the headers: the program check/golden.c in some language.
+type golden struct {
+	name  string
+	build func(t *testing.T) (path string)
+}
+
+// goldens returns those of C, of C++, and of a GPU.
+func goldens() []golden {
+	var all []golden
+	for _, l := range languages {
+		all = append(all, golden{l.name, func(t *testing.T) string { return l.build(t, "golden") }})
+	}
+	return append(all, golden{"cuda", buildForGPU})
+}
+
+// eachGolden runs f with each golden.
+func eachGolden(t *testing.T, f func(t *testing.T, path string)) {
+	for _, g := range goldens() {
+		t.Run(g.name, func(t *testing.T) { f(t, g.build(t)) })
+	}
+}
+
 // build compiles the named program of check/, once, and returns its path.
 func (l *language) build(t *testing.T, program string) string {
 	t.Helper()

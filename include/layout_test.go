@@ -43,7 +43,7 @@ func readPage(t *testing.T) (p page, sizes map[string]string) {
 // internal/control with that page.) Each message that control.h has is complete.
 func TestControlLayout(t *testing.T) {
 	doc, sizes := readPage(t)
-	each(t, "golden", func(t *testing.T, path string) {
+	eachGolden(t, func(t *testing.T, path string) {
 		c := talk(t, path)
 		fields := map[string][]string{} // by message: "name offset size"
 		for w := c.ask("layout"); w[0] != "."; w = c.line() {

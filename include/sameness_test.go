@@ -16,12 +16,13 @@ import (
 
 // This test checks a claim of the project: the same request leaves the same bytes in the ring,
 // the record and the register, for each poster. The posters are a host program, one of
-// many posters that share the queue, a lane, a warp, C and C++.
+// many posters that share the queue, a lane, a warp, C, C++, and a lane of an emulated GPU that
+// executes CUDA.
 //
 // The posters each have a queue pair of a real engine, which executes what they post: those of this program
 // have one of package nicless, and those of the rows named DEVX have one that firmware commands have made,
-// in a process of their own under nicless run (devx_test.go). C and C++ each repeat every request in memory
-// of their own.
+// in a process of their own under nicless run (devx_test.go). C, C++ and CUDA each repeat every request in
+// memory of their own.
 
 func TestSameBytes(t *testing.T) {
 	l := newSameness(t)
@@ -31,9 +32,9 @@ func TestSameBytes(t *testing.T) {
 				p.begin(t)
 			}
 			var followers []*follower
-			for _, language := range languages {
-				t.Run("begin "+language.name, func(st *testing.T) {
-					followers = append(followers, newFollower(t, language.build(st, "golden"), language.name, p))
+			for _, g := range goldens() {
+				t.Run("begin "+g.name, func(st *testing.T) {
+					followers = append(followers, newFollower(t, g.build(st), g.name, p))
 				})
 			}
 			require.NotEmpty(t, followers)

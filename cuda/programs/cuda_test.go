@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/cudatest"
 )
 
 // A program that calls CUDA's runtime gets what it expects.
@@ -39,7 +41,7 @@ func TestFaults(t *testing.T) {
 // A program that loads its kernels by CUDA's driver gets what it expects.
 func TestDriver(t *testing.T) {
 	t.Parallel()
-	cc := need(t, "cc")
+	cc := cudatest.Need(t, "cc")
 	path := filepath.Join(t.TempDir(), "driver")
 	said, err := exec.Command(cc, "-std=gnu11", "-o", path, "testdata/driver.c", "-ldl").CombinedOutput()
 	require.NoError(t, err, "%s", said)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nicless/nicless/internal/fatbin"
+	"github.com/nicless/nicless/internal/cudatest"
 	"github.com/nicless/nicless/internal/proctest"
 )
 
@@ -36,54 +36,18 @@ func runTests(m *testing.M) int {
 }
 
 // libraries builds the libraries that programs find in place of NVIDIA's, and returns their directory.
-var libraries = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(scratch, "gpu")
-	said, err := exec.Command("make", "-C", "..", "OUT="+dir).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("make: %w: %s", err, said)
-	}
-	return dir, nil
+var libraries = sync.OnceValues(func() (dir string, err error) {
+	dir = filepath.Join(scratch, "gpu")
+	return dir, cudatest.Libraries(root, dir)
 })
-
-// need skips the test if a program is not installed. In CI it fails instead.
-func need(t *testing.T, names ...string) (first string) {
-	t.Helper()
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	proctest.Missing(t, "%s is not installed", names[0])
-	return ""
-}
 
 // compile compiles a program with clang, and links it with CUDA's runtime of version 11 and other libraries.
 func compile(t *testing.T, source string, others ...string) (program string) {
 	t.Helper()
-	need(t, "make")
-	need(t, "cc")
-	clang := need(t, "clang++", "clang++-19", "clang++-14")
+	cudatest.Ready(t)
 	dir, err := libraries()
 	require.NoError(t, err)
-	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
-	stub := filepath.Join(root, "accel/cuda/stub")
-	flags := []string{"-x", "cuda", "--cuda-gpu-arch=sm_80", "-nocudainc", "-nocudalib", "-I" + stub, "-include", "cuda_runtime.h",
-		"-I" + filepath.Join(root, "include"), "-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-cuda-version",
-		"-Xclang", "-target-sdk-version=11.5"}
-	run := func(args ...string) {
-		t.Helper()
-		said, err := exec.Command(clang, args...).CombinedOutput()
-		require.NoError(t, err, "%v: %s", args, said)
-	}
-	run(append(flags, "--cuda-device-only", "-Xclang", "-target-feature", "-Xclang", "+ptx70", "-S", source, "-o", out+".ptx")...)
-	ptx, err := os.ReadFile(out + ".ptx")
-	require.NoError(t, err)
-	entry, err := fatbin.Entry(string(ptx))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(out+".fatbin", fatbin.Container(entry), 0o600))
-	run(append(flags, "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", out+".fatbin", "-c", source, "-o", out+".o")...)
-	run(append([]string{"-o", out, out + ".o", "-L" + dir, "-l:libcudart.so.11.0"}, others...)...)
-	return out
+	return cudatest.Compiler{Root: root, Libraries: dir, Out: t.TempDir()}.Compile(t, source, others...)
 }
 
 // A program runs with two emulated GPUs.

@@ -25,14 +25,22 @@
 #include "../nicless/rdmaxcel.h"
 #include "request.h"
 
-static union {
-	uint8_t bytes[NICLESS_MAX_RING * NICLESS_BLOCK];
-	uint64_t align;
-} ring;
-static uint64_t reg[NICLESS_REG / 8];
-static uint32_t record[2];
-static uint64_t memory[NICLESS_MAX_RING * 3];
-static struct nicless_sq sq;
+/* All memory of the functions, except that of a request. */
+static struct shared {
+	uint8_t ring[NICLESS_MAX_RING * NICLESS_BLOCK];
+	uint64_t reg[NICLESS_REG / 8];
+	uint32_t record[2];
+	uint64_t memory[NICLESS_MAX_RING * 3];
+	struct nicless_sq sq;
+	struct nicless_rq rq;
+	struct nicless_cq cq;
+	uint64_t id[8];
+	struct nicless_sge sge[65];
+	uint8_t cqe[64];
+	uint64_t tail;
+	struct nicless_wc wc;
+	int32_t byte_cnt;
+} shared PAGES;
 
 static void print(const void *from, size_t n, char end) {
 	const uint8_t *b = (const uint8_t *)from;
@@ -43,112 +51,121 @@ static void print(const void *from, size_t n, char end) {
 }
 
 static int queue(void) {
+	struct shared *s = &shared;
 	uint64_t size = number();
-	memset(&ring, 0, sizeof ring);
-	memset(reg, 0, sizeof reg);
-	memset(record, 0, sizeof record);
-	return nicless_sq_init(&sq, ring.bytes, size, record, reg, number32(), memory);
+	uint32_t qpn = number32();
+	memset(s->ring, 0, sizeof s->ring);
+	memset(s->reg, 0, sizeof s->reg);
+	memset(s->record, 0, sizeof s->record);
+	return RESULT(nicless_sq_init(&s->sq, s->ring, size, s->record, s->reg, qpn, s->memory));
 }
 
 static int move(void) {
+	struct shared *s = &shared;
 	uint64_t count = number();
-	memset(&ring, 0, sizeof ring);
-	memset(reg, 0, sizeof reg);
-	memset(memory, 0, sizeof memory);
-	sq.reserved = sq.seen = sq.rung = sq.freed = count;
+	memset(s->ring, 0, sizeof s->ring);
+	memset(s->reg, 0, sizeof s->reg);
+	memset(s->memory, 0, sizeof s->memory);
+	s->sq.reserved = s->sq.seen = s->sq.rung = s->sq.freed = count;
 	return 0;
 }
 
 static int post(void) {
+	struct shared *s = &shared;
 	struct nicless_wr wr;
 	read_request(&wr);
-	return nicless_sq_post(&sq, &wr);
+	return RESULT(nicless_sq_post(&s->sq, &wr));
+}
+
+static void ring(void) {
+	struct shared *s = &shared;
+	RUN(nicless_sq_ring(&s->sq));
+	print(s->ring, s->sq.size * NICLESS_BLOCK, ' ');
+	print(s->record, 8, ' ');
+	print(s->reg, sizeof s->reg, '\n');
 }
 
 static void recv_entry(void) {
-	struct nicless_sge sge[65];
-	struct nicless_rq q;
-	static uint64_t id[8];
+	struct shared *s = &shared;
 	uint64_t stride = number(), count = number();
+	uint32_t pieces = list(s->sge, 65);
 	int error;
-	memset(&ring, 0, sizeof ring);
-	memset(record, 0, sizeof record);
-	error = nicless_rq_init(&q, ring.bytes, 8, stride, record, id);
-	q.next = q.freed = count;
+	memset(s->ring, 0, sizeof s->ring);
+	memset(s->record, 0, sizeof s->record);
+	error = RESULT(nicless_rq_init(&s->rq, s->ring, 8, stride, s->record, s->id));
+	s->rq.next = s->rq.freed = count;
 	if (error == 0)
-		error = nicless_rq_post(&q, sge, list(sge, 65), 0);
+		error = RESULT(nicless_rq_post(&s->rq, s->sge, pieces, 0));
 	if (error) {
 		printf("error %d\n", error);
 		return;
 	}
-	nicless_rq_ring(&q);
-	print(ring.bytes + count % 8 * stride, stride, ' ');
-	print(record, 8, '\n');
+	RUN(nicless_rq_ring(&s->rq));
+	print(s->ring + count % 8 * stride, stride, ' ');
+	print(s->record, 8, '\n');
 }
 
 static void entry(void) {
-	union {
-		uint8_t bytes[64];
-		uint64_t align;
-	} cqe;
-	struct nicless_wc wc;
+	struct shared *s = &shared;
+	const struct nicless_wc *wc = &s->wc;
 	uint32_t log = number32();
-	uint64_t index = number(), tail;
-	bytes(cqe.bytes, sizeof cqe.bytes);
-	tail = nicless_cqe_observe(cqe.bytes);
-	nicless_wc_parse(&wc, tail, cqe.bytes);
-	printf("%d %u %u %u %u %u %u %u %u %u %llu\n", nicless_cqe_valid((uint8_t)tail, index, log), wc.kind,
-	       wc.opcode, wc.qpn, wc.uidx, wc.counter, wc.bytes, wc.imm, wc.syndrome, wc.vendor,
-	       (unsigned long long)wc.timestamp);
+	uint64_t index = number();
+	bytes(s->cqe, sizeof s->cqe);
+	RUN(s->tail = nicless_cqe_observe(s->cqe));
+	RUN(nicless_wc_parse(&s->wc, s->tail, s->cqe));
+	printf("%d %u %u %u %u %u %u %u %u %u %llu\n", RESULT(nicless_cqe_valid((uint8_t)s->tail, index, log)), wc->kind,
+	       wc->opcode, wc->qpn, wc->uidx, wc->counter, wc->bytes, wc->imm, wc->syndrome, wc->vendor,
+	       (unsigned long long)wc->timestamp);
 }
 
 static void arm(void) {
-	struct nicless_cq q;
+	struct shared *s = &shared;
 	uint32_t cqn = number32(), sn = number32();
 	int solicited = (int)number();
-	memset(&q, 0, sizeof q);
-	q.record = record;
-	q.ci = number();
-	record[1] = 0;
-	nicless_cq_arm(&q, reg, cqn, sn, solicited);
-	print(&record[1], 4, ' ');
-	print(reg, 8, '\n');
+	memset(&s->cq, 0, sizeof s->cq);
+	s->cq.record = s->record;
+	s->cq.ci = number();
+	s->record[1] = 0;
+	RUN(nicless_cq_arm(&s->cq, s->reg, cqn, sn, solicited));
+	print(&s->record[1], 4, ' ');
+	print(s->reg, 8, '\n');
 }
 
 static void ci(void) {
-	struct nicless_cq q;
-	struct nicless_wc wc;
+	struct shared *s = &shared;
 	uint64_t count = number();
-	memset(&ring, 0, sizeof ring);
-	nicless_cq_init(&q, ring.bytes, 4, 64, record);
-	q.ci = count - 1;
-	nicless_cq_entry(&q, q.ci)[63] = (uint8_t)((count - 1) >> 4 & 1);
-	nicless_cq_poll(&q, &wc, 2);
-	print(record, 4, '\n');
+	memset(s->ring, 0, sizeof s->ring);
+	RUN(nicless_cq_init(&s->cq, s->ring, 4, 64, s->record));
+	s->cq.ci = count - 1;
+	s->ring[(count - 1) % 16 * 64 + 63] = (uint8_t)((count - 1) >> 4 & 1);
+	RUN(nicless_cq_poll(&s->cq, &s->wc, 2));
+	print(s->record, 4, '\n');
 }
 
 static void rdmaxcel(int receive) {
+	struct shared *s = &shared;
 	wqe_params_t p;
-	size_t slot;
+	uint8_t *slot;
 	memset(&p, 0, sizeof p);
-	memset(&ring, 0xee, sizeof ring); /* marks stale bytes */
-	memset(record, 0, sizeof record);
-	p.buf = ring.bytes;
-	p.dbrec = record;
+	memset(s->ring, 0xee, sizeof s->ring); /* marks stale bytes */
+	memset(s->record, 0, sizeof s->record);
+	p.buf = s->ring;
+	p.dbrec = s->record;
 	p.wr_id = number();
 	p.wqe_cnt = number32();
 	p.laddr = (uintptr_t)number();
 	p.lkey = number32();
 	p.length = (size_t)number();
-	slot = p.wqe_cnt ? (size_t)(p.wr_id & (p.wqe_cnt - 1)) : 0;
+	slot = s->ring + (p.wqe_cnt ? (size_t)(p.wr_id & (p.wqe_cnt - 1)) * 64 : 0);
 	if (receive) {
 		uint32_t stride = number32();
+		slot = s->ring + (slot - s->ring) / 64 * (stride ? stride : NICLESS_RECV_STRIDE);
 		if (stride)
-			nicless_recv_wqe(p, stride);
+			RUN(nicless_recv_wqe(p, stride));
 		else
-			recv_wqe(p);
-		print(ring.bytes + slot * (stride ? stride : NICLESS_RECV_STRIDE), 32, ' ');
-		print(record, 8, '\n');
+			RUN(recv_wqe(p));
+		print(slot, 32, ' ');
+		print(s->record, 8, '\n');
 		return;
 	}
 	p.signaled = number() != 0;
@@ -156,27 +173,28 @@ static void rdmaxcel(int receive) {
 	p.raddr = (uintptr_t)number();
 	p.rkey = number32();
 	p.qp_num = number32();
-	send_wqe(p);
-	db_ring(reg, ring.bytes + slot * 64);
-	print(ring.bytes + slot * 64, 64, ' ');
-	print(record, 8, ' ');
-	print(reg, 64, '\n');
+	RUN(send_wqe(p));
+	RUN(db_ring(s->reg, slot));
+	print(slot, 64, ' ');
+	print(s->record, 8, ' ');
+	print(s->reg, 64, '\n');
 }
 
 static void poll_entry(void) {
+	struct shared *s = &shared;
 	cqe_poll_params_t p;
-	int32_t byte_cnt = -1;
-	memset(&ring, 0xff, sizeof ring);
-	memset(record, 0, sizeof record);
-	p.cqe_buf = ring.bytes;
+	s->byte_cnt = -1;
+	memset(s->ring, 0xff, sizeof s->ring);
+	memset(s->record, 0, sizeof s->record);
+	p.cqe_buf = s->ring;
 	p.cqe_size = 64;
 	p.consumer_index = number32();
 	p.cqe_cnt = number32();
-	p.dbrec = record;
-	bytes(ring.bytes + (p.consumer_index & (p.cqe_cnt - 1)) * 64, 64);
-	cqe_poll(&byte_cnt, p);
-	printf("%d ", byte_cnt);
-	print(record, 4, '\n');
+	p.dbrec = s->record;
+	bytes(s->ring + (p.consumer_index & (p.cqe_cnt - 1)) * 64, 64);
+	RUN(cqe_poll(&s->byte_cnt, p));
+	printf("%d ", s->byte_cnt);
+	print(s->record, 4, '\n');
 }
 
 #define SIZE(name, type) printf("size %s %zu\n", name, sizeof(struct type))
@@ -298,6 +316,8 @@ static void layout(void) {
 
 int main(void) {
 	static char line[16384];
+	share(&shared, sizeof shared);
+	share(&request, sizeof request);
 	while (fgets(line, sizeof line, stdin)) {
 		const char *what = strtok(line, " \n");
 		if (!what)
@@ -308,12 +328,9 @@ int main(void) {
 			printf("%d\n", move());
 		else if (!strcmp(what, "post"))
 			printf("%d\n", post());
-		else if (!strcmp(what, "ring")) {
-			nicless_sq_ring(&sq);
-			print(ring.bytes, sq.size * NICLESS_BLOCK, ' ');
-			print(record, 8, ' ');
-			print(reg, sizeof reg, '\n');
-		} else if (!strcmp(what, "recv"))
+		else if (!strcmp(what, "ring"))
+			ring();
+		else if (!strcmp(what, "recv"))
 			recv_entry();
 		else if (!strcmp(what, "cqe"))
 			entry();

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../nicless/post.h"
+#include "device.h"
 
 static uint64_t number(void) {
 	const char *word = strtok(0, " \n");
@@ -47,10 +48,14 @@ static uint32_t list(struct nicless_sge *sge, uint32_t most) {
 	return n;
 }
 
-/* Reads the words after "post" of a line that strtok has begun. The memory belongs to this function. */
+/* The memory to which the request points that was read last. */
+static struct {
+	struct nicless_sge sge[NICLESS_MAX_UNITS + 1];
+	uint8_t data[NICLESS_MAX_INLINE + 1];
+} request PAGES;
+
+/* Reads the words after "post" of a line that strtok has begun. */
 static void read_request(struct nicless_wr *wr) {
-	static struct nicless_sge sge[NICLESS_MAX_UNITS + 1];
-	static uint8_t data[NICLESS_MAX_INLINE + 1];
 	memset(wr, 0, sizeof *wr);
 	wr->opcode = (uint8_t)number();
 	wr->fm_ce_se = (uint8_t)number();
@@ -59,10 +64,10 @@ static void read_request(struct nicless_wr *wr) {
 	wr->rkey = number32();
 	wr->swap_add = number();
 	wr->compare = number();
-	wr->data = data;
-	wr->inline_bytes = bytes(data, sizeof data);
-	wr->sge = sge;
-	wr->sges = list(sge, NICLESS_MAX_UNITS + 1);
+	wr->data = request.data;
+	wr->inline_bytes = bytes(request.data, sizeof request.data);
+	wr->sge = request.sge;
+	wr->sges = list(request.sge, NICLESS_MAX_UNITS + 1);
 }
 
 #endif

@@ -260,6 +260,7 @@ var mayImport = map[string][]string{
 	"internal/proctest":   {"internal/await", "internal/schedstat"},
 	"internal/vectors":    {},
 	"internal/tracetest":  {"internal/vectors", "trace", "wqe", "cqe", "packet"},
+	"internal/cudatest":   {"internal/fatbin", "internal/proctest"},
 	"include":             {},
 	"verbs/programs":      {},
 	"netdev/programs":     {},

@@ -62,6 +62,8 @@ func (p Place) String() string {
 type Overtaking struct {
 	First, Second Place
 	Address       uint64 // of a first store
+	By            uint64 // the address of the second one
+	Varies        bool   // the second one has gone to other addresses, too
 	Seen          string // who had seen the first one then: "the lane", "the block" or "the GPU"
 }
 
@@ -73,9 +75,10 @@ func (o Overtaking) String() string {
 // Overtakings returns what the system has seen in another order than a lane has stored it, so far.
 func (l *Late) Overtakings() []Overtaking {
 	var all []Overtaking
-	for p, address := range l.memory.Late() {
+	for p, at := range l.memory.Late() {
 		all = append(all, Overtaking{
-			First: l.find(p.First), Second: l.find(p.Second), Address: address,
+			First: l.find(p.First), Second: l.find(p.Second),
+			Address: at.First, By: at.Second, Varies: at.Varies,
 			Seen: [...]string{"the lane", "the block", "the GPU", "the system"}[p.Level],
 		})
 	}

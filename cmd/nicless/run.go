@@ -70,13 +70,13 @@ const runFlagsUsage = `Flags:
   --guard-posts   execute a WQE only when all of it is there, for posters whose
                   stores arrive in any order; --no-guard-posts (default) trusts
   --gpu[=N]       a CUDA program gets N emulated GPUs (default: 1): docs/CUDA.md
-  --gpu-order SEED  stores of kernels are seen as late as CUDA's rules allow
+  --gpu-order SEED  stores of kernels are seen as late as CUDA's rules allow; if
+                  the engine explains a mistake, or PROGRAM fails, says which
   --gpu-workers N  threads that execute a kernel (default: all cores but one)
   --explain       print explanations of the program's mistakes
-  --trace FILE    record what the engine does for the program and its
-                  children. The ending of FILE says in which form, as for
-                  nicless trace: .nictrace, .txt, .jsonl, .pftrace, .pcapng,
-                  .lines
+  --trace FILE    record what the engine does for the program and its children
+                  in the form that the ending of FILE says: .nictrace, .txt,
+                  .jsonl, .pftrace, .pcapng or .lines (nicless trace --help)
   --replay        with --trace: record also what nicless replay needs
   --faults FILE   the engine obeys the rules of faults in FILE while the program
                   runs, for all its programs that they match; see nicless fault
@@ -239,6 +239,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 	if err := f.gpu.settings(settings); err != nil {
 		return failed(err)
 	}
+	defer f.gpu.orders.remove()
 	p.Env = environment(os.Environ(), library, place.verbs(), settings)
 	if f.trace != "" {
 		stop, err := recordProgram(place.socket, f.trace, f.replay, stderr)
@@ -282,7 +283,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) (ended error) {
 // collect begins to collect explanations, if a flag asks for it. end takes the error with which the program
 // has ended, and returns that of this command.
 func (f *runFlags) collect(socket string, args []string, w io.Writer) (end func(error) error, err error) {
-	if f.codes == nil && f.junit == "" {
+	if f.codes == nil && f.junit == "" && f.gpu.order == 0 {
 		return func(program error) error { return program }, nil
 	}
 	var report *os.File
@@ -302,8 +303,11 @@ func (f *runFlags) collect(socket string, args []string, w io.Writer) (end func(
 		if report != nil {
 			err = errors.Join(err, writeJUnit(report, args, began, program, j))
 		}
-		if f.codes != nil && !f.explain {
+		if (f.codes != nil || f.gpu.order != 0) && !f.explain {
 			j.print(w)
+		}
+		if program != nil || j.count > 0 {
+			f.gpu.orders.print(w)
 		}
 		switch {
 		case program != nil:

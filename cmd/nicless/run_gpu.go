@@ -19,6 +19,7 @@ const mostGPUs = 16
 type gpuFlags struct {
 	devices, workers int
 	order            uint64
+	orders           lateOrders // if there is an order
 }
 
 func (f *gpuFlags) add(c *cobra.Command) {
@@ -59,6 +60,11 @@ func (f *gpuFlags) settings(set map[string]string) error {
 	set["NICLESS_GPU"] = strconv.Itoa(f.devices)
 	if f.order != 0 {
 		set["NICLESS_GPU_ORDER"] = strconv.FormatUint(f.order, 10)
+		f.orders.dir, err = os.MkdirTemp("", "nicless-orders")
+		if err != nil {
+			return fmt.Errorf("--gpu-order: %w", err)
+		}
+		set["NICLESS_GPU_ORDERS"] = f.orders.dir
 	}
 	if f.workers != 0 {
 		set["NICLESS_GPU_WORKERS"] = strconv.Itoa(f.workers)

@@ -26,8 +26,9 @@ func main() {}
 
 // The variables of the environment that nicless run sets.
 const (
-	devicesVariable = "NICLESS_GPU"       // how many devices there are
-	orderVariable   = "NICLESS_GPU_ORDER" // a seed: stores of kernels are seen late
+	devicesVariable = "NICLESS_GPU"        // how many devices there are
+	orderVariable   = "NICLESS_GPU_ORDER"  // a seed: stores of kernels are seen late
+	ordersVariable  = "NICLESS_GPU_ORDERS" // the directory for what was seen in another order
 	workersVariable = "NICLESS_GPU_WORKERS"
 )
 
@@ -43,7 +44,8 @@ var system = sync.OnceValue(func() *gpu.System {
 	return gpu.New(gpu.Config{
 		Devices: int(min(number(devicesVariable, 1), 16)),
 		Workers: int(min(number(workersVariable, 0), 1024)),
-		Late:    number(orderVariable, 0), Print: os.Stdout, Report: os.Stderr,
+		Late:    number(orderVariable, 0), Orders: os.Getenv(ordersVariable),
+		Print: os.Stdout, Report: os.Stderr,
 	})
 })
 

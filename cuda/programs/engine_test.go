@@ -23,8 +23,8 @@ var command = sync.OnceValues(func() (string, error) {
 	return out, nil
 })
 
-// engine starts an engine in a process of its own, and returns its socket.
-func engine(t *testing.T) (socket string) {
+// engine starts an engine in a process of its own, with flags, and returns its socket.
+func engine(t *testing.T, flags ...string) (socket string) {
 	t.Helper()
 	nicless, err := command()
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func engine(t *testing.T) (socket string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
-	e := start(t, nil, nicless, "engine", "--socket", socket)
+	e := start(t, nil, append([]string{nicless, "engine", "--socket", socket}, flags...)...)
 	e.awaits(t, "the engine listens", func() bool {
 		_, err := os.Stat(socket)
 		return err == nil
@@ -64,8 +64,7 @@ func TestVerbsAndKernels(t *testing.T) {
 	program := compile(t, "../../examples/rdmaxcel/rdmaxcel.c", "-lmlx5", "-libverbs")
 	nicless, err := command()
 	require.NoError(t, err)
-	said, err := exec.Command("make", "-C", "../../verbs/shim", "OUT="+filepath.Join(scratch, "libnicless_verbs.so")).CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	verbsLibrary(t)
 	dir, err := os.MkdirTemp("", "ng")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

@@ -42,6 +42,9 @@ type Device struct {
 	space  ptx.Space
 	late   *ptx.Late
 
+	orderMu     sync.Mutex
+	overtakings int // that have been noted
+
 	mu      sync.Mutex
 	broken  Code                // of a kernel: it stays
 	memory  map[uint64]*Memory  // by address

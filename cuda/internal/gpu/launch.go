@@ -51,6 +51,7 @@ func (t *Stream) run(k *ptx.Kernel, l Launch) Code {
 		if err := k.Run(context.Background(), launch); err != nil {
 			d.fail(codeOf(err), err)
 		}
+		d.noteOrder()
 	})
 }
 

@@ -12,6 +12,7 @@ type Config struct {
 	Devices int       // 1 to 16
 	Workers int       // threads that execute a kernel; 0: one for each core but one
 	Late    uint64    // a seed: stores of kernels are seen late (package ptx); 0: at once
+	Orders  string    // a directory for what was seen in another order (noteOrder), or nothing
 	Print   io.Writer // of printf in kernels
 	Report  io.Writer // what is wrong with kernels and modules
 }

@@ -35,7 +35,7 @@ type Memory struct {
 	dirty         []*buffer // those that have stores
 	stamp         uint64    // counts operations
 	delay         [4]int    // of the stores of a level, one in so many goes on at each operation
-	late          map[Pair]uint64
+	late          map[Pair]Addresses
 	words         map[uint64]*past
 	known         []uint64 // the keys of words
 	blocks        int      // how many there were
@@ -48,7 +48,7 @@ type Memory struct {
 // New returns a memory.
 func New(raw Raw, seed uint64) *Memory {
 	m := &Memory{
-		raw: raw, rng: rand.New(rand.NewPCG(seed, 0x6e69636c657373)), late: map[Pair]uint64{},
+		raw: raw, rng: rand.New(rand.NewPCG(seed, 0x6e69636c657373)), late: map[Pair]Addresses{},
 		words: map[uint64]*past{},
 	}
 	m.gpu = buffer{memory: m, level: GPU}

@@ -66,6 +66,12 @@ func until(p *patience, what string, done func() bool, state []func() any) error
 	return nil
 }
 
+// Moves waits until done returns true, and then returns true; or until no text of a state has changed for
+// limit, counted as Until counts patience, and then returns false.
+func Moves(limit time.Duration, done func() bool, state ...func() any) bool {
+	return until(begin(limit), "", done, state) == nil
+}
+
 // Receive waits for a value from c and returns it, or the zero value if c is closed. Like Until, it
 // fails the test if patience is over.
 func Receive[T any](t testing.TB, what string, c <-chan T, state ...func() any) (value T) {

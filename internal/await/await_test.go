@@ -52,6 +52,15 @@ func TestPatienceBeginsAnewWhenSomethingMoves(t *testing.T) {
 	require.Greater(t, p.begun.Sub(began), 6*period)
 }
 
+// A wait ends when what it waits for comes, and when that stands still: not as long as it moves.
+func TestMoves(t *testing.T) {
+	moved := 0
+	state := func() any { moved = min(moved+1, 4); return moved }
+	require.False(t, Moves(2*period, func() bool { return false }, state))
+	require.Equal(t, 4, moved)
+	require.True(t, Moves(Patience, func() bool { return true }, state))
+}
+
 func TestWhatCounts(t *testing.T) {
 	for _, c := range []struct{ elapsed, delayed, want time.Duration }{ // due after a period
 		{period, 0, period},

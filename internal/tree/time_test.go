@@ -41,7 +41,6 @@ var mayWaitByTime = map[string]struct {
 	"internal/clock/counter_amd64_test.go": {1, "the clock is compared with another"},
 	"internal/shm/word_test.go":            {1, "a search ends early on a busy machine"},
 
-	"accel/order_test.go":              {1, "a kernel that may wait for ever is given up, which fails nothing"},
 	"tools/torture/plant_test.go":      {1, "the fault that is planted is a time"},
 	"engine/idle_test.go":              {1, "pauses of different length"},
 	"fabric/ucx/held_test.go":          {1, "the fault that is planted is a time"},

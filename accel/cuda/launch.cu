@@ -11,29 +11,7 @@
 
 #include <nicless/rdmaxcel.h>
 
-static struct nicless_client engine;
-static struct nicless_region memory;
-static struct nicless_cq cq;
-static struct nicless_qp qp, peer;
-static uint32_t key, cqn;
-
-static int connect_queues(const char *socket) {
-	struct nicless_qp_config f = {};
-	int error;
-	f.log_sq = 6;
-	if ((error = nicless_connect(&engine, socket, "cuda launch")) ||
-	    (error = nicless_region_open(&engine, 1 << 20, &memory)) ||
-	    (error = nicless_alloc_pd(&engine, &f.pdn)) ||
-	    (error = nicless_reg_mr(&engine, f.pdn, memory.mem, memory.size, NICLESS_FULL_ACCESS, &key)) ||
-	    (error = nicless_cq_open(&engine, &memory, 6, 0, 0, &cq, &cqn)))
-		return error;
-	f.send_cqn = f.recv_cqn = cqn;
-	if ((error = nicless_qp_open(&engine, &memory, &f, &qp)) ||
-	    (error = nicless_qp_open(&engine, &memory, &f, &peer)) ||
-	    (error = nicless_qp_connect(&engine, &qp, peer.qpn, engine.device.guid)))
-		return error;
-	return nicless_qp_connect(&engine, &peer, qp.qpn, engine.device.guid);
-}
+#include "pair.h"
 
 /* Returns the GPU's address of memory of this process that is registered with CUDA. */
 template <typename T> static T *device_address(T *at) {
@@ -55,7 +33,7 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: launch SOCKET\n");
 		return 2;
 	}
-	if (connect_queues(argv[1]) != 0) {
+	if (connect_queues(argv[1], "cuda launch") != 0) {
 		fprintf(stderr, "launch: error: %s\n", engine.error);
 		return 1;
 	}

@@ -2,7 +2,6 @@ package ptx
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/nicless/nicless/accel/ptx/internal/machine"
 )
@@ -32,11 +31,10 @@ type Fault struct {
 }
 
 func (f *Fault) Error() string {
-	at := fmt.Sprintf("PTX line %d:%d", f.Line, f.Column)
-	if f.Source != "" {
-		at = fmt.Sprintf("%s:%d (%s)", f.Source, f.SourceLine, at)
-	}
-	return fmt.Sprintf("%s, block %v, thread %d, at %s: %s", f.Kernel, f.Block, f.Thread, at, f.Why)
+	return (&machine.Fault{
+		Kernel: f.Kernel, Block: f.Block, Thread: f.Thread, Line: f.Line, Column: f.Column,
+		Source: f.Source, SourceLine: f.SourceLine, Why: f.Why,
+	}).Error()
 }
 
 // A Deadlock is why Run ended early: all threads of a block wait for each other.

@@ -3,8 +3,11 @@ package programs
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +19,7 @@ func TestOrderIsReported(t *testing.T) {
 	t.Parallel()
 	unfenced, launch := compile(t, "testdata/unfenced.cu"), compile(t, "../../accel/cuda/launch.cu")
 	verbsLibrary(t)
+	early := lineOf(t, "testdata/unfenced.cu", "*record = nicless_be32")
 	socket := engine(t, "--verbs")
 	nicless, err := command()
 	require.NoError(t, err)
@@ -34,13 +38,23 @@ func TestOrderIsReported(t *testing.T) {
 		require.True(t, errors.As(err, &status), "seed %d: %v: %s", seed, err, said)
 		require.Equal(t, 1, status.ExitCode(), said)
 		require.Regexp(t, `nicless: explanation: pid \d+ \(unfenced\): [a-z-]+: .*
-nicless: order: the system has seen the store of \w+, \S+/unfenced\.cu:29 \(PTX line \d+\) before that of \w+, \S+/base\.h:\d+ `+
+nicless: order: the system has seen the store of \w+, \S+/unfenced\.cu:`+early+` \(PTX line \d+\) before that of \w+, \S+/base\.h:\d+ `+
 			`\(PTX line \d+\), to address 0x\w+, which only the \w+ had seen: between them there is no fence\.acq_rel\.sys`, said)
 		break
 	}
 	said, err := run(1, launch)
 	require.NoError(t, err, said)
 	require.NotContains(t, said, "order:")
+}
+
+// lineOf returns the number of the line of a file that contains a text.
+func lineOf(t *testing.T, file, text string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	before, _, found := strings.Cut(string(b), text)
+	require.True(t, found)
+	return strconv.Itoa(strings.Count(before, "\n") + 1)
 }
 
 // verbsLibrary builds the library that nicless run preloads, beside nicless.

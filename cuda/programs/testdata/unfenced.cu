@@ -10,13 +10,9 @@
 
 #include <nicless/rdmaxcel.h>
 
-enum { WRITES = 60 };
+#include "../../../accel/cuda/pair.h"
 
-static struct nicless_client engine;
-static struct nicless_region memory;
-static struct nicless_cq cq;
-static struct nicless_qp qp, peer;
-static uint32_t key, cqn;
+enum { WRITES = 60 };
 
 __global__ void post(wqe_params_t p) {
 	volatile uint32_t *record = &p.dbrec[NICLESS_REC_SEND];
@@ -30,29 +26,11 @@ __global__ void post(wqe_params_t p) {
 	}
 }
 
-static int connect_queues(const char *socket) {
-	struct nicless_qp_config f = {};
-	int error;
-	f.log_sq = 6;
-	if ((error = nicless_connect(&engine, socket, "unfenced")) ||
-	    (error = nicless_region_open(&engine, 1 << 20, &memory)) ||
-	    (error = nicless_alloc_pd(&engine, &f.pdn)) ||
-	    (error = nicless_reg_mr(&engine, f.pdn, memory.mem, memory.size, NICLESS_FULL_ACCESS, &key)) ||
-	    (error = nicless_cq_open(&engine, &memory, 6, 0, 0, &cq, &cqn)))
-		return error;
-	f.send_cqn = f.recv_cqn = cqn;
-	if ((error = nicless_qp_open(&engine, &memory, &f, &qp)) ||
-	    (error = nicless_qp_open(&engine, &memory, &f, &peer)) ||
-	    (error = nicless_qp_connect(&engine, &qp, peer.qpn, engine.device.guid)))
-		return error;
-	return nicless_qp_connect(&engine, &peer, qp.qpn, engine.device.guid);
-}
-
 int main(int argc, char **argv) {
 	struct nicless_dv_qp dv;
 	wqe_params_t p = {};
 	int done = 0;
-	if (argc != 2 || connect_queues(argv[1]) != 0 ||
+	if (argc != 2 || connect_queues(argv[1], "unfenced") != 0 ||
 	    cudaHostRegister(memory.mem, memory.size, cudaHostRegisterMapped) != cudaSuccess) {
 		fprintf(stderr, "unfenced: error: %s\n", engine.error);
 		return 2;

@@ -14,7 +14,7 @@ func (l *lowering) carried() {
 	base := l.in.Op.Base
 	mods := slices.Clone(l.in.Op.Mods)
 	half := ""
-	if base == "madc" || base == "mad" {
+	if (base == "madc" || base == "mad") && len(mods) > 0 {
 		half, mods = mods[0], mods[1:]
 	}
 	out := len(mods) > 0 && mods[0] == "cc"
@@ -29,7 +29,7 @@ func (l *lowering) carried() {
 	}
 	o := l.in.Operands
 	var a, b Operand
-	if half == "" {
+	if base != "madc" && base != "mad" {
 		if !l.operands(3, 3) {
 			return
 		}

@@ -1,6 +1,8 @@
 package code
 
 import (
+	"slices"
+
 	"github.com/nicless/nicless/accel/ptx/internal/alu"
 	"github.com/nicless/nicless/accel/ptx/internal/syntax"
 )
@@ -229,6 +231,9 @@ func (l *lowering) atomic() {
 	l.emit(i)
 }
 
+// added are the types of atomic additions.
+var added = []string{"u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
+
 // atomicForm reports whether an atomic operation goes with a type.
 func (a *Access) atomicForm() bool {
 	t := a.Type
@@ -242,7 +247,7 @@ func (a *Access) atomicForm() bool {
 	case FetchInc, FetchDec:
 		return a.Count == 1 && t == typeOf("u32")
 	case FetchAdd:
-		return a.Count == 1 && t.Width >= 16 && t.Kind != alu.Bits && t.Width <= 64
+		return a.Count == 1 && slices.Contains(added, t.String())
 	}
 	return a.Count == 1 && (t.Kind == alu.Signed || t.Kind == alu.Unsigned) && t.Width >= 32 && !t.Pair
 }

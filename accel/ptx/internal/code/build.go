@@ -257,9 +257,12 @@ func (l *lowering) formals(all []*syntax.Variable, kernel bool) (formals []Forma
 		switch {
 		case v.Space == "reg":
 			l.registers(v)
-			if r, ok := l.find(v.Name).(*register); ok {
-				f.Slot = r.slot
+			r, ok := l.scope.names[v.Name].(*register)
+			if !ok || r.typ.Width > 64 {
+				l.fail(v.At, "%s: a parameter is one register of at most 64 bits", v.Name)
+				return nil, 0
 			}
+			f.Slot = r.slot
 		case kernel:
 			f.Offset = up(bytes, align)
 			bytes = f.Offset + size

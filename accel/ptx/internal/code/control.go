@@ -109,12 +109,16 @@ func (l *lowering) passed(o syntax.Operand, result bool) Passed {
 	if o.Kind == syntax.Name {
 		switch e := l.find(o.Name).(type) {
 		case *memory:
+			if e.space == Frame && e.size == 0 {
+				l.wrong("%s has no bytes", o.Name)
+				return Passed{}
+			}
 			if e.space == Frame {
 				return Passed{Offset: e.offset, Size: e.size}
 			}
 		case *register:
 			if e.typ.Kind != alu.Pred && e.typ.Width <= 64 {
-				return Passed{Slot: e.slot}
+				return Passed{Slot: e.slot, Width: int64(e.typ.Width / 8)}
 			}
 		}
 	}

@@ -171,7 +171,8 @@ func (w *warp) pass(a code.Passed, to code.Formal, caller, callee frame, mask ui
 		case a.Size > 0 && to.Slot < 0:
 			copyBytes(memory+uint64(callee.memory+to.Offset), memory+uint64(caller.memory+a.Offset), a.Size)
 		case a.Size == 0 && to.Slot >= 0:
-			w.regs[callee.base+to.Slot][l] = w.source(a.Slot, caller.base)[l]
+			drop := 64 - 8*uint(to.Size) // of a number, as many bits count as the parameter has
+			w.regs[callee.base+to.Slot][l] = w.source(a.Slot, caller.base)[l] << drop >> drop
 		case a.Size == 0:
 			store(memory+uint64(callee.memory+to.Offset), int(to.Size), w.source(a.Slot, caller.base)[l])
 		default:

@@ -151,22 +151,38 @@ func (l *linking) place(f *function, i *code.Inst, first int32) error {
 
 // takes checks that a call has the arguments and the results of a function.
 func (f *function) takes(call *code.More) error {
-	if f.builtin != nil {
+	switch {
+	case f.builtin != nil, f.Err != nil: // whoever enters the latter is told why
 		return nil
+	case f.Kernel:
+		return fmt.Errorf("%s is a kernel, which cannot be called", f.Name)
 	}
 	if len(call.Args) != len(f.Params) || len(call.Results) != len(f.Results) {
 		return fmt.Errorf("%s is called with %d arguments and %d results; it has %d and %d",
 			f.Name, len(call.Args), len(call.Results), len(f.Params), len(f.Results))
 	}
 	for k, a := range call.Args {
-		if a.Size > 0 && a.Size != f.Params[k].Size {
-			return fmt.Errorf("%s: argument %d has %d bytes, not %d", f.Name, k, a.Size, f.Params[k].Size)
+		if !goesInto(a, f.Params[k]) {
+			return fmt.Errorf("%s: argument %d has %d bytes, and the parameter %d", f.Name, k,
+				max(a.Size, a.Width), f.Params[k].Size)
 		}
 	}
 	for k, r := range call.Results {
-		if r.Size > 0 && r.Size != f.Results[k].Size {
-			return fmt.Errorf("%s: its result has %d bytes, not %d", f.Name, f.Results[k].Size, r.Size)
+		if !goesInto(r, f.Results[k]) {
+			return fmt.Errorf("%s: its result has %d bytes, not %d", f.Name, f.Results[k].Size,
+				max(r.Size, r.Width))
 		}
 	}
 	return nil
+}
+
+// goesInto reports whether what a call names has the bytes of a parameter or a result. Those of a register
+// are a word.
+func goesInto(p code.Passed, to code.Formal) bool {
+	n := to.Size
+	word := n == 1 || n == 2 || n == 4 || n == 8
+	if (p.Size == 0 || to.Slot >= 0) && !word {
+		return false
+	}
+	return n == max(p.Size, p.Width) || p.Size == 0 && p.Width == 0
 }

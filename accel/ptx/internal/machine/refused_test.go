@@ -19,6 +19,32 @@ var refused = []struct{ name, text, want string }{
 		`.entry k(.param .u64 out) {` + prelude + `.reg .b16 %h; mov.b16 %h, 1; red.global.add.u16 [%o], %h; ret; }`,
 		".add of .u16 is not supported",
 	},
+	{
+		"an argument without bytes",
+		`.func f(.param .b8 x[1]) { ret; } .entry k(.param .u64 out) { .param .b8 a[0]; call f, (a); ret; }`,
+		"call: a has no bytes",
+	},
+	{
+		"a parameter that is a group of registers",
+		`.func f(.reg .b32 %r<5>) { ret; } .entry k(.param .u64 out) { call f, (7); ret; }`,
+		"%r: a parameter is one register of at most 64 bits",
+	},
+	{
+		"a register for a parameter that is no word",
+		`.func f(.param .b8 x[3]) { ret; } .entry k(.param .u64 out) {` + prelude + `call f, (%tid); ret; }`,
+		"f: argument 0 has 4 bytes, and the parameter 3",
+	},
+	{
+		"a wide register for a narrow one",
+		`.func f(.reg .b32 %r) { ret; } .entry k(.param .u64 out) {` + prelude + `call f, (%o); ret; }`,
+		"f: argument 0 has 8 bytes, and the parameter 4",
+	},
+	{
+		"a call of a kernel by its address", `.entry v(.param .b8 x[64]) { ret; }
+		.entry k(.param .u64 out) { .reg .b64 %f; .param .b8 a[64]; mov.u64 %f, v;
+		call %f, (a), p; p: .callprototype _ (.param .b8 x[64]); ret; }`,
+		"v is a kernel, which cannot be called",
+	},
 }
 
 // A text that is wrong is an error of its module, of its kernel or of a lane, and nothing else.
@@ -47,4 +73,14 @@ func refusal(t *testing.T, text string) error {
 	}
 	_, err = r.run("k", 1, 32, 64)
 	return err
+}
+
+// A number that is passed in a register has the bits of that register.
+func TestNumberAsArgument(t *testing.T) {
+	r := newRig(t, `
+.func (.reg .b32 %r) f(.reg .b32 %a) { .reg .pred %p; setp.eq.u32 %p, %a, -1; selp.b32 %r, 1, 0, %p; ret; }
+.entry k(.param .u64 out) {`+prelude+` call (%n), f, (-1); st.u32 [%o], %n; ret; }`)
+	words, err := r.run("k", 1, 1, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, words[0])
 }

@@ -167,6 +167,14 @@ func (g *flow) solve(f *Function, slots, predicates *liveness) {
 		all[b] = [2]need{newNeed(slots.count), newNeed(predicates.count)}
 		for k := g.begin[b]; k < g.begin[b+1]; k++ {
 			i := &f.Insts[k]
+			if i.Op == Return { // the caller takes the results
+				for _, r := range f.Results {
+					if r.Slot >= 0 {
+						all[b][0].note(r.Slot, false, false)
+						slots.extend(r.Slot, 2*k)
+					}
+				}
+			}
 			i.visit(visitor{
 				slot: func(s *int32, write bool) {
 					all[b][0].note(*s, write, i.Guard != None)

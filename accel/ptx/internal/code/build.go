@@ -265,7 +265,10 @@ func (l *lowering) formals(all []*syntax.Variable, kernel bool) (formals []Forma
 			f.Slot = r.slot
 		case kernel:
 			f.Offset = up(bytes, align)
-			bytes = f.Offset + size
+			if bytes = f.Offset + size; bytes > maxBytes {
+				l.fail(v.At, "the parameters have more than %d bytes", int64(maxBytes))
+				return nil, 0
+			}
 			l.declare(v.At, v.Name, &memory{Param, f.Offset, size})
 		default:
 			mem := l.frame(size, align)

@@ -129,6 +129,10 @@ func (l *lowering) variable(v *syntax.Variable) {
 func (l *lowering) frame(size, align int64) *memory {
 	m := &memory{Frame, up(l.fn.FrameBytes, align), size}
 	l.fn.FrameBytes = m.offset + size
+	if l.fn.FrameBytes > maxBytes {
+		l.fail(l.fn.At, "the function has more than %d bytes of local memory", int64(maxBytes))
+		l.fn.FrameBytes = 0
+	}
 	l.fn.Align = max(l.fn.Align, align)
 	return m
 }

@@ -89,8 +89,8 @@ func (l *lowering) address(i *Inst, o syntax.Operand, space Space) *memory {
 
 // within checks that an access to memory whose place is known is within it.
 func (l *lowering) within(i *Inst, m *memory, bytes int) {
-	if i.Imm < 0 || i.Imm+int64(bytes) > m.size {
-		l.wrong("it reaches bytes %d to %d of a variable of %d", i.Imm, i.Imm+int64(bytes)-1, m.size)
+	if i.Imm < 0 || i.Imm > m.size-int64(bytes) {
+		l.wrong("it reaches %d bytes at byte %d of a variable of %d", bytes, i.Imm, m.size)
 	}
 	i.Imm += m.offset
 }

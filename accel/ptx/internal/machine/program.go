@@ -152,7 +152,7 @@ func (l *linking) place(f *function, i *code.Inst, first int32) error {
 // takes checks that a call has the arguments and the results of a function.
 func (f *function) takes(call *code.More) error {
 	switch {
-	case f.builtin != nil, f.Err != nil: // whoever enters the latter is told why
+	case f.builtin != nil, f.Err != nil: // an error of the lanes that enter the latter
 		return nil
 	case f.Kernel:
 		return fmt.Errorf("%s is a kernel, which cannot be called", f.Name)

@@ -20,6 +20,16 @@ var refused = []struct{ name, text, want string }{
 		".add of .u16 is not supported",
 	},
 	{
+		"an offset whose end has more than 63 bits",
+		`.entry k(.param .u64 out) { .reg .b64 %x; ld.param.u64 %x, [out+0x7fffffffffffffff]; ret; }`,
+		"it reaches 8 bytes at byte 9223372036854775807 of a variable of 8",
+	},
+	{
+		"local variables that no memory has",
+		`.entry k(.param .u64 out) { .local .b8 a[1<<40], b[1<<40]; ret; }`,
+		"the function has more than 1099511627776 bytes of local memory",
+	},
+	{
 		"an argument without bytes",
 		`.func f(.param .b8 x[1]) { ret; } .entry k(.param .u64 out) { .param .b8 a[0]; call f, (a); ret; }`,
 		"call: a has no bytes",

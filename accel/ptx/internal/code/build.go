@@ -1,7 +1,6 @@
 package code
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/nicless/nicless/accel/ptx/internal/syntax"
@@ -118,101 +117,6 @@ func (m *Module) function(s *syntax.Function, bodies map[*Function]*syntax.Funct
 		bodies[f] = s
 	}
 	return nil
-}
-
-// initialize computes the initial values of all variables.
-func (m *Module) initialize(s *syntax.Module) error {
-	for _, v := range s.Variables {
-		if v.Initial == nil {
-			continue
-		}
-		g := m.names[v.Name].(*Variable)
-		if err := m.initial(g, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// initial computes the initial value of a variable.
-func (m *Module) initial(g *Variable, v *syntax.Variable) error {
-	_, _, element, err := layout(v)
-	if err != nil {
-		return err
-	}
-	sizes := v.Sizes
-	if v.Vector > 1 {
-		sizes = append(sizes[:len(sizes):len(sizes)], int64(v.Vector))
-	}
-	if len(sizes) > 0 && sizes[0] < 0 {
-		sizes = append([]int64{int64(len(v.Initial.List))}, sizes[1:]...)
-		g.Size = element
-		for _, n := range sizes {
-			g.Size *= n
-		}
-	}
-	f := filler{module: m, variable: g, element: element}
-	f.fill(v.Initial, sizes, 0)
-	return f.err
-}
-
-// A filler writes an initial value.
-type filler struct {
-	module   *Module
-	variable *Variable
-	element  int64
-	err      error
-}
-
-// fill writes a list or a value at an offset. sizes are those of the array, outermost first.
-func (f *filler) fill(i *syntax.Initial, sizes []int64, offset int64) {
-	switch {
-	case f.err != nil:
-		return
-	case !i.IsList && len(sizes) > 0, i.IsList && len(sizes) == 0:
-		f.err = &Error{At: i.At, Why: "the initial value has not the shape of the variable"}
-		return
-	case !i.IsList:
-		f.value(i, offset)
-		return
-	}
-	step := f.element
-	for _, n := range sizes[1:] {
-		step *= n
-	}
-	if int64(len(i.List)) > sizes[0] {
-		f.err = &Error{At: i.At, Why: fmt.Sprintf("there are %d values for %d elements", len(i.List), sizes[0])}
-		return
-	}
-	for k := range i.List {
-		f.fill(&i.List[k], sizes[1:], offset+int64(k)*step)
-	}
-}
-
-// value writes one value.
-func (f *filler) value(i *syntax.Initial, offset int64) {
-	if i.Symbol != "" {
-		symbol := f.module.names[i.Symbol]
-		if symbol == nil {
-			f.err = &Error{At: i.At, Why: fmt.Sprintf("%s is not declared", i.Symbol)}
-			return
-		}
-		a := Address{
-			Offset: offset, Width: int(f.element), Symbol: symbol, Add: i.Value.Bits, Generic: i.Generic,
-		}
-		for mask := i.Mask; mask != 0 && mask&0xff == 0; mask >>= 8 {
-			a.Shift += 8
-		}
-		f.variable.Fixups = append(f.variable.Fixups, a)
-		return
-	}
-	for int64(len(f.variable.Bytes)) < offset+f.element {
-		missing := offset + f.element - int64(len(f.variable.Bytes))
-		f.variable.Bytes = append(f.variable.Bytes, make([]byte, missing)...)
-	}
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], i.Value.Bits)
-	copy(f.variable.Bytes[offset:offset+f.element], b[:])
 }
 
 // lower turns the body of a function into instructions.

@@ -117,6 +117,9 @@ func (l *lowering) variable(v *syntax.Variable) {
 		l.declare(v.At, v.Name, l.frame(size, align))
 	default:
 		g, err := l.module.variable(v, l.fn)
+		if err == nil && v.Initial != nil {
+			err = l.module.initial(g, v)
+		}
 		if err != nil {
 			l.fail(v.At, "%s", err.(*Error).Why)
 			return

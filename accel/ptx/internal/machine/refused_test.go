@@ -30,6 +30,19 @@ var refused = []struct{ name, text, want string }{
 		"the function has more than 1099511627776 bytes of local memory",
 	},
 	{
+		"an initial value far behind", `.global .b8 g[2][1<<38] = {{1}, {1}}; .entry k(.param .u64 out) { ret; }`,
+		"there is an initial value at byte 274877906944; at most 268435456 bytes can have any",
+	},
+	{
+		"an array whose size has more than 64 bits",
+		`.global .b8 g[][1<<23][1<<40] = {{{1}}, {{1}}}; .entry k(.param .u64 out) { ret; }`,
+		"g has more than 1099511627776 bytes",
+	},
+	{
+		"a number with a fraction as an integer", `.global .u32 g = 1.5; .entry k(.param .u64 out) { ret; }`,
+		"a floating-point number is no value of type .u32",
+	},
+	{
 		"an argument without bytes",
 		`.func f(.param .b8 x[1]) { ret; } .entry k(.param .u64 out) { .param .b8 a[0]; call f, (a); ret; }`,
 		"call: a has no bytes",

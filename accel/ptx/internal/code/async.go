@@ -16,6 +16,7 @@ const (
 // A Bulk is a copy from one memory to another, which counts its bytes at an mbarrier if there is one.
 type Bulk struct {
 	To, From Space
+	Align    uint64 // of both addresses, and of the number of bytes
 	Barrier  bool
 	Reduce   bool // To is combined with From, by the Atom and the Type of the Access
 }
@@ -190,12 +191,12 @@ func (l *lowering) smallCopy(m *modifiers) {
 		l.wrong("it copies 4, 8 or 16 bytes")
 		return
 	}
-	l.copyOf(&Bulk{To: Shared, From: Global}, o[0], o[1], o[2], nil)
+	l.copyOf(&Bulk{To: Shared, From: Global, Align: n}, o[0], o[1], o[2], nil)
 }
 
 // bulkCopy is cp.async.bulk and cp.reduce.async.bulk.
 func (l *lowering) bulkCopy(m *modifiers, reduce bool) {
-	b := &Bulk{Reduce: reduce}
+	b := &Bulk{Reduce: reduce, Align: 16}
 	var spacesInOrder []Space
 	for _, name := range m.left {
 		if s, ok := spaces[name]; ok {

@@ -129,13 +129,23 @@ func (l *lowering) value(o syntax.Operand, t alu.Type, wider bool) Operand {
 	}
 	switch e := l.find(name).(type) {
 	case *memory:
+		l.holds(o, t, 64)
 		return l.addressOf(e, o.Value.Bits)
 	case *Variable:
+		bits := 64
+		if e.Space == Shared {
+			bits = 32
+		}
+		l.holds(o, t, bits)
 		return l.constant(Const{o.Value.Bits, e})
 	case *Function:
+		l.holds(o, t, 64)
 		return l.constant(Const{o.Value.Bits, e})
 	case nil:
 		if s, width, ok := special(o); ok {
+			if o.Value.Bits != 0 {
+				l.wrong("a number is added to %s, which only addresses may have", o.Name)
+			}
 			if width < t.Width {
 				l.wrong("%s has %d bits; .%s is expected", o.Name, width, t)
 			}
@@ -150,6 +160,13 @@ func (l *lowering) value(o syntax.Operand, t alu.Type, wider bool) Operand {
 		return l.low(r.slot, t.Width)
 	}
 	return r.slot
+}
+
+// holds checks that a type has the bits of an address.
+func (l *lowering) holds(o syntax.Operand, t alu.Type, bits int) {
+	if t.Width < bits {
+		l.wrong("the address of %s has %d bits; .%s is expected", o.Name, bits, t)
+	}
 }
 
 // low returns the low bits of an operand.

@@ -90,6 +90,11 @@ func (w *warp) bulkCopy(i *code.Inst, mask uint32, base int32) {
 	barrier := w.source(i.More.Slots[0], base)
 	for _, l := range lanesOf(mask) {
 		n := size[l]
+		for _, v := range [...]uint64{to[l], from[l], n} {
+			if v%k.Align != 0 {
+				w.misaligned(l, v, k.Align)
+			}
+		}
 		d, s := w.span(l, to[l], n, k.To), w.span(l, from[l], n, k.From)
 		if k.Reduce {
 			a := &i.More.Access

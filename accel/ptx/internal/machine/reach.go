@@ -24,7 +24,7 @@ func (w *warp) reach(i *code.Inst, l int, address uint64, a *code.Access) uint64
 // inShared returns the address of n bytes of the block's shared memory. Of an offset in it 32 bits count.
 func (w *warp) inShared(l int, offset, n uint64) uint64 {
 	offset = uint64(uint32(offset))
-	if offset+n > w.block.sharedBytes {
+	if n > w.block.sharedBytes || offset > w.block.sharedBytes-n {
 		w.fault(l, code.Shared, offset, n)
 	}
 	return w.block.shared + offset

@@ -43,6 +43,24 @@ var refused = []struct{ name, text, want string }{
 		"a floating-point number is no value of type .u32",
 	},
 	{
+		"a reduction of more bytes than an address has",
+		`.shared .align 16 .b8 s[64]; .entry k(.param .u64 out) {` + prelude + `.reg .b64 %l; .reg .b32 %a;
+		mov.u32 %a, s; cvta.shared.u64 %l, s; mov.u32 %n, k+0xbfffffffffffffd0;
+		cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u64 [%out], [%a+48], %n; ret; }`,
+		"mov.u32: the address of k has 64 bits; .u32 is expected",
+	},
+	{
+		"a reduction of a part of a number",
+		`.shared .align 16 .b8 s[16]; .entry k(.param .u64 out) {` + prelude + `.reg .b32 %a; mov.u32 %a, s;
+		cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u64 [%out], [%a], 1; ret; }`,
+		"0x1 is not a multiple of 16 bytes",
+	},
+	{
+		"a number that is added to a special register",
+		`.entry k(.param .u64 out) { .reg .b32 %a; mov.u32 %a, %ctaid.x+1; ret; }`,
+		"a number is added to %ctaid, which only addresses may have",
+	},
+	{
 		"an argument without bytes",
 		`.func f(.param .b8 x[1]) { ret; } .entry k(.param .u64 out) { .param .b8 a[0]; call f, (a); ret; }`,
 		"call: a has no bytes",

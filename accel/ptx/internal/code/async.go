@@ -139,9 +139,9 @@ func (l *lowering) copyAsync() {
 	bulk := m.take("bulk")
 	switch {
 	case m.take("commit_group"), m.take("wait_all"):
-		l.emit(inst(Nop))
+		l.emit(inst(Touch))
 	case m.take("wait_group"):
-		l.emit(inst(Nop))
+		l.emit(inst(Touch))
 	case m.take("prefetch"):
 		l.emit(inst(Touch))
 	case m.take("tensor"):
@@ -165,7 +165,7 @@ func (l *lowering) arriveAfterCopies(m *modifiers) {
 		return
 	}
 	if extra { // it adds one arrival to those that are pending, and arrives
-		l.emit(inst(Nop))
+		l.emit(inst(Touch))
 		return
 	}
 	i := inst(MBarrier)

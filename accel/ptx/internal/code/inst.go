@@ -8,7 +8,7 @@ type Op uint8
 // The operations. d is the result, a, b and c are operands: slots or constants. p is a predicate that is the
 // result, q and r are predicates that are operands.
 const (
-	Nop Op = iota
+	Nop Op = iota // none: no instruction has it
 
 	// Arithmetic. Values are zero-extended from their types.
 	Move     // d = a
@@ -65,7 +65,7 @@ const (
 	ToGeneric  // d = generic address of a, which is in the space of Access
 	FromShared // d = address of a in shared memory, a is generic
 	InSpace    // p = a is a generic address in the space of Access
-	Touch      // nothing: a prefetch, or a hint
+	Touch      // nothing: a prefetch, a hint, or a wait for what is done at once
 
 	// Control.
 	Branch       // to Imm

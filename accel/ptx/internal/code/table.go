@@ -21,7 +21,7 @@ func init() {
 
 		"bra": (*lowering).branch, "brx": (*lowering).branchIndex,
 		"call": (*lowering).call, "ret": (*lowering).ret,
-		"exit": plain(Exit), "trap": plain(Trap), "brkpt": plain(Nop), "nanosleep": (*lowering).sleep,
+		"exit": plain(Exit), "trap": plain(Trap), "brkpt": plain(Touch), "nanosleep": (*lowering).sleep,
 
 		"shfl": (*lowering).shuffle, "vote": (*lowering).vote, "match": (*lowering).match,
 		"redux": (*lowering).reduce, "elect": (*lowering).elect, "activemask": (*lowering).activeMask,

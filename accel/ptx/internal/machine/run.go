@@ -171,7 +171,7 @@ func (w *warp) predicate(i *code.Inst, pbase int32, mask uint32) {
 // instruction. Otherwise the party's place says where it goes on.
 func (w *warp) other(i *code.Inst, mask uint32, base, pbase int32) bool {
 	switch i.Op {
-	case code.Nop, code.Touch:
+	case code.Touch:
 		return true
 	case code.FuncP, code.Select:
 		a, b := w.source(i.A, base), w.source(i.B, base)

@@ -1,6 +1,9 @@
 package code
 
-import "github.com/nicless/nicless/accel/ptx/internal/syntax"
+import (
+	"github.com/nicless/nicless/accel/ptx/internal/alu"
+	"github.com/nicless/nicless/accel/ptx/internal/syntax"
+)
 
 // The kinds of MBarrier.
 const (
@@ -17,6 +20,7 @@ const (
 type Bulk struct {
 	To, From Space
 	Align    uint64 // of both addresses, and of the number of bytes
+	Fill     uint64 // if it is not 0: bytes of To, of which those that From does not have become zeros
 	Barrier  bool
 	Reduce   bool // To is combined with From, by the Atom and the Type of the Access
 }
@@ -177,12 +181,17 @@ func (l *lowering) arriveAfterCopies(m *modifiers) {
 
 // smallCopy is cp.async of 4, 8 or 16 bytes.
 func (l *lowering) smallCopy(m *modifiers) {
+	hint := m.take("L2::cache_hint")
 	m.drop()
 	if m.oneOf("shared", "shared::cta") == "" || !m.take("global") {
 		l.wrong("it copies from global to shared memory")
 		return
 	}
-	if !l.understood(m) || !l.operands(3, 4) {
+	last := 4
+	if hint { // the policy of the cache
+		last = 5
+	}
+	if !l.understood(m) || !l.operands(last-1, last) {
 		return
 	}
 	o := l.in.Operands
@@ -191,7 +200,25 @@ func (l *lowering) smallCopy(m *modifiers) {
 		l.wrong("it copies 4, 8 or 16 bytes")
 		return
 	}
-	l.copyOf(&Bulk{To: Shared, From: Global, Align: n}, o[0], o[1], o[2], nil)
+	b := &Bulk{To: Shared, From: Global, Align: n, Fill: n}
+	size := l.number(n)
+	if len(o) == last {
+		size = l.sourceSize(o[3], size)
+	}
+	l.copyOf(b, o[0], o[1], size, nil)
+}
+
+// sourceSize returns how many bytes a small copy reads. The operand says it, or is a predicate of lanes that
+// read none of size bytes.
+func (l *lowering) sourceSize(o syntax.Operand, size Operand) Operand {
+	if r, ok := l.find(o.Name).(*register); !ok || r.typ.Kind != alu.Pred {
+		return l.value(o, bits32, false)
+	}
+	i := inst(Select)
+	i.R, i.D = l.predicateOf(o), l.temporary()
+	i.A, i.B = l.number(0), size
+	l.emit(i)
+	return i.D
 }
 
 // bulkCopy is cp.async.bulk and cp.reduce.async.bulk.
@@ -236,17 +263,17 @@ func (l *lowering) bulkCopy(m *modifiers, reduce bool) {
 	if b.Barrier {
 		barrier = &o[3]
 	}
-	l.copyOf(b, o[0], o[1], o[2], barrier)
+	l.copyOf(b, o[0], o[1], l.value(o[2], bits32, false), barrier)
 	l.fn.Insts[len(l.fn.Insts)-1].More.Access = a
 }
 
 // copyOf emits a copy.
-func (l *lowering) copyOf(b *Bulk, to, from, size syntax.Operand, barrier *syntax.Operand) {
+func (l *lowering) copyOf(b *Bulk, to, from syntax.Operand, size Operand, barrier *syntax.Operand) {
 	i := inst(BulkCopy)
 	i.More = &More{Bulk: b, Access: Access{Size: 1, Count: 1}, Slots: []int32{l.number(0)}}
 	i.A = l.addressValue(to, b.To)
 	i.B = l.addressValue(from, b.From)
-	i.C = l.value(size, bits32, false)
+	i.C = size
 	if barrier != nil {
 		i.More.Slots[0] = l.addressValue(*barrier, Shared)
 	}

@@ -90,12 +90,19 @@ func (w *warp) bulkCopy(i *code.Inst, mask uint32, base int32) {
 	barrier := w.source(i.More.Slots[0], base)
 	for _, l := range lanesOf(mask) {
 		n := size[l]
-		for _, v := range [...]uint64{to[l], from[l], n} {
+		whole := max(n, k.Fill)
+		if k.Fill > 0 && n > k.Fill {
+			w.fail(l, fmt.Sprintf("a copy to %d bytes reads %d", k.Fill, n))
+		}
+		for _, v := range [...]uint64{to[l], from[l], whole} {
 			if v%k.Align != 0 {
 				w.misaligned(l, v, k.Align)
 			}
 		}
-		d, s := w.span(l, to[l], n, k.To), w.span(l, from[l], n, k.From)
+		d, s := w.span(l, to[l], whole, k.To), uint64(0)
+		if n > 0 {
+			s = w.span(l, from[l], n, k.From)
+		}
 		if k.Reduce {
 			a := &i.More.Access
 			for at := uint64(0); at < n; at += uint64(a.Size) {
@@ -103,6 +110,9 @@ func (w *warp) bulkCopy(i *code.Inst, mask uint32, base int32) {
 			}
 		} else {
 			copyBytes(d, s, int64(n))
+			for ; n < k.Fill; n++ {
+				store(d+n, 1, 0)
+			}
 		}
 		if k.Barrier {
 			a := code.Access{Space: code.Shared, Size: 8, Count: 1}

@@ -43,7 +43,7 @@ func (w *warp) callBuiltin(i *code.Inst, callee *function, mask uint32) {
 			}
 		}
 	}
-	w.party.pc++
+	w.split(mask, w.party.pc+1) // the others call something else, later
 }
 
 // wordOf ends the kernel if an argument or a result of a builtin is no word: strangers may have declared it.

@@ -93,11 +93,12 @@ func (w *warp) resume() {
 			continue
 		}
 		lanes := a.mask & w.live
+		m &^= 1 << l // others that it waits for may wait for fewer
 		if lanes&^w.held == 0 && w.waitTogether(lanes) {
 			w.complete(lanes)
 			w.held &^= lanes
+			m &^= lanes
 		}
-		m &^= lanes | 1<<l
 	}
 }
 

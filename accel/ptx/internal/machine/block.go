@@ -26,6 +26,16 @@ type block struct {
 type barrier struct {
 	arrived, expected int // expected is 0 for all threads
 	yes               int
+	from              map[*warp]uint32 // lanes that have arrived, if some threads are expected
+}
+
+// missed returns how many lanes of warps that have arrived will not, because they have ended or never were:
+// of a barrier for some threads GPUs count whole warps.
+func (r *barrier) missed() (n int) {
+	for w, lanes := range r.from {
+		n += bits.OnesCount32(^(w.live | lanes))
+	}
+	return n
 }
 
 // ended counts lanes that have ended.
@@ -36,9 +46,15 @@ func (b *block) ended(n int) {
 	}
 }
 
-// arrive counts a thread at a barrier.
-func (b *block) arrive(n, expected int, q bool) {
+// arrive counts lane l of a warp at a barrier.
+func (b *block) arrive(w *warp, l, n, expected int, q bool) {
 	r := &b.barriers[n]
+	if expected > 0 && r.from == nil {
+		r.from = map[*warp]uint32{}
+	}
+	if expected > 0 {
+		r.from[w] |= 1 << l
+	}
 	r.arrived++
 	r.expected = expected
 	r.yes += int(bit(q))
@@ -52,7 +68,7 @@ func (b *block) release(n int) {
 	if want == 0 {
 		want = b.live
 	}
-	if r.arrived == 0 || r.arrived < want {
+	if r.arrived == 0 || r.arrived+r.missed() < want {
 		return
 	}
 	for _, w := range b.warps {

@@ -128,7 +128,7 @@ func (w *warp) waits(a *arrival, lanes uint32) string {
 	if want == 0 {
 		want = w.block.live
 	}
-	return fmt.Sprintf("%s: at barrier %d, to which %d of %d threads have come", who, a.barrier, r.arrived, want)
+	return fmt.Sprintf("%s: at barrier %d, to which %d of %d threads have come", who, a.barrier, r.arrived+r.missed(), want)
 }
 
 // Place returns where an instruction of the kernel's program is in the PTX, and in the source, if that is

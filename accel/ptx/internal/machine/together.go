@@ -259,9 +259,9 @@ func (w *warp) barrier(i *code.Inst, mask uint32, base, pbase int32) bool {
 		if n >= uint64(len(w.block.barriers)) {
 			w.fail(l, fmt.Sprintf("barrier %d; there are %d", n, len(w.block.barriers)))
 		}
-		if threads := w.block.grid.threads; counts[l]%Lanes != 0 || counts[l] > uint64(threads) {
-			w.fail(l, fmt.Sprintf("barrier %d for %d threads: not a multiple of 32 up to the %d of the block",
-				n, counts[l], threads))
+		if most := len(w.block.warps) * Lanes; counts[l]%Lanes != 0 || counts[l] > uint64(most) {
+			w.fail(l, fmt.Sprintf("barrier %d for %d threads: not a multiple of 32 up to the %d of the block's warps",
+				n, counts[l], most))
 		}
 		a := arrival{inst: i, frame: w.party.frame, barrier: int(n)}
 		if i.Q != code.None {
@@ -271,7 +271,7 @@ func (w *warp) barrier(i *code.Inst, mask uint32, base, pbase int32) bool {
 		if !arrive {
 			w.held |= 1 << l
 		}
-		w.block.arrive(int(n), int(counts[l]), a.q)
+		w.block.arrive(w, l, int(n), int(counts[l]), a.q)
 	}
 	if w.party.mask != 0 {
 		w.party.pc = next

@@ -33,7 +33,7 @@ var (
 
 // Add lets kernels reach n bytes, of which none may be reachable already.
 func (s *Space) Add(address, n uint64) error {
-	if address < firstAddress || n == 0 || address > functionBase-n {
+	if address < firstAddress || n == 0 || n > functionBase || address > functionBase-n {
 		return fmt.Errorf("%d bytes at 0x%x: %w", n, address, ErrNoMemory)
 	}
 	s.mu.Lock()

@@ -148,7 +148,7 @@ func (d *Device) Attach(fd int, offset, n uint64) (address uint64, c Code) {
 	address = in.base + offset
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.space.Add(address, n); err != nil {
+	if err := d.reachedBy(DeviceMemory).add(address, n); err != nil {
 		_ = in.close()
 		return 0, InvalidValue
 	}

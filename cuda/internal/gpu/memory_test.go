@@ -5,6 +5,7 @@ import (
 
 	"github.com/edsrzf/mmap-go"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/nicless/nicless/accel/ptx"
 )
@@ -95,4 +96,23 @@ func TestPeers(t *testing.T) {
 	require.Equal(t, Success, c)
 	require.False(t, other.space.Has(own, 1), "access has one direction")
 	require.Equal(t, Success, d.Free(own))
+}
+
+// Memory of another process is memory of the device that has opened it, so its peers reach it, too.
+func TestPeersReachOpenedMemory(t *testing.T) {
+	s := New(Config{Devices: 2})
+	d, other := s.devices[0], s.devices[1]
+	at, c := d.Allocate(100, DeviceMemory)
+	require.Equal(t, Success, c)
+	fd, offset, c := d.Descriptor(at, 100)
+	require.Equal(t, Success, c)
+	require.Equal(t, Success, other.EnablePeer(0))
+	opened, c := d.Attach(fd, offset, 100)
+	require.Equal(t, Success, c)
+	require.NoError(t, unix.Close(fd))
+	require.True(t, other.space.Has(opened, 100))
+	require.Equal(t, Success, d.Free(opened))
+	require.False(t, other.space.Has(opened, 1))
+	require.Equal(t, InvalidValue, d.Free(opened), "twice")
+	require.Equal(t, Success, d.Free(at))
 }

@@ -50,6 +50,7 @@ type Device struct {
 	memory  map[uint64]*Memory  // by address
 	host    map[uint64]*HostMap // registered host memory, by address
 	slabs   []*slab             // those that small allocations share
+	own     int                 // slabs that have only one small allocation; at most mostOwn
 	used    uint64              // bytes of memory
 	streams map[uint64]*Stream
 	ending  []*Stream // destroyed, with tasks that may not be done

@@ -39,7 +39,8 @@ type HostMap struct {
 // which takes nearly all of it, as some do, does not take the machine's.
 const Total = 16 << 30
 
-// Allocate allocates memory. It begins at a multiple of 256 bytes; memory of more than a MiB, at a page.
+// Allocate allocates memory. It begins at a multiple of 256 bytes; memory of a page or more, at a page,
+// as long as descriptors suffice (mostOwn).
 func (d *Device) Allocate(n uint64, kind Kind) (uint64, Code) {
 	if n == 0 {
 		return 0, Success
@@ -65,22 +66,31 @@ func (d *Device) Allocate(n uint64, kind Kind) (uint64, Code) {
 
 // take takes bytes of a slab that has them, or of a new one.
 func (d *Device) take(n uint64) (in *slab, offset uint64, err error) {
-	size := n
-	if n <= mostSmall {
-		for _, s := range d.slabs {
-			if offset, ok := s.take(n); ok {
-				return s, offset, nil
-			}
-		}
-		size = slabBytes
+	if n < pageBytes || (n <= mostSmall && d.own == mostOwn) {
+		return d.takeShared(n)
 	}
-	in, err = newSlab(size)
-	if err != nil {
+	if in, err = newSlab(n); err != nil {
 		return nil, 0, err
 	}
 	if n <= mostSmall {
-		d.slabs = append(d.slabs, in)
+		in.counted = true
+		d.own++
 	}
+	offset, _ = in.take(n)
+	return in, offset, nil
+}
+
+// takeShared takes bytes of a slab that allocations share.
+func (d *Device) takeShared(n uint64) (in *slab, offset uint64, err error) {
+	for _, s := range d.slabs {
+		if offset, ok := s.take(n); ok {
+			return s, offset, nil
+		}
+	}
+	if in, err = newSlab(slabBytes); err != nil {
+		return nil, 0, err
+	}
+	d.slabs = append(d.slabs, in)
 	offset, _ = in.take(n)
 	return in, offset, nil
 }
@@ -118,6 +128,9 @@ func (d *Device) free(address uint64, host bool) Code {
 	a.in.give(a.offset, a.Size)
 	if a.in.unused() || a.in.foreign {
 		d.slabs = slices.DeleteFunc(d.slabs, func(s *slab) bool { return s == a.in })
+		if a.in.counted {
+			d.own--
+		}
 		if a.in.close() != nil {
 			return Unknown
 		}

@@ -116,3 +116,35 @@ func TestPeersReachOpenedMemory(t *testing.T) {
 	require.Equal(t, InvalidValue, d.Free(opened), "twice")
 	require.Equal(t, Success, d.Free(at))
 }
+
+// An allocation of pages begins where its descriptor's file begins, until many have a file each; then they
+// share files, and one that is freed makes room for another.
+func TestDescriptorOfSmallMemory(t *testing.T) {
+	d := New(Config{Devices: 1}).devices[0]
+	offsetOf := func(at uint64) uint64 {
+		fd, offset, c := d.Descriptor(at, pageBytes)
+		require.Equal(t, Success, c)
+		require.NoError(t, unix.Close(fd))
+		return offset
+	}
+	var all []uint64
+	allocate := func() (offset uint64) {
+		at, c := d.Allocate(pageBytes+1, DeviceMemory)
+		require.Equal(t, Success, c)
+		all = append(all, at)
+		return offsetOf(at)
+	}
+	for range mostOwn {
+		require.Zero(t, allocate())
+	}
+	allocate()
+	require.NotZero(t, allocate(), "the second in a file that allocations share")
+	require.Len(t, d.slabs, 1)
+	require.Equal(t, Success, d.Free(all[0]))
+	require.Zero(t, allocate())
+	for _, at := range all[1:] {
+		require.Equal(t, Success, d.Free(at))
+	}
+	require.Zero(t, d.own)
+	require.Empty(t, d.slabs)
+}

@@ -15,11 +15,14 @@ import (
 )
 
 // Memory of devices is in slabs: files in memory, so that other processes and a NIC's server can map them
-// too. Their size is sealed, because that server trusts no file that can shrink. A large allocation has a
-// slab of its own, and small ones share slabs: a program may have more allocations than descriptors.
+// too. Their size is sealed, because that server trusts no file that can shrink. An allocation of a page or
+// more has a slab of its own, so that its memory begins where the file begins, as that of a dma-buf does.
+// Allocations of less share slabs, and so do others once many have one of their own: a program may have more
+// allocations than descriptors.
 const (
 	slabBytes = 8 << 20 // of a slab that allocations share
 	mostSmall = 1 << 20 // bytes of the largest allocation in a slab that is shared
+	mostOwn   = 256     // allocations of at most mostSmall bytes that have slabs of their own
 	granule   = 256     // bytes: CUDA's promise of alignment
 	pageBytes = 4096
 )
@@ -32,6 +35,7 @@ type slab struct {
 	free []span // by offset; neighbours are merged
 
 	foreign bool // another process has made it
+	counted bool // among the slabs that mostOwn limits
 }
 
 // A span is a part of a slab.

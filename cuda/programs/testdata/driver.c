@@ -213,6 +213,11 @@ int main(int argc, char **argv) {
 	close(fd);
 	OK("cuMemFree", large);
 	WANT(1, "cuMemFree", large);
+	for (int k = 0; k < 3; k++) { /* rings and records of DOCA's queues */
+		OK("cuMemAlloc", &large, (size_t)4096);
+		OK("cuMemGetHandleForAddressRange", &fd, large, (size_t)4096, 1, 0ull);
+		close(fd);
+	}
 	virtual_memory();
 	other_process(at, argv[0]);
 	OK("cuMemFree", at);

@@ -4,16 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static int begun;
-
-int started(void) { return begun && gpu_ready() == OK ? OK : NOT_INITIALIZED; }
+int started(void) { return gpu_begun() && gpu_ready() == OK ? OK : NOT_INITIALIZED; }
 
 API CUresult cuInit(unsigned flags) {
 	if (flags)
 		return INVALID_VALUE;
 	if (gpu_ready())
 		return NOT_INITIALIZED;
-	begun = 1;
+	gpu_begin();
 	return gpu_devices() ? OK : NO_DEVICE;
 }
 

@@ -20,7 +20,7 @@ struct context {
 };
 typedef struct context *CUcontext;
 
-/* Returns OK once cuInit was called. */
+/* Returns OK once cuInit was called, by the program or by the runtime. */
 int started(void);
 
 /* Returns OK if the thread has a context. */

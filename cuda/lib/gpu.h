@@ -42,6 +42,9 @@ int gpu_current(void);
 int gpu_chosen(void);
 void gpu_set_current(int device);
 
+void gpu_begin(void); /* by cuInit, and by the runtime on behalf of its programs */
+int gpu_begun(void);
+
 int gpu_open(void); /* makes the system that the environment describes */
 int gpu_devices(void);
 int gpu_properties(int device, struct gpu_properties *p);

@@ -1,10 +1,14 @@
-/* The device of a thread. */
+/* Shared by the runtime and the driver of a process: the device of a thread, and whether CUDA has begun. */
 #include "gpu.h"
 
 #define API __attribute__((visibility("default")))
 
 static __thread int chosen; /* one more than the device; 0: none */
+static int begun;
 
 API int gpu_current(void) { return chosen ? chosen - 1 : 0; }
 API int gpu_chosen(void) { return chosen - 1; }
 API void gpu_set_current(int device) { chosen = device + 1; }
+
+API void gpu_begin(void) { __atomic_store_n(&begun, 1, __ATOMIC_RELAXED); }
+API int gpu_begun(void) { return __atomic_load_n(&begun, __ATOMIC_RELAXED); }

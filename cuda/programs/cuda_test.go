@@ -48,6 +48,19 @@ func TestDriver(t *testing.T) {
 	require.Contains(t, start(t, nil, path).succeeds(t), "ok\n")
 }
 
+// The runtime initialises the driver, so a library may call the driver without cuInit.
+func TestRuntimeInitialisesDriver(t *testing.T) {
+	t.Parallel()
+	cc := cudatest.Need(t, "cc")
+	dir, err := libraries()
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "both")
+	said, err := exec.Command(cc, "-std=gnu11", "-Wno-strict-prototypes", "-o", path, "testdata/both.c", "-L"+dir,
+		"-l:libcudart.so.11.0", "-ldl").CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Contains(t, start(t, nil, path).succeeds(t), "ok\n")
+}
+
 // A program whose kernel never ends is ended by signals, as any other.
 func TestEndlessKernel(t *testing.T) {
 	t.Parallel()

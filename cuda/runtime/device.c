@@ -5,14 +5,14 @@ API cudaError_t cudaGetDeviceCount(int *n) {
 	if (!n)
 		return note(INVALID_VALUE);
 	*n = 0;
-	if (gpu_ready())
+	if (ready())
 		return note(NOT_INITIALIZED);
 	*n = gpu_devices();
 	return note(*n ? OK : NO_DEVICE);
 }
 
 API cudaError_t cudaSetDevice(int device) {
-	if (gpu_ready())
+	if (ready())
 		return note(NOT_INITIALIZED);
 	if (device < 0 || device >= gpu_devices())
 		return note(gpu_devices() ? INVALID_DEVICE : NO_DEVICE);
@@ -21,11 +21,11 @@ API cudaError_t cudaSetDevice(int device) {
 }
 
 API cudaError_t cudaGetDevice(int *device) {
-	if (gpu_ready())
+	if (ready())
 		return note(NOT_INITIALIZED);
 	if (!device)
 		return note(INVALID_VALUE);
-	*device = current;
+	*device = gpu_current();
 	return note(gpu_devices() ? OK : NO_DEVICE);
 }
 

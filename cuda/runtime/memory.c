@@ -50,7 +50,7 @@ API cudaError_t cudaHostGetDevicePointer(void **there, void *p, unsigned flags) 
 	void *first;
 	uint64_t size;
 	(void)flags;
-	if (gpu_ready())
+	if (ready())
 		return note(NOT_INITIALIZED);
 	gpu_find(p, &kind, &device, &first, &size);
 	*there = kind == HOST || kind == MANAGED ? p : NULL;
@@ -66,7 +66,7 @@ struct pointer {
 API cudaError_t cudaPointerGetAttributes(struct pointer *a, void *p) {
 	void *first;
 	uint64_t size;
-	if (gpu_ready())
+	if (ready())
 		return note(NOT_INITIALIZED);
 	if (!a)
 		return note(INVALID_VALUE);

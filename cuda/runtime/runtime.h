@@ -14,15 +14,20 @@ typedef int cudaError_t;
 typedef uint64_t stream_t, event_t; /* handles, which are pointers in the headers */
 typedef struct { unsigned x, y, z; } dim3;
 
-#define current gpu_current()
+/* The thread's device, for a call that needs one. For the driver it is the thread's context from then on. */
+int device_of_thread(void);
+#define current device_of_thread()
 
 extern __thread int last;
 
 /* Remembers an error as the thread's last one, and returns it. */
 cudaError_t note(int error);
 
+/* Returns OK if the library works. The driver is initialised then, as by cuInit. */
+int ready(void);
+
 /* Calls a function of gpu.h, if the library works. */
-#define DO(call) note(gpu_ready() ? NOT_INITIALIZED : (call))
+#define DO(call) note(ready() ? NOT_INITIALIZED : (call))
 
 API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int way, stream_t stream);
 

@@ -39,8 +39,8 @@ type HostMap struct {
 // which takes nearly all of it, as some do, does not take the machine's.
 const Total = 16 << 30
 
-// Allocate allocates memory. It begins at a multiple of 256 bytes; memory of a page or more, at a page,
-// as long as descriptors suffice (mostOwn).
+// Allocate allocates memory. It begins at a multiple of 256 bytes; memory of a page or more, at one
+// of 64 KiB as long as descriptors suffice (mostOwn).
 func (d *Device) Allocate(n uint64, kind Kind) (uint64, Code) {
 	if n == 0 {
 		return 0, Success
@@ -115,7 +115,7 @@ func (d *Device) free(address uint64, host bool) Code {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.memory[address]
-	if a == nil || a.in.mem == nil || (a.Kind == Host) != host { // without mem it is mapped by Map
+	if a == nil || a.in.size == 0 || (a.Kind == Host) != host { // without size it is mapped by Map
 		return InvalidValue
 	}
 	delete(d.memory, address)

@@ -132,6 +132,7 @@ func TestDescriptorOfSmallMemory(t *testing.T) {
 		at, c := d.Allocate(pageBytes+1, DeviceMemory)
 		require.Equal(t, Success, c)
 		all = append(all, at)
+		require.True(t, at%alignment == 0 || d.own == mostOwn)
 		return offsetOf(at)
 	}
 	for range mostOwn {

@@ -40,7 +40,7 @@ func (d *Device) EnablePeer(number int) Code {
 		return PeerAccessEnabled
 	}
 	for at, m := range p.memory {
-		if m.Kind == DeviceMemory && m.in.mem != nil && d.space.Add(at, m.Size) != nil {
+		if m.Kind == DeviceMemory && m.in.size != 0 && d.space.Add(at, m.Size) != nil {
 			return Unknown
 		}
 	}
@@ -65,7 +65,7 @@ func (d *Device) DisablePeer(number int) Code {
 	}
 	p.peers = slices.Delete(p.peers, at, at+1)
 	for at, m := range p.memory {
-		if m.Kind == DeviceMemory && m.in.mem != nil && d.space.Remove(at) != nil {
+		if m.Kind == DeviceMemory && m.in.size != 0 && d.space.Remove(at) != nil {
 			return Unknown
 		}
 	}

@@ -8,10 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/edsrzf/mmap-go"
 	"golang.org/x/sys/unix"
-
-	"github.com/nicless/nicless/accel/ptx"
 )
 
 // Memory of devices is in slabs: files in memory, so that other processes and a NIC's server can map them
@@ -25,13 +22,14 @@ const (
 	mostOwn   = 256     // allocations of at most mostSmall bytes that have slabs of their own
 	granule   = 256     // bytes: CUDA's promise of alignment
 	pageBytes = 4096
+	alignment = 64 << 10 // of slabs: a GPU's page, to which NVSHMEM rounds addresses up
 )
 
 // A slab is a file in memory, mapped.
 type slab struct {
 	file *os.File
-	mem  mmap.MMap
 	base uint64 // address
+	size uint64 // of the mapping; 0: Map has mapped it
 	free []span // by offset; neighbours are merged
 
 	foreign bool // another process has made it
@@ -66,12 +64,25 @@ func newSlab(size uint64) (*slab, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := mmap.Map(f, mmap.RDWR, 0)
+	base, err := mapAligned(f, size)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return &slab{file: f, mem: m, base: ptx.AddressOf(m), free: []span{{0, size}}}, nil
+	return &slab{file: f, base: base, size: size, free: []span{{0, size}}}, nil
+}
+
+// mapAligned maps a file of memory at an address that nothing has.
+func mapAligned(f *os.File, size uint64) (base uint64, err error) {
+	base, err = reserve(size, alignment, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err := mapFile(f, 0, base, size, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		_ = unix.MunmapPtr(pointerTo(base), uintptr(size))
+		return 0, err
+	}
+	return base, nil
 }
 
 // mapOther maps a slab of another process. It has to be sealed, and to have n bytes at offset.
@@ -92,12 +103,12 @@ func mapOther(fd int, offset, n uint64) (*slab, error) {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(own), "memory of another GPU")
-	m, err := mmap.Map(f, mmap.RDWR, 0)
+	base, err := mapAligned(f, uint64(st.Size))
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return &slab{file: f, mem: m, base: ptx.AddressOf(m), foreign: true}, nil
+	return &slab{file: f, base: base, size: uint64(st.Size), foreign: true}, nil
 }
 
 // take takes bytes of the slab, which begin at a granule.
@@ -134,9 +145,9 @@ func (s *slab) give(offset, n uint64) {
 }
 
 // unused reports whether nothing of the slab is taken.
-func (s *slab) unused() bool { return len(s.free) == 1 && s.free[0].size == uint64(len(s.mem)) }
+func (s *slab) unused() bool { return len(s.free) == 1 && s.free[0].size == s.size }
 
 // close gives the slab's memory back.
 func (s *slab) close() error {
-	return errors.Join(s.mem.Unmap(), s.file.Close())
+	return errors.Join(unix.MunmapPtr(pointerTo(s.base), uintptr(s.size)), s.file.Close())
 }

@@ -92,29 +92,38 @@ func (s *System) Reserve(size, hint uint64) (address uint64, c Code) {
 	if size == 0 || size%Granularity != 0 {
 		return 0, InvalidValue
 	}
-	// More than is asked for, so that a part of it begins where it should.
-	room := size + Granularity
-	if room < size {
+	if size+Granularity < size {
 		return 0, InvalidValue
 	}
-	near := pointerTo(hint &^ uint64(Granularity-1))
-	at, err := unix.MmapPtr(-1, 0, near, uintptr(room), unix.PROT_NONE, nothing)
+	address, err := reserve(size, Granularity, hint)
 	if err != nil {
 		return 0, OutOfMemory
-	}
-	first := uint64(uintptr(at))
-	address = (first + Granularity - 1) &^ uint64(Granularity-1)
-	if address > first {
-		_ = unix.MunmapPtr(at, uintptr(address-first))
-	}
-	if end := first + room; end > address+size {
-		_ = unix.MunmapPtr(pointerTo(address+size), uintptr(end-address-size))
 	}
 	v := &s.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.spaces[address] = size
 	return address, Success
+}
+
+// reserve reserves addresses from a multiple of align on, which is a power of two; those of the hint if they
+// are free. The size is a multiple of pages.
+func reserve(size, align, hint uint64) (address uint64, err error) {
+	// More than is asked for, so that a part of it begins where it should.
+	room := size + align
+	at, err := unix.MmapPtr(-1, 0, pointerTo(hint&^(align-1)), uintptr(room), unix.PROT_NONE, nothing)
+	if err != nil {
+		return 0, err
+	}
+	first := uint64(uintptr(at))
+	address = (first + align - 1) &^ (align - 1)
+	if address > first {
+		_ = unix.MunmapPtr(at, uintptr(address-first))
+	}
+	if end := first + room; end > address+size {
+		_ = unix.MunmapPtr(pointerTo(address+size), uintptr(end-address-size))
+	}
+	return address, nil
 }
 
 // Unreserve gives addresses back. Nothing may be mapped there.

@@ -167,6 +167,11 @@ static int flags_of(unsigned *flags) {
 	return OK;
 }
 
+static int set_flags_of(unsigned flags) {
+	top()->flags = flags;
+	return OK;
+}
+
 static int version(CUcontext c, unsigned *v) {
 	(void)c;
 	*v = 3020;
@@ -190,6 +195,7 @@ static int limit(size_t *value) {
 API CUresult cuCtxGetDevice(CUdevice *d) { return BOUND(device(d)); }
 API CUresult cuCtxGetId(CUcontext c, unsigned long long *n) { return BOUND(number(c, n)); }
 API CUresult cuCtxGetFlags(unsigned *flags) { return BOUND(flags_of(flags)); }
+API CUresult cuCtxSetFlags(unsigned flags) { return BOUND(set_flags_of(flags)); }
 API CUresult cuCtxGetApiVersion(CUcontext c, unsigned *v) { return STARTED(version(c, v)); }
 API CUresult cuCtxSynchronize(void) { return BOUND(gpu_synchronize(HERE)); }
 API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) { return BOUND(range(least, greatest)); }

@@ -110,6 +110,14 @@ API CUresult cuMemGetHandleForAddressRange(int *fd, CUdeviceptr at, size_t size,
 	return flags > 1 ? INVALID_VALUE : BOUND(descriptor(fd, at, size, type));
 }
 
+/* A NIC's server stores into the memory itself, and never behind a bus: nothing is left to be flushed. */
+static int flush(int target, int scope) {
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return target != 0 || (scope != 100 && scope != 200) ? INVALID_VALUE : OK;
+}
+
+API CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) { return BOUND(flush(target, scope)); }
+
 /* The numbers are those of enum CUpointer_attribute. */
 API CUresult cuCtxGetCurrent(CUcontext *c);
 API CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device);

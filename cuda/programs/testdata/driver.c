@@ -89,6 +89,15 @@ static void virtual_memory(void) {
 	OK("cuMemAddressFree", twice, grain);
 }
 
+/* NVSHMEM adds a flag to those of its context. */
+static void context_flags(void) {
+	unsigned before = 0, after = 0;
+	OK("cuCtxGetFlags", &before);
+	OK("cuCtxSetFlags", before | 128); /* CU_CTX_SYNC_MEMOPS */
+	OK("cuCtxGetFlags", &after);
+	CHECK(after == (before | 128));
+}
+
 /* Another process maps memory of this one. */
 static void other_process(uint64_t at, char *self) {
 	unsigned char h[64];
@@ -218,6 +227,9 @@ int main(int argc, char **argv) {
 		OK("cuMemGetHandleForAddressRange", &fd, large, (size_t)4096, 1, 0ull);
 		close(fd);
 	}
+	context_flags();
+	OK("cuFlushGPUDirectRDMAWrites", 0, 100);
+	WANT(1, "cuFlushGPUDirectRDMAWrites", 1, 100);
 	virtual_memory();
 	other_process(at, argv[0]);
 	OK("cuMemFree", at);

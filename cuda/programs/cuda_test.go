@@ -61,6 +61,16 @@ func TestRuntimeInitialisesDriver(t *testing.T) {
 	require.Contains(t, start(t, nil, path).succeeds(t), "ok\n")
 }
 
+// A program that asks for the topology of the GPUs gets what it expects.
+func TestNVML(t *testing.T) {
+	t.Parallel()
+	cc := cudatest.Need(t, "cc")
+	path := filepath.Join(t.TempDir(), "nvml")
+	said, err := exec.Command(cc, "-std=gnu11", "-o", path, "testdata/nvml.c", "-ldl").CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Contains(t, start(t, nil, path).succeeds(t), "ok\n")
+}
+
 // A program whose kernel never ends is ended by signals, as any other.
 func TestEndlessKernel(t *testing.T) {
 	t.Parallel()
